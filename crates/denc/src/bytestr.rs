@@ -1,0 +1,105 @@
+//! Strings of Ceph: counted bytes that are mostly, but not always, UTF-8 (object names, attribute names, omap keys).
+
+use bytes::Bytes;
+use std::borrow::Borrow;
+use std::fmt;
+
+/// A byte string that compares and sorts by its bytes and shares its storage when cloned.
+///
+/// Decoding one shares the frame that it came in: whoever keeps it longer than the message calls [`ByteStr::detach`].
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ByteStr(Bytes);
+
+impl ByteStr {
+    /// The empty string.
+    pub const fn new() -> Self {
+        Self(Bytes::new())
+    }
+    /// Wraps a literal without a copy.
+    pub const fn from_static(s: &'static str) -> Self {
+        Self(Bytes::from_static(s.as_bytes()))
+    }
+    pub fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+    pub fn as_bytes(&self) -> &Bytes {
+        &self.0
+    }
+    pub fn into_bytes(self) -> Bytes {
+        self.0
+    }
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+    /// The text, if it is UTF-8.
+    pub fn to_str(&self) -> Option<&str> {
+        std::str::from_utf8(&self.0).ok()
+    }
+    /// The text with what is no UTF-8 replaced: for people, not for comparing.
+    pub fn to_lossy(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+    /// A copy in storage of its own, so that the frame it was cut from can be freed.
+    pub fn detach(&self) -> Self {
+        Self(Bytes::copy_from_slice(&self.0))
+    }
+}
+
+impl From<Bytes> for ByteStr {
+    fn from(b: Bytes) -> Self {
+        Self(b)
+    }
+}
+impl From<Vec<u8>> for ByteStr {
+    fn from(b: Vec<u8>) -> Self {
+        Self(b.into())
+    }
+}
+impl From<String> for ByteStr {
+    fn from(s: String) -> Self {
+        Self(s.into_bytes().into())
+    }
+}
+impl From<&str> for ByteStr {
+    fn from(s: &str) -> Self {
+        Self(Bytes::copy_from_slice(s.as_bytes()))
+    }
+}
+impl From<&[u8]> for ByteStr {
+    fn from(s: &[u8]) -> Self {
+        Self(Bytes::copy_from_slice(s))
+    }
+}
+impl PartialEq<str> for ByteStr {
+    fn eq(&self, other: &str) -> bool {
+        self.as_slice() == other.as_bytes()
+    }
+}
+impl PartialEq<&str> for ByteStr {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_slice() == other.as_bytes()
+    }
+}
+impl Borrow<[u8]> for ByteStr {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+impl AsRef<[u8]> for ByteStr {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+impl fmt::Display for ByteStr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_lossy())
+    }
+}
+impl fmt::Debug for ByteStr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.escape_ascii())
+    }
+}

@@ -1,0 +1,135 @@
+//! The reader. Everything that a peer or a disk says passes through here, so here is where lengths and counts are doubted.
+
+use crate::{ByteStr, Denc, DencError};
+use bytes::Bytes;
+
+/// A position in a shared buffer. Payloads are cut out of it without a copy.
+#[derive(Debug, Clone)]
+pub struct Decoder {
+    buf: Bytes,
+    at: usize,
+    /// Bytes before this buffer in the outermost one, so that errors name the place in what arrived.
+    base: usize,
+}
+
+macro_rules! fixed {
+    ($($name:ident: $t:ty),*) => { $(
+        #[inline]
+        pub fn $name(&mut self) -> Result<$t, DencError> {
+            const N: usize = size_of::<$t>();
+            let Some(bytes) = self.buf.get(self.at..self.at + N) else { return Err(self.short(N)) };
+            let value = <$t>::from_le_bytes(bytes.try_into().expect("the slice has the type's length"));
+            self.at += N;
+            Ok(value)
+        }
+    )* };
+}
+
+impl Decoder {
+    pub fn new(buf: Bytes) -> Self {
+        Self { buf, at: 0, base: 0 }
+    }
+    pub fn remaining(&self) -> usize {
+        self.buf.len() - self.at
+    }
+    pub fn is_empty(&self) -> bool {
+        self.remaining() == 0
+    }
+    /// Bytes read so far, counted from the start of the outermost buffer.
+    pub fn position(&self) -> usize {
+        self.base + self.at
+    }
+    /// The next byte, not consumed: some encodings say by it which form they have.
+    pub fn peek_u8(&self) -> Result<u8, DencError> {
+        self.buf.get(self.at).copied().ok_or_else(|| self.short(1))
+    }
+
+    fixed!(u8: u8, u16: u16, u32: u32, u64: u64, i8: i8, i16: i16, i32: i32, i64: i64, f32: f32, f64: f64);
+
+    /// Any non-zero byte is true, as in Ceph.
+    pub fn bool(&mut self) -> Result<bool, DencError> {
+        Ok(self.u8()? != 0)
+    }
+    /// `n` bytes, sharing the buffer.
+    #[inline]
+    pub fn raw(&mut self, n: usize) -> Result<Bytes, DencError> {
+        if n > self.remaining() {
+            return Err(self.short(n));
+        }
+        let bytes = self.buf.slice(self.at..self.at + n);
+        self.at += n;
+        Ok(bytes)
+    }
+    /// All that is left, sharing the buffer.
+    pub fn rest(&mut self) -> Bytes {
+        let bytes = self.buf.slice(self.at..);
+        self.at = self.buf.len();
+        bytes
+    }
+    pub fn skip(&mut self, n: usize) -> Result<(), DencError> {
+        if n > self.remaining() {
+            return Err(self.short(n));
+        }
+        self.at += n;
+        Ok(())
+    }
+    /// A length and that many bytes.
+    pub fn blob(&mut self) -> Result<Bytes, DencError> {
+        let n = self.u32()? as usize;
+        self.raw(n)
+    }
+    pub fn bytestr(&mut self) -> Result<ByteStr, DencError> {
+        Ok(ByteStr::from(self.blob()?))
+    }
+    /// A string that must be UTF-8.
+    pub fn string(&mut self) -> Result<String, DencError> {
+        let at = self.position();
+        String::from_utf8(self.blob()?.to_vec()).map_err(|_| DencError::Invalid { at, what: "a text is not UTF-8" })
+    }
+    /// A count of elements, each of which takes at least `min_bytes`: so a count can't ask for more memory than bytes arrived.
+    pub fn count(&mut self, min_bytes: usize) -> Result<usize, DencError> {
+        let at = self.position();
+        let count = self.u32()?;
+        if (count as usize).saturating_mul(min_bytes.max(1)) > self.remaining() {
+            return Err(DencError::Count { at, count: count.into(), left: self.remaining() });
+        }
+        Ok(count as usize)
+    }
+    pub fn get<T: Denc>(&mut self) -> Result<T, DencError> {
+        T::decode(self)
+    }
+    /// Skips a value that nobody needs.
+    pub fn ignore<T: Denc>(&mut self) -> Result<(), DencError> {
+        T::decode(self).map(drop)
+    }
+
+    /// A versioned frame. `known` is the version that we write: a frame whose compat is above it is refused. `body` sees only the
+    /// frame's bytes and its version; what it leaves unread (fields of newer releases) is skipped.
+    pub fn frame<T>(
+        &mut self,
+        what: &'static str,
+        known: u8,
+        body: impl FnOnce(&mut Decoder, u8) -> Result<T, DencError>,
+    ) -> Result<T, DencError> {
+        let version = self.u8()?;
+        let compat = self.u8()?;
+        if compat > known {
+            return Err(DencError::Incompatible { what, compat, known });
+        }
+        self.sized(|d| body(d, version))
+    }
+    /// A 32-bit length and a value within it; what `body` leaves is skipped.
+    pub fn sized<T>(&mut self, body: impl FnOnce(&mut Decoder) -> Result<T, DencError>) -> Result<T, DencError> {
+        let len = self.u32()? as usize;
+        let base = self.position();
+        let mut inner = Decoder { buf: self.raw(len)?, at: 0, base };
+        body(&mut inner)
+    }
+    /// An [`DencError::Invalid`] at the present position.
+    pub fn invalid(&self, what: &'static str) -> DencError {
+        DencError::Invalid { at: self.position(), what }
+    }
+    fn short(&self, want: usize) -> DencError {
+        DencError::Short { at: self.position(), want, left: self.remaining() }
+    }
+}
