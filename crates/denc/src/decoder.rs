@@ -60,6 +60,14 @@ impl Decoder {
         self.at += n;
         Ok(bytes)
     }
+    /// Fills `out`: for short fixed fields, which are cheaper copied than shared.
+    #[inline]
+    pub fn read_exact(&mut self, out: &mut [u8]) -> Result<(), DencError> {
+        let Some(bytes) = self.buf.get(self.at..self.at + out.len()) else { return Err(self.short(out.len())) };
+        out.copy_from_slice(bytes);
+        self.at += out.len();
+        Ok(())
+    }
     /// All that is left, sharing the buffer.
     pub fn rest(&mut self) -> Bytes {
         let bytes = self.buf.slice(self.at..);

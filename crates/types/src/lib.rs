@@ -13,6 +13,8 @@ pub mod hash;
 pub mod hobject;
 pub mod ids;
 pub mod locator;
+pub mod osd_op;
+pub mod snap;
 pub mod time;
 pub mod version;
 
@@ -22,5 +24,7 @@ pub use entity::{EntityInst, EntityKind, EntityName, EntityText};
 pub use hobject::{GHObject, HObject, NO_GEN, NO_SHARD};
 pub use ids::{Epoch, OsdId, PgId, PoolId, SnapId, SpgId, Uuid, CEPH_MAXSNAP, CEPH_NOSNAP, CEPH_SNAPDIR};
 pub use locator::ObjectLocator;
+pub use osd_op::{OpCode, OsdOp};
+pub use snap::SnapContext;
 pub use time::UTime;
 pub use version::{EVersion, ReqId};
