@@ -1,0 +1,13 @@
+//! Object classes: named methods that run inside the OSD on one object.
+//!
+//! Holds the view of an object that a method gets ([`ObjectView`]), the table of methods ([`Registry`]) and the classes themselves. It
+//! knows no placement group, store or connection: a method reads and writes through the view, and what it wrote joins the operation's
+//! transaction or vanishes with it.
+
+#![forbid(unsafe_code)]
+
+mod registry;
+mod view;
+
+pub use registry::{BUILTIN, Class, METHOD_PROMOTE, METHOD_RD, METHOD_WR, Method, MethodFn, Registry};
+pub use view::{ClsError, ClsReply, ClsResult, KeyPage, ObjectView, ValPage, Watcher};

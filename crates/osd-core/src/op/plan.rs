@@ -1,0 +1,245 @@
+//! What planning an operation takes and gives: the agreement between op execution (this module) and the placement group (its owner).
+//!
+//! Holds data only. The group builds a [`PlanCtx`], calls [`crate::op::plan`] and gets a [`Plan`]: it answers a [`PlanKind::Read`] at once,
+//! logs a [`PlanKind::LogOnly`], and submits a [`PlanKind::Write`], taking over its object states into its cached contexts in the same turn.
+
+use bytes::Bytes;
+use classes::Registry;
+use maps::PgPool;
+use types::{
+    EVersion, EntityAddr, HObject, ObjectInfo, ObjectStatSum, PgLogEntry, ReqId, SnapContext, SnapId, SnapSet, SpgId, Transaction, UTime,
+    WatchInfo,
+};
+
+/// What the group knows of one object, head or clone: cached by the group and replaced from each submitted plan.
+#[derive(Debug, Clone)]
+pub struct ObjectContext {
+    pub hobj: HObject,
+    /// True for whiteouts too: they are kept for their clones' sake, and read as absent.
+    pub exists: bool,
+    /// Default (but for the name) unless `exists`.
+    pub info: ObjectInfo,
+    /// The head's; empty in a clone's context.
+    pub snapset: SnapSet,
+}
+
+/// Limits of an operation, from the OSD's configuration. Sizes in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// `osd_max_object_size`: offsets and ends at or behind it are `EFBIG`.
+    pub object_size_max: u64,
+    /// `osd_max_write_size`: data of one message.
+    pub write_size_max: u64,
+    /// `osd_max_object_name_len`, for names and locator keys.
+    pub object_name_max: usize,
+    /// `osd_max_object_namespace_len`.
+    pub namespace_max: usize,
+    /// `osd_max_attr_size`; 0 for none.
+    pub attr_size_max: u64,
+    /// `osd_max_attr_name_len`.
+    pub attr_name_max: usize,
+    /// `osd_max_omap_entries_per_request`.
+    pub omap_entries_max: u64,
+    /// `osd_max_omap_bytes_per_request`.
+    pub omap_bytes_max: usize,
+    /// `osd_max_write_op_reply_len`: what one operation of a returnvec write may answer.
+    pub write_reply_max: usize,
+    /// `osd_max_pgls`: objects in one answer of a listing.
+    pub list_max: u64,
+    /// `osd_client_watch_timeout`.
+    pub watch_timeout_s: u32,
+    /// `osd_default_notify_timeout`.
+    pub notify_timeout_s: u32,
+}
+
+impl Default for Limits {
+    /// The defaults of 18.2 (`src/common/options/osd.yaml.in`).
+    fn default() -> Self {
+        Self {
+            object_size_max: 128 << 20,
+            write_size_max: 90 << 20,
+            object_name_max: 2048,
+            namespace_max: 256,
+            attr_size_max: 0,
+            attr_name_max: 100,
+            omap_entries_max: 1024,
+            omap_bytes_max: 1 << 30,
+            write_reply_max: 64,
+            list_max: 1024,
+            watch_timeout_s: 30,
+            notify_timeout_s: 30,
+        }
+    }
+}
+
+/// What the group and the connection tell of an operation besides the message.
+pub struct PlanCtx<'a> {
+    pub pgid: SpgId,
+    pub pool: &'a PgPool,
+    pub limits: &'a Limits,
+    pub classes: &'a Registry,
+    pub reqid: ReqId,
+    /// The client's time of the change (`MOSDOp`'s mtime).
+    pub mtime: UTime,
+    pub now: UTime,
+    /// The version that the group's next log entry gets.
+    pub at_version: EVersion,
+    /// `pg_info_t::last_update`.
+    pub last_update: EVersion,
+    /// `pg_info_t::last_user_version`.
+    pub last_user_version: u64,
+    /// The snapshots that a change must preserve; the client's, or the pool's for pool snapshots, without removed ones.
+    pub snapc: &'a SnapContext,
+    /// Whether the map's removed_snaps_queue of this pool has a snapshot.
+    pub snap_removed: &'a dyn Fn(SnapId) -> bool,
+    /// The client's address, as watches and locks remember it.
+    pub peer_addr: &'a EntityAddr,
+    /// Features of the client's connection.
+    pub peer_features: u64,
+    /// Features that persistent values are encoded with: what all OSDs of the map have.
+    pub osd_features: u64,
+    /// Whether that client's watch on this object with that cookie is connected now.
+    pub watch_connected: &'a dyn Fn(u64) -> bool,
+    /// The id of the next notify; a plan takes as many from here as it has [`WatchEffect::Notify`].
+    pub next_notify_id: u64,
+    /// A fresh random number, for classes that make ids.
+    pub entropy: u64,
+    /// `require_min_compat_client` and `require_osd_release` of the map, as numbers of releases.
+    pub min_compat_client: u8,
+    pub required_osd_release: u8,
+}
+
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlanStop {
+    /// The store must fetch bytes: plan again when it says so.
+    Wait,
+    /// The operation is answered with this result and nothing else: not logged, no per-op data (positive errno).
+    Reply(i32),
+    /// The store can't read what it should have.
+    Store(String),
+}
+
+/// What is to be done with a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlanKind {
+    /// Nothing changes: answer, once what was read can no longer be rolled back.
+    Read,
+    /// A write that failed or had nothing to do: log [`Plan::log`]'s one `Error` entry, then answer.
+    LogOnly,
+    /// Submit transaction and log entries, answer at commit.
+    Write,
+}
+
+/// What one operation of the vector answers.
+#[derive(Debug, Clone, Default)]
+pub struct OpResult {
+    /// 0 or positive, or a negative errno.
+    pub rval: i32,
+    pub out: OutData,
+}
+
+/// Bytes of an answer in pieces, shared with where they came from.
+#[derive(Debug, Clone, Default)]
+pub enum OutData {
+    #[default]
+    Empty,
+    One(Bytes),
+    Many(Vec<Bytes>),
+}
+
+impl OutData {
+    pub fn len(&self) -> usize {
+        self.pieces().iter().map(Bytes::len).sum()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    pub fn pieces(&self) -> &[Bytes] {
+        match self {
+            Self::Empty => &[],
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Many(many) => many,
+        }
+    }
+    pub fn push(&mut self, piece: Bytes) {
+        if piece.is_empty() {
+            return;
+        }
+        *self = match std::mem::take(self) {
+            Self::Empty => Self::One(piece),
+            Self::One(first) => Self::Many(vec![first, piece]),
+            Self::Many(mut many) => {
+                many.push(piece);
+                Self::Many(many)
+            }
+        };
+    }
+    /// All in one piece: free for up to one, a copy otherwise.
+    pub fn flat(&self) -> Bytes {
+        match self {
+            Self::Empty => Bytes::new(),
+            Self::One(one) => one.clone(),
+            Self::Many(many) => many.concat().into(),
+        }
+    }
+}
+
+impl From<Bytes> for OutData {
+    fn from(bytes: Bytes) -> Self {
+        if bytes.is_empty() { Self::Empty } else { Self::One(bytes) }
+    }
+}
+impl From<Vec<Bytes>> for OutData {
+    fn from(pieces: Vec<Bytes>) -> Self {
+        Self::Many(pieces)
+    }
+}
+
+/// What happens to watches and notifies, in order: with the answer of a read, at the commit of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WatchEffect {
+    /// The watch ends. `send` tells the client (its object was deleted).
+    Disconnect { cookie: u64, entity: types::EntityName, send: bool },
+    /// The client's connection now stands behind this watch; with `will_ping` the client pings and is timed.
+    Connect { info: WatchInfo, will_ping: bool },
+    /// The client is alive.
+    Ping { cookie: u64 },
+    /// Send `payload` to every watcher, answer the client's notify when all have acked or `timeout_s` is over.
+    Notify { id: u64, cookie: u64, timeout_s: u32, payload: Bytes },
+    /// A watcher's answer; `cookie` None for all watches of that client on the object.
+    NotifyAck { id: u64, cookie: Option<u64>, payload: Bytes },
+}
+
+/// Which snapshots a clone serves from now on; none when it was removed. What the group's index of snapshots is kept by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapIndexChange {
+    pub clone: HObject,
+    pub old: Vec<SnapId>,
+    pub new: Vec<SnapId>,
+}
+
+/// All that an operation means.
+#[derive(Debug)]
+pub struct Plan {
+    pub kind: PlanKind,
+    /// The answer's overall result: 0 or positive, or a negative errno.
+    pub result: i32,
+    /// As many as the message has operations. Without returnvec a successful write's data is already dropped.
+    pub ops: Vec<OpResult>,
+    /// Versions of the answer (`MOSDOpReply::set_reply_versions`).
+    pub reply_version: EVersion,
+    pub reply_user_version: u64,
+    /// Low bits of the first read's offset, for the answer's header.
+    pub data_off: u16,
+    /// Empty unless `kind` is `Write`.
+    pub txn: Transaction,
+    /// In order, versions from `PlanCtx::at_version` on without gaps. Empty for reads.
+    pub log: Vec<PgLogEntry>,
+    /// The contexts as they are after the change: the object's own, its new clone's, or (for a trim) its head's.
+    pub changed: Vec<ObjectContext>,
+    pub snap_index: Vec<SnapIndexChange>,
+    /// What the change (or the read: `num_rd`) adds to the group's statistics.
+    pub stats: ObjectStatSum,
+    pub effects: Vec<WatchEffect>,
+}
