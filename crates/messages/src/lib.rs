@@ -4,6 +4,18 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod macros;
+mod kind;
+pub mod mon_client;
+pub mod opaque;
+pub mod osd_client;
+pub mod paxos;
 pub mod raw;
 
-pub use raw::{Message, RawMessage};
+pub use kind::kind_name;
+pub use mon_client::*;
+pub use opaque::{Framed, Rest};
+pub use osd_client::*;
+pub use paxos::Paxos;
+pub use raw::{Message, RawMessage, priority};
