@@ -33,8 +33,8 @@ impl AddrType {
     }
 }
 
-/// `entity_addr_t`. Sorts by type, address, port and nonce.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+/// `entity_addr_t`. Sorts as Ceph sorts it, by the bytes of the struct in memory: maps with addresses as keys are encoded in that order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct EntityAddr {
     pub kind: AddrType,
     pub ip: Option<IpAddr>,
@@ -174,6 +174,19 @@ impl EntityAddr {
             }),
             _ => Err(d.invalid("an address starts with 0 or 1")),
         }
+    }
+}
+
+impl Ord for EntityAddr {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        // Type, nonce and family are little-endian in memory, the port is big-endian.
+        let key = |a: &Self| (a.kind.0.swap_bytes(), a.nonce.swap_bytes(), a.family().swap_bytes(), a.port, a.ip);
+        key(self).cmp(&key(other))
+    }
+}
+impl PartialOrd for EntityAddr {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
     }
 }
 
