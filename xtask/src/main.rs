@@ -1,1 +1,42 @@
-fn main() {}
+//! The project's chores. `cargo xtask` lists them.
+//!
+//! Holds what installs stock clients, starts clusters and judges what the clients say. Knows our server only as a program: it uses
+//! none of its crates.
+
+mod clients;
+mod cluster;
+mod commands;
+mod compare;
+mod run;
+mod suites;
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "\
+cargo xtask test [--allow-skips] [--only WORD]   everything that CI runs
+cargo xtask clients [--only WORD]                the stock-client suites alone, on target/release/humboldt
+cargo xtask record-commands CEPH_CONF OUT        what a stock cluster answers to the script in xtask/src/commands.rs
+cargo xtask fuzz [SECONDS]                       decoders and handshakes under random input, for SECONDS (60)
+cargo xtask figures [--pairs N] [--seconds S]    server CPU per op and latency beside stock memstore, interleaved pairs
+";
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let option = |name: &str| args.iter().position(|a| *a == name).and_then(|i| args.get(i + 1)).copied();
+    let flag = |name: &str| args.contains(&name);
+    match args.first().copied() {
+        Some("test") => suites::test(flag("--allow-skips"), option("--only")),
+        Some("clients") => suites::clients(flag("--allow-skips"), option("--only")),
+        Some("record-commands") => match args[1..] {
+            [conf, out] => compare::record(conf, out),
+            _ => bail!("{USAGE}"),
+        },
+        Some("fuzz") => suites::fuzz(args.get(1).map_or(Ok(60), |s| s.parse())?),
+        Some("figures") => suites::figures(option("--pairs").map_or(Ok(5), str::parse)?, option("--seconds").map_or(Ok(8), str::parse)?),
+        _ => {
+            print!("{USAGE}");
+            Ok(())
+        }
+    }
+}

@@ -5,9 +5,11 @@
 #![forbid(unsafe_code)]
 
 mod crc;
+mod jenkins;
 mod rng;
 mod time;
 
 pub use crc::{crc32c, crc32c_zeros};
+pub use jenkins::jenkins_mix;
 pub use rng::Rng;
 pub use time::{Clock, Stamp};

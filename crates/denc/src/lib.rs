@@ -1,7 +1,8 @@
 //! Ceph's encoding rules: little-endian integers, counted containers and versioned frames.
 //!
 //! Holds the one bounded reader ([`Decoder`]) and writer ([`Encoder`]) through which every byte of the wire and of the
-//! persisted Ceph types passes, and [`Denc`], which types implement. It knows no Ceph type by name.
+//! persisted Ceph types passes, and [`Denc`], which types implement. The feature bits that encodings depend
+//! on stand here too. It knows no Ceph type by name.
 //!
 //! Source of the facts: Ceph 18.2 `src/include/encoding.h` (`ENCODE_START`: struct_v u8, struct_compat u8, struct_len u32).
 
@@ -11,6 +12,7 @@ mod bytestr;
 mod decoder;
 mod encoder;
 mod error;
+pub mod features;
 mod impls;
 
 pub use bytes::{Bytes, BytesMut};

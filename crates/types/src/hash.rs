@@ -3,21 +3,7 @@
 //! `rjenkins` is Bob Jenkins' hash of 1996 (public domain, "evahash"). Sources of what is specific: Ceph 18.2 `src/common/ceph_hash.cc`,
 //! `src/include/rados.h` (`ceph_stable_mod`), `src/osd/osd_types.cc` (`pg_pool_t::hash_key`: namespace, 0x1f, key).
 
-/// Three words stirred into each other: the step of both the string hash and CRUSH's hash.
-#[inline]
-pub fn jenkins_mix(a: &mut u32, b: &mut u32, c: &mut u32) {
-    // Each line: this word less the two others, then xored with a shifted neighbour. Positive shifts go right.
-    #[inline(always)]
-    fn step(x: &mut u32, y: u32, z: u32, shift: i32) {
-        let shifted = if shift > 0 { z >> shift } else { z << -shift };
-        *x = x.wrapping_sub(y).wrapping_sub(z) ^ shifted;
-    }
-    for [i, j, k] in [[13, -8, 13], [12, -16, 5], [3, -10, 15]] {
-        step(a, *b, *c, i);
-        step(b, *c, *a, j);
-        step(c, *a, *b, k);
-    }
-}
+use base::jenkins_mix;
 
 /// `CEPH_STR_HASH_RJENKINS`: the hash of an object's name (or locator key).
 pub fn rjenkins(data: &[u8]) -> u32 {

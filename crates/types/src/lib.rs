@@ -10,7 +10,6 @@ pub mod clean_regions;
 pub mod coll;
 pub mod entity;
 pub mod errno;
-pub mod features;
 pub mod hash;
 pub mod hobject;
 pub mod ids;
@@ -33,7 +32,7 @@ pub mod time;
 pub mod version;
 
 pub use addr::{AddrType, EntityAddr, EntityAddrVec};
-pub use denc::{ByteStr, Bytes};
+pub use denc::{features, ByteStr, Bytes};
 pub use entity::{EntityInst, EntityKind, EntityName, EntityText};
 pub use hobject::{GHObject, HObject, NO_GEN, NO_SHARD};
 pub use ids::{Epoch, OsdId, PgId, PoolId, SnapId, SpgId, Uuid, CEPH_MAXSNAP, CEPH_NOSNAP, CEPH_SNAPDIR};

@@ -1,0 +1,145 @@
+//! Stock Ceph clients of three releases: 16.2 from Debian 12 itself, 18.2 and 20.2 in chroots of later Debian releases.
+//!
+//! Installs by package name, as root. Says what is missing where it can't.
+
+use crate::run::{Output, must, run};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// The folder that host and chroots see at the same path: clusters under test live in it.
+pub const SHARED: &str = "/tmp/humboldt-test";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    Pacific,
+    Reef,
+    Tentacle,
+}
+
+impl Release {
+    pub const ALL: [Release; 3] = [Release::Pacific, Release::Reef, Release::Tentacle];
+
+    pub fn version(self) -> &'static str {
+        match self {
+            Self::Pacific => "16.2",
+            Self::Reef => "18.2",
+            Self::Tentacle => "20.2",
+        }
+    }
+    fn suite(self) -> Option<&'static str> {
+        match self {
+            Self::Pacific => None,
+            Self::Reef => Some("trixie"),
+            Self::Tentacle => Some("sid"),
+        }
+    }
+    fn chroot(self) -> Option<PathBuf> {
+        Some(Path::new("/var/cache/humboldt-clients").join(self.suite()?))
+    }
+    /// A command of this release's, with `conf` as its cluster.
+    pub fn command(self, conf: &Path, program: &str) -> Command {
+        let mut cmd;
+        match self.chroot() {
+            None => cmd = Command::new(program),
+            Some(root) => {
+                cmd = Command::new("chroot");
+                cmd.arg(root).arg(program);
+            }
+        }
+        cmd.env("CEPH_CONF", conf).env("LC_ALL", "C.UTF-8").env_remove("CEPH_ARGS");
+        cmd
+    }
+    /// Runs `program` with what `line` says behind it.
+    pub fn run(self, conf: &Path, program: &str, args: &[&str], limit: Duration) -> Result<Output> {
+        run(self.command(conf, program).args(args), limit)
+    }
+    /// True if its programs are here.
+    pub fn present(self) -> bool {
+        let at = |path: &str| match self.chroot() {
+            None => Path::new(path).exists(),
+            Some(root) => root.join(path.trim_start_matches('/')).exists(),
+        };
+        at("/usr/bin/rados") && at("/usr/bin/rbd") && at("/usr/bin/ceph") && at("/usr/bin/fio")
+    }
+    /// Installs it. An error says what is missing.
+    pub fn install(self) -> Result<()> {
+        std::fs::create_dir_all(SHARED)?;
+        if !is_root() {
+            if self.present() {
+                return Ok(());
+            }
+            bail!("stock clients of {} are not installed, and only root can install them", self.version());
+        }
+        match self.suite() {
+            None => install_here(self),
+            Some(suite) => self.install_chroot(suite),
+        }
+    }
+
+    fn install_chroot(self, suite: &str) -> Result<()> {
+        let root = self.chroot().expect("has a suite");
+        if !root.join("etc/apt/sources.list").exists() {
+            if !Path::new("/usr/sbin/debootstrap").exists() {
+                apt(&["install", "-y", "-q", "--no-install-recommends", "debootstrap"])?;
+            }
+            std::fs::create_dir_all(&root)?;
+            let archive = archive().context("no Debian archive in apt's sources: can't make a chroot with stock clients")?;
+            must(Command::new("debootstrap").args(["--variant=minbase", "--include=ca-certificates", suite]).arg(&root).arg(archive))?;
+        }
+        std::fs::write(root.join("etc/apt/apt.conf.d/99novalid"), "Acquire::Check-Valid-Until \"false\";\n")?;
+        std::fs::write(root.join("usr/sbin/policy-rc.d"), "#!/bin/sh\nexit 101\n")?;
+        must(Command::new("chmod").arg("+x").arg(root.join("usr/sbin/policy-rc.d")))?;
+        mount(&["-t", "proc", "proc"], &root.join("proc"))?;
+        mount(&["--rbind", "/dev"], &root.join("dev"))?;
+        let shared = root.join(SHARED.trim_start_matches('/'));
+        std::fs::create_dir_all(&shared)?;
+        mount(&["--bind", SHARED], &shared)?;
+        if !self.present() {
+            let inside = |args: &[&str]| must(Command::new("chroot").arg(&root).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
+            inside(&["apt-get", "update", "-q"])?;
+            inside(&["apt-get", "install", "-y", "-q", "--no-install-recommends", "ceph-common", "fio"])?;
+        }
+        Ok(())
+    }
+}
+
+fn install_here(release: Release) -> Result<()> {
+    let python = Path::new("/usr/lib/python3/dist-packages/rados").exists()
+        || std::fs::read_dir("/usr/lib/python3/dist-packages").is_ok_and(|d| d.flatten().any(|e| e.file_name().to_string_lossy().starts_with("rados.")));
+    if release.present() && python && Path::new("/usr/bin/osdmaptool").exists() {
+        return Ok(());
+    }
+    apt(&["install", "-y", "-q", "--no-install-recommends", "ceph-common", "fio", "python3-rados", "python3-rbd"])
+}
+
+/// `apt-get` with a fresh list of packages.
+fn apt(args: &[&str]) -> Result<()> {
+    must(Command::new("apt-get").args(["update", "-q"]))?;
+    must(Command::new("apt-get").args(args).env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+/// Where this machine's own apt gets Debian from.
+fn archive() -> Option<String> {
+    if let Ok(mirror) = std::env::var("DEBIAN_MIRROR") {
+        return Some(mirror);
+    }
+    let mut texts = vec![std::fs::read_to_string("/etc/apt/sources.list").unwrap_or_default()];
+    for entry in std::fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten() {
+        texts.push(std::fs::read_to_string(entry.path()).unwrap_or_default());
+    }
+    texts.iter().flat_map(|t| t.split_whitespace()).find(|w| w.contains("://") && w.trim_end_matches('/').ends_with("debian")).map(String::from)
+}
+
+fn mount(args: &[&str], at: &Path) -> Result<()> {
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
+    if mounts.lines().any(|l| l.split(' ').nth(1) == at.to_str()) {
+        return Ok(());
+    }
+    must(Command::new("mount").args(args).arg(at))
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0)
+}

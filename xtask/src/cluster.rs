@@ -1,0 +1,138 @@
+//! A `humboldt up` of our own under test, on a free port and in a folder that is thrown away.
+
+use crate::clients::{Release, SHARED};
+use crate::run::{Output, root, until, words};
+use anyhow::{Context, Result, bail};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+pub struct Cluster {
+    pub dir: PathBuf,
+    pub conf: PathBuf,
+    child: Child,
+    log: Arc<Mutex<String>>,
+    /// From exec to the line that says it serves.
+    pub ready_after: Duration,
+}
+
+pub fn binary() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    target.join("release/humboldt")
+}
+
+impl Cluster {
+    /// Starts `humboldt up` with `args` in a fresh folder `name`.
+    pub fn start(name: &str, args: &[&str]) -> Result<Self> {
+        let dir = Path::new(SHARED).join(name);
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir)?;
+        Self::start_in(dir, args)
+    }
+
+    /// Starts it on a folder that may hold a cluster already.
+    pub fn start_in(dir: PathBuf, args: &[&str]) -> Result<Self> {
+        let started = Instant::now();
+        let mut child = Command::new(binary())
+            .arg("up")
+            .arg("--dir")
+            .arg(&dir)
+            .args(["--port", "0"])
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("starting {}", binary().display()))?;
+        let log = Arc::new(Mutex::new(String::new()));
+        let pipes: [Box<dyn std::io::Read + Send>; 2] =
+            [Box::new(child.stdout.take().expect("piped")), Box::new(child.stderr.take().expect("piped"))];
+        for pipe in pipes {
+            let log = log.clone();
+            std::thread::spawn(move || {
+                for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                    let mut log = log.lock().unwrap_or_else(|e| e.into_inner());
+                    log.push_str(&line);
+                    log.push('\n');
+                }
+            });
+        }
+        let mut cluster = Self { conf: dir.join("ceph.conf"), dir, child, log, ready_after: Duration::ZERO };
+        let ready = until(Duration::from_secs(20), || cluster.log().contains("ready in") || cluster.ended());
+        if !ready || cluster.ended() {
+            bail!("humboldt up did not get ready; it said:\n{}", cluster.log());
+        }
+        cluster.ready_after = started.elapsed();
+        Ok(cluster)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+    /// Everything it printed so far.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+    pub fn ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+    /// Runs a command line of a stock client against it: `rados -p p ls`.
+    pub fn client(&self, release: Release, line: &str) -> Result<Output> {
+        let words = words(line);
+        let args: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+        release.run(&self.conf, &words[0], &args, Duration::from_secs(120))
+    }
+    /// The same, and it must succeed; gives its standard output.
+    pub fn must(&self, release: Release, line: &str) -> Result<String> {
+        let out = self.client(release, line)?;
+        if !out.ok() {
+            bail!("`{line}` ({}) ended with {}:\n{}{}", release.version(), out.code, out.stdout, out.stderr);
+        }
+        Ok(out.stdout)
+    }
+    /// The same, and it must fail with `code`.
+    pub fn must_fail(&self, release: Release, line: &str, code: i32) -> Result<Output> {
+        let out = self.client(release, line)?;
+        if out.code != code {
+            bail!("`{line}` ({}) ended with {} where {code} was due:\n{}{}", release.version(), out.code, out.stdout, out.stderr);
+        }
+        Ok(out)
+    }
+    /// Resident memory, bytes.
+    pub fn rss_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
+        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap_or_default();
+        line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) * 1024
+    }
+    /// User and system time so far.
+    pub fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
+        let fields: Vec<u64> =
+            stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2).filter_map(|f| f.parse().ok()).collect();
+        Duration::from_millis(fields.iter().sum::<u64>() * 10)
+    }
+    pub fn signal(&self, name: &str) {
+        let _ = Command::new("kill").arg(format!("-{name}")).arg(self.pid().to_string()).status();
+    }
+    /// SIGTERM, and it must end with code 0.
+    pub fn stop(mut self) -> Result<()> {
+        self.signal("TERM");
+        if !until(Duration::from_secs(10), || self.ended()) {
+            bail!("humboldt up did not end within 10 s of SIGTERM; it said:\n{}", self.log());
+        }
+        let status = self.child.wait()?;
+        if !status.success() {
+            bail!("humboldt up ended with {status} after SIGTERM; it said:\n{}", self.log());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,103 @@
+//! Running programs: output kept, a time limit always.
+
+use anyhow::{Context, Result, bail};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a program said and how it ended. A code of -1 stands for a signal, 124 for the time limit.
+#[derive(Debug, Clone)]
+pub struct Output {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Output {
+    pub fn ok(&self) -> bool {
+        self.code == 0
+    }
+}
+
+/// The workspace's root.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask stands in the workspace").to_path_buf()
+}
+
+/// Runs to the end or to `limit`, whichever comes first.
+pub fn run(cmd: &mut Command, limit: Duration) -> Result<Output> {
+    let name = format!("{cmd:?}");
+    let mut child =
+        cmd.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().with_context(|| format!("starting {name}"))?;
+    let reader = |mut pipe: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = pipe.read_to_end(&mut bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let stdout = reader(Box::new(child.stdout.take().expect("piped")));
+    let stderr = reader(Box::new(child.stderr.take().expect("piped")));
+    let end = Instant::now() + limit;
+    let code = loop {
+        match child.try_wait()? {
+            Some(status) => break status.code().unwrap_or(-1),
+            None if Instant::now() >= end => {
+                let _ = child.kill();
+                let _ = child.wait();
+                break 124;
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    Ok(Output { code, stdout: stdout.join().unwrap_or_default(), stderr: stderr.join().unwrap_or_default() })
+}
+
+/// Runs a chore whose failure ends everything, its output shown as it comes.
+pub fn must(cmd: &mut Command) -> Result<()> {
+    println!("+ {cmd:?}");
+    let status = cmd.stdin(Stdio::null()).status().with_context(|| format!("starting {cmd:?}"))?;
+    if !status.success() {
+        bail!("{cmd:?} ended with {status}");
+    }
+    Ok(())
+}
+
+/// Splits a line as a shell does, with single quotes only.
+pub fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quoted, mut any) = (Vec::new(), String::new(), false, false);
+    for c in line.chars() {
+        match c {
+            '\'' => (quoted, any) = (!quoted, true),
+            ' ' if !quoted => {
+                if any {
+                    words.push(std::mem::take(&mut word));
+                }
+                any = false;
+            }
+            c => {
+                word.push(c);
+                any = true;
+            }
+        }
+    }
+    if any {
+        words.push(word);
+    }
+    words
+}
+
+/// True as soon as `check` is; false when `limit` has passed without it.
+pub fn until(limit: Duration, mut check: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + limit;
+    loop {
+        if check() {
+            return true;
+        }
+        if Instant::now() >= end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,34 @@
+//! Stock tools of 18.2 read our maps.
+
+use super::Case;
+use crate::clients::Release::{Pacific, Reef};
+use crate::cluster::Cluster;
+use anyhow::{Result, ensure};
+
+pub const CASES: &[Case] = &[Case { name: "stock_tools_read_our_maps", needs: &[Pacific, Reef], run: read_our_maps }];
+
+fn read_our_maps() -> Result<()> {
+    let c = Cluster::start("maps", &["--osds", "3"])?;
+    let dir = c.dir.display().to_string();
+    c.must(Pacific, "ceph osd pool create p1 16")?;
+    c.must(Pacific, "ceph osd crush rule create-replicated other default osd")?;
+    c.must(Pacific, &format!("ceph osd getmap -o {dir}/osdmap"))?;
+    c.must(Pacific, &format!("ceph osd getcrushmap -o {dir}/crush"))?;
+    let print = c.must(Reef, &format!("osdmaptool --print {dir}/osdmap"))?;
+    ensure!(print.contains("'p1' replicated size 1") && print.contains("max_osd 3"), "osdmaptool says:\n{print}");
+    let text = c.must(Reef, &format!("crushtool -d {dir}/crush"))?;
+    ensure!(text.contains("rule replicated_rule") && text.contains("rule other") && text.contains("item osd.2"), "crushtool says:\n{text}");
+    // Their mapping of our map, and ours.
+    let theirs = c.must(Reef, &format!("osdmaptool {dir}/osdmap --test-map-pgs-dump --pool 1"))?;
+    let ours: serde_json::Value = serde_json::from_str(&c.must(Pacific, "ceph pg dump pgs_brief -f json")?)?;
+    let stats = ours["pg_stats"].as_array().cloned().unwrap_or_default();
+    ensure!(stats.len() == 16, "pg dump lists {} groups of 16", stats.len());
+    for pg in &stats {
+        let (id, up) = (pg["pgid"].as_str().unwrap_or_default(), pg["up"].to_string());
+        ensure!(
+            theirs.lines().any(|l| l.split_whitespace().collect::<Vec<_>>()[..].starts_with(&[id, up.as_str()])),
+            "{id} is on {up}; osdmaptool says:\n{theirs}"
+        );
+    }
+    c.stop()
+}

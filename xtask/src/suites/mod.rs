@@ -1,0 +1,93 @@
+//! What `cargo xtask test` runs: the workspace's own tests, then stock clients against a release build.
+//!
+//! A case that can't run says why and fails the command unless skips are allowed.
+
+mod basics;
+mod commands;
+mod figures;
+mod hostile;
+mod maps;
+mod python;
+mod rados;
+mod rbd;
+mod security;
+
+pub use figures::figures;
+
+use crate::clients::Release;
+use crate::run::{must, root};
+use anyhow::{Result, bail};
+use std::process::Command;
+use std::time::Instant;
+
+/// One test with real programs. `needs` are the releases whose clients it runs.
+pub struct Case {
+    pub name: &'static str,
+    pub needs: &'static [Release],
+    pub run: fn() -> Result<()>,
+}
+
+fn cases() -> Vec<Case> {
+    [basics::CASES, rados::CASES, rbd::CASES, python::CASES, security::CASES, commands::CASES, maps::CASES, hostile::CASES]
+        .into_iter()
+        .flatten()
+        .map(|c| Case { ..*c })
+        .collect()
+}
+
+/// Everything that CI runs.
+pub fn test(allow_skips: bool, only: Option<&str>) -> Result<()> {
+    let started = Instant::now();
+    must(Command::new("cargo").current_dir(root()).args(["test", "--workspace", "--quiet"]))?;
+    clients(allow_skips, only)?;
+    println!("all of it took {} s", started.elapsed().as_secs());
+    Ok(())
+}
+
+/// The cases with stock clients.
+pub fn clients(allow_skips: bool, only: Option<&str>) -> Result<()> {
+    must(Command::new("cargo").current_dir(root()).args(["build", "--release", "--quiet", "--package", "cli"]))?;
+    let cases: Vec<Case> = cases().into_iter().filter(|c| only.is_none_or(|o| c.name.contains(o))).collect();
+    let mut missing = Vec::new();
+    for release in Release::ALL {
+        if cases.iter().any(|c| c.needs.contains(&release))
+            && let Err(e) = release.install()
+        {
+            missing.push((release, format!("{e:#}")));
+        }
+    }
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for case in &cases {
+        if let Some((release, why)) = missing.iter().find(|(r, _)| case.needs.contains(r)) {
+            println!("SKIPPED {}: no clients of {}: {why}", case.name, release.version());
+            skipped += 1;
+            continue;
+        }
+        let started = Instant::now();
+        match (case.run)() {
+            Ok(()) => {
+                println!("ok {} ({:.1} s)", case.name, started.elapsed().as_secs_f64());
+                passed += 1;
+            }
+            Err(e) => {
+                println!("FAILED {} ({:.1} s): {e:?}", case.name, started.elapsed().as_secs_f64());
+                failed += 1;
+            }
+        }
+    }
+    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    if failed > 0 || (skipped > 0 && !allow_skips) {
+        bail!("{failed} failed, {skipped} could not run");
+    }
+    Ok(())
+}
+
+/// Runs the workspace's fuzz tests for longer: they read their budget from the environment.
+pub fn fuzz(seconds: u64) -> Result<()> {
+    must(
+        Command::new("cargo")
+            .current_dir(root())
+            .args(["test", "--workspace", "--release", "fuzz", "--", "--nocapture"])
+            .env("HUMBOLDT_FUZZ_SECONDS", seconds.to_string()),
+    )
+}
