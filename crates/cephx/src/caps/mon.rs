@@ -1,0 +1,275 @@
+//! What an entity may ask of the monitor.
+//!
+//! ```text
+//! grant := allow rwxa [network CIDR] [fsname[=]NAME]
+//!        | [allow] profile[=]NAME [network CIDR]
+//!        | allow service[=]NAME rwxa [network CIDR]
+//!        | allow command[=]PREFIX [with k=v | k prefix v | k regex v ...] [network CIDR]
+//! ```
+//!
+//! Rights of several grants add up. `config-key` is open to `allow *` and to grants that name it only.
+
+use super::constraint::all_accept;
+use super::parser::Parser;
+use super::{CapError, Constraint, Network, Perm};
+use crate::AuthCapsInfo;
+use std::collections::BTreeMap;
+use types::{EntityAddr, EntityText};
+
+/// A request to the monitor.
+#[derive(Debug, Clone, Copy)]
+pub struct MonRequest<'a> {
+    /// Who asks: some profiles name keys of the asker's own.
+    pub entity: &'a EntityText,
+    /// The module that a command belongs to: `mon`, `osd`, `auth`, `config-key`, ...
+    pub service: &'a str,
+    /// A command's prefix, empty for messages that are no command.
+    pub command: &'a str,
+    /// A command's arguments as texts.
+    pub args: &'a BTreeMap<String, String>,
+    pub need: Perm,
+    pub addr: &'a EntityAddr,
+}
+
+/// The capability of one session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MonCap {
+    grants: Vec<Grant>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Grant {
+    what: What,
+    network: Option<Network>,
+    fs: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum What {
+    Rights(Perm),
+    Profile(String),
+    Service(String, Perm),
+    Command(String, BTreeMap<String, Constraint>),
+}
+
+impl MonCap {
+    /// Everything, as without authentication.
+    pub fn all() -> Self {
+        Self { grants: vec![Grant { what: What::Rights(Perm::ANY), network: None, fs: None }] }
+    }
+    pub fn parse(text: &str) -> Result<Self, CapError> {
+        Ok(Self { grants: Parser::new(text).grants("mon", grant)? })
+    }
+    /// Of what is known of a session; a text that can't be read allows nothing.
+    pub fn from_info(info: &AuthCapsInfo) -> Self {
+        if info.allow_all {
+            return Self::all();
+        }
+        info.text().and_then(|text| Self::parse(&text).ok()).unwrap_or_default()
+    }
+    /// True if some grant is a plain `allow *`, from whatever network.
+    pub fn is_allow_all(&self) -> bool {
+        self.grants.iter().any(Grant::is_all)
+    }
+    pub fn allows(&self, req: &MonRequest<'_>) -> bool {
+        let mut have = Perm::NONE;
+        for grant in &self.grants {
+            if grant.network.as_ref().is_some_and(|n| !n.contains(req.addr)) {
+                continue;
+            }
+            if grant.is_all() {
+                return true;
+            }
+            have |= grant.what.rights(req);
+            if have.contains(req.need) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Grant {
+    fn is_all(&self) -> bool {
+        self.what == What::Rights(Perm::ANY) && self.fs.is_none()
+    }
+}
+
+impl What {
+    fn rights(&self, req: &MonRequest<'_>) -> Perm {
+        match self {
+            Self::Profile(name) => profile(name, req.entity).iter().fold(Perm::NONE, |set, what| set | what.rights(req)),
+            Self::Service(service, perm) if service == req.service => *perm,
+            Self::Command(command, args) if command == req.command && all_accept(args, req.args) => Perm::RWX,
+            Self::Service(..) | Self::Command(..) => Perm::NONE,
+            Self::Rights(_) if req.service == "config-key" => Perm::NONE,
+            Self::Rights(perm) => *perm,
+        }
+    }
+}
+
+fn grant(p: &mut Parser<'_>) -> Option<Grant> {
+    p.skip_spaces();
+    let grant = p.attempt(rights).or_else(|| p.attempt(profile_grant)).or_else(|| p.attempt(service)).or_else(|| p.attempt(command))?;
+    p.skip_spaces();
+    Some(grant)
+}
+
+fn rights(p: &mut Parser<'_>) -> Option<Grant> {
+    p.lit("allow")?;
+    p.spaces()?;
+    let perm = p.rwx()?;
+    let network = p.network();
+    let fs = p.attempt(|p| {
+        p.spaced("fsname")?;
+        p.equals_or_spaces()?;
+        p.word()
+    });
+    Some(Grant { what: What::Rights(perm), network, fs })
+}
+
+fn profile_grant(p: &mut Parser<'_>) -> Option<Grant> {
+    p.attempt(|p| {
+        p.lit("allow")?;
+        p.spaces()
+    });
+    p.lit("profile")?;
+    p.equals_or_spaces()?;
+    let what = What::Profile(p.string()?);
+    Some(Grant { what, network: p.network(), fs: None })
+}
+
+fn service(p: &mut Parser<'_>) -> Option<Grant> {
+    p.lit("allow")?;
+    p.spaced("service")?;
+    p.equals_or_spaces()?;
+    let name = p.string()?;
+    p.spaces()?;
+    let what = What::Service(name, p.rwx()?);
+    Some(Grant { what, network: p.network(), fs: None })
+}
+
+fn command(p: &mut Parser<'_>) -> Option<Grant> {
+    p.lit("allow")?;
+    p.spaced("command")?;
+    p.equals_or_spaces()?;
+    let prefix = p.string()?;
+    let args = p.attempt(|p| {
+        p.spaced("with")?;
+        p.spaces()?;
+        p.constraints(false)
+    });
+    Some(Grant { what: What::Command(prefix, args.unwrap_or_default()), network: p.network(), fs: None })
+}
+
+/// The rules that a profile stands for; none for one that nobody knows.
+fn profile(name: &str, entity: &EntityText) -> Vec<What> {
+    use Constraint::{Equal, Prefix, Regex};
+    let service = |name: &str, perm| What::Service(name.into(), perm);
+    let command = |prefix: &str, args: &[(&str, Constraint)]| {
+        What::Command(prefix.into(), args.iter().map(|(k, c)| (k.to_string(), c.clone())).collect())
+    };
+    let rx = |pattern: &str| Regex(pattern.into());
+    let own_keys = || {
+        let own = Prefix(format!("daemon-private/{entity}/"));
+        ["get", "put", "set", "exists", "delete"].map(|verb| command(&format!("config-key {verb}"), &[("key", own.clone())]))
+    };
+    // One address with its nonce: a client may fence another client, not a host.
+    let fence = |prefix: &str, op: &str| command(prefix, &[(op, Equal("add".into())), ("addr", rx("[^/]+/[0-9]+"))]);
+    let reads = |services: &[&str]| services.iter().map(|s| service(s, Perm::R)).collect::<Vec<_>>();
+    let create = |entity: &str, caps: &[(&str, Constraint)]| {
+        let mut args = vec![("entity", Prefix(entity.into()))];
+        args.extend_from_slice(caps);
+        command("auth get-or-create", &args)
+    };
+    match name {
+        "read-only" => vec![What::Rights(Perm::R)],
+        "read-write" => vec![What::Rights(Perm::RW)],
+        "mon" => [service("mon", Perm::RWX), service("log", Perm::RWX)].into_iter().chain(own_keys()).collect(),
+        "osd" => [
+            service("osd", Perm::RWX),
+            service("mon", Perm::R),
+            service("pg", Perm::RW),
+            service("log", Perm::W),
+            command("config set", &[("name", rx("osd_mclock_max_capacity_iops_(hdd|ssd)"))]),
+            command("config rm", &[("name", rx("(osd_max_backfills|osd_recovery_max_active(.*)|osd_mclock_scheduler_(.*))"))]),
+        ]
+        .into_iter()
+        .chain(own_keys())
+        .collect(),
+        "mds" => [
+            service("mds", Perm::RWX),
+            service("mon", Perm::R),
+            service("osd", Perm::R),
+            command("osd pool rmsnap", &[]),
+            command("osd blocklist", &[]),
+            command("osd blacklist", &[]),
+            service("log", Perm::W),
+        ]
+        .into_iter()
+        .chain(own_keys())
+        .collect(),
+        "mgr" => {
+            let mut out = vec![service("mgr", Perm::RWX), service("auth", Perm::RWX)];
+            out.extend(["log", "mon", "mds", "fs", "osd", "config-key", "config"].map(|s| service(s, Perm::RW)));
+            out.extend(["auth get-or-create", "auth caps", "auth rm", "smart", "heap", "dump_mempools"].map(|c| command(c, &[])));
+            out.extend(own_keys());
+            out
+        }
+        "bootstrap-osd" => {
+            let mut out = reads(&["mon", "osd"]);
+            out.extend(["mon getmap", "osd new", "osd purge-new"].map(|c| command(c, &[])));
+            out
+        }
+        "bootstrap-mds" | "bootstrap-mgr" | "bootstrap-rgw" => {
+            let equal = |text: &str| Equal(text.into());
+            let mut out = reads(&["mon", "osd"]);
+            out.push(command("mon getmap", &[]));
+            out.push(match name {
+                "bootstrap-mds" => create(
+                    "mds.",
+                    &[("caps_mon", equal("allow profile mds")), ("caps_osd", equal("allow rwx")), ("caps_mds", equal("allow"))],
+                ),
+                "bootstrap-mgr" => create("mgr.", &[("caps_mon", equal("allow profile mgr"))]),
+                _ => create("client.rgw.", &[("caps_mon", equal("allow rw")), ("caps_osd", equal("allow rwx"))]),
+            });
+            out
+        }
+        "bootstrap-rbd" | "bootstrap-rbd-mirror" => {
+            let mon = if name == "bootstrap-rbd" { "profile rbd" } else { "profile rbd-mirror" };
+            let osd = rx(r#"([ ,]*profile(=|[ ]+)['"]?rbd[^ ,'"]*['"]?([ ]+pool(=|[ ]+)['"]?[^,'"]+['"]?)?)+"#);
+            let mut out = reads(&["mon"]);
+            out.push(create("client.", &[("caps_mon", Equal(mon.into())), ("caps_osd", osd)]));
+            out
+        }
+        "fs-client" => reads(&["mon", "mds", "osd", "pg"]),
+        "simple-rados-client" => reads(&["mon", "osd", "pg"]),
+        "simple-rados-client-with-blocklist" => {
+            let mut out = reads(&["mon", "osd", "pg"]);
+            out.push(fence("osd blocklist", "blocklistop"));
+            out
+        }
+        "crash" => reads(&["mon"]),
+        "cephfs-mirror" => {
+            let mut out = reads(&["mon", "mds", "osd", "pg"]);
+            out.push(command("config-key get", &[("key", Prefix("cephfs/mirror/peer/".into()))]));
+            out
+        }
+        "role-definer" => vec![service("mon", Perm::R), service("auth", Perm::RWX)],
+        name if name.starts_with("rbd") => {
+            let mut out = reads(&["mon", "osd", "pg"]);
+            out.push(fence("osd blocklist", "blocklistop"));
+            out.push(fence("osd blacklist", "blacklistop"));
+            match name {
+                "rbd-mirror" => out.push(command("config-key get", &[("key", Prefix("rbd/mirror/".into()))])),
+                "rbd-mirror-peer" => {
+                    out.push(command("config-key get", &[("key", rx("rbd/mirror/[^/]+"))]));
+                    out.push(command("config-key set", &[("key", Prefix("rbd/mirror/peer/".into()))]));
+                }
+                _ => {}
+            }
+            out
+        }
+        _ => Vec::new(),
+    }
+}

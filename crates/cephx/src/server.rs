@@ -1,0 +1,308 @@
+//! The monitor's side of a login, and of what is asked later over the same connection.
+//!
+//! ```text
+//! client                                   monitor
+//! MonLogin(name, global_id)      ->
+//!                                <-        ServerChallenge
+//! Authenticate(proof, ...)       ->
+//!                                <-        auth ticket, connection secret, tickets of other services
+//! ... later, in MAuth messages: tickets anew, a service's rotating secrets
+//! ```
+//!
+//! Claiming a global_id back takes the old ticket (CVE-2021-20288): there is no setting that would allow it without.
+
+use crate::proto::{
+    AuthTicket, Authenticate, GET_AUTH_SESSION_KEY, GET_PRINCIPAL_SESSION_KEY, GET_ROTATING_KEY, ResponseHeader, ServerChallenge,
+    ServiceTicket, ServiceTicketInfo, ServiceTicketRequest, TicketBlob,
+};
+use crate::rotating::{TicketLife, add};
+use crate::service::{self, ServiceKeys};
+use crate::{AuthCapsInfo, CryptoKey, EntityAuth, Entropy, KeyError, Refusal, RotatingSecrets};
+use bytes::Bytes;
+use denc::{Denc, Decoder, Encoder};
+use std::time::Duration;
+use types::{EntityKind, EntityText, UTime};
+
+/// What a login needs to know of the monitor's auth database.
+pub trait AuthDb {
+    fn entity(&self, name: &EntityText) -> Option<&EntityAuth>;
+    /// The rotating secrets of a service, by the bit of its kind.
+    fn rotating(&self, service: u32) -> Option<&RotatingSecrets>;
+    fn ticket_life(&self) -> TicketLife {
+        TicketLife::default()
+    }
+}
+
+/// How far the peer has come in showing that its global_id is its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GlobalId {
+    NewPending,
+    ReclaimPending,
+    /// Proven once; from here on each renewal brings the old ticket.
+    Held,
+}
+
+/// One connection to a monitor.
+#[derive(Debug, Clone)]
+pub struct ServerSession {
+    name: EntityText,
+    global_id: u64,
+    challenge: u64,
+    status: GlobalId,
+}
+
+/// What an answered request gives besides its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Granted {
+    pub session_key: CryptoKey,
+    /// Empty in crc mode.
+    pub connection_secret: Bytes,
+    /// The entity's capabilities on the monitor.
+    pub caps: AuthCapsInfo,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    pub payload: Bytes,
+    /// True for a login or its renewal.
+    pub granted: Option<Granted>,
+    /// The peer proved that it has its new key: the monitor makes it the key.
+    pub used_pending_key: bool,
+}
+
+impl ServerSession {
+    /// Starts a login; the bytes are the challenge to send. `is_new` says that `global_id` was given just now and not claimed.
+    pub fn start(name: EntityText, global_id: u64, is_new: bool, entropy: &mut dyn Entropy) -> (Self, Bytes) {
+        let challenge = entropy.u64().max(1);
+        let status = if is_new { GlobalId::NewPending } else { GlobalId::ReclaimPending };
+        (Self { name, global_id, challenge, status }, ServerChallenge { challenge }.to_bytes(0))
+    }
+    pub fn name(&self) -> &EntityText {
+        &self.name
+    }
+    pub fn global_id(&self) -> u64 {
+        self.global_id
+    }
+
+    /// Answers a request. `secret_len` is how long a connection secret the connection's mode wants during a login, None when the
+    /// request came in a MAuth message.
+    pub fn handle(
+        &mut self,
+        db: &dyn AuthDb,
+        payload: &Bytes,
+        secret_len: Option<usize>,
+        now: UTime,
+        entropy: &mut dyn Entropy,
+    ) -> Result<Reply, Refusal> {
+        let mut d = Decoder::new(payload.clone());
+        let mut e = Encoder::new(0);
+        let request = d.u16()?;
+        if request != GET_AUTH_SESSION_KEY && self.status != GlobalId::Held {
+            return Err(Refusal::Protocol("a request before the login"));
+        }
+        let (granted, used_pending_key) = match request {
+            GET_AUTH_SESSION_KEY => {
+                let (granted, pending) = self.login(db, &d.get()?, secret_len, now, entropy, &mut e)?;
+                (Some(granted), pending)
+            }
+            GET_PRINCIPAL_SESSION_KEY => {
+                self.service_tickets(db, &mut d, now, entropy, &mut e)?;
+                (None, false)
+            }
+            GET_ROTATING_KEY => {
+                ResponseHeader { request_type: request, status: 0 }.encode(&mut e);
+                let entity = db.entity(&self.name).ok_or_else(|| Refusal::UnknownEntity(self.name.to_string()))?;
+                let service = u32::from(self.name.kind.0);
+                let daemon = [EntityKind::OSD, EntityKind::MDS, EntityKind::MGR, EntityKind::MON].contains(&self.name.kind);
+                let secrets = db.rotating(service).filter(|_| daemon).ok_or(Refusal::NoCaps)?;
+                entity.key.seal_into(secrets, &mut e)?;
+                (None, false)
+            }
+            other => return Err(Refusal::UnknownRequest(other)),
+        };
+        Ok(Reply { payload: e.finish(), granted, used_pending_key })
+    }
+
+    fn login(
+        &mut self,
+        db: &dyn AuthDb,
+        req: &Authenticate,
+        secret_len: Option<usize>,
+        now: UTime,
+        entropy: &mut dyn Entropy,
+        e: &mut Encoder,
+    ) -> Result<(Granted, bool), Refusal> {
+        let entity = db.entity(&self.name).ok_or_else(|| Refusal::UnknownEntity(self.name.to_string()))?;
+        let proves = |key: &CryptoKey| Ok::<_, KeyError>(key.proof(self.challenge, req.client_challenge)? == req.proof);
+        let (key, pending) = if proves(&entity.key)? {
+            (&entity.key, false)
+        } else if !entity.pending_key.is_empty() && proves(&entity.pending_key)? {
+            (&entity.pending_key, true)
+        } else {
+            return Err(Refusal::WrongKey);
+        };
+        let old_session_key = self.check_old_ticket(db, req)?;
+        let caps = match entity.caps.get("mon") {
+            Some(text) if !text.is_empty() => AuthCapsInfo::from_text(text),
+            _ => return Err(Refusal::NoCaps),
+        };
+
+        // The ticket for coming back to a monitor carries no capabilities: those are looked up.
+        let parent = AuthTicket { name: self.name.clone(), global_id: self.global_id, ..AuthTicket::default() };
+        let session_key = CryptoKey::generate(now, entropy);
+        let grant = Grant::new(db, u32::from(EntityKind::AUTH.0), &parent, AuthCapsInfo::default(), session_key.clone(), now)?;
+        ResponseHeader { request_type: GET_AUTH_SESSION_KEY, status: 0 }.encode(e);
+        encode_tickets(&[grant], key, old_session_key.as_ref(), e)?;
+
+        let mut connection_secret = Bytes::new();
+        if req.other_keys != 0 {
+            if let Some(len) = secret_len {
+                let mut secret = vec![0; len];
+                entropy.fill(&mut secret);
+                connection_secret = secret.into();
+                let mut sealed = Encoder::new(0);
+                session_key.seal_into(&connection_secret, &mut sealed)?;
+                e.blob(sealed.as_slice());
+            } else {
+                e.blob(&[]);
+            }
+            let grants = grants(db, req.other_keys, &parent, now, entropy);
+            let mut extra = Encoder::new(0);
+            if !grants.is_empty() {
+                encode_tickets(&grants, &session_key, None, &mut extra)?;
+            }
+            e.blob(extra.as_slice());
+        }
+        self.status = GlobalId::Held;
+        Ok((Granted { session_key, connection_secret, caps }, pending))
+    }
+
+    /// The session key of the old ticket, if there must be one and it is this peer's: the new ticket is sealed with it.
+    fn check_old_ticket(&self, db: &dyn AuthDb, req: &Authenticate) -> Result<Option<CryptoKey>, Refusal> {
+        if self.status == GlobalId::NewPending {
+            return if req.old_ticket.blob.is_empty() { Ok(None) } else { Err(Refusal::OldTicket("superfluous ticket")) };
+        }
+        if req.old_ticket.blob.is_empty() {
+            return Err(Refusal::OldTicket("a global_id claimed without its ticket"));
+        }
+        let secrets = db.rotating(u32::from(EntityKind::AUTH.0));
+        let secret = secrets.and_then(|s| s.get(req.old_ticket.secret_id)).ok_or(Refusal::OldTicket("a ticket of a lost secret"))?;
+        let old: ServiceTicketInfo = secret.open(&req.old_ticket.blob).map_err(|_| Refusal::OldTicket("a ticket that can't be read"))?;
+        if old.ticket.global_id != self.global_id || old.ticket.name != self.name {
+            return Err(Refusal::OldTicket("a ticket of somebody else"));
+        }
+        // A ticket that has run out proves no less whose the number is, as long as its secret is still known.
+        Ok(Some(old.session_key))
+    }
+
+    fn service_tickets(
+        &self,
+        db: &dyn AuthDb,
+        d: &mut Decoder,
+        now: UTime,
+        entropy: &mut dyn Entropy,
+        e: &mut Encoder,
+    ) -> Result<(), Refusal> {
+        let (info, _) = service::open(&AuthKeys(db), d, now)?;
+        if info.ticket.name != self.name || info.ticket.global_id != self.global_id {
+            return Err(Refusal::OldTicket("a ticket of somebody else"));
+        }
+        let ServiceTicketRequest { keys } = d.get()?;
+        let grants = grants(db, keys, &info.ticket, now, entropy);
+        let wanted = keys & !u32::from(EntityKind::AUTH.0);
+        let status = if grants.is_empty() && wanted != 0 { -Refusal::NoCaps.errno() } else { 0 };
+        ResponseHeader { request_type: GET_PRINCIPAL_SESSION_KEY, status }.encode(e);
+        encode_tickets(&grants, &info.session_key, None, e)
+    }
+}
+
+/// Only tickets for the monitors' own auth service buy other tickets.
+struct AuthKeys<'a>(&'a dyn AuthDb);
+impl ServiceKeys for AuthKeys<'_> {
+    fn service_key(&self, service: u32, secret_id: u64) -> Option<&CryptoKey> {
+        if service != u32::from(EntityKind::AUTH.0) {
+            return None;
+        }
+        self.0.rotating(service)?.get(secret_id)
+    }
+}
+
+/// A monitor that is asked as a service (`ceph tell mon.a` with a ticket) reads tickets with the secrets of its database.
+pub struct MonKeys<'a>(pub &'a dyn AuthDb);
+impl ServiceKeys for MonKeys<'_> {
+    fn service_key(&self, service: u32, secret_id: u64) -> Option<&CryptoKey> {
+        if service != u32::from(EntityKind::MON.0) {
+            return None;
+        }
+        self.0.rotating(service)?.get(secret_id)
+    }
+}
+
+/// A ticket about to be handed out.
+struct Grant<'a> {
+    service: u32,
+    secret_id: u64,
+    secret: &'a CryptoKey,
+    info: ServiceTicketInfo,
+    validity: Duration,
+}
+
+impl<'a> Grant<'a> {
+    fn new(
+        db: &'a dyn AuthDb,
+        service: u32,
+        parent: &AuthTicket,
+        caps: AuthCapsInfo,
+        session_key: CryptoKey,
+        now: UTime,
+    ) -> Result<Self, Refusal> {
+        let secrets = db.rotating(service).ok_or(Refusal::NoSecret(service))?;
+        let (secret_id, secret, validity) =
+            secrets.for_new_ticket(now, db.ticket_life().of(service)).ok_or(Refusal::NoSecret(service))?;
+        let ticket = AuthTicket { created: now, expires: add(now, validity), caps, ..parent.clone() };
+        Ok(Self { service, secret_id, secret, info: ServiceTicketInfo { ticket, session_key }, validity })
+    }
+}
+
+/// Tickets for the services in `wanted`, without those that have no secret.
+fn grants<'a>(db: &'a dyn AuthDb, wanted: u32, parent: &AuthTicket, now: UTime, entropy: &mut dyn Entropy) -> Vec<Grant<'a>> {
+    let mut out = Vec::new();
+    for bit in 0..32 {
+        let service = 1 << bit;
+        if wanted & service == 0 || service == u32::from(EntityKind::AUTH.0) || db.rotating(service).is_none() {
+            continue;
+        }
+        let name = EntityKind(service as u8).name();
+        // A monitor looks its peers' capabilities up, so their ticket carries none.
+        let caps = match db.entity(&parent.name) {
+            None => continue,
+            Some(_) if service == u32::from(EntityKind::MON.0) => AuthCapsInfo::default(),
+            Some(entity) => entity.caps.get(name).map_or_else(AuthCapsInfo::default, |text| AuthCapsInfo::from_text(text)),
+        };
+        let session_key = CryptoKey::generate(now, entropy);
+        out.extend(Grant::new(db, service, parent, caps, session_key, now).ok());
+    }
+    out
+}
+
+/// A list of tickets: for each the holder's part sealed with `holder`, and the service's part, which is sealed with the service's
+/// secret and once more with `outer` if that is given.
+fn encode_tickets(grants: &[Grant<'_>], holder: &CryptoKey, outer: Option<&CryptoKey>, e: &mut Encoder) -> Result<(), Refusal> {
+    e.u8(1);
+    e.count(grants.len());
+    for grant in grants {
+        e.u32(grant.service);
+        e.u8(1);
+        let validity = UTime::from_wall_ns(grant.validity.as_nanos() as u64);
+        holder.seal_into(&ServiceTicket { session_key: grant.info.session_key.clone(), validity }, e)?;
+        let blob = TicketBlob { secret_id: grant.secret_id, blob: grant.secret.seal(&grant.info)? };
+        let blob = blob.to_bytes(0);
+        e.bool(outer.is_some());
+        match outer {
+            // What is sealed is a buffer, so it has its length inside.
+            Some(outer) => outer.seal_into(&blob, e)?,
+            None => e.blob(&blob),
+        }
+    }
+    Ok(())
+}
