@@ -7,15 +7,19 @@
 #[macro_use]
 mod macros;
 mod kind;
+pub mod mgr;
 pub mod mon_client;
 pub mod opaque;
 pub mod osd_client;
+pub mod osd_mon;
 pub mod paxos;
 pub mod raw;
 
 pub use kind::kind_name;
+pub use mgr::*;
 pub use mon_client::*;
 pub use opaque::{Framed, Rest};
 pub use osd_client::*;
+pub use osd_mon::*;
 pub use paxos::Paxos;
 pub use raw::{Message, RawMessage, priority};
