@@ -29,6 +29,8 @@ pub mod pg_stat;
 pub mod snap;
 pub mod superblock;
 pub mod time;
+pub mod transaction;
+mod transaction_wire;
 pub mod version;
 
 pub use addr::{AddrType, EntityAddr, EntityAddrVec};
@@ -55,3 +57,4 @@ pub use pg_shard::PgShard;
 pub use pg_stat::{PgStat, PoolStat, pg_state};
 pub use snap::{SnapContext, SnapSet};
 pub use superblock::{CompatSet, OsdSuperblock};
+pub use transaction::{Transaction, TxKind, TxOp};
