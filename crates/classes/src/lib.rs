@@ -6,8 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+mod lock;
 mod registry;
 mod view;
+mod wire;
 
 pub use registry::{BUILTIN, Class, METHOD_PROMOTE, METHOD_RD, METHOD_WR, Method, MethodFn, Registry};
 pub use view::{ClsError, ClsReply, ClsResult, KeyPage, ObjectView, ValPage, Watcher};

@@ -35,7 +35,7 @@ pub struct Registry {
 }
 
 /// Every class of this program.
-pub static BUILTIN: Registry = Registry::new(&[]);
+pub static BUILTIN: Registry = Registry::new(&[&crate::lock::CLASS]);
 
 impl Registry {
     pub const fn new(classes: &'static [&'static Class]) -> Self {
