@@ -159,7 +159,7 @@ message! {
     }
 
     /// The monitors tell the manager what it can't know by itself.
-    MMgrDigest = 0x705, v 1, compat 0 {
+    MMgrDigest = 0x705, v 1, compat 1 {
         mon_status_json: Bytes,
         health_json: Bytes,
     }
@@ -301,30 +301,30 @@ message! {
     }
 
     /// Which reports of groups arrived: version and epoch of each.
-    MPGStatsAck = 88, v 1, compat 0 {
+    MPGStatsAck = 88, v 1, compat 1 {
         pg_stat: BTreeMap<PgId, (u64, Epoch)>,
     }
 
     /// A command for an OSD or manager: JSON texts, and input data.
-    MCommand = 97, v 1, compat 0, tid, data {
+    MCommand = 97, v 1, compat 1, tid, data {
         fsid: Uuid,
         cmd: Vec<String>,
     }
 
     /// The answer to a [`MCommand`]: its output is the data.
-    MCommandReply = 98, v 1, compat 0, tid, data {
+    MCommandReply = 98, v 1, compat 1, tid, data {
         result: i32,
         status: String,
     }
 
     /// A command for the manager, as clients since Octopus send it.
-    MMgrCommand = 0x709, v 1, compat 0, tid, data {
+    MMgrCommand = 0x709, v 1, compat 1, tid, data {
         fsid: Uuid,
         cmd: Vec<String>,
     }
 
     /// The answer to a [`MMgrCommand`].
-    MMgrCommandReply = 0x70a, v 1, compat 0, tid, data {
+    MMgrCommandReply = 0x70a, v 1, compat 1, tid, data {
         result: i32,
         status: String,
     }

@@ -11,17 +11,17 @@ use crate::{Message, RawMessage};
 use bytes::Bytes;
 use denc::{ByteStr, DencError, denc_struct};
 use std::collections::BTreeMap;
-use types::{EntityAddrVec, EntityName, EntityText, Epoch, IntervalSet, PoolId, SnapId, UTime, Uuid};
+use types::{EntityAddrVec, EntityName, EntityText, Epoch, IntervalSet, PoolId, PoolStat, SnapId, UTime, Uuid};
 
 message! {
     /// Nothing but a sign of life.
-    MPing = 2, v 1, compat 0 {}
+    MPing = 2, v 1, compat 1 {}
 
     /// Asks for the monitor map.
-    MMonGetMap = 5, v 1, compat 0 {}
+    MMonGetMap = 5, v 1, compat 1 {}
 
     /// The monitor map.
-    MMonMap = 4, v 1, compat 0 {
+    MMonMap = 4, v 1, compat 1 {
         /// An encoded MonMap.
         monmap: Bytes,
     }
@@ -73,13 +73,13 @@ impl Message for MMonSubscribe {
 
 message! {
     /// Sent only to clients without MON_STATEFUL_SUB, which renew their subscriptions.
-    MMonSubscribeAck = 16, v 1, compat 0 {
+    MMonSubscribeAck = 16, v 1, compat 1 {
         interval_s: u32,
         fsid: Uuid,
     }
 
     /// Authentication above the messenger: what msgr1 and renewals of tickets use.
-    MAuthReply = 18, v 1, compat 0 {
+    MAuthReply = 18, v 1, compat 1 {
         protocol: u32,
         /// 0 or a negative errno.
         result: i32,
@@ -102,7 +102,7 @@ pub struct MAuth {
 impl Message for MAuth {
     const KIND: u16 = 17;
     fn encode(&self, features: u64) -> RawMessage {
-        front(Self::KIND, 1, 0, features, |e| {
+        front(Self::KIND, 1, 1, features, |e| {
             e.put(&self.paxos);
             e.u32(self.protocol);
             e.blob(&self.payload);
@@ -118,14 +118,14 @@ impl Message for MAuth {
 
 message! {
     /// A command for the monitor: JSON texts, and input data.
-    MMonCommand = 50, v 1, compat 0, tid, data {
+    MMonCommand = 50, v 1, compat 1, tid, data {
         paxos: Paxos,
         fsid: Uuid,
         cmd: Vec<String>,
     }
 
     /// The answer to a [`MMonCommand`]: its output is the data.
-    MMonCommandAck = 51, v 1, compat 0, tid, data {
+    MMonCommandAck = 51, v 1, compat 1, tid, data {
         paxos: Paxos,
         /// 0, a positive result, or a negative errno.
         result: i32,
@@ -135,14 +135,14 @@ message! {
     }
 
     /// Asks which versions of a map there are.
-    MMonGetVersion = 19, v 1, compat 0 {
+    MMonGetVersion = 19, v 1, compat 1 {
         /// The asker's number, which the answer repeats.
         handle: u64,
         what: String,
     }
 
     /// The answer to a [`MMonGetVersion`].
-    MMonGetVersionReply = 20, v 2, compat 0 {
+    MMonGetVersionReply = 20, v 2, compat 2 {
         handle: u64,
         version: u64,
         [since 2] oldest: u64,
@@ -156,7 +156,7 @@ message! {
     }
 
     /// The answer to a [`MStatfs`].
-    MStatfsReply = 14, v 1, compat 0, tid {
+    MStatfsReply = 14, v 1, compat 1, tid {
         fsid: Uuid,
         version: u64,
         total_kib: u64,
@@ -166,10 +166,19 @@ message! {
     }
 
     /// Asks for statistics of pools by name.
-    MGetPoolStats = 58, v 1, compat 0, tid {
+    MGetPoolStats = 58, v 1, compat 1, tid {
         paxos: Paxos,
         fsid: Uuid,
         pools: Vec<String>,
+    }
+
+    /// The answer to a [`MGetPoolStats`].
+    MGetPoolStatsReply = 59, v 2, compat 1, tid {
+        paxos: Paxos,
+        fsid: Uuid,
+        stats: BTreeMap<String, PoolStat>,
+        /// What is used was counted by pool, not estimated.
+        [since 2] per_pool: bool,
     }
 }
 
@@ -232,7 +241,7 @@ impl Message for MPoolOp {
 
 message! {
     /// The answer to a [`MPoolOp`].
-    MPoolOpReply = 48, v 1, compat 0, tid {
+    MPoolOpReply = 48, v 1, compat 1, tid {
         paxos: Paxos,
         fsid: Uuid,
         /// 0 or a negative errno.
@@ -283,7 +292,7 @@ pub mod log_level {
 
 message! {
     /// Lines for the cluster log; also what `ceph -w` gets for its subscription.
-    MLog = 52, v 1, compat 0 {
+    MLog = 52, v 1, compat 1 {
         paxos: Paxos,
         fsid: Uuid,
         entries: Vec<LogEntry>,
@@ -312,40 +321,40 @@ message! {
     }
 
     /// The map of managers.
-    MMgrMap = 0x704, v 1, compat 0 {
+    MMgrMap = 0x704, v 1, compat 1 {
         /// An encoded MgrMap.
         map: Rest,
     }
 
     /// The map of file systems.
-    MFSMap = 45, v 1, compat 0 {
+    MFSMap = 45, v 1, compat 1 {
         epoch: Epoch,
         /// An encoded FSMap.
         map: Rest,
     }
 
     /// The names of file systems.
-    MFSMapUser = 103, v 1, compat 0 {
+    MFSMapUser = 103, v 1, compat 1 {
         epoch: Epoch,
         /// An encoded FSMapUser.
         map: Rest,
     }
 
     /// The map of services (rgw, rbd-mirror ...).
-    MServiceMap = 0x707, v 1, compat 0 {
+    MServiceMap = 0x707, v 1, compat 1 {
         /// An encoded ServiceMap.
         map: Rest,
     }
 
     /// Asks which snapshots were purged in a range of epochs.
-    MMonGetPurgedSnaps = 76, v 1, compat 0 {
+    MMonGetPurgedSnaps = 76, v 1, compat 1 {
         paxos: Paxos,
         start: Epoch,
         last: Epoch,
     }
 
     /// The answer to a [`MMonGetPurgedSnaps`], perhaps of fewer epochs than asked for.
-    MMonGetPurgedSnapsReply = 77, v 1, compat 0 {
+    MMonGetPurgedSnapsReply = 77, v 1, compat 1 {
         paxos: Paxos,
         start: Epoch,
         last: Epoch,
@@ -364,7 +373,7 @@ pub struct MLogAck {
 impl Message for MLogAck {
     const KIND: u16 = 53;
     fn encode(&self, features: u64) -> RawMessage {
-        front(Self::KIND, 1, 0, features, |e| {
+        front(Self::KIND, 1, 1, features, |e| {
             e.put(&self.fsid);
             e.u64(self.last);
             e.put(&self.channel);

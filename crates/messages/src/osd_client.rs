@@ -410,8 +410,10 @@ pub struct MWatchNotify {
     pub notify_id: u64,
     /// [`watch_event`].
     pub event: u8,
-    /// What the notifier sent, or for its end the encoded answers and timeouts.
+    /// What the notifier sent.
     pub payload: Bytes,
+    /// For the end of a notify: the encoded answers and the watchers that missed it, in the data segment.
+    pub answers: Bytes,
     /// For the end of a notify: 0 or a negative errno (ETIMEDOUT).
     pub return_code: i32,
     /// The global_id of who notifies.
@@ -421,7 +423,7 @@ pub struct MWatchNotify {
 impl Message for MWatchNotify {
     const KIND: u16 = 44;
     fn encode(&self, features: u64) -> RawMessage {
-        crate::macros::front(Self::KIND, 3, 1, features, |e| {
+        let raw = crate::macros::front(Self::KIND, 3, 1, features, |e| {
             e.u8(1);
             e.u8(self.event);
             e.u64(self.cookie);
@@ -430,12 +432,14 @@ impl Message for MWatchNotify {
             e.blob(&self.payload);
             e.i32(self.return_code);
             e.u64(self.notifier_gid);
-        })
+        });
+        RawMessage { data: crate::macros::one_piece(&self.answers), ..raw }
     }
     fn decode(raw: &RawMessage) -> Result<Self, DencError> {
         let d = &mut open(raw, "MWatchNotify", 3)?;
         let inner = d.u8()?;
         let mut m = MWatchNotify { event: d.u8()?, cookie: d.u64()?, ver: d.u64()?, notify_id: d.u64()?, ..Default::default() };
+        m.answers = raw.data_flat();
         if inner >= 1 {
             m.payload = d.blob()?;
         }

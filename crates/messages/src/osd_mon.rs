@@ -52,7 +52,7 @@ message! {
     }
 
     /// Asks for the up_thru of the sender to be raised.
-    MOSDAlive = 73, v 1, compat 0 {
+    MOSDAlive = 73, v 1, compat 1 {
         paxos: Paxos,
         want: Epoch,
     }
@@ -90,7 +90,7 @@ message! {
     }
 
     /// How full an OSD is.
-    MOSDFull = 75, v 1, compat 0 {
+    MOSDFull = 75, v 1, compat 1 {
         paxos: Paxos,
         map_epoch: Epoch,
         /// CEPH_OSD_FULL, NEARFULL, BACKFILLFULL as in the map's state bits.
@@ -106,7 +106,7 @@ message! {
     }
 
     /// The group exists on its primary: the monitors need not ask for it again.
-    MOSDPGCreated = 116, v 1, compat 0 {
+    MOSDPGCreated = 116, v 1, compat 1 {
         paxos: Paxos,
         pgid: PgId,
     }
@@ -121,7 +121,7 @@ message! {
     }
 
     /// A group that a pool's shrinking merges is quiet.
-    MOSDPGReadyToMerge = 122, v 1, compat 0 {
+    MOSDPGReadyToMerge = 122, v 1, compat 1 {
         paxos: Paxos,
         pgid: PgId,
         source_version: EVersion,
@@ -132,7 +132,7 @@ message! {
     }
 
     /// Clients of old remove snapshots by it.
-    MRemoveSnaps = 90, v 1, compat 0 {
+    MRemoveSnaps = 90, v 1, compat 1 {
         paxos: Paxos,
         /// By pool, 32 bits wide here.
         snaps: BTreeMap<i32, Vec<SnapId>>,
