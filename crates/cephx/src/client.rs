@@ -8,7 +8,7 @@ use crate::proto::{
 use crate::rotating::add;
 use crate::{CryptoKey, Entropy, Refusal, RotatingSecrets, service};
 use bytes::Bytes;
-use denc::{Denc, Decoder, Encoder};
+use denc::{Decoder, Denc, Encoder};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityKind, EntityText, UTime};
@@ -132,7 +132,8 @@ impl ClientAuth {
     fn open_login(&mut self, d: &mut Decoder, now: UTime) -> Result<Secrets, Refusal> {
         let key = self.key.clone();
         self.open_tickets(&key, d, now)?;
-        let session_key = self.tickets.get(&AUTH).filter(|t| t.valid).ok_or(Refusal::Protocol("a login without a ticket"))?.session_key.clone();
+        let session_key =
+            self.tickets.get(&AUTH).filter(|t| t.valid).ok_or(Refusal::Protocol("a login without a ticket"))?.session_key.clone();
         let mut secrets = Secrets { session_key, connection_secret: Bytes::new() };
         if !d.is_empty() {
             let (sealed, extra) = (d.blob()?, d.blob()?);
@@ -245,11 +246,7 @@ impl Authorizer {
     /// The service's challenge came; the authorizer that answers it.
     pub fn answer(&self, challenge: &Bytes) -> Result<Bytes, Refusal> {
         let ServerChallenge { challenge } = self.session_key.open(challenge)?;
-        service::build(
-            &self.head,
-            &self.session_key,
-            &Authorize { nonce: self.nonce, challenge_plus_one: Some(challenge.wrapping_add(1)) },
-        )
+        service::build(&self.head, &self.session_key, &Authorize { nonce: self.nonce, challenge_plus_one: Some(challenge.wrapping_add(1)) })
     }
     /// The service let us in: proof that it is the service, and the connection's secret.
     pub fn verify(&self, reply: &Bytes) -> Result<Secrets, Refusal> {

@@ -13,7 +13,7 @@ use crate::{Entropy, KeyError, base64};
 use aes::Aes128;
 use bytes::Bytes;
 use cbc::cipher::{BlockModeDecrypt, BlockModeEncrypt, KeyIvInit, block_padding::Pkcs7};
-use denc::{Denc, DencError, Decoder, Encoder};
+use denc::{Decoder, Denc, DencError, Encoder};
 use std::fmt;
 use types::UTime;
 

@@ -8,7 +8,7 @@
 
 use crate::{CryptoKey, KeyError};
 use bytes::Bytes;
-use denc::{Denc, DencError, Decoder, Encoder};
+use denc::{Decoder, Denc, DencError, Encoder};
 use std::collections::BTreeMap;
 use std::fmt;
 use types::EntityText;

@@ -12,6 +12,7 @@ mod base64;
 pub mod caps;
 pub mod client;
 mod error;
+pub mod identity;
 pub mod key;
 pub mod keyring;
 pub mod mode;
@@ -23,6 +24,7 @@ pub mod service;
 
 pub use client::{Authorizer, ClientAuth, Secrets};
 pub use error::{KeyError, Refusal};
+pub use identity::Identity;
 pub use key::{CryptoKey, KeyType};
 pub use keyring::{EntityAuth, Keyring};
 pub use proto::{AuthCapsInfo, AuthTicket};

@@ -2,7 +2,7 @@
 
 use crate::mode::AUTH_MODE_AUTHORIZER;
 use bytes::Bytes;
-use denc::{Denc, DencError, Decoder, Encoder};
+use denc::{Decoder, Denc, DencError, Encoder};
 use types::EntityText;
 
 /// What a client shows to a service.

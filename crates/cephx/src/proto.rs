@@ -2,7 +2,7 @@
 
 use crate::CryptoKey;
 use bytes::Bytes;
-use denc::{Denc, DencError, Decoder, Encoder};
+use denc::{Decoder, Denc, DencError, Encoder};
 use types::{EntityText, UTime};
 
 /// Requests to a monitor, in the header of what follows the challenge.

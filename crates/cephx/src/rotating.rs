@@ -5,7 +5,7 @@
 
 use crate::proto::versioned;
 use crate::{CryptoKey, Entropy};
-use denc::{Denc, DencError, Decoder, Encoder};
+use denc::{Decoder, Denc, DencError, Encoder};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityKind, UTime};

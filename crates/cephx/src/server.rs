@@ -19,7 +19,7 @@ use crate::rotating::{TicketLife, add};
 use crate::service::{self, ServiceKeys};
 use crate::{AuthCapsInfo, CryptoKey, EntityAuth, Entropy, KeyError, Refusal, RotatingSecrets};
 use bytes::Bytes;
-use denc::{Denc, Decoder, Encoder};
+use denc::{Decoder, Denc, Encoder};
 use std::time::Duration;
 use types::{EntityKind, EntityText, UTime};
 
@@ -257,8 +257,7 @@ impl<'a> Grant<'a> {
         now: UTime,
     ) -> Result<Self, Refusal> {
         let secrets = db.rotating(service).ok_or(Refusal::NoSecret(service))?;
-        let (secret_id, secret, validity) =
-            secrets.for_new_ticket(now, db.ticket_life().of(service)).ok_or(Refusal::NoSecret(service))?;
+        let (secret_id, secret, validity) = secrets.for_new_ticket(now, db.ticket_life().of(service)).ok_or(Refusal::NoSecret(service))?;
         let ticket = AuthTicket { created: now, expires: add(now, validity), caps, ..parent.clone() };
         Ok(Self { service, secret_id, secret, info: ServiceTicketInfo { ticket, session_key }, validity })
     }

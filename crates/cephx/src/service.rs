@@ -5,7 +5,7 @@
 use crate::proto::{Authorize, AuthorizeReply, AuthorizerHead, ServerChallenge, ServiceTicketInfo};
 use crate::{AuthCapsInfo, CryptoKey, Entropy, Refusal, RotatingSecrets};
 use bytes::Bytes;
-use denc::{Denc, Decoder};
+use denc::{Decoder, Denc};
 use types::{EntityKind, EntityText, UTime};
 
 /// The secrets that tickets for a service may be sealed with.

@@ -87,7 +87,14 @@ fn what_osd_capabilities_allow() {
         ("profile nonsense", &[], &["p//o r"]),
         (
             "profile rbd pool=p",
-            &["p//o rw", "p//rbd_header.1 rw rbd.x:rw", "p/n/o rw", "q//rbd_info r", "q//rbd_children - rbd.x:r", "q//rbd_mirroring - rbd.x:r"],
+            &[
+                "p//o rw",
+                "p//rbd_header.1 rw rbd.x:rw",
+                "p/n/o rw",
+                "q//rbd_info r",
+                "q//rbd_children - rbd.x:r",
+                "q//rbd_mirroring - rbd.x:r",
+            ],
             &["q//o r", "q//rbd_info w", "q//rbd_children - rbd.x:w", "q//rbd_children r"],
         ),
         ("profile rbd pool=p namespace=n", &["p/n/o rw", "p//rbd_info - rbd.metadata_list:r"], &["p//o r", "p//o - rbd.metadata_list:r"]),
@@ -136,7 +143,11 @@ fn what_monitor_capabilities_allow() {
         ("allow service osd rw", &["osd rw"], &["mon r", "osd rx"]),
         ("allow service config-key r", &["config-key r"], &["config-key w"]),
         ("allow command \"osd tree\"", &["osd r osd tree", "osd rwx osd tree"], &["osd r osd dump", "osd r"]),
-        ("allow command \"x\" with a=b c prefix d", &["osd r x | a=b,c=dd", "osd r x | a=b,c=d,e=f"], &["osd r x | a=b", "osd r x | a=c,c=d"]),
+        (
+            "allow command \"x\" with a=b c prefix d",
+            &["osd r x | a=b,c=dd", "osd r x | a=b,c=d,e=f"],
+            &["osd r x | a=b", "osd r x | a=c,c=d"],
+        ),
         ("allow command \"x\" with a regex \"[0-9]+\"", &["osd r x | a=42"], &["osd r x | a=42x", "osd r x | a="]),
         ("allow command \"x\" with a regex \"[0-9\"", &[], &["osd r x | a=4"]),
         ("allow r network 10.0.0.0/8", &["osd r"], &[]),
@@ -144,16 +155,30 @@ fn what_monitor_capabilities_allow() {
         (
             "profile osd",
             &[
-                "osd rwx", "mon r", "pg rw", "log w", "config-key rw config-key get | key=daemon-private/osd.3/x",
-                "config rw config set | name=osd_mclock_max_capacity_iops_ssd", "config rw config rm | name=osd_max_backfills",
+                "osd rwx",
+                "mon r",
+                "pg rw",
+                "log w",
+                "config-key rw config-key get | key=daemon-private/osd.3/x",
+                "config rw config set | name=osd_mclock_max_capacity_iops_ssd",
+                "config rw config rm | name=osd_max_backfills",
             ],
-            &["auth r", "mon w", "config-key r config-key get | key=daemon-private/osd.4/x", "config rw config set | name=osd_max_backfills"],
+            &[
+                "auth r",
+                "mon w",
+                "config-key r config-key get | key=daemon-private/osd.4/x",
+                "config rw config set | name=osd_max_backfills",
+            ],
         ),
         (
             "profile rbd",
             &["mon r", "osd r", "pg r", "osd rw osd blocklist | blocklistop=add,addr=10.0.0.1:0/77"],
-            &["osd rw osd pool create | pool=x", "osd rw osd blocklist | blocklistop=rm,addr=10.0.0.1:0/77",
-              "osd rw osd blocklist | blocklistop=add,addr=10.0.0.1:0", "mgr r"],
+            &[
+                "osd rw osd pool create | pool=x",
+                "osd rw osd blocklist | blocklistop=rm,addr=10.0.0.1:0/77",
+                "osd rw osd blocklist | blocklistop=add,addr=10.0.0.1:0",
+                "mgr r",
+            ],
         ),
         ("profile rbd-mirror", &["config-key r config-key get | key=rbd/mirror/x"], &["config-key r config-key get | key=x"]),
         ("profile simple-rados-client", &["mon r", "osd r"], &["osd rw osd blocklist | blocklistop=add,addr=1.2.3.4:0/1"]),
@@ -161,7 +186,10 @@ fn what_monitor_capabilities_allow() {
         (
             "profile bootstrap-mgr",
             &["auth rwx auth get-or-create | entity=mgr.x,caps_mon=allow profile mgr"],
-            &["auth rwx auth get-or-create | entity=mgr.x,caps_mon=allow *", "auth rwx auth get-or-create | entity=osd.0,caps_mon=allow profile mgr"],
+            &[
+                "auth rwx auth get-or-create | entity=mgr.x,caps_mon=allow *",
+                "auth rwx auth get-or-create | entity=osd.0,caps_mon=allow profile mgr",
+            ],
         ),
         ("profile mgr", &["auth rwx", "config-key rw", "osd rw", "mon r smart"], &["osd rwx"]),
         ("profile role-definer", &["auth rwx", "mon r"], &["osd r"]),
@@ -204,8 +232,5 @@ fn a_text_that_cannot_be_read_allows_nothing() {
     assert_eq!(OsdCap::from_info(&info), OsdCap::default());
     assert_eq!(MonCap::from_info(&info), MonCap::default());
     assert_eq!(MgrCap::from_info(&info), MgrCap::default());
-    assert_eq!(
-        check("osd", "allow * bla").unwrap_err().to_string(),
-        "osd capability parse failed, stopped at 'bla' of 'allow * bla'"
-    );
+    assert_eq!(check("osd", "allow * bla").unwrap_err().to_string(), "osd capability parse failed, stopped at 'bla' of 'allow * bla'");
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use cephx::client::Progress;
 use cephx::rotating::TicketLife;
 use cephx::server::{Granted, Reply};
-use cephx::{AuthCapsInfo, AuthDb, CryptoKey, ClientAuth, EntityAuth, Keyring, Refusal, RotatingSecrets, RotatingTable, ServerSession};
+use cephx::{AuthCapsInfo, AuthDb, ClientAuth, CryptoKey, EntityAuth, Keyring, Refusal, RotatingSecrets, RotatingTable, ServerSession};
 use cephx::{Entropy, Secrets, ServiceSession, Verdict};
 use denc::Denc;
 use types::{EntityKind, EntityText, UTime};
@@ -34,7 +34,9 @@ fn name(text: &str) -> EntityText {
 
 fn db(rng: &mut Rng) -> Db {
     let mut ring = Keyring::default();
-    for (who, caps) in [("client.admin", &[("mon", "allow *"), ("osd", "allow *")][..]), ("osd.0", &[("mon", "allow profile osd")]), ("client.x", &[])] {
+    for (who, caps) in
+        [("client.admin", &[("mon", "allow *"), ("osd", "allow *")][..]), ("osd.0", &[("mon", "allow profile osd")]), ("client.x", &[])]
+    {
         let caps = caps.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         ring.entities.insert(name(who), EntityAuth { key: CryptoKey::generate(at(0), rng), caps, ..EntityAuth::default() });
     }
