@@ -1,0 +1,144 @@
+//! What a placement group remembers besides its objects, as changes (`LogDelta`) and as a whole (`PgRecord`).
+//!
+//! How it is kept is each store's business; nothing here is an object or an omap key.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use types::{EVersion, Epoch, HObject, ObjectStatSum, PastIntervals, PgInfo, PgLogDup, PgLogEntry, PgMissingItem, SpgId};
+
+/// What changes in a [`PgInfo`] with each write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FastInfo {
+    pub last_update: EVersion,
+    pub last_complete: EVersion,
+    pub last_user_version: u64,
+    /// `stats.stats.sum`.
+    pub sum: ObjectStatSum,
+}
+
+impl FastInfo {
+    pub fn of(info: &PgInfo) -> Self {
+        Self {
+            last_update: info.last_update,
+            last_complete: info.last_complete,
+            last_user_version: info.last_user_version,
+            sum: info.stats.stats.sum,
+        }
+    }
+    pub fn apply_to(&self, info: &mut PgInfo) {
+        info.last_update = self.last_update;
+        info.last_complete = self.last_complete;
+        info.last_user_version = self.last_user_version;
+        info.stats.version = self.last_update;
+        info.stats.stats.sum = self.sum;
+    }
+}
+
+/// How a group's info changes.
+#[derive(Debug, Clone, Default)]
+pub enum InfoChange {
+    #[default]
+    Same,
+    Fast(FastInfo),
+    Full(Box<PgInfo>),
+}
+
+/// Changes of one group's memory, applied with a transaction, all or none. In the order of the fields.
+#[derive(Debug, Clone, Default)]
+pub struct LogDelta {
+    pub pg: SpgId,
+    /// Everything that was remembered of the group is gone; the rest applies to a fresh record, or, if there is nothing in the rest,
+    /// the group is forgotten.
+    pub reset: bool,
+    /// The map's epoch that the group has taken in.
+    pub epoch: Option<Epoch>,
+    pub info: InfoChange,
+    pub past_intervals: Option<PastIntervals>,
+    /// Entries above this are dropped (they were divergent).
+    pub rewind_to: Option<EVersion>,
+    /// Appended, ascending, above all that are there.
+    pub entries: Vec<Arc<PgLogEntry>>,
+    /// Entries up to this, inclusive, are dropped, and the log's tail is this.
+    pub trim_to: Option<EVersion>,
+    /// Appended.
+    pub dups: Vec<PgLogDup>,
+    /// Dups up to this, inclusive, are dropped.
+    pub trim_dups_to: Option<EVersion>,
+    /// Objects that are missing since, or no longer.
+    pub missing: Vec<(HObject, Option<PgMissingItem>)>,
+}
+
+impl LogDelta {
+    pub fn new(pg: SpgId) -> Self {
+        Self { pg, ..Self::default() }
+    }
+    /// The group is forgotten.
+    pub fn forget(pg: SpgId) -> Self {
+        Self { reset: true, ..Self::new(pg) }
+    }
+    /// True if, after a reset, there would be nothing.
+    fn is_bare(&self) -> bool {
+        self.epoch.is_none() && matches!(self.info, InfoChange::Same) && self.entries.is_empty()
+    }
+}
+
+/// What is remembered of one group: enough to go on after a restart.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PgRecord {
+    pub epoch: Epoch,
+    pub info: PgInfo,
+    pub past_intervals: PastIntervals,
+    /// Ascending.
+    pub log: VecDeque<Arc<PgLogEntry>>,
+    pub dups: VecDeque<PgLogDup>,
+    pub missing: BTreeMap<HObject, PgMissingItem>,
+}
+
+impl PgRecord {
+    /// Applies a change to a group's record, which may not be there yet; `None` afterwards: forgotten. For stores that keep records
+    /// in memory, and as the meaning of a delta for those that don't.
+    pub fn apply(record: &mut Option<PgRecord>, delta: LogDelta) {
+        if delta.reset {
+            *record = None;
+            if delta.is_bare() {
+                return;
+            }
+        }
+        let r = record.get_or_insert_with(|| PgRecord { info: PgInfo::new(delta.pg), ..PgRecord::default() });
+        if let Some(epoch) = delta.epoch {
+            r.epoch = epoch;
+        }
+        match delta.info {
+            InfoChange::Same => {}
+            InfoChange::Fast(fast) => fast.apply_to(&mut r.info),
+            InfoChange::Full(info) => r.info = *info,
+        }
+        if let Some(past) = delta.past_intervals {
+            r.past_intervals = past;
+        }
+        if let Some(to) = delta.rewind_to {
+            while r.log.back().is_some_and(|e| e.version > to) {
+                r.log.pop_back();
+            }
+        }
+        r.log.extend(delta.entries);
+        if let Some(to) = delta.trim_to {
+            while r.log.front().is_some_and(|e| e.version <= to) {
+                r.log.pop_front();
+            }
+            r.info.log_tail = to;
+        }
+        r.dups.extend(delta.dups);
+        if let Some(to) = delta.trim_dups_to {
+            while r.dups.front().is_some_and(|d| d.version <= to) {
+                r.dups.pop_front();
+            }
+        }
+        for (object, item) in delta.missing {
+            match item {
+                Some(item) => r.missing.insert(object, item),
+                None => r.missing.remove(&object),
+            };
+        }
+    }
+}
