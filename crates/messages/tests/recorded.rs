@@ -61,7 +61,10 @@ fn understand(raw: &RawMessage) -> Option<Result<RawMessage, denc::DencError>> {
         MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDBoot, MOSDBeacon, MOSDAlive, MOSDFailure, MOSDMarkMeDown, MOSDMarkMeDead,
         MOSDFull, MOSDPGTemp, MOSDPGCreated, MOSDPGCreate2, MOSDPGReadyToMerge, MRemoveSnaps, MOSDScrub2, MOSDForceRecovery, MMgrOpen,
         MMgrUpdate, MMgrConfigure, MMgrReport, MMgrClose, MMgrDigest, MMgrBeacon, MMonMgrReport, MPGStats, MPGStatsAck, MCommand,
-        MCommandReply, MMgrCommand, MMgrCommandReply,
+        MCommandReply, MMgrCommand, MMgrCommandReply, MOSDPing, MOSDPGLease, MOSDPGLeaseAck, MOSDPGNotify2, MOSDPGQuery2, MOSDPGInfo2,
+        MOSDPGLog, MOSDPGTrim, MOSDPGRemove, MBackfillReserve, MRecoveryReserve, MOSDRepOp, MOSDRepOpReply, MOSDPGUpdateLogMissing,
+        MOSDPGUpdateLogMissingReply, MOSDRepScrub, MOSDRepScrubMap, MOSDScrubReserve, MOSDPGPush, MOSDPGPushReply, MOSDPGPull, MOSDPGScan,
+        MOSDPGBackfill, MOSDPGBackfillRemove, MOSDPGRecoveryDelete, MOSDPGRecoveryDeleteReply,
     )
 }
 
