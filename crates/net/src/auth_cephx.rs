@@ -1,0 +1,188 @@
+//! Glue between the messenger's authentication traits and `cephx`: how we dial with an [`Identity`], and the door of a service.
+//!
+//! Holds no monitor's door: that one gives out global_ids and looks entities up, so it is the monitor's own.
+
+use bytes::Bytes;
+use cephx::identity::Identity;
+use cephx::none::NoneAuthorizer;
+use cephx::{AuthCapsInfo, Authorizer, FromFn, Refusal, RotatingSecrets, Secrets, ServiceSession, Verdict, mode};
+use denc::Denc;
+use msgr::{
+    AuthClient, AuthClients, AuthExchange, AuthPeer, AuthServer, AuthStart, AuthStep, Authenticated, ClientAuthenticated, ConMode,
+};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use types::{EntityKind, EntityText, UTime, errno};
+
+/// Bytes from the operating system.
+pub fn entropy() -> FromFn<impl FnMut(&mut [u8])> {
+    FromFn(|out: &mut [u8]| aws_lc_rs::rand::fill(out).expect("the system has random bytes"))
+}
+
+/// The wall clock.
+pub fn now() -> UTime {
+    UTime::from_wall_ns(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64))
+}
+
+/// Our identity, shared between whoever logs in, renews and dials.
+pub type SharedIdentity = Rc<RefCell<Identity>>;
+
+/// Dials monitors with a login and services with what the login brought.
+#[derive(Clone)]
+pub struct Dialer {
+    pub identity: SharedIdentity,
+    /// Modes for monitors, best first (`ms_mon_client_mode`).
+    pub mon_modes: Vec<ConMode>,
+    /// Modes for all others (`ms_client_mode`).
+    pub modes: Vec<ConMode>,
+}
+
+impl Dialer {
+    /// With Ceph's default modes: secure to monitors, crc to others, and either if the other side insists.
+    pub fn new(identity: SharedIdentity) -> Self {
+        Self { identity, mon_modes: vec![ConMode::SECURE, ConMode::CRC], modes: vec![ConMode::CRC, ConMode::SECURE] }
+    }
+}
+
+impl AuthClients for Dialer {
+    fn exchange(&self, peer: EntityKind) -> Box<dyn AuthClient> {
+        Box::new(Dial { of: self.clone(), peer, authorizer: None })
+    }
+}
+
+struct Dial {
+    of: Dialer,
+    peer: EntityKind,
+    authorizer: Option<Authorizer>,
+}
+
+impl AuthClient for Dial {
+    fn start(&mut self) -> Result<AuthStart, i32> {
+        let mut identity = self.of.identity.borrow_mut();
+        let method = identity.method();
+        let modes = match (method, self.peer) {
+            // Without keys there is nothing to encrypt with.
+            (mode::METHOD_NONE, _) => vec![ConMode::CRC],
+            (_, EntityKind::MON) => self.of.mon_modes.clone(),
+            _ => self.of.modes.clone(),
+        };
+        let payload = match self.peer {
+            EntityKind::MON => identity.login(),
+            service => {
+                let (payload, authorizer) = identity.authorizer(service, now(), &mut entropy()).map_err(errno_of)?.ok_or(errno::EACCES)?;
+                self.authorizer = authorizer;
+                payload
+            }
+        };
+        Ok(AuthStart { method, modes, payload })
+    }
+    fn reply_more(&mut self, payload: Bytes) -> Result<Bytes, i32> {
+        match (&self.authorizer, self.peer) {
+            (_, EntityKind::MON) => self.of.identity.borrow_mut().handle_challenge(&payload, now(), &mut entropy()),
+            (Some(authorizer), _) => authorizer.answer(&payload),
+            (None, _) => Err(Refusal::Protocol("a challenge without cephx")),
+        }
+        .map_err(errno_of)
+    }
+    fn done(&mut self, global_id: u64, _: ConMode, payload: Bytes) -> Result<ClientAuthenticated, i32> {
+        let secrets = match (&self.authorizer, self.peer) {
+            (_, EntityKind::MON) => self.of.identity.borrow_mut().handle_done(global_id, &payload, now()),
+            (Some(authorizer), _) => authorizer.verify(&payload),
+            (None, _) => Ok(Secrets::default()),
+        };
+        let secrets = secrets.map_err(errno_of)?;
+        Ok(ClientAuthenticated { session_key: secrets.session_key.secret.into(), connection_secret: secrets.connection_secret })
+    }
+}
+
+fn errno_of(refusal: Refusal) -> i32 {
+    refusal.errno()
+}
+
+/// What a service's door leaves on the connection, as [`msgr::Peer::user`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerAuth {
+    pub name: EntityText,
+    pub global_id: u64,
+    /// The peer's capabilities on this service; everything with method none.
+    pub caps: AuthCapsInfo,
+}
+
+/// The door of an OSD or a manager.
+pub struct ServiceDoor {
+    pub kind: EntityKind,
+    /// Methods for other daemons (`auth_cluster_required`).
+    pub cluster_methods: Vec<u32>,
+    /// Methods for clients (`auth_service_required`).
+    pub client_methods: Vec<u32>,
+    /// Modes, best first (`ms_service_mode`, `ms_cluster_mode`).
+    pub modes: Vec<ConMode>,
+    /// The service's secrets, which whoever is logged in to the monitor keeps fresh.
+    pub secrets: Rc<RefCell<RotatingSecrets>>,
+}
+
+impl AuthServer for ServiceDoor {
+    fn methods(&self, kind: EntityKind) -> Vec<u32> {
+        let daemon = [EntityKind::MON, EntityKind::OSD, EntityKind::MDS, EntityKind::MGR].contains(&kind);
+        if daemon { self.cluster_methods.clone() } else { self.client_methods.clone() }
+    }
+    fn modes(&self, _: EntityKind, method: u32) -> Vec<ConMode> {
+        if method == mode::METHOD_NONE { vec![ConMode::CRC] } else { self.modes.clone() }
+    }
+    fn begin(&self, peer: AuthPeer) -> Result<Box<dyn AuthExchange>, i32> {
+        if !self.methods(peer.kind).contains(&peer.method) {
+            return Err(errno::EOPNOTSUPP);
+        }
+        Ok(match peer.method {
+            mode::METHOD_NONE => Box::new(AtNone),
+            mode::METHOD_CEPHX => {
+                let secret_len = if peer.mode == ConMode::SECURE { mode::SECURE_SECRET_LEN } else { 0 };
+                Box::new(AtCephx { kind: self.kind, secrets: self.secrets.clone(), secret_len, session: ServiceSession::default() })
+            }
+            _ => return Err(errno::EOPNOTSUPP),
+        })
+    }
+}
+
+/// Everybody is who they say.
+struct AtNone;
+
+impl AuthExchange for AtNone {
+    fn request(&mut self, payload: Bytes) -> AuthStep {
+        let Ok(NoneAuthorizer { name, global_id }) = NoneAuthorizer::from_bytes(&payload) else { return AuthStep::Bad(errno::EACCES) };
+        let user = PeerAuth { name: name.clone(), global_id, caps: AuthCapsInfo::all() };
+        AuthStep::Done(Box::new(Authenticated { global_id, name, user: Some(Rc::new(user)), ..Authenticated::default() }))
+    }
+}
+
+struct AtCephx {
+    kind: EntityKind,
+    secrets: Rc<RefCell<RotatingSecrets>>,
+    secret_len: usize,
+    session: ServiceSession,
+}
+
+impl AuthExchange for AtCephx {
+    fn request(&mut self, payload: Bytes) -> AuthStep {
+        if mode::ask(&payload) != Some(mode::Ask::Authorizer) {
+            return AuthStep::Bad(errno::EACCES);
+        }
+        let secrets = self.secrets.borrow();
+        match self.session.handle(&(self.kind, &*secrets), &payload, self.secret_len, now(), &mut entropy()) {
+            Ok(Verdict::Challenge(challenge)) => AuthStep::More(challenge),
+            Ok(Verdict::Accept { reply, peer }) => {
+                let user = PeerAuth { name: peer.name.clone(), global_id: peer.global_id, caps: peer.caps };
+                AuthStep::Done(Box::new(Authenticated {
+                    payload: reply,
+                    global_id: peer.global_id,
+                    name: peer.name,
+                    session_key: peer.session_key.secret.into(),
+                    connection_secret: peer.connection_secret,
+                    user: Some(Rc::new(user)),
+                }))
+            }
+            Err(refusal) => AuthStep::Bad(refusal.errno()),
+        }
+    }
+}
