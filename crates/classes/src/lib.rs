@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod lock;
+mod rbd;
 mod registry;
 mod view;
 mod wire;

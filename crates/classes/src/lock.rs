@@ -15,7 +15,7 @@ use types::{AddrType, EntityAddr, EntityName, UTime};
 
 pub static CLASS: Class = Class {
     name: "lock",
-    methods: &[
+    families: &[&[
         Method { name: "lock", flags: METHOD_RD | METHOD_WR | METHOD_PROMOTE, call: lock },
         Method { name: "unlock", flags: METHOD_RD | METHOD_WR | METHOD_PROMOTE, call: unlock },
         Method { name: "break_lock", flags: METHOD_RD | METHOD_WR, call: break_lock },
@@ -23,7 +23,7 @@ pub static CLASS: Class = Class {
         Method { name: "list_locks", flags: METHOD_RD, call: list_locks },
         Method { name: "assert_locked", flags: METHOD_RD | METHOD_PROMOTE, call: assert_locked },
         Method { name: "set_cookie", flags: METHOD_RD | METHOD_WR | METHOD_PROMOTE, call: set_cookie },
-    ],
+    ]],
 };
 
 /// Types of a lock on the wire.

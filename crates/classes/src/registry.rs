@@ -25,7 +25,8 @@ pub struct Method {
 /// A class by name.
 pub struct Class {
     pub name: &'static str,
-    pub methods: &'static [Method],
+    /// Its methods, in the lists that its files have.
+    pub families: &'static [&'static [Method]],
 }
 
 /// What an OSD can be asked to execute.
@@ -35,7 +36,7 @@ pub struct Registry {
 }
 
 /// Every class of this program.
-pub static BUILTIN: Registry = Registry::new(&[&crate::lock::CLASS]);
+pub static BUILTIN: Registry = Registry::new(&[&crate::lock::CLASS, &crate::rbd::CLASS]);
 
 impl Registry {
     pub const fn new(classes: &'static [&'static Class]) -> Self {
@@ -47,7 +48,7 @@ impl Registry {
     }
     /// The method of that class and name.
     pub fn method(&self, class: &[u8], method: &[u8]) -> Option<&'static Method> {
-        self.class(class)?.methods.iter().find(|m| m.name.as_bytes() == method)
+        self.class(class)?.families.iter().copied().flatten().find(|m| m.name.as_bytes() == method)
     }
     pub fn classes(&self) -> &'static [&'static Class] {
         self.classes

@@ -5,7 +5,7 @@ macro_rules! errno {
     ($($name:ident = $n:literal,)*) => { $( pub const $name: i32 = $n; )* };
 }
 errno! {
-    EPERM = 1, ENOENT = 2, EINTR = 4, EIO = 5, ENXIO = 6, E2BIG = 7, EBADF = 9, EAGAIN = 11, ENOMEM = 12, EACCES = 13,
+    EPERM = 1, ENOENT = 2, EINTR = 4, EIO = 5, ENXIO = 6, E2BIG = 7, ENOEXEC = 8, EBADF = 9, EAGAIN = 11, ENOMEM = 12, EACCES = 13,
     EBUSY = 16, EEXIST = 17, EXDEV = 18, ENODEV = 19, ENOTDIR = 20, EISDIR = 21, EINVAL = 22, EFBIG = 27, ENOSPC = 28,
     EROFS = 30, EDOM = 33, ERANGE = 34, EDEADLK = 35, ENAMETOOLONG = 36, ENOSYS = 38, ENOTEMPTY = 39, ENODATA = 61,
     EOVERFLOW = 75, EBADMSG = 74, EILSEQ = 84, EOPNOTSUPP = 95, ESTALE = 116, EDQUOT = 122, ECANCELED = 125, ETIMEDOUT = 110,

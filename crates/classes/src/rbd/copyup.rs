@@ -1,0 +1,95 @@
+//! Data that moves from a parent into a clone's object, and space that is given back.
+
+use super::{must_exist, writes};
+use crate::registry::Method;
+use crate::view::{ClsReply, ClsResult, ObjectView};
+use crate::wire::{Input, errno};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use types::errno::{EINVAL, ENOENT, ERANGE};
+
+pub const METHODS: &[Method] = &[
+    writes("copyup", copyup),
+    writes("sparse_copyup", sparse_copyup),
+    writes("assert_snapc_seq", assert_snapc_seq),
+    writes("sparsify", sparsify),
+];
+
+fn exists(obj: &mut dyn ObjectView) -> ClsResult<bool> {
+    match must_exist(obj) {
+        Ok(()) => Ok(true),
+        Err(e) if e.is(ENOENT) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// Whoever comes first writes what the parent had; the others find the object there.
+fn copyup(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
+    if !exists(obj)? {
+        obj.write(0, input)?;
+    }
+    Ok(().into())
+}
+
+fn sparse_copyup(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
+    let mut input = Input::new(&input);
+    let (extents, data): (BTreeMap<u64, u64>, Bytes) = (input.get()?, input.get()?);
+    if exists(obj)? {
+        return Ok(().into());
+    }
+    if extents.is_empty() {
+        obj.create(true)?;
+    }
+    let mut at = 0_usize;
+    for (offset, length) in extents {
+        let end = usize::try_from(length).ok().and_then(|n| at.checked_add(n)).filter(|end| *end <= data.len());
+        let Some(end) = end else { return errno(EINVAL) };
+        obj.write(offset, data.slice(at..end))?;
+        at = end;
+    }
+    Ok(().into())
+}
+
+/// How [`assert_snapc_seq`] compares.
+const ASSERT_GT: u8 = 0;
+const ASSERT_LE: u8 = 1;
+
+fn assert_snapc_seq(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
+    let mut input = Input::new(&input);
+    let (seq, state): (u64, u8) = (input.get()?, input.get()?);
+    let has = obj.snapset_seq();
+    match state {
+        ASSERT_GT if exists(obj)? && has <= seq => errno(ERANGE),
+        ASSERT_LE if !exists(obj)? || has > seq => errno(ERANGE),
+        ASSERT_GT | ASSERT_LE => Ok(().into()),
+        _ => errno(EINVAL),
+    }
+}
+
+/// Punches holes where whole units of `sparse_size` bytes are zero; an object of nothing but zeros may go.
+fn sparsify(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
+    let mut input = Input::new(&input);
+    let (unit, remove_empty): (u64, bool) = (input.get()?, input.get()?);
+    if unit == 0 {
+        return errno(EINVAL);
+    }
+    if !exists(obj)? {
+        return Ok(().into());
+    }
+    let (size, _) = obj.stat()?;
+    let data = if size == 0 { Bytes::new() } else { obj.read(0, size)? };
+    let unit = usize::try_from(unit).unwrap_or(usize::MAX);
+    let zero = |piece: &[u8]| piece.iter().all(|b| *b == 0);
+    let used = data.chunks(unit).rposition(|piece| !zero(piece)).map_or(0, |i| ((i + 1) * unit).min(data.len()));
+    if used == 0 && remove_empty {
+        obj.remove()?;
+        return Ok(().into());
+    }
+    for (i, piece) in data[..used].chunks(unit).enumerate().filter(|(_, piece)| zero(piece)) {
+        obj.zero((i * unit) as u64, piece.len() as u64)?;
+    }
+    if used < data.len() {
+        obj.truncate(used as u64)?;
+    }
+    Ok(().into())
+}

@@ -1,0 +1,226 @@
+//! The object map: two bits an object of the image, packed, with checksums.
+//!
+//! ```text
+//! u32 14 │ frame 1,1: u64 objects │ data, 4 objects a byte, the first in the highest bits │ u32 length │ u32 crc of the header's frame │
+//!        │ u32 blocks │ a crc for each 4096 bytes of data
+//! ```
+//! An update reads and writes only the blocks that it touches. Readers that get the map over the wire get it with an empty footer.
+
+use super::{reads, writes};
+use crate::registry::Method;
+use crate::view::{ClsReply, ClsResult, ObjectView};
+use crate::wire::{Input, decode, errno};
+use base::crc32c;
+use bytes::Bytes;
+use denc::{Denc, DencError, Decoder, Encoder};
+use types::errno::{EINVAL, ENOENT, ERANGE, ESTALE};
+
+pub const METHODS: &[Method] = &[
+    reads("object_map_load", |obj, _| Ok(read(obj)?.encoded(false).into())),
+    writes("object_map_save", |obj, input| write(obj, &decode(&input)?)),
+    writes("object_map_resize", resize),
+    writes("object_map_update", update),
+    writes("object_map_snap_add", snap_add),
+    writes("object_map_snap_remove", snap_remove),
+];
+
+/// States of an object.
+const EXISTS: u8 = 1;
+const EXISTS_CLEAN: u8 = 3;
+
+/// Objects that a map may have.
+const OBJECTS_MAX: u64 = 256_000_000;
+const HEADER: u64 = 18;
+const BLOCK: u64 = 4096;
+const PER_BYTE: u64 = 4;
+
+struct ObjectMap {
+    objects: u64,
+    data: Vec<u8>,
+}
+
+fn header(objects: u64) -> Bytes {
+    let mut e = Encoder::new(0);
+    e.frame(1, 1, |e| e.u64(objects));
+    e.finish()
+}
+
+fn shift(object: u64) -> u32 {
+    (6 - 2 * (object % PER_BYTE)) as u32
+}
+
+fn get(data: &[u8], object: u64) -> u8 {
+    data[(object / PER_BYTE) as usize] >> shift(object) & 3
+}
+
+fn put(data: &mut [u8], object: u64, state: u8) {
+    let byte = &mut data[(object / PER_BYTE) as usize];
+    *byte = *byte & !(3 << shift(object)) | (state & 3) << shift(object);
+}
+
+impl ObjectMap {
+    fn encoded(&self, with_crc: bool) -> Bytes {
+        let mut e = Encoder::with_capacity(0, self.data.len() + 64);
+        let header = header(self.objects);
+        e.blob(&header);
+        e.raw(&self.data);
+        e.sized(|e| {
+            if with_crc {
+                e.u32(crc32c(0, &header));
+                e.count(self.data.len().div_ceil(BLOCK as usize));
+                self.data.chunks(BLOCK as usize).for_each(|block| e.u32(crc32c(0, block)));
+            }
+        });
+        e.finish()
+    }
+    fn resize(&mut self, objects: u64) {
+        self.data.resize(objects.div_ceil(PER_BYTE) as usize, 0);
+        self.objects = objects;
+        // What lies behind the last object in its byte counts in the checksum: always zero.
+        for behind in objects..objects.next_multiple_of(PER_BYTE) {
+            put(&mut self.data, behind, 0);
+        }
+    }
+    /// Changes each object by `change`; true if any changed.
+    fn change(&mut self, change: impl Fn(u64, u8) -> u8) -> bool {
+        let mut changed = false;
+        for object in 0..self.objects {
+            let before = get(&self.data, object);
+            let after = change(object, before);
+            if after != before {
+                put(&mut self.data, object, after);
+                changed = true;
+            }
+        }
+        changed
+    }
+}
+
+impl Denc for ObjectMap {
+    fn encode(&self, e: &mut Encoder) {
+        e.raw(&self.encoded(true));
+    }
+    fn decode(d: &mut Decoder) -> Result<Self, DencError> {
+        let head = d.blob()?;
+        let objects = Decoder::new(head.clone()).frame("BitVector", 1, |d, _| d.u64())?;
+        if objects > OBJECTS_MAX {
+            return Err(d.invalid("an object map has at most 256,000,000 objects"));
+        }
+        let data = d.raw(objects.div_ceil(PER_BYTE) as usize)?.to_vec();
+        d.sized(|d| {
+            if d.is_empty() {
+                return Ok(());
+            }
+            let head_crc = d.u32()?;
+            let crcs: Vec<u32> = Denc::decode(d)?;
+            let right = head_crc == crc32c(0, &head) && crcs.iter().copied().eq(data.chunks(BLOCK as usize).map(|b| crc32c(0, b)));
+            if right { Ok(()) } else { Err(d.invalid("the object map's checksum is wrong")) }
+        })?;
+        Ok(Self { objects, data })
+    }
+}
+
+fn read(obj: &mut dyn ObjectView) -> ClsResult<ObjectMap> {
+    let (size, _) = obj.stat()?;
+    if size == 0 {
+        return errno(ENOENT);
+    }
+    decode(&obj.read(0, size)?)
+}
+
+fn write(obj: &mut dyn ObjectView, map: &ObjectMap) -> ClsResult<ClsReply> {
+    obj.write_full(map.encoded(true))?;
+    Ok(().into())
+}
+
+fn resize(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
+    let mut input = Input::new(&input);
+    let (objects, state): (u64, u8) = (input.get()?, input.get()?);
+    if objects > OBJECTS_MAX {
+        return errno(EINVAL);
+    }
+    let mut map = match read(obj) {
+        Err(e) if e.is(ENOENT) => ObjectMap { objects: 0, data: Vec::new() },
+        other => other?,
+    };
+    let before = map.objects;
+    // What would be cut off must be as new: otherwise somebody still uses it.
+    if (objects..before).any(|object| get(&map.data, object) != state) {
+        return errno(ESTALE);
+    }
+    map.resize(objects);
+    for object in before..objects {
+        put(&mut map.data, object, state);
+    }
+    write(obj, &map)
+}
+
+fn update(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
+    let mut input = Input::new(&input);
+    let (start, end, state): (u64, u64, u8) = (input.get()?, input.get()?, input.get()?);
+    let only: Option<u8> = input.get()?;
+    obj.stat()?;
+    let mut head = Input::new(&obj.read(0, HEADER)?);
+    let objects: u64 = decode::<Head>(&head.get()?)?.objects;
+    if objects > OBJECTS_MAX {
+        return errno(EINVAL);
+    }
+    if start >= end || end > objects {
+        return errno(ERANGE);
+    }
+    let length = objects.div_ceil(PER_BYTE);
+    let first_block = start / PER_BYTE / BLOCK;
+    let end_block = ((end - 1) / PER_BYTE / BLOCK) + 1;
+    let from = first_block * BLOCK;
+    let bytes = (end_block * BLOCK).min(length) - from;
+    let mut data = obj.read(HEADER + from, bytes)?.to_vec();
+    // The footer: length, the header's crc, the number of blocks, then their crcs.
+    let crcs_at = HEADER + length + 12 + 4 * first_block;
+    let crcs = obj.read(crcs_at, 4 * (end_block - first_block))?;
+    let stored = crcs.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]]));
+    if data.len() as u64 != bytes || !stored.eq(data.chunks(BLOCK as usize).map(|b| crc32c(0, b))) {
+        return errno(EINVAL);
+    }
+    let mut changed = false;
+    for object in start..end {
+        let at = object - from * PER_BYTE;
+        let before = get(&data, at);
+        let matches = only.is_none_or(|only| before == only || (only == EXISTS && before == EXISTS_CLEAN));
+        if matches && before != state {
+            put(&mut data, at, state);
+            changed = true;
+        }
+    }
+    if changed {
+        let mut crcs = Encoder::new(0);
+        data.chunks(BLOCK as usize).for_each(|block| crcs.u32(crc32c(0, block)));
+        obj.write(HEADER + from, data.into())?;
+        obj.write(crcs_at, crcs.finish())?;
+    }
+    Ok(().into())
+}
+
+struct Head {
+    objects: u64,
+}
+denc::denc_struct!(Head, v 1, compat 1, { objects });
+
+/// A snapshot was taken: what exists is unchanged since.
+fn snap_add(obj: &mut dyn ObjectView, _: Bytes) -> ClsResult<ClsReply> {
+    let mut map = read(obj)?;
+    if map.change(|_, state| if state == EXISTS { EXISTS_CLEAN } else { state }) {
+        write(obj, &map)?;
+    }
+    Ok(().into())
+}
+
+/// A snapshot goes: what was written in it now counts as written since the one before.
+fn snap_remove(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
+    let snap: ObjectMap = decode(&input)?;
+    let mut map = read(obj)?;
+    let dirty = |object: u64| object >= snap.objects || get(&snap.data, object) == EXISTS;
+    if map.change(|object, state| if state == EXISTS_CLEAN && dirty(object) { EXISTS } else { state }) {
+        write(obj, &map)?;
+    }
+    Ok(().into())
+}
