@@ -1,0 +1,24 @@
+//! What a daemon hears of its connections.
+
+use crate::Conn;
+use messages::RawMessage;
+
+/// Called on the reactor's thread, never from within another call on the same connection's task, except that closing a connection
+/// inside a callback takes effect when the callback returns. Callbacks don't block.
+#[allow(unused_variables)]
+pub trait Dispatcher {
+    /// A message. Its segments share the buffer that it was read into: who keeps a small part for long copies it out.
+    fn on_message(&self, conn: &Conn, message: RawMessage);
+    /// All messages of one read have been given to [`Dispatcher::on_message`]; what is sent now is in the same write.
+    fn on_batch(&self, conn: &Conn) {}
+    /// A session that we dialled is open, for the first time or again.
+    fn on_connect(&self, conn: &Conn) {}
+    /// A session that the peer dialled is open, for the first time or again.
+    fn on_accept(&self, conn: &Conn) {}
+    /// A session is over and was not ended by [`Conn::close`]: a lossy one was cut.
+    fn on_reset(&self, conn: &Conn) {}
+    /// The peer of a lossless session has lost it; the connection goes on with a new one, without the messages that were under way.
+    fn on_remote_reset(&self, conn: &Conn) {}
+    /// A dial failed, for this reason and for the `attempts`th time in a row; it is tried again until [`Conn::close`].
+    fn on_dial_failed(&self, conn: &Conn, reason: &str, attempts: u32) {}
+}

@@ -1,0 +1,373 @@
+//! One connection's task: transports come and go, the session stays as long as its policy lets it.
+
+use crate::conn::{Closing, Conn};
+use crate::messenger::{HalfOpen, without_transport};
+use bytes::BytesMut;
+use msgr::{Fault, MsgrError, State, Up};
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use thiserror::Error;
+use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
+
+/// Bytes that one read asks for; larger messages get a buffer of their own size.
+const READ_CHUNK: usize = 64 << 10;
+/// With less room than this in the buffer, more is got before reading.
+const READ_MIN: usize = 16 << 10;
+/// Turns of reading and writing before other tasks have theirs.
+const TURNS: usize = 8;
+/// Slices of one vectored write.
+const SLICES: usize = 128;
+/// A lossless session that has nothing to say says what it received after this.
+const ACK_DELAY: Duration = Duration::from_millis(50);
+
+/// A socket and what has been read from it and not been understood yet.
+pub(crate) struct Transport {
+    stream: TcpStream,
+    buf: BytesMut,
+}
+
+impl Transport {
+    fn new(stream: TcpStream) -> Self {
+        // Frames leave when they are written; without it a reply would wait for the peer's ack of the last.
+        let _ = stream.set_nodelay(true);
+        Self { stream, buf: BytesMut::new() }
+    }
+}
+
+pub(crate) enum Start {
+    Dial,
+    Accepted(TcpStream, HalfOpen),
+}
+
+#[derive(Debug, Error)]
+enum Cut {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Msgr(#[from] MsgrError),
+    #[error("the peer closed the socket")]
+    Eof,
+    #[error("the handshake takes too long")]
+    TimedOut,
+}
+
+/// Why the present transport is no longer pumped.
+enum Exit {
+    Cut(Cut),
+    Closed,
+    /// Another transport is in `incoming`.
+    Replaced,
+    /// That connection takes over the transport.
+    HandOver(Conn),
+}
+
+/// Runs a connection from its first transport to its end.
+pub(crate) async fn drive(conn: Conn, start: Start) {
+    let (mut transport, mut guard) = match start {
+        Start::Dial => (None, None),
+        Start::Accepted(stream, guard) => (Some(Transport::new(stream)), Some(guard)),
+    };
+    let mut attempts = 0;
+    loop {
+        let exit = match transport.take() {
+            Some(mut t) => {
+                let exit = Pump::new(&conn, &mut t, &mut guard, &mut attempts).await;
+                transport = Some(t);
+                exit
+            }
+            None => match dial(&conn).await {
+                Ok(Some(t)) => {
+                    transport = Some(t);
+                    continue;
+                }
+                Ok(None) => interruption(&conn),
+                Err(cut) => Exit::Cut(cut),
+            },
+        };
+        let old = transport.take();
+        match exit {
+            Exit::Closed => break,
+            Exit::Replaced => {
+                transport = conn.0.incoming.borrow_mut().take();
+                attempts = 0;
+            }
+            Exit::HandOver(other) => {
+                *other.0.incoming.borrow_mut() = old;
+                other.0.wake();
+                conn.0.announced.set(false);
+                break;
+            }
+            Exit::Cut(cut) => {
+                drop(old);
+                if conn.0.core.borrow().dialled() && conn.0.core.borrow().state() != State::Ready && conn.0.announced.get() {
+                    attempts += 1;
+                    if let Some(d) = conn.0.shared.dispatcher() {
+                        d.on_dial_failed(&conn, &cut.to_string(), attempts);
+                    }
+                }
+                if conn.0.closing.get() != Closing::No {
+                    break;
+                }
+                let fault = conn.0.core.borrow_mut().fault();
+                match fault {
+                    Fault::Closed => {
+                        conn.0.closing.set(Closing::Replaced);
+                        break;
+                    }
+                    Fault::Standby => standby(&conn).await,
+                    Fault::Redial(pause) => {
+                        let _ = timeout(pause, interrupted(&conn)).await;
+                    }
+                }
+            }
+        }
+    }
+    drop(guard);
+    let told = conn.0.closing.get() == Closing::Replaced && conn.0.announced.get();
+    conn.0.shared.remove(&conn);
+    if told && let Some(d) = conn.0.shared.dispatcher() {
+        d.on_reset(&conn);
+    }
+}
+
+/// What the flags say, when a wait was broken off.
+fn interruption(conn: &Conn) -> Exit {
+    if conn.0.closing.get() != Closing::No { Exit::Closed } else { Exit::Replaced }
+}
+fn is_interrupted(conn: &Conn) -> bool {
+    matches!(conn.0.closing.get(), Closing::Now | Closing::Replaced)
+        || (conn.0.closing.get() == Closing::WhenSent && without_transport(conn.0.core.borrow().state()))
+        || conn.0.incoming.borrow().is_some()
+}
+fn park(conn: &Conn, cx: &Context<'_>) {
+    conn.0.notified.set(false);
+    let mut waker = conn.0.waker.borrow_mut();
+    if !waker.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
+        *waker = Some(cx.waker().clone());
+    }
+}
+async fn interrupted(conn: &Conn) {
+    poll_fn(|cx| {
+        park(conn, cx);
+        if is_interrupted(conn) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await
+}
+/// Until there is something to send, the peer dials, or it is over.
+async fn standby(conn: &Conn) {
+    poll_fn(|cx| {
+        park(conn, cx);
+        let mut core = conn.0.core.borrow_mut();
+        if core.has_queued() {
+            core.wake();
+        }
+        let awake = core.state() != State::Standby;
+        drop(core);
+        if awake || is_interrupted(conn) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await
+}
+
+/// A socket to the peer, or `None` if there was an interruption.
+async fn dial(conn: &Conn) -> Result<Option<Transport>, Cut> {
+    if is_interrupted(conn) {
+        return Ok(None);
+    }
+    let target = conn.0.core.borrow().target();
+    let Some(addr) = target.socket() else {
+        return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "the peer has no address").into());
+    };
+    let mut dialling = pin!(timeout(conn.0.shared.config.handshake_timeout, TcpStream::connect(addr)));
+    let mut cut = pin!(interrupted(conn));
+    let stream = poll_fn(|cx| {
+        if cut.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        dialling.as_mut().poll(cx).map(Some)
+    })
+    .await;
+    match stream {
+        None => Ok(None),
+        Some(Err(_)) => Err(Cut::TimedOut),
+        Some(Ok(stream)) => {
+            let transport = Transport::new(stream?);
+            conn.0.core.borrow_mut().start();
+            Ok(Some(transport))
+        }
+    }
+}
+
+/// Moves bytes and messages for as long as the transport lasts.
+struct Pump<'a> {
+    conn: &'a Conn,
+    transport: &'a mut Transport,
+    guard: &'a mut Option<HalfOpen>,
+    attempts: &'a mut u32,
+    /// Until the session is open.
+    deadline: Option<Pin<Box<Sleep>>>,
+    ack: Option<Pin<Box<Sleep>>>,
+    first: bool,
+}
+
+impl<'a> Pump<'a> {
+    fn new(conn: &'a Conn, transport: &'a mut Transport, guard: &'a mut Option<HalfOpen>, attempts: &'a mut u32) -> Self {
+        let deadline = Some(Box::pin(sleep_until(Instant::now() + conn.0.shared.config.handshake_timeout)));
+        Self { conn, transport, guard, attempts, deadline, ack: None, first: true }
+    }
+
+    /// One read; `true` if bytes came.
+    fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cut>> {
+        let buf = &mut self.transport.buf;
+        let missing = self.conn.0.core.borrow().need().saturating_sub(buf.len());
+        let room = buf.capacity() - buf.len();
+        if room < missing.max(READ_MIN) {
+            buf.reserve(missing.max(READ_CHUNK));
+        }
+        let read = pin!(self.transport.stream.read_buf(buf)).poll(cx);
+        match read {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(0)) => Poll::Ready(Err(Cut::Eof)),
+            Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
+        }
+    }
+    /// Writes until nothing waits or the socket takes no more.
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<(), Cut> {
+        let mut core = self.conn.0.core.borrow_mut();
+        core.ack(false);
+        let out = core.out();
+        while !out.is_empty() {
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let n = out.slices(&mut slices);
+            match Pin::new(&mut self.transport.stream).poll_write_vectored(cx, &slices[..n]) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(0)) => return Err(Cut::Eof),
+                Poll::Ready(Ok(n)) => out.advance(n),
+                Poll::Ready(Err(error)) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+    /// Dispatches every frame that is there in whole.
+    fn process(&mut self) -> Result<Option<Exit>, Cut> {
+        let Some(dispatcher) = self.conn.0.shared.dispatcher() else { return Ok(None) };
+        let mut messages = false;
+        loop {
+            let up = self.conn.0.core.borrow_mut().next(&mut self.transport.buf)?;
+            match up {
+                None => break,
+                Some(Up::Message(message)) => {
+                    messages = true;
+                    dispatcher.on_message(self.conn, message);
+                    if self.conn.0.closing.get() != Closing::No {
+                        break;
+                    }
+                }
+                Some(Up::Ready) => self.ready(&*dispatcher),
+                Some(Up::RemoteReset) => dispatcher.on_remote_reset(self.conn),
+                Some(Up::Identified) => {
+                    if let Some(other) = self.conn.0.shared.decide(self.conn)? {
+                        return Ok(Some(Exit::HandOver(other)));
+                    }
+                }
+            }
+        }
+        if messages {
+            dispatcher.on_batch(self.conn);
+        }
+        Ok(None)
+    }
+    fn ready(&mut self, dispatcher: &dyn crate::Dispatcher) {
+        self.deadline = None;
+        *self.guard = None;
+        *self.attempts = 0;
+        let inner = &self.conn.0;
+        inner.announced.set(true);
+        let (peer, dialled) = {
+            let core = inner.core.borrow();
+            (Rc::new(core.peer().clone()), core.dialled())
+        };
+        *inner.peer.borrow_mut() = peer;
+        if dialled { dispatcher.on_connect(self.conn) } else { dispatcher.on_accept(self.conn) }
+    }
+    fn timers(&mut self, cx: &mut Context<'_>) -> Result<(), Cut> {
+        if let Some(deadline) = &mut self.deadline
+            && deadline.as_mut().poll(cx).is_ready()
+        {
+            return Err(Cut::TimedOut);
+        }
+        if self.ack.is_none() && self.conn.0.core.borrow().owes_ack() {
+            self.ack = Some(Box::pin(sleep(ACK_DELAY)));
+        }
+        if let Some(ack) = &mut self.ack
+            && ack.as_mut().poll(cx).is_ready()
+        {
+            self.ack = None;
+            self.conn.0.core.borrow_mut().ack(true);
+            self.write(cx)?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, cx: &mut Context<'_>) -> Result<Option<Exit>, Cut> {
+        let conn = self.conn;
+        let out_max = conn.0.shared.config.out_max;
+        for _ in 0..TURNS {
+            if matches!(conn.0.closing.get(), Closing::Now | Closing::Replaced) {
+                return Ok(Some(Exit::Closed));
+            }
+            if conn.0.incoming.borrow().is_some() {
+                return Ok(Some(Exit::Replaced));
+            }
+            // Wakes from inside this turn are served by the write below.
+            conn.0.notified.set(true);
+            let full = conn.0.core.borrow_mut().out().len() > out_max;
+            let read = if full { Poll::Pending } else { self.read(cx) };
+            let progress = matches!(read, Poll::Ready(Ok(())));
+            if let Poll::Ready(Err(cut)) = read {
+                return Err(cut);
+            }
+            if progress || self.first {
+                self.first = false;
+                conn.0.shared.note_read();
+                if let Some(exit) = self.process()? {
+                    return Ok(Some(exit));
+                }
+            } else if conn.0.core.borrow().has_news()
+                && let Some(exit) = self.process()?
+            {
+                return Ok(Some(exit));
+            }
+            self.write(cx)?;
+            let empty = conn.0.core.borrow_mut().out().is_empty();
+            if conn.0.closing.get() == Closing::WhenSent && empty {
+                return Ok(Some(Exit::Closed));
+            }
+            if !progress && !(full && empty) && !is_interrupted(conn) {
+                self.timers(cx)?;
+                park(conn, cx);
+                return Ok(None);
+            }
+        }
+        park(conn, cx);
+        cx.waker().wake_by_ref();
+        Ok(None)
+    }
+}
+
+impl Future for Pump<'_> {
+    type Output = Exit;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Exit> {
+        match self.turn(cx) {
+            Ok(None) => Poll::Pending,
+            Ok(Some(exit)) => Poll::Ready(exit),
+            Err(cut) => Poll::Ready(Exit::Cut(cut)),
+        }
+    }
+}

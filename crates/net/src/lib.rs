@@ -1,0 +1,25 @@
+//! `msgr` on TCP: sockets, timers and one task a connection, all on one thread.
+//!
+//! Holds the listener, dialling and redialling, reading and writing in batches, and the callbacks by which daemons hear of it
+//! ([`Dispatcher`]). Knows no message but by its kind, and no authentication: that is in the [`msgr::Local`] it is given.
+//!
+//! How a turn goes: a connection's task reads what the socket has, every whole frame in it is dispatched at once, and what was sent on the
+//! connection meanwhile goes out with one vectored write. What is sent from elsewhere (a timer, a commit, another connection) wakes
+//! the task once, and leaves with everything else that the same turn of the loop sends there.
+//!
+//! Bounds: half-open handshakes ([`Config::half_open_max`], 10 s each); bytes that wait to be sent on a connection, above which nothing
+//! is read from it ([`Config::out_max`]), so that a peer that doesn't take its answers can't ask for more; a read buffer of 64 KiB a
+//! connection, or of one message's size.
+
+#![forbid(unsafe_code)]
+
+pub mod auth_cephx;
+mod conn;
+mod dispatch;
+mod drive;
+mod messenger;
+pub mod null;
+
+pub use conn::{Conn, ConnId};
+pub use dispatch::Dispatcher;
+pub use messenger::{Config, Messenger};

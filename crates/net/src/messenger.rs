@@ -1,0 +1,266 @@
+//! Listening, dialling, and who is connected.
+
+use crate::conn::{Closing, Conn, ConnId, Inner};
+use crate::drive::{self, Start};
+use crate::Dispatcher;
+use msgr::{Connection, Decision, Local, MsgrError, Policy, State};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, spawn_local};
+use types::{EntityAddr, EntityAddrVec, EntityKind};
+
+/// Bounds and habits.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Sockets that were accepted and aren't a session yet; more are not accepted until one of them is done.
+    pub half_open_max: usize,
+    /// From the socket to the session, either way.
+    pub handshake_timeout: Duration,
+    /// Bytes waiting on one connection, above which nothing is read from it.
+    pub out_max: usize,
+    /// After something was read, the thread looks for more this long before it sleeps. 0: not at all.
+    pub spin_us: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { half_open_max: 1024, handshake_timeout: Duration::from_secs(10), out_max: 32 << 20, spin_us: 0 }
+    }
+}
+
+/// A slot of a connection; `generation` counts its tenants.
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    conn: Option<Conn>,
+}
+
+#[derive(Default)]
+struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+pub(crate) struct Shared {
+    pub local: Rc<Local>,
+    pub config: Config,
+    pub dispatcher: RefCell<Option<Rc<dyn Dispatcher>>>,
+    slots: RefCell<Slots>,
+    /// Connections that are found by their peer's address: those that we dialled, and lossless ones.
+    by_addr: RefCell<HashMap<EntityAddr, Conn>>,
+    half_open: Cell<usize>,
+    half_open_freed: Notify,
+    listeners: RefCell<Vec<AbortHandle>>,
+    spinner: Notify,
+    last_read: Cell<Option<Instant>>,
+}
+
+/// All connections of one daemon. Lives inside a tokio `LocalSet`.
+#[derive(Clone)]
+pub struct Messenger(Rc<Shared>);
+
+impl Messenger {
+    pub fn new(local: Rc<Local>, config: Config) -> Self {
+        Self(Rc::new(Shared {
+            local,
+            config,
+            dispatcher: RefCell::new(None),
+            slots: RefCell::default(),
+            by_addr: RefCell::default(),
+            half_open: Cell::new(0),
+            half_open_freed: Notify::new(),
+            listeners: RefCell::default(),
+            spinner: Notify::new(),
+            last_read: Cell::new(None),
+        }))
+    }
+    /// Who hears of everything; to be set before anything else is done.
+    pub fn set_dispatcher(&self, dispatcher: Rc<dyn Dispatcher>) {
+        *self.0.dispatcher.borrow_mut() = Some(dispatcher);
+        if self.0.config.spin_us > 0 {
+            let shared = self.0.clone();
+            self.0.listeners.borrow_mut().push(spawn_local(async move { shared.spin().await }).abort_handle());
+        }
+    }
+    pub fn local(&self) -> &Rc<Local> {
+        &self.0.local
+    }
+    /// Listens; port 0 takes a free one. `Local::addrs` is for the caller to fill with what this returns, before peers learn of it.
+    pub async fn bind(&self, addr: SocketAddr) -> io::Result<SocketAddr> {
+        let listener = TcpListener::bind(addr).await?;
+        let bound = listener.local_addr()?;
+        let shared = self.0.clone();
+        self.0.listeners.borrow_mut().push(spawn_local(async move { shared.accept(listener).await }).abort_handle());
+        Ok(bound)
+    }
+    /// As [`Messenger::bind`] for a msgr2 daemon with `nonce`: its own address is the one bound.
+    pub async fn bind_as(&self, addr: SocketAddr, nonce: u32) -> io::Result<EntityAddr> {
+        let bound = EntityAddr::msgr2(self.bind(addr).await?, nonce);
+        self.0.local.addrs.borrow_mut().0.push(bound);
+        Ok(bound)
+    }
+    /// The connection to the peer at `addrs`: the one that there is, or one that is dialled from now on.
+    pub fn connect(&self, kind: EntityKind, addrs: EntityAddrVec, policy: Policy) -> Conn {
+        let key = address(&addrs);
+        if let Some(conn) = self.0.by_addr.borrow().get(&key)
+            && !conn.is_closed()
+        {
+            return conn.clone();
+        }
+        let conn = self.0.add(Connection::dial(self.0.local.clone(), policy, kind, addrs));
+        conn.0.announced.set(true);
+        self.0.by_addr.borrow_mut().insert(key, conn.clone());
+        spawn_local(drive::drive(conn.clone(), Start::Dial));
+        conn
+    }
+    /// The connection of that name, if it is still there.
+    #[inline]
+    pub fn get(&self, id: ConnId) -> Option<Conn> {
+        let slots = self.0.slots.borrow();
+        let slot = slots.slots.get(id.0 as u32 as usize)?;
+        slot.conn.as_ref().filter(|conn| conn.id() == id).cloned()
+    }
+    /// All that are there, also half-open ones.
+    pub fn conns(&self) -> Vec<Conn> {
+        self.0.slots.borrow().slots.iter().filter_map(|s| s.conn.clone()).collect()
+    }
+    /// Stops listening and closes everything.
+    pub fn shutdown(&self) {
+        for listener in self.0.listeners.borrow_mut().drain(..) {
+            listener.abort();
+        }
+        for conn in self.conns() {
+            conn.close();
+        }
+    }
+}
+
+/// What a connection is found by.
+pub(crate) fn address(addrs: &EntityAddrVec) -> EntityAddr {
+    addrs.msgr2().unwrap_or_else(|| addrs.front())
+}
+
+/// Counts a handshake until it is dropped.
+pub(crate) struct HalfOpen(Rc<Shared>);
+impl Drop for HalfOpen {
+    fn drop(&mut self) {
+        self.0.half_open.set(self.0.half_open.get() - 1);
+        self.0.half_open_freed.notify_one();
+    }
+}
+
+impl Shared {
+    fn add(self: &Rc<Self>, core: Connection) -> Conn {
+        let mut slots = self.slots.borrow_mut();
+        let index = slots.free.pop().unwrap_or_else(|| {
+            slots.slots.push(Slot::default());
+            (slots.slots.len() - 1) as u32
+        });
+        let slot = &mut slots.slots[index as usize];
+        slot.generation += 1;
+        let conn = Conn(Rc::new(Inner {
+            id: ConnId(u64::from(slot.generation) << 32 | u64::from(index)),
+            peer: RefCell::new(Rc::new(core.peer().clone())),
+            core: RefCell::new(core),
+            shared: self.clone(),
+            user: RefCell::new(None),
+            waker: RefCell::new(None),
+            notified: Cell::new(false),
+            incoming: RefCell::new(None),
+            closing: Cell::new(Closing::No),
+            announced: Cell::new(false),
+        }));
+        slot.conn = Some(conn.clone());
+        conn
+    }
+    /// The end of a connection's task.
+    pub fn remove(&self, conn: &Conn) {
+        conn.0.core.borrow_mut().close();
+        self.by_addr.borrow_mut().retain(|_, c| c != conn);
+        let mut slots = self.slots.borrow_mut();
+        let index = conn.id().0 as u32;
+        slots.slots[index as usize].conn = None;
+        slots.free.push(index);
+        drop(slots);
+        *conn.0.waker.borrow_mut() = None;
+    }
+    pub fn dispatcher(&self) -> Option<Rc<dyn Dispatcher>> {
+        self.dispatcher.borrow().clone()
+    }
+
+    async fn accept(self: Rc<Self>, listener: TcpListener) {
+        loop {
+            while self.half_open.get() >= self.config.half_open_max {
+                self.half_open_freed.notified().await;
+            }
+            let Ok((stream, from)) = listener.accept().await else {
+                // Out of descriptors, most likely: what is open goes on, and some of it will close.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            self.half_open.set(self.half_open.get() + 1);
+            let guard = HalfOpen(self.clone());
+            let conn = self.add(Connection::accept(self.local.clone(), EntityAddr::msgr2(from, 0)));
+            spawn_local(drive::drive(conn, Start::Accepted(stream, guard)));
+        }
+    }
+
+    /// Looks for another connection of the same peer and lets the cores decide. The other one, if it takes over the transport.
+    pub fn decide(&self, conn: &Conn) -> Result<Option<Conn>, MsgrError> {
+        let key = address(&conn.0.core.borrow().peer().addrs);
+        let existing = self.by_addr.borrow().get(&key).cloned().filter(|e| e != conn && !e.is_closed());
+        let mut core = conn.0.core.borrow_mut();
+        let decision = match &existing {
+            None => core.decide(None)?,
+            Some(existing) => core.decide(Some(&mut existing.0.core.borrow_mut()))?,
+        };
+        match (decision, existing) {
+            (Decision::TakeOver, Some(existing)) => return Ok(Some(existing)),
+            (Decision::Told, Some(existing)) => {
+                // If it lost against a dial of ours, that one must get through, also if we have nothing to say.
+                existing.0.core.borrow_mut().wake();
+                existing.0.wake();
+            }
+            (Decision::Told, None) => {}
+            (_, existing) => {
+                if let Some(existing) = existing {
+                    existing.0.close(Closing::Replaced);
+                }
+                self.by_addr.borrow_mut().insert(key, conn.clone());
+            }
+        }
+        Ok(None)
+    }
+
+    #[inline]
+    pub fn note_read(&self) {
+        if self.config.spin_us > 0 {
+            if self.last_read.get().is_none() {
+                self.spinner.notify_one();
+            }
+            self.last_read.set(Some(Instant::now()));
+        }
+    }
+    /// Keeps the thread from sleeping for a while after each read.
+    async fn spin(self: Rc<Self>) {
+        let limit = Duration::from_micros(self.config.spin_us);
+        loop {
+            self.spinner.notified().await;
+            while self.last_read.get().is_some_and(|at| at.elapsed() < limit) {
+                tokio::task::yield_now().await;
+            }
+            self.last_read.set(None);
+        }
+    }
+}
+
+/// True if a connection in this state has given up its transport for good or for now.
+pub(crate) fn without_transport(state: State) -> bool {
+    matches!(state, State::Idle | State::Standby | State::Closed)
+}
