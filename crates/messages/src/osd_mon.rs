@@ -6,9 +6,7 @@
 
 use crate::paxos::Paxos;
 use std::collections::BTreeMap;
-use types::{
-    EVersion, EntityAddrVec, Epoch, OsdId, OsdSuperblock, PastIntervals, PgHistory, PgId, SnapId, SpgId, UTime, Uuid,
-};
+use types::{EVersion, EntityAddrVec, Epoch, OsdId, OsdSuperblock, PastIntervals, PgHistory, PgId, SnapId, SpgId, UTime, Uuid};
 
 /// Flags of [`MOSDFailure`].
 pub mod failure_flag {
@@ -155,4 +153,3 @@ message! {
         options: u8,
     }
 }
-

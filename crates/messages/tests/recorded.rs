@@ -1,46 +1,60 @@
 //! Messages recorded between stock daemons and clients: each decodes, encodes again to the same bytes, and no damage to it makes a
 //! decoder panic or ask for memory out of proportion.
 //!
-//! A record is: kind, version, compat, priority (u16 each), tid (u64), data_off (u16), lengths of front, middle and data (u32 each), and
-//! these three. `MESSAGE_RECORDS` names a folder with more of them.
+//! `fixtures/messages/README.md` says where they are from and how a record looks. `MESSAGE_RECORDS` names a folder with more of them.
 
 use base::Rng;
 use bytes::Bytes;
 use messages::*;
 use std::path::{Path, PathBuf};
 
-fn load(path: &Path) -> RawMessage {
+/// The records of one file, one behind the other.
+fn load(path: &Path) -> Vec<RawMessage> {
     let bytes = Bytes::from(std::fs::read(path).unwrap());
-    let u16_at = |at: usize| u16::from_le_bytes(bytes[at..at + 2].try_into().unwrap());
-    let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
-    let (front, middle, data) = (u32_at(18), u32_at(22), u32_at(26));
-    let piece = |at: usize, len: usize| bytes.slice(at..at + len);
-    RawMessage {
-        kind: u16_at(0),
-        version: u16_at(2),
-        compat: u16_at(4),
-        priority: u16_at(6),
-        tid: u64::from_le_bytes(bytes[8..16].try_into().unwrap()),
-        data_off: u16_at(16),
-        front: piece(30, front),
-        middle: piece(30 + front, middle),
-        data: if data == 0 { vec![] } else { vec![piece(30 + front + middle, data)] },
+    let mut out = Vec::new();
+    let mut start = 0;
+    while start < bytes.len() {
+        let u16_at = |at: usize| u16::from_le_bytes(bytes[start + at..start + at + 2].try_into().unwrap());
+        let u32_at = |at: usize| u32::from_le_bytes(bytes[start + at..start + at + 4].try_into().unwrap()) as usize;
+        let (front, middle, data) = (u32_at(18), u32_at(22), u32_at(26));
+        let piece = |at: usize, len: usize| bytes.slice(start + at..start + at + len);
+        out.push(RawMessage {
+            kind: u16_at(0),
+            version: u16_at(2),
+            compat: u16_at(4),
+            priority: u16_at(6),
+            tid: u64::from_le_bytes(bytes[start + 8..start + 16].try_into().unwrap()),
+            data_off: u16_at(16),
+            front: piece(30, front),
+            middle: piece(30 + front, middle),
+            data: if data == 0 { vec![] } else { vec![piece(30 + front + middle, data)] },
+        });
+        start += 30 + front + middle + data;
     }
+    out
 }
 
-fn records() -> Vec<PathBuf> {
+fn records() -> Vec<(String, RawMessage)> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/messages");
     let more = std::env::var_os("MESSAGE_RECORDS").map(PathBuf::from);
-    let mut out: Vec<PathBuf> = [Some(own), more]
+    let mut files: Vec<PathBuf> = [Some(own), more]
         .into_iter()
         .flatten()
         .filter_map(|dir| std::fs::read_dir(dir).ok())
         .flatten()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|e| e == "msg"))
+        .filter(|path| path.extension().is_some_and(|e| e == "msg" || e == "msgs"))
         .collect();
-    out.sort();
-    out
+    files.sort();
+    let named = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        load(path)
+            .into_iter()
+            .enumerate()
+            .map(move |(i, raw)| (format!("{name}[{i}] {} v{}", kind_name(raw.kind), raw.version), raw))
+            .collect::<Vec<_>>()
+    };
+    files.iter().flat_map(named).collect()
 }
 
 /// Decodes by kind; `Some(again)` is the encoding of what was understood.
@@ -55,16 +69,94 @@ macro_rules! dispatch {
 
 fn understand(raw: &RawMessage) -> Option<Result<RawMessage, denc::DencError>> {
     dispatch!(
-        raw, MOSDOp, MOSDOpReply, MOSDBackoff, MWatchNotify, MOSDMap, MPing, MMonGetMap, MMonMap, MMonSubscribe, MMonSubscribeAck, MAuth,
-        MAuthReply, MMonCommand, MMonCommandAck, MMonGetVersion, MMonGetVersionReply, MStatfs, MStatfsReply, MGetPoolStats,
-        MGetPoolStatsReply, MPoolOp, MPoolOpReply, MLog, MLogAck, MConfig, MGetConfig, MKVData, MMgrMap, MFSMap, MFSMapUser, MServiceMap,
-        MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDBoot, MOSDBeacon, MOSDAlive, MOSDFailure, MOSDMarkMeDown, MOSDMarkMeDead,
-        MOSDFull, MOSDPGTemp, MOSDPGCreated, MOSDPGCreate2, MOSDPGReadyToMerge, MRemoveSnaps, MOSDScrub2, MOSDForceRecovery, MMgrOpen,
-        MMgrUpdate, MMgrConfigure, MMgrReport, MMgrClose, MMgrDigest, MMgrBeacon, MMonMgrReport, MPGStats, MPGStatsAck, MCommand,
-        MCommandReply, MMgrCommand, MMgrCommandReply, MOSDPing, MOSDPGLease, MOSDPGLeaseAck, MOSDPGNotify2, MOSDPGQuery2, MOSDPGInfo2,
-        MOSDPGLog, MOSDPGTrim, MOSDPGRemove, MBackfillReserve, MRecoveryReserve, MOSDRepOp, MOSDRepOpReply, MOSDPGUpdateLogMissing,
-        MOSDPGUpdateLogMissingReply, MOSDRepScrub, MOSDRepScrubMap, MOSDScrubReserve, MOSDPGPush, MOSDPGPushReply, MOSDPGPull, MOSDPGScan,
-        MOSDPGBackfill, MOSDPGBackfillRemove, MOSDPGRecoveryDelete, MOSDPGRecoveryDeleteReply,
+        raw,
+        MOSDOp,
+        MOSDOpReply,
+        MOSDBackoff,
+        MWatchNotify,
+        MOSDMap,
+        MPing,
+        MMonGetMap,
+        MMonMap,
+        MMonSubscribe,
+        MMonSubscribeAck,
+        MAuth,
+        MAuthReply,
+        MMonCommand,
+        MMonCommandAck,
+        MMonGetVersion,
+        MMonGetVersionReply,
+        MStatfs,
+        MStatfsReply,
+        MGetPoolStats,
+        MGetPoolStatsReply,
+        MPoolOp,
+        MPoolOpReply,
+        MLog,
+        MLogAck,
+        MConfig,
+        MGetConfig,
+        MKVData,
+        MMgrMap,
+        MFSMap,
+        MFSMapUser,
+        MServiceMap,
+        MMonGetPurgedSnaps,
+        MMonGetPurgedSnapsReply,
+        MOSDBoot,
+        MOSDBeacon,
+        MOSDAlive,
+        MOSDFailure,
+        MOSDMarkMeDown,
+        MOSDMarkMeDead,
+        MOSDFull,
+        MOSDPGTemp,
+        MOSDPGCreated,
+        MOSDPGCreate2,
+        MOSDPGReadyToMerge,
+        MRemoveSnaps,
+        MOSDScrub2,
+        MOSDForceRecovery,
+        MMgrOpen,
+        MMgrUpdate,
+        MMgrConfigure,
+        MMgrReport,
+        MMgrClose,
+        MMgrDigest,
+        MMgrBeacon,
+        MMonMgrReport,
+        MPGStats,
+        MPGStatsAck,
+        MCommand,
+        MCommandReply,
+        MMgrCommand,
+        MMgrCommandReply,
+        MOSDPing,
+        MOSDPGLease,
+        MOSDPGLeaseAck,
+        MOSDPGNotify2,
+        MOSDPGQuery2,
+        MOSDPGInfo2,
+        MOSDPGLog,
+        MOSDPGTrim,
+        MOSDPGRemove,
+        MBackfillReserve,
+        MRecoveryReserve,
+        MOSDRepOp,
+        MOSDRepOpReply,
+        MOSDPGUpdateLogMissing,
+        MOSDPGUpdateLogMissingReply,
+        MOSDRepScrub,
+        MOSDRepScrubMap,
+        MOSDScrubReserve,
+        MOSDPGPush,
+        MOSDPGPushReply,
+        MOSDPGPull,
+        MOSDPGScan,
+        MOSDPGBackfill,
+        MOSDPGBackfillRemove,
+        MOSDPGRecoveryDelete,
+        MOSDPGRecoveryDeleteReply,
     )
 }
 
@@ -72,12 +164,10 @@ fn understand(raw: &RawMessage) -> Option<Result<RawMessage, denc::DencError>> {
 #[test]
 fn recorded_messages_come_back() {
     let (mut failed, mut same, mut other, mut unknown) = (Vec::new(), 0, 0, std::collections::BTreeMap::new());
-    for path in records() {
-        let raw = load(&path);
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+    for (name, raw) in records() {
         match understand(&raw) {
             None => *unknown.entry(kind_name(raw.kind)).or_insert(0) += 1,
-            Some(Err(error)) => failed.push(format!("{name} {}: {error}", kind_name(raw.kind))),
+            Some(Err(error)) => failed.push(format!("{name}: {error}")),
             Some(Ok(again)) => {
                 let equal = again.front == raw.front
                     && again.data_flat() == raw.data_flat()
@@ -87,12 +177,16 @@ fn recorded_messages_come_back() {
                 } else if name.contains("reef") {
                     let at = again.front.iter().zip(&raw.front).position(|(a, b)| a != b);
                     failed.push(format!(
-                        "{name} {}: differs at {at:?} of {} / {}, v{} / v{} compat {} / {}",
-                        kind_name(raw.kind), again.front.len(), raw.front.len(), again.version, raw.version, again.compat, raw.compat
+                        "{name}: differs at {at:?}, {} of {} bytes, v{} compat {} of {}",
+                        again.front.len(),
+                        raw.front.len(),
+                        again.version,
+                        again.compat,
+                        raw.compat
                     ));
                 } else {
                     other += 1;
-                    println!("{name} {}: another encoding, v{} / v{}, {} / {} bytes", kind_name(raw.kind), again.version, raw.version, again.front.len(), raw.front.len());
+                    println!("{name}: another encoding, v{}, {} / {} bytes", again.version, again.front.len(), raw.front.len());
                     assert!(understand(&again).unwrap().is_ok(), "{name}: what we wrote does not decode");
                 }
             }
@@ -105,8 +199,7 @@ fn recorded_messages_come_back() {
 #[test]
 fn damage_is_an_error() {
     let mut rng = Rng::new(7);
-    for path in records() {
-        let raw = load(&path);
+    for (_, raw) in records() {
         if understand(&raw).is_none() || raw.front.len() > 20_000 {
             continue;
         }
