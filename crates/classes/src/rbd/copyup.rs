@@ -6,7 +6,7 @@ use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, errno};
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use types::errno::{EINVAL, ENOENT, ERANGE};
+use types::errno::{EINVAL, ENOENT, EOPNOTSUPP, ERANGE};
 
 pub const METHODS: &[Method] = &[
     writes("copyup", copyup),
@@ -62,7 +62,7 @@ fn assert_snapc_seq(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsRepl
         ASSERT_GT if exists(obj)? && has <= seq => errno(ERANGE),
         ASSERT_LE if !exists(obj)? || has > seq => errno(ERANGE),
         ASSERT_GT | ASSERT_LE => Ok(().into()),
-        _ => errno(EINVAL),
+        _ => errno(EOPNOTSUPP),
     }
 }
 
