@@ -2,8 +2,8 @@
 //!
 //! How it is kept is each store's business; nothing here is an object or an omap key.
 
+use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use types::{EVersion, Epoch, HObject, ObjectStatSum, PastIntervals, PgInfo, PgLogDup, PgLogEntry, PgMissingItem, SpgId};
 
 /// What changes in a [`PgInfo`] with each write.
@@ -57,7 +57,7 @@ pub struct LogDelta {
     /// Entries above this are dropped (they were divergent).
     pub rewind_to: Option<EVersion>,
     /// Appended, ascending, above all that are there.
-    pub entries: Vec<Arc<PgLogEntry>>,
+    pub entries: Vec<PgLogEntry>,
     /// Entries up to this, inclusive, are dropped, and the log's tail is this.
     pub trim_to: Option<EVersion>,
     /// Appended.
@@ -89,7 +89,7 @@ pub struct PgRecord {
     pub info: PgInfo,
     pub past_intervals: PastIntervals,
     /// Ascending.
-    pub log: VecDeque<Arc<PgLogEntry>>,
+    pub log: VecDeque<PgLogEntry>,
     pub dups: VecDeque<PgLogDup>,
     pub missing: BTreeMap<HObject, PgMissingItem>,
 }
@@ -104,40 +104,52 @@ impl PgRecord {
                 return;
             }
         }
-        let r = record.get_or_insert_with(|| PgRecord { info: PgInfo::new(delta.pg), ..PgRecord::default() });
+        let pg = delta.pg;
+        record.get_or_insert_with(|| PgRecord { info: PgInfo::new(pg), ..PgRecord::default() }).update(delta);
+    }
+
+    /// Applies a change that does not reset.
+    pub fn update(&mut self, delta: LogDelta) {
         if let Some(epoch) = delta.epoch {
-            r.epoch = epoch;
+            self.epoch = epoch;
         }
         match delta.info {
             InfoChange::Same => {}
-            InfoChange::Fast(fast) => fast.apply_to(&mut r.info),
-            InfoChange::Full(info) => r.info = *info,
+            InfoChange::Fast(fast) => fast.apply_to(&mut self.info),
+            InfoChange::Full(info) => self.info = *info,
         }
         if let Some(past) = delta.past_intervals {
-            r.past_intervals = past;
+            self.past_intervals = past;
         }
         if let Some(to) = delta.rewind_to {
-            while r.log.back().is_some_and(|e| e.version > to) {
-                r.log.pop_back();
+            while self.log.back().is_some_and(|e| e.version > to) {
+                self.log.pop_back();
             }
         }
-        r.log.extend(delta.entries);
+        // Names and results are cut from the request's frame, which must not live as long as the log.
+        for mut entry in delta.entries {
+            entry.soid = entry.soid.detach();
+            for ret in entry.op_returns.iter_mut().filter(|ret| !ret.bl.is_empty()) {
+                ret.bl = Bytes::copy_from_slice(&ret.bl);
+            }
+            self.log.push_back(entry);
+        }
         if let Some(to) = delta.trim_to {
-            while r.log.front().is_some_and(|e| e.version <= to) {
-                r.log.pop_front();
+            while self.log.front().is_some_and(|e| e.version <= to) {
+                self.log.pop_front();
             }
-            r.info.log_tail = to;
+            self.info.log_tail = to;
         }
-        r.dups.extend(delta.dups);
+        self.dups.extend(delta.dups);
         if let Some(to) = delta.trim_dups_to {
-            while r.dups.front().is_some_and(|d| d.version <= to) {
-                r.dups.pop_front();
+            while self.dups.front().is_some_and(|d| d.version <= to) {
+                self.dups.pop_front();
             }
         }
         for (object, item) in delta.missing {
             match item {
-                Some(item) => r.missing.insert(object, item),
-                None => r.missing.remove(&object),
+                Some(item) => self.missing.insert(object.detach(), item),
+                None => self.missing.remove(&object),
             };
         }
     }

@@ -1,0 +1,193 @@
+//! One object: size, data, attributes, omap.
+
+use crate::chunks::Chunks;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use types::ByteStr;
+
+/// What an object costs besides what it holds, roughly: its name and bookkeeping.
+const OBJECT_BYTES: u64 = 512;
+
+#[derive(Debug, Clone, Default)]
+pub struct Omap {
+    pub header: Bytes,
+    pub keys: BTreeMap<ByteStr, Bytes>,
+    /// Bytes of keys, values and the header.
+    pub bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AllocHint {
+    pub object_size: u64,
+    pub write_size: u64,
+    pub flags: u32,
+}
+
+/// Cloning one shares its data and omap.
+#[derive(Debug, Clone, Default)]
+pub struct Object {
+    pub size: u64,
+    pub data: Chunks,
+    /// Ascending by name. Few and overwritten often: values keep their buffers.
+    attrs: Vec<(ByteStr, Vec<u8>)>,
+    attr_bytes: u64,
+    omap: Option<Arc<Omap>>,
+    pub hint: AllocHint,
+}
+
+/// What objects take, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Buffers of data.
+    pub data: i64,
+    /// Sizes of objects without holes: what was stored, as far as it is known.
+    pub stored: i64,
+    pub omap: i64,
+    pub meta: i64,
+}
+
+impl Object {
+    pub fn usage(&self) -> Usage {
+        let omap = self.omap.as_ref().map_or(0, |o| o.bytes) as i64;
+        let data = self.data.allocated() as i64;
+        Usage { data, stored: data.min(self.size as i64), omap, meta: (OBJECT_BYTES + self.attr_bytes) as i64 }
+    }
+
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.data.write(offset, bytes);
+        self.size = self.size.max(offset + bytes.len() as u64);
+    }
+    pub fn zero(&mut self, offset: u64, len: u64) {
+        if len == 0 {
+            return;
+        }
+        self.data.zero(offset, len);
+        self.size = self.size.max(offset.saturating_add(len));
+    }
+    pub fn truncate(&mut self, size: u64) {
+        if size < self.size {
+            self.data.zero(size, u64::MAX);
+        }
+        self.size = size;
+    }
+
+    fn find_attr(&self, name: &[u8]) -> Result<usize, usize> {
+        self.attrs.binary_search_by(|a| a.0.as_slice().cmp(name))
+    }
+    pub fn set_attr(&mut self, name: &ByteStr, value: &[u8]) {
+        match self.find_attr(name.as_slice()) {
+            Ok(i) => {
+                let old = &mut self.attrs[i].1;
+                self.attr_bytes = self.attr_bytes - old.len() as u64 + value.len() as u64;
+                old.clear();
+                old.extend_from_slice(value);
+            }
+            Err(i) => {
+                self.attr_bytes += (name.len() + value.len()) as u64;
+                self.attrs.insert(i, (kept_name(name), value.to_vec()));
+            }
+        }
+    }
+    pub fn rm_attr(&mut self, name: &ByteStr) {
+        if let Ok(i) = self.find_attr(name.as_slice()) {
+            let (name, value) = self.attrs.remove(i);
+            self.attr_bytes -= (name.len() + value.len()) as u64;
+        }
+    }
+    pub fn rm_attrs(&mut self) {
+        self.attrs.clear();
+        self.attr_bytes = 0;
+    }
+    pub fn attr(&self, name: &[u8]) -> Option<Bytes> {
+        Some(Bytes::copy_from_slice(&self.attrs[self.find_attr(name).ok()?].1))
+    }
+    pub fn attrs(&self) -> impl Iterator<Item = (ByteStr, Bytes)> + '_ {
+        self.attrs.iter().map(|(name, value)| (name.clone(), Bytes::copy_from_slice(value)))
+    }
+
+    pub fn omap(&self) -> Option<&Omap> {
+        self.omap.as_deref()
+    }
+    pub fn omap_clear(&mut self) {
+        self.omap = None;
+    }
+    fn omap_mut(&mut self) -> &mut Omap {
+        Arc::make_mut(self.omap.get_or_insert_default())
+    }
+    pub fn omap_set_header(&mut self, header: &[u8]) {
+        let omap = self.omap_mut();
+        omap.bytes = omap.bytes - omap.header.len() as u64 + header.len() as u64;
+        omap.header = Bytes::copy_from_slice(header);
+    }
+    pub fn omap_set(&mut self, pairs: &[(ByteStr, Bytes)]) {
+        if pairs.is_empty() {
+            return;
+        }
+        let omap = self.omap_mut();
+        for (key, value) in pairs {
+            omap.bytes += value.len() as u64;
+            let value = Bytes::copy_from_slice(value);
+            match omap.keys.get_mut(key) {
+                Some(slot) => omap.bytes -= std::mem::replace(slot, value).len() as u64,
+                None => {
+                    omap.bytes += key.len() as u64;
+                    omap.keys.insert(key.detach(), value);
+                }
+            }
+        }
+    }
+    pub fn omap_rm(&mut self, keys: &[ByteStr]) {
+        if self.omap.is_none() || keys.is_empty() {
+            return;
+        }
+        let omap = self.omap_mut();
+        for key in keys {
+            if let Some(value) = omap.keys.remove(key) {
+                omap.bytes -= (key.len() + value.len()) as u64;
+            }
+        }
+    }
+    /// `first` is in the range, `last` is not.
+    pub fn omap_rm_range(&mut self, first: &ByteStr, last: &ByteStr) {
+        if self.omap.is_none() || first >= last {
+            return;
+        }
+        let omap = self.omap_mut();
+        let mut range = omap.keys.split_off(first);
+        let mut behind = range.split_off(last);
+        omap.keys.append(&mut behind);
+        omap.bytes -= range.iter().map(|(k, v)| (k.len() + v.len()) as u64).sum::<u64>();
+    }
+}
+
+/// The two names that each object has cost no memory of their own.
+fn kept_name(name: &ByteStr) -> ByteStr {
+    match name.to_str() {
+        Some(types::OI_ATTR) => ByteStr::from_static(types::OI_ATTR),
+        Some(types::SS_ATTR) => ByteStr::from_static(types::SS_ATTR),
+        _ => name.detach(),
+    }
+}
+
+impl Usage {
+    pub fn total(&self) -> i64 {
+        self.data + self.omap + self.meta
+    }
+    /// Replaces what an object took by what it takes.
+    pub fn change(&mut self, before: Usage, after: Usage) {
+        self.data += after.data - before.data;
+        self.stored += after.stored - before.stored;
+        self.omap += after.omap - before.omap;
+        self.meta += after.meta - before.meta;
+    }
+    pub fn add_to(&self, fs: &mut types::StoreStatfs) {
+        fs.allocated += self.data;
+        fs.data_stored += self.stored;
+        fs.omap_allocated += self.omap;
+        fs.internal_metadata += self.meta;
+    }
+}
