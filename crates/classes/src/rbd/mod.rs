@@ -13,6 +13,7 @@ mod object_map;
 mod parent;
 mod records;
 mod snapshot;
+mod trash;
 
 use crate::registry::{Class, METHOD_RD, METHOD_WR, Method, MethodFn};
 use crate::view::{ClsError, ClsResult, ObjectView};
@@ -32,6 +33,7 @@ pub static CLASS: Class = Class {
         object_map::METHODS,
         metadata::METHODS,
         copyup::METHODS,
+        trash::METHODS,
     ],
 };
 
