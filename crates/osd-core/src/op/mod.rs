@@ -1,1 +1,45 @@
-//! Execution of operations on one object: a vector of ops and what the object is like now make a transaction, a log entry and a reply.
+//! What one request does to one object: from a vector of operations to a transaction, log entries and an answer.
+//!
+//! [`plan`] is a pure function: it reads the store and changes nothing. Order among requests, duplicates, capabilities, replication and the
+//! sending of answers are the placement group's, which calls it. [`plan`] is made again from the start when the store had to fetch something.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `plan` | the types at the border: [`PlanCtx`], [`Plan`], [`ObjectContext`] |
+//! | `info` | what kind of request it is, before it runs |
+//! | `context` | loading an object's record; which clone serves a snapshot |
+//! | `exec`, `dispatch` | the state while a vector runs; which code is which operation |
+//! | `read`, `write`, `attr`, `omap`, `watch`, `snaps`, `call` | the operations |
+//! | `mods` | what earlier operations of the vector changed, for later ones |
+//! | `finish` | the object's new record, log entries and answer |
+//! | `list` | listing a placement group |
+//! | `trim` | removing a snapshot from a clone |
+
+mod attr;
+mod call;
+mod checksum;
+mod context;
+mod dispatch;
+mod exec;
+mod finish;
+pub mod info;
+mod list;
+mod mods;
+mod omap;
+pub mod plan;
+mod read;
+mod snaps;
+mod source;
+mod trim;
+mod watch;
+mod write;
+
+pub use context::{AtSnap, load_object, resolve_clone, resolve_snap};
+pub use finish::{plan, plan_error};
+pub use info::OpInfo;
+pub use list::plan_pg;
+pub use plan::{Limits, ObjectContext, OpResult, OutData, Plan, PlanCtx, PlanKind, PlanStop, SnapIndexChange, WatchEffect};
+pub use trim::{TrimCtx, plan_trim};
+
+#[cfg(test)]
+mod tests;

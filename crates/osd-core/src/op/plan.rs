@@ -140,61 +140,7 @@ pub struct OpResult {
 }
 
 /// Bytes of an answer in pieces, shared with where they came from.
-#[derive(Debug, Clone, Default)]
-pub enum OutData {
-    #[default]
-    Empty,
-    One(Bytes),
-    Many(Vec<Bytes>),
-}
-
-impl OutData {
-    pub fn len(&self) -> usize {
-        self.pieces().iter().map(Bytes::len).sum()
-    }
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-    pub fn pieces(&self) -> &[Bytes] {
-        match self {
-            Self::Empty => &[],
-            Self::One(one) => std::slice::from_ref(one),
-            Self::Many(many) => many,
-        }
-    }
-    pub fn push(&mut self, piece: Bytes) {
-        if piece.is_empty() {
-            return;
-        }
-        *self = match std::mem::take(self) {
-            Self::Empty => Self::One(piece),
-            Self::One(first) => Self::Many(vec![first, piece]),
-            Self::Many(mut many) => {
-                many.push(piece);
-                Self::Many(many)
-            }
-        };
-    }
-    /// All in one piece: free for up to one, a copy otherwise.
-    pub fn flat(&self) -> Bytes {
-        match self {
-            Self::Empty => Bytes::new(),
-            Self::One(one) => one.clone(),
-            Self::Many(many) => many.concat().into(),
-        }
-    }
-}
-
-impl From<Bytes> for OutData {
-    fn from(bytes: Bytes) -> Self {
-        if bytes.is_empty() { Self::Empty } else { Self::One(bytes) }
-    }
-}
-impl From<Vec<Bytes>> for OutData {
-    fn from(pieces: Vec<Bytes>) -> Self {
-        Self::Many(pieces)
-    }
-}
+pub use store::ReadData as OutData;
 
 /// What happens to watches and notifies, in order: with the answer of a read, at the commit of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -236,7 +182,7 @@ pub struct Plan {
     pub txn: Transaction,
     /// In order, versions from `PlanCtx::at_version` on without gaps. Empty for reads.
     pub log: Vec<PgLogEntry>,
-    /// The contexts as they are after the change: the object's own, its new clone's, or (for a trim) its head's.
+    /// The contexts as they are after the change: first the object's own, then its new clone's or (for a trim) its head's.
     pub changed: Vec<ObjectContext>,
     pub snap_index: Vec<SnapIndexChange>,
     /// What the change (or the read: `num_rd`) adds to the group's statistics.

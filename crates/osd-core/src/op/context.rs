@@ -1,0 +1,82 @@
+//! Objects as the placement group knows them: loaded from the store's attributes, and found at a snapshot.
+
+use super::plan::{ObjectContext, PlanStop};
+use store::{ObjectStore, StoreError};
+use types::object_info::{OI_ATTR, SS_ATTR};
+use types::{CEPH_NOSNAP, CollId, GHObject, HObject, ObjectInfo, SnapId, SnapSet};
+
+impl From<StoreError> for PlanStop {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Wait(_) => Self::Wait,
+            other => Self::Store(other.to_string()),
+        }
+    }
+}
+
+/// A record of an object that can't be read: the store gives what was never written.
+fn broken(hobj: &HObject, attr: &str, error: denc::DencError) -> PlanStop {
+    PlanStop::Store(format!("attribute {attr} of {hobj}: {error}"))
+}
+
+impl ObjectContext {
+    /// An object that does not exist.
+    pub fn absent(hobj: HObject) -> Self {
+        Self { info: ObjectInfo::new(hobj.clone()), hobj, exists: false, snapset: SnapSet::default() }
+    }
+
+    /// True if there is something for a reader.
+    pub fn visible(&self) -> bool {
+        self.exists && !self.info.is_whiteout()
+    }
+}
+
+/// Reads an object's record; for a head also its snapshots. The context's strings are its own.
+pub fn load_object(store: &dyn ObjectStore, coll: CollId, hobj: &HObject) -> Result<ObjectContext, PlanStop> {
+    let hobj = hobj.detach();
+    let gobj = GHObject::plain(hobj.clone());
+    let info = match store.attr(coll, &gobj, OI_ATTR.as_bytes()) {
+        Ok(info) => info,
+        Err(StoreError::NoObject(..)) => None,
+        Err(other) => return Err(other.into()),
+    };
+    let Some(info) = info else { return Ok(ObjectContext::absent(hobj)) };
+    let info: ObjectInfo = denc::Denc::from_bytes(&info).map_err(|error| broken(&hobj, OI_ATTR, error))?;
+    let mut snapset = SnapSet::default();
+    if hobj.is_head() {
+        if let Some(bytes) = store.attr(coll, &gobj, SS_ATTR.as_bytes())? {
+            snapset = denc::Denc::from_bytes(&bytes).map_err(|error| broken(&hobj, SS_ATTR, error))?;
+        }
+    }
+    Ok(ObjectContext { info: ObjectInfo { soid: hobj.clone(), ..info }, hobj, exists: true, snapset })
+}
+
+/// Which object serves a reader at a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AtSnap {
+    Head,
+    Clone(SnapId),
+    /// There was no object at that time, or the snapshot is gone.
+    Nothing,
+}
+
+/// Finds the object that serves `snap`, of a head with this snapset. `removed` says whether a snapshot is being removed.
+pub fn resolve_snap(snapset: &SnapSet, snap: SnapId, removed: &dyn Fn(SnapId) -> bool) -> AtSnap {
+    if snap == CEPH_NOSNAP || snap > snapset.seq {
+        return AtSnap::Head;
+    }
+    let Some(&clone) = snapset.clones.iter().find(|clone| **clone >= snap) else { return AtSnap::Nothing };
+    let serves = snapset.clone_snaps.get(&clone).is_some_and(|snaps| snaps.contains(&snap));
+    if serves && !removed(snap) { AtSnap::Clone(clone) } else { AtSnap::Nothing }
+}
+
+/// Finds a clone by its own number (`CEPH_OSD_FLAG_MAP_SNAP_CLONE`).
+pub fn resolve_clone(snapset: &SnapSet, snap: SnapId) -> AtSnap {
+    if snap == CEPH_NOSNAP || snap > snapset.seq {
+        AtSnap::Head
+    } else if snapset.clones.contains(&snap) {
+        AtSnap::Clone(snap)
+    } else {
+        AtSnap::Nothing
+    }
+}

@@ -1,0 +1,176 @@
+//! The state of one request while its operations run, one after the other.
+//!
+//! Holds what every operation works on ([`Exec`]) and how results of a vector combine; the operations themselves are in the modules beside.
+
+use super::mods::Mods;
+use super::plan::{ObjectContext, OpResult, OutData, PlanCtx, PlanStop, WatchEffect};
+use std::borrow::Cow;
+use store::ObjectStore;
+use types::errno::EAGAIN;
+use types::osd_op::{OpCode, op_flag};
+use types::{Bytes, CollId, GHObject, IntervalSet, ObjectCleanRegions, ObjectInfo, ObjectStatSum, OsdOp, SnapSet, Transaction};
+
+/// Why an operation does not succeed.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// Its result: a negative errno (or, for CMPEXT, a place below them).
+    Code(i32),
+    /// A result with data: what a class method may answer.
+    Data(i32, Bytes),
+    /// The request as a whole can't be planned now.
+    Plan(PlanStop),
+}
+
+pub(super) type Step<T> = Result<T, Stop>;
+
+/// Ends an operation with an errno.
+pub(super) fn fail<T>(errno: i32) -> Step<T> {
+    Err(Stop::Code(-errno))
+}
+
+/// What an operation answers if all goes well: its return value and its data.
+pub(super) type Answer = (i32, OutData);
+
+pub(super) fn done() -> Step<Answer> {
+    Ok((0, OutData::new()))
+}
+pub(super) fn answer(bytes: impl Into<OutData>) -> Step<Answer> {
+    Ok((0, bytes.into()))
+}
+
+pub(super) struct Exec<'a> {
+    pub ctx: &'a PlanCtx<'a>,
+    pub store: &'a dyn ObjectStore,
+    pub coll: CollId,
+    /// The object as it was before the request.
+    pub obj: &'a ObjectContext,
+    /// Its name in the store.
+    pub gobj: GHObject,
+    pub exists: bool,
+    pub info: Cow<'a, ObjectInfo>,
+    pub snapset: Cow<'a, SnapSet>,
+    pub txn: Transaction,
+    /// The object's record changes although the transaction may be empty.
+    pub modify: bool,
+    /// Clients see the change: the user version goes up.
+    pub user_modify: bool,
+    pub undirty: bool,
+    /// The store's object was removed and made anew: attributes must be written again.
+    pub recreated: bool,
+    /// What was changed so far, if a later operation of the request may read it.
+    pub mods: Mods,
+    /// Ranges that newer states no longer share with the newest clone; only kept for objects with snapshots.
+    pub modified: IntervalSet,
+    pub tracks_ranges: bool,
+    pub clean: Option<ObjectCleanRegions>,
+    pub stats: ObjectStatSum,
+    pub effects: Vec<WatchEffect>,
+    pub notifies: u64,
+    /// Reading and writing operations so far, by which a class method's flags are held to what it does.
+    pub num_read: u32,
+    pub num_write: u32,
+    pub data_off: Option<u64>,
+}
+
+impl<'a> Exec<'a> {
+    pub fn new(
+        ctx: &'a PlanCtx<'a>,
+        store: &'a dyn ObjectStore,
+        coll: CollId,
+        obj: &'a ObjectContext,
+        snapset: &'a SnapSet,
+        ops: &[messages::InOp],
+    ) -> Self {
+        Self {
+            ctx,
+            store,
+            coll,
+            obj,
+            gobj: GHObject::plain(obj.hobj.clone()),
+            exists: obj.exists,
+            info: Cow::Borrowed(&obj.info),
+            snapset: Cow::Borrowed(snapset),
+            txn: Transaction::new(coll),
+            modify: false,
+            user_modify: false,
+            undirty: false,
+            recreated: !obj.exists,
+            mods: Mods::new(ops.len() > 1 || ops.iter().any(|op| op.op.code == OpCode::CALL)),
+            modified: IntervalSet::new(),
+            tracks_ranges: !snapset.clones.is_empty() || !ctx.snapc.snaps.is_empty(),
+            clean: None,
+            stats: ObjectStatSum::default(),
+            effects: Vec::new(),
+            notifies: 0,
+            num_read: 0,
+            num_write: 0,
+            data_off: None,
+        }
+    }
+
+    /// Runs the vector. The overall result is the last operation's, or that of the first that fails and may not.
+    pub fn run(&mut self, ops: &[messages::InOp]) -> Result<(i32, Vec<OpResult>), PlanStop> {
+        let mut results = Vec::with_capacity(ops.len());
+        let mut result = 0;
+        for (index, op) in ops.iter().enumerate() {
+            let (rval, out) = match self.one(&op.op, &op.indata, index as u32) {
+                Ok(answer) => answer,
+                Err(Stop::Code(code)) => (code, OutData::new()),
+                Err(Stop::Data(code, data)) => (code, data.into()),
+                Err(Stop::Plan(stop)) => return Err(stop),
+            };
+            results.push(OpResult { rval, out });
+            result = rval;
+            if rval < 0 {
+                if op.op.has(op_flag::FAILOK) && rval != -EAGAIN {
+                    result = 0;
+                    continue;
+                }
+                results.resize_with(ops.len(), OpResult::default);
+                break;
+            }
+        }
+        Ok((result, results))
+    }
+
+    /// True if there is something for a reader.
+    pub fn visible(&self) -> bool {
+        self.exists && !self.info.is_whiteout()
+    }
+    pub fn info_mut(&mut self) -> &mut ObjectInfo {
+        self.info.to_mut()
+    }
+    pub fn dirty_data(&mut self, offset: u64, length: u64) {
+        self.clean.get_or_insert_default().mark_data_dirty(offset, length);
+    }
+    pub fn dirty_omap(&mut self) {
+        self.clean.get_or_insert_default().mark_omap_dirty();
+    }
+    /// Notes that the newest clone no longer shares this range with the head.
+    pub fn unshare(&mut self, offset: u64, length: u64) {
+        if self.tracks_ranges && length > 0 {
+            self.modified.insert(offset, length);
+        }
+    }
+}
+
+/// Kilobytes, rounded up: how statistics count bytes.
+pub(super) fn kb(bytes: u64) -> i64 {
+    bytes.div_ceil(1024) as i64
+}
+
+/// Whether a write of this code is one that clients see in the object's user version.
+pub(super) fn is_user_change(op: &OsdOp) -> bool {
+    op.code.is_write()
+        && !matches!(
+            op.code,
+            OpCode::WATCH
+                | OpCode::UNDIRTY
+                | OpCode::COPY_FROM
+                | OpCode::COPY_FROM2
+                | OpCode::CACHE_PIN
+                | OpCode::CACHE_UNPIN
+                | OpCode::SET_REDIRECT
+                | OpCode::TIER_PROMOTE
+        )
+}

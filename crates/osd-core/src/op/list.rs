@@ -1,0 +1,218 @@
+//! Listing a placement group: PGLS and PGNLS, in the order of `hobject_t`, page by page.
+//!
+//! A page's cursor is the name of the first object that it does not hold; a client that lists goes from group to group by it.
+//!
+//! Source of the facts: Ceph 18.2 `src/osd/PrimaryLogPG.cc` (`do_pg_op`), `osd_types.h` (`pg_nls_response_t`, `pg_ls_response_t`).
+
+use super::plan::{Limits, OpResult, Plan, PlanKind, PlanStop};
+use denc::{Decoder, Encoder};
+use maps::PgPool;
+use messages::{InOp, MOSDOp};
+use store::{ObjectStore, StoreError};
+use types::errno::{EINVAL, EOPNOTSUPP};
+use types::osd_op::OpCode;
+use types::{Bytes, CEPH_NOSNAP, CollId, EVersion, GHObject, HObject, ObjectStatSum, PgId, SpgId, Transaction};
+
+/// The namespace by which clients ask for objects of all namespaces.
+const ALL_NAMESPACES: &[u8] = b"\x01";
+/// Where hit sets lie (`osd_hit_set_namespace`): not for users.
+const INTERNAL_NAMESPACE: &[u8] = b".ceph-internal";
+
+/// Plans a request of listing operations: reads the group's objects as they are now. `pool` is the group's, with its present pg_num.
+pub fn plan_pg(store: &dyn ObjectStore, coll: CollId, pgid: SpgId, pool: &PgPool, limits: &Limits, m: &MOSDOp) -> Result<Plan, PlanStop> {
+    let list = List { store, coll, pgid: pgid.pgid, pool, limits, m };
+    let mut ops = Vec::with_capacity(m.ops.len());
+    let mut result = 0;
+    for op in &m.ops {
+        let (rval, out) = match list.op(op) {
+            Ok((rval, out)) => (rval, out),
+            Err(Failure::Errno(errno)) => (-errno, Bytes::new()),
+            Err(Failure::Plan(stop)) => return Err(stop),
+        };
+        result = rval;
+        // Per-op results stay 0: only the overall one says that the end is reached.
+        ops.push(OpResult { rval: 0, out: out.into() });
+        if rval < 0 {
+            ops.resize_with(m.ops.len(), OpResult::default);
+            break;
+        }
+    }
+    Ok(Plan {
+        kind: PlanKind::Read,
+        result,
+        ops,
+        reply_version: EVersion::ZERO,
+        reply_user_version: 0,
+        data_off: 0,
+        txn: Transaction::new(coll),
+        log: Vec::new(),
+        changed: Vec::new(),
+        snap_index: Vec::new(),
+        stats: ObjectStatSum::default(),
+        effects: Vec::new(),
+    })
+}
+
+enum Failure {
+    Errno(i32),
+    Plan(PlanStop),
+}
+
+struct List<'a> {
+    store: &'a dyn ObjectStore,
+    coll: CollId,
+    pgid: PgId,
+    pool: &'a PgPool,
+    limits: &'a Limits,
+    m: &'a MOSDOp,
+}
+
+/// Which objects a filtered listing shows: those with this value in this attribute.
+struct Filter {
+    attr: Bytes,
+    value: Bytes,
+}
+
+impl List<'_> {
+    fn op(&self, InOp { op, indata }: &InOp) -> Result<(i32, Bytes), Failure> {
+        let mut d = Decoder::new(indata.clone());
+        let filter = match op.code {
+            OpCode::PGLS_FILTER | OpCode::PGNLS_FILTER => Some(decode_filter(&mut d)?),
+            OpCode::PGLS | OpCode::PGNLS => None,
+            OpCode::PG_HITSET_LS => return Ok((0, Bytes::from_static(&[0; 4]))),
+            OpCode::PG_HITSET_GET => return Err(Failure::Errno(types::errno::ENOENT)),
+            OpCode::SCRUBLS => return Err(Failure::Errno(EOPNOTSUPP)),
+            _ => return Err(Failure::Errno(EINVAL)),
+        };
+        if self.m.hobj.snap != CEPH_NOSNAP {
+            return Err(Failure::Errno(EINVAL));
+        }
+        if self.pool.raw_pg_to_pg(self.m.raw_pg()) != self.pgid {
+            return Ok((0, Bytes::new()));
+        }
+        let cursor: HObject = d.get().map_err(|_| Failure::Errno(EINVAL))?;
+        let max = self.limits.list_max.min(op.pgls().count) as usize;
+        let with_namespaces = matches!(op.code, OpCode::PGNLS | OpCode::PGNLS_FILTER);
+        let end = self.end();
+        if with_namespaces {
+            let beyond = !cursor.max && cursor >= end;
+            if beyond || (!cursor.is_min() && cursor < HObject::pgmeta(self.pgid)) {
+                return Err(Failure::Errno(EINVAL));
+            }
+        }
+        let (names, next) = self.page(cursor, max, with_namespaces, filter.as_ref()).map_err(Failure::Plan)?;
+        let done = next.max;
+        let mut e = Encoder::new(0);
+        if with_namespaces {
+            e.frame(1, 1, |e| {
+                e.put(if done { &end } else { &next });
+                e.count(names.len());
+                for name in &names {
+                    e.put(&name.nspace);
+                    e.put(&name.oid);
+                    e.put(&name.key);
+                }
+            });
+        } else {
+            e.u8(1);
+            e.put(&next);
+            e.count(names.len());
+            for name in &names {
+                e.put(&name.oid);
+                e.put(&name.key);
+            }
+        }
+        Ok((i32::from(done), e.finish()))
+    }
+
+    /// Up to `max` objects from `cursor` on, less those that are not for this client; and the next page's cursor.
+    fn page(
+        &self,
+        cursor: HObject,
+        max: usize,
+        internal_hidden: bool,
+        filter: Option<&Filter>,
+    ) -> Result<(Vec<HObject>, HObject), PlanStop> {
+        let mut from = GHObject { generation: 0, ..GHObject::plain(cursor) };
+        let mut found = Vec::new();
+        let mut names = Vec::new();
+        let wanted = self.m.hobj.nspace.as_slice();
+        while found.len() < max && !from.max {
+            let page = self.store.list(self.coll, &from, &GHObject::max(), max - found.len())?;
+            found.extend(page.objects.into_iter().filter(|o| !o.hobj.oid.is_empty() && o.hobj.pool >= 0).map(|o| o.hobj));
+            from = page.next.unwrap_or_else(GHObject::max);
+        }
+        for hobj in found {
+            let shown = hobj.is_head()
+                && !(internal_hidden && hobj.nspace.as_slice() == INTERNAL_NAMESPACE)
+                && (hobj.nspace.as_slice() == wanted || (internal_hidden && wanted == ALL_NAMESPACES));
+            if shown && self.passes(&hobj, filter)? {
+                names.push(hobj);
+            }
+        }
+        Ok((names, from.hobj))
+    }
+
+    fn passes(&self, hobj: &HObject, filter: Option<&Filter>) -> Result<bool, PlanStop> {
+        let Some(filter) = filter else { return Ok(true) };
+        match self.store.attr(self.coll, &GHObject::plain(hobj.clone()), &filter.attr) {
+            Ok(value) => Ok(value.is_some_and(|value| value == filter.value)),
+            Err(StoreError::NoObject(..)) => Ok(false),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// Where the next group begins: behind every object of this one.
+    fn end(&self) -> HObject {
+        let bits = split_bits(self.pgid.seed, self.pool.pg_num);
+        let last = u64::from(self.pgid.seed.reverse_bits()) | u64::from(u32::MAX).checked_shr(bits).unwrap_or(0);
+        match u32::try_from(last + 1) {
+            Ok(start) => HObject { hash: start.reverse_bits(), pool: self.pgid.pool, snap: CEPH_NOSNAP, ..HObject::min() },
+            Err(_) => HObject::max(),
+        }
+    }
+}
+
+/// How many low bits of the hash the objects of a group have in common.
+fn split_bits(seed: u32, pg_num: u32) -> u32 {
+    if pg_num <= 1 {
+        return 0;
+    }
+    // Groups that have not been split in the present doubling have one bit less.
+    let bits = u32::BITS - (pg_num - 1).leading_zeros();
+    let half = 1 << (bits - 1);
+    if pg_num != 1 << bits && seed % half >= pg_num % half { bits - 1 } else { bits }
+}
+
+/// Class and method (not looked at), the filter's kind, and what it needs. Of kinds there is `plain`: an attribute and its value.
+fn decode_filter(d: &mut Decoder) -> Result<Filter, Failure> {
+    let mut text = || d.blob().map_err(|_| Failure::Errno(EINVAL));
+    let (_class, _method, kind) = (text()?, text()?, text()?);
+    if &kind[..] != b"plain" {
+        return Err(Failure::Errno(EINVAL));
+    }
+    Ok(Filter { attr: text()?, value: text()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every hash lies in the range of the group that it folds to.
+    #[test]
+    fn ranges_of_groups_meet() {
+        for pg_num in 1..70_u32 {
+            for seed in 0..pg_num {
+                let bits = split_bits(seed, pg_num);
+                let start = u64::from(seed.reverse_bits());
+                let end = (start | u64::from(u32::MAX).checked_shr(bits).unwrap_or(0)) + 1;
+                for hash in [seed, seed | 0x8000_0000, !0, 12345] {
+                    let mask = pg_num.next_power_of_two() - 1;
+                    let folded = if hash & mask < pg_num { hash & mask } else { hash & (mask >> 1) };
+                    let inside = (start..end).contains(&u64::from(hash.reverse_bits()));
+                    assert_eq!(inside, folded == seed, "pg_num {pg_num} seed {seed} hash {hash:#x}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Operations on an object's omap: sorted keys with values, and a header.
+
+use super::exec::{Answer, Exec, Step, answer, done, fail, kb};
+use super::mods::{Base, Mod};
+use denc::{Decoder, Denc, DencError, Encoder};
+use std::collections::BTreeMap;
+use store::OmapFrom;
+use types::errno::{ECANCELED, EINVAL, ENOENT, EOPNOTSUPP};
+use types::object_info::oi_flag;
+use types::osd_op::cmp_op;
+use types::{ByteStr, Bytes, GHObject};
+
+/// Keys with values.
+pub(super) type Pairs = Vec<(ByteStr, Bytes)>;
+
+/// Which keys a page begins with and how far it goes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PageWish<'a> {
+    /// Only keys that sort behind it.
+    pub after: &'a [u8],
+    /// Only keys that begin with it.
+    pub prefix: &'a [u8],
+    pub entries_max: u64,
+    /// The page ends when keys and values (as encoded) have reached so many bytes.
+    pub bytes_max: usize,
+    pub values: bool,
+}
+
+impl PageWish<'_> {
+    /// Where the page starts. An empty `after` is before every key but the empty one.
+    pub fn first(&self) -> OmapFrom<'_> {
+        if self.prefix > self.after { OmapFrom::At(self.prefix) } else { OmapFrom::After(self.after) }
+    }
+}
+
+/// Collects a page until it is full.
+struct Page<'a> {
+    wish: PageWish<'a>,
+    pairs: Pairs,
+    bytes: usize,
+}
+
+impl Page<'_> {
+    /// False if the page was full before: more keys follow it.
+    fn take(&mut self, key: ByteStr, value: Bytes) -> bool {
+        if self.pairs.len() as u64 >= self.wish.entries_max || self.bytes >= self.wish.bytes_max {
+            return false;
+        }
+        self.bytes += 4 + key.len() + if self.wish.values { 4 + value.len() } else { 0 };
+        self.pairs.push((key, value));
+        true
+    }
+}
+
+fn decoded<T>(what: Result<T, DencError>) -> Step<T> {
+    what.or_else(|_| fail(EINVAL))
+}
+
+impl Exec<'_> {
+    fn needs_omap(&self) -> Step<()> {
+        if !self.ctx.pool.is_erasure() { Ok(()) } else { fail(EOPNOTSUPP) }
+    }
+    fn omap_base(&self, base: &Base) -> Option<GHObject> {
+        match base {
+            Base::Nothing => None,
+            Base::Object => (self.obj.exists && self.obj.info.is_omap()).then(|| self.gobj.clone()),
+            Base::Clone(clone) => Some(clone.clone()),
+        }
+    }
+
+    /// A page of keys, and whether more follow.
+    pub fn omap_page(&mut self, wish: PageWish<'_>) -> Step<(Pairs, bool)> {
+        self.num_read += 1;
+        self.stats.num_rd += 1;
+        if !self.info.is_omap() {
+            return Ok((Vec::new(), false));
+        }
+        let page = Page { wish, pairs: Vec::new(), bytes: 0 };
+        let (pairs, more, bytes) = if self.mods.sync_omap() { self.merged_page(page)? } else { self.plain_page(page)? };
+        self.stats.num_rd_kb += kb(bytes as u64);
+        Ok((pairs, more))
+    }
+
+    fn plain_page(&self, mut page: Page<'_>) -> Step<(Pairs, bool, usize)> {
+        let wish = page.wish;
+        let mut more = false;
+        self.store_omap_scan(&self.gobj, wish.first(), &mut |key, value| {
+            if !key.as_slice().starts_with(wish.prefix) {
+                return false;
+            }
+            more = !page.take(key.clone(), value.clone());
+            !more
+        })?;
+        Ok((page.pairs, more, page.bytes))
+    }
+
+    /// What the store has and what this request changed, merged in order.
+    fn merged_page(&self, mut page: Page<'_>) -> Step<(Pairs, bool, usize)> {
+        let wish = page.wish;
+        let overlay = self.mods.overlay();
+        let mut stored = Vec::new();
+        if let Some(base) = self.omap_base(&overlay.base) {
+            self.store_omap_scan(&base, wish.first(), &mut |key, value| {
+                if !key.as_slice().starts_with(wish.prefix) {
+                    return false;
+                }
+                if !overlay.hides(key.as_slice()) {
+                    stored.push((key.clone(), value.clone()));
+                }
+                // One more than the page holds shows that more follow.
+                stored.len() as u64 <= wish.entries_max
+            })?;
+        }
+        let fresh = overlay.keys.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
+        let within = |key: &ByteStr| {
+            key.as_slice().starts_with(wish.prefix)
+                && match wish.first() {
+                    OmapFrom::At(first) => key.as_slice() >= first,
+                    OmapFrom::After(after) => key.as_slice() > after,
+                    OmapFrom::Start => true,
+                }
+        };
+        let mut all: BTreeMap<ByteStr, Bytes> = fresh.filter(|(key, _)| within(key)).collect();
+        all.extend(stored);
+        let more = !all.into_iter().all(|(key, value)| page.take(key, value));
+        Ok((page.pairs, more, page.bytes))
+    }
+
+    /// Those of `keys` that exist.
+    pub fn omap_get(&mut self, keys: &[ByteStr]) -> Step<BTreeMap<ByteStr, Bytes>> {
+        self.num_read += 1;
+        self.stats.num_rd += 1;
+        if !self.info.is_omap() {
+            return Ok(BTreeMap::new());
+        }
+        let mut found = BTreeMap::new();
+        if !self.mods.sync_omap() {
+            found.extend(self.store_omap_get(&self.gobj, keys)?);
+        } else {
+            let overlay = self.mods.overlay();
+            let mut stored = Vec::new();
+            for key in keys {
+                match overlay.keys.get(key) {
+                    Some(Some(value)) => drop(found.insert(key.clone(), value.clone())),
+                    Some(None) => {}
+                    None if overlay.hides(key.as_slice()) => {}
+                    None => stored.push(key.clone()),
+                }
+            }
+            if let Some(base) = self.omap_base(&overlay.base) {
+                found.extend(self.store_omap_get(&base, &stored)?);
+            }
+        }
+        self.stats.num_rd_kb += kb(found.iter().map(|(key, value)| 8 + key.len() + value.len()).sum::<usize>() as u64);
+        Ok(found)
+    }
+
+    pub fn omap_header(&mut self) -> Step<Bytes> {
+        if !self.info.is_omap() {
+            return Ok(Bytes::new());
+        }
+        self.num_read += 1;
+        self.stats.num_rd += 1;
+        let base = if self.mods.sync_omap() {
+            let overlay = self.mods.overlay();
+            if let Some(header) = &overlay.header {
+                return Ok(header.clone());
+            }
+            self.omap_base(&overlay.base)
+        } else {
+            Some(self.gobj.clone())
+        };
+        let header = match base {
+            Some(base) => self.store_omap_header(&base)?,
+            None => Bytes::new(),
+        };
+        self.stats.num_rd_kb += kb(header.len() as u64);
+        Ok(header)
+    }
+
+    fn omap_changed(&mut self) {
+        self.dirty_omap();
+        self.stats.num_wr += 1;
+        self.info_mut().clear_omap_digest();
+    }
+
+    pub fn omap_set(&mut self, vals: Pairs) -> Step<Answer> {
+        self.needs_omap()?;
+        self.num_write += 1;
+        self.ensure_exists();
+        self.stats.num_wr_kb += kb(4 + vals.iter().map(|(key, value)| 8 + key.len() + value.len()).sum::<usize>() as u64);
+        self.mods.note(|| Mod::OmapSet(vals.clone()));
+        self.txn.omap_set_keys(&self.gobj, vals);
+        self.omap_changed();
+        self.info_mut().set(oi_flag::OMAP);
+        done()
+    }
+
+    pub fn omap_set_header(&mut self, header: Bytes) -> Step<Answer> {
+        self.needs_omap()?;
+        self.num_write += 1;
+        self.ensure_exists();
+        self.txn.omap_set_header(&self.gobj, header.clone());
+        self.mods.note(|| Mod::OmapHeader(header));
+        self.omap_changed();
+        self.info_mut().set(oi_flag::OMAP);
+        done()
+    }
+
+    pub fn omap_clear(&mut self) -> Step<Answer> {
+        self.needs_omap()?;
+        self.num_write += 1;
+        if !self.visible() {
+            return fail(ENOENT);
+        }
+        if self.info.is_omap() {
+            self.txn.omap_clear(&self.gobj);
+            self.mods.note(|| Mod::OmapClear);
+            self.omap_changed();
+            self.info_mut().unset(oi_flag::OMAP);
+        }
+        done()
+    }
+
+    pub fn omap_remove(&mut self, keys: Vec<ByteStr>) -> Step<Answer> {
+        self.needs_omap()?;
+        self.num_write += 1;
+        if !self.visible() {
+            return fail(ENOENT);
+        }
+        self.mods.note(|| Mod::OmapRemove(keys.clone()));
+        self.txn.omap_rm_keys(&self.gobj, keys);
+        self.omap_changed();
+        done()
+    }
+
+    pub fn omap_remove_range(&mut self, first: ByteStr, end: ByteStr) -> Step<Answer> {
+        self.needs_omap()?;
+        self.num_write += 1;
+        if !self.visible() {
+            return fail(ENOENT);
+        }
+        self.txn.omap_rm_key_range(&self.gobj, first.clone(), end.clone());
+        self.mods.note(|| Mod::OmapRemoveRange(first, end));
+        self.omap_changed();
+        done()
+    }
+
+    pub fn op_omap_get_keys(&mut self, indata: &Bytes) -> Step<Answer> {
+        let mut d = Decoder::new(indata.clone());
+        let (after, max) = (decoded(d.bytestr())?, decoded(d.u64())?);
+        self.answer_page(&after, &ByteStr::new(), max, false)
+    }
+
+    pub fn op_omap_get_vals(&mut self, indata: &Bytes) -> Step<Answer> {
+        let mut d = Decoder::new(indata.clone());
+        let (after, max, prefix) = (decoded(d.bytestr())?, decoded(d.u64())?, decoded(d.bytestr())?);
+        self.answer_page(&after, &prefix, max, true)
+    }
+
+    fn answer_page(&mut self, after: &ByteStr, prefix: &ByteStr, max: u64, values: bool) -> Step<Answer> {
+        let limits = self.ctx.limits;
+        let wish = PageWish {
+            after: after.as_slice(),
+            prefix: prefix.as_slice(),
+            entries_max: max.min(limits.omap_entries_max),
+            bytes_max: limits.omap_bytes_max,
+            values,
+        };
+        let (pairs, more) = self.omap_page(wish)?;
+        let bytes: usize = pairs.iter().map(|(key, value)| 8 + key.len() + value.len()).sum();
+        let mut e = Encoder::with_capacity(0, 5 + bytes);
+        e.count(pairs.len());
+        for (key, value) in &pairs {
+            e.put(key);
+            if values {
+                e.put(value);
+            }
+        }
+        e.bool(more);
+        answer(e.finish())
+    }
+
+    pub fn op_omap_get_vals_by_keys(&mut self, indata: &Bytes) -> Step<Answer> {
+        let keys: Vec<ByteStr> = decoded(Denc::from_bytes(indata))?;
+        answer(self.omap_get(&keys)?.to_bytes(0))
+    }
+
+    /// OMAP_CMP: `ECANCELED` unless every value stands in the given relation to what is given; missing values are empty.
+    pub fn op_omap_cmp(&mut self, indata: &Bytes) -> Step<Answer> {
+        self.num_read += 1;
+        if !self.visible() {
+            return fail(ENOENT);
+        }
+        let assertions: BTreeMap<ByteStr, (Bytes, i32)> = decoded(Denc::from_bytes(indata))?;
+        let keys: Vec<ByteStr> = assertions.keys().cloned().collect();
+        let found = self.omap_get(&keys)?;
+        for (key, (given, op)) in &assertions {
+            let stored: &[u8] = found.get(key).map_or(&[], |value| value);
+            let holds = match u8::try_from(*op) {
+                Ok(cmp_op::EQ) => stored == &given[..],
+                Ok(cmp_op::LT) => stored < &given[..],
+                Ok(cmp_op::GT) => stored > &given[..],
+                _ => return fail(EINVAL),
+            };
+            if !holds {
+                return fail(ECANCELED);
+            }
+        }
+        done()
+    }
+
+    pub fn op_omap_set_vals(&mut self, indata: &Bytes) -> Step<Answer> {
+        self.needs_omap()?;
+        self.omap_set(decoded(Denc::from_bytes(indata))?)
+    }
+    pub fn op_omap_rm_keys(&mut self, indata: &Bytes) -> Step<Answer> {
+        self.needs_omap()?;
+        if !self.visible() {
+            return fail(ENOENT);
+        }
+        self.omap_remove(decoded(Denc::from_bytes(indata))?)
+    }
+    pub fn op_omap_rm_key_range(&mut self, indata: &Bytes) -> Step<Answer> {
+        self.needs_omap()?;
+        if !self.visible() {
+            return fail(ENOENT);
+        }
+        let mut d = Decoder::new(indata.clone());
+        let (first, end) = (decoded(d.bytestr())?, decoded(d.bytestr())?);
+        self.omap_remove_range(first, end)
+    }
+}

@@ -1,0 +1,1 @@
+//! Requests as stock answers them, over the memory store.
