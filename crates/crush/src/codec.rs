@@ -5,6 +5,7 @@
 
 use crate::bucket::{Alg, Bucket, Weights};
 use crate::map::{ChooseArg, ChooseArgMap, CrushMap, Tunables, place};
+use crate::ITEM_UNDEF;
 use crate::rule::Rule;
 use denc::{Denc, DencError, Decoder, Encoder};
 use std::collections::BTreeMap;
@@ -116,6 +117,8 @@ impl Denc for CrushMap {
         if !d.is_empty() {
             map.decode_choose_args(d)?;
         }
+        // What was stated is not trusted: it follows from the items.
+        map.max_devices = map.iter_buckets().flat_map(|b| b.items.iter()).max().map_or(0, |item| (item + 1).max(0));
         if map.has_cycle() {
             return Err(d.invalid("a CRUSH bucket holds itself"));
         }
@@ -272,6 +275,9 @@ fn decode_bucket(at: usize, d: &mut Decoder) -> Result<Option<Bucket>, DencError
     }
     let alg = Alg::from_u8(alg).ok_or_else(|| d.invalid("a CRUSH bucket's algorithm is unknown"))?;
     let items: Vec<i32> = { let n = d.count(4)?; (0..n).map(|_| d.i32()).collect::<Result<_, _>>()? };
+    if items.iter().any(|item| *item >= ITEM_UNDEF) {
+        return Err(d.invalid("a CRUSH bucket holds what is no device"));
+    }
     let words = |d: &mut Decoder, n: usize| (0..n).map(|_| d.u32()).collect::<Result<Vec<_>, _>>();
     let pairs = |d: &mut Decoder, n: usize| -> Result<(Vec<u32>, Vec<u32>), DencError> {
         let mut out = (Vec::with_capacity(n), Vec::with_capacity(n));

@@ -9,8 +9,9 @@
 #![forbid(unsafe_code)]
 
 mod bucket;
+mod classes;
 mod codec;
-//mod edit;
+mod edit;
 mod hash;
 mod ln;
 mod ln_table;
@@ -20,7 +21,7 @@ mod rule;
 mod tree;
 
 pub use bucket::{Alg, Bucket, Weights};
-//pub use edit::CrushError;
+pub use edit::{CrushError, Location, is_valid_name, weight_from_f64};
 pub use hash::{hash32, hash32_2, hash32_3, hash32_4};
 pub use map::{ChooseArg, ChooseArgMap, CrushMap, DEFAULT_CHOOSE_ARGS, DEFAULT_TYPES, Tunables};
 pub use mapper::{Scratch, is_out};

@@ -53,7 +53,7 @@ impl Rule {
         Self {
             kind: Self::REPLICATED,
             min_size: 1,
-            max_size: 10,
+            max_size: 100,
             steps: vec![
                 RuleStep { op: op::TAKE, arg1: root, arg2: 0 },
                 RuleStep { op: choose, arg1: 0, arg2: kind },
