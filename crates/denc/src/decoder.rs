@@ -8,8 +8,8 @@ use bytes::Bytes;
 pub struct Decoder {
     buf: Bytes,
     at: usize,
-    /// Bytes before this buffer in the outermost one, so that errors name the place in what arrived.
-    base: usize,
+    /// Where the innermost frame ends, at most the buffer's length.
+    end: usize,
 }
 
 macro_rules! fixed {
@@ -17,7 +17,10 @@ macro_rules! fixed {
         #[inline]
         pub fn $name(&mut self) -> Result<$t, DencError> {
             const N: usize = size_of::<$t>();
-            let Some(bytes) = self.buf.get(self.at..self.at + N) else { return Err(self.short(N)) };
+            if N > self.end - self.at {
+                return Err(self.short(N));
+            }
+            let bytes = &self.buf[self.at..self.at + N];
             let value = <$t>::from_le_bytes(bytes.try_into().expect("the slice has the type's length"));
             self.at += N;
             Ok(value)
@@ -27,21 +30,22 @@ macro_rules! fixed {
 
 impl Decoder {
     pub fn new(buf: Bytes) -> Self {
-        Self { buf, at: 0, base: 0 }
+        let end = buf.len();
+        Self { buf, at: 0, end }
     }
     pub fn remaining(&self) -> usize {
-        self.buf.len() - self.at
+        self.end - self.at
     }
     pub fn is_empty(&self) -> bool {
         self.remaining() == 0
     }
     /// Bytes read so far, counted from the start of the outermost buffer.
     pub fn position(&self) -> usize {
-        self.base + self.at
+        self.at
     }
     /// The next byte, not consumed: some encodings say by it which form they have.
     pub fn peek_u8(&self) -> Result<u8, DencError> {
-        self.buf.get(self.at).copied().ok_or_else(|| self.short(1))
+        if self.is_empty() { Err(self.short(1)) } else { Ok(self.buf[self.at]) }
     }
 
     fixed!(u8: u8, u16: u16, u32: u32, u64: u64, i8: i8, i16: i16, i32: i32, i64: i64, f32: f32, f64: f64);
@@ -63,15 +67,17 @@ impl Decoder {
     /// Fills `out`: for short fixed fields, which are cheaper copied than shared.
     #[inline]
     pub fn read_exact(&mut self, out: &mut [u8]) -> Result<(), DencError> {
-        let Some(bytes) = self.buf.get(self.at..self.at + out.len()) else { return Err(self.short(out.len())) };
-        out.copy_from_slice(bytes);
+        if out.len() > self.remaining() {
+            return Err(self.short(out.len()));
+        }
+        out.copy_from_slice(&self.buf[self.at..self.at + out.len()]);
         self.at += out.len();
         Ok(())
     }
     /// All that is left, sharing the buffer.
     pub fn rest(&mut self) -> Bytes {
-        let bytes = self.buf.slice(self.at..);
-        self.at = self.buf.len();
+        let bytes = self.buf.slice(self.at..self.end);
+        self.at = self.end;
         bytes
     }
     pub fn skip(&mut self, n: usize) -> Result<(), DencError> {
@@ -129,9 +135,15 @@ impl Decoder {
     /// A 32-bit length and a value within it; what `body` leaves is skipped.
     pub fn sized<T>(&mut self, body: impl FnOnce(&mut Decoder) -> Result<T, DencError>) -> Result<T, DencError> {
         let len = self.u32()? as usize;
-        let base = self.position();
-        let mut inner = Decoder { buf: self.raw(len)?, at: 0, base };
-        body(&mut inner)
+        if len > self.remaining() {
+            return Err(self.short(len));
+        }
+        // The same reader with a nearer end: frames nest deep, and a reader of its own would cost a reference count each.
+        let outer_end = std::mem::replace(&mut self.end, self.at + len);
+        let value = body(self);
+        self.at = self.end;
+        self.end = outer_end;
+        value
     }
     /// An [`DencError::Invalid`] at the present position.
     pub fn invalid(&self, what: &'static str) -> DencError {
