@@ -109,6 +109,7 @@ pub const fn kind_name(kind: u16) -> &'static str {
         133 => "MOSDPGLease",
         134 => "MOSDPGLeaseAck",
         135 => "MMDSScrub",
+        136 => "MOSDPGPCT",
         140 => "MMonPing",
         141 => "MMonUsedPendingKeys",
         150 => "MRecoveryReserve",

@@ -31,3 +31,5 @@ pub use osd_recovery::*;
 pub use osd_replica::*;
 pub use paxos::Paxos;
 pub use raw::{Message, RawMessage, priority};
+/// What vectors of ops are kept in.
+pub use smallvec::{SmallVec, smallvec};

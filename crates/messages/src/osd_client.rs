@@ -11,7 +11,7 @@ use bytes::Bytes;
 use denc::{ByteStr, Decoder, Denc, DencError, Encoder};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use types::osd_op::OP_LEN;
+use types::osd_op::{OP_LEN, osd_flag};
 use types::{EVersion, EntityName, Epoch, HObject, ObjectLocator, OsdOp, PgId, ReqId, SnapContext, SpgId, UTime, Uuid};
 
 /// An op of a request with its data.
@@ -137,6 +137,20 @@ impl MOSDOp {
     /// The placement group before splits are folded in: pool and full hash.
     pub fn raw_pg(&self) -> PgId {
         PgId::new(self.pgid.pgid.pool, self.hobj.hash)
+    }
+    /// A reply to it: the same ops, without data yet. `ack` is ONDISK or ACK of [`types::osd_op::osd_flag`].
+    pub fn reply(&self, result: i32, map_epoch: Epoch, ack: u32) -> MOSDOpReply {
+        MOSDOpReply {
+            tid: self.tid,
+            oid: self.hobj.oid.clone(),
+            pgid: self.pgid.pgid,
+            flags: (self.flags & !(osd_flag::ACK | osd_flag::ONNVRAM | osd_flag::ONDISK) | ack).into(),
+            result,
+            map_epoch,
+            ops: self.ops.iter().map(|InOp { op, .. }| OutOp { op: *op, ..OutOp::default() }).collect(),
+            attempt: self.attempt,
+            ..MOSDOpReply::default()
+        }
     }
     /// How Ceph names the place of an object in this message: the key, or for a request without a name the hash.
     fn locator(&self) -> ObjectLocator {
@@ -498,5 +512,69 @@ impl Message for MOSDMap {
         }
         // Version 4 goes on with gap_removed_snaps, of which nobody needs anything.
         Ok(m)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::OpCode;
+    use types::features::SUPPORTED;
+
+    fn request() -> MOSDOp {
+        MOSDOp {
+            tid: 9,
+            pgid: SpgId::whole(PgId::new(3, 1)),
+            hobj: HObject { oid: "o".into(), key: "k".into(), nspace: "n".into(), hash: 0x11, pool: 3, snap: 4, max: false },
+            flags: osd_flag::WRITE | osd_flag::ONDISK | osd_flag::ACK,
+            ops: vec![
+                InOp::new(OsdOp::range(OpCode::WRITE, 0, 3), Bytes::from_static(b"abc")),
+                InOp::new(OsdOp::new(OpCode::STAT), Bytes::new()),
+                InOp::new(OsdOp::range(OpCode::WRITE, 8, 2), Bytes::from_static(b"de")),
+            ]
+            .into(),
+            snapc: SnapContext { seq: 5, snaps: vec![5, 2] },
+            client_inc: 6,
+            ..MOSDOp::default()
+        }
+    }
+
+    #[test]
+    fn data_of_ops_is_cut_from_the_segment() {
+        let m = request();
+        let mut raw = m.encode(SUPPORTED);
+        raw.data = vec![raw.data_flat()];
+        let back = MOSDOp::decode(&raw).unwrap();
+        assert_eq!(back, m);
+        assert_eq!(back.ops[2].indata.as_ptr(), raw.data[0][3..].as_ptr());
+        let source = EntityName::client(77);
+        assert_eq!(back.reqid_from(source), ReqId { name: source, tid: 9, inc: 6 });
+    }
+
+    #[test]
+    fn a_reply_repeats_the_ops() {
+        let mut reply = request().reply(-2, 7, osd_flag::ONDISK);
+        assert_eq!(reply.flags, (osd_flag::WRITE | osd_flag::ONDISK) as u64);
+        reply.ops[1].outdata = Bytes::from_static(b"out");
+        reply.ops[1].rval = -5;
+        reply.set_versions(EVersion::new(7, 30), 28);
+        let raw = reply.encode(SUPPORTED);
+        assert_eq!(raw.data, [Bytes::from_static(b"out")]);
+        let back = MOSDOpReply::decode(&raw).unwrap();
+        assert_eq!((back.ops[1].rval, &back.ops[1].outdata[..], back.ops[0].op.payload_len), (-5, &b"out"[..], 0));
+        assert_eq!((back.bad_replay_version, back.replay_version), (EVersion::new(7, 28), EVersion::new(7, 30)));
+    }
+
+    #[test]
+    fn counts_and_lengths_are_doubted() {
+        let mut raw = request().encode(SUPPORTED);
+        raw.data.pop();
+        assert!(matches!(MOSDOp::decode(&raw), Err(DencError::Short { .. })));
+        let many = MOSDOp { ops: SmallVec::new(), ..request() }.encode(SUPPORTED);
+        // The ops' count stands in front of snap, seq, two snaps with their count, attempt and features.
+        let at = many.front.len() - (8 + 8 + 4 + 16 + 4 + 8) - 2;
+        let mut front = many.front.to_vec();
+        front[at..at + 2].copy_from_slice(&[0xff; 2]);
+        assert!(matches!(MOSDOp::decode(&RawMessage { front: front.into(), ..many }), Err(DencError::Count { count: 0xffff, .. })));
     }
 }

@@ -173,6 +173,14 @@ message! {
         [since 3] last_complete_ondisk: EVersion,
     }
 
+    /// Everything up to a version is on disk everywhere (releases after 18.2: sent when no write does it).
+    MOSDPGPCT = 136, v 1, compat 1 {
+        map_epoch: Epoch,
+        min_epoch: Epoch,
+        pgid: SpgId,
+        committed_to: EVersion,
+    }
+
     /// A replica's map of what a scrub looks at; the data are an encoded ScrubMap.
     MOSDRepScrubMap = 117, v 2, compat 1, data {
         pgid: SpgId,

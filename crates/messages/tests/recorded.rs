@@ -157,6 +157,7 @@ fn understand(raw: &RawMessage) -> Option<Result<RawMessage, denc::DencError>> {
         MOSDPGBackfillRemove,
         MOSDPGRecoveryDelete,
         MOSDPGRecoveryDeleteReply,
+        MOSDPGPCT,
     )
 }
 
