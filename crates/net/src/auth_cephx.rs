@@ -7,10 +7,8 @@ use cephx::identity::Identity;
 use cephx::none::NoneAuthorizer;
 use cephx::{AuthCapsInfo, Authorizer, FromFn, Refusal, RotatingSecrets, Secrets, ServiceSession, Verdict, mode};
 use denc::Denc;
-use msgr::{
-    AuthClient, AuthClients, AuthExchange, AuthPeer, AuthServer, AuthStart, AuthStep, Authenticated, ClientAuthenticated, ConMode,
-};
-use std::cell::RefCell;
+use msgr::{AuthClient, AuthClients, AuthExchange, AuthPeer, AuthServer, AuthStart, AuthStep, Authenticated, ClientAuthenticated, ConMode};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use types::{EntityKind, EntityText, UTime, errno};
@@ -36,12 +34,19 @@ pub struct Dialer {
     pub mon_modes: Vec<ConMode>,
     /// Modes for all others (`ms_client_mode`).
     pub modes: Vec<ConMode>,
+    /// The positive errno with which a monitor refused our last login; 0 if none did.
+    pub refused: Rc<Cell<i32>>,
 }
 
 impl Dialer {
     /// With Ceph's default modes: secure to monitors, crc to others, and either if the other side insists.
     pub fn new(identity: SharedIdentity) -> Self {
-        Self { identity, mon_modes: vec![ConMode::SECURE, ConMode::CRC], modes: vec![ConMode::CRC, ConMode::SECURE] }
+        Self {
+            identity,
+            mon_modes: vec![ConMode::SECURE, ConMode::CRC],
+            modes: vec![ConMode::CRC, ConMode::SECURE],
+            refused: Rc::default(),
+        }
     }
 }
 
@@ -77,6 +82,14 @@ impl AuthClient for Dial {
         };
         Ok(AuthStart { method, modes, payload })
     }
+    fn bad_method(&mut self, _: u32, result: i32, methods: &[u32], _: &[ConMode]) -> Result<AuthStart, i32> {
+        if self.peer == EntityKind::MON {
+            // A monitor that wants another method answers EOPNOTSUPP: for whoever asks it is a refusal like any other.
+            let offered = methods.contains(&self.of.identity.borrow().method());
+            self.of.refused.set(if offered { result.abs() } else { errno::EOPNOTSUPP });
+        }
+        Err(result.abs())
+    }
     fn reply_more(&mut self, payload: Bytes) -> Result<Bytes, i32> {
         match (&self.authorizer, self.peer) {
             (_, EntityKind::MON) => self.of.identity.borrow_mut().handle_challenge(&payload, now(), &mut entropy()),
@@ -92,6 +105,9 @@ impl AuthClient for Dial {
             (None, _) => Ok(Secrets::default()),
         };
         let secrets = secrets.map_err(errno_of)?;
+        if self.peer == EntityKind::MON {
+            self.of.refused.set(0);
+        }
         Ok(ClientAuthenticated { session_key: secrets.session_key.secret.into(), connection_secret: secrets.connection_secret })
     }
 }

@@ -18,6 +18,7 @@ mod conn;
 mod dispatch;
 mod drive;
 mod messenger;
+pub mod mon_session;
 pub mod null;
 
 pub use conn::{Conn, ConnId};

@@ -1,0 +1,14 @@
+//! The client's side of a cluster, without IO: who our monitor is, what it tells us, and which OSD an operation goes to.
+//!
+//! Holds [`monc`] (the session with a monitor, for clients and OSDs), [`objecter`] (operations on objects, resent until they are
+//! answered) and [`conf`] (the text of a ceph.conf). Holds no socket and no clock: shells carry the effects out.
+
+#![forbid(unsafe_code)]
+
+pub mod conf;
+pub mod monc;
+pub mod objecter;
+pub mod ops;
+
+pub use conf::Conf;
+pub use monc::MonClient;
