@@ -9,6 +9,8 @@ mod chunks;
 mod coll;
 mod object;
 mod read;
+#[cfg(test)]
+mod tests;
 
 use coll::Coll;
 use std::collections::BTreeMap;

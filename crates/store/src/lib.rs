@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod conformance;
 mod error;
 mod log_delta;
 mod object_store;

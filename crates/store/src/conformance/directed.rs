@@ -1,0 +1,152 @@
+//! Cases with a name.
+
+use super::random::{coll, name};
+use super::{Subject, ask};
+use crate::{ObjectStore, StoreError};
+use bytes::Bytes;
+use types::{CollId, GHObject, HObject, Transaction};
+
+pub fn run(subject: &mut dyn Subject) {
+    missing_things(subject);
+    sparse_objects(subject);
+    a_batch_is_visible_at_once(subject);
+    full(subject);
+    mistakes_stop(subject);
+    temporary_and_own_objects_sort(subject);
+    statfs_follows(subject);
+}
+
+fn with_coll(subject: &mut dyn Subject) -> Box<dyn ObjectStore> {
+    let mut store = subject.fresh();
+    let mut t = Transaction::new(coll(0));
+    t.create_collection(coll(0), 0);
+    store.submit(t, None, 1).expect("a collection");
+    store
+}
+
+fn missing_things(subject: &mut dyn Subject) {
+    let mut store = with_coll(subject);
+    let (here, there, a) = (coll(0), coll(9), name(0));
+    assert_eq!(ask(subject, &mut *store, |s| s.exists(there, &a)), Err(StoreError::NoCollection(there)));
+    assert_eq!(ask(subject, &mut *store, |s| s.collection_bits(there)), Ok(None));
+    assert_eq!(ask(subject, &mut *store, |s| s.read(here, &a, 0, 1).map(|_| ())), Err(StoreError::NoObject(here, a.clone())));
+    assert_eq!(ask(subject, &mut *store, |s| s.omap_header(here, &a)), Err(StoreError::NoObject(here, a.clone())));
+    // Changes that do nothing to what is not there.
+    let mut t = Transaction::new(here);
+    t.remove(&a);
+    t.truncate(&a, 100);
+    t.omap_clear(&a);
+    t.rm_attrs(&a);
+    t.try_rename(&a, &name(2));
+    t.nop();
+    store.submit(t, None, 2).expect("nothing to do");
+    assert_eq!(ask(subject, &mut *store, |s| s.exists(here, &a)), Ok(false));
+}
+
+fn sparse_objects(subject: &mut dyn Subject) {
+    let mut store = with_coll(subject);
+    let (c, a) = (coll(0), name(0));
+    let mut t = Transaction::new(c);
+    t.write(&a, 1 << 20, Bytes::from_static(b"far"), 0);
+    t.write(&a, 5 << 20, Bytes::new(), 0);
+    store.submit(t, None, 2).expect("a write");
+    assert_eq!(ask(subject, &mut *store, |s| s.stat(c, &a)).expect("a stat").size, (1 << 20) + 3, "a write of nothing grows nothing");
+    let data = ask(subject, &mut *store, |s| s.read(c, &a, (1 << 20) - 2, 100)).expect("a read");
+    assert_eq!(data.flat()[..], *b"\0\0far");
+    assert!(ask(subject, &mut *store, |s| s.read(c, &a, 2 << 20, 5)).expect("a read").is_empty());
+    // Shrunk and grown again: what was cut off is zeros.
+    let mut t = Transaction::new(c);
+    t.truncate(&a, (1 << 20) + 1);
+    t.truncate(&a, 2 << 20);
+    store.submit(t, None, 3).expect("truncates");
+    let data = ask(subject, &mut *store, |s| s.read(c, &a, 1 << 20, 3)).expect("a read");
+    assert_eq!(data.flat()[..], *b"f\0\0");
+    let mut t = Transaction::new(c);
+    t.zero(&a, 0, 4 << 20);
+    store.submit(t, None, 4).expect("zeros");
+    assert_eq!(ask(subject, &mut *store, |s| s.stat(c, &a)).expect("a stat").size, 4 << 20);
+}
+
+fn a_batch_is_visible_at_once(subject: &mut dyn Subject) {
+    let mut store = with_coll(subject);
+    for i in 0..100_u64 {
+        let mut t = Transaction::new(coll(0));
+        t.write(&name(0), 0, i.to_le_bytes().to_vec().into(), 0);
+        store.submit(t, None, i).expect("a write");
+        let data = ask(subject, &mut *store, |s| s.read(coll(0), &name(0), 0, 8)).expect("a read");
+        assert_eq!(data.flat()[..], i.to_le_bytes());
+    }
+}
+
+fn full(subject: &mut dyn Subject) {
+    let Some(mut store) = subject.small(4 << 20) else { return };
+    let mut t = Transaction::new(coll(0));
+    t.create_collection(coll(0), 0);
+    store.submit(t, None, 0).expect("a collection");
+    let block = Bytes::from(vec![1; 256 << 10]);
+    let write = |store: &mut dyn ObjectStore, i: u64| {
+        let mut t = Transaction::new(coll(0));
+        t.write(&name(0), i << 18, block.clone(), 0);
+        t.write(&name(2), i << 18, block.clone(), 0);
+        store.submit(t, None, i)
+    };
+    let mut fits = 0;
+    while write(&mut *store, fits) == Ok(()) {
+        fits += 1;
+        assert!(fits < 100, "a small store must be full at some time");
+    }
+    assert_eq!(write(&mut *store, fits), Err(StoreError::Full));
+    for object in [name(0), name(2)] {
+        assert_eq!(ask(subject, &mut *store, |s| s.stat(coll(0), &object)).expect("a stat").size, fits << 18, "all or nothing");
+    }
+    // Removing works in a full store, and makes room.
+    let mut t = Transaction::new(coll(0));
+    t.remove(&name(0));
+    store.submit(t, None, 1000).expect("a removal");
+    store.take_commits(&mut Vec::new());
+    write(&mut *store, 0).expect("there is room again");
+}
+
+fn mistakes_stop(subject: &mut dyn Subject) {
+    let mut store = with_coll(subject);
+    let mut t = Transaction::new(coll(0));
+    t.omap_set_header(&name(0), Bytes::new());
+    assert!(store.submit(t, None, 2).is_err());
+    assert!(matches!(store.submit(Transaction::new(coll(0)), None, 3), Err(StoreError::Stopped(_))));
+    assert!(matches!(store.collections(), Err(StoreError::Stopped(_))));
+}
+
+/// A group's own first object comes before all others, objects of the temporary pool before the pool's.
+fn temporary_and_own_objects_sort(subject: &mut dyn Subject) {
+    let mut store = with_coll(subject);
+    let own = GHObject::plain(HObject::pgmeta(types::PgId::new(1, 0)));
+    let temp = GHObject::plain(HObject { pool: -3, ..name(4).hobj });
+    let mut t = Transaction::new(coll(0));
+    for object in [&name(4), &own, &temp, &name(0)] {
+        t.touch(object);
+    }
+    t.create_collection(CollId::Meta, 0);
+    store.submit(t, None, 2).expect("objects");
+    let page = ask(subject, &mut *store, |s| s.list(coll(0), &GHObject::min(), &GHObject::max(), 10)).expect("a listing");
+    assert_eq!(page.objects, [temp.clone(), own.clone(), name(0), name(4)]);
+    let page = ask(subject, &mut *store, |s| s.list(coll(0), &own, &name(4), 1)).expect("a listing");
+    assert_eq!((page.objects, page.next), (vec![own], Some(name(0))));
+    assert_eq!(ask(subject, &mut *store, |s| s.collections()), Ok(vec![CollId::Meta, coll(0)]));
+}
+
+fn statfs_follows(subject: &mut dyn Subject) {
+    let mut store = with_coll(subject);
+    let empty = store.statfs();
+    let mut t = Transaction::new(coll(0));
+    t.write(&name(0), 0, vec![1; 1 << 20].into(), 0);
+    t.omap_set_keys(&name(0), vec![("key".into(), Bytes::from_static(b"value"))]);
+    store.submit(t, None, 2).expect("a write");
+    let (all, pool) = (store.statfs(), store.pool_statfs(1));
+    assert!(all.total >= all.available && all.available < empty.available);
+    assert!(pool.data_stored >= 1 << 20 && pool.allocated >= 1 << 20);
+    assert_eq!(store.pool_statfs(2), types::StoreStatfs::default());
+    let mut t = Transaction::new(coll(0));
+    t.remove(&name(0));
+    store.submit(t, None, 3).expect("a removal");
+    assert_eq!(store.pool_statfs(1).data_stored, 0);
+}

@@ -1,0 +1,89 @@
+//! What groups remember: random deltas, compared with what [`PgRecord::apply`] makes of them.
+
+use super::{Subject, ask, wait_for};
+use crate::{FastInfo, InfoChange, LogDelta, PgRecord};
+use base::Rng;
+use std::collections::{BTreeMap, VecDeque};
+use types::{EVersion, LogOp, ModDesc, PgId, PgInfo, PgLogEntry, PgMissingItem, ReqId, SpgId, Transaction};
+
+fn entry(rng: &mut Rng, version: EVersion) -> PgLogEntry {
+    PgLogEntry {
+        op: if rng.chance(1, 9) { LogOp::DELETE } else { LogOp::MODIFY },
+        soid: super::random::name(rng.below(10)).hobj,
+        version,
+        reqid: ReqId { tid: rng.u64(), ..ReqId::default() },
+        user_version: version.version,
+        mod_desc: ModDesc::unrollbackable(),
+        ..PgLogEntry::default()
+    }
+}
+
+/// A change that makes sense after `record`.
+fn delta(rng: &mut Rng, pg: SpgId, record: Option<&PgRecord>) -> LogDelta {
+    let mut delta = LogDelta::new(pg);
+    let Some(record) = record else {
+        delta.info = InfoChange::Full(Box::new(PgInfo::new(pg)));
+        delta.epoch = Some(1);
+        return delta;
+    };
+    if rng.chance(1, 40) {
+        return LogDelta::forget(pg);
+    }
+    let mut at = record.info.last_update;
+    if rng.chance(1, 20) && record.log.len() > 2 {
+        at = record.log[record.log.len() - 2].version;
+        delta.rewind_to = Some(at);
+    }
+    for _ in 0..rng.below(3) {
+        at = EVersion::new(record.epoch, at.version + 1);
+        delta.entries.push(entry(rng, at));
+    }
+    if record.log.len() > 30 {
+        let out = record.log.iter().take(10);
+        delta.dups = out.clone().map(PgLogEntry::to_dup).collect();
+        delta.trim_to = out.last().map(|e| e.version);
+    }
+    if record.dups.len() > 50 {
+        delta.trim_dups_to = Some(record.dups[20].version);
+    }
+    delta.info = match rng.below(6) {
+        0 => InfoChange::Full(Box::new(PgInfo { last_update: at, last_epoch_started: record.epoch, ..record.info.clone() })),
+        _ => InfoChange::Fast(FastInfo { last_update: at, ..FastInfo::of(&record.info) }),
+    };
+    if rng.chance(1, 10) {
+        delta.epoch = Some(record.epoch + 1);
+    }
+    if rng.chance(1, 5) {
+        let item = rng.chance(1, 2).then(|| PgMissingItem { need: at, ..PgMissingItem::default() });
+        delta.missing.push((super::random::name(rng.below(10)).hobj, item));
+    }
+    delta
+}
+
+pub fn run(subject: &mut dyn Subject) {
+    let mut rng = Rng::new(5);
+    let mut store = subject.fresh();
+    let mut model: BTreeMap<SpgId, Option<PgRecord>> = BTreeMap::new();
+    let mut tokens = VecDeque::new();
+    for step in 0..1500 {
+        let pg = SpgId::whole(PgId::new(2, rng.below(3) as u32));
+        let record = model.entry(pg).or_default();
+        let delta = delta(&mut rng, pg, record.as_ref());
+        PgRecord::apply(record, delta.clone());
+        store.submit(Transaction::default(), Some(delta), step).expect("a delta");
+        tokens.push_back(step);
+        if rng.chance(1, 30) {
+            assert_eq!(&ask(subject, &mut *store, |s| s.load_pg(pg)).expect("a record"), record, "step {step}");
+        }
+        if rng.chance(1, 300) {
+            wait_for(subject, &mut *store, &mut tokens);
+            store = subject.reopen(store);
+        }
+    }
+    wait_for(subject, &mut *store, &mut tokens);
+    for (pg, record) in &model {
+        assert_eq!(&ask(subject, &mut *store, |s| s.load_pg(*pg)).expect("a record"), record);
+    }
+    let known: Vec<_> = model.iter().filter(|(_, r)| r.is_some()).map(|(pg, _)| *pg).collect();
+    assert_eq!(ask(subject, &mut *store, |s| s.pgs()), Ok(known));
+}
