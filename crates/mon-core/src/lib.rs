@@ -1,6 +1,45 @@
 //! The monitor of a cluster of one machine, and its manager endpoint, as deterministic functions of what happens to them.
 //!
 //! Holds the services of a Ceph monitor (maps, auth, config, log, health), the command framework and the commands. Holds no socket, disk,
-//! clock or entropy: `Mon::handle(event, clock, &mut effects)` gets time and randomness and returns what is to be stored and sent.
+//! clock or entropy: [`Mon::handle`] gets events and time and returns effects, randomness is a value it was given.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`mon`] | the event loop's one step: event in, effects out |
+//! | [`osd`] | the OSDMap: boot, failure, pools, snapshots, groups to create, history |
+//! | [`auth`] | entities, keys, tickets, the two doors |
+//! | [`mgr`] | the manager endpoint: reports of daemons, statistics |
+//! | [`config`], [`config_key`], [`log`], [`health`], [`monmap`] | the smaller services |
+//! | [`cmd`] | the command framework, and a file for each family of commands |
 
 #![forbid(unsafe_code)]
+
+pub mod auth;
+pub mod caps;
+pub mod cmd;
+pub mod config;
+pub mod config_key;
+mod dispatch;
+pub mod health;
+pub mod kv;
+pub mod log;
+mod mkfs;
+pub mod mgr;
+pub mod mon;
+pub mod monmap;
+pub mod osd;
+pub mod session;
+mod subs;
+
+pub use auth::{Door, Handshake, Login, Step};
+pub use kv::{Batch, Snapshot};
+pub use mkfs::{Keys, NewCluster, mkfs};
+pub use mon::{Effect, Event, LoadError, Mon, MonOptions};
+pub use session::{ConnId, PeerInfo};
+
+/// The version that this cluster presents: clients decide by it what they may ask.
+pub const CEPH_VERSION: &str = "ceph version 18.2.7-humboldt (0000000000000000000000000000000000000000) reef (stable)";
+/// The same without its trimmings.
+pub const CEPH_VERSION_SHORT: &str = "18.2.7-humboldt";
+/// The release's name.
+pub const CEPH_RELEASE: &str = "reef";

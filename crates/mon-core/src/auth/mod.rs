@@ -1,0 +1,157 @@
+//! Who may log in: entities with their keys and capabilities, rotating secrets, and numbers for sessions.
+//!
+//! Holds the database and the doors of the monitor and of the manager endpoint. What a capability allows is `cephx::caps`' to say.
+
+mod login;
+
+pub use login::{Door, Handshake, Login, Step};
+
+use crate::kv::{Batch, Snapshot};
+use cephx::rotating::TicketLife;
+use cephx::{AuthDb, CryptoKey, EntityAuth, Entropy, Keyring, RotatingSecrets, RotatingTable};
+use denc::Denc;
+use std::collections::BTreeMap;
+use types::{EntityText, UTime};
+
+/// Numbers of sessions are reserved in the store by so many at a time: what is left of them when the process dies is never given again.
+const GLOBAL_IDS_PER_RESERVATION: u64 = 1000;
+/// Where numbers start: Ceph's start here too, so that a client is easily told from an OSD.
+const FIRST_GLOBAL_ID: u64 = 4096;
+
+/// The auth database.
+#[derive(Debug, Clone, Default)]
+pub struct AuthService {
+    pub entities: BTreeMap<EntityText, EntityAuth>,
+    rotating: RotatingTable,
+    next_global_id: u64,
+    reserved_until: u64,
+    /// Counts changes: the version that answers carry.
+    pub version: u64,
+}
+
+impl AuthDb for AuthService {
+    fn entity(&self, name: &EntityText) -> Option<&EntityAuth> {
+        self.entities.get(name)
+    }
+    fn rotating(&self, service: u32) -> Option<&RotatingSecrets> {
+        self.rotating.services.get(&service)
+    }
+}
+
+impl AuthService {
+    pub fn load(snapshot: &Snapshot) -> Self {
+        let mut auth = Self::default();
+        for (name, value) in snapshot.below("auth/entity/") {
+            // What we wrote ourselves is readable; a store that was damaged is refused by redb before it comes here.
+            let name = EntityText::parse(name).expect("an entity's name in the store is kind.id");
+            auth.entities.insert(name, EntityAuth::from_bytes(value).expect("an entity's record in the store is readable"));
+        }
+        if let Some(bytes) = snapshot.get("auth/rotating") {
+            auth.rotating = RotatingTable::from_bytes(bytes).expect("the rotating secrets in the store are readable");
+        }
+        auth.reserved_until = snapshot.number("auth/global-ids").unwrap_or(FIRST_GLOBAL_ID);
+        auth.next_global_id = auth.reserved_until;
+        auth.version = snapshot.number("auth/version").unwrap_or(1);
+        auth
+    }
+
+    fn bump(&mut self, batch: &mut Batch) {
+        self.version += 1;
+        batch.put_text("auth/version", &self.version.to_string());
+    }
+    /// Adds or replaces an entity.
+    pub fn put(&mut self, name: EntityText, entity: EntityAuth, batch: &mut Batch) {
+        batch.put(format!("auth/entity/{name}"), entity.to_bytes(0));
+        self.entities.insert(name, entity);
+        self.bump(batch);
+    }
+    /// Removes an entity; false if there was none.
+    pub fn remove(&mut self, name: &EntityText, batch: &mut Batch) -> bool {
+        batch.remove(format!("auth/entity/{name}"));
+        let was_there = self.entities.remove(name).is_some();
+        if was_there {
+            self.bump(batch);
+        }
+        was_there
+    }
+    /// A new entity with a key of its own.
+    pub fn create(
+        &mut self,
+        name: EntityText,
+        caps: BTreeMap<String, String>,
+        now: UTime,
+        entropy: &mut dyn Entropy,
+        batch: &mut Batch,
+    ) -> &EntityAuth {
+        let entity = EntityAuth { key: CryptoKey::generate(now, entropy), caps, pending_key: CryptoKey::default() };
+        self.put(name.clone(), entity, batch);
+        &self.entities[&name]
+    }
+    /// Makes a pending key the key: its holder has used it.
+    fn commit_pending(&mut self, name: &EntityText, batch: &mut Batch) {
+        if let Some(mut entity) = self.entities.get(name).cloned().filter(|e| !e.pending_key.is_empty()) {
+            entity.key = std::mem::take(&mut entity.pending_key);
+            self.put(name.clone(), entity, batch);
+        }
+    }
+
+    /// Entities as a keyring: one, or all.
+    pub fn keyring(&self, only: Option<&EntityText>) -> Keyring {
+        let entities = self.entities.iter().filter(|(name, _)| only.is_none_or(|o| o == *name));
+        Keyring { entities: entities.map(|(n, e)| (n.clone(), e.clone())).collect() }
+    }
+
+    /// A number for somebody of our own process.
+    pub fn fresh_id(&mut self, batch: &mut Batch) -> u64 {
+        self.global_id(batch)
+    }
+    /// A number that no session ever had.
+    fn global_id(&mut self, batch: &mut Batch) -> u64 {
+        if self.next_global_id >= self.reserved_until {
+            self.reserved_until = self.next_global_id + GLOBAL_IDS_PER_RESERVATION;
+            batch.put_text("auth/global-ids", &self.reserved_until.to_string());
+        }
+        self.next_global_id += 1;
+        self.next_global_id
+    }
+
+    /// Changes secrets that have run out.
+    pub fn tick(&mut self, now: UTime, entropy: &mut dyn Entropy, batch: &mut Batch) {
+        if self.rotating.rotate(now, &TicketLife::default(), entropy) {
+            batch.put("auth/rotating", self.rotating.to_bytes(0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Rng;
+
+    #[test]
+    fn no_number_is_given_twice_over_a_restart() {
+        let (mut snapshot, mut rng) = (Snapshot::default(), Rng::new(3));
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..3 {
+            let mut auth = AuthService::load(&snapshot);
+            let mut batch = Batch::default();
+            auth.tick(UTime { sec: 1000, nsec: 0 }, &mut rng, &mut batch);
+            for _ in 0..1500 {
+                assert!(seen.insert(auth.global_id(&mut batch)));
+            }
+            snapshot.apply(&batch);
+        }
+    }
+
+    #[test]
+    fn entities_come_back() {
+        let (mut auth, mut batch, mut rng) = (AuthService::default(), Batch::default(), Rng::new(3));
+        let name = EntityText::parse("client.a b").unwrap();
+        auth.create(name.clone(), [("mon".to_string(), "allow r".to_string())].into(), UTime::ZERO, &mut rng, &mut batch);
+        let mut snapshot = Snapshot::default();
+        snapshot.apply(&batch);
+        let again = AuthService::load(&snapshot);
+        assert_eq!(again.entities, auth.entities);
+        assert_eq!(again.version, auth.version);
+    }
+}

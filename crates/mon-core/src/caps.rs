@@ -1,0 +1,52 @@
+//! What a session may do at its door: one question for both kinds of capability.
+
+use crate::auth::Door;
+use cephx::AuthCapsInfo;
+use cephx::caps::{MgrCap, MgrRequest, MonCap, MonRequest, Perm};
+use std::collections::BTreeMap;
+use types::{EntityAddr, EntityText};
+
+/// A session's capability: the monitor's or the manager's, by the door it came through.
+#[derive(Debug, Clone)]
+pub enum Caps {
+    Mon(MonCap),
+    Mgr(MgrCap),
+}
+
+impl Caps {
+    pub fn new(door: Door, info: &AuthCapsInfo) -> Self {
+        match door {
+            Door::Mon => Self::Mon(MonCap::from_info(info)),
+            Door::Mgr => Self::Mgr(MgrCap::from_info(info)),
+        }
+    }
+    /// True if a message to `service` that is no command may have `need`.
+    pub fn may(&self, entity: &EntityText, addr: &EntityAddr, service: &str, need: Perm) -> bool {
+        self.may_command(entity, addr, service, "", &BTreeMap::new(), need)
+    }
+    pub fn may_command(
+        &self,
+        entity: &EntityText,
+        addr: &EntityAddr,
+        service: &str,
+        command: &str,
+        args: &BTreeMap<String, String>,
+        need: Perm,
+    ) -> bool {
+        match self {
+            Self::Mon(caps) => caps.allows(&MonRequest { entity, service, command, args, need, addr }),
+            Self::Mgr(caps) => caps.allows(&MgrRequest { service, module: "", command, args, need, addr }),
+        }
+    }
+    pub fn is_allow_all(&self) -> bool {
+        match self {
+            Self::Mon(caps) => caps.is_allow_all(),
+            Self::Mgr(caps) => caps.is_allow_all(),
+        }
+    }
+}
+
+/// The letters of a command's table as a set.
+pub fn perm(letters: &str) -> Perm {
+    Perm::needed(letters.contains('r'), letters.contains('w'), letters.contains('x'))
+}

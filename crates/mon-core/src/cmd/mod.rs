@@ -1,0 +1,151 @@
+//! The command framework: what a command is, how a request finds it, who may run it, and what comes back.
+//!
+//! Each family of commands is a file with a table `COMMANDS`; [`FAMILIES`] lists the tables. The same table answers
+//! `get_command_descriptions`, so a command that can't be run is never announced.
+
+mod args;
+mod out;
+mod registry;
+mod sig;
+
+pub use args::{Args, parse_osd};
+pub use out::{Reply, dump, pretty};
+pub use registry::Registry;
+pub use sig::{Param, Signature};
+
+use crate::{ConnId, Mon};
+use base::Clock;
+use bytes::Bytes;
+
+mod auth;
+mod basic;
+pub use basic::mon_status;
+mod config;
+mod config_key;
+mod log;
+mod mgr_status;
+mod mon_map;
+mod osd_blocklist;
+mod osd_crush;
+mod osd_daemon;
+mod osd_flags;
+mod osd_map;
+mod osd_pool;
+mod pg;
+mod status;
+
+/// The tables of all families.
+pub const FAMILIES: &[&[Command]] = &[
+    auth::COMMANDS,
+    basic::COMMANDS,
+    config::COMMANDS,
+    config_key::COMMANDS,
+    log::COMMANDS,
+    mgr_status::COMMANDS,
+    mon_map::COMMANDS,
+    osd_blocklist::COMMANDS,
+    osd_crush::COMMANDS,
+    osd_daemon::COMMANDS,
+    osd_flags::COMMANDS,
+    osd_map::COMMANDS,
+    osd_pool::COMMANDS,
+    pg::COMMANDS,
+    status::COMMANDS,
+];
+
+/// Bits of [`Command::flags`], as the `ceph` command line knows them (18.2 `src/mon/MonCommand.h`).
+pub mod flag {
+    pub const NONE: u64 = 0;
+    pub const NOFORWARD: u64 = 1;
+    pub const OBSOLETE: u64 = 2;
+    pub const DEPRECATED: u64 = 4;
+    /// Belongs to the manager: clients send it there.
+    pub const MGR: u64 = 8;
+    pub const POLL: u64 = 16;
+    pub const HIDDEN: u64 = 32;
+    /// Also answered to `ceph tell mon.X`, without the checks of a cluster command.
+    pub const TELL: u64 = 64;
+}
+
+/// What runs a command.
+pub type Handler = fn(&mut Ctx<'_>) -> CmdResult;
+/// What a command gives back.
+pub type CmdResult = Result<Reply, CmdError>;
+
+/// A row of a family's table.
+pub struct Command {
+    /// Literal words and parameters: see [`Signature::parse`].
+    pub sig: &'static str,
+    pub help: &'static str,
+    /// The service whose capability is needed: `mon`, `osd`, `pg`, `auth`, `config`, `config-key`, `mgr`, `fs`, `mds`, `log`.
+    pub module: &'static str,
+    /// Of `r`, `w`, `x`.
+    pub perm: &'static str,
+    /// Bits of [`flag`].
+    pub flags: u64,
+    pub run: Handler,
+}
+
+/// A short way to write a row of a table without flags.
+pub const fn cmd(sig: &'static str, help: &'static str, module: &'static str, perm: &'static str, run: Handler) -> Command {
+    Command { sig, help, module, perm, flags: flag::NONE, run }
+}
+/// A row for a command of the manager.
+pub const fn mgr_cmd(sig: &'static str, help: &'static str, module: &'static str, perm: &'static str, run: Handler) -> Command {
+    Command { sig, help, module, perm, flags: flag::MGR, run }
+}
+/// A row with flags.
+pub const fn cmd_flags(
+    sig: &'static str,
+    help: &'static str,
+    module: &'static str,
+    perm: &'static str,
+    flags: u64,
+    run: Handler,
+) -> Command {
+    Command { sig, help, module, perm, flags, run }
+}
+
+/// Why a command failed: what the answer's return code and status text say.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text} (errno {errno})")]
+pub struct CmdError {
+    /// Positive.
+    pub errno: i32,
+    pub text: String,
+}
+
+impl CmdError {
+    pub fn new(errno: i32, text: impl Into<String>) -> Self {
+        Self { errno, text: text.into() }
+    }
+}
+
+/// Everything that a command may look at and change.
+///
+/// Changes to the OSDMap go to `ctx.mon.osd.pending()`; they become an epoch when the command has returned, and the answer goes out
+/// behind it. Everything else is changed at once and persisted through `ctx.mon.batch`.
+pub struct Ctx<'a> {
+    pub mon: &'a mut Mon,
+    pub clock: Clock,
+    /// The session that asks.
+    pub conn: ConnId,
+    pub args: Args,
+    /// What came in the request's data segment (`-i FILE`).
+    pub input: Bytes,
+}
+
+impl Ctx<'_> {
+    /// JSON if the client asked for a form of it, else the text.
+    pub fn answer(&self, json: serde_json::Value, plain: impl FnOnce() -> String) -> CmdResult {
+        Ok(match self.args.format() {
+            "json" => Reply::data(dump(&json)),
+            "json-pretty" => Reply::data(pretty(&json)),
+            _ => Reply::data(plain()),
+        })
+    }
+    /// For commands that answer JSON whatever is asked for: compact, or pretty for people.
+    pub fn answer_json(&self, json: serde_json::Value) -> CmdResult {
+        Ok(Reply::data(if self.args.format() == "json" { dump(&json) } else { pretty(&json) }))
+    }
+}

@@ -1,0 +1,41 @@
+//! What a command answers, and JSON as Ceph's formatters lay it out.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::Value;
+
+/// The answer of a command that succeeded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// The status text; the command line prints it to stderr.
+    pub status: String,
+    /// What the command line prints to stdout.
+    pub data: Bytes,
+}
+
+impl Reply {
+    pub fn status(text: impl Into<String>) -> Self {
+        Self { status: text.into(), data: Bytes::new() }
+    }
+    pub fn data(data: impl Into<Bytes>) -> Self {
+        Self { status: String::new(), data: data.into() }
+    }
+    pub fn with_status(mut self, text: impl Into<String>) -> Self {
+        self.status = text.into();
+        self
+    }
+}
+
+/// Compact JSON. Scripts read it; Ceph puts a line break before it, which some of them count on.
+pub fn dump(value: &Value) -> String {
+    format!("\n{value}\n")
+}
+
+/// JSON with four blanks a level.
+pub fn pretty(value: &Value) -> String {
+    let mut out = Vec::from(*b"\n");
+    let mut ser = serde_json::Serializer::with_formatter(&mut out, serde_json::ser::PrettyFormatter::with_indent(b"    "));
+    value.serialize(&mut ser).expect("a JSON value is serialisable");
+    out.push(b'\n');
+    String::from_utf8(out).expect("JSON is UTF-8")
+}

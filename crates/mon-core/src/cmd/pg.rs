@@ -1,0 +1,3 @@
+//! Being written.
+use super::Command;
+pub const COMMANDS: &[Command] = &[];

@@ -1,0 +1,70 @@
+//! Finds commands by what a request says, and describes them to the `ceph` command line.
+
+use super::{Args, Command, FAMILIES, Signature, flag};
+use serde_json::{Map, Value, json};
+use std::collections::HashMap;
+
+/// All commands, by prefix. Several may share one (`osd crush set` with and without an id).
+pub struct Registry {
+    commands: Vec<(&'static Command, Signature)>,
+    by_prefix: HashMap<String, Vec<usize>>,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        let commands: Vec<_> = FAMILIES.iter().flat_map(|f| f.iter()).map(|c| (c, Signature::parse(c.sig))).collect();
+        let mut by_prefix: HashMap<String, Vec<usize>> = HashMap::new();
+        for (i, (_, sig)) in commands.iter().enumerate() {
+            by_prefix.entry(sig.prefix.clone()).or_default().push(i);
+        }
+        Self { commands, by_prefix }
+    }
+}
+
+impl Registry {
+    /// The command that a request means: of several with its prefix, the first whose signature it fits.
+    pub fn find(&self, args: &Args) -> Option<(&'static Command, &Signature)> {
+        let candidates = self.by_prefix.get(args.prefix())?;
+        let fits = candidates.iter().find(|i| args.check(&self.commands[**i].1).is_ok()).or(candidates.first())?;
+        let (command, sig) = &self.commands[*fits];
+        Some((command, sig))
+    }
+
+    /// The answer to `get_command_descriptions`, for the monitor's clients or (`for_mgr`) the manager's.
+    pub fn describe(&self, for_mgr: bool) -> Value {
+        let mut out = Map::new();
+        for (command, sig) in &self.commands {
+            let of_mgr = command.flags & flag::MGR != 0;
+            if for_mgr && !of_mgr {
+                continue;
+            }
+            let flags = if for_mgr { command.flags & !flag::MGR } else { command.flags & !flag::TELL };
+            out.insert(
+                format!("cmd{:03}", out.len()),
+                json!({
+                    "sig": sig.to_json(),
+                    "help": command.help,
+                    "module": command.module,
+                    "perm": command.perm,
+                    "flags": flags,
+                }),
+            );
+        }
+        Value::Object(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_well_formed() {
+        let registry = Registry::default();
+        for (command, sig) in &registry.commands {
+            assert!(command.perm.chars().all(|c| "rwx".contains(c)) && !command.perm.is_empty(), "{}", sig.prefix);
+            assert!(!command.help.is_empty() && !command.module.is_empty(), "{}", sig.prefix);
+        }
+        assert!(registry.describe(false).as_object().unwrap().len() >= registry.describe(true).as_object().unwrap().len());
+    }
+}

@@ -1,0 +1,105 @@
+//! The signature of a command: literal words and parameters, parsed from one line of text and given out as the JSON that the `ceph`
+//! command line reads.
+//!
+//! The line: `osd pool create name=pool,type=CephPoolname name=pg_num,type=CephInt,range=0,req=false`.
+//! Source of the format: `get_command_descriptions` of 18.2, and `ceph_argparse.py` which reads it.
+
+use serde_json::{Map, Value, json};
+
+/// One parameter of a command.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Param {
+    pub name: &'static str,
+    /// `CephInt`, `CephString`, ...
+    pub kind: &'static str,
+    pub required: bool,
+    /// Takes any number of values.
+    pub many: bool,
+    /// Everything else, as written: `range`, `strings`, `goodchars`.
+    pub extra: Vec<(&'static str, &'static str)>,
+}
+
+/// A parsed signature.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Signature {
+    /// The literal words, joined: what a request's `prefix` is compared with.
+    pub prefix: String,
+    pub params: Vec<Param>,
+}
+
+impl Signature {
+    /// Parses a line of the tables in this crate; a malformed one is our own mistake.
+    pub fn parse(line: &'static str) -> Self {
+        let mut words = Vec::new();
+        let mut params = Vec::new();
+        for token in line.split_whitespace() {
+            if token.starts_with("name=") {
+                params.push(Param::parse(token));
+            } else {
+                assert!(params.is_empty(), "literal words of a command stand before its parameters: {line}");
+                words.push(token);
+            }
+        }
+        Self { prefix: words.join(" "), params }
+    }
+    pub fn param(&self, name: &str) -> Option<&Param> {
+        self.params.iter().find(|p| p.name == name)
+    }
+    /// The `sig` array of `get_command_descriptions`.
+    pub fn to_json(&self) -> Value {
+        let words = self.prefix.split(' ').map(Value::from);
+        Value::Array(words.chain(self.params.iter().map(Param::to_json)).collect())
+    }
+}
+
+impl Param {
+    fn parse(token: &'static str) -> Self {
+        let mut param = Param { name: "", kind: "CephString", required: true, many: false, extra: Vec::new() };
+        for field in token.split(',') {
+            let (key, value) = field.split_once('=').unwrap_or_else(|| panic!("a field of a parameter is key=value: {token}"));
+            match key {
+                "name" => param.name = value,
+                "type" => param.kind = value,
+                "req" => param.required = value != "false",
+                "n" => param.many = value == "N",
+                _ => param.extra.push((key, value)),
+            }
+        }
+        assert!(!param.name.is_empty(), "a parameter has a name: {token}");
+        param
+    }
+    fn to_json(&self) -> Value {
+        let mut map = Map::new();
+        map.insert("name".into(), json!(self.name));
+        map.insert("type".into(), json!(self.kind));
+        if self.many {
+            map.insert("n".into(), json!("N"));
+        }
+        if !self.required {
+            map.insert("req".into(), json!(false));
+        }
+        for (key, value) in &self.extra {
+            map.insert((*key).into(), json!(value));
+        }
+        Value::Object(map)
+    }
+    /// The choices of a `CephChoices`.
+    pub fn choices(&self) -> Option<impl Iterator<Item = &'static str>> {
+        self.extra.iter().find(|(key, _)| *key == "strings").map(|(_, v)| v.split('|'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_becomes_what_the_command_line_reads() {
+        let sig = Signature::parse("osd pool create name=pool,type=CephPoolname name=pg_num,type=CephInt,range=0,req=false");
+        assert_eq!(sig.prefix, "osd pool create");
+        assert_eq!(
+            sig.to_json().to_string(),
+            r#"["osd","pool","create",{"name":"pool","type":"CephPoolname"},{"name":"pg_num","type":"CephInt","req":false,"range":"0"}]"#
+        );
+    }
+}

@@ -1,0 +1,442 @@
+//! The state of the whole: `status`, `health`, `df`.
+
+use super::{CmdError, CmdResult, Command, Ctx, cmd};
+use crate::health::Mute;
+use serde_json::{Value, json};
+use types::{UTime, errno};
+
+pub const COMMANDS: &[Command] = &[
+    cmd("status", "the state of the cluster", "mon", "r", status),
+    cmd("health name=detail,type=CephChoices,strings=detail,req=false", "what is wrong with the cluster", "mon", "r", health),
+    cmd(
+        "health mute name=code,type=CephString name=ttl,type=CephString,req=false name=sticky,type=CephBool,req=false",
+        "hides a health check",
+        "mon",
+        "w",
+        mute,
+    ),
+    cmd("health unmute name=code,type=CephString,req=false", "shows a hidden health check again", "mon", "w", unmute),
+    cmd("df name=detail,type=CephChoices,strings=detail,req=false", "how full the cluster and its pools are", "mon", "r", df),
+];
+
+/// Bytes as people read them: `25 KiB`, `8.0 GiB`.
+pub fn bytes_text(n: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut v = n as f64;
+    let mut unit = 0;
+    while v >= 1024.0 && unit + 1 < UNITS.len() {
+        v /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 || v >= 100.0 || v.fract() == 0.0 && v >= 10.0 {
+        format!("{} {}", v as u64, UNITS[unit])
+    } else if v >= 10.0 {
+        format!("{v:.0} {}", UNITS[unit])
+    } else {
+        format!("{v:.1} {}", UNITS[unit])
+    }
+}
+/// Counts as people read them: `1.23k`.
+pub fn count_text(n: u64) -> String {
+    const UNITS: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
+    let mut v = n as f64;
+    let mut unit = 0;
+    while v >= 1000.0 && unit + 1 < UNITS.len() {
+        v /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 { n.to_string() } else { format!("{v:.2}{}", UNITS[unit]) }
+}
+/// A span as people read it: `12s`, `3m`, `5h`, `2d`.
+pub fn span_text(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+fn age(ctx: &Ctx<'_>, since: UTime) -> u64 {
+    u64::from(UTime::from_wall_ns(ctx.clock.wall_ns).sec.saturating_sub(since.sec))
+}
+
+/// The figures of `pgmap` in `status`.
+pub fn pgmap_json(ctx: &Ctx<'_>) -> Value {
+    let pgs = &ctx.mon.manager.pgs;
+    let total = pgs.total();
+    let fs = pgs.statfs();
+    let states: Vec<Value> = pgs.states().into_iter().map(|(name, n)| json!({"state_name": name, "count": n})).collect();
+    let mut v = json!({
+        "pgs_by_state": states,
+        "num_pgs": pgs.pgs.len(),
+        "num_pools": ctx.mon.osd.map.pools.len(),
+        "num_objects": total.stats.num_objects,
+        "data_bytes": total.stats.num_bytes,
+        "bytes_used": fs.used_raw(),
+        "bytes_avail": fs.available,
+        "bytes_total": fs.total,
+    });
+    let inactive = pgs.pgs.values().filter(|s| s.state != 0 && s.state & types::pg_stat::pg_state::ACTIVE == 0).count();
+    let unknown = pgs.count_state(0);
+    if unknown > 0 {
+        v["unknown_pgs_ratio"] = json!(f64::from(unknown) / pgs.pgs.len().max(1) as f64);
+    }
+    if inactive > 0 {
+        v["inactive_pgs_ratio"] = json!(inactive as f64 / pgs.pgs.len().max(1) as f64);
+    }
+    if total.stats.num_objects_degraded > 0 {
+        v["degraded_objects"] = json!(total.stats.num_objects_degraded);
+        v["degraded_total"] = json!(total.stats.num_object_copies);
+        v["degraded_ratio"] = json!(total.stats.num_objects_degraded as f64 / total.stats.num_object_copies.max(1) as f64);
+    }
+    if total.stats.num_objects_misplaced > 0 {
+        v["misplaced_objects"] = json!(total.stats.num_objects_misplaced);
+        v["misplaced_total"] = json!(total.stats.num_object_copies);
+        v["misplaced_ratio"] = json!(total.stats.num_objects_misplaced as f64 / total.stats.num_object_copies.max(1) as f64);
+    }
+    let r = pgs.rates(None);
+    if r.recovering_objects > 0 || r.recovering_bytes > 0 || r.recovering_keys > 0 {
+        v["recovering_objects_per_sec"] = json!(r.recovering_objects);
+        v["recovering_bytes_per_sec"] = json!(r.recovering_bytes);
+        v["recovering_keys_per_sec"] = json!(r.recovering_keys);
+    }
+    if r.read_ops > 0 || r.write_ops > 0 || r.read_bytes > 0 || r.write_bytes > 0 {
+        v["read_bytes_sec"] = json!(r.read_bytes);
+        v["write_bytes_sec"] = json!(r.write_bytes);
+        v["read_op_per_sec"] = json!(r.read_ops);
+        v["write_op_per_sec"] = json!(r.write_ops);
+    }
+    v
+}
+
+fn status(ctx: &mut Ctx<'_>) -> CmdResult {
+    let mon = &*ctx.mon;
+    let (map, mgr) = (&mon.osd.map, &mon.mgrmap.map);
+    let quorum_age = super::basic::quorum_age(ctx);
+    let json = json!({
+        "fsid": mon.options.fsid.to_string(),
+        "health": mon.health_json(false),
+        "election_epoch": 3,
+        "quorum": [0],
+        "quorum_names": ["a"],
+        "quorum_age": quorum_age,
+        "monmap": {
+            "epoch": mon.monmap.map.epoch,
+            "min_mon_release_name": mon.monmap.map.min_mon_release.name(),
+            "num_mons": mon.monmap.map.mons.len(),
+        },
+        "osdmap": {
+            "epoch": map.epoch,
+            "num_osds": map.num_osds(),
+            "num_up_osds": map.num_up(),
+            "osd_up_since": map.last_up_change.sec,
+            "num_in_osds": map.num_in(),
+            "osd_in_since": map.last_in_change.sec,
+            "num_remapped_pgs": mon.manager.pgs.count_state(types::pg_stat::pg_state::REMAPPED),
+        },
+        "pgmap": pgmap_json(ctx),
+        "fsmap": {"epoch": 1, "by_rank": [], "up:standby": 0},
+        "mgrmap": {
+            "available": mgr.available,
+            "num_standbys": mgr.standbys.len(),
+            "modules": mgr.modules,
+            "services": mgr.services,
+        },
+        "servicemap": {"epoch": 1, "modified": "0.000000", "services": {}},
+        "progress_events": {},
+    });
+    let text = || {
+        let mut out = String::new();
+        let (h, checks) = (mon.health_status(), mon.health_checks());
+        out += &format!("  cluster:\n    id:     {}\n    health: {h}\n", mon.options.fsid);
+        for (code, check) in &checks {
+            if !mon.health.mutes.contains_key(*code) {
+                out += &format!("            {}\n", check.summary);
+            }
+        }
+        if !mon.health.mutes.is_empty() {
+            let codes: Vec<_> = mon.health.mutes.keys().map(String::as_str).collect();
+            out += &format!("            (muted: {})\n", codes.join(" "));
+        }
+        out += &format!("\n  services:\n    mon: 1 daemons, quorum a (age {})\n", span_text(quorum_age));
+        let mgr_line = if mgr.available {
+            format!("{}(active, since {})", mgr.active_name, span_text(age(ctx, mgr.active_change)))
+        } else {
+            "no daemons active".into()
+        };
+        let standbys: Vec<_> = mgr.standbys.values().map(|s| s.name.clone()).collect();
+        let standbys = if standbys.is_empty() { String::new() } else { format!(", standbys: {}", standbys.join(", ")) };
+        out += &format!("    mgr: {mgr_line}{standbys}\n");
+        let since = |at: UTime| if at.is_zero() { String::new() } else { format!(" (since {})", span_text(age(ctx, at))) };
+        out += &format!(
+            "    osd: {} osds: {} up{}, {} in{}\n",
+            map.num_osds(),
+            map.num_up(),
+            since(map.last_up_change),
+            map.num_in(),
+            since(map.last_in_change)
+        );
+        let flags = map.flags_text();
+        if !flags.is_empty() {
+            out += &format!("         flags {flags}\n");
+        }
+        let pgs = &mon.manager.pgs;
+        let (total, fs) = (pgs.total(), pgs.statfs());
+        out += &format!("\n  data:\n    pools:   {} pools, {} pgs\n", map.pools.len(), pgs.pgs.len());
+        let (objects, bytes) = (count_text(total.stats.num_objects.max(0) as u64), bytes_text(total.stats.num_bytes.max(0) as u64));
+        out += &format!("    objects: {objects} objects, {bytes}\n");
+        out += &format!("    usage:   {} used, {} / {} avail\n", bytes_text(fs.used_raw()), bytes_text(fs.available), bytes_text(fs.total));
+        let states = pgs.states();
+        let width = states.iter().map(|(_, n)| n.to_string().len()).max().unwrap_or(0);
+        for (i, (name, n)) in states.iter().enumerate() {
+            out += &format!("    {} {n:<width$} {name}\n", if i == 0 { "pgs:    " } else { "        " });
+        }
+        let r = pgs.rates(None);
+        let mut io = Vec::new();
+        if r.read_bytes > 0 {
+            io.push(format!("{}/s rd", bytes_text(r.read_bytes)));
+        }
+        if r.write_bytes > 0 {
+            io.push(format!("{}/s wr", bytes_text(r.write_bytes)));
+        }
+        if r.read_ops > 0 || r.write_ops > 0 {
+            io.push(format!("{} op/s rd", count_text(r.read_ops)));
+            io.push(format!("{} op/s wr", count_text(r.write_ops)));
+        }
+        if !io.is_empty() {
+            out += &format!("\n  io:\n    client:   {}\n", io.join(", "));
+        }
+        out + "\n"
+    };
+    ctx.answer(json, text)
+}
+
+fn health(ctx: &mut Ctx<'_>) -> CmdResult {
+    let detail = ctx.args.has("detail");
+    let json = ctx.mon.health_json(detail);
+    let mon = &*ctx.mon;
+    ctx.answer(json, || {
+        let checks = mon.health_checks();
+        let shown: Vec<_> = checks.iter().filter(|(code, _)| !mon.health.mutes.contains_key(**code)).collect();
+        let mut out = mon.health_status().to_string();
+        if !shown.is_empty() {
+            out += " ";
+            out += &shown.iter().map(|(_, c)| c.summary.as_str()).collect::<Vec<_>>().join("; ");
+        }
+        if !mon.health.mutes.is_empty() {
+            let codes: Vec<_> = mon.health.mutes.keys().map(String::as_str).collect();
+            out += &format!(" (muted: {})", codes.join(" "));
+        }
+        out += "\n";
+        if detail {
+            for (code, c) in &checks {
+                let muted = if mon.health.mutes.contains_key(*code) { "(MUTED) " } else { "" };
+                let tag = if c.severity == crate::health::Severity::Error { "ERR" } else { "WRN" };
+                out += &format!("{muted}[{tag}] {code}: {}\n", c.summary);
+                for line in &c.detail {
+                    out += &format!("    {line}\n");
+                }
+            }
+        }
+        out
+    })
+}
+
+/// Seconds of a span like `5m`, `1h`, `2d`, `1w`.
+fn seconds(text: &str) -> Option<u32> {
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let n: u32 = text[..split].trim().parse().ok()?;
+    let unit = match text[split..].trim() {
+        "" | "s" | "sec" | "second" | "seconds" => 1,
+        "m" | "min" | "minute" | "minutes" => 60,
+        "h" | "hr" | "hour" | "hours" => 3600,
+        "d" | "day" | "days" => 86_400,
+        "w" | "week" | "weeks" => 604_800,
+        _ => return None,
+    };
+    n.checked_mul(unit)
+}
+
+fn mute(ctx: &mut Ctx<'_>) -> CmdResult {
+    let code = ctx.args.need("code")?;
+    let sticky = ctx.args.flag("sticky");
+    let until = match ctx.args.text("ttl") {
+        None => UTime::ZERO,
+        Some(text) => {
+            let secs = seconds(&text).ok_or_else(|| CmdError::new(errno::EINVAL, format!("not a valid duration: {text}")))?;
+            UTime { sec: UTime::from_wall_ns(ctx.clock.wall_ns).sec.saturating_add(secs), nsec: 0 }
+        }
+    };
+    let check = ctx.mon.health_checks().remove(code.as_str());
+    if check.is_none() && !sticky {
+        return Err(CmdError::new(errno::ENOENT, format!("health alert {code} is not currently raised")));
+    }
+    let (summary, count) = check.map_or_else(Default::default, |c| (c.summary, c.count));
+    let mon = &mut *ctx.mon;
+    mon.health.set_mute(&code, Some(Mute { until, sticky, summary, count }), &mut mon.batch);
+    Ok(super::Reply::default())
+}
+
+fn unmute(ctx: &mut Ctx<'_>) -> CmdResult {
+    let mon = &mut *ctx.mon;
+    let codes = match ctx.args.text("code") {
+        Some(code) => vec![code],
+        None => mon.health.mutes.keys().cloned().collect(),
+    };
+    for code in codes {
+        mon.health.set_mute(&code, None, &mut mon.batch);
+    }
+    Ok(super::Reply::default())
+}
+
+fn df(ctx: &mut Ctx<'_>) -> CmdResult {
+    let mon = &*ctx.mon;
+    let (map, pgs) = (&mon.osd.map, &mon.manager.pgs);
+    let stats = |osds: &mut dyn Iterator<Item = i32>| {
+        let mut fs = types::osd_stat::StoreStatfs::default();
+        for osd in osds {
+            if let Some(o) = pgs.osds.get(&osd) {
+                fs.add(&o.statfs);
+            }
+        }
+        json!({
+            "total_bytes": fs.total,
+            "total_avail_bytes": fs.available,
+            "total_used_bytes": fs.used(),
+            "total_used_raw_bytes": fs.used_raw(),
+            "total_used_raw_ratio": if fs.total == 0 { 0.0 } else { fs.used_raw() as f64 / fs.total as f64 },
+        })
+    };
+    let mut all = stats(&mut map.osds());
+    all["num_osds"] = json!(pgs.osds.len());
+    all["num_per_pool_osds"] = json!(pgs.osds.values().map(|o| o.num_per_pool_osds).sum::<u32>());
+    all["num_per_pool_omap_osds"] = json!(pgs.osds.values().map(|o| o.num_per_pool_omap_osds).sum::<u32>());
+    let mut classes = serde_json::Map::new();
+    for name in map.crush.class_names.values() {
+        let of_class = map.crush.devices_of_class(name);
+        if !of_class.is_empty() {
+            classes.insert(name.clone(), stats(&mut of_class.into_iter()));
+        }
+    }
+    let detail = ctx.args.has("detail");
+    let per_pool = mon.stores_count_by_pool();
+    let pools: Vec<Value> = map
+        .pools
+        .keys()
+        .map(|id| json!({"name": map.pool_name(*id).unwrap_or_default(), "id": id, "stats": pool_df(ctx, *id, per_pool, detail)}))
+        .collect();
+    let json = json!({"stats": all, "stats_by_class": classes, "pools": pools});
+    ctx.answer(json.clone(), || df_text(&json))
+}
+
+fn pool_df(ctx: &Ctx<'_>, id: i64, per_pool: bool, detail: bool) -> Value {
+    let (map, pgs) = (&ctx.mon.osd.map, &ctx.mon.manager.pgs);
+    let pool = &map.pools[&id];
+    let stat = pgs.pool_stat(id);
+    let (sum, fs) = (stat.stats.sum, stat.store_stats);
+    let copies = f64::from(pool.size.max(1));
+    let used = if per_pool { fs.allocated.max(0) as u64 } else { (sum.num_bytes.max(0) as f64 * copies) as u64 };
+    let omap_used = if per_pool { fs.omap_allocated.max(0) as u64 } else { (sum.num_omap_bytes.max(0) as f64 * copies) as u64 };
+    let stored = sum.num_bytes.max(0) as u64;
+    let omap_stored = sum.num_omap_bytes.max(0) as u64;
+    let raw_avail = ctx.mon.rule_avail(u32::from(pool.crush_rule));
+    let avail = (raw_avail as f64 / copies) as u64;
+    let percent = if used + raw_avail == 0 { 0.0 } else { (used + omap_used) as f64 / (used + omap_used + raw_avail) as f64 };
+    let mut v = json!({"stored": stored + omap_stored});
+    if detail {
+        v["stored_data"] = json!(stored);
+        v["stored_omap"] = json!(omap_stored);
+    }
+    v["objects"] = json!(sum.num_objects);
+    v["kb_used"] = json!((used + omap_used).div_ceil(1024));
+    v["bytes_used"] = json!(used + omap_used);
+    if detail {
+        v["data_bytes_used"] = json!(used);
+        v["omap_bytes_used"] = json!(omap_used);
+    }
+    v["percent_used"] = json!(percent);
+    v["max_avail"] = json!(avail);
+    if detail {
+        v["quota_objects"] = json!(pool.quota_max_objects);
+        v["quota_bytes"] = json!(pool.quota_max_bytes);
+        v["dirty"] = json!(if pool.is_tier() { sum.num_objects_dirty } else { 0 });
+        v["rd"] = json!(sum.num_rd);
+        v["rd_bytes"] = json!(sum.num_rd_kb * 1024);
+        v["wr"] = json!(sum.num_wr);
+        v["wr_bytes"] = json!(sum.num_wr_kb * 1024);
+        v["compress_bytes_used"] = json!(fs.data_compressed_allocated);
+        v["compress_under_bytes"] = json!(fs.data_compressed_original);
+        v["stored_raw"] = json!(((stored + omap_stored) as f64 * copies) as u64);
+        v["avail_raw"] = json!(raw_avail);
+    }
+    v
+}
+
+fn df_text(json: &Value) -> String {
+    let n = |v: &Value| v.as_u64().unwrap_or(0);
+    let mut out = String::from("--- RAW STORAGE ---\n");
+    let mut rows = vec![["CLASS", "SIZE", "AVAIL", "USED", "RAW USED", "%RAW USED"].map(String::from).to_vec()];
+    let mut raw = |name: &str, s: &Value| {
+        let pct = s["total_used_raw_ratio"].as_f64().unwrap_or(0.0) * 100.0;
+        let cell = |key: &str| bytes_text(n(&s[key]));
+        rows.push(vec![
+            name.into(),
+            cell("total_bytes"),
+            cell("total_avail_bytes"),
+            cell("total_used_bytes"),
+            cell("total_used_raw_bytes"),
+            percent_text(pct),
+        ]);
+    };
+    for (name, s) in json["stats_by_class"].as_object().into_iter().flatten() {
+        raw(name, s);
+    }
+    raw("TOTAL", &json["stats"]);
+    out += &table(&rows);
+    out += "\n--- POOLS ---\n";
+    let mut rows = vec![["POOL", "ID", "PGS", "STORED", "OBJECTS", "USED", "%USED", "MAX AVAIL"].map(String::from).to_vec()];
+    for p in json["pools"].as_array().into_iter().flatten() {
+        let s = &p["stats"];
+        rows.push(vec![
+            p["name"].as_str().unwrap_or_default().into(),
+            p["id"].to_string(),
+            p["pgs"].as_u64().map(|n| n.to_string()).unwrap_or_default(),
+            bytes_text(n(&s["stored"])),
+            count_text(n(&s["objects"])),
+            bytes_text(n(&s["bytes_used"])),
+            percent_text(s["percent_used"].as_f64().unwrap_or(0.0) * 100.0),
+            bytes_text(n(&s["max_avail"])),
+        ]);
+    }
+    out + &table(&rows)
+}
+
+fn percent_text(pct: f64) -> String {
+    if pct == 0.0 { "0".into() } else { format!("{pct:.2}") }
+}
+
+/// Columns as wide as their widest cell, the first aligned left, others right.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width: Vec<usize> = (0..columns).map(|c| rows.iter().filter_map(|r| r.get(c)).map(String::len).max().unwrap_or(0)).collect();
+    let mut out = String::new();
+    for row in rows {
+        let cells: Vec<String> = row.iter().enumerate().map(|(c, t)| if c == 0 { format!("{t:<w$}", w = width[c]) } else { format!("{t:>w$}", w = width[c]) }).collect();
+        out += cells.join("  ").trim_end();
+        out += "\n";
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_for_people() {
+        assert_eq!((bytes_text(19).as_str(), bytes_text(25_695).as_str(), bytes_text(8 << 30).as_str()), ("19 B", "25 KiB", "8.0 GiB"));
+        assert_eq!((count_text(2).as_str(), count_text(12_345).as_str()), ("2", "12.35k"));
+        assert_eq!((span_text(5).as_str(), span_text(600).as_str()), ("5s", "10m"));
+    }
+}

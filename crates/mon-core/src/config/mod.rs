@@ -1,0 +1,194 @@
+//! The configuration that the cluster keeps for its daemons and clients: `ceph config set WHO NAME VALUE`.
+//!
+//! Holds the entries, their history and what applies to whom. A session with a `config` subscription gets what applies to it, and
+//! again whenever that changes.
+
+pub mod options;
+
+use crate::kv::{Batch, Snapshot};
+use std::collections::BTreeMap;
+use types::{EntityKind, EntityText, UTime};
+
+/// Who an entry is for: `global`, a kind of daemon, or one entity, narrowed by a mask.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Section {
+    /// `global`, `osd`, `osd.3`, `client.rbd`.
+    pub who: String,
+    /// `class:ssd` or `host:a`, or empty.
+    pub mask: String,
+}
+
+impl Section {
+    /// Parses `osd/class:ssd`, `host:foo/osd`, `global`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut section = Section::default();
+        for part in text.split('/') {
+            match part.split_once(':') {
+                Some((key, value)) if !key.is_empty() && !value.is_empty() => {
+                    section.mask = format!("{}{}{key}:{value}", section.mask, if section.mask.is_empty() { "" } else { "/" });
+                }
+                Some(_) => return None,
+                None if section.who.is_empty() => section.who = part.into(),
+                None => return None,
+            }
+        }
+        if section.who.is_empty() {
+            section.who = "global".into();
+        }
+        let kind = section.who.split('.').next().unwrap_or_default();
+        (section.who == "global" || EntityKind::parse(kind).is_some()).then_some(section)
+    }
+    fn applies_to(&self, entity: &EntityText, host: &str, class: &str) -> bool {
+        let name = entity.to_string();
+        let who = self.who == "global"
+            || self.who == entity.kind.name()
+            || self.who == name
+            || (self.who.contains('.') && name.starts_with(&self.who) && name[self.who.len()..].starts_with('.'));
+        who && self.mask.split('/').filter(|m| !m.is_empty()).all(|m| match m.split_once(':') {
+            Some(("host", h)) => h == host,
+            Some(("class", c)) => c == class,
+            _ => false,
+        })
+    }
+    /// Narrower sections win: by how exactly they name somebody, then by their masks.
+    fn precision(&self) -> (usize, usize) {
+        let depth = if self.who == "global" { 0 } else { 1 + self.who.matches('.').count() };
+        (depth, self.mask.split('/').filter(|m| !m.is_empty()).count())
+    }
+    pub fn text(&self) -> String {
+        if self.mask.is_empty() { self.who.clone() } else { format!("{}/{}", self.who, self.mask) }
+    }
+}
+
+/// A change that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    pub version: u64,
+    pub stamp: UTime,
+    /// What was done, for `config log`.
+    pub name: String,
+    /// (key, old value, new value)
+    pub diff: Vec<(String, Option<String>, Option<String>)>,
+}
+
+/// All entries.
+#[derive(Debug, Clone, Default)]
+pub struct ConfigDb {
+    pub entries: BTreeMap<(Section, String), String>,
+    pub version: u64,
+    pub history: Vec<Change>,
+}
+
+/// Changes kept for `config log`.
+const HISTORY_MAX: usize = 50;
+
+impl ConfigDb {
+    pub fn load(snapshot: &Snapshot) -> Self {
+        let mut db = Self { version: snapshot.number("config-version").unwrap_or(0), ..Self::default() };
+        for (key, value) in snapshot.below("config/") {
+            // The name comes last; a section may hold a slash.
+            if let Some((section, name)) = key.rsplit_once('/')
+                && let Some(section) = Section::parse(section)
+            {
+                db.entries.insert((section, name.into()), String::from_utf8_lossy(value).into_owned());
+            }
+        }
+        db
+    }
+
+    /// Sets (Some) or removes (None) an entry; true if that changed anything.
+    pub fn change(&mut self, section: Section, name: &str, value: Option<String>, now: UTime, batch: &mut Batch) -> bool {
+        let key = format!("{}/{name}", section.text());
+        let slot = (section, name.to_string());
+        let old = self.entries.get(&slot).cloned();
+        if old == value {
+            return false;
+        }
+        match &value {
+            Some(v) => {
+                batch.put_text(format!("config/{key}"), v);
+                self.entries.insert(slot, v.clone());
+            }
+            None => {
+                batch.remove(format!("config/{key}"));
+                self.entries.remove(&slot);
+            }
+        }
+        self.version += 1;
+        batch.put_text("config-version", &self.version.to_string());
+        self.history.push(Change { version: self.version, stamp: now, name: String::new(), diff: vec![(key, old, value)] });
+        if self.history.len() > HISTORY_MAX {
+            self.history.remove(0);
+        }
+        true
+    }
+
+    /// What applies to an entity, by name, with the section each value is from.
+    pub fn resolve(&self, entity: &EntityText, host: &str, class: &str) -> BTreeMap<&str, (&Section, &str)> {
+        let mut best: BTreeMap<&str, (&Section, &str)> = BTreeMap::new();
+        for ((section, name), value) in &self.entries {
+            if !section.applies_to(entity, host, class) {
+                continue;
+            }
+            let better = best.get(name.as_str()).is_none_or(|(old, _)| old.precision() <= section.precision());
+            if better {
+                best.insert(name, (section, value));
+            }
+        }
+        best
+    }
+
+    /// The value of `name` for the monitor itself or for whom its own services act, or the option's default.
+    pub fn value(&self, entity: &EntityText, name: &str) -> String {
+        match self.resolve(entity, "", "").get(name) {
+            Some((_, value)) => (*value).to_string(),
+            None => options::find(name).map(|o| o.default.to_string()).unwrap_or_default(),
+        }
+    }
+    /// [`ConfigDb::value`] for the monitor.
+    pub fn mon_value(&self, name: &str) -> String {
+        self.value(&EntityText::new(EntityKind::MON, "a"), name)
+    }
+    pub fn mon_bool(&self, name: &str) -> bool {
+        matches!(self.mon_value(name).as_str(), "true" | "1")
+    }
+    pub fn mon_number(&self, name: &str) -> f64 {
+        self.mon_value(name).parse().unwrap_or(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(db: &mut ConfigDb, who: &str, name: &str, value: &str) {
+        let mut batch = Batch::default();
+        assert!(db.change(Section::parse(who).unwrap(), name, Some(value.into()), UTime::ZERO, &mut batch));
+    }
+
+    #[test]
+    fn the_narrowest_section_wins() {
+        let mut db = ConfigDb::default();
+        set(&mut db, "osd.1", "a", "one");
+        set(&mut db, "global", "a", "all");
+        set(&mut db, "osd/class:ssd", "a", "ssd");
+        set(&mut db, "osd", "a", "osds");
+        let who = |id: &str| EntityText::new(EntityKind::OSD, id);
+        assert_eq!(db.resolve(&who("1"), "", "ssd")["a"].1, "one");
+        assert_eq!(db.resolve(&who("2"), "", "ssd")["a"].1, "ssd");
+        assert_eq!(db.resolve(&who("2"), "", "hdd")["a"].1, "osds");
+        assert_eq!(db.value(&EntityText::new(EntityKind::CLIENT, "x"), "a"), "all");
+        assert_eq!(db.value(&EntityText::new(EntityKind::CLIENT, "x"), "rbd_cache"), "true");
+        assert!(Section::parse("nobody").is_none());
+    }
+
+    #[test]
+    fn comes_back_from_the_store() {
+        let (mut db, mut batch, mut snapshot) = (ConfigDb::default(), Batch::default(), Snapshot::default());
+        db.change(Section::parse("osd/class:ssd").unwrap(), "x", Some("1".into()), UTime::ZERO, &mut batch);
+        db.change(Section::parse("global").unwrap(), "y", Some("2".into()), UTime::ZERO, &mut batch);
+        snapshot.apply(&batch);
+        let again = ConfigDb::load(&snapshot);
+        assert_eq!((again.entries, again.version), (db.entries, 2));
+    }
+}

@@ -1,0 +1,142 @@
+//! Which message goes where, and who may send it. What nobody may send or we don't know is dropped, as Ceph does.
+
+use crate::Mon;
+use crate::auth::Door;
+use crate::session::ConnId;
+use base::Clock;
+use bytes::Bytes;
+use cephx::caps::Perm;
+use denc::{Denc, DencError};
+use messages::*;
+use std::collections::BTreeMap;
+use types::{EntityKind, UTime, errno};
+
+impl Mon {
+    /// Handles a message of an open session. A message that can't be read ends its connection: the peer is broken or not one of ours.
+    pub(crate) fn dispatch(&mut self, conn: ConnId, raw: &RawMessage, clock: Clock) {
+        let Some(session) = self.sessions.get(&conn) else { return };
+        let result = match session.door {
+            Door::Mon => self.dispatch_mon(conn, raw, clock),
+            Door::Mgr => self.dispatch_mgr(conn, raw, clock),
+        };
+        if result.is_err() {
+            self.close(conn);
+        }
+    }
+
+    fn dispatch_mon(&mut self, conn: ConnId, raw: &RawMessage, clock: Clock) -> Result<(), DencError> {
+        match raw.kind {
+            MPing::KIND => self.on_ping(conn),
+            MMonGetMap::KIND => self.send_monmap(conn),
+            MMonSubscribe::KIND => self.on_subscribe(conn, MMonSubscribe::decode(raw)?),
+            MAuth::KIND => self.on_auth(conn, MAuth::decode(raw)?, clock),
+            MMonCommand::KIND | MCommand::KIND => self.on_command(conn, raw, clock)?,
+            MMonGetVersion::KIND => self.on_get_version(conn, MMonGetVersion::decode(raw)?),
+            MGetConfig::KIND => self.on_get_config(conn, &MGetConfig::decode(raw)?),
+            MStatfs::KIND if self.may(conn, "pg", Perm::R) => self.on_statfs(conn, &MStatfs::decode(raw)?),
+            MGetPoolStats::KIND if self.may(conn, "pg", Perm::R) => self.on_pool_stats(conn, &MGetPoolStats::decode(raw)?),
+            MPoolOp::KIND => self.on_pool_op(conn, MPoolOp::decode(raw)?, clock),
+            MLog::KIND if self.may(conn, "log", Perm::W) => self.on_log(conn, MLog::decode(raw)?),
+            MMgrBeacon::KIND if self.may(conn, "mgr", Perm::X) => self.on_mgr_beacon(conn, &MMgrBeacon::decode(raw)?, clock),
+            MMonGetPurgedSnaps::KIND if self.may(conn, "osd", Perm::R) => {
+                self.on_get_purged_snaps(conn, &MMonGetPurgedSnaps::decode(raw)?);
+            }
+            // What only OSDs send.
+            MOSDBoot::KIND | MOSDAlive::KIND | MOSDBeacon::KIND | MOSDFailure::KIND | MOSDMarkMeDown::KIND | MOSDMarkMeDead::KIND
+            | MOSDFull::KIND | MOSDPGTemp::KIND | MOSDPGCreated::KIND | MOSDPGReadyToMerge::KIND
+                if self.may(conn, "osd", Perm::X) =>
+            {
+                self.dispatch_osd(conn, raw, clock)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn on_ping(&mut self, conn: ConnId) {
+        // The answer to `ceph ping mon.a` carries the monitor's state as a text.
+        let json = crate::cmd::mon_status(self).to_string();
+        let mut raw = MPing::default().encode(self.features(conn));
+        raw.front = json.to_bytes(0);
+        self.send_raw(conn, raw);
+    }
+
+    pub(crate) fn send_monmap(&mut self, conn: ConnId) {
+        let monmap = self.monmap.encoded(self.features(conn));
+        self.send(conn, 0, &MMonMap { monmap });
+    }
+
+    /// Renewals of tickets and rotating secrets, over the session that the handshake opened.
+    fn on_auth(&mut self, conn: ConnId, m: MAuth, clock: Clock) {
+        let now = UTime::from_wall_ns(clock.wall_ns);
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let global_id = session.peer.global_id;
+        let result = session.peer.handshake.renew(&self.auth, &m.payload, now, self.entropy.as_mut());
+        let (result, payload) = match result {
+            Some(Ok(payload)) => (0, payload),
+            Some(Err(refusal)) => (-refusal.errno(), Bytes::new()),
+            None => (-errno::EPERM, Bytes::new()),
+        };
+        self.send(conn, 0, &MAuthReply { protocol: m.protocol, result, global_id, payload, message: String::new() });
+    }
+
+    fn on_get_version(&mut self, conn: ConnId, m: MMonGetVersion) {
+        let (version, oldest) = match m.what.as_str() {
+            "osdmap" => (u64::from(self.osd.epoch()), u64::from(self.osd.first_epoch())),
+            "monmap" => (self.monmap.map.epoch.into(), 1),
+            "mgrmap" => (self.mgrmap.map.epoch.into(), 1),
+            "fsmap" | "mdsmap" => (1, 1),
+            _ => return,
+        };
+        self.send(conn, 0, &MMonGetVersionReply { handle: m.handle, version, oldest });
+    }
+
+    fn on_get_config(&mut self, conn: ConnId, m: &MGetConfig) {
+        let own = self.sessions.get(&conn).is_some_and(|s| s.peer.entity == m.name);
+        if !own && !self.may(conn, "config", Perm::R) {
+            return;
+        }
+        let resolved = self.config.resolve(&m.name, &m.host, &m.device_class);
+        let config = resolved.into_iter().map(|(k, (_, v))| (k.to_string(), v.to_string())).collect();
+        self.send(conn, 0, &MConfig { config });
+    }
+
+    fn on_log(&mut self, conn: ConnId, m: MLog) {
+        let mut last: BTreeMap<String, u64> = BTreeMap::new();
+        for entry in m.entries {
+            let seq = last.entry(entry.channel.clone()).or_default();
+            *seq = entry.seq.max(*seq);
+            self.log.add(entry, &mut self.batch);
+        }
+        for (channel, last) in last {
+            self.send(conn, 0, &MLogAck { fsid: m.fsid, last, channel });
+        }
+    }
+
+    /// The configuration that applies to a session, if it differs from what it was sent.
+    pub(crate) fn config_for(&mut self, conn: ConnId) -> Option<MConfig> {
+        let session = self.sessions.get(&conn)?;
+        let entity = session.peer.entity.clone();
+        let class = match session.osd() {
+            Some(osd) => self.osd.map.crush.item_class(osd).unwrap_or_default(),
+            None => "",
+        };
+        let resolved = self.config.resolve(&entity, &session.hostname, class);
+        let config: BTreeMap<String, String> = resolved
+            .into_iter()
+            // Masks and kinds are resolved here; the receiver sees names and values only.
+            .map(|(k, (_, v))| (k.to_string(), v.to_string()))
+            .collect();
+        let session = self.sessions.get_mut(&conn)?;
+        if session.config_sent.as_ref() == Some(&config) {
+            return None;
+        }
+        session.config_sent = Some(config.clone());
+        Some(MConfig { config })
+    }
+
+    /// True for a daemon or a client that is to be told the cluster's address of the manager.
+    pub(crate) fn is_daemon(&self, conn: ConnId) -> bool {
+        self.sessions.get(&conn).is_some_and(|s| s.peer.entity.kind != EntityKind::CLIENT)
+    }
+}

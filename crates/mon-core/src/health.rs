@@ -1,0 +1,291 @@
+//! What is wrong with the cluster, as `ceph health` says it: checks by code, and which of them are muted.
+
+use crate::Mon;
+use crate::kv::{Batch, Snapshot};
+use base::Clock;
+use maps::{map_flags, osd_state};
+use messages::log_level;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use types::UTime;
+use types::pg_stat::pg_state;
+
+/// How bad a check is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    Warn,
+    Error,
+}
+
+impl Severity {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Warn => "HEALTH_WARN",
+            Self::Error => "HEALTH_ERR",
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    pub severity: Severity,
+    pub summary: String,
+    pub count: u64,
+    pub detail: Vec<String>,
+}
+
+/// A check that somebody doesn't want to hear of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mute {
+    /// Ends then; zero never.
+    pub until: UTime,
+    /// Stays when the check is gone for a while.
+    pub sticky: bool,
+    pub summary: String,
+    /// Ends when the count grows beyond this.
+    pub count: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct HealthService {
+    pub mutes: BTreeMap<String, Mute>,
+    last_status: &'static str,
+}
+
+impl HealthService {
+    pub fn load(snapshot: &Snapshot) -> Self {
+        let mut mutes = BTreeMap::new();
+        for (code, value) in snapshot.below("health/mute/") {
+            let text = String::from_utf8_lossy(value);
+            let mut f = text.splitn(4, '|');
+            let mut next = || f.next().unwrap_or_default().to_string();
+            let (until, sticky, count, summary) = (next(), next(), next(), next());
+            let until = UTime { sec: until.parse().unwrap_or(0), nsec: 0 };
+            mutes.insert(code.to_string(), Mute { until, sticky: sticky == "1", summary, count: count.parse().unwrap_or(0) });
+        }
+        Self { mutes, last_status: "HEALTH_OK" }
+    }
+    /// Sets a mute, or takes it back.
+    pub fn set_mute(&mut self, code: &str, mute: Option<Mute>, batch: &mut Batch) {
+        let key = format!("health/mute/{code}");
+        match mute {
+            Some(m) => {
+                batch.put_text(key, &format!("{}|{}|{}|{}", m.until.sec, u8::from(m.sticky), m.count, m.summary));
+                self.mutes.insert(code.into(), m);
+            }
+            None => {
+                batch.remove(key);
+                self.mutes.remove(code);
+            }
+        }
+    }
+}
+
+impl Mon {
+    /// All checks, muted ones too.
+    pub fn health_checks(&self) -> BTreeMap<&'static str, Check> {
+        let mut out = BTreeMap::new();
+        self.osd_checks(&mut out);
+        self.pg_checks(&mut out);
+        self.pool_checks(&mut out);
+        out
+    }
+
+    fn osd_checks(&self, out: &mut BTreeMap<&'static str, Check>) {
+        let map = &self.osd.map;
+        let down: Vec<i32> = map.osds().filter(|o| map.is_in(*o) && map.is_down(*o)).collect();
+        if !down.is_empty() {
+            let detail = down.iter().map(|o| format!("osd.{o} ({}) is down", location(map, *o))).collect();
+            out.insert("OSD_DOWN", warn(format!("{} osds down", down.len()), down.len(), detail));
+        }
+        let flags = map.flags_text();
+        let warn_flags = map_flags::PAUSERD | map_flags::PAUSEWR | map_flags::NOUP | map_flags::NODOWN | map_flags::NOIN | map_flags::NOOUT
+            | map_flags::NOBACKFILL | map_flags::NORECOVER | map_flags::NOSCRUB | map_flags::NODEEP_SCRUB | map_flags::NOTIERAGENT
+            | map_flags::NOSNAPTRIM | map_flags::NOREBALANCE | map_flags::FULL;
+        if map.flags & warn_flags != 0 {
+            out.insert("OSDMAP_FLAGS", warn(format!("{flags} flag(s) set"), 1, Vec::new()));
+        }
+        for (bit, code, severity, text) in [
+            (osd_state::FULL, "OSD_FULL", Severity::Error, "full osd(s)"),
+            (osd_state::BACKFILLFULL, "OSD_BACKFILLFULL", Severity::Warn, "backfillfull osd(s)"),
+            (osd_state::NEARFULL, "OSD_NEARFULL", Severity::Warn, "nearfull osd(s)"),
+        ] {
+            let osds: Vec<_> = map.osds().filter(|o| map.state(*o) & bit != 0).collect();
+            if !osds.is_empty() {
+                let detail = osds.iter().map(|o| format!("osd.{o} is {}", text.split(' ').next().unwrap_or_default())).collect();
+                out.insert(code, Check { severity, summary: format!("{} {text}", osds.len()), count: osds.len() as u64, detail });
+            }
+        }
+        let default_size = self.config.mon_number("osd_pool_default_size") as usize;
+        if map.num_osds() < default_size {
+            let text = format!("OSD count {} < osd_pool_default_size {default_size}", map.num_osds());
+            out.insert("TOO_FEW_OSDS", warn(text, map.num_osds(), Vec::new()));
+        }
+        let slow: Vec<_> = self.manager.daemons.iter().filter(|(_, d)| d.slow_ops.0 > 0).collect();
+        if !slow.is_empty() {
+            let (count, oldest) = slow.iter().fold((0, 0), |(n, age), (_, d)| (n + d.slow_ops.0, age.max(d.slow_ops.1)));
+            let names: Vec<_> = slow.iter().map(|(name, _)| name.as_str()).collect();
+            let who = if names.len() == 1 { format!("{} has", names[0]) } else { format!("daemons [{}] have", names.join(",")) };
+            out.insert("SLOW_OPS", warn(format!("{count} slow ops, oldest one blocked for {oldest} sec, {who} slow ops"), count as usize, Vec::new()));
+        }
+    }
+
+    fn pg_checks(&self, out: &mut BTreeMap<&'static str, Check>) {
+        let pgs = &self.manager.pgs;
+        let lines = |wanted: &dyn Fn(u64) -> bool| -> Vec<String> {
+            let bad = pgs.pgs.iter().filter(|(_, s)| wanted(s.state));
+            bad.map(|(pg, s)| format!("pg {pg} is {}, acting {:?}", pg_state::to_text(s.state), s.acting)).collect()
+        };
+        // A group that was just decided on is not missed yet.
+        let fresh = |state: u64| state & pg_state::CREATING != 0;
+        let creating = self.osd.creating.pgs.len();
+        let inactive = lines(&|s| s & pg_state::ACTIVE == 0 && !fresh(s));
+        let unknown_new = pgs.pgs.iter().filter(|(pg, s)| s.state == 0 && self.osd.creating.pgs.contains_key(pg)).count().min(creating);
+        if inactive.len() > unknown_new {
+            let n = inactive.len() - unknown_new;
+            let plural = if n == 1 { "" } else { "s" };
+            let mut parts = vec![format!("{n} pg{plural} inactive")];
+            for (bit, name) in [(pg_state::PEERING, "peering"), (pg_state::DOWN, "down"), (pg_state::INCOMPLETE, "incomplete"), (pg_state::STALE, "stale")] {
+                let count = pgs.count_state(bit);
+                if count > 0 {
+                    parts.push(format!("{count} pg{} {name}", if count == 1 { "" } else { "s" }));
+                }
+            }
+            out.insert("PG_AVAILABILITY", warn(format!("Reduced data availability: {}", parts.join(", ")), n, inactive));
+        }
+        let degraded = lines(&|s| s & (pg_state::DEGRADED | pg_state::UNDERSIZED) != 0);
+        if !degraded.is_empty() {
+            let total = pgs.total().stats;
+            let (d, u) = (pgs.count_state(pg_state::DEGRADED), pgs.count_state(pg_state::UNDERSIZED));
+            let mut parts = Vec::new();
+            if total.num_objects_degraded > 0 {
+                let pct = total.num_objects_degraded as f64 * 100.0 / total.num_object_copies.max(1) as f64;
+                parts.push(format!("{}/{} objects degraded ({pct:.3}%)", total.num_objects_degraded, total.num_object_copies));
+            }
+            for (count, name) in [(d, "degraded"), (u, "undersized")] {
+                if count > 0 {
+                    parts.push(format!("{count} pg{} {name}", if count == 1 { "" } else { "s" }));
+                }
+            }
+            out.insert("PG_DEGRADED", warn(format!("Degraded data redundancy: {}", parts.join(", ")), degraded.len(), degraded));
+        }
+        let damaged = lines(&|s| s & (pg_state::INCONSISTENT | pg_state::SNAPTRIM_ERROR) != 0);
+        if !damaged.is_empty() {
+            let text = format!("Possible data damage: {} pg{} inconsistent", damaged.len(), if damaged.len() == 1 { "" } else { "s" });
+            out.insert("PG_DAMAGED", Check { severity: Severity::Error, summary: text, count: damaged.len() as u64, detail: damaged });
+        }
+    }
+
+    fn pool_checks(&self, out: &mut BTreeMap<&'static str, Check>) {
+        let map = &self.osd.map;
+        if self.config.mon_bool("mon_warn_on_pool_no_app") {
+            let grace = 60.0;
+            let used = |id: &i64| self.manager.pgs.pools.get(id).is_some_and(|s| s.stats.num_objects > 0);
+            let now = self.manager.pgs.stamp;
+            let bare: Vec<_> = map
+                .pools
+                .iter()
+                .filter(|(id, p)| p.application_metadata.is_empty() && !p.is_tier() && (used(id) || now.as_secs_f64() - p.create_time.as_secs_f64() > grace))
+                .filter_map(|(id, _)| map.pool_name(*id))
+                .collect();
+            if !bare.is_empty() {
+                let mut detail: Vec<String> = bare.iter().map(|n| format!("application not enabled on pool '{n}'")).collect();
+                detail.push(
+                    "use 'ceph osd pool application enable <pool-name> <app-name>', where <app-name> is 'cephfs', 'rbd', 'rgw', or freeform \
+                     for custom applications."
+                        .into(),
+                );
+                out.insert("POOL_APP_NOT_ENABLED", warn(format!("{} pool(s) do not have an application enabled", bare.len()), bare.len(), detail));
+            }
+        }
+        if self.config.mon_bool("mon_warn_on_pool_no_redundancy") {
+            let bare: Vec<_> = map.pools.iter().filter(|(_, p)| p.size == 1).filter_map(|(id, _)| map.pool_name(*id)).collect();
+            if !bare.is_empty() {
+                let detail = bare.iter().map(|n| format!("pool '{n}' has no replicas configured")).collect();
+                out.insert("POOL_NO_REDUNDANCY", warn(format!("{} pool(s) have no replicas configured", bare.len()), bare.len(), detail));
+            }
+        }
+    }
+
+    /// `HEALTH_OK` or worse, mutes heeded.
+    pub fn health_status(&self) -> &'static str {
+        let checks = self.health_checks();
+        let worst = checks.iter().filter(|(code, _)| !self.health.mutes.contains_key(**code)).map(|(_, c)| c.severity).max();
+        worst.map_or("HEALTH_OK", Severity::name)
+    }
+
+    /// What `health` and `status` show.
+    pub fn health_json(&self, detail: bool) -> Value {
+        let checks: serde_json::Map<String, Value> = self
+            .health_checks()
+            .into_iter()
+            .map(|(code, c)| {
+                let mut v = json!({"severity": c.severity.name(), "summary": {"message": c.summary, "count": c.count}});
+                if detail {
+                    v["detail"] = c.detail.iter().map(|d| json!({"message": d})).collect();
+                }
+                v["muted"] = json!(self.health.mutes.contains_key(code));
+                (code.to_string(), v)
+            })
+            .collect();
+        let mutes: Vec<Value> = self
+            .health
+            .mutes
+            .iter()
+            .map(|(code, m)| {
+                let mut v = json!({"code": code});
+                if !m.until.is_zero() {
+                    v["ttl"] = json!(m.until.to_string());
+                }
+                v["sticky"] = json!(m.sticky);
+                v["summary"] = json!(m.summary);
+                v["count"] = json!(m.count);
+                v
+            })
+            .collect();
+        json!({"status": self.health_status(), "checks": checks, "mutes": mutes})
+    }
+
+    /// Ends mutes whose time is up or whose reason has changed, and writes a change of the whole into the cluster log.
+    pub(crate) fn tick_health(&mut self, clock: Clock) {
+        let now = UTime::from_wall_ns(clock.wall_ns);
+        let checks = self.health_checks();
+        let over: Vec<String> = self
+            .health
+            .mutes
+            .iter()
+            .filter(|(code, m)| {
+                let check = checks.get(code.as_str());
+                (!m.until.is_zero() && m.until <= now) || (!m.sticky && check.is_none_or(|c| c.count > m.count))
+            })
+            .map(|(code, _)| code.clone())
+            .collect();
+        for code in over {
+            self.health.set_mute(&code, None, &mut self.batch);
+        }
+        let status = self.health_status();
+        if status != self.health.last_status {
+            let (level, text) = match status {
+                "HEALTH_OK" => (log_level::INFO, "Cluster is now healthy".to_string()),
+                _ => {
+                    let summaries: Vec<_> = checks.iter().map(|(code, c)| format!("{} ({code})", c.summary)).collect();
+                    (log_level::WARN, format!("overall {status} {}", summaries.join("; ")))
+                }
+            };
+            self.health.last_status = status;
+            self.say(clock, level, text);
+        }
+    }
+}
+
+fn warn(summary: String, count: usize, detail: Vec<String>) -> Check {
+    Check { severity: Severity::Warn, summary, count: count as u64, detail }
+}
+
+/// `root=default,host=a` of an OSD.
+fn location(map: &maps::OsdMap, osd: i32) -> String {
+    let mut at = map.crush.full_location(osd);
+    at.reverse();
+    at.iter().map(|(kind, name)| format!("{kind}={name}")).collect::<Vec<_>>().join(",")
+}

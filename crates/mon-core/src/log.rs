@@ -1,0 +1,93 @@
+//! The cluster log: lines that daemons and people write, kept for `ceph log last` and passed on to `ceph -w`.
+
+use crate::kv::{Batch, Snapshot};
+use bytes::Bytes;
+use denc::Denc;
+use messages::mon_client::{LogEntry, log_level};
+use std::collections::VecDeque;
+use types::{EntityAddrVec, EntityKind, EntityName, EntityText, UTime};
+
+/// Lines that are kept, in memory and in the store.
+const KEPT: usize = 1000;
+
+/// The newest lines, with numbers that go on for ever.
+#[derive(Debug, Default)]
+pub struct ClusterLog {
+    entries: VecDeque<(u64, LogEntry)>,
+    /// The number of the newest line.
+    last: u64,
+    seq: u64,
+}
+
+impl ClusterLog {
+    pub fn load(snapshot: &Snapshot) -> Self {
+        let mut log = Self::default();
+        for (key, value) in snapshot.below("log/") {
+            if let (Ok(n), Ok(entry)) = (key.parse(), LogEntry::from_bytes(value)) {
+                log.last = n;
+                log.entries.push_back((n, entry));
+            }
+        }
+        log
+    }
+    /// Keeps a line.
+    pub fn add(&mut self, entry: LogEntry, batch: &mut Batch) {
+        self.last += 1;
+        batch.put(format!("log/{:016}", self.last), entry.to_bytes(denc::ALL_FEATURES));
+        // Cut out of the message that brought it, so that the frame can go.
+        let entry = LogEntry { text: entry.text.detach(), ..entry };
+        self.entries.push_back((self.last, entry));
+        while self.entries.len() > KEPT {
+            let (old, _) = self.entries.pop_front().expect("there is more than one");
+            batch.remove(format!("log/{old:016}"));
+        }
+    }
+    /// A line of the monitor's own.
+    pub fn say(&mut self, channel: &str, level: u16, text: String, now: UTime, batch: &mut Batch) {
+        self.seq += 1;
+        self.add(
+            LogEntry {
+                name: EntityText::new(EntityKind::MON, "a"),
+                rank: EntityName::mon(0),
+                addrs: EntityAddrVec::default(),
+                stamp: now,
+                seq: self.seq,
+                level,
+                text: text.into(),
+                channel: channel.into(),
+            },
+            batch,
+        );
+    }
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+    /// Lines from number `from` on.
+    pub fn since(&self, from: u64) -> impl DoubleEndedIterator<Item = &LogEntry> {
+        let skip = self.entries.iter().position(|(n, _)| *n >= from).unwrap_or(self.entries.len());
+        self.entries.range(skip..).map(|(_, e)| e)
+    }
+}
+
+/// The level that a subscription (`log-info`) or a command names.
+pub fn level_of(name: &str) -> Option<u16> {
+    Some(match name {
+        "debug" => log_level::DEBUG,
+        "info" => log_level::INFO,
+        "sec" => log_level::SEC,
+        "warn" => log_level::WARN,
+        "error" => log_level::ERROR,
+        _ => return None,
+    })
+}
+
+/// A line as the log file shows it.
+pub fn format(entry: &LogEntry) -> String {
+    let (tag, text) = (log_level::tag(entry.level), entry.text.to_lossy());
+    format!("{} {} ({}) {} : {} {tag} {text}", entry.stamp, entry.name, entry.rank, entry.seq, entry.channel)
+}
+
+/// Text as bytes, for output.
+pub fn lines<'a>(entries: impl Iterator<Item = &'a LogEntry>) -> Bytes {
+    entries.map(|e| format(e) + "\n").collect::<String>().into()
+}

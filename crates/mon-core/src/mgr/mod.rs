@@ -1,0 +1,34 @@
+//! The manager endpoint: what daemons report, the map that says that we are the manager, and statistics for clients.
+//!
+//! It gets what it shows from MPGStats and MMgrReport alone, as any manager does.
+
+mod endpoint;
+mod map;
+pub mod pgmap;
+mod stats;
+
+pub use map::MgrMapService;
+pub use pgmap::PgMap;
+
+use std::collections::BTreeMap;
+use types::UTime;
+
+/// A daemon that reports to us.
+#[derive(Debug, Clone, Default)]
+pub struct DaemonState {
+    pub metadata: BTreeMap<String, String>,
+    pub status: BTreeMap<String, String>,
+    /// Its configuration as it said in MMgrOpen or MMgrReport, encoded.
+    pub config: bytes::Bytes,
+    pub last_seen: UTime,
+    /// Slow operations, and the age of the oldest in seconds.
+    pub slow_ops: (u32, u32),
+}
+
+/// The manager's state. It is learnt anew with each start.
+#[derive(Debug, Default)]
+pub struct Manager {
+    pub pgs: PgMap,
+    /// By `osd.0` and the like.
+    pub daemons: BTreeMap<String, DaemonState>,
+}

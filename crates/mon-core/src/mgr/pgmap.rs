@@ -1,0 +1,273 @@
+//! What OSDs reported of their placement groups and of themselves, and sums over it.
+//!
+//! Holds the last report of each group and OSD, sums by pool that are kept up as reports come, and a short history of them for rates.
+//! Nothing here is persisted: a manager learns it anew.
+
+use base::Stamp;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use types::object_stat::ObjectStatSum;
+use types::osd_stat::{OsdStat, StoreStatfs};
+use types::pg_stat::{PgStat, PoolStat, pg_state};
+use types::interval_set::IntervalSet;
+use types::{OsdId, PgId, PoolId, UTime};
+
+/// Rates are taken over about this long.
+const RATE_SPAN: Duration = Duration::from_secs(10);
+/// Samples further apart than this say nothing about now.
+const RATE_SAMPLES_MAX: usize = 16;
+
+/// The sums of one pool, or of all.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sums {
+    pub stats: ObjectStatSum,
+    pub log_size: i64,
+    pub ondisk_log_size: i64,
+    /// Members of up and acting sets.
+    pub up: i32,
+    pub acting: i32,
+    pub pgs: u32,
+}
+
+impl Sums {
+    fn add(&mut self, pg: &PgStat) {
+        self.stats += &pg.stats.sum;
+        self.log_size += pg.log_size;
+        self.ondisk_log_size += pg.ondisk_log_size;
+        self.up += pg.up.len() as i32;
+        self.acting += pg.acting.len() as i32;
+        self.pgs += 1;
+    }
+    fn sub(&mut self, pg: &PgStat) {
+        self.stats -= &pg.stats.sum;
+        self.log_size -= pg.log_size;
+        self.ondisk_log_size -= pg.ondisk_log_size;
+        self.up -= pg.up.len() as i32;
+        self.acting -= pg.acting.len() as i32;
+        self.pgs -= 1;
+    }
+}
+
+/// What happened per second, lately.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Rates {
+    pub read_bytes: u64,
+    pub write_bytes: u64,
+    pub read_ops: u64,
+    pub write_ops: u64,
+    pub recovering_objects: u64,
+    pub recovering_bytes: u64,
+    pub recovering_keys: u64,
+}
+
+/// All reports.
+#[derive(Debug, Default)]
+pub struct PgMap {
+    /// Counts changes.
+    pub version: u64,
+    pub stamp: UTime,
+    pub pgs: BTreeMap<PgId, PgStat>,
+    pub osds: BTreeMap<OsdId, OsdStat>,
+    /// What of each store belongs to which pool.
+    pub pool_statfs: BTreeMap<(PoolId, OsdId), StoreStatfs>,
+    pub pools: BTreeMap<PoolId, Sums>,
+    history: VecDeque<(Stamp, BTreeMap<PoolId, ObjectStatSum>)>,
+}
+
+impl PgMap {
+    /// Takes one group's report; older ones than the last are dropped.
+    pub fn report_pg(&mut self, pgid: PgId, stat: PgStat) {
+        let sums = self.pools.entry(pgid.pool).or_default();
+        if let Some(old) = self.pgs.get(&pgid) {
+            if (old.reported_epoch, old.reported_seq) > (stat.reported_epoch, stat.reported_seq) {
+                return;
+            }
+            sums.sub(old);
+        }
+        sums.add(&stat);
+        self.pgs.insert(pgid, stat);
+        self.version += 1;
+    }
+    pub fn report_osd(&mut self, osd: OsdId, stat: OsdStat, pools: impl Iterator<Item = (PoolId, StoreStatfs)>) {
+        self.osds.insert(osd, stat);
+        self.pool_statfs.retain(|(_, o), _| *o != osd);
+        self.pool_statfs.extend(pools.map(|(pool, fs)| ((pool, osd), fs)));
+        self.version += 1;
+    }
+    /// Forgets an OSD that is gone.
+    pub fn forget_osd(&mut self, osd: OsdId) {
+        self.osds.remove(&osd);
+        self.pool_statfs.retain(|(_, o), _| *o != osd);
+    }
+    /// Brings the table in line with the map's pools: groups of pools that are gone go, those of new pools appear as unknown.
+    pub fn sync_pools(&mut self, pools: &BTreeMap<PoolId, u32>) {
+        let gone: Vec<_> = self.pgs.keys().filter(|pg| pools.get(&pg.pool).is_none_or(|n| pg.seed >= *n)).copied().collect();
+        for pg in gone {
+            if let Some(stat) = self.pgs.remove(&pg)
+                && let Some(sums) = self.pools.get_mut(&pg.pool)
+            {
+                sums.sub(&stat);
+            }
+        }
+        self.pools.retain(|id, _| pools.contains_key(id));
+        self.pool_statfs.retain(|(id, _), _| pools.contains_key(id));
+        for (pool, pg_num) in pools {
+            for seed in 0..*pg_num {
+                let pgid = PgId::new(*pool, seed);
+                if !self.pgs.contains_key(&pgid) {
+                    let stat = PgStat::default();
+                    self.pools.entry(*pool).or_default().add(&stat);
+                    self.pgs.insert(pgid, stat);
+                }
+            }
+        }
+        self.version += 1;
+    }
+    /// Marks groups whose primary is down: nobody reports them any more.
+    pub fn mark_stale(&mut self, is_up: impl Fn(OsdId) -> bool, now: UTime) {
+        for stat in self.pgs.values_mut() {
+            if stat.state != 0 && stat.state & pg_state::STALE == 0 && stat.acting_primary >= 0 && !is_up(stat.acting_primary) {
+                stat.state |= pg_state::STALE;
+                stat.last_unstale = now;
+                self.version += 1;
+            }
+        }
+    }
+
+    /// Remembers the sums, for rates. To be called every second or so while reports come.
+    pub fn sample(&mut self, now: Stamp, wall: UTime) {
+        self.stamp = wall;
+        self.history.push_back((now, self.pools.iter().map(|(id, s)| (*id, s.stats)).collect()));
+        while self.history.len() > RATE_SAMPLES_MAX || self.history.get(1).is_some_and(|(at, _)| now.since(*at) > RATE_SPAN) {
+            self.history.pop_front();
+        }
+    }
+    /// Rates of one pool, or of all.
+    pub fn rates(&self, pool: Option<PoolId>) -> Rates {
+        let (Some((t0, old)), Some((t1, new))) = (self.history.front(), self.history.back()) else { return Rates::default() };
+        let span = t1.since(*t0).as_secs_f64();
+        if span <= 0.0 {
+            return Rates::default();
+        }
+        let of = |sums: &BTreeMap<PoolId, ObjectStatSum>, f: fn(&ObjectStatSum) -> i64| -> i64 {
+            sums.iter().filter(|(id, _)| pool.is_none_or(|p| p == **id)).map(|(_, s)| f(s)).sum()
+        };
+        let rate = |f: fn(&ObjectStatSum) -> i64, scale: f64| ((of(new, f) - of(old, f)).max(0) as f64 * scale / span) as u64;
+        Rates {
+            read_bytes: rate(|s| s.num_rd_kb, 1024.0),
+            write_bytes: rate(|s| s.num_wr_kb, 1024.0),
+            read_ops: rate(|s| s.num_rd, 1.0),
+            write_ops: rate(|s| s.num_wr, 1.0),
+            recovering_objects: rate(|s| s.num_objects_recovered, 1.0),
+            recovering_bytes: rate(|s| s.num_bytes_recovered, 1.0),
+            recovering_keys: rate(|s| s.num_keys_recovered, 1.0),
+        }
+    }
+
+    /// The sums over all pools.
+    pub fn total(&self) -> Sums {
+        let mut total = Sums::default();
+        for s in self.pools.values() {
+            total.stats += &s.stats;
+            total.log_size += s.log_size;
+            total.ondisk_log_size += s.ondisk_log_size;
+            total.up += s.up;
+            total.acting += s.acting;
+            total.pgs += s.pgs;
+        }
+        total
+    }
+    /// A pool's sums in the form that messages carry.
+    pub fn pool_stat(&self, pool: PoolId) -> PoolStat {
+        let s = self.pools.get(&pool).copied().unwrap_or_default();
+        let mut out = PoolStat { log_size: s.log_size, ondisk_log_size: s.ondisk_log_size, up: s.up, acting: s.acting, ..PoolStat::default() };
+        out.stats.sum = s.stats;
+        for (_, fs) in self.pool_statfs.range((pool, OsdId::MIN)..=(pool, OsdId::MAX)) {
+            out.store_stats.add(fs);
+            out.num_store_stats += 1;
+        }
+        out
+    }
+    /// What all stores hold together.
+    pub fn statfs(&self) -> StoreStatfs {
+        let mut total = StoreStatfs::default();
+        for osd in self.osds.values() {
+            total.add(&osd.statfs);
+        }
+        total
+    }
+    /// Groups by their state's text, most frequent first.
+    pub fn states(&self) -> Vec<(String, u32)> {
+        let mut by_bits: BTreeMap<u64, u32> = BTreeMap::new();
+        for stat in self.pgs.values() {
+            *by_bits.entry(stat.state).or_default() += 1;
+        }
+        let mut out: Vec<_> = by_bits.into_iter().map(|(bits, n)| (pg_state::to_text(bits), n)).collect();
+        out.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        out
+    }
+    /// How many groups have any bit of `mask` (or, for 0, none at all).
+    pub fn count_state(&self, mask: u64) -> u32 {
+        self.pgs.values().filter(|s| if mask == 0 { s.state == 0 } else { s.state & mask != 0 }).count() as u32
+    }
+    /// The oldest epoch that any group still needs to know its past from; `None` while a group never reported.
+    pub fn min_last_epoch_clean(&self) -> Option<u32> {
+        self.pgs.values().map(|s| s.last_epoch_clean).min()
+    }
+    /// Snapshots that every group of a pool has trimmed; `None` while one of them has not reported.
+    pub fn purged_in_all(&self, pool: PoolId) -> Option<IntervalSet> {
+        let mut pgs = self.pgs.range(PgId::new(pool, 0)..=PgId::new(pool, u32::MAX)).map(|(_, s)| s);
+        let mut all = pgs.next().filter(|s| s.state != 0)?.purged_snaps.clone();
+        for stat in pgs {
+            if stat.state == 0 {
+                return None;
+            }
+            all = all.intersection(&stat.purged_snaps);
+            if all.is_empty() {
+                break;
+            }
+        }
+        Some(all)
+    }
+    /// Groups that have `osd` in their acting set.
+    pub fn pgs_on(&self, osd: OsdId) -> u32 {
+        self.pgs.values().filter(|s| s.acting.contains(&osd)).count() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_follow_reports_and_pools() {
+        let mut map = PgMap::default();
+        map.sync_pools(&[(1, 2)].into());
+        assert_eq!(map.states(), [("unknown".to_string(), 2)]);
+        let mut stat = PgStat { state: pg_state::ACTIVE | pg_state::CLEAN, reported_seq: 1, ..PgStat::default() };
+        stat.stats.sum.num_bytes = 10;
+        map.report_pg(PgId::new(1, 0), stat.clone());
+        map.report_pg(PgId::new(1, 0), stat.clone());
+        assert_eq!((map.total().stats.num_bytes, map.total().pgs), (10, 2));
+        stat.reported_seq = 0;
+        stat.stats.sum.num_bytes = 99;
+        map.report_pg(PgId::new(1, 0), stat);
+        assert_eq!(map.total().stats.num_bytes, 10);
+        map.sync_pools(&BTreeMap::new());
+        assert_eq!((map.total().pgs, map.pgs.len()), (0, 0));
+    }
+
+    #[test]
+    fn rates_are_taken_over_the_samples() {
+        let mut map = PgMap::default();
+        let second = |s: u64| Stamp(s * 1_000_000_000);
+        for t in 0..5 {
+            let mut stat = PgStat { reported_seq: t, state: 2, ..PgStat::default() };
+            stat.stats.sum.num_wr = 100 * t as i64;
+            map.report_pg(PgId::new(1, 0), stat);
+            map.sample(second(t), UTime::ZERO);
+        }
+        assert_eq!(map.rates(Some(1)).write_ops, 100);
+        assert_eq!(map.rates(Some(2)).write_ops, 0);
+    }
+}

@@ -1,0 +1,383 @@
+//! [`Mon`]: what happens to the monitor goes in, what it wants done comes out.
+//!
+//! Events are handled one at a time. What an event changes is applied in memory at once and handed out as one batch **before** the answers
+//! that rest on it: a shell that does the effects in their order never lets out an answer whose grounds a crash can take away.
+
+use crate::auth::{AuthService, Door, Handshake, Step};
+use crate::cmd::{self, Args, CmdError, Ctx, Registry, Reply};
+use crate::config::ConfigDb;
+use crate::config_key::ConfigKeys;
+use crate::health::HealthService;
+use crate::kv::{Batch, Snapshot};
+use crate::log::ClusterLog;
+use crate::mgr::{Manager, MgrMapService};
+use crate::monmap::MonMapService;
+use crate::osd::OsdService;
+use crate::session::{ConnId, PeerInfo, Session};
+use base::{Clock, Stamp};
+use bytes::Bytes;
+use cephx::Entropy;
+use cephx::caps::Perm;
+use messages::mon_client::{MMonCommand, MMonCommandAck, MPoolOpReply, log_level};
+use messages::{MCommand, MCommandReply, MMgrCommand, MMgrCommandReply, Message, Paxos, RawMessage};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use types::{EntityAddrVec, Epoch, UTime, Uuid, errno};
+
+/// What the shell settles before the monitor starts.
+#[derive(Debug, Clone)]
+pub struct MonOptions {
+    pub fsid: Uuid,
+    /// Where the monitor and the manager endpoint listen.
+    pub mon_addrs: EntityAddrVec,
+    pub mgr_addrs: EntityAddrVec,
+    /// `cephx` or `none`: what `ceph config` and messages say; the shell offers the method itself.
+    pub cephx: bool,
+    /// What `mon metadata` and `mgr metadata` show of this host.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Event {
+    /// A connection got through its handshake.
+    Open { conn: ConnId, door: Door, peer: Box<PeerInfo> },
+    Message { conn: ConnId, message: RawMessage },
+    Closed { conn: ConnId },
+    /// Time passed; to be said about once a second.
+    Tick,
+}
+
+/// Something that the shell is to do, in order.
+#[derive(Debug)]
+pub enum Effect {
+    /// To be made durable before anything behind it goes out.
+    Persist(Batch),
+    Send { conn: ConnId, message: RawMessage },
+    Close { conn: ConnId },
+}
+
+/// Answers that name the epoch in which a change shows are built when that is known.
+enum Answer {
+    Raw(ConnId, RawMessage),
+    Command { conn: ConnId, ack: Box<MMonCommandAck> },
+    PoolOp { conn: ConnId, reply: MPoolOpReply },
+    Close(ConnId),
+}
+
+/// The monitor, rank 0, named `a`, and the manager endpoint beside it.
+pub struct Mon {
+    pub options: MonOptions,
+    pub sessions: BTreeMap<ConnId, Session>,
+    pub auth: AuthService,
+    pub config: ConfigDb,
+    pub keys: ConfigKeys,
+    pub log: ClusterLog,
+    pub monmap: MonMapService,
+    pub osd: OsdService,
+    pub mgrmap: MgrMapService,
+    pub manager: Manager,
+    pub health: HealthService,
+    pub registry: Rc<Registry>,
+    pub entropy: Box<dyn Entropy>,
+    /// What the event at hand changed.
+    pub batch: Batch,
+    /// When this process started.
+    pub started: UTime,
+    answers: Vec<Answer>,
+    published: Versions,
+    last_sample: Stamp,
+}
+
+/// What subscribers were last served from: publishing looks only when one moved.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Versions {
+    osdmap: Epoch,
+    monmap: Epoch,
+    mgrmap: Epoch,
+    config: u64,
+    keys: u64,
+    log: u64,
+    creating: u64,
+}
+
+impl Mon {
+    /// Starts from what the store holds. The store was filled by [`crate::mkfs`].
+    pub fn load(snapshot: &Snapshot, options: MonOptions, entropy: Box<dyn Entropy>, clock: Clock) -> Result<Self, LoadError> {
+        let now = UTime::from_wall_ns(clock.wall_ns);
+        let fsid = snapshot.text("fsid").and_then(|s| Uuid::parse(&s)).ok_or(LoadError::Empty)?;
+        if fsid != options.fsid {
+            return Err(LoadError::OtherCluster { found: fsid, wanted: options.fsid });
+        }
+        let mut mon = Self {
+            sessions: BTreeMap::new(),
+            auth: AuthService::load(snapshot),
+            config: ConfigDb::load(snapshot),
+            keys: ConfigKeys::load(snapshot),
+            log: ClusterLog::load(snapshot),
+            monmap: MonMapService::load(snapshot)?,
+            osd: OsdService::load(snapshot)?,
+            mgrmap: MgrMapService::load(snapshot)?,
+            manager: Manager::default(),
+            health: HealthService::load(snapshot),
+            registry: Rc::new(Registry::default()),
+            entropy,
+            batch: Batch::default(),
+            started: now,
+            answers: Vec::new(),
+            published: Versions::default(),
+            last_sample: clock.mono,
+            options,
+        };
+        mon.start(clock);
+        Ok(mon)
+    }
+
+    /// What changes with each start: addresses, secrets, the active manager.
+    fn start(&mut self, clock: Clock) {
+        let now = UTime::from_wall_ns(clock.wall_ns);
+        self.auth.tick(now, self.entropy.as_mut(), &mut self.batch);
+        self.monmap.set_addrs(&self.options.mon_addrs, now, &mut self.batch);
+        let gid = self.auth.fresh_id(&mut self.batch);
+        self.mgrmap.activate(gid, &self.options, now, &mut self.batch);
+        self.osd.start(clock);
+        self.manager.pgs.sync_pools(&self.osd.pg_nums());
+        self.say(clock, log_level::INFO, "mon.a is new leader, mons a in quorum (ranks 0)");
+        self.say(clock, log_level::INFO, "Manager daemon x is now available");
+    }
+
+    /// Handles one event; what is to be done for it is appended to `effects`.
+    pub fn handle(&mut self, event: Event, clock: Clock, effects: &mut Vec<Effect>) {
+        match event {
+            Event::Open { conn, door, peer } => {
+                self.sessions.insert(conn, Session::new(door, *peer));
+            }
+            Event::Closed { conn } => {
+                self.sessions.remove(&conn);
+                self.osd.forget_reporter(conn);
+            }
+            Event::Message { conn, message } => self.dispatch(conn, &message, clock),
+            Event::Tick => self.tick(clock),
+        }
+        self.finish(clock, effects);
+    }
+
+    /// A payload of a handshake. What lands in `effects` (a batch at most) must be done before the answer goes out.
+    pub fn handshake(
+        &mut self,
+        door: Door,
+        state: &mut Handshake,
+        method: u32,
+        payload: &Bytes,
+        secret_len: usize,
+        clock: Clock,
+        effects: &mut Vec<Effect>,
+    ) -> Step {
+        let now = UTime::from_wall_ns(clock.wall_ns);
+        let step = self.auth.handshake(door, state, method, payload, secret_len, now, self.entropy.as_mut(), &mut self.batch);
+        if !self.batch.is_empty() {
+            effects.push(Effect::Persist(std::mem::take(&mut self.batch)));
+        }
+        step
+    }
+
+    /// Turns what an event left behind into effects: an epoch if the map is to change, the batch, the answers, and news for subscribers.
+    fn finish(&mut self, clock: Clock, effects: &mut Vec<Effect>) {
+        // A commit may lead to another change (a pool whose groups all exist now loses its flag).
+        while self.osd.has_pending() {
+            self.commit_osdmap(clock);
+        }
+        self.publish();
+        if !self.batch.is_empty() {
+            effects.push(Effect::Persist(std::mem::take(&mut self.batch)));
+        }
+        let epoch = self.osd.epoch();
+        for answer in std::mem::take(&mut self.answers) {
+            let (conn, message) = match answer {
+                Answer::Raw(conn, message) => (conn, message),
+                Answer::Command { conn, mut ack } => {
+                    ack.paxos = Paxos::at(epoch.into());
+                    (conn, ack.encode(self.features(conn)))
+                }
+                Answer::PoolOp { conn, mut reply } => {
+                    reply.epoch = epoch;
+                    reply.paxos = Paxos::at(epoch.into());
+                    (conn, reply.encode(self.features(conn)))
+                }
+                Answer::Close(conn) => {
+                    effects.push(Effect::Close { conn });
+                    continue;
+                }
+            };
+            if self.sessions.contains_key(&conn) {
+                effects.push(Effect::Send { conn, message });
+            }
+        }
+    }
+
+    /// Sends news to whoever subscribed, if there are any.
+    fn publish(&mut self) {
+        let now = Versions {
+            osdmap: self.osd.epoch(),
+            monmap: self.monmap.map.epoch,
+            mgrmap: self.mgrmap.map.epoch,
+            config: self.config.version,
+            keys: self.keys.version,
+            log: self.log.last(),
+            creating: self.osd.creating.version(),
+        };
+        if now == self.published {
+            return;
+        }
+        self.published = now;
+        let conns: Vec<_> = self.sessions.iter().filter(|(_, s)| !s.subs.is_empty()).map(|(c, _)| *c).collect();
+        for conn in conns {
+            self.serve_subscriptions(conn);
+        }
+    }
+
+    fn tick(&mut self, clock: Clock) {
+        let now = UTime::from_wall_ns(clock.wall_ns);
+        self.auth.tick(now, self.entropy.as_mut(), &mut self.batch);
+        self.tick_osds(clock);
+        self.tick_manager(clock);
+        if clock.mono.since(self.last_sample).as_millis() >= 900 {
+            self.last_sample = clock.mono;
+            self.manager.pgs.sample(clock.mono, now);
+        }
+        self.tick_health(clock);
+    }
+
+    /// Feature bits of whoever is behind a connection.
+    pub fn features(&self, conn: ConnId) -> u64 {
+        self.sessions.get(&conn).map_or(types::features::SUPPORTED, |s| s.peer.features)
+    }
+
+    /// Sends a message behind what this event changes.
+    pub fn send<M: Message>(&mut self, conn: ConnId, tid: u64, message: &M) {
+        let mut raw = message.encode(self.features(conn));
+        raw.tid = tid;
+        self.send_raw(conn, raw);
+    }
+    pub fn send_raw(&mut self, conn: ConnId, raw: RawMessage) {
+        self.answers.push(Answer::Raw(conn, raw));
+    }
+    pub(crate) fn send_pool_op(&mut self, conn: ConnId, reply: MPoolOpReply) {
+        self.answers.push(Answer::PoolOp { conn, reply });
+    }
+    pub fn close(&mut self, conn: ConnId) {
+        self.answers.push(Answer::Close(conn));
+    }
+    /// A line of the cluster log.
+    pub fn say(&mut self, clock: Clock, level: u16, text: impl Into<String>) {
+        self.log.say("cluster", level, text.into(), UTime::from_wall_ns(clock.wall_ns), &mut self.batch);
+    }
+
+    /// True if the session may have `need` of `service`.
+    pub fn may(&self, conn: ConnId, service: &str, need: Perm) -> bool {
+        self.sessions.get(&conn).is_some_and(|s| s.caps.may(&s.peer.entity, &s.peer.addrs.front(), service, need))
+    }
+
+    /// A command from whatever message brought it. The answer's form depends on the message.
+    pub(crate) fn on_command(&mut self, conn: ConnId, raw: &RawMessage, clock: Clock) -> Result<(), denc::DencError> {
+        match raw.kind {
+            MMonCommand::KIND => {
+                let m = MMonCommand::decode(raw)?;
+                let (result, status, data) = split(self.run_command(conn, &m.cmd, m.data, false, clock));
+                let ack = Box::new(MMonCommandAck { tid: raw.tid, data, paxos: Paxos::default(), result, status, cmd: m.cmd });
+                self.answers.push(Answer::Command { conn, ack });
+            }
+            MMgrCommand::KIND => {
+                let m = MMgrCommand::decode(raw)?;
+                let (result, status, data) = split(self.run_command(conn, &m.cmd, m.data, false, clock));
+                self.send(conn, raw.tid, &MMgrCommandReply { tid: raw.tid, data, result, status });
+            }
+            _ => {
+                let m = MCommand::decode(raw)?;
+                let tell = self.sessions.get(&conn).is_some_and(|s| s.door == Door::Mon);
+                let (result, status, data) = split(self.run_command(conn, &m.cmd, m.data, tell, clock));
+                self.send(conn, raw.tid, &MCommandReply { tid: raw.tid, data, result, status });
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds, checks and runs a command.
+    fn run_command(&mut self, conn: ConnId, words: &[String], input: Bytes, tell: bool, clock: Clock) -> cmd::CmdResult {
+        let args = Args::parse(words)?;
+        let door = self.sessions.get(&conn).map_or(Door::Mon, |s| s.door);
+        if args.prefix() == "get_command_descriptions" {
+            return Ok(Reply::data(self.registry.describe(door == Door::Mgr).to_string()));
+        }
+        let registry = self.registry.clone();
+        let Some((command, sig)) = registry.find(&args) else {
+            return Err(CmdError::new(errno::EINVAL, format!("command not known: {}", args.prefix())));
+        };
+        self.check_caps(conn, command, sig, &args, tell)?;
+        args.check(sig)?;
+        let audit = command.perm != "r" && command.module != "log";
+        let (prefix, text) = (sig.prefix.clone(), words.concat());
+        let result = (command.run)(&mut Ctx { mon: self, clock, conn, args, input });
+        if audit && prefix != "auth import" && !prefix.starts_with("config-key") {
+            self.audit(conn, &text, result.is_ok(), clock);
+        }
+        result
+    }
+
+    fn check_caps(&self, conn: ConnId, command: &cmd::Command, sig: &cmd::Signature, args: &Args, tell: bool) -> Result<(), CmdError> {
+        let denied = || Err(CmdError::new(errno::EACCES, "access denied"));
+        let Some(session) = self.sessions.get(&conn) else { return denied() };
+        if tell && command.flags & cmd::flag::TELL != 0 {
+            return if session.caps.is_allow_all() { Ok(()) } else { denied() };
+        }
+        // As texts, lists spread out: `caps` of `auth get-or-create` are pairs that become `caps_mon=...`.
+        let mut texts = BTreeMap::new();
+        for param in &sig.params {
+            if param.name == "caps" {
+                for pair in args.list("caps").chunks(2) {
+                    texts.insert(format!("caps_{}", pair[0]), pair.get(1).cloned().unwrap_or_default());
+                }
+            } else if let Some(text) = args.text(param.name) {
+                texts.insert(param.name.to_string(), text);
+            } else if args.has(param.name) {
+                texts.insert(param.name.to_string(), args.list(param.name).join(" "));
+            }
+        }
+        let need = crate::caps::perm(command.perm);
+        let addr = session.peer.addrs.front();
+        if session.caps.may_command(&session.peer.entity, &addr, command.module, &sig.prefix, &texts, need) { Ok(()) } else { denied() }
+    }
+
+    fn audit(&mut self, conn: ConnId, text: &str, ok: bool, clock: Clock) {
+        let Some(session) = self.sessions.get(&conn) else { return };
+        let line = format!(
+            "from='{} {}' entity='{}' cmd={text}: {}",
+            session.name,
+            session.peer.addrs.front(),
+            session.peer.entity,
+            if ok { "finished" } else { "failed" }
+        );
+        self.log.say("audit", log_level::INFO, line, UTime::from_wall_ns(clock.wall_ns), &mut self.batch);
+    }
+}
+
+/// Return code, status text and output.
+fn split(result: cmd::CmdResult) -> (i32, String, Bytes) {
+    match result {
+        Ok(reply) => (0, reply.status, reply.data),
+        Err(e) => (-e.errno, e.text, Bytes::new()),
+    }
+}
+
+/// Why a store can't be served from.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("the store holds no cluster")]
+    Empty,
+    #[error("the store is of cluster {found}, not {wanted}")]
+    OtherCluster { found: Uuid, wanted: Uuid },
+    #[error("{what} in the store can't be read: {error}")]
+    Damaged { what: &'static str, error: denc::DencError },
+    #[error("{0} is missing in the store")]
+    Missing(&'static str),
+}

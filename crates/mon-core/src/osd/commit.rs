@@ -1,0 +1,150 @@
+//! Making an epoch: the pending change completed, applied, encoded, kept, and what follows from it.
+
+use super::OsdService;
+use crate::Mon;
+use crate::kv::Batch;
+use base::Clock;
+use denc::Denc;
+use maps::{Incremental, OsdMap, osd_state};
+use messages::log_level;
+use types::{Epoch, UTime};
+
+/// Epochs that are kept whatever else: OSDs that were away for a moment get them one by one.
+const KEPT_MIN: Epoch = 500;
+/// Epochs that are trimmed in one go.
+const TRIM_MAX: Epoch = 100;
+
+impl Mon {
+    /// Turns the pending change into the next epoch.
+    pub(crate) fn commit_osdmap(&mut self, clock: Clock) {
+        let now = UTime::from_wall_ns(clock.wall_ns);
+        let before = self.osd.map.clone();
+        self.osd.commit(now, &mut self.batch);
+        let after = &self.osd.map;
+
+        let mut lines = Vec::new();
+        for osd in 0..after.max_osd.max(before.max_osd) {
+            let addr = || after.client_addrs.get(osd as usize).map(ToString::to_string).unwrap_or_default();
+            match (before.is_up(osd), after.is_up(osd)) {
+                (false, true) => lines.push((log_level::INFO, format!("osd.{osd} {} boot", addr()))),
+                (true, false) => lines.push((log_level::INFO, format!("osd.{osd} marked down"))),
+                _ => {}
+            }
+        }
+        let (up_before, up_after) = (before.num_up(), after.num_up());
+        let (in_before, in_after) = (before.num_in(), after.num_in());
+        if (up_before, in_before, before.num_osds()) != (up_after, in_after, after.num_osds()) {
+            let text = format!("osdmap e{}: {} total, {up_after} up, {in_after} in", after.epoch, after.num_osds());
+            lines.push((log_level::DEBUG, text));
+        }
+        for (level, line) in lines {
+            self.say(clock, level, line);
+        }
+        self.osd.note_states(clock);
+        for osd in 0..before.max_osd {
+            if before.exists(osd) && !self.osd.map.exists(osd) {
+                self.manager.pgs.forget_osd(osd);
+                self.osd.set_metadata(osd, None, &mut self.batch);
+            }
+        }
+        let map = &self.osd.map;
+        if before.pools.len() != map.pools.len() || map.pools.iter().any(|(id, p)| before.pools.get(id).is_none_or(|b| b.pg_num != p.pg_num)) {
+            self.manager.pgs.sync_pools(&self.osd.pg_nums());
+        }
+        if up_before > up_after {
+            let map = &self.osd.map;
+            self.manager.pgs.mark_stale(|osd| map.is_up(osd), now);
+        }
+        self.osd.advance_creating(&before, now, &mut self.batch);
+    }
+}
+
+impl OsdService {
+    fn commit(&mut self, now: UTime, batch: &mut Batch) {
+        let mut inc = self.pending.take().expect("there is a change to commit");
+        inc.modified = now;
+        inc.epoch = self.map.epoch + 1;
+        inc.fsid = self.map.fsid;
+        complete(&mut inc, &self.map, now);
+
+        let mut next = self.map.clone();
+        next.apply(&inc).expect("a change that we made fits our map");
+        let features = next.canonical_features();
+        let (full, crc) = next.encode_with(features);
+        next.crc = crc;
+        inc.full_crc = crc;
+        inc.encode_features = features;
+        let (encoded, _) = inc.encode_with(features);
+
+        let epoch = inc.epoch;
+        batch.put(format!("osdmap/full/{epoch:010}"), full.clone());
+        batch.put(format!("osdmap/inc/{epoch:010}"), encoded.clone());
+        if !inc.new_purged_snaps.is_empty() {
+            batch.put(format!("osdmap/purged/{epoch:010}"), inc.new_purged_snaps.to_bytes(0));
+            self.purged.insert(epoch, inc.new_purged_snaps.clone());
+        }
+        self.fulls.insert(epoch, full);
+        self.incs.insert(epoch, encoded);
+        self.reencoded.retain(|(e, _, _), _| *e + 4 > epoch);
+        self.map = next;
+    }
+
+    /// Drops epochs that nobody needs any more. `needed` is the oldest that a placement group may still ask for.
+    pub(crate) fn trim(&mut self, needed: Epoch, batch: &mut Batch) {
+        let floor = needed.min(self.map.epoch.saturating_sub(KEPT_MIN)).min(self.first + TRIM_MAX);
+        while self.first < floor {
+            batch.remove(format!("osdmap/full/{:010}", self.first));
+            batch.remove(format!("osdmap/inc/{:010}", self.first));
+            self.fulls.remove(&self.first);
+            self.incs.remove(&self.first);
+            self.first += 1;
+        }
+    }
+
+    /// Starts and stops the clocks of OSDs that went down or came up.
+    fn note_states(&mut self, clock: Clock) {
+        for osd in 0..self.map.max_osd {
+            if !self.map.exists(osd) {
+                self.down_since.remove(&osd);
+                self.beacons.remove(&osd);
+                self.failures.remove(&osd);
+            } else if self.map.is_up(osd) {
+                self.down_since.remove(&osd);
+                self.beacons.entry(osd).or_insert((clock.mono, 0));
+            } else {
+                self.down_since.entry(osd).or_insert(clock.mono);
+                self.beacons.remove(&osd);
+                self.failures.remove(&osd);
+            }
+        }
+    }
+}
+
+/// Adds what follows from the rest of a change.
+fn complete(inc: &mut Incremental, map: &OsdMap, now: UTime) {
+    let goes_down = |state: &u32| *state == 0 || state & osd_state::UP != 0;
+    if !inc.new_up_client.is_empty() || inc.new_state.values().any(goes_down) {
+        inc.new_last_up_change = now;
+    }
+    let turns = |osd: &i32, weight: &u32| (*weight == 0) != (map.weight(*osd) == 0);
+    if inc.new_weight.iter().any(|(osd, weight)| turns(osd, weight)) {
+        inc.new_last_in_change = now;
+    }
+    // Temporary mappings that name an OSD which goes, or a pool that is gone, go too.
+    for pool in &inc.old_pools {
+        for pg in map.pg_temp.keys().filter(|pg| pg.pool == *pool) {
+            inc.new_pg_temp.insert(*pg, Vec::new());
+        }
+        for pg in map.primary_temp.keys().filter(|pg| pg.pool == *pool) {
+            inc.new_primary_temp.insert(*pg, -1);
+        }
+        inc.old_pg_upmap.extend(map.pg_upmap.keys().filter(|pg| pg.pool == *pool));
+        inc.old_pg_upmap_items.extend(map.pg_upmap_items.keys().filter(|pg| pg.pool == *pool));
+        inc.old_pg_upmap_primary.extend(map.pg_upmap_primaries.keys().filter(|pg| pg.pool == *pool));
+        inc.new_pools.remove(pool);
+        inc.new_pool_names.remove(pool);
+        if let Some(queue) = map.removed_snaps_queue.get(pool) {
+            inc.new_purged_snaps.insert(*pool, queue.clone());
+        }
+    }
+}

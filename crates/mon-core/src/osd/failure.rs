@@ -1,0 +1,90 @@
+//! OSDs that others report, and how many reports it takes.
+
+use super::FailureReports;
+use crate::Mon;
+use crate::session::ConnId;
+use base::{Clock, Stamp};
+use cephx::caps::Perm;
+use maps::osd_state;
+use messages::{MOSDFailure, failure_flag, log_level};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use types::{OsdId, UTime};
+
+/// How long an OSD must have been silent (`osd_heartbeat_grace`).
+const GRACE: Duration = Duration::from_secs(20);
+
+impl Mon {
+    pub(crate) fn on_failure(&mut self, conn: ConnId, reporter: OsdId, m: &MOSDFailure, clock: Clock) {
+        let target = m.target_osd;
+        let map = &self.osd.map;
+        let known = m.fsid == self.options.fsid && map.is_up(target) && map.is_up(reporter) && self.may(conn, "osd", Perm::X);
+        if !known || m.target_addrs.msgr2() != map.client_addrs[target as usize].msgr2() || !self.can_go_down(target) {
+            return;
+        }
+        if m.flags & failure_flag::FAILED == 0 {
+            if let Some(reports) = self.osd.failures.get_mut(&target) {
+                reports.reporters.remove(&reporter);
+            }
+            return;
+        }
+        if m.flags & failure_flag::IMMEDIATE != 0 {
+            self.say(clock, log_level::INFO, format!("osd.{target} reported immediately failed by osd.{reporter}"));
+            self.osd.pending().new_state.insert(target, osd_state::UP);
+            return;
+        }
+        let since = clock.mono - Duration::from_secs(m.failed_for_s.max(0) as u64);
+        let reports = self.osd.failures.entry(target).or_insert_with(FailureReports::default);
+        reports.reporters.insert(reporter, (since, conn));
+        self.check_failure(target, clock);
+    }
+
+    /// Marks an OSD down if enough others have missed it for long enough.
+    pub(crate) fn check_failure(&mut self, target: OsdId, clock: Clock) {
+        let Some(reports) = self.osd.failures.get(&target) else { return };
+        let level = self.config.mon_value("mon_osd_reporter_subtree_level");
+        let crush = &self.osd.map.crush;
+        let kind = crush.type_id(&level).unwrap_or(1);
+        let subtree = |osd: OsdId| crush.ancestor_of_type(osd, kind).unwrap_or(osd);
+        let reporters: BTreeSet<i32> = reports.reporters.keys().map(|osd| subtree(*osd)).collect();
+        // Of a cluster on one host no two subtrees can report: there every OSD counts.
+        let all: BTreeSet<i32> = self.osd.map.osds().filter(|o| self.osd.map.is_up(*o) && *o != target).map(subtree).collect();
+        let count = if all.len() <= 1 { reports.reporters.len() } else { reporters.len() };
+        let possible = if all.len() <= 1 { self.osd.map.num_up().saturating_sub(1) } else { all.len() };
+        let needed = (self.config.mon_number("mon_osd_min_down_reporters") as usize).min(possible).max(1);
+        let since = reports.reporters.values().map(|(s, _)| *s).max().unwrap_or(clock.mono);
+        if count >= needed && clock.mono.since(since) >= GRACE {
+            let text = format!("osd.{target} failed ({count} reporters after {:.1} s)", clock.mono.since(since).as_secs_f64());
+            self.say(clock, log_level::INFO, text);
+            self.osd.pending().new_state.insert(target, osd_state::UP);
+        }
+    }
+}
+
+impl super::OsdService {
+    pub(crate) fn note_beacon(&mut self, osd: OsdId, now: Stamp, needed: types::Epoch) {
+        self.beacons.insert(osd, (now, needed));
+    }
+    /// Marks an OSD out by the monitor's own decision: it comes back in by itself.
+    pub(crate) fn mark_auto_out(&mut self, osd: OsdId) {
+        let mut xinfo = self.map.osd_xinfo[osd as usize];
+        xinfo.old_weight = self.map.weight(osd);
+        let state = self.map.state(osd);
+        let inc = self.pending();
+        inc.new_weight.insert(osd, 0);
+        inc.new_xinfo.insert(osd, xinfo);
+        if state & osd_state::AUTOOUT == 0 {
+            *inc.new_state.entry(osd).or_default() ^= osd_state::AUTOOUT;
+        }
+    }
+    /// Entries of the blocklist that have run out.
+    pub(crate) fn expire_blocklist(&mut self, now: UTime) {
+        let old: Vec<_> = self.map.blocklist.iter().filter(|(_, until)| **until < now).map(|(a, _)| *a).collect();
+        let old_ranges: Vec<_> = self.map.range_blocklist.iter().filter(|(_, until)| **until < now).map(|(a, _)| *a).collect();
+        if !old.is_empty() || !old_ranges.is_empty() {
+            let inc = self.pending();
+            inc.old_blocklist.extend(old);
+            inc.old_range_blocklist.extend(old_ranges);
+        }
+    }
+}

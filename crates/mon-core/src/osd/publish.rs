@@ -1,0 +1,113 @@
+//! Giving out OSDMaps: full or step by step, in the encoding that the receiver understands.
+
+use super::OsdService;
+use crate::Mon;
+use crate::session::{ConnId, Sub};
+use crate::subs::Served;
+use bytes::Bytes;
+use denc::Denc;
+use maps::{Incremental, OsdMap};
+use messages::MOSDMap;
+use types::{Epoch, features};
+
+/// Epochs in one message: more follow behind it.
+const PER_MESSAGE: Epoch = 40;
+/// Re-encoded maps that are kept at a time.
+const REENCODED_MAX: usize = 256;
+
+impl OsdService {
+    /// An epoch's encoding for a peer with `features`: the canonical one if the peer understands it.
+    fn encoded(&mut self, epoch: Epoch, full: bool, features: u64) -> Option<Bytes> {
+        let canonical = if full { self.fulls.get(&epoch)? } else { self.incs.get(&epoch)? }.clone();
+        let wanted = self.map.features_for_peer(features) & features::MAP_ENCODING;
+        if wanted == self.map.canonical_features() & features::MAP_ENCODING {
+            return Some(canonical);
+        }
+        if let Some(bytes) = self.reencoded.get(&(epoch, wanted, full)) {
+            return Some(bytes.clone());
+        }
+        let bytes = if full {
+            OsdMap::from_bytes(&canonical).ok()?.encode_with(wanted).0
+        } else {
+            let mut inc = Incremental::from_bytes(&canonical).ok()?;
+            if !inc.crush.is_empty() {
+                inc.crush = maps::CrushMap::from_bytes(&inc.crush).ok()?.to_bytes(wanted);
+            }
+            inc.encode_with(wanted).0
+        };
+        if self.reencoded.len() >= REENCODED_MAX {
+            self.reencoded.clear();
+        }
+        self.reencoded.insert((epoch, wanted, full), bytes.clone());
+        Some(bytes)
+    }
+
+    fn message(&self) -> MOSDMap {
+        MOSDMap { fsid: self.map.fsid, trim_lower_bound: self.first, newest: self.map.epoch, ..MOSDMap::default() }
+    }
+    /// The newest full map.
+    fn latest(&mut self, features: u64) -> MOSDMap {
+        let mut m = self.message();
+        let epoch = self.map.epoch;
+        m.maps.extend(self.encoded(epoch, true, features).map(|bytes| (epoch, bytes)));
+        m
+    }
+    /// The next step for somebody who wants epochs from `first` on; the epoch to go on with.
+    fn step(&mut self, first: Epoch, features: u64) -> (MOSDMap, Epoch) {
+        let mut m = self.message();
+        let mut next = first;
+        if next < self.first.max(1) || !self.incs.contains_key(&next) {
+            // Trimmed, or the first epoch of all, which was made whole: begin with a full map.
+            next = next.max(self.first);
+            m.maps.extend(self.encoded(next, true, features).map(|bytes| (next, bytes)));
+            next += 1;
+        }
+        let last = self.map.epoch.min(next.saturating_add(PER_MESSAGE - 1));
+        while next <= last {
+            m.incrementals.extend(self.encoded(next, false, features).map(|bytes| (next, bytes)));
+            next += 1;
+        }
+        (m, next)
+    }
+}
+
+impl Mon {
+    pub(crate) fn serve_osdmap(&mut self, conn: ConnId, sub: Sub) -> Served {
+        let epoch = self.osd.epoch();
+        if sub.next > u64::from(epoch) {
+            return Served::Nothing;
+        }
+        let features = self.features(conn);
+        if sub.next == 0 {
+            let m = self.osd.latest(features);
+            self.send(conn, 0, &m);
+        } else {
+            self.send_maps_from(conn, sub.next as Epoch, sub.onetime);
+        }
+        Served::Up(u64::from(epoch) + 1)
+    }
+
+    /// Sends all epochs from `first` on; only one message of them if `once`.
+    pub(crate) fn send_maps_from(&mut self, conn: ConnId, first: Epoch, once: bool) {
+        let features = self.features(conn);
+        let mut next = first.max(1);
+        while next <= self.osd.epoch() {
+            let (m, after) = self.osd.step(next, features);
+            self.send(conn, 0, &m);
+            next = after;
+            if once {
+                break;
+            }
+        }
+    }
+    /// Answers a message of an OSD whose map is old, or whose wish is already fulfilled: what it lacks from `first` on, or the newest.
+    pub(crate) fn send_latest(&mut self, conn: ConnId, first: Epoch) {
+        if first == 0 {
+            let features = self.features(conn);
+            let m = self.osd.latest(features);
+            self.send(conn, 0, &m);
+        } else if first <= self.osd.epoch() {
+            self.send_maps_from(conn, first, false);
+        }
+    }
+}

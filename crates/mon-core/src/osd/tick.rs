@@ -1,0 +1,51 @@
+//! What time does to OSDs: silent ones are marked down, those that stay down are marked out, blocklist entries run out, maps are trimmed.
+
+use crate::Mon;
+use base::Clock;
+use maps::{map_flags, osd_state};
+use messages::log_level;
+use std::time::Duration;
+use types::UTime;
+
+/// Below this share of OSDs in the map, none is marked out any more (`mon_osd_min_in_ratio`).
+const MIN_IN_RATIO: f64 = 0.75;
+
+impl Mon {
+    pub(crate) fn tick_osds(&mut self, clock: Clock) {
+        self.osd.expire_blocklist(UTime::from_wall_ns(clock.wall_ns));
+        let reported: Vec<_> = self.osd.failures.keys().copied().collect();
+        for osd in reported {
+            self.check_failure(osd, clock);
+        }
+        let silent_after = Duration::from_secs_f64(self.config.mon_number("mon_osd_report_timeout").max(1.0));
+        let silent: Vec<_> = self.osd.beacons.iter().filter(|(_, (at, _))| clock.mono.since(*at) > silent_after).map(|(o, _)| *o).collect();
+        for osd in silent {
+            if self.osd.map.is_up(osd) && self.can_go_down(osd) {
+                self.say(clock, log_level::INFO, format!("osd.{osd} marked down after no beacon for {} seconds", silent_after.as_secs()));
+                self.osd.pending().new_state.insert(osd, osd_state::UP);
+            }
+        }
+        self.mark_out_the_lost(clock);
+        let oldest = self.osd.beacons.values().map(|(_, needed)| *needed).min().unwrap_or(0);
+        let clean = self.manager.pgs.min_last_epoch_clean().unwrap_or(self.osd.epoch());
+        self.osd.trim(oldest.min(clean), &mut self.batch);
+    }
+
+    fn mark_out_the_lost(&mut self, clock: Clock) {
+        let after = self.config.mon_number("mon_osd_down_out_interval");
+        if after <= 0.0 || self.osd.map.has_flag(map_flags::NOOUT) {
+            return;
+        }
+        let long = |since| clock.mono.since(since).as_secs_f64() >= after;
+        let lost: Vec<_> = self.osd.down_since.iter().filter(|(_, since)| long(**since)).map(|(o, _)| *o).collect();
+        for osd in lost {
+            let map = &self.osd.map;
+            let ratio = map.num_in() as f64 / map.num_osds().max(1) as f64;
+            if map.is_up(osd) || !map.is_in(osd) || map.state(osd) & osd_state::NOOUT != 0 || ratio < MIN_IN_RATIO {
+                continue;
+            }
+            self.say(clock, log_level::INFO, format!("Marking osd.{osd} out (has been down for {after:.0} seconds)"));
+            self.osd.mark_auto_out(osd);
+        }
+    }
+}
