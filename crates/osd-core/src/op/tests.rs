@@ -1,1 +1,6 @@
 //! Requests as stock answers them, over the memory store.
+
+mod bench;
+mod recorded;
+mod requests;
+mod snapshots;
