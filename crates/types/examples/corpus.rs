@@ -20,6 +20,19 @@ fn check<T: Denc>(bytes: &Bytes) -> Result<Bytes, String> {
     Ok(e.finish())
 }
 
+/// Cut short, and with single bytes changed: an error or another value, never a panic.
+fn damage(bytes: &Bytes, check: Check) {
+    let step = bytes.len() / 200 + 1;
+    for at in (0..bytes.len()).step_by(step) {
+        let _ = check(&bytes.slice(..at));
+        for flip in [0xff, 0x01, 0x80] {
+            let mut bad = bytes.to_vec();
+            bad[at] ^= flip;
+            let _ = check(&bad.into());
+        }
+    }
+}
+
 fn table() -> BTreeMap<&'static str, Check> {
     let mut t: BTreeMap<&'static str, Check> = BTreeMap::new();
     macro_rules! add { ($($name:literal: $t:ty),* $(,)?) => { $( t.insert($name, check::<$t>); )* }; }
@@ -36,6 +49,9 @@ fn table() -> BTreeMap<&'static str, Check> {
         "CompatSet": CompatSet, "OSDSuperblock": OsdSuperblock, "coll_t": CollId, "ObjectStore::Transaction": Transaction,
         "hobject_t": HObject, "ghobject_t": GHObject, "eversion_t": EVersion, "osd_reqid_t": ReqId, "object_locator_t": ObjectLocator,
         "pg_t": PgId, "spg_t": SpgId, "utime_t": UTime, "uuid_d": Uuid, "entity_name_t": EntityName, "entity_inst_t": EntityInst,
+        "clone_info": CloneInfo, "obj_list_snap_response_t": ListSnaps, "obj_list_watch_response_t": ListWatchers, "watch_item_t": WatchItem,
+        "pg_nls_response_t": NlsResponse, "object_copy_cursor_t": CopyCursor, "object_copy_data_t": CopyData, "ScrubMap": ScrubMap,
+        "ScrubMap::object": ScrubObject,
         "entity_addr_t": EntityAddr, "entity_addrvec_t": EntityAddrVec,
     }
     t
@@ -61,6 +77,7 @@ fn main() {
             for file in dir.map(|e| e.expect("an entry").path()) {
                 let bytes = Bytes::from(std::fs::read(&file).expect("a readable sample"));
                 samples += 1;
+                damage(&bytes, *check);
                 let wrong = match check(&bytes) {
                     Err(e) => e,
                     Ok(again) if exact && again != bytes => {
@@ -74,7 +91,6 @@ fn main() {
                     println!("{}: {wrong}", file.display());
                 }
             }
-            // Damaged samples: an error or another value, never a panic.
         }
         println!("{}: {samples} samples, {bad} bad", release.display());
         failed |= bad > 0;

@@ -51,7 +51,7 @@ impl PastIntervals {
     }
     /// First epoch, and the one behind the last.
     pub fn bounds(&self) -> (Epoch, Epoch) {
-        (self.first, self.last + 1)
+        (self.first, self.last.saturating_add(1))
     }
     /// Appends an interval that ended. Earlier ones whose members are all in it are forgotten: it knows what they knew.
     pub fn add(&mut self, erasure: bool, interval: &PgInterval) {
