@@ -5,4 +5,24 @@
 
 #![forbid(unsafe_code)]
 
+mod advance;
+mod bench;
+mod boot;
+mod command;
+pub mod config;
+mod event;
+mod heartbeat;
+mod map_cache;
+mod mgr;
 pub mod op;
+mod osd;
+mod peers;
+pub mod perf;
+pub mod pg;
+mod request;
+mod session;
+mod shared;
+
+pub use command::{RELEASE, VERSION};
+pub use event::{BootInfo, ConnId, Effect, Event, Level, Peer};
+pub use osd::{Osd, OsdSetup};

@@ -1,0 +1,200 @@
+//! How an OSD gets into the map and out of it: versions asked, MOSDBoot, up, down again, beacons.
+
+use crate::event::{BootInfo, Effect, Level};
+use crate::osd::Osd;
+use base::{Clock, Stamp};
+use messages::{MOSDBeacon, MOSDBoot, MOSDMarkMeDown, Message, Paxos};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::{Epoch, OsdSuperblock, features};
+
+/// How far the newest map may be ahead when we boot (`osd_map_message_max`).
+const LAG_MAX: Epoch = 40;
+/// A boot that the map doesn't show after this is sent again.
+const BOOT_AGAIN: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Stage {
+    /// The shell doesn't listen yet.
+    #[default]
+    Waiting,
+    /// Asked which maps there are.
+    Preboot,
+    Booting,
+    Active,
+    Stopping,
+}
+
+/// Where the OSD stands.
+#[derive(Debug, Default)]
+pub struct BootState {
+    stage: Stage,
+    pub info: BootInfo,
+    /// First epoch that showed this daemon up.
+    boot_epoch: Epoch,
+    pub up_from: Epoch,
+    sent: Stamp,
+    last_beacon: Option<Stamp>,
+}
+
+impl BootState {
+    pub fn is_active(&self) -> bool {
+        matches!(self.stage, Stage::Active | Stage::Stopping)
+    }
+    pub fn name(&self) -> &'static str {
+        match self.stage {
+            Stage::Waiting => "initializing",
+            Stage::Preboot => "preboot",
+            Stage::Booting => "booting",
+            Stage::Active => "active",
+            Stage::Stopping => "stopping",
+        }
+    }
+}
+
+impl Osd {
+    pub(crate) fn start_boot(&mut self, info: BootInfo, clock: Clock, out: &mut Vec<Effect>) {
+        self.boot.info = info;
+        self.started = clock.mono;
+        self.preboot(clock, out);
+    }
+
+    fn preboot(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        self.boot.stage = Stage::Preboot;
+        self.boot.sent = clock.mono;
+        out.push(Effect::AskMapVersions);
+    }
+
+    /// The monitor's range of maps: if ours is among the newest we boot, otherwise we get those that lack first.
+    pub(crate) fn map_versions(&mut self, oldest: Epoch, newest: Epoch, out: &mut Vec<Effect>) {
+        if self.boot.stage != Stage::Preboot {
+            return;
+        }
+        let (epoch, me) = (self.sh.map.epoch, self.sh.whoami);
+        let refused = match () {
+            _ if epoch == 0 => Some("waiting for the first map"),
+            _ if self.sh.map.is_destroyed(me) => Some("the map says that we are destroyed"),
+            _ if self.sh.map.state(me) & maps::osd_state::NOUP != 0 || self.sh.map.has_flag(maps::map_flags::NOUP) => Some("noup is set"),
+            _ => None,
+        };
+        if let Some(why) = refused {
+            out.push(Effect::Log { level: Level::Info, text: format!("not booting: {why}") });
+        } else if epoch + 1 >= oldest && epoch + LAG_MAX > newest {
+            return self.send_boot(out);
+        }
+        let from = if epoch == 0 { newest.max(1) } else { (epoch + 1).max(oldest) };
+        out.push(Effect::SubscribeMaps { from });
+    }
+
+    fn send_boot(&mut self, out: &mut Vec<Effect>) {
+        self.boot.stage = Stage::Booting;
+        let info = &self.boot.info;
+        let mut metadata: BTreeMap<String, String> = info.metadata.iter().cloned().collect();
+        let kind = self.sh.store.kind();
+        for (name, value) in [
+            ("front_addr", info.public.to_string()),
+            ("back_addr", info.cluster.to_string()),
+            ("hb_front_addr", info.hb_front.to_string()),
+            ("hb_back_addr", info.hb_back.to_string()),
+            ("osd_objectstore", kind.into()),
+            ("rotational", "0".into()),
+            ("journal_rotational", "0".into()),
+            ("default_device_class", "ssd".into()),
+        ] {
+            metadata.entry(name.into()).or_insert(value);
+        }
+        let superblock = OsdSuperblock {
+            current_epoch: self.sh.map.epoch,
+            oldest_map: self.maps.oldest(),
+            newest_map: self.sh.map.epoch,
+            ..self.superblock.clone()
+        };
+        let boot = MOSDBoot {
+            paxos: Paxos::at(self.sh.map.epoch.into()),
+            superblock,
+            hb_back_addrs: info.hb_back.clone(),
+            cluster_addrs: info.cluster.clone(),
+            boot_epoch: self.boot.boot_epoch,
+            hb_front_addrs: info.hb_front.clone(),
+            metadata,
+            osd_features: features::SUPPORTED,
+        };
+        out.push(Effect::SendMon(boot.encode(features::SUPPORTED)));
+    }
+
+    /// Looks whether a new map has us up, or no longer.
+    pub(crate) fn check_ourselves(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        let (map, me) = (self.sh.map.clone(), self.sh.whoami);
+        let ours = map.is_up(me) && map.client_addrs[me as usize] == self.boot.info.public;
+        match self.boot.stage {
+            Stage::Preboot => {
+                self.boot.sent = clock.mono;
+                out.push(Effect::AskMapVersions);
+            }
+            Stage::Booting if ours => {
+                self.boot.stage = Stage::Active;
+                self.boot.up_from = map.osd_info[me as usize].up_from;
+                if self.boot.boot_epoch == 0 {
+                    self.boot.boot_epoch = map.epoch;
+                }
+                self.superblock.mounted = map.epoch;
+                out.push(Effect::SubscribeCreates { from: map.epoch });
+                out.push(Effect::Booted { epoch: map.epoch });
+            }
+            Stage::Active if !ours => {
+                let text = format!("map e{} wrongly marked me down at e{}", map.epoch, map.epoch);
+                out.push(Effect::ClusterLog { level: Level::Error, text });
+                self.preboot(clock, out);
+            }
+            Stage::Stopping if !ours => out.push(Effect::Stop { why: None }),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn boot_tick(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        let waited = clock.mono.since(self.boot.sent);
+        match self.boot.stage {
+            Stage::Preboot | Stage::Booting if waited > BOOT_AGAIN => self.preboot(clock, out),
+            Stage::Active => {
+                let period = Duration::from_secs(self.sh.config.int("osd_beacon_report_interval").max(1));
+                if self.boot.last_beacon.is_none_or(|at| clock.mono.since(at) >= period) {
+                    self.boot.last_beacon = Some(clock.mono);
+                    let pgs = || self.pgs().filter(|pg| pg.peering.is_primary());
+                    let beacon = MOSDBeacon {
+                        paxos: Paxos::at(self.sh.map.epoch.into()),
+                        pgs: pgs().map(|pg| pg.pgid.pgid).collect(),
+                        min_last_epoch_clean: pgs().map(|pg| pg.info.history.last_epoch_clean).min().unwrap_or(self.sh.map.epoch),
+                        last_purged_snaps_scrub: self.superblock.last_purged_snaps_scrub,
+                        report_interval_s: period.as_secs() as i32,
+                    };
+                    out.push(Effect::SendMon(beacon.encode(features::SUPPORTED)));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn shutdown(&mut self, out: &mut Vec<Effect>) {
+        if self.boot.stage != Stage::Active {
+            out.push(Effect::Stop { why: None });
+            return;
+        }
+        self.boot.stage = Stage::Stopping;
+        let msg = MOSDMarkMeDown {
+            paxos: Paxos::at(self.sh.map.epoch.into()),
+            fsid: self.cluster_fsid,
+            target_osd: self.sh.whoami,
+            target_addrs: self.boot.info.public.clone(),
+            epoch: self.sh.map.epoch,
+            request_ack: true,
+            down_and_dead: false,
+        };
+        out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
+    }
+    /// The monitor's word that we are down.
+    pub(crate) fn marked_down(&mut self, out: &mut Vec<Effect>) {
+        if self.boot.stage == Stage::Stopping {
+            out.push(Effect::Stop { why: None });
+        }
+    }
+}

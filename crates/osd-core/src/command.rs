@@ -1,0 +1,329 @@
+//! Commands to this OSD (`ceph tell osd.N ...`): their table, and the answers as stock 18.2 gives them.
+
+use crate::config::{Config, Source};
+use crate::event::{ConnId, Effect};
+use crate::osd::Osd;
+use crate::perf::{C, Perf};
+use base::Clock;
+use bytes::Bytes;
+use messages::{MCommand, MCommandReply, Message};
+use serde_json::{Map, Value, json};
+use types::errno::{EINVAL, ENOENT};
+use types::{PgId, SpgId, UTime, features, pg_state};
+
+/// What clients are told that we present ourselves as.
+pub const RELEASE: &str = "reef";
+pub const VERSION: &str = "18.2.7";
+
+/// Words, arguments and help of each command.
+const COMMANDS: &[(&str, &str)] = &[
+    (
+        "bench name=count,type=CephInt,req=false name=size,type=CephInt,req=false name=object_size,type=CephInt,req=false \
+         name=object_num,type=CephInt,req=false",
+        "OSD benchmark: write <count> <size>-byte objects(with <obj_size> <obj_num>), (default count=1G default size=4MB). Results in log.",
+    ),
+    ("config diff", "dump diff of current config and default config"),
+    ("config diff get name=var,type=CephString", "dump diff get <field>: dump diff of current and default config setting <field>"),
+    ("config get name=var,type=CephString", "config get <field>: get the config value"),
+    (
+        "config set name=var,type=CephString name=val,type=CephString,n=N",
+        "config set <field> <val> [<val> ...]: set a config variable",
+    ),
+    ("config show", "dump current config settings"),
+    ("config unset name=var,type=CephString", "config unset <field>: unset a config variable"),
+    ("dump_blocked_ops name=filterstr,type=CephString,n=N,req=false", "show the blocked ops currently in flight"),
+    ("dump_blocklist", "dump blocklisted clients and times"),
+    ("dump_historic_ops name=filterstr,type=CephString,n=N,req=false", "show recent ops"),
+    ("dump_ops_in_flight name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight"),
+    ("flush_pg_stats", "flush pg stats"),
+    ("get_command_descriptions", "list available commands"),
+    ("help", "list available commands"),
+    ("injectargs name=injected_args,type=CephString,n=N", "inject configuration arguments into running daemon"),
+    ("ops name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight"),
+    (
+        "perf dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false",
+        "dump non-labeled counters and their values",
+    ),
+    ("perf reset name=var,type=CephString", "perf reset <name>: perf reset all or one perfcounter name"),
+    ("perf schema", "dump non-labeled counters schemas"),
+    ("pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=query", ""),
+    ("query", "show details of a specific pg"),
+    ("status", "high-level status of OSD"),
+    ("version", "get ceph version"),
+];
+
+/// Pretty as stock prints: four spaces, a newline at the end.
+fn pretty(value: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let mut ser = serde_json::Serializer::with_formatter(&mut out, formatter);
+    serde::Serialize::serialize(value, &mut ser).expect("a value can be written to memory");
+    out.push(b'\n');
+    out
+}
+
+fn describe() -> Value {
+    let mut all = Map::new();
+    for (i, (sig, help)) in COMMANDS.iter().enumerate() {
+        let words = sig.split_whitespace().map(|word| {
+            if !word.contains('=') {
+                return json!(word);
+            }
+            let mut arg = Map::new();
+            for (k, v) in word.split(',').filter_map(|pair| pair.split_once('=')) {
+                arg.insert(k.into(), if k == "req" { json!(v != "false") } else { json!(v) });
+            }
+            Value::Object(arg)
+        });
+        all.insert(format!("cmd{i:03}"), json!({ "sig": words.collect::<Vec<_>>(), "help": help }));
+    }
+    Value::Object(all)
+}
+
+/// The answer to a command: a positive errno or 0, a line, and output.
+type Answer = (i32, String, Vec<u8>);
+
+fn ok(value: Value) -> Answer {
+    (0, String::new(), pretty(&value))
+}
+
+impl Osd {
+    /// Executes a command and answers it; `conn` is `None` when it came on a connection that the shell keeps (monitor, manager).
+    pub(crate) fn command(&mut self, conn: Option<ConnId>, m: &MCommand, clock: Clock, out: &mut Vec<Effect>) {
+        let Some(conn) = conn else { return };
+        let allowed = self.sh.sessions.get(&conn).is_some_and(|s| s.cap.as_ref().is_none_or(|c| c.allows_all()));
+        let tid = m.tid;
+        let (errno, status, data) = if !allowed {
+            (types::errno::EACCES, "access denied".into(), Vec::new())
+        } else {
+            match serde_json::from_str::<Value>(&m.cmd.concat()) {
+                Ok(Value::Object(cmd)) => {
+                    if cmd.get("prefix").and_then(Value::as_str) == Some("bench") {
+                        // Answered when it is done.
+                        if let Err((errno, status)) = self.start_bench(&cmd, conn, tid) {
+                            (errno, status, Vec::new())
+                        } else {
+                            return self.want_turn(out);
+                        }
+                    } else {
+                        self.answer(&cmd, clock, out)
+                    }
+                }
+                _ => (EINVAL, "invalid json".into(), Vec::new()),
+            }
+        };
+        let reply = MCommandReply { tid, result: -errno, status, data: Bytes::from(data) };
+        out.push(Effect::Send { conn, msg: reply.encode(features::SUPPORTED) });
+    }
+
+    fn answer(&mut self, cmd: &Map<String, Value>, clock: Clock, out: &mut Vec<Effect>) -> Answer {
+        let text = |name: &str| cmd.get(name).and_then(Value::as_str);
+        let Some(prefix) = text("prefix") else { return (EINVAL, "no command given".into(), Vec::new()) };
+        match prefix {
+            "version" => ok(json!({ "version": VERSION, "release": RELEASE, "release_type": "stable" })),
+            "get_command_descriptions" => ok(describe()),
+            "help" => ok(Value::Object(COMMANDS.iter().map(|(sig, help)| (words(sig), json!(help))).collect())),
+            "status" => ok(json!({
+                "cluster_fsid": self.cluster_fsid.to_string(),
+                "osd_fsid": self.superblock.osd_fsid.to_string(),
+                "whoami": self.sh.whoami,
+                "state": self.boot.name(),
+                "oldest_map": self.maps.first,
+                "cluster_osdmap_trim_lower_bound": self.maps.first,
+                "newest_map": self.sh.map.epoch,
+                "num_pgs": self.sh.num_pgs,
+            })),
+            "config show" => ok(self.sh.config.show()),
+            "config diff" => ok(self.sh.config.diff()),
+            "config diff get" => {
+                let name = text("var").unwrap_or_default();
+                let one = self.sh.config.diff()["diff"].get(name).cloned();
+                ok(json!({ "diff": one.map_or(json!({}), |v| json!({ name: v })) }))
+            }
+            "config get" => {
+                let name = text("var").unwrap_or_default();
+                match self.sh.config.get(name) {
+                    Some(value) => ok(json!({ name: value })),
+                    None => (ENOENT, format!("error getting '{name}': (2) No such file or directory"), Vec::new()),
+                }
+            }
+            "config set" => self.config_set(text("var").unwrap_or_default(), &joined(cmd.get("val"))),
+            "config unset" => {
+                let name = text("var").unwrap_or_default();
+                if !Config::knows(name) {
+                    return (ENOENT, format!("error unsetting '{name}': (2) No such file or directory"), Vec::new());
+                }
+                self.sh.config.unset(name, Source::Override);
+                self.sh.limits = self.sh.config.limits();
+                ok(json!({}))
+            }
+            "injectargs" => {
+                let args = joined(cmd.get("injected_args"));
+                let mut words = args.split_whitespace();
+                while let Some(word) = words.next() {
+                    let word = word.trim_start_matches('-');
+                    let (name, value) = match word.split_once('=') {
+                        Some((n, v)) => (n, v),
+                        None => (word, words.next().unwrap_or("true")),
+                    };
+                    let answer = self.config_set(&name.replace('-', "_"), value);
+                    if answer.0 != 0 {
+                        return answer;
+                    }
+                }
+                ok(json!({}))
+            }
+            "perf dump" => {
+                self.refresh_gauges();
+                let mut dump = self.sh.perf.dump();
+                if let Some(logger) = text("logger").filter(|l| !l.is_empty()) {
+                    if logger != "osd" {
+                        return ok(json!({}));
+                    }
+                    if let Some(counter) = text("counter").filter(|c| !c.is_empty()) {
+                        let one = dump["osd"].get(counter).cloned();
+                        dump = json!({ "osd": one.map_or(json!({}), |v| json!({ counter: v })) });
+                    }
+                }
+                ok(dump)
+            }
+            "perf schema" => ok(Perf::schema()),
+            "perf reset" => {
+                self.sh.perf = Perf::default();
+                ok(json!({ "success": "perf reset all" }))
+            }
+            "flush_pg_stats" => {
+                let seq = self.report_now(clock, out);
+                (0, String::new(), seq.to_string().into_bytes())
+            }
+            "dump_ops_in_flight" | "ops" => ok(self.dump_ops(clock, 0.0)),
+            "dump_blocked_ops" => {
+                let late = self.sh.config.num("osd_op_complaint_time");
+                let mut dump = self.dump_ops(clock, late);
+                dump["complaint_time"] = json!(late);
+                dump["num_blocked_ops"] = dump["num_ops"].take();
+                dump.as_object_mut().expect("an object").remove("num_ops");
+                ok(dump)
+            }
+            "dump_historic_ops" => {
+                let (size, duration) = (self.sh.config.int("osd_op_history_size"), self.sh.config.int("osd_op_history_duration"));
+                ok(json!({ "size": size, "duration": duration, "ops": [] }))
+            }
+            "dump_blocklist" => {
+                let dump = |list: &std::collections::BTreeMap<types::EntityAddr, UTime>| -> Value {
+                    list.iter().map(|(a, t)| json!({ "entity_addr_t": a.to_string(), "expire_time": t.to_string() })).collect()
+                };
+                let mut text = pretty(&dump(&self.sh.map.blocklist));
+                text.extend(pretty(&dump(&self.sh.map.range_blocklist)));
+                (0, String::new(), text)
+            }
+            "query" | "pg" if text("cmd").is_none_or(|c| c == "query") => match text("pgid").and_then(PgId::parse) {
+                None => (EINVAL, "no pgid specified".into(), Vec::new()),
+                Some(pgid) => self.query_pg(pgid),
+            },
+            // What we lack is refused by name.
+            other => (EINVAL, format!("unknown command prefix {other}"), Vec::new()),
+        }
+    }
+
+    fn config_set(&mut self, name: &str, value: &str) -> Answer {
+        if !Config::knows(name) {
+            return (ENOENT, format!("error setting '{name}' to '{value}': (2) No such file or directory"), Vec::new());
+        }
+        if !self.sh.config.set(name, value, Source::Override) {
+            return (EINVAL, format!("error setting '{name}' to '{value}': (22) Invalid argument"), Vec::new());
+        }
+        self.sh.limits = self.sh.config.limits();
+        ok(json!({ "success": format!("{name} = '' ") }))
+    }
+
+    fn dump_ops(&self, clock: Clock, older_s: f64) -> Value {
+        let mut ops = Vec::new();
+        for pg in self.pgs() {
+            for (reqid, obj, received, waits_for) in pg.unanswered() {
+                let age = clock.mono.since(received).as_secs_f64();
+                if age < older_s {
+                    continue;
+                }
+                let at = UTime::from_wall_ns(clock.wall_ns.saturating_sub((age * 1e9) as u64)).to_string();
+                ops.push(json!({
+                    "description": format!("osd_op({reqid} {} {obj} e{})", pg.pgid, self.sh.map.epoch),
+                    "initiated_at": at,
+                    "age": age,
+                    "duration": age,
+                    "type_data": { "flag_point": if waits_for.is_empty() { "started" } else { waits_for } },
+                }));
+            }
+        }
+        json!({ "ops": ops, "num_ops": ops.len() })
+    }
+
+    fn query_pg(&mut self, pgid: PgId) -> Answer {
+        let Some(slot) = self.index.get(&SpgId::whole(pgid)) else {
+            return (ENOENT, format!("i don't have pgid {pgid}"), Vec::new());
+        };
+        let pg = self.pgs[*slot as usize].as_ref().expect("the index names groups that are here");
+        let (i, h, m) = (&pg.info, &pg.info.history, &pg.peering.mapping);
+        let states = pg.peering.history.iter().rev().map(|(s, at)| json!({ "name": format!("{s:?}"), "entered_ns": at.0 }));
+        ok(json!({
+            "snap_trimq": "[]",
+            "snap_trimq_len": 0,
+            "state": pg_state::to_text(pg.state_bits()),
+            "epoch": self.sh.map.epoch,
+            "up": m.up,
+            "acting": m.acting,
+            "acting_recovery_backfill": m.acting.iter().map(|o| o.to_string()).collect::<Vec<_>>(),
+            "info": {
+                "pgid": pg.pgid.to_string(),
+                "last_update": i.last_update.to_string(),
+                "last_complete": i.last_complete.to_string(),
+                "log_tail": i.log_tail.to_string(),
+                "last_user_version": i.last_user_version,
+                "last_backfill": i.last_backfill.to_string(),
+                "purged_snaps": i.purged_snaps.iter().map(|(s, l)| json!({ "start": s, "length": l })).collect::<Vec<_>>(),
+                "history": {
+                    "epoch_created": h.epoch_created,
+                    "epoch_pool_created": h.epoch_pool_created,
+                    "last_epoch_started": h.last_epoch_started,
+                    "last_interval_started": h.last_interval_started,
+                    "last_epoch_clean": h.last_epoch_clean,
+                    "last_interval_clean": h.last_interval_clean,
+                    "last_epoch_split": h.last_epoch_split,
+                    "last_epoch_marked_full": h.last_epoch_marked_full,
+                    "same_up_since": h.same_up_since,
+                    "same_interval_since": h.same_interval_since,
+                    "same_primary_since": h.same_primary_since,
+                    "last_scrub": h.last_scrub.to_string(),
+                    "last_scrub_stamp": h.last_scrub_stamp.to_string(),
+                    "last_deep_scrub": h.last_deep_scrub.to_string(),
+                    "last_deep_scrub_stamp": h.last_deep_scrub_stamp.to_string(),
+                    "last_clean_scrub_stamp": h.last_clean_scrub_stamp.to_string(),
+                    "prior_readable_until_ub": 0,
+                },
+            },
+            "peer_info": [],
+            "recovery_state": states.collect::<Vec<_>>(),
+            "agent_state": {},
+        }))
+    }
+
+    /// Counts of operations so far: reads and writes.
+    pub fn op_counts(&self) -> (u64, u64) {
+        (self.sh.perf.get(C::op_r), self.sh.perf.get(C::op_w) + self.sh.perf.get(C::op_rw))
+    }
+}
+
+/// A command's words without its arguments.
+fn words(sig: &str) -> String {
+    sig.split_whitespace().filter(|w| !w.contains('=')).collect::<Vec<_>>().join(" ")
+}
+
+/// An argument that may be several.
+fn joined(value: Option<&Value>) -> String {
+    match value {
+        Some(Value::String(one)) => one.clone(),
+        Some(Value::Array(many)) => many.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
+        Some(other) => other.to_string(),
+        None => String::new(),
+    }
+}

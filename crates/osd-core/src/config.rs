@@ -1,0 +1,250 @@
+//! The OSD's options: names, defaults of 18.2, and where a value came from. Sizes in bytes, times in seconds unless the name says otherwise.
+
+use crate::op::Limits;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Where a value came from; later ones win.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    Default,
+    File,
+    Mon,
+    Override,
+}
+
+impl Source {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::File => "file",
+            Self::Mon => "mon",
+            Self::Override => "override",
+        }
+    }
+}
+
+/// Name and default.
+const OPTIONS: &[(&str, &str)] = &[
+    ("auth_client_required", "cephx, none"),
+    ("auth_cluster_required", "cephx"),
+    ("auth_service_required", "cephx"),
+    ("auto_repair", "false"),
+    ("bluestore_cache_size", "0"),
+    ("cluster", "ceph"),
+    ("cluster_addr", "-"),
+    ("cluster_network", ""),
+    ("debug_filestore", "1/3"),
+    ("debug_mon", "1/5"),
+    ("debug_monc", "0/10"),
+    ("debug_ms", "0/0"),
+    ("debug_objecter", "0/1"),
+    ("debug_osd", "1/5"),
+    ("fsid", ""),
+    ("host", ""),
+    ("keyring", ""),
+    ("log_file", ""),
+    ("log_to_stderr", "true"),
+    ("mon_host", ""),
+    ("mon_osd_full_ratio", "0.950000"),
+    ("ms_bind_port_max", "7300"),
+    ("ms_bind_port_min", "6800"),
+    ("ms_crc_data", "true"),
+    ("ms_crc_header", "true"),
+    ("osd_beacon_report_interval", "300"),
+    ("osd_bench_duration", "30"),
+    ("osd_bench_large_size_max_throughput", "104857600"),
+    ("osd_bench_max_block_size", "67108864"),
+    ("osd_bench_small_size_max_iops", "100"),
+    ("osd_client_message_cap", "256"),
+    ("osd_client_message_size_cap", "524288000"),
+    ("osd_client_op_priority", "63"),
+    ("osd_client_watch_timeout", "30"),
+    ("osd_crush_chooseleaf_type", "1"),
+    ("osd_crush_update_on_start", "true"),
+    ("osd_data", ""),
+    ("osd_deep_scrub_interval", "604800.000000"),
+    ("osd_default_notify_timeout", "30"),
+    ("osd_heartbeat_grace", "20"),
+    ("osd_heartbeat_interval", "6"),
+    ("osd_heartbeat_min_peers", "10"),
+    ("osd_max_attr_name_len", "100"),
+    ("osd_max_attr_size", "0"),
+    ("osd_max_backfills", "1"),
+    ("osd_max_object_name_len", "2048"),
+    ("osd_max_object_namespace_len", "256"),
+    ("osd_max_object_size", "134217728"),
+    ("osd_max_omap_bytes_per_request", "1073741824"),
+    ("osd_max_omap_entries_per_request", "1024"),
+    ("osd_max_pg_log_entries", "10000"),
+    ("osd_max_pgls", "1024"),
+    ("osd_max_scrubs", "3"),
+    ("osd_max_write_op_reply_len", "64"),
+    ("osd_max_write_size", "90"),
+    ("osd_memory_target", "4294967296"),
+    ("osd_mgr_stats_period", "5"),
+    ("osd_min_pg_log_entries", "250"),
+    ("osd_objectstore", "memstore"),
+    ("osd_op_complaint_time", "30.000000"),
+    ("osd_op_history_duration", "600"),
+    ("osd_op_history_size", "20"),
+    ("osd_op_num_shards", "0"),
+    ("osd_op_num_threads_per_shard", "0"),
+    ("osd_op_queue", "mclock_scheduler"),
+    ("osd_pg_log_dups_tracked", "3000"),
+    ("osd_pg_log_trim_max", "10000"),
+    ("osd_pg_log_trim_min", "100"),
+    ("osd_pg_object_context_cache_count", "256"),
+    ("osd_pg_stat_report_interval_max", "500"),
+    ("osd_pool_default_size", "3"),
+    ("osd_recovery_max_active", "0"),
+    ("osd_recovery_op_priority", "3"),
+    ("osd_recovery_sleep", "0.000000"),
+    ("osd_scrub_auto_repair", "false"),
+    ("osd_scrub_begin_hour", "0"),
+    ("osd_scrub_end_hour", "0"),
+    ("osd_scrub_max_interval", "604800.000000"),
+    ("osd_scrub_min_interval", "86400.000000"),
+    ("osd_snap_trim_sleep", "0.000000"),
+    ("osd_target_pg_log_entries_per_osd", "300000"),
+    ("osd_uuid", "00000000-0000-0000-0000-000000000000"),
+    ("public_addr", "-"),
+    ("public_network", ""),
+];
+
+/// All options with their values.
+#[derive(Debug, Clone, Default)]
+pub struct Config {
+    values: BTreeMap<String, BTreeMap<u8, String>>,
+}
+
+fn default_of(name: &str) -> Option<&'static str> {
+    OPTIONS.binary_search_by(|(n, _)| (*n).cmp(name)).ok().map(|i| OPTIONS[i].1)
+}
+
+impl Config {
+    /// False if there is no such option.
+    pub fn knows(name: &str) -> bool {
+        default_of(name).is_some()
+    }
+    /// A value as text.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let set = self.values.get(name).and_then(|by| by.values().next_back());
+        set.map(String::as_str).or_else(|| default_of(name))
+    }
+    /// A number; the default where the text is none.
+    pub fn num(&self, name: &str) -> f64 {
+        let text = self.get(name).unwrap_or("0");
+        parse_num(text).or_else(|| default_of(name).and_then(parse_num)).unwrap_or(0.0)
+    }
+    pub fn int(&self, name: &str) -> u64 {
+        self.num(name) as u64
+    }
+    /// Sets a value; false if there is no such option or the default is a number and this isn't.
+    pub fn set(&mut self, name: &str, value: &str, source: Source) -> bool {
+        let Some(default) = default_of(name) else { return false };
+        if parse_num(default).is_some() && parse_num(value).is_none() {
+            return false;
+        }
+        self.values.entry(name.into()).or_default().insert(source as u8, value.into());
+        true
+    }
+    pub fn unset(&mut self, name: &str, source: Source) {
+        if let Some(by) = self.values.get_mut(name) {
+            by.remove(&(source as u8));
+            if by.is_empty() {
+                self.values.remove(name);
+            }
+        }
+    }
+    /// What the monitor set, to be replaced by what it sends now.
+    pub fn clear(&mut self, source: Source) {
+        let names: Vec<String> = self.values.keys().cloned().collect();
+        names.iter().for_each(|n| self.unset(n, source));
+    }
+    /// Each option that isn't at its default, with its value.
+    pub fn changed(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().filter_map(|(n, by)| by.values().next_back().map(|v| (n.as_str(), v.as_str())))
+    }
+    /// `config show`: each option with its value.
+    pub fn show(&self) -> Value {
+        let all = OPTIONS.iter().map(|(name, _)| ((*name).to_string(), json!(self.get(name).unwrap_or_default())));
+        Value::Object(all.collect::<Map<_, _>>())
+    }
+    /// `config diff`: those that aren't at their default, with every source's value.
+    pub fn diff(&self) -> Value {
+        let mut diff = Map::new();
+        for (name, by) in &self.values {
+            let mut one = Map::new();
+            one.insert("default".into(), typed(default_of(name).unwrap_or_default()));
+            for source in [Source::File, Source::Mon, Source::Override] {
+                if let Some(v) = by.get(&(source as u8)) {
+                    one.insert(source.name().into(), typed(v));
+                }
+            }
+            one.insert("final".into(), typed(self.get(name).unwrap_or_default()));
+            diff.insert(name.clone(), Value::Object(one));
+        }
+        json!({ "diff": diff })
+    }
+
+    /// Limits of operations.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            object_size_max: self.int("osd_max_object_size"),
+            write_size_max: self.int("osd_max_write_size") << 20,
+            object_name_max: self.int("osd_max_object_name_len") as usize,
+            namespace_max: self.int("osd_max_object_namespace_len") as usize,
+            attr_size_max: self.int("osd_max_attr_size"),
+            attr_name_max: self.int("osd_max_attr_name_len") as usize,
+            omap_entries_max: self.int("osd_max_omap_entries_per_request"),
+            omap_bytes_max: self.int("osd_max_omap_bytes_per_request") as usize,
+            write_reply_max: self.int("osd_max_write_op_reply_len") as usize,
+            list_max: self.int("osd_max_pgls"),
+            watch_timeout_s: self.int("osd_client_watch_timeout") as u32,
+            notify_timeout_s: self.int("osd_default_notify_timeout") as u32,
+        }
+    }
+}
+
+/// As stock writes values: switches are booleans, all else is text.
+fn typed(text: &str) -> Value {
+    match text {
+        "true" => json!(true),
+        "false" => json!(false),
+        _ => json!(text),
+    }
+}
+
+/// A number as users write it: `4096`, `4K`, `1.5`, `64M`, `1Gi`.
+fn parse_num(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].trim_end_matches(['i', 'B']) {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        _ => return None,
+    };
+    digits.parse::<f64>().ok().map(|n| n * (1_u64 << shift) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_sources_win_and_nonsense_is_refused() {
+        assert!(OPTIONS.is_sorted_by_key(|o| o.0));
+        let mut c = Config::default();
+        assert_eq!(c.limits(), Limits::default());
+        assert!(c.set("osd_max_object_size", "1M", Source::Override) && c.set("osd_max_object_size", "2M", Source::Mon));
+        assert_eq!(c.int("osd_max_object_size"), 1 << 20);
+        assert!(!c.set("osd_max_object_size", "many", Source::Override) && !c.set("no_such", "1", Source::Mon));
+        assert_eq!(c.diff()["diff"]["osd_max_object_size"]["mon"], "2M");
+        c.unset("osd_max_object_size", Source::Override);
+        assert_eq!(c.int("osd_max_object_size"), 2 << 20);
+    }
+}

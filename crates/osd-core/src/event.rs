@@ -1,0 +1,108 @@
+//! What goes into an [`crate::Osd`] and what comes out: one vocabulary for every shell and for tests.
+
+use messages::RawMessage;
+use types::{EntityAddr, EntityAddrVec, EntityName, Epoch, OsdId};
+
+/// A connection as the shell numbers it; never given twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId(pub u64);
+
+/// Who is at the other end of a connection. Known when its handshake is over and true until it is closed.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// A client's number is its global_id.
+    pub name: EntityName,
+    /// `client.admin`: whom the ticket names. Empty without authentication.
+    pub entity: String,
+    pub global_id: u64,
+    /// Feature bits that both ends have.
+    pub features: u64,
+    /// With its nonce: what watchers and the blocklist name.
+    pub addr: EntityAddr,
+    /// The `osd` capability of its ticket as text (`allow rwx pool=rbd`); `None`: authentication is off, everything is allowed.
+    pub caps: Option<String>,
+}
+
+/// One thing that happens to an OSD.
+#[derive(Debug)]
+pub enum Event {
+    /// A peer's handshake is over.
+    Connected { conn: ConnId, peer: Peer },
+    /// A connection is gone, with what was sent on it and not yet there.
+    Reset { conn: ConnId },
+    /// A message of a connected peer (client, other OSD, manager that dialled us).
+    Message { conn: ConnId, msg: RawMessage },
+    /// A message of the monitor that the shell's MonClient doesn't keep to itself: MOSDMap, MOSDPGCreate2, ...
+    Mon(RawMessage),
+    /// We have a session with the active manager.
+    MgrConnected,
+    /// A message on our connection to the manager.
+    Mgr(RawMessage),
+    /// A message of another OSD on a connection that we dialled.
+    Osd { osd: OsdId, msg: RawMessage },
+    /// What was read at once has all been handed in: commits are taken and replies go out.
+    TurnEnd,
+    /// About once a second; see [`crate::Osd::next_tick_ms`].
+    Tick,
+    /// The shell could listen and log in: the OSD may boot with these addresses.
+    Boot(Box<BootInfo>),
+    /// The monitor's answer to the version question of [`Effect::AskMapVersions`].
+    MapVersions { oldest: Epoch, newest: Epoch },
+    /// What [`Effect::Continue`] asked for.
+    Continue,
+    /// A configuration value that the monitor sends or a user sets.
+    Config { name: String, value: String },
+    /// Going down in order: told to the monitor.
+    Shutdown,
+}
+
+/// What the shell knows when it may boot.
+#[derive(Debug, Clone, Default)]
+pub struct BootInfo {
+    pub public: EntityAddrVec,
+    pub cluster: EntityAddrVec,
+    pub hb_front: EntityAddrVec,
+    pub hb_back: EntityAddrVec,
+    /// Host name, kernel, memory ...: what `ceph osd metadata` shows beside what the core adds.
+    pub metadata: Vec<(String, String)>,
+}
+
+/// How loud a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+/// One thing that the shell has to do, in the order given.
+#[derive(Debug)]
+pub enum Effect {
+    Send { conn: ConnId, msg: RawMessage },
+    /// To whichever monitor we have a session with; kept until there is one.
+    SendMon(RawMessage),
+    /// To the active manager; dropped when there is none.
+    SendMgr(RawMessage),
+    /// To another OSD by its cluster address (lossless, dialled when needed).
+    SendOsd { osd: OsdId, addrs: EntityAddrVec, msg: RawMessage },
+    /// A ping to another OSD's heartbeat address.
+    SendHeartbeat { osd: OsdId, addrs: EntityAddrVec, msg: RawMessage },
+    Close(ConnId),
+    /// Asks the monitor for maps from this epoch on, all that come.
+    SubscribeMaps { from: Epoch },
+    /// Asks the monitor for its range of maps: answered by [`Event::MapVersions`].
+    AskMapVersions,
+    /// Asks the monitor for what to create from this epoch on.
+    SubscribeCreates { from: Epoch },
+    /// The core has more to do and wants its turn again at once, after what else is waiting.
+    Continue,
+    /// The monitor has us up.
+    Booted { epoch: Epoch },
+    /// A line for the log.
+    Log { level: Level, text: String },
+    /// A line for the cluster log.
+    ClusterLog { level: Level, text: String },
+    /// The OSD is over: the shell ends. With a reason if it is a failure.
+    Stop { why: Option<String> },
+}

@@ -1,0 +1,185 @@
+//! Reports to the manager: who we are, counters, the state of our groups.
+
+use crate::event::{Effect, Level};
+use crate::osd::Osd;
+use crate::perf::{C, COUNTERS, Kind};
+use crate::shared::Cx;
+use base::{Clock, Stamp};
+use denc::Encoder;
+use messages::mgr::perf_counter;
+use messages::{
+    DaemonHealthMetric, MCommand, MMgrConfigure, MMgrOpen, MMgrReport, MOSDForceRecovery, MOSDScrub2, MPGStats, Message, PerfCounterType, RawMessage,
+};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::{OsdStat, PgId, UTime, features};
+
+/// The session with the active manager.
+#[derive(Debug)]
+pub struct MgrSession {
+    connected: bool,
+    declared: bool,
+    period: Duration,
+    threshold: u32,
+    last_report: Stamp,
+    /// Of reports of statistics since the boot.
+    seq: u32,
+}
+
+impl Default for MgrSession {
+    fn default() -> Self {
+        Self { connected: false, declared: false, period: Duration::from_secs(5), threshold: 5, last_report: Stamp(0), seq: 0 }
+    }
+}
+
+impl Osd {
+    /// The shell has a session with the active manager.
+    pub(crate) fn mgr_connected(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        self.mgr.connected = true;
+        self.mgr.declared = false;
+        let open = MMgrOpen { daemon_name: self.sh.whoami.to_string(), service_name: String::new(), ..MMgrOpen::default() };
+        out.push(Effect::SendMgr(open.encode(features::SUPPORTED)));
+        self.report_now(clock, out);
+    }
+
+    pub(crate) fn mgr_message(&mut self, msg: &RawMessage, clock: Clock, out: &mut Vec<Effect>) {
+        let result = match msg.kind {
+            MMgrConfigure::KIND => MMgrConfigure::decode(msg).map(|m| {
+                self.mgr.period = Duration::from_secs(m.stats_period_s.clamp(1, 3600).into());
+                self.mgr.threshold = m.stats_threshold;
+                self.mgr.declared = false;
+                self.report_now(clock, out);
+            }),
+            MOSDScrub2::KIND => MOSDScrub2::decode(msg).map(|m| self.scrub_wanted(&m)),
+            MOSDForceRecovery::KIND => MOSDForceRecovery::decode(msg).map(|m| self.force_recovery(&m)),
+            MCommand::KIND => MCommand::decode(msg).map(|m| self.command(None, &m, clock, out)),
+            _ => Ok(()),
+        };
+        if let Err(error) = result {
+            let text = format!("manager: {} that can't be read: {error}", messages::kind_name(msg.kind));
+            out.push(Effect::Log { level: Level::Warn, text });
+        }
+    }
+
+    pub(crate) fn mgr_tick(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        // A manager's period is in seconds, and so is the tick: half of one is early enough.
+        let due = clock.mono.since(self.mgr.last_report) + Duration::from_millis(500) >= self.mgr.period;
+        if self.mgr.connected && due {
+            self.report_now(clock, out);
+        }
+    }
+
+    pub(crate) fn report_now(&mut self, clock: Clock, out: &mut Vec<Effect>) -> u64 {
+        self.mgr.last_report = clock.mono;
+        self.refresh_gauges();
+        let report = self.counters_report(clock);
+        out.push(Effect::SendMgr(report.encode(features::SUPPORTED)));
+        let (stats, seq) = self.stats_report(clock, out);
+        out.push(Effect::SendMgr(stats));
+        seq
+    }
+
+    pub(crate) fn refresh_gauges(&mut self) {
+        let primary = self.pgs().filter(|pg| pg.peering.is_primary()).count() as u64;
+        let all = self.sh.num_pgs as u64;
+        let fs = self.sh.store.statfs();
+        let perf = &mut self.sh.perf;
+        for (c, v) in [
+            (C::numpg, all),
+            (C::numpg_primary, primary),
+            (C::numpg_stray, all - primary),
+            (C::heartbeat_to_peers, self.heartbeats.peers().len() as u64),
+            (C::stat_bytes, fs.total),
+            (C::stat_bytes_used, fs.used()),
+            (C::stat_bytes_avail, fs.available),
+        ] {
+            perf.set(c, v);
+        }
+    }
+
+    fn counters_report(&mut self, clock: Clock) -> MMgrReport {
+        let wanted = |prio: u8| u32::from(prio) >= self.mgr.threshold;
+        // Values go in the order of their paths.
+        let mut order: Vec<usize> = (0..COUNTERS.len()).filter(|i| wanted(COUNTERS[*i].3)).collect();
+        order.sort_by_key(|i| COUNTERS[*i].0);
+        let mut m = MMgrReport { daemon_name: self.sh.whoami.to_string(), ..MMgrReport::default() };
+        if !std::mem::replace(&mut self.mgr.declared, true) {
+            m.declare = order
+                .iter()
+                .map(|i| {
+                    let (name, kind, unit, priority, nick, description) = COUNTERS[*i];
+                    PerfCounterType {
+                        path: format!("osd.{name}"),
+                        description: description.into(),
+                        nick: nick.into(),
+                        kind: kind.bits(),
+                        priority,
+                        unit: if unit == 1 { perf_counter::UNIT_BYTES } else { perf_counter::UNIT_NONE },
+                    }
+                })
+                .collect();
+        }
+        let mut e = Encoder::new(features::SUPPORTED);
+        e.frame(1, 1, |e| {
+            for i in &order {
+                let (value, count) = self.sh.perf.at(*i);
+                e.u64(value);
+                if COUNTERS[*i].1 == Kind::TimeAvg {
+                    e.u64(count);
+                    e.u64(count);
+                }
+            }
+        });
+        m.packed = e.finish();
+        m.health = self.health(clock);
+        m
+    }
+
+    /// Requests that take too long.
+    fn health(&self, clock: Clock) -> Vec<DaemonHealthMetric> {
+        let late = Duration::from_secs_f64(self.sh.config.num("osd_op_complaint_time").max(1.0));
+        let (mut slow, mut oldest) = (0_u64, Duration::ZERO);
+        for (.., received, _) in self.pgs().flat_map(|pg| pg.unanswered()) {
+            let age = clock.mono.since(received);
+            if age > late {
+                slow += 1;
+                oldest = oldest.max(age);
+            }
+        }
+        vec![DaemonHealthMetric { kind: 0, value: oldest.as_secs() << 32 | slow }, DaemonHealthMetric { kind: 1, value: 0 }]
+    }
+
+    fn stats_report(&mut self, clock: Clock, out: &mut Vec<Effect>) -> (RawMessage, u64) {
+        self.mgr.seq += 1;
+        let seq = u64::from(self.boot.up_from) << 32 | u64::from(self.mgr.seq);
+        let mut osd_stat = OsdStat {
+            statfs: self.sh.store.statfs(),
+            hb_peers: self.heartbeats.peers(),
+            up_from: self.boot.up_from,
+            seq,
+            num_pgs: self.sh.num_pgs as u32,
+            num_osds: 1,
+            num_per_pool_osds: 1,
+            num_per_pool_omap_osds: 1,
+            ..OsdStat::default()
+        };
+        let mut pg_stat = BTreeMap::new();
+        for pg in self.pgs.iter_mut().flatten().filter(|pg| pg.peering.is_primary()) {
+            let stat = pg.report(&Cx { sh: &mut self.sh, clock, out });
+            osd_stat.snap_trim_queue_len += stat.snaptrimq_len as i32;
+            pg_stat.insert(pg.pgid.pgid, stat);
+        }
+        let pools: std::collections::BTreeSet<i64> = self.pgs().map(|pg| pg.pgid.pgid.pool).collect();
+        let pool_stat = pools.into_iter().map(|id| (id, self.sh.store.pool_statfs(id))).collect();
+        let m: MPGStats = MPGStats {
+            fsid: self.cluster_fsid,
+            osd_stat,
+            pg_stat: pg_stat as BTreeMap<PgId, _>,
+            epoch: self.sh.map.epoch,
+            had_map_for: UTime::ZERO,
+            pool_stat,
+            ..MPGStats::default()
+        };
+        (m.encode(features::SUPPORTED), seq)
+    }
+}

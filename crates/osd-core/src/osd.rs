@@ -1,0 +1,398 @@
+//! One OSD: the door through which everything comes in, and what keeps its parts together.
+//!
+//! Requests find their group by the map of groups; the groups do the rest. What is submitted while a batch of messages is read becomes durable
+//! together, and is answered at [`Event::TurnEnd`].
+
+use crate::boot::BootState;
+use crate::event::{BootInfo, ConnId, Effect, Event, Level, Peer};
+use crate::map_cache::MapCache;
+use crate::mgr::MgrSession;
+use crate::op::Limits;
+use crate::pg::Pg;
+use crate::pg::log::WordHash;
+use crate::request::ClientOp;
+use crate::session::Session;
+use crate::shared::{Cx, Shared};
+use base::{Clock, Rng, Stamp};
+use classes::Registry;
+use maps::{OsdMap, Placement};
+use messages::{
+    MCommand, MConfig, MOSDBackoff, MOSDForceRecovery, MOSDMap, MOSDMarkMeDown, MOSDOp, MOSDPGCreate2, MOSDPing, MOSDScrub2, Message, RawMessage,
+};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::rc::Rc;
+use store::ObjectStore;
+use types::{EntityKind, Epoch, OsdId, OsdSuperblock, SpgId, Uuid};
+
+/// Requests that wait for maps or groups; more of them are dropped, and their clients send them again with the next map.
+const WAITING_MAX: usize = 4096;
+
+/// What an OSD is told when it is made.
+pub struct OsdSetup {
+    pub whoami: OsdId,
+    pub cluster_fsid: Uuid,
+    pub osd_fsid: Uuid,
+    /// Seed of everything random that is no secret.
+    pub seed: u64,
+    pub classes: &'static Registry,
+    /// Options from a file, by name.
+    pub config: Vec<(String, String)>,
+}
+
+/// An OSD as a value.
+pub struct Osd {
+    pub(crate) sh: Shared,
+    pub(crate) cluster_fsid: Uuid,
+    pub(crate) superblock: OsdSuperblock,
+    pub(crate) maps: MapCache,
+    pub(crate) placement: Placement,
+    pub(crate) pgs: Vec<Option<Box<Pg>>>,
+    pub(crate) index: HashMap<SpgId, u32, WordHash>,
+    /// Messages of maps that wait until nothing is on its way to the store.
+    pub(crate) pending_maps: VecDeque<MOSDMap>,
+    /// Requests that came meanwhile.
+    held: VecDeque<Box<ClientOp>>,
+    /// Requests by a map that we don't have yet.
+    waiting_map: VecDeque<Box<ClientOp>>,
+    /// Requests to groups that are ours and not created yet.
+    waiting_pg: BTreeMap<SpgId, Vec<Box<ClientOp>>>,
+    /// Groups that the monitor wants and whose map we don't have yet.
+    pub(crate) pending_creates: Vec<MOSDPGCreate2>,
+    pub(crate) boot: BootState,
+    pub(crate) mgr: MgrSession,
+    pub(crate) bench: Option<crate::bench::Bench>,
+    pub(crate) heartbeats: crate::heartbeat::Heartbeats,
+    commits: Vec<u64>,
+    tickets: Vec<u64>,
+    asked_maps_from: Epoch,
+    continuing: bool,
+    pub(crate) started: Stamp,
+}
+
+impl Osd {
+    /// An OSD with this store; groups that the store remembers are loaded when the first map is there.
+    pub fn new(setup: OsdSetup, store: Box<dyn ObjectStore>) -> Self {
+        let mut config = crate::config::Config::default();
+        for (name, value) in &setup.config {
+            config.set(name, value, crate::config::Source::File);
+        }
+        config.set("osd_objectstore", store.kind(), crate::config::Source::File);
+        let limits: Limits = config.limits();
+        let superblock = OsdSuperblock {
+            cluster_fsid: setup.cluster_fsid,
+            osd_fsid: setup.osd_fsid,
+            whoami: setup.whoami,
+            compat_features: types::CompatSet::osd_initial(),
+            ..OsdSuperblock::default()
+        };
+        Self {
+            sh: Shared {
+                whoami: setup.whoami,
+                store,
+                map: Rc::new(OsdMap::default()),
+                sessions: HashMap::default(),
+                classes: setup.classes,
+                config,
+                limits,
+                perf: Default::default(),
+                rng: Rng::new(setup.seed),
+                num_pgs: 0,
+                notify_ids: 1,
+                internal_tids: 0,
+                osd_features: types::features::SUPPORTED,
+            },
+            cluster_fsid: setup.cluster_fsid,
+            superblock,
+            maps: MapCache::default(),
+            placement: Placement::default(),
+            pgs: Vec::new(),
+            index: HashMap::default(),
+            pending_maps: VecDeque::new(),
+            held: VecDeque::new(),
+            waiting_map: VecDeque::new(),
+            waiting_pg: BTreeMap::new(),
+            pending_creates: Vec::new(),
+            boot: BootState::default(),
+            mgr: MgrSession::default(),
+            bench: None,
+            heartbeats: Default::default(),
+            commits: Vec::new(),
+            tickets: Vec::new(),
+            asked_maps_from: 0,
+            continuing: false,
+            started: Stamp(0),
+        }
+    }
+    pub fn map(&self) -> &Rc<OsdMap> {
+        &self.sh.map
+    }
+    pub fn whoami(&self) -> OsdId {
+        self.sh.whoami
+    }
+    /// True once a map shows us up where we listen.
+    pub fn is_up(&self) -> bool {
+        self.boot.is_active()
+    }
+    pub fn pgs(&self) -> impl Iterator<Item = &Pg> {
+        self.pgs.iter().flatten().map(|pg| &**pg)
+    }
+    pub fn store(&self) -> &dyn ObjectStore {
+        &*self.sh.store
+    }
+    /// How long the shell may wait for the next [`Event::Tick`].
+    pub fn next_tick_ms(&self) -> u64 {
+        1000
+    }
+
+    /// The door.
+    pub fn handle(&mut self, event: Event, clock: Clock, out: &mut Vec<Effect>) {
+        match event {
+            Event::Message { conn, msg } if msg.kind == MOSDOp::KIND => self.client_op(conn, &msg, clock, out),
+            Event::Message { conn, msg } => self.message(conn, msg, clock, out),
+            Event::TurnEnd => self.turn_end(clock, out),
+            Event::Connected { conn, peer } => self.connected(conn, peer),
+            Event::Reset { conn } => self.reset(conn, clock),
+            Event::Mon(msg) => self.mon_message(msg, clock, out),
+            Event::Mgr(msg) => self.mgr_message(&msg, clock, out),
+            Event::MgrConnected => self.mgr_connected(clock, out),
+            Event::Osd { osd, msg } => self.peer_message(osd, &msg, clock, out),
+            Event::Tick => self.tick(clock, out),
+            Event::Boot(info) => self.start_boot(*info, clock, out),
+            Event::MapVersions { oldest, newest } => self.map_versions(oldest, newest, out),
+            Event::Continue => self.go_on(clock, out),
+            Event::Config { name, value } => self.configure(&name, &value, crate::config::Source::Override, out),
+            Event::Shutdown => self.shutdown(out),
+        }
+    }
+
+    fn connected(&mut self, conn: ConnId, peer: Peer) {
+        self.sh.sessions.insert(conn, Session::new(peer));
+    }
+
+    fn reset(&mut self, conn: ConnId, clock: Clock) {
+        self.sh.sessions.remove(&conn);
+        for pg in self.pgs.iter_mut().flatten() {
+            pg.reset(conn, clock.mono);
+        }
+        self.held.retain(|op| op.conn != conn);
+        self.waiting_map.retain(|op| op.conn != conn);
+        self.waiting_pg.values_mut().for_each(|ops| ops.retain(|op| op.conn != conn));
+    }
+
+    /// A request: decoded, and given to its group unless something stands before that.
+    fn client_op(&mut self, conn: ConnId, raw: &RawMessage, clock: Clock, out: &mut Vec<Effect>) {
+        let Some(session) = self.sh.sessions.get_mut(&conn) else { return };
+        let msg = match MOSDOp::decode(raw) {
+            Ok(msg) => msg,
+            Err(error) => {
+                let text = format!("{}: a request that can't be read: {error}", session.peer.name);
+                out.push(Effect::Log { level: Level::Warn, text });
+                out.push(Effect::Close(conn));
+                return;
+            }
+        };
+        let reqid = msg.reqid_from(session.peer.name);
+        let bytes_in = raw.data.iter().map(|d| d.len() as u64).sum();
+        session.map_epoch = session.map_epoch.max(msg.map_epoch);
+        let newest = self.sh.map.epoch;
+        if session.map_epoch < newest && newest > 0 {
+            // Whoever lags behind gets the maps with the answer.
+            if let Some((maps, reached)) = self.maps.message(self.cluster_fsid, session.map_epoch, newest) {
+                session.map_epoch = reached;
+                out.push(Effect::Send { conn, msg: maps });
+            }
+        }
+        let op = Box::new(ClientOp { conn, msg, reqid, info: None, received: clock.mono, bytes_in, waits_for: "" });
+        self.place(op, clock, out);
+    }
+
+    /// Gives a request to its group, or puts it where it waits.
+    fn place(&mut self, mut op: Box<ClientOp>, clock: Clock, out: &mut Vec<Effect>) {
+        if !self.pending_maps.is_empty() {
+            op.waits_for = "waiting for the new map";
+            self.held.push_back(op);
+            return;
+        }
+        let ahead = op.msg.map_epoch > self.sh.map.epoch || !self.boot.is_active();
+        if ahead || (!self.waiting_map.is_empty() && self.waiting_map.iter().any(|w| w.conn == op.conn)) {
+            if self.waiting_map.len() < WAITING_MAX {
+                self.want_maps(out);
+                op.waits_for = "waiting for a map";
+                self.waiting_map.push_back(op);
+            }
+            return;
+        }
+        let Some(slot) = self.index.get(&op.msg.pgid) else { return self.no_such_pg(op) };
+        let pg = self.pgs[*slot as usize].as_mut().expect("the index names groups that are here");
+        pg.client_op(op, &mut Cx { sh: &mut self.sh, clock, out });
+    }
+
+    /// A group that is ours by the map is being created; any other isn't our business, and the client finds out by the next map.
+    fn no_such_pg(&mut self, mut op: Box<ClientOp>) {
+        let pgid = op.msg.pgid;
+        let ours = self.sh.map.pool(pgid.pgid.pool).is_some_and(|p| pgid.pgid.seed < p.pg_num)
+            && self.sh.map.pg_to_up_acting(pgid.pgid, &mut self.placement).acting_primary == self.sh.whoami;
+        let waiting: usize = self.waiting_pg.values().map(Vec::len).sum();
+        if ours && waiting < WAITING_MAX {
+            op.waits_for = "waiting for the group's creation";
+            self.waiting_pg.entry(pgid).or_default().push(op);
+        }
+    }
+
+    pub(crate) fn want_maps(&mut self, out: &mut Vec<Effect>) {
+        let from = self.sh.map.epoch + 1;
+        if self.asked_maps_from != from {
+            self.asked_maps_from = from;
+            out.push(Effect::SubscribeMaps { from });
+        }
+    }
+
+    /// After maps or groups came: what waited for them goes on.
+    pub(crate) fn replay_waiting(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        for op in std::mem::take(&mut self.held) {
+            self.place(op, clock, out);
+        }
+        if self.boot.is_active() {
+            for op in std::mem::take(&mut self.waiting_map) {
+                self.place(op, clock, out);
+            }
+        }
+        for (_, ops) in std::mem::take(&mut self.waiting_pg) {
+            for op in ops {
+                self.place(op, clock, out);
+            }
+        }
+    }
+
+    /// Takes what is durable, until nothing more comes of it.
+    fn turn_end(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        self.sh.store.turn_end();
+        loop {
+            self.take_commits(clock, out);
+            if self.pending_maps.is_empty() || !self.pgs().all(Pg::is_idle) {
+                break;
+            }
+            self.take_maps(clock, out);
+            self.replay_waiting(clock, out);
+        }
+        self.tickets.clear();
+        self.sh.store.take_ready(&mut self.tickets);
+        if !self.tickets.is_empty() {
+            for pg in self.pgs.iter_mut().flatten() {
+                pg.store_ready(&mut Cx { sh: &mut self.sh, clock, out });
+            }
+            self.take_commits(clock, out);
+        }
+        self.want_turn(out);
+    }
+
+    pub(crate) fn take_commits(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        loop {
+            let mut commits = std::mem::take(&mut self.commits);
+            self.sh.store.take_commits(&mut commits);
+            let none = commits.is_empty();
+            for token in commits.drain(..) {
+                if let Some(Some(pg)) = self.pgs.get_mut(Pg::slot_of(token) as usize) {
+                    pg.committed(token, &mut Cx { sh: &mut self.sh, clock, out });
+                }
+            }
+            self.commits = commits;
+            if none {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn want_turn(&mut self, out: &mut Vec<Effect>) {
+        let more = self.bench.is_some() || self.pgs().any(Pg::wants_turns);
+        if more && !self.continuing {
+            self.continuing = true;
+            out.push(Effect::Continue);
+        }
+    }
+    fn go_on(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        self.continuing = false;
+        for pg in self.pgs.iter_mut().flatten().filter(|pg| pg.wants_turns()) {
+            pg.trim_some(&mut Cx { sh: &mut self.sh, clock, out });
+        }
+        self.bench_step(clock, out);
+        self.turn_end(clock, out);
+    }
+
+    /// Everything but requests.
+    fn message(&mut self, conn: ConnId, msg: RawMessage, clock: Clock, out: &mut Vec<Effect>) {
+        let Some(session) = self.sh.sessions.get(&conn) else { return };
+        let peer = session.peer.name;
+        let result = match msg.kind {
+            MCommand::KIND => MCommand::decode(&msg).map(|m| self.command(Some(conn), &m, clock, out)),
+            MOSDPing::KIND => MOSDPing::decode(&msg).map(|m| self.ping(conn, peer, &m, clock, out)),
+            // The client has understood; the block itself is remembered by its session.
+            MOSDBackoff::KIND => MOSDBackoff::decode(&msg).map(drop),
+            MOSDMap::KIND if peer.kind != EntityKind::CLIENT => MOSDMap::decode(&msg).map(|m| self.maps_came(m)),
+            MOSDScrub2::KIND if peer.kind != EntityKind::CLIENT => MOSDScrub2::decode(&msg).map(|m| self.scrub_wanted(&m)),
+            _ if peer.kind == EntityKind::OSD => {
+                self.peer_message(peer.num as OsdId, &msg, clock, out);
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        if let Err(error) = result {
+            let text = format!("{peer}: {} that can't be read: {error}", messages::kind_name(msg.kind));
+            out.push(Effect::Log { level: Level::Warn, text });
+            out.push(Effect::Close(conn));
+        }
+    }
+
+    fn mon_message(&mut self, msg: RawMessage, clock: Clock, out: &mut Vec<Effect>) {
+        let result = match msg.kind {
+            MOSDMap::KIND => MOSDMap::decode(&msg).map(|m| self.maps_came(m)),
+            MOSDPGCreate2::KIND => MOSDPGCreate2::decode(&msg).map(|m| self.creates_came(m, clock, out)),
+            MConfig::KIND => MConfig::decode(&msg).map(|m| self.mon_config(m)),
+            MOSDMarkMeDown::KIND => MOSDMarkMeDown::decode(&msg).map(|_| self.marked_down(out)),
+            MOSDScrub2::KIND => MOSDScrub2::decode(&msg).map(|m| self.scrub_wanted(&m)),
+            MCommand::KIND => MCommand::decode(&msg).map(|m| self.command(None, &m, clock, out)),
+            _ => Ok(()),
+        };
+        if let Err(error) = result {
+            let text = format!("monitor: {} that can't be read: {error}", messages::kind_name(msg.kind));
+            out.push(Effect::Log { level: Level::Warn, text });
+        }
+    }
+
+    fn mon_config(&mut self, m: MConfig) {
+        self.sh.config.clear(crate::config::Source::Mon);
+        for (name, value) in &m.config {
+            self.sh.config.set(name, value, crate::config::Source::Mon);
+        }
+        self.sh.limits = self.sh.config.limits();
+    }
+    pub(crate) fn configure(&mut self, name: &str, value: &str, source: crate::config::Source, out: &mut Vec<Effect>) {
+        if self.sh.config.set(name, value, source) {
+            self.sh.limits = self.sh.config.limits();
+        } else {
+            out.push(Effect::Log { level: Level::Warn, text: format!("no option {name} or no value for it: {value}") });
+        }
+    }
+
+    pub(crate) fn scrub_wanted(&mut self, m: &MOSDScrub2) {
+        for pgid in &m.pgs {
+            if let Some(slot) = self.index.get(pgid) {
+                self.pgs[*slot as usize].as_mut().expect("the index names groups that are here").want_scrub(m.deep);
+            }
+        }
+    }
+    pub(crate) fn force_recovery(&mut self, _: &MOSDForceRecovery) {}
+
+    fn tick(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        if self.started == Stamp(0) {
+            self.started = clock.mono;
+        }
+        for pg in self.pgs.iter_mut().flatten() {
+            pg.tick(&mut Cx { sh: &mut self.sh, clock, out });
+        }
+        self.boot_tick(clock, out);
+        self.mgr_tick(clock, out);
+        self.heartbeat_tick(clock, out);
+        self.turn_end(clock, out);
+    }
+}

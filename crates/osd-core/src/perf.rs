@@ -1,0 +1,162 @@
+//! Performance counters: what `perf dump`, `perf schema` and MMgrReport show, under stock's names.
+
+use serde_json::{Map, Value, json};
+
+/// How a counter is read. Source of the numbers: Ceph `src/common/perf_counters.h` (`perfcounter_type_d`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// A sum of seconds (kept as nanoseconds) and how many.
+    TimeAvg,
+}
+
+impl Kind {
+    /// `perfcounter_type_d` bits.
+    pub fn bits(self) -> u8 {
+        match self {
+            Kind::Counter => 2 | 8,
+            Kind::Gauge => 2,
+            Kind::TimeAvg => 1 | 4,
+        }
+    }
+}
+
+macro_rules! counters {
+    ($($id:ident $kind:ident $unit:literal $prio:literal $nick:literal $text:literal;)*) => {
+        /// The numbers. `TimeAvg`s have their count in [`Perf::counts`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[allow(non_camel_case_types)]
+        #[repr(usize)]
+        pub enum C { $($id),* }
+        /// Name, kind, unit (0 none, 1 bytes), priority, nick and description of each, in the order of [`C`].
+        pub const COUNTERS: &[(&str, Kind, u8, u8, &str, &str)] = &[$((stringify!($id), Kind::$kind, $unit, $prio, $nick, $text)),*];
+    };
+}
+
+counters! {
+    op_wip Gauge 0 5 "" "Replication operations currently being processed (primary)";
+    op Counter 0 10 "ops" "Client operations";
+    op_in_bytes Counter 1 8 "wr" "Client operations total write size";
+    op_out_bytes Counter 1 8 "rd" "Client operations total read size";
+    op_latency TimeAvg 0 9 "l" "Latency of client operations (including queue time)";
+    op_process_latency TimeAvg 0 5 "" "Latency of client operations (excluding queue time)";
+    op_prepare_latency TimeAvg 0 5 "" "Latency of client operations (excluding queue time and wait for finished)";
+    op_delayed_unreadable Counter 0 0 "" "Count of ops delayed due to target object being unreadable";
+    op_delayed_degraded Counter 0 0 "" "Count of ops delayed due to target object being degraded";
+    op_r Counter 0 5 "" "Client read operations";
+    op_r_out_bytes Counter 1 8 "" "Client data read";
+    op_r_latency TimeAvg 0 5 "" "Latency of read operation (including queue time)";
+    op_r_process_latency TimeAvg 0 5 "" "Latency of read operation (excluding queue time)";
+    op_r_prepare_latency TimeAvg 0 5 "" "Latency of read operations (excluding queue time and wait for finished)";
+    op_w Counter 0 5 "" "Client write operations";
+    op_w_in_bytes Counter 1 8 "" "Client data written";
+    op_w_latency TimeAvg 0 5 "" "Latency of write operation (including queue time)";
+    op_w_process_latency TimeAvg 0 5 "" "Latency of write operation (excluding queue time)";
+    op_w_prepare_latency TimeAvg 0 5 "" "Latency of write operations (excluding queue time and wait for finished)";
+    op_rw Counter 0 5 "" "Client read-modify-write operations";
+    op_rw_in_bytes Counter 1 8 "" "Client read-modify-write operations write in";
+    op_rw_out_bytes Counter 1 8 "" "Client read-modify-write operations read out ";
+    op_rw_latency TimeAvg 0 5 "" "Latency of read-modify-write operation (including queue time)";
+    op_rw_process_latency TimeAvg 0 5 "" "Latency of read-modify-write operation (excluding queue time)";
+    op_rw_prepare_latency TimeAvg 0 5 "" "Latency of read-modify-write operations (excluding queue time and wait for finished)";
+    subop Counter 0 0 "" "Suboperations";
+    subop_in_bytes Counter 1 0 "" "Suboperations total size";
+    subop_latency TimeAvg 0 0 "" "Suboperations latency";
+    recovery_ops Counter 0 8 "rop" "Started recovery operations";
+    recovery_bytes Counter 1 8 "rbt" "recovery bytes";
+    loadavg Gauge 0 0 "" "CPU load";
+    numpg Gauge 0 9 "pgs" "Placement groups";
+    numpg_primary Gauge 0 0 "" "Placement groups for which this osd is primary";
+    numpg_replica Gauge 0 0 "" "Placement groups for which this osd is replica";
+    numpg_stray Gauge 0 0 "" "Placement groups ready to be deleted from this osd";
+    numpg_removing Gauge 0 0 "" "Placement groups queued for local deletion";
+    heartbeat_to_peers Gauge 0 0 "" "Heartbeat (ping) peers we send to";
+    map_messages Counter 0 0 "" "OSD map messages";
+    map_message_epochs Counter 0 0 "" "OSD map epochs";
+    map_message_epoch_dups Counter 0 0 "" "OSD map duplicates";
+    stat_bytes Gauge 1 8 "" "OSD size";
+    stat_bytes_used Gauge 1 8 "" "Used space";
+    stat_bytes_avail Gauge 1 8 "" "Available space";
+    osd_map_cache_hit Counter 0 0 "" "osdmap cache hit";
+    osd_map_cache_miss Counter 0 0 "" "osdmap cache miss";
+}
+
+/// Values of all counters.
+#[derive(Debug, Clone)]
+pub struct Perf {
+    values: Vec<u64>,
+    counts: Vec<u64>,
+}
+
+impl Default for Perf {
+    fn default() -> Self {
+        Self { values: vec![0; COUNTERS.len()], counts: vec![0; COUNTERS.len()] }
+    }
+}
+
+impl Perf {
+    #[inline]
+    pub fn inc(&mut self, c: C) {
+        self.values[c as usize] += 1;
+    }
+    #[inline]
+    pub fn add(&mut self, c: C, by: u64) {
+        self.values[c as usize] += by;
+    }
+    #[inline]
+    pub fn set(&mut self, c: C, to: u64) {
+        self.values[c as usize] = to;
+    }
+    /// Adds a span to a `TimeAvg`.
+    #[inline]
+    pub fn time(&mut self, c: C, ns: u64) {
+        self.values[c as usize] += ns;
+        self.counts[c as usize] += 1;
+    }
+    pub fn get(&self, c: C) -> u64 {
+        self.values[c as usize]
+    }
+    /// Value and count of the `i`th of [`COUNTERS`].
+    pub fn at(&self, i: usize) -> (u64, u64) {
+        (self.values[i], self.counts[i])
+    }
+
+    /// `perf dump`.
+    pub fn dump(&self) -> Value {
+        let mut osd = Map::new();
+        for (i, (name, kind, ..)) in COUNTERS.iter().enumerate() {
+            let value = match kind {
+                Kind::TimeAvg => {
+                    let (sum, n) = (self.values[i] as f64 * 1e-9, self.counts[i]);
+                    json!({ "avgcount": n, "sum": sum, "avgtime": if n == 0 { 0.0 } else { sum / n as f64 } })
+                }
+                _ => json!(self.values[i]),
+            };
+            osd.insert((*name).into(), value);
+        }
+        json!({ "osd": osd })
+    }
+
+    /// `perf schema`.
+    pub fn schema() -> Value {
+        let mut osd = Map::new();
+        for (name, kind, unit, prio, nick, text) in COUNTERS {
+            let (metric, value) = match kind {
+                Kind::Counter => ("counter", "integer"),
+                Kind::Gauge => ("gauge", "integer"),
+                Kind::TimeAvg => ("gauge", "real-integer-pair"),
+            };
+            osd.insert(
+                (*name).into(),
+                json!({
+                    "type": kind.bits(), "metric_type": metric, "value_type": value, "description": text, "nick": nick,
+                    "priority": prio, "units": if *unit == 1 { "bytes" } else { "none" },
+                }),
+            );
+        }
+        json!({ "osd": osd })
+    }
+}

@@ -1,0 +1,256 @@
+//! The log of a placement group as the group needs it at hand: which request got which version and answer.
+//!
+//! The entries themselves lie in the store; here is a short form of each, with the duplicates that outlive them in front, and an index by
+//! request. Bounded: entries by the trim target, duplicates by `osd_pg_log_dups_tracked`.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use types::{EVersion, OpReturn, PgLogDup, PgLogEntry, ReqId};
+
+/// What a resend is answered with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogItem {
+    pub version: EVersion,
+    pub user_version: u64,
+    pub reqid: ReqId,
+    pub return_code: i32,
+    /// Of the object: a split goes by it.
+    pub hash: u32,
+    /// False: has no request that could be sent again.
+    indexed: bool,
+    pub op_returns: Option<Box<Vec<OpReturn>>>,
+}
+
+impl LogItem {
+    fn dup(&self) -> PgLogDup {
+        let op_returns = self.op_returns.as_deref().cloned().unwrap_or_default();
+        let (reqid, version) = (self.reqid, self.version);
+        PgLogDup { reqid, version, user_version: self.user_version, return_code: self.return_code, op_returns }
+    }
+}
+
+/// Mixes whole words; requests are counters of clients, not chosen against us more than a client can only hurt itself.
+#[derive(Default)]
+pub struct WordHasher(u64);
+impl Hasher for WordHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for b in bytes {
+            self.write_u64((*b).into());
+        }
+    }
+    fn write_u8(&mut self, v: u8) {
+        self.write_u64(v.into());
+    }
+    fn write_u32(&mut self, v: u32) {
+        self.write_u64(v.into());
+    }
+    fn write_i32(&mut self, v: i32) {
+        self.write_u64(v as u32 as u64);
+    }
+    fn write_i64(&mut self, v: i64) {
+        self.write_u64(v as u64);
+    }
+    fn write_i8(&mut self, v: i8) {
+        self.write_u64(v as u8 as u64);
+    }
+    fn write_u64(&mut self, v: u64) {
+        self.0 = (self.0.rotate_left(23) ^ v).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 ^= self.0 >> 29;
+    }
+    fn write_usize(&mut self, v: usize) {
+        self.write_u64(v as u64);
+    }
+}
+/// For maps in the path of an operation.
+pub type WordHash = BuildHasherDefault<WordHasher>;
+
+/// (tail, head], with duplicates from before the tail.
+#[derive(Debug, Default)]
+pub struct Log {
+    head: EVersion,
+    tail: EVersion,
+    /// Duplicates, then entries; oldest first.
+    items: VecDeque<LogItem>,
+    /// How many of `items` are duplicates only.
+    dups: usize,
+    /// The number of `items[0]`, counted from the first ever.
+    first: u64,
+    index: HashMap<ReqId, u64, WordHash>,
+}
+
+impl Log {
+    /// As the store has it.
+    pub fn load(head: EVersion, tail: EVersion, dups: &[PgLogDup], entries: &[PgLogEntry]) -> Self {
+        let mut log = Self { head: tail, tail, ..Self::default() };
+        for d in dups {
+            let returns = (!d.op_returns.is_empty()).then(|| Box::new(d.op_returns.clone()));
+            log.push_item(LogItem {
+                version: d.version,
+                user_version: d.user_version,
+                reqid: d.reqid,
+                return_code: d.return_code,
+                hash: 0,
+                indexed: true,
+                op_returns: returns,
+            });
+        }
+        log.dups = log.items.len();
+        entries.iter().for_each(|e| log.push(e));
+        log.head = head;
+        log
+    }
+    pub fn head(&self) -> EVersion {
+        self.head
+    }
+    pub fn tail(&self) -> EVersion {
+        self.tail
+    }
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.items.len() - self.dups
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    pub fn dups_len(&self) -> usize {
+        self.dups
+    }
+
+    /// Appends a new entry.
+    pub fn push(&mut self, e: &PgLogEntry) {
+        assert!(e.version > self.head, "versions of a log ascend: {} after {}", e.version, self.head);
+        self.head = e.version;
+        let op_returns = (!e.op_returns.is_empty()).then(|| {
+            Box::new(e.op_returns.iter().map(|r| OpReturn { rval: r.rval, bl: denc::Bytes::copy_from_slice(&r.bl) }).collect())
+        });
+        self.push_item(LogItem {
+            version: e.version,
+            user_version: e.user_version,
+            reqid: e.reqid,
+            return_code: e.return_code,
+            hash: e.soid.hash,
+            indexed: e.reqid_is_indexed(),
+            op_returns,
+        });
+    }
+    fn push_item(&mut self, item: LogItem) {
+        if item.indexed {
+            self.index.insert(item.reqid, self.first + self.items.len() as u64);
+        }
+        self.items.push_back(item);
+    }
+
+    /// What a request was answered, if it is known.
+    pub fn find(&self, reqid: &ReqId) -> Option<&LogItem> {
+        self.index.get(reqid).map(|n| &self.items[(n - self.first) as usize])
+    }
+
+    /// The version to trim to, so that `target` entries stay; `None` while it isn't worth it. At least `min_trim` and at most `max_trim` go at
+    /// once, and nothing above `limit` (what every member has complete).
+    pub fn trim_to(&self, target: usize, min_trim: usize, max_trim: usize, limit: EVersion) -> Option<EVersion> {
+        let over = self.len().checked_sub(target)?;
+        if over < min_trim.max(1) {
+            return None;
+        }
+        let mut last = self.dups + over.min(max_trim) - 1;
+        while self.items[last].version > limit {
+            last = last.checked_sub(1).filter(|l| *l >= self.dups)?;
+        }
+        Some(self.items[last].version)
+    }
+
+    /// Entries up to `to` become duplicates; of those only the newest `dups_max` stay. What the store is told: duplicates to append, and up to
+    /// which version they are dropped.
+    pub fn trim(&mut self, to: EVersion, dups_max: usize) -> (Vec<PgLogDup>, Option<EVersion>) {
+        assert!(to <= self.head, "a log isn't trimmed beyond its head");
+        let mut appended = Vec::new();
+        while self.dups < self.items.len() && self.items[self.dups].version <= to {
+            let i = &self.items[self.dups];
+            if i.indexed {
+                appended.push(i.dup());
+            }
+            self.dups += 1;
+        }
+        self.tail = self.tail.max(to);
+        let mut dropped = None;
+        while self.dups > dups_max {
+            let old = self.items.pop_front().expect("as many as there are duplicates");
+            if old.indexed && self.index.get(&old.reqid) == Some(&self.first) {
+                self.index.remove(&old.reqid);
+            }
+            dropped = Some(old.version);
+            self.first += 1;
+            self.dups -= 1;
+        }
+        (appended, dropped)
+    }
+
+    /// Splits off what belongs to another group. Duplicates go to both: they have no object any more.
+    pub fn split_off(&mut self, mut goes: impl FnMut(u32) -> bool) -> Log {
+        let mut child = Log { head: self.head, tail: self.tail, ..Log::default() };
+        let mut mine = Log { head: self.head, tail: self.tail, ..Log::default() };
+        for (i, item) in std::mem::take(&mut self.items).into_iter().enumerate() {
+            if i < self.dups {
+                mine.push_item(item.clone());
+                child.push_item(item);
+                (mine.dups, child.dups) = (mine.dups + 1, child.dups + 1);
+            } else if goes(item.hash) {
+                child.push_item(item);
+            } else {
+                mine.push_item(item);
+            }
+        }
+        *self = mine;
+        child
+    }
+
+    /// Takes in another group's requests. Entries of two logs are in no common order: both become duplicates.
+    pub fn merge(&mut self, other: Log) {
+        let head = self.head.max(other.head);
+        let mut items: Vec<LogItem> = std::mem::take(&mut self.items).into_iter().chain(other.items).filter(|i| i.indexed).collect();
+        items.sort_by_key(|i| i.version);
+        *self = Log { head, tail: head, ..Log::default() };
+        items.into_iter().for_each(|i| self.push_item(i));
+        self.dups = self.items.len();
+    }
+    /// Every duplicate, as the store has them.
+    pub fn all_dups(&self) -> Vec<PgLogDup> {
+        self.items.iter().take(self.dups).filter(|i| i.indexed).map(LogItem::dup).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Rng;
+    use types::{EntityName, HObject, LogOp};
+
+    fn entry(v: u64) -> PgLogEntry {
+        let soid = HObject { hash: v as u32, ..HObject::min() };
+        let reqid = ReqId { name: EntityName::client(5), tid: v, inc: 1 };
+        PgLogEntry { op: LogOp::MODIFY, soid, version: EVersion::new(3, v), reqid, user_version: v, ..PgLogEntry::default() }
+    }
+
+    #[test]
+    fn requests_are_found_until_their_duplicates_go() {
+        let mut rng = Rng::new(3);
+        let mut log = Log::default();
+        for v in 1..=2000 {
+            log.push(&entry(v));
+            if let Some(to) = log.trim_to(100, 10, 50, EVersion::MAX) {
+                log.trim(to, 300);
+            }
+            assert!(log.len() < 111 && log.dups_len() <= 300);
+            let back = rng.below(v);
+            let found = log.find(&entry(v - back).reqid);
+            assert!(found.is_none_or(|f| f.user_version == v - back));
+            assert_eq!(found.is_some(), v - back > log.head().version - (log.len() + log.dups_len()) as u64);
+        }
+        let child = log.split_off(|hash| hash % 2 == 1);
+        assert!(child.find(&entry(1999).reqid).is_some() && log.find(&entry(1999).reqid).is_none());
+        assert_eq!((child.dups_len(), child.head()), (log.dups_len(), log.head()));
+    }
+}

@@ -1,0 +1,101 @@
+//! Objects that a placement group has at hand: what each is like now, which of its writes are not yet durable, who waits for them.
+//!
+//! A read waits for the uncommitted writes of its own object, so nobody is shown what could still be rolled back; other objects don't wait.
+//! Writes don't wait for each other: their answers go out in the order of the log, and a failed or repeated one is an entry of it too.
+
+use crate::op::ObjectContext;
+use crate::request::ClientOp;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use types::HObject;
+
+/// Leaves the strings of an object's name out: the hash of the name is a field of it.
+#[derive(Default)]
+pub struct ObjectHasher(u64);
+impl Hasher for ObjectHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {}
+    fn write_u8(&mut self, _: u8) {}
+    fn write_usize(&mut self, _: usize) {}
+    fn write_u32(&mut self, v: u32) {
+        self.write_u64(v.into());
+    }
+    fn write_i64(&mut self, _: i64) {}
+    fn write_u64(&mut self, v: u64) {
+        self.0 = (self.0.rotate_left(32) ^ v).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 ^= self.0 >> 32;
+    }
+}
+
+/// One object at hand.
+#[derive(Debug)]
+pub struct Slot {
+    pub ctx: ObjectContext,
+    /// Writes submitted and not durable.
+    pub inflight: u32,
+    /// Behind those writes, in order.
+    pub waiters: VecDeque<Box<ClientOp>>,
+    used: u64,
+}
+
+impl Slot {
+    /// Nothing forbids to execute `op` now.
+    pub fn is_free_for(&self, writes: bool) -> bool {
+        self.waiters.is_empty() && (writes || self.inflight == 0)
+    }
+}
+
+/// Objects at hand; those that nothing waits for are forgotten, the longest unused first, when there are more than the bound.
+#[derive(Debug)]
+pub struct Objects {
+    map: HashMap<HObject, Slot, BuildHasherDefault<ObjectHasher>>,
+    clock: u64,
+    max: usize,
+}
+
+impl Objects {
+    pub fn new(max: usize) -> Self {
+        Self { map: HashMap::default(), clock: 0, max }
+    }
+    #[inline]
+    pub fn get(&mut self, obj: &HObject) -> Option<&mut Slot> {
+        let slot = self.map.get_mut(obj)?;
+        self.clock += 1;
+        slot.used = self.clock;
+        Some(slot)
+    }
+    pub fn peek(&self, obj: &HObject) -> Option<&Slot> {
+        self.map.get(obj)
+    }
+    /// Takes in what was loaded or changed.
+    pub fn put(&mut self, ctx: ObjectContext) -> &mut Slot {
+        if self.map.len() >= self.max && !self.map.contains_key(&ctx.hobj) {
+            self.evict();
+        }
+        self.clock += 1;
+        let used = self.clock;
+        use std::collections::hash_map::Entry;
+        match self.map.entry(ctx.hobj.clone()) {
+            Entry::Occupied(slot) => {
+                let slot = slot.into_mut();
+                (slot.ctx, slot.used) = (ctx, used);
+                slot
+            }
+            Entry::Vacant(place) => place.insert(Slot { ctx, inflight: 0, waiters: VecDeque::new(), used }),
+        }
+    }
+    /// Forgets the older half of what nothing waits for.
+    fn evict(&mut self) {
+        let cut = self.clock.saturating_sub(self.max as u64 / 2);
+        self.map.retain(|_, s| s.inflight > 0 || !s.waiters.is_empty() || s.used > cut);
+    }
+    /// Forgets everything; what waited is returned in the order of each object.
+    pub fn clear(&mut self) -> Vec<Box<ClientOp>> {
+        self.map.drain().flat_map(|(_, s)| s.waiters).collect()
+    }
+    pub fn waiting(&self) -> impl Iterator<Item = &ClientOp> {
+        self.map.values().flat_map(|s| s.waiters.iter().map(|op| &**op))
+    }
+}

@@ -1,0 +1,619 @@
+//! The path of a client's request through its placement group.
+//!
+//! Checks (members, epoch, backoff, capabilities, names, blocklist, full pools), then duplicates, then the object's order, then the plan
+//! (`crate::op`), then submission; [`Pg::finish`] answers when the entry is durable.
+
+use super::{InFlight, Pg, TOKEN_INFO};
+use crate::event::{ConnId, Effect, Level};
+use crate::op::{
+    self, Limits, ObjectContext, OpInfo, Plan, PlanCtx, PlanKind, PlanStop, WatchEffect, load_object,
+};
+use crate::perf::C;
+use crate::pg::watch::{WatchKey, WatchOut};
+use crate::request::{ClientOp, error_reply, plan_reply};
+use crate::shared::Cx;
+use cephx::caps::{ClassCall, OsdRequest};
+use denc::{Denc, Encoder};
+use store::{FastInfo, InfoChange, LogDelta};
+use maps::{PgPool, pool_flags};
+use messages::osd_client::{backoff_op, watch_event};
+use messages::{MOSDBackoff, MOSDOp, MWatchNotify, Message};
+use types::errno::{EBLOCKLISTED, EDQUOT, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, ENOSPC, EPERM, ETIMEDOUT};
+use types::osd_op::{OpCode, osd_flag};
+use types::{CEPH_NOSNAP, CEPH_SNAPDIR, EVersion, HObject, PgLogEntry, SnapContext, SpgId, Transaction, UTime, features};
+
+/// Why a request goes no further now.
+enum Halt {
+    /// Not for us, or to be sent again: no answer.
+    Drop,
+    Reply(i32),
+}
+
+impl Pg {
+    /// Takes one request as far as it goes now: answered, submitted, waiting, or dropped.
+    pub fn client_op(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) {
+        if self.is_stale(&op, cx) {
+            return;
+        }
+        if !self.peering.is_active() {
+            return self.not_active(op, cx);
+        }
+        match self.admit(&mut op, cx) {
+            Ok(()) => {}
+            Err(Halt::Drop) => return,
+            Err(Halt::Reply(errno)) => return self.reply_error(&op, errno, cx),
+        }
+        let info = op.info.as_ref().expect("admission looks it up");
+        if info.may_write || info.may_cache {
+            if let Some(done) = self.log.find(&op.reqid) {
+                let reply = error_reply(
+                    &op.msg,
+                    done.return_code,
+                    cx.sh.map.epoch,
+                    done.version,
+                    done.user_version,
+                    done.op_returns.as_deref().map(|r| &r[..]),
+                );
+                let version = done.version;
+                match self.inflight.iter_mut().find(|f| f.version >= version) {
+                    // Its entry isn't durable: the answer waits for it.
+                    Some(f) if f.version == version || f.version > version => f.dups.push((op.conn, reply)),
+                    _ => cx.send(op.conn, reply),
+                }
+                return;
+            }
+        }
+        if info.pg_op {
+            return self.run_pg_op(op, cx);
+        }
+        self.run(op, cx);
+    }
+
+    /// Sent by a map of before this interval: the client sends it again by the new one.
+    fn is_stale(&self, op: &ClientOp, cx: &Cx<'_>) -> bool {
+        let Some(session) = cx.sh.sessions.get(&op.conn) else { return true };
+        let epoch = op.msg.map_epoch;
+        epoch < self.info.history.same_primary_since
+            || epoch < self.pool.last_force_op_resend
+            || (session.has(features::RESEND_ON_SPLIT) && epoch < self.info.history.last_epoch_split)
+            || (op.msg.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0
+                && !self.peering.is_primary()
+                && epoch < self.info.history.same_interval_since)
+    }
+
+    fn not_active(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) {
+        if !self.peering.is_primary() {
+            return;
+        }
+        let held = self.peering.is_peered_only() || self.peering.state() == super::peering::State::Down;
+        if held && self.back_off(op.conn, cx) {
+            return;
+        }
+        op.waits_for = if held { "waiting for active" } else { "waiting for peered" };
+        self.waiting_active.push_back(op);
+    }
+
+    /// Asks a client to keep its requests to this group until we say otherwise. False if it doesn't know how to.
+    fn back_off(&self, conn: ConnId, cx: &mut Cx<'_>) -> bool {
+        let Some(session) = cx.sh.sessions.get_mut(&conn) else { return true };
+        if !session.has(features::RADOS_BACKOFF) {
+            return false;
+        }
+        if session.holds_back(self.pgid) {
+            return true;
+        }
+        let id = session.next_backoff_id();
+        let (begin, end) = pg_range(self.pgid, &self.pool);
+        session.backoffs.push(crate::session::Backoff { pgid: self.pgid, id, begin: begin.clone(), end: end.clone() });
+        let msg = MOSDBackoff { pgid: self.pgid, map_epoch: cx.sh.map.epoch, op: backoff_op::BLOCK, id, begin, end };
+        let raw = msg.encode(session.peer.features);
+        cx.send(conn, raw);
+        true
+    }
+    /// Hands what waits back to those who can keep it themselves.
+    pub(super) fn back_off_waiting(&mut self, cx: &mut Cx<'_>) {
+        for op in std::mem::take(&mut self.waiting_active) {
+            if !self.back_off(op.conn, cx) {
+                self.waiting_active.push_back(op);
+            }
+        }
+    }
+    pub(super) fn release_backoffs(&self, cx: &mut Cx<'_>) {
+        let (epoch, pgid) = (cx.sh.map.epoch, self.pgid);
+        for (conn, session) in cx.sh.sessions.iter_mut().filter(|(_, s)| !s.backoffs.is_empty()) {
+            let features = session.peer.features;
+            session.backoffs.retain(|b| {
+                if b.pgid == pgid {
+                    let (begin, end) = (b.begin.clone(), b.end.clone());
+                    let msg = MOSDBackoff { pgid, map_epoch: epoch, op: backoff_op::UNBLOCK, id: b.id, begin, end }.encode(features);
+                    cx.out.push(Effect::Send { conn: *conn, msg });
+                }
+                b.pgid != pgid
+            });
+        }
+    }
+
+    /// Everything that is asked of a request before its object is looked at.
+    fn admit(&mut self, op: &mut ClientOp, cx: &mut Cx<'_>) -> Result<(), Halt> {
+        let session = cx.sh.sessions.get(&op.conn).ok_or(Halt::Drop)?;
+        let m = &op.msg;
+        if self.pool.fold(m.hobj.hash) != self.pgid.pgid.seed && m.flags & osd_flag::PGOP == 0 {
+            return Err(Halt::Drop);
+        }
+        if !session.backoffs.is_empty() && session.holds_back(self.pgid) {
+            return Err(Halt::Drop);
+        }
+        if m.has(osd_flag::PARALLELEXEC) {
+            return Err(Halt::Reply(EINVAL));
+        }
+        if op.info.is_none() {
+            let ops = m.ops.iter().map(|o| (&o.op, &o.indata));
+            op.info = Some(OpInfo::of(m.flags, ops, cx.sh.classes).map_err(Halt::Reply)?);
+        }
+        let info = op.info.as_ref().expect("set above");
+        if !self.peering.is_primary() {
+            return Err(Halt::Drop);
+        }
+        if let Some(cap) = &session.cap {
+            let calls = info.called.iter();
+            let classes: Vec<ClassCall<'_>> = calls
+                .map(|c| ClassCall { class: c.class, method: c.method, read: c.reads, write: c.writes, listed: true })
+                .collect();
+            let key = if m.hobj.key.is_empty() { &m.hobj.oid } else { &m.hobj.key };
+            let wants = OsdRequest {
+                pool: &self.pool_name,
+                namespace: m.hobj.nspace.as_slice(),
+                applications: &self.pool.application_metadata,
+                object: key.as_slice(),
+                read: info.plain_read || info.pg_op,
+                write: info.plain_write,
+                classes: &classes,
+                addr: &session.peer.addr,
+            };
+            if !cap.allows(&wants) {
+                return Err(Halt::Reply(EPERM));
+            }
+        }
+        if info.pg_op {
+            return Ok(());
+        }
+        check_names(m, info.may_write, op.bytes_in, &cx.sh.limits).map_err(Halt::Reply)?;
+        if cx.sh.map.is_blocklisted(&session.peer.addr) {
+            return Err(Halt::Reply(EBLOCKLISTED));
+        }
+        let bypass = m.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0;
+        if info.write_ordered() && !bypass && self.info.history.last_epoch_marked_full > m.map_epoch {
+            return Err(Halt::Drop);
+        }
+        if self.pool.has(pool_flags::EIO) {
+            return Err(if m.has(osd_flag::SUPPORTSPOOLEIO) { Halt::Drop } else { Halt::Reply(EIO) });
+        }
+        Ok(())
+    }
+
+    /// Executes a request on an object, or puts it behind what the object's order demands.
+    fn run(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) {
+        let info = op.info.as_ref().expect("admission looks it up");
+        let writes = info.may_write || info.may_cache;
+        let head = match op.msg.hobj.snap {
+            CEPH_NOSNAP => None,
+            _ => Some(op.msg.hobj.head()),
+        };
+        let head_name = head.as_ref().unwrap_or(&op.msg.hobj);
+        if self.objects.peek(head_name).is_none() {
+            match load_object(&*cx.sh.store, self.coll, head_name) {
+                Ok(ctx) => {
+                    self.restore_watches(&ctx, cx);
+                    self.objects.put(ctx);
+                }
+                Err(stop) => return self.stopped(op, stop, cx),
+            }
+        }
+        let slot = self.objects.get(head_name).expect("loaded above");
+        if !slot.is_free_for(writes) && !op.msg.has(osd_flag::SKIPRWLOCKS) {
+            op.waits_for = "waiting for rw locks";
+            slot.waiters.push_back(op);
+            return;
+        }
+        self.execute(op, cx);
+    }
+
+    fn execute(&mut self, op: Box<ClientOp>, cx: &mut Cx<'_>) {
+        let info = op.info.as_ref().expect("admission looks it up");
+        let writes = info.may_write || info.may_cache;
+        let removed_client_snaps;
+        let snapc: &SnapContext = if !writes {
+            &NO_SNAPS
+        } else if self.pool.is_pool_snaps_mode() && !op.msg.has(osd_flag::ENFORCE_SNAPC) {
+            &self.pool_snapc
+        } else if op.msg.snapc.snaps.is_empty() {
+            &op.msg.snapc
+        } else {
+            let gone = |s: &u64| self.snap_trimq.contains_point(*s) || self.info.purged_snaps.contains_point(*s);
+            let snaps = op.msg.snapc.snaps.iter().copied().filter(|s| !gone(s)).collect();
+            removed_client_snaps = SnapContext { seq: op.msg.snapc.seq, snaps };
+            &removed_client_snaps
+        };
+        let at_version = self.next_version(cx.sh.map.epoch);
+        let (session, sh) = match cx.sh.sessions.get(&op.conn) {
+            Some(s) => (s, &*cx.sh),
+            None => return,
+        };
+        let queue = sh.map.removed_snaps_queue.get(&self.pgid.pgid.pool);
+        let watches = &self.watches;
+        let (hobj, entity) = (&op.msg.hobj, session.peer.name);
+        let entropy = sh.rng.clone().u64();
+        let plan_cx = PlanCtx {
+            pgid: self.pgid,
+            pool: &self.pool,
+            limits: &sh.limits,
+            classes: sh.classes,
+            reqid: op.reqid,
+            mtime: op.msg.mtime,
+            now: UTime::from_wall_ns(cx.clock.wall_ns),
+            at_version,
+            last_update: self.info.last_update,
+            last_user_version: self.info.last_user_version,
+            snapc,
+            snap_removed: &|snap| queue.is_some_and(|q| q.contains_point(snap)),
+            peer_addr: &session.peer.addr,
+            peer_features: session.peer.features,
+            osd_features: sh.osd_features,
+            watch_connected: &|cookie| watches.is_connected(hobj, WatchKey { cookie, entity }),
+            next_notify_id: (sh.map.epoch as u64) << 32 | sh.notify_ids as u64,
+            entropy,
+            min_compat_client: sh.map.require_min_compat_client.0,
+            required_osd_release: sh.map.require_osd_release.0,
+        };
+        let head;
+        let head_name = if hobj.snap == CEPH_NOSNAP {
+            hobj
+        } else {
+            head = hobj.head();
+            &head
+        };
+        let head_ctx = &self.objects.peek(head_name).expect("loaded before it is executed").ctx;
+        let plan = op::plan(&plan_cx, &*sh.store, self.coll, head_ctx, info, &op.msg);
+        cx.sh.rng.u64();
+        match plan {
+            Ok(plan) => self.take_plan(op, plan, cx),
+            Err(stop) => self.stopped(op, stop, cx),
+        }
+    }
+
+    fn stopped(&mut self, mut op: Box<ClientOp>, stop: PlanStop, cx: &mut Cx<'_>) {
+        match stop {
+            PlanStop::Wait => {
+                op.waits_for = "waiting for the store";
+                self.waiting_store.push_back(op);
+            }
+            PlanStop::Reply(errno) => self.reply_error(&op, errno, cx),
+            PlanStop::Store(why) => {
+                cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{}: {}: {why}", self.pgid, op.msg.hobj) });
+                self.reply_error(&op, EIO, cx);
+            }
+        }
+    }
+
+    /// A listing: reads the group's objects as they are now.
+    fn run_pg_op(&mut self, op: Box<ClientOp>, cx: &mut Cx<'_>) {
+        match op::plan_pg(&*cx.sh.store, self.coll, self.pgid, &self.pool, &cx.sh.limits, &op.msg) {
+            Ok(mut plan) => {
+                let reply = plan_reply(&op.msg, &mut plan, cx.sh.map.epoch, true);
+                self.count(&op, 0, reply.data_len() as u64, cx);
+                cx.send(op.conn, reply);
+            }
+            Err(stop) => self.stopped(op, stop, cx),
+        }
+    }
+
+    /// A pool that is full takes nothing that makes it grow.
+    fn full(&self, op: &ClientOp, plan: &Plan, cx: &Cx<'_>) -> Option<Halt> {
+        let full = self.pool.has(pool_flags::FULL) || cx.sh.map.has_flag(maps::map_flags::FULL);
+        let grows = plan.stats.num_bytes > 0 || plan.stats.num_objects > 0;
+        if !full || !grows || plan.kind != PlanKind::Write || op.msg.has(osd_flag::FULL_FORCE) {
+            return None;
+        }
+        Some(if !op.msg.has(osd_flag::FULL_TRY) {
+            Halt::Drop
+        } else if self.pool.has(pool_flags::FULL_QUOTA) {
+            Halt::Reply(EDQUOT)
+        } else {
+            Halt::Reply(ENOSPC)
+        })
+    }
+
+    fn take_plan(&mut self, op: Box<ClientOp>, mut plan: Plan, cx: &mut Cx<'_>) {
+        match self.full(&op, &plan, cx) {
+            None => {}
+            Some(Halt::Drop) => return,
+            Some(Halt::Reply(errno)) => return self.reply_error(&op, errno, cx),
+        }
+        let notifies = plan.effects.iter().filter(|e| matches!(e, WatchEffect::Notify { .. })).count();
+        cx.sh.notify_ids = cx.sh.notify_ids.wrapping_add(notifies as u32);
+        let epoch = cx.sh.map.epoch;
+        match plan.kind {
+            PlanKind::Read => {
+                self.info.stats.stats.sum += &plan.stats;
+                self.apply_effects(&op.msg.hobj, Some(op.conn), std::mem::take(&mut plan.effects), cx);
+                let reply = plan_reply(&op.msg, &mut plan, epoch, true);
+                self.count(&op, 0, reply.data_len() as u64, cx);
+                cx.send(op.conn, reply);
+            }
+            PlanKind::LogOnly => {
+                self.apply_effects(&op.msg.hobj, Some(op.conn), std::mem::take(&mut plan.effects), cx);
+                let reply = plan_reply(&op.msg, &mut plan, epoch, true);
+                let mut inflight = self.inflight_of(&op, &plan.log, reply);
+                inflight.obj = None;
+                self.submit(Transaction::default(), plan.log, inflight, cx);
+            }
+            PlanKind::Write => {
+                let reply = plan_reply(&op.msg, &mut plan, epoch, true);
+                let mut inflight = self.inflight_of(&op, &plan.log, reply);
+                inflight.effects = std::mem::take(&mut plan.effects);
+                self.submit_plan(plan, inflight, cx);
+            }
+        }
+    }
+
+    fn inflight_of(&self, op: &ClientOp, log: &[PgLogEntry], reply: messages::RawMessage) -> InFlight {
+        let info = op.info.as_ref();
+        InFlight {
+            version: log.last().map_or(EVersion::ZERO, |e| e.version),
+            committed: false,
+            obj: None,
+            bytes_out: reply.data_len() as u64,
+            reply: Some((op.conn, reply)),
+            effects: Vec::new(),
+            dups: Vec::new(),
+            received: op.received,
+            bytes_in: op.bytes_in,
+            reads: info.is_some_and(|i| i.may_read),
+            reqid: op.reqid,
+        }
+    }
+
+    /// Submits a change: its contexts are what readers see from now on, once it is durable.
+    pub(super) fn submit_plan(&mut self, plan: Plan, mut inflight: InFlight, cx: &mut Cx<'_>) {
+        self.info.stats.stats.sum += &plan.stats;
+        for change in &plan.snap_index {
+            self.snaps.change(change);
+        }
+        let last = plan.changed.len().wrapping_sub(1);
+        for (i, ctx) in plan.changed.into_iter().enumerate() {
+            // The head comes last; readers of its clones wait for it too.
+            if i == last {
+                inflight.obj = Some(ctx.hobj.clone());
+                self.objects.put(ctx).inflight += 1;
+            } else {
+                self.objects.put(ctx);
+            }
+        }
+        self.submit(plan.txn, plan.log, inflight, cx);
+    }
+
+    /// Appends entries to the log and gives them to the store with their transaction.
+    pub(super) fn submit(&mut self, mut txn: Transaction, entries: Vec<PgLogEntry>, inflight: InFlight, cx: &mut Cx<'_>) {
+        assert!(!entries.is_empty(), "a change has an entry");
+        txn.set_home(self.coll);
+        for e in &entries {
+            self.log.push(e);
+            self.info.last_user_version = self.info.last_user_version.max(e.user_version);
+        }
+        self.info.last_update = self.log.head();
+        self.info.last_complete = self.info.last_update;
+        let target = cx.sh.log_target();
+        let config = &cx.sh.config;
+        let trim = if self.log.len() > target {
+            let (min, max) = (config.int("osd_pg_log_trim_min") as usize, config.int("osd_pg_log_trim_max") as usize);
+            self.log.trim_to(target, min, max, self.info.last_complete)
+        } else {
+            None
+        };
+        let mut delta = LogDelta { entries, trim_to: trim, ..LogDelta::new(self.pgid) };
+        if let Some(to) = trim {
+            (delta.dups, delta.trim_dups_to) = self.log.trim(to, config.int("osd_pg_log_dups_tracked") as usize);
+            self.info.log_tail = self.log.tail();
+        }
+        delta.info = InfoChange::Fast(FastInfo::of(&self.info));
+        let token = self.token(inflight.version.version);
+        debug_assert!(token & TOKEN_INFO != TOKEN_INFO, "that token is the info's");
+        self.inflight.push_back(inflight);
+        self.to_store(txn, Some(delta), token, cx);
+    }
+
+    /// A change is durable: watches take effect, the answer goes out, readers of the object go on.
+    pub(super) fn finish(&mut self, done: InFlight, cx: &mut Cx<'_>) {
+        if let Some((conn, reply)) = done.reply {
+            cx.sh.perf.inc(C::op);
+            cx.sh.perf.add(C::op_in_bytes, done.bytes_in);
+            cx.sh.perf.add(C::op_out_bytes, done.bytes_out);
+            let ns = cx.clock.mono.0.saturating_sub(done.received.0);
+            cx.sh.perf.time(C::op_latency, ns);
+            cx.sh.perf.time(C::op_process_latency, ns);
+            if done.reads {
+                cx.sh.perf.inc(C::op_rw);
+                cx.sh.perf.add(C::op_rw_in_bytes, done.bytes_in);
+                cx.sh.perf.add(C::op_rw_out_bytes, done.bytes_out);
+                cx.sh.perf.time(C::op_rw_latency, ns);
+                cx.sh.perf.time(C::op_rw_process_latency, ns);
+            } else {
+                cx.sh.perf.inc(C::op_w);
+                cx.sh.perf.add(C::op_w_in_bytes, done.bytes_in);
+                cx.sh.perf.time(C::op_w_latency, ns);
+                cx.sh.perf.time(C::op_w_process_latency, ns);
+            }
+            cx.send(conn, reply);
+            if !done.effects.is_empty() {
+                let obj = done.obj.clone().unwrap_or_default();
+                self.apply_effects(&obj, Some(conn), done.effects, cx);
+            }
+        } else if !done.effects.is_empty() {
+            let obj = done.obj.clone().unwrap_or_default();
+            self.apply_effects(&obj, None, done.effects, cx);
+        }
+        for (conn, reply) in done.dups {
+            cx.send(conn, reply);
+        }
+        if let Some(obj) = done.obj {
+            self.write_done(&obj, cx);
+        }
+    }
+
+    fn write_done(&mut self, obj: &HObject, cx: &mut Cx<'_>) {
+        let Some(slot) = self.objects.get(obj) else { return };
+        slot.inflight = slot.inflight.saturating_sub(1);
+        while let Some(slot) = self.objects.get(obj) {
+            let writes = match slot.waiters.front().map(|op| op.info.as_ref()) {
+                Some(info) => info.is_some_and(|i| i.may_write || i.may_cache),
+                None => return,
+            };
+            if !writes && slot.inflight > 0 {
+                return;
+            }
+            let op = slot.waiters.pop_front().expect("looked at above");
+            // A resend may have been answered while this one waited.
+            if writes && self.log.find(&op.reqid).is_some() { self.client_op(op, cx) } else { self.execute(op, cx) }
+        }
+    }
+
+    fn count(&self, op: &ClientOp, bytes_in: u64, bytes_out: u64, cx: &mut Cx<'_>) {
+        let ns = cx.clock.mono.0.saturating_sub(op.received.0);
+        let perf = &mut cx.sh.perf;
+        perf.inc(C::op);
+        perf.add(C::op_in_bytes, bytes_in);
+        perf.add(C::op_out_bytes, bytes_out);
+        perf.time(C::op_latency, ns);
+        perf.time(C::op_process_latency, ns);
+        perf.inc(C::op_r);
+        perf.add(C::op_r_out_bytes, bytes_out);
+        perf.time(C::op_r_latency, ns);
+        perf.time(C::op_r_process_latency, ns);
+    }
+
+    pub(super) fn reply_error(&self, op: &ClientOp, errno: i32, cx: &mut Cx<'_>) {
+        let reply = error_reply(&op.msg, -errno, cx.sh.map.epoch, EVersion::ZERO, 0, None);
+        cx.send(op.conn, reply);
+    }
+
+    fn restore_watches(&mut self, ctx: &ObjectContext, cx: &Cx<'_>) {
+        for ((cookie, entity), w) in &ctx.info.watchers {
+            let key = WatchKey { cookie: *cookie, entity: *entity };
+            self.watches.restore(&ctx.hobj, key, w.addr, w.timeout_s, cx.clock.mono);
+        }
+    }
+
+    /// What a request does to watches and notifies.
+    fn apply_effects(&mut self, obj: &HObject, conn: Option<ConnId>, effects: Vec<WatchEffect>, cx: &mut Cx<'_>) {
+        if effects.is_empty() {
+            return;
+        }
+        let now = cx.clock.mono;
+        let peer = conn.and_then(|c| cx.sh.sessions.get(&c)).map(|s| (s.peer.name, s.peer.addr, s.peer.global_id));
+        let mut out = Vec::new();
+        for effect in effects {
+            match (effect, conn, peer) {
+                (WatchEffect::Disconnect { cookie, entity, send }, ..) => {
+                    self.watches.remove(obj, WatchKey { cookie, entity }, send, &mut out)
+                }
+                (WatchEffect::Connect { info, will_ping }, Some(conn), Some((entity, addr, _))) => {
+                    let key = WatchKey { cookie: info.cookie, entity };
+                    self.watches.connect(obj, key, addr, info.timeout_s, conn, will_ping, now, &mut out);
+                }
+                // The client went before its watch was durable: it has its timeout to come back.
+                (WatchEffect::Connect { .. }, ..) => {
+                    if let Some(slot) = self.objects.peek(obj) {
+                        let ctx = slot.ctx.clone();
+                        self.restore_watches(&ctx, cx);
+                    }
+                }
+                (WatchEffect::Ping { cookie }, _, Some((entity, ..))) => self.watches.ping(obj, WatchKey { cookie, entity }, now),
+                (WatchEffect::Notify { id, cookie, timeout_s, payload }, Some(conn), Some((_, _, gid))) => {
+                    let version = self.objects.peek(obj).map_or(0, |s| s.ctx.info.user_version);
+                    self.watches.notify(obj, id, conn, gid, cookie, version, timeout_s, payload, now, &mut out);
+                }
+                (WatchEffect::NotifyAck { id, cookie, payload }, _, Some((entity, ..))) => {
+                    self.watches.ack(obj, entity, id, cookie, &payload, &mut out)
+                }
+                _ => {}
+            }
+        }
+        send_watch_outs(out, cx);
+    }
+}
+
+/// What is wrong with a request whatever its object is like; the errno to answer with.
+fn check_names(m: &MOSDOp, may_write: bool, bytes: u64, limits: &Limits) -> Result<(), i32> {
+    let hobj = &m.hobj;
+    if hobj.oid.len() > limits.object_name_max || hobj.key.len() > limits.object_name_max || hobj.nspace.len() > limits.namespace_max {
+        return Err(ENAMETOOLONG);
+    }
+    if hobj.oid.is_empty() || (may_write && hobj.snap != CEPH_NOSNAP) {
+        return Err(EINVAL);
+    }
+    if may_write && bytes > limits.write_size_max {
+        return Err(EMSGSIZE);
+    }
+    // LIST_SNAPS goes with the snapdir, and nothing else does.
+    let snapdir = hobj.snap == CEPH_SNAPDIR;
+    if m.ops.iter().any(|op| (op.op.code == OpCode::LIST_SNAPS) != snapdir) { Err(EINVAL) } else { Ok(()) }
+}
+
+static NO_SNAPS: SnapContext = SnapContext { seq: 0, snaps: Vec::new() };
+
+/// Sends what watches and notifies have to say.
+pub(super) fn send_watch_outs(outs: Vec<WatchOut>, cx: &mut Cx<'_>) {
+    for out in outs {
+        let (conn, msg) = match out {
+            WatchOut::Notify { conn, cookie, version, id, payload, notifier_gid } => (
+                conn,
+                MWatchNotify { cookie, ver: version, notify_id: id, event: watch_event::NOTIFY, payload, return_code: 0, notifier_gid, ..MWatchNotify::default() },
+            ),
+            WatchOut::Disconnect { conn, cookie } => {
+                (conn, MWatchNotify { cookie, event: watch_event::DISCONNECT, ..MWatchNotify::default() })
+            }
+            WatchOut::Complete { conn, cookie, version, id, notifier_gid, replies, missed, timed_out } => {
+                let mut e = Encoder::new(0);
+                e.count(replies.len());
+                for (gid, watcher, payload) in &replies {
+                    e.u64(*gid);
+                    e.u64(*watcher);
+                    e.blob(payload);
+                }
+                missed.encode(&mut e);
+                let return_code = if timed_out { -ETIMEDOUT } else { 0 };
+                let event = watch_event::NOTIFY_COMPLETE;
+                let data = vec![e.finish()];
+                let msg = MWatchNotify { cookie, ver: version, notify_id: id, event, return_code, notifier_gid, ..MWatchNotify::default() };
+                let mut raw = msg.encode(0);
+                raw.data = data;
+                cx.send(conn, raw);
+                continue;
+            }
+        };
+        cx.send(conn, msg.encode(0));
+    }
+}
+
+/// How many low bits of a hash the objects of a group have in common.
+pub fn split_bits(seed: u32, pg_num: u32) -> u32 {
+    if pg_num <= 1 {
+        return 0;
+    }
+    let p = 32 - pg_num.leading_zeros();
+    let half = 1_u32 << (p - 1);
+    if seed % half < pg_num % half { p } else { p - 1 }
+}
+
+/// The first object of a group, and the first behind it.
+pub fn pg_range(pgid: SpgId, pool: &PgPool) -> (HObject, HObject) {
+    let begin = HObject::pgmeta(pgid.pgid);
+    let bits = split_bits(pgid.pgid.seed, pool.pg_num);
+    let first = pgid.pgid.seed.reverse_bits() as u64;
+    let behind = (first | (0xffff_ffff_u64 >> bits)) + 1;
+    if behind > u32::MAX as u64 {
+        return (begin, HObject::max());
+    }
+    let end = HObject { hash: (behind as u32).reverse_bits(), pool: pgid.pgid.pool, snap: CEPH_NOSNAP, ..HObject::min() };
+    (begin, end)
+}

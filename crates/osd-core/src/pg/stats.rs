@@ -1,0 +1,130 @@
+//! What a placement group reports of itself, and how its objects are counted anew.
+
+use super::Pg;
+use crate::op::ObjectContext;
+use crate::shared::Cx;
+use store::ObjectStore;
+use types::{CollId, Epoch, GHObject, ObjectStatSum, PgShard, PgStat, UTime, oi_flag, pg_state};
+
+/// Objects looked at in one step of counting.
+const PAGE: usize = 1024;
+
+/// What one object adds to its group's statistics. Clones' bytes are with their head, which knows what they share.
+fn contribution(ctx: &ObjectContext, sum: &mut ObjectStatSum) {
+    sum.num_objects += 1;
+    sum.num_objects_dirty += ctx.info.has(oi_flag::DIRTY) as i64;
+    sum.num_objects_omap += ctx.info.is_omap() as i64;
+    sum.num_whiteouts += ctx.info.is_whiteout() as i64;
+    if ctx.hobj.is_head() {
+        let clones: u64 = ctx.snapset.clones.iter().map(|c| ctx.snapset.clone_bytes(*c)).sum();
+        sum.num_bytes += (ctx.info.size + clones) as i64;
+    } else {
+        sum.num_object_clones += 1;
+    }
+}
+
+/// Counts a collection's objects.
+pub fn count(store: &dyn ObjectStore, coll: CollId, visit: &mut dyn FnMut(&ObjectContext)) -> ObjectStatSum {
+    let (mut sum, mut at) = (ObjectStatSum::default(), GHObject::min());
+    while let Ok(page) = store.list(coll, &at, &GHObject::max(), PAGE) {
+        for obj in &page.objects {
+            if let Ok(ctx) = crate::op::load_object(store, coll, &obj.hobj) {
+                contribution(&ctx, &mut sum);
+                visit(&ctx);
+            }
+        }
+        match page.next {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    sum
+}
+
+impl Pg {
+    /// All state bits.
+    pub fn state_bits(&self) -> u64 {
+        let mut bits = self.peering.bits();
+        if bits & (pg_state::UNDERSIZED | pg_state::ACTIVE) == pg_state::UNDERSIZED | pg_state::ACTIVE
+            && self.info.stats.stats.sum.num_objects > 0
+        {
+            bits |= pg_state::DEGRADED;
+        }
+        if self.info.stats.stats.sum.num_scrub_errors > 0 {
+            bits |= pg_state::INCONSISTENT;
+        }
+        if self.wants_turns() {
+            bits |= pg_state::SNAPTRIM;
+        }
+        bits
+    }
+
+    /// The report to the manager. Only a primary makes one.
+    pub fn report(&mut self, cx: &Cx<'_>) -> PgStat {
+        let now: UTime = cx.now();
+        let bits = self.state_bits();
+        let epoch: Epoch = cx.sh.map.epoch;
+        let (log_size, log_dups, tail) = (self.log.len() as i64, self.log.dups_len() as i64, self.log.tail());
+        let m = &self.peering.mapping;
+        let missing = m.size.saturating_sub(m.acting.len() as u32) as i64;
+        let copies = (m.size as i64).max(m.acting.len() as i64);
+        let history = self.info.history;
+        let s = &mut self.info.stats;
+        const SERVING: u64 = pg_state::ACTIVE | pg_state::PEERED;
+        if s.state != bits {
+            s.last_change = now;
+            if bits & pg_state::ACTIVE != 0 && s.state & pg_state::ACTIVE == 0 {
+                s.last_became_active = now;
+            }
+            if bits & SERVING != 0 && s.state & SERVING == 0 {
+                s.last_became_peered = now;
+            }
+            s.state = bits;
+        }
+        s.reported_epoch = epoch;
+        s.reported_seq += 1;
+        s.last_fresh = now;
+        s.last_unstale = now;
+        if bits & pg_state::CLEAN != 0 {
+            s.last_clean = now;
+        }
+        if bits & pg_state::ACTIVE != 0 {
+            s.last_active = now;
+        }
+        if bits & SERVING != 0 {
+            s.last_peered = now;
+        }
+        if bits & pg_state::DEGRADED == 0 {
+            s.last_undegraded = now;
+        }
+        if bits & pg_state::UNDERSIZED == 0 {
+            s.last_fullsized = now;
+        }
+        s.version = self.info.last_update;
+        s.created = history.epoch_created;
+        (s.last_scrub, s.last_scrub_stamp) = (history.last_scrub, history.last_scrub_stamp);
+        (s.last_deep_scrub, s.last_deep_scrub_stamp) = (history.last_deep_scrub, history.last_deep_scrub_stamp);
+        s.last_clean_scrub_stamp = history.last_clean_scrub_stamp;
+        s.last_epoch_clean = history.last_epoch_clean;
+        (s.log_size, s.ondisk_log_size, s.log_dups_size) = (log_size, log_size, log_dups);
+        (s.log_start, s.ondisk_log_start) = (tail, tail);
+        s.snaptrimq_len = self.snap_trimq.size() as u32;
+        s.blocked_by = self.peering.blocked_by.iter().copied().collect();
+        s.purged_snaps = self.info.purged_snaps.clone();
+        let sum = &mut s.stats.sum;
+        sum.num_object_copies = sum.num_objects * copies;
+        sum.num_objects_degraded = if bits & SERVING != 0 { sum.num_objects * missing } else { 0 };
+        s.avail_no_missing.clear();
+        s.object_location_counts.clear();
+        if bits & SERVING != 0 && bits & pg_state::CLEAN == 0 {
+            let us = PgShard::whole(cx.sh.whoami);
+            s.avail_no_missing.push(us);
+            if sum.num_objects > 0 {
+                s.object_location_counts.insert([us].into(), sum.num_objects as i32);
+            }
+        }
+        s.scrub_sched_status.sched_status = 3;
+        s.scrub_sched_status.scheduled_at = UTime { sec: history.last_scrub_stamp.sec.saturating_add(86400), nsec: 0 };
+        s.clone()
+    }
+}

@@ -1,0 +1,318 @@
+//! Watches and notifies of a placement group.
+//!
+//! A watch is persistent (it stands in the object's info) and lives on when its connection goes: until its client comes back, or its
+//! timeout is over. What is here is the living half: connections, deadlines, notifies on their way. It says what to send as [`WatchOut`]s and
+//! which watches are over; the group writes those out of the object's info.
+
+use crate::event::ConnId;
+use base::Stamp;
+use bytes::Bytes;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+use types::{EntityAddr, EntityName, HObject};
+
+/// What names a watch on an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WatchKey {
+    pub cookie: u64,
+    pub entity: EntityName,
+}
+
+/// One client's watch on one object.
+#[derive(Debug)]
+pub struct Watch {
+    pub key: WatchKey,
+    pub addr: EntityAddr,
+    pub timeout_s: u32,
+    pub conn: Option<ConnId>,
+    will_ping: bool,
+    last_ping: Stamp,
+    /// When it is over; `None` while a client that doesn't ping is connected.
+    deadline: Option<Stamp>,
+    /// Notifies that it has not answered.
+    pending: Vec<u64>,
+}
+
+/// A notify on its way.
+#[derive(Debug)]
+struct Notify {
+    client: ConnId,
+    client_gid: u64,
+    cookie: u64,
+    version: u64,
+    payload: Bytes,
+    deadline: Stamp,
+    waiting: Vec<(HObject, WatchKey)>,
+    replies: Vec<(u64, u64, Bytes)>,
+}
+
+/// What is to be told to a client: an MWatchNotify.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WatchOut {
+    Notify { conn: ConnId, cookie: u64, version: u64, id: u64, payload: Bytes, notifier_gid: u64 },
+    /// To the client that notified: who answered what, who did not.
+    Complete {
+        conn: ConnId,
+        cookie: u64,
+        version: u64,
+        id: u64,
+        notifier_gid: u64,
+        replies: Vec<(u64, u64, Bytes)>,
+        missed: Vec<(u64, u64)>,
+        timed_out: bool,
+    },
+    Disconnect { conn: ConnId, cookie: u64 },
+}
+
+/// The watches of one placement group. Bounded by what object infos hold.
+#[derive(Debug, Default)]
+pub struct Watches {
+    objects: HashMap<HObject, Vec<Watch>>,
+    notifies: BTreeMap<u64, Notify>,
+}
+
+impl Watches {
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.notifies.is_empty()
+    }
+
+    /// A watch that stands in an object's info and whose client isn't here (yet): it has its timeout to come.
+    pub fn restore(&mut self, obj: &HObject, key: WatchKey, addr: EntityAddr, timeout_s: u32, now: Stamp) {
+        let list = self.objects.entry(obj.detach()).or_default();
+        if list.iter().all(|w| w.key != key) {
+            let deadline = Some(now + Duration::from_secs(timeout_s.into()));
+            let pending = Vec::new();
+            list.push(Watch { key, addr, timeout_s, conn: None, will_ping: true, last_ping: now, deadline, pending });
+        }
+    }
+
+    /// A client's connection now stands behind the watch.
+    #[allow(clippy::too_many_arguments)]
+    pub fn connect(
+        &mut self,
+        obj: &HObject,
+        key: WatchKey,
+        addr: EntityAddr,
+        timeout_s: u32,
+        conn: ConnId,
+        will_ping: bool,
+        now: Stamp,
+        out: &mut Vec<WatchOut>,
+    ) {
+        self.restore(obj, key, addr, timeout_s, now);
+        let watch = self.get(obj, key).expect("just put there");
+        if watch.conn == Some(conn) {
+            return;
+        }
+        watch.conn = Some(conn);
+        watch.timeout_s = timeout_s;
+        watch.will_ping = will_ping;
+        watch.last_ping = now;
+        watch.deadline = will_ping.then(|| now + Duration::from_secs(timeout_s.into()));
+        let pending = watch.pending.clone();
+        for id in pending {
+            if let Some(n) = self.notifies.get(&id) {
+                let (version, payload) = (n.version, n.payload.clone());
+                out.push(WatchOut::Notify { conn, cookie: key.cookie, version, id, payload, notifier_gid: n.client_gid });
+            }
+        }
+    }
+
+    pub fn is_connected(&self, obj: &HObject, key: WatchKey) -> bool {
+        self.objects.get(obj).is_some_and(|l| l.iter().any(|w| w.key == key && w.conn.is_some()))
+    }
+
+    pub fn ping(&mut self, obj: &HObject, key: WatchKey, now: Stamp) {
+        if let Some(w) = self.get(obj, key) {
+            w.last_ping = now;
+            if w.conn.is_some() {
+                w.deadline = Some(now + Duration::from_secs(w.timeout_s.into()));
+            }
+        }
+    }
+
+    /// The watch is over; with `tell` its client hears of it.
+    pub fn remove(&mut self, obj: &HObject, key: WatchKey, tell: bool, out: &mut Vec<WatchOut>) {
+        let Some(list) = self.objects.get_mut(obj) else { return };
+        let Some(at) = list.iter().position(|w| w.key == key) else { return };
+        let watch = list.swap_remove(at);
+        if list.is_empty() {
+            self.objects.remove(obj);
+        }
+        if let (true, Some(conn)) = (tell, watch.conn) {
+            out.push(WatchOut::Disconnect { conn, cookie: key.cookie });
+        }
+        for id in watch.pending {
+            if let Some(n) = self.notifies.get_mut(&id) {
+                n.waiting.retain(|(o, k)| (o, *k) != (obj, key));
+                self.complete_if_done(id, false, out);
+            }
+        }
+    }
+
+    /// Sends a notify to all who watch.
+    #[allow(clippy::too_many_arguments)]
+    pub fn notify(
+        &mut self,
+        obj: &HObject,
+        id: u64,
+        client: ConnId,
+        client_gid: u64,
+        cookie: u64,
+        version: u64,
+        timeout_s: u32,
+        payload: Bytes,
+        now: Stamp,
+        out: &mut Vec<WatchOut>,
+    ) {
+        let mut waiting = Vec::new();
+        if let Some(list) = self.objects.get_mut(obj) {
+            for w in list {
+                if w.will_ping && now.since(w.last_ping) > Duration::from_secs(w.timeout_s.into()) {
+                    w.conn = None;
+                    continue;
+                }
+                w.pending.push(id);
+                waiting.push((obj.detach(), w.key));
+                if let Some(conn) = w.conn {
+                    let payload = payload.clone();
+                    out.push(WatchOut::Notify { conn, cookie: w.key.cookie, version, id, payload, notifier_gid: client_gid });
+                }
+            }
+        }
+        let deadline = now + Duration::from_secs(timeout_s.into());
+        self.notifies.insert(id, Notify { client, client_gid, cookie, version, payload, deadline, waiting, replies: Vec::new() });
+        self.complete_if_done(id, false, out);
+    }
+
+    /// A watcher's answer; without a cookie for all watches of that client on the object.
+    pub fn ack(&mut self, obj: &HObject, entity: EntityName, id: u64, cookie: Option<u64>, payload: &Bytes, out: &mut Vec<WatchOut>) {
+        let Some(list) = self.objects.get_mut(obj) else { return };
+        for w in list.iter_mut().filter(|w| w.key.entity == entity && cookie.is_none_or(|c| c == w.key.cookie)) {
+            let Some(at) = w.pending.iter().position(|p| *p == id) else { continue };
+            w.pending.swap_remove(at);
+            if let Some(n) = self.notifies.get_mut(&id) {
+                n.waiting.retain(|(o, k)| (o, *k) != (obj, w.key));
+                n.replies.push((w.key.entity.num as u64, w.key.cookie, payload.clone()));
+            }
+        }
+        self.complete_if_done(id, false, out);
+    }
+
+    /// A connection is gone: its watches wait for it to come back.
+    pub fn reset(&mut self, conn: ConnId, now: Stamp) {
+        for w in self.objects.values_mut().flatten().filter(|w| w.conn == Some(conn)) {
+            w.conn = None;
+            if !w.will_ping {
+                w.deadline = Some(now + Duration::from_secs(w.timeout_s.into()));
+            }
+        }
+    }
+
+    /// Ends notifies whose time is over; returns the watches whose time is.
+    pub fn tick(&mut self, now: Stamp, out: &mut Vec<WatchOut>) -> Vec<(HObject, WatchKey)> {
+        let late: Vec<u64> = self.notifies.iter().filter(|(_, n)| n.deadline <= now).map(|(id, _)| *id).collect();
+        for id in late {
+            self.complete_if_done(id, true, out);
+        }
+        let mut over = Vec::new();
+        for (obj, list) in &mut self.objects {
+            for w in list.iter_mut().filter(|w| w.deadline.is_some_and(|d| d <= now)) {
+                // Writing it out of the object's info may have to wait: ask again later, not at once.
+                w.deadline = Some(now + Duration::from_secs(5));
+                over.push((obj.clone(), w.key));
+            }
+        }
+        over
+    }
+
+    /// Those whose address `bad` says is not to be served.
+    pub fn with_address(&self, bad: impl Fn(&EntityAddr) -> bool) -> Vec<(HObject, WatchKey)> {
+        let all = self.objects.iter().flat_map(|(o, l)| l.iter().map(move |w| (o, w)));
+        all.filter(|(_, w)| bad(&w.addr)).map(|(o, w)| (o.clone(), w.key)).collect()
+    }
+
+    /// Forgets everything: another interval has begun. Clients ask again.
+    pub fn clear(&mut self) {
+        self.objects.clear();
+        self.notifies.clear();
+    }
+
+    /// Takes the watches of objects that `belongs` elsewhere, for a split.
+    pub fn drop_objects(&mut self, mut belongs: impl FnMut(&HObject) -> bool) {
+        self.objects.retain(|o, _| !belongs(o));
+    }
+
+    fn get(&mut self, obj: &HObject, key: WatchKey) -> Option<&mut Watch> {
+        self.objects.get_mut(obj)?.iter_mut().find(|w| w.key == key)
+    }
+
+    fn complete_if_done(&mut self, id: u64, timed_out: bool, out: &mut Vec<WatchOut>) {
+        if !self.notifies.get(&id).is_some_and(|n| n.waiting.is_empty() || timed_out) {
+            return;
+        }
+        let mut n = self.notifies.remove(&id).expect("looked at above");
+        for (obj, key) in &n.waiting {
+            if let Some(w) = self.get(obj, *key) {
+                w.pending.retain(|p| *p != id);
+            }
+        }
+        n.replies.sort_by_key(|(gid, cookie, _)| (*gid, *cookie));
+        let missed = n.waiting.iter().map(|(_, k)| (k.entity.num as u64, k.cookie)).collect();
+        out.push(WatchOut::Complete {
+            conn: n.client,
+            cookie: n.cookie,
+            version: n.version,
+            id,
+            notifier_gid: n.client_gid,
+            replies: n.replies,
+            missed,
+            timed_out: timed_out && !n.waiting.is_empty(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: WatchKey = WatchKey { cookie: 1, entity: EntityName::client(10) };
+    const B: WatchKey = WatchKey { cookie: 2, entity: EntityName::client(11) };
+
+    fn at(s: u64) -> Stamp {
+        Stamp(s * 1_000_000_000)
+    }
+    fn two() -> (Watches, HObject, Vec<WatchOut>) {
+        let (mut w, obj, mut out) = (Watches::default(), HObject::min(), Vec::new());
+        w.connect(&obj, A, EntityAddr::default(), 30, ConnId(1), true, at(0), &mut out);
+        w.connect(&obj, B, EntityAddr::default(), 30, ConnId(2), true, at(0), &mut out);
+        (w, obj, out)
+    }
+
+    #[test]
+    fn a_notify_is_complete_when_all_have_answered() {
+        let (mut w, obj, mut out) = two();
+        w.notify(&obj, 7, ConnId(3), 99, 5, 1, 10, Bytes::from_static(b"hi"), at(1), &mut out);
+        assert_eq!(out.len(), 2);
+        w.ack(&obj, A.entity, 7, Some(1), &Bytes::from_static(b"x"), &mut out);
+        assert_eq!(out.len(), 2);
+        w.ack(&obj, B.entity, 7, None, &Bytes::new(), &mut out);
+        let WatchOut::Complete { conn, replies, missed, timed_out, .. } = &out[2] else { panic!("{out:?}") };
+        assert_eq!((*conn, replies.len(), missed.len(), *timed_out), (ConnId(3), 2, 0, false));
+    }
+
+    #[test]
+    fn a_late_watcher_is_named_and_a_silent_one_ends() {
+        let (mut w, obj, mut out) = two();
+        w.notify(&obj, 7, ConnId(3), 99, 5, 1, 10, Bytes::new(), at(1), &mut out);
+        w.ack(&obj, A.entity, 7, Some(1), &Bytes::new(), &mut out);
+        assert!(w.tick(at(12), &mut out).is_empty());
+        let WatchOut::Complete { missed, timed_out, .. } = &out[2] else { panic!("{out:?}") };
+        assert_eq!((missed.as_slice(), *timed_out), (&[(11, 2)][..], true));
+        w.reset(ConnId(2), at(13));
+        w.ping(&obj, A, at(20));
+        assert_eq!(w.tick(at(31), &mut out), vec![(obj.clone(), B)]);
+        w.remove(&obj, B, true, &mut out);
+        assert_eq!(w.tick(at(60), &mut out), vec![(obj, A)]);
+    }
+}

@@ -1,0 +1,71 @@
+//! A client's request on its way through the OSD, and the answers to it.
+
+use crate::event::ConnId;
+use crate::op::OpInfo;
+use crate::op::Plan;
+use base::Stamp;
+use messages::{MOSDOp, MOSDOpReply, Message, OutOp, RawMessage};
+use types::osd_op::osd_flag;
+use types::{EVersion, Epoch, OpReturn, ReqId};
+
+/// A request that has not been answered.
+#[derive(Debug)]
+pub struct ClientOp {
+    pub conn: ConnId,
+    pub msg: MOSDOp,
+    pub reqid: ReqId,
+    /// What it does; looked up when it is first executed.
+    pub info: Option<OpInfo>,
+    pub received: Stamp,
+    /// Bytes of data that came with it.
+    pub bytes_in: u64,
+    /// Where it waits, for `dump_ops_in_flight`.
+    pub waits_for: &'static str,
+}
+
+const ACKS: u32 = osd_flag::ACK | osd_flag::ONNVRAM | osd_flag::ONDISK;
+
+/// The answer without results of single operations, for errors and duplicates.
+pub fn error_reply(op: &MOSDOp, result: i32, epoch: Epoch, version: EVersion, user_version: u64, returns: Option<&[OpReturn]>) -> RawMessage {
+    let mut reply = MOSDOpReply {
+        tid: op.tid,
+        oid: op.hobj.oid.clone(),
+        pgid: op.pgid.pgid,
+        flags: op.flags.into(),
+        result,
+        map_epoch: epoch,
+        attempt: op.attempt,
+        ..MOSDOpReply::default()
+    };
+    for (i, o) in op.ops.iter().enumerate() {
+        let mut out = OutOp { op: o.op, ..OutOp::default() };
+        if let Some(r) = returns.and_then(|r| r.get(i)) {
+            (out.rval, out.outdata) = (r.rval, r.bl.clone());
+        }
+        reply.ops.push(out);
+    }
+    reply.set_versions(version, user_version);
+    reply.encode(0)
+}
+
+/// The answer that a plan gives.
+pub fn plan_reply(op: &MOSDOp, plan: &mut Plan, epoch: Epoch, durable: bool) -> RawMessage {
+    let acks = if durable { osd_flag::ACK | osd_flag::ONDISK } else { 0 };
+    let mut reply = MOSDOpReply {
+        tid: op.tid,
+        oid: op.hobj.oid.clone(),
+        pgid: op.pgid.pgid,
+        flags: (op.flags & !ACKS | acks).into(),
+        result: plan.result,
+        map_epoch: epoch,
+        attempt: op.attempt,
+        ..MOSDOpReply::default()
+    };
+    for (o, r) in op.ops.iter().zip(&plan.ops) {
+        reply.ops.push(OutOp { op: o.op, rval: r.rval, outdata: r.out.flat() });
+    }
+    reply.set_versions(plan.reply_version, plan.reply_user_version);
+    let mut raw = reply.encode(0);
+    raw.data_off = plan.data_off;
+    raw
+}

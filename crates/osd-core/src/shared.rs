@@ -1,0 +1,68 @@
+//! What all placement groups of an OSD share, and what one event gives them to work with.
+
+use crate::config::Config;
+use crate::event::{ConnId, Effect, Level};
+use crate::op::Limits;
+use crate::perf::Perf;
+use crate::pg::log::WordHash;
+use crate::session::Session;
+use base::{Clock, Rng};
+use classes::Registry;
+use maps::OsdMap;
+use messages::RawMessage;
+use std::collections::HashMap;
+use std::rc::Rc;
+use store::ObjectStore;
+use types::{Epoch, OsdId, UTime};
+
+/// One OSD's common things.
+pub struct Shared {
+    pub whoami: OsdId,
+    pub store: Box<dyn ObjectStore>,
+    /// The map in force; epoch 0 before the first.
+    pub map: Rc<OsdMap>,
+    pub sessions: HashMap<ConnId, Session, WordHash>,
+    pub classes: &'static Registry,
+    pub config: Config,
+    pub limits: Limits,
+    pub perf: Perf,
+    pub rng: Rng,
+    /// Placement groups here: the log's length goes by it.
+    pub num_pgs: usize,
+    pub(crate) notify_ids: u32,
+    pub(crate) internal_tids: u64,
+    /// Features that every OSD of the map has: what is persisted is encoded with them.
+    pub osd_features: u64,
+}
+
+impl Shared {
+    /// How many entries a group's log shall have.
+    pub fn log_target(&self) -> usize {
+        let (min, max) = (self.config.int("osd_min_pg_log_entries"), self.config.int("osd_max_pg_log_entries"));
+        let share = self.config.int("osd_target_pg_log_entries_per_osd") / self.num_pgs.max(1) as u64;
+        share.clamp(min, max.max(min)) as usize
+    }
+    pub fn epoch(&self) -> Epoch {
+        self.map.epoch
+    }
+}
+
+/// What one event gives.
+pub struct Cx<'a> {
+    pub sh: &'a mut Shared,
+    pub clock: Clock,
+    pub out: &'a mut Vec<Effect>,
+}
+
+impl Cx<'_> {
+    #[inline]
+    pub fn send(&mut self, conn: ConnId, msg: RawMessage) {
+        self.out.push(Effect::Send { conn, msg });
+    }
+    pub fn log(&mut self, level: Level, text: String) {
+        self.out.push(Effect::Log { level, text });
+    }
+    pub fn now(&self) -> UTime {
+        UTime::from_wall_ns(self.clock.wall_ns)
+    }
+}
