@@ -12,3 +12,4 @@ pub mod ops;
 
 pub use conf::Conf;
 pub use monc::MonClient;
+pub use objecter::Objecter;
