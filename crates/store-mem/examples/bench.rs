@@ -68,6 +68,13 @@ fn main() {
         commits.clear();
         store.take_commits(&mut commits);
     };
+    measure("the load alone: a transaction that is thrown away", |_| {
+        let name = &names[rng.below(OPS) as usize];
+        let mut t = Transaction::new(coll);
+        t.write(name, 0, payload.clone(), 0);
+        t.set_attr(name, types::ByteStr::from_static("_"), attr.clone());
+        black_box(t);
+    });
     measure("write 4 KiB, new object", |i| write(&mut store, &names[i as usize], 0, false, i));
     measure("overwrite 4 KiB, 200,000 objects", |i| write(&mut store, &names[rng.below(OPS) as usize], 0, false, i));
     let big = &names[0];

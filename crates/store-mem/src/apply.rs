@@ -1,11 +1,11 @@
 //! What each change of a transaction does.
 
 use crate::MemStore;
-use crate::coll::Coll;
+use crate::coll::{Coll, Entry};
 use crate::object::Object;
 use store::{StoreError, StoreResult};
 use types::transaction::{CollIx, ObjIx};
-use types::{CollId, GHObject, Transaction, TxKind, TxOp};
+use types::{CollId, Transaction, TxKind, TxOp};
 
 /// Bytes that a transaction adds at most. Clones share, so they count nothing; what they cost is counted when they are overwritten.
 pub fn growth_max(txn: &Transaction) -> u64 {
@@ -69,7 +69,7 @@ impl MemStore {
                 let coll = txn.coll(op.coll);
                 let from = txn.object(op.obj);
                 let c = self.coll_mut(coll)?;
-                let copy = Box::new(c.get(from).ok_or_else(|| StoreError::NoObject(coll, from.clone()))?.clone());
+                let copy = c.get(from).ok_or_else(|| StoreError::NoObject(coll, from.clone()))?.clone();
                 c.put(txn.object(*to), copy);
                 Ok(())
             }
@@ -133,12 +133,10 @@ impl MemStore {
         }
     }
 
-    fn fill(&mut self, id: CollId, objects: Vec<(GHObject, Box<Object>)>, bits: u32) -> StoreResult<()> {
+    fn fill(&mut self, id: CollId, entries: Vec<Box<Entry>>, bits: u32) -> StoreResult<()> {
         let coll = self.coll_mut(id)?;
         coll.bits = bits;
-        for (name, object) in objects {
-            coll.put(&name, object);
-        }
+        coll.fill(entries);
         Ok(())
     }
 

@@ -31,7 +31,16 @@ impl Chunk {
     fn write(&mut self, at: usize, bytes: &[u8]) {
         let end = at + bytes.len();
         if at <= self.start && end >= self.end() {
-            *self = Self { cell: self.cell, start: at, data: Bytes::copy_from_slice(bytes) };
+            // Nothing of the old bytes stays: their buffer serves again if it fits and nobody reads it.
+            let same = at == self.start && end == self.end();
+            self.data = match std::mem::take(&mut self.data).try_into_mut() {
+                Ok(mut buf) if same => {
+                    buf.copy_from_slice(bytes);
+                    buf.freeze()
+                }
+                _ => Bytes::copy_from_slice(bytes),
+            };
+            self.start = at;
             return;
         }
         if at >= self.start && end <= self.end() {

@@ -2,6 +2,7 @@
 
 use crate::object::{Object, Usage};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
 use types::GHObject;
 
 /// What sorts objects first, in one number: maximum, shard, pool, bit-reversed hash.
@@ -14,8 +15,70 @@ fn place(obj: &GHObject) -> Place {
     u128::from(obj.max) << 105 | shard << 97 | u128::from(obj.hobj.max) << 96 | pool << 32 | u128::from(obj.hobj.bitwise_key())
 }
 
-/// Objects that share a place: a head with its clones, seldom others. Ascending.
-type Bucket = Vec<(GHObject, Box<Object>)>;
+/// An object with its name, in one piece of memory.
+#[derive(Debug)]
+pub struct Entry {
+    name: GHObject,
+    object: Object,
+}
+
+impl Entry {
+    /// The name is cut from a request's frame, which must not live as long as the object.
+    fn new(name: &GHObject, object: Object) -> Box<Self> {
+        Box::new(Self { name: GHObject { hobj: name.hobj.detach(), ..*name }, object })
+    }
+}
+
+/// Objects that share a place: mostly one; a head with its clones; seldom others. Ascending.
+#[derive(Debug)]
+enum Bucket {
+    One(Box<Entry>),
+    Many(Vec<Box<Entry>>),
+}
+
+impl Bucket {
+    fn as_slice(&self) -> &[Box<Entry>] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Many(many) => many,
+        }
+    }
+    fn find(&self, name: &GHObject) -> Result<usize, usize> {
+        match self {
+            Self::One(one) if one.name == *name => Ok(0),
+            _ => self.as_slice().binary_search_by(|e| e.name.cmp(name)),
+        }
+    }
+    fn get_mut(&mut self, name: &GHObject) -> Option<&mut Object> {
+        let i = self.find(name).ok()?;
+        match self {
+            Self::One(one) => Some(&mut one.object),
+            Self::Many(many) => Some(&mut many[i].object),
+        }
+    }
+    /// Puts in an entry whose name is not there.
+    fn insert(&mut self, entry: Box<Entry>) {
+        let i = self.find(&entry.name).expect_err("the name is new");
+        let mut many = match std::mem::replace(self, Self::Many(Vec::new())) {
+            Self::One(one) => vec![one],
+            Self::Many(many) => many,
+        };
+        many.insert(i, entry);
+        *self = Self::Many(many);
+    }
+    /// Takes out what `wanted` picks; true if nothing is left.
+    fn drain(&mut self, mut wanted: impl FnMut(&GHObject) -> bool, out: &mut Vec<Box<Entry>>) -> bool {
+        let all = match std::mem::replace(self, Self::Many(Vec::new())) {
+            Self::One(one) => vec![one],
+            Self::Many(many) => many,
+        };
+        let (mut go, mut stay): (Vec<_>, Vec<_>) = all.into_iter().partition(|e| wanted(&e.name));
+        out.append(&mut go);
+        let empty = stay.is_empty();
+        *self = if stay.len() == 1 { Self::One(stay.remove(0)) } else { Self::Many(stay) };
+        empty
+    }
+}
 
 #[derive(Debug, Default)]
 pub struct Coll {
@@ -23,13 +86,6 @@ pub struct Coll {
     pub usage: Usage,
     buckets: BTreeMap<Place, Bucket>,
     len: usize,
-}
-
-fn find(bucket: &Bucket, obj: &GHObject) -> Result<usize, usize> {
-    match &bucket[..] {
-        [(only, _)] if only == obj => Ok(0),
-        many => many.binary_search_by(|(o, _)| o.cmp(obj)),
-    }
 }
 
 impl Coll {
@@ -41,13 +97,11 @@ impl Coll {
     }
     pub fn get(&self, obj: &GHObject) -> Option<&Object> {
         let bucket = self.buckets.get(&place(obj))?;
-        Some(&bucket[find(bucket, obj).ok()?].1)
+        Some(&bucket.as_slice()[bucket.find(obj).ok()?].object)
     }
     /// Changes an object that is there, and what is used.
     pub fn change<T>(&mut self, obj: &GHObject, f: impl FnOnce(&mut Object) -> T) -> Option<T> {
-        let bucket = self.buckets.get_mut(&place(obj))?;
-        let i = find(bucket, obj).ok()?;
-        let object = &mut bucket[i].1;
+        let object = self.buckets.get_mut(&place(obj))?.get_mut(obj)?;
         let before = object.usage();
         let out = f(object);
         self.usage.change(before, object.usage());
@@ -55,61 +109,63 @@ impl Coll {
     }
     /// Changes an object, made if it is not there, and what is used.
     pub fn change_or_make<T>(&mut self, obj: &GHObject, f: impl FnOnce(&mut Object) -> T) -> T {
-        let bucket = self.buckets.entry(place(obj)).or_default();
-        let (i, before) = match find(bucket, obj) {
-            Ok(i) => (i, bucket[i].1.usage()),
-            Err(i) => {
-                let name = GHObject { hobj: obj.hobj.detach(), ..*obj };
-                bucket.insert(i, (name, Box::default()));
-                self.len += 1;
-                (i, Usage::default())
-            }
-        };
-        let object = &mut bucket[i].1;
-        let out = f(object);
-        self.usage.change(before, object.usage());
+        if let Some(object) = self.buckets.get_mut(&place(obj)).and_then(|bucket| bucket.get_mut(obj)) {
+            let before = object.usage();
+            let out = f(object);
+            self.usage.change(before, object.usage());
+            return out;
+        }
+        let mut object = Object::default();
+        let out = f(&mut object);
+        self.insert(Entry::new(obj, object));
         out
     }
-    /// Puts an object in place of what is there.
-    pub fn put(&mut self, obj: &GHObject, object: Box<Object>) {
-        self.take(obj);
-        let bucket = self.buckets.entry(place(obj)).or_default();
-        let i = find(bucket, obj).expect_err("it was taken");
-        self.usage.change(Usage::default(), object.usage());
-        bucket.insert(i, (GHObject { hobj: obj.hobj.detach(), ..*obj }, object));
+    fn insert(&mut self, entry: Box<Entry>) {
+        self.usage.change(Usage::default(), entry.object.usage());
         self.len += 1;
+        match self.buckets.entry(place(&entry.name)) {
+            Slot::Vacant(slot) => drop(slot.insert(Bucket::One(entry))),
+            Slot::Occupied(mut slot) => slot.get_mut().insert(entry),
+        }
     }
-    pub fn take(&mut self, obj: &GHObject) -> Option<Box<Object>> {
+    /// Puts an object in place of what is there.
+    pub fn put(&mut self, obj: &GHObject, object: Object) {
+        self.take(obj);
+        self.insert(Entry::new(obj, object));
+    }
+    pub fn take(&mut self, obj: &GHObject) -> Option<Object> {
         let place = place(obj);
         let bucket = self.buckets.get_mut(&place)?;
-        let (_, object) = bucket.remove(find(bucket, obj).ok()?);
-        if bucket.is_empty() {
+        let mut out = Vec::new();
+        if bucket.drain(|name| name == obj, &mut out) {
             self.buckets.remove(&place);
         }
-        self.usage.change(object.usage(), Usage::default());
+        let entry = out.pop()?;
+        self.usage.change(entry.object.usage(), Usage::default());
         self.len -= 1;
-        Some(object)
+        Some(entry.object)
     }
     /// Objects from `start` on, ascending.
     pub fn from(&self, start: &GHObject) -> impl Iterator<Item = &GHObject> {
         let start = start.clone();
-        self.buckets.range(place(&start)..).flat_map(|(_, bucket)| bucket).map(|(o, _)| o).skip_while(move |o| **o < start)
+        let entries = self.buckets.range(place(&start)..).flat_map(|(_, bucket)| bucket.as_slice());
+        entries.map(|e| &e.name).skip_while(move |name| **name < start)
     }
     /// Takes out every object that `wanted` picks.
-    pub fn drain(&mut self, mut wanted: impl FnMut(&GHObject) -> bool) -> Vec<(GHObject, Box<Object>)> {
+    pub fn drain(&mut self, mut wanted: impl FnMut(&GHObject) -> bool) -> Vec<Box<Entry>> {
         let mut out = Vec::new();
-        let mut usage = self.usage;
-        self.buckets.retain(|_, bucket| {
-            for i in (0..bucket.len()).rev() {
-                if wanted(&bucket[i].0) {
-                    usage.change(bucket[i].1.usage(), Usage::default());
-                    out.push(bucket.remove(i));
-                }
-            }
-            !bucket.is_empty()
-        });
-        self.usage = usage;
+        self.buckets.retain(|_, bucket| !bucket.drain(&mut wanted, &mut out));
+        for entry in &out {
+            self.usage.change(entry.object.usage(), Usage::default());
+        }
         self.len -= out.len();
         out
+    }
+    /// Takes in what another collection gave, in place of what is there.
+    pub fn fill(&mut self, entries: Vec<Box<Entry>>) {
+        for entry in entries {
+            self.take(&entry.name);
+            self.insert(entry);
+        }
     }
 }
