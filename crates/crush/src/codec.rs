@@ -117,8 +117,9 @@ impl Denc for CrushMap {
         if !d.is_empty() {
             map.decode_choose_args(d)?;
         }
-        // What was stated is not trusted: it follows from the items.
-        map.max_devices = map.iter_buckets().flat_map(|b| b.items.iter()).max().map_or(0, |item| (item + 1).max(0));
+        // What was stated is not trusted: it follows from the items, and from names of devices that lie nowhere.
+        let items = map.iter_buckets().flat_map(|b| b.items.iter()).chain(map.names.keys());
+        map.max_devices = items.max().map_or(0, |item| item.saturating_add(1).max(0));
         if map.has_cycle() {
             return Err(d.invalid("a CRUSH bucket holds itself"));
         }

@@ -28,6 +28,9 @@ pub fn is_out(weights: &[u32], device: i32, x: u32) -> bool {
     }
 }
 
+/// No map asks for more tries than this in earnest; one that does (a damaged one) must not hold up its reader for minutes.
+const TRIES_MAX: u32 = 10_000;
+
 /// How often to try, for one rule.
 #[derive(Clone, Copy)]
 struct Tries {
@@ -65,10 +68,10 @@ impl CrushMap {
         let mapping = Mapping { map: self, weights, args: self.choose_args_for(pool), x };
         let t = &self.tunables;
         // The tunable counts retries, the code tries.
-        let mut choose_tries = t.choose_total_tries.wrapping_add(1);
+        let mut choose_tries = t.choose_total_tries.min(TRIES_MAX) + 1;
         let mut leaf_tries = 0;
-        let mut local = t.choose_local_tries;
-        let mut local_fallback = t.choose_local_fallback_tries;
+        let mut local = t.choose_local_tries.min(TRIES_MAX);
+        let mut local_fallback = t.choose_local_fallback_tries.min(TRIES_MAX);
         let mut vary_r = u32::from(t.chooseleaf_vary_r);
         let mut stable = t.chooseleaf_stable != 0;
         let Scratch { work, out, leaves, permutation } = scratch;
@@ -83,10 +86,10 @@ impl CrushMap {
                         work.push(step.arg1);
                     }
                 }
-                op::SET_CHOOSE_TRIES if step.arg1 > 0 => choose_tries = step.arg1 as u32,
-                op::SET_CHOOSELEAF_TRIES if step.arg1 > 0 => leaf_tries = step.arg1 as u32,
-                op::SET_CHOOSE_LOCAL_TRIES if step.arg1 >= 0 => local = step.arg1 as u32,
-                op::SET_CHOOSE_LOCAL_FALLBACK_TRIES if step.arg1 >= 0 => local_fallback = step.arg1 as u32,
+                op::SET_CHOOSE_TRIES if step.arg1 > 0 => choose_tries = (step.arg1 as u32).min(TRIES_MAX),
+                op::SET_CHOOSELEAF_TRIES if step.arg1 > 0 => leaf_tries = (step.arg1 as u32).min(TRIES_MAX),
+                op::SET_CHOOSE_LOCAL_TRIES if step.arg1 >= 0 => local = (step.arg1 as u32).min(TRIES_MAX),
+                op::SET_CHOOSE_LOCAL_FALLBACK_TRIES if step.arg1 >= 0 => local_fallback = (step.arg1 as u32).min(TRIES_MAX),
                 op::SET_CHOOSELEAF_VARY_R if step.arg1 >= 0 => vary_r = step.arg1 as u32,
                 op::SET_CHOOSELEAF_STABLE if step.arg1 >= 0 => stable = step.arg1 != 0,
                 op::CHOOSE_FIRSTN | op::CHOOSELEAF_FIRSTN | op::CHOOSE_INDEP | op::CHOOSELEAF_INDEP => {

@@ -1,0 +1,121 @@
+//! Maps recorded from stock monitors: decoding and encoding again gives the same bytes, and each change leads to the next map.
+//!
+//! `fixtures/maps/README.md` says where the recordings come from.
+
+use base::Rng;
+use denc::{Bytes, Denc};
+use maps::{FsMap, Incremental, MgrMap, MonMap, OsdMap};
+use types::features;
+
+fn fixture(name: &str) -> Bytes {
+    let path = format!("{}/../../fixtures/maps/{name}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}")).into()
+}
+
+/// (Incremental, full map or nothing) of consecutive epochs.
+fn recording(release: &str) -> Vec<(Bytes, Bytes)> {
+    let data = fixture(&format!("osdmaps-{release}.bin"));
+    let mut d = denc::Decoder::new(data);
+    let mut out = Vec::new();
+    while !d.is_empty() {
+        let (inc, full) = (d.u32().unwrap() as usize, d.u32().unwrap() as usize);
+        out.push((d.raw(inc).unwrap(), d.raw(full).unwrap()));
+    }
+    out
+}
+
+fn first_difference(ours: &[u8], theirs: &[u8]) -> String {
+    let at = ours.iter().zip(theirs).position(|(a, b)| a != b).unwrap_or(ours.len().min(theirs.len()));
+    let part = |b: &[u8]| format!("{:02x?}", &b[at.saturating_sub(8).min(b.len())..(at + 24).min(b.len())]);
+    format!("at byte {at} ({} and {} bytes): ours {} theirs {}", ours.len(), theirs.len(), part(ours), part(theirs))
+}
+
+/// Every epoch's change comes out as it went in; applied, it gives a map whose encoding has the crc that the change states.
+fn replay(release: &str) -> OsdMap {
+    let recording = recording(release);
+    assert!(recording.len() > 50, "{release}: {} epochs", recording.len());
+    let mut map = OsdMap::default();
+    for (i, (inc_bytes, full_bytes)) in recording.iter().enumerate() {
+        let inc = Incremental::from_bytes(inc_bytes).unwrap_or_else(|e| panic!("{release} {i}: {e}"));
+        let (again, crc) = inc.encode_with(inc.encode_features);
+        assert!(again == *inc_bytes, "{release} epoch {}: {}", inc.epoch, first_difference(&again, inc_bytes));
+        assert_eq!(crc, inc.inc_crc);
+        let bytes = map.apply_and_encode(&inc).unwrap_or_else(|e| panic!("{release} epoch {}: {e}", inc.epoch));
+        if !full_bytes.is_empty() {
+            assert!(bytes == *full_bytes, "{release} epoch {}: {}", inc.epoch, first_difference(&bytes, full_bytes));
+        }
+        let read = OsdMap::from_bytes(&bytes).unwrap();
+        assert!(read == map, "{release} epoch {}: the map reads back as another one", inc.epoch);
+    }
+    map
+}
+
+#[test]
+fn reef_maps_come_out_bit_for_bit() {
+    replay("reef");
+}
+
+#[test]
+fn pacific_maps_come_out_bit_for_bit() {
+    replay("pacific");
+}
+
+#[test]
+fn tentacle_maps_come_out_bit_for_bit() {
+    replay("tentacle");
+}
+
+#[test]
+fn maps_of_monitors_managers_and_file_systems_come_out_bit_for_bit() {
+    for release in ["pacific", "reef"] {
+        let bytes = fixture(&format!("monmap-{release}.bin"));
+        let map = MonMap::from_bytes(&bytes).unwrap();
+        assert!(map.to_bytes(features::SUPPORTED) == bytes, "{release} monmap: {}", first_difference(&map.to_bytes(features::SUPPORTED), &bytes));
+        let bytes = fixture(&format!("mdsmap-{release}.bin"));
+        let map = FsMap::from_bytes(&bytes).unwrap();
+        assert!(map.to_bytes(features::SUPPORTED) == bytes, "{release} fsmap: {}", first_difference(&map.to_bytes(features::SUPPORTED), &bytes));
+    }
+    let bytes = fixture("mgr-reef.bin");
+    let map = MgrMap::from_bytes(&bytes).unwrap();
+    assert!(map.to_bytes(features::SUPPORTED) == bytes, "{}", first_difference(&map.to_bytes(features::SUPPORTED), &bytes));
+}
+
+/// Cut and flipped maps are refused or read as something; nothing panics. The crc is put right, so that the content is looked at.
+#[test]
+fn damaged_maps_do_no_harm() {
+    let mut rng = Rng::new(9);
+    let recording = recording("reef");
+    let (inc, full) = recording.last().unwrap();
+    let crush = OsdMap::from_bytes(full).unwrap().crush.to_bytes(features::SUPPORTED);
+    let others = [fixture("monmap-reef.bin"), fixture("mgr-reef.bin"), fixture("mdsmap-reef.bin")];
+    for _ in 0..1000 {
+        let mut bytes = full.to_vec();
+        let n = bytes.len();
+        for _ in 0..=rng.below(3) {
+            let at = 6 + rng.below(n as u64 - 10) as usize;
+            bytes[at] = [0, 255, bytes[at] ^ 1 << rng.below(8)][rng.below(3) as usize];
+        }
+        let crc = base::crc32c(u32::MAX, &bytes[..n - 4]);
+        bytes[n - 4..].copy_from_slice(&crc.to_le_bytes());
+        if let Ok(map) = OsdMap::from_bytes(&bytes.into())
+            && map.crush.tunables.choose_total_tries < 100
+        {
+            let mut work = maps::Placement::default();
+            for pool in map.pools.keys() {
+                map.pg_to_up_acting(types::PgId::new(*pool, 1), &mut work);
+            }
+        }
+        for good in [inc, &crush, &others[0], &others[1], &others[2]] {
+            let mut bytes = good.to_vec();
+            let at = rng.below(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << rng.below(8);
+            bytes.truncate(rng.below(bytes.len() as u64 * 2).max(1) as usize);
+            let bytes = Bytes::from(bytes);
+            let _ = Incremental::from_bytes(&bytes);
+            let _ = maps::CrushMap::from_bytes(&bytes);
+            let _ = MonMap::from_bytes(&bytes);
+            let _ = MgrMap::from_bytes(&bytes);
+            let _ = FsMap::from_bytes(&bytes);
+        }
+    }
+}
