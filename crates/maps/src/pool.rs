@@ -3,6 +3,7 @@
 //! Source of the encoding: Ceph 18.2 `src/osd/osd_types.cc` (`pg_pool_t`, versions 21 to 30 by features; 31 and 32 are later releases').
 
 use crate::flags::bits;
+use crate::osd_map::SERVER_TENTACLE;
 use crate::pool_opts::PoolOpts;
 use denc::{Denc, DencError, Decoder, Encoder, denc_struct};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +33,28 @@ bits! {
         EIO = 16, "eio";
         BULK = 17, "bulk";
         CRIMSON = 18, "crimson";
+        EC_OPTIMIZATIONS = 19, "ec_optimizations";
     }
+}
+
+/// Seven bits a byte, lowest first; the highest bit says that more follow.
+fn put_varint(e: &mut Encoder, mut v: u64) {
+    while v > 0x7f {
+        e.u8(v as u8 | 0x80);
+        v >>= 7;
+    }
+    e.u8(v as u8);
+}
+fn get_varint(d: &mut Decoder) -> Result<u64, DencError> {
+    let mut v = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = d.u8()?;
+        v |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(v);
+        }
+    }
+    Err(d.invalid("a number of variable length has more than 64 bits"))
 }
 
 /// `pool_snap_info_t`.
@@ -370,6 +392,8 @@ impl PgPool {
             26
         } else if !e.has(features::SERVER_NAUTILUS) {
             27
+        } else if e.has(SERVER_TENTACLE) {
+            32
         } else if self.stretch.bucket_count == 0 {
             29
         } else {
@@ -454,14 +478,18 @@ impl Denc for PgPool {
             if v >= 29 {
                 e.put(&self.last_pg_merge_meta);
             }
-            if v >= 30 {
+            if v >= 32 {
+                e.put(&(self.stretch.bucket_count != 0).then_some(self.stretch));
+                put_varint(e, self.nonprimary_shards as u64);
+                put_varint(e, (self.nonprimary_shards >> 64) as u64);
+            } else if v >= 30 {
                 e.put(&self.stretch);
             }
         });
     }
 
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("pg_pool_t", 30, |d, v| {
+        d.frame("pg_pool_t", 32, |d, v| {
             // Below this nobody writes that we speak with: 21 is what peers before Jewel are sent.
             if v < 21 {
                 return Err(DencError::TooOld { what: "pg_pool_t", version: v, oldest: 21 });
@@ -546,8 +574,13 @@ impl Denc for PgPool {
                 p.last_force_op_resend = p.last_force_op_resend_prenautilus;
                 p.pg_autoscale_mode = Self::AUTOSCALE_WARN;
             }
-            if v >= 30 {
+            if v >= 31 {
+                p.stretch = d.get::<Option<StretchPool>>()?.unwrap_or_default();
+            } else if v >= 30 {
                 p.stretch = d.get()?;
+            }
+            if v >= 32 {
+                p.nonprimary_shards = u128::from(get_varint(d)?) | u128::from(get_varint(d)?) << 64;
             }
             Ok(p)
         })

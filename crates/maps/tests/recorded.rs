@@ -46,6 +46,10 @@ fn replay(release: &str) -> OsdMap {
         }
         let read = OsdMap::from_bytes(&bytes).unwrap();
         assert!(read == map, "{release} epoch {}: the map reads back as another one", inc.epoch);
+        // A stock monitor's shadow trees are what we would build, numbers included.
+        let mut crush = (*map.crush).clone();
+        crush.rebuild_shadows();
+        assert!(crush == *map.crush, "{release} epoch {}: other shadow trees", inc.epoch);
     }
     map
 }
@@ -78,6 +82,13 @@ fn maps_of_monitors_managers_and_file_systems_come_out_bit_for_bit() {
     let bytes = fixture("mgr-reef.bin");
     let map = MgrMap::from_bytes(&bytes).unwrap();
     assert!(map.to_bytes(features::SUPPORTED) == bytes, "{}", first_difference(&map.to_bytes(features::SUPPORTED), &bytes));
+}
+
+#[test]
+fn a_new_crush_map_is_a_stock_monitors() {
+    let inc = Incremental::from_bytes(&recording("reef")[0].0).unwrap();
+    let map = OsdMap::from_bytes(&inc.fullmap).unwrap();
+    assert_eq!(*map.crush, maps::CrushMap::new_cluster("osd"));
 }
 
 /// Cut and flipped maps are refused or read as something; nothing panics. The crc is put right, so that the content is looked at.
