@@ -13,6 +13,8 @@
 //! | [`cmd`] | the command framework, and a file for each family of commands |
 
 #![forbid(unsafe_code)]
+// `json!` with as many members as some answers have.
+#![recursion_limit = "512"]
 
 pub mod auth;
 pub mod caps;
@@ -33,7 +35,7 @@ mod subs;
 
 pub use auth::{Door, Handshake, Login, Step};
 pub use kv::{Batch, Snapshot};
-pub use mkfs::{Keys, NewCluster, mkfs};
+pub use mkfs::{Keys, NewCluster, OSD_CAPS, mkfs};
 pub use mon::{Effect, Event, LoadError, Mon, MonOptions};
 pub use session::{ConnId, PeerInfo};
 

@@ -9,7 +9,7 @@ use denc::Denc;
 use maps::{CrushMap, MgrMap, MonMap, OsdMap, Release, map_flags};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use types::{EntityAddrVec, EntityText, UTime, Uuid, features};
+use types::{EntityAddrVec, EntityKind, EntityText, UTime, Uuid, features};
 
 /// What a new cluster is to be.
 #[derive(Debug, Clone)]
@@ -18,6 +18,8 @@ pub struct NewCluster {
     pub mon_addrs: EntityAddrVec,
     /// The type of bucket that copies are spread over: `osd` on one machine, `host` on several.
     pub failure_domain: String,
+    /// Keys are made for `osd.0` up to this many; the OSDs themselves come with `osd new`.
+    pub osds: u32,
     /// Settings to begin with: section, name, value.
     pub config: Vec<(String, String, String)>,
 }
@@ -45,6 +47,9 @@ const ENTITIES: &[(&str, &[(&str, &str)])] = &[
     ("client.bootstrap-osd", &[("mon", "allow profile bootstrap-osd")]),
 ];
 
+/// Capabilities of every OSD.
+pub const OSD_CAPS: &[(&str, &str)] = &[("mgr", "allow profile osd"), ("mon", "allow profile osd"), ("osd", "allow *")];
+
 /// The first content of a store, and the keys in it.
 pub fn mkfs(new: &NewCluster, now: UTime, entropy: &mut dyn Entropy) -> (Batch, Keys) {
     let mut batch = Batch::default();
@@ -56,6 +61,10 @@ pub fn mkfs(new: &NewCluster, now: UTime, entropy: &mut dyn Entropy) -> (Batch, 
         let name = EntityText::parse(name).expect("the table's names are entities");
         let caps = caps.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         auth.create(name, caps, now, entropy, &mut batch);
+    }
+    for osd in 0..new.osds {
+        let caps = OSD_CAPS.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        auth.create(EntityText::new(EntityKind::OSD, osd.to_string()), caps, now, entropy, &mut batch);
     }
     let mut config = ConfigDb::default();
     for (section, name, value) in &new.config {

@@ -1,3 +1,34 @@
-//! The monitor's shell: a thread with a listener, timers and a small embedded database around `mon_core`.
+//! The monitor's shell: a thread with two listeners, a timer and a small embedded database around `mon_core`.
+//!
+//! Holds what touches the world: sockets (through `net`), the store's file, the clock, entropy, and the files that clients need
+//! (`ceph.conf`, keyrings). What the monitor decides is `mon_core`'s.
 
 #![forbid(unsafe_code)]
+
+mod door;
+mod files;
+mod run;
+mod store;
+
+pub use files::{Cluster, MkfsOptions, conf_text, mkfs, open_or_mkfs};
+pub use run::{MonConfig, MonHandle, start};
+pub use store::Store;
+
+/// What connections must prove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AuthMode {
+    #[default]
+    Cephx,
+    /// Everybody is who they say.
+    None,
+}
+
+impl AuthMode {
+    /// As `ceph.conf` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cephx => "cephx",
+            Self::None => "none",
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! `mon_core`'s handshakes behind `msgr`'s traits.
+
+use crate::run::Shared;
+use crate::AuthMode;
+use bytes::Bytes;
+use cephx::mode;
+use mon_core::{Door, Handshake, Step};
+use msgr::{AuthExchange, AuthPeer, AuthServer, AuthStep, Authenticated, ConMode};
+use std::cell::RefCell;
+use std::rc::Rc;
+use types::{EntityKind, errno};
+
+/// One of the two listening sides.
+pub struct DoorServer {
+    pub shared: Rc<Shared>,
+    pub door: Door,
+}
+
+/// What is left on the connection for when it is ready.
+pub struct LetIn {
+    pub login: mon_core::Login,
+    pub handshake: RefCell<Handshake>,
+}
+
+impl AuthServer for DoorServer {
+    fn methods(&self, _: EntityKind) -> Vec<u32> {
+        match self.shared.auth {
+            AuthMode::Cephx => vec![mode::METHOD_CEPHX],
+            AuthMode::None => vec![mode::METHOD_NONE],
+        }
+    }
+    fn modes(&self, _: EntityKind, method: u32) -> Vec<ConMode> {
+        if method == mode::METHOD_NONE { vec![ConMode::CRC] } else { vec![ConMode::CRC, ConMode::SECURE] }
+    }
+    fn begin(&self, peer: AuthPeer) -> Result<Box<dyn AuthExchange>, i32> {
+        if !self.methods(peer.kind).contains(&peer.method) {
+            return Err(errno::EOPNOTSUPP);
+        }
+        let secret_len = if peer.mode == ConMode::SECURE { mode::SECURE_SECRET_LEN } else { 0 };
+        let (shared, door) = (self.shared.clone(), self.door);
+        Ok(Box::new(Exchange { shared, door, method: peer.method, secret_len, state: Handshake::default() }))
+    }
+}
+
+struct Exchange {
+    shared: Rc<Shared>,
+    door: Door,
+    method: u32,
+    secret_len: usize,
+    state: Handshake,
+}
+
+impl AuthExchange for Exchange {
+    fn request(&mut self, payload: Bytes) -> AuthStep {
+        match self.shared.handshake(self.door, &mut self.state, self.method, &payload, self.secret_len) {
+            Step::More(bytes) => AuthStep::More(bytes),
+            Step::Bad(errno) => AuthStep::Bad(errno),
+            Step::Done(login) => AuthStep::Done(Box::new(Authenticated {
+                payload: login.reply.clone(),
+                global_id: login.global_id,
+                name: login.name.clone(),
+                session_key: login.session_key.secret.clone().into(),
+                connection_secret: login.connection_secret.clone(),
+                user: Some(Rc::new(LetIn { login: *login, handshake: RefCell::new(std::mem::take(&mut self.state)) })),
+            })),
+        }
+    }
+}

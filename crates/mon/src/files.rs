@@ -1,0 +1,135 @@
+//! A cluster's folder: the monitor's store, and what clients need to find it.
+//!
+//! ```text
+//! DIR/mon.redb                      the monitor's store
+//! DIR/ceph.conf                     for clients: works as it stands
+//! DIR/ceph.client.admin.keyring
+//! DIR/osd.N.keyring                 for OSDs that run as processes of their own
+//! ```
+
+use crate::{AuthMode, Store};
+use anyhow::{Context, Result, bail};
+use cephx::Keyring;
+use mon_core::NewCluster;
+use std::fs;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use types::{EntityAddr, EntityAddrVec, EntityText, Uuid};
+
+/// What a new cluster is to be.
+#[derive(Debug, Clone)]
+pub struct MkfsOptions {
+    pub auth: AuthMode,
+    /// Where the monitor will listen; port 0 is settled when it does.
+    pub listen: SocketAddr,
+    /// Keys are made for `osd.0` up to this many.
+    pub osds: u32,
+    /// Further settings: section, name, value.
+    pub config: Vec<(String, String, String)>,
+}
+
+/// A cluster's folder, opened.
+pub struct Cluster {
+    pub dir: PathBuf,
+    pub fsid: Uuid,
+    /// All entities' keys, for daemons of the same process.
+    pub keyring: Keyring,
+    pub auth: AuthMode,
+    /// False if it was there before.
+    pub is_new: bool,
+    pub store: Store,
+}
+
+impl Cluster {
+    /// An entity's keyring as a file's text.
+    pub fn keyring_of(&self, name: &str) -> Option<String> {
+        let name = EntityText::parse(name)?;
+        let entity = self.keyring.get(&name)?.clone();
+        Some(Keyring { entities: [(name, entity)].into() }.to_string())
+    }
+}
+
+/// Settings of every new cluster: one machine, pools of size 1.
+const SETTINGS: &[(&str, &str, &str)] = &[
+    ("global", "osd_pool_default_size", "1"),
+    ("global", "osd_pool_default_min_size", "1"),
+    ("global", "osd_pool_default_pg_autoscale_mode", "off"),
+    ("global", "osd_crush_chooseleaf_type", "0"),
+    ("mon", "mon_allow_pool_delete", "true"),
+    ("mon", "mon_allow_pool_size_one", "true"),
+    ("mon", "mon_warn_on_pool_no_redundancy", "false"),
+    ("mon", "mon_max_pg_per_osd", "1000"),
+];
+
+/// Opens a cluster's folder, or makes a new cluster in it.
+pub fn open_or_mkfs(dir: &Path, options: &MkfsOptions) -> Result<Cluster> {
+    fs::create_dir_all(dir).with_context(|| format!("the folder {}", dir.display()))?;
+    let store = Store::open(&dir.join("mon.redb"))?;
+    let snapshot = store.snapshot()?;
+    if snapshot.0.is_empty() {
+        return mkfs(dir, store, options);
+    }
+    let fsid = snapshot.text("fsid").and_then(|s| Uuid::parse(&s)).context("the store has no fsid")?;
+    let auth = match snapshot.text("auth-mode").as_deref() {
+        Some("none") => AuthMode::None,
+        _ => AuthMode::Cephx,
+    };
+    if auth != options.auth {
+        bail!("the cluster in {} was made with --auth {}", dir.display(), auth.name());
+    }
+    let keyring = mon_core::auth::AuthService::load(&snapshot).keyring(None);
+    Ok(Cluster { dir: dir.into(), fsid, keyring, auth, is_new: false, store })
+}
+
+/// Makes a new cluster in an empty store.
+pub fn mkfs(dir: &Path, store: Store, options: &MkfsOptions) -> Result<Cluster> {
+    let mut entropy = net::auth_cephx::entropy();
+    let mut id = [0; 16];
+    cephx::Entropy::fill(&mut entropy, &mut id);
+    let fsid = Uuid::from_random(id);
+    let owned = |(s, n, v): &(&str, &str, &str)| (s.to_string(), n.to_string(), v.to_string());
+    let mut config: Vec<_> = SETTINGS.iter().map(owned).collect();
+    config.extend(options.config.iter().cloned());
+    let new = NewCluster {
+        fsid,
+        mon_addrs: EntityAddrVec::one(EntityAddr::msgr2(options.listen, 0)),
+        failure_domain: "osd".into(),
+        osds: options.osds,
+        config,
+    };
+    let (mut batch, keys) = mon_core::mkfs(&new, net::auth_cephx::now(), &mut entropy);
+    batch.put_text("auth-mode", options.auth.name());
+    store.apply(&batch)?;
+    let keyring = Keyring { entities: keys.entities };
+    let cluster = Cluster { dir: dir.into(), fsid, keyring, auth: options.auth, is_new: true, store };
+    let file = |name: &str, entity: &str| write_secret(&dir.join(name), &cluster.keyring_of(entity).expect("mkfs made its key"));
+    file("ceph.client.admin.keyring", "client.admin")?;
+    for osd in 0..options.osds {
+        file(&format!("osd.{osd}.keyring"), &format!("osd.{osd}"))?;
+    }
+    Ok(cluster)
+}
+
+/// The text of a `ceph.conf` for clients of this cluster.
+pub fn conf_text(dir: &Path, fsid: Uuid, mon: SocketAddr, auth: AuthMode) -> String {
+    let (dir, auth) = (dir.display(), auth.name());
+    format!(
+        "# Written by humboldt at each start.\n\
+         [global]\n\
+         fsid = {fsid}\n\
+         mon host = [v2:{mon}]\n\
+         auth cluster required = {auth}\n\
+         auth service required = {auth}\n\
+         auth client required = {auth}\n\
+         keyring = {dir}/ceph.$name.keyring\n\
+         log file = /dev/null\n"
+    )
+}
+
+/// Writes a file that only its owner may read.
+fn write_secret(path: &Path, text: &str) -> Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes()).with_context(|| path.display().to_string())
+}

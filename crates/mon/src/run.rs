@@ -1,0 +1,311 @@
+//! The monitor's thread: events are collected, handled together, made durable together, and then answered.
+
+use crate::door::{DoorServer, LetIn};
+use crate::{AuthMode, Cluster, Store};
+use anyhow::{Context, Result, anyhow};
+use base::{Clock, Stamp};
+use bytes::Bytes;
+use messages::RawMessage;
+use mon_core::{Batch, ConnId, Door, Effect, Event, Handshake, Mon, MonOptions, PeerInfo, Step};
+use msgr::{Local, Policy};
+use net::{Conn, Dispatcher, Messenger};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, oneshot};
+use types::{EntityAddr, EntityAddrVec, EntityKind, Uuid};
+
+/// How often time is told.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What a monitor needs to start.
+pub struct MonConfig {
+    pub cluster: Cluster,
+    /// Port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The manager endpoint's port; 0 takes a free one.
+    pub mgr_port: u16,
+}
+
+/// A running monitor.
+pub struct MonHandle {
+    pub fsid: Uuid,
+    pub mon_addr: SocketAddr,
+    pub mgr_addr: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+impl MonHandle {
+    /// Ends the monitor and waits until it has.
+    pub fn stop(mut self) -> Result<()> {
+        drop(self.stop.take());
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result,
+            Some(Err(_)) => Err(anyhow!("the monitor's thread panicked")),
+            None => Ok(()),
+        }
+    }
+    /// True once the thread has ended by itself: its store failed, or it panicked.
+    pub fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+/// Starts the monitor and the manager endpoint on a thread of their own; returns when both listen.
+pub fn start(config: MonConfig) -> Result<MonHandle> {
+    let fsid = config.cluster.fsid;
+    let (ready_tx, ready_rx) = std::sync::mpsc::channel();
+    let (stop_tx, stop_rx) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("mon".into()).spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let local = tokio::task::LocalSet::new();
+        local.block_on(&runtime, serve(config, ready_tx, stop_rx))
+    })?;
+    match ready_rx.recv() {
+        Ok((mon_addr, mgr_addr)) => Ok(MonHandle { fsid, mon_addr, mgr_addr, stop: Some(stop_tx), thread: Some(thread) }),
+        Err(_) => match thread.join() {
+            Ok(result) => Err(result.err().unwrap_or_else(|| anyhow!("the monitor ended before it began"))),
+            Err(_) => Err(anyhow!("the monitor's thread panicked")),
+        },
+    }
+}
+
+/// What the listeners, the handshakes and the loop share.
+pub struct Shared {
+    mon: RefCell<Option<Mon>>,
+    store: Store,
+    pub auth: AuthMode,
+    started: Instant,
+    queue: RefCell<Vec<Event>>,
+    wake: Notify,
+    /// Why the store can't be written any more: then nothing is answered.
+    failed: RefCell<Option<anyhow::Error>>,
+    ended: Cell<bool>,
+}
+
+impl Shared {
+    fn clock(&self) -> Clock {
+        Clock { mono: Stamp(self.started.elapsed().as_nanos() as u64), wall_ns: net::auth_cephx::now().wall_ns() }
+    }
+    fn push(&self, event: Event) {
+        self.queue.borrow_mut().push(event);
+        self.wake.notify_one();
+    }
+    fn persist(&self, batch: &Batch) -> bool {
+        match self.store.apply(batch) {
+            Ok(()) => true,
+            Err(e) => {
+                *self.failed.borrow_mut() = Some(e.context("the monitor's store can't be written"));
+                self.ended.set(true);
+                self.wake.notify_one();
+                false
+            }
+        }
+    }
+    pub fn handshake(&self, door: Door, state: &mut Handshake, method: u32, payload: &Bytes, secret_len: usize) -> Step {
+        let mut mon = self.mon.borrow_mut();
+        let Some(mon) = mon.as_mut() else { return Step::Bad(types::errno::EAGAIN) };
+        let mut effects = Vec::new();
+        let step = mon.handshake(door, state, method, payload, secret_len, self.clock(), &mut effects);
+        for effect in effects {
+            if let Effect::Persist(batch) = effect
+                && !self.persist(&batch)
+            {
+                return Step::Bad(types::errno::EIO);
+            }
+        }
+        step
+    }
+}
+
+/// The core's number of a connection: which messenger, and the messenger's number.
+fn conn_id(door: Door, conn: &Conn) -> ConnId {
+    ConnId(conn.id().0 << 1 | u64::from(door == Door::Mgr))
+}
+
+struct Listener {
+    shared: Rc<Shared>,
+    door: Door,
+}
+
+impl Dispatcher for Listener {
+    fn on_accept(&self, conn: &Conn) {
+        let peer = conn.peer();
+        let Some(let_in) = peer.user.as_ref().and_then(|u| u.downcast_ref::<LetIn>()) else { return conn.close() };
+        // Whoever has no address of its own is known by where its socket comes from.
+        let mut addrs = peer.addrs.clone();
+        for addr in &mut addrs.0 {
+            if addr.is_blank_ip() {
+                addr.ip = peer.target.ip;
+            }
+        }
+        let info = PeerInfo {
+            entity: let_in.login.name.clone(),
+            global_id: let_in.login.global_id,
+            caps: let_in.login.caps.clone(),
+            addrs,
+            features: peer.features,
+            handshake: let_in.handshake.take(),
+        };
+        self.shared.push(Event::Open { conn: conn_id(self.door, conn), door: self.door, peer: Box::new(info) });
+    }
+    fn on_message(&self, conn: &Conn, message: RawMessage) {
+        self.shared.push(Event::Message { conn: conn_id(self.door, conn), message });
+    }
+    fn on_reset(&self, conn: &Conn) {
+        self.shared.push(Event::Closed { conn: conn_id(self.door, conn) });
+    }
+}
+
+async fn serve(
+    config: MonConfig,
+    ready: std::sync::mpsc::Sender<(SocketAddr, SocketAddr)>,
+    mut stop: oneshot::Receiver<()>,
+) -> Result<()> {
+    let Cluster { fsid, store, auth, .. } = config.cluster;
+    let shared = Rc::new(Shared {
+        mon: RefCell::new(None),
+        store,
+        auth,
+        started: Instant::now(),
+        queue: RefCell::default(),
+        wake: Notify::new(),
+        failed: RefCell::new(None),
+        ended: Cell::new(false),
+    });
+    let (mon_net, mon_addr) = listen(&shared, Door::Mon, config.listen, 0).await?;
+    let mut nonce = [0; 4];
+    aws_lc_rs::rand::fill(&mut nonce).map_err(|_| anyhow!("the system has no random bytes"))?;
+    let nonce = u32::from_le_bytes(nonce).max(1);
+    let (mgr_net, mgr_addr) = listen(&shared, Door::Mgr, SocketAddr::new(config.listen.ip(), config.mgr_port), nonce).await?;
+    let options = MonOptions {
+        fsid,
+        mon_addrs: EntityAddrVec::one(mon_addr),
+        mgr_addrs: EntityAddrVec::one(mgr_addr),
+        cephx: auth == AuthMode::Cephx,
+        metadata: metadata(),
+    };
+    let mon = Mon::load(&shared.store.snapshot()?, options, Box::new(net::auth_cephx::entropy()), shared.clock())?;
+    *shared.mon.borrow_mut() = Some(mon);
+    // Half of what a start changes is in the core's batch: it goes out with the first event.
+    shared.push(Event::Tick);
+    run_queue(&shared, &mon_net, &mgr_net);
+    let socket = |a: EntityAddr| a.socket().expect("a bound address is one");
+    drop(ready.send((socket(mon_addr), socket(mgr_addr))));
+
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while !shared.ended.get() {
+        tokio::select! {
+            _ = shared.wake.notified() => {}
+            _ = ticks.tick() => shared.queue.borrow_mut().push(Event::Tick),
+            _ = &mut stop => break,
+        }
+        run_queue(&shared, &mon_net, &mgr_net);
+    }
+    mon_net.shutdown();
+    mgr_net.shutdown();
+    // A turn for what was on its way out.
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    match shared.failed.take() {
+        Some(e) => Err(e),
+        None => Ok(()),
+    }
+}
+
+/// Handles what has come in since the last time: one write to the store for all of it, then the answers.
+fn run_queue(shared: &Shared, mon_net: &Messenger, mgr_net: &Messenger) {
+    loop {
+        let events = std::mem::take(&mut *shared.queue.borrow_mut());
+        if events.is_empty() || shared.ended.get() {
+            return;
+        }
+        let mut effects = Vec::new();
+        {
+            let mut mon = shared.mon.borrow_mut();
+            let Some(mon) = mon.as_mut() else { return };
+            for event in events {
+                let clock = shared.clock();
+                mon.handle(event, clock, &mut effects);
+            }
+        }
+        let mut batch = Batch::default();
+        for effect in &mut effects {
+            if let Effect::Persist(b) = effect {
+                batch.append(std::mem::take(b));
+            }
+        }
+        if !batch.is_empty() && !shared.persist(&batch) {
+            return;
+        }
+        for effect in effects {
+            match effect {
+                Effect::Persist(_) => {}
+                Effect::Send { conn, message } => {
+                    if let Some(conn) = find(conn, mon_net, mgr_net) {
+                        conn.send(message);
+                    }
+                }
+                Effect::Close { conn } => {
+                    if let Some(conn) = find(conn, mon_net, mgr_net) {
+                        conn.close();
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn find(conn: ConnId, mon_net: &Messenger, mgr_net: &Messenger) -> Option<Conn> {
+    let net = if conn.0 & 1 == 1 { mgr_net } else { mon_net };
+    net.get(net::ConnId(conn.0 >> 1))
+}
+
+async fn listen(shared: &Rc<Shared>, door: Door, addr: SocketAddr, nonce: u32) -> Result<(Messenger, EntityAddr)> {
+    let kind = if door == Door::Mon { EntityKind::MON } else { EntityKind::MGR };
+    let mut seed = [0; 8];
+    aws_lc_rs::rand::fill(&mut seed).map_err(|_| anyhow!("the system has no random bytes"))?;
+    // This side never dials, so its client side is never asked.
+    let clients = Rc::new(msgr::AuthNoneClient { name: types::EntityText::new(kind, ""), global_id: Rc::default() });
+    let mut local = Local::new(kind, 0, EntityAddrVec::default(), clients, u64::from_le_bytes(seed));
+    local.auth_server = Some(Rc::new(DoorServer { shared: shared.clone(), door }));
+    local.accept_policy = |_| Policy::stateless_server();
+    let net = Messenger::new(Rc::new(local), net::Config::default());
+    net.set_dispatcher(Rc::new(Listener { shared: shared.clone(), door }));
+    let bound = net.bind_as(addr, nonce).await.with_context(|| format!("can't listen on {addr}"))?;
+    Ok((net, bound))
+}
+
+/// What `mon metadata` shows of this host.
+fn metadata() -> BTreeMap<String, String> {
+    let read = |path: &str| std::fs::read_to_string(path).map(|s| s.trim().to_string()).unwrap_or_default();
+    let mut out: BTreeMap<String, String> = BTreeMap::new();
+    let mut put = |key: &str, value: String| drop(out.insert(key.into(), value));
+    put("arch", std::env::consts::ARCH.into());
+    put("ceph_release", mon_core::CEPH_RELEASE.into());
+    put("ceph_version", mon_core::CEPH_VERSION.into());
+    put("ceph_version_short", mon_core::CEPH_VERSION_SHORT.into());
+    put("hostname", read("/proc/sys/kernel/hostname"));
+    put("kernel_version", read("/proc/sys/kernel/osrelease"));
+    put("kernel_description", read("/proc/sys/kernel/version"));
+    put("os", "Linux".into());
+    let release = read("/etc/os-release");
+    let field = |name: &str| {
+        release.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix('=')).map(|v| v.trim_matches('"').to_string()).unwrap_or_default()
+    };
+    put("distro", field("ID"));
+    put("distro_description", field("PRETTY_NAME"));
+    put("distro_version", field("VERSION_ID"));
+    let mem = read("/proc/meminfo");
+    let kb = |name: &str| mem.lines().find_map(|l| l.strip_prefix(name)?.split_whitespace().nth(1).map(String::from)).unwrap_or_default();
+    put("mem_total_kb", kb("MemTotal"));
+    put("mem_swap_kb", kb("SwapTotal"));
+    let cpu = read("/proc/cpuinfo");
+    let model = cpu.lines().find(|l| l.starts_with("model name")).and_then(|l| l.split_once(": "));
+    put("cpu", model.map(|(_, m)| m.to_string()).unwrap_or_default());
+    out
+}
