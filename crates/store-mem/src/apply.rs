@@ -5,7 +5,7 @@ use crate::coll::{Coll, Entry};
 use crate::object::Object;
 use store::{StoreError, StoreResult};
 use types::transaction::{CollIx, ObjIx};
-use types::{CollId, Transaction, TxKind, TxOp};
+use types::{CollId, GHObject, Transaction, TxKind, TxOp};
 
 /// Bytes that a transaction adds at most. Clones share, so they count nothing; what they cost is counted when they are overwritten.
 pub fn growth_max(txn: &Transaction) -> u64 {
@@ -31,7 +31,7 @@ impl MemStore {
     /// Changes an object that must be there.
     fn must(&mut self, txn: &Transaction, op: &TxOp, f: impl FnOnce(&mut Object)) -> StoreResult<()> {
         let (coll, obj) = (txn.coll(op.coll), txn.object(op.obj));
-        self.coll_mut(coll)?.change(obj, f).ok_or_else(|| StoreError::NoObject(coll, obj.clone()))
+        self.coll_mut(coll)?.change(obj, f).ok_or_else(|| absent(coll, obj))
     }
     /// Changes an object if it is there.
     fn may(&mut self, txn: &Transaction, op: &TxOp, f: impl FnOnce(&mut Object)) -> StoreResult<()> {
@@ -69,7 +69,7 @@ impl MemStore {
                 let coll = txn.coll(op.coll);
                 let from = txn.object(op.obj);
                 let c = self.coll_mut(coll)?;
-                let copy = c.get(from).ok_or_else(|| StoreError::NoObject(coll, from.clone()))?.clone();
+                let copy = c.get(from).ok_or_else(|| absent(coll, from))?.clone();
                 c.put(txn.object(*to), copy);
                 Ok(())
             }
@@ -146,7 +146,7 @@ impl MemStore {
         let coll = txn.coll(op.coll);
         let from = txn.object(op.obj);
         let c = self.coll_mut(coll)?;
-        let source = c.get(from).ok_or_else(|| StoreError::NoObject(coll, from.clone()))?;
+        let source = c.get(from).ok_or_else(|| absent(coll, from))?;
         // Cut at the source's end; holes stay holes.
         let len = len.min(source.size.saturating_sub(src));
         let pieces: Vec<_> = source.data.extents(src, len).iter().map(|(at, n)| (at, source.data.read(at, n))).collect();
@@ -166,7 +166,7 @@ impl MemStore {
     fn move_rename(&mut self, txn: &Transaction, op: &TxOp, to_coll: CollIx, to: ObjIx) -> StoreResult<()> {
         let (from_coll, from, to_coll) = (txn.coll(op.coll), txn.object(op.obj), txn.coll(to_coll));
         self.coll(to_coll)?;
-        let object = self.coll_mut(from_coll)?.take(from).ok_or_else(|| StoreError::NoObject(from_coll, from.clone()))?;
+        let object = self.coll_mut(from_coll)?.take(from).ok_or_else(|| absent(from_coll, from))?;
         self.coll_mut(to_coll)?.put(txn.object(to), object);
         Ok(())
     }
@@ -180,6 +180,10 @@ fn range(offset: u64, len: u64) -> StoreResult<()> {
         Some(end) if end <= OFFSET_MAX => Ok(()),
         _ => Err(StoreError::Stopped("a range passes the end of what an object can be".into())),
     }
+}
+
+fn absent(coll: CollId, obj: &GHObject) -> StoreError {
+    broken(coll, &format!("{obj} is not there"))
 }
 
 fn broken(coll: CollId, what: &str) -> StoreError {

@@ -1,4 +1,8 @@
 //! A collection: its objects in listing order.
+//!
+//! Objects stay where they are in memory when they change their bucket or collection.
+
+#![allow(clippy::vec_box)]
 
 use crate::object::{Object, Usage};
 use std::collections::BTreeMap;

@@ -66,7 +66,10 @@ impl MemStore {
             return Err(StoreError::Full);
         }
         if let Err(e) = self.apply(txn) {
-            self.failed = Some(e.to_string());
+            self.failed = Some(match &e {
+                StoreError::Stopped(why) => why.clone(),
+                other => other.to_string(),
+            });
             return Err(e);
         }
         if let Some(delta) = log {

@@ -10,7 +10,7 @@ use types::{ByteStr, CollId, GHObject, IntervalSet, PoolId, SpgId, StoreStatfs, 
 impl MemStore {
     fn object(&self, coll: CollId, obj: &GHObject) -> StoreResult<&Object> {
         self.alive()?;
-        self.coll(coll)?.get(obj).ok_or_else(|| StoreError::NoObject(coll, obj.clone()))
+        self.coll(coll)?.get(obj).ok_or(StoreError::NoObject(coll))
     }
 }
 

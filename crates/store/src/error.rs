@@ -1,7 +1,7 @@
 //! What a store answers instead of what was asked.
 
 use thiserror::Error;
-use types::{CollId, GHObject};
+use types::CollId;
 
 /// Why a store does not do or give what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -9,8 +9,9 @@ use types::{CollId, GHObject};
 pub enum StoreError {
     #[error("no collection {0}")]
     NoCollection(CollId),
-    #[error("no object {1} in {0}")]
-    NoObject(CollId, GHObject),
+    /// The asker knows which: this answer is a common one and costs nothing.
+    #[error("no such object in {0}")]
+    NoObject(CollId),
     /// Bytes must be fetched first: the asker drops what it has and asks again when the ticket comes out of
     /// [`crate::ObjectStore::take_ready`].
     #[error("bytes are being fetched (ticket {0})")]

@@ -36,6 +36,7 @@ impl FastInfo {
 
 /// How a group's info changes.
 #[derive(Debug, Clone, Default)]
+#[allow(clippy::large_enum_variant)] // the large one is the one that every write has: it shall not be allocated
 pub enum InfoChange {
     #[default]
     Same,
