@@ -369,7 +369,13 @@ impl Connection {
             State::Closed => true,
             _ if self.policy.lossy => !dialling,
             // A socket that was accepted and never became a session's.
-            State::Banner | State::Hello | State::Auth | State::AuthLater | State::AuthSign | State::Compression | State::Session
+            State::Banner
+            | State::Hello
+            | State::Auth
+            | State::AuthLater
+            | State::AuthSign
+            | State::Compression
+            | State::Session
             | State::Deciding => !self.dialled,
             _ => false,
         };

@@ -4,8 +4,8 @@ use crate::accept::Ident;
 use crate::auth::{AuthPeer, AuthStart, AuthStep, Authenticated};
 use crate::connection::{Auth, Connection, State, Up};
 use crate::control::{
-    AuthBadMethod, AuthDone, AuthReplyMore, AuthRequest, AuthRequestMore, AuthSignature, ClientIdent, CompressionDone,
-    CompressionRequest, Control, FLAG_LOSSY, Hello, IdentMissingFeatures, Reconnect, ReconnectOk, Reset, Retry, RetryGlobal, ServerIdent,
+    AuthBadMethod, AuthDone, AuthReplyMore, AuthRequest, AuthRequestMore, AuthSignature, ClientIdent, CompressionDone, CompressionRequest,
+    Control, FLAG_LOSSY, Hello, IdentMissingFeatures, Reconnect, ReconnectOk, Reset, Retry, RetryGlobal, ServerIdent,
 };
 use crate::local::{COMPRESSION, REVISION_1};
 use crate::secure::Cipher;

@@ -56,10 +56,8 @@ impl Cipher {
     /// Encrypts `out[from..]` and puts the tag behind it.
     pub fn seal(&mut self, out: &mut Vec<u8>, from: usize) -> Result<(), MsgrError> {
         let nonce = self.nonce()?;
-        let tag = self
-            .key
-            .seal_in_place_separate_tag(nonce, Aad::empty(), &mut out[from..])
-            .expect("a frame is far below GCM's limit of 64 GiB");
+        let tag =
+            self.key.seal_in_place_separate_tag(nonce, Aad::empty(), &mut out[from..]).expect("a frame is far below GCM's limit of 64 GiB");
         out.extend_from_slice(tag.as_ref());
         Ok(())
     }

@@ -1,8 +1,12 @@
-//! Asks a monitor for its map, without authentication: `monmap 127.0.0.1:3300`.
+//! Asks a monitor for its map: `monmap 127.0.0.1:3300 [client.admin's key [crc|secure [an OSD's v2 address]]]`.
+//! Without a key it goes without authentication. With an OSD's address it then dials that with what the monitor handed out.
 
+use cephx::{CryptoKey, Identity, client::ClientAuth};
 use messages::RawMessage;
-use msgr::{AuthNoneClient, Local, Policy};
+use msgr::{ConMode, Local, Policy};
+use net::auth_cephx::Dialer;
 use net::{Config, Conn, Dispatcher, Messenger};
+use std::cell::RefCell;
 use std::rc::Rc;
 use tokio::sync::Notify;
 use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityText};
@@ -13,7 +17,10 @@ struct Ask {
 impl Dispatcher for Ask {
     fn on_connect(&self, conn: &Conn) {
         println!("session with {conn:?}: {:?}", conn.peer());
-        conn.send(RawMessage { kind: 5, version: 1, compat: 1, priority: 127, ..Default::default() });
+        if conn.peer().kind == EntityKind::MON {
+            return conn.send(RawMessage { kind: 5, version: 1, compat: 1, priority: 127, ..Default::default() });
+        }
+        self.done.notify_one();
     }
     fn on_message(&self, conn: &Conn, message: RawMessage) {
         println!("{conn:?}: type {} version {} front {} bytes", message.kind, message.version, message.front.len());
@@ -34,7 +41,18 @@ async fn main() {
     let target = std::env::args().nth(1).expect("an address");
     let target = EntityAddr::parse(&target, AddrType::MSGR2).expect("an address").with_kind(AddrType::MSGR2);
     let blank = EntityAddr { kind: AddrType::ANY, nonce: std::process::id(), ..Default::default() };
-    let auth = AuthNoneClient { name: EntityText::new(EntityKind::CLIENT, "admin"), global_id: Default::default() };
+    let name = EntityText::new(EntityKind::CLIENT, "admin");
+    let identity = match std::env::args().nth(2) {
+        None => Identity::none(name),
+        Some(key) => Identity::Cephx(ClientAuth::new(
+            name,
+            CryptoKey::from_base64(&key).expect("a key"),
+            &[EntityKind::MON, EntityKind::OSD, EntityKind::MGR, EntityKind::AUTH],
+        )),
+    };
+    let mut auth = Dialer::new(Rc::new(RefCell::new(identity)));
+    let mode = if std::env::args().nth(3).as_deref() == Some("crc") { ConMode::CRC } else { ConMode::SECURE };
+    (auth.modes, auth.mon_modes) = (vec![mode], vec![mode]);
     let local = Local::new(EntityKind::CLIENT, -1, EntityAddrVec::one(blank), Rc::new(auth), std::process::id().into());
     tokio::task::LocalSet::new()
         .run_until(async {
@@ -43,6 +61,11 @@ async fn main() {
             messenger.set_dispatcher(ask.clone());
             messenger.connect(EntityKind::MON, EntityAddrVec::one(target), Policy::lossy_client());
             ask.done.notified().await;
+            if let Some(osd) = std::env::args().nth(4) {
+                let osd = EntityAddr::parse(&osd, AddrType::MSGR2).expect("an address");
+                messenger.connect(EntityKind::OSD, EntityAddrVec::one(osd), Policy::lossy_client());
+                ask.done.notified().await;
+            }
         })
         .await;
 }

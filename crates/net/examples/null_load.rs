@@ -1,5 +1,5 @@
 //! What a request costs both sides of the wire: a client and the null responder, a thread each, over loopback.
-//! `null_load [read|write] [depth] [bytes] [seconds]`; prints CPU per op of each thread, user and system.
+//! `null_load [read|write] [depth] [bytes] [seconds] [spin_us]`; prints CPU per op of each thread, user and system.
 
 use bytes::Bytes;
 use messages::osd_client::{InOp, MOSDOp};
@@ -48,7 +48,13 @@ impl Load {
         let code = if self.write { OpCode::WRITE } else { OpCode::READ };
         let extent = Extent { offset: 0, length: self.bytes as u64, ..Default::default() };
         let indata = if self.write { self.data.clone() } else { Bytes::new() };
-        let mut op = MOSDOp { tid, map_epoch: 10, flags: osd_flag::ONDISK, hobj: HObject { oid: "object".into(), ..HObject::min() }, ..Default::default() };
+        let mut op = MOSDOp {
+            tid,
+            map_epoch: 10,
+            flags: osd_flag::ONDISK,
+            hobj: HObject { oid: "object".into(), ..HObject::min() },
+            ..Default::default()
+        };
         op.ops.push(InOp::new(OsdOp::with_extent(code, extent), indata));
         conn.send(op.encode(conn.features()));
     }
@@ -68,11 +74,13 @@ fn main() {
     let arg = |n: usize, default: &str| std::env::args().nth(n).unwrap_or_else(|| default.into());
     let (write, depth, bytes, seconds) = (arg(1, "write") == "write", arg(2, "256"), arg(3, "4096"), arg(4, "3"));
     let (depth, bytes, seconds): (usize, usize, u64) = (depth.parse().unwrap(), bytes.parse().unwrap(), seconds.parse().unwrap());
+    let config = Config { spin_us: arg(5, "0").parse().unwrap(), ..Config::default() };
+    let client_config = config.clone();
     let (tx, rx) = std::sync::mpsc::channel();
     let (stop_tx, stop_rx) = tokio::sync::oneshot::channel::<()>();
     let server = std::thread::spawn(move || {
         run(async move {
-            let messenger = Messenger::new(Rc::new(local(EntityKind::OSD, Default::default())), Config::default());
+            let messenger = Messenger::new(Rc::new(local(EntityKind::OSD, Default::default())), config);
             messenger.set_dispatcher(Rc::new(NullDispatcher::default()));
             tx.send(messenger.bind_as("127.0.0.1:0".parse().unwrap(), 7).await.unwrap()).unwrap();
             let _ = stop_rx.await;
@@ -92,7 +100,7 @@ fn main() {
     let start = Instant::now();
     run(async {
         let blank = EntityAddr { kind: AddrType::ANY, nonce: 77, ..Default::default() };
-        let messenger = Messenger::new(Rc::new(local(EntityKind::CLIENT, EntityAddrVec::one(blank))), Config::default());
+        let messenger = Messenger::new(Rc::new(local(EntityKind::CLIENT, EntityAddrVec::one(blank))), client_config);
         messenger.set_dispatcher(load.clone());
         messenger.connect(EntityKind::OSD, EntityAddrVec::one(target), Policy::lossy_client());
         tokio::time::sleep(Duration::from_secs(seconds)).await;

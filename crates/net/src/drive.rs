@@ -349,7 +349,8 @@ impl<'a> Pump<'a> {
             if conn.0.closing.get() == Closing::WhenSent && empty {
                 return Ok(Some(Exit::Closed));
             }
-            if !progress && !(full && empty) && !is_interrupted(conn) {
+            let unclogged = full && empty;
+            if !(progress || unclogged || is_interrupted(conn)) {
                 self.timers(cx)?;
                 park(conn, cx);
                 return Ok(None);

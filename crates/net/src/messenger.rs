@@ -1,8 +1,8 @@
 //! Listening, dialling, and who is connected.
 
+use crate::Dispatcher;
 use crate::conn::{Closing, Conn, ConnId, Inner};
 use crate::drive::{self, Start};
-use crate::Dispatcher;
 use msgr::{Connection, Decision, Local, MsgrError, Policy, State};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

@@ -41,7 +41,11 @@ pub fn reply(op: &MOSDOp, version: EVersion) -> MOSDOpReply {
         }
         reply.ops.push(OutOp { op: one.op, rval, outdata });
     }
-    if wrote { reply.set_versions(version, version.version) } else { reply.set_read_versions(version, version.version) }
+    if wrote {
+        reply.set_versions(version, version.version)
+    } else {
+        reply.set_read_versions(version, version.version)
+    }
     reply
 }
 

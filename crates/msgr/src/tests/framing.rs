@@ -89,7 +89,7 @@ fn the_queue_gives_its_bytes_once_and_in_order() {
         alone.message(&header, &m).unwrap();
         want.extend(alone.queue.take_flat());
         queue.message(&header, &m).unwrap();
-        while queue.queue.len() > 0 && !rng.chance(1, 3) {
+        while !queue.queue.is_empty() && !rng.chance(1, 3) {
             let mut slices = [IoSlice::new(&[]); 5];
             let n = queue.queue.slices(&mut slices);
             let flat: Vec<u8> = slices[..n].iter().flat_map(|s| s.to_vec()).collect();

@@ -100,12 +100,8 @@ fn a_wildcard_address_is_learnt_from_the_server() {
 #[test]
 fn a_server_at_another_address_is_not_the_one_dialled() {
     let server = none_local(EntityKind::MON, 2);
-    let mut a = Connection::dial(
-        Rc::new(none_local(EntityKind::CLIENT, 1)),
-        Policy::lossy_client(),
-        EntityKind::MON,
-        EntityAddrVec::one(addr(3)),
-    );
+    let mut a =
+        Connection::dial(Rc::new(none_local(EntityKind::CLIENT, 1)), Policy::lossy_client(), EntityKind::MON, EntityAddrVec::one(addr(3)));
     a.start();
     let mut b = Connection::accept(Rc::new(server), addr(1));
     assert_eq!(settle(&mut a, &mut b, usize::MAX).unwrap_err(), MsgrError::NotUs);
