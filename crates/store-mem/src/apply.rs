@@ -133,6 +133,7 @@ impl MemStore {
         }
     }
 
+    #[allow(clippy::vec_box)] // see `coll`
     fn fill(&mut self, id: CollId, entries: Vec<Box<Entry>>, bits: u32) -> StoreResult<()> {
         let coll = self.coll_mut(id)?;
         coll.bits = bits;
