@@ -240,8 +240,11 @@ impl Exec<'_> {
         if !self.visible() {
             return fail(ENOENT);
         }
-        self.txn.omap_rm_key_range(&self.gobj, first.clone(), end.clone());
-        self.mods.note(|| Mod::OmapRemoveRange(first, end));
+        if first < end {
+            self.txn.omap_rm_key_range(&self.gobj, first.clone(), end.clone());
+            self.mods.note(|| Mod::OmapRemoveRange(first, end));
+        }
+        self.modify = true;
         self.omap_changed();
         done()
     }
