@@ -3,8 +3,8 @@
 use crate::Conn;
 use messages::RawMessage;
 
-/// Called on the reactor's thread, never from within another call on the same connection's task, except that closing a connection
-/// inside a callback takes effect when the callback returns. Callbacks don't block.
+/// Called on the reactor's thread, from the connection's own task: never from inside `send`, `close` or `connect`, which take effect
+/// after the callback that called them. Callbacks don't block.
 #[allow(unused_variables)]
 pub trait Dispatcher {
     /// A message. Its segments share the buffer that it was read into: who keeps a small part for long copies it out.

@@ -1,7 +1,8 @@
 //! `msgr` on TCP: sockets, timers and one task a connection, all on one thread.
 //!
 //! Holds the listener, dialling and redialling, reading and writing in batches, and the callbacks by which daemons hear of it
-//! ([`Dispatcher`]). Knows no message but by its kind, and no authentication: that is in the [`msgr::Local`] it is given.
+//! ([`Dispatcher`]); beside that the glue to `cephx` and to the monitor client, and the null responder. The messenger itself knows no
+//! message but by its kind, and authentication only through the [`msgr::Local`] that it is given.
 //!
 //! How a turn goes: a connection's task reads what the socket has, every whole frame in it is dispatched at once, and what was sent on the
 //! connection meanwhile goes out with one vectored write. What is sent from elsewhere (a timer, a commit, another connection) wakes
