@@ -91,8 +91,8 @@ impl CrushMap {
         self.check_new_name(name)?;
         let kind = self.type_id(kind).filter(|t| *t > 0).ok_or_else(|| CrushError::NoType(kind.into()))?;
         let id = self.new_bucket(kind);
+        // Its shadows come when something moves, as in Ceph.
         self.names.insert(id, name.into());
-        self.rebuild_shadows();
         Ok(id)
     }
     fn check_new_name(&self, name: &str) -> Result<(), CrushError> {
