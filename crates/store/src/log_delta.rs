@@ -130,6 +130,9 @@ impl PgRecord {
         // Names and results are cut from the request's frame, which must not live as long as the log.
         for mut entry in delta.entries {
             entry.soid = entry.soid.detach();
+            if !entry.snaps.is_empty() {
+                entry.snaps = Bytes::copy_from_slice(&entry.snaps);
+            }
             for ret in entry.op_returns.iter_mut().filter(|ret| !ret.bl.is_empty()) {
                 ret.bl = Bytes::copy_from_slice(&ret.bl);
             }
