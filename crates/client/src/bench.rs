@@ -1,0 +1,426 @@
+//! The load generator behind `humboldt bench`: keeps a number of requests under way and measures how long each takes.
+//!
+//! `write` writes one object after the other (each `block` bytes long, as `rados bench` does it, or larger ones piecewise); `seq` and `rand`
+//! read what an earlier `write --keep` left, or write it first. Requests are sent from the replies' callbacks: no task and no timer an
+//! operation.
+
+use crate::cluster::Sink;
+use crate::{ClientError, Cluster, Ops, Pool, setup};
+use base::Rng;
+use bytes::Bytes;
+use hdrhistogram::Histogram;
+use objecter::objecter::Reply;
+use std::cell::RefCell;
+use std::fmt;
+use std::io::Write;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use types::errno;
+
+/// The object that says what a run left behind.
+const META: &str = "humboldt_bench_meta";
+/// The longest latency that the histogram holds.
+const LATENCY_MAX_NS: u64 = 600_000_000_000;
+/// What `seq` and `rand` write first if there is nothing to read.
+const PREFILL_OBJECTS: u64 = 1024;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Write,
+    Seq,
+    Rand,
+}
+
+impl Mode {
+    pub fn parse(s: &str) -> Option<Self> {
+        match s {
+            "write" => Some(Self::Write),
+            "seq" => Some(Self::Seq),
+            "rand" => Some(Self::Rand),
+            _ => None,
+        }
+    }
+}
+
+/// What to do.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// None: what `CEPH_CONF` names, or the usual place.
+    pub conf: Option<PathBuf>,
+    /// Who we are: `client.admin`.
+    pub name: String,
+    pub pool: String,
+    pub mode: Mode,
+    pub seconds: f64,
+    /// Bytes of one operation.
+    pub block: u64,
+    /// Operations under way at the same time.
+    pub depth: usize,
+    /// Bytes of one object: a multiple of `block`.
+    pub object_size: u64,
+    /// How many objects are used before the first is written again; 0: as many as there is time for.
+    pub objects: u64,
+    /// Leaves the objects there.
+    pub keep: bool,
+    /// How long to wait for the cluster.
+    pub connect_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            conf: None,
+            name: "client.admin".into(),
+            pool: String::new(),
+            mode: Mode::Write,
+            seconds: 10.0,
+            block: 4 << 20,
+            depth: 16,
+            object_size: 0,
+            objects: 0,
+            keep: false,
+            connect_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What was measured. Latencies in microseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    pub ops: u64,
+    pub errors: u64,
+    pub seconds: f64,
+    pub iops: f64,
+    pub mb_per_s: f64,
+    pub avg_us: f64,
+    pub min_us: f64,
+    pub p50_us: f64,
+    pub p99_us: f64,
+    pub p999_us: f64,
+    pub p9999_us: f64,
+    pub max_us: f64,
+}
+
+impl Report {
+    fn new(h: &Histogram<u64>, errors: u64, block: u64, took: Duration) -> Self {
+        let us = |ns: u64| ns as f64 / 1000.0;
+        let at = |q| us(h.value_at_quantile(q));
+        let (ops, seconds) = (h.len(), took.as_secs_f64());
+        let iops = if seconds > 0.0 { ops as f64 / seconds } else { 0.0 };
+        Self {
+            ops,
+            errors,
+            seconds,
+            iops,
+            mb_per_s: iops * block as f64 / 1e6,
+            avg_us: h.mean() / 1000.0,
+            min_us: if ops == 0 { 0.0 } else { us(h.min()) },
+            p50_us: at(0.5),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            p9999_us: at(0.9999),
+            max_us: us(h.max()),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "operations   {} in {:.3} s, {} errors", self.ops, self.seconds, self.errors)?;
+        writeln!(f, "IOPS         {:.0}", self.iops)?;
+        writeln!(f, "MB/s         {:.2}", self.mb_per_s)?;
+        writeln!(f, "latency us   avg {:.1}  min {:.1}  max {:.1}", self.avg_us, self.min_us, self.max_us)?;
+        writeln!(f, "             p50 {:.1}  p99 {:.1}  p99.9 {:.1}  p99.99 {:.1}", self.p50_us, self.p99_us, self.p999_us, self.p9999_us)
+    }
+}
+
+/// Runs a load on a thread of its own runtime; progress goes to `out` each second. Blocks until it is over.
+pub fn run(options: &Options, out: &mut dyn Write) -> Result<Report, ClientError> {
+    let config = |e: std::io::Error| ClientError::Config(e.to_string());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(config)?;
+    let local = tokio::task::LocalSet::new();
+    local.block_on(&runtime, async {
+        let conf = setup::load(options.conf.as_deref(), &options.name)?;
+        let cluster = Cluster::connect(conf, options.connect_timeout).await?;
+        let result = run_on(&cluster, options, out).await;
+        cluster.shutdown();
+        result
+    })
+}
+
+/// Runs a load over a connection that there is.
+pub async fn run_on(cluster: &Cluster, options: &Options, out: &mut dyn Write) -> Result<Report, ClientError> {
+    let bad = |what: &str| ClientError::Config(what.into());
+    if options.block == 0 || options.depth == 0 {
+        return Err(bad("block size and depth are above 0"));
+    }
+    let mut o = options.clone();
+    if o.object_size == 0 {
+        o.object_size = o.block;
+    }
+    if o.object_size % o.block != 0 {
+        return Err(bad("the object size is a multiple of the block size"));
+    }
+    let pool = cluster.pool(&o.pool)?;
+    let prefix = format!("humboldt_bench_{}_{}", setup::hostname(), std::process::id());
+    let mut written = None;
+    let report = match o.mode {
+        Mode::Write => {
+            let run = Run::new(cluster, &pool, &o, prefix.clone(), Plan::Write { objects: o.objects });
+            let report = run.go(Some(o.seconds), out).await?;
+            written = Some(Meta { prefix, objects: run.objects_written(), object_size: o.object_size });
+            report
+        }
+        Mode::Seq | Mode::Rand => {
+            let meta = match Meta::load(&pool).await {
+                Some(meta) if meta.object_size >= o.block => meta,
+                _ => {
+                    let objects = if o.objects > 0 { o.objects } else { PREFILL_OBJECTS };
+                    let _ = writeln!(out, "nothing to read: writing {objects} objects of {} bytes", o.object_size);
+                    let fill = Options { block: o.object_size, ..o.clone() };
+                    Run::new(cluster, &pool, &fill, prefix.clone(), Plan::Fill { objects }).go(None, &mut std::io::sink()).await?;
+                    let meta = Meta { prefix, objects, object_size: o.object_size };
+                    written = Some(meta.clone());
+                    meta
+                }
+            };
+            o.object_size = meta.object_size;
+            let plan = Plan::Read { objects: meta.objects.max(1), random: o.mode == Mode::Rand };
+            Run::new(cluster, &pool, &o, meta.prefix, plan).go(Some(o.seconds), out).await?
+        }
+    };
+    if let Some(meta) = written {
+        if o.keep {
+            meta.store(&pool).await?;
+        } else {
+            let fill = Options { block: meta.object_size, ..o };
+            let run = Run::new(cluster, &pool, &fill, meta.prefix, Plan::Remove { objects: meta.objects });
+            run.go(None, &mut std::io::sink()).await?;
+        }
+    }
+    Ok(report)
+}
+
+/// Removes what runs with `keep` have left in a pool; says how many objects.
+pub async fn cleanup(cluster: &Cluster, pool: &str) -> Result<u64, ClientError> {
+    let pool = cluster.pool(pool)?;
+    let Some(meta) = Meta::load(&pool).await else { return Ok(0) };
+    let options = Options { block: meta.object_size, object_size: meta.object_size, ..Options::default() };
+    let objects = meta.objects;
+    Run::new(cluster, &pool, &options, meta.prefix, Plan::Remove { objects }).go(None, &mut std::io::sink()).await?;
+    pool.remove(META).await?;
+    Ok(objects)
+}
+
+/// What a run left, as [`META`] keeps it: three lines.
+#[derive(Debug, Clone)]
+struct Meta {
+    prefix: String,
+    objects: u64,
+    object_size: u64,
+}
+
+impl Meta {
+    async fn load(pool: &Pool) -> Option<Self> {
+        let text = pool.read(META, 0, 4096).await.ok()?;
+        let text = String::from_utf8(text.to_vec()).ok()?;
+        let mut lines = text.lines();
+        let prefix = lines.next()?.to_string();
+        Some(Self { prefix, objects: lines.next()?.parse().ok()?, object_size: lines.next()?.parse().ok()? })
+    }
+    async fn store(&self, pool: &Pool) -> Result<(), ClientError> {
+        let text = format!("{}\n{}\n{}\n", self.prefix, self.objects, self.object_size);
+        pool.write_full(META, text.into()).await
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Plan {
+    /// Block after block; behind `objects` objects (if not 0) from the start again.
+    Write { objects: u64 },
+    /// Each object once.
+    Fill { objects: u64 },
+    Read { objects: u64, random: bool },
+    Remove { objects: u64 },
+}
+
+/// One load from start to end. Operations are numbered; what is under way has a slot with its start.
+struct Run {
+    cluster: Cluster,
+    pool: Pool,
+    block: u64,
+    per_object: u64,
+    depth: usize,
+    prefix: String,
+    plan: Plan,
+    payload: Bytes,
+    state: Rc<RefCell<State>>,
+    done: Rc<Notify>,
+}
+
+struct State {
+    next: u64,
+    in_flight: usize,
+    /// When the operation in each slot was sent.
+    sent: Vec<Instant>,
+    stop: bool,
+    errors: u64,
+    /// The first error, for who asks why.
+    error: i32,
+    total: Histogram<u64>,
+    /// Of the present second.
+    second: Histogram<u64>,
+    rng: Rng,
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("the bounds are constants that fit")
+}
+
+impl Run {
+    fn new(cluster: &Cluster, pool: &Pool, o: &Options, prefix: String, plan: Plan) -> Rc<Self> {
+        let mut payload = vec![0; if matches!(plan, Plan::Write { .. } | Plan::Fill { .. }) { o.block as usize } else { 0 }];
+        Rng::new(1).fill(&mut payload);
+        let state = State {
+            next: 0,
+            in_flight: 0,
+            sent: vec![Instant::now(); o.depth],
+            stop: false,
+            errors: 0,
+            error: 0,
+            total: histogram(),
+            second: histogram(),
+            rng: Rng::new(2),
+        };
+        Rc::new(Self {
+            cluster: cluster.clone(),
+            pool: pool.clone(),
+            block: o.block,
+            per_object: (o.object_size / o.block).max(1),
+            depth: o.depth,
+            prefix,
+            plan,
+            payload: payload.into(),
+            state: Rc::new(RefCell::new(state)),
+            done: Rc::new(Notify::new()),
+        })
+    }
+    /// How many objects the operations so far have touched.
+    fn objects_written(&self) -> u64 {
+        let objects = self.state.borrow().next.div_ceil(self.per_object);
+        match self.plan {
+            Plan::Write { objects: limit } if limit > 0 => objects.min(limit),
+            _ => objects,
+        }
+    }
+    /// Runs for this long, or until the plan is done.
+    async fn go(self: &Rc<Self>, seconds: Option<f64>, out: &mut dyn Write) -> Result<Report, ClientError> {
+        let run = self.clone();
+        let sink: Sink = Rc::new(move |user, reply| run.on_reply(user, &reply));
+        self.cluster.set_sink(Some(sink));
+        let start = Instant::now();
+        for slot in 0..self.depth {
+            self.send(slot);
+        }
+        let deadline = seconds.map(|s| start + Duration::from_secs_f64(s));
+        let mut next_line = start + Duration::from_secs(1);
+        if deadline.is_some() {
+            let _ = writeln!(out, "  sec    IOPS      MB/s   avg us    p99 us");
+        }
+        loop {
+            {
+                let mut state = self.state.borrow_mut();
+                state.stop |= deadline.is_some_and(|d| Instant::now() >= d);
+                if state.in_flight == 0 {
+                    break;
+                }
+            }
+            let wake = deadline.map_or(next_line, |d| if Instant::now() < d { d.min(next_line) } else { next_line });
+            tokio::select! {
+                _ = self.done.notified() => {}
+                _ = tokio::time::sleep_until(wake.into()) => {}
+            }
+            if Instant::now() >= next_line {
+                if deadline.is_some() {
+                    self.progress(next_line - start, out);
+                }
+                next_line += Duration::from_secs(1);
+            }
+        }
+        let took = start.elapsed();
+        self.cluster.set_sink(None);
+        let state = self.state.borrow();
+        if state.total.is_empty() && state.errors > 0 {
+            return Err(ClientError::Errno(state.error));
+        }
+        Ok(Report::new(&state.total, state.errors, self.block, took))
+    }
+    fn progress(&self, at: Duration, out: &mut dyn Write) {
+        let mut state = self.state.borrow_mut();
+        let h = &state.second;
+        let (iops, avg, p99) = (h.len(), h.mean() / 1000.0, h.value_at_quantile(0.99) as f64 / 1000.0);
+        let mb = iops as f64 * self.block as f64 / 1e6;
+        let _ = writeln!(out, "{:>5} {iops:>7} {mb:>9.2} {avg:>8.1} {p99:>9.1}", at.as_secs());
+        state.second.reset();
+    }
+
+    /// Sends the next operation, if there is one.
+    fn send(&self, slot: usize) {
+        let mut state = self.state.borrow_mut();
+        let limit = match self.plan {
+            Plan::Fill { objects } | Plan::Remove { objects } => objects,
+            _ => u64::MAX,
+        };
+        if state.stop || state.next >= limit {
+            return;
+        }
+        let n = state.next;
+        state.next += 1;
+        state.in_flight += 1;
+        let (object, ops) = match self.plan {
+            Plan::Write { objects } => {
+                let object = n / self.per_object;
+                let offset = n % self.per_object * self.block;
+                (if objects > 0 { object % objects } else { object }, Ops::new().write(offset, self.payload.clone()))
+            }
+            Plan::Fill { .. } => (n, Ops::new().write(0, self.payload.clone())),
+            Plan::Read { objects, random } => {
+                let blocks = objects * self.per_object;
+                let at = if random { state.rng.below(blocks) } else { n % blocks };
+                let offset = at % self.per_object * self.block;
+                (at / self.per_object, Ops::new().read(offset, self.block))
+            }
+            Plan::Remove { .. } => (n, Ops::new().remove()),
+        };
+        state.sent[slot] = Instant::now();
+        drop(state);
+        let mut submit = self.pool.request(format!("{}_{object}", self.prefix), ops);
+        submit.user = slot as u64 + 1;
+        self.cluster.submit(submit);
+    }
+    fn on_reply(&self, user: u64, reply: &Reply) {
+        let slot = user as usize - 1;
+        let mut state = self.state.borrow_mut();
+        state.in_flight -= 1;
+        let short = matches!(self.plan, Plan::Read { .. }) && reply.ops.first().is_none_or(|op| op.outdata.len() as u64 != self.block);
+        let gone = matches!(self.plan, Plan::Remove { .. }) && reply.result == -errno::ENOENT;
+        if reply.result < 0 && !gone || short && reply.result >= 0 {
+            state.errors += 1;
+            state.error = if reply.result < 0 { -reply.result } else { errno::EIO };
+            // A load that only fails ends at once instead of failing as fast as it can.
+            state.stop |= state.errors >= 100 && state.total.is_empty();
+        } else {
+            let ns = (state.sent[slot].elapsed().as_nanos() as u64).clamp(1, LATENCY_MAX_NS);
+            state.total.saturating_record(ns);
+            state.second.saturating_record(ns);
+        }
+        let idle = state.in_flight == 0;
+        drop(state);
+        self.send(slot);
+        if idle && self.state.borrow().in_flight == 0 {
+            self.done.notify_one();
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What a caller of the client hears when something fails.
+
+use thiserror::Error;
+
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The cluster's answer: a positive errno.
+    #[error("errno {0}")]
+    Errno(i32),
+    #[error("no monitor answered within {0} s")]
+    Timeout(u64),
+    #[error("the monitor refused {name}: errno {errno}")]
+    Refused { name: String, errno: i32 },
+    #[error("there is no pool {0}")]
+    NoPool(String),
+    #[error("{0}")]
+    Config(String),
+    #[error("a reply that can't be read: {0}")]
+    Malformed(#[from] denc::DencError),
+    #[error("the client is shut down")]
+    Shutdown,
+}
+
+impl ClientError {
+    /// The errno, if the cluster answered one.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Errno(e) | Self::Refused { errno: e, .. } => Some(*e),
+            Self::NoPool(_) => Some(types::errno::ENOENT),
+            _ => None,
+        }
+    }
+}

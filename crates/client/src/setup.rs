@@ -1,0 +1,94 @@
+//! From files to an identity: ceph.conf, keyring, which authentication to use.
+
+use crate::ClientError;
+use cephx::{ClientAuth, CryptoKey, Identity, Keyring};
+use msgr::ConMode;
+use net::auth_cephx::Dialer;
+use objecter::Conf;
+use objecter::monc::TICKETS;
+use std::cell::RefCell;
+use std::fs;
+use std::path::Path;
+use std::rc::Rc;
+use types::EntityText;
+
+const CONF_DEFAULT: &str = "/etc/ceph/ceph.conf";
+const KEYRING_DEFAULT: &str = "/etc/ceph/$cluster.$name.keyring,/etc/ceph/$cluster.keyring,/etc/ceph/keyring,/etc/ceph/keyring.bin";
+
+fn config(what: impl std::fmt::Display) -> ClientError {
+    ClientError::Config(what.to_string())
+}
+
+/// Reads a ceph.conf: `path`, or what `CEPH_CONF` names, or the usual place.
+pub fn load(path: Option<&Path>, name: &str) -> Result<Conf, ClientError> {
+    let name = EntityText::parse(name).ok_or_else(|| config(format!("no entity name: {name}")))?;
+    let from_env = std::env::var_os("CEPH_CONF").map(std::path::PathBuf::from);
+    let path = path.or(from_env.as_deref()).unwrap_or(Path::new(CONF_DEFAULT));
+    let text = fs::read_to_string(path).map_err(|e| config(format!("{}: {e}", path.display())))?;
+    Conf::parse(&text, name).map_err(config)
+}
+
+/// Our key: `key`, `keyfile` or the first keyring that there is.
+fn find_key(conf: &Conf) -> Result<Option<CryptoKey>, ClientError> {
+    if let Some(text) = conf.get("key").filter(|t| !t.is_empty()) {
+        return CryptoKey::from_base64(&text).map(Some).map_err(config);
+    }
+    if let Some(path) = conf.get("keyfile").filter(|t| !t.is_empty()) {
+        let text = fs::read_to_string(&path).map_err(|e| config(format!("{path}: {e}")))?;
+        return CryptoKey::from_base64(text.trim()).map(Some).map_err(config);
+    }
+    for path in conf.get_or("keyring", KEYRING_DEFAULT).split([',', ';']).map(str::trim) {
+        let Ok(text) = fs::read_to_string(path) else { continue };
+        let ring = Keyring::parse(&text).map_err(|e| config(format!("{path}: {e}")))?;
+        if let Some(entity) = ring.get(&conf.name) {
+            return Ok(Some(entity.key.clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// Who we are, by `auth client required` and what keys there are.
+pub fn identity(conf: &Conf) -> Result<Identity, ClientError> {
+    let mut methods = conf.list("auth_client_required");
+    if methods.is_empty() {
+        methods = vec!["cephx".into(), "none".into()];
+    }
+    if methods.iter().any(|m| m == "cephx") {
+        if let Some(key) = find_key(conf)? {
+            return Ok(Identity::Cephx(ClientAuth::new(conf.name.clone(), key, &TICKETS)));
+        }
+        if !methods.iter().any(|m| m == "none") {
+            return Err(config(format!("no key for {} in any keyring", conf.name)));
+        }
+    }
+    Ok(Identity::none(conf.name.clone()))
+}
+
+/// How we dial: our identity, with the modes that the configuration prefers.
+pub fn dialer(conf: &Conf, identity: Identity) -> Dialer {
+    let mut dialer = Dialer::new(Rc::new(RefCell::new(identity)));
+    let modes = |key: &str| {
+        let modes: Vec<ConMode> = conf
+            .list(key)
+            .iter()
+            .filter_map(|m| match m.as_str() {
+                "crc" => Some(ConMode::CRC),
+                "secure" => Some(ConMode::SECURE),
+                _ => None,
+            })
+            .collect();
+        (!modes.is_empty()).then_some(modes)
+    };
+    if let Some(modes) = modes("ms_mon_client_mode") {
+        dialer.mon_modes = modes;
+    }
+    if let Some(modes) = modes("ms_client_mode") {
+        dialer.modes = modes;
+    }
+    dialer
+}
+
+/// This machine's name, for subscriptions.
+pub fn hostname() -> String {
+    fs::read_to_string("/proc/sys/kernel/hostname").map(|s| s.trim().to_string()).unwrap_or_default()
+}
