@@ -89,7 +89,7 @@ impl Osd {
                 self.new_map(map, full, clock, out);
             } else {
                 // A gap: ask from where we stand.
-                out.push(Effect::SubscribeMaps { from: next });
+                out.push(Effect::SubscribeMaps { from: if next == 1 { 0 } else { next } });
                 return Ok(());
             }
         }
@@ -327,6 +327,19 @@ impl Osd {
                 PeerOut::Activate => {}
             }
         }
+    }
+
+    /// What groups want of the monitor, once more.
+    pub(crate) fn ask_again(&mut self, out: &mut Vec<Effect>) {
+        let (mut up_thru, mut pg_temp) = (0, std::collections::BTreeMap::new());
+        for pg in self.pgs() {
+            match pg.peering.asks() {
+                Some(PeerOut::UpThru(want)) => up_thru = up_thru.max(want),
+                Some(PeerOut::PgTemp(want)) => drop(pg_temp.insert(pg.pgid.pgid, want)),
+                _ => {}
+            }
+        }
+        self.tell_mon(up_thru, pg_temp, out);
     }
 
     pub(crate) fn tell_mon(&mut self, up_thru: Epoch, pg_temp: std::collections::BTreeMap<PgId, Vec<OsdId>>, out: &mut Vec<Effect>) {

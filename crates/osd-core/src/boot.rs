@@ -82,7 +82,8 @@ impl Osd {
         } else if epoch + 1 >= oldest && epoch + LAG_MAX > newest {
             return self.send_boot(out);
         }
-        let from = if epoch == 0 { newest.max(1) } else { (epoch + 1).max(oldest) };
+        // From nothing, the newest map as a whole will do.
+        let from = if epoch == 0 { 0 } else { (epoch + 1).max(oldest) };
         out.push(Effect::SubscribeMaps { from });
     }
 
@@ -138,7 +139,7 @@ impl Osd {
                     self.boot.boot_epoch = map.epoch;
                 }
                 self.superblock.mounted = map.epoch;
-                out.push(Effect::SubscribeCreates { from: map.epoch });
+                out.push(Effect::SubscribeCreates { from: 0 });
                 out.push(Effect::Booted { epoch: map.epoch });
             }
             Stage::Active if !ours => {
@@ -148,6 +149,20 @@ impl Osd {
             }
             Stage::Stopping if !ours => out.push(Effect::Stop { why: None }),
             _ => {}
+        }
+    }
+
+    /// What a monitor that went away may not have heard is said again.
+    pub(crate) fn mon_connected(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        match self.boot.stage {
+            Stage::Preboot | Stage::Booting => self.preboot(clock, out),
+            Stage::Active => {
+                self.boot.last_beacon = None;
+                self.ask_again(out);
+                self.boot_tick(clock, out);
+            }
+            Stage::Stopping => self.send_mark_down(out),
+            Stage::Waiting => {}
         }
     }
 
@@ -180,6 +195,9 @@ impl Osd {
             return;
         }
         self.boot.stage = Stage::Stopping;
+        self.send_mark_down(out);
+    }
+    fn send_mark_down(&self, out: &mut Vec<Effect>) {
         let msg = MOSDMarkMeDown {
             paxos: Paxos::at(self.sh.map.epoch.into()),
             fsid: self.cluster_fsid,

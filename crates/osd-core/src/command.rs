@@ -91,7 +91,7 @@ impl Osd {
     /// Executes a command and answers it; `conn` is `None` when it came on a connection that the shell keeps (monitor, manager).
     pub(crate) fn command(&mut self, conn: Option<ConnId>, m: &MCommand, clock: Clock, out: &mut Vec<Effect>) {
         let Some(conn) = conn else { return };
-        let allowed = self.sh.sessions.get(&conn).is_some_and(|s| s.cap.as_ref().is_none_or(|c| c.allows_all()));
+        let allowed = self.sh.sessions.get(&conn).is_some_and(|s| s.peer.cap.is_none());
         let tid = m.tid;
         let (errno, status, data) = if !allowed {
             (types::errno::EACCES, "access denied".into(), Vec::new())

@@ -1,6 +1,8 @@
 //! What goes into an [`crate::Osd`] and what comes out: one vocabulary for every shell and for tests.
 
+use cephx::caps::OsdCap;
 use messages::RawMessage;
+use std::collections::BTreeMap;
 use types::{EntityAddr, EntityAddrVec, EntityName, Epoch, OsdId};
 
 /// A connection as the shell numbers it; never given twice.
@@ -19,8 +21,8 @@ pub struct Peer {
     pub features: u64,
     /// With its nonce: what watchers and the blocklist name.
     pub addr: EntityAddr,
-    /// The `osd` capability of its ticket as text (`allow rwx pool=rbd`); `None`: authentication is off, everything is allowed.
-    pub caps: Option<String>,
+    /// The `osd` capability of its ticket; `None`: everything is allowed.
+    pub cap: Option<OsdCap>,
 }
 
 /// One thing that happens to an OSD.
@@ -40,6 +42,10 @@ pub enum Event {
     Mgr(RawMessage),
     /// A message of another OSD on a connection that we dialled.
     Osd { osd: OsdId, msg: RawMessage },
+    /// A session with a monitor is open, for the first time or again: what it has not answered is sent again.
+    MonConnected,
+    /// Our options as the monitors have them, all of them.
+    MonConfig(BTreeMap<String, String>),
     /// What was read at once has all been handed in: commits are taken and replies go out.
     TurnEnd,
     /// About once a second; see [`crate::Osd::next_tick_ms`].

@@ -4,7 +4,7 @@
 //! together, and is answered at [`Event::TurnEnd`].
 
 use crate::boot::BootState;
-use crate::event::{BootInfo, ConnId, Effect, Event, Level, Peer};
+use crate::event::{ConnId, Effect, Event, Level, Peer};
 use crate::map_cache::MapCache;
 use crate::mgr::MgrSession;
 use crate::op::Limits;
@@ -99,6 +99,7 @@ impl Osd {
                 num_pgs: 0,
                 notify_ids: 1,
                 internal_tids: 0,
+                room: 0,
                 osd_features: types::features::SUPPORTED,
             },
             cluster_fsid: setup.cluster_fsid,
@@ -162,6 +163,8 @@ impl Osd {
             Event::Continue => self.go_on(clock, out),
             Event::Config { name, value } => self.configure(&name, &value, crate::config::Source::Override, out),
             Event::Shutdown => self.shutdown(out),
+            Event::MonConnected => self.mon_connected(clock, out),
+            Event::MonConfig(config) => self.mon_config(MConfig { config }),
         }
     }
 

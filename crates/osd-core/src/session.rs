@@ -1,7 +1,6 @@
 //! What an OSD remembers of one connection.
 
 use crate::event::Peer;
-use cephx::caps::OsdCap;
 use types::{Epoch, HObject, SpgId};
 
 /// A stop that we asked a client to keep, until the group serves again.
@@ -17,8 +16,6 @@ pub struct Backoff {
 #[derive(Debug)]
 pub struct Session {
     pub peer: Peer,
-    /// `None`: authentication is off, everything is allowed.
-    pub cap: Option<OsdCap>,
     /// The newest map that we sent it or that it showed to have.
     pub map_epoch: Epoch,
     pub backoffs: Vec<Backoff>,
@@ -26,10 +23,10 @@ pub struct Session {
 }
 
 impl Session {
-    /// A capability that can't be read allows nothing.
-    pub fn new(peer: Peer) -> Self {
-        let cap = peer.caps.as_ref().map(|text| OsdCap::parse(text).unwrap_or_default());
-        Self { peer, cap, map_epoch: 0, backoffs: Vec::new(), backoff_ids: 0 }
+    pub fn new(mut peer: Peer) -> Self {
+        // Not even asked for each request.
+        peer.cap = peer.cap.filter(|cap| !cap.allows_all());
+        Self { peer, map_epoch: 0, backoffs: Vec::new(), backoff_ids: 0 }
     }
     pub fn has(&self, features: u64) -> bool {
         self.peer.features & features == features

@@ -31,6 +31,8 @@ pub struct Shared {
     pub num_pgs: usize,
     pub(crate) notify_ids: u32,
     pub(crate) internal_tids: u64,
+    /// Bytes that the store surely takes; counted down and asked for again when it is used up.
+    pub(crate) room: u64,
     /// Features that every OSD of the map has: what is persisted is encoded with them.
     pub osd_features: u64,
 }
@@ -41,6 +43,19 @@ impl Shared {
         let (min, max) = (self.config.int("osd_min_pg_log_entries"), self.config.int("osd_max_pg_log_entries"));
         let share = self.config.int("osd_target_pg_log_entries_per_osd") / self.num_pgs.max(1) as u64;
         share.clamp(min, max.max(min)) as usize
+    }
+    /// True if the store takes this many bytes of data. What a change writes besides, and a reserve, counts too.
+    pub fn has_room(&mut self, bytes: u64) -> bool {
+        const BESIDES: u64 = 4096;
+        let wanted = bytes + BESIDES;
+        if self.room < wanted {
+            let fs = self.store.statfs();
+            // A part at a time, so that what others use is noticed.
+            self.room = fs.available.saturating_sub(fs.total / 64) / 4;
+        }
+        let fits = self.room >= wanted || bytes == 0;
+        self.room = self.room.saturating_sub(wanted);
+        fits
     }
     pub fn epoch(&self) -> Epoch {
         self.map.epoch

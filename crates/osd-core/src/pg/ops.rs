@@ -154,7 +154,7 @@ impl Pg {
         if !self.peering.is_primary() {
             return Err(Halt::Drop);
         }
-        if let Some(cap) = &session.cap {
+        if let Some(cap) = &session.peer.cap {
             let calls = info.called.iter();
             let classes: Vec<ClassCall<'_>> = calls
                 .map(|c| ClassCall { class: c.class, method: c.method, read: c.reads, write: c.writes, listed: true })
@@ -308,7 +308,10 @@ impl Pg {
     }
 
     /// A pool that is full takes nothing that makes it grow.
-    fn full(&self, op: &ClientOp, plan: &Plan, cx: &Cx<'_>) -> Option<Halt> {
+    fn full(&self, op: &ClientOp, plan: &Plan, cx: &mut Cx<'_>) -> Option<Halt> {
+        if plan.kind == PlanKind::Write && !cx.sh.has_room(plan.txn.data_len()) {
+            return Some(Halt::Reply(ENOSPC));
+        }
         let full = self.pool.has(pool_flags::FULL) || cx.sh.map.has_flag(maps::map_flags::FULL);
         let grows = plan.stats.num_bytes > 0 || plan.stats.num_objects > 0;
         if !full || !grows || plan.kind != PlanKind::Write || op.msg.has(osd_flag::FULL_FORCE) {

@@ -358,6 +358,15 @@ impl Peering {
         }
     }
 
+    /// What it waits for from the monitor.
+    pub fn asks(&self) -> Option<PeerOut> {
+        match self.state {
+            State::WaitUpThru => Some(PeerOut::UpThru(self.last_peering_reset)),
+            State::GetLog if !self.asked_pg_temp.is_empty() => Some(PeerOut::PgTemp(self.asked_pg_temp.clone())),
+            _ => None,
+        }
+    }
+
     /// Another OSD says what it has of the group.
     pub fn heard(&mut self, from: OsdId, theirs: PgInfo, info: &mut PgInfo) {
         info.history.merge(&theirs.history);
