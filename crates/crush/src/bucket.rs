@@ -37,14 +37,26 @@ impl Alg {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Weights {
     /// One weight for all.
-    Uniform { item_weight: u32 },
+    Uniform {
+        item_weight: u32,
+    },
     /// `sum_weights[i]` is the sum of `item_weights[..=i]`.
-    List { item_weights: Vec<u32>, sum_weights: Vec<u32> },
+    List {
+        item_weights: Vec<u32>,
+        sum_weights: Vec<u32>,
+    },
     /// A binary tree of sums; item `i` is node `2i + 1`. At most 255 nodes.
-    Tree { node_weights: Vec<u32> },
+    Tree {
+        node_weights: Vec<u32>,
+    },
     /// `straws` are lengths made from the weights when the map was built.
-    Straw { item_weights: Vec<u32>, straws: Vec<u32> },
-    Straw2 { item_weights: Vec<u32> },
+    Straw {
+        item_weights: Vec<u32>,
+        straws: Vec<u32>,
+    },
+    Straw2 {
+        item_weights: Vec<u32>,
+    },
 }
 
 /// `crush_bucket`.
@@ -112,7 +124,13 @@ impl Bucket {
                 self.weight = (weights.len() as u32).saturating_mul(*item_weight);
             }
             Weights::List { item_weights, sum_weights } => {
-                *sum_weights = weights.iter().scan(0_u32, |sum, w| { *sum = sum.saturating_add(*w); Some(*sum) }).collect();
+                *sum_weights = weights
+                    .iter()
+                    .scan(0_u32, |sum, w| {
+                        *sum = sum.saturating_add(*w);
+                        Some(*sum)
+                    })
+                    .collect();
                 *item_weights = weights;
             }
             Weights::Tree { node_weights } => *node_weights = tree_sums(&weights),

@@ -3,13 +3,13 @@
 //! There is no frame: fields that came later stand at the end, and a reader stops where the bytes do.
 //! Source of the facts: Ceph 18.2 `CrushWrapper::encode` and `decode`.
 
+use crate::ITEM_UNDEF;
 use crate::bucket::{Alg, Bucket, Weights};
 use crate::map::{ChooseArg, ChooseArgMap, CrushMap, Tunables, place};
-use crate::ITEM_UNDEF;
 use crate::rule::Rule;
-use denc::{Denc, DencError, Decoder, Encoder};
-use std::collections::BTreeMap;
 use denc::features;
+use denc::{Decoder, Denc, DencError, Encoder};
+use std::collections::BTreeMap;
 
 const MAGIC: u32 = 0x0001_0000;
 
@@ -20,8 +20,7 @@ impl Denc for CrushMap {
         e.count(self.rules.len());
         e.i32(self.max_devices);
         // A reader without choose_args gets the first set's weights as the buckets' own.
-        let stand_in =
-            if e.has(features::CRUSH_CHOOSE_ARGS) { None } else { self.choose_args.values().next() };
+        let stand_in = if e.has(features::CRUSH_CHOOSE_ARGS) { None } else { self.choose_args.values().next() };
         for (i, bucket) in self.buckets.iter().enumerate() {
             match bucket {
                 None => e.u32(0),
@@ -75,9 +74,8 @@ impl Denc for CrushMap {
             return Err(d.invalid("a CRUSH map's bounds are out of range"));
         }
         let buckets = (0..max_buckets).map(|i| decode_bucket(i, d)).collect::<Result<Vec<_>, _>>()?;
-        let rules = (0..max_rules)
-            .map(|i| if d.u32()? != 0 { Rule::decode(i, d).map(Some) } else { Ok(None) })
-            .collect::<Result<Vec<_>, _>>()?;
+        let rules =
+            (0..max_rules).map(|i| if d.u32()? != 0 { Rule::decode(i, d).map(Some) } else { Ok(None) }).collect::<Result<Vec<_>, _>>()?;
         let mut map = CrushMap {
             buckets,
             rules,
@@ -275,7 +273,10 @@ fn decode_bucket(at: usize, d: &mut Decoder) -> Result<Option<Bucket>, DencError
         return Err(d.invalid("a CRUSH bucket has the type of devices"));
     }
     let alg = Alg::from_u8(alg).ok_or_else(|| d.invalid("a CRUSH bucket's algorithm is unknown"))?;
-    let items: Vec<i32> = { let n = d.count(4)?; (0..n).map(|_| d.i32()).collect::<Result<_, _>>()? };
+    let items: Vec<i32> = {
+        let n = d.count(4)?;
+        (0..n).map(|_| d.i32()).collect::<Result<_, _>>()?
+    };
     if items.iter().any(|item| *item >= ITEM_UNDEF) {
         return Err(d.invalid("a CRUSH bucket holds what is no device"));
     }

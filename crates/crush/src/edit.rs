@@ -65,7 +65,8 @@ impl CrushMap {
         map.type_names = (0..).zip(DEFAULT_TYPES).map(|(id, name)| (id, name.to_owned())).collect();
         let root = map.new_bucket(11);
         map.names.insert(root, "default".into());
-        map.create_rule("replicated_rule", "default", failure_domain, "", false, Rule::REPLICATED).expect("an empty map has room for a rule");
+        map.create_rule("replicated_rule", "default", failure_domain, "", false, Rule::REPLICATED)
+            .expect("an empty map has room for a rule");
         map
     }
 
@@ -305,7 +306,15 @@ impl CrushMap {
 
     /// Makes a rule: one device in each of as many buckets of type `failure_domain` (empty: devices) below `root` as a pool has copies;
     /// `class` (empty: any) narrows it. `indep` and [`Rule::ERASURE`] for erasure-coded pools. The rule's number.
-    pub fn create_rule(&mut self, name: &str, root: &str, failure_domain: &str, class: &str, indep: bool, kind: u8) -> Result<u32, CrushError> {
+    pub fn create_rule(
+        &mut self,
+        name: &str,
+        root: &str,
+        failure_domain: &str,
+        class: &str,
+        indep: bool,
+        kind: u8,
+    ) -> Result<u32, CrushError> {
         if self.rule_id(name).is_some() {
             return Err(CrushError::RuleExists(name.into()));
         }
@@ -481,9 +490,7 @@ impl CrushMap {
     }
     fn sum_up(&mut self, bucket: i32) {
         let Some(b) = self.bucket(bucket) else { return };
-        let content: Vec<(i32, u32)> = (b.weighted())
-            .map(|(item, w)| (item, self.bucket(item).map_or(w, |child| child.weight)))
-            .collect();
+        let content: Vec<(i32, u32)> = (b.weighted()).map(|(item, w)| (item, self.bucket(item).map_or(w, |child| child.weight))).collect();
         if let Some(b) = self.bucket_mut(bucket) {
             b.set_content(&content);
         }

@@ -52,7 +52,10 @@ struct Mapping<'a> {
 
 /// What one descent ended at.
 enum Landed {
-    Item { item: i32, kind: i32 },
+    Item {
+        item: i32,
+        kind: i32,
+    },
     /// The bucket has no items.
     Empty,
     /// The map is not sound there: this replica is given up.
@@ -215,9 +218,7 @@ impl Mapping<'_> {
             let mut failed_here = 0_u32;
             loop {
                 let r = rep.wrapping_add(parent_r).wrapping_add(failed);
-                let permute = tries.local_fallback > 0
-                    && failed_here as usize >= at.len() >> 1
-                    && failed_here > tries.local_fallback;
+                let permute = tries.local_fallback > 0 && failed_here as usize >= at.len() >> 1 && failed_here > tries.local_fallback;
                 let mut collided = false;
                 match self.step(at, r, position, permute, permutation) {
                     Landed::Bad => return None,
@@ -366,14 +367,15 @@ impl Mapping<'_> {
         match &b.weights {
             Weights::Uniform { .. } => self.permuted(b, r, permutation),
             Weights::List { item_weights, sum_weights } => {
-                let wins = |i: &usize| u64::from(hash4(b.items[*i]) & 0xffff) * u64::from(sum_weights[*i]) >> 16 < u64::from(item_weights[*i]);
+                let wins =
+                    |i: &usize| (u64::from(hash4(b.items[*i]) & 0xffff) * u64::from(sum_weights[*i])) >> 16 < u64::from(item_weights[*i]);
                 b.items[(0..b.items.len()).rev().find(wins).unwrap_or(0)]
             }
             Weights::Tree { node_weights } => {
                 let mut node = node_weights.len() >> 1;
                 while node & 1 == 0 && node != 0 {
                     let half = 1 << (node.trailing_zeros() - 1);
-                    let point = u64::from(hash4(node as i32)) * u64::from(node_weights[node]) >> 32;
+                    let point = (u64::from(hash4(node as i32)) * u64::from(node_weights[node])) >> 32;
                     let left = node_weights.get(node - half).copied().unwrap_or(0);
                     node = if point < u64::from(left) { node - half } else { node + half };
                     if node >= node_weights.len() {

@@ -1,6 +1,6 @@
 //! Rules: small programs that say how a mapping descends the tree.
 
-use denc::{Denc, DencError, Decoder, Encoder};
+use denc::{Decoder, Denc, DencError, Encoder};
 
 /// Operations of a step.
 pub mod op {

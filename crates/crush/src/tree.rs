@@ -4,6 +4,9 @@ use crate::map::CrushMap;
 use crate::rule::op;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// How many nodes a walk visits at most.
+const WALK_MAX: usize = 1 << 20;
+
 /// A step of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeNode {
@@ -70,13 +73,14 @@ impl CrushMap {
     pub fn rule_takes(&self, rule: u32) -> Vec<i32> {
         self.rule(rule).map(|r| r.steps.iter().filter(|s| s.op == op::TAKE).map(|s| s.arg1).collect()).unwrap_or_default()
     }
-    /// The item and everything below it.
+    /// The item and everything below it, breadth first. What is linked to several places comes once.
     pub fn subtree(&self, item: i32) -> Vec<i32> {
         let mut out = vec![item];
+        let mut seen = BTreeSet::from([item]);
         let mut at = 0;
         while at < out.len() {
             if let Some(bucket) = self.bucket(out[at]) {
-                out.extend(&bucket.items);
+                out.extend(bucket.items.iter().filter(|item| seen.insert(**item)));
             }
             at += 1;
         }
@@ -122,6 +126,10 @@ impl CrushMap {
     fn walk_into(&self, node: TreeNode, out: &mut Vec<TreeNode>) {
         let mut open = vec![node];
         while let Some(node) = open.pop() {
+            // A few buckets that hold each other twice make more paths than memory has room for.
+            if out.len() >= WALK_MAX {
+                return;
+            }
             out.push(node);
             let Some(bucket) = self.bucket(node.id) else { continue };
             let mut children: Vec<(i32, u32)> = bucket.weighted().collect();

@@ -2,11 +2,11 @@
 //!
 //! Source of the facts: Ceph 18.2 `src/osd/OSDMap.cc`. Versions depend on the features of the reader; forms older than Jewel's are refused.
 
-use crate::osd_map::StretchMode;
-use crate::{Incremental, OsdMap, map_flags, flags};
-use base::crc32c;
 use crate::Release;
-use denc::{Bytes, Denc, DencError, Decoder, Encoder};
+use crate::osd_map::StretchMode;
+use crate::{Incremental, OsdMap, flags, map_flags};
+use base::crc32c;
+use denc::{Bytes, Decoder, Denc, DencError, Encoder};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::{EntityAddrVec, OsdId, features};
@@ -302,13 +302,8 @@ impl OsdMap {
             self.device_class_flags = d.get()?;
         }
         if v >= 10 {
-            self.stretch = StretchMode {
-                enabled: d.bool()?,
-                bucket_count: d.u32()?,
-                degraded: d.u32()?,
-                recovering: d.u32()?,
-                bucket: d.i32()?,
-            };
+            self.stretch =
+                StretchMode { enabled: d.bool()?, bucket_count: d.u32()?, degraded: d.u32()?, recovering: d.u32()?, bucket: d.i32()? };
         }
         if v >= 11 {
             self.range_blocklist = d.get()?;
@@ -365,6 +360,19 @@ impl Incremental {
         let mut e = Encoder::with_capacity(features, 512);
         let crc = self.write(&mut e);
         (e.finish(), crc)
+    }
+
+    /// The encoding for a peer that has not all the features that this change was made with: what it has of them, also for the maps inside.
+    pub fn encode_for_peer(&self, peer: u64) -> Result<Bytes, DencError> {
+        let features = peer & self.encode_features;
+        let mut inc = self.clone();
+        if !inc.fullmap.is_empty() {
+            inc.fullmap = OsdMap::from_bytes(&inc.fullmap)?.encode_with(features).0;
+        }
+        if !inc.crush.is_empty() {
+            inc.crush = crate::CrushMap::from_bytes(&inc.crush)?.to_bytes(features);
+        }
+        Ok(inc.encode_with(features).0)
     }
 
     fn write(&self, e: &mut Encoder) -> u32 {
@@ -523,11 +531,8 @@ impl Incremental {
         self.new_pool_names = d.get()?;
         self.old_pools = d.get()?;
         self.new_up_client = d.get()?;
-        self.new_state = if v >= 5 {
-            d.get()?
-        } else {
-            d.get::<BTreeMap<OsdId, u8>>()?.into_iter().map(|(osd, state)| (osd, state.into())).collect()
-        };
+        self.new_state =
+            if v >= 5 { d.get()? } else { d.get::<BTreeMap<OsdId, u8>>()?.into_iter().map(|(osd, state)| (osd, state.into())).collect() };
         self.new_weight = d.get()?;
         self.new_pg_temp = d.get()?;
         self.new_primary_temp = d.get()?;

@@ -2,7 +2,7 @@
 //!
 //! Source of the encoding: Ceph 18.2 `src/mds/FSMap.cc` (version 7, compat 6), `src/include/CompatSet.h`, `src/mds/MDSMap.cc`.
 
-use denc::{Denc, DencError, Decoder, Encoder};
+use denc::{Decoder, Denc, DencError, Encoder};
 use std::collections::BTreeMap;
 use types::Epoch;
 

@@ -2,7 +2,7 @@
 //!
 //! Source of the encodings: Ceph 18.2 `src/mon/MgrMap.h`.
 
-use denc::{Denc, DencError, Decoder, Encoder, denc_struct};
+use denc::{Decoder, Denc, DencError, Encoder, denc_struct};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EntityAddrVec, Epoch, UTime, features};
 

@@ -3,7 +3,7 @@
 //! Source of the encodings: Ceph 18.2 `src/mon/MonMap.cc`.
 
 use crate::Release;
-use denc::{Denc, DencError, Decoder, Encoder};
+use denc::{Decoder, Denc, DencError, Encoder};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{AddrType, EntityAddr, EntityAddrVec, Epoch, UTime, Uuid, features};
 
@@ -30,7 +30,11 @@ impl Denc for MonInfo {
         let nautilus = e.has(features::SERVER_NAUTILUS);
         e.frame(if nautilus { 5 } else { 2 }, 1, |e| {
             e.put(&self.name);
-            if nautilus { e.put(&self.public_addrs) } else { e.put(&self.legacy_addr()) }
+            if nautilus {
+                e.put(&self.public_addrs)
+            } else {
+                e.put(&self.legacy_addr())
+            }
             e.u16(self.priority);
             e.u16(self.weight);
             e.put(&self.crush_loc);

@@ -2,7 +2,7 @@
 //!
 //! Source of the encodings: Ceph 18.2 `src/osd/OSDMap.cc` (`osd_info_t`, `osd_xinfo_t`).
 
-use denc::{Denc, DencError, Decoder, Encoder};
+use denc::{Decoder, Denc, DencError, Encoder};
 use types::{Epoch, UTime, features};
 
 /// `osd_info_t`: epochs at which things happened; 0 is never.

@@ -68,8 +68,7 @@ impl OsdMap {
 
     fn raw(&self, pool: &PgPool, pg: PgId, work: &mut Placement) -> Vec<OsdId> {
         let seed = pool.placement_seed(pg);
-        let mut osds =
-            self.crush.do_rule(pool.crush_rule.into(), seed, pool.size.into(), &self.osd_weight, pg.pool, &mut work.scratch);
+        let mut osds = self.crush.do_rule(pool.crush_rule.into(), seed, pool.size.into(), &self.osd_weight, pg.pool, &mut work.scratch);
         self.take_out(pool, &mut osds, |osd| self.exists(osd));
         osds
     }

@@ -5,7 +5,7 @@
 use crate::flags::bits;
 use crate::osd_map::SERVER_TENTACLE;
 use crate::pool_opts::PoolOpts;
-use denc::{Denc, DencError, Decoder, Encoder, denc_struct};
+use denc::{Decoder, Denc, DencError, Encoder, denc_struct};
 use std::collections::{BTreeMap, BTreeSet};
 use types::hash::{bins_mask, linux_dcache, rjenkins, stable_mod};
 use types::interval_set::IntervalSet;
@@ -86,7 +86,11 @@ pub enum HitSetParams {
     ExplicitHash,
     ExplicitObject,
     /// False positives in a millionth, expected insertions, seed.
-    Bloom { fpp_micro: u32, target_size: u64, seed: u64 },
+    Bloom {
+        fpp_micro: u32,
+        target_size: u64,
+        seed: u64,
+    },
 }
 impl Denc for HitSetParams {
     fn encode(&self, e: &mut Encoder) {
@@ -110,9 +114,7 @@ impl Denc for HitSetParams {
             0 => Ok(Self::None),
             1 => Ok(Self::ExplicitHash),
             2 => Ok(Self::ExplicitObject),
-            3 => d.frame("BloomHitSet::Params", 1, |d, _| {
-                Ok(Self::Bloom { fpp_micro: d.u32()?, target_size: d.u64()?, seed: d.u64()? })
-            }),
+            3 => d.frame("BloomHitSet::Params", 1, |d, _| Ok(Self::Bloom { fpp_micro: d.u32()?, target_size: d.u64()?, seed: d.u64()? })),
             _ => Err(d.invalid("a hit set's type is unknown")),
         })
     }
@@ -586,4 +588,3 @@ impl Denc for PgPool {
         })
     }
 }
-

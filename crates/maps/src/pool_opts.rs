@@ -2,7 +2,7 @@
 //!
 //! Source of the facts: Ceph 18.2 `src/osd/osd_types.{h,cc}`; keys 24 and up by what stock monitors of later releases write.
 
-use denc::{Denc, DencError, Decoder, Encoder};
+use denc::{Decoder, Denc, DencError, Encoder};
 use std::collections::BTreeMap;
 use types::features;
 

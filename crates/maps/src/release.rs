@@ -18,8 +18,27 @@ impl denc::Denc for Release {
 }
 
 const NAMES: [&str; 21] = [
-    "unknown", "argonaut", "bobtail", "cuttlefish", "dumpling", "emperor", "firefly", "giant", "hammer", "infernalis", "jewel", "kraken",
-    "luminous", "mimic", "nautilus", "octopus", "pacific", "quincy", "reef", "squid", "tentacle",
+    "unknown",
+    "argonaut",
+    "bobtail",
+    "cuttlefish",
+    "dumpling",
+    "emperor",
+    "firefly",
+    "giant",
+    "hammer",
+    "infernalis",
+    "jewel",
+    "kraken",
+    "luminous",
+    "mimic",
+    "nautilus",
+    "octopus",
+    "pacific",
+    "quincy",
+    "reef",
+    "squid",
+    "tentacle",
 ];
 
 impl Release {

@@ -29,7 +29,10 @@ fn check(name: &str) {
         groups += 1;
         let ours = map.pg_to_up_acting(pg, &mut work);
         let our_raw = map.pg_to_raw(pg, &mut work);
-        if our_raw != set(raw).0 || (ours.up.clone(), ours.up_primary) != set(up) || (ours.acting.clone(), ours.acting_primary) != set(acting) {
+        if our_raw != set(raw).0
+            || (ours.up.clone(), ours.up_primary) != set(up)
+            || (ours.acting.clone(), ours.acting_primary) != set(acting)
+        {
             wrong.push(format!("{line}\n     ours raw {our_raw:?} {ours:?}"));
         }
     }

@@ -76,10 +76,18 @@ fn maps_of_monitors_managers_and_file_systems_come_out_bit_for_bit() {
     for release in ["pacific", "reef"] {
         let bytes = fixture(&format!("monmap-{release}.bin"));
         let map = MonMap::from_bytes(&bytes).unwrap();
-        assert!(map.to_bytes(features::SUPPORTED) == bytes, "{release} monmap: {}", first_difference(&map.to_bytes(features::SUPPORTED), &bytes));
+        assert!(
+            map.to_bytes(features::SUPPORTED) == bytes,
+            "{release} monmap: {}",
+            first_difference(&map.to_bytes(features::SUPPORTED), &bytes)
+        );
         let bytes = fixture(&format!("mdsmap-{release}.bin"));
         let map = FsMap::from_bytes(&bytes).unwrap();
-        assert!(map.to_bytes(features::SUPPORTED) == bytes, "{release} fsmap: {}", first_difference(&map.to_bytes(features::SUPPORTED), &bytes));
+        assert!(
+            map.to_bytes(features::SUPPORTED) == bytes,
+            "{release} fsmap: {}",
+            first_difference(&map.to_bytes(features::SUPPORTED), &bytes)
+        );
     }
     let bytes = fixture("mgr-reef.bin");
     let map = MgrMap::from_bytes(&bytes).unwrap();
