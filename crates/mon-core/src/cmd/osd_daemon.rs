@@ -5,7 +5,7 @@ use crate::OSD_CAPS;
 use cephx::{CryptoKey, EntityAuth};
 use maps::osd_state;
 use serde_json::{Value, json};
-use types::{EntityKind, EntityText, OsdId, UTime, Uuid, errno};
+use types::{EntityKind, EntityText, OsdId, Uuid, errno};
 
 pub const COMMANDS: &[Command] = &[
     cmd(
@@ -428,7 +428,3 @@ fn setmaxosd(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(Reply::status(format!("set new max_osd = {max}")))
 }
 
-/// For other families: a time as it is now.
-pub fn now(ctx: &Ctx<'_>) -> UTime {
-    UTime::from_wall_ns(ctx.clock.wall_ns)
-}
