@@ -8,7 +8,7 @@ use types::osd_op::{cmp_mode, cmp_op};
 use types::{ByteStr, Bytes, OsdOp};
 
 /// As the store names an attribute.
-fn stored_name(name: &[u8]) -> ByteStr {
+pub(super) fn stored_name(name: &[u8]) -> ByteStr {
     let mut stored = Vec::with_capacity(name.len() + 1);
     stored.push(b'_');
     stored.extend_from_slice(name);

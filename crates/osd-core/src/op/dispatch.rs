@@ -57,6 +57,8 @@ impl Exec<'_> {
             OpCode::CALL => self.op_call(op, indata, index),
             OpCode::ISDIRTY => self.op_is_dirty(),
             OpCode::UNDIRTY => self.op_undirty(),
+            OpCode::COPY_GET => self.op_copy_get(indata),
+            OpCode::COPY_FROM | OpCode::COPY_FROM2 => self.op_copy_from(op, indata),
             code => self.op_cache(code),
         }
     }

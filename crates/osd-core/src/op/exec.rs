@@ -55,6 +55,8 @@ pub(super) struct Exec<'a> {
     /// Clients see the change: the user version goes up.
     pub user_modify: bool,
     pub undirty: bool,
+    /// The object's time of change is not the client's.
+    pub keeps_mtime: bool,
     /// The store's object was removed and made anew: attributes must be written again.
     pub recreated: bool,
     /// What was changed so far, if a later operation of the request may read it.
@@ -94,6 +96,7 @@ impl<'a> Exec<'a> {
             modify: false,
             user_modify: false,
             undirty: false,
+            keeps_mtime: false,
             recreated: !obj.exists,
             mods: Mods::new(ops.len() > 1 || ops.iter().any(|op| op.op.code == OpCode::CALL)),
             modified: IntervalSet::new(),

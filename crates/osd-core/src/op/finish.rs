@@ -165,7 +165,7 @@ impl Exec<'_> {
                 version.version += 1;
             }
         }
-        let mut user_version = self.obj.info.user_version;
+        let mut user_version = self.info.user_version;
         if self.user_modify {
             user_version = (ctx.last_user_version.max(self.info.user_version) + 1).max(version.version);
             self.info_mut().user_version = user_version;
@@ -202,11 +202,12 @@ impl Exec<'_> {
             return ObjectContext { info: ObjectInfo::new(hobj.clone()), hobj, exists: false, snapset: SnapSet::default() };
         }
         let prior_version = self.obj.info.version;
+        let keeps_mtime = self.keeps_mtime;
         let info = self.info_mut();
         info.version = version;
         info.prior_version = prior_version;
         info.last_reqid = ctx.reqid;
-        if !ctx.mtime.is_zero() {
+        if !ctx.mtime.is_zero() && !keeps_mtime {
             info.mtime = ctx.mtime;
             info.local_mtime = ctx.now;
         }

@@ -12,6 +12,7 @@
 //! | `read`, `write`, `attr`, `omap`, `watch`, `snaps`, `call` | the operations |
 //! | `mods` | what earlier operations of the vector changed, for later ones |
 //! | `finish` | the object's new record, log entries and answer |
+//! | `copy` | what another object is: COPY_GET, COPY_FROM |
 //! | `list` | listing a placement group |
 //! | `trim` | removing a snapshot from a clone |
 
@@ -19,6 +20,7 @@ mod attr;
 mod call;
 mod checksum;
 mod context;
+pub mod copy;
 mod dispatch;
 mod exec;
 mod finish;

@@ -10,7 +10,7 @@ use types::osd_op::{Extent, OpCode, op_flag};
 use types::{Bytes, OsdOp};
 
 /// Bits of an operation's flags that the store gets along as hints.
-const FADVISE: u32 = op_flag::FADVISE_RANDOM
+pub(super) const FADVISE: u32 = op_flag::FADVISE_RANDOM
     | op_flag::FADVISE_SEQUENTIAL
     | op_flag::FADVISE_WILLNEED
     | op_flag::FADVISE_DONTNEED

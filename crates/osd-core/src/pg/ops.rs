@@ -261,6 +261,7 @@ impl Pg {
             osd_features: sh.osd_features,
             watch_connected: &|cookie| watches.is_connected(hobj, WatchKey { cookie, entity }),
             next_notify_id: (sh.map.epoch as u64) << 32 | sh.notify_ids as u64,
+            copied: None,
             entropy,
             min_compat_client: sh.map.require_min_compat_client.0,
             required_osd_release: sh.map.require_osd_release.0,
@@ -288,6 +289,7 @@ impl Pg {
                 self.waiting_store.push_back(op);
             }
             PlanStop::Reply(errno) => self.reply_error(&op, errno, cx),
+            PlanStop::Fetch(_) => self.reply_error(&op, types::errno::EOPNOTSUPP, cx),
             PlanStop::Store(why) => {
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{}: {}: {why}", self.pgid, op.msg.hobj) });
                 self.reply_error(&op, EIO, cx);

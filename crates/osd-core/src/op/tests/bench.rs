@@ -31,6 +31,7 @@ pub struct Bench {
     pub connected: bool,
     pub classes: &'static classes::Registry,
     pub client: i64,
+    pub copied: Option<crate::op::copy::Copied>,
     tid: u64,
 }
 
@@ -96,6 +97,7 @@ impl Bench {
             connected: true,
             classes: &classes::BUILTIN,
             client: 4100,
+            copied: None,
             tid: 0,
         }
     }
@@ -140,6 +142,7 @@ impl Bench {
             osd_features: u64::MAX,
             watch_connected: &|_| connected,
             next_notify_id: 77,
+            copied: self.copied.as_ref(),
             entropy: 1,
             min_compat_client: 15,
             required_osd_release: 18,

@@ -97,7 +97,7 @@ fn limits() {
     assert_eq!(b.run("o", vec![xattr(OpCode::SETXATTR, &"n".repeat(100), b"v")]), 0);
     b.limits.attr_size_max = 4;
     assert_eq!(b.run("o", vec![xattr(OpCode::SETXATTR, "n", b"12345")]), -EFBIG);
-    for code in [OpCode::SETXATTRS, OpCode::RESETXATTRS, OpCode::COPY_FROM, OpCode::SET_REDIRECT, OpCode::TMAPUP, OpCode(0x2fff)] {
+    for code in [OpCode::SETXATTRS, OpCode::RESETXATTRS, OpCode::SET_REDIRECT, OpCode::TMAPUP, OpCode(0x2fff)] {
         assert_eq!(b.run("o", vec![op(code)]), -EOPNOTSUPP, "{code:?}");
     }
     assert_eq!(b.read("o").unwrap().len(), 1000);
@@ -424,11 +424,60 @@ fn malformed_operations_are_answered() {
             continue; // refused before a plan is made
         }
         match b.send(&m) {
-            Ok(_) | Err(PlanStop::Reply(_)) => {}
+            Ok(_) | Err(PlanStop::Reply(_) | PlanStop::Fetch(_)) => {}
             Err(other) => panic!("{other:?}"),
         }
         let mut listing = m.clone();
         listing.hobj.hash = 5;
         plan_pg(&b.store, b.coll, b.pgid, &b.pool, &b.limits, &listing).unwrap();
     }
+}
+
+#[test]
+fn copying_objects() {
+    use crate::op::copy::Gather;
+    use types::osd_op::CopyFromArgs;
+    let mut b = Bench::new();
+    let big: Vec<u8> = (0..20_000_000_u32).map(|i| (i / 1000) as u8).collect();
+    let keys = pairs(&["k1", "k2", "k3"]);
+    for chunk in [0, 9_000_000] {
+        let end = if chunk == 0 { 9_000_000 } else { big.len() };
+        assert_eq!(b.run("source", vec![put(OpCode::WRITE, chunk as u64, &big[chunk..end])]), 0);
+    }
+    let header = InOp::new(OsdOp::new(OpCode::OMAPSETHEADER), Bytes::from_static(b"header"));
+    b.run("source", vec![xattr(OpCode::SETXATTR, "a", b"1"), encoded(OpCode::OMAPSETVALS, &keys), header]);
+    b.run("target", vec![put(OpCode::WRITEFULL, 0, b"old"), xattr(OpCode::SETXATTR, "gone", b"1")]);
+    let from = |oid: &str| {
+        let args = CopyFromArgs { snapid: types::CEPH_NOSNAP, ..CopyFromArgs::default() };
+        let data = (ByteStr::from(oid), types::ObjectLocator::pool(super::bench::POOL)).to_bytes(0);
+        vec![InOp::new(OsdOp::with_copy_from(OpCode::COPY_FROM, args), data)]
+    };
+    assert_eq!(b.run("target", from("target")), -EINVAL);
+    let m = b.message("target", from("source"));
+    let Err(PlanStop::Fetch(source)) = b.send(&m) else { panic!("it must be fetched") };
+    let mut gather = Gather::new(*source, 1 << 27);
+    let mut portions = 0;
+    let copied = loop {
+        portions += 1;
+        let ask = b.message("source", gather.ops());
+        let plan = b.send(&ask).unwrap();
+        assert_eq!(plan.result, 0);
+        let out = plan.ops.last().unwrap().out.flat();
+        if let Some(copied) = gather.take(plan.reply_user_version, &out).unwrap() {
+            break copied;
+        }
+    };
+    assert_eq!(portions, 3);
+    b.copied = Some(copied);
+    let plan = b.send(&m).unwrap();
+    let (source, target) = (b.load(&head("source")).info, b.load(&head("target")).info);
+    assert_eq!((plan.result, plan.reply_user_version), (0, source.user_version));
+    assert_eq!((target.size, target.user_version, target.mtime), (source.size, source.user_version, source.mtime));
+    assert_eq!(b.read("target").unwrap(), big);
+    assert_eq!(b.run("target", vec![xattr(OpCode::GETXATTR, "gone", b"")]), -ENODATA);
+    assert_eq!(b.all("target", vec![xattr(OpCode::GETXATTR, "a", b"")]).1[0].1, "1");
+    assert_eq!(b.all("target", vec![op(OpCode::OMAPGETHEADER)]).1[0].1, "header");
+    let (_, ops) = b.all("target", vec![encoded(OpCode::OMAPGETVALS, &((ByteStr::new(), 9_u64), ByteStr::new()))]);
+    assert_eq!(<(BTreeMap<ByteStr, Bytes>, bool)>::from_bytes(&ops[0].1).unwrap(), (keys, false));
+    assert_eq!((b.stats.num_objects, b.stats.num_bytes, b.stats.num_objects_omap), (2, 40_000_000, 2));
 }
