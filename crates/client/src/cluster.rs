@@ -17,7 +17,7 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{AbortHandle, spawn_local};
-use types::{EntityAddrVec, EntityKind, OsdId, PoolId, Uuid, errno};
+use types::{AddrType, EntityAddr, EntityKind, OsdId, PoolId, Uuid, errno};
 
 /// A monitor's answer to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +90,9 @@ impl Cluster {
         }
         let dialer = setup::dialer(conf, setup::identity(conf)?);
         let seed = entropy().u64();
-        let local = Local::new(EntityKind::CLIENT, -1, EntityAddrVec::default(), Rc::new(dialer.clone()), seed);
+        // Where we are, the first server that we meet tells us; the nonce makes the address ours.
+        let blank = EntityAddr { kind: AddrType::MSGR2, nonce: seed as u32, ..EntityAddr::default() };
+        let local = Local::new(EntityKind::CLIENT, -1, blank.into(), Rc::new(dialer.clone()), seed);
         let messenger = Messenger::new(Rc::new(local), Config::default());
         let mut core = MonClient::new(dialer.identity.clone(), hosts, setup::hostname(), seed);
         core.subscribe_to("osdmap", 0, 0, &mut Vec::new());

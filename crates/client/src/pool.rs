@@ -185,7 +185,7 @@ impl Pool {
         let pg_num = map.pool(self.id()).map_or(0, |p| p.pg_num);
         let mut names = Vec::new();
         for seed in 0..pg_num {
-            let mut cursor = HObject { hash: seed, ..HObject::min() };
+            let mut cursor = HObject { hash: seed, pool: self.id(), snap: CEPH_NOSNAP, ..HObject::min() };
             loop {
                 let ops = Ops::new().pgnls(LIST_MAX, 0, cursor.to_bytes(types::features::SUPPORTED));
                 let submit = Submit::on_pg(PgId::new(self.id(), seed), self.locator.nspace.clone(), ops);
