@@ -1,3 +1,65 @@
 //! The OSD's shell: sockets, timers, the monitor's and the manager's connections around `osd-core`.
+//!
+//! Holds what touches the world. [`start`] runs an OSD on a thread of its own; what the OSD decides is `osd_core`'s. Three messengers: one for
+//! clients, monitors and the manager, one for other OSDs, one for heartbeats.
 
 #![forbid(unsafe_code)]
+
+mod bootstrap;
+mod metadata;
+mod run;
+mod shell;
+
+pub use run::{OsdHandle, start};
+
+use cephx::{CryptoKey, EntityAuth};
+use std::net::IpAddr;
+use types::{EntityAddrVec, EntityText, OsdId, Uuid};
+
+/// What an OSD needs to start.
+#[derive(Debug, Clone)]
+pub struct OsdConfig {
+    pub id: OsdId,
+    /// Where monitors are.
+    pub monitors: Vec<EntityAddrVec>,
+    /// The key of `osd.N`; `None`: no authentication.
+    pub key: Option<CryptoKey>,
+    /// Who may say `osd new` for us. Without it the map must know our uuid already.
+    pub admin: Option<Admin>,
+    /// Addresses to listen on; ports are free ones.
+    pub listen: IpAddr,
+    /// Bytes of the store in memory.
+    pub capacity: u64,
+    /// Place in the CRUSH map: bucket types and names (`host` `a`, `root` `default`).
+    pub location: Vec<(String, String)>,
+    /// Options by name.
+    pub options: Vec<(String, String)>,
+    /// Look for more input this long before sleeping; 0: not at all.
+    pub spin_us: u64,
+    /// Told in the metadata.
+    pub data_dir: String,
+    /// Lines for people go here; `None`: standard error.
+    pub quiet: bool,
+}
+
+/// Somebody whom the monitor lets register OSDs.
+#[derive(Debug, Clone)]
+pub struct Admin {
+    pub name: EntityText,
+    /// `None`: no authentication.
+    pub key: Option<CryptoKey>,
+}
+
+impl Admin {
+    /// Out of a keyring's entry.
+    pub fn of(name: EntityText, auth: &EntityAuth) -> Self {
+        Self { name, key: Some(auth.key.clone()) }
+    }
+}
+
+/// Who an OSD is on its store: lost with a store in memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Me {
+    pub osd: OsdId,
+    pub osd_fsid: Uuid,
+}

@@ -1,0 +1,383 @@
+//! What connects an [`Osd`] with its messengers: messages go in, effects are carried out.
+
+use base::Clock;
+use cephx::caps::OsdCap;
+use denc::Denc;
+use maps::MgrMap;
+use messages::osd_client::MOSDMap;
+use messages::{LogEntry, MLog, MMgrMap, MOSDOp, Message, Paxos, RawMessage};
+use msgr::Policy;
+use net::auth_cephx::PeerAuth;
+use net::mon_session::{MonSession, clock};
+use net::{Conn, Dispatcher, Messenger};
+use objecter::monc::{Answer, Effect as MonEffect, Request};
+use osd_core::{ConnId, Effect, Event, Level, Osd, Peer};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use types::{EntityAddrVec, EntityKind, EntityName, EntityText, Epoch, OsdId, UTime, Uuid, features};
+
+/// Which of the messengers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Clients, monitors, managers.
+    Public = 0,
+    /// Other OSDs.
+    Cluster = 1,
+    Heartbeat = 2,
+}
+
+/// Connections of three messengers in one space of numbers.
+const SIDE_SHIFT: u32 = 62;
+/// How often a manager that does not answer is dialled again.
+const REDIAL: Duration = Duration::from_secs(1);
+
+/// What the loop is told.
+#[derive(Debug, Clone)]
+pub enum Status {
+    Starting,
+    Up(Epoch),
+    /// Over, with a reason if it is a failure.
+    Ended(Option<String>),
+}
+
+/// The shell around one OSD.
+pub struct Shell {
+    pub osd: RefCell<Osd>,
+    pub whoami: OsdId,
+    sides: [Messenger; 3],
+    pub mon: MonSession,
+    mgr: RefCell<Option<Conn>>,
+    mgr_addrs: RefCell<EntityAddrVec>,
+    effects: RefCell<Vec<Effect>>,
+    pub status: RefCell<Status>,
+    pub changed: Notify,
+    /// The first session with a monitor, and the cluster's name that it told.
+    pub logged_in: Cell<bool>,
+    asked_versions: Cell<u64>,
+    /// Answers to commands of our own.
+    pub answers: RefCell<Vec<(u64, i32, String)>>,
+    log_seq: Cell<u64>,
+    fsid: Cell<Uuid>,
+    quiet: bool,
+}
+
+impl Shell {
+    pub fn new(osd: Osd, sides: [Messenger; 3], mon: MonSession, quiet: bool) -> Rc<Self> {
+        let shell = Rc::new(Self {
+            whoami: osd.whoami(),
+            osd: RefCell::new(osd),
+            sides,
+            mon,
+            mgr: RefCell::new(None),
+            mgr_addrs: RefCell::default(),
+            effects: RefCell::default(),
+            status: RefCell::new(Status::Starting),
+            changed: Notify::new(),
+            logged_in: Cell::new(false),
+            asked_versions: Cell::new(0),
+            answers: RefCell::default(),
+            log_seq: Cell::new(0),
+            fsid: Cell::new(Uuid::default()),
+            quiet,
+        });
+        for side in [Side::Public, Side::Cluster, Side::Heartbeat] {
+            shell.sides[side as usize].set_dispatcher(Rc::new(Ear { side, shell: shell.clone() }));
+        }
+        shell
+    }
+
+    /// One event, with nothing else to come at once.
+    pub fn event(self: &Rc<Self>, event: Event) {
+        let now = clock();
+        self.feed(event, now);
+        self.feed(Event::TurnEnd, now);
+    }
+    fn feed(self: &Rc<Self>, event: Event, now: Clock) {
+        let mut effects = self.effects.take();
+        self.osd.borrow_mut().handle(event, now, &mut effects);
+        for effect in effects.drain(..) {
+            self.carry_out(effect);
+        }
+        self.effects.replace(effects);
+    }
+
+    fn conn_id(side: Side, conn: &Conn) -> ConnId {
+        ConnId((side as u64) << SIDE_SHIFT | conn.id().0)
+    }
+    fn conn(&self, id: ConnId) -> Option<Conn> {
+        let side = (id.0 >> SIDE_SHIFT) as usize;
+        self.sides.get(side)?.get(net::ConnId(id.0 & ((1 << SIDE_SHIFT) - 1)))
+    }
+
+    fn carry_out(self: &Rc<Self>, effect: Effect) {
+        match effect {
+            Effect::Send { conn, msg } => {
+                if let Some(conn) = self.conn(conn) {
+                    conn.send(msg);
+                }
+            }
+            Effect::SendMon(msg) => self.monc(|core, out| core.send(msg, out)),
+            Effect::SendMgr(msg) => {
+                if let Some(conn) = &*self.mgr.borrow() {
+                    conn.send(msg);
+                }
+            }
+            Effect::SendOsd { addrs, msg, .. } => {
+                self.sides[Side::Cluster as usize].connect(EntityKind::OSD, addrs, Policy::lossless_peer()).send(msg)
+            }
+            Effect::SendHeartbeat { addrs, msg, .. } => {
+                self.sides[Side::Heartbeat as usize].connect(EntityKind::OSD, addrs, Policy::lossy_client()).send(msg)
+            }
+            Effect::Close(conn) => {
+                if let Some(conn) = self.conn(conn) {
+                    conn.close();
+                }
+            }
+            Effect::SubscribeMaps { from } => self.monc(|core, out| core.subscribe_to("osdmap", from.into(), 0, out)),
+            Effect::SubscribeCreates { from } => self.monc(|core, out| core.subscribe_to("osd_pg_creates", from.into(), 0, out)),
+            Effect::AskMapVersions => {
+                let (tid, effects) = self.mon.with(|core, out| core.request(Request::Version("osdmap".into()), out));
+                self.asked_versions.set(tid);
+                self.mon_effects(effects);
+            }
+            Effect::Continue => {
+                let shell = self.clone();
+                tokio::task::spawn_local(async move {
+                    tokio::task::yield_now().await;
+                    shell.event(Event::Continue);
+                });
+            }
+            Effect::Booted { epoch } => self.set_status(Status::Up(epoch)),
+            Effect::Log { level, text } => self.say(level, &text),
+            Effect::ClusterLog { level, text } => self.cluster_log(level, text),
+            Effect::Stop { why } => self.set_status(Status::Ended(why)),
+        }
+    }
+
+    pub fn say(&self, level: Level, text: &str) {
+        if !self.quiet && level <= Level::Info {
+            eprintln!("osd.{}: {text}", self.whoami);
+        }
+    }
+
+    pub fn set_status(&self, status: Status) {
+        // What is over stays over.
+        if !matches!(*self.status.borrow(), Status::Ended(_)) {
+            self.status.replace(status);
+        }
+        self.changed.notify_one();
+    }
+
+    fn cluster_log(self: &Rc<Self>, level: Level, text: String) {
+        use messages::mon_client::log_level;
+        if level <= Level::Warn {
+            self.say(level, &text);
+        }
+        self.log_seq.set(self.log_seq.get() + 1);
+        let osd = self.whoami;
+        let entry = LogEntry {
+            name: EntityText::new(EntityKind::OSD, osd.to_string()),
+            rank: EntityName::osd(osd.into()),
+            addrs: self.sides[0].local().addrs.borrow().clone(),
+            stamp: UTime::from_wall_ns(clock().wall_ns),
+            seq: self.log_seq.get(),
+            level: match level {
+                Level::Error => log_level::ERROR,
+                Level::Warn => log_level::WARN,
+                Level::Info => log_level::INFO,
+                Level::Debug => log_level::DEBUG,
+            },
+            text: text.into_bytes().into(),
+            channel: "cluster".into(),
+        };
+        let msg = MLog { paxos: Paxos::default(), fsid: self.fsid.get(), entries: vec![entry] };
+        self.monc(|core, out| core.send(msg.encode(features::SUPPORTED), out));
+    }
+
+    /// Calls the monitor client; what comes of it is carried out.
+    pub fn monc(self: &Rc<Self>, f: impl FnOnce(&mut objecter::MonClient, &mut Vec<MonEffect>)) {
+        let (_, effects) = self.mon.with(f);
+        self.mon_effects(effects);
+    }
+
+    pub fn mon_effects(self: &Rc<Self>, effects: Vec<MonEffect>) {
+        for effect in effects {
+            match effect {
+                MonEffect::Connected => {
+                    self.logged_in.set(true);
+                    self.changed.notify_one();
+                    // Whoever is in the middle of handling an event hears of it afterwards.
+                    self.later(Event::MonConnected);
+                }
+                MonEffect::MonMap => {
+                    let (fsid, _) = self.mon.with(|core, _| core.fsid());
+                    self.fsid.set(fsid.unwrap_or_default());
+                    self.changed.notify_one();
+                }
+                MonEffect::Config(config) => self.later(Event::MonConfig(config)),
+                MonEffect::Answer(Answer::Version { tid, newest, oldest }) if tid == self.asked_versions.get() => {
+                    self.later(Event::MapVersions { oldest: oldest as Epoch, newest: newest as Epoch });
+                }
+                MonEffect::Answer(Answer::Command { tid, result, status, .. }) => {
+                    self.answers.borrow_mut().push((tid, result, status));
+                    self.changed.notify_one();
+                }
+                MonEffect::Rotating => self.changed.notify_one(),
+                _ => {}
+            }
+        }
+    }
+    fn later(self: &Rc<Self>, event: Event) {
+        let shell = self.clone();
+        tokio::task::spawn_local(async move { shell.event(event) });
+    }
+    pub fn fsid(&self) -> Option<Uuid> {
+        Some(self.fsid.get()).filter(|f| !f.is_zero())
+    }
+
+    fn from_mon(self: &Rc<Self>, msg: RawMessage) {
+        if let Some(effects) = self.mon.on_message(&msg) {
+            return self.mon_effects(effects);
+        }
+        if msg.kind == MMgrMap::KIND {
+            match MMgrMap::decode(&msg).and_then(|m| MgrMap::from_bytes(&m.map.0)) {
+                Ok(map) => self.mgr_map(map),
+                Err(error) => self.say(Level::Warn, &format!("a manager map that can't be read: {error}")),
+            }
+            return;
+        }
+        let is_map = msg.kind == MOSDMap::KIND;
+        self.event(Event::Mon(msg));
+        if is_map {
+            let epoch = self.osd.borrow().map().epoch;
+            self.monc(|core, _| core.got("osdmap", epoch.into()));
+        }
+    }
+
+    fn mgr_map(self: &Rc<Self>, map: MgrMap) {
+        self.monc(|core, _| core.got("mgrmap", map.epoch.into()));
+        let addrs = if map.available { map.active_addrs } else { EntityAddrVec::default() };
+        if *self.mgr_addrs.borrow() == addrs {
+            return;
+        }
+        self.mgr_addrs.replace(addrs);
+        if let Some(old) = self.mgr.take() {
+            old.close();
+        }
+        self.dial_mgr();
+    }
+    fn dial_mgr(&self) {
+        let addrs = self.mgr_addrs.borrow().clone();
+        if addrs.msgr2().is_some() {
+            let conn = self.sides[0].connect(EntityKind::MGR, addrs, Policy::lossy_client());
+            self.mgr.replace(Some(conn));
+        }
+    }
+    fn is_mgr(&self, conn: &Conn) -> bool {
+        self.mgr.borrow().as_ref() == Some(conn)
+    }
+
+    /// Who is there, as the core wants to know it.
+    fn peer(conn: &Conn) -> Peer {
+        let peer = conn.peer();
+        let auth = peer.user.as_ref().and_then(|u| u.downcast_ref::<PeerAuth>());
+        let mut name = peer.name;
+        if name.kind == EntityKind::CLIENT && name.num <= 0 {
+            name.num = peer.global_id as i64;
+        }
+        let mut addr = peer.addrs.front();
+        if addr.is_blank_ip() {
+            addr.ip = peer.target.ip;
+        }
+        Peer {
+            name,
+            entity: peer.auth_name.to_string(),
+            global_id: peer.global_id,
+            features: peer.features,
+            addr,
+            cap: auth.map(|a| OsdCap::from_info(&a.caps)),
+        }
+    }
+
+    /// About once a second.
+    pub fn tick(self: &Rc<Self>) {
+        let effects = self.mon.tick();
+        self.mon_effects(effects);
+        self.event(Event::Tick);
+    }
+}
+
+/// One messenger's dispatcher.
+struct Ear {
+    side: Side,
+    shell: Rc<Shell>,
+}
+
+impl Ear {
+    fn opened(&self, conn: &Conn) {
+        let id = Shell::conn_id(self.side, conn);
+        self.shell.event(Event::Connected { conn: id, peer: Shell::peer(conn) });
+    }
+}
+
+impl Dispatcher for Ear {
+    fn on_message(&self, conn: &Conn, msg: RawMessage) {
+        let shell = &self.shell;
+        if msg.kind != MOSDOp::KIND && self.side == Side::Public {
+            if shell.mon.is_mine(conn) {
+                return shell.from_mon(msg);
+            }
+            if shell.is_mgr(conn) {
+                return shell.event(Event::Mgr(msg));
+            }
+        }
+        shell.feed(Event::Message { conn: Shell::conn_id(self.side, conn), msg }, clock());
+    }
+    fn on_batch(&self, _: &Conn) {
+        self.shell.feed(Event::TurnEnd, clock());
+    }
+    fn on_connect(&self, conn: &Conn) {
+        let shell = &self.shell;
+        if shell.mon.is_mine(conn) {
+            return shell.mon_effects(shell.mon.on_connect());
+        }
+        if shell.is_mgr(conn) {
+            return shell.event(Event::MgrConnected);
+        }
+        self.opened(conn);
+    }
+    fn on_accept(&self, conn: &Conn) {
+        self.opened(conn);
+    }
+    fn on_reset(&self, conn: &Conn) {
+        let shell = &self.shell;
+        if shell.mon.is_mine(conn) {
+            return shell.mon_effects(shell.mon.on_reset());
+        }
+        if shell.is_mgr(conn) {
+            shell.mgr.take();
+            let shell = shell.clone();
+            tokio::task::spawn_local(async move {
+                tokio::time::sleep(REDIAL).await;
+                if shell.mgr.borrow().is_none() {
+                    shell.dial_mgr();
+                }
+            });
+            return;
+        }
+        shell.event(Event::Reset { conn: Shell::conn_id(self.side, conn) });
+    }
+    fn on_dial_failed(&self, conn: &Conn, reason: &str, attempts: u32) {
+        let shell = &self.shell;
+        if shell.mon.is_mine(conn) {
+            return shell.mon_effects(shell.mon.on_dial_failed());
+        }
+        // Another OSD that is gone will be dialled at its new address; its old one is given up.
+        if self.side != Side::Public && attempts > 60 {
+            shell.say(Level::Info, &format!("{} doesn't answer: {reason}", conn.peer().addrs));
+            conn.close();
+        }
+    }
+}
