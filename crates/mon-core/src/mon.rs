@@ -364,7 +364,7 @@ impl Mon {
 /// Return code, status text and output.
 fn split(result: cmd::CmdResult) -> (i32, String, Bytes) {
     match result {
-        Ok(reply) => (0, reply.status, reply.data),
+        Ok(reply) => (-reply.errno, reply.status, reply.data),
         Err(e) => (-e.errno, e.text, Bytes::new()),
     }
 }

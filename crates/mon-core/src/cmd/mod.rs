@@ -27,12 +27,19 @@ mod mgr_status;
 mod mon_map;
 mod osd_blocklist;
 mod osd_crush;
+mod osd_crush_dump;
+mod osd_crush_edit;
 mod osd_daemon;
 mod osd_flags;
 mod osd_map;
 mod osd_pool;
+mod osd_safety;
+mod osd_tree;
+mod osd_usage;
 mod pg;
+mod stat_json;
 mod status;
+pub mod table;
 
 /// The tables of all families.
 pub const FAMILIES: &[&[Command]] = &[
@@ -45,10 +52,15 @@ pub const FAMILIES: &[&[Command]] = &[
     mon_map::COMMANDS,
     osd_blocklist::COMMANDS,
     osd_crush::COMMANDS,
+    osd_crush_dump::COMMANDS,
+    osd_crush_edit::COMMANDS,
     osd_daemon::COMMANDS,
     osd_flags::COMMANDS,
     osd_map::COMMANDS,
     osd_pool::COMMANDS,
+    osd_safety::COMMANDS,
+    osd_tree::COMMANDS,
+    osd_usage::COMMANDS,
     pg::COMMANDS,
     status::COMMANDS,
 ];

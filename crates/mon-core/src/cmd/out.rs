@@ -4,24 +4,31 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The answer of a command that succeeded.
+/// The answer of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reply {
     /// The status text; the command line prints it to stderr.
     pub status: String,
     /// What the command line prints to stdout.
     pub data: Bytes,
+    /// 0, or the (positive) error of a command that has something to show for it all the same.
+    pub errno: i32,
 }
 
 impl Reply {
     pub fn status(text: impl Into<String>) -> Self {
-        Self { status: text.into(), data: Bytes::new() }
+        Self { status: text.into(), ..Self::default() }
     }
     pub fn data(data: impl Into<Bytes>) -> Self {
-        Self { status: String::new(), data: data.into() }
+        Self { data: data.into(), ..Self::default() }
     }
     pub fn with_status(mut self, text: impl Into<String>) -> Self {
         self.status = text.into();
+        self
+    }
+    /// The same, as an error.
+    pub fn failed(mut self, errno: i32, text: impl Into<String>) -> Self {
+        (self.errno, self.status) = (errno, text.into());
         self
     }
 }

@@ -142,6 +142,14 @@ impl PgMap {
             self.history.pop_front();
         }
     }
+    /// What changed over the samples that are kept, over all pools, and how long that took.
+    pub fn delta(&self) -> (ObjectStatSum, Duration) {
+        let mut delta = ObjectStatSum::default();
+        let (Some((t0, old)), Some((t1, new))) = (self.history.front(), self.history.back()) else { return (delta, Duration::ZERO) };
+        new.values().for_each(|s| delta += s);
+        old.values().for_each(|s| delta -= s);
+        (delta, t1.since(*t0))
+    }
     /// Rates of one pool, or of all.
     pub fn rates(&self, pool: Option<PoolId>) -> Rates {
         let (Some((t0, old)), Some((t1, new))) = (self.history.front(), self.history.back()) else { return Rates::default() };
