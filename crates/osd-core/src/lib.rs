@@ -10,6 +10,7 @@ mod bench;
 mod boot;
 mod command;
 pub mod config;
+mod copying;
 mod event;
 mod heartbeat;
 mod map_cache;

@@ -59,6 +59,7 @@ pub struct Osd {
     /// Groups that the monitor wants and whose map we don't have yet.
     pub(crate) pending_creates: Vec<MOSDPGCreate2>,
     pub(crate) boot: BootState,
+    pub(crate) copying: crate::copying::Copying,
     pub(crate) mgr: MgrSession,
     pub(crate) bench: Option<crate::bench::Bench>,
     pub(crate) heartbeats: crate::heartbeat::Heartbeats,
@@ -97,6 +98,8 @@ impl Osd {
                 perf: Default::default(),
                 rng: Rng::new(setup.seed),
                 num_pgs: 0,
+                fetches: Vec::new(),
+                own_answers: Vec::new(),
                 notify_ids: 1,
                 internal_tids: 0,
                 room: 0,
@@ -114,6 +117,7 @@ impl Osd {
             waiting_pg: BTreeMap::new(),
             pending_creates: Vec::new(),
             boot: BootState::default(),
+            copying: Default::default(),
             mgr: MgrSession::default(),
             bench: None,
             heartbeats: Default::default(),
@@ -205,12 +209,12 @@ impl Osd {
                 out.push(Effect::Send { conn, msg: maps });
             }
         }
-        let op = Box::new(ClientOp { conn, msg, reqid, info: None, received: clock.mono, bytes_in, waits_for: "" });
+        let op = Box::new(ClientOp { conn, msg, reqid, info: None, received: clock.mono, bytes_in, waits_for: "", copy: None });
         self.place(op, clock, out);
     }
 
     /// Gives a request to its group, or puts it where it waits.
-    fn place(&mut self, mut op: Box<ClientOp>, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn place(&mut self, mut op: Box<ClientOp>, clock: Clock, out: &mut Vec<Effect>) {
         if !self.pending_maps.is_empty() {
             op.waits_for = "waiting for the new map";
             self.held.push_back(op);
@@ -272,6 +276,10 @@ impl Osd {
         self.sh.store.turn_end();
         loop {
             self.take_commits(clock, out);
+            if self.copy_some(clock, out) {
+                self.sh.store.turn_end();
+                continue;
+            }
             if self.pending_maps.is_empty() || !self.pgs().all(Pg::is_idle) {
                 break;
             }
@@ -396,6 +404,7 @@ impl Osd {
         self.boot_tick(clock, out);
         self.mgr_tick(clock, out);
         self.heartbeat_tick(clock, out);
+        self.copy_tick(clock, out);
         self.turn_end(clock, out);
     }
 }

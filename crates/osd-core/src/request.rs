@@ -1,5 +1,6 @@
 //! A client's request on its way through the OSD, and the answers to it.
 
+use crate::copying::CopyState;
 use crate::event::ConnId;
 use crate::op::OpInfo;
 use crate::op::Plan;
@@ -21,6 +22,8 @@ pub struct ClientOp {
     pub bytes_in: u64,
     /// Where it waits, for `dump_ops_in_flight`.
     pub waits_for: &'static str,
+    /// The other object that it wants, if it does.
+    pub copy: Option<CopyState>,
 }
 
 const ACKS: u32 = osd_flag::ACK | osd_flag::ONNVRAM | osd_flag::ONDISK;

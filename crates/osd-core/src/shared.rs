@@ -29,6 +29,10 @@ pub struct Shared {
     pub rng: Rng,
     /// Placement groups here: the log's length goes by it.
     pub num_pgs: usize,
+    /// What groups want of others.
+    pub(crate) fetches: Vec<crate::copying::Fetch>,
+    /// Answers to questions that we asked ourselves.
+    pub(crate) own_answers: Vec<RawMessage>,
     pub(crate) notify_ids: u32,
     pub(crate) internal_tids: u64,
     /// Bytes that the store surely takes; counted down and asked for again when it is used up.
@@ -72,6 +76,10 @@ pub struct Cx<'a> {
 impl Cx<'_> {
     #[inline]
     pub fn send(&mut self, conn: ConnId, msg: RawMessage) {
+        if conn == crate::copying::OWN_CONN {
+            self.sh.own_answers.push(msg);
+            return;
+        }
         self.out.push(Effect::Send { conn, msg });
     }
     pub fn log(&mut self, level: Level, text: String) {

@@ -295,6 +295,9 @@ impl Exec<'_> {
         if oid == own.oid && args.snapid == own.snap && same_place {
             return fail(EINVAL);
         }
+        if self.keeps_mtime {
+            return fail(EINVAL); // one copy a request
+        }
         let Some(copied) = self.ctx.copied else {
             let flag = |copy: u8, osd: u32| if args.flags & copy != 0 { osd } else { 0 };
             let flags = flag(copy_from_flag::FLUSH, osd_flag::FLUSH)

@@ -4,7 +4,9 @@
 //! (`crate::op`), then submission; [`Pg::finish`] answers when the entry is durable.
 
 use super::{InFlight, Pg, TOKEN_INFO};
+use crate::copying::{CopyState, Fetch};
 use crate::event::{ConnId, Effect, Level};
+use crate::op::copy::{Copied, CopySource};
 use crate::op::{
     self, Limits, ObjectContext, OpInfo, Plan, PlanCtx, PlanKind, PlanStop, WatchEffect, load_object,
 };
@@ -20,7 +22,7 @@ use messages::osd_client::{backoff_op, watch_event};
 use messages::{MOSDBackoff, MOSDOp, MWatchNotify, Message};
 use types::errno::{EBLOCKLISTED, EDQUOT, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, ENOSPC, EPERM, ETIMEDOUT};
 use types::osd_op::{OpCode, osd_flag};
-use types::{CEPH_NOSNAP, CEPH_SNAPDIR, EVersion, HObject, PgLogEntry, SnapContext, SpgId, Transaction, UTime, features};
+use types::{CEPH_NOSNAP, CEPH_SNAPDIR, EVersion, EntityKind, HObject, PgLogEntry, ReqId, SnapContext, SpgId, Transaction, UTime, features};
 
 /// Why a request goes no further now.
 enum Halt {
@@ -32,6 +34,7 @@ enum Halt {
 impl Pg {
     /// Takes one request as far as it goes now: answered, submitted, waiting, or dropped.
     pub fn client_op(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) {
+        op.copy = None;
         if self.is_stale(&op, cx) {
             return;
         }
@@ -210,7 +213,8 @@ impl Pg {
             }
         }
         let slot = self.objects.get(head_name).expect("loaded above");
-        if !slot.is_free_for(writes) && !op.msg.has(osd_flag::SKIPRWLOCKS) {
+        let for_a_copy = op.reqid.name.kind == EntityKind::OSD && !writes && slot.is_fetching() && slot.inflight == 0;
+        if !slot.is_free_for(writes) && !for_a_copy && !op.msg.has(osd_flag::SKIPRWLOCKS) {
             op.waits_for = "waiting for rw locks";
             slot.waiters.push_back(op);
             return;
@@ -261,7 +265,10 @@ impl Pg {
             osd_features: sh.osd_features,
             watch_connected: &|cookie| watches.is_connected(hobj, WatchKey { cookie, entity }),
             next_notify_id: (sh.map.epoch as u64) << 32 | sh.notify_ids as u64,
-            copied: None,
+            copied: match &op.copy {
+                Some(CopyState::Fetched(copied)) => Some(copied),
+                _ => None,
+            },
             entropy,
             min_compat_client: sh.map.require_min_compat_client.0,
             required_osd_release: sh.map.require_osd_release.0,
@@ -289,12 +296,40 @@ impl Pg {
                 self.waiting_store.push_back(op);
             }
             PlanStop::Reply(errno) => self.reply_error(&op, errno, cx),
-            PlanStop::Fetch(_) => self.reply_error(&op, types::errno::EOPNOTSUPP, cx),
+            PlanStop::Fetch(source) => self.fetch(op, *source, cx),
             PlanStop::Store(why) => {
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{}: {}: {why}", self.pgid, op.msg.hobj) });
                 self.reply_error(&op, EIO, cx);
             }
         }
+    }
+
+    /// A request that needs another object waits for it, and what comes behind waits too.
+    fn fetch(&mut self, mut op: Box<ClientOp>, source: CopySource, cx: &mut Cx<'_>) {
+        op.waits_for = "waiting for the object to copy";
+        op.copy = Some(CopyState::Fetching);
+        let obj = op.msg.hobj.head();
+        cx.sh.fetches.push(Fetch { pgid: self.pgid, obj: obj.clone(), reqid: op.reqid, source });
+        self.objects.get(&obj).expect("loaded before it was planned").waiters.push_front(op);
+    }
+    /// Whether that request still waits for its other object.
+    pub(crate) fn wants_copy(&self, obj: &HObject, reqid: ReqId) -> bool {
+        self.objects.peek(obj).is_some_and(|slot| slot.is_fetching() && slot.waiters[0].reqid == reqid)
+    }
+    /// The other object has come, or can't be had.
+    pub(crate) fn copied(&mut self, obj: &HObject, reqid: ReqId, result: Result<Box<Copied>, i32>, cx: &mut Cx<'_>) {
+        if !self.wants_copy(obj, reqid) {
+            return;
+        }
+        let mut op = self.objects.get(obj).and_then(|slot| slot.waiters.pop_front()).expect("it waits there");
+        match result {
+            Ok(copied) => {
+                op.copy = Some(CopyState::Fetched(copied));
+                self.execute(op, cx);
+            }
+            Err(errno) => self.reply_error(&op, errno, cx),
+        }
+        self.wake(obj, cx);
     }
 
     /// A listing: reads the group's objects as they are now.
@@ -468,12 +503,17 @@ impl Pg {
     fn write_done(&mut self, obj: &HObject, cx: &mut Cx<'_>) {
         let Some(slot) = self.objects.get(obj) else { return };
         slot.inflight = slot.inflight.saturating_sub(1);
+        self.wake(obj, cx);
+    }
+
+    /// Lets go on what waits for an object, as far as its order allows.
+    fn wake(&mut self, obj: &HObject, cx: &mut Cx<'_>) {
         while let Some(slot) = self.objects.get(obj) {
             let writes = match slot.waiters.front().map(|op| op.info.as_ref()) {
                 Some(info) => info.is_some_and(|i| i.may_write || i.may_cache),
                 None => return,
             };
-            if !writes && slot.inflight > 0 {
+            if (!writes && slot.inflight > 0) || slot.is_fetching() {
                 return;
             }
             let op = slot.waiters.pop_front().expect("looked at above");
