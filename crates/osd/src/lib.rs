@@ -40,6 +40,8 @@ pub struct OsdConfig {
     pub data_dir: String,
     /// Lines for people go here; `None`: standard error.
     pub quiet: bool,
+    /// Answers requests from what they say and keeps nothing: the floor of a measurement.
+    pub null: bool,
 }
 
 /// Somebody whom the monitor lets register OSDs.

@@ -143,7 +143,7 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
         config: config.options.clone(),
     };
     let osd = Osd::new(setup, Box::new(MemStore::new(config.capacity)));
-    let shell = Shell::new(osd, sides.clone(), mon, config.quiet);
+    let shell = Shell::new(osd, sides.clone(), mon, config.quiet, config.null);
     let ticking = tokio::task::spawn_local(tick(shell.clone()));
     shell.mon_effects(shell.mon.start());
     shell.monc(|core, out| core.subscribe_to("mgrmap", 0, 0, out));

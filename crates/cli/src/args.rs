@@ -1,0 +1,160 @@
+//! The command line, as types.
+
+use clap::{Parser, Subcommand, ValueEnum};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// A Ceph cluster in one program, for unmodified Ceph clients of 16.2 to 20.2.
+#[derive(Debug, Parser)]
+#[command(name = "humboldt", version)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start a whole cluster on this machine and serve until SIGTERM or Ctrl-C.
+    Up(Up),
+    /// One monitor with the manager endpoint, as a process of its own.
+    Mon(MonArgs),
+    /// One OSD, as a process of its own.
+    Osd(OsdArgs),
+    /// Load a cluster and measure it, with no other client installed.
+    Bench(Bench),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StoreKind {
+    /// In memory: gone with the process.
+    Mem,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Auth {
+    Cephx,
+    None,
+}
+
+impl Auth {
+    pub fn mode(self) -> mon::AuthMode {
+        match self {
+            Self::Cephx => mon::AuthMode::Cephx,
+            Self::None => mon::AuthMode::None,
+        }
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Up {
+    /// The cluster's folder: gets ceph.conf and the admin's keyring.
+    #[arg(long, default_value = "humboldt-data")]
+    pub dir: PathBuf,
+    /// How many OSDs.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub osds: u32,
+    /// Where objects are kept.
+    #[arg(long, value_enum, default_value_t = StoreKind::Mem)]
+    pub store: StoreKind,
+    /// What clients must prove.
+    #[arg(long, value_enum, default_value_t = Auth::Cephx)]
+    pub auth: Auth,
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    pub listen: IpAddr,
+    /// The monitor's port; 0 takes a free one. OSDs always take free ones.
+    #[arg(long, default_value_t = 3300)]
+    pub port: u16,
+    /// Bytes that the OSDs may keep in memory, all together; half of the machine's memory unless given.
+    #[arg(long)]
+    pub memory: Option<u64>,
+    /// Each daemon as a process of its own.
+    #[arg(long)]
+    pub processes: bool,
+    /// Microseconds that an OSD looks for more work before it sleeps.
+    #[arg(long, default_value_t = 0)]
+    pub spin_us: u64,
+    /// OSDs answer from what a request says and keep nothing: the floor of any measurement.
+    #[arg(long, hide = true)]
+    pub null: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct MonArgs {
+    /// The cluster's folder, made if it is not there.
+    #[arg(long, default_value = "humboldt-data")]
+    pub dir: PathBuf,
+    /// What clients must prove.
+    #[arg(long, value_enum, default_value_t = Auth::Cephx)]
+    pub auth: Auth,
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    pub listen: IpAddr,
+    /// The monitor's port; 0 takes a free one.
+    #[arg(long, default_value_t = 3300)]
+    pub port: u16,
+    /// Make keys for so many OSDs in a new cluster.
+    #[arg(long, default_value_t = 1)]
+    pub osds: u32,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct OsdArgs {
+    /// The cluster's ceph.conf.
+    #[arg(long, short = 'c', env = "CEPH_CONF")]
+    pub conf: Option<PathBuf>,
+    /// Which OSD this is.
+    #[arg(long, short = 'i')]
+    pub id: i32,
+    /// The keyring with this OSD's key; what ceph.conf says unless given.
+    #[arg(long)]
+    pub keyring: Option<PathBuf>,
+    /// The keyring of somebody who may register OSDs; what ceph.conf says for client.admin unless given.
+    #[arg(long)]
+    pub admin_keyring: Option<PathBuf>,
+    /// Where objects are kept.
+    #[arg(long, value_enum, default_value_t = StoreKind::Mem)]
+    pub store: StoreKind,
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    pub listen: IpAddr,
+    /// Bytes that it may keep in memory.
+    #[arg(long, default_value_t = 4 << 30)]
+    pub memory: u64,
+    /// Microseconds to look for more work before it sleeps.
+    #[arg(long, default_value_t = 0)]
+    pub spin_us: u64,
+    /// Answer from what a request says and keep nothing.
+    #[arg(long, hide = true)]
+    pub null: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Bench {
+    /// What to do.
+    #[arg(value_parser = ["write", "seq", "rand"])]
+    pub mode: String,
+    /// The cluster's ceph.conf.
+    #[arg(long, short = 'c', env = "CEPH_CONF", default_value = "humboldt-data/ceph.conf")]
+    pub conf: PathBuf,
+    /// Who we are.
+    #[arg(long, short = 'n', default_value = "client.admin")]
+    pub name: String,
+    /// The pool; made if it is called `bench` and not there.
+    #[arg(long, short = 'p', default_value = "bench")]
+    pub pool: String,
+    #[arg(long, short = 's', default_value_t = 10.0)]
+    pub seconds: f64,
+    /// Bytes of an operation.
+    #[arg(long, short = 'b', default_value_t = 4096)]
+    pub block: u64,
+    /// Operations under way at the same time.
+    #[arg(long, short = 't', default_value_t = 16)]
+    pub depth: usize,
+    /// Bytes of an object; a block unless given.
+    #[arg(long, default_value_t = 0)]
+    pub object_size: u64,
+    /// Leave the objects there, for `seq` and `rand`.
+    #[arg(long)]
+    pub keep: bool,
+}

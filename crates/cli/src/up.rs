@@ -1,0 +1,71 @@
+//! `humboldt up`: monitor, manager endpoint and OSDs, each on a thread of its own, talking to each other as they would over a network.
+
+use crate::args::Up;
+use crate::daemons::{UP_TIMEOUT, monitor_at, osd_config, start_mon};
+use crate::folder::{Folder, half_of_memory};
+use crate::{processes, signals};
+use anyhow::{Context, Result, anyhow};
+use osd::{Admin, OsdHandle};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use types::{EntityKind, EntityText};
+
+pub fn up(args: &Up) -> Result<()> {
+    let started = Instant::now();
+    let folder = Folder::hold(&args.dir)?;
+    if args.processes {
+        return processes::up(args, &folder, started);
+    }
+    let listen = SocketAddr::new(args.listen, args.port);
+    let (mon, keyring) = start_mon(&folder.dir, listen, args.auth.mode(), args.osds)?;
+    let capacity = args.memory.unwrap_or_else(half_of_memory) / u64::from(args.osds);
+    let mut osds: Vec<OsdHandle> = Vec::new();
+    for id in 0..args.osds as i32 {
+        let mut config = osd_config(id, monitor_at(mon.mon_addr), args.listen, capacity, &folder.dir);
+        config.spin_us = args.spin_us;
+        config.null = args.null;
+        let admin = EntityText::new(EntityKind::CLIENT, "admin");
+        config.admin = Some(Admin { name: admin.clone(), key: None });
+        if args.auth.mode() == mon::AuthMode::Cephx {
+            let name = EntityText::new(EntityKind::OSD, id.to_string());
+            let key = |name: &EntityText| keyring.get(name).with_context(|| format!("the monitor's store has no key of {name}"));
+            config.key = Some(key(&name)?.key.clone());
+            config.admin = Some(Admin::of(admin.clone(), key(&admin)?));
+        }
+        osds.push(osd::start(config)?);
+    }
+    for osd in &mut osds {
+        osd.wait_up(UP_TIMEOUT)?;
+    }
+    announce(started.elapsed(), &folder.dir, mon.mon_addr, args);
+
+    let asked = signals::wait(|| mon.is_finished() || osds.iter().any(OsdHandle::is_finished))?;
+    // All at once: each waits for the monitor's word that it is down.
+    let failed = osds.iter().find(|o| o.is_finished()).map(|o| o.id);
+    osds.iter_mut().for_each(OsdHandle::begin_stop);
+    let mut result = Ok(());
+    for osd in osds {
+        let id = osd.id;
+        result = result.and(osd.stop().with_context(|| format!("osd.{id}")));
+    }
+    result = result.and(mon.stop());
+    match (asked, failed) {
+        (false, Some(id)) => result.and(Err(anyhow!("osd.{id} ended; everything else was stopped"))),
+        (false, None) => result.and(Err(anyhow!("the monitor ended; everything else was stopped"))),
+        _ => result,
+    }
+}
+
+/// The one line that says that it serves, and how to use it.
+pub fn announce(took: Duration, dir: &Path, mon: SocketAddr, args: &Up) {
+    let shown = std::env::current_dir().ok().and_then(|cwd| dir.strip_prefix(cwd).ok().map(Path::to_path_buf)).unwrap_or_else(|| dir.to_path_buf());
+    println!(
+        "ready in {:.2} s: monitor at {mon}, {} OSD{} in memory, auth {}; try: ceph -c {}/ceph.conf -s",
+        took.as_secs_f64(),
+        args.osds,
+        if args.osds == 1 { "" } else { "s" },
+        args.auth.mode().name(),
+        shown.display()
+    );
+}
