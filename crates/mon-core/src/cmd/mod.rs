@@ -33,10 +33,14 @@ mod osd_daemon;
 mod osd_flags;
 mod osd_map;
 mod osd_pool;
+mod osd_pool_info;
+mod osd_pool_set;
 mod osd_safety;
+mod osd_settings;
 mod osd_tree;
 mod osd_usage;
 mod pg;
+mod pool_json;
 mod stat_json;
 mod status;
 pub mod table;
@@ -58,7 +62,10 @@ pub const FAMILIES: &[&[Command]] = &[
     osd_flags::COMMANDS,
     osd_map::COMMANDS,
     osd_pool::COMMANDS,
+    osd_pool_info::COMMANDS,
+    osd_pool_set::COMMANDS,
     osd_safety::COMMANDS,
+    osd_settings::COMMANDS,
     osd_tree::COMMANDS,
     osd_usage::COMMANDS,
     pg::COMMANDS,
