@@ -22,6 +22,7 @@ mod basic;
 pub use basic::mon_status;
 mod config;
 mod config_key;
+mod daemons;
 mod log;
 mod mgr_status;
 mod mon_map;
@@ -51,6 +52,7 @@ pub const FAMILIES: &[&[Command]] = &[
     basic::COMMANDS,
     config::COMMANDS,
     config_key::COMMANDS,
+    daemons::COMMANDS,
     log::COMMANDS,
     mgr_status::COMMANDS,
     mon_map::COMMANDS,
