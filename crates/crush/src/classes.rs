@@ -16,7 +16,8 @@ impl CrushMap {
             Some(old) => return Err(CrushError::ClassBound { osd, class: old.into() }),
             None => {}
         }
-        if osd < 0 || !self.item_exists(osd) {
+        // A device may have a name before it has a place: OSDs set their class first.
+        if osd < 0 || !(self.item_exists(osd) || self.names.contains_key(&osd)) {
             return Err(CrushError::NoId(osd));
         }
         let id = match self.class_id(class) {
