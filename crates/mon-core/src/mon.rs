@@ -234,6 +234,7 @@ impl Mon {
         for conn in conns {
             self.serve_subscriptions(conn);
         }
+        self.tell_osds();
     }
 
     fn tick(&mut self, clock: Clock) {

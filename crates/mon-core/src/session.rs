@@ -43,6 +43,8 @@ pub struct Session {
     pub subs: BTreeMap<String, Sub>,
     /// The configuration sent last.
     pub config_sent: Option<BTreeMap<String, String>>,
+    /// The newest OSDMap that it was sent.
+    pub osd_epoch: u32,
     /// Set by MMgrOpen: `osd.0`, `mon.a`, `client.rgw.x`.
     pub mgr_name: Option<String>,
 }
@@ -55,7 +57,7 @@ impl Session {
         };
         let name = EntityName { kind: peer.entity.kind, num };
         let caps = crate::caps::Caps::new(door, &peer.caps);
-        Self { door, peer, name, hostname: String::new(), caps, subs: BTreeMap::new(), config_sent: None, mgr_name: None }
+        Self { door, peer, name, hostname: String::new(), caps, subs: BTreeMap::new(), config_sent: None, osd_epoch: 0, mgr_name: None }
     }
     /// The OSD behind this session, if it is one.
     pub fn osd(&self) -> Option<i32> {

@@ -81,7 +81,11 @@ fn set_device_class(ctx: &mut Ctx<'_>) -> CmdResult {
                     let text = format!("osd.{id} has already bound to class '{old}', can not reset class to '{class}'; use 'ceph osd crush rm-device-class <id>' to remove old class first");
                     return Err(CmdError::new(errno::EBUSY, text));
                 }
-                None => changed |= crush.set_device_class(*id, &class).map_err(refused)?,
+                None => {
+                    // OSDs set their class before they take a place: until then the tree knows their name only.
+                    crush.names.entry(*id).or_insert_with(|| format!("osd.{id}"));
+                    changed |= crush.set_device_class(*id, &class).map_err(refused)?;
+                }
             }
         }
         Ok(changed)

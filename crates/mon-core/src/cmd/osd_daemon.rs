@@ -165,7 +165,10 @@ fn new(ctx: &mut Ctx<'_>) -> CmdResult {
     }
     if let Some(class) = secrets["crush_device_class"].as_str() {
         let class = class.to_string();
-        let edit = ctx.mon.osd.edit_crush(|crush| crush.set_device_class(id, &class));
+        let edit = ctx.mon.osd.edit_crush(|crush| {
+            crush.names.entry(id).or_insert_with(|| format!("osd.{id}"));
+            crush.set_device_class(id, &class)
+        });
         edit.map_err(|e| CmdError::new(errno::EINVAL, e.to_string()))?;
     }
     ctx.answer(json!({"osdid": id}), || format!("{id}\n"))

@@ -128,7 +128,7 @@ impl Mon {
             return;
         }
         if self.osd.map.osd_info[osd as usize].up_thru >= m.want {
-            self.send_if_unsubscribed(conn, m.paxos.version as Epoch + 1);
+            self.send_latest(conn, m.paxos.version as Epoch + 1);
             return;
         }
         self.raise_up_thru(osd, m.paxos.version as Epoch);
@@ -140,17 +140,11 @@ impl Mon {
             *slot = epoch.max(*slot);
         }
     }
-    /// Who follows the map by subscription has it, or is about to.
-    fn send_if_unsubscribed(&mut self, conn: ConnId, first: Epoch) {
-        if self.sessions.get(&conn).is_some_and(|s| !s.subs.contains_key("osdmap")) {
-            self.send_latest(conn, first);
-        }
-    }
 
     fn on_beacon(&mut self, conn: ConnId, osd: OsdId, m: &MOSDBeacon, clock: Clock) {
         if !self.is_current(conn, osd) {
             // It thinks that it is up and isn't: it must hear of that.
-            self.send_if_unsubscribed(conn, m.paxos.version as Epoch + 1);
+            self.send_latest(conn, m.paxos.version as Epoch + 1);
             return;
         }
         self.osd.note_beacon(osd, clock.mono, m.min_last_epoch_clean);
@@ -202,7 +196,7 @@ impl Mon {
         if change != 0 {
             *self.osd.pending().new_state.entry(osd).or_default() ^= change;
         } else {
-            self.send_if_unsubscribed(conn, m.map_epoch + 1);
+            self.send_latest(conn, m.map_epoch + 1);
         }
     }
 
@@ -232,7 +226,7 @@ impl Mon {
         if changed {
             self.raise_up_thru(osd, m.map_epoch);
         } else {
-            self.send_if_unsubscribed(conn, m.map_epoch + 1);
+            self.send_latest(conn, m.map_epoch + 1);
         }
     }
 

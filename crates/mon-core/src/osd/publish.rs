@@ -79,8 +79,7 @@ impl Mon {
         }
         let features = self.features(conn);
         if sub.next == 0 {
-            let m = self.osd.latest(features);
-            self.send(conn, 0, &m);
+            self.send_newest(conn, features);
         } else {
             self.send_maps_from(conn, sub.next as Epoch, sub.onetime);
         }
@@ -99,15 +98,35 @@ impl Mon {
                 break;
             }
         }
+        self.note_sent(conn, next.saturating_sub(1));
+    }
+    fn send_newest(&mut self, conn: ConnId, features: u64) {
+        let m = self.osd.latest(features);
+        self.send(conn, 0, &m);
+        self.note_sent(conn, m.newest);
+    }
+    fn note_sent(&mut self, conn: ConnId, epoch: Epoch) {
+        if let Some(session) = self.sessions.get_mut(&conn) {
+            session.osd_epoch = epoch.max(session.osd_epoch);
+        }
+    }
+    /// OSDs ask for maps one time and not again while they are up: they count on being told by the monitor or by each other.
+    pub(crate) fn tell_osds(&mut self) {
+        let epoch = self.osd.epoch();
+        let behind = |s: &crate::session::Session| s.osd().is_some() && s.osd_epoch > 0 && s.osd_epoch < epoch;
+        let told: Vec<_> = self.sessions.iter().filter(|(_, s)| behind(s)).map(|(c, s)| (*c, s.osd_epoch + 1)).collect();
+        for (conn, first) in told {
+            self.send_maps_from(conn, first, false);
+        }
     }
     /// Answers a message of an OSD whose map is old, or whose wish is already fulfilled: what it lacks from `first` on, or the newest.
     pub(crate) fn send_latest(&mut self, conn: ConnId, first: Epoch) {
+        let sent = self.sessions.get(&conn).map_or(0, |s| s.osd_epoch);
         if first == 0 {
             let features = self.features(conn);
-            let m = self.osd.latest(features);
-            self.send(conn, 0, &m);
-        } else if first <= self.osd.epoch() {
-            self.send_maps_from(conn, first, false);
+            self.send_newest(conn, features);
+        } else if first.max(sent + 1) <= self.osd.epoch() {
+            self.send_maps_from(conn, first.max(sent + 1), false);
         }
     }
 }
