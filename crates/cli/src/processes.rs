@@ -66,7 +66,7 @@ pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
     up::announce(started.elapsed(), &folder.dir, addr, args);
     let mut failed = None;
     let asked = signals::wait(|| {
-        failed = daemons.iter_mut().find(|d| d.child.try_wait().is_ok_and(|s| s.is_some())).map(|d| d.name.clone());
+        failed = daemons.iter_mut().find_map(|d| d.ended().then(|| d.name.clone()));
         failed.is_some()
     })?;
     // OSDs first, while there is a monitor to tell; it stands last.
