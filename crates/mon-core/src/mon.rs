@@ -239,6 +239,12 @@ impl Mon {
 
     fn tick(&mut self, clock: Clock) {
         let now = UTime::from_wall_ns(clock.wall_ns);
+        for (name, life) in [("auth_mon_ticket_ttl", &mut self.auth.life.auth), ("auth_service_ticket_ttl", &mut self.auth.life.service)] {
+            let seconds = self.config.mon_number(name);
+            if seconds >= 1.0 {
+                *life = std::time::Duration::from_secs_f64(seconds);
+            }
+        }
         self.auth.tick(now, self.entropy.as_mut(), &mut self.batch);
         self.tick_osds(clock);
         self.tick_manager(clock);

@@ -27,9 +27,14 @@ pub struct AuthService {
     reserved_until: u64,
     /// Counts changes: the version that answers carry.
     pub version: u64,
+    /// As configured (`auth_mon_ticket_ttl`, `auth_service_ticket_ttl`).
+    pub life: TicketLife,
 }
 
 impl AuthDb for AuthService {
+    fn ticket_life(&self) -> TicketLife {
+        self.life
+    }
     fn entity(&self, name: &EntityText) -> Option<&EntityAuth> {
         self.entities.get(name)
     }
@@ -117,7 +122,7 @@ impl AuthService {
 
     /// Changes secrets that have run out.
     pub fn tick(&mut self, now: UTime, entropy: &mut dyn Entropy, batch: &mut Batch) {
-        if self.rotating.rotate(now, &TicketLife::default(), entropy) {
+        if self.rotating.rotate(now, &self.life, entropy) {
             batch.put("auth/rotating", self.rotating.to_bytes(0));
         }
     }
