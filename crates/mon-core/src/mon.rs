@@ -136,6 +136,7 @@ impl Mon {
     /// What changes with each start: addresses, secrets, the active manager.
     fn start(&mut self, clock: Clock) {
         let now = UTime::from_wall_ns(clock.wall_ns);
+        self.configure_auth();
         self.auth.tick(now, self.entropy.as_mut(), &mut self.batch);
         self.monmap.set_addrs(&self.options.mon_addrs, now, &mut self.batch);
         let gid = self.auth.fresh_id(&mut self.batch);
@@ -237,14 +238,18 @@ impl Mon {
         self.tell_osds();
     }
 
-    fn tick(&mut self, clock: Clock) {
-        let now = UTime::from_wall_ns(clock.wall_ns);
+    fn configure_auth(&mut self) {
         for (name, life) in [("auth_mon_ticket_ttl", &mut self.auth.life.auth), ("auth_service_ticket_ttl", &mut self.auth.life.service)] {
             let seconds = self.config.mon_number(name);
             if seconds >= 1.0 {
                 *life = std::time::Duration::from_secs_f64(seconds);
             }
         }
+    }
+
+    fn tick(&mut self, clock: Clock) {
+        let now = UTime::from_wall_ns(clock.wall_ns);
+        self.configure_auth();
         self.auth.tick(now, self.entropy.as_mut(), &mut self.batch);
         self.tick_osds(clock);
         self.tick_manager(clock);
@@ -301,8 +306,8 @@ impl Mon {
             }
             _ => {
                 let m = MCommand::decode(raw)?;
-                let tell = self.sessions.get(&conn).is_some_and(|s| s.door == Door::Mon);
-                let (result, status, data) = split(self.run_command(conn, &m.cmd, m.data, tell, clock));
+                // `ceph tell mon.a` and `ceph tell mgr` come so.
+                let (result, status, data) = split(self.run_command(conn, &m.cmd, m.data, true, clock));
                 self.send(conn, raw.tid, &MCommandReply { tid: raw.tid, data, result, status });
             }
         }
@@ -314,7 +319,7 @@ impl Mon {
         let args = Args::parse(words)?;
         let door = self.sessions.get(&conn).map_or(Door::Mon, |s| s.door);
         if args.prefix() == "get_command_descriptions" {
-            return Ok(Reply::data(self.registry.describe(door == Door::Mgr).to_string()));
+            return Ok(Reply::data(self.registry.describe(door == Door::Mgr, tell).to_string()));
         }
         let registry = self.registry.clone();
         let Some((command, sig)) = registry.find(&args) else {
