@@ -17,7 +17,7 @@ pub fn encode(bytes: &[u8]) -> String {
 /// None if a character is foreign or the length is wrong. White space is skipped.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     let symbols: Vec<u8> = text.bytes().filter(|c| !c.is_ascii_whitespace()).collect();
-    if symbols.len() % 4 != 0 {
+    if !symbols.len().is_multiple_of(4) {
         return None;
     }
     let body = match &symbols[..] {

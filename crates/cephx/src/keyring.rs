@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! [client.admin]
-//! 	key = AQBMcgFrN+yCDxAAzvqrhEhGZxuB45rELl9uFw==
-//! 	caps mon = "allow *"
+//!     key = AQBMcgFrN+yCDxAAzvqrhEhGZxuB45rELl9uFw==
+//!     caps mon = "allow *"
 //! ```
 
 use crate::{CryptoKey, KeyError};

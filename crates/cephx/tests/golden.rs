@@ -5,7 +5,7 @@ use bytes::Bytes;
 use cephx::proto::{AuthorizerHead, ServiceTicketInfo};
 use cephx::rotating::ExpiringKey;
 use cephx::{ClientAuth, CryptoKey, RotatingSecrets, ServiceSession, Verdict};
-use denc::{Denc, Decoder};
+use denc::{Decoder, Denc};
 use types::{EntityKind, EntityText, UTime};
 
 fn field(name: &str) -> &'static str {

@@ -1,6 +1,6 @@
 //! A first look at a cluster: logs in, writes and reads an object, watches and notifies, runs a short load.
 //! `cargo run -p client --example try -- CONF POOL`
-use client::{Cluster, ClientError, WatchEvent, bench, setup};
+use client::{ClientError, Cluster, WatchEvent, bench, setup};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -34,7 +34,8 @@ fn main() -> Result<(), ClientError> {
         watch.close().await?;
         pool.remove("greeting").await?;
         for mode in [bench::Mode::Write, bench::Mode::Rand] {
-            let options = bench::Options { pool: args[2].clone(), mode, seconds: 2.0, block: 4096, depth: 64, objects: 1000, ..Default::default() };
+            let options =
+                bench::Options { pool: args[2].clone(), mode, seconds: 2.0, block: 4096, depth: 64, objects: 1000, ..Default::default() };
             print!("{}", bench::run_on(&cluster, &options, &mut std::io::stdout()).await?);
         }
         println!("{} left", pool.list().await?.len());

@@ -160,7 +160,7 @@ pub async fn run_on(cluster: &Cluster, options: &Options, out: &mut dyn Write) -
     if o.object_size == 0 {
         o.object_size = o.block;
     }
-    if o.object_size % o.block != 0 {
+    if !o.object_size.is_multiple_of(o.block) {
         return Err(bad("the object size is a multiple of the block size"));
     }
     let pool = cluster.pool(&o.pool)?;
@@ -239,11 +239,20 @@ impl Meta {
 #[derive(Debug, Clone, Copy)]
 enum Plan {
     /// Block after block; behind `objects` objects (if not 0) from the start again.
-    Write { objects: u64 },
+    Write {
+        objects: u64,
+    },
     /// Each object once.
-    Fill { objects: u64 },
-    Read { objects: u64, random: bool },
-    Remove { objects: u64 },
+    Fill {
+        objects: u64,
+    },
+    Read {
+        objects: u64,
+        random: bool,
+    },
+    Remove {
+        objects: u64,
+    },
 }
 
 /// One load from start to end. Operations are numbered; what is under way has a slot with its start.

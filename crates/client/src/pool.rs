@@ -3,7 +3,7 @@
 use crate::ops::{self, Ops};
 use crate::{ClientError, Cluster};
 use bytes::Bytes;
-use denc::{ByteStr, Denc, Decoder};
+use denc::{ByteStr, Decoder, Denc};
 use net::mon_session::clock;
 use objecter::objecter::{LingerEvent, Reply, Submit};
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,14 +130,7 @@ impl Pool {
         Ok((d.get()?, !d.is_empty() && d.bool()?))
     }
     /// Calls a method of an object class.
-    pub async fn exec(
-        &self,
-        oid: impl Into<ByteStr>,
-        class: &str,
-        method: &str,
-        input: &[u8],
-        write: bool,
-    ) -> Result<Bytes, ClientError> {
+    pub async fn exec(&self, oid: impl Into<ByteStr>, class: &str, method: &str, input: &[u8], write: bool) -> Result<Bytes, ClientError> {
         self.data(oid, Ops::new().exec(class, method, input, write)).await
     }
 

@@ -164,7 +164,8 @@ fn an_osd_that_comes_back_elsewhere_is_dialled_anew() {
 
 #[test]
 fn pauses_and_fullness_hold_what_they_name() {
-    let cases: [(fn(&mut OsdMap, bool), bool, bool); 4] = [
+    type Set = fn(&mut OsdMap, bool);
+    let cases: [(Set, bool, bool); 4] = [
         (|m, on| m.flags = if on { map_flags::PAUSERD } else { 0 }, true, false),
         (|m, on| m.flags = if on { map_flags::PAUSEWR } else { 0 }, false, true),
         (|m, on| m.flags = if on { map_flags::FULL } else { 0 }, false, true),
