@@ -118,10 +118,14 @@ impl Bench {
     /// Plans a message and, if it changes something, makes it so.
     pub fn send(&mut self, m: &MOSDOp) -> Result<Plan, PlanStop> {
         self.tid += 1;
-        let info = OpInfo::of(m.flags, m.ops.iter().map(|op| (&op.op, &op.indata)), self.classes).map_err(PlanStop::Reply)?;
         let head = self.load(&m.hobj.head());
-        let removed = self.removed.clone();
-        let connected = self.connected;
+        let mut planned = self.plan_only(m, &head)?;
+        self.apply(&mut planned);
+        Ok(planned)
+    }
+
+    pub fn plan_only(&self, m: &MOSDOp, head: &ObjectContext) -> Result<Plan, PlanStop> {
+        let info = OpInfo::of(m.flags, m.ops.iter().map(|op| (&op.op, &op.indata)), self.classes).map_err(PlanStop::Reply)?;
         let addr = EntityAddr::default();
         let name = EntityName { kind: EntityKind::CLIENT, num: self.client };
         let ctx = PlanCtx {
@@ -136,20 +140,18 @@ impl Bench {
             last_update: EVersion::new(EPOCH, self.version.version - 1),
             last_user_version: self.last_user_version,
             snapc: &self.snapc,
-            snap_removed: &|snap| removed.contains(&snap),
+            snap_removed: &|snap| self.removed.contains(&snap),
             peer_addr: &addr,
             peer_features: u64::MAX,
             osd_features: u64::MAX,
-            watch_connected: &|_| connected,
+            watch_connected: &|_| self.connected,
             next_notify_id: 77,
             copied: self.copied.as_ref(),
             entropy: 1,
             min_compat_client: 15,
             required_osd_release: 18,
         };
-        let mut planned = plan(&ctx, &self.store, self.coll, &head, &info, m)?;
-        self.apply(&mut planned);
-        Ok(planned)
+        plan(&ctx, &self.store, self.coll, head, &info, m)
     }
 
     pub fn apply(&mut self, plan: &mut Plan) {

@@ -481,3 +481,25 @@ fn copying_objects() {
     assert_eq!(<(BTreeMap<ByteStr, Bytes>, bool)>::from_bytes(&ops[0].1).unwrap(), (keys, false));
     assert_eq!((b.stats.num_objects, b.stats.num_bytes, b.stats.num_objects_omap), (2, 40_000_000, 2));
 }
+
+/// Prints what planning costs; run with `--ignored --nocapture`, in release for figures that mean something.
+#[test]
+#[ignore = "a measurement"]
+fn how_long_a_plan_takes() {
+    const ROUNDS: u32 = 500;
+    let mut b = Bench::new();
+    b.run("o", vec![put(OpCode::WRITE, 0, &[7; 65536])]);
+    let context = b.load(&head("o"));
+    for (what, ops) in [("write", vec![put(OpCode::WRITE, 8192, &[1; 4096])]), ("read", vec![extent(OpCode::READ, 8192, 4096)])] {
+        let m = b.message("o", ops);
+        let batch = |_| {
+            let started = std::time::Instant::now();
+            for _ in 0..ROUNDS {
+                drop(std::hint::black_box(b.plan_only(&m, &context)));
+            }
+            started.elapsed().as_nanos() / u128::from(ROUNDS)
+        };
+        // The best of many short batches: the one that nobody disturbed.
+        println!("{what}: {} ns a plan", (0..400).map(batch).min().expect("there are batches"));
+    }
+}
