@@ -137,7 +137,8 @@ impl Mon {
         let entries: Vec<_> = self.log.since(from).filter(|e| e.level >= level).cloned().collect();
         if !entries.is_empty() {
             let fsid = self.options.fsid;
-            self.send(conn, 0, &MLog { paxos: Paxos::default(), fsid, entries });
+            // Clients drop what has no higher number than the last.
+            self.send(conn, 0, &MLog { paxos: Paxos::at(last), fsid, entries });
         }
         // One-time subscriptions to a log are for what is there now.
         Served::Up(last + 1)

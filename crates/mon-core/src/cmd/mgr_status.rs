@@ -97,7 +97,7 @@ fn dump(ctx: &mut Ctx<'_>) -> CmdResult {
         "active_gid": map.active_gid,
         "active_name": map.active_name,
         "active_addrs": addrs_json(&map.active_addrs),
-        "active_addr": map.active_addrs.legacy_or_front().host_port_nonce(),
+        "active_addr": super::mon_map::legacy_text(&map.active_addrs),
         "active_change": map.active_change.to_string(),
         "active_mgr_features": map.active_mgr_features,
         "available": map.available,

@@ -26,6 +26,10 @@ pub fn addr_json(addr: &types::EntityAddr) -> Value {
 pub fn addrs_json(addrs: &EntityAddrVec) -> Value {
     json!({"addrvec": addrs.0.iter().map(addr_json).collect::<Vec<_>>()})
 }
+/// The one address that fields of old show: the msgr1 one, or the first.
+pub fn legacy_text(addrs: &EntityAddrVec) -> String {
+    addrs.legacy().unwrap_or_else(|| addrs.front()).host_port_nonce()
+}
 /// A time as the map of monitors prints it: UTC, with `Z`.
 fn zulu(t: UTime) -> String {
     t.to_string().replace("+0000", "Z")
@@ -39,7 +43,7 @@ pub fn monmap_json(mon: &Mon) -> Value {
         .enumerate()
         .filter_map(|(rank, name)| {
             let info = m.mons.get(name)?;
-            let legacy = info.public_addrs.legacy_or_front().host_port_nonce();
+            let legacy = legacy_text(&info.public_addrs);
             Some(json!({
                 "rank": rank,
                 "name": name,

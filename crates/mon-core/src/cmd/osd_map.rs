@@ -42,7 +42,7 @@ pub fn min_compat_client(map: &OsdMap) -> Release {
 }
 
 fn legacy(addrs: &EntityAddrVec) -> String {
-    addrs.legacy_or_front().host_port_nonce()
+    super::mon_map::legacy_text(addrs)
 }
 fn share(weight: u32) -> f64 {
     f64::from(weight) / 65536.0

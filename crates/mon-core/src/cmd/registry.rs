@@ -30,15 +30,18 @@ impl Registry {
         Some((command, sig))
     }
 
-    /// The answer to `get_command_descriptions`, for the monitor's clients or (`for_mgr`) the manager's.
-    pub fn describe(&self, for_mgr: bool) -> Value {
+    /// The answer to `get_command_descriptions`, for the monitor's clients or (`for_mgr`) the manager's; with `tell` for who speaks to
+    /// the daemon rather than the cluster.
+    pub fn describe(&self, for_mgr: bool, tell: bool) -> Value {
         let mut out = Map::new();
         for (command, sig) in &self.commands {
             let of_mgr = command.flags & flag::MGR != 0;
-            if for_mgr && !of_mgr {
+            let of_daemon = command.flags & flag::TELL != 0;
+            let shown = (tell && of_daemon) || if for_mgr { of_mgr } else { !tell };
+            if !shown {
                 continue;
             }
-            let flags = if for_mgr { command.flags & !flag::MGR } else { command.flags & !flag::TELL };
+            let flags = if for_mgr || tell { 0 } else { command.flags & !flag::TELL };
             out.insert(
                 format!("cmd{:03}", out.len()),
                 json!({
@@ -65,6 +68,6 @@ mod tests {
             assert!(command.perm.chars().all(|c| "rwx".contains(c)) && !command.perm.is_empty(), "{}", sig.prefix);
             assert!(!command.help.is_empty() && !command.module.is_empty(), "{}", sig.prefix);
         }
-        assert!(registry.describe(false).as_object().unwrap().len() >= registry.describe(true).as_object().unwrap().len());
+        assert!(registry.describe(false, false).as_object().unwrap().len() >= registry.describe(true, false).as_object().unwrap().len());
     }
 }

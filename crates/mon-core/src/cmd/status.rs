@@ -327,7 +327,8 @@ fn df(ctx: &mut Ctx<'_>) -> CmdResult {
         .map(|id| json!({"name": map.pool_name(*id).unwrap_or_default(), "id": id, "stats": pool_df(ctx, *id, per_pool, detail)}))
         .collect();
     let json = json!({"stats": all, "stats_by_class": classes, "pools": pools});
-    ctx.answer(json.clone(), || df_text(&json))
+    let pg_num = |id: i64| map.pools.get(&id).map_or(0, |p| p.pg_num);
+    ctx.answer(json.clone(), || df_text(&json, &pg_num))
 }
 
 fn pool_df(ctx: &Ctx<'_>, id: i64, per_pool: bool, detail: bool) -> Value {
@@ -373,7 +374,7 @@ fn pool_df(ctx: &Ctx<'_>, id: i64, per_pool: bool, detail: bool) -> Value {
     v
 }
 
-fn df_text(json: &Value) -> String {
+fn df_text(json: &Value, pg_num: &dyn Fn(i64) -> u32) -> String {
     let n = |v: &Value| v.as_u64().unwrap_or(0);
     let mut out = String::from("--- RAW STORAGE ---\n");
     let mut rows = vec![["CLASS", "SIZE", "AVAIL", "USED", "RAW USED", "%RAW USED"].map(String::from).to_vec()];
@@ -401,7 +402,7 @@ fn df_text(json: &Value) -> String {
         rows.push(vec![
             p["name"].as_str().unwrap_or_default().into(),
             p["id"].to_string(),
-            p["pgs"].as_u64().map(|n| n.to_string()).unwrap_or_default(),
+            pg_num(p["id"].as_i64().unwrap_or(-1)).to_string(),
             bytes_text(n(&s["stored"])),
             count_text(n(&s["objects"])),
             bytes_text(n(&s["bytes_used"])),

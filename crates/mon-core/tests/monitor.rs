@@ -1,0 +1,440 @@
+//! The monitor, event by event: what OSDs and clients get for what they send, and what survives a restart.
+
+use base::{Clock, Rng, Stamp};
+use bytes::Bytes;
+use cephx::AuthCapsInfo;
+use denc::Denc;
+use maps::{OsdMap, pool_flags};
+use messages::*;
+use mon_core::{ConnId, Door, Effect, Event, Handshake, Mon, MonOptions, NewCluster, PeerInfo, Snapshot, mkfs};
+use std::collections::BTreeMap;
+use types::{AddrType, EntityAddr, EntityAddrVec, EntityText, PgId, PgStat, Uuid, features, pg_stat::pg_state};
+
+/// A monitor, its store, and what it has sent by connection.
+struct World {
+    mon: Mon,
+    store: Snapshot,
+    sent: BTreeMap<ConnId, Vec<RawMessage>>,
+    now_ms: u64,
+    next_conn: u64,
+}
+
+fn addr(text: &str) -> EntityAddrVec {
+    EntityAddrVec::one(EntityAddr::parse(text, AddrType::MSGR2).unwrap())
+}
+fn options(fsid: Uuid) -> MonOptions {
+    MonOptions { fsid, mon_addrs: addr("v2:127.0.0.1:3300/0"), mgr_addrs: addr("v2:127.0.0.1:3301/7"), cephx: true, metadata: BTreeMap::new() }
+}
+fn clock(ms: u64) -> Clock {
+    Clock { mono: Stamp(ms * 1_000_000), wall_ns: 1_700_000_000_000_000_000 + ms * 1_000_000 }
+}
+
+impl World {
+    fn new() -> Self {
+        let fsid = Uuid::from_random([7; 16]);
+        let set = |n: &str, v: &str| ("global".to_string(), n.to_string(), v.to_string());
+        let config = vec![set("osd_pool_default_size", "1"), set("mon_allow_pool_delete", "true")];
+        let new = NewCluster { fsid, mon_addrs: addr("v2:127.0.0.1:3300/0"), failure_domain: "osd".into(), osds: 2, config };
+        let (batch, _) = mkfs(&new, types::UTime::from_wall_ns(clock(0).wall_ns), &mut Rng::new(1));
+        let mut store = Snapshot::default();
+        store.apply(&batch);
+        let mon = Mon::load(&store, options(fsid), Box::new(Rng::new(2)), clock(0)).unwrap();
+        let mut world = Self { mon, store, sent: BTreeMap::new(), now_ms: 1, next_conn: 0 };
+        world.event(Event::Tick);
+        world
+    }
+    /// Kills the process and starts another on the same store.
+    fn restart(&mut self) {
+        self.mon = Mon::load(&self.store, options(self.mon.options.fsid), Box::new(Rng::new(3)), clock(self.now_ms)).unwrap();
+        self.sent.clear();
+        self.event(Event::Tick);
+    }
+    fn event(&mut self, event: Event) {
+        let mut effects = Vec::new();
+        self.now_ms += 1;
+        self.mon.handle(event, clock(self.now_ms), &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Persist(batch) => self.store.apply(&batch),
+                Effect::Send { conn, message } => self.sent.entry(conn).or_default().push(message),
+                Effect::Close { conn } => self.sent.entry(conn).or_default().push(RawMessage { kind: 0xffff, ..RawMessage::default() }),
+            }
+        }
+    }
+    fn open_at(&mut self, door: Door, name: &str, caps: AuthCapsInfo, features: u64) -> ConnId {
+        self.next_conn += 1;
+        let conn = ConnId(self.next_conn);
+        let peer = PeerInfo {
+            entity: EntityText::parse(name).unwrap(),
+            global_id: 5000 + self.next_conn,
+            caps,
+            addrs: addr(&format!("v2:127.0.0.1:{}/{}", 6800 + self.next_conn % 20_000, self.next_conn)),
+            features,
+            handshake: Handshake::default(),
+        };
+        self.event(Event::Open { conn, door, peer: Box::new(peer) });
+        conn
+    }
+    fn open(&mut self, name: &str, caps: &str) -> ConnId {
+        self.open_at(Door::Mon, name, AuthCapsInfo::from_text(caps), features::SUPPORTED)
+    }
+    fn send<M: Message>(&mut self, conn: ConnId, message: &M) {
+        let message = message.encode(features::SUPPORTED);
+        self.event(Event::Message { conn, message });
+    }
+    /// Takes what was sent of one kind.
+    fn take<M: Message>(&mut self, conn: ConnId) -> Vec<M> {
+        let list = self.sent.entry(conn).or_default();
+        let (of_kind, rest) = std::mem::take(list).into_iter().partition(|m: &RawMessage| m.kind == M::KIND);
+        *list = rest;
+        let of_kind: Vec<RawMessage> = of_kind;
+        of_kind.iter().map(|raw| M::decode(raw).expect("what we send is readable")).collect()
+    }
+    fn command(&mut self, conn: ConnId, json: &str) -> (i32, String, String) {
+        let fsid = self.mon.options.fsid;
+        self.send(conn, &MMonCommand { fsid, cmd: vec![json.into()], ..MMonCommand::default() });
+        let ack = self.take::<MMonCommandAck>(conn).pop().expect("a command is answered");
+        (ack.result, ack.status, String::from_utf8_lossy(&ack.data).into_owned())
+    }
+    fn ok(&mut self, conn: ConnId, json: &str) -> String {
+        let (result, status, data) = self.command(conn, json);
+        assert_eq!(result, 0, "{json}: {status}");
+        data
+    }
+    fn subscribe(&mut self, conn: ConnId, what: &str, start: u64, flags: u8) {
+        let what = [(what.to_string(), SubscribeItem { start, flags })].into();
+        self.send(conn, &MMonSubscribe { what, hostname: "h".into() });
+    }
+
+    /// Makes an OSD and boots it.
+    fn osd(&mut self, id: i32) -> ConnId {
+        let admin = self.open("client.admin", "allow *");
+        let uuid = Uuid::from_random([id as u8 + 100; 16]);
+        self.ok(admin, &format!(r#"{{"prefix":"osd new","uuid":"{uuid}","id":"{id}"}}"#));
+        let conn = self.open(&format!("osd.{id}"), "allow profile osd");
+        self.ok(conn, &format!(r#"{{"prefix":"osd crush set-device-class","class":"ssd","ids":["{id}"]}}"#));
+        self.ok(conn, &format!(r#"{{"prefix":"osd crush create-or-move","id":{id},"weight":1.0,"args":["host=h","root=default"]}}"#));
+        self.boot(conn, id, uuid);
+        conn
+    }
+    fn boot(&mut self, conn: ConnId, id: i32, uuid: Uuid) {
+        let mut m = MOSDBoot { osd_features: features::SUPPORTED, ..MOSDBoot::default() };
+        (m.superblock.cluster_fsid, m.superblock.osd_fsid, m.superblock.whoami) = (self.mon.options.fsid, uuid, id);
+        m.superblock.newest_map = 1;
+        let at = |port: u32| addr(&format!("v2:127.0.0.1:{}/{}", port, conn.0));
+        (m.cluster_addrs, m.hb_back_addrs, m.hb_front_addrs) = (at(7000), at(7100), at(7200));
+        m.metadata.insert("ceph_version".into(), "x".into());
+        self.send(conn, &m);
+    }
+    fn stat(&self, purged: &[(u64, u64)]) -> PgStat {
+        let mut stat = PgStat { state: pg_state::ACTIVE | pg_state::CLEAN, reported_epoch: self.mon.osd.epoch(), ..PgStat::default() };
+        stat.reported_seq = self.now_ms;
+        for (start, len) in purged {
+            stat.purged_snaps.insert(*start, *len);
+        }
+        stat
+    }
+}
+
+#[test]
+fn a_subscriber_follows_the_map_step_by_step() {
+    let mut w = World::new();
+    let c = w.open("client.x", "allow r");
+    w.subscribe(c, "monmap", 0, 0);
+    assert_eq!(w.take::<MMonMap>(c).len(), 1);
+    w.subscribe(c, "osdmap", 0, 0);
+    let first = w.take::<MOSDMap>(c).pop().unwrap();
+    let mut map = OsdMap::from_bytes(first.maps.values().next().unwrap()).unwrap();
+    let admin = w.open("client.admin", "allow *");
+    for i in 0..60 {
+        w.ok(admin, &format!(r#"{{"prefix":"osd pool create","pool":"p{i}","pg_num":1}}"#));
+    }
+    for m in w.take::<MOSDMap>(c) {
+        for (epoch, bytes) in &m.incrementals {
+            let inc = maps::Incremental::from_bytes(bytes).unwrap();
+            assert_eq!(inc.epoch, *epoch);
+            map.apply(&inc).unwrap();
+            assert_eq!(map.encode_canonical().1, inc.full_crc, "our own map arrives at our own crc");
+        }
+    }
+    assert_eq!((map.epoch, map.pools.len()), (w.mon.osd.epoch(), 60));
+    // One who comes late gets the same in messages of at most 40 epochs.
+    let late = w.open("client.y", "allow r");
+    w.subscribe(late, "osdmap", 1, 0);
+    let messages = w.take::<MOSDMap>(late);
+    assert!(messages.len() > 1 && messages.iter().all(|m| m.incrementals.len() <= 40));
+    assert_eq!(messages.last().unwrap().range().unwrap().1, map.epoch);
+}
+
+#[test]
+fn peers_of_older_releases_can_read_it() {
+    let mut w = World::new();
+    w.osd(0);
+    let pacific = features::SUPPORTED & !(1 << 31);
+    let c = w.open_at(Door::Mon, "client.old", AuthCapsInfo::all(), pacific);
+    w.subscribe(c, "osdmap", 1, 0);
+    for m in w.take::<MOSDMap>(c) {
+        for bytes in m.maps.values() {
+            OsdMap::from_bytes(bytes).unwrap();
+        }
+        for bytes in m.incrementals.values() {
+            assert_eq!(maps::Incremental::from_bytes(bytes).unwrap().encode_features & (1 << 31), 0);
+        }
+    }
+}
+
+#[test]
+fn an_osd_boots_and_is_told_of_groups_to_make() {
+    let mut w = World::new();
+    let osd = w.osd(0);
+    assert!(w.mon.osd.map.is_up(0) && w.mon.osd.map.is_in(0));
+    w.subscribe(osd, "osd_pg_creates", 0, 0);
+    let admin = w.open("client.admin", "allow *");
+    w.ok(admin, r#"{"prefix":"osd pool create","pool":"p","pg_num":4}"#);
+    let creates = w.take::<MOSDPGCreate2>(osd);
+    assert_eq!(creates.iter().map(|m| m.pgs.len()).sum::<usize>(), 4);
+    let id = w.mon.osd.map.pool_by_name("p").unwrap();
+    assert!(w.mon.osd.map.pools[&id].has(pool_flags::CREATING));
+    // What isn't made yet is asked for again after a restart.
+    w.send(osd, &MOSDPGCreated { pgid: PgId::new(id, 0), ..MOSDPGCreated::default() });
+    w.restart();
+    let osd = w.open("osd.0", "allow profile osd");
+    w.subscribe(osd, "osd_pg_creates", 0, 0);
+    assert_eq!(w.take::<MOSDPGCreate2>(osd).iter().map(|m| m.pgs.len()).sum::<usize>(), 3);
+    for seed in 1..4 {
+        w.send(osd, &MOSDPGCreated { pgid: PgId::new(id, seed), ..MOSDPGCreated::default() });
+    }
+    assert!(!w.mon.osd.map.pools[&id].has(pool_flags::CREATING));
+}
+
+#[test]
+fn snapshots_are_numbered_once_and_purged_when_all_groups_have_trimmed() {
+    let mut w = World::new();
+    w.osd(0);
+    let admin = w.open("client.admin", "allow *");
+    w.ok(admin, r#"{"prefix":"osd pool create","pool":"p","pg_num":2}"#);
+    let id = w.mon.osd.map.pool_by_name("p").unwrap();
+    let fsid = w.mon.options.fsid;
+    let op = |op, snapid| MPoolOp { fsid, pool: id as u32, op, snapid, ..MPoolOp::default() };
+    let mut numbers = Vec::new();
+    for round in 0..3 {
+        let admin = w.open("client.admin", "allow *");
+        w.send(admin, &op(pool_op::CREATE_UNMANAGED_SNAP, 0));
+        let reply = w.take::<MPoolOpReply>(admin).pop().unwrap();
+        assert_eq!((reply.result, reply.epoch), (0, w.mon.osd.epoch()));
+        let snap = u64::from_bytes(&reply.response.unwrap()).unwrap();
+        assert!(numbers.iter().all(|n| *n < snap), "round {round}: {snap} after {numbers:?}");
+        numbers.push(snap);
+        w.send(admin, &op(pool_op::DELETE_UNMANAGED_SNAP, snap));
+        assert_eq!(w.take::<MPoolOpReply>(admin).pop().unwrap().result, 0);
+        w.restart();
+    }
+    assert_eq!(w.mon.osd.map.removed_snaps_queue[&id].size(), 3);
+    // One group has trimmed everything, the other only the first.
+    let door = w.open_at(Door::Mgr, "osd.0", AuthCapsInfo::all(), features::SUPPORTED);
+    let first = (numbers[0], 1);
+    let all: Vec<_> = numbers.iter().map(|n| (*n, 1)).collect();
+    let pg_stat = [(PgId::new(id, 0), w.stat(&all)), (PgId::new(id, 1), w.stat(&[first]))].into();
+    w.send(door, &MPGStats { fsid, pg_stat, ..MPGStats::default() });
+    assert_eq!(w.take::<MPGStatsAck>(door).len(), 1);
+    assert_eq!(w.mon.osd.map.removed_snaps_queue[&id].size(), 2);
+    let pg_stat = [(PgId::new(id, 1), w.stat(&all))].into();
+    w.send(door, &MPGStats { fsid, pg_stat, ..MPGStats::default() });
+    assert!(w.mon.osd.map.removed_snaps_queue.is_empty());
+    // A purged one is not removed a second time.
+    let epoch = w.mon.osd.epoch();
+    let admin = w.open("client.admin", "allow *");
+    w.send(admin, &op(pool_op::DELETE_UNMANAGED_SNAP, numbers[0]));
+    assert_eq!(w.mon.osd.epoch(), epoch);
+}
+
+#[test]
+fn who_may_not_is_refused() {
+    let mut w = World::new();
+    let reader = w.open("client.r", "allow r");
+    assert_eq!(w.command(reader, r#"{"prefix":"osd pool create","pool":"p"}"#).0, -13);
+    assert_eq!(w.command(reader, r#"{"prefix":"auth ls"}"#).0, -13);
+    assert_eq!(w.command(reader, r#"{"prefix":"fsid"}"#).0, 0);
+    let nobody = w.open_at(Door::Mon, "client.n", AuthCapsInfo::default(), features::SUPPORTED);
+    assert_eq!(w.command(nobody, r#"{"prefix":"fsid"}"#).0, -13);
+    w.subscribe(nobody, "osdmap", 0, 0);
+    assert!(w.take::<MOSDMap>(nobody).is_empty());
+    // A client can't boot an OSD, whatever it calls itself.
+    let forged = w.open("client.osd", "allow rw");
+    w.boot(forged, 0, Uuid::default());
+    assert!(!w.mon.osd.map.is_up(0));
+    // The rbd profile may fence one client, not a host.
+    let rbd = w.open("client.rbd", "profile rbd");
+    assert_eq!(w.command(rbd, r#"{"prefix":"osd blocklist","blocklistop":"add","addr":"1.2.3.4:0/5"}"#).0, 0);
+    assert_eq!(w.command(rbd, r#"{"prefix":"osd blocklist","blocklistop":"rm","addr":"1.2.3.4:0/5"}"#).0, -13);
+    assert_eq!(w.mon.osd.map.blocklist.len(), 1);
+}
+
+#[test]
+fn what_is_no_command_says_so() {
+    let mut w = World::new();
+    let admin = w.open("client.admin", "allow *");
+    let (result, status, _) = w.command(admin, r#"{"prefix":"osd make coffee"}"#);
+    assert!(result == -22 && status.contains("osd make coffee"), "{status}");
+    assert_eq!(w.command(admin, "not json").0, -22);
+    assert_eq!(w.command(admin, r#"{"prefix":7}"#).0, -22);
+    assert_eq!(w.command(admin, r#"{"prefix":"osd set","key":"coffee"}"#).0, -22);
+    assert_eq!(w.command(admin, r#"{"prefix":"osd pool create"}"#).0, -22);
+}
+
+#[test]
+fn osds_go_down_and_out_and_come_back() {
+    let mut w = World::new();
+    let (a, b) = (w.osd(0), w.osd(1));
+    let fsid = w.mon.options.fsid;
+    w.now_ms += 60_000;
+    let target_addrs = w.mon.osd.map.client_addrs[0].clone();
+    let failed = MOSDFailure { fsid, target_osd: 0, target_addrs, flags: failure_flag::FAILED, failed_for_s: 30, ..MOSDFailure::default() };
+    w.send(b, &failed);
+    assert!(!w.mon.osd.map.is_up(0), "of two OSDs on one host the other's word is enough");
+    w.now_ms += 601_000;
+    w.event(Event::Tick);
+    assert!(w.mon.osd.map.is_out(0), "who stays down is marked out");
+    let uuid = w.mon.osd.map.osd_uuid[0];
+    w.boot(a, 0, uuid);
+    assert!(w.mon.osd.map.is_up(0) && w.mon.osd.map.is_in(0), "and comes back in by itself");
+    let admin = w.open("client.admin", "allow *");
+    w.ok(admin, r#"{"prefix":"osd out","ids":["0"]}"#);
+    assert!(w.mon.osd.map.is_out(0));
+    w.ok(admin, r#"{"prefix":"osd in","ids":["osd.0"]}"#);
+    // Another disk with the same number is not let in.
+    w.ok(admin, r#"{"prefix":"osd down","ids":["0"]}"#);
+    w.boot(a, 0, Uuid::from_random([9; 16]));
+    assert!(!w.mon.osd.map.is_up(0));
+    w.ok(admin, r#"{"prefix":"osd purge","id":0,"yes_i_really_mean_it":true}"#);
+    assert!(!w.mon.osd.map.exists(0) && !w.mon.osd.metadata.contains_key(&0));
+}
+
+#[test]
+fn settings_reach_whom_they_are_for() {
+    let mut w = World::new();
+    let (osd, client) = (w.open("osd.0", "allow profile osd"), w.open("client.x", "allow r"));
+    for c in [osd, client] {
+        w.subscribe(c, "config", 0, 0);
+        assert_eq!(w.take::<MConfig>(c).len(), 1);
+    }
+    let admin = w.open("client.admin", "allow *");
+    w.ok(admin, r#"{"prefix":"config set","who":"osd","name":"osd_heartbeat_grace","value":"21"}"#);
+    assert_eq!(w.take::<MConfig>(osd).pop().unwrap().config["osd_heartbeat_grace"], "21");
+    assert!(w.take::<MConfig>(client).is_empty());
+    assert_eq!(w.command(admin, r#"{"prefix":"config set","who":"osd","name":"no_such_option","value":"1"}"#).0, -22);
+    w.restart();
+    assert_eq!(w.mon.config.value(&EntityText::parse("osd.7").unwrap(), "osd_heartbeat_grace"), "21");
+}
+
+#[test]
+fn log_subscribers_hear_of_what_happens() {
+    let mut w = World::new();
+    let c = w.open("client.w", "allow r");
+    w.subscribe(c, "log-info", 0, 0);
+    assert!(w.take::<MLog>(c).is_empty(), "what was before is not news");
+    w.osd(0);
+    let heard: Vec<_> = w.take::<MLog>(c).into_iter().flat_map(|m| m.entries).collect();
+    assert!(heard.iter().any(|e| e.text.to_lossy().contains("osd.0") && e.text.to_lossy().contains("boot")));
+}
+
+/// Every kind of message, whole, cut and with bits turned, at both doors: some connections end, the monitor doesn't.
+#[test]
+fn damaged_messages_harm_nobody() {
+    let mut w = World::new();
+    w.osd(0);
+    let admin = w.open("client.admin", "allow *");
+    w.ok(admin, r#"{"prefix":"osd pool create","pool":"p","pg_num":2}"#);
+    let mut rng = Rng::new(11);
+    let fsid = w.mon.options.fsid;
+    let f = features::SUPPORTED;
+    let samples: Vec<RawMessage> = vec![
+        MMonSubscribe { what: [("osdmap".to_string(), SubscribeItem::default())].into(), hostname: "h".into() }.encode(f),
+        MMonCommand { fsid, cmd: vec![r#"{"prefix":"status","format":"json"}"#.into()], ..MMonCommand::default() }.encode(f),
+        MMonGetVersion { handle: 1, what: "osdmap".into() }.encode(f),
+        MPoolOp { fsid, pool: 1, op: pool_op::CREATE_UNMANAGED_SNAP, ..MPoolOp::default() }.encode(f),
+        MStatfs { fsid, data_pool: Some(1), ..MStatfs::default() }.encode(f),
+        MGetPoolStats { fsid, pools: vec!["p".into(), "none".into()], ..MGetPoolStats::default() }.encode(f),
+        MOSDBoot::default().encode(f),
+        MOSDAlive { want: 7, ..MOSDAlive::default() }.encode(f),
+        MOSDBeacon::default().encode(f),
+        MOSDFailure { fsid, target_osd: 9, ..MOSDFailure::default() }.encode(f),
+        MOSDPGTemp { pg_temp: [(PgId::new(1, 0), vec![0, 7])].into(), ..MOSDPGTemp::default() }.encode(f),
+        MOSDPGReadyToMerge { pgid: PgId::new(1, 1), ..MOSDPGReadyToMerge::default() }.encode(f),
+        MPGStats { fsid, pg_stat: [(PgId::new(1, 0), w.stat(&[]))].into(), ..MPGStats::default() }.encode(f),
+        MMgrReport { daemon_name: "0".into(), ..MMgrReport::default() }.encode(f),
+        MMgrOpen { daemon_name: "0".into(), ..MMgrOpen::default() }.encode(f),
+        MMgrBeacon { fsid, name: "y".into(), gid: 3, ..MMgrBeacon::default() }.encode(f),
+        MLog { fsid, entries: vec![LogEntry::default()], ..MLog::default() }.encode(f),
+        MAuth::default().encode(f),
+        MGetConfig { name: EntityText::parse("client.a").unwrap(), ..MGetConfig::default() }.encode(f),
+        MMonGetPurgedSnaps { start: 0, last: u32::MAX, ..MMonGetPurgedSnaps::default() }.encode(f),
+    ];
+    for round in 0..1500 {
+        let mut message = samples[rng.below(samples.len() as u64) as usize].clone();
+        let mut front = message.front.to_vec();
+        if round % 3 == 1 {
+            front.truncate(rng.below(front.len() as u64 + 1) as usize);
+        } else if round % 3 == 2 && !front.is_empty() {
+            for _ in 0..=rng.below(4) {
+                let at = rng.below(front.len() as u64) as usize;
+                front[at] ^= 1 << rng.below(8);
+            }
+        }
+        message.front = Bytes::from(front);
+        let door = if rng.chance(1, 2) { Door::Mon } else { Door::Mgr };
+        let name = ["osd.0", "client.admin", "mgr.y"][rng.below(3) as usize];
+        let conn = w.open_at(door, name, AuthCapsInfo::all(), f);
+        w.event(Event::Message { conn, message });
+        w.event(Event::Closed { conn });
+        if round % 100 == 0 {
+            w.event(Event::Tick);
+        }
+    }
+    assert_eq!(w.command(admin, r#"{"prefix":"fsid"}"#).0, 0);
+    w.restart();
+}
+
+/// Every command that we have, with its required parameters filled at random: none may panic, whatever it answers.
+#[test]
+fn every_command_answers() {
+    let mut w = World::new();
+    w.osd(0);
+    let admin = w.open("client.admin", "allow *");
+    let mgr = w.open_at(Door::Mgr, "client.admin", AuthCapsInfo::all(), features::SUPPORTED);
+    w.ok(admin, r#"{"prefix":"osd pool create","pool":"p","pg_num":2}"#);
+    let table: serde_json::Value = serde_json::from_str(&w.ok(admin, r#"{"prefix":"get_command_descriptions"}"#)).unwrap();
+    let mut rng = Rng::new(5);
+    let fsid = w.mon.options.fsid;
+    for row in table.as_object().unwrap().values() {
+        for round in 0..6 {
+            let mut request = serde_json::Map::new();
+            let words: Vec<&str> = row["sig"].as_array().unwrap().iter().filter_map(|s| s.as_str()).collect();
+            request.insert("prefix".into(), words.join(" ").into());
+            request.insert("format".into(), ["json", "plain", "json-pretty"][round % 3].into());
+            for param in row["sig"].as_array().unwrap().iter().filter(|p| p.is_object()) {
+                if param["req"] == false && rng.chance(1, 2) {
+                    continue;
+                }
+                let word = ["0", "osd.0", "p", "1.0", "client.admin", "17", "-1", "x=y", "default", "1.2.3.4:0/0", ""][rng.below(11) as usize];
+                let value = match param["strings"].as_str() {
+                    Some(choices) => choices.split('|').nth(rng.below(3) as usize).unwrap_or("0").into(),
+                    None if param["type"] == "CephBool" => true.into(),
+                    None => serde_json::Value::from(word),
+                };
+                let value = if param["n"] == "N" { vec![value].into() } else { value };
+                request.insert(param["name"].as_str().unwrap().into(), value);
+            }
+            let text = serde_json::Value::Object(request).to_string();
+            let conn = if rng.chance(1, 2) { admin } else { mgr };
+            if conn == admin {
+                w.send(conn, &MMonCommand { fsid, cmd: vec![text.clone()], ..MMonCommand::default() });
+                assert_eq!(w.take::<MMonCommandAck>(conn).len(), 1, "{text}");
+            } else {
+                w.send(conn, &MMgrCommand { fsid, cmd: vec![text.clone()], ..MMgrCommand::default() });
+                assert_eq!(w.take::<MMgrCommandReply>(conn).len(), 1, "{text}");
+            }
+        }
+    }
+    w.restart();
+}
