@@ -171,7 +171,7 @@ impl ObjectView for View<'_, '_> {
     }
 
     fn origin(&self) -> EntityInst {
-        EntityInst { name: self.exec.ctx.reqid.name, addr: self.exec.ctx.peer_addr.clone() }
+        EntityInst { name: self.exec.ctx.reqid.name, addr: *self.exec.ctx.peer_addr }
     }
     fn version(&self) -> u64 {
         self.exec.obj.info.user_version
@@ -191,7 +191,7 @@ impl ObjectView for View<'_, '_> {
             name,
             cookie,
             timeout_s: watch.timeout_s,
-            addr: watch.addr.clone(),
+            addr: watch.addr,
         };
         Ok(self.exec.info.watchers.iter().map(watcher).collect())
     }

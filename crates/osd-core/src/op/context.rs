@@ -43,10 +43,10 @@ pub fn load_object(store: &dyn ObjectStore, coll: CollId, hobj: &HObject) -> Res
     let Some(info) = info else { return Ok(ObjectContext::absent(hobj)) };
     let info: ObjectInfo = denc::Denc::from_bytes(&info).map_err(|error| broken(&hobj, OI_ATTR, error))?;
     let mut snapset = SnapSet::default();
-    if hobj.is_head() {
-        if let Some(bytes) = store.attr(coll, &gobj, SS_ATTR.as_bytes())? {
-            snapset = denc::Denc::from_bytes(&bytes).map_err(|error| broken(&hobj, SS_ATTR, error))?;
-        }
+    if hobj.is_head()
+        && let Some(bytes) = store.attr(coll, &gobj, SS_ATTR.as_bytes())?
+    {
+        snapset = denc::Denc::from_bytes(&bytes).map_err(|error| broken(&hobj, SS_ATTR, error))?;
     }
     Ok(ObjectContext { info: ObjectInfo { soid: hobj.clone(), ..info }, hobj, exists: true, snapset })
 }

@@ -157,13 +157,13 @@ impl Exec<'_> {
         plan.data_off = self.data_off.unwrap_or(0) as u16;
         let mut version = ctx.at_version;
         let mut made_clone = None;
-        if self.obj.hobj.is_head() {
-            if let Some((clone, entry, index)) = self.make_writeable(version) {
-                made_clone = Some(clone);
-                plan.log.push(entry);
-                plan.snap_index.push(index);
-                version.version += 1;
-            }
+        if self.obj.hobj.is_head()
+            && let Some((clone, entry, index)) = self.make_writeable(version)
+        {
+            made_clone = Some(clone);
+            plan.log.push(entry);
+            plan.snap_index.push(index);
+            version.version += 1;
         }
         let mut user_version = self.info.user_version;
         if self.user_modify {

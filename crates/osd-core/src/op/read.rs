@@ -165,7 +165,7 @@ impl Exec<'_> {
         self.num_read += 1;
         let args = op.checksum();
         let chunk = u64::from(args.chunk_size);
-        let whole_chunks = |length: u64| chunk == 0 || length % chunk == 0;
+        let whole_chunks = |length: u64| chunk == 0 || length.is_multiple_of(chunk);
         if chunk > 0 && args.length == 0 || !whole_chunks(args.length) {
             return fail(EINVAL);
         }
@@ -196,7 +196,7 @@ impl Exec<'_> {
         let seed = u64::from_le_bytes(seed64);
         let chunk = if chunk == 0 { data.len() } else { chunk as usize };
         let mut e = Encoder::new(0);
-        e.count(if chunk == 0 { 0 } else { data.len() / chunk });
+        e.count(data.len().checked_div(chunk).unwrap_or(0));
         for chunk in data.chunks_exact(chunk.max(1)) {
             match args.kind {
                 checksum_kind::XXHASH32 => e.u32(xxhash32(seed as u32, chunk)),

@@ -31,7 +31,7 @@ impl Exec<'_> {
         let key = (args.cookie, self.ctx.reqid.name);
         let known = self.info.watchers.contains_key(&key);
         let timeout_s = if args.timeout_s != 0 { args.timeout_s } else { self.ctx.limits.watch_timeout_s };
-        let info = || WatchInfo { cookie: args.cookie, timeout_s, addr: self.ctx.peer_addr.clone() };
+        let info = || WatchInfo { cookie: args.cookie, timeout_s, addr: *self.ctx.peer_addr };
         match args.op {
             watch_op::WATCH | watch_op::LEGACY_WATCH => {
                 let info = info();
@@ -57,12 +57,10 @@ impl Exec<'_> {
                 }
                 self.effects.push(WatchEffect::Ping { cookie: args.cookie });
             }
-            watch_op::UNWATCH => {
-                if known {
-                    self.info_mut().watchers.remove(&key);
-                    self.modify = true;
-                    self.effects.push(WatchEffect::Disconnect { cookie: args.cookie, entity: key.1, send: false });
-                }
+            watch_op::UNWATCH if known => {
+                self.info_mut().watchers.remove(&key);
+                self.modify = true;
+                self.effects.push(WatchEffect::Disconnect { cookie: args.cookie, entity: key.1, send: false });
             }
             _ => {}
         }

@@ -165,7 +165,7 @@ impl Exec<'_> {
         if args.length == 0 {
             return done();
         }
-        if args.data_length == 0 || args.length % args.data_length != 0 || args.data_length != indata.len() as u64 {
+        if args.data_length == 0 || !args.length.is_multiple_of(args.data_length) || args.data_length != indata.len() as u64 {
             return fail(EINVAL);
         }
         self.check_range(args.offset, args.length)?;
