@@ -6,6 +6,9 @@ use mon_core::{Batch, Snapshot};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use std::path::Path;
 
+/// Bytes that redb may keep in memory: the core has everything that it asks for, so the store is hardly read.
+const CACHE: usize = 4 << 20;
+
 const TABLE: TableDefinition<&str, &[u8]> = TableDefinition::new("mon");
 
 /// An open store. Only one process can have it open.
@@ -14,7 +17,7 @@ pub struct Store(Database);
 impl Store {
     /// Opens the file, or makes it.
     pub fn open(path: &Path) -> Result<Self> {
-        let db = Database::create(path).with_context(|| format!("the monitor's store {}", path.display()))?;
+        let db = Database::builder().set_cache_size(CACHE).create(path).with_context(|| format!("the monitor's store {}", path.display()))?;
         Ok(Self(db))
     }
     /// Everything in it.
