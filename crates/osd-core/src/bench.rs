@@ -79,6 +79,10 @@ impl Osd {
     pub(crate) fn bench_step(&mut self, clock: Clock, out: &mut Vec<Effect>) {
         let Some(mut b) = self.bench.take() else { return };
         let started = *b.started.get_or_insert(clock.mono);
+        // What was written last turn is durable now: that is when it is over.
+        if b.written >= b.count {
+            return self.bench_over(b, started, clock, out);
+        }
         if b.written == 0 && self.sh.store.collection_bits(CollId::Meta).ok().flatten().is_none() {
             let mut txn = Transaction::new(CollId::Meta);
             txn.create_collection(CollId::Meta, 0);
@@ -102,10 +106,11 @@ impl Osd {
             turn += len;
         }
         self.sh.store.turn_end();
-        if b.written < b.count {
-            self.bench = Some(b);
-            return self.want_turn(out);
-        }
+        self.bench = Some(b);
+        self.want_turn(out);
+    }
+
+    fn bench_over(&mut self, b: Bench, started: Stamp, clock: Clock, out: &mut Vec<Effect>) {
         for n in 0..b.highest {
             let mut txn = Transaction::new(CollId::Meta);
             txn.remove(&object(n));

@@ -154,7 +154,7 @@ impl Osd {
                     return (ENOENT, format!("error unsetting '{name}': (2) No such file or directory"), Vec::new());
                 }
                 self.sh.config.unset(name, Source::Override);
-                self.sh.limits = self.sh.config.limits();
+                self.sh.reload_config();
                 ok(json!({}))
             }
             "injectargs" => {
@@ -233,7 +233,7 @@ impl Osd {
         if !self.sh.config.set(name, value, Source::Override) {
             return (EINVAL, format!("error setting '{name}' to '{value}': (22) Invalid argument"), Vec::new());
         }
-        self.sh.limits = self.sh.config.limits();
+        self.sh.reload_config();
         ok(json!({ "success": format!("{name} = '' ") }))
     }
 

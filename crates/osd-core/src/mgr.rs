@@ -64,7 +64,7 @@ impl Osd {
     pub(crate) fn mgr_tick(&mut self, clock: Clock, out: &mut Vec<Effect>) {
         // A manager's period is in seconds, and so is the tick: half of one is early enough.
         let due = clock.mono.since(self.mgr.last_report) + Duration::from_millis(500) >= self.mgr.period;
-        if self.mgr.connected && due {
+        if self.mgr.connected && (due || std::mem::take(&mut self.sh.report_soon)) {
             self.report_now(clock, out);
         }
     }

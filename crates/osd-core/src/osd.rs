@@ -7,12 +7,11 @@ use crate::boot::BootState;
 use crate::event::{ConnId, Effect, Event, Level, Peer};
 use crate::map_cache::MapCache;
 use crate::mgr::MgrSession;
-use crate::op::Limits;
 use crate::pg::Pg;
 use crate::pg::log::WordHash;
 use crate::request::ClientOp;
 use crate::session::Session;
-use crate::shared::{Cx, Shared};
+use crate::shared::{Cx, LogBounds, Shared};
 use base::{Clock, Rng, Stamp};
 use classes::Registry;
 use maps::{OsdMap, Placement};
@@ -78,7 +77,7 @@ impl Osd {
             config.set(name, value, crate::config::Source::File);
         }
         config.set("osd_objectstore", store.kind(), crate::config::Source::File);
-        let limits: Limits = config.limits();
+        let (limits, log_bounds) = (config.limits(), LogBounds::of(&config));
         let superblock = OsdSuperblock {
             cluster_fsid: setup.cluster_fsid,
             osd_fsid: setup.osd_fsid,
@@ -95,8 +94,11 @@ impl Osd {
                 classes: setup.classes,
                 config,
                 limits,
+                log_bounds,
                 perf: Default::default(),
                 rng: Rng::new(setup.seed),
+                turns_wanted: false,
+                report_soon: false,
                 num_pgs: 0,
                 fetches: Vec::new(),
                 own_answers: Vec::new(),
@@ -315,16 +317,17 @@ impl Osd {
     }
 
     pub(crate) fn want_turn(&mut self, out: &mut Vec<Effect>) {
-        let more = self.bench.is_some() || self.pgs().any(Pg::wants_turns);
-        if more && !self.continuing {
+        if (self.bench.is_some() || self.sh.turns_wanted) && !self.continuing {
             self.continuing = true;
             out.push(Effect::Continue);
         }
     }
     fn go_on(&mut self, clock: Clock, out: &mut Vec<Effect>) {
         self.continuing = false;
+        self.sh.turns_wanted = false;
         for pg in self.pgs.iter_mut().flatten().filter(|pg| pg.wants_turns()) {
             pg.trim_some(&mut Cx { sh: &mut self.sh, clock, out });
+            self.sh.turns_wanted |= pg.wants_turns();
         }
         self.bench_step(clock, out);
         self.turn_end(clock, out);
@@ -375,11 +378,11 @@ impl Osd {
         for (name, value) in &m.config {
             self.sh.config.set(name, value, crate::config::Source::Mon);
         }
-        self.sh.limits = self.sh.config.limits();
+        self.sh.reload_config();
     }
     pub(crate) fn configure(&mut self, name: &str, value: &str, source: crate::config::Source, out: &mut Vec<Effect>) {
         if self.sh.config.set(name, value, source) {
-            self.sh.limits = self.sh.config.limits();
+            self.sh.reload_config();
         } else {
             out.push(Effect::Log { level: Level::Warn, text: format!("no option {name} or no value for it: {value}") });
         }

@@ -25,8 +25,13 @@ pub struct Shared {
     pub classes: &'static Registry,
     pub config: Config,
     pub limits: Limits,
+    pub log_bounds: LogBounds,
     pub perf: Perf,
     pub rng: Rng,
+    /// Some group has work of its own: see [`crate::pg::Pg::wants_turns`].
+    pub(crate) turns_wanted: bool,
+    /// Some group's state changed: the manager hears of it before its period is over.
+    pub(crate) report_soon: bool,
     /// Placement groups here: the log's length goes by it.
     pub num_pgs: usize,
     /// What groups want of others.
@@ -41,12 +46,45 @@ pub struct Shared {
     pub osd_features: u64,
 }
 
+/// How long logs get, in entries.
+#[derive(Debug, Clone, Copy)]
+pub struct LogBounds {
+    /// A group's, whatever its share is.
+    pub min: usize,
+    pub max: usize,
+    /// Of all groups together.
+    pub all: usize,
+    /// Trimmed at once, at least and at most.
+    pub trim_min: usize,
+    pub trim_max: usize,
+    /// Duplicates that outlive them.
+    pub dups: usize,
+}
+
+impl LogBounds {
+    pub fn of(config: &Config) -> Self {
+        let int = |name| config.int(name) as usize;
+        Self {
+            min: int("osd_min_pg_log_entries"),
+            max: int("osd_max_pg_log_entries"),
+            all: int("osd_target_pg_log_entries_per_osd"),
+            trim_min: int("osd_pg_log_trim_min"),
+            trim_max: int("osd_pg_log_trim_max"),
+            dups: int("osd_pg_log_dups_tracked"),
+        }
+    }
+}
+
 impl Shared {
+    /// To be called when an option changed: what is asked for with each request is looked up once.
+    pub(crate) fn reload_config(&mut self) {
+        self.limits = self.config.limits();
+        self.log_bounds = LogBounds::of(&self.config);
+    }
     /// How many entries a group's log shall have.
     pub fn log_target(&self) -> usize {
-        let (min, max) = (self.config.int("osd_min_pg_log_entries"), self.config.int("osd_max_pg_log_entries"));
-        let share = self.config.int("osd_target_pg_log_entries_per_osd") / self.num_pgs.max(1) as u64;
-        share.clamp(min, max.max(min)) as usize
+        let b = &self.log_bounds;
+        (b.all / self.num_pgs.max(1)).clamp(b.min, b.max.max(b.min))
     }
     /// True if the store takes this many bytes of data. What a change writes besides, and a reserve, counts too.
     pub fn has_room(&mut self, bytes: u64) -> bool {

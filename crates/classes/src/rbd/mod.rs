@@ -9,6 +9,7 @@ mod copyup;
 mod directory;
 mod image;
 mod metadata;
+mod mirror;
 mod object_map;
 mod parent;
 mod records;
@@ -32,6 +33,7 @@ pub static CLASS: Class = Class {
         directory::METHODS,
         object_map::METHODS,
         metadata::METHODS,
+        mirror::METHODS,
         copyup::METHODS,
         trash::METHODS,
     ],

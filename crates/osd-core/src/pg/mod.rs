@@ -224,6 +224,7 @@ impl Pg {
     }
 
     fn on_active(&mut self, cx: &mut Cx<'_>) {
+        cx.sh.report_soon = true;
         self.info_dirty = true;
         self.save_info(cx);
         if !self.peering.is_active() {

@@ -443,16 +443,11 @@ impl Pg {
         self.info.last_update = self.log.head();
         self.info.last_complete = self.info.last_update;
         let target = cx.sh.log_target();
-        let config = &cx.sh.config;
-        let trim = if self.log.len() > target {
-            let (min, max) = (config.int("osd_pg_log_trim_min") as usize, config.int("osd_pg_log_trim_max") as usize);
-            self.log.trim_to(target, min, max, self.info.last_complete)
-        } else {
-            None
-        };
+        let bounds = cx.sh.log_bounds;
+        let trim = self.log.trim_to(target, bounds.trim_min, bounds.trim_max, self.info.last_complete);
         let mut delta = LogDelta { entries, trim_to: trim, ..LogDelta::new(self.pgid) };
         if let Some(to) = trim {
-            (delta.dups, delta.trim_dups_to) = self.log.trim(to, config.int("osd_pg_log_dups_tracked") as usize);
+            (delta.dups, delta.trim_dups_to) = self.log.trim(to, bounds.dups);
             self.info.log_tail = self.log.tail();
         }
         delta.info = InfoChange::Fast(FastInfo::of(&self.info));

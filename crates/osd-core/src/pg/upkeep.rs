@@ -168,6 +168,8 @@ impl Pg {
         todo.subtract(&self.info.purged_snaps);
         self.snap_trimq = todo;
         self.purge_idle_snaps();
+        cx.sh.turns_wanted |= self.wants_turns();
+        cx.sh.report_soon |= self.info_dirty;
         if self.info_dirty {
             self.save_info(cx);
         }
@@ -230,6 +232,7 @@ impl Pg {
                 }
             }
         }
+        cx.sh.report_soon |= self.info_dirty;
         if self.info_dirty {
             self.save_info(cx);
         }
