@@ -26,6 +26,11 @@ fn as_stock() -> Result<()> {
     let c = Cluster::start("commands", &[])?;
     let known = || c.must(Pacific, "ceph osd df -f json").is_ok_and(|s| s.contains("osd.0"));
     ensure!(until(Duration::from_secs(20), known), "the manager endpoint does not hear from osd.0");
+    // The recorded cluster had made and removed two pools before: the script's first has number 3 there.
+    for pool in ["a", "b"] {
+        c.must(Pacific, &format!("ceph osd pool create {pool} 8"))?;
+        c.must(Pacific, &format!("ceph osd pool rm {pool} {pool} --yes-i-really-really-mean-it"))?;
+    }
     let mut wrong = Vec::new();
     for (step, recorded) in SCRIPT.iter().zip(steps) {
         let ours = ask(&c.conf, step)?;

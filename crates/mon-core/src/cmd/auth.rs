@@ -252,7 +252,7 @@ fn set_caps(ctx: &mut Ctx<'_>) -> CmdResult {
     e.caps = caps;
     put(ctx, name.clone(), e);
     refresh_sessions(ctx, &name);
-    Ok(Reply::status(format!("[{name}] updated caps")))
+    Ok(Reply::status(format!("updated caps for {name}")))
 }
 /// Open sessions with the monitor follow a change of their entity's capabilities at once.
 fn refresh_sessions(ctx: &mut Ctx<'_>, name: &EntityText) {

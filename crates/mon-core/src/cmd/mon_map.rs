@@ -99,7 +99,7 @@ fn stat(ctx: &mut Ctx<'_>) -> CmdResult {
     let addrs = &m.mons["a"].public_addrs;
     let json = json!({
         "epoch": m.epoch,
-        "min_mon_release": m.min_mon_release.0,
+        "min_mon_release_name": m.min_mon_release.name(),
         "num_mons": m.mons.len(),
         "leader": "a",
         "quorum": [{"rank": 0, "name": "a"}],
