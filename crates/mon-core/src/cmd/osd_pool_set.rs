@@ -86,6 +86,42 @@ impl Wanted<'_> {
     }
 }
 
+/// Splits or merges a pool's placement groups. Where there are several OSDs, split groups stay where they are: nothing moves yet.
+fn set_pg_num(ctx: &Ctx<'_>, p: &mut PgPool, w: &Wanted<'_>, name: &str) -> Result<(), CmdError> {
+    let (n, alone) = (w.int()?, ctx.mon.osd.map.num_osds() <= 1);
+    let pg_num = w.var == "pg_num";
+    if n == i64::from(if pg_num { p.pg_num } else { p.pgp_num }) {
+        return Ok(());
+    }
+    if !(1..=65536).contains(&n) {
+        return invalid(format!("specified {} {n} must be between 1 and 65536", w.var));
+    }
+    if p.has(pool_flags::CREATING) {
+        return Err(CmdError::new(errno::EBUSY, format!("placement groups of pool {name} are being created")));
+    }
+    let n = n as u32;
+    if !pg_num {
+        if n > p.pg_num {
+            return invalid(format!("specified pgp_num {n} > pg_num {}", p.pg_num));
+        }
+        if !alone {
+            return invalid(format!("osd pool set {name} {}: placement groups can't move between OSDs yet", w.var));
+        }
+        (p.pgp_num, p.pgp_num_target) = (n, n);
+        return Ok(());
+    }
+    if n < p.pg_num && !alone {
+        return invalid(format!("osd pool set {name} {}: placement groups of several OSDs can't be merged yet", w.var));
+    }
+    (p.pg_num, p.pg_num_target, p.pg_num_pending) = (n, n, n);
+    if alone || n < p.pgp_num {
+        (p.pgp_num, p.pgp_num_target) = (n, n);
+    }
+    // Clients of before Nautilus don't know that a changed pg_num means to send again.
+    p.last_force_op_resend_prenautilus = ctx.mon.osd.map.epoch + 1;
+    Ok(())
+}
+
 fn set(ctx: &mut Ctx<'_>) -> CmdResult {
     let (name, var, val) = (ctx.args.need("pool")?, ctx.args.need("var")?, ctx.args.need("val")?);
     let sure = ctx.args.flag("yes_i_really_mean_it");
@@ -108,10 +144,7 @@ fn set(ctx: &mut Ctx<'_>) -> CmdResult {
             if p.has(pool_flags::NOPGCHANGE) {
                 return Err(CmdError::new(errno::EPERM, format!("pool {var} change is disabled; you must unset nopgchange flag for the pool first")));
             }
-            let now = if var == "pg_num" { p.pg_num_target } else { p.pgp_num_target };
-            if w.int()? != i64::from(now) {
-                return invalid(format!("osd pool set {name} {var}: placement groups can't be split or merged yet"));
-            }
+            set_pg_num(ctx, &mut p, &w, &name)?;
         }
         "crush_rule" => {
             let crush = &ctx.mon.osd.map.crush;
