@@ -20,7 +20,17 @@ cargo xtask fuzz [SECONDS]                       decoders and handshakes under r
 cargo xtask figures [--pairs N] [--seconds S]    server CPU per op and latency beside stock memstore, interleaved pairs
 ";
 
-fn main() -> Result<()> {
+fn main() -> std::process::ExitCode {
+    match chore() {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("xtask: {e:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+fn chore() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let option = |name: &str| args.iter().position(|a| *a == name).and_then(|i| args.get(i + 1)).copied();

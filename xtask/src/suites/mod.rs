@@ -70,7 +70,7 @@ pub fn clients(allow_skips: bool, only: Option<&str>) -> Result<()> {
                 passed += 1;
             }
             Err(e) => {
-                println!("FAILED {} ({:.1} s): {e:?}", case.name, started.elapsed().as_secs_f64());
+                println!("FAILED {} ({:.1} s): {e:#}", case.name, started.elapsed().as_secs_f64());
                 failed += 1;
             }
         }
