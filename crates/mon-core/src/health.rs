@@ -3,7 +3,7 @@
 use crate::Mon;
 use crate::kv::{Batch, Snapshot};
 use base::Clock;
-use maps::{map_flags, osd_state};
+use maps::{PgPool, map_flags, osd_state, pool_flags};
 use messages::log_level;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -179,6 +179,12 @@ impl Mon {
 
     fn pool_checks(&self, out: &mut BTreeMap<&'static str, Check>) {
         let map = &self.osd.map;
+        let full: Vec<_> = map.pools.iter().filter(|(_, p)| p.has(pool_flags::FULL)).collect();
+        if !full.is_empty() {
+            let why = |p: &PgPool| if p.has(pool_flags::FULL_QUOTA) { "running out of quota" } else { "no space" };
+            let detail = full.iter().map(|(id, p)| format!("pool '{}' is full ({})", map.pool_name(**id).unwrap_or_default(), why(p))).collect();
+            out.insert("POOL_FULL", warn(format!("{} pool(s) full", full.len()), full.len(), detail));
+        }
         if self.config.mon_bool("mon_warn_on_pool_no_app") {
             let grace = 60.0;
             let used = |id: &i64| self.manager.pgs.pools.get(id).is_some_and(|s| s.stats.num_objects > 0);

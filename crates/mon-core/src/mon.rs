@@ -295,7 +295,11 @@ impl Mon {
         match raw.kind {
             MMonCommand::KIND => {
                 let m = MMonCommand::decode(raw)?;
-                let (result, status, data) = split(self.run_command(conn, &m.cmd, m.data, false, clock));
+                let answer = match m.fsid == self.options.fsid {
+                    true => self.run_command(conn, &m.cmd, m.data, false, clock),
+                    false => Err(CmdError::new(errno::EPERM, "wrong fsid")),
+                };
+                let (result, status, data) = split(answer);
                 let ack = Box::new(MMonCommandAck { tid: raw.tid, data, paxos: Paxos::default(), result, status, cmd: m.cmd });
                 self.answers.push(Answer::Command { conn, ack });
             }

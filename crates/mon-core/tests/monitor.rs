@@ -311,6 +311,30 @@ fn osds_go_down_and_out_and_come_back() {
 }
 
 #[test]
+fn full_pools_are_marked() {
+    let mut w = World::new();
+    let osd = w.osd(0);
+    let admin = w.open("client.admin", "allow *");
+    w.ok(admin, r#"{"prefix":"osd pool create","pool":"p","pg_num":1}"#);
+    let id = w.mon.osd.map.pool_by_name("p").unwrap();
+    w.send(osd, &MOSDFull { state: maps::osd_state::FULL, ..MOSDFull::default() });
+    assert!(w.mon.osd.map.pools[&id].has(pool_flags::FULL));
+    w.send(osd, &MOSDFull { state: maps::osd_state::NEARFULL, ..MOSDFull::default() });
+    assert_eq!(w.mon.osd.map.pools[&id].flags & (pool_flags::FULL | pool_flags::NEARFULL), pool_flags::NEARFULL);
+    w.send(osd, &MOSDFull::default());
+    assert!(!w.mon.osd.map.pools[&id].has(pool_flags::NEARFULL));
+    // A quota does the same.
+    w.ok(admin, r#"{"prefix":"osd pool set-quota","pool":"p","field":"max_objects","val":"1"}"#);
+    let mut stat = w.stat(&[]);
+    stat.stats.sum.num_objects = 1;
+    let door = w.open_at(Door::Mgr, "osd.0", AuthCapsInfo::all(), features::SUPPORTED);
+    let fsid = w.mon.options.fsid;
+    w.send(door, &MPGStats { fsid, pg_stat: [(PgId::new(id, 0), stat)].into(), ..MPGStats::default() });
+    w.event(Event::Tick);
+    assert!(w.mon.osd.map.pools[&id].has(pool_flags::FULL) && w.mon.osd.map.pools[&id].has(pool_flags::FULL_QUOTA));
+}
+
+#[test]
 fn settings_reach_whom_they_are_for() {
     let mut w = World::new();
     let (osd, client) = (w.open("osd.0", "allow profile osd"), w.open("client.x", "allow r"));

@@ -5,7 +5,7 @@ use crate::Mon;
 use crate::kv::Batch;
 use base::Clock;
 use denc::Denc;
-use maps::{Incremental, OsdMap, osd_state};
+use maps::{Incremental, OsdMap, osd_state, pool_flags};
 use messages::log_level;
 use types::{Epoch, UTime};
 
@@ -66,6 +66,7 @@ impl OsdService {
         inc.epoch = self.map.epoch + 1;
         inc.fsid = self.map.fsid;
         complete(&mut inc, &self.map, now);
+        mark_full_pools(&mut inc, &self.map);
 
         let mut next = self.map.clone();
         next.apply(&inc).expect("a change that we made fits our map");
@@ -146,5 +147,39 @@ fn complete(inc: &mut Incremental, map: &OsdMap, now: UTime) {
         if let Some(queue) = map.removed_snaps_queue.get(pool) {
             inc.new_purged_snaps.insert(*pool, queue.clone());
         }
+    }
+}
+
+/// Gives pools the flags that follow from how full their OSDs are: clients stop writing by the pool's flag.
+fn mark_full_pools(inc: &mut Incremental, map: &OsdMap) {
+    const OSD_BITS: u32 = osd_state::FULL | osd_state::BACKFILLFULL | osd_state::NEARFULL;
+    const POOL_BITS: u64 = pool_flags::FULL | pool_flags::BACKFILLFULL | pool_flags::NEARFULL;
+    let changes = inc.new_state.values().any(|bits| bits & OSD_BITS != 0) || inc.new_pools.values().any(|p| p.has(POOL_BITS | pool_flags::FULL_QUOTA));
+    let there = map.osds().any(|o| map.state(o) & OSD_BITS != 0) || map.pools.values().any(|p| p.has(POOL_BITS));
+    if !changes && !there {
+        return;
+    }
+    let state = |osd: i32| map.state(osd) ^ inc.new_state.get(&osd).copied().filter(|_| map.exists(osd)).unwrap_or(0);
+    let mut wanted = Vec::new();
+    for (id, pool) in map.pools.iter().filter(|(id, _)| !inc.old_pools.contains(id)) {
+        let pool = inc.new_pools.get(id).unwrap_or(pool);
+        let roots = map.crush.rule_takes(u32::from(pool.crush_rule));
+        let bits = roots.iter().flat_map(|root| map.crush.devices_below(*root)).fold(0, |all, (osd, _)| all | state(osd));
+        // Of several the worst counts; a quota that is used up counts like a full OSD.
+        let flag = if bits & osd_state::FULL != 0 || pool.has(pool_flags::FULL_QUOTA) {
+            pool_flags::FULL
+        } else if bits & osd_state::BACKFILLFULL != 0 {
+            pool_flags::BACKFILLFULL
+        } else if bits & osd_state::NEARFULL != 0 {
+            pool_flags::NEARFULL
+        } else {
+            0
+        };
+        if pool.flags & POOL_BITS != flag {
+            wanted.push((*id, pool.flags & !POOL_BITS | flag));
+        }
+    }
+    for (id, flags) in wanted {
+        inc.pool_mut(id, &map.pools[&id]).flags = flags;
     }
 }

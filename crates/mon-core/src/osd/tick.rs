@@ -2,7 +2,7 @@
 
 use crate::Mon;
 use base::Clock;
-use maps::{map_flags, osd_state};
+use maps::{map_flags, osd_state, pool_flags};
 use messages::log_level;
 use std::time::Duration;
 use types::UTime;
@@ -26,6 +26,7 @@ impl Mon {
             }
         }
         self.mark_out_the_lost(clock);
+        self.check_quotas(clock);
         let oldest = self.osd.beacons.values().map(|(_, needed)| *needed).min().unwrap_or(0);
         let clean = self.manager.pgs.min_last_epoch_clean().unwrap_or(self.osd.epoch());
         self.osd.trim(oldest.min(clean), &mut self.batch);
@@ -46,6 +47,30 @@ impl Mon {
             }
             self.say(clock, log_level::INFO, format!("Marking osd.{osd} out (has been down for {after:.0} seconds)"));
             self.osd.mark_auto_out(osd);
+        }
+    }
+
+    /// Marks pools whose quota is used up, and unmarks those that have room again.
+    fn check_quotas(&mut self, clock: Clock) {
+        let mut changed = Vec::new();
+        for (id, pool) in &self.osd.map.pools {
+            let sum = self.manager.pgs.pools.get(id).map(|s| s.stats).unwrap_or_default();
+            let over = |limit: u64, used: i64| limit > 0 && used >= 0 && used as u64 >= limit;
+            let used_up = over(pool.quota_max_bytes, sum.num_bytes) || over(pool.quota_max_objects, sum.num_objects);
+            if used_up != pool.has(pool_flags::FULL_QUOTA) {
+                changed.push((*id, used_up));
+            }
+        }
+        for (id, used_up) in changed {
+            let name = self.osd.map.pool_name(id).unwrap_or_default().to_string();
+            let pool = self.osd.pool_mut(id).expect("we looked");
+            if used_up {
+                pool.flags |= pool_flags::FULL_QUOTA;
+                self.say(clock, log_level::WARN, format!("pool '{name}' is full (reached quota)"));
+            } else {
+                pool.flags &= !pool_flags::FULL_QUOTA;
+                self.say(clock, log_level::INFO, format!("pool '{name}' no longer out of quota; removing NO_QUOTA flag"));
+            }
         }
     }
 }
