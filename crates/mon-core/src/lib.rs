@@ -40,8 +40,9 @@ pub use mon::{Effect, Event, LoadError, Mon, MonOptions};
 pub use session::{ConnId, PeerInfo};
 
 /// The version that this cluster presents: clients decide by it what they may ask.
-pub const CEPH_VERSION: &str = "ceph version 18.2.7-humboldt (0000000000000000000000000000000000000000) reef (stable)";
+/// OSDs say the same of themselves, so that `ceph versions` sees one version.
+pub const CEPH_VERSION: &str = concat!("ceph version 18.2.7 (humboldt ", env!("CARGO_PKG_VERSION"), ") reef (stable)");
 /// The same without its trimmings.
-pub const CEPH_VERSION_SHORT: &str = "18.2.7-humboldt";
+pub const CEPH_VERSION_SHORT: &str = "18.2.7";
 /// The release's name.
 pub const CEPH_RELEASE: &str = "reef";

@@ -179,12 +179,12 @@ fn get_quota(ctx: &mut Ctx<'_>) -> CmdResult {
         "current_num_bytes": sums.num_bytes,
     });
     ctx.answer(json, || {
-        let limit = |max: u64, unit: &str, now: i64, text: fn(u64) -> String| match max {
+        let limit = |max: u64, shown: String, unit: &str, now: i64| match max {
             0 => "N/A".to_string(),
-            n => format!("{}{unit}  (current num {}: {now}{unit})", text(n), if unit.is_empty() { "bytes" } else { "objects" }),
+            _ => format!("{shown}  (current num {unit}: {now} {unit})"),
         };
-        let objects = limit(p.quota_max_objects, " objects", sums.num_objects, count_text);
-        let bytes = limit(p.quota_max_bytes, "", sums.num_bytes, bytes_text);
+        let objects = limit(p.quota_max_objects, count_text(p.quota_max_objects) + " objects", "objects", sums.num_objects);
+        let bytes = limit(p.quota_max_bytes, bytes_text(p.quota_max_bytes), "bytes", sums.num_bytes);
         format!("quotas for pool '{name}':\n  max objects: {objects}\n  max bytes  : {bytes}\n")
     })
 }

@@ -247,10 +247,12 @@ fn utilization(ctx: &mut Ctx<'_>) -> CmdResult {
         "max_osd_pgs": max.1,
     });
     ctx.answer(json, || {
+        // Six digits at most.
+        let trim = |f: f64| format!("{f:.5}").trim_end_matches('0').trim_end_matches('.').to_string();
         let share = |n: u32| if avg == 0 { 0.0 } else { f64::from(n) / f64::from(avg) };
         format!(
-            "avg {avg}\nstddev {dev:.3} (expected baseline {expected:.3})\nmin osd.{} with {} pgs ({} * mean)\nmax osd.{} with {} pgs ({} * mean)\n",
-            min.0, min.1, share(min.1), max.0, max.1, share(max.1)
+            "avg {avg}\nstddev {} (expected baseline {})\nmin osd.{} with {} pgs ({} * mean)\nmax osd.{} with {} pgs ({} * mean)\n",
+            trim(dev), trim(expected), min.0, min.1, share(min.1), max.0, max.1, share(max.1)
         )
     })
 }

@@ -33,14 +33,14 @@ impl Reply {
     }
 }
 
-/// Compact JSON. Scripts read it; Ceph puts a line break before it, which some of them count on.
+/// Compact JSON. The line break in front of it that people see is the command line's.
 pub fn dump(value: &Value) -> String {
-    format!("\n{value}\n")
+    format!("{value}\n")
 }
 
 /// JSON with four blanks a level.
 pub fn pretty(value: &Value) -> String {
-    let mut out = Vec::from(*b"\n");
+    let mut out = Vec::new();
     let mut ser = serde_json::Serializer::with_formatter(&mut out, serde_json::ser::PrettyFormatter::with_indent(b"    "));
     value.serialize(&mut ser).expect("a JSON value is serialisable");
     out.push(b'\n');

@@ -1,5 +1,6 @@
 //! The state of the whole: `status`, `health`, `df`.
 
+use super::table::{Table, bytes_text, count_text, percent_text};
 use super::{CmdError, CmdResult, Command, Ctx, cmd};
 use crate::health::Mute;
 use serde_json::{Value, json};
@@ -19,34 +20,6 @@ pub const COMMANDS: &[Command] = &[
     cmd("df name=detail,type=CephChoices,strings=detail,req=false", "how full the cluster and its pools are", "mon", "r", df),
 ];
 
-/// Bytes as people read them: `25 KiB`, `8.0 GiB`.
-pub fn bytes_text(n: u64) -> String {
-    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let mut v = n as f64;
-    let mut unit = 0;
-    while v >= 1024.0 && unit + 1 < UNITS.len() {
-        v /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 || v >= 100.0 || v.fract() == 0.0 && v >= 10.0 {
-        format!("{} {}", v as u64, UNITS[unit])
-    } else if v >= 10.0 {
-        format!("{v:.0} {}", UNITS[unit])
-    } else {
-        format!("{v:.1} {}", UNITS[unit])
-    }
-}
-/// Counts as people read them: `1.23k`.
-pub fn count_text(n: u64) -> String {
-    const UNITS: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
-    let mut v = n as f64;
-    let mut unit = 0;
-    while v >= 1000.0 && unit + 1 < UNITS.len() {
-        v /= 1000.0;
-        unit += 1;
-    }
-    if unit == 0 { n.to_string() } else { format!("{v:.2}{}", UNITS[unit]) }
-}
 /// A span as people read it: `12s`, `3m`, `5h`, `2d`.
 pub fn span_text(seconds: u64) -> String {
     match seconds {
@@ -159,7 +132,7 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
             let codes: Vec<_> = mon.health.mutes.keys().map(String::as_str).collect();
             out += &format!("            (muted: {})\n", codes.join(" "));
         }
-        out += &format!("\n  services:\n    mon: 1 daemons, quorum a (age {})\n", span_text(quorum_age));
+        out += &format!(" \n  services:\n    mon: 1 daemons, quorum a (age {})\n", span_text(quorum_age));
         let mgr_line = if mgr.available {
             format!("{}(active, since {})", mgr.active_name, span_text(age(ctx, mgr.active_change)))
         } else {
@@ -183,7 +156,7 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
         }
         let pgs = &mon.manager.pgs;
         let (total, fs) = (pgs.total(), pgs.statfs());
-        out += &format!("\n  data:\n    pools:   {} pools, {} pgs\n", map.pools.len(), pgs.pgs.len());
+        out += &format!(" \n  data:\n    pools:   {} pools, {} pgs\n", map.pools.len(), pgs.pgs.len());
         let (objects, bytes) = (count_text(total.stats.num_objects.max(0) as u64), bytes_text(total.stats.num_bytes.max(0) as u64));
         out += &format!("    objects: {objects} objects, {bytes}\n");
         out += &format!("    usage:   {} used, {} / {} avail\n", bytes_text(fs.used_raw()), bytes_text(fs.available), bytes_text(fs.total));
@@ -205,9 +178,9 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
             io.push(format!("{} op/s wr", count_text(r.write_ops)));
         }
         if !io.is_empty() {
-            out += &format!("\n  io:\n    client:   {}\n", io.join(", "));
+            out += &format!(" \n  io:\n    client:   {}\n", io.join(", "));
         }
-        out + "\n"
+        out + " \n"
     };
     ctx.answer(json, text)
 }
@@ -328,7 +301,7 @@ fn df(ctx: &mut Ctx<'_>) -> CmdResult {
         .collect();
     let json = json!({"stats": all, "stats_by_class": classes, "pools": pools});
     let pg_num = |id: i64| map.pools.get(&id).map_or(0, |p| p.pg_num);
-    ctx.answer(json.clone(), || df_text(&json, &pg_num))
+    ctx.answer(json.clone(), || df_text(&json, detail, &pg_num))
 }
 
 fn pool_df(ctx: &Ctx<'_>, id: i64, per_pool: bool, detail: bool) -> Value {
@@ -374,60 +347,58 @@ fn pool_df(ctx: &Ctx<'_>, id: i64, per_pool: bool, detail: bool) -> Value {
     v
 }
 
-fn df_text(json: &Value, pg_num: &dyn Fn(i64) -> u32) -> String {
+fn df_text(json: &Value, detail: bool, pg_num: &dyn Fn(i64) -> u32) -> String {
     let n = |v: &Value| v.as_u64().unwrap_or(0);
     let mut out = String::from("--- RAW STORAGE ---\n");
-    let mut rows = vec![["CLASS", "SIZE", "AVAIL", "USED", "RAW USED", "%RAW USED"].map(String::from).to_vec()];
+    let mut t = Table::new(&["<CLASS", ">SIZE", ">AVAIL", ">USED", ">RAW USED", ">%RAW USED"]);
     let mut raw = |name: &str, s: &Value| {
-        let pct = s["total_used_raw_ratio"].as_f64().unwrap_or(0.0) * 100.0;
         let cell = |key: &str| bytes_text(n(&s[key]));
-        rows.push(vec![
+        t.row(vec![
             name.into(),
             cell("total_bytes"),
             cell("total_avail_bytes"),
             cell("total_used_bytes"),
             cell("total_used_raw_bytes"),
-            percent_text(pct),
+            percent_text(s["total_used_raw_ratio"].as_f64().unwrap_or(0.0)),
         ]);
     };
     for (name, s) in json["stats_by_class"].as_object().into_iter().flatten() {
         raw(name, s);
     }
     raw("TOTAL", &json["stats"]);
-    out += &table(&rows);
-    out += "\n--- POOLS ---\n";
-    let mut rows = vec![["POOL", "ID", "PGS", "STORED", "OBJECTS", "USED", "%USED", "MAX AVAIL"].map(String::from).to_vec()];
+    out += &t.text();
+    out += " \n--- POOLS ---\n";
+    let headings: &[&str] = if detail {
+        &[
+            "<POOL", ">ID", ">PGS", ">STORED", ">(DATA)", ">(OMAP)", ">OBJECTS", ">USED", ">(DATA)", ">(OMAP)", ">%USED", ">MAX AVAIL",
+            ">QUOTA OBJECTS", ">QUOTA BYTES", ">DIRTY", ">USED COMPR", ">UNDER COMPR",
+        ]
+    } else {
+        &["<POOL", ">ID", ">PGS", ">STORED", ">OBJECTS", ">USED", ">%USED", ">MAX AVAIL"]
+    };
+    let mut t = Table::new(headings);
     for p in json["pools"].as_array().into_iter().flatten() {
         let s = &p["stats"];
-        rows.push(vec![
-            p["name"].as_str().unwrap_or_default().into(),
-            p["id"].to_string(),
-            pg_num(p["id"].as_i64().unwrap_or(-1)).to_string(),
-            bytes_text(n(&s["stored"])),
-            count_text(n(&s["objects"])),
-            bytes_text(n(&s["bytes_used"])),
-            percent_text(s["percent_used"].as_f64().unwrap_or(0.0) * 100.0),
-            bytes_text(n(&s["max_avail"])),
-        ]);
+        let bytes = |key: &str| bytes_text(n(&s[key]));
+        let limit = |key: &str, text: fn(u64) -> String| if n(&s[key]) == 0 { "N/A".into() } else { text(n(&s[key])) };
+        let id = p["id"].as_i64().unwrap_or(-1);
+        let mut row = vec![p["name"].as_str().unwrap_or_default().into(), id.to_string(), pg_num(id).to_string(), bytes("stored")];
+        if detail {
+            row.extend([bytes("stored_data"), bytes("stored_omap")]);
+        }
+        row.extend([count_text(n(&s["objects"])), bytes("bytes_used")]);
+        if detail {
+            row.extend([bytes("data_bytes_used"), bytes("omap_bytes_used")]);
+        }
+        row.extend([percent_text(s["percent_used"].as_f64().unwrap_or(0.0)), bytes("max_avail")]);
+        if detail {
+            row.extend([limit("quota_objects", count_text), limit("quota_bytes", bytes_text)]);
+            // Only cache tiers count what is not flushed.
+            row.extend([limit("dirty", count_text), bytes("compress_bytes_used"), bytes("compress_under_bytes")]);
+        }
+        t.row(row);
     }
-    out + &table(&rows)
-}
-
-fn percent_text(pct: f64) -> String {
-    if pct == 0.0 { "0".into() } else { format!("{pct:.2}") }
-}
-
-/// Columns as wide as their widest cell, the first aligned left, others right.
-pub fn table(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width: Vec<usize> = (0..columns).map(|c| rows.iter().filter_map(|r| r.get(c)).map(String::len).max().unwrap_or(0)).collect();
-    let mut out = String::new();
-    for row in rows {
-        let cells: Vec<String> = row.iter().enumerate().map(|(c, t)| if c == 0 { format!("{t:<w$}", w = width[c]) } else { format!("{t:>w$}", w = width[c]) }).collect();
-        out += cells.join("  ").trim_end();
-        out += "\n";
-    }
-    out
+    out + &t.text()
 }
 
 #[cfg(test)]
@@ -435,9 +406,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_for_people() {
-        assert_eq!((bytes_text(19).as_str(), bytes_text(25_695).as_str(), bytes_text(8 << 30).as_str()), ("19 B", "25 KiB", "8.0 GiB"));
-        assert_eq!((count_text(2).as_str(), count_text(12_345).as_str()), ("2", "12.35k"));
+    fn spans_for_people() {
         assert_eq!((span_text(5).as_str(), span_text(600).as_str()), ("5s", "10m"));
     }
 }
