@@ -9,7 +9,7 @@ use denc::Denc;
 use maps::{CrushMap, MgrMap, MonMap, OsdMap, Release, map_flags};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use types::{EntityAddrVec, EntityKind, EntityText, UTime, Uuid, features};
+use types::{EntityAddrVec, EntityText, UTime, Uuid, features};
 
 /// What a new cluster is to be.
 #[derive(Debug, Clone)]
@@ -62,10 +62,7 @@ pub fn mkfs(new: &NewCluster, now: UTime, entropy: &mut dyn Entropy) -> (Batch, 
         let caps = caps.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         auth.create(name, caps, now, entropy, &mut batch);
     }
-    for osd in 0..new.osds {
-        let caps = OSD_CAPS.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-        auth.create(EntityText::new(EntityKind::OSD, osd.to_string()), caps, now, entropy, &mut batch);
-    }
+    batch.append(auth.add_osds(new.osds, now, entropy));
     let mut config = ConfigDb::default();
     for (section, name, value) in &new.config {
         let section = Section::parse(section).expect("the caller's sections are well-formed");

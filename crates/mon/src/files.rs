@@ -49,6 +49,18 @@ impl Cluster {
         let entity = self.keyring.get(&name)?.clone();
         Some(Keyring { entities: [(name, entity)].into() }.to_string())
     }
+    /// Writes the keyring files that are not there, or not with these keys.
+    fn write_keyrings(&self, osds: u32) -> Result<()> {
+        let osds = (0..osds).map(|osd| format!("osd.{osd}"));
+        for name in std::iter::once("client.admin".to_string()).chain(osds) {
+            let file = if name == "client.admin" { format!("ceph.{name}.keyring") } else { format!("{name}.keyring") };
+            let (path, text) = (self.dir.join(file), self.keyring_of(&name));
+            if let Some(text) = text.filter(|text| fs::read_to_string(&path).ok().as_ref() != Some(text)) {
+                write_secret(&path, &text)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Settings of every new cluster: one machine, pools of size 1.
@@ -79,8 +91,12 @@ pub fn open_or_mkfs(dir: &Path, options: &MkfsOptions) -> Result<Cluster> {
     if auth != options.auth {
         bail!("the cluster in {} was made with --auth {}", dir.display(), auth.name());
     }
-    let keyring = mon_core::auth::AuthService::load(&snapshot).keyring(None);
-    Ok(Cluster { dir: dir.into(), fsid, keyring, auth, is_new: false, store })
+    let mut service = mon_core::auth::AuthService::load(&snapshot);
+    let batch = service.add_osds(options.osds, net::auth_cephx::now(), &mut net::auth_cephx::entropy());
+    store.apply(&batch)?;
+    let cluster = Cluster { dir: dir.into(), fsid, keyring: service.keyring(None), auth, is_new: false, store };
+    cluster.write_keyrings(options.osds)?;
+    Ok(cluster)
 }
 
 /// Makes a new cluster in an empty store.
@@ -104,11 +120,7 @@ pub fn mkfs(dir: &Path, store: Store, options: &MkfsOptions) -> Result<Cluster> 
     store.apply(&batch)?;
     let keyring = Keyring { entities: keys.entities };
     let cluster = Cluster { dir: dir.into(), fsid, keyring, auth: options.auth, is_new: true, store };
-    let file = |name: &str, entity: &str| write_secret(&dir.join(name), &cluster.keyring_of(entity).expect("mkfs made its key"));
-    file("ceph.client.admin.keyring", "client.admin")?;
-    for osd in 0..options.osds {
-        file(&format!("osd.{osd}.keyring"), &format!("osd.{osd}"))?;
-    }
+    cluster.write_keyrings(options.osds)?;
     Ok(cluster)
 }
 

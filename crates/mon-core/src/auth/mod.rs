@@ -11,7 +11,7 @@ use cephx::rotating::TicketLife;
 use cephx::{AuthDb, CryptoKey, EntityAuth, Entropy, Keyring, RotatingSecrets, RotatingTable};
 use denc::Denc;
 use std::collections::BTreeMap;
-use types::{EntityText, UTime};
+use types::{EntityKind, EntityText, UTime};
 
 /// Numbers of sessions are reserved in the store by so many at a time: what is left of them when the process dies is never given again.
 const GLOBAL_IDS_PER_RESERVATION: u64 = 1000;
@@ -91,6 +91,18 @@ impl AuthService {
         let entity = EntityAuth { key: CryptoKey::generate(now, entropy), caps, pending_key: CryptoKey::default() };
         self.put(name.clone(), entity, batch);
         &self.entities[&name]
+    }
+    /// Makes keys for `osd.0` up to `osds`, where there are none: what [`crate::mkfs`] does for a new cluster.
+    pub fn add_osds(&mut self, osds: u32, now: UTime, entropy: &mut dyn Entropy) -> Batch {
+        let mut batch = Batch::default();
+        for osd in 0..osds {
+            let name = EntityText::new(EntityKind::OSD, osd.to_string());
+            if !self.entities.contains_key(&name) {
+                let caps = crate::OSD_CAPS.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+                self.create(name, caps, now, entropy, &mut batch);
+            }
+        }
+        batch
     }
     /// Makes a pending key the key: its holder has used it.
     fn commit_pending(&mut self, name: &EntityText, batch: &mut Batch) {

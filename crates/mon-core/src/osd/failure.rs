@@ -30,7 +30,12 @@ impl Mon {
         }
         if m.flags & failure_flag::IMMEDIATE != 0 {
             self.say(clock, log_level::INFO, format!("osd.{target} reported immediately failed by osd.{reporter}"));
-            self.osd.pending().new_state.insert(target, osd_state::UP);
+            // Its port refuses: the process is gone, and its peers needn't wait for leases that it might still hold.
+            let mut xinfo = self.osd.map.osd_xinfo[target as usize];
+            xinfo.dead_epoch = self.osd.map.epoch + 1;
+            let inc = self.osd.pending();
+            inc.new_state.insert(target, osd_state::UP);
+            inc.new_xinfo.insert(target, xinfo);
             return;
         }
         let since = clock.mono - Duration::from_secs(m.failed_for_s.max(0) as u64);
