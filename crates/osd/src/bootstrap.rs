@@ -7,7 +7,7 @@ use crate::{Admin, Me};
 use anyhow::{Context, Result, anyhow, bail};
 use base::Clock;
 use bytes::Bytes;
-use cephx::{ClientAuth, Identity};
+use cephx::{ClientAuth, CryptoKey, Identity};
 use messages::RawMessage;
 use msgr::Local;
 use net::auth_cephx::Dialer;
@@ -43,8 +43,8 @@ impl Commander {
             }
         }
     }
-    async fn command(&self, cmd: serde_json::Value) -> Result<(i32, String)> {
-        let request = Request::Command { cmd: vec![cmd.to_string()], input: Bytes::new() };
+    async fn command(&self, cmd: serde_json::Value, input: &Bytes) -> Result<(i32, String)> {
+        let request = Request::Command { cmd: vec![cmd.to_string()], input: input.clone() };
         let (tid, effects) = self.mon.with(|core, out| core.request(request, out));
         self.take(effects);
         let answer = async {
@@ -84,8 +84,15 @@ impl Dispatcher for Commander {
     }
 }
 
-/// Makes the map know this OSD by this uuid. True if it knew another one, whose data are gone.
-pub async fn osd_new(me: Me, admin: &Admin, monitors: &[EntityAddrVec], clock: fn() -> Clock) -> Result<bool> {
+/// Makes the map know this OSD by this uuid, and the monitor by `key`: destroying an OSD takes its key away. True if the map knew another
+/// uuid, whose data are gone.
+pub async fn osd_new(
+    me: Me,
+    key: Option<&CryptoKey>,
+    admin: &Admin,
+    monitors: &[EntityAddrVec],
+    clock: fn() -> Clock,
+) -> Result<bool> {
     let identity = match &admin.key {
         Some(key) => Identity::Cephx(ClientAuth::new(admin.name.clone(), key.clone(), &TICKETS)),
         None => Identity::none(admin.name.clone()),
@@ -111,16 +118,17 @@ pub async fn osd_new(me: Me, admin: &Admin, monitors: &[EntityAddrVec], clock: f
             }
         })
     };
-    let result = register(&commander, me).await;
+    let secrets = key.map_or(Bytes::new(), |key| json!({ "cephx_secret": key.to_base64() }).to_string().into());
+    let result = register(&commander, me, &secrets).await;
     ticking.abort();
     messenger.shutdown();
     result
 }
 
-async fn register(commander: &Commander, me: Me) -> Result<bool> {
-    let id = me.osd;
+async fn register(commander: &Commander, me: Me, secrets: &Bytes) -> Result<bool> {
+    let (id, none) = (me.osd, Bytes::new());
     let new = json!({ "prefix": "osd new", "uuid": me.osd_fsid.to_string(), "id": id.to_string() });
-    let (result, status) = commander.command(new.clone()).await.context("osd new")?;
+    let (result, status) = commander.command(new.clone(), secrets).await.context("osd new")?;
     if result >= 0 {
         return Ok(false);
     }
@@ -128,17 +136,17 @@ async fn register(commander: &Commander, me: Me) -> Result<bool> {
         bail!("osd new: {status} ({result})");
     }
     // The map has this number with another uuid. If that OSD still seems to be up, its socket is gone and it soon won't.
-    commander.command(json!({ "prefix": "osd down", "ids": [id.to_string()] })).await?;
+    commander.command(json!({ "prefix": "osd down", "ids": [id.to_string()] }), &none).await?;
     for _ in 0..30 {
         let destroy = json!({ "prefix": "osd destroy-actual", "id": id, "yes_i_really_mean_it": true });
-        let (result, status) = commander.command(destroy).await?;
+        let (result, status) = commander.command(destroy, &none).await?;
         match result {
             r if r >= 0 => break,
             r if r == -EBUSY => tokio::time::sleep(Duration::from_millis(500)).await,
             _ => bail!("osd destroy: {status} ({result})"),
         }
     }
-    let (result, status) = commander.command(new).await?;
+    let (result, status) = commander.command(new, secrets).await?;
     if result < 0 {
         bail!("osd new: {status} ({result})");
     }

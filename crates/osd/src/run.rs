@@ -103,7 +103,7 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     entropy().fill(&mut fresh);
     let me = Me { osd: config.id, osd_fsid: Uuid::from_random(fresh) };
     if let Some(admin) = &config.admin {
-        let lost = bootstrap::osd_new(me, admin, &config.monitors, clock).await.with_context(|| format!("registering osd.{}", me.osd))?;
+        let lost = bootstrap::osd_new(me, config.key.as_ref(), admin, &config.monitors, clock).await.with_context(|| format!("registering osd.{}", me.osd))?;
         if lost && !config.quiet {
             eprintln!("osd.{}: the store of its last run was in memory and is gone; starting as a new, empty OSD {}", me.osd, me.osd_fsid);
         }
