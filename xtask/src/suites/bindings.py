@@ -147,7 +147,8 @@ with rbd.Image(rio, "img") as image:
     assert image.read(12345, 5000) == b"first" * 1000
     image.set_snap(None)
     assert image.read(12345, 5000) == b"other" * 1000
-    image.discard(12345, 5000)
+    # Whole objects: librbd leaves what is smaller than its discard granularity as it is.
+    image.discard(0, 4 << 20)
     assert image.read(12345, 5000) == b"\0" * 5000
     extents = []
     image.diff_iterate(0, image.size(), None, lambda off, length, exists: extents.append((off, length, exists)))
