@@ -33,6 +33,7 @@ mod osd_crush_edit;
 mod osd_daemon;
 mod osd_flags;
 mod osd_map;
+mod osd_placement;
 mod osd_pool;
 mod osd_pool_info;
 mod osd_pool_set;
@@ -63,6 +64,7 @@ pub const FAMILIES: &[&[Command]] = &[
     osd_daemon::COMMANDS,
     osd_flags::COMMANDS,
     osd_map::COMMANDS,
+    osd_placement::COMMANDS,
     osd_pool::COMMANDS,
     osd_pool_info::COMMANDS,
     osd_pool_set::COMMANDS,

@@ -37,6 +37,8 @@ pub struct CreatingPgs {
     pub pgs: BTreeMap<PgId, CreatingPg>,
     /// Pools whose groups have been queued: they are queued once.
     pools: BTreeSet<i64>,
+    /// Groups that are to be made anew with the next epoch.
+    forced: Vec<PgId>,
     version: u64,
 }
 
@@ -85,9 +87,23 @@ impl OsdService {
             }
             changed = true;
         }
+        for pg in std::mem::take(&mut creating.forced) {
+            if map.pools.get(&pg.pool).is_some_and(|p| pg.seed < p.pg_num) {
+                creating.pgs.insert(pg, CreatingPg::new(map.epoch, now, map.pg_to_up_acting(pg, &mut work)));
+                changed = true;
+            }
+        }
         if changed {
             creating.version += 1;
             creating.store(batch);
+        }
+    }
+
+    /// Makes a group anew, empty: for one whose data are lost with all its members.
+    pub fn force_create(&mut self, pg: PgId) {
+        self.creating.forced.push(pg);
+        if let Some(pool) = self.pool_mut(pg.pool) {
+            pool.flags |= pool_flags::CREATING;
         }
     }
 
