@@ -419,6 +419,37 @@ fn damaged_messages_harm_nobody() {
     w.restart();
 }
 
+/// Payloads that no client sends, at both doors and for both methods: refused, and nothing worse.
+#[test]
+fn damaged_handshakes_are_refused() {
+    let mut w = World::new();
+    let mut rng = Rng::new(23);
+    let login = cephx::proto::MonLogin { name: EntityText::parse("client.admin").unwrap(), global_id: 0 }.to_bytes(0);
+    for round in 0..3000u64 {
+        let mut state = Handshake::default();
+        for step in 0..3 {
+            let mut payload = if step == 0 && round % 2 == 0 { login.to_vec() } else { vec![0; rng.below(200) as usize] };
+            if step > 0 || round % 2 == 1 {
+                rng.fill(&mut payload);
+            }
+            if let Some(first) = payload.first_mut()
+                && round % 5 == 1
+            {
+                *first = [1, 10, 0][rng.below(3) as usize];
+            }
+            let door = if round % 3 == 0 { Door::Mgr } else { Door::Mon };
+            let secret_len = [0, 64][rng.below(2) as usize];
+            let mut effects = Vec::new();
+            let step = w.mon.handshake(door, &mut state, 2, &payload.into(), secret_len, clock(w.now_ms), &mut effects);
+            assert!(!matches!(step, mon_core::Step::Done(_)), "nobody gets in by chance");
+        }
+    }
+    // Somebody unknown is told so before any challenge.
+    let who = cephx::proto::MonLogin { name: EntityText::parse("client.nobody").unwrap(), global_id: 0 }.to_bytes(0);
+    let step = w.mon.handshake(Door::Mon, &mut Handshake::default(), 2, &who, 0, clock(9), &mut Vec::new());
+    assert_eq!(step, mon_core::Step::Bad(13));
+}
+
 /// Every command that we have, with its required parameters filled at random: none may panic, whatever it answers.
 #[test]
 fn every_command_answers() {

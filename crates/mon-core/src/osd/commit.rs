@@ -12,7 +12,7 @@ use types::{Epoch, UTime};
 /// Epochs that are kept whatever else: OSDs that were away for a moment get them one by one.
 const KEPT_MIN: Epoch = 500;
 /// Epochs that are trimmed in one go.
-const TRIM_MAX: Epoch = 100;
+const TRIM_MAX: Epoch = 2000;
 
 impl Mon {
     /// Turns the pending change into the next epoch.
