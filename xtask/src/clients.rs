@@ -2,7 +2,7 @@
 //!
 //! Installs by package name, as root. Says what is missing where it can't.
 
-use crate::run::{Output, must, run};
+use crate::run::{Output, quietly, run};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -66,6 +66,9 @@ impl Release {
     /// Installs it. An error says what is missing.
     pub fn install(self) -> Result<()> {
         std::fs::create_dir_all(SHARED)?;
+        if !self.present() {
+            println!("installing stock clients of {}", self.version());
+        }
         if !is_root() {
             if self.present() {
                 return Ok(());
@@ -86,18 +89,18 @@ impl Release {
             }
             std::fs::create_dir_all(&root)?;
             let archive = archive().context("no Debian archive in apt's sources: can't make a chroot with stock clients")?;
-            must(Command::new("debootstrap").args(["--variant=minbase", "--include=ca-certificates", suite]).arg(&root).arg(archive))?;
+            quietly(Command::new("debootstrap").args(["--variant=minbase", "--include=ca-certificates", suite]).arg(&root).arg(archive))?;
         }
         std::fs::write(root.join("etc/apt/apt.conf.d/99novalid"), "Acquire::Check-Valid-Until \"false\";\n")?;
         std::fs::write(root.join("usr/sbin/policy-rc.d"), "#!/bin/sh\nexit 101\n")?;
-        must(Command::new("chmod").arg("+x").arg(root.join("usr/sbin/policy-rc.d")))?;
+        quietly(Command::new("chmod").arg("+x").arg(root.join("usr/sbin/policy-rc.d")))?;
         mount(&["-t", "proc", "proc"], &root.join("proc"))?;
         mount(&["--rbind", "/dev"], &root.join("dev"))?;
         let shared = root.join(SHARED.trim_start_matches('/'));
         std::fs::create_dir_all(&shared)?;
         mount(&["--bind", SHARED], &shared)?;
         if !self.present() {
-            let inside = |args: &[&str]| must(Command::new("chroot").arg(&root).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
+            let inside = |args: &[&str]| quietly(Command::new("chroot").arg(&root).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
             inside(&["apt-get", "update", "-q"])?;
             inside(&["apt-get", "install", "-y", "-q", "--no-install-recommends", "ceph-common", "fio"])?;
         }
@@ -116,8 +119,8 @@ fn install_here(release: Release) -> Result<()> {
 
 /// `apt-get` with a fresh list of packages.
 fn apt(args: &[&str]) -> Result<()> {
-    must(Command::new("apt-get").args(["update", "-q"]))?;
-    must(Command::new("apt-get").args(args).env("DEBIAN_FRONTEND", "noninteractive"))
+    quietly(Command::new("apt-get").args(["update", "-q"]))?;
+    quietly(Command::new("apt-get").args(args).env("DEBIAN_FRONTEND", "noninteractive"))
 }
 
 /// Where this machine's own apt gets Debian from.
@@ -137,7 +140,7 @@ fn mount(args: &[&str], at: &Path) -> Result<()> {
     if mounts.lines().any(|l| l.split(' ').nth(1) == at.to_str()) {
         return Ok(());
     }
-    must(Command::new("mount").args(args).arg(at))
+    quietly(Command::new("mount").args(args).arg(at))
 }
 
 fn is_root() -> bool {

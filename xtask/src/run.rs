@@ -54,6 +54,17 @@ pub fn run(cmd: &mut Command, limit: Duration) -> Result<Output> {
     Ok(Output { code, stdout: stdout.join().unwrap_or_default(), stderr: stderr.join().unwrap_or_default() })
 }
 
+/// Runs a chore whose output matters only if it fails: then its end is shown.
+pub fn quietly(cmd: &mut Command) -> Result<()> {
+    let out = run(cmd, Duration::from_secs(1200))?;
+    if !out.ok() {
+        let text = format!("{}{}", out.stdout, out.stderr);
+        let tail: Vec<&str> = text.lines().rev().take(30).collect();
+        bail!("{cmd:?} ended with {}:\n{}", out.code, tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
+    }
+    Ok(())
+}
+
 /// Runs a chore whose failure ends everything, its output shown as it comes.
 pub fn must(cmd: &mut Command) -> Result<()> {
     println!("+ {cmd:?}");

@@ -133,7 +133,7 @@ pub fn figures(pairs: usize, seconds: u32) -> Result<()> {
     Release::Reef.install()?;
     let chroot = "/var/cache/humboldt-clients/trixie";
     if !Path::new(chroot).join("usr/bin/ceph-osd").exists() {
-        let inside = |args: &[&str]| crate::run::must(Command::new("chroot").arg(chroot).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
+        let inside = |args: &[&str]| crate::run::quietly(Command::new("chroot").arg(chroot).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
         inside(&["apt-get", "install", "-y", "-q", "--no-install-recommends", "ceph-mon", "ceph-osd"])?;
     }
     let ours = Cluster::start("figures", &["--auth", "none"])?;
@@ -145,6 +145,10 @@ pub fn figures(pairs: usize, seconds: u32) -> Result<()> {
         run(Release::Pacific.command(conf, "ceph").args(["osd", "pool", "create", "bench", "32", "32"]), Duration::from_secs(60))?;
         run(Release::Pacific.command(conf, "rados").args("bench -p bench 1 write -b 4096 -t 16".split(' ')), Duration::from_secs(60))?;
     }
+    std::thread::sleep(Duration::from_secs(3));
+    let idle = ours.cpu();
+    std::thread::sleep(Duration::from_secs(10));
+    println!("humboldt up: ready after {:?}, {} MiB of memory, {:.2} % of a core when idle", ours.ready_after, ours.rss_bytes() >> 20, (ours.cpu() - idle).as_secs_f64() * 10.0);
     println!("{:<16} {:>22} {:>22} {:>22}  {:>9} {:>9}", "rados bench 4 KiB", "humboldt", "stock 18.2 memstore", "null responder", "CPU", "latency");
     println!("{:<16} {:>22} {:>22} {:>22}  {:>9} {:>9}", "", "CPU us/op, latency us", "CPU us/op, latency us", "CPU us/op, latency us", "ratio", "ratio");
     for (kind, depth) in [("write", 1), ("rand", 1), ("write", 16), ("rand", 16), ("write", 256), ("rand", 256)] {
