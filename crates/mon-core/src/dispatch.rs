@@ -9,7 +9,7 @@ use cephx::caps::Perm;
 use denc::{Denc, DencError};
 use messages::*;
 use std::collections::BTreeMap;
-use types::{EntityKind, UTime, errno};
+use types::{UTime, errno};
 
 impl Mon {
     /// Handles a message of an open session. A message that can't be read ends its connection: the peer is broken or not one of ours.
@@ -42,8 +42,16 @@ impl Mon {
                 self.on_get_purged_snaps(conn, &MMonGetPurgedSnaps::decode(raw)?);
             }
             // What only OSDs send.
-            MOSDBoot::KIND | MOSDAlive::KIND | MOSDBeacon::KIND | MOSDFailure::KIND | MOSDMarkMeDown::KIND | MOSDMarkMeDead::KIND
-            | MOSDFull::KIND | MOSDPGTemp::KIND | MOSDPGCreated::KIND | MOSDPGReadyToMerge::KIND
+            MOSDBoot::KIND
+            | MOSDAlive::KIND
+            | MOSDBeacon::KIND
+            | MOSDFailure::KIND
+            | MOSDMarkMeDown::KIND
+            | MOSDMarkMeDead::KIND
+            | MOSDFull::KIND
+            | MOSDPGTemp::KIND
+            | MOSDPGCreated::KIND
+            | MOSDPGReadyToMerge::KIND
                 if self.may(conn, "osd", Perm::X) =>
             {
                 self.dispatch_osd(conn, raw, clock)?;
@@ -133,10 +141,5 @@ impl Mon {
         }
         session.config_sent = Some(config.clone());
         Some(MConfig { config })
-    }
-
-    /// True for a daemon or a client that is to be told the cluster's address of the manager.
-    pub(crate) fn is_daemon(&self, conn: ConnId) -> bool {
-        self.sessions.get(&conn).is_some_and(|s| s.peer.entity.kind != EntityKind::CLIENT)
     }
 }

@@ -100,9 +100,20 @@ impl Mon {
             out.insert("OSD_DOWN", warn(format!("{} osds down", down.len()), down.len(), detail));
         }
         let flags = map.flags_text();
-        let warn_flags = map_flags::PAUSERD | map_flags::PAUSEWR | map_flags::NOUP | map_flags::NODOWN | map_flags::NOIN | map_flags::NOOUT
-            | map_flags::NOBACKFILL | map_flags::NORECOVER | map_flags::NOSCRUB | map_flags::NODEEP_SCRUB | map_flags::NOTIERAGENT
-            | map_flags::NOSNAPTRIM | map_flags::NOREBALANCE | map_flags::FULL;
+        let warn_flags = map_flags::PAUSERD
+            | map_flags::PAUSEWR
+            | map_flags::NOUP
+            | map_flags::NODOWN
+            | map_flags::NOIN
+            | map_flags::NOOUT
+            | map_flags::NOBACKFILL
+            | map_flags::NORECOVER
+            | map_flags::NOSCRUB
+            | map_flags::NODEEP_SCRUB
+            | map_flags::NOTIERAGENT
+            | map_flags::NOSNAPTRIM
+            | map_flags::NOREBALANCE
+            | map_flags::FULL;
         if map.flags & warn_flags != 0 {
             out.insert("OSDMAP_FLAGS", warn(format!("{flags} flag(s) set"), 1, Vec::new()));
         }
@@ -127,7 +138,10 @@ impl Mon {
             let (count, oldest) = slow.iter().fold((0, 0), |(n, age), (_, d)| (n + d.slow_ops.0, age.max(d.slow_ops.1)));
             let names: Vec<_> = slow.iter().map(|(name, _)| name.as_str()).collect();
             let who = if names.len() == 1 { format!("{} has", names[0]) } else { format!("daemons [{}] have", names.join(",")) };
-            out.insert("SLOW_OPS", warn(format!("{count} slow ops, oldest one blocked for {oldest} sec, {who} slow ops"), count as usize, Vec::new()));
+            out.insert(
+                "SLOW_OPS",
+                warn(format!("{count} slow ops, oldest one blocked for {oldest} sec, {who} slow ops"), count as usize, Vec::new()),
+            );
         }
     }
 
@@ -146,7 +160,9 @@ impl Mon {
             let n = inactive.len() - unknown_new;
             let plural = if n == 1 { "" } else { "s" };
             let mut parts = vec![format!("{n} pg{plural} inactive")];
-            for (bit, name) in [(pg_state::PEERING, "peering"), (pg_state::DOWN, "down"), (pg_state::INCOMPLETE, "incomplete"), (pg_state::STALE, "stale")] {
+            for (bit, name) in
+                [(pg_state::PEERING, "peering"), (pg_state::DOWN, "down"), (pg_state::INCOMPLETE, "incomplete"), (pg_state::STALE, "stale")]
+            {
                 let count = pgs.count_state(bit);
                 if count > 0 {
                     parts.push(format!("{count} pg{} {name}", if count == 1 { "" } else { "s" }));
@@ -182,7 +198,8 @@ impl Mon {
         let full: Vec<_> = map.pools.iter().filter(|(_, p)| p.has(pool_flags::FULL)).collect();
         if !full.is_empty() {
             let why = |p: &PgPool| if p.has(pool_flags::FULL_QUOTA) { "running out of quota" } else { "no space" };
-            let detail = full.iter().map(|(id, p)| format!("pool '{}' is full ({})", map.pool_name(**id).unwrap_or_default(), why(p))).collect();
+            let detail =
+                full.iter().map(|(id, p)| format!("pool '{}' is full ({})", map.pool_name(**id).unwrap_or_default(), why(p))).collect();
             out.insert("POOL_FULL", warn(format!("{} pool(s) full", full.len()), full.len(), detail));
         }
         if self.config.mon_bool("mon_warn_on_pool_no_app") {
@@ -192,7 +209,11 @@ impl Mon {
             let bare: Vec<_> = map
                 .pools
                 .iter()
-                .filter(|(id, p)| p.application_metadata.is_empty() && !p.is_tier() && (used(id) || now.as_secs_f64() - p.create_time.as_secs_f64() > grace))
+                .filter(|(id, p)| {
+                    p.application_metadata.is_empty()
+                        && !p.is_tier()
+                        && (used(id) || now.as_secs_f64() - p.create_time.as_secs_f64() > grace)
+                })
                 .filter_map(|(id, _)| map.pool_name(*id))
                 .collect();
             if !bare.is_empty() {
@@ -202,7 +223,10 @@ impl Mon {
                      for custom applications."
                         .into(),
                 );
-                out.insert("POOL_APP_NOT_ENABLED", warn(format!("{} pool(s) do not have an application enabled", bare.len()), bare.len(), detail));
+                out.insert(
+                    "POOL_APP_NOT_ENABLED",
+                    warn(format!("{} pool(s) do not have an application enabled", bare.len()), bare.len(), detail),
+                );
             }
         }
         if self.config.mon_bool("mon_warn_on_pool_no_redundancy") {

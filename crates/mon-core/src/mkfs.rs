@@ -4,7 +4,7 @@ use crate::auth::AuthService;
 use crate::config::{ConfigDb, Section};
 use crate::kv::Batch;
 use crate::monmap::NAME;
-use cephx::{Entropy, EntityAuth};
+use cephx::{EntityAuth, Entropy};
 use denc::Denc;
 use maps::{CrushMap, MgrMap, MonMap, OsdMap, Release, map_flags};
 use std::collections::BTreeMap;

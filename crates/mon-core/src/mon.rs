@@ -41,9 +41,18 @@ pub struct MonOptions {
 #[derive(Debug)]
 pub enum Event {
     /// A connection got through its handshake.
-    Open { conn: ConnId, door: Door, peer: Box<PeerInfo> },
-    Message { conn: ConnId, message: RawMessage },
-    Closed { conn: ConnId },
+    Open {
+        conn: ConnId,
+        door: Door,
+        peer: Box<PeerInfo>,
+    },
+    Message {
+        conn: ConnId,
+        message: RawMessage,
+    },
+    Closed {
+        conn: ConnId,
+    },
     /// Time passed; to be said about once a second.
     Tick,
 }
@@ -53,8 +62,13 @@ pub enum Event {
 pub enum Effect {
     /// To be made durable before anything behind it goes out.
     Persist(Batch),
-    Send { conn: ConnId, message: RawMessage },
-    Close { conn: ConnId },
+    Send {
+        conn: ConnId,
+        message: RawMessage,
+    },
+    Close {
+        conn: ConnId,
+    },
 }
 
 /// Answers that name the epoch in which a change shows are built when that is known.
@@ -163,6 +177,7 @@ impl Mon {
         self.finish(clock, effects);
     }
 
+    #[allow(clippy::too_many_arguments)]
     /// A payload of a handshake. What lands in `effects` (a batch at most) must be done before the answer goes out.
     pub fn handshake(
         &mut self,

@@ -8,9 +8,7 @@ use crate::session::{ConnId, Sub};
 use bytes::Bytes;
 use cephx::caps::Perm;
 use denc::{ByteStr, Denc};
-use messages::{
-    MFSMap, MFSMapUser, MKVData, MLog, MMgrMap, MMonSubscribe, MMonSubscribeAck, MServiceMap, Paxos, Rest,
-};
+use messages::{MFSMap, MFSMapUser, MKVData, MLog, MMgrMap, MMonSubscribe, MMonSubscribeAck, MServiceMap, Paxos, Rest};
 use types::features;
 
 /// How often clients without stateful subscriptions are to renew theirs.
@@ -79,17 +77,29 @@ impl Mon {
                 // What was sent is remembered in the session, so the number only has to move.
                 Served::Up(self.config.version + 1)
             }
-            "servicemap" if self.may(conn, "mgr", Perm::R) => self.serve_static(sub, |mon, features| {
-                let map = Rest(maps::ServiceMap { epoch: 1, ..Default::default() }.to_bytes(features));
-                mon.send(conn, 0, &MServiceMap { map });
-            }, conn),
-            "fsmap" if self.may(conn, "mds", Perm::R) => self.serve_static(sub, |mon, features| {
-                let map = Rest(maps::FsMap::default().to_bytes(features));
-                mon.send(conn, 0, &MFSMap { epoch: 1, map });
-            }, conn),
-            "fsmap.user" if self.may(conn, "mds", Perm::R) => self.serve_static(sub, |mon, _| {
-                mon.send(conn, 0, &MFSMapUser { epoch: 1, map: Rest(empty_fsmap_user()) });
-            }, conn),
+            "servicemap" if self.may(conn, "mgr", Perm::R) => self.serve_static(
+                sub,
+                |mon, features| {
+                    let map = Rest(maps::ServiceMap { epoch: 1, ..Default::default() }.to_bytes(features));
+                    mon.send(conn, 0, &MServiceMap { map });
+                },
+                conn,
+            ),
+            "fsmap" if self.may(conn, "mds", Perm::R) => self.serve_static(
+                sub,
+                |mon, features| {
+                    let map = Rest(maps::FsMap::default().to_bytes(features));
+                    mon.send(conn, 0, &MFSMap { epoch: 1, map });
+                },
+                conn,
+            ),
+            "fsmap.user" if self.may(conn, "mds", Perm::R) => self.serve_static(
+                sub,
+                |mon, _| {
+                    mon.send(conn, 0, &MFSMapUser { epoch: 1, map: Rest(empty_fsmap_user()) });
+                },
+                conn,
+            ),
             _ if what.starts_with("kv:") => self.serve_keys(conn, &what[3..], sub),
             _ if what.starts_with("log-") => self.serve_log(conn, what, sub),
             // Known names that the session may not have, and unknown ones.

@@ -23,7 +23,13 @@ fn addr(text: &str) -> EntityAddrVec {
     EntityAddrVec::one(EntityAddr::parse(text, AddrType::MSGR2).unwrap())
 }
 fn options(fsid: Uuid) -> MonOptions {
-    MonOptions { fsid, mon_addrs: addr("v2:127.0.0.1:3300/0"), mgr_addrs: addr("v2:127.0.0.1:3301/7"), cephx: true, metadata: BTreeMap::new() }
+    MonOptions {
+        fsid,
+        mon_addrs: addr("v2:127.0.0.1:3300/0"),
+        mgr_addrs: addr("v2:127.0.0.1:3301/7"),
+        cephx: true,
+        metadata: BTreeMap::new(),
+    }
 }
 fn clock(ms: u64) -> Clock {
     Clock { mono: Stamp(ms * 1_000_000), wall_ns: 1_700_000_000_000_000_000 + ms * 1_000_000 }
@@ -471,7 +477,8 @@ fn every_command_answers() {
                 if param["req"] == false && rng.chance(1, 2) {
                     continue;
                 }
-                let word = ["0", "osd.0", "p", "1.0", "client.admin", "17", "-1", "x=y", "default", "1.2.3.4:0/0", ""][rng.below(11) as usize];
+                let word =
+                    ["0", "osd.0", "p", "1.0", "client.admin", "17", "-1", "x=y", "default", "1.2.3.4:0/0", ""][rng.below(11) as usize];
                 let value = match param["strings"].as_str() {
                     Some(choices) => choices.split('|').nth(rng.below(3) as usize).unwrap_or("0").into(),
                     None if param["type"] == "CephBool" => true.into(),

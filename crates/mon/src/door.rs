@@ -1,7 +1,7 @@
 //! `mon_core`'s handshakes behind `msgr`'s traits.
 
-use crate::run::Shared;
 use crate::AuthMode;
+use crate::run::Shared;
 use bytes::Bytes;
 use cephx::mode;
 use mon_core::{Door, Handshake, Step};

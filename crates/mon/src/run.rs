@@ -161,11 +161,7 @@ impl Dispatcher for Listener {
     }
 }
 
-async fn serve(
-    config: MonConfig,
-    ready: std::sync::mpsc::Sender<(SocketAddr, SocketAddr)>,
-    mut stop: oneshot::Receiver<()>,
-) -> Result<()> {
+async fn serve(config: MonConfig, ready: std::sync::mpsc::Sender<(SocketAddr, SocketAddr)>, mut stop: oneshot::Receiver<()>) -> Result<()> {
     let Cluster { fsid, store, auth, .. } = config.cluster;
     let shared = Rc::new(Shared {
         mon: RefCell::new(None),
@@ -195,7 +191,8 @@ async fn serve(
     shared.push(Event::Tick);
     run_queue(&shared, &mon_net, &mgr_net);
     let socket = |a: EntityAddr| a.socket().expect("a bound address is one");
-    drop(ready.send((socket(mon_addr), socket(mgr_addr))));
+    // Who started us may be gone already: then nobody has to know.
+    let _ = ready.send((socket(mon_addr), socket(mgr_addr)));
 
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

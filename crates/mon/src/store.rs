@@ -17,7 +17,8 @@ pub struct Store(Database);
 impl Store {
     /// Opens the file, or makes it.
     pub fn open(path: &Path) -> Result<Self> {
-        let db = Database::builder().set_cache_size(CACHE).create(path).with_context(|| format!("the monitor's store {}", path.display()))?;
+        let db =
+            Database::builder().set_cache_size(CACHE).create(path).with_context(|| format!("the monitor's store {}", path.display()))?;
         Ok(Self(db))
     }
     /// Everything in it.

@@ -143,7 +143,9 @@ mod tests {
 
     #[test]
     fn reads_what_scripts_send() {
-        let a = args(r#"{"prefix":"x","n":"7","m":8,"yes":true,"yes_i_really_mean_it":"--yes-i-really-mean-it","ids":["1","osd.2"],"id":"osd.3"}"#);
+        let a = args(
+            r#"{"prefix":"x","n":"7","m":8,"yes":true,"yes_i_really_mean_it":"--yes-i-really-mean-it","ids":["1","osd.2"],"id":"osd.3"}"#,
+        );
         assert_eq!((a.int("n").unwrap(), a.int("m").unwrap(), a.int("o").unwrap()), (Some(7), Some(8), None));
         assert!(a.flag("yes") && a.flag("yes_i_really_mean_it") && !a.flag("no"));
         assert_eq!(a.list("ids"), ["1", "osd.2"]);

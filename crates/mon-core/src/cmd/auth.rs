@@ -63,7 +63,7 @@ fn known(ctx: &Ctx<'_>) -> Result<(EntityText, EntityAuth), CmdError> {
 /// Capabilities given as pairs: `mon 'allow r' osd 'allow rw'`.
 fn caps_of(ctx: &Ctx<'_>) -> Result<BTreeMap<String, String>, CmdError> {
     let words = ctx.args.list("caps");
-    if words.len() % 2 != 0 {
+    if !words.len().is_multiple_of(2) {
         return err(errno::EINVAL, "bad capabilities request; odd number of arguments");
     }
     let mut out = BTreeMap::new();

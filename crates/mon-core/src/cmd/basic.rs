@@ -1,6 +1,6 @@
 //! What the cluster is: `fsid`, `version`, `versions`, `features`, `mon_status`.
 
-use super::{CmdResult, Command, Ctx, Reply, cmd, cmd_flags, flag};
+use super::{CmdResult, Command, Ctx, cmd, cmd_flags, flag};
 use crate::{CEPH_VERSION, Mon};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -133,9 +133,4 @@ pub fn mon_status(mon: &Mon) -> Value {
         "feature_map": {},
         "stretch_mode": false,
     })
-}
-
-/// An empty answer that succeeded.
-pub fn done(status: impl Into<String>) -> CmdResult {
-    Ok(Reply::status(status))
 }

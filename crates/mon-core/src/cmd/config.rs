@@ -1,8 +1,8 @@
 //! `config`: settings that the cluster keeps for its daemons and clients.
 
 use super::{CmdError, CmdResult, Command, Ctx, Reply, cmd};
-use crate::config::options::{self, find, normalise};
 use crate::config::Section;
+use crate::config::options::{self, find, normalise};
 use serde_json::{Map, Value, json};
 use types::{EntityKind, EntityText, UTime, errno};
 
@@ -108,8 +108,8 @@ fn get(ctx: &mut Ctx<'_>) -> CmdResult {
         v.as_object_mut().expect("it is an object").remove("name");
         all.insert((*name).to_string(), v);
     }
-    let rows: Vec<_> = resolved.iter().map(|(n, (s, v))| (s.clone(), *n, *v)).collect();
-    ctx.answer(Value::Object(all), || table(&rows.iter().map(|(s, n, v)| (*s, *n, *v)).collect::<Vec<_>>()))
+    let rows: Vec<_> = resolved.iter().map(|(n, (s, v))| (*s, *n, *v)).collect();
+    ctx.answer(Value::Object(all), || table(&rows))
 }
 
 /// Host and class of an OSD, by which masks choose.
@@ -255,4 +255,3 @@ fn bracketed(addrs: &types::EntityAddrVec) -> String {
     let text = addrs.to_string();
     if text.starts_with('[') { text } else { format!("[{text}]") }
 }
-

@@ -1,8 +1,7 @@
 //! `osd blocklist`: addresses that may not use the cluster for a while.
 
 use super::{Args, CmdError, CmdResult, Command, Ctx, Reply, cmd, cmd_flags, flag};
-use maps::osd_map::OsdMap;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use types::{AddrType, EntityAddr, UTime, errno};
 
 pub const COMMANDS: &[Command] = &[
@@ -37,7 +36,8 @@ fn address(args: &Args, range: bool) -> Result<EntityAddr, CmdError> {
     let text = args.need("addr")?;
     let bad = || CmdError::new(errno::EINVAL, format!("unable to parse address {text}"));
     if range {
-        let (ip, prefix) = text.split_once('/').ok_or_else(|| CmdError::new(errno::EINVAL, format!("{text} is not in CIDR form: address/prefix")))?;
+        let (ip, prefix) =
+            text.split_once('/').ok_or_else(|| CmdError::new(errno::EINVAL, format!("{text} is not in CIDR form: address/prefix")))?;
         let addr = EntityAddr::parse(ip, AddrType::CIDR).ok_or_else(bad)?;
         let prefix: u32 = prefix.parse().map_err(|_| bad())?;
         let bits = if addr.ip.is_some_and(|ip| ip.is_ipv6()) { 128 } else { 32 };
@@ -75,7 +75,11 @@ fn change(ctx: &mut Ctx<'_>, verb: &str) -> CmdResult {
         return Ok(Reply::status(format!("{shown} isn't blocklisted")));
     }
     let inc = ctx.mon.osd.pending();
-    if range { inc.old_range_blocklist.push(addr) } else { inc.old_blocklist.push(addr) }
+    if range {
+        inc.old_range_blocklist.push(addr)
+    } else {
+        inc.old_blocklist.push(addr)
+    }
     Ok(Reply::status(format!("un-blocklisting {shown}")))
 }
 
@@ -84,14 +88,6 @@ fn text(addr: &EntityAddr) -> String {
         return format!("cidr:{}/{}", addr.socket().map_or_else(|| ":".into(), |s| s.to_string()), addr.nonce);
     }
     addr.host_port_nonce()
-}
-
-/// Both lists as an object, as `osd dump` has them: address to time.
-pub fn json_of(map: &OsdMap) -> (Value, Value) {
-    let object = |list: &std::collections::BTreeMap<EntityAddr, UTime>| {
-        Value::Object(list.iter().map(|(a, t)| (text(a), json!(t.to_string()))).collect::<Map<_, _>>())
-    };
-    (object(&map.blocklist), object(&map.range_blocklist))
 }
 
 fn ls(ctx: &mut Ctx<'_>) -> CmdResult {

@@ -30,7 +30,13 @@ pub const COMMANDS: &[Command] = &[
     cmd("osd out name=ids,type=CephString,n=N", "takes OSDs out: their data moves to others", "osd", "rw", out),
     cmd("osd in name=ids,type=CephString,n=N", "takes OSDs in again", "osd", "rw", set_in),
     cmd_flags("osd rm name=ids,type=CephString,n=N", "removes OSDs that are down", "osd", "rw", flag::DEPRECATED, rm),
-    cmd("osd reweight name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0|1.0", "gives an OSD less than its share", "osd", "rw", reweight),
+    cmd(
+        "osd reweight name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0|1.0",
+        "gives an OSD less than its share",
+        "osd",
+        "rw",
+        reweight,
+    ),
     cmd(
         "osd primary-affinity name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0|1.0",
         "makes an OSD less often a primary",
@@ -96,7 +102,12 @@ fn confirmed(args: &Args, what: &str) -> Result<(), CmdError> {
     if args.flag("yes_i_really_mean_it") || args.flag("force") {
         return Ok(());
     }
-    err(errno::EPERM, format!("Are you SURE?  Did you verify with 'ceph osd safe-to-destroy' that {what}?  Pass --yes-i-really-mean-it if you really do."))
+    err(
+        errno::EPERM,
+        format!(
+            "Are you SURE?  Did you verify with 'ceph osd safe-to-destroy' that {what}?  Pass --yes-i-really-mean-it if you really do."
+        ),
+    )
 }
 
 /// The OSDs that a command's `ids` name; `all`, `any` and `*` are those that exist.
@@ -353,7 +364,10 @@ fn fraction(ctx: &Ctx<'_>) -> Result<f64, CmdError> {
 fn lost(ctx: &mut Ctx<'_>) -> CmdResult {
     let id = ctx.args.need_osd("id")?;
     if !ctx.args.flag("yes_i_really_mean_it") {
-        return err(errno::EPERM, "are you SURE?  this might mean real, permanent data loss.  pass --yes-i-really-mean-it if you really do.");
+        return err(
+            errno::EPERM,
+            "are you SURE?  this might mean real, permanent data loss.  pass --yes-i-really-mean-it if you really do.",
+        );
     }
     let map = &ctx.mon.osd.map;
     if !map.exists(id) {
@@ -430,4 +444,3 @@ fn setmaxosd(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.mon.osd.pending().new_max_osd = max as i32;
     Ok(Reply::status(format!("set new max_osd = {max}")))
 }
-

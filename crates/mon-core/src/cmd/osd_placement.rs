@@ -11,8 +11,20 @@ pub const COMMANDS: &[Command] = &[
         "rw",
         force_create,
     ),
-    cmd("osd pg-temp name=pgid,type=CephPgid name=id,type=CephOsdName,n=N,req=false", "sets a group's acting set for a while", "osd", "rw", pg_temp),
-    cmd("osd primary-temp name=pgid,type=CephPgid name=id,type=CephOsdName", "sets a group's primary for a while", "osd", "rw", primary_temp),
+    cmd(
+        "osd pg-temp name=pgid,type=CephPgid name=id,type=CephOsdName,n=N,req=false",
+        "sets a group's acting set for a while",
+        "osd",
+        "rw",
+        pg_temp,
+    ),
+    cmd(
+        "osd primary-temp name=pgid,type=CephPgid name=id,type=CephOsdName",
+        "sets a group's primary for a while",
+        "osd",
+        "rw",
+        primary_temp,
+    ),
     cmd("osd rm-primary-temp name=pgid,type=CephPgid", "takes a group's temporary primary back", "osd", "rw", rm_primary_temp),
     cmd("osd pg-upmap name=pgid,type=CephPgid name=id,type=CephOsdName,n=N", "sets a group's up set", "osd", "rw", pg_upmap),
     cmd("osd rm-pg-upmap name=pgid,type=CephPgid", "takes a group's up set back", "osd", "rw", rm_pg_upmap),
@@ -111,7 +123,7 @@ fn rm_pg_upmap(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 fn pg_upmap_items(ctx: &mut Ctx<'_>) -> CmdResult {
     let (pg, osds) = (pgid(ctx)?, osds(ctx)?);
-    if osds.is_empty() || osds.len() % 2 != 0 {
+    if osds.is_empty() || !osds.len().is_multiple_of(2) {
         return err(errno::EINVAL, "you must specify pairs of osds to be remapped");
     }
     let pairs: Vec<(OsdId, OsdId)> = osds.chunks(2).map(|p| (p[0], p[1])).collect();

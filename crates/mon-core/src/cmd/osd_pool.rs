@@ -111,7 +111,10 @@ fn create(ctx: &mut Ctx<'_>) -> CmdResult {
     let args = &ctx.args;
     let name = args.need("pool")?;
     if name.starts_with('.') && !args.flag("yes_i_really_mean_it") {
-        return err(errno::EPERM, "pool names beginning with . are reserved for system pools.  If you are absolutely certain, pass --yes-i-really-mean-it");
+        return err(
+            errno::EPERM,
+            "pool names beginning with . are reserved for system pools.  If you are absolutely certain, pass --yes-i-really-mean-it",
+        );
     }
     let mut kind = args.text("pool_type");
     let mut profile = args.text("erasure_code_profile");
@@ -134,7 +137,9 @@ fn create(ctx: &mut Ctx<'_>) -> CmdResult {
         },
     };
     let number = |name: &str| -> Result<Option<u32>, CmdError> {
-        args.int(name)?.map(|n| u32::try_from(n).map_err(|_| CmdError::new(errno::ERANGE, format!("{name} {n} is out of range")))).transpose()
+        args.int(name)?
+            .map(|n| u32::try_from(n).map_err(|_| CmdError::new(errno::ERANGE, format!("{name} {n} is out of range"))))
+            .transpose()
     };
     let size = match args.int("size")? {
         Some(n @ 1..=10) => Some(n as u8),
@@ -267,7 +272,9 @@ fn app_disable(ctx: &mut Ctx<'_>) -> CmdResult {
     let (name, app) = (ctx.args.need("pool")?, ctx.args.need("app")?);
     let id = pool_id(ctx, "pool")?;
     if !ctx.args.flag("yes_i_really_mean_it") {
-        let text = format!("Are you SURE? Disabling an application within a pool might result in loss of application functionality; pass --yes-i-really-mean-it to proceed anyway ('{app}')");
+        let text = format!(
+            "Are you SURE? Disabling an application within a pool might result in loss of application functionality; pass --yes-i-really-mean-it to proceed anyway ('{app}')"
+        );
         return err(errno::EPERM, text);
     }
     if !pool(ctx, id).application_metadata.contains_key(&app) {

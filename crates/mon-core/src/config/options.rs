@@ -77,7 +77,9 @@ impl OptionInfo {
             }),
             "float" => v.parse::<f64>().map(|f| format!("{f:.6}")).map_err(|_| "Expected option value to be a number".into()),
             "secs" | "millisecs" if v.parse::<f64>().is_ok() => Ok(v.into()),
-            "secs" | "millisecs" if v.ends_with(|c: char| c.is_ascii_alphabetic()) && v.starts_with(|c: char| c.is_ascii_digit()) => Ok(v.into()),
+            "secs" | "millisecs" if v.ends_with(|c: char| c.is_ascii_alphabetic()) && v.starts_with(|c: char| c.is_ascii_digit()) => {
+                Ok(v.into())
+            }
             "secs" | "millisecs" => Err("Expected option value to be a span of time".into()),
             _ => Ok(value.into()),
         }

@@ -108,7 +108,8 @@ impl Mon {
         // A stock manager is kept as a standby: the endpoint of this process has no modules to lose and stays active.
         let known = self.mgrmap.map.standbys.contains_key(&m.gid);
         if !known {
-            let standby = maps::mgr_map::StandbyInfo { gid: m.gid, name: m.name.clone(), mgr_features: m.mgr_features, ..Default::default() };
+            let standby =
+                maps::mgr_map::StandbyInfo { gid: m.gid, name: m.name.clone(), mgr_features: m.mgr_features, ..Default::default() };
             self.mgrmap.map.standbys.insert(m.gid, standby);
             self.mgrmap.map.epoch += 1;
             self.mgrmap.store(&mut self.batch);

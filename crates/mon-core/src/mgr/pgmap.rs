@@ -6,10 +6,10 @@
 use base::Stamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
+use types::interval_set::IntervalSet;
 use types::object_stat::ObjectStatSum;
 use types::osd_stat::{OsdStat, StoreStatfs};
 use types::pg_stat::{PgStat, PoolStat, pg_state};
-use types::interval_set::IntervalSet;
 use types::{OsdId, PgId, PoolId, UTime};
 
 /// Rates are taken over about this long.
@@ -188,7 +188,8 @@ impl PgMap {
     /// A pool's sums in the form that messages carry.
     pub fn pool_stat(&self, pool: PoolId) -> PoolStat {
         let s = self.pools.get(&pool).copied().unwrap_or_default();
-        let mut out = PoolStat { log_size: s.log_size, ondisk_log_size: s.ondisk_log_size, up: s.up, acting: s.acting, ..PoolStat::default() };
+        let mut out =
+            PoolStat { log_size: s.log_size, ondisk_log_size: s.ondisk_log_size, up: s.up, acting: s.acting, ..PoolStat::default() };
         out.stats.sum = s.stats;
         for (_, fs) in self.pool_statfs.range((pool, OsdId::MIN)..=(pool, OsdId::MAX)) {
             out.store_stats.add(fs);

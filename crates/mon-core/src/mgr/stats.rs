@@ -69,7 +69,7 @@ impl Mon {
         for root in map.crush.rule_takes(rule) {
             for (osd, weight) in map.crush.devices_below(root) {
                 let reweight = u64::from(map.weight(osd));
-                *weights.entry(osd).or_insert(0u64) += u64::from(weight) * reweight >> 16;
+                *weights.entry(osd).or_insert(0u64) += (u64::from(weight) * reweight) >> 16;
             }
         }
         let sum: u64 = weights.values().sum();

@@ -117,9 +117,8 @@ impl Mon {
         }
         inc.new_xinfo.insert(osd, xinfo);
         let mut metadata = m.metadata;
-        for (key, addrs) in [("front_addr", &self.osd.peek_pending().expect("just made").new_up_client[&osd])] {
-            metadata.entry(key.into()).or_insert_with(|| addrs.to_string());
-        }
+        let front = self.osd.peek_pending().expect("just made").new_up_client[&osd].to_string();
+        metadata.entry("front_addr".into()).or_insert(front);
         self.osd.set_metadata(osd, Some(metadata), &mut self.batch);
     }
 

@@ -48,7 +48,9 @@ impl Mon {
             }
         }
         let map = &self.osd.map;
-        if before.pools.len() != map.pools.len() || map.pools.iter().any(|(id, p)| before.pools.get(id).is_none_or(|b| b.pg_num != p.pg_num)) {
+        if before.pools.len() != map.pools.len()
+            || map.pools.iter().any(|(id, p)| before.pools.get(id).is_none_or(|b| b.pg_num != p.pg_num))
+        {
             self.manager.pgs.sync_pools(&self.osd.pg_nums());
         }
         if up_before > up_after {
@@ -154,7 +156,8 @@ fn complete(inc: &mut Incremental, map: &OsdMap, now: UTime) {
 fn mark_full_pools(inc: &mut Incremental, map: &OsdMap) {
     const OSD_BITS: u32 = osd_state::FULL | osd_state::BACKFILLFULL | osd_state::NEARFULL;
     const POOL_BITS: u64 = pool_flags::FULL | pool_flags::BACKFILLFULL | pool_flags::NEARFULL;
-    let changes = inc.new_state.values().any(|bits| bits & OSD_BITS != 0) || inc.new_pools.values().any(|p| p.has(POOL_BITS | pool_flags::FULL_QUOTA));
+    let changes = inc.new_state.values().any(|bits| bits & OSD_BITS != 0)
+        || inc.new_pools.values().any(|p| p.has(POOL_BITS | pool_flags::FULL_QUOTA));
     let there = map.osds().any(|o| map.state(o) & OSD_BITS != 0) || map.pools.values().any(|p| p.has(POOL_BITS));
     if !changes && !there {
         return;

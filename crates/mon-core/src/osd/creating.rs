@@ -125,7 +125,7 @@ impl OsdService {
         for (pg, entry) in self.creating.pgs.iter().filter(|(_, e)| e.acting_primary == osd && e.told_since >= next) {
             let spg = SpgId::whole(*pg);
             m.pgs.insert(spg, (entry.created, entry.stamp));
-            m.pg_extra.insert(spg, (entry.history.clone(), entry.past_intervals.clone()));
+            m.pg_extra.insert(spg, (entry.history, entry.past_intervals.clone()));
         }
         m
     }
@@ -153,8 +153,7 @@ impl CreatingPg {
     fn follow(&mut self, pg: PgId, before: &OsdMap, map: &OsdMap, work: &mut Placement) -> bool {
         let at = map.pg_to_up_acting(pg, work);
         let (Some(old), Some(new)) = (before.pools.get(&pg.pool), map.pools.get(&pg.pool)) else { return false };
-        let same = (&self.up, self.up_primary, &self.acting, self.acting_primary)
-            == (&at.up, at.up_primary, &at.acting, at.acting_primary)
+        let same = (&self.up, self.up_primary, &self.acting, self.acting_primary) == (&at.up, at.up_primary, &at.acting, at.acting_primary)
             && (old.size, old.min_size, old.pg_num, old.pg_num_pending) == (new.size, new.min_size, new.pg_num, new.pg_num_pending)
             && (old.has(pool_flags::HASHPSPOOL), old.last_force_op_resend) == (new.has(pool_flags::HASHPSPOOL), new.last_force_op_resend);
         if same {

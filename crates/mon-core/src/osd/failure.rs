@@ -1,6 +1,5 @@
 //! OSDs that others report, and how many reports it takes.
 
-use super::FailureReports;
 use crate::Mon;
 use crate::session::ConnId;
 use base::{Clock, Stamp};
@@ -39,7 +38,7 @@ impl Mon {
             return;
         }
         let since = clock.mono - Duration::from_secs(m.failed_for_s.max(0) as u64);
-        let reports = self.osd.failures.entry(target).or_insert_with(FailureReports::default);
+        let reports = self.osd.failures.entry(target).or_default();
         reports.reporters.insert(reporter, (since, conn));
         self.check_failure(target, clock);
     }

@@ -63,9 +63,8 @@ pub struct OsdService {
 impl OsdService {
     pub fn load(snapshot: &Snapshot) -> Result<Self, LoadError> {
         let damaged = |what| move |error| LoadError::Damaged { what, error };
-        let epochs = |prefix| -> BTreeMap<Epoch, Bytes> {
-            snapshot.below(prefix).filter_map(|(k, v)| Some((k.parse().ok()?, v.clone()))).collect()
-        };
+        let epochs =
+            |prefix| -> BTreeMap<Epoch, Bytes> { snapshot.below(prefix).filter_map(|(k, v)| Some((k.parse().ok()?, v.clone()))).collect() };
         let (fulls, incs) = (epochs("osdmap/full/"), epochs("osdmap/inc/"));
         let (_, newest) = fulls.last_key_value().ok_or(LoadError::Missing("the OSDMap"))?;
         let map = OsdMap::from_bytes(newest).map_err(damaged("the OSDMap"))?;

@@ -61,10 +61,18 @@ impl OsdService {
         let pgp_default = config.mon_number("osd_pool_default_pgp_num") as u32;
         let pgp_num = spec.pgp_num.filter(|n| *n > 0).unwrap_or(if pgp_default > 0 { pgp_default.min(pg_num) } else { pg_num });
         if pg_num > 65536 {
-            return refuse(errno::ERANGE, format!("'pg_num' must be greater than 0 and less than or equal to 65536 (you may adjust 'mon max pool pg num' for higher values), got {pg_num}"));
+            return refuse(
+                errno::ERANGE,
+                format!(
+                    "'pg_num' must be greater than 0 and less than or equal to 65536 (you may adjust 'mon max pool pg num' for higher values), got {pg_num}"
+                ),
+            );
         }
         if pgp_num > pg_num {
-            return refuse(errno::ERANGE, format!("'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in this case is {pg_num}"));
+            return refuse(
+                errno::ERANGE,
+                format!("'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in this case is {pg_num}"),
+            );
         }
         let rule = self.default_rule(spec, config)?;
         let size = spec.size.unwrap_or(config.mon_number("osd_pool_default_size") as u8).clamp(1, 10);
@@ -120,7 +128,11 @@ impl OsdService {
             cache_min_evict_age: 0,
             ..PgPool::default()
         };
-        let ints = [(OptKey::PG_NUM_MIN, spec.pg_num_min), (OptKey::PG_NUM_MAX, spec.pg_num_max), (OptKey::TARGET_SIZE_BYTES, spec.target_size_bytes)];
+        let ints = [
+            (OptKey::PG_NUM_MIN, spec.pg_num_min),
+            (OptKey::PG_NUM_MAX, spec.pg_num_max),
+            (OptKey::TARGET_SIZE_BYTES, spec.target_size_bytes),
+        ];
         for (key, value) in ints {
             if let Some(value) = value.filter(|v| *v > 0) {
                 pool.opts.0.insert(key, OptValue::Int(value));
@@ -153,7 +165,8 @@ impl OsdService {
     pub fn check_pg_limit(&self, pool: Option<PoolId>, pg_num: u32, size: u8, config: &ConfigDb) -> Result<(), CmdError> {
         let max_per_osd = config.mon_number("mon_max_pg_per_osd") as u64;
         let osds = self.map.num_in().max(config.mon_number("mon_max_pool_pg_num").min(1.0) as usize).max(1) as u64;
-        let others: u64 = self.map.pools.iter().filter(|(id, _)| Some(**id) != pool).map(|(_, p)| u64::from(p.pg_num_target) * u64::from(p.size)).sum();
+        let others: u64 =
+            self.map.pools.iter().filter(|(id, _)| Some(**id) != pool).map(|(_, p)| u64::from(p.pg_num_target) * u64::from(p.size)).sum();
         let projected = others + u64::from(pg_num) * u64::from(size);
         if max_per_osd > 0 && projected > max_per_osd * osds {
             return refuse(
