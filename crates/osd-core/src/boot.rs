@@ -78,7 +78,7 @@ impl Osd {
             _ => None,
         };
         if let Some(why) = refused {
-            out.push(Effect::Log { level: Level::Info, text: format!("not booting: {why}") });
+            out.push(Effect::Log { level: Level::Debug, text: format!("not booting: {why}") });
         } else if epoch + 1 >= oldest && epoch + LAG_MAX > newest {
             return self.send_boot(out);
         }
