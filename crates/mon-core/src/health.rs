@@ -7,8 +7,8 @@ use maps::{PgPool, map_flags, osd_state, pool_flags};
 use messages::log_level;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use types::UTime;
-use types::pg_stat::pg_state;
+use types::pg_stat::{PgStat, pg_state};
+use types::{PgId, UTime};
 
 /// How bad a check is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,8 +47,18 @@ pub struct Mute {
     pub count: u64,
 }
 
+/// How long groups of a pool may be unheard of before that is a warning.
+const GRACE_S: u32 = 10;
+
+/// Seconds between two times.
+fn age(since: UTime, now: UTime) -> u32 {
+    now.sec.saturating_sub(since.sec)
+}
+
 #[derive(Debug, Default)]
 pub struct HealthService {
+    /// When each pool was first seen by this process.
+    pools_since: BTreeMap<i64, UTime>,
     pub mutes: BTreeMap<String, Mute>,
     last_status: &'static str,
 }
@@ -64,7 +74,7 @@ impl HealthService {
             let until = UTime { sec: until.parse().unwrap_or(0), nsec: 0 };
             mutes.insert(code.to_string(), Mute { until, sticky: sticky == "1", summary, count: count.parse().unwrap_or(0) });
         }
-        Self { mutes, last_status: "HEALTH_OK" }
+        Self { mutes, pools_since: BTreeMap::new(), last_status: "HEALTH_OK" }
     }
     /// Sets a mute, or takes it back.
     pub fn set_mute(&mut self, code: &str, mute: Option<Mute>, batch: &mut Batch) {
@@ -151,15 +161,21 @@ impl Mon {
             let bad = pgs.pgs.iter().filter(|(_, s)| wanted(s.state));
             bad.map(|(pg, s)| format!("pg {pg} is {}, acting {:?}", pg_state::to_text(s.state), s.acting)).collect()
         };
-        // A group that was just decided on is not missed yet.
-        let fresh = |state: u64| state & pg_state::CREATING != 0;
-        let creating = self.osd.creating.pgs.len();
-        let inactive = lines(&|s| s & pg_state::ACTIVE == 0 && !fresh(s));
-        let unknown_new = pgs.pgs.iter().filter(|(pg, s)| s.state == 0 && self.osd.creating.pgs.contains_key(pg)).count().min(creating);
-        if inactive.len() > unknown_new {
-            let n = inactive.len() - unknown_new;
-            let plural = if n == 1 { "" } else { "s" };
-            let mut parts = vec![format!("{n} pg{plural} inactive")];
+        // A group that was just decided on, or that we know nothing of because we just started, is not missed yet.
+        let young = |pool: i64| self.health.pools_since.get(&pool).is_none_or(|since| age(*since, self.manager.pgs.stamp) < GRACE_S);
+        let missed = |pg: &PgId, s: &PgStat| match s.state {
+            0 => !young(pg.pool) && !self.osd.creating.pgs.contains_key(pg),
+            state => state & (pg_state::ACTIVE | pg_state::CREATING) == 0 || state & pg_state::STALE != 0,
+        };
+        let line = |(pg, s): (&PgId, &PgStat)| format!("pg {pg} is {}, acting {:?}", pg_state::to_text(s.state), s.acting);
+        let inactive: Vec<String> = pgs.pgs.iter().filter(|(pg, s)| missed(pg, s)).map(line).collect();
+        if !inactive.is_empty() {
+            let n = inactive.len();
+            let idle = pgs.pgs.iter().filter(|(pg, s)| missed(pg, s) && s.state & pg_state::ACTIVE == 0).count();
+            let mut parts = Vec::new();
+            if idle > 0 {
+                parts.push(format!("{idle} pg{} inactive", if idle == 1 { "" } else { "s" }));
+            }
             for (bit, name) in
                 [(pg_state::PEERING, "peering"), (pg_state::DOWN, "down"), (pg_state::INCOMPLETE, "incomplete"), (pg_state::STALE, "stale")]
             {
@@ -280,6 +296,11 @@ impl Mon {
     /// Ends mutes whose time is up or whose reason has changed, and writes a change of the whole into the cluster log.
     pub(crate) fn tick_health(&mut self, clock: Clock) {
         let now = UTime::from_wall_ns(clock.wall_ns);
+        let map = &self.osd.map;
+        self.health.pools_since.retain(|id, _| map.pools.contains_key(id));
+        for id in map.pools.keys() {
+            self.health.pools_since.entry(*id).or_insert(now);
+        }
         let checks = self.health_checks();
         let over: Vec<String> = self
             .health
