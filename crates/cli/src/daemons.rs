@@ -15,21 +15,30 @@ use types::{EntityAddr, EntityAddrVec, EntityKind, EntityText};
 /// How long an OSD may take to be up.
 pub const UP_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// A monitor that serves.
+pub struct Monitor {
+    pub handle: mon::MonHandle,
+    /// Everybody's keys.
+    pub keyring: Keyring,
+    /// False if the cluster was there before.
+    pub is_new: bool,
+}
+
 /// Opens or makes the cluster in `dir`, and starts its monitor. Writes `ceph.conf`.
-pub fn start_mon(dir: &Path, listen: SocketAddr, auth: mon::AuthMode, osds: u32) -> Result<(mon::MonHandle, Keyring)> {
+pub fn start_mon(dir: &Path, listen: SocketAddr, auth: mon::AuthMode, osds: u32) -> Result<Monitor> {
     let cluster = mon::open_or_mkfs(dir, &mon::MkfsOptions { auth, listen, osds, config: Vec::new() })?;
-    let (fsid, keyring) = (cluster.fsid, cluster.keyring.clone());
+    let (fsid, keyring, is_new) = (cluster.fsid, cluster.keyring.clone(), cluster.is_new);
     let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0 }).with_context(|| format!("the monitor on {listen}"))?;
     let conf = dir.join("ceph.conf");
     std::fs::write(&conf, mon::conf_text(dir, fsid, handle.mon_addr, auth)).with_context(|| conf.display().to_string())?;
-    Ok((handle, keyring))
+    Ok(Monitor { handle, keyring, is_new })
 }
 
 /// `humboldt mon`: says where it listens, and serves.
 pub fn mon(args: &MonArgs) -> Result<()> {
     let folder = Folder::hold(&args.dir.join("mon"))?;
     let dir = folder.dir.parent().context("the monitor's folder lies in the cluster's")?;
-    let (handle, _) = start_mon(dir, SocketAddr::new(args.listen, args.port), args.auth.mode(), args.osds)?;
+    let Monitor { handle, .. } = start_mon(dir, SocketAddr::new(args.listen, args.port), args.auth.mode(), args.osds)?;
     println!("mon.a serves at {}", handle.mon_addr);
     signals::wait(|| handle.is_finished())?;
     handle.stop()

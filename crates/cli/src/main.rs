@@ -7,6 +7,7 @@ mod bench;
 mod daemons;
 mod folder;
 mod processes;
+mod regroup;
 mod signals;
 mod up;
 

@@ -2,7 +2,7 @@
 
 use crate::args::Up;
 use crate::folder::{Folder, half_of_memory};
-use crate::{signals, up};
+use crate::{regroup, signals, up};
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -44,6 +44,7 @@ impl Drop for Daemon {
 }
 
 pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
+    let is_new = !folder.dir.join("mon.redb").exists();
     let program = std::env::current_exe().context("this program's own path")?;
     let auth = args.auth.mode().name();
     let (port, osds, listen) = (args.port.to_string(), args.osds.to_string(), args.listen.to_string());
@@ -63,6 +64,9 @@ pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
         daemons.push(Daemon::start(format!("osd.{id}"), &mut cmd)?);
     }
     daemons.push(mon);
+    if !is_new {
+        regroup::start_empty(&folder.dir.join("ceph.conf"))?;
+    }
     up::announce(started.elapsed(), &folder.dir, addr, args);
     let mut failed = None;
     let asked = signals::wait(|| {

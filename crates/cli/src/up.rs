@@ -1,9 +1,9 @@
 //! `humboldt up`: monitor, manager endpoint and OSDs, each on a thread of its own, talking to each other as they would over a network.
 
 use crate::args::Up;
-use crate::daemons::{UP_TIMEOUT, monitor_at, osd_config, start_mon};
+use crate::daemons::{Monitor, UP_TIMEOUT, monitor_at, osd_config, start_mon};
 use crate::folder::{Folder, half_of_memory};
-use crate::{processes, signals};
+use crate::{processes, regroup, signals};
 use anyhow::{Context, Result, anyhow};
 use osd::{Admin, OsdHandle};
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ pub fn up(args: &Up) -> Result<()> {
         return processes::up(args, &folder, started);
     }
     let listen = SocketAddr::new(args.listen, args.port);
-    let (mon, keyring) = start_mon(&folder.dir, listen, args.auth.mode(), args.osds)?;
+    let Monitor { handle: mon, keyring, is_new } = start_mon(&folder.dir, listen, args.auth.mode(), args.osds)?;
     let capacity = args.memory.unwrap_or_else(half_of_memory) / u64::from(args.osds);
     let mut osds: Vec<OsdHandle> = Vec::new();
     for id in 0..args.osds as i32 {
@@ -30,13 +30,17 @@ pub fn up(args: &Up) -> Result<()> {
         if args.auth.mode() == mon::AuthMode::Cephx {
             let name = EntityText::new(EntityKind::OSD, id.to_string());
             let key = |name: &EntityText| keyring.get(name).with_context(|| format!("the monitor's store has no key of {name}"));
-            config.key = Some(key(&name)?.key.clone());
+            // An OSD that came later than the cluster has no key yet: it brings one when it registers.
+            config.key = Some(keyring.get(&name).map_or_else(fresh_key, |auth| auth.key.clone()));
             config.admin = Some(Admin::of(admin.clone(), key(&admin)?));
         }
         osds.push(osd::start(config)?);
     }
     for osd in &mut osds {
         osd.wait_up(UP_TIMEOUT)?;
+    }
+    if !is_new {
+        regroup::start_empty(&folder.dir.join("ceph.conf"))?;
     }
     announce(started.elapsed(), &folder.dir, mon.mon_addr, args);
 
@@ -55,6 +59,11 @@ pub fn up(args: &Up) -> Result<()> {
         (false, None) => result.and(Err(anyhow!("the monitor ended; everything else was stopped"))),
         _ => result,
     }
+}
+
+fn fresh_key() -> cephx::CryptoKey {
+    let mut entropy = net::auth_cephx::entropy();
+    cephx::CryptoKey::generate(net::auth_cephx::now(), &mut entropy)
 }
 
 /// The one line that says that it serves, and how to use it.
