@@ -71,8 +71,7 @@ impl Osd {
         let mut data = vec![0; size as usize];
         rng.fill(&mut data);
         let data = Bytes::from(data);
-        self.bench =
-            Some(Bench { conn, tid, count, size, object_size, object_num, written: 0, started: None, data, rng, highest: 0 });
+        self.bench = Some(Bench { conn, tid, count, size, object_size, object_num, written: 0, started: None, data, rng, highest: 0 });
         Ok(())
     }
 

@@ -25,10 +25,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("config diff", "dump diff of current config and default config"),
     ("config diff get name=var,type=CephString", "dump diff get <field>: dump diff of current and default config setting <field>"),
     ("config get name=var,type=CephString", "config get <field>: get the config value"),
-    (
-        "config set name=var,type=CephString name=val,type=CephString,n=N",
-        "config set <field> <val> [<val> ...]: set a config variable",
-    ),
+    ("config set name=var,type=CephString name=val,type=CephString,n=N", "config set <field> <val> [<val> ...]: set a config variable"),
     ("config show", "dump current config settings"),
     ("config unset name=var,type=CephString", "config unset <field>: unset a config variable"),
     ("dump_blocked_ops name=filterstr,type=CephString,n=N,req=false", "show the blocked ops currently in flight"),

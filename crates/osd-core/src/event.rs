@@ -85,30 +85,55 @@ pub enum Level {
 /// One thing that the shell has to do, in the order given.
 #[derive(Debug)]
 pub enum Effect {
-    Send { conn: ConnId, msg: RawMessage },
+    Send {
+        conn: ConnId,
+        msg: RawMessage,
+    },
     /// To whichever monitor we have a session with; kept until there is one.
     SendMon(RawMessage),
     /// To the active manager; dropped when there is none.
     SendMgr(RawMessage),
     /// To another OSD by its cluster address (lossless, dialled when needed).
-    SendOsd { osd: OsdId, addrs: EntityAddrVec, msg: RawMessage },
+    SendOsd {
+        osd: OsdId,
+        addrs: EntityAddrVec,
+        msg: RawMessage,
+    },
     /// A ping to another OSD's heartbeat address.
-    SendHeartbeat { osd: OsdId, addrs: EntityAddrVec, msg: RawMessage },
+    SendHeartbeat {
+        osd: OsdId,
+        addrs: EntityAddrVec,
+        msg: RawMessage,
+    },
     Close(ConnId),
     /// Asks the monitor for maps from this epoch on, all that come.
-    SubscribeMaps { from: Epoch },
+    SubscribeMaps {
+        from: Epoch,
+    },
     /// Asks the monitor for its range of maps: answered by [`Event::MapVersions`].
     AskMapVersions,
     /// Asks the monitor for what to create from this epoch on.
-    SubscribeCreates { from: Epoch },
+    SubscribeCreates {
+        from: Epoch,
+    },
     /// The core has more to do and wants its turn again at once, after what else is waiting.
     Continue,
     /// The monitor has us up.
-    Booted { epoch: Epoch },
+    Booted {
+        epoch: Epoch,
+    },
     /// A line for the log.
-    Log { level: Level, text: String },
+    Log {
+        level: Level,
+        text: String,
+    },
     /// A line for the cluster log.
-    ClusterLog { level: Level, text: String },
+    ClusterLog {
+        level: Level,
+        text: String,
+    },
     /// The OSD is over: the shell ends. With a reason if it is a failure.
-    Stop { why: Option<String> },
+    Stop {
+        why: Option<String>,
+    },
 }

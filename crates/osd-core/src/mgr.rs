@@ -8,7 +8,8 @@ use base::{Clock, Stamp};
 use denc::Encoder;
 use messages::mgr::perf_counter;
 use messages::{
-    DaemonHealthMetric, MCommand, MMgrConfigure, MMgrOpen, MMgrReport, MOSDForceRecovery, MOSDScrub2, MPGStats, Message, PerfCounterType, RawMessage,
+    DaemonHealthMetric, MCommand, MMgrConfigure, MMgrOpen, MMgrReport, MOSDForceRecovery, MOSDScrub2, MPGStats, Message, PerfCounterType,
+    RawMessage,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;

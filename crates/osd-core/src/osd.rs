@@ -16,7 +16,8 @@ use base::{Clock, Rng, Stamp};
 use classes::Registry;
 use maps::{OsdMap, Placement};
 use messages::{
-    MCommand, MConfig, MOSDBackoff, MOSDForceRecovery, MOSDMap, MOSDMarkMeDown, MOSDOp, MOSDPGCreate2, MOSDPing, MOSDScrub2, Message, RawMessage,
+    MCommand, MConfig, MOSDBackoff, MOSDForceRecovery, MOSDMap, MOSDMarkMeDown, MOSDOp, MOSDPGCreate2, MOSDPing, MOSDScrub2, Message,
+    RawMessage,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
@@ -54,7 +55,7 @@ pub struct Osd {
     /// Requests by a map that we don't have yet.
     waiting_map: VecDeque<Box<ClientOp>>,
     /// Requests to groups that are ours and not created yet.
-    waiting_pg: BTreeMap<SpgId, Vec<Box<ClientOp>>>,
+    waiting_pg: BTreeMap<SpgId, VecDeque<Box<ClientOp>>>,
     /// Groups that the monitor wants and whose map we don't have yet.
     pub(crate) pending_creates: Vec<MOSDPGCreate2>,
     pub(crate) boot: BootState,
@@ -241,10 +242,10 @@ impl Osd {
         let pgid = op.msg.pgid;
         let ours = self.sh.map.pool(pgid.pgid.pool).is_some_and(|p| pgid.pgid.seed < p.pg_num)
             && self.sh.map.pg_to_up_acting(pgid.pgid, &mut self.placement).acting_primary == self.sh.whoami;
-        let waiting: usize = self.waiting_pg.values().map(Vec::len).sum();
+        let waiting: usize = self.waiting_pg.values().map(VecDeque::len).sum();
         if ours && waiting < WAITING_MAX {
             op.waits_for = "waiting for the group's creation";
-            self.waiting_pg.entry(pgid).or_default().push(op);
+            self.waiting_pg.entry(pgid).or_default().push_back(op);
         }
     }
 

@@ -29,7 +29,14 @@ pub struct ClientOp {
 const ACKS: u32 = osd_flag::ACK | osd_flag::ONNVRAM | osd_flag::ONDISK;
 
 /// The answer without results of single operations, for errors and duplicates.
-pub fn error_reply(op: &MOSDOp, result: i32, epoch: Epoch, version: EVersion, user_version: u64, returns: Option<&[OpReturn]>) -> RawMessage {
+pub fn error_reply(
+    op: &MOSDOp,
+    result: i32,
+    epoch: Epoch,
+    version: EVersion,
+    user_version: u64,
+    returns: Option<&[OpReturn]>,
+) -> RawMessage {
     let mut reply = MOSDOpReply {
         tid: op.tid,
         oid: op.hobj.oid.clone(),

@@ -9,9 +9,7 @@ use std::sync::Arc;
 use store_mem::MemStore;
 use types::errno::{EINVAL, ENOENT, ENOTCONN};
 use types::osd_op::{OpCode, WatchArgs, osd_flag, watch_op};
-use types::{
-    CEPH_NOSNAP, EntityAddr, EntityAddrVec, EntityName, HObject, OsdOp, PgId, SnapContext, SpgId, UTime, Uuid, features,
-};
+use types::{CEPH_NOSNAP, EntityAddr, EntityAddrVec, EntityName, HObject, OsdOp, PgId, SnapContext, SpgId, UTime, Uuid, features};
 
 const POOL: i64 = 1;
 
@@ -492,4 +490,67 @@ fn bad_requests_are_answered() {
     assert_eq!(w.one(&long, vec![write_full(b"1")]).result, -types::errno::ENAMETOOLONG);
     let r = w.one("a", vec![InOp::new(OsdOp::new(OpCode(0x22ff)), Bytes::new())]);
     assert_eq!(r.result, -types::errno::EOPNOTSUPP);
+}
+
+/// Requests whose frames are whole and whose content isn't: each is answered, dropped or ends its own connection, and nobody else's.
+#[test]
+fn damaged_content_harms_nobody_else() {
+    let mut w = World::new(2);
+    w.write("good", b"1");
+    let mut rng = Rng::new(11);
+    let omap = |w: &mut World| {
+        let mut e = denc::Encoder::new(0);
+        e.u32(1);
+        e.blob(b"key");
+        e.blob(b"value");
+        w.request("a", vec![InOp::new(OsdOp::new(OpCode::OMAPSETVALS), e.finish())])
+    };
+    for round in 0..3000_u64 {
+        let m = match round % 5 {
+            0 => w.request("a", vec![write_full(b"data")]),
+            1 => w.request("a", vec![InOp::new(OsdOp::range(OpCode::READ, 0, 0), Bytes::new()), watch(watch_op::WATCH, round)]),
+            2 => omap(&mut w),
+            3 => {
+                let call = types::osd_op::CallArgs { class_len: 4, method_len: 4, argc: 0, indata_len: 3 };
+                w.request("a", vec![InOp::new(OsdOp::with_call(OpCode::CALL, call), Bytes::from_static(b"locklockxyz"))])
+            }
+            _ => w.request("", vec![InOp::new(OsdOp::with_pgls(OpCode::PGNLS, Default::default()), Bytes::new())]),
+        };
+        let mut raw = received(&m.encode(features::SUPPORTED));
+        let mut bytes = if rng.chance(1, 3) { raw.data_flat().to_vec() } else { raw.front.to_vec() };
+        let in_data = bytes.len() != raw.front.len() || bytes[..] != raw.front[..];
+        for _ in 0..1 + rng.below(4) {
+            if bytes.is_empty() {
+                break;
+            }
+            let at = rng.below(bytes.len() as u64) as usize;
+            match rng.below(4) {
+                0 => bytes.truncate(at),
+                1 => bytes[at] = 0xff,
+                2 => bytes[at] ^= 1 << rng.below(8),
+                _ => bytes[at] = rng.u64() as u8,
+            }
+        }
+        if in_data {
+            raw.data = vec![bytes.into()];
+        } else {
+            raw.front = bytes.into();
+        }
+        if rng.chance(1, 10) {
+            raw.kind = [97, 61, 70, 131, 130, 41, 44, 43, 120][rng.below(9) as usize];
+        }
+        let conn = 1000 + round;
+        w.connect(conn, 5000 + round as i64);
+        w.feed(Event::Message { conn: ConnId(conn), msg: raw });
+        w.feed(Event::Reset { conn: ConnId(conn) });
+        if round % 100 == 0 {
+            w.now_s += 40;
+            w.feed(Event::Tick);
+            assert_eq!(w.read("good").unwrap(), b"1");
+        }
+        assert!(!w.out.iter().any(|e| matches!(e, Effect::Stop { .. } | Effect::Close(ConnId(1)))));
+        w.out.clear();
+    }
+    w.write("good", b"2");
+    assert_eq!(w.read("good").unwrap(), b"2");
 }

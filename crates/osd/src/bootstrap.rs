@@ -86,13 +86,7 @@ impl Dispatcher for Commander {
 
 /// Makes the map know this OSD by this uuid, and the monitor by `key`: destroying an OSD takes its key away. True if the map knew another
 /// uuid, whose data are gone.
-pub async fn osd_new(
-    me: Me,
-    key: Option<&CryptoKey>,
-    admin: &Admin,
-    monitors: &[EntityAddrVec],
-    clock: fn() -> Clock,
-) -> Result<bool> {
+pub async fn osd_new(me: Me, key: Option<&CryptoKey>, admin: &Admin, monitors: &[EntityAddrVec], clock: fn() -> Clock) -> Result<bool> {
     let identity = match &admin.key {
         Some(key) => Identity::Cephx(ClientAuth::new(admin.name.clone(), key.clone(), &TICKETS)),
         None => Identity::none(admin.name.clone()),

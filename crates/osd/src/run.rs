@@ -103,7 +103,9 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     entropy().fill(&mut fresh);
     let me = Me { osd: config.id, osd_fsid: Uuid::from_random(fresh) };
     if let Some(admin) = &config.admin {
-        let lost = bootstrap::osd_new(me, config.key.as_ref(), admin, &config.monitors, clock).await.with_context(|| format!("registering osd.{}", me.osd))?;
+        let lost = bootstrap::osd_new(me, config.key.as_ref(), admin, &config.monitors, clock)
+            .await
+            .with_context(|| format!("registering osd.{}", me.osd))?;
         if lost && !config.quiet {
             eprintln!("osd.{}: the store of its last run was in memory and is gone; starting as a new, empty OSD {}", me.osd, me.osd_fsid);
         }
@@ -127,7 +129,8 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     let mut bound = Vec::new();
     for side in &sides {
         let nonce = entropy().u64() as u32;
-        let addr = side.bind_as(SocketAddr::new(config.listen, 0), nonce).await.with_context(|| format!("listening on {}", config.listen))?;
+        let addr =
+            side.bind_as(SocketAddr::new(config.listen, 0), nonce).await.with_context(|| format!("listening on {}", config.listen))?;
         bound.push(EntityAddrVec::one(addr));
     }
 

@@ -123,9 +123,8 @@ impl Log {
     pub fn push(&mut self, e: &PgLogEntry) {
         assert!(e.version > self.head, "versions of a log ascend: {} after {}", e.version, self.head);
         self.head = e.version;
-        let op_returns = (!e.op_returns.is_empty()).then(|| {
-            Box::new(e.op_returns.iter().map(|r| OpReturn { rval: r.rval, bl: denc::Bytes::copy_from_slice(&r.bl) }).collect())
-        });
+        let op_returns = (!e.op_returns.is_empty())
+            .then(|| Box::new(e.op_returns.iter().map(|r| OpReturn { rval: r.rval, bl: denc::Bytes::copy_from_slice(&r.bl) }).collect()));
         self.push_item(LogItem {
             version: e.version,
             user_version: e.user_version,

@@ -7,22 +7,22 @@ use super::{InFlight, Pg, TOKEN_INFO};
 use crate::copying::{CopyState, Fetch};
 use crate::event::{ConnId, Effect, Level};
 use crate::op::copy::{Copied, CopySource};
-use crate::op::{
-    self, Limits, ObjectContext, OpInfo, Plan, PlanCtx, PlanKind, PlanStop, WatchEffect, load_object,
-};
+use crate::op::{self, Limits, ObjectContext, OpInfo, Plan, PlanCtx, PlanKind, PlanStop, WatchEffect, load_object};
 use crate::perf::C;
 use crate::pg::watch::{WatchKey, WatchOut};
 use crate::request::{ClientOp, error_reply, plan_reply};
 use crate::shared::Cx;
 use cephx::caps::{ClassCall, OsdRequest};
 use denc::{Denc, Encoder};
-use store::{FastInfo, InfoChange, LogDelta};
 use maps::{PgPool, pool_flags};
 use messages::osd_client::{backoff_op, watch_event};
 use messages::{MOSDBackoff, MOSDOp, MWatchNotify, Message};
+use store::{FastInfo, InfoChange, LogDelta};
 use types::errno::{EBLOCKLISTED, EDQUOT, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, ENOSPC, EPERM, ETIMEDOUT};
 use types::osd_op::{OpCode, osd_flag};
-use types::{CEPH_NOSNAP, CEPH_SNAPDIR, EVersion, EntityKind, HObject, PgLogEntry, ReqId, SnapContext, SpgId, Transaction, UTime, features};
+use types::{
+    CEPH_NOSNAP, CEPH_SNAPDIR, EVersion, EntityKind, HObject, PgLogEntry, ReqId, SnapContext, SpgId, Transaction, UTime, features,
+};
 
 /// Why a request goes no further now.
 enum Halt {
@@ -47,24 +47,17 @@ impl Pg {
             Err(Halt::Reply(errno)) => return self.reply_error(&op, errno, cx),
         }
         let info = op.info.as_ref().expect("admission looks it up");
-        if info.may_write || info.may_cache {
-            if let Some(done) = self.log.find(&op.reqid) {
-                let reply = error_reply(
-                    &op.msg,
-                    done.return_code,
-                    cx.sh.map.epoch,
-                    done.version,
-                    done.user_version,
-                    done.op_returns.as_deref().map(|r| &r[..]),
-                );
-                let version = done.version;
-                match self.inflight.iter_mut().find(|f| f.version >= version) {
-                    // Its entry isn't durable: the answer waits for it.
-                    Some(f) if f.version == version || f.version > version => f.dups.push((op.conn, reply)),
-                    _ => cx.send(op.conn, reply),
-                }
-                return;
+        if (info.may_write || info.may_cache)
+            && let Some(done) = self.log.find(&op.reqid)
+        {
+            let (version, returns) = (done.version, done.op_returns.as_deref().map(|r| &r[..]));
+            let reply = error_reply(&op.msg, done.return_code, cx.sh.map.epoch, version, done.user_version, returns);
+            match self.inflight.iter_mut().find(|f| f.version == version) {
+                // Its entry isn't durable: the answer waits for it.
+                Some(f) => f.dups.push((op.conn, reply)),
+                None => cx.send(op.conn, reply),
             }
+            return;
         }
         if info.pg_op {
             return self.run_pg_op(op, cx);
@@ -159,9 +152,8 @@ impl Pg {
         }
         if let Some(cap) = &session.peer.cap {
             let calls = info.called.iter();
-            let classes: Vec<ClassCall<'_>> = calls
-                .map(|c| ClassCall { class: c.class, method: c.method, read: c.reads, write: c.writes, listed: true })
-                .collect();
+            let classes: Vec<ClassCall<'_>> =
+                calls.map(|c| ClassCall { class: c.class, method: c.method, read: c.reads, write: c.writes, listed: true }).collect();
             let key = if m.hobj.key.is_empty() { &m.hobj.oid } else { &m.hobj.key };
             let wants = OsdRequest {
                 pool: &self.pool_name,
@@ -607,7 +599,16 @@ pub(super) fn send_watch_outs(outs: Vec<WatchOut>, cx: &mut Cx<'_>) {
         let (conn, msg) = match out {
             WatchOut::Notify { conn, cookie, version, id, payload, notifier_gid } => (
                 conn,
-                MWatchNotify { cookie, ver: version, notify_id: id, event: watch_event::NOTIFY, payload, return_code: 0, notifier_gid, ..MWatchNotify::default() },
+                MWatchNotify {
+                    cookie,
+                    ver: version,
+                    notify_id: id,
+                    event: watch_event::NOTIFY,
+                    payload,
+                    return_code: 0,
+                    notifier_gid,
+                    ..MWatchNotify::default()
+                },
             ),
             WatchOut::Disconnect { conn, cookie } => {
                 (conn, MWatchNotify { cookie, event: watch_event::DISCONNECT, ..MWatchNotify::default() })

@@ -18,7 +18,6 @@ use base::Stamp;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, OsdId, PastIntervals, PgInfo, PgInterval, SpgId, pg_state};
 
-
 /// Where a group stands; see the picture above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {

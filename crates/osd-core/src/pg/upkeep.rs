@@ -9,9 +9,7 @@ use crate::shared::Cx;
 use messages::{InOp, MOSDOp};
 use store::{InfoChange, LogDelta};
 use types::osd_op::{OpCode, WatchArgs, watch_op};
-use types::{
-    EVersion, EntityName, GHObject, HObject, IntervalSet, OsdOp, ReqId, SnapContext, Transaction, UTime,
-};
+use types::{EVersion, EntityName, GHObject, HObject, IntervalSet, OsdOp, ReqId, SnapContext, Transaction, UTime};
 
 /// Clones trimmed in one turn, so that clients have theirs in between.
 const TRIMS_A_TURN: usize = 16;

@@ -49,7 +49,14 @@ struct Notify {
 /// What is to be told to a client: an MWatchNotify.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchOut {
-    Notify { conn: ConnId, cookie: u64, version: u64, id: u64, payload: Bytes, notifier_gid: u64 },
+    Notify {
+        conn: ConnId,
+        cookie: u64,
+        version: u64,
+        id: u64,
+        payload: Bytes,
+        notifier_gid: u64,
+    },
     /// To the client that notified: who answered what, who did not.
     Complete {
         conn: ConnId,
@@ -61,7 +68,10 @@ pub enum WatchOut {
         missed: Vec<(u64, u64)>,
         timed_out: bool,
     },
-    Disconnect { conn: ConnId, cookie: u64 },
+    Disconnect {
+        conn: ConnId,
+        cookie: u64,
+    },
 }
 
 /// The watches of one placement group. Bounded by what object infos hold.
