@@ -61,7 +61,8 @@ impl Release {
             None => Path::new(path).exists(),
             Some(root) => root.join(path.trim_start_matches('/')).exists(),
         };
-        at("/usr/bin/rados") && at("/usr/bin/rbd") && at("/usr/bin/ceph") && at("/usr/bin/fio")
+        let tools = self != Self::Reef || (at("/usr/bin/osdmaptool") && at("/usr/bin/crushtool"));
+        at("/usr/bin/rados") && at("/usr/bin/rbd") && at("/usr/bin/ceph") && at("/usr/bin/fio") && tools
     }
     /// Installs it. An error says what is missing.
     pub fn install(self) -> Result<()> {
@@ -102,7 +103,11 @@ impl Release {
         if !self.present() {
             let inside = |args: &[&str]| quietly(Command::new("chroot").arg(&root).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
             inside(&["apt-get", "update", "-q"])?;
-            inside(&["apt-get", "install", "-y", "-q", "--no-install-recommends", "ceph-common", "fio"])?;
+            let mut install = vec!["apt-get", "install", "-y", "-q", "--no-install-recommends", "ceph-common", "fio"];
+            if self == Self::Reef {
+                install.push("ceph-base"); // osdmaptool and crushtool
+            }
+            inside(&install)?;
         }
         Ok(())
     }
@@ -111,7 +116,7 @@ impl Release {
 fn install_here(release: Release) -> Result<()> {
     let python = Path::new("/usr/lib/python3/dist-packages/rados").exists()
         || std::fs::read_dir("/usr/lib/python3/dist-packages").is_ok_and(|d| d.flatten().any(|e| e.file_name().to_string_lossy().starts_with("rados.")));
-    if release.present() && python && Path::new("/usr/bin/osdmaptool").exists() {
+    if release.present() && python {
         return Ok(());
     }
     apt(&["install", "-y", "-q", "--no-install-recommends", "ceph-common", "fio", "python3-rados", "python3-rbd"])

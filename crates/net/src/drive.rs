@@ -19,6 +19,9 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 const READ_CHUNK: usize = 64 << 10;
 /// With less room than this in the buffer, more is got before reading.
 const READ_MIN: usize = 16 << 10;
+/// The same two while a handshake goes on: who has not proven anything yet costs little memory.
+const HANDSHAKE_CHUNK: usize = 4 << 10;
+const HANDSHAKE_MIN: usize = 1 << 10;
 /// Turns of reading and writing before other tasks have theirs.
 const TURNS: usize = 8;
 /// Slices of one vectored write.
@@ -226,8 +229,9 @@ impl<'a> Pump<'a> {
         let buf = &mut self.transport.buf;
         let missing = self.conn.0.core.borrow().need().saturating_sub(buf.len());
         let room = buf.capacity() - buf.len();
-        if room < missing.max(READ_MIN) {
-            buf.reserve(missing.max(READ_CHUNK));
+        let (min, chunk) = if self.deadline.is_some() { (HANDSHAKE_MIN, HANDSHAKE_CHUNK) } else { (READ_MIN, READ_CHUNK) };
+        if room < missing.max(min) {
+            buf.reserve(missing.max(chunk));
         }
         let read = pin!(self.transport.stream.read_buf(buf)).poll(cx);
         match read {
