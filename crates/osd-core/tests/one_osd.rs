@@ -3,13 +3,16 @@
 use base::{Clock, Rng, Stamp};
 use bytes::Bytes;
 use maps::{OsdMap, PgPool, Release, map_flags, osd_state, pool_flags};
-use messages::{InOp, MOSDAlive, MOSDBoot, MOSDMap, MOSDOp, MOSDOpReply, MWatchNotify, Message, RawMessage};
+use messages::osd_client::backoff_op;
+use messages::{InOp, MOSDAlive, MOSDBackoff, MOSDBoot, MOSDMap, MOSDOp, MOSDOpReply, MWatchNotify, Message, RawMessage};
 use osd_core::{BootInfo, ConnId, Effect, Event, Osd, OsdSetup, Peer};
 use std::sync::Arc;
 use store_mem::MemStore;
 use types::errno::{EINVAL, ENOENT, ENOTCONN};
 use types::osd_op::{OpCode, WatchArgs, osd_flag, watch_op};
-use types::{CEPH_NOSNAP, EntityAddr, EntityAddrVec, EntityName, HObject, OsdOp, PgId, SnapContext, SpgId, UTime, Uuid, features};
+use types::{
+    CEPH_NOSNAP, EntityAddr, EntityAddrVec, EntityName, HObject, OsdOp, PgId, SnapContext, SpgId, UTime, Uuid, features, pg_state,
+};
 
 const POOL: i64 = 1;
 
@@ -480,6 +483,33 @@ fn capabilities_and_the_blocklist_are_looked_at() {
     let m = w.request("a", vec![write_full(b"3")]);
     assert_eq!(w.send(1, &m).remove(0).result, -types::errno::EBLOCKLISTED);
     assert!(!w.osd.pgs().next().unwrap().has_watches());
+}
+
+#[test]
+fn a_group_that_lacks_members_holds_requests_back() {
+    let mut w = World::new(1);
+    w.write("a", b"1");
+    let set = |w: &mut World, size| {
+        w.publish(|m| {
+            let pool = m.pools.get_mut(&POOL).unwrap();
+            (pool.size, pool.min_size) = (size, size);
+        });
+        if let Some(want) = w.sent_to_mon::<MOSDAlive>().iter().map(|m| m.want).max() {
+            w.publish(|m| m.osd_info[0].up_thru = want);
+        }
+    };
+    set(&mut w, 2);
+    let bits = w.osd.pgs().next().unwrap().state_bits();
+    assert_eq!(pg_state::to_text(bits), "undersized+peered");
+    let m = w.request("a", vec![write_full(b"2")]);
+    assert!(w.send(1, &m).is_empty());
+    let block = w.sent::<MOSDBackoff>(1).remove(0);
+    assert_eq!((block.op, block.pgid), (backoff_op::BLOCK, m.pgid));
+    set(&mut w, 1);
+    let lifted = w.sent::<MOSDBackoff>(1).remove(0);
+    assert_eq!((lifted.op, lifted.id), (backoff_op::UNBLOCK, block.id));
+    assert_eq!(w.send(1, &m).len(), 1);
+    assert_eq!(w.read("a").unwrap(), b"2");
 }
 
 #[test]

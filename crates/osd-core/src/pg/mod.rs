@@ -153,6 +153,7 @@ impl Pg {
         self.peering.start_interval(&mut self.info, mapping, before, cx.clock.mono);
         self.note_mapping();
         self.info_dirty = true;
+        cx.sh.report_soon = true;
         self.activating = 0;
         self.watches.clear();
         // What waited is looked at again when the group is active; if that is elsewhere now, clients send it there.
