@@ -1,5 +1,8 @@
 //! Our client, our monitor's side and our service's side, against each other: who gets in and who does not.
 
+#[path = "../../base/tests/fuzzing/mod.rs"]
+mod fuzzing;
+
 use base::Rng;
 use bytes::Bytes;
 use cephx::client::Progress;
@@ -209,4 +212,72 @@ fn damaged_payloads_are_refused_without_panic() {
         }
         assert!(s.handle(&db, &bytes.into(), Some(0), at(1), rng).is_err());
     }
+}
+
+/// Damage at every place of the conversation that a peer has a hand in, and in every blob that stands in it.
+#[test]
+fn fuzz_both_sides_of_the_handshake() {
+    let rng = &mut Rng::new(8);
+    let db = db(rng);
+    let mut c = client(&db, "client.admin");
+    let hello = c.login();
+    let (mut session, challenge) = ServerSession::start(name("client.admin"), 4242, true, rng);
+    let answer = c.clone().handle_challenge(&challenge, at(0), rng).unwrap();
+    let asked = {
+        c.handle_challenge(&challenge, at(0), rng).unwrap();
+        c.clone()
+    };
+    let before = session.clone();
+    let reply = {
+        let mut c2 = client(&db, "client.admin");
+        let (_, reply, _) = login(&db, &mut c2, 64, 0, rng).unwrap();
+        c = c2;
+        reply.payload
+    };
+    let _ = session.handle(&db, &answer, Some(64), at(0), rng);
+    let a = c.authorizer(EntityKind::OSD, at(1), rng).unwrap().unwrap();
+    let keys = (EntityKind::OSD, db.rotating(4).unwrap());
+    let mut door = ServiceSession::default();
+    let Verdict::Challenge(osd_challenge) = door.handle(&keys, &a.payload, 64, at(1), rng).unwrap() else { panic!() };
+    let osd_answer = a.answer(&osd_challenge).unwrap();
+    let osd_reply = match door.clone().handle(&keys, &osd_answer, 64, at(1), rng).unwrap() {
+        Verdict::Accept { reply, .. } => reply,
+        other => panic!("{other:?}"),
+    };
+    let samples = [hello, challenge, answer, reply, a.payload.clone(), osd_challenge, osd_answer, osd_reply];
+    let caps = include_str!("../../../fixtures/cephx/caps-accepted.txt").as_bytes();
+    fuzzing::run("cephx", 6000, |rng| {
+        let (sample, other) = (fuzzing::pick(rng, &samples), fuzzing::pick(rng, &samples));
+        let bytes = Bytes::from(fuzzing::damaged(rng, sample, other));
+        let n = bytes.len();
+        let mut own = rng.clone();
+        fuzzing::bounded("a monitor's door", n, 100, || {
+            let _ = cephx::proto::MonLogin::from_bytes(&bytes);
+            let _ = cephx::mode::ask(&bytes);
+            let _ = before.clone().handle(&db, &bytes, Some(64), at(0), &mut own);
+        });
+        fuzzing::bounded("a service's door", n, 100, || {
+            let _ = ServiceSession::default().handle(&keys, &bytes, 64, at(1), &mut own);
+            let _ = door.clone().handle(&keys, &bytes, 64, at(1), &mut own);
+        });
+        fuzzing::bounded("a client", n, 100, || {
+            let _ = a.answer(&bytes);
+            let _ = a.verify(&bytes);
+            let _ = client(&db, "client.admin").handle_challenge(&bytes, at(0), &mut own);
+            let _ = asked.clone().handle_done(4242, &bytes, at(0));
+            let _ = c.clone().handle_reply(&bytes, at(1), &mut own);
+            let _ = RotatingSecrets::from_bytes(&bytes);
+        });
+        let from = rng.below(caps.len() as u64 - 200) as usize;
+        let text = fuzzing::damaged(rng, &caps[from..from + 200], b"allow rwx pool=x");
+        let text = String::from_utf8_lossy(&text);
+        for line in text.lines().chain([&*text]) {
+            let cap = line.split('|').nth(1).unwrap_or(line);
+            fuzzing::bounded("a capability", line.len(), 500, || {
+                ["mon", "osd", "mgr"].map(|service| cephx::caps::check(service, cap).is_ok())
+            });
+        }
+        let _ = Keyring::parse(&text);
+        let _ = CryptoKey::from_base64(&text);
+    });
 }

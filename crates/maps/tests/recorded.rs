@@ -2,6 +2,9 @@
 //!
 //! `fixtures/maps/README.md` says where the recordings come from.
 
+#[path = "../../base/tests/fuzzing/mod.rs"]
+mod fuzzing;
+
 use base::Rng;
 use denc::{Bytes, Denc};
 use maps::{FsMap, Incremental, MgrMap, MonMap, OsdMap};
@@ -139,4 +142,39 @@ fn damaged_maps_do_no_harm() {
             let _ = FsMap::from_bytes(&bytes);
         }
     }
+}
+
+/// Every decoder on damaged samples of every release; a map that is read takes a damaged change, as an OSD would apply it.
+#[test]
+fn fuzz_recorded_maps() {
+    let samples: Vec<_> = ["pacific", "reef", "tentacle"].map(recording).into_iter().flatten().collect();
+    let incs: Vec<&Bytes> = samples.iter().map(|(inc, _)| inc).collect();
+    let fulls: Vec<&Bytes> = samples.iter().map(|(_, full)| full).filter(|full| !full.is_empty()).collect();
+    let base = OsdMap::from_bytes(fulls.last().unwrap()).unwrap();
+    let crush = base.crush.to_bytes(features::SUPPORTED);
+    let others: Vec<Bytes> =
+        ["monmap-pacific.bin", "monmap-reef.bin", "mgr-reef.bin", "mdsmap-pacific.bin", "mdsmap-reef.bin"].map(fixture).into();
+    const MEMORY: usize = 100;
+    fuzzing::run("maps", 2500, |rng| {
+        let (full, inc) = (*fuzzing::pick(rng, &fulls), *fuzzing::pick(rng, &incs));
+        let mut bytes = fuzzing::damaged(rng, full, inc);
+        // The crc put right, so that the content is looked at.
+        if let Some(n) = bytes.len().checked_sub(4) {
+            let crc = base::crc32c(u32::MAX, &bytes[..n]);
+            bytes[n..].copy_from_slice(&crc.to_le_bytes());
+        }
+        let _ = fuzzing::bounded("OsdMap", bytes.len(), MEMORY, || OsdMap::from_bytes(&bytes.clone().into()));
+        let bytes = Bytes::from(fuzzing::damaged(rng, inc, full));
+        if let Ok(change) = fuzzing::bounded("Incremental", bytes.len(), MEMORY, || Incremental::from_bytes(&bytes)) {
+            let mut map = base.clone();
+            let _ = map.apply_and_encode(&Incremental { epoch: map.epoch + 1, fsid: map.fsid, ..change });
+        }
+        let sample = if rng.chance(1, 3) { &crush } else { fuzzing::pick(rng, &others) };
+        let bytes = Bytes::from(fuzzing::damaged(rng, sample, &crush));
+        let n = bytes.len();
+        let _ = fuzzing::bounded("CrushMap", n, MEMORY, || maps::CrushMap::from_bytes(&bytes));
+        let _ = fuzzing::bounded("MonMap", n, MEMORY, || MonMap::from_bytes(&bytes));
+        let _ = fuzzing::bounded("MgrMap", n, MEMORY, || MgrMap::from_bytes(&bytes));
+        let _ = fuzzing::bounded("FsMap", n, MEMORY, || FsMap::from_bytes(&bytes));
+    });
 }

@@ -3,6 +3,9 @@
 //!
 //! `fixtures/messages/README.md` says where they are from and how a record looks. `MESSAGE_RECORDS` names a folder with more of them.
 
+#[path = "../../base/tests/fuzzing/mod.rs"]
+mod fuzzing;
+
 use base::Rng;
 use bytes::Bytes;
 use messages::*;
@@ -225,4 +228,31 @@ fn damage_is_an_error() {
             let _ = understand(&RawMessage { version, ..raw.clone() });
         }
     }
+}
+
+/// Bytes of memory for each byte of a message: the smallest elements are a few bytes and have structs of some hundred.
+const MEMORY: usize = 200;
+
+#[test]
+fn fuzz_recorded_messages() {
+    let all: Vec<RawMessage> =
+        records().into_iter().map(|(_, raw)| raw).filter(|raw| raw.len() < 20_000 && understand(raw).is_some()).collect();
+    let mut refused = 0;
+    fuzzing::run("messages", 6000, |rng| {
+        let (good, other) = (fuzzing::pick(rng, &all), fuzzing::pick(rng, &all));
+        let mut bad = good.clone();
+        match rng.below(8) {
+            0 => bad.kind = other.kind,
+            1 => bad.version = [0, 1, bad.version + 1, u16::MAX][rng.below(4) as usize],
+            2 => bad.data = vec![fuzzing::damaged(rng, &good.data_flat(), &other.data_flat()).into()],
+            3 => bad.middle = fuzzing::damaged(rng, &good.middle, &other.front).into(),
+            _ => {}
+        }
+        if rng.chance(7, 8) {
+            bad.front = fuzzing::damaged(rng, &good.front, &other.front).into();
+        }
+        let read = fuzzing::bounded(kind_name(bad.kind), bad.len(), MEMORY, || understand(&bad).map(|m| m.is_err()));
+        refused += u64::from(read == Some(true));
+    });
+    assert!(refused > 0);
 }

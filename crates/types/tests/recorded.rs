@@ -1,6 +1,9 @@
 //! What stock OSDs wrote to their replicas (`MOSDRepOp` of `fixtures/messages`, whose README says where they are from): transactions, the
 //! attributes in them, log entries and statistics decode; those of 18.2 come back to the same bytes.
 
+#[path = "../../base/tests/fuzzing/mod.rs"]
+mod fuzzing;
+
 use base::Rng;
 use denc::{Bytes, Decoder, Denc, features};
 use std::path::Path;
@@ -109,4 +112,113 @@ fn damage_is_an_error() {
             }
         }
     }
+}
+
+/// Decodes `bytes` as each of these types; what is understood is written and read again.
+macro_rules! each {
+    ($bytes:expr, $($name:ty),* $(,)?) => { $(
+        let read = fuzzing::bounded(stringify!($name), $bytes.len(), MEMORY, || <$name>::from_bytes($bytes));
+        if let Ok(value) = read {
+            let _ = <$name>::from_bytes(&value.to_bytes(features::SUPPORTED));
+        }
+    )* };
+}
+/// Bytes of memory for each byte of input: an empty interval or a missing object takes a few bytes on the wire and some hundred here.
+const MEMORY: usize = 200;
+
+/// What each type looks like when it is blank, so that there is a sample of those too that nobody recorded.
+macro_rules! blanks {
+    ($($name:ty),* $(,)?) => { vec![ $( <$name>::default().to_bytes(features::SUPPORTED) ),* ] };
+}
+
+#[test]
+fn fuzz_recorded_and_blank_values() {
+    let mut samples = blanks!(
+        CopyData,
+        PgInterval,
+        PastIntervals,
+        StoreStatfs,
+        StorePerfStat,
+        OsdStat,
+        ObjectLocator,
+        ObjectCleanRegions,
+        ObjectStatSum,
+        ObjectStatCollection,
+        ReqId,
+        PgLog,
+        PgMissing,
+        ObjectInfo,
+        Transaction,
+        ScrubMap,
+        PgHistory,
+        PgInfo,
+        SnapContext,
+        SnapSet,
+        OsdOp,
+        HObject,
+        GHObject,
+        PgStat,
+        PoolStat,
+        EntityAddr,
+        EntityAddrVec,
+        NlsResponse,
+        ListWatchers,
+        ListSnaps,
+        ObjectManifest,
+        OsdSuperblock,
+    );
+    for (front, data) in ["pacific", "reef", "tentacle"].into_iter().flat_map(rep_ops) {
+        if data[0] != 10 {
+            let txn = Transaction::from_bytes(&data).unwrap();
+            let attrs = txn.ops().iter().filter_map(|op| if let TxKind::SetAttrs(attrs) = &op.kind { Some(attrs) } else { None });
+            samples.extend(attrs.flatten().map(|(_, value)| value.clone()));
+        }
+        let mut d = Decoder::new(front);
+        d.skip(2 * 4 + 3 * 8).unwrap();
+        let _: (ReqId, SpgId, HObject) = (d.get().unwrap(), d.get().unwrap(), d.get().unwrap());
+        d.skip(1 + 12).unwrap();
+        samples.extend([d.blob().unwrap(), d.rest(), data]);
+    }
+    fuzzing::run("types", 4000, |rng| {
+        let (sample, other) = (fuzzing::pick(rng, &samples), fuzzing::pick(rng, &samples));
+        let bytes = &Bytes::from(fuzzing::damaged(rng, sample, other));
+        each!(
+            bytes,
+            CopyData,
+            PgInterval,
+            PastIntervals,
+            StoreStatfs,
+            StorePerfStat,
+            OsdStat,
+            ObjectLocator,
+            ObjectCleanRegions,
+            ObjectStatSum,
+            ObjectStatCollection,
+            ReqId,
+            Vec<PgLogEntry>,
+            PgLog,
+            PgMissing,
+            ObjectInfo,
+            Transaction,
+            ScrubMap,
+            PgHistory,
+            PgInfo,
+            SnapContext,
+            SnapSet,
+            OsdOp,
+            HObject,
+            GHObject,
+            IntervalSet,
+            PgStat,
+            PoolStat,
+            EntityText,
+            EntityAddr,
+            EntityAddrVec,
+            NlsResponse,
+            ListWatchers,
+            ListSnaps,
+            ObjectManifest,
+            OsdSuperblock,
+        );
+    });
 }
