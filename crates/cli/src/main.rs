@@ -15,6 +15,10 @@ use args::{Args, Command};
 use clap::Parser;
 use std::process::ExitCode;
 
+/// glibc's allocator took 30 % of a 4 KiB write's CPU at depth 256 (perf, rados bench of 16.2), growing its heap most of all.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Up(args) => up::up(&args),
