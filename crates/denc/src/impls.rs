@@ -97,7 +97,7 @@ impl<T: Denc> Denc for Option<T> {
 }
 
 /// Room reserved before the elements are there: a count says little about what follows, so growth does the rest.
-const RESERVE_MAX: usize = 1024;
+const RESERVE_MAX_BYTES: usize = 64 << 10;
 
 impl<T: Denc> Denc for Vec<T> {
     fn encode(&self, e: &mut Encoder) {
@@ -105,7 +105,7 @@ impl<T: Denc> Denc for Vec<T> {
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
         let n = d.count(1)?;
-        let mut out = Vec::with_capacity(n.min(RESERVE_MAX));
+        let mut out = Vec::with_capacity(n.min(RESERVE_MAX_BYTES / size_of::<T>().max(1) + 1));
         for _ in 0..n {
             out.push(T::decode(d)?);
         }

@@ -49,10 +49,11 @@ pub fn peak_of<T>(f: impl FnOnce() -> T) -> (usize, T) {
     ((PEAK.get() - before).max(0) as usize, value)
 }
 
-/// Runs `f`, which decodes `len` bytes of input, and holds it to `factor` bytes of memory for each of them, and 64 KiB.
+/// Runs `f`, which decodes `len` bytes of input, and holds it to `factor` bytes of memory for each of them, and 256 KiB: lists reserve
+/// some room before they have seen their elements.
 pub fn bounded<T>(what: &str, len: usize, factor: usize, f: impl FnOnce() -> T) -> T {
     let (peak, value) = peak_of(f);
-    assert!(peak <= factor * len + (64 << 10), "{what}: {len} bytes of input took {peak} bytes of memory");
+    assert!(peak <= factor * len + (256 << 10), "{what}: {len} bytes of input took {peak} bytes of memory");
     value
 }
 

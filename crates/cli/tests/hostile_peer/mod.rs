@@ -1,0 +1,342 @@
+//! For `hostile.rs`: a cluster in this process, a good client on it, and a peer that speaks by hand over a blocking socket.
+
+use base::Rng;
+use bytes::{Bytes, BytesMut};
+use cephx::{ClientAuth, CryptoKey, Identity, Keyring};
+use client::ClientError;
+use messages::{MCommand, MMonGetVersion, MMonGetVersionReply, Message, RawMessage};
+use mon::{AuthMode, MonHandle};
+use msgr::{AuthClient, AuthClients, AuthNoneClient, AuthStart, ClientAuthenticated, ConMode, Connection, Local, Policy, State, Up};
+use net::auth_cephx::Dialer;
+use objecter::Conf;
+use objecter::monc::TICKETS;
+use osd::{Admin, OsdConfig, OsdHandle};
+use std::cell::{Cell, RefCell};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityText, Uuid};
+
+/// Longer than anything takes, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub struct Cluster {
+    dir: PathBuf,
+    auth: AuthMode,
+    keyring: Keyring,
+    mon: Option<MonHandle>,
+    osd: Option<OsdHandle>,
+    runtime: tokio::runtime::Runtime,
+    tasks: tokio::task::LocalSet,
+    good: Option<client::Cluster>,
+    /// Of the manager's address; whoever dials must know it.
+    mgr_nonce: u32,
+    checks: Cell<u64>,
+}
+
+impl Cluster {
+    pub fn start(auth: AuthMode) -> Self {
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("humboldt-hostile-{}-{n}", std::process::id()));
+        let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let cluster = mon::open_or_mkfs(&dir, &mon::MkfsOptions { auth, listen, osds: 1, config: Vec::new() }).unwrap();
+        let keyring = cluster.keyring.clone();
+        let mon = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0 }).unwrap();
+        let admin = EntityText::new(EntityKind::CLIENT, "admin");
+        let keyed = auth == AuthMode::Cephx;
+        let config = OsdConfig {
+            id: 0,
+            monitors: vec![EntityAddrVec::one(EntityAddr::msgr2(mon.mon_addr, 0))],
+            key: keyed.then(|| keyring.get(&EntityText::new(EntityKind::OSD, "0")).unwrap().key.clone()),
+            admin: Some(if keyed { Admin::of(admin.clone(), keyring.get(&admin).unwrap()) } else { Admin { name: admin, key: None } }),
+            listen: listen.ip(),
+            capacity: 1 << 30,
+            location: vec![("host".into(), "here".into()), ("root".into(), "default".into())],
+            options: Vec::new(),
+            spin_us: 0,
+            data_dir: dir.display().to_string(),
+            quiet: true,
+            null: false,
+        };
+        let mut osd = osd::start(config).unwrap();
+        osd.wait_up(PATIENCE).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let tasks = tokio::task::LocalSet::new();
+        let mut cluster = Self { dir, auth, keyring, mon: Some(mon), osd: Some(osd), runtime, tasks, good: None, mgr_nonce: 0, checks: Cell::new(0) };
+        let conf = cluster.conf("client.admin", keyed.then(|| cluster.key("client.admin")).as_ref());
+        let (good, mgr_nonce) = cluster.block_on(async {
+            let good = client::Cluster::connect(conf, PATIENCE).await.unwrap();
+            let json = r#"{"prefix": "osd pool create", "pool": "p", "pg_num": 1, "pgp_num": 1}"#;
+            let made = good.mon_command(json, Bytes::new()).await.unwrap();
+            assert_eq!(made.result, 0, "{}", made.status);
+            good.wait_for_newest_map().await.unwrap();
+            let dump = good.mon_command(r#"{"prefix": "mgr dump", "format": "json"}"#, Bytes::new()).await.unwrap();
+            let dump: serde_json::Value = serde_json::from_slice(&dump.output).unwrap();
+            (good, dump["active_addrs"]["addrvec"][0]["nonce"].as_u64().unwrap() as u32)
+        });
+        (cluster.good, cluster.mgr_nonce) = (Some(good), mgr_nonce);
+        cluster.check("nothing yet");
+        cluster
+    }
+    fn block_on<T>(&self, what: impl Future<Output = T>) -> T {
+        self.tasks.block_on(&self.runtime, async { tokio::time::timeout(PATIENCE, what).await.expect("in time") })
+    }
+    fn conf(&self, name: &str, key: Option<&CryptoKey>) -> Conf {
+        let mut conf = Conf::parse("", EntityText::parse(name).unwrap()).unwrap();
+        conf.set("mon_host", format!("v2:{}", self.addr(EntityKind::MON)));
+        conf.set("auth_client_required", self.auth.name());
+        if let Some(key) = key {
+            conf.set("key", key.to_base64());
+        }
+        conf
+    }
+    fn good(&self) -> &client::Cluster {
+        self.good.as_ref().unwrap()
+    }
+    pub fn key(&self, name: &str) -> CryptoKey {
+        self.keyring.get(&EntityText::parse(name).unwrap()).unwrap().key.clone()
+    }
+    /// A client of its own that comes and goes.
+    pub fn connect(&self, name: &str, key: Option<&CryptoKey>) -> Result<(), ClientError> {
+        let conf = self.conf(name, key);
+        self.block_on(async { client::Cluster::connect(conf, Duration::from_secs(10)).await.map(|c| c.shutdown()) })
+    }
+    pub fn map(&self) -> Rc<maps::OsdMap> {
+        self.good().map()
+    }
+    pub fn epoch(&self) -> u32 {
+        self.map().epoch
+    }
+    pub fn pool_id(&self) -> i64 {
+        self.map().pool_by_name("p").unwrap()
+    }
+    pub fn fsid(&self) -> Uuid {
+        self.mon.as_ref().unwrap().fsid
+    }
+    pub fn addr(&self, of: EntityKind) -> SocketAddr {
+        let mon = self.mon.as_ref().unwrap();
+        match of {
+            EntityKind::MON => mon.mon_addr,
+            EntityKind::MGR => mon.mgr_addr,
+            _ => self.map().client_addrs[0].0.iter().find_map(EntityAddr::socket).unwrap(),
+        }
+    }
+    pub fn evil(&self, at: EntityKind) -> Evil {
+        Evil::dial(self, at, none("client.evil")).expect("whoever is honest so far is let in")
+    }
+    pub fn evil_at_osd(&self) -> Evil {
+        self.evil(EntityKind::OSD)
+    }
+    /// Daemons live, and the good client, which has been here all the time, gets its answers from both.
+    pub fn check(&self, after: &str) {
+        assert!(!self.mon.as_ref().unwrap().is_finished(), "the monitor ended after {after}");
+        assert!(!self.osd.as_ref().unwrap().is_finished(), "the OSD ended after {after}");
+        let n = self.checks.replace(self.checks.get() + 1);
+        self.block_on(async {
+            let pool = self.good().pool("p").unwrap();
+            let data = Bytes::from(vec![n as u8; 5000]);
+            pool.write_full("good", data.clone()).await.unwrap_or_else(|e| panic!("after {after}: {e}"));
+            assert_eq!(pool.read("good", 0, 0).await.unwrap(), data, "after {after}");
+            let reply = self.good().mon_command(r#"{"prefix": "osd pool ls"}"#, Bytes::new()).await.unwrap();
+            assert_eq!((reply.result, reply.output.trim_ascii()), (0, &b"p"[..]), "after {after}");
+        });
+    }
+    pub fn stop(mut self) {
+        self.block_on(async { self.good().shutdown() });
+        self.osd.take().unwrap().stop().unwrap();
+        self.mon.take().unwrap().stop().unwrap();
+        std::fs::remove_dir_all(&self.dir).unwrap();
+    }
+}
+
+/// Method `none`, as `name`.
+pub fn none(name: &str) -> Rc<dyn AuthClients> {
+    Rc::new(AuthNoneClient { name: EntityText::parse(name).unwrap(), global_id: Rc::new(Cell::new(666)) })
+}
+
+/// A connection by hand.
+pub struct Evil {
+    at: EntityKind,
+    auth: Rc<dyn AuthClients>,
+    socket: TcpStream,
+    conn: Connection,
+    buf: BytesMut,
+}
+
+impl Evil {
+    /// `None`: not let in.
+    pub fn dial(cluster: &Cluster, at: EntityKind, auth: Rc<dyn AuthClients>) -> Option<Self> {
+        let target = match at {
+            EntityKind::OSD => cluster.map().client_addrs[0].clone(),
+            EntityKind::MGR => EntityAddrVec::one(EntityAddr::msgr2(cluster.addr(at), cluster.mgr_nonce)),
+            _ => EntityAddrVec::one(EntityAddr::msgr2(cluster.addr(at), 0)),
+        };
+        thread_local!(static SEEDS: RefCell<Rng> = RefCell::new(Rng::new(99)));
+        let seed = SEEDS.with_borrow_mut(Rng::u64);
+        let own = EntityAddr { kind: AddrType::MSGR2, nonce: seed as u32, ..EntityAddr::default() };
+        let local = Local::new(EntityKind::CLIENT, 666, own.into(), auth.clone(), seed);
+        let mut conn = Connection::dial(Rc::new(local), Policy::lossy_client(), at, target);
+        conn.start();
+        let socket = TcpStream::connect(cluster.addr(at)).unwrap();
+        socket.set_nodelay(true).unwrap();
+        let mut evil = Self { at, auth, socket, conn, buf: BytesMut::new() };
+        let start = Instant::now();
+        while evil.conn.state() != State::Ready {
+            assert!(start.elapsed() < PATIENCE, "a handshake that neither goes on nor ends");
+            evil.turn()?;
+        }
+        Some(evil)
+    }
+    fn flush(&mut self) {
+        let bytes = self.conn.out().take_flat();
+        // Whoever hung up is noticed when reading.
+        let _ = self.socket.write_all(&bytes);
+    }
+    /// Sends what waits, reads once; messages that came. `None`: hung up.
+    fn turn(&mut self) -> Option<Vec<RawMessage>> {
+        self.flush();
+        self.socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut chunk = [0; 65536];
+        let n = match self.socket.read(&mut chunk) {
+            Ok(0) => return None,
+            Ok(n) => n,
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => panic!("{:?} says nothing and does not hang up", self.at),
+            Err(_) => return None,
+        };
+        self.buf.extend_from_slice(&chunk[..n]);
+        let mut out = Vec::new();
+        loop {
+            match self.conn.next(&mut self.buf) {
+                Ok(Some(Up::Message(message))) => out.push(message),
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(_) => return None,
+            }
+        }
+        self.flush();
+        Some(out)
+    }
+    /// Sends `message`, and behind it a question that is answered in any case. What came before that answer, or `None` if the peer hung up;
+    /// then the next message goes by a new connection.
+    pub fn poke(&mut self, cluster: &Cluster, message: RawMessage) -> Option<Vec<RawMessage>> {
+        const MARK: u64 = 0x00fe_ce00_0000_0001;
+        let fence = match self.at {
+            EntityKind::MON => MMonGetVersion { handle: MARK, what: "osdmap".into() }.encode(u64::MAX),
+            _ => {
+                let cmd = vec![r#"{"prefix": "no such command"}"#.to_string()];
+                MCommand { fsid: cluster.fsid(), cmd, ..MCommand::default() }.encode(u64::MAX)
+            }
+        };
+        self.conn.send(message);
+        self.conn.send(RawMessage { tid: MARK, ..fence });
+        let is_answer = |m: &RawMessage| {
+            m.tid == MARK || m.kind == MMonGetVersionReply::KIND && MMonGetVersionReply::decode(m).is_ok_and(|m| m.handle == MARK)
+        };
+        let mut replies = Vec::new();
+        loop {
+            match self.turn() {
+                Some(more) => replies.extend(more),
+                None => {
+                    *self = Self::dial(cluster, self.at, self.auth.clone()).expect("one who was thrown out may come again");
+                    return None;
+                }
+            }
+            if let Some(at) = replies.iter().position(is_answer) {
+                replies.remove(at);
+                return Some(replies);
+            }
+        }
+    }
+    /// Bytes as they are.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.flush();
+        let _ = self.socket.write_all(bytes);
+    }
+    pub fn is_hung_up_on(&mut self) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            if self.turn().is_none() {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// CephX as an entity, with a record of what it said to services; and the record said again.
+pub struct Recorder {
+    dialer: Dialer,
+    pub said: Rc<RefCell<Vec<Bytes>>>,
+}
+
+impl Recorder {
+    pub fn new(name: EntityText, key: CryptoKey) -> Self {
+        let identity = Identity::Cephx(ClientAuth::new(name, key, &TICKETS));
+        let mut dialer = Dialer::new(Rc::new(RefCell::new(identity)));
+        dialer.mon_modes = vec![ConMode::CRC];
+        Self { dialer, said: Rc::default() }
+    }
+    pub fn live(&self) -> Rc<dyn AuthClients> {
+        Rc::new(Live { dialer: self.dialer.clone(), said: self.said.clone() })
+    }
+    pub fn replay(&self, said: Vec<Bytes>) -> Rc<dyn AuthClients> {
+        Rc::new(Replay { dialer: self.dialer.clone(), said })
+    }
+}
+
+struct Live {
+    dialer: Dialer,
+    said: Rc<RefCell<Vec<Bytes>>>,
+}
+impl AuthClients for Live {
+    fn exchange(&self, peer: EntityKind) -> Box<dyn AuthClient> {
+        Box::new(LiveExchange { inner: self.dialer.exchange(peer), said: self.said.clone() })
+    }
+}
+struct LiveExchange {
+    inner: Box<dyn AuthClient>,
+    said: Rc<RefCell<Vec<Bytes>>>,
+}
+impl AuthClient for LiveExchange {
+    fn start(&mut self) -> Result<AuthStart, i32> {
+        let start = self.inner.start()?;
+        self.said.borrow_mut().push(start.payload.clone());
+        Ok(start)
+    }
+    fn reply_more(&mut self, payload: Bytes) -> Result<Bytes, i32> {
+        let more = self.inner.reply_more(payload)?;
+        self.said.borrow_mut().push(more.clone());
+        Ok(more)
+    }
+    fn done(&mut self, global_id: u64, mode: ConMode, payload: Bytes) -> Result<ClientAuthenticated, i32> {
+        self.inner.done(global_id, mode, payload)
+    }
+}
+
+struct Replay {
+    dialer: Dialer,
+    said: Vec<Bytes>,
+}
+impl AuthClients for Replay {
+    fn exchange(&self, _: EntityKind) -> Box<dyn AuthClient> {
+        Box::new(ReplayExchange { modes: self.dialer.modes.clone(), said: self.said.clone().into_iter() })
+    }
+}
+struct ReplayExchange {
+    modes: Vec<ConMode>,
+    said: std::vec::IntoIter<Bytes>,
+}
+impl AuthClient for ReplayExchange {
+    fn start(&mut self) -> Result<AuthStart, i32> {
+        Ok(AuthStart { method: msgr::method::CEPHX, modes: self.modes.clone(), payload: self.said.next().ok_or(1)? })
+    }
+    fn reply_more(&mut self, _: Bytes) -> Result<Bytes, i32> {
+        self.said.next().ok_or(1)
+    }
+    fn done(&mut self, _: u64, _: ConMode, _: Bytes) -> Result<ClientAuthenticated, i32> {
+        panic!("the door opened to somebody without a key")
+    }
+}
