@@ -1,7 +1,8 @@
 //! `humboldt`: a Ceph cluster in one program. Parses the command line and hands over; see `args` for what there is.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod allocator;
 mod args;
 mod bench;
 mod daemons;
@@ -15,11 +16,8 @@ use args::{Args, Command};
 use clap::Parser;
 use std::process::ExitCode;
 
-/// glibc's allocator took 30 % of a 4 KiB write's CPU at depth 256 (perf, rados bench of 16.2), growing its heap most of all.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
+    allocator::tune();
     let result = match Args::parse().command {
         Command::Up(args) => up::up(&args),
         Command::Mon(args) => daemons::mon(&args),

@@ -7,7 +7,7 @@ use base::Rng;
 use bytes::Bytes;
 use client::ClientError;
 use denc::{Denc, Encoder};
-use hostile_peer::{Cluster, Evil, Recorder, none};
+use hostile_peer::{Cluster, Evil, Recorder, none, recorded};
 use messages::*;
 use mon::AuthMode;
 use msgr::{Preamble, Tag, Writer};
@@ -141,7 +141,48 @@ fn messages_that_no_client_sends() {
         }
         cluster.check(&format!("every kind at {at:?}"));
     }
-    assert!(cluster.map().is_up(0), "a client's word does not take an OSD down");
+    cluster.stop();
+}
+
+/// Good messages of daemons, said by a client: recorded ones, whole and with a few bytes turned, and the monitor's with our cluster's name.
+#[test]
+fn messages_of_daemons_from_a_client() {
+    let cluster = Cluster::start(AuthMode::None);
+    let mut rng = Rng::new(31);
+    for at in [EntityKind::MON, EntityKind::MGR, EntityKind::OSD] {
+        let mut evil = cluster.evil(at);
+        for good in recorded("reef") {
+            evil.poke(&cluster, good.clone());
+            for _ in 0..2 {
+                let mut front = good.front.to_vec();
+                for _ in 0..1 + rng.below(3) {
+                    if !front.is_empty() {
+                        let byte = rng.below(front.len() as u64) as usize;
+                        front[byte] = [0, 0xff, front[byte] ^ 4][rng.below(3) as usize];
+                    }
+                }
+                evil.poke(&cluster, RawMessage { front: front.into(), ..good.clone() });
+            }
+        }
+        cluster.check(&format!("recorded messages at {at:?}"));
+    }
+    let mut evil = cluster.evil(EntityKind::MON);
+    let (fsid, epoch, target_addrs) = (cluster.fsid(), cluster.epoch(), cluster.map().client_addrs[0].clone());
+    let down = MOSDMarkMeDown { fsid, epoch, target_addrs: target_addrs.clone(), down_and_dead: true, ..MOSDMarkMeDown::default() };
+    let failure = MOSDFailure { fsid, epoch, target_addrs, flags: 3, failed_for_s: 1000, ..MOSDFailure::default() };
+    let mut boot = MOSDBoot { boot_epoch: epoch, osd_features: FEATURES, ..MOSDBoot::default() };
+    boot.superblock.cluster_fsid = fsid;
+    let dead = MOSDMarkMeDead { fsid, epoch, ..MOSDMarkMeDead::default() };
+    let temp = MOSDPGTemp { map_epoch: epoch, pg_temp: [(PgId::new(cluster.pool_id(), 0), vec![7])].into(), forced: true, ..MOSDPGTemp::default() };
+    let full = MOSDFull { map_epoch: epoch, state: u32::MAX, ..MOSDFull::default() };
+    for message in
+        [down.encode(FEATURES), failure.encode(FEATURES), dead.encode(FEATURES), boot.encode(FEATURES), temp.encode(FEATURES), full.encode(FEATURES)]
+    {
+        evil.poke(&cluster, message);
+    }
+    cluster.check("an OSD's messages from a client");
+    assert!(cluster.newest_map().is_up(0), "a client's word does not take an OSD down");
+    assert_eq!(cluster.epoch(), epoch, "a client's word changed the map");
     cluster.stop();
 }
 
@@ -162,7 +203,7 @@ fn commands_that_are_no_json() {
                 } else {
                     MCommand { fsid, cmd, tid: 5, ..MCommand::default() }.encode(FEATURES)
                 };
-                let Some(replies) = evil.poke(&cluster, message) else { continue };
+                let replies = evil.poke(&cluster, message).expect("a command is answered");
                 let result = replies.iter().find_map(|r| match r.kind {
                     MMonCommandAck::KIND => Some(MMonCommandAck::decode(r).unwrap().result),
                     MCommandReply::KIND => Some(MCommandReply::decode(r).unwrap().result),

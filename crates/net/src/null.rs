@@ -1,17 +1,20 @@
 //! The null responder: answers requests from what the request says, and keeps nothing. What it costs is the floor that the wire, the
 //! codec and the client set; what an OSD costs above it is the OSD's own.
 //!
-//! Reads return zeros, a stat says 4 MiB, writes succeed; ops that return something else are refused with EOPNOTSUPP.
+//! What `rados bench` notes about its own runs is kept, since it reads that first. Otherwise reads return zeros, a stat says 4 MiB, writes succeed; ops that return something else are refused with EOPNOTSUPP.
 
 use crate::{Conn, Dispatcher};
 use bytes::Bytes;
 use denc::{Denc, Encoder};
 use messages::osd_client::{MOSDOp, MOSDOpReply, OutOp};
 use messages::{Message, RawMessage};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use types::osd_op::{OpCode, osd_flag};
-use types::{EVersion, UTime, errno};
+use types::{ByteStr, EVersion, UTime, errno};
 
+/// Objects in which `rados bench` notes what it wrote.
+const NOTES: &[u8] = b"benchmark_last_metadata";
 /// Every object looks this long.
 const SIZE: u64 = 4 << 20;
 static ZEROS: [u8; SIZE as usize] = [0; SIZE as usize];
@@ -65,6 +68,8 @@ fn stat() -> Bytes {
 #[derive(Debug, Default)]
 pub struct NullDispatcher {
     version: Cell<u64>,
+    /// Notes by object name.
+    notes: RefCell<HashMap<ByteStr, Bytes>>,
 }
 
 impl NullDispatcher {
@@ -79,8 +84,27 @@ impl NullDispatcher {
         };
         self.version.set(self.version.get() + 1);
         let version = EVersion { epoch: op.map_epoch, version: self.version.get() };
-        conn.send(reply(&op, version).encode(conn.features()));
+        let mut reply = reply(&op, version);
+        if op.hobj.oid.as_slice().starts_with(NOTES) {
+            self.note(&op, &mut reply);
+        }
+        conn.send(reply.encode(conn.features()));
         true
+    }
+
+    /// Keeps what is written and gives it back.
+    fn note(&self, op: &MOSDOp, reply: &mut MOSDOpReply) {
+        let mut notes = self.notes.borrow_mut();
+        for (asked, answer) in op.ops.iter().zip(&mut reply.ops) {
+            match asked.op.code {
+                OpCode::WRITE | OpCode::WRITEFULL => drop(notes.insert(op.hobj.oid.detach(), Bytes::copy_from_slice(&asked.indata))),
+                OpCode::READ => match notes.get(&op.hobj.oid) {
+                    Some(bytes) => answer.outdata = bytes.clone(),
+                    None => (answer.rval, answer.outdata, reply.result) = (-errno::ENOENT, Bytes::new(), -errno::ENOENT),
+                },
+                _ => {}
+            }
+        }
     }
 }
 

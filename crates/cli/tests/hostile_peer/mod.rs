@@ -107,6 +107,10 @@ impl Cluster {
     pub fn map(&self) -> Rc<maps::OsdMap> {
         self.good().map()
     }
+    pub fn newest_map(&self) -> Rc<maps::OsdMap> {
+        self.block_on(async { self.good().wait_for_newest_map().await.unwrap() });
+        self.map()
+    }
     pub fn epoch(&self) -> u32 {
         self.map().epoch
     }
@@ -150,6 +154,22 @@ impl Cluster {
         self.mon.take().unwrap().stop().unwrap();
         std::fs::remove_dir_all(&self.dir).unwrap();
     }
+}
+
+/// What stock daemons and clients said to each other (`fixtures/messages`, whose README says how a record looks).
+pub fn recorded(release: &str) -> Vec<RawMessage> {
+    let path = format!("{}/../../fixtures/messages/{release}.msgs", env!("CARGO_MANIFEST_DIR"));
+    let mut d = denc::Decoder::new(std::fs::read(path).unwrap().into());
+    let mut out = Vec::new();
+    while !d.is_empty() {
+        let [kind, version, compat, priority] = std::array::from_fn(|_| d.u16().unwrap());
+        let (tid, data_off) = (d.u64().unwrap(), d.u16().unwrap());
+        let lens: [u32; 3] = std::array::from_fn(|_| d.u32().unwrap());
+        let [front, middle, data] = lens.map(|n| d.raw(n as usize).unwrap());
+        let data = if data.is_empty() { vec![] } else { vec![data] };
+        out.push(RawMessage { kind, version, compat, priority, tid, data_off, front, middle, data });
+    }
+    out
 }
 
 /// Method `none`, as `name`.
