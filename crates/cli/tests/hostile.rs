@@ -173,11 +173,21 @@ fn messages_of_daemons_from_a_client() {
     let mut boot = MOSDBoot { boot_epoch: epoch, osd_features: FEATURES, ..MOSDBoot::default() };
     boot.superblock.cluster_fsid = fsid;
     let dead = MOSDMarkMeDead { fsid, epoch, ..MOSDMarkMeDead::default() };
-    let temp = MOSDPGTemp { map_epoch: epoch, pg_temp: [(PgId::new(cluster.pool_id(), 0), vec![7])].into(), forced: true, ..MOSDPGTemp::default() };
+    let temp = MOSDPGTemp {
+        map_epoch: epoch,
+        pg_temp: [(PgId::new(cluster.pool_id(), 0), vec![7])].into(),
+        forced: true,
+        ..MOSDPGTemp::default()
+    };
     let full = MOSDFull { map_epoch: epoch, state: u32::MAX, ..MOSDFull::default() };
-    for message in
-        [down.encode(FEATURES), failure.encode(FEATURES), dead.encode(FEATURES), boot.encode(FEATURES), temp.encode(FEATURES), full.encode(FEATURES)]
-    {
+    for message in [
+        down.encode(FEATURES),
+        failure.encode(FEATURES),
+        dead.encode(FEATURES),
+        boot.encode(FEATURES),
+        temp.encode(FEATURES),
+        full.encode(FEATURES),
+    ] {
         evil.poke(&cluster, message);
     }
     cluster.check("an OSD's messages from a client");
@@ -189,7 +199,18 @@ fn messages_of_daemons_from_a_client() {
 #[test]
 fn commands_that_are_no_json() {
     let cluster = Cluster::start(AuthMode::None);
-    let bad = ["", "hello", "{", "[]", "null", "{}", "{\"prefix\": 7}", "{\"prefix\": \"no such thing\"}", "{\"prefix\": \"osd pool create\"}", "\u{0}"];
+    let bad = [
+        "",
+        "hello",
+        "{",
+        "[]",
+        "null",
+        "{}",
+        "{\"prefix\": 7}",
+        "{\"prefix\": \"no such thing\"}",
+        "{\"prefix\": \"osd pool create\"}",
+        "\u{0}",
+    ];
     let deep = "[".repeat(100_000);
     let long = format!("{{\"prefix\": \"{}\"}}", "x".repeat(1 << 20));
     for text in bad.into_iter().chain([deep.as_str(), long.as_str()]) {
@@ -218,7 +239,9 @@ fn commands_that_are_no_json() {
     let mut front = MMonCommand { cmd: vec!["abcd".into()], ..MMonCommand::default() }.encode(FEATURES).front.to_vec();
     let n = front.len();
     front[n - 2] = 0xff;
-    cluster.evil(EntityKind::MON).poke(&cluster, RawMessage { kind: MMonCommand::KIND, version: 1, compat: 1, front: front.into(), ..RawMessage::default() });
+    cluster
+        .evil(EntityKind::MON)
+        .poke(&cluster, RawMessage { kind: MMonCommand::KIND, version: 1, compat: 1, front: front.into(), ..RawMessage::default() });
     cluster.check("commands");
     cluster.stop();
 }

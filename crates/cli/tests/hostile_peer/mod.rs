@@ -65,7 +65,8 @@ impl Cluster {
         osd.wait_up(PATIENCE).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let tasks = tokio::task::LocalSet::new();
-        let mut cluster = Self { dir, auth, keyring, mon: Some(mon), osd: Some(osd), runtime, tasks, good: None, mgr_nonce: 0, checks: Cell::new(0) };
+        let mut cluster =
+            Self { dir, auth, keyring, mon: Some(mon), osd: Some(osd), runtime, tasks, good: None, mgr_nonce: 0, checks: Cell::new(0) };
         let conf = cluster.conf("client.admin", keyed.then(|| cluster.key("client.admin")).as_ref());
         let (good, mgr_nonce) = cluster.block_on(async {
             let good = client::Cluster::connect(conf, PATIENCE).await.unwrap();
@@ -223,7 +224,9 @@ impl Evil {
         let n = match self.socket.read(&mut chunk) {
             Ok(0) => return None,
             Ok(n) => n,
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => panic!("{:?} says nothing and does not hang up", self.at),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                panic!("{:?} says nothing and does not hang up", self.at)
+            }
             Err(_) => return None,
         };
         self.buf.extend_from_slice(&chunk[..n]);
