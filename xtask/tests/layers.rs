@@ -109,8 +109,9 @@ fn cores_read_no_clock_and_no_entropy() {
         }
         let mut files = Vec::new();
         sources(&root().join("crates").join(&name).join("src"), &mut files);
-        for file in files {
-            let text = fs::read_to_string(&file).unwrap();
+        // Folders called `tests` are compiled for tests only.
+        for file in files.iter().filter(|f| f.parent().is_none_or(|dir| !dir.ends_with("tests"))) {
+            let text = fs::read_to_string(file).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap();
             for word in ["Instant::now", "SystemTime::now", "std::thread::spawn", "std::net::TcpStream", "std::fs::"] {
                 assert!(!code.contains(word), "{}: a core uses {word}", file.display());

@@ -284,6 +284,39 @@ fn each_message_arrives_once_and_in_order_over_sockets_that_break() {
     assert!(cuts > 2000 && met.iter().all(|n| *n > 100), "{cuts} cuts, decisions {met:?}");
 }
 
+/// One cut, at each step of the same conversation in turn: in the handshake, in the middle of a frame, before and after each ack.
+#[test]
+fn a_cut_at_any_step_loses_nothing() {
+    let mut cuts = 0;
+    for seed in 0..4 {
+        for cut_at in 0..160 {
+            let mut world = World::new(seed);
+            for step in 0..200 {
+                if step % 8 == 0 && step < 120 {
+                    world.send(step / 8 % 2);
+                }
+                if step == cut_at {
+                    for socket in world.sockets.iter_mut().filter(|s| !s.cut) {
+                        socket.cut = true;
+                        cuts += 1;
+                    }
+                }
+                world.step(true);
+            }
+            let mut calm = 0;
+            while world.step(true) {
+                calm += 1;
+                assert!(calm < 10_000, "seed {seed}, cut at {cut_at}: no end");
+            }
+            for node in 0..2 {
+                let want: Vec<u64> = (0..world.nodes[1 - node].sent).collect();
+                assert!(world.nodes[node].got == want, "seed {seed}, cut at {cut_at}, node {node}: {:?}", world.nodes[node].got);
+            }
+        }
+    }
+    assert!(cuts > 500, "{cuts}");
+}
+
 #[test]
 fn a_peer_that_restarts_is_a_remote_reset() {
     let local = |n| keyed_local(EntityKind::OSD, n, ConMode::CRC, |_| Policy::lossless_peer());
