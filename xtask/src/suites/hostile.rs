@@ -3,6 +3,7 @@
 use super::Case;
 use crate::clients::Release::Pacific;
 use crate::cluster::Cluster;
+use crate::run::until;
 use anyhow::{Context, Result, ensure};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -50,14 +51,16 @@ fn hostile() -> Result<()> {
     let mut c = Cluster::start("hostile", &[])?;
     c.must(Pacific, "ceph osd pool create p 8")?;
     let ports = ports(&c)?;
+    // The good client's load fills logs and buffers: what it needs is there before the counting starts.
+    c.must(Pacific, "rados -p p bench 2 write -b 4096 -t 16")?;
     let before = c.rss_bytes();
-    // Held open and silent: a handshake that never goes on.
+    // Some are held open: whoever says nothing sensible is cut.
     let mut held = Vec::new();
-    for n in 0..4000_u64 {
+    for n in 0..500_u64 {
         for port in &ports {
-            let Ok(mut socket) = TcpStream::connect_timeout(port, Duration::from_secs(5)) else { continue };
+            let Ok(mut socket) = TcpStream::connect_timeout(port, Duration::from_secs(1)) else { continue };
             let _ = socket.write_all(&nonsense(n));
-            if n % 20 == 0 && held.len() < 400 {
+            if n % 25 == 0 {
                 held.push(socket);
             }
         }
@@ -65,24 +68,21 @@ fn hostile() -> Result<()> {
     ensure!(!c.ended(), "humboldt ended under malformed connections; it said:\n{}", c.log());
     c.must(Pacific, "ceph -s")?;
     c.must(Pacific, "rados -p p bench 1 write -b 4096 -t 16")?;
-    let mut cut = 0;
     for mut socket in held {
         socket.set_read_timeout(Some(Duration::from_secs(15)))?;
         let mut sink = [0; 4096];
-        cut += loop {
+        loop {
             match socket.read(&mut sink) {
-                Ok(0) => break 1,
+                Ok(0) => break,
                 Ok(_) => {}
-                Err(e) if matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => break 0,
-                Err(_) => break 1,
+                Err(e) if matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
+                    anyhow::bail!("a handshake that does not go on is not cut within 15 s");
+                }
+                Err(_) => break,
             }
-        };
-        if cut == 0 {
-            break;
         }
     }
-    ensure!(cut > 0, "a handshake that does not go on is never cut");
-    let grown = c.rss_bytes().saturating_sub(before);
-    ensure!(grown < 64 << 20, "memory grew by {} MiB", grown >> 20);
+    let grown = || c.rss_bytes().saturating_sub(before);
+    ensure!(until(Duration::from_secs(15), || grown() < 64 << 20), "memory grew by {} MiB", grown() >> 20);
     c.stop()
 }
