@@ -1,0 +1,236 @@
+//! Memory that a device can read from and write to directly: whole blocks at addresses that are multiples of a block.
+//!
+//! Freed buffers stay in a small pool of their thread, so that the usual sizes cost neither an allocation nor zeroing. Old bytes of a recycled
+//! buffer are never seen: only what was pushed, padded or read is in `len`.
+
+use bytes::Bytes;
+use std::alloc::{self, Layout};
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+/// The unit of every transfer, in bytes.
+pub const BLOCK_BYTES: usize = 4096;
+
+/// Capacities that are pooled: 4 KiB × 2^0 … 2^8 = 1 MiB.
+const CLASSES: usize = 9;
+/// What each capacity's pool holds at most in a thread, in bytes; all together 9 MiB.
+const POOLED_BYTES_PER_CLASS: usize = 1 << 20;
+
+/// Free memory by capacity; given back when the thread ends.
+struct Pool([Vec<NonNull<u8>>; CLASSES]);
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        for (class, list) in self.0.iter_mut().enumerate() {
+            for ptr in list.drain(..) {
+                // SAFETY: what is in the list of a class was allocated with that class' layout, and nobody else has it.
+                unsafe { alloc::dealloc(ptr.as_ptr(), layout(BLOCK_BYTES << class)) };
+            }
+        }
+    }
+}
+
+thread_local! {
+    static POOL: RefCell<Pool> = const { RefCell::new(Pool([const { Vec::new() }; CLASSES])) };
+}
+
+/// Bytes in aligned memory. Grows by [`AlignedBuf::push`]; is written to a device once its length is whole blocks ([`AlignedBuf::pad`]).
+pub struct AlignedBuf {
+    /// `capacity` bytes, aligned to a block, all of them initialised (zeros, or what was there before).
+    ptr: NonNull<u8>,
+    capacity: usize,
+    len: usize,
+}
+
+// SAFETY: the buffer owns its memory alone, like a Vec<u8>.
+unsafe impl Send for AlignedBuf {}
+// SAFETY: as above; shared references only read.
+unsafe impl Sync for AlignedBuf {}
+
+fn class_of(capacity: usize) -> Option<usize> {
+    let class = (capacity / BLOCK_BYTES).trailing_zeros() as usize;
+    (capacity.is_power_of_two() && class < CLASSES).then_some(class)
+}
+
+fn layout(capacity: usize) -> Layout {
+    Layout::from_size_align(capacity, BLOCK_BYTES).expect("a buffer is smaller than the address space")
+}
+
+impl AlignedBuf {
+    /// An empty buffer with room for at least `len_bytes`.
+    pub fn with_capacity(len_bytes: usize) -> Self {
+        let blocks = len_bytes.div_ceil(BLOCK_BYTES).max(1);
+        let pooled = blocks.next_power_of_two() * BLOCK_BYTES;
+        let capacity = if class_of(pooled).is_some() { pooled } else { blocks * BLOCK_BYTES };
+        let recycled = class_of(capacity).and_then(|class| POOL.try_with(|pool| pool.borrow_mut().0[class].pop()).ok().flatten());
+        let ptr = recycled.unwrap_or_else(|| {
+            // SAFETY: the layout's size is not zero.
+            let ptr = unsafe { alloc::alloc_zeroed(layout(capacity)) };
+            NonNull::new(ptr).unwrap_or_else(|| alloc::handle_alloc_error(layout(capacity)))
+        });
+        Self { ptr, capacity, len: 0 }
+    }
+    /// So many zeros.
+    pub fn zeroed(len_bytes: usize) -> Self {
+        let mut buf = Self::with_capacity(len_bytes);
+        buf.push_zeros(len_bytes);
+        buf
+    }
+    /// `bytes`, and zeros up to the next block's edge.
+    pub fn padded(bytes: &[u8]) -> Self {
+        let mut buf = Self::with_capacity(bytes.len());
+        buf.push(bytes);
+        buf.pad();
+        buf
+    }
+    /// A buffer of this length with bytes of no meaning, which the device will overwrite.
+    pub(crate) fn for_read(len_bytes: usize) -> Self {
+        let mut buf = Self::with_capacity(len_bytes);
+        buf.len = len_bytes;
+        buf
+    }
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+    fn reserve(&mut self, more: usize) {
+        let needed = self.len + more;
+        if needed > self.capacity {
+            let mut larger = Self::with_capacity(needed.max(self.capacity * 2));
+            larger.push(self);
+            *self = larger;
+        }
+    }
+    /// The part that is not in `len` yet.
+    fn spare(&mut self) -> &mut [u8] {
+        // SAFETY: all of `capacity` is initialised and ours.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr().add(self.len), self.capacity - self.len) }
+    }
+    /// Appends; moves to a larger buffer if there is no room.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.reserve(bytes.len());
+        self.spare()[..bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+    pub fn push_zeros(&mut self, n: usize) {
+        self.reserve(n);
+        self.spare()[..n].fill(0);
+        self.len += n;
+    }
+    /// Appends zeros up to the next block's edge.
+    pub fn pad(&mut self) {
+        self.push_zeros(self.len.next_multiple_of(BLOCK_BYTES) - self.len);
+    }
+    pub fn truncate(&mut self, len_bytes: usize) {
+        self.len = self.len.min(len_bytes);
+    }
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+    /// As shared bytes, without a copy; the memory returns to the pool with the last of them. Slices at blocks' edges may be written to devices.
+    pub fn freeze(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl Drop for AlignedBuf {
+    fn drop(&mut self) {
+        if let Some(class) = class_of(self.capacity) {
+            let kept = POOL.try_with(|pool| {
+                let list = &mut pool.borrow_mut().0[class];
+                let room = list.len() * self.capacity < POOLED_BYTES_PER_CLASS;
+                if room {
+                    list.push(self.ptr);
+                }
+                room
+            });
+            if kept == Ok(true) {
+                return;
+            }
+        }
+        // SAFETY: allocated with this layout, and nobody else has it.
+        unsafe { alloc::dealloc(self.ptr.as_ptr(), layout(self.capacity)) };
+    }
+}
+
+impl Deref for AlignedBuf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` is at most `capacity`, all of which is initialised and ours.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for AlignedBuf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as for `deref`, and this borrow is the only one.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+impl AsRef<[u8]> for AlignedBuf {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl std::fmt::Debug for AlignedBuf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AlignedBuf({} of {})", self.len, self.capacity)
+    }
+}
+
+/// So many zeros for a write, all pieces of one buffer that is shared by everyone.
+pub fn zero_blocks(len_bytes: u64) -> Vec<Bytes> {
+    const PIECE: usize = 256 << 10;
+    static ZEROS: OnceLock<Bytes> = OnceLock::new();
+    assert!(len_bytes.is_multiple_of(BLOCK_BYTES as u64), "whole blocks");
+    let zeros = ZEROS.get_or_init(|| AlignedBuf::zeroed(PIECE).freeze());
+    let mut out = vec![zeros.clone(); len_bytes as usize / PIECE];
+    let rest = len_bytes as usize % PIECE;
+    if rest > 0 {
+        out.push(zeros.slice(..rest));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_and_show_no_old_bytes() {
+        for round in 0..3 {
+            let mut buf = AlignedBuf::with_capacity(5000);
+            assert_eq!((buf.as_ptr() as usize % BLOCK_BYTES, buf.len(), buf.capacity()), (0, 0, 8192), "round {round}");
+            buf.push(&[7; 5000]);
+            buf.pad();
+            assert_eq!((buf.len(), &buf[4998..5002]), (8192, &[7, 7, 0, 0][..]));
+            assert!(buf[5000..].iter().all(|b| *b == 0));
+            buf.push(&[9; 4096]);
+            assert_eq!((buf.len(), buf.capacity(), buf[0], buf[12287]), (12288, 16384, 7, 9));
+        }
+    }
+
+    #[test]
+    fn frozen_buffers_share_and_return() {
+        let bytes = AlignedBuf::padded(&[1; 10_000]).freeze();
+        let second = bytes.slice(4096..8192);
+        drop(bytes);
+        assert_eq!((second[0], second.as_ptr() as usize % BLOCK_BYTES), (1, 0));
+        let zeros = zero_blocks(600 << 10);
+        assert_eq!(zeros.iter().map(Bytes::len).sum::<usize>(), 600 << 10);
+        assert!(zeros.iter().all(|z| z.iter().all(|b| *b == 0)));
+    }
+
+    #[test]
+    fn the_pool_has_a_bound() {
+        let many: Vec<_> = (0..1000).map(|_| AlignedBuf::with_capacity(1)).collect();
+        drop(many);
+        POOL.with(|pool| assert_eq!(pool.borrow().0[0].len(), POOLED_BYTES_PER_CLASS / BLOCK_BYTES));
+    }
+}

@@ -1,0 +1,242 @@
+//! Every state that a power cut could have left: a recording of what was written, and the states at each of its moments.
+//!
+//! At a moment (a number of events of the recording), a write is
+//! - **certain** if it was durable and had completed, or if a flush of its device has succeeded that was queued after it completed;
+//! - **open** if it was queued before the moment, and is not certain: it may have landed, or not, or in part, and each open write for itself.
+//!
+//! A state is the certain writes and a choice for each open one. The image of what is certain advances with the moments and is shared; a
+//! state is only what lies over it, so a state costs what its open writes cost, whatever the size of the devices.
+
+use crate::BLOCK_BYTES;
+use crate::disks::{Dev, Durability};
+use crate::mem::{Image, MemDisks};
+use base::Rng;
+use bytes::Bytes;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// What a device writes whole or not at all, in bytes.
+const SECTOR_BYTES: usize = 512;
+
+/// What was done to a set of devices, in order.
+#[derive(Debug)]
+pub struct Recording {
+    start: Arc<Image>,
+    ops: Vec<Op>,
+    events: Vec<Event>,
+}
+
+#[derive(Debug)]
+enum Op {
+    Write { dev: Dev, offset: u64, bufs: Vec<Bytes>, durable: bool },
+    Flush { dev: Dev },
+}
+
+/// One moment's step. Numbers are those of operations, counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A write or flush was queued.
+    Queued(usize),
+    Done(usize),
+    Failed(usize),
+    /// The test's own mark.
+    Note(u64),
+}
+
+impl Recording {
+    pub(crate) fn new(start: Arc<Image>) -> Self {
+        Self { start, ops: Vec::new(), events: Vec::new() }
+    }
+    pub(crate) fn write(&mut self, dev: Dev, offset: u64, bufs: &[Bytes], durability: Durability) -> usize {
+        self.push(Op::Write { dev, offset, bufs: bufs.to_vec(), durable: durability == Durability::Durable })
+    }
+    pub(crate) fn flush(&mut self, dev: Dev) -> usize {
+        self.push(Op::Flush { dev })
+    }
+    fn push(&mut self, op: Op) -> usize {
+        self.ops.push(op);
+        self.events.push(Event::Queued(self.ops.len() - 1));
+        self.ops.len() - 1
+    }
+    pub(crate) fn done(&mut self, op: usize, ok: bool) {
+        self.events.push(if ok { Event::Done(op) } else { Event::Failed(op) });
+    }
+    pub(crate) fn note(&mut self, mark: u64) {
+        self.events.push(Event::Note(mark));
+    }
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+    /// Bytes of all writes.
+    pub fn written_bytes(&self) -> u64 {
+        let len = |op: &Op| match op {
+            Op::Write { bufs, .. } => bufs.iter().map(|b| b.len() as u64).sum(),
+            Op::Flush { .. } => 0,
+        };
+        self.ops.iter().map(len).sum()
+    }
+}
+
+/// How finely open writes are cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tear {
+    /// A write lands whole or not at all.
+    Never,
+    /// Any of its blocks (4 KiB) land.
+    Blocks,
+    /// Any of its sectors (512 B) land.
+    Sectors,
+}
+
+/// A write that may or may not have landed.
+#[derive(Debug)]
+struct OpenWrite {
+    dev: Dev,
+    /// Blocks that no later certain write has replaced.
+    blocks: Vec<(u64, Bytes)>,
+    done: bool,
+    /// A flush that should have covered it failed, or it failed itself: no later flush covers it.
+    doomed: bool,
+}
+
+/// Walks through a recording's moments and makes states.
+pub struct CrashStates<'a> {
+    recording: &'a Recording,
+    /// Events before the moment.
+    at: usize,
+    certain: Arc<Image>,
+    /// Which operation each certain block is of.
+    writer: HashMap<(Dev, u64), usize>,
+    /// By operation.
+    open: BTreeMap<usize, OpenWrite>,
+    /// Flushes that are under way, and the writes that each covers.
+    flushes: HashMap<usize, Vec<usize>>,
+}
+
+impl<'a> CrashStates<'a> {
+    /// At the moment before the first event.
+    pub fn new(recording: &'a Recording) -> Self {
+        Self { recording, at: 0, certain: recording.start.clone(), writer: HashMap::new(), open: BTreeMap::new(), flushes: HashMap::new() }
+    }
+    /// Goes one event on, and says which; `None` at the end.
+    pub fn step(&mut self) -> Option<Event> {
+        let event = *self.recording.events.get(self.at)?;
+        self.at += 1;
+        match event {
+            Event::Note(_) => {}
+            Event::Queued(n) => self.queued(n),
+            Event::Done(n) => self.done(n),
+            Event::Failed(n) => self.failed(n),
+        }
+        Some(event)
+    }
+    /// Events before the moment.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+    /// Writes that may or may not have landed.
+    pub fn open_writes(&self) -> usize {
+        self.open.len()
+    }
+    fn queued(&mut self, n: usize) {
+        match &self.recording.ops[n] {
+            Op::Write { dev, offset, bufs, .. } => {
+                let pieces = bufs.iter().flat_map(|b| (0..b.len()).step_by(BLOCK_BYTES).map(|at| b.slice(at..at + BLOCK_BYTES)));
+                let blocks = (offset / BLOCK_BYTES as u64..).zip(pieces).collect();
+                self.open.insert(n, OpenWrite { dev: *dev, blocks, done: false, doomed: false });
+            }
+            Op::Flush { dev } => {
+                let covered = self.open.iter().filter(|(_, w)| w.dev == *dev && w.done && !w.doomed).map(|(n, _)| *n).collect();
+                self.flushes.insert(n, covered);
+            }
+        }
+    }
+    fn done(&mut self, n: usize) {
+        match &self.recording.ops[n] {
+            Op::Write { durable: true, .. } => self.settle(n),
+            Op::Write { .. } => self.open.get_mut(&n).into_iter().for_each(|w| w.done = true),
+            Op::Flush { .. } => {
+                for covered in self.flushes.remove(&n).expect("a flush that was queued") {
+                    if self.open.get(&covered).is_some_and(|w| !w.doomed) {
+                        self.settle(covered);
+                    }
+                }
+            }
+        }
+    }
+    fn failed(&mut self, n: usize) {
+        match self.flushes.remove(&n) {
+            None => self.open.get_mut(&n).into_iter().for_each(|w| w.doomed = true),
+            Some(covered) => {
+                for covered in covered {
+                    self.open.get_mut(&covered).into_iter().for_each(|w| w.doomed = true);
+                }
+            }
+        }
+    }
+    /// A write becomes certain. What it replaces can't come back; what has replaced it stays.
+    fn settle(&mut self, n: usize) {
+        let Some(write) = self.open.remove(&n) else { return };
+        let certain = Arc::make_mut(&mut self.certain);
+        for (block, bytes) in write.blocks {
+            let writer = self.writer.entry((write.dev, block)).or_insert(n);
+            if *writer <= n {
+                *writer = n;
+                certain.set(write.dev, block, bytes);
+                for (_, older) in self.open.range_mut(..n).filter(|(_, older)| older.dev == write.dev) {
+                    older.blocks.retain(|(b, _)| *b != block);
+                }
+            }
+        }
+        self.open.retain(|_, w| !w.blocks.is_empty() || !w.done);
+    }
+
+    /// One state of this moment, by chance: all open writes lost, all landed, or each its own way.
+    pub fn state(&self, rng: &mut Rng, tear: Tear) -> MemDisks {
+        let mut over = HashMap::new();
+        let all = rng.below(6);
+        for write in self.open.values() {
+            let fate = match all {
+                0 => 0,
+                1 => 1,
+                _ => rng.below(if tear == Tear::Never { 2 } else { 4 }),
+            };
+            match fate {
+                0 => {}
+                1 => write.blocks.iter().for_each(|(block, new)| drop(over.insert((write.dev, *block), new.clone()))),
+                _ => self.tear(write, rng, tear, &mut over),
+            }
+        }
+        MemDisks::of(self.certain.clone(), over)
+    }
+    /// A part of a write: a first part, or any parts.
+    fn tear(&self, write: &OpenWrite, rng: &mut Rng, tear: Tear, over: &mut HashMap<(Dev, u64), Bytes>) {
+        let per_block = if tear == Tear::Sectors { BLOCK_BYTES / SECTOR_BYTES } else { 1 };
+        let first_part = rng.chance(1, 2).then(|| rng.below((write.blocks.len() * per_block) as u64 + 1) as usize);
+        let unit_bytes = BLOCK_BYTES / per_block;
+        for (n, (block, new)) in write.blocks.iter().enumerate() {
+            let mut landed = 0_u32;
+            for unit in 0..per_block {
+                let lands = first_part.map_or_else(|| rng.chance(1, 2), |end| n * per_block + unit < end);
+                landed |= (lands as u32) << unit;
+            }
+            let key = (write.dev, *block);
+            if landed == 0 {
+                continue;
+            }
+            if landed.count_ones() as usize == per_block {
+                over.insert(key, new.clone());
+                continue;
+            }
+            let mut mixed = match over.get(&key).or_else(|| self.certain.block(write.dev, *block)) {
+                Some(old) => old.to_vec(),
+                None => vec![0; BLOCK_BYTES],
+            };
+            for unit in (0..per_block).filter(|unit| landed & (1 << unit) != 0) {
+                let range = unit * unit_bytes..(unit + 1) * unit_bytes;
+                mixed[range.clone()].copy_from_slice(&new[range]);
+            }
+            over.insert(key, mixed.into());
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Disks under one contract: real ones through io_uring, ones in memory, and ones that crash on purpose.
+//!
+//! [`Disks`] is a set of devices with one queue: operations are queued, started together by [`Disks::kick`] and come back through
+//! [`Disks::poll`]. [`FileDisks`] is files or block devices; [`MemDisks`] is memory with completions and faults at a test's will, and it
+//! can keep a [`Recording`] of which [`CrashStates`] gives every state that a power cut could have left.
+//!
+//! Knows nothing of stores: no layout, checksum, cache or retry.
+
+mod buf;
+mod crash;
+mod disks;
+mod error;
+mod file;
+mod mem;
+mod uring;
+
+pub use buf::{AlignedBuf, BLOCK_BYTES, zero_blocks};
+pub use crash::{CrashStates, Event, Recording, Tear};
+pub use disks::{Completion, Dev, Disks, Durability, Token};
+pub use error::{DiskError, OpenError};
+pub use file::{FileDisks, create_zeroed};
+pub use mem::{Fault, FaultKind, Image, MemDisks, Order};

@@ -1,0 +1,240 @@
+//! Devices in memory: completions in an order of the test's choosing, faults, and a recording of everything that was written.
+
+mod fault;
+mod image;
+mod queue;
+
+pub use fault::{Fault, FaultKind};
+pub use image::Image;
+
+use crate::BLOCK_BYTES;
+use crate::crash::Recording;
+use crate::disks::{Completion, Dev, Disks, Durability, Token};
+use base::Rng;
+use bytes::Bytes;
+use fault::{Faults, OpKind};
+use std::collections::HashMap;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// In which order operations complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// All, in order, as soon as they are started.
+    AtOnce,
+    /// Each poll completes some of those under way, in any order.
+    Shuffled,
+    /// When the test says so: [`MemDisks::complete`], [`MemDisks::complete_any`]; or when somebody waits.
+    Held,
+}
+
+/// A set of devices in memory. Clones are handles of one set: a test keeps one and gives one to the store.
+#[derive(Debug, Clone)]
+pub struct MemDisks(Arc<Mutex<Inner>>);
+
+#[derive(Debug)]
+struct Op {
+    token: Token,
+    dev: Dev,
+    offset: u64,
+    len_bytes: usize,
+    work: Work,
+    /// Its place in the recording.
+    recorded: Option<usize>,
+    fault: Option<FaultKind>,
+}
+
+#[derive(Debug)]
+enum Work {
+    Read,
+    Write(Vec<Bytes>, Durability),
+    Flush,
+}
+
+/// What was done to one device so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    pub reads: u64,
+    pub read_bytes: u64,
+    pub writes: u64,
+    pub written_bytes: u64,
+    /// Of the writes, those that were durable ones.
+    pub durable_writes: u64,
+    pub flushes: u64,
+}
+
+#[derive(Debug)]
+struct Inner {
+    base: Arc<Image>,
+    /// Blocks that differ from `base`.
+    over: HashMap<(Dev, u64), Bytes>,
+    queued: Vec<Op>,
+    under_way: Vec<Op>,
+    done: Vec<Completion>,
+    order: Order,
+    rng: Rng,
+    started: u64,
+    faults: Faults,
+    recording: Option<Recording>,
+    traffic: Vec<Traffic>,
+}
+
+impl MemDisks {
+    /// Devices of these sizes in bytes, all zeros.
+    pub fn new(lens_bytes: &[u64]) -> Self {
+        Self::of(Arc::new(Image::zeros(lens_bytes)), HashMap::new())
+    }
+    /// Devices with the content of `base`, but for the blocks in `over`.
+    pub(crate) fn of(base: Arc<Image>, over: HashMap<(Dev, u64), Bytes>) -> Self {
+        let traffic = vec![Traffic::default(); base.devs()];
+        Self(Arc::new(Mutex::new(Inner {
+            base,
+            over,
+            queued: Vec::new(),
+            under_way: Vec::new(),
+            done: Vec::new(),
+            order: Order::AtOnce,
+            rng: Rng::new(0),
+            started: 0,
+            faults: Faults::default(),
+            recording: None,
+            traffic,
+        })))
+    }
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// From now on, operations complete in this order; `seed` is for the shuffled one and for what faults tear.
+    pub fn set_order(&self, order: Order, seed: u64) {
+        let mut inner = self.lock();
+        inner.order = order;
+        inner.rng = Rng::new(seed);
+    }
+    /// Operations that are under way.
+    pub fn under_way(&self) -> usize {
+        self.lock().under_way.len()
+    }
+    /// Completes the `n` oldest operations that are under way.
+    pub fn complete(&self, n: usize) {
+        let mut inner = self.lock();
+        for _ in 0..n.min(inner.under_way.len()) {
+            inner.finish(0);
+        }
+    }
+    /// Completes one operation that is under way, whichever; false if there is none.
+    pub fn complete_any(&self, rng: &mut Rng) -> bool {
+        let mut inner = self.lock();
+        let n = inner.under_way.len() as u64;
+        if n > 0 {
+            inner.finish(rng.below(n) as usize);
+        }
+        n > 0
+    }
+    /// Operations that were started since the set was made: what [`Fault::nth`] counts.
+    pub fn started(&self) -> u64 {
+        self.lock().started
+    }
+    pub fn add_fault(&self, fault: Fault) {
+        self.lock().faults.add(fault);
+    }
+    /// No more faults.
+    pub fn clear_faults(&self) {
+        self.lock().faults.clear();
+    }
+    /// How often faults have struck.
+    pub fn faults_fired(&self) -> u64 {
+        self.lock().faults.fired
+    }
+    pub fn traffic(&self, dev: Dev) -> Traffic {
+        self.lock().traffic[dev.0 as usize]
+    }
+    /// What is stored now; writes under way are not in it.
+    pub fn image(&self) -> Arc<Image> {
+        let mut inner = self.lock();
+        let over = std::mem::take(&mut inner.over);
+        if !over.is_empty() {
+            let base = Arc::make_mut(&mut inner.base);
+            over.into_iter().for_each(|((dev, block), bytes)| base.set(dev, block, bytes));
+        }
+        inner.base.clone()
+    }
+    /// A second set with the same content and nothing under way.
+    pub fn copy(&self) -> Self {
+        Self::of(self.image(), HashMap::new())
+    }
+    /// Changes stored bytes behind everyone's back.
+    pub fn damage(&self, dev: Dev, offset: u64, change: impl FnOnce(&mut [u8; BLOCK_BYTES])) {
+        let mut inner = self.lock();
+        let block = offset / BLOCK_BYTES as u64;
+        let mut bytes = [0; BLOCK_BYTES];
+        inner.copy_block(dev, block, &mut bytes);
+        change(&mut bytes);
+        inner.over.insert((dev, block), Bytes::copy_from_slice(&bytes));
+    }
+    /// Everything that is written from now on is recorded. Nothing may be under way.
+    pub fn record(&self) {
+        let base = self.image();
+        let mut inner = self.lock();
+        assert!(inner.under_way.is_empty() && inner.queued.is_empty(), "a recording starts at rest");
+        inner.recording = Some(Recording::new(base));
+    }
+    /// Puts a mark of the test's own into the recording: "transaction 7 was acknowledged", say.
+    pub fn note(&self, mark: u64) {
+        if let Some(recording) = &mut self.lock().recording {
+            recording.note(mark);
+        }
+    }
+    /// Ends the recording.
+    pub fn take_recording(&self) -> Recording {
+        self.lock().recording.take().expect("a recording was started")
+    }
+}
+
+impl Disks for MemDisks {
+    fn len_bytes(&self, dev: Dev) -> u64 {
+        self.lock().base.len_bytes(dev)
+    }
+    fn read(&mut self, token: Token, dev: Dev, offset: u64, len_bytes: usize) {
+        self.lock().queue(token, dev, offset, len_bytes, Work::Read);
+    }
+    fn write(&mut self, token: Token, dev: Dev, offset: u64, bufs: Vec<Bytes>, durability: Durability) {
+        for buf in &bufs {
+            assert!((buf.as_ptr() as usize).is_multiple_of(BLOCK_BYTES) && buf.len().is_multiple_of(BLOCK_BYTES), "aligned blocks");
+        }
+        let len_bytes = bufs.iter().map(Bytes::len).sum();
+        self.lock().queue(token, dev, offset, len_bytes, Work::Write(bufs, durability));
+    }
+    fn flush(&mut self, token: Token, dev: Dev) {
+        self.lock().queue(token, dev, 0, 0, Work::Flush);
+    }
+    fn kick(&mut self) {
+        self.lock().kick();
+    }
+    fn poll(&mut self, out: &mut Vec<Completion>) {
+        let mut inner = self.lock();
+        if inner.order == Order::Shuffled {
+            inner.finish_some();
+        }
+        out.append(&mut inner.done);
+    }
+    fn in_flight(&self) -> usize {
+        let inner = self.lock();
+        inner.queued.len() + inner.under_way.len() + inner.done.len()
+    }
+    fn wait(&mut self) {
+        let mut inner = self.lock();
+        inner.kick();
+        if inner.done.is_empty() && !inner.under_way.is_empty() {
+            let n = inner.under_way.len() as u64;
+            let at = if inner.order == Order::Shuffled { inner.rng.below(n) as usize } else { 0 };
+            inner.finish(at);
+        }
+    }
+    fn event_fd(&self) -> Option<RawFd> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! What happens to an operation between its queueing and its completion.
+
+use super::{Durability, Inner, Op, OpKind, Order, Work};
+use crate::disks::{Completion, Dev, Token};
+use crate::mem::FaultKind;
+use crate::{AlignedBuf, BLOCK_BYTES, DiskError};
+use bytes::Bytes;
+
+/// What a device writes whole or not at all, in bytes.
+pub(crate) const SECTOR_BYTES: usize = 512;
+
+impl Op {
+    fn kind(&self) -> OpKind {
+        match self.work {
+            Work::Read => OpKind::Read,
+            Work::Write(..) => OpKind::Write,
+            Work::Flush => OpKind::Flush,
+        }
+    }
+    fn overlaps(&self, other: &Op) -> bool {
+        let end = |op: &Op| op.offset + op.len_bytes as u64;
+        self.dev == other.dev && self.offset < end(other) && other.offset < end(self)
+    }
+}
+
+impl Inner {
+    pub(super) fn queue(&mut self, token: Token, dev: Dev, offset: u64, len_bytes: usize, work: Work) {
+        let block = BLOCK_BYTES as u64;
+        assert!(offset.is_multiple_of(block) && (len_bytes as u64).is_multiple_of(block), "whole blocks");
+        let op = Op { token, dev, offset, len_bytes, work, recorded: None, fault: None };
+        let end = offset.checked_add(len_bytes as u64).expect("an end");
+        assert!(end <= self.base.len_bytes(dev), "{len_bytes} bytes at {offset} are not within device {}", dev.0);
+        assert!(len_bytes > 0 || matches!(op.work, Work::Flush), "a transfer of something");
+        if matches!(op.work, Work::Write(..)) {
+            let mut others = self.queued.iter().chain(&self.under_way).filter(|o| matches!(o.work, Work::Write(..)));
+            assert!(!others.any(|o| o.overlaps(&op)), "two writes to a block at device {} offset {offset} are under way together", dev.0);
+        }
+        // A flush covers what had completed when it was queued, so that moment is what is recorded.
+        let recorded = match (&mut self.recording, &op.work) {
+            (Some(recording), Work::Write(bufs, durability)) => Some(recording.write(dev, offset, bufs, *durability)),
+            (Some(recording), Work::Flush) => Some(recording.flush(dev)),
+            _ => None,
+        };
+        self.queued.push(Op { recorded, ..op });
+    }
+
+    pub(super) fn kick(&mut self) {
+        for mut op in std::mem::take(&mut self.queued) {
+            op.fault = self.faults.strike(self.started, op.kind(), op.dev);
+            self.started += 1;
+            let traffic = &mut self.traffic[op.dev.0 as usize];
+            match &op.work {
+                Work::Read => {
+                    traffic.reads += 1;
+                    traffic.read_bytes += op.len_bytes as u64;
+                }
+                Work::Write(_, durability) => {
+                    traffic.writes += 1;
+                    traffic.written_bytes += op.len_bytes as u64;
+                    traffic.durable_writes += (*durability == Durability::Durable) as u64;
+                }
+                Work::Flush => traffic.flushes += 1,
+            }
+            self.under_way.push(op);
+        }
+        if self.order == Order::AtOnce {
+            while !self.under_way.is_empty() {
+                self.finish(0);
+            }
+        }
+    }
+
+    /// Completes about half of what is under way, in any order.
+    pub(super) fn finish_some(&mut self) {
+        for _ in 0..self.under_way.len() {
+            if self.rng.chance(1, 2) {
+                let at = self.rng.below(self.under_way.len() as u64) as usize;
+                self.finish(at);
+            }
+        }
+    }
+
+    /// Completes one operation that is under way.
+    pub(super) fn finish(&mut self, at: usize) {
+        let op = self.under_way.remove(at);
+        let error = op.fault.and_then(|f| f.error(op.kind(), op.dev, op.offset, op.len_bytes, &mut self.rng));
+        if let (Some(recording), Some(recorded)) = (&mut self.recording, op.recorded) {
+            recording.done(recorded, error.is_none());
+        }
+        let result = match (&op.work, &error) {
+            (Work::Write(bufs, _), _) => {
+                self.land(&op, bufs, error.as_ref());
+                error.map_or(Ok(None), Err)
+            }
+            (_, Some(_)) => error.map_or(Ok(None), Err),
+            (Work::Read, None) => Ok(Some(self.fetch(&op))),
+            (Work::Flush, None) => Ok(None),
+        };
+        self.done.push(Completion { token: op.token, result });
+    }
+
+    pub(super) fn copy_block(&self, dev: Dev, block: u64, out: &mut [u8]) {
+        match self.over.get(&(dev, block)).or_else(|| self.base.block(dev, block)) {
+            Some(bytes) => out.copy_from_slice(bytes),
+            None => out.fill(0),
+        }
+    }
+
+    fn fetch(&mut self, op: &Op) -> AlignedBuf {
+        let mut buf = AlignedBuf::for_read(op.len_bytes);
+        let first = op.offset / BLOCK_BYTES as u64;
+        for (block, out) in (first..).zip(buf.chunks_exact_mut(BLOCK_BYTES)) {
+            self.copy_block(op.dev, block, out);
+        }
+        if op.fault == Some(FaultKind::FlipRead) {
+            self.flip(&mut buf);
+        }
+        buf
+    }
+    fn flip(&mut self, bytes: &mut [u8]) {
+        let bit = self.rng.below(bytes.len() as u64 * 8) as usize;
+        bytes[bit / 8] ^= 1 << (bit % 8);
+    }
+
+    /// What a write leaves: all of it, or with an error the first part (short) or any sectors.
+    fn land(&mut self, op: &Op, bufs: &[Bytes], error: Option<&DiskError>) {
+        let pieces = bufs.iter().flat_map(|b| (0..b.len()).step_by(BLOCK_BYTES).map(|at| b.slice(at..at + BLOCK_BYTES)));
+        let flipped = (op.fault == Some(FaultKind::FlipWrite)).then(|| self.rng.below((op.len_bytes / BLOCK_BYTES) as u64));
+        for (n, new) in pieces.enumerate() {
+            let block = op.offset / BLOCK_BYTES as u64 + n as u64;
+            if error.is_none() && flipped != Some(n as u64) {
+                // Recorded bytes are kept anyway; others are copied, so that a block does not keep a large buffer.
+                let kept = if op.recorded.is_some() { new } else { Bytes::copy_from_slice(&new) };
+                self.over.insert((op.dev, block), kept);
+                continue;
+            }
+            let mut mixed = [0; BLOCK_BYTES];
+            self.copy_block(op.dev, block, &mut mixed);
+            for (s, sector) in mixed.chunks_exact_mut(SECTOR_BYTES).enumerate() {
+                let at = n * BLOCK_BYTES + s * SECTOR_BYTES;
+                let lands = match error {
+                    None => true,
+                    Some(DiskError::Short { done_bytes, .. }) => at < *done_bytes,
+                    Some(_) => self.rng.chance(1, 2),
+                };
+                if lands {
+                    sector.copy_from_slice(&new[s * SECTOR_BYTES..][..SECTOR_BYTES]);
+                }
+            }
+            if flipped == Some(n as u64) {
+                self.flip(&mut mixed);
+            }
+            self.over.insert((op.dev, block), Bytes::copy_from_slice(&mixed));
+        }
+    }
+}

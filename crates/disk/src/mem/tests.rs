@@ -1,0 +1,189 @@
+//! Memory disks: order, faults, and crash states whose possible outcomes are counted by hand.
+
+use super::*;
+use crate::AlignedBuf;
+use crate::{CrashStates, DiskError, Event, Tear};
+
+fn buf(byte: u8, blocks: usize) -> Vec<Bytes> {
+    vec![AlignedBuf::padded(&vec![byte; blocks * BLOCK_BYTES]).freeze()]
+}
+fn poll(disks: &mut MemDisks) -> Vec<Completion> {
+    let mut out = Vec::new();
+    disks.poll(&mut out);
+    out
+}
+fn first_byte(disks: &mut MemDisks, dev: Dev, block: u64) -> u8 {
+    disks.read(99, dev, block * 4096, 4096);
+    disks.kick();
+    let mut done = poll(disks);
+    done.pop().expect("a completion").result.expect("a read").expect("bytes")[0]
+}
+const D: Dev = Dev(0);
+const E: Dev = Dev(1);
+
+#[test]
+fn what_was_written_is_read() {
+    let mut disks = MemDisks::new(&[1 << 20, 1 << 30]);
+    disks.write(1, E, 8192, buf(7, 2), Durability::Volatile);
+    assert!(poll(&mut disks).is_empty() && disks.in_flight() == 1, "nothing happens before the kick");
+    disks.kick();
+    assert_eq!(poll(&mut disks)[0].token, 1);
+    assert_eq!([1, 2, 3, 4].map(|b| first_byte(&mut disks, E, b)), [0, 7, 7, 0]);
+    assert_eq!(first_byte(&mut disks, D, 2), 0);
+    assert_eq!(disks.traffic(E).written_bytes, 8192);
+    let copy = disks.copy();
+    copy.damage(E, 8192, |b| b[0] = 8);
+    assert_eq!((first_byte(&mut copy.clone(), E, 2), first_byte(&mut disks, E, 2)), (8, 7));
+}
+
+#[test]
+fn completions_come_when_the_test_says() {
+    let mut disks = MemDisks::new(&[1 << 20]);
+    disks.set_order(Order::Held, 0);
+    (0..3).for_each(|n| disks.write(n, D, n * 4096, buf(1, 1), Durability::Volatile));
+    disks.kick();
+    assert!(poll(&mut disks).is_empty());
+    disks.complete(1);
+    assert_eq!(poll(&mut disks)[0].token, 0);
+    disks.wait();
+    assert_eq!(poll(&mut disks)[0].token, 1);
+    disks.set_order(Order::Shuffled, 5);
+    let more: usize = (0..50).map(|_| poll(&mut disks).len()).sum();
+    assert_eq!((more, disks.in_flight()), (1, 0));
+}
+
+#[test]
+#[should_panic(expected = "under way together")]
+fn two_writes_to_a_block_at_once_are_a_mistake() {
+    let mut disks = MemDisks::new(&[1 << 20]);
+    disks.write(1, D, 0, buf(1, 2), Durability::Volatile);
+    disks.write(2, D, 4096, buf(1, 1), Durability::Volatile);
+}
+
+#[test]
+fn faults_strike_where_they_fit() {
+    let mut disks = MemDisks::new(&[1 << 20]);
+    disks.add_fault(Fault { nth: 1, kind: FaultKind::NoSpace, sticky: false, dev: None });
+    disks.add_fault(Fault { nth: 0, kind: FaultKind::FlushError, sticky: true, dev: None });
+    disks.add_fault(Fault { nth: 4, kind: FaultKind::FlipRead, sticky: false, dev: None });
+    disks.write(0, D, 0, buf(1, 1), Durability::Volatile);
+    disks.read(1, D, 0, 4096);
+    disks.write(2, D, 4096, buf(1, 1), Durability::Volatile);
+    disks.flush(3, D);
+    disks.read(4, D, 0, 4096);
+    disks.flush(5, D);
+    disks.kick();
+    let results: Vec<_> =
+        poll(&mut disks).into_iter().map(|c| c.result.map(|b| b.map_or(0, |b| b.iter().filter(|x| **x != 1).count()))).collect();
+    let flush = Err(DiskError::Flush { dev: D, errno: 5 });
+    assert_eq!(results[..3], [Ok(0), Ok(0), Err(DiskError::NoSpace { dev: D, offset: 4096, len_bytes: 4096 })]);
+    assert_eq!(results[3..], [flush.clone(), Ok(1), flush]);
+    assert_eq!(disks.faults_fired(), 4);
+}
+
+/// The first bytes of these blocks in many states of the recording's last moment.
+fn outcomes(disks: &MemDisks, tear: Tear, blocks: &[(Dev, u64)]) -> std::collections::BTreeSet<Vec<u8>> {
+    let recording = disks.take_recording();
+    let mut states = CrashStates::new(&recording);
+    while states.step().is_some() {}
+    let mut rng = Rng::new(1);
+    (0..400)
+        .map(|_| {
+            let mut state = states.state(&mut rng, tear);
+            blocks.iter().map(|(dev, block)| first_byte(&mut state, *dev, *block)).collect()
+        })
+        .collect()
+}
+
+#[test]
+fn what_is_certain_and_what_is_open() {
+    let mut disks = MemDisks::new(&[1 << 20, 1 << 20]);
+    let mut write = |n, dev, block: u64, durability| {
+        disks.write(n as u64, dev, block * 4096, buf(n, 1), durability);
+        disks.kick();
+    };
+    write(9, D, 1, Durability::Volatile);
+    let disks = &mut disks;
+    disks.record();
+    let mut write = |n: u8, dev, block: u64, durability| {
+        disks.write(n as u64, dev, block * 4096, buf(n, 1), durability);
+        disks.kick();
+    };
+    write(1, D, 0, Durability::Volatile); // flushed below
+    write(2, E, 0, Durability::Volatile); // another device's flush says nothing
+    write(3, E, 1, Durability::Durable); // certain by itself
+    disks.flush(50, D);
+    disks.kick();
+    let mut write = |n: u8, dev, block: u64, durability| {
+        disks.write(n as u64, dev, block * 4096, buf(n, 1), durability);
+        disks.kick();
+    };
+    write(4, D, 1, Durability::Volatile); // open over what was there
+    write(5, D, 2, Durability::Volatile);
+    write(6, D, 2, Durability::Durable); // replaces the open one for good
+    let all = [(D, 0), (E, 0), (E, 1), (D, 1), (D, 2)];
+    let mut expected = std::collections::BTreeSet::new();
+    for e0 in [0, 2] {
+        for d1 in [9, 4] {
+            expected.insert(vec![1, e0, 3, d1, 6]);
+        }
+    }
+    assert_eq!(outcomes(disks, Tear::Never, &all), expected);
+}
+
+#[test]
+fn a_flush_covers_what_completed_before_it_was_queued() {
+    let mut disks = MemDisks::new(&[1 << 20]);
+    disks.set_order(Order::Held, 0);
+    disks.record();
+    disks.write(1, D, 0, buf(1, 1), Durability::Volatile);
+    disks.kick();
+    disks.flush(2, D);
+    disks.kick();
+    disks.complete(2);
+    assert_eq!(outcomes(&disks, Tear::Never, &[(D, 0)]).len(), 2, "the write was still under way when the flush was queued");
+}
+
+#[test]
+fn what_a_failed_flush_should_have_covered_stays_open() {
+    let mut disks = MemDisks::new(&[1 << 20]);
+    disks.add_fault(Fault { nth: 0, kind: FaultKind::FlushError, sticky: false, dev: None });
+    disks.record();
+    disks.write(1, D, 0, buf(1, 1), Durability::Volatile);
+    disks.kick();
+    for n in 2..4 {
+        disks.flush(n, D);
+        disks.kick();
+    }
+    disks.note(17);
+    assert_eq!(outcomes(&disks.clone(), Tear::Never, &[(D, 0)]).len(), 2);
+    disks.record();
+    disks.note(17);
+    assert_eq!(disks.take_recording().events(), [Event::Note(17)]);
+}
+
+#[test]
+fn writes_are_torn() {
+    for (tear, most_parts) in [(Tear::Never, 2), (Tear::Blocks, 4), (Tear::Sectors, 4)] {
+        let mut disks = MemDisks::new(&[1 << 20]);
+        disks.record();
+        disks.write(1, D, 0, buf(1, 2), Durability::Volatile);
+        disks.kick();
+        assert_eq!(outcomes(&disks, tear, &[(D, 0), (D, 1)]).len(), most_parts, "{tear:?}");
+    }
+    let mut disks = MemDisks::new(&[1 << 20]);
+    disks.record();
+    disks.write(1, D, 0, buf(1, 1), Durability::Volatile);
+    disks.kick();
+    let recording = disks.take_recording();
+    let mut states = CrashStates::new(&recording);
+    while states.step().is_some() {}
+    let mut rng = Rng::new(3);
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..20_000 {
+        let image = states.state(&mut rng, Tear::Sectors).image();
+        let ones = |s: usize| image.block(D, 0).is_some_and(|b| b[s * 512..][..512].iter().all(|x| *x == 1));
+        seen.insert((0..8).fold(0_u8, |bits, s| bits | ((ones(s) as u8) << s)));
+    }
+    assert_eq!(seen.len(), 256, "every set of sectors");
+}

@@ -1,0 +1,190 @@
+//! Files through the ring: transfers, durability flags, limits, locks, and errors that a file can really give.
+
+use bytes::Bytes;
+use disk::{AlignedBuf, BLOCK_BYTES, Completion, Dev, DiskError, Disks, Durability, FileDisks, OpenError, create_zeroed};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+
+const D: Dev = Dev(0);
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// A folder that goes away with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("humboldt-disk-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+    fn file(&self, name: &str, blocks: u64) -> PathBuf {
+        let path = self.0.join(name);
+        create_zeroed(&path, blocks * BLOCK, blocks * BLOCK).expect("a file");
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn open(path: &Path) -> FileDisks {
+    FileDisks::open(&[path]).expect("a disk")
+}
+fn buf(byte: u8, blocks: usize) -> Bytes {
+    AlignedBuf::padded(&vec![byte; blocks * BLOCK_BYTES]).freeze()
+}
+/// Waits until nothing is under way.
+fn all(disks: &mut FileDisks) -> Vec<Completion> {
+    let mut out = Vec::new();
+    while disks.in_flight() > 0 {
+        disks.wait();
+        disks.poll(&mut out);
+    }
+    out.sort_by_key(|c| c.token);
+    out
+}
+
+#[test]
+fn what_was_written_is_read_by_whatever_way() {
+    let folder = Folder::new("rw");
+    let paths = [folder.file("data", 64), folder.file("wal", 64)];
+    let mut disks = FileDisks::open(&[&paths[0], &paths[1]]).expect("disks");
+    disks.write(1, D, 0, vec![buf(1, 1)], Durability::Volatile);
+    disks.write(2, D, 4 * BLOCK, vec![buf(2, 1), buf(3, 2), buf(4, 1)], Durability::Durable);
+    disks.write(3, Dev(1), 63 * BLOCK, vec![buf(5, 1)], Durability::Durable);
+    assert_eq!(disks.in_flight(), 3);
+    let done = all(&mut disks);
+    assert!(done.iter().all(|c| matches!(c.result, Ok(None))), "{done:?}");
+    disks.flush(4, D);
+    disks.read(5, D, 3 * BLOCK, 6 * BLOCK_BYTES);
+    disks.read(6, Dev(1), 62 * BLOCK, 2 * BLOCK_BYTES);
+    let mut done = all(&mut disks);
+    let read = done.pop().expect("the second read").result.expect("a read").expect("bytes");
+    assert_eq!([read[0], read[BLOCK_BYTES]], [0, 5]);
+    let read = done.pop().expect("the first read").result.expect("a read").expect("bytes");
+    let firsts: Vec<u8> = read.chunks(BLOCK_BYTES).map(|b| b[0]).collect();
+    assert_eq!(firsts, [0, 2, 3, 3, 4, 0]);
+    drop(disks);
+    let stored = std::fs::read(&paths[0]).expect("the file");
+    assert_eq!((stored.len(), stored[0], stored[4 * BLOCK_BYTES], stored[8 * BLOCK_BYTES]), (64 * BLOCK_BYTES, 1, 2, 0));
+}
+
+#[test]
+fn more_operations_and_pieces_than_the_ring_takes_at_once() {
+    let folder = Folder::new("many");
+    let mut disks = open(&folder.file("data", 4000));
+    for n in 0..2000 {
+        disks.write(n, D, n * BLOCK, vec![buf(n as u8, 1)], Durability::Volatile);
+    }
+    // One write of more pieces than a call takes.
+    disks.write(5000, D, 2000 * BLOCK, (0..1500).map(|n| buf(n as u8, 1)).collect(), Durability::Durable);
+    assert_eq!(all(&mut disks).len(), 2001);
+    for n in 0..3500 {
+        disks.read(n, D, n * BLOCK, BLOCK_BYTES);
+    }
+    for done in all(&mut disks) {
+        let expected = if done.token < 2000 { done.token } else { done.token - 2000 };
+        assert_eq!(done.result.expect("a read").expect("bytes")[17], expected as u8, "block {}", done.token);
+    }
+}
+
+/// An epoll of one descriptor, edge-triggered as the reactor's.
+struct Epoll(OwnedFd);
+
+impl Epoll {
+    fn of(fd: RawFd) -> Self {
+        // SAFETY: the calls get a descriptor that is open and an event of ours; the new descriptor is nobody else's.
+        unsafe {
+            let epoll = OwnedFd::from_raw_fd(libc::epoll_create1(libc::EPOLL_CLOEXEC));
+            let mut event = libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: 0 };
+            assert_eq!(libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event), 0);
+            Self(epoll)
+        }
+    }
+    /// False if nothing comes in ten seconds.
+    fn wait(&self) -> bool {
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        // SAFETY: room for one event, ours.
+        unsafe { libc::epoll_wait(self.0.as_raw_fd(), &mut event, 1, 10_000) == 1 }
+    }
+}
+
+#[test]
+fn a_completion_wakes_who_polls_the_descriptor() {
+    let folder = Folder::new("epoll");
+    let mut disks = open(&folder.file("data", 16));
+    let epoll = Epoll::of(disks.event_fd().expect("a descriptor"));
+    let mut out = Vec::new();
+    for round in 0..50 {
+        disks.write(round, D, 0, vec![buf(round as u8, 4)], if round % 2 == 0 { Durability::Durable } else { Durability::Volatile });
+        disks.read(1000 + round, D, 8 * BLOCK, BLOCK_BYTES);
+        disks.kick();
+        while out.len() < 2 {
+            assert!(epoll.wait(), "round {round}: nobody is woken");
+            disks.poll(&mut out);
+        }
+        out.clear();
+    }
+}
+
+#[test]
+fn a_set_moves_to_the_thread_that_uses_it_and_waits_for_its_buffers_when_dropped() {
+    let folder = Folder::new("move");
+    let path = folder.file("data", 512);
+    let mut disks = open(&path);
+    std::thread::spawn(move || {
+        for n in 0..8 {
+            disks.write(n, D, n * 64 * BLOCK, vec![buf(9, 64)], Durability::Volatile);
+        }
+        disks.kick();
+    })
+    .join()
+    .expect("the thread");
+    assert!(std::fs::read(&path).expect("the file").iter().all(|b| *b == 9), "what was started is finished");
+}
+
+#[test]
+fn one_opener_at_a_time() {
+    let folder = Folder::new("lock");
+    let path = folder.file("data", 1);
+    let first = open(&path);
+    assert!(matches!(FileDisks::open(&[&path]), Err(OpenError::InUse(p)) if p == path));
+    drop(first);
+    open(&path);
+    assert!(matches!(FileDisks::open(&[&folder.0]), Err(OpenError::Kind(_))));
+    assert!(matches!(FileDisks::open(&[&folder.0.join("nothing")]), Err(OpenError::Io { .. })));
+    assert!(matches!(create_zeroed(&path, BLOCK, 0), Err(OpenError::Io { .. })), "never over a file that is there");
+}
+
+#[test]
+fn a_file_that_shrank_gives_short_reads() {
+    let folder = Folder::new("errors");
+    let path = folder.file("data", 16);
+    let mut disks = open(&path);
+    std::fs::OpenOptions::new().write(true).open(&path).and_then(|f| f.set_len(5 * BLOCK)).expect("a shorter file");
+    disks.read(1, D, 4 * BLOCK, 4 * BLOCK_BYTES);
+    disks.read(2, D, 9 * BLOCK, BLOCK_BYTES);
+    let mut done = all(&mut disks);
+    let short = |offset, len_bytes, done_bytes| Some(DiskError::Short { dev: D, offset, len_bytes, done_bytes });
+    assert_eq!(done.pop().and_then(|c| c.result.err()), short(9 * BLOCK, BLOCK_BYTES, 0));
+    assert_eq!(done.pop().and_then(|c| c.result.err()), short(4 * BLOCK, 4 * BLOCK_BYTES, BLOCK_BYTES));
+}
+
+#[test]
+#[should_panic(expected = "not within the device")]
+fn nothing_is_written_behind_the_end() {
+    let folder = Folder::new("bounds");
+    let mut disks = open(&folder.file("data", 4));
+    disks.write(1, D, 3 * BLOCK, vec![buf(1, 2)], Durability::Volatile);
+}
+
+#[test]
+#[should_panic(expected = "aligned blocks")]
+fn what_is_not_aligned_is_refused() {
+    let folder = Folder::new("aligned");
+    let mut disks = open(&folder.file("data", 4));
+    disks.write(1, D, 0, vec![buf(1, 2).slice(512..512 + BLOCK_BYTES)], Durability::Volatile);
+}
