@@ -1,7 +1,8 @@
 //! The null responder: answers requests from what the request says, and keeps nothing. What it costs is the floor that the wire, the
 //! codec and the client set; what an OSD costs above it is the OSD's own.
 //!
-//! What `rados bench` notes about its own runs is kept, since it reads that first. Otherwise reads return zeros, a stat says 4 MiB, writes succeed; ops that return something else are refused with EOPNOTSUPP.
+//! What `rados bench` notes about its own runs is kept, since it reads that first: in an object named as the run is, `benchmark_last_metadata` if it
+//! has no name; its data objects begin with `benchmark_data`. Otherwise reads return zeros, a stat says 4 MiB, writes succeed; ops that return something else are refused with EOPNOTSUPP.
 
 use crate::{Conn, Dispatcher};
 use bytes::Bytes;
@@ -13,8 +14,11 @@ use std::collections::HashMap;
 use types::osd_op::{OpCode, osd_flag};
 use types::{ByteStr, EVersion, UTime, errno};
 
-/// Objects in which `rados bench` notes what it wrote.
-const NOTES: &[u8] = b"benchmark_last_metadata";
+/// Objects of `rados bench` that are no notes.
+const DATA: &[u8] = b"benchmark_data";
+/// Notes are a few numbers and a name; that is what is kept, and of no more than so many objects.
+const NOTE_BYTES_MAX: usize = 512;
+const NOTES_MAX: usize = 4096;
 /// Every object looks this long.
 const SIZE: u64 = 4 << 20;
 static ZEROS: [u8; SIZE as usize] = [0; SIZE as usize];
@@ -85,7 +89,7 @@ impl NullDispatcher {
         self.version.set(self.version.get() + 1);
         let version = EVersion { epoch: op.map_epoch, version: self.version.get() };
         let mut reply = reply(&op, version);
-        if op.hobj.oid.as_slice().starts_with(NOTES) {
+        if !op.hobj.oid.as_slice().starts_with(DATA) {
             self.note(&op, &mut reply);
         }
         conn.send(reply.encode(conn.features()));
@@ -97,11 +101,14 @@ impl NullDispatcher {
         let mut notes = self.notes.borrow_mut();
         for (asked, answer) in op.ops.iter().zip(&mut reply.ops) {
             match asked.op.code {
-                OpCode::WRITE | OpCode::WRITEFULL => drop(notes.insert(op.hobj.oid.detach(), Bytes::copy_from_slice(&asked.indata))),
-                OpCode::READ => match notes.get(&op.hobj.oid) {
-                    Some(bytes) => answer.outdata = bytes.clone(),
-                    None => (answer.rval, answer.outdata, reply.result) = (-errno::ENOENT, Bytes::new(), -errno::ENOENT),
-                },
+                OpCode::WRITE | OpCode::WRITEFULL if asked.indata.len() <= NOTE_BYTES_MAX && notes.len() < NOTES_MAX => {
+                    drop(notes.insert(op.hobj.oid.detach(), Bytes::copy_from_slice(&asked.indata)))
+                }
+                OpCode::READ => {
+                    if let Some(bytes) = notes.get(&op.hobj.oid) {
+                        answer.outdata = bytes.clone();
+                    }
+                }
                 _ => {}
             }
         }

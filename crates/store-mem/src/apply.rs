@@ -22,7 +22,25 @@ pub fn growth_max(txn: &Transaction) -> u64 {
 
 impl MemStore {
     pub(crate) fn apply(&mut self, txn: Transaction) -> StoreResult<()> {
-        txn.ops().iter().try_for_each(|op| self.apply_one(&txn, op))
+        let mut ops = txn.ops();
+        while let [first, rest @ ..] = ops {
+            // Most transactions change one object several times: it is looked for once.
+            let alike = |op: &TxOp| op.coll == first.coll && op.obj == first.obj && in_object(&op.kind);
+            if !matches!(first.kind, TxKind::Create | TxKind::Touch | TxKind::Write { .. } | TxKind::SetAllocHint { .. }) {
+                self.apply_one(&txn, first)?;
+                ops = rest;
+                continue;
+            }
+            let (run, behind) = ops.split_at(1 + rest.iter().take_while(|op| alike(op)).count());
+            for op in run {
+                if let TxKind::Write { offset, data } = &op.kind {
+                    range(*offset, data.len() as u64)?;
+                }
+            }
+            self.coll_mut(txn.coll(first.coll))?.change_or_make(txn.object(first.obj), |o| run.iter().for_each(|op| change(o, &op.kind)));
+            ops = behind;
+        }
+        Ok(())
     }
 
     fn coll_mut(&mut self, id: CollId) -> StoreResult<&mut Coll> {
@@ -47,23 +65,19 @@ impl MemStore {
     fn apply_one(&mut self, txn: &Transaction, op: &TxOp) -> StoreResult<()> {
         match &op.kind {
             TxKind::Nop | TxKind::CollHint { .. } => Ok(()),
-            TxKind::Create | TxKind::Touch => self.make(txn, op, |_| {}),
-            TxKind::Write { offset, data } => {
-                range(*offset, data.len() as u64)?;
-                self.make(txn, op, |o| o.write(*offset, data))
-            }
+            TxKind::Create | TxKind::Touch | TxKind::Write { .. } | TxKind::SetAllocHint { .. } => unreachable!("`apply` does it"),
             TxKind::Zero { offset, len } => {
                 range(*offset, *len)?;
                 self.make(txn, op, |o| o.zero(*offset, *len))
             }
-            TxKind::Truncate { size } => self.may(txn, op, |o| o.truncate(*size)),
+            TxKind::Truncate { .. } => self.may(txn, op, |o| change(o, &op.kind)),
             TxKind::Remove => {
                 self.coll_mut(txn.coll(op.coll))?.take(txn.object(op.obj));
                 Ok(())
             }
-            TxKind::SetAttr { name, value } => self.must(txn, op, |o| o.set_attr(name, value)),
-            TxKind::SetAttrs(attrs) => self.must(txn, op, |o| attrs.iter().for_each(|(name, value)| o.set_attr(name, value))),
-            TxKind::RmAttr { name } => self.must(txn, op, |o| o.rm_attr(name)),
+            TxKind::SetAttr { .. } | TxKind::SetAttrs(_) | TxKind::RmAttr { .. } | TxKind::OmapSetKeys(_) | TxKind::OmapRmKeys(_) => {
+                self.must(txn, op, |o| change(o, &op.kind))
+            }
             TxKind::RmAttrs => self.may(txn, op, Object::rm_attrs),
             TxKind::Clone { to } => {
                 let coll = txn.coll(op.coll);
@@ -75,13 +89,8 @@ impl MemStore {
             }
             TxKind::CloneRange { to, src_offset, len, dst_offset } => self.clone_range(txn, op, *to, *src_offset, *len, *dst_offset),
             TxKind::OmapClear => self.may(txn, op, Object::omap_clear),
-            TxKind::OmapSetKeys(keys) => self.must(txn, op, |o| o.omap_set(keys)),
-            TxKind::OmapRmKeys(keys) => self.must(txn, op, |o| o.omap_rm(keys)),
             TxKind::OmapRmKeyRange { first, last } => self.must(txn, op, |o| o.omap_rm_range(first, last)),
             TxKind::OmapSetHeader(header) => self.must(txn, op, |o| o.omap_set_header(header)),
-            TxKind::SetAllocHint { object_size, write_size, flags } => self.make(txn, op, |o| {
-                o.hint = crate::object::AllocHint { object_size: *object_size, write_size: *write_size, flags: *flags };
-            }),
             TxKind::MoveRename { to_coll, to } => self.move_rename(txn, op, *to_coll, *to),
             TxKind::TryRename { to } => {
                 let c = self.coll_mut(txn.coll(op.coll))?;
@@ -170,6 +179,33 @@ impl MemStore {
         let object = self.coll_mut(from_coll)?.take(from).ok_or_else(|| absent(from_coll, from))?;
         self.coll_mut(to_coll)?.put(txn.object(to), object);
         Ok(())
+    }
+}
+
+/// What [`change`] can do.
+fn in_object(kind: &TxKind) -> bool {
+    use TxKind::*;
+    matches!(
+        kind,
+        Create | Touch | Write { .. } | Truncate { .. } | SetAttr { .. } | SetAttrs(_) | RmAttr { .. } | OmapSetKeys(_) | OmapRmKeys(_) | SetAllocHint { .. }
+    )
+}
+
+/// A change within one object that is there; the range of a write was looked at.
+fn change(o: &mut Object, kind: &TxKind) {
+    match kind {
+        TxKind::Create | TxKind::Touch => {}
+        TxKind::Write { offset, data } => o.write(*offset, data),
+        TxKind::Truncate { size } => o.truncate(*size),
+        TxKind::SetAttr { name, value } => o.set_attr(name, value),
+        TxKind::SetAttrs(attrs) => attrs.iter().for_each(|(name, value)| o.set_attr(name, value)),
+        TxKind::RmAttr { name } => o.rm_attr(name),
+        TxKind::OmapSetKeys(keys) => o.omap_set(keys),
+        TxKind::OmapRmKeys(keys) => o.omap_rm(keys),
+        TxKind::SetAllocHint { object_size, write_size, flags } => {
+            o.hint = crate::object::AllocHint { object_size: *object_size, write_size: *write_size, flags: *flags };
+        }
+        other => unreachable!("{other:?} is no change within an object"),
     }
 }
 

@@ -111,9 +111,20 @@ impl Coll {
         self.usage.change(before, object.usage());
         Some(out)
     }
-    /// Changes an object, made if it is not there, and what is used.
+    /// Changes an object, made if it is not there, and what is used. One search of the index, also for a new object.
     pub fn change_or_make<T>(&mut self, obj: &GHObject, f: impl FnOnce(&mut Object) -> T) -> T {
-        if let Some(object) = self.buckets.get_mut(&place(obj)).and_then(|bucket| bucket.get_mut(obj)) {
+        let mut slot = match self.buckets.entry(place(obj)) {
+            Slot::Vacant(slot) => {
+                let mut object = Object::default();
+                let out = f(&mut object);
+                self.usage.change(Usage::default(), object.usage());
+                self.len += 1;
+                slot.insert(Bucket::One(Entry::new(obj, object)));
+                return out;
+            }
+            Slot::Occupied(slot) => slot,
+        };
+        if let Some(object) = slot.get_mut().get_mut(obj) {
             let before = object.usage();
             let out = f(object);
             self.usage.change(before, object.usage());
@@ -121,7 +132,9 @@ impl Coll {
         }
         let mut object = Object::default();
         let out = f(&mut object);
-        self.insert(Entry::new(obj, object));
+        self.usage.change(Usage::default(), object.usage());
+        self.len += 1;
+        slot.get_mut().insert(Entry::new(obj, object));
         out
     }
     fn insert(&mut self, entry: Box<Entry>) {
