@@ -33,10 +33,12 @@ fn field(text: &str, name: &str) -> Result<f64> {
     line.rsplit(|c: char| c.is_whitespace() || c == ':').next().unwrap_or_default().parse().with_context(|| format!("{line} is no number"))
 }
 
-fn sample(conf: &Path, pids: &[u32], kind: &str, depth: u32, seconds: u32, tag: &str) -> Result<Sample> {
+/// `extra` are further options of `rados`.
+fn sample_with(conf: &Path, pids: &[u32], kind: &str, depth: u32, seconds: u32, tag: &str, extra: &str) -> Result<Sample> {
     let mut args = format!("bench -p bench {seconds} {kind} -t {depth} --run-name fig-{tag}-{depth}");
     // Contents are not compared: the null responder has none, and it is the server that is measured.
     args += if kind == "write" { " -b 4096 --no-cleanup" } else { " --no-verify" };
+    args += extra;
     let before = cpu(pids);
     let out = run(Release::Pacific.command(conf, "rados").args(args.split(' ')), Duration::from_secs(seconds as u64 + 60))?;
     let used = cpu(pids) - before;
@@ -47,6 +49,10 @@ fn sample(conf: &Path, pids: &[u32], kind: &str, depth: u32, seconds: u32, tag: 
         latency_us: field(&out.stdout, "Average Latency(s)")? * 1e6,
         cpu_us_per_op: used * 1e6 / ops,
     })
+}
+
+fn sample(conf: &Path, pids: &[u32], kind: &str, depth: u32, seconds: u32, tag: &str) -> Result<Sample> {
+    sample_with(conf, pids, kind, depth, seconds, tag, "")
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -177,5 +183,24 @@ pub fn figures(pairs: usize, seconds: u32) -> Result<()> {
             of(&rows[1], |s| s.iops)
         );
     }
-    Ok(())
+    secure_mode(pairs, seconds)
+}
+
+/// What secure mode costs more than crc mode: one cluster with cephx, the client's choice of mode alternating.
+fn secure_mode(pairs: usize, seconds: u32) -> Result<()> {
+    let c = Cluster::start("figures-secure", &["--auth", "cephx"])?;
+    c.must(Release::Pacific, "ceph osd pool create bench 32 32")?;
+    for kind in ["write", "rand"] {
+        let mut rows: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
+        for pair in 0..pairs {
+            for (row, mode) in rows.iter_mut().zip(["crc", "secure"]) {
+                let tag = format!("{mode}{pair}");
+                row.push(sample_with(&c.conf, &[c.pid()], kind, 256, seconds, &tag, &format!(" --ms_client_mode={mode}"))?.cpu_us_per_op);
+            }
+        }
+        let more = median(rows[0].iter().zip(&rows[1]).map(|(crc, secure)| secure - crc).collect());
+        let [crc, secure] = rows.map(median);
+        println!("{kind} depth 256 with cephx: {crc:.1} CPU us/op in crc mode, {secure:.1} in secure mode, {more:+.1} (median of {pairs} pairs)");
+    }
+    c.stop()
 }
