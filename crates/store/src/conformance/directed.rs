@@ -1,6 +1,6 @@
 //! Cases with a name.
 
-use super::random::{coll, name};
+use super::workload::{coll, name};
 use super::{Subject, ask};
 use crate::{ObjectStore, StoreError};
 use bytes::Bytes;

@@ -9,7 +9,7 @@ use types::{EVersion, LogOp, ModDesc, PgId, PgInfo, PgLogEntry, PgMissingItem, R
 fn entry(rng: &mut Rng, version: EVersion) -> PgLogEntry {
     PgLogEntry {
         op: if rng.chance(1, 9) { LogOp::DELETE } else { LogOp::MODIFY },
-        soid: super::random::name(rng.below(10)).hobj,
+        soid: super::workload::name(rng.below(10)).hobj,
         version,
         reqid: ReqId { tid: rng.u64(), ..ReqId::default() },
         user_version: version.version,
@@ -55,7 +55,7 @@ fn delta(rng: &mut Rng, pg: SpgId, record: Option<&PgRecord>) -> LogDelta {
     }
     if rng.chance(1, 5) {
         let item = rng.chance(1, 2).then(|| PgMissingItem { need: at, ..PgMissingItem::default() });
-        delta.missing.push((super::random::name(rng.below(10)).hobj, item));
+        delta.missing.push((super::workload::name(rng.below(10)).hobj, item));
     }
     delta
 }

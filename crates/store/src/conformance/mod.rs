@@ -6,6 +6,10 @@ mod directed;
 mod log;
 mod model;
 mod random;
+mod workload;
+
+pub use model::{Model, ModelColl, ModelObject};
+pub use workload::{Shape, Workload};
 
 use crate::{ObjectStore, StoreError, StoreResult};
 

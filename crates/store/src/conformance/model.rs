@@ -5,6 +5,7 @@ use crate::{ObjectStore, OmapFrom, OmapQuery};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use types::{ByteStr, CollId, GHObject, Transaction, TxKind, TxOp};
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -19,7 +20,8 @@ pub struct ModelObject {
 #[derive(Debug, Clone, Default)]
 pub struct ModelColl {
     pub bits: u32,
-    pub objects: BTreeMap<GHObject, ModelObject>,
+    /// Copies of a model share the objects that did not change.
+    pub objects: BTreeMap<GHObject, Rc<ModelObject>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -55,14 +57,12 @@ impl Model {
             let coll = self.colls.get_mut(&id).expect("the collection is there");
             match &op.kind {
                 TxKind::Nop | TxKind::CollHint { .. } | TxKind::MkColl { .. } => {}
-                TxKind::Create | TxKind::Touch => drop(coll.objects.entry(object()).or_default()),
-                TxKind::Write { offset, data } => put(&mut coll.objects.entry(object()).or_default().data, *offset as usize, data),
-                TxKind::Zero { offset, len } => {
-                    put(&mut coll.objects.entry(object()).or_default().data, *offset as usize, &vec![0; *len as usize])
-                }
+                TxKind::Create | TxKind::Touch => drop(coll.entry(object())),
+                TxKind::Write { offset, data } => put(&mut coll.entry(object()).data, *offset as usize, data),
+                TxKind::Zero { offset, len } => put(&mut coll.entry(object()).data, *offset as usize, &vec![0; *len as usize]),
                 TxKind::Truncate { size } => {
                     if let Some(o) = coll.objects.get_mut(&object()) {
-                        o.data.resize(*size as usize, 0);
+                        Rc::make_mut(o).data.resize(*size as usize, 0);
                     }
                 }
                 TxKind::Remove => drop(coll.objects.remove(&object())),
@@ -71,14 +71,14 @@ impl Model {
                 TxKind::RmAttr { name } => drop(coll.object(object()).attrs.remove(name)),
                 TxKind::RmAttrs => coll.object(object()).attrs.clear(),
                 TxKind::Clone { to } => {
-                    let copy = coll.object(object()).clone();
+                    let copy = coll.objects[&object()].clone();
                     coll.objects.insert(txn.object(*to).clone(), copy);
                 }
                 TxKind::CloneRange { to, src_offset, len, dst_offset } => {
                     let source = &coll.object(object()).data;
                     let from = source.len().min(*src_offset as usize);
                     let part = source[from..source.len().min((src_offset + len) as usize)].to_vec();
-                    put(&mut coll.objects.entry(txn.object(*to).clone()).or_default().data, *dst_offset as usize, &part);
+                    put(&mut coll.entry(txn.object(*to).clone()).data, *dst_offset as usize, &part);
                 }
                 TxKind::OmapClear => {
                     let o = coll.object(object());
@@ -89,7 +89,7 @@ impl Model {
                 TxKind::OmapRmKeyRange { first, last } => coll.object(object()).omap.retain(|k, _| k < first || k >= last),
                 TxKind::OmapSetHeader(header) => coll.object(object()).header = header.clone(),
                 TxKind::SetAllocHint { object_size, write_size, flags } => {
-                    coll.objects.entry(object()).or_default().hint = (*object_size, *write_size, *flags);
+                    coll.entry(object()).hint = (*object_size, *write_size, *flags);
                 }
                 TxKind::MoveRename { to_coll, to } => {
                     let moved = coll.objects.remove(&object()).expect("what moves is there");
@@ -213,7 +213,10 @@ impl Model {
 }
 
 impl ModelColl {
+    fn entry(&mut self, name: GHObject) -> &mut ModelObject {
+        Rc::make_mut(self.objects.entry(name).or_default())
+    }
     fn object(&mut self, name: GHObject) -> &mut ModelObject {
-        self.objects.get_mut(&name).expect("the object is there")
+        Rc::make_mut(self.objects.get_mut(&name).expect("the object is there"))
     }
 }
