@@ -4,6 +4,8 @@
 //! [`Disks::poll`]. [`FileDisks`] is files or block devices; [`MemDisks`] is memory with completions and faults at a test's will, and it
 //! can keep a [`Recording`] of which [`CrashStates`] gives every state that a power cut could have left.
 //!
+//! [`ScratchDisks`] lets tools look at devices without changing them.
+//!
 //! Knows nothing of stores: no layout, checksum, cache or retry.
 
 mod buf;
@@ -12,6 +14,7 @@ mod disks;
 mod error;
 mod file;
 mod mem;
+mod scratch;
 mod uring;
 
 pub use buf::{AlignedBuf, BLOCK_BYTES, zero_blocks};
@@ -19,4 +22,5 @@ pub use crash::{CrashStates, Event, Recording, Tear};
 pub use disks::{Completion, Dev, Disks, Durability, Token};
 pub use error::{DiskError, OpenError};
 pub use file::{FileDisks, create_zeroed};
-pub use mem::{Fault, FaultKind, Image, MemDisks, Order};
+pub use mem::{Fault, FaultKind, Image, MemDisks, Order, Traffic};
+pub use scratch::ScratchDisks;
