@@ -17,7 +17,7 @@ pub struct Shape {
 }
 
 /// Transactions by chance, and the model that they have been applied to.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Workload {
     rng: Rng,
     model: Model,
@@ -32,6 +32,10 @@ impl Workload {
         let mut model = Model::default();
         model.apply(&first);
         (Self { rng: Rng::new(seed), model, shape }, first)
+    }
+    /// Goes on from a store that has this.
+    pub fn resume(seed: u64, shape: Shape, model: Model) -> Self {
+        Self { rng: Rng::new(seed), model, shape }
     }
     /// What a store has that has applied all transactions so far. Copies share what they have in common.
     pub fn model(&self) -> &Model {
