@@ -11,6 +11,7 @@ use denc::Denc;
 use maps::{Incremental, OsdMap};
 use messages::{MOSDMap, MOSDPGCreate2};
 use std::rc::Rc;
+use store::StoreError;
 use types::{Bytes, Epoch, OsdId, PastIntervals, PgHistory, PgId, PgInfo, SpgId, features};
 
 impl OsdView for OsdMap {
@@ -60,6 +61,9 @@ impl Osd {
             return;
         }
         self.sh.osd_features = self.sh.map.up_osd_features() & features::SUPPORTED;
+        for pg in self.pgs.iter_mut().flatten() {
+            pg.refresh_record(&mut Cx { sh: &mut self.sh, clock, out });
+        }
         self.check_ourselves(clock, out);
         self.take_pending_creates(clock, out);
         self.activate_all(clock, out);
@@ -105,8 +109,13 @@ impl Osd {
         }
         let old = std::mem::replace(&mut self.sh.map, Rc::new(map));
         let new = self.sh.map.clone();
+        match self.save_maps() {
+            Ok(()) => {}
+            // Kept in memory only: what is missing after a restart is asked for again.
+            Err(StoreError::Full) => self.sh.fullness.refused(),
+            Err(error) => out.push(Effect::Stop { why: Some(format!("map {}: {error}", new.epoch)) }),
+        }
         if old.epoch == 0 {
-            self.load_groups(&new, clock, out);
             return;
         }
         self.advance_groups(&old, &new, clock, out);
@@ -135,12 +144,12 @@ impl Osd {
         })
     }
 
-    fn advance_groups(&mut self, old: &OsdMap, new: &OsdMap, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn advance_groups(&mut self, old: &OsdMap, new: &OsdMap, clock: Clock, out: &mut Vec<Effect>) {
         for slot in 0..self.pgs.len() {
             let Some(pg) = &self.pgs[slot] else { continue };
             let pgid = pg.pgid;
             let Some(pool) = new.pool(pgid.pgid.pool) else {
-                self.remove(slot, clock, out);
+                self.remove(slot, out);
                 continue;
             };
             if pgid.pgid.seed >= pool.pg_num {
@@ -184,17 +193,18 @@ impl Osd {
         self.sh.num_pgs -= 1;
     }
 
-    fn remove(&mut self, slot: usize, clock: Clock, out: &mut Vec<Effect>) {
-        let Some(mut pg) = self.pgs[slot].take() else { return };
+    fn remove(&mut self, slot: usize, out: &mut Vec<Effect>) {
+        let Some(pg) = self.pgs[slot].take() else { return };
         self.index.remove(&pg.pgid);
         self.sh.num_pgs -= 1;
-        pg.remove_from_store(&mut Cx { sh: &mut self.sh, clock, out });
+        self.remove_rest(pg.pgid);
+        self.remove_some(out);
         for session in self.sh.sessions.values_mut() {
             session.backoffs.retain(|b| b.pgid != pg.pgid);
         }
     }
 
-    fn insert(&mut self, pg: Pg) {
+    pub(crate) fn insert(&mut self, pg: Pg) {
         self.index.insert(pg.pgid, pg.slot);
         assert_eq!(pg.slot as usize, self.pgs.len(), "places are given in order");
         self.pgs.push(Some(Box::new(pg)));
@@ -212,7 +222,7 @@ impl Osd {
         out: &mut Vec<Effect>,
     ) -> bool {
         let map = self.sh.map.clone();
-        if self.index.contains_key(&pgid) {
+        if self.index.contains_key(&pgid) || self.removals.has(pgid) {
             return false;
         }
         let (Some(pool), Some(mapping)) = (map.pool(pgid.pgid.pool), self.mapping(&map, pgid.pgid)) else { return false };
@@ -276,23 +286,6 @@ impl Osd {
                     m.pg_extra.get(pgid).cloned().unwrap_or_else(|| (PgHistory::created(*created, *stamp), PastIntervals::default()));
                 self.create(*pgid, history, past, true, clock, out);
             }
-        }
-    }
-
-    /// After a start: groups that the store remembers.
-    fn load_groups(&mut self, map: &OsdMap, clock: Clock, out: &mut Vec<Effect>) {
-        for pgid in self.sh.store.pgs().unwrap_or_default() {
-            let Ok(Some(record)) = self.sh.store.load_pg(pgid) else { continue };
-            let (Some(pool), Some(mapping)) = (map.pool(pgid.pgid.pool), self.mapping(map, pgid.pgid)) else { continue };
-            let name = map.pool_name(pgid.pgid.pool).unwrap_or_default().into();
-            let mut cx = Cx { sh: &mut self.sh, clock, out };
-            let place = self.pgs.len() as u32;
-            let (info, past) = (record.info.clone(), record.past_intervals.clone());
-            let mut pg = Pg::new(place, pgid, Rc::new(pool.clone()), name, info, past, mapping.clone(), false, &cx);
-            pg.load_from_store(record, &mut cx);
-            // What happened while we were away can't be known from here: another interval begins.
-            pg.peering.start_interval(&mut pg.info, mapping, map, clock.mono);
-            self.insert(pg);
         }
     }
 

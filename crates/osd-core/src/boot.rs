@@ -54,6 +54,10 @@ impl BootState {
 
 impl Osd {
     pub(crate) fn start_boot(&mut self, info: BootInfo, clock: Clock, out: &mut Vec<Effect>) {
+        if let Some(loading) = &mut self.loading {
+            loading.boot = Some(Box::new(info));
+            return;
+        }
         self.boot.info = info;
         self.started = clock.mono;
         self.preboot(clock, out);

@@ -204,7 +204,7 @@ impl Osd {
             }
             "dump_historic_ops" => {
                 let (size, duration) = (self.sh.config.int("osd_op_history_size"), self.sh.config.int("osd_op_history_duration"));
-                ok(json!({ "size": size, "duration": duration, "ops": [] }))
+                ok(json!({ "size": size, "duration": duration, "ops": self.dump_history(clock) }))
             }
             "dump_blocklist" => {
                 let dump = |list: &std::collections::BTreeMap<types::EntityAddr, UTime>| -> Value {
@@ -253,6 +253,24 @@ impl Osd {
             }
         }
         json!({ "ops": ops, "num_ops": ops.len() })
+    }
+
+    fn dump_history(&mut self, clock: Clock) -> Vec<Value> {
+        self.sh.history.expire(clock.mono);
+        let done = self.sh.history.dump().into_iter();
+        done.map(|d| {
+            let age = clock.mono.since(d.received);
+            let at = UTime::from_wall_ns(clock.wall_ns.saturating_sub(age.as_nanos() as u64)).to_string();
+            let flags = if d.writes { "ondisk+write" } else { "ondisk+read" };
+            json!({
+                "description": format!("osd_op({} {} {} {flags})", d.reqid, d.pgid, d.obj),
+                "initiated_at": at,
+                "age": age.as_secs_f64(),
+                "duration": d.took.as_secs_f64(),
+                "type_data": { "flag_point": if d.writes { "commit sent; apply or cleanup" } else { "started" }, "events": [] },
+            })
+        })
+        .collect()
     }
 
     fn query_pg(&mut self, pgid: PgId) -> Answer {

@@ -1,4 +1,4 @@
-//! Maps by epoch, encoded as they came: what clients and peers that lag behind are sent.
+//! Maps by epoch, encoded as they came: what clients and peers that lag behind are sent, and what the store keeps.
 
 use messages::{MOSDMap, Message, RawMessage};
 use std::collections::BTreeMap;
@@ -6,10 +6,17 @@ use types::{Bytes, Epoch, Uuid};
 
 /// Incrementals and full maps kept, in number and bytes: more than any client lags behind in practice. Whoever lags more gets a full map.
 const INCREMENTALS_MAX: usize = 500;
-const FULLS_MAX: usize = 50;
+pub const FULLS_MAX: usize = 50;
 const BYTES_MAX: usize = 16 << 20;
 /// Maps in one message (`osd_map_message_max`).
 const MESSAGE_MAX: u32 = 40;
+
+/// A map that came, or one too many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MapChange {
+    Put { epoch: Epoch, full: bool, bytes: Bytes },
+    Drop { epoch: Epoch, full: bool },
+}
 
 /// The newest maps, encoded.
 #[derive(Debug, Default)]
@@ -17,26 +24,48 @@ pub struct MapCache {
     full: BTreeMap<Epoch, Bytes>,
     inc: BTreeMap<Epoch, Bytes>,
     bytes: usize,
+    /// What the store has not been told yet.
+    changes: Vec<MapChange>,
     /// The oldest epoch that was ever here.
     pub first: Epoch,
 }
 
 impl MapCache {
     pub fn put_full(&mut self, epoch: Epoch, map: Bytes) {
-        // Messages are slices of receive buffers: keep only what is meant.
-        self.bytes += map.len();
-        if let Some(old) = self.full.insert(epoch, Bytes::copy_from_slice(&map)) {
-            self.bytes -= old.len();
-        }
-        self.first = if self.first == 0 { epoch } else { self.first };
-        self.trim();
+        self.put(epoch, true, map);
     }
     pub fn put_inc(&mut self, epoch: Epoch, inc: Bytes) {
-        self.bytes += inc.len();
-        if let Some(old) = self.inc.insert(epoch, Bytes::copy_from_slice(&inc)) {
+        self.put(epoch, false, inc);
+    }
+    fn put(&mut self, epoch: Epoch, full: bool, bytes: Bytes) {
+        // Messages are slices of receive buffers: keep only what is meant.
+        let bytes = Bytes::copy_from_slice(&bytes);
+        self.insert(epoch, full, bytes.clone());
+        self.changes.push(MapChange::Put { epoch, full, bytes });
+        self.trim();
+    }
+    /// Takes in a map that the store has.
+    pub fn insert(&mut self, epoch: Epoch, full: bool, bytes: Bytes) {
+        self.bytes += bytes.len();
+        let maps = if full { &mut self.full } else { &mut self.inc };
+        if let Some(old) = maps.insert(epoch, bytes) {
             self.bytes -= old.len();
         }
-        self.trim();
+        if full && (self.first == 0 || epoch < self.first) {
+            self.first = epoch;
+        }
+    }
+    /// What changed since the last time, in order.
+    pub fn take_changes(&mut self) -> Vec<MapChange> {
+        std::mem::take(&mut self.changes)
+    }
+    /// A full map.
+    pub fn full(&self, epoch: Epoch) -> Option<&Bytes> {
+        self.full.get(&epoch)
+    }
+    /// The first epoch from `epoch` on of which there is a full map.
+    pub fn next_full(&self, epoch: Epoch) -> Option<Epoch> {
+        self.full.range(epoch..).next().map(|(e, _)| *e)
     }
     /// The oldest full map that is kept.
     pub fn oldest(&self) -> Epoch {
@@ -45,10 +74,14 @@ impl MapCache {
     fn trim(&mut self) {
         // The newest full map always stays.
         while self.full.len() > FULLS_MAX || (self.bytes > BYTES_MAX && self.full.len() > 1) {
-            self.bytes -= self.full.pop_first().map_or(0, |m| m.1.len());
+            let Some((epoch, map)) = self.full.pop_first() else { break };
+            self.bytes -= map.len();
+            self.changes.push(MapChange::Drop { epoch, full: true });
         }
         while self.inc.len() > INCREMENTALS_MAX || (self.bytes > BYTES_MAX && !self.inc.is_empty()) {
-            self.bytes -= self.inc.pop_first().map_or(0, |m| m.1.len());
+            let Some((epoch, inc)) = self.inc.pop_first() else { break };
+            self.bytes -= inc.len();
+            self.changes.push(MapChange::Drop { epoch, full: false });
         }
     }
 

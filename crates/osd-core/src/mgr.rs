@@ -15,6 +15,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{OsdStat, PgId, UTime, features};
 
+/// The alert of a store that gave errors instead of data: a health check of this name.
+const READ_ERRORS: &str = "BLUESTORE_SPURIOUS_READ_ERRORS";
+
 /// The session with the active manager.
 #[derive(Debug)]
 pub struct MgrSession {
@@ -164,6 +167,10 @@ impl Osd {
             num_per_pool_omap_osds: 1,
             ..OsdStat::default()
         };
+        if self.sh.damaged > 0 {
+            let text = format!("{} reads found damage since it started; see the cluster log, and scrub deeply", self.sh.damaged);
+            osd_stat.os_alerts.insert(self.sh.whoami, [(READ_ERRORS.to_string(), text)].into());
+        }
         let mut pg_stat = BTreeMap::new();
         for pg in self.pgs.iter_mut().flatten().filter(|pg| pg.peering.is_primary()) {
             let stat = pg.report(&Cx { sh: &mut self.sh, clock, out });

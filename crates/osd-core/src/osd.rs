@@ -5,10 +5,12 @@
 
 use crate::boot::BootState;
 use crate::event::{ConnId, Effect, Event, Level, Peer};
+use crate::load::Loading;
 use crate::map_cache::MapCache;
 use crate::mgr::MgrSession;
 use crate::pg::Pg;
 use crate::pg::log::WordHash;
+use crate::remove::Removals;
 use crate::request::ClientOp;
 use crate::session::Session;
 use crate::shared::{Cx, LogBounds, Shared};
@@ -21,8 +23,8 @@ use messages::{
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
-use store::ObjectStore;
-use types::{EntityKind, Epoch, OsdId, OsdSuperblock, SpgId, Uuid};
+use store::{ObjectStore, StoreError};
+use types::{CollId, EntityKind, Epoch, OsdId, OsdSuperblock, SpgId, Uuid};
 
 /// Requests that wait for maps or groups; more of them are dropped, and their clients send them again with the next map.
 const WAITING_MAX: usize = 4096;
@@ -59,6 +61,9 @@ pub struct Osd {
     /// Groups that the monitor wants and whose map we don't have yet.
     pub(crate) pending_creates: Vec<MOSDPGCreate2>,
     pub(crate) boot: BootState,
+    /// Until everything is read that the store remembers.
+    pub(crate) loading: Option<Loading>,
+    pub(crate) removals: Removals,
     pub(crate) copying: crate::copying::Copying,
     pub(crate) mgr: MgrSession,
     pub(crate) bench: Option<crate::bench::Bench>,
@@ -71,7 +76,7 @@ pub struct Osd {
 }
 
 impl Osd {
-    /// An OSD with this store; groups that the store remembers are loaded when the first map is there.
+    /// An OSD with this store, which is empty or that of an OSD of the same name. What it remembers is read with the first event.
     pub fn new(setup: OsdSetup, store: Box<dyn ObjectStore>) -> Self {
         let mut config = crate::config::Config::default();
         for (name, value) in &setup.config {
@@ -106,6 +111,9 @@ impl Osd {
                 notify_ids: 1,
                 internal_tids: 0,
                 room: 0,
+                fullness: Default::default(),
+                damaged: 0,
+                history: Default::default(),
                 osd_features: types::features::SUPPORTED,
             },
             cluster_fsid: setup.cluster_fsid,
@@ -120,6 +128,8 @@ impl Osd {
             waiting_pg: BTreeMap::new(),
             pending_creates: Vec::new(),
             boot: BootState::default(),
+            loading: Some(Loading::default()),
+            removals: Removals::default(),
             copying: Default::default(),
             mgr: MgrSession::default(),
             bench: None,
@@ -147,6 +157,14 @@ impl Osd {
     pub fn store(&self) -> &dyn ObjectStore {
         &*self.sh.store
     }
+    /// The OSD is over; its store may go on as another's.
+    pub fn into_store(self) -> Box<dyn ObjectStore> {
+        self.sh.store
+    }
+    /// What the store said of itself when the OSD was loaded, and what has changed since.
+    pub fn superblock(&self) -> &OsdSuperblock {
+        &self.superblock
+    }
     /// How long the shell may wait for the next [`Event::Tick`].
     pub fn next_tick_ms(&self) -> u64 {
         1000
@@ -154,6 +172,9 @@ impl Osd {
 
     /// The door.
     pub fn handle(&mut self, event: Event, clock: Clock, out: &mut Vec<Effect>) {
+        if self.loading.is_some() {
+            self.load_some(clock, out);
+        }
         match event {
             Event::Message { conn, msg } if msg.kind == MOSDOp::KIND => self.client_op(conn, &msg, clock, out),
             Event::Message { conn, msg } => self.message(conn, msg, clock, out),
@@ -283,7 +304,7 @@ impl Osd {
                 self.sh.store.turn_end();
                 continue;
             }
-            if self.pending_maps.is_empty() || !self.pgs().all(Pg::is_idle) {
+            if self.pending_maps.is_empty() || self.loading.is_some() || !self.pgs().all(Pg::is_idle) {
                 break;
             }
             self.take_maps(clock, out);
@@ -292,10 +313,16 @@ impl Osd {
         self.tickets.clear();
         self.sh.store.take_ready(&mut self.tickets);
         if !self.tickets.is_empty() {
+            self.load_some(clock, out);
+            self.removals.wake();
             for pg in self.pgs.iter_mut().flatten() {
                 pg.store_ready(&mut Cx { sh: &mut self.sh, clock, out });
             }
+            self.sh.store.turn_end();
             self.take_commits(clock, out);
+        }
+        if self.sh.fullness.was_refused() {
+            self.tell_fullness(out);
         }
         self.want_turn(out);
     }
@@ -318,7 +345,7 @@ impl Osd {
     }
 
     pub(crate) fn want_turn(&mut self, out: &mut Vec<Effect>) {
-        if (self.bench.is_some() || self.sh.turns_wanted) && !self.continuing {
+        if (self.bench.is_some() || self.sh.turns_wanted || self.removals.wants_turns()) && !self.continuing {
             self.continuing = true;
             out.push(Effect::Continue);
         }
@@ -327,9 +354,10 @@ impl Osd {
         self.continuing = false;
         self.sh.turns_wanted = false;
         for pg in self.pgs.iter_mut().flatten().filter(|pg| pg.wants_turns()) {
-            pg.trim_some(&mut Cx { sh: &mut self.sh, clock, out });
+            pg.turn(&mut Cx { sh: &mut self.sh, clock, out });
             self.sh.turns_wanted |= pg.wants_turns();
         }
+        self.remove_some(out);
         self.bench_step(clock, out);
         self.turn_end(clock, out);
     }
@@ -405,6 +433,11 @@ impl Osd {
         for pg in self.pgs.iter_mut().flatten() {
             pg.tick(&mut Cx { sh: &mut self.sh, clock, out });
         }
+        if let Err(StoreError::Stopped(why)) = self.sh.store.collection_bits(CollId::Meta) {
+            out.push(Effect::Stop { why: Some(why) });
+        }
+        self.removals.wake();
+        self.tell_fullness(out);
         self.boot_tick(clock, out);
         self.mgr_tick(clock, out);
         self.heartbeat_tick(clock, out);

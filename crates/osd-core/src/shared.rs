@@ -42,6 +42,12 @@ pub struct Shared {
     pub(crate) internal_tids: u64,
     /// Bytes that the store surely takes; counted down and asked for again when it is used up.
     pub(crate) room: u64,
+    /// How full the store is.
+    pub(crate) fullness: crate::fullness::Fullness,
+    /// Reads that the store could not answer because of damage.
+    pub(crate) damaged: u64,
+    /// Requests that took longest.
+    pub(crate) history: crate::history::History,
     /// Features that every OSD of the map has: what is persisted is encoded with them.
     pub osd_features: u64,
 }
@@ -80,6 +86,8 @@ impl Shared {
     pub(crate) fn reload_config(&mut self) {
         self.limits = self.config.limits();
         self.log_bounds = LogBounds::of(&self.config);
+        let age = std::time::Duration::from_secs(self.config.int("osd_op_history_duration"));
+        self.history.configure(self.config.int("osd_op_history_size") as usize, age);
     }
     /// How many entries a group's log shall have.
     pub fn log_target(&self) -> usize {

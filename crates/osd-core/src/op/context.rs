@@ -9,6 +9,7 @@ impl From<StoreError> for PlanStop {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Wait(_) => Self::Wait,
+            StoreError::Stopped(why) => Self::Ended(why),
             other => Self::Store(other.to_string()),
         }
     }

@@ -11,13 +11,14 @@ use super::mods::Mod;
 use super::omap::PageWish;
 use super::plan::PlanStop;
 use base::crc32c;
-use denc::{Decoder, Denc, DencError, Encoder, denc_struct};
+use denc::{Decoder, Denc};
 use messages::InOp;
 use std::collections::BTreeMap;
 use types::errno::{EINVAL, EIO};
+use types::object_copy::copy_flag::{DATA_DIGEST, OMAP_DIGEST};
 use types::object_info::oi_flag;
 use types::osd_op::{AssertVerArgs, CopyGetArgs, copy_from_flag, osd_flag};
-use types::{ByteStr, Bytes, ObjectLocator, OpCode, OsdOp, ReqId, SnapId, UTime};
+use types::{ByteStr, Bytes, CopyCursor, CopyData, ObjectLocator, OpCode, OsdOp, SnapId};
 
 /// Bytes that one COPY_GET asks for (`osd_copyfrom_max_chunk`).
 const CHUNK: u64 = 8 << 20;
@@ -28,96 +29,6 @@ const KNOWN_FLAGS: u8 = copy_from_flag::FLUSH
     | copy_from_flag::MAP_SNAP_CLONE
     | copy_from_flag::RWORDERED
     | copy_from_flag::TRUNCATE_SEQ;
-
-/// `object_copy_data_t`'s flags: the digest beside it holds.
-const DATA_DIGEST: u32 = 1;
-const OMAP_DIGEST: u32 = 2;
-
-/// `object_copy_cursor_t`: how far a copy has come.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CopyCursor {
-    pub attr_complete: bool,
-    pub data_offset: u64,
-    pub data_complete: bool,
-    pub omap_offset: ByteStr,
-    pub omap_complete: bool,
-}
-denc_struct!(CopyCursor, v 1, compat 1, { attr_complete, data_offset, data_complete, omap_offset, omap_complete });
-
-impl CopyCursor {
-    fn is_complete(&self) -> bool {
-        self.attr_complete && self.data_complete && self.omap_complete
-    }
-}
-
-/// `object_copy_data_t`: a portion of an object.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CopyData {
-    pub size: u64,
-    pub mtime: UTime,
-    /// Names without the store's `_`.
-    pub attrs: BTreeMap<ByteStr, Bytes>,
-    pub data: Bytes,
-    /// Empty, or an encoded map.
-    pub omap_data: Bytes,
-    pub cursor: CopyCursor,
-    pub omap_header: Bytes,
-    pub snaps: Vec<SnapId>,
-    pub snap_seq: SnapId,
-    /// Whether the digests hold.
-    pub flags: u32,
-    pub data_digest: u32,
-    pub omap_digest: u32,
-    pub reqids: Vec<(ReqId, u64)>,
-    pub truncate_seq: u64,
-    pub truncate_size: u64,
-    pub reqid_return_codes: BTreeMap<u32, i32>,
-}
-
-impl Denc for CopyData {
-    fn encode(&self, e: &mut Encoder) {
-        e.frame(8, 5, |e| {
-            e.u64(self.size);
-            self.mtime.encode(e);
-            self.attrs.encode(e);
-            self.data.encode(e);
-            self.omap_data.encode(e);
-            self.cursor.encode(e);
-            self.omap_header.encode(e);
-            self.snaps.encode(e);
-            e.u64(self.snap_seq);
-            (self.flags, (self.data_digest, self.omap_digest)).encode(e);
-            self.reqids.encode(e);
-            (self.truncate_seq, self.truncate_size).encode(e);
-            self.reqid_return_codes.encode(e);
-        });
-    }
-    fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("object_copy_data_t", 8, |d, v| {
-            if v < 8 {
-                return Err(DencError::TooOld { what: "object_copy_data_t", version: v, oldest: 8 });
-            }
-            Ok(Self {
-                size: d.get()?,
-                mtime: d.get()?,
-                attrs: d.get()?,
-                data: d.get()?,
-                omap_data: d.get()?,
-                cursor: d.get()?,
-                omap_header: d.get()?,
-                snaps: d.get()?,
-                snap_seq: d.get()?,
-                flags: d.get()?,
-                data_digest: d.get()?,
-                omap_digest: d.get()?,
-                reqids: d.get()?,
-                truncate_seq: d.get()?,
-                truncate_size: d.get()?,
-                reqid_return_codes: d.get()?,
-            })
-        })
-    }
-}
 
 /// The object that a COPY_FROM wants.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -123,6 +123,8 @@ pub enum PlanStop {
     Reply(i32),
     /// The store can't read what it should have.
     Store(String),
+    /// The store has stopped, for this reason.
+    Ended(String),
 }
 
 /// What is to be done with a plan.

@@ -67,6 +67,16 @@ impl Hasher for WordHasher {
 /// For maps in the path of an operation.
 pub type WordHash = BuildHasherDefault<WordHasher>;
 
+/// A place in a [`Log`].
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    head: EVersion,
+    tail: EVersion,
+    /// Numbers of items, counted from the first ever.
+    end: u64,
+    dups_end: u64,
+}
+
 /// (tail, head], with duplicates from before the tail.
 #[derive(Debug, Default)]
 pub struct Log {
@@ -83,10 +93,15 @@ pub struct Log {
 
 impl Log {
     /// As the store has it.
-    pub fn load(head: EVersion, tail: EVersion, dups: &[PgLogDup], entries: &[PgLogEntry]) -> Self {
+    pub fn load(
+        head: EVersion,
+        tail: EVersion,
+        dups: impl IntoIterator<Item = PgLogDup>,
+        entries: impl IntoIterator<Item = PgLogEntry>,
+    ) -> Self {
         let mut log = Self { head: tail, tail, ..Self::default() };
         for d in dups {
-            let returns = (!d.op_returns.is_empty()).then(|| Box::new(d.op_returns.clone()));
+            let returns = (!d.op_returns.is_empty()).then(|| Box::new(d.op_returns));
             log.push_item(LogItem {
                 version: d.version,
                 user_version: d.user_version,
@@ -98,7 +113,7 @@ impl Log {
             });
         }
         log.dups = log.items.len();
-        entries.iter().for_each(|e| log.push(e));
+        entries.into_iter().for_each(|e| log.push(&e));
         log.head = head;
         log
     }
@@ -187,6 +202,23 @@ impl Log {
         (appended, dropped)
     }
 
+    /// Where the log stands, for [`Log::rewind`].
+    pub fn mark(&self) -> Mark {
+        Mark { head: self.head, tail: self.tail, end: self.first + self.items.len() as u64, dups_end: self.first + self.dups as u64 }
+    }
+    /// Takes back what was pushed and trimmed since then, because the store has refused it. Duplicates that were dropped stay so.
+    pub fn rewind(&mut self, mark: Mark) {
+        while self.first + self.items.len() as u64 > mark.end {
+            let item = self.items.pop_back().expect("counted above");
+            let number = self.first + self.items.len() as u64;
+            if item.indexed && self.index.get(&item.reqid) == Some(&number) {
+                self.index.remove(&item.reqid);
+            }
+        }
+        self.dups = mark.dups_end.saturating_sub(self.first) as usize;
+        (self.head, self.tail) = (mark.head, mark.tail);
+    }
+
     /// Splits off what belongs to another group. Duplicates go to both: they have no object any more.
     pub fn split_off(&mut self, mut goes: impl FnMut(u32) -> bool) -> Log {
         let mut child = Log { head: self.head, tail: self.tail, ..Log::default() };
@@ -248,6 +280,13 @@ mod tests {
             assert!(found.is_none_or(|f| f.user_version == v - back));
             assert_eq!(found.is_some(), v - back > log.head().version - (log.len() + log.dups_len()) as u64);
         }
+        // A change that the store refuses leaves no trace, but for what it trimmed.
+        let (mark, len, was) = (log.mark(), log.len(), log.head());
+        log.push(&entry(2001));
+        log.trim(log.tail().max(EVersion::new(3, 1950)), 300);
+        log.rewind(mark);
+        assert_eq!((log.head(), log.len()), (was, len));
+        assert!(log.find(&entry(2001).reqid).is_none() && log.find(&entry(2000).reqid).is_some());
         let child = log.split_off(|hash| hash % 2 == 1);
         assert!(child.find(&entry(1999).reqid).is_some() && log.find(&entry(1999).reqid).is_none());
         assert_eq!((child.dups_len(), child.head()), (log.dups_len(), log.head()));

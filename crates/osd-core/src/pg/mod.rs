@@ -7,6 +7,7 @@ pub mod log;
 pub mod objects;
 pub mod ops;
 pub mod peering;
+mod scrub;
 pub mod snaps;
 pub mod split;
 pub mod stats;
@@ -23,7 +24,7 @@ use maps::PgPool;
 use messages::RawMessage;
 use objects::Objects;
 use peering::{Mapping, PeerOut, Peering};
-use snaps::SnapIndex;
+use scrub::Scrub;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use types::{CollId, EVersion, Epoch, HObject, IntervalSet, PastIntervals, PgInfo, SnapContext, SpgId};
@@ -73,13 +74,21 @@ pub struct Pg {
     /// Requests for which the store fetches bytes.
     waiting_store: VecDeque<Box<ClientOp>>,
     watches: Watches,
-    snaps: SnapIndex,
     /// Removed snapshots whose clones are still here.
     snap_trimq: IntervalSet,
     /// An activation whose record isn't durable yet.
     activating: u32,
     info_dirty: bool,
+    /// The map that the record in the store names.
+    saved_epoch: Epoch,
+    /// A record that the store had no room for, as what it was to be committed.
+    unsaved: Option<u64>,
+    /// What the group does by itself waits for the store, or for room in it.
+    store_waits: bool,
+    /// How often the index of snapshots could not be read.
+    snap_errors: u32,
     scrub_wanted: Option<bool>,
+    scrub: Option<Scrub>,
 }
 
 impl Pg {
@@ -112,11 +121,15 @@ impl Pg {
             waiting_active: VecDeque::new(),
             waiting_store: VecDeque::new(),
             watches: Watches::default(),
-            snaps: SnapIndex::default(),
             snap_trimq: IntervalSet::new(),
             activating: 0,
             info_dirty: true,
+            saved_epoch: 0,
+            unsaved: None,
+            store_waits: false,
+            snap_errors: 0,
             scrub_wanted: None,
+            scrub: None,
         };
         pg.note_mapping();
         pg
@@ -155,6 +168,7 @@ impl Pg {
         self.info_dirty = true;
         cx.sh.report_soon = true;
         self.activating = 0;
+        (self.unsaved, self.scrub) = (None, None);
         self.watches.clear();
         // What waited is looked at again when the group is active; if that is elsewhere now, clients send it there.
         let waiters = self.objects.clear();
@@ -242,11 +256,9 @@ impl Pg {
         }
     }
 
-    /// The store has fetched what it was asked for.
-    pub fn store_ready(&mut self, cx: &mut Cx<'_>) {
-        for op in std::mem::take(&mut self.waiting_store) {
-            self.client_op(op, cx);
-        }
+    /// After a start: the log as the store has it, and the map that its record names.
+    pub(crate) fn take_log(&mut self, log: Log, saved_epoch: Epoch) {
+        (self.log, self.saved_epoch, self.info_dirty) = (log, saved_epoch, false);
     }
 
     /// A connection is gone: watches wait for their clients, requests of it are dropped.

@@ -38,10 +38,16 @@ pub struct Slot {
     pub inflight: u32,
     /// Behind those writes, in order.
     pub waiters: VecDeque<Box<ClientOp>>,
+    /// The first of the waiters waits for bytes that the store fetches.
+    pub stalled: bool,
     used: u64,
 }
 
 impl Slot {
+    /// The first of the waiters waits for something from elsewhere, and all others behind it.
+    pub fn is_held(&self) -> bool {
+        self.stalled || self.is_fetching()
+    }
     /// The first of the waiters waits for another object.
     pub fn is_fetching(&self) -> bool {
         self.waiters.front().is_some_and(|op| matches!(op.copy, Some(CopyState::Fetching)))
@@ -52,17 +58,21 @@ impl Slot {
     }
 }
 
-/// Objects at hand; those that nothing waits for are forgotten, the longest unused first, when there are more than the bound.
+/// Objects at hand, and requests that wait until the store has fetched their object's record; those that nothing waits for are forgotten, the longest unused first, when there are more than the bound.
 #[derive(Debug)]
 pub struct Objects {
     map: HashMap<HObject, Slot, BuildHasherDefault<ObjectHasher>>,
+    /// By the head's name; requests in order.
+    loading: HashMap<HObject, VecDeque<Box<ClientOp>>, BuildHasherDefault<ObjectHasher>>,
+    /// Slots whose first waiter waits for the store.
+    stalled: Vec<HObject>,
     clock: u64,
     max: usize,
 }
 
 impl Objects {
     pub fn new(max: usize) -> Self {
-        Self { map: HashMap::default(), clock: 0, max }
+        Self { map: HashMap::default(), loading: HashMap::default(), stalled: Vec::new(), clock: 0, max }
     }
     #[inline]
     pub fn get(&mut self, obj: &HObject) -> Option<&mut Slot> {
@@ -88,7 +98,7 @@ impl Objects {
                 (slot.ctx, slot.used) = (ctx, used);
                 slot
             }
-            Entry::Vacant(place) => place.insert(Slot { ctx, inflight: 0, waiters: VecDeque::new(), used }),
+            Entry::Vacant(place) => place.insert(Slot { ctx, inflight: 0, waiters: VecDeque::new(), stalled: false, used }),
         }
     }
     /// Forgets the older half of what nothing waits for.
@@ -98,9 +108,50 @@ impl Objects {
     }
     /// Forgets everything; what waited is returned in the order of each object.
     pub fn clear(&mut self) -> Vec<Box<ClientOp>> {
-        self.map.drain().flat_map(|(_, s)| s.waiters).collect()
+        self.stalled.clear();
+        let loading = std::mem::take(&mut self.loading);
+        self.map.drain().flat_map(|(_, s)| s.waiters).chain(loading.into_values().flatten()).collect()
     }
     pub fn waiting(&self) -> impl Iterator<Item = &ClientOp> {
-        self.map.values().flat_map(|s| s.waiters.iter().map(|op| &**op))
+        let all = self.map.values().map(|s| &s.waiters).chain(self.loading.values());
+        all.flat_map(|waiters| waiters.iter().map(|op| &**op))
+    }
+
+    /// Puts a request behind those that wait for their object's record; gives it back if none does.
+    #[inline]
+    pub fn behind_loading(&mut self, head: &HObject, op: Box<ClientOp>) -> Option<Box<ClientOp>> {
+        if self.loading.is_empty() {
+            return Some(op);
+        }
+        match self.loading.get_mut(head) {
+            Some(waiters) => {
+                waiters.push_back(op);
+                None
+            }
+            None => Some(op),
+        }
+    }
+    /// The store fetches an object's record for this request.
+    pub fn wait_loading(&mut self, head: HObject, op: Box<ClientOp>) {
+        self.loading.entry(head).or_default().push_back(op);
+    }
+    /// The store fetches bytes for a request on an object that is at hand; it goes in front of all others.
+    pub fn stall(&mut self, head: &HObject, op: Box<ClientOp>) {
+        let slot = self.map.get_mut(head).expect("what is executed is at hand");
+        assert!(!slot.stalled, "of an object's requests only the first is executed");
+        slot.stalled = true;
+        slot.waiters.push_front(op);
+        self.stalled.push(head.clone());
+    }
+    /// What waited for the store: objects to load with their requests, and objects at hand whose first waiter may go on.
+    #[allow(clippy::type_complexity)]
+    pub fn take_store_waiters(&mut self) -> (Vec<(HObject, VecDeque<Box<ClientOp>>)>, Vec<HObject>) {
+        let stalled = std::mem::take(&mut self.stalled);
+        for obj in &stalled {
+            if let Some(slot) = self.map.get_mut(obj) {
+                slot.stalled = false;
+            }
+        }
+        (self.loading.drain().collect(), stalled)
     }
 }

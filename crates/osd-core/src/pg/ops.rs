@@ -6,12 +6,14 @@
 use super::{InFlight, Pg, TOKEN_INFO};
 use crate::copying::{CopyState, Fetch};
 use crate::event::{ConnId, Effect, Level};
+use crate::history::Done;
 use crate::op::copy::{Copied, CopySource};
 use crate::op::{self, Limits, ObjectContext, OpInfo, Plan, PlanCtx, PlanKind, PlanStop, WatchEffect, load_object};
 use crate::perf::C;
 use crate::pg::watch::{WatchKey, WatchOut};
 use crate::request::{ClientOp, error_reply, plan_reply};
 use crate::shared::Cx;
+use base::Stamp;
 use cephx::caps::{ClassCall, OsdRequest};
 use denc::{Denc, Encoder};
 use maps::{PgPool, pool_flags};
@@ -23,6 +25,10 @@ use types::osd_op::{OpCode, osd_flag};
 use types::{
     CEPH_NOSNAP, CEPH_SNAPDIR, EVersion, EntityKind, HObject, PgLogEntry, ReqId, SnapContext, SpgId, Transaction, UTime, features,
 };
+
+/// The store has no room for a change.
+#[derive(Debug)]
+pub(super) struct Refused;
 
 /// Why a request goes no further now.
 enum Halt {
@@ -196,25 +202,36 @@ impl Pg {
         };
         let head_name = head.as_ref().unwrap_or(&op.msg.hobj);
         if self.objects.peek(head_name).is_none() {
-            match load_object(&*cx.sh.store, self.coll, head_name) {
+            let head_name = head_name.clone();
+            let Some(back) = self.objects.behind_loading(&head_name, op) else { return };
+            op = back;
+            match load_object(&*cx.sh.store, self.coll, &head_name) {
                 Ok(ctx) => {
                     self.restore_watches(&ctx, cx);
                     self.objects.put(ctx);
                 }
+                Err(PlanStop::Wait) => {
+                    op.waits_for = "waiting for the store";
+                    return self.objects.wait_loading(head_name, op);
+                }
                 Err(stop) => return self.stopped(op, stop, cx),
             }
         }
+        let head_name = head.as_ref().unwrap_or(&op.msg.hobj);
         let slot = self.objects.get(head_name).expect("loaded above");
+        let may_pass = op.msg.has(osd_flag::SKIPRWLOCKS);
         let for_a_copy = op.reqid.name.kind == EntityKind::OSD && !writes && slot.is_fetching() && slot.inflight == 0;
-        if !slot.is_free_for(writes) && !for_a_copy && !op.msg.has(osd_flag::SKIPRWLOCKS) {
+        let free = slot.is_free_for(writes);
+        if !free && !for_a_copy && !may_pass {
             op.waits_for = "waiting for rw locks";
             slot.waiters.push_back(op);
             return;
         }
-        self.execute(op, cx);
+        self.execute(op, free, cx);
     }
 
-    fn execute(&mut self, op: Box<ClientOp>, cx: &mut Cx<'_>) {
+    /// Plans a request and does what comes of it. `in_turn`: it is the first in its object's order and keeps that place if it must wait.
+    fn execute(&mut self, op: Box<ClientOp>, in_turn: bool, cx: &mut Cx<'_>) {
         let info = op.info.as_ref().expect("admission looks it up");
         let writes = info.may_write || info.may_cache;
         let removed_client_snaps;
@@ -277,8 +294,34 @@ impl Pg {
         cx.sh.rng.u64();
         match plan {
             Ok(plan) => self.take_plan(op, plan, cx),
+            Err(PlanStop::Wait) if in_turn => {
+                let mut op = op;
+                op.waits_for = "waiting for the store";
+                let head = op.msg.hobj.head();
+                self.objects.stall(&head, op);
+            }
             Err(stop) => self.stopped(op, stop, cx),
         }
+    }
+
+    /// The store has fetched what it was asked for: everything that waits for it is tried again, each object's requests in their order.
+    pub fn store_ready(&mut self, cx: &mut Cx<'_>) {
+        self.store_waits = false;
+        let (loading, stalled) = self.objects.take_store_waiters();
+        for (_, ops) in loading {
+            for op in ops {
+                // A resend may have been answered while this one waited.
+                let writes = op.info.as_ref().is_some_and(|i| i.may_write || i.may_cache);
+                if writes && self.log.find(&op.reqid).is_some() { self.client_op(op, cx) } else { self.run(op, cx) }
+            }
+        }
+        for obj in stalled {
+            self.wake(&obj, cx);
+        }
+        for op in std::mem::take(&mut self.waiting_store) {
+            self.client_op(op, cx);
+        }
+        cx.sh.turns_wanted |= self.wants_turns();
     }
 
     fn stopped(&mut self, mut op: Box<ClientOp>, stop: PlanStop, cx: &mut Cx<'_>) {
@@ -289,7 +332,10 @@ impl Pg {
             }
             PlanStop::Reply(errno) => self.reply_error(&op, errno, cx),
             PlanStop::Fetch(source) => self.fetch(op, *source, cx),
+            PlanStop::Ended(why) => cx.out.push(Effect::Stop { why: Some(why) }),
             PlanStop::Store(why) => {
+                cx.sh.damaged += 1;
+                cx.sh.report_soon = true;
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{}: {}: {why}", self.pgid, op.msg.hobj) });
                 self.reply_error(&op, EIO, cx);
             }
@@ -317,7 +363,7 @@ impl Pg {
         match result {
             Ok(copied) => {
                 op.copy = Some(CopyState::Fetched(copied));
-                self.execute(op, cx);
+                self.execute(op, true, cx);
             }
             Err(errno) => self.reply_error(&op, errno, cx),
         }
@@ -336,23 +382,35 @@ impl Pg {
         }
     }
 
-    /// A pool that is full takes nothing that makes it grow.
+    /// A pool that is full takes nothing that makes it grow. Whoever doesn't want to hear of it is not answered: the map will say so, and the
+    /// client sends its request again when there is room.
     fn full(&self, op: &ClientOp, plan: &Plan, cx: &mut Cx<'_>) -> Option<Halt> {
-        if plan.kind == PlanKind::Write && !cx.sh.has_room(plan.txn.data_len()) {
-            return Some(Halt::Reply(ENOSPC));
-        }
-        let full = self.pool.has(pool_flags::FULL) || cx.sh.map.has_flag(maps::map_flags::FULL);
-        let grows = plan.stats.num_bytes > 0 || plan.stats.num_objects > 0;
-        if !full || !grows || plan.kind != PlanKind::Write || op.msg.has(osd_flag::FULL_FORCE) {
+        if plan.kind != PlanKind::Write {
             return None;
         }
-        Some(if !op.msg.has(osd_flag::FULL_TRY) {
+        let no_room = !cx.sh.has_room(plan.txn.data_len());
+        let full = no_room || self.pool.has(pool_flags::FULL) || cx.sh.map.has_flag(maps::map_flags::FULL);
+        let grows = plan.stats.num_bytes > 0 || plan.stats.num_objects > 0 || no_room;
+        if !full || !grows || (op.msg.has(osd_flag::FULL_FORCE) && !no_room) {
+            return None;
+        }
+        if no_room {
+            cx.sh.fullness.refused();
+        }
+        Some(if op.msg.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) == 0 {
             Halt::Drop
         } else if self.pool.has(pool_flags::FULL_QUOTA) {
             Halt::Reply(EDQUOT)
         } else {
             Halt::Reply(ENOSPC)
         })
+    }
+    /// The store did not take a request's change.
+    fn refused(&self, op: &ClientOp, cx: &mut Cx<'_>) {
+        cx.sh.fullness.refused();
+        if op.msg.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0 {
+            self.reply_error(op, ENOSPC, cx);
+        }
     }
 
     fn take_plan(&mut self, op: Box<ClientOp>, mut plan: Plan, cx: &mut Cx<'_>) {
@@ -377,13 +435,17 @@ impl Pg {
                 let reply = plan_reply(&op.msg, &mut plan, epoch, true);
                 let mut inflight = self.inflight_of(&op, &plan.log, reply);
                 inflight.obj = None;
-                self.submit(Transaction::default(), plan.log, inflight, cx);
+                if self.submit(Transaction::default(), plan.log, inflight, cx).is_err() {
+                    self.refused(&op, cx);
+                }
             }
             PlanKind::Write => {
                 let reply = plan_reply(&op.msg, &mut plan, epoch, true);
                 let mut inflight = self.inflight_of(&op, &plan.log, reply);
                 inflight.effects = std::mem::take(&mut plan.effects);
-                self.submit_plan(plan, inflight, cx);
+                if self.submit_plan(plan, inflight, cx).is_err() {
+                    self.refused(&op, cx);
+                }
             }
         }
     }
@@ -406,28 +468,42 @@ impl Pg {
     }
 
     /// Submits a change: its contexts are what readers see from now on, once it is durable.
-    pub(super) fn submit_plan(&mut self, plan: Plan, mut inflight: InFlight, cx: &mut Cx<'_>) {
+    pub(super) fn submit_plan(&mut self, mut plan: Plan, mut inflight: InFlight, cx: &mut Cx<'_>) -> Result<(), Refused> {
         self.info.stats.stats.sum += &plan.stats;
-        for change in &plan.snap_index {
-            self.snaps.change(change);
+        if !plan.snap_index.is_empty() {
+            plan.txn.append(super::snaps::note(&plan.snap_index));
+        }
+        // The head comes last; readers of its clones wait for it too.
+        inflight.obj = plan.changed.last().map(|ctx| ctx.hobj.clone());
+        if let Err(refused) = self.submit(plan.txn, plan.log, inflight, cx) {
+            self.info.stats.stats.sum -= &plan.stats;
+            return Err(refused);
+        }
+        if let Some(scrub) = &mut self.scrub
+            && let Some(ctx) = plan.changed.last()
+        {
+            scrub.changed(&ctx.hobj, &plan.stats);
         }
         let last = plan.changed.len().wrapping_sub(1);
         for (i, ctx) in plan.changed.into_iter().enumerate() {
-            // The head comes last; readers of its clones wait for it too.
-            if i == last {
-                inflight.obj = Some(ctx.hobj.clone());
-                self.objects.put(ctx).inflight += 1;
-            } else {
-                self.objects.put(ctx);
-            }
+            let slot = self.objects.put(ctx);
+            slot.inflight += u32::from(i == last);
         }
-        self.submit(plan.txn, plan.log, inflight, cx);
+        Ok(())
     }
 
-    /// Appends entries to the log and gives them to the store with their transaction.
-    pub(super) fn submit(&mut self, mut txn: Transaction, entries: Vec<PgLogEntry>, inflight: InFlight, cx: &mut Cx<'_>) {
+    /// Appends entries to the log and gives them to the store with their transaction. What a store without room refuses has not happened.
+    pub(super) fn submit(
+        &mut self,
+        mut txn: Transaction,
+        entries: Vec<PgLogEntry>,
+        inflight: InFlight,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Refused> {
         assert!(!entries.is_empty(), "a change has an entry");
         txn.set_home(self.coll);
+        let (mark, i) = (self.log.mark(), &self.info);
+        let before = (i.last_update, i.last_complete, i.last_user_version, i.log_tail);
         for e in &entries {
             self.log.push(e);
             self.info.last_user_version = self.info.last_user_version.max(e.user_version);
@@ -445,8 +521,14 @@ impl Pg {
         delta.info = InfoChange::Fast(FastInfo::of(&self.info));
         let token = self.token(inflight.version.version);
         debug_assert!(token & TOKEN_INFO != TOKEN_INFO, "that token is the info's");
+        if !self.to_store(txn, Some(delta), token, cx) {
+            self.log.rewind(mark);
+            let i = &mut self.info;
+            (i.last_update, i.last_complete, i.last_user_version, i.log_tail) = before;
+            return Err(Refused);
+        }
         self.inflight.push_back(inflight);
-        self.to_store(txn, Some(delta), token, cx);
+        Ok(())
     }
 
     /// A change is durable: watches take effect, the answer goes out, readers of the object go on.
@@ -456,6 +538,9 @@ impl Pg {
             cx.sh.perf.add(C::op_in_bytes, done.bytes_in);
             cx.sh.perf.add(C::op_out_bytes, done.bytes_out);
             let ns = cx.clock.mono.0.saturating_sub(done.received.0);
+            if cx.sh.history.wants(ns) {
+                self.remember(done.reqid, done.obj.clone().unwrap_or_default(), done.received, ns, true, cx);
+            }
             cx.sh.perf.time(C::op_latency, ns);
             cx.sh.perf.time(C::op_process_latency, ns);
             if done.reads {
@@ -500,17 +585,26 @@ impl Pg {
                 Some(info) => info.is_some_and(|i| i.may_write || i.may_cache),
                 None => return,
             };
-            if (!writes && slot.inflight > 0) || slot.is_fetching() {
+            if (!writes && slot.inflight > 0) || slot.is_held() {
                 return;
             }
             let op = slot.waiters.pop_front().expect("looked at above");
             // A resend may have been answered while this one waited.
-            if writes && self.log.find(&op.reqid).is_some() { self.client_op(op, cx) } else { self.execute(op, cx) }
+            if writes && self.log.find(&op.reqid).is_some() { self.client_op(op, cx) } else { self.execute(op, true, cx) }
         }
     }
 
+    /// One of the slowest requests of late.
+    #[cold]
+    fn remember(&self, reqid: ReqId, obj: HObject, received: Stamp, took_ns: u64, writes: bool, cx: &mut Cx<'_>) {
+        let took = std::time::Duration::from_nanos(took_ns);
+        cx.sh.history.put(Done { reqid, pgid: self.pgid, obj: obj.detach(), received, took, writes });
+    }
     fn count(&self, op: &ClientOp, bytes_in: u64, bytes_out: u64, cx: &mut Cx<'_>) {
         let ns = cx.clock.mono.0.saturating_sub(op.received.0);
+        if cx.sh.history.wants(ns) {
+            self.remember(op.reqid, op.msg.hobj.clone(), op.received, ns, false, cx);
+        }
         let perf = &mut cx.sh.perf;
         perf.inc(C::op);
         perf.add(C::op_in_bytes, bytes_in);
@@ -528,7 +622,7 @@ impl Pg {
         cx.send(op.conn, reply);
     }
 
-    fn restore_watches(&mut self, ctx: &ObjectContext, cx: &Cx<'_>) {
+    pub(super) fn restore_watches(&mut self, ctx: &ObjectContext, cx: &Cx<'_>) {
         for ((cookie, entity), w) in &ctx.info.watchers {
             let key = WatchKey { cookie: *cookie, entity: *entity };
             self.watches.restore(&ctx.hobj, key, w.addr, w.timeout_s, cx.clock.mono);

@@ -1,15 +1,18 @@
 //! A placement group becomes several when its pool's pg_num grows, and one with another when it shrinks.
 //!
-//! Every object goes to the group that its hash folds to by the new number; the log and the index of snapshots go with the objects, and
-//! duplicates to both. Nothing of the group may be on its way to the store meanwhile: the OSD takes a map only when nothing is.
+//! Every object goes to the group that its hash folds to by the new number; the log goes with the objects, duplicates go to
+//! both. Nothing of the group may be on its way to the store meanwhile: the OSD takes a map only when nothing is.
 
 use super::ops::split_bits;
 use super::peering::Mapping;
 use super::stats::count;
 use super::{Pg, TOKEN_INFO};
 use crate::shared::Cx;
-use store::{InfoChange, LogDelta, PgRecord};
-use types::{CollId, PgId, PgInfo, SpgId, Transaction};
+use store::{InfoChange, LogDelta};
+use types::{CollId, ObjectStatSum, PgId, PgInfo, SpgId, Transaction};
+
+/// Objects counted at once when a group is split: more would keep clients waiting.
+const COUNT_MAX: usize = 20_000;
 
 impl Pg {
     /// Splits one child off, which is to have this place among the OSD's groups. The parent has taken in the map already.
@@ -17,7 +20,11 @@ impl Pg {
         assert!(self.is_idle(), "a group is split when nothing of it is on its way");
         let child = SpgId { pgid: child, shard: self.pgid.shard };
         let bits = split_bits(child.pgid.seed, self.pool.pg_num);
-        let record = cx.sh.store.load_pg(self.pgid).ok().flatten().unwrap_or_default();
+        // Of a log that can't be had at once stays what resends are answered by.
+        let record = cx.sh.store.load_pg(self.pgid).ok().flatten().unwrap_or_else(|| {
+            self.log.merge(super::log::Log::default());
+            store::PgRecord { dups: self.log.all_dups().into(), ..Default::default() }
+        });
         let mut txn = Transaction::new(self.coll);
         txn.create_collection(CollId::Pg(child), bits);
         txn.split_collection(self.coll, bits, child.pgid.seed, CollId::Pg(child));
@@ -39,7 +46,6 @@ impl Pg {
 
         let goes = |hash: u32| self.pool.fold(hash) == child.pgid.seed;
         pg.log = self.log.split_off(goes);
-        pg.snaps = self.snaps.split_off(goes);
         for (info, log) in [(&mut pg.info, &pg.log), (&mut self.info, &self.log)] {
             info.last_update = log.head();
             info.last_complete = log.head();
@@ -57,8 +63,16 @@ impl Pg {
             ..LogDelta::new(pg.pgid)
         };
         self.to_store(txn, Some(rest(&pg, theirs)), pg.token(TOKEN_INFO), cx);
-        // What the child has is counted in the store; the parent keeps the rest, and what was read and written so far.
-        let sum = count(&*cx.sh.store, pg.coll, &mut |_| {});
+        // What the child has is counted in the store; the parent keeps the rest, and what was read and written so far. Where counting takes
+        // too long, half of it is a guess, and the next scrub knows.
+        let sum = count(&*cx.sh.store, pg.coll, COUNT_MAX).unwrap_or_else(|| {
+            (pg.info.stats.stats_invalid, self.info.stats.stats_invalid) = (true, true);
+            let mut half = ObjectStatSum::default();
+            let all = &self.info.stats.stats.sum;
+            (half.num_objects, half.num_bytes, half.num_object_clones) =
+                (all.num_objects / 2, all.num_bytes / 2, all.num_object_clones / 2);
+            half
+        });
         pg.info.stats.stats.sum = sum;
         self.info.stats.stats.sum -= &sum;
         self.to_store(Transaction::new(self.coll), Some(rest(self, ours)), self.token(TOKEN_INFO), cx);
@@ -80,7 +94,6 @@ impl Pg {
         self.info.last_complete = self.log.head();
         self.info.log_tail = self.log.tail();
         self.info.last_user_version = self.info.last_user_version.max(source.info.last_user_version);
-        self.snaps.merge(source.snaps);
         self.objects.clear();
         // Requests of before the merge are known as duplicates; entries of two logs don't make one.
         let delta = LogDelta {
@@ -108,35 +121,6 @@ impl Pg {
         };
         self.to_store(txn, Some(delta), self.token(TOKEN_INFO), cx);
         self.info_dirty = false;
-    }
-
-    /// What the store remembers of the group, after a start: its log, and which clones hold which snapshot.
-    pub fn load_from_store(&mut self, record: PgRecord, cx: &mut Cx<'_>) {
-        let dups: Vec<_> = record.dups.iter().cloned().collect();
-        let entries: Vec<_> = record.log.iter().cloned().collect();
-        self.log = super::log::Log::load(record.info.last_update, record.info.log_tail, &dups, &entries);
-        let snaps = &mut self.snaps;
-        count(&*cx.sh.store, self.coll, &mut |ctx| {
-            for (clone, of) in &ctx.snapset.clone_snaps {
-                let change = crate::op::SnapIndexChange { clone: ctx.hobj.at_snap(*clone), old: Vec::new(), new: of.clone() };
-                snaps.change(&change);
-            }
-        });
-        self.info_dirty = false;
-    }
-
-    /// Everything of the group goes: its pool is deleted, or another has it.
-    pub fn remove_from_store(&mut self, cx: &mut Cx<'_>) {
-        let mut at = types::GHObject::min();
-        let mut txn = Transaction::new(self.coll);
-        while let Ok(page) = cx.sh.store.list(self.coll, &at, &types::GHObject::max(), 1024) {
-            page.objects.iter().for_each(|o| txn.remove(o));
-            match page.next {
-                Some(next) => at = next,
-                None => break,
-            }
-        }
-        txn.remove_collection(self.coll);
-        self.to_store(txn, Some(LogDelta::forget(self.pgid)), self.token(TOKEN_INFO), cx);
+        self.saved_epoch = self.peering.mapping.epoch;
     }
 }

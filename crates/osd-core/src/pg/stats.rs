@@ -10,7 +10,7 @@ use types::{CollId, Epoch, GHObject, ObjectStatSum, PgShard, PgStat, UTime, oi_f
 const PAGE: usize = 1024;
 
 /// What one object adds to its group's statistics. Clones' bytes are with their head, which knows what they share.
-fn contribution(ctx: &ObjectContext, sum: &mut ObjectStatSum) {
+pub(super) fn contribution(ctx: &ObjectContext, sum: &mut ObjectStatSum) {
     sum.num_objects += 1;
     sum.num_objects_dirty += ctx.info.has(oi_flag::DIRTY) as i64;
     sum.num_objects_omap += ctx.info.is_omap() as i64;
@@ -23,22 +23,23 @@ fn contribution(ctx: &ObjectContext, sum: &mut ObjectStatSum) {
     }
 }
 
-/// Counts a collection's objects.
-pub fn count(store: &dyn ObjectStore, coll: CollId, visit: &mut dyn FnMut(&ObjectContext)) -> ObjectStatSum {
-    let (mut sum, mut at) = (ObjectStatSum::default(), GHObject::min());
-    while let Ok(page) = store.list(coll, &at, &GHObject::max(), PAGE) {
+/// Counts a collection's objects, if there are no more than `max` and all of them can be read at once.
+pub fn count(store: &dyn ObjectStore, coll: CollId, max: usize) -> Option<ObjectStatSum> {
+    let (mut sum, mut at, mut seen) = (ObjectStatSum::default(), GHObject::min(), 0);
+    loop {
+        let page = store.list(coll, &at, &GHObject::max(), PAGE).ok()?;
+        seen += page.objects.len();
+        if seen > max {
+            return None;
+        }
         for obj in &page.objects {
-            if let Ok(ctx) = crate::op::load_object(store, coll, &obj.hobj) {
-                contribution(&ctx, &mut sum);
-                visit(&ctx);
-            }
+            contribution(&crate::op::load_object(store, coll, &obj.hobj).ok()?, &mut sum);
         }
         match page.next {
             Some(next) => at = next,
-            None => break,
+            None => return Some(sum),
         }
     }
-    sum
 }
 
 impl Pg {
@@ -53,9 +54,10 @@ impl Pg {
         if self.info.stats.stats.sum.num_scrub_errors > 0 {
             bits |= pg_state::INCONSISTENT;
         }
-        if self.wants_turns() {
+        if self.is_trimming() {
             bits |= pg_state::SNAPTRIM;
         }
+        bits |= self.scrub_bits();
         bits
     }
 

@@ -1,26 +1,34 @@
-//! What a placement group does by itself: keeping its record, ending watches whose time is over, trimming removed snapshots, scrubbing.
+//! What a placement group does by itself: keeping its record, ending watches whose time is over, trimming removed snapshots.
 
 use super::ops::send_watch_outs;
+use super::snaps::SnapRange;
 use super::watch::WatchKey;
-use super::{InFlight, Pg, TOKEN_INFO};
+use super::{InFlight, Pg, TOKEN_ACTIVATION, TOKEN_INFO};
 use crate::event::{Effect, Level};
-use crate::op::{Plan, PlanCtx, PlanKind, TrimCtx, WatchEffect, plan_trim};
+use crate::op::{Plan, PlanCtx, PlanKind, SnapIndexChange, TrimCtx, WatchEffect, plan_trim};
 use crate::shared::Cx;
 use messages::{InOp, MOSDOp};
-use store::{InfoChange, LogDelta};
+use store::{InfoChange, LogDelta, StoreError};
 use types::osd_op::{OpCode, WatchArgs, watch_op};
-use types::{EVersion, EntityName, GHObject, HObject, IntervalSet, OsdOp, ReqId, SnapContext, Transaction, UTime};
+use types::{EVersion, EntityName, HObject, IntervalSet, OsdOp, ReqId, SnapContext, Transaction, UTime};
 
 /// Clones trimmed in one turn, so that clients have theirs in between.
 const TRIMS_A_TURN: usize = 16;
-/// Objects looked at in one turn of a scrub.
-const SCRUB_PAGE: usize = 512;
 
 impl Pg {
-    /// Gives a transaction with its record to the store; a store that can't take it any more ends the OSD.
-    pub(super) fn to_store(&self, txn: Transaction, delta: Option<LogDelta>, token: u64, cx: &mut Cx<'_>) {
-        if let Err(error) = cx.sh.store.submit(txn, delta, token) {
-            cx.out.push(Effect::Stop { why: Some(format!("{}: the store refused a transaction: {error}", self.pgid)) });
+    /// Gives a transaction with its record to the store; false if that has no room for it, and nothing happened. A store that can't go on ends
+    /// the OSD.
+    pub(super) fn to_store(&self, txn: Transaction, delta: Option<LogDelta>, token: u64, cx: &mut Cx<'_>) -> bool {
+        match cx.sh.store.submit(txn, delta, token) {
+            Ok(()) => true,
+            Err(StoreError::Full) => {
+                cx.sh.fullness.refused();
+                false
+            }
+            Err(error) => {
+                cx.out.push(Effect::Stop { why: Some(format!("{}: {error}", self.pgid)) });
+                true
+            }
         }
     }
 
@@ -28,6 +36,7 @@ impl Pg {
     pub(super) fn save_info(&mut self, cx: &mut Cx<'_>) {
         self.save_info_as(TOKEN_INFO, cx);
     }
+    /// What there is no room for now is written by a later tick.
     pub(super) fn save_info_as(&mut self, token: u64, cx: &mut Cx<'_>) {
         self.info_dirty = false;
         let delta = LogDelta {
@@ -36,8 +45,17 @@ impl Pg {
             past_intervals: Some(self.peering.past.clone()),
             ..LogDelta::new(self.pgid)
         };
-        let token = self.token(token);
-        self.to_store(Transaction::new(self.coll), Some(delta), token, cx);
+        if self.to_store(Transaction::new(self.coll), Some(delta), self.token(token), cx) {
+            self.saved_epoch = self.peering.mapping.epoch;
+        } else if self.unsaved != Some(TOKEN_ACTIVATION) {
+            self.unsaved = Some(token);
+        }
+    }
+    /// The record names a map that will soon be too old to start from.
+    pub(crate) fn refresh_record(&mut self, cx: &mut Cx<'_>) {
+        if self.saved_epoch + (crate::map_cache::FULLS_MAX as u32) / 2 < self.peering.mapping.epoch {
+            self.save_info(cx);
+        }
     }
 
     /// A request of our own.
@@ -63,6 +81,9 @@ impl Pg {
 
     /// About once a second.
     pub fn tick(&mut self, cx: &mut Cx<'_>) {
+        if let Some(token) = self.unsaved.take() {
+            self.save_info_as(token, cx);
+        }
         if !self.watches.is_empty() {
             let mut out = Vec::new();
             let over = self.watches.tick(cx.clock.mono, &mut out);
@@ -71,13 +92,10 @@ impl Pg {
                 self.end_watch(obj, key, cx);
             }
         }
-        if let Some(deep) = self.scrub_wanted.take() {
-            if self.peering.is_active() {
-                self.scrub(deep, cx);
-            } else {
-                self.scrub_wanted = Some(deep);
-            }
-        }
+        // What waited for the store is tried now and then in any case.
+        self.store_waits = false;
+        self.start_scrub(cx);
+        cx.sh.turns_wanted |= self.wants_turns();
     }
 
     /// A map bars addresses: watches of theirs end.
@@ -150,7 +168,8 @@ impl Pg {
         let mut inflight = self.own_inflight(&plan, reqid, cx);
         inflight.effects = vec![WatchEffect::Disconnect { cookie: key.cookie, entity: key.entity, send: true }];
         plan.effects.clear();
-        self.submit_plan(plan, inflight, cx);
+        // What there is no room for is tried again by the next tick.
+        let _ = self.submit_plan(plan, inflight, cx);
     }
 
     /// Removed snapshots of the map that this group has not dealt with.
@@ -165,7 +184,7 @@ impl Pg {
         }
         todo.subtract(&self.info.purged_snaps);
         self.snap_trimq = todo;
-        self.purge_idle_snaps();
+        self.purge_idle_snaps(cx);
         cx.sh.turns_wanted |= self.wants_turns();
         cx.sh.report_soon |= self.info_dirty;
         if self.info_dirty {
@@ -174,14 +193,31 @@ impl Pg {
     }
 
     /// Snapshots of which nothing was cloned here are done at once.
-    fn purge_idle_snaps(&mut self) {
-        if self.snap_trimq.is_empty() {
+    fn purge_idle_snaps(&mut self, cx: &mut Cx<'_>) {
+        if self.snap_trimq.is_empty() || self.store_waits {
             return;
         }
+        let range = self.snap_range();
         let mut left = IntervalSet::new();
-        if !self.snaps.is_empty() {
-            let snaps = self.snap_trimq.iter().flat_map(|(start, len)| start..start + len);
-            snaps.filter(|s| self.snaps.first(*s).is_some()).for_each(|s| left.insert(s, 1));
+        for (start, len) in self.snap_trimq.as_slice().to_vec() {
+            let end = start + len;
+            let mut at = start;
+            while at < end {
+                // Whatever lies before the next snapshot with clones has none.
+                let next = match range.next_snap(&*cx.sh.store, at) {
+                    Ok(next) => next.unwrap_or(end).min(end),
+                    Err(error) => return self.snaps_stopped(error, cx),
+                };
+                if next == end {
+                    break;
+                }
+                match range.first(&*cx.sh.store, next) {
+                    Ok(Some(_)) => left.insert(next, 1),
+                    Ok(None) => {}
+                    Err(error) => return self.snaps_stopped(error, cx),
+                }
+                at = next + 1;
+            }
         }
         let mut done = std::mem::replace(&mut self.snap_trimq, left);
         done.subtract(&self.snap_trimq);
@@ -190,43 +226,90 @@ impl Pg {
             self.info_dirty = true;
         }
     }
+    fn snap_range(&self) -> SnapRange {
+        SnapRange::of(self.pgid.pgid, self.pool.pg_num)
+    }
+    /// The index of snapshots can't be read now, or not at all: the group rests from it until the store has news or a tick comes.
+    fn snaps_stopped(&mut self, error: StoreError, cx: &mut Cx<'_>) {
+        self.store_waits = true;
+        if !matches!(error, StoreError::Wait(_)) {
+            self.snap_errors += 1;
+            if self.snap_errors == 1 {
+                cx.sh.damaged += 1;
+                cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{} snaptrim: {error}", self.pgid) });
+            }
+        }
+    }
 
     pub fn wants_turns(&self) -> bool {
+        let trims = !self.snap_trimq.is_empty() && !self.store_waits;
+        let scrubs = self.scrub.as_ref().is_some_and(|s| !s.waits);
+        (trims || scrubs) && self.peering.is_active()
+    }
+    pub fn is_trimming(&self) -> bool {
         !self.snap_trimq.is_empty() && self.peering.is_active()
     }
 
-    /// A few clones of removed snapshots go.
-    pub fn trim_some(&mut self, cx: &mut Cx<'_>) {
+    /// A turn for what the group does by itself.
+    pub fn turn(&mut self, cx: &mut Cx<'_>) {
         if !self.peering.is_active() {
             return;
         }
+        self.scrub_some(cx);
+        if !self.snap_trimq.is_empty() {
+            self.trim_some(cx);
+        }
+    }
+
+    /// A few clones of removed snapshots go.
+    fn trim_some(&mut self, cx: &mut Cx<'_>) {
         let map = cx.sh.map.clone();
         let queue = map.removed_snaps_queue.get(&self.pgid.pgid.pool);
         let removed = |snap: u64| queue.is_some_and(|q| q.contains_point(snap));
         for _ in 0..TRIMS_A_TURN {
+            if self.store_waits {
+                break;
+            }
             let Some(snap) = self.snap_trimq.start() else { break };
-            let Some(clone) = self.snaps.first(snap).cloned() else {
-                self.purge_idle_snaps();
-                continue;
+            let clone = match self.snap_range().first(&*cx.sh.store, snap) {
+                Ok(Some(clone)) => clone,
+                Ok(None) => {
+                    self.purge_idle_snaps(cx);
+                    continue;
+                }
+                Err(error) => {
+                    self.snaps_stopped(error, cx);
+                    break;
+                }
             };
             let head = clone.head();
             if self.objects.peek(&head).is_none() {
                 match crate::op::load_object(&*cx.sh.store, self.coll, &head) {
-                    Ok(ctx) => drop(self.objects.put(ctx)),
-                    Err(_) => return,
+                    Ok(ctx) => {
+                        self.restore_watches(&ctx, cx);
+                        self.objects.put(ctx);
+                    }
+                    Err(_) => self.store_waits = true,
                 }
             }
-            let Ok(clone_ctx) = crate::op::load_object(&*cx.sh.store, self.coll, &clone) else { return };
-            let head_ctx = self.objects.peek(&head).expect("loaded above").ctx.clone();
+            let clone_ctx = crate::op::load_object(&*cx.sh.store, self.coll, &clone);
+            self.store_waits |= clone_ctx.is_err();
+            let (Ok(clone_ctx), Some(slot)) = (clone_ctx, self.objects.peek(&head)) else { break };
+            let head_ctx = slot.ctx.clone();
             let at_version = self.next_version(map.epoch);
             let trim = TrimCtx { pgid: self.pgid, at_version, snap, snap_removed: &removed, osd_features: cx.sh.osd_features };
             match plan_trim(&trim, &clone_ctx, &head_ctx) {
-                None => self.snaps.forget(snap, &clone),
+                None => {
+                    let gone = SnapIndexChange { clone, old: vec![snap], new: Vec::new() };
+                    self.store_waits |= !self.to_store(super::snaps::note(&[gone]), None, self.token(TOKEN_INFO), cx);
+                }
                 Some(plan) => {
                     let reqid = self.own_reqid(cx);
                     let inflight = self.own_inflight(&plan, reqid, cx);
-                    self.info.stats.objects_trimmed += 1;
-                    self.submit_plan(plan, inflight, cx);
+                    match self.submit_plan(plan, inflight, cx) {
+                        Ok(()) => self.info.stats.objects_trimmed += 1,
+                        Err(_) => self.store_waits = true,
+                    }
                 }
             }
         }
@@ -234,91 +317,5 @@ impl Pg {
         if self.info_dirty {
             self.save_info(cx);
         }
-    }
-
-    /// Somebody asks for a scrub: done by the next tick.
-    pub fn want_scrub(&mut self, deep: bool) {
-        self.scrub_wanted = Some(self.scrub_wanted.unwrap_or(false) || deep);
-    }
-
-    /// Compares what the records say of each object with what the store has, and counts anew; a deep one reads every byte.
-    fn scrub(&mut self, deep: bool, cx: &mut Cx<'_>) {
-        if !self.inflight.is_empty() {
-            self.scrub_wanted = Some(deep);
-            return;
-        }
-        let started = cx.clock.wall_ns;
-        let (mut errors, mut objects, mut bytes) = (0_i64, 0_i64, 0_i64);
-        let mut at = GHObject::min();
-        loop {
-            let page = match cx.sh.store.list(self.coll, &at, &GHObject::max(), SCRUB_PAGE) {
-                Ok(page) => page,
-                Err(error) => {
-                    let text = format!("{} scrub: {error}", self.pgid);
-                    cx.out.push(Effect::ClusterLog { level: Level::Error, text });
-                    return;
-                }
-            };
-            for obj in &page.objects {
-                objects += 1;
-                let ctx = crate::op::load_object(&*cx.sh.store, self.coll, &obj.hobj);
-                let size = cx.sh.store.stat(self.coll, obj).map(|s| s.size);
-                let good = match (&ctx, &size) {
-                    (Ok(ctx), Ok(size)) => ctx.exists && ctx.info.size == *size,
-                    _ => false,
-                };
-                let readable = !deep || size.as_ref().is_ok_and(|len| cx.sh.store.read(self.coll, obj, 0, *len).is_ok());
-                if let Ok(ctx) = &ctx {
-                    // A clone counts as what it doesn't share; its head knows.
-                    bytes += if ctx.hobj.is_head() {
-                        let clones: u64 = ctx.snapset.clones.iter().map(|c| ctx.snapset.clone_bytes(*c)).sum();
-                        (ctx.info.size + clones) as i64
-                    } else {
-                        0
-                    };
-                }
-                if !good || !readable {
-                    errors += 1;
-                    let text = format!("{} {}scrub : {} has damage", self.pgid, if deep { "deep-" } else { "" }, obj.hobj);
-                    cx.out.push(Effect::ClusterLog { level: Level::Error, text });
-                }
-            }
-            match page.next {
-                Some(next) => at = next,
-                None => break,
-            }
-        }
-        let sum = &mut self.info.stats.stats.sum;
-        let counted = (sum.num_objects, sum.num_bytes) == (objects, bytes);
-        if !counted {
-            let text = format!(
-                "{} scrub : stat mismatch, got {}/{} objects, {}/{} bytes.",
-                self.pgid, sum.num_objects, objects, sum.num_bytes, bytes
-            );
-            cx.out.push(Effect::ClusterLog { level: if self.info.stats.stats_invalid { Level::Info } else { Level::Error }, text });
-            (sum.num_objects, sum.num_bytes) = (objects, bytes);
-        }
-        sum.num_scrub_errors = errors;
-        if deep {
-            sum.num_deep_scrub_errors = errors;
-        } else {
-            sum.num_shallow_scrub_errors = errors;
-        }
-        self.info.stats.stats_invalid = false;
-        let (now, h) = (cx.now(), &mut self.info.history);
-        (h.last_scrub, h.last_scrub_stamp) = (self.info.last_update, now);
-        if deep {
-            (h.last_deep_scrub, h.last_deep_scrub_stamp) = (self.info.last_update, now);
-        }
-        if errors == 0 {
-            h.last_clean_scrub_stamp = now;
-        }
-        self.info.stats.objects_scrubbed = objects;
-        self.info.stats.last_scrub_duration_s = 1;
-        self.info.stats.scrub_duration_s = cx.clock.wall_ns.saturating_sub(started) as f64 * 1e-9;
-        let name = if deep { "deep-scrub" } else { "scrub" };
-        let text = format!("{} {name} {}", self.pgid, if errors == 0 { "ok".into() } else { format!("{errors} errors") });
-        cx.out.push(Effect::ClusterLog { level: if errors == 0 { Level::Debug } else { Level::Error }, text });
-        self.save_info(cx);
     }
 }

@@ -1,0 +1,85 @@
+//! What an OSD keeps of itself in its store, as objects of the collection `meta`.
+//!
+//! ```text
+//! meta/osd_superblock    OSDSuperblock: who the OSD is, and which maps it has; written whole with each batch of maps
+//! meta/osdmap.EPOCH      a full map, as it came or as our canonical encoding has it
+//! meta/inc_osdmap.EPOCH  the change that led to it
+//! meta/snapmapper        omap: which clones hold which snapshot (see `pg::snaps`)
+//! ```
+//!
+//! Maps are submitted before any group's record that names their epoch, so a store that keeps a prefix of what was submitted never has a group
+//! that is ahead of its OSD's maps. Holds the names and the writing; what reads them again is in `load`.
+
+use crate::map_cache::MapChange;
+use crate::osd::Osd;
+use denc::Denc;
+use types::{Bytes, CollId, Epoch, GHObject, HObject, Transaction, features};
+
+/// No group has this place: whose commits are the OSD's own.
+pub(crate) const OWN_SLOT: u64 = 0xff_fffe;
+pub(crate) const SUPERBLOCK: &str = "osd_superblock";
+pub(crate) const SNAPMAPPER: &str = "snapmapper";
+const FULL: &str = "osdmap.";
+const INCREMENTAL: &str = "inc_osdmap.";
+
+/// One of the OSD's own objects.
+pub(crate) fn own_object(name: &str, hash: u32) -> GHObject {
+    let oid = name.as_bytes().to_vec().into();
+    GHObject::plain(HObject { oid, hash, pool: -1, ..HObject::min() })
+}
+pub(crate) fn superblock() -> GHObject {
+    own_object(SUPERBLOCK, 0)
+}
+/// Maps lie side by side by their epochs.
+pub(crate) fn map_object(epoch: Epoch, full: bool) -> GHObject {
+    own_object(&format!("{}{epoch}", if full { FULL } else { INCREMENTAL }), epoch)
+}
+/// The epoch of a map's object, and whether it is a full one; `None` for any other object.
+pub(crate) fn map_of(obj: &GHObject) -> Option<(Epoch, bool)> {
+    let name = std::str::from_utf8(obj.hobj.oid.as_slice()).ok()?;
+    let epoch = |prefix| name.strip_prefix(prefix)?.parse().ok();
+    epoch(FULL).map(|e| (e, true)).or_else(|| epoch(INCREMENTAL).map(|e| (e, false)))
+}
+
+/// Puts `data` in place of an object's bytes.
+fn put(txn: &mut Transaction, obj: &GHObject, data: Bytes) {
+    txn.truncate(obj, 0);
+    txn.write(obj, 0, data, 0);
+}
+
+impl Osd {
+    /// The collection and the first superblock of an empty store.
+    pub(crate) fn make_meta(&mut self) -> Result<(), store::StoreError> {
+        let mut txn = Transaction::new(CollId::Meta);
+        txn.create_collection(CollId::Meta, 0);
+        let superblock = superblock();
+        txn.create(&superblock);
+        put(&mut txn, &superblock, self.superblock.to_bytes(features::SUPPORTED));
+        txn.create(&own_object(SNAPMAPPER, 0));
+        self.sh.store.submit(txn, None, OWN_SLOT << 40)
+    }
+
+    /// Writes maps that came since the last time, with a superblock that says so.
+    pub(crate) fn save_maps(&mut self) -> Result<(), store::StoreError> {
+        let changes = self.maps.take_changes();
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let mut txn = Transaction::new(CollId::Meta);
+        for change in changes {
+            match change {
+                MapChange::Put { epoch, full, bytes } => {
+                    let obj = map_object(epoch, full);
+                    txn.touch(&obj);
+                    put(&mut txn, &obj, bytes);
+                }
+                MapChange::Drop { epoch, full } => txn.remove(&map_object(epoch, full)),
+            }
+        }
+        self.superblock.oldest_map = self.maps.oldest();
+        self.superblock.newest_map = self.sh.map.epoch;
+        self.superblock.current_epoch = self.sh.map.epoch;
+        put(&mut txn, &superblock(), self.superblock.to_bytes(features::SUPPORTED));
+        self.sh.store.submit(txn, None, OWN_SLOT << 40)
+    }
+}

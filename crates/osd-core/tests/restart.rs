@@ -1,0 +1,274 @@
+//! An OSD that dies, and the one that starts again on its store: nothing that was answered is lost, nothing is applied twice, whatever part of
+//! what was not answered the store kept.
+
+mod world;
+
+use base::Rng;
+use bytes::Bytes;
+use messages::{InOp, MOSDOp, MOSDOpReply, MWatchNotify, Message};
+use osd_core::{ConnId, Effect, Event, Osd};
+use std::collections::BTreeMap;
+use types::osd_op::{CallArgs, OpCode, watch_op};
+use types::{OsdOp, SnapContext, features};
+use world::store::TestStore;
+use world::{Kind, POOL, World, received, watch, write_full};
+
+fn append(data: &[u8]) -> InOp {
+    InOp::new(OsdOp::range(OpCode::APPEND, 0, data.len() as u64), Bytes::copy_from_slice(data))
+}
+fn call(class: &str, method: &str, input: &[u8]) -> InOp {
+    let args = CallArgs { class_len: class.len() as u8, method_len: method.len() as u8, argc: 0, indata_len: input.len() as u32 };
+    InOp::new(OsdOp::with_call(OpCode::CALL, args), [class.as_bytes(), method.as_bytes(), input].concat().into())
+}
+/// Starts again on all that was submitted.
+fn restart_whole(w: &mut World, kind: Kind) {
+    w.restart(|c| TestStore::replay(c.journal.as_ref().unwrap(), kind.seed()));
+    w.connect(1, 4001);
+}
+fn recorded(kind: Kind, pg_num: u32) -> World {
+    let (store, control) = TestStore::new(kind.seed());
+    control.borrow_mut().journal = Some(Vec::new());
+    World::with_store(store, control, pg_num)
+}
+
+#[test]
+fn a_store_goes_on_in_another_osd() {
+    for kind in [Kind::Memory, Kind::Fetching(1), Kind::Fetching(2)] {
+        let mut w = recorded(kind, 4);
+        for i in 0..20 {
+            w.write(&format!("o{i}"), format!("data{i}").as_bytes());
+        }
+        let m = w.request("o1", vec![append(b"+")]);
+        let first = w.send(1, &m).remove(0);
+        let before: Vec<_> = w.osd.pgs().map(|pg| (pg.pgid, pg.info.last_update, pg.info.stats.stats.sum, pg.log.len())).collect();
+        let epochs: Vec<_> = w.osd.pgs().map(|pg| pg.info.history.same_interval_since).collect();
+        let known = (w.osd.superblock().clone(), w.osd.map().epoch);
+        restart_whole(&mut w, kind);
+        assert_eq!(w.osd.superblock().osd_fsid, known.0.osd_fsid);
+        assert!(w.osd.superblock().newest_map > known.1);
+        let after: Vec<_> = w.osd.pgs().map(|pg| (pg.pgid, pg.info.last_update, pg.info.stats.stats.sum, pg.log.len())).collect();
+        assert_eq!(before, after);
+        // Down and up again: another interval, and up_thru had to show it.
+        assert!(w.osd.pgs().zip(&epochs).all(|(pg, e)| pg.info.history.same_interval_since > *e));
+        // A resend has the old answer.
+        let again = w.send(1, &MOSDOp { attempt: 1, map_epoch: w.map.epoch, ..m.clone() }).remove(0);
+        assert_eq!((again.result, again.replay_version, again.user_version), (0, first.replay_version, first.user_version));
+        assert_eq!(w.read("o1").unwrap(), b"data1+");
+        for i in 2..20 {
+            assert_eq!(w.read(&format!("o{i}")).unwrap(), format!("data{i}").as_bytes());
+        }
+        assert_eq!(w.write("new", b"1").result, 0);
+        // And once more, without anything in between.
+        restart_whole(&mut w, kind);
+        restart_whole(&mut w, kind);
+        assert_eq!(w.read("new").unwrap(), b"1");
+    }
+}
+
+#[test]
+fn duplicates_outlive_log_and_process() {
+    let mut w = recorded(Kind::Memory, 1);
+    let m = w.request("a", vec![append(b"x")]);
+    let first = w.send(1, &m).remove(0);
+    // A failed write has its answer too, and so has one that answers data.
+    let mut exclusive = w.request("a", vec![InOp::new(OsdOp::new(OpCode::CREATE), Bytes::new())]);
+    exclusive.ops[0].op.flags = types::osd_op::op_flag::EXCL;
+    let failed = w.send(1, &exclusive).remove(0).result;
+    for i in 0..400 {
+        w.write("c", format!("{i}").as_bytes());
+    }
+    let log = |w: &World| w.osd.pgs().map(|pg| (pg.log.len(), pg.log.dups_len(), pg.log.tail())).next().unwrap();
+    let before = log(&w);
+    assert!(before.1 > 100);
+    restart_whole(&mut w, Kind::Memory);
+    assert_eq!(log(&w), before);
+    let again = w.send(1, &MOSDOp { map_epoch: w.map.epoch, ..m }).remove(0);
+    assert_eq!((again.replay_version, again.user_version), (first.replay_version, first.user_version));
+    assert_eq!(w.read("a").unwrap(), b"x");
+    w.one("a", vec![InOp::new(OsdOp::new(OpCode::DELETE), Bytes::new())]);
+    assert!(failed < 0);
+    assert_eq!(w.send(1, &MOSDOp { map_epoch: w.map.epoch, ..exclusive }).remove(0).result, failed);
+}
+
+#[test]
+fn maps_splits_and_removals_that_it_missed_are_made_up_for() {
+    for kind in [Kind::Memory, Kind::Fetching(7)] {
+        let mut w = recorded(kind, 4);
+        for i in 0..60 {
+            w.write(&format!("o{i}"), &[i]);
+        }
+        // While it is dead the pool grows, and another one comes and goes.
+        let journal = w.store.borrow().journal.clone().unwrap();
+        let grow = |w: &mut World, to: u32| {
+            w.publish(|m| {
+                let pool = m.pools.get_mut(&POOL).unwrap();
+                (pool.pg_num, pool.pgp_num, pool.pg_num_pending, pool.last_change) = (to, to, to, m.epoch);
+            });
+        };
+        grow(&mut w, 8);
+        // The maps and no group's reaction to them are in the store: what follows from them is done when it starts.
+        w.restart(|_| TestStore::replay(&journal, kind.seed()));
+        w.connect(1, 4001);
+        assert_eq!(w.osd.pgs().count(), 8);
+        for i in 0..60 {
+            assert_eq!(w.read(&format!("o{i}")).unwrap(), [i]);
+        }
+        for epoch in 0..120 {
+            w.publish(|m| m.created.nsec = epoch);
+        }
+        assert_eq!(w.write("o1", b"late").result, 0);
+        let kept = w.osd.superblock().newest_map - w.osd.superblock().oldest_map;
+        assert!((20..=50).contains(&kept), "{kept} maps are kept");
+        restart_whole(&mut w, kind);
+        assert_eq!(w.read("o1").unwrap(), b"late");
+        assert!(w.osd.pgs().all(|pg| pg.peering.is_clean()));
+        // A pool that went.
+        let journal = w.store.borrow().journal.clone().unwrap();
+        w.publish(|m| {
+            m.pools.clear();
+            m.pool_names.clear();
+        });
+        w.restart(|_| TestStore::replay(&journal, kind.seed()));
+        w.go_on();
+        assert_eq!(w.osd.store().collections().unwrap(), [types::CollId::Meta]);
+        assert!(w.osd.store().pgs().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn watches_and_snapshots_are_known_after_a_restart() {
+    let mut w = recorded(Kind::Memory, 1);
+    w.write("a", b"old");
+    assert_eq!(w.one("a", vec![watch(watch_op::WATCH, 77)]).result, 0);
+    let mut m = w.request("b", vec![write_full(b"old")]);
+    w.send(1, &m);
+    m = w.request("b", vec![write_full(b"new")]);
+    m.snapc = SnapContext { seq: 2, snaps: vec![2] };
+    w.send(1, &m);
+    restart_whole(&mut w, Kind::Memory);
+    // The client comes back to its watch.
+    assert_eq!(w.one("a", vec![watch(watch_op::RECONNECT, 77)]).result, 0);
+    // Nobody comes back: it ends with its time.
+    w.feed(Event::Reset { conn: ConnId(1) });
+    restart_whole(&mut w, Kind::Memory);
+    assert_eq!(w.read("a").unwrap(), b"old");
+    w.now_s += 31;
+    w.feed(Event::Tick);
+    let list = w.one("a", vec![InOp::new(OsdOp::new(OpCode::LIST_WATCHERS), Bytes::new())]);
+    assert_eq!(u32::from_le_bytes(list.ops[0].outdata[6..10].try_into().unwrap()), 0);
+    assert!(w.sent::<MWatchNotify>(1).is_empty());
+    // A snapshot that is removed now is trimmed.
+    w.publish(|m| m.removed_snaps_queue.entry(POOL).or_default().insert(2, 1));
+    w.go_on();
+    let pg = w.osd.pgs().next().unwrap();
+    assert!(pg.info.purged_snaps.contains_point(2));
+    assert_eq!(pg.info.stats.stats.sum.num_object_clones, 0);
+    assert_eq!(w.read("b").unwrap(), b"new");
+}
+
+#[test]
+fn another_osds_store_is_refused() {
+    let mut w = recorded(Kind::Memory, 1);
+    w.write("a", b"1");
+    let journal = w.store.borrow().journal.clone().unwrap();
+    let clock = w.clock();
+    let why = |change: fn(&mut osd_core::OsdSetup)| {
+        let mut setup = world::setup();
+        change(&mut setup);
+        let (store, _) = TestStore::replay(&journal, None);
+        let mut out = Vec::new();
+        Osd::new(setup, Box::new(store)).handle(Event::TurnEnd, clock, &mut out);
+        out.into_iter().find_map(|e| if let Effect::Stop { why } = e { why } else { None })
+    };
+    assert!(why(|s| s.whoami = 3).unwrap().contains("the store of osd.0"));
+    assert!(why(|s| s.osd_fsid = world::uuid(9)).unwrap().contains("not of"));
+    assert!(why(|s| s.cluster_fsid = world::uuid(9)).unwrap().contains("belongs to cluster"));
+    assert!(why(|s| s.cluster_fsid = types::Uuid::default()).is_none());
+}
+
+/// Clients append, count with a class and write; commits come late; the OSD dies with any part of what is not committed; clients send again
+/// what was not answered. Each change is there once.
+#[test]
+fn what_was_answered_is_there_once_whatever_the_crash_took() {
+    for seed in 0..40 {
+        crashes(seed, if seed % 4 == 3 { Kind::Fetching(seed) } else { Kind::Memory });
+    }
+}
+
+fn crashes(seed: u64, kind: Kind) {
+    let mut rng = Rng::new(seed);
+    let mut w = recorded(kind, 1 + (seed % 3) as u32);
+    // By object: what the answered and the open appends were, in order.
+    let mut answered: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    let mut listed = Vec::new();
+    let mut open: Vec<(MOSDOp, String)> = Vec::new();
+    for _crash in 0..4 {
+        w.store.borrow_mut().holds_commits = true;
+        for _ in 0..60 {
+            let (name, op) = match rng.below(4) {
+                // What was applied twice is an error.
+                0 => ("directory".to_string(), call("rbd", "dir_add_image", &two(w.tid + 1))),
+                _ => (format!("o{}", rng.below(5)), append(&(w.tid + 1).to_le_bytes())),
+            };
+            let m = w.request(&name, vec![op]);
+            w.osd.handle(Event::Message { conn: ConnId(1), msg: received(&m.encode(features::SUPPORTED)) }, w.clock(), &mut w.out);
+            open.push((m, name));
+            if rng.chance(1, 4) {
+                let held = w.store.borrow().held() as u64;
+                w.store.borrow_mut().let_go = rng.below(held + 2) as usize;
+                w.turn_end();
+                take_answers(&mut w, &mut open, &mut answered, &mut listed);
+            }
+        }
+        let (committed, submitted) = {
+            let c = w.store.borrow();
+            (c.committed, c.journal.as_ref().unwrap().len())
+        };
+        let kept = committed + rng.below((submitted - committed) as u64 + 1) as usize;
+        w.restart(|c| TestStore::replay(&c.journal.as_ref().unwrap()[..kept], kind.seed()));
+        w.connect(1, 4001);
+        // Everything open is sent again, in order, by the new map.
+        for i in 0..open.len() {
+            let mut m = open[i].0.clone();
+            (m.map_epoch, m.attempt) = (w.map.epoch, 1);
+            w.feed(Event::Message { conn: ConnId(1), msg: received(&m.encode(features::SUPPORTED)) });
+        }
+        take_answers(&mut w, &mut open, &mut answered, &mut listed);
+        assert!(open.is_empty(), "seed {seed}: {} requests have no answer", open.len());
+        for (name, ids) in &answered {
+            let data = w.read(name).unwrap();
+            let found: Vec<u64> = data.chunks(8).map(|c| u64::from_le_bytes(c.try_into().unwrap())).collect();
+            let mut wanted = ids.clone();
+            wanted.sort();
+            assert_eq!(found, wanted, "seed {seed}, {name}");
+        }
+        for image in &listed {
+            let reply = w.one("directory", vec![call("rbd", "dir_get_id", &one(*image))]);
+            assert_eq!((reply.result, &reply.ops[0].outdata[..]), (0, &one(*image)[..]), "seed {seed}");
+        }
+        assert!(w.osd.pgs().all(|pg| pg.peering.is_clean()));
+    }
+}
+
+fn take_answers(w: &mut World, open: &mut Vec<(MOSDOp, String)>, answered: &mut BTreeMap<String, Vec<u64>>, listed: &mut Vec<u64>) {
+    for reply in w.sent::<MOSDOpReply>(1) {
+        let Some(at) = open.iter().position(|(m, _)| m.tid == reply.tid) else { continue };
+        let (m, name) = open.remove(at);
+        assert!(reply.result >= 0, "{name}: {}", reply.result);
+        if name == "directory" {
+            listed.push(m.tid);
+        } else {
+            answered.entry(name).or_default().push(m.tid);
+        }
+    }
+}
+
+/// A number as an encoded text, and twice.
+fn one(n: u64) -> Vec<u8> {
+    let mut e = denc::Encoder::new(0);
+    e.blob(n.to_string().as_bytes());
+    e.finish().to_vec()
+}
+fn two(n: u64) -> Vec<u8> {
+    [one(n), one(n)].concat()
+}
