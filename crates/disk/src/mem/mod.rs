@@ -84,6 +84,10 @@ impl MemDisks {
     pub fn new(lens_bytes: &[u64]) -> Self {
         Self::of(Arc::new(Image::zeros(lens_bytes)), HashMap::new())
     }
+    /// Devices with this content.
+    pub fn with(image: Arc<Image>) -> Self {
+        Self::of(image, HashMap::new())
+    }
     /// Devices with the content of `base`, but for the blocks in `over`.
     pub(crate) fn of(base: Arc<Image>, over: HashMap<(Dev, u64), Bytes>) -> Self {
         let traffic = vec![Traffic::default(); base.devs()];
