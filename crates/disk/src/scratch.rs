@@ -1,8 +1,8 @@
 //! A set of devices that is only read: what is written to it stays in memory, over what the devices have. For tools that look at a store, which
 //! shall leave it as they found it.
 
+use crate::BLOCK_BYTES;
 use crate::disks::{Completion, Dev, Disks, Durability, Token};
-use crate::{AlignedBuf, BLOCK_BYTES};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -77,7 +77,7 @@ impl<D: Disks> Disks for ScratchDisks<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MemDisks;
+    use crate::{AlignedBuf, MemDisks};
 
     #[test]
     fn writes_are_seen_and_never_reach_the_device() {

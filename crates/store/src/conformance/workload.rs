@@ -120,10 +120,22 @@ fn pairs(rng: &mut Rng) -> Vec<(ByteStr, Bytes)> {
         .collect()
 }
 
+/// One of the names whose hash is the collection's: a store may find an object's collection by its hash.
+fn name_in(rng: &mut Rng, model: &Model, id: CollId, names: u64) -> GHObject {
+    let seed = id.pg().map_or(0, |pg| pg.pgid.seed);
+    let mask = (1 << model.colls[&id].bits) - 1;
+    loop {
+        let name = name(rng.below(names));
+        if (name.hobj.hash ^ seed) & mask == 0 {
+            return name;
+        }
+    }
+}
+
 /// Appends one change that is valid in `model`'s state, and applies it there.
 fn grow(rng: &mut Rng, model: &mut Model, txn: &mut Transaction, home: CollId, shape: &Shape) {
-    let object = name(rng.below(shape.names));
-    let other = name(rng.below(shape.names));
+    let object = name_in(rng, model, home, shape.names);
+    let other = name_in(rng, model, home, shape.names);
     let there = model.colls[&home].objects.contains_key(&object);
     let before = txn.len();
     let (offset, len) = extent(rng, shape.offset_max);
@@ -165,7 +177,8 @@ fn grow(rng: &mut Rng, model: &mut Model, txn: &mut Transaction, home: CollId, s
             0 => txn.try_rename(&object, &other),
             _ => {
                 let to = *model.colls.keys().nth(rng.below(model.colls.len() as u64) as usize).expect("there are collections");
-                txn.move_rename(home, &object, to, &other);
+                let other = name_in(rng, model, to, shape.names);
+                if other == object { txn.touch(&object) } else { txn.move_rename(home, &object, to, &other) }
             }
         },
         _ => txn.write(&object, 0, Bytes::from_static(b"short"), 0),
