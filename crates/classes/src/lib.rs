@@ -6,11 +6,27 @@
 
 #![forbid(unsafe_code)]
 
+mod cas;
+mod cmpomap;
+mod fifo;
+mod hello;
+mod journal;
 mod lock;
+mod log;
+mod numops;
+mod otp;
+mod queue;
 mod rbd;
+mod refcount;
 mod registry;
+mod sdk;
+mod time_key;
+mod timeindex;
+mod two_phase_queue;
+mod user;
+mod version;
 mod view;
 mod wire;
 
-pub use registry::{BUILTIN, Class, METHOD_PROMOTE, METHOD_RD, METHOD_WR, Method, MethodFn, Registry};
+pub use registry::{ATTRIBUTE_FILTERS, BUILTIN, Class, METHOD_PROMOTE, METHOD_RD, METHOD_WR, Method, MethodFn, Registry};
 pub use view::{ClsError, ClsReply, ClsResult, KeyPage, ObjectView, ValPage, Watcher};

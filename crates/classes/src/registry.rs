@@ -1,7 +1,7 @@
 //! The table of classes and their methods.
 
-use crate::{ClsReply, ObjectView};
 use crate::view::ClsResult;
+use crate::{ClsReply, ObjectView};
 use bytes::Bytes;
 
 /// The method reads the object (`CLS_METHOD_RD`).
@@ -22,6 +22,17 @@ pub struct Method {
     pub call: MethodFn,
 }
 
+impl Method {
+    /// One that only reads.
+    pub(crate) const fn reads(name: &'static str, call: MethodFn) -> Self {
+        Self { name, flags: METHOD_RD, call }
+    }
+    /// One that reads and writes.
+    pub(crate) const fn writes(name: &'static str, call: MethodFn) -> Self {
+        Self { name, flags: METHOD_RD | METHOD_WR, call }
+    }
+}
+
 /// A class by name.
 pub struct Class {
     pub name: &'static str,
@@ -35,8 +46,30 @@ pub struct Registry {
     classes: &'static [&'static Class],
 }
 
+/// Filters of listings that classes bring, as `CLASS.FILTER`. Each of them takes the name of an attribute and a value, and shows the objects
+/// that have that value there.
+pub const ATTRIBUTE_FILTERS: &[&[u8]] = &[b"hello.hello"];
+
 /// Every class of this program.
-pub static BUILTIN: Registry = Registry::new(&[&crate::lock::CLASS, &crate::rbd::CLASS]);
+pub static BUILTIN: Registry = Registry::new(&[
+    &crate::two_phase_queue::CLASS,
+    &crate::cas::CLASS,
+    &crate::cmpomap::CLASS,
+    &crate::fifo::CLASS,
+    &crate::hello::CLASS,
+    &crate::journal::CLASS,
+    &crate::lock::CLASS,
+    &crate::log::CLASS,
+    &crate::numops::CLASS,
+    &crate::otp::CLASS,
+    &crate::queue::CLASS,
+    &crate::rbd::CLASS,
+    &crate::refcount::CLASS,
+    &crate::sdk::CLASS,
+    &crate::timeindex::CLASS,
+    &crate::user::CLASS,
+    &crate::version::CLASS,
+]);
 
 impl Registry {
     pub const fn new(classes: &'static [&'static Class]) -> Self {

@@ -107,7 +107,8 @@ pub trait ObjectView {
     fn origin(&self) -> EntityInst;
     /// The user version that the object had before this operation.
     fn version(&self) -> u64;
-    /// The place of the call in the operation's vector, from 0.
+    /// A number that goes up with each call of the operation's vector and with each change that a method makes: with the version, it tells
+    /// apart what one operation wrote.
     fn subop(&self) -> u32;
     fn now(&self) -> UTime;
     /// The newest snapshot that the object knows; 0 for none.

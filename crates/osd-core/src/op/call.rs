@@ -177,7 +177,7 @@ impl ObjectView for View<'_, '_> {
         self.exec.obj.info.user_version
     }
     fn subop(&self) -> u32 {
-        self.subop
+        self.subop + self.exec.num_read + self.exec.num_write
     }
     fn now(&self) -> UTime {
         self.exec.ctx.now

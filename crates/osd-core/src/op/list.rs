@@ -188,7 +188,7 @@ fn split_bits(seed: u32, pg_num: u32) -> u32 {
 fn decode_filter(d: &mut Decoder) -> Result<Filter, Failure> {
     let mut text = || d.blob().map_err(|_| Failure::Errno(EINVAL));
     let (_class, _method, kind) = (text()?, text()?, text()?);
-    if &kind[..] != b"plain" {
+    if &kind[..] != b"plain" && !classes::ATTRIBUTE_FILTERS.contains(&&kind[..]) {
         return Err(Failure::Errno(EINVAL));
     }
     Ok(Filter { attr: text()?, value: text()? })

@@ -1,0 +1,251 @@
+//! References to a chunk, as exactly as there was room for: by object, by the objects' hashes, by pool, or only their number.
+//!
+//! We write what we read: coarser forms come from clients that counted elsewhere. What has no references is by object again.
+
+use denc::{Decoder, Denc, DencError, Encoder};
+use std::collections::BTreeMap;
+use types::{HObject, PoolId};
+
+/// `chunk_refs_t`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refs {
+    /// Sorted; an object may refer more than once.
+    ByObject(Vec<HObject>),
+    /// So many low bits of each hash are kept.
+    ByHash {
+        total: u64,
+        bits: u32,
+        hashes: BTreeMap<(PoolId, u32), u64>,
+    },
+    ByPool {
+        total: u64,
+        pools: BTreeMap<PoolId, u64>,
+    },
+    Count(u64),
+}
+
+impl Default for Refs {
+    fn default() -> Self {
+        Self::ByObject(Vec::new())
+    }
+}
+
+fn masked(hash: u32, bits: u32) -> u32 {
+    hash & u32::MAX >> (32 - bits)
+}
+
+/// One more under a key.
+fn one_more<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K) {
+    let count = counts.entry(key).or_default();
+    *count = count.saturating_add(1);
+}
+
+/// One less under a key; false if there is none.
+fn take<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K) -> bool {
+    let Some(count) = counts.get_mut(&key) else { return false };
+    *count = count.saturating_sub(1);
+    if *count == 0 {
+        counts.remove(&key);
+    }
+    true
+}
+
+impl Refs {
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::ByObject(objects) => objects.is_empty(),
+            Self::ByHash { hashes, .. } => hashes.is_empty(),
+            Self::ByPool { pools, .. } => pools.is_empty(),
+            Self::Count(total) => *total == 0,
+        }
+    }
+    pub fn add(&mut self, source: HObject) {
+        match self {
+            Self::ByObject(objects) => objects.insert(objects.partition_point(|o| *o <= source), source),
+            Self::ByHash { total, bits, hashes } => {
+                one_more(hashes, (source.pool, masked(source.hash, *bits)));
+                *total = total.saturating_add(1);
+            }
+            Self::ByPool { total, pools } => {
+                one_more(pools, source.pool);
+                *total = total.saturating_add(1);
+            }
+            Self::Count(total) => *total = total.saturating_add(1),
+        }
+    }
+    /// False if there is no reference of that object.
+    pub fn remove(&mut self, source: &HObject) -> bool {
+        let found = match self {
+            Self::ByObject(objects) => match objects.binary_search(source) {
+                Ok(at) => {
+                    objects.remove(at);
+                    true
+                }
+                Err(_) => false,
+            },
+            Self::ByHash { total, bits, hashes } => {
+                let found = take(hashes, (source.pool, masked(source.hash, *bits)));
+                *total = total.saturating_sub(found.into());
+                found
+            }
+            Self::ByPool { total, pools } => {
+                let found = take(pools, source.pool);
+                *total = total.saturating_sub(found.into());
+                found
+            }
+            Self::Count(total) => {
+                let found = *total > 0;
+                *total = total.saturating_sub(1);
+                found
+            }
+        };
+        if self.is_empty() {
+            *self = Self::default();
+        }
+        found
+    }
+}
+
+/// Seven bits a byte, the lowest first.
+fn put_varint(e: &mut Encoder, mut v: u64) {
+    while v > 0x7f {
+        e.u8(v as u8 | 0x80);
+        v >>= 7;
+    }
+    e.u8(v as u8);
+}
+fn varint(d: &mut Decoder) -> Result<u64, DencError> {
+    let mut v = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = d.u8()?;
+        v |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(v);
+        }
+    }
+    Err(d.invalid("a number of more than 64 bits"))
+}
+/// The sign in the lowest bit.
+fn put_signed(e: &mut Encoder, v: i64) {
+    put_varint(e, v.unsigned_abs() << 1 | u64::from(v < 0));
+}
+fn signed(d: &mut Decoder) -> Result<i64, DencError> {
+    let v = varint(d)?;
+    let magnitude = (v >> 1) as i64;
+    Ok(if v & 1 == 0 { magnitude } else { -magnitude })
+}
+
+impl Denc for Refs {
+    fn encode(&self, e: &mut Encoder) {
+        e.frame(1, 1, |e| match self {
+            Self::ByObject(objects) => {
+                e.u8(1);
+                e.frame(1, 1, |e| objects.encode(e));
+            }
+            Self::ByHash { total, bits, hashes } => {
+                e.u8(2);
+                e.frame(1, 1, |e| {
+                    put_varint(e, *total);
+                    put_varint(e, (*bits).into());
+                    put_varint(e, hashes.len() as u64);
+                    for (&(pool, hash), &count) in hashes {
+                        put_signed(e, pool);
+                        e.raw(&hash.to_le_bytes()[..bits.div_ceil(8) as usize]);
+                        put_varint(e, count);
+                    }
+                });
+            }
+            Self::ByPool { total, pools } => {
+                e.u8(4);
+                e.frame(1, 1, |e| {
+                    put_varint(e, *total);
+                    put_varint(e, pools.len() as u64);
+                    for (&pool, &count) in pools {
+                        put_signed(e, pool);
+                        put_varint(e, count);
+                    }
+                });
+            }
+            Self::Count(total) => {
+                e.u8(5);
+                e.frame(1, 1, |e| e.u64(*total));
+            }
+        });
+    }
+    fn decode(d: &mut Decoder) -> Result<Self, DencError> {
+        d.frame("chunk_refs_t", 1, |d, _| match d.u8()? {
+            1 => d.frame("chunk_refs_by_object_t", 1, |d, _| {
+                let mut objects: Vec<HObject> = d.get()?;
+                objects.sort();
+                Ok(Self::ByObject(objects))
+            }),
+            2 => d.frame("chunk_refs_by_hash_t", 1, |d, _| {
+                let (total, bits) = (varint(d)?, varint(d)?);
+                if !(1..=32).contains(&bits) {
+                    return Err(d.invalid("bits of a hash"));
+                }
+                let mut hashes = BTreeMap::new();
+                for _ in 0..varint(d)? {
+                    let pool = signed(d)?;
+                    let mut hash = [0; 4];
+                    d.read_exact(&mut hash[..bits.div_ceil(8) as usize])?;
+                    hashes.insert((pool, u32::from_le_bytes(hash)), varint(d)?);
+                }
+                Ok(Self::ByHash { total, bits: bits as u32, hashes })
+            }),
+            4 => d.frame("chunk_refs_by_pool_t", 1, |d, _| {
+                let total = varint(d)?;
+                let mut pools = BTreeMap::new();
+                for _ in 0..varint(d)? {
+                    pools.insert(signed(d)?, varint(d)?);
+                }
+                Ok(Self::ByPool { total, pools })
+            }),
+            5 => d.frame("chunk_refs_count_t", 1, |d, _| Ok(Self::Count(d.u64()?))),
+            _ => Err(d.invalid("a kind of references")),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::encode;
+
+    fn object(name: &'static str, hash: u32, pool: PoolId) -> HObject {
+        HObject { oid: name.into(), hash, pool, ..HObject::min() }
+    }
+
+    #[test]
+    fn every_form_counts_and_comes_back() {
+        let forms = [
+            Refs::default(),
+            Refs::ByHash { total: 0, bits: 12, hashes: BTreeMap::new() },
+            Refs::ByPool { total: 0, pools: BTreeMap::new() },
+            Refs::Count(0),
+        ];
+        for mut refs in forms {
+            let (a, b) = (object("a", 0xfeed_f00d, 3), object("b", 77, -5));
+            for source in [&a, &b, &a] {
+                refs.add(source.clone());
+                assert_eq!(Refs::from_bytes(&encode(&refs)).unwrap(), refs);
+            }
+            assert!(refs.remove(&a) && refs.remove(&b) && !refs.is_empty());
+            assert!(refs.remove(&a) && refs == Refs::default() && !refs.remove(&a));
+        }
+    }
+
+    #[test]
+    fn numbers_are_as_ceph_writes_them() {
+        let mut e = Encoder::new(0);
+        for v in [0, 127, 128, u64::MAX] {
+            put_varint(&mut e, v);
+        }
+        put_signed(&mut e, -1);
+        put_signed(&mut e, 64);
+        assert_eq!(e.as_slice()[..4], [0, 0x7f, 0x80, 1]);
+        let mut d = Decoder::new(e.finish());
+        assert_eq!([(); 4].map(|()| varint(&mut d).unwrap()), [0, 127, 128, u64::MAX]);
+        assert_eq!([(); 2].map(|()| signed(&mut d).unwrap()), [-1, 64]);
+    }
+}

@@ -1,0 +1,209 @@
+//! An object in memory behind the view that methods get: by the errnos that an OSD's operations have.
+
+use bytes::Bytes;
+use classes::{BUILTIN, ClsError, ClsReply, ClsResult, KeyPage, ObjectView, ValPage, Watcher};
+use std::collections::BTreeMap;
+use types::errno::{EEXIST, EFBIG, ENODATA, ENOENT};
+use types::{ByteStr, EntityAddr, EntityInst, EntityName, UTime};
+
+/// Larger objects are refused, as an OSD does.
+const SIZE_MAX: u64 = 8 << 20;
+/// Entries of one omap page.
+const PAGE_MAX: u64 = 1024;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct State {
+    pub data: Vec<u8>,
+    pub attrs: BTreeMap<ByteStr, Bytes>,
+    pub omap: BTreeMap<ByteStr, Bytes>,
+    pub header: Bytes,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Object {
+    pub state: Option<State>,
+    pub now: UTime,
+    pub writes: u32,
+    random: u64,
+}
+
+impl Object {
+    /// Calls a method; what it wrote stays only if it succeeds.
+    pub fn call(&mut self, class: &str, method: &str, input: impl Into<Bytes>) -> Result<ClsReply, i32> {
+        let found = BUILTIN.method(class.as_bytes(), method.as_bytes()).unwrap_or_else(|| panic!("{class}.{method}"));
+        let before = self.state.clone();
+        match (found.call)(self, input.into()) {
+            Ok(reply) if reply.code >= 0 => Ok(reply),
+            Ok(reply) => {
+                self.state = before;
+                Err(-reply.code)
+            }
+            Err(ClsError::Errno(errno)) => {
+                self.state = before;
+                Err(errno)
+            }
+            Err(ClsError::Wait) => panic!("nothing to wait for"),
+        }
+    }
+    fn there(&self) -> ClsResult<&State> {
+        self.state.as_ref().ok_or(ClsError::Errno(ENOENT))
+    }
+    fn made(&mut self) -> &mut State {
+        self.writes += 1;
+        self.state.get_or_insert_default()
+    }
+}
+
+fn within(offset: u64, length: u64) -> ClsResult<usize> {
+    match offset.checked_add(length) {
+        Some(end) if end <= SIZE_MAX => Ok(end as usize),
+        _ => Err(ClsError::Errno(EFBIG)),
+    }
+}
+
+impl ObjectView for Object {
+    fn stat(&mut self) -> ClsResult<(u64, UTime)> {
+        Ok((self.there()?.data.len() as u64, self.now))
+    }
+    fn read(&mut self, offset: u64, length: u64) -> ClsResult<Bytes> {
+        let data = &self.there()?.data;
+        let start = offset.min(data.len() as u64) as usize;
+        let length = if length == 0 { u64::MAX } else { length };
+        let end = start + length.min((data.len() - start) as u64) as usize;
+        Ok(Bytes::copy_from_slice(&data[start..end]))
+    }
+    fn create(&mut self, exclusive: bool) -> ClsResult<()> {
+        if exclusive && self.state.is_some() {
+            return Err(ClsError::Errno(EEXIST));
+        }
+        self.made();
+        Ok(())
+    }
+    fn remove(&mut self) -> ClsResult<()> {
+        self.there()?;
+        self.writes += 1;
+        self.state = None;
+        Ok(())
+    }
+    fn write(&mut self, offset: u64, data: Bytes) -> ClsResult<()> {
+        let end = within(offset, data.len() as u64)?;
+        let all = &mut self.made().data;
+        all.resize(all.len().max(end), 0);
+        all[end - data.len()..end].copy_from_slice(&data);
+        Ok(())
+    }
+    fn write_full(&mut self, data: Bytes) -> ClsResult<()> {
+        within(0, data.len() as u64)?;
+        self.made().data = data.to_vec();
+        Ok(())
+    }
+    fn truncate(&mut self, size: u64) -> ClsResult<()> {
+        let size = within(size, 0)?;
+        self.made().data.resize(size, 0);
+        Ok(())
+    }
+    fn zero(&mut self, offset: u64, length: u64) -> ClsResult<()> {
+        let end = within(offset, length)?;
+        let data = &mut self.made().data;
+        let end = end.min(data.len());
+        data[(offset as usize).min(end)..end].fill(0);
+        Ok(())
+    }
+    fn snap_revert(&mut self, _: u64) -> ClsResult<()> {
+        Err(ClsError::Errno(ENOENT))
+    }
+    fn getxattr(&mut self, name: &[u8]) -> ClsResult<Bytes> {
+        self.there()?.attrs.get(name).cloned().ok_or(ClsError::Errno(ENODATA))
+    }
+    fn getxattrs(&mut self) -> ClsResult<Vec<(ByteStr, Bytes)>> {
+        Ok(self.there()?.attrs.clone().into_iter().collect())
+    }
+    fn setxattr(&mut self, name: &[u8], value: Bytes) -> ClsResult<()> {
+        self.made().attrs.insert(name.into(), value);
+        Ok(())
+    }
+    fn rmxattr(&mut self, name: &[u8]) -> ClsResult<()> {
+        self.there()?;
+        self.made().attrs.remove(name).map(drop).ok_or(ClsError::Errno(ENODATA))
+    }
+    fn omap_header(&mut self) -> ClsResult<Bytes> {
+        Ok(self.state.as_ref().map(|s| s.header.clone()).unwrap_or_default())
+    }
+    fn omap_keys(&mut self, after: &[u8], max: u64) -> ClsResult<KeyPage> {
+        let (page, more) = self.omap_vals(after, b"", max)?;
+        Ok((page.into_iter().map(|(key, _)| key).collect(), more))
+    }
+    fn omap_vals(&mut self, after: &[u8], prefix: &[u8], max: u64) -> ClsResult<ValPage> {
+        let Some(state) = &self.state else { return Ok((Vec::new(), false)) };
+        let fits = |(key, _): &(&ByteStr, &Bytes)| key.as_slice() > after && key.as_slice().starts_with(prefix);
+        let mut found = state.omap.iter().filter(fits).map(|(key, value)| (key.clone(), value.clone()));
+        let page = found.by_ref().take(max.min(PAGE_MAX) as usize).collect();
+        Ok((page, found.next().is_some()))
+    }
+    fn omap_val(&mut self, key: &[u8]) -> ClsResult<Bytes> {
+        self.state.as_ref().and_then(|s| s.omap.get(key).cloned()).ok_or(ClsError::Errno(ENOENT))
+    }
+    fn omap_vals_by_keys(&mut self, keys: &[ByteStr]) -> ClsResult<Vec<(ByteStr, Bytes)>> {
+        let Some(state) = &self.state else { return Ok(Vec::new()) };
+        Ok(state.omap.iter().filter(|(key, _)| keys.contains(key)).map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
+    fn omap_set(&mut self, vals: Vec<(ByteStr, Bytes)>) -> ClsResult<()> {
+        self.made().omap.extend(vals);
+        Ok(())
+    }
+    fn omap_set_header(&mut self, header: Bytes) -> ClsResult<()> {
+        self.made().header = header;
+        Ok(())
+    }
+    fn omap_remove(&mut self, keys: Vec<ByteStr>) -> ClsResult<()> {
+        self.there()?;
+        let omap = &mut self.made().omap;
+        keys.iter().for_each(|key| drop(omap.remove(key)));
+        Ok(())
+    }
+    fn omap_remove_range(&mut self, first: &[u8], end: &[u8]) -> ClsResult<()> {
+        self.there()?;
+        self.made().omap.retain(|key, _| key.as_slice() < first || key.as_slice() >= end);
+        Ok(())
+    }
+    fn omap_clear(&mut self) -> ClsResult<()> {
+        self.there()?;
+        let state = self.made();
+        state.omap.clear();
+        state.header = Bytes::new();
+        Ok(())
+    }
+    fn origin(&self) -> EntityInst {
+        EntityInst { name: EntityName::client(4), addr: EntityAddr::default() }
+    }
+    fn version(&self) -> u64 {
+        7
+    }
+    fn subop(&self) -> u32 {
+        self.writes
+    }
+    fn now(&self) -> UTime {
+        self.now
+    }
+    fn snapset_seq(&self) -> u64 {
+        0
+    }
+    fn watchers(&mut self) -> ClsResult<Vec<Watcher>> {
+        Ok(Vec::new())
+    }
+    fn client_features(&self) -> u64 {
+        u64::MAX
+    }
+    fn min_compat_client(&self) -> u8 {
+        15
+    }
+    fn required_osd_release(&self) -> u8 {
+        18
+    }
+    fn random(&mut self, out: &mut [u8]) {
+        for b in out {
+            self.random = self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            *b = (self.random >> 56) as u8;
+        }
+    }
+}
