@@ -49,10 +49,10 @@ fn fuzz_the_methods() {
     for call in &recorded {
         of_class.entry(&call.0).or_default().push(call);
     }
-    let classes: Vec<&&str> = of_class.keys().collect();
+    let classes: Vec<&str> = of_class.keys().copied().collect();
     let methods = methods();
     fuzzing::run("classes", 3_000, |rng| {
-        let class: &str = pick(rng, &classes);
+        let class: &str = classes[rng.below(classes.len() as u64) as usize];
         let mut object = Object::default();
         for _ in 0..rng.below(30) {
             let (_, method, sample) = *pick(rng, &of_class[class]);

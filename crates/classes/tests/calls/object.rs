@@ -24,7 +24,7 @@ pub struct Object {
     pub state: Option<State>,
     pub now: UTime,
     pub writes: u32,
-    random: u64,
+    pub random: u64,
 }
 
 impl Object {

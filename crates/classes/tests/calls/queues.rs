@@ -280,7 +280,7 @@ fn a_part_fills_and_is_trimmed() {
     };
     assert_eq!(part.call("fifo", "push_part", push(&[b"one", b"two"])).unwrap().code, 2);
     // 512 + 2 * 61; each further one takes 158: three fit before the part ends behind 1000.
-    assert_eq!(part.call("fifo", "push_part", push(&[&[3; 100]; 5])).unwrap().code, 3);
+    assert_eq!(part.call("fifo", "push_part", push(&[&[3; 100][..]; 5])).unwrap().code, 3);
     assert_eq!(part.call("fifo", "push_part", push(&[b"more"])), Err(ERANGE));
     let (all, more) = part_list(&mut part, 0, 100);
     assert!(!more && all.len() == 5 && all[0] == (512, Bytes::from_static(b"one")) && all[1].0 == 573);

@@ -5,14 +5,21 @@ use super::omap::PageWish;
 use super::plan::PlanStop;
 use base::Rng;
 use classes::{ClsError, ClsResult, KeyPage, METHOD_RD, METHOD_WR, ObjectView, ValPage, Watcher};
-use types::errno::{EINVAL, EIO, ENOENT, EOPNOTSUPP};
+use types::errno::{EFBIG, EINVAL, EIO, EMSGSIZE, ENOENT, EOPNOTSUPP};
 use types::osd_op::Extent;
 use types::{ByteStr, Bytes, EntityInst, OsdOp, UTime};
+
+/// Bytes of the object that one call may read, however often it comes back: more than any object's data.
+const READ_MAX_BYTES: u64 = 256 << 20;
 
 /// The object as a method sees it.
 struct View<'e, 'a> {
     exec: &'e mut Exec<'a>,
     subop: u32,
+    /// Bytes that it may still read.
+    read_left: u64,
+    /// Bytes that it may still write: as many as a request may bring.
+    write_left: u64,
     rng: Rng,
     /// Why the request can't be planned now, behind a [`ClsError::Wait`].
     stop: Option<PlanStop>,
@@ -31,7 +38,8 @@ impl Exec<'_> {
         self.user_modify |= writes;
         let (reads_before, writes_before) = (self.num_read, self.num_write);
         let rng = Rng::new(self.ctx.entropy ^ u64::from(subop).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut view = View { exec: self, subop, rng, stop: None };
+        let write_left = self.ctx.limits.write_size_max;
+        let mut view = View { exec: self, subop, read_left: READ_MAX_BYTES, write_left, rng, stop: None };
         let result = (method.call)(&mut view, indata.slice(method_end..end));
         if let Some(stop) = view.stop {
             return Err(Stop::Plan(stop));
@@ -50,6 +58,10 @@ impl Exec<'_> {
     }
 }
 
+fn pairs_bytes(pairs: &[(ByteStr, Bytes)]) -> usize {
+    pairs.iter().map(|(key, value)| key.len() + value.len()).sum()
+}
+
 impl View<'_, '_> {
     fn cls<T>(&mut self, step: Step<T>) -> ClsResult<T> {
         step.map_err(|stop| match stop {
@@ -62,6 +74,16 @@ impl View<'_, '_> {
     }
     fn unit(&mut self, step: Step<Answer>) -> ClsResult<()> {
         self.cls(step).map(drop)
+    }
+    /// Counts what a call reads; EFBIG when it is too much.
+    fn spend_read(&mut self, bytes: usize) -> ClsResult<()> {
+        self.read_left = self.read_left.checked_sub(bytes as u64).ok_or(ClsError::Errno(EFBIG))?;
+        Ok(())
+    }
+    /// Counts what a call writes; EMSGSIZE, as for a request that is too large, when it is too much.
+    fn spend_write(&mut self, bytes: usize) -> ClsResult<()> {
+        self.write_left = self.write_left.checked_sub(bytes as u64).ok_or(ClsError::Errno(EMSGSIZE))?;
+        Ok(())
     }
     fn wish<'w>(&self, after: &'w [u8], prefix: &'w [u8], max: u64, values: bool) -> PageWish<'w> {
         let limits = self.exec.ctx.limits;
@@ -78,7 +100,9 @@ impl ObjectView for View<'_, '_> {
     }
     fn read(&mut self, offset: u64, length: u64) -> ClsResult<Bytes> {
         let out = self.exec.read(Extent { offset, length, ..Extent::default() });
-        self.cls(out).map(|out| out.flat())
+        let bytes = self.cls(out)?.flat();
+        self.spend_read(bytes.len())?;
+        Ok(bytes)
     }
     fn create(&mut self, exclusive: bool) -> ClsResult<()> {
         let step = self.exec.create(exclusive);
@@ -89,10 +113,12 @@ impl ObjectView for View<'_, '_> {
         self.unit(step)
     }
     fn write(&mut self, offset: u64, data: Bytes) -> ClsResult<()> {
+        self.spend_write(data.len())?;
         let step = self.exec.write(Extent { offset, length: data.len() as u64, ..Extent::default() }, data, 0);
         self.unit(step)
     }
     fn write_full(&mut self, data: Bytes) -> ClsResult<()> {
+        self.spend_write(data.len())?;
         let step = self.exec.write_full(data, 0);
         self.unit(step)
     }
@@ -118,6 +144,7 @@ impl ObjectView for View<'_, '_> {
         Ok(self.cls(attrs)?.into_iter().collect())
     }
     fn setxattr(&mut self, name: &[u8], value: Bytes) -> ClsResult<()> {
+        self.spend_write(name.len() + value.len())?;
         let step = self.exec.set_attr(name, value);
         self.unit(step)
     }
@@ -139,7 +166,9 @@ impl ObjectView for View<'_, '_> {
     fn omap_vals(&mut self, after: &[u8], prefix: &[u8], max: u64) -> ClsResult<ValPage> {
         let wish = self.wish(after, prefix, max, true);
         let page = self.exec.omap_page(wish);
-        self.cls(page)
+        let (pairs, more) = self.cls(page)?;
+        self.spend_read(pairs_bytes(&pairs))?;
+        Ok((pairs, more))
     }
     fn omap_val(&mut self, key: &[u8]) -> ClsResult<Bytes> {
         let found = self.exec.omap_get(&[ByteStr::from(key)]);
@@ -147,13 +176,17 @@ impl ObjectView for View<'_, '_> {
     }
     fn omap_vals_by_keys(&mut self, keys: &[ByteStr]) -> ClsResult<Vec<(ByteStr, Bytes)>> {
         let found = self.exec.omap_get(keys);
-        Ok(self.cls(found)?.into_iter().collect())
+        let pairs: Vec<(ByteStr, Bytes)> = self.cls(found)?.into_iter().collect();
+        self.spend_read(pairs_bytes(&pairs))?;
+        Ok(pairs)
     }
     fn omap_set(&mut self, vals: Vec<(ByteStr, Bytes)>) -> ClsResult<()> {
+        self.spend_write(pairs_bytes(&vals))?;
         let step = self.exec.omap_set(vals);
         self.unit(step)
     }
     fn omap_set_header(&mut self, header: Bytes) -> ClsResult<()> {
+        self.spend_write(header.len())?;
         let step = self.exec.omap_set_header(header);
         self.unit(step)
     }
