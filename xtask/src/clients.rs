@@ -20,6 +20,8 @@ pub enum Release {
 
 impl Release {
     pub const ALL: [Release; 3] = [Release::Pacific, Release::Reef, Release::Tentacle];
+    /// Those whose `ceph-test` package has the programs.
+    pub const WITH_TESTS: [Release; 2] = [Release::Reef, Release::Tentacle];
 
     pub fn version(self) -> &'static str {
         match self {
@@ -27,6 +29,15 @@ impl Release {
             Self::Reef => "18.2",
             Self::Tentacle => "20.2",
         }
+    }
+    /// True for the release's version or name.
+    pub fn is_called(self, name: &str) -> bool {
+        let own = match self {
+            Self::Pacific => "pacific",
+            Self::Reef => "reef",
+            Self::Tentacle => "tentacle",
+        };
+        name == own || name == self.version()
     }
     fn suite(self) -> Option<&'static str> {
         match self {
@@ -55,12 +66,16 @@ impl Release {
     pub fn run(self, conf: &Path, program: &str, args: &[&str], limit: Duration) -> Result<Output> {
         run(self.command(conf, program).args(args), limit)
     }
-    /// True if its programs are here.
-    pub fn present(self) -> bool {
-        let at = |path: &str| match self.chroot() {
+    /// True if this release has that file.
+    pub fn has(self, path: &str) -> bool {
+        match self.chroot() {
             None => Path::new(path).exists(),
             Some(root) => root.join(path.trim_start_matches('/')).exists(),
-        };
+        }
+    }
+    /// True if its programs are here.
+    pub fn present(self) -> bool {
+        let at = |path: &str| self.has(path);
         let tools = self != Self::Reef || (at("/usr/bin/osdmaptool") && at("/usr/bin/crushtool"));
         at("/usr/bin/rados") && at("/usr/bin/rbd") && at("/usr/bin/ceph") && at("/usr/bin/fio") && tools
     }
@@ -80,6 +95,20 @@ impl Release {
             None => install_here(self),
             Some(suite) => self.install_chroot(suite),
         }
+    }
+
+    /// Installs its clients and upstream's test programs.
+    pub fn install_tests(self) -> Result<()> {
+        self.install()?;
+        if self.has("/usr/bin/ceph_test_cls_hello") {
+            return Ok(());
+        }
+        let root = self.chroot().filter(|_| is_root());
+        let root = root.with_context(|| format!("the test programs of {} are not installed, and only root can install them", self.version()))?;
+        println!("installing upstream's test programs of {}", self.version());
+        let inside = |args: &[&str]| quietly(Command::new("chroot").arg(&root).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
+        inside(&["apt-get", "update", "-q"])?;
+        inside(&["apt-get", "install", "-y", "-q", "--no-install-recommends", "ceph-test"])
     }
 
     fn install_chroot(self, suite: &str) -> Result<()> {

@@ -1,7 +1,7 @@
 //! A `humboldt up` of our own under test, on a free port and in a folder that is thrown away.
 
 use crate::clients::{Release, SHARED};
-use crate::run::{Output, root, until, words};
+use crate::run::{Output, must, root, until, words};
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -18,9 +18,21 @@ pub struct Cluster {
     pub ready_after: Duration,
 }
 
+/// The program under test: `HUMBOLDT_BINARY` if it is set, a release build otherwise.
 pub fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("HUMBOLDT_BINARY") {
+        return path.into();
+    }
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     target.join("release/humboldt")
+}
+
+/// Builds the program under test, unless it was given.
+pub fn build() -> Result<()> {
+    if std::env::var_os("HUMBOLDT_BINARY").is_some() {
+        return Ok(());
+    }
+    must(Command::new("cargo").current_dir(root()).args(["build", "--release", "--quiet", "--package", "cli"]))
 }
 
 impl Cluster {

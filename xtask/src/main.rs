@@ -7,6 +7,7 @@ mod clients;
 mod cluster;
 mod commands;
 mod compare;
+mod conformance;
 mod run;
 mod suites;
 
@@ -15,6 +16,7 @@ use anyhow::{Result, bail};
 const USAGE: &str = "\
 cargo xtask test [--allow-skips] [--only WORD]   everything that CI runs
 cargo xtask clients [--only WORD]                the stock-client suites alone, on target/release/humboldt
+cargo xtask conformance [rados|cls|rbd] [--release R] [--only WORD]   upstream's test programs; writes COMPATIBILITY.md
 cargo xtask record-commands CEPH_CONF OUT        what a stock cluster answers to the script in xtask/src/commands.rs
 cargo xtask fuzz [SECONDS]                       decoders and handshakes under random input, for SECONDS (60)
 cargo xtask figures [--pairs N] [--seconds S]    server CPU per op and latency beside stock memstore, interleaved pairs
@@ -42,6 +44,10 @@ fn chore() -> Result<()> {
             [conf, out] => compare::record(conf, out),
             _ => bail!("{USAGE}"),
         },
+        Some("conformance") => {
+            let suite = args.get(1).copied().filter(|a| !a.starts_with("--"));
+            conformance::conformance(suite, option("--release"), option("--only"))
+        }
         Some("fuzz") => suites::fuzz(args.get(1).map_or(Ok(60), |s| s.parse())?),
         Some("figures") => suites::figures(option("--pairs").map_or(Ok(5), str::parse)?, option("--seconds").map_or(Ok(8), str::parse)?),
         _ => {

@@ -15,6 +15,8 @@ mod security;
 pub use figures::figures;
 
 use crate::clients::Release;
+use crate::cluster;
+use crate::conformance;
 use crate::run::{must, root};
 use anyhow::{Result, bail};
 use std::process::Command;
@@ -27,8 +29,11 @@ pub struct Case {
     pub run: fn() -> Result<()>,
 }
 
+/// Upstream's own test programs, those that are quick; `cargo xtask conformance` runs all.
+const CONFORMANCE: &[Case] = &[Case { name: "upstreams_test_programs", needs: &[Release::Reef], run: conformance::fast }];
+
 fn cases() -> Vec<Case> {
-    [basics::CASES, rados::CASES, rbd::CASES, python::CASES, security::CASES, commands::CASES, maps::CASES, hostile::CASES]
+    [basics::CASES, rados::CASES, rbd::CASES, python::CASES, security::CASES, commands::CASES, maps::CASES, hostile::CASES, CONFORMANCE]
         .into_iter()
         .flatten()
         .map(|c| Case { ..*c })
@@ -46,7 +51,7 @@ pub fn test(allow_skips: bool, only: Option<&str>) -> Result<()> {
 
 /// The cases with stock clients.
 pub fn clients(allow_skips: bool, only: Option<&str>) -> Result<()> {
-    must(Command::new("cargo").current_dir(root()).args(["build", "--release", "--quiet", "--package", "cli"]))?;
+    cluster::build()?;
     let cases: Vec<Case> = cases().into_iter().filter(|c| only.is_none_or(|o| c.name.contains(o))).collect();
     let mut missing = Vec::new();
     for release in Release::ALL {
@@ -83,7 +88,7 @@ pub fn clients(allow_skips: bool, only: Option<&str>) -> Result<()> {
 }
 
 /// The crates whose decoders read what peers send; each has a test called `fuzz_...`.
-const FUZZED: [&str; 6] = ["denc", "types", "messages", "maps", "msgr", "cephx"];
+const FUZZED: [&str; 7] = ["denc", "types", "messages", "maps", "msgr", "cephx", "classes"];
 
 /// Runs the decoders' fuzz tests for longer, `seconds` each: they read their budget from the environment. The dev build checks arithmetic, too.
 pub fn fuzz(seconds: u64) -> Result<()> {

@@ -1,0 +1,114 @@
+//! What programs built with GoogleTest say: the list of their cases, and how each ended.
+
+use std::collections::BTreeMap;
+
+/// How a case ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Passed,
+    /// The program itself chose not to run it.
+    Skipped,
+    /// With the first thing that it complained about.
+    Failed(String),
+}
+
+/// The names that `--gtest_list_tests` prints, in order; without disabled ones.
+pub fn listed(out: &str) -> Vec<String> {
+    let (mut names, mut suite) = (Vec::new(), String::new());
+    for line in out.lines() {
+        let word = line.split_whitespace().next().unwrap_or_default();
+        if line.starts_with("  ") {
+            if !suite.is_empty() && !word.is_empty() {
+                names.push(format!("{suite}{word}"));
+            }
+        } else if word.ends_with('.') {
+            suite = word.into();
+        }
+    }
+    names.retain(|name| !name.split(['.', '/']).any(|part| part.starts_with("DISABLED_")));
+    names
+}
+
+/// How each case that began ended, by what the program printed. The one that began and did not end, too: the program died or hung in it.
+pub fn verdicts(out: &str) -> BTreeMap<String, Verdict> {
+    let mut found = BTreeMap::new();
+    let (mut current, mut complaint) = (None::<String>, String::new());
+    for line in out.lines() {
+        if let Some(name) = line.strip_prefix("[ RUN      ] ") {
+            complaint.clear();
+            current = Some(name.trim().into());
+            continue;
+        }
+        let Some(name) = &current else { continue };
+        // A case's own output may stand in front of what GoogleTest says of it.
+        let ended = |mark: &str| line.split_once(mark).is_some_and(|(_, rest)| rest.split([' ', ',']).next() == Some(name.as_str()));
+        let verdict = if ended("[       OK ] ") {
+            Verdict::Passed
+        } else if ended("[  SKIPPED ] ") {
+            Verdict::Skipped
+        } else if ended("[  FAILED  ] ") {
+            Verdict::Failed(std::mem::take(&mut complaint))
+        } else {
+            note(&mut complaint, line);
+            continue;
+        };
+        found.insert(name.clone(), verdict);
+        current = None;
+    }
+    if let Some(name) = current {
+        let last = out.lines().next_back().unwrap_or_default();
+        found.insert(name, Verdict::Failed(if complaint.is_empty() { format!("the program did not get past it: {last}") } else { complaint }));
+    }
+    found
+}
+
+/// Keeps the first complaint, in one line: GoogleTest's stand behind a line that names a place in the source.
+fn note(complaint: &mut String, line: &str) {
+    const LINES: usize = 4;
+    let starts = line.contains(": Failure") || line.contains("unknown file") || line.contains("C++ exception");
+    if complaint.is_empty() && starts {
+        let place = line.trim_end_matches(": Failure").trim();
+        complaint.push_str(place.rsplit('/').next().unwrap_or(place));
+        complaint.push(':');
+    } else if !complaint.is_empty() && complaint.matches(';').count() < LINES && !line.trim().is_empty() {
+        complaint.push(' ');
+        complaint.push_str(line.trim());
+        complaint.push(';');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read() {
+        let out = "noise\nClsHello.\n  SayHello\n  Filter\nPools/ClsX.  # TypeParam = int\n  A/0  # GetParam() = 1\nDISABLED_Y.\n  B\nZ.\n  DISABLED_C\n";
+        assert_eq!(listed(out), ["ClsHello.SayHello", "ClsHello.Filter", "Pools/ClsX.A/0"]);
+    }
+
+    #[test]
+    fn verdicts_are_read() {
+        let out = "\
+[ RUN      ] A.One
+0
+[       OK ] A.One (3 ms)
+[ RUN      ] A.Two
+./src/test/x.cc:12: Failure
+Expected equality of these values:
+  0
+some output[  FAILED  ] A.Two, where GetParam() = 4 (1 ms)
+[ RUN      ] A.Three
+[  SKIPPED ] A.Three (0 ms)
+[  FAILED  ] A.Two, where GetParam() = 4
+[ RUN      ] A.Four
+terminate called
+";
+        let found = verdicts(out);
+        assert_eq!(found["A.One"], Verdict::Passed);
+        assert_eq!(found["A.Two"], Verdict::Failed("x.cc:12: Expected equality of these values:; 0;".into()));
+        assert_eq!(found["A.Three"], Verdict::Skipped);
+        assert_eq!(found["A.Four"], Verdict::Failed("the program did not get past it: terminate called".into()));
+        assert_eq!(found.len(), 4);
+    }
+}

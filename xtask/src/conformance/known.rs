@@ -1,0 +1,55 @@
+//! Cases that are left out or known to fail, each with its reason. A case that is not here must pass.
+
+/// What is known of a case before it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// It is not tried.
+    LeftOut(&'static str),
+    /// It runs and fails. If it passes, this list is wrong and the run says so.
+    Fails(&'static str),
+    /// It runs, and fails by chance.
+    Unsettled(&'static str),
+}
+use Known::{Fails, LeftOut, Unsettled};
+
+const ERASURE_CODED: Known = LeftOut("pools with erasure codes are not there yet");
+const TIERS: Known = LeftOut("cache tiers and manifests of objects are not there yet");
+
+/// The program's name, a word in the case's name (empty for all of them), and what is known.
+const LIST: &[(&str, &str, Known)] = &[
+    ("ceph_test_rados_api_tier_pp", "", TIERS),
+    ("ceph_test_rados_api_", "EC", ERASURE_CODED),
+    ("ceph_test_cls_lua", "", LeftOut("the class `lua` runs programs that clients send; it is not there")),
+    ("ceph_test_cls_rgw", "", LeftOut("the classes of radosgw's bucket indexes are not there yet")),
+    ("ceph_test_cls_sem_set", "", LeftOut("the class `sem_set` is of 20.2; an 18.2 cluster has none either")),
+    ("ceph_test_cls_refcount", "_ec", ERASURE_CODED),
+    (
+        "ceph_test_cls_queue",
+        "TestClsQueue.QueueFullDequeue",
+        Unsettled("its consumer stops when the producer is done, whatever is still queued then; fails on stock 18.2 too"),
+    ),
+    (
+        "ceph_test_neocls_fifo",
+        "cls_fifo.get_info",
+        Fails("the program of 20.2.4 crashes in it as soon as it has the answer, on stock 18.2 too"),
+    ),
+];
+
+/// What is known of a case; names of programs match by their start.
+pub fn known(program: &str, case: &str) -> Option<Known> {
+    LIST.iter().find(|(start, word, _)| program.starts_with(start) && case.contains(word)).map(|(_, _, known)| *known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_programs_and_single_cases_are_found() {
+        assert_eq!(known("ceph_test_rados_api_aio", "LibRadosAioEC.SimpleWrite"), Some(ERASURE_CODED));
+        assert_eq!(known("ceph_test_rados_api_aio", "LibRadosAio.SimpleWrite"), None);
+        assert!(matches!(known("ceph_test_cls_rgw_gc", "any"), Some(LeftOut(_))));
+        assert!(matches!(known("ceph_test_cls_queue", "TestClsQueue.QueueFullDequeue"), Some(Unsettled(_))));
+        assert_eq!(known("ceph_test_cls_queue", "TestClsQueue.Enqueue"), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! Upstream's own test programs (Debian's package `ceph-test`) against a fresh `humboldt up`, and what came out of them.
+//!
+//! This file has the suites and their order; [`program`] runs one program, [`gtest`] reads what it says, [`known`] lists what is left out
+//! and why, [`report`] writes COMPATIBILITY.md.
+
+mod gtest;
+mod known;
+mod program;
+mod report;
+
+use crate::clients::Release;
+use crate::cluster::{self, Cluster};
+use crate::run::root;
+use anyhow::{Context, Result, bail, ensure};
+use program::{Outcome, Program};
+use std::time::{Duration, Instant};
+
+/// Programs that belong together: they run one after the other against one cluster.
+pub struct Suite {
+    pub name: &'static str,
+    /// In front of each program's name.
+    prefix: &'static str,
+    programs: &'static [&'static str],
+    /// For one program from its start to its end.
+    limit: Duration,
+    /// What a program sees in its environment.
+    env: &'static [(&'static str, &'static str)],
+}
+
+const SUITES: &[Suite] = &[
+    Suite {
+        name: "rados",
+        prefix: "ceph_test_rados_api_",
+        programs: &[
+            "aio", "aio_pp", "asio", "c_read_operations", "c_write_operations", "cls_remote_reads", "cmd", "cmd_pp", "io", "io_pp", "list",
+            "lock", "lock_pp", "misc", "misc_pp", "pool", "service", "service_pp", "snapshots", "snapshots_pp", "stat", "stat_pp",
+            "tier_pp", "watch_notify", "watch_notify_pp",
+        ],
+        limit: Duration::from_secs(600),
+        env: &[],
+    },
+    Suite {
+        name: "cls",
+        prefix: "ceph_test_",
+        programs: &[
+            "cls_2pc_queue", "cls_cas", "cls_cmpomap", "cls_hello", "cls_journal", "cls_lock", "cls_log", "cls_lua", "cls_numops",
+            "cls_queue", "cls_rbd", "cls_refcount", "cls_rgw", "cls_rgw_gc", "cls_rgw_stats", "cls_sdk", "cls_sem_set", "cls_user",
+            "neocls_fifo", "neocls_log", "neocls_version",
+        ],
+        limit: Duration::from_secs(300),
+        env: &[],
+    },
+    // The default features of an image; without the variable the program makes images of the old format.
+    Suite { name: "rbd", prefix: "ceph_test_", programs: &["librbd"], limit: Duration::from_secs(3600), env: &[("RBD_FEATURES", "61")] },
+];
+
+/// What CI runs of them: programs that pass whole, and take seconds.
+const FAST: &[&str] = &[
+    "ceph_test_cls_2pc_queue", "ceph_test_cls_cas", "ceph_test_cls_cmpomap", "ceph_test_cls_journal", "ceph_test_cls_lock",
+    "ceph_test_cls_log", "ceph_test_cls_numops", "ceph_test_cls_queue", "ceph_test_cls_refcount", "ceph_test_cls_sdk",
+    "ceph_test_rados_api_c_read_operations", "ceph_test_rados_api_c_write_operations", "ceph_test_rados_api_lock",
+    "ceph_test_rados_api_stat",
+];
+
+/// Programs of a suite that ran against one release's clients.
+pub struct Run {
+    pub suite: &'static str,
+    pub release: Release,
+    pub outcomes: Vec<Outcome>,
+    pub took: Duration,
+}
+
+/// Runs suites and writes down what came out. `suite` and `release` narrow it, `only` to programs whose name holds that word.
+pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str>) -> Result<()> {
+    let suites: Vec<&Suite> = SUITES.iter().filter(|s| suite.is_none_or(|name| s.name == name)).collect();
+    ensure!(!suites.is_empty(), "no such suite: {}", suite.unwrap_or_default());
+    let releases: Vec<Release> = Release::WITH_TESTS.into_iter().filter(|r| release.is_none_or(|name| r.is_called(name))).collect();
+    ensure!(!releases.is_empty(), "no test programs of {}", release.unwrap_or_default());
+    cluster::build()?;
+    let mut runs = Vec::new();
+    for release in releases {
+        release.install_tests().with_context(|| format!("installing the test programs of {}", release.version()))?;
+        for suite in &suites {
+            let chosen = |name: &str| only.is_none_or(|word| name.contains(word));
+            let run = run_suite(suite, release, &chosen)?;
+            println!("{} with {}: {}", suite.name, release.version(), report::totals(&run.outcomes));
+            runs.push(run);
+        }
+    }
+    // A part of a suite says nothing of the whole.
+    if only.is_none() {
+        report::write(&root().join("COMPATIBILITY.md"), &runs)?;
+    }
+    let surprises: usize = runs.iter().flat_map(|r| &r.outcomes).map(Outcome::surprises).sum();
+    if surprises > 0 {
+        bail!("{surprises} cases came out otherwise than xtask/src/conformance/known.rs has it");
+    }
+    Ok(())
+}
+
+/// The fast part, for `cargo xtask test`.
+pub fn fast() -> Result<()> {
+    Release::Reef.install_tests()?;
+    let chosen = |name: &str| FAST.contains(&name);
+    for suite in SUITES {
+        if suite.programs.iter().any(|p| chosen(&format!("{}{p}", suite.prefix))) {
+            let run = run_suite(suite, Release::Reef, &chosen)?;
+            let bad: Vec<String> = run.outcomes.iter().flat_map(Outcome::unexpected).collect();
+            ensure!(bad.is_empty(), "{}", bad.join("\n"));
+        }
+    }
+    Ok(())
+}
+
+fn run_suite(suite: &Suite, release: Release, chosen: &dyn Fn(&str) -> bool) -> Result<Run> {
+    let started = Instant::now();
+    let mut cluster = Cluster::start(&format!("conformance-{}-{}", suite.name, release.version()), &[])?;
+    let mut outcomes = Vec::new();
+    for name in suite.programs {
+        let program = Program { name: format!("{}{name}", suite.prefix), release, env: suite.env, limit: suite.limit };
+        if !chosen(&program.name) || !program.is_there() {
+            continue;
+        }
+        let outcome = program.run(&cluster)?;
+        println!("{} {}", release.version(), outcome.line());
+        for text in outcome.unexpected() {
+            println!("    {text}");
+        }
+        outcomes.push(outcome);
+        ensure!(!cluster.ended(), "humboldt up ended under {}; it said:\n{}", program.name, cluster.log());
+    }
+    cluster.stop()?;
+    Ok(Run { suite: suite.name, release, outcomes, took: started.elapsed() })
+}

@@ -1,0 +1,74 @@
+//! COMPATIBILITY.md: per suite and release a section, which a later run of that suite and release replaces.
+
+use super::Run;
+use super::program::Outcome;
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+const HEAD: &str = "\
+# Compatibility
+
+What upstream's own test programs say of Humboldt: each section is one suite of one release's `ceph-test` package against a fresh
+`humboldt up` (one OSD, memory store, cephx). Written by `cargo xtask conformance [rados|cls|rbd] [--release R]`; not by hand.
+\"Skipped\" cases are those that the program itself does not run here.
+";
+
+/// `401 passed of 402`, and what else there is to say.
+pub fn totals(outcomes: &[Outcome]) -> String {
+    let sum = |f: &dyn Fn(&Outcome) -> usize| outcomes.iter().map(f).sum::<usize>();
+    let (passed, skipped) = (sum(&Outcome::passed), sum(&Outcome::skipped));
+    let (failed, left_out) = (sum(&|o| o.failed().count()), sum(&|o| o.left_out.len()));
+    format!("{passed} of {} cases passed, {failed} failed, {skipped} skipped, {left_out} left out", passed + failed + skipped + left_out)
+}
+
+/// Cases of one reason in one line.
+fn by_reason<'a>(cases: impl Iterator<Item = (&'a String, &'a str)>) -> BTreeMap<&'a str, Vec<&'a str>> {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (case, why) in cases {
+        reasons.entry(why).or_default().push(case);
+    }
+    reasons
+}
+
+fn section(run: &Run) -> String {
+    let mut text = format!("{}, in {} s.\n\n", totals(&run.outcomes), run.took.as_secs());
+    text.push_str("| program | passed | of | failed | skipped | left out | s |\n|---|---|---|---|---|---|---|\n");
+    for o in &run.outcomes {
+        let (passed, failed, skipped, left_out) = (o.passed(), o.failed().count(), o.skipped(), o.left_out.len());
+        let all = passed + failed + skipped + left_out;
+        let _ = writeln!(text, "| {} | {passed} | {all} | {failed} | {skipped} | {left_out} | {} |", o.program, o.took.as_secs());
+    }
+    for o in &run.outcomes {
+        let failed = o.failed().map(|(case, why)| (case, o.expected.get(case).copied().unwrap_or(why)));
+        for (why, cases) in by_reason(failed) {
+            let _ = write!(text, "\n- `{}`, failed: {}: {}", o.program, cases.join(", "), why.replace('|', "/"));
+        }
+        for (why, cases) in by_reason(o.left_out.iter().map(|(case, why)| (case, *why))) {
+            let whole = cases.len() == o.left_out.len() + o.cases.len();
+            let which = if whole { "all cases".to_string() } else { cases.join(", ") };
+            let _ = write!(text, "\n- `{}`, left out: {which}: {why}.", o.program);
+        }
+    }
+    text.push('\n');
+    text
+}
+
+/// Puts the runs' sections into the file, in place of older ones of the same name.
+pub fn write(path: &Path, runs: &[Run]) -> Result<()> {
+    let old = std::fs::read_to_string(path).unwrap_or_default();
+    let mut sections: BTreeMap<String, String> = BTreeMap::new();
+    for part in old.split("\n## ").skip(1) {
+        let (name, body) = part.split_once('\n').unwrap_or((part, ""));
+        sections.insert(name.trim().into(), format!("{}\n", body.trim()));
+    }
+    for run in runs {
+        sections.insert(format!("{} with {}", run.suite, run.release.version()), section(run));
+    }
+    let mut text = HEAD.to_string();
+    for (name, body) in &sections {
+        let _ = write!(text, "\n## {name}\n\n{body}");
+    }
+    std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+}
