@@ -106,6 +106,24 @@ pub struct OsdArgs {
     /// Which OSD this is.
     #[arg(long, short = 'i')]
     pub id: i32,
+    /// Make the OSD's data folder and end; `ceph osd new` gives the number to --osd-uuid before or after.
+    #[arg(long)]
+    pub mkfs: bool,
+    /// The OSD's uuid, for --mkfs; a random one unless given.
+    #[arg(long, requires = "mkfs")]
+    pub osd_uuid: Option<String>,
+    /// Make a key for it in the folder's keyring, for --mkfs.
+    #[arg(long, requires = "mkfs")]
+    pub mkkey: bool,
+    /// Its class in the CRUSH map, for --mkfs; what the store is like unless given.
+    #[arg(long, requires = "mkfs")]
+    pub device_class: Option<String>,
+    /// The data folder; what ceph.conf says as `osd data` unless given.
+    #[arg(long)]
+    pub osd_data: Option<PathBuf>,
+    /// Make placement groups anew of which this OSD had the only copy, in memory, when it last ran.
+    #[arg(long)]
+    pub start_empty: bool,
     /// The keyring with this OSD's key; what ceph.conf says unless given.
     #[arg(long)]
     pub keyring: Option<PathBuf>,
@@ -115,12 +133,12 @@ pub struct OsdArgs {
     /// Where objects are kept.
     #[arg(long, value_enum, default_value_t = StoreKind::Mem)]
     pub store: StoreKind,
-    /// The address to listen on.
-    #[arg(long, default_value = "127.0.0.1")]
-    pub listen: IpAddr,
-    /// Bytes that it may keep in memory.
-    #[arg(long, default_value_t = 4 << 30)]
-    pub memory: u64,
+    /// The address to listen on; out of ceph.conf's `public addr` or `public network` unless given, else the one that reaches the monitor.
+    #[arg(long)]
+    pub listen: Option<IpAddr>,
+    /// Bytes that it may keep in memory; ceph.conf's `memstore device bytes` unless given, or 4 GiB.
+    #[arg(long)]
+    pub memory: Option<u64>,
     /// Microseconds to look for more work before it sleeps.
     #[arg(long, default_value_t = 0)]
     pub spin_us: u64,

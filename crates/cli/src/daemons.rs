@@ -1,16 +1,15 @@
-//! One daemon alone: `humboldt mon`, `humboldt osd`; and how `up` configures its OSDs.
+//! The monitor alone: `humboldt mon`; and how `up` configures its OSDs.
 
-use crate::args::{MonArgs, OsdArgs};
+use crate::args::MonArgs;
 use crate::folder::Folder;
 use crate::signals;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use cephx::Keyring;
-use objecter::conf::Conf;
-use osd::{Admin, OsdConfig};
+use osd::OsdConfig;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use types::{EntityAddr, EntityAddrVec, EntityKind, EntityText};
+use types::{EntityAddr, EntityAddrVec, EntityText};
 
 /// How long an OSD may take to be up.
 pub const UP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -60,11 +59,12 @@ pub fn osd_config(id: i32, monitor: EntityAddrVec, listen: IpAddr, capacity: u64
         data_dir: dir.display().to_string(),
         quiet: false,
         null: false,
+        deployment: osd::Deployment::default(),
     }
 }
 
 /// The key of `name` out of the keyring files that `paths` lists.
-fn key_of(name: &EntityText, paths: &[PathBuf]) -> Result<Option<cephx::EntityAuth>> {
+pub fn key_of(name: &EntityText, paths: &[PathBuf]) -> Result<Option<cephx::EntityAuth>> {
     for path in paths.iter().filter(|p| p.exists()) {
         let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
         let keyring = Keyring::parse(&text).with_context(|| path.display().to_string())?;
@@ -73,45 +73,6 @@ fn key_of(name: &EntityText, paths: &[PathBuf]) -> Result<Option<cephx::EntityAu
         }
     }
     Ok(None)
-}
-
-/// `humboldt osd`: one OSD of the cluster that a ceph.conf names, ours or stock.
-pub fn osd(args: &OsdArgs) -> Result<()> {
-    let name = EntityText::new(EntityKind::OSD, args.id.to_string());
-    let path = args.conf.clone().unwrap_or_else(|| "humboldt-data/ceph.conf".into());
-    let text = std::fs::read_to_string(&path).with_context(|| format!("{}: give --conf", path.display()))?;
-    let conf = Conf::parse(&text, name.clone()).with_context(|| path.display().to_string())?;
-    let admin_name = EntityText::new(EntityKind::CLIENT, "admin");
-    let admin_conf = Conf::parse(&text, admin_name.clone()).with_context(|| path.display().to_string())?;
-    let dir = path.parent().unwrap_or(Path::new("."));
-    let files = |given: &Option<PathBuf>, conf: &Conf, beside: String| -> Vec<PathBuf> {
-        let mut files: Vec<PathBuf> = given.iter().cloned().collect();
-        files.extend(conf.get("keyring").iter().flat_map(|list| list.split([',', ';'])).map(|p| PathBuf::from(p.trim())));
-        files.push(dir.join(beside));
-        files
-    };
-    let monitors = conf.mon_hosts();
-    if monitors.is_empty() {
-        bail!("{}: no `mon host`", path.display());
-    }
-    let mut config = osd_config(args.id, EntityAddrVec::default(), args.listen, args.memory, dir);
-    config.monitors = monitors;
-    config.spin_us = args.spin_us;
-    config.null = args.null;
-    let admin = key_of(&admin_name, &files(&args.admin_keyring, &admin_conf, "ceph.client.admin.keyring".into()))?;
-    if conf.get("auth client required").as_deref() == Some("none") {
-        config.admin = Some(Admin { name: admin_name, key: None });
-    } else {
-        let key = key_of(&name, &files(&args.keyring, &conf, format!("osd.{}.keyring", args.id)))?;
-        let Some(key) = key else { bail!("no keyring holds the key of {name}: give --keyring") };
-        config.key = Some(key.key);
-        config.admin = admin.map(|auth| Admin::of(admin_name, &auth));
-    }
-    let mut handle = osd::start(config)?;
-    handle.wait_up(UP_TIMEOUT)?;
-    println!("osd.{} is up", args.id);
-    signals::wait(|| handle.is_finished())?;
-    handle.stop()
 }
 
 /// The monitor's address as OSDs dial it.

@@ -7,6 +7,8 @@ mod args;
 mod bench;
 mod daemons;
 mod folder;
+mod networks;
+mod osd_daemon;
 mod processes;
 mod regroup;
 mod signals;
@@ -21,7 +23,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Up(args) => up::up(&args),
         Command::Mon(args) => daemons::mon(&args),
-        Command::Osd(args) => daemons::osd(&args),
+        Command::Osd(args) => osd_daemon::osd(&args),
         Command::Bench(args) => bench::bench(&args),
     };
     match result {

@@ -132,19 +132,28 @@ pub struct ServiceDoor {
     pub cluster_methods: Vec<u32>,
     /// Methods for clients (`auth_service_required`).
     pub client_methods: Vec<u32>,
-    /// Modes, best first (`ms_service_mode`, `ms_cluster_mode`).
-    pub modes: Vec<ConMode>,
+    /// Modes for other daemons, best first (`ms_cluster_mode`).
+    pub cluster_modes: Vec<ConMode>,
+    /// Modes for clients, best first (`ms_service_mode`).
+    pub client_modes: Vec<ConMode>,
     /// The service's secrets, which whoever is logged in to the monitor keeps fresh.
     pub secrets: Rc<RefCell<RotatingSecrets>>,
 }
 
+fn is_daemon(kind: EntityKind) -> bool {
+    [EntityKind::MON, EntityKind::OSD, EntityKind::MDS, EntityKind::MGR].contains(&kind)
+}
+
 impl AuthServer for ServiceDoor {
     fn methods(&self, kind: EntityKind) -> Vec<u32> {
-        let daemon = [EntityKind::MON, EntityKind::OSD, EntityKind::MDS, EntityKind::MGR].contains(&kind);
-        if daemon { self.cluster_methods.clone() } else { self.client_methods.clone() }
+        if is_daemon(kind) { self.cluster_methods.clone() } else { self.client_methods.clone() }
     }
-    fn modes(&self, _: EntityKind, method: u32) -> Vec<ConMode> {
-        if method == mode::METHOD_NONE { vec![ConMode::CRC] } else { self.modes.clone() }
+    fn modes(&self, kind: EntityKind, method: u32) -> Vec<ConMode> {
+        match method {
+            mode::METHOD_NONE => vec![ConMode::CRC],
+            _ if is_daemon(kind) => self.cluster_modes.clone(),
+            _ => self.client_modes.clone(),
+        }
     }
     fn begin(&self, peer: AuthPeer) -> Result<Box<dyn AuthExchange>, i32> {
         if !self.methods(peer.kind).contains(&peer.method) {

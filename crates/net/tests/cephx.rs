@@ -71,7 +71,8 @@ async fn knock(identity: Identity, service: &RotatingSecrets, methods: &[u32], c
         kind: EntityKind::OSD,
         cluster_methods: methods.to_vec(),
         client_methods: methods.to_vec(),
-        modes: door_modes.to_vec(),
+        cluster_modes: door_modes.to_vec(),
+        client_modes: door_modes.to_vec(),
         secrets: Rc::new(RefCell::new(service.clone())),
     }));
     let server = Messenger::new(Rc::new(local), Config::default());

@@ -116,6 +116,9 @@ impl Osd {
             Err(error) => out.push(Effect::Stop { why: Some(format!("map {}: {error}", new.epoch)) }),
         }
         if old.epoch == 0 {
+            let me = self.sh.whoami as usize;
+            let was_up = new.osd_info.get(me).is_some_and(|i| i.up_from > 0) && new.osd_uuid.get(me) == Some(&self.superblock.osd_fsid);
+            self.store_was_lost = was_up && self.sh.store.kind() == "memstore" && self.sh.store.pgs().is_ok_and(|pgs| pgs.is_empty());
             return;
         }
         self.advance_groups(&old, &new, clock, out);

@@ -3,7 +3,7 @@
 use crate::event::{BootInfo, Effect, Level};
 use crate::osd::Osd;
 use base::{Clock, Stamp};
-use messages::{MOSDBeacon, MOSDBoot, MOSDMarkMeDown, Message, Paxos};
+use messages::{MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDBeacon, MOSDBoot, MOSDMarkMeDown, Message, Paxos};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{Epoch, OsdSuperblock, features};
@@ -79,6 +79,10 @@ impl Osd {
             _ if epoch == 0 => Some("waiting for the first map"),
             _ if self.sh.map.is_destroyed(me) => Some("the map says that we are destroyed"),
             _ if self.sh.map.state(me) & maps::osd_state::NOUP != 0 || self.sh.map.has_flag(maps::map_flags::NOUP) => Some("noup is set"),
+            _ if self.superblock.purged_snaps_last < epoch => {
+                self.ask_purged_snaps(out);
+                Some("asking for purged snapshots")
+            }
             _ => None,
         };
         if let Some(why) = refused {
@@ -89,6 +93,26 @@ impl Osd {
         // From nothing, the newest map as a whole will do.
         let from = if epoch == 0 { 0 } else { (epoch + 1).max(oldest) };
         out.push(Effect::SubscribeMaps { from });
+    }
+
+    fn ask_purged_snaps(&self, out: &mut Vec<Effect>) {
+        let start = self.superblock.purged_snaps_last + 1;
+        let msg = MMonGetPurgedSnaps { paxos: Paxos::default(), start, last: self.sh.map.epoch + 1 };
+        out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
+    }
+    /// Snapshots that everybody was rid of while we were away: a group that still has clones of them rids itself of them when it is active.
+    pub(crate) fn purged_snaps(&mut self, m: &MMonGetPurgedSnapsReply, out: &mut Vec<Effect>) {
+        if self.boot.stage != Stage::Preboot || m.last <= self.superblock.purged_snaps_last {
+            return;
+        }
+        for (pool, snaps) in m.purged.values().flatten() {
+            for pg in self.pgs.iter_mut().flatten().filter(|pg| pg.pgid.pgid.pool == *pool) {
+                pg.missed_purges(snaps);
+            }
+        }
+        self.superblock.purged_snaps_last = m.last;
+        // The rest, or the boot.
+        if m.last < self.sh.map.epoch { self.ask_purged_snaps(out) } else { out.push(Effect::AskMapVersions) }
     }
 
     fn send_boot(&mut self, out: &mut Vec<Effect>) {
@@ -162,6 +186,8 @@ impl Osd {
             Stage::Preboot | Stage::Booting => self.preboot(clock, out),
             Stage::Active => {
                 self.boot.last_beacon = None;
+                self.merging.forget();
+                self.tell_ready_to_merge(out);
                 self.ask_again(out);
                 self.boot_tick(clock, out);
             }

@@ -1,16 +1,17 @@
 //! The OSD's options: names, defaults of 18.2, and where a value came from. Sizes in bytes, times in seconds unless the name says otherwise.
 
 use crate::op::Limits;
+use denc::Encoder;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Where a value came from; later ones win.
+/// Where a value came from; later ones win. The numbers are Ceph's (`CONF_*` of `src/common/config.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
-    Default,
-    File,
-    Mon,
-    Override,
+    Default = 0,
+    Mon = 1,
+    File = 2,
+    Override = 5,
 }
 
 impl Source {
@@ -68,6 +69,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("osd_heartbeat_grace", "20"),
     ("osd_heartbeat_interval", "6"),
     ("osd_heartbeat_min_peers", "10"),
+    ("osd_heartbeat_min_size", "2000"),
     ("osd_max_attr_name_len", "100"),
     ("osd_max_attr_size", "0"),
     ("osd_max_backfills", "1"),
@@ -140,11 +142,13 @@ impl Config {
     pub fn int(&self, name: &str) -> u64 {
         self.num(name) as u64
     }
-    /// Sets a value; false if there is no such option or the default is a number and this isn't.
+    /// Sets a value; false if there is no such option or the default is a number and this isn't. What the monitors and files have for options
+    /// of Ceph's that mean nothing here is kept to be shown.
     pub fn set(&mut self, name: &str, value: &str, source: Source) -> bool {
-        let Some(default) = default_of(name) else { return false };
-        if parse_num(default).is_some() && parse_num(value).is_none() {
-            return false;
+        match default_of(name) {
+            None if source == Source::Override => return false,
+            Some(default) if parse_num(default).is_some() && parse_num(value).is_none() => return false,
+            _ => {}
         }
         self.values.entry(name.into()).or_default().insert(source as u8, value.into());
         true
@@ -166,6 +170,34 @@ impl Config {
     pub fn changed(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().filter_map(|(n, by)| by.values().next_back().map(|v| (n.as_str(), v.as_str())))
     }
+    /// What a manager is told: values that were set, each with its sources, and those of the monitor that another source beats.
+    pub fn encode_changed(&self, e: &mut Encoder) {
+        let named = || self.values.iter().filter(|(name, _)| !matches!(name.as_str(), "fsid" | "host"));
+        e.u32(named().count() as u32);
+        for (name, by) in named() {
+            e.put(name);
+            e.u32(by.len() as u32);
+            for (source, value) in by {
+                e.u32((*source).into());
+                e.put(value);
+            }
+        }
+        let mon = Source::Mon as u8;
+        let beaten = || named().filter_map(|(name, by)| Some((name, by.get(&mon)?)).filter(|_| by.keys().any(|s| *s > mon)));
+        e.u32(beaten().count() as u32);
+        for (name, value) in beaten() {
+            e.put(name);
+            e.put(value);
+        }
+    }
+    /// What a manager is told: every option's default.
+    pub fn encode_defaults(e: &mut Encoder) {
+        e.u32(OPTIONS.len() as u32);
+        for (name, value) in OPTIONS {
+            e.put(&(*name).to_string());
+            e.put(&(*value).to_string());
+        }
+    }
     /// `config show`: each option with its value.
     pub fn show(&self) -> Value {
         let all = OPTIONS.iter().map(|(name, _)| ((*name).to_string(), json!(self.get(name).unwrap_or_default())));
@@ -177,7 +209,7 @@ impl Config {
         for (name, by) in &self.values {
             let mut one = Map::new();
             one.insert("default".into(), typed(default_of(name).unwrap_or_default()));
-            for source in [Source::File, Source::Mon, Source::Override] {
+            for source in [Source::Mon, Source::File, Source::Override] {
                 if let Some(v) = by.get(&(source as u8)) {
                     one.insert(source.name().into(), typed(v));
                 }
@@ -241,8 +273,13 @@ mod tests {
         let mut c = Config::default();
         assert_eq!(c.limits(), Limits::default());
         assert!(c.set("osd_max_object_size", "1M", Source::Override) && c.set("osd_max_object_size", "2M", Source::Mon));
+        let mut e = Encoder::new(u64::MAX);
+        c.encode_changed(&mut e);
+        let text = "\x13\0\0\0osd_max_object_size";
+        let told = format!("\x01\0\0\0{text}\x02\0\0\0\x01\0\0\0\x02\0\0\02M\x05\0\0\0\x02\0\0\01M\x01\0\0\0{text}\x02\0\0\02M");
+        assert_eq!(e.finish(), told.as_bytes());
         assert_eq!(c.int("osd_max_object_size"), 1 << 20);
-        assert!(!c.set("osd_max_object_size", "many", Source::Override) && !c.set("no_such", "1", Source::Mon));
+        assert!(!c.set("osd_max_object_size", "many", Source::Override) && !c.set("no_such", "1", Source::Override));
         assert_eq!(c.diff()["diff"]["osd_max_object_size"]["mon"], "2M");
         c.unset("osd_max_object_size", Source::Override);
         assert_eq!(c.int("osd_max_object_size"), 2 << 20);

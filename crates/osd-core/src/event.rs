@@ -25,6 +25,15 @@ pub struct Peer {
     pub cap: Option<OsdCap>,
 }
 
+/// Which of the networks on which OSDs ping each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HbNet {
+    /// Where clients are.
+    Front,
+    /// Where only OSDs are.
+    Back,
+}
+
 /// One thing that happens to an OSD.
 #[derive(Debug)]
 pub enum Event {
@@ -40,6 +49,10 @@ pub enum Event {
     MgrConnected,
     /// A message on our connection to the manager.
     Mgr(RawMessage),
+    /// A message on a connection of one of the heartbeat networks, dialled or accepted.
+    Heartbeat { conn: ConnId, net: HbNet, msg: RawMessage },
+    /// Nobody listens at this heartbeat address.
+    HeartbeatRefused { addrs: EntityAddrVec },
     /// A message of another OSD on a connection that we dialled.
     Osd { osd: OsdId, msg: RawMessage },
     /// A session with a monitor is open, for the first time or again: what it has not answered is sent again.
@@ -99,9 +112,9 @@ pub enum Effect {
         addrs: EntityAddrVec,
         msg: RawMessage,
     },
-    /// A ping to another OSD's heartbeat address.
+    /// A ping to another OSD's heartbeat address on that network.
     SendHeartbeat {
-        osd: OsdId,
+        net: HbNet,
         addrs: EntityAddrVec,
         msg: RawMessage,
     },

@@ -1,16 +1,21 @@
-//! Pings between OSDs: answered always, sent to a few that are up.
+//! Pings between OSDs, on both networks: answered always, sent to a few that are up.
+//!
+//! ```text
+//!  every osd_heartbeat_interval: PING to hb_front and to hb_back of each peer
+//!  nothing heard on one of them for osd_heartbeat_grace ──▶ MOSDFailure to the monitor, again each interval
+//!  its port refuses ──▶ MOSDFailure, immediate
+//!  heard on both again ──▶ MOSDFailure that takes it back
+//! ```
 
-use crate::event::{ConnId, Effect};
+use crate::event::{ConnId, Effect, HbNet, Level};
 use crate::osd::Osd;
 use base::{Clock, Stamp};
+use messages::osd_mon::failure_flag;
 use messages::osd_ping::{SpanNs, ping_op};
-use messages::{MOSDFailure, MOSDPing, Message, Paxos};
+use messages::{MOSDFailure, MOSDPing, Message, Paxos, RawMessage};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{EntityKind, EntityName, OsdId, UTime, features};
-
-/// Pings are padded to this (`osd_heartbeat_min_size`), so that networks that lose big frames are noticed.
-const PING_SIZE: u32 = 2000;
+use types::{EntityAddrVec, EntityKind, EntityName, Epoch, OsdId, PeerPings, PingTimes, UTime, features};
 
 /// When we last heard of whom.
 #[derive(Debug, Default)]
@@ -19,23 +24,56 @@ pub struct Heartbeats {
     last_sent: Option<Stamp>,
 }
 
+/// One peer: a change of its `up_from` makes it another.
 #[derive(Debug, Clone, Copy)]
 struct Heard {
-    since: Stamp,
+    up_from: Epoch,
+    front: Stamp,
+    back: Stamp,
     reported: bool,
+    times: PeerPings,
 }
 
 impl Heartbeats {
     pub fn peers(&self) -> Vec<OsdId> {
         self.peers.keys().copied().collect()
     }
+    /// How long the last pings took, for the OSD's statistics.
+    pub fn times(&self) -> BTreeMap<OsdId, PeerPings> {
+        self.peers.iter().filter(|(_, h)| h.times.last_update_s != 0).map(|(osd, h)| (*osd, h.times)).collect()
+    }
+}
+
+/// Takes one more ping's time into account; averages over minutes are not kept, so that all of them are the last.
+fn note(times: &mut PingTimes, us: u32) {
+    *times = PingTimes { avg_us: [us; 3], min_us: [us; 3], max_us: [us; 3], last_us: us };
 }
 
 impl Osd {
-    /// Another OSD asks whether we live.
-    pub(crate) fn ping(&mut self, conn: ConnId, peer: EntityName, m: &MOSDPing, clock: Clock, out: &mut Vec<Effect>) {
+    /// A message on a connection of one of the heartbeat networks.
+    pub(crate) fn heartbeat(&mut self, conn: ConnId, net: HbNet, raw: &RawMessage, clock: Clock, out: &mut Vec<Effect>) {
+        let Some(session) = self.sh.sessions.get(&conn) else { return };
+        let peer = session.peer.name;
+        match MOSDPing::decode(raw) {
+            Ok(m) => self.ping(conn, peer, net, &m, clock, out),
+            Err(error) => {
+                out.push(Effect::Log { level: Level::Warn, text: format!("{peer}: a ping that can't be read: {error}") });
+                out.push(Effect::Close(conn));
+            }
+        }
+    }
+
+    /// Another OSD asks whether we live, or says that it does.
+    pub(crate) fn ping(&mut self, conn: ConnId, peer: EntityName, net: HbNet, m: &MOSDPing, clock: Clock, out: &mut Vec<Effect>) {
+        if !self.cluster_fsid.is_zero() && m.fsid != self.cluster_fsid {
+            return;
+        }
+        if m.map_epoch > self.sh.map.epoch && peer.kind == EntityKind::OSD {
+            self.want_maps(out);
+        }
         match m.op {
             ping_op::PING => {
+                let from = peer.num as OsdId;
                 let mut reply = MOSDPing {
                     fsid: self.cluster_fsid,
                     map_epoch: self.sh.map.epoch,
@@ -48,11 +86,15 @@ impl Osd {
                 };
                 reply.pad_to(m.min_message_size());
                 out.push(Effect::Send { conn, msg: reply.encode(features::SUPPORTED) });
-                if m.map_epoch > self.sh.map.epoch {
-                    self.want_maps(out);
+                let map = &self.sh.map;
+                let down_at = map.osd_info.get(from as usize).map_or(Epoch::MAX, |i| i.down_at);
+                if peer.kind == EntityKind::OSD && map.epoch > 0 && !map.is_up(from) && down_at > m.map_epoch {
+                    // It doesn't know yet that the map has it down.
+                    let died = MOSDPing { op: ping_op::YOU_DIED, ..reply };
+                    out.push(Effect::Send { conn, msg: died.encode(features::SUPPORTED) });
                 }
             }
-            ping_op::PING_REPLY if peer.kind == EntityKind::OSD => self.pong(peer.num as OsdId, m, clock, out),
+            ping_op::PING_REPLY if peer.kind == EntityKind::OSD => self.pong(peer.num as OsdId, net, m, clock, out),
             // The map will say so too, and why.
             ping_op::YOU_DIED => self.want_maps(out),
             _ => {}
@@ -60,19 +102,29 @@ impl Osd {
     }
 
     /// Another OSD lives.
-    pub(crate) fn pong(&mut self, from: OsdId, m: &MOSDPing, clock: Clock, out: &mut Vec<Effect>) {
-        if m.op != ping_op::PING_REPLY {
-            return;
-        }
-        if let Some(heard) = self.heartbeats.peers.get_mut(&from) {
-            let was_reported = std::mem::replace(heard, Heard { since: clock.mono, reported: false }).reported;
-            if was_reported {
-                self.report_failure(from, messages::osd_mon::failure_flag::ALIVE, 0, out);
+    fn pong(&mut self, from: OsdId, net: HbNet, m: &MOSDPing, clock: Clock, out: &mut Vec<Effect>) {
+        let grace = self.heartbeat_grace();
+        let Some(heard) = self.heartbeats.peers.get_mut(&from) else { return };
+        let us = (clock.mono.0 as i64).saturating_sub(m.mono_ping_stamp.0).clamp(0, i64::from(u32::MAX) * 1000) / 1000;
+        heard.times.last_update_s = UTime::from_wall_ns(clock.wall_ns).sec;
+        match net {
+            HbNet::Front => {
+                heard.front = clock.mono;
+                note(&mut heard.times.front, us as u32);
+            }
+            HbNet::Back => {
+                heard.back = clock.mono;
+                note(&mut heard.times.back, us as u32);
             }
         }
-        if m.map_epoch > self.sh.map.epoch {
-            self.want_maps(out);
+        if heard.reported && clock.mono.since(heard.front.min(heard.back)) <= grace {
+            heard.reported = false;
+            self.report_failure(from, failure_flag::ALIVE, 0, out);
         }
+    }
+
+    fn heartbeat_grace(&self) -> Duration {
+        Duration::from_secs(self.sh.config.int("osd_heartbeat_grace").max(1))
     }
 
     fn report_failure(&self, osd: OsdId, flags: u8, failed_for_s: i32, out: &mut Vec<Effect>) {
@@ -86,6 +138,20 @@ impl Osd {
             failed_for_s,
         };
         out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
+    }
+
+    /// Nobody listens where the map says that an OSD's heartbeats are: it is dead, not just silent.
+    pub(crate) fn heartbeat_refused(&mut self, addrs: &EntityAddrVec, out: &mut Vec<Effect>) {
+        let map = &self.sh.map;
+        let at = |osd: &OsdId| {
+            let i = *osd as usize;
+            map.is_up(*osd) && (map.hb_back_addrs[i] == *addrs || map.hb_front_addrs[i] == *addrs)
+        };
+        let Some(osd) = self.heartbeats.peers.keys().find(|osd| at(osd)).copied() else { return };
+        let heard = self.heartbeats.peers.get_mut(&osd).expect("found among them");
+        if self.boot.is_active() && !std::mem::replace(&mut heard.reported, true) {
+            self.report_failure(osd, failure_flag::FAILED | failure_flag::IMMEDIATE, 0, out);
+        }
     }
 
     /// Sends pings when it is time, and tells the monitor of those that don't answer.
@@ -104,13 +170,19 @@ impl Osd {
             (0..n).map(|i| others[(first + i) % others.len()]).collect()
         };
         self.heartbeats.peers.retain(|osd, _| wanted.contains(osd));
-        let grace = Duration::from_secs(self.sh.config.int("osd_heartbeat_grace").max(1));
+        let (grace, size) = (self.heartbeat_grace(), self.sh.config.int("osd_heartbeat_min_size").min(1 << 16) as u32);
         for osd in wanted {
-            let heard = *self.heartbeats.peers.entry(osd).or_insert(Heard { since: clock.mono, reported: false });
-            let silent = clock.mono.since(heard.since);
+            let up_from = map.osd_info[osd as usize].up_from;
+            let now = clock.mono;
+            let fresh = Heard { up_from, front: now, back: now, reported: false, times: PeerPings::default() };
+            let heard = self.heartbeats.peers.entry(osd).or_insert(fresh);
+            if heard.up_from != up_from {
+                *heard = fresh;
+            }
+            let silent = now.since(heard.front.min(heard.back));
             if silent > grace {
-                self.heartbeats.peers.insert(osd, Heard { reported: true, ..heard });
-                self.report_failure(osd, messages::osd_mon::failure_flag::FAILED, silent.as_secs() as i32, out);
+                heard.reported = true;
+                self.report_failure(osd, failure_flag::FAILED, silent.as_secs() as i32, out);
             }
             let mut ping = MOSDPing {
                 fsid: self.cluster_fsid,
@@ -118,13 +190,18 @@ impl Osd {
                 op: ping_op::PING,
                 ping_stamp: UTime::from_wall_ns(clock.wall_ns),
                 up_from: self.boot.up_from,
-                mono_ping_stamp: SpanNs(clock.mono.0 as i64),
-                mono_send_stamp: SpanNs(clock.mono.0 as i64),
+                mono_ping_stamp: SpanNs(now.0 as i64),
+                mono_send_stamp: SpanNs(now.0 as i64),
                 ..MOSDPing::default()
             };
-            ping.pad_to(PING_SIZE);
-            let addrs = map.hb_back_addrs[osd as usize].clone();
-            out.push(Effect::SendHeartbeat { osd, addrs, msg: ping.encode(features::SUPPORTED) });
+            ping.pad_to(size);
+            let msg = ping.encode(features::SUPPORTED);
+            for (net, addrs) in [(HbNet::Back, &map.hb_back_addrs), (HbNet::Front, &map.hb_front_addrs)] {
+                let addrs = addrs[osd as usize].clone();
+                if addrs.msgr2().is_some() {
+                    out.push(Effect::SendHeartbeat { net, addrs, msg: msg.clone() });
+                }
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ mod heartbeat;
 mod history;
 mod load;
 mod map_cache;
+mod merging;
 mod mgr;
 pub mod op;
 mod osd;
@@ -30,5 +31,5 @@ mod session;
 mod shared;
 
 pub use command::{RELEASE, VERSION};
-pub use event::{BootInfo, ConnId, Effect, Event, Level, Peer};
+pub use event::{BootInfo, ConnId, Effect, Event, HbNet, Level, Peer};
 pub use osd::{Osd, OsdSetup};

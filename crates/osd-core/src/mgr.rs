@@ -1,5 +1,6 @@
 //! Reports to the manager: who we are, counters, the state of our groups.
 
+use crate::config::Config;
 use crate::event::{Effect, Level};
 use crate::osd::Osd;
 use crate::perf::{C, COUNTERS, Kind};
@@ -13,7 +14,7 @@ use messages::{
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{OsdStat, PgId, UTime, features};
+use types::{Bytes, OsdStat, PgId, UTime, features};
 
 /// The alert of a store that gave errors instead of data: a health check of this name.
 const READ_ERRORS: &str = "BLUESTORE_SPURIOUS_READ_ERRORS";
@@ -28,11 +29,13 @@ pub struct MgrSession {
     last_report: Stamp,
     /// Of reports of statistics since the boot.
     seq: u32,
+    /// The configuration as the manager was told it last.
+    config_told: Bytes,
 }
 
 impl Default for MgrSession {
     fn default() -> Self {
-        Self { connected: false, declared: false, period: Duration::from_secs(5), threshold: 5, last_report: Stamp(0), seq: 0 }
+        Self { connected: false, declared: false, period: Duration::from_secs(5), threshold: 5, last_report: Stamp(0), seq: 0, config_told: Bytes::new() }
     }
 }
 
@@ -41,7 +44,12 @@ impl Osd {
     pub(crate) fn mgr_connected(&mut self, clock: Clock, out: &mut Vec<Effect>) {
         self.mgr.connected = true;
         self.mgr.declared = false;
-        let open = MMgrOpen { daemon_name: self.sh.whoami.to_string(), service_name: String::new(), ..MMgrOpen::default() };
+        let mut defaults = Encoder::new(features::SUPPORTED);
+        Config::encode_defaults(&mut defaults);
+        let config = self.config_for_mgr();
+        self.mgr.config_told = config.clone();
+        let open =
+            MMgrOpen { daemon_name: self.sh.whoami.to_string(), config, config_defaults: defaults.finish(), ..MMgrOpen::default() };
         out.push(Effect::SendMgr(open.encode(features::SUPPORTED)));
         self.report_now(clock, out);
     }
@@ -135,8 +143,19 @@ impl Osd {
             }
         });
         m.packed = e.finish();
+        let config = self.config_for_mgr();
+        if config != self.mgr.config_told {
+            self.mgr.config_told = config.clone();
+            m.config = config;
+        }
         m.health = self.health(clock);
         m
+    }
+
+    fn config_for_mgr(&self) -> Bytes {
+        let mut e = Encoder::new(features::SUPPORTED);
+        self.sh.config.encode_changed(&mut e);
+        e.finish()
     }
 
     /// Requests that take too long.
@@ -159,6 +178,7 @@ impl Osd {
         let mut osd_stat = OsdStat {
             statfs: self.sh.store.statfs(),
             hb_peers: self.heartbeats.peers(),
+            hb_pingtime: self.heartbeats.times(),
             up_from: self.boot.up_from,
             seq,
             num_pgs: self.sh.num_pgs as u32,

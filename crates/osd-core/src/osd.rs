@@ -18,13 +18,13 @@ use base::{Clock, Rng, Stamp};
 use classes::Registry;
 use maps::{OsdMap, Placement};
 use messages::{
-    MCommand, MConfig, MOSDBackoff, MOSDForceRecovery, MOSDMap, MOSDMarkMeDown, MOSDOp, MOSDPGCreate2, MOSDPing, MOSDScrub2, Message,
+    MCommand, MConfig, MMonGetPurgedSnapsReply, MOSDBackoff, MOSDForceRecovery, MOSDMap, MOSDMarkMeDown, MOSDOp, MOSDPGCreate2, MOSDScrub2, Message,
     RawMessage,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 use store::{ObjectStore, StoreError};
-use types::{CollId, EntityKind, Epoch, OsdId, OsdSuperblock, SpgId, Uuid};
+use types::{CollId, EntityKind, Epoch, OsdId, OsdSuperblock, PgId, SpgId, Uuid};
 
 /// Requests that wait for maps or groups; more of them are dropped, and their clients send them again with the next map.
 const WAITING_MAX: usize = 4096;
@@ -65,6 +65,7 @@ pub struct Osd {
     pub(crate) loading: Option<Loading>,
     pub(crate) removals: Removals,
     pub(crate) copying: crate::copying::Copying,
+    pub(crate) merging: crate::merging::Merging,
     pub(crate) mgr: MgrSession,
     pub(crate) bench: Option<crate::bench::Bench>,
     pub(crate) heartbeats: crate::heartbeat::Heartbeats,
@@ -73,6 +74,8 @@ pub struct Osd {
     asked_maps_from: Epoch,
     continuing: bool,
     pub(crate) started: Stamp,
+    /// The first map knew us by this uuid and the store knew of no group.
+    pub(crate) store_was_lost: bool,
 }
 
 impl Osd {
@@ -105,6 +108,7 @@ impl Osd {
                 rng: Rng::new(setup.seed),
                 turns_wanted: false,
                 report_soon: false,
+                merge_soon: false,
                 num_pgs: 0,
                 fetches: Vec::new(),
                 own_answers: Vec::new(),
@@ -131,6 +135,7 @@ impl Osd {
             loading: Some(Loading::default()),
             removals: Removals::default(),
             copying: Default::default(),
+            merging: Default::default(),
             mgr: MgrSession::default(),
             bench: None,
             heartbeats: Default::default(),
@@ -139,6 +144,7 @@ impl Osd {
             asked_maps_from: 0,
             continuing: false,
             started: Stamp(0),
+            store_was_lost: false,
         }
     }
     pub fn map(&self) -> &Rc<OsdMap> {
@@ -153,6 +159,24 @@ impl Osd {
     }
     pub fn pgs(&self) -> impl Iterator<Item = &Pg> {
         self.pgs.iter().flatten().map(|pg| &**pg)
+    }
+    /// True if this OSD was up before with the same uuid, and its store remembers nothing of it.
+    pub fn lost_its_store(&self) -> bool {
+        self.store_was_lost
+    }
+    /// Groups of one copy that are ours by the map, and are not here.
+    pub fn lost_groups(&mut self) -> Vec<PgId> {
+        let map = self.sh.map.clone();
+        let mut lost = Vec::new();
+        for (id, pool) in map.pools.iter().filter(|(_, p)| p.size == 1 && self.store_was_lost) {
+            for pgid in (0..pool.pg_num).map(|seed| PgId::new(*id, seed)) {
+                let at = map.pg_to_up_acting(pgid, &mut self.placement);
+                if at.acting == [self.sh.whoami] && !self.index.contains_key(&SpgId::whole(pgid)) {
+                    lost.push(pgid);
+                }
+            }
+        }
+        lost
     }
     pub fn store(&self) -> &dyn ObjectStore {
         &*self.sh.store
@@ -178,6 +202,8 @@ impl Osd {
         match event {
             Event::Message { conn, msg } if msg.kind == MOSDOp::KIND => self.client_op(conn, &msg, clock, out),
             Event::Message { conn, msg } => self.message(conn, msg, clock, out),
+            Event::Heartbeat { conn, net, msg } => self.heartbeat(conn, net, &msg, clock, out),
+            Event::HeartbeatRefused { addrs } => self.heartbeat_refused(&addrs, out),
             Event::TurnEnd => self.turn_end(clock, out),
             Event::Connected { conn, peer } => self.connected(conn, peer),
             Event::Reset { conn } => self.reset(conn, clock),
@@ -310,6 +336,9 @@ impl Osd {
             self.take_maps(clock, out);
             self.replay_waiting(clock, out);
         }
+        if std::mem::take(&mut self.sh.merge_soon) {
+            self.tell_ready_to_merge(out);
+        }
         self.tickets.clear();
         self.sh.store.take_ready(&mut self.tickets);
         if !self.tickets.is_empty() {
@@ -368,7 +397,6 @@ impl Osd {
         let peer = session.peer.name;
         let result = match msg.kind {
             MCommand::KIND => MCommand::decode(&msg).map(|m| self.command(Some(conn), &m, clock, out)),
-            MOSDPing::KIND => MOSDPing::decode(&msg).map(|m| self.ping(conn, peer, &m, clock, out)),
             // The client has understood; the block itself is remembered by its session.
             MOSDBackoff::KIND => MOSDBackoff::decode(&msg).map(drop),
             MOSDMap::KIND if peer.kind != EntityKind::CLIENT => MOSDMap::decode(&msg).map(|m| self.maps_came(m)),
@@ -391,6 +419,7 @@ impl Osd {
             MOSDMap::KIND => MOSDMap::decode(&msg).map(|m| self.maps_came(m)),
             MOSDPGCreate2::KIND => MOSDPGCreate2::decode(&msg).map(|m| self.creates_came(m, clock, out)),
             MConfig::KIND => MConfig::decode(&msg).map(|m| self.mon_config(m)),
+            MMonGetPurgedSnapsReply::KIND => MMonGetPurgedSnapsReply::decode(&msg).map(|m| self.purged_snaps(&m, out)),
             MOSDMarkMeDown::KIND => MOSDMarkMeDown::decode(&msg).map(|_| self.marked_down(out)),
             MOSDScrub2::KIND => MOSDScrub2::decode(&msg).map(|m| self.scrub_wanted(&m)),
             MCommand::KIND => MCommand::decode(&msg).map(|m| self.command(None, &m, clock, out)),

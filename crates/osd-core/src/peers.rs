@@ -6,7 +6,7 @@ use crate::pg::Pg;
 use crate::shared::Shared;
 use base::Clock;
 use messages::osd_peering::query_kind;
-use messages::{MOSDMap, MOSDOpReply, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove, MOSDPing, Message, PgNotify, PgQuery, RawMessage};
+use messages::{MOSDMap, MOSDOpReply, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove, Message, PgNotify, PgQuery, RawMessage};
 use types::{Epoch, OsdId, PgInfo, features};
 
 fn send(osd: OsdId, msg: RawMessage, sh: &Shared) -> Option<Effect> {
@@ -46,7 +46,6 @@ impl Osd {
             MOSDPGQuery2::KIND => MOSDPGQuery2::decode(msg).map(|m| self.queried(from, &m, out)),
             MOSDPGNotify2::KIND => MOSDPGNotify2::decode(msg).map(|m| self.notified(from, m, clock, out)),
             MOSDMap::KIND => MOSDMap::decode(msg).map(|m| self.maps_came(m)),
-            MOSDPing::KIND => MOSDPing::decode(msg).map(|m| self.pong(from, &m, clock, out)),
             MOSDOpReply::KIND => {
                 self.copy_answer(msg, clock, out);
                 Ok(())

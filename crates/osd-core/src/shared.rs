@@ -32,6 +32,8 @@ pub struct Shared {
     pub(crate) turns_wanted: bool,
     /// Some group's state changed: the manager hears of it before its period is over.
     pub(crate) report_soon: bool,
+    /// Some group got quiet for a merge.
+    pub(crate) merge_soon: bool,
     /// Placement groups here: the log's length goes by it.
     pub num_pgs: usize,
     /// What groups want of others.

@@ -1,15 +1,19 @@
 //! The OSD's shell: sockets, timers, the monitor's and the manager's connections around `osd-core`.
 //!
-//! Holds what touches the world. [`start`] runs an OSD on a thread of its own; what the OSD decides is `osd_core`'s. Three messengers: one for
-//! clients, monitors and the manager, one for other OSDs, one for heartbeats.
+//! Holds what touches the world. [`start`] runs an OSD on a thread of its own; what the OSD decides is `osd_core`'s. Four messengers: one for
+//! clients, monitors and the manager, one for other OSDs, and one for heartbeats on either network.
 
 #![forbid(unsafe_code)]
 
 mod bootstrap;
+pub mod data_dir;
+pub mod deployment;
 mod metadata;
 mod run;
 mod shell;
 
+pub use data_dir::DataDir;
+pub use deployment::Deployment;
 pub use run::{OsdHandle, start};
 
 use cephx::{CryptoKey, EntityAuth};
@@ -42,6 +46,7 @@ pub struct OsdConfig {
     pub quiet: bool,
     /// Answers requests from what they say and keeps nothing: the floor of a measurement.
     pub null: bool,
+    pub deployment: Deployment,
 }
 
 /// Somebody whom the monitor lets register OSDs.

@@ -5,7 +5,7 @@ use crate::{Me, OsdConfig, bootstrap, metadata};
 use anyhow::{Context, Result, anyhow};
 use bytes::Bytes;
 use cephx::{ClientAuth, Entropy, Identity, RotatingSecrets, mode};
-use msgr::{ConMode, Local, Policy};
+use msgr::{Local, Policy};
 use net::auth_cephx::{Dialer, ServiceDoor, entropy};
 use net::mon_session::{MonSession, clock};
 use net::{Config, Messenger};
@@ -14,7 +14,7 @@ use objecter::monc::{Request, TICKETS};
 use osd_core::{BootInfo, Event, Level, Osd, OsdSetup};
 use serde_json::json;
 use std::cell::RefCell;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -23,6 +23,10 @@ use store_mem::MemStore;
 use tokio::sync::oneshot;
 use types::{EntityAddrVec, EntityKind, EntityText, Epoch, UTime, Uuid};
 
+/// How long the monitor may take for a command of ours: an election may be under way.
+const COMMAND: Duration = Duration::from_secs(60);
+/// How long others may take to say that they have groups of ours.
+const STRAYS: Duration = Duration::from_secs(3);
 /// How long the monitor may take to confirm that we are down before we end without its word.
 const GOODBYE: Duration = Duration::from_secs(3);
 
@@ -84,11 +88,13 @@ pub fn start(config: OsdConfig) -> Result<OsdHandle> {
 /// A messenger of ours that others can dial.
 fn messenger(config: &OsdConfig, dialer: &Dialer, secrets: &Rc<RefCell<RotatingSecrets>>, accept: fn(EntityKind) -> Policy) -> Messenger {
     let method = if config.key.is_some() { mode::METHOD_CEPHX } else { mode::METHOD_NONE };
+    let how = &config.deployment;
     let door = ServiceDoor {
         kind: EntityKind::OSD,
         cluster_methods: vec![method],
-        client_methods: vec![method],
-        modes: vec![ConMode::CRC, ConMode::SECURE],
+        client_methods: vec![if how.open_to_clients { mode::METHOD_NONE } else { method }],
+        cluster_modes: how.cluster_modes.clone(),
+        client_modes: how.service_modes.clone(),
         secrets: secrets.clone(),
     };
     let (clients, seed) = (Rc::new(dialer.clone()), entropy().u64());
@@ -98,10 +104,25 @@ fn messenger(config: &OsdConfig, dialer: &Dialer, secrets: &Rc<RefCell<RotatingS
     Messenger::new(Rc::new(local), Config { spin_us: config.spin_us, ..Config::default() })
 }
 
+/// Listens on the first port that is free, of all or of those that may be taken.
+async fn bind(side: &Messenger, ip: IpAddr, ports: Option<(u16, u16)>) -> Result<EntityAddrVec> {
+    let nonce = entropy().u64() as u32;
+    let (first, last) = ports.unwrap_or((0, 0));
+    let mut taken = None;
+    for port in first..=last {
+        match side.bind_as(SocketAddr::new(ip, port), nonce).await {
+            Ok(addr) => return Ok(EntityAddrVec::one(addr)),
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => taken = Some(error),
+            Err(error) => return Err(error).with_context(|| format!("listening on {ip}")),
+        }
+    }
+    Err(anyhow!("listening on {ip}: every port from {first} to {last} is taken: {taken:?}"))
+}
+
 async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Receiver<()>) -> Result<()> {
     let mut fresh = [0; 16];
     entropy().fill(&mut fresh);
-    let me = Me { osd: config.id, osd_fsid: Uuid::from_random(fresh) };
+    let me = Me { osd: config.id, osd_fsid: config.deployment.osd_fsid.unwrap_or_else(|| Uuid::from_random(fresh)) };
     if let Some(admin) = &config.admin {
         let lost = bootstrap::osd_new(me, config.key.as_ref(), admin, &config.monitors, clock)
             .await
@@ -117,7 +138,8 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
         None => Identity::none(name),
     };
     let identity = Rc::new(RefCell::new(identity));
-    let dialer = Dialer::new(identity.clone());
+    let how = &config.deployment;
+    let dialer = Dialer { mon_modes: how.mon_modes.clone(), modes: how.cluster_modes.clone(), ..Dialer::new(identity.clone()) };
     let secrets = Rc::new(RefCell::new(RotatingSecrets::default()));
     let lossy = |_| Policy::stateless_server();
     let peers = |kind| if kind == EntityKind::OSD { Policy::lossless_peer() } else { Policy::stateless_server() };
@@ -125,13 +147,12 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
         messenger(&config, &dialer, &secrets, lossy),
         messenger(&config, &dialer, &secrets, peers),
         messenger(&config, &dialer, &secrets, lossy),
+        messenger(&config, &dialer, &secrets, lossy),
     ];
+    let back = how.cluster_listen.unwrap_or(config.listen);
     let mut bound = Vec::new();
-    for side in &sides {
-        let nonce = entropy().u64() as u32;
-        let addr =
-            side.bind_as(SocketAddr::new(config.listen, 0), nonce).await.with_context(|| format!("listening on {}", config.listen))?;
-        bound.push(EntityAddrVec::one(addr));
+    for (side, ip) in sides.iter().zip([config.listen, back, config.listen, back]) {
+        bound.push(bind(side, ip, how.ports).await?);
     }
 
     let mut core = MonClient::new(identity, config.monitors.clone(), metadata::hostname(), entropy().u64());
@@ -203,7 +224,7 @@ async fn live(shell: &Rc<Shell>, config: &OsdConfig, bound: &[EntityAddrVec], up
         public: bound[0].clone(),
         cluster: bound[1].clone(),
         hb_front: bound[2].clone(),
-        hb_back: bound[2].clone(),
+        hb_back: bound[3].clone(),
         metadata: metadata::collect(&config.data_dir),
     };
     shell.event(Event::Boot(Box::new(info)));
@@ -213,6 +234,14 @@ async fn live(shell: &Rc<Shell>, config: &OsdConfig, bound: &[EntityAddrVec], up
             Status::Up(epoch) if !told => {
                 told = true;
                 let _ = up.send(*epoch);
+                if shell.osd.borrow().lost_its_store() {
+                    if config.deployment.start_empty {
+                        tokio::task::spawn_local(start_empty(shell.clone()));
+                    } else {
+                        let text = "the last run's objects were in memory and are gone; `ceph osd force-create-pg` makes groups anew, --start-empty all of them";
+                        shell.say(Level::Warn, text);
+                    }
+                }
             }
             Status::Ended(None) => return Ok(()),
             Status::Ended(Some(why)) => return Err(anyhow!("osd.{}: {why}", config.id)),
@@ -224,33 +253,58 @@ async fn live(shell: &Rc<Shell>, config: &OsdConfig, bound: &[EntityAddrVec], up
 
 /// Class and place of this OSD in the CRUSH map, as stock OSDs set them at each start.
 async fn place_in_crush(shell: &Rc<Shell>, config: &OsdConfig) {
-    let id = config.id;
-    let weight = (config.capacity as f64 / (1_u64 << 40) as f64).max(0.00001);
+    let (id, how) = (config.id, &config.deployment);
+    let weight = how.initial_weight.unwrap_or_else(|| (config.capacity as f64 / (1_u64 << 40) as f64).max(0.00001));
     let weight = (weight * 1e5).round() / 1e5;
     let args: Vec<String> = config.location.iter().map(|(kind, name)| format!("{kind}={name}")).collect();
-    let commands = [
-        json!({ "prefix": "osd crush set-device-class", "class": "ssd", "ids": [id.to_string()] }),
-        json!({ "prefix": "osd crush create-or-move", "id": id, "weight": weight, "args": args }),
-    ];
-    for cmd in commands {
-        let request = Request::Command { cmd: vec![cmd.to_string()], input: Bytes::new() };
-        let (tid, effects) = shell.mon.with(|core, out| core.request(request, out));
-        shell.mon_effects(effects);
-        let answered = async {
-            loop {
-                let at = shell.answers.borrow().iter().position(|a| a.0 == tid);
-                if let Some(at) = at {
-                    return shell.answers.borrow_mut().remove(at);
-                }
-                shell.changed.notified().await;
+    if how.update_class && !how.device_class.is_empty() {
+        let cmd = json!({ "prefix": "osd crush set-device-class", "class": how.device_class, "ids": [id.to_string()] });
+        command(shell, &cmd).await;
+    }
+    if how.update_location {
+        command(shell, &json!({ "prefix": "osd crush create-or-move", "id": id, "weight": weight, "args": args })).await;
+    }
+}
+
+/// A command in our own name; what goes wrong is said. A device class that somebody has set already is no error: EBUSY.
+async fn command(shell: &Rc<Shell>, cmd: &serde_json::Value) -> bool {
+    let request = Request::Command { cmd: vec![cmd.to_string()], input: Bytes::new() };
+    let (tid, effects) = shell.mon.with(|core, out| core.request(request, out));
+    shell.mon_effects(effects);
+    let answered = async {
+        loop {
+            let at = shell.answers.borrow().iter().position(|a| a.0 == tid);
+            if let Some(at) = at {
+                return shell.answers.borrow_mut().remove(at);
             }
-        };
-        match tokio::time::timeout(Duration::from_secs(30), answered).await {
-            Ok((_, result, status)) if result < 0 => {
-                shell.say(Level::Warn, &format!("{}: {status} ({result})", cmd["prefix"].as_str().unwrap_or_default()))
-            }
-            Ok(_) => {}
-            Err(_) => shell.say(Level::Warn, "the monitor doesn't answer commands"),
+            shell.changed.notified().await;
         }
+    };
+    match tokio::time::timeout(COMMAND, answered).await {
+        Ok((_, result, status)) if result < 0 && result != -types::errno::EBUSY => {
+            shell.say(Level::Warn, &format!("{}: {status} ({result})", cmd["prefix"].as_str().unwrap_or_default()));
+            false
+        }
+        Ok(_) => true,
+        Err(_) => {
+            shell.mon.with(|core, _| core.cancel(tid));
+            shell.say(Level::Warn, "the monitor doesn't answer commands");
+            false
+        }
+    }
+}
+
+/// Makes groups anew of which we had the only copy, and had it in a store that is gone.
+async fn start_empty(shell: Rc<Shell>) {
+    // Whoever has some of a group says so when the map shows us up; such a group isn't lost.
+    tokio::time::sleep(STRAYS).await;
+    let lost = shell.osd.borrow_mut().lost_groups();
+    let mut made = 0;
+    for pgid in &lost {
+        let cmd = json!({ "prefix": "osd force-create-pg", "pgid": pgid.to_string(), "yes_i_really_mean_it": true });
+        made += u32::from(command(&shell, &cmd).await);
+    }
+    if !lost.is_empty() {
+        shell.cluster_log(Level::Warn, format!("the last run's objects were in memory and are gone: {made} placement groups start empty"));
     }
 }

@@ -11,7 +11,7 @@ use net::auth_cephx::PeerAuth;
 use net::mon_session::{MonSession, clock};
 use net::{Conn, Dispatcher, Messenger};
 use objecter::monc::{Answer, Effect as MonEffect, Request};
-use osd_core::{ConnId, Effect, Event, Level, Osd, Peer};
+use osd_core::{ConnId, Effect, Event, HbNet, Level, Osd, Peer};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -25,10 +25,23 @@ pub enum Side {
     Public = 0,
     /// Other OSDs.
     Cluster = 1,
-    Heartbeat = 2,
+    HbFront = 2,
+    HbBack = 3,
 }
 
-/// Connections of three messengers in one space of numbers.
+impl Side {
+    pub const ALL: [Side; 4] = [Side::Public, Side::Cluster, Side::HbFront, Side::HbBack];
+
+    fn heartbeats(self) -> Option<HbNet> {
+        match self {
+            Self::HbFront => Some(HbNet::Front),
+            Self::HbBack => Some(HbNet::Back),
+            _ => None,
+        }
+    }
+}
+
+/// Connections of four messengers in one space of numbers.
 const SIDE_SHIFT: u32 = 62;
 /// How often a manager that does not answer is dialled again.
 const REDIAL: Duration = Duration::from_secs(1);
@@ -46,7 +59,7 @@ pub enum Status {
 pub struct Shell {
     pub osd: RefCell<Osd>,
     pub whoami: OsdId,
-    sides: [Messenger; 3],
+    sides: [Messenger; 4],
     pub mon: MonSession,
     mgr: RefCell<Option<Conn>>,
     mgr_addrs: RefCell<EntityAddrVec>,
@@ -66,7 +79,7 @@ pub struct Shell {
 }
 
 impl Shell {
-    pub fn new(osd: Osd, sides: [Messenger; 3], mon: MonSession, quiet: bool, null: bool) -> Rc<Self> {
+    pub fn new(osd: Osd, sides: [Messenger; 4], mon: MonSession, quiet: bool, null: bool) -> Rc<Self> {
         let shell = Rc::new(Self {
             whoami: osd.whoami(),
             osd: RefCell::new(osd),
@@ -85,7 +98,7 @@ impl Shell {
             fsid: Cell::new(Uuid::default()),
             quiet,
         });
-        for side in [Side::Public, Side::Cluster, Side::Heartbeat] {
+        for side in Side::ALL {
             shell.sides[side as usize].set_dispatcher(Rc::new(Ear { side, shell: shell.clone() }));
         }
         shell
@@ -130,8 +143,9 @@ impl Shell {
             Effect::SendOsd { addrs, msg, .. } => {
                 self.sides[Side::Cluster as usize].connect(EntityKind::OSD, addrs, Policy::lossless_peer()).send(msg)
             }
-            Effect::SendHeartbeat { addrs, msg, .. } => {
-                self.sides[Side::Heartbeat as usize].connect(EntityKind::OSD, addrs, Policy::lossy_client()).send(msg)
+            Effect::SendHeartbeat { net, addrs, msg } => {
+                let side = if net == HbNet::Front { Side::HbFront } else { Side::HbBack };
+                self.sides[side as usize].connect(EntityKind::OSD, addrs, Policy::lossy_client()).send(msg)
             }
             Effect::Close(conn) => {
                 if let Some(conn) = self.conn(conn) {
@@ -173,7 +187,7 @@ impl Shell {
         self.changed.notify_one();
     }
 
-    fn cluster_log(self: &Rc<Self>, level: Level, text: String) {
+    pub fn cluster_log(self: &Rc<Self>, level: Level, text: String) {
         use messages::mon_client::log_level;
         if level <= Level::Warn {
             self.say(level, &text);
@@ -341,7 +355,12 @@ impl Dispatcher for Ear {
                 return shell.event(Event::Mgr(msg));
             }
         }
-        shell.feed(Event::Message { conn: Shell::conn_id(self.side, conn), msg }, clock());
+        let id = Shell::conn_id(self.side, conn);
+        let event = match self.side.heartbeats() {
+            Some(net) => Event::Heartbeat { conn: id, net, msg },
+            None => Event::Message { conn: id, msg },
+        };
+        shell.feed(event, clock());
     }
     fn on_batch(&self, _: &Conn) {
         self.shell.feed(Event::TurnEnd, clock());
@@ -381,6 +400,11 @@ impl Dispatcher for Ear {
         let shell = &self.shell;
         if shell.mon.is_mine(conn) {
             return shell.mon_effects(shell.mon.on_dial_failed());
+        }
+        if self.side.heartbeats().is_some() && reason.contains("refused") {
+            // Not tried again by itself: the next ping dials, if the map still has it there.
+            conn.close();
+            return shell.event(Event::HeartbeatRefused { addrs: conn.peer().addrs.clone() });
         }
         // Another OSD that is gone will be dialled at its new address; its old one is given up.
         if self.side != Side::Public && attempts > 60 {

@@ -51,7 +51,7 @@ pub use interval_set::IntervalSet;
 pub use manifest::ObjectManifest;
 pub use object_info::{OI_ATTR, ObjectInfo, SS_ATTR, WatchInfo, oi_flag};
 pub use object_stat::{ObjectStatCollection, ObjectStatSum};
-pub use osd_stat::{OsdStat, StorePerfStat, StoreStatfs};
+pub use osd_stat::{OsdStat, PeerPings, PingTimes, StorePerfStat, StoreStatfs};
 pub use past_intervals::{PastIntervals, PgInterval};
 pub use pg_info::{PgHistory, PgInfo};
 pub use pg_log::{LogOp, ModDesc, OpReturn, PgLog, PgLogDup, PgLogEntry};

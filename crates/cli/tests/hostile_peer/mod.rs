@@ -60,6 +60,7 @@ impl Cluster {
             data_dir: dir.display().to_string(),
             quiet: true,
             null: false,
+            deployment: Default::default(),
         };
         let mut osd = osd::start(config).unwrap();
         osd.wait_up(PATIENCE).unwrap();

@@ -76,6 +76,8 @@ pub struct Pg {
     watches: Watches,
     /// Removed snapshots whose clones are still here.
     snap_trimq: IntervalSet,
+    /// Snapshots purged everywhere while this OSD was away, and not yet looked for here.
+    missed_purges: IntervalSet,
     /// An activation whose record isn't durable yet.
     activating: u32,
     info_dirty: bool,
@@ -122,6 +124,7 @@ impl Pg {
             waiting_store: VecDeque::new(),
             watches: Watches::default(),
             snap_trimq: IntervalSet::new(),
+            missed_purges: IntervalSet::new(),
             activating: 0,
             info_dirty: true,
             saved_epoch: 0,
@@ -242,6 +245,7 @@ impl Pg {
         cx.sh.report_soon = true;
         self.info_dirty = true;
         self.save_info(cx);
+        cx.sh.merge_soon |= self.peering.is_premerge();
         if !self.peering.is_active() {
             return self.back_off_waiting(cx);
         }

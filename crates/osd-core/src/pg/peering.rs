@@ -8,7 +8,7 @@
 //!                                     Stray        Down              (ask for pg_temp)          WaitUpThru
 //!                                                                                                    │ the map shows it
 //!          Active ◀── the activation is durable, min_size is there ── Activating ◀───────────────────┘
-//!          Peered ◀── the same, but too few members
+//!          Peered ◀── the same, but too few members, or the group is about to be merged
 //! ```
 //!
 //! Holds the states and the rules by which they follow each other; all of it moves through [`Peering::enter`]. Holds no message: what it wants
@@ -31,6 +31,13 @@ pub enum State {
     Peered,
     Down,
     Stray,
+}
+
+/// A group's part in a merge: the source is over after it, the target has the objects of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MergeRole {
+    Source,
+    Target,
 }
 
 /// What one map says of one group.
@@ -128,7 +135,23 @@ impl Peering {
         self.state == State::Peered
     }
     pub fn is_clean(&self) -> bool {
-        self.is_active() && self.mapping.acting.len() == self.mapping.size as usize && self.mapping.acting == self.mapping.up
+        (self.is_active() || self.is_premerge())
+            && self.mapping.acting.len() == self.mapping.size as usize
+            && self.mapping.acting == self.mapping.up
+    }
+    /// What the group is to be in a merge that the map announces; it stays quiet until then.
+    pub fn pending_merge(&self) -> Option<MergeRole> {
+        let (seed, m) = (self.pgid.pgid.seed, &self.mapping);
+        match () {
+            _ if m.pg_num_pending == 0 || m.pg_num_pending >= m.pg_num || seed >= m.pg_num => None,
+            _ if seed >= m.pg_num_pending => Some(MergeRole::Source),
+            _ if (m.pg_num_pending..m.pg_num).any(|s| parent_seed(s) == seed) => Some(MergeRole::Target),
+            _ => None,
+        }
+    }
+    /// Peered and quiet, waiting for a merge.
+    pub fn is_premerge(&self) -> bool {
+        self.state == State::Peered && self.pending_merge().is_some()
     }
 
     /// `PG_STATE_*` bits without those that depend on objects.
@@ -147,6 +170,9 @@ impl Peering {
         }
         if self.is_clean() {
             bits |= CLEAN;
+        }
+        if self.is_premerge() {
+            bits |= PREMERGE;
         }
         if matches!(self.state, State::Active | State::Peered | State::Activating)
             && (self.mapping.acting.len() < self.mapping.size as usize || self.mapping.acting != [self.whoami])
@@ -346,7 +372,7 @@ impl Peering {
         if self.mapping.acting.len() < self.mapping.min_size as usize {
             return self.enter(State::Peered, now);
         }
-        self.enter(State::Active, now);
+        self.enter(if self.pending_merge().is_some() { State::Peered } else { State::Active }, now);
         self.creating = false;
         info.history.last_epoch_started = info.last_epoch_started;
         info.history.last_interval_started = info.last_interval_started;
@@ -489,6 +515,24 @@ mod tests {
         p.start_interval(&mut info, mapping(21, &[1]), &map, Stamp(3));
         p.step(&mut info, &Map { up: vec![1], up_thru: 30 }, Stamp(4), &mut out);
         assert_eq!(p.state(), State::Down);
+    }
+
+    #[test]
+    fn a_group_that_is_to_be_merged_gets_quiet_and_clean() {
+        for (seed, pending, role) in [(7, 7, Some(MergeRole::Source)), (3, 7, Some(MergeRole::Target)), (2, 7, None), (3, 8, None)] {
+            let pgid = SpgId::whole(PgId::new(1, seed));
+            let mut info = PgInfo::new(pgid);
+            info.history = types::PgHistory::created(10, types::UTime::ZERO);
+            let at = Mapping { pg_num_pending: pending, ..mapping(20, &[0]) };
+            let mut p = Peering::new(pgid, 0, mapping(10, &[0]), PastIntervals::default(), false, Stamp(0));
+            assert_eq!(p.is_new_interval(&at), role.is_some());
+            let map = Map { up: vec![0], up_thru: 30 };
+            p.start_interval(&mut info, at, &map, Stamp(0));
+            p.step(&mut info, &map, Stamp(1), &mut Vec::new());
+            p.activated(&mut info, Stamp(2));
+            assert_eq!((p.pending_merge(), p.is_premerge(), p.is_active()), (role, role.is_some(), role.is_none()));
+            assert!(p.is_clean() && info.history.last_epoch_clean == 20);
+        }
     }
 
     #[test]

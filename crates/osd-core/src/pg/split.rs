@@ -84,6 +84,7 @@ impl Pg {
     /// Takes in the objects of another group, which is over then.
     pub fn merge(&mut self, mut source: Pg, cx: &mut Cx<'_>) {
         assert!(self.is_idle() && source.is_idle(), "groups are merged when nothing of them is on its way");
+        source.release_backoffs(cx);
         let mut txn = Transaction::new(source.coll);
         txn.merge_collection(source.coll, self.coll, split_bits(self.pgid.pgid.seed, self.pool.pg_num));
         self.to_store(txn, Some(LogDelta::forget(source.pgid)), source.token(TOKEN_INFO), cx);

@@ -183,6 +183,7 @@ impl Pg {
             self.info_dirty = true;
         }
         todo.subtract(&self.info.purged_snaps);
+        todo.union_with(&self.missed_purges);
         self.snap_trimq = todo;
         self.purge_idle_snaps(cx);
         cx.sh.turns_wanted |= self.wants_turns();
@@ -190,6 +191,11 @@ impl Pg {
         if self.info_dirty {
             self.save_info(cx);
         }
+    }
+
+    /// Snapshots that are purged everywhere, as the monitor says, whatever the map's queue still has.
+    pub fn missed_purges(&mut self, snaps: &IntervalSet) {
+        self.missed_purges.union_with(snaps);
     }
 
     /// Snapshots of which nothing was cloned here are done at once.
@@ -222,6 +228,7 @@ impl Pg {
         let mut done = std::mem::replace(&mut self.snap_trimq, left);
         done.subtract(&self.snap_trimq);
         if !done.is_empty() {
+            self.missed_purges.subtract(&done);
             self.info.purged_snaps.union_with(&done);
             self.info_dirty = true;
         }
@@ -265,7 +272,8 @@ impl Pg {
     fn trim_some(&mut self, cx: &mut Cx<'_>) {
         let map = cx.sh.map.clone();
         let queue = map.removed_snaps_queue.get(&self.pgid.pgid.pool);
-        let removed = |snap: u64| queue.is_some_and(|q| q.contains_point(snap));
+        let missed = self.missed_purges.clone();
+        let removed = |snap: u64| queue.is_some_and(|q| q.contains_point(snap)) || missed.contains_point(snap);
         for _ in 0..TRIMS_A_TURN {
             if self.store_waits {
                 break;

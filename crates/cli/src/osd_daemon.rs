@@ -1,0 +1,174 @@
+//! `humboldt osd`: one OSD of the cluster that a ceph.conf names, ours or stock, as operators of Ceph run ceph-osd.
+//!
+//! With a data folder (`osd data`, made by `--mkfs`) it is who the folder says and logs in with the folder's keyring. Without one its store
+//! is in memory, it is somebody new at each start, and registers itself with the admin's key.
+
+use crate::args::OsdArgs;
+use crate::daemons::{UP_TIMEOUT, key_of, osd_config};
+use crate::folder::Folder;
+use crate::{networks, signals};
+use anyhow::{Context, Result, bail};
+use cephx::Keyring;
+use objecter::conf::Conf;
+use osd::deployment::parse_modes;
+use osd::{Admin, DataDir, Deployment};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use types::{EntityAddrVec, EntityKind, EntityText, Uuid};
+
+/// What the `type` file says of a store in memory.
+const MEM: &str = "memstore";
+const MEMORY_DEFAULT: u64 = 4 << 30;
+
+pub fn osd(args: &OsdArgs) -> Result<()> {
+    let name = EntityText::new(EntityKind::OSD, args.id.to_string());
+    let path = args.conf.clone().unwrap_or_else(|| "humboldt-data/ceph.conf".into());
+    let text = std::fs::read_to_string(&path).with_context(|| format!("{}: give --conf", path.display()))?;
+    let mut conf = Conf::parse(&text, name.clone()).with_context(|| path.display().to_string())?;
+    let data = args.osd_data.clone().unwrap_or_else(|| conf.get_or("osd data", "/var/lib/ceph/osd/$cluster-$id").into());
+    conf.set("osd data", data.display().to_string());
+    if args.mkfs {
+        return mkfs(args, &conf, &data);
+    }
+    let monitors = conf.mon_hosts();
+    let Some(monitor) = monitors.first() else { bail!("{}: no `mon host`", path.display()) };
+    let listen = match (args.listen, networks::configured(&conf, "public")?) {
+        (Some(ip), _) | (None, Some(ip)) => ip,
+        (None, None) => networks::towards(monitor.msgr2().context("monitors of msgr1 only")?.socket().context("the monitor's address")?)?,
+    };
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let memory = args.memory.or_else(|| conf.number("memstore device bytes")).unwrap_or(MEMORY_DEFAULT);
+    let mut config = osd_config(args.id, EntityAddrVec::default(), listen, memory, dir);
+    config.monitors = monitors;
+    config.spin_us = args.spin_us;
+    config.null = args.null;
+    config.options = options(&conf);
+    config.deployment = deployment(&conf, listen)?;
+    config.deployment.start_empty = args.start_empty;
+    if let Some(location) = conf.get("crush location") {
+        config.location = location_of(&location, &config.location);
+    }
+
+    let folder = if DataDir::is_made(&data) { Some((DataDir::open(&data, args.id)?, Folder::hold(&data)?)) } else { None };
+    if let Some((made, _)) = &folder {
+        if made.kind != MEM {
+            bail!("{} holds a store of type {}, which this build can't open", data.display(), made.kind);
+        }
+        config.deployment.osd_fsid = Some(made.osd_fsid);
+        config.data_dir = data.display().to_string();
+        if !made.device_class.is_empty() {
+            config.deployment.device_class.clone_from(&made.device_class);
+        }
+    }
+    let files = |given: &Option<PathBuf>, conf: &Conf, beside: PathBuf| -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = given.iter().cloned().chain([beside]).collect();
+        files.extend(conf.get("keyring").iter().flat_map(|list| list.split([',', ';'])).map(|p| PathBuf::from(p.trim())));
+        files
+    };
+    let admin_name = EntityText::new(EntityKind::CLIENT, "admin");
+    if !method(&conf, "cluster") {
+        config.admin = folder.is_none().then_some(Admin { name: admin_name, key: None });
+    } else {
+        let beside = if folder.is_some() { data.join("keyring") } else { dir.join(format!("osd.{}.keyring", args.id)) };
+        let key = key_of(&name, &files(&args.keyring, &conf, beside))?;
+        let Some(key) = key else { bail!("no keyring holds the key of {name}: give --keyring, or put it into {}/keyring", data.display()) };
+        config.key = Some(key.key);
+        if folder.is_none() {
+            let admin_conf = Conf::parse(&text, admin_name.clone()).with_context(|| path.display().to_string())?;
+            let admin = key_of(&admin_name, &files(&args.admin_keyring, &admin_conf, dir.join("ceph.client.admin.keyring")))?;
+            config.admin = admin.map(|auth| Admin::of(admin_name, &auth));
+            if config.admin.is_none() {
+                bail!("{} is no OSD's data folder: make it with --mkfs", data.display());
+            }
+        }
+    }
+    let quiet_until_up = folder.is_none();
+    let mut handle = osd::start(config)?;
+    if quiet_until_up {
+        handle.wait_up(UP_TIMEOUT)?;
+        println!("osd.{} is up", args.id);
+    } else {
+        // Monitors may be away for long: an OSD of a cluster waits for them.
+        println!("osd.{} runs at {listen}", args.id);
+    }
+    signals::wait(|| handle.is_finished())?;
+    handle.stop()
+}
+
+/// Makes the data folder, and says by which commands the cluster gets to know the OSD.
+fn mkfs(args: &OsdArgs, conf: &Conf, data: &Path) -> Result<()> {
+    let parse = |text: &str| Uuid::parse(text.trim()).with_context(|| format!("{text} is no uuid"));
+    let cluster_fsid = parse(&conf.get("fsid").context("ceph.conf has no `fsid`")?)?;
+    let osd_fsid = match &args.osd_uuid {
+        Some(text) => parse(text)?,
+        None if DataDir::is_made(data) => DataDir::open(data, args.id)?.osd_fsid,
+        None => {
+            let mut fresh = [0; 16];
+            cephx::Entropy::fill(&mut net::auth_cephx::entropy(), &mut fresh);
+            Uuid::from_random(fresh)
+        }
+    };
+    DataDir::mkfs(data, args.id, osd_fsid, cluster_fsid, MEM, args.device_class.as_deref().unwrap_or_default())?;
+    let name = EntityText::new(EntityKind::OSD, args.id.to_string());
+    let keyring = data.join("keyring");
+    if args.mkkey && key_of(&name, std::slice::from_ref(&keyring))?.is_none() {
+        let key = cephx::CryptoKey::generate(net::auth_cephx::now(), &mut net::auth_cephx::entropy());
+        let text = format!("[{name}]\n\tkey = {}\n", key.to_base64());
+        Keyring::parse(&text).context("the keyring that we write")?;
+        write_secret(&keyring, &text)?;
+    }
+    println!("osd.{} {osd_fsid} made in {}", args.id, data.display());
+    Ok(())
+}
+
+fn write_secret(path: &Path, text: &str) -> Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).with_context(|| path.display().to_string())?;
+    file.write_all(text.as_bytes()).with_context(|| path.display().to_string())
+}
+
+/// True if this side of ceph.conf wants cephx, as it does unless it says none.
+fn method(conf: &Conf, side: &str) -> bool {
+    let wanted = conf.list(&format!("auth {side} required"));
+    wanted.is_empty() || wanted.iter().any(|m| m == "cephx")
+}
+
+fn deployment(conf: &Conf, listen: IpAddr) -> Result<Deployment> {
+    let default = Deployment::default();
+    let modes = |key: &str, default| conf.get(key).and_then(|t| parse_modes(&t)).unwrap_or(default);
+    let port = |key: &str| conf.number(key).and_then(|n| u16::try_from(n).ok());
+    Ok(Deployment {
+        cluster_listen: networks::configured(conf, "cluster")?.filter(|ip| *ip != listen),
+        ports: port("ms bind port min").zip(port("ms bind port max")).filter(|(first, last)| *first > 0 && first <= last),
+        cluster_modes: modes("ms cluster mode", default.cluster_modes),
+        service_modes: modes("ms service mode", default.service_modes),
+        mon_modes: modes("ms mon cluster mode", default.mon_modes),
+        open_to_clients: !method(conf, "service"),
+        initial_weight: conf.seconds("osd crush initial weight").filter(|w| *w >= 0.0),
+        update_class: conf.flag("osd class update on start").unwrap_or(true),
+        update_location: conf.flag("osd crush update on start").unwrap_or(true),
+        ..Deployment::default()
+    })
+}
+
+/// Every value that ceph.conf has for this OSD, the nearest section's first.
+fn options(conf: &Conf) -> Vec<(String, String)> {
+    let own = [conf.name.to_string(), conf.name.kind.name().to_string(), "global".into()];
+    let keys: std::collections::BTreeSet<&String> =
+        conf.sections().filter(|(name, _)| own.iter().any(|o| o == name)).flat_map(|(_, values)| values.keys()).collect();
+    keys.into_iter().filter_map(|key| Some((key.clone(), conf.get(key)?))).collect()
+}
+
+/// `root=default rack=a host=b`: as written, with the host and root that lack.
+fn location_of(text: &str, default: &[(String, String)]) -> Vec<(String, String)> {
+    let words = text.split([' ', ',', ';', '\t']).filter_map(|w| w.split_once('='));
+    let mut all: Vec<(String, String)> = words.map(|(k, v)| (k.trim().to_string(), v.trim().to_string())).collect();
+    if all.is_empty() {
+        return default.to_vec();
+    }
+    if !all.iter().any(|(kind, _)| kind == "root") {
+        all.push(("root".into(), "default".into()));
+    }
+    all
+}

@@ -1,0 +1,56 @@
+//! Shrinking pools: when both groups of a merge are quiet the monitor hears of it, and takes the source out of the map.
+
+use crate::event::Effect;
+use crate::osd::Osd;
+use crate::pg::Pg;
+use crate::pg::peering::{MergeRole, parent_seed};
+use messages::{MOSDPGReadyToMerge, Message, Paxos};
+use std::collections::BTreeSet;
+use types::{EVersion, PgId, SpgId, features};
+
+/// Sources of which the monitor was told and that the map still has.
+#[derive(Debug, Default)]
+pub struct Merging {
+    told: BTreeSet<PgId>,
+}
+
+impl Merging {
+    /// A new session with a monitor: it may not have heard.
+    pub fn forget(&mut self) {
+        self.told.clear();
+    }
+}
+
+impl Osd {
+    /// Tells of merges that can go on, or can't.
+    pub(crate) fn tell_ready_to_merge(&mut self, out: &mut Vec<Effect>) {
+        let map = self.sh.map.clone();
+        let pending = |pg: &PgId| map.pool(pg.pool).is_some_and(|p| (p.pg_num_pending..p.pg_num).contains(&pg.seed));
+        self.merging.told.retain(pending);
+        let mut told = Vec::new();
+        for source in self.pgs().filter(|pg| pg.peering.pending_merge() == Some(MergeRole::Source) && pg.peering.is_primary()) {
+            let pgid = source.pgid.pgid;
+            if self.merging.told.contains(&pgid) || !source.peering.is_premerge() {
+                continue;
+            }
+            let target = SpgId { pgid: PgId::new(pgid.pool, parent_seed(pgid.seed)), shard: source.pgid.shard };
+            let target = self.index.get(&target).and_then(|slot| self.pgs[*slot as usize].as_deref());
+            let Some(target) = target.filter(|t| t.peering.is_premerge()) else { continue };
+            let whole = |pg: &Pg| pg.peering.mapping.acting.len() == pg.peering.mapping.size as usize;
+            let ready = whole(source) && whole(target);
+            let history = target.info.history;
+            let msg = MOSDPGReadyToMerge {
+                paxos: Paxos::at(map.epoch.into()),
+                pgid,
+                source_version: if ready { source.info.last_update } else { EVersion::ZERO },
+                target_version: if ready { target.info.last_update } else { EVersion::ZERO },
+                last_epoch_started: if ready { history.last_epoch_started } else { 0 },
+                last_epoch_clean: if ready { history.last_epoch_clean } else { 0 },
+                ready,
+            };
+            out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
+            told.push(pgid);
+        }
+        self.merging.told.extend(told);
+    }
+}
