@@ -270,23 +270,17 @@ async fn place_in_crush(shell: &Rc<Shell>, config: &OsdConfig) {
 async fn command(shell: &Rc<Shell>, cmd: &serde_json::Value) -> bool {
     let request = Request::Command { cmd: vec![cmd.to_string()], input: Bytes::new() };
     let (tid, effects) = shell.mon.with(|core, out| core.request(request, out));
+    let (tell, answer) = oneshot::channel();
+    shell.asked.borrow_mut().insert(tid, tell);
     shell.mon_effects(effects);
-    let answered = async {
-        loop {
-            let at = shell.answers.borrow().iter().position(|a| a.0 == tid);
-            if let Some(at) = at {
-                return shell.answers.borrow_mut().remove(at);
-            }
-            shell.changed.notified().await;
-        }
-    };
-    match tokio::time::timeout(COMMAND, answered).await {
-        Ok((_, result, status)) if result < 0 && result != -types::errno::EBUSY => {
+    match tokio::time::timeout(COMMAND, answer).await {
+        Ok(Ok((result, status))) if result < 0 && result != -types::errno::EBUSY => {
             shell.say(Level::Warn, &format!("{}: {status} ({result})", cmd["prefix"].as_str().unwrap_or_default()));
             false
         }
-        Ok(_) => true,
-        Err(_) => {
+        Ok(Ok(_)) => true,
+        _ => {
+            shell.asked.borrow_mut().remove(&tid);
             shell.mon.with(|core, _| core.cancel(tid));
             shell.say(Level::Warn, "the monitor doesn't answer commands");
             false

@@ -13,9 +13,10 @@ use net::{Conn, Dispatcher, Messenger};
 use objecter::monc::{Answer, Effect as MonEffect, Request};
 use osd_core::{ConnId, Effect, Event, HbNet, Level, Osd, Peer};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use types::{EntityAddrVec, EntityKind, EntityName, EntityText, Epoch, OsdId, UTime, Uuid, features};
 
 /// Which of the messengers.
@@ -69,8 +70,8 @@ pub struct Shell {
     /// The first session with a monitor, and the cluster's name that it told.
     pub logged_in: Cell<bool>,
     asked_versions: Cell<u64>,
-    /// Answers to commands of our own.
-    pub answers: RefCell<Vec<(u64, i32, String)>>,
+    /// Who waits for the answers to commands of our own.
+    pub asked: RefCell<BTreeMap<u64, oneshot::Sender<(i32, String)>>>,
     log_seq: Cell<u64>,
     fsid: Cell<Uuid>,
     quiet: bool,
@@ -93,7 +94,7 @@ impl Shell {
             changed: Notify::new(),
             logged_in: Cell::new(false),
             asked_versions: Cell::new(0),
-            answers: RefCell::default(),
+            asked: RefCell::default(),
             log_seq: Cell::new(0),
             fsid: Cell::new(Uuid::default()),
             quiet,
@@ -238,8 +239,9 @@ impl Shell {
                     self.later(Event::MapVersions { oldest: oldest as Epoch, newest: newest as Epoch });
                 }
                 MonEffect::Answer(Answer::Command { tid, result, status, .. }) => {
-                    self.answers.borrow_mut().push((tid, result, status));
-                    self.changed.notify_one();
+                    if let Some(asker) = self.asked.borrow_mut().remove(&tid) {
+                        let _ = asker.send((result, status));
+                    }
                 }
                 MonEffect::Rotating => self.changed.notify_one(),
                 _ => {}
