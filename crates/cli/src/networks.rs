@@ -93,6 +93,9 @@ mod tests {
         assert!(lies("10.1.0.0/16", "10.1.2.3") && !lies("10.2.0.0/16", "10.1.2.3") && lies("0.0.0.0/0", "10.1.2.3"));
         assert!(lies("fd00::/8", "fd12::1") && !lies("fd00::/8", "fe80::1") && !lies("10.0.0.0/8", "fd12::1"));
         assert!(Network::parse("10.0.0.0/33").is_none() && Network::parse("10.0.0.0").is_none());
-        assert_eq!(local_v6("fe80000000000000021122fffe334455 02 40 20 80 eth0\n"), ["fe80::211:22ff:fe33:4455".parse::<IpAddr>().unwrap()]);
+        assert_eq!(
+            local_v6("fe80000000000000021122fffe334455 02 40 20 80 eth0\n"),
+            ["fe80::211:22ff:fe33:4455".parse::<IpAddr>().unwrap()]
+        );
     }
 }

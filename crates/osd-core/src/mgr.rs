@@ -35,7 +35,15 @@ pub struct MgrSession {
 
 impl Default for MgrSession {
     fn default() -> Self {
-        Self { connected: false, declared: false, period: Duration::from_secs(5), threshold: 5, last_report: Stamp(0), seq: 0, config_told: Bytes::new() }
+        Self {
+            connected: false,
+            declared: false,
+            period: Duration::from_secs(5),
+            threshold: 5,
+            last_report: Stamp(0),
+            seq: 0,
+            config_told: Bytes::new(),
+        }
     }
 }
 
@@ -48,8 +56,7 @@ impl Osd {
         Config::encode_defaults(&mut defaults);
         let config = self.config_for_mgr();
         self.mgr.config_told = config.clone();
-        let open =
-            MMgrOpen { daemon_name: self.sh.whoami.to_string(), config, config_defaults: defaults.finish(), ..MMgrOpen::default() };
+        let open = MMgrOpen { daemon_name: self.sh.whoami.to_string(), config, config_defaults: defaults.finish(), ..MMgrOpen::default() };
         out.push(Effect::SendMgr(open.encode(features::SUPPORTED)));
         self.report_now(clock, out);
     }

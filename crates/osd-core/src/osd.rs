@@ -18,8 +18,8 @@ use base::{Clock, Rng, Stamp};
 use classes::Registry;
 use maps::{OsdMap, Placement};
 use messages::{
-    MCommand, MConfig, MMonGetPurgedSnapsReply, MOSDBackoff, MOSDForceRecovery, MOSDMap, MOSDMarkMeDown, MOSDOp, MOSDPGCreate2, MOSDScrub2, Message,
-    RawMessage,
+    MCommand, MConfig, MMonGetPurgedSnapsReply, MOSDBackoff, MOSDForceRecovery, MOSDMap, MOSDMarkMeDown, MOSDOp, MOSDPGCreate2, MOSDScrub2,
+    Message, RawMessage,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;

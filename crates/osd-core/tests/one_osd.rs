@@ -7,11 +7,11 @@ mod world;
 use base::Rng;
 use bytes::Bytes;
 use messages::osd_client::backoff_op;
-use messages::{InOp, MOSDAlive, MOSDBackoff, MOSDMap, MOSDOp, MOSDOpReply, MWatchNotify, Message, RawMessage};
+use messages::{InOp, MOSDAlive, MOSDBackoff, MOSDMap, MOSDOp, MOSDOpReply, MOSDPGReadyToMerge, MWatchNotify, Message, RawMessage};
 use osd_core::{ConnId, Effect, Event, Peer};
 use types::errno::{EINVAL, ENOENT, ENOTCONN};
 use types::osd_op::{OpCode, osd_flag, watch_op};
-use types::{EntityAddr, EntityName, OsdOp, SnapContext, UTime, features, pg_state};
+use types::{EntityAddr, EntityName, OsdOp, PgId, SnapContext, UTime, features, pg_state};
 use world::{Kind, POOL, World, addr, received, watch, write_full};
 
 macro_rules! on_both {
@@ -25,6 +25,7 @@ on_both! {
     a_repeated_request_is_answered_and_not_executed_again
     a_batch_keeps_each_object_in_order
     what_was_sent_by_another_map_waits_or_is_dropped
+    a_merge_waits_until_both_groups_are_quiet
     a_split_keeps_objects_and_requests
     a_pool_that_goes_takes_its_groups_along
     watches_outlive_connections_and_end_with_their_time
@@ -132,6 +133,34 @@ fn what_was_sent_by_another_map_waits_or_is_dropped(kind: Kind) {
     // Nonsense ends the connection and nothing else.
     w.feed(Event::Message { conn: ConnId(1), msg: RawMessage { kind: 42, version: 8, compat: 3, ..RawMessage::default() } });
     assert!(w.out.iter().any(|e| matches!(e, Effect::Close(ConnId(1)))));
+}
+
+/// As a stock monitor shrinks a pool: one group at a time, which both groups have to get quiet for.
+fn a_merge_waits_until_both_groups_are_quiet(kind: Kind) {
+    let mut w = World::new(kind, 4);
+    w.write("before", b"1");
+    w.publish(|map| map.pools.get_mut(&POOL).unwrap().pg_num_pending = 3);
+    assert!(w.sent_to_mon::<MOSDPGReadyToMerge>().is_empty());
+    w.settle();
+    let quiet: Vec<u32> = w.osd.pgs().filter(|pg| pg.state_bits() & pg_state::PREMERGE != 0).map(|pg| pg.pgid.pgid.seed).collect();
+    assert_eq!(quiet, [1, 3]);
+    let told = w.sent_to_mon::<MOSDPGReadyToMerge>();
+    assert_eq!((told.len(), told[0].pgid, told[0].ready), (1, PgId::new(POOL, 3), true));
+    let clean = w.osd.pgs().find(|pg| pg.pgid.pgid.seed == 1).unwrap().info.history;
+    assert_eq!((told[0].last_epoch_clean, told[0].last_epoch_started), (clean.last_epoch_clean, clean.last_epoch_started));
+    // Said once, and again to a monitor that may not have heard.
+    w.feed(Event::Tick);
+    assert!(w.sent_to_mon::<MOSDPGReadyToMerge>().is_empty());
+    w.feed(Event::MonConnected);
+    assert_eq!(w.sent_to_mon::<MOSDPGReadyToMerge>().len(), 1);
+    w.publish(|map| {
+        let pool = map.pools.get_mut(&POOL).unwrap();
+        (pool.pg_num, pool.pgp_num, pool.last_change) = (3, 3, map.epoch);
+    });
+    w.settle();
+    assert_eq!(w.osd.pgs().count(), 3);
+    assert!(w.osd.pgs().all(|pg| pg.state_bits() == pg_state::ACTIVE | pg_state::CLEAN));
+    assert_eq!(w.read("before").unwrap(), b"1");
 }
 
 fn a_split_keeps_objects_and_requests(kind: Kind) {

@@ -57,7 +57,8 @@ impl DataDir {
             let at = path.join(name);
             Ok(std::fs::read_to_string(&at).with_context(|| at.display().to_string())?.trim().to_string())
         };
-        let uuid = |name: &str| -> Result<Uuid> { Uuid::parse(&read(name)?).with_context(|| format!("{}/{name} holds no uuid", path.display())) };
+        let uuid =
+            |name: &str| -> Result<Uuid> { Uuid::parse(&read(name)?).with_context(|| format!("{}/{name} holds no uuid", path.display())) };
         let whoami = read("whoami")?;
         if whoami != id.to_string() {
             bail!("{} is that of osd.{whoami}, not of osd.{id}", path.display());

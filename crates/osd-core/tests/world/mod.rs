@@ -8,7 +8,7 @@ use self::store::{Control, TestStore};
 use base::{Clock, Stamp};
 use bytes::Bytes;
 use maps::{OsdMap, PgPool, Release, map_flags, osd_state, pool_flags};
-use messages::{InOp, MOSDAlive, MOSDBoot, MOSDMap, MOSDOp, MOSDOpReply, Message, RawMessage};
+use messages::{InOp, MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBoot, MOSDMap, MOSDOp, MOSDOpReply, Message, RawMessage};
 use osd_core::{BootInfo, ConnId, Effect, Event, Osd, OsdSetup, Peer};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -117,6 +117,18 @@ impl World {
         w.connect(1, 4001);
         w
     }
+    /// Before it boots an OSD asks what was purged while it was away; a monitor may answer in parts.
+    fn answer_purged_snaps(&mut self) {
+        let mut have = None;
+        while let Some(asked) = self.sent_to_mon::<MMonGetPurgedSnaps>().pop() {
+            assert!(have.is_none_or(|have| asked.start == have + 1) && self.sent_to_mon::<MOSDBoot>().is_empty());
+            let last = if have.is_none() { asked.start } else { asked.last };
+            have = Some(last);
+            let reply = MMonGetPurgedSnapsReply { start: asked.start, last, ..MMonGetPurgedSnapsReply::default() };
+            self.feed(Event::Mon(reply.encode(features::SUPPORTED)));
+        }
+        assert!(have.is_none_or(|have| have >= self.osd.map().epoch));
+    }
     /// The OSD listens, and the monitor does its part until the map shows it up.
     pub fn boot(&mut self) {
         self.starts += 1;
@@ -133,11 +145,15 @@ impl World {
             }
         }
         self.feed(Event::Tick);
-        if self.sent_to_mon::<MOSDBoot>().is_empty() {
+        let mut boots = self.sent_to_mon::<MOSDBoot>();
+        if boots.is_empty() {
             self.send_maps(self.osd.map().epoch + 1);
             self.feed(Event::MapVersions { oldest: 1, newest });
-            assert_eq!(self.sent_to_mon::<MOSDBoot>().len(), 1);
+            self.answer_purged_snaps();
+            self.feed(Event::MapVersions { oldest: 1, newest });
+            boots = self.sent_to_mon();
         }
+        assert_eq!(boots.len(), 1);
         if self.map.is_up(0) {
             self.publish(|m| m.osd_state[0] &= !osd_state::UP);
         }
