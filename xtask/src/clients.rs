@@ -152,7 +152,7 @@ fn install_here(release: Release) -> Result<()> {
 }
 
 /// `apt-get` with a fresh list of packages.
-fn apt(args: &[&str]) -> Result<()> {
+pub fn apt(args: &[&str]) -> Result<()> {
     quietly(Command::new("apt-get").args(["update", "-q"]))?;
     quietly(Command::new("apt-get").args(args).env("DEBIAN_FRONTEND", "noninteractive"))
 }

@@ -116,6 +116,10 @@ pub trait ObjectView {
     fn watchers(&mut self) -> ClsResult<Vec<Watcher>>;
     /// The features of the caller's connection.
     fn client_features(&self) -> u64;
+    /// The features that the caller has, also those that this program lacks: what its release knows.
+    fn client_supported(&self) -> u64 {
+        self.client_features()
+    }
     /// `require_min_compat_client` of the map, as the number of a release (15 is octopus).
     fn min_compat_client(&self) -> u8;
     /// `require_osd_release` of the map, as the number of a release.

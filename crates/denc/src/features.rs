@@ -98,6 +98,9 @@ features! {
 /// Nanoseconds in objectstore_perf_stat_t: no 18.2 daemon advertises it, but peers of other builds may.
 pub const OS_PERF_STAT_NS: u64 = 1 << 17 | INCARNATION_3;
 
+/// Encodings of Tentacle: no 18.2 daemon advertises it, but clients of that release do.
+pub const SERVER_TENTACLE: u64 = 1 << 50 | INCARNATION_2;
+
 /// True if `features` holds every bit of `mask`.
 pub const fn has(features: u64, mask: u64) -> bool {
     features & mask == mask

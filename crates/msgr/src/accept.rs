@@ -113,6 +113,7 @@ impl Connection {
         if resume.is_some() {
             peer.name = existing.peer.name;
             peer.features = existing.peer.features;
+            peer.supported = existing.peer.supported;
         }
         existing.peer = peer;
         existing.state = State::Session;

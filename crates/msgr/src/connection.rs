@@ -51,6 +51,8 @@ pub struct Peer {
     pub target: EntityAddr,
     /// Bits that both sides have.
     pub features: u64,
+    /// Bits that it has, also those that we lack.
+    pub supported: u64,
     pub mode: ConMode,
     /// What the [`crate::AuthServer`] attached: capabilities.
     pub user: Option<Rc<dyn Any>>,

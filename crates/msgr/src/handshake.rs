@@ -380,6 +380,7 @@ impl Connection {
         self.peer.addrs = ident.addrs;
         self.peer.name = EntityName { kind: self.peer.kind, num: ident.num };
         self.peer.features = ident.supported & self.local.supported;
+        self.peer.supported = ident.supported;
         // The server has the last word: one that keeps no sessions makes this one lossy.
         self.policy.lossy = ident.flags & FLAG_LOSSY != 0;
         self.ready();
@@ -404,6 +405,7 @@ impl Connection {
             return Ok(None);
         }
         self.peer.features = ident.supported & self.local.supported;
+        self.peer.supported = ident.supported;
         if self.policy.server && self.policy.lossy {
             self.send_server_ident();
             return Ok(self.pending.pop_front());

@@ -139,8 +139,15 @@ impl Osd {
     fn ask_ourselves(&mut self, msg: MOSDOp, clock: Clock, out: &mut Vec<Effect>) {
         let name = EntityName::osd(self.sh.whoami.into());
         self.sh.sessions.entry(OWN_CONN).or_insert_with(|| {
-            let peer =
-                Peer { name, entity: String::new(), global_id: 0, features: features::SUPPORTED, addr: EntityAddr::default(), cap: None };
+            let peer = Peer {
+                name,
+                entity: String::new(),
+                global_id: 0,
+                features: features::SUPPORTED,
+                supported: features::SUPPORTED,
+                addr: EntityAddr::default(),
+                cap: None,
+            };
             Session::new(peer)
         });
         let reqid = msg.reqid;

@@ -19,6 +19,8 @@ pub struct Peer {
     pub global_id: u64,
     /// Feature bits that both ends have.
     pub features: u64,
+    /// Feature bits that it has, also those that we lack.
+    pub supported: u64,
     /// With its nonce: what watchers and the blocklist name.
     pub addr: EntityAddr,
     /// The `osd` capability of its ticket; `None`: everything is allowed.

@@ -309,6 +309,7 @@ fn capabilities_and_the_blocklist_are_looked_at(kind: Kind) {
         entity: "client.x".into(),
         global_id: n.into(),
         features: features::SUPPORTED,
+        supported: features::SUPPORTED,
         addr: addr(0, n),
         cap: Some(cephx::caps::OsdCap::parse(cap).unwrap_or_default()),
     };

@@ -315,6 +315,7 @@ impl Shell {
             entity: peer.auth_name.to_string(),
             global_id: peer.global_id,
             features: peer.features,
+            supported: peer.supported,
             addr,
             cap: auth.map(|a| OsdCap::from_info(&a.caps)),
         }

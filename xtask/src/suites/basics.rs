@@ -67,9 +67,7 @@ fn several_osds() -> Result<()> {
     c.must(Pacific, "rados -p p bench 1 write -b 4096 -t 16 --no-cleanup")?;
     let tree = c.must(Pacific, "ceph osd tree")?;
     ensure!((0..3).all(|i| tree.contains(&format!("osd.{i}"))), "ceph osd tree says:\n{tree}");
-    let clean = until(Duration::from_secs(20), || {
-        c.must(Pacific, "ceph pg stat").is_ok_and(|s| s.contains("32 pgs: 32 active+clean"))
-    });
+    let clean = until(Duration::from_secs(20), || c.must(Pacific, "ceph pg stat").is_ok_and(|s| s.contains("32 pgs: 32 active+clean")));
     ensure!(clean, "ceph pg stat says: {}", c.must(Pacific, "ceph pg stat")?);
     for release in [Release::Pacific] {
         ensure!(c.must(release, "rados df")?.contains('p'), "rados df lists the pool");

@@ -46,7 +46,21 @@ fn as_stock() -> Result<()> {
 fn other_releases() -> Result<()> {
     let c = Cluster::start("releases", &[])?;
     for release in [Reef, Tentacle] {
-        for line in ["-s", "health", "df", "osd tree", "osd dump", "osd df", "pg stat", "pg dump", "mon dump", "versions", "auth ls", "config dump", "tell osd.0 version"] {
+        for line in [
+            "-s",
+            "health",
+            "df",
+            "osd tree",
+            "osd dump",
+            "osd df",
+            "pg stat",
+            "pg dump",
+            "mon dump",
+            "versions",
+            "auth ls",
+            "config dump",
+            "tell osd.0 version",
+        ] {
             c.must(release, &format!("ceph {line}"))?;
             let json = c.must(release, &format!("ceph {line} -f json"))?;
             ensure!(serde_json::from_str::<Value>(json.trim()).is_ok(), "ceph {line} -f json ({}) says {json}", release.version());

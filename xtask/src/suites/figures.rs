@@ -29,7 +29,8 @@ fn cpu(pids: &[u32]) -> f64 {
 }
 
 fn field(text: &str, name: &str) -> Result<f64> {
-    let line = text.lines().find(|l| l.trim_start().starts_with(name)).with_context(|| format!("rados bench does not say {name}:\n{text}"))?;
+    let line =
+        text.lines().find(|l| l.trim_start().starts_with(name)).with_context(|| format!("rados bench does not say {name}:\n{text}"))?;
     line.rsplit(|c: char| c.is_whitespace() || c == ':').next().unwrap_or_default().parse().with_context(|| format!("{line} is no number"))
 }
 
@@ -106,7 +107,10 @@ impl Stock {
         tool("ceph-osd", &format!("-i 0 --mkfs --osd-uuid {uuid}"))?;
         stock.daemon("ceph-osd", "-f -i 0")?;
         stock.osd = stock.daemons.last().expect("just started").id();
-        let up = || run(Release::Reef.command(&conf, "ceph").args(["osd", "stat"]), Duration::from_secs(30)).is_ok_and(|o| o.stdout.contains("1 up"));
+        let up = || {
+            run(Release::Reef.command(&conf, "ceph").args(["osd", "stat"]), Duration::from_secs(30))
+                .is_ok_and(|o| o.stdout.contains("1 up"))
+        };
         if !until(Duration::from_secs(60), up) {
             bail!("the stock OSD does not come up; see {d}/log");
         }
@@ -138,7 +142,8 @@ pub fn figures(pairs: usize, seconds: u32) -> Result<()> {
     Release::Reef.install()?;
     let chroot = "/var/cache/humboldt-clients/trixie";
     if !Path::new(chroot).join("usr/bin/ceph-osd").exists() {
-        let inside = |args: &[&str]| crate::run::quietly(Command::new("chroot").arg(chroot).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
+        let inside =
+            |args: &[&str]| crate::run::quietly(Command::new("chroot").arg(chroot).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
         inside(&["apt-get", "install", "-y", "-q", "--no-install-recommends", "ceph-mon", "ceph-osd"])?;
     }
     let ours = Cluster::start("figures", &["--auth", "none"])?;
@@ -153,9 +158,20 @@ pub fn figures(pairs: usize, seconds: u32) -> Result<()> {
     std::thread::sleep(Duration::from_secs(3));
     let idle = ours.cpu();
     std::thread::sleep(Duration::from_secs(10));
-    println!("humboldt up: ready after {:?}, {} MiB of memory, {:.2} % of a core when idle", ours.ready_after, ours.rss_bytes() >> 20, (ours.cpu() - idle).as_secs_f64() * 10.0);
-    println!("{:<16} {:>22} {:>22} {:>22}  {:>9} {:>9}", "rados bench 4 KiB", "humboldt", "stock 18.2 memstore", "null responder", "CPU", "latency");
-    println!("{:<16} {:>22} {:>22} {:>22}  {:>9} {:>9}", "", "CPU us/op, latency us", "CPU us/op, latency us", "CPU us/op, latency us", "ratio", "ratio");
+    println!(
+        "humboldt up: ready after {:?}, {} MiB of memory, {:.2} % of a core when idle",
+        ours.ready_after,
+        ours.rss_bytes() >> 20,
+        (ours.cpu() - idle).as_secs_f64() * 10.0
+    );
+    println!(
+        "{:<16} {:>22} {:>22} {:>22}  {:>9} {:>9}",
+        "rados bench 4 KiB", "humboldt", "stock 18.2 memstore", "null responder", "CPU", "latency"
+    );
+    println!(
+        "{:<16} {:>22} {:>22} {:>22}  {:>9} {:>9}",
+        "", "CPU us/op, latency us", "CPU us/op, latency us", "CPU us/op, latency us", "ratio", "ratio"
+    );
     for (kind, depth) in [("write", 1), ("rand", 1), ("write", 16), ("rand", 16), ("write", 256), ("rand", 256)] {
         let mut rows: [Vec<Sample>; 3] = [Vec::new(), Vec::new(), Vec::new()];
         for pair in 0..pairs {
@@ -170,7 +186,9 @@ pub fn figures(pairs: usize, seconds: u32) -> Result<()> {
         }
         let of = |row: &[Sample], f: fn(&Sample) -> f64| median(row.iter().map(f).collect());
         let ratio = |f: fn(&Sample) -> f64| median(rows[0].iter().zip(&rows[1]).map(|(a, b)| f(a) / f(b)).collect());
-        let cell = |row: &[Sample]| if row.is_empty() { "-".to_string() } else { format!("{:.1}, {:.0}", of(row, |s| s.cpu_us_per_op), of(row, |s| s.latency_us)) };
+        let cell = |row: &[Sample]| {
+            if row.is_empty() { "-".to_string() } else { format!("{:.1}, {:.0}", of(row, |s| s.cpu_us_per_op), of(row, |s| s.latency_us)) }
+        };
         println!(
             "{:<16} {:>22} {:>22} {:>22}  {:>9.2} {:>9.2}   ({:.0} IOPS beside {:.0})",
             format!("{kind} depth {depth}"),
@@ -200,7 +218,9 @@ fn secure_mode(pairs: usize, seconds: u32) -> Result<()> {
         }
         let more = median(rows[0].iter().zip(&rows[1]).map(|(crc, secure)| secure - crc).collect());
         let [crc, secure] = rows.map(median);
-        println!("{kind} depth 256 with cephx: {crc:.1} CPU us/op in crc mode, {secure:.1} in secure mode, {more:+.1} (median of {pairs} pairs)");
+        println!(
+            "{kind} depth 256 with cephx: {crc:.1} CPU us/op in crc mode, {secure:.1} in secure mode, {more:+.1} (median of {pairs} pairs)"
+        );
     }
     c.stop()
 }

@@ -14,7 +14,9 @@ pub const CASES: &[Case] = &[Case { name: "hostile_connections", needs: &[Pacifi
 /// The ports of the monitor and of osd.0.
 fn ports(c: &Cluster) -> Result<Vec<SocketAddr>> {
     let mut found = Vec::new();
-    for (line, pointer) in [("ceph mon dump -f json", "/mons/0/public_addrs/addrvec/0/addr"), ("ceph osd dump -f json", "/osds/0/public_addrs/addrvec/0/addr")] {
+    for (line, pointer) in
+        [("ceph mon dump -f json", "/mons/0/public_addrs/addrvec/0/addr"), ("ceph osd dump -f json", "/osds/0/public_addrs/addrvec/0/addr")]
+    {
         let dump: serde_json::Value = serde_json::from_str(c.must(Pacific, line)?.trim())?;
         let addr = dump.pointer(pointer).and_then(|a| a.as_str()).with_context(|| format!("{line} has {pointer}"))?;
         found.push(addr.split('/').next().unwrap_or_default().parse()?);

@@ -8,8 +8,10 @@ mod figures;
 mod hostile;
 mod maps;
 mod python;
+mod qemu;
 mod rados;
 mod rbd;
+mod rbd_more;
 mod security;
 
 pub use figures::figures;
@@ -33,11 +35,23 @@ pub struct Case {
 const CONFORMANCE: &[Case] = &[Case { name: "upstreams_test_programs", needs: &[Release::Reef], run: conformance::fast }];
 
 fn cases() -> Vec<Case> {
-    [basics::CASES, rados::CASES, rbd::CASES, python::CASES, security::CASES, commands::CASES, maps::CASES, hostile::CASES, CONFORMANCE]
-        .into_iter()
-        .flatten()
-        .map(|c| Case { ..*c })
-        .collect()
+    [
+        basics::CASES,
+        rados::CASES,
+        rbd::CASES,
+        rbd_more::CASES,
+        python::CASES,
+        qemu::CASES,
+        security::CASES,
+        commands::CASES,
+        maps::CASES,
+        hostile::CASES,
+        CONFORMANCE,
+    ]
+    .into_iter()
+    .flatten()
+    .map(|c| Case { ..*c })
+    .collect()
 }
 
 /// Everything that CI runs.

@@ -73,7 +73,7 @@ fn rados_tool(release: Release) -> Result<()> {
     // Attributes and omap.
     ok("rados -p p setxattr a k1 v1")?;
     ok("rados -p p setxattr a k2 v2")?;
-    ensure!(ok("rados -p p getxattr a k1")? .trim_end() == "v1", "getxattr");
+    ensure!(ok("rados -p p getxattr a k1")?.trim_end() == "v1", "getxattr");
     ensure!(ok("rados -p p listxattr a")?.split_whitespace().collect::<Vec<_>>() == ["k1", "k2"], "listxattr");
     ok("rados -p p rmxattr a k1")?;
     fails("rados -p p getxattr a k1")?;

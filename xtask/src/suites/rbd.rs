@@ -24,7 +24,7 @@ pub const CASES: &[Case] = &[
     Case { name: "rbd_lock_handover", needs: &[Pacific], run: lock_handover },
 ];
 
-fn start(name: &str, release: Release, args: &[&str]) -> Result<Cluster> {
+pub fn start(name: &str, release: Release, args: &[&str]) -> Result<Cluster> {
     let c = Cluster::start(&format!("{name}-{}", release.version()), args)?;
     c.must(release, "ceph osd pool create rbd 16")?;
     c.must(release, "rbd pool init rbd")?;
@@ -150,7 +150,10 @@ fn killed_client() -> Result<()> {
     drop(writer(&c)?); // SIGKILL
     let out = c.must(Pacific, "rbd bench --io-type write --io-size 4K --io-total 64K img")?;
     ensure!(out.contains("elapsed"), "{out}");
-    ensure!(!c.must(Pacific, "ceph osd blocklist ls -f json")?.trim().trim_matches(['[', ']']).is_empty(), "the dead client is not blocklisted");
+    ensure!(
+        !c.must(Pacific, "ceph osd blocklist ls -f json")?.trim().trim_matches(['[', ']']).is_empty(),
+        "the dead client is not blocklisted"
+    );
     c.stop()
 }
 
@@ -161,7 +164,10 @@ fn lock_handover() -> Result<()> {
     let first = writer(&c)?;
     let out = c.must(Pacific, "rbd bench --io-type write --io-size 4K --io-total 64K img")?;
     ensure!(out.contains("elapsed"), "{out}");
-    ensure!(c.must(Pacific, "ceph osd blocklist ls -f json")?.trim().trim_matches(['[', ']']).is_empty(), "a living client was blocklisted");
+    ensure!(
+        c.must(Pacific, "ceph osd blocklist ls -f json")?.trim().trim_matches(['[', ']']).is_empty(),
+        "a living client was blocklisted"
+    );
     drop(first);
     c.stop()
 }

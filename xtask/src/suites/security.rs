@@ -102,7 +102,13 @@ fn caps() -> Result<()> {
     for (who, line, allowed) in rows {
         let (program, rest) = line.split_once(' ').unwrap_or((&line, ""));
         let out = c.client(Pacific, &format!("{program} {who} {rest}"))?;
-        ensure!(out.ok() == allowed, "`{line}` as `{who}` ended with {}, {}: {}", out.code, if allowed { "it is allowed" } else { "it is forbidden" }, out.stderr);
+        ensure!(
+            out.ok() == allowed,
+            "`{line}` as `{who}` ended with {}, {}: {}",
+            out.code,
+            if allowed { "it is allowed" } else { "it is forbidden" },
+            out.stderr
+        );
     }
     let bad = c.client(Pacific, "ceph auth get-or-create client.bad osd 'allow nonsense'")?;
     ensure!(bad.code == 22, "capabilities that don't parse: {bad:?}");

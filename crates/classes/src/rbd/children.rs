@@ -48,7 +48,11 @@ fn remove_child(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     if !children.remove(&child) {
         return errno(ENOENT);
     }
-    if children.is_empty() { forget(obj, &key)? } else { save(obj, &key, &children)? }
+    if children.is_empty() {
+        forget(obj, &key)?
+    } else {
+        save(obj, &key, &children)?
+    }
     Ok(().into())
 }
 
@@ -90,7 +94,11 @@ fn child_detach(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     if !children.remove(&child) {
         return errno(ENOENT);
     }
-    if children.is_empty() { forget(obj, &key(id))? } else { save(obj, &key(id), &children)? }
+    if children.is_empty() {
+        forget(obj, &key(id))?
+    } else {
+        save(obj, &key(id), &children)?
+    }
     snap.child_count -= 1;
     let was_last = snap.child_count == 0;
     snapshot::put(obj, snap)?;

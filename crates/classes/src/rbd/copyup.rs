@@ -50,7 +50,7 @@ fn sparse_copyup(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> 
     Ok(().into())
 }
 
-/// How [`assert_snapc_seq`] compares.
+/// How [`assert_snapc_seq`] compares what is given with the newest snapshot that the object knows.
 const ASSERT_GT: u8 = 0;
 const ASSERT_LE: u8 = 1;
 
@@ -59,22 +59,19 @@ fn assert_snapc_seq(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsRepl
     let (seq, state): (u64, u8) = (input.get()?, input.get()?);
     let has = obj.snapset_seq();
     match state {
-        ASSERT_GT if exists(obj)? && has <= seq => errno(ERANGE),
-        ASSERT_LE if !exists(obj)? || has > seq => errno(ERANGE),
+        ASSERT_GT if exists(obj)? && seq <= has => errno(ERANGE),
+        ASSERT_LE if !exists(obj)? || seq > has => errno(ERANGE),
         ASSERT_GT | ASSERT_LE => Ok(().into()),
         _ => errno(EOPNOTSUPP),
     }
 }
 
-/// Punches holes where whole units of `sparse_size` bytes are zero; an object of nothing but zeros may go.
+/// Punches holes where whole units of `unit` bytes are zero; an object of nothing but zeros may go. ENOENT without an object.
 fn sparsify(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let mut input = Input::new(&input);
     let (unit, remove_empty): (u64, bool) = (input.get()?, input.get()?);
     if unit == 0 {
         return errno(EINVAL);
-    }
-    if !exists(obj)? {
-        return Ok(().into());
     }
     let (size, _) = obj.stat()?;
     let data = if size == 0 { Bytes::new() } else { obj.read(0, size)? };

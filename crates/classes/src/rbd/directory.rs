@@ -1,6 +1,6 @@
 //! A pool's `rbd_directory` (names to ids and back), and `rbd_id.NAME`, which holds one id.
 
-use super::{answer, each, find, load, must_exist, reads, save, writes};
+use super::{answer, each, find, has_key, load, must_exist, reads, save, writes};
 use crate::registry::Method;
 use crate::view::{ClsError, ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, errno};
@@ -57,7 +57,8 @@ fn set_id(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     Ok(().into())
 }
 
-fn list(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
+/// Names with their ids, behind a name.
+pub fn list(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let mut input = Input::new(&input);
     let (after, max): (String, u64) = (input.get()?, input.get()?);
     let mut images: BTreeMap<ByteStr, String> = BTreeMap::new();
@@ -70,6 +71,7 @@ fn list(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     answer!(images)
 }
 
+/// EEXIST for a name that is taken, EBADF for an id that is and must not be.
 fn link(obj: &mut dyn ObjectView, name: &String, id: &String, id_is_new: bool) -> ClsResult<ClsReply> {
     if name.is_empty() || !is_id(id) {
         return errno(EINVAL);
@@ -84,6 +86,7 @@ fn link(obj: &mut dyn ObjectView, name: &String, id: &String, id_is_new: bool) -
     Ok(().into())
 }
 
+/// ESTALE if name and id don't belong to each other.
 fn unlink(obj: &mut dyn ObjectView, name: &String, id: &String) -> ClsResult<ClsReply> {
     let stored_id: String = load(obj, &name_key(name))?;
     let stored_name: String = load(obj, &id_key(id))?;
@@ -94,40 +97,44 @@ fn unlink(obj: &mut dyn ObjectView, name: &String, id: &String) -> ClsResult<Cls
     Ok(().into())
 }
 
-fn add(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
+/// Makes the directory with its first entry.
+pub fn add(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     obj.create(false)?;
     let mut input = Input::new(&input);
     let (name, id) = (input.get()?, input.get()?);
     link(obj, &name, &id, true)
 }
 
-fn remove(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
+/// ENOENT for a name that is not there.
+pub fn remove(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let mut input = Input::new(&input);
     let (name, id) = (input.get()?, input.get()?);
     unlink(obj, &name, &id)
 }
 
-fn rename(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
+/// Also to its own name: EEXIST.
+pub fn rename(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let mut input = Input::new(&input);
-    let (source, target, id) = (input.get()?, input.get()?, input.get()?);
+    let (source, target, id): (String, String, String) = (input.get()?, input.get()?, input.get()?);
+    let taken = has_key(obj, &name_key(&target))?;
     unlink(obj, &source, &id)?;
-    link(obj, &target, &id, false)
+    if taken { errno(EEXIST) } else { link(obj, &target, &id, false) }
 }
 
 /// States of a directory: open, or closed to new images.
-const READY: u32 = 0;
-const ADD_DISABLED: u32 = 1;
+const READY: u8 = 0;
+const ADD_DISABLED: u8 = 1;
 
 fn state_assert(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
-    let state: u32 = Input::new(&input).get()?;
-    if load::<u32>(obj, b"state")? != state {
+    let state: u8 = Input::new(&input).get()?;
+    if load::<u8>(obj, b"state")? != state {
         return errno(ENOENT);
     }
     Ok(().into())
 }
 
 fn state_set(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
-    match Input::new(&input).get::<u32>()? {
+    match Input::new(&input).get::<u8>()? {
         state @ READY => save(obj, b"state", &state)?,
         state @ ADD_DISABLED => {
             must_exist(obj)?;

@@ -7,10 +7,13 @@
 mod children;
 mod copyup;
 mod directory;
+mod group;
 mod image;
 mod metadata;
+mod migration;
 mod mirror;
 mod object_map;
+mod old_header;
 mod parent;
 mod records;
 mod snapshot;
@@ -21,7 +24,7 @@ use crate::view::{ClsError, ClsResult, ObjectView};
 use crate::wire::errno;
 use bytes::Bytes;
 use denc::{ByteStr, Denc, features};
-use types::errno::{EIO, ENOENT, ENOEXEC};
+use types::errno::{EIO, ENOENT, ENOEXEC, ENXIO};
 
 pub static CLASS: Class = Class {
     name: "rbd",
@@ -33,9 +36,18 @@ pub static CLASS: Class = Class {
         directory::METHODS,
         object_map::METHODS,
         metadata::METHODS,
-        mirror::METHODS,
+        mirror::FAMILIES[0],
+        mirror::FAMILIES[1],
+        mirror::FAMILIES[2],
+        mirror::FAMILIES[3],
+        mirror::FAMILIES[4],
+        mirror::FAMILIES[5],
         copyup::METHODS,
         trash::METHODS,
+        group::METHODS,
+        group::SNAPSHOT_METHODS,
+        migration::METHODS,
+        old_header::METHODS,
     ],
 };
 
@@ -77,6 +89,7 @@ mod feature {
 mod op_feature {
     pub const CLONE_PARENT: u64 = 1;
     pub const CLONE_CHILD: u64 = 1 << 1;
+    pub const GROUP: u64 = 1 << 2;
     pub const SNAP_TRASH: u64 = 1 << 3;
     pub const ALL: u64 = (1 << 4) - 1;
 }
@@ -109,6 +122,33 @@ fn forget(obj: &mut dyn ObjectView, key: &[u8]) -> ClsResult<()> {
     match obj.omap_remove(vec![ByteStr::from(key)]) {
         Err(e) if e.is(ENOENT) => Ok(()),
         other => other,
+    }
+}
+
+/// True if there is anything under `key`.
+fn has_key(obj: &mut dyn ObjectView, key: &[u8]) -> ClsResult<bool> {
+    match obj.omap_val(key) {
+        Err(e) if e.is(ENOENT) => Ok(false),
+        other => other.map(|_| true),
+    }
+}
+
+/// Which of the two formats of a header an object has.
+enum ImageFormat {
+    Old { migrating: bool },
+    New { features: u64 },
+}
+
+/// ENXIO for an object that is no header at all.
+fn image_format(obj: &mut dyn ObjectView) -> ClsResult<ImageFormat> {
+    if let Some(features) = find::<u64>(obj, b"features")? {
+        return Ok(ImageFormat::New { features });
+    }
+    must_exist(obj)?;
+    match obj.read(0, old_header::TEXT.len() as u64)? {
+        text if text == old_header::TEXT => Ok(ImageFormat::Old { migrating: false }),
+        text if text == old_header::MIGRATING_TEXT => Ok(ImageFormat::Old { migrating: true }),
+        _ => errno(ENXIO),
     }
 }
 
@@ -157,18 +197,23 @@ macro_rules! answer {
 use answer;
 
 /// Every entry whose key starts with `prefix` and sorts behind `prefix + after`, read in pages, until `visit` says to stop with false.
-fn each(
+fn each(obj: &mut dyn ObjectView, prefix: &[u8], after: &[u8], mut visit: impl FnMut(&[u8], Bytes) -> ClsResult<bool>) -> ClsResult<()> {
+    each_with(obj, prefix, after, |_, name, value| visit(name, value))
+}
+
+/// The same for a `visit` that looks at the object itself.
+fn each_with(
     obj: &mut dyn ObjectView,
     prefix: &[u8],
     after: &[u8],
-    mut visit: impl FnMut(&[u8], Bytes) -> ClsResult<bool>,
+    mut visit: impl FnMut(&mut dyn ObjectView, &[u8], Bytes) -> ClsResult<bool>,
 ) -> ClsResult<()> {
     let mut last = [prefix, after].concat();
     loop {
         let (page, more) = obj.omap_vals(&last, prefix, KEYS_PER_READ)?;
         for (key, value) in &page {
             let name = key.as_slice().strip_prefix(prefix).unwrap_or_default();
-            if !visit(name, value.clone())? {
+            if !visit(obj, name, value.clone())? {
                 return Ok(());
             }
         }

@@ -12,7 +12,7 @@ use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, decode, errno};
 use base::crc32c;
 use bytes::Bytes;
-use denc::{Denc, DencError, Decoder, Encoder};
+use denc::{Decoder, Denc, DencError, Encoder};
 use types::errno::{EINVAL, ENOENT, ERANGE, ESTALE};
 
 pub const METHODS: &[Method] = &[

@@ -1,6 +1,6 @@
 //! What the header's omap holds of snapshots and parents.
 
-use denc::{Bytes, Denc, DencError, Decoder, Encoder, denc_struct, features};
+use denc::{Bytes, Decoder, Denc, DencError, Encoder, denc_struct, features};
 use types::{CEPH_NOSNAP, SnapId, UTime};
 
 /// `cls_rbd_parent`: the snapshot that an image was cloned from, and how much of it still shines through.
@@ -183,10 +183,10 @@ pub struct ChildSpec {
 }
 denc_struct!(ChildSpec, v 2, compat 1, { pool_id, image_id, [since 2] pool_namespace });
 
-/// By pool, image, namespace: the order of `std::set<ChildImageSpec>`.
+/// By pool, namespace, image: the order of `std::set<ChildImageSpec>`.
 impl Ord for ChildSpec {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.pool_id, &self.image_id, &self.pool_namespace).cmp(&(other.pool_id, &other.image_id, &other.pool_namespace))
+        (self.pool_id, &self.pool_namespace, &self.image_id).cmp(&(other.pool_id, &other.pool_namespace, &other.image_id))
     }
 }
 impl PartialOrd for ChildSpec {

@@ -1,14 +1,17 @@
 //! Snapshots of an image: records `snapshot_ID` in the header's omap, ID as 16 hexadecimal digits.
 
-use super::records::{NAMESPACE_MIRROR, NAMESPACE_TRASH, NAMESPACE_USER, Parent, Snap, SnapInfo, SnapNamespace, UNPROTECTED};
 use super::records::PROTECTION_END;
-use super::{KEYS_PER_READ, answer, each, feature, find, forget, image, load, must_exist, must_have, op_feature, reads, save, set_op_features, writes};
+use super::records::{NAMESPACE_MIRROR, NAMESPACE_TRASH, NAMESPACE_USER, Parent, Snap, SnapInfo, SnapNamespace, UNPROTECTED};
+use super::{
+    KEYS_PER_READ, answer, each, feature, find, forget, image, load, must_exist, must_have, old_header, op_feature, reads, save,
+    set_op_features, writes,
+};
 use crate::registry::Method;
 use crate::view::{ClsError, ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, errno};
 use bytes::Bytes;
 use denc::{Denc, Encoder};
-use types::errno::{EBUSY, EDQUOT, EEXIST, EINVAL, EIO, ENOENT, ERANGE, ESTALE};
+use types::errno::{EBUSY, EDQUOT, EEXIST, EINVAL, EIO, ERANGE, ESTALE};
 use types::{CEPH_MAXSNAP, CEPH_NOSNAP, SnapId, Uuid};
 
 pub const METHODS: &[Method] = &[
@@ -223,13 +226,14 @@ fn set_limit(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
         obj.omap_remove(vec!["snap_limit".into()])?;
         return Ok(().into());
     }
-    match all(obj) {
-        Err(e) if e.is(ENOENT) => errno(ENOENT),
-        Ok(snaps) if limit < snaps.len() as u64 => errno(ERANGE),
-        Ok(_) => {
-            save(obj, b"snap_limit", &limit)?;
-            Ok(().into())
-        }
-        Err(e) => Err(e),
+    let snaps_len = match old_header::read(obj) {
+        Ok(header) => header.snaps_len(),
+        Err(e) if e.is(EINVAL) => all(obj)?.len(),
+        Err(e) => return Err(e),
+    };
+    if limit < snaps_len as u64 {
+        return errno(ERANGE);
     }
+    save(obj, b"snap_limit", &limit)?;
+    Ok(().into())
 }

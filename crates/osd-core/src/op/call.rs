@@ -231,6 +231,9 @@ impl ObjectView for View<'_, '_> {
     fn client_features(&self) -> u64 {
         self.exec.ctx.peer_features
     }
+    fn client_supported(&self) -> u64 {
+        self.exec.ctx.peer_supported
+    }
     fn min_compat_client(&self) -> u8 {
         self.exec.ctx.min_compat_client
     }

@@ -96,6 +96,8 @@ pub struct PlanCtx<'a> {
     pub peer_addr: &'a EntityAddr,
     /// Features of the client's connection.
     pub peer_features: u64,
+    /// Features of the client, also those that we lack.
+    pub peer_supported: u64,
     /// Features that persistent values are encoded with: what all OSDs of the map have.
     pub osd_features: u64,
     /// Whether that client's watch on this object with that cookie is connected now.

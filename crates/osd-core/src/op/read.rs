@@ -112,7 +112,7 @@ impl Exec<'_> {
         if out.len() as u64 != length { fail(EIO) } else { Ok(out) }
     }
 
-    /// Ranges that hold data within the one asked for, as (offset, length).
+    /// Ranges that hold data within the one asked for, as (offset, length). A hole counts as one where it fills a granule.
     fn extents(&self, offset: u64, length: u64) -> Step<Vec<(u64, u64)>> {
         if length == 0 {
             return Ok(Vec::new());
@@ -120,7 +120,7 @@ impl Exec<'_> {
         if self.mods.changed_data() {
             return Ok(vec![(offset, length)]);
         }
-        self.store_extents(&self.gobj, offset, length)
+        Ok(in_granules(&self.store_extents(&self.gobj, offset, length)?, offset, length))
     }
 
     /// MAPEXT: the ranges alone, as the store knows them.
@@ -206,4 +206,22 @@ impl Exec<'_> {
         }
         answer(e.finish())
     }
+}
+
+/// What clients are told of holes: clients judge from one small write whether a store is exact to the byte, and ours need not be.
+const HOLE_GRANULE: u64 = 64 << 10;
+
+/// `extents` widened to whole granules, within what was asked for.
+fn in_granules(extents: &[(u64, u64)], offset: u64, length: u64) -> Vec<(u64, u64)> {
+    let end = offset.saturating_add(length);
+    let mut wide: Vec<(u64, u64)> = Vec::with_capacity(extents.len());
+    for (at, len) in extents {
+        let from = (at / HOLE_GRANULE * HOLE_GRANULE).max(offset);
+        let to = at.saturating_add(*len).checked_next_multiple_of(HOLE_GRANULE).unwrap_or(u64::MAX).min(end);
+        match wide.last_mut() {
+            Some((last, len)) if *last + *len >= from => *len = to - *last,
+            _ => wide.push((from, to - from)),
+        }
+    }
+    wide
 }

@@ -271,6 +271,7 @@ impl Pg {
             snap_removed: &|snap| queue.is_some_and(|q| q.contains_point(snap)),
             peer_addr: &session.peer.addr,
             peer_features: session.peer.features,
+            peer_supported: session.peer.supported,
             osd_features: sh.osd_features,
             watch_connected: &|cookie| watches.is_connected(hobj, WatchKey { cookie, entity }),
             next_notify_id: (sh.map.epoch as u64) << 32 | sh.notify_ids as u64,

@@ -152,6 +152,7 @@ impl Pg {
             snap_removed: &|_| false,
             peer_addr: &info.addr,
             peer_features: u64::MAX,
+            peer_supported: u64::MAX,
             osd_features: cx.sh.osd_features,
             watch_connected: &|_| false,
             next_notify_id: 0,

@@ -236,6 +236,7 @@ impl World {
             entity: "client.admin".into(),
             global_id: client as u64,
             features: features::SUPPORTED,
+            supported: features::SUPPORTED,
             addr: addr(0, client as u32),
             cap: None,
         };

@@ -143,6 +143,7 @@ impl Bench {
             snap_removed: &|snap| self.removed.contains(&snap),
             peer_addr: &addr,
             peer_features: u64::MAX,
+            peer_supported: u64::MAX,
             osd_features: u64::MAX,
             watch_connected: &|_| self.connected,
             next_notify_id: 77,
