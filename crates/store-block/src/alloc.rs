@@ -1,0 +1,285 @@
+//! Which blocks of the data device are in use: 16 bits a chunk, in pages that are rows of the metadata.
+//!
+//! Freed blocks are not free at once: [`Alloc::free`] puts them aside until what freed them is durable and nobody writes to them any more
+//! ([`Alloc::release`]). A checkpoint stores them as free, since its own records freed them.
+
+use crate::codec::Corrupt;
+use crate::layout::CHUNK_BLOCKS;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+/// Chunks of a page; a page is a row of 4 KiB.
+const PAGE_CHUNKS: usize = 2048;
+const FULL: u16 = u16::MAX;
+
+/// Blocks that wait to be free.
+#[derive(Debug, Clone, Copy)]
+struct Aside {
+    /// The record that freed them.
+    seq: u64,
+    place: u64,
+    blocks: u64,
+}
+
+#[derive(Debug)]
+pub struct Alloc {
+    /// A chunk's blocks that are in use or aside. Chunks that the device does not have are in use.
+    used: Vec<u16>,
+    /// Chunks without any used block, by page.
+    empty: Vec<u16>,
+    free_blocks: u64,
+    empty_chunks: u64,
+    /// Where the search for an empty chunk goes on.
+    next: usize,
+    /// The chunk that small pieces are put into, and where the search for another goes on.
+    shelf: usize,
+    aside: VecDeque<Aside>,
+    aside_blocks: u64,
+    /// Pages that changed since the last checkpoint took them.
+    dirty: BTreeSet<usize>,
+}
+
+fn mask(place: u64, blocks: u64) -> u16 {
+    assert!(blocks > 0 && place % CHUNK_BLOCKS + blocks <= CHUNK_BLOCKS, "a piece lies within one chunk");
+    ((((1u32 << blocks) - 1) << (place % CHUNK_BLOCKS)) & 0xffff) as u16
+}
+
+impl Alloc {
+    /// For a device of so many blocks; its first chunk is the label's.
+    pub fn new(blocks: u64) -> Self {
+        let chunks = (blocks / CHUNK_BLOCKS) as usize;
+        let pages = chunks.div_ceil(PAGE_CHUNKS);
+        let mut used = vec![0; chunks];
+        used.resize(pages * PAGE_CHUNKS, FULL);
+        used[0] = FULL;
+        let mut alloc = Self {
+            used,
+            empty: vec![0; pages],
+            free_blocks: 0,
+            empty_chunks: 0,
+            next: 0,
+            shelf: 0,
+            aside: VecDeque::new(),
+            aside_blocks: 0,
+            dirty: BTreeSet::new(),
+        };
+        alloc.count();
+        alloc
+    }
+    fn count(&mut self) {
+        for (page, chunks) in self.used.chunks(PAGE_CHUNKS).enumerate() {
+            self.empty[page] = chunks.iter().filter(|c| **c == 0).count() as u16;
+        }
+        self.empty_chunks = self.empty.iter().map(|n| u64::from(*n)).sum();
+        self.free_blocks = self.used.iter().map(|c| u64::from(c.count_zeros())).sum();
+    }
+    /// Blocks that can be allocated now.
+    pub fn free_blocks(&self) -> u64 {
+        self.free_blocks
+    }
+    /// Blocks that will be free when what freed them is durable.
+    pub fn aside_blocks(&self) -> u64 {
+        self.aside_blocks
+    }
+    pub fn empty_chunks(&self) -> u64 {
+        self.empty_chunks
+    }
+
+    fn set(&mut self, chunk: usize, to: u16) {
+        let from = std::mem::replace(&mut self.used[chunk], to);
+        let page = chunk / PAGE_CHUNKS;
+        self.free_blocks = self.free_blocks + u64::from(from.count_ones()) - u64::from(to.count_ones());
+        match (from == 0, to == 0) {
+            (true, false) => {
+                self.empty[page] -= 1;
+                self.empty_chunks -= 1;
+            }
+            (false, true) => {
+                self.empty[page] += 1;
+                self.empty_chunks += 1;
+            }
+            _ => {}
+        }
+        self.dirty.insert(page);
+    }
+
+    /// The next empty chunk, from where the last one was found; neighbours follow each other where there are any.
+    fn find_empty(&mut self) -> Option<usize> {
+        if self.empty_chunks == 0 {
+            return None;
+        }
+        let mut at = self.next;
+        loop {
+            if at >= self.used.len() {
+                at = 0;
+            }
+            if self.empty[at / PAGE_CHUNKS] == 0 {
+                at = (at / PAGE_CHUNKS + 1) * PAGE_CHUNKS;
+                continue;
+            }
+            if self.used[at] == 0 {
+                self.next = at + 1;
+                return Some(at);
+            }
+            at += 1;
+        }
+    }
+
+    /// A place for so many blocks, at most a chunk; `None` if there is none.
+    pub fn find(&mut self, blocks: u64) -> Option<u64> {
+        if blocks == CHUNK_BLOCKS {
+            return Some(self.find_empty()? as u64 * CHUNK_BLOCKS);
+        }
+        let fits = |used: u16| (0..=CHUNK_BLOCKS - blocks).find(|at| used & mask(*at, blocks) == 0);
+        // Pieces that come together lie together: the shelf is filled from the front.
+        let shelf = self.used[self.shelf];
+        let behind = 16 - u64::from(shelf.leading_zeros());
+        if shelf != 0 && behind + blocks <= CHUNK_BLOCKS {
+            return Some(self.shelf as u64 * CHUNK_BLOCKS + behind);
+        }
+        // Gaps in chunks that are in use are looked for when empty ones get scarce.
+        let scarce = self.empty_chunks < self.used.len() as u64 / 16;
+        if !scarce && let Some(chunk) = self.find_empty() {
+            self.shelf = chunk;
+            return Some(chunk as u64 * CHUNK_BLOCKS);
+        }
+        let n = self.used.len();
+        let gap = (0..n).map(|i| (self.shelf + i) % n).find_map(|c| (self.used[c] != 0).then(|| fits(self.used[c])).flatten().map(|at| (c, at)));
+        if let Some((chunk, at)) = gap {
+            self.shelf = chunk;
+            return Some(chunk as u64 * CHUNK_BLOCKS + at);
+        }
+        let chunk = self.find_empty()?;
+        self.shelf = chunk;
+        Some(chunk as u64 * CHUNK_BLOCKS)
+    }
+    /// True if all blocks of the piece exist and are free.
+    pub fn is_free(&self, place: u64, blocks: u64) -> bool {
+        self.used.get((place / CHUNK_BLOCKS) as usize).is_some_and(|used| used & mask(place, blocks) == 0)
+    }
+    /// True if all blocks of the piece exist and are in use.
+    pub fn is_used(&self, place: u64, blocks: u64) -> bool {
+        let m = mask(place, blocks);
+        self.used.get((place / CHUNK_BLOCKS) as usize).is_some_and(|used| used & m == m)
+    }
+    /// Takes a piece that is free.
+    pub fn take(&mut self, place: u64, blocks: u64) {
+        assert!(self.is_free(place, blocks), "blocks {place}+{blocks} are taken once");
+        let chunk = (place / CHUNK_BLOCKS) as usize;
+        self.set(chunk, self.used[chunk] | mask(place, blocks));
+    }
+    /// Puts a piece aside that the record `seq` freed.
+    pub fn free(&mut self, seq: u64, place: u64, blocks: u64) {
+        assert!(self.is_used(place, blocks), "blocks {place}+{blocks} that are freed were in use");
+        self.aside.push_back(Aside { seq, place, blocks });
+        self.aside_blocks += blocks;
+        self.dirty.insert(place as usize / CHUNK_BLOCKS as usize / PAGE_CHUNKS);
+    }
+    /// Makes free what records up to `durable` freed, but what is `busy` (someone still writes to it).
+    pub fn release(&mut self, durable: u64, busy: impl Fn(u64, u64) -> bool) {
+        let mut later = Vec::new();
+        while let Some(piece) = self.aside.front().copied().filter(|p| p.seq <= durable) {
+            self.aside.pop_front();
+            if busy(piece.place, piece.blocks) {
+                later.push(piece);
+                continue;
+            }
+            self.aside_blocks -= piece.blocks;
+            let chunk = (piece.place / CHUNK_BLOCKS) as usize;
+            self.set(chunk, self.used[chunk] & !mask(piece.place, piece.blocks));
+        }
+        later.into_iter().rev().for_each(|p| self.aside.push_front(p));
+    }
+
+    /// The pages that changed since they were asked for last, as they are when what is aside is free.
+    pub fn take_dirty(&mut self) -> Vec<(u64, Vec<u8>)> {
+        let mut aside: HashMap<usize, u16> = HashMap::new();
+        for piece in &self.aside {
+            *aside.entry((piece.place / CHUNK_BLOCKS) as usize).or_default() |= mask(piece.place, piece.blocks);
+        }
+        let pages = std::mem::take(&mut self.dirty);
+        let page = |page: usize| {
+            let mut out = Vec::with_capacity(PAGE_CHUNKS * 2);
+            for chunk in page * PAGE_CHUNKS..(page + 1) * PAGE_CHUNKS {
+                let used = self.used[chunk] & !aside.get(&chunk).copied().unwrap_or(0);
+                out.extend_from_slice(&used.to_le_bytes());
+            }
+            (page as u64, out)
+        };
+        pages.into_iter().map(page).collect()
+    }
+    /// Puts in a page as it was stored. [`Alloc::loaded`] comes after all.
+    pub fn load(&mut self, page: u64, bytes: &[u8]) -> Result<(), Corrupt> {
+        let first = usize::try_from(page).ok().and_then(|p| p.checked_mul(PAGE_CHUNKS)).filter(|f| *f < self.used.len());
+        let (Some(first), true) = (first, bytes.len() == PAGE_CHUNKS * 2) else {
+            return Err(Corrupt("a page of the allocator is not of this device"));
+        };
+        for (i, b) in bytes.chunks_exact(2).enumerate() {
+            // What the device does not have stays in use.
+            let used = u16::from_le_bytes([b[0], b[1]]);
+            if self.used[first + i] != FULL || used == FULL {
+                self.used[first + i] = used;
+            }
+        }
+        Ok(())
+    }
+    pub fn loaded(&mut self) {
+        self.count();
+        self.dirty.clear();
+    }
+    /// How many blocks of each chunk are in use, for tools.
+    pub fn used_map(&self) -> &[u16] {
+        &self.used
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grab(a: &mut Alloc, blocks: u64) -> Option<u64> {
+        let place = a.find(blocks)?;
+        a.take(place, blocks);
+        Some(place)
+    }
+
+    #[test]
+    fn everything_is_given_once_and_comes_back_when_it_may() {
+        let mut a = Alloc::new(100 * CHUNK_BLOCKS);
+        let mut pieces = Vec::new();
+        for n in (1..=16).cycle() {
+            match grab(&mut a, n) {
+                Some(place) => pieces.push((place, n)),
+                None => break,
+            }
+        }
+        while let Some(place) = grab(&mut a, 1) {
+            pieces.push((place, 1));
+        }
+        assert_eq!((a.free_blocks(), a.empty_chunks()), (0, 0));
+        assert_eq!(pieces.iter().map(|p| p.1).sum::<u64>(), 99 * CHUNK_BLOCKS);
+        for (i, (place, n)) in pieces.iter().enumerate() {
+            a.free(i as u64, *place, *n);
+        }
+        assert_eq!(a.find(1), None);
+        // A checkpoint has them as free.
+        let pages = a.take_dirty();
+        let mut b = Alloc::new(100 * CHUNK_BLOCKS);
+        pages.iter().for_each(|(n, page)| b.load(*n, page).unwrap());
+        b.loaded();
+        assert_eq!(b.free_blocks(), 99 * CHUNK_BLOCKS);
+        let last = pieces.len() as u64;
+        a.release(last, |place, _| place == pieces[0].0);
+        assert_eq!(a.free_blocks(), 99 * CHUNK_BLOCKS - 1);
+        a.release(last, |_, _| false);
+        assert_eq!((a.free_blocks(), a.aside_blocks()), (99 * CHUNK_BLOCKS, 0));
+    }
+
+    #[test]
+    fn small_pieces_lie_one_behind_the_other() {
+        let mut a = Alloc::new(1000 * CHUNK_BLOCKS);
+        let first = grab(&mut a, 1).unwrap();
+        for i in 1..64 {
+            assert_eq!(grab(&mut a, 1), Some(first + i));
+        }
+    }
+}

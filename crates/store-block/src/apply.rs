@@ -1,0 +1,272 @@
+//! What each change of a record does to the state: the same when it happens and when it is replayed.
+//!
+//! A replayed change can be wrong only if we wrote it wrong or the log lies: that is an error, not a panic.
+
+use crate::codec::Corrupt;
+use crate::state::Core;
+use crate::key;
+use crate::layout::CHUNK_BLOCKS;
+use crate::meta::layer::Val;
+use crate::onode::{Chunk, Hint, Onode, Usage};
+use crate::ops::{self, Op};
+use bytes::Bytes;
+
+/// Where in a record the changes are.
+#[derive(Debug, Clone, Copy)]
+pub struct At {
+    pub seq: u64,
+    /// The object that changes are to.
+    pub slot: u32,
+    /// Images before this change.
+    pub images: u32,
+    /// For directly written blocks: the run and its block, while the record is open; `None` when it is replayed.
+    pub run: Option<(u32, u32)>,
+}
+
+const GONE: Corrupt = Corrupt("a change is to an object that is not there");
+
+impl Core {
+    /// The object's node, to be changed.
+    fn node_mut(&mut self, slot: u32) -> Result<&mut Onode, Corrupt> {
+        self.touch(slot);
+        self.objects.get_mut(slot).node.as_deref_mut().ok_or(GONE)
+    }
+    fn usage_of(&self, slot: u32) -> Usage {
+        self.objects.node(slot).map_or(Usage::default(), Onode::usage)
+    }
+
+    /// A chunk's place is not the object's any more.
+    fn let_go(&mut self, seq: u64, place: u64, slots: u64, shared: bool) {
+        if shared {
+            let count = self.refs.counts.get_mut(&place).expect("a shared place is counted");
+            *count -= 1;
+            self.refs.dirty.insert(place);
+            if *count > 0 {
+                return;
+            }
+            self.refs.counts.remove(&place);
+        }
+        self.overlay.drop_blocks(place, slots);
+        self.alloc.free(seq, place, slots);
+    }
+    /// All of an object's chunks and rows go.
+    fn remove_node(&mut self, seq: u64, slot: u32) {
+        self.touch(slot);
+        if let Some(node) = self.objects.get_mut(slot).node.take() {
+            for chunk in &node.chunks {
+                self.let_go(seq, chunk.place, chunk.slots(), chunk.shared);
+            }
+            if node.omap {
+                self.table.active.remove_range(&key::omap(node.nid), &key::omap_end(node.nid));
+            }
+        }
+    }
+
+    pub fn apply<B: AsRef<[u8]>>(&mut self, at: At, op: &Op<B>) -> Result<(), Corrupt> {
+        let slot = at.slot;
+        match op {
+            Op::Object(_) => {}
+            Op::Create { nid } => {
+                self.next_nid = self.next_nid.max(nid + 1);
+                self.touch(slot);
+                let entry = self.objects.get_mut(slot);
+                if entry.node.is_none() {
+                    entry.node = Some(Box::new(Onode::new(*nid)));
+                    self.count(slot, Usage::default());
+                }
+            }
+            Op::Remove => {
+                let before = self.usage_of(slot);
+                self.remove_node(at.seq, slot);
+                self.count(slot, before);
+            }
+            Op::Size(size) => {
+                let before = self.usage_of(slot);
+                self.node_mut(slot)?.size = *size;
+                self.count(slot, before);
+            }
+            Op::Map { cell, place, slots } => {
+                let before = self.usage_of(slot);
+                if !self.alloc.is_free(*place, *slots) {
+                    return Err(Corrupt("a place is given to a second object"));
+                }
+                self.alloc.take(*place, *slots);
+                self.overlay.drop_blocks(*place, *slots);
+                let node = self.node_mut(slot)?;
+                let chunk = Chunk::new(*cell, *place, *slots);
+                node.blocks += slots;
+                match node.find(*cell) {
+                    Ok(i) => {
+                        let old = std::mem::replace(&mut node.chunks[i], chunk);
+                        node.blocks -= old.slots();
+                        self.let_go(at.seq, old.place, old.slots(), old.shared);
+                    }
+                    Err(i) => node.chunks.insert(i, chunk),
+                }
+                self.count(slot, before);
+            }
+            Op::Unmap { cell } => {
+                let before = self.usage_of(slot);
+                let node = self.node_mut(slot)?;
+                if let Ok(i) = node.find(*cell) {
+                    let old = node.chunks.remove(i);
+                    node.blocks -= old.slots();
+                    self.let_go(at.seq, old.place, old.slots(), old.shared);
+                }
+                self.count(slot, before);
+            }
+            Op::Image { cell, block, crc } => {
+                let place = self.set_block(slot, *cell, *block, *crc)?;
+                self.overlay.set_image(place, at.seq, at.images);
+            }
+            Op::Direct { cell, block, at: place, crcs } => {
+                for (i, crc) in crcs.as_ref().chunks_exact(4).enumerate() {
+                    let crc = u32::from_le_bytes(crc.try_into().expect("four bytes"));
+                    let here = self.set_block(slot, *cell, block + i as u64, crc)?;
+                    if here != place + i as u64 {
+                        return Err(Corrupt("blocks were written beside their chunk"));
+                    }
+                    match at.run {
+                        Some((run, first)) => self.overlay.set_run(here, at.seq, run, first + i as u32),
+                        None => self.overlay.drop_blocks(here, 1),
+                    }
+                }
+            }
+            Op::Clear { cell, mask } => {
+                let node = self.node_mut(slot)?;
+                let i = node.find(*cell).map_err(|_| Corrupt("blocks are cleared in a cell without a place"))?;
+                let chunk = &mut node.chunks[i];
+                chunk.mask &= !mask;
+                for block in (0..chunk.slots()).filter(|b| mask & 1 << b != 0) {
+                    chunk.crcs[block as usize] = 0;
+                }
+                let (place, slots, shared) = (chunk.place, chunk.slots(), chunk.shared);
+                if !shared {
+                    (0..slots).filter(|b| mask & 1 << b != 0).for_each(|b| self.overlay.drop_blocks(place + b, 1));
+                }
+            }
+            Op::Unshare { cell } => {
+                let node = self.node_mut(slot)?;
+                let i = node.find(*cell).map_err(|_| Corrupt("a cell without a place is unshared"))?;
+                node.chunks[i].shared = false;
+                let place = node.chunks[i].place;
+                self.refs.dirty.insert(place);
+                if self.refs.counts.remove(&place) != Some(1) {
+                    return Err(Corrupt("a chunk is unshared that others share"));
+                }
+            }
+            Op::SetAttr { name, value } => self.node_mut(slot)?.set_attr(name.as_ref(), value.as_ref()),
+            Op::PatchAttr { name, runs } => {
+                let node = self.node_mut(slot)?;
+                let value = node.attrs.iter_mut().find(|a| a.0.as_slice() == name.as_ref()).ok_or(GONE)?;
+                ops::patch(&mut value.1, &Bytes::copy_from_slice(runs.as_ref()))?;
+            }
+            Op::RmAttr { name } => self.node_mut(slot)?.rm_attr(name.as_ref()),
+            Op::RmAttrs => self.node_mut(slot)?.attrs.clear(),
+            Op::Hint { object_size, write_size, flags } => {
+                self.node_mut(slot)?.hint = Hint { object_size: *object_size, write_size: *write_size, flags: *flags };
+            }
+            Op::OmapSet { key, value } => {
+                let more = (key.as_ref().len() + value.as_ref().len()) as u64;
+                let nid = self.omap_grows(slot, more)?;
+                let row = Val::Row(Bytes::copy_from_slice(value.as_ref()));
+                self.table.active.put(&key::omap_key(nid, key.as_ref()), row);
+            }
+            Op::OmapHeader(header) => {
+                let nid = self.omap_grows(slot, header.as_ref().len() as u64)?;
+                self.table.active.put(&key::omap_header(nid), Val::Row(Bytes::copy_from_slice(header.as_ref())));
+            }
+            Op::OmapRm { key } => {
+                let nid = self.node_mut(slot)?.nid;
+                self.table.active.put(&key::omap_key(nid, key.as_ref()), Val::Del);
+            }
+            Op::OmapRmRange { first, last } => {
+                let nid = self.node_mut(slot)?.nid;
+                self.table.active.remove_range(&key::omap_key(nid, first.as_ref()), &key::omap_key(nid, last.as_ref()));
+            }
+            Op::OmapClear => {
+                let before = self.usage_of(slot);
+                let node = self.node_mut(slot)?;
+                let nid = node.nid;
+                (node.omap, node.omap_bytes) = (false, 0);
+                self.table.active.remove_range(&key::omap(nid), &key::omap_end(nid));
+                self.count(slot, before);
+            }
+            Op::CloneTo { key, nid } => {
+                let to = self.slot_of_key(key.as_ref())?;
+                self.clone_to(at.seq, slot, to, *nid)?;
+            }
+            Op::RenameTo(key) => {
+                let to = self.slot_of_key(key.as_ref())?;
+                let (before, before_to) = (self.usage_of(slot), self.usage_of(to));
+                self.remove_node(at.seq, to);
+                self.touch(slot);
+                let node = self.objects.get_mut(slot).node.take().ok_or(GONE)?;
+                self.objects.get_mut(to).node = Some(node);
+                self.count(slot, before);
+                self.count(to, before_to);
+            }
+            Op::MkColl { coll, bits } => {
+                let coll = Bytes::copy_from_slice(coll.as_ref());
+                self.colls.insert(ops::parse_coll(&coll)?, *bits);
+                self.table.active.put(&[&[key::COLL], &coll[..]].concat(), Val::Row(bits.to_le_bytes().to_vec().into()));
+            }
+            Op::RmColl { coll } => {
+                let coll = Bytes::copy_from_slice(coll.as_ref());
+                self.colls.remove(&ops::parse_coll(&coll)?);
+                self.table.active.put(&[&[key::COLL], &coll[..]].concat(), Val::Del);
+            }
+            Op::Log(delta) => self.apply_log(Bytes::copy_from_slice(delta.as_ref()))?,
+        }
+        Ok(())
+    }
+
+    /// A block has this content now; returns its place.
+    fn set_block(&mut self, slot: u32, cell: u64, block: u64, crc: u32) -> Result<u64, Corrupt> {
+        let node = self.node_mut(slot)?;
+        let i = node.find(cell).map_err(|_| Corrupt("a block is written in a cell without a place"))?;
+        let chunk = &mut node.chunks[i];
+        if block >= chunk.slots() || chunk.shared {
+            return Err(Corrupt("a block is written that is not the object's own"));
+        }
+        chunk.mask |= 1 << block;
+        chunk.crcs[block as usize] = crc;
+        Ok(chunk.place + block)
+    }
+    fn omap_grows(&mut self, slot: u32, by: u64) -> Result<u64, Corrupt> {
+        let before = self.usage_of(slot);
+        let node = self.node_mut(slot)?;
+        node.omap = true;
+        node.omap_bytes += by;
+        let nid = node.nid;
+        self.count(slot, before);
+        Ok(nid)
+    }
+    fn clone_to(&mut self, seq: u64, from: u32, to: u32, nid: u64) -> Result<(), Corrupt> {
+        self.next_nid = self.next_nid.max(nid + 1);
+        let before = self.usage_of(to);
+        self.remove_node(seq, to);
+        let node = self.node_mut(from)?;
+        node.chunks.iter_mut().for_each(|c| c.shared = true);
+        let mut copy = node.clone();
+        (copy.nid, copy.omap, copy.omap_bytes) = (nid, false, 0);
+        for chunk in &copy.chunks {
+            // One that was not shared has two owners now.
+            *self.refs.counts.entry(chunk.place).or_insert(1) += 1;
+            self.refs.dirty.insert(chunk.place);
+        }
+        self.objects.get_mut(to).node = Some(Box::new(copy));
+        self.count(to, before);
+        Ok(())
+    }
+    /// The slot of an object that was made sure to be in memory.
+    fn slot_of_key(&mut self, key: &[u8]) -> Result<u32, Corrupt> {
+        let (family, name) = key::parse_object(key)?;
+        self.objects.find(family, &name).ok_or(Corrupt("an object is named before it is loaded"))
+    }
+}
+
+/// For chunks of so many blocks: all of them.
+pub fn full_mask(blocks: u64) -> u16 {
+    if blocks >= CHUNK_BLOCKS { u16::MAX } else { (1 << blocks) - 1 }
+}

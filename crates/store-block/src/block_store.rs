@@ -1,0 +1,268 @@
+//! `BlockStore`: the store as its owner sees it.
+
+use crate::config::Config;
+use crate::state::{Core, ask};
+use crate::io::Wrote;
+use crate::key;
+use crate::layout::BLOCK;
+use crate::meta::Row;
+use crate::onode::{Onode, Usage};
+use crate::recover::{self, OpenError};
+use crate::write::Target;
+use bytes::Bytes;
+use disk::Disks;
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::os::fd::RawFd;
+use store::{ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, PgRecord, ReadData, StoreError, StoreResult};
+use types::{ByteStr, CollId, GHObject, IntervalSet, PoolId, SpgId, StoreStatfs, Transaction};
+
+/// An object store on block devices.
+///
+/// It never waits: whoever owns it calls [`BlockStore::poll`] (or [`ObjectStore::turn_end`], which does the same) when its descriptor is
+/// readable and at the end of each turn; then what has completed is taken, and what was submitted is written.
+#[derive(Debug)]
+pub struct BlockStore(RefCell<Core>);
+
+/// What a store is doing, for its owner and for tools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Blocks written since the store was opened.
+    pub wrote: Wrote,
+    /// Blocks of the log that are in use, and that there are.
+    pub log_used: u64,
+    pub log_blocks: u64,
+    /// Superblocks that were ever written.
+    pub generation: u64,
+    /// True if nothing is under way and everything that was submitted is durable.
+    pub idle: bool,
+    pub memory: Memory,
+}
+
+/// Bytes of memory, by what has them, roughly.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Memory {
+    pub objects: usize,
+    pub leaves: usize,
+    pub recent: usize,
+    pub index: usize,
+    pub overlay: usize,
+}
+
+impl BlockStore {
+    /// Makes an empty store on the devices data, wal and meta (by index), whatever is on them, and gives them back.
+    pub fn mkfs(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
+        recover::mkfs(disks, uuid)
+    }
+    pub fn open(config: Config, disks: Box<dyn Disks>) -> Result<Self, OpenError> {
+        recover::open(config, disks).map(|core| Self(RefCell::new(core)))
+    }
+    /// Readable when [`BlockStore::poll`] has something to do; `None` for devices in memory.
+    pub fn event_fd(&self) -> Option<RawFd> {
+        self.0.borrow().io.event_fd()
+    }
+    /// Takes what has completed, and starts what can be started.
+    pub fn poll(&mut self) {
+        self.0.get_mut().poll();
+    }
+    /// A checkpoint begins as soon as it can.
+    pub fn checkpoint(&mut self) {
+        self.0.get_mut().checkpoint_wanted = true;
+    }
+    /// True while a checkpoint is under way or wanted.
+    pub fn is_checkpointing(&self) -> bool {
+        let core = self.0.borrow();
+        core.checkpoint.is_some() || core.checkpoint_wanted
+    }
+    /// Why the store has stopped, if it has.
+    pub fn failure(&self) -> Option<String> {
+        self.0.borrow().failed.clone()
+    }
+    pub fn stats(&self) -> Stats {
+        let core = self.0.borrow();
+        Stats {
+            wrote: core.io.wrote,
+            log_used: core.ring.used(),
+            log_blocks: core.ring.blocks(),
+            generation: core.sb.generation,
+            idle: core.io.in_flight() == 0 && core.batch.is_empty() && core.queue.is_empty(),
+            memory: Memory {
+                objects: core.objects.bytes(),
+                leaves: core.table.cache.bytes(),
+                recent: core.table.active.bytes + core.table.frozen.as_ref().map_or(0, |f| f.bytes),
+                index: core.table.index.memory(),
+                overlay: core.overlay.bytes(),
+            },
+        }
+    }
+    fn object<T>(&self, coll: CollId, obj: &GHObject, f: impl FnOnce(&mut Core, u32) -> StoreResult<T>) -> StoreResult<T> {
+        let mut core = self.0.borrow_mut();
+        let slot = core.object(coll, obj)?;
+        f(&mut core, slot)
+    }
+    fn node<T>(&self, coll: CollId, obj: &GHObject, f: impl FnOnce(&Onode) -> T) -> StoreResult<T> {
+        self.object(coll, obj, |core, slot| Ok(f(core.objects.node(slot).expect("it was found"))))
+    }
+    fn usage(&self, pool: Option<PoolId>) -> StoreStatfs {
+        let core = self.0.borrow();
+        let mut fs = StoreStatfs::default();
+        for (_, u) in core.usage.iter().filter(|(p, _)| pool.is_none_or(|pool| *p == pool)) {
+            fs.allocated += u.data;
+            fs.data_stored += u.stored;
+            fs.omap_allocated += u.omap;
+            fs.internal_metadata += meta_bytes(u);
+        }
+        fs
+    }
+}
+
+/// What an object's row takes, roughly.
+const ROW_BYTES: i64 = 512;
+fn meta_bytes(usage: &Usage) -> i64 {
+    usage.objects * ROW_BYTES
+}
+
+impl ObjectStore for BlockStore {
+    fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()> {
+        self.0.get_mut().submit(txn, log, token)
+    }
+    fn take_commits(&mut self, tokens: &mut Vec<u64>) {
+        tokens.append(&mut self.0.get_mut().commits);
+    }
+    fn turn_end(&mut self) {
+        self.poll();
+    }
+    fn take_ready(&mut self, tickets: &mut Vec<u64>) {
+        tickets.append(&mut self.0.get_mut().tickets.ready);
+    }
+
+    fn exists(&self, coll: CollId, obj: &GHObject) -> StoreResult<bool> {
+        match self.object(coll, obj, |_, _| Ok(())) {
+            Ok(()) => Ok(true),
+            Err(StoreError::NoObject(_)) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+    fn stat(&self, coll: CollId, obj: &GHObject) -> StoreResult<ObjectStat> {
+        self.node(coll, obj, |o| ObjectStat {
+            size: o.size,
+            expected_object_size: o.hint.object_size,
+            expected_write_size: o.hint.write_size,
+            alloc_hint_flags: o.hint.flags,
+        })
+    }
+    fn read(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<ReadData> {
+        self.object(coll, obj, |core, slot| {
+            let mut out = ReadData::new();
+            core.collect(&mut Target { coll, slot, ticket: ask() }, offset, len, &mut out)?;
+            Ok(out)
+        })
+    }
+    fn extents(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<IntervalSet> {
+        self.node(coll, obj, |o| crate::read::extents(o, offset, len))
+    }
+    fn attr(&self, coll: CollId, obj: &GHObject, name: &[u8]) -> StoreResult<Option<Bytes>> {
+        self.node(coll, obj, |o| o.attr(name).map(Bytes::copy_from_slice))
+    }
+    fn attrs(&self, coll: CollId, obj: &GHObject) -> StoreResult<Vec<(ByteStr, Bytes)>> {
+        self.node(coll, obj, |o| o.attrs.iter().map(|(name, value)| (name.clone(), Bytes::copy_from_slice(value))).collect())
+    }
+    fn omap_header(&self, coll: CollId, obj: &GHObject) -> StoreResult<Bytes> {
+        self.object(coll, obj, |core, slot| {
+            let node = core.objects.node(slot).expect("it was found");
+            let nid = node.nid;
+            if !node.omap {
+                return Ok(Bytes::new());
+            }
+            Ok(core.row(&key::omap_header(nid), coll)?.map_or_else(Bytes::new, |row| Bytes::copy_from_slice(&row)))
+        })
+    }
+    fn omap_get(&self, coll: CollId, obj: &GHObject, keys: &[ByteStr]) -> StoreResult<Vec<(ByteStr, Bytes)>> {
+        self.object(coll, obj, |core, slot| {
+            let node = core.objects.node(slot).expect("it was found");
+            let (nid, mut out, mut missing) = (node.nid, Vec::new(), None);
+            if !node.omap {
+                return Ok(out);
+            }
+            for k in keys {
+                match core.row(&key::omap_key(nid, k.as_slice()), coll) {
+                    Ok(row) => out.extend(row.map(|row| (k.clone(), Bytes::copy_from_slice(&row)))),
+                    // One ticket is as good as another: who comes back asks for the rest.
+                    Err(StoreError::Wait(n)) => missing = Some(n),
+                    Err(e) => return Err(e),
+                }
+            }
+            missing.map_or(Ok(out), |n| Err(StoreError::Wait(n)))
+        })
+    }
+    fn omap_scan(
+        &self,
+        coll: CollId,
+        obj: &GHObject,
+        from: OmapFrom<'_>,
+        visit: &mut dyn FnMut(&ByteStr, &Bytes) -> ControlFlow<()>,
+    ) -> StoreResult<()> {
+        self.object(coll, obj, |core, slot| {
+            let node = core.objects.node(slot).expect("it was found");
+            let nid = node.nid;
+            if !node.omap {
+                return Ok(());
+            }
+            let first = match from {
+                OmapFrom::Start => key::omap_key(nid, b""),
+                OmapFrom::At(k) => key::omap_key(nid, k),
+                OmapFrom::After(k) => [&key::omap_key(nid, k)[..], &[0]].concat(),
+            };
+            core.rows(&first, &key::omap_end(nid), coll, &mut |k, row| match row {
+                Row::Bytes(row) => visit(&ByteStr::from(&k[key::OMAP_PREFIX..]), &Bytes::copy_from_slice(&row())),
+                Row::Obj(_) => ControlFlow::Continue(()),
+            })
+        })
+    }
+
+    fn list(&self, coll: CollId, start: &GHObject, end: &GHObject, max: usize) -> StoreResult<ListPage> {
+        let mut core = self.0.borrow_mut();
+        core.alive()?;
+        core.busy(coll, None)?;
+        core.list(coll, start, end, max, &mut ask())
+    }
+    fn collections(&self) -> StoreResult<Vec<CollId>> {
+        let mut core = self.0.borrow_mut();
+        core.alive()?;
+        core.busy(CollId::Meta, None)?;
+        Ok(core.colls.keys().copied().collect())
+    }
+    fn collection_bits(&self, coll: CollId) -> StoreResult<Option<u32>> {
+        let mut core = self.0.borrow_mut();
+        core.alive()?;
+        core.busy(coll, None)?;
+        Ok(core.colls.get(&coll).copied())
+    }
+
+    fn load_pg(&self, pg: SpgId) -> StoreResult<Option<PgRecord>> {
+        let mut core = self.0.borrow_mut();
+        core.alive()?;
+        core.busy(CollId::Pg(pg), None)?;
+        core.load_pg(pg)
+    }
+    fn pgs(&self) -> StoreResult<Vec<SpgId>> {
+        let mut core = self.0.borrow_mut();
+        core.alive()?;
+        core.busy(CollId::Meta, None)?;
+        Ok(core.pgs.keys().copied().collect())
+    }
+
+    fn statfs(&self) -> StoreStatfs {
+        let mut fs = self.usage(None);
+        let core = self.0.borrow();
+        fs.total = core.sb.data_blocks * BLOCK;
+        fs.available = core.alloc.free_blocks() * BLOCK;
+        fs
+    }
+    fn pool_statfs(&self, pool: PoolId) -> StoreStatfs {
+        self.usage(Some(pool))
+    }
+    fn kind(&self) -> &'static str {
+        "block"
+    }
+}

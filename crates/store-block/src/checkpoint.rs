@@ -1,0 +1,391 @@
+//! Checkpoints: recent changes go into leaves, so that the log can be forgotten up to where the checkpoint began.
+//!
+//! ```text
+//!   freeze (between two records) ──> drain: images of older records to their places ──> flush data
+//!     ──> merge: frozen rows into leaves, some at a time ──> index ──> flush meta
+//!     ──> (records begun before the end of the drain are durable) ──> superblock ──> free what it replaced, trim the log
+//! ```
+//! The checkpoint is the exact state at its record: an object that changes again before it was written is put aside as it was
+//! ([`Core::touch`]). The superblock waits for the records of the drain because those may have ended the need for an older image.
+
+use crate::codec::Put;
+use crate::state::Core;
+use crate::io::Purpose;
+use crate::key;
+use crate::layout::{BLOCK, DATA, META};
+use crate::meta::index::LeafRef;
+use crate::meta::layer::{Layer, Val};
+use crate::meta::leaf::{Leaf, LeafBuilder};
+use crate::superblock::{EXTENTS_MAX, Superblock};
+use bytes::Bytes;
+use disk::Durability;
+use std::ops::Bound;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Drain,
+    FlushData,
+    Merge,
+    Pages,
+    FlushMeta,
+    Barrier,
+    Superblock,
+}
+
+#[derive(Debug)]
+pub struct Checkpoint {
+    stage: Stage,
+    /// The first record that is not in it, and where that one begins.
+    seq: u64,
+    at: u64,
+    next_nid: u64,
+    /// Records up to this must be durable before the superblock.
+    barrier: u64,
+    /// Rows before this are merged.
+    cursor: Vec<u8>,
+    /// Pages under way.
+    pages: usize,
+    index: Vec<(u64, u64)>,
+    index_len: u64,
+    flush_done: bool,
+    /// Leaves that this step may still write.
+    budget: usize,
+}
+
+/// Leaves that are written in one step, and pages that may be under way.
+const STEP_LEAVES: usize = 8;
+const PAGES_MAX: usize = 64;
+/// The index is stored in pieces of at least this many blocks.
+const PIECE_BLOCKS: u64 = 64;
+
+impl Core {
+    /// The record that the checkpoint waits for to be drained, if it does.
+    pub fn drain_to(&self) -> Option<u64> {
+        self.checkpoint.as_ref().filter(|c| c.stage == Stage::Drain).map(|c| c.seq - 1)
+    }
+    fn is_due(&self) -> bool {
+        self.checkpoint_wanted
+            || self.ring.used() > self.ring.blocks() / 2
+            || self.table.active.bytes + self.changed_bytes > self.cfg.recent_max()
+    }
+
+    pub fn checkpoint_step(&mut self) {
+        if self.checkpoint.is_none() {
+            // Between two records, and only when there is something since the last.
+            if !self.is_due() || !self.batch.is_empty() {
+                return;
+            }
+            if self.ring.used() == 0 && self.table.active.is_empty() {
+                self.checkpoint_wanted = false;
+                return;
+            }
+            self.freeze();
+        }
+        loop {
+            let c = self.checkpoint.as_mut().expect("a checkpoint is under way");
+            match c.stage {
+                Stage::Drain => {
+                    if self.overlay.oldest().is_some_and(|seq| seq < c.seq) || self.overlay.writing() > 0 {
+                        return;
+                    }
+                    c.stage = Stage::FlushData;
+                    c.flush_done = false;
+                    c.barrier = if self.batch.is_empty() { self.batch.seq - 1 } else { self.batch.seq };
+                    self.io.flush(DATA);
+                }
+                Stage::FlushData if c.flush_done => c.stage = Stage::Merge,
+                Stage::Merge => {
+                    if !self.merge_some() {
+                        return;
+                    }
+                    self.write_index();
+                    if self.failed.is_some() {
+                        return;
+                    }
+                }
+                Stage::Pages if c.pages == 0 => {
+                    c.stage = Stage::FlushMeta;
+                    c.flush_done = false;
+                    self.io.flush(META);
+                }
+                Stage::FlushMeta if c.flush_done => c.stage = Stage::Barrier,
+                Stage::Barrier if self.durable >= c.barrier => {
+                    c.stage = Stage::Superblock;
+                    let sb = self.next_superblock();
+                    self.io.write(Purpose::Superblock, META, sb.generation % 2, vec![sb.encode()], Durability::Durable);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn freeze(&mut self) {
+        assert!(self.batch.is_empty() && self.table.frozen.is_none());
+        for (page, bytes) in self.alloc.take_dirty() {
+            self.table.active.put(&key::numbered(key::ALLOC, page), Val::Row(bytes.into()));
+        }
+        for place in std::mem::take(&mut self.refs.dirty) {
+            let val = match self.refs.counts.get(&place) {
+                Some(count) => Val::Row(count.to_le_bytes().to_vec().into()),
+                None => Val::Del,
+            };
+            self.table.active.put(&key::numbered(key::REFS, place), val);
+        }
+        if let Err(e) = self.save_pgs() {
+            return self.stop(format!("what groups remember can't be saved: {e}"));
+        }
+        let mut out = Vec::new();
+        out.put_var(self.usage.len() as u64);
+        for (pool, usage) in &self.usage {
+            for v in [*pool, usage.data, usage.stored, usage.omap, usage.objects] {
+                out.put_zigzag(v);
+            }
+        }
+        self.table.active.put(&[key::COUNTERS], Val::Row(out.into()));
+        self.table.frozen = Some(std::mem::take(&mut self.table.active));
+        self.generation += 1;
+        self.changed_bytes = 0;
+        self.checkpoint_wanted = false;
+        self.checkpoint = Some(Checkpoint {
+            stage: Stage::Drain,
+            seq: self.batch.seq,
+            at: self.ring.head,
+            next_nid: self.next_nid,
+            barrier: 0,
+            cursor: Vec::new(),
+            pages: 0,
+            index: Vec::new(),
+            index_len: 0,
+            flush_done: false,
+            budget: 0,
+        });
+    }
+
+    /// Merges some frozen rows into leaves; true when all are.
+    fn merge_some(&mut self) -> bool {
+        let frozen = self.table.frozen.take().expect("a checkpoint has frozen rows");
+        let mut cursor = std::mem::take(&mut self.under_way_mut().cursor);
+        let mut builder = LeafBuilder::default();
+        self.under_way_mut().budget = STEP_LEAVES;
+        let all = loop {
+            let Some(change) = frozen.first_change_from(&cursor).map(|k| k.max(&cursor[..]).to_vec()) else { break true };
+            // The leaf that the change belongs to: that of its key, or else the first.
+            let leaf = self.table.index.leaf_of(&change).or_else(|| self.table.index.iter().next());
+            let leaf = leaf.map(|(start, at)| (start.to_vec(), at.clone()));
+            let end = leaf.as_ref().and_then(|(start, _)| self.table.index.end_of(start).map(<[u8]>::to_vec));
+            let c = self.under_way_mut();
+            let (spent, busy) = (c.budget == 0, c.pages >= PAGES_MAX);
+            // Rows that were gathered go on only into a neighbour that is merged at once: until then nobody would find them.
+            if !builder.is_empty() && (spent || leaf.as_ref().is_some_and(|(start, _)| *start > cursor)) {
+                self.emit(&mut builder);
+            }
+            if spent || busy || self.failed.is_some() {
+                break false;
+            }
+            let old = match &leaf {
+                Some((start, at)) if !end.as_ref().is_some_and(|end| frozen.covers_all(start, end)) => match self.table.cache.get(at.id) {
+                    Some(old) => Some(old.clone()),
+                    None => {
+                        self.read_ahead(&frozen, &change);
+                        break false;
+                    }
+                },
+                _ => None,
+            };
+            if let Some((start, at)) = &leaf {
+                self.table.index.remove(start);
+                self.table.cache.remove(at.id);
+                self.bad_leaves.remove(&at.id);
+                self.space.put_aside(at.block, u64::from(at.blocks));
+            }
+            let stopped = self.merge_leaf(&frozen, old.as_ref(), &cursor, end.as_deref(), &mut builder);
+            if self.failed.is_some() {
+                break false;
+            }
+            match (stopped, end) {
+                (Some(key), _) => cursor = key,
+                (None, Some(end)) => cursor = end,
+                (None, None) => break true,
+            }
+        };
+        if !builder.is_empty() && self.failed.is_none() {
+            self.emit(&mut builder);
+        }
+        self.table.frozen = Some(frozen);
+        self.under_way_mut().cursor = cursor;
+        all && self.failed.is_none()
+    }
+    fn under_way_mut(&mut self) -> &mut Checkpoint {
+        self.checkpoint.as_mut().expect("a checkpoint is under way")
+    }
+    /// Asks for the leaves that the next changes belong to.
+    fn read_ahead(&mut self, frozen: &Layer, change: &[u8]) {
+        let mut wanted: Vec<LeafRef> = Vec::new();
+        let mut at = change.to_vec();
+        for _ in 0..STEP_LEAVES * 2 {
+            let Some(next) = frozen.first_change_from(&at).map(|k| k.max(&at[..]).to_vec()) else { break };
+            let leaf = self.table.index.leaf_of(&next).or_else(|| self.table.index.iter().next());
+            let Some((start, leaf)) = leaf else { break };
+            if self.table.cache.get(leaf.id).is_none() {
+                wanted.push(leaf.clone());
+            }
+            match self.table.index.end_of(start) {
+                Some(end) => at = end.to_vec(),
+                None => break,
+            }
+        }
+        for leaf in wanted {
+            if let store::StoreError::Damaged { what, .. } = self.want_leaf(&leaf, types::CollId::Meta, &mut crate::state::OWN.clone()) {
+                return self.stop(format!("{what}. The checkpoint can't go on: run `humboldt store fsck`"));
+            }
+        }
+    }
+
+    /// Merges the rows of a leaf and those of the frozen layer from `from` to before `end`. If that are more than fit into a step, the leaf's
+    /// rest becomes a leaf again, and the key is returned where to go on.
+    fn merge_leaf(
+        &mut self,
+        frozen: &Layer,
+        old: Option<&Leaf>,
+        from: &[u8],
+        end: Option<&[u8]>,
+        builder: &mut LeafBuilder,
+    ) -> Option<Vec<u8>> {
+        let old_rows = old.map_or(0, Leaf::rows);
+        let mut changes = frozen.rows().range::<[u8], _>((Bound::Included(from), end.map_or(Bound::Unbounded, Bound::Excluded))).peekable();
+        let mut row = 0;
+        let mut scratch = Vec::new();
+        while self.failed.is_none() {
+            let old_key = old.filter(|_| row < old_rows).map(|l| l.key(row));
+            let change = changes.peek().map(|(k, _)| &***k);
+            let take_change = match (old_key, change) {
+                (None, None) => return None,
+                (Some(_), None) => false,
+                (None, Some(_)) => true,
+                (Some(a), Some(b)) => b <= a,
+            };
+            if !take_change {
+                let l = old.expect("the row is a leaf's");
+                if !frozen.covers(l.key(row)) {
+                    self.add(builder, l.key(row), l.value_slice(row));
+                }
+                row += 1;
+                continue;
+            }
+            let (key, val) = changes.next().expect("it was peeked at");
+            if self.under_way_mut().budget == 0 {
+                self.emit_all(builder);
+                for row in row..old_rows {
+                    let l = old.expect("the row is a leaf's");
+                    self.add(builder, l.key(row), l.value_slice(row));
+                }
+                self.emit_all(builder);
+                return Some(key.to_vec());
+            }
+            if old_key == Some(&**key) {
+                row += 1;
+            }
+            match val {
+                Val::Del => {}
+                Val::Row(bytes) => self.add(builder, key, bytes),
+                Val::Obj(slot) => {
+                    if let Some(node) = self.objects.node(*slot) {
+                        scratch.clear();
+                        node.encode(&mut scratch);
+                        self.add(builder, key, &scratch);
+                    }
+                }
+            }
+        }
+        None
+    }
+    fn emit_all(&mut self, builder: &mut LeafBuilder) {
+        if !builder.is_empty() {
+            self.emit(builder);
+        }
+    }
+    fn add(&mut self, builder: &mut LeafBuilder, key: &[u8], value: &[u8]) {
+        if builder.is_full_for(key, value) {
+            self.emit(builder);
+        }
+        builder.push(key, value);
+    }
+    /// A leaf goes to the device, and into the index.
+    fn emit(&mut self, builder: &mut LeafBuilder) {
+        let c = self.under_way_mut();
+        c.budget = c.budget.saturating_sub(1);
+        let (first, rows, id) = (builder.first_key().to_vec(), builder.rows() as u32, self.next_leaf);
+        self.next_leaf += 1;
+        let (page, filter) = builder.finish(self.seed, id);
+        let blocks = page.len() as u64 / BLOCK;
+        let Some(block) = self.space.take(blocks) else {
+            return self.stop("the meta device is full. Nothing acknowledged is lost: give it more room and start again".into());
+        };
+        let leaf = Leaf::open(page.clone(), self.seed, id).expect("a leaf that was just made is whole");
+        self.table.cache.put(id, leaf);
+        self.table.cache.pin(id);
+        self.table.index.insert(&first, LeafRef { id, block, blocks: blocks as u32, rows, filter: filter.into() });
+        self.page(id, block, page);
+    }
+    fn page(&mut self, id: u64, block: u64, bytes: Bytes) {
+        self.under_way_mut().pages += 1;
+        self.io.write(Purpose::Page { id }, META, block, vec![bytes], Durability::Volatile);
+    }
+    pub fn page_written(&mut self, id: u64) {
+        self.table.cache.unpin(id);
+        self.checkpoint.as_mut().expect("pages are a checkpoint's").pages -= 1;
+    }
+
+    fn write_index(&mut self) {
+        let bytes = self.table.index.encode(self.seed);
+        for (block, blocks) in std::mem::take(&mut self.sb.index) {
+            self.space.put_aside(block, blocks);
+        }
+        let total = (bytes.len() as u64).div_ceil(BLOCK);
+        let mut piece = PIECE_BLOCKS.max(total.div_ceil(EXTENTS_MAX as u64 / 2));
+        let (mut at, mut extents) = (0, Vec::new());
+        while at < total {
+            let n = piece.min(total - at);
+            match self.space.take(n) {
+                Some(block) => {
+                    let part = &bytes[(at * BLOCK) as usize..bytes.len().min(((at + n) * BLOCK) as usize)];
+                    self.page(0, block, disk::AlignedBuf::padded(part).freeze());
+                    extents.push((block, n));
+                    at += n;
+                }
+                // In smaller pieces, as long as the superblock has room for them.
+                None if piece > 1 => piece = piece.div_ceil(2),
+                None => return self.stop("the meta device is full. Nothing acknowledged is lost: give it more room and start again".into()),
+            }
+            if extents.len() > EXTENTS_MAX {
+                return self.stop("the meta device is too scattered for its index. Give it more room and start again".into());
+            }
+        }
+        let c = self.under_way_mut();
+        (c.index, c.index_len, c.stage) = (extents, bytes.len() as u64, Stage::Pages);
+    }
+    pub fn flushed(&mut self) {
+        self.checkpoint.as_mut().expect("flushes are a checkpoint's").flush_done = true;
+    }
+    fn next_superblock(&self) -> Superblock {
+        let c = self.checkpoint.as_ref().expect("it is under way");
+        Superblock {
+            generation: self.sb.generation + 1,
+            wal_seq: c.seq,
+            wal_at: c.at,
+            next_nid: c.next_nid,
+            next_leaf: self.next_leaf,
+            index: c.index.clone(),
+            index_len: c.index_len,
+            ..self.sb.clone()
+        }
+    }
+    pub fn checkpoint_done(&mut self) {
+        self.sb = self.next_superblock();
+        let c = self.checkpoint.take().expect("it is under way");
+        self.table.frozen = None;
+        self.saved = self.generation - 1;
+        self.space.release();
+        self.ring.tail = c.at;
+    }
+}

@@ -1,0 +1,217 @@
+//! Records go out and come back; images go to their places; everything that completes is taken here.
+//!
+//! ```text
+//!   turn's end ──> seal ──> record (durable) ──┐
+//!                     └──> runs (durable) ────┴──> the oldest is done ──> its tokens, its freed space ──> its images to their places
+//! ```
+
+use crate::state::{Core, UnderWay};
+use crate::io::Purpose;
+use crate::layout::{BLOCK, DATA, WAL, WAL_FIRST};
+use crate::overlay::Content;
+use crate::wal::{Batch, Header};
+use bytes::Bytes;
+use disk::{Completion, DiskError, Durability};
+
+/// Images that are taken to be written at once: sorted, neighbours are one write.
+const GROUP: usize = 256;
+
+fn advice(e: &DiskError) -> String {
+    match e {
+        DiskError::NoSpace { .. } => {
+            format!("{e}. The file system below the store is full: make room there and start again; nothing acknowledged is lost")
+        }
+        DiskError::Flush { .. } => {
+            format!("{e}. What the device holds is unknown: check the device, then start again, and run `humboldt store fsck`")
+        }
+        _ => format!("{e}. Check the device and its cables (dmesg), then start again; nothing acknowledged is lost if the device comes back"),
+    }
+}
+
+impl Core {
+    /// Takes what has completed, starts what can be started.
+    pub fn poll(&mut self) {
+        let mut done = std::mem::take(&mut self.done);
+        loop {
+            self.io.poll(&mut done);
+            let some = !done.is_empty();
+            for completion in done.drain(..) {
+                self.completed(completion);
+            }
+            if self.failed.is_some() {
+                break;
+            }
+            if some && !self.queue.is_empty() {
+                // A mistake in it has stopped the store, and is told by whatever comes next.
+                let _ = self.work_queue();
+            }
+            if some || self.queue.is_empty() {
+                let waiting = std::mem::take(&mut self.queue_tickets);
+                self.tickets.ready.extend(waiting);
+            }
+            self.seal_if_due();
+            self.checkpoint_step();
+            self.write_out();
+            self.io.kick();
+            if !some {
+                break;
+            }
+        }
+        self.done = done;
+        self.shrink();
+    }
+    fn shrink(&mut self) {
+        self.reads.shrink(self.cfg.reads_max());
+        self.table.cache.shrink(self.cfg.leaves_max());
+        if self.queue.is_empty() {
+            self.objects.shrink(self.cfg.objects_max(), self.saved, 256);
+        }
+    }
+
+    fn seal_if_due(&mut self) {
+        if !self.batch.is_empty() && self.under_way.len() < self.cfg.pipeline {
+            self.seal();
+        }
+    }
+
+    /// Sends the open record off, unless it holds a half transaction or there is no room.
+    pub fn seal(&mut self) {
+        if self.half || self.batch.is_empty() || self.failed.is_some() {
+            return;
+        }
+        let n = self.batch.blocks();
+        let Some(at) = self.ring.take(n) else {
+            assert!(n <= self.ring.blocks(), "a record fits into the ring");
+            self.checkpoint_wanted = true;
+            return;
+        };
+        let next = Batch::new(self.batch.seq + 1, self.batch_like);
+        let mut batch = std::mem::replace(&mut self.batch, next);
+        self.batch_obj = None;
+        let block = self.ring.block(at);
+        let header = Header {
+            seq: 0,
+            durable: self.durable,
+            epoch: self.sb.epoch,
+            lap: self.ring.lap(at),
+            meta_len: 0,
+            images: 0,
+            block: block as u32,
+            meta_crc: 0,
+        };
+        let bytes = batch.seal(header, &self.uuid, self.seed);
+        (self.batch_like, self.batch_txns) = (bytes.len().min(1 << 20), batch.tokens.len());
+        let (seq, parts) = (batch.seq, 1 + batch.runs.len());
+        self.io.write(Purpose::Record { seq }, WAL, WAL_FIRST + block, vec![bytes.clone()], Durability::Durable);
+        let mut runs = Vec::with_capacity(batch.runs.len());
+        for (run, r) in batch.runs.into_iter().enumerate() {
+            let bytes = r.buf.freeze();
+            self.io.write(Purpose::Direct { seq, run }, DATA, r.place, vec![bytes.clone()], Durability::Durable);
+            runs.push((r.place, bytes));
+        }
+        self.overlay.seal(seq, block, bytes, batch.places, runs);
+        self.under_way.push_back(UnderWay { seq, parts, tokens: batch.tokens });
+    }
+
+    fn part_done(&mut self, seq: u64) {
+        let first = self.under_way.front().expect("a record whose part is done is under way").seq;
+        self.under_way[(seq - first) as usize].parts -= 1;
+        let before = self.durable;
+        while self.under_way.front().is_some_and(|r| r.parts == 0) {
+            let record = self.under_way.pop_front().expect("there is one");
+            self.durable = record.seq;
+            self.commits.extend(record.tokens);
+        }
+        if self.durable > before {
+            self.release();
+        }
+    }
+    fn release(&mut self) {
+        let Self { alloc, overlay, durable, .. } = self;
+        alloc.release(*durable, |place, blocks| overlay.is_writing(place, blocks));
+    }
+
+    fn completed(&mut self, c: Completion) {
+        let purpose = self.io.purpose(c.token);
+        let result = match (&purpose, c.result) {
+            (Purpose::Read(_) | Purpose::Leaf { .. } | Purpose::Lift { .. }, Err(e)) => Err(e.to_string()),
+            (_, Err(e)) => {
+                // What is on the device is not known any more.
+                return self.stop(advice(&e));
+            }
+            (_, Ok(buf)) => Ok(buf),
+        };
+        let bytes = result.map(|buf| buf.map_or_else(Bytes::new, disk::AlignedBuf::freeze));
+        match purpose {
+            Purpose::Record { seq } => self.part_done(seq),
+            Purpose::Direct { seq, run } => {
+                self.overlay.run_done(seq, run);
+                self.part_done(seq);
+            }
+            Purpose::InPlace(blocks) => {
+                self.in_place -= 1;
+                blocks.iter().for_each(|(place, seq)| self.overlay.written(*place, *seq));
+                self.overlay.forget();
+                self.release();
+            }
+            Purpose::Read(extent) => {
+                let tickets = self.reads.done(extent, bytes);
+                self.tickets.arrived(tickets);
+            }
+            Purpose::Leaf { id } => self.leaf_here(id, bytes),
+            Purpose::Lift { place, seq, crc } => self.lifted(place, seq, crc, bytes),
+            Purpose::Page { id } => self.page_written(id),
+            Purpose::Flush { .. } => self.flushed(),
+            Purpose::Superblock => self.checkpoint_done(),
+        }
+    }
+
+    /// Writes images to their places: when they take much memory, and those that a checkpoint waits for.
+    fn write_out(&mut self) {
+        let upto = match self.drain_to() {
+            Some(seq) => seq.min(self.durable),
+            None if self.overlay.bytes() > self.cfg.overlay_max() / 2 => self.durable,
+            None => return,
+        };
+        while self.in_place < self.cfg.in_place {
+            let due = self.overlay.take_due(upto, GROUP);
+            if due.is_empty() {
+                return;
+            }
+            let mut due = due.into_iter().peekable();
+            while let Some(d) = due.next() {
+                self.in_place += 1;
+                match d.content {
+                    Content::Wal(block, crc) => {
+                        let purpose = Purpose::Lift { place: d.place, seq: d.seq, crc };
+                        self.io.read(purpose, WAL, WAL_FIRST + block, 1);
+                    }
+                    Content::Here(bytes) => {
+                        let mut blocks = vec![(d.place, d.seq)];
+                        let mut bufs = vec![bytes];
+                        while let Some(next) = due.peek() {
+                            let Content::Here(bytes) = &next.content else { break };
+                            if next.place != d.place + blocks.len() as u64 || blocks.len() >= GROUP {
+                                break;
+                            }
+                            blocks.push((next.place, next.seq));
+                            bufs.push(bytes.clone());
+                            due.next();
+                        }
+                        self.io.write(Purpose::InPlace(blocks), DATA, d.place, bufs, Durability::Volatile);
+                    }
+                }
+            }
+        }
+    }
+    /// An image of before the restart was read from the log; it goes to its place now.
+    fn lifted(&mut self, place: u64, seq: u64, crc: Option<u32>, bytes: Result<Bytes, String>) {
+        match bytes {
+            Ok(bytes) if bytes.len() as u64 == BLOCK && crc.is_none_or(|crc| crate::layout::block_crc(&bytes) == crc) => {
+                self.io.write(Purpose::InPlace(vec![(place, seq)]), DATA, place, vec![bytes], Durability::Volatile);
+            }
+            Ok(_) => self.stop(format!("the log is damaged: an image of record {seq} has not its checksum. Run `humboldt store fsck`")),
+            Err(why) => self.stop(format!("the log can't be read: {why}. Check the device, then start again")),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What a store can be told.
+
+/// Settings of an open store; none of them is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Bytes of memory that caches, recent changes and blocks on their way may take together, roughly.
+    pub memory: usize,
+    /// Records that may be under way at the same time.
+    pub pipeline: usize,
+    /// In-place writes that may be under way at the same time.
+    pub in_place: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { memory: 128 << 20, pipeline: 3, in_place: 64 }
+    }
+}
+
+impl Config {
+    /// Rows and objects that changed since the last checkpoint.
+    pub(crate) fn recent_max(&self) -> usize {
+        self.memory / 4
+    }
+    /// All objects in memory.
+    pub(crate) fn objects_max(&self) -> usize {
+        self.memory / 4 + self.memory / 8
+    }
+    pub(crate) fn leaves_max(&self) -> usize {
+        self.memory / 8
+    }
+    pub(crate) fn reads_max(&self) -> usize {
+        self.memory / 8
+    }
+    /// Images that are not at their places.
+    pub(crate) fn overlay_max(&self) -> usize {
+        self.memory / 4
+    }
+}

@@ -1,0 +1,254 @@
+//! Input and output that is under way: what each token is for, and who waits for what is read.
+
+use crate::layout::{BLOCK, DATA, META, WAL};
+use bytes::Bytes;
+use disk::{Dev, Disks, Durability};
+use std::collections::{HashMap, VecDeque};
+
+/// What an operation is for.
+#[derive(Debug)]
+pub enum Purpose {
+    Record { seq: u64 },
+    Direct { seq: u64, run: usize },
+    /// Images to their places: each with the record that it is of.
+    InPlace(Vec<(u64, u64)>),
+    Read(Extent),
+    /// An image that is in the log only, on its way to its place.
+    Lift { place: u64, seq: u64, crc: Option<u32> },
+    Leaf { id: u64 },
+    /// A page of a checkpoint: blocks of the meta device; the leaf that it is, or 0.
+    Page { id: u64 },
+    Flush { dev: Dev },
+    Superblock,
+}
+
+/// Neighbouring blocks of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Extent {
+    pub dev: Dev,
+    pub block: u64,
+    pub blocks: u32,
+}
+
+/// Reads that somebody waits for. A ticket is ready when all that it waits for has come; ticket 0 is the store's own, and never told.
+#[derive(Debug, Default)]
+pub struct Tickets {
+    last: u64,
+    waiting: HashMap<u64, u32>,
+    pub ready: Vec<u64>,
+}
+
+impl Tickets {
+    pub fn make(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+    pub fn await_one(&mut self, ticket: u64) {
+        if ticket > 0 {
+            *self.waiting.entry(ticket).or_default() += 1;
+        }
+    }
+    /// All tickets that are not ready; nobody waits any more.
+    pub fn everyone(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.waiting).into_keys().collect()
+    }
+    pub fn arrived(&mut self, tickets: Vec<u64>) {
+        for ticket in tickets {
+            if let Some(n) = self.waiting.get_mut(&ticket) {
+                *n -= 1;
+                if *n == 0 {
+                    self.waiting.remove(&ticket);
+                    self.ready.push(ticket);
+                }
+            }
+        }
+    }
+}
+
+/// Blocks that were read, or are being.
+#[derive(Debug)]
+pub enum Fetched {
+    UnderWay { tickets: Vec<u64> },
+    /// With the crc of each block.
+    Here { bytes: Bytes, crcs: Box<[u32]> },
+    Failed(String),
+}
+
+/// A read, and how often the same content was looked for in vain before.
+#[derive(Debug)]
+pub struct Read {
+    pub fetched: Fetched,
+    pub tries: u8,
+    /// A hash of the crcs that the blocks should have.
+    pub wanted: u32,
+}
+
+/// What was read lately, for those who asked and come back. Bounded; the oldest goes first.
+#[derive(Debug, Default)]
+pub struct Reads {
+    map: HashMap<Extent, Read>,
+    order: VecDeque<Extent>,
+    bytes: usize,
+}
+
+impl Reads {
+    pub fn get(&self, extent: &Extent) -> Option<&Read> {
+        self.map.get(extent)
+    }
+    /// Somebody waits for the extent with these contents. True if it must be read.
+    pub fn start(&mut self, extent: Extent, wanted: u32, ticket: u64) -> bool {
+        let tickets = if ticket > 0 { vec![ticket] } else { Vec::new() };
+        let mut tries = 0;
+        match self.map.get_mut(&extent) {
+            Some(Read { fetched: Fetched::UnderWay { tickets: others }, .. }) => {
+                others.extend(tickets);
+                return false;
+            }
+            Some(read) => {
+                if let Fetched::Here { bytes, .. } = &read.fetched {
+                    self.bytes -= bytes.len();
+                }
+                if read.wanted == wanted {
+                    tries = read.tries.saturating_add(1);
+                }
+                self.order.retain(|e| *e != extent);
+            }
+            None => {}
+        }
+        self.map.insert(extent, Read { fetched: Fetched::UnderWay { tickets }, tries, wanted });
+        true
+    }
+    /// Takes what came; returns who waited.
+    pub fn done(&mut self, extent: Extent, result: Result<Bytes, String>) -> Vec<u64> {
+        let Some(Read { fetched: slot, .. }) = self.map.get_mut(&extent) else { return Vec::new() };
+        let fetched = match result {
+            Ok(bytes) => {
+                self.bytes += bytes.len();
+                let crcs = bytes.chunks_exact(BLOCK as usize).map(crate::layout::block_crc).collect();
+                Fetched::Here { bytes, crcs }
+            }
+            Err(why) => Fetched::Failed(why),
+        };
+        self.order.push_back(extent);
+        match std::mem::replace(slot, fetched) {
+            Fetched::UnderWay { tickets } => tickets,
+            _ => Vec::new(),
+        }
+    }
+    pub fn shrink(&mut self, max: usize) {
+        while self.bytes > max || self.order.len() > 65536 {
+            let Some(extent) = self.order.pop_front() else { break };
+            if let Some(Read { fetched: Fetched::Here { bytes, .. }, .. }) = self.map.remove(&extent) {
+                self.bytes -= bytes.len();
+            }
+        }
+    }
+}
+
+/// The devices, and what is under way on them.
+pub struct Io {
+    disks: Box<dyn Disks>,
+    purposes: HashMap<u64, Purpose>,
+    last: u64,
+    pub wrote: Wrote,
+}
+
+/// Blocks that were queued for writing, by what they were written for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wrote {
+    pub log: u64,
+    pub direct: u64,
+    pub in_place: u64,
+    pub meta: u64,
+    pub flushes: u64,
+    pub reads: u64,
+}
+
+impl Io {
+    pub fn new(disks: Box<dyn Disks>) -> Self {
+        Self { disks, purposes: HashMap::new(), last: 0, wrote: Wrote::default() }
+    }
+    fn token(&mut self, purpose: Purpose) -> u64 {
+        self.last += 1;
+        self.purposes.insert(self.last, purpose);
+        self.last
+    }
+    pub fn disks(&mut self) -> &mut dyn Disks {
+        &mut *self.disks
+    }
+    pub fn into_disks(self) -> Box<dyn Disks> {
+        self.disks
+    }
+    pub fn blocks(&self, dev: Dev) -> u64 {
+        self.disks.len_bytes(dev) / BLOCK
+    }
+    pub fn event_fd(&self) -> Option<std::os::fd::RawFd> {
+        self.disks.event_fd()
+    }
+    pub fn in_flight(&self) -> usize {
+        self.disks.in_flight()
+    }
+    pub fn kick(&mut self) {
+        self.disks.kick();
+    }
+    pub fn read(&mut self, purpose: Purpose, dev: Dev, block: u64, blocks: u64) {
+        self.wrote.reads += blocks;
+        let token = self.token(purpose);
+        self.disks.read(token, dev, block * BLOCK, (blocks * BLOCK) as usize);
+    }
+    pub fn write(&mut self, purpose: Purpose, dev: Dev, block: u64, bufs: Vec<Bytes>, durability: Durability) {
+        let blocks = bufs.iter().map(|b| b.len() as u64).sum::<u64>() / BLOCK;
+        match (&purpose, dev) {
+            (_, WAL) => self.wrote.log += blocks,
+            (Purpose::Direct { .. }, DATA) => self.wrote.direct += blocks,
+            (_, DATA) => self.wrote.in_place += blocks,
+            (_, META) => self.wrote.meta += blocks,
+            _ => {}
+        }
+        let token = self.token(purpose);
+        self.disks.write(token, dev, block * BLOCK, bufs, durability);
+    }
+    pub fn flush(&mut self, dev: Dev) {
+        self.wrote.flushes += 1;
+        let token = self.token(Purpose::Flush { dev });
+        self.disks.flush(token, dev);
+    }
+    /// What has completed, with what it was for.
+    pub fn poll(&mut self, out: &mut Vec<disk::Completion>) {
+        self.disks.poll(out);
+    }
+    pub fn purpose(&mut self, token: u64) -> Purpose {
+        self.purposes.remove(&token).expect("a completion is of something that was started")
+    }
+    /// Reads blocks and waits for them: for opening a store and for tools, when nothing else is under way.
+    pub fn read_now(&mut self, dev: Dev, block: u64, blocks: u64) -> Result<Bytes, disk::DiskError> {
+        self.last += 1;
+        let token = self.last;
+        self.disks.read(token, dev, block * BLOCK, (blocks * BLOCK) as usize);
+        self.wait_for(token).map(|buf| buf.expect("a read gives bytes").freeze())
+    }
+    pub fn write_now(&mut self, dev: Dev, block: u64, bytes: Bytes) -> Result<(), disk::DiskError> {
+        self.last += 1;
+        let token = self.last;
+        self.disks.write(token, dev, block * BLOCK, vec![bytes], Durability::Durable);
+        self.wait_for(token).map(drop)
+    }
+    fn wait_for(&mut self, token: u64) -> Result<Option<disk::AlignedBuf>, disk::DiskError> {
+        let mut done = Vec::new();
+        loop {
+            self.disks.wait();
+            self.disks.poll(&mut done);
+            if let Some(i) = done.iter().position(|c| c.token == token) {
+                assert_eq!(done.len(), 1, "nothing else is under way");
+                return done.swap_remove(i).result;
+            }
+            assert!(done.is_empty(), "nothing else is under way");
+        }
+    }
+}
+
+impl std::fmt::Debug for Io {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Io").field("under_way", &self.purposes.len()).finish()
+    }
+}

@@ -1,0 +1,57 @@
+//! What is where on the devices, and the units that everything is counted in.
+//!
+//! ```text
+//! data   | label, 1 chunk | chunk | chunk | …                  a chunk is 64 KiB: 16 blocks of 4 KiB
+//! wal    | label, 1 block | record | record | … |              a ring of records, each whole blocks
+//! meta   | superblock A | superblock B | leaf | leaf | index … |
+//!
+//! record | header 64 B, metadata … | image | image | … | rest of the metadata |
+//! leaf   | header 24 B, offsets, rows … |                      sorted rows, 8 KiB or what one row needs
+//! index  | header 20 B, for each leaf: first key, id, place, filter … |
+//! ```
+//! - A **place** is the number of a block on the data device. A chunk of an object is at most one place: a whole chunk, or for the tail of an
+//!   object some neighbouring blocks (slots) of a chunk that objects share.
+//! - A **superblock** names the store (uuid), its version, the index of one checkpoint, and where in the ring the records behind that
+//!   checkpoint begin. The two slots are written in turn; the one with the higher generation is the store.
+//! - All crcs are crc32c seeded with [`crc_seed`] of the store's uuid, so that pages of another store are no pages of this one; those of data
+//!   blocks are not, since they move with the blocks.
+//!
+//! The version of all this is [`VERSION`]. A store of another version is refused.
+
+use disk::Dev;
+
+/// Counts changes of the layout.
+pub const VERSION: u32 = 1;
+
+pub const BLOCK: u64 = 4096;
+pub const CHUNK_BLOCKS: u64 = 16;
+pub const CHUNK: u64 = CHUNK_BLOCKS * BLOCK;
+
+/// Roles of the devices of the set, by index.
+pub const DATA: Dev = Dev(0);
+pub const WAL: Dev = Dev(1);
+pub const META: Dev = Dev(2);
+
+/// Blocks of the wal device in front of the ring.
+pub const WAL_FIRST: u64 = 1;
+/// Blocks of the meta device for the superblocks.
+pub const META_FIRST: u64 = 2;
+
+/// Sizes below these make no store.
+pub const DATA_MIN: u64 = 1 << 20;
+pub const WAL_MIN: u64 = 1 << 20;
+pub const META_MIN: u64 = 1 << 20;
+
+/// Offsets in an object end here: no client gets near, and numbers of chunks stay small.
+pub const OBJECT_MAX: u64 = 1 << 47;
+
+/// The seed of the crcs of a store's own pages.
+pub fn crc_seed(uuid: &[u8; 16]) -> u32 {
+    base::crc32c(u32::MAX, uuid)
+}
+
+/// The crc of a block of data.
+pub fn block_crc(block: &[u8]) -> u32 {
+    debug_assert_eq!(block.len() as u64, BLOCK);
+    base::crc32c(u32::MAX, block)
+}

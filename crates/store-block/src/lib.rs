@@ -1,0 +1,42 @@
+//! The block store: objects on a data device, a log and a metadata device, durable in one write.
+//!
+//! ```text
+//!   Transaction ─ queue ─ write ──> changes (`ops`) ──> apply ──> objects, rows, allocator, overlay       in memory, at once
+//!                                        └──> wal::Batch ──> record + runs ──> commit                     durable, one write
+//!                                                               overlay ──> images to their places        later
+//!                                      layers ──> checkpoint ──> leaves, index, superblock; log trimmed   seldom
+//! ```
+//! `layout` says what is where. Holds no clock, no file and no thread: devices are `disk::Disks`, and nothing here waits for them but opening.
+
+#![forbid(unsafe_code)]
+
+mod alloc;
+mod apply;
+mod checkpoint;
+mod codec;
+mod commit;
+mod config;
+mod block_store;
+mod io;
+mod key;
+mod layout;
+mod meta;
+mod objects;
+mod onode;
+mod ops;
+mod overlay;
+mod pg;
+mod queue;
+mod read;
+mod recover;
+mod state;
+mod superblock;
+#[cfg(test)]
+mod tests;
+mod wal;
+mod write;
+
+pub use config::Config;
+pub use io::Wrote;
+pub use recover::OpenError;
+pub use block_store::{BlockStore, Memory, Stats};

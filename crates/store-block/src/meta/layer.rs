@@ -1,0 +1,149 @@
+//! Recent changes of the metadata's rows, in memory: what was put, what was removed, one by one and by range.
+
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+pub type Key = Box<[u8]>;
+
+/// What a layer says of a key.
+#[derive(Debug, Clone)]
+pub enum Val {
+    /// It is not there, whatever lies below.
+    Del,
+    Row(Bytes),
+    /// It is what the object table has in this slot.
+    Obj(u32),
+}
+
+/// Bytes of memory that a row costs besides its own.
+const ROW_BYTES: usize = 64;
+
+#[derive(Debug, Default)]
+pub struct Layer {
+    rows: BTreeMap<Key, Val>,
+    /// Removed from what lies below: first (in), last (out). They don't touch each other.
+    ranges: BTreeMap<Key, Key>,
+    /// Of memory, roughly; of objects only their keys.
+    pub bytes: usize,
+}
+
+impl Layer {
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.ranges.is_empty()
+    }
+    pub fn rows(&self) -> &BTreeMap<Key, Val> {
+        &self.rows
+    }
+    /// True if a range of removals has the key.
+    pub fn covers(&self, key: &[u8]) -> bool {
+        !self.ranges.is_empty()
+            && self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back().is_some_and(|(_, last)| key < &**last)
+    }
+    /// True if one range of removals has all keys from `first` to before `last`.
+    pub fn covers_all(&self, first: &[u8], last: &[u8]) -> bool {
+        self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(first))).next_back().is_some_and(|(_, end)| last <= &**end)
+    }
+    /// The first range that ends behind `key`.
+    pub fn next_range(&self, key: &[u8]) -> Option<(&[u8], &[u8])> {
+        let before = self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back().filter(|(_, last)| key < &***last);
+        before.or_else(|| self.ranges.range::<[u8], _>((Bound::Excluded(key), Bound::Unbounded)).next()).map(|(a, b)| (&**a, &**b))
+    }
+    /// What is known of the key here.
+    pub fn get(&self, key: &[u8]) -> Option<&Val> {
+        match self.rows.get(key) {
+            Some(val) => Some(val),
+            None if self.covers(key) => Some(&Val::Del),
+            None => None,
+        }
+    }
+    pub fn put(&mut self, key: &[u8], val: Val) {
+        let more = if let Val::Row(row) = &val { row.len() } else { 0 };
+        if let Some(slot) = self.rows.get_mut(key) {
+            if let Val::Row(old) = slot {
+                self.bytes = self.bytes.saturating_sub(old.len());
+            }
+            *slot = val;
+            self.bytes += more;
+        } else {
+            self.bytes += more + key.len() + ROW_BYTES;
+            self.rows.insert(key.into(), val);
+        }
+    }
+    /// Puts in what the key had when the layer was frozen, in place of the object that changes now.
+    pub fn settle(&mut self, key: &[u8], val: Val) {
+        match self.rows.get_mut(key) {
+            Some(slot) => *slot = val,
+            None => unreachable!("a frozen object has its row"),
+        }
+    }
+    /// Removes all rows from `first` to before `last`, here and below.
+    pub fn remove_range(&mut self, first: &[u8], last: &[u8]) {
+        if first >= last {
+            return;
+        }
+        let keys: Vec<Key> =
+            self.rows.range::<[u8], _>((Bound::Included(first), Bound::Excluded(last))).map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            let row = if let Some(Val::Row(row)) = self.rows.remove(&key) { row.len() } else { 0 };
+            self.bytes = self.bytes.saturating_sub(row + key.len() + ROW_BYTES);
+        }
+        // One range in place of all that it meets.
+        let (mut first, mut last): (Key, Key) = (first.into(), last.into());
+        if let Some((start, end)) = self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(&*first))).next_back()
+            && *end >= first
+        {
+            (first, last) = (start.clone(), last.max(end.clone()));
+        }
+        let met: Vec<(Key, Key)> = self
+            .ranges
+            .range::<[u8], _>((Bound::Included(&*first), Bound::Included(&*last)))
+            .map(|(start, end)| (start.clone(), end.clone()))
+            .collect();
+        for (start, end) in met {
+            self.ranges.remove(&start);
+            self.bytes = self.bytes.saturating_sub(start.len() + end.len() + ROW_BYTES);
+            last = last.max(end);
+        }
+        self.bytes += first.len() + last.len() + ROW_BYTES;
+        self.ranges.insert(first, last);
+    }
+    /// Keys that rows or ranges change, from `key` on: the first.
+    pub fn first_change_from(&self, key: &[u8]) -> Option<&[u8]> {
+        let row = self.rows.range::<[u8], _>((Bound::Included(key), Bound::Unbounded)).next().map(|(k, _)| &**k);
+        let range = self.next_range(key).map(|(first, _)| if first < key { None } else { Some(first) });
+        match (row, range) {
+            // The range reaches over `key` itself: the change is right there; the caller has the key.
+            (_, Some(None)) => self.next_range(key).map(|(first, _)| first),
+            (Some(row), Some(Some(first))) => Some(row.min(first)),
+            (Some(row), None) => Some(row),
+            (None, Some(first)) => first,
+            (None, None) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_join_and_later_rows_stand_out() {
+        let mut l = Layer::default();
+        l.put(b"c", Val::Row(Bytes::from_static(b"1")));
+        l.remove_range(b"b", b"d");
+        l.remove_range(b"d", b"f");
+        l.remove_range(b"x", b"z");
+        l.remove_range(b"a", b"c");
+        l.put(b"e", Val::Row(Bytes::from_static(b"2")));
+        assert!(matches!(l.get(b"c"), Some(Val::Del)) && matches!(l.get(b"e"), Some(Val::Row(_))));
+        assert!(l.get(b"f").is_none() && l.get(b"9").is_none() && l.covers(b"y"));
+        assert_eq!(l.ranges.len(), 2);
+        assert!(l.covers_all(b"a", b"f") && !l.covers_all(b"a", b"g"));
+        assert_eq!(l.next_range(b"g"), Some((&b"x"[..], &b"z"[..])));
+        assert_eq!(l.first_change_from(b"f"), Some(&b"x"[..]));
+        assert_eq!(l.first_change_from(b"b"), Some(&b"a"[..]));
+        l.remove_range(b"0", b"zz");
+        assert_eq!((l.ranges.len(), l.rows.len()), (1, 0));
+    }
+}

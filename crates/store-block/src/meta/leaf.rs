@@ -1,0 +1,223 @@
+//! A leaf: some neighbouring rows in one page of whole blocks, checked as a whole, searched without being unpacked.
+//!
+//! ```text
+//! 0 crc u32 (of what follows, to `len`)   4 magic u32   8 id u64   16 rows u32   20 len u32
+//! 24 offsets u32 × rows   then for each row: key length u32, value length u32, key, value
+//! ```
+
+use crate::codec::Corrupt;
+use crate::layout::BLOCK;
+use bytes::Bytes;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"HLEF");
+const HEADER: usize = 24;
+/// Rows are gathered until a page has about so many bytes.
+pub const TARGET: usize = 8192;
+
+/// A page that was checked.
+#[derive(Debug, Clone)]
+pub struct Leaf {
+    bytes: Bytes,
+    rows: usize,
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+impl Leaf {
+    /// Checks a page as it came from the device. `id` is what the index calls it.
+    pub fn open(bytes: Bytes, seed: u32, id: u64) -> Result<Self, Corrupt> {
+        let field = |at| u32_at(&bytes, at).ok_or(Corrupt("a leaf is cut off"));
+        if field(4)? != MAGIC {
+            return Err(Corrupt("a leaf has no magic"));
+        }
+        let (rows, len) = (field(16)? as usize, field(20)? as usize);
+        if len > bytes.len() || len < HEADER || rows > (len - HEADER) / 12 {
+            return Err(Corrupt("a leaf's length is wrong"));
+        }
+        if base::crc32c(seed, &bytes[4..len]) != field(0)? {
+            return Err(Corrupt("a leaf's crc is wrong"));
+        }
+        if bytes[8..16] != id.to_le_bytes() {
+            return Err(Corrupt("a leaf is not the one that the index means"));
+        }
+        let leaf = Self { bytes: bytes.slice(..len), rows };
+        let ends = |i: usize| -> Option<()> {
+            let at = u32_at(&leaf.bytes, HEADER + 4 * i)? as usize;
+            let total = u64::from(u32_at(&leaf.bytes, at)?) + u64::from(u32_at(&leaf.bytes, at + 4)?);
+            (total <= (len - at - 8) as u64).then_some(())
+        };
+        (0..rows).try_for_each(ends).ok_or(Corrupt("a leaf's row is out of bounds"))?;
+        Ok(leaf)
+    }
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+    pub fn memory(&self) -> usize {
+        self.bytes.len()
+    }
+    fn parts(&self, row: usize) -> (usize, usize, usize) {
+        let word = |at: usize| u32_at(&self.bytes, at).expect("rows were checked") as usize;
+        let at = word(HEADER + 4 * row);
+        (at + 8, word(at), word(at + 4))
+    }
+    pub fn key(&self, row: usize) -> &[u8] {
+        let (at, key, _) = self.parts(row);
+        &self.bytes[at..at + key]
+    }
+    /// Shares the page's memory.
+    pub fn value(&self, row: usize) -> Bytes {
+        let (at, key, value) = self.parts(row);
+        self.bytes.slice(at + key..at + key + value)
+    }
+    pub fn value_slice(&self, row: usize) -> &[u8] {
+        let (at, key, value) = self.parts(row);
+        &self.bytes[at + key..at + key + value]
+    }
+    /// The first row that is not before `key`.
+    pub fn lower_bound(&self, key: &[u8]) -> usize {
+        let (mut lo, mut hi) = (0, self.rows);
+        while lo < hi {
+            let mid = (lo + hi) / 2;
+            if self.key(mid) < key { lo = mid + 1 } else { hi = mid }
+        }
+        lo
+    }
+    pub fn get(&self, key: &[u8]) -> Option<Bytes> {
+        let row = self.lower_bound(key);
+        (row < self.rows && self.key(row) == key).then(|| self.value(row))
+    }
+}
+
+/// Gathers rows, ascending, for one page.
+#[derive(Debug, Default)]
+pub struct LeafBuilder {
+    offsets: Vec<u32>,
+    data: Vec<u8>,
+    first: Vec<u8>,
+    hashes: Vec<u64>,
+}
+
+impl LeafBuilder {
+    pub fn is_empty(&self) -> bool {
+        self.offsets.is_empty()
+    }
+    pub fn rows(&self) -> usize {
+        self.offsets.len()
+    }
+    pub fn first_key(&self) -> &[u8] {
+        &self.first
+    }
+    fn len(&self) -> usize {
+        HEADER + self.offsets.len() * 4 + self.data.len()
+    }
+    /// True if a row of this size should go to the next page.
+    pub fn is_full_for(&self, key: &[u8], value: &[u8]) -> bool {
+        !self.is_empty() && self.len() + 12 + key.len() + value.len() > TARGET
+    }
+    pub fn push(&mut self, key: &[u8], value: &[u8]) {
+        if self.is_empty() {
+            self.first = key.to_vec();
+        }
+        self.offsets.push(self.data.len() as u32);
+        self.hashes.push(key_hash(key));
+        self.data.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        self.data.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        self.data.extend_from_slice(key);
+        self.data.extend_from_slice(value);
+    }
+    /// The page, whole blocks, and its filter; empty afterwards.
+    pub fn finish(&mut self, seed: u32, id: u64) -> (Bytes, Box<[u8]>) {
+        let (len, rows) = (self.len(), self.offsets.len());
+        let mut out = disk::AlignedBuf::with_capacity(len.next_multiple_of(BLOCK as usize));
+        out.push(&[0; 4]);
+        out.push(&MAGIC.to_le_bytes());
+        out.push(&id.to_le_bytes());
+        out.push(&(rows as u32).to_le_bytes());
+        out.push(&(len as u32).to_le_bytes());
+        let base = (HEADER + rows * 4) as u32;
+        for at in &self.offsets {
+            out.push(&(base + at).to_le_bytes());
+        }
+        out.push(&self.data);
+        let crc = base::crc32c(seed, &out[4..]);
+        out[..4].copy_from_slice(&crc.to_le_bytes());
+        out.pad();
+        let filter = filter(&self.hashes);
+        self.offsets.clear();
+        self.hashes.clear();
+        self.data.clear();
+        (out.freeze(), filter)
+    }
+}
+
+/// A hash of a key that filters on the device depend on: eight bytes at a time, multiplied and folded.
+pub fn key_hash(key: &[u8]) -> u64 {
+    let mut h = 0x51_7c_c1_b7_27_22_0a_95_u64 ^ key.len() as u64;
+    let mut mix = |v: u64| {
+        let m = u128::from(h ^ v).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        h = (m as u64) ^ (m >> 64) as u64;
+    };
+    let mut chunks = key.chunks_exact(8);
+    for c in &mut chunks {
+        mix(u64::from_le_bytes(c.try_into().expect("eight bytes")));
+    }
+    let mut last = [0; 8];
+    last[..chunks.remainder().len()].copy_from_slice(chunks.remainder());
+    mix(u64::from_le_bytes(last));
+    h ^ h >> 29
+}
+
+const FILTER_HASHES: u32 = 5;
+
+fn filter(hashes: &[u64]) -> Box<[u8]> {
+    let mut bits = vec![0u8; (hashes.len() * 10).div_ceil(8).max(8)];
+    let n = bits.len() as u64 * 8;
+    for h in hashes {
+        for i in 0..FILTER_HASHES {
+            let bit = spot(*h, i, n);
+            bits[(bit / 8) as usize] |= 1 << (bit % 8);
+        }
+    }
+    bits.into()
+}
+fn spot(hash: u64, i: u32, n: u64) -> u64 {
+    let step = (hash >> 32) | 1;
+    (hash.wrapping_add(step.wrapping_mul(u64::from(i))) & 0xffff_ffff) % n
+}
+/// False if the page certainly does not have the key.
+pub fn may_have(filter: &[u8], hash: u64) -> bool {
+    let n = filter.len() as u64 * 8;
+    n == 0 || (0..FILTER_HASHES).map(|i| spot(hash, i, n)).all(|bit| filter[(bit / 8) as usize] & 1 << (bit % 8) != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_and_flips_are_seen() {
+        let mut b = LeafBuilder::default();
+        let key = |i: u32| format!("key {i:05}").into_bytes();
+        for i in 0..100 {
+            b.push(&key(i * 2), &[i as u8; 30]);
+        }
+        let (page, filter) = b.finish(7, 9);
+        assert!(page.len().is_multiple_of(4096));
+        let leaf = Leaf::open(page.clone(), 7, 9).unwrap();
+        for i in 0..100 {
+            assert_eq!(leaf.get(&key(i * 2)).unwrap()[..], [i as u8; 30]);
+            assert!(may_have(&filter, key_hash(&key(i * 2))));
+            assert!(leaf.get(&key(i * 2 + 1)).is_none());
+        }
+        let false_hits = (0..1000).filter(|i| may_have(&filter, key_hash(&key(i * 2 + 1)))).count();
+        assert!(false_hits < 60, "{false_hits}");
+        assert!(Leaf::open(page.clone(), 7, 8).is_err() && Leaf::open(page.clone(), 6, 9).is_err());
+        for at in [0, 5, 17, 22, 30, 500, leaf.memory() - 1] {
+            let mut bad = page.to_vec();
+            bad[at] ^= 1;
+            assert!(Leaf::open(bad.into(), 7, 9).is_err(), "{at}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The metadata: rows sorted by key. Recent changes are in memory, in layers; the rest is in leaves on the device, found through an index in
+//! memory and read on demand through a cache.
+//!
+//! ```text
+//!   get ──> active ──> frozen (while a checkpoint writes it) ──> index ──> leaf (cache, or a read)
+//! ```
+//! Holds no row's meaning, and starts no input or output: it says which leaf it needs.
+
+pub mod index;
+pub mod layer;
+pub mod leaf;
+pub mod space;
+
+use bytes::Bytes;
+use index::{Index, LeafRef};
+use layer::{Layer, Val};
+use leaf::Leaf;
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::{Bound, ControlFlow};
+
+/// What is known of a key without reading.
+#[derive(Debug)]
+pub enum Found {
+    Absent,
+    Row(Bytes),
+    /// It is the object in this slot.
+    Obj(u32),
+    /// This leaf must be read first.
+    Read(LeafRef),
+}
+
+/// A row of a scan.
+pub enum Row<'a> {
+    Bytes(&'a dyn Fn() -> Bytes),
+    Obj(u32),
+}
+
+#[derive(Debug)]
+struct Cached {
+    leaf: Leaf,
+    used: Cell<bool>,
+}
+
+/// Leaves in memory; those that were used since they were looked at last stay longer.
+#[derive(Debug, Default)]
+pub struct LeafCache {
+    leaves: HashMap<u64, Cached>,
+    order: VecDeque<u64>,
+    bytes: usize,
+    /// Not on the device yet.
+    pinned: HashSet<u64>,
+}
+
+impl LeafCache {
+    /// The leaf stays until it is unpinned.
+    pub fn pin(&mut self, id: u64) {
+        self.pinned.insert(id);
+    }
+    pub fn unpin(&mut self, id: u64) {
+        self.pinned.remove(&id);
+    }
+    pub fn get(&self, id: u64) -> Option<&Leaf> {
+        let cached = self.leaves.get(&id)?;
+        cached.used.set(true);
+        Some(&cached.leaf)
+    }
+    pub fn put(&mut self, id: u64, leaf: Leaf) {
+        self.bytes += leaf.memory();
+        if let Some(old) = self.leaves.insert(id, Cached { leaf, used: Cell::new(true) }) {
+            self.bytes -= old.leaf.memory();
+        } else {
+            self.order.push_back(id);
+        }
+    }
+    pub fn remove(&mut self, id: u64) {
+        if let Some(old) = self.leaves.remove(&id) {
+            self.bytes -= old.leaf.memory();
+        }
+    }
+    /// Lets leaves go until there are at most so many bytes.
+    pub fn shrink(&mut self, max: usize) {
+        let mut looks = self.order.len() * 2;
+        while self.bytes > max && looks > 0 {
+            looks -= 1;
+            let Some(id) = self.order.pop_front() else { break };
+            match self.leaves.get(&id) {
+                Some(_) if self.pinned.contains(&id) => self.order.push_back(id),
+                Some(cached) if cached.used.replace(false) => self.order.push_back(id),
+                Some(_) => self.remove(id),
+                None => {}
+            }
+        }
+    }
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[derive(Debug)]
+pub struct Table {
+    pub active: Layer,
+    pub frozen: Option<Layer>,
+    pub index: Index,
+    pub cache: LeafCache,
+}
+
+/// A source of a scan, at its next row.
+type LayerIter<'a> = std::iter::Peekable<std::collections::btree_map::Range<'a, layer::Key, Val>>;
+
+impl Table {
+    pub fn new() -> Self {
+        Self { active: Layer::default(), frozen: None, index: Index::default(), cache: LeafCache::default() }
+    }
+
+    pub fn get(&self, key: &[u8]) -> Found {
+        for layer in [Some(&self.active), self.frozen.as_ref()].into_iter().flatten() {
+            match layer.get(key) {
+                Some(Val::Del) => return Found::Absent,
+                Some(Val::Row(row)) => return Found::Row(row.clone()),
+                Some(Val::Obj(slot)) => return Found::Obj(*slot),
+                None => {}
+            }
+        }
+        let Some((_, at)) = self.index.leaf_of(key) else { return Found::Absent };
+        if !leaf::may_have(&at.filter, leaf::key_hash(key)) {
+            return Found::Absent;
+        }
+        match self.cache.get(at.id) {
+            Some(leaf) => leaf.get(key).map_or(Found::Absent, Found::Row),
+            None => Found::Read(at.clone()),
+        }
+    }
+
+    /// Shows the rows from `first` on and before `last`, ascending, until `visit` breaks. If leaves must be read first, says which: the next
+    /// ones that are missing, up to `ahead`; what was shown then is to be forgotten.
+    pub fn scan(
+        &self,
+        first: &[u8],
+        last: &[u8],
+        ahead: usize,
+        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Vec<LeafRef>> {
+        if first >= last {
+            return Ok(());
+        }
+        let range = (Bound::Included(first), Bound::Excluded(last));
+        let mut layers: Vec<LayerIter<'_>> = vec![self.active.rows().range::<[u8], _>(range).peekable()];
+        layers.extend(self.frozen.as_ref().map(|l| l.rows().range::<[u8], _>(range).peekable()));
+        let mut leaves = self.index.leaves_from(first).peekable();
+        let mut leaf: Option<(&Leaf, usize)> = None;
+        let mut started = false;
+        loop {
+            // The leaf with the next row.
+            while leaf.is_none_or(|(l, row)| row >= l.rows()) {
+                let Some((start, at)) = leaves.peek().copied().filter(|(start, _)| *start < last) else {
+                    leaf = None;
+                    break;
+                };
+                // A leaf that begins behind the next row of a layer is not needed yet.
+                let next = layers.iter_mut().filter_map(|l| l.peek().map(|(k, _)| &***k)).min();
+                if started && next.is_some_and(|k| k < start) {
+                    leaf = None;
+                    break;
+                }
+                let all_gone = |layer: &Layer| self.index.end_of(start).is_some_and(|end| layer.covers_all(start, end));
+                if all_gone(&self.active) || self.frozen.as_ref().is_some_and(all_gone) {
+                    leaves.next();
+                    started = true;
+                    continue;
+                }
+                let Some(l) = self.cache.get(at.id) else {
+                    let missing = leaves.take_while(|(start, _)| *start < last).filter(|(_, at)| self.cache.get(at.id).is_none());
+                    return Err(missing.map(|(_, at)| at.clone()).take(ahead.max(1)).collect());
+                };
+                leaves.next();
+                started = true;
+                leaf = Some((l, l.lower_bound(first)));
+            }
+            let leaf_key = leaf.map(|(l, row)| l.key(row)).filter(|k| *k < last);
+            let layer_key = layers.iter_mut().filter_map(|l| l.peek().map(|(k, _)| &***k)).min();
+            let key = match (leaf_key, layer_key) {
+                (None, None) if leaf.is_none() && leaves.peek().is_some_and(|(start, _)| *start < last) => {
+                    // The layers are at their end before the next leaf.
+                    started = false;
+                    continue;
+                }
+                (None, None) => return Ok(()),
+                (Some(a), Some(b)) => a.min(b),
+                (Some(k), None) | (None, Some(k)) => k,
+            };
+            // The highest layer that has the key or a range over it decides.
+            let mut shown = None;
+            let mut decided = false;
+            for (i, iter) in layers.iter_mut().enumerate() {
+                let here = iter.next_if(|(k, _)| ***k == *key).map(|(_, val)| val);
+                let layer = if i == 0 { &self.active } else { self.frozen.as_ref().expect("there are two layers") };
+                if !decided && (here.is_some() || layer.covers(key)) {
+                    decided = true;
+                    shown = here;
+                }
+            }
+            let from_leaf = leaf.filter(|_| leaf_key == Some(key));
+            let flow = match (decided, shown, from_leaf) {
+                (true, Some(Val::Row(row)), _) => visit(key, Row::Bytes(&|| row.clone())),
+                (true, Some(Val::Obj(slot)), _) => visit(key, Row::Obj(*slot)),
+                (false, _, Some((l, row))) => visit(key, Row::Bytes(&|| l.value(row))),
+                _ => ControlFlow::Continue(()),
+            };
+            if flow.is_break() {
+                return Ok(());
+            }
+            if let Some((l, row)) = from_leaf {
+                leaf = Some((l, row + 1));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! Scans and lookups over layers and leaves, against a map.
+
+use super::*;
+use base::Rng;
+use layer::Key;
+use leaf::LeafBuilder;
+use std::collections::BTreeMap;
+
+fn key(n: u64) -> Key {
+    format!("k{n:04}").into_bytes().into()
+}
+
+/// Puts everything that the table has into leaves, in place of those that it has.
+fn flatten(table: &mut Table, model: &BTreeMap<Key, Bytes>, id: &mut u64) {
+    *table = Table::new();
+    let mut b = LeafBuilder::default();
+    let mut done = |b: &mut LeafBuilder, table: &mut Table| {
+        let (first, rows) = (b.first_key().to_vec(), b.rows() as u32);
+        let (page, filter) = b.finish(1, *id);
+        table.cache.put(*id, Leaf::open(page, 1, *id).unwrap());
+        table.index.insert(&first, LeafRef { id: *id, block: 0, blocks: 0, rows, filter: filter.into() });
+        *id += 1;
+    };
+    for (k, v) in model {
+        b.push(k, v);
+        if b.rows() == 7 {
+            done(&mut b, table);
+        }
+    }
+    if !b.is_empty() {
+        done(&mut b, table);
+    }
+}
+
+#[test]
+fn layers_over_leaves_are_one_map() {
+    let mut rng = Rng::new(9);
+    let (mut table, mut model, mut id) = (Table::new(), BTreeMap::new(), 1);
+    for step in 0..6000 {
+        let n = rng.below(300);
+        match rng.below(100) {
+            0..60 => {
+                let row = Bytes::from(rng.u64().to_le_bytes().to_vec());
+                table.active.put(&key(n), Val::Row(row.clone()));
+                model.insert(key(n), row);
+            }
+            60..90 => {
+                table.active.put(&key(n), Val::Del);
+                model.remove(&key(n));
+            }
+            90..97 => {
+                let end = n + rng.below(40);
+                table.active.remove_range(&key(n), &key(end));
+                model.retain(|k, _| *k < key(n) || *k >= key(end));
+            }
+            97 if table.frozen.is_none() => table.frozen = Some(std::mem::take(&mut table.active)),
+            _ if rng.chance(1, 5) => flatten(&mut table, &model, &mut id),
+            _ => {}
+        }
+        for _ in 0..3 {
+            let k = key(rng.below(300));
+            match table.get(&k) {
+                Found::Row(row) => assert_eq!(Some(&row), model.get(&k), "step {step}"),
+                Found::Absent => assert!(!model.contains_key(&k), "step {step}"),
+                other => panic!("{other:?}"),
+            }
+        }
+        let (first, last) = (key(rng.below(300)), key(rng.below(310)));
+        let mut seen = Vec::new();
+        table
+            .scan(&first, &last, 1, &mut |k, row| {
+                let Row::Bytes(row) = row else { panic!("no objects here") };
+                seen.push((Key::from(k), row()));
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        let wanted: Vec<_> = if first < last { model.range(first..last).map(|(k, v)| (k.clone(), v.clone())).collect() } else { Vec::new() };
+        assert_eq!(seen, wanted, "step {step}");
+    }
+}
+
+#[test]
+fn what_is_not_in_memory_is_asked_for() {
+    let mut table = Table::new();
+    let model: BTreeMap<Key, Bytes> = (0..100).map(|n| (key(n), Bytes::from_static(b"v"))).collect();
+    flatten(&mut table, &model, &mut 1);
+    table.cache.shrink(0);
+    table.cache.shrink(0);
+    assert!(matches!(table.get(&key(50)), Found::Read(_)));
+    assert!(matches!(table.get(b"zzz"), Found::Absent | Found::Read(_)));
+    let missing = table.scan(&key(10), &key(90), 4, &mut |_, _| ControlFlow::Continue(())).unwrap_err();
+    assert_eq!(missing.len(), 4);
+    // Leaves that a range covers are not.
+    table.active.remove_range(&key(0), &key(98));
+    assert!(matches!(table.get(&key(50)), Found::Absent));
+    table.scan(&key(0), &key(98), 4, &mut |_, _| panic!("nothing is left")).unwrap();
+}

@@ -1,0 +1,229 @@
+//! What the store knows of one object besides its bytes: size, attributes, where its chunks are and the crc of each of their blocks.
+
+use crate::codec::{Corrupt, Get, Put};
+use crate::layout::{CHUNK, CHUNK_BLOCKS};
+use bytes::Bytes;
+use denc::ByteStr;
+
+/// A cell of an object's grid that has a place. Blocks without their bit in `mask` are zeros, whatever is at the place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// Which cell of 64 KiB.
+    pub cell: u64,
+    /// Of its first block.
+    pub place: u64,
+    /// Other objects may have the same place: it is not written to.
+    pub shared: bool,
+    pub mask: u16,
+    /// By block; its length is how many blocks the place has. What is not in `mask` is 0.
+    pub crcs: Box<[u32]>,
+}
+
+impl Chunk {
+    /// Without data yet.
+    pub fn new(cell: u64, place: u64, slots: u64) -> Self {
+        Self { cell, place, shared: false, mask: 0, crcs: vec![0; slots as usize].into() }
+    }
+    pub fn slots(&self) -> u64 {
+        self.crcs.len() as u64
+    }
+    pub fn has(&self, block: u64) -> bool {
+        block < CHUNK_BLOCKS && self.mask & 1 << block != 0
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hint {
+    pub object_size: u64,
+    pub write_size: u64,
+    pub flags: u32,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Onode {
+    /// What the rows of its omap are found by; stays when the object is renamed.
+    pub nid: u64,
+    pub size: u64,
+    pub hint: Hint,
+    /// Ascending by name. Few and overwritten often: values keep their buffers.
+    pub attrs: Vec<(ByteStr, Vec<u8>)>,
+    /// Ascending by cell.
+    pub chunks: Vec<Chunk>,
+    /// Blocks of all chunks' places.
+    pub blocks: u64,
+    /// False: there is no row of its omap.
+    pub omap: bool,
+    /// Keys and values that were put, not less than there are: what was replaced is not subtracted.
+    pub omap_bytes: u64,
+}
+
+/// What an object takes, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub data: i64,
+    pub stored: i64,
+    pub omap: i64,
+    pub objects: i64,
+}
+
+impl Usage {
+    /// Replaces what an object took by what it takes.
+    pub fn change(&mut self, before: Usage, after: Usage) {
+        self.data += after.data - before.data;
+        self.stored += after.stored - before.stored;
+        self.omap += after.omap - before.omap;
+        self.objects += after.objects - before.objects;
+    }
+}
+
+impl Onode {
+    pub fn new(nid: u64) -> Self {
+        Self { nid, ..Self::default() }
+    }
+    pub fn usage(&self) -> Usage {
+        let data = (self.blocks * crate::layout::BLOCK) as i64;
+        Usage { data, stored: data.min(self.size as i64), omap: self.omap_bytes as i64, objects: 1 }
+    }
+    pub fn find(&self, cell: u64) -> Result<usize, usize> {
+        // Without holes in front, a cell's number is its index.
+        match self.chunks.get(cell as usize) {
+            Some(c) if c.cell == cell => Ok(cell as usize),
+            _ => self.chunks.binary_search_by_key(&cell, |c| c.cell),
+        }
+    }
+    pub fn chunk(&self, cell: u64) -> Option<&Chunk> {
+        self.find(cell).ok().map(|i| &self.chunks[i])
+    }
+
+    fn find_attr(&self, name: &[u8]) -> Result<usize, usize> {
+        self.attrs.binary_search_by(|a| a.0.as_slice().cmp(name))
+    }
+    pub fn attr(&self, name: &[u8]) -> Option<&[u8]> {
+        Some(&self.attrs[self.find_attr(name).ok()?].1)
+    }
+    pub fn set_attr(&mut self, name: &[u8], value: &[u8]) {
+        match self.find_attr(name) {
+            Ok(i) => {
+                let old = &mut self.attrs[i].1;
+                old.clear();
+                old.extend_from_slice(value);
+            }
+            Err(i) => self.attrs.insert(i, (kept_name(name), value.to_vec())),
+        }
+    }
+    pub fn rm_attr(&mut self, name: &[u8]) {
+        if let Ok(i) = self.find_attr(name) {
+            self.attrs.remove(i);
+        }
+    }
+    /// Bytes of memory, roughly.
+    pub fn memory(&self) -> usize {
+        let attrs: usize = self.attrs.iter().map(|a| 80 + a.1.capacity()).sum();
+        attrs + self.chunks.capacity() * size_of::<Chunk>() + self.blocks as usize * 4
+    }
+
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.put_var(self.nid);
+        out.put_var(self.size);
+        out.put_u8(u8::from(self.omap) | u8::from(self.hint != Hint::default()) << 1);
+        if self.hint != Hint::default() {
+            out.put_var(self.hint.object_size);
+            out.put_var(self.hint.write_size);
+            out.put_var(u64::from(self.hint.flags));
+        }
+        if self.omap {
+            out.put_var(self.omap_bytes);
+        }
+        out.put_var(self.attrs.len() as u64);
+        for (name, value) in &self.attrs {
+            out.put_blob(name.as_slice());
+            out.put_blob(value);
+        }
+        out.put_var(self.chunks.len() as u64);
+        let mut cell = 0;
+        for chunk in &self.chunks {
+            out.put_var(chunk.cell - cell);
+            cell = chunk.cell;
+            out.put_var(chunk.place);
+            out.put_u8(chunk.slots() as u8 | u8::from(chunk.shared) << 7);
+            out.put_u16(chunk.mask);
+            for block in (0..chunk.slots()).filter(|b| chunk.has(*b)) {
+                out.put_u32(chunk.crcs[block as usize]);
+            }
+        }
+    }
+
+    pub fn decode(bytes: Bytes) -> Result<Self, Corrupt> {
+        let mut get = Get::new(bytes);
+        let mut o = Self { nid: get.var()?, size: get.var()?, ..Self::default() };
+        let flags = get.u8()?;
+        o.omap = flags & 1 != 0;
+        if flags & 2 != 0 {
+            o.hint = Hint { object_size: get.var()?, write_size: get.var()?, flags: get.var()? as u32 };
+        }
+        if o.omap {
+            o.omap_bytes = get.var()?;
+        }
+        for _ in 0..get.count(2)? {
+            o.attrs.push((kept_name(&get.blob()?), get.blob()?.to_vec()));
+        }
+        let mut cell = 0u64;
+        let chunks = get.count(5)?;
+        o.chunks.reserve_exact(chunks);
+        for i in 0..chunks {
+            let step = get.var()?;
+            cell = cell.checked_add(step).filter(|c| c.checked_mul(CHUNK).is_some()).ok_or(Corrupt("a chunk is out of bounds"))?;
+            if i > 0 && step == 0 {
+                return Err(Corrupt("a cell has two chunks"));
+            }
+            let (place, slots, mask) = (get.var()?, get.u8()?, get.u16()?);
+            let n = u64::from(slots & 0x7f);
+            if n == 0 || place % CHUNK_BLOCKS + n > CHUNK_BLOCKS || u64::from(mask) >> n != 0 {
+                return Err(Corrupt("a chunk's place is malformed"));
+            }
+            let mut chunk = Chunk { shared: slots & 0x80 != 0, mask, ..Chunk::new(cell, place, n) };
+            for block in (0..n).filter(|b| mask & 1 << b != 0) {
+                chunk.crcs[block as usize] = get.u32()?;
+            }
+            o.blocks += n;
+            o.chunks.push(chunk);
+        }
+        if !get.is_empty() {
+            return Err(Corrupt("an object's row goes on behind its end"));
+        }
+        Ok(o)
+    }
+}
+
+/// The two names that each object has cost no memory of their own.
+pub fn kept_name(name: &[u8]) -> ByteStr {
+    if name == types::OI_ATTR.as_bytes() {
+        ByteStr::from_static(types::OI_ATTR)
+    } else if name == types::SS_ATTR.as_bytes() {
+        ByteStr::from_static(types::SS_ATTR)
+    } else {
+        ByteStr::from(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comes_back_as_it_went() {
+        let mut o = Onode { nid: 7, size: 1 << 40, omap: true, omap_bytes: 5, blocks: 19, ..Onode::default() };
+        o.hint = Hint { object_size: 1 << 22, write_size: 4096, flags: 3 };
+        o.set_attr(b"_", b"info");
+        o.set_attr(b"Z", b"");
+        o.chunks = vec![Chunk::new(0, 32, 16), Chunk { shared: true, ..Chunk::new(9, 51, 3) }];
+        o.chunks[0].mask = 0x8001;
+        (o.chunks[0].crcs[0], o.chunks[0].crcs[15]) = (5, 6);
+        let mut out = Vec::new();
+        o.encode(&mut out);
+        assert_eq!(Onode::decode(out.clone().into()).unwrap(), o);
+        for end in 0..out.len() {
+            assert!(Onode::decode(Bytes::copy_from_slice(&out[..end])).is_err());
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Blocks whose newest content is not at their place yet: images of records, and data that is being written to its place.
+//!
+//! ```text
+//!   image:  in an open record ──> in a sealed one ──> (durable) being written to its place ──> there
+//!   run:    in an open record ──> being written to its place ──────────────────────────────> there
+//! ```
+//! A newer content of a block, or its place being freed, ends it at any point. Images of records from before a restart are in the log only.
+
+use crate::layout::BLOCK;
+use crate::wal::Batch;
+use bytes::Bytes;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// For keys that are numbers.
+#[derive(Debug, Default)]
+pub struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for b in bytes {
+            self.write_u64(u64::from(*b));
+        }
+    }
+    fn write_u64(&mut self, v: u64) {
+        self.0 = (self.0 ^ v).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    }
+}
+pub type Numbers<V> = HashMap<u64, V, BuildHasherDefault<NumberHasher>>;
+
+/// Where a block's content is: in the record `seq`, image `n`, or block `n` of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    seq: u64,
+    run: Option<u32>,
+    n: u32,
+}
+
+#[derive(Debug)]
+struct Record {
+    seq: u64,
+    /// Its block in the ring's device.
+    block: u64,
+    /// Its bytes, if they are in memory.
+    buf: Option<Bytes>,
+    places: Vec<u64>,
+    /// Of the images, if they are in the log only.
+    crcs: Vec<u32>,
+    runs: Vec<(u64, Bytes)>,
+    /// Entries of the map that are this one's.
+    live: usize,
+    /// Images before this one were taken to be written.
+    taken: usize,
+}
+
+/// The content of a block.
+#[derive(Debug)]
+pub enum Content {
+    Here(Bytes),
+    /// In this block of the wal device, with this crc if it was found there.
+    Wal(u64, Option<u32>),
+}
+
+/// An image to be written to its place.
+#[derive(Debug)]
+pub struct Due {
+    pub place: u64,
+    pub seq: u64,
+    pub content: Content,
+}
+
+#[derive(Debug, Default)]
+pub struct Overlay {
+    map: Numbers<Entry>,
+    /// Sealed records, ascending without gaps.
+    records: VecDeque<Record>,
+    /// Places that are being written.
+    writing: HashSet<u64, BuildHasherDefault<NumberHasher>>,
+    /// Bytes of records that are kept.
+    bytes: usize,
+}
+
+impl Overlay {
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+    pub fn is_writing(&self, place: u64, blocks: u64) -> bool {
+        !self.writing.is_empty() && (place..place + blocks).any(|p| self.writing.contains(&p))
+    }
+    fn record(&mut self, seq: u64) -> Option<&mut Record> {
+        let first = self.records.front()?.seq;
+        self.records.get_mut(usize::try_from(seq.checked_sub(first)?).ok()?)
+    }
+    fn unlink(&mut self, entry: Entry) {
+        let freed = match self.record(entry.seq) {
+            Some(record) => {
+                record.live -= 1;
+                if record.live == 0 { record.buf.take().map_or(0, |b| b.len()) } else { 0 }
+            }
+            // Of the open record.
+            None => 0,
+        };
+        self.bytes -= freed;
+    }
+    fn set(&mut self, place: u64, entry: Entry) {
+        if let Some(old) = self.map.insert(place, entry) {
+            self.unlink(old);
+        }
+    }
+    pub fn set_image(&mut self, place: u64, seq: u64, n: u32) {
+        self.set(place, Entry { seq, run: None, n });
+    }
+    pub fn set_run(&mut self, place: u64, seq: u64, run: u32, n: u32) {
+        self.set(place, Entry { seq, run: Some(run), n });
+    }
+    /// The blocks have no content any more that matters.
+    pub fn drop_blocks(&mut self, place: u64, blocks: u64) {
+        if self.map.is_empty() {
+            return;
+        }
+        for p in place..place + blocks {
+            if let Some(old) = self.map.remove(&p) {
+                self.unlink(old);
+            }
+        }
+    }
+    /// A record was found in the log; its images stay there until they are needed.
+    pub fn found(&mut self, seq: u64, block: u64, places: Vec<u64>, crcs: Vec<u32>) {
+        self.add(seq, block, None, places, crcs, Vec::new());
+    }
+    /// A record was sealed.
+    pub fn seal(&mut self, seq: u64, block: u64, buf: Bytes, places: Vec<u64>, runs: Vec<(u64, Bytes)>) {
+        self.add(seq, block, Some(buf), places, Vec::new(), runs);
+    }
+    fn add(&mut self, seq: u64, block: u64, buf: Option<Bytes>, places: Vec<u64>, crcs: Vec<u32>, runs: Vec<(u64, Bytes)>) {
+        assert!(self.records.back().is_none_or(|r| r.seq + 1 == seq), "records are sealed in order");
+        let mut live = 0;
+        for (i, place) in places.iter().enumerate() {
+            live += usize::from(self.map.get(place) == Some(&Entry { seq, run: None, n: i as u32 }));
+        }
+        for (run, (place, bytes)) in runs.iter().enumerate() {
+            let mine = |n: u64| self.map.get(&(place + n)) == Some(&Entry { seq, run: Some(run as u32), n: n as u32 });
+            live += (0..bytes.len() as u64 / BLOCK).filter(|n| mine(*n)).count();
+        }
+        let buf = buf.filter(|_| live > 0 && !places.is_empty());
+        self.bytes += buf.as_ref().map_or(0, Bytes::len);
+        self.records.push_back(Record { seq, block, buf, places, crcs, runs, live, taken: 0 });
+    }
+    pub fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+    /// The block's content, if it is not the one at its place.
+    pub fn get(&self, place: u64, open: &Batch) -> Option<Content> {
+        let entry = *self.map.get(&place)?;
+        if entry.seq == open.seq {
+            return Some(Content::Here(match entry.run {
+                None => open.copy_image(entry.n),
+                Some(run) => open.copy_run(run as usize, entry.n),
+            }));
+        }
+        let first = self.records.front().expect("an entry's record is kept").seq;
+        let record = &self.records[(entry.seq - first) as usize];
+        Some(match entry.run {
+            None => self.image(record, entry.n),
+            Some(run) => {
+                let at = entry.n as usize * BLOCK as usize;
+                Content::Here(record.runs[run as usize].1.slice(at..at + BLOCK as usize))
+            }
+        })
+    }
+    fn image(&self, record: &Record, n: u32) -> Content {
+        let at = (1 + n as usize) * BLOCK as usize;
+        match &record.buf {
+            Some(buf) => Content::Here(buf.slice(at..at + BLOCK as usize)),
+            None => Content::Wal(record.block + 1 + u64::from(n), record.crcs.get(n as usize).copied()),
+        }
+    }
+    /// A run has reached its place.
+    pub fn run_done(&mut self, seq: u64, run: usize) {
+        let Some(record) = self.record(seq) else { return };
+        let (place, bytes) = std::mem::take(&mut record.runs[run]);
+        for n in 0..bytes.len() as u64 / BLOCK {
+            let entry = Entry { seq, run: Some(run as u32), n: n as u32 };
+            if self.map.get(&(place + n)) == Some(&entry) {
+                self.map.remove(&(place + n));
+                self.unlink(entry);
+            }
+        }
+    }
+    /// Up to about `max` images, of the oldest records up to `upto`, that are to be written to their places, ascending by place.
+    /// Nothing else may be written to these places until [`Overlay::written`].
+    pub fn take_due(&mut self, upto: u64, max: usize) -> Vec<Due> {
+        let mut due = Vec::new();
+        'records: for i in 0..self.records.len() {
+            if self.records[i].seq > upto || due.len() >= max {
+                break;
+            }
+            while self.records[i].taken < self.records[i].places.len() {
+                if due.len() >= max {
+                    break 'records;
+                }
+                let record = &self.records[i];
+                let (n, seq) = (record.taken, record.seq);
+                let place = record.places[n];
+                if self.map.get(&place) == Some(&Entry { seq, run: None, n: n as u32 }) {
+                    if !self.writing.insert(place) {
+                        // An older content is on its way there: this one has to wait.
+                        break 'records;
+                    }
+                    due.push(Due { place, seq, content: self.image(record, n as u32) });
+                }
+                self.records[i].taken += 1;
+            }
+        }
+        due.sort_unstable_by_key(|d| d.place);
+        self.forget();
+        due
+    }
+    /// An image has reached its place.
+    pub fn written(&mut self, place: u64, seq: u64) {
+        self.writing.remove(&place);
+        if let Some(entry) = self.map.get(&place).copied().filter(|e| e.seq == seq && e.run.is_none()) {
+            self.map.remove(&place);
+            self.unlink(entry);
+        }
+    }
+    /// Lets go of the oldest records that nothing needs.
+    pub fn forget(&mut self) {
+        while self.records.front().is_some_and(|r| r.live == 0 && r.runs.iter().all(|(_, b)| b.is_empty())) {
+            self.records.pop_front();
+        }
+    }
+    /// The oldest record that has images which are not at their places.
+    pub fn oldest(&self) -> Option<u64> {
+        self.records.iter().find(|r| r.live > 0).map(|r| r.seq)
+    }
+    /// Images that wait or are being written.
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+    pub fn writing(&self) -> usize {
+        self.writing.len()
+    }
+}

@@ -1,0 +1,326 @@
+//! What groups remember: info in memory, log entries, dups and missing objects as rows. A delta is encoded once, for the log, and applied
+//! from those bytes, when it happens as when it is replayed.
+//!
+//! ```text
+//! delta | pool zigzag, seed, shard u8 | flags u8 | what the flags say | n entries: epoch, version, pg_log_entry_t |
+//!       | n dups: epoch, version, pg_log_dup_t | n missing: hobject_t, there u8, pg_missing_item |
+//! ```
+//! Counts of a group's statistics change a little with each write: the delta has their differences to the counts before.
+
+use crate::codec::{Corrupt, Get, Put};
+use crate::state::Core;
+use crate::key;
+use crate::meta::Row;
+use crate::meta::layer::Val;
+use crate::ops::{self, Op};
+use bytes::Bytes;
+use denc::{ALL_FEATURES, Denc};
+use std::ops::ControlFlow;
+use store::{InfoChange, LogDelta, PgRecord, StoreError, StoreResult};
+use types::{CollId, EVersion, HObject, PastIntervals, PgId, PgInfo, PgLogDup, PgLogEntry, SpgId};
+
+/// Of a group, what is always in memory.
+#[derive(Debug)]
+pub struct PgMem {
+    epoch: u32,
+    info: PgInfo,
+    past: PastIntervals,
+    /// `info.stats.stats.sum` as it is encoded; newer than the one in `info`.
+    sum: Vec<u8>,
+    next_dup: u32,
+    changed: bool,
+}
+
+mod flag {
+    pub const RESET: u8 = 1;
+    pub const EPOCH: u8 = 2;
+    pub const FAST: u8 = 4;
+    pub const FULL: u8 = 8;
+    pub const PAST: u8 = 16;
+    pub const REWIND: u8 = 32;
+    pub const TRIM: u8 = 64;
+    pub const TRIM_DUPS: u8 = 128;
+}
+
+fn put_version(out: &mut Vec<u8>, v: EVersion) {
+    out.put_var(u64::from(v.epoch));
+    out.put_var(v.version);
+}
+fn get_version(get: &mut Get) -> Result<EVersion, Corrupt> {
+    let epoch = u32::try_from(get.var()?).map_err(|_| Corrupt("an epoch is too large"))?;
+    Ok(EVersion { epoch, version: get.var()? })
+}
+fn encoded(value: &impl Denc) -> Bytes {
+    value.to_bytes(ALL_FEATURES)
+}
+fn decoded<T: Denc>(bytes: &Bytes) -> Result<T, Corrupt> {
+    T::from_bytes(bytes).map_err(|_| Corrupt("a row is not of its type"))
+}
+
+impl PgMem {
+    fn new(pg: SpgId) -> Self {
+        let info = PgInfo::new(pg);
+        let sum = encoded(&info.stats.stats.sum).to_vec();
+        Self { epoch: 0, info, past: PastIntervals::default(), sum, next_dup: 0, changed: true }
+    }
+    fn info(&self) -> Result<PgInfo, Corrupt> {
+        let mut info = self.info.clone();
+        info.stats.stats.sum = decoded(&Bytes::copy_from_slice(&self.sum))?;
+        Ok(info)
+    }
+    fn encode(&self) -> Result<Bytes, Corrupt> {
+        let mut out = Vec::new();
+        out.put_var(u64::from(self.epoch));
+        out.put_var(u64::from(self.next_dup));
+        out.put_blob(&encoded(&self.info()?));
+        out.put_blob(&encoded(&self.past));
+        Ok(out.into())
+    }
+    pub fn decode(row: Bytes) -> Result<Self, Corrupt> {
+        let mut get = Get::new(row);
+        let (epoch, next_dup) = (get.var()? as u32, get.var()? as u32);
+        let info: PgInfo = decoded(&get.blob()?)?;
+        let sum = encoded(&info.stats.stats.sum).to_vec();
+        Ok(Self { epoch, past: decoded(&get.blob()?)?, sum, info, next_dup, changed: false })
+    }
+    pub fn pgid(&self) -> SpgId {
+        self.info.pgid
+    }
+}
+
+fn encode_delta(delta: &LogDelta, old_sum: Option<&[u8]>, out: &mut Vec<u8>) {
+    out.put_zigzag(delta.pg.pgid.pool);
+    out.put_var(u64::from(delta.pg.pgid.seed));
+    out.put_u8(delta.pg.shard as u8);
+    let bit = |is: bool, flag: u8| if is { flag } else { 0 };
+    out.put_u8(
+        bit(delta.reset, flag::RESET)
+            | bit(delta.epoch.is_some(), flag::EPOCH)
+            | bit(matches!(delta.info, InfoChange::Fast(_)), flag::FAST)
+            | bit(matches!(delta.info, InfoChange::Full(_)), flag::FULL)
+            | bit(delta.past_intervals.is_some(), flag::PAST)
+            | bit(delta.rewind_to.is_some(), flag::REWIND)
+            | bit(delta.trim_to.is_some(), flag::TRIM)
+            | bit(delta.trim_dups_to.is_some(), flag::TRIM_DUPS),
+    );
+    if let Some(epoch) = delta.epoch {
+        out.put_var(u64::from(epoch));
+    }
+    match &delta.info {
+        InfoChange::Same => {}
+        InfoChange::Fast(fast) => {
+            put_version(out, fast.last_update);
+            put_version(out, fast.last_complete);
+            out.put_var(fast.last_user_version);
+            let sum = encoded(&fast.sum);
+            let mut runs = Vec::new();
+            match old_sum.filter(|old| old.len() == sum.len()).and_then(|old| ops::runs(old, &sum, &mut runs)) {
+                Some(()) => {
+                    out.put_u8(1);
+                    out.put_blob(&runs);
+                }
+                None => {
+                    out.put_u8(0);
+                    out.put_blob(&sum);
+                }
+            }
+        }
+        InfoChange::Full(info) => out.put_blob(&encoded(&**info)),
+    }
+    if let Some(past) = &delta.past_intervals {
+        out.put_blob(&encoded(past));
+    }
+    for to in [delta.rewind_to, delta.trim_to, delta.trim_dups_to].into_iter().flatten() {
+        put_version(out, to);
+    }
+    out.put_var(delta.entries.len() as u64);
+    for entry in &delta.entries {
+        put_version(out, entry.version);
+        out.put_blob(&encoded(entry));
+    }
+    out.put_var(delta.dups.len() as u64);
+    for dup in &delta.dups {
+        put_version(out, dup.version);
+        out.put_blob(&encoded(dup));
+    }
+    out.put_var(delta.missing.len() as u64);
+    for (object, item) in &delta.missing {
+        out.put_blob(&encoded(object));
+        out.put_u8(u8::from(item.is_some()));
+        if let Some(item) = item {
+            out.put_blob(&encoded(item));
+        }
+    }
+}
+
+/// The row of a dup: by version, and by number where versions are the same.
+fn dup_key(pg: SpgId, version: EVersion, n: u32) -> Vec<u8> {
+    let mut out = key::log(pg, version);
+    out[0] = key::DUP;
+    out.extend_from_slice(&n.to_be_bytes());
+    out
+}
+/// Behind the rows of this kind with this version.
+fn behind(kind: u8, pg: SpgId, version: EVersion) -> Vec<u8> {
+    let mut out = key::log(pg, version);
+    out[0] = kind;
+    out.extend_from_slice(&[0xff; 5]);
+    out
+}
+fn missing_key(pg: SpgId, object: &HObject) -> Vec<u8> {
+    let mut out = key::pg(key::MISSING, pg);
+    key::object(0, &object.clone().into(), &mut out);
+    out
+}
+
+impl Core {
+    /// Writes a change of a group's memory into the open record and applies it.
+    pub fn log_delta(&mut self, delta: &LogDelta) -> Result<(), Corrupt> {
+        let mut out = Vec::with_capacity(512);
+        let old = if delta.reset { None } else { self.pgs.get(&delta.pg).map(|pg| &pg.sum[..]) };
+        encode_delta(delta, old, &mut out);
+        let bytes = Bytes::from(out);
+        Op::Log(bytes.clone()).encode(&mut self.batch.meta);
+        self.apply_log(bytes)
+    }
+
+    /// Applies what [`Core::log_delta`] wrote.
+    pub fn apply_log(&mut self, delta: Bytes) -> Result<(), Corrupt> {
+        let mut get = Get::new(delta);
+        let (pool, seed, shard) = (get.zigzag()?, get.var()? as u32, get.u8()? as i8);
+        let id = SpgId { pgid: PgId { pool, seed }, shard };
+        let flags = get.u8()?;
+        let has = |flag: u8| flags & flag != 0;
+        if has(flag::RESET) {
+            self.pgs.remove(&id);
+            for kind in [key::LOG, key::DUP, key::MISSING, key::PG] {
+                self.table.active.remove_range(&key::pg(kind, id), &key::pg_end(kind, id));
+            }
+            // Nothing but the reset, or trims of nothing: forgotten.
+            let rest = get.clone();
+            if !has(flag::EPOCH) && !has(flag::FAST) && !has(flag::FULL) && entries_of(rest, flags)? == 0 {
+                return Ok(());
+            }
+        }
+        let pg = self.pgs.entry(id).or_insert_with(|| PgMem::new(id));
+        pg.changed = true;
+        if has(flag::EPOCH) {
+            pg.epoch = get.var()? as u32;
+        }
+        if has(flag::FAST) {
+            pg.info.last_update = get_version(&mut get)?;
+            pg.info.stats.version = pg.info.last_update;
+            pg.info.last_complete = get_version(&mut get)?;
+            pg.info.last_user_version = get.var()?;
+            match (get.u8()?, get.blob()?) {
+                (0, sum) => pg.sum = sum.to_vec(),
+                (_, runs) => ops::patch(&mut pg.sum, &runs)?,
+            }
+        }
+        if has(flag::FULL) {
+            pg.info = decoded(&get.blob()?)?;
+            pg.sum = encoded(&pg.info.stats.stats.sum).to_vec();
+        }
+        if has(flag::PAST) {
+            pg.past = decoded(&get.blob()?)?;
+        }
+        let rewind = has(flag::REWIND).then(|| get_version(&mut get)).transpose()?;
+        let trim = has(flag::TRIM).then(|| get_version(&mut get)).transpose()?;
+        let trim_dups = has(flag::TRIM_DUPS).then(|| get_version(&mut get)).transpose()?;
+        let rows = &mut self.table.active;
+        if let Some(to) = rewind {
+            rows.remove_range(&behind(key::LOG, id, to), &key::pg_end(key::LOG, id));
+        }
+        for _ in 0..get.count(3)? {
+            let version = get_version(&mut get)?;
+            rows.put(&key::log(id, version), Val::Row(get.blob()?));
+        }
+        if let Some(to) = trim {
+            rows.remove_range(&key::pg(key::LOG, id), &behind(key::LOG, id, to));
+            pg.info.log_tail = to;
+        }
+        for _ in 0..get.count(3)? {
+            let version = get_version(&mut get)?;
+            rows.put(&dup_key(id, version, pg.next_dup), Val::Row(get.blob()?));
+            pg.next_dup = pg.next_dup.wrapping_add(1);
+        }
+        if let Some(to) = trim_dups {
+            rows.remove_range(&key::pg(key::DUP, id), &behind(key::DUP, id, to));
+        }
+        for _ in 0..get.count(2)? {
+            let object = get.blob()?;
+            let key = missing_key(id, &decoded(&object)?);
+            let val = if get.u8()? != 0 {
+                let mut row = Vec::new();
+                row.put_blob(&object);
+                row.extend_from_slice(&get.blob()?);
+                Val::Row(row.into())
+            } else {
+                Val::Del
+            };
+            rows.put(&key, val);
+        }
+        Ok(())
+    }
+
+    /// Puts what changed of groups into rows.
+    pub fn save_pgs(&mut self) -> Result<(), Corrupt> {
+        for (id, pg) in self.pgs.iter_mut().filter(|(_, pg)| pg.changed) {
+            pg.changed = false;
+            self.table.active.put(&key::pg(key::PG, *id), Val::Row(pg.encode()?));
+        }
+        Ok(())
+    }
+
+    pub fn load_pg(&mut self, id: SpgId) -> StoreResult<Option<PgRecord>> {
+        let Some(pg) = self.pgs.get(&id) else { return Ok(None) };
+        let damaged = |e: Corrupt| StoreError::Damaged { coll: CollId::Pg(id), what: format!("what group {id} remembers: {e}") };
+        let mut record =
+            PgRecord { epoch: pg.epoch, info: pg.info().map_err(damaged)?, past_intervals: pg.past.clone(), ..PgRecord::default() };
+        let mut bad = Ok(());
+        for kind in [key::LOG, key::DUP, key::MISSING] {
+            self.rows(&key::pg(kind, id), &key::pg_end(kind, id), CollId::Pg(id), &mut |_, row| {
+                let Row::Bytes(row) = row else { return ControlFlow::Continue(()) };
+                let added = match kind {
+                    key::LOG => decoded::<PgLogEntry>(&own(row())).map(|e| record.log.push_back(e)),
+                    key::DUP => decoded::<PgLogDup>(&own(row())).map(|d| record.dups.push_back(d)),
+                    _ => {
+                        let mut get = Get::new(own(row()));
+                        (|| {
+                            let object = decoded(&get.blob()?)?;
+                            let item = decoded(&get.raw(get.remaining())?)?;
+                            record.missing.insert(object, item);
+                            Ok(())
+                        })()
+                    }
+                };
+                if let Err(e) = added {
+                    bad = Err(e);
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            })?;
+        }
+        bad.map_err(damaged)?;
+        Ok(Some(record))
+    }
+}
+
+/// Bytes in memory of their own: what is decoded from them shares them and lives long.
+fn own(row: Bytes) -> Bytes {
+    Bytes::copy_from_slice(&row)
+}
+
+/// How many entries the rest of a delta has.
+fn entries_of(mut get: Get, flags: u8) -> Result<usize, Corrupt> {
+    if flags & flag::PAST != 0 {
+        get.blob()?;
+    }
+    for flag in [flag::REWIND, flag::TRIM, flag::TRIM_DUPS] {
+        if flags & flag != 0 {
+            get_version(&mut get)?;
+        }
+    }
+    get.count(3)
+}
+

@@ -1,0 +1,381 @@
+//! Transactions, one change after the other; those that must wait for bytes, and the order they keep.
+//!
+//! ```text
+//!   submit ──> everything in memory ──> made, into the open record
+//!      └────> something must be read ──> the queue ──(it has come)──> made
+//! ```
+//! Nothing overtakes in the queue. What reads an object that a waiting transaction names waits too: what was submitted is visible.
+
+use crate::state::{Core, OWN};
+use crate::key;
+use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS};
+use crate::ops::{self, Op};
+use crate::write::{Target, check_range};
+use store::{LogDelta, StoreError, StoreResult};
+use types::transaction::ObjIx;
+use types::{CollId, GHObject, Transaction, TxKind, TxOp};
+
+/// A transaction that waits.
+#[derive(Debug)]
+pub struct Queued {
+    txn: Transaction,
+    log: Option<LogDelta>,
+    token: u64,
+    /// Changes before this one are made.
+    next: usize,
+}
+
+/// The slots of a transaction's objects, found once.
+struct Slots(Vec<Option<u32>>);
+
+fn absent(coll: CollId, obj: &GHObject) -> StoreError {
+    broken(coll, &format!("{obj} is not there"))
+}
+fn broken(coll: CollId, what: &str) -> StoreError {
+    StoreError::Stopped(format!("{coll}: {what}"))
+}
+
+/// Blocks of data, and bytes of rows, that a transaction adds at most.
+fn growth(txn: &Transaction) -> (u64, u64) {
+    let (mut blocks, mut bytes) = (0, 0);
+    for op in txn.ops() {
+        let cells = |offset: u64, len: u64| if len == 0 { 0 } else { (offset + len).div_ceil(CHUNK) - offset / CHUNK };
+        match &op.kind {
+            // The cell at each end is counted whole: it may have to move.
+            TxKind::Write { offset, data } => blocks += cells(*offset, data.len() as u64) * CHUNK_BLOCKS,
+            TxKind::CloneRange { dst_offset, len, .. } => blocks += cells(*dst_offset, *len) * CHUNK_BLOCKS,
+            TxKind::SetAttr { value, .. } => bytes += value.len(),
+            TxKind::SetAttrs(attrs) => bytes += attrs.iter().map(|a| a.1.len()).sum::<usize>(),
+            TxKind::OmapSetKeys(keys) => bytes += keys.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>(),
+            TxKind::OmapSetHeader(header) => bytes += header.len(),
+            _ => {}
+        }
+    }
+    (blocks, bytes as u64)
+}
+
+impl Core {
+    /// Bytes of rows that still fit onto the meta device: rewriting all of it must be possible at any time.
+    fn rows_room(&self) -> u64 {
+        let live = self.space.blocks() - self.space.free();
+        let recent = self.table.active.bytes as u64 + self.changed_bytes as u64;
+        (self.space.blocks().saturating_sub(2 * live + 16) * BLOCK).saturating_sub(2 * recent)
+    }
+
+    pub fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()> {
+        self.alive()?;
+        let (blocks, bytes) = growth(&txn);
+        if blocks > 0 && blocks > self.alloc.free_blocks()
+            || (blocks > 0 || bytes > 0) && bytes + 4096 > self.rows_room()
+            || (bytes / BLOCK + blocks) / 4 > self.ring.blocks()
+        {
+            return Err(StoreError::Full);
+        }
+        let queued = Queued { txn, log, token, next: 0 };
+        self.queue.push_back(queued);
+        if self.queue.len() == 1 {
+            self.work_queue()?;
+        } else {
+            let last = self.queue.len() - 1;
+            self.look_ahead(last);
+        }
+        if self.batch.bytes() > self.batch_max() {
+            self.seal();
+        }
+        Ok(())
+    }
+    /// An open record is not grown beyond this, in bytes.
+    fn batch_max(&self) -> usize {
+        (1 << 20).min((self.ring.blocks() * BLOCK / 8) as usize)
+    }
+
+    /// Makes what waits, as far as everything that it needs has come.
+    pub fn work_queue(&mut self) -> StoreResult<()> {
+        while let Some(mut first) = self.queue.pop_front() {
+            let done = self.make(&mut first);
+            match done {
+                Ok(()) => {
+                    self.half = false;
+                    self.batch.tokens.push(first.token);
+                }
+                Err(StoreError::Wait(_)) => {
+                    self.half = first.next > 0;
+                    self.queue.push_front(first);
+                    return Ok(());
+                }
+                Err(e) => {
+                    self.stop(match &e {
+                        StoreError::Stopped(why) => why.clone(),
+                        other => other.to_string(),
+                    });
+                    return Err(e);
+                }
+            }
+        }
+        Ok(())
+    }
+    /// Asks for what a transaction will need when its turn comes.
+    fn look_ahead(&mut self, n: usize) {
+        let queued = self.queue.remove(n).expect("it is there");
+        let mut slots = Slots(vec![None; queued.txn.objects().count()]);
+        // Whatever is wrong with it comes out when it is made.
+        let _ = self.prepare(&queued.txn, 0, &mut slots);
+        self.queue.insert(n, queued);
+    }
+
+    fn make(&mut self, q: &mut Queued) -> StoreResult<()> {
+        let mut slots = Slots(vec![None; q.txn.objects().count()]);
+        self.prepare(&q.txn, q.next, &mut slots)?;
+        for (i, op) in q.txn.ops().iter().enumerate().skip(q.next) {
+            self.make_one(&q.txn, op, &mut slots)?;
+            q.next = i + 1;
+        }
+        if let Some(delta) = q.log.take() {
+            self.log_delta(&delta).map_err(|e| StoreError::Stopped(format!("a change of group {}: {e}", delta.pg)))?;
+        }
+        Ok(())
+    }
+
+    /// Finds the objects, and asks for the blocks that writes will need, all at once.
+    fn prepare(&mut self, txn: &Transaction, from: usize, slots: &mut Slots) -> StoreResult<()> {
+        let mut missing = Ok(());
+        let mut note = |done: StoreResult<()>| match done {
+            Err(StoreError::Wait(n)) => {
+                missing = Err(StoreError::Wait(n));
+                Ok(())
+            }
+            other => other,
+        };
+        for op in &txn.ops()[from..] {
+            if of_coll(&op.kind) {
+                continue;
+            }
+            let coll = txn.coll(op.coll);
+            note(self.find(txn, coll, op.obj, slots).map(drop))?;
+            match &op.kind {
+                TxKind::Clone { to } | TxKind::CloneRange { to, .. } | TxKind::TryRename { to } => {
+                    note(self.find(txn, coll, *to, slots).map(drop))?
+                }
+                TxKind::MoveRename { to_coll, to } => note(self.find(txn, txn.coll(*to_coll), *to, slots).map(drop))?,
+                TxKind::Write { offset, data } => {
+                    check_range(*offset, data.len() as u64)?;
+                    if let Some(slot) = slots.0[op.obj as usize] {
+                        note(self.check_write(&mut Target { coll, slot, ticket: OWN }, *offset, data.len() as u64))?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        missing
+    }
+    fn find(&mut self, txn: &Transaction, coll: CollId, obj: ObjIx, slots: &mut Slots) -> StoreResult<u32> {
+        let name = txn.object(obj);
+        if let Some(slot) = slots.0[obj as usize] {
+            let known = self.objects.get(slot);
+            // The same name in a collection of another kind is another object.
+            if known.family == key::family(coll) {
+                return Ok(slot);
+            }
+        }
+        let slot = self.slot(coll, name, &mut OWN.clone())?;
+        slots.0[obj as usize] = Some(slot);
+        Ok(slot)
+    }
+    /// The object's slot, in a collection that it belongs to.
+    fn at(&mut self, txn: &Transaction, coll: CollId, obj: ObjIx, slots: &mut Slots) -> StoreResult<Target> {
+        if !self.coll_has(coll, txn.object(obj))? {
+            return Err(broken(coll, &format!("{} does not belong there", txn.object(obj))));
+        }
+        Ok(Target { coll, slot: self.find(txn, coll, obj, slots)?, ticket: OWN })
+    }
+    fn there(&self, slot: u32) -> bool {
+        self.objects.get(slot).node.is_some()
+    }
+
+    fn make_one(&mut self, txn: &Transaction, op: &TxOp, slots: &mut Slots) -> StoreResult<()> {
+        let coll = txn.coll(op.coll);
+        if of_coll(&op.kind) {
+            return self.make_coll(txn, coll, &op.kind);
+        }
+        let name = txn.object(op.obj);
+        let mut t = self.at(txn, coll, op.obj, slots)?;
+        let slot = t.slot;
+        let must = |core: &Self| if core.there(slot) { Ok(()) } else { Err(absent(coll, name)) };
+        match &op.kind {
+            TxKind::Create | TxKind::Touch => self.create(slot),
+            TxKind::Write { offset, data } => {
+                check_range(*offset, data.len() as u64)?;
+                self.check_write(&mut t, *offset, data.len() as u64)?;
+                self.create(slot)?;
+                self.write(&mut t, *offset, data.len() as u64, Some(data))
+            }
+            TxKind::Zero { offset, len } => {
+                check_range(*offset, *len)?;
+                self.check_zero(&mut t, *offset, *len)?;
+                self.create(slot)?;
+                self.zero(&mut t, *offset, *len)?;
+                if *len > 0 && self.objects.node(slot).is_some_and(|o| o.size < offset + len) {
+                    self.change::<&[u8]>(slot, Op::Size(offset + len))?;
+                }
+                Ok(())
+            }
+            TxKind::Truncate { size } if self.there(slot) => self.truncate(&mut t, *size),
+            TxKind::Remove if self.there(slot) => self.change::<&[u8]>(slot, Op::Remove),
+            TxKind::SetAttr { name, value } => {
+                must(self)?;
+                self.set_attr(slot, name.as_slice(), value)
+            }
+            TxKind::SetAttrs(attrs) => {
+                must(self)?;
+                attrs.iter().try_for_each(|(name, value)| self.set_attr(slot, name.as_slice(), value))
+            }
+            TxKind::RmAttr { name } => {
+                must(self)?;
+                self.change(slot, Op::RmAttr { name: name.as_slice() })
+            }
+            TxKind::RmAttrs if self.there(slot) => self.change::<&[u8]>(slot, Op::RmAttrs),
+            TxKind::Clone { to } => {
+                must(self)?;
+                let to = self.at(txn, coll, *to, slots)?.slot;
+                if to == slot { Ok(()) } else { self.clone_object(coll, slot, to, &mut OWN.clone()) }
+            }
+            TxKind::CloneRange { to, src_offset, len, dst_offset } => {
+                check_range(*src_offset, *len)?;
+                check_range(*dst_offset, *len)?;
+                must(self)?;
+                let mut to = self.at(txn, coll, *to, slots)?;
+                self.clone_range(&mut t, &mut to, *src_offset, *len, *dst_offset)?;
+                self.create(to.slot)
+            }
+            TxKind::OmapClear if self.there(slot) => self.change::<&[u8]>(slot, Op::OmapClear),
+            TxKind::OmapSetKeys(keys) => {
+                must(self)?;
+                keys.iter().try_for_each(|(key, value)| self.change(slot, Op::OmapSet { key: key.as_slice(), value }))
+            }
+            TxKind::OmapRmKeys(keys) => {
+                must(self)?;
+                keys.iter().try_for_each(|key| self.change(slot, Op::OmapRm { key: key.as_slice() }))
+            }
+            TxKind::OmapRmKeyRange { first, last } => {
+                must(self)?;
+                self.change(slot, Op::OmapRmRange { first: first.as_slice(), last: last.as_slice() })
+            }
+            TxKind::OmapSetHeader(header) => {
+                must(self)?;
+                self.change(slot, Op::OmapHeader(&header[..]))
+            }
+            TxKind::SetAllocHint { object_size, write_size, flags } => {
+                self.create(slot)?;
+                self.change::<&[u8]>(slot, Op::Hint { object_size: *object_size, write_size: *write_size, flags: *flags })
+            }
+            TxKind::MoveRename { to_coll, to } => {
+                must(self)?;
+                let to = self.at(txn, txn.coll(*to_coll), *to, slots)?.slot;
+                self.rename(slot, to)
+            }
+            TxKind::TryRename { to } if self.there(slot) => {
+                let to = self.at(txn, coll, *to, slots)?.slot;
+                self.rename(slot, to)
+            }
+            _ => Ok(()),
+        }
+    }
+    fn rename(&mut self, from: u32, to: u32) -> StoreResult<()> {
+        if from == to {
+            return Ok(());
+        }
+        let key = self.objects.get(to).key.clone();
+        self.change(from, Op::RenameTo(&key[..]))
+    }
+
+    fn set_coll(&mut self, coll: CollId, bits: Option<u32>) -> StoreResult<()> {
+        let name = ops::coll_bytes(coll);
+        let op = match bits {
+            Some(bits) => Op::MkColl { coll: &name[..], bits },
+            None => Op::RmColl { coll: &name[..] },
+        };
+        op.encode(&mut self.batch.meta);
+        let at = crate::apply::At { seq: self.batch.seq, slot: 0, images: 0, run: None };
+        self.apply(at, &op).map_err(|e| broken(coll, &e.to_string()))
+    }
+    fn bits(&self, coll: CollId) -> StoreResult<u32> {
+        self.colls.get(&coll).copied().ok_or(StoreError::NoCollection(coll))
+    }
+    fn make_coll(&mut self, txn: &Transaction, coll: CollId, kind: &TxKind) -> StoreResult<()> {
+        match kind {
+            TxKind::MkColl { bits } => {
+                if self.colls.contains_key(&coll) {
+                    return Err(broken(coll, "the collection to be made is there"));
+                }
+                self.set_coll(coll, Some(*bits))
+            }
+            TxKind::RmColl => {
+                self.bits(coll)?;
+                let some = self.list(coll, &GHObject::min(), &GHObject::max(), 1, &mut OWN.clone())?;
+                if !some.objects.is_empty() {
+                    return Err(broken(coll, "the collection to be removed has objects"));
+                }
+                self.set_coll(coll, None)
+            }
+            TxKind::SplitColl { to, bits, rem } => {
+                let to = txn.coll(*to);
+                (self.bits(coll)?, self.bits(to)?);
+                if to.pg().is_none_or(|pg| pg.pgid.seed & crate::queue::hash_mask(*bits) != *rem) {
+                    return Err(broken(to, "a collection is split into one that has not the remainder as its number"));
+                }
+                self.set_coll(coll, Some(*bits))?;
+                self.set_coll(to, Some(*bits))
+            }
+            TxKind::MergeColl { to, bits } => {
+                let to = txn.coll(*to);
+                (self.bits(coll)?, self.bits(to)?);
+                if coll == to {
+                    return Err(broken(coll, "a collection is merged into itself"));
+                }
+                self.set_coll(coll, None)?;
+                self.set_coll(to, Some(*bits))
+            }
+            TxKind::CollSetBits { bits } => {
+                self.bits(coll)?;
+                self.set_coll(coll, Some(*bits))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// While transactions wait: who asks for an object that one of them names waits too.
+    pub fn busy(&mut self, coll: CollId, obj: Option<&GHObject>) -> StoreResult<()> {
+        if self.queue.is_empty() {
+            return Ok(());
+        }
+        let named = |q: &Queued| match obj {
+            Some(obj) => q.txn.objects().any(|o| o == obj) || q.txn.ops().iter().any(|op| of_coll(&op.kind)),
+            None => true,
+        };
+        if !self.queue.iter().any(named) {
+            return Ok(());
+        }
+        let _ = coll;
+        let ticket = self.tickets.make();
+        self.queue_tickets.push(ticket);
+        Err(StoreError::Wait(ticket))
+    }
+}
+
+/// The lowest bits of a hash.
+pub fn hash_mask(bits: u32) -> u32 {
+    if bits >= 32 { u32::MAX } else { (1 << bits) - 1 }
+}
+
+fn of_coll(kind: &TxKind) -> bool {
+    matches!(
+        kind,
+        TxKind::Nop
+            | TxKind::MkColl { .. }
+            | TxKind::RmColl
+            | TxKind::SplitColl { .. }
+            | TxKind::MergeColl { .. }
+            | TxKind::CollSetBits { .. }
+            | TxKind::CollHint { .. }
+    )
+}

@@ -1,0 +1,209 @@
+//! Data and rows, from memory and from the devices.
+
+use crate::state::{Core, ask};
+use crate::io::Extent;
+use crate::key;
+use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, DATA, WAL};
+use crate::meta::Row;
+use crate::onode::Onode;
+use crate::overlay::Content;
+use crate::write::Target;
+use bytes::Bytes;
+use std::ops::ControlFlow;
+use store::{ListPage, ReadData, StoreError, StoreResult};
+use types::{CollId, GHObject, IntervalSet};
+
+/// A piece of what is read.
+#[derive(Debug)]
+enum Piece {
+    Zeros,
+    Here(Bytes),
+    Device(Extent, Vec<u32>),
+}
+
+/// Blocks of one read of the device at most.
+const READ_BLOCKS: u32 = 256;
+/// Leaves that a scan asks for at once.
+const AHEAD: usize = 16;
+
+/// Where there is data in the range, cut at the object's end.
+pub fn extents(node: &Onode, offset: u64, len: u64) -> IntervalSet {
+    let mut out = IntervalSet::new();
+    let end = offset.saturating_add(len).min(node.size);
+    let first = node.chunks.partition_point(|c| (c.cell + 1) * CHUNK <= offset);
+    for chunk in node.chunks[first..].iter().take_while(|c| c.cell * CHUNK < end) {
+        for block in (0..chunk.slots()).filter(|b| chunk.has(*b)) {
+            let at = chunk.cell * CHUNK + block * BLOCK;
+            let (from, to) = (at.max(offset), (at + BLOCK).min(end));
+            if from < to {
+                out.insert(from, to - from);
+            }
+        }
+    }
+    out
+}
+
+impl Core {
+    /// Appends a range of an object's data, cut at its end. Everything that must be read for it is asked for at once.
+    pub fn collect(&mut self, t: &mut Target, offset: u64, len: u64, out: &mut ReadData) -> StoreResult<()> {
+        let Some(node) = self.objects.node(t.slot) else { return Ok(()) };
+        let end = offset.saturating_add(len).min(node.size);
+        if offset >= end {
+            return Ok(());
+        }
+        let mut pieces: Vec<(Piece, u64)> = Vec::new();
+        let mut chunk = None;
+        for block in offset / BLOCK..end.div_ceil(BLOCK) {
+            let (cell, within) = (block / CHUNK_BLOCKS, block % CHUNK_BLOCKS);
+            if chunk.is_none() || within == 0 {
+                chunk = Some(node.chunk(cell));
+            }
+            let piece = match chunk.flatten() {
+                Some(c) if c.has(within) => {
+                    let crc = c.crcs[within as usize];
+                    let device = |dev, block| Piece::Device(Extent { dev, block, blocks: 1 }, vec![crc]);
+                    match self.overlay.get(c.place + within, &self.batch) {
+                        None => device(DATA, c.place + within),
+                        Some(Content::Here(bytes)) => Piece::Here(bytes),
+                        Some(Content::Wal(block, _)) => device(WAL, block + crate::layout::WAL_FIRST),
+                    }
+                }
+                _ => Piece::Zeros,
+            };
+            match (pieces.last_mut(), piece) {
+                (Some((Piece::Zeros, n)), Piece::Zeros) => *n += 1,
+                (Some((Piece::Device(e, crcs), n)), Piece::Device(next, crc))
+                    if e.dev == next.dev && e.block + u64::from(e.blocks) == next.block && e.blocks < READ_BLOCKS =>
+                {
+                    e.blocks += 1;
+                    crcs.extend(crc);
+                    *n += 1;
+                }
+                (_, piece) => pieces.push((piece, 1)),
+            }
+        }
+        let mut at = offset / BLOCK * BLOCK;
+        let mut missing = Ok(());
+        for (piece, blocks) in pieces {
+            let stop = at + blocks * BLOCK;
+            let (from, to) = (offset.max(at) - at, end.min(stop) - at);
+            let range = from as usize..to as usize;
+            match piece {
+                Piece::Zeros => out.push_zeros(range.len()),
+                Piece::Here(bytes) => out.push(bytes.slice(range)),
+                Piece::Device(extent, crcs) => match self.fetch(extent, &crcs, t.coll, &mut t.ticket) {
+                    Ok(bytes) => out.push(bytes.slice(range)),
+                    Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
+                    Err(e) => return Err(e),
+                },
+            }
+            at = stop;
+        }
+        missing
+    }
+
+    /// Shows rows, or says that they must be read first.
+    pub fn rows(
+        &mut self,
+        first: &[u8],
+        last: &[u8],
+        coll: CollId,
+        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> StoreResult<()> {
+        self.rows_for(first, last, coll, &mut ask(), visit)
+    }
+    pub fn rows_for(
+        &mut self,
+        first: &[u8],
+        last: &[u8],
+        coll: CollId,
+        ticket: &mut u64,
+        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> StoreResult<()> {
+        let Err(missing) = self.table.scan(first, last, AHEAD, visit) else { return Ok(()) };
+        let mut wait = None;
+        for leaf in missing {
+            match self.want_leaf(&leaf, coll, ticket) {
+                StoreError::Wait(n) => wait = Some(StoreError::Wait(n)),
+                e => return Err(e),
+            }
+        }
+        Err(wait.expect("a scan that stops says what it misses"))
+    }
+
+    /// Objects of a collection, ascending.
+    pub fn list(&mut self, coll: CollId, start: &GHObject, end: &GHObject, max: usize, ticket: &mut u64) -> StoreResult<ListPage> {
+        let bits = *self.colls.get(&coll).ok_or(StoreError::NoCollection(coll))?;
+        let family = key::family(coll);
+        let mut page = ListPage::default();
+        let bound = |obj: &GHObject| {
+            if obj.max || obj.hobj.max {
+                return key::kind_end(key::OBJECT);
+            }
+            let mut out = Vec::new();
+            key::object(family, obj, &mut out);
+            out
+        };
+        let (from, to) = (bound(start), bound(end));
+        for (first, last) in key::coll_ranges(coll, bits) {
+            let (first, last) = (first.max(from.clone()), last.min(to.clone()));
+            if first >= last {
+                continue;
+            }
+            let mut bad = None;
+            // The objects are looked at while the table is shown: both stay as they are.
+            let (table, objects) = (&self.table, &self.objects);
+            let shown = table.scan(&first, &last, AHEAD, &mut |key, row| {
+                if let Row::Obj(slot) = row
+                    && objects.get(slot).node.is_none()
+                {
+                    return ControlFlow::Continue(());
+                }
+                let name = match row {
+                    Row::Obj(slot) => objects.get(slot).name.clone(),
+                    Row::Bytes(_) => match key::parse_object(key) {
+                        Ok((_, name)) => name,
+                        Err(e) => {
+                            bad = Some(e);
+                            return ControlFlow::Break(());
+                        }
+                    },
+                };
+                if page.objects.len() >= max {
+                    page.next = Some(name);
+                    return ControlFlow::Break(());
+                }
+                page.objects.push(name);
+                ControlFlow::Continue(())
+            });
+            if let Err(missing) = shown {
+                let mut wait = None;
+                for leaf in missing {
+                    match self.want_leaf(&leaf, coll, ticket) {
+                        StoreError::Wait(n) => wait = Some(StoreError::Wait(n)),
+                        e => return Err(e),
+                    }
+                }
+                return Err(wait.expect("a scan that stops says what it misses"));
+            }
+            if let Some(e) = bad {
+                return Err(StoreError::Damaged { coll, what: e.to_string() });
+            }
+            if page.next.is_some() {
+                break;
+            }
+        }
+        Ok(page)
+    }
+}
+
+impl Core {
+    /// One row.
+    pub fn row(&mut self, key: &[u8], coll: CollId) -> StoreResult<Option<Bytes>> {
+        match self.table.get(key) {
+            crate::meta::Found::Row(row) => Ok(Some(row)),
+            crate::meta::Found::Absent | crate::meta::Found::Obj(_) => Ok(None),
+            crate::meta::Found::Read(leaf) => Err(self.want_leaf(&leaf, coll, &mut ask())),
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! Making a store, and opening one: superblock, index, what is always in memory, then the records behind the checkpoint.
+//!
+//! Replay applies a record when it is known to count: a later record says that it was durable, or, at the end of the log, its directly written
+//! data are found at their places. Images are not written to their places now: they stay in the log until a checkpoint needs its room, and
+//! reads find them there. So opening takes as long as reading the log and changing the metadata in memory does.
+
+use crate::codec::{Corrupt, Get};
+use crate::config::Config;
+use crate::state::{Core, Refs};
+use crate::io::Io;
+use crate::key;
+use crate::layout::*;
+use crate::meta::leaf::Leaf;
+use crate::meta::{Found, index::Index};
+use crate::objects::Objects;
+use crate::onode::{Onode, Usage};
+use crate::ops::{self, Op};
+use crate::pg::PgMem;
+use crate::superblock::{Label, Superblock, label, read_label};
+use crate::wal::{HEAD_ROOM, HEADER, Header};
+use bytes::Bytes;
+use disk::{DiskError, Disks};
+use std::collections::VecDeque;
+use thiserror::Error;
+
+/// Why a store can't be made or opened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    #[error("there is no store on these devices")]
+    NoStore,
+    #[error("the store has version {0} of the layout, this program knows version {VERSION}: use a program of that version")]
+    Version(u32),
+    #[error("the {0} device is not of this store")]
+    Foreign(&'static str),
+    #[error("the {role} device has {is} blocks of 4 KiB, the store needs {needs}")]
+    Size { role: &'static str, is: u64, needs: u64 },
+    #[error("{0}. Run `humboldt store fsck`; nothing was changed")]
+    Damaged(String),
+}
+
+impl From<Corrupt> for OpenError {
+    fn from(e: Corrupt) -> Self {
+        Self::Damaged(format!("the metadata are damaged: {e}"))
+    }
+}
+
+fn damaged(what: impl std::fmt::Display) -> OpenError {
+    OpenError::Damaged(what.to_string())
+}
+
+/// Makes an empty store with this name on devices data, wal and meta, whatever they hold.
+pub fn mkfs(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
+    let mut io = Io::new(disks);
+    for (dev, role, min) in [(DATA, "data", DATA_MIN), (WAL, "wal", WAL_MIN), (META, "meta", META_MIN)] {
+        if io.blocks(dev) * BLOCK < min {
+            return Err(OpenError::Size { role, is: io.blocks(dev), needs: min / BLOCK });
+        }
+    }
+    let (data_blocks, wal_blocks, meta_blocks) = (io.blocks(DATA), io.blocks(WAL), io.blocks(META));
+    // No store until all is there.
+    io.write_now(META, 0, disk::AlignedBuf::zeroed(2 * BLOCK as usize).freeze())?;
+    io.write_now(DATA, 0, label(DATA.0, &uuid))?;
+    io.write_now(WAL, 0, label(WAL.0, &uuid))?;
+    let index = Index::default().encode(crc_seed(&uuid));
+    io.write_now(META, META_FIRST, disk::AlignedBuf::padded(&index).freeze())?;
+    let sb = Superblock {
+        uuid,
+        generation: 1,
+        data_blocks,
+        wal_blocks,
+        meta_blocks,
+        epoch: 1,
+        epoch_seq: 1,
+        wal_seq: 1,
+        wal_at: 0,
+        next_nid: 1,
+        next_leaf: 1,
+        index: vec![(META_FIRST, 1)],
+        index_len: index.len() as u64,
+    };
+    io.write_now(META, 1, sb.encode())?;
+    Ok(io.into_disks())
+}
+
+/// The newest superblock.
+pub fn superblock(io: &mut Io) -> Result<Superblock, OpenError> {
+    let both = io.read_now(META, 0, 2)?;
+    let mut found: Vec<Superblock> = Vec::new();
+    let mut version = None;
+    for slot in [both.slice(..BLOCK as usize), both.slice(BLOCK as usize..)] {
+        match Superblock::decode(&slot) {
+            Label::Ours(sb) => found.push(sb),
+            Label::Version(v) => version = Some(v),
+            Label::None => {}
+        }
+    }
+    if let Some(v) = version {
+        return Err(OpenError::Version(v));
+    }
+    let sb = found.into_iter().max_by_key(|sb| sb.generation).ok_or(OpenError::NoStore)?;
+    for (dev, role, needs) in [(DATA, "data", sb.data_blocks), (WAL, "wal", sb.wal_blocks), (META, "meta", sb.meta_blocks)] {
+        if io.blocks(dev) < needs {
+            return Err(OpenError::Size { role, is: io.blocks(dev), needs });
+        }
+    }
+    for (dev, role) in [(DATA, "data"), (WAL, "wal")] {
+        match read_label(&io.read_now(dev, 0, 1)?, dev.0) {
+            Label::Ours(uuid) if uuid == sb.uuid => {}
+            Label::Version(v) => return Err(OpenError::Version(v)),
+            _ => return Err(OpenError::Foreign(role)),
+        }
+    }
+    Ok(sb)
+}
+
+/// Opens a store: reads what must be in memory, replays the log, and begins a new epoch.
+pub fn open(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
+    let mut core = load(cfg, disks)?;
+    core.replay()?;
+    // Whatever is behind the end of the log is never taken for what comes there now.
+    core.sb.epoch += 1;
+    core.sb.epoch_seq = core.batch.seq;
+    core.sb.generation += 1;
+    let (slot, block) = (core.sb.generation % 2, core.sb.encode());
+    core.io.write_now(META, slot, block)?;
+    Ok(core)
+}
+
+/// The state at the last checkpoint, without the log.
+pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
+    let mut io = Io::new(disks);
+    let sb = superblock(&mut io)?;
+    let mut index = Vec::with_capacity(sb.index_len as usize);
+    for (block, blocks) in &sb.index {
+        index.extend_from_slice(&io.read_now(META, *block, *blocks)?);
+    }
+    let mut core = Core::new(cfg, io, sb);
+    index.truncate(core.sb.index_len as usize);
+    core.table.index = Index::decode(index.into(), core.seed)?;
+    let mut extents: Vec<(u64, u64)> = core.sb.index.clone();
+    extents.extend(core.table.index.iter().map(|(_, leaf)| (leaf.block, u64::from(leaf.blocks))));
+    for (block, blocks) in extents {
+        if !core.space.is_free(block, blocks) {
+            return Err(damaged(format!("block {block} of the metadata is used twice")));
+        }
+        core.space.mark(block, blocks);
+    }
+    core.load_rows()?;
+    Ok(core)
+}
+
+impl Core {
+    /// Shows rows as they were at the checkpoint, reading what is needed.
+    pub fn rows_now(
+        &mut self,
+        first: &[u8],
+        last: &[u8],
+        visit: &mut dyn FnMut(&mut Self, &[u8], Bytes) -> Result<(), OpenError>,
+    ) -> Result<(), OpenError> {
+        let leaves: Vec<_> = self.table.index.leaves_from(first).take_while(|(k, _)| *k < last).map(|(_, l)| l.clone()).collect();
+        for at in leaves {
+            let leaf = self.leaf_now(at.id, at.block, u64::from(at.blocks))?;
+            for row in leaf.lower_bound(first)..leaf.rows() {
+                if leaf.key(row) >= last {
+                    break;
+                }
+                visit(self, leaf.key(row), leaf.value(row))?;
+            }
+            self.table.cache.shrink(self.cfg.leaves_max());
+        }
+        Ok(())
+    }
+    fn leaf_now(&mut self, id: u64, block: u64, blocks: u64) -> Result<Leaf, OpenError> {
+        if let Some(leaf) = self.table.cache.get(id) {
+            return Ok(leaf.clone());
+        }
+        let leaf = Leaf::open(self.io.read_now(META, block, blocks)?, self.seed, id)?;
+        self.table.cache.put(id, leaf.clone());
+        Ok(leaf)
+    }
+
+    fn load_rows(&mut self) -> Result<(), OpenError> {
+        let kind = |k: u8| (vec![k], key::kind_end(k));
+        let (first, last) = kind(key::ALLOC);
+        self.rows_now(&first, &last, &mut |core, k, row| Ok(core.alloc.load(key::parse_numbered(k)?, &row)?))?;
+        self.alloc.loaded();
+        let (first, last) = kind(key::COLL);
+        self.rows_now(&first, &last, &mut |core, k, row| {
+            let bits = Get::new(row).u32()?;
+            core.colls.insert(ops::parse_coll(&Bytes::copy_from_slice(&k[1..]))?, bits);
+            Ok(())
+        })?;
+        let (first, last) = kind(key::PG);
+        self.rows_now(&first, &last, &mut |core, _, row| {
+            let pg = PgMem::decode(Bytes::copy_from_slice(&row))?;
+            core.pgs.insert(pg.pgid(), pg);
+            Ok(())
+        })?;
+        let mut refs = Refs::default();
+        let (first, last) = kind(key::REFS);
+        self.rows_now(&first, &last, &mut |_, k, row| {
+            refs.counts.insert(key::parse_numbered(k)?, Get::new(row).u32()?);
+            Ok(())
+        })?;
+        self.refs = refs;
+        let (first, last) = kind(key::COUNTERS);
+        self.rows_now(&first, &last, &mut |core, _, row| {
+            let mut get = Get::new(row);
+            for _ in 0..get.count(5)? {
+                let (pool, data, stored) = (get.zigzag()?, get.zigzag()?, get.zigzag()?);
+                core.usage.push((pool, Usage { data, stored, omap: get.zigzag()?, objects: get.zigzag()? }));
+            }
+            Ok(())
+        })
+    }
+
+    /// The slot of an object, read if need be.
+    fn slot_now(&mut self, key: &[u8]) -> Result<u32, OpenError> {
+        let (family, name) = key::parse_object(key)?;
+        if let Some(slot) = self.objects.find(family, &name) {
+            return Ok(slot);
+        }
+        loop {
+            let node = match self.table.get(key) {
+                Found::Absent => None,
+                Found::Row(row) => Some(Onode::decode(row)?),
+                Found::Obj(_) => unreachable!("a changed object is found by its name"),
+                Found::Read(leaf) => {
+                    self.leaf_now(leaf.id, leaf.block, u64::from(leaf.blocks))?;
+                    continue;
+                }
+            };
+            return Ok(self.objects.insert(family, &name, Objects::key_of(family, &name), node));
+        }
+    }
+
+    /// Replays the records behind the checkpoint.
+    fn replay(&mut self) -> Result<(), OpenError> {
+        let mut log = LogReader::new(self.sb.wal_blocks - WAL_FIRST);
+        let mut pending: VecDeque<Whole> = VecDeque::new();
+        let (mut at, mut seq, mut epoch) = (self.sb.wal_at, self.sb.wal_seq, 0);
+        let mut applied_end = at;
+        loop {
+            let floor = if seq >= self.sb.epoch_seq { self.sb.epoch.max(epoch) } else { epoch };
+            let Some(found) = log.record(self, at, seq, floor)? else { break };
+            epoch = found.header.epoch;
+            let durable = found.header.durable;
+            at = found.at + found.header.blocks();
+            seq += 1;
+            pending.push_back(found);
+            while pending.front().is_some_and(|f| f.header.seq <= durable) {
+                let found = pending.pop_front().expect("there is one");
+                applied_end = found.at + found.header.blocks();
+                self.replay_one(found)?;
+            }
+        }
+        // Behind the last that is known to be durable, data written beside a record must be there.
+        while let Some(found) = pending.pop_front() {
+            if !self.data_is_there(&found)? {
+                break;
+            }
+            applied_end = found.at + found.header.blocks();
+            self.replay_one(found)?;
+        }
+        let end = self.batch.seq;
+        log.look_for_later(self, applied_end, end)?;
+        self.ring.head = applied_end;
+        self.durable = end - 1;
+        self.alloc.release(self.durable, |_, _| false);
+        self.overlay.forget();
+        Ok(())
+    }
+    fn data_is_there(&mut self, found: &Whole) -> Result<bool, OpenError> {
+        for op in &found.ops {
+            if let Op::Direct { at, crcs, .. } = op {
+                let n = crcs.len() as u64 / 4;
+                if at.checked_add(n).is_none_or(|end| end > self.sb.data_blocks) {
+                    return Err(damaged("a record of the log names data outside the device"));
+                }
+                let data = self.io.read_now(DATA, *at, n)?;
+                let same = |(block, crc): (&[u8], &[u8])| block_crc(block).to_le_bytes() == *crc;
+                if !data.chunks_exact(BLOCK as usize).zip(crcs.chunks_exact(4)).all(same) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+    fn replay_one(&mut self, found: Whole) -> Result<(), OpenError> {
+        let seq = found.header.seq;
+        let mut at = crate::apply::At { seq, slot: u32::MAX, images: 0, run: None };
+        let (mut places, mut crcs) = (Vec::new(), Vec::new());
+        for op in &found.ops {
+            match op {
+                Op::Object(key) => at.slot = self.slot_now(key)?,
+                Op::CloneTo { key, .. } | Op::RenameTo(key) => drop(self.slot_now(key)?),
+                _ => {}
+            }
+            let needs_object = !matches!(op, Op::MkColl { .. } | Op::RmColl { .. } | Op::Log(_));
+            if needs_object && at.slot == u32::MAX {
+                return Err(damaged("a record of the log changes no object"));
+            }
+            self.apply(at, op).map_err(|e| damaged(format!("record {seq} of the log can't be applied: {e}")))?;
+            if let Op::Image { cell, block, crc } = op {
+                let chunk = self.objects.node(at.slot).and_then(|o| o.chunk(*cell)).expect("the image was just put there");
+                places.push(chunk.place + block);
+                crcs.push(*crc);
+                at.images += 1;
+            }
+        }
+        self.overlay.found(seq, self.ring.block(found.at), places, crcs);
+        self.batch = crate::wal::Batch::new(seq + 1, 0);
+        Ok(())
+    }
+}
+
+/// A record that is whole.
+struct Whole {
+    header: Header,
+    /// Its position.
+    at: u64,
+    ops: Vec<Op<Bytes>>,
+}
+
+/// Reads the ring in large pieces.
+struct LogReader {
+    blocks: u64,
+    window: Bytes,
+    first: u64,
+}
+
+const WINDOW_BLOCKS: u64 = 1024;
+/// How far behind the end of the log others are looked for: several of the largest records.
+const LATER_BLOCKS: u64 = 8192;
+
+impl LogReader {
+    fn new(blocks: u64) -> Self {
+        Self { blocks, window: Bytes::new(), first: 0 }
+    }
+    /// Blocks of the ring, not over its end.
+    fn get(&mut self, io: &mut Io, block: u64, n: u64) -> Result<Bytes, OpenError> {
+        let have = self.window.len() as u64 / BLOCK;
+        if block < self.first || block + n > self.first + have {
+            let len = n.max(WINDOW_BLOCKS).min(self.blocks - block);
+            self.window = io.read_now(WAL, WAL_FIRST + block, len)?;
+            self.first = block;
+        }
+        let at = ((block - self.first) * BLOCK) as usize;
+        Ok(self.window.slice(at..at + (n * BLOCK) as usize))
+    }
+    /// The record `seq`, which begins at `at` or, if it did not fit there, in front of the next lap; `None` if neither is whole.
+    fn record(&mut self, core: &mut Core, at: u64, seq: u64, epoch: u32) -> Result<Option<Whole>, OpenError> {
+        let next_lap = at + (self.blocks - at % self.blocks);
+        for at in [at, next_lap] {
+            let block = at % self.blocks;
+            let Ok(header) = Header::decode(&self.get(&mut core.io, block, 1)?, &core.uuid) else { continue };
+            let fits = block + header.blocks() <= self.blocks && u64::from(header.block) == block;
+            if header.seq != seq || header.lap != core.ring.lap(at) || header.epoch < epoch || !fits {
+                continue;
+            }
+            let bytes = self.get(&mut core.io, block, header.blocks())?;
+            if let Some(ops) = open_record(&bytes, &header, core.seed) {
+                return Ok(Some(Whole { header, at, ops }));
+            }
+        }
+        Ok(None)
+    }
+    /// Fails if some record behind the end says that the missing one was durable once.
+    fn look_for_later(&mut self, core: &mut Core, end: u64, seq: u64) -> Result<(), OpenError> {
+        for n in 0..LATER_BLOCKS.min(self.blocks) {
+            let at = end + n;
+            let block = at % self.blocks;
+            let bytes = self.get(&mut core.io, block, 1)?;
+            let Ok(header) = Header::decode(&bytes, &core.uuid) else { continue };
+            let later = header.seq > seq && header.seq - seq < self.blocks && u64::from(header.block) == block;
+            // What a former end of the log left behind is of a former epoch.
+            let epoch_ok = seq < core.sb.epoch_seq || header.epoch >= core.sb.epoch;
+            if later && header.durable >= seq && epoch_ok {
+                return Err(damaged(format!(
+                    "the log is damaged: record {seq} is missing or wrong, but record {} behind it says that it was durable",
+                    header.seq
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The changes of a record, if its metadata and its images are what it says.
+pub fn open_record(bytes: &Bytes, header: &Header, seed: u32) -> Option<Vec<Op<Bytes>>> {
+    let len = header.meta_len as usize;
+    let head = &bytes[HEADER..HEADER + len.min(HEAD_ROOM)];
+    let images_end = (1 + header.images as usize) * BLOCK as usize;
+    let mut meta = Vec::with_capacity(len);
+    meta.extend_from_slice(head);
+    meta.extend_from_slice(bytes.get(images_end..images_end + len - head.len())?);
+    if base::crc32c(seed, &meta) != header.meta_crc {
+        return None;
+    }
+    let mut get = Get::new(meta.into());
+    let (mut ops, mut images) = (Vec::new(), 0);
+    while !get.is_empty() {
+        let op = Op::decode(&mut get).ok()?;
+        if let Op::Image { crc, .. } = &op {
+            let at = (1 + images) * BLOCK as usize;
+            if images >= header.images as usize || block_crc(&bytes[at..at + BLOCK as usize]) != *crc {
+                return None;
+            }
+            images += 1;
+        }
+        ops.push(op);
+    }
+    (images == header.images as usize).then_some(ops)
+}

@@ -1,0 +1,323 @@
+//! The state of an open store, and what its parts have in common: finding objects, reading what is not in memory.
+
+use crate::alloc::Alloc;
+use crate::checkpoint::Checkpoint;
+use crate::config::Config;
+use crate::io::{Extent, Fetched, Io, Purpose, Reads, Tickets};
+use crate::key;
+use crate::layout::{META, crc_seed};
+use crate::meta::index::LeafRef;
+use crate::meta::layer::Val;
+use crate::meta::leaf::Leaf;
+use crate::meta::space::Space;
+use crate::meta::{Found, Table};
+use crate::objects::Objects;
+use crate::onode::{Onode, Usage};
+use crate::overlay::{Numbers, Overlay};
+use crate::pg::PgMem;
+use crate::queue::Queued;
+use crate::superblock::Superblock;
+use crate::wal::{Batch, Ring};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use store::{StoreError, StoreResult};
+use types::{CollId, GHObject, SpgId};
+
+/// Stands for a ticket that is made when it turns out that somebody must wait.
+pub fn ask() -> u64 {
+    u64::MAX
+}
+/// Stands for the store itself, which looks at what came whenever something does.
+pub const OWN: u64 = 0;
+
+/// A record on its way.
+#[derive(Debug)]
+pub struct UnderWay {
+    pub seq: u64,
+    /// Writes that have not completed: of the record, and of data beside it.
+    pub parts: usize,
+    pub tokens: Vec<u64>,
+}
+
+/// Who shares a chunk: how many objects by place. Places that nobody shares are not in it.
+#[derive(Debug, Default)]
+pub struct Refs {
+    pub counts: Numbers<u32>,
+    /// Changed since the last checkpoint took them.
+    pub dirty: BTreeSet<u64>,
+}
+
+/// A leaf that is being read.
+#[derive(Debug, Default)]
+pub struct LeafRead {
+    pub tickets: Vec<u64>,
+}
+
+#[derive(Debug)]
+pub struct Core {
+    pub cfg: Config,
+    pub uuid: [u8; 16],
+    pub seed: u32,
+    /// Why it stopped.
+    pub failed: Option<String>,
+
+    pub io: Io,
+    pub tickets: Tickets,
+    pub reads: Reads,
+    pub leaf_reads: HashMap<u64, LeafRead>,
+    /// Leaves that could not be read, and why.
+    pub bad_leaves: HashMap<u64, String>,
+
+    pub table: Table,
+    pub space: Space,
+    pub objects: Objects,
+    pub alloc: Alloc,
+    pub refs: Refs,
+    pub overlay: Overlay,
+    pub colls: BTreeMap<CollId, u32>,
+    pub pgs: BTreeMap<SpgId, PgMem>,
+    /// By pool.
+    pub usage: Vec<(i64, Usage)>,
+    pub next_nid: u64,
+    pub next_leaf: u64,
+
+    pub ring: Ring,
+    pub batch: Batch,
+    /// The object that the open record's last change was to.
+    pub batch_obj: Option<u32>,
+    /// Bytes of the record before, as a guess for the next one.
+    pub batch_like: usize,
+    /// Transactions of the record before.
+    pub batch_txns: usize,
+    pub under_way: VecDeque<UnderWay>,
+    pub durable: u64,
+    pub commits: Vec<u64>,
+    /// Transactions that wait for bytes to be read; the first may be half done.
+    pub queue: VecDeque<Queued>,
+    /// Who asked for what a waiting transaction names.
+    pub queue_tickets: Vec<u64>,
+    /// True while the open record holds a part of a transaction.
+    pub half: bool,
+
+    pub sb: Superblock,
+    pub checkpoint: Option<Checkpoint>,
+    /// Asked for by the owner.
+    pub checkpoint_wanted: bool,
+    /// Changes belong to this generation; those up to `saved` are in leaves.
+    pub generation: u32,
+    pub saved: u32,
+    /// Of objects that changed in this generation, in bytes.
+    pub changed_bytes: usize,
+    pub in_place: usize,
+    pub scratch: Vec<u8>,
+    pub done: Vec<disk::Completion>,
+}
+
+impl Core {
+    pub fn new(cfg: Config, io: Io, sb: Superblock) -> Self {
+        let seq = sb.wal_seq;
+        Self {
+            uuid: sb.uuid,
+            seed: crc_seed(&sb.uuid),
+            failed: None,
+            tickets: Tickets::default(),
+            reads: Reads::default(),
+            leaf_reads: HashMap::new(),
+            bad_leaves: HashMap::new(),
+            table: Table::new(),
+            space: Space::new(sb.meta_blocks, crate::layout::META_FIRST),
+            objects: Objects::new(),
+            alloc: Alloc::new(sb.data_blocks),
+            refs: Refs::default(),
+            overlay: Overlay::default(),
+            colls: BTreeMap::new(),
+            pgs: BTreeMap::new(),
+            usage: Vec::new(),
+            next_nid: sb.next_nid,
+            next_leaf: sb.next_leaf,
+            ring: Ring::new(sb.wal_blocks - crate::layout::WAL_FIRST, sb.wal_at),
+            batch: Batch::new(seq, 0),
+            batch_obj: None,
+            batch_like: 0,
+            batch_txns: 0,
+            under_way: VecDeque::new(),
+            durable: seq.saturating_sub(1),
+            commits: Vec::new(),
+            queue: VecDeque::new(),
+            queue_tickets: Vec::new(),
+            half: false,
+            checkpoint: None,
+            checkpoint_wanted: false,
+            generation: 1,
+            saved: 0,
+            changed_bytes: 0,
+            in_place: 0,
+            scratch: Vec::new(),
+            done: Vec::new(),
+            cfg,
+            io,
+            sb,
+        }
+    }
+
+    pub fn alive(&self) -> StoreResult<()> {
+        match &self.failed {
+            None => Ok(()),
+            Some(why) => Err(StoreError::Stopped(why.clone())),
+        }
+    }
+    /// The store does nothing any more.
+    pub fn stop(&mut self, why: String) {
+        if self.failed.is_none() {
+            // Whoever waits asks again, and hears why.
+            let waiting: Vec<u64> = self.tickets.everyone();
+            self.tickets.ready.extend(waiting);
+            self.tickets.ready.append(&mut self.queue_tickets);
+            self.failed = Some(why);
+        }
+    }
+
+    /// The collection is there, and the object's place is in it.
+    pub fn coll_has(&self, coll: CollId, obj: &GHObject) -> StoreResult<bool> {
+        let bits = *self.colls.get(&coll).ok_or(StoreError::NoCollection(coll))?;
+        Ok(key::belongs(coll, bits, obj))
+    }
+
+    /// The slot of a name, whether there is such an object or not.
+    pub fn slot(&mut self, coll: CollId, obj: &GHObject, ticket: &mut u64) -> StoreResult<u32> {
+        let family = key::family(coll);
+        if let Some(slot) = self.objects.find(family, obj) {
+            return Ok(slot);
+        }
+        let key = Objects::key_of(family, obj);
+        match self.table.get(&key) {
+            Found::Absent => Ok(self.objects.insert(family, obj, key, None)),
+            Found::Row(row) => {
+                let node = Onode::decode(row).map_err(|e| StoreError::Damaged { coll, what: format!("{obj}: {e}") })?;
+                Ok(self.objects.insert(family, obj, key, Some(node)))
+            }
+            Found::Obj(_) => unreachable!("a changed object is found by its name"),
+            Found::Read(leaf) => Err(self.want_leaf(&leaf, coll, ticket)),
+        }
+    }
+    /// The slot of an object that is there.
+    pub fn object(&mut self, coll: CollId, obj: &GHObject) -> StoreResult<u32> {
+        self.alive()?;
+        self.busy(coll, Some(obj))?;
+        if !self.coll_has(coll, obj)? {
+            return Err(StoreError::NoObject(coll));
+        }
+        let slot = self.slot(coll, obj, &mut ask())?;
+        if self.objects.get(slot).node.is_none() {
+            return Err(StoreError::NoObject(coll));
+        }
+        Ok(slot)
+    }
+
+    /// The ticket, made if it is [`ask`].
+    fn ticket(&mut self, ticket: &mut u64) -> u64 {
+        if *ticket == ask() {
+            *ticket = self.tickets.make();
+        }
+        *ticket
+    }
+
+    /// Somebody needs this leaf.
+    pub fn want_leaf(&mut self, leaf: &LeafRef, coll: CollId, ticket: &mut u64) -> StoreError {
+        if let Some(why) = self.bad_leaves.get(&leaf.id) {
+            return StoreError::Damaged { coll, what: format!("metadata: {why}") };
+        }
+        let ticket = self.ticket(ticket);
+        self.tickets.await_one(ticket);
+        if let Some(read) = self.leaf_reads.get_mut(&leaf.id) {
+            if ticket > 0 {
+                read.tickets.push(ticket);
+            }
+        } else {
+            let tickets = if ticket > 0 { vec![ticket] } else { Vec::new() };
+            self.leaf_reads.insert(leaf.id, LeafRead { tickets });
+            self.io.read(Purpose::Leaf { id: leaf.id }, META, leaf.block, u64::from(leaf.blocks));
+        }
+        StoreError::Wait(ticket)
+    }
+    /// A leaf has come, or not.
+    pub fn leaf_here(&mut self, id: u64, result: Result<Bytes, String>) {
+        let Some(read) = self.leaf_reads.remove(&id) else { return };
+        match result.and_then(|bytes| Leaf::open(bytes, self.seed, id).map_err(|e| e.to_string())) {
+            Ok(leaf) => self.table.cache.put(id, leaf),
+            // A leaf that was replaced while it was read: the index has another by now.
+            Err(_) if !self.table.index.iter().any(|(_, l)| l.id == id) => {}
+            Err(why) => drop(self.bad_leaves.insert(id, why)),
+        }
+        self.tickets.arrived(read.tickets);
+    }
+
+    /// Blocks of a device that should have these crcs: from memory, or being read.
+    pub fn fetch(&mut self, extent: Extent, wanted: &[u32], coll: CollId, ticket: &mut u64) -> StoreResult<Bytes> {
+        let damaged = |what: String| StoreError::Damaged { coll, what };
+        let mark = wanted.iter().fold(0u32, |h, crc| h.rotate_left(5) ^ crc);
+        if let Some(read) = self.reads.get(&extent) {
+            match &read.fetched {
+                Fetched::Here { bytes, crcs } if crcs[..] == *wanted => return Ok(bytes.clone()),
+                // Asked for while it changed, or damaged: a few tries tell.
+                Fetched::Here { .. } if read.tries >= 2 && read.wanted == mark => {
+                    return Err(damaged(format!("block {} of device {} has not its checksum", extent.block, extent.dev.0)));
+                }
+                Fetched::Failed(why) if read.tries >= 2 && read.wanted == mark => return Err(damaged(why.clone())),
+                _ => {}
+            }
+        }
+        let ticket = self.ticket(ticket);
+        self.tickets.await_one(ticket);
+        if self.reads.start(extent, mark, ticket) {
+            self.io.read(Purpose::Read(extent), extent.dev, extent.block, u64::from(extent.blocks));
+        }
+        Err(StoreError::Wait(ticket))
+    }
+
+    /// The object in the slot is about to change.
+    pub fn touch(&mut self, slot: u32) {
+        let generation = self.generation;
+        let entry = self.objects.get_mut(slot);
+        if entry.changed == generation {
+            return;
+        }
+        if entry.changed > self.saved
+            && let Some(frozen) = &mut self.table.frozen
+        {
+            // The checkpoint will want it as it was.
+            let val = match &entry.node {
+                None => Val::Del,
+                Some(node) => {
+                    let mut out = Vec::new();
+                    node.encode(&mut out);
+                    Val::Row(out.into())
+                }
+            };
+            frozen.settle(&entry.key, val);
+        }
+        entry.changed = generation;
+        self.table.active.put(&entry.key, Val::Obj(slot));
+        self.objects.account(slot);
+        self.changed_bytes += 200 + self.objects.node(slot).map_or(0, Onode::memory);
+    }
+
+    /// Counts what an object took and takes.
+    pub fn count(&mut self, slot: u32, before: Usage) {
+        let entry = self.objects.get(slot);
+        let after = entry.node.as_ref().map_or(Usage::default(), |o| o.usage());
+        if before == after {
+            return;
+        }
+        let pool = entry.name.hobj.pool;
+        let pool = if entry.family == 0 || pool >= -1 { pool } else { key::temp_pool(pool) };
+        match self.usage.iter_mut().find(|(p, _)| *p == pool) {
+            Some((_, usage)) => usage.change(before, after),
+            None => {
+                let mut usage = Usage::default();
+                usage.change(before, after);
+                self.usage.push((pool, usage));
+            }
+        }
+    }
+}

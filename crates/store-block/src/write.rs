@@ -1,0 +1,421 @@
+//! From a transaction's changes to those of a record.
+//!
+//! Each change is looked at first: whatever it needs to read must be in memory, or it has not happened and is tried again. Then it is made.
+//! How data of a cell (64 KiB) is written:
+//!
+//! | what there is | what is written | how |
+//! |---|---|---|
+//! | anything | the whole cell | a new place, directly |
+//! | nothing | a part | a new place; images, or directly if it is much |
+//! | a place of its own | a part within it | images of the blocks, in place |
+//! | a place that is shared or too short | a part | a new place with all of the cell's blocks, directly |
+
+use crate::apply::At;
+use crate::codec::{Corrupt, Put};
+use crate::state::Core;
+use crate::key;
+use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, OBJECT_MAX, block_crc};
+use crate::ops::{self, Op};
+use bytes::Bytes;
+use store::{ReadData, StoreError, StoreResult};
+use types::CollId;
+
+/// An object that is being changed, and whose ticket waits for what must be read.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    pub coll: CollId,
+    pub slot: u32,
+    pub ticket: u64,
+}
+
+/// A part of a cell.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    cell: u64,
+    /// Bytes in the cell.
+    from: u64,
+    to: u64,
+}
+
+fn parts(offset: u64, len: u64) -> impl Iterator<Item = Part> {
+    let end = offset + len;
+    let cells = if len == 0 { 0..0 } else { offset / CHUNK..end.div_ceil(CHUNK) };
+    cells.map(move |cell| Part { cell, from: offset.max(cell * CHUNK) - cell * CHUNK, to: end.min((cell + 1) * CHUNK) - cell * CHUNK })
+}
+
+/// What is new and at least so many blocks goes directly to its place.
+const DIRECT_BLOCKS: u64 = 8;
+/// So does everything new while records carry at least so many transactions: writes that lie together are one then.
+const DIRECT_TXNS: usize = 8;
+
+/// How a part of a cell is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Images, into the place that the cell has.
+    InPlace { unshare: bool },
+    /// A place of so many blocks; the cell's old content is not needed.
+    New { slots: u64 },
+    /// A place of so many blocks, with what the cell has.
+    Move { slots: u64 },
+}
+
+fn broken(e: Corrupt) -> StoreError {
+    StoreError::Stopped(format!("a change can't be made: {e}"))
+}
+
+impl Core {
+    /// Writes a change to an object into the open record, and makes it.
+    pub fn change<B: AsRef<[u8]>>(&mut self, slot: u32, op: Op<B>) -> StoreResult<()> {
+        self.name(slot);
+        op.encode(&mut self.batch.meta);
+        let at = At { seq: self.batch.seq, slot, images: 0, run: None };
+        self.apply(at, &op).map_err(broken)
+    }
+    /// The record's next changes are to this object.
+    fn name(&mut self, slot: u32) {
+        if self.batch_obj != Some(slot) {
+            self.batch_obj = Some(slot);
+            Op::Object(&self.objects.get(slot).key).encode(&mut self.batch.meta);
+        }
+    }
+    pub fn create(&mut self, slot: u32) -> StoreResult<()> {
+        if self.objects.get(slot).node.is_some() {
+            return Ok(());
+        }
+        let nid = self.next_nid;
+        self.change::<&[u8]>(slot, Op::Create { nid })
+    }
+    pub fn set_attr(&mut self, slot: u32, name: &[u8], value: &[u8]) -> StoreResult<()> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let old = self.objects.node(slot).and_then(|o| o.attr(name)).filter(|old| old.len() == value.len());
+        let patched = old.and_then(|old| ops::runs(old, value, &mut scratch)).is_some();
+        let done = if patched {
+            // What is written down is short; what is applied is the value itself.
+            self.name(slot);
+            Op::PatchAttr { name, runs: &scratch[..] }.encode(&mut self.batch.meta);
+            self.apply(At { seq: self.batch.seq, slot, images: 0, run: None }, &Op::SetAttr { name, value }).map_err(broken)
+        } else {
+            self.change(slot, Op::SetAttr { name, value })
+        };
+        self.scratch = scratch;
+        done
+    }
+
+    fn image(&mut self, slot: u32, cell: u64, block: u64, pieces: [&[u8]; 3]) -> StoreResult<()> {
+        let place = self.objects.node(slot).and_then(|o| o.chunk(cell)).expect("the cell has a place").place + block;
+        let n = self.batch.image(place, pieces);
+        let op = Op::<&[u8]>::Image { cell, block, crc: block_crc(self.batch.last_image()) };
+        self.name(slot);
+        op.encode(&mut self.batch.meta);
+        self.apply(At { seq: self.batch.seq, slot, images: n, run: None }, &op).map_err(broken)
+    }
+    /// Whole blocks, directly to the cell's place.
+    fn direct(&mut self, slot: u32, cell: u64, block: u64, pieces: [&[u8]; 3]) -> StoreResult<()> {
+        let at = self.objects.node(slot).and_then(|o| o.chunk(cell)).expect("the cell has a place").place + block;
+        let len: usize = pieces.iter().map(|p| p.len()).sum();
+        let (run, first) = self.batch.run_for(at, len as u64 / BLOCK);
+        let buf = &mut self.batch.runs[run].buf;
+        let start = buf.len();
+        pieces.iter().for_each(|p| buf.push(p));
+        let mut crcs = Vec::with_capacity(len / 1024);
+        buf[start..].chunks_exact(BLOCK as usize).for_each(|b| crcs.put_u32(block_crc(b)));
+        let op = Op::Direct { cell, block, at, crcs };
+        self.name(slot);
+        op.encode(&mut self.batch.meta);
+        self.apply(At { seq: self.batch.seq, slot, images: 0, run: Some((run as u32, first)) }, &op).map_err(broken)
+    }
+
+    fn way(&self, slot: u32, part: Part, size_after: u64) -> Way {
+        let last_block = (part.to - 1) / BLOCK;
+        // The object ends with this part, for all that is known: no more blocks than it needs.
+        let tail = part.cell * CHUNK + part.to >= size_after;
+        let exact = |from_start: bool| if tail && from_start { last_block + 1 } else { CHUNK_BLOCKS };
+        let chunk = self.objects.node(slot).and_then(|o| o.chunk(part.cell));
+        match chunk {
+            _ if part.from == 0 && part.to == CHUNK => Way::New { slots: CHUNK_BLOCKS },
+            None => Way::New { slots: exact(part.from < BLOCK) },
+            Some(c) if last_block < c.slots() && !c.shared => Way::InPlace { unshare: false },
+            Some(c) if last_block < c.slots() && self.refs.counts.get(&c.place) == Some(&1) => Way::InPlace { unshare: true },
+            // All that there is gets replaced.
+            Some(c) if part.from == 0 && part.to >= c.slots() * BLOCK => Way::New { slots: exact(true) },
+            Some(c) if last_block < c.slots() => Way::Move { slots: c.slots() },
+            Some(_) => Way::Move { slots: CHUNK_BLOCKS },
+        }
+    }
+    fn size_of(&self, slot: u32) -> u64 {
+        self.objects.node(slot).map_or(0, |o| o.size)
+    }
+    fn bytes(&mut self, t: &mut Target, cell: u64, from: u64, to: u64) -> StoreResult<Bytes> {
+        let mut out = ReadData::new();
+        self.collect(t, cell * CHUNK + from, to - from, &mut out)?;
+        Ok(out.flat())
+    }
+
+    /// All that a write needs to know is in memory; otherwise it is asked for.
+    pub fn check_write(&mut self, t: &mut Target, offset: u64, len: u64) -> StoreResult<()> {
+        let after = self.size_of(t.slot).max(offset + len);
+        let mut missing = Ok(());
+        for part in parts(offset, len) {
+            let need = match self.way(t.slot, part, after) {
+                Way::New { .. } => continue,
+                Way::Move { slots } => vec![(0, slots * BLOCK)],
+                Way::InPlace { .. } => self.edges(t.slot, part),
+            };
+            for (from, to) in need {
+                match self.bytes(t, part.cell, from, to) {
+                    Ok(_) => {}
+                    Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
+                    Err(e) => return Err(e),
+                }
+            }
+        }
+        missing
+    }
+    /// Blocks at the edges of a part that are written in part and have content.
+    fn edges(&self, slot: u32, part: Part) -> Vec<(u64, u64)> {
+        let chunk = self.objects.node(slot).and_then(|o| o.chunk(part.cell));
+        let (first, last) = (part.from / BLOCK, (part.to - 1) / BLOCK);
+        let mut out = Vec::new();
+        if !part.from.is_multiple_of(BLOCK) || part.to < (first + 1) * BLOCK {
+            out.push(first);
+        }
+        if !part.to.is_multiple_of(BLOCK) && !out.contains(&last) {
+            out.push(last);
+        }
+        out.retain(|b| chunk.is_some_and(|c| c.has(*b)));
+        out.into_iter().map(|b| (b * BLOCK, (b + 1) * BLOCK)).collect()
+    }
+
+    /// Writes; `None` for zeros, which are only put where there is something else.
+    pub fn write(&mut self, t: &mut Target, offset: u64, len: u64, data: Option<&[u8]>) -> StoreResult<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        self.check_write(t, offset, len)?;
+        let before = self.size_of(t.slot);
+        let after = before.max(offset + len);
+        static ZEROS: [u8; CHUNK as usize] = [0; CHUNK as usize];
+        for part in parts(offset, len) {
+            let at = part.cell * CHUNK + part.from - offset;
+            let n = part.to - part.from;
+            let data = data.map_or(&ZEROS[..n as usize], |d| &d[at as usize..(at + n) as usize]);
+            self.write_part(t, part, data, after)?;
+        }
+        if after > before {
+            self.change::<&[u8]>(t.slot, Op::Size(after))?;
+        }
+        Ok(())
+    }
+    fn write_part(&mut self, t: &mut Target, part: Part, data: &[u8], after: u64) -> StoreResult<()> {
+        static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
+        let (slot, cell) = (t.slot, part.cell);
+        let zeros = |n: u64| &ZEROS[..n as usize];
+        match self.way(slot, part, after) {
+            Way::InPlace { unshare } => {
+                if unshare {
+                    self.change::<&[u8]>(slot, Op::Unshare { cell })?;
+                }
+                self.write_blocks(t, part, data)
+            }
+            Way::New { slots } => {
+                let (first, end) = (part.from / BLOCK, part.to.div_ceil(BLOCK));
+                let place = self.place(slots)?;
+                self.change::<&[u8]>(slot, Op::Map { cell, place, slots })?;
+                if end - first < DIRECT_BLOCKS && self.batch_txns < DIRECT_TXNS {
+                    return self.write_blocks(t, part, data);
+                }
+                self.direct(slot, cell, first, [zeros(part.from % BLOCK), data, zeros(end * BLOCK - part.to)])
+            }
+            Way::Move { slots } => {
+                let old = self.bytes(t, cell, 0, slots * BLOCK)?;
+                let place = self.place(slots)?;
+                self.change::<&[u8]>(slot, Op::Map { cell, place, slots })?;
+                let (from, to) = (part.from as usize, part.to as usize);
+                // The old content ends at the object's old end.
+                let len = old.len().max(to).next_multiple_of(BLOCK as usize);
+                let mut all = Vec::with_capacity(len);
+                all.extend_from_slice(&old[..from.min(old.len())]);
+                all.resize(from, 0);
+                all.extend_from_slice(data);
+                if old.len() > to {
+                    all.extend_from_slice(&old[to..]);
+                }
+                all.resize(len, 0);
+                self.direct(slot, cell, 0, [&all, &[], &[]])
+            }
+        }
+    }
+    /// Images of a part's blocks, into the cell's place.
+    fn write_blocks(&mut self, t: &mut Target, part: Part, mut data: &[u8]) -> StoreResult<()> {
+        static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
+        let mut at = part.from;
+        while at < part.to {
+            let (block, within) = (at / BLOCK, at % BLOCK);
+            let n = (BLOCK - within).min(part.to - at);
+            let (now, rest) = data.split_at(n as usize);
+            let has = self.objects.node(t.slot).and_then(|o| o.chunk(part.cell)).is_some_and(|c| c.has(block));
+            if n == BLOCK {
+                self.image(t.slot, part.cell, block, [now, &[], &[]])?;
+            } else if has {
+                let mut old = self.bytes(t, part.cell, block * BLOCK, (block + 1) * BLOCK)?.to_vec();
+                // What the object has of the block; zeros behind its end.
+                old.resize(BLOCK as usize, 0);
+                self.image(t.slot, part.cell, block, [&old[..within as usize], now, &old[(within + n) as usize..]])?;
+            } else {
+                self.image(t.slot, part.cell, block, [&ZEROS[..within as usize], now, &ZEROS[(within + n) as usize..]])?;
+            }
+            (at, data) = (at + n, rest);
+        }
+        Ok(())
+    }
+    fn place(&mut self, slots: u64) -> StoreResult<u64> {
+        self.alloc.find(slots).ok_or_else(|| StoreError::Stopped("space that was set aside for a transaction is not there".into()))
+    }
+
+    /// All that zeroing needs to know is in memory; otherwise it is asked for.
+    pub fn check_zero(&mut self, t: &mut Target, offset: u64, len: u64) -> StoreResult<()> {
+        let mut missing = Ok(());
+        for (at, n) in self.zero_edges(t.slot, offset, len) {
+            match self.check_write(t, at, n) {
+                Ok(()) => {}
+                Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
+                Err(e) => return Err(e),
+            }
+        }
+        missing
+    }
+    /// Parts of blocks with content at the edges of a range.
+    fn zero_edges(&self, slot: u32, offset: u64, len: u64) -> Vec<(u64, u64)> {
+        let end = offset + len;
+        let has = |at: u64| {
+            let chunk = self.objects.node(slot).and_then(|o| o.chunk(at / CHUNK));
+            chunk.is_some_and(|c| c.has(at % CHUNK / BLOCK))
+        };
+        let mut out = Vec::new();
+        let head = offset.next_multiple_of(BLOCK).min(end);
+        if head > offset && has(offset) {
+            out.push((offset, head - offset));
+        }
+        let tail = (end / BLOCK * BLOCK).max(head);
+        if end > tail && has(tail) {
+            out.push((tail, end - tail));
+        }
+        out
+    }
+    /// Zeros a range; the object's size stays.
+    pub fn zero(&mut self, t: &mut Target, offset: u64, len: u64) -> StoreResult<()> {
+        self.check_zero(t, offset, len)?;
+        let size = self.size_of(t.slot);
+        for (at, n) in self.zero_edges(t.slot, offset, len) {
+            // Behind the object's end there is nothing but zeros already.
+            let n = n.min(size.saturating_sub(at));
+            if n > 0 {
+                self.write(t, at, n, None)?;
+            }
+        }
+        let (from, to) = (offset.div_ceil(BLOCK), (offset + len) / BLOCK);
+        let Some(node) = self.objects.node(t.slot) else { return Ok(()) };
+        let first = node.chunks.partition_point(|c| (c.cell + 1) * CHUNK_BLOCKS <= from);
+        let mut clear = Vec::new();
+        for chunk in node.chunks[first..].iter().take_while(|c| c.cell * CHUNK_BLOCKS < to) {
+            let base = chunk.cell * CHUNK_BLOCKS;
+            let (a, b) = (from.max(base) - base, to.min(base + CHUNK_BLOCKS) - base);
+            let mask = (((1u32 << b) - (1u32 << a)) & 0xffff) as u16;
+            if chunk.mask & !mask == 0 {
+                clear.push((chunk.cell, None));
+            } else if chunk.mask & mask != 0 {
+                clear.push((chunk.cell, Some(chunk.mask & mask)));
+            }
+        }
+        for (cell, mask) in clear {
+            match mask {
+                None => self.change::<&[u8]>(t.slot, Op::Unmap { cell })?,
+                Some(mask) => self.change::<&[u8]>(t.slot, Op::Clear { cell, mask })?,
+            }
+        }
+        Ok(())
+    }
+    pub fn truncate(&mut self, t: &mut Target, size: u64) -> StoreResult<()> {
+        let now = self.size_of(t.slot);
+        if size < now {
+            // Through the last block's end, so that nothing of what is cut off is left.
+            self.zero(t, size, now.next_multiple_of(BLOCK) - size)?;
+        }
+        if size != now {
+            self.change::<&[u8]>(t.slot, Op::Size(size))?;
+        }
+        Ok(())
+    }
+
+    /// Copies a range of another object.
+    pub fn clone_range(&mut self, from: &mut Target, to: &mut Target, src: u64, len: u64, dst: u64) -> StoreResult<()> {
+        let len = len.min(self.size_of(from.slot).saturating_sub(src));
+        if len == 0 {
+            return Ok(());
+        }
+        // Everything is in memory before anything is changed.
+        let mut missing = Ok(());
+        let mut pieces = Vec::new();
+        let node = self.objects.node(from.slot).expect("the source is there");
+        let extents = crate::read::extents(node, src, len);
+        for (at, n) in extents.iter() {
+            let mut data = ReadData::new();
+            match self.collect(from, at, n, &mut data) {
+                Ok(()) => pieces.push((at - src + dst, data.flat())),
+                Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
+                Err(e) => return Err(e),
+            }
+            match self.check_write(to, at - src + dst, n) {
+                Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
+                other => other?,
+            }
+        }
+        match self.check_zero(to, dst, len) {
+            Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
+            other => other?,
+        }
+        missing?;
+        self.create(to.slot)?;
+        self.zero(to, dst, len)?;
+        for (at, data) in pieces {
+            self.write(to, at, data.len() as u64, Some(&data))?;
+        }
+        if self.size_of(to.slot) < dst + len {
+            self.change::<&[u8]>(to.slot, Op::Size(dst + len))?;
+        }
+        Ok(())
+    }
+
+    /// Clones an object with its omap.
+    pub fn clone_object(&mut self, coll: CollId, from: u32, to: u32, ticket: &mut u64) -> StoreResult<()> {
+        let node = self.objects.node(from).expect("the source is there");
+        let (nid, omap) = (node.nid, node.omap);
+        let mut rows = Vec::new();
+        if omap {
+            self.rows_for(&key::omap(nid), &key::omap_end(nid), coll, ticket, &mut |k, row| {
+                if let crate::meta::Row::Bytes(row) = row {
+                    rows.push((k.to_vec(), row()));
+                }
+                std::ops::ControlFlow::Continue(())
+            })?;
+        }
+        let key = self.objects.get(to).key.clone();
+        let nid = self.next_nid;
+        self.change(from, Op::CloneTo { key: &key[..], nid })?;
+        for (k, row) in rows {
+            match k.get(key::OMAP_PREFIX..).filter(|_| k[key::OMAP_PREFIX - 1] == 1) {
+                Some(k) => self.change(to, Op::OmapSet { key: k, value: &row })?,
+                None => self.change(to, Op::OmapHeader(&row[..]))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Ranges that no object reaches.
+pub fn check_range(offset: u64, len: u64) -> StoreResult<()> {
+    match offset.checked_add(len) {
+        Some(end) if end <= OBJECT_MAX => Ok(()),
+        _ => Err(StoreError::Stopped("a range passes the end of what an object can be".into())),
+    }
+}
