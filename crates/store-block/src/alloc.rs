@@ -76,13 +76,6 @@ impl Alloc {
     pub fn free_blocks(&self) -> u64 {
         self.free_blocks
     }
-    /// Blocks that will be free when what freed them is durable.
-    pub fn aside_blocks(&self) -> u64 {
-        self.aside_blocks
-    }
-    pub fn empty_chunks(&self) -> u64 {
-        self.empty_chunks
-    }
 
     fn set(&mut self, chunk: usize, to: u16) {
         let from = std::mem::replace(&mut self.used[chunk], to);
@@ -143,7 +136,8 @@ impl Alloc {
             return Some(chunk as u64 * CHUNK_BLOCKS);
         }
         let n = self.used.len();
-        let gap = (0..n).map(|i| (self.shelf + i) % n).find_map(|c| (self.used[c] != 0).then(|| fits(self.used[c])).flatten().map(|at| (c, at)));
+        let gap =
+            (0..n).map(|i| (self.shelf + i) % n).find_map(|c| (self.used[c] != 0).then(|| fits(self.used[c])).flatten().map(|at| (c, at)));
         if let Some((chunk, at)) = gap {
             self.shelf = chunk;
             return Some(chunk as u64 * CHUNK_BLOCKS + at);
@@ -226,10 +220,6 @@ impl Alloc {
         self.count();
         self.dirty.clear();
     }
-    /// How many blocks of each chunk are in use, for tools.
-    pub fn used_map(&self) -> &[u16] {
-        &self.used
-    }
 }
 
 #[cfg(test)]
@@ -255,7 +245,7 @@ mod tests {
         while let Some(place) = grab(&mut a, 1) {
             pieces.push((place, 1));
         }
-        assert_eq!((a.free_blocks(), a.empty_chunks()), (0, 0));
+        assert_eq!((a.free_blocks(), a.empty_chunks), (0, 0));
         assert_eq!(pieces.iter().map(|p| p.1).sum::<u64>(), 99 * CHUNK_BLOCKS);
         for (i, (place, n)) in pieces.iter().enumerate() {
             a.free(i as u64, *place, *n);
@@ -271,7 +261,7 @@ mod tests {
         a.release(last, |place, _| place == pieces[0].0);
         assert_eq!(a.free_blocks(), 99 * CHUNK_BLOCKS - 1);
         a.release(last, |_, _| false);
-        assert_eq!((a.free_blocks(), a.aside_blocks()), (99 * CHUNK_BLOCKS, 0));
+        assert_eq!((a.free_blocks(), a.aside_blocks), (99 * CHUNK_BLOCKS, 0));
     }
 
     #[test]

@@ -3,12 +3,11 @@
 //! A replayed change can be wrong only if we wrote it wrong or the log lies: that is an error, not a panic.
 
 use crate::codec::Corrupt;
-use crate::state::Core;
 use crate::key;
-use crate::layout::CHUNK_BLOCKS;
 use crate::meta::layer::Val;
 use crate::onode::{Chunk, Hint, Onode, Usage};
 use crate::ops::{self, Op};
+use crate::state::Core;
 use bytes::Bytes;
 
 /// Where in a record the changes are.
@@ -264,9 +263,4 @@ impl Core {
         let (family, name) = key::parse_object(key)?;
         self.objects.find(family, &name).ok_or(Corrupt("an object is named before it is loaded"))
     }
-}
-
-/// For chunks of so many blocks: all of them.
-pub fn full_mask(blocks: u64) -> u16 {
-    if blocks >= CHUNK_BLOCKS { u16::MAX } else { (1 << blocks) - 1 }
 }

@@ -1,13 +1,13 @@
 //! `BlockStore`: the store as its owner sees it.
 
 use crate::config::Config;
-use crate::state::{Core, ask};
 use crate::io::Wrote;
 use crate::key;
 use crate::layout::BLOCK;
 use crate::meta::Row;
 use crate::onode::{Onode, Usage};
 use crate::recover::{self, OpenError};
+use crate::state::{Core, ask};
 use crate::write::Target;
 use bytes::Bytes;
 use disk::Disks;

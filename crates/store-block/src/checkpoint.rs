@@ -9,13 +9,13 @@
 //! ([`Core::touch`]). The superblock waits for the records of the drain because those may have ended the need for an older image.
 
 use crate::codec::Put;
-use crate::state::Core;
 use crate::io::Purpose;
 use crate::key;
 use crate::layout::{BLOCK, DATA, META};
 use crate::meta::index::LeafRef;
 use crate::meta::layer::{Layer, Val};
 use crate::meta::leaf::{Leaf, LeafBuilder};
+use crate::state::Core;
 use crate::superblock::{EXTENTS_MAX, Superblock};
 use bytes::Bytes;
 use disk::Durability;
@@ -66,20 +66,30 @@ impl Core {
     fn is_due(&self) -> bool {
         self.checkpoint_wanted
             || self.ring.used() > self.ring.blocks() / 2
+            || self.ring.used() + 5 * self.record_max() > self.ring.blocks()
             || self.table.active.bytes + self.changed_bytes > self.cfg.recent_max()
     }
 
+    /// True if the checkpoint waits for this record.
+    pub fn is_barrier(&self, seq: u64) -> bool {
+        self.checkpoint.as_ref().is_some_and(|c| c.stage != Stage::Drain && seq <= c.barrier)
+    }
+    /// Begins a checkpoint if one is due; only between two records.
+    pub fn begin_checkpoint(&mut self) {
+        if self.checkpoint.is_some() || !self.batch.is_empty() || !self.is_due() {
+            return;
+        }
+        if self.ring.used() == 0 && self.table.active.is_empty() {
+            self.checkpoint_wanted = false;
+            return;
+        }
+        self.freeze();
+    }
+
     pub fn checkpoint_step(&mut self) {
-        if self.checkpoint.is_none() {
-            // Between two records, and only when there is something since the last.
-            if !self.is_due() || !self.batch.is_empty() {
-                return;
-            }
-            if self.ring.used() == 0 && self.table.active.is_empty() {
-                self.checkpoint_wanted = false;
-                return;
-            }
-            self.freeze();
+        self.begin_checkpoint();
+        if self.checkpoint.is_none() || self.failed.is_some() {
+            return;
         }
         loop {
             let c = self.checkpoint.as_mut().expect("a checkpoint is under way");
@@ -355,7 +365,9 @@ impl Core {
                 }
                 // In smaller pieces, as long as the superblock has room for them.
                 None if piece > 1 => piece = piece.div_ceil(2),
-                None => return self.stop("the meta device is full. Nothing acknowledged is lost: give it more room and start again".into()),
+                None => {
+                    return self.stop("the meta device is full. Nothing acknowledged is lost: give it more room and start again".into());
+                }
             }
             if extents.len() > EXTENTS_MAX {
                 return self.stop("the meta device is too scattered for its index. Give it more room and start again".into());

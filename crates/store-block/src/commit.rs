@@ -5,10 +5,10 @@
 //!                     └──> runs (durable) ────┴──> the oldest is done ──> its tokens, its freed space ──> its images to their places
 //! ```
 
-use crate::state::{Core, UnderWay};
 use crate::io::Purpose;
 use crate::layout::{BLOCK, DATA, WAL, WAL_FIRST};
 use crate::overlay::Content;
+use crate::state::{Core, UnderWay};
 use crate::wal::{Batch, Header};
 use bytes::Bytes;
 use disk::{Completion, DiskError, Durability};
@@ -24,7 +24,9 @@ fn advice(e: &DiskError) -> String {
         DiskError::Flush { .. } => {
             format!("{e}. What the device holds is unknown: check the device, then start again, and run `humboldt store fsck`")
         }
-        _ => format!("{e}. Check the device and its cables (dmesg), then start again; nothing acknowledged is lost if the device comes back"),
+        _ => {
+            format!("{e}. Check the device and its cables (dmesg), then start again; nothing acknowledged is lost if the device comes back")
+        }
     }
 }
 
@@ -41,15 +43,16 @@ impl Core {
             if self.failed.is_some() {
                 break;
             }
+            self.seal_if_due();
             if some && !self.queue.is_empty() {
                 // A mistake in it has stopped the store, and is told by whatever comes next.
                 let _ = self.work_queue();
+                self.seal_if_due();
             }
             if some || self.queue.is_empty() {
                 let waiting = std::mem::take(&mut self.queue_tickets);
                 self.tickets.ready.extend(waiting);
             }
-            self.seal_if_due();
             self.checkpoint_step();
             self.write_out();
             self.io.kick();
@@ -80,9 +83,11 @@ impl Core {
             return;
         }
         let n = self.batch.blocks();
-        let Some(at) = self.ring.take(n) else {
-            assert!(n <= self.ring.blocks(), "a record fits into the ring");
-            self.checkpoint_wanted = true;
+        assert!(n <= self.record_max(), "records have a bound");
+        // A checkpoint needs the records up to its barrier: room for those is kept.
+        let kept = if self.is_barrier(self.batch.seq) { 0 } else { 2 * self.record_max() };
+        let Some(at) = self.ring.take(n, kept) else {
+            assert!(self.checkpoint.is_some(), "the log is trimmed before it is full");
             return;
         };
         let next = Batch::new(self.batch.seq + 1, self.batch_like);
@@ -111,6 +116,8 @@ impl Core {
         }
         self.overlay.seal(seq, block, bytes, batch.places, runs);
         self.under_way.push_back(UnderWay { seq, parts, tokens: batch.tokens });
+        // Here the state is that of whole records: a checkpoint can begin.
+        self.begin_checkpoint();
     }
 
     fn part_done(&mut self, seq: u64) {
@@ -161,7 +168,7 @@ impl Core {
             Purpose::Leaf { id } => self.leaf_here(id, bytes),
             Purpose::Lift { place, seq, crc } => self.lifted(place, seq, crc, bytes),
             Purpose::Page { id } => self.page_written(id),
-            Purpose::Flush { .. } => self.flushed(),
+            Purpose::Flush => self.flushed(),
             Purpose::Superblock => self.checkpoint_done(),
         }
     }

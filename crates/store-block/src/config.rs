@@ -26,8 +26,9 @@ impl Config {
     pub(crate) fn objects_max(&self) -> usize {
         self.memory / 4 + self.memory / 8
     }
+    /// A scan must have its leaves in memory together.
     pub(crate) fn leaves_max(&self) -> usize {
-        self.memory / 8
+        (self.memory / 8).max(1 << 20)
     }
     pub(crate) fn reads_max(&self) -> usize {
         self.memory / 8

@@ -3,22 +3,36 @@
 use crate::layout::{BLOCK, DATA, META, WAL};
 use bytes::Bytes;
 use disk::{Dev, Disks, Durability};
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 
 /// What an operation is for.
 #[derive(Debug)]
 pub enum Purpose {
-    Record { seq: u64 },
-    Direct { seq: u64, run: usize },
+    Record {
+        seq: u64,
+    },
+    Direct {
+        seq: u64,
+        run: usize,
+    },
     /// Images to their places: each with the record that it is of.
     InPlace(Vec<(u64, u64)>),
     Read(Extent),
     /// An image that is in the log only, on its way to its place.
-    Lift { place: u64, seq: u64, crc: Option<u32> },
-    Leaf { id: u64 },
+    Lift {
+        place: u64,
+        seq: u64,
+        crc: Option<u32>,
+    },
+    Leaf {
+        id: u64,
+    },
     /// A page of a checkpoint: blocks of the meta device; the leaf that it is, or 0.
-    Page { id: u64 },
-    Flush { dev: Dev },
+    Page {
+        id: u64,
+    },
+    Flush,
     Superblock,
 }
 
@@ -68,9 +82,14 @@ impl Tickets {
 /// Blocks that were read, or are being.
 #[derive(Debug)]
 pub enum Fetched {
-    UnderWay { tickets: Vec<u64> },
+    UnderWay {
+        tickets: Vec<u64>,
+    },
     /// With the crc of each block.
-    Here { bytes: Bytes, crcs: Box<[u32]> },
+    Here {
+        bytes: Bytes,
+        crcs: Box<[u32]>,
+    },
     Failed(String),
 }
 
@@ -81,6 +100,8 @@ pub struct Read {
     pub tries: u8,
     /// A hash of the crcs that the blocks should have.
     pub wanted: u32,
+    /// Nobody has come for it yet.
+    fresh: Cell<bool>,
 }
 
 /// What was read lately, for those who asked and come back. Bounded; the oldest goes first.
@@ -94,6 +115,10 @@ pub struct Reads {
 impl Reads {
     pub fn get(&self, extent: &Extent) -> Option<&Read> {
         self.map.get(extent)
+    }
+    /// Who came for the extent got all that was asked for.
+    pub fn used(&self, extent: &Extent) {
+        self.map.get(extent).inspect(|read| read.fresh.set(false));
     }
     /// Somebody waits for the extent with these contents. True if it must be read.
     pub fn start(&mut self, extent: Extent, wanted: u32, ticket: u64) -> bool {
@@ -115,12 +140,13 @@ impl Reads {
             }
             None => {}
         }
-        self.map.insert(extent, Read { fetched: Fetched::UnderWay { tickets }, tries, wanted });
+        self.map.insert(extent, Read { fetched: Fetched::UnderWay { tickets }, tries, wanted, fresh: Cell::new(true) });
         true
     }
     /// Takes what came; returns who waited.
     pub fn done(&mut self, extent: Extent, result: Result<Bytes, String>) -> Vec<u64> {
-        let Some(Read { fetched: slot, .. }) = self.map.get_mut(&extent) else { return Vec::new() };
+        let Some(Read { fetched: slot, fresh, .. }) = self.map.get_mut(&extent) else { return Vec::new() };
+        fresh.set(true);
         let fetched = match result {
             Ok(bytes) => {
                 self.bytes += bytes.len();
@@ -135,15 +161,25 @@ impl Reads {
             _ => Vec::new(),
         }
     }
+    /// Lets the oldest go. What nobody has come for yet stays, since whoever waits for several asks for all again, but not without end.
     pub fn shrink(&mut self, max: usize) {
-        while self.bytes > max || self.order.len() > 65536 {
+        let mut looks = self.order.len();
+        while (self.bytes > max || self.order.len() > 65536) && looks > 0 {
+            looks -= 1;
             let Some(extent) = self.order.pop_front() else { break };
+            if self.bytes < max + FRESH_MAX && self.map.get(&extent).is_some_and(|r| r.fresh.get()) {
+                self.order.push_back(extent);
+                continue;
+            }
             if let Some(Read { fetched: Fetched::Here { bytes, .. }, .. }) = self.map.remove(&extent) {
                 self.bytes -= bytes.len();
             }
         }
     }
 }
+
+/// Bytes that were read and that nobody has come for.
+const FRESH_MAX: usize = 64 << 20;
 
 /// The devices, and what is under way on them.
 pub struct Io {
@@ -172,9 +208,6 @@ impl Io {
         self.last += 1;
         self.purposes.insert(self.last, purpose);
         self.last
-    }
-    pub fn disks(&mut self) -> &mut dyn Disks {
-        &mut *self.disks
     }
     pub fn into_disks(self) -> Box<dyn Disks> {
         self.disks
@@ -210,7 +243,7 @@ impl Io {
     }
     pub fn flush(&mut self, dev: Dev) {
         self.wrote.flushes += 1;
-        let token = self.token(Purpose::Flush { dev });
+        let token = self.token(Purpose::Flush);
         self.disks.flush(token, dev);
     }
     /// What has completed, with what it was for.

@@ -12,11 +12,11 @@
 
 mod alloc;
 mod apply;
+mod block_store;
 mod checkpoint;
 mod codec;
 mod commit;
 mod config;
-mod block_store;
 mod io;
 mod key;
 mod layout;
@@ -36,7 +36,7 @@ mod tests;
 mod wal;
 mod write;
 
+pub use block_store::{BlockStore, Memory, Stats};
 pub use config::Config;
 pub use io::Wrote;
 pub use recover::OpenError;
-pub use block_store::{BlockStore, Memory, Stats};

@@ -153,9 +153,6 @@ impl Objects {
         key::object(family, name, &mut out);
         out.into()
     }
-    pub fn iter(&self) -> impl Iterator<Item = &Slot> {
-        self.slots.iter().flatten()
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use crate::codec::{Corrupt, Get, Put};
 use bytes::Bytes;
-use types::{CollId, GHObject};
+use types::CollId;
 
 /// One change. `B` is how bytes are held: borrowed where it happens, shared where it is replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,39 +12,89 @@ pub enum Op<B> {
     /// The object that the following changes are to: its key.
     Object(B),
     /// It is there, if it was not: with this number.
-    Create { nid: u64 },
+    Create {
+        nid: u64,
+    },
     /// It and all that is its.
     Remove,
     Size(u64),
     /// The cell has an empty place; what it had is freed.
-    Map { cell: u64, place: u64, slots: u64 },
+    Map {
+        cell: u64,
+        place: u64,
+        slots: u64,
+    },
     /// The cell has no place.
-    Unmap { cell: u64 },
+    Unmap {
+        cell: u64,
+    },
     /// The next image of the record is the block's content.
-    Image { cell: u64, block: u64, crc: u32 },
+    Image {
+        cell: u64,
+        block: u64,
+        crc: u32,
+    },
     /// These blocks were written to `at`, which is in the cell's place: 4 bytes of crc for each.
-    Direct { cell: u64, block: u64, at: u64, crcs: B },
+    Direct {
+        cell: u64,
+        block: u64,
+        at: u64,
+        crcs: B,
+    },
     /// These blocks are zeros.
-    Clear { cell: u64, mask: u16 },
+    Clear {
+        cell: u64,
+        mask: u16,
+    },
     /// Nobody shares the cell's place any more.
-    Unshare { cell: u64 },
-    SetAttr { name: B, value: B },
+    Unshare {
+        cell: u64,
+    },
+    SetAttr {
+        name: B,
+        value: B,
+    },
     /// A value of the same length, of which these bytes change: runs of (distance, length, bytes).
-    PatchAttr { name: B, runs: B },
-    RmAttr { name: B },
+    PatchAttr {
+        name: B,
+        runs: B,
+    },
+    RmAttr {
+        name: B,
+    },
     RmAttrs,
-    Hint { object_size: u64, write_size: u64, flags: u32 },
-    OmapSet { key: B, value: B },
-    OmapRm { key: B },
-    OmapRmRange { first: B, last: B },
+    Hint {
+        object_size: u64,
+        write_size: u64,
+        flags: u32,
+    },
+    OmapSet {
+        key: B,
+        value: B,
+    },
+    OmapRm {
+        key: B,
+    },
+    OmapRmRange {
+        first: B,
+        last: B,
+    },
     OmapHeader(B),
     OmapClear,
     /// The object with this key shares all chunks, and has a copy of the rest but omap; what it was is removed.
-    CloneTo { key: B, nid: u64 },
+    CloneTo {
+        key: B,
+        nid: u64,
+    },
     /// The object has this key instead; what had it is removed.
     RenameTo(B),
-    MkColl { coll: B, bits: u32 },
-    RmColl { coll: B },
+    MkColl {
+        coll: B,
+        bits: u32,
+    },
+    RmColl {
+        coll: B,
+    },
     /// A change of a group's memory; see `pg`.
     Log(B),
 }
@@ -297,11 +347,6 @@ pub fn coll_bytes(coll: CollId) -> Bytes {
 pub fn parse_coll(bytes: &Bytes) -> Result<CollId, Corrupt> {
     denc::Denc::from_bytes(bytes).map_err(|_| Corrupt("no collection's name"))
 }
-/// The object of a key in a record.
-pub fn parse_key(key: &[u8]) -> Result<(u8, GHObject), Corrupt> {
-    crate::key::parse_object(key)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -149,9 +149,6 @@ impl Overlay {
         self.bytes += buf.as_ref().map_or(0, Bytes::len);
         self.records.push_back(Record { seq, block, buf, places, crcs, runs, live, taken: 0 });
     }
-    pub fn is_empty(&self) -> bool {
-        self.map.is_empty()
-    }
     /// The block's content, if it is not the one at its place.
     pub fn get(&self, place: u64, open: &Batch) -> Option<Content> {
         let entry = *self.map.get(&place)?;
@@ -237,10 +234,7 @@ impl Overlay {
     pub fn oldest(&self) -> Option<u64> {
         self.records.iter().find(|r| r.live > 0).map(|r| r.seq)
     }
-    /// Images that wait or are being written.
-    pub fn len(&self) -> usize {
-        self.map.len()
-    }
+    /// Places that are being written.
     pub fn writing(&self) -> usize {
         self.writing.len()
     }

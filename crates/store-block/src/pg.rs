@@ -8,11 +8,11 @@
 //! Counts of a group's statistics change a little with each write: the delta has their differences to the counts before.
 
 use crate::codec::{Corrupt, Get, Put};
-use crate::state::Core;
 use crate::key;
 use crate::meta::Row;
 use crate::meta::layer::Val;
 use crate::ops::{self, Op};
+use crate::state::Core;
 use bytes::Bytes;
 use denc::{ALL_FEATURES, Denc};
 use std::ops::ControlFlow;
@@ -323,4 +323,3 @@ fn entries_of(mut get: Get, flags: u8) -> Result<usize, Corrupt> {
     }
     get.count(3)
 }
-

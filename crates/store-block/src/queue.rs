@@ -6,10 +6,10 @@
 //! ```
 //! Nothing overtakes in the queue. What reads an object that a waiting transaction names waits too: what was submitted is visible.
 
-use crate::state::{Core, OWN};
 use crate::key;
 use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS};
 use crate::ops::{self, Op};
+use crate::state::{Core, OWN};
 use crate::write::{Target, check_range};
 use store::{LogDelta, StoreError, StoreResult};
 use types::transaction::ObjIx;
@@ -35,15 +35,31 @@ fn broken(coll: CollId, what: &str) -> StoreError {
     StoreError::Stopped(format!("{coll}: {what}"))
 }
 
-/// Blocks of data, and bytes of rows, that a transaction adds at most.
-fn growth(txn: &Transaction) -> (u64, u64) {
-    let (mut blocks, mut bytes) = (0, 0);
+/// What a transaction adds at most.
+#[derive(Debug, Default)]
+struct Growth {
+    /// Blocks of data.
+    blocks: u64,
+    /// Of these, images in the log: cells that are written whole go to their places.
+    images: u64,
+    /// Bytes of rows.
+    bytes: u64,
+}
+
+fn growth(txn: &Transaction) -> Growth {
+    let (mut blocks, mut images, mut bytes) = (0, 0, 0);
     for op in txn.ops() {
         let cells = |offset: u64, len: u64| if len == 0 { 0 } else { (offset + len).div_ceil(CHUNK) - offset / CHUNK };
         match &op.kind {
             // The cell at each end is counted whole: it may have to move.
-            TxKind::Write { offset, data } => blocks += cells(*offset, data.len() as u64) * CHUNK_BLOCKS,
-            TxKind::CloneRange { dst_offset, len, .. } => blocks += cells(*dst_offset, *len) * CHUNK_BLOCKS,
+            TxKind::Write { offset, data } => {
+                let n = cells(*offset, data.len() as u64);
+                (blocks, images) = (blocks + n * CHUNK_BLOCKS, images + n.min(2) * CHUNK_BLOCKS);
+            }
+            TxKind::CloneRange { dst_offset, len, .. } => {
+                let n = cells(*dst_offset, *len);
+                (blocks, images) = (blocks + n * CHUNK_BLOCKS, images + n.min(2) * CHUNK_BLOCKS);
+            }
             TxKind::SetAttr { value, .. } => bytes += value.len(),
             TxKind::SetAttrs(attrs) => bytes += attrs.iter().map(|a| a.1.len()).sum::<usize>(),
             TxKind::OmapSetKeys(keys) => bytes += keys.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>(),
@@ -51,7 +67,7 @@ fn growth(txn: &Transaction) -> (u64, u64) {
             _ => {}
         }
     }
-    (blocks, bytes as u64)
+    Growth { blocks, images, bytes: bytes as u64 }
 }
 
 impl Core {
@@ -64,34 +80,45 @@ impl Core {
 
     pub fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()> {
         self.alive()?;
-        let (blocks, bytes) = growth(&txn);
+        let Growth { blocks, images, bytes } = growth(&txn);
         if blocks > 0 && blocks > self.alloc.free_blocks()
-            || (blocks > 0 || bytes > 0) && bytes + 4096 > self.rows_room()
-            || (bytes / BLOCK + blocks) / 4 > self.ring.blocks()
+            || (blocks > 0 || bytes > 0) && bytes + BLOCK > self.rows_room()
+            || images + bytes / BLOCK > self.txn_max()
         {
             return Err(StoreError::Full);
         }
-        let queued = Queued { txn, log, token, next: 0 };
-        self.queue.push_back(queued);
+        self.queue.push_back(Queued { txn, log, token, next: 0 });
         if self.queue.len() == 1 {
-            self.work_queue()?;
-        } else {
-            let last = self.queue.len() - 1;
-            self.look_ahead(last);
+            return self.work_queue();
         }
-        if self.batch.bytes() > self.batch_max() {
-            self.seal();
-        }
+        let last = self.queue.len() - 1;
+        self.look_ahead(last);
         Ok(())
     }
-    /// An open record is not grown beyond this, in bytes.
+    /// An open record is not grown when it has so many bytes, until it is sealed.
     fn batch_max(&self) -> usize {
-        (1 << 20).min((self.ring.blocks() * BLOCK / 8) as usize)
+        (1 << 20).min((self.ring.blocks() * BLOCK / 32) as usize)
+    }
+    /// Blocks of the log that one transaction may need.
+    fn txn_max(&self) -> u64 {
+        4096.min(self.ring.blocks() / 8)
+    }
+    /// Blocks that a record may have.
+    pub fn record_max(&self) -> u64 {
+        self.batch_max() as u64 / BLOCK + self.txn_max() + 2
     }
 
     /// Makes what waits, as far as everything that it needs has come.
     pub fn work_queue(&mut self) -> StoreResult<()> {
-        while let Some(mut first) = self.queue.pop_front() {
+        loop {
+            if self.batch.bytes() > self.batch_max() && !self.half {
+                self.seal();
+                if self.batch.bytes() > self.batch_max() {
+                    // The log is full until a checkpoint has trimmed it.
+                    return Ok(());
+                }
+            }
+            let Some(mut first) = self.queue.pop_front() else { return Ok(()) };
             let done = self.make(&mut first);
             match done {
                 Ok(()) => {
@@ -112,7 +139,6 @@ impl Core {
                 }
             }
         }
-        Ok(())
     }
     /// Asks for what a transaction will need when its turn comes.
     fn look_ahead(&mut self, n: usize) {

@@ -1,12 +1,12 @@
 //! Data and rows, from memory and from the devices.
 
-use crate::state::{Core, ask};
 use crate::io::Extent;
 use crate::key;
 use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, DATA, WAL};
 use crate::meta::Row;
 use crate::onode::Onode;
 use crate::overlay::Content;
+use crate::state::{Core, ask};
 use crate::write::Target;
 use bytes::Bytes;
 use std::ops::ControlFlow;
@@ -84,6 +84,7 @@ impl Core {
         }
         let mut at = offset / BLOCK * BLOCK;
         let mut missing = Ok(());
+        let mut came = Vec::new();
         for (piece, blocks) in pieces {
             let stop = at + blocks * BLOCK;
             let (from, to) = (offset.max(at) - at, end.min(stop) - at);
@@ -92,12 +93,18 @@ impl Core {
                 Piece::Zeros => out.push_zeros(range.len()),
                 Piece::Here(bytes) => out.push(bytes.slice(range)),
                 Piece::Device(extent, crcs) => match self.fetch(extent, &crcs, t.coll, &mut t.ticket) {
-                    Ok(bytes) => out.push(bytes.slice(range)),
+                    Ok(bytes) => {
+                        came.push(extent);
+                        out.push(bytes.slice(range));
+                    }
                     Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
                     Err(e) => return Err(e),
                 },
             }
             at = stop;
+        }
+        if missing.is_ok() {
+            came.iter().for_each(|extent| self.reads.used(extent));
         }
         missing
     }
@@ -202,7 +209,7 @@ impl Core {
     pub fn row(&mut self, key: &[u8], coll: CollId) -> StoreResult<Option<Bytes>> {
         match self.table.get(key) {
             crate::meta::Found::Row(row) => Ok(Some(row)),
-            crate::meta::Found::Absent | crate::meta::Found::Obj(_) => Ok(None),
+            crate::meta::Found::Absent | crate::meta::Found::Obj => Ok(None),
             crate::meta::Found::Read(leaf) => Err(self.want_leaf(&leaf, coll, &mut ask())),
         }
     }

@@ -6,7 +6,6 @@
 
 use crate::codec::{Corrupt, Get};
 use crate::config::Config;
-use crate::state::{Core, Refs};
 use crate::io::Io;
 use crate::key;
 use crate::layout::*;
@@ -16,6 +15,7 @@ use crate::objects::Objects;
 use crate::onode::{Onode, Usage};
 use crate::ops::{self, Op};
 use crate::pg::PgMem;
+use crate::state::{Core, Refs};
 use crate::superblock::{Label, Superblock, label, read_label};
 use crate::wal::{HEAD_ROOM, HEADER, Header};
 use bytes::Bytes;
@@ -227,7 +227,7 @@ impl Core {
             let node = match self.table.get(key) {
                 Found::Absent => None,
                 Found::Row(row) => Some(Onode::decode(row)?),
-                Found::Obj(_) => unreachable!("a changed object is found by its name"),
+                Found::Obj => unreachable!("a changed object is found by its name"),
                 Found::Read(leaf) => {
                     self.leaf_now(leaf.id, leaf.block, u64::from(leaf.blocks))?;
                     continue;
@@ -291,6 +291,8 @@ impl Core {
     }
     fn replay_one(&mut self, found: Whole) -> Result<(), OpenError> {
         let seq = found.header.seq;
+        // What earlier records freed could be given again: they were durable when it was.
+        self.alloc.release(seq - 1, |_, _| false);
         let mut at = crate::apply::At { seq, slot: u32::MAX, images: 0, run: None };
         let (mut places, mut crcs) = (Vec::new(), Vec::new());
         for op in &found.ops {

@@ -196,7 +196,7 @@ impl Core {
                 let node = Onode::decode(row).map_err(|e| StoreError::Damaged { coll, what: format!("{obj}: {e}") })?;
                 Ok(self.objects.insert(family, obj, key, Some(node)))
             }
-            Found::Obj(_) => unreachable!("a changed object is found by its name"),
+            Found::Obj => unreachable!("a changed object is found by its name"),
             Found::Read(leaf) => Err(self.want_leaf(&leaf, coll, ticket)),
         }
     }

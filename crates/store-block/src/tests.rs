@@ -37,7 +37,7 @@ impl Subject for Block {
         self.make(self.lens)
     }
     fn small(&mut self, bytes: u64) -> Option<Box<dyn ObjectStore>> {
-        Some(self.make([bytes, 4 << 20, 4 << 20]))
+        Some(self.make([bytes, 8 << 20, 4 << 20]))
     }
     fn reopen(&mut self, store: Box<dyn ObjectStore>) -> Box<dyn ObjectStore> {
         drop(store);
@@ -51,10 +51,16 @@ impl Subject for Block {
 
 #[test]
 fn conforms() {
-    run(&mut Block { disks: None, order: Order::AtOnce, lens: [256 << 20, 64 << 20, 64 << 20], memory: 32 << 20, seed: 0, drives: 0 }, 0..4);
+    run(
+        &mut Block { disks: None, order: Order::AtOnce, lens: [256 << 20, 64 << 20, 64 << 20], memory: 32 << 20, seed: 0, drives: 0 },
+        0..4,
+    );
 }
 
 #[test]
 fn conforms_in_little_room_and_any_order() {
-    run(&mut Block { disks: None, order: Order::Shuffled, lens: [64 << 20, 2 << 20, 16 << 20], memory: 256 << 10, seed: 0, drives: 0 }, 4..8);
+    run(
+        &mut Block { disks: None, order: Order::Shuffled, lens: [64 << 20, 8 << 20, 16 << 20], memory: 256 << 10, seed: 0, drives: 0 },
+        4..8,
+    );
 }

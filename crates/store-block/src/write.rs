@@ -12,10 +12,10 @@
 
 use crate::apply::At;
 use crate::codec::{Corrupt, Put};
-use crate::state::Core;
 use crate::key;
 use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, OBJECT_MAX, block_crc};
 use crate::ops::{self, Op};
+use crate::state::Core;
 use bytes::Bytes;
 use store::{ReadData, StoreError, StoreResult};
 use types::CollId;
@@ -314,6 +314,9 @@ impl Core {
             }
         }
         let (from, to) = (offset.div_ceil(BLOCK), (offset + len) / BLOCK);
+        if from >= to {
+            return Ok(());
+        }
         let Some(node) = self.objects.node(t.slot) else { return Ok(()) };
         let first = node.chunks.partition_point(|c| (c.cell + 1) * CHUNK_BLOCKS <= from);
         let mut clear = Vec::new();

@@ -29,12 +29,6 @@ const MAGIC: u32 = u32::from_le_bytes(*b"HIDX");
 const HEADER: usize = 20;
 
 impl Index {
-    pub fn len(&self) -> usize {
-        self.leaves.len()
-    }
-    pub fn is_empty(&self) -> bool {
-        self.leaves.is_empty()
-    }
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &LeafRef)> {
         self.leaves.iter().map(|(k, l)| (&**k, l))
     }

@@ -24,8 +24,8 @@ use std::ops::{Bound, ControlFlow};
 pub enum Found {
     Absent,
     Row(Bytes),
-    /// It is the object in this slot.
-    Obj(u32),
+    /// It is an object in memory.
+    Obj,
     /// This leaf must be read first.
     Read(LeafRef),
 }
@@ -118,7 +118,7 @@ impl Table {
             match layer.get(key) {
                 Some(Val::Del) => return Found::Absent,
                 Some(Val::Row(row)) => return Found::Row(row.clone()),
-                Some(Val::Obj(slot)) => return Found::Obj(*slot),
+                Some(Val::Obj(_)) => return Found::Obj,
                 None => {}
             }
         }

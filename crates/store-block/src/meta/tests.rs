@@ -74,7 +74,8 @@ fn layers_over_leaves_are_one_map() {
                 ControlFlow::Continue(())
             })
             .unwrap();
-        let wanted: Vec<_> = if first < last { model.range(first..last).map(|(k, v)| (k.clone(), v.clone())).collect() } else { Vec::new() };
+        let wanted: Vec<_> =
+            if first < last { model.range(first..last).map(|(k, v)| (k.clone(), v.clone())).collect() } else { Vec::new() };
         assert_eq!(seen, wanted, "step {step}");
     }
 }

@@ -22,10 +22,10 @@ impl Ring {
         let left = self.blocks - at % self.blocks;
         if n <= left { at } else { at + left }
     }
-    /// Takes room for a record; `None` if what is still needed is in the way.
-    pub fn take(&mut self, n: u64) -> Option<u64> {
+    /// Takes room for a record; `None` if what is still needed is in the way, or less than `kept` would be left.
+    pub fn take(&mut self, n: u64, kept: u64) -> Option<u64> {
         let at = self.fit(self.head, n);
-        if at + n - self.tail > self.blocks {
+        if at + n + kept - self.tail > self.blocks {
             return None;
         }
         self.head = at + n;
@@ -53,7 +53,7 @@ mod tests {
         let mut live = std::collections::VecDeque::new();
         for _ in 0..5000 {
             let n = 1 + rng.below(30);
-            match ring.take(n) {
+            match ring.take(n, 0) {
                 Some(at) => {
                     assert!(at % 100 + n <= 100);
                     assert!(live.iter().all(|(b, m)| at >= b + m && at + n - b <= 100));
