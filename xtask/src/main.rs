@@ -18,6 +18,7 @@ cargo xtask test [--allow-skips] [--only WORD]   everything that CI runs
 cargo xtask clients [--only WORD]                the stock-client suites alone, on target/release/humboldt
 cargo xtask conformance [rados|cls|rbd] [--release R] [--only WORD]   upstream's test programs; writes COMPATIBILITY.md
 cargo xtask record-commands CEPH_CONF OUT        what a stock cluster answers to the script in xtask/src/commands.rs
+cargo xtask record-caps CEPH_CONF OUT            what a stock cluster allows to whom: xtask/src/suites/caps.py
 cargo xtask fuzz [SECONDS]                       decoders and handshakes under random input, for SECONDS (60)
 cargo xtask figures [--pairs N] [--seconds S]    server CPU per op and latency beside stock memstore, interleaved pairs
 ";
@@ -48,6 +49,10 @@ fn chore() -> Result<()> {
             let suite = args.get(1).copied().filter(|a| !a.starts_with("--"));
             conformance::conformance(suite, option("--release"), option("--only"))
         }
+        Some("record-caps") => match args[1..] {
+            [conf, out] => suites::record_caps(conf, out),
+            _ => bail!("{USAGE}"),
+        },
         Some("fuzz") => suites::fuzz(args.get(1).map_or(Ok(60), |s| s.parse())?),
         Some("figures") => suites::figures(option("--pairs").map_or(Ok(5), str::parse)?, option("--seconds").map_or(Ok(8), str::parse)?),
         _ => {

@@ -6,7 +6,7 @@ use crate::proto::{
     ResponseHeader, ServerChallenge, ServiceTicket, ServiceTicketRequest, TicketBlob,
 };
 use crate::rotating::add;
-use crate::{CryptoKey, Entropy, Refusal, RotatingSecrets, service};
+use crate::{CryptoKey, Entropy, Refusal, RotatingSecrets, Usage, service};
 use bytes::Bytes;
 use denc::{Decoder, Denc, Encoder};
 use std::collections::BTreeMap;
@@ -138,7 +138,7 @@ impl ClientAuth {
         if !d.is_empty() {
             let (sealed, extra) = (d.blob()?, d.blob()?);
             if !sealed.is_empty() {
-                secrets.connection_secret = secrets.session_key.open_from(&mut Decoder::new(sealed))?;
+                secrets.connection_secret = secrets.session_key.open_from(Usage::AUTH_CONNECTION_SECRET, &mut Decoder::new(sealed))?;
             }
             if !extra.is_empty() {
                 let key = secrets.session_key.clone();
@@ -153,8 +153,8 @@ impl ClientAuth {
             let service = d.u32()?;
             let held = self.tickets.entry(service).or_default();
             d.u8()?;
-            let ours: ServiceTicket = key.open_from(d)?;
-            let blob: Bytes = if d.bool()? { held.session_key.open_from(d)? } else { d.blob()? };
+            let ours: ServiceTicket = key.open_from(Usage::TICKET_SESSION_KEY, d)?;
+            let blob: Bytes = if d.bool()? { held.session_key.open_from(Usage::TICKET_BLOB, d)? } else { d.blob()? };
             held.blob = TicketBlob::from_bytes(&blob)?;
             held.session_key = ours.session_key;
             let validity = Duration::from_nanos(ours.validity.wall_ns());
@@ -171,6 +171,12 @@ impl ClientAuth {
     }
     pub fn has_ticket(&self, service: EntityKind, now: UTime) -> bool {
         self.tickets.get(&u32::from(service.0)).is_some_and(|t| t.usable(now))
+    }
+    /// A service did not take our ticket: it is due now.
+    pub fn doubt(&mut self, service: EntityKind) {
+        if let Some(held) = self.tickets.get_mut(&u32::from(service.0)) {
+            held.renew_after = UTime::ZERO;
+        }
     }
     /// When tickets are due next.
     pub fn renew_at(&self) -> Option<UTime> {
@@ -211,7 +217,7 @@ impl ClientAuth {
                 self.open_tickets(&key, &mut d, now)?;
                 Ok(Progress::Done)
             }
-            GET_ROTATING_KEY => Ok(Progress::Rotating(self.key.open_from(&mut d)?)),
+            GET_ROTATING_KEY => Ok(Progress::Rotating(self.key.open_from(Usage::ROTATING_SECRET, &mut d)?)),
             other => Err(Refusal::UnknownRequest(other)),
         }
     }
@@ -227,7 +233,7 @@ impl ClientAuth {
         let Some(held) = self.tickets.get(&service) else { return Ok(None) };
         let head = AuthorizerHead { global_id: self.global_id, service, ticket: held.blob.clone() };
         let nonce = entropy.u64();
-        let payload = service::build(&head, &held.session_key, &Authorize { nonce, challenge_plus_one: None })?;
+        let payload = service::build(&head, &held.session_key, &Authorize { nonce, challenge_plus_one: None }, entropy)?;
         Ok(Some(Authorizer { head, session_key: held.session_key.clone(), nonce, payload }))
     }
 }
@@ -244,13 +250,14 @@ pub struct Authorizer {
 
 impl Authorizer {
     /// The service's challenge came; the authorizer that answers it.
-    pub fn answer(&self, challenge: &Bytes) -> Result<Bytes, Refusal> {
-        let ServerChallenge { challenge } = self.session_key.open(challenge)?;
-        service::build(&self.head, &self.session_key, &Authorize { nonce: self.nonce, challenge_plus_one: Some(challenge.wrapping_add(1)) })
+    pub fn answer(&self, challenge: &Bytes, entropy: &mut dyn Entropy) -> Result<Bytes, Refusal> {
+        let ServerChallenge { challenge } = self.session_key.open(Usage::AUTHORIZE_CHALLENGE, challenge)?;
+        let authorize = Authorize { nonce: self.nonce, challenge_plus_one: Some(challenge.wrapping_add(1)) };
+        service::build(&self.head, &self.session_key, &authorize, entropy)
     }
     /// The service let us in: proof that it is the service, and the connection's secret.
     pub fn verify(&self, reply: &Bytes) -> Result<Secrets, Refusal> {
-        let reply: AuthorizeReply = self.session_key.open_from(&mut Decoder::new(reply.clone()))?;
+        let reply: AuthorizeReply = self.session_key.open_from(Usage::AUTHORIZE_REPLY, &mut Decoder::new(reply.clone()))?;
         if reply.nonce_plus_one != self.nonce.wrapping_add(1) {
             return Err(Refusal::Challenge);
         }

@@ -11,11 +11,8 @@ pub enum KeyError {
     Base64,
     #[error("a key is malformed: {0}")]
     Malformed(#[from] DencError),
-    #[error("a key of type aes has {0} bytes instead of 16 or more")]
-    Short(usize),
-    /// Known, but not used yet.
-    #[error("keys of type aes256k are not supported yet: make one of type aes (ceph auth ... --key-type aes)")]
-    Aes256k,
+    #[error("a key of type {kind} has {have} bytes instead of {need} or more")]
+    Short { kind: &'static str, have: usize, need: usize },
     #[error("a key of unknown type {0}")]
     UnknownType(u16),
     #[error("an empty key")]
@@ -45,6 +42,8 @@ pub enum Refusal {
     NoCaps,
     #[error("there is no rotating secret for service {0}")]
     NoSecret(u32),
+    #[error("the ticket was changed")]
+    Tampered,
     #[error("the ticket has expired")]
     Expired,
     #[error("the ticket was made for global_id {ticket}, not {claimed}")]

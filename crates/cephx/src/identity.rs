@@ -85,6 +85,12 @@ impl Identity {
             Self::Cephx(auth) => Ok(auth.authorizer(service, now, entropy)?.map(|a| (a.payload.clone(), Some(a)))),
         }
     }
+    /// A service did not take our ticket: the next renewal brings another.
+    pub fn doubt(&mut self, service: EntityKind) {
+        if let Self::Cephx(auth) = self {
+            auth.doubt(service);
+        }
+    }
     /// What to ask in a MAuth now, if any ticket is due.
     pub fn renewal(&self, now: UTime, entropy: &mut dyn Entropy) -> Result<Option<Bytes>, Refusal> {
         match self {

@@ -4,10 +4,11 @@
 //! messenger (`msgr` carries these payloads) and no auth database (the monitor's; it is asked through [`server::AuthDb`]).
 //!
 //! Source of the facts: Ceph 18.2 `src/auth/` (`Crypto`, `cephx/CephxProtocol`, `cephx/CephxServiceHandler`, `Auth.h`) and
-//! `doc/dev/cephx_protocol.rst`.
+//! `doc/dev/cephx_protocol.rst`; for `aes256k` Ceph 20.2.4.
 
 #![forbid(unsafe_code)]
 
+mod aes256k;
 mod base64;
 pub mod caps;
 pub mod client;
@@ -21,6 +22,7 @@ pub mod proto;
 pub mod rotating;
 pub mod server;
 pub mod service;
+mod usage;
 
 pub use client::{Authorizer, ClientAuth, Secrets};
 pub use error::{KeyError, Refusal};
@@ -31,6 +33,7 @@ pub use proto::{AuthCapsInfo, AuthTicket};
 pub use rotating::{RotatingSecrets, RotatingTable};
 pub use server::{AuthDb, ServerSession};
 pub use service::{ServiceKeys, ServiceSession, Verdict};
+pub use usage::Usage;
 
 /// A source of bytes that nobody can guess: the operating system's in shells, a seeded one in tests.
 pub trait Entropy {

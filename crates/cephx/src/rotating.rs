@@ -4,7 +4,7 @@
 //! every ticket that is still good.
 
 use crate::proto::versioned;
-use crate::{CryptoKey, Entropy};
+use crate::{CryptoKey, Entropy, KeyType};
 use denc::{Decoder, Denc, DencError, Encoder};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,16 +44,22 @@ impl RotatingSecrets {
     pub fn need_new(&self, now: UTime) -> bool {
         self.secrets.len() < KEPT || self.current().is_none_or(|k| k.expiration <= now)
     }
-    /// Adds secrets until none is needed; says how many. `ttl` is the life of a ticket of this service.
-    pub fn rotate(&mut self, now: UTime, ttl: Duration, entropy: &mut dyn Entropy) -> usize {
+    /// Adds secrets of type `kind` until none is needed; says how many. `ttl` is the life of a ticket of this service.
+    ///
+    /// Where `aes` is wanted, a daemon of the service can read nothing newer: secrets of another type are dropped at once, and with them
+    /// the tickets that they seal. The other way new secrets are of the better type and old ones run out in their time.
+    pub fn rotate(&mut self, now: UTime, ttl: Duration, kind: KeyType, entropy: &mut dyn Entropy) -> usize {
         let mut added = 0;
+        if kind == KeyType::AES {
+            self.secrets.retain(|_, k| k.key.kind == KeyType::AES);
+        }
         while self.need_new(now) {
             let base = match self.secrets.values().next_back() {
                 None => now,
                 Some(next) => add(now, ttl).max(next.expiration),
             };
             self.max_ver += 1;
-            let key = ExpiringKey { key: CryptoKey::generate(now, entropy), expiration: add(base, ttl) };
+            let key = ExpiringKey { key: CryptoKey::generate_of(kind, now, entropy), expiration: add(base, ttl) };
             self.secrets.insert(self.max_ver, key);
             while self.secrets.len() > KEPT {
                 self.secrets.pop_first();
@@ -107,11 +113,11 @@ impl TicketLife {
 
 impl RotatingTable {
     /// Changes what has run out; true if anything did. To be called at start and then every few seconds.
-    pub fn rotate(&mut self, now: UTime, life: &TicketLife, entropy: &mut dyn Entropy) -> bool {
+    pub fn rotate(&mut self, now: UTime, life: &TicketLife, kinds: impl Fn(EntityKind) -> KeyType, entropy: &mut dyn Entropy) -> bool {
         let mut added = 0;
         for service in SERVICES {
-            let service = u32::from(service.0);
-            added += self.services.entry(service).or_default().rotate(now, life.of(service), entropy);
+            let (kind, service) = (kinds(service), u32::from(service.0));
+            added += self.services.entry(service).or_default().rotate(now, life.of(service), kind, entropy);
         }
         self.version += u64::from(added > 0);
         added > 0
@@ -128,17 +134,33 @@ mod tests {
         let ttl = Duration::from_secs(100);
         let at = |sec| UTime { sec, nsec: 0 };
         let (mut r, mut rng) = (RotatingSecrets::default(), Rng::new(1));
-        assert_eq!(r.rotate(at(1000), ttl, &mut rng), 3);
+        assert_eq!(r.rotate(at(1000), ttl, KeyType::AES, &mut rng), 3);
         let expirations: Vec<u32> = r.secrets.values().map(|k| k.expiration.sec).collect();
         assert_eq!(expirations, [1100, 1200, 1300]);
         assert_eq!(r.for_new_ticket(at(1000), ttl).unwrap().0, 2);
-        assert_eq!(r.rotate(at(1199), ttl, &mut rng), 0);
-        assert_eq!(r.rotate(at(1200), ttl, &mut rng), 1);
+        assert_eq!(r.rotate(at(1199), ttl, KeyType::AES, &mut rng), 0);
+        assert_eq!(r.rotate(at(1200), ttl, KeyType::AES, &mut rng), 1);
         assert_eq!(r.for_new_ticket(at(1200), ttl).unwrap().0, 3);
         assert_eq!(r.secrets.keys().copied().collect::<Vec<_>>(), [2, 3, 4]);
         // After a long sleep all three are new.
-        assert_eq!(r.rotate(at(9000), ttl, &mut rng), 2);
+        assert_eq!(r.rotate(at(9000), ttl, KeyType::AES, &mut rng), 2);
         assert!(r.for_new_ticket(at(9000), ttl).is_some());
         assert_eq!(RotatingSecrets::from_bytes(&r.to_bytes(0)).unwrap(), r);
+    }
+
+    #[test]
+    fn a_daemon_that_reads_aes_only_gets_nothing_else() {
+        let ttl = Duration::from_secs(100);
+        let at = |sec| UTime { sec, nsec: 0 };
+        let (mut r, mut rng) = (RotatingSecrets::default(), Rng::new(1));
+        r.rotate(at(1000), ttl, KeyType::AES256K, &mut rng);
+        let kinds = |r: &RotatingSecrets| r.secrets.values().map(|k| k.key.kind.0).collect::<Vec<_>>();
+        assert_eq!(kinds(&r), [2, 2, 2]);
+        assert_eq!(r.rotate(at(1001), ttl, KeyType::AES, &mut rng), 3);
+        assert_eq!((kinds(&r), r.max_ver), (vec![1, 1, 1], 6));
+        // The better type comes as secrets run out.
+        assert_eq!(r.rotate(at(1002), ttl, KeyType::AES256K, &mut rng), 0);
+        r.rotate(at(1250), ttl, KeyType::AES256K, &mut rng);
+        assert_eq!(kinds(&r), [1, 1, 2]);
     }
 }

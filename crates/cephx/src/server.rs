@@ -17,7 +17,7 @@ use crate::proto::{
 };
 use crate::rotating::{TicketLife, add};
 use crate::service::{self, ServiceKeys};
-use crate::{AuthCapsInfo, CryptoKey, EntityAuth, Entropy, KeyError, Refusal, RotatingSecrets};
+use crate::{AuthCapsInfo, CryptoKey, EntityAuth, Entropy, KeyError, KeyType, Refusal, RotatingSecrets, Usage};
 use bytes::Bytes;
 use denc::{Decoder, Denc, Encoder};
 use std::time::Duration;
@@ -115,7 +115,7 @@ impl ServerSession {
                 let service = u32::from(self.name.kind.0);
                 let daemon = [EntityKind::OSD, EntityKind::MDS, EntityKind::MGR, EntityKind::MON].contains(&self.name.kind);
                 let secrets = db.rotating(service).filter(|_| daemon).ok_or(Refusal::NoCaps)?;
-                entity.key.seal_into(secrets, &mut e)?;
+                entity.key.seal_into(Usage::ROTATING_SECRET, secrets, entropy, &mut e)?;
                 (None, false)
             }
             other => return Err(Refusal::UnknownRequest(other)),
@@ -149,10 +149,10 @@ impl ServerSession {
 
         // The ticket for coming back to a monitor carries no capabilities: those are looked up.
         let parent = AuthTicket { name: self.name.clone(), global_id: self.global_id, ..AuthTicket::default() };
-        let session_key = CryptoKey::generate(now, entropy);
-        let grant = Grant::new(db, u32::from(EntityKind::AUTH.0), &parent, AuthCapsInfo::default(), session_key.clone(), now)?;
+        let grant = Grant::new(db, u32::from(EntityKind::AUTH.0), &parent, AuthCapsInfo::default(), key.kind, now, entropy)?;
+        let session_key = grant.info.session_key.clone();
         ResponseHeader { request_type: GET_AUTH_SESSION_KEY, status: 0 }.encode(e);
-        encode_tickets(&[grant], key, old_session_key.as_ref(), e)?;
+        encode_tickets(&[grant], key, old_session_key.as_ref(), entropy, e)?;
 
         let mut connection_secret = Bytes::new();
         if req.other_keys != 0 {
@@ -161,15 +161,15 @@ impl ServerSession {
                 entropy.fill(&mut secret);
                 connection_secret = secret.into();
                 let mut sealed = Encoder::new(0);
-                session_key.seal_into(&connection_secret, &mut sealed)?;
+                session_key.seal_into(Usage::AUTH_CONNECTION_SECRET, &connection_secret, entropy, &mut sealed)?;
                 e.blob(sealed.as_slice());
             } else {
                 e.blob(&[]);
             }
-            let grants = grants(db, req.other_keys, &parent, now, entropy);
+            let grants = grants(db, req.other_keys, &parent, key.kind, now, entropy);
             let mut extra = Encoder::new(0);
             if !grants.is_empty() {
-                encode_tickets(&grants, &session_key, None, &mut extra)?;
+                encode_tickets(&grants, &session_key, None, entropy, &mut extra)?;
             }
             e.blob(extra.as_slice());
         }
@@ -187,7 +187,11 @@ impl ServerSession {
         }
         let secrets = db.rotating(u32::from(EntityKind::AUTH.0));
         let secret = secrets.and_then(|s| s.get(req.old_ticket.secret_id)).ok_or(Refusal::OldTicket("a ticket of a lost secret"))?;
-        let old: ServiceTicketInfo = secret.open(&req.old_ticket.blob).map_err(|_| Refusal::OldTicket("a ticket that can't be read"))?;
+        let old: ServiceTicketInfo =
+            secret.open(Usage::TICKET_INFO, &req.old_ticket.blob).map_err(|_| Refusal::OldTicket("a ticket that can't be read"))?;
+        if !old.is_plausible() {
+            return Err(Refusal::OldTicket("a ticket that was changed"));
+        }
         if old.ticket.global_id != self.global_id || old.ticket.name != self.name {
             return Err(Refusal::OldTicket("a ticket of somebody else"));
         }
@@ -208,11 +212,11 @@ impl ServerSession {
             return Err(Refusal::OldTicket("a ticket of somebody else"));
         }
         let ServiceTicketRequest { keys } = d.get()?;
-        let grants = grants(db, keys, &info.ticket, now, entropy);
+        let grants = grants(db, keys, &info.ticket, info.session_key.kind, now, entropy);
         let wanted = keys & !u32::from(EntityKind::AUTH.0);
         let status = if grants.is_empty() && wanted != 0 { -Refusal::NoCaps.errno() } else { 0 };
         ResponseHeader { request_type: GET_PRINCIPAL_SESSION_KEY, status }.encode(e);
-        encode_tickets(&grants, &info.session_key, None, e)
+        encode_tickets(&grants, &info.session_key, None, entropy, e)
     }
 }
 
@@ -253,18 +257,29 @@ impl<'a> Grant<'a> {
         service: u32,
         parent: &AuthTicket,
         caps: AuthCapsInfo,
-        session_key: CryptoKey,
+        holder: KeyType,
         now: UTime,
+        entropy: &mut dyn Entropy,
     ) -> Result<Self, Refusal> {
         let secrets = db.rotating(service).ok_or(Refusal::NoSecret(service))?;
         let (secret_id, secret, validity) = secrets.for_new_ticket(now, db.ticket_life().of(service)).ok_or(Refusal::NoSecret(service))?;
+        // Both must be able to use it: the holder, and the service, whose daemons may be of an older release.
+        let kind = if holder == KeyType::AES256K && secret.kind == KeyType::AES256K { KeyType::AES256K } else { KeyType::AES };
+        let session_key = CryptoKey::generate_of(kind, now, entropy);
         let ticket = AuthTicket { created: now, expires: add(now, validity), caps, ..parent.clone() };
         Ok(Self { service, secret_id, secret, info: ServiceTicketInfo { ticket, session_key }, validity })
     }
 }
 
 /// Tickets for the services in `wanted`, without those that have no secret.
-fn grants<'a>(db: &'a dyn AuthDb, wanted: u32, parent: &AuthTicket, now: UTime, entropy: &mut dyn Entropy) -> Vec<Grant<'a>> {
+fn grants<'a>(
+    db: &'a dyn AuthDb,
+    wanted: u32,
+    parent: &AuthTicket,
+    holder: KeyType,
+    now: UTime,
+    entropy: &mut dyn Entropy,
+) -> Vec<Grant<'a>> {
     let mut out = Vec::new();
     for bit in 0..32 {
         let service = 1 << bit;
@@ -278,28 +293,34 @@ fn grants<'a>(db: &'a dyn AuthDb, wanted: u32, parent: &AuthTicket, now: UTime, 
             Some(_) if service == u32::from(EntityKind::MON.0) => AuthCapsInfo::default(),
             Some(entity) => entity.caps.get(name).map_or_else(AuthCapsInfo::default, |text| AuthCapsInfo::from_text(text)),
         };
-        let session_key = CryptoKey::generate(now, entropy);
-        out.extend(Grant::new(db, service, parent, caps, session_key, now).ok());
+        out.extend(Grant::new(db, service, parent, caps, holder, now, entropy).ok());
     }
     out
 }
 
 /// A list of tickets: for each the holder's part sealed with `holder`, and the service's part, which is sealed with the service's
 /// secret and once more with `outer` if that is given.
-fn encode_tickets(grants: &[Grant<'_>], holder: &CryptoKey, outer: Option<&CryptoKey>, e: &mut Encoder) -> Result<(), Refusal> {
+fn encode_tickets(
+    grants: &[Grant<'_>],
+    holder: &CryptoKey,
+    outer: Option<&CryptoKey>,
+    entropy: &mut dyn Entropy,
+    e: &mut Encoder,
+) -> Result<(), Refusal> {
     e.u8(1);
     e.count(grants.len());
     for grant in grants {
         e.u32(grant.service);
         e.u8(1);
         let validity = UTime::from_wall_ns(grant.validity.as_nanos() as u64);
-        holder.seal_into(&ServiceTicket { session_key: grant.info.session_key.clone(), validity }, e)?;
-        let blob = TicketBlob { secret_id: grant.secret_id, blob: grant.secret.seal(&grant.info)? };
+        let ours = ServiceTicket { session_key: grant.info.session_key.clone(), validity };
+        holder.seal_into(Usage::TICKET_SESSION_KEY, &ours, entropy, e)?;
+        let blob = TicketBlob { secret_id: grant.secret_id, blob: grant.secret.seal(Usage::TICKET_INFO, &grant.info, entropy)? };
         let blob = blob.to_bytes(0);
         e.bool(outer.is_some());
         match outer {
             // What is sealed is a buffer, so it has its length inside.
-            Some(outer) => outer.seal_into(&blob, e)?,
+            Some(outer) => outer.seal_into(Usage::TICKET_BLOB, &blob, entropy, e)?,
             None => e.blob(&blob),
         }
     }

@@ -1,9 +1,13 @@
 //! The door of a service (OSD, manager, monitor as a service): who shows an authorizer is challenged, always, and then let in.
 //!
 //! An authorizer that was recorded and is shown again answers a challenge that was never asked, so it is refused.
+//!
+//! A ticket that has run out is refused, too, where 18.2 takes it as long as its secret is known (up to two lives more). Clients don't
+//! notice: they renew at three quarters of a ticket's life by their own clock, so what they show is out of date only when they could not
+//! reach a monitor for a quarter of it (15 minutes), or their clock runs that much slower than the service's.
 
 use crate::proto::{Authorize, AuthorizeReply, AuthorizerHead, ServerChallenge, ServiceTicketInfo};
-use crate::{AuthCapsInfo, CryptoKey, Entropy, Refusal, RotatingSecrets};
+use crate::{AuthCapsInfo, CryptoKey, Entropy, Refusal, RotatingSecrets, Usage};
 use bytes::Bytes;
 use denc::{Decoder, Denc};
 use types::{EntityKind, EntityText, UTime};
@@ -65,7 +69,7 @@ impl ServiceSession {
             }
             let challenge = entropy.u64();
             self.challenge = Some(challenge);
-            return Ok(Verdict::Challenge(info.session_key.seal(&ServerChallenge { challenge })?));
+            return Ok(Verdict::Challenge(info.session_key.seal(Usage::AUTHORIZE_CHALLENGE, &ServerChallenge { challenge }, entropy)?));
         };
         if asked.wrapping_add(1) != answer {
             return Err(Refusal::Challenge);
@@ -75,7 +79,7 @@ impl ServiceSession {
         let connection_secret = Bytes::from(secret);
         let reply = AuthorizeReply { nonce_plus_one: authorize.nonce.wrapping_add(1), connection_secret: connection_secret.clone() };
         let mut e = denc::Encoder::new(0);
-        info.session_key.seal_into(&reply, &mut e)?;
+        info.session_key.seal_into(Usage::AUTHORIZE_REPLY, &reply, entropy, &mut e)?;
         let ServiceTicketInfo { ticket, session_key } = info;
         let peer = Peer { name: ticket.name, global_id: ticket.global_id, caps: ticket.caps, session_key, connection_secret };
         Ok(Verdict::Accept { reply: e.finish(), peer: Box::new(peer) })
@@ -86,21 +90,24 @@ impl ServiceSession {
 pub(crate) fn open(keys: &dyn ServiceKeys, d: &mut Decoder, now: UTime) -> Result<(ServiceTicketInfo, Authorize), Refusal> {
     let head: AuthorizerHead = d.get()?;
     let secret = keys.service_key(head.service, head.ticket.secret_id).ok_or(Refusal::NoSecret(head.service))?;
-    let info: ServiceTicketInfo = secret.open(&head.ticket.blob)?;
+    let info: ServiceTicketInfo = secret.open(Usage::TICKET_INFO, &head.ticket.blob)?;
+    if !info.is_plausible() {
+        return Err(Refusal::Tampered);
+    }
     if info.ticket.global_id != head.global_id {
         return Err(Refusal::GlobalId { claimed: head.global_id, ticket: info.ticket.global_id });
     }
     if info.ticket.expires <= now {
         return Err(Refusal::Expired);
     }
-    let authorize = info.session_key.open_from(d)?;
+    let authorize = info.session_key.open_from(Usage::AUTHORIZE, d)?;
     Ok((info, authorize))
 }
 
 /// The bytes of an authorizer.
-pub(crate) fn build(head: &AuthorizerHead, key: &CryptoKey, authorize: &Authorize) -> Result<Bytes, Refusal> {
+pub(crate) fn build(head: &AuthorizerHead, key: &CryptoKey, authorize: &Authorize, entropy: &mut dyn Entropy) -> Result<Bytes, Refusal> {
     let mut e = denc::Encoder::new(0);
     head.encode(&mut e);
-    key.seal_into(authorize, &mut e)?;
+    key.seal_into(Usage::AUTHORIZE, authorize, entropy, &mut e)?;
     Ok(e.finish())
 }

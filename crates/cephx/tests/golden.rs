@@ -4,7 +4,7 @@ use base::Rng;
 use bytes::Bytes;
 use cephx::proto::{AuthorizerHead, ServiceTicketInfo};
 use cephx::rotating::ExpiringKey;
-use cephx::{ClientAuth, CryptoKey, RotatingSecrets, ServiceSession, Verdict};
+use cephx::{ClientAuth, CryptoKey, RotatingSecrets, ServiceSession, Usage, Verdict};
 use denc::{Decoder, Denc};
 use types::{EntityKind, EntityText, UTime};
 
@@ -45,9 +45,9 @@ fn a_stock_login_is_understood() {
         let authorizer = client.authorizer(*kind, now, rng).unwrap().unwrap();
         let head: AuthorizerHead = Decoder::new(authorizer.payload.clone()).get().unwrap();
         assert_eq!(head.ticket.secret_id.to_string(), id);
-        let info: ServiceTicketInfo = secret.open(&head.ticket.blob).unwrap();
+        let info: ServiceTicketInfo = secret.open(Usage::TICKET_INFO, &head.ticket.blob).unwrap();
         assert_eq!((info.ticket.name.to_string(), info.ticket.global_id), ("client.admin".into(), 4168));
-        assert_eq!(secret.seal(&info).unwrap(), head.ticket.blob);
+        assert_eq!(secret.seal(Usage::TICKET_INFO, &info, rng).unwrap(), head.ticket.blob);
         if *kind != EntityKind::OSD {
             continue;
         }
@@ -58,7 +58,7 @@ fn a_stock_login_is_understood() {
         let keys = (EntityKind::OSD, &rotating);
         let mut door = ServiceSession::default();
         let Ok(Verdict::Challenge(challenge)) = door.handle(&keys, &authorizer.payload, 64, now, rng) else { panic!("a challenge first") };
-        let Ok(Verdict::Accept { peer, .. }) = door.handle(&keys, &authorizer.answer(&challenge).unwrap(), 64, now, rng) else {
+        let Ok(Verdict::Accept { peer, .. }) = door.handle(&keys, &authorizer.answer(&challenge, rng).unwrap(), 64, now, rng) else {
             panic!("a stock ticket opens our door")
         };
         assert_eq!(peer.caps.text().as_deref(), Some("allow *"));

@@ -8,9 +8,11 @@ use bytes::Bytes;
 use cephx::client::Progress;
 use cephx::rotating::TicketLife;
 use cephx::server::{Granted, Reply};
-use cephx::{AuthCapsInfo, AuthDb, ClientAuth, CryptoKey, EntityAuth, Keyring, Refusal, RotatingSecrets, RotatingTable, ServerSession};
+use cephx::{
+    AuthCapsInfo, AuthDb, ClientAuth, CryptoKey, EntityAuth, KeyType, Keyring, Refusal, RotatingSecrets, RotatingTable, ServerSession,
+};
 use cephx::{Entropy, Secrets, ServiceSession, Verdict};
-use denc::Denc;
+use denc::{Decoder, Denc};
 use types::{EntityKind, EntityText, UTime};
 
 const ALL: [EntityKind; 3] = [EntityKind::MON, EntityKind::OSD, EntityKind::MGR];
@@ -36,15 +38,19 @@ fn name(text: &str) -> EntityText {
 }
 
 fn db(rng: &mut Rng) -> Db {
+    db_of(KeyType::AES, KeyType::AES, rng)
+}
+/// With keys and rotating secrets of these types.
+fn db_of(keys: KeyType, secrets: KeyType, rng: &mut Rng) -> Db {
     let mut ring = Keyring::default();
     for (who, caps) in
         [("client.admin", &[("mon", "allow *"), ("osd", "allow *")][..]), ("osd.0", &[("mon", "allow profile osd")]), ("client.x", &[])]
     {
         let caps = caps.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-        ring.entities.insert(name(who), EntityAuth { key: CryptoKey::generate(at(0), rng), caps, ..EntityAuth::default() });
+        ring.entities.insert(name(who), EntityAuth { key: CryptoKey::generate_of(keys, at(0), rng), caps, ..EntityAuth::default() });
     }
     let mut table = RotatingTable::default();
-    table.rotate(at(0), &TicketLife::default(), rng);
+    table.rotate(at(0), &TicketLife::default(), |_| secrets, rng);
     Db { ring, table }
 }
 fn client(db: &Db, who: &str) -> ClientAuth {
@@ -60,6 +66,81 @@ fn login(db: &Db, c: &mut ClientAuth, secret_len: usize, sec: u32, rng: &mut Rng
     let reply = s.handle(db, &answer, Some(secret_len), at(sec), rng)?;
     let secrets = c.handle_done(id, &reply.payload, at(sec))?;
     Ok((s, reply, secrets))
+}
+
+const KINDS: [KeyType; 2] = [KeyType::AES, KeyType::AES256K];
+
+#[test]
+fn both_types_of_key_with_both_types_of_secret() {
+    let rng = &mut Rng::new(11);
+    for (keys, secrets) in KINDS.into_iter().flat_map(|k| KINDS.map(|s| (k, s))) {
+        let db = db_of(keys, secrets, rng);
+        let mut c = client(&db, "client.admin");
+        let (mut s, reply, ours) = login(&db, &mut c, 64, 0, rng).unwrap();
+        let granted = reply.granted.unwrap();
+        assert_eq!((granted.session_key, granted.connection_secret), (ours.session_key.clone(), ours.connection_secret));
+        // Old clients and old services are never handed a key of a type that they don't know.
+        let both = if keys == secrets { keys } else { KeyType::AES };
+        assert_eq!(ours.session_key.kind, both);
+        // Back again with the old ticket, then a renewal on the session.
+        login(&db, &mut c, 64, 10, rng).unwrap();
+        let ask = c.renewal(at(3000), rng).unwrap().expect("service tickets are due");
+        let answer = s.handle(&db, &ask, None, at(3000), rng).unwrap();
+        assert_eq!(c.handle_reply(&answer.payload, at(3000), rng).unwrap(), Progress::Done);
+        let osd = (EntityKind::OSD, db.rotating(4).unwrap());
+        let a = c.authorizer(EntityKind::OSD, at(3001), rng).unwrap().unwrap();
+        let mut door = ServiceSession::default();
+        let Verdict::Challenge(challenge) = door.handle(&osd, &a.payload, 64, at(3001), rng).unwrap() else { panic!() };
+        let answer = a.answer(&challenge, rng).unwrap();
+        let Verdict::Accept { reply, peer } = door.handle(&osd, &answer, 64, at(3001), rng).unwrap() else { panic!() };
+        assert_eq!(a.verify(&reply).unwrap().connection_secret, peer.connection_secret);
+        assert_eq!(peer.session_key.kind, both);
+        // A daemon learns its secrets.
+        let mut daemon = client(&db, "osd.0");
+        let (mut s, ..) = login(&db, &mut daemon, 0, 0, rng).unwrap();
+        let reply = s.handle(&db, &daemon.rotating_request(), None, at(1), rng).unwrap();
+        let Progress::Rotating(learned) = daemon.handle_reply(&reply.payload, at(1), rng).unwrap() else { panic!() };
+        assert_eq!(Some(&learned), db.rotating(4));
+    }
+}
+
+/// CVE-2025-30156: what is sealed with `aes` can be changed by who carries it. Every single bit of a ticket, at a service's door.
+#[test]
+fn a_changed_ticket_gives_nobody_more_rights() {
+    let rng = &mut Rng::new(12);
+    for secrets in KINDS {
+        let mut db = db_of(KeyType::AES, secrets, rng);
+        db.ring.entities.get_mut(&name("client.admin")).unwrap().caps.insert("osd".into(), "allow r pool=a, allow rw pool=b".into());
+        let mut c = client(&db, "client.admin");
+        login(&db, &mut c, 0, 0, rng).unwrap();
+        let keys = (EntityKind::OSD, db.rotating(4).unwrap());
+        let a = c.authorizer(EntityKind::OSD, at(1), rng).unwrap().unwrap();
+        let (mut refused, mut same) = (0, 0);
+        for bit in 0..a.payload.len() * 8 {
+            let mut bytes = a.payload.to_vec();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let head: cephx::proto::AuthorizerHead = match Decoder::new(bytes.clone().into()).get() {
+                Ok(head) => head,
+                Err(_) => continue,
+            };
+            let opened = db.rotating(4).unwrap().get(head.ticket.secret_id).map(|key| {
+                key.open::<cephx::proto::ServiceTicketInfo>(cephx::Usage::TICKET_INFO, &head.ticket.blob).map(|info| info.ticket)
+            });
+            match ServiceSession::default().handle(&keys, &bytes.into(), 0, at(1), rng) {
+                Err(_) => refused += 1,
+                Ok(_) => {
+                    let ticket = opened.unwrap().unwrap();
+                    assert!(!ticket.caps.allow_all && ticket.expires <= at(3601), "bit {bit}: {ticket:?}");
+                    same += usize::from(ticket.caps.text().as_deref() == Some("allow r pool=a, allow rw pool=b"));
+                }
+            }
+        }
+        // With a tag only bits outside of what is sealed pass: the versions of structures.
+        assert!(refused > 1000, "{refused} refused, {same} with the same rights");
+        if secrets == KeyType::AES256K {
+            assert!(same < 40, "{same} changed payloads passed");
+        }
+    }
 }
 
 #[test]
@@ -85,7 +166,7 @@ fn tickets_are_renewed_on_the_live_session() {
     let mut c = client(&db, "client.admin");
     let (mut s, ..) = login(&db, &mut c, 0, 0, rng).unwrap();
     for sec in [2800, 5600, 195_000, 260_000] {
-        db.table.rotate(at(sec), &TicketLife::default(), rng);
+        db.table.rotate(at(sec), &TicketLife::default(), |_| KeyType::AES, rng);
         let mut ask = c.renewal(at(sec), rng).unwrap();
         while let Some(payload) = ask {
             let reply = s.handle(&db, &payload, None, at(sec), rng).unwrap();
@@ -162,7 +243,7 @@ fn a_service_challenges_then_lets_in_once() {
     let a = c.authorizer(EntityKind::OSD, at(1), rng).unwrap().unwrap();
     let mut door = ServiceSession::default();
     let Verdict::Challenge(challenge) = door.handle(&keys, &a.payload, 64, at(1), rng).unwrap() else { panic!() };
-    let answer = a.answer(&challenge).unwrap();
+    let answer = a.answer(&challenge, rng).unwrap();
     let Verdict::Accept { reply, peer } = door.handle(&keys, &answer, 64, at(1), rng).unwrap() else { panic!() };
     let ours = a.verify(&reply).unwrap();
     assert_eq!((ours.session_key, ours.connection_secret), (peer.session_key.clone(), peer.connection_secret.clone()));
@@ -217,8 +298,15 @@ fn damaged_payloads_are_refused_without_panic() {
 /// Damage at every place of the conversation that a peer has a hand in, and in every blob that stands in it.
 #[test]
 fn fuzz_both_sides_of_the_handshake() {
+    fuzz(KeyType::AES, "cephx");
+}
+#[test]
+fn fuzz_both_sides_of_the_handshake_with_the_newer_keys() {
+    fuzz(KeyType::AES256K, "cephx aes256k");
+}
+fn fuzz(kind: KeyType, what: &str) {
     let rng = &mut Rng::new(8);
-    let db = db(rng);
+    let db = db_of(kind, kind, rng);
     let mut c = client(&db, "client.admin");
     let hello = c.login();
     let (mut session, challenge) = ServerSession::start(name("client.admin"), 4242, true, rng);
@@ -239,14 +327,14 @@ fn fuzz_both_sides_of_the_handshake() {
     let keys = (EntityKind::OSD, db.rotating(4).unwrap());
     let mut door = ServiceSession::default();
     let Verdict::Challenge(osd_challenge) = door.handle(&keys, &a.payload, 64, at(1), rng).unwrap() else { panic!() };
-    let osd_answer = a.answer(&osd_challenge).unwrap();
+    let osd_answer = a.answer(&osd_challenge, rng).unwrap();
     let osd_reply = match door.clone().handle(&keys, &osd_answer, 64, at(1), rng).unwrap() {
         Verdict::Accept { reply, .. } => reply,
         other => panic!("{other:?}"),
     };
     let samples = [hello, challenge, answer, reply, a.payload.clone(), osd_challenge, osd_answer, osd_reply];
     let caps = include_str!("../../../fixtures/cephx/caps-accepted.txt").as_bytes();
-    fuzzing::run("cephx", 6000, |rng| {
+    fuzzing::run(what, 6000, |rng| {
         let (sample, other) = (fuzzing::pick(rng, &samples), fuzzing::pick(rng, &samples));
         let bytes = Bytes::from(fuzzing::damaged(rng, sample, other));
         let n = bytes.len();
@@ -261,7 +349,7 @@ fn fuzz_both_sides_of_the_handshake() {
             let _ = door.clone().handle(&keys, &bytes, 64, at(1), &mut own);
         });
         fuzzing::bounded("a client", n, 100, || {
-            let _ = a.answer(&bytes);
+            let _ = a.answer(&bytes, rng);
             let _ = a.verify(&bytes);
             let _ = client(&db, "client.admin").handle_challenge(&bytes, at(0), &mut own);
             let _ = asked.clone().handle_done(4242, &bytes, at(0));

@@ -45,6 +45,27 @@ impl Auth {
     }
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum KeyKind {
+    /// Read by every release.
+    Aes,
+    /// AES-256 with integrity: for clients of 20.2.4, 19.2.6 and later only.
+    Aes256k,
+}
+
+impl KeyKind {
+    pub fn key_type(self) -> cephx::KeyType {
+        match self {
+            Self::Aes => cephx::KeyType::AES,
+            Self::Aes256k => cephx::KeyType::AES256K,
+        }
+    }
+    /// As it is written on the command line.
+    pub fn name(self) -> &'static str {
+        self.key_type().name()
+    }
+}
+
 #[derive(Debug, clap::Args)]
 pub struct Up {
     /// The cluster's folder: gets ceph.conf and the admin's keyring.
@@ -59,6 +80,9 @@ pub struct Up {
     /// What clients must prove.
     #[arg(long, value_enum, default_value_t = Auth::Cephx)]
     pub auth: Auth,
+    /// What keys a new cluster makes, unless asked for others.
+    #[arg(long, value_enum, default_value_t = KeyKind::Aes)]
+    pub key_type: KeyKind,
     /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1")]
     pub listen: IpAddr,
@@ -87,6 +111,9 @@ pub struct MonArgs {
     /// What clients must prove.
     #[arg(long, value_enum, default_value_t = Auth::Cephx)]
     pub auth: Auth,
+    /// What keys a new cluster makes, unless asked for others.
+    #[arg(long, value_enum, default_value_t = KeyKind::Aes)]
+    pub key_type: KeyKind,
     /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1")]
     pub listen: IpAddr,

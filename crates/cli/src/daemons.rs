@@ -1,6 +1,6 @@
 //! The monitor alone: `humboldt mon`; and how `up` configures its OSDs.
 
-use crate::args::MonArgs;
+use crate::args::{KeyKind, MonArgs};
 use crate::folder::Folder;
 use crate::signals;
 use anyhow::{Context, Result};
@@ -24,8 +24,8 @@ pub struct Monitor {
 }
 
 /// Opens or makes the cluster in `dir`, and starts its monitor. Writes `ceph.conf`.
-pub fn start_mon(dir: &Path, listen: SocketAddr, auth: mon::AuthMode, osds: u32) -> Result<Monitor> {
-    let cluster = mon::open_or_mkfs(dir, &mon::MkfsOptions { auth, listen, osds, config: Vec::new() })?;
+pub fn start_mon(dir: &Path, listen: SocketAddr, auth: mon::AuthMode, key_type: KeyKind, osds: u32) -> Result<Monitor> {
+    let cluster = mon::open_or_mkfs(dir, &mon::MkfsOptions { auth, key_type: key_type.key_type(), listen, osds, config: Vec::new() })?;
     let (fsid, keyring, is_new) = (cluster.fsid, cluster.keyring.clone(), cluster.is_new);
     let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0 }).with_context(|| format!("the monitor on {listen}"))?;
     let conf = dir.join("ceph.conf");
@@ -37,7 +37,7 @@ pub fn start_mon(dir: &Path, listen: SocketAddr, auth: mon::AuthMode, osds: u32)
 pub fn mon(args: &MonArgs) -> Result<()> {
     let folder = Folder::hold(&args.dir.join("mon"))?;
     let dir = folder.dir.parent().context("the monitor's folder lies in the cluster's")?;
-    let Monitor { handle, .. } = start_mon(dir, SocketAddr::new(args.listen, args.port), args.auth.mode(), args.osds)?;
+    let Monitor { handle, .. } = start_mon(dir, SocketAddr::new(args.listen, args.port), args.auth.mode(), args.key_type, args.osds)?;
     println!("mon.a serves at {}", handle.mon_addr);
     signals::wait(|| handle.is_finished())?;
     handle.stop()

@@ -49,7 +49,18 @@ pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
     let auth = args.auth.mode().name();
     let (port, osds, listen) = (args.port.to_string(), args.osds.to_string(), args.listen.to_string());
     let mut cmd = Command::new(&program);
-    cmd.arg("mon").arg("--dir").arg(&folder.dir).args(["--auth", auth, "--listen", &listen, "--port", &port, "--osds", &osds]);
+    cmd.arg("mon").arg("--dir").arg(&folder.dir).args([
+        "--auth",
+        auth,
+        "--key-type",
+        args.key_type.name(),
+        "--listen",
+        &listen,
+        "--port",
+        &port,
+        "--osds",
+        &osds,
+    ]);
     let mon = Daemon::start("the monitor".into(), &mut cmd)?;
     let addr = mon.line.rsplit(' ').next().unwrap_or_default().trim().parse().context("the monitor says where it serves")?;
     let memory = (args.memory.unwrap_or_else(half_of_memory) / u64::from(args.osds)).to_string();

@@ -18,7 +18,7 @@ pub fn up(args: &Up) -> Result<()> {
         return processes::up(args, &folder, started);
     }
     let listen = SocketAddr::new(args.listen, args.port);
-    let Monitor { handle: mon, keyring, is_new } = start_mon(&folder.dir, listen, args.auth.mode(), args.osds)?;
+    let Monitor { handle: mon, keyring, is_new } = start_mon(&folder.dir, listen, args.auth.mode(), args.key_type, args.osds)?;
     let capacity = args.memory.unwrap_or_else(half_of_memory) / u64::from(args.osds);
     let mut osds: Vec<OsdHandle> = Vec::new();
     for id in 0..args.osds as i32 {
@@ -31,7 +31,7 @@ pub fn up(args: &Up) -> Result<()> {
             let name = EntityText::new(EntityKind::OSD, id.to_string());
             let key = |name: &EntityText| keyring.get(name).with_context(|| format!("the monitor's store has no key of {name}"));
             // An OSD that came later than the cluster has no key yet: it brings one when it registers.
-            config.key = Some(keyring.get(&name).map_or_else(fresh_key, |auth| auth.key.clone()));
+            config.key = Some(keyring.get(&name).map_or_else(|| fresh_key(args.key_type.key_type()), |auth| auth.key.clone()));
             config.admin = Some(Admin::of(admin.clone(), key(&admin)?));
         }
         osds.push(osd::start(config)?);
@@ -61,14 +61,15 @@ pub fn up(args: &Up) -> Result<()> {
     }
 }
 
-fn fresh_key() -> cephx::CryptoKey {
+fn fresh_key(kind: cephx::KeyType) -> cephx::CryptoKey {
     let mut entropy = net::auth_cephx::entropy();
-    cephx::CryptoKey::generate(net::auth_cephx::now(), &mut entropy)
+    cephx::CryptoKey::generate_of(kind, net::auth_cephx::now(), &mut entropy)
 }
 
 /// The one line that says that it serves, and how to use it.
 pub fn announce(took: Duration, dir: &Path, mon: SocketAddr, args: &Up) {
-    let shown = std::env::current_dir().ok().and_then(|cwd| dir.strip_prefix(cwd).ok().map(Path::to_path_buf)).unwrap_or_else(|| dir.to_path_buf());
+    let shown =
+        std::env::current_dir().ok().and_then(|cwd| dir.strip_prefix(cwd).ok().map(Path::to_path_buf)).unwrap_or_else(|| dir.to_path_buf());
     println!(
         "ready in {:.2} s: monitor at {mon}, {} OSD{} in memory, auth {}; try: ceph -c {}/ceph.conf -s",
         took.as_secs_f64(),

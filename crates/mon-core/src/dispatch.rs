@@ -31,7 +31,7 @@ impl Mon {
             MMonSubscribe::KIND => self.on_subscribe(conn, MMonSubscribe::decode(raw)?),
             MAuth::KIND => self.on_auth(conn, MAuth::decode(raw)?, clock),
             MMonCommand::KIND | MCommand::KIND => self.on_command(conn, raw, clock)?,
-            MMonGetVersion::KIND => self.on_get_version(conn, MMonGetVersion::decode(raw)?),
+            MMonGetVersion::KIND if self.may(conn, "mon", Perm::R) => self.on_get_version(conn, MMonGetVersion::decode(raw)?),
             MGetConfig::KIND => self.on_get_config(conn, &MGetConfig::decode(raw)?),
             MStatfs::KIND if self.may(conn, "pg", Perm::R) => self.on_statfs(conn, &MStatfs::decode(raw)?),
             MGetPoolStats::KIND if self.may(conn, "pg", Perm::R) => self.on_pool_stats(conn, &MGetPoolStats::decode(raw)?),

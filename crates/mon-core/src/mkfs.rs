@@ -4,7 +4,7 @@ use crate::auth::AuthService;
 use crate::config::{ConfigDb, Section};
 use crate::kv::Batch;
 use crate::monmap::NAME;
-use cephx::{EntityAuth, Entropy};
+use cephx::{EntityAuth, Entropy, KeyType};
 use denc::Denc;
 use maps::{CrushMap, MgrMap, MonMap, OsdMap, Release, map_flags};
 use std::collections::BTreeMap;
@@ -20,6 +20,8 @@ pub struct NewCluster {
     pub failure_domain: String,
     /// Keys are made for `osd.0` up to this many; the OSDs themselves come with `osd new`.
     pub osds: u32,
+    /// The type of these and later keys.
+    pub key_type: KeyType,
     /// Settings to begin with: section, name, value.
     pub config: Vec<(String, String, String)>,
 }
@@ -57,6 +59,7 @@ pub fn mkfs(new: &NewCluster, now: UTime, entropy: &mut dyn Entropy) -> (Batch, 
     batch.put_text("format", "1");
 
     let mut auth = AuthService::default();
+    auth.prefer(new.key_type, &mut batch);
     for (name, caps) in ENTITIES {
         let name = EntityText::parse(name).expect("the table's names are entities");
         let caps = caps.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();

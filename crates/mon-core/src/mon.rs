@@ -199,6 +199,9 @@ impl Mon {
 
     /// Turns what an event left behind into effects: an epoch if the map is to change, the batch, the answers, and news for subscribers.
     fn finish(&mut self, clock: Clock, effects: &mut Vec<Effect>) {
+        if self.auth.is_due() {
+            self.auth.tick(UTime::from_wall_ns(clock.wall_ns), self.entropy.as_mut(), &mut self.batch);
+        }
         // A commit may lead to another change (a pool whose groups all exist now loses its flag).
         while self.osd.has_pending() {
             self.commit_osdmap(clock);
@@ -338,7 +341,7 @@ impl Mon {
         let args = Args::parse(words)?;
         let door = self.sessions.get(&conn).map_or(Door::Mon, |s| s.door);
         if args.prefix() == "get_command_descriptions" {
-            return Ok(Reply::data(self.registry.describe(door == Door::Mgr, tell).to_string()));
+            return Ok(Reply::data(self.registry.describe(door == Door::Mgr, tell, self.features(conn)).to_string()));
         }
         let registry = self.registry.clone();
         let Some((command, sig)) = registry.find(&args) else {

@@ -21,7 +21,13 @@ impl Mon {
             session.hostname = m.hostname;
         }
         let stateful = features::has(session.peer.features, features::MON_STATEFUL_SUB);
+        let (entity, addr) = (&session.peer.entity, session.peer.addrs.front());
+        let reads = session.caps.may(entity, &addr, "mon", Perm::R);
         for (what, item) in m.what {
+            // What a session needs before it is anybody; all else takes a reader, and each kind asks for more when it is served.
+            if !reads && what != "monmap" && what != "config" {
+                continue;
+            }
             session.subs.insert(what, Sub { next: item.start, onetime: item.onetime() });
         }
         self.serve_subscriptions(conn);

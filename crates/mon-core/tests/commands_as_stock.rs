@@ -53,6 +53,7 @@ impl Cluster {
             mon_addrs: addrs(3300),
             failure_domain: "osd".into(),
             osds: 1,
+            key_type: cephx::KeyType::AES,
             config: [("osd_pool_default_size", "1"), ("mon_allow_pool_delete", "true"), ("mon_allow_pool_size_one", "true")]
                 .iter()
                 .map(|(k, v)| ("global".to_string(), k.to_string(), v.to_string()))
@@ -61,13 +62,17 @@ impl Cluster {
         let (batch, _) = mkfs(&new, UTime { sec: 1_795_256_842, nsec: 0 }, &mut rng);
         let mut snapshot = Snapshot::default();
         snapshot.apply(&batch);
-        let metadata: BTreeMap<String, String> = [("hostname", "vm"), ("ceph_version_short", "18.2.7")].map(|(k, v)| (k.to_string(), v.to_string())).into();
+        let metadata: BTreeMap<String, String> =
+            [("hostname", "vm"), ("ceph_version_short", "18.2.7")].map(|(k, v)| (k.to_string(), v.to_string())).into();
         let options = MonOptions { fsid, mon_addrs: addrs(3300), mgr_addrs: addrs(6800), cephx: true, metadata };
         let mon = Mon::load(&snapshot, options, Box::new(rng), clock(0)).unwrap();
         let mut cluster = Self { mon, seconds: 0, reports: 0, descriptions: Vec::new(), at_mgr: Vec::new() };
-        for (conn, door, name) in
-            [(CLIENT, Door::Mon, "client.admin"), (CLIENT_AT_MGR, Door::Mgr, "client.admin"), (OSD, Door::Mon, "osd.0"), (OSD_AT_MGR, Door::Mgr, "osd.0")]
-        {
+        for (conn, door, name) in [
+            (CLIENT, Door::Mon, "client.admin"),
+            (CLIENT_AT_MGR, Door::Mgr, "client.admin"),
+            (OSD, Door::Mon, "osd.0"),
+            (OSD_AT_MGR, Door::Mgr, "osd.0"),
+        ] {
             let peer = PeerInfo {
                 entity: EntityText::parse(name).unwrap(),
                 global_id: conn.0,
@@ -108,7 +113,8 @@ impl Cluster {
             assert_eq!(code, 0, "{request}: {status}");
         }
         let metadata = [("hostname", "vm"), ("container_name", "c"), ("ceph_version", mon_core::CEPH_VERSION)];
-        let mut boot = MOSDBoot { cluster_addrs: addrs(6812), hb_back_addrs: addrs(6814), hb_front_addrs: addrs(6816), ..MOSDBoot::default() };
+        let mut boot =
+            MOSDBoot { cluster_addrs: addrs(6812), hb_back_addrs: addrs(6814), hb_front_addrs: addrs(6816), ..MOSDBoot::default() };
         boot.osd_features = features::SUPPORTED;
         boot.metadata = metadata.map(|(k, v)| (k.to_string(), v.to_string())).into();
         boot.superblock.cluster_fsid = cluster_fsid;
@@ -201,7 +207,13 @@ impl Cluster {
         let (result, status, data) = self.send(conn, &Value::Object(request));
         let stderr = match -result {
             0 => status,
-            n => format!("Error {}: {status}", [(1, "EPERM"), (2, "ENOENT"), (13, "EACCES"), (16, "EBUSY"), (22, "EINVAL")].iter().find(|(e, _)| *e == n).map_or("E?", |(_, s)| s)),
+            n => format!(
+                "Error {}: {status}",
+                [(1, "EPERM"), (2, "ENOENT"), (13, "EACCES"), (16, "EBUSY"), (22, "EINVAL")]
+                    .iter()
+                    .find(|(e, _)| *e == n)
+                    .map_or("E?", |(_, s)| s)
+            ),
         };
         Answer { code: -result, stdout: String::from_utf8_lossy(&data).into_owned(), stderr }
     }
@@ -214,7 +226,9 @@ fn clock(seconds: u64) -> Clock {
 
 fn words(line: &str) -> Vec<String> {
     let parts = line.split('\'').enumerate();
-    parts.flat_map(|(i, part)| if i % 2 == 1 { vec![part.to_string()] } else { part.split_whitespace().map(String::from).collect() }).collect()
+    parts
+        .flat_map(|(i, part)| if i % 2 == 1 { vec![part.to_string()] } else { part.split_whitespace().map(String::from).collect() })
+        .collect()
 }
 
 /// Words as a request of one signature, with how many of them were its literals; none if they don't fit.

@@ -40,7 +40,8 @@ impl World {
         let fsid = Uuid::from_random([7; 16]);
         let set = |n: &str, v: &str| ("global".to_string(), n.to_string(), v.to_string());
         let config = vec![set("osd_pool_default_size", "1"), set("mon_allow_pool_delete", "true")];
-        let new = NewCluster { fsid, mon_addrs: addr("v2:127.0.0.1:3300/0"), failure_domain: "osd".into(), osds: 2, config };
+        let key_type = cephx::KeyType::AES;
+        let new = NewCluster { fsid, mon_addrs: addr("v2:127.0.0.1:3300/0"), failure_domain: "osd".into(), osds: 2, key_type, config };
         let (batch, _) = mkfs(&new, types::UTime::from_wall_ns(clock(0).wall_ns), &mut Rng::new(1));
         let mut store = Snapshot::default();
         store.apply(&batch);
@@ -274,6 +275,89 @@ fn who_may_not_is_refused() {
     assert_eq!(w.command(rbd, r#"{"prefix":"osd blocklist","blocklistop":"add","addr":"1.2.3.4:0/5"}"#).0, 0);
     assert_eq!(w.command(rbd, r#"{"prefix":"osd blocklist","blocklistop":"rm","addr":"1.2.3.4:0/5"}"#).0, -13);
     assert_eq!(w.mon.osd.map.blocklist.len(), 1);
+}
+
+/// CVE-2026-50152 and CVE-2018-14662: what a command refuses, a subscription does not give either.
+#[test]
+fn subscriptions_ask_for_capabilities_as_commands_do() {
+    let mut w = World::new();
+    let admin = w.open("client.admin", "allow *");
+    w.ok(admin, r#"{"prefix":"config-key set","key":"dm-crypt/osd/0/luks","val":"secret"}"#);
+    w.ok(admin, r#"{"prefix":"config-key set","key":"mine/a","val":"b"}"#);
+    // Who reads keys by a command gets them by subscription, and only those below what it may read.
+    let named = r#"allow r, allow command "config-key get" with key prefix mine/"#;
+    let rows = [
+        ("allow *", "kv:dm-crypt/", 1),
+        ("allow service mon r, allow service config-key r", "kv:dm-crypt/", 1),
+        ("allow r", "kv:dm-crypt/", 0),
+        ("allow r", "kv:", 0),
+        ("allow rw", "kv:mine/", 0),
+        ("profile rbd", "kv:mine/", 0),
+        (named, "kv:mine/", 1),
+        (named, "kv:", 0),
+        ("allow service config-key r", "kv:mine/", 0),
+    ];
+    for (caps, what, count) in rows {
+        let c = w.open("client.r", caps);
+        w.subscribe(c, what, 0, 0);
+        assert_eq!(w.take::<MKVData>(c).len(), count, "{caps}: {what}");
+        // Nor later, when something changes.
+        w.ok(admin, &format!(r#"{{"prefix":"config-key set","key":"mine/a","val":"{}"}}"#, w.next_conn));
+        if count == 0 {
+            assert!(w.take::<MKVData>(c).is_empty(), "{caps}: {what}");
+        }
+    }
+    // Maps and logs: a reader's. A monitor map and its own configuration: everybody's.
+    for (caps, what, kind, given) in [
+        ("allow r", "osdmap", MOSDMap::KIND, true),
+        ("allow service osd r", "osdmap", MOSDMap::KIND, false),
+        ("allow service mon r", "osdmap", MOSDMap::KIND, false),
+        ("allow service mon r, allow service osd r", "osdmap", MOSDMap::KIND, true),
+        ("allow r", "mgrmap", MMgrMap::KIND, true),
+        (r#"allow command "fsid""#, "mgrmap", MMgrMap::KIND, false),
+        (r#"allow command "fsid""#, "monmap", MMonMap::KIND, true),
+        ("allow r", "osd_pg_creates", MOSDPGCreate2::KIND, false),
+        (r#"allow command "fsid""#, "log-info", MLog::KIND, false),
+    ] {
+        let c = w.open("client.m", caps);
+        w.subscribe(c, what, 0, 0);
+        w.ok(admin, r#"{"prefix":"log","logtext":["hello"]}"#);
+        assert_eq!(w.sent.get(&c).is_some_and(|sent| sent.iter().any(|m| m.kind == kind)), given, "{caps}: {what}");
+    }
+    // Versions of maps are told to readers only, as stock does.
+    let c = w.open("client.v", "allow service osd r");
+    w.send(c, &MMonGetVersion { handle: 1, what: "osdmap".into() });
+    assert!(w.take::<MMonGetVersionReply>(c).is_empty());
+}
+
+/// Tracker 78385: a firewall that refuses for everybody must not take everybody down.
+#[test]
+fn a_refused_connection_is_evidence_not_proof() {
+    let mut w = World::new();
+    let osds: Vec<ConnId> = (0..4).map(|id| w.osd(id)).collect();
+    w.now_ms += 60_000;
+    let fsid = w.mon.options.fsid;
+    let report = |w: &World, target: i32| MOSDFailure {
+        fsid,
+        target_osd: target,
+        target_addrs: w.mon.osd.map.client_addrs[target as usize].clone(),
+        flags: failure_flag::FAILED | failure_flag::IMMEDIATE,
+        ..MOSDFailure::default()
+    };
+    for target in [1, 2, 3] {
+        let m = report(&w, target);
+        w.send(osds[0], &m);
+        assert!(w.mon.osd.map.is_up(target), "one OSD can't reach it, and it talks to us");
+    }
+    let m = report(&w, 1);
+    w.send(osds[2], &m);
+    assert!(!w.mon.osd.map.is_up(1), "two can't");
+    // One that has left without a word is down with the first report.
+    w.event(Event::Closed { conn: osds[3] });
+    let m = report(&w, 3);
+    w.send(osds[0], &m);
+    assert!(!w.mon.osd.map.is_up(3));
+    assert!(w.mon.osd.map.is_up(2) && w.mon.osd.map.is_up(0));
 }
 
 #[test]

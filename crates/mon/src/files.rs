@@ -9,7 +9,7 @@
 
 use crate::{AuthMode, Store};
 use anyhow::{Context, Result, bail};
-use cephx::Keyring;
+use cephx::{KeyType, Keyring};
 use mon_core::NewCluster;
 use std::fs;
 use std::io::Write;
@@ -22,6 +22,8 @@ use types::{EntityAddr, EntityAddrVec, EntityText, Uuid};
 #[derive(Debug, Clone)]
 pub struct MkfsOptions {
     pub auth: AuthMode,
+    /// The type of a new cluster's keys.
+    pub key_type: KeyType,
     /// Where the monitor will listen; port 0 is settled when it does.
     pub listen: SocketAddr,
     /// Keys are made for `osd.0` up to this many.
@@ -113,6 +115,7 @@ pub fn mkfs(dir: &Path, store: Store, options: &MkfsOptions) -> Result<Cluster> 
         mon_addrs: EntityAddrVec::one(EntityAddr::msgr2(options.listen, 0)),
         failure_domain: "osd".into(),
         osds: options.osds,
+        key_type: options.key_type,
         config,
     };
     let (mut batch, keys) = mon_core::mkfs(&new, net::auth_cephx::now(), &mut entropy);

@@ -87,13 +87,16 @@ impl AuthClient for Dial {
             // A monitor that wants another method answers EOPNOTSUPP: for whoever asks it is a refusal like any other.
             let offered = methods.contains(&self.of.identity.borrow().method());
             self.of.refused.set(if offered { result.abs() } else { errno::EOPNOTSUPP });
+        } else {
+            // Its secrets may have been made anew.
+            self.of.identity.borrow_mut().doubt(self.peer);
         }
         Err(result.abs())
     }
     fn reply_more(&mut self, payload: Bytes) -> Result<Bytes, i32> {
         match (&self.authorizer, self.peer) {
             (_, EntityKind::MON) => self.of.identity.borrow_mut().handle_challenge(&payload, now(), &mut entropy()),
-            (Some(authorizer), _) => authorizer.answer(&payload),
+            (Some(authorizer), _) => authorizer.answer(&payload, &mut entropy()),
             (None, _) => Err(Refusal::Protocol("a challenge without cephx")),
         }
         .map_err(errno_of)
@@ -138,6 +141,8 @@ pub struct ServiceDoor {
     pub client_modes: Vec<ConMode>,
     /// The service's secrets, which whoever is logged in to the monitor keeps fresh.
     pub secrets: Rc<RefCell<RotatingSecrets>>,
+    /// Set when somebody shows a ticket that is sealed with a newer secret than we have.
+    pub missing: Rc<Cell<bool>>,
 }
 
 fn is_daemon(kind: EntityKind) -> bool {
@@ -163,7 +168,13 @@ impl AuthServer for ServiceDoor {
             mode::METHOD_NONE => Box::new(AtNone),
             mode::METHOD_CEPHX => {
                 let secret_len = if peer.mode == ConMode::SECURE { mode::SECURE_SECRET_LEN } else { 0 };
-                Box::new(AtCephx { kind: self.kind, secrets: self.secrets.clone(), secret_len, session: ServiceSession::default() })
+                Box::new(AtCephx {
+                    kind: self.kind,
+                    secrets: self.secrets.clone(),
+                    missing: self.missing.clone(),
+                    secret_len,
+                    session: ServiceSession::default(),
+                })
             }
             _ => return Err(errno::EOPNOTSUPP),
         })
@@ -184,6 +195,7 @@ impl AuthExchange for AtNone {
 struct AtCephx {
     kind: EntityKind,
     secrets: Rc<RefCell<RotatingSecrets>>,
+    missing: Rc<Cell<bool>>,
     secret_len: usize,
     session: ServiceSession,
 }
@@ -207,7 +219,12 @@ impl AuthExchange for AtCephx {
                     user: Some(Rc::new(user)),
                 }))
             }
-            Err(refusal) => AuthStep::Bad(refusal.errno()),
+            Err(refusal) => {
+                if matches!(refusal, Refusal::NoSecret(_)) {
+                    self.missing.set(true);
+                }
+                AuthStep::Bad(refusal.errno())
+            }
         }
     }
 }

@@ -30,7 +30,7 @@ fn db() -> Db {
     let caps = [("mon", "allow r"), ("osd", "allow rw pool=p")].map(|(k, v)| (k.to_string(), v.to_string()));
     let entity = EntityAuth { key: CryptoKey::generate(now(), &mut entropy()), caps: caps.into(), ..EntityAuth::default() };
     let mut table = RotatingTable::default();
-    table.rotate(now(), &TicketLife::default(), &mut entropy());
+    table.rotate(now(), &TicketLife::default(), |_| cephx::KeyType::AES, &mut entropy());
     Db { entity, table }
 }
 
@@ -74,6 +74,7 @@ async fn knock(identity: Identity, service: &RotatingSecrets, methods: &[u32], c
         cluster_modes: door_modes.to_vec(),
         client_modes: door_modes.to_vec(),
         secrets: Rc::new(RefCell::new(service.clone())),
+        missing: Rc::default(),
     }));
     let server = Messenger::new(Rc::new(local), Config::default());
     server.set_dispatcher(log.clone());

@@ -13,7 +13,7 @@ use objecter::MonClient;
 use objecter::monc::{Request, TICKETS};
 use osd_core::{BootInfo, Event, Level, Osd, OsdSetup};
 use serde_json::json;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::mpsc;
@@ -86,7 +86,9 @@ pub fn start(config: OsdConfig) -> Result<OsdHandle> {
 }
 
 /// A messenger of ours that others can dial.
-fn messenger(config: &OsdConfig, dialer: &Dialer, secrets: &Rc<RefCell<RotatingSecrets>>, accept: fn(EntityKind) -> Policy) -> Messenger {
+type Secrets = (Rc<RefCell<RotatingSecrets>>, Rc<Cell<bool>>);
+
+fn messenger(config: &OsdConfig, dialer: &Dialer, secrets: &Secrets, accept: fn(EntityKind) -> Policy) -> Messenger {
     let method = if config.key.is_some() { mode::METHOD_CEPHX } else { mode::METHOD_NONE };
     let how = &config.deployment;
     let door = ServiceDoor {
@@ -95,7 +97,8 @@ fn messenger(config: &OsdConfig, dialer: &Dialer, secrets: &Rc<RefCell<RotatingS
         client_methods: vec![if how.open_to_clients { mode::METHOD_NONE } else { method }],
         cluster_modes: how.cluster_modes.clone(),
         client_modes: how.service_modes.clone(),
-        secrets: secrets.clone(),
+        secrets: secrets.0.clone(),
+        missing: secrets.1.clone(),
     };
     let (clients, seed) = (Rc::new(dialer.clone()), entropy().u64());
     let mut local = Local::new(EntityKind::OSD, config.id.into(), EntityAddrVec::default(), clients, seed);
@@ -140,7 +143,7 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     let identity = Rc::new(RefCell::new(identity));
     let how = &config.deployment;
     let dialer = Dialer { mon_modes: how.mon_modes.clone(), modes: how.cluster_modes.clone(), ..Dialer::new(identity.clone()) };
-    let secrets = Rc::new(RefCell::new(RotatingSecrets::default()));
+    let secrets = Secrets::default();
     let lossy = |_| Policy::stateless_server();
     let peers = |kind| if kind == EntityKind::OSD { Policy::lossless_peer() } else { Policy::stateless_server() };
     let sides = [
@@ -156,7 +159,7 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     }
 
     let mut core = MonClient::new(identity, config.monitors.clone(), metadata::hostname(), entropy().u64());
-    core.keep_rotating(secrets);
+    core.keep_rotating(secrets.0, secrets.1);
     let mon = MonSession::new(sides[0].clone(), core, &dialer);
     let setup = OsdSetup {
         whoami: config.id,

@@ -3,6 +3,7 @@
 //! A case that can't run says why and fails the command unless skips are allowed.
 
 mod basics;
+mod caps;
 mod commands;
 mod figures;
 mod hostile;
@@ -14,6 +15,7 @@ mod rbd;
 mod rbd_more;
 mod security;
 
+pub use caps::record as record_caps;
 pub use figures::figures;
 
 use crate::clients::Release;
@@ -43,6 +45,7 @@ fn cases() -> Vec<Case> {
         python::CASES,
         qemu::CASES,
         security::CASES,
+        caps::CASES,
         commands::CASES,
         maps::CASES,
         hostile::CASES,

@@ -8,6 +8,7 @@ use anyhow::{Result, ensure};
 pub const CASES: &[Case] = &[
     Case { name: "keys_are_checked", needs: &[Pacific], run: keys },
     Case { name: "caps_are_enforced", needs: &[Pacific], run: caps },
+    Case { name: "newer_keys_20.2", needs: &[Pacific, Tentacle], run: newer_keys },
     Case { name: "secure_mode_16.2", needs: &[Pacific], run: || secure(Pacific) },
     Case { name: "secure_mode_18.2", needs: &[Reef], run: || secure(Reef) },
     Case { name: "secure_mode_20.2", needs: &[Tentacle], run: || secure(Tentacle) },
@@ -113,6 +114,49 @@ fn caps() -> Result<()> {
     let bad = c.client(Pacific, "ceph auth get-or-create client.bad osd 'allow nonsense'")?;
     ensure!(bad.code == 22, "capabilities that don't parse: {bad:?}");
     ensure!(!c.must(Pacific, "ceph auth ls")?.contains("client.bad"), "a user with capabilities that don't parse was stored");
+    c.stop()
+}
+
+/// Keys of type `aes256k`: one user among others of `aes`, and a cluster that makes no others.
+fn newer_keys() -> Result<()> {
+    let write = |c: &Cluster, release: Release, who: &str, mode: &str| -> Result<()> {
+        c.must(release, &format!("rados {who} --ms_client_mode {mode} --ms_mon_client_mode {mode} -p p bench 1 write -b 4096 -t 4"))?;
+        c.must(release, &format!("rados {who} --ms_client_mode {mode} -p p create o"))?;
+        c.must(release, &format!("ceph {who} -s")).map(drop)
+    };
+    let make = |c: &Cluster, release: Release, name: &str, kind: &str| -> Result<String> {
+        let keyring = c.dir.join(format!("{name}.keyring"));
+        let caps = "mon 'allow r' osd 'allow rwx pool=p'";
+        c.must(release, &format!("ceph auth get-or-create client.{name} {caps} --key-type {kind} -o {}", keyring.display()))?;
+        let key = std::fs::read_to_string(&keyring)?;
+        let head = if kind == "aes" { "key = AQ" } else { "key = Ag" };
+        ensure!(key.contains(head), "a key of type {kind}: {key}");
+        Ok(format!("--id {name} --keyring {}", keyring.display()))
+    };
+    let c = Cluster::start("newer-keys", &[])?;
+    c.must(Pacific, "ceph osd pool create p 8")?;
+    for (maker, name) in [(Tentacle, "new"), (Pacific, "newtoo")] {
+        let who = make(&c, maker, name, "aes256k")?;
+        write(&c, Tentacle, &who, "secure")?;
+        write(&c, Tentacle, &who, "crc")?;
+        // An older client does not know the type, and says so.
+        ensure!(!c.client(Pacific, &format!("rados {who} -p p ls --client_mount_timeout 3"))?.ok(), "16.2 with a key of type aes256k");
+    }
+    c.must_fail(Tentacle, "ceph auth get-or-create client.odd mon 'allow r' --key-type nosuch", 22)?;
+    let who = make(&c, Tentacle, "turned", "aes")?;
+    write(&c, Pacific, &who, "crc")?;
+    c.must(Tentacle, &format!("ceph auth rotate client.turned --key-type aes256k -o {}/turned.keyring", c.dir.display()))?;
+    write(&c, Tentacle, &who, "crc")?;
+    c.stop()?;
+
+    let c = Cluster::start("newest-keys", &["--key-type", "aes256k"])?;
+    c.must(Tentacle, "ceph osd pool create p 8")?;
+    ensure!(!c.must(Tentacle, "ceph auth ls")?.contains("key: AQ"), "every key is of type aes256k");
+    write(&c, Tentacle, "", "secure")?;
+    // A client of before, with a key of before, at OSDs whose tickets are sealed with the newer type.
+    let who = make(&c, Tentacle, "old", "aes")?;
+    write(&c, Pacific, &who, "secure")?;
+    write(&c, Pacific, &who, "crc")?;
     c.stop()
 }
 

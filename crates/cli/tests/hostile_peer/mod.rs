@@ -1,4 +1,6 @@
-//! For `hostile.rs`: a cluster in this process, a good client on it, and a peer that speaks by hand over a blocking socket.
+//! For `hostile.rs` and `crowd.rs`: a cluster in this process, a good client on it, and a peer that speaks by hand over a blocking socket.
+
+#![allow(dead_code)] // each test program needs a part of it
 
 use base::Rng;
 use bytes::{Bytes, BytesMut};
@@ -42,7 +44,9 @@ impl Cluster {
         let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("humboldt-hostile-{}-{n}", std::process::id()));
         let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let cluster = mon::open_or_mkfs(&dir, &mon::MkfsOptions { auth, listen, osds: 1, config: Vec::new() }).unwrap();
+        let cluster =
+            mon::open_or_mkfs(&dir, &mon::MkfsOptions { auth, key_type: cephx::KeyType::AES, listen, osds: 1, config: Vec::new() })
+                .unwrap();
         let keyring = cluster.keyring.clone();
         let mon = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0 }).unwrap();
         let admin = EntityText::new(EntityKind::CLIENT, "admin");
@@ -100,6 +104,11 @@ impl Cluster {
     }
     pub fn key(&self, name: &str) -> CryptoKey {
         self.keyring.get(&EntityText::parse(name).unwrap()).unwrap().key.clone()
+    }
+    /// A command of the good client's, which must succeed.
+    pub fn command(&self, json: &str) {
+        let reply = self.block_on(async { self.good().mon_command(json, Bytes::new()).await.unwrap() });
+        assert_eq!(reply.result, 0, "{json}: {}", reply.status);
     }
     /// A client of its own that comes and goes.
     pub fn connect(&self, name: &str, key: Option<&CryptoKey>) -> Result<(), ClientError> {

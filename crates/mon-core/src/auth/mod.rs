@@ -8,7 +8,7 @@ pub use login::{Door, Handshake, Login, Step};
 
 use crate::kv::{Batch, Snapshot};
 use cephx::rotating::TicketLife;
-use cephx::{AuthDb, CryptoKey, EntityAuth, Entropy, Keyring, RotatingSecrets, RotatingTable};
+use cephx::{AuthDb, CryptoKey, EntityAuth, Entropy, KeyType, Keyring, RotatingSecrets, RotatingTable};
 use denc::Denc;
 use std::collections::BTreeMap;
 use types::{EntityKind, EntityText, UTime};
@@ -19,7 +19,7 @@ const GLOBAL_IDS_PER_RESERVATION: u64 = 1000;
 const FIRST_GLOBAL_ID: u64 = 4096;
 
 /// The auth database.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct AuthService {
     pub entities: BTreeMap<EntityText, EntityAuth>,
     rotating: RotatingTable,
@@ -29,6 +29,37 @@ pub struct AuthService {
     pub version: u64,
     /// As configured (`auth_mon_ticket_ttl`, `auth_service_ticket_ttl`).
     pub life: TicketLife,
+    /// The type of new keys, if nobody asks for another.
+    pub preferred: KeyType,
+    /// A daemon came whose kind's secrets may be of a type that it can't read.
+    recheck: bool,
+}
+
+impl Default for AuthService {
+    fn default() -> Self {
+        Self {
+            entities: BTreeMap::new(),
+            rotating: RotatingTable::default(),
+            next_global_id: 0,
+            reserved_until: 0,
+            version: 0,
+            life: TicketLife::default(),
+            preferred: KeyType::AES,
+            recheck: false,
+        }
+    }
+}
+
+/// The type that a service's rotating secrets are to have.
+///
+/// Only the monitor reads tickets for itself. A daemon whose key is `aes256k` knows the type, and one with an `aes` key may be of a
+/// release that doesn't: where there is one of those, or nobody yet, tickets stay `aes`.
+fn secret_kind(entities: &BTreeMap<EntityText, EntityAuth>, service: EntityKind) -> KeyType {
+    if service == EntityKind::AUTH || service == EntityKind::MON {
+        return KeyType::AES256K;
+    }
+    let mut daemons = entities.iter().filter(|(name, _)| name.kind == service).map(|(_, e)| e.key.kind).peekable();
+    if daemons.peek().is_some() && daemons.all(|kind| kind == KeyType::AES256K) { KeyType::AES256K } else { KeyType::AES }
 }
 
 impl AuthDb for AuthService {
@@ -57,6 +88,7 @@ impl AuthService {
         auth.reserved_until = snapshot.number("auth/global-ids").unwrap_or(FIRST_GLOBAL_ID);
         auth.next_global_id = auth.reserved_until;
         auth.version = snapshot.number("auth/version").unwrap_or(1);
+        auth.preferred = snapshot.text("auth/key-type").and_then(|name| KeyType::parse(&name)).unwrap_or(KeyType::AES);
         auth
     }
 
@@ -66,6 +98,7 @@ impl AuthService {
     }
     /// Adds or replaces an entity.
     pub fn put(&mut self, name: EntityText, entity: EntityAuth, batch: &mut Batch) {
+        self.recheck |= name.kind != EntityKind::CLIENT && entity.key.kind != KeyType::AES256K;
         batch.put(format!("auth/entity/{name}"), entity.to_bytes(0));
         self.entities.insert(name, entity);
         self.bump(batch);
@@ -88,7 +121,7 @@ impl AuthService {
         entropy: &mut dyn Entropy,
         batch: &mut Batch,
     ) -> &EntityAuth {
-        let entity = EntityAuth { key: CryptoKey::generate(now, entropy), caps, pending_key: CryptoKey::default() };
+        let entity = EntityAuth { key: CryptoKey::generate_of(self.preferred, now, entropy), caps, pending_key: CryptoKey::default() };
         self.put(name.clone(), entity, batch);
         &self.entities[&name]
     }
@@ -132,11 +165,26 @@ impl AuthService {
         self.next_global_id
     }
 
-    /// Changes secrets that have run out.
+    /// The type of new keys from now on.
+    pub fn prefer(&mut self, kind: KeyType, batch: &mut Batch) {
+        self.preferred = kind;
+        batch.put_text("auth/key-type", kind.name());
+    }
+    /// Changes secrets that have run out, or that a new daemon couldn't read.
     pub fn tick(&mut self, now: UTime, entropy: &mut dyn Entropy, batch: &mut Batch) {
-        if self.rotating.rotate(now, &self.life, entropy) {
+        self.recheck = false;
+        if self.rotating.rotate(now, &self.life, |service| secret_kind(&self.entities, service), entropy) {
             batch.put("auth/rotating", self.rotating.to_bytes(0));
         }
+    }
+    /// True if [`AuthService::tick`] must come before the next ticket.
+    pub fn is_due(&self) -> bool {
+        self.recheck
+    }
+    /// Makes all services' secrets anew; every ticket is void (`auth wipe-rotating-service-keys`).
+    pub fn wipe_rotating(&mut self, now: UTime, entropy: &mut dyn Entropy, batch: &mut Batch) {
+        self.rotating.services.values_mut().for_each(|r| r.secrets.clear());
+        self.tick(now, entropy, batch);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `auth`: entities, their keys and capabilities.
 
 use super::{CmdError, CmdResult, Command, Ctx, Reply, cmd, cmd_flags, flag};
-use cephx::{CryptoKey, EntityAuth, Keyring, caps};
+use cephx::{CryptoKey, EntityAuth, KeyType, Keyring, caps};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use types::{EntityText, UTime, errno};
@@ -16,26 +16,34 @@ pub const COMMANDS: &[Command] = &[
     cmd("auth export name=entity,type=CephString,req=false", "a keyring of an entity, or of all", "auth", "rx", export),
     cmd("auth import", "entities of a keyring given with -i", "auth", "rwx", import),
     cmd(
-        "auth add name=entity,type=CephString name=caps,type=CephString,n=N,req=false",
+        "auth add name=entity,type=CephString name=caps,type=CephString,n=N,req=false -- name=key_type,type=CephString,req=false",
         "adds an entity, with the key given with -i or a new one",
         "auth",
         "rwx",
         add,
     ),
     cmd(
-        "auth get-or-create name=entity,type=CephString name=caps,type=CephString,n=N,req=false",
+        "auth get-or-create name=entity,type=CephString name=caps,type=CephString,n=N,req=false -- name=key_type,type=CephString,req=false",
         "an entity as a keyring, made if there is none",
         "auth",
         "rwx",
         get_or_create,
     ),
     cmd(
-        "auth get-or-create-key name=entity,type=CephString name=caps,type=CephString,n=N,req=false",
+        "auth get-or-create-key name=entity,type=CephString name=caps,type=CephString,n=N,req=false -- name=key_type,type=CephString,req=false",
         "an entity's key, made if there is none",
         "auth",
         "rwx",
         get_or_create_key,
     ),
+    cmd(
+        "auth rotate name=entity,type=CephString -- name=key_type,type=CephString,req=false",
+        "gives an entity a new key",
+        "auth",
+        "rwx",
+        rotate,
+    ),
+    cmd("auth wipe-rotating-service-keys", "makes all services' secrets anew: every ticket is void", "auth", "rwx", wipe_rotating),
     cmd("auth get-or-create-pending name=entity,type=CephString", "an entity's next key, made if there is none", "auth", "rwx", pending),
     cmd("auth clear-pending name=entity,type=CephString", "forgets an entity's next key", "auth", "rwx", clear_pending),
     cmd("auth commit-pending name=entity,type=CephString", "makes an entity's next key its key", "auth", "rwx", commit_pending),
@@ -154,8 +162,13 @@ fn put(ctx: &mut Ctx<'_>, name: EntityText, e: EntityAuth) {
     let mon = &mut *ctx.mon;
     mon.auth.put(name, e, &mut mon.batch);
 }
-fn new_key(ctx: &mut Ctx<'_>) -> CryptoKey {
-    CryptoKey::generate(UTime::from_wall_ns(ctx.clock.wall_ns), ctx.mon.entropy.as_mut())
+/// A key of the type that the command asks for, or of the cluster's.
+fn new_key(ctx: &mut Ctx<'_>) -> Result<CryptoKey, CmdError> {
+    let kind = match ctx.args.text("key_type").filter(|name| !name.is_empty()) {
+        Some(name) => KeyType::parse(&name).ok_or_else(|| CmdError::new(errno::EINVAL, format!("invalid key type: {name}")))?,
+        None => ctx.mon.auth.preferred,
+    };
+    Ok(CryptoKey::generate_of(kind, UTime::from_wall_ns(ctx.clock.wall_ns), ctx.mon.entropy.as_mut()))
 }
 
 fn add(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -183,7 +196,7 @@ fn add(ctx: &mut Ctx<'_>) -> CmdResult {
     }
     let key = match given {
         Some(given) if !given.key.is_empty() => given.key,
-        _ => new_key(ctx),
+        _ => new_key(ctx)?,
     };
     put(ctx, name.clone(), EntityAuth { key, caps, pending_key: CryptoKey::default() });
     Ok(Reply::status(format!("added key for {name}")))
@@ -198,7 +211,7 @@ fn or_create(ctx: &mut Ctx<'_>) -> Result<(EntityText, EntityAuth), CmdError> {
         }
         return Ok((name, known.clone()));
     }
-    let e = EntityAuth { key: new_key(ctx), caps, pending_key: CryptoKey::default() };
+    let e = EntityAuth { key: new_key(ctx)?, caps, pending_key: CryptoKey::default() };
     put(ctx, name.clone(), e.clone());
     Ok((name, e))
 }
@@ -219,10 +232,22 @@ fn get_or_create_key(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.answer(json!({"key": key}), || key.clone())
 }
 
+fn rotate(ctx: &mut Ctx<'_>) -> CmdResult {
+    let (name, mut e) = known(ctx)?;
+    e.key = new_key(ctx)?;
+    e.pending_key = CryptoKey::default();
+    put(ctx, name.clone(), e.clone());
+    as_keyring(ctx, &name, &e)
+}
+fn wipe_rotating(ctx: &mut Ctx<'_>) -> CmdResult {
+    let mon = &mut *ctx.mon;
+    mon.auth.wipe_rotating(UTime::from_wall_ns(ctx.clock.wall_ns), mon.entropy.as_mut(), &mut mon.batch);
+    Ok(Reply::status("wiped rotating service keys!"))
+}
 fn pending(ctx: &mut Ctx<'_>) -> CmdResult {
     let (name, mut e) = known(ctx)?;
     if e.pending_key.is_empty() {
-        e.pending_key = new_key(ctx);
+        e.pending_key = new_key(ctx)?;
         put(ctx, name.clone(), e.clone());
     }
     as_keyring(ctx, &name, &e)

@@ -31,8 +31,8 @@ impl Registry {
     }
 
     /// The answer to `get_command_descriptions`, for the monitor's clients or (`for_mgr`) the manager's; with `tell` for who speaks to
-    /// the daemon rather than the cluster.
-    pub fn describe(&self, for_mgr: bool, tell: bool) -> Value {
+    /// the daemon rather than the cluster. `features` are the asker's.
+    pub fn describe(&self, for_mgr: bool, tell: bool, features: u64) -> Value {
         let mut out = Map::new();
         for (command, sig) in &self.commands {
             let of_mgr = command.flags & flag::MGR != 0;
@@ -45,7 +45,7 @@ impl Registry {
             out.insert(
                 format!("cmd{:03}", out.len()),
                 json!({
-                    "sig": sig.to_json(),
+                    "sig": sig.to_json(features),
                     "help": command.help,
                     "module": command.module,
                     "perm": command.perm,
@@ -68,6 +68,8 @@ mod tests {
             assert!(command.perm.chars().all(|c| "rwx".contains(c)) && !command.perm.is_empty(), "{}", sig.prefix);
             assert!(!command.help.is_empty() && !command.module.is_empty(), "{}", sig.prefix);
         }
-        assert!(registry.describe(false, false).as_object().unwrap().len() >= registry.describe(true, false).as_object().unwrap().len());
+        assert!(
+            registry.describe(false, false, 0).as_object().unwrap().len() >= registry.describe(true, false, 0).as_object().unwrap().len()
+        );
     }
 }

@@ -1,10 +1,11 @@
 //! The signature of a command: literal words and parameters, parsed from one line of text and given out as the JSON that the `ceph`
 //! command line reads.
 //!
-//! The line: `osd pool create name=pool,type=CephPoolname name=pg_num,type=CephInt,range=0,req=false`.
+//! Parameters behind `--` are given by name only. The line: `osd pool create name=pool,type=CephPoolname name=pg_num,type=CephInt,range=0,req=false`.
 //! Source of the format: `get_command_descriptions` of 18.2, and `ceph_argparse.py` which reads it.
 
 use serde_json::{Map, Value, json};
+use types::features;
 
 /// One parameter of a command.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +16,8 @@ pub struct Param {
     pub required: bool,
     /// Takes any number of values.
     pub many: bool,
+    /// True behind `--`: given by name only (`--key-type aes`).
+    pub named: bool,
     /// Everything else, as written: `range`, `strings`, `goodchars`.
     pub extra: Vec<(&'static str, &'static str)>,
 }
@@ -32,9 +35,12 @@ impl Signature {
     pub fn parse(line: &'static str) -> Self {
         let mut words = Vec::new();
         let mut params = Vec::new();
+        let mut named = false;
         for token in line.split_whitespace() {
             if token.starts_with("name=") {
-                params.push(Param::parse(token));
+                params.push(Param { named, ..Param::parse(token) });
+            } else if token == "--" {
+                named = true;
             } else {
                 assert!(params.is_empty(), "literal words of a command stand before its parameters: {line}");
                 words.push(token);
@@ -45,16 +51,16 @@ impl Signature {
     pub fn param(&self, name: &str) -> Option<&Param> {
         self.params.iter().find(|p| p.name == name)
     }
-    /// The `sig` array of `get_command_descriptions`.
-    pub fn to_json(&self) -> Value {
+    /// The `sig` array of `get_command_descriptions`, for whoever has `features`.
+    pub fn to_json(&self, features: u64) -> Value {
         let words = self.prefix.split(' ').map(Value::from);
-        Value::Array(words.chain(self.params.iter().map(Param::to_json)).collect())
+        Value::Array(words.chain(self.params.iter().map(|p| p.to_json(features))).collect())
     }
 }
 
 impl Param {
     fn parse(token: &'static str) -> Self {
-        let mut param = Param { name: "", kind: "CephString", required: true, many: false, extra: Vec::new() };
+        let mut param = Param { name: "", kind: "CephString", required: true, many: false, named: false, extra: Vec::new() };
         for field in token.split(',') {
             let (key, value) = field.split_once('=').unwrap_or_else(|| panic!("a field of a parameter is key=value: {token}"));
             match key {
@@ -68,7 +74,7 @@ impl Param {
         assert!(!param.name.is_empty(), "a parameter has a name: {token}");
         param
     }
-    fn to_json(&self) -> Value {
+    fn to_json(&self, features: u64) -> Value {
         let mut map = Map::new();
         map.insert("name".into(), json!(self.name));
         map.insert("type".into(), json!(self.kind));
@@ -77,6 +83,10 @@ impl Param {
         }
         if !self.required {
             map.insert("req".into(), json!(false));
+        }
+        // The command line of 16.2 fails on a word that it doesn't know.
+        if self.named && features::has(features, features::SERVER_QUINCY) {
+            map.insert("positional".into(), json!(false));
         }
         for (key, value) in &self.extra {
             map.insert((*key).into(), json!(value));
@@ -98,8 +108,11 @@ mod tests {
         let sig = Signature::parse("osd pool create name=pool,type=CephPoolname name=pg_num,type=CephInt,range=0,req=false");
         assert_eq!(sig.prefix, "osd pool create");
         assert_eq!(
-            sig.to_json().to_string(),
+            sig.to_json(0).to_string(),
             r#"["osd","pool","create",{"name":"pool","type":"CephPoolname"},{"name":"pg_num","type":"CephInt","req":false,"range":"0"}]"#
         );
+        let sig = Signature::parse("auth rotate name=entity -- name=key_type,req=false");
+        assert!(sig.to_json(features::SUPPORTED).to_string().contains(r#""req":false,"positional":false"#));
+        assert!(!sig.to_json(0).to_string().contains("positional"));
     }
 }

@@ -27,7 +27,10 @@ impl Mon {
             }
             return;
         }
-        if m.flags & failure_flag::IMMEDIATE != 0 {
+        // A port that refuses is evidence, not proof: one host with a wrong firewall would take everybody down. The target's own silence
+        // makes it proof; while it talks to us, the report counts as one that has waited long enough, and it takes as many as others do.
+        let refused = m.flags & failure_flag::IMMEDIATE != 0;
+        if refused && !self.sessions.values().any(|s| s.osd() == Some(target)) {
             self.say(clock, log_level::INFO, format!("osd.{target} reported immediately failed by osd.{reporter}"));
             // Its port refuses: the process is gone, and its peers needn't wait for leases that it might still hold.
             let mut xinfo = self.osd.map.osd_xinfo[target as usize];
@@ -37,7 +40,8 @@ impl Mon {
             inc.new_xinfo.insert(target, xinfo);
             return;
         }
-        let since = clock.mono - Duration::from_secs(m.failed_for_s.max(0) as u64);
+        let silent = if refused { GRACE } else { Duration::from_secs(m.failed_for_s.max(0) as u64) };
+        let since = clock.mono - silent;
         let reports = self.osd.failures.entry(target).or_default();
         reports.reporters.insert(reporter, (since, conn));
         self.check_failure(target, clock);

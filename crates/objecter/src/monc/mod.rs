@@ -25,7 +25,7 @@ use messages::{
     MPoolOpReply, MStatfsReply, Message, Paxos, RawMessage,
 };
 use requests::Requests;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -78,6 +78,8 @@ pub struct MonClient {
     identity: SharedIdentity,
     /// Present for daemons, whose service has secrets.
     rotating: Option<Rc<RefCell<RotatingSecrets>>>,
+    /// Set by our door when a ticket names a secret that we don't have.
+    missing: Rc<Cell<bool>>,
     hostname: String,
     bootstrap: Vec<EntityAddrVec>,
     monmap: Option<MonMap>,
@@ -106,6 +108,7 @@ impl MonClient {
         Self {
             identity,
             rotating: None,
+            missing: Rc::default(),
             hostname,
             bootstrap,
             monmap: None,
@@ -123,8 +126,11 @@ impl MonClient {
         }
     }
     /// Keeps these secrets fresh: for OSDs, managers and MDSs, whose door reads them.
-    pub fn keep_rotating(&mut self, secrets: Rc<RefCell<RotatingSecrets>>) {
+    ///
+    /// They are asked for ahead of their time, and when `missing` says that the door met a ticket which none of them reads.
+    pub fn keep_rotating(&mut self, secrets: Rc<RefCell<RotatingSecrets>>, missing: Rc<Cell<bool>>) {
         self.rotating = Some(secrets);
+        self.missing = missing;
     }
     pub fn identity(&self) -> &SharedIdentity {
         &self.identity
@@ -310,12 +316,14 @@ impl MonClient {
     fn ask_rotating(&mut self, clock: Clock, out: &mut Vec<Effect>) {
         let Some(secrets) = &self.rotating else { return };
         let ahead = UTime::from_wall_ns(clock.wall_ns + ROTATING_AHEAD.as_nanos() as u64);
-        if !secrets.borrow().need_new(ahead) || clock.mono.since(self.last_rotating) < Duration::from_secs(1) && self.last_rotating.0 != 0 {
+        let due = secrets.borrow().need_new(ahead) || self.missing.get();
+        if !due || clock.mono.since(self.last_rotating) < Duration::from_secs(1) && self.last_rotating.0 != 0 {
             return;
         }
         let request = self.identity.borrow().rotating_request();
         if let Some(payload) = request {
             self.last_rotating = clock.mono;
+            self.missing.set(false);
             self.auth(payload, out);
         }
     }
