@@ -55,7 +55,8 @@ fn both(kind: KeyType) -> (Rc<Local>, Rc<Local>) {
         kind: EntityKind::OSD,
         cluster_methods: vec![mode::METHOD_CEPHX],
         client_methods: vec![mode::METHOD_CEPHX],
-        modes: vec![ConMode::SECURE],
+        cluster_modes: vec![ConMode::SECURE],
+        client_modes: vec![ConMode::SECURE],
         secrets: Rc::new(RefCell::new(db.1.services[&4].clone())),
         missing: Rc::default(),
     }));

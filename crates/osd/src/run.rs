@@ -85,9 +85,10 @@ pub fn start(config: OsdConfig) -> Result<OsdHandle> {
     Ok(OsdHandle { id, up, stop: Some(stop), thread: Some(thread) })
 }
 
-/// A messenger of ours that others can dial.
+/// The secrets that our doors read tickets with, and whether one was missing.
 type Secrets = (Rc<RefCell<RotatingSecrets>>, Rc<Cell<bool>>);
 
+/// A messenger of ours that others can dial.
 fn messenger(config: &OsdConfig, dialer: &Dialer, secrets: &Secrets, accept: fn(EntityKind) -> Policy) -> Messenger {
     let method = if config.key.is_some() { mode::METHOD_CEPHX } else { mode::METHOD_NONE };
     let how = &config.deployment;
