@@ -142,6 +142,19 @@ impl Release {
     }
 }
 
+/// Stock monitor, manager and OSD of 18.2, for the cases that start them.
+pub fn reef_daemons() -> Result<()> {
+    Release::Reef.install()?;
+    let root = Release::Reef.chroot().expect("18.2 lives in a chroot");
+    if ["ceph-mon", "ceph-mgr", "ceph-osd"].iter().all(|d| root.join("usr/bin").join(d).exists()) {
+        return Ok(());
+    }
+    println!("installing stock daemons of 18.2");
+    let inside = |args: &[&str]| quietly(Command::new("chroot").arg(&root).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
+    inside(&["apt-get", "update", "-q"])?;
+    inside(&["apt-get", "install", "-y", "-q", "--no-install-recommends", "ceph-mon", "ceph-mgr", "ceph-osd"])
+}
+
 fn install_here(release: Release) -> Result<()> {
     let python = Path::new("/usr/lib/python3/dist-packages/rados").exists()
         || std::fs::read_dir("/usr/lib/python3/dist-packages").is_ok_and(|d| d.flatten().any(|e| e.file_name().to_string_lossy().starts_with("rados.")));

@@ -17,6 +17,7 @@ const USAGE: &str = "\
 cargo xtask test [--allow-skips] [--only WORD]   everything that CI runs
 cargo xtask clients [--only WORD]                the stock-client suites alone, on target/release/humboldt
 cargo xtask conformance [rados|cls|rbd] [--release R] [--only WORD]   upstream's test programs; writes COMPATIBILITY.md
+cargo xtask stock-daemons                        our OSDs under stock monitors and manager of 18.2, stock OSDs under our monitor
 cargo xtask record-commands CEPH_CONF OUT        what a stock cluster answers to the script in xtask/src/commands.rs
 cargo xtask record-caps CEPH_CONF OUT            what a stock cluster allows to whom: xtask/src/suites/caps.py
 cargo xtask fuzz [SECONDS]                       decoders and handshakes under random input, for SECONDS (60)
@@ -41,6 +42,7 @@ fn chore() -> Result<()> {
     match args.first().copied() {
         Some("test") => suites::test(flag("--allow-skips"), option("--only")),
         Some("clients") => suites::clients(flag("--allow-skips"), option("--only")),
+        Some("stock-daemons") => suites::clients(false, Some("stock_daemons")),
         Some("record-commands") => match args[1..] {
             [conf, out] => compare::record(conf, out),
             _ => bail!("{USAGE}"),

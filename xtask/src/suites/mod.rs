@@ -14,6 +14,7 @@ mod rados;
 mod rbd;
 mod rbd_more;
 mod security;
+mod stock;
 
 pub use caps::record as record_caps;
 pub use figures::figures;
@@ -49,6 +50,7 @@ fn cases() -> Vec<Case> {
         commands::CASES,
         maps::CASES,
         hostile::CASES,
+        stock::CASES,
         CONFORMANCE,
     ]
     .into_iter()
