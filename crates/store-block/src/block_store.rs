@@ -65,6 +65,10 @@ impl BlockStore {
     pub fn poll(&mut self) {
         self.0.get_mut().poll();
     }
+    /// Blocks until something that is under way has completed: for tools, a reactor never waits.
+    pub fn wait(&mut self) {
+        self.0.get_mut().io.wait();
+    }
     /// A checkpoint begins as soon as it can.
     pub fn checkpoint(&mut self) {
         self.0.get_mut().checkpoint_wanted = true;

@@ -395,7 +395,7 @@ impl Core {
     pub fn checkpoint_done(&mut self) {
         self.sb = self.next_superblock();
         let c = self.checkpoint.take().expect("it is under way");
-        self.table.frozen = None;
+        self.taken = self.table.frozen.take();
         self.saved = self.generation - 1;
         self.space.release();
         self.ring.tail = c.at;

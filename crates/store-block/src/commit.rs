@@ -16,6 +16,9 @@ use disk::{Completion, DiskError, Durability};
 /// Images that are taken to be written at once: sorted, neighbours are one write.
 const GROUP: usize = 256;
 
+/// Rows that are freed in one turn.
+const DROP_ROWS: usize = 512;
+
 fn advice(e: &DiskError) -> String {
     match e {
         DiskError::NoSpace { .. } => {
@@ -64,6 +67,9 @@ impl Core {
         self.shrink();
     }
     fn shrink(&mut self) {
+        if self.taken.as_mut().is_some_and(|layer| !layer.drop_some(DROP_ROWS)) {
+            self.taken = None;
+        }
         self.reads.shrink(self.cfg.reads_max());
         self.table.cache.shrink(self.cfg.leaves_max());
         if self.queue.is_empty() {
@@ -72,7 +78,9 @@ impl Core {
     }
 
     fn seal_if_due(&mut self) {
-        if !self.batch.is_empty() && self.under_way.len() < self.cfg.pipeline {
+        // When images take more memory than they may, new ones wait for older ones to reach their places.
+        let crowded = self.overlay.bytes() > self.cfg.overlay_max() && self.in_place > 0;
+        if !self.batch.is_empty() && self.under_way.len() < self.cfg.pipeline && !crowded {
             self.seal();
         }
     }
@@ -90,7 +98,8 @@ impl Core {
             assert!(self.checkpoint.is_some(), "the log is trimmed before it is full");
             return;
         };
-        let next = Batch::new(self.batch.seq + 1, self.batch_like);
+        let mut next = Batch::new(self.batch.seq + 1, self.batch_like);
+        next.run_like = self.batch.runs.iter().map(|r| r.buf.len()).max().unwrap_or(0);
         let mut batch = std::mem::replace(&mut self.batch, next);
         self.batch_obj = None;
         let block = self.ring.block(at);

@@ -221,6 +221,9 @@ impl Io {
     pub fn in_flight(&self) -> usize {
         self.disks.in_flight()
     }
+    pub fn wait(&mut self) {
+        self.disks.wait();
+    }
     pub fn kick(&mut self) {
         self.disks.kick();
     }

@@ -176,11 +176,14 @@ fn missing_key(pg: SpgId, object: &HObject) -> Vec<u8> {
 impl Core {
     /// Writes a change of a group's memory into the open record and applies it.
     pub fn log_delta(&mut self, delta: &LogDelta) -> Result<(), Corrupt> {
-        let mut out = Vec::with_capacity(512);
+        let mut out = std::mem::take(&mut self.scratch);
+        out.clear();
         let old = if delta.reset { None } else { self.pgs.get(&delta.pg).map(|pg| &pg.sum[..]) };
         encode_delta(delta, old, &mut out);
-        let bytes = Bytes::from(out);
-        Op::Log(bytes.clone()).encode(&mut self.batch.meta);
+        Op::Log(&out[..]).encode(&mut self.batch.meta);
+        // Of its own size: its entries' rows share it.
+        let bytes = Bytes::copy_from_slice(&out);
+        self.scratch = out;
         self.apply_log(bytes)
     }
 

@@ -207,7 +207,7 @@ impl Core {
 impl Core {
     /// One row.
     pub fn row(&mut self, key: &[u8], coll: CollId) -> StoreResult<Option<Bytes>> {
-        match self.table.get(key) {
+        match self.table.get(&key.into()) {
             crate::meta::Found::Row(row) => Ok(Some(row)),
             crate::meta::Found::Absent | crate::meta::Found::Obj => Ok(None),
             crate::meta::Found::Read(leaf) => Err(self.want_leaf(&leaf, coll, &mut ask())),

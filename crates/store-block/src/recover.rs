@@ -126,6 +126,8 @@ pub fn open(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
     core.sb.generation += 1;
     let (slot, block) = (core.sb.generation % 2, core.sb.encode());
     core.io.write_now(META, slot, block)?;
+    // A full log is trimmed before anything is added.
+    core.begin_checkpoint();
     Ok(core)
 }
 
@@ -223,8 +225,9 @@ impl Core {
         if let Some(slot) = self.objects.find(family, &name) {
             return Ok(slot);
         }
+        let row_key = Objects::key_of(family, &name);
         loop {
-            let node = match self.table.get(key) {
+            let node = match self.table.get(&row_key) {
                 Found::Absent => None,
                 Found::Row(row) => Some(Onode::decode(row)?),
                 Found::Obj => unreachable!("a changed object is found by its name"),
@@ -233,7 +236,7 @@ impl Core {
                     continue;
                 }
             };
-            return Ok(self.objects.insert(family, &name, Objects::key_of(family, &name), node));
+            return Ok(self.objects.insert(family, &name, row_key, node));
         }
     }
 

@@ -7,7 +7,7 @@ use crate::io::{Extent, Fetched, Io, Purpose, Reads, Tickets};
 use crate::key;
 use crate::layout::{META, crc_seed};
 use crate::meta::index::LeafRef;
-use crate::meta::layer::Val;
+use crate::meta::layer::{Layer, Val};
 use crate::meta::leaf::Leaf;
 use crate::meta::space::Space;
 use crate::meta::{Found, Table};
@@ -101,6 +101,8 @@ pub struct Core {
 
     pub sb: Superblock,
     pub checkpoint: Option<Checkpoint>,
+    /// What the last checkpoint took, being freed a little at a time.
+    pub taken: Option<Layer>,
     /// Asked for by the owner.
     pub checkpoint_wanted: bool,
     /// Changes belong to this generation; those up to `saved` are in leaves.
@@ -147,6 +149,7 @@ impl Core {
             queue_tickets: Vec::new(),
             half: false,
             checkpoint: None,
+            taken: None,
             checkpoint_wanted: false,
             generation: 1,
             saved: 0,
@@ -297,7 +300,7 @@ impl Core {
             frozen.settle(&entry.key, val);
         }
         entry.changed = generation;
-        self.table.active.put(&entry.key, Val::Obj(slot));
+        self.table.active.put_key(entry.key.clone(), Val::Obj(slot));
         self.objects.account(slot);
         self.changed_bytes += 200 + self.objects.node(slot).map_or(0, Onode::memory);
     }

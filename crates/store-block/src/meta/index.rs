@@ -35,6 +35,9 @@ impl Index {
     pub fn leaf_of(&self, key: &[u8]) -> Option<(&[u8], &LeafRef)> {
         self.leaves.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back().map(|(k, l)| (&**k, l))
     }
+    pub fn leaf_of_key(&self, key: &Key) -> Option<&LeafRef> {
+        self.leaves.range::<Key, _>((Bound::Unbounded, Bound::Included(key))).next_back().map(|(_, l)| l)
+    }
     /// The leaf of `key` and those behind it.
     pub fn leaves_from(&self, key: &[u8]) -> impl Iterator<Item = (&[u8], &LeafRef)> {
         let start: &[u8] = self.leaf_of(key).map_or(b"", |(k, _)| k);

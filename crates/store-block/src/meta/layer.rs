@@ -1,10 +1,54 @@
 //! Recent changes of the metadata's rows, in memory: what was put, what was removed, one by one and by range.
 
 use bytes::Bytes;
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Bound;
 
-pub type Key = Box<[u8]>;
+/// A key with its first 16 bytes as a number: most comparisons need no more, and touch no other memory.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    // Before the bytes: compared first. Zeros behind a short key's end sort as the end does, or equal.
+    prefix: u128,
+    bytes: Box<[u8]>,
+}
+
+impl From<&[u8]> for Key {
+    fn from(key: &[u8]) -> Self {
+        let mut prefix = [0; 16];
+        let n = key.len().min(16);
+        prefix[..n].copy_from_slice(&key[..n]);
+        Self { prefix: u128::from_be_bytes(prefix), bytes: key.into() }
+    }
+}
+impl From<Vec<u8>> for Key {
+    fn from(key: Vec<u8>) -> Self {
+        key[..].into()
+    }
+}
+impl std::ops::Deref for Key {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+impl AsRef<[u8]> for Key {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+/// Keys sort as their bytes do.
+impl Borrow<[u8]> for Key {
+    fn borrow(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.bytes.escape_ascii())
+    }
+}
 
 /// What a layer says of a key.
 #[derive(Debug, Clone)]
@@ -50,7 +94,7 @@ impl Layer {
         before.or_else(|| self.ranges.range::<[u8], _>((Bound::Excluded(key), Bound::Unbounded)).next()).map(|(a, b)| (&**a, &**b))
     }
     /// What is known of the key here.
-    pub fn get(&self, key: &[u8]) -> Option<&Val> {
+    pub fn get(&self, key: &Key) -> Option<&Val> {
         match self.rows.get(key) {
             Some(val) => Some(val),
             None if self.covers(key) => Some(&Val::Del),
@@ -58,20 +102,28 @@ impl Layer {
         }
     }
     pub fn put(&mut self, key: &[u8], val: Val) {
-        let more = if let Val::Row(row) = &val { row.len() } else { 0 };
-        if let Some(slot) = self.rows.get_mut(key) {
-            if let Val::Row(old) = slot {
-                self.bytes = self.bytes.saturating_sub(old.len());
+        self.put_key(key.into(), val);
+    }
+    pub fn put_key(&mut self, key: Key, val: Val) {
+        self.bytes += if let Val::Row(row) = &val { row.len() } else { 0 };
+        match self.rows.entry(key) {
+            Entry::Occupied(mut slot) => {
+                if let Val::Row(old) = slot.insert(val) {
+                    self.bytes = self.bytes.saturating_sub(old.len());
+                }
             }
-            *slot = val;
-            self.bytes += more;
-        } else {
-            self.bytes += more + key.len() + ROW_BYTES;
-            self.rows.insert(key.into(), val);
+            Entry::Vacant(slot) => {
+                self.bytes += slot.key().len() + ROW_BYTES;
+                slot.insert(val);
+            }
         }
     }
+    /// Frees some rows of a layer that nobody needs any more; false when none are left.
+    pub fn drop_some(&mut self, rows: usize) -> bool {
+        (0..rows).all(|_| self.rows.pop_first().is_some())
+    }
     /// Puts in what the key had when the layer was frozen, in place of the object that changes now.
-    pub fn settle(&mut self, key: &[u8], val: Val) {
+    pub fn settle(&mut self, key: &Key, val: Val) {
         match self.rows.get_mut(key) {
             Some(slot) => *slot = val,
             None => unreachable!("a frozen object has its row"),
@@ -90,16 +142,13 @@ impl Layer {
         }
         // One range in place of all that it meets.
         let (mut first, mut last): (Key, Key) = (first.into(), last.into());
-        if let Some((start, end)) = self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(&*first))).next_back()
+        if let Some((start, end)) = self.ranges.range::<Key, _>((Bound::Unbounded, Bound::Included(&first))).next_back()
             && *end >= first
         {
             (first, last) = (start.clone(), last.max(end.clone()));
         }
-        let met: Vec<(Key, Key)> = self
-            .ranges
-            .range::<[u8], _>((Bound::Included(&*first), Bound::Included(&*last)))
-            .map(|(start, end)| (start.clone(), end.clone()))
-            .collect();
+        let met: Vec<(Key, Key)> =
+            self.ranges.range::<Key, _>((Bound::Included(&first), Bound::Included(&last))).map(|(start, end)| (start.clone(), end.clone())).collect();
         for (start, end) in met {
             self.ranges.remove(&start);
             self.bytes = self.bytes.saturating_sub(start.len() + end.len() + ROW_BYTES);
@@ -136,8 +185,8 @@ mod tests {
         l.remove_range(b"x", b"z");
         l.remove_range(b"a", b"c");
         l.put(b"e", Val::Row(Bytes::from_static(b"2")));
-        assert!(matches!(l.get(b"c"), Some(Val::Del)) && matches!(l.get(b"e"), Some(Val::Row(_))));
-        assert!(l.get(b"f").is_none() && l.get(b"9").is_none() && l.covers(b"y"));
+        assert!(matches!(l.get(&b"c"[..].into()), Some(Val::Del)) && matches!(l.get(&b"e"[..].into()), Some(Val::Row(_))));
+        assert!(l.get(&b"f"[..].into()).is_none() && l.get(&b"9"[..].into()).is_none() && l.covers(b"y"));
         assert_eq!(l.ranges.len(), 2);
         assert!(l.covers_all(b"a", b"f") && !l.covers_all(b"a", b"g"));
         assert_eq!(l.next_range(b"g"), Some((&b"x"[..], &b"z"[..])));

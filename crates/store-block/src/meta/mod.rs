@@ -13,7 +13,7 @@ pub mod space;
 
 use bytes::Bytes;
 use index::{Index, LeafRef};
-use layer::{Layer, Val};
+use layer::{Key, Layer, Val};
 use leaf::Leaf;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -106,14 +106,14 @@ pub struct Table {
 }
 
 /// A source of a scan, at its next row.
-type LayerIter<'a> = std::iter::Peekable<std::collections::btree_map::Range<'a, layer::Key, Val>>;
+type LayerIter<'a> = std::iter::Peekable<std::collections::btree_map::Range<'a, Key, Val>>;
 
 impl Table {
     pub fn new() -> Self {
         Self { active: Layer::default(), frozen: None, index: Index::default(), cache: LeafCache::default() }
     }
 
-    pub fn get(&self, key: &[u8]) -> Found {
+    pub fn get(&self, key: &Key) -> Found {
         for layer in [Some(&self.active), self.frozen.as_ref()].into_iter().flatten() {
             match layer.get(key) {
                 Some(Val::Del) => return Found::Absent,
@@ -122,7 +122,7 @@ impl Table {
                 None => {}
             }
         }
-        let Some((_, at)) = self.index.leaf_of(key) else { return Found::Absent };
+        let Some(at) = self.index.leaf_of_key(key) else { return Found::Absent };
         if !leaf::may_have(&at.filter, leaf::key_hash(key)) {
             return Found::Absent;
         }

@@ -2,7 +2,6 @@
 
 use super::*;
 use base::Rng;
-use layer::Key;
 use leaf::LeafBuilder;
 use std::collections::BTreeMap;
 
@@ -88,7 +87,7 @@ fn what_is_not_in_memory_is_asked_for() {
     table.cache.shrink(0);
     table.cache.shrink(0);
     assert!(matches!(table.get(&key(50)), Found::Read(_)));
-    assert!(matches!(table.get(b"zzz"), Found::Absent | Found::Read(_)));
+    assert!(matches!(table.get(&b"zzz"[..].into()), Found::Absent | Found::Read(_)));
     let missing = table.scan(&key(10), &key(90), 4, &mut |_, _| ControlFlow::Continue(())).unwrap_err();
     assert_eq!(missing.len(), 4);
     // Leaves that a range covers are not.

@@ -33,6 +33,8 @@ pub struct Batch {
     pub runs: Vec<Run>,
     /// Of whole transactions.
     pub tokens: Vec<u64>,
+    /// Bytes of the longest run of the record before, as a guess.
+    pub run_like: usize,
 }
 
 impl Batch {
@@ -40,7 +42,7 @@ impl Batch {
     pub fn new(seq: u64, like: usize) -> Self {
         let mut buf = AlignedBuf::with_capacity(like.max(2 * BLOCK as usize));
         buf.push_zeros(BLOCK as usize);
-        Self { seq, meta: Vec::with_capacity(2048), buf, places: Vec::new(), runs: Vec::new(), tokens: Vec::new() }
+        Self { seq, meta: Vec::with_capacity(2048), buf, places: Vec::new(), runs: Vec::new(), tokens: Vec::new(), run_like: 0 }
     }
     pub fn is_empty(&self) -> bool {
         self.meta.is_empty() && self.tokens.is_empty()
@@ -78,7 +80,8 @@ impl Batch {
         let len = (blocks * BLOCK) as usize;
         match self.runs.last() {
             Some(run) if run.place + run.blocks() == place && run.buf.len() + len <= RUN_MAX => {}
-            _ => self.runs.push(Run { place, buf: AlignedBuf::with_capacity(len) }),
+            // Others will follow: what grows is copied.
+            _ => self.runs.push(Run { place, buf: AlignedBuf::with_capacity(len.max(self.run_like.min(RUN_MAX))) }),
         }
         let n = self.runs.len() - 1;
         (n, self.runs[n].blocks() as u32)
