@@ -143,7 +143,7 @@ fn mirroring(c: &Cluster, release: Release) -> Result<()> {
 
 fn old_format(c: &Cluster, release: Release) -> Result<()> {
     let ok = |line: &str| c.must(release, line);
-    ok("rbd create --image-format 1 --size 8M --rbd-force-allow-v1 true v1")?;
+    ok("env RBD_FORCE_ALLOW_V1=1 rbd create --image-format 1 --size 8M v1")?;
     ok("rbd bench --io-type write --io-size 64K --io-total 1M v1")?;
     ok("rbd snap create --no-progress v1@s")?;
     ok("rbd snap create --no-progress v1@t")?;

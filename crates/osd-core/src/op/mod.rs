@@ -32,6 +32,7 @@ pub mod plan;
 mod read;
 mod snaps;
 mod source;
+mod tmap;
 mod trim;
 mod watch;
 mod write;
