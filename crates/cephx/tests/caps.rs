@@ -234,3 +234,26 @@ fn a_text_that_cannot_be_read_allows_nothing() {
     assert_eq!(MgrCap::from_info(&info), MgrCap::default());
     assert_eq!(check("osd", "allow * bla").unwrap_err().to_string(), "osd capability parse failed, stopped at 'bla' of 'allow * bla'");
 }
+
+/// The users of upstream's `permissions.sh` and who of them may make snapshots of their own, as stock 18.2's monitor decides.
+#[test]
+fn who_may_make_snapshots() {
+    let addr = addr("127.0.0.1:0");
+    for (cap, images, volumes) in [
+        ("", false, false),
+        ("allow r", false, false),
+        ("allow w", true, true),
+        ("allow w pool=images", true, false),
+        ("allow w pool=images namespace=foo", true, false),
+        ("allow w namespace=foo", true, true),
+        ("allow w tag fooapp *=*", false, false),
+        ("profile rbd", true, true),
+        ("profile rbd pool=images", true, false),
+        ("profile rbd pool=images namespace=foo", true, false),
+        ("profile rbd namespace=foo", true, true),
+        ("allow w network 10.0.0.0/8", false, false),
+    ] {
+        let parsed = cephx::caps::OsdCap::parse(cap).unwrap_or_default();
+        assert_eq!((parsed.writes_into("images", &addr), parsed.writes_into("volumes", &addr)), (images, volumes), "{cap}");
+    }
+}

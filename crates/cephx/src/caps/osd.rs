@@ -188,6 +188,15 @@ impl OsdCap {
         let mut allowed = vec![false; req.classes.len()];
         self.grants.iter().any(|g| g.allows(req, &mut allowed))
     }
+    /// Whether its holder may write anything at all in that pool, in whichever namespace: what a monitor asks before it makes or removes a
+    /// snapshot of a client's own. A tag alone is not enough (Ceph 18.2 `OSDMonitor.cc`, `is_unmanaged_snap_op_permitted`).
+    pub fn writes_into(&self, pool: &str, addr: &EntityAddr) -> bool {
+        let rule = |r: &Rule| {
+            let named = if r.matches.pool.is_empty() { r.matches.tag.is_none() } else { r.matches.pool == pool };
+            r.spec.allow & W != 0 && named
+        };
+        self.allow_all || self.grants.iter().any(|g| g.network.as_ref().is_none_or(|n| n.contains(addr)) && g.rules.iter().any(rule))
+    }
 }
 
 fn grant(p: &mut Parser<'_>) -> Option<Grant> {

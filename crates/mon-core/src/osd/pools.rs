@@ -6,7 +6,7 @@ use crate::cmd::CmdError;
 use crate::config::ConfigDb;
 use crate::session::ConnId;
 use base::Clock;
-use cephx::caps::{OsdCap, OsdRequest, Perm};
+use cephx::caps::{OsdCap, Perm};
 use maps::{OptKey, OptValue, PgPool, pool_flags};
 use messages::{MPoolOp, MPoolOpReply, Paxos, pool_op};
 use types::{PoolId, UTime, errno};
@@ -253,17 +253,6 @@ impl Mon {
         }
         let caps = self.auth.entities.get(&session.peer.entity).and_then(|e| e.caps.get("osd")).and_then(|text| OsdCap::parse(text).ok());
         let Some(caps) = caps else { return refuse(errno::EPERM, "") };
-        let apps = self.osd.map.pools.get(&m.pool.into()).map(|p| p.application_metadata.clone()).unwrap_or_default();
-        if osd_may_write(&caps, name, &apps, &addr) { Ok(()) } else { refuse(errno::EPERM, "") }
+        if caps.writes_into(name, &addr) { Ok(()) } else { refuse(errno::EPERM, "") }
     }
-}
-
-/// True if an OSD capability lets its holder write into a pool.
-fn osd_may_write(
-    caps: &OsdCap,
-    pool: &str,
-    apps: &std::collections::BTreeMap<String, std::collections::BTreeMap<String, String>>,
-    addr: &types::EntityAddr,
-) -> bool {
-    caps.allows(&OsdRequest { pool, namespace: b"", applications: apps, object: b"", read: false, write: true, classes: &[], addr })
 }
