@@ -163,6 +163,15 @@ impl MemDisks {
         }
         inner.base.clone()
     }
+    /// The process that used the set is gone: what it had started is finished, what it had only queued is forgotten, nobody hears of either.
+    pub fn restart(&self) {
+        let mut inner = self.lock();
+        inner.queued.clear();
+        while !inner.under_way.is_empty() {
+            inner.finish(0);
+        }
+        inner.done.clear();
+    }
     /// A second set with the same content and nothing under way.
     pub fn copy(&self) -> Self {
         Self::of(self.image(), HashMap::new())
