@@ -5,6 +5,7 @@
 
 use crate::codec::Corrupt;
 use crate::layout::CHUNK_BLOCKS;
+use crate::planted::{Bug, planted};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// Chunks of a page; a page is a row of 4 KiB.
@@ -187,7 +188,7 @@ impl Alloc {
     /// The pages that changed since they were asked for last, as they are when what is aside is free.
     pub fn take_dirty(&mut self) -> Vec<(u64, Vec<u8>)> {
         let mut aside: HashMap<usize, u16> = HashMap::new();
-        for piece in &self.aside {
+        for piece in self.aside.iter().filter(|_| !planted(Bug::LeakAside)) {
             *aside.entry((piece.place / CHUNK_BLOCKS) as usize).or_default() |= mask(piece.place, piece.blocks);
         }
         let pages = std::mem::take(&mut self.dirty);
@@ -219,6 +220,22 @@ impl Alloc {
     pub fn loaded(&mut self) {
         self.count();
         self.dirty.clear();
+    }
+    /// Pieces that will be free when what freed them is durable, for tools.
+    pub fn aside(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.aside.iter().map(|a| (a.place, a.blocks))
+    }
+    /// Sets all chunks as a repair has found them; nothing is aside then. Returns how many chunks change.
+    pub fn set_all(&mut self, used: &[u16]) -> usize {
+        self.aside.clear();
+        self.aside_blocks = 0;
+        let wrong: Vec<usize> = (0..self.used.len()).filter(|c| self.used[*c] != used[*c]).collect();
+        wrong.iter().for_each(|c| self.set(*c, used[*c]));
+        wrong.len()
+    }
+    /// The blocks of each chunk that are in use or aside, for tools.
+    pub fn used_map(&self) -> &[u16] {
+        &self.used
     }
 }
 

@@ -7,6 +7,7 @@ use crate::key;
 use crate::meta::layer::Val;
 use crate::onode::{Chunk, Hint, Onode, Usage};
 use crate::ops::{self, Op};
+use crate::planted::{Bug, planted};
 use crate::state::Core;
 use bytes::Bytes;
 
@@ -45,8 +46,13 @@ impl Core {
             }
             self.refs.counts.remove(&place);
         }
-        self.overlay.drop_blocks(place, slots);
+        if !planted(Bug::KeepFreedImage) {
+            self.overlay.drop_blocks(place, slots);
+        }
         self.alloc.free(seq, place, slots);
+        if planted(Bug::ReuseFreedEarly) {
+            self.alloc.release(u64::MAX, |_, _| false);
+        }
     }
     /// All of an object's chunks and rows go.
     fn remove_node(&mut self, seq: u64, slot: u32) {
@@ -90,7 +96,9 @@ impl Core {
                     return Err(Corrupt("a place is given to a second object"));
                 }
                 self.alloc.take(*place, *slots);
-                self.overlay.drop_blocks(*place, *slots);
+                if !planted(Bug::KeepFreedImage) {
+                    self.overlay.drop_blocks(*place, *slots);
+                }
                 let node = self.node_mut(slot)?;
                 let chunk = Chunk::new(*cell, *place, *slots);
                 node.blocks += slots;
@@ -246,7 +254,7 @@ impl Core {
         let before = self.usage_of(to);
         self.remove_node(seq, to);
         let node = self.node_mut(from)?;
-        node.chunks.iter_mut().for_each(|c| c.shared = true);
+        node.chunks.iter_mut().for_each(|c| c.shared = !planted(Bug::WriteSharedInPlace));
         let mut copy = node.clone();
         (copy.nid, copy.omap, copy.omap_bytes) = (nid, false, 0);
         for chunk in &copy.chunks {

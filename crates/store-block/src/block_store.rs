@@ -1,6 +1,7 @@
 //! `BlockStore`: the store as its owner sees it.
 
 use crate::config::Config;
+use crate::fsck::FsckReport;
 use crate::io::Wrote;
 use crate::key;
 use crate::layout::BLOCK;
@@ -77,6 +78,14 @@ impl BlockStore {
     pub fn is_checkpointing(&self) -> bool {
         let core = self.0.borrow();
         core.checkpoint.is_some() || core.checkpoint_wanted
+    }
+    /// Checks that everything agrees; with `deep`, reads all data. Waits for its reads: for tools.
+    pub fn fsck(&mut self, deep: bool) -> FsckReport {
+        self.0.get_mut().fsck(deep)
+    }
+    /// Checks, and puts right what can be put right. Waits: for tools.
+    pub fn repair(&mut self) -> FsckReport {
+        self.0.get_mut().repair()
     }
     /// Why the store has stopped, if it has.
     pub fn failure(&self) -> Option<String> {

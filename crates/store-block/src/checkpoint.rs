@@ -15,6 +15,7 @@ use crate::layout::{BLOCK, DATA, META};
 use crate::meta::index::LeafRef;
 use crate::meta::layer::{Layer, Val};
 use crate::meta::leaf::{Leaf, LeafBuilder};
+use crate::planted::{Bug, planted};
 use crate::state::Core;
 use crate::superblock::{EXTENTS_MAX, Superblock};
 use bytes::Bytes;
@@ -95,12 +96,17 @@ impl Core {
             let c = self.checkpoint.as_mut().expect("a checkpoint is under way");
             match c.stage {
                 Stage::Drain => {
-                    if self.overlay.oldest().is_some_and(|seq| seq < c.seq) || self.overlay.writing() > 0 {
+                    let images = self.overlay.oldest().is_some_and(|seq| seq < c.seq) || self.overlay.writing() > 0;
+                    if images && !planted(Bug::SkipDrain) {
                         return;
                     }
                     c.stage = Stage::FlushData;
                     c.flush_done = false;
                     c.barrier = if self.batch.is_empty() { self.batch.seq - 1 } else { self.batch.seq };
+                    if planted(Bug::SkipDataFlush) {
+                        c.flush_done = true;
+                        continue;
+                    }
                     self.io.flush(DATA);
                 }
                 Stage::FlushData if c.flush_done => c.stage = Stage::Merge,
@@ -115,14 +121,22 @@ impl Core {
                 }
                 Stage::Pages if c.pages == 0 => {
                     c.stage = Stage::FlushMeta;
-                    c.flush_done = false;
-                    self.io.flush(META);
+                    c.flush_done = planted(Bug::SkipMetaFlush);
+                    if !c.flush_done {
+                        self.io.flush(META);
+                    }
                 }
                 Stage::FlushMeta if c.flush_done => c.stage = Stage::Barrier,
-                Stage::Barrier if self.durable >= c.barrier => {
+                Stage::Barrier if self.durable >= c.barrier || planted(Bug::SkipBarrier) => {
                     c.stage = Stage::Superblock;
                     let sb = self.next_superblock();
-                    self.io.write(Purpose::Superblock, META, sb.generation % 2, vec![sb.encode()], Durability::Durable);
+                    self.io.write(
+                        Purpose::Superblock,
+                        META,
+                        if planted(Bug::SuperblockInPlace) { self.sb.generation % 2 } else { sb.generation % 2 },
+                        vec![sb.encode()],
+                        Durability::Durable,
+                    );
                 }
                 _ => return,
             }
@@ -133,6 +147,9 @@ impl Core {
         assert!(self.batch.is_empty() && self.table.frozen.is_none());
         for (page, bytes) in self.alloc.take_dirty() {
             self.table.active.put(&key::numbered(key::ALLOC, page), Val::Row(bytes.into()));
+        }
+        if planted(Bug::ForgetShares) {
+            self.refs.dirty.clear();
         }
         for place in std::mem::take(&mut self.refs.dirty) {
             let val = match self.refs.counts.get(&place) {
@@ -169,6 +186,9 @@ impl Core {
             flush_done: false,
             budget: 0,
         });
+        if planted(Bug::TrimEarly) {
+            self.ring.tail = self.ring.head;
+        }
     }
 
     /// Merges some frozen rows into leaves; true when all are.

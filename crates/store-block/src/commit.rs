@@ -8,6 +8,7 @@
 use crate::io::Purpose;
 use crate::layout::{BLOCK, DATA, WAL, WAL_FIRST};
 use crate::overlay::Content;
+use crate::planted::{Bug, planted};
 use crate::state::{Core, UnderWay};
 use crate::wal::{Batch, Header};
 use bytes::Bytes;
@@ -18,6 +19,10 @@ const GROUP: usize = 256;
 
 /// Rows that are freed in one turn.
 const DROP_ROWS: usize = 512;
+
+fn durability(unless: Bug) -> Durability {
+    if planted(unless) { Durability::Volatile } else { Durability::Durable }
+}
 
 fn advice(e: &DiskError) -> String {
     match e {
@@ -87,7 +92,8 @@ impl Core {
 
     /// Sends the open record off, unless it holds a half transaction or there is no room.
     pub fn seal(&mut self) {
-        if self.half || self.batch.is_empty() || self.failed.is_some() {
+        let half = self.half && !planted(Bug::HalfTransaction);
+        if half || self.batch.is_empty() || self.failed.is_some() {
             return;
         }
         let n = self.batch.blocks();
@@ -116,14 +122,17 @@ impl Core {
         let bytes = batch.seal(header, &self.uuid, self.seed);
         (self.batch_like, self.batch_txns) = (bytes.len().min(1 << 20), batch.tokens.len());
         let (seq, parts) = (batch.seq, 1 + batch.runs.len());
-        self.io.write(Purpose::Record { seq }, WAL, WAL_FIRST + block, vec![bytes.clone()], Durability::Durable);
+        self.io.write(Purpose::Record { seq }, WAL, WAL_FIRST + block, vec![bytes.clone()], durability(Bug::VolatileRecord));
         let mut runs = Vec::with_capacity(batch.runs.len());
         for (run, r) in batch.runs.into_iter().enumerate() {
             let bytes = r.buf.freeze();
-            self.io.write(Purpose::Direct { seq, run }, DATA, r.place, vec![bytes.clone()], Durability::Durable);
+            self.io.write(Purpose::Direct { seq, run }, DATA, r.place, vec![bytes.clone()], durability(Bug::VolatileRun));
             runs.push((r.place, bytes));
         }
         self.overlay.seal(seq, block, bytes, batch.places, runs);
+        if planted(Bug::AckBeforeDurable) {
+            self.commits.append(&mut batch.tokens);
+        }
         self.under_way.push_back(UnderWay { seq, parts, tokens: batch.tokens });
         // Here the state is that of whole records: a checkpoint can begin.
         self.begin_checkpoint();
@@ -132,6 +141,9 @@ impl Core {
     fn part_done(&mut self, seq: u64) {
         let first = self.under_way.front().expect("a record whose part is done is under way").seq;
         self.under_way[(seq - first) as usize].parts -= 1;
+        if planted(Bug::AckOutOfOrder) && self.under_way[(seq - first) as usize].parts == 0 {
+            self.commits.append(&mut self.under_way[(seq - first) as usize].tokens);
+        }
         let before = self.durable;
         while self.under_way.front().is_some_and(|r| r.parts == 0) {
             let record = self.under_way.pop_front().expect("there is one");
@@ -144,7 +156,7 @@ impl Core {
     }
     fn release(&mut self) {
         let Self { alloc, overlay, durable, .. } = self;
-        alloc.release(*durable, |place, blocks| overlay.is_writing(place, blocks));
+        alloc.release(*durable, |place, blocks| overlay.is_writing(place, blocks) && !planted(Bug::ReuseWhileWriting));
     }
 
     fn completed(&mut self, c: Completion) {

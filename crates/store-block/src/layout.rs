@@ -39,7 +39,7 @@ pub const META_FIRST: u64 = 2;
 
 /// Sizes below these make no store.
 pub const DATA_MIN: u64 = 1 << 20;
-pub const WAL_MIN: u64 = 4 << 20;
+pub const WAL_MIN: u64 = if cfg!(test) { 1 << 20 } else { 4 << 20 };
 pub const META_MIN: u64 = 1 << 20;
 
 /// Offsets in an object end here: no client gets near, and numbers of chunks stay small.

@@ -17,6 +17,9 @@ mod checkpoint;
 mod codec;
 mod commit;
 mod config;
+#[cfg(test)]
+mod crash;
+mod fsck;
 mod io;
 mod key;
 mod layout;
@@ -26,6 +29,7 @@ mod onode;
 mod ops;
 mod overlay;
 mod pg;
+mod planted;
 mod queue;
 mod read;
 mod recover;
@@ -38,5 +42,6 @@ mod write;
 
 pub use block_store::{BlockStore, Memory, Stats};
 pub use config::Config;
+pub use fsck::{ERRORS_MAX, FsckReport};
 pub use io::Wrote;
 pub use recover::OpenError;

@@ -12,6 +12,7 @@ use crate::key;
 use crate::meta::Row;
 use crate::meta::layer::Val;
 use crate::ops::{self, Op};
+use crate::planted::{Bug, planted};
 use crate::state::Core;
 use bytes::Bytes;
 use denc::{ALL_FEATURES, Denc};
@@ -244,7 +245,10 @@ impl Core {
         }
         for _ in 0..get.count(3)? {
             let version = get_version(&mut get)?;
-            rows.put(&dup_key(id, version, pg.next_dup), Val::Row(get.blob()?));
+            let row = Val::Row(get.blob()?);
+            if !planted(Bug::LoseDup) || version.version % 16 != 0 {
+                rows.put(&dup_key(id, version, pg.next_dup), row);
+            }
             pg.next_dup = pg.next_dup.wrapping_add(1);
         }
         if let Some(to) = trim_dups {

@@ -15,6 +15,7 @@ use crate::objects::Objects;
 use crate::onode::{Onode, Usage};
 use crate::ops::{self, Op};
 use crate::pg::PgMem;
+use crate::planted::{Bug, planted};
 use crate::state::{Core, Refs};
 use crate::superblock::{Label, Superblock, label, read_label};
 use crate::wal::{HEAD_ROOM, HEADER, Header};
@@ -121,7 +122,7 @@ pub fn open(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
     let mut core = load(cfg, disks)?;
     core.replay()?;
     // Whatever is behind the end of the log is never taken for what comes there now.
-    core.sb.epoch += 1;
+    core.sb.epoch += u32::from(!planted(Bug::KeepEpoch));
     core.sb.epoch_seq = core.batch.seq;
     core.sb.generation += 1;
     let (slot, block) = (core.sb.generation % 2, core.sb.encode());
@@ -285,7 +286,7 @@ impl Core {
                 }
                 let data = self.io.read_now(DATA, *at, n)?;
                 let same = |(block, crc): (&[u8], &[u8])| block_crc(block).to_le_bytes() == *crc;
-                if !data.chunks_exact(BLOCK as usize).zip(crcs.chunks_exact(4)).all(same) {
+                if !data.chunks_exact(BLOCK as usize).zip(crcs.chunks_exact(4)).all(same) && !planted(Bug::TakeMissingRun) {
                     return Ok(false);
                 }
             }
@@ -337,7 +338,8 @@ struct LogReader {
     first: u64,
 }
 
-const WINDOW_BLOCKS: u64 = 1024;
+/// Blocks that are read at once; tests shall see the edges.
+const WINDOW_BLOCKS: u64 = if cfg!(test) { 32 } else { 256 };
 /// How far behind the end of the log others are looked for: several of the largest records.
 const LATER_BLOCKS: u64 = 8192;
 
@@ -383,7 +385,7 @@ impl LogReader {
             let later = header.seq > seq && header.seq - seq < self.blocks && u64::from(header.block) == block;
             // What a former end of the log left behind is of a former epoch.
             let epoch_ok = seq < core.sb.epoch_seq || header.epoch >= core.sb.epoch;
-            if later && header.durable >= seq && epoch_ok {
+            if later && header.durable >= seq && epoch_ok && !planted(Bug::DamageIsTheEnd) {
                 return Err(damaged(format!(
                     "the log is damaged: record {seq} is missing or wrong, but record {} behind it says that it was durable",
                     header.seq
@@ -411,7 +413,7 @@ pub fn open_record(bytes: &Bytes, header: &Header, seed: u32) -> Option<Vec<Op<B
         let op = Op::decode(&mut get).ok()?;
         if let Op::Image { crc, .. } = &op {
             let at = (1 + images) * BLOCK as usize;
-            if images >= header.images as usize || block_crc(&bytes[at..at + BLOCK as usize]) != *crc {
+            if images >= header.images as usize || block_crc(&bytes[at..at + BLOCK as usize]) != *crc && !planted(Bug::TakeTornImages) {
                 return None;
             }
             images += 1;

@@ -9,7 +9,7 @@ mod random;
 mod workload;
 
 pub use model::{Model, ModelColl, ModelObject};
-pub use workload::{Shape, Workload, name as object_name};
+pub use workload::{Shape, Workload, coll as object_coll, name as object_name};
 
 use crate::{ObjectStore, StoreError, StoreResult};
 

@@ -1,0 +1,193 @@
+//! Is what came up one of the states that it may be?
+
+use super::life::{History, Step, config, counter, pump};
+use crate::BlockStore;
+use base::Rng;
+use disk::MemDisks;
+use std::fmt::{Debug, Display, Formatter};
+use std::rc::Rc;
+use store::{ObjectStore, OmapQuery, StoreError, StoreResult};
+use types::{CollId, GHObject};
+
+/// What is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wrong {
+    /// The store said that it can't: right after a fault of the disks, wrong otherwise.
+    Refused(String),
+    /// It gave something else than what is there: never right.
+    Different(String),
+}
+
+impl Wrong {
+    /// The same, with more of the circumstances.
+    pub fn at(self, what: impl Display) -> Self {
+        match self {
+            Wrong::Refused(why) => Wrong::Refused(format!("{what}: {why}")),
+            Wrong::Different(why) => Wrong::Different(format!("{what}: {why}")),
+        }
+    }
+}
+
+impl Display for Wrong {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Wrong::Refused(why) => write!(f, "refused: {why}"),
+            Wrong::Different(why) => write!(f, "different: {why}"),
+        }
+    }
+}
+
+/// Wrong if the two are not equal.
+fn equal<T: PartialEq + Debug>(what: &str, have: &T, want: &T) -> Result<(), Wrong> {
+    if have == want { Ok(()) } else { Err(Wrong::Different(format!("{what}: {have:?}, not {want:?}"))) }
+}
+
+/// Asks until nothing must be fetched any more.
+fn ask<T>(
+    store: &mut BlockStore,
+    drive: &mut dyn FnMut(&mut BlockStore),
+    mut f: impl FnMut(&mut BlockStore) -> StoreResult<T>,
+) -> Result<T, Wrong> {
+    for _ in 0..10_000 {
+        match f(store) {
+            Err(StoreError::Wait(_)) => {
+                store.turn_end();
+                drive(store);
+                store.take_ready(&mut Vec::new());
+            }
+            other => return other.map_err(|e| Wrong::Refused(e.to_string())),
+        }
+    }
+    Err(Wrong::Refused("what is fetched never comes".to_string()))
+}
+
+/// Opens what is on these disks.
+pub fn open(disks: &MemDisks, rng: &mut Rng) -> Result<BlockStore, Wrong> {
+    disks.restart();
+    BlockStore::open(config(rng), Box::new(disks.clone())).map_err(|e| Wrong::Refused(format!("it does not open: {e}")))
+}
+
+/// How many transactions a store has.
+pub fn count(store: &mut BlockStore) -> Result<usize, Wrong> {
+    let record = ask(store, &mut pump, |s| s.load_pg(counter()))?;
+    Ok(record.map_or(0, |r| r.info.last_update.version as usize))
+}
+
+/// Opens a state and holds it against the history; returns how many transactions it has. With `all`, objects that did not change lately are
+/// looked at, too.
+pub fn check(disks: &MemDisks, history: &History, rng: &mut Rng, all: bool) -> Result<usize, Wrong> {
+    let mut store = open(disks, rng)?;
+    let n = count(&mut store)?;
+    let allowed = history.allowed();
+    if !allowed.contains(&n) {
+        let why = format!("it has {n} transactions, {} were acknowledged, {} submitted", allowed.start(), allowed.end());
+        return Err(Wrong::Different(why));
+    }
+    // What did not change lately was looked at in the states before: most times, the rest is enough.
+    let lately = (!all && !rng.chance(1, 16)).then(|| &history.steps[n.saturating_sub(10)]);
+    same_since(&mut store, &history.steps[n], lately, rng, true, &mut pump)
+        .map_err(|e| e.at(format!("with {n} transactions ({allowed:?} allowed)")))?;
+    Ok(n)
+}
+
+/// The store has what the model has, and passes fsck.
+pub fn same(store: &mut BlockStore, step: &Step, rng: &mut Rng, fsck: bool, drive: &mut dyn FnMut(&mut BlockStore)) -> Result<(), Wrong> {
+    same_since(store, step, None, rng, fsck, drive)
+}
+
+/// As [`same`]; of objects that are what they were at `since`, only that they are there.
+fn same_since(
+    store: &mut BlockStore,
+    step: &Step,
+    since: Option<&Step>,
+    rng: &mut Rng,
+    fsck: bool,
+    drive: &mut dyn FnMut(&mut BlockStore),
+) -> Result<(), Wrong> {
+    let record = ask(store, drive, |s| s.load_pg(counter()))?;
+    if record.as_ref() != step.record.as_deref() {
+        return Err(difference("the group's memory", &format!("{record:#?}"), &format!("{:#?}", step.record.as_deref())));
+    }
+    let colls = ask(store, drive, |s| s.collections())?;
+    equal("collections", &colls, &step.model.colls.keys().copied().collect())?;
+    for (coll, wanted) in &step.model.colls {
+        let at = |e: Wrong| e.at(coll);
+        equal("bits", &ask(store, drive, |s| s.collection_bits(*coll))?, &Some(wanted.bits)).map_err(at)?;
+        let page = ask(store, drive, |s| s.list(*coll, &GHObject::min(), &GHObject::max(), 1000))?;
+        equal("the list", &page.objects, &wanted.objects.keys().cloned().collect()).map_err(at)?;
+        let before = since.and_then(|s| s.model.colls.get(coll));
+        for (name, object) in &wanted.objects {
+            if before.and_then(|c| c.objects.get(name)).is_some_and(|o| Rc::ptr_eq(o, object)) {
+                continue;
+            }
+            same_object(store, *coll, name, object, rng, drive).map_err(|e| e.at(format!("{coll} {name}")))?;
+        }
+    }
+    if fsck {
+        let findings = store.fsck(false);
+        if !findings.errors.is_empty() {
+            return Err(Wrong::Different(format!("fsck: {}", findings.errors.join("; "))));
+        }
+    }
+    Ok(())
+}
+
+fn same_object(
+    store: &mut BlockStore,
+    coll: CollId,
+    name: &GHObject,
+    wanted: &store::conformance::ModelObject,
+    rng: &mut Rng,
+    drive: &mut dyn FnMut(&mut BlockStore),
+) -> Result<(), Wrong> {
+    let stat = ask(store, drive, |s| s.stat(coll, name))?;
+    equal("size", &stat.size, &(wanted.data.len() as u64))?;
+    equal("hint", &(stat.expected_object_size, stat.expected_write_size, stat.alloc_hint_flags), &wanted.hint)?;
+    same_data(store, coll, name, wanted, (0, u64::MAX), drive)?;
+    // Ranges take other ways than whole objects.
+    if !wanted.data.is_empty() && rng.chance(1, 4) {
+        let range = (rng.below(wanted.data.len() as u64), 1 + rng.below(10_000));
+        same_data(store, coll, name, wanted, range, drive)?;
+    }
+    let attrs = ask(store, drive, |s| s.attrs(coll, name))?;
+    if !attrs.iter().map(|(k, v)| (k, v)).eq(wanted.attrs.iter()) {
+        return Err(Wrong::Different(format!("attributes are {:?}", attrs.iter().map(|a| &a.0).collect::<Vec<_>>())));
+    }
+    equal("the omap header", &ask(store, drive, |s| s.omap_header(coll, name))?, &wanted.header)?;
+    let page = ask(store, drive, |s| s.omap_list(coll, name, &OmapQuery::default()))?;
+    if !page.entries.iter().map(|(k, v)| (k, v)).eq(wanted.omap.iter()) {
+        return Err(Wrong::Different(format!("omap keys are {:?}", page.entries.iter().map(|a| &a.0).collect::<Vec<_>>())));
+    }
+    Ok(())
+}
+
+fn same_data(
+    store: &mut BlockStore,
+    coll: CollId,
+    name: &GHObject,
+    wanted: &store::conformance::ModelObject,
+    (offset, len): (u64, u64),
+    drive: &mut dyn FnMut(&mut BlockStore),
+) -> Result<(), Wrong> {
+    let data = ask(store, drive, |s| s.read(coll, name, offset, len))?;
+    let wanted = &wanted.data[offset as usize..wanted.data.len().min(offset.saturating_add(len) as usize)];
+    equal("bytes read", &data.len(), &wanted.len())?;
+    let mut at = 0;
+    for piece in data.pieces() {
+        if piece[..] != wanted[at..at + piece.len()] {
+            let n = piece.iter().zip(&wanted[at..]).position(|(a, b)| a != b).expect("they differ");
+            return Err(Wrong::Different(format!("byte {} is {}, not {}", offset as usize + at + n, piece[n], wanted[at + n])));
+        }
+        at += piece.len();
+    }
+    Ok(())
+}
+
+/// The first line in which two long texts differ.
+fn difference(what: &str, have: &str, want: &str) -> Wrong {
+    let pair = have.lines().zip(want.lines()).enumerate().find(|(_, (a, b))| a != b);
+    Wrong::Different(match pair {
+        Some((n, (a, b))) => format!("{what} differs in line {n}: {} instead of {}", a.trim(), b.trim()),
+        None => format!("{what} has {} lines, not {}", have.lines().count(), want.lines().count()),
+    })
+}

@@ -1,0 +1,453 @@
+//! Does everything that a store has agree? And what of it can be put right.
+//!
+//! Objects own blocks, omap rows and a part of the counters; what is kept about them apart from them (allocator, shares, counters) must say the
+//! same. Differences there are repaired from the objects; two owners of a block or bytes without their checksum are not: nobody knows who is
+//! right. Waits for its reads: for tools and tests, not for a store that serves.
+
+use crate::key;
+use crate::layout::{BLOCK, CHUNK_BLOCKS, META_FIRST};
+use crate::meta::Row;
+use crate::onode::{Onode, Usage};
+use crate::state::{Core, ask};
+use crate::write::Target;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::ControlFlow;
+use store::{ReadData, StoreError};
+use types::{CollId, GHObject};
+
+/// What a check has found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FsckReport {
+    /// What is wrong, one sentence each; at most [`ERRORS_MAX`] are kept.
+    pub errors: Vec<String>,
+    pub errors_total: u64,
+    pub objects: u64,
+    /// Blocks of data that objects own.
+    pub blocks: u64,
+    /// Chunks that more than one object may have.
+    pub shared_chunks: u64,
+    pub omap_rows: u64,
+    pub leaves: u64,
+    /// Blocks that nobody owns and that are not free.
+    pub leaked_blocks: u64,
+    /// Blocks that are owned twice, or owned and free.
+    pub doubly_used_blocks: u64,
+    /// Bytes of data that were read and compared with their checksums.
+    pub data_bytes: u64,
+    /// What was put right.
+    pub repaired: Vec<String>,
+}
+
+/// Sentences that a report keeps at most.
+pub const ERRORS_MAX: usize = 1000;
+/// Rows that are looked at in one step.
+const PAGE_ROWS: usize = 512;
+/// Bytes of data that are read in one step.
+const PIECE: u64 = 1 << 20;
+
+impl FsckReport {
+    fn error(&mut self, what: String) {
+        self.errors_total += 1;
+        if self.errors.len() < ERRORS_MAX {
+            self.errors.push(what);
+        }
+    }
+    pub fn is_clean(&self) -> bool {
+        self.errors_total == 0
+    }
+}
+
+/// What the objects say.
+#[derive(Default)]
+struct Owned {
+    /// Blocks with an owner, by chunk.
+    used: Vec<u16>,
+    /// Places that objects say they share: slots and owners.
+    shared: HashMap<u64, (u64, u32)>,
+    /// Number of an object: does it have omap?
+    nids: BTreeMap<u64, bool>,
+    usage: BTreeMap<i64, Usage>,
+    /// Numbers that have omap rows and no object that knows.
+    orphans: BTreeSet<u64>,
+    /// Some rows could not be read: what they own is not known.
+    incomplete: bool,
+}
+
+enum Copied {
+    Row(bytes::Bytes),
+    Node(Box<Onode>),
+}
+
+impl Core {
+    /// Checks everything; with `deep`, all data are read too.
+    pub fn fsck(&mut self, deep: bool) -> FsckReport {
+        let mut report = FsckReport::default();
+        self.examine(deep, &mut report);
+        report
+    }
+
+    fn examine(&mut self, deep: bool, report: &mut FsckReport) -> Owned {
+        let mut owned = Owned { used: vec![0; self.alloc.used_map().len()], ..Owned::default() };
+        if let Some(why) = &self.failed {
+            report.error(format!("the store has stopped: {why}"));
+            owned.incomplete = true;
+            return owned;
+        }
+        self.check_objects(deep, report, &mut owned);
+        self.check_space(report, &owned);
+        self.check_shares(report, &owned);
+        self.check_omap(report, &mut owned);
+        self.check_groups(report, &mut owned);
+        self.check_counters(report, &owned);
+        self.check_meta(report);
+        owned
+    }
+
+    /// Shows all rows of a range, reading what must be read. Rows of damaged leaves are told and skipped.
+    fn each_row(
+        &mut self,
+        first: Vec<u8>,
+        last: Vec<u8>,
+        report: &mut FsckReport,
+        incomplete: &mut bool,
+        visit: &mut dyn FnMut(&mut Self, &mut FsckReport, &[u8], Copied),
+    ) {
+        let mut from = first;
+        loop {
+            let mut page: Vec<(Vec<u8>, Option<Copied>, u32)> = Vec::new();
+            let shown = self.rows(&from, &last, CollId::Meta, &mut |key, row| {
+                page.push(match row {
+                    Row::Bytes(row) => (key.to_vec(), Some(Copied::Row(row())), 0),
+                    Row::Obj(slot) => (key.to_vec(), None, slot),
+                });
+                if page.len() < PAGE_ROWS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            match shown {
+                Ok(()) => {}
+                Err(StoreError::Wait(_)) => {
+                    self.io.wait();
+                    self.poll();
+                    self.tickets.ready.clear();
+                    if self.failed.is_some() {
+                        *incomplete = true;
+                        return report.error("the store stopped while it was checked".to_string());
+                    }
+                    continue;
+                }
+                Err(e) => {
+                    // The first damaged leaf of the range is what stands in the way.
+                    report.error(e.to_string());
+                    *incomplete = true;
+                    let bad = self.table.index.leaves_from(&from).find(|(_, l)| self.bad_leaves.contains_key(&l.id));
+                    match bad.and_then(|(start, _)| self.table.index.end_of(start)).map(<[u8]>::to_vec) {
+                        Some(end) if end < last && end > from => from = end,
+                        _ => return,
+                    }
+                    continue;
+                }
+            }
+            let full = page.len() >= PAGE_ROWS;
+            if let Some((key, _, _)) = page.last() {
+                from = [&key[..], &[0]].concat();
+            }
+            for (key, row, slot) in page {
+                let row = row.or_else(|| self.objects.node(slot).map(|node| Copied::Node(Box::new(node.clone()))));
+                if let Some(row) = row {
+                    visit(self, report, &key, row);
+                }
+            }
+            if !full {
+                return;
+            }
+        }
+    }
+
+    fn check_objects(&mut self, deep: bool, report: &mut FsckReport, owned: &mut Owned) {
+        let (first, last) = (vec![key::OBJECT], key::kind_end(key::OBJECT));
+        let mut incomplete = false;
+        let colls: Vec<(CollId, u32)> = self.colls.iter().map(|(c, bits)| (*c, *bits)).collect();
+        self.each_row(first, last, report, &mut incomplete, &mut |core, report, key, row| {
+            let (family, name) = match key::parse_object(key) {
+                Ok(known) => known,
+                Err(e) => return report.error(format!("an object's row: {e}")),
+            };
+            let node = match row {
+                Copied::Node(node) => Ok(*node),
+                Copied::Row(row) => Onode::decode(row),
+            };
+            let node = match node {
+                Ok(node) => node,
+                Err(e) => {
+                    owned.incomplete = true;
+                    return report.error(format!("{name}: {e}"));
+                }
+            };
+            report.objects += 1;
+            let home = colls.iter().find(|(c, bits)| key::family(*c) == family && key::belongs(*c, *bits, &name));
+            match home {
+                None => report.error(format!("{name} belongs to no collection")),
+                Some((coll, _)) if deep => core.check_data(*coll, &name, &node, report),
+                Some(_) => {}
+            }
+            core.check_node(family, &name, &node, report, owned);
+        });
+        owned.incomplete |= incomplete;
+    }
+
+    fn check_node(&self, family: u8, name: &GHObject, node: &Onode, report: &mut FsckReport, owned: &mut Owned) {
+        if owned.nids.insert(node.nid, node.omap).is_some() {
+            report.error(format!("{name} has the number {} of another object", node.nid));
+        }
+        if node.nid >= self.next_nid {
+            report.error(format!("{name} has the number {}, the next one to be given is {}", node.nid, self.next_nid));
+        }
+        let pool = name.hobj.pool;
+        let pool = if family == 0 || pool >= -1 { pool } else { key::temp_pool(pool) };
+        owned.usage.entry(pool).or_default().change(Usage::default(), node.usage());
+        if node.blocks != node.chunks.iter().map(|c| c.slots()).sum::<u64>() {
+            report.error(format!("{name} counts {} blocks and has others", node.blocks));
+        }
+        let mut cell = None;
+        for chunk in &node.chunks {
+            if cell.is_some_and(|before| before >= chunk.cell) {
+                report.error(format!("{name}: cells are out of order at {}", chunk.cell));
+            }
+            cell = Some(chunk.cell);
+            report.blocks += chunk.slots();
+            if chunk.shared {
+                let known = owned.shared.entry(chunk.place).or_insert((chunk.slots(), 0));
+                known.1 += 1;
+                if known.0 != chunk.slots() {
+                    report.error(format!(
+                        "{name}: the shared chunk at {} has {} blocks, and {} for others",
+                        chunk.place,
+                        chunk.slots(),
+                        known.0
+                    ));
+                }
+                if known.1 > 1 {
+                    continue;
+                }
+            }
+            for block in chunk.place..chunk.place + chunk.slots() {
+                let (at, bit) = ((block / CHUNK_BLOCKS) as usize, 1u16 << (block % CHUNK_BLOCKS));
+                match owned.used.get_mut(at) {
+                    None => report.error(format!("{name}: block {block} is outside the device")),
+                    Some(used) if *used & bit != 0 => {
+                        report.doubly_used_blocks += 1;
+                        report.error(format!("{name}: block {block} has another owner too"));
+                    }
+                    Some(used) => *used |= bit,
+                }
+            }
+        }
+    }
+
+    fn check_data(&mut self, coll: CollId, name: &GHObject, node: &Onode, report: &mut FsckReport) {
+        let mut at = 0;
+        let mut tries = 0;
+        while at < node.size {
+            let slot = match self.slot(coll, name, &mut ask()) {
+                Ok(slot) => slot,
+                Err(StoreError::Wait(_)) => {
+                    self.io.wait();
+                    self.poll();
+                    continue;
+                }
+                Err(e) => return report.error(format!("{name}: {e}")),
+            };
+            // Holes cost nothing: on to the next cell that has a place.
+            let cell = node.chunks.iter().map(|c| c.cell * CHUNK_BLOCKS * BLOCK).find(|start| start + CHUNK_BLOCKS * BLOCK > at);
+            let Some(start) = cell else { return };
+            at = at.max(start);
+            let mut data = ReadData::new();
+            match self.collect(&mut Target { coll, slot, ticket: ask() }, at, PIECE, &mut data) {
+                Ok(()) => {
+                    report.data_bytes += data.len() as u64;
+                    at += PIECE;
+                    tries = 0;
+                }
+                Err(StoreError::Wait(_)) if tries < 1000 && self.failed.is_none() => {
+                    tries += 1;
+                    self.io.wait();
+                    self.poll();
+                }
+                Err(e) => {
+                    report.error(format!("{name}, the MiB from {at} on: {e}"));
+                    at += PIECE;
+                    tries = 0;
+                }
+            }
+        }
+    }
+
+    /// The allocator's blocks, without those that are free as soon as they may be.
+    fn blocks_in_use(&self) -> Vec<u16> {
+        let mut used = self.alloc.used_map().to_vec();
+        for (place, blocks) in self.alloc.aside() {
+            for block in place..place + blocks {
+                used[(block / CHUNK_BLOCKS) as usize] &= !(1 << (block % CHUNK_BLOCKS));
+            }
+        }
+        used
+    }
+    fn check_space(&self, report: &mut FsckReport, owned: &Owned) {
+        let chunks = (self.sb.data_blocks / CHUNK_BLOCKS) as usize;
+        // The first chunk is the label's.
+        for (chunk, used) in self.blocks_in_use().into_iter().enumerate().take(chunks).skip(1) {
+            let owner = owned.used[chunk];
+            let (leaked, unguarded) = (used & !owner, owner & !used);
+            if leaked != 0 && !owned.incomplete {
+                report.leaked_blocks += u64::from(leaked.count_ones());
+                report.error(format!("chunk {chunk}: blocks {leaked:#06x} are nobody's and not free"));
+            }
+            if unguarded != 0 {
+                report.doubly_used_blocks += u64::from(unguarded.count_ones());
+                report.error(format!("chunk {chunk}: blocks {unguarded:#06x} are an object's and free to be given to another"));
+            }
+        }
+    }
+    fn check_shares(&self, report: &mut FsckReport, owned: &Owned) {
+        report.shared_chunks = owned.shared.len() as u64;
+        for (place, (_, owners)) in &owned.shared {
+            match self.refs.counts.get(place) {
+                Some(count) if count == owners => {}
+                count => report.error(format!("{owners} objects have the shared chunk at {place}, {} are counted", count.unwrap_or(&0))),
+            }
+        }
+        for place in self.refs.counts.keys().filter(|p| !owned.shared.contains_key(p) && !owned.incomplete) {
+            report.error(format!("the chunk at {place} is counted as shared, and no object says so"));
+        }
+    }
+    fn check_omap(&mut self, report: &mut FsckReport, owned: &mut Owned) {
+        let (first, last) = (vec![key::OMAP], key::kind_end(key::OMAP));
+        let mut incomplete = false;
+        self.each_row(first, last, report, &mut incomplete, &mut |_, report, key, _| {
+            report.omap_rows += 1;
+            let nid = key.get(1..9).map(|n| u64::from_be_bytes(n.try_into().expect("eight bytes")));
+            match nid {
+                Some(nid) if owned.nids.get(&nid) == Some(&true) => {}
+                Some(nid) => drop(owned.orphans.insert(nid)),
+                None => report.error("an omap row is nobody's".to_string()),
+            }
+        });
+        owned.incomplete |= incomplete;
+        if !owned.incomplete {
+            owned.orphans.iter().for_each(|nid| report.error(format!("omap rows with the number {nid} are nobody's")));
+        }
+    }
+    fn check_groups(&mut self, report: &mut FsckReport, owned: &mut Owned) {
+        for kind in [key::LOG, key::DUP, key::MISSING] {
+            let known: BTreeSet<Vec<u8>> = self.pgs.keys().map(|pg| key::pg(kind, *pg)).collect();
+            let prefix = key::pg(kind, Default::default()).len();
+            let mut strangers = 0_u64;
+            let mut incomplete = false;
+            self.each_row(vec![kind], key::kind_end(kind), report, &mut incomplete, &mut |_, _, key, _| {
+                strangers += u64::from(!key.get(..prefix).is_some_and(|p| known.contains(p)));
+            });
+            if strangers > 0 {
+                report.error(format!("{strangers} rows of kind {} are of groups that are not known", char::from(kind)));
+            }
+            owned.incomplete |= incomplete;
+        }
+        for pg in self.pgs.keys().copied().collect::<Vec<_>>() {
+            loop {
+                match self.load_pg(pg) {
+                    Err(StoreError::Wait(_)) => {
+                        self.io.wait();
+                        self.poll();
+                        self.tickets.ready.clear();
+                    }
+                    Err(e) => break report.error(e.to_string()),
+                    Ok(record) => {
+                        let record = record.expect("it is known");
+                        if record.log.back().is_some_and(|e| e.version > record.info.last_update) {
+                            report.error(format!("group {pg}: its log goes on behind its last update {}", record.info.last_update));
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    fn check_counters(&self, report: &mut FsckReport, owned: &Owned) {
+        if owned.incomplete {
+            return;
+        }
+        let kept: BTreeMap<i64, Usage> = self.usage.iter().copied().filter(|(_, u)| *u != Usage::default()).collect();
+        let real: BTreeMap<i64, Usage> = owned.usage.iter().map(|(p, u)| (*p, *u)).filter(|(_, u)| *u != Usage::default()).collect();
+        if kept != real {
+            report.error(format!("the counters say {kept:?}, the objects {real:?}"));
+        }
+    }
+    fn check_meta(&self, report: &mut FsckReport) {
+        report.leaves = self.table.index.iter().count() as u64;
+        let leaves: u64 = self.table.index.iter().map(|(_, l)| u64::from(l.blocks)).sum();
+        let index: u64 = self.sb.index.iter().map(|(_, n)| n).sum();
+        let taken = self.space.blocks() - self.space.free();
+        if self.checkpoint.is_none() && taken != META_FIRST + leaves + index {
+            report.error(format!("{taken} blocks of metadata are taken, leaves and index have {}", META_FIRST + leaves + index));
+        }
+        if let Some((_, leaf)) = self.table.index.iter().find(|(_, l)| l.id >= self.next_leaf) {
+            report.error(format!("leaf {} is there, the next one to be made is {}", leaf.id, self.next_leaf));
+        }
+    }
+
+    /// Checks, and puts right what objects are the witness of. What is left is in the report's errors.
+    pub fn repair(&mut self) -> FsckReport {
+        let mut before = FsckReport::default();
+        let owned = self.examine(false, &mut before);
+        if before.is_clean() {
+            return before;
+        }
+        if owned.incomplete || before.doubly_used_blocks > 0 && before.errors.iter().any(|e| e.contains("another owner")) {
+            before.error("nothing was repaired: what objects own is not certain".to_string());
+            return before;
+        }
+        let mut repaired = Vec::new();
+        let mut used = owned.used;
+        used[0] = u16::MAX;
+        used.iter_mut().skip((self.sb.data_blocks / CHUNK_BLOCKS) as usize).for_each(|c| *c = u16::MAX);
+        let changed = self.alloc.set_all(&used);
+        if changed > 0 {
+            repaired.push(format!("{changed} chunks have the blocks in use that objects own"));
+        }
+        let shares: HashMap<u64, u32> = owned.shared.iter().map(|(place, (_, owners))| (*place, *owners)).collect();
+        let places: BTreeSet<u64> = shares.keys().chain(self.refs.counts.keys()).copied().collect();
+        let mut counted = 0;
+        for place in places {
+            let (is, be) = (self.refs.counts.get(&place).copied(), shares.get(&place).copied());
+            if is != be {
+                counted += 1;
+                self.refs.dirty.insert(place);
+                match be {
+                    Some(n) => drop(self.refs.counts.insert(place, n)),
+                    None => drop(self.refs.counts.remove(&place)),
+                }
+            }
+        }
+        if counted > 0 {
+            repaired.push(format!("{counted} shared chunks are counted again"));
+        }
+        for nid in &owned.orphans {
+            self.table.active.remove_range(&key::omap(*nid), &key::omap_end(*nid));
+            repaired.push(format!("omap rows with the number {nid} are removed"));
+        }
+        let usage: Vec<(i64, Usage)> = owned.usage.into_iter().collect();
+        if self.usage != usage {
+            self.usage = usage;
+            repaired.push("counters are taken from the objects".to_string());
+        }
+        // An empty change makes the checkpoint worth writing.
+        self.table.active.put(&[key::COUNTERS], crate::meta::layer::Val::Del);
+        self.checkpoint_wanted = true;
+        while self.failed.is_none() && (self.checkpoint.is_some() || self.checkpoint_wanted) {
+            self.poll();
+            self.io.wait();
+        }
+        self.poll();
+        let mut after = FsckReport::default();
+        self.examine(false, &mut after);
+        FsckReport { repaired, ..after }
+    }
+}

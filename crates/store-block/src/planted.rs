@@ -1,0 +1,81 @@
+//! Promises that tests break on purpose, one at a time, to see that somebody notices. In every other build none is ever broken: the switch is a
+//! constant, and the branches behind it are gone.
+
+/// A promise, by what happens when it is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(test), allow(dead_code))]
+pub enum Bug {
+    /// Acknowledged when the record is sent, not when it is durable.
+    AckBeforeDurable,
+    /// Acknowledged when the record is durable, though one before it is not.
+    AckOutOfOrder,
+    /// The record is written without durability.
+    VolatileRecord,
+    /// Data beside the record are written without durability.
+    VolatileRun,
+    /// A checkpoint does not flush the data device.
+    SkipDataFlush,
+    /// A checkpoint does not flush the meta device.
+    SkipMetaFlush,
+    /// A checkpoint does not wait until images are at their places.
+    SkipDrain,
+    /// A checkpoint counts though records that it has are not durable.
+    SkipBarrier,
+    /// The log's room is used again before the checkpoint is durable.
+    TrimEarly,
+    /// Superblocks are written over the one that counts.
+    SuperblockInPlace,
+    /// An image survives that its place was freed.
+    KeepFreedImage,
+    /// Freed blocks are given again before what freed them is durable.
+    ReuseFreedEarly,
+    /// Freed blocks are given again while an image is still on its way to them.
+    ReuseWhileWriting,
+    /// A clone's chunks are not marked as shared.
+    WriteSharedInPlace,
+    /// A record is taken though its images have not their crcs.
+    TakeTornImages,
+    /// The last record is taken though the data beside it are not there.
+    TakeMissingRun,
+    /// Damage in mid-log is taken for its end.
+    DamageIsTheEnd,
+    /// Data are given out without a look at their crc.
+    ForgetDataCrc,
+    /// Metadata are taken without a look at their crc.
+    ForgetLeafCrc,
+    /// A restart begins no new epoch.
+    KeepEpoch,
+    /// A dup is lost.
+    LoseDup,
+    /// A record is sent while it has half a transaction.
+    HalfTransaction,
+    /// Blocks that wait to be free are stored as used.
+    LeakAside,
+    /// Who shares what is not stored.
+    ForgetShares,
+}
+
+#[cfg(test)]
+thread_local! {
+    static BROKEN: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// True in tests that break this promise.
+#[cfg(test)]
+pub fn planted(bug: Bug) -> bool {
+    BROKEN.get() == Some(bug)
+}
+#[cfg(not(test))]
+#[inline(always)]
+pub const fn planted(_: Bug) -> bool {
+    false
+}
+
+/// Runs `f` with a promise broken, on this thread.
+#[cfg(test)]
+pub fn with<T>(bug: Bug, f: impl FnOnce() -> T) -> T {
+    BROKEN.set(Some(bug));
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+    BROKEN.set(None);
+    result.unwrap_or_else(|e| std::panic::resume_unwind(e))
+}
