@@ -209,10 +209,6 @@ impl Io {
         self.purposes.insert(self.last, purpose);
         self.last
     }
-    /// Blocks until something completes: for tools.
-    pub fn wait(&mut self) {
-        self.disks.wait();
-    }
     pub fn into_disks(self) -> Box<dyn Disks> {
         self.disks
     }

@@ -41,6 +41,7 @@ impl Subject for Block {
     }
     fn reopen(&mut self, store: Box<dyn ObjectStore>) -> Box<dyn ObjectStore> {
         drop(store);
+        self.disks.as_ref().expect("there are devices").restart();
         self.open()
     }
     fn drive(&mut self, store: &mut dyn ObjectStore) {

@@ -72,7 +72,7 @@ fn damage_is_never_given_out() {
     let seeds = super::from_env("DAMAGE_SEEDS").unwrap_or(4);
     let (mut done, mut refused) = (0, 0);
     for seed in 0..seeds {
-        let (d, r) = one_life(seed, 300).unwrap_or_else(|e| panic!("{e}"));
+        let (d, r) = one_life(seed, 1500).unwrap_or_else(|e| panic!("{e}"));
         (done, refused) = (done + d, refused + r);
     }
     println!("{done} damages, {refused} refused");

@@ -147,8 +147,11 @@ impl Layer {
         {
             (first, last) = (start.clone(), last.max(end.clone()));
         }
-        let met: Vec<(Key, Key)> =
-            self.ranges.range::<Key, _>((Bound::Included(&first), Bound::Included(&last))).map(|(start, end)| (start.clone(), end.clone())).collect();
+        let met: Vec<(Key, Key)> = self
+            .ranges
+            .range::<Key, _>((Bound::Included(&first), Bound::Included(&last)))
+            .map(|(start, end)| (start.clone(), end.clone()))
+            .collect();
         for (start, end) in met {
             self.ranges.remove(&start);
             self.bytes = self.bytes.saturating_sub(start.len() + end.len() + ROW_BYTES);
