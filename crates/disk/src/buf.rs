@@ -15,8 +15,8 @@ pub const BLOCK_BYTES: usize = 4096;
 
 /// Capacities that are pooled: 4 KiB × 2^0 … 2^8 = 1 MiB.
 const CLASSES: usize = 9;
-/// What each capacity's pool holds at most in a thread, in bytes; all together 9 MiB.
-const POOLED_BYTES_PER_CLASS: usize = 1 << 20;
+/// What each capacity's pool holds at most in a thread, in bytes; all together 27 MiB.
+const POOLED_BYTES_PER_CLASS: usize = 3 << 20;
 
 /// Free memory by capacity; given back when the thread ends.
 struct Pool([Vec<NonNull<u8>>; CLASSES]);

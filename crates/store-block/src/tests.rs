@@ -2,8 +2,9 @@
 
 use crate::{BlockStore, Config};
 use disk::{MemDisks, Order};
-use store::ObjectStore;
-use store::conformance::{Subject, run};
+use store::{ObjectStore, StoreError};
+use store::conformance::{Shape, Subject, Workload, run};
+use types::GHObject;
 
 /// Makes stores, and has the devices of the one that is open.
 struct Block {
@@ -64,4 +65,67 @@ fn conforms_in_little_room_and_any_order() {
         &mut Block { disks: None, order: Order::Shuffled, lens: [64 << 20, 8 << 20, 16 << 20], memory: 256 << 10, seed: 0, drives: 0 },
         4..8,
     );
+}
+
+/// Many objects over a small log and little memory: rows spread over many leaves, checkpoints overlap with everything else.
+#[test]
+fn a_long_life_in_little_room() {
+    for seed in 0..3 {
+        long_life(seed, 1200);
+    }
+}
+
+fn long_life(seed: u64, steps: u64) {
+    let mut subject =
+        Block { disks: None, order: Order::Shuffled, lens: [512 << 20, 16 << 20, 64 << 20], memory: 2 << 20, seed, drives: 0 };
+    let shape = Shape { names: 3000, offset_max: 200_000, changes_max: 40 };
+    let mut store = subject.fresh();
+    let (mut load, first) = Workload::new(seed, shape);
+    store.submit(first, None, 0).expect("a collection");
+    let mut committed = 0;
+    let mut tokens = Vec::new();
+    for step in 1..=steps {
+        let (home, txn) = load.next_txn();
+        let touched: Vec<_> = txn.objects().take(2).cloned().collect();
+        store.submit(txn, None, step).unwrap_or_else(|e| panic!("seed {seed}, step {step}: {e}"));
+        store.turn_end();
+        if step % 16 == 0 && load.model().colls.contains_key(&home) {
+            touched.iter().for_each(|name| load.model().check_object(&mut subject, &mut *store, home, name));
+        }
+        if step % 400 == 0 {
+            while committed < step {
+                store.turn_end();
+                store.take_commits(&mut tokens);
+                for token in tokens.drain(..) {
+                    assert!(token == committed || token == committed + 1, "in order");
+                    committed = token;
+                }
+            }
+            for again in [false, true] {
+                if again {
+                    store = subject.reopen(store);
+                }
+                for (id, coll) in &load.model().colls {
+                    let names: Vec<_> = coll.objects.keys().cloned().collect();
+                    let listed = loop {
+                        match store.list(*id, &GHObject::min(), &GHObject::max(), usize::MAX) {
+                            Ok(page) => break page.objects,
+                            Err(StoreError::Wait(_)) => store.turn_end(),
+                            Err(e) => panic!("{e}"),
+                        }
+                    };
+                    let differs = (0..names.len().max(listed.len())).find(|i| names.get(*i) != listed.get(*i));
+                    assert!(
+                        differs.is_none(),
+                        "seed {seed}, step {step}, {id}: {} listed of {}; at {differs:?}: {:?}, not {:?}; reopened: {again}",
+                        listed.len(),
+                        names.len(),
+                        differs.and_then(|i| listed.get(i)),
+                        differs.and_then(|i| names.get(i))
+                    );
+                }
+            }
+            load.model().check(&mut subject, &mut *store);
+        }
+    }
 }

@@ -14,6 +14,8 @@ const MAGIC: u32 = u32::from_le_bytes(*b"HLEF");
 const HEADER: usize = 24;
 /// Rows are gathered until a page has about so many bytes.
 pub const TARGET: usize = 8192;
+/// Rows of some KiB each are gathered up to this, to fill their blocks.
+const TARGET_MAX: usize = 32768;
 
 /// A page that was checked.
 #[derive(Debug, Clone)]
@@ -113,9 +115,11 @@ impl LeafBuilder {
     fn len(&self) -> usize {
         HEADER + self.offsets.len() * 4 + self.data.len()
     }
-    /// True if a row of this size should go to the next page.
+    /// True if a row of this size should go to the next page: this one has its size, and does not waste much of its last block.
     pub fn is_full_for(&self, key: &[u8], value: &[u8]) -> bool {
-        !self.is_empty() && self.len() + 12 + key.len() + value.len() > TARGET
+        let after = self.len() + 12 + key.len() + value.len();
+        let padded = self.len().next_multiple_of(BLOCK as usize);
+        !self.is_empty() && after > TARGET && (after > TARGET_MAX || (padded - self.len()) * 8 <= padded)
     }
     pub fn push(&mut self, key: &[u8], value: &[u8]) {
         if self.is_empty() {
