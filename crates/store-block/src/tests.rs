@@ -115,6 +115,12 @@ fn long_life(seed: u64, steps: u64) {
                         }
                     };
                     let differs = (0..names.len().max(listed.len())).find(|i| names.get(*i) != listed.get(*i));
+                    if let Some(i) = differs {
+                        let there: std::collections::BTreeSet<_> = listed.iter().collect();
+                        let missing: Vec<_> = names.iter().filter(|n| !there.contains(n)).take(5).collect();
+                        let disorder: Vec<_> = listed.windows(2).filter(|w| w[0] >= w[1]).take(5).collect();
+                        println!("{:?}\nmissing {missing:?}\ndisorder {disorder:?}", &listed[i.saturating_sub(3)..i + 5]);
+                    }
                     assert!(
                         differs.is_none(),
                         "seed {seed}, step {step}, {id}: {} listed of {}; at {differs:?}: {:?}, not {:?}; reopened: {again}",
