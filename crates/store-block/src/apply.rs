@@ -122,8 +122,11 @@ impl Core {
                 }
                 self.count(slot, before);
             }
-            Op::Image { cell, block, crc } => {
-                let place = self.set_block(slot, *cell, *block, *crc)?;
+            Op::Image { cell, block, at: place, crc } => {
+                if self.set_block(slot, *cell, *block, *crc)? != *place {
+                    return Err(Corrupt("an image is not of its chunk"));
+                }
+                let place = *place;
                 self.overlay.set_image(place, at.seq, at.images);
             }
             Op::Direct { cell, block, at: place, crcs } => {

@@ -28,10 +28,11 @@ pub enum Op<B> {
     Unmap {
         cell: u64,
     },
-    /// The next image of the record is the block's content.
+    /// The next image of the record is the block's content; `at` is its place.
     Image {
         cell: u64,
         block: u64,
+        at: u64,
         crc: u32,
     },
     /// These blocks were written to `at`, which is in the cell's place: 4 bytes of crc for each.
@@ -153,9 +154,10 @@ impl<B: AsRef<[u8]>> Op<B> {
                 out.put_u8(code::UNMAP);
                 out.put_var(*cell);
             }
-            Op::Image { cell, block, crc } => {
+            Op::Image { cell, block, at, crc } => {
                 out.put_u8(code::IMAGE);
                 out.put_var(cell << 4 | block);
+                out.put_var(*at);
                 out.put_u32(*crc);
             }
             Op::Direct { cell, block, at, crcs } => {
@@ -257,7 +259,7 @@ impl Op<Bytes> {
             code::UNMAP => Op::Unmap { cell: cell(get.var()?)? },
             code::IMAGE => {
                 let v = get.var()?;
-                Op::Image { cell: cell(v >> 4)?, block: v & 15, crc: get.u32()? }
+                Op::Image { cell: cell(v >> 4)?, block: v & 15, at: get.var()?, crc: get.u32()? }
             }
             code::DIRECT => {
                 let v = get.var()?;
@@ -358,7 +360,7 @@ mod tests {
             Op::Object(b(b"key")),
             Op::Create { nid: 5 },
             Op::Map { cell: 3, place: 33, slots: 15 },
-            Op::Image { cell: 7, block: 15, crc: 9 },
+            Op::Image { cell: 7, block: 15, at: 300, crc: 9 },
             Op::Direct { cell: 7, block: 14, at: 300, crcs: b(b"12345678") },
             Op::Clear { cell: 1, mask: 0xfff0 },
             Op::PatchAttr { name: b(b"_"), runs: b(b"") },

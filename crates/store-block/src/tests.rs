@@ -2,8 +2,8 @@
 
 use crate::{BlockStore, Config};
 use disk::{MemDisks, Order};
-use store::{ObjectStore, StoreError};
 use store::conformance::{Shape, Subject, Workload, run};
+use store::{ObjectStore, StoreError};
 use types::GHObject;
 
 /// Makes stores, and has the devices of the one that is open.

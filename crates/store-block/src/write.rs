@@ -104,7 +104,7 @@ impl Core {
     fn image(&mut self, slot: u32, cell: u64, block: u64, pieces: [&[u8]; 3]) -> StoreResult<()> {
         let place = self.objects.node(slot).and_then(|o| o.chunk(cell)).expect("the cell has a place").place + block;
         let n = self.batch.image(place, pieces);
-        let op = Op::<&[u8]>::Image { cell, block, crc: block_crc(self.batch.last_image()) };
+        let op = Op::<&[u8]>::Image { cell, block, at: place, crc: block_crc(self.batch.last_image()) };
         self.name(slot);
         op.encode(&mut self.batch.meta);
         self.apply(At { seq: self.batch.seq, slot, images: n, run: None }, &op).map_err(broken)
