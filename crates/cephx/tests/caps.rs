@@ -203,7 +203,13 @@ fn what_monitor_capabilities_allow() {
             assert!(!mon(cap, request), "{cap} denies {request}");
         }
     }
-    assert!(!MonCap::default().is_allow_all());
+    // Everything is asked for with the place it is asked from.
+    let here = addr("10.1.2.3:0/7");
+    for (cap, all) in [("allow *", true), ("allow r", false), ("allow * network 10.0.0.0/8", true), ("allow * network 11.0.0.0/8", false)] {
+        assert_eq!(MonCap::parse(cap).unwrap().is_allow_all(&here), all, "{cap}");
+        assert_eq!(MgrCap::parse(cap).unwrap().is_allow_all(&here), all, "{cap}");
+    }
+    assert!(!MonCap::default().is_allow_all(&here));
 }
 
 #[test]

@@ -38,10 +38,10 @@ impl Caps {
             Self::Mgr(caps) => caps.allows(&MgrRequest { service, module: "", command, args, need, addr }),
         }
     }
-    pub fn is_allow_all(&self) -> bool {
+    pub fn is_allow_all(&self, addr: &EntityAddr) -> bool {
         match self {
-            Self::Mon(caps) => caps.is_allow_all(),
-            Self::Mgr(caps) => caps.is_allow_all(),
+            Self::Mon(caps) => caps.is_allow_all(addr),
+            Self::Mgr(caps) => caps.is_allow_all(addr),
         }
     }
 }

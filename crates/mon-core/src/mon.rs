@@ -362,7 +362,7 @@ impl Mon {
         let denied = || Err(CmdError::new(errno::EACCES, "access denied"));
         let Some(session) = self.sessions.get(&conn) else { return denied() };
         if tell && command.flags & cmd::flag::TELL != 0 {
-            return if session.caps.is_allow_all() { Ok(()) } else { denied() };
+            return if session.caps.is_allow_all(&session.peer.addrs.front()) { Ok(()) } else { denied() };
         }
         // As texts, lists spread out: `caps` of `auth get-or-create` are pairs that become `caps_mon=...`.
         let mut texts = BTreeMap::new();

@@ -66,8 +66,10 @@ impl MgrCap {
         }
         info.text().and_then(|text| Self::parse(&text).ok()).unwrap_or_default()
     }
-    pub fn is_allow_all(&self) -> bool {
-        self.grants.iter().any(|g| g.rules.contains(&What::Rights(Perm::ANY)))
+    /// True if some grant is `allow *`, and good where the asker is.
+    pub fn is_allow_all(&self, addr: &EntityAddr) -> bool {
+        let good = |g: &Grant| g.network.as_ref().is_none_or(|n| n.contains(addr));
+        self.grants.iter().any(|g| g.rules.contains(&What::Rights(Perm::ANY)) && good(g))
     }
     pub fn allows(&self, req: &MgrRequest<'_>) -> bool {
         let mut have = Perm::NONE;

@@ -67,9 +67,9 @@ impl MonCap {
         }
         info.text().and_then(|text| Self::parse(&text).ok()).unwrap_or_default()
     }
-    /// True if some grant is a plain `allow *`, from whatever network.
-    pub fn is_allow_all(&self) -> bool {
-        self.grants.iter().any(Grant::is_all)
+    /// True if some grant is `allow *`, and good where the asker is.
+    pub fn is_allow_all(&self, addr: &EntityAddr) -> bool {
+        self.grants.iter().any(|g| g.is_all() && g.network.as_ref().is_none_or(|n| n.contains(addr)))
     }
     pub fn allows(&self, req: &MonRequest<'_>) -> bool {
         let mut have = Perm::NONE;
