@@ -1,6 +1,6 @@
 //! The OSD's options: names, defaults of 18.2, and where a value came from. Sizes in bytes, times in seconds unless the name says otherwise.
 
-use crate::op::Limits;
+use crate::op::{CLASSES_BY_DEFAULT, ClassList, Limits};
 use denc::Encoder;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -57,6 +57,9 @@ const OPTIONS: &[(&str, &str)] = &[
     ("osd_bench_large_size_max_throughput", "104857600"),
     ("osd_bench_max_block_size", "67108864"),
     ("osd_bench_small_size_max_iops", "100"),
+    ("osd_class_default_list", CLASSES_BY_DEFAULT),
+    // All that this program has: unlike stock's, none of them is a library that somebody put into a folder.
+    ("osd_class_load_list", "*"),
     ("osd_client_message_cap", "256"),
     ("osd_client_message_size_cap", "524288000"),
     ("osd_client_op_priority", "63"),
@@ -235,6 +238,8 @@ impl Config {
             list_max: self.int("osd_max_pgls"),
             watch_timeout_s: self.int("osd_client_watch_timeout") as u32,
             notify_timeout_s: self.int("osd_default_notify_timeout") as u32,
+            classes_loaded: ClassList::parse(&self.get("osd_class_load_list").unwrap_or_default()),
+            classes_by_default: ClassList::parse(&self.get("osd_class_default_list").unwrap_or_default()),
         }
     }
 }

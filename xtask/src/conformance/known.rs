@@ -19,6 +19,8 @@ const TIERS: Known = LeftOut("cache tiers and manifests of objects are not there
 const LIST: &[(&str, &str, Known)] = &[
     ("ceph_test_rados_api_tier_pp", "", TIERS),
     ("ceph_test_rados_api_", "EC", ERASURE_CODED),
+    ("ceph_test_rados_api_pool", "LibRadosPools.PoolGetBaseTier", TIERS),
+    ("ceph_test_rados_api_watch_notify_pp", "LibRadosWatchNotifyPP.WatchNotify/1", TIERS),
     ("ceph_test_cls_lua", "", LeftOut("the class `lua` runs programs that clients send; it is not there")),
     ("ceph_test_cls_rgw", "", LeftOut("the classes of radosgw's bucket indexes are not there yet")),
     ("ceph_test_cls_sem_set", "", LeftOut("the class `sem_set` is of 20.2; an 18.2 cluster has none either")),

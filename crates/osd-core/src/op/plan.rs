@@ -50,6 +50,31 @@ pub struct Limits {
     pub watch_timeout_s: u32,
     /// `osd_default_notify_timeout`.
     pub notify_timeout_s: u32,
+    /// `osd_class_load_list`: classes that may be called at all.
+    pub classes_loaded: ClassList,
+    /// `osd_class_default_list`: those that a capability's `x` covers; others must be named by it.
+    pub classes_by_default: ClassList,
+}
+
+/// The default of `osd_class_default_list`.
+pub const CLASSES_BY_DEFAULT: &str =
+    "cephfs hello journal lock log numops otp rbd refcount rgw rgw_gc timeindex user version cas cmpomap queue 2pc_queue fifo";
+
+/// Names of classes, between blanks; `*` for all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassList {
+    all: bool,
+    names: Vec<String>,
+}
+
+impl ClassList {
+    pub fn parse(text: &str) -> Self {
+        let names: Vec<String> = text.split_whitespace().map(String::from).collect();
+        Self { all: names.iter().any(|name| name == "*"), names }
+    }
+    pub fn has(&self, class: &str) -> bool {
+        self.all || self.names.iter().any(|name| name == class)
+    }
 }
 
 impl Default for Limits {
@@ -68,6 +93,8 @@ impl Default for Limits {
             list_max: 1024,
             watch_timeout_s: 30,
             notify_timeout_s: 30,
+            classes_loaded: ClassList::parse("*"),
+            classes_by_default: ClassList::parse(CLASSES_BY_DEFAULT),
         }
     }
 }

@@ -156,10 +156,15 @@ impl Pg {
         if !self.peering.is_primary() {
             return Err(Halt::Drop);
         }
+        let limits = &cx.sh.limits;
+        if info.called.iter().any(|c| !limits.classes_loaded.has(c.class)) {
+            return Err(Halt::Reply(EPERM));
+        }
         if let Some(cap) = &session.peer.cap {
-            let calls = info.called.iter();
+            let listed = |class| limits.classes_by_default.has(class);
+            let calls = info.called.iter().map(|c| (c, listed(c.class)));
             let classes: Vec<ClassCall<'_>> =
-                calls.map(|c| ClassCall { class: c.class, method: c.method, read: c.reads, write: c.writes, listed: true }).collect();
+                calls.map(|(c, listed)| ClassCall { class: c.class, method: c.method, read: c.reads, write: c.writes, listed }).collect();
             let key = if m.hobj.key.is_empty() { &m.hobj.oid } else { &m.hobj.key };
             let wants = OsdRequest {
                 pool: &self.pool_name,
