@@ -295,6 +295,78 @@ fn damaged_payloads_are_refused_without_panic() {
     }
 }
 
+/// Bytes as they are, to be sealed: what only who has the key can send.
+struct Raw(Vec<u8>);
+impl Denc for Raw {
+    fn encode(&self, e: &mut denc::Encoder) {
+        e.raw(&self.0);
+    }
+    fn decode(d: &mut Decoder) -> Result<Self, denc::DencError> {
+        Ok(Self(d.rest().to_vec()))
+    }
+}
+
+/// Damage inside of what is sealed, by somebody who has the keys: a monitor or a client gone mad.
+#[test]
+fn fuzz_what_is_sealed() {
+    use cephx::Usage;
+    use cephx::proto::{Authorize, AuthorizeReply, AuthorizerHead, ServerChallenge, ServiceTicket, ServiceTicketInfo, TicketBlob};
+    let rng = &mut Rng::new(9);
+    let db = db_of(KeyType::AES256K, KeyType::AES256K, rng);
+    let mut c = client(&db, "client.admin");
+    login(&db, &mut c, 64, 0, rng).unwrap();
+    let a = c.authorizer(EntityKind::OSD, at(1), rng).unwrap().unwrap();
+    let mut d = Decoder::new(a.payload.clone());
+    let head: AuthorizerHead = d.get().unwrap();
+    let secret = db.rotating(4).unwrap().get(head.ticket.secret_id).unwrap();
+    let info: ServiceTicketInfo = secret.open(Usage::TICKET_INFO, &head.ticket.blob).unwrap();
+    let session = info.session_key.clone();
+    let authorize: Authorize = session.open_from(Usage::AUTHORIZE, &mut d).unwrap();
+    let validity = UTime { sec: 3600, nsec: 0 };
+    let samples = [
+        info.to_bytes(0),
+        authorize.to_bytes(0),
+        ServerChallenge { challenge: 7 }.to_bytes(0),
+        AuthorizeReply { nonce_plus_one: 1, connection_secret: vec![1; 64].into() }.to_bytes(0),
+        ServiceTicket { session_key: session.clone(), validity }.to_bytes(0),
+        db.rotating(4).unwrap().to_bytes(0),
+    ];
+    let keys = (EntityKind::OSD, db.rotating(4).unwrap());
+    let daemon = client(&db, "osd.0");
+    let own = db.ring.get(&name("osd.0")).unwrap().key.clone();
+    fuzzing::run("cephx, sealed", 3000, |rng| {
+        let (sample, other) = (fuzzing::pick(rng, &samples), fuzzing::pick(rng, &samples));
+        let bytes = fuzzing::damaged(rng, sample, other);
+        let n = bytes.len() + 300;
+        let mut chance = rng.clone();
+        let ticket = TicketBlob { secret_id: head.ticket.secret_id, blob: secret.seal(Usage::TICKET_INFO, &Raw(bytes.clone()), rng).unwrap() };
+        let mut door = |ticket: &TicketBlob, inner: &[u8]| {
+            let mut e = denc::Encoder::new(0);
+            AuthorizerHead { ticket: ticket.clone(), ..head.clone() }.encode(&mut e);
+            session.seal_into(Usage::AUTHORIZE, &Raw(inner.to_vec()), rng, &mut e).unwrap();
+            let payload = e.finish();
+            fuzzing::bounded("a service's door", n, 100, || {
+                let _ = ServiceSession::default().handle(&keys, &payload, 64, at(1), &mut chance);
+            });
+        };
+        door(&ticket, &samples[1]);
+        door(&head.ticket, &bytes);
+        let mut e = denc::Encoder::new(0);
+        cephx::proto::ResponseHeader { request_type: cephx::proto::GET_ROTATING_KEY, status: 0 }.encode(&mut e);
+        own.seal_into(Usage::ROTATING_SECRET, &Raw(bytes.clone()), rng, &mut e).unwrap();
+        let rotating = e.finish();
+        let challenge = session.seal(Usage::AUTHORIZE_CHALLENGE, &Raw(bytes.clone()), rng).unwrap();
+        let mut reply = denc::Encoder::new(0);
+        session.seal_into(Usage::AUTHORIZE_REPLY, &Raw(bytes), rng, &mut reply).unwrap();
+        let reply = reply.finish();
+        fuzzing::bounded("a client", n, 100, || {
+            let _ = daemon.clone().handle_reply(&rotating, at(1), rng);
+            let _ = a.answer(&challenge, rng);
+            let _ = a.verify(&reply);
+        });
+    });
+}
+
 /// Damage at every place of the conversation that a peer has a hand in, and in every blob that stands in it.
 #[test]
 fn fuzz_both_sides_of_the_handshake() {
