@@ -35,6 +35,8 @@ pub struct BootState {
     pub up_from: Epoch,
     sent: Stamp,
     last_beacon: Option<Stamp>,
+    /// Why the monitor won't take us, as it was said last.
+    complaint: Option<String>,
 }
 
 impl BootState {
@@ -75,9 +77,33 @@ impl Osd {
             return;
         }
         let (epoch, me) = (self.sh.map.epoch, self.sh.whoami);
+        let map = self.sh.map.clone();
+        let other_uuid =
+            map.osd_uuid.get(me as usize).filter(|known| map.exists(me) && !known.is_zero() && **known != self.superblock.osd_fsid);
+        let cannot = match other_uuid {
+            Some(known) => Some(format!("the map has osd.{me} with uuid {known}, this is OSD {}", self.superblock.osd_fsid)),
+            None if epoch > 0 && !map.exists(me) => Some(format!("the map has no osd.{me}: `ceph osd new` makes it known")),
+            None if map.is_destroyed(me) => {
+                Some("the map says that it is destroyed: `ceph osd new` with its uuid and number makes it anew".into())
+            }
+            None if map.require_osd_release > maps::Release::REEF => {
+                let wanted = map.require_osd_release;
+                Some(format!(
+                    "the cluster requires OSDs of {wanted}, and this is one of reef: it lacks the feature SERVER_{}",
+                    wanted.name().to_uppercase()
+                ))
+            }
+            None => None,
+        };
+        if let Some(why) = &cannot
+            && self.boot.complaint.as_ref() != Some(why)
+        {
+            out.push(Effect::Log { level: Level::Warn, text: format!("can't boot: {why}") });
+        }
+        self.boot.complaint = cannot;
         let refused = match () {
+            _ if self.boot.complaint.is_some() => Some("as said"),
             _ if epoch == 0 => Some("waiting for the first map"),
-            _ if self.sh.map.is_destroyed(me) => Some("the map says that we are destroyed"),
             _ if self.sh.map.state(me) & maps::osd_state::NOUP != 0 || self.sh.map.has_flag(maps::map_flags::NOUP) => Some("noup is set"),
             _ if self.superblock.purged_snaps_last < epoch => {
                 self.ask_purged_snaps(out);

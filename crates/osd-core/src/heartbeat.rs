@@ -13,7 +13,7 @@ use base::{Clock, Stamp};
 use messages::osd_mon::failure_flag;
 use messages::osd_ping::{SpanNs, ping_op};
 use messages::{MOSDFailure, MOSDPing, Message, Paxos, RawMessage};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::{EntityAddrVec, EntityKind, EntityName, Epoch, OsdId, PeerPings, PingTimes, UTime, features};
 
@@ -24,29 +24,73 @@ pub struct Heartbeats {
     last_sent: Option<Stamp>,
 }
 
+/// Pings kept for their times: a quarter of an hour's at the usual pace.
+const TIMES_MAX: usize = 256;
+/// Of what the times are told, seconds.
+const WINDOWS_S: [u64; 3] = [60, 300, 900];
+
+/// What came back over one network.
+#[derive(Debug)]
+struct Answers {
+    last: Stamp,
+    /// When, and after how many microseconds; the newest last.
+    took: VecDeque<(Stamp, u32)>,
+}
+
+impl Answers {
+    fn new(now: Stamp) -> Self {
+        Self { last: now, took: VecDeque::new() }
+    }
+    fn note(&mut self, now: Stamp, us: u32) {
+        self.last = now;
+        if self.took.len() == TIMES_MAX {
+            self.took.pop_front();
+        }
+        self.took.push_back((now, us));
+    }
+    fn times(&self, now: Stamp) -> PingTimes {
+        let mut times = PingTimes { last_us: self.took.back().map_or(0, |t| t.1), ..PingTimes::default() };
+        for (i, window) in WINDOWS_S.into_iter().enumerate() {
+            let within = || self.took.iter().filter(|(at, _)| now.since(*at) <= Duration::from_secs(window)).map(|t| t.1);
+            let (n, sum) = within().fold((0_u64, 0_u64), |(n, sum), us| (n + 1, sum + u64::from(us)));
+            times.avg_us[i] = sum.checked_div(n).unwrap_or(0) as u32;
+            times.min_us[i] = within().min().unwrap_or(0);
+            times.max_us[i] = within().max().unwrap_or(0);
+        }
+        times
+    }
+}
+
 /// One peer: a change of its `up_from` makes it another.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Heard {
     up_from: Epoch,
-    front: Stamp,
-    back: Stamp,
+    front: Answers,
+    back: Answers,
     reported: bool,
-    times: PeerPings,
+    /// Seconds since 1970 of the last answer; 0: none yet.
+    last_s: u32,
+}
+
+impl Heard {
+    fn new(up_from: Epoch, now: Stamp) -> Self {
+        Self { up_from, front: Answers::new(now), back: Answers::new(now), reported: false, last_s: 0 }
+    }
+    /// How long one of the networks has been silent.
+    fn silent(&self, now: Stamp) -> Duration {
+        now.since(self.front.last.min(self.back.last))
+    }
 }
 
 impl Heartbeats {
     pub fn peers(&self) -> Vec<OsdId> {
         self.peers.keys().copied().collect()
     }
-    /// How long the last pings took, for the OSD's statistics.
-    pub fn times(&self) -> BTreeMap<OsdId, PeerPings> {
-        self.peers.iter().filter(|(_, h)| h.times.last_update_s != 0).map(|(osd, h)| (*osd, h.times)).collect()
+    /// How long pings took of late, for the OSD's statistics.
+    pub fn times(&self, now: Stamp) -> BTreeMap<OsdId, PeerPings> {
+        let times = |h: &Heard| PeerPings { last_update_s: h.last_s, back: h.back.times(now), front: h.front.times(now) };
+        self.peers.iter().filter(|(_, h)| h.last_s != 0).map(|(osd, h)| (*osd, times(h))).collect()
     }
-}
-
-/// Takes one more ping's time into account; averages over minutes are not kept, so that all of them are the last.
-fn note(times: &mut PingTimes, us: u32) {
-    *times = PingTimes { avg_us: [us; 3], min_us: [us; 3], max_us: [us; 3], last_us: us };
 }
 
 impl Osd {
@@ -106,18 +150,10 @@ impl Osd {
         let grace = self.heartbeat_grace();
         let Some(heard) = self.heartbeats.peers.get_mut(&from) else { return };
         let us = (clock.mono.0 as i64).saturating_sub(m.mono_ping_stamp.0).clamp(0, i64::from(u32::MAX) * 1000) / 1000;
-        heard.times.last_update_s = UTime::from_wall_ns(clock.wall_ns).sec;
-        match net {
-            HbNet::Front => {
-                heard.front = clock.mono;
-                note(&mut heard.times.front, us as u32);
-            }
-            HbNet::Back => {
-                heard.back = clock.mono;
-                note(&mut heard.times.back, us as u32);
-            }
-        }
-        if heard.reported && clock.mono.since(heard.front.min(heard.back)) <= grace {
+        heard.last_s = UTime::from_wall_ns(clock.wall_ns).sec;
+        let answers = if net == HbNet::Front { &mut heard.front } else { &mut heard.back };
+        answers.note(clock.mono, us as u32);
+        if heard.reported && heard.silent(clock.mono) <= grace {
             heard.reported = false;
             self.report_failure(from, failure_flag::ALIVE, 0, out);
         }
@@ -174,12 +210,11 @@ impl Osd {
         for osd in wanted {
             let up_from = map.osd_info[osd as usize].up_from;
             let now = clock.mono;
-            let fresh = Heard { up_from, front: now, back: now, reported: false, times: PeerPings::default() };
-            let heard = self.heartbeats.peers.entry(osd).or_insert(fresh);
+            let heard = self.heartbeats.peers.entry(osd).or_insert_with(|| Heard::new(up_from, now));
             if heard.up_from != up_from {
-                *heard = fresh;
+                *heard = Heard::new(up_from, now);
             }
-            let silent = now.since(heard.front.min(heard.back));
+            let silent = heard.silent(now);
             if silent > grace {
                 heard.reported = true;
                 self.report_failure(osd, failure_flag::FAILED, silent.as_secs() as i32, out);
@@ -203,5 +238,23 @@ impl Osd {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_slow_ping_is_not_the_average() {
+        let at = |s: u64| Stamp(s * 1_000_000_000);
+        let mut answers = Answers::new(at(0));
+        for i in 0..400 {
+            answers.note(at(i * 6), if i == 399 { 1_000_000 } else { 100 });
+        }
+        let times = answers.times(at(2394));
+        assert_eq!((times.last_us, times.max_us, times.min_us), (1_000_000, [1_000_000; 3], [100; 3]));
+        assert!(times.avg_us[0] < 100_000 && times.avg_us[2] < 7_000, "{times:?}");
+        assert_eq!(answers.took.len(), TIMES_MAX);
     }
 }

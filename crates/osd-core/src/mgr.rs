@@ -185,7 +185,7 @@ impl Osd {
         let mut osd_stat = OsdStat {
             statfs: self.sh.store.statfs(),
             hb_peers: self.heartbeats.peers(),
-            hb_pingtime: self.heartbeats.times(),
+            hb_pingtime: self.heartbeats.times(clock.mono),
             up_from: self.boot.up_from,
             seq,
             num_pgs: self.sh.num_pgs as u32,

@@ -7,7 +7,10 @@ mod world;
 use base::Rng;
 use bytes::Bytes;
 use messages::osd_client::backoff_op;
-use messages::{InOp, MOSDAlive, MOSDBackoff, MOSDMap, MOSDOp, MOSDOpReply, MOSDPGReadyToMerge, MWatchNotify, Message, RawMessage};
+use messages::{
+    InOp, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBackoff, MOSDBoot, MOSDMap, MOSDOp, MOSDOpReply, MOSDPGReadyToMerge, MWatchNotify,
+    Message, RawMessage,
+};
 use osd_core::{ConnId, Effect, Event, Peer};
 use types::errno::{EINVAL, ENOENT, ENOTCONN};
 use types::osd_op::{OpCode, osd_flag, watch_op};
@@ -26,6 +29,7 @@ on_both! {
     a_batch_keeps_each_object_in_order
     what_was_sent_by_another_map_waits_or_is_dropped
     a_merge_waits_until_both_groups_are_quiet
+    what_stands_against_a_boot_is_said_once
     a_split_keeps_objects_and_requests
     a_pool_that_goes_takes_its_groups_along
     watches_outlive_connections_and_end_with_their_time
@@ -133,6 +137,29 @@ fn what_was_sent_by_another_map_waits_or_is_dropped(kind: Kind) {
     // Nonsense ends the connection and nothing else.
     w.feed(Event::Message { conn: ConnId(1), msg: RawMessage { kind: 42, version: 8, compat: 3, ..RawMessage::default() } });
     assert!(w.out.iter().any(|e| matches!(e, Effect::Close(ConnId(1)))));
+}
+
+fn what_stands_against_a_boot_is_said_once(kind: Kind) {
+    let mut w = World::new(kind, 1);
+    w.publish(|m| {
+        m.require_osd_release = maps::Release::TENTACLE;
+        m.osd_state[0] &= !maps::osd_state::UP;
+    });
+    let newest = w.map.epoch;
+    for said in [1, 0] {
+        w.out.clear();
+        w.feed(Event::MapVersions { oldest: 1, newest });
+        assert!(w.sent_to_mon::<MOSDBoot>().is_empty());
+        let complaints = w.out.iter().filter(|e| matches!(e, Effect::Log { text, .. } if text.contains("SERVER_TENTACLE"))).count();
+        assert_eq!(complaints, said);
+    }
+    w.publish(|m| m.require_osd_release = maps::Release::REEF);
+    w.feed(Event::MapVersions { oldest: 1, newest: newest + 1 });
+    w.feed(Event::Mon(
+        MMonGetPurgedSnapsReply { start: 1, last: newest + 2, ..MMonGetPurgedSnapsReply::default() }.encode(features::SUPPORTED),
+    ));
+    w.feed(Event::MapVersions { oldest: 1, newest: newest + 1 });
+    assert_eq!(w.sent_to_mon::<MOSDBoot>().len(), 1);
 }
 
 /// As a stock monitor shrinks a pool: one group at a time, which both groups have to get quiet for.

@@ -180,7 +180,10 @@ fn stock_control_plane(name: &str) -> Result<Daemons> {
     let (at, fsid) = (d.dir.display().to_string(), uuid()?);
     let ports = free_ports::<3>()?;
     let hosts: Vec<String> = ports.iter().map(|p| format!("[v2:127.0.0.1:{p}]")).collect();
-    let modes: String = ["cluster", "service", "client", "mon cluster", "mon service", "mon client"].iter().map(|m| format!("ms {m} mode = secure\n")).collect();
+    let modes: String = ["cluster", "service", "client", "mon cluster", "mon service", "mon client"]
+        .iter()
+        .map(|m| format!("ms {m} mode = secure\n"))
+        .collect();
     let auth: String = ["cluster", "service", "client"].iter().map(|s| format!("auth {s} required = cephx\n")).collect();
     std::fs::write(
         &d.conf,
