@@ -206,8 +206,8 @@ impl Core {
             let c = self.under_way_mut();
             let (spent, busy) = (c.budget == 0, c.pages >= PAGES_MAX);
             // Rows that were gathered go on only into a neighbour that is merged at once: until then nobody would find them.
-            if !builder.is_empty() && (spent || leaf.as_ref().is_some_and(|(start, _)| *start > cursor)) {
-                self.emit(&mut builder);
+            if spent || leaf.as_ref().is_some_and(|(start, _)| *start > cursor) {
+                self.emit_all(&mut builder);
             }
             if spent || busy || self.failed.is_some() {
                 break false;
@@ -238,9 +238,7 @@ impl Core {
                 (None, None) => break true,
             }
         };
-        if !builder.is_empty() && self.failed.is_none() {
-            self.emit(&mut builder);
-        }
+        self.emit_all(&mut builder);
         self.table.frozen = Some(frozen);
         self.under_way_mut().cursor = cursor;
         all && self.failed.is_none()
@@ -329,33 +327,34 @@ impl Core {
         }
         None
     }
-    fn emit_all(&mut self, builder: &mut LeafBuilder) {
-        if !builder.is_empty() {
+    fn add(&mut self, builder: &mut LeafBuilder, key: &[u8], value: &[u8]) {
+        builder.push(key, value);
+        while builder.is_full() && self.failed.is_none() {
             self.emit(builder);
         }
     }
-    fn add(&mut self, builder: &mut LeafBuilder, key: &[u8], value: &[u8]) {
-        if builder.is_full_for(key, value) {
+    /// Everything that was gathered goes out.
+    fn emit_all(&mut self, builder: &mut LeafBuilder) {
+        while !builder.is_empty() && self.failed.is_none() {
             self.emit(builder);
         }
-        builder.push(key, value);
     }
     /// A leaf goes to the device, and into the index.
     fn emit(&mut self, builder: &mut LeafBuilder) {
         let c = self.under_way_mut();
         c.budget = c.budget.saturating_sub(1);
-        let (first, rows, id) = (builder.first_key().to_vec(), builder.rows() as u32, self.next_leaf);
+        let id = self.next_leaf;
         self.next_leaf += 1;
-        let (page, filter) = builder.finish(self.seed, id);
-        let blocks = page.len() as u64 / BLOCK;
+        let page = builder.cut(self.seed, id);
+        let blocks = page.bytes.len() as u64 / BLOCK;
         let Some(block) = self.space.take(blocks) else {
             return self.stop("the meta device is full. Nothing acknowledged is lost: give it more room and start again".into());
         };
-        let leaf = Leaf::open(page.clone(), self.seed, id).expect("a leaf that was just made is whole");
+        let leaf = Leaf::open(page.bytes.clone(), self.seed, id).expect("a leaf that was just made is whole");
         self.table.cache.put(id, leaf);
         self.table.cache.pin(id);
-        self.table.index.insert(&first, LeafRef { id, block, blocks: blocks as u32, rows, filter: filter.into() });
-        self.page(id, block, page);
+        self.table.index.insert(&page.first, LeafRef { id, block, blocks: blocks as u32, rows: page.rows, filter: page.filter.into() });
+        self.page(id, block, page.bytes);
     }
     fn page(&mut self, id: u64, block: u64, bytes: Bytes) {
         self.under_way_mut().pages += 1;

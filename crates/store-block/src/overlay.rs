@@ -81,6 +81,8 @@ pub struct Overlay {
     writing: HashSet<u64, BuildHasherDefault<NumberHasher>>,
     /// Bytes of records that are kept.
     bytes: usize,
+    /// While records are replayed on trust: blocks that should be at their places, with the record and the crc.
+    expected: Numbers<(u64, u32)>,
 }
 
 impl Overlay {
@@ -111,6 +113,7 @@ impl Overlay {
         }
     }
     pub fn set_image(&mut self, place: u64, seq: u64, n: u32) {
+        self.expected.remove(&place);
         self.set(place, Entry { seq, run: None, n });
     }
     pub fn set_run(&mut self, place: u64, seq: u64, run: u32, n: u32) {
@@ -118,6 +121,9 @@ impl Overlay {
     }
     /// The blocks have no content any more that matters.
     pub fn drop_blocks(&mut self, place: u64, blocks: u64) {
+        if !self.expected.is_empty() {
+            self.expected.retain(|p, _| !(place..place + blocks).contains(p));
+        }
         if self.map.is_empty() {
             return;
         }
@@ -126,6 +132,16 @@ impl Overlay {
                 self.unlink(old);
             }
         }
+    }
+    /// The block should have this content at its place, if the record counts.
+    pub fn expect(&mut self, place: u64, seq: u64, crc: u32) {
+        self.expected.insert(place, (seq, crc));
+    }
+    /// Takes the blocks that should have a content: place, record, crc; ascending by place.
+    pub fn take_expected(&mut self) -> Vec<(u64, u64, u32)> {
+        let mut all: Vec<_> = std::mem::take(&mut self.expected).into_iter().map(|(place, (seq, crc))| (place, seq, crc)).collect();
+        all.sort_unstable();
+        all
     }
     /// A record was found in the log; its images stay there until they are needed.
     pub fn found(&mut self, seq: u64, block: u64, places: Vec<u64>, crcs: Vec<u32>) {

@@ -73,9 +73,9 @@ fn growth(txn: &Transaction) -> Growth {
 impl Core {
     /// Bytes of rows that still fit onto the meta device: rewriting all of it must be possible at any time.
     fn rows_room(&self) -> u64 {
-        let live = self.space.blocks() - self.space.free();
+        let live = self.space.live();
         let recent = self.table.active.bytes as u64 + self.changed_bytes as u64;
-        (self.space.blocks().saturating_sub(2 * live + 16) * BLOCK).saturating_sub(2 * recent)
+        (self.space.blocks().saturating_sub(2 * live + 16) * BLOCK).saturating_sub(recent)
     }
 
     pub fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()> {

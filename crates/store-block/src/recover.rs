@@ -1,7 +1,6 @@
 //! Making a store, and opening one: superblock, index, what is always in memory, then the records behind the checkpoint.
 //!
-//! Replay applies a record when it is known to count: a later record says that it was durable, or, at the end of the log, its directly written
-//! data are found at their places. Images are not written to their places now: they stay in the log until a checkpoint needs its room, and
+//! A record counts if a later one says that it was durable, or, at the end of the log, if its directly written data are found at their places. Images are not written to their places now: they stay in the log until a checkpoint needs its room, and
 //! reads find them there. So opening takes as long as reading the log and changing the metadata in memory does.
 
 use crate::codec::{Corrupt, Get};
@@ -119,8 +118,14 @@ pub fn superblock(io: &mut Io) -> Result<Superblock, OpenError> {
 
 /// Opens a store: reads what must be in memory, replays the log, and begins a new epoch.
 pub fn open(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
-    let mut core = load(cfg, disks)?;
-    core.replay()?;
+    let (mut limit, mut disks) = (u64::MAX, disks);
+    let mut core = loop {
+        let mut core = load(cfg.clone(), disks)?;
+        match core.replay(limit)? {
+            None => break core,
+            Some(first) => (limit, disks) = (first, core.io.into_disks()),
+        }
+    };
     // Whatever is behind the end of the log is never taken for what comes there now.
     core.sb.epoch += u32::from(!planted(Bug::KeepEpoch));
     core.sb.epoch_seq = core.batch.seq;
@@ -241,8 +246,13 @@ impl Core {
         }
     }
 
-    /// Replays the records behind the checkpoint.
-    fn replay(&mut self) -> Result<(), OpenError> {
+    /// Replays the records behind the checkpoint, and before `limit`. If one turns out not to count, says which: the state is of no use then, and
+    /// everything is to be loaded and replayed again up to that one.
+    ///
+    /// Whether a record counts that no later one vouches for is told by the data that were written beside it. But data of a record that was
+    /// durable can be gone from their places again: images of later records went there, or the place was freed and has another's data. So
+    /// such records are replayed on trust, and then those blocks are looked at that the final state has from them.
+    fn replay(&mut self, limit: u64) -> Result<Option<u64>, OpenError> {
         let mut log = LogReader::new(self.sb.wal_blocks - WAL_FIRST);
         let mut pending: VecDeque<Whole> = VecDeque::new();
         let (mut at, mut seq, mut epoch) = (self.sb.wal_at, self.sb.wal_seq, 0);
@@ -258,17 +268,15 @@ impl Core {
             while pending.front().is_some_and(|f| f.header.seq <= durable) {
                 let found = pending.pop_front().expect("there is one");
                 applied_end = found.at + found.header.blocks();
-                self.replay_one(found)?;
+                self.replay_one(found, false)?;
             }
         }
-        // Behind the last that is known to be durable, data written beside a record must be there.
-        let mut whole: Vec<Whole> = pending.into();
-        while !self.data_is_there(&whole)? {
-            whole.pop();
-        }
-        for found in whole {
+        for found in pending.into_iter().take_while(|f| f.header.seq < limit) {
             applied_end = found.at + found.header.blocks();
-            self.replay_one(found)?;
+            self.replay_one(found, true)?;
+        }
+        if let Some(first) = self.first_without_data()? {
+            return Ok(Some(first));
         }
         let end = self.batch.seq;
         log.look_for_later(self, applied_end, end)?;
@@ -276,34 +284,24 @@ impl Core {
         self.durable = end - 1;
         self.alloc.release(self.durable, |_, _| false);
         self.overlay.forget();
-        Ok(())
+        Ok(None)
     }
-    /// True if the log may end with these records: all blocks that they wrote directly are at their places, but for those of which one of them
-    /// has a later image. That one may have been on its way to the place already, since all of them may have been acknowledged.
-    fn data_is_there(&mut self, whole: &[Whole]) -> Result<bool, OpenError> {
-        let mut replaced = std::collections::HashSet::new();
-        for op in whole.iter().rev().flat_map(|found| found.ops.iter().rev()) {
-            match op {
-                Op::Image { at, .. } => drop(replaced.insert(*at)),
-                Op::Direct { at, crcs, .. } => {
-                    let n = crcs.len() as u64 / 4;
-                    if at.checked_add(n).is_none_or(|end| end > self.sb.data_blocks) {
-                        return Err(damaged("a record of the log names data outside the device"));
-                    }
-                    let data = self.io.read_now(DATA, *at, n)?;
-                    let blocks = (*at..).zip(data.chunks_exact(BLOCK as usize).zip(crcs.chunks_exact(4)));
-                    let wrong =
-                        |(place, (block, crc)): (u64, (&[u8], &[u8]))| block_crc(block).to_le_bytes() != *crc && !replaced.contains(&place);
-                    if blocks.into_iter().any(wrong) && !planted(Bug::TakeMissingRun) {
-                        return Ok(false);
+    /// The first of the records replayed on trust whose data are not at their places, of all that the state has from them.
+    fn first_without_data(&mut self) -> Result<Option<u64>, OpenError> {
+        let mut first: Option<u64> = None;
+        for group in self.overlay.take_expected().chunk_by(|a, b| a.0 + 1 == b.0) {
+            for part in group.chunks(WINDOW_BLOCKS as usize) {
+                let data = self.io.read_now(DATA, part[0].0, part.len() as u64)?;
+                for (block, (_, seq, crc)) in data.chunks_exact(BLOCK as usize).zip(part) {
+                    if block_crc(block) != *crc && !planted(Bug::TakeMissingRun) {
+                        first = Some(first.map_or(*seq, |f| f.min(*seq)));
                     }
                 }
-                _ => {}
             }
         }
-        Ok(true)
+        Ok(first)
     }
-    fn replay_one(&mut self, found: Whole) -> Result<(), OpenError> {
+    fn replay_one(&mut self, found: Whole, on_trust: bool) -> Result<(), OpenError> {
         let seq = found.header.seq;
         // What earlier records freed could be given again: they were durable when it was.
         self.alloc.release(seq - 1, |_, _| false);
@@ -320,6 +318,13 @@ impl Core {
                 return Err(damaged("a record of the log changes no object"));
             }
             self.apply(at, op).map_err(|e| damaged(format!("record {seq} of the log can't be applied: {e}")))?;
+            if let Op::Direct { at: place, crcs, .. } = op
+                && on_trust
+            {
+                for (block, crc) in (*place..).zip(crcs.chunks_exact(4)) {
+                    self.overlay.expect(block, seq, u32::from_le_bytes(crc.try_into().expect("four bytes")));
+                }
+            }
             if let Op::Image { at: place, crc, .. } = op {
                 places.push(*place);
                 crcs.push(*crc);

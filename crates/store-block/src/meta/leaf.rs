@@ -12,8 +12,8 @@ use bytes::Bytes;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"HLEF");
 const HEADER: usize = 24;
-/// Rows are gathered until a page has about so many bytes.
-pub const TARGET: usize = 8192;
+/// A page has about so many bytes: between half and one and a half of it.
+const TARGET: usize = 8192;
 /// Rows of some KiB each are gathered up to this, to fill their blocks.
 const TARGET_MAX: usize = 32768;
 
@@ -93,67 +93,97 @@ impl Leaf {
     }
 }
 
-/// Gathers rows, ascending, for one page.
+/// Gathers rows, ascending, and cuts them into pages that waste little of their last block.
 #[derive(Debug, Default)]
 pub struct LeafBuilder {
-    offsets: Vec<u32>,
+    /// Where each row ends in `data`.
+    ends: Vec<usize>,
     data: Vec<u8>,
-    first: Vec<u8>,
     hashes: Vec<u64>,
+}
+
+/// A page that was cut.
+#[derive(Debug)]
+pub struct Page {
+    /// Whole blocks.
+    pub bytes: Bytes,
+    pub first: Vec<u8>,
+    pub rows: u32,
+    pub filter: Box<[u8]>,
+}
+
+fn page_len(rows: usize, data: usize) -> usize {
+    HEADER + rows * 4 + data
 }
 
 impl LeafBuilder {
     pub fn is_empty(&self) -> bool {
-        self.offsets.is_empty()
-    }
-    pub fn rows(&self) -> usize {
-        self.offsets.len()
-    }
-    pub fn first_key(&self) -> &[u8] {
-        &self.first
+        self.ends.is_empty()
     }
     fn len(&self) -> usize {
-        HEADER + self.offsets.len() * 4 + self.data.len()
+        page_len(self.ends.len(), self.data.len())
     }
-    /// True if a row of this size should go to the next page: this one has its size, and does not waste much of its last block.
-    pub fn is_full_for(&self, key: &[u8], value: &[u8]) -> bool {
-        let after = self.len() + 12 + key.len() + value.len();
-        let padded = self.len().next_multiple_of(BLOCK as usize);
-        !self.is_empty() && after > TARGET && (after > TARGET_MAX || (padded - self.len()) * 8 <= padded)
+    /// True if there is enough to cut a full page and leave one that is not small.
+    pub fn is_full(&self) -> bool {
+        // Large rows are gathered longer: only several together fill their blocks.
+        let large = self.data.len() > self.ends.len() * 2048;
+        self.ends.len() > 1 && self.len() > if large { TARGET_MAX } else { TARGET + TARGET / 2 }
     }
     pub fn push(&mut self, key: &[u8], value: &[u8]) {
-        if self.is_empty() {
-            self.first = key.to_vec();
-        }
-        self.offsets.push(self.data.len() as u32);
         self.hashes.push(key_hash(key));
         self.data.extend_from_slice(&(key.len() as u32).to_le_bytes());
         self.data.extend_from_slice(&(value.len() as u32).to_le_bytes());
         self.data.extend_from_slice(key);
         self.data.extend_from_slice(value);
+        self.ends.push(self.data.len());
     }
-    /// The page, whole blocks, and its filter; empty afterwards.
-    pub fn finish(&mut self, seed: u32, id: u64) -> (Bytes, Box<[u8]>) {
-        let (len, rows) = (self.len(), self.offsets.len());
+    /// How many rows a page takes: all, or if that is too much, those that fit their blocks best.
+    fn rows_of_page(&self) -> usize {
+        if !self.is_full() {
+            return self.ends.len();
+        }
+        let waste = |n: usize| {
+            let len = page_len(n, self.ends[n - 1]);
+            let padded = len.next_multiple_of(BLOCK as usize);
+            (padded - len) * 1000 / padded
+        };
+        let fits = |n: &usize| {
+            let len = page_len(*n, self.ends[n - 1]);
+            *n == 1 || len >= TARGET / 2 && len <= TARGET.max(self.len() * 2 / 3)
+        };
+        (1..=self.ends.len()).filter(fits).min_by_key(|n| (waste(*n), usize::MAX - n)).unwrap_or(1)
+    }
+    /// Cuts a page off the front; the other rows stay.
+    pub fn cut(&mut self, seed: u32, id: u64) -> Page {
+        let rows = self.rows_of_page();
+        let data = self.ends[rows - 1];
+        let len = page_len(rows, data);
         let mut out = disk::AlignedBuf::with_capacity(len.next_multiple_of(BLOCK as usize));
         out.push(&[0; 4]);
         out.push(&MAGIC.to_le_bytes());
         out.push(&id.to_le_bytes());
         out.push(&(rows as u32).to_le_bytes());
         out.push(&(len as u32).to_le_bytes());
-        let base = (HEADER + rows * 4) as u32;
-        for at in &self.offsets {
-            out.push(&(base + at).to_le_bytes());
+        let base = HEADER + rows * 4;
+        for start in std::iter::once(0).chain(self.ends[..rows - 1].iter().copied()) {
+            out.push(&((base + start) as u32).to_le_bytes());
         }
-        out.push(&self.data);
+        out.push(&self.data[..data]);
         let crc = base::crc32c(seed, &out[4..]);
         out[..4].copy_from_slice(&crc.to_le_bytes());
         out.pad();
-        let filter = filter(&self.hashes);
-        self.offsets.clear();
-        self.hashes.clear();
-        self.data.clear();
-        (out.freeze(), filter)
+        let key_len = u32_at(&self.data, 0).expect("a row has a length") as usize;
+        let page = Page {
+            bytes: out.freeze(),
+            first: self.data[8..8 + key_len].to_vec(),
+            rows: rows as u32,
+            filter: filter(&self.hashes[..rows]),
+        };
+        self.ends.drain(..rows);
+        self.ends.iter_mut().for_each(|end| *end -= data);
+        self.hashes.drain(..rows);
+        self.data.drain(..data);
+        page
     }
 }
 
@@ -202,13 +232,40 @@ mod tests {
     use super::*;
 
     #[test]
+    fn pages_are_full() {
+        for row in [10, 400, 2500, 5300, 9000, 30_000] {
+            let (mut b, mut blocks, mut seen) = (LeafBuilder::default(), 0, 0);
+            let mut take = |b: &mut LeafBuilder| {
+                let page = b.cut(1, 1);
+                let leaf = Leaf::open(page.bytes.clone(), 1, 1).unwrap();
+                assert_eq!(leaf.key(0), page.first);
+                (0..leaf.rows()).for_each(|r| assert_eq!(leaf.value_slice(r), vec![(seen + r) as u8; row]));
+                blocks += page.bytes.len();
+                seen += leaf.rows();
+            };
+            for i in 0..3000_u32 {
+                b.push(&i.to_be_bytes(), &vec![i as u8; row]);
+                while b.is_full() {
+                    take(&mut b);
+                }
+            }
+            while !b.is_empty() {
+                take(&mut b);
+            }
+            assert_eq!(seen, 3000);
+            assert!(blocks < 3000 * (row + 20) * 5 / 4, "{row}: {blocks}");
+        }
+    }
+
+    #[test]
     fn rows_are_found_and_flips_are_seen() {
         let mut b = LeafBuilder::default();
         let key = |i: u32| format!("key {i:05}").into_bytes();
         for i in 0..100 {
             b.push(&key(i * 2), &[i as u8; 30]);
         }
-        let (page, filter) = b.finish(7, 9);
+        let Page { bytes: page, filter, rows, .. } = b.cut(7, 9);
+        assert_eq!((rows, b.is_empty()), (100, true));
         assert!(page.len().is_multiple_of(4096));
         let leaf = Leaf::open(page.clone(), 7, 9).unwrap();
         for i in 0..100 {

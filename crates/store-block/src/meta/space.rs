@@ -9,12 +9,14 @@ pub struct Space {
     next: u64,
     /// Pieces of the last checkpoint, which are free when the next one is durable.
     aside: Vec<(u64, u64)>,
+    aside_blocks: u64,
 }
 
 impl Space {
     /// So many blocks, of which the first `taken` are never given.
     pub fn new(blocks: u64, taken: u64) -> Self {
-        let mut space = Self { used: vec![0; blocks.div_ceil(64) as usize], blocks, free: blocks, next: taken, aside: Vec::new() };
+        let mut space =
+            Self { used: vec![0; blocks.div_ceil(64) as usize], blocks, free: blocks, next: taken, aside: Vec::new(), aside_blocks: 0 };
         space.mark(0, taken);
         space
     }
@@ -30,6 +32,10 @@ impl Space {
     }
     pub fn blocks(&self) -> u64 {
         self.blocks
+    }
+    /// Blocks that are in use and will be after the checkpoint that is being written.
+    pub fn live(&self) -> u64 {
+        self.blocks - self.free - self.aside_blocks
     }
     /// Takes these, which are free.
     pub fn mark(&mut self, block: u64, n: u64) {
@@ -74,9 +80,11 @@ impl Space {
     /// Gives blocks back when the checkpoint that is being written is durable.
     pub fn put_aside(&mut self, block: u64, n: u64) {
         self.aside.push((block, n));
+        self.aside_blocks += n;
     }
     /// The checkpoint is durable.
     pub fn release(&mut self) {
+        self.aside_blocks = 0;
         for (block, n) in std::mem::take(&mut self.aside) {
             self.clear(block, n);
         }

@@ -14,15 +14,14 @@ fn flatten(table: &mut Table, model: &BTreeMap<Key, Bytes>, id: &mut u64) {
     *table = Table::new();
     let mut b = LeafBuilder::default();
     let mut done = |b: &mut LeafBuilder, table: &mut Table| {
-        let (first, rows) = (b.first_key().to_vec(), b.rows() as u32);
-        let (page, filter) = b.finish(1, *id);
-        table.cache.put(*id, Leaf::open(page, 1, *id).unwrap());
-        table.index.insert(&first, LeafRef { id: *id, block: 0, blocks: 0, rows, filter: filter.into() });
+        let page = b.cut(1, *id);
+        table.cache.put(*id, Leaf::open(page.bytes, 1, *id).unwrap());
+        table.index.insert(&page.first, LeafRef { id: *id, block: 0, blocks: 0, rows: page.rows, filter: page.filter.into() });
         *id += 1;
     };
-    for (k, v) in model {
+    for (i, (k, v)) in model.iter().enumerate() {
         b.push(k, v);
-        if b.rows() == 7 {
+        if i % 7 == 6 {
             done(&mut b, table);
         }
     }
