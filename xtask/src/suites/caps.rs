@@ -15,6 +15,7 @@ const RECORD: &str = "fixtures/cephx/caps-matrix-reef.txt";
 const HEAD: &str = "\
 # Who may do what on a stock 18.2.7 cluster (1 mon, 1 mgr, 1 OSD on memstore, cephx; the client is librados 16.2 in Python), recorded with
 # cargo xtask record-caps CEPH_CONF fixtures/cephx/caps-matrix-reef.txt
+# The cluster loads all classes (osd_class_load_list = *); what x covers by itself is the default.
 # Rows: entity | operation | place | errno. Before an entity's rows: its capabilities.
 ";
 
