@@ -26,14 +26,14 @@ const PACKAGES: [(&str, &str); 9] = [
     ("cpio", "/usr/bin/cpio"),
 ];
 
-/// Modules of the disk, in an order in which each finds its symbols; ext4 and the serial console are built in.
+/// Modules of the disk; the guest tries them until each has found its symbols. Its ext4 and serial console are built in.
 const MODULES: [&str; 6] = ["virtio", "virtio_ring", "virtio_pci_modern_dev", "virtio_pci_legacy_dev", "virtio_pci", "virtio_blk"];
 
 /// The guest's only program. The first boot writes and restarts; the second compares and powers off.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin; export PATH=/bin
 mount -t proc p /proc; mount -t sysfs s /sys; mount -t devtmpfs d /dev
-for m in MODULES; do insmod /lib/$m.ko || echo GUEST: no $m; done
+for pass in 1 2 3; do for m in MODULES; do insmod /lib/$m.ko 2>/dev/null; done; done
 i=0; while [ ! -b /dev/vda2 ] && [ $i -lt 100 ]; do sleep 0.1; i=$((i+1)); done
 mount -t ext4 /dev/vda2 /mnt || { echo GUEST: no disk; poweroff -f; }
 cd /mnt
