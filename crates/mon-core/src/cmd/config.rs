@@ -124,9 +124,18 @@ fn location_of(ctx: &Ctx<'_>, who: &EntityText) -> (String, String) {
 }
 
 fn dump(ctx: &mut Ctx<'_>) -> CmdResult {
-    let entries = &ctx.mon.config.entries;
+    let mut entries: Vec<_> = ctx.mon.config.entries.iter().collect();
+    entries.sort_by_key(|((section, _), _)| rank(&section.who));
     let json: Vec<Value> = entries.iter().map(|((s, n), v)| setting(s, n, v)).collect();
     ctx.answer(json!(json), || table(&entries.iter().map(|((s, n), v)| (s, n.as_str(), v.as_str())).collect::<Vec<_>>()))
+}
+
+/// Where a section stands in a dump: `rbd config global` takes what comes later for what is closer. `global` is first, then each type with
+/// its names behind it.
+fn rank(who: &str) -> (usize, bool) {
+    let (kind, named) = who.split_once('.').map_or((who, false), |(kind, _)| (kind, true));
+    let kinds = ["global", "mon", "mgr", "osd", "mds", "client"];
+    (kinds.iter().position(|k| *k == kind).unwrap_or(kinds.len()), named)
 }
 
 fn table(rows: &[(&Section, &str, &str)]) -> String {
@@ -254,4 +263,16 @@ fn minimal_conf(ctx: &mut Ctx<'_>) -> CmdResult {
 fn bracketed(addrs: &types::EntityAddrVec) -> String {
     let text = addrs.to_string();
     if text.starts_with('[') { text } else { format!("[{text}]") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rank;
+
+    #[test]
+    fn closer_sections_stand_later() {
+        let mut sections = ["client.123", "osd", "client", "global", "osd.0", "mon", "client.a.b"];
+        sections.sort_by_key(|who| rank(who));
+        assert_eq!(sections, ["global", "mon", "osd", "osd.0", "client", "client.123", "client.a.b"]);
+    }
 }
