@@ -79,21 +79,20 @@ pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str
     let releases: Vec<Release> = Release::WITH_TESTS.into_iter().filter(|r| release.is_none_or(|name| r.is_called(name))).collect();
     ensure!(!releases.is_empty(), "no test programs of {}", release.unwrap_or_default());
     cluster::build()?;
-    let mut runs = Vec::new();
+    let mut surprises = 0;
     for release in releases {
         release.install_tests().with_context(|| format!("installing the test programs of {}", release.version()))?;
         for suite in &suites {
             let chosen = |name: &str| only.is_none_or(|word| name.contains(word));
             let run = run_suite(suite, release, &chosen)?;
             println!("{} with {}: {}", suite.name, release.version(), report::totals(&run.outcomes));
-            runs.push(run);
+            // A part of a suite says nothing of the whole.
+            if only.is_none() {
+                report::write(&root().join("COMPATIBILITY.md"), &run)?;
+            }
+            surprises += run.outcomes.iter().map(Outcome::surprises).sum::<usize>();
         }
     }
-    // A part of a suite says nothing of the whole.
-    if only.is_none() {
-        report::write(&root().join("COMPATIBILITY.md"), &runs)?;
-    }
-    let surprises: usize = runs.iter().flat_map(|r| &r.outcomes).map(Outcome::surprises).sum();
     if surprises > 0 {
         bail!("{surprises} cases came out otherwise than xtask/src/conformance/known.rs has it");
     }

@@ -55,17 +55,15 @@ fn section(run: &Run) -> String {
     text
 }
 
-/// Puts the runs' sections into the file, in place of older ones of the same name.
-pub fn write(path: &Path, runs: &[Run]) -> Result<()> {
+/// Puts the run's section into the file, in place of an older one of the same name.
+pub fn write(path: &Path, run: &Run) -> Result<()> {
     let old = std::fs::read_to_string(path).unwrap_or_default();
     let mut sections: BTreeMap<String, String> = BTreeMap::new();
     for part in old.split("\n## ").skip(1) {
         let (name, body) = part.split_once('\n').unwrap_or((part, ""));
         sections.insert(name.trim().into(), format!("{}\n", body.trim()));
     }
-    for run in runs {
-        sections.insert(format!("{} with {}", run.suite, run.release.version()), section(run));
-    }
+    sections.insert(format!("{} with {}", run.suite, run.release.version()), section(run));
     let mut text = HEAD.to_string();
     for (name, body) in &sections {
         let _ = write!(text, "\n## {name}\n\n{body}");
