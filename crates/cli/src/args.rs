@@ -22,6 +22,8 @@ pub enum Command {
     Osd(OsdArgs),
     /// Load a cluster and measure it, with no other client installed.
     Bench(Bench),
+    /// Look at, check, copy or damage the block store of an OSD that is not running.
+    Store(crate::store_tool::StoreArgs),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -17,7 +17,13 @@ impl Folder {
         std::fs::create_dir_all(dir).with_context(|| format!("making the folder {}", dir.display()))?;
         let dir = dir.canonicalize().with_context(|| format!("the folder {}", dir.display()))?;
         let path = dir.join("lock");
-        let mut lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).with_context(|| path.display().to_string())?;
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .with_context(|| path.display().to_string())?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

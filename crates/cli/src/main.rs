@@ -12,6 +12,7 @@ mod osd_daemon;
 mod processes;
 mod regroup;
 mod signals;
+mod store_tool;
 mod up;
 
 use args::{Args, Command};
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Command::Mon(args) => daemons::mon(&args),
         Command::Osd(args) => osd_daemon::osd(&args),
         Command::Bench(args) => bench::bench(&args),
+        Command::Store(args) => store_tool::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

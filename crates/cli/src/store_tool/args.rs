@@ -1,0 +1,64 @@
+//! The arguments of `humboldt store`.
+
+use clap::Subcommand;
+use std::path::PathBuf;
+
+/// Look at, check, copy or damage the block store of an OSD that is not running.
+#[derive(Debug, clap::Args)]
+pub struct StoreArgs {
+    /// The OSD's folder, with data, wal and meta.
+    #[arg(long)]
+    pub dir: PathBuf,
+    #[command(subcommand)]
+    pub action: StoreTool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum StoreTool {
+    /// Check that everything agrees: space that is leaked or used twice, shares, omap, groups' memory, counters. Changes nothing.
+    Fsck {
+        /// Read all data and compare them with their checksums, too.
+        #[arg(long)]
+        deep: bool,
+    },
+    /// Check, and put right what objects are the witness of.
+    Repair,
+    /// Room, use, and the state of the log.
+    Stat,
+    /// All objects: collection, size, name.
+    List,
+    /// One object: size, attributes, omap, extents.
+    Dump {
+        /// The name as `list` shows it, or a plain object's name.
+        object: String,
+    },
+    /// Copy everything into a file (`-`: standard output).
+    Export { file: PathBuf },
+    /// Put what was exported into this store; what has the same name is replaced.
+    Import { file: PathBuf },
+    /// Change an object behind the OSD's back: for tests of scrub and repair, on a copy.
+    Damage {
+        /// The name as `list` shows it, or a plain object's name.
+        object: String,
+        #[command(subcommand)]
+        action: Action,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Other bytes at this offset, with a right checksum.
+    Bytes {
+        offset: u64,
+        /// The bytes, as text.
+        text: String,
+    },
+    /// Another size.
+    Size { bytes: u64 },
+    /// Another value of an attribute, or none.
+    Attr { name: String, value: Option<String> },
+    /// Another value of an omap key, or none.
+    Omap { key: String, value: Option<String> },
+    /// The object is gone.
+    Remove,
+}

@@ -1,0 +1,137 @@
+//! `humboldt store`: an OSD's block store looked at, checked, copied and damaged while no OSD uses it.
+//!
+//! What only looks works on a layer of memory over the devices: the store is left as it was found.
+
+mod archive;
+mod args;
+mod objects;
+
+pub use args::StoreArgs;
+
+use anyhow::{Context, Result, bail};
+use args::{Action, StoreTool};
+use disk::{Disks, FileDisks, ScratchDisks};
+use std::path::Path;
+use store::{LogDelta, ObjectStore, StoreError, StoreResult};
+use store_block::{BlockStore, Config, FsckReport};
+use types::Transaction;
+
+/// Bytes of memory for caches.
+const MEMORY: usize = 256 << 20;
+
+/// An open store, with nobody else around.
+pub struct Offline {
+    store: BlockStore,
+    last: u64,
+}
+
+impl Offline {
+    /// The store in an OSD's folder. Without `write`, changes stay in memory.
+    pub fn open(folder: &Path, write: bool) -> Result<Self> {
+        let paths = ["data", "wal", "meta"].map(|name| folder.join(name));
+        let files = FileDisks::open(&paths.each_ref().map(|p| p.as_path())).with_context(|| format!("no store in {}", folder.display()))?;
+        let disks: Box<dyn Disks> = if write { Box::new(files) } else { Box::new(ScratchDisks::new(files)) };
+        let store =
+            BlockStore::open(Config { memory: MEMORY, ..Config::default() }, disks).with_context(|| folder.display().to_string())?;
+        Ok(Self { store, last: 0 })
+    }
+    /// Asks until everything that is needed has been read.
+    pub fn ask<T>(&mut self, mut f: impl FnMut(&BlockStore) -> StoreResult<T>) -> Result<T> {
+        loop {
+            match f(&self.store) {
+                Err(StoreError::Wait(_)) => {
+                    self.store.poll();
+                    self.store.wait();
+                    self.store.poll();
+                    self.store.take_ready(&mut Vec::new());
+                }
+                other => return Ok(other?),
+            }
+        }
+    }
+    /// Applies and waits until it is durable.
+    pub fn commit(&mut self, txn: Transaction, log: Option<LogDelta>) -> Result<()> {
+        self.last += 1;
+        self.store.submit(txn, log, self.last)?;
+        let mut done = Vec::new();
+        while !done.contains(&self.last) {
+            self.store.poll();
+            if let Some(why) = self.store.failure() {
+                bail!(why);
+            }
+            self.store.take_commits(&mut done);
+            if !done.contains(&self.last) {
+                self.store.wait();
+            }
+        }
+        Ok(())
+    }
+    /// Brings everything to its place.
+    pub fn checkpoint(&mut self) -> Result<()> {
+        self.store.checkpoint();
+        while self.store.is_checkpointing() {
+            self.store.poll();
+            if let Some(why) = self.store.failure() {
+                bail!(why);
+            }
+            self.store.wait();
+        }
+        Ok(())
+    }
+}
+
+pub fn run(args: &StoreArgs) -> Result<()> {
+    let folder = &args.dir;
+    match &args.action {
+        StoreTool::Fsck { deep } => tell(&Offline::open(folder, false)?.store.fsck(*deep)),
+        StoreTool::Repair => tell(&Offline::open(folder, true)?.store.repair()),
+        StoreTool::Stat => stat(&mut Offline::open(folder, false)?),
+        StoreTool::List => objects::list(&mut Offline::open(folder, false)?),
+        StoreTool::Dump { object } => objects::dump(&mut Offline::open(folder, false)?, object),
+        StoreTool::Export { file } => archive::export(&mut Offline::open(folder, false)?, file),
+        StoreTool::Import { file } => {
+            let mut store = Offline::open(folder, true)?;
+            archive::import(&mut store, file)?;
+            store.checkpoint()
+        }
+        StoreTool::Damage { object, action } => damage(&mut Offline::open(folder, true)?, object, action),
+    }
+}
+
+fn damage(store: &mut Offline, object: &str, action: &Action) -> Result<()> {
+    let (coll, name) = objects::find(store, object)?;
+    objects::damage(store, coll, &name, action)?;
+    store.checkpoint()
+}
+
+fn tell(report: &FsckReport) -> Result<()> {
+    report.errors.iter().for_each(|e| println!("{e}"));
+    report.repaired.iter().for_each(|r| println!("repaired: {r}"));
+    println!(
+        "{} objects, {} blocks of 4 KiB, {} shared chunks, {} omap rows, {} leaves of metadata; {} bytes read and checked",
+        report.objects, report.blocks, report.shared_chunks, report.omap_rows, report.leaves, report.data_bytes
+    );
+    println!("{} blocks leaked, {} used twice", report.leaked_blocks, report.doubly_used_blocks);
+    if !report.is_clean() {
+        bail!("{} errors", report.errors_total);
+    }
+    println!("no errors");
+    Ok(())
+}
+
+fn stat(offline: &mut Offline) -> Result<()> {
+    let (fs, stats) = (offline.store.statfs(), offline.store.stats());
+    let groups = offline.ask(|s| s.pgs())?.len();
+    let colls = offline.ask(|s| s.collections())?.len();
+    println!("total_bytes {}", fs.total);
+    println!("available_bytes {}", fs.available);
+    println!("allocated_bytes {}", fs.allocated);
+    println!("stored_bytes {}", fs.data_stored);
+    println!("omap_bytes {}", fs.omap_allocated);
+    println!("collections {colls}");
+    println!("groups {groups}");
+    println!("log_blocks_used {}", stats.log_used);
+    println!("log_blocks {}", stats.log_blocks);
+    println!("superblock_generation {}", stats.generation);
+    Ok(())
+}
