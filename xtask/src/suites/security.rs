@@ -121,7 +121,7 @@ fn caps() -> Result<()> {
 fn newer_keys() -> Result<()> {
     let write = |c: &Cluster, release: Release, who: &str, mode: &str| -> Result<()> {
         c.must(release, &format!("rados {who} --ms_client_mode {mode} --ms_mon_client_mode {mode} -p p bench 1 write -b 4096 -t 4"))?;
-        c.must(release, &format!("rados {who} --ms_client_mode {mode} -p p create o"))?;
+        c.must(release, &format!("rados {who} --ms_client_mode {mode} -p p setxattr o name value"))?;
         c.must(release, &format!("ceph {who} -s")).map(drop)
     };
     let make = |c: &Cluster, release: Release, name: &str, kind: &str| -> Result<String> {
