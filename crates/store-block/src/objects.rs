@@ -105,7 +105,8 @@ impl Objects {
     /// Counts a slot's memory again.
     pub fn account(&mut self, n: u32) {
         let slot = self.slots[n as usize].as_mut().expect("a slot that is named is in use");
-        let now = size_of::<Slot>() + slot.key.len() + 64 + slot.node.as_ref().map_or(0, |o| size_of::<Onode>() + o.memory());
+        // Names, keys and attributes are allocations of their own.
+        let now = size_of::<Slot>() + slot.key.len() + 250 + slot.node.as_ref().map_or(0, |o| size_of::<Onode>() + o.memory());
         self.bytes = self.bytes + now - slot.bytes;
         slot.bytes = now;
     }

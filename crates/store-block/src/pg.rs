@@ -182,7 +182,6 @@ impl Core {
         let old = if delta.reset { None } else { self.pgs.get(&delta.pg).map(|pg| &pg.sum[..]) };
         encode_delta(delta, old, &mut out);
         Op::Log(&out[..]).encode(&mut self.batch.meta);
-        // Of its own size: its entries' rows share it.
         let bytes = Bytes::copy_from_slice(&out);
         self.scratch = out;
         self.apply_log(bytes)
@@ -237,7 +236,8 @@ impl Core {
         }
         for _ in 0..get.count(3)? {
             let version = get_version(&mut get)?;
-            rows.put(&key::log(id, version), Val::Row(get.blob()?));
+            // The row lives longer than the delta, and is smaller.
+            rows.put(&key::log(id, version), Val::Row(own(get.blob()?)));
         }
         if let Some(to) = trim {
             rows.remove_range(&key::pg(key::LOG, id), &behind(key::LOG, id, to));

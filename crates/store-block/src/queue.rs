@@ -99,6 +99,10 @@ impl Core {
     fn batch_max(&self) -> usize {
         (1 << 20).min((self.ring.blocks() * BLOCK / 32) as usize)
     }
+    /// True while a checkpoint is under way and there is about enough for another one.
+    fn is_crowded(&self) -> bool {
+        self.checkpoint.is_some() && self.table.active.bytes + self.changed_bytes > self.cfg.recent_max() * 3 / 2
+    }
     /// Blocks of the log that one transaction may need.
     fn txn_max(&self) -> u64 {
         4096.min(self.ring.blocks() / 8)
@@ -117,6 +121,10 @@ impl Core {
                     // The log is full until a checkpoint has trimmed it.
                     return Ok(());
                 }
+            }
+            if self.is_crowded() && !self.half {
+                // What changed since the checkpoint began has its bound, too: the checkpoint comes first.
+                return Ok(());
             }
             let Some(mut first) = self.queue.pop_front() else { return Ok(()) };
             let done = self.make(&mut first);

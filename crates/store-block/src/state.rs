@@ -303,7 +303,7 @@ impl Core {
         entry.changed = generation;
         self.table.active.put_key(entry.key.clone(), Val::Obj(slot));
         self.objects.account(slot);
-        self.changed_bytes += 200 + self.objects.node(slot).map_or(0, Onode::memory);
+        self.changed_bytes += 500 + self.objects.node(slot).map_or(0, Onode::memory);
     }
 
     /// Counts what an object took and takes.

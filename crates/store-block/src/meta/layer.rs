@@ -61,7 +61,7 @@ pub enum Val {
 }
 
 /// Bytes of memory that a row costs besides its own.
-const ROW_BYTES: usize = 64;
+const ROW_BYTES: usize = 128;
 
 #[derive(Debug, Default)]
 pub struct Layer {
