@@ -22,6 +22,7 @@ const LIST: &[(&str, &str, Known)] = &[
     ("ceph_test_rados_api_pool", "LibRadosPools.PoolGetBaseTier", TIERS),
     // The parameter is "cache".
     ("ceph_test_rados_api_watch_notify_pp", "LibRadosWatchNotifyPPTests/*/1", TIERS),
+    ("ceph_test_librbd", "TestLibRBD.ListChildrenTiered", TIERS),
     ("ceph_test_cls_lua", "", LeftOut("the class `lua` runs programs that clients send; it is not there")),
     ("ceph_test_cls_rgw", "", LeftOut("the classes of radosgw's bucket indexes are not there yet")),
     ("ceph_test_cls_sem_set", "", LeftOut("the class `sem_set` is of 20.2; an 18.2 cluster has none either")),
