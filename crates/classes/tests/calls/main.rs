@@ -5,6 +5,7 @@ mod fuzzing;
 mod hostile;
 mod object;
 mod queues;
+mod rbd;
 mod records;
 
 use bytes::Bytes;
