@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Bottom first. A crate may use only what stands in an earlier row (and `denc` its derive macros).
 const LAYERS: &[&[&str]] = &[
     &["base", "denc", "denc-derive"],
-    &["types", "crush", "disk"],
+    &["types", "crush", "disk", "options"],
     &["cephx", "messages", "maps", "store", "classes"],
     &["msgr", "osd-core", "mon-core", "objecter", "store-mem", "store-block", "store-file"],
     &["net", "sim"],

@@ -1,6 +1,7 @@
 //! What a method sees of its object and of the operation that called it.
 
 use bytes::Bytes;
+use std::collections::BTreeMap;
 use thiserror::Error;
 use types::{ByteStr, EntityAddr, EntityInst, EntityName, UTime};
 
@@ -10,8 +11,9 @@ pub enum ClsError {
     /// The method's (negative) answer, as a positive errno of [`types::errno`].
     #[error("errno {0}")]
     Errno(i32),
-    /// The store must fetch bytes first: the whole operation is planned again later. Methods only pass it on.
-    #[error("the store must fetch bytes first")]
+    /// Something must be fetched first, by the store or from other objects: the whole operation is planned again later. Methods only pass
+    /// it on.
+    #[error("something must be fetched first")]
     Wait,
 }
 
@@ -124,6 +126,19 @@ pub trait ObjectView {
     fn min_compat_client(&self) -> u8;
     /// `require_osd_release` of the map, as the number of a release.
     fn required_osd_release(&self) -> u8;
+    /// Calls a method of a class on each of `objects` in the default namespace of a pool, and gives what they answer by name; the first
+    /// errno if any fails.
+    ///
+    /// The objects may lie on other OSDs: the first time this is [`ClsError::Wait`], and the method is called again, from its start, when
+    /// the answers are there. What was asked for must be the same then.
+    fn gather(
+        &mut self,
+        pool: &str,
+        objects: &[ByteStr],
+        class: &[u8],
+        method: &[u8],
+        input: Bytes,
+    ) -> ClsResult<BTreeMap<ByteStr, Bytes>>;
     /// Random bytes for ids and cookies.
     fn random(&mut self, out: &mut [u8]);
 }

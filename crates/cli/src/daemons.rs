@@ -27,7 +27,7 @@ pub struct Monitor {
 pub fn start_mon(dir: &Path, listen: SocketAddr, auth: mon::AuthMode, key_type: KeyKind, osds: u32) -> Result<Monitor> {
     let cluster = mon::open_or_mkfs(dir, &mon::MkfsOptions { auth, key_type: key_type.key_type(), listen, osds, config: Vec::new() })?;
     let (fsid, keyring, is_new) = (cluster.fsid, cluster.keyring.clone(), cluster.is_new);
-    let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0 }).with_context(|| format!("the monitor on {listen}"))?;
+    let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: mon::admin_socket(dir, "mon.a") }).with_context(|| format!("the monitor on {listen}"))?;
     let conf = dir.join("ceph.conf");
     std::fs::write(&conf, mon::conf_text(dir, fsid, handle.mon_addr, auth)).with_context(|| conf.display().to_string())?;
     Ok(Monitor { handle, keyring, is_new })
@@ -56,6 +56,7 @@ pub fn osd_config(id: i32, monitor: EntityAddrVec, listen: IpAddr, capacity: u64
         location: vec![("host".into(), host), ("root".into(), "default".into())],
         options: Vec::new(),
         spin_us: 0,
+        admin_socket: mon::admin_socket(dir, &format!("osd.{id}")),
         data_dir: dir.display().to_string(),
         quiet: false,
         null: false,

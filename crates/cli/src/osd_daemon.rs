@@ -40,6 +40,7 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
     let memory = args.memory.or_else(|| conf.number("memstore device bytes")).unwrap_or(MEMORY_DEFAULT);
     let mut config = osd_config(args.id, EntityAddrVec::default(), listen, memory, dir);
     config.monitors = monitors;
+    config.admin_socket = conf.get("admin socket").filter(|path| !path.is_empty()).map(PathBuf::from);
     config.spin_us = args.spin_us;
     config.null = args.null;
     config.options = options(&conf);

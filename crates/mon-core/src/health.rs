@@ -134,9 +134,25 @@ impl Mon {
         ] {
             let osds: Vec<_> = map.osds().filter(|o| map.state(*o) & bit != 0).collect();
             if !osds.is_empty() {
-                let detail = osds.iter().map(|o| format!("osd.{o} is {}", text.split(' ').next().unwrap_or_default())).collect();
+                let how = match bit {
+                    osd_state::NEARFULL => "near full",
+                    osd_state::BACKFILLFULL => "backfill full",
+                    _ => "full",
+                };
+                let detail = osds.iter().map(|o| format!("osd.{o} is {how}")).collect();
                 out.insert(code, Check { severity, summary: format!("{} {text}", osds.len()), count: osds.len() as u64, detail });
             }
+        }
+        self.flag_checks(out);
+        let ratios = [("nearfull_ratio", map.nearfull_ratio), ("backfillfull_ratio", map.backfillfull_ratio), ("full_ratio", map.full_ratio)];
+        let unordered: Vec<String> = ratios
+            .windows(2)
+            .filter(|w| w[0].1 > w[1].1)
+            .map(|w| format!("{} ({}) < {} ({}), increased", w[1].0, w[1].1, w[0].0, w[0].1))
+            .collect();
+        if !unordered.is_empty() {
+            let check = Check { severity: Severity::Error, summary: "full ratio(s) out of order".into(), count: 0, detail: unordered };
+            out.insert("OSD_OUT_OF_ORDER_FULL", check);
         }
         let default_size = self.config.mon_number("osd_pool_default_size") as usize;
         if map.num_osds() < default_size {
@@ -152,6 +168,44 @@ impl Mon {
                 "SLOW_OPS",
                 warn(format!("{count} slow ops, oldest one blocked for {oldest} sec, {who} slow ops"), count as usize, Vec::new()),
             );
+        }
+    }
+
+    /// Flags of single OSDs, nodes and classes; flags of pools that keep scrubs away.
+    fn flag_checks(&self, out: &mut BTreeMap<&'static str, Check>) {
+        const GROUP: u32 = osd_state::NOUP | osd_state::NODOWN | osd_state::NOIN | osd_state::NOOUT;
+        let map = &self.osd.map;
+        let names = |bits: u32| -> String {
+            let set: Vec<&str> = osd_state::NAMES.iter().filter(|(bit, _)| bits & GROUP & bit != 0).map(|(_, name)| *name).collect();
+            set.join(",")
+        };
+        let mut detail: Vec<String> =
+            map.osds().filter(|o| map.state(*o) & GROUP != 0).map(|o| format!("osd.{o} has flags {}", names(map.state(o)))).collect();
+        for (id, bits) in &map.crush_node_flags {
+            if let Some(name) = map.crush.item_name(*id) {
+                let kind = map.crush.item_type(*id).and_then(|t| map.crush.type_name(t)).unwrap_or("node");
+                detail.push(format!("{kind} {name} has flags {}", names(*bits)));
+            }
+        }
+        for (id, bits) in &map.device_class_flags {
+            if let Some(name) = map.crush.class_name(*id) {
+                detail.push(format!("device class '{name}' has flags {}", names(*bits)));
+            }
+        }
+        if !detail.is_empty() {
+            let text = format!("{} OSDs or CRUSH {{nodes, device-classes}} have {{NOUP,NODOWN,NOIN,NOOUT}} flags set", detail.len());
+            out.insert("OSD_FLAGS", warn(text, detail.len(), detail));
+        }
+        let scrub_flags = [(pool_flags::NOSCRUB, "noscrub"), (pool_flags::NODEEP_SCRUB, "nodeep-scrub")];
+        let mut detail = Vec::new();
+        for (id, pool) in &map.pools {
+            for (_, flag) in scrub_flags.iter().filter(|(bit, _)| pool.has(*bit)) {
+                detail.push(format!("Pool {} has {flag} flag", map.pool_name(*id).unwrap_or_default()));
+            }
+        }
+        if !detail.is_empty() {
+            let set: Vec<&str> = scrub_flags.iter().filter(|(bit, _)| map.pools.values().any(|p| p.has(*bit))).map(|(_, name)| *name).collect();
+            out.insert("POOL_SCRUB_FLAGS", warn(format!("Some pool(s) have the {} flag(s) set", set.join(", ")), detail.len(), detail));
         }
     }
 

@@ -36,7 +36,7 @@ mod subs;
 pub use auth::{Door, Handshake, Login, Step};
 pub use kv::{Batch, Snapshot};
 pub use mkfs::{Keys, NewCluster, OSD_CAPS, mkfs};
-pub use mon::{Effect, Event, LoadError, Mon, MonOptions};
+pub use mon::{Effect, Event, LOCAL, LoadError, Mon, MonOptions};
 pub use session::{ConnId, PeerInfo};
 
 /// The version that this cluster presents: clients decide by it what they may ask.

@@ -10,7 +10,7 @@ use crate::config_key::ConfigKeys;
 use crate::health::HealthService;
 use crate::kv::{Batch, Snapshot};
 use crate::log::ClusterLog;
-use crate::mgr::{Manager, MgrMapService};
+use crate::mgr::{Manager, MgrMapService, ServiceMapService};
 use crate::monmap::MonMapService;
 use crate::osd::OsdService;
 use crate::session::{ConnId, PeerInfo, Session};
@@ -22,7 +22,7 @@ use messages::mon_client::{MMonCommand, MMonCommandAck, MPoolOpReply, log_level}
 use messages::{MCommand, MCommandReply, MMgrCommand, MMgrCommandReply, Message, Paxos, RawMessage};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use types::{EntityAddrVec, Epoch, UTime, Uuid, errno};
+use types::{EntityAddrVec, EntityKind, EntityText, Epoch, UTime, Uuid, errno};
 
 /// What the shell settles before the monitor starts.
 #[derive(Debug, Clone)]
@@ -53,6 +53,12 @@ pub enum Event {
     Closed {
         conn: ConnId,
     },
+    /// A command by somebody on this machine whom the shell lets do everything (the admin socket), as JSON. Answered by
+    /// [`Effect::LocalAnswer`] with its number.
+    Local {
+        id: u64,
+        command: String,
+    },
     /// Time passed; to be said about once a second.
     Tick,
 }
@@ -69,7 +75,17 @@ pub enum Effect {
     Close {
         conn: ConnId,
     },
+    /// What a [`Event::Local`] gives: a negative errno or 0, a line, and output.
+    LocalAnswer {
+        id: u64,
+        result: i32,
+        status: String,
+        output: Bytes,
+    },
 }
+
+/// The session of commands that come by [`Event::Local`].
+pub const LOCAL: ConnId = ConnId(u64::MAX);
 
 /// Answers that name the epoch in which a change shows are built when that is known.
 enum Answer {
@@ -77,6 +93,7 @@ enum Answer {
     Command { conn: ConnId, ack: Box<MMonCommandAck> },
     PoolOp { conn: ConnId, reply: MPoolOpReply },
     Close(ConnId),
+    Local { id: u64, answer: (i32, String, Bytes) },
 }
 
 /// The monitor, rank 0, named `a`, and the manager endpoint beside it.
@@ -113,6 +130,7 @@ struct Versions {
     keys: u64,
     log: u64,
     creating: u64,
+    services: Epoch,
 }
 
 impl Mon {
@@ -132,7 +150,7 @@ impl Mon {
             monmap: MonMapService::load(snapshot)?,
             osd: OsdService::load(snapshot)?,
             mgrmap: MgrMapService::load(snapshot)?,
-            manager: Manager::default(),
+            manager: Manager { services: ServiceMapService::load(snapshot), ..Manager::default() },
             health: HealthService::load(snapshot),
             registry: Rc::new(Registry::default()),
             entropy,
@@ -172,6 +190,7 @@ impl Mon {
                 self.osd.forget_reporter(conn);
             }
             Event::Message { conn, message } => self.dispatch(conn, &message, clock),
+            Event::Local { id, command } => self.on_local(id, command, clock),
             Event::Tick => self.tick(clock),
         }
         self.finish(clock, effects);
@@ -227,6 +246,10 @@ impl Mon {
                     effects.push(Effect::Close { conn });
                     continue;
                 }
+                Answer::Local { id, answer: (result, status, output) } => {
+                    effects.push(Effect::LocalAnswer { id, result, status, output });
+                    continue;
+                }
             };
             if self.sessions.contains_key(&conn) {
                 effects.push(Effect::Send { conn, message });
@@ -244,6 +267,7 @@ impl Mon {
             keys: self.keys.version,
             log: self.log.last(),
             creating: self.osd.creating.version(),
+            services: self.manager.services.map.epoch,
         };
         if now == self.published {
             return;
@@ -336,6 +360,22 @@ impl Mon {
         Ok(())
     }
 
+    /// A command from this machine: whoever it is may do everything, and is gone with the answer.
+    fn on_local(&mut self, id: u64, command: String, clock: Clock) {
+        let peer = PeerInfo {
+            entity: EntityText::new(EntityKind::CLIENT, "admin"),
+            global_id: 0,
+            caps: cephx::AuthCapsInfo::all(),
+            addrs: EntityAddrVec::default(),
+            features: types::features::SUPPORTED,
+            handshake: Handshake::default(),
+        };
+        self.sessions.insert(LOCAL, Session::new(Door::Mon, peer));
+        let answer = split(self.run_command(LOCAL, &[command], Bytes::new(), true, clock));
+        self.sessions.remove(&LOCAL);
+        self.answers.push(Answer::Local { id, answer });
+    }
+
     /// Finds, checks and runs a command.
     fn run_command(&mut self, conn: ConnId, words: &[String], input: Bytes, tell: bool, clock: Clock) -> cmd::CmdResult {
         let args = Args::parse(words)?;
@@ -344,10 +384,13 @@ impl Mon {
             return Ok(Reply::data(self.registry.describe(door == Door::Mgr, tell, self.features(conn)).to_string()));
         }
         let registry = self.registry.clone();
-        let Some((command, sig)) = registry.find(&args) else {
+        let Some((command, sig)) = registry.find(&args, tell) else {
             return Err(CmdError::new(errno::EINVAL, format!("command not known: {}", args.prefix())));
         };
         self.check_caps(conn, command, sig, &args, tell)?;
+        if command.flags & cmd::flag::DEPRECATED != 0 && self.config.mon_bool("mon_debug_deprecated_as_obsolete") {
+            return Err(CmdError::new(errno::EOPNOTSUPP, "command is obsolete; please check usage and/or man page"));
+        }
         args.check(sig)?;
         let audit = command.perm != "r" && command.module != "log";
         let (prefix, text) = (sig.prefix.clone(), words.concat());

@@ -28,6 +28,10 @@ impl Mon {
             if !reads && what != "monmap" && what != "config" {
                 continue;
             }
+            if is_log(&what) {
+                // A session follows the log at one level: the one that it asked for last.
+                session.subs.retain(|other, _| !is_log(other));
+            }
             session.subs.insert(what, Sub { next: item.start, onetime: item.onetime() });
         }
         self.serve_subscriptions(conn);
@@ -83,14 +87,15 @@ impl Mon {
                 // What was sent is remembered in the session, so the number only has to move.
                 Served::Up(self.config.version + 1)
             }
-            "servicemap" if self.may(conn, "mgr", Perm::R) => self.serve_static(
-                sub,
-                |mon, features| {
-                    let map = Rest(maps::ServiceMap { epoch: 1, ..Default::default() }.to_bytes(features));
-                    mon.send(conn, 0, &MServiceMap { map });
-                },
-                conn,
-            ),
+            "servicemap" if self.may(conn, "mgr", Perm::R) => {
+                let epoch = u64::from(self.manager.services.map.epoch);
+                if sub.next > epoch {
+                    return Served::Nothing;
+                }
+                let map = Rest(self.manager.services.map.to_bytes(self.features(conn)));
+                self.send(conn, 0, &MServiceMap { map });
+                Served::Up(epoch + 1)
+            }
             "fsmap" if self.may(conn, "mds", Perm::R) => self.serve_static(
                 sub,
                 |mon, features| {
@@ -159,6 +164,11 @@ impl Mon {
         // One-time subscriptions to a log are for what is there now.
         Served::Up(last + 1)
     }
+}
+
+/// True for subscriptions to the cluster log, whatever their level.
+fn is_log(what: &str) -> bool {
+    what.strip_prefix("log-").and_then(level_of).is_some()
 }
 
 /// What came of looking at a subscription.

@@ -5,6 +5,7 @@
 //! DIR/ceph.conf                     for clients: works as it stands
 //! DIR/ceph.client.admin.keyring
 //! DIR/osd.N.keyring                 for OSDs that run as processes of their own
+//! DIR/mon.a.asok, DIR/osd.N.asok    sockets for commands of this machine, while their daemons run
 //! ```
 
 use crate::{AuthMode, Store};
@@ -139,8 +140,19 @@ pub fn conf_text(dir: &Path, fsid: Uuid, mon: SocketAddr, auth: AuthMode) -> Str
          auth service required = {auth}\n\
          auth client required = {auth}\n\
          keyring = {dir}/ceph.$name.keyring\n\
-         log file = /dev/null\n"
+         log file = /dev/null\n\
+         [mon]\n\
+         admin socket = {dir}/$name.asok\n\
+         [osd]\n\
+         admin socket = {dir}/$name.asok\n"
     )
+}
+
+/// A daemon's admin socket in the cluster's folder; none where the path is longer than a socket's may be.
+pub fn admin_socket(dir: &Path, name: &str) -> Option<PathBuf> {
+    const PATH_MAX: usize = 107;
+    let path = dir.join(format!("{name}.asok"));
+    (path.as_os_str().len() <= PATH_MAX).then_some(path)
 }
 
 /// Writes a file that only its owner may read.

@@ -10,7 +10,7 @@ mod files;
 mod run;
 mod store;
 
-pub use files::{Cluster, MkfsOptions, conf_text, mkfs, open_or_mkfs};
+pub use files::{Cluster, MkfsOptions, admin_socket, conf_text, mkfs, open_or_mkfs};
 pub use run::{MonConfig, MonHandle, start};
 pub use store::Store;
 

@@ -8,10 +8,12 @@ use bytes::Bytes;
 use messages::RawMessage;
 use mon_core::{Batch, ConnId, Door, Effect, Event, Handshake, Mon, MonOptions, PeerInfo, Step};
 use msgr::{Local, Policy};
+use net::admin_socket::AdminSocket;
 use net::{Conn, Dispatcher, Messenger};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -28,6 +30,8 @@ pub struct MonConfig {
     pub listen: SocketAddr,
     /// The manager endpoint's port; 0 takes a free one.
     pub mgr_port: u16,
+    /// Where to take commands of this machine (`ceph daemon mon.a`), if at all.
+    pub admin_socket: Option<PathBuf>,
 }
 
 /// A running monitor.
@@ -85,6 +89,7 @@ pub struct Shared {
     /// Why the store can't be written any more: then nothing is answered.
     failed: RefCell<Option<anyhow::Error>>,
     ended: Cell<bool>,
+    admin: RefCell<Option<Rc<AdminSocket>>>,
 }
 
 impl Shared {
@@ -172,6 +177,7 @@ async fn serve(config: MonConfig, ready: std::sync::mpsc::Sender<(SocketAddr, So
         wake: Notify::new(),
         failed: RefCell::new(None),
         ended: Cell::new(false),
+        admin: RefCell::new(None),
     });
     let (mon_net, mon_addr) = listen(&shared, Door::Mon, config.listen, 0).await?;
     let mut nonce = [0; 4];
@@ -190,6 +196,13 @@ async fn serve(config: MonConfig, ready: std::sync::mpsc::Sender<(SocketAddr, So
     // Half of what a start changes is in the core's batch: it goes out with the first event.
     shared.push(Event::Tick);
     run_queue(&shared, &mon_net, &mgr_net);
+    if let Some(path) = &config.admin_socket {
+        let asked = shared.clone();
+        match AdminSocket::listen(path, move |id, command| asked.push(Event::Local { id, command })) {
+            Ok(socket) => *shared.admin.borrow_mut() = Some(socket),
+            Err(e) => eprintln!("mon.a: no admin socket at {}: {e}", path.display()),
+        }
+    }
     let socket = |a: EntityAddr| a.socket().expect("a bound address is one");
     // Who started us may be gone already: then nobody has to know.
     let _ = ready.send((socket(mon_addr), socket(mgr_addr)));
@@ -204,6 +217,7 @@ async fn serve(config: MonConfig, ready: std::sync::mpsc::Sender<(SocketAddr, So
         }
         run_queue(&shared, &mon_net, &mgr_net);
     }
+    shared.admin.take();
     mon_net.shutdown();
     mgr_net.shutdown();
     // A turn for what was on its way out.
@@ -250,6 +264,11 @@ fn run_queue(shared: &Shared, mon_net: &Messenger, mgr_net: &Messenger) {
                 Effect::Close { conn } => {
                     if let Some(conn) = find(conn, mon_net, mgr_net) {
                         conn.close();
+                    }
+                }
+                Effect::LocalAnswer { id, result, status, output } => {
+                    if let Some(admin) = &*shared.admin.borrow() {
+                        admin.answer(id, (result, status, output.to_vec()));
                     }
                 }
             }

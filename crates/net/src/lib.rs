@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod admin_socket;
 pub mod auth_cephx;
 mod conn;
 mod dispatch;

@@ -229,7 +229,8 @@ impl Osd {
             return false;
         }
         let (Some(pool), Some(mapping)) = (map.pool(pgid.pgid.pool), self.mapping(&map, pgid.pgid)) else { return false };
-        if pgid.pgid.seed >= pool.pg_num {
+        // What we can't code we don't make.
+        if pgid.pgid.seed >= pool.pg_num || pool.is_erasure() {
             return false;
         }
         let mut info = PgInfo::new(pgid);

@@ -31,11 +31,22 @@ const COMMANDS: &[(&str, &str)] = &[
     ("dump_blocked_ops name=filterstr,type=CephString,n=N,req=false", "show the blocked ops currently in flight"),
     ("dump_blocklist", "dump blocklisted clients and times"),
     ("dump_historic_ops name=filterstr,type=CephString,n=N,req=false", "show recent ops"),
+    ("dump_pg_recovery_stats", "dump pg recovery statistics"),
     ("dump_ops_in_flight name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight"),
+    ("compact", "Commpact object store's omap. WARNING: Compaction probably slows your requests"),
     ("flush_pg_stats", "flush pg stats"),
     ("get_command_descriptions", "list available commands"),
+    (
+        "heap name=heapcmd,type=CephChoices,strings=dump|start_profiler|stop_profiler|release|get_release_rate|set_release_rate|stats \
+         name=value,type=CephString,req=false",
+        "show heap usage info (available only if compiled with tcmalloc)",
+    ),
     ("help", "list available commands"),
     ("injectargs name=injected_args,type=CephString,n=N", "inject configuration arguments into running daemon"),
+    (
+        "injectfull name=type,type=CephString,req=false name=count,type=CephInt,req=false",
+        "Inject a full disk (optional count times)",
+    ),
     ("ops name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight"),
     (
         "perf dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false",
@@ -154,22 +165,25 @@ impl Osd {
                 self.sh.reload_config();
                 ok(json!({}))
             }
-            "injectargs" => {
-                let args = joined(cmd.get("injected_args"));
-                let mut words = args.split_whitespace();
-                while let Some(word) = words.next() {
-                    let word = word.trim_start_matches('-');
-                    let (name, value) = match word.split_once('=') {
-                        Some((n, v)) => (n, v),
-                        None => (word, words.next().unwrap_or("true")),
-                    };
-                    let answer = self.config_set(&name.replace('-', "_"), value);
-                    if answer.0 != 0 {
-                        return answer;
+            "injectargs" => match options::inject(&joined(cmd.get("injected_args"))) {
+                Ok(settings) => {
+                    let mut said = String::new();
+                    for (name, value) in settings {
+                        self.sh.config.set(&name, &value, Source::Override);
+                        said += &format!("{name} = '{value}' ");
                     }
+                    self.sh.reload_config();
+                    (0, said, pretty(&json!({})))
                 }
-                ok(json!({}))
+                Err(why) => (EINVAL, why, Vec::new()),
+            },
+            "injectfull" => self.inject_full(text("type").unwrap_or("full"), cmd.get("count").and_then(Value::as_i64), out),
+            "compact" => {
+                self.sh.store.compact();
+                ok(json!({ "elapsed_time": 0.0 }))
             }
+            "heap" => (EINVAL, "tcmalloc not enabled, can't use heap profiler commands".into(), Vec::new()),
+            "dump_pg_recovery_stats" => ok(self.peering_times()),
             "perf dump" => {
                 self.refresh_gauges();
                 let mut dump = self.sh.perf.dump();
@@ -231,7 +245,47 @@ impl Osd {
             return (EINVAL, format!("error setting '{name}' to '{value}': (22) Invalid argument"), Vec::new());
         }
         self.sh.reload_config();
-        ok(json!({ "success": format!("{name} = '' ") }))
+        ok(json!({ "success": format!("{name} = '{}' ", self.sh.config.get(name).unwrap_or_default()) }))
+    }
+
+    /// Time spent in each state of peering, as far back as groups remember.
+    fn peering_times(&self) -> Value {
+        use crate::pg::peering::State;
+        let path = |state: State| match state {
+            State::Reset => "Reset",
+            State::GetInfo => "Started/Primary/Peering/GetInfo",
+            State::GetLog => "Started/Primary/Peering/GetLog",
+            State::GetMissing => "Started/Primary/Peering/GetMissing",
+            State::WaitUpThru => "Started/Primary/Peering/WaitUpThru",
+            State::Down => "Started/Primary/Peering/Down",
+            State::Activating => "Started/Primary/Active/Activating",
+            State::Active => "Started/Primary/Active",
+            State::Peered => "Started/Primary/Active/Peered",
+            State::Stray => "Started/Stray",
+        };
+        let mut by_state: std::collections::BTreeMap<&str, (u64, Vec<f64>)> = Default::default();
+        for pg in self.pgs() {
+            let history = &pg.peering.history;
+            for (i, (state, at)) in history.iter().enumerate() {
+                let entry = by_state.entry(path(*state)).or_default();
+                entry.0 += 1;
+                entry.1.extend(history.get(i + 1).map(|(_, next)| next.since(*at).as_secs_f64()));
+            }
+        }
+        let rows: Vec<Value> = by_state
+            .into_iter()
+            .map(|(state, (entered, times))| {
+                let stats = json!({
+                    "entered": entered,
+                    "exited": times.len(),
+                    "total_time": times.iter().sum::<f64>(),
+                    "min_time": times.iter().copied().reduce(f64::min).unwrap_or(0.0),
+                    "max_time": times.iter().copied().reduce(f64::max).unwrap_or(0.0),
+                });
+                json!({ "recovery_state": state, "stats": stats })
+            })
+            .collect();
+        json!({ "pg_recovery_stats": rows })
     }
 
     fn dump_ops(&self, clock: Clock, older_s: f64) -> Value {

@@ -25,7 +25,7 @@ impl Source {
     }
 }
 
-/// Name and default.
+/// Name and default of what this OSD goes by or shows otherwise than the table of all options has it.
 const OPTIONS: &[(&str, &str)] = &[
     ("auth_client_required", "cephx, none"),
     ("auth_cluster_required", "cephx"),
@@ -124,7 +124,8 @@ pub struct Config {
 }
 
 fn default_of(name: &str) -> Option<&'static str> {
-    OPTIONS.binary_search_by(|(n, _)| (*n).cmp(name)).ok().map(|i| OPTIONS[i].1)
+    let own = OPTIONS.binary_search_by(|(n, _)| (*n).cmp(name)).ok().map(|i| OPTIONS[i].1);
+    own.or_else(|| options::find(name).map(|o| o.default))
 }
 
 impl Config {
@@ -145,15 +146,16 @@ impl Config {
     pub fn int(&self, name: &str) -> u64 {
         self.num(name) as u64
     }
-    /// Sets a value; false if there is no such option or the default is a number and this isn't. What the monitors and files have for options
-    /// of Ceph's that mean nothing here is kept to be shown.
+    /// Sets a value; false if there is no such option or this is no value for it. What the monitors and files have for options that the table
+    /// lacks is kept to be shown.
     pub fn set(&mut self, name: &str, value: &str, source: Source) -> bool {
-        match default_of(name) {
-            None if source == Source::Override => return false,
-            Some(default) if parse_num(default).is_some() && parse_num(value).is_none() => return false,
-            _ => {}
-        }
-        self.values.entry(name.into()).or_default().insert(source as u8, value.into());
+        let checked = match (options::find(name), default_of(name)) {
+            (Some(info), _) => info.check(value).ok(),
+            (None, Some(default)) => (parse_num(default).is_none() || parse_num(value).is_some()).then(|| value.to_string()),
+            (None, None) => (source != Source::Override).then(|| value.to_string()),
+        };
+        let Some(value) = checked else { return false };
+        self.values.entry(name.into()).or_default().insert(source as u8, value);
         true
     }
     pub fn unset(&mut self, name: &str, source: Source) {
@@ -203,7 +205,8 @@ impl Config {
     }
     /// `config show`: each option with its value.
     pub fn show(&self) -> Value {
-        let all = OPTIONS.iter().map(|(name, _)| ((*name).to_string(), json!(self.get(name).unwrap_or_default())));
+        let names: std::collections::BTreeSet<&str> = OPTIONS.iter().map(|(name, _)| *name).chain(options::names().iter().copied()).collect();
+        let all = names.into_iter().map(|name| (name.to_string(), json!(self.get(name).unwrap_or_default())));
         Value::Object(all.collect::<Map<_, _>>())
     }
     /// `config diff`: those that aren't at their default, with every source's value.
@@ -281,11 +284,12 @@ mod tests {
         let mut e = Encoder::new(u64::MAX);
         c.encode_changed(&mut e);
         let text = "\x13\0\0\0osd_max_object_size";
-        let told = format!("\x01\0\0\0{text}\x02\0\0\0\x01\0\0\0\x02\0\0\02M\x05\0\0\0\x02\0\0\01M\x01\0\0\0{text}\x02\0\0\02M");
+        let told = format!("\x01\0\0\0{text}\x02\0\0\0\x01\0\0\0\x07\0\0\02097152\x05\0\0\0\x07\0\0\01048576\x01\0\0\0{text}\x07\0\0\02097152");
         assert_eq!(e.finish(), told.as_bytes());
         assert_eq!(c.int("osd_max_object_size"), 1 << 20);
         assert!(!c.set("osd_max_object_size", "many", Source::Override) && !c.set("no_such", "1", Source::Override));
-        assert_eq!(c.diff()["diff"]["osd_max_object_size"]["mon"], "2M");
+        assert_eq!(c.diff()["diff"]["osd_max_object_size"]["mon"], "2097152");
+        assert!(c.set("filestore_merge_threshold", "-1", Source::Override) && !c.set("osd_bench_duration", "-1", Source::Override));
         c.unset("osd_max_object_size", Source::Override);
         assert_eq!(c.int("osd_max_object_size"), 2 << 20);
     }

@@ -1,10 +1,11 @@
-//! Objects that a request wants of other groups (COPY_FROM): asked for piece by piece, from ourselves or from another OSD, and given back.
+//! What requests want of objects of other groups (COPY_FROM, methods that gather): asked for question by question, of ourselves or of another
+//! OSD, and given back.
 //!
 //! The request stands first among its object's waiters meanwhile, so that everything behind it waits. Groups of our own are asked by the same
 //! messages as others', over a connection of our own that no shell knows.
 
 use crate::event::{ConnId, Effect, Peer};
-use crate::op::copy::{Copied, CopySource, Gather};
+use crate::op::fetch::{Got, Place, Wanted, Work};
 use crate::osd::Osd;
 use crate::request::ClientOp;
 use crate::session::Session;
@@ -14,41 +15,44 @@ use messages::{MOSDOp, MOSDOpReply, Message, RawMessage};
 use std::time::Duration;
 use types::errno::{EAGAIN, EIO, ENOENT};
 use types::osd_op::osd_flag;
-use types::{EntityAddr, EntityName, HObject, ReqId, SpgId, UTime, features};
+use types::{EntityAddr, EntityName, HObject, ObjectLocator, ReqId, SpgId, UTime, features};
 
 /// The connection to ourselves.
 pub(crate) const OWN_CONN: ConnId = ConnId(u64::MAX);
 /// A question is repeated after so long without an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A request that wants another object.
+/// A request that wants something of other objects.
 #[derive(Debug)]
 pub(crate) struct Fetch {
     pub pgid: SpgId,
     /// The head of the object that the request is on.
     pub obj: HObject,
     pub reqid: ReqId,
-    pub source: CopySource,
+    pub wanted: Wanted,
 }
 
 /// How far a request has come with what it wants.
-#[derive(Debug)]
-pub enum CopyState {
-    Fetching,
-    Fetched(Box<Copied>),
+#[derive(Debug, Default)]
+pub struct Fetches {
+    /// It stands first at its object until something comes.
+    pub waiting: bool,
+    pub got: Vec<(Wanted, Got)>,
 }
 
-/// An object on its way.
+/// Something on its way.
 #[derive(Debug)]
 struct Job {
-    fetch: Fetch,
-    gather: Gather,
+    pgid: SpgId,
+    obj: HObject,
+    reqid: ReqId,
+    work: Work,
     /// The question's number; an answer to an older one is ignored.
     tid: u64,
     asked: Stamp,
 }
 
-/// All objects on their way.
+/// All that is on its way.
 #[derive(Debug, Default)]
 pub(crate) struct Copying {
     jobs: Vec<Job>,
@@ -63,8 +67,9 @@ impl Osd {
         let idle = self.sh.fetches.is_empty() && self.sh.own_answers.is_empty();
         loop {
             for fetch in std::mem::take(&mut self.sh.fetches) {
-                let gather = Gather::new(fetch.source.clone(), self.sh.limits.object_size_max);
-                self.ask(Job { fetch, gather, tid: 0, asked: clock.mono }, clock, out);
+                let Fetch { pgid, obj, reqid, wanted } = fetch;
+                let work = Work::new(wanted, self.sh.limits.object_size_max);
+                self.ask(Job { pgid, obj, reqid, work, tid: 0, asked: clock.mono }, clock, out);
             }
             let answers = std::mem::take(&mut self.sh.own_answers);
             for answer in &answers {
@@ -82,7 +87,7 @@ impl Osd {
         let (late, rest) = std::mem::take(&mut self.copying.jobs).into_iter().partition(late);
         self.copying.jobs = rest;
         for job in late {
-            let wanted = self.pg_at(job.fetch.pgid).is_some_and(|pg| pg.wants_copy(&job.fetch.obj, job.fetch.reqid));
+            let wanted = self.pg_at(job.pgid).is_some_and(|pg| pg.wants_fetched(&job.obj, job.reqid));
             if wanted {
                 self.ask(job, clock, out);
             }
@@ -98,33 +103,44 @@ impl Osd {
     /// Sends the next question of a job.
     fn ask(&mut self, mut job: Job, clock: Clock, out: &mut Vec<Effect>) {
         let map = self.sh.map.clone();
-        let source = job.gather.source();
-        let Some(raw) = map.object_to_raw_pg(source.oid.as_slice(), &source.locator) else {
-            return self.copied(job.fetch, Err(ENOENT), clock, out);
+        let Some((oid, place, snap)) = job.work.object() else { return self.fetched(job, Err(EIO), clock, out) };
+        let by_name;
+        let locator = match place {
+            Place::Locator(locator) => locator,
+            Place::PoolName(name) => match map.pool_by_name(name) {
+                Some(pool) => {
+                    by_name = ObjectLocator::pool(pool);
+                    &by_name
+                }
+                None => return self.fetched(job, Err(ENOENT), clock, out),
+            },
+        };
+        let Some(raw) = map.object_to_raw_pg(oid.as_slice(), locator) else {
+            return self.fetched(job, Err(ENOENT), clock, out);
         };
         let pool = map.pool(raw.pool).expect("its group was just looked up");
         let pgid = SpgId::whole(pool.raw_pg_to_pg(raw));
         let primary = map.pg_primary(pgid.pgid, &mut self.placement);
+        let hobj = HObject {
+            oid: oid.clone(),
+            key: if locator.key == *oid { Default::default() } else { locator.key.clone() },
+            snap,
+            hash: raw.seed,
+            nspace: locator.nspace.clone(),
+            pool: raw.pool,
+            max: false,
+        };
         self.copying.tids += 1;
         (job.tid, job.asked) = (self.copying.tids, clock.mono);
-        let key = if source.locator.key == source.oid { Default::default() } else { source.locator.key.clone() };
         let msg = MOSDOp {
             tid: job.tid,
             pgid,
-            hobj: HObject {
-                oid: source.oid.clone(),
-                key,
-                snap: source.snap,
-                hash: raw.seed,
-                nspace: source.locator.nspace.clone(),
-                pool: raw.pool,
-                max: false,
-            },
+            hobj,
             map_epoch: map.epoch,
-            flags: source.flags | osd_flag::READ | osd_flag::ACK,
+            flags: job.work.flags() | osd_flag::READ | osd_flag::ACK,
             reqid: ReqId { name: EntityName::osd(self.sh.whoami.into()), tid: job.tid, inc: map.epoch as i32 },
             mtime: UTime::from_wall_ns(clock.wall_ns),
-            ops: job.gather.ops().into(),
+            ops: job.work.ops().into(),
             ..MOSDOp::default()
         };
         self.copying.jobs.push(job);
@@ -151,7 +167,7 @@ impl Osd {
             Session::new(peer)
         });
         let reqid = msg.reqid;
-        let op = ClientOp { conn: OWN_CONN, msg, reqid, info: None, received: clock.mono, bytes_in: 0, waits_for: "", copy: None };
+        let op = ClientOp { conn: OWN_CONN, msg, reqid, info: None, received: clock.mono, bytes_in: 0, waits_for: "", fetches: None };
         self.place(Box::new(op), clock, out);
     }
 
@@ -161,20 +177,21 @@ impl Osd {
         let mut job = self.copying.jobs.swap_remove(at);
         let answer = MOSDOpReply::decode(raw).map_err(|_| EIO).and_then(|reply| match reply.result {
             errno if errno < 0 => Err(-errno),
-            _ => job.gather.take(reply.user_version, &reply.ops.last().ok_or(EIO)?.outdata),
+            _ => job.work.take(&reply),
         });
         match answer {
             Ok(None) => self.ask(job, clock, out),
-            Ok(Some(copied)) => self.copied(job.fetch, Ok(Box::new(copied)), clock, out),
+            Ok(Some(got)) => self.fetched(job, Ok(got), clock, out),
             // Asked again by a tick: its group will be ready some time.
             Err(EAGAIN) => self.copying.jobs.push(job),
-            Err(errno) => self.copied(job.fetch, Err(errno), clock, out),
+            Err(errno) => self.fetched(job, Err(errno), clock, out),
         }
     }
 
-    fn copied(&mut self, fetch: Fetch, result: Result<Box<Copied>, i32>, clock: Clock, out: &mut Vec<Effect>) {
-        let Some(slot) = self.index.get(&fetch.pgid) else { return };
+    fn fetched(&mut self, job: Job, result: Result<Got, i32>, clock: Clock, out: &mut Vec<Effect>) {
+        let Some(slot) = self.index.get(&job.pgid) else { return };
         let pg = self.pgs[*slot as usize].as_mut().expect("the index names groups that are here");
-        pg.copied(&fetch.obj, fetch.reqid, result, &mut Cx { sh: &mut self.sh, clock, out });
+        let result = result.map(|got| (job.work.wanted(), got));
+        pg.fetched(&job.obj, job.reqid, result, &mut Cx { sh: &mut self.sh, clock, out });
     }
 }

@@ -12,6 +12,7 @@ use crate::event::{Effect, Level};
 use crate::osd::Osd;
 use maps::{OsdMap, osd_state};
 use messages::{MOSDFull, Message, Paxos};
+use types::errno::EINVAL;
 use types::{StoreStatfs, features};
 
 const MASK: u32 = osd_state::FULL | osd_state::NEARFULL | osd_state::BACKFILLFULL;
@@ -25,6 +26,8 @@ pub struct Fullness {
     full_below: Option<u64>,
     /// What the map is to show.
     wanted: u32,
+    /// What an administrator wants us to say, for a test; and how many more times, if not for ever.
+    injected: Option<(u32, Option<u32>)>,
 }
 
 impl Fullness {
@@ -47,6 +50,17 @@ impl Fullness {
         let near = f64::from(map.nearfull_ratio);
         let backfill = f64::from(map.backfillfull_ratio).max(near);
         let full = f64::from(map.full_ratio).max(backfill);
+        let injected = self.injected;
+        if let Some((_, Some(left))) = &mut self.injected {
+            *left -= 1;
+            if *left == 0 {
+                self.injected = None;
+            }
+        }
+        if let Some((state, _)) = injected {
+            self.wanted = state;
+            return state;
+        }
         self.wanted = match () {
             _ if self.full_below.is_some() => osd_state::FULL,
             _ if full <= 0.0 => 0,
@@ -84,5 +98,21 @@ impl Osd {
             let msg = MOSDFull { paxos: Paxos::at(self.sh.map.epoch.into()), map_epoch: self.sh.map.epoch, state: wanted };
             out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
         }
+    }
+
+    /// `injectfull`: pretends.
+    pub(crate) fn inject_full(&mut self, kind: &str, count: Option<i64>, out: &mut Vec<Effect>) -> (i32, String, Vec<u8>) {
+        let state = match kind {
+            "none" => None,
+            "nearfull" => Some(osd_state::NEARFULL),
+            "backfillfull" => Some(osd_state::BACKFILLFULL),
+            // To the monitor both are full.
+            "full" | "failsafe" => Some(osd_state::FULL),
+            other => return (EINVAL, format!("type '{other}' is none of none, nearfull, backfillfull, full, failsafe"), Vec::new()),
+        };
+        let left = count.filter(|n| *n > 0).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+        self.sh.fullness.injected = state.map(|state| (state, left));
+        self.tell_fullness(out);
+        (0, String::new(), Vec::new())
     }
 }

@@ -11,7 +11,7 @@ use crate::mgr::MgrSession;
 use crate::pg::Pg;
 use crate::pg::log::WordHash;
 use crate::remove::Removals;
-use crate::request::ClientOp;
+use crate::request::{ClientOp, error_reply};
 use crate::session::Session;
 use crate::shared::{Cx, LogBounds, Shared};
 use base::{Clock, Rng, Stamp};
@@ -259,7 +259,7 @@ impl Osd {
                 out.push(Effect::Send { conn, msg: maps });
             }
         }
-        let op = Box::new(ClientOp { conn, msg, reqid, info: None, received: clock.mono, bytes_in, waits_for: "", copy: None });
+        let op = Box::new(ClientOp { conn, msg, reqid, info: None, received: clock.mono, bytes_in, waits_for: "", fetches: None });
         self.place(op, clock, out);
     }
 
@@ -279,16 +279,22 @@ impl Osd {
             }
             return;
         }
-        let Some(slot) = self.index.get(&op.msg.pgid) else { return self.no_such_pg(op) };
+        let Some(slot) = self.index.get(&op.msg.pgid) else { return self.no_such_pg(op, out) };
         let pg = self.pgs[*slot as usize].as_mut().expect("the index names groups that are here");
         pg.client_op(op, &mut Cx { sh: &mut self.sh, clock, out });
     }
 
     /// A group that is ours by the map is being created; any other isn't our business, and the client finds out by the next map.
-    fn no_such_pg(&mut self, mut op: Box<ClientOp>) {
+    fn no_such_pg(&mut self, mut op: Box<ClientOp>, out: &mut Vec<Effect>) {
         let pgid = op.msg.pgid;
         let ours = self.sh.map.pool(pgid.pgid.pool).is_some_and(|p| pgid.pgid.seed < p.pg_num)
             && self.sh.map.pg_to_up_acting(pgid.pgid, &mut self.placement).acting_primary == self.sh.whoami;
+        if ours && self.sh.map.pool(pgid.pgid.pool).is_some_and(|p| p.is_erasure()) {
+            // No group of such a pool is made here: whoever asks is told so, rather than left waiting.
+            let msg = error_reply(&op.msg, -types::errno::EOPNOTSUPP, self.sh.map.epoch, Default::default(), 0, None);
+            out.push(Effect::Send { conn: op.conn, msg });
+            return;
+        }
         let waiting: usize = self.waiting_pg.values().map(VecDeque::len).sum();
         if ours && waiting < WAITING_MAX {
             op.waits_for = "waiting for the group's creation";

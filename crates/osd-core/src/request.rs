@@ -1,6 +1,6 @@
 //! A client's request on its way through the OSD, and the answers to it.
 
-use crate::copying::CopyState;
+use crate::copying::Fetches;
 use crate::event::ConnId;
 use crate::op::OpInfo;
 use crate::op::Plan;
@@ -22,8 +22,15 @@ pub struct ClientOp {
     pub bytes_in: u64,
     /// Where it waits, for `dump_ops_in_flight`.
     pub waits_for: &'static str,
-    /// The other object that it wants, if it does.
-    pub copy: Option<CopyState>,
+    /// What it wants of other objects and has got, if it is of that kind.
+    pub fetches: Option<Box<Fetches>>,
+}
+
+impl ClientOp {
+    /// Waits for something of other objects.
+    pub fn is_fetching(&self) -> bool {
+        self.fetches.as_ref().is_some_and(|f| f.waiting)
+    }
 }
 
 const ACKS: u32 = osd_flag::ACK | osd_flag::ONNVRAM | osd_flag::ONDISK;

@@ -40,6 +40,8 @@ pub struct OsdConfig {
     pub options: Vec<(String, String)>,
     /// Look for more input this long before sleeping; 0: not at all.
     pub spin_us: u64,
+    /// Where to take commands of this machine (`ceph daemon osd.N`), if at all.
+    pub admin_socket: Option<std::path::PathBuf>,
     /// Told in the metadata.
     pub data_dir: String,
     /// Lines for people go here; `None`: standard error.

@@ -172,6 +172,11 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     };
     let osd = Osd::new(setup, Box::new(MemStore::new(config.capacity)));
     let shell = Shell::new(osd, sides.clone(), mon, config.quiet, config.null);
+    if let Some(path) = &config.admin_socket
+        && let Err(e) = shell.listen_admin(path)
+    {
+        eprintln!("osd.{}: no admin socket at {}: {e}", config.id, path.display());
+    }
     let ticking = tokio::task::spawn_local(tick(shell.clone()));
     shell.mon_effects(shell.mon.start());
     shell.monc(|core, out| core.subscribe_to("mgrmap", 0, 0, out));
@@ -187,6 +192,7 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
         }
     };
     ticking.abort();
+    shell.close_admin();
     sides.iter().for_each(Messenger::shutdown);
     result
 }

@@ -5,8 +5,9 @@ use cephx::caps::OsdCap;
 use denc::Denc;
 use maps::MgrMap;
 use messages::osd_client::MOSDMap;
-use messages::{LogEntry, MLog, MMgrMap, MOSDOp, Message, Paxos, RawMessage};
+use messages::{LogEntry, MCommand, MCommandReply, MLog, MMgrMap, MOSDOp, Message, Paxos, RawMessage};
 use msgr::Policy;
+use net::admin_socket::AdminSocket;
 use net::auth_cephx::PeerAuth;
 use net::mon_session::{MonSession, clock};
 use net::{Conn, Dispatcher, Messenger};
@@ -14,6 +15,7 @@ use objecter::monc::{Answer, Effect as MonEffect, Request};
 use osd_core::{ConnId, Effect, Event, HbNet, Level, Osd, Peer};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
@@ -42,8 +44,9 @@ impl Side {
     }
 }
 
-/// Connections of four messengers in one space of numbers.
-const SIDE_SHIFT: u32 = 62;
+/// Connections of four messengers in one space of numbers; a fifth part is for commands by the admin socket.
+const SIDE_SHIFT: u32 = 61;
+const ADMIN_SIDE: u64 = 4;
 /// How often a manager that does not answer is dialled again.
 const REDIAL: Duration = Duration::from_secs(1);
 
@@ -75,6 +78,7 @@ pub struct Shell {
     log_seq: Cell<u64>,
     fsid: Cell<Uuid>,
     quiet: bool,
+    admin: RefCell<Option<Rc<AdminSocket>>>,
     /// Requests are answered from what they say, and the core never sees them.
     null: Option<net::null::NullDispatcher>,
 }
@@ -98,6 +102,7 @@ impl Shell {
             log_seq: Cell::new(0),
             fsid: Cell::new(Uuid::default()),
             quiet,
+            admin: RefCell::default(),
         });
         for side in Side::ALL {
             shell.sides[side as usize].set_dispatcher(Rc::new(Ear { side, shell: shell.clone() }));
@@ -130,6 +135,7 @@ impl Shell {
 
     fn carry_out(self: &Rc<Self>, effect: Effect) {
         match effect {
+            Effect::Send { conn, msg } if conn.0 >> SIDE_SHIFT == ADMIN_SIDE => self.answer_admin(conn, &msg),
             Effect::Send { conn, msg } => {
                 if let Some(conn) = self.conn(conn) {
                     conn.send(msg);
@@ -172,6 +178,31 @@ impl Shell {
             Effect::ClusterLog { level, text } => self.cluster_log(level, text),
             Effect::Stop { why } => self.set_status(Status::Ended(why)),
         }
+    }
+
+    /// Takes commands by a Unix socket: each is a session of its own that may do everything.
+    pub fn listen_admin(self: &Rc<Self>, path: &Path) -> std::io::Result<()> {
+        let shell = self.clone();
+        let socket = AdminSocket::listen(path, move |id, command| {
+            let conn = ConnId(ADMIN_SIDE << SIDE_SHIFT | id);
+            let name = EntityName { kind: EntityKind::CLIENT, num: 0 };
+            let peer = Peer { name, entity: "client.admin".into(), global_id: 0, features: features::SUPPORTED, addr: Default::default(), cap: None };
+            let msg = MCommand { cmd: vec![command], ..MCommand::default() }.encode(features::SUPPORTED);
+            shell.feed(Event::Connected { conn, peer }, clock());
+            shell.event(Event::Message { conn, msg });
+        })?;
+        self.admin.replace(Some(socket));
+        Ok(())
+    }
+    pub fn close_admin(&self) {
+        self.admin.take();
+    }
+    fn answer_admin(self: &Rc<Self>, conn: ConnId, msg: &RawMessage) {
+        let id = conn.0 & ((1 << SIDE_SHIFT) - 1);
+        if let (Some(admin), Ok(reply)) = (&*self.admin.borrow(), MCommandReply::decode(msg)) {
+            admin.answer(id, (reply.result, reply.status, reply.data.to_vec()));
+        }
+        self.later(Event::Reset { conn });
     }
 
     pub fn say(&self, level: Level, text: &str) {

@@ -73,6 +73,8 @@ pub trait ObjectStore {
     fn take_commits(&mut self, tokens: &mut Vec<u64>);
     /// The caller has submitted what it has for now: a store that gathers starts writing.
     fn turn_end(&mut self) {}
+    /// Brings what the store keeps beside the data into its smallest form, if it has another.
+    fn compact(&mut self) {}
     /// Appends tickets of [`crate::StoreError::Wait`] whose bytes have come.
     fn take_ready(&mut self, tickets: &mut Vec<u64>) {
         let _ = tickets;

@@ -48,7 +48,7 @@ impl Cluster {
             mon::open_or_mkfs(&dir, &mon::MkfsOptions { auth, key_type: cephx::KeyType::AES, listen, osds: 1, config: Vec::new() })
                 .unwrap();
         let keyring = cluster.keyring.clone();
-        let mon = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0 }).unwrap();
+        let mon = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: None }).unwrap();
         let admin = EntityText::new(EntityKind::CLIENT, "admin");
         let keyed = auth == AuthMode::Cephx;
         let config = OsdConfig {
@@ -61,6 +61,7 @@ impl Cluster {
             location: vec![("host".into(), "here".into()), ("root".into(), "default".into())],
             options: Vec::new(),
             spin_us: 0,
+            admin_socket: None,
             data_dir: dir.display().to_string(),
             quiet: true,
             null: false,

@@ -2,7 +2,7 @@
 
 use super::{CmdError, CmdResult, Command, Ctx, Reply, cmd};
 use crate::config::Section;
-use crate::config::options::{self, find, normalise};
+use options::{find, normalise};
 use serde_json::{Map, Value, json};
 use types::{EntityKind, EntityText, UTime, errno};
 

@@ -25,7 +25,7 @@ pub const COMMANDS: &[Command] = &[
     }),
     cmd("node ls name=type,type=CephChoices,strings=all|osd|mon|mds|mgr,req=false", "which daemons run on which host", "mon", "r", node_ls),
     mgr_cmd("service dump", "the map of services", "service", "r", service_dump),
-    mgr_cmd("service status", "services in short", "service", "r", |ctx| ctx.answer_json(json!({}))),
+    mgr_cmd("service status", "what daemons of services say of themselves", "service", "r", service_status),
     mgr_cmd("device ls", "devices below daemons", "mgr", "r", |ctx| {
         ctx.answer(json!([]), || Table::new(&["<DEVICE", "<HOST:DEV", "<DAEMONS", "WEAR", "<LIFE EXPECTANCY"]).text())
     }),
@@ -41,7 +41,7 @@ fn compat_json(set: &maps::fs_map::CompatSet) -> Value {
     let features = |f: &maps::fs_map::FeatureSet| -> Map<String, Value> { f.iter().map(|(n, name)| (format!("feature_{n}"), json!(name))).collect() };
     json!({"compat": features(&set.compat), "ro_compat": features(&set.ro_compat), "incompat": features(&set.incompat)})
 }
-fn fsmap_json(m: &maps::FsMap) -> Value {
+pub fn fsmap_json(m: &maps::FsMap) -> Value {
     json!({
         "epoch": m.epoch,
         "default_fscid": m.legacy_client_fscid,
@@ -80,20 +80,49 @@ fn mds_stat(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.answer(json, || "\n".into())
 }
 
+/// The map of services, as `status` and `service dump` show it.
+pub fn servicemap_json(map: &maps::ServiceMap) -> Value {
+    let services: Map<String, Value> = map
+        .services
+        .iter()
+        .map(|(name, service)| {
+            let mut daemons = Map::new();
+            daemons.insert("summary".into(), json!(service.summary));
+            for (id, d) in &service.daemons {
+                let row = json!({
+                    "start_epoch": d.start_epoch,
+                    "start_stamp": d.start_stamp.to_string(),
+                    "gid": d.gid,
+                    "addr": d.addr.host_port_nonce(),
+                    "metadata": d.metadata,
+                    "task_status": d.task_status,
+                });
+                daemons.insert(id.clone(), row);
+            }
+            (name.clone(), json!({"daemons": daemons}))
+        })
+        .collect();
+    json!({"epoch": map.epoch, "modified": map.modified.to_string(), "services": services})
+}
+
 fn service_dump(ctx: &mut Ctx<'_>) -> CmdResult {
-    // Gateways and the like register with the manager under a service of their own: clients that opened a session there by name.
-    let mut services: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
-    for (name, daemon) in &ctx.mon.manager.daemons {
-        let Some((service, id)) = name.split_once('.') else { continue };
-        if matches!(service, "osd" | "mon" | "mgr" | "mds" | "client") {
-            continue;
-        }
-        let row = json!({"metadata": daemon.metadata, "task_status": daemon.status});
-        services.entry(service.into()).or_insert_with(|| [("summary".to_string(), json!(""))].into_iter().collect()).insert(id.into(), row);
-    }
-    let services: Map<String, Value> = services.into_iter().map(|(name, daemons)| (name, json!({"daemons": daemons}))).collect();
-    let json = json!({"epoch": ctx.mon.mgrmap.map.epoch, "modified": ctx.mon.mgrmap.map.active_change.to_string(), "services": services});
+    let json = servicemap_json(&ctx.mon.manager.services.map);
     ctx.answer_json(json)
+}
+
+fn service_status(ctx: &mut Ctx<'_>) -> CmdResult {
+    let mut all = Map::new();
+    for (kind, service) in &ctx.mon.manager.services.map.services {
+        let mut daemons = Map::new();
+        for id in service.daemons.keys() {
+            if let Some(d) = ctx.mon.manager.daemons.get(&format!("{kind}.{id}")) {
+                let seen = d.last_seen.to_string();
+                daemons.insert(id.clone(), json!({"status_stamp": seen, "last_beacon": seen, "status": d.status}));
+            }
+        }
+        all.insert(kind.clone(), Value::Object(daemons));
+    }
+    ctx.answer_json(Value::Object(all))
 }
 
 fn node_ls(ctx: &mut Ctx<'_>) -> CmdResult {

@@ -31,20 +31,28 @@ mod osd_crush;
 mod osd_crush_dump;
 mod osd_crush_edit;
 mod osd_daemon;
+mod osd_erasure;
+pub use osd_erasure::ErasurePool;
 mod osd_flags;
+mod osd_group_flags;
 mod osd_map;
 mod osd_placement;
 mod osd_pool;
 mod osd_pool_info;
 mod osd_pool_set;
+mod osd_reweight;
 mod osd_safety;
 mod osd_settings;
+mod osd_tier;
 mod osd_tree;
 mod osd_usage;
 mod pg;
 mod pool_json;
+mod report;
+mod scrub;
 mod stat_json;
 mod status;
+mod tell;
 pub mod table;
 
 /// The tables of all families.
@@ -62,18 +70,28 @@ pub const FAMILIES: &[&[Command]] = &[
     osd_crush_dump::COMMANDS,
     osd_crush_edit::COMMANDS,
     osd_daemon::COMMANDS,
+    osd_erasure::COMMANDS,
     osd_flags::COMMANDS,
+    osd_group_flags::COMMANDS,
     osd_map::COMMANDS,
     osd_placement::COMMANDS,
     osd_pool::COMMANDS,
     osd_pool_info::COMMANDS,
     osd_pool_set::COMMANDS,
+    osd_reweight::COMMANDS,
     osd_safety::COMMANDS,
     osd_settings::COMMANDS,
+    osd_tier::COMMANDS,
     osd_tree::COMMANDS,
     osd_usage::COMMANDS,
     pg::COMMANDS,
+    report::COMMANDS,
+    scrub::FAMILIES[0],
+    scrub::FAMILIES[1],
+    scrub::FAMILIES[2],
+    scrub::FAMILIES[3],
     status::COMMANDS,
+    tell::COMMANDS,
 ];
 
 /// Bits of [`Command::flags`], as the `ceph` command line knows them (18.2 `src/mon/MonCommand.h`).
@@ -88,6 +106,8 @@ pub mod flag {
     pub const HIDDEN: u64 = 32;
     /// Also answered to `ceph tell mon.X`, without the checks of a cluster command.
     pub const TELL: u64 = 64;
+    /// Answered to that alone (our own bit: it is not shown).
+    pub const TELL_ONLY: u64 = 1 << 32;
 }
 
 /// What runs a command.

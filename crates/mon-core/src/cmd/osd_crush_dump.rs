@@ -115,7 +115,12 @@ fn tunables_json(crush: &CrushMap) -> Value {
 }
 
 fn dump_map(ctx: &mut Ctx<'_>) -> CmdResult {
-    let crush = &*ctx.mon.osd.map.crush;
+    let json = crush_json(&ctx.mon.osd.map.crush);
+    ctx.answer_json(json)
+}
+
+/// The whole CRUSH map.
+pub fn crush_json(crush: &CrushMap) -> Value {
     let devices: Vec<Value> = (0..crush.max_devices)
         .filter_map(|id| {
             let mut v = json!({"id": id, "name": crush.item_name(id)?});
@@ -165,15 +170,14 @@ fn dump_map(ctx: &mut Ctx<'_>) -> CmdResult {
             (id.to_string(), json!(rows))
         })
         .collect();
-    let json = json!({
+    json!({
         "devices": devices,
         "types": types,
         "buckets": buckets,
         "rules": rules(crush).map(|(id, r)| rule_json(crush, id, r)).collect::<Vec<_>>(),
         "tunables": tunables_json(crush),
         "choose_args": choose_args,
-    });
-    ctx.answer_json(json)
+    })
 }
 
 fn rule_ls(ctx: &mut Ctx<'_>) -> CmdResult {

@@ -132,6 +132,13 @@ pub const COMMANDS: &[Command] = &[
         "rw",
         tunables,
     ),
+    cmd(
+        "osd crush set-tunable name=tunable,type=CephChoices,strings=straw_calc_version name=value,type=CephInt",
+        "sets one tunable",
+        "osd",
+        "rw",
+        set_tunable,
+    ),
     cmd("osd crush class create name=class,type=CephString,goodchars=[A-Za-z0-9-_]", "makes a class of devices", "osd", "rw", class_create),
     cmd("osd crush class rm name=class,type=CephString,goodchars=[A-Za-z0-9-_]", "removes a class that nobody has", "osd", "rw", class_rm),
 ];
@@ -269,6 +276,10 @@ fn remove(ctx: &mut Ctx<'_>, unlink: bool) -> CmdResult {
         return Err(CmdError::new(errno::EBUSY, format!("bucket '{name}' is in use by a rule")));
     }
     ctx.mon.osd.edit_crush(|crush| crush.remove_item(id, unlink).map(|()| true)).map_err(refused)?;
+    if ctx.mon.osd.map.crush_node_flags.contains_key(&id) {
+        // Whoever gets the number next has no flags.
+        ctx.mon.osd.pending().new_crush_node_flags.insert(id, 0);
+    }
     Ok(Reply::status(format!("removed item id {id} name '{name}' from crush map")))
 }
 
@@ -310,6 +321,19 @@ fn tunables(ctx: &mut Ctx<'_>) -> CmdResult {
         Ok(*t != before)
     })?;
     Ok(Reply::status(format!("adjusted tunables profile to {profile}")))
+}
+
+fn set_tunable(ctx: &mut Ctx<'_>) -> CmdResult {
+    let value = match ctx.args.need_int("value")? {
+        n @ 0..=1 => n as u8,
+        other => return Err(CmdError::new(errno::EINVAL, format!("value must be 0 or 1; got {other}"))),
+    };
+    ctx.mon.osd.edit_crush::<CmdError>(|crush| {
+        let changed = crush.tunables.straw_calc_version != value;
+        crush.tunables.straw_calc_version = value;
+        Ok(changed)
+    })?;
+    Ok(Reply::status(format!("adjusted tunable straw_calc_version to {value}")))
 }
 
 fn class_create(ctx: &mut Ctx<'_>) -> CmdResult {

@@ -217,7 +217,7 @@ fn create(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.answer(json!({"osdid": id}), || format!("{id}\n"))
 }
 
-fn metadata_of(ctx: &Ctx<'_>, id: OsdId) -> Value {
+pub fn metadata_of(ctx: &Ctx<'_>, id: OsdId) -> Value {
     let mut v = json!({"id": id});
     for (key, value) in ctx.mon.osd.metadata.get(&id).into_iter().flatten() {
         v[key] = json!(value);

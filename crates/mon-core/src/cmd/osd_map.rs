@@ -23,6 +23,7 @@ pub const COMMANDS: &[Command] = &[
         map_object,
     ),
     cmd("osd getmap name=epoch,type=CephInt,range=0,req=false", "the OSDMap, encoded", "osd", "r", getmap),
+    cmd("pg getmap", "the OSDMap, encoded, as osd getmap gives it", "pg", "r", getmap),
     cmd("osd last-stat-seq name=id,type=CephOsdName", "the number of the last report of an OSD", "osd", "r", last_stat_seq),
 ];
 
@@ -108,7 +109,7 @@ fn snaps_json(snaps: &std::collections::BTreeMap<PoolId, IntervalSet>) -> Value 
     snaps.iter().map(row).collect()
 }
 
-fn dump_json(map: &OsdMap) -> Value {
+pub fn dump_json(map: &OsdMap) -> Value {
     let mut v = Map::new();
     let mut extend = |more: Value| v.extend(more.as_object().expect("an object was made").clone());
     let mut flags_set: Vec<&str> = map_flags::NAMES.iter().filter(|(bit, _)| map.flags & bit != 0).map(|(_, n)| *n).collect();

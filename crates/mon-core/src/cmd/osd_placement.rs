@@ -25,6 +25,7 @@ pub const COMMANDS: &[Command] = &[
         "rw",
         primary_temp,
     ),
+    cmd("pg repeer name=pgid,type=CephPgid", "makes a group peer again", "osd", "rw", repeer),
     cmd("osd rm-primary-temp name=pgid,type=CephPgid", "takes a group's temporary primary back", "osd", "rw", rm_primary_temp),
     cmd("osd pg-upmap name=pgid,type=CephPgid name=id,type=CephOsdName,n=N", "sets a group's up set", "osd", "rw", pg_upmap),
     cmd("osd rm-pg-upmap name=pgid,type=CephPgid", "takes a group's up set back", "osd", "rw", rm_pg_upmap),
@@ -76,6 +77,26 @@ fn force_create(ctx: &mut Ctx<'_>) -> CmdResult {
     }
     ctx.mon.osd.force_create(pg);
     Ok(Reply::status(format!("pg {pg} now creating, ok")))
+}
+
+/// A temporary mapping to fewer (or other) members, which the group undoes itself, begins another interval.
+fn repeer(ctx: &mut Ctx<'_>) -> CmdResult {
+    let pg = pgid(ctx)?;
+    let map = &ctx.mon.osd.map;
+    let at = map.pg_to_up_acting(pg, &mut maps::Placement::default());
+    if at.acting_primary < 0 {
+        return err(errno::EAGAIN, "pg currently has no primary");
+    }
+    let members = if at.acting.len() > 1 {
+        vec![at.acting_primary]
+    } else {
+        match map.osds().find(|o| *o != at.acting_primary && map.is_up(*o)) {
+            Some(other) => vec![at.acting_primary, other],
+            None => return err(errno::EAGAIN, "not enough up OSDs in the cluster to force repeer"),
+        }
+    };
+    ctx.mon.osd.pending().new_pg_temp.insert(pg, members);
+    Ok(Reply::default())
 }
 
 fn pg_temp(ctx: &mut Ctx<'_>) -> CmdResult {

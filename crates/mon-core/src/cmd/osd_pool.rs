@@ -126,10 +126,25 @@ fn create(ctx: &mut Ctx<'_>) -> CmdResult {
         profile = None;
         kind = Some("replicated".into());
     }
-    if kind.as_deref() == Some("erasure") || profile.is_some() && kind.is_none() {
-        return err(errno::EOPNOTSUPP, "erasure-coded pools are not supported yet");
+    let erasure = kind.as_deref() == Some("erasure");
+    if let Some(id) = ctx.mon.osd.pool_id(&name) {
+        if pool(ctx, id).is_erasure() != erasure {
+            let shown = if erasure { "erasure" } else { "replicated" };
+            return err(errno::EINVAL, format!("pool '{name}' cannot change to type {shown}"));
+        }
+        return Ok(Reply::status(format!("pool '{name}' already exists")));
     }
+    let args = ctx.args.clone();
+    let args = &args;
+    let erasure = match erasure {
+        true => {
+            let by = profile.take().filter(|p| !p.is_empty()).unwrap_or_else(|| "default".into());
+            Some(super::osd_erasure::pool_by(ctx, &name, &by, args.text("rule").filter(|r| !r.is_empty()))?)
+        }
+        false => None,
+    };
     let rule = match args.text("rule").or_else(|| args.text("erasure_code_profile")).filter(|r| !r.is_empty()) {
+        _ if erasure.is_some() => None,
         None => None,
         Some(text) => match ctx.mon.osd.map.crush.rule_id(&text) {
             Some(rule) => Some(rule),
@@ -163,11 +178,9 @@ fn create(ctx: &mut Ctx<'_>) -> CmdResult {
         pg_num_max: args.int("pg_num_max")?,
         target_size_bytes: args.int("target_size_bytes")?,
         target_size_ratio: args.float("target_size_ratio")?,
+        erasure,
         ..PoolSpec::default()
     };
-    if ctx.mon.osd.pool_id(&name).is_some() {
-        return Ok(Reply::status(format!("pool '{name}' already exists")));
-    }
     let now = UTime::from_wall_ns(ctx.clock.wall_ns);
     let mon = &mut *ctx.mon;
     mon.osd.create_pool(&spec, &mon.config, now)?;

@@ -181,6 +181,7 @@ fn set(ctx: &mut Ctx<'_>) -> CmdResult {
             return Err(CmdError::new(errno::EACCES, ""));
         }
         "fast_read" => return invalid("fast read is not supported in replication pool"),
+        "allow_ec_overwrites" if p.is_erasure() => return invalid("pool must only be stored on bluestore for scrubbing to work"),
         "allow_ec_overwrites" => return invalid("ec overwrites can only be enabled for an erasure coded pool"),
         _ => set_option(ctx, &mut p, &w)?,
     }

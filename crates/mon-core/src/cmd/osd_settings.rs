@@ -1,8 +1,7 @@
-//! Settings of the whole OSDMap: which clients may connect, how full is full, profiles of erasure coding.
+//! Settings of the whole OSDMap: which clients and OSDs may connect, how full is full.
 
 use super::{CmdError, CmdResult, Command, Ctx, Reply, cmd};
 use maps::Release;
-use serde_json::json;
 use types::errno;
 
 pub const COMMANDS: &[Command] = &[
@@ -24,20 +23,12 @@ pub const COMMANDS: &[Command] = &[
     cmd("osd set-nearfull-ratio name=ratio,type=CephFloat,range=0.0|1.0", "the share from which an OSD is nearly full", "osd", "rw", |ctx| {
         ratio(ctx, "nearfull")
     }),
-    cmd("osd erasure-code-profile ls", "names of profiles of erasure coding", "osd", "r", profile_ls),
     cmd(
-        "osd erasure-code-profile get name=name,type=CephString,goodchars=[A-Za-z0-9-_.]",
-        "a profile of erasure coding",
-        "osd",
-        "r",
-        profile_get,
-    ),
-    cmd(
-        "osd erasure-code-profile rm name=name,type=CephString,goodchars=[A-Za-z0-9-_.]",
-        "removes a profile of erasure coding",
+        "osd require-osd-release name=release,type=CephChoices,strings=octopus|pacific|quincy|reef name=yes_i_really_mean_it,type=CephBool,req=false",
+        "sets the oldest release that OSDs may be of",
         "osd",
         "rw",
-        profile_rm,
+        require_release,
     ),
 ];
 
@@ -71,29 +62,20 @@ fn ratio(ctx: &mut Ctx<'_>, which: &str) -> CmdResult {
     Ok(Reply::status(format!("osd set-{which}-ratio {value}")))
 }
 
-fn profile_ls(ctx: &mut Ctx<'_>) -> CmdResult {
-    let names: Vec<String> = ctx.mon.osd.map.erasure_code_profiles.keys().cloned().collect();
-    ctx.answer(json!(names), || names.iter().map(|n| format!("{n}\n")).collect())
-}
-
-fn profile_get(ctx: &mut Ctx<'_>) -> CmdResult {
-    let name = ctx.args.need("name")?;
-    match ctx.mon.osd.map.erasure_code_profiles.get(&name) {
-        Some(profile) => ctx.answer(json!(profile), || profile.iter().map(|(k, v)| format!("{k}={v}\n")).collect()),
-        None => Err(CmdError::new(errno::ENOENT, format!("unknown erasure code profile '{name}'"))),
+fn require_release(ctx: &mut Ctx<'_>) -> CmdResult {
+    let name = ctx.args.need("release")?;
+    let Some(release) = Release::parse(&name) else {
+        return Err(CmdError::new(errno::EINVAL, format!("unrecognized release {name}")));
+    };
+    let now = ctx.mon.osd.map.require_osd_release;
+    if release < now {
+        return Err(CmdError::new(errno::EPERM, "require_osd_release cannot be lowered once it has been set"));
     }
-}
-
-fn profile_rm(ctx: &mut Ctx<'_>) -> CmdResult {
-    let name = ctx.args.need("name")?;
-    let map = &ctx.mon.osd.map;
-    if let Some((id, _)) = map.pools.iter().find(|(_, p)| p.is_erasure() && p.erasure_code_profile == name) {
-        let pool = map.pool_name(*id).unwrap_or_default();
-        return Err(CmdError::new(errno::EBUSY, format!("{pool} pool(s) are using the erasure code profile '{name}'")));
+    if release > Release::REEF {
+        return Err(CmdError::new(errno::EPERM, "not supported for this release"));
     }
-    if !map.erasure_code_profiles.contains_key(&name) {
-        return Ok(Reply::status(format!("erasure-code-profile {name} does not exist")));
+    if release != now {
+        ctx.mon.osd.pending().new_require_osd_release = release;
     }
-    ctx.mon.osd.pending().old_erasure_code_profiles.push(name);
     Ok(Reply::default())
 }

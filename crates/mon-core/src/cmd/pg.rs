@@ -241,6 +241,16 @@ fn pgs_json(ctx: &Ctx<'_>) -> Value {
     ctx.mon.manager.pgs.pgs.iter().map(|(pg, s)| stat::pg(*pg, s)).collect()
 }
 
+/// All that OSDs reported.
+pub fn all_json(ctx: &Ctx<'_>) -> Value {
+    let mut all = basic(ctx);
+    all.insert("pg_stats".into(), pgs_json(ctx));
+    all.insert("pool_stats".into(), pools_json(ctx));
+    all.insert("osd_stats".into(), osds_json(ctx));
+    all.insert("pool_statfs".into(), pool_statfs_json(ctx));
+    Value::Object(all)
+}
+
 fn dump(ctx: &mut Ctx<'_>, mut what: Vec<String>, only_json: bool) -> CmdResult {
     if what.is_empty() {
         what.push("all".into());
@@ -254,12 +264,7 @@ fn dump(ctx: &mut Ctx<'_>, mut what: Vec<String>, only_json: bool) -> CmdResult 
     }
     let mut v = Map::new();
     if has("all") {
-        let mut all = basic(ctx);
-        all.insert("pg_stats".into(), pgs_json(ctx));
-        all.insert("pool_stats".into(), pools_json(ctx));
-        all.insert("osd_stats".into(), osds_json(ctx));
-        all.insert("pool_statfs".into(), pool_statfs_json(ctx));
-        v.insert("pg_map".into(), Value::Object(all));
+        v.insert("pg_map".into(), all_json(ctx));
     } else if has("summary") || has("sum") {
         v.insert("pg_map".into(), Value::Object(basic(ctx)));
     } else {

@@ -2,7 +2,7 @@
 
 use super::{Args, Command, FAMILIES, Signature, flag};
 use serde_json::{Map, Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// All commands, by prefix. Several may share one (`osd crush set` with and without an id).
 pub struct Registry {
@@ -22,12 +22,21 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// The command that a request means: of several with its prefix, the first whose signature it fits.
-    pub fn find(&self, args: &Args) -> Option<(&'static Command, &Signature)> {
-        let candidates = self.by_prefix.get(args.prefix())?;
-        let fits = candidates.iter().find(|i| args.check(&self.commands[**i].1).is_ok()).or(candidates.first())?;
-        let (command, sig) = &self.commands[*fits];
-        Some((command, sig))
+    /// The command that a request means: of several with its prefix, the first whose signature it fits. With `tell` for who speaks to the
+    /// daemon: what is meant for that comes first, and what only is for that is for nobody else.
+    pub fn find(&self, args: &Args, tell: bool) -> Option<(&'static Command, &Signature)> {
+        let all = self.by_prefix.get(args.prefix())?;
+        let mut candidates: Vec<&(&'static Command, Signature)> =
+            all.iter().map(|i| &self.commands[*i]).filter(|(c, _)| tell || c.flags & flag::TELL_ONLY == 0).collect();
+        candidates.sort_by_key(|(c, _)| c.flags & flag::TELL_ONLY == 0);
+        let fits = candidates.iter().find(|(_, sig)| args.check(sig).is_ok()).or(candidates.first())?;
+        Some((fits.0, &fits.1))
+    }
+
+    /// Commands to a daemon, with what each does.
+    pub fn help(&self, for_mgr: bool) -> BTreeMap<String, &'static str> {
+        let shown = self.commands.iter().filter(|(c, _)| c.flags & flag::TELL != 0 || (for_mgr && c.flags & flag::MGR != 0));
+        shown.map(|(c, sig)| (sig.prefix.clone(), c.help)).collect()
     }
 
     /// The answer to `get_command_descriptions`, for the monitor's clients or (`for_mgr`) the manager's; with `tell` for who speaks to
@@ -37,11 +46,12 @@ impl Registry {
         for (command, sig) in &self.commands {
             let of_mgr = command.flags & flag::MGR != 0;
             let of_daemon = command.flags & flag::TELL != 0;
-            let shown = (tell && of_daemon) || if for_mgr { of_mgr } else { !tell };
+            let only_daemon = command.flags & flag::TELL_ONLY != 0;
+            let shown = (tell && of_daemon) || if for_mgr { of_mgr } else { !tell && !only_daemon };
             if !shown {
                 continue;
             }
-            let flags = if for_mgr || tell { 0 } else { command.flags & !flag::TELL };
+            let flags = if for_mgr || tell { 0 } else { command.flags & !(flag::TELL | flag::TELL_ONLY) };
             out.insert(
                 format!("cmd{:03}", out.len()),
                 json!({

@@ -116,7 +116,7 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
             "modules": mgr.modules,
             "services": mgr.services,
         },
-        "servicemap": {"epoch": 1, "modified": "0.000000", "services": {}},
+        "servicemap": super::daemons::servicemap_json(&mon.manager.services.map),
         "progress_events": {},
     });
     let text = || {
@@ -132,7 +132,10 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
             let codes: Vec<_> = mon.health.mutes.keys().map(String::as_str).collect();
             out += &format!("            (muted: {})\n", codes.join(" "));
         }
-        out += &format!(" \n  services:\n    mon: 1 daemons, quorum a (age {})\n", span_text(quorum_age));
+        let services = &mon.manager.services.map.services;
+        let width = services.keys().map(String::len).max().unwrap_or(0).max(3);
+        let gap = " ".repeat(width - 3);
+        out += &format!(" \n  services:\n    mon: {gap}1 daemons, quorum a (age {})\n", span_text(quorum_age));
         let mgr_line = if mgr.available {
             format!("{}(active, since {})", mgr.active_name, span_text(age(ctx, mgr.active_change)))
         } else {
@@ -140,10 +143,10 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
         };
         let standbys: Vec<_> = mgr.standbys.values().map(|s| s.name.clone()).collect();
         let standbys = if standbys.is_empty() { String::new() } else { format!(", standbys: {}", standbys.join(", ")) };
-        out += &format!("    mgr: {mgr_line}{standbys}\n");
+        out += &format!("    mgr: {gap}{mgr_line}{standbys}\n");
         let since = |at: UTime| if at.is_zero() { String::new() } else { format!(" (since {})", span_text(age(ctx, at))) };
         out += &format!(
-            "    osd: {} osds: {} up{}, {} in{}\n",
+            "    osd: {gap}{} osds: {} up{}, {} in{}\n",
             map.num_osds(),
             map.num_up(),
             since(map.last_up_change),
@@ -152,7 +155,10 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
         );
         let flags = map.flags_text();
         if !flags.is_empty() {
-            out += &format!("         flags {flags}\n");
+            out += &format!("         {gap}flags {flags}\n");
+        }
+        for (name, service) in services {
+            out += &format!("    {name}: {}{}\n", " ".repeat(width - name.len()), crate::mgr::services::summary(service));
         }
         let pgs = &mon.manager.pgs;
         let (total, fs) = (pgs.total(), pgs.statfs());

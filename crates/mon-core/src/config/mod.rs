@@ -3,8 +3,6 @@
 //! Holds the entries, their history and what applies to whom. A session with a `config` subscription gets what applies to it, and
 //! again whenever that changes.
 
-pub mod options;
-
 use crate::kv::{Batch, Snapshot};
 use std::collections::BTreeMap;
 use types::{EntityKind, EntityText, UTime};
@@ -77,6 +75,8 @@ pub struct ConfigDb {
     pub entries: BTreeMap<(Section, String), String>,
     pub version: u64,
     pub history: Vec<Change>,
+    /// What this monitor was told to go by itself (`ceph tell mon.a config set`); gone with the process.
+    pub overrides: BTreeMap<String, String>,
 }
 
 /// Changes kept for `config log`.
@@ -147,6 +147,9 @@ impl ConfigDb {
     }
     /// [`ConfigDb::value`] for the monitor.
     pub fn mon_value(&self, name: &str) -> String {
+        if let Some(value) = self.overrides.get(name) {
+            return value.clone();
+        }
         self.value(&EntityText::new(EntityKind::MON, "a"), name)
     }
     pub fn mon_bool(&self, name: &str) -> bool {
@@ -154,6 +157,10 @@ impl ConfigDb {
     }
     pub fn mon_number(&self, name: &str) -> f64 {
         self.mon_value(name).parse().unwrap_or(0.0)
+    }
+    /// A number that the manager goes by.
+    pub fn mgr_number(&self, name: &str) -> f64 {
+        self.value(&EntityText::new(EntityKind::MGR, crate::mgr::NAME), name).parse().unwrap_or(0.0)
     }
 }
 

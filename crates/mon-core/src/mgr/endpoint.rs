@@ -6,6 +6,7 @@ use crate::session::ConnId;
 use base::Clock;
 use denc::DencError;
 use messages::*;
+use std::collections::BTreeMap;
 use types::{EntityKind, UTime};
 
 /// How often daemons are to report.
@@ -24,6 +25,7 @@ impl Mon {
                 let m = MMgrUpdate::decode(raw)?;
                 let name = self.daemon_name(conn, &m.service_name, &m.daemon_name);
                 if let (Some(name), Some((metadata, status))) = (name, m.service) {
+                    self.register_service(conn, &m.service_name, &m.daemon_name, &metadata, now);
                     let daemon = self.manager.daemons.entry(name).or_default();
                     (daemon.metadata, daemon.status) = (metadata, status);
                 }
@@ -33,6 +35,7 @@ impl Mon {
                 let m = MMgrClose::decode(raw)?;
                 if let Some(name) = self.daemon_name(conn, &m.service_name, &m.daemon_name) {
                     self.manager.daemons.remove(&name);
+                    self.manager.services.remove(&m.service_name, &m.daemon_name, now, &mut self.batch);
                 }
                 self.send(conn, 0, &m);
             }
@@ -55,6 +58,9 @@ impl Mon {
 
     fn on_mgr_open(&mut self, conn: ConnId, m: MMgrOpen, now: UTime) {
         if let Some(name) = self.daemon_name(conn, &m.service_name, &m.daemon_name) {
+            if let Some((metadata, _)) = &m.service {
+                self.register_service(conn, &m.service_name, &m.daemon_name, metadata, now);
+            }
             let (metadata, status) = m.service.unwrap_or_default();
             self.manager.daemons.insert(name.clone(), DaemonState { metadata, status, config: m.config, last_seen: now, slow_ops: (0, 0) });
             if let Some(session) = self.sessions.get_mut(&conn) {
@@ -65,8 +71,18 @@ impl Mon {
         self.send(conn, 0, &configure);
     }
 
+    /// Clients that say what service they are show in the map of services.
+    fn register_service(&mut self, conn: ConnId, service: &str, name: &str, metadata: &BTreeMap<String, String>, now: UTime) {
+        let Some(session) = self.sessions.get(&conn).filter(|s| s.peer.entity.kind == EntityKind::CLIENT) else { return };
+        let (gid, addr) = (session.peer.global_id, session.peer.addrs.front());
+        if !service.is_empty() {
+            self.manager.services.register(service, name, gid, addr, metadata.clone(), now, &mut self.batch);
+        }
+    }
+
     fn on_mgr_report(&mut self, conn: ConnId, m: MMgrReport, now: UTime) {
         let Some(name) = self.daemon_name(conn, &m.service_name, &m.daemon_name) else { return };
+        self.manager.services.seen(&m.service_name, &m.daemon_name, m.task_status.as_ref(), now, &mut self.batch);
         let daemon = self.manager.daemons.entry(name).or_default();
         daemon.last_seen = now;
         if !m.config.is_empty() {
@@ -117,5 +133,7 @@ impl Mon {
         }
     }
 
-    pub(crate) fn tick_manager(&mut self, _clock: Clock) {}
+    pub(crate) fn tick_manager(&mut self, clock: Clock) {
+        self.manager.services.tick(UTime::from_wall_ns(clock.wall_ns), &mut self.batch);
+    }
 }

@@ -5,10 +5,12 @@
 mod endpoint;
 mod map;
 pub mod pgmap;
+pub mod services;
 mod stats;
 
-pub use map::MgrMapService;
+pub use map::{MgrMapService, NAME};
 pub use pgmap::PgMap;
+pub use services::ServiceMapService;
 
 use std::collections::BTreeMap;
 use types::UTime;
@@ -25,10 +27,11 @@ pub struct DaemonState {
     pub slow_ops: (u32, u32),
 }
 
-/// The manager's state. It is learnt anew with each start.
+/// The manager's state. All but the services is learnt anew with each start.
 #[derive(Debug, Default)]
 pub struct Manager {
     pub pgs: PgMap,
     /// By `osd.0` and the like.
     pub daemons: BTreeMap<String, DaemonState>,
+    pub services: ServiceMapService,
 }

@@ -1,10 +1,12 @@
 //! CALL: methods of object classes, which see the object through the same state that the operations change.
 
 use super::exec::{Answer, Exec, Step, Stop, fail};
+use super::fetch::{CallSource, Got, Wanted};
 use super::omap::PageWish;
 use super::plan::PlanStop;
 use base::Rng;
 use classes::{ClsError, ClsResult, KeyPage, METHOD_RD, METHOD_WR, ObjectView, ValPage, Watcher};
+use std::collections::BTreeMap;
 use types::errno::{EFBIG, EINVAL, EIO, EMSGSIZE, ENOENT, EOPNOTSUPP};
 use types::osd_op::Extent;
 use types::{ByteStr, Bytes, EntityInst, OsdOp, UTime};
@@ -217,6 +219,30 @@ impl ObjectView for View<'_, '_> {
     }
     fn snapset_seq(&self) -> u64 {
         self.exec.snapset.seq
+    }
+    fn gather(
+        &mut self,
+        pool: &str,
+        objects: &[ByteStr],
+        class: &[u8],
+        method: &[u8],
+        input: Bytes,
+    ) -> ClsResult<BTreeMap<ByteStr, Bytes>> {
+        if class.len() > u8::MAX.into() || method.len() > u8::MAX.into() {
+            return Err(ClsError::Errno(EINVAL));
+        }
+        if objects.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let source = CallSource { pool: pool.into(), objects: objects.to_vec(), class: class.into(), method: method.into(), input };
+        let wanted = Wanted::Calls(source);
+        match self.exec.fetched(&wanted) {
+            Some(Got::Calls(answers)) => Ok(answers.clone()),
+            _ => {
+                self.stop.get_or_insert(PlanStop::Fetch(Box::new(wanted)));
+                Err(ClsError::Wait)
+            }
+        }
     }
     fn watchers(&mut self) -> ClsResult<Vec<Watcher>> {
         self.exec.num_read += 1;

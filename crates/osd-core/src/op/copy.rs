@@ -7,6 +7,7 @@
 //! (`do_copy_get`, `finish_copyfrom`).
 
 use super::exec::{Answer, Exec, Step, Stop, answer, done, fail, kb};
+use super::fetch::{Got, Wanted};
 use super::mods::Mod;
 use super::omap::PageWish;
 use super::plan::PlanStop;
@@ -206,10 +207,7 @@ impl Exec<'_> {
         if oid == own.oid && args.snapid == own.snap && same_place {
             return fail(EINVAL);
         }
-        if self.keeps_mtime {
-            return fail(EINVAL); // one copy a request
-        }
-        let Some(copied) = self.ctx.copied else {
+        let wanted = Wanted::Copy({
             let flag = |copy: u8, osd: u32| if args.flags & copy != 0 { osd } else { 0 };
             let flags = flag(copy_from_flag::FLUSH, osd_flag::FLUSH)
                 | flag(copy_from_flag::IGNORE_CACHE, osd_flag::IGNORE_CACHE)
@@ -217,9 +215,13 @@ impl Exec<'_> {
                 | flag(copy_from_flag::MAP_SNAP_CLONE, osd_flag::MAP_SNAP_CLONE)
                 | flag(copy_from_flag::RWORDERED, osd_flag::RWORDERED);
             let (snap, version, fadvise) = (args.snapid, args.src_version, args.src_fadvise_flags);
-            return Err(Stop::Plan(PlanStop::Fetch(Box::new(CopySource { oid, locator, snap, version, flags, fadvise }))));
-        };
-        self.become_copy(copied, truncate, op.flags)
+            CopySource { oid, locator, snap, version, flags, fadvise }
+        });
+        let ctx = self.ctx;
+        match ctx.fetched.iter().find(|(w, _)| *w == wanted) {
+            Some((_, Got::Copy(copied))) => self.become_copy(copied, truncate, op.flags),
+            _ => Err(Stop::Plan(PlanStop::Fetch(Box::new(wanted)))),
+        }
     }
 
     fn become_copy(&mut self, copied: &Copied, truncate: Option<(u64, u64)>, fadvise: u32) -> Step<Answer> {

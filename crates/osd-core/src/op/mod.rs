@@ -12,6 +12,7 @@
 //! | `read`, `write`, `attr`, `omap`, `watch`, `snaps`, `call` | the operations |
 //! | `mods` | what earlier operations of the vector changed, for later ones |
 //! | `finish` | the object's new record, log entries and answer |
+//! | `fetch` | what a request wants of other objects, question by question |
 //! | `copy` | what another object is: COPY_GET, COPY_FROM |
 //! | `list` | listing a placement group |
 //! | `trim` | removing a snapshot from a clone |
@@ -23,6 +24,7 @@ mod context;
 pub mod copy;
 mod dispatch;
 mod exec;
+pub mod fetch;
 mod finish;
 pub mod info;
 mod list;

@@ -131,8 +131,8 @@ pub struct PlanCtx<'a> {
     pub watch_connected: &'a dyn Fn(u64) -> bool,
     /// The id of the next notify; a plan takes as many from here as it has [`WatchEffect::Notify`].
     pub next_notify_id: u64,
-    /// The object that a plan before wanted ([`PlanStop::Fetch`]).
-    pub copied: Option<&'a super::copy::Copied>,
+    /// What plans before this one wanted of other objects ([`PlanStop::Fetch`]).
+    pub fetched: &'a super::fetch::Fetched,
     /// A fresh random number, for classes that make ids.
     pub entropy: u64,
     /// `require_min_compat_client` and `require_osd_release` of the map, as numbers of releases.
@@ -145,9 +145,9 @@ pub struct PlanCtx<'a> {
 pub enum PlanStop {
     /// The store must fetch bytes: plan again when it says so.
     Wait,
-    /// Another object is wanted: gather it (see [`super::copy::Gather`]) and plan again with [`PlanCtx::copied`]; answer the errno if that
-    /// fails.
-    Fetch(Box<super::copy::CopySource>),
+    /// Something of other objects is wanted: fetch it (see [`super::fetch::Work`]) and plan again with it in [`PlanCtx::fetched`]; answer
+    /// the errno if that fails.
+    Fetch(Box<super::fetch::Wanted>),
     /// The operation is answered with this result and nothing else: not logged, no per-op data (positive errno).
     Reply(i32),
     /// The store can't read what it should have.

@@ -3,7 +3,6 @@
 //! A read waits for the uncommitted writes of its own object, so nobody is shown what could still be rolled back; other objects don't wait.
 //! Writes don't wait for each other: their answers go out in the order of the log, and a failed or repeated one is an entry of it too.
 
-use crate::copying::CopyState;
 use crate::op::ObjectContext;
 use crate::request::ClientOp;
 use std::collections::{HashMap, VecDeque};
@@ -50,7 +49,7 @@ impl Slot {
     }
     /// The first of the waiters waits for another object.
     pub fn is_fetching(&self) -> bool {
-        self.waiters.front().is_some_and(|op| matches!(op.copy, Some(CopyState::Fetching)))
+        self.waiters.front().is_some_and(|op| op.is_fetching())
     }
     /// Nothing forbids to execute `op` now.
     pub fn is_free_for(&self, writes: bool) -> bool {

@@ -4,10 +4,10 @@
 //! (`crate::op`), then submission; [`Pg::finish`] answers when the entry is durable.
 
 use super::{InFlight, Pg, TOKEN_INFO};
-use crate::copying::{CopyState, Fetch};
+use crate::copying::Fetch;
 use crate::event::{ConnId, Effect, Level};
 use crate::history::Done;
-use crate::op::copy::{Copied, CopySource};
+use crate::op::fetch::{Got, Wanted};
 use crate::op::{self, Limits, ObjectContext, OpInfo, Plan, PlanCtx, PlanKind, PlanStop, WatchEffect, load_object};
 use crate::perf::C;
 use crate::pg::watch::{WatchKey, WatchOut};
@@ -40,7 +40,9 @@ enum Halt {
 impl Pg {
     /// Takes one request as far as it goes now: answered, submitted, waiting, or dropped.
     pub fn client_op(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) {
-        op.copy = None;
+        if let Some(fetches) = &mut op.fetches {
+            fetches.waiting = false;
+        }
         if self.is_stale(&op, cx) {
             return;
         }
@@ -280,10 +282,7 @@ impl Pg {
             osd_features: sh.osd_features,
             watch_connected: &|cookie| watches.is_connected(hobj, WatchKey { cookie, entity }),
             next_notify_id: (sh.map.epoch as u64) << 32 | sh.notify_ids as u64,
-            copied: match &op.copy {
-                Some(CopyState::Fetched(copied)) => Some(copied),
-                _ => None,
-            },
+            fetched: op.fetches.as_ref().map_or(&[], |f| &f.got),
             entropy,
             min_compat_client: sh.map.require_min_compat_client.0,
             required_osd_release: sh.map.require_osd_release.0,
@@ -337,7 +336,7 @@ impl Pg {
                 self.waiting_store.push_back(op);
             }
             PlanStop::Reply(errno) => self.reply_error(&op, errno, cx),
-            PlanStop::Fetch(source) => self.fetch(op, *source, cx),
+            PlanStop::Fetch(wanted) => self.fetch(op, *wanted, cx),
             PlanStop::Ended(why) => cx.out.push(Effect::Stop { why: Some(why) }),
             PlanStop::Store(why) => {
                 cx.sh.damaged += 1;
@@ -348,27 +347,29 @@ impl Pg {
         }
     }
 
-    /// A request that needs another object waits for it, and what comes behind waits too.
-    fn fetch(&mut self, mut op: Box<ClientOp>, source: CopySource, cx: &mut Cx<'_>) {
-        op.waits_for = "waiting for the object to copy";
-        op.copy = Some(CopyState::Fetching);
+    /// A request that needs other objects waits for it, and what comes behind waits too.
+    fn fetch(&mut self, mut op: Box<ClientOp>, wanted: Wanted, cx: &mut Cx<'_>) {
+        op.waits_for = "waiting for other objects";
+        op.fetches.get_or_insert_default().waiting = true;
         let obj = op.msg.hobj.head();
-        cx.sh.fetches.push(Fetch { pgid: self.pgid, obj: obj.clone(), reqid: op.reqid, source });
+        cx.sh.fetches.push(Fetch { pgid: self.pgid, obj: obj.clone(), reqid: op.reqid, wanted });
         self.objects.get(&obj).expect("loaded before it was planned").waiters.push_front(op);
     }
-    /// Whether that request still waits for its other object.
-    pub(crate) fn wants_copy(&self, obj: &HObject, reqid: ReqId) -> bool {
+    /// Whether that request still waits for other objects.
+    pub(crate) fn wants_fetched(&self, obj: &HObject, reqid: ReqId) -> bool {
         self.objects.peek(obj).is_some_and(|slot| slot.is_fetching() && slot.waiters[0].reqid == reqid)
     }
-    /// The other object has come, or can't be had.
-    pub(crate) fn copied(&mut self, obj: &HObject, reqid: ReqId, result: Result<Box<Copied>, i32>, cx: &mut Cx<'_>) {
-        if !self.wants_copy(obj, reqid) {
+    /// What was wanted of other objects has come, or can't be had.
+    pub(crate) fn fetched(&mut self, obj: &HObject, reqid: ReqId, result: Result<(Wanted, Got), i32>, cx: &mut Cx<'_>) {
+        if !self.wants_fetched(obj, reqid) {
             return;
         }
         let mut op = self.objects.get(obj).and_then(|slot| slot.waiters.pop_front()).expect("it waits there");
         match result {
-            Ok(copied) => {
-                op.copy = Some(CopyState::Fetched(copied));
+            Ok(got) => {
+                let fetches = op.fetches.get_or_insert_default();
+                fetches.waiting = false;
+                fetches.got.push(got);
                 self.execute(op, true, cx);
             }
             Err(errno) => self.reply_error(&op, errno, cx),

@@ -156,7 +156,7 @@ impl Pg {
             osd_features: cx.sh.osd_features,
             watch_connected: &|_| false,
             next_notify_id: 0,
-            copied: None,
+            fetched: &[],
             entropy: 0,
             min_compat_client: cx.sh.map.require_min_compat_client.0,
             required_osd_release: cx.sh.map.require_osd_release.0,

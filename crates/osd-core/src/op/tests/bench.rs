@@ -31,7 +31,7 @@ pub struct Bench {
     pub connected: bool,
     pub classes: &'static classes::Registry,
     pub client: i64,
-    pub copied: Option<crate::op::copy::Copied>,
+    pub fetched: Vec<(crate::op::fetch::Wanted, crate::op::fetch::Got)>,
     tid: u64,
 }
 
@@ -97,7 +97,7 @@ impl Bench {
             connected: true,
             classes: &classes::BUILTIN,
             client: 4100,
-            copied: None,
+            fetched: Vec::new(),
             tid: 0,
         }
     }
@@ -147,7 +147,7 @@ impl Bench {
             osd_features: u64::MAX,
             watch_connected: &|_| self.connected,
             next_notify_id: 77,
-            copied: self.copied.as_ref(),
+            fetched: &self.fetched,
             entropy: 1,
             min_compat_client: 15,
             required_osd_release: 18,

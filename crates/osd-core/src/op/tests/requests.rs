@@ -436,6 +436,7 @@ fn malformed_operations_are_answered() {
 #[test]
 fn copying_objects() {
     use crate::op::copy::Gather;
+    use crate::op::fetch::{Got, Wanted};
     use types::osd_op::CopyFromArgs;
     let mut b = Bench::new();
     let big: Vec<u8> = (0..20_000_000_u32).map(|i| (i / 1000) as u8).collect();
@@ -454,8 +455,9 @@ fn copying_objects() {
     };
     assert_eq!(b.run("target", from("target")), -EINVAL);
     let m = b.message("target", from("source"));
-    let Err(PlanStop::Fetch(source)) = b.send(&m) else { panic!("it must be fetched") };
-    let mut gather = Gather::new(*source, 1 << 27);
+    let Err(PlanStop::Fetch(wanted)) = b.send(&m) else { panic!("it must be fetched") };
+    let Wanted::Copy(source) = &*wanted else { panic!("{wanted:?}") };
+    let mut gather = Gather::new(source.clone(), 1 << 27);
     let mut portions = 0;
     let copied = loop {
         portions += 1;
@@ -468,7 +470,7 @@ fn copying_objects() {
         }
     };
     assert_eq!(portions, 3);
-    b.copied = Some(copied);
+    b.fetched = vec![(*wanted, Got::Copy(Box::new(copied)))];
     let plan = b.send(&m).unwrap();
     let (source, target) = (b.load(&head("source")).info, b.load(&head("target")).info);
     assert_eq!((plan.result, plan.reply_user_version), (0, source.user_version));

@@ -1,6 +1,12 @@
 //! The options that `ceph config set` knows: name, type, level and default of each option of 18.2.
 //!
-//! Holds data and a check of values. Which of them Humboldt itself heeds is for the daemons to say.
+//! Holds data, a check of values and what `injectargs` takes. Which of them Humboldt itself heeds is for the daemons to say.
+
+#![forbid(unsafe_code)]
+
+mod inject;
+
+pub use inject::inject;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
