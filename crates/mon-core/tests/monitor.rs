@@ -17,6 +17,8 @@ struct World {
     sent: BTreeMap<ConnId, Vec<RawMessage>>,
     now_ms: u64,
     next_conn: u64,
+    /// Answers to commands of this machine.
+    local: BTreeMap<u64, (i32, String, String)>,
 }
 
 fn addr(text: &str) -> EntityAddrVec {
@@ -46,7 +48,7 @@ impl World {
         let mut store = Snapshot::default();
         store.apply(&batch);
         let mon = Mon::load(&store, options(fsid), Box::new(Rng::new(2)), clock(0)).unwrap();
-        let mut world = Self { mon, store, sent: BTreeMap::new(), now_ms: 1, next_conn: 0 };
+        let mut world = Self { mon, store, sent: BTreeMap::new(), local: BTreeMap::new(), now_ms: 1, next_conn: 0 };
         world.event(Event::Tick);
         world
     }
@@ -65,6 +67,10 @@ impl World {
                 Effect::Persist(batch) => self.store.apply(&batch),
                 Effect::Send { conn, message } => self.sent.entry(conn).or_default().push(message),
                 Effect::Close { conn } => self.sent.entry(conn).or_default().push(RawMessage { kind: 0xffff, ..RawMessage::default() }),
+                Effect::LocalAnswer { id, result, status, output } => {
+                    let output = String::from_utf8_lossy(&output).into_owned();
+                    self.local.insert(id, (result, status, output));
+                }
             }
         }
     }
@@ -358,6 +364,26 @@ fn a_refused_connection_is_evidence_not_proof() {
     w.send(osds[0], &m);
     assert!(!w.mon.osd.map.is_up(3));
     assert!(w.mon.osd.map.is_up(2) && w.mon.osd.map.is_up(0));
+}
+
+#[test]
+fn commands_of_this_machine_are_for_the_monitor_itself() {
+    let mut w = World::new();
+    let mut ask = |id: u64, json: &str| {
+        w.event(Event::Local { id, command: json.into() });
+        w.local.remove(&id).unwrap()
+    };
+    let (code, _, out) = ask(1, r#"{"prefix":"config set","var":"mon_pg_warn_min_objects","val":["10K"]}"#);
+    assert_eq!((code, out.contains("success")), (0, true));
+    assert!(ask(2, r#"{"prefix":"config get","var":"mon_pg_warn_min_objects"}"#).2.contains("\"10000\""));
+    assert_eq!(ask(3, r#"{"prefix":"config set","var":"mon_pg_warn_min_objects","val":["10F"]}"#).0, -22);
+    assert_eq!(ask(4, r#"{"prefix":"injectargs","injected_args":["--mon-debug-deprecated-as-obsolete"]}"#).0, 0);
+    let client = w.open("client.admin", "allow *");
+    let (code, status, _) = w.command(client, r#"{"prefix":"config-key list"}"#);
+    assert_eq!((code, status.contains("obsolete")), (-95, true));
+    // What is the monitor's own is no cluster's command.
+    assert_eq!(w.command(client, r#"{"prefix":"injectargs","injected_args":["--mon-lease 6"]}"#).0, -22);
+    assert!(!w.mon.sessions.contains_key(&mon_core::LOCAL));
 }
 
 #[test]

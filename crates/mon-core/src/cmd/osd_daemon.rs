@@ -170,7 +170,7 @@ fn new(ctx: &mut Ctx<'_>) -> CmdResult {
         (None, None) => free_id(ctx),
     };
     let fresh = ctx.mon.osd.map.osd_by_uuid(&uuid) != Some(id) || ctx.mon.osd.map.is_destroyed(id);
-    give_key(ctx, id, &secrets, fresh)?;
+    give_secrets(ctx, id, uuid, Secrets::parse(&secrets)?, fresh)?;
     if fresh {
         add(ctx, id, uuid);
     }
@@ -185,19 +185,68 @@ fn new(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.answer(json!({"osdid": id}), || format!("{id}\n"))
 }
 
-/// Sees to it that an OSD has a key: the one that came with the command, or the one that it has.
-fn give_key(ctx: &mut Ctx<'_>, id: OsdId, secrets: &Value, fresh: bool) -> Result<(), CmdError> {
-    let Some(text) = secrets["cephx_secret"].as_str() else { return Ok(()) };
-    let key = CryptoKey::from_base64(text).map_err(|e| CmdError::new(errno::EINVAL, e.to_string()))?;
-    let name = EntityText::new(EntityKind::OSD, id.to_string());
-    match ctx.mon.auth.entities.get(&name) {
-        Some(known) if known.key == key => return Ok(()),
-        Some(_) if !fresh => return err(errno::EEXIST, format!("osd.{id} exists but secrets do not match")),
-        _ => {}
+/// What comes with `osd new`: keys of the OSD and of whoever unlocks its disk, and what unlocks it.
+#[derive(Default)]
+struct Secrets {
+    cephx: Option<CryptoKey>,
+    lockbox: Option<CryptoKey>,
+    dmcrypt: Option<String>,
+}
+
+impl Secrets {
+    fn parse(given: &Value) -> Result<Self, CmdError> {
+        let text = |name: &str| given[name].as_str().filter(|t| !t.is_empty());
+        let key = |name: &str| {
+            let parsed = text(name).map(|t| CryptoKey::from_base64(t.trim())).transpose();
+            parsed.map_err(|e| CmdError::new(errno::EINVAL, format!("invalid {name}: {e}")))
+        };
+        let secrets = Self { cephx: key("cephx_secret")?, lockbox: key("cephx_lockbox_secret")?, dmcrypt: text("dmcrypt_key").map(String::from) };
+        if secrets.lockbox.is_some() != secrets.dmcrypt.is_some() {
+            return err(errno::EINVAL, "a lockbox needs both cephx_lockbox_secret and dmcrypt_key");
+        }
+        if secrets.cephx.is_none() && secrets.lockbox.is_some() {
+            return err(errno::EINVAL, "requires a cephx secret.");
+        }
+        Ok(secrets)
     }
-    let caps = OSD_CAPS.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+}
+
+fn osd_entity(id: OsdId) -> EntityText {
+    EntityText::new(EntityKind::OSD, id.to_string())
+}
+fn lockbox_entity(uuid: Uuid) -> EntityText {
+    EntityText::new(EntityKind::CLIENT, format!("osd-lockbox.{uuid}"))
+}
+/// Where an OSD's disk keys are kept among the config-keys.
+fn dmcrypt_prefix(uuid: Uuid) -> String {
+    format!("dm-crypt/osd/{uuid}/")
+}
+
+/// Sees to it that an OSD has the secrets that came with the command. One that is there already must have had them.
+fn give_secrets(ctx: &mut Ctx<'_>, id: OsdId, uuid: Uuid, secrets: Secrets, fresh: bool) -> Result<(), CmdError> {
+    let luks = dmcrypt_prefix(uuid) + "luks";
+    let mut wanted = Vec::new();
+    if let Some(key) = secrets.cephx {
+        let caps = OSD_CAPS.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        wanted.push((osd_entity(id), EntityAuth { key, caps, pending_key: CryptoKey::default() }));
+    }
+    if let Some(key) = secrets.lockbox {
+        let caps = [("mon".to_string(), format!("allow command \"config-key get\" with key=\"{luks}\""))].into();
+        wanted.push((lockbox_entity(uuid), EntityAuth { key, caps, pending_key: CryptoKey::default() }));
+    }
+    for (name, auth) in &wanted {
+        let same = ctx.mon.auth.entities.get(name).is_some_and(|known| known.key == auth.key);
+        if !fresh && !same {
+            return err(errno::EEXIST, format!("osd.{id} exists but secrets do not match"));
+        }
+    }
     let mon = &mut *ctx.mon;
-    mon.auth.put(name, EntityAuth { key, caps, pending_key: CryptoKey::default() }, &mut mon.batch);
+    for (name, auth) in wanted {
+        mon.auth.put(name, auth, &mut mon.batch);
+    }
+    if let Some(key) = secrets.dmcrypt {
+        mon.keys.set(&luks, Some(key.into_bytes().into()), &mut mon.batch);
+    }
     Ok(())
 }
 
@@ -381,10 +430,18 @@ fn lost(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(Reply::status(format!("marked osd lost in epoch {at}")))
 }
 
-/// Removes an OSD's keys.
+/// Removes an OSD's keys, and those of its disk.
 fn remove_keys(ctx: &mut Ctx<'_>, id: OsdId) {
+    let uuid = ctx.mon.osd.map.osd_uuid.get(id as usize).copied().unwrap_or_default();
     let mon = &mut *ctx.mon;
-    mon.auth.remove(&EntityText::new(EntityKind::OSD, id.to_string()), &mut mon.batch);
+    mon.auth.remove(&osd_entity(id), &mut mon.batch);
+    if !uuid.is_zero() {
+        mon.auth.remove(&lockbox_entity(uuid), &mut mon.batch);
+        let keys: Vec<String> = mon.keys.below(&dmcrypt_prefix(uuid)).map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            mon.keys.set(&key, None, &mut mon.batch);
+        }
+    }
 }
 fn down_or_busy(ctx: &Ctx<'_>, id: OsdId) -> Result<(), CmdError> {
     if ctx.mon.osd.map.is_up(id) { err(errno::EBUSY, format!("osd.{id} is not `down`.")) } else { Ok(()) }
