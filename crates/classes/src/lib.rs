@@ -19,6 +19,7 @@ mod queue;
 mod rbd;
 mod refcount;
 mod registry;
+mod remote_reads;
 mod sdk;
 mod time_key;
 mod timeindex;

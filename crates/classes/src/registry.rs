@@ -65,6 +65,7 @@ pub static BUILTIN: Registry = Registry::new(&[
     &crate::queue::CLASS,
     &crate::rbd::CLASS,
     &crate::refcount::CLASS,
+    &crate::remote_reads::CLASS,
     &crate::sdk::CLASS,
     &crate::timeindex::CLASS,
     &crate::user::CLASS,

@@ -6,9 +6,21 @@
 use crate::macros::{front, open, too_old};
 use crate::{Message, RawMessage, Trace};
 use bytes::Bytes;
-use denc::{Denc, DencError};
+use denc::{Decoder, Denc, DencError, Encoder};
 use types::pg_info::HitSetHistory;
 use types::{EVersion, Epoch, HObject, PgLogEntry, PgShard, PgStat, ReqId, SpgId};
+
+/// What both a write for a replica and its answer begin with.
+fn put_head(e: &mut Encoder, map_epoch: Epoch, min_epoch: Epoch, trace: &Trace, reqid: &ReqId, pgid: SpgId) {
+    e.u32(map_epoch);
+    e.u32(min_epoch);
+    trace.iter().for_each(|id| e.u64(*id));
+    e.put(reqid);
+    e.put(&pgid);
+}
+fn take_head(d: &mut Decoder) -> Result<(Epoch, Epoch, Trace, ReqId, SpgId), DencError> {
+    Ok((d.u32()?, d.u32()?, [d.u64()?, d.u64()?, d.u64()?], d.get()?, d.get()?))
+}
 
 /// A write for a replica: a transaction and the log entries that go with it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -43,11 +55,7 @@ impl Message for MOSDRepOp {
     const KIND: u16 = 112;
     fn encode(&self, features: u64) -> RawMessage {
         let raw = front(Self::KIND, 3, 1, features, |e| {
-            e.u32(self.map_epoch);
-            e.u32(self.min_epoch);
-            self.trace.iter().for_each(|id| e.u64(*id));
-            e.put(&self.reqid);
-            e.put(&self.pgid);
+            put_head(e, self.map_epoch, self.min_epoch, &self.trace, &self.reqid, self.pgid);
             e.put(&self.poid);
             e.u8(self.acks_wanted);
             e.put(&self.version);
@@ -67,13 +75,14 @@ impl Message for MOSDRepOp {
         if raw.version < 3 {
             return Err(too_old("MOSDRepOp", raw.version, 3));
         }
+        let (map_epoch, min_epoch, trace, reqid, pgid) = take_head(d)?;
         Ok(Self {
             tid: raw.tid,
-            map_epoch: d.u32()?,
-            min_epoch: d.u32()?,
-            trace: [d.u64()?, d.u64()?, d.u64()?],
-            reqid: d.get()?,
-            pgid: d.get()?,
+            map_epoch,
+            min_epoch,
+            trace,
+            reqid,
+            pgid,
             poid: d.get()?,
             acks_wanted: d.u8()?,
             version: d.get()?,
@@ -110,11 +119,7 @@ impl Message for MOSDRepOpReply {
     const KIND: u16 = 113;
     fn encode(&self, features: u64) -> RawMessage {
         let raw = front(Self::KIND, 2, 1, features, |e| {
-            e.u32(self.map_epoch);
-            e.u32(self.min_epoch);
-            self.trace.iter().for_each(|id| e.u64(*id));
-            e.put(&self.reqid);
-            e.put(&self.pgid);
+            put_head(e, self.map_epoch, self.min_epoch, &self.trace, &self.reqid, self.pgid);
             e.u8(self.ack_type);
             e.i32(self.result);
             e.put(&self.last_complete_ondisk);
@@ -127,13 +132,14 @@ impl Message for MOSDRepOpReply {
         if raw.version < 2 {
             return Err(too_old("MOSDRepOpReply", raw.version, 2));
         }
+        let (map_epoch, min_epoch, trace, reqid, pgid) = take_head(d)?;
         Ok(Self {
             tid: raw.tid,
-            map_epoch: d.u32()?,
-            min_epoch: d.u32()?,
-            trace: [d.u64()?, d.u64()?, d.u64()?],
-            reqid: d.get()?,
-            pgid: d.get()?,
+            map_epoch,
+            min_epoch,
+            trace,
+            reqid,
+            pgid,
             ack_type: d.u8()?,
             result: d.i32()?,
             last_complete_ondisk: d.get()?,

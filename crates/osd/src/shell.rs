@@ -186,7 +186,7 @@ impl Shell {
         let socket = AdminSocket::listen(path, move |id, command| {
             let conn = ConnId(ADMIN_SIDE << SIDE_SHIFT | id);
             let name = EntityName { kind: EntityKind::CLIENT, num: 0 };
-            let peer = Peer { name, entity: "client.admin".into(), global_id: 0, features: features::SUPPORTED, addr: Default::default(), cap: None };
+            let peer = Peer { name, entity: "client.admin".into(), global_id: 0, features: features::SUPPORTED, supported: features::SUPPORTED, addr: Default::default(), cap: None };
             let msg = MCommand { cmd: vec![command], ..MCommand::default() }.encode(features::SUPPORTED);
             shell.feed(Event::Connected { conn, peer }, clock());
             shell.event(Event::Message { conn, msg });

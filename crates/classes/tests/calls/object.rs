@@ -188,6 +188,10 @@ impl ObjectView for Object {
     fn snapset_seq(&self) -> u64 {
         0
     }
+    /// There is no other object here.
+    fn gather(&mut self, _: &str, objects: &[ByteStr], _: &[u8], _: &[u8], _: Bytes) -> ClsResult<BTreeMap<ByteStr, Bytes>> {
+        if objects.is_empty() { Ok(BTreeMap::new()) } else { Err(ClsError::Errno(ENOENT)) }
+    }
     fn watchers(&mut self) -> ClsResult<Vec<Watcher>> {
         Ok(Vec::new())
     }

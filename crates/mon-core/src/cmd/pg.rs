@@ -326,7 +326,7 @@ fn dump_text(ctx: &Ctx<'_>, has: &dyn Fn(&str) -> bool) -> String {
         note = true;
     }
     if all || (!sum && has("pgs")) {
-        out += &pgs_table(ctx, &mut pgs.pgs.iter());
+        out += &table_of(ctx, DUMP, &mut pgs.pgs.iter());
         note = true;
     }
     if !all && !sum && has("pgs_brief") {
@@ -382,49 +382,68 @@ fn brief_table(rows: &mut Rows<'_>) -> String {
     t.text()
 }
 
-fn pgs_table(_ctx: &Ctx<'_>, rows: &mut Rows<'_>) -> String {
-    let mut t = Table::new(&[
-        "<PG_STAT", "OBJECTS", "MISSING_ON_PRIMARY", "DEGRADED", "MISPLACED", "UNFOUND", "BYTES", "OMAP_BYTES*", "OMAP_KEYS*", "LOG",
-        "LOG_DUPS", "DISK_LOG", "STATE", "STATE_STAMP", "VERSION", "REPORTED", "UP", "UP_PRIMARY", "ACTING", "ACTING_PRIMARY", "LAST_SCRUB",
-        "SCRUB_STAMP", "LAST_DEEP_SCRUB", "DEEP_SCRUB_STAMP", "SNAPTRIMQ_LEN", "LAST_SCRUB_DURATION", "<SCRUB_SCHEDULING",
-        "OBJECTS_SCRUBBED", "OBJECTS_TRIMMED",
-    ]);
+/// A group's value under a heading. Lists that have no columns for primaries show them with the sets.
+fn cell(heading: &str, pg: PgId, s: &PgStat, now: UTime, primary_beside: bool) -> String {
+    let c = &s.stats.sum;
+    let set = |osds: &[OsdId], primary: OsdId| if primary_beside { format!("{}p{primary}", osds_text(osds)) } else { osds_text(osds) };
+    match heading.trim_start_matches('<') {
+        "PG" | "PG_STAT" => pg.to_string(),
+        "OBJECTS" => c.num_objects.to_string(),
+        "MISSING_ON_PRIMARY" => c.num_objects_missing_on_primary.to_string(),
+        "DEGRADED" => c.num_objects_degraded.to_string(),
+        "MISPLACED" => c.num_objects_misplaced.to_string(),
+        "UNFOUND" => c.num_objects_unfound.to_string(),
+        "BYTES" => c.num_bytes.to_string(),
+        "OMAP_BYTES*" => c.num_omap_bytes.to_string(),
+        "OMAP_KEYS*" => c.num_omap_keys.to_string(),
+        "LOG" => s.log_size.to_string(),
+        "LOG_DUPS" => s.log_dups_size.to_string(),
+        "DISK_LOG" => s.ondisk_log_size.to_string(),
+        "STATE" => pg_state::to_text(s.state),
+        "STATE_STAMP" => s.last_change.to_string(),
+        "SINCE" => span_text(u64::from(now.sec.saturating_sub(s.last_change.sec))),
+        "VERSION" => s.version.to_string(),
+        "REPORTED" => format!("{}:{}", s.reported_epoch, s.reported_seq),
+        "UP" => set(&s.up, s.up_primary),
+        "UP_PRIMARY" => s.up_primary.to_string(),
+        "ACTING" => set(&s.acting, s.acting_primary),
+        "ACTING_PRIMARY" => s.acting_primary.to_string(),
+        "LAST_SCRUB" => s.last_scrub.to_string(),
+        "SCRUB_STAMP" => s.last_scrub_stamp.to_string(),
+        "LAST_DEEP_SCRUB" => s.last_deep_scrub.to_string(),
+        "DEEP_SCRUB_STAMP" => s.last_deep_scrub_stamp.to_string(),
+        "SNAPTRIMQ_LEN" => s.snaptrimq_len.to_string(),
+        "LAST_SCRUB_DURATION" => s.last_scrub_duration_s.to_string(),
+        "SCRUB_SCHEDULING" => stat::scrub_schedule(s),
+        "OBJECTS_SCRUBBED" => s.objects_scrubbed.to_string(),
+        "OBJECTS_TRIMMED" => s.objects_trimmed.to_string(),
+        other => unreachable!("no column {other}"),
+    }
+}
+
+/// Groups in a table of these columns.
+fn table_of(ctx: &Ctx<'_>, headings: &[&'static str], rows: &mut Rows<'_>) -> String {
+    let mut t = Table::new(headings);
+    let now = UTime::from_wall_ns(ctx.clock.wall_ns);
+    let primary_beside = !headings.contains(&"UP_PRIMARY");
     for (pg, s) in rows {
-        let c = &s.stats.sum;
-        t.row(vec![
-            pg.to_string(),
-            c.num_objects.to_string(),
-            c.num_objects_missing_on_primary.to_string(),
-            c.num_objects_degraded.to_string(),
-            c.num_objects_misplaced.to_string(),
-            c.num_objects_unfound.to_string(),
-            c.num_bytes.to_string(),
-            c.num_omap_bytes.to_string(),
-            c.num_omap_keys.to_string(),
-            s.log_size.to_string(),
-            s.log_dups_size.to_string(),
-            s.ondisk_log_size.to_string(),
-            pg_state::to_text(s.state),
-            s.last_change.to_string(),
-            s.version.to_string(),
-            format!("{}:{}", s.reported_epoch, s.reported_seq),
-            osds_text(&s.up),
-            s.up_primary.to_string(),
-            osds_text(&s.acting),
-            s.acting_primary.to_string(),
-            s.last_scrub.to_string(),
-            s.last_scrub_stamp.to_string(),
-            s.last_deep_scrub.to_string(),
-            s.last_deep_scrub_stamp.to_string(),
-            s.snaptrimq_len.to_string(),
-            s.last_scrub_duration_s.to_string(),
-            stat::scrub_schedule(s),
-            s.objects_scrubbed.to_string(),
-            s.objects_trimmed.to_string(),
-        ]);
+        t.row(headings.iter().map(|heading| cell(heading, *pg, s, now, primary_beside)).collect());
     }
     t.text()
 }
+
+/// The columns of `pg dump`.
+const DUMP: &[&str] = &[
+    "<PG_STAT", "OBJECTS", "MISSING_ON_PRIMARY", "DEGRADED", "MISPLACED", "UNFOUND", "BYTES", "OMAP_BYTES*", "OMAP_KEYS*", "LOG",
+    "LOG_DUPS", "DISK_LOG", "STATE", "STATE_STAMP", "VERSION", "REPORTED", "UP", "UP_PRIMARY", "ACTING", "ACTING_PRIMARY", "LAST_SCRUB",
+    "SCRUB_STAMP", "LAST_DEEP_SCRUB", "DEEP_SCRUB_STAMP", "SNAPTRIMQ_LEN", "LAST_SCRUB_DURATION", "<SCRUB_SCHEDULING",
+    "OBJECTS_SCRUBBED", "OBJECTS_TRIMMED",
+];
+/// Those of `pg ls`.
+const LIST: &[&str] = &[
+    "<PG", "OBJECTS", "DEGRADED", "MISPLACED", "UNFOUND", "BYTES", "OMAP_BYTES*", "OMAP_KEYS*", "LOG", "LOG_DUPS", "STATE", "SINCE",
+    "VERSION", "REPORTED", "UP", "ACTING", "SCRUB_STAMP", "DEEP_SCRUB_STAMP", "LAST_SCRUB_DURATION", "<SCRUB_SCHEDULING",
+];
 
 fn list_of_osd(ctx: &mut Ctx<'_>, primary: bool) -> CmdResult {
     let (osd, pool) = (ctx.args.need_osd("osd")?, ctx.args.int("pool")?);
@@ -464,41 +483,7 @@ fn list(ctx: &mut Ctx<'_>, pool: Option<PoolId>, osd: Option<OsdId>, primary: bo
         return Ok(Reply::default());
     }
     let json = rows.iter().map(|(pg, s)| stat::pg(**pg, s)).collect();
-    ctx.answer(ready(ctx, member("pg_stats", json)), || list_table(ctx, &rows) + OMAP_NOTE)
-}
-
-fn list_table(ctx: &Ctx<'_>, rows: &[(&PgId, &PgStat)]) -> String {
-    let mut t = Table::new(&[
-        "<PG", "OBJECTS", "DEGRADED", "MISPLACED", "UNFOUND", "BYTES", "OMAP_BYTES*", "OMAP_KEYS*", "LOG", "LOG_DUPS", "STATE", "SINCE",
-        "VERSION", "REPORTED", "UP", "ACTING", "SCRUB_STAMP", "DEEP_SCRUB_STAMP", "LAST_SCRUB_DURATION", "<SCRUB_SCHEDULING",
-    ]);
-    let now = UTime::from_wall_ns(ctx.clock.wall_ns);
-    for (pg, s) in rows {
-        let c = &s.stats.sum;
-        t.row(vec![
-            pg.to_string(),
-            c.num_objects.to_string(),
-            c.num_objects_degraded.to_string(),
-            c.num_objects_misplaced.to_string(),
-            c.num_objects_unfound.to_string(),
-            c.num_bytes.to_string(),
-            c.num_omap_bytes.to_string(),
-            c.num_omap_keys.to_string(),
-            s.log_size.to_string(),
-            s.log_dups_size.to_string(),
-            pg_state::to_text(s.state),
-            span_text(u64::from(now.sec.saturating_sub(s.last_change.sec))),
-            s.version.to_string(),
-            format!("{}:{}", s.reported_epoch, s.reported_seq),
-            format!("{}p{}", osds_text(&s.up), s.up_primary),
-            format!("{}p{}", osds_text(&s.acting), s.acting_primary),
-            s.last_scrub_stamp.to_string(),
-            s.last_deep_scrub_stamp.to_string(),
-            s.last_scrub_duration_s.to_string(),
-            stat::scrub_schedule(s),
-        ]);
-    }
-    t.text()
+    ctx.answer(ready(ctx, member("pg_stats", json)), || table_of(ctx, LIST, &mut rows.iter().copied()) + OMAP_NOTE)
 }
 
 fn stuck(ctx: &mut Ctx<'_>) -> CmdResult {
