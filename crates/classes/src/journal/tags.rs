@@ -74,7 +74,7 @@ fn create(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let mut input = Input::new(&input);
     let (tid, wanted, data): (u64, u64, Bytes) = (input.get()?, input.get()?, input.get()?);
     must_be_new(obj, key(tid).as_slice())?;
-    if tid != load(obj, NEXT_TAG_TID)? {
+    if tid != load::<u64>(obj, NEXT_TAG_TID)? {
         return errno(ESTALE);
     }
     let next_class: u64 = load(obj, NEXT_TAG_CLASS)?;
