@@ -5,6 +5,7 @@
 mod basics;
 mod caps;
 mod commands;
+mod daemons;
 mod figures;
 mod hostile;
 mod maps;
@@ -48,6 +49,7 @@ fn cases() -> Vec<Case> {
         security::CASES,
         caps::CASES,
         commands::CASES,
+        daemons::CASES,
         maps::CASES,
         hostile::CASES,
         stock::CASES,

@@ -105,7 +105,8 @@ impl Args {
             if let Some(choices) = param.choices() {
                 let offered: Vec<_> = choices.collect();
                 for value in self.list(param.name) {
-                    if !offered.contains(&value.as_str()) {
+                    // An empty text chooses nothing, which is right where nothing has to be chosen.
+                    if !offered.contains(&value.as_str()) && (param.required || !value.is_empty()) {
                         return Err(CmdError::new(errno::EINVAL, format!("{value} not in {}", offered.join("|"))));
                     }
                 }

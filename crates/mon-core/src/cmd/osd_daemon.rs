@@ -133,6 +133,7 @@ fn add(ctx: &mut Ctx<'_>, id: OsdId, uuid: Uuid) {
     let map = &ctx.mon.osd.map;
     let (max, destroyed) = (map.max_osd, map.is_destroyed(id));
     let exists = map.exists(id);
+    let was_new = map.state(id) & osd_state::NEW != 0;
     let inc = ctx.mon.osd.pending();
     if id >= max {
         inc.new_max_osd = id + 1;
@@ -142,7 +143,8 @@ fn add(ctx: &mut Ctx<'_>, id: OsdId, uuid: Uuid) {
     }
     if !exists {
         *inc.new_state.entry(id).or_default() |= osd_state::EXISTS | osd_state::NEW;
-    } else if destroyed {
+    } else if destroyed && !was_new {
+        // A change of states turns bits over.
         *inc.new_state.entry(id).or_default() |= osd_state::NEW;
     }
     inc.new_uuid.insert(id, uuid);

@@ -101,6 +101,14 @@ fn repeer(ctx: &mut Ctx<'_>) -> CmdResult {
 
 fn pg_temp(ctx: &mut Ctx<'_>) -> CmdResult {
     let (pg, osds) = (pgid(ctx)?, osds(ctx)?);
+    let pool = &ctx.mon.osd.map.pools[&pg.pool];
+    // An empty one takes the mapping back.
+    if !osds.is_empty() && osds.len() < usize::from(pool.min_size) {
+        return err(errno::EINVAL, format!("num of osds ({}) < pool min size ({})", osds.len(), pool.min_size));
+    }
+    if osds.len() > usize::from(pool.size) {
+        return err(errno::EINVAL, format!("num of osds ({}) > pool size ({})", osds.len(), pool.size));
+    }
     let shown = format!("{osds:?}");
     ctx.mon.osd.pending().new_pg_temp.insert(pg, osds);
     Ok(Reply::status(format!("set {pg} pg_temp mapping to {shown}")))
