@@ -12,10 +12,7 @@ use types::errno::EBADMSG;
 
 pub static CLASS: Class = Class {
     name: "test_remote_reads",
-    families: &[&[
-        Method::reads("test_read", test_read),
-        Method { name: "test_gather", flags: METHOD_RD | METHOD_WR, call: test_gather },
-    ]],
+    families: &[&[Method::reads("test_read", test_read), Method { name: "test_gather", flags: METHOD_RD | METHOD_WR, call: test_gather }]],
 };
 
 /// All of the object.

@@ -46,8 +46,7 @@ impl AdminSocket {
         let listener = UnixListener::bind(path)?;
         // Whoever may connect may do everything.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-        let socket =
-            Rc::new(Self { path: path.to_path_buf(), waiting: RefCell::default(), next: RefCell::new(0), ask: Box::new(ask) });
+        let socket = Rc::new(Self { path: path.to_path_buf(), waiting: RefCell::default(), next: RefCell::new(0), ask: Box::new(ask) });
         tokio::task::spawn_local(accept(listener, Rc::downgrade(&socket)));
         Ok(socket)
     }

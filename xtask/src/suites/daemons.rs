@@ -20,7 +20,10 @@ fn commands() -> Result<()> {
     for daemon in ["mon.a", "osd.0"] {
         ok(&format!("ceph daemon {daemon} config set mon_pg_warn_min_objects 10K"))?;
         ensure!(ok(&format!("ceph tell {daemon} config get mon_pg_warn_min_objects"))?.contains("10000"), "{daemon}: SI units");
-        ensure!(ok(&format!("ceph daemon {daemon} config set mon_pg_warn_min_objects 10F"))?.contains("(22) Invalid argument"), "{daemon}: no unit");
+        ensure!(
+            ok(&format!("ceph daemon {daemon} config set mon_pg_warn_min_objects 10F"))?.contains("(22) Invalid argument"),
+            "{daemon}: no unit"
+        );
         ok(&format!("ceph tell {daemon} injectargs --no-osd_enable_op_tracker"))?;
         ensure!(ok(&format!("ceph daemon {daemon} config get osd_enable_op_tracker"))?.contains("false"), "{daemon}: a switch");
         ensure!(ok(&format!("ceph daemon {daemon} help"))?.contains("config diff get"), "{daemon}: help");

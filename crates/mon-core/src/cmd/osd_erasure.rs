@@ -12,13 +12,7 @@ use types::errno;
 
 pub const COMMANDS: &[Command] = &[
     cmd("osd erasure-code-profile ls", "names of profiles of erasure coding", "osd", "r", ls),
-    cmd(
-        "osd erasure-code-profile get name=name,type=CephString,goodchars=[A-Za-z0-9-_.]",
-        "a profile of erasure coding",
-        "osd",
-        "r",
-        get,
-    ),
+    cmd("osd erasure-code-profile get name=name,type=CephString,goodchars=[A-Za-z0-9-_.]", "a profile of erasure coding", "osd", "r", get),
     cmd(
         "osd erasure-code-profile set name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=profile,type=CephString,n=N,req=false \
          name=force,type=CephBool,req=false name=yes_i_really_mean_it,type=CephBool,req=false",
@@ -110,7 +104,9 @@ fn set(ctx: &mut Ctx<'_>) -> CmdResult {
         Some(_) if !force => {
             return err(errno::EPERM, format!("will not override erasure code profile {name} because the existing profile is different"));
         }
-        Some(_) if !sure => return err(errno::EPERM, "overriding erasure code profile can be DANGEROUS; add --yes-i-really-mean-it to do it anyway"),
+        Some(_) if !sure => {
+            return err(errno::EPERM, "overriding erasure code profile can be DANGEROUS; add --yes-i-really-mean-it to do it anyway");
+        }
         _ => {}
     }
     ctx.mon.osd.pending().new_erasure_code_profiles.insert(name, made);

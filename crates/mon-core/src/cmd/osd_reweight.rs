@@ -1,6 +1,6 @@
 //! Weights that even out how full OSDs are: `osd reweight-by-utilization`, `osd reweight-by-pg`, and both as a test.
 
-use super::{CmdError, CmdResult, Command, Ctx, Reply, mgr_cmd};
+use super::{CmdError, CmdResult, Command, Ctx, mgr_cmd};
 use maps::osd_map::ONE;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -74,7 +74,10 @@ fn add(ctx: &mut Ctx<'_>) -> CmdResult {
         return err(errno::ENOTEMPTY, format!("tier pool '{tier_name}' is not empty; --force-nonempty to force"));
     }
     if (!t.snaps.is_empty() || t.is_unmanaged_snaps_mode()) && !ctx.args.has("force_nonempty") {
-        return err(errno::ENOTEMPTY, format!("tier pool '{tier_name}' has snapshot state; it cannot be added as a tier without breaking the pool"));
+        return err(
+            errno::ENOTEMPTY,
+            format!("tier pool '{tier_name}' has snapshot state; it cannot be added as a tier without breaking the pool"),
+        );
     }
     let (apps, snap_seq, snap_epoch) = (b.application_metadata.clone(), b.snap_seq, ctx.mon.osd.map.epoch + 1);
     ctx.mon.osd.pool_mut(base).expect("we looked").tiers.insert(tier as u64);
@@ -104,7 +107,10 @@ fn cache_mode(ctx: &mut Ctx<'_>) -> CmdResult {
     let value = match mode.as_str() {
         "none" => NONE,
         "readonly" if !ctx.args.flag("yes_i_really_mean_it") => {
-            return err(errno::EPERM, "'readonly' is not a well-supported cache mode and may corrupt your data. pass --yes-i-really-mean-it to force.");
+            return err(
+                errno::EPERM,
+                "'readonly' is not a well-supported cache mode and may corrupt your data. pass --yes-i-really-mean-it to force.",
+            );
         }
         "readonly" => READONLY,
         other => return unserved(&format!("cache mode {other}")),

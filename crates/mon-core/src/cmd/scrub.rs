@@ -13,10 +13,16 @@ use types::{OsdId, PgId, SpgId, errno};
 macro_rules! scrubs {
     ($words:literal, $module:literal, $params:literal, $what:literal, $run:ident) => {
         [
-            mgr_cmd(concat!($words, " scrub ", $params), concat!("compares the copies of ", $what), $module, "rw", |ctx| $run(ctx, Kind::Scrub)),
-            mgr_cmd(concat!($words, " deep-scrub ", $params), concat!("compares the copies of ", $what, ", data and all"), $module, "rw", |ctx| {
-                $run(ctx, Kind::Deep)
+            mgr_cmd(concat!($words, " scrub ", $params), concat!("compares the copies of ", $what), $module, "rw", |ctx| {
+                $run(ctx, Kind::Scrub)
             }),
+            mgr_cmd(
+                concat!($words, " deep-scrub ", $params),
+                concat!("compares the copies of ", $what, ", data and all"),
+                $module,
+                "rw",
+                |ctx| $run(ctx, Kind::Deep),
+            ),
             mgr_cmd(concat!($words, " repair ", $params), concat!("repairs what scrubs find in ", $what), $module, "rw", |ctx| {
                 $run(ctx, Kind::Repair)
             }),
@@ -26,7 +32,9 @@ macro_rules! scrubs {
 /// A row that gives groups, or a pool's, their turn in recovery or takes it back.
 macro_rules! force {
     ($words:literal, $verb:literal, $params:literal, $module:literal, $bits:expr) => {
-        mgr_cmd(concat!($words, " ", $verb, " ", $params), concat!($verb, ": which groups recover first"), $module, "rw", |ctx| force(ctx, $bits))
+        mgr_cmd(concat!($words, " ", $verb, " ", $params), concat!($verb, ": which groups recover first"), $module, "rw", |ctx| {
+            force(ctx, $bits)
+        })
     };
 }
 

@@ -16,7 +16,11 @@ pub const COMMANDS: &[Command] = &[
     tell("help", "list available commands", help),
     tell("config show", "dump current config settings", show),
     tell("config get name=var,type=CephString", "config get <field>: get the config value", get),
-    tell("config set name=var,type=CephString name=val,type=CephString,n=N", "config set <field> <val> [<val> ...]: set a config variable", set),
+    tell(
+        "config set name=var,type=CephString name=val,type=CephString,n=N",
+        "config set <field> <val> [<val> ...]: set a config variable",
+        set,
+    ),
     tell("config unset name=var,type=CephString", "config unset <field>: unset a config variable", unset),
     tell("config help name=var,type=CephString,req=false", "get config setting schema and descriptions", config_help),
     tell("config diff", "dump diff of current config and default config", |ctx| {
@@ -32,17 +36,13 @@ pub const COMMANDS: &[Command] = &[
             ctx.answer_json(json)
         },
     ),
-    tell(
-        "injectargs name=injected_args,type=CephString,n=N",
-        "inject configuration arguments into running daemon",
-        |ctx| {
-            let text = ctx.args.list("injected_args").join(" ");
-            let settings = options::inject(&text).map_err(|why| CmdError::new(errno::EINVAL, why))?;
-            let said: Vec<String> = settings.iter().map(|(name, value)| format!("{name} = '{value}' ")).collect();
-            ctx.mon.config.overrides.extend(settings);
-            Ok(Reply::status(said.concat()))
-        },
-    ),
+    tell("injectargs name=injected_args,type=CephString,n=N", "inject configuration arguments into running daemon", |ctx| {
+        let text = ctx.args.list("injected_args").join(" ");
+        let settings = options::inject(&text).map_err(|why| CmdError::new(errno::EINVAL, why))?;
+        let said: Vec<String> = settings.iter().map(|(name, value)| format!("{name} = '{value}' ")).collect();
+        ctx.mon.config.overrides.extend(settings);
+        Ok(Reply::status(said.concat()))
+    }),
     tell("quorum enter", "force monitor back into quorum", |_| {
         // The only monitor is its quorum, and can't have left it.
         Ok(Reply::status("started responding to quorum, initiated new election"))
