@@ -19,7 +19,6 @@ const TIERS: Known = LeftOut("cache tiers and manifests of objects are not there
 const LIST: &[(&str, &str, Known)] = &[
     ("ceph_test_rados_api_tier_pp", "", TIERS),
     ("ceph_test_rados_api_", "EC", ERASURE_CODED),
-    ("ceph_test_rados_api_pool", "LibRadosPools.PoolGetBaseTier", TIERS),
     // The parameter is "cache".
     ("ceph_test_rados_api_watch_notify_pp", "LibRadosWatchNotifyPPTests/*/1", TIERS),
     ("ceph_test_librbd", "TestLibRBD.ListChildrenTiered", TIERS),

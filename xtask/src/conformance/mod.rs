@@ -59,8 +59,8 @@ const FAST: &[&str] = &[
     "ceph_test_cls_2pc_queue", "ceph_test_cls_cas", "ceph_test_cls_cmpomap", "ceph_test_cls_hello", "ceph_test_cls_journal",
     "ceph_test_cls_log", "ceph_test_cls_numops", "ceph_test_cls_queue", "ceph_test_cls_rbd", "ceph_test_cls_refcount", "ceph_test_cls_sdk",
     "ceph_test_rados_api_aio", "ceph_test_rados_api_aio_pp", "ceph_test_rados_api_asio", "ceph_test_rados_api_c_read_operations",
-    "ceph_test_rados_api_c_write_operations", "ceph_test_rados_api_io", "ceph_test_rados_api_io_pp", "ceph_test_rados_api_list",
-    "ceph_test_rados_api_lock", "ceph_test_rados_api_lock_pp", "ceph_test_rados_api_snapshots", "ceph_test_rados_api_stat",
+    "ceph_test_rados_api_c_write_operations", "ceph_test_rados_api_cls_remote_reads", "ceph_test_rados_api_io", "ceph_test_rados_api_io_pp", "ceph_test_rados_api_list",
+    "ceph_test_rados_api_lock", "ceph_test_rados_api_lock_pp", "ceph_test_rados_api_pool", "ceph_test_rados_api_snapshots", "ceph_test_rados_api_stat",
     "ceph_test_rados_api_stat_pp",
 ];
 
