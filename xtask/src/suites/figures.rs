@@ -182,6 +182,9 @@ pub fn figures(pairs: usize, seconds: u32) -> Result<()> {
                 }
                 let tag = if kind == "rand" { format!("r{pair}") } else { format!("w{pair}") };
                 row.push(sample(conf, pids, kind, depth, seconds, &tag)?);
+                // Each pair meets stores that hold as little as the first one did, in memory that the machine has touched before.
+                let cleanup = format!("cleanup -p bench --run-name fig-{tag}-{depth}");
+                run(Release::Pacific.command(conf, "rados").args(cleanup.split(' ')), Duration::from_secs(300))?;
             }
         }
         let of = |row: &[Sample], f: fn(&Sample) -> f64| median(row.iter().map(f).collect());
