@@ -115,7 +115,8 @@ pub fn fast() -> Result<()> {
 
 fn run_suite(suite: &Suite, release: Release, chosen: &dyn Fn(&str) -> bool) -> Result<Run> {
     let started = Instant::now();
-    let mut cluster = Cluster::start(&format!("conformance-{}-{}", suite.name, release.version()), &[])?;
+    // A folder of its own: two of these may run on one machine.
+    let mut cluster = Cluster::start(&format!("conformance-{}-{}-{}", suite.name, release.version(), std::process::id()), &[])?;
     let mut outcomes = Vec::new();
     for name in suite.programs {
         let program = Program { name: format!("{}{name}", suite.prefix), release, env: suite.env, limit: suite.limit };
@@ -130,6 +131,8 @@ fn run_suite(suite: &Suite, release: Release, chosen: &dyn Fn(&str) -> bool) -> 
         outcomes.push(outcome);
         ensure!(!cluster.ended(), "humboldt up ended under {}; it said:\n{}", program.name, cluster.log());
     }
+    let dir = cluster.dir.clone();
     cluster.stop()?;
+    std::fs::remove_dir_all(&dir)?;
     Ok(Run { suite: suite.name, release, outcomes, took: started.elapsed() })
 }
