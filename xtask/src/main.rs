@@ -8,6 +8,7 @@ mod cluster;
 mod commands;
 mod compare;
 mod conformance;
+mod crash;
 mod run;
 mod suites;
 
@@ -21,6 +22,7 @@ cargo xtask stock-daemons                        our OSDs under stock monitors a
 cargo xtask record-commands CEPH_CONF OUT        what a stock cluster answers to the script in xtask/src/commands.rs
 cargo xtask record-caps CEPH_CONF OUT            what a stock cluster allows to whom: xtask/src/suites/caps.py
 cargo xtask fuzz [SECONDS]                       decoders and handshakes under random input, for SECONDS (60)
+cargo xtask crash-states [--from SEED] [--count N] [--bugs]   the block store's crash states, or its planted bugs, in release
 cargo xtask figures [--pairs N] [--seconds S]    server CPU per op and latency beside stock memstore, interleaved pairs
 ";
 
@@ -56,6 +58,10 @@ fn chore() -> Result<()> {
             _ => bail!("{USAGE}"),
         },
         Some("fuzz") => suites::fuzz(args.get(1).map_or(Ok(60), |s| s.parse())?),
+        Some("crash-states") => {
+            let number = |name: &str, default: u64| option(name).map_or(Ok(default), str::parse);
+            crash::states(number("--from", 1000)?, number("--count", 1_000_000)?, flag("--bugs"))
+        }
         Some("figures") => suites::figures(option("--pairs").map_or(Ok(5), str::parse)?, option("--seconds").map_or(Ok(8), str::parse)?),
         _ => {
             print!("{USAGE}");
