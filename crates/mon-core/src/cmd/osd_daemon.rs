@@ -260,7 +260,7 @@ fn create(ctx: &mut Ctx<'_>) -> CmdResult {
     let id = match (known, wanted) {
         (Some(known), Some(id)) if known != id => return err(errno::EEXIST, format!("uuid {uuid} already in use for osd.{known}")),
         (Some(known), _) => return ctx.answer(json!({"osdid": known}), || format!("{known}\n")),
-        (None, Some(id)) if map.exists(id) => return err(errno::EEXIST, format!("id {id} already in use and does not match uuid {uuid}")),
+        (None, Some(id)) if map.exists(id) => return err(errno::EINVAL, format!("id {id} already in use and does not match uuid {uuid}")),
         (None, Some(id)) => id,
         (None, None) => free_id(ctx),
     };

@@ -93,7 +93,7 @@ pub fn share_text(share: u32) -> String {
 fn tree(ctx: &mut Ctx<'_>, below: Option<String>) -> CmdResult {
     let map = map_of_request(ctx)?;
     let states = ctx.args.list("states");
-    for (a, b) in [("up", "down"), ("in", "out"), ("up", "destroyed")] {
+    for (a, b) in [("up", "down"), ("in", "out"), ("up", "destroyed"), ("down", "destroyed")] {
         if states.iter().any(|s| s == a) && states.iter().any(|s| s == b) {
             return Err(CmdError::new(errno::EINVAL, format!("cannot specify both {a} and {b}")));
         }
