@@ -97,7 +97,7 @@ fn limits() {
     assert_eq!(b.run("o", vec![xattr(OpCode::SETXATTR, &"n".repeat(100), b"v")]), 0);
     b.limits.attr_size_max = 4;
     assert_eq!(b.run("o", vec![xattr(OpCode::SETXATTR, "n", b"12345")]), -EFBIG);
-    for code in [OpCode::SETXATTRS, OpCode::RESETXATTRS, OpCode::SET_REDIRECT, OpCode::TMAPUP, OpCode(0x2fff)] {
+    for code in [OpCode::SETXATTRS, OpCode::RESETXATTRS, OpCode::SET_REDIRECT, OpCode(0x2fff)] {
         assert_eq!(b.run("o", vec![op(code)]), -EOPNOTSUPP, "{code:?}");
     }
     assert_eq!(b.read("o").unwrap().len(), 1000);
