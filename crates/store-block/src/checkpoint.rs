@@ -213,13 +213,15 @@ impl Core {
                 break false;
             }
             let old = match &leaf {
-                Some((start, at)) if !end.as_ref().is_some_and(|end| frozen.covers_all(start, end)) => match self.table.cache.get(at.id) {
-                    Some(old) => Some(old.clone()),
-                    None => {
-                        self.read_ahead(&frozen, &change);
-                        break false;
+                Some((start, at)) if *start < cursor || !end.as_ref().is_some_and(|end| frozen.covers_all(start, end)) => {
+                    match self.table.cache.get(at.id) {
+                        Some(old) => Some(old.clone()),
+                        None => {
+                            self.read_ahead(&frozen, &change);
+                            break false;
+                        }
                     }
-                },
+                }
                 _ => None,
             };
             if let Some((start, at)) = &leaf {
@@ -294,7 +296,8 @@ impl Core {
             };
             if !take_change {
                 let l = old.expect("the row is a leaf's");
-                if !frozen.covers(l.key(row)) {
+                // What stands before `from` was merged already: a row there may be newer than the range that covers it.
+                if l.key(row) < from || !frozen.covers(l.key(row)) {
                     self.add(builder, l.key(row), l.value_slice(row));
                 }
                 row += 1;

@@ -135,3 +135,30 @@ fn long_life(seed: u64, steps: u64) {
         }
     }
 }
+
+/// What groups remember fills leaves of its own, and all of it is there after a checkpoint and a restart.
+#[test]
+fn many_groups_come_back() {
+    use store::{InfoChange, LogDelta};
+    use types::{PgId, PgInfo, SpgId, Transaction};
+    for reset in [false, true] {
+        let disks = MemDisks::new(&[16 << 20, 8 << 20, 8 << 20]);
+        BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+        let mut store = BlockStore::open(Config::default(), Box::new(disks.clone())).expect("it opens");
+        for seed in 0..100 {
+            let pg = SpgId::whole(PgId::new(1, seed));
+            let info = InfoChange::Full(Box::new(PgInfo::new(pg)));
+            let delta = LogDelta { reset, epoch: Some(3), info, ..LogDelta::new(pg) };
+            store.submit(Transaction::default(), Some(delta), u64::from(seed)).expect("a delta");
+            store.turn_end();
+        }
+        store.checkpoint();
+        while store.is_checkpointing() {
+            store.turn_end();
+        }
+        drop(store);
+        disks.restart();
+        let store = BlockStore::open(Config::default(), Box::new(disks)).expect("it opens again");
+        assert_eq!(store.pgs().map(|all| all.len()), Ok(100), "reset: {reset}");
+    }
+}
