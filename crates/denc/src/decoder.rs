@@ -87,6 +87,18 @@ impl Decoder {
         self.at += n;
         Ok(())
     }
+    /// What [`crate::Encoder::varint`] writes.
+    pub fn varint(&mut self) -> Result<u64, DencError> {
+        let mut v = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            v |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(v);
+            }
+        }
+        Err(self.invalid("a number of variable length has more than 64 bits"))
+    }
     /// A length and that many bytes.
     pub fn blob(&mut self) -> Result<Bytes, DencError> {
         let n = self.u32()? as usize;

@@ -80,6 +80,14 @@ impl Encoder {
     pub fn raw(&mut self, bytes: &[u8]) {
         self.buf.extend_from_slice(bytes);
     }
+    /// A number in seven bits a byte, the lowest first; the highest bit says that more follow (18.2 `src/include/denc.h`, `denc_varint`).
+    pub fn varint(&mut self, mut v: u64) {
+        while v > 0x7f {
+            self.u8(v as u8 | 0x80);
+            v >>= 7;
+        }
+        self.u8(v as u8);
+    }
     /// A length and the bytes: strings and buffers.
     pub fn blob(&mut self, bytes: &[u8]) {
         self.count(bytes.len());

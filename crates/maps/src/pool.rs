@@ -37,26 +37,6 @@ bits! {
     }
 }
 
-/// Seven bits a byte, lowest first; the highest bit says that more follow.
-fn put_varint(e: &mut Encoder, mut v: u64) {
-    while v > 0x7f {
-        e.u8(v as u8 | 0x80);
-        v >>= 7;
-    }
-    e.u8(v as u8);
-}
-fn get_varint(d: &mut Decoder) -> Result<u64, DencError> {
-    let mut v = 0;
-    for shift in (0..64).step_by(7) {
-        let byte = d.u8()?;
-        v |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(v);
-        }
-    }
-    Err(d.invalid("a number of variable length has more than 64 bits"))
-}
-
 /// `pool_snap_info_t`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PoolSnap {
@@ -482,8 +462,8 @@ impl Denc for PgPool {
             }
             if v >= 32 {
                 e.put(&(self.stretch.bucket_count != 0).then_some(self.stretch));
-                put_varint(e, self.nonprimary_shards as u64);
-                put_varint(e, (self.nonprimary_shards >> 64) as u64);
+                e.varint(self.nonprimary_shards as u64);
+                e.varint((self.nonprimary_shards >> 64) as u64);
             } else if v >= 30 {
                 e.put(&self.stretch);
             }
@@ -582,7 +562,7 @@ impl Denc for PgPool {
                 p.stretch = d.get()?;
             }
             if v >= 32 {
-                p.nonprimary_shards = u128::from(get_varint(d)?) | u128::from(get_varint(d)?) << 64;
+                p.nonprimary_shards = u128::from(d.varint()?) | u128::from(d.varint()?) << 64;
             }
             Ok(p)
         })

@@ -106,31 +106,12 @@ impl Refs {
     }
 }
 
-/// Seven bits a byte, the lowest first.
-fn put_varint(e: &mut Encoder, mut v: u64) {
-    while v > 0x7f {
-        e.u8(v as u8 | 0x80);
-        v >>= 7;
-    }
-    e.u8(v as u8);
-}
-fn varint(d: &mut Decoder) -> Result<u64, DencError> {
-    let mut v = 0;
-    for shift in (0..64).step_by(7) {
-        let byte = d.u8()?;
-        v |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(v);
-        }
-    }
-    Err(d.invalid("a number of more than 64 bits"))
-}
 /// The sign in the lowest bit.
 fn put_signed(e: &mut Encoder, v: i64) {
-    put_varint(e, v.unsigned_abs() << 1 | u64::from(v < 0));
+    e.varint(v.unsigned_abs() << 1 | u64::from(v < 0));
 }
 fn signed(d: &mut Decoder) -> Result<i64, DencError> {
-    let v = varint(d)?;
+    let v = d.varint()?;
     let magnitude = (v >> 1) as i64;
     Ok(if v & 1 == 0 { magnitude } else { -magnitude })
 }
@@ -145,24 +126,24 @@ impl Denc for Refs {
             Self::ByHash { total, bits, hashes } => {
                 e.u8(2);
                 e.frame(1, 1, |e| {
-                    put_varint(e, *total);
-                    put_varint(e, (*bits).into());
-                    put_varint(e, hashes.len() as u64);
+                    e.varint(*total);
+                    e.varint((*bits).into());
+                    e.varint(hashes.len() as u64);
                     for (&(pool, hash), &count) in hashes {
                         put_signed(e, pool);
                         e.raw(&hash.to_le_bytes()[..bits.div_ceil(8) as usize]);
-                        put_varint(e, count);
+                        e.varint(count);
                     }
                 });
             }
             Self::ByPool { total, pools } => {
                 e.u8(4);
                 e.frame(1, 1, |e| {
-                    put_varint(e, *total);
-                    put_varint(e, pools.len() as u64);
+                    e.varint(*total);
+                    e.varint(pools.len() as u64);
                     for (&pool, &count) in pools {
                         put_signed(e, pool);
-                        put_varint(e, count);
+                        e.varint(count);
                     }
                 });
             }
@@ -180,24 +161,24 @@ impl Denc for Refs {
                 Ok(Self::ByObject(objects))
             }),
             2 => d.frame("chunk_refs_by_hash_t", 1, |d, _| {
-                let (total, bits) = (varint(d)?, varint(d)?);
+                let (total, bits) = (d.varint()?, d.varint()?);
                 if !(1..=32).contains(&bits) {
                     return Err(d.invalid("bits of a hash"));
                 }
                 let mut hashes = BTreeMap::new();
-                for _ in 0..varint(d)? {
+                for _ in 0..d.varint()? {
                     let pool = signed(d)?;
                     let mut hash = [0; 4];
                     d.read_exact(&mut hash[..bits.div_ceil(8) as usize])?;
-                    hashes.insert((pool, u32::from_le_bytes(hash)), varint(d)?);
+                    hashes.insert((pool, u32::from_le_bytes(hash)), d.varint()?);
                 }
                 Ok(Self::ByHash { total, bits: bits as u32, hashes })
             }),
             4 => d.frame("chunk_refs_by_pool_t", 1, |d, _| {
-                let total = varint(d)?;
+                let total = d.varint()?;
                 let mut pools = BTreeMap::new();
-                for _ in 0..varint(d)? {
-                    pools.insert(signed(d)?, varint(d)?);
+                for _ in 0..d.varint()? {
+                    pools.insert(signed(d)?, d.varint()?);
                 }
                 Ok(Self::ByPool { total, pools })
             }),
@@ -239,13 +220,13 @@ mod tests {
     fn numbers_are_as_ceph_writes_them() {
         let mut e = Encoder::new(0);
         for v in [0, 127, 128, u64::MAX] {
-            put_varint(&mut e, v);
+            e.varint(v);
         }
         put_signed(&mut e, -1);
         put_signed(&mut e, 64);
         assert_eq!(e.as_slice()[..4], [0, 0x7f, 0x80, 1]);
         let mut d = Decoder::new(e.finish());
-        assert_eq!([(); 4].map(|()| varint(&mut d).unwrap()), [0, 127, 128, u64::MAX]);
+        assert_eq!([(); 4].map(|()| d.varint().unwrap()), [0, 127, 128, u64::MAX]);
         assert_eq!([(); 2].map(|()| signed(&mut d).unwrap()), [-1, 64]);
     }
 }
