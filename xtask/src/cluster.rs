@@ -46,12 +46,17 @@ impl Cluster {
 
     /// Starts it on a folder that may hold a cluster already.
     pub fn start_in(dir: PathBuf, args: &[&str]) -> Result<Self> {
+        Self::start_at(dir, "0", args)
+    }
+
+    /// The same, with its monitor at this port.
+    pub fn start_at(dir: PathBuf, port: &str, args: &[&str]) -> Result<Self> {
         let started = Instant::now();
         let mut child = Command::new(binary())
             .arg("up")
             .arg("--dir")
             .arg(&dir)
-            .args(["--port", "0"])
+            .args(["--port", port])
             .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -23,6 +23,7 @@ cargo xtask record-commands CEPH_CONF OUT        what a stock cluster answers to
 cargo xtask record-caps CEPH_CONF OUT            what a stock cluster allows to whom: xtask/src/suites/caps.py
 cargo xtask fuzz [SECONDS]                       decoders and handshakes under random input, for SECONDS (60)
 cargo xtask crash-states [--from SEED] [--count N] [--bugs]   the block store's crash states, or its planted bugs, in release
+cargo xtask kill-loop [--cycles N]                kill -9 under load, N (30) times, everything compared at the end
 cargo xtask figures [--pairs N] [--seconds S]    server CPU per op and latency beside stock memstore, interleaved pairs
 ";
 
@@ -61,6 +62,10 @@ fn chore() -> Result<()> {
         Some("crash-states") => {
             let number = |name: &str, default: u64| option(name).map_or(Ok(default), str::parse);
             crash::states(number("--from", 1000)?, number("--count", 1_000_000)?, flag("--bugs"))
+        }
+        Some("kill-loop") => {
+            cluster::build()?;
+            suites::kill_loop(option("--cycles").map_or(Ok(30), str::parse)?)
         }
         Some("figures") => suites::figures(option("--pairs").map_or(Ok(5), str::parse)?, option("--seconds").map_or(Ok(8), str::parse)?),
         _ => {

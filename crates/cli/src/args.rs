@@ -30,6 +30,8 @@ pub enum Command {
 pub enum StoreKind {
     /// In memory: gone with the process.
     Mem,
+    /// In files or on devices: what was acknowledged stays.
+    Block,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -73,12 +75,14 @@ pub struct Up {
     /// The cluster's folder: gets ceph.conf and the admin's keyring.
     #[arg(long, default_value = "humboldt-data")]
     pub dir: PathBuf,
-    /// How many OSDs.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub osds: u32,
-    /// Where objects are kept.
-    #[arg(long, value_enum, default_value_t = StoreKind::Mem)]
-    pub store: StoreKind,
+    /// How many OSDs; as many as the folder has unless given, and one in a new one.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub osds: Option<u32>,
+    /// Where objects are kept; what the folder has unless given, and for a new one in memory.
+    #[arg(long, value_enum)]
+    pub store: Option<StoreKind>,
+    #[command(flatten)]
+    pub devices: Devices,
     /// What clients must prove.
     #[arg(long, value_enum, default_value_t = Auth::Cephx)]
     pub auth: Auth,
@@ -91,7 +95,8 @@ pub struct Up {
     /// The monitor's port; 0 takes a free one. OSDs always take free ones.
     #[arg(long, default_value_t = 3300)]
     pub port: u16,
-    /// Bytes that the OSDs may keep in memory, all together; half of the machine's memory unless given.
+    /// Bytes that the OSDs may keep in memory, all together: objects of stores in memory (half of the machine's unless given), caches of others
+    /// (128 MiB each unless given).
     #[arg(long)]
     pub memory: Option<u64>,
     /// Each daemon as a process of its own.
@@ -103,6 +108,38 @@ pub struct Up {
     /// OSDs answer from what a request says and keep nothing: the floor of any measurement.
     #[arg(long, hide = true)]
     pub null: bool,
+}
+
+/// Where a block store lies; settled when it is made.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Devices {
+    /// A file or block device for data; a file in the OSD's folder unless given.
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+    /// The same for the log.
+    #[arg(long)]
+    pub wal: Option<PathBuf>,
+    /// The same for metadata.
+    #[arg(long)]
+    pub meta: Option<PathBuf>,
+    /// Bytes of data of each new store (1G is 1073741824); a share of what the file system has left unless given, 16G at most.
+    #[arg(long, value_parser = parse_size)]
+    pub size: Option<u64>,
+}
+
+/// Bytes with a suffix of powers of 1024.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches("IB").trim_end_matches('B') {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err(format!("{text}: a number with K, M, G or T is wanted")),
+    };
+    let n: u64 = digits.parse().map_err(|_| format!("{text}: no number"))?;
+    n.checked_mul(1 << shift).ok_or_else(|| format!("{text}: too much"))
 }
 
 #[derive(Debug, clap::Args)]
@@ -159,9 +196,14 @@ pub struct OsdArgs {
     /// The keyring of somebody who may register OSDs; what ceph.conf says for client.admin unless given.
     #[arg(long)]
     pub admin_keyring: Option<PathBuf>,
-    /// Where objects are kept.
+    /// Where objects are kept, for --mkfs.
     #[arg(long, value_enum, default_value_t = StoreKind::Mem)]
     pub store: StoreKind,
+    #[command(flatten)]
+    pub devices: Devices,
+    /// Register with the admin's key although there is a data folder, and say when it is up.
+    #[arg(long, hide = true)]
+    pub register: bool,
     /// The address to listen on; out of ceph.conf's `public addr` or `public network` unless given, else the one that reaches the monitor.
     #[arg(long)]
     pub listen: Option<IpAddr>,

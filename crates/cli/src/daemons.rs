@@ -5,7 +5,7 @@ use crate::folder::Folder;
 use crate::signals;
 use anyhow::{Context, Result};
 use cephx::Keyring;
-use osd::OsdConfig;
+use osd::{OsdConfig, StoreConfig};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +21,7 @@ pub struct Monitor {
     pub keyring: Keyring,
     /// False if the cluster was there before.
     pub is_new: bool,
+    pub fsid: types::Uuid,
 }
 
 /// Opens or makes the cluster in `dir`, and starts its monitor. Writes `ceph.conf`.
@@ -30,7 +31,7 @@ pub fn start_mon(dir: &Path, listen: SocketAddr, auth: mon::AuthMode, key_type: 
     let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: mon::admin_socket(dir, "mon.a") }).with_context(|| format!("the monitor on {listen}"))?;
     let conf = dir.join("ceph.conf");
     std::fs::write(&conf, mon::conf_text(dir, fsid, handle.mon_addr, auth)).with_context(|| conf.display().to_string())?;
-    Ok(Monitor { handle, keyring, is_new })
+    Ok(Monitor { handle, keyring, is_new, fsid })
 }
 
 /// `humboldt mon`: says where it listens, and serves.
@@ -44,7 +45,7 @@ pub fn mon(args: &MonArgs) -> Result<()> {
 }
 
 /// What an OSD of this machine is started with.
-pub fn osd_config(id: i32, monitor: EntityAddrVec, listen: IpAddr, capacity: u64, dir: &Path) -> OsdConfig {
+pub fn osd_config(id: i32, monitor: EntityAddrVec, listen: IpAddr, store: StoreConfig, dir: &Path) -> OsdConfig {
     let host = client::setup::hostname();
     OsdConfig {
         id,
@@ -52,7 +53,8 @@ pub fn osd_config(id: i32, monitor: EntityAddrVec, listen: IpAddr, capacity: u64
         key: None,
         admin: None,
         listen,
-        capacity,
+        store_is_new: !store.is_durable(),
+        store,
         location: vec![("host".into(), host), ("root".into(), "default".into())],
         options: Vec::new(),
         spin_us: 0,

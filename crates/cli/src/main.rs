@@ -13,6 +13,7 @@ mod processes;
 mod regroup;
 mod signals;
 mod store_tool;
+mod stores;
 mod up;
 
 use args::{Args, Command};

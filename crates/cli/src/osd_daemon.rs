@@ -3,7 +3,7 @@
 //! With a data folder (`osd data`, made by `--mkfs`) it is who the folder says and logs in with the folder's keyring. Without one its store
 //! is in memory, it is somebody new at each start, and registers itself with the admin's key.
 
-use crate::args::OsdArgs;
+use crate::args::{OsdArgs, StoreKind};
 use crate::daemons::{UP_TIMEOUT, key_of, osd_config};
 use crate::folder::Folder;
 use crate::{networks, signals};
@@ -11,14 +11,11 @@ use anyhow::{Context, Result, bail};
 use cephx::Keyring;
 use objecter::conf::Conf;
 use osd::deployment::parse_modes;
-use osd::{Admin, DataDir, Deployment};
+use osd::store::{BLOCK, CACHE_DEFAULT, MEM, MEM_DEFAULT};
+use osd::{Admin, DataDir, Deployment, StoreConfig};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use types::{EntityAddrVec, EntityKind, EntityText, Uuid};
-
-/// What the `type` file says of a store in memory.
-const MEM: &str = "memstore";
-const MEMORY_DEFAULT: u64 = 4 << 30;
 
 pub fn osd(args: &OsdArgs) -> Result<()> {
     let name = EntityText::new(EntityKind::OSD, args.id.to_string());
@@ -37,8 +34,14 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
         (None, None) => networks::towards(monitor.msgr2().context("monitors of msgr1 only")?.socket().context("the monitor's address")?)?,
     };
     let dir = path.parent().unwrap_or(Path::new("."));
-    let memory = args.memory.or_else(|| conf.number("memstore device bytes")).unwrap_or(MEMORY_DEFAULT);
-    let mut config = osd_config(args.id, EntityAddrVec::default(), listen, memory, dir);
+    let memory = args.memory.or_else(|| conf.number("memstore device bytes")).unwrap_or(MEM_DEFAULT);
+    let folder = if DataDir::is_made(&data) { Some((DataDir::open(&data, args.id)?, Folder::hold(&data)?)) } else { None };
+    let store = match &folder {
+        Some((made, _)) if made.kind == BLOCK => StoreConfig::Block { dir: data.clone(), memory: args.memory.unwrap_or(CACHE_DEFAULT) },
+        Some((made, _)) if made.kind != MEM => bail!("{} holds a store of type {}, which this program doesn't know", data.display(), made.kind),
+        _ => StoreConfig::Mem { capacity: memory },
+    };
+    let mut config = osd_config(args.id, EntityAddrVec::default(), listen, store, dir);
     config.monitors = monitors;
     config.admin_socket = conf.get("admin socket").filter(|path| !path.is_empty()).map(PathBuf::from);
     config.spin_us = args.spin_us;
@@ -50,12 +53,9 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
         config.location = location_of(&location, &config.location);
     }
 
-    let folder = if DataDir::is_made(&data) { Some((DataDir::open(&data, args.id)?, Folder::hold(&data)?)) } else { None };
     if let Some((made, _)) = &folder {
-        if made.kind != MEM {
-            bail!("{} holds a store of type {}, which this build can't open", data.display(), made.kind);
-        }
         config.deployment.osd_fsid = Some(made.osd_fsid);
+        config.deployment.cluster_fsid = Some(made.cluster_fsid);
         config.data_dir = data.display().to_string();
         if !made.device_class.is_empty() {
             config.deployment.device_class.clone_from(&made.device_class);
@@ -67,14 +67,15 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
         files
     };
     let admin_name = EntityText::new(EntityKind::CLIENT, "admin");
+    let registers = folder.is_none() || args.register;
     if !method(&conf, "cluster") {
-        config.admin = folder.is_none().then_some(Admin { name: admin_name, key: None });
+        config.admin = registers.then_some(Admin { name: admin_name, key: None });
     } else {
         let beside = if folder.is_some() { data.join("keyring") } else { dir.join(format!("osd.{}.keyring", args.id)) };
         let key = key_of(&name, &files(&args.keyring, &conf, beside))?;
         let Some(key) = key else { bail!("no keyring holds the key of {name}: give --keyring, or put it into {}/keyring", data.display()) };
         config.key = Some(key.key);
-        if folder.is_none() {
+        if registers {
             let admin_conf = Conf::parse(&text, admin_name.clone()).with_context(|| path.display().to_string())?;
             let admin = key_of(&admin_name, &files(&args.admin_keyring, &admin_conf, dir.join("ceph.client.admin.keyring")))?;
             config.admin = admin.map(|auth| Admin::of(admin_name, &auth));
@@ -83,9 +84,8 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
             }
         }
     }
-    let quiet_until_up = folder.is_none();
     let mut handle = osd::start(config)?;
-    if quiet_until_up {
+    if registers {
         handle.wait_up(UP_TIMEOUT)?;
         println!("osd.{} is up", args.id);
     } else {
@@ -109,7 +109,13 @@ fn mkfs(args: &OsdArgs, conf: &Conf, data: &Path) -> Result<()> {
             Uuid::from_random(fresh)
         }
     };
-    DataDir::mkfs(data, args.id, osd_fsid, cluster_fsid, MEM, args.device_class.as_deref().unwrap_or_default())?;
+    let class = args.device_class.as_deref().unwrap_or_default();
+    if args.store == StoreKind::Block && !DataDir::is_made(data) {
+        std::fs::create_dir_all(data).with_context(|| format!("making {}", data.display()))?;
+        osd::store::mkfs(data, args.id, osd_fsid, cluster_fsid, &crate::stores::new_store(&args.devices, data, 1)?, class)?;
+    } else {
+        DataDir::mkfs(data, args.id, osd_fsid, cluster_fsid, if args.store == StoreKind::Block { BLOCK } else { MEM }, class)?;
+    }
     let name = EntityText::new(EntityKind::OSD, args.id.to_string());
     let keyring = data.join("keyring");
     if args.mkkey && key_of(&name, std::slice::from_ref(&keyring))?.is_none() {

@@ -1,9 +1,10 @@
 //! `humboldt up --processes`: the same daemons, each a process of its own, kept by this one.
 
 use crate::args::Up;
-use crate::folder::{Folder, half_of_memory};
-use crate::{regroup, signals, up};
+use crate::folder::Folder;
+use crate::{regroup, signals, stores, up};
 use anyhow::{Context, Result, bail};
+use osd::StoreConfig;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -47,7 +48,8 @@ pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
     let is_new = !folder.dir.join("mon.redb").exists();
     let program = std::env::current_exe().context("this program's own path")?;
     let auth = args.auth.mode().name();
-    let (port, osds, listen) = (args.port.to_string(), args.osds.to_string(), args.listen.to_string());
+    let osd_count = stores::osd_count(args, &folder.dir);
+    let (port, osds, listen) = (args.port.to_string(), osd_count.to_string(), args.listen.to_string());
     let mut cmd = Command::new(&program);
     cmd.arg("mon").arg("--dir").arg(&folder.dir).args([
         "--auth",
@@ -63,22 +65,34 @@ pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
     ]);
     let mon = Daemon::start("the monitor".into(), &mut cmd)?;
     let addr = mon.line.rsplit(' ').next().unwrap_or_default().trim().parse().context("the monitor says where it serves")?;
-    let memory = (args.memory.unwrap_or_else(half_of_memory) / u64::from(args.osds)).to_string();
+    let conf_path = folder.dir.join("ceph.conf");
+    let conf = objecter::conf::Conf::parse(&std::fs::read_to_string(&conf_path)?, types::EntityText::new(types::EntityKind::CLIENT, "admin"))?;
+    let fsid = conf.get("fsid").and_then(|f| types::Uuid::parse(&f)).context("the monitor's ceph.conf has an fsid")?;
+    let stores = stores::find_or_make(args, osd_count, &folder.dir, fsid)?;
+    let kept = stores.iter().all(|s| s.config.is_durable());
     let mut daemons = Vec::new();
-    for id in 0..args.osds {
+    for (id, store) in (0..osd_count).zip(stores) {
         let mut cmd = Command::new(&program);
         cmd.arg("osd").arg("--conf").arg(folder.dir.join("ceph.conf")).args(["--id", &id.to_string(), "--listen", &listen]);
-        cmd.args(["--memory", &memory, "--spin-us", &args.spin_us.to_string()]);
+        if let Some(made) = &store.made {
+            let keyring = folder.dir.join(format!("osd.{id}.keyring"));
+            cmd.arg("--register").arg("--osd-data").arg(&made.path).arg("--keyring").arg(keyring);
+        }
+        let memory = match store.config {
+            StoreConfig::Mem { capacity } => capacity,
+            StoreConfig::Block { memory, .. } => memory,
+        };
+        cmd.args(["--memory", &memory.to_string(), "--spin-us", &args.spin_us.to_string()]);
         if args.null {
             cmd.arg("--null");
         }
         daemons.push(Daemon::start(format!("osd.{id}"), &mut cmd)?);
     }
     daemons.push(mon);
-    if !is_new {
+    if !is_new && !kept {
         regroup::start_empty(&folder.dir.join("ceph.conf"))?;
     }
-    up::announce(started.elapsed(), &folder.dir, addr, args);
+    up::announce(started.elapsed(), &folder.dir, addr, args, osd_count, kept);
     let mut failed = None;
     let asked = signals::wait(|| {
         failed = daemons.iter_mut().find_map(|d| d.ended().then(|| d.name.clone()));

@@ -2,8 +2,8 @@
 
 use crate::args::Up;
 use crate::daemons::{Monitor, UP_TIMEOUT, monitor_at, osd_config, start_mon};
-use crate::folder::{Folder, half_of_memory};
-use crate::{processes, regroup, signals};
+use crate::folder::Folder;
+use crate::{processes, regroup, signals, stores};
 use anyhow::{Context, Result, anyhow};
 use osd::{Admin, OsdHandle};
 use std::net::SocketAddr;
@@ -18,11 +18,19 @@ pub fn up(args: &Up) -> Result<()> {
         return processes::up(args, &folder, started);
     }
     let listen = SocketAddr::new(args.listen, args.port);
-    let Monitor { handle: mon, keyring, is_new } = start_mon(&folder.dir, listen, args.auth.mode(), args.key_type, args.osds)?;
-    let capacity = args.memory.unwrap_or_else(half_of_memory) / u64::from(args.osds);
+    let osd_count = stores::osd_count(args, &folder.dir);
+    let Monitor { handle: mon, keyring, is_new, fsid } = start_mon(&folder.dir, listen, args.auth.mode(), args.key_type, osd_count)?;
+    let stores = stores::find_or_make(args, osd_count, &folder.dir, fsid)?;
     let mut osds: Vec<OsdHandle> = Vec::new();
-    for id in 0..args.osds as i32 {
-        let mut config = osd_config(id, monitor_at(mon.mon_addr), args.listen, capacity, &folder.dir);
+    let kept = stores.iter().all(|s| s.config.is_durable());
+    for (id, store) in (0..osd_count as i32).zip(stores) {
+        let mut config = osd_config(id, monitor_at(mon.mon_addr), args.listen, store.config, &folder.dir);
+        if let Some(made) = store.made {
+            config.deployment.osd_fsid = Some(made.osd_fsid);
+            config.deployment.cluster_fsid = Some(made.cluster_fsid);
+            config.data_dir = made.path.display().to_string();
+        }
+        config.store_is_new = store.is_new;
         config.spin_us = args.spin_us;
         config.null = args.null;
         let admin = EntityText::new(EntityKind::CLIENT, "admin");
@@ -39,10 +47,10 @@ pub fn up(args: &Up) -> Result<()> {
     for osd in &mut osds {
         osd.wait_up(UP_TIMEOUT)?;
     }
-    if !is_new {
+    if !is_new && !kept {
         regroup::start_empty(&folder.dir.join("ceph.conf"))?;
     }
-    announce(started.elapsed(), &folder.dir, mon.mon_addr, args);
+    announce(started.elapsed(), &folder.dir, mon.mon_addr, args, osd_count, kept);
 
     let asked = signals::wait(|| mon.is_finished() || osds.iter().any(OsdHandle::is_finished))?;
     // All at once: each waits for the monitor's word that it is down.
@@ -67,14 +75,14 @@ fn fresh_key(kind: cephx::KeyType) -> cephx::CryptoKey {
 }
 
 /// The one line that says that it serves, and how to use it.
-pub fn announce(took: Duration, dir: &Path, mon: SocketAddr, args: &Up) {
-    let shown =
-        std::env::current_dir().ok().and_then(|cwd| dir.strip_prefix(cwd).ok().map(Path::to_path_buf)).unwrap_or_else(|| dir.to_path_buf());
+pub fn announce(took: Duration, dir: &Path, mon: SocketAddr, args: &Up, osd_count: u32, kept: bool) {
+    let shown = std::env::current_dir().ok().and_then(|cwd| dir.strip_prefix(cwd).ok().map(Path::to_path_buf)).unwrap_or_else(|| dir.to_path_buf());
     println!(
-        "ready in {:.2} s: monitor at {mon}, {} OSD{} in memory, auth {}; try: ceph -c {}/ceph.conf -s",
+        "ready in {:.2} s: monitor at {mon}, {} OSD{} {}, auth {}; try: ceph -c {}/ceph.conf -s",
         took.as_secs_f64(),
-        args.osds,
-        if args.osds == 1 { "" } else { "s" },
+        osd_count,
+        if osd_count == 1 { "" } else { "s" },
+        if kept { "on disk" } else { "in memory" },
         args.auth.mode().name(),
         shown.display()
     );

@@ -154,6 +154,7 @@ impl Mon {
             let check = Check { severity: Severity::Error, summary: "full ratio(s) out of order".into(), count: 0, detail: unordered };
             out.insert("OSD_OUT_OF_ORDER_FULL", check);
         }
+        self.alert_checks(out);
         let default_size = self.config.mon_number("osd_pool_default_size") as usize;
         if map.num_osds() < default_size {
             let text = format!("OSD count {} < osd_pool_default_size {default_size}", map.num_osds());
@@ -206,6 +207,19 @@ impl Mon {
         if !detail.is_empty() {
             let set: Vec<&str> = scrub_flags.iter().filter(|(bit, _)| map.pools.values().any(|p| p.has(*bit))).map(|(_, name)| *name).collect();
             out.insert("POOL_SCRUB_FLAGS", warn(format!("Some pool(s) have the {} flag(s) set", set.join(", ")), detail.len(), detail));
+        }
+    }
+
+    /// What stores warn of, by the check's name.
+    fn alert_checks(&self, out: &mut BTreeMap<&'static str, Check>) {
+        const KNOWN: &[(&str, &str)] = &[("BLUESTORE_SPURIOUS_READ_ERRORS", "OSD(s) have spurious read errors")];
+        for (code, text) in KNOWN {
+            let alerts = self.manager.pgs.osds.values().flat_map(|stat| &stat.os_alerts);
+            let detail: Vec<String> =
+                alerts.filter_map(|(osd, alerts)| alerts.get(*code).map(|text| format!("osd.{osd} {text}"))).collect();
+            if !detail.is_empty() {
+                out.insert(code, warn(format!("{} {text}", detail.len()), detail.len(), detail));
+            }
         }
     }
 

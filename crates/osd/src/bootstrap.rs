@@ -1,7 +1,7 @@
 //! Registering an OSD: `osd new` in the name of somebody who may, before the OSD itself logs in.
 //!
-//! A store in memory is gone with its process, so an OSD that the map knows by another uuid has lost its data: it is destroyed in the map, and
-//! comes back as a new OSD with the same number, never as the old one.
+//! A store in memory is gone with its process, so an OSD with a new store that the map knows by another uuid has lost its data: it is destroyed in
+//! the map, and comes back as a new OSD with the same number, never as the old one. With a store that was there before, it is a mistake.
 
 use crate::{Admin, Me};
 use anyhow::{Context, Result, anyhow, bail};
@@ -86,7 +86,14 @@ impl Dispatcher for Commander {
 
 /// Makes the map know this OSD by this uuid, and the monitor by `key`: destroying an OSD takes its key away. True if the map knew another
 /// uuid, whose data are gone.
-pub async fn osd_new(me: Me, key: Option<&CryptoKey>, admin: &Admin, monitors: &[EntityAddrVec], clock: fn() -> Clock) -> Result<bool> {
+pub async fn osd_new(
+    me: Me,
+    key: Option<&CryptoKey>,
+    admin: &Admin,
+    monitors: &[EntityAddrVec],
+    store_is_new: bool,
+    clock: fn() -> Clock,
+) -> Result<bool> {
     let identity = match &admin.key {
         Some(key) => Identity::Cephx(ClientAuth::new(admin.name.clone(), key.clone(), &TICKETS)),
         None => Identity::none(admin.name.clone()),
@@ -113,13 +120,13 @@ pub async fn osd_new(me: Me, key: Option<&CryptoKey>, admin: &Admin, monitors: &
         })
     };
     let secrets = key.map_or(Bytes::new(), |key| json!({ "cephx_secret": key.to_base64() }).to_string().into());
-    let result = register(&commander, me, &secrets).await;
+    let result = register(&commander, me, &secrets, store_is_new).await;
     ticking.abort();
     messenger.shutdown();
     result
 }
 
-async fn register(commander: &Commander, me: Me, secrets: &Bytes) -> Result<bool> {
+async fn register(commander: &Commander, me: Me, secrets: &Bytes, store_is_new: bool) -> Result<bool> {
     let (id, none) = (me.osd, Bytes::new());
     let new = json!({ "prefix": "osd new", "uuid": me.osd_fsid.to_string(), "id": id.to_string() });
     let (result, status) = commander.command(new.clone(), secrets).await.context("osd new")?;
@@ -128,6 +135,9 @@ async fn register(commander: &Commander, me: Me, secrets: &Bytes) -> Result<bool
     }
     if result != -EEXIST {
         bail!("osd new: {status} ({result})");
+    }
+    if !store_is_new {
+        bail!("the cluster knows osd.{id} by another uuid than that of its folder, {}: {status}", me.osd_fsid);
     }
     // The map has this number with another uuid. If that OSD still seems to be up, its socket is gone and it soon won't.
     commander.command(json!({ "prefix": "osd down", "ids": [id.to_string()] }), &none).await?;

@@ -19,6 +19,8 @@ pub struct Deployment {
     pub open_to_clients: bool,
     /// Who we are on our store, as `--mkfs` wrote it; `None`: the store is made anew with each start, and so is this.
     pub osd_fsid: Option<Uuid>,
+    /// The cluster that the folder belongs to; any other is refused.
+    pub cluster_fsid: Option<Uuid>,
     /// Of the CRUSH map, at the first start (`crush_device_class` of the data folder).
     pub device_class: String,
     /// In TiB instead of the store's size (`osd crush initial weight`).
@@ -40,6 +42,7 @@ impl Default for Deployment {
             mon_modes: vec![ConMode::SECURE, ConMode::CRC],
             open_to_clients: false,
             osd_fsid: None,
+            cluster_fsid: None,
             device_class: "ssd".into(),
             initial_weight: None,
             update_class: true,

@@ -3,7 +3,7 @@
 //! Holds what touches the world. [`start`] runs an OSD on a thread of its own; what the OSD decides is `osd_core`'s. Four messengers: one for
 //! clients, monitors and the manager, one for other OSDs, and one for heartbeats on either network.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod bootstrap;
 pub mod data_dir;
@@ -11,10 +11,13 @@ pub mod deployment;
 mod metadata;
 mod run;
 mod shell;
+pub mod store;
+mod wake;
 
 pub use data_dir::DataDir;
 pub use deployment::Deployment;
 pub use run::{OsdHandle, start};
+pub use store::{NewStore, StoreConfig};
 
 use cephx::{CryptoKey, EntityAuth};
 use std::net::IpAddr;
@@ -32,8 +35,8 @@ pub struct OsdConfig {
     pub admin: Option<Admin>,
     /// Addresses to listen on; ports are free ones.
     pub listen: IpAddr,
-    /// Bytes of the store in memory.
-    pub capacity: u64,
+    /// Where objects are kept.
+    pub store: StoreConfig,
     /// Place in the CRUSH map: bucket types and names (`host` `a`, `root` `default`).
     pub location: Vec<(String, String)>,
     /// Options by name.
@@ -48,6 +51,8 @@ pub struct OsdConfig {
     pub quiet: bool,
     /// Answers requests from what they say and keeps nothing: the floor of a measurement.
     pub null: bool,
+    /// The store was made for this start: if the map knows another one under this number, that one is gone.
+    pub store_is_new: bool,
     pub deployment: Deployment,
 }
 

@@ -1,6 +1,7 @@
 //! The OSD's thread: listens, logs in, registers, boots, and serves until it is told to end.
 
 use crate::shell::{Shell, Status};
+use crate::wake::StoreWake;
 use crate::{Me, OsdConfig, bootstrap, metadata};
 use anyhow::{Context, Result, anyhow};
 use bytes::Bytes;
@@ -15,11 +16,11 @@ use osd_core::{BootInfo, Event, Level, Osd, OsdSetup};
 use serde_json::json;
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use store_mem::MemStore;
 use tokio::sync::oneshot;
 use types::{EntityAddrVec, EntityKind, EntityText, Epoch, UTime, Uuid};
 
@@ -124,15 +125,17 @@ async fn bind(side: &Messenger, ip: IpAddr, ports: Option<(u16, u16)>) -> Result
 }
 
 async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Receiver<()>) -> Result<()> {
+    // First of all: an OSD whose store can't be opened has nothing to say to anybody.
+    let (store, store_fd) = config.store.open()?;
     let mut fresh = [0; 16];
     entropy().fill(&mut fresh);
     let me = Me { osd: config.id, osd_fsid: config.deployment.osd_fsid.unwrap_or_else(|| Uuid::from_random(fresh)) };
     if let Some(admin) = &config.admin {
-        let lost = bootstrap::osd_new(me, config.key.as_ref(), admin, &config.monitors, clock)
+        let lost = bootstrap::osd_new(me, config.key.as_ref(), admin, &config.monitors, config.store_is_new, clock)
             .await
             .with_context(|| format!("registering osd.{}", me.osd))?;
         if lost && !config.quiet {
-            eprintln!("osd.{}: the store of its last run was in memory and is gone; starting as a new, empty OSD {}", me.osd, me.osd_fsid);
+            eprintln!("osd.{}: the store of its last run is gone; starting as a new, empty OSD {}", me.osd, me.osd_fsid);
         }
     }
 
@@ -164,13 +167,13 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     let mon = MonSession::new(sides[0].clone(), core, &dialer);
     let setup = OsdSetup {
         whoami: config.id,
-        cluster_fsid: Uuid::default(),
+        cluster_fsid: how.cluster_fsid.unwrap_or_default(),
         osd_fsid: me.osd_fsid,
         seed: entropy().u64(),
         classes: &classes::BUILTIN,
         config: config.options.clone(),
     };
-    let osd = Osd::new(setup, Box::new(MemStore::new(config.capacity)));
+    let osd = Osd::new(setup, store);
     let shell = Shell::new(osd, sides.clone(), mon, config.quiet, config.null);
     if let Some(path) = &config.admin_socket
         && let Err(e) = shell.listen_admin(path)
@@ -178,6 +181,7 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
         eprintln!("osd.{}: no admin socket at {}: {e}", config.id, path.display());
     }
     let ticking = tokio::task::spawn_local(tick(shell.clone()));
+    let listening = store_fd.map(|fd| tokio::task::spawn_local(listen_to_store(shell.clone(), fd)));
     shell.mon_effects(shell.mon.start());
     shell.monc(|core, out| core.subscribe_to("mgrmap", 0, 0, out));
 
@@ -193,6 +197,7 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     };
     ticking.abort();
     shell.close_admin();
+    listening.inspect(tokio::task::JoinHandle::abort);
     sides.iter().for_each(Messenger::shutdown);
     result
 }
@@ -203,6 +208,21 @@ async fn tick(shell: Rc<Shell>) {
     loop {
         every.tick().await;
         shell.tick();
+    }
+}
+
+/// Gives the OSD a turn whenever the store has something to say.
+async fn listen_to_store(shell: Rc<Shell>, fd: RawFd) {
+    let listen = async {
+        let wake = StoreWake::register(fd)?;
+        loop {
+            wake.wait().await?;
+            shell.event(Event::TurnEnd);
+        }
+    };
+    let ended: std::io::Result<()> = listen.await;
+    if let Err(error) = ended {
+        shell.set_status(Status::Ended(Some(format!("listening to the store: {error}"))));
     }
 }
 
@@ -228,6 +248,11 @@ async fn live(shell: &Rc<Shell>, config: &OsdConfig, bound: &[EntityAddrVec], up
             return Err(anyhow!("the monitor refuses osd.{} (errno {})", config.id, shell.mon.refused()));
         }
         let _ = tokio::time::timeout(Duration::from_secs(1), shell.changed.notified()).await;
+    }
+    if let (Some(ours), Some(theirs)) = (config.deployment.cluster_fsid, shell.fsid())
+        && ours != theirs
+    {
+        return Err(anyhow!("osd.{}'s folder belongs to cluster {ours}, the monitor is of {theirs}", config.id));
     }
     place_in_crush(shell, config).await;
     let info = BootInfo {
@@ -264,7 +289,7 @@ async fn live(shell: &Rc<Shell>, config: &OsdConfig, bound: &[EntityAddrVec], up
 /// Class and place of this OSD in the CRUSH map, as stock OSDs set them at each start.
 async fn place_in_crush(shell: &Rc<Shell>, config: &OsdConfig) {
     let (id, how) = (config.id, &config.deployment);
-    let weight = how.initial_weight.unwrap_or_else(|| (config.capacity as f64 / (1_u64 << 40) as f64).max(0.00001));
+    let weight = how.initial_weight.unwrap_or_else(|| (config.store.size() as f64 / (1_u64 << 40) as f64).max(0.00001));
     let weight = (weight * 1e5).round() / 1e5;
     let args: Vec<String> = config.location.iter().map(|(kind, name)| format!("{kind}={name}")).collect();
     if how.update_class && !how.device_class.is_empty() {

@@ -8,6 +8,7 @@ mod commands;
 mod daemons;
 mod figures;
 mod hostile;
+mod kill9;
 mod maps;
 mod python;
 mod qemu;
@@ -19,6 +20,7 @@ mod stock;
 
 pub use caps::record as record_caps;
 pub use figures::figures;
+pub use kill9::kill_loop;
 
 use crate::clients::Release;
 use crate::cluster;
@@ -53,6 +55,7 @@ fn cases() -> Vec<Case> {
         maps::CASES,
         hostile::CASES,
         stock::CASES,
+        kill9::CASES,
         CONFORMANCE,
     ]
     .into_iter()

@@ -1,0 +1,76 @@
+//! The stores of a cluster's OSDs: `DIR/osd.N`, found or made.
+
+use crate::args::{Devices, StoreKind, Up};
+use crate::folder::half_of_memory;
+use anyhow::{Context, Result, bail};
+use osd::store::{BLOCK, CACHE_DEFAULT, size_default};
+use osd::{DataDir, NewStore, StoreConfig};
+use std::path::Path;
+use types::Uuid;
+
+/// One OSD's store.
+pub struct OsdStore {
+    pub config: StoreConfig,
+    /// Its folder; `None` for a store in memory.
+    pub made: Option<DataDir>,
+    /// Nothing is in it.
+    pub is_new: bool,
+}
+
+/// How many OSDs the cluster in `dir` is to have.
+pub fn osd_count(args: &Up, dir: &Path) -> u32 {
+    let found = || (0..64).take_while(|id| DataDir::is_made(&dir.join(format!("osd.{id}")))).count() as u32;
+    args.osds.unwrap_or_else(|| found().max(1))
+}
+
+/// The stores of all OSDs of the cluster in `dir`. What an OSD has it keeps, whatever is asked for: another kind is an error.
+pub fn find_or_make(args: &Up, osds: u32, dir: &Path, cluster_fsid: Uuid) -> Result<Vec<OsdStore>> {
+    let given = [&args.devices.data, &args.devices.wal, &args.devices.meta].into_iter().any(Option::is_some);
+    if given && osds > 1 {
+        bail!("--data, --wal and --meta are one OSD's: make the others with `humboldt osd --mkfs`");
+    }
+    let on_disk = given || args.devices.size.is_some() || DataDir::is_made(&dir.join("osd.0"));
+    let wanted = args.store.unwrap_or(if on_disk { StoreKind::Block } else { StoreKind::Mem });
+    let memory = args.memory.map(|m| m / u64::from(osds));
+    let mut stores = Vec::new();
+    for id in 0..osds as i32 {
+        let folder = dir.join(format!("osd.{id}"));
+        let found = DataDir::is_made(&folder).then(|| DataDir::open(&folder, id)).transpose()?;
+        let is_new = found.is_none();
+        let made = match found {
+            Some(made) => {
+                if made.kind != BLOCK || args.store == Some(StoreKind::Mem) {
+                    bail!("{} holds a store of type {}: start without --store, or with another --dir", folder.display(), made.kind);
+                }
+                if made.cluster_fsid != cluster_fsid {
+                    bail!("{} belongs to cluster {}, and this is {cluster_fsid}", folder.display(), made.cluster_fsid);
+                }
+                made
+            }
+            None if wanted == StoreKind::Mem => {
+                let capacity = memory.unwrap_or_else(|| half_of_memory() / u64::from(osds));
+                stores.push(OsdStore { config: StoreConfig::Mem { capacity }, made: None, is_new: true });
+                continue;
+            }
+            None => {
+                let new = new_store(&args.devices, dir, osds)?;
+                let mut fresh = [0; 16];
+                cephx::Entropy::fill(&mut net::auth_cephx::entropy(), &mut fresh);
+                osd::store::mkfs(&folder, id, Uuid::from_random(fresh), cluster_fsid, &new, "").context("making a store")?
+            }
+        };
+        let config = StoreConfig::Block { dir: folder, memory: memory.unwrap_or(CACHE_DEFAULT) };
+        stores.push(OsdStore { config, made: Some(made), is_new });
+    }
+    Ok(stores)
+}
+
+/// What a store that is made on these devices is to be; the file system of `dir` is shared by `osds` stores.
+pub fn new_store(devices: &Devices, dir: &Path, osds: u32) -> Result<NewStore> {
+    let Devices { data, wal, meta, size } = devices.clone();
+    let size = match size {
+        Some(size) => size,
+        None => size_default(disk::free_bytes(dir).with_context(|| dir.display().to_string())?, osds),
+    };
+    Ok(NewStore { data, wal, meta, size })
+}

@@ -1,0 +1,143 @@
+//! An OSD's store: made with its folder, opened by it, and woken by its ring's descriptor.
+//!
+//! ```text
+//! FOLDER/data   a file, or a link to a file or device     what objects hold
+//! FOLDER/wal    the same                                   the log
+//! FOLDER/meta   the same                                   everything else
+//! ```
+//! beside the small files of [`crate::DataDir`], which are written last: a folder without them holds no store yet.
+
+use crate::DataDir;
+use anyhow::{Context, Result, bail};
+use disk::{Disks, FileDisks, create_zeroed};
+use std::io::Read;
+use std::os::fd::RawFd;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use store::ObjectStore;
+use store_block::{BlockStore, Config};
+use store_mem::MemStore;
+use types::{OsdId, Uuid};
+
+/// What the `type` file of a folder says of each kind.
+pub const MEM: &str = "memstore";
+pub const BLOCK: &str = "block";
+
+/// Which store an OSD has.
+#[derive(Debug, Clone)]
+pub enum StoreConfig {
+    /// In memory, up to so many bytes of objects.
+    Mem { capacity: u64 },
+    /// On the devices of this folder. `memory`: bytes that its caches may take.
+    Block { dir: PathBuf, memory: u64 },
+}
+
+/// What a new block store is to be.
+#[derive(Debug, Clone, Default)]
+pub struct NewStore {
+    /// Files or devices; `None`: files in the folder.
+    pub data: Option<PathBuf>,
+    pub wal: Option<PathBuf>,
+    pub meta: Option<PathBuf>,
+    /// Bytes of files that are made; devices and files that are there have their own size.
+    pub size: u64,
+}
+
+/// Bytes that a store in memory may take if nobody says.
+pub const MEM_DEFAULT: u64 = 4 << 30;
+/// Bytes of the caches of a block store if nobody says.
+pub const CACHE_DEFAULT: u64 = 128 << 20;
+/// Devices by their names in a folder, in the order that the store wants.
+const DEVICES: [&str; 3] = ["data", "wal", "meta"];
+/// Bytes of a new log's file: written with zeros when it is made, so that a write to it never is a change of the file system.
+const WAL_BYTES: u64 = 64 << 20;
+/// Of the data's size, for everything but data.
+const META_SHARE: u64 = 16;
+const META_MIN: u64 = 64 << 20;
+
+impl StoreConfig {
+    /// Bytes, for the OSD's weight.
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::Mem { capacity } => *capacity,
+            Self::Block { dir, .. } => len_of(&dir.join(DEVICES[0])).unwrap_or(0),
+        }
+    }
+    pub fn is_durable(&self) -> bool {
+        matches!(self, Self::Block { .. })
+    }
+    /// Opens the store; the descriptor is readable when it has something to say.
+    pub fn open(&self) -> Result<(Box<dyn ObjectStore>, Option<RawFd>)> {
+        match self {
+            Self::Mem { capacity } => Ok((Box::new(MemStore::new(*capacity)), None)),
+            Self::Block { dir, memory } => {
+                let config = Config { memory: (*memory).try_into().unwrap_or(usize::MAX), ..Config::default() };
+                let store = BlockStore::open(config, disks(dir)?).with_context(|| format!("the store in {}", dir.display()))?;
+                let fd = store.event_fd();
+                Ok((Box::new(store), fd))
+            }
+        }
+    }
+}
+
+fn disks(dir: &Path) -> Result<Box<dyn Disks>> {
+    let paths = DEVICES.map(|name| dir.join(name));
+    Ok(Box::new(FileDisks::open(&paths.each_ref().map(PathBuf::as_path))?))
+}
+
+fn len_of(path: &Path) -> Result<u64> {
+    use std::io::{Seek, SeekFrom};
+    let mut file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
+    Ok(file.seek(SeekFrom::End(0))?)
+}
+
+/// Makes an OSD's folder with an empty block store in it. What is left of an attempt that did not come to its end is replaced; a folder that is
+/// whole is refused, and so is a device that is not empty.
+pub fn mkfs(dir: &Path, id: OsdId, osd_fsid: Uuid, cluster_fsid: Uuid, new: &NewStore, device_class: &str) -> Result<DataDir> {
+    if DataDir::is_made(dir) {
+        bail!("{} holds an OSD already", dir.display());
+    }
+    std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+    let meta_bytes = (new.size / META_SHARE).max(META_MIN).next_multiple_of(1 << 20);
+    let data_bytes = new.size.next_multiple_of(1 << 20);
+    let given = [(&new.data, data_bytes, 0), (&new.wal, WAL_BYTES, WAL_BYTES), (&new.meta, meta_bytes, 0)];
+    for (name, (path, len, zeroed)) in DEVICES.into_iter().zip(given) {
+        let at = dir.join(name);
+        match std::fs::remove_file(&at) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e).with_context(|| at.display().to_string()),
+            _ => {}
+        }
+        let Some(path) = path else {
+            create_zeroed(&at, len, zeroed)?;
+            continue;
+        };
+        if path.exists() {
+            check_empty(path)?;
+        } else {
+            create_zeroed(path, len, zeroed)?;
+        }
+        let target = path.canonicalize().with_context(|| path.display().to_string())?;
+        std::os::unix::fs::symlink(&target, &at).with_context(|| at.display().to_string())?;
+    }
+    BlockStore::mkfs(disks(dir)?, osd_fsid.0).with_context(|| format!("a store in {}", dir.display()))?;
+    DataDir::mkfs(dir, id, osd_fsid, cluster_fsid, BLOCK, device_class)
+}
+
+/// A device or file that begins with anything but zeros belongs to somebody.
+fn check_empty(path: &Path) -> Result<()> {
+    let kind = std::fs::metadata(path).with_context(|| path.display().to_string())?.file_type();
+    let mut head = Vec::new();
+    std::fs::File::open(path).and_then(|f| f.take(64 << 10).read_to_end(&mut head)).with_context(|| path.display().to_string())?;
+    if head.iter().any(|b| *b != 0) {
+        let what = if kind.is_block_device() { "device" } else { "file" };
+        bail!("the {what} {} is not empty: clear its first 64 KiB if what is on it may go", path.display());
+    }
+    Ok(())
+}
+
+/// Bytes for a new store whose size nobody says: an equal share of half of what the file system has left, and no more than this.
+pub fn size_default(free: u64, osds: u32) -> u64 {
+    const MAX: u64 = 16 << 30;
+    const MIN: u64 = 256 << 20;
+    (free / 2 / u64::from(osds.max(1))).clamp(MIN, MAX)
+}
