@@ -333,10 +333,11 @@ impl Osd {
         };
         let pg = self.pgs[*slot as usize].as_ref().expect("the index names groups that are here");
         let (i, h, m) = (&pg.info, &pg.info.history, &pg.peering.mapping);
+        let trimq = pg.trim_queue();
         let states = pg.peering.history.iter().rev().map(|(s, at)| json!({ "name": format!("{s:?}"), "entered_ns": at.0 }));
         ok(json!({
-            "snap_trimq": "[]",
-            "snap_trimq_len": 0,
+            "snap_trimq": format!("[{}]", trimq.iter().map(|(start, len)| format!("{start:x}~{len:x}")).collect::<Vec<_>>().join(",")),
+            "snap_trimq_len": trimq.size(),
             "state": pg_state::to_text(pg.state_bits()),
             "epoch": self.sh.map.epoch,
             "up": m.up,
@@ -349,6 +350,11 @@ impl Osd {
                 "log_tail": i.log_tail.to_string(),
                 "last_user_version": i.last_user_version,
                 "last_backfill": i.last_backfill.to_string(),
+                "last_epoch_started": i.last_epoch_started,
+                "last_interval_started": i.last_interval_started,
+                "empty": i.last_update.version == 0,
+                "dne": i.dne(),
+                "incomplete": !i.last_backfill.max,
                 "purged_snaps": i.purged_snaps.iter().map(|(s, l)| json!({ "start": s, "length": l })).collect::<Vec<_>>(),
                 "history": {
                     "epoch_created": h.epoch_created,

@@ -271,6 +271,10 @@ impl Pg {
         self.waiting_active.retain(|op| op.conn != conn);
     }
 
+    /// Removed snapshots whose clones are still here.
+    pub fn trim_queue(&self) -> &IntervalSet {
+        &self.snap_trimq
+    }
     pub fn has_watches(&self) -> bool {
         !self.watches.is_empty()
     }
