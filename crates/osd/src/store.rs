@@ -9,7 +9,7 @@
 
 use crate::DataDir;
 use anyhow::{Context, Result, bail};
-use disk::{Disks, FileDisks, create_zeroed};
+use disk::{Disks, FileDisks, create_zeroed, OpenError};
 use std::io::Read;
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileTypeExt;
@@ -82,8 +82,20 @@ impl StoreConfig {
 
 fn disks(dir: &Path) -> Result<Box<dyn Disks>> {
     let paths = DEVICES.map(|name| dir.join(name));
-    Ok(Box::new(FileDisks::open(&paths.each_ref().map(PathBuf::as_path))?))
+    // The kernel takes the ring of a process that was killed down in its own time, and holds the files, and so their locks, until then.
+    let mut tries = 0;
+    loop {
+        match FileDisks::open(&paths.each_ref().map(PathBuf::as_path)) {
+            Err(OpenError::InUse(_)) if tries < LOCK_TRIES => tries += 1,
+            other => return Ok(Box::new(other?)),
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
 }
+
+/// How long a store that somebody else has is asked for again: 5 s in all.
+const LOCK_TRIES: u32 = 250;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 fn len_of(path: &Path) -> Result<u64> {
     use std::io::{Seek, SeekFrom};
