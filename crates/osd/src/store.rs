@@ -9,7 +9,7 @@
 
 use crate::DataDir;
 use anyhow::{Context, Result, bail};
-use disk::{Disks, FileDisks, create_zeroed, OpenError};
+use disk::{Disks, FileDisks, OpenError, create_zeroed};
 use std::io::Read;
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileTypeExt;
