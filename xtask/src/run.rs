@@ -22,7 +22,9 @@ impl Output {
 
 /// The workspace's root.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask stands in the workspace").to_path_buf()
+    // Cargo says at run time where the package is: a build folder that several clones share holds whichever was built last.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&here).parent().expect("xtask stands in the workspace").to_path_buf()
 }
 
 /// Runs to the end or to `limit`, whichever comes first.
