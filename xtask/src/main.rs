@@ -18,6 +18,8 @@ const USAGE: &str = "\
 cargo xtask test [--allow-skips] [--only WORD]   everything that CI runs
 cargo xtask clients [--only WORD]                the stock-client suites alone, on target/release/humboldt
 cargo xtask conformance [rados|cls|rbd] [--release R] [--only WORD]   upstream's test programs; writes COMPATIBILITY.md
+                        [--features N|unset]      RBD_FEATURES of suite rbd (61); unset: images of the old format
+                        [--store mem|block]       what humboldt up keeps objects in (mem)
 cargo xtask stock-daemons                        our OSDs under stock monitors and manager of 18.2, stock OSDs under our monitor
 cargo xtask record-commands CEPH_CONF OUT        what a stock cluster answers to the script in xtask/src/commands.rs
 cargo xtask record-caps CEPH_CONF OUT            what a stock cluster allows to whom: xtask/src/suites/caps.py
@@ -52,7 +54,10 @@ fn chore() -> Result<()> {
         },
         Some("conformance") => {
             let suite = args.get(1).copied().filter(|a| !a.starts_with("--"));
-            conformance::conformance(suite, option("--release"), option("--only"))
+            let mut manner = conformance::Manner::default();
+            manner.features = option("--features").unwrap_or(manner.features);
+            manner.store = option("--store").unwrap_or(manner.store);
+            conformance::conformance(suite, option("--release"), option("--only"), manner)
         }
         Some("record-caps") => match args[1..] {
             [conf, out] => suites::record_caps(conf, out),

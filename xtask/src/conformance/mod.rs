@@ -21,10 +21,10 @@ pub struct Suite {
     /// In front of each program's name.
     prefix: &'static str,
     programs: &'static [&'static str],
-    /// For one program from its start to its end.
+    /// Cases that run in one process; `usize::MAX` for all of a program.
+    slice: usize,
+    /// For one such process from its start to its end.
     limit: Duration,
-    /// What a program sees in its environment.
-    env: &'static [(&'static str, &'static str)],
 }
 
 const SUITES: &[Suite] = &[
@@ -36,8 +36,8 @@ const SUITES: &[Suite] = &[
             "lock", "lock_pp", "misc", "misc_pp", "pool", "service", "service_pp", "snapshots", "snapshots_pp", "stat", "stat_pp",
             "tier_pp", "watch_notify", "watch_notify_pp",
         ],
+        slice: usize::MAX,
         limit: Duration::from_secs(600),
-        env: &[],
     },
     Suite {
         name: "cls",
@@ -47,12 +47,51 @@ const SUITES: &[Suite] = &[
             "cls_queue", "cls_rbd", "cls_refcount", "cls_rgw", "cls_rgw_gc", "cls_rgw_stats", "cls_sdk", "cls_sem_set", "cls_user",
             "neocls_fifo", "neocls_log", "neocls_version",
         ],
+        slice: usize::MAX,
         limit: Duration::from_secs(300),
-        env: &[],
     },
-    // The default features of an image; without the variable the program makes images of the old format.
-    Suite { name: "rbd", prefix: "ceph_test_", programs: &["librbd"], limit: Duration::from_secs(3600), env: &[("RBD_FEATURES", "61")] },
+    // One program of about 500 cases: in slices, so that one that hangs does not cost the others' time.
+    Suite { name: "rbd", prefix: "ceph_test_", programs: &["librbd"], slice: 50, limit: Duration::from_secs(900) },
 ];
+
+/// How a suite is run: what differs between two sections of the same suite and release.
+#[derive(Debug, Clone, Copy)]
+pub struct Manner<'a> {
+    /// `RBD_FEATURES`: a number, or `unset`, with which the suite `rbd` makes images of the old format.
+    pub features: &'a str,
+    /// `mem` or `block`: what `humboldt up` keeps objects in.
+    pub store: &'a str,
+}
+
+/// The default features of an image.
+const DEFAULT_FEATURES: &str = "61";
+
+impl Default for Manner<'_> {
+    fn default() -> Self {
+        Self { features: DEFAULT_FEATURES, store: "mem" }
+    }
+}
+
+impl Manner<'_> {
+    /// What a program sees in its environment.
+    fn env(&self, suite: &str) -> Vec<(String, String)> {
+        match (suite, self.features) {
+            ("rbd", "unset") => vec![("RBD_FORCE_ALLOW_V1".into(), "1".into())],
+            ("rbd", features) => vec![("RBD_FEATURES".into(), features.into())],
+            _ => Vec::new(),
+        }
+    }
+    /// The name of the section that it fills.
+    fn section(&self, suite: &str, release: Release) -> String {
+        let features = match (suite, self.features) {
+            ("rbd", "unset") => ", images of the old format".into(),
+            ("rbd", features) => format!(", RBD_FEATURES={features}"),
+            _ => String::new(),
+        };
+        let store = if self.store == "mem" { "" } else { ", block store" };
+        format!("{suite} with {}{features}{store}", release.version())
+    }
+}
 
 /// What CI runs of them: programs that pass whole, and take seconds.
 const FAST: &[&str] = &[
@@ -66,14 +105,16 @@ const FAST: &[&str] = &[
 
 /// Programs of a suite that ran against one release's clients.
 pub struct Run {
-    pub suite: &'static str,
-    pub release: Release,
+    /// The name of its section.
+    pub section: String,
     pub outcomes: Vec<Outcome>,
     pub took: Duration,
 }
 
 /// Runs suites and writes down what came out. `suite` and `release` narrow it, `only` to programs whose name holds that word.
-pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str>) -> Result<()> {
+pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str>, manner: Manner) -> Result<()> {
+    ensure!(manner.features == "unset" || manner.features.parse::<u64>().is_ok(), "--features takes a number or `unset`");
+    ensure!(["mem", "block"].contains(&manner.store), "--store takes `mem` or `block`");
     let suites: Vec<&Suite> = SUITES.iter().filter(|s| suite.is_none_or(|name| s.name == name)).collect();
     ensure!(!suites.is_empty(), "no such suite: {}", suite.unwrap_or_default());
     let releases: Vec<Release> = Release::WITH_TESTS.into_iter().filter(|r| release.is_none_or(|name| r.is_called(name))).collect();
@@ -84,8 +125,8 @@ pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str
         release.install_tests().with_context(|| format!("installing the test programs of {}", release.version()))?;
         for suite in &suites {
             let chosen = |name: &str| only.is_none_or(|word| name.contains(word));
-            let run = run_suite(suite, release, &chosen)?;
-            println!("{} with {}: {}", suite.name, release.version(), report::totals(&run.outcomes));
+            let run = run_suite(suite, release, manner, &chosen)?;
+            println!("{}: {}", run.section, report::totals(&run.outcomes));
             // A part of a suite says nothing of the whole.
             if only.is_none() {
                 report::write(&root().join("COMPATIBILITY.md"), &run)?;
@@ -105,7 +146,7 @@ pub fn fast() -> Result<()> {
     let chosen = |name: &str| FAST.contains(&name);
     for suite in SUITES {
         if suite.programs.iter().any(|p| chosen(&format!("{}{p}", suite.prefix))) {
-            let run = run_suite(suite, Release::Reef, &chosen)?;
+            let run = run_suite(suite, Release::Reef, Manner::default(), &chosen)?;
             let bad: Vec<String> = run.outcomes.iter().flat_map(Outcome::unexpected).collect();
             ensure!(bad.is_empty(), "{}", bad.join("\n"));
         }
@@ -113,13 +154,15 @@ pub fn fast() -> Result<()> {
     Ok(())
 }
 
-fn run_suite(suite: &Suite, release: Release, chosen: &dyn Fn(&str) -> bool) -> Result<Run> {
+fn run_suite(suite: &Suite, release: Release, manner: Manner, chosen: &dyn Fn(&str) -> bool) -> Result<Run> {
     let started = Instant::now();
     // A folder of its own: two of these may run on one machine.
-    let mut cluster = Cluster::start(&format!("conformance-{}-{}-{}", suite.name, release.version(), std::process::id()), &[])?;
+    let name = format!("conformance-{}-{}-{}", suite.name, release.version(), std::process::id());
+    let mut cluster = Cluster::start(&name, &["--store", manner.store])?;
     let mut outcomes = Vec::new();
     for name in suite.programs {
-        let program = Program { name: format!("{}{name}", suite.prefix), release, env: suite.env, limit: suite.limit };
+        let name = format!("{}{name}", suite.prefix);
+        let program = Program { name, release, env: manner.env(suite.name), slice: suite.slice, limit: suite.limit };
         if !chosen(&program.name) || !program.is_there() {
             continue;
         }
@@ -134,5 +177,5 @@ fn run_suite(suite: &Suite, release: Release, chosen: &dyn Fn(&str) -> bool) -> 
     let dir = cluster.dir.clone();
     cluster.stop()?;
     std::fs::remove_dir_all(&dir)?;
-    Ok(Run { suite: suite.name, release, outcomes, took: started.elapsed() })
+    Ok(Run { section: manner.section(suite.name, release), outcomes, took: started.elapsed() })
 }

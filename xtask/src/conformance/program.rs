@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 pub struct Program {
     pub name: String,
     pub release: Release,
-    pub env: &'static [(&'static str, &'static str)],
+    pub env: Vec<(String, String)>,
+    /// Cases a process.
+    pub slice: usize,
     pub limit: Duration,
 }
 
@@ -36,7 +38,7 @@ impl Program {
 
     fn start(&self, cluster: &Cluster, args: &[String]) -> Result<Output> {
         let mut cmd = self.release.command(&cluster.conf, &self.name);
-        cmd.args(args).envs(self.env.iter().copied());
+        cmd.args(args).envs(self.env.iter().map(|(k, v)| (k, v)));
         run(&mut cmd, self.limit)
     }
 
@@ -69,19 +71,24 @@ impl Program {
                 None => todo.push(name),
             }
         }
+        let cases = todo.len();
         while !todo.is_empty() {
-            let out = self.start(cluster, &[format!("--gtest_filter={}", todo.join(":"))])?;
+            let slice = &todo[..self.slice.min(todo.len())];
+            let out = self.start(cluster, &[format!("--gtest_filter={}", slice.join(":"))])?;
             let mut new = verdicts(&out.stdout);
             if new.is_empty() {
                 // It does not even begin: nothing is gained by more attempts.
                 let said = format!("{}{}", out.stdout, out.stderr);
                 let why = format!("the program ended with {}: {}", out.code, said.lines().next_back().unwrap_or_default());
-                new = todo.iter().map(|name| (name.clone(), Verdict::Failed(why.clone()))).collect();
+                new = slice.iter().map(|name| (name.clone(), Verdict::Failed(why.clone()))).collect();
             }
             let before = todo.len();
             todo.retain(|name| !new.contains_key(name));
             outcome.cases.extend(new);
             ensure!(todo.len() < before, "{} runs other cases than those that it was asked for", self.name);
+            if self.slice < cases {
+                println!("{}: {} of {cases} cases, {} s", self.name, cases - todo.len(), started.elapsed().as_secs());
+            }
         }
         outcome.took = started.elapsed();
         Ok(outcome)

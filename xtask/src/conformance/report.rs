@@ -11,8 +11,8 @@ const HEAD: &str = "\
 # Compatibility
 
 What upstream's own test programs say of Humboldt: each section is one suite of one release's `ceph-test` package against a fresh
-`humboldt up` (one OSD, memory store, cephx). Written by `cargo xtask conformance [rados|cls|rbd] [--release R]`; not by hand.
-\"Skipped\" cases are those that the program itself does not run here.
+`humboldt up` (one OSD, memory store unless said, cephx). Written by `cargo xtask conformance [rados|cls|rbd] [--release R] [--features N] [--store S]`;
+not by hand. \"Skipped\" cases are those that the program itself does not run here.
 ";
 
 /// `401 passed of 402`, and what else there is to say.
@@ -63,7 +63,7 @@ pub fn write(path: &Path, run: &Run) -> Result<()> {
         let (name, body) = part.split_once('\n').unwrap_or((part, ""));
         sections.insert(name.trim().into(), format!("{}\n", body.trim()));
     }
-    sections.insert(format!("{} with {}", run.suite, run.release.version()), section(run));
+    sections.insert(run.section.clone(), section(run));
     let mut text = HEAD.to_string();
     for (name, body) in &sections {
         let _ = write!(text, "\n## {name}\n\n{body}");

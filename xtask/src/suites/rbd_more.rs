@@ -33,6 +33,7 @@ fn more(release: Release) -> Result<()> {
     clones(&c, release)?;
     groups(&c, release)?;
     moves(&c, release)?;
+    journals(&c, release)?;
     mirroring(&c, release)?;
     old_format(&c, release)?;
     namespaces(&c, release)?;
@@ -119,6 +120,44 @@ fn moves(c: &Cluster, release: Release) -> Result<()> {
     ok("rbd snap purge --no-progress rbd2/n")?;
     ok("rbd rm --no-progress rbd2/n")?;
     ok("ceph osd pool rm rbd2 rbd2 --yes-i-really-really-mean-it").map(drop)
+}
+
+/// An image whose writes are journaled; another image gets the same bytes from the journal alone.
+fn journals(c: &Cluster, release: Release) -> Result<()> {
+    let ok = |line: &str| c.must(release, line);
+    for image in ["j", "k"] {
+        ok(&format!("rbd create --size 8M --image-feature exclusive-lock --image-feature journaling --journal-splay-width 3 {image}"))?;
+    }
+    let info = json(c, release, "rbd journal info --image j")?;
+    ensure!(info["splay_width"] == 3 && info["order"] == 24, "{info}");
+    let journal = info["journal_id"].as_str().context("a journal has an id")?;
+    let (client, export) = (c.dir.join("journal.client"), c.dir.join("journal.export"));
+    let (client, export) = (client.display(), export.display());
+    // An image that is closed has committed its entries. How far it is said to be goes back, so that all are read again.
+    ok(&format!("rados -p rbd getomapval journal.{journal} client_ {client}"))?;
+    ok("rbd bench --io-type write --io-size 64K --io-total 1M j")?;
+    let status = ok("rbd journal status --image j")?;
+    ensure!(status.contains("state=connected") && status.contains("tid="), "{status}");
+    ok(&format!("rados -p rbd setomapval journal.{journal} client_ --input-file {client}"))?;
+    let said = ok("rbd journal inspect --verbose --image j")?;
+    ensure!(said.matches("AioWrite").count() == 16 && said.contains(" 0 errors"), "{said}");
+    ok(&format!("rbd journal export --no-progress --image j {export}"))?;
+    let empty = sum(c, release, "k")?;
+    ok(&format!("rbd journal import --no-progress {export} --dest k"))?;
+    // Who opens it to write plays its journal.
+    ok("rbd snap create --no-progress k@played")?;
+    let written = sum(c, release, "j")?;
+    ensure!(written != empty && sum(c, release, "k@played")? == written, "an image made of another's journal");
+    ok("rbd snap rm --no-progress k@played")?;
+    ok("rbd journal reset --image j")?;
+    let said = ok("rbd journal inspect --verbose --image j")?;
+    ensure!(!said.contains("event_type"), "a journal that was reset: {said}");
+    for image in ["j", "k"] {
+        ok(&format!("rbd feature disable {image} journaling"))?;
+        ensure!(c.client(release, &format!("rbd journal info --image {image}"))?.code != 0, "a journal of an image without one");
+        ok(&format!("rbd rm --no-progress {image}"))?;
+    }
+    Ok(())
 }
 
 /// What mirroring needs of a pool that nobody mirrors elsewhere.
