@@ -23,6 +23,8 @@ pub struct Suite {
     programs: &'static [&'static str],
     /// Cases that run in one process; `usize::MAX` for all of a program.
     slice: usize,
+    /// Such processes at a time.
+    jobs: usize,
     /// For one such process from its start to its end.
     limit: Duration,
 }
@@ -37,6 +39,7 @@ const SUITES: &[Suite] = &[
             "tier_pp", "watch_notify", "watch_notify_pp",
         ],
         slice: usize::MAX,
+        jobs: 1,
         limit: Duration::from_secs(600),
     },
     Suite {
@@ -48,10 +51,11 @@ const SUITES: &[Suite] = &[
             "neocls_fifo", "neocls_log", "neocls_version",
         ],
         slice: usize::MAX,
+        jobs: 1,
         limit: Duration::from_secs(300),
     },
-    // One program of about 500 cases: in slices, so that one that hangs does not cost the others' time.
-    Suite { name: "rbd", prefix: "ceph_test_", programs: &["librbd"], slice: 50, limit: Duration::from_secs(900) },
+    // One program of about 500 cases, each with pools of its own: in slices, so that one that hangs does not cost the others' time.
+    Suite { name: "rbd", prefix: "ceph_test_", programs: &["librbd"], slice: 20, jobs: 3, limit: Duration::from_secs(1800) },
 ];
 
 /// How a suite is run: what differs between two sections of the same suite and release.
@@ -73,6 +77,9 @@ impl Default for Manner<'_> {
 }
 
 impl Manner<'_> {
+    fn is_variant(&self) -> bool {
+        self.features != DEFAULT_FEATURES || self.store != "mem"
+    }
     /// What a program sees in its environment.
     fn env(&self, suite: &str) -> Vec<(String, String)> {
         match (suite, self.features) {
@@ -162,7 +169,7 @@ fn run_suite(suite: &Suite, release: Release, manner: Manner, chosen: &dyn Fn(&s
     let mut outcomes = Vec::new();
     for name in suite.programs {
         let name = format!("{}{name}", suite.prefix);
-        let program = Program { name, release, env: manner.env(suite.name), slice: suite.slice, limit: suite.limit };
+        let program = Program { name, release, env: manner.env(suite.name), slice: suite.slice, jobs: suite.jobs, limit: suite.limit, variant: manner.is_variant() };
         if !chosen(&program.name) || !program.is_there() {
             continue;
         }

@@ -7,6 +7,7 @@ use crate::cluster::Cluster;
 use crate::run::{Output, run};
 use anyhow::{Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 pub struct Program {
@@ -15,7 +16,11 @@ pub struct Program {
     pub env: Vec<(String, String)>,
     /// Cases a process.
     pub slice: usize,
+    /// Processes at a time.
+    pub jobs: usize,
     pub limit: Duration,
+    /// True for a further run of a program that ran already, in another manner.
+    pub variant: bool,
 }
 
 /// What became of a program's cases.
@@ -57,7 +62,7 @@ impl Program {
         ensure!(!names.is_empty(), "{} lists no cases; it ended with {}:\n{}{}", self.name, list.code, list.stdout, list.stderr);
         let mut todo = Vec::new();
         for name in names {
-            match known(&self.name, &name) {
+            match known(&self.name, self.variant, &name) {
                 Some(Known::LeftOut(why)) => drop(outcome.left_out.insert(name, why)),
                 Some(Known::Fails(why)) => {
                     outcome.expected.insert(name.clone(), why);
@@ -71,27 +76,52 @@ impl Program {
                 None => todo.push(name),
             }
         }
-        let cases = todo.len();
+        outcome.cases = self.run_cases(cluster, &todo)?;
+        outcome.took = started.elapsed();
+        Ok(outcome)
+    }
+
+    /// Runs cases slice by slice, some slices side by side.
+    fn run_cases(&self, cluster: &Cluster, cases: &[String]) -> Result<BTreeMap<String, Verdict>> {
+        let started = Instant::now();
+        let slices = Mutex::new(cases.chunks(self.slice.min(cases.len()).max(1)));
+        let found = Mutex::new(BTreeMap::new());
+        let work = || -> Result<()> {
+            loop {
+                let Some(slice) = slices.lock().expect("no holder panics").next() else { return Ok(()) };
+                let new = self.run_slice(cluster, slice)?;
+                let mut found = found.lock().expect("no holder panics");
+                found.extend(new);
+                if slice.len() < cases.len() {
+                    println!("{}: {} of {} cases, {} s", self.name, found.len(), cases.len(), started.elapsed().as_secs());
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..self.jobs).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
+        })?;
+        Ok(found.into_inner().expect("no holder panics"))
+    }
+
+    /// Runs cases in one process, and in further ones those behind a case that it did not get past.
+    fn run_slice(&self, cluster: &Cluster, cases: &[String]) -> Result<BTreeMap<String, Verdict>> {
+        let (mut found, mut todo) = (BTreeMap::new(), cases.to_vec());
         while !todo.is_empty() {
-            let slice = &todo[..self.slice.min(todo.len())];
-            let out = self.start(cluster, &[format!("--gtest_filter={}", slice.join(":"))])?;
+            let out = self.start(cluster, &[format!("--gtest_filter={}", todo.join(":"))])?;
             let mut new = verdicts(&out.stdout);
             if new.is_empty() {
                 // It does not even begin: nothing is gained by more attempts.
                 let said = format!("{}{}", out.stdout, out.stderr);
                 let why = format!("the program ended with {}: {}", out.code, said.lines().next_back().unwrap_or_default());
-                new = slice.iter().map(|name| (name.clone(), Verdict::Failed(why.clone()))).collect();
+                new = todo.iter().map(|name| (name.clone(), Verdict::Failed(why.clone()))).collect();
             }
             let before = todo.len();
             todo.retain(|name| !new.contains_key(name));
-            outcome.cases.extend(new);
             ensure!(todo.len() < before, "{} runs other cases than those that it was asked for", self.name);
-            if self.slice < cases {
-                println!("{}: {} of {cases} cases, {} s", self.name, cases - todo.len(), started.elapsed().as_secs());
-            }
+            found.extend(new);
         }
-        outcome.took = started.elapsed();
-        Ok(outcome)
+        Ok(found)
     }
 }
 

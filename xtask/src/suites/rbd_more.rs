@@ -140,10 +140,11 @@ fn journals(c: &Cluster, release: Release) -> Result<()> {
     ensure!(status.contains("state=connected") && status.contains("tid="), "{status}");
     ok(&format!("rados -p rbd setomapval journal.{journal} client_ --input-file {client}"))?;
     let said = ok("rbd journal inspect --verbose --image j")?;
-    ensure!(said.matches("AioWrite").count() == 16 && said.contains(" 0 errors"), "{said}");
-    ok(&format!("rbd journal export --no-progress --image j {export}"))?;
+    // Writes of more than a journal entry takes are cut.
+    ensure!(said.matches("AioWrite").count() >= 16 && said.contains(" 0 errors"), "{said}");
+    ok(&format!("rbd journal export --image j --path {export}"))?;
     let empty = sum(c, release, "k")?;
-    ok(&format!("rbd journal import --no-progress {export} --dest k"))?;
+    ok(&format!("rbd journal import --path {export} --dest k"))?;
     // Who opens it to write plays its journal.
     ok("rbd snap create --no-progress k@played")?;
     let written = sum(c, release, "j")?;
