@@ -43,17 +43,9 @@ const LIST: &[(&str, &str, Known)] = &[
     ),
 ];
 
-/// Cases that say nothing new when their program runs once more in another manner.
-const ONCE: &[(&str, &str, Known)] = &[
-    ("ceph_test_librbd", "Encr", CIPHER),
-    ("ceph_test_librbd", "LUKS", CIPHER),
-];
-const CIPHER: Known = LeftOut("encryption is the client's own and takes it minutes: run with the default features");
-
-/// What is known of a case. `variant`: of a program that also runs with its defaults.
-pub fn known(program: &str, variant: bool, case: &str) -> Option<Known> {
-    let once = if variant { ONCE } else { &[] };
-    LIST.iter().chain(once).find(|(start, words, _)| program.starts_with(start) && holds(case, words)).map(|(_, _, known)| *known)
+/// What is known of a case.
+pub fn known(program: &str, case: &str) -> Option<Known> {
+    LIST.iter().find(|(start, words, _)| program.starts_with(start) && holds(case, words)).map(|(_, _, known)| *known)
 }
 
 /// True if the words stand in the name, in their order.
@@ -71,12 +63,12 @@ mod tests {
 
     #[test]
     fn whole_programs_and_single_cases_are_found() {
-        assert_eq!(known("ceph_test_rados_api_aio", false, "LibRadosAioEC.SimpleWrite"), Some(ERASURE_CODED));
-        assert_eq!(known("ceph_test_rados_api_aio", false, "LibRadosAio.SimpleWrite"), None);
-        let notify = |param| known("ceph_test_rados_api_watch_notify_pp", false, &format!("LibRadosWatchNotifyPPTests/LibRadosWatchNotifyPP.AioNotify/{param}"));
+        assert_eq!(known("ceph_test_rados_api_aio", "LibRadosAioEC.SimpleWrite"), Some(ERASURE_CODED));
+        assert_eq!(known("ceph_test_rados_api_aio", "LibRadosAio.SimpleWrite"), None);
+        let notify = |param| known("ceph_test_rados_api_watch_notify_pp", &format!("LibRadosWatchNotifyPPTests/LibRadosWatchNotifyPP.AioNotify/{param}"));
         assert_eq!((notify(0), notify(1)), (None, Some(TIERS)));
-        assert!(matches!(known("ceph_test_cls_rgw_gc", false, "any"), Some(LeftOut(_))));
-        assert!(matches!(known("ceph_test_cls_queue", false, "TestClsQueue.QueueFullDequeue"), Some(Unsettled(_))));
-        assert_eq!(known("ceph_test_cls_queue", false, "TestClsQueue.Enqueue"), None);
+        assert!(matches!(known("ceph_test_cls_rgw_gc", "any"), Some(LeftOut(_))));
+        assert!(matches!(known("ceph_test_cls_queue", "TestClsQueue.QueueFullDequeue"), Some(Unsettled(_))));
+        assert_eq!(known("ceph_test_cls_queue", "TestClsQueue.Enqueue"), None);
     }
 }

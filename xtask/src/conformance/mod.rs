@@ -27,6 +27,8 @@ pub struct Suite {
     jobs: usize,
     /// For one such process from its start to its end.
     limit: Duration,
+    /// Which cases of its programs belong to it.
+    belongs: fn(&str) -> bool,
 }
 
 const SUITES: &[Suite] = &[
@@ -41,6 +43,7 @@ const SUITES: &[Suite] = &[
         slice: usize::MAX,
         jobs: 1,
         limit: Duration::from_secs(600),
+        belongs: |_| true,
     },
     Suite {
         name: "cls",
@@ -53,10 +56,33 @@ const SUITES: &[Suite] = &[
         slice: usize::MAX,
         jobs: 1,
         limit: Duration::from_secs(300),
+        belongs: |_| true,
     },
     // One program of about 500 cases, each with pools of its own: in slices, so that one that hangs does not cost the others' time.
-    Suite { name: "rbd", prefix: "ceph_test_", programs: &["librbd"], slice: 20, jobs: 3, limit: Duration::from_secs(1800) },
+    Suite {
+        name: "rbd",
+        prefix: "ceph_test_",
+        programs: &["librbd"],
+        slice: 20,
+        jobs: 3,
+        limit: Duration::from_secs(900),
+        belongs: |case| !of_encryption(case),
+    },
+    // The same program's cases of encrypted images. They cost the client minutes of processor time for keys, and the server little.
+    Suite {
+        name: "luks",
+        prefix: "ceph_test_",
+        programs: &["librbd"],
+        slice: 7,
+        jobs: 2,
+        limit: Duration::from_secs(1800),
+        belongs: of_encryption,
+    },
 ];
+
+fn of_encryption(case: &str) -> bool {
+    case.contains("Encr") || case.contains("LUKS")
+}
 
 /// How a suite is run: what differs between two sections of the same suite and release.
 #[derive(Debug, Clone, Copy)]
@@ -77,22 +103,19 @@ impl Default for Manner<'_> {
 }
 
 impl Manner<'_> {
-    fn is_variant(&self) -> bool {
-        self.features != DEFAULT_FEATURES || self.store != "mem"
-    }
     /// What a program sees in its environment.
     fn env(&self, suite: &str) -> Vec<(String, String)> {
         match (suite, self.features) {
-            ("rbd", "unset") => vec![("RBD_FORCE_ALLOW_V1".into(), "1".into())],
-            ("rbd", features) => vec![("RBD_FEATURES".into(), features.into())],
+            ("rbd" | "luks", "unset") => vec![("RBD_FORCE_ALLOW_V1".into(), "1".into())],
+            ("rbd" | "luks", features) => vec![("RBD_FEATURES".into(), features.into())],
             _ => Vec::new(),
         }
     }
     /// The name of the section that it fills.
     fn section(&self, suite: &str, release: Release) -> String {
         let features = match (suite, self.features) {
-            ("rbd", "unset") => ", images of the old format".into(),
-            ("rbd", features) => format!(", RBD_FEATURES={features}"),
+            ("rbd" | "luks", "unset") => ", images of the old format".into(),
+            ("rbd" | "luks", features) => format!(", RBD_FEATURES={features}"),
             _ => String::new(),
         };
         let store = if self.store == "mem" { "" } else { ", block store" };
@@ -105,9 +128,10 @@ const FAST: &[&str] = &[
     "ceph_test_cls_2pc_queue", "ceph_test_cls_cas", "ceph_test_cls_cmpomap", "ceph_test_cls_hello", "ceph_test_cls_journal",
     "ceph_test_cls_log", "ceph_test_cls_numops", "ceph_test_cls_queue", "ceph_test_cls_rbd", "ceph_test_cls_refcount", "ceph_test_cls_sdk",
     "ceph_test_rados_api_aio", "ceph_test_rados_api_aio_pp", "ceph_test_rados_api_asio", "ceph_test_rados_api_c_read_operations",
-    "ceph_test_rados_api_c_write_operations", "ceph_test_rados_api_cls_remote_reads", "ceph_test_rados_api_io", "ceph_test_rados_api_io_pp", "ceph_test_rados_api_list",
-    "ceph_test_rados_api_lock", "ceph_test_rados_api_lock_pp", "ceph_test_rados_api_pool", "ceph_test_rados_api_snapshots", "ceph_test_rados_api_stat",
-    "ceph_test_rados_api_stat_pp",
+    "ceph_test_rados_api_c_write_operations", "ceph_test_rados_api_cls_remote_reads", "ceph_test_rados_api_cmd",
+    "ceph_test_rados_api_cmd_pp", "ceph_test_rados_api_io", "ceph_test_rados_api_io_pp", "ceph_test_rados_api_list",
+    "ceph_test_rados_api_lock", "ceph_test_rados_api_lock_pp", "ceph_test_rados_api_pool", "ceph_test_rados_api_snapshots",
+    "ceph_test_rados_api_stat", "ceph_test_rados_api_stat_pp", "ceph_test_rados_api_watch_notify_pp", "ceph_test_librbd",
 ];
 
 /// Programs of a suite that ran against one release's clients.
@@ -151,9 +175,11 @@ pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str
 pub fn fast() -> Result<()> {
     Release::Reef.install_tests()?;
     let chosen = |name: &str| FAST.contains(&name);
-    for suite in SUITES {
+    // Encryption costs the client minutes.
+    for suite in SUITES.iter().filter(|suite| suite.name != "luks") {
         if suite.programs.iter().any(|p| chosen(&format!("{}{p}", suite.prefix))) {
-            let run = run_suite(suite, Release::Reef, Manner::default(), &chosen)?;
+            // All features of images that the suite knows of: journals, too.
+            let run = run_suite(suite, Release::Reef, Manner { features: "125", ..Manner::default() }, &chosen)?;
             let bad: Vec<String> = run.outcomes.iter().flat_map(Outcome::unexpected).collect();
             ensure!(bad.is_empty(), "{}", bad.join("\n"));
         }
@@ -169,7 +195,7 @@ fn run_suite(suite: &Suite, release: Release, manner: Manner, chosen: &dyn Fn(&s
     let mut outcomes = Vec::new();
     for name in suite.programs {
         let name = format!("{}{name}", suite.prefix);
-        let program = Program { name, release, env: manner.env(suite.name), slice: suite.slice, jobs: suite.jobs, limit: suite.limit, variant: manner.is_variant() };
+        let program = Program { name, release, env: manner.env(suite.name), slice: suite.slice, jobs: suite.jobs, limit: suite.limit, belongs: suite.belongs };
         if !chosen(&program.name) || !program.is_there() {
             continue;
         }
