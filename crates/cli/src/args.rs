@@ -78,7 +78,7 @@ pub struct Up {
     /// How many OSDs; as many as the folder has unless given, and one in a new one.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub osds: Option<u32>,
-    /// Where objects are kept; what the folder has unless given, and for a new one in memory.
+    /// Where objects are kept: on disk unless `mem` is given, and then they are gone with the process.
     #[arg(long, value_enum)]
     pub store: Option<StoreKind>,
     #[command(flatten)]

@@ -29,8 +29,11 @@ pub fn find_or_make(args: &Up, osds: u32, dir: &Path, cluster_fsid: Uuid) -> Res
     if given && osds > 1 {
         bail!("--data, --wal and --meta are one OSD's: make the others with `humboldt osd --mkfs`");
     }
-    let on_disk = given || args.devices.size.is_some() || DataDir::is_made(&dir.join("osd.0"));
-    let wanted = args.store.unwrap_or(if on_disk { StoreKind::Block } else { StoreKind::Mem });
+    // A responder that keeps nothing needs no disk.
+    let wanted = args.store.unwrap_or(if args.null { StoreKind::Mem } else { StoreKind::Block });
+    if wanted == StoreKind::Mem && (given || args.devices.size.is_some()) {
+        bail!("--data, --wal, --meta and --size are a block store's: start without --store mem");
+    }
     let memory = args.memory.map(|m| m / u64::from(osds));
     let mut stores = Vec::new();
     for id in 0..osds as i32 {

@@ -34,7 +34,7 @@ fn up_starts_and_ends() -> Result<()> {
 
 /// A memory store does not outlive its process: the OSD starts as a new one, empty, and says so.
 fn up_again() -> Result<()> {
-    let c = Cluster::start("again", &[])?;
+    let c = Cluster::start("again", &["--store", "mem"])?;
     c.must(Pacific, "ceph osd pool create p 8")?;
     let fsid = c.must(Pacific, "ceph fsid")?;
     let uuid = |c: &Cluster| -> Result<String> {
@@ -45,7 +45,7 @@ fn up_again() -> Result<()> {
     c.must(Pacific, "rados -p p put a /etc/hostname")?;
     let dir = c.dir.clone();
     c.stop()?;
-    let c = Cluster::start_in(dir, &[])?;
+    let c = Cluster::start_in(dir, &["--store", "mem"])?;
     ensure!(c.must(Pacific, "ceph fsid")? == fsid, "another fsid after a restart");
     ensure!(uuid(&c)? != before, "an OSD whose store is gone came back as the old one");
     ensure!(c.log().contains("osd.0") && c.log().contains("new"), "nothing says that osd.0 starts as a new one:\n{}", c.log());
@@ -57,7 +57,16 @@ fn up_again() -> Result<()> {
 fn up_as_processes() -> Result<()> {
     let c = Cluster::start("processes", &["--processes", "--osds", "2"])?;
     c.must(Pacific, "ceph osd pool create p 8")?;
-    c.must(Pacific, "rados -p p put a /etc/hostname")?;
+    for name in ["a", "b", "c", "d"] {
+        c.must(Pacific, &format!("rados -p p put {name} /etc/hostname"))?;
+    }
+    let dir = c.dir.clone();
+    c.stop()?;
+    let c = Cluster::start_in(dir, &["--processes"])?;
+    let hostname = std::fs::read_to_string("/etc/hostname")?;
+    for name in ["a", "b", "c", "d"] {
+        ensure!(c.must(Pacific, &format!("rados -p p get {name} -"))? == hostname, "object {name} is not what it was before the restart");
+    }
     c.stop()
 }
 

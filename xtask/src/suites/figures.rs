@@ -146,7 +146,7 @@ pub fn figures(pairs: usize, seconds: u32) -> Result<()> {
             |args: &[&str]| crate::run::quietly(Command::new("chroot").arg(chroot).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
         inside(&["apt-get", "install", "-y", "-q", "--no-install-recommends", "ceph-mon", "ceph-osd"])?;
     }
-    let ours = Cluster::start("figures", &["--auth", "none"])?;
+    let ours = Cluster::start("figures", &["--auth", "none", "--store", "mem"])?;
     let null = Cluster::start("figures-null", &["--auth", "none", "--null"])?;
     let stock = Stock::start()?;
     let sides: [(&str, &Path, Vec<u32>); 3] =
@@ -209,7 +209,7 @@ pub fn figures(pairs: usize, seconds: u32) -> Result<()> {
 
 /// What secure mode costs more than crc mode: one cluster with cephx, the client's choice of mode alternating.
 fn secure_mode(pairs: usize, seconds: u32) -> Result<()> {
-    let c = Cluster::start("figures-secure", &["--auth", "cephx"])?;
+    let c = Cluster::start("figures-secure", &["--auth", "cephx", "--store", "mem"])?;
     c.must(Release::Pacific, "ceph osd pool create bench 32 32")?;
     for kind in ["write", "rand"] {
         let mut rows: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
