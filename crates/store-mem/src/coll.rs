@@ -9,14 +9,19 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
 use types::GHObject;
 
-/// What sorts objects first, in one number: maximum, shard, pool, bit-reversed hash.
-type Place = u128;
+/// What sorts objects first, in one number, as small as it can be so that a search touches little memory: maximum, shard, pool,
+/// bit-reversed hash. Pools too far from zero for it share a place, in order.
+type Place = u64;
+
+/// Bits for the pool; the hash has the 32 below.
+const POOL_BITS: u32 = 22;
 
 fn place(obj: &GHObject) -> Place {
     // Signed numbers sort as unsigned ones with their highest bit turned.
-    let shard = u128::from(obj.shard as u8 ^ 0x80);
-    let pool = u128::from(obj.hobj.pool as u64 ^ 1 << 63);
-    u128::from(obj.max) << 105 | shard << 97 | u128::from(obj.hobj.max) << 96 | pool << 32 | u128::from(obj.hobj.bitwise_key())
+    let shard = u64::from(obj.shard as u8 ^ 0x80);
+    let half = 1 << (POOL_BITS - 1);
+    let pool = (obj.hobj.pool.clamp(-half, half - 1) + half) as u64;
+    u64::from(obj.max) << 63 | shard << 55 | u64::from(obj.hobj.max) << 54 | pool << 32 | u64::from(obj.hobj.bitwise_key())
 }
 
 /// An object with its name, in one piece of memory.

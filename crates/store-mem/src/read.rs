@@ -47,6 +47,10 @@ impl ObjectStore for MemStore {
     fn attr(&self, coll: CollId, obj: &GHObject, name: &[u8]) -> StoreResult<Option<Bytes>> {
         Ok(self.object(coll, obj)?.attr(name))
     }
+    fn two_attrs(&self, coll: CollId, obj: &GHObject, names: [&[u8]; 2]) -> StoreResult<[Option<Bytes>; 2]> {
+        let object = self.object(coll, obj)?;
+        Ok(names.map(|name| object.attr(name)))
+    }
     fn attrs(&self, coll: CollId, obj: &GHObject) -> StoreResult<Vec<(ByteStr, Bytes)>> {
         Ok(self.object(coll, obj)?.attrs().collect())
     }

@@ -88,6 +88,10 @@ pub trait ObjectStore {
     /// Where there is data in the range, cut at the object's end; what is outside is zeros. A store may report zeros as data.
     fn extents(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<IntervalSet>;
     fn attr(&self, coll: CollId, obj: &GHObject, name: &[u8]) -> StoreResult<Option<Bytes>>;
+    /// Two of them; stores look the object up once.
+    fn two_attrs(&self, coll: CollId, obj: &GHObject, names: [&[u8]; 2]) -> StoreResult<[Option<Bytes>; 2]> {
+        Ok([self.attr(coll, obj, names[0])?, self.attr(coll, obj, names[1])?])
+    }
     /// By name, ascending.
     fn attrs(&self, coll: CollId, obj: &GHObject) -> StoreResult<Vec<(ByteStr, Bytes)>>;
     /// Empty if none was set.

@@ -36,19 +36,18 @@ impl ObjectContext {
 pub fn load_object(store: &dyn ObjectStore, coll: CollId, hobj: &HObject) -> Result<ObjectContext, PlanStop> {
     let hobj = hobj.detach();
     let gobj = GHObject::plain(hobj.clone());
-    let info = match store.attr(coll, &gobj, OI_ATTR.as_bytes()) {
-        Ok(info) => info,
-        Err(StoreError::NoObject(..)) => None,
+    // A clone's second attribute is nobody's.
+    let [info, snaps] = match store.two_attrs(coll, &gobj, [OI_ATTR.as_bytes(), SS_ATTR.as_bytes()]) {
+        Ok(both) => both,
+        Err(StoreError::NoObject(..)) => [None, None],
         Err(other) => return Err(other.into()),
     };
     let Some(info) = info else { return Ok(ObjectContext::absent(hobj)) };
     let info: ObjectInfo = denc::Denc::from_bytes(&info).map_err(|error| broken(&hobj, OI_ATTR, error))?;
-    let mut snapset = SnapSet::default();
-    if hobj.is_head()
-        && let Some(bytes) = store.attr(coll, &gobj, SS_ATTR.as_bytes())?
-    {
-        snapset = denc::Denc::from_bytes(&bytes).map_err(|error| broken(&hobj, SS_ATTR, error))?;
-    }
+    let snapset = match snaps.filter(|_| hobj.is_head()) {
+        Some(bytes) => denc::Denc::from_bytes(&bytes).map_err(|error| broken(&hobj, SS_ATTR, error))?,
+        None => SnapSet::default(),
+    };
     Ok(ObjectContext { info: ObjectInfo { soid: hobj.clone(), ..info }, hobj, exists: true, snapset })
 }
 
