@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod attrs;
 mod chunks;
 mod coll;
 mod object;

@@ -1,5 +1,6 @@
 //! One object: size, data, attributes, omap.
 
+use crate::attrs::Attrs;
 use crate::chunks::Chunks;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -29,9 +30,7 @@ pub struct AllocHint {
 pub struct Object {
     pub size: u64,
     pub data: Chunks,
-    /// Ascending by name. Few and overwritten often: values keep their buffers.
-    attrs: Vec<(ByteStr, Vec<u8>)>,
-    attr_bytes: u64,
+    attrs: Attrs,
     omap: Option<Arc<Omap>>,
     pub hint: AllocHint,
 }
@@ -51,7 +50,7 @@ impl Object {
     pub fn usage(&self) -> Usage {
         let omap = self.omap.as_ref().map_or(0, |o| o.bytes) as i64;
         let data = self.data.allocated() as i64;
-        Usage { data, stored: data.min(self.size as i64), omap, meta: (OBJECT_BYTES + self.attr_bytes) as i64 }
+        Usage { data, stored: data.min(self.size as i64), omap, meta: (OBJECT_BYTES + self.attrs.bytes()) as i64 }
     }
 
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
@@ -75,38 +74,20 @@ impl Object {
         self.size = size;
     }
 
-    fn find_attr(&self, name: &[u8]) -> Result<usize, usize> {
-        self.attrs.binary_search_by(|a| a.0.as_slice().cmp(name))
-    }
     pub fn set_attr(&mut self, name: &ByteStr, value: &[u8]) {
-        match self.find_attr(name.as_slice()) {
-            Ok(i) => {
-                let old = &mut self.attrs[i].1;
-                self.attr_bytes = self.attr_bytes - old.len() as u64 + value.len() as u64;
-                old.clear();
-                old.extend_from_slice(value);
-            }
-            Err(i) => {
-                self.attr_bytes += (name.len() + value.len()) as u64;
-                self.attrs.insert(i, (kept_name(name), value.to_vec()));
-            }
-        }
+        self.attrs.set(name.as_slice(), value);
     }
     pub fn rm_attr(&mut self, name: &ByteStr) {
-        if let Ok(i) = self.find_attr(name.as_slice()) {
-            let (name, value) = self.attrs.remove(i);
-            self.attr_bytes -= (name.len() + value.len()) as u64;
-        }
+        self.attrs.remove(name.as_slice());
     }
     pub fn rm_attrs(&mut self) {
         self.attrs.clear();
-        self.attr_bytes = 0;
     }
     pub fn attr(&self, name: &[u8]) -> Option<Bytes> {
-        Some(Bytes::copy_from_slice(&self.attrs[self.find_attr(name).ok()?].1))
+        self.attrs.get(name).map(Bytes::copy_from_slice)
     }
     pub fn attrs(&self) -> impl Iterator<Item = (ByteStr, Bytes)> + '_ {
-        self.attrs.iter().map(|(name, value)| (name.clone(), Bytes::copy_from_slice(value)))
+        self.attrs.iter()
     }
 
     pub fn omap(&self) -> Option<&Omap> {
@@ -161,15 +142,6 @@ impl Object {
         let mut behind = range.split_off(last);
         omap.keys.append(&mut behind);
         omap.bytes -= range.iter().map(|(k, v)| (k.len() + v.len()) as u64).sum::<u64>();
-    }
-}
-
-/// The two names that each object has cost no memory of their own.
-fn kept_name(name: &ByteStr) -> ByteStr {
-    match name.to_str() {
-        Some(types::OI_ATTR) => ByteStr::from_static(types::OI_ATTR),
-        Some(types::SS_ATTR) => ByteStr::from_static(types::SS_ATTR),
-        _ => name.detach(),
     }
 }
 

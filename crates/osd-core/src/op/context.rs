@@ -1,6 +1,7 @@
 //! Objects as the placement group knows them: loaded from the store's attributes, and found at a snapshot.
 
 use super::plan::{ObjectContext, PlanStop};
+use denc::{Decoder, Denc};
 use store::{ObjectStore, StoreError};
 use types::object_info::{OI_ATTR, SS_ATTR};
 use types::{CEPH_NOSNAP, CollId, GHObject, HObject, ObjectInfo, SnapId, SnapSet};
@@ -43,9 +44,9 @@ pub fn load_object(store: &dyn ObjectStore, coll: CollId, hobj: &HObject) -> Res
         Err(other) => return Err(other.into()),
     };
     let Some(info) = info else { return Ok(ObjectContext::absent(hobj)) };
-    let info: ObjectInfo = denc::Denc::from_bytes(&info).map_err(|error| broken(&hobj, OI_ATTR, error))?;
+    let info = ObjectInfo::decode(&mut Decoder::new(info)).map_err(|error| broken(&hobj, OI_ATTR, error))?;
     let snapset = match snaps.filter(|_| hobj.is_head()) {
-        Some(bytes) => denc::Denc::from_bytes(&bytes).map_err(|error| broken(&hobj, SS_ATTR, error))?,
+        Some(bytes) => SnapSet::decode(&mut Decoder::new(bytes)).map_err(|error| broken(&hobj, SS_ATTR, error))?,
         None => SnapSet::default(),
     };
     Ok(ObjectContext { info: ObjectInfo { soid: hobj.clone(), ..info }, hobj, exists: true, snapset })
