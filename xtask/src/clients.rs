@@ -46,7 +46,7 @@ impl Release {
             Self::Tentacle => Some("sid"),
         }
     }
-    fn chroot(self) -> Option<PathBuf> {
+    pub fn chroot(self) -> Option<PathBuf> {
         Some(Path::new("/var/cache/humboldt-clients").join(self.suite()?))
     }
     /// A command of this release's, with `conf` as its cluster.

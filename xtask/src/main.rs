@@ -9,6 +9,7 @@ mod commands;
 mod compare;
 mod conformance;
 mod crash;
+mod loops;
 mod run;
 mod suites;
 
@@ -27,6 +28,7 @@ cargo xtask fuzz [SECONDS]                       decoders and handshakes under r
 cargo xtask crash-states [--from SEED] [--count N] [--bugs]   the block store's crash states, or its planted bugs, in release
 cargo xtask kill-loop [--cycles N]                kill -9 under load, N (30) times, everything compared at the end
 cargo xtask figures [--pairs N] [--seconds S]    server CPU per op and latency beside stock memstore, interleaved pairs
+cargo xtask figures --store block [--pairs N] [--seconds S] [--raw]   the block store beside stock BlueStore, each on loop devices of its own
 ";
 
 fn main() -> std::process::ExitCode {
@@ -72,6 +74,11 @@ fn chore() -> Result<()> {
             cluster::build()?;
             suites::kill_loop(option("--cycles").map_or(Ok(30), str::parse)?)
         }
+        Some("figures") if option("--store") == Some("block") => suites::figures_block(
+            option("--pairs").map_or(Ok(5), str::parse)?,
+            option("--seconds").map_or(Ok(8), str::parse)?,
+            flag("--raw"),
+        ),
         Some("figures") => suites::figures(option("--pairs").map_or(Ok(5), str::parse)?, option("--seconds").map_or(Ok(8), str::parse)?),
         _ => {
             print!("{USAGE}");

@@ -30,7 +30,8 @@ pub trait Denc: Sized {
 
     /// The encoding as a buffer of its own, for a peer with `features`.
     fn to_bytes(&self, features: u64) -> Bytes {
-        let mut e = Encoder::new(features);
+        // Room for most values: a buffer that grows from nothing is moved five times on its way there.
+        let mut e = Encoder::with_capacity(features, 128);
         self.encode(&mut e);
         e.finish()
     }

@@ -49,10 +49,12 @@ pub const MEM_DEFAULT: u64 = 4 << 30;
 pub const CACHE_DEFAULT: u64 = 128 << 20;
 /// Devices by their names in a folder, in the order that the store wants.
 const DEVICES: [&str; 3] = ["data", "wal", "meta"];
-/// Bytes of a new log's file: written with zeros when it is made, so that a write to it never is a change of the file system.
-const WAL_BYTES: u64 = 64 << 20;
-/// Of the data's size, for everything but data.
-const META_SHARE: u64 = 16;
+/// Of the data's size, for the log: what it may hold is how seldom metadata are rewritten, and how long a restart takes.
+const WAL_SHARE: u64 = 16;
+const WAL_MIN: u64 = 64 << 20;
+const WAL_MAX: u64 = 256 << 20;
+/// Of the data's size, for everything but data: an object of 4 KiB has 400 bytes there, and a checkpoint room for all of it twice.
+const META_SHARE: u64 = 4;
 const META_MIN: u64 = 64 << 20;
 
 impl StoreConfig {
@@ -71,7 +73,8 @@ impl StoreConfig {
         match self {
             Self::Mem { capacity } => Ok((Box::new(MemStore::new(*capacity)), None)),
             Self::Block { dir, memory } => {
-                let config = Config { memory: (*memory).try_into().unwrap_or(usize::MAX), ..Config::default() };
+                let memory = (*memory).try_into().unwrap_or(usize::MAX);
+                let config = Config { memory, zero_ahead: has_holes(&dir.join(DEVICES[1])), ..Config::default() };
                 let store = BlockStore::open(config, disks(dir)?).with_context(|| format!("the store in {}", dir.display()))?;
                 let fd = store.event_fd();
                 Ok((Box::new(store), fd))
@@ -97,6 +100,13 @@ fn disks(dir: &Path) -> Result<Box<dyn Disks>> {
 const LOCK_TRIES: u32 = 250;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
+/// True for a file of which parts were never written.
+fn has_holes(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    const UNIT: u64 = 512; // of st_blocks, whatever the file system has
+    std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.blocks() * UNIT < m.len())
+}
+
 fn len_of(path: &Path) -> Result<u64> {
     use std::io::{Seek, SeekFrom};
     let mut file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
@@ -112,21 +122,23 @@ pub fn mkfs(dir: &Path, id: OsdId, osd_fsid: Uuid, cluster_fsid: Uuid, new: &New
     std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
     let meta_bytes = (new.size / META_SHARE).max(META_MIN).next_multiple_of(1 << 20);
     let data_bytes = new.size.next_multiple_of(1 << 20);
-    let given = [(&new.data, data_bytes, 0), (&new.wal, WAL_BYTES, WAL_BYTES), (&new.meta, meta_bytes, 0)];
-    for (name, (path, len, zeroed)) in DEVICES.into_iter().zip(given) {
+    let wal_bytes = (new.size / WAL_SHARE).clamp(WAL_MIN, WAL_MAX).next_multiple_of(1 << 20);
+    // All holes: the store writes zeros into the log's ahead of use.
+    let given = [(&new.data, data_bytes), (&new.wal, wal_bytes), (&new.meta, meta_bytes)];
+    for (name, (path, len)) in DEVICES.into_iter().zip(given) {
         let at = dir.join(name);
         match std::fs::remove_file(&at) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e).with_context(|| at.display().to_string()),
             _ => {}
         }
         let Some(path) = path else {
-            create_zeroed(&at, len, zeroed)?;
+            create_zeroed(&at, len, 0)?;
             continue;
         };
         if path.exists() {
             check_empty(path)?;
         } else {
-            create_zeroed(path, len, zeroed)?;
+            create_zeroed(path, len, 0)?;
         }
         let target = path.canonicalize().with_context(|| path.display().to_string())?;
         std::os::unix::fs::symlink(&target, &at).with_context(|| at.display().to_string())?;

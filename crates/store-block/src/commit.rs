@@ -63,6 +63,7 @@ impl Core {
             }
             self.checkpoint_step();
             self.write_out();
+            self.zero_ahead();
             self.io.kick();
             if !some {
                 break;
@@ -98,6 +99,10 @@ impl Core {
         }
         let n = self.batch.blocks();
         assert!(n <= self.record_max(), "records have a bound");
+        if self.ahead.is_in_the_way(self.ring.fit(self.ring.head, n), n) {
+            // A moment: the zeros come first.
+            return;
+        }
         // A checkpoint needs the records up to its barrier: room for those is kept.
         let kept = if self.is_barrier(self.batch.seq) { 0 } else { 2 * self.record_max() };
         let Some(at) = self.ring.take(n, kept) else {
@@ -162,6 +167,8 @@ impl Core {
     fn completed(&mut self, c: Completion) {
         let purpose = self.io.purpose(c.token);
         let result = match (&purpose, c.result) {
+            // Whatever it is, a record that comes there will tell.
+            (Purpose::Zeros, Err(_)) => return self.ahead.give_up(),
             (Purpose::Read(_) | Purpose::Leaf { .. } | Purpose::Lift { .. }, Err(e)) => Err(e.to_string()),
             (_, Err(e)) => {
                 // What is on the device is not known any more.
@@ -189,8 +196,18 @@ impl Core {
             Purpose::Leaf { id } => self.leaf_here(id, bytes),
             Purpose::Lift { place, seq, crc } => self.lifted(place, seq, crc, bytes),
             Purpose::Page { id } => self.page_written(id),
+            Purpose::Zeros => self.ahead.done(),
             Purpose::Flush => self.flushed(),
             Purpose::Superblock => self.checkpoint_done(),
+        }
+    }
+
+    /// Writes zeros in front of the log's end.
+    fn zero_ahead(&mut self) {
+        let is_calm = self.under_way.is_empty() && self.batch.is_empty() && self.checkpoint.is_none();
+        if let Some((at, blocks)) = self.ahead.next(self.ring.head, is_calm) {
+            let zeros = disk::AlignedBuf::zeroed((blocks * BLOCK) as usize).freeze();
+            self.io.write(Purpose::Zeros, WAL, WAL_FIRST + self.ring.block(at), vec![zeros], Durability::Volatile);
         }
     }
 

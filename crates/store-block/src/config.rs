@@ -9,11 +9,14 @@ pub struct Config {
     pub pipeline: usize,
     /// In-place writes that may be under way at the same time.
     pub in_place: usize,
+    /// The log is written with zeros ahead of its first lap: what it lies on has holes, and to fill one is a change of the file system with each
+    /// record.
+    pub zero_ahead: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { memory: 128 << 20, pipeline: 3, in_place: 64 }
+        Self { memory: 128 << 20, pipeline: 3, in_place: 64, zero_ahead: false }
     }
 }
 

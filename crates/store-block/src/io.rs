@@ -1,6 +1,7 @@
 //! Input and output that is under way: what each token is for, and who waits for what is read.
 
 use crate::layout::{BLOCK, DATA, META, WAL};
+use crate::overlay::{NumberBuild, Numbers};
 use bytes::Bytes;
 use disk::{Dev, Disks, Durability};
 use std::cell::Cell;
@@ -32,6 +33,8 @@ pub enum Purpose {
     Page {
         id: u64,
     },
+    /// Zeros in front of the log's end.
+    Zeros,
     Flush,
     Superblock,
 }
@@ -48,7 +51,7 @@ pub struct Extent {
 #[derive(Debug, Default)]
 pub struct Tickets {
     last: u64,
-    waiting: HashMap<u64, u32>,
+    waiting: Numbers<u32>,
     pub ready: Vec<u64>,
 }
 
@@ -102,13 +105,17 @@ pub struct Read {
     pub wanted: u32,
     /// Nobody has come for it yet.
     fresh: Cell<bool>,
+    /// When it came.
+    stamp: u64,
 }
 
 /// What was read lately, for those who asked and come back. Bounded; the oldest goes first.
 #[derive(Debug, Default)]
 pub struct Reads {
-    map: HashMap<Extent, Read>,
-    order: VecDeque<Extent>,
+    map: HashMap<Extent, Read, NumberBuild>,
+    /// As they came. What was read again since has a later stamp, and counts for nothing here.
+    order: VecDeque<(Extent, u64)>,
+    stamp: u64,
     bytes: usize,
 }
 
@@ -136,17 +143,18 @@ impl Reads {
                 if read.wanted == wanted {
                     tries = read.tries.saturating_add(1);
                 }
-                self.order.retain(|e| *e != extent);
             }
             None => {}
         }
-        self.map.insert(extent, Read { fetched: Fetched::UnderWay { tickets }, tries, wanted, fresh: Cell::new(true) });
+        self.map.insert(extent, Read { fetched: Fetched::UnderWay { tickets }, tries, wanted, fresh: Cell::new(true), stamp: 0 });
         true
     }
     /// Takes what came; returns who waited.
     pub fn done(&mut self, extent: Extent, result: Result<Bytes, String>) -> Vec<u64> {
-        let Some(Read { fetched: slot, fresh, .. }) = self.map.get_mut(&extent) else { return Vec::new() };
+        let Some(Read { fetched: slot, fresh, stamp, .. }) = self.map.get_mut(&extent) else { return Vec::new() };
         fresh.set(true);
+        self.stamp += 1;
+        *stamp = self.stamp;
         let fetched = match result {
             Ok(bytes) => {
                 self.bytes += bytes.len();
@@ -155,7 +163,7 @@ impl Reads {
             }
             Err(why) => Fetched::Failed(why),
         };
-        self.order.push_back(extent);
+        self.order.push_back((extent, self.stamp));
         match std::mem::replace(slot, fetched) {
             Fetched::UnderWay { tickets } => tickets,
             _ => Vec::new(),
@@ -166,9 +174,10 @@ impl Reads {
         let mut looks = self.order.len();
         while (self.bytes > max || self.order.len() > 65536) && looks > 0 {
             looks -= 1;
-            let Some(extent) = self.order.pop_front() else { break };
-            if self.bytes < max + FRESH_MAX && self.map.get(&extent).is_some_and(|r| r.fresh.get()) {
-                self.order.push_back(extent);
+            let Some((extent, stamp)) = self.order.pop_front() else { break };
+            let Some(read) = self.map.get(&extent).filter(|read| read.stamp == stamp) else { continue };
+            if self.bytes < max + FRESH_MAX && read.fresh.get() {
+                self.order.push_back((extent, stamp));
                 continue;
             }
             if let Some(Read { fetched: Fetched::Here { bytes, .. }, .. }) = self.map.remove(&extent) {
@@ -184,7 +193,7 @@ const FRESH_MAX: usize = 64 << 20;
 /// The devices, and what is under way on them.
 pub struct Io {
     disks: Box<dyn Disks>,
-    purposes: HashMap<u64, Purpose>,
+    purposes: Numbers<Purpose>,
     last: u64,
     pub wrote: Wrote,
 }
@@ -196,13 +205,15 @@ pub struct Wrote {
     pub direct: u64,
     pub in_place: u64,
     pub meta: u64,
+    /// Of the log, ahead of its first use.
+    pub zeros: u64,
     pub flushes: u64,
     pub reads: u64,
 }
 
 impl Io {
     pub fn new(disks: Box<dyn Disks>) -> Self {
-        Self { disks, purposes: HashMap::new(), last: 0, wrote: Wrote::default() }
+        Self { disks, purposes: Numbers::default(), last: 0, wrote: Wrote::default() }
     }
     fn token(&mut self, purpose: Purpose) -> u64 {
         self.last += 1;
@@ -235,6 +246,7 @@ impl Io {
     pub fn write(&mut self, purpose: Purpose, dev: Dev, block: u64, bufs: Vec<Bytes>, durability: Durability) {
         let blocks = bufs.iter().map(|b| b.len() as u64).sum::<u64>() / BLOCK;
         match (&purpose, dev) {
+            (Purpose::Zeros, _) => self.wrote.zeros += blocks,
             (_, WAL) => self.wrote.log += blocks,
             (Purpose::Direct { .. }, DATA) => self.wrote.direct += blocks,
             (_, DATA) => self.wrote.in_place += blocks,

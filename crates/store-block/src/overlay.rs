@@ -25,11 +25,18 @@ impl Hasher for NumberHasher {
             self.write_u64(u64::from(*b));
         }
     }
+    fn write_u8(&mut self, v: u8) {
+        self.write_u64(u64::from(v));
+    }
+    fn write_u32(&mut self, v: u32) {
+        self.write_u64(u64::from(v));
+    }
     fn write_u64(&mut self, v: u64) {
         self.0 = (self.0 ^ v).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
     }
 }
-pub type Numbers<V> = HashMap<u64, V, BuildHasherDefault<NumberHasher>>;
+pub type Numbers<V> = HashMap<u64, V, NumberBuild>;
+pub type NumberBuild = BuildHasherDefault<NumberHasher>;
 
 /// Where a block's content is: in the record `seq`, image `n`, or block `n` of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +85,7 @@ pub struct Overlay {
     /// Sealed records, ascending without gaps.
     records: VecDeque<Record>,
     /// Places that are being written.
-    writing: HashSet<u64, BuildHasherDefault<NumberHasher>>,
+    writing: HashSet<u64, NumberBuild>,
     /// Bytes of records that are kept.
     bytes: usize,
     /// While records are replayed on trust: blocks that should be at their places, with the record and the crc.

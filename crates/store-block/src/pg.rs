@@ -14,8 +14,8 @@ use crate::meta::layer::Val;
 use crate::ops::{self, Op};
 use crate::planted::{Bug, planted};
 use crate::state::Core;
-use bytes::Bytes;
-use denc::{ALL_FEATURES, Denc};
+use bytes::{Bytes, BytesMut};
+use denc::{ALL_FEATURES, Denc, Encoder};
 use std::ops::ControlFlow;
 use store::{InfoChange, LogDelta, PgRecord, StoreError, StoreResult};
 use types::{CollId, EVersion, HObject, PastIntervals, PgId, PgInfo, PgLogDup, PgLogEntry, SpgId};
@@ -89,7 +89,16 @@ impl PgMem {
     }
 }
 
-fn encode_delta(delta: &LogDelta, old_sum: Option<&[u8]>, out: &mut Vec<u8>) {
+/// Encodes into a buffer that is used again and again.
+fn encode_into<'a>(buf: &'a mut BytesMut, value: &impl Denc) -> &'a [u8] {
+    buf.clear();
+    let mut encoder = Encoder::append_to(std::mem::take(buf), ALL_FEATURES);
+    value.encode(&mut encoder);
+    *buf = encoder.into_buf();
+    buf
+}
+
+fn encode_delta(delta: &LogDelta, old_sum: Option<&[u8]>, out: &mut Vec<u8>, buf: &mut BytesMut) {
     out.put_zigzag(delta.pg.pgid.pool);
     out.put_var(u64::from(delta.pg.pgid.seed));
     out.put_u8(delta.pg.shard as u8);
@@ -113,16 +122,16 @@ fn encode_delta(delta: &LogDelta, old_sum: Option<&[u8]>, out: &mut Vec<u8>) {
             put_version(out, fast.last_update);
             put_version(out, fast.last_complete);
             out.put_var(fast.last_user_version);
-            let sum = encoded(&fast.sum);
+            let sum = encode_into(buf, &fast.sum);
             let mut runs = Vec::new();
-            match old_sum.filter(|old| old.len() == sum.len()).and_then(|old| ops::runs(old, &sum, &mut runs)) {
+            match old_sum.filter(|old| old.len() == sum.len()).and_then(|old| ops::runs(old, sum, &mut runs)) {
                 Some(()) => {
                     out.put_u8(1);
                     out.put_blob(&runs);
                 }
                 None => {
                     out.put_u8(0);
-                    out.put_blob(&sum);
+                    out.put_blob(sum);
                 }
             }
         }
@@ -137,19 +146,19 @@ fn encode_delta(delta: &LogDelta, old_sum: Option<&[u8]>, out: &mut Vec<u8>) {
     out.put_var(delta.entries.len() as u64);
     for entry in &delta.entries {
         put_version(out, entry.version);
-        out.put_blob(&encoded(entry));
+        out.put_blob(encode_into(buf, entry));
     }
     out.put_var(delta.dups.len() as u64);
     for dup in &delta.dups {
         put_version(out, dup.version);
-        out.put_blob(&encoded(dup));
+        out.put_blob(encode_into(buf, dup));
     }
     out.put_var(delta.missing.len() as u64);
     for (object, item) in &delta.missing {
-        out.put_blob(&encoded(object));
+        out.put_blob(encode_into(buf, object));
         out.put_u8(u8::from(item.is_some()));
         if let Some(item) = item {
-            out.put_blob(&encoded(item));
+            out.put_blob(encode_into(buf, item));
         }
     }
 }
@@ -180,7 +189,7 @@ impl Core {
         let mut out = std::mem::take(&mut self.scratch);
         out.clear();
         let old = if delta.reset { None } else { self.pgs.get(&delta.pg).map(|pg| &pg.sum[..]) };
-        encode_delta(delta, old, &mut out);
+        encode_delta(delta, old, &mut out, &mut self.encode_buf);
         Op::Log(&out[..]).encode(&mut self.batch.meta);
         let bytes = Bytes::copy_from_slice(&out);
         self.scratch = out;

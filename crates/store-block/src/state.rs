@@ -18,8 +18,8 @@ use crate::pg::PgMem;
 use crate::planted::{Bug, planted};
 use crate::queue::Queued;
 use crate::superblock::Superblock;
-use crate::wal::{Batch, Ring};
-use bytes::Bytes;
+use crate::wal::{Ahead, Batch, Ring};
+use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use store::{StoreError, StoreResult};
 use types::{CollId, GHObject, SpgId};
@@ -65,7 +65,7 @@ pub struct Core {
     pub io: Io,
     pub tickets: Tickets,
     pub reads: Reads,
-    pub leaf_reads: HashMap<u64, LeafRead>,
+    pub leaf_reads: Numbers<LeafRead>,
     /// Leaves that could not be read, and why.
     pub bad_leaves: HashMap<u64, String>,
 
@@ -83,6 +83,7 @@ pub struct Core {
     pub next_leaf: u64,
 
     pub ring: Ring,
+    pub ahead: Ahead,
     pub batch: Batch,
     /// The object that the open record's last change was to.
     pub batch_obj: Option<u32>,
@@ -113,6 +114,8 @@ pub struct Core {
     pub changed_bytes: usize,
     pub in_place: usize,
     pub scratch: Vec<u8>,
+    /// Where values are encoded on their way into a record.
+    pub encode_buf: BytesMut,
     pub done: Vec<disk::Completion>,
 }
 
@@ -125,7 +128,7 @@ impl Core {
             failed: None,
             tickets: Tickets::default(),
             reads: Reads::default(),
-            leaf_reads: HashMap::new(),
+            leaf_reads: Numbers::default(),
             bad_leaves: HashMap::new(),
             table: Table::new(),
             space: Space::new(sb.meta_blocks, crate::layout::META_FIRST),
@@ -139,6 +142,7 @@ impl Core {
             next_nid: sb.next_nid,
             next_leaf: sb.next_leaf,
             ring: Ring::new(sb.wal_blocks - crate::layout::WAL_FIRST, sb.wal_at),
+            ahead: Ahead::new(if cfg.zero_ahead { sb.wal_blocks - crate::layout::WAL_FIRST } else { 0 }),
             batch: Batch::new(seq, 0),
             batch_obj: None,
             batch_like: 0,
@@ -157,6 +161,7 @@ impl Core {
             changed_bytes: 0,
             in_place: 0,
             scratch: Vec::new(),
+            encode_buf: BytesMut::new(),
             done: Vec::new(),
             cfg,
             io,

@@ -13,14 +13,14 @@ use std::time::Duration;
 
 /// One measured run.
 #[derive(Debug, Clone, Copy)]
-struct Sample {
-    iops: f64,
-    latency_us: f64,
-    cpu_us_per_op: f64,
+pub(super) struct Sample {
+    pub iops: f64,
+    pub latency_us: f64,
+    pub cpu_us_per_op: f64,
 }
 
 /// User and system time of processes, seconds.
-fn cpu(pids: &[u32]) -> f64 {
+pub(super) fn cpu(pids: &[u32]) -> f64 {
     let ticks = |pid: &u32| -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2).filter_map(|f| f.parse::<u64>().ok()).sum()
@@ -28,7 +28,7 @@ fn cpu(pids: &[u32]) -> f64 {
     pids.iter().map(ticks).sum::<u64>() as f64 / 100.0
 }
 
-fn field(text: &str, name: &str) -> Result<f64> {
+pub(super) fn field(text: &str, name: &str) -> Result<f64> {
     let line =
         text.lines().find(|l| l.trim_start().starts_with(name)).with_context(|| format!("rados bench does not say {name}:\n{text}"))?;
     line.rsplit(|c: char| c.is_whitespace() || c == ':').next().unwrap_or_default().parse().with_context(|| format!("{line} is no number"))
@@ -56,30 +56,29 @@ fn sample(conf: &Path, pids: &[u32], kind: &str, depth: u32, seconds: u32, tag: 
     sample_with(conf, pids, kind, depth, seconds, tag, "")
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
-/// A stock cluster of 18.2: one monitor, one OSD on memstore.
-struct Stock {
-    conf: PathBuf,
+/// A stock cluster of 18.2: one monitor, one OSD.
+pub(super) struct Stock {
+    pub conf: PathBuf,
     daemons: Vec<Child>,
-    osd: u32,
+    pub osd: u32,
 }
 
 impl Stock {
-    fn start() -> Result<Self> {
-        let dir = Path::new(SHARED).join("stock");
-        let _ = std::fs::remove_dir_all(&dir);
+    /// In a new folder below `SHARED`; `store` are lines of ceph.conf that say which store.
+    pub fn start(dir: &Path, port: u16, store: &str) -> Result<Self> {
+        let _ = std::fs::remove_dir_all(dir);
         for sub in ["mon", "osd", "run", "log"] {
             std::fs::create_dir_all(dir.join(sub))?;
         }
         let d = dir.display();
         let fsid = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_string();
-        let port = 3371;
         let conf = dir.join("ceph.conf");
-        let debug: String = ["ms", "osd", "mon", "paxos", "auth", "monc", "rocksdb"].iter().map(|s| format!("debug {s} = 0/0\n")).collect();
+        let debug: String = ["ms", "osd", "mon", "paxos", "auth", "monc", "rocksdb", "bluestore", "bluefs", "bdev"].iter().map(|s| format!("debug {s} = 0/0\n")).collect();
         std::fs::write(
             &conf,
             format!(
@@ -87,7 +86,7 @@ impl Stock {
                  auth service required = none\nauth client required = none\nkeyring = {d}/keyring\nrun dir = {d}/run\n\
                  admin socket = {d}/run/$name.asok\nlog file = {d}/log/$name.log\nmon data = {d}/mon\nosd data = {d}/osd\n\
                  osd pool default size = 1\nosd pool default min size = 1\nosd pool default pg autoscale mode = off\nosd crush chooseleaf type = 0\n\
-                 osd objectstore = memstore\nmemstore device bytes = 8589934592\nmon allow pool size one = true\n{debug}"
+                 {store}\nmon allow pool size one = true\n{debug}"
             ),
         )?;
         let tool = |program: &str, args: &str| -> Result<()> {
@@ -139,16 +138,10 @@ pub fn figures(pairs: usize, seconds: u32) -> Result<()> {
     ensure!(pairs > 0, "a figure needs at least one pair");
     crate::run::must(Command::new("cargo").current_dir(crate::run::root()).args(["build", "--release", "--quiet", "--package", "cli"]))?;
     Release::Pacific.install()?;
-    Release::Reef.install()?;
-    let chroot = "/var/cache/humboldt-clients/trixie";
-    if !Path::new(chroot).join("usr/bin/ceph-osd").exists() {
-        let inside =
-            |args: &[&str]| crate::run::quietly(Command::new("chroot").arg(chroot).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
-        inside(&["apt-get", "install", "-y", "-q", "--no-install-recommends", "ceph-mon", "ceph-osd"])?;
-    }
+    crate::clients::reef_daemons()?;
     let ours = Cluster::start("figures", &["--auth", "none", "--store", "mem"])?;
     let null = Cluster::start("figures-null", &["--auth", "none", "--null"])?;
-    let stock = Stock::start()?;
+    let stock = Stock::start(&Path::new(SHARED).join("stock"), 3371, "osd objectstore = memstore\nmemstore device bytes = 8589934592")?;
     let sides: [(&str, &Path, Vec<u32>); 3] =
         [("humboldt", &ours.conf, vec![ours.pid()]), ("stock", &stock.conf, vec![stock.osd]), ("null", &null.conf, vec![null.pid()])];
     for (_, conf, _) in &sides {

@@ -7,6 +7,7 @@ mod caps;
 mod commands;
 mod daemons;
 mod figures;
+mod figures_block;
 mod hostile;
 mod kill9;
 mod maps;
@@ -20,6 +21,7 @@ mod stock;
 
 pub use caps::record as record_caps;
 pub use figures::figures;
+pub use figures_block::figures_block;
 pub use kill9::kill_loop;
 
 use crate::clients::Release;

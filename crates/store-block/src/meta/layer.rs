@@ -1,17 +1,19 @@
 //! Recent changes of the metadata's rows, in memory: what was put, what was removed, one by one and by range.
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Bound;
 
-/// A key with its first 16 bytes as a number: most comparisons need no more, and touch no other memory.
+/// A key with its first 16 bytes as a number: most comparisons need no more. Those of log entries, which share more than that, are short enough to
+/// lie within: other memory is touched for long names only.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     // Before the bytes: compared first. Zeros behind a short key's end sort as the end does, or equal.
     prefix: u128,
-    bytes: Box<[u8]>,
+    bytes: SmallVec<[u8; 32]>,
 }
 
 impl From<&[u8]> for Key {
@@ -19,7 +21,7 @@ impl From<&[u8]> for Key {
         let mut prefix = [0; 16];
         let n = key.len().min(16);
         prefix[..n].copy_from_slice(&key[..n]);
-        Self { prefix: u128::from_be_bytes(prefix), bytes: key.into() }
+        Self { prefix: u128::from_be_bytes(prefix), bytes: SmallVec::from_slice(key) }
     }
 }
 impl From<Vec<u8>> for Key {

@@ -11,12 +11,13 @@ pub mod layer;
 pub mod leaf;
 pub mod space;
 
+use crate::overlay::{NumberBuild, Numbers};
 use bytes::Bytes;
 use index::{Index, LeafRef};
 use layer::{Key, Layer, Val};
 use leaf::Leaf;
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::ops::{Bound, ControlFlow};
 
 /// What is known of a key without reading.
@@ -45,11 +46,11 @@ struct Cached {
 /// Leaves in memory; those that were used since they were looked at last stay longer.
 #[derive(Debug, Default)]
 pub struct LeafCache {
-    leaves: HashMap<u64, Cached>,
+    leaves: Numbers<Cached>,
     order: VecDeque<u64>,
     bytes: usize,
     /// Not on the device yet.
-    pinned: HashSet<u64>,
+    pinned: HashSet<u64, NumberBuild>,
 }
 
 impl LeafCache {

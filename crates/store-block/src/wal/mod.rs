@@ -15,9 +15,11 @@
 //! crcs. Records are under way together, so one that is whole may stand behind one that is torn. None of them has been acknowledged then.
 //! But if any record behind the end says that the missing one **was** durable, it was damaged, and that is not the end.
 
+mod ahead;
 mod batch;
 mod ring;
 
+pub use ahead::Ahead;
 pub use batch::Batch;
 pub use ring::Ring;
 

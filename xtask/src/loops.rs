@@ -1,0 +1,68 @@
+//! Devices of a measurement's own: loop devices over images that were written with zeros, raw or with a file system. Needs root.
+
+use crate::clients::{Release, SHARED};
+use crate::run::{quietly, run};
+use anyhow::{Context, Result, ensure};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// A loop device, and where it is mounted. All of it goes with the value.
+pub struct Loop {
+    /// `/dev/loopN`.
+    pub device: PathBuf,
+    image: PathBuf,
+    mounted: Vec<PathBuf>,
+}
+
+impl Loop {
+    /// Over a new image in the folder that `HUMBOLDT_IMAGES` names (of memory, say, where the machine's disk is somebody else's too).
+    pub fn new(name: &str, mib: u64) -> Result<Self> {
+        let folder = std::env::var_os("HUMBOLDT_IMAGES").map_or_else(|| Path::new(SHARED).join("images"), PathBuf::from);
+        std::fs::create_dir_all(&folder)?;
+        let image = folder.join(name);
+        let mut file = std::fs::File::create(&image).with_context(|| image.display().to_string())?;
+        // Without holes: to fill one would be a change of the file system below, which no disk has.
+        let zeros = vec![0; 1 << 20];
+        (0..mib).try_for_each(|_| file.write_all(&zeros)).and_then(|()| file.sync_all())?;
+        let attach = |direct: bool| -> Result<String> {
+            let mut cmd = Command::new("losetup");
+            let out = run(cmd.args(direct.then_some("--direct-io=on")).args(["--find", "--show"]).arg(&image), Duration::from_secs(30))?;
+            ensure!(out.ok(), "losetup: {}", out.stderr);
+            Ok(out.stdout.trim().to_string())
+        };
+        // A file system in memory has no direct IO.
+        let device = attach(true).or_else(|_| attach(false))?;
+        Ok(Self { device: device.into(), image, mounted: Vec::new() })
+    }
+    /// Puts ext4 on it, and it into `SHARED/name`, where the clients' chroots see it too.
+    pub fn mount(&mut self, name: &str) -> Result<PathBuf> {
+        quietly(Command::new("mkfs.ext4").args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]).arg(&self.device))?;
+        let at = Path::new(SHARED).join(name);
+        // First here: the chroots' view of the folder does not follow what is mounted in it later.
+        let seen = Release::Reef.chroot().map(|root| root.join(at.strip_prefix("/").expect("an absolute path")));
+        for place in std::iter::once(at.clone()).chain(seen) {
+            std::fs::create_dir_all(&place)?;
+            quietly(Command::new("mount").arg(&self.device).arg(&place))?;
+            self.mounted.push(place);
+        }
+        Ok(at)
+    }
+    /// Bytes that were written to it so far.
+    pub fn written(&self) -> u64 {
+        let name = self.device.file_name().unwrap_or_default();
+        let stat = std::fs::read_to_string(Path::new("/sys/block").join(name).join("stat")).unwrap_or_default();
+        stat.split_whitespace().nth(6).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) * 512
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        for place in self.mounted.iter().rev() {
+            let _ = Command::new("umount").arg(place).status();
+        }
+        let _ = Command::new("losetup").arg("--detach").arg(&self.device).status();
+        let _ = std::fs::remove_file(&self.image);
+    }
+}
