@@ -108,6 +108,13 @@ impl BlockStore {
             },
         }
     }
+    /// In how many pieces an object's data lie on the device; neighbours are one. For tools.
+    pub fn pieces(&self, coll: CollId, obj: &GHObject) -> StoreResult<usize> {
+        self.node(coll, obj, |o| {
+            let gap = |pair: &&[crate::onode::Chunk]| pair[0].place + pair[0].slots() != pair[1].place;
+            o.chunks.windows(2).filter(gap).count() + usize::from(!o.chunks.is_empty())
+        })
+    }
     fn object<T>(&self, coll: CollId, obj: &GHObject, f: impl FnOnce(&mut Core, u32) -> StoreResult<T>) -> StoreResult<T> {
         let mut core = self.0.borrow_mut();
         let slot = core.object(coll, obj)?;

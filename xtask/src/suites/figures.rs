@@ -78,7 +78,10 @@ impl Stock {
         let d = dir.display();
         let fsid = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_string();
         let conf = dir.join("ceph.conf");
-        let debug: String = ["ms", "osd", "mon", "paxos", "auth", "monc", "rocksdb", "bluestore", "bluefs", "bdev"].iter().map(|s| format!("debug {s} = 0/0\n")).collect();
+        let debug: String = ["ms", "osd", "mon", "paxos", "auth", "monc", "rocksdb", "bluestore", "bluefs", "bdev"]
+            .iter()
+            .map(|s| format!("debug {s} = 0/0\n"))
+            .collect();
         std::fs::write(
             &conf,
             format!(

@@ -1,0 +1,247 @@
+//! How a store ages: `cargo run --release -p store-block --example aging -- FOLDER|mem [PICTURE.svg] [TIMES]`.
+//!
+//! An image of 256 MiB in objects of 4 MiB gets overwrites of 4 KiB, 64 KiB and 1 MiB, ten times its size unless TIMES says otherwise, with a
+//! snapshot now and then: objects are cloned when they are first written behind it, and the clones of the fourth snapshot before are
+//! removed. Shown over time: how fast it goes, and in how many pieces the worst object lies. Exits with an error when an object is in more pieces than the
+//! layout promises (one for each 64 KiB), or when the last tenth is more than 10 % slower than the first, in CPU time.
+
+use bytes::Bytes;
+use disk::{Disks, FileDisks, MemDisks, create_zeroed};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::Instant;
+use store::ObjectStore;
+use store_block::{BlockStore, Config};
+use types::{CEPH_NOSNAP, CollId, GHObject, HObject, OI_ATTR, PgId, SpgId, Transaction};
+
+const OBJECT: u64 = 4 << 20;
+const OBJECTS: u64 = 64;
+const IMAGE: u64 = OBJECT * OBJECTS;
+const DEPTH: usize = 16;
+/// Snapshots for each time that the image's size is written.
+const SNAPS: u64 = 4;
+const SNAPS_KEPT: u64 = 3;
+const PIECES_MAX: usize = (OBJECT / (64 << 10)) as usize;
+/// Points of the curve.
+const POINTS: usize = 100;
+
+const COLL: CollId = CollId::Pg(SpgId::whole(PgId::new(1, 0)));
+
+fn object(n: u64, snap: u64) -> GHObject {
+    let hash = (n as u32).wrapping_mul(0x9e37_79b9);
+    GHObject::plain(HObject { oid: format!("rbd_data.aged.{n:016x}").into(), hash, pool: 1, snap, ..HObject::min() })
+}
+
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
+}
+
+struct Image {
+    store: BlockStore,
+    rng: base::Rng,
+    next: u64,
+    waiting: VecDeque<u64>,
+    data: Bytes,
+    snap: u64,
+    /// By object: the snapshot before which it was last written; clones there are.
+    written_at: Vec<u64>,
+    clones: Vec<(u64, u64)>,
+}
+
+impl Image {
+    fn submit(&mut self, txn: Transaction) {
+        self.next += 1;
+        self.store.submit(txn, None, self.next).expect("it fits");
+        self.waiting.push_back(self.next);
+        self.settle(DEPTH);
+    }
+    fn settle(&mut self, depth: usize) {
+        let mut done = Vec::new();
+        loop {
+            self.store.turn_end();
+            self.store.take_commits(&mut done);
+            self.store.take_ready(&mut Vec::new());
+            done.drain(..).for_each(|token| assert_eq!(self.waiting.pop_front(), Some(token)));
+            if self.waiting.len() < depth.max(1) {
+                return;
+            }
+            if let Some(why) = self.store.failure() {
+                panic!("{why}");
+            }
+            self.store.wait();
+        }
+    }
+    fn write(&mut self, n: u64, offset: u64, len: u64) {
+        let head = object(n, CEPH_NOSNAP);
+        let mut txn = Transaction::new(COLL);
+        let written = std::mem::replace(&mut self.written_at[n as usize], self.snap);
+        if written < self.snap {
+            txn.clone_object(&head, &object(n, self.snap));
+            self.clones.push((n, self.snap));
+        }
+        let at = self.rng.below(self.data.len() as u64 - len) as usize;
+        txn.write(&head, offset, self.data.slice(at..at + len as usize), 0);
+        txn.set_attr(&head, OI_ATTR, Bytes::from(vec![self.next as u8; 250]));
+        self.submit(txn);
+    }
+    /// One overwrite: mostly small, most bytes in large ones. Returns its bytes.
+    fn overwrite(&mut self) -> u64 {
+        let len = match self.rng.below(100) {
+            0..70 => 4 << 10,
+            70..95 => 64 << 10,
+            _ => 1 << 20,
+        };
+        let (n, slot) = (self.rng.below(OBJECTS), self.rng.below(OBJECT / len));
+        self.write(n, slot * len, len);
+        len
+    }
+    fn take_snap(&mut self) {
+        self.snap += 1;
+        let gone = self.snap.saturating_sub(SNAPS_KEPT);
+        for (n, snap) in self.clones.extract_if(.., |(_, snap)| *snap <= gone).collect::<Vec<_>>() {
+            let mut txn = Transaction::new(COLL);
+            txn.remove(&object(n, snap));
+            self.submit(txn);
+        }
+    }
+    fn worst_pieces(&mut self) -> usize {
+        self.settle(1);
+        let of = |store: &mut BlockStore, obj: &GHObject| loop {
+            match store.pieces(COLL, obj) {
+                Ok(n) => return n,
+                Err(store::StoreError::Wait(_)) => {
+                    store.turn_end();
+                    store.take_ready(&mut Vec::new());
+                    store.wait();
+                }
+                Err(e) => panic!("{e}"),
+            }
+        };
+        let heads = (0..OBJECTS).map(|n| object(n, CEPH_NOSNAP));
+        let all: Vec<GHObject> = heads.chain(self.clones.iter().map(|(n, snap)| object(*n, *snap))).collect();
+        all.iter().map(|obj| of(&mut self.store, obj)).max().unwrap_or(0)
+    }
+}
+
+fn devices(folder: &str) -> Box<dyn Disks> {
+    let lens = [("data", 2 << 30), ("wal", 64u64 << 20), ("meta", 256 << 20)];
+    if folder == "mem" {
+        return Box::new(MemDisks::new(&lens.map(|l| l.1)));
+    }
+    let folder = Path::new(folder);
+    std::fs::create_dir_all(folder).expect("a folder");
+    let paths = lens.map(|(name, len)| {
+        let path = folder.join(name);
+        if !path.exists() {
+            create_zeroed(&path, len, len).expect("a file");
+        }
+        path
+    });
+    Box::new(FileDisks::open(&[&paths[0], &paths[1], &paths[2]]).expect("they open"))
+}
+
+/// A point of the curve.
+#[derive(Clone, Copy)]
+struct Point {
+    times: f64,
+    wall_mib_s: f64,
+    cpu_mib_s: f64,
+    pieces: usize,
+}
+
+fn picture(points: &[Point]) -> String {
+    const W: f64 = 900.0;
+    const H: f64 = 360.0;
+    let last = points.last().map_or(1.0, |p| p.times);
+    let line = |name: &str, color: &str, value: &dyn Fn(&Point) -> f64, unit: &str, row: usize| {
+        let top = points.iter().map(value).fold(1e-9, f64::max) * 1.1;
+        let at: Vec<String> = points
+            .iter()
+            .map(|p| format!("{:.1},{:.1}", 60.0 + p.times / last * (W - 80.0), H - 40.0 - value(p) / top * (H - 80.0)))
+            .collect();
+        format!(
+            "<polyline fill='none' stroke='{color}' stroke-width='1.5' points='{}'/>\n<text x='{}' y='20' fill='{color}'>{name} (top: {top:.0} {unit})</text>\n",
+            at.join(" "),
+            60 + row * 270
+        )
+    };
+    format!(
+        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {W} {H}' font-family='sans-serif' font-size='12'>\n<rect width='{W}' height='{H}' fill='white'/>\n\
+         <path d='M60 {0} H{1} M60 40 V{0}' stroke='black' fill='none'/>\n<text x='{2}' y='{3}'>written, in image sizes: 0 to {last:.1}</text>\n{4}{5}{6}</svg>\n",
+        H - 40.0,
+        W - 20.0,
+        W / 2.0 - 90.0,
+        H - 15.0,
+        line("speed by the clock", "steelblue", &|p| p.wall_mib_s, "MiB/s", 0),
+        line("speed by CPU time", "seagreen", &|p| p.cpu_mib_s, "MiB/s", 1),
+        line("pieces of the worst object", "firebrick", &|p| p.pieces as f64, "pieces", 2)
+    )
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    let folder = args.get(1).map_or("mem", |s| s.as_str());
+    let times: u64 = args.get(3).map_or(10, |s| s.parse().expect("how many times the image's size"));
+    let uuid = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |t| t.as_nanos()).to_le_bytes();
+    let disks = BlockStore::mkfs(devices(folder), uuid).expect("a store");
+    let store = BlockStore::open(Config::default(), disks).expect("it opens");
+    let mut data = vec![0; 8 << 20];
+    base::Rng::new(9).fill(&mut data);
+    let mut image = Image {
+        store,
+        rng: base::Rng::new(1),
+        next: 0,
+        waiting: VecDeque::new(),
+        data: data.into(),
+        snap: 0,
+        written_at: vec![0; OBJECTS as usize],
+        clones: Vec::new(),
+    };
+    let mut txn = Transaction::new(COLL);
+    txn.create_collection(COLL, 0);
+    image.submit(txn);
+    (0..OBJECTS).for_each(|n| (0..OBJECT >> 20).for_each(|mib| image.write(n, mib << 20, 1 << 20)));
+    image.settle(1);
+
+    let total = IMAGE * times;
+    let (mut written, mut points, mut next_snap) = (0, Vec::<Point>::new(), IMAGE / SNAPS);
+    while written < total {
+        let (wall, cpu, first) = (Instant::now(), cpu_seconds(), written);
+        while written < total && (written - first) < total / POINTS as u64 {
+            written += image.overwrite();
+            if written >= next_snap {
+                image.take_snap();
+                next_snap += IMAGE / SNAPS;
+            }
+        }
+        image.settle(1);
+        let mib = (written - first) as f64 / f64::from(1 << 20);
+        let point = Point {
+            times: written as f64 / IMAGE as f64,
+            wall_mib_s: mib / wall.elapsed().as_secs_f64(),
+            cpu_mib_s: mib / (cpu_seconds() - cpu).max(1e-6),
+            pieces: image.worst_pieces(),
+        };
+        points.push(point);
+    }
+    if let Some(path) = args.get(2) {
+        std::fs::write(path, picture(&points)).expect("the picture");
+    }
+    let tenth = points.len().div_ceil(10);
+    let mean = |part: &[Point], f: fn(&Point) -> f64| part.iter().map(f).sum::<f64>() / part.len() as f64;
+    let (first, last) = (&points[..tenth], &points[points.len() - tenth..]);
+    let pieces = points.iter().map(|p| p.pieces).max().unwrap_or(0);
+    println!(
+        "{:.1} times the image written: first tenth {:.0} MiB/s ({:.0} by CPU time), last tenth {:.0} MiB/s ({:.0}); the worst object in {pieces} pieces, {PIECES_MAX} allowed; {:?}",
+        written as f64 / IMAGE as f64,
+        mean(first, |p| p.wall_mib_s),
+        mean(first, |p| p.cpu_mib_s),
+        mean(last, |p| p.wall_mib_s),
+        mean(last, |p| p.cpu_mib_s),
+        image.store.stats().memory
+    );
+    assert!(pieces <= PIECES_MAX, "an object is in {pieces} pieces");
+    let ratio = mean(last, |p| p.cpu_mib_s) / mean(first, |p| p.cpu_mib_s);
+    assert!(ratio > 0.9, "the last tenth has {ratio:.2} times the speed of the first");
+}
