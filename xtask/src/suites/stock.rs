@@ -222,11 +222,12 @@ fn stock_control_plane(name: &str) -> Result<Daemons> {
 fn our_osds() -> Result<()> {
     let mut d = stock_control_plane("stock-control-plane")?;
     let conf = d.conf.clone();
-    for (id, class) in [(0, "ssd"), (1, "nvme")] {
+    for (id, class, store) in [(0, "ssd", &["--store", "mem"][..]), (1, "nvme", &["--store", "block", "--size", "2G"])] {
         let data = d.dir.join(format!("osd.{id}"));
         let uuid = register(&d, id, &data)?;
         let mut mkfs = Command::new(binary());
         mkfs.arg("osd").arg("--conf").arg(&conf).args(["--id", &id.to_string(), "--mkfs", "--osd-uuid", &uuid, "--device-class", class]);
+        mkfs.args(store);
         let out = run(&mut mkfs, COMMAND)?;
         ensure!(out.ok(), "mkfs: {out:?}");
         d.ours(id, &[])?;
@@ -294,9 +295,20 @@ fn our_osds() -> Result<()> {
     d.write("a", "again", 5)?;
     d.end("osd.0")?;
     d.wait_up(1)?;
+    // The one with a block store keeps what it acknowledged.
+    d.ours(0, &["--start-empty"])?;
+    d.wait_up(2)?;
+    d.write("b", "last", 5)?;
+    d.kill("osd.1")?;
+    d.wait_up(1)?;
+    d.ours(1, &[])?;
+    d.wait_up(2)?;
+    d.wait_pgs(11)?;
+    d.verify("b", "last", 5)?;
     d.verify("b", "first", 20)?;
     d.verify("b", "second", 5)?;
     d.verify("b", "third", 5)?;
+    d.end("osd.0")?;
     d.end("osd.1")
 }
 
