@@ -142,6 +142,16 @@ impl Release {
     }
 }
 
+/// The stock manager of 16.2, with its modules.
+pub fn pacific_manager() -> Result<()> {
+    Release::Pacific.install()?;
+    if Path::new("/usr/bin/ceph-mgr").exists() && Path::new("/usr/lib/python3/dist-packages/cherrypy").exists() {
+        return Ok(());
+    }
+    println!("installing the stock manager of 16.2");
+    apt(&["install", "-y", "-q", "--no-install-recommends", "ceph-mgr", "python3-cherrypy3"])
+}
+
 /// Stock monitor, manager and OSD of 18.2, for the cases that start them.
 pub fn reef_daemons() -> Result<()> {
     Release::Reef.install()?;

@@ -37,7 +37,8 @@ impl Mon {
             MGetPoolStats::KIND if self.may(conn, "pg", Perm::R) => self.on_pool_stats(conn, &MGetPoolStats::decode(raw)?),
             MPoolOp::KIND => self.on_pool_op(conn, MPoolOp::decode(raw)?, clock),
             MLog::KIND if self.may(conn, "log", Perm::W) => self.on_log(conn, MLog::decode(raw)?),
-            MMgrBeacon::KIND if self.may(conn, "mgr", Perm::X) => self.on_mgr_beacon(conn, &MMgrBeacon::decode(raw)?, clock),
+            MMgrBeacon::KIND if self.may(conn, "mgr", Perm::X) => self.on_mgr_beacon(conn, MMgrBeacon::decode(raw)?, clock)?,
+            MMonMgrReport::KIND if self.may(conn, "mgr", Perm::X) => self.on_mgr_report_to_mon(MMonMgrReport::decode(raw)?)?,
             MMonGetPurgedSnaps::KIND if self.may(conn, "osd", Perm::R) => {
                 self.on_get_purged_snaps(conn, &MMonGetPurgedSnaps::decode(raw)?);
             }

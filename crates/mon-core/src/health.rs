@@ -6,6 +6,7 @@ use base::Clock;
 use maps::{PgPool, map_flags, osd_state, pool_flags};
 use messages::log_level;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use types::pg_stat::{PgStat, pg_state};
 use types::{PgId, UTime};
@@ -34,6 +35,9 @@ pub struct Check {
     pub count: u64,
     pub detail: Vec<String>,
 }
+
+/// Checks by code: ours, and those that a stock manager found.
+pub type Checks = BTreeMap<Cow<'static, str>, Check>;
 
 /// A check that somebody doesn't want to hear of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +80,10 @@ impl HealthService {
         }
         Self { mutes, pools_since: BTreeMap::new(), last_status: "HEALTH_OK" }
     }
+    /// Reports begin anew: what was heard of before has its time again.
+    pub(crate) fn await_reports(&mut self) {
+        self.pools_since.clear();
+    }
     /// Sets a mute, or takes it back.
     pub fn set_mute(&mut self, code: &str, mute: Option<Mute>, batch: &mut Batch) {
         let key = format!("health/mute/{code}");
@@ -94,20 +102,35 @@ impl HealthService {
 
 impl Mon {
     /// All checks, muted ones too.
-    pub fn health_checks(&self) -> BTreeMap<&'static str, Check> {
+    pub fn health_checks(&self) -> Checks {
         let mut out = BTreeMap::new();
         self.osd_checks(&mut out);
-        self.pg_checks(&mut out);
         self.pool_checks(&mut out);
+        match &self.manager.stock {
+            // What a manager finds is a stock one's to say while there is one.
+            Some(report) => out.extend(report.checks.iter().map(|(code, check)| (code.clone().into(), check.clone()))),
+            None => self.manager_checks(&mut out),
+        }
+        if self.mgrmap.map.active_gid == 0 && self.osd.map.num_osds() > 0 {
+            out.insert("MGR_DOWN".into(), warn("no active mgr".into(), 0, Vec::new()));
+        }
         out
     }
 
-    fn osd_checks(&self, out: &mut BTreeMap<&'static str, Check>) {
+    /// What follows from reports of daemons to the manager.
+    fn manager_checks(&self, out: &mut Checks) {
+        self.pg_checks(out);
+        self.alert_checks(out);
+        self.slow_checks(out);
+        self.application_checks(out);
+    }
+
+    fn osd_checks(&self, out: &mut Checks) {
         let map = &self.osd.map;
         let down: Vec<i32> = map.osds().filter(|o| map.is_in(*o) && map.is_down(*o)).collect();
         if !down.is_empty() {
             let detail = down.iter().map(|o| format!("osd.{o} ({}) is down", location(map, *o))).collect();
-            out.insert("OSD_DOWN", warn(format!("{} osds down", down.len()), down.len(), detail));
+            out.insert("OSD_DOWN".into(), warn(format!("{} osds down", down.len()), down.len(), detail));
         }
         let flags = map.flags_text();
         let warn_flags = map_flags::PAUSERD
@@ -125,7 +148,7 @@ impl Mon {
             | map_flags::NOREBALANCE
             | map_flags::FULL;
         if map.flags & warn_flags != 0 {
-            out.insert("OSDMAP_FLAGS", warn(format!("{flags} flag(s) set"), 1, Vec::new()));
+            out.insert("OSDMAP_FLAGS".into(), warn(format!("{flags} flag(s) set"), 1, Vec::new()));
         }
         for (bit, code, severity, text) in [
             (osd_state::FULL, "OSD_FULL", Severity::Error, "full osd(s)"),
@@ -140,7 +163,7 @@ impl Mon {
                     _ => "full",
                 };
                 let detail = osds.iter().map(|o| format!("osd.{o} is {how}")).collect();
-                out.insert(code, Check { severity, summary: format!("{} {text}", osds.len()), count: osds.len() as u64, detail });
+                out.insert(code.into(), Check { severity, summary: format!("{} {text}", osds.len()), count: osds.len() as u64, detail });
             }
         }
         self.flag_checks(out);
@@ -152,28 +175,30 @@ impl Mon {
             .collect();
         if !unordered.is_empty() {
             let check = Check { severity: Severity::Error, summary: "full ratio(s) out of order".into(), count: 0, detail: unordered };
-            out.insert("OSD_OUT_OF_ORDER_FULL", check);
+            out.insert("OSD_OUT_OF_ORDER_FULL".into(), check);
         }
-        self.alert_checks(out);
         let default_size = self.config.mon_number("osd_pool_default_size") as usize;
         if map.num_osds() < default_size {
             let text = format!("OSD count {} < osd_pool_default_size {default_size}", map.num_osds());
-            out.insert("TOO_FEW_OSDS", warn(text, map.num_osds(), Vec::new()));
+            out.insert("TOO_FEW_OSDS".into(), warn(text, map.num_osds(), Vec::new()));
         }
+    }
+
+    fn slow_checks(&self, out: &mut Checks) {
         let slow: Vec<_> = self.manager.daemons.iter().filter(|(_, d)| d.slow_ops.0 > 0).collect();
         if !slow.is_empty() {
             let (count, oldest) = slow.iter().fold((0, 0), |(n, age), (_, d)| (n + d.slow_ops.0, age.max(d.slow_ops.1)));
             let names: Vec<_> = slow.iter().map(|(name, _)| name.as_str()).collect();
             let who = if names.len() == 1 { format!("{} has", names[0]) } else { format!("daemons [{}] have", names.join(",")) };
             out.insert(
-                "SLOW_OPS",
+                "SLOW_OPS".into(),
                 warn(format!("{count} slow ops, oldest one blocked for {oldest} sec, {who} slow ops"), count as usize, Vec::new()),
             );
         }
     }
 
     /// Flags of single OSDs, nodes and classes; flags of pools that keep scrubs away.
-    fn flag_checks(&self, out: &mut BTreeMap<&'static str, Check>) {
+    fn flag_checks(&self, out: &mut Checks) {
         const GROUP: u32 = osd_state::NOUP | osd_state::NODOWN | osd_state::NOIN | osd_state::NOOUT;
         let map = &self.osd.map;
         let names = |bits: u32| -> String {
@@ -195,7 +220,7 @@ impl Mon {
         }
         if !detail.is_empty() {
             let text = format!("{} OSDs or CRUSH {{nodes, device-classes}} have {{NOUP,NODOWN,NOIN,NOOUT}} flags set", detail.len());
-            out.insert("OSD_FLAGS", warn(text, detail.len(), detail));
+            out.insert("OSD_FLAGS".into(), warn(text, detail.len(), detail));
         }
         let scrub_flags = [(pool_flags::NOSCRUB, "noscrub"), (pool_flags::NODEEP_SCRUB, "nodeep-scrub")];
         let mut detail = Vec::new();
@@ -206,24 +231,24 @@ impl Mon {
         }
         if !detail.is_empty() {
             let set: Vec<&str> = scrub_flags.iter().filter(|(bit, _)| map.pools.values().any(|p| p.has(*bit))).map(|(_, name)| *name).collect();
-            out.insert("POOL_SCRUB_FLAGS", warn(format!("Some pool(s) have the {} flag(s) set", set.join(", ")), detail.len(), detail));
+            out.insert("POOL_SCRUB_FLAGS".into(), warn(format!("Some pool(s) have the {} flag(s) set", set.join(", ")), detail.len(), detail));
         }
     }
 
     /// What stores warn of, by the check's name.
-    fn alert_checks(&self, out: &mut BTreeMap<&'static str, Check>) {
+    fn alert_checks(&self, out: &mut Checks) {
         const KNOWN: &[(&str, &str)] = &[("BLUESTORE_SPURIOUS_READ_ERRORS", "OSD(s) have spurious read errors")];
         for (code, text) in KNOWN {
             let alerts = self.manager.pgs.osds.values().flat_map(|stat| &stat.os_alerts);
             let detail: Vec<String> =
                 alerts.filter_map(|(osd, alerts)| alerts.get(*code).map(|text| format!("osd.{osd} {text}"))).collect();
             if !detail.is_empty() {
-                out.insert(code, warn(format!("{} {text}", detail.len()), detail.len(), detail));
+                out.insert((*code).into(), warn(format!("{} {text}", detail.len()), detail.len(), detail));
             }
         }
     }
 
-    fn pg_checks(&self, out: &mut BTreeMap<&'static str, Check>) {
+    fn pg_checks(&self, out: &mut Checks) {
         let pgs = &self.manager.pgs;
         let lines = |wanted: &dyn Fn(u64) -> bool| -> Vec<String> {
             let bad = pgs.pgs.iter().filter(|(_, s)| wanted(s.state));
@@ -252,7 +277,7 @@ impl Mon {
                     parts.push(format!("{count} pg{} {name}", if count == 1 { "" } else { "s" }));
                 }
             }
-            out.insert("PG_AVAILABILITY", warn(format!("Reduced data availability: {}", parts.join(", ")), n, inactive));
+            out.insert("PG_AVAILABILITY".into(), warn(format!("Reduced data availability: {}", parts.join(", ")), n, inactive));
         }
         let degraded = lines(&|s| s & (pg_state::DEGRADED | pg_state::UNDERSIZED) != 0);
         if !degraded.is_empty() {
@@ -268,24 +293,35 @@ impl Mon {
                     parts.push(format!("{count} pg{} {name}", if count == 1 { "" } else { "s" }));
                 }
             }
-            out.insert("PG_DEGRADED", warn(format!("Degraded data redundancy: {}", parts.join(", ")), degraded.len(), degraded));
+            out.insert("PG_DEGRADED".into(), warn(format!("Degraded data redundancy: {}", parts.join(", ")), degraded.len(), degraded));
         }
         let damaged = lines(&|s| s & (pg_state::INCONSISTENT | pg_state::SNAPTRIM_ERROR) != 0);
         if !damaged.is_empty() {
             let text = format!("Possible data damage: {} pg{} inconsistent", damaged.len(), if damaged.len() == 1 { "" } else { "s" });
-            out.insert("PG_DAMAGED", Check { severity: Severity::Error, summary: text, count: damaged.len() as u64, detail: damaged });
+            out.insert("PG_DAMAGED".into(), Check { severity: Severity::Error, summary: text, count: damaged.len() as u64, detail: damaged });
         }
     }
 
-    fn pool_checks(&self, out: &mut BTreeMap<&'static str, Check>) {
+    fn pool_checks(&self, out: &mut Checks) {
         let map = &self.osd.map;
         let full: Vec<_> = map.pools.iter().filter(|(_, p)| p.has(pool_flags::FULL)).collect();
         if !full.is_empty() {
             let why = |p: &PgPool| if p.has(pool_flags::FULL_QUOTA) { "running out of quota" } else { "no space" };
             let detail =
                 full.iter().map(|(id, p)| format!("pool '{}' is full ({})", map.pool_name(**id).unwrap_or_default(), why(p))).collect();
-            out.insert("POOL_FULL", warn(format!("{} pool(s) full", full.len()), full.len(), detail));
+            out.insert("POOL_FULL".into(), warn(format!("{} pool(s) full", full.len()), full.len(), detail));
         }
+        if self.config.mon_bool("mon_warn_on_pool_no_redundancy") {
+            let bare: Vec<_> = map.pools.iter().filter(|(_, p)| p.size == 1).filter_map(|(id, _)| map.pool_name(*id)).collect();
+            if !bare.is_empty() {
+                let detail = bare.iter().map(|n| format!("pool '{n}' has no replicas configured")).collect();
+                out.insert("POOL_NO_REDUNDANCY".into(), warn(format!("{} pool(s) have no replicas configured", bare.len()), bare.len(), detail));
+            }
+        }
+    }
+
+    fn application_checks(&self, out: &mut Checks) {
+        let map = &self.osd.map;
         if self.config.mon_bool("mon_warn_on_pool_no_app") {
             let grace = 60.0;
             let used = |id: &i64| self.manager.pgs.pools.get(id).is_some_and(|s| s.stats.num_objects > 0);
@@ -308,16 +344,9 @@ impl Mon {
                         .into(),
                 );
                 out.insert(
-                    "POOL_APP_NOT_ENABLED",
+                    "POOL_APP_NOT_ENABLED".into(),
                     warn(format!("{} pool(s) do not have an application enabled", bare.len()), bare.len(), detail),
                 );
-            }
-        }
-        if self.config.mon_bool("mon_warn_on_pool_no_redundancy") {
-            let bare: Vec<_> = map.pools.iter().filter(|(_, p)| p.size == 1).filter_map(|(id, _)| map.pool_name(*id)).collect();
-            if !bare.is_empty() {
-                let detail = bare.iter().map(|n| format!("pool '{n}' has no replicas configured")).collect();
-                out.insert("POOL_NO_REDUNDANCY", warn(format!("{} pool(s) have no replicas configured", bare.len()), bare.len(), detail));
             }
         }
     }
@@ -325,7 +354,7 @@ impl Mon {
     /// `HEALTH_OK` or worse, mutes heeded.
     pub fn health_status(&self) -> &'static str {
         let checks = self.health_checks();
-        let worst = checks.iter().filter(|(code, _)| !self.health.mutes.contains_key(**code)).map(|(_, c)| c.severity).max();
+        let worst = checks.iter().filter(|(code, _)| !self.health.mutes.contains_key(&***code)).map(|(_, c)| c.severity).max();
         worst.map_or("HEALTH_OK", Severity::name)
     }
 
@@ -339,7 +368,7 @@ impl Mon {
                 if detail {
                     v["detail"] = c.detail.iter().map(|d| json!({"message": d})).collect();
                 }
-                v["muted"] = json!(self.health.mutes.contains_key(code));
+                v["muted"] = json!(self.health.mutes.contains_key(&*code));
                 (code.to_string(), v)
             })
             .collect();

@@ -171,12 +171,13 @@ impl Mon {
         self.configure_auth();
         self.auth.tick(now, self.entropy.as_mut(), &mut self.batch);
         self.monmap.set_addrs(&self.options.mon_addrs, now, &mut self.batch);
-        let gid = self.auth.fresh_id(&mut self.batch);
-        self.mgrmap.activate(gid, &self.options, now, &mut self.batch);
         self.osd.start(clock);
         self.manager.pgs.sync_pools(&self.osd.pg_nums());
         self.say(clock, log_level::INFO, "mon.a is new leader, mons a in quorum (ranks 0)");
-        self.say(clock, log_level::INFO, "Manager daemon x is now available");
+        // A stock manager that was active goes on being it, unless it falls silent.
+        if !self.mgrmap.is_stock() && !self.mgrmap.is_held_down() {
+            self.activate_endpoint(clock);
+        }
     }
 
     /// Handles one event; what is to be done for it is appended to `effects`.
@@ -381,13 +382,17 @@ impl Mon {
         let args = Args::parse(words)?;
         let door = self.sessions.get(&conn).map_or(Door::Mon, |s| s.door);
         if args.prefix() == "get_command_descriptions" {
-            return Ok(Reply::data(self.registry.describe(door == Door::Mgr, tell, self.features(conn)).to_string()));
+            let stock = &self.mgrmap.commands;
+            return Ok(Reply::data(self.registry.describe(door == Door::Mgr, tell, stock, self.features(conn)).to_string()));
         }
         let registry = self.registry.clone();
         let Some((command, sig)) = registry.find(&args, tell) else {
             return Err(CmdError::new(errno::EINVAL, format!("command not known: {}", args.prefix())));
         };
         self.check_caps(conn, command, sig, &args, tell)?;
+        if command.flags & cmd::flag::MGR != 0 && !self.mgrmap.is_endpoint() {
+            return Err(CmdError::new(errno::EOPNOTSUPP, format!("'{}' is a command of the manager: send it there", sig.prefix)));
+        }
         if command.flags & cmd::flag::DEPRECATED != 0 && self.config.mon_bool("mon_debug_deprecated_as_obsolete") {
             return Err(CmdError::new(errno::EOPNOTSUPP, "command is obsolete; please check usage and/or man page"));
         }

@@ -80,6 +80,14 @@ impl Mon {
                 self.send(conn, 0, &MMgrMap { map });
                 Served::Up(epoch + 1)
             }
+            "mgrdigest" if self.may(conn, "mgr", Perm::R) => {
+                // The first one at once; later ones come with time.
+                if sub.next == 0 {
+                    let health = self.health_json(true).to_string();
+                    self.send_digest(conn, &health);
+                }
+                Served::Up(1)
+            }
             "config" => {
                 if let Some(config) = self.config_for(conn) {
                     self.send(conn, 0, &config);

@@ -10,6 +10,7 @@ mod figures;
 mod figures_block;
 mod hostile;
 mod kill9;
+mod manager;
 mod maps;
 mod python;
 mod qemu;
@@ -57,6 +58,7 @@ fn cases() -> Vec<Case> {
         maps::CASES,
         hostile::CASES,
         stock::CASES,
+        manager::CASES,
         kill9::CASES,
         CONFORMANCE,
     ]

@@ -36,7 +36,11 @@ fn count_versions(mon: &Mon, kind: &str) -> BTreeMap<String, u64> {
     let mut out = BTreeMap::new();
     match kind {
         "mon" => drop(out.insert(CEPH_VERSION.to_string(), 1)),
-        "mgr" if mon.mgrmap.map.available => drop(out.insert(CEPH_VERSION.to_string(), 1)),
+        "mgr" => {
+            for m in super::mgr_status::all_metadata(mon).values() {
+                *out.entry(m.get("ceph_version").cloned().unwrap_or_else(|| "unknown".into())).or_default() += 1;
+            }
+        }
         "osd" => {
             for osd in mon.osd.map.osds().filter(|o| mon.osd.map.is_up(*o)) {
                 let version = mon.osd.metadata.get(&osd).and_then(|m| m.get("ceph_version")).cloned();
@@ -72,7 +76,7 @@ fn connected_features(ctx: &mut Ctx<'_>) -> CmdResult {
     for session in ctx.mon.sessions.values().filter(|s| s.door == crate::Door::Mon) {
         *groups.entry(session.peer.entity.kind).or_default().entry(session.peer.features).or_default() += 1;
     }
-    if ctx.mon.mgrmap.map.available {
+    if ctx.mon.mgrmap.is_endpoint() {
         groups.entry(EntityKind::MGR).or_default().entry(features::SUPPORTED).or_insert(1);
     }
     let release = |f: u64| match f {

@@ -34,6 +34,27 @@ fn now(ctx: &Ctx<'_>) -> UTime {
     UTime::from_wall_ns(ctx.clock.wall_ns)
 }
 
+/// What an option is: one of 18.2's, or of a module of the active manager.
+struct About {
+    kind: &'static str,
+    level: &'static str,
+    runtime: bool,
+    default: String,
+    desc: String,
+}
+
+fn about(ctx: &Ctx<'_>, name: &str) -> Option<About> {
+    if let Some(info) = find(name) {
+        let desc = String::new();
+        return Some(About { kind: info.kind, level: info.level, runtime: info.runtime, default: info.default.into(), desc });
+    }
+    let option = ctx.mon.mgrmap.module_option(name)?;
+    let (kind, level) = super::mgr_status::option_kind(option);
+    // `Option::FLAG_RUNTIME`.
+    let runtime = option.flags & 1 != 0;
+    Some(About { kind, level, runtime, default: option.default_value.clone(), desc: option.desc.clone() })
+}
+
 fn set(ctx: &mut Ctx<'_>) -> CmdResult {
     let (who, name, value) = (section(&ctx.args.need("who")?)?, normalise(&ctx.args.need("name")?), ctx.args.need("value")?);
     let force = ctx.args.flag("force");
@@ -68,10 +89,10 @@ fn entity(text: &str) -> Result<EntityText, CmdError> {
 }
 
 /// One setting as JSON, with what its option is.
-fn setting(section: &Section, name: &str, value: &str) -> Value {
-    let info = find(name);
+fn setting(ctx: &Ctx<'_>, section: &Section, name: &str, value: &str) -> Value {
+    let info = about(ctx, name);
     let mut v = json!({"section": section.who, "name": name, "value": value});
-    v["level"] = json!(info.map_or("unknown", |i| i.level));
+    v["level"] = json!(info.as_ref().map_or("unknown", |i| i.level));
     v["can_update_at_runtime"] = json!(info.is_some_and(|i| i.runtime));
     v["mask"] = json!(section.mask);
     let (kind, place) = section.mask.split_once(':').unwrap_or_default();
@@ -95,8 +116,8 @@ fn get(ctx: &mut Ctx<'_>) -> CmdResult {
         }
         let value = match resolved.get(key.as_str()) {
             Some((_, value)) => (*value).to_string(),
-            None => match find(&key) {
-                Some(info) => info.default.to_string(),
+            None => match about(ctx, &key) {
+                Some(info) => info.default,
                 None => return err(errno::ENOENT, format!("unrecognized key '{key}'")),
             },
         };
@@ -104,12 +125,12 @@ fn get(ctx: &mut Ctx<'_>) -> CmdResult {
     }
     let mut all = Map::new();
     for (name, (section, value)) in &resolved {
-        let mut v = setting(section, name, value);
+        let mut v = setting(ctx, section, name, value);
         v.as_object_mut().expect("it is an object").remove("name");
         all.insert((*name).to_string(), v);
     }
     let rows: Vec<_> = resolved.iter().map(|(n, (s, v))| (*s, *n, *v)).collect();
-    ctx.answer(Value::Object(all), || table(&rows))
+    ctx.answer(Value::Object(all), || table(ctx, &rows))
 }
 
 /// Host and class of an OSD, by which masks choose.
@@ -126,8 +147,8 @@ fn location_of(ctx: &Ctx<'_>, who: &EntityText) -> (String, String) {
 fn dump(ctx: &mut Ctx<'_>) -> CmdResult {
     let mut entries: Vec<_> = ctx.mon.config.entries.iter().collect();
     entries.sort_by_key(|((section, _), _)| rank(&section.who));
-    let json: Vec<Value> = entries.iter().map(|((s, n), v)| setting(s, n, v)).collect();
-    ctx.answer(json!(json), || table(&entries.iter().map(|((s, n), v)| (s, n.as_str(), v.as_str())).collect::<Vec<_>>()))
+    let json: Vec<Value> = entries.iter().map(|((s, n), v)| setting(ctx, s, n, v)).collect();
+    ctx.answer(json!(json), || table(ctx, &entries.iter().map(|((s, n), v)| (s, n.as_str(), v.as_str())).collect::<Vec<_>>()))
 }
 
 /// Where a section stands in a dump: `rbd config global` takes what comes later for what is closer. `global` is first, then each type with
@@ -138,11 +159,11 @@ fn rank(who: &str) -> (usize, bool) {
     (kinds.iter().position(|k| *k == kind).unwrap_or(kinds.len()), named)
 }
 
-fn table(rows: &[(&Section, &str, &str)]) -> String {
+fn table(ctx: &Ctx<'_>, rows: &[(&Section, &str, &str)]) -> String {
     let mut t = super::table::Table::new(&["<WHO", "<MASK", "<LEVEL", "<OPTION", "<VALUE", "<RO"]);
     for (section, name, value) in rows {
-        let info = find(name);
-        let level = info.map_or("unknown", |i| i.level);
+        let info = about(ctx, name);
+        let level = info.as_ref().map_or("unknown", |i| i.level);
         let ro = if info.is_some_and(|i| !i.runtime) { "*" } else { "" };
         t.row([&section.who, &section.mask, level, *name, *value, ro].map(String::from).to_vec());
     }
@@ -151,12 +172,12 @@ fn table(rows: &[(&Section, &str, &str)]) -> String {
 
 fn help(ctx: &mut Ctx<'_>) -> CmdResult {
     let key = normalise(&ctx.args.need("key")?);
-    let Some(info) = find(&key) else { return err(errno::ENOENT, format!("configuration option '{key}' not recognized")) };
+    let Some(info) = about(ctx, &key) else { return err(errno::ENOENT, format!("configuration option '{key}' not recognized")) };
     let json = json!({
         "name": key,
         "type": info.kind,
         "level": info.level,
-        "desc": "",
+        "desc": info.desc,
         "long_desc": "",
         "default": info.default,
         "daemon_default": "",

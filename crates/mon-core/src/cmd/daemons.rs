@@ -137,8 +137,11 @@ fn node_ls(ctx: &mut Ctx<'_>) -> CmdResult {
     let mut v = Map::new();
     v.insert("mon".into(), json!({here.clone(): [crate::monmap::NAME]}));
     v.insert("osd".into(), json!(osds));
-    let mgr = &mon.mgrmap.map;
-    v.insert("mgr".into(), if mgr.active_name.is_empty() { json!({}) } else { json!({here: [mgr.active_name]}) });
+    let mut mgrs: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, m) in super::mgr_status::all_metadata(mon) {
+        mgrs.entry(m.get("hostname").cloned().unwrap_or_else(|| here.clone())).or_default().push(name);
+    }
+    v.insert("mgr".into(), json!(mgrs));
     match wanted.as_str() {
         "all" => ctx.answer_json(Value::Object(v)),
         "mds" => ctx.answer_json(json!({})),

@@ -29,11 +29,11 @@ pub const COMMANDS: &[Command] = &[
     }),
 ];
 
-/// Metadata of managers by name. We are the active one and know ours.
-fn all_metadata(mon: &Mon) -> BTreeMap<String, BTreeMap<String, String>> {
-    let mut out = BTreeMap::new();
+/// Metadata of managers by name: stock ones said theirs, and of the endpoint we know it.
+pub fn all_metadata(mon: &Mon) -> BTreeMap<String, BTreeMap<String, String>> {
+    let mut out = mon.mgrmap.metadata.clone();
     let map = &mon.mgrmap.map;
-    if !map.active_name.is_empty() {
+    if mon.mgrmap.is_endpoint() {
         let mut m = mon.options.metadata.clone();
         let front = map.active_addrs.front();
         m.insert("addr".into(), front.socket().map_or_else(String::new, |s| s.ip().to_string()));
@@ -50,13 +50,18 @@ const MGR_KEYS: &[&str] = &[
     "mem_total_kb", "os", "pod_name", "pod_namespace",
 ];
 
-fn option_json(o: &ModuleOption) -> Value {
+/// The name of an option's type and of its level.
+pub fn option_kind(o: &ModuleOption) -> (&'static str, &'static str) {
     const KINDS: [&str; 11] = ["uint", "int", "str", "float", "bool", "addr", "addrvec", "uuid", "size", "secs", "millisecs"];
     const LEVELS: [&str; 3] = ["basic", "advanced", "dev"];
+    (KINDS.get(usize::from(o.kind)).copied().unwrap_or("unknown"), LEVELS.get(usize::from(o.level)).copied().unwrap_or("unknown"))
+}
+fn option_json(o: &ModuleOption) -> Value {
+    let (kind, level) = option_kind(o);
     json!({
         "name": o.name,
-        "type": KINDS.get(usize::from(o.kind)).copied().unwrap_or("unknown"),
-        "level": LEVELS.get(usize::from(o.level)).copied().unwrap_or("unknown"),
+        "type": kind,
+        "level": level,
         "flags": o.flags,
         "default_value": o.default_value,
         "min": o.min,
@@ -120,7 +125,7 @@ fn stat(ctx: &mut Ctx<'_>) -> CmdResult {
 
 fn module_ls(ctx: &mut Ctx<'_>) -> CmdResult {
     let map = &ctx.mon.mgrmap.map;
-    let always_on = map.always_on_modules.get(&u32::from(Release::REEF.0)).cloned().unwrap_or_default();
+    let always_on = ctx.mon.mgrmap.always_on();
     let is_on = |name: &str| always_on.contains(name) || map.modules.contains(name);
     let disabled: Vec<&ModuleInfo> = map.available_modules.iter().filter(|m| !is_on(&m.name)).collect();
     let json = json!({

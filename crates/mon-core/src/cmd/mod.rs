@@ -24,6 +24,7 @@ mod config;
 mod config_key;
 mod daemons;
 mod log;
+mod mgr_control;
 mod mgr_status;
 mod mon_map;
 mod osd_blocklist;
@@ -63,6 +64,7 @@ pub const FAMILIES: &[&[Command]] = &[
     config_key::COMMANDS,
     daemons::COMMANDS,
     log::COMMANDS,
+    mgr_control::COMMANDS,
     mgr_status::COMMANDS,
     mon_map::COMMANDS,
     osd_blocklist::COMMANDS,

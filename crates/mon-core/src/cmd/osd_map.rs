@@ -353,6 +353,6 @@ fn last_stat_seq(ctx: &mut Ctx<'_>) -> CmdResult {
     if !ctx.mon.osd.map.exists(osd) {
         return Err(no_osd(osd));
     }
-    let seq = ctx.mon.manager.pgs.osds.get(&osd).map_or(0, |o| o.seq);
+    let seq = ctx.mon.manager.pgs.last_seq(osd);
     Ok(Reply::data(seq.to_string()))
 }

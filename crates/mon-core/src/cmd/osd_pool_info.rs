@@ -169,7 +169,7 @@ fn get_quota(ctx: &mut Ctx<'_>) -> CmdResult {
     let name = ctx.args.need("pool")?;
     let id = ctx.mon.osd.need_pool(&name)?;
     let p = &ctx.mon.osd.map.pools[&id];
-    let sums = ctx.mon.manager.pgs.pools.get(&id).map(|s| s.stats).unwrap_or_default();
+    let sums = ctx.mon.manager.pgs.pool_sum(id);
     let json = json!({
         "pool_name": name,
         "pool_id": id,
@@ -222,7 +222,7 @@ fn stats(ctx: &mut Ctx<'_>) -> CmdResult {
     let (mut rows, mut text) = (Vec::new(), String::new());
     for id in pools {
         let name = map.pool_name(id).unwrap_or_default();
-        let (rates, sums) = (pgs.rates(Some(id)), pgs.pools.get(&id).map(|s| s.stats).unwrap_or_default());
+        let (rates, sums) = (pgs.rates(Some(id)), pgs.pool_sum(id));
         let (mut recovery, mut lines) = (Map::new(), String::new());
         let all = sums.num_object_copies.max(1) as f64;
         for (what, total, n) in [("degraded", "degraded_total", sums.num_objects_degraded), ("misplaced", "misplaced_total", sums.num_objects_misplaced)] {

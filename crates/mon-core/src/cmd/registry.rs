@@ -1,8 +1,9 @@
 //! Finds commands by what a request says, and describes them to the `ceph` command line.
 
-use super::{Args, Command, FAMILIES, Signature, flag};
+use super::{Args, Command, FAMILIES, Signature, flag, sig};
+use messages::MonCommand;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// All commands, by prefix. Several may share one (`osd crush set` with and without an id).
 pub struct Registry {
@@ -40,13 +41,18 @@ impl Registry {
     }
 
     /// The answer to `get_command_descriptions`, for the monitor's clients or (`for_mgr`) the manager's; with `tell` for who speaks to
-    /// the daemon rather than the cluster. `features` are the asker's.
-    pub fn describe(&self, for_mgr: bool, tell: bool, features: u64) -> Value {
+    /// the daemon rather than the cluster. `features` are the asker's. A stock manager's commands, if it is there, stand in place of those
+    /// that ours would serve.
+    pub fn describe(&self, for_mgr: bool, tell: bool, stock: &[MonCommand], features: u64) -> Value {
         let mut out = Map::new();
+        let theirs: HashSet<String> = stock.iter().map(|c| sig::prefix_of(&c.signature)).collect();
         for (command, sig) in &self.commands {
             let of_mgr = command.flags & flag::MGR != 0;
             let of_daemon = command.flags & flag::TELL != 0;
             let only_daemon = command.flags & flag::TELL_ONLY != 0;
+            if !tell && !stock.is_empty() && (of_mgr || theirs.contains(&sig.prefix)) {
+                continue;
+            }
             let shown = (tell && of_daemon) || if for_mgr { of_mgr } else { !tell && !only_daemon };
             if !shown {
                 continue;
@@ -60,6 +66,18 @@ impl Registry {
                     "module": command.module,
                     "perm": command.perm,
                     "flags": flags,
+                }),
+            );
+        }
+        for command in stock.iter().filter(|_| !tell) {
+            out.insert(
+                format!("cmd{:03}", out.len()),
+                json!({
+                    "sig": sig::line_to_json(&command.signature, features),
+                    "help": command.help,
+                    "module": command.module,
+                    "perm": command.perms,
+                    "flags": command.flags | flag::MGR,
                 }),
             );
         }
@@ -79,7 +97,7 @@ mod tests {
             assert!(!command.help.is_empty() && !command.module.is_empty(), "{}", sig.prefix);
         }
         assert!(
-            registry.describe(false, false, 0).as_object().unwrap().len() >= registry.describe(true, false, 0).as_object().unwrap().len()
+            registry.describe(false, false, &[], 0).as_object().unwrap().len() >= registry.describe(true, false, &[], 0).as_object().unwrap().len()
         );
     }
 }

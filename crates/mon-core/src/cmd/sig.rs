@@ -99,6 +99,41 @@ impl Param {
     }
 }
 
+/// The `sig` array of a command that somebody else describes, by its line in the same form, for whoever has `features`.
+pub fn line_to_json(line: &str, features: u64) -> Value {
+    let quincy = features::has(features, features::SERVER_QUINCY);
+    let (mut out, mut named) = (Vec::new(), false);
+    for word in line.split(' ').filter(|w| !w.is_empty()) {
+        if word == "--" {
+            named = true;
+        } else if !word.contains([',', '=']) {
+            out.push(json!(word));
+        } else {
+            let mut map = Map::new();
+            for (key, value) in word.split(',').filter_map(|f| f.split_once('=')) {
+                let yes = value.eq_ignore_ascii_case("true");
+                match key {
+                    // As in `Param::to_json`: what older command lines don't know, or know as a text.
+                    "positional" if !quincy => {}
+                    "positional" => drop(map.insert(key.into(), json!(yes))),
+                    "req" if quincy => drop(map.insert(key.into(), json!(yes))),
+                    _ => drop(map.insert(key.into(), json!(value))),
+                }
+            }
+            if named && quincy {
+                map.insert("positional".into(), json!(false));
+            }
+            out.push(Value::Object(map));
+        }
+    }
+    Value::Array(out)
+}
+
+/// The literal words that a command's line begins with.
+pub fn prefix_of(line: &str) -> String {
+    line.split(' ').filter(|w| !w.is_empty()).take_while(|w| *w != "--" && !w.contains([',', '='])).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

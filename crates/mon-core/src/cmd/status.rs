@@ -42,7 +42,7 @@ pub fn pgmap_json(ctx: &Ctx<'_>) -> Value {
     let states: Vec<Value> = pgs.states().into_iter().map(|(name, n)| json!({"state_name": name, "count": n})).collect();
     let mut v = json!({
         "pgs_by_state": states,
-        "num_pgs": pgs.pgs.len(),
+        "num_pgs": pgs.num_pgs(),
         "num_pools": ctx.mon.osd.map.pools.len(),
         "num_objects": total.stats.num_objects,
         "data_bytes": total.stats.num_bytes,
@@ -50,13 +50,13 @@ pub fn pgmap_json(ctx: &Ctx<'_>) -> Value {
         "bytes_avail": fs.available,
         "bytes_total": fs.total,
     });
-    let inactive = pgs.pgs.values().filter(|s| s.state != 0 && s.state & types::pg_stat::pg_state::ACTIVE == 0).count();
+    let inactive = pgs.num_inactive();
     let unknown = pgs.count_state(0);
     if unknown > 0 {
-        v["unknown_pgs_ratio"] = json!(f64::from(unknown) / pgs.pgs.len().max(1) as f64);
+        v["unknown_pgs_ratio"] = json!(f64::from(unknown) / pgs.num_pgs().max(1) as f64);
     }
     if inactive > 0 {
-        v["inactive_pgs_ratio"] = json!(inactive as f64 / pgs.pgs.len().max(1) as f64);
+        v["inactive_pgs_ratio"] = json!(inactive as f64 / pgs.num_pgs().max(1) as f64);
     }
     if total.stats.num_objects_degraded > 0 {
         v["degraded_objects"] = json!(total.stats.num_objects_degraded);
@@ -117,14 +117,14 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
             "services": mgr.services,
         },
         "servicemap": super::daemons::servicemap_json(&mon.manager.services.map),
-        "progress_events": {},
+        "progress_events": progress_json(mon),
     });
     let text = || {
         let mut out = String::new();
         let (h, checks) = (mon.health_status(), mon.health_checks());
         out += &format!("  cluster:\n    id:     {}\n    health: {h}\n", mon.options.fsid);
         for (code, check) in &checks {
-            if !mon.health.mutes.contains_key(*code) {
+            if !mon.health.mutes.contains_key(&**code) {
                 out += &format!("            {}\n", check.summary);
             }
         }
@@ -136,10 +136,11 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
         let width = services.keys().map(String::len).max().unwrap_or(0).max(3);
         let gap = " ".repeat(width - 3);
         out += &format!(" \n  services:\n    mon: {gap}1 daemons, quorum a (age {})\n", span_text(quorum_age));
-        let mgr_line = if mgr.available {
-            format!("{}(active, since {})", mgr.active_name, span_text(age(ctx, mgr.active_change)))
+        let mgr_age = span_text(age(ctx, mgr.active_change));
+        let mgr_line = if mgr.active_gid != 0 {
+            format!("{}(active, {}since {mgr_age})", mgr.active_name, if mgr.available { "" } else { "starting, " })
         } else {
-            "no daemons active".into()
+            format!("no daemons active (since {mgr_age})")
         };
         let standbys: Vec<_> = mgr.standbys.values().map(|s| s.name.clone()).collect();
         let standbys = if standbys.is_empty() { String::new() } else { format!(", standbys: {}", standbys.join(", ")) };
@@ -162,7 +163,7 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
         }
         let pgs = &mon.manager.pgs;
         let (total, fs) = (pgs.total(), pgs.statfs());
-        out += &format!(" \n  data:\n    pools:   {} pools, {} pgs\n", map.pools.len(), pgs.pgs.len());
+        out += &format!(" \n  data:\n    pools:   {} pools, {} pgs\n", map.pools.len(), pgs.num_pgs());
         let (objects, bytes) = (count_text(total.stats.num_objects.max(0) as u64), bytes_text(total.stats.num_bytes.max(0) as u64));
         out += &format!("    objects: {objects} objects, {bytes}\n");
         out += &format!("    usage:   {} used, {} / {} avail\n", bytes_text(fs.used_raw()), bytes_text(fs.available), bytes_text(fs.total));
@@ -186,9 +187,22 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
         if !io.is_empty() {
             out += &format!(" \n  io:\n    client:   {}\n", io.join(", "));
         }
+        let progress = mon.manager.stock.as_ref().map(|s| &s.progress);
+        let mut shown = progress.into_iter().flat_map(|p| p.values()).filter(|e| e.show_in_status).peekable();
+        if shown.peek().is_some() {
+            out += " \n  progress:\n";
+            shown.for_each(|e| out += &format!("    {}\n", e.message));
+        }
         out + " \n"
     };
     ctx.answer(json, text)
+}
+
+/// What a stock manager says is under way.
+fn progress_json(mon: &crate::Mon) -> Value {
+    let events = mon.manager.stock.iter().flat_map(|s| &s.progress);
+    let row = |e: &messages::ProgressEvent| json!({"message": e.message, "progress": e.progress, "add_to_ceph_s": e.show_in_status});
+    Value::Object(events.map(|(id, e)| (id.clone(), row(e))).collect())
 }
 
 fn health(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -197,7 +211,7 @@ fn health(ctx: &mut Ctx<'_>) -> CmdResult {
     let mon = &*ctx.mon;
     ctx.answer(json, || {
         let checks = mon.health_checks();
-        let shown: Vec<_> = checks.iter().filter(|(code, _)| !mon.health.mutes.contains_key(**code)).collect();
+        let shown: Vec<_> = checks.iter().filter(|(code, _)| !mon.health.mutes.contains_key(&***code)).collect();
         let mut out = mon.health_status().to_string();
         if !shown.is_empty() {
             out += " ";
@@ -210,7 +224,7 @@ fn health(ctx: &mut Ctx<'_>) -> CmdResult {
         out += "\n";
         if detail {
             for (code, c) in &checks {
-                let muted = if mon.health.mutes.contains_key(*code) { "(MUTED) " } else { "" };
+                let muted = if mon.health.mutes.contains_key(&**code) { "(MUTED) " } else { "" };
                 let tag = if c.severity == crate::health::Severity::Error { "ERR" } else { "WRN" };
                 out += &format!("{muted}[{tag}] {code}: {}\n", c.summary);
                 for line in &c.detail {
@@ -272,13 +286,8 @@ fn unmute(ctx: &mut Ctx<'_>) -> CmdResult {
 fn df(ctx: &mut Ctx<'_>) -> CmdResult {
     let mon = &*ctx.mon;
     let (map, pgs) = (&mon.osd.map, &mon.manager.pgs);
-    let stats = |osds: &mut dyn Iterator<Item = i32>| {
-        let mut fs = types::osd_stat::StoreStatfs::default();
-        for osd in osds {
-            if let Some(o) = pgs.osds.get(&osd) {
-                fs.add(&o.statfs);
-            }
-        }
+    let stats = |sum: &types::OsdStat| {
+        let fs = &sum.statfs;
         json!({
             "total_bytes": fs.total,
             "total_avail_bytes": fs.available,
@@ -287,15 +296,16 @@ fn df(ctx: &mut Ctx<'_>) -> CmdResult {
             "total_used_raw_ratio": if fs.total == 0 { 0.0 } else { fs.used_raw() as f64 / fs.total as f64 },
         })
     };
-    let mut all = stats(&mut map.osds());
-    all["num_osds"] = json!(pgs.osds.len());
-    all["num_per_pool_osds"] = json!(pgs.osds.values().map(|o| o.num_per_pool_osds).sum::<u32>());
-    all["num_per_pool_omap_osds"] = json!(pgs.osds.values().map(|o| o.num_per_pool_omap_osds).sum::<u32>());
+    let sum = pgs.sum_of_stores(None, map.osds());
+    let mut all = stats(&sum);
+    all["num_osds"] = json!(sum.num_osds);
+    all["num_per_pool_osds"] = json!(sum.num_per_pool_osds);
+    all["num_per_pool_omap_osds"] = json!(sum.num_per_pool_omap_osds);
     let mut classes = serde_json::Map::new();
     for name in map.crush.class_names.values() {
         let of_class = map.crush.devices_of_class(name);
         if !of_class.is_empty() {
-            classes.insert(name.clone(), stats(&mut of_class.into_iter()));
+            classes.insert(name.clone(), stats(&pgs.sum_of_stores(Some(name), of_class.into_iter())));
         }
     }
     let detail = ctx.args.has("detail");

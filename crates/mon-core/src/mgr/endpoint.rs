@@ -1,4 +1,4 @@
-//! Messages at the manager's door, and a stock manager's beacons at the monitor's.
+//! Messages at the manager's door.
 
 use super::DaemonState;
 use crate::Mon;
@@ -18,6 +18,11 @@ const SLOW_OPS: u8 = 0;
 
 impl Mon {
     pub(crate) fn dispatch_mgr(&mut self, conn: ConnId, raw: &RawMessage, clock: Clock) -> Result<(), DencError> {
+        if !self.mgrmap.is_endpoint() {
+            // Another one is the manager: the map says where.
+            self.close(conn);
+            return Ok(());
+        }
         let now = UTime::from_wall_ns(clock.wall_ns);
         match raw.kind {
             MMgrOpen::KIND => self.on_mgr_open(conn, MMgrOpen::decode(raw)?, now),
@@ -116,24 +121,11 @@ impl Mon {
         self.send(conn, 0, &ack);
     }
 
-    pub(crate) fn on_mgr_beacon(&mut self, conn: ConnId, m: &MMgrBeacon, clock: Clock) {
-        let _ = conn;
-        if m.fsid != self.options.fsid || self.mgrmap.map.active_gid == m.gid {
-            return;
-        }
-        // A stock manager is kept as a standby: the endpoint of this process has no modules to lose and stays active.
-        let known = self.mgrmap.map.standbys.contains_key(&m.gid);
-        if !known {
-            let standby =
-                maps::mgr_map::StandbyInfo { gid: m.gid, name: m.name.clone(), mgr_features: m.mgr_features, ..Default::default() };
-            self.mgrmap.map.standbys.insert(m.gid, standby);
-            self.mgrmap.map.epoch += 1;
-            self.mgrmap.store(&mut self.batch);
-            self.say(clock, log_level::DEBUG, format!("Standby manager daemon {} started", m.name));
-        }
-    }
-
     pub(crate) fn tick_manager(&mut self, clock: Clock) {
-        self.manager.services.tick(UTime::from_wall_ns(clock.wall_ns), &mut self.batch);
+        self.tick_managers(clock);
+        if self.mgrmap.is_endpoint() {
+            self.manager.services.tick(UTime::from_wall_ns(clock.wall_ns), &mut self.batch);
+        }
+        self.tick_digests(clock);
     }
 }

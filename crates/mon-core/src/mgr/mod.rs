@@ -1,15 +1,19 @@
-//! The manager endpoint: what daemons report, the map that says that we are the manager, and statistics for clients.
+//! The manager endpoint: what daemons report, the map that says who is the manager, and statistics for clients.
 //!
-//! It gets what it shows from MPGStats and MMgrReport alone, as any manager does.
+//! It gets what it shows from MPGStats and MMgrReport alone, as any manager does. It stands back for a stock manager, whose reports are
+//! then what the monitor shows.
 
+mod beacon;
 mod endpoint;
 mod map;
 pub mod pgmap;
+mod report;
 pub mod services;
 mod stats;
 
 pub use map::{MgrMapService, NAME};
 pub use pgmap::PgMap;
+pub use report::{Digests, StockReport};
 pub use services::ServiceMapService;
 
 use std::collections::BTreeMap;
@@ -34,4 +38,7 @@ pub struct Manager {
     /// By `osd.0` and the like.
     pub daemons: BTreeMap<String, DaemonState>,
     pub services: ServiceMapService,
+    /// What the active manager said last, if it is a stock one.
+    pub stock: Option<StockReport>,
+    pub digests: Digests,
 }

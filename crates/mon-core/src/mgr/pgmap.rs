@@ -1,6 +1,7 @@
 //! What OSDs reported of their placement groups and of themselves, and sums over it.
 //!
 //! Holds the last report of each group and OSD, sums by pool that are kept up as reports come, and a short history of them for rates.
+//! A stock manager's sums, if it is the active one, go before all that: what asks for sums here needn't know who counted.
 //! Nothing here is persisted: a manager learns it anew.
 
 use base::Stamp;
@@ -10,7 +11,7 @@ use types::interval_set::IntervalSet;
 use types::object_stat::ObjectStatSum;
 use types::osd_stat::{OsdStat, StoreStatfs};
 use types::pg_stat::{PgStat, PoolStat, pg_state};
-use types::{OsdId, PgId, PoolId, UTime};
+use types::{OsdId, PgId, PgMapDigest, PoolId, UTime};
 
 /// Rates are taken over about this long.
 const RATE_SPAN: Duration = Duration::from_secs(10);
@@ -60,6 +61,25 @@ pub struct Rates {
     pub recovering_keys: u64,
 }
 
+impl Rates {
+    /// Of what changed in a span.
+    fn of(delta: &ObjectStatSum, span_s: f64) -> Self {
+        if span_s <= 0.0 {
+            return Self::default();
+        }
+        let rate = |change: i64, scale: f64| (change.max(0) as f64 * scale / span_s) as u64;
+        Self {
+            read_bytes: rate(delta.num_rd_kb, 1024.0),
+            write_bytes: rate(delta.num_wr_kb, 1024.0),
+            read_ops: rate(delta.num_rd, 1.0),
+            write_ops: rate(delta.num_wr, 1.0),
+            recovering_objects: rate(delta.num_objects_recovered, 1.0),
+            recovering_bytes: rate(delta.num_bytes_recovered, 1.0),
+            recovering_keys: rate(delta.num_keys_recovered, 1.0),
+        }
+    }
+}
+
 /// All reports.
 #[derive(Debug, Default)]
 pub struct PgMap {
@@ -71,6 +91,8 @@ pub struct PgMap {
     /// What of each store belongs to which pool.
     pub pool_statfs: BTreeMap<(PoolId, OsdId), StoreStatfs>,
     pub pools: BTreeMap<PoolId, Sums>,
+    /// What a stock manager counted.
+    pub digest: Option<Box<PgMapDigest>>,
     history: VecDeque<(Stamp, BTreeMap<PoolId, ObjectStatSum>)>,
 }
 
@@ -152,29 +174,35 @@ impl PgMap {
     }
     /// Rates of one pool, or of all.
     pub fn rates(&self, pool: Option<PoolId>) -> Rates {
+        if let Some(d) = &self.digest {
+            let (delta, span) = match pool {
+                Some(id) => d.per_pool_sum_delta.get(&id).copied().unwrap_or_default(),
+                None => (d.pg_sum_delta, d.stamp_delta),
+            };
+            return Rates::of(&delta.stats.sum, span.as_secs_f64());
+        }
         let (Some((t0, old)), Some((t1, new))) = (self.history.front(), self.history.back()) else { return Rates::default() };
-        let span = t1.since(*t0).as_secs_f64();
-        if span <= 0.0 {
-            return Rates::default();
-        }
-        let of = |sums: &BTreeMap<PoolId, ObjectStatSum>, f: fn(&ObjectStatSum) -> i64| -> i64 {
-            sums.iter().filter(|(id, _)| pool.is_none_or(|p| p == **id)).map(|(_, s)| f(s)).sum()
-        };
-        let rate = |f: fn(&ObjectStatSum) -> i64, scale: f64| ((of(new, f) - of(old, f)).max(0) as f64 * scale / span) as u64;
-        Rates {
-            read_bytes: rate(|s| s.num_rd_kb, 1024.0),
-            write_bytes: rate(|s| s.num_wr_kb, 1024.0),
-            read_ops: rate(|s| s.num_rd, 1.0),
-            write_ops: rate(|s| s.num_wr, 1.0),
-            recovering_objects: rate(|s| s.num_objects_recovered, 1.0),
-            recovering_bytes: rate(|s| s.num_bytes_recovered, 1.0),
-            recovering_keys: rate(|s| s.num_keys_recovered, 1.0),
-        }
+        let mut delta = ObjectStatSum::default();
+        let wanted = |id: &PoolId| pool.is_none_or(|p| p == *id);
+        new.iter().filter(|(id, _)| wanted(id)).for_each(|(_, s)| delta += s);
+        old.iter().filter(|(id, _)| wanted(id)).for_each(|(_, s)| delta -= s);
+        Rates::of(&delta, t1.since(*t0).as_secs_f64())
     }
 
     /// The sums over all pools.
     pub fn total(&self) -> Sums {
         let mut total = Sums::default();
+        if let Some(d) = &self.digest {
+            let s = &d.pg_sum;
+            return Sums {
+                stats: s.stats.sum,
+                log_size: s.log_size,
+                ondisk_log_size: s.ondisk_log_size,
+                up: s.up,
+                acting: s.acting,
+                pgs: d.num_pg.max(0) as u32,
+            };
+        }
         for s in self.pools.values() {
             total.stats += &s.stats;
             total.log_size += s.log_size;
@@ -185,8 +213,25 @@ impl PgMap {
         }
         total
     }
+    /// What a pool's objects add up to.
+    pub fn pool_sum(&self, pool: PoolId) -> ObjectStatSum {
+        match &self.digest {
+            Some(_) => self.pool_stat(pool).stats.sum,
+            None => self.pools.get(&pool).map(|s| s.stats).unwrap_or_default(),
+        }
+    }
+    /// False while some of a pool's groups are unheard of: its sums say too little.
+    pub fn is_counted(&self, pool: PoolId) -> bool {
+        match &self.digest {
+            Some(d) => i32::try_from(pool).is_ok_and(|id| d.pg_pool_sum.contains_key(&id)),
+            None => self.pgs.range(PgId::new(pool, 0)..=PgId::new(pool, u32::MAX)).all(|(_, s)| s.state != 0),
+        }
+    }
     /// A pool's sums in the form that messages carry.
     pub fn pool_stat(&self, pool: PoolId) -> PoolStat {
+        if let Some(d) = &self.digest {
+            return i32::try_from(pool).ok().and_then(|id| d.pg_pool_sum.get(&id)).copied().unwrap_or_default();
+        }
         let s = self.pools.get(&pool).copied().unwrap_or_default();
         let mut out =
             PoolStat { log_size: s.log_size, ondisk_log_size: s.ondisk_log_size, up: s.up, acting: s.acting, ..PoolStat::default() };
@@ -199,6 +244,9 @@ impl PgMap {
     }
     /// What all stores hold together.
     pub fn statfs(&self) -> StoreStatfs {
+        if let Some(d) = &self.digest {
+            return d.osd_sum.statfs;
+        }
         let mut total = StoreStatfs::default();
         for osd in self.osds.values() {
             total.add(&osd.statfs);
@@ -208,8 +256,9 @@ impl PgMap {
     /// Groups by their state's text, most frequent first.
     pub fn states(&self) -> Vec<(String, u32)> {
         let mut by_bits: BTreeMap<u64, u32> = BTreeMap::new();
-        for stat in self.pgs.values() {
-            *by_bits.entry(stat.state).or_default() += 1;
+        match &self.digest {
+            Some(d) => by_bits.extend(d.num_pg_by_state.iter().map(|(bits, n)| (*bits, (*n).max(0) as u32))),
+            None => self.pgs.values().for_each(|stat| *by_bits.entry(stat.state).or_default() += 1),
         }
         let mut out: Vec<_> = by_bits.into_iter().map(|(bits, n)| (pg_state::to_text(bits), n)).collect();
         out.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -217,14 +266,55 @@ impl PgMap {
     }
     /// How many groups have any bit of `mask` (or, for 0, none at all).
     pub fn count_state(&self, mask: u64) -> u32 {
-        self.pgs.values().filter(|s| if mask == 0 { s.state == 0 } else { s.state & mask != 0 }).count() as u32
+        let fits = |state: u64| if mask == 0 { state == 0 } else { state & mask != 0 };
+        match &self.digest {
+            Some(d) => d.num_pg_by_state.iter().filter(|(state, _)| fits(**state)).map(|(_, n)| (*n).max(0) as u32).sum(),
+            None => self.pgs.values().filter(|s| fits(s.state)).count() as u32,
+        }
     }
-    /// The oldest epoch that any group still needs to know its past from; `None` while a group never reported.
+    /// How many groups there are.
+    pub fn num_pgs(&self) -> usize {
+        self.digest.as_ref().map_or(self.pgs.len(), |d| d.num_pg.max(0) as usize)
+    }
+    /// How many groups are known, and not active.
+    pub fn num_inactive(&self) -> usize {
+        let active = self.count_state(pg_state::ACTIVE) + self.count_state(0);
+        self.num_pgs().saturating_sub(active as usize)
+    }
+    /// The number of an OSD's last report.
+    pub fn last_seq(&self, osd: OsdId) -> u64 {
+        match &self.digest {
+            Some(d) => usize::try_from(osd).ok().and_then(|i| d.osd_last_seq.get(i)).copied().unwrap_or(0),
+            None => self.osds.get(&osd).map_or(0, |o| o.seq),
+        }
+    }
+    /// What stores hold together: all of them, or those of a device class (given with its OSDs).
+    pub fn sum_of_stores(&self, class: Option<&str>, osds: impl Iterator<Item = OsdId>) -> OsdStat {
+        if let Some(d) = &self.digest {
+            return class.map_or_else(|| d.osd_sum.clone(), |c| d.osd_sum_by_class.get(c).cloned().unwrap_or_default());
+        }
+        let mut sum = OsdStat::default();
+        for stat in osds.filter_map(|osd| self.osds.get(&osd)) {
+            sum.statfs.add(&stat.statfs);
+            sum.num_osds += 1;
+            sum.num_per_pool_osds += stat.num_per_pool_osds;
+            sum.num_per_pool_omap_osds += stat.num_per_pool_omap_osds;
+        }
+        sum
+    }
+    /// The oldest epoch that any group still needs to know its past from; `None` if there is no group, or a stock manager hears the reports
+    /// (OSDs say it in their beacons too).
     pub fn min_last_epoch_clean(&self) -> Option<u32> {
+        if self.digest.is_some() {
+            return None;
+        }
         self.pgs.values().map(|s| s.last_epoch_clean).min()
     }
     /// Snapshots that every group of a pool has trimmed; `None` while one of them has not reported.
     pub fn purged_in_all(&self, pool: PoolId) -> Option<IntervalSet> {
+        if let Some(d) = &self.digest {
+            return d.purged_snaps.get(&pool).cloned();
+        }
         let mut pgs = self.pgs.range(PgId::new(pool, 0)..=PgId::new(pool, u32::MAX)).map(|(_, s)| s);
         let mut all = pgs.next().filter(|s| s.state != 0)?.purged_snaps.clone();
         for stat in pgs {

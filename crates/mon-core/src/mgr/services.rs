@@ -35,6 +35,15 @@ impl ServiceMapService {
         batch.put(KEY, self.map.to_bytes(features::SUPPORTED));
     }
 
+    /// Takes over the map that a stock manager keeps: it counts the epochs.
+    pub fn replace(&mut self, map: ServiceMap, batch: &mut Batch) {
+        if map != self.map {
+            batch.put(KEY, map.to_bytes(features::SUPPORTED));
+            self.map = map;
+            self.last_seen.clear();
+        }
+    }
+
     /// A daemon says what it is. Nothing changes if it says so again.
     #[allow(clippy::too_many_arguments)]
     pub fn register(

@@ -13,10 +13,10 @@ impl Mon {
         let pgs = &self.manager.pgs;
         let reply = match m.data_pool {
             Some(pool) => {
-                let sums = pgs.pools.get(&pool).copied().unwrap_or_default();
+                let sum = pgs.pool_sum(pool);
                 let avail = self.pool_avail(pool);
-                let used = sums.stats.num_bytes.max(0) as u64;
-                (used + avail, used, avail, sums.stats.num_objects)
+                let used = sum.num_bytes.max(0) as u64;
+                (used + avail, used, avail, sum.num_objects)
             }
             None => {
                 let fs = pgs.statfs();
@@ -51,6 +51,9 @@ impl Mon {
 
     /// True if every store says what of it belongs to which pool.
     pub fn stores_count_by_pool(&self) -> bool {
+        if let Some(d) = &self.manager.pgs.digest {
+            return d.osd_sum.num_osds == d.osd_sum.num_per_pool_osds;
+        }
         let osds = &self.manager.pgs.osds;
         !osds.is_empty() && osds.values().all(|o| o.num_per_pool_osds >= o.num_osds.max(1))
     }
@@ -64,6 +67,9 @@ impl Mon {
     }
     /// The same for a rule, copies not yet counted.
     pub fn rule_avail(&self, rule: u32) -> u64 {
+        if let Some(d) = &self.manager.pgs.digest {
+            return d.avail_space_by_rule.get(&(rule as i32)).map_or(0, |n| (*n).max(0) as u64);
+        }
         let map = &self.osd.map;
         let mut weights = std::collections::BTreeMap::new();
         for root in map.crush.rule_takes(rule) {

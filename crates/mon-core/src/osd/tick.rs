@@ -54,7 +54,10 @@ impl Mon {
     fn check_quotas(&mut self, clock: Clock) {
         let mut changed = Vec::new();
         for (id, pool) in &self.osd.map.pools {
-            let sum = self.manager.pgs.pools.get(id).map(|s| s.stats).unwrap_or_default();
+            if (pool.quota_max_bytes, pool.quota_max_objects) != (0, 0) && !self.manager.pgs.is_counted(*id) {
+                continue;
+            }
+            let sum = self.manager.pgs.pool_sum(*id);
             let over = |limit: u64, used: i64| limit > 0 && used >= 0 && used as u64 >= limit;
             let used_up = over(pool.quota_max_bytes, sum.num_bytes) || over(pool.quota_max_objects, sum.num_objects);
             if used_up != pool.has(pool_flags::FULL_QUOTA) {

@@ -1,0 +1,257 @@
+//! A stock manager at the monitor: it becomes the active one, what it reports is shown, the endpoint stands back and returns.
+
+use base::{Clock, Rng, Stamp};
+use cephx::AuthCapsInfo;
+use denc::Denc;
+use maps::mgr_map::{ModuleInfo, ModuleOption};
+use maps::{MgrMap, OsdMap, ServiceMap};
+use messages::*;
+use mon_core::{ConnId, Door, Effect, Event, Handshake, Mon, MonOptions, NewCluster, PeerInfo, Snapshot, mkfs};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use types::{AddrType, EntityAddr, EntityAddrVec, EntityText, PgMapDigest, UTime, Uuid, features};
+
+const ADMIN: ConnId = ConnId(1);
+const AT_ENDPOINT: ConnId = ConnId(2);
+const OSD: ConnId = ConnId(3);
+
+fn addr(text: &str) -> EntityAddrVec {
+    EntityAddrVec::one(EntityAddr::parse(text, AddrType::MSGR2).unwrap())
+}
+
+struct World {
+    mon: Mon,
+    store: Snapshot,
+    sent: Vec<(ConnId, RawMessage)>,
+    closed: Vec<ConnId>,
+    now_ms: u64,
+}
+
+fn options() -> MonOptions {
+    MonOptions {
+        fsid: Uuid::from_random([7; 16]),
+        mon_addrs: addr("v2:127.0.0.1:3300/0"),
+        mgr_addrs: addr("v2:127.0.0.1:3301/7"),
+        cephx: true,
+        metadata: BTreeMap::new(),
+    }
+}
+fn clock(ms: u64) -> Clock {
+    Clock { mono: Stamp(ms * 1_000_000), wall_ns: 1_700_000_000_000_000_000 + ms * 1_000_000 }
+}
+
+impl World {
+    fn new() -> Self {
+        let (fsid, key_type) = (options().fsid, cephx::KeyType::AES);
+        let config = vec![("global".to_string(), "osd_pool_default_size".to_string(), "1".to_string())];
+        let new = NewCluster { fsid, mon_addrs: options().mon_addrs, failure_domain: "osd".into(), osds: 1, key_type, config };
+        let (batch, _) = mkfs(&new, UTime::from_wall_ns(clock(0).wall_ns), &mut Rng::new(1));
+        let mut store = Snapshot::default();
+        store.apply(&batch);
+        let mon = Mon::load(&store, options(), Box::new(Rng::new(2)), clock(0)).unwrap();
+        let mut w = Self { mon, store, sent: Vec::new(), closed: Vec::new(), now_ms: 0 };
+        w.event(Event::Tick);
+        w.open(ADMIN, Door::Mon, "client.admin", "allow *");
+        w
+    }
+    fn restart(&mut self) {
+        self.mon = Mon::load(&self.store, options(), Box::new(Rng::new(3)), clock(self.now_ms)).unwrap();
+        self.event(Event::Tick);
+        self.open(ADMIN, Door::Mon, "client.admin", "allow *");
+    }
+    fn event(&mut self, event: Event) {
+        let mut effects = Vec::new();
+        self.mon.handle(event, clock(self.now_ms), &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Persist(batch) => self.store.apply(&batch),
+                Effect::Send { conn, message } => self.sent.push((conn, message)),
+                Effect::Close { conn } => self.closed.push(conn),
+                Effect::LocalAnswer { .. } => {}
+            }
+        }
+    }
+    fn open(&mut self, conn: ConnId, door: Door, name: &str, caps: &str) {
+        let peer = PeerInfo {
+            entity: EntityText::parse(name).unwrap(),
+            global_id: 5000 + conn.0,
+            caps: if door == Door::Mon { AuthCapsInfo::from_text(caps) } else { AuthCapsInfo::all() },
+            addrs: addr(&format!("v2:127.0.0.1:{}/{}", 6800 + conn.0, conn.0)),
+            features: features::SUPPORTED,
+            handshake: Handshake::default(),
+        };
+        self.event(Event::Open { conn, door, peer: Box::new(peer) });
+    }
+    fn send<M: Message>(&mut self, conn: ConnId, message: &M) {
+        self.event(Event::Message { conn, message: message.encode(features::SUPPORTED) });
+    }
+    fn take<M: Message>(&mut self, conn: ConnId) -> Vec<M> {
+        let wanted = |(c, m): &mut (ConnId, RawMessage)| *c == conn && m.kind == M::KIND;
+        self.sent.extract_if(.., wanted).map(|(_, m)| M::decode(&m).unwrap()).collect()
+    }
+    fn command(&mut self, json: &str) -> (i32, Value) {
+        let fsid = options().fsid;
+        self.send(ADMIN, &MMonCommand { fsid, cmd: vec![json.into()], ..MMonCommand::default() });
+        let ack = self.take::<MMonCommandAck>(ADMIN).pop().expect("a command is answered");
+        (ack.result, serde_json::from_slice(&ack.data).unwrap_or_default())
+    }
+    fn ask(&mut self, prefix: &str) -> Value {
+        let (result, json) = self.command(&format!(r#"{{"prefix":"{prefix}","format":"json"}}"#));
+        assert_eq!(result, 0, "{prefix}");
+        json
+    }
+    fn map(&self) -> &MgrMap {
+        &self.mon.mgrmap.map
+    }
+    /// Seconds pass, with a tick in each; managers given by connection go on sending beacons.
+    fn pass(&mut self, seconds: u64, alive: &[(ConnId, &MMgrBeacon)]) {
+        for _ in 0..seconds {
+            self.now_ms += 1000;
+            for (conn, beacon) in alive {
+                self.send(*conn, *beacon);
+            }
+            self.event(Event::Tick);
+        }
+    }
+}
+
+fn beacon(name: &str, gid: u64) -> MMgrBeacon {
+    let option = ModuleOption { name: "pace".into(), kind: 1, default_value: "3".into(), ..ModuleOption::default() };
+    let module = ModuleInfo { name: "extra".into(), options: [("pace".to_string(), option)].into(), ..ModuleInfo::default() };
+    MMgrBeacon {
+        gid,
+        name: name.into(),
+        fsid: options().fsid,
+        metadata: [("hostname".to_string(), "h2".to_string()), ("ceph_version".to_string(), "ceph version 16".to_string())].into(),
+        modules: vec![Framed::of(&module, features::SUPPORTED)],
+        ..MMgrBeacon::default()
+    }
+}
+/// The same manager once it serves.
+fn serving(b: &MMgrBeacon) -> MMgrBeacon {
+    let command = |signature: &str| MonCommand {
+        signature: signature.into(),
+        help: "h".into(),
+        module: "mgr".into(),
+        perms: "r".into(),
+        ..MonCommand::default()
+    };
+    MMgrBeacon {
+        available: true,
+        server_addrs: addr("v2:127.0.0.1:6900/900"),
+        commands: vec![command("pg dump name=dumpcontents,type=CephChoices,strings=all|summary,n=N,req=false"), command("balancer status")],
+        client_addrs: vec![addr("v2:127.0.0.1:0/901")],
+        client_names: vec!["rbd_support".into()],
+        ..b.clone()
+    }
+}
+
+#[test]
+fn a_stock_manager_takes_over_and_gives_back() {
+    let mut w = World::new();
+    w.ask("osd pool ls");
+    w.open(AT_ENDPOINT, Door::Mgr, "client.admin", "allow *");
+    w.open(OSD, Door::Mon, "osd.0", "allow profile osd");
+    assert_eq!(w.map().active_name, "x");
+    let endpoint = w.map().clone();
+    assert!(endpoint.available);
+
+    // It is chosen at its first beacon, and serves when it says so.
+    let mgr = ConnId(10);
+    w.open(mgr, Door::Mon, "mgr.y", "allow profile mgr");
+    let (b, ready) = (beacon("y", 77), serving(&beacon("y", 77)));
+    w.send(mgr, &b);
+    assert_eq!((w.map().active_gid, w.map().available), (77, false));
+    assert_eq!(w.closed, [AT_ENDPOINT], "sessions with the endpoint are to find the new one");
+    assert!(w.map().always_on_modules[&18].contains("rbd_support"));
+    w.send(mgr, &ready);
+    assert!(w.map().available && w.map().active_addrs == ready.server_addrs);
+    let table = w.ask("get_command_descriptions").to_string();
+    assert!(table.contains(r#"["balancer","status"]"#) && !table.contains(r#"["osd","df""#), "its commands, not the endpoint's");
+    assert_eq!(w.command(r#"{"prefix":"pg dump"}"#).0, -95);
+    assert_eq!(w.ask("mgr metadata")[0]["hostname"], "h2");
+    assert_eq!(w.ask("versions")["mgr"]["ceph version 16"], 1);
+    assert_eq!(w.command(r#"{"prefix":"mgr module enable","module":"none"}"#).0, -2);
+    w.ask("mgr module ls");
+    assert_eq!(w.command(r#"{"prefix":"mgr module enable","module":"extra"}"#).0, 0);
+    assert!(w.map().modules.contains("extra"));
+    let (_, value) = w.command(r#"{"prefix":"config get","who":"mgr","key":"mgr/extra/pace","format":"json"}"#);
+    assert_eq!(value, "3");
+
+    // Its report is what is shown.
+    let what = [("mgrdigest".to_string(), SubscribeItem { start: 0, flags: 0 })].into();
+    w.send(mgr, &MMonSubscribe { what, hostname: "h2".into() });
+    assert_eq!(w.take::<MMgrDigest>(mgr).len(), 1);
+    let mut digest =
+        PgMapDigest { num_pg: 12, num_pg_active: 11, num_pg_by_state: [(1 << 1, 11), (0, 1)].into(), ..PgMapDigest::default() };
+    digest.pg_sum.stats.sum.num_objects = 345;
+    digest.pg_sum_delta.stats.sum.num_wr = 50;
+    digest.stamp_delta = UTime { sec: 10, nsec: 0 };
+    let check = HealthCheck { severity: 1, summary: "they limp".into(), detail: vec!["osd.0 limps".into()], count: 1 };
+    let event = ProgressEvent { message: "Rebalancing".into(), progress: 0.5, show_in_status: true };
+    let services = ServiceMap { epoch: 9, ..ServiceMap::default() };
+    let report = MMonMgrReport {
+        data: digest.to_bytes(features::SUPPORTED),
+        health: HealthChecks { checks: [("LIMPING".to_string(), check)].into() },
+        service_map: services.to_bytes(features::SUPPORTED),
+        progress: [("e".to_string(), event)].into(),
+        gid: 77,
+        ..MMonMgrReport::default()
+    };
+    w.send(mgr, &MMonMgrReport { gid: 76, ..report.clone() });
+    assert_eq!(w.ask("status")["pgmap"]["num_pgs"], 0, "another manager's report is nothing");
+    w.send(mgr, &report);
+    let status = w.ask("status");
+    let map = &status["pgmap"];
+    assert_eq!((&map["num_pgs"], &map["num_objects"], &map["write_op_per_sec"]), (&12.into(), &345.into(), &5.into()), "{map}");
+    assert_eq!(status["health"]["checks"]["LIMPING"]["summary"]["message"], "they limp");
+    assert_eq!((&status["servicemap"]["epoch"], &status["progress_events"]["e"]["message"]), (&9.into(), &"Rebalancing".into()));
+    w.pass(1, &[(mgr, &ready)]);
+    let told = w.take::<MMgrDigest>(mgr);
+    assert!(told.len() == 1 && String::from_utf8_lossy(&told[0].health_json).contains("osd.0 limps"), "health has changed");
+
+    // It stays over a restart of the monitor.
+    w.restart();
+    assert_eq!((w.map().active_gid, w.map().available), (77, true));
+    assert!(w.ask("get_command_descriptions").to_string().contains(r#"["balancer","status"]"#));
+    w.open(mgr, Door::Mon, "mgr.y", "allow profile mgr");
+    w.pass(40, &[(mgr, &ready)]);
+    assert_eq!(w.map().active_gid, 77);
+
+    // A second one waits, and comes into its place when it falls silent; the first and its clients are fenced.
+    let other = ConnId(11);
+    w.open(other, Door::Mon, "mgr.z", "allow profile mgr");
+    let z = beacon("z", 88);
+    w.send(other, &z);
+    assert_eq!(w.ask("mgr stat")["num_standby"], 1);
+    w.pass(29, &[(other, &z)]);
+    assert_eq!(w.map().active_gid, 77);
+    w.pass(3, &[(other, &z)]);
+    assert_eq!((w.map().active_gid, w.map().standbys.len(), w.map().available), (88, 0, false));
+    let fenced = |map: &OsdMap| map.blocklist.keys().map(|a| a.nonce).collect::<Vec<_>>();
+    assert_eq!(fenced(&w.mon.osd.map), [901, 900]);
+    assert_eq!(w.map().last_failure_osd_epoch, w.mon.osd.epoch());
+    // The first one comes back to life and is told.
+    w.send(mgr, &ready);
+    let told = MgrMap::from_bytes(&w.take::<MMgrMap>(mgr).pop().expect("it is told").map.0).unwrap();
+    assert_eq!((told.epoch, told.active_gid), (u32::MAX, 0));
+
+    // Failed by hand: the endpoint is there, the manager starts over under another number.
+    assert_eq!(w.command(r#"{"prefix":"mgr fail"}"#).0, 0);
+    assert_eq!((w.map().active_name.as_str(), w.map().available), ("x", true));
+    assert_ne!(w.map().active_gid, endpoint.active_gid);
+    assert!(w.ask("get_command_descriptions").to_string().contains(r#"["osd","df""#));
+    assert_eq!(w.ask("status")["pgmap"]["num_objects"], 0);
+    w.send(other, &beacon("z", 89));
+    assert_eq!(w.map().active_gid, 89);
+
+    // Held down, nobody is.
+    assert_eq!(w.command(r#"{"prefix":"mgr set","var":"down","val":"true"}"#).0, 0);
+    assert_eq!(w.map().active_gid, 0);
+    w.send(other, &beacon("z", 90));
+    assert_eq!(w.map().active_gid, 0);
+    w.restart();
+    assert_eq!(w.map().active_gid, 0);
+    assert_eq!(w.command(r#"{"prefix":"mgr set","var":"down","val":"false"}"#).0, 0);
+    assert_eq!(w.map().active_name, "x");
+}
