@@ -229,7 +229,7 @@ fn a_stock_manager_takes_over_and_gives_back() {
     w.pass(3, &[(other, &z)]);
     assert_eq!((w.map().active_gid, w.map().standbys.len(), w.map().available), (88, 0, false));
     let fenced = |map: &OsdMap| map.blocklist.keys().map(|a| a.nonce).collect::<Vec<_>>();
-    assert_eq!(fenced(&w.mon.osd.map), [901, 900]);
+    assert_eq!(fenced(&w.mon.osd.map), [900, 901]);
     assert_eq!(w.map().last_failure_osd_epoch, w.mon.osd.epoch());
     // The first one comes back to life and is told.
     w.send(mgr, &ready);

@@ -29,6 +29,11 @@ const ALWAYS_ON: [&str; 10] =
     ["balancer", "crash", "devicehealth", "orchestrator", "pg_autoscaler", "progress", "rbd_support", "status", "telemetry", "volumes"];
 const ALWAYS_ON_SINCE: std::ops::RangeInclusive<u32> = 15..=Release::REEF.0 as u32;
 
+fn always_on() -> BTreeMap<u32, BTreeSet<String>> {
+    let names: BTreeSet<String> = ALWAYS_ON.iter().map(ToString::to_string).collect();
+    ALWAYS_ON_SINCE.map(|release| (release, names.clone())).collect()
+}
+
 const MAP: &str = "mgrmap";
 const ENDPOINT: &str = "mgr/endpoint";
 const COMMANDS: &str = "mgr/commands";
@@ -93,8 +98,8 @@ impl MgrMapService {
         map.active_change = now;
         map.active_mgr_features = features::SUPPORTED;
         map.available = true;
-        // It has no modules: neither these nor others.
-        map.always_on_modules.clear();
+        // It has no modules. Those that a stock manager would always run stay named: it starts over when the list changes under it.
+        map.always_on_modules = always_on();
         map.available_modules.clear();
         self.endpoint_gid = gid;
         batch.put_text(ENDPOINT, &gid.to_string());
@@ -111,8 +116,7 @@ impl MgrMapService {
         map.active_mgr_features = one.mgr_features;
         map.available_modules = one.available_modules;
         map.available = false;
-        let always_on: BTreeSet<String> = ALWAYS_ON.iter().map(ToString::to_string).collect();
-        map.always_on_modules = ALWAYS_ON_SINCE.map(|release| (release, always_on.clone())).collect();
+        map.always_on_modules = always_on();
         self.changed(batch);
     }
     /// Leaves the map without an active manager.
@@ -168,8 +172,11 @@ impl MgrMapService {
         batch.put(MAP, self.map.to_bytes(features::SUPPORTED));
     }
 
-    /// Modules that run in the active manager without being enabled.
+    /// Modules that run in the active manager without being enabled; the endpoint runs none.
     pub fn always_on(&self) -> BTreeSet<String> {
+        if !self.is_stock() {
+            return BTreeSet::new();
+        }
         self.map.always_on_modules.get(&u32::from(Release::REEF.0)).cloned().unwrap_or_default()
     }
     /// An option of a module of the active manager, by its whole name: `mgr/MODULE/OPTION`, or `mgr/MODULE/MANAGER/OPTION` for one manager.
