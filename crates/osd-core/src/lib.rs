@@ -23,6 +23,7 @@ pub mod op;
 mod osd;
 mod peers;
 pub mod perf;
+mod perf_queries;
 mod persist;
 pub mod pg;
 mod remove;

@@ -66,6 +66,7 @@ impl Osd {
             MMgrConfigure::KIND => MMgrConfigure::decode(msg).map(|m| {
                 self.mgr.period = Duration::from_secs(m.stats_period_s.clamp(1, 3600).into());
                 self.mgr.threshold = m.stats_threshold;
+                self.sh.perf_queries.set(&m.osd_perf_queries);
                 self.mgr.declared = false;
                 self.report_now(clock, out);
             }),
@@ -156,6 +157,7 @@ impl Osd {
             m.config = config;
         }
         m.health = self.health(clock);
+        m.metric_report = self.sh.perf_queries.report();
         m
     }
 

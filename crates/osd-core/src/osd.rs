@@ -118,6 +118,7 @@ impl Osd {
                 fullness: Default::default(),
                 damaged: 0,
                 history: Default::default(),
+                perf_queries: Default::default(),
                 osd_features: types::features::SUPPORTED,
             },
             cluster_fsid: setup.cluster_fsid,

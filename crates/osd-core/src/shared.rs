@@ -50,6 +50,8 @@ pub struct Shared {
     pub(crate) damaged: u64,
     /// Requests that took longest.
     pub(crate) history: crate::history::History,
+    /// What the manager wants counted by client, image and the like.
+    pub(crate) perf_queries: crate::perf_queries::PerfQueries,
     /// Features that every OSD of the map has: what is persisted is encoded with them.
     pub osd_features: u64,
 }

@@ -548,6 +548,10 @@ impl Pg {
             if cx.sh.history.wants(ns) {
                 self.remember(done.reqid, done.obj.clone().unwrap_or_default(), done.received, ns, true, cx);
             }
+            if !cx.sh.perf_queries.is_empty() {
+                let (bytes, obj) = ((done.bytes_in, done.bytes_out), done.obj.clone().unwrap_or_default());
+                self.count_by_query(&done.reqid, conn, &obj, (done.reads, true), bytes, ns, cx);
+            }
             cx.sh.perf.time(C::op_latency, ns);
             cx.sh.perf.time(C::op_process_latency, ns);
             if done.reads {
@@ -612,6 +616,9 @@ impl Pg {
         if cx.sh.history.wants(ns) {
             self.remember(op.reqid, op.msg.hobj.clone(), op.received, ns, false, cx);
         }
+        if !cx.sh.perf_queries.is_empty() {
+            self.count_by_query(&op.reqid, op.conn, &op.msg.hobj, (true, false), (bytes_in, bytes_out), ns, cx);
+        }
         let perf = &mut cx.sh.perf;
         perf.inc(C::op);
         perf.add(C::op_in_bytes, bytes_in);
@@ -622,6 +629,24 @@ impl Pg {
         perf.add(C::op_r_out_bytes, bytes_out);
         perf.time(C::op_r_latency, ns);
         perf.time(C::op_r_process_latency, ns);
+    }
+
+    #[cold]
+    #[allow(clippy::too_many_arguments)]
+    fn count_by_query(
+        &self,
+        reqid: &ReqId,
+        conn: ConnId,
+        hobj: &HObject,
+        (reads, writes): (bool, bool),
+        (bytes_in, bytes_out): (u64, u64),
+        took_ns: u64,
+        cx: &mut Cx<'_>,
+    ) {
+        let client = cx.sh.sessions.get(&conn).map(|s| s.peer.addr);
+        let pgid = self.pgid.pgid;
+        let seen = crate::perf_queries::Seen { reqid, client, pgid, hobj, reads, writes, bytes_in, bytes_out, took_ns };
+        cx.sh.perf_queries.count(cx.sh.whoami, &seen);
     }
 
     pub(super) fn reply_error(&self, op: &ClientOp, errno: i32, cx: &mut Cx<'_>) {
