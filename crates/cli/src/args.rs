@@ -197,7 +197,7 @@ pub struct OsdArgs {
     #[arg(long)]
     pub admin_keyring: Option<PathBuf>,
     /// Where objects are kept, for --mkfs.
-    #[arg(long, value_enum, default_value_t = StoreKind::Mem)]
+    #[arg(long, value_enum, default_value_t = StoreKind::Block)]
     pub store: StoreKind,
     #[command(flatten)]
     pub devices: Devices,

@@ -199,5 +199,7 @@ fn wrong_folders() -> Result<()> {
     for name in ["data", "wal", "meta"] {
         swap(dir.join("osd.0").join(name), dir.join("osd.1").join(name))?;
     }
+    let Err(e) = Cluster::start_in(dir.clone(), &["--store", "mem", "--size", "1G"]) else { bail!("a store in memory takes a device's size") };
+    ensure!(format!("{e:#}").contains("a block store's"), "{e:#}");
     Cluster::start_in(dir, &["--osds", "2"])?.stop()
 }
