@@ -6,13 +6,16 @@ use std::process::Command;
 
 /// `count` states of the seeds from `from` on; or, with `bugs`, the planted bugs, each of which must be noticed.
 pub fn states(from: u64, count: u64, bugs: bool) -> Result<()> {
-    let test = if bugs { "crash::bugs" } else { "crash::many_crash_states" };
     let mut cargo = Command::new("cargo");
-    cargo.args(["test", "--release", "-p", "store-block", "--lib", "--", test, "--ignored", "--nocapture"]).current_dir(root());
+    cargo.args(["test", "--profile", "proof", "-p", "store-block", "--lib", "--"]).current_dir(root());
+    match bugs {
+        true => cargo.args(["crash::bugs", "--nocapture"]),
+        false => cargo.args(["crash::many_crash_states", "--ignored", "--nocapture"]),
+    };
     cargo.env("CRASH_FROM", from.to_string()).env("CRASH_COUNT", count.to_string());
     if !cargo.status().context("starting cargo")?.success() {
         bail!(
-            "a crash state came up wrong, or a planted bug was not noticed; one seed again: CRASH_SEED=N cargo test -p store-block --lib crash::one_seed -- --nocapture"
+            "a crash state came up wrong, or a planted bug was not noticed; one seed again: CRASH_SEED=N cargo test --profile proof -p store-block --lib crash::one_seed -- --nocapture"
         );
     }
     Ok(())

@@ -25,7 +25,7 @@ cargo xtask stock-daemons                        our OSDs under stock monitors a
 cargo xtask record-commands CEPH_CONF OUT        what a stock cluster answers to the script in xtask/src/commands.rs
 cargo xtask record-caps CEPH_CONF OUT            what a stock cluster allows to whom: xtask/src/suites/caps.py
 cargo xtask fuzz [SECONDS]                       decoders and handshakes under random input, for SECONDS (60)
-cargo xtask crash-states [--from SEED] [--count N] [--bugs]   the block store's crash states, or its planted bugs, in release
+cargo xtask crash-states [--from SEED] [--count N] [--bugs]   the block store's crash states, or its planted bugs; a run goes on with the seed that the last one named
 cargo xtask kill-loop [--cycles N]                kill -9 under load, N (30) times, everything compared at the end
 cargo xtask figures [--pairs N] [--seconds S]    server CPU per op and latency beside stock memstore, interleaved pairs
 cargo xtask figures --store block [--pairs N] [--seconds S] [--raw]   the block store beside stock BlueStore, each on loop devices of its own

@@ -86,6 +86,8 @@ pub enum Tear {
     Blocks,
     /// Any of its sectors (512 B) land.
     Sectors,
+    /// A block is cut at any byte: worse than what devices promise.
+    Bytes,
 }
 
 /// A write that may or may not have landed.
@@ -211,6 +213,9 @@ impl<'a> CrashStates<'a> {
     }
     /// A part of a write: a first part, or any parts.
     fn tear(&self, write: &OpenWrite, rng: &mut Rng, tear: Tear, over: &mut HashMap<(Dev, u64), Bytes>) {
+        if tear == Tear::Bytes {
+            return self.cut(write, rng, over);
+        }
         let per_block = if tear == Tear::Sectors { BLOCK_BYTES / SECTOR_BYTES } else { 1 };
         let first_part = rng.chance(1, 2).then(|| rng.below((write.blocks.len() * per_block) as u64 + 1) as usize);
         let unit_bytes = BLOCK_BYTES / per_block;
@@ -236,6 +241,24 @@ impl<'a> CrashStates<'a> {
                 let range = unit * unit_bytes..(unit + 1) * unit_bytes;
                 mixed[range.clone()].copy_from_slice(&new[range]);
             }
+            over.insert(key, mixed.into());
+        }
+    }
+    /// Of each block what is before, or behind, any of its bytes; or nothing of it, or all.
+    fn cut(&self, write: &OpenWrite, rng: &mut Rng, over: &mut HashMap<(Dev, u64), Bytes>) {
+        for (block, new) in &write.blocks {
+            let at = rng.below(BLOCK_BYTES as u64) as usize;
+            let range = match rng.below(4) {
+                0 => continue,
+                1 => 0..BLOCK_BYTES,
+                // What matters is often in front.
+                2 => 0..if rng.chance(1, 2) { at % 256 } else { at },
+                _ => at..BLOCK_BYTES,
+            };
+            let key = (write.dev, *block);
+            let old = over.get(&key).or_else(|| self.certain.block(write.dev, *block));
+            let mut mixed = old.map_or_else(|| vec![0; BLOCK_BYTES], |old| old.to_vec());
+            mixed[range.clone()].copy_from_slice(&new[range]);
             over.insert(key, mixed.into());
         }
     }

@@ -78,6 +78,11 @@ impl Alloc {
         self.free_blocks
     }
 
+    /// Chunks without a block in use: as many pieces of any size can be allocated for certain.
+    pub fn empty_chunks(&self) -> u64 {
+        self.empty_chunks
+    }
+
     fn set(&mut self, chunk: usize, to: u16) {
         let from = std::mem::replace(&mut self.used[chunk], to);
         let page = chunk / PAGE_CHUNKS;

@@ -138,6 +138,7 @@ impl Core {
                     }
                     match at.run {
                         Some((run, first)) => self.overlay.set_run(here, at.seq, run, first + i as u32),
+                        None if planted(Bug::KeepFreedImage) => {}
                         None => self.overlay.drop_blocks(here, 1),
                     }
                 }

@@ -87,6 +87,24 @@ impl BlockStore {
     pub fn repair(&mut self) -> FsckReport {
         self.0.get_mut().repair()
     }
+    /// What the store waits for, in a line, for tests that find it waiting for ever.
+    #[cfg(test)]
+    pub fn stand(&self) -> String {
+        let core = self.0.borrow();
+        format!(
+            "{} queued, half {}, record {} open with {} blocks, {} under way, {} in place, checkpoint {:?}, ring {:?}, overlay {} of {}",
+            core.queue.len(),
+            core.half,
+            core.batch.seq,
+            core.batch.blocks(),
+            core.under_way.len(),
+            core.in_place,
+            core.checkpoint,
+            core.ring,
+            core.overlay.bytes(),
+            core.cfg.overlay_max()
+        )
+    }
     /// Why the store has stopped, if it has.
     pub fn failure(&self) -> Option<String> {
         self.0.borrow().failed.clone()

@@ -133,7 +133,7 @@ impl Core {
                     self.io.write(
                         Purpose::Superblock,
                         META,
-                        if planted(Bug::SuperblockInPlace) { self.sb.generation % 2 } else { sb.generation % 2 },
+                        if planted(Bug::SuperblockInPlace) { 0 } else { sb.generation % 2 },
                         vec![sb.encode()],
                         Durability::Durable,
                     );

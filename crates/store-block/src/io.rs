@@ -103,10 +103,21 @@ pub struct Read {
     pub tries: u8,
     /// A hash of the crcs that the blocks should have.
     pub wanted: u32,
-    /// Nobody has come for it yet.
-    fresh: Cell<bool>,
+    /// Whether it must stay.
+    hold: Cell<Hold>,
     /// When it came.
     stamp: u64,
+}
+
+/// Why something that was read stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// Nobody has come for it yet.
+    Fresh,
+    /// The transaction that came for it waits for more.
+    Waiting,
+    /// It does not: as long as there is room.
+    Free,
 }
 
 /// What was read lately, for those who asked and come back. Bounded; the oldest goes first.
@@ -117,6 +128,8 @@ pub struct Reads {
     order: VecDeque<(Extent, u64)>,
     stamp: u64,
     bytes: usize,
+    /// Held for the transaction that waits.
+    held: Vec<Extent>,
 }
 
 impl Reads {
@@ -125,7 +138,20 @@ impl Reads {
     }
     /// Who came for the extent got all that was asked for.
     pub fn used(&self, extent: &Extent) {
-        self.map.get(extent).inspect(|read| read.fresh.set(false));
+        self.map.get(extent).inspect(|read| read.hold.set(Hold::Free));
+    }
+    /// A transaction came for the extent, and may have to wait for others: it stays until [`Reads::let_go`].
+    pub fn hold(&mut self, extent: Extent) {
+        if let Some(read) = self.map.get(&extent).filter(|read| read.hold.get() != Hold::Waiting) {
+            read.hold.set(Hold::Waiting);
+            self.held.push(extent);
+        }
+    }
+    /// The transaction has all that it needs.
+    pub fn let_go(&mut self) {
+        for extent in self.held.drain(..) {
+            self.map.get(&extent).filter(|read| read.hold.get() == Hold::Waiting).inspect(|read| read.hold.set(Hold::Free));
+        }
     }
     /// Somebody waits for the extent with these contents. True if it must be read.
     pub fn start(&mut self, extent: Extent, wanted: u32, ticket: u64) -> bool {
@@ -146,13 +172,13 @@ impl Reads {
             }
             None => {}
         }
-        self.map.insert(extent, Read { fetched: Fetched::UnderWay { tickets }, tries, wanted, fresh: Cell::new(true), stamp: 0 });
+        self.map.insert(extent, Read { fetched: Fetched::UnderWay { tickets }, tries, wanted, hold: Cell::new(Hold::Fresh), stamp: 0 });
         true
     }
     /// Takes what came; returns who waited.
     pub fn done(&mut self, extent: Extent, result: Result<Bytes, String>) -> Vec<u64> {
-        let Some(Read { fetched: slot, fresh, stamp, .. }) = self.map.get_mut(&extent) else { return Vec::new() };
-        fresh.set(true);
+        let Some(Read { fetched: slot, hold, stamp, .. }) = self.map.get_mut(&extent) else { return Vec::new() };
+        hold.set(Hold::Fresh);
         self.stamp += 1;
         *stamp = self.stamp;
         let fetched = match result {
@@ -176,7 +202,7 @@ impl Reads {
             looks -= 1;
             let Some((extent, stamp)) = self.order.pop_front() else { break };
             let Some(read) = self.map.get(&extent).filter(|read| read.stamp == stamp) else { continue };
-            if self.bytes < max + FRESH_MAX && read.fresh.get() {
+            if self.bytes < max + FRESH_MAX && read.hold.get() != Hold::Free {
                 self.order.push_back((extent, stamp));
                 continue;
             }
@@ -187,7 +213,7 @@ impl Reads {
     }
 }
 
-/// Bytes that were read and that nobody has come for.
+/// Bytes that were read and that must stay.
 const FRESH_MAX: usize = 64 << 20;
 
 /// The devices, and what is under way on them.

@@ -40,6 +40,11 @@ mod tests;
 mod wal;
 mod write;
 
+// Crash states allocate a lot.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 pub use block_store::{BlockStore, Memory, Stats};
 pub use config::Config;
 pub use fsck::{ERRORS_MAX, FsckReport};

@@ -49,6 +49,8 @@ pub enum Bug {
     LoseDup,
     /// A record is sent while it has half a transaction.
     HalfTransaction,
+    /// A record is sent while the first change of a transaction is half made.
+    HalfChange,
     /// Blocks that wait to be free are stored as used.
     LeakAside,
     /// Who shares what is not stored.

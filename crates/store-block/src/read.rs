@@ -6,7 +6,7 @@ use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, DATA, WAL};
 use crate::meta::Row;
 use crate::onode::Onode;
 use crate::overlay::Content;
-use crate::state::{Core, ask};
+use crate::state::{Core, OWN, ask};
 use crate::write::Target;
 use bytes::Bytes;
 use std::ops::ControlFlow;
@@ -104,7 +104,10 @@ impl Core {
             at = stop;
         }
         if missing.is_ok() {
-            came.iter().for_each(|extent| self.reads.used(extent));
+            match t.ticket {
+                OWN => came.into_iter().for_each(|extent| self.reads.hold(extent)),
+                _ => came.iter().for_each(|extent| self.reads.used(extent)),
+            }
         }
         missing
     }

@@ -391,7 +391,9 @@ impl LogReader {
     }
     /// Fails if some record behind the end says that the missing one was durable once.
     fn look_for_later(&mut self, core: &mut Core, end: u64, seq: u64) -> Result<(), OpenError> {
-        for n in 0..LATER_BLOCKS.min(self.blocks) {
+        // Not in what was replayed: nothing can have been written over that.
+        let room = self.blocks - (end - core.sb.wal_at).min(self.blocks);
+        for n in 0..LATER_BLOCKS.min(room) {
             let at = end + n;
             let block = at % self.blocks;
             let bytes = self.get(&mut core.io, block, 1)?;

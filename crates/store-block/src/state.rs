@@ -16,7 +16,7 @@ use crate::onode::{Onode, Usage};
 use crate::overlay::{Numbers, Overlay};
 use crate::pg::PgMem;
 use crate::planted::{Bug, planted};
-use crate::queue::Queued;
+use crate::queue::{Growth, Queued};
 use crate::superblock::Superblock;
 use crate::wal::{Ahead, Batch, Ring};
 use bytes::{Bytes, BytesMut};
@@ -96,6 +96,8 @@ pub struct Core {
     pub commits: Vec<u64>,
     /// Transactions that wait for bytes to be read; the first may be half done.
     pub queue: VecDeque<Queued>,
+    /// What they add together, at most.
+    pub queue_growth: Growth,
     /// Who asked for what a waiting transaction names.
     pub queue_tickets: Vec<u64>,
     /// True while the open record holds a part of a transaction.
@@ -151,6 +153,7 @@ impl Core {
             durable: seq.saturating_sub(1),
             commits: Vec::new(),
             queue: VecDeque::new(),
+            queue_growth: Growth::default(),
             queue_tickets: Vec::new(),
             half: false,
             checkpoint: None,

@@ -162,3 +162,53 @@ fn many_groups_come_back() {
         assert_eq!(store.pgs().map(|all| all.len()), Ok(100), "reset: {reset}");
     }
 }
+
+/// A change that must wait for bytes when a part of it is made is in no record before all of it is.
+#[test]
+fn a_range_is_copied_whole_or_not_at_all() {
+    use store::conformance::{object_coll, object_name};
+    use types::Transaction;
+    let (coll, from, to) = (object_coll(0), object_name(0), object_name(2));
+    let disks = MemDisks::new(&[16 << 20, 8 << 20, 8 << 20]);
+    BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+    let open = |disks: &MemDisks| BlockStore::open(Config::default(), Box::new(disks.clone())).expect("it opens");
+    let mut store = open(&disks);
+    let mut txn = Transaction::new(coll);
+    txn.create_collection(coll, 0);
+    txn.write(&from, 0, vec![1; 100_000].into(), 0);
+    // Twelve blocks: what goes beyond them has the cell moved.
+    txn.write(&to, 0, vec![2; 12 * 4096].into(), 0);
+    store.submit(txn, None, 1).expect("a transaction");
+    store.checkpoint();
+    while !store.stats().idle || store.is_checkpointing() {
+        store.turn_end();
+    }
+    drop(store);
+
+    let read = |store: &mut BlockStore| loop {
+        match store.read(coll, &to, 0, u64::MAX) {
+            Err(StoreError::Wait(_)) => store.turn_end(),
+            other => break other.expect("bytes").flat(),
+        }
+    };
+    let before = vec![2; 12 * 4096];
+    let mut after = before.clone();
+    after.resize(28_572 + 40_000, 0);
+    after[28_572..].fill(1);
+    disks.set_order(Order::Held, 0);
+    let mut store = open(&disks);
+    let mut txn = Transaction::new(coll);
+    txn.clone_range(&from, &to, 5, 40_000, 28_572);
+    store.submit(txn, None, 2).expect("a transaction");
+    let mut seen = [false; 2];
+    for _ in 0..100 {
+        store.turn_end();
+        let now = read(&mut open(&disks.copy()));
+        assert!(now == before || now == after, "half a copy after a crash");
+        seen[usize::from(now == after)] = true;
+        disks.complete(1);
+    }
+    assert_eq!(seen, [true; 2]);
+    disks.set_order(Order::AtOnce, 0);
+    assert!(read(&mut store) == after);
+}

@@ -356,7 +356,14 @@ impl Core {
         if len == 0 {
             return Ok(());
         }
-        // Everything is in memory before anything is changed.
+        if from.slot == to.slot {
+            // What is zeroed may be what is copied.
+            let mut data = ReadData::new();
+            self.collect(from, src, len, &mut data)?;
+            return self.write(to, dst, len, Some(&data.flat()));
+        }
+        // Everything is in memory before anything is changed. Zeroing can change what a write must read: then it is read when a part is made, and
+        // all is done again, from a source that is what it was.
         let mut missing = Ok(());
         let mut pieces = Vec::new();
         let node = self.objects.node(from.slot).expect("the source is there");
@@ -368,7 +375,12 @@ impl Core {
                 Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
                 Err(e) => return Err(e),
             }
-            match self.check_write(to, at - src + dst, n) {
+        }
+        missing?;
+        let pieces = whole_cells(pieces, dst, len);
+        let mut missing = Ok(());
+        for (at, data) in &pieces {
+            match self.check_write(to, *at, data.len() as u64) {
                 Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
                 other => other?,
             }
@@ -413,6 +425,30 @@ impl Core {
         }
         Ok(())
     }
+}
+
+/// Pieces of a range, ascending; of a cell that lies within the range, all pieces are one with zeros between them: it is written whole, and
+/// takes no images, however many holes it has.
+fn whole_cells(pieces: Vec<(u64, Bytes)>, offset: u64, len: u64) -> Vec<(u64, Bytes)> {
+    let whole = offset.div_ceil(CHUNK)..(offset + len) / CHUNK;
+    let (mut out, mut open): (Vec<(u64, Bytes)>, Option<(u64, Vec<u8>)>) = (Vec::new(), None);
+    for (at, data) in pieces {
+        for part in parts(at, data.len() as u64) {
+            let start = part.cell * CHUNK + part.from;
+            let bytes = data.slice((start - at) as usize..(start - at + part.to - part.from) as usize);
+            if open.as_ref().is_some_and(|(cell, _)| *cell != part.cell) {
+                out.extend(open.take().map(|(cell, all)| (cell * CHUNK, all.into())));
+            }
+            if !whole.contains(&part.cell) || part.to - part.from == CHUNK {
+                out.push((start, bytes));
+                continue;
+            }
+            let (_, all) = open.get_or_insert_with(|| (part.cell, vec![0; CHUNK as usize]));
+            all[part.from as usize..part.to as usize].copy_from_slice(&bytes);
+        }
+    }
+    out.extend(open.map(|(cell, all)| (cell * CHUNK, all.into())));
+    out
 }
 
 /// Ranges that no object reaches.

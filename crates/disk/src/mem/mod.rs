@@ -135,6 +135,16 @@ impl MemDisks {
         }
         n > 0
     }
+    /// As [`MemDisks::complete_any`], but one of the device `slow` only now and then, whether there are others or not.
+    pub fn complete_any_but(&self, slow: Dev, rng: &mut Rng) -> bool {
+        let mut inner = self.lock();
+        let late = rng.chance(1, 20);
+        let may: Vec<usize> = (0..inner.under_way.len()).filter(|n| (inner.under_way[*n].dev == slow) == late).collect();
+        if !may.is_empty() {
+            inner.finish(may[rng.below(may.len() as u64) as usize]);
+        }
+        !may.is_empty()
+    }
     /// Operations that were started since the set was made: what [`Fault::nth`] counts.
     pub fn started(&self) -> u64 {
         self.lock().started

@@ -1,6 +1,8 @@
 //! Is what came up one of the states that it may be?
 
-use super::life::{History, Step, config, counter, pump};
+use super::groups::Groups;
+use super::life::{History, Step, pump};
+use super::setting::config;
 use crate::BlockStore;
 use base::Rng;
 use disk::MemDisks;
@@ -67,36 +69,57 @@ pub fn open(disks: &MemDisks, rng: &mut Rng) -> Result<BlockStore, Wrong> {
     BlockStore::open(config(rng), Box::new(disks.clone())).map_err(|e| Wrong::Refused(format!("it does not open: {e}")))
 }
 
-/// How many transactions a store has.
-pub fn count(store: &mut BlockStore) -> Result<usize, Wrong> {
-    let record = ask(store, &mut pump, |s| s.load_pg(counter()))?;
-    Ok(record.map_or(0, |r| r.info.last_update.version as usize))
+/// What all groups remember.
+fn groups(store: &mut BlockStore, drive: &mut dyn FnMut(&mut BlockStore)) -> Result<Groups, Wrong> {
+    let mut groups = Groups::default();
+    for pg in ask(store, drive, |s| s.pgs())? {
+        groups.0.extend(ask(store, drive, |s| s.load_pg(pg))?.map(|record| (pg, Rc::new(record))));
+    }
+    Ok(groups)
+}
+
+/// How many transactions a store has, by what its groups remember; that is exactly what they should.
+pub fn find(store: &mut BlockStore, steps: &[Step], drive: &mut dyn FnMut(&mut BlockStore)) -> Result<usize, Wrong> {
+    let have = groups(store, drive)?;
+    let n = have.newest();
+    let Some(wanted) = steps.get(n) else { return Err(Wrong::Different(format!("it has {n} transactions, more than there were"))) };
+    // One that has a group forgotten leaves no number.
+    for (later, step) in steps[n..].iter().enumerate().take_while(|(_, step)| step.groups.newest() == n) {
+        if step.groups.0 == have.0 {
+            return Ok(n + later);
+        }
+    }
+    Err(difference("what groups remember", &format!("{:#?}", have.0), &format!("{:#?}", wanted.groups.0)))
 }
 
 /// Opens a state and holds it against the history; returns how many transactions it has. With `all`, objects that did not change lately are
 /// looked at, too.
 pub fn check(disks: &MemDisks, history: &History, rng: &mut Rng, all: bool) -> Result<usize, Wrong> {
     let mut store = open(disks, rng)?;
-    let n = count(&mut store)?;
+    let n = find(&mut store, &history.steps, &mut pump)?;
     let allowed = history.allowed();
     if !allowed.contains(&n) {
         let why = format!("it has {n} transactions, {} were acknowledged, {} submitted", allowed.start(), allowed.end());
         return Err(Wrong::Different(why));
     }
     // What did not change lately was looked at in the states before: most times, the rest is enough.
-    let lately = (!all && !rng.chance(1, 16)).then(|| &history.steps[n.saturating_sub(10)]);
-    same_since(&mut store, &history.steps[n], lately, rng, true, &mut pump)
+    let lately = (!all && !rng.chance(1, 16)).then(|| &history.steps[n.saturating_sub(8)]);
+    same_objects(&mut store, &history.steps[n], lately, rng, true, &mut pump)
         .map_err(|e| e.at(format!("with {n} transactions ({allowed:?} allowed)")))?;
     Ok(n)
 }
 
 /// The store has what the model has, and passes fsck.
 pub fn same(store: &mut BlockStore, step: &Step, rng: &mut Rng, fsck: bool, drive: &mut dyn FnMut(&mut BlockStore)) -> Result<(), Wrong> {
-    same_since(store, step, None, rng, fsck, drive)
+    let have = groups(store, drive)?;
+    if have.0 != step.groups.0 {
+        return Err(difference("what groups remember", &format!("{:#?}", have.0), &format!("{:#?}", step.groups.0)));
+    }
+    same_objects(store, step, None, rng, fsck, drive)
 }
 
-/// As [`same`]; of objects that are what they were at `since`, only that they are there.
-fn same_since(
+/// As [`same`], but for the groups; of objects that are what they were at `since`, only that they are there.
+fn same_objects(
     store: &mut BlockStore,
     step: &Step,
     since: Option<&Step>,
@@ -104,10 +127,6 @@ fn same_since(
     fsck: bool,
     drive: &mut dyn FnMut(&mut BlockStore),
 ) -> Result<(), Wrong> {
-    let record = ask(store, drive, |s| s.load_pg(counter()))?;
-    if record.as_ref() != step.record.as_deref() {
-        return Err(difference("the group's memory", &format!("{record:#?}"), &format!("{:#?}", step.record.as_deref())));
-    }
     let colls = ask(store, drive, |s| s.collections())?;
     equal("collections", &colls, &step.model.colls.keys().copied().collect())?;
     for (coll, wanted) in &step.model.colls {

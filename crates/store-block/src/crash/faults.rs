@@ -1,7 +1,7 @@
 //! The disks fail at each operation in turn. Whatever fails: nothing acknowledged is lost, nothing wrong is ever given, and the store either
 //! goes on or says why not.
 
-use super::check::{Wrong, count, open, same};
+use super::check::{Wrong, find, open, same};
 use super::life::{History, Life, pump};
 use base::Rng;
 use disk::{CrashStates, Event, Fault, FaultKind, MemDisks, Tear};
@@ -46,7 +46,7 @@ fn after(disks: &MemDisks, history: &History, kind: FaultKind, rng: &mut Rng) ->
         Ok(store) => store,
         Err(e) => return bear(e),
     };
-    let n = match count(&mut store) {
+    let n = match find(&mut store, &history.steps, &mut pump) {
         Ok(n) => n,
         Err(e) => return bear(e),
     };

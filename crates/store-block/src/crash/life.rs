@@ -1,34 +1,25 @@
 //! A store's life on recording disks, and what it has after each transaction.
 
-use super::check::{Wrong, count, open, same};
-use crate::{BlockStore, Config};
+use super::check::{Wrong, find, open, same};
+use super::groups::Groups;
+use super::setting::Setting;
+use crate::BlockStore;
 use base::Rng;
-use disk::{Disks, Fault, Image, MemDisks, Order, Recording};
+use disk::{Disks, Fault, Image, MemDisks, Recording};
 use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::Arc;
 use store::conformance::{Model, Shape, Workload};
-use store::{FastInfo, InfoChange, LogDelta, ObjectStore, PgRecord, StoreError};
-use types::{EVersion, LogOp, ModDesc, PgId, PgInfo, PgLogEntry, PgMissingItem, ReqId, SpgId, Transaction};
+use store::{ObjectStore, StoreError};
+use types::Transaction;
 
-/// The group whose log counts the transactions: its last update's version is how many there were.
-pub fn counter() -> SpgId {
-    SpgId::whole(PgId::new(1, 0))
-}
-
-/// Small enough that space is reused and the log goes round often.
-const SHAPE: Shape = Shape { names: 8, offset_max: 150_000, changes_max: 4 };
-const DATA_BYTES: u64 = 4 << 20;
-const WAL_BYTES: u64 = 1 << 20;
-const META_BYTES: u64 = 1 << 20;
 /// Transactions of one life.
-const STEPS: u64 = 120;
+const STEPS: usize = 120;
 
 /// What the store has after so many transactions.
 #[derive(Debug, Clone)]
 pub struct Step {
     pub model: Model,
-    pub record: Option<Rc<PgRecord>>,
+    pub groups: Groups,
 }
 
 /// A life that is over: what was recorded, and what each state is to be held against.
@@ -64,11 +55,12 @@ impl History {
 
 /// A store that lives.
 pub struct Life {
+    setting: Setting,
     disks: MemDisks,
     store: BlockStore,
     work: Workload,
     steps: Vec<Step>,
-    record: Option<PgRecord>,
+    groups: Groups,
     /// At the end, some transactions, each durable before the next: only the very last record has none behind it that vouches for it.
     pub calm_end: bool,
     /// Submitted, acknowledged.
@@ -76,72 +68,22 @@ pub struct Life {
     acked: usize,
 }
 
-pub fn config(rng: &mut Rng) -> Config {
-    let (pipeline, in_place) = (1 + rng.below(4) as usize, 1 + rng.below(16) as usize);
-    // Not often: zeros cover what former ends of the log left behind, and that is to be seen, too.
-    Config { memory: 4 << 20, pipeline, in_place, zero_ahead: in_place.is_multiple_of(4) }
-}
-
-pub fn fresh_disks() -> MemDisks {
-    MemDisks::new(&[DATA_BYTES, WAL_BYTES, META_BYTES])
-}
-
 /// Lets the store get on with what has completed.
 pub fn pump(store: &mut BlockStore) {
     store.poll();
-}
-
-/// The next change of the counting group's memory: one entry, sometimes more.
-pub fn delta(rng: &mut Rng, record: Option<&PgRecord>, n: usize, object: types::HObject) -> LogDelta {
-    let mut delta = LogDelta::new(counter());
-    let version = EVersion::new(1, n as u64);
-    let Some(record) = record else {
-        delta.epoch = Some(1);
-        let info = PgInfo { last_update: version, last_complete: version, ..PgInfo::new(counter()) };
-        delta.info = InfoChange::Full(Box::new(info));
-        return delta;
-    };
-    delta.entries.push(PgLogEntry {
-        op: LogOp::MODIFY,
-        soid: object,
-        version,
-        reqid: ReqId { tid: rng.u64(), ..ReqId::default() },
-        user_version: n as u64,
-        mod_desc: ModDesc::unrollbackable(),
-        ..PgLogEntry::default()
-    });
-    if record.log.len() > 24 {
-        let out = record.log.iter().take(8);
-        delta.dups = out.clone().map(PgLogEntry::to_dup).collect();
-        delta.trim_to = out.last().map(|e| e.version);
-    }
-    if record.dups.len() > 40 {
-        delta.trim_dups_to = Some(record.dups[20].version);
-    }
-    delta.info = match rng.below(8) {
-        0 => InfoChange::Full(Box::new(PgInfo { last_update: version, last_complete: version, ..record.info.clone() })),
-        _ => InfoChange::Fast(FastInfo { last_update: version, last_complete: version, ..FastInfo::of(&record.info) }),
-    };
-    if rng.chance(1, 10) {
-        delta.epoch = Some(record.epoch + 1);
-    }
-    if rng.chance(1, 6) {
-        let item = rng.chance(1, 2).then(|| PgMissingItem { need: version, ..PgMissingItem::default() });
-        delta.missing.push((store::conformance::object_name(rng.below(6)).hobj, item));
-    }
-    delta
 }
 
 impl Life {
     /// A new store. Its first transaction is not recorded: a store that was never finished is nobody's.
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let disks = fresh_disks();
+        let setting = Setting::of(seed);
+        let disks = setting.disks();
         BlockStore::mkfs(Box::new(disks.clone()), [seed as u8 | 1; 16]).expect("a new store");
         let store = open(&disks, &mut rng).expect("a store that was just made");
-        let (work, first) = Workload::new(seed, SHAPE);
-        let steps = vec![Step { model: Model::default(), record: None }];
-        let mut life = Self { disks, store, work, steps, record: None, calm_end: false, submitted: 0, acked: 0 };
+        let (work, first) = Workload::new(seed, setting.shape);
+        let steps = vec![Step { model: Model::default(), groups: Groups::default() }];
+        let mut life = Self { setting, disks, store, work, steps, groups: Groups::default(), calm_end: false, submitted: 0, acked: 0 };
         life.submit(&mut rng, first).expect("the first transaction");
         life.settle().expect("a healthy disk");
         life
@@ -150,26 +92,25 @@ impl Life {
     pub fn from_crash(seed: u64, generation: u64, disks: &MemDisks, history: &History) -> Result<Self, Wrong> {
         let mut rng = Rng::new(seed ^ generation << 32 ^ 0xabcd);
         let mut store = open(disks, &mut rng)?;
-        let n = count(&mut store)?;
-        let different = || Wrong::Different(format!("{n} transactions, more than there were"));
-        let step = history.steps.get(n).ok_or_else(different)?.clone();
-        let work = Workload::resume(seed ^ generation << 40 ^ 1, SHAPE, step.model.clone());
+        let n = find(&mut store, &history.steps, &mut pump)?;
+        let step = history.steps[n].clone();
+        let setting = Setting::of(seed);
+        let work = Workload::resume(seed ^ generation << 40 ^ 1, setting.shape, step.model);
         // Numbers go on from there; what came before is nobody's question any more.
         let steps = history.steps[..=n].to_vec();
-        let record = step.record.as_deref().cloned();
-        Ok(Self { disks: disks.clone(), store, work, steps, record, calm_end: false, submitted: n, acked: n })
+        Ok(Self { setting, disks: disks.clone(), store, work, steps, groups: step.groups, calm_end: false, submitted: n, acked: n })
     }
 
     fn submit(&mut self, rng: &mut Rng, txn: Transaction) -> Result<(), StoreError> {
         let n = self.submitted + 1;
         let object = txn.objects().next().map_or_else(|| store::conformance::object_name(0).hobj, |o| o.hobj.clone());
-        let delta = delta(rng, self.record.as_ref(), n, object);
-        PgRecord::apply(&mut self.record, delta.clone());
+        let delta = self.groups.change(rng, n, object);
+        self.groups.apply(delta.clone());
         // The mark first: what is submitted may be on the disks from then on.
         self.disks.note(n as u64);
         self.store.submit(txn, Some(delta), n as u64)?;
         self.submitted = n;
-        self.steps.push(Step { model: self.work.model().clone(), record: self.record.clone().map(Rc::new) });
+        self.steps.push(Step { model: self.work.model().clone(), groups: self.groups.clone() });
         Ok(())
     }
     fn take_commits(&mut self) -> Result<(), Wrong> {
@@ -195,7 +136,13 @@ impl Life {
             }
             self.disks.complete(1);
         }
-        Err(Wrong::Refused(format!("only {} of {} transactions ever become durable", self.acked, self.submitted)))
+        let stats = self.store.stats();
+        Err(Wrong::Refused(format!(
+            "only {} of {} transactions ever become durable: {stats:?}, {}",
+            self.acked,
+            self.submitted,
+            self.store.stand()
+        )))
     }
 
     /// Lives: transactions by chance, in turns of some, while operations complete by chance. With faults to come, the life may end early.
@@ -206,8 +153,7 @@ impl Life {
         self.disks.record();
         self.disks.note(self.submitted as u64);
         self.disks.note(ACKED + self.acked as u64);
-        let order = [Order::AtOnce, Order::Shuffled, Order::Held][rng.below(3) as usize];
-        self.disks.set_order(order, rng.u64());
+        self.disks.set_order(self.setting.order, rng.u64());
         let started = self.disks.started();
         faults.iter().for_each(|f| self.disks.add_fault(Fault { nth: started + f.nth, ..*f }));
         let end = self.live(rng);
@@ -226,16 +172,16 @@ impl Life {
         (history, end)
     }
     fn live(&mut self, rng: &mut Rng) -> Result<(), Wrong> {
-        let last = self.submitted + STEPS as usize;
+        let last = self.submitted + STEPS;
         let mut refused = 0;
-        while self.submitted < last && refused < 20 {
-            let saved = (self.work.clone(), self.record.clone());
+        while self.submitted < last && refused < 60 {
+            let saved = (self.work.clone(), self.groups.clone());
             let (_, txn) = self.work.next_txn();
             match self.submit(rng, txn) {
                 Ok(()) => {}
                 Err(StoreError::Full) => {
                     // It has not happened.
-                    (self.work, self.record) = saved;
+                    (self.work, self.groups) = saved;
                     self.work.rng().u64();
                     refused += 1;
                     self.settle()?;
@@ -246,15 +192,20 @@ impl Life {
             if rng.chance(1, 2) {
                 self.store.turn_end();
             }
-            for _ in 0..rng.below(6) {
-                self.disks.complete_any(rng);
+            for _ in 0..rng.below(self.setting.completions) {
+                match self.setting.slow {
+                    Some(slow) => self.disks.complete_any_but(slow, rng),
+                    None => self.disks.complete_any(rng),
+                };
                 pump(&mut self.store);
                 self.take_commits()?;
             }
+            if rng.chance(1, self.setting.checkpoint_every) {
+                self.store.checkpoint();
+            }
             match rng.below(60) {
-                0..=2 => self.store.checkpoint(),
-                3 => self.settle()?,
-                4 => self.read_something(rng)?,
+                0 => self.settle()?,
+                1 => self.read_something(rng)?,
                 _ => {}
             }
         }
@@ -281,7 +232,7 @@ impl Life {
 }
 
 /// From a state that came up: more transactions, an orderly restart, a crash while it comes up; checked after each.
-pub fn go_on(disks: &MemDisks, step: &Step, rng: &mut Rng) -> Result<(), Wrong> {
+pub fn go_on(disks: &MemDisks, shape: Shape, step: &Step, rng: &mut Rng) -> Result<(), Wrong> {
     let mut pumped = |store: &mut BlockStore| pump(store);
     disks.record();
     let mut store = open(disks, rng)?;
@@ -298,18 +249,19 @@ pub fn go_on(disks: &MemDisks, step: &Step, rng: &mut Rng) -> Result<(), Wrong> 
         }
     }
     let mut store = open(disks, rng)?;
-    let mut work = Workload::resume(rng.u64(), SHAPE, step.model.clone());
-    let mut record = step.record.as_deref().cloned();
-    let mut n = record.as_ref().map_or(0, |r| r.info.last_update.version as usize);
+    let mut work = Workload::resume(rng.u64(), shape, step.model.clone());
+    let mut groups = step.groups.clone();
+    // One had a group forgotten, perhaps, and left no number.
+    let mut n = groups.newest() + 1;
     for _ in 0..1 + rng.below(12) {
-        let saved = (work.clone(), record.clone());
+        let saved = (work.clone(), groups.clone());
         let (_, txn) = work.next_txn();
-        let delta = delta(rng, record.as_ref(), n + 1, store::conformance::object_name(0).hobj);
-        PgRecord::apply(&mut record, delta.clone());
+        let delta = groups.change(rng, n + 1, store::conformance::object_name(0).hobj);
+        groups.apply(delta.clone());
         match store.submit(txn, Some(delta), n as u64 + 1) {
             Ok(()) => n += 1,
             Err(StoreError::Full) => {
-                (work, record) = saved;
+                (work, groups) = saved;
                 break;
             }
             Err(e) => return Err(Wrong::Refused(e.to_string())),
@@ -322,12 +274,15 @@ pub fn go_on(disks: &MemDisks, step: &Step, rng: &mut Rng) -> Result<(), Wrong> 
             store.checkpoint();
         }
     }
-    let step = Step { model: work.model().clone(), record: record.map(Rc::new) };
+    let step = Step { model: work.model().clone(), groups };
     let mut tokens = Vec::new();
     for _ in 0..1000 {
         store.turn_end();
         pump(&mut store);
         store.take_commits(&mut tokens);
+        if store.stats().idle && !store.is_checkpointing() {
+            break;
+        }
     }
     same(&mut store, &step, rng, false, &mut pumped)?;
     drop(store);

@@ -10,6 +10,7 @@
 //!        │
 //!   go_on()           for some: more transactions, restart, check; or crash while it comes up
 //! ```
+//! [`setting`] says what kinds of life there are: space that is scarce, a device that lags behind, a log that is full.
 //! [`faults`] makes the disks fail at each operation in turn. [`bugs`] breaks one promise at a time and demands that this suite notices.
 //!
 //! A failure names seed, moment and state: `CRASH_SEED=… cargo test -p store-block --lib crash::one_seed -- --nocapture` shows it again.
@@ -18,7 +19,9 @@ mod bugs;
 mod check;
 mod damage;
 mod faults;
+mod groups;
 mod life;
+mod setting;
 
 use base::Rng;
 use check::check;
@@ -55,17 +58,18 @@ fn run_seed(seed: u64) -> Result<Tally, String> {
             }
             let samples = if states.open_writes() == 0 { 1 } else { 4 };
             for sample in 0..samples {
-                let tear = [Tear::Never, Tear::Blocks, Tear::Sectors][rng.below(3) as usize];
+                let tear = [Tear::Never, Tear::Blocks, Tear::Sectors, Tear::Bytes][rng.below(4) as usize];
                 let disks = states.state(&mut rng, tear);
                 let at = || format!("seed {seed}, generation {generation}, moment {}, state {sample} ({tear:?})", states.at());
                 tally.states += 1;
                 tally.open += u64::from(states.open_writes() > 0);
-                let goes_on = rng.chance(1, 64);
+                let goes_on = rng.chance(1, 256);
                 tally.went_on += u64::from(goes_on);
                 let keep = goes_on.then(|| disks.copy());
                 let steps = check(&disks, &history, &mut rng, false).map_err(|e| format!("{}: {e}", at()))?;
                 if let Some(disks) = keep {
-                    life::go_on(&disks, &history.steps[steps], &mut rng).map_err(|e| format!("{}, going on: {e}", at()))?;
+                    life::go_on(&disks, setting::Setting::of(seed).shape, &history.steps[steps], &mut rng)
+                        .map_err(|e| format!("{}, going on: {e}", at()))?;
                     next = Some((states.at(), steps));
                 }
             }
@@ -106,7 +110,8 @@ fn run_states(from: u64, states: u64, every: u64) -> u64 {
         }
     });
     let n = seen.into_inner();
-    println!("{n} crash states of seeds {from}..{}: every one came up right", seed.into_inner());
+    let next = seed.into_inner();
+    println!("{n} crash states of seeds {from}..{next}: every one came up right; others from seed {next} on");
     n
 }
 
@@ -116,7 +121,7 @@ fn from_env(name: &str) -> Option<u64> {
 
 #[test]
 fn every_crash_state_comes_up_right() {
-    run_states(0, from_env("CRASH_STATES").unwrap_or(8_000), 0);
+    run_states(0, from_env("CRASH_STATES").unwrap_or(100_000), 0);
 }
 
 /// The long run: `cargo xtask crash-states --from SEED --count STATES`.

@@ -1,0 +1,74 @@
+//! What kind of life a seed's is: how large the devices are, what the transactions are like, which device lags behind.
+//!
+//! | setting | what it is for |
+//! |---|---|
+//! | plain | a bit of everything |
+//! | hot | the same few blocks again and again, in place, while the log lags behind: images that newer ones replace |
+//! | cramped | a data device that is nearly full: freed space is given again at once, requests are refused |
+//! | full log | checkpoints that lag behind: the log goes round, and stands still until it is trimmed |
+//! | large | writes over several chunks, long runs beside the record |
+
+use crate::Config;
+use crate::layout::{DATA, META, WAL};
+use base::Rng;
+use disk::{Dev, MemDisks, Order};
+use store::conformance::Shape;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    data_bytes: u64,
+    wal_bytes: u64,
+    pub shape: Shape,
+    /// The device whose operations complete last.
+    pub slow: Option<Dev>,
+    pub order: Order,
+    /// A checkpoint is asked for after one in so many transactions.
+    pub checkpoint_every: u64,
+    /// Operations that may complete between two transactions.
+    pub completions: u64,
+}
+
+/// Seeds go round them.
+pub const SETTINGS: u64 = 8;
+const META_BYTES: u64 = 1 << 20;
+
+impl Setting {
+    pub fn of(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x5e77);
+        let plain = Self {
+            data_bytes: 4 << 20,
+            wal_bytes: 1 << 20,
+            shape: Shape { names: 8, offset_max: 100_000, changes_max: 3 },
+            slow: [None, Some(DATA), Some(WAL), Some(META)][rng.below(4) as usize],
+            order: [Order::AtOnce, Order::Shuffled, Order::Held][rng.below(3) as usize],
+            checkpoint_every: 3 + rng.below(7),
+            completions: 2 + rng.below(6),
+        };
+        let hot = Shape { names: 4, offset_max: 20_000, changes_max: 3 };
+        match seed % SETTINGS {
+            0..3 => plain,
+            3 => Self { shape: hot, slow: Some(WAL), order: Order::Held, checkpoint_every: 4, completions: 4, ..plain },
+            4 => Self { shape: hot, slow: Some(DATA), order: Order::Held, data_bytes: 1 << 20, ..plain },
+            5 => Self {
+                shape: Shape { names: 6, offset_max: 90_000, changes_max: 3 },
+                data_bytes: (1 << 20) + rng.below(6) * 65_536,
+                order: Order::Held,
+                completions: 6,
+                ..plain
+            },
+            6 => Self { slow: Some(META), order: Order::Held, checkpoint_every: 30, ..plain },
+            _ => Self { shape: Shape { names: 6, offset_max: 300_000, changes_max: 4 }, data_bytes: 8 << 20, wal_bytes: 3 << 20, ..plain },
+        }
+    }
+    pub fn disks(&self) -> MemDisks {
+        MemDisks::new(&[self.data_bytes, self.wal_bytes, META_BYTES])
+    }
+}
+
+/// How a store is opened, in life and after it. With little memory, images go to their places and objects leave memory early.
+pub fn config(rng: &mut Rng) -> Config {
+    let memory = [64 << 10, 256 << 10, 4 << 20, 4 << 20][rng.below(4) as usize];
+    let (pipeline, in_place) = (1 + rng.below(4) as usize, 1 + rng.below(16) as usize);
+    // Not often: zeros cover what former ends of the log left behind, and that is to be seen, too.
+    Config { memory, pipeline, in_place, zero_ahead: in_place.is_multiple_of(4) }
+}
