@@ -25,6 +25,6 @@ pub use disks::{Completion, Dev, Disks, Durability, Token};
 pub use error::{DiskError, OpenError};
 pub use fd::duplicate;
 pub use file::{FileDisks, create_zeroed};
-pub use mem::{Fault, FaultKind, Image, MemDisks, Order, Traffic};
+pub use mem::{Fault, FaultKind, Image, MemDisks, Order, Slow, Traffic};
 pub use scratch::ScratchDisks;
 pub use space::free_bytes;

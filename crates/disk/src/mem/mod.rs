@@ -28,6 +28,14 @@ pub enum Order {
     Held,
 }
 
+/// What lags behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slow {
+    Device(Dev),
+    /// Writes that need not be durable.
+    Volatile,
+}
+
 /// A set of devices in memory. Clones are handles of one set: a test keeps one and gives one to the store.
 #[derive(Debug, Clone)]
 pub struct MemDisks(Arc<Mutex<Inner>>);
@@ -135,11 +143,15 @@ impl MemDisks {
         }
         n > 0
     }
-    /// As [`MemDisks::complete_any`], but one of the device `slow` only now and then, whether there are others or not.
-    pub fn complete_any_but(&self, slow: Dev, rng: &mut Rng) -> bool {
+    /// As [`MemDisks::complete_any`], but a slow one only one time in `late`, whether there are others or not.
+    pub fn complete_any_but(&self, slow: Slow, late: u64, rng: &mut Rng) -> bool {
         let mut inner = self.lock();
-        let late = rng.chance(1, 20);
-        let may: Vec<usize> = (0..inner.under_way.len()).filter(|n| (inner.under_way[*n].dev == slow) == late).collect();
+        let is_slow = |op: &Op| match slow {
+            Slow::Device(dev) => op.dev == dev,
+            Slow::Volatile => matches!(op.work, Work::Write(_, Durability::Volatile)),
+        };
+        let late = rng.chance(1, late);
+        let may: Vec<usize> = (0..inner.under_way.len()).filter(|n| is_slow(&inner.under_way[*n]) == late).collect();
         if !may.is_empty() {
             inner.finish(may[rng.below(may.len() as u64) as usize]);
         }

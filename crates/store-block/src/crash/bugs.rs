@@ -30,7 +30,7 @@ const BUGS: [(Bug, u64); 25] = [
     (Bug::KeepEpoch, 0),
     (Bug::LoseDup, 0),
     (Bug::HalfTransaction, 0),
-    (Bug::HalfChange, 0),
+    (Bug::HalfChange, 1),
     (Bug::LeakAside, 0),
     (Bug::ForgetShares, 0),
 ];

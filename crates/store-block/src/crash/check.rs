@@ -3,7 +3,7 @@
 use super::groups::Groups;
 use super::life::{History, Step, pump};
 use super::setting::config;
-use crate::BlockStore;
+use crate::{BlockStore, Config};
 use base::Rng;
 use disk::MemDisks;
 use std::fmt::{Debug, Display, Formatter};
@@ -63,10 +63,13 @@ fn ask<T>(
     Err(Wrong::Refused("what is fetched never comes".to_string()))
 }
 
-/// Opens what is on these disks.
+/// Opens what is on these disks, with any settings.
 pub fn open(disks: &MemDisks, rng: &mut Rng) -> Result<BlockStore, Wrong> {
+    open_as(disks, config(rng))
+}
+pub fn open_as(disks: &MemDisks, config: Config) -> Result<BlockStore, Wrong> {
     disks.restart();
-    BlockStore::open(config(rng), Box::new(disks.clone())).map_err(|e| Wrong::Refused(format!("it does not open: {e}")))
+    BlockStore::open(config, Box::new(disks.clone())).map_err(|e| Wrong::Refused(format!("it does not open: {e}")))
 }
 
 /// What all groups remember.

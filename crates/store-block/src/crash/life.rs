@@ -1,6 +1,6 @@
 //! A store's life on recording disks, and what it has after each transaction.
 
-use super::check::{Wrong, find, open, same};
+use super::check::{Wrong, find, open, open_as, same};
 use super::groups::Groups;
 use super::setting::Setting;
 use crate::BlockStore;
@@ -80,7 +80,7 @@ impl Life {
         let setting = Setting::of(seed);
         let disks = setting.disks();
         BlockStore::mkfs(Box::new(disks.clone()), [seed as u8 | 1; 16]).expect("a new store");
-        let store = open(&disks, &mut rng).expect("a store that was just made");
+        let store = open_as(&disks, setting.config(&mut rng)).expect("a store that was just made");
         let (work, first) = Workload::new(seed, setting.shape);
         let steps = vec![Step { model: Model::default(), groups: Groups::default() }];
         let mut life = Self { setting, disks, store, work, steps, groups: Groups::default(), calm_end: false, submitted: 0, acked: 0 };
@@ -91,10 +91,10 @@ impl Life {
     /// Goes on with what came up from a crash of another life.
     pub fn from_crash(seed: u64, generation: u64, disks: &MemDisks, history: &History) -> Result<Self, Wrong> {
         let mut rng = Rng::new(seed ^ generation << 32 ^ 0xabcd);
-        let mut store = open(disks, &mut rng)?;
+        let setting = Setting::of(seed);
+        let mut store = open_as(disks, setting.config(&mut rng))?;
         let n = find(&mut store, &history.steps, &mut pump)?;
         let step = history.steps[n].clone();
-        let setting = Setting::of(seed);
         let work = Workload::resume(seed ^ generation << 40 ^ 1, setting.shape, step.model);
         // Numbers go on from there; what came before is nobody's question any more.
         let steps = history.steps[..=n].to_vec();
@@ -194,7 +194,7 @@ impl Life {
             }
             for _ in 0..rng.below(self.setting.completions) {
                 match self.setting.slow {
-                    Some(slow) => self.disks.complete_any_but(slow, rng),
+                    Some((slow, late)) => self.disks.complete_any_but(slow, late, rng),
                     None => self.disks.complete_any(rng),
                 };
                 pump(&mut self.store);
@@ -203,10 +203,11 @@ impl Life {
             if rng.chance(1, self.setting.checkpoint_every) {
                 self.store.checkpoint();
             }
-            match rng.below(60) {
-                0 => self.settle()?,
-                1 => self.read_something(rng)?,
-                _ => {}
+            if rng.chance(1, self.setting.settle_every) {
+                self.settle()?;
+            }
+            if rng.chance(1, 60) {
+                self.read_something(rng)?;
             }
         }
         if self.calm_end || rng.chance(1, 2) {

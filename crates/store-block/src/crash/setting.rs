@@ -11,7 +11,7 @@
 use crate::Config;
 use crate::layout::{DATA, META, WAL};
 use base::Rng;
-use disk::{Dev, MemDisks, Order};
+use disk::{Dev, MemDisks, Order, Slow};
 use store::conformance::Shape;
 
 #[derive(Debug, Clone, Copy)]
@@ -19,11 +19,15 @@ pub struct Setting {
     data_bytes: u64,
     wal_bytes: u64,
     pub shape: Shape,
-    /// The device whose operations complete last.
-    pub slow: Option<Dev>,
+    /// What completes last: one time in so many.
+    pub slow: Option<(Slow, u64)>,
     pub order: Order,
     /// A checkpoint is asked for after one in so many transactions.
     pub checkpoint_every: u64,
+    /// Everything becomes durable after one in so many transactions.
+    pub settle_every: u64,
+    /// That of the store while it lives; `None`: any.
+    memory: Option<usize>,
     /// Operations that may complete between two transactions.
     pub completions: u64,
 }
@@ -32,6 +36,10 @@ pub struct Setting {
 pub const SETTINGS: u64 = 8;
 const META_BYTES: u64 = 1 << 20;
 
+fn device(dev: Dev) -> Option<(Slow, u64)> {
+    Some((Slow::Device(dev), 20))
+}
+
 impl Setting {
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x5e77);
@@ -39,26 +47,42 @@ impl Setting {
             data_bytes: 4 << 20,
             wal_bytes: 1 << 20,
             shape: Shape { names: 8, offset_max: 100_000, changes_max: 3 },
-            slow: [None, Some(DATA), Some(WAL), Some(META)][rng.below(4) as usize],
+            slow: [None, device(DATA), device(WAL), device(META)][rng.below(4) as usize],
             order: [Order::AtOnce, Order::Shuffled, Order::Held][rng.below(3) as usize],
             checkpoint_every: 3 + rng.below(7),
             completions: 2 + rng.below(6),
+            settle_every: 60,
+            memory: None,
         };
         let hot = Shape { names: 4, offset_max: 20_000, changes_max: 3 };
         match seed % SETTINGS {
             0..3 => plain,
-            3 => Self { shape: hot, slow: Some(WAL), order: Order::Held, checkpoint_every: 4, completions: 4, ..plain },
-            4 => Self { shape: hot, slow: Some(DATA), order: Order::Held, data_bytes: 1 << 20, ..plain },
+            3 => Self { shape: hot, slow: device(WAL), order: Order::Held, checkpoint_every: 4, completions: 4, ..plain },
+            4 => Self { shape: hot, slow: device(DATA), order: Order::Held, data_bytes: 1 << 20, ..plain },
             5 => Self {
                 shape: Shape { names: 6, offset_max: 90_000, changes_max: 3 },
                 data_bytes: (1 << 20) + rng.below(6) * 65_536,
+                slow: (seed / SETTINGS % 2 == 0).then_some((Slow::Volatile, 12)),
                 order: Order::Held,
-                completions: 6,
+                completions: 8,
                 ..plain
             },
-            6 => Self { slow: Some(META), order: Order::Held, checkpoint_every: 30, ..plain },
+            6 => Self {
+                shape: Shape { names: 6, offset_max: 60_000, changes_max: 4 },
+                slow: Some((Slow::Device(META), 300)),
+                order: Order::Held,
+                checkpoint_every: 20,
+                settle_every: 1000,
+                memory: Some(4 << 20),
+                ..plain
+            },
             _ => Self { shape: Shape { names: 6, offset_max: 300_000, changes_max: 4 }, data_bytes: 8 << 20, wal_bytes: 3 << 20, ..plain },
         }
+    }
+    /// How the store is opened that lives.
+    pub fn config(&self, rng: &mut Rng) -> Config {
+        let any = config(rng);
+        Config { memory: self.memory.unwrap_or(any.memory), ..any }
     }
     pub fn disks(&self) -> MemDisks {
         MemDisks::new(&[self.data_bytes, self.wal_bytes, META_BYTES])
