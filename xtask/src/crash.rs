@@ -9,7 +9,7 @@ pub fn states(from: u64, count: u64, bugs: bool) -> Result<()> {
     let mut cargo = Command::new("cargo");
     cargo.args(["test", "--profile", "proof", "-p", "store-block", "--lib", "--"]).current_dir(root());
     match bugs {
-        true => cargo.args(["crash::bugs", "--nocapture"]),
+        true => cargo.args(["crash::bugs", "--include-ignored", "--nocapture"]),
         false => cargo.args(["crash::many_crash_states", "--ignored", "--nocapture"]),
     };
     cargo.env("CRASH_FROM", from.to_string()).env("CRASH_COUNT", count.to_string());

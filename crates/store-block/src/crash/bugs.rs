@@ -7,7 +7,7 @@ use disk::{Fault, FaultKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The bugs, each with the setting (of [`super::setting`], by number) that provokes it soonest.
-const BUGS: [(Bug, u64); 25] = [
+const BUGS: [(Bug, u64); 24] = [
     (Bug::AckBeforeDurable, 0),
     (Bug::AckOutOfOrder, 0),
     (Bug::VolatileRecord, 0),
@@ -17,10 +17,9 @@ const BUGS: [(Bug, u64); 25] = [
     (Bug::SkipDrain, 0),
     (Bug::SkipBarrier, 3),
     (Bug::TrimEarly, 6),
-    (Bug::SuperblockInPlace, 6),
+    (Bug::SuperblockInPlace, 7),
     (Bug::KeepFreedImage, 5),
     (Bug::ReuseFreedEarly, 5),
-    (Bug::ReuseWhileWriting, 5),
     (Bug::WriteSharedInPlace, 0),
     (Bug::TakeTornImages, 0),
     (Bug::TakeMissingRun, 0),
@@ -67,29 +66,39 @@ fn nothing_is_noticed_where_nothing_is_planted() {
     }
 }
 
-/// Every bug, each on a thread of its own, two at a time: the switch is a thread's.
-#[test]
-fn planted_bugs_are_noticed() {
-    let seeds = super::from_env("BUG_SEEDS").unwrap_or(32);
+/// Those of `bugs` that nothing notices in so many seeds, each on a thread of its own, two at a time: the switch is a thread's.
+fn missed(bugs: &[(Bug, u64)], seeds: u64) -> Vec<Bug> {
     let only = std::env::var("BUG").ok();
-    let bugs: Vec<_> = BUGS.into_iter().filter(|(bug, _)| only.as_ref().is_none_or(|only| *only == format!("{bug:?}"))).collect();
     let next = std::sync::atomic::AtomicUsize::new(0);
     let missed = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some((bug, suits)) = bugs.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
-                    let start = std::time::Instant::now();
+                    if only.as_ref().is_some_and(|only| *only != format!("{bug:?}")) {
+                        continue;
+                    }
                     match hunt(*bug, *suits, seeds) {
-                        Some(how) => {
-                            println!("{bug:?}, {:.1} s: {}", start.elapsed().as_secs_f32(), how.chars().take(230).collect::<String>())
-                        }
+                        Some(how) => println!("{bug:?}: {}", how.chars().take(230).collect::<String>()),
                         None => missed.lock().expect("nobody panics here").push(*bug),
                     }
                 }
             });
         }
     });
-    let missed = missed.into_inner().expect("nobody panics here");
-    assert!(missed.is_empty(), "not noticed in {seeds} seeds: {missed:?}");
+    missed.into_inner().expect("nobody panics here")
+}
+
+#[test]
+fn planted_bugs_are_noticed() {
+    let missed = missed(&BUGS, 32);
+    assert!(missed.is_empty(), "not noticed: {missed:?}");
+}
+
+/// A place that was freed must be given to somebody, with data beside a record, while an old image is on its way to it.
+#[test]
+#[ignore = "needs many seeds: cargo xtask crash-states --bugs"]
+fn a_late_planted_bug_is_noticed_in_the_end() {
+    let missed = missed(&[(Bug::ReuseWhileWriting, 5)], super::from_env("BUG_SEEDS").unwrap_or(500));
+    assert!(missed.is_empty(), "not noticed: {missed:?}");
 }
