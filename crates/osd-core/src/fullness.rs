@@ -5,7 +5,7 @@
 //! used / size ≥ nearfull_ratio  → NEARFULL      the map has the ratios
 //!             ≥ backfillfull_ratio → BACKFILLFULL
 //!             ≥ full_ratio      → FULL
-//! the store refused a change    → FULL, until a hundredth of its size is free again
+//! the store refused a change    → FULL, until a hundredth of its size is free again, or it may be tried again
 //! ```
 
 use crate::event::{Effect, Level};
@@ -17,13 +17,17 @@ use types::{StoreStatfs, features};
 
 const MASK: u32 = osd_state::FULL | osd_state::NEARFULL | osd_state::BACKFILLFULL;
 
+/// Looks after which a store that refused a change is tried again: what ran out may be nothing that `available` shows (room for metadata, a
+/// change too big for what is left), and removing gave it back unseen.
+const RETRY_LOOKS: u32 = 10;
+
 /// What is remembered between two looks.
 #[derive(Debug, Default)]
 pub struct Fullness {
     /// The store refused something since the last look.
     refused: bool,
-    /// It is full until more than this is available.
-    full_below: Option<u64>,
+    /// After a refusal: it is full until more than so many bytes are available, and for so many looks at most.
+    full_below: Option<(u64, u32)>,
     /// What the map is to show.
     wanted: u32,
     /// What an administrator wants us to say, for a test; and how many more times, if not for ever.
@@ -39,12 +43,11 @@ impl Fullness {
     }
     /// The state bits that the map is to show.
     fn look(&mut self, fs: &StoreStatfs, map: &OsdMap) -> u32 {
-        if std::mem::take(&mut self.refused) {
-            self.full_below = Some(fs.available.saturating_add(fs.total / 100));
-        }
-        if self.full_below.is_some_and(|below| fs.available > below) {
-            self.full_below = None;
-        }
+        self.full_below = if std::mem::take(&mut self.refused) {
+            Some((fs.available.saturating_add(fs.total / 100), RETRY_LOOKS))
+        } else {
+            self.full_below.filter(|(below, left)| fs.available <= *below && *left > 0).map(|(below, left)| (below, left - 1))
+        };
         let used = 1.0 - fs.available as f64 / fs.total.max(1) as f64;
         // Ratios that a map lacks, or has in disorder, don't make anything full early.
         let near = f64::from(map.nearfull_ratio);
@@ -114,5 +117,33 @@ impl Osd {
         self.sh.fullness.injected = state.map(|state| (state, left));
         self.tell_fullness(out);
         (0, String::new(), Vec::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_that_nothing_shows_is_not_for_ever() {
+        let mut fullness = Fullness::default();
+        let map = OsdMap::default();
+        let fs = |available| StoreStatfs { total: 1000, available, ..StoreStatfs::default() };
+        assert_eq!(fullness.look(&fs(995), &map), 0);
+        fullness.refused();
+        // More than all of it would have to be free.
+        let full_for = (0..100).take_while(|_| fullness.look(&fs(995), &map) == osd_state::FULL).count();
+        assert_eq!(full_for, 1 + RETRY_LOOKS as usize);
+        // Something was removed.
+        fullness.refused();
+        assert_eq!(fullness.look(&fs(500), &map), osd_state::FULL);
+        assert_eq!(fullness.look(&fs(510), &map), osd_state::FULL);
+        assert_eq!(fullness.look(&fs(511), &map), 0);
+        // Refused again while it was full.
+        fullness.refused();
+        for _ in 0..50 {
+            assert_eq!(fullness.look(&fs(500), &map), osd_state::FULL);
+            fullness.refused();
+        }
     }
 }
