@@ -49,6 +49,7 @@ fn logged_in(db: &Db) -> ClientAuth {
 #[derive(Debug)]
 enum Seen {
     Message(Rc<msgr::Peer>),
+    #[expect(dead_code, reason = "a failed assertion shows it")]
     Failed(String),
 }
 struct Log(mpsc::UnboundedSender<Seen>);
