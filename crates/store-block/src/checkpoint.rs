@@ -71,6 +71,10 @@ impl Core {
             || self.table.active.bytes + self.changed_bytes > self.cfg.recent_max()
     }
 
+    /// What will be the log's tail when the checkpoint that is under way is done.
+    pub fn checkpoint_at(&self) -> Option<u64> {
+        self.checkpoint.as_ref().filter(|_| !planted(Bug::TrimEarly)).map(|c| c.at)
+    }
     /// True if the checkpoint waits for this record.
     pub fn is_barrier(&self, seq: u64) -> bool {
         self.checkpoint.as_ref().is_some_and(|c| c.stage != Stage::Drain && seq <= c.barrier)

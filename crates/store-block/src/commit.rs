@@ -103,8 +103,14 @@ impl Core {
             // A moment: the zeros come first.
             return;
         }
-        // A checkpoint needs the records up to its barrier: room for those is kept.
-        let kept = if self.is_barrier(self.batch.seq) { 0 } else { 2 * self.record_max() };
+        // A checkpoint needs the records up to its barrier: room for those is kept (two, as one may have to go to the ring's front).
+        let barrier = self.is_barrier(self.batch.seq);
+        let kept = if barrier { 0 } else { 2 * self.record_max() };
+        // And behind a checkpoint that is under way, room for its barrier, for the record that is open when it is done, and for what the next
+        // checkpoint keeps: that one begins between two records.
+        if !barrier && self.checkpoint_at().is_some_and(|tail| !self.ring.has_room(tail, n, 6 * self.record_max())) {
+            return;
+        }
         let Some(at) = self.ring.take(n, kept) else {
             assert!(self.checkpoint.is_some(), "the log is trimmed before it is full");
             return;

@@ -30,7 +30,7 @@ fn command(c: &Cluster, program: &str, line: &str) -> Command {
 fn background(c: &Cluster, program: &str, line: &str, log: &str) -> Result<Background> {
     let file = File::create(c.dir.join(log))?;
     let mut cmd = command(c, program, line);
-    Ok(Background(cmd.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?))
+    Ok(Background(cmd.current_dir(&c.dir).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?))
 }
 /// Waits for a client to end well.
 fn finish(mut client: Background, what: &str, log: PathBuf, limit: Duration) -> Result<String> {

@@ -7,7 +7,7 @@ use disk::{Fault, FaultKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The bugs, each with the setting (of [`super::setting`], by number) that provokes it soonest.
-const BUGS: [(Bug, u64); 23] = [
+const BUGS: [(Bug, u64); 22] = [
     (Bug::AckBeforeDurable, 0),
     (Bug::AckOutOfOrder, 0),
     (Bug::VolatileRecord, 0),
@@ -28,7 +28,6 @@ const BUGS: [(Bug, u64); 23] = [
     (Bug::ForgetLeafCrc, 0),
     (Bug::LoseDup, 0),
     (Bug::HalfTransaction, 0),
-    (Bug::HalfChange, 1),
     (Bug::LeakAside, 0),
     (Bug::ForgetShares, 0),
 ];
@@ -95,10 +94,10 @@ fn planted_bugs_are_noticed() {
 }
 
 /// A place that was freed must be given to somebody, with data beside a record, while an old image is on its way to it; a record that a crash left
-/// behind the end of the log must fit what is written there later.
+/// behind the end of the log must fit what is written there later; a record must be sealed while a copied range waits for what is under it.
 #[test]
 #[ignore = "needs many seeds: cargo xtask crash-states --bugs"]
 fn late_planted_bugs_are_noticed_in_the_end() {
-    let missed = missed(&[(Bug::ReuseWhileWriting, 5), (Bug::KeepEpoch, 0)], super::from_env("BUG_SEEDS").unwrap_or(500));
+    let missed = missed(&[(Bug::ReuseWhileWriting, 5), (Bug::KeepEpoch, 0), (Bug::HalfChange, 1)], super::from_env("BUG_SEEDS").unwrap_or(500));
     assert!(missed.is_empty(), "not noticed: {missed:?}");
 }

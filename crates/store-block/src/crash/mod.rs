@@ -131,6 +131,15 @@ fn many_crash_states() {
     run_states(from_env("CRASH_FROM").unwrap_or(1000), from_env("CRASH_COUNT").unwrap_or(100_000), 50_000);
 }
 
+/// Lives that once found a mistake: what a transaction waits for was read for ever; a half transaction became durable; a log filled while a
+/// checkpoint lagged, and the next one could not begin.
+#[test]
+fn lives_that_once_failed() {
+    for seed in [1006, 1015, 20054] {
+        run_seed(seed).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
 /// One seed, to look at.
 #[test]
 fn one_seed() {

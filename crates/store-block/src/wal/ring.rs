@@ -24,12 +24,16 @@ impl Ring {
     }
     /// Takes room for a record; `None` if what is still needed is in the way, or less than `kept` would be left.
     pub fn take(&mut self, n: u64, kept: u64) -> Option<u64> {
-        let at = self.fit(self.head, n);
-        if at + n + kept - self.tail > self.blocks {
+        if !self.has_room(self.tail, n, kept) {
             return None;
         }
+        let at = self.fit(self.head, n);
         self.head = at + n;
         Some(at)
+    }
+    /// True if a record of `n` blocks would leave `kept` blocks if the tail were there.
+    pub fn has_room(&self, tail: u64, n: u64, kept: u64) -> bool {
+        self.fit(self.head, n) + n + kept - tail <= self.blocks
     }
     pub fn used(&self) -> u64 {
         self.head - self.tail
