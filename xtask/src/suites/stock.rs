@@ -23,6 +23,8 @@ pub const CASES: &[Case] = &[
 /// How long any state may take to come; under load stock daemons are slow.
 const PATIENCE: Duration = Duration::from_secs(90);
 const COMMAND: Duration = Duration::from_secs(90);
+/// How long one look at a state may take. A stock client that comes while the monitors elect can hang for good: the next one doesn't.
+const LOOK: Duration = Duration::from_secs(15);
 
 /// Daemons of one cluster, each with the way to start it again.
 struct Daemons {
@@ -82,9 +84,12 @@ impl Daemons {
 
     /// A command line of a client of 18.2 that must succeed; its standard output.
     fn must(&self, line: &str) -> Result<String> {
+        self.must_within(line, COMMAND)
+    }
+    fn must_within(&self, line: &str, limit: Duration) -> Result<String> {
         let words = words(line);
         let args: Vec<&str> = words[1..].iter().map(String::as_str).collect();
-        let out = Reef.run(&self.conf, &words[0], &args, COMMAND)?;
+        let out = Reef.run(&self.conf, &words[0], &args, limit)?;
         ensure!(out.ok(), "`{line}` ended with {}:\n{}{}", out.code, out.stdout, out.stderr);
         Ok(out.stdout)
     }
@@ -95,11 +100,17 @@ impl Daemons {
     fn wait(&self, line: &str, what: &str, good: impl Fn(&str) -> bool) -> Result<()> {
         let mut last = String::new();
         let found = until(PATIENCE, || {
-            last = self.must(line).unwrap_or_else(|e| format!("{e:#}"));
+            last = self.must_within(line, LOOK).unwrap_or_else(|e| format!("{e:#}"));
             good(&last)
         });
-        ensure!(found, "{what} did not come; `{line}` says:\n{last}");
+        ensure!(found, "{what} did not come; `{line}` says:\n{last}{}", self.last_words());
         Ok(())
+    }
+    /// What daemons that ended by themselves said last.
+    fn last_words(&self) -> String {
+        let ended = |child: &Child| !Path::new(&format!("/proc/{}/exe", child.id())).exists();
+        let words = |name: &String| format!("\n{name} ended: {}", self.said(name).lines().last().unwrap_or_default());
+        self.running.iter().filter(|(_, child)| ended(child)).map(|(name, _)| words(name)).collect()
     }
     fn wait_pgs(&self, n: usize) -> Result<()> {
         let want = format!("{n} pgs: {n} active+clean;");
@@ -148,12 +159,13 @@ fn content(tag: &str, i: usize) -> Vec<u8> {
     format!("{tag} {i} ").repeat(500 + i * 37).into_bytes()
 }
 
-/// Ports that nobody listens on now.
+/// Ports that nobody listens on now. Below those that the kernel gives by itself: whoever connects meanwhile doesn't take one.
 fn free_ports<const N: usize>() -> Result<[u16; N]> {
-    let held: Vec<TcpListener> = (0..N).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<std::io::Result<_>>()?;
+    let first = 10_000 + u16::try_from(std::process::id() % 20_000).expect("small");
+    let mut free = (first..32_000).filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
     let mut ports = [0; N];
-    for (port, listener) in ports.iter_mut().zip(&held) {
-        *port = listener.local_addr()?.port();
+    for port in &mut ports {
+        *port = free.next().context("no port is free")?;
     }
     Ok(ports)
 }
