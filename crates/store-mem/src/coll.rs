@@ -10,7 +10,7 @@ use std::collections::btree_map::Entry as Slot;
 use types::GHObject;
 
 /// What sorts objects first, in one number, as small as it can be so that a search touches little memory: maximum, shard, pool,
-/// bit-reversed hash. Pools too far from zero for it share a place, in order.
+/// bit-reversed hash. Pools too far from zero for it share one place below all others and one above.
 type Place = u64;
 
 /// Bits for the pool; the hash has the 32 below.
@@ -19,9 +19,11 @@ const POOL_BITS: u32 = 22;
 fn place(obj: &GHObject) -> Place {
     // Signed numbers sort as unsigned ones with their highest bit turned.
     let shard = u64::from(obj.shard as u8 ^ 0x80);
-    let half = 1 << (POOL_BITS - 1);
-    let pool = (obj.hobj.pool.clamp(-half, half - 1) + half) as u64;
-    u64::from(obj.max) << 63 | shard << 55 | u64::from(obj.hobj.max) << 54 | pool << 32 | u64::from(obj.hobj.bitwise_key())
+    // Where pools share a place, hashes must not sort before them.
+    const FAR: i64 = (1 << (POOL_BITS - 1)) - 1;
+    let pool = obj.hobj.pool.clamp(-FAR, FAR);
+    let hash = if pool.abs() < FAR { obj.hobj.bitwise_key() } else { 0 };
+    u64::from(obj.max) << 63 | shard << 55 | u64::from(obj.hobj.max) << 54 | ((pool + FAR) as u64) << 32 | u64::from(hash)
 }
 
 /// An object with its name, in one piece of memory.
@@ -189,5 +191,28 @@ impl Coll {
             self.take(&entry.name);
             self.insert(entry);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::{HObject, SnapId};
+
+    #[test]
+    fn places_are_in_the_order_of_names() {
+        let mut names = Vec::new();
+        for pool in [i64::MIN, -(1 << 40), -(1 << 21) - 1, -(1 << 21), -3, -1, 0, 1, 7, (1 << 21) - 1, 1 << 21, 1 << 40, i64::MAX] {
+            for hash in [0, 1, 0x8000_0000, u32::MAX] {
+                names.push(GHObject::plain(HObject { pool, hash, snap: SnapId::default(), ..HObject::default() }));
+            }
+        }
+        names.sort();
+        assert!(names.is_sorted_by_key(place));
+        // A collection whose pools share places lists in order, and finds each.
+        let mut coll = Coll::new(0);
+        names.iter().rev().for_each(|name| coll.put(name, Object::default()));
+        assert!(coll.from(&GHObject::plain(HObject::default())).is_sorted());
+        assert!(coll.len() == names.len() && names.iter().all(|name| coll.get(name).is_some()));
     }
 }
