@@ -35,6 +35,13 @@ pub fn build() -> Result<()> {
     must(Command::new("cargo").current_dir(root()).args(["build", "--release", "--quiet", "--package", "cli"]))
 }
 
+/// Resident memory of a process; 0 if there is none.
+pub fn rss_bytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap_or_default();
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) * 1024
+}
+
 impl Cluster {
     /// Starts `humboldt up` with `args` in a fresh folder `name`.
     pub fn start(name: &str, args: &[&str]) -> Result<Self> {
@@ -119,9 +126,7 @@ impl Cluster {
     }
     /// Resident memory, bytes.
     pub fn rss_bytes(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
-        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap_or_default();
-        line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) * 1024
+        rss_bytes(self.pid())
     }
     /// User and system time so far.
     pub fn cpu(&self) -> Duration {

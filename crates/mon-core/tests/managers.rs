@@ -1,23 +1,21 @@
 //! A stock manager at the monitor: it becomes the active one, what it reports is shown, the endpoint stands back and returns.
 
-use base::{Clock, Rng, Stamp};
+mod common;
+
+use base::Rng;
 use cephx::AuthCapsInfo;
+use common::{addr, clock, options};
 use denc::Denc;
 use maps::mgr_map::{ModuleInfo, ModuleOption};
 use maps::{MgrMap, OsdMap, ServiceMap};
 use messages::*;
-use mon_core::{ConnId, Door, Effect, Event, Handshake, Mon, MonOptions, NewCluster, PeerInfo, Snapshot, mkfs};
+use mon_core::{ConnId, Door, Effect, Event, Handshake, Mon, NewCluster, PeerInfo, Snapshot, mkfs};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use types::{AddrType, EntityAddr, EntityAddrVec, EntityText, PgMapDigest, UTime, Uuid, features};
+use types::{EntityText, PgMapDigest, UTime, Uuid, features};
 
 const ADMIN: ConnId = ConnId(1);
 const AT_ENDPOINT: ConnId = ConnId(2);
 const OSD: ConnId = ConnId(3);
-
-fn addr(text: &str) -> EntityAddrVec {
-    EntityAddrVec::one(EntityAddr::parse(text, AddrType::MSGR2).unwrap())
-}
 
 struct World {
     mon: Mon,
@@ -27,35 +25,26 @@ struct World {
     now_ms: u64,
 }
 
-fn options() -> MonOptions {
-    MonOptions {
-        fsid: Uuid::from_random([7; 16]),
-        mon_addrs: addr("v2:127.0.0.1:3300/0"),
-        mgr_addrs: addr("v2:127.0.0.1:3301/7"),
-        cephx: true,
-        metadata: BTreeMap::new(),
-    }
-}
-fn clock(ms: u64) -> Clock {
-    Clock { mono: Stamp(ms * 1_000_000), wall_ns: 1_700_000_000_000_000_000 + ms * 1_000_000 }
+fn fsid() -> Uuid {
+    Uuid::from_random([7; 16])
 }
 
 impl World {
     fn new() -> Self {
-        let (fsid, key_type) = (options().fsid, cephx::KeyType::AES);
+        let (fsid, key_type) = (fsid(), cephx::KeyType::AES);
         let config = vec![("global".to_string(), "osd_pool_default_size".to_string(), "1".to_string())];
-        let new = NewCluster { fsid, mon_addrs: options().mon_addrs, failure_domain: "osd".into(), osds: 1, key_type, config };
+        let new = NewCluster { fsid, mon_addrs: options(fsid).mon_addrs, failure_domain: "osd".into(), osds: 1, key_type, config };
         let (batch, _) = mkfs(&new, UTime::from_wall_ns(clock(0).wall_ns), &mut Rng::new(1));
         let mut store = Snapshot::default();
         store.apply(&batch);
-        let mon = Mon::load(&store, options(), Box::new(Rng::new(2)), clock(0)).unwrap();
+        let mon = Mon::load(&store, options(fsid), Box::new(Rng::new(2)), clock(0)).unwrap();
         let mut w = Self { mon, store, sent: Vec::new(), closed: Vec::new(), now_ms: 0 };
         w.event(Event::Tick);
         w.open(ADMIN, Door::Mon, "client.admin", "allow *");
         w
     }
     fn restart(&mut self) {
-        self.mon = Mon::load(&self.store, options(), Box::new(Rng::new(3)), clock(self.now_ms)).unwrap();
+        self.mon = Mon::load(&self.store, options(fsid()), Box::new(Rng::new(3)), clock(self.now_ms)).unwrap();
         self.event(Event::Tick);
         self.open(ADMIN, Door::Mon, "client.admin", "allow *");
     }
@@ -90,7 +79,7 @@ impl World {
         self.sent.extract_if(.., wanted).map(|(_, m)| M::decode(&m).unwrap()).collect()
     }
     fn command(&mut self, json: &str) -> (i32, Value) {
-        let fsid = options().fsid;
+        let fsid = fsid();
         self.send(ADMIN, &MMonCommand { fsid, cmd: vec![json.into()], ..MMonCommand::default() });
         let ack = self.take::<MMonCommandAck>(ADMIN).pop().expect("a command is answered");
         (ack.result, serde_json::from_slice(&ack.data).unwrap_or_default())
@@ -121,7 +110,7 @@ fn beacon(name: &str, gid: u64) -> MMgrBeacon {
     MMgrBeacon {
         gid,
         name: name.into(),
-        fsid: options().fsid,
+        fsid: fsid(),
         metadata: [("hostname".to_string(), "h2".to_string()), ("ceph_version".to_string(), "ceph version 16".to_string())].into(),
         modules: vec![Framed::of(&module, features::SUPPORTED)],
         ..MMgrBeacon::default()

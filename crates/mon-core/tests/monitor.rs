@@ -1,14 +1,17 @@
 //! The monitor, event by event: what OSDs and clients get for what they send, and what survives a restart.
 
-use base::{Clock, Rng, Stamp};
+mod common;
+
+use base::Rng;
 use bytes::Bytes;
 use cephx::AuthCapsInfo;
+use common::{addr, clock, options};
 use denc::Denc;
 use maps::{OsdMap, pool_flags};
 use messages::*;
-use mon_core::{ConnId, Door, Effect, Event, Handshake, Mon, MonOptions, NewCluster, PeerInfo, Snapshot, mkfs};
+use mon_core::{ConnId, Door, Effect, Event, Handshake, Mon, NewCluster, PeerInfo, Snapshot, mkfs};
 use std::collections::BTreeMap;
-use types::{AddrType, EntityAddr, EntityAddrVec, EntityText, PgId, PgStat, Uuid, features, pg_stat::pg_state};
+use types::{EntityText, PgId, PgStat, Uuid, features, pg_stat::pg_state};
 
 /// A monitor, its store, and what it has sent by connection.
 struct World {
@@ -19,22 +22,6 @@ struct World {
     next_conn: u64,
     /// Answers to commands of this machine.
     local: BTreeMap<u64, (i32, String, String)>,
-}
-
-fn addr(text: &str) -> EntityAddrVec {
-    EntityAddrVec::one(EntityAddr::parse(text, AddrType::MSGR2).unwrap())
-}
-fn options(fsid: Uuid) -> MonOptions {
-    MonOptions {
-        fsid,
-        mon_addrs: addr("v2:127.0.0.1:3300/0"),
-        mgr_addrs: addr("v2:127.0.0.1:3301/7"),
-        cephx: true,
-        metadata: BTreeMap::new(),
-    }
-}
-fn clock(ms: u64) -> Clock {
-    Clock { mono: Stamp(ms * 1_000_000), wall_ns: 1_700_000_000_000_000_000 + ms * 1_000_000 }
 }
 
 impl World {

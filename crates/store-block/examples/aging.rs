@@ -5,10 +5,11 @@
 //! removed. Shown over time: how fast it goes, and in how many pieces the worst object lies. Exits with an error when an object is in more pieces than the
 //! layout promises (one for each 64 KiB), or when the last tenth is more than 10 % slower than the first, in CPU time.
 
+mod shared;
+
 use bytes::Bytes;
-use disk::{Disks, FileDisks, MemDisks, create_zeroed};
+use shared::{ask, devices};
 use std::collections::VecDeque;
-use std::path::Path;
 use std::time::Instant;
 use store::ObjectStore;
 use store_block::{BlockStore, Config};
@@ -107,39 +108,14 @@ impl Image {
     }
     fn worst_pieces(&mut self) -> usize {
         self.settle(1);
-        let of = |store: &mut BlockStore, obj: &GHObject| loop {
-            match store.pieces(COLL, obj) {
-                Ok(n) => return n,
-                Err(store::StoreError::Wait(_)) => {
-                    store.turn_end();
-                    store.take_ready(&mut Vec::new());
-                    store.wait();
-                }
-                Err(e) => panic!("{e}"),
-            }
-        };
         let heads = (0..OBJECTS).map(|n| object(n, CEPH_NOSNAP));
         let all: Vec<GHObject> = heads.chain(self.clones.iter().map(|(n, snap)| object(*n, *snap))).collect();
-        all.iter().map(|obj| of(&mut self.store, obj)).max().unwrap_or(0)
+        all.iter().map(|obj| ask(&mut self.store, |store| store.pieces(COLL, obj))).max().unwrap_or(0)
     }
 }
 
-fn devices(folder: &str) -> Box<dyn Disks> {
-    let lens = [("data", 2 << 30), ("wal", 64u64 << 20), ("meta", 256 << 20)];
-    if folder == "mem" {
-        return Box::new(MemDisks::new(&lens.map(|l| l.1)));
-    }
-    let folder = Path::new(folder);
-    std::fs::create_dir_all(folder).expect("a folder");
-    let paths = lens.map(|(name, len)| {
-        let path = folder.join(name);
-        if !path.exists() {
-            create_zeroed(&path, len, len).expect("a file");
-        }
-        path
-    });
-    Box::new(FileDisks::open(&[&paths[0], &paths[1], &paths[2]]).expect("they open"))
-}
+/// Bytes of data, log and metadata.
+const LENS: [u64; 3] = [2 << 30, 64 << 20, 256 << 20];
 
 /// A point of the curve.
 #[derive(Clone, Copy)]
@@ -184,7 +160,7 @@ fn main() {
     let folder = args.get(1).map_or("mem", |s| s.as_str());
     let times: u64 = args.get(3).map_or(10, |s| s.parse().expect("how many times the image's size"));
     let uuid = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |t| t.as_nanos()).to_le_bytes();
-    let disks = BlockStore::mkfs(devices(folder), uuid).expect("a store");
+    let disks = BlockStore::mkfs(devices(folder, LENS), uuid).expect("a store");
     let store = BlockStore::open(Config::default(), disks).expect("it opens");
     let mut data = vec![0; 8 << 20];
     base::Rng::new(9).fill(&mut data);

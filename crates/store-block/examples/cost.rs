@@ -2,10 +2,12 @@
 //!
 //! Transactions look like an OSD's: data, the object's info, and a log entry with the group's statistics.
 
+#[path = "shared/mod.rs"]
+mod shared;
+
 use bytes::Bytes;
-use disk::{Disks, FileDisks, MemDisks, create_zeroed};
+use shared::{ask, devices};
 use std::collections::VecDeque;
-use std::path::Path;
 use std::time::{Duration, Instant};
 use store::{FastInfo, InfoChange, LogDelta, ObjectStore, StoreError};
 use store_block::{BlockStore, Config};
@@ -177,38 +179,8 @@ impl Load {
     }
 }
 
-fn ask<T>(store: &mut BlockStore, f: impl Fn(&BlockStore) -> Result<T, StoreError>) -> T {
-    loop {
-        match f(store) {
-            Ok(v) => return v,
-            Err(StoreError::Wait(_)) => {
-                store.turn_end();
-                store.take_ready(&mut Vec::new());
-                if !store.stats().idle {
-                    store.wait();
-                }
-            }
-            Err(e) => panic!("{e}"),
-        }
-    }
-}
-
-fn devices(folder: &str) -> Box<dyn Disks> {
-    let lens = [("data", 6u64 << 30), ("wal", 256 << 20), ("meta", 1 << 30)];
-    if folder == "mem" {
-        return Box::new(MemDisks::new(&lens.map(|l| l.1)));
-    }
-    let folder = Path::new(folder);
-    std::fs::create_dir_all(folder).expect("a folder");
-    let paths = lens.map(|(name, len)| {
-        let path = folder.join(name);
-        if !path.exists() {
-            create_zeroed(&path, len, len).expect("a file");
-        }
-        path
-    });
-    Box::new(FileDisks::open(&[&paths[0], &paths[1], &paths[2]]).expect("they open"))
-}
+/// Bytes of data, log and metadata.
+const LENS: [u64; 3] = [6 << 30, 256 << 20, 1 << 30];
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -217,7 +189,7 @@ fn main() {
     let only = args.get(3).cloned().unwrap_or_default();
     // A store's name is its own: the log of another one on the same devices is none of its.
     let uuid = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |t| t.as_nanos()).to_le_bytes();
-    let disks = BlockStore::mkfs(devices(&folder), uuid).expect("a store");
+    let disks = BlockStore::mkfs(devices(&folder, LENS), uuid).expect("a store");
     let store = BlockStore::open(Config::default(), disks).expect("it opens");
     let mut load = Load {
         store,
@@ -321,7 +293,7 @@ fn main() {
     drop(load.store);
     if folder != "mem" {
         let began = Instant::now();
-        let mut store = BlockStore::open(Config::default(), devices(&folder)).expect("it opens");
+        let mut store = BlockStore::open(Config::default(), devices(&folder, LENS)).expect("it opens");
         println!("opened in {:?} after {last} writes", began.elapsed());
         let colls = ask(&mut store, |s| s.collections());
         assert_eq!(colls.len(), PGS as usize);

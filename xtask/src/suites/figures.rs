@@ -8,7 +8,7 @@ use crate::cluster::Cluster;
 use crate::run::{run, until};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 /// One measured run.
@@ -54,6 +54,12 @@ fn sample_with(conf: &Path, pids: &[u32], kind: &str, depth: u32, seconds: u32, 
 
 fn sample(conf: &Path, pids: &[u32], kind: &str, depth: u32, seconds: u32, tag: &str) -> Result<Sample> {
     sample_with(conf, pids, kind, depth, seconds, tag, "")
+}
+
+/// Removes what a run of `rados bench` left in its pool.
+pub(super) fn cleanup(conf: &Path, run_name: &str) -> Result<()> {
+    let args = ["cleanup", "-p", "bench", "--run-name", run_name];
+    run(Release::Pacific.command(conf, "rados").args(args), Duration::from_secs(300)).map(drop)
 }
 
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
@@ -139,7 +145,7 @@ impl Drop for Stock {
 /// Prints a table: per test the medians of both sides and the ratios' median over the pairs.
 pub fn figures(pairs: usize, seconds: u32) -> Result<()> {
     ensure!(pairs > 0, "a figure needs at least one pair");
-    crate::run::must(Command::new("cargo").current_dir(crate::run::root()).args(["build", "--release", "--quiet", "--package", "cli"]))?;
+    crate::cluster::build()?;
     Release::Pacific.install()?;
     crate::clients::reef_daemons()?;
     let ours = Cluster::start("figures", &["--auth", "none", "--store", "mem"])?;
@@ -179,8 +185,7 @@ pub fn figures(pairs: usize, seconds: u32) -> Result<()> {
                 let tag = if kind == "rand" { format!("r{pair}") } else { format!("w{pair}") };
                 row.push(sample(conf, pids, kind, depth, seconds, &tag)?);
                 // Each pair meets stores that hold as little as the first one did, in memory that the machine has touched before.
-                let cleanup = format!("cleanup -p bench --run-name fig-{tag}-{depth}");
-                run(Release::Pacific.command(conf, "rados").args(cleanup.split(' ')), Duration::from_secs(300))?;
+                cleanup(conf, &format!("fig-{tag}-{depth}"))?;
             }
         }
         let of = |row: &[Sample], f: fn(&Sample) -> f64| median(row.iter().map(f).collect());

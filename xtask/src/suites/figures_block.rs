@@ -4,9 +4,9 @@
 //! then `rados bench` and fio's rbd engine without librbd's cache. What is written counts until the store is idle, ours until it has
 //! made a checkpoint. Beside each stand what the wire costs (the null responder) and what one durable write of the device does.
 
-use super::figures::{Sample, Stock, cpu, field, median};
+use super::figures::{Sample, Stock, cleanup, cpu, field, median};
 use crate::clients::{Release, SHARED};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, rss_bytes};
 use crate::loops::Loop;
 use crate::run::{run, until};
 use anyhow::{Context, Result, ensure};
@@ -151,16 +151,10 @@ impl Side<'_> {
         }
         // Each pair meets stores that hold as little as the first one did.
         if matches!(load.what, What::Bench("rand", _) | What::Bench(_, 65536)) {
-            let line = format!("rados -p bench cleanup --run-name {tag}-{}", load.depth);
-            run(Release::Pacific.command(&self.conf, "rados").args(line.split(' ').skip(1)), Duration::from_secs(300))?;
+            cleanup(&self.conf, &format!("{tag}-{}", load.depth))?;
             self.settle()?;
         }
         Ok(Run { sample: Sample { iops, latency_us, cpu_us_per_op }, tail_us, amplification })
-    }
-    fn rss_mib(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
-        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap_or_default();
-        line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) >> 10
     }
 }
 
@@ -269,7 +263,7 @@ pub fn figures_block(pairs: usize, seconds: u32, raw: bool) -> Result<()> {
             of(&rows[1], |r| r.sample.iops)
         );
     }
-    println!("memory at the end: {} MiB (256 asked), BlueStore {} MiB", sides[0].rss_mib(), sides[1].rss_mib());
+    println!("memory at the end: {} MiB (256 asked), BlueStore {} MiB", rss_bytes(sides[0].pid) >> 20, rss_bytes(sides[1].pid) >> 20);
     if let Some((a, b)) = ceilings {
         println!("one durable write of 4 KiB: {a:.0} us on our device, {b:.0} us on stock's");
     }
