@@ -36,6 +36,8 @@ pub struct OutOp {
     /// The op's own result: negative errno or what the op returns.
     pub rval: i32,
     pub outdata: Bytes,
+    /// More of the outdata, behind it; empty in what was decoded.
+    pub more: Vec<Bytes>,
 }
 
 /// Three ids of a blkin trace, 0 in practice.
@@ -328,11 +330,10 @@ impl Message for MOSDOpReply {
         e.u32(self.map_epoch);
         e.count(self.ops.len());
         let mut data = Vec::new();
-        for OutOp { op, outdata, .. } in &self.ops {
-            e.put(&OsdOp { payload_len: outdata.len() as u32, ..*op });
-            if !outdata.is_empty() {
-                data.push(outdata.clone());
-            }
+        for OutOp { op, outdata, more, .. } in &self.ops {
+            let len = outdata.len() + more.iter().map(Bytes::len).sum::<usize>();
+            e.put(&OsdOp { payload_len: len as u32, ..*op });
+            data.extend(std::iter::once(outdata).chain(more).filter(|piece| !piece.is_empty()).cloned());
         }
         e.i32(self.attempt);
         for op in &self.ops {

@@ -46,7 +46,7 @@ pub fn reply(op: &MOSDOp, version: EVersion) -> MOSDOpReply {
         if rval < 0 && reply.result == 0 {
             reply.result = rval;
         }
-        reply.ops.push(OutOp { op: one.op, rval, outdata });
+        reply.ops.push(OutOp { op: one.op, rval, outdata, ..OutOp::default() });
     }
     if wrote {
         reply.set_versions(version, version.version)

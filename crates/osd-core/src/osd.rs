@@ -346,14 +346,22 @@ impl Osd {
         if std::mem::take(&mut self.sh.merge_soon) {
             self.tell_ready_to_merge(out);
         }
-        self.tickets.clear();
-        self.sh.store.take_ready(&mut self.tickets);
-        if !self.tickets.is_empty() {
+        // Until there are no more: who waits for just this one may be the only one who would bring another turn.
+        loop {
+            let mut tickets = std::mem::take(&mut self.tickets);
+            tickets.clear();
+            self.sh.store.take_ready(&mut tickets);
+            if tickets.is_empty() {
+                self.tickets = tickets;
+                break;
+            }
+            tickets.sort_unstable();
             self.load_some(clock, out);
             self.removals.wake();
             for pg in self.pgs.iter_mut().flatten() {
-                pg.store_ready(&mut Cx { sh: &mut self.sh, clock, out });
+                pg.store_ready(&tickets, &mut Cx { sh: &mut self.sh, clock, out });
             }
+            self.tickets = tickets;
             self.sh.store.turn_end();
             self.take_commits(clock, out);
         }

@@ -78,8 +78,10 @@ pub fn plan_reply(op: &MOSDOp, plan: &mut Plan, epoch: Epoch, durable: bool) -> 
         attempt: op.attempt,
         ..MOSDOpReply::default()
     };
-    for (o, r) in op.ops.iter().zip(&plan.ops) {
-        reply.ops.push(OutOp { op: o.op, rval: r.rval, outdata: r.out.flat() });
+    for (o, r) in op.ops.iter().zip(&mut plan.ops) {
+        // What the store gave in pieces goes out in pieces.
+        let (outdata, more) = std::mem::take(&mut r.out).into_parts();
+        reply.ops.push(OutOp { op: o.op, rval: r.rval, outdata, more });
     }
     reply.set_versions(plan.reply_version, plan.reply_user_version);
     let mut raw = reply.encode(0);

@@ -60,6 +60,10 @@ impl ReadData {
         self.append_to(&mut out);
         out
     }
+    /// The first piece, and the others.
+    pub fn into_parts(self) -> (Bytes, Vec<Bytes>) {
+        (self.first, self.rest)
+    }
     /// In one piece: free if it is one, a copy otherwise.
     pub fn flat(&self) -> Bytes {
         if self.rest.is_empty() {

@@ -3,7 +3,7 @@
 use super::exec::{Answer, Exec, Step, Stop, fail};
 use super::fetch::{CallSource, Got, Wanted};
 use super::omap::PageWish;
-use super::plan::PlanStop;
+use super::plan::{ANY_TICKET, PlanStop};
 use base::Rng;
 use classes::{ClsError, ClsResult, KeyPage, METHOD_RD, METHOD_WR, ObjectView, ValPage, Watcher};
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ impl Exec<'_> {
             Ok(reply) if reply.code < 0 => Err(Stop::Data(reply.code, reply.data)),
             Ok(reply) => Ok((reply.code, reply.data.into())),
             Err(ClsError::Errno(errno)) => fail(errno),
-            Err(ClsError::Wait) => Err(Stop::Plan(PlanStop::Wait)),
+            Err(ClsError::Wait) => Err(Stop::Plan(PlanStop::Wait(ANY_TICKET))),
         }
     }
 }

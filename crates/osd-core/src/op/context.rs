@@ -9,7 +9,7 @@ use types::{CEPH_NOSNAP, CollId, GHObject, HObject, ObjectInfo, SnapId, SnapSet}
 impl From<StoreError> for PlanStop {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Wait(_) => Self::Wait,
+            StoreError::Wait(ticket) => Self::Wait(ticket),
             StoreError::Stopped(why) => Self::Ended(why),
             other => Self::Store(other.to_string()),
         }

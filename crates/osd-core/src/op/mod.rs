@@ -43,7 +43,10 @@ pub use context::{AtSnap, load_object, resolve_clone, resolve_snap};
 pub use finish::{plan, plan_error};
 pub use info::OpInfo;
 pub use list::plan_pg;
-pub use plan::{CLASSES_BY_DEFAULT, ClassList, Limits, ObjectContext, OpResult, OutData, Plan, PlanCtx, PlanKind, PlanStop, SnapIndexChange, WatchEffect};
+pub use plan::{
+    ANY_TICKET, CLASSES_BY_DEFAULT, ClassList, Limits, ObjectContext, OpResult, OutData, Plan, PlanCtx, PlanKind, PlanStop,
+    SnapIndexChange, WatchEffect,
+};
 pub use trim::{TrimCtx, plan_trim};
 
 #[cfg(test)]

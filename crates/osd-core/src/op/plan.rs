@@ -140,11 +140,14 @@ pub struct PlanCtx<'a> {
     pub required_osd_release: u8,
 }
 
+/// No ticket of a store: what waits for it goes on whenever the store has something.
+pub const ANY_TICKET: u64 = 0;
+
 /// Why there is no plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlanStop {
-    /// The store must fetch bytes: plan again when it says so.
-    Wait,
+    /// The store must fetch bytes: plan again when it names this ticket, or when it names any, for [`ANY_TICKET`].
+    Wait(u64),
     /// Something of other objects is wanted: fetch it (see [`super::fetch::Work`]) and plan again with it in [`PlanCtx::fetched`]; answer
     /// the errno if that fails.
     Fetch(Box<super::fetch::Wanted>),

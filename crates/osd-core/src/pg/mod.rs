@@ -71,8 +71,8 @@ pub struct Pg {
     inflight: VecDeque<InFlight>,
     /// Requests that came before the group was active.
     waiting_active: VecDeque<Box<ClientOp>>,
-    /// Requests for which the store fetches bytes.
-    waiting_store: VecDeque<Box<ClientOp>>,
+    /// What the store fetches bytes for: the ticket, and who waits for it.
+    waiting_store: Vec<(u64, StoreWaiter)>,
     watches: Watches,
     /// Removed snapshots whose clones are still here.
     snap_trimq: IntervalSet,
@@ -91,6 +91,26 @@ pub struct Pg {
     snap_errors: u32,
     scrub_wanted: Option<bool>,
     scrub: Option<Scrub>,
+}
+
+/// Who waits until the store has fetched something.
+#[derive(Debug)]
+enum StoreWaiter {
+    /// Requests on an object whose record is not at hand.
+    Record(HObject),
+    /// The first request in the order of an object at hand.
+    First(HObject),
+    /// A request that has no place in an order.
+    Request(Box<ClientOp>),
+}
+
+impl StoreWaiter {
+    fn op(&self) -> Option<&Box<ClientOp>> {
+        if let Self::Request(op) = self { Some(op) } else { None }
+    }
+    fn into_op(self) -> Option<Box<ClientOp>> {
+        if let Self::Request(op) = self { Some(op) } else { None }
+    }
 }
 
 impl Pg {
@@ -121,7 +141,7 @@ impl Pg {
             objects: Objects::new(cx.sh.config.int("osd_pg_object_context_cache_count").max(16) as usize),
             inflight: VecDeque::new(),
             waiting_active: VecDeque::new(),
-            waiting_store: VecDeque::new(),
+            waiting_store: Vec::new(),
             watches: Watches::default(),
             snap_trimq: IntervalSet::new(),
             missed_purges: IntervalSet::new(),
@@ -175,7 +195,7 @@ impl Pg {
         self.watches.clear();
         // What waited is looked at again when the group is active; if that is elsewhere now, clients send it there.
         let waiters = self.objects.clear();
-        let stored = std::mem::take(&mut self.waiting_store);
+        let stored = std::mem::take(&mut self.waiting_store).into_iter().filter_map(|(_, waiter)| waiter.into_op());
         if self.peering.is_primary() {
             self.waiting_active.extend(waiters.into_iter().chain(stored));
             self.waiting_active.make_contiguous().sort_by_key(|op| op.received);
@@ -280,7 +300,12 @@ impl Pg {
     }
     /// Requests that are not answered: what each is and what it waits for.
     pub fn unanswered(&self) -> impl Iterator<Item = (&types::ReqId, &HObject, Stamp, &'static str)> {
-        let waiting = self.waiting_active.iter().chain(&self.waiting_store).map(|op| &**op).chain(self.objects.waiting());
+        let waiting = self
+            .waiting_active
+            .iter()
+            .chain(self.waiting_store.iter().filter_map(|(_, w)| w.op()))
+            .map(|op| &**op)
+            .chain(self.objects.waiting());
         let inflight = self.inflight.iter().filter_map(|f| Some((&f.reqid, f.obj.as_ref()?, f.received, "waiting for commit")));
         waiting.map(|op| (&op.reqid, &op.msg.hobj, op.received, op.waits_for)).chain(inflight)
     }

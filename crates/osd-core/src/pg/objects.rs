@@ -37,7 +37,7 @@ pub struct Slot {
     pub inflight: u32,
     /// Behind those writes, in order.
     pub waiters: VecDeque<Box<ClientOp>>,
-    /// The first of the waiters waits for bytes that the store fetches.
+    /// The first of the waiters waits for bytes that the store fetches; the group knows by which ticket.
     pub stalled: bool,
     used: u64,
 }
@@ -63,15 +63,13 @@ pub struct Objects {
     map: HashMap<HObject, Slot, BuildHasherDefault<ObjectHasher>>,
     /// By the head's name; requests in order.
     loading: HashMap<HObject, VecDeque<Box<ClientOp>>, BuildHasherDefault<ObjectHasher>>,
-    /// Slots whose first waiter waits for the store.
-    stalled: Vec<HObject>,
     clock: u64,
     max: usize,
 }
 
 impl Objects {
     pub fn new(max: usize) -> Self {
-        Self { map: HashMap::default(), loading: HashMap::default(), stalled: Vec::new(), clock: 0, max }
+        Self { map: HashMap::default(), loading: HashMap::default(), clock: 0, max }
     }
     #[inline]
     pub fn get(&mut self, obj: &HObject) -> Option<&mut Slot> {
@@ -107,7 +105,6 @@ impl Objects {
     }
     /// Forgets everything; what waited is returned in the order of each object.
     pub fn clear(&mut self) -> Vec<Box<ClientOp>> {
-        self.stalled.clear();
         let loading = std::mem::take(&mut self.loading);
         self.map.drain().flat_map(|(_, s)| s.waiters).chain(loading.into_values().flatten()).collect()
     }
@@ -140,17 +137,15 @@ impl Objects {
         assert!(!slot.stalled, "of an object's requests only the first is executed");
         slot.stalled = true;
         slot.waiters.push_front(op);
-        self.stalled.push(head.clone());
     }
-    /// What waited for the store: objects to load with their requests, and objects at hand whose first waiter may go on.
-    #[allow(clippy::type_complexity)]
-    pub fn take_store_waiters(&mut self) -> (Vec<(HObject, VecDeque<Box<ClientOp>>)>, Vec<HObject>) {
-        let stalled = std::mem::take(&mut self.stalled);
-        for obj in &stalled {
-            if let Some(slot) = self.map.get_mut(obj) {
-                slot.stalled = false;
-            }
+    /// The store has fetched an object's record: the requests that wait for it.
+    pub fn take_loading(&mut self, head: &HObject) -> Option<VecDeque<Box<ClientOp>>> {
+        self.loading.remove(head)
+    }
+    /// The store has fetched what the first waiter of an object at hand waits for.
+    pub fn unstall(&mut self, head: &HObject) {
+        if let Some(slot) = self.map.get_mut(head) {
+            slot.stalled = false;
         }
-        (self.loading.drain().collect(), stalled)
     }
 }

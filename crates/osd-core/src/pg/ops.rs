@@ -3,12 +3,12 @@
 //! Checks (members, epoch, backoff, capabilities, names, blocklist, full pools), then duplicates, then the object's order, then the plan
 //! (`crate::op`), then submission; [`Pg::finish`] answers when the entry is durable.
 
-use super::{InFlight, Pg, TOKEN_INFO};
+use super::{InFlight, Pg, StoreWaiter, TOKEN_INFO};
 use crate::copying::Fetch;
 use crate::event::{ConnId, Effect, Level};
 use crate::history::Done;
 use crate::op::fetch::{Got, Wanted};
-use crate::op::{self, Limits, ObjectContext, OpInfo, Plan, PlanCtx, PlanKind, PlanStop, WatchEffect, load_object};
+use crate::op::{self, ANY_TICKET, Limits, ObjectContext, OpInfo, Plan, PlanCtx, PlanKind, PlanStop, WatchEffect, load_object};
 use crate::perf::C;
 use crate::pg::watch::{WatchKey, WatchOut};
 use crate::request::{ClientOp, error_reply, plan_reply};
@@ -217,8 +217,9 @@ impl Pg {
                     self.restore_watches(&ctx, cx);
                     self.objects.put(ctx);
                 }
-                Err(PlanStop::Wait) => {
+                Err(PlanStop::Wait(ticket)) => {
                     op.waits_for = "waiting for the store";
+                    self.waiting_store.push((ticket, StoreWaiter::Record(head_name.clone())));
                     return self.objects.wait_loading(head_name, op);
                 }
                 Err(stop) => return self.stopped(op, stop, cx),
@@ -299,41 +300,53 @@ impl Pg {
         cx.sh.rng.u64();
         match plan {
             Ok(plan) => self.take_plan(op, plan, cx),
-            Err(PlanStop::Wait) if in_turn => {
+            Err(PlanStop::Wait(ticket)) if in_turn => {
                 let mut op = op;
                 op.waits_for = "waiting for the store";
                 let head = op.msg.hobj.head();
                 self.objects.stall(&head, op);
+                self.waiting_store.push((ticket, StoreWaiter::First(head)));
             }
             Err(stop) => self.stopped(op, stop, cx),
         }
     }
 
-    /// The store has fetched what it was asked for: everything that waits for it is tried again, each object's requests in their order.
-    pub fn store_ready(&mut self, cx: &mut Cx<'_>) {
+    /// The store has fetched what it was asked for by these tickets (ascending): who waits for one of them is tried again, each object's requests
+    /// in their order. Who waits for another is not: with hundreds of reads under way, each would be tried hundreds of times.
+    pub fn store_ready(&mut self, tickets: &[u64], cx: &mut Cx<'_>) {
         self.store_waits = false;
-        let (loading, stalled) = self.objects.take_store_waiters();
-        for (_, ops) in loading {
-            for op in ops {
-                // A resend may have been answered while this one waited.
-                let writes = op.info.as_ref().is_some_and(|i| i.may_write || i.may_cache);
-                if writes && self.log.find(&op.reqid).is_some() { self.client_op(op, cx) } else { self.run(op, cx) }
-            }
-        }
-        for obj in stalled {
-            self.wake(&obj, cx);
-        }
-        for op in std::mem::take(&mut self.waiting_store) {
-            self.client_op(op, cx);
+        if !self.waiting_store.is_empty() {
+            let is_ready = |(ticket, _): &(u64, StoreWaiter)| *ticket == ANY_TICKET || tickets.binary_search(ticket).is_ok();
+            let (ready, others) = std::mem::take(&mut self.waiting_store).into_iter().partition(is_ready);
+            self.waiting_store = others;
+            self.go_on_with(ready, cx);
         }
         cx.sh.turns_wanted |= self.wants_turns();
+    }
+    fn go_on_with(&mut self, ready: Vec<(u64, StoreWaiter)>, cx: &mut Cx<'_>) {
+        for (_, waiter) in ready {
+            match waiter {
+                StoreWaiter::Record(head) => {
+                    for op in self.objects.take_loading(&head).unwrap_or_default() {
+                        // A resend may have been answered while this one waited.
+                        let writes = op.info.as_ref().is_some_and(|i| i.may_write || i.may_cache);
+                        if writes && self.log.find(&op.reqid).is_some() { self.client_op(op, cx) } else { self.run(op, cx) }
+                    }
+                }
+                StoreWaiter::First(head) => {
+                    self.objects.unstall(&head);
+                    self.wake(&head, cx);
+                }
+                StoreWaiter::Request(op) => self.client_op(op, cx),
+            }
+        }
     }
 
     fn stopped(&mut self, mut op: Box<ClientOp>, stop: PlanStop, cx: &mut Cx<'_>) {
         match stop {
-            PlanStop::Wait => {
+            PlanStop::Wait(ticket) => {
                 op.waits_for = "waiting for the store";
-                self.waiting_store.push_back(op);
+                self.waiting_store.push((ticket, StoreWaiter::Request(op)));
             }
             PlanStop::Reply(errno) => self.reply_error(&op, errno, cx),
             PlanStop::Fetch(wanted) => self.fetch(op, *wanted, cx),

@@ -137,7 +137,7 @@ impl Pg {
         let store = &*cx.sh.store;
         let ctx = match crate::op::load_object(store, self.coll, &obj.hobj) {
             Ok(ctx) => ctx,
-            Err(PlanStop::Wait) => return Err(None),
+            Err(PlanStop::Wait(_)) => return Err(None),
             Err(other) => return Err(Some(format!("has a damaged record: {other:?}"))),
         };
         let size = store.stat(self.coll, obj).map_err(stopped)?.size;
