@@ -168,12 +168,25 @@ impl Ring {
     /// Appends what has completed; continues what ended short.
     pub(crate) fn poll(&mut self, out: &mut Vec<Completion>) {
         out.append(&mut self.done);
-        if self.in_kernel > 0 && (self.ring.submission().taskrun() || self.ring.submission().cq_overflow()) {
-            self.enter(0);
+        if self.in_kernel > 0 {
+            self.post();
         }
         self.reap(out);
         if !self.waiting.is_empty() {
             self.kick();
+        }
+    }
+    /// Has the kernel post what is there to post. What is posted here is reaped at once, so the eventfd, which would bring another turn for each, is
+    /// quiet meanwhile. What comes after it is on again signals it; what came just before is seen by the flag.
+    fn post(&mut self) {
+        while self.ring.submission().taskrun() || self.ring.submission().cq_overflow() {
+            self.ring.completion().disable_eventfd();
+            let entered = self.enter(0);
+            self.ring.completion().enable_eventfd();
+            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+            if !entered || self.ring.submission().cq_overflow() {
+                return;
+            }
         }
     }
     fn reap(&mut self, out: &mut Vec<Completion>) {

@@ -217,7 +217,7 @@ async fn listen_to_store(shell: Rc<Shell>, fd: RawFd) {
         let wake = StoreWake::register(fd)?;
         loop {
             wake.wait().await?;
-            shell.event(Event::TurnEnd);
+            shell.turn_end();
         }
     };
     let ended: std::io::Result<()> = listen.await;

@@ -116,6 +116,10 @@ impl Shell {
         self.feed(event, now);
         self.feed(Event::TurnEnd, now);
     }
+    /// The store may have something to say.
+    pub fn turn_end(self: &Rc<Self>) {
+        self.feed(Event::TurnEnd, clock());
+    }
     fn feed(self: &Rc<Self>, event: Event, now: Clock) {
         let mut effects = self.effects.take();
         self.osd.borrow_mut().handle(event, now, &mut effects);
@@ -186,7 +190,15 @@ impl Shell {
         let socket = AdminSocket::listen(path, move |id, command| {
             let conn = ConnId(ADMIN_SIDE << SIDE_SHIFT | id);
             let name = EntityName { kind: EntityKind::CLIENT, num: 0 };
-            let peer = Peer { name, entity: "client.admin".into(), global_id: 0, features: features::SUPPORTED, supported: features::SUPPORTED, addr: Default::default(), cap: None };
+            let peer = Peer {
+                name,
+                entity: "client.admin".into(),
+                global_id: 0,
+                features: features::SUPPORTED,
+                supported: features::SUPPORTED,
+                addr: Default::default(),
+                cap: None,
+            };
             let msg = MCommand { cmd: vec![command], ..MCommand::default() }.encode(features::SUPPORTED);
             shell.feed(Event::Connected { conn, peer }, clock());
             shell.event(Event::Message { conn, msg });

@@ -74,7 +74,8 @@ impl StoreConfig {
             Self::Mem { capacity } => Ok((Box::new(MemStore::new(*capacity)), None)),
             Self::Block { dir, memory } => {
                 let memory = (*memory).try_into().unwrap_or(usize::MAX);
-                let config = Config { memory, zero_ahead: has_holes(&dir.join(DEVICES[1])), ..Config::default() };
+                let holes = |n: usize| has_holes(&dir.join(DEVICES[n]));
+                let config = Config { memory, zero_ahead: holes(1), data_has_holes: holes(0), ..Config::default() };
                 let store = BlockStore::open(config, disks(dir)?).with_context(|| format!("the store in {}", dir.display()))?;
                 let fd = store.event_fd();
                 Ok((Box::new(store), fd))

@@ -2,6 +2,9 @@
 //!
 //! Freed blocks are not free at once: [`Alloc::free`] puts them aside until what freed them is durable and nobody writes to them any more
 //! ([`Alloc::release`]). A checkpoint stores them as free, since its own records freed them.
+//!
+//! Where the device is a file with holes, chunks that had data before are given first: to write into a hole is a change of the file system, which
+//! costs a thread's hand-over and, when it must be durable, a commit of its journal. What had data before this start is not known.
 
 use crate::codec::Corrupt;
 use crate::layout::CHUNK_BLOCKS;
@@ -27,6 +30,8 @@ pub struct Alloc {
     used: Vec<u16>,
     /// Chunks without any used block, by page.
     empty: Vec<u16>,
+    /// For a file with holes: which chunks had data and lost it, a bit for each, and how many of them are empty, by page.
+    ripe: Option<Ripe>,
     free_blocks: u64,
     empty_chunks: u64,
     /// Where the search for an empty chunk goes on.
@@ -39,14 +44,28 @@ pub struct Alloc {
     dirty: BTreeSet<usize>,
 }
 
+/// Chunks that were in use since the start, and by page how many of them are empty.
+#[derive(Debug)]
+struct Ripe {
+    chunks: Vec<u64>,
+    empty: Vec<u16>,
+    all: u64,
+}
+
+impl Ripe {
+    fn has(&self, chunk: usize) -> bool {
+        self.chunks[chunk / 64] & 1 << (chunk % 64) != 0
+    }
+}
+
 fn mask(place: u64, blocks: u64) -> u16 {
     assert!(blocks > 0 && place % CHUNK_BLOCKS + blocks <= CHUNK_BLOCKS, "a piece lies within one chunk");
     ((((1u32 << blocks) - 1) << (place % CHUNK_BLOCKS)) & 0xffff) as u16
 }
 
 impl Alloc {
-    /// For a device of so many blocks; its first chunk is the label's.
-    pub fn new(blocks: u64) -> Self {
+    /// For a device of so many blocks, which may have holes; its first chunk is the label's.
+    pub fn new(blocks: u64, has_holes: bool) -> Self {
         let chunks = (blocks / CHUNK_BLOCKS) as usize;
         let pages = chunks.div_ceil(PAGE_CHUNKS);
         let mut used = vec![0; chunks];
@@ -55,6 +74,7 @@ impl Alloc {
         let mut alloc = Self {
             used,
             empty: vec![0; pages],
+            ripe: has_holes.then(|| Ripe { chunks: vec![0; pages * PAGE_CHUNKS / 64], empty: vec![0; pages], all: 0 }),
             free_blocks: 0,
             empty_chunks: 0,
             next: 0,
@@ -71,6 +91,11 @@ impl Alloc {
             self.empty[page] = chunks.iter().filter(|c| **c == 0).count() as u16;
         }
         self.empty_chunks = self.empty.iter().map(|n| u64::from(*n)).sum();
+        if let Some(ripe) = &mut self.ripe {
+            ripe.chunks.fill(0);
+            ripe.empty.fill(0);
+            ripe.all = 0;
+        }
         self.free_blocks = self.used.iter().map(|c| u64::from(c.count_zeros())).sum();
     }
     /// Blocks that can be allocated now.
@@ -91,10 +116,17 @@ impl Alloc {
             (true, false) => {
                 self.empty[page] -= 1;
                 self.empty_chunks -= 1;
+                if let Some(ripe) = self.ripe.as_mut().filter(|r| r.has(chunk)) {
+                    (ripe.empty[page], ripe.all) = (ripe.empty[page] - 1, ripe.all - 1);
+                }
             }
             (false, true) => {
                 self.empty[page] += 1;
                 self.empty_chunks += 1;
+                if let Some(ripe) = &mut self.ripe {
+                    ripe.chunks[chunk / 64] |= 1 << (chunk % 64);
+                    (ripe.empty[page], ripe.all) = (ripe.empty[page] + 1, ripe.all + 1);
+                }
             }
             _ => {}
         }
@@ -107,15 +139,17 @@ impl Alloc {
             return None;
         }
         let mut at = self.next;
+        let ripe = self.ripe.as_ref().filter(|ripe| ripe.all > 0);
+        let empty = ripe.map_or(&self.empty, |ripe| &ripe.empty);
         loop {
             if at >= self.used.len() {
                 at = 0;
             }
-            if self.empty[at / PAGE_CHUNKS] == 0 {
+            if empty[at / PAGE_CHUNKS] == 0 {
                 at = (at / PAGE_CHUNKS + 1) * PAGE_CHUNKS;
                 continue;
             }
-            if self.used[at] == 0 {
+            if self.used[at] == 0 && ripe.is_none_or(|ripe| ripe.has(at)) {
                 self.next = at + 1;
                 return Some(at);
             }
@@ -151,6 +185,10 @@ impl Alloc {
         let chunk = self.find_empty()?;
         self.shelf = chunk;
         Some(chunk as u64 * CHUNK_BLOCKS)
+    }
+    /// True if a write to the place may be one into a hole.
+    pub fn may_be_hole(&self, place: u64) -> bool {
+        self.ripe.as_ref().is_some_and(|ripe| !ripe.has((place / CHUNK_BLOCKS) as usize))
     }
     /// True if all blocks of the piece exist and are free.
     pub fn is_free(&self, place: u64, blocks: u64) -> bool {
@@ -256,7 +294,7 @@ mod tests {
 
     #[test]
     fn everything_is_given_once_and_comes_back_when_it_may() {
-        let mut a = Alloc::new(100 * CHUNK_BLOCKS);
+        let mut a = Alloc::new(100 * CHUNK_BLOCKS, false);
         let mut pieces = Vec::new();
         for n in (1..=16).cycle() {
             match grab(&mut a, n) {
@@ -275,7 +313,7 @@ mod tests {
         assert_eq!(a.find(1), None);
         // A checkpoint has them as free.
         let pages = a.take_dirty();
-        let mut b = Alloc::new(100 * CHUNK_BLOCKS);
+        let mut b = Alloc::new(100 * CHUNK_BLOCKS, false);
         pages.iter().for_each(|(n, page)| b.load(*n, page).unwrap());
         b.loaded();
         assert_eq!(b.free_blocks(), 99 * CHUNK_BLOCKS);
@@ -288,10 +326,32 @@ mod tests {
 
     #[test]
     fn small_pieces_lie_one_behind_the_other() {
-        let mut a = Alloc::new(1000 * CHUNK_BLOCKS);
+        let mut a = Alloc::new(1000 * CHUNK_BLOCKS, false);
         let first = grab(&mut a, 1).unwrap();
         for i in 1..64 {
             assert_eq!(grab(&mut a, 1), Some(first + i));
         }
+    }
+
+    #[test]
+    fn in_a_file_with_holes_what_had_data_is_given_first() {
+        let mut a = Alloc::new(5000 * CHUNK_BLOCKS, true);
+        let places: Vec<u64> = (0..40).map(|_| grab(&mut a, CHUNK_BLOCKS).unwrap()).collect();
+        assert!(places.iter().all(|p| a.may_be_hole(*p)));
+        for (i, place) in places.iter().enumerate().filter(|(i, _)| i % 3 == 0) {
+            a.free(i as u64, *place, CHUNK_BLOCKS);
+        }
+        a.release(100, |_, _| false);
+        let mut again: Vec<u64> = (0..14).map(|_| grab(&mut a, CHUNK_BLOCKS).unwrap()).collect();
+        again.sort_unstable();
+        assert_eq!(again, places.iter().copied().step_by(3).collect::<Vec<_>>());
+        assert!(again.iter().all(|p| !a.may_be_hole(*p)));
+        // None is left, and the rest of the device is there as ever.
+        let mut rest = 0;
+        while let Some(place) = grab(&mut a, CHUNK_BLOCKS) {
+            assert!(a.may_be_hole(place));
+            rest += 1;
+        }
+        assert_eq!(rest, 4999 - 40);
     }
 }

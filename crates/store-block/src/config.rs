@@ -12,11 +12,14 @@ pub struct Config {
     /// The log is written with zeros ahead of its first lap: what it lies on has holes, and to fill one is a change of the file system with each
     /// record.
     pub zero_ahead: bool,
+    /// Parts of what the data lie on were never written: data go there by the log while records are small, and to places that were written before
+    /// directly.
+    pub data_has_holes: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { memory: 128 << 20, pipeline: 3, in_place: 64, zero_ahead: false }
+        Self { memory: 128 << 20, pipeline: 3, in_place: 64, zero_ahead: false, data_has_holes: false }
     }
 }
 

@@ -135,7 +135,7 @@ impl Core {
             table: Table::new(),
             space: Space::new(sb.meta_blocks, crate::layout::META_FIRST),
             objects: Objects::new(),
-            alloc: Alloc::new(sb.data_blocks),
+            alloc: Alloc::new(sb.data_blocks, cfg.data_has_holes),
             refs: Refs::default(),
             overlay: Overlay::default(),
             colls: BTreeMap::new(),
@@ -202,13 +202,14 @@ impl Core {
             return Ok(slot);
         }
         let key = Objects::key_of(family, obj);
-        match self.table.get(&key) {
+        // What changed lately is in memory, and was found there.
+        match self.table.get_stored(&key) {
             Found::Absent => Ok(self.objects.insert(family, obj, key, None)),
             Found::Row(row) => {
                 let node = Onode::decode(row).map_err(|e| StoreError::Damaged { coll, what: format!("{obj}: {e}") })?;
                 Ok(self.objects.insert(family, obj, key, Some(node)))
             }
-            Found::Obj => unreachable!("a changed object is found by its name"),
+            Found::Obj => unreachable!("leaves hold no objects in memory"),
             Found::Read(leaf) => Err(self.want_leaf(&leaf, coll, ticket)),
         }
     }

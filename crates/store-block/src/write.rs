@@ -6,7 +6,7 @@
 //! | what there is | what is written | how |
 //! |---|---|---|
 //! | anything | the whole cell | a new place, directly |
-//! | nothing | a part | a new place; images, or directly if it is much |
+//! | nothing | a part | a new place, directly; images if it is little and a hole |
 //! | a place of its own | a part within it | images of the blocks, in place |
 //! | a place that is shared or too short | a part | a new place with all of the cell's blocks, directly |
 
@@ -45,7 +45,8 @@ fn parts(offset: u64, len: u64) -> impl Iterator<Item = Part> {
 
 /// What is new and at least so many blocks goes directly to its place.
 const DIRECT_BLOCKS: u64 = 8;
-/// So does everything new while records carry at least so many transactions: writes that lie together are one then.
+/// So does everything new that goes where there was something before, and into holes while records carry at least so many transactions: writes that
+/// lie together are one then.
 const DIRECT_TXNS: usize = 8;
 
 /// How a part of a cell is written.
@@ -221,7 +222,7 @@ impl Core {
                 let (first, end) = (part.from / BLOCK, part.to.div_ceil(BLOCK));
                 let place = self.place(slots)?;
                 self.change::<&[u8]>(slot, Op::Map { cell, place, slots })?;
-                if end - first < DIRECT_BLOCKS && self.batch_txns < DIRECT_TXNS {
+                if end - first < DIRECT_BLOCKS && self.batch_txns < DIRECT_TXNS && self.alloc.may_be_hole(place) {
                     return self.write_blocks(t, part, data);
                 }
                 self.direct(slot, cell, first, [zeros(part.from % BLOCK), data, zeros(end * BLOCK - part.to)])

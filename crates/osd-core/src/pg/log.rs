@@ -3,8 +3,8 @@
 //! The entries themselves lie in the store; here is a short form of each, with the duplicates that outlive them in front, and an index by
 //! request. Bounded: entries by the trim target, duplicates by `osd_pg_log_dups_tracked`.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::VecDeque;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use types::{EVersion, OpReturn, PgLogDup, PgLogEntry, ReqId};
 
 /// What a resend is answered with.
@@ -88,7 +88,70 @@ pub struct Log {
     dups: usize,
     /// The number of `items[0]`, counted from the first ever.
     first: u64,
-    index: HashMap<ReqId, u64, WordHash>,
+    index: Index,
+}
+
+/// Numbers of items by request: open addressing, two thirds full at most. An entry costs 8 bytes, and the request is compared in its item.
+#[derive(Debug, Default)]
+struct Index {
+    /// The low half of an item's number, and 31 bits of its request's hash with the top bit set; 0 if there is nothing.
+    table: Vec<(u32, u32)>,
+    len: usize,
+}
+
+fn tag_of(reqid: &ReqId) -> u32 {
+    let mut hasher = WordHasher::default();
+    reqid.hash(&mut hasher);
+    (hasher.finish() >> 16) as u32 | 1 << 31
+}
+
+impl Index {
+    /// Where entries with this tag begin, and behind each other up to the first gap.
+    fn probe(&self, tag: u32) -> impl Iterator<Item = usize> {
+        let mask = self.table.len().wrapping_sub(1);
+        let start = tag as usize & mask;
+        (0..self.table.len()).map(move |i| (start + i) & mask).take_while(|at| self.table[*at].1 != 0)
+    }
+    fn find(&self, tag: u32, is_it: impl Fn(u32) -> bool) -> Option<usize> {
+        self.probe(tag).find(|at| self.table[*at].1 == tag && is_it(self.table[*at].0))
+    }
+    fn put(&mut self, tag: u32, number: u32) {
+        if self.table.len() * 2 < (self.len + 1) * 3 {
+            let old = std::mem::take(&mut self.table);
+            self.table = vec![(0, 0); (old.len() * 2).max(16)];
+            old.into_iter().filter(|e| e.1 != 0).for_each(|(number, tag)| self.place(tag, number));
+        }
+        self.place(tag, number);
+        self.len += 1;
+    }
+    fn place(&mut self, tag: u32, number: u32) {
+        let mask = self.table.len() - 1;
+        let mut at = tag as usize & mask;
+        while self.table[at].1 != 0 {
+            at = (at + 1) & mask;
+        }
+        self.table[at] = (number, tag);
+    }
+    /// Takes the entry out, if it is the one of this item.
+    fn remove(&mut self, tag: u32, number: u32) {
+        let Some(mut gap) = self.find(tag, |n| n == number) else { return };
+        let mask = self.table.len() - 1;
+        let mut at = gap;
+        // What probed past the gap moves up.
+        loop {
+            at = (at + 1) & mask;
+            let (_, next) = self.table[at];
+            if next == 0 {
+                break;
+            }
+            if (at.wrapping_sub(next as usize) & mask) >= (at.wrapping_sub(gap) & mask) {
+                self.table[gap] = self.table[at];
+                gap = at;
+            }
+        }
+        self.table[gap] = (0, 0);
+        self.len -= 1;
+    }
 }
 
 impl Log {
@@ -152,14 +215,26 @@ impl Log {
     }
     fn push_item(&mut self, item: LogItem) {
         if item.indexed {
-            self.index.insert(item.reqid, self.first + self.items.len() as u64);
+            let (tag, number) = (tag_of(&item.reqid), (self.first + self.items.len() as u64) as u32);
+            match self.entry(tag, &item.reqid) {
+                Some(at) => self.index.table[at].0 = number,
+                None => self.index.put(tag, number),
+            }
         }
         self.items.push_back(item);
     }
 
     /// What a request was answered, if it is known.
     pub fn find(&self, reqid: &ReqId) -> Option<&LogItem> {
-        self.index.get(reqid).map(|n| &self.items[(n - self.first) as usize])
+        self.entry(tag_of(reqid), reqid).map(|at| self.item(self.index.table[at].0))
+    }
+    /// The request's entry in the index.
+    fn entry(&self, tag: u32, reqid: &ReqId) -> Option<usize> {
+        self.index.find(tag, |n| self.item(n).reqid == *reqid)
+    }
+    /// By the low half of its number.
+    fn item(&self, number: u32) -> &LogItem {
+        &self.items[number.wrapping_sub(self.first as u32) as usize]
     }
 
     /// The version to trim to, so that `target` entries stay; `None` while it isn't worth it. At least `min_trim` and at most `max_trim` go at
@@ -192,8 +267,8 @@ impl Log {
         let mut dropped = None;
         while self.dups > dups_max {
             let old = self.items.pop_front().expect("as many as there are duplicates");
-            if old.indexed && self.index.get(&old.reqid) == Some(&self.first) {
-                self.index.remove(&old.reqid);
+            if old.indexed {
+                self.index.remove(tag_of(&old.reqid), self.first as u32);
             }
             dropped = Some(old.version);
             self.first += 1;
@@ -211,8 +286,8 @@ impl Log {
         while self.first + self.items.len() as u64 > mark.end {
             let item = self.items.pop_back().expect("counted above");
             let number = self.first + self.items.len() as u64;
-            if item.indexed && self.index.get(&item.reqid) == Some(&number) {
-                self.index.remove(&item.reqid);
+            if item.indexed {
+                self.index.remove(tag_of(&item.reqid), number as u32);
             }
         }
         self.dups = mark.dups_end.saturating_sub(self.first) as usize;

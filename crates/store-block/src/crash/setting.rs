@@ -68,7 +68,8 @@ impl Setting {
                 ..plain
             },
             6 => Self {
-                shape: Shape { names: 6, offset_max: 60_000, changes_max: 4 },
+                // Overwrites more than new data: those are what fills the log.
+                shape: Shape { names: 6, offset_max: 20_000, changes_max: 4 },
                 slow: Some((Slow::Device(META), 300)),
                 order: Order::Held,
                 checkpoint_every: 20,
@@ -82,7 +83,8 @@ impl Setting {
     /// How the store is opened that lives.
     pub fn config(&self, rng: &mut Rng) -> Config {
         let any = config(rng);
-        Config { memory: self.memory.unwrap_or(any.memory), ..any }
+        // Where something lags behind, the log shall fill: with images.
+        Config { memory: self.memory.unwrap_or(any.memory), data_has_holes: any.data_has_holes || self.slow.is_some(), ..any }
     }
     pub fn disks(&self) -> MemDisks {
         MemDisks::new(&[self.data_bytes, self.wal_bytes, META_BYTES])
@@ -94,5 +96,5 @@ pub fn config(rng: &mut Rng) -> Config {
     let memory = [64 << 10, 256 << 10, 4 << 20, 4 << 20][rng.below(4) as usize];
     let (pipeline, in_place) = (1 + rng.below(4) as usize, 1 + rng.below(16) as usize);
     // Not often: zeros cover what former ends of the log left behind, and that is to be seen, too.
-    Config { memory, pipeline, in_place, zero_ahead: in_place.is_multiple_of(4) }
+    Config { memory, pipeline, in_place, zero_ahead: in_place.is_multiple_of(4), data_has_holes: pipeline.is_multiple_of(2) }
 }

@@ -123,6 +123,11 @@ impl Table {
                 None => {}
             }
         }
+        self.get_stored(key)
+    }
+    /// The same for a key that is in no layer: of an object that did not change since it is in the leaves.
+    pub fn get_stored(&self, key: &Key) -> Found {
+        debug_assert!(self.active.get(key).is_none() && self.frozen.as_ref().is_none_or(|f| f.get(key).is_none()));
         let Some(at) = self.index.leaf_of_key(key) else { return Found::Absent };
         if !leaf::may_have(&at.filter, leaf::key_hash(key)) {
             return Found::Absent;
