@@ -18,7 +18,7 @@ use anyhow::{Result, bail};
 const USAGE: &str = "\
 cargo xtask test [--allow-skips] [--only WORD]   everything that CI runs
 cargo xtask clients [--only WORD]                the stock-client suites alone, on target/release/humboldt
-cargo xtask conformance [rados|cls|rbd|luks] [--release R] [--only WORD]   upstream's test programs; writes COMPATIBILITY.md
+cargo xtask conformance [rados|cls|rbd|luks|model] [--release R] [--only WORD]   upstream's test programs; writes COMPATIBILITY.md
                         [--features N|unset]      RBD_FEATURES of suite rbd (61); unset: images of the old format
                         [--store mem|block]       what humboldt up keeps objects in (mem)
 cargo xtask stock-daemons                        our OSDs under stock monitors and manager of 18.2, stock OSDs under our monitor

@@ -127,6 +127,21 @@ pub struct Devices {
     pub size: Option<u64>,
 }
 
+impl Devices {
+    /// True if a place for any part of the store was named.
+    pub fn is_placed(&self) -> bool {
+        [&self.data, &self.wal, &self.meta].into_iter().any(Option::is_some)
+    }
+    /// A memory store takes none of this: an error says so.
+    pub fn refuse(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            !self.is_placed() && self.size.is_none(),
+            "--data, --wal, --meta and --size are a block store's: start without --store mem"
+        );
+        Ok(())
+    }
+}
+
 /// Bytes with a suffix of powers of 1024.
 fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

@@ -110,6 +110,9 @@ fn mkfs(args: &OsdArgs, conf: &Conf, data: &Path) -> Result<()> {
         }
     };
     let class = args.device_class.as_deref().unwrap_or_default();
+    if args.store == StoreKind::Mem {
+        args.devices.refuse()?;
+    }
     if args.store == StoreKind::Block && !DataDir::is_made(data) {
         std::fs::create_dir_all(data).with_context(|| format!("making {}", data.display()))?;
         osd::store::mkfs(data, args.id, osd_fsid, cluster_fsid, &crate::stores::new_store(&args.devices, data, 1)?, class)?;

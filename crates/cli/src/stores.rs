@@ -25,14 +25,13 @@ pub fn osd_count(args: &Up, dir: &Path) -> u32 {
 
 /// The stores of all OSDs of the cluster in `dir`. What an OSD has it keeps, whatever is asked for: another kind is an error.
 pub fn find_or_make(args: &Up, osds: u32, dir: &Path, cluster_fsid: Uuid) -> Result<Vec<OsdStore>> {
-    let given = [&args.devices.data, &args.devices.wal, &args.devices.meta].into_iter().any(Option::is_some);
-    if given && osds > 1 {
+    if args.devices.is_placed() && osds > 1 {
         bail!("--data, --wal and --meta are one OSD's: make the others with `humboldt osd --mkfs`");
     }
     // A responder that keeps nothing needs no disk.
     let wanted = args.store.unwrap_or(if args.null { StoreKind::Mem } else { StoreKind::Block });
-    if wanted == StoreKind::Mem && (given || args.devices.size.is_some()) {
-        bail!("--data, --wal, --meta and --size are a block store's: start without --store mem");
+    if wanted == StoreKind::Mem {
+        args.devices.refuse()?;
     }
     let memory = args.memory.map(|m| m / u64::from(osds));
     let mut stores = Vec::new();

@@ -1,10 +1,11 @@
 //! Upstream's own test programs (Debian's package `ceph-test`) against a fresh `humboldt up`, and what came out of them.
 //!
 //! This file has the suites and their order; [`program`] runs one program, [`gtest`] reads what it says, [`known`] lists what is left out
-//! and why, [`report`] writes COMPATIBILITY.md.
+//! and why, [`model`] has the programs that have no cases, [`report`] writes COMPATIBILITY.md.
 
 mod gtest;
 mod known;
+mod model;
 mod program;
 mod report;
 
@@ -147,16 +148,18 @@ pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str
     ensure!(manner.features == "unset" || manner.features.parse::<u64>().is_ok(), "--features takes a number or `unset`");
     ensure!(["mem", "block"].contains(&manner.store), "--store takes `mem` or `block`");
     let suites: Vec<&Suite> = SUITES.iter().filter(|s| suite.is_none_or(|name| s.name == name)).collect();
-    ensure!(!suites.is_empty(), "no such suite: {}", suite.unwrap_or_default());
+    let with_models = suite.is_none_or(|name| name == model::NAME);
+    ensure!(!suites.is_empty() || with_models, "no such suite: {}", suite.unwrap_or_default());
     let releases: Vec<Release> = Release::WITH_TESTS.into_iter().filter(|r| release.is_none_or(|name| r.is_called(name))).collect();
     ensure!(!releases.is_empty(), "no test programs of {}", release.unwrap_or_default());
     cluster::build()?;
+    let chosen = |name: &str| only.is_none_or(|word| name.contains(word));
     let mut surprises = 0;
     for release in releases {
         release.install_tests().with_context(|| format!("installing the test programs of {}", release.version()))?;
-        for suite in &suites {
-            let chosen = |name: &str| only.is_none_or(|word| name.contains(word));
-            let run = run_suite(suite, release, manner, &chosen)?;
+        let cases = suites.iter().map(|suite| run_suite(suite, release, manner, &chosen));
+        for run in cases.chain(with_models.then(|| model::model(release, manner, &chosen))) {
+            let run = run?;
             println!("{}: {}", run.section, report::totals(&run.outcomes));
             // A part of a suite says nothing of the whole.
             if only.is_none() {

@@ -217,7 +217,11 @@ fn secure_mode(pairs: usize, seconds: u32) -> Result<()> {
         for pair in 0..pairs {
             for (row, mode) in rows.iter_mut().zip(["crc", "secure"]) {
                 let tag = format!("{mode}{pair}");
+                if kind == "rand" {
+                    sample(&c.conf, &[c.pid()], "write", 256, 2, &tag)?;
+                }
                 row.push(sample_with(&c.conf, &[c.pid()], kind, 256, seconds, &tag, &format!(" --ms_client_mode={mode}"))?.cpu_us_per_op);
+                cleanup(&c.conf, &format!("fig-{tag}-256"))?;
             }
         }
         let more = median(rows[0].iter().zip(&rows[1]).map(|(crc, secure)| secure - crc).collect());

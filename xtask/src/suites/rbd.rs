@@ -124,7 +124,7 @@ fn fio(release: Release, cut: bool) -> Result<()> {
     let conf = c.dir.join("fio.conf");
     let extra = if cut { "\n[client]\nms inject socket failures = 3000\n" } else { "\n" };
     std::fs::write(&conf, std::fs::read_to_string(&c.conf)? + extra)?;
-    let args = "--ioengine=rbd --clientname=admin --pool=rbd --rbdname=img --direct=1 --name=v --size=64M --rw=randwrite \
+    let args = "--ioengine=rbd --clientname=admin --pool=rbd --rbdname=img --direct=1 --name=v --size=64M --rw=randwrite --verify_state_save=0 \
                 --bsrange=512-128k --bs_unaligned=1 --iodepth=16 --verify=crc32c --verify_fatal=1 --do_verify=1 --randseed=7";
     let args: Vec<&str> = args.split_whitespace().collect();
     let out = release.run(&conf, "fio", &args, Duration::from_secs(300))?;
