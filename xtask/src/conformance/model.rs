@@ -88,8 +88,10 @@ fn watches(cluster: &Cluster, release: Release) -> Result<Outcome> {
     let mut runs = Runs::new("ceph_test_stress_watch");
     let mut cmd = release.command(&cluster.conf, "ceph_test_stress_watch");
     let out = run(&mut cmd, Duration::from_secs(SECONDS))?;
-    let turns = out.stdout.lines().filter(|l| l.contains("Iteration")).count();
-    let wrong = (out.code != 124 || turns < 2).then(|| format!("it ended with {} in turn {turns}: {}", out.code, out.stderr));
+    let said = format!("{}{}", out.stdout, out.stderr);
+    let turns = said.lines().filter(|l| l.contains("Iteration")).count();
+    let last = said.lines().next_back().unwrap_or_default();
+    let wrong = (out.code != 124 || turns < 2).then(|| format!("it ended with {} in turn {turns}: {last}", out.code));
     runs.add(format!("{SECONDS} s, {turns} turns"), Duration::from_secs(SECONDS), wrong);
     Ok(runs.end())
 }
