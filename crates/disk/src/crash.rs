@@ -9,7 +9,7 @@
 
 use crate::BLOCK_BYTES;
 use crate::disks::{Dev, Durability};
-use crate::mem::{Image, MemDisks};
+use crate::mem::{Blocks, Image, MemDisks};
 use base::Rng;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
@@ -108,7 +108,7 @@ pub struct CrashStates<'a> {
     at: usize,
     certain: Arc<Image>,
     /// Which operation each certain block is of.
-    writer: HashMap<(Dev, u64), usize>,
+    writer: Blocks<usize>,
     /// By operation.
     open: BTreeMap<usize, OpenWrite>,
     /// Flushes that are under way, and the writes that each covers.
@@ -118,7 +118,7 @@ pub struct CrashStates<'a> {
 impl<'a> CrashStates<'a> {
     /// At the moment before the first event.
     pub fn new(recording: &'a Recording) -> Self {
-        Self { recording, at: 0, certain: recording.start.clone(), writer: HashMap::new(), open: BTreeMap::new(), flushes: HashMap::new() }
+        Self { recording, at: 0, certain: recording.start.clone(), writer: Blocks::default(), open: BTreeMap::new(), flushes: HashMap::new() }
     }
     /// Goes one event on, and says which; `None` at the end.
     pub fn step(&mut self) -> Option<Event> {
@@ -195,7 +195,7 @@ impl<'a> CrashStates<'a> {
 
     /// One state of this moment, by chance: all open writes lost, all landed, or each its own way.
     pub fn state(&self, rng: &mut Rng, tear: Tear) -> MemDisks {
-        let mut over = HashMap::new();
+        let mut over = Blocks::default();
         let all = rng.below(6);
         for write in self.open.values() {
             let fate = match all {
@@ -212,7 +212,7 @@ impl<'a> CrashStates<'a> {
         MemDisks::of(self.certain.clone(), over)
     }
     /// A part of a write: a first part, or any parts.
-    fn tear(&self, write: &OpenWrite, rng: &mut Rng, tear: Tear, over: &mut HashMap<(Dev, u64), Bytes>) {
+    fn tear(&self, write: &OpenWrite, rng: &mut Rng, tear: Tear, over: &mut Blocks<Bytes>) {
         if tear == Tear::Bytes {
             return self.cut(write, rng, over);
         }
@@ -245,7 +245,7 @@ impl<'a> CrashStates<'a> {
         }
     }
     /// Of each block what is before, or behind, any of its bytes; or nothing of it, or all.
-    fn cut(&self, write: &OpenWrite, rng: &mut Rng, over: &mut HashMap<(Dev, u64), Bytes>) {
+    fn cut(&self, write: &OpenWrite, rng: &mut Rng, over: &mut Blocks<Bytes>) {
         for (block, new) in &write.blocks {
             let at = rng.below(BLOCK_BYTES as u64) as usize;
             let range = match rng.below(4) {

@@ -5,6 +5,7 @@ mod image;
 mod queue;
 
 pub use fault::{Fault, FaultKind};
+pub(crate) use image::Blocks;
 pub use image::Image;
 
 use crate::BLOCK_BYTES;
@@ -13,7 +14,6 @@ use crate::disks::{Completion, Dev, Disks, Durability, Token};
 use base::Rng;
 use bytes::Bytes;
 use fault::{Faults, OpKind};
-use std::collections::HashMap;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -75,7 +75,7 @@ pub struct Traffic {
 struct Inner {
     base: Arc<Image>,
     /// Blocks that differ from `base`.
-    over: HashMap<(Dev, u64), Bytes>,
+    over: Blocks<Bytes>,
     queued: Vec<Op>,
     under_way: Vec<Op>,
     done: Vec<Completion>,
@@ -90,14 +90,14 @@ struct Inner {
 impl MemDisks {
     /// Devices of these sizes in bytes, all zeros.
     pub fn new(lens_bytes: &[u64]) -> Self {
-        Self::of(Arc::new(Image::zeros(lens_bytes)), HashMap::new())
+        Self::of(Arc::new(Image::zeros(lens_bytes)), Blocks::default())
     }
     /// Devices with this content.
     pub fn with(image: Arc<Image>) -> Self {
-        Self::of(image, HashMap::new())
+        Self::of(image, Blocks::default())
     }
     /// Devices with the content of `base`, but for the blocks in `over`.
-    pub(crate) fn of(base: Arc<Image>, over: HashMap<(Dev, u64), Bytes>) -> Self {
+    pub(crate) fn of(base: Arc<Image>, over: Blocks<Bytes>) -> Self {
         let traffic = vec![Traffic::default(); base.devs()];
         Self(Arc::new(Mutex::new(Inner {
             base,
@@ -196,7 +196,7 @@ impl MemDisks {
     }
     /// A second set with the same content and nothing under way.
     pub fn copy(&self) -> Self {
-        Self::of(self.image(), HashMap::new())
+        Self::of(self.image(), Blocks::default())
     }
     /// Changes stored bytes behind everyone's back.
     pub fn damage(&self, dev: Dev, offset: u64, change: impl FnOnce(&mut [u8; BLOCK_BYTES])) {

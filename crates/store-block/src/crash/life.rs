@@ -3,12 +3,13 @@
 use super::check::{Wrong, find, open, open_as, same};
 use super::groups::Groups;
 use super::setting::Setting;
+use super::work::Work;
 use crate::BlockStore;
 use base::Rng;
 use disk::{Disks, Fault, Image, MemDisks, Recording};
 use std::cell::Cell;
 use std::sync::Arc;
-use store::conformance::{Model, Shape, Workload};
+use store::conformance::Model;
 use store::{ObjectStore, StoreError};
 use types::Transaction;
 
@@ -58,7 +59,7 @@ pub struct Life {
     setting: Setting,
     disks: MemDisks,
     store: BlockStore,
-    work: Workload,
+    work: Work,
     steps: Vec<Step>,
     groups: Groups,
     /// At the end, some transactions, each durable before the next: only the very last record has none behind it that vouches for it.
@@ -81,7 +82,7 @@ impl Life {
         let disks = setting.disks();
         BlockStore::mkfs(Box::new(disks.clone()), [seed as u8 | 1; 16]).expect("a new store");
         let store = open_as(&disks, setting.config(&mut rng)).expect("a store that was just made");
-        let (work, first) = Workload::new(seed, setting.shape);
+        let (work, first) = Work::new(seed, setting.kind, setting.shape);
         let steps = vec![Step { model: Model::default(), groups: Groups::default() }];
         let mut life = Self { setting, disks, store, work, steps, groups: Groups::default(), calm_end: false, submitted: 0, acked: 0 };
         life.submit(&mut rng, first).expect("the first transaction");
@@ -95,7 +96,7 @@ impl Life {
         let mut store = open_as(disks, setting.config(&mut rng))?;
         let n = find(&mut store, &history.steps, &mut pump)?;
         let step = history.steps[n].clone();
-        let work = Workload::resume(seed ^ generation << 40 ^ 1, setting.shape, step.model);
+        let work = Work::resume(seed ^ generation << 40 ^ 1, setting.kind, setting.shape, step.model);
         // Numbers go on from there; what came before is nobody's question any more.
         let steps = history.steps[..=n].to_vec();
         Ok(Self { setting, disks: disks.clone(), store, work, steps, groups: step.groups, calm_end: false, submitted: n, acked: n })
@@ -176,7 +177,7 @@ impl Life {
         let mut refused = 0;
         while self.submitted < last && refused < 60 {
             let saved = (self.work.clone(), self.groups.clone());
-            let (_, txn) = self.work.next_txn();
+            let txn = self.work.next_txn();
             match self.submit(rng, txn) {
                 Ok(()) => {}
                 Err(StoreError::Full) => {
@@ -189,7 +190,7 @@ impl Life {
                 }
                 Err(e) => return Err(Wrong::Refused(format!("transaction {}: {e}", self.submitted + 1))),
             }
-            if rng.chance(1, 2) {
+            if rng.chance(1, self.setting.turn_every) {
                 self.store.turn_end();
             }
             for _ in 0..rng.below(self.setting.completions) {
@@ -233,7 +234,7 @@ impl Life {
 }
 
 /// From a state that came up: more transactions, an orderly restart, a crash while it comes up; checked after each.
-pub fn go_on(disks: &MemDisks, shape: Shape, step: &Step, rng: &mut Rng) -> Result<(), Wrong> {
+pub fn go_on(disks: &MemDisks, setting: &Setting, step: &Step, rng: &mut Rng) -> Result<(), Wrong> {
     let mut pumped = |store: &mut BlockStore| pump(store);
     disks.record();
     let mut store = open(disks, rng)?;
@@ -250,13 +251,13 @@ pub fn go_on(disks: &MemDisks, shape: Shape, step: &Step, rng: &mut Rng) -> Resu
         }
     }
     let mut store = open(disks, rng)?;
-    let mut work = Workload::resume(rng.u64(), shape, step.model.clone());
+    let mut work = Work::resume(rng.u64(), setting.kind, setting.shape, step.model.clone());
     let mut groups = step.groups.clone();
     // One had a group forgotten, perhaps, and left no number.
     let mut n = groups.newest() + 1;
-    for _ in 0..1 + rng.below(12) {
+    for _ in 0..1 + rng.below(setting.go_on_max) {
         let saved = (work.clone(), groups.clone());
-        let (_, txn) = work.next_txn();
+        let txn = work.next_txn();
         let delta = groups.change(rng, n + 1, store::conformance::object_name(0).hobj);
         groups.apply(delta.clone());
         match store.submit(txn, Some(delta), n as u64 + 1) {
@@ -267,7 +268,7 @@ pub fn go_on(disks: &MemDisks, shape: Shape, step: &Step, rng: &mut Rng) -> Resu
             }
             Err(e) => return Err(Wrong::Refused(e.to_string())),
         }
-        if rng.chance(1, 3) {
+        if rng.chance(1, setting.turn_every.min(2) * 2 - 1) {
             store.turn_end();
             pump(&mut store);
         }

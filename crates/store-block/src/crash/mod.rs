@@ -10,7 +10,7 @@
 //!        │
 //!   go_on()           for some: more transactions, restart, check; or crash while it comes up
 //! ```
-//! [`setting`] says what kinds of life there are: space that is scarce, a device that lags behind, a log that is full.
+//! [`setting`] says what kinds of life there are: space that is scarce, a device that lags behind, a log that is full; [`work`] what is done in them.
 //! [`faults`] makes the disks fail at each operation in turn. [`bugs`] breaks one promise at a time and demands that this suite notices.
 //!
 //! A failure names seed, moment and state: `CRASH_SEED=… cargo test -p store-block --lib crash::one_seed -- --nocapture` shows it again.
@@ -22,6 +22,7 @@ mod faults;
 mod groups;
 mod life;
 mod setting;
+mod work;
 
 use base::Rng;
 use check::check;
@@ -42,6 +43,7 @@ struct Tally {
 /// All states that are looked at of one seed's life; an error tells the first that is wrong.
 fn run_seed(seed: u64) -> Result<Tally, String> {
     let mut tally = Tally::default();
+    let setting = setting::Setting::of(seed);
     let mut life = Life::new(seed);
     let mut rng = Rng::new(seed ^ 0x5eed);
     for generation in 0..2 {
@@ -63,13 +65,12 @@ fn run_seed(seed: u64) -> Result<Tally, String> {
                 let at = || format!("seed {seed}, generation {generation}, moment {}, state {sample} ({tear:?})", states.at());
                 tally.states += 1;
                 tally.open += u64::from(states.open_writes() > 0);
-                let goes_on = rng.chance(1, 256);
+                let goes_on = rng.chance(1, setting.go_on_every);
                 tally.went_on += u64::from(goes_on);
                 let keep = goes_on.then(|| disks.copy());
                 let steps = check(&disks, &history, &mut rng, false).map_err(|e| format!("{}: {e}", at()))?;
                 if let Some(disks) = keep {
-                    life::go_on(&disks, setting::Setting::of(seed).shape, &history.steps[steps], &mut rng)
-                        .map_err(|e| format!("{}, going on: {e}", at()))?;
+                    life::go_on(&disks, &setting, &history.steps[steps], &mut rng).map_err(|e| format!("{}, going on: {e}", at()))?;
                     next = Some((states.at(), steps));
                 }
             }
@@ -112,7 +113,19 @@ fn run_states(from: u64, states: u64, every: u64) -> u64 {
     let n = seen.into_inner();
     let next = seed.into_inner();
     println!("{n} crash states of seeds {from}..{next}: every one came up right; others from seed {next} on");
+    if let Some(cpu) = cpu_seconds() {
+        println!("{:.0} a second of one core, in {cpu:.0} s of CPU", n as f64 / cpu.max(0.01));
+    }
     n
+}
+
+/// CPU that the process has used.
+fn cpu_seconds() -> Option<f64> {
+    const TICKS: f64 = 100.0; // a second: USER_HZ
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = |n: usize| fields.get(n).and_then(|f| f.parse::<f64>().ok());
+    Some((ticks(11)? + ticks(12)?) / TICKS)
 }
 
 fn from_env(name: &str) -> Option<u64> {

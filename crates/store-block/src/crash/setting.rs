@@ -7,7 +7,9 @@
 //! | cramped | a data device that is nearly full: freed space is given again at once, requests are refused |
 //! | full log | checkpoints that lag behind: the log goes round, and stands still until it is trimmed |
 //! | large | writes over several chunks, long runs beside the record |
+//! | steady, churn, copies | transactions of one kind: see [`super::work`] |
 
+use super::work::{CHURN_OBJECTS, Kind};
 use crate::Config;
 use crate::layout::{DATA, META, WAL};
 use base::Rng;
@@ -18,6 +20,7 @@ use store::conformance::Shape;
 pub struct Setting {
     data_bytes: u64,
     wal_bytes: u64,
+    pub kind: Kind,
     pub shape: Shape,
     /// What completes last: one time in so many.
     pub slow: Option<(Slow, u64)>,
@@ -28,12 +31,24 @@ pub struct Setting {
     pub settle_every: u64,
     /// That of the store while it lives; `None`: any.
     memory: Option<usize>,
+    /// Records that may be under way together; `None`: any.
+    pipeline: Option<usize>,
+    /// A turn ends after one in so many transactions.
+    pub turn_every: u64,
+    /// The store goes on from one in so many crash states, with at most so many transactions.
+    pub go_on_every: u64,
+    pub go_on_max: u64,
     /// Operations that may complete between two transactions.
     pub completions: u64,
 }
 
-/// Seeds go round them.
+/// Seeds go round these, in which transactions are by chance.
 pub const SETTINGS: u64 = 8;
+/// But of so many seeds, the last ones are of one kind each.
+pub const ROUND: u64 = 32;
+pub const STEADY: u64 = 29;
+pub const CHURN: u64 = 30;
+pub const COPIES: u64 = 31;
 const META_BYTES: u64 = 1 << 20;
 
 fn device(dev: Dev) -> Option<(Slow, u64)> {
@@ -46,6 +61,7 @@ impl Setting {
         let plain = Self {
             data_bytes: 4 << 20,
             wal_bytes: 1 << 20,
+            kind: Kind::Chance,
             shape: Shape { names: 8, offset_max: 100_000, changes_max: 3 },
             slow: [None, device(DATA), device(WAL), device(META)][rng.below(4) as usize],
             order: [Order::AtOnce, Order::Shuffled, Order::Held][rng.below(3) as usize],
@@ -53,8 +69,42 @@ impl Setting {
             completions: 2 + rng.below(6),
             settle_every: 60,
             memory: None,
+            pipeline: None,
+            turn_every: 2,
+            go_on_every: 256,
+            go_on_max: 12,
         };
         let hot = Shape { names: 4, offset_max: 20_000, changes_max: 3 };
+        match seed % ROUND {
+            STEADY => {
+                return Self {
+                    kind: Kind::Steady,
+                    slow: None,
+                    order: Order::Held,
+                    pipeline: Some(4),
+                    turn_every: 1,
+                    go_on_every: 16,
+                    go_on_max: 3,
+                    completions: 3,
+                    checkpoint_every: 20,
+                    ..plain
+                };
+            }
+            CHURN => {
+                return Self {
+                    kind: Kind::Churn,
+                    // The label's, the objects', and a few.
+                    data_bytes: (1 + CHURN_OBJECTS + 4) * 65_536 + (5 << 16),
+                    slow: Some((Slow::Volatile, 12)),
+                    order: Order::Held,
+                    memory: Some(256 << 10),
+                    completions: 8,
+                    ..plain
+                };
+            }
+            COPIES => return Self { kind: Kind::Copies, slow: None, order: Order::Held, completions: 4, ..plain },
+            _ => {}
+        }
         match seed % SETTINGS {
             0..3 => plain,
             3 => Self { shape: hot, slow: device(WAL), order: Order::Held, checkpoint_every: 4, completions: 4, ..plain },
@@ -83,8 +133,13 @@ impl Setting {
     /// How the store is opened that lives.
     pub fn config(&self, rng: &mut Rng) -> Config {
         let any = config(rng);
-        // Where something lags behind, the log shall fill: with images.
-        Config { memory: self.memory.unwrap_or(any.memory), data_has_holes: any.data_has_holes || self.slow.is_some(), ..any }
+        Config {
+            memory: self.memory.unwrap_or(any.memory),
+            pipeline: self.pipeline.unwrap_or(any.pipeline),
+            // Where something lags behind, the log shall fill: with images.
+            data_has_holes: any.data_has_holes || self.slow.is_some(),
+            ..any
+        }
     }
     pub fn disks(&self) -> MemDisks {
         MemDisks::new(&[self.data_bytes, self.wal_bytes, META_BYTES])

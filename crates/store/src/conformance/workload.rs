@@ -44,6 +44,10 @@ impl Workload {
     pub fn rng(&mut self) -> &mut Rng {
         &mut self.rng
     }
+    /// The store has applied a transaction of somebody else's making.
+    pub fn apply(&mut self, txn: &Transaction) {
+        self.model.apply(txn);
+    }
     /// The next transaction, and its collection.
     pub fn next_txn(&mut self) -> (CollId, Transaction) {
         let ids: Vec<_> = self.model.colls.keys().copied().collect();
