@@ -20,7 +20,7 @@ pub enum Command {
     Mon(MonArgs),
     /// One OSD, as a process of its own.
     Osd(OsdArgs),
-    /// Load a cluster and measure it, with no other client installed.
+    /// Load a cluster, or with --store a store alone, and measure it, with no other client installed.
     Bench(Bench),
     /// Look at, check, copy or damage the block store of an OSD that is not running.
     Store(crate::store_tool::StoreArgs),
@@ -235,9 +235,23 @@ pub struct OsdArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct Bench {
-    /// What to do.
-    #[arg(value_parser = ["write", "seq", "rand"])]
+    /// What to do: write new objects, read blocks in order or by chance; with --store, also write blocks of objects that are there.
+    #[arg(value_parser = ["write", "seq", "rand", "overwrite"])]
     pub mode: String,
+    /// Load a store of this kind, made for it, instead of a cluster: no network, no OSD.
+    #[arg(long, value_enum)]
+    pub store: Option<StoreKind>,
+    /// With --store block: a folder that is made for the store, and removed unless --keep is given.
+    #[arg(long, default_value = "humboldt-bench-store", requires = "store")]
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub devices: Devices,
+    /// With --store: bytes of the objects that are used before the first is written again.
+    #[arg(long, value_parser = parse_size, requires = "store")]
+    pub span: Option<u64>,
+    /// With --store block: bytes that its caches may take.
+    #[arg(long, value_parser = parse_size, requires = "store")]
+    pub memory: Option<u64>,
     /// The cluster's ceph.conf.
     #[arg(long, short = 'c', env = "CEPH_CONF", default_value = "humboldt-data/ceph.conf")]
     pub conf: PathBuf,
@@ -255,10 +269,10 @@ pub struct Bench {
     /// Operations under way at the same time.
     #[arg(long, short = 't', default_value_t = 16)]
     pub depth: usize,
-    /// Bytes of an object; a block unless given.
+    /// Bytes of an object; a block unless given, or 4 MiB where --store reads or overwrites.
     #[arg(long, default_value_t = 0)]
     pub object_size: u64,
-    /// Leave the objects there, for `seq` and `rand`.
+    /// Leave the objects there, for `seq` and `rand`; or the store.
     #[arg(long)]
     pub keep: bool,
 }

@@ -12,6 +12,7 @@ mod osd_daemon;
 mod processes;
 mod regroup;
 mod signals;
+mod store_bench;
 mod store_tool;
 mod stores;
 mod up;
@@ -26,7 +27,10 @@ fn main() -> ExitCode {
         Command::Up(args) => up::up(&args),
         Command::Mon(args) => daemons::mon(&args),
         Command::Osd(args) => osd_daemon::osd(&args),
-        Command::Bench(args) => bench::bench(&args),
+        Command::Bench(args) => match args.store {
+            Some(kind) => store_bench::bench(&args, kind),
+            None => bench::bench(&args),
+        },
         Command::Store(args) => store_tool::run(&args),
     };
     match result {

@@ -104,7 +104,8 @@ pub struct Report {
 }
 
 impl Report {
-    fn new(h: &Histogram<u64>, errors: u64, block: u64, took: Duration) -> Self {
+    /// Of latencies in nanoseconds of operations of `block` bytes.
+    pub fn new(h: &Histogram<u64>, errors: u64, block: u64, took: Duration) -> Self {
         let us = |ns: u64| ns as f64 / 1000.0;
         let at = |q| us(h.value_at_quantile(q));
         let (ops, seconds) = (h.len(), took.as_secs_f64());

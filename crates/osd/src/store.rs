@@ -102,7 +102,7 @@ const LOCK_TRIES: u32 = 250;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// True for a file of which parts were never written.
-fn has_holes(path: &Path) -> bool {
+pub fn has_holes(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     const UNIT: u64 = 512; // of st_blocks, whatever the file system has
     std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.blocks() * UNIT < m.len())

@@ -212,3 +212,43 @@ fn a_range_is_copied_whole_or_not_at_all() {
     disks.set_order(Order::AtOnce, 0);
     assert!(read(&mut store) == after);
 }
+
+/// A store of an older or newer layout, or one of whose devices is of another, is refused in words, and left as it is.
+#[test]
+fn another_version_of_the_layout_is_refused() {
+    use crate::layout::{DATA, META, VERSION, WAL};
+    use disk::{BLOCK_BYTES, Dev};
+    const LENS: [u64; 3] = [16 << 20, 8 << 20, 8 << 20];
+    let disks = MemDisks::new(&LENS);
+    BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+    let mut store = BlockStore::open(Config::default(), Box::new(disks.clone())).expect("it opens");
+    let mut txn = types::Transaction::new(store::conformance::object_coll(0));
+    txn.create_collection(store::conformance::object_coll(0), 0);
+    txn.write(&store::conformance::object_name(0), 0, vec![1; 100_000].into(), 0);
+    store.submit(txn, None, 1).expect("a transaction");
+    store.turn_end();
+    drop(store);
+    disks.restart();
+    let blocks = |disks: &MemDisks| -> Vec<_> {
+        let image = disks.image();
+        let of = |n: u8| (0..LENS[usize::from(n)] / BLOCK_BYTES as u64).map(move |b| (Dev(n), b));
+        (0..3).flat_map(of).map(|(dev, block)| image.block(dev, block).cloned()).collect()
+    };
+    // Everything, one of the two superblocks as a program of that version left it, or a device that is not this store's.
+    let everything = [(DATA, 0), (WAL, 0), (META, 0), (META, 1)];
+    for slots in [&everything[..], &everything[2..3], &everything[3..], &everything[..1], &everything[1..2]] {
+        for version in [VERSION - 1, VERSION + 1, u32::MAX] {
+            let other = disks.copy();
+            for (dev, block) in slots {
+                other.damage(*dev, block * BLOCK_BYTES as u64, |b| b[16..20].copy_from_slice(&version.to_le_bytes()));
+            }
+            let before = blocks(&other);
+            let error = BlockStore::open(Config::default(), Box::new(other.clone())).expect_err("it is refused");
+            assert!(matches!(error, crate::OpenError::Version(v) if v == version), "{error}");
+            let said = error.to_string();
+            assert!(said.contains(&format!("version {version}")) && said.contains(&format!("version {VERSION}")), "{said}");
+            assert!(blocks(&other) == before && other.traffic(META).writes == 0, "version {version} at {slots:?}: something was written");
+        }
+    }
+    BlockStore::open(Config::default(), Box::new(disks)).expect("it opens where nothing was changed");
+}
