@@ -10,7 +10,9 @@ mod compare;
 mod conformance;
 mod crash;
 mod loops;
+mod netns;
 mod run;
+mod stock;
 mod suites;
 
 use anyhow::{Result, bail};
@@ -21,7 +23,8 @@ cargo xtask clients [--only WORD]                the stock-client suites alone, 
 cargo xtask conformance [rados|cls|rbd|luks|model] [--release R] [--only WORD]   upstream's test programs; writes COMPATIBILITY.md
                         [--features N|unset]      RBD_FEATURES of suite rbd (61); unset: images of the old format
                         [--store mem|block]       what humboldt up keeps objects in (mem)
-cargo xtask stock-daemons                        our OSDs under stock monitors and manager of 18.2, stock OSDs under our monitor
+cargo xtask stock-daemons [--long] [--only WORD]  our OSDs under stock monitors and manager, stock OSDs under our monitor; cut networks, full
+                                                 stores, deaths in any order
 cargo xtask record-commands CEPH_CONF OUT        what a stock cluster answers to the script in xtask/src/commands.rs
 cargo xtask record-caps CEPH_CONF OUT            what a stock cluster allows to whom: xtask/src/suites/caps.py
 cargo xtask fuzz [SECONDS]                       decoders and handshakes under random input, for SECONDS (60)
@@ -49,7 +52,7 @@ fn chore() -> Result<()> {
     match args.first().copied() {
         Some("test") => suites::test(flag("--allow-skips"), option("--only")),
         Some("clients") => suites::clients(flag("--allow-skips"), option("--only")),
-        Some("stock-daemons") => suites::clients(false, Some("stock_daemons")),
+        Some("stock-daemons") => suites::stock_daemons(flag("--long"), option("--only")),
         Some("record-commands") => match args[1..] {
             [conf, out] => compare::record(conf, out),
             _ => bail!("{USAGE}"),

@@ -31,6 +31,8 @@ pub fn up(args: &Up) -> Result<()> {
             config.data_dir = made.path.display().to_string();
         }
         config.store_is_new = store.is_new;
+        // An OSD that ends because it was marked down again and again would take the monitor with it.
+        config.options.push(("osd_max_markdown_count".into(), "1000".into()));
         config.spin_us = args.spin_us;
         config.null = args.null;
         let admin = EntityText::new(EntityKind::CLIENT, "admin");

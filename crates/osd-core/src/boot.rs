@@ -1,10 +1,17 @@
 //! How an OSD gets into the map and out of it: versions asked, MOSDBoot, up, down again, beacons.
+//!
+//! ```text
+//!  waiting ── the shell listens ──▶ preboot ── its maps are the newest ──▶ booting ── a map shows it up ──▶ active
+//!                                      ▲                                                                      │ a map shows it down
+//!                                      └── a third of its peers answer its pings ── waiting for healthy ◀─────┤ too often: it ends
+//!                                                                                     ended ◀── stopping ◀────┘ it was told to end
+//! ```
 
 use crate::event::{BootInfo, Effect, Level};
 use crate::osd::Osd;
 use base::{Clock, Stamp};
 use messages::{MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDBeacon, MOSDBoot, MOSDMarkMeDown, Message, Paxos};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::{Epoch, OsdSuperblock, features};
 
@@ -12,6 +19,8 @@ use types::{Epoch, OsdSuperblock, features};
 const LAG_MAX: Epoch = 40;
 /// A boot that the map doesn't show after this is sent again.
 const BOOT_AGAIN: Duration = Duration::from_secs(10);
+/// Times remembered at which it was marked down; no option asks for more.
+const MARKDOWNS_MAX: usize = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Stage {
@@ -22,6 +31,8 @@ enum Stage {
     Preboot,
     Booting,
     Active,
+    /// Marked down although it lives: perhaps it is us whom nobody hears.
+    Unhealthy,
     Stopping,
 }
 
@@ -35,6 +46,8 @@ pub struct BootState {
     pub up_from: Epoch,
     sent: Stamp,
     last_beacon: Option<Stamp>,
+    /// When it was marked down while it lived, the newest last.
+    markdowns: VecDeque<Stamp>,
     /// Why the monitor won't take us, as it was said last.
     complaint: Option<String>,
 }
@@ -43,12 +56,20 @@ impl BootState {
     pub fn is_active(&self) -> bool {
         matches!(self.stage, Stage::Active | Stage::Stopping)
     }
+    /// True if it asks other OSDs whether they live.
+    pub fn pings(&self) -> bool {
+        matches!(self.stage, Stage::Active | Stage::Unhealthy)
+    }
+    pub fn is_unhealthy(&self) -> bool {
+        self.stage == Stage::Unhealthy
+    }
     pub fn name(&self) -> &'static str {
         match self.stage {
             Stage::Waiting => "initializing",
             Stage::Preboot => "preboot",
             Stage::Booting => "booting",
             Stage::Active => "active",
+            Stage::Unhealthy => "waiting_for_healthy",
             Stage::Stopping => "stopping",
         }
     }
@@ -116,8 +137,9 @@ impl Osd {
         } else if epoch + 1 >= oldest && epoch + LAG_MAX > newest {
             return self.send_boot(out);
         }
-        // From nothing, the newest map as a whole will do.
-        let from = if epoch == 0 { 0 } else { (epoch + 1).max(oldest) };
+        // From nothing, the newest map as a whole will do. Where the monitors forgot the next one they give their oldest as a whole, if asked for
+        // one before it.
+        let from = if epoch == 0 { 0 } else { (epoch + 1).max(oldest.saturating_sub(1)) };
         out.push(Effect::SubscribeMaps { from });
     }
 
@@ -199,10 +221,43 @@ impl Osd {
             Stage::Active if !ours => {
                 let text = format!("map e{} wrongly marked me down at e{}", map.epoch, map.epoch);
                 out.push(Effect::ClusterLog { level: Level::Error, text });
-                self.preboot(clock, out);
+                self.wrongly_down(clock, out);
             }
             Stage::Stopping if !ours => out.push(Effect::Stop { why: None }),
             _ => {}
+        }
+    }
+
+    /// Somebody did not hear us. We come back when we hear others, so that a cut between OSDs is not one change of the map after the other; and not
+    /// for ever.
+    fn wrongly_down(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        let times = &mut self.boot.markdowns;
+        times.push_back(clock.mono);
+        let period = Duration::from_secs(self.sh.config.int("osd_max_markdown_period"));
+        times.retain(|at| clock.mono.since(*at) <= period);
+        if times.len() > MARKDOWNS_MAX {
+            times.pop_front();
+        }
+        if times.len() as u64 > self.sh.config.int("osd_max_markdown_count") {
+            let text = format!("marked down {} times within {} s (osd_max_markdown_count): ending", times.len(), period.as_secs());
+            out.push(Effect::Log { level: Level::Error, text });
+            out.push(Effect::Stop { why: None });
+            return;
+        }
+        self.boot.stage = Stage::Unhealthy;
+        self.ping_afresh(clock, out);
+        self.boot_if_healthy(clock, out);
+    }
+    /// Whether enough of the others answered since we wait for that, or nothing was heard of being down for long.
+    pub(crate) fn boot_if_healthy(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        if self.boot.stage != Stage::Unhealthy {
+            return;
+        }
+        let period = Duration::from_secs(self.sh.config.int("osd_max_markdown_period"));
+        let long_ago = self.boot.markdowns.back().is_none_or(|at| clock.mono.since(*at) > period);
+        let (heard, of) = self.heard_since(self.boot.markdowns.back().copied().unwrap_or_default());
+        if long_ago || heard as f64 >= of as f64 * self.sh.config.num("osd_heartbeat_min_healthy_ratio") {
+            self.preboot(clock, out);
         }
     }
 
@@ -218,7 +273,7 @@ impl Osd {
                 self.boot_tick(clock, out);
             }
             Stage::Stopping => self.send_mark_down(out),
-            Stage::Waiting => {}
+            Stage::Waiting | Stage::Unhealthy => {}
         }
     }
 
@@ -226,6 +281,7 @@ impl Osd {
         let waited = clock.mono.since(self.boot.sent);
         match self.boot.stage {
             Stage::Preboot | Stage::Booting if waited > BOOT_AGAIN => self.preboot(clock, out),
+            Stage::Unhealthy => self.boot_if_healthy(clock, out),
             Stage::Active => {
                 let period = Duration::from_secs(self.sh.config.int("osd_beacon_report_interval").max(1));
                 if self.boot.last_beacon.is_none_or(|at| clock.mono.since(at) >= period) {

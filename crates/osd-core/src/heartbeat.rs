@@ -6,6 +6,7 @@
 //!  its port refuses ──▶ MOSDFailure, immediate
 //!  heard on both again ──▶ MOSDFailure that takes it back
 //! ```
+//! An OSD that was marked down and lives pings too, and reports nobody: it wants to know whether it is heard (see [`crate::boot`]).
 
 use crate::event::{ConnId, Effect, HbNet, Level};
 use crate::osd::Osd;
@@ -157,6 +158,19 @@ impl Osd {
             heard.reported = false;
             self.report_failure(from, failure_flag::ALIVE, 0, out);
         }
+        self.boot_if_healthy(clock, out);
+    }
+
+    /// How many of those whom we ping answered on both networks since then, and how many there are.
+    pub(crate) fn heard_since(&self, since: Stamp) -> (usize, usize) {
+        let peers = self.heartbeats.peers.values();
+        (peers.filter(|h| h.front.last > since && h.back.last > since).count(), self.heartbeats.peers.len())
+    }
+    /// Asks everybody at once, and forgets what was heard before.
+    pub(crate) fn ping_afresh(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        self.heartbeats.peers.clear();
+        self.heartbeats.last_sent = None;
+        self.heartbeat_tick(clock, out);
     }
 
     fn heartbeat_grace(&self) -> Duration {
@@ -193,7 +207,7 @@ impl Osd {
     /// Sends pings when it is time, and tells the monitor of those that don't answer.
     pub(crate) fn heartbeat_tick(&mut self, clock: Clock, out: &mut Vec<Effect>) {
         let period = Duration::from_secs(self.sh.config.int("osd_heartbeat_interval").max(1));
-        if !self.boot.is_active() || self.heartbeats.last_sent.is_some_and(|at| clock.mono.since(at) < period) {
+        if !self.boot.pings() || self.heartbeats.last_sent.is_some_and(|at| clock.mono.since(at) < period) {
             return;
         }
         self.heartbeats.last_sent = Some(clock.mono);
@@ -215,7 +229,7 @@ impl Osd {
                 *heard = Heard::new(up_from, now);
             }
             let silent = heard.silent(now);
-            if silent > grace {
+            if silent > grace && !self.boot.is_unhealthy() {
                 heard.reported = true;
                 self.report_failure(osd, failure_flag::FAILED, silent.as_secs() as i32, out);
             }

@@ -289,8 +289,9 @@ async fn live(shell: &Rc<Shell>, config: &OsdConfig, bound: &[EntityAddrVec], up
 /// Class and place of this OSD in the CRUSH map, as stock OSDs set them at each start.
 async fn place_in_crush(shell: &Rc<Shell>, config: &OsdConfig) {
     let (id, how) = (config.id, &config.deployment);
-    let weight = how.initial_weight.unwrap_or_else(|| (config.store.size() as f64 / (1_u64 << 40) as f64).max(0.00001));
-    let weight = (weight * 1e5).round() / 1e5;
+    // TiB with four places, as stock OSDs of the same size have it.
+    let size_tib = || ((config.store.size() as f64 / (1_u64 << 40) as f64 * 1e4).round() / 1e4).max(0.0001);
+    let weight = how.initial_weight.unwrap_or_else(size_tib);
     let args: Vec<String> = config.location.iter().map(|(kind, name)| format!("{kind}={name}")).collect();
     if how.update_class && !how.device_class.is_empty() {
         let cmd = json!({ "prefix": "osd crush set-device-class", "class": how.device_class, "ids": [id.to_string()] });

@@ -19,6 +19,8 @@ mod rbd;
 mod rbd_more;
 mod security;
 mod stock;
+mod stock_duties;
+mod stock_faults;
 
 pub use caps::record as record_caps;
 pub use figures::figures;
@@ -58,6 +60,8 @@ fn cases() -> Vec<Case> {
         maps::CASES,
         hostile::CASES,
         stock::CASES,
+        stock_duties::CASES,
+        stock_faults::CASES,
         manager::CASES,
         kill9::CASES,
         CONFORMANCE,
@@ -79,8 +83,19 @@ pub fn test(allow_skips: bool, only: Option<&str>) -> Result<()> {
 
 /// The cases with stock clients.
 pub fn clients(allow_skips: bool, only: Option<&str>) -> Result<()> {
+    run_cases(cases(), allow_skips, only)
+}
+
+/// Those among stock daemons; with `long` those too that take longer than CI has.
+pub fn stock_daemons(long: bool, only: Option<&str>) -> Result<()> {
+    let more = if long { stock_faults::LONG } else { &[] };
+    let among = |c: &Case| c.name.starts_with("stock_");
+    run_cases(cases().into_iter().filter(among).chain(more.iter().map(|c| Case { ..*c })).collect(), false, only)
+}
+
+fn run_cases(cases: Vec<Case>, allow_skips: bool, only: Option<&str>) -> Result<()> {
     cluster::build()?;
-    let cases: Vec<Case> = cases().into_iter().filter(|c| only.is_none_or(|o| c.name.contains(o))).collect();
+    let cases: Vec<Case> = cases.into_iter().filter(|c| only.is_none_or(|o| c.name.contains(o))).collect();
     let mut missing = Vec::new();
     for release in Release::ALL {
         if cases.iter().any(|c| c.needs.contains(&release))

@@ -118,7 +118,7 @@ impl World {
         w
     }
     /// Before it boots an OSD asks what was purged while it was away; a monitor may answer in parts.
-    fn answer_purged_snaps(&mut self) {
+    pub fn answer_purged_snaps(&mut self) {
         let mut have = None;
         while let Some(asked) = self.sent_to_mon::<MMonGetPurgedSnaps>().pop() {
             assert!(have.is_none_or(|have| asked.start == have + 1) && self.sent_to_mon::<MOSDBoot>().is_empty());
