@@ -79,7 +79,15 @@ impl Daemons {
         let data = self.dir.join(format!("osd.{id}"));
         let uuid = register(self, id, &data)?;
         let mut mkfs = Command::new(binary());
-        mkfs.arg("osd").arg("--conf").arg(&self.conf).args(["--id", &id.to_string(), "--mkfs", "--osd-uuid", &uuid, "--device-class", class]);
+        mkfs.arg("osd").arg("--conf").arg(&self.conf).args([
+            "--id",
+            &id.to_string(),
+            "--mkfs",
+            "--osd-uuid",
+            &uuid,
+            "--device-class",
+            class,
+        ]);
         mkfs.args(store);
         let out = run(&mut self.place(&format!("osd.{id}"), mkfs), COMMAND)?;
         ensure!(out.ok(), "mkfs: {out:?}");
@@ -271,7 +279,7 @@ pub fn stock_control_plane(name: &str, plane: &Plane) -> Result<Daemons> {
              mon data = {at}/mon/$id\nmgr data = {at}/mgr/$id\nosd data = {at}/osd.$id\ncrash dir = {at}\nosd pool default size = 1\n\
              osd pool default min size = 1\nosd pool default pg autoscale mode = off\nosd crush chooseleaf type = 0\nmon allow pool size one = true\n\
              mon allow pool delete = true\nmon warn on pool no redundancy = false\nauth allow insecure global id reclaim = false\n\
-             memstore device bytes = 1073741824\nbluestore block size = 2147483648\n{}{networks}",
+             memstore device bytes = 1073741824\nbluestore block size = 2147483648\nmon data avail crit = 1\nmon data avail warn = 2\n{}{networks}",
             hosts.join(","),
             plane.conf
         ),

@@ -35,9 +35,7 @@ fn full_stores() -> Result<()> {
         let file = d.dir.join("filler");
         std::fs::write(&file, vec![b'f'; usize::try_from(object)?])?;
         let put = |n: usize| d.must_within(&format!("rados -p {pool} put filler-{n} {}", file.display()), Duration::from_secs(20));
-        let is = |check: &str, there: bool| {
-            d.wait("ceph health detail", check, |out| out.contains(check) == there)
-        };
+        let is = |check: &str, there: bool| d.wait("ceph health detail", check, |out| out.contains(check) == there);
         // A twentieth of the store each.
         let mut n = 0;
         for (upto, check) in [(7, "OSD_NEARFULL"), (11, "OSD_BACKFILLFULL"), (15, "OSD_FULL")] {
@@ -91,7 +89,7 @@ fn modules() -> Result<()> {
     d.must("ceph config set mgr mgr_tick_period 1")?;
     d.wait("ceph mgr module ls", "the modules", |out| out.contains("pg_autoscaler"))?;
     // One that is too small, and one that is too big.
-    for (pool, pgs) in [("small", 4), ("big", 16)] {
+    for (pool, pgs) in [("small", 4), ("big", 7)] {
         d.must(&format!("ceph osd pool create {pool} {pgs} {pgs} --autoscale-mode off"))?;
         d.must(&format!("ceph osd pool application enable {pool} test"))?;
         d.write(pool, "first", 10)?;
@@ -99,9 +97,9 @@ fn modules() -> Result<()> {
     d.must("ceph osd pool set small pg_autoscale_mode on")?;
     let grown = |out: &str| out.trim().strip_prefix("pg_num: ").and_then(|n| n.parse::<u32>().ok()).is_some_and(|n| n >= 16);
     d.wait("ceph osd pool get small pg_num", "the autoscaler's growth", grown)?;
-    d.must("ceph osd pool set big pg_num_min 4")?;
+    d.must("ceph osd pool set big pg_num_min 2")?;
     d.must("ceph osd pool set big pg_autoscale_mode on")?;
-    d.wait("ceph osd pool get big pg_num", "the autoscaler's shrinking", |out| out.trim() == "pg_num: 4")?;
+    d.wait("ceph osd pool get big pg_num", "the autoscaler's shrinking", |out| out.trim() == "pg_num: 2")?;
     d.wait("ceph pg stat", "clean groups", |out| {
         let (pgs, rest) = out.trim().split_once(" pgs: ").unwrap_or_default();
         rest.starts_with(&format!("{pgs} active+clean;"))
@@ -145,9 +143,24 @@ fn figures() -> Result<()> {
     let sums = |pool: &str| -> Result<Value> {
         let pools = d.json("ceph pg dump pools")?;
         let number = d.json(&format!("ceph osd pool stats {pool}"))?[0]["pool_id"].clone();
-        let of = pools["pool_stats"].as_array().or(pools.as_array()).and_then(|p| p.iter().find(|p| p["poolid"] == number)).context("pool stats")?;
+        let of = pools["pool_stats"]
+            .as_array()
+            .or(pools.as_array())
+            .and_then(|p| p.iter().find(|p| p["poolid"] == number))
+            .context("pool stats")?;
         let mut sums = serde_json::Map::new();
-        for name in ["num_bytes", "num_objects", "num_object_clones", "num_object_copies", "num_objects_degraded", "num_read", "num_read_kb", "num_write", "num_write_kb", "num_omap_keys"] {
+        for name in [
+            "num_bytes",
+            "num_objects",
+            "num_object_clones",
+            "num_object_copies",
+            "num_objects_degraded",
+            "num_read",
+            "num_read_kb",
+            "num_write",
+            "num_write_kb",
+            "num_omap_keys",
+        ] {
             sums.insert(name.into(), of["stat_sum"][name].clone());
         }
         sums.insert("log_size".into(), of["log_size"].clone());
@@ -176,18 +189,14 @@ fn figures() -> Result<()> {
         ensure!(mine[name].as_array().map(Vec::len) == Some(1), "{mine}");
     }
 
-    // A snapshot goes: both trim its clones, and the monitors write it down as purged.
-    for pool in ["ours", "theirs"] {
-        d.must(&format!("rados -p {pool} rmsnap one"))?;
-    }
-    let clones = |pool: &str| sums(pool).map(|s| s["num_object_clones"].clone());
-    ensure!(until(PATIENCE, || matches!((clones("ours"), clones("theirs")), (Ok(a), Ok(b)) if a == 0 && b == 0)), "clones stay");
-    let purged = || -> Result<Vec<Value>> {
-        let dump = d.json("ceph osd dump")?;
-        let queue = dump["removed_snaps_queue"].as_array().cloned().unwrap_or_default();
-        Ok(queue)
-    };
-    ensure!(until(PATIENCE, || purged().is_ok_and(|q| q.is_empty())), "the monitors wait for somebody to purge: {:?}", purged()?);
+    // A snapshot goes: its clones are trimmed, and the monitors are told that it is purged. (The OSD of 18.2 with a memstore was seen to leave it in
+    // the queue.)
+    d.must("rados -p ours rmsnap one")?;
+    let clones = || sums("ours").map(|s| s["num_object_clones"].clone());
+    ensure!(until(PATIENCE, || clones().is_ok_and(|n| n == 0)), "clones stay: {}", sums("ours")?);
+    let queue = || d.json("ceph osd dump").map(|dump| dump["removed_snaps_queue"].clone());
+    let purged = until(PATIENCE, || queue().is_ok_and(|q| q.as_array().is_some_and(Vec::is_empty)));
+    ensure!(purged, "the monitors wait for somebody to purge: {}", queue()?);
     d.end("osd.0")
 }
 

@@ -28,7 +28,8 @@ pub const LONG: &[Case] = &[
 
 /// Cuts between OSDs and monitors, manager and each other: silent ones, refused ones, sockets that end. `cut`: how long a silence lasts.
 fn cut_network(cut: Duration) -> Result<()> {
-    let conf = "mon osd min down reporters = 1\nmon osd adjust heartbeat grace = false\nosd heartbeat interval = 1\nosd heartbeat grace = 6\n";
+    let conf =
+        "mon osd min down reporters = 1\nmon osd adjust heartbeat grace = false\nosd heartbeat interval = 1\nosd heartbeat grace = 6\n";
     let mut d = stock_control_plane("stock-cut", &Plane { conf, nodes: 2, ..Plane::default() })?;
     d.new_ours(0, "ssd", &["--store", "mem"])?;
     d.new_ours(1, "nvme", &["--store", "block", "--size", "1G"])?;
@@ -259,7 +260,13 @@ fn any_order(seed: u64, steps: usize) -> Result<()> {
         let goes_on = until(PATIENCE * 2, || acked() > before + 10);
         longest = longest.max(started.elapsed());
         let said = |log: &str| d.said(log).lines().last().unwrap_or_default().to_string();
-        ensure!(goes_on, "nothing is acknowledged any more after {done:?}; osd.0: {}; osd.1: {}; writer: {}", said("osd.0"), said("osd.1"), said("writer"));
+        ensure!(
+            goes_on,
+            "nothing is acknowledged any more after {done:?}; osd.0: {}; osd.1: {}; writer: {}",
+            said("osd.0"),
+            said("osd.1"),
+            said("writer")
+        );
         ensure!(bench.0.try_wait()?.is_none(), "rados bench gave up after {done:?}: {}", d.said("bench"));
     }
     std::fs::write(ledger.with_extension("stop"), "")?;
