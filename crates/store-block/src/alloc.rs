@@ -98,6 +98,11 @@ impl Alloc {
         }
         self.free_blocks = self.used.iter().map(|c| u64::from(c.count_zeros())).sum();
     }
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        let ripe = self.ripe.as_ref().map_or(0, |r| r.chunks.len() * 8 + r.empty.len() * 2);
+        self.used.len() * 2 + self.empty.len() * 2 + ripe + self.aside.capacity() * size_of::<Aside>()
+    }
     /// Blocks that can be allocated now.
     pub fn free_blocks(&self) -> u64 {
         self.free_blocks

@@ -48,6 +48,16 @@ pub struct Memory {
     pub recent: usize,
     pub index: usize,
     pub overlay: usize,
+    /// Blocks that were read.
+    pub reads: usize,
+    /// Allocator, shares, groups: in memory whole, as the index is.
+    pub whole: usize,
+}
+
+impl Memory {
+    pub fn total(&self) -> usize {
+        self.objects + self.leaves + self.recent + self.index + self.overlay + self.reads + self.whole
+    }
 }
 
 impl BlockStore {
@@ -123,6 +133,8 @@ impl BlockStore {
                 recent: core.table.active.bytes + core.table.frozen.as_ref().map_or(0, |f| f.bytes),
                 index: core.table.index.memory(),
                 overlay: core.overlay.bytes(),
+                reads: core.reads.bytes(),
+                whole: core.whole(),
             },
         }
     }

@@ -425,5 +425,6 @@ impl Core {
         self.saved = self.generation - 1;
         self.space.release();
         self.ring.tail = c.at;
+        self.share_memory();
     }
 }

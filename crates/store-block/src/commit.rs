@@ -76,7 +76,7 @@ impl Core {
         if self.taken.as_mut().is_some_and(|layer| !layer.drop_some(DROP_ROWS)) {
             self.taken = None;
         }
-        self.reads.shrink(self.cfg.reads_max());
+        self.reads.shrink(self.cfg.reads_max(), self.cfg.fresh_max());
         self.table.cache.shrink(self.cfg.leaves_max());
         if self.queue.is_empty() {
             self.objects.shrink(self.cfg.objects_max(), self.saved, 256);

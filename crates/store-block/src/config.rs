@@ -3,7 +3,10 @@
 /// Settings of an open store; none of them is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Bytes of memory that caches, recent changes and blocks on their way may take together, roughly.
+    /// Bytes of memory that the store may take, roughly. What must be in memory whole comes off first: the allocator's bits (2 bytes for each 64 KiB
+    /// of data), the index (250 bytes for each 8 KiB of metadata), the counts of shared chunks, the groups' infos. Caches, recent changes and
+    /// blocks on their way share the rest, but never less than a quarter: a device that needs more than that for its bits alone takes more than
+    /// the setting. So does a request that reads more at once than there is room for, and transactions that wait are their owner's.
     pub memory: usize,
     /// Records that may be under way at the same time.
     pub pipeline: usize,
@@ -38,6 +41,10 @@ impl Config {
     }
     pub(crate) fn reads_max(&self) -> usize {
         self.memory / 8
+    }
+    /// What was read and must stay, since those who asked for it have not come yet.
+    pub(crate) fn fresh_max(&self) -> usize {
+        self.memory / 4
     }
     /// Images that are not at their places.
     pub(crate) fn overlay_max(&self) -> usize {

@@ -130,6 +130,8 @@ pub struct Reads {
     bytes: usize,
     /// Held for the transaction that waits.
     held: Vec<Extent>,
+    /// Bytes of the largest request of late, and the stamp when it came.
+    largest: (usize, u64),
 }
 
 impl Reads {
@@ -195,14 +197,26 @@ impl Reads {
             _ => Vec::new(),
         }
     }
-    /// Lets the oldest go. What nobody has come for yet stays, since whoever waits for several asks for all again, but not without end.
-    pub fn shrink(&mut self, max: usize) {
+    /// Somebody asks for so many bytes at once: he must find all of them together.
+    pub fn asked(&mut self, bytes: usize) {
+        if bytes >= self.largest.0 || self.stamp - self.largest.1 > LARGEST_READS {
+            self.largest = (bytes, self.stamp);
+        }
+    }
+    /// Bytes that are here.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+    /// Lets the oldest go until `max` bytes are left. What nobody has come for yet stays, since whoever waits for several asks for all again, but
+    /// not without end: `fresh` bytes more, or what the largest request of late needs, twice.
+    pub fn shrink(&mut self, max: usize, fresh: usize) {
+        let fresh = fresh.max(2 * self.largest.0);
         let mut looks = self.order.len();
         while (self.bytes > max || self.order.len() > 65536) && looks > 0 {
             looks -= 1;
             let Some((extent, stamp)) = self.order.pop_front() else { break };
             let Some(read) = self.map.get(&extent).filter(|read| read.stamp == stamp) else { continue };
-            if self.bytes < max + FRESH_MAX && read.hold.get() != Hold::Free {
+            if self.bytes < max + fresh && read.hold.get() != Hold::Free {
                 self.order.push_back((extent, stamp));
                 continue;
             }
@@ -213,8 +227,8 @@ impl Reads {
     }
 }
 
-/// Bytes that were read and that must stay.
-const FRESH_MAX: usize = 64 << 20;
+/// So many reads later a large request is forgotten.
+const LARGEST_READS: u64 = 10_000;
 
 /// The devices, and what is under way on them.
 pub struct Io {

@@ -13,6 +13,8 @@
 mod alloc;
 mod apply;
 mod block_store;
+#[cfg(test)]
+mod bounds;
 mod checkpoint;
 mod codec;
 mod commit;

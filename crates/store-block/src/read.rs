@@ -85,6 +85,7 @@ impl Core {
         let mut at = offset / BLOCK * BLOCK;
         let mut missing = Ok(());
         let mut came = Vec::new();
+        self.reads.asked((end - offset) as usize);
         for (piece, blocks) in pieces {
             let stop = at + blocks * BLOCK;
             let (from, to) = (offset.max(at) - at, end.min(stop) - at);

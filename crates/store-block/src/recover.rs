@@ -157,6 +157,7 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
         core.space.mark(block, blocks);
     }
     core.load_rows()?;
+    core.share_memory();
     Ok(core)
 }
 

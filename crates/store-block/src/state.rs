@@ -56,7 +56,10 @@ pub struct LeafRead {
 
 #[derive(Debug)]
 pub struct Core {
+    /// `memory` is what is left of `memory_max`: see [`Core::share_memory`].
     pub cfg: Config,
+    /// The setting.
+    pub memory_max: usize,
     pub uuid: [u8; 16],
     pub seed: u32,
     /// Why it stopped.
@@ -125,6 +128,7 @@ impl Core {
     pub fn new(cfg: Config, io: Io, sb: Superblock) -> Self {
         let seq = sb.wal_seq;
         Self {
+            memory_max: cfg.memory,
             uuid: sb.uuid,
             seed: crc_seed(&sb.uuid),
             failed: None,
@@ -170,6 +174,18 @@ impl Core {
             io,
             sb,
         }
+    }
+
+    /// Bytes of what must be in memory whole, but for the index.
+    pub fn whole(&self) -> usize {
+        const COUNT_BYTES: usize = 20; // of a place and its count in a hash table
+        let groups: usize = self.pgs.values().map(PgMem::memory).sum();
+        self.alloc.memory() + self.space.memory() + self.refs.counts.capacity() * COUNT_BYTES + groups
+    }
+    /// What must be in memory whole comes off the setting; everything else shares the rest.
+    pub fn share_memory(&mut self) {
+        let whole = self.whole() + self.table.index.memory();
+        self.cfg.memory = self.memory_max.saturating_sub(whole).max(self.memory_max / 4);
     }
 
     pub fn alive(&self) -> StoreResult<()> {

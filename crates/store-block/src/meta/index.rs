@@ -56,7 +56,7 @@ impl Index {
     }
     /// Bytes of memory, roughly.
     pub fn memory(&self) -> usize {
-        self.leaves.len() * 200
+        self.leaves.len() * 250
     }
 
     pub fn encode(&self, seed: u32) -> Vec<u8> {

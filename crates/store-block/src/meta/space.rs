@@ -27,6 +27,10 @@ impl Space {
     pub fn is_free(&self, block: u64, n: u64) -> bool {
         block.checked_add(n).is_some_and(|end| end <= self.blocks) && (block..block + n).all(|b| !self.is_used(b))
     }
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        self.used.len() * 8 + self.aside.capacity() * 16
+    }
     pub fn free(&self) -> u64 {
         self.free
     }

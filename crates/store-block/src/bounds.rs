@@ -1,0 +1,180 @@
+//! One setting bounds what a store keeps in memory, while it works and when it starts; the log's size bounds what a start reads.
+
+use crate::{BlockStore, Config};
+use base::Rng;
+use disk::{MemDisks, Order};
+use std::collections::HashMap;
+use store::conformance::object_coll;
+use store::{ObjectStore, StoreError};
+use types::{CEPH_NOSNAP, GHObject, HObject, Transaction};
+
+const MEMORY: usize = 16 << 20;
+const OBJECTS: u64 = 20_000;
+const LENS: [u64; 3] = [1 << 30, 16 << 20, 128 << 20];
+
+fn name(n: u64) -> GHObject {
+    let hash = (n as u32).wrapping_mul(0x9e37_79b9);
+    GHObject::plain(HObject { oid: format!("an object with a name {n}").into(), pool: 1, hash, snap: CEPH_NOSNAP, ..HObject::min() })
+}
+
+struct Load {
+    store: BlockStore,
+    rng: Rng,
+    token: u64,
+    reads: HashMap<u64, (u64, u64)>,
+    most: usize,
+}
+
+impl Load {
+    fn new(config: Config, disks: &MemDisks) -> Self {
+        let store = BlockStore::open(config, Box::new(disks.clone())).expect("it opens");
+        Self { store, rng: Rng::new(7), token: 0, reads: HashMap::new(), most: 0 }
+    }
+    fn submit(&mut self, txn: Transaction) {
+        self.token += 1;
+        self.store.submit(txn, None, self.token).expect("it fits");
+    }
+    fn write(&mut self, n: u64, len: usize) {
+        let mut txn = Transaction::new(object_coll(0));
+        let mut data = vec![0; len];
+        self.rng.fill(&mut data);
+        txn.write(&name(n), 0, data.into(), 0);
+        txn.set_attr(&name(n), "_", vec![n as u8; 250].into());
+        txn.omap_set_keys(&name(n), vec![("key".into(), vec![1; 100].into())]);
+        self.submit(txn);
+    }
+    fn read(&mut self, n: u64, len: u64) {
+        match self.store.read(object_coll(0), &name(n), 0, len) {
+            Ok(data) => assert!(data.len() >= 4096),
+            Err(StoreError::Wait(ticket)) => drop(self.reads.insert(ticket, (n, len))),
+            Err(e) => panic!("{e}"),
+        }
+    }
+    fn turn(&mut self) {
+        self.store.turn_end();
+        self.store.take_commits(&mut Vec::new());
+        let mut ready = Vec::new();
+        self.store.take_ready(&mut ready);
+        for (n, len) in ready.iter().filter_map(|ticket| self.reads.remove(ticket)).collect::<Vec<_>>() {
+            self.read(n, len);
+        }
+        let stats = self.store.stats();
+        self.most = self.most.max(stats.memory.total());
+        assert!(stats.memory.total() <= MEMORY, "{} of {MEMORY}: {:?}", stats.memory.total(), stats.memory);
+        assert!(stats.log_used <= stats.log_blocks);
+    }
+    fn settle(&mut self) {
+        for _ in 0..100_000 {
+            if self.reads.is_empty() && self.store.stats().idle {
+                return;
+            }
+            self.turn();
+        }
+        panic!("{} reads never come: {}", self.reads.len(), self.store.stand());
+    }
+}
+
+#[test]
+fn memory_keeps_to_its_setting() {
+    let disks = MemDisks::new(&LENS);
+    BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+    disks.set_order(Order::Shuffled, 1);
+    let config = Config { memory: MEMORY, ..Config::default() };
+    let mut load = Load::new(config.clone(), &disks);
+    let mut txn = Transaction::new(object_coll(0));
+    txn.create_collection(object_coll(0), 0);
+    load.submit(txn);
+    for n in 0..OBJECTS {
+        load.write(n, if n % 16 == 0 { 65_536 } else { 4096 });
+        if n % 8 == 0 {
+            load.turn();
+        }
+    }
+    load.settle();
+    // Many reads at once, whole objects and blocks, among overwrites.
+    for _ in 0..OBJECTS {
+        let n = load.rng.below(OBJECTS);
+        if load.rng.chance(1, 3) {
+            load.write(n, 4096);
+        } else if load.reads.len() < 512 {
+            let n = if load.rng.chance(1, 2) { n / 16 * 16 } else { n };
+            load.read(n, u64::MAX);
+        }
+        if load.rng.chance(1, 8) {
+            load.turn();
+        }
+    }
+    load.settle();
+    println!("{} of {MEMORY} at most: {:?}", load.most, load.store.stats().memory);
+    assert!(load.most > MEMORY / 2, "the load was too small to tell: {}", load.most);
+    // Killed with much in the log.
+    while load.store.stats().log_used < load.store.stats().log_blocks / 6 {
+        let n = load.rng.below(OBJECTS);
+        load.write(n, 4096);
+        load.turn();
+    }
+    let log = load.store.stats().log_used * 4096;
+    drop(load);
+
+    // It reads no more of the log than there is, twice, and takes no more memory than before.
+    disks.restart();
+    disks.set_order(Order::AtOnce, 0);
+    let before = [0, 1, 2].map(|n| disks.traffic(disk::Dev(n)).read_bytes);
+    let mut load = Load::new(config, &disks);
+    load.turn();
+    let read: Vec<_> = (0..3).map(|n| disks.traffic(disk::Dev(n)).read_bytes - before[usize::from(n)]).collect();
+    println!("{log} bytes of log: read {read:?}, {:?}", load.store.stats().memory);
+    assert!(log > LENS[1] / 8 && read[1] <= 2 * LENS[1] && read[0] <= LENS[1], "{log} bytes of log: read {read:?}");
+    assert!(load.store.fsck(false).is_clean());
+}
+
+/// One request that is larger than anything that is to stay in memory has all of its bytes together at some time.
+#[test]
+fn a_large_request_is_answered() {
+    const LEN: usize = 24 << 20;
+    let disks = MemDisks::new(&LENS);
+    BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+    let config = Config { memory: 4 << 20, ..Config::default() };
+    let mut load = Load::new(config.clone(), &disks);
+    let mut txn = Transaction::new(object_coll(0));
+    txn.create_collection(object_coll(0), 0);
+    load.submit(txn);
+    for at in (0..LEN).step_by(1 << 20) {
+        let mut txn = Transaction::new(object_coll(0));
+        txn.write(&name(1), at as u64, vec![at as u8 ^ 5; 1 << 20].into(), 0);
+        load.submit(txn);
+        load.store.turn_end();
+    }
+    disks.set_order(Order::Shuffled, 3);
+    for _ in 0..2000 {
+        match load.store.read(object_coll(0), &name(1), 0, u64::MAX) {
+            Ok(data) => return assert_eq!(data.len(), LEN),
+            Err(StoreError::Wait(_)) => load.store.turn_end(),
+            Err(e) => panic!("{e}"),
+        }
+    }
+    panic!("it is read again and again");
+}
+
+/// A device whose bits alone take all of the setting: caches have a quarter, and everything works.
+#[test]
+fn a_large_device_leaves_a_quarter() {
+    let disks = MemDisks::new(&[64 << 30, 16 << 20, 64 << 20]);
+    BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+    let config = Config { memory: 2 << 20, ..Config::default() };
+    let mut load = Load::new(config, &disks);
+    let mut txn = Transaction::new(object_coll(0));
+    txn.create_collection(object_coll(0), 0);
+    load.submit(txn);
+    for n in 0..2000 {
+        load.write(n, 4096);
+        load.store.turn_end();
+    }
+    let memory = load.store.stats().memory;
+    assert!(memory.whole >= 2 << 20 && memory.total() < memory.whole + (4 << 20), "{memory:?}");
+    for n in 0..2000 {
+        load.read(n, u64::MAX);
+        load.turn();
+    }
+    load.settle();
+}
