@@ -166,13 +166,13 @@ impl Core {
                     return Err(Corrupt("a chunk is unshared that others share"));
                 }
             }
-            Op::SetAttr { name, value } => self.node_mut(slot)?.set_attr(name.as_ref(), value.as_ref()),
+            Op::SetAttr { name, value } => self.node_mut(slot)?.attrs.set(name.as_ref(), value.as_ref()),
             Op::PatchAttr { name, runs } => {
                 let node = self.node_mut(slot)?;
-                let value = node.attrs.iter_mut().find(|a| a.0.as_slice() == name.as_ref()).ok_or(GONE)?;
-                ops::patch(&mut value.1, &Bytes::copy_from_slice(runs.as_ref()))?;
+                let value = node.attrs.get_mut(name.as_ref()).ok_or(GONE)?;
+                ops::patch(value, &Bytes::copy_from_slice(runs.as_ref()))?;
             }
-            Op::RmAttr { name } => self.node_mut(slot)?.rm_attr(name.as_ref()),
+            Op::RmAttr { name } => self.node_mut(slot)?.attrs.remove(name.as_ref()),
             Op::RmAttrs => self.node_mut(slot)?.attrs.clear(),
             Op::Hint { object_size, write_size, flags } => {
                 self.node_mut(slot)?.hint = Hint { object_size: *object_size, write_size: *write_size, flags: *flags };

@@ -17,6 +17,9 @@ use disk::{Completion, DiskError, Durability};
 /// Images that are taken to be written at once: sorted, neighbours are one write.
 const GROUP: usize = 256;
 
+/// Runs that are one write, at most.
+const RUNS: usize = 16;
+
 /// Rows that are freed in one turn.
 const DROP_ROWS: usize = 512;
 
@@ -132,13 +135,17 @@ impl Core {
         };
         let bytes = batch.seal(header, &self.uuid, self.seed);
         (self.batch_like, self.batch_txns) = (bytes.len().min(1 << 20), batch.tokens.len());
-        let (seq, parts) = (batch.seq, 1 + batch.runs.len());
+        let seq = batch.seq;
+        let mut parts = 1;
         self.io.write(Purpose::Record { seq }, WAL, WAL_FIRST + block, vec![bytes.clone()], durability(Bug::VolatileRecord));
-        let mut runs = Vec::with_capacity(batch.runs.len());
-        for (run, r) in batch.runs.into_iter().enumerate() {
-            let bytes = r.buf.freeze();
-            self.io.write(Purpose::Direct { seq, run }, DATA, r.place, vec![bytes.clone()], durability(Bug::VolatileRun));
-            runs.push((r.place, bytes));
+        let runs: Vec<(u64, Bytes)> = batch.runs.into_iter().map(|r| (r.place, r.buf.freeze())).collect();
+        let mut first = 0;
+        for group in runs.chunk_by(|a, b| a.0 + a.1.len() as u64 / BLOCK == b.0).flat_map(|near| near.chunks(RUNS)) {
+            let bufs = group.iter().map(|(_, bytes)| bytes.clone()).collect();
+            let purpose = Purpose::Direct { seq, runs: first..first + group.len() };
+            self.io.write(purpose, DATA, group[0].0, bufs, durability(Bug::VolatileRun));
+            first += group.len();
+            parts += 1;
         }
         self.overlay.seal(seq, block, bytes, batch.places, runs);
         if planted(Bug::AckBeforeDurable) {
@@ -185,8 +192,8 @@ impl Core {
         let bytes = result.map(|buf| buf.map_or_else(Bytes::new, disk::AlignedBuf::freeze));
         match purpose {
             Purpose::Record { seq } => self.part_done(seq),
-            Purpose::Direct { seq, run } => {
-                self.overlay.run_done(seq, run);
+            Purpose::Direct { seq, runs } => {
+                runs.for_each(|run| self.overlay.run_done(seq, run));
                 self.part_done(seq);
             }
             Purpose::InPlace(blocks) => {

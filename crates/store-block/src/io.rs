@@ -13,9 +13,10 @@ pub enum Purpose {
     Record {
         seq: u64,
     },
+    /// Neighbouring runs of a record, by number.
     Direct {
         seq: u64,
-        run: usize,
+        runs: std::ops::Range<usize>,
     },
     /// Images to their places: each with the record that it is of.
     InPlace(Vec<(u64, u64)>),

@@ -12,6 +12,7 @@
 
 mod alloc;
 mod apply;
+mod attrs;
 mod block_store;
 #[cfg(test)]
 mod bounds;

@@ -66,7 +66,8 @@ impl Objects {
                 return None;
             }
             let slot = self.slots[n as usize].as_mut().expect("the table names slots in use");
-            if slot.family == family && slot.name == *name {
+            // The hash first: what it tells needs no other memory.
+            if slot.name.hobj.hash == name.hobj.hash && slot.family == family && slot.name == *name {
                 slot.used = true;
                 return Some(n);
             }

@@ -1,9 +1,9 @@
 //! What the store knows of one object besides its bytes: size, attributes, where its chunks are and the crc of each of their blocks.
 
+use crate::attrs::Attrs;
 use crate::codec::{Corrupt, Get, Put};
 use crate::layout::{CHUNK, CHUNK_BLOCKS};
 use bytes::Bytes;
-use denc::ByteStr;
 
 /// A cell of an object's grid that has a place. Blocks without their bit in `mask` are zeros, whatever is at the place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +45,7 @@ pub struct Onode {
     pub nid: u64,
     pub size: u64,
     pub hint: Hint,
-    /// Ascending by name. Few and overwritten often: values keep their buffers.
-    pub attrs: Vec<(ByteStr, Vec<u8>)>,
+    pub attrs: Attrs,
     /// Ascending by cell.
     pub chunks: Vec<Chunk>,
     /// Blocks of all chunks' places.
@@ -95,31 +94,9 @@ impl Onode {
         self.find(cell).ok().map(|i| &self.chunks[i])
     }
 
-    fn find_attr(&self, name: &[u8]) -> Result<usize, usize> {
-        self.attrs.binary_search_by(|a| a.0.as_slice().cmp(name))
-    }
-    pub fn attr(&self, name: &[u8]) -> Option<&[u8]> {
-        Some(&self.attrs[self.find_attr(name).ok()?].1)
-    }
-    pub fn set_attr(&mut self, name: &[u8], value: &[u8]) {
-        match self.find_attr(name) {
-            Ok(i) => {
-                let old = &mut self.attrs[i].1;
-                old.clear();
-                old.extend_from_slice(value);
-            }
-            Err(i) => self.attrs.insert(i, (kept_name(name), value.to_vec())),
-        }
-    }
-    pub fn rm_attr(&mut self, name: &[u8]) {
-        if let Ok(i) = self.find_attr(name) {
-            self.attrs.remove(i);
-        }
-    }
     /// Bytes of memory, roughly.
     pub fn memory(&self) -> usize {
-        let attrs: usize = self.attrs.iter().map(|a| 80 + a.1.capacity()).sum();
-        attrs + self.chunks.capacity() * size_of::<Chunk>() + self.blocks as usize * 4
+        self.attrs.memory() + self.chunks.capacity() * size_of::<Chunk>() + self.blocks as usize * 4
     }
 
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -135,8 +112,8 @@ impl Onode {
             out.put_var(self.omap_bytes);
         }
         out.put_var(self.attrs.len() as u64);
-        for (name, value) in &self.attrs {
-            out.put_blob(name.as_slice());
+        for (name, value) in self.attrs.iter() {
+            out.put_blob(name);
             out.put_blob(value);
         }
         out.put_var(self.chunks.len() as u64);
@@ -165,7 +142,8 @@ impl Onode {
             o.omap_bytes = get.var()?;
         }
         for _ in 0..get.count(2)? {
-            o.attrs.push((kept_name(&get.blob()?), get.blob()?.to_vec()));
+            let name = get.blob()?;
+            o.attrs.set(&name, &get.blob()?);
         }
         let mut cell = 0u64;
         let chunks = get.count(5)?;
@@ -195,17 +173,6 @@ impl Onode {
     }
 }
 
-/// The two names that each object has cost no memory of their own.
-pub fn kept_name(name: &[u8]) -> ByteStr {
-    if name == types::OI_ATTR.as_bytes() {
-        ByteStr::from_static(types::OI_ATTR)
-    } else if name == types::SS_ATTR.as_bytes() {
-        ByteStr::from_static(types::SS_ATTR)
-    } else {
-        ByteStr::from(name)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,8 +181,8 @@ mod tests {
     fn comes_back_as_it_went() {
         let mut o = Onode { nid: 7, size: 1 << 40, omap: true, omap_bytes: 5, blocks: 19, ..Onode::default() };
         o.hint = Hint { object_size: 1 << 22, write_size: 4096, flags: 3 };
-        o.set_attr(b"_", b"info");
-        o.set_attr(b"Z", b"");
+        o.attrs.set(b"_", b"info");
+        o.attrs.set(b"Z", b"");
         o.chunks = vec![Chunk::new(0, 32, 16), Chunk { shared: true, ..Chunk::new(9, 51, 3) }];
         o.chunks[0].mask = 0x8001;
         (o.chunks[0].crcs[0], o.chunks[0].crcs[15]) = (5, 6);

@@ -18,8 +18,9 @@ impl Run {
     }
 }
 
-/// A run is not grown beyond this, in bytes.
-const RUN_MAX: usize = 1 << 20;
+/// A run is not grown beyond this, in bytes: what grows is copied, and buffers of one size come back from their pool. Neighbouring runs are written
+/// together.
+const RUN_MAX: usize = 64 << 10;
 
 #[derive(Debug)]
 pub struct Batch {
@@ -80,7 +81,7 @@ impl Batch {
         let len = (blocks * BLOCK) as usize;
         match self.runs.last() {
             Some(run) if run.place + run.blocks() == place && run.buf.len() + len <= RUN_MAX => {}
-            // Others will follow: what grows is copied.
+            // Others will follow.
             _ => self.runs.push(Run { place, buf: AlignedBuf::with_capacity(len.max(self.run_like.min(RUN_MAX))) }),
         }
         let n = self.runs.len() - 1;
