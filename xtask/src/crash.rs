@@ -4,20 +4,35 @@ use crate::run::root;
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
-/// `count` states of the seeds from `from` on; or, with `bugs`, the planted bugs, each of which must be noticed.
-pub fn states(from: u64, count: u64, bugs: bool) -> Result<()> {
+/// What is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Crash states.
+    States,
+    /// The planted bugs, each of which must be noticed.
+    Bugs,
+    /// Faults at each operation of each seed's life, of each kind, once and from then on.
+    Faults,
+}
+
+/// `count` states of the seeds from `from` on; or `count` seeds' faults; or the planted bugs.
+pub fn states(look: Look, from: u64, count: u64) -> Result<()> {
     let mut cargo = Command::new("cargo");
     cargo.args(["test", "--profile", "proof", "-p", "store-block", "--lib", "--"]).current_dir(root());
-    match bugs {
-        true => cargo.args(["crash::bugs", "--nocapture"]),
-        false => cargo.args(["crash::many_crash_states", "--ignored", "--nocapture"]),
+    match look {
+        Look::States => cargo.args(["crash::many_crash_states", "--ignored", "--nocapture"]),
+        Look::Bugs => cargo.args(["crash::bugs", "--nocapture"]),
+        Look::Faults => cargo.args(["crash::faults", "--nocapture"]),
     };
     // Memory that goes back to the system comes again as pages to be cleared.
     cargo.env("MIMALLOC_PURGE_DELAY", "-1");
     cargo.env("CRASH_FROM", from.to_string()).env("CRASH_COUNT", count.to_string());
+    if look == Look::Faults {
+        cargo.env("FAULT_FROM", from.to_string()).env("FAULT_SEEDS", count.to_string()).env("FAULT_STRIDE", "1");
+    }
     if !cargo.status().context("starting cargo")?.success() {
         bail!(
-            "a crash state came up wrong, or a planted bug was not noticed; one seed again: CRASH_SEED=N cargo test --profile proof -p store-block --lib crash::one_seed -- --nocapture"
+            "a crash state came up wrong, a fault did harm, or a planted bug was not noticed; one seed again: CRASH_SEED=N cargo test --profile proof -p store-block --lib crash::one_seed -- --nocapture"
         );
     }
     Ok(())

@@ -16,6 +16,7 @@ mod stock;
 mod suites;
 
 use anyhow::{Result, bail};
+use crash::Look;
 
 const USAGE: &str = "\
 cargo xtask test [--allow-skips] [--only WORD]   everything that CI runs
@@ -28,7 +29,8 @@ cargo xtask stock-daemons [--long] [--only WORD]  our OSDs under stock monitors 
 cargo xtask record-commands CEPH_CONF OUT        what a stock cluster answers to the script in xtask/src/commands.rs
 cargo xtask record-caps CEPH_CONF OUT            what a stock cluster allows to whom: xtask/src/suites/caps.py
 cargo xtask fuzz [SECONDS]                       decoders and handshakes under random input, for SECONDS (60)
-cargo xtask crash-states [--from SEED] [--count N] [--bugs]   the block store's crash states, or its planted bugs; a run goes on with the seed that the last one named
+cargo xtask crash-states [--from SEED] [--count N]   N (1,000,000) of the block store's crash states; a run goes on with the seed that the last one named
+                         [--bugs] [--faults]      its planted bugs; faults at each operation of N (20) seeds' lives
 cargo xtask kill-loop [--cycles N]                kill -9 under load, N (30) times, everything compared at the end
 cargo xtask figures [--pairs N] [--seconds S]    server CPU per op and latency beside stock memstore, interleaved pairs
 cargo xtask figures --store block [--pairs N] [--seconds S] [--raw]   the block store beside stock BlueStore, each on loop devices of its own
@@ -71,7 +73,11 @@ fn chore() -> Result<()> {
         Some("fuzz") => suites::fuzz(args.get(1).map_or(Ok(60), |s| s.parse())?),
         Some("crash-states") => {
             let number = |name: &str, default: u64| option(name).map_or(Ok(default), str::parse);
-            crash::states(number("--from", 1000)?, number("--count", 1_000_000)?, flag("--bugs"))
+            match (flag("--bugs"), flag("--faults")) {
+                (false, false) => crash::states(Look::States, number("--from", 1000)?, number("--count", 1_000_000)?),
+                (true, _) => crash::states(Look::Bugs, 0, 0),
+                (_, true) => crash::states(Look::Faults, number("--from", 0)?, number("--count", 20)?),
+            }
         }
         Some("kill-loop") => {
             cluster::build()?;
