@@ -3,17 +3,21 @@
 //! Its Python modules are Debian's packages; 18.2's manager loads none of them in these chroots.
 
 use super::Case;
-use crate::clients::{Release::Pacific, pacific_manager};
-use crate::cluster::Cluster;
+use crate::clients::{Release::Pacific, Release::Reef, pacific_manager};
+use crate::cluster::{Cluster, binary};
 use crate::run::until;
+use crate::stock::{Daemons, free_ports};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-pub const CASES: &[Case] = &[Case { name: "stock_manager_under_our_monitor", needs: &[Pacific], run: manager }];
+pub const CASES: &[Case] = &[
+    Case { name: "stock_manager_under_our_monitor", needs: &[Pacific], run: manager },
+    Case { name: "stock_manager_outlives_our_monitor", needs: &[Pacific, Reef], run: outlives },
+];
 
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -143,4 +147,97 @@ fn manager() -> Result<()> {
     active(&c)?;
     drop(mgr);
     c.stop()
+}
+
+/// Our monitor dies and comes back while a stock manager serves: it is the active one again, with what it knew. Crashes, quotas and devices are what
+/// its modules and our monitor do together.
+fn outlives() -> Result<()> {
+    pacific_manager()?;
+    let mut d = Daemons::new("stock-manager-lives")?;
+    let [port] = free_ports::<1>()?;
+    let mut monitor = Command::new(binary());
+    monitor.arg("mon").arg("--dir").arg(&d.dir).args(["--port", &port.to_string(), "--osds", "1"]);
+    d.spawn("mon", monitor)?;
+    ensure!(until(PATIENCE, || d.conf.exists() && d.said("mon").contains("serves")), "the monitor does not start: {}", d.said("mon"));
+    d.ours(0, &["--memory", "1073741824"])?;
+    d.wait_up(1)?;
+    let (at, conf) = (d.dir.display().to_string(), d.dir.join("mgr.conf"));
+    std::fs::create_dir_all(d.dir.join("mgr.y"))?;
+    d.must(&format!("ceph auth get-or-create mgr.y mon 'allow profile mgr' osd 'allow *' mds 'allow *' -o {at}/mgr.y/keyring"))?;
+    let theirs = std::fs::read_to_string(&d.conf)?;
+    let kept: Vec<&str> = theirs.lines().filter(|l| !l.starts_with("log file") && !l.starts_with("admin socket")).collect();
+    let own = format!(
+        "[mgr]\nmgr data = {at}/mgr.y\nkeyring = {at}/mgr.y/keyring\nrun dir = {at}\nadmin socket = {at}/$name.asok\nlog file = {at}/log/$name.log\n\
+         crash dir = {at}\nms cluster mode = secure\n"
+    );
+    std::fs::write(&conf, format!("{}\n{own}", kept.join("\n")))?;
+    d.stock_of(Pacific, "mgr.y", &conf)?;
+    let active = |d: &Daemons| {
+        d.wait("ceph mgr stat -f json", "the stock manager", |out| {
+            let out = out.replace(' ', "");
+            out.contains("\"active_name\":\"y\"") && out.contains("\"available\":true")
+        })
+    };
+    let clean = |d: &Daemons| {
+        d.wait("ceph pg stat", "its figures", |out| {
+            let (pgs, rest) = out.trim().split_once(" pgs: ").unwrap_or_default();
+            pgs.parse().is_ok_and(|n: u32| n >= 8) && rest.starts_with(&format!("{pgs} active+clean;"))
+        })
+    };
+    active(&d)?;
+    d.must("ceph osd pool create p 8 8")?;
+    d.must("ceph osd pool application enable p test")?;
+    clean(&d)?;
+
+    // A crash is posted, shown in the health, and archived.
+    let crash = d.dir.join("crash.json");
+    let id = "2026-11-21T12:00:00.000000Z_0192ed8b-7853-40d2-9108-243fba1ce56b";
+    let stamp = d.must("date -u +%Y-%m-%dT%H:%M:%S.000000Z")?;
+    std::fs::write(
+        &crash,
+        format!(
+            "{{\"crash_id\": \"{id}\", \"timestamp\": \"{}\", \"entity_name\": \"osd.0\", \"process_name\": \"humboldt\", \
+             \"ceph_version\": \"18.2\", \"utsname_hostname\": \"h\", \"backtrace\": [\"main\"]}}",
+            stamp.trim()
+        ),
+    )?;
+    d.must(&format!("ceph crash post -i {}", crash.display()))?;
+    ensure!(d.must("ceph crash ls")?.contains(id) && d.must(&format!("ceph crash info {id}"))?.contains("humboldt"), "crash ls");
+    d.wait("ceph health detail", "RECENT_CRASH", |out| out.contains("RECENT_CRASH"))?;
+    d.must("ceph crash archive-all")?;
+    d.wait("ceph health detail", "no crash", |out| !out.contains("RECENT_CRASH"))?;
+    d.must("ceph device ls")?;
+    d.must("ceph device monitoring off")?;
+
+    // A quota that the manager's figures exceed.
+    d.must("ceph osd pool set-quota p max_objects 3")?;
+    d.write("p", "first", 4)?;
+    d.wait("ceph health detail", "POOL_FULL", |out| out.contains("POOL_FULL"))?;
+    d.must("ceph osd pool set-quota p max_objects 0")?;
+    d.wait("ceph health detail", "room", |out| !out.contains("POOL_FULL"))?;
+    d.write("p", "second", 2)?;
+
+    // The monitor dies, twice: what clients do goes on, and so does the manager.
+    for tag in ["third", "fourth"] {
+        d.kill("mon")?;
+        d.start("mon")?;
+        d.write("p", tag, 2)?;
+        active(&d)?;
+        d.must("ceph osd pool set p pg_num 16")?;
+        clean(&d)?;
+        ensure!(d.must("ceph balancer status")?.contains("\"active\""), "balancer");
+    }
+    d.wait("ceph osd pool get p pg_num", "what the manager drives", |out| out.trim() == "pg_num: 16")?;
+    ensure!(d.must("ceph crash ls")?.contains(id), "the crash is forgotten");
+    // Both die.
+    d.kill("mgr.y")?;
+    d.start("mgr.y")?;
+    d.kill("mon")?;
+    d.start("mon")?;
+    active(&d)?;
+    clean(&d)?;
+    for (tag, count) in [("first", 4), ("second", 2), ("third", 2), ("fourth", 2)] {
+        d.verify("p", tag, count)?;
+    }
+    d.end("osd.0")
 }
