@@ -134,6 +134,7 @@ impl Core {
             meta_crc: 0,
         };
         let bytes = batch.seal(header, &self.uuid, self.seed);
+        self.batch.reuse(std::mem::take(&mut batch.meta));
         (self.batch_like, self.batch_txns) = (bytes.len().min(1 << 20), batch.tokens.len());
         let seq = batch.seq;
         let mut parts = 1;

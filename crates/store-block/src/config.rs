@@ -46,8 +46,8 @@ impl Config {
     pub(crate) fn fresh_max(&self) -> usize {
         self.memory / 4
     }
-    /// Images that are not at their places.
+    /// Images that are not at their places. More would be overwritten before they get there, but few of a large image's.
     pub(crate) fn overlay_max(&self) -> usize {
-        self.memory / 4
+        self.memory / 8
     }
 }

@@ -22,6 +22,9 @@ impl Run {
 /// together.
 const RUN_MAX: usize = 64 << 10;
 
+/// Memory for changes that goes from one record to the next, in bytes, at most.
+const META_KEPT: usize = 256 << 10;
+
 #[derive(Debug)]
 pub struct Batch {
     pub seq: u64,
@@ -43,7 +46,14 @@ impl Batch {
     pub fn new(seq: u64, like: usize) -> Self {
         let mut buf = AlignedBuf::with_capacity(like.max(2 * BLOCK as usize));
         buf.push_zeros(BLOCK as usize);
-        Self { seq, meta: Vec::with_capacity(2048), buf, places: Vec::new(), runs: Vec::new(), tokens: Vec::new(), run_like: 0 }
+        Self { seq, meta: Vec::new(), buf, places: Vec::new(), runs: Vec::new(), tokens: Vec::new(), run_like: 0 }
+    }
+    /// Takes the memory that a sealed record's changes were encoded in.
+    pub fn reuse(&mut self, mut meta: Vec<u8>) {
+        if self.meta.is_empty() && meta.capacity() <= META_KEPT {
+            meta.clear();
+            self.meta = meta;
+        }
     }
     pub fn is_empty(&self) -> bool {
         self.meta.is_empty() && self.tokens.is_empty()
