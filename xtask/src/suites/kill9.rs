@@ -6,10 +6,12 @@ use super::rados::Background;
 use crate::clients::Release::{self, Pacific};
 use crate::cluster::Cluster;
 use crate::run::{root, run, until};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 pub const CASES: &[Case] = &[
@@ -20,32 +22,58 @@ pub const CASES: &[Case] = &[
 
 const CLIENTS: Release = Pacific;
 const SIZE: &str = "2G";
+/// How long a client may stand still after a restart: the server is there in a second, 16.2's clients look for a monitor every three.
+const STILL: Duration = Duration::from_secs(40);
+/// Where a bench's client answers what it waits for.
+const BENCH_SOCKET: &str = "bench.asok";
 
-fn command(c: &Cluster, program: &str, line: &str) -> Command {
-    let mut cmd = CLIENTS.command(&c.conf, program);
+fn command(conf: &Path, program: &str, line: &str) -> Command {
+    let mut cmd = CLIENTS.command(conf, program);
     cmd.args(line.split_whitespace());
     cmd
 }
-/// A client whose output goes to a file in the cluster's folder.
-fn background(c: &Cluster, program: &str, line: &str, log: &str) -> Result<Background> {
-    let file = File::create(c.dir.join(log))?;
-    let mut cmd = command(c, program, line);
-    Ok(Background(cmd.current_dir(&c.dir).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?))
+/// A client whose output goes to a file beside the cluster's ceph.conf.
+fn background(conf: &Path, program: &str, line: &str, log: &str) -> Result<Background> {
+    let dir = conf.parent().context("ceph.conf is in the cluster's folder")?;
+    let file = File::create(dir.join(log))?;
+    let mut cmd = command(conf, program, line);
+    Ok(Background(cmd.current_dir(dir).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?))
 }
 /// Waits for a client to end well.
-fn finish(mut client: Background, what: &str, log: PathBuf, limit: Duration) -> Result<String> {
+fn finish(mut client: Background, what: &str, conf: &Path, log: &str, limit: Duration) -> Result<String> {
     let mut status = None;
     until(limit, || {
         status = client.0.try_wait().ok().flatten();
         status.is_some()
     });
-    let text = std::fs::read_to_string(&log).unwrap_or_default();
+    let text = std::fs::read_to_string(conf.with_file_name(log)).unwrap_or_default();
     let tail = || text.lines().rev().take(20).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n");
     match status {
         Some(status) if status.success() => Ok(text),
         Some(status) => bail!("{what} ended with {status}:\n{}", tail()),
-        None => bail!("{what} does not end:\n{}", tail()),
+        None => bail!("{what} does not end:\n{}\n{}", tail(), stand(conf)),
     }
+}
+
+/// What the cluster and a bench's client say of themselves while somebody waits for ever.
+fn stand(conf: &Path) -> String {
+    let socket = conf.with_file_name(BENCH_SOCKET);
+    let asked = [
+        "health detail".to_string(),
+        "osd dump".into(),
+        "tell osd.0 dump_ops_in_flight".into(),
+        format!("--admin-daemon {} objecter_requests", socket.display()),
+    ];
+    let mut out = String::new();
+    for line in asked {
+        let text = match run(&mut command(conf, "ceph", &line), Duration::from_secs(20)) {
+            Ok(o) => format!("{}{}", o.stdout, o.stderr),
+            Err(e) => format!("{e:#}"),
+        };
+        let lines: Vec<&str> = text.lines().take(40).collect();
+        out += &format!("--- ceph {line}\n{}\n", lines.join("\n"));
+    }
+    out
 }
 
 /// The monitor's port: clients know it, so the next start takes the same one.
@@ -53,6 +81,49 @@ fn port(c: &Cluster) -> Result<String> {
     let conf = std::fs::read_to_string(&c.conf)?;
     let line = conf.lines().find(|l| l.starts_with("mon host")).context("ceph.conf names the monitor")?;
     Ok(line.trim_end_matches(']').rsplit(':').next().unwrap_or_default().to_string())
+}
+
+/// `rados bench` in rounds for as long as kills come: each writes, reads all of it back and removes it, so that the store never fills up,
+/// however long it takes. A full pool makes a bench wait for ever, here as in Ceph. The last round's objects stay.
+struct Rounds {
+    conf: PathBuf,
+    ended: AtomicBool,
+    /// Benches that have ended.
+    done: AtomicU32,
+}
+
+impl Rounds {
+    const WRITE_S: u64 = 10;
+
+    fn bench(&self, n: u32, what: &str) -> Result<()> {
+        let socket = self.conf.with_file_name(BENCH_SOCKET);
+        let line = format!("-p bench --admin-socket={} bench {} {what} -t 8 --run-name r{n}", socket.display(), Self::WRITE_S);
+        let bench = background(&self.conf, "rados", &line, "bench.log")?;
+        let text = finish(bench, &format!("rados bench {what}"), &self.conf, "bench.log", Duration::from_secs(Self::WRITE_S) + STILL)?;
+        ensure!(!text.contains("not correct"), "rados bench {what}:\n{text}");
+        self.done.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+    /// The number of rounds.
+    fn run(&self) -> Result<u32> {
+        for n in 1.. {
+            self.bench(n, "write -b 16384 --no-cleanup")?;
+            self.bench(n, "seq")?;
+            if self.ended.load(Ordering::Relaxed) {
+                return Ok(n);
+            }
+            let out = run(&mut command(&self.conf, "rados", &format!("-p bench cleanup --run-name r{n}")), Duration::from_secs(60) + STILL)?;
+            ensure!(out.ok(), "rados cleanup:\n{}{}\n{}", out.stdout, out.stderr, stand(&self.conf));
+        }
+        unreachable!("the loop ends by itself")
+    }
+    /// Grows with each second in which something of a bench was answered.
+    fn progress(&self) -> (u32, u64) {
+        let text = std::fs::read_to_string(self.conf.with_file_name("bench.log")).unwrap_or_default();
+        // sec, ops that wait, started, finished
+        let finished = |l: &str| l.split_whitespace().nth(3).filter(|_| l.split_whitespace().count() == 8)?.parse().ok();
+        (self.done.load(Ordering::Relaxed), text.lines().filter_map(finished).max().unwrap_or(0))
+    }
 }
 
 /// Kills and starts again `cycles` times.
@@ -64,25 +135,32 @@ pub fn kill_loop(cycles: u32) -> Result<()> {
     }
     c.must(CLIENTS, "rbd create --size 32M img")?;
     let fsid = c.must(CLIENTS, "ceph fsid")?;
-    let (ledger, script) = (c.dir.join("ledger"), root().join("xtask/src/suites/ledger.py"));
-    let python = |what: &str| format!("{} {what} {} ledger {}", script.display(), c.conf.display(), ledger.display());
+    let (conf, ledger, script) = (c.conf.clone(), c.dir.join("ledger"), root().join("xtask/src/suites/ledger.py"));
+    let python = |what: &str| format!("{} {what} {} ledger {}", script.display(), conf.display(), ledger.display());
     let (write, check) = (python("write"), python("check"));
-    let bench_s = 5 * cycles;
-    let writer = background(&c, "/usr/bin/python3", &write, "writer.log")?;
-    let bench = background(&c, "rados", &format!("-p bench bench {bench_s} write -t 8 -b 16384 --no-cleanup"), "bench.log")?;
+    let writer = background(&conf, "/usr/bin/python3", &write, "writer.log")?;
+    let rounds = Arc::new(Rounds { conf: conf.clone(), ended: AtomicBool::new(false), done: AtomicU32::new(0) });
+    let benches = std::thread::spawn({
+        let rounds = rounds.clone();
+        move || rounds.run()
+    });
     let ops = cycles * 2000;
     let fio = format!(
         "--ioengine=rbd --clientname=admin --pool=rbd --rbdname=img --direct=1 --name=v --size=32M --rw=randwrite --bs=4k --iodepth=8 \
          --rate_iops=400 --number_ios={ops} --norandommap --verify=crc32c --verify_fatal=1 --do_verify=1 --verify_backlog=512 --randseed=7"
     );
-    let fio = background(&c, "fio", &fio, "fio.log")?;
+    let fio = background(&conf, "fio", &fio, "fio.log")?;
 
     let (mut slowest, mut acked) = (Duration::ZERO, 0);
     for cycle in 1..=cycles {
-        // Until the ledger has grown, and then for a time that differs from cycle to cycle.
+        // Until every writer of the ledger and the bench went on, and then for a time that differs from cycle to cycle.
         let lines = || std::fs::read_to_string(&ledger).map_or(0, |t| t.lines().filter(|l| l.starts_with('!')).count());
-        let before = lines();
-        ensure!(until(Duration::from_secs(60), || lines() > before + 20), "cycle {cycle}: nothing is acknowledged any more:\n{}", c.log());
+        let (before, bench) = (lines(), rounds.progress());
+        let goes_on = || (lines() > before + 20 && rounds.progress() != bench) || benches.is_finished();
+        ensure!(until(STILL, goes_on), "cycle {cycle}: somebody is not answered any more:\n{}\n{}", c.log(), stand(&conf));
+        if benches.is_finished() {
+            break;
+        }
         std::thread::sleep(Duration::from_millis(u64::from(cycle * 337 % 1500)));
         acked = lines();
         let dir = c.dir.clone();
@@ -91,24 +169,23 @@ pub fn kill_loop(cycles: u32) -> Result<()> {
         c = Cluster::start_at(dir, &port, &[]).with_context(|| format!("cycle {cycle}"))?;
         slowest = slowest.max(started.elapsed());
     }
+    rounds.ended.store(true, Ordering::Relaxed);
     std::fs::write(ledger.with_extension("stop"), "")?;
-    let log = |name: &str| c.dir.join(name);
-    finish(writer, "the ledger's writer", log("writer.log"), Duration::from_secs(60))?;
-    finish(bench, "rados bench", log("bench.log"), Duration::from_secs(u64::from(bench_s) + 60))?;
-    let fio = finish(fio, "fio", log("fio.log"), Duration::from_secs(120 + u64::from(ops) / 100))?;
+    let benched = benches.join().map_err(|_| anyhow!("the thread of the benches panicked"))??;
+    finish(writer, "the ledger's writer", &conf, "writer.log", Duration::from_secs(60))?;
+    let fio = finish(fio, "fio", &conf, "fio.log", Duration::from_secs(120 + u64::from(ops) / 100))?;
     ensure!(fio.contains("err= 0"), "fio:\n{fio}");
     // Nothing of what is compared now is in memory.
     let dir = c.dir.clone();
     drop(c);
     let c = Cluster::start_at(dir, &port, &[])?;
     ensure!(c.must(CLIENTS, "ceph fsid")? == fsid, "another cluster");
-    let out = run(&mut command(&c, "/usr/bin/python3", &check), Duration::from_secs(120))?;
+    let out = run(&mut command(&conf, "/usr/bin/python3", &check), Duration::from_secs(120))?;
     ensure!(out.ok(), "the ledger:\n{}{}", out.stdout, out.stderr);
-    let seq = run(&mut command(&c, "rados", "-p bench bench 60 seq -t 8"), Duration::from_secs(120))?;
-    ensure!(seq.ok() && !seq.stdout.contains("not correct"), "rados bench seq:\n{}{}", seq.stdout, seq.stderr);
+    rounds.bench(benched, "seq")?;
     let scrubbed = scrub(&c)?;
     println!(
-        "  {cycles} kills, {acked} acknowledged writes when the last came; {}, {scrubbed} groups scrubbed clean; slowest start {:.2} s",
+        "  {cycles} kills, {acked} acknowledged writes when the last came; {}; {benched} rounds of bench; {scrubbed} groups scrubbed clean; slowest start {:.2} s",
         out.stdout.trim(),
         slowest.as_secs_f64()
     );

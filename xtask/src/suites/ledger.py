@@ -2,15 +2,23 @@
 
     ledger.py write CEPH_CONF POOL LEDGER     until the file LEDGER.stop is there
     ledger.py check CEPH_CONF POOL LEDGER     everything that the ledger names is there, once, and nothing else
+
+Several threads write, each to objects of its own: a process that is killed has some writes on the disk whose answers nobody got. Their
+clients send them again, and an append or an addition that is applied twice shows.
 """
 
 import os
 import struct
 import sys
+import threading
 
 import rados
 
-OBJECTS = 40
+THREADS = 8
+OBJECTS = 5
+APPEND, ADD, FULL, OMAP = range(4)
+KINDS = (APPEND, ADD, APPEND, FULL, ADD, OMAP)
+COUNTER = "count"
 
 
 def connect(conf, pool):
@@ -19,67 +27,110 @@ def connect(conf, pool):
     return cluster, cluster.open_ioctx(pool)
 
 
+def text(word):
+    return struct.pack("<I", len(word)) + word.encode()
+
+
+def amount(seq):
+    """What an addition adds: numops keeps ten digits."""
+    return 1 + seq % 999
+
+
+def writer(ioctx, ledger, out, thread):
+    seq = 0
+    while not os.path.exists(ledger + ".stop"):
+        seq += 1
+        kind = KINDS[seq % len(KINDS)]
+        name = "%d.%d" % (thread, seq * 7 % OBJECTS)
+        record = struct.pack("<Q", seq)
+        # What is about to be done stands in the ledger too: it may have happened although nobody heard of it.
+        line = b" %d %d %s %d\n" % (thread, kind, name.encode(), seq)
+        os.write(out, b"?" + line)
+        if kind == APPEND:
+            ioctx.append("append." + name, record)
+        elif kind == ADD:
+            ioctx.execute("add." + name, "numops", "add", text(COUNTER) + text("%d" % amount(seq)))
+        elif kind == FULL:
+            ioctx.write_full("full." + name, record * (1 + seq % 2000))
+        else:
+            with rados.WriteOpCtx() as op:
+                ioctx.set_omap(op, ("%016d" % seq,), (record,))
+                ioctx.operate_write_op(op, "omap." + name)
+        os.write(out, b"!" + line)
+
+
 def write(conf, pool, ledger):
-    _, ioctx = connect(conf, pool)
-    with open(ledger, "a", buffering=1) as out:
-        seq = 0
-        while not os.path.exists(ledger + ".stop"):
-            seq += 1
-            kind = seq % 4
-            name = "%d" % (seq * 7 % OBJECTS)
-            record = struct.pack("<Q", seq)
-            # What is about to be done stands in the ledger too: it may have happened although nobody heard of it.
-            print("?", kind, name, seq, file=out)
-            if kind < 2:
-                # Applied twice, an append shows.
-                ioctx.append("append." + name, record)
-            elif kind == 2:
-                ioctx.write_full("full." + name, record * (1 + seq % 2000))
-            else:
-                with rados.WriteOpCtx() as op:
-                    ioctx.set_omap(op, ("%016d" % seq,), (record,))
-                    ioctx.operate_write_op(op, "omap." + name)
-            print("!", kind, name, seq, file=out)
+    cluster, ioctx = connect(conf, pool)
+    failed = []
+
+    def run(out, thread):
+        try:
+            writer(ioctx, ledger, out, thread)
+        except BaseException as e:
+            failed.append(e)
+            raise
+
+    out = os.open(ledger, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    threads = [threading.Thread(target=run, args=(out, n)) for n in range(THREADS)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed, failed
+    ioctx.close()
+    cluster.shutdown()
 
 
 def check(conf, pool, ledger):
-    _, ioctx = connect(conf, pool)
-    appended, full, omap, open_op, acked = {}, {}, {}, None, 0
+    cluster, ioctx = connect(conf, pool)
+    # By kind and object, in order; and of each thread the one that nobody may have heard of.
+    acked, open_ops, count = {}, {}, 0
     for line in open(ledger):
-        state, kind, name, seq = line.split()
+        state, thread, kind, name, seq = line.split()
         kind, seq = int(kind), int(seq)
         if state == "?":
-            open_op = (kind, name, seq)
+            open_ops[thread] = (kind, name, seq)
             continue
-        open_op = None
-        acked += 1
-        if kind < 2:
-            appended.setdefault(name, []).append(seq)
-        elif kind == 2:
-            full[name] = seq
+        assert open_ops.pop(thread) == (kind, name, seq), line
+        acked.setdefault((kind, name), []).append(seq)
+        count += 1
+
+    def maybe(kind, name):
+        """The writes of an object that may be there or not."""
+        op = open_ops.get(name.split(".")[0])
+        return [op[2]] if op and op[:2] == (kind, name) else []
+
+    sums = 0
+    for (kind, name), wanted in acked.items():
+        more = maybe(kind, name)
+        if kind == APPEND:
+            found = [n for (n,) in struct.iter_unpack("<Q", ioctx.read("append." + name, 1 << 24))]
+            assert found in (wanted, wanted + more), "append.%s: %s, ledger %s" % (name, found[-5:], wanted[-5:])
+        elif kind == FULL:
+            data = ioctx.read("full." + name, 1 << 24)
+            choices = wanted[-1:] + more
+            assert data in [struct.pack("<Q", n) * (1 + n % 2000) for n in choices], "full.%s is not %s" % (name, choices)
         else:
-            omap.setdefault(name, []).append(seq)
+            found = omap(ioctx, ("add." if kind == ADD else "omap.") + name)
+            if kind == ADD:
+                number = int(float(found[0][1]))
+                choices = [sum(map(amount, seqs)) for seqs in (wanted, wanted + more)]
+                assert number in choices, "add.%s: %d, ledger %s" % (name, number, choices)
+                sums += len(wanted)
+            else:
+                assert all(struct.pack("<Q", int(k)) == v for k, v in found), "omap.%s has a wrong value" % name
+                keys = [int(k) for k, _ in found]
+                assert keys in (wanted, wanted + more), "omap.%s: %d keys, ledger %d" % (name, len(keys), len(wanted))
+    print("ledger: %d acknowledged writes are there, %d additions and every append once" % (count, sums))
+    ioctx.close()
+    cluster.shutdown()
 
-    def maybe(kinds, name):
-        return [open_op[2]] if open_op and open_op[0] in kinds and open_op[1] == name else []
 
-    for name, wanted in appended.items():
-        data = ioctx.read("append." + name, 1 << 24)
-        found = [n for (n,) in struct.iter_unpack("<Q", data)]
-        assert found in (wanted, wanted + maybe((0, 1), name)), "append.%s: %s, ledger %s" % (name, found[-5:], wanted[-5:])
-    for name, wanted in full.items():
-        data = ioctx.read("full." + name, 1 << 24)
-        choices = [wanted] + maybe((2,), name)
-        assert data in [struct.pack("<Q", n) * (1 + n % 2000) for n in choices], "full.%s is not %s" % (name, choices)
-    for name, wanted in omap.items():
-        with rados.ReadOpCtx() as op:
-            pairs, _ = ioctx.get_omap_vals(op, "", "", 1 << 20)
-            ioctx.operate_read_op(op, "omap." + name)
-            found = [(k, struct.unpack("<Q", v)[0]) for k, v in pairs]
-        keys = [n for _, n in found]
-        assert all(k == "%016d" % n for k, n in found), "omap.%s has a wrong value" % name
-        assert keys in (wanted, sorted(wanted + maybe((3,), name))), "omap.%s: %d keys, ledger %d" % (name, len(keys), len(wanted))
-    print("ledger: %d acknowledged writes are there" % acked)
+def omap(ioctx, obj):
+    with rados.ReadOpCtx() as op:
+        pairs, _ = ioctx.get_omap_vals(op, "", "", 1 << 20)
+        ioctx.operate_read_op(op, obj)
+        return list(pairs)
 
 
 if __name__ == "__main__":
