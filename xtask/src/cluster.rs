@@ -18,6 +18,9 @@ pub struct Cluster {
     pub ready_after: Duration,
 }
 
+/// How long a start may take; on a machine at rest it is a fraction of a second.
+const READY: Duration = Duration::from_secs(60);
+
 /// The program under test: `HUMBOLDT_BINARY` if it is set, a release build otherwise.
 pub fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os("HUMBOLDT_BINARY") {
@@ -84,7 +87,7 @@ impl Cluster {
             });
         }
         let mut cluster = Self { conf: dir.join("ceph.conf"), dir, child, log, ready_after: Duration::ZERO };
-        let ready = until(Duration::from_secs(20), || cluster.log().contains("ready in") || cluster.ended());
+        let ready = until(READY, || cluster.log().contains("ready in") || cluster.ended());
         if !ready || cluster.ended() {
             bail!("humboldt up did not get ready; it said:\n{}", cluster.log());
         }
@@ -102,11 +105,21 @@ impl Cluster {
     pub fn ended(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
+    /// The monitor's port: clients know it, so a start that is to go on with them takes the same one.
+    pub fn port(&self) -> Result<String> {
+        let conf = std::fs::read_to_string(&self.conf)?;
+        let line = conf.lines().find(|l| l.starts_with("mon host")).context("ceph.conf names the monitor")?;
+        Ok(line.trim_end_matches(']').rsplit(':').next().unwrap_or_default().to_string())
+    }
     /// Runs a command line of a stock client against it: `rados -p p ls`.
     pub fn client(&self, release: Release, line: &str) -> Result<Output> {
+        self.client_within(release, line, Duration::from_secs(120))
+    }
+    /// The same with a limit; code 124 if that was reached.
+    pub fn client_within(&self, release: Release, line: &str, limit: Duration) -> Result<Output> {
         let words = words(line);
         let args: Vec<&str> = words[1..].iter().map(String::as_str).collect();
-        release.run(&self.conf, &words[0], &args, Duration::from_secs(120))
+        release.run(&self.conf, &words[0], &args, limit)
     }
     /// The same, and it must succeed; gives its standard output.
     pub fn must(&self, release: Release, line: &str) -> Result<String> {

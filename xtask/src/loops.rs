@@ -1,7 +1,7 @@
 //! Devices of a measurement's own: loop devices over images that were written with zeros, raw or with a file system. Needs root.
 
 use crate::clients::{Release, SHARED};
-use crate::run::{quietly, run};
+use crate::run::{quietly, run, until};
 use anyhow::{Context, Result, ensure};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,22 @@ impl Loop {
         // Without holes: to fill one would be a change of the file system below, which no disk has.
         let zeros = vec![0; 1 << 20];
         (0..mib).try_for_each(|_| file.write_all(&zeros)).and_then(|()| file.sync_all())?;
+        Self::attach(image)
+    }
+    /// Over a new image that is all holes: where nothing is measured.
+    pub fn sparse(name: &str, mib: u64) -> Result<Self> {
+        let image = Path::new(SHARED).join(name).with_extension("image");
+        std::fs::create_dir_all(SHARED)?;
+        std::fs::File::create(&image).and_then(|f| f.set_len(mib << 20)).with_context(|| image.display().to_string())?;
+        Self::attach(image)
+    }
+    /// Over a copy of this one's image as it is now, while it is in use.
+    pub fn copy(&self, name: &str) -> Result<Self> {
+        let image = Path::new(SHARED).join(name).with_extension("image");
+        quietly(Command::new("cp").args(["--sparse=always", "--reflink=never"]).arg(&self.image).arg(&image))?;
+        Self::attach(image)
+    }
+    fn attach(image: PathBuf) -> Result<Self> {
         let attach = |direct: bool| -> Result<String> {
             let mut cmd = Command::new("losetup");
             let out = run(cmd.args(direct.then_some("--direct-io=on")).args(["--find", "--show"]).arg(&image), Duration::from_secs(30))?;
@@ -38,7 +54,7 @@ impl Loop {
     }
     /// Puts ext4 on it, and it into `SHARED/name`, where the clients' chroots see it too.
     pub fn mount(&mut self, name: &str) -> Result<PathBuf> {
-        quietly(Command::new("mkfs.ext4").args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]).arg(&self.device))?;
+        self.format()?;
         let at = Path::new(SHARED).join(name);
         // First here: the chroots' view of the folder does not follow what is mounted in it later.
         let seen = Release::Reef.chroot().map(|root| root.join(at.strip_prefix("/").expect("an absolute path")));
@@ -47,6 +63,17 @@ impl Loop {
             quietly(Command::new("mount").arg(&self.device).arg(&place))?;
             self.mounted.push(place);
         }
+        Ok(at)
+    }
+    pub fn format(&self) -> Result<()> {
+        quietly(Command::new("mkfs.ext4").args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]).arg(&self.device))
+    }
+    /// Puts the file system that it has into `SHARED/name`, for clients of this machine.
+    pub fn mount_here(&mut self, name: &str) -> Result<PathBuf> {
+        let at = Path::new(SHARED).join(name);
+        std::fs::create_dir_all(&at)?;
+        quietly(Command::new("mount").arg(&self.device).arg(&at))?;
+        self.mounted.push(at.clone());
         Ok(at)
     }
     /// Bytes that were written to it so far.
@@ -60,7 +87,8 @@ impl Loop {
 impl Drop for Loop {
     fn drop(&mut self) {
         for place in self.mounted.iter().rev() {
-            let _ = Command::new("umount").arg(place).status();
+            // Who was killed lets go of his files in the kernel's time.
+            until(Duration::from_secs(10), || run(Command::new("umount").arg(place), Duration::from_secs(10)).is_ok_and(|out| out.ok()));
         }
         let _ = Command::new("losetup").arg("--detach").arg(&self.device).status();
         let _ = std::fs::remove_file(&self.image);

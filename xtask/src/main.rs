@@ -32,6 +32,7 @@ cargo xtask fuzz [SECONDS]                       decoders and handshakes under r
 cargo xtask crash-states [--from SEED] [--count N]   N (1,000,000) of the block store's crash states; a run goes on with the seed that the last one named
                          [--bugs] [--faults]      its planted bugs; faults at each operation of N (20) seeds' lives
 cargo xtask kill-loop [--cycles N]                kill -9 under load, N (30) times, everything compared at the end
+cargo xtask image-check [--copies N]              the device below the store copied while clients write, N (20) times: each copy comes up whole
 cargo xtask figures [--pairs N] [--seconds S]    server CPU per op and latency beside stock memstore, interleaved pairs
 cargo xtask figures --store block [--pairs N] [--seconds S] [--raw]   the block store beside stock BlueStore, each on loop devices of its own
 ";
@@ -82,6 +83,10 @@ fn chore() -> Result<()> {
         Some("kill-loop") => {
             cluster::build()?;
             suites::kill_loop(option("--cycles").map_or(Ok(30), str::parse)?)
+        }
+        Some("image-check") => {
+            cluster::build()?;
+            suites::image_check(option("--copies").map_or(Ok(20), str::parse)?)
         }
         Some("figures") if option("--store") == Some("block") => suites::figures_block(
             option("--pairs").map_or(Ok(5), str::parse)?,

@@ -3,6 +3,7 @@
 //! `fsid` is the OSD's own uuid, `ceph_fsid` the cluster's, `whoami` its number, `type` its store, `keyring` its key. Objects are the store's.
 
 use anyhow::{Context, Result, bail};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use types::{OsdId, Uuid};
 
@@ -34,10 +35,16 @@ impl DataDir {
             }
             return Ok(made);
         }
+        // Each on the disk before the next: a power cut may come at once, and a file without its content says something else.
         let write = |name: &str, value: &str| -> Result<()> {
             let at = path.join(name);
-            std::fs::write(&at, format!("{value}\n")).with_context(|| at.display().to_string())
+            let written = std::fs::File::create(&at).and_then(|mut file| {
+                file.write_all(format!("{value}\n").as_bytes())?;
+                file.sync_all()
+            });
+            written.with_context(|| at.display().to_string())
         };
+        let sync = |dir: &Path| std::fs::File::open(dir).and_then(|d| d.sync_all()).with_context(|| dir.display().to_string());
         write("magic", "ceph osd volume v026")?;
         write("whoami", &id.to_string())?;
         write("ceph_fsid", &cluster_fsid.to_string())?;
@@ -47,7 +54,10 @@ impl DataDir {
             write("crush_device_class", device_class)?;
         }
         // Last: a folder without it is not whole.
+        sync(path)?;
         write("ready", "ready")?;
+        sync(path)?;
+        path.parent().filter(|up| !up.as_os_str().is_empty()).map_or(Ok(()), sync)?;
         Self::open(path, id)
     }
 

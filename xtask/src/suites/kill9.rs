@@ -27,20 +27,20 @@ const STILL: Duration = Duration::from_secs(40);
 /// Where a bench's client answers what it waits for.
 const BENCH_SOCKET: &str = "bench.asok";
 
-fn command(conf: &Path, program: &str, line: &str) -> Command {
+pub fn command(conf: &Path, program: &str, line: &str) -> Command {
     let mut cmd = CLIENTS.command(conf, program);
     cmd.args(line.split_whitespace());
     cmd
 }
 /// A client whose output goes to a file beside the cluster's ceph.conf.
-fn background(conf: &Path, program: &str, line: &str, log: &str) -> Result<Background> {
+pub fn background(conf: &Path, program: &str, line: &str, log: &str) -> Result<Background> {
     let dir = conf.parent().context("ceph.conf is in the cluster's folder")?;
     let file = File::create(dir.join(log))?;
     let mut cmd = command(conf, program, line);
     Ok(Background(cmd.current_dir(dir).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?))
 }
 /// Waits for a client to end well.
-fn finish(mut client: Background, what: &str, conf: &Path, log: &str, limit: Duration) -> Result<String> {
+pub fn finish(mut client: Background, what: &str, conf: &Path, log: &str, limit: Duration) -> Result<String> {
     let mut status = None;
     until(limit, || {
         status = client.0.try_wait().ok().flatten();
@@ -76,11 +76,39 @@ fn stand(conf: &Path) -> String {
     out
 }
 
-/// The monitor's port: clients know it, so the next start takes the same one.
-fn port(c: &Cluster) -> Result<String> {
-    let conf = std::fs::read_to_string(&c.conf)?;
-    let line = conf.lines().find(|l| l.starts_with("mon host")).context("ceph.conf names the monitor")?;
-    Ok(line.trim_end_matches(']').rsplit(':').next().unwrap_or_default().to_string())
+/// A writer with a ledger.
+pub struct Writer {
+    child: Background,
+    book: PathBuf,
+}
+
+impl Writer {
+    /// Ends it, and everything that it was told is there.
+    pub fn finish(self, c: &Cluster) -> Result<String> {
+        std::fs::write(self.book.with_extension("stop"), "")?;
+        finish(self.child, "the ledger's writer", &c.conf, "writer.log", STILL)?;
+        check_ledger(c, &self.book)
+    }
+}
+
+fn script(what: &str, conf: &Path, book: &Path) -> String {
+    format!("{} {what} {} ledger {}", root().join("xtask/src/suites/ledger.py").display(), conf.display(), book.display())
+}
+/// Starts a writer on the pool `ledger`; and what counts the writes that were acknowledged.
+pub fn ledger(c: &Cluster, book: &Path) -> Result<(Writer, impl Fn() -> usize + use<>)> {
+    for old in [book.to_path_buf(), book.with_extension("stop")] {
+        let _ = std::fs::remove_file(old);
+    }
+    let child = background(&c.conf, "/usr/bin/python3", &script("write", &c.conf, book), "writer.log")?;
+    let counted = book.to_path_buf();
+    let lines = move || std::fs::read_to_string(&counted).map_or(0, |t| t.lines().filter(|l| l.starts_with('!')).count());
+    Ok((Writer { child, book: book.to_path_buf() }, lines))
+}
+/// Compares the cluster with a ledger; what the check says.
+fn check_ledger(c: &Cluster, book: &Path) -> Result<String> {
+    let out = run(&mut command(&c.conf, "/usr/bin/python3", &script("check", &c.conf, book)), Duration::from_secs(120))?;
+    ensure!(out.ok(), "the ledger:\n{}{}", out.stdout, out.stderr);
+    Ok(out.stdout.trim().to_string())
 }
 
 /// `rados bench` in rounds for as long as kills come: each writes, reads all of it back and removes it, so that the store never fills up,
@@ -129,36 +157,36 @@ impl Rounds {
 /// Kills and starts again `cycles` times.
 pub fn kill_loop(cycles: u32) -> Result<()> {
     let mut c = Cluster::start("kill9", &["--store", "block", "--size", SIZE])?;
-    let port = port(&c)?;
+    let port = c.port()?;
     for line in ["ceph osd pool create ledger 8", "ceph osd pool create bench 8", "ceph osd pool create rbd 8", "rbd pool init rbd"] {
         c.must(CLIENTS, line)?;
     }
     c.must(CLIENTS, "rbd create --size 32M img")?;
     let fsid = c.must(CLIENTS, "ceph fsid")?;
-    let (conf, ledger, script) = (c.conf.clone(), c.dir.join("ledger"), root().join("xtask/src/suites/ledger.py"));
-    let python = |what: &str| format!("{} {what} {} ledger {}", script.display(), conf.display(), ledger.display());
-    let (write, check) = (python("write"), python("check"));
-    let writer = background(&conf, "/usr/bin/python3", &write, "writer.log")?;
+    let (conf, book) = (c.conf.clone(), c.dir.join("ledger"));
+    let (writer, lines) = ledger(&c, &book)?;
     let rounds = Arc::new(Rounds { conf: conf.clone(), ended: AtomicBool::new(false), done: AtomicU32::new(0) });
     let benches = std::thread::spawn({
         let rounds = rounds.clone();
         move || rounds.run()
     });
-    let ops = cycles * 2000;
+    // About as long as the kills take; without a size of its own it would end with the image's.
+    let ops = cycles * 1000;
     let fio = format!(
         "--ioengine=rbd --clientname=admin --pool=rbd --rbdname=img --direct=1 --name=v --size=32M --rw=randwrite --bs=4k --iodepth=8 \
-         --rate_iops=400 --number_ios={ops} --norandommap --verify=crc32c --verify_fatal=1 --do_verify=1 --verify_backlog=512 --randseed=7"
+         --rate_iops=400 --io_size={}k --norandommap --verify=crc32c --verify_fatal=1 --do_verify=1 --verify_backlog=512 --randseed=7",
+        ops * 4
     );
     let fio = background(&conf, "fio", &fio, "fio.log")?;
 
     let (mut slowest, mut acked) = (Duration::ZERO, 0);
     for cycle in 1..=cycles {
         // Until every writer of the ledger and the bench went on, and then for a time that differs from cycle to cycle.
-        let lines = || std::fs::read_to_string(&ledger).map_or(0, |t| t.lines().filter(|l| l.starts_with('!')).count());
         let (before, bench) = (lines(), rounds.progress());
         let goes_on = || (lines() > before + 20 && rounds.progress() != bench) || benches.is_finished();
         ensure!(until(STILL, goes_on), "cycle {cycle}: somebody is not answered any more:\n{}\n{}", c.log(), stand(&conf));
         if benches.is_finished() {
+            // It failed: what it says is the reason.
             break;
         }
         std::thread::sleep(Duration::from_millis(u64::from(cycle * 337 % 1500)));
@@ -170,9 +198,8 @@ pub fn kill_loop(cycles: u32) -> Result<()> {
         slowest = slowest.max(started.elapsed());
     }
     rounds.ended.store(true, Ordering::Relaxed);
-    std::fs::write(ledger.with_extension("stop"), "")?;
     let benched = benches.join().map_err(|_| anyhow!("the thread of the benches panicked"))??;
-    finish(writer, "the ledger's writer", &conf, "writer.log", Duration::from_secs(60))?;
+    writer.finish(&c)?;
     let fio = finish(fio, "fio", &conf, "fio.log", Duration::from_secs(120 + u64::from(ops) / 100))?;
     ensure!(fio.contains("err= 0"), "fio:\n{fio}");
     // Nothing of what is compared now is in memory.
@@ -180,13 +207,11 @@ pub fn kill_loop(cycles: u32) -> Result<()> {
     drop(c);
     let c = Cluster::start_at(dir, &port, &[])?;
     ensure!(c.must(CLIENTS, "ceph fsid")? == fsid, "another cluster");
-    let out = run(&mut command(&conf, "/usr/bin/python3", &check), Duration::from_secs(120))?;
-    ensure!(out.ok(), "the ledger:\n{}{}", out.stdout, out.stderr);
+    let counted = check_ledger(&c, &book)?;
     rounds.bench(benched, "seq")?;
     let scrubbed = scrub(&c)?;
     println!(
-        "  {cycles} kills, {acked} acknowledged writes when the last came; {}; {benched} rounds of bench; {scrubbed} groups scrubbed clean; slowest start {:.2} s",
-        out.stdout.trim(),
+        "  {cycles} kills, {acked} acknowledged writes when the last came; {counted}; {benched} rounds of bench; {scrubbed} groups scrubbed clean; slowest start {:.2} s",
         slowest.as_secs_f64()
     );
     c.stop()

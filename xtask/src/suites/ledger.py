@@ -1,7 +1,8 @@
 """A writer with a ledger: what was acknowledged is written down outside the cluster before the next write begins.
 
     ledger.py write CEPH_CONF POOL LEDGER     until the file LEDGER.stop is there
-    ledger.py check CEPH_CONF POOL LEDGER     everything that the ledger names is there, once, and nothing else
+    ledger.py check CEPH_CONF POOL LEDGER [BYTES]     everything that the ledger names is there, once, and nothing else; with BYTES the
+                                              cluster is a copy that was begun when the ledger was that long
 
 Several threads write, each to objects of its own: a process that is killed has some writes on the disk whose answers nobody got. Their
 clients send them again, and an append or an addition that is applied twice shows.
@@ -81,46 +82,50 @@ def write(conf, pool, ledger):
     cluster.shutdown()
 
 
-def check(conf, pool, ledger):
+def check(conf, pool, ledger, length=None):
     cluster, ioctx = connect(conf, pool)
-    # By kind and object, in order; and of each thread the one that nobody may have heard of.
-    acked, open_ops, count = {}, {}, 0
-    for line in open(ledger):
+    # By kind and object, in order: writes that must be there, and those that may be there or not. Each object is one thread's.
+    must, may, open_ops, count = {}, {}, {}, 0
+    data = open(ledger, "rb").read()
+    length = len(data) if length is None else int(length)
+    assert data[:length].endswith(b"\n") or not length, "half a line"
+    for line in data[:length].decode().splitlines():
         state, thread, kind, name, seq = line.split()
         kind, seq = int(kind), int(seq)
         if state == "?":
             open_ops[thread] = (kind, name, seq)
             continue
         assert open_ops.pop(thread) == (kind, name, seq), line
-        acked.setdefault((kind, name), []).append(seq)
+        must.setdefault((kind, name), []).append(seq)
         count += 1
-
-    def maybe(kind, name):
-        """The writes of an object that may be there or not."""
-        op = open_ops.get(name.split(".")[0])
-        return [op[2]] if op and op[:2] == (kind, name) else []
+    for kind, name, seq in open_ops.values():
+        may.setdefault((kind, name), []).append(seq)
+    for line in data[length:].decode().splitlines():
+        state, _, kind, name, seq = line.split()
+        if state == "?":
+            may.setdefault((int(kind), name), []).append(int(seq))
 
     sums = 0
-    for (kind, name), wanted in acked.items():
-        more = maybe(kind, name)
+    for (kind, name), wanted in must.items():
+        more = may.get((kind, name), [])
+        choices = [wanted + more[:n] for n in range(len(more) + 1)]
         if kind == APPEND:
             found = [n for (n,) in struct.iter_unpack("<Q", ioctx.read("append." + name, 1 << 24))]
-            assert found in (wanted, wanted + more), "append.%s: %s, ledger %s" % (name, found[-5:], wanted[-5:])
+            assert found in choices, "append.%s: %s, ledger %s" % (name, found[-5:], wanted[-5:])
         elif kind == FULL:
-            data = ioctx.read("full." + name, 1 << 24)
-            choices = wanted[-1:] + more
-            assert data in [struct.pack("<Q", n) * (1 + n % 2000) for n in choices], "full.%s is not %s" % (name, choices)
+            found = ioctx.read("full." + name, 1 << 24)
+            choices = [struct.pack("<Q", seqs[-1]) * (1 + seqs[-1] % 2000) for seqs in choices]
+            assert found in choices, "full.%s is not of %s" % (name, wanted[-1:] + more)
+        elif kind == ADD:
+            number = int(float(omap(ioctx, "add." + name)[0][1]))
+            choices = [sum(map(amount, seqs)) for seqs in choices]
+            assert number in choices, "add.%s: %d, ledger %s" % (name, number, choices)
+            sums += len(wanted)
         else:
-            found = omap(ioctx, ("add." if kind == ADD else "omap.") + name)
-            if kind == ADD:
-                number = int(float(found[0][1]))
-                choices = [sum(map(amount, seqs)) for seqs in (wanted, wanted + more)]
-                assert number in choices, "add.%s: %d, ledger %s" % (name, number, choices)
-                sums += len(wanted)
-            else:
-                assert all(struct.pack("<Q", int(k)) == v for k, v in found), "omap.%s has a wrong value" % name
-                keys = [int(k) for k, _ in found]
-                assert keys in (wanted, wanted + more), "omap.%s: %d keys, ledger %d" % (name, len(keys), len(wanted))
+            found = omap(ioctx, "omap." + name)
+            assert all(struct.pack("<Q", int(k)) == v for k, v in found), "omap.%s has a wrong value" % name
+            keys = [int(k) for k, _ in found]
+            assert keys in choices, "omap.%s: %d keys, ledger %d" % (name, len(keys), len(wanted))
     print("ledger: %d acknowledged writes are there, %d additions and every append once" % (count, sums))
     ioctx.close()
     cluster.shutdown()
@@ -134,4 +139,4 @@ def omap(ioctx, obj):
 
 
 if __name__ == "__main__":
-    {"write": write, "check": check}[sys.argv[1]](*sys.argv[2:5])
+    {"write": write, "check": check}[sys.argv[1]](*sys.argv[2:])

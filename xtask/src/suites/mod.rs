@@ -6,6 +6,7 @@ mod basics;
 mod caps;
 mod commands;
 mod daemons;
+mod failures;
 mod figures;
 mod figures_block;
 mod hostile;
@@ -23,6 +24,7 @@ mod stock_duties;
 mod stock_faults;
 
 pub use caps::record as record_caps;
+pub use failures::image_check;
 pub use figures::figures;
 pub use figures_block::figures_block;
 pub use kill9::kill_loop;
@@ -64,6 +66,7 @@ fn cases() -> Vec<Case> {
         stock_faults::CASES,
         manager::CASES,
         kill9::CASES,
+        failures::CASES,
         CONFORMANCE,
     ]
     .into_iter()
