@@ -232,7 +232,10 @@ impl Core {
             None if self.overlay.bytes() > self.cfg.overlay_max() / 2 => self.durable,
             None => return,
         };
-        while self.in_place < self.cfg.in_place {
+        // Who reads while nothing is written, as an OSD that starts does, is not to stand behind a whole log's images.
+        let only_read = self.tickets.is_awaited() && self.batch.is_empty() && self.queue.is_empty() && self.under_way.is_empty();
+        let room = if only_read { (self.cfg.in_place / 8).max(1) } else { self.cfg.in_place };
+        while self.in_place < room {
             let due = self.overlay.take_due(upto, GROUP);
             if due.is_empty() {
                 return;

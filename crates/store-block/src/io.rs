@@ -61,6 +61,9 @@ impl Tickets {
         self.last += 1;
         self.last
     }
+    pub fn is_awaited(&self) -> bool {
+        !self.waiting.is_empty()
+    }
     pub fn await_one(&mut self, ticket: u64) {
         if ticket > 0 {
             *self.waiting.entry(ticket).or_default() += 1;
@@ -315,6 +318,29 @@ impl Io {
         let token = self.last;
         self.disks.read(token, dev, block * BLOCK, (blocks * BLOCK) as usize);
         self.wait_for(token).map(|buf| buf.expect("a read gives bytes").freeze())
+    }
+    /// The same for several at once: a device does in parallel what it is asked together.
+    pub fn reads_now(&mut self, dev: Dev, extents: &[(u64, u64)]) -> Result<Vec<Bytes>, disk::DiskError> {
+        let first = self.last + 1;
+        for (block, blocks) in extents {
+            self.last += 1;
+            self.disks.read(self.last, dev, block * BLOCK, (blocks * BLOCK) as usize);
+        }
+        let (mut found, mut failed, mut done) = (vec![Bytes::new(); extents.len()], None, Vec::new());
+        let mut missing = extents.len();
+        while missing > 0 {
+            self.disks.wait();
+            self.disks.poll(&mut done);
+            missing -= done.len();
+            for c in done.drain(..) {
+                assert!(c.token >= first, "nothing else is under way");
+                match c.result {
+                    Ok(buf) => found[(c.token - first) as usize] = buf.expect("a read gives bytes").freeze(),
+                    Err(e) => failed = Some(e),
+                }
+            }
+        }
+        failed.map_or(Ok(found), Err)
     }
     pub fn write_now(&mut self, dev: Dev, block: u64, bytes: Bytes) -> Result<(), disk::DiskError> {
         self.last += 1;

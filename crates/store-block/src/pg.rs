@@ -20,6 +20,9 @@ use std::ops::ControlFlow;
 use store::{InfoChange, LogDelta, PgRecord, StoreError, StoreResult};
 use types::{CollId, EVersion, HObject, PastIntervals, PgId, PgInfo, PgLogDup, PgLogEntry, SpgId};
 
+/// Leaves of one group's log that are asked for together: with each wait it is read from its beginning again.
+const LEAVES_AHEAD: usize = 256;
+
 /// Of a group, what is always in memory.
 #[derive(Debug)]
 pub struct PgMem {
@@ -299,7 +302,8 @@ impl Core {
             PgRecord { epoch: pg.epoch, info: pg.info().map_err(damaged)?, past_intervals: pg.past.clone(), ..PgRecord::default() };
         let mut bad = Ok(());
         for kind in [key::LOG, key::DUP, key::MISSING] {
-            self.rows(&key::pg(kind, id), &key::pg_end(kind, id), CollId::Pg(id), &mut |_, row| {
+            let (first, last) = (key::pg(kind, id), key::pg_end(kind, id));
+            self.rows_ahead(&first, &last, LEAVES_AHEAD, CollId::Pg(id), &mut crate::state::ask(), &mut |_, row| {
                 let Row::Bytes(row) = row else { return ControlFlow::Continue(()) };
                 let added = match kind {
                     key::LOG => decoded::<PgLogEntry>(&own(row())).map(|e| record.log.push_back(e)),

@@ -131,7 +131,19 @@ impl Core {
         ticket: &mut u64,
         visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> StoreResult<()> {
-        let Err(missing) = self.table.scan(first, last, AHEAD, visit) else { return Ok(()) };
+        self.rows_ahead(first, last, AHEAD, coll, ticket, visit)
+    }
+    /// The same for somebody who wants all rows at once: up to so many leaves are asked for together.
+    pub fn rows_ahead(
+        &mut self,
+        first: &[u8],
+        last: &[u8],
+        ahead: usize,
+        coll: CollId,
+        ticket: &mut u64,
+        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> StoreResult<()> {
+        let Err(missing) = self.table.scan(first, last, ahead, visit) else { return Ok(()) };
         let mut wait = None;
         for leaf in missing {
             match self.want_leaf(&leaf, coll, ticket) {

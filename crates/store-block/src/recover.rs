@@ -8,8 +8,9 @@ use crate::config::Config;
 use crate::io::Io;
 use crate::key;
 use crate::layout::*;
+use crate::meta::Found;
+use crate::meta::index::{Index, LeafRef};
 use crate::meta::leaf::Leaf;
-use crate::meta::{Found, index::Index};
 use crate::objects::Objects;
 use crate::onode::{Onode, Usage};
 use crate::ops::{self, Op};
@@ -20,7 +21,7 @@ use crate::superblock::{Label, Superblock, label, read_label};
 use crate::wal::{HEAD_ROOM, HEADER, Header};
 use bytes::Bytes;
 use disk::{DiskError, Disks};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use thiserror::Error;
 
 /// Why a store can't be made or opened.
@@ -142,8 +143,8 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
     let mut io = Io::new(disks);
     let sb = superblock(&mut io)?;
     let mut index = Vec::with_capacity(sb.index_len as usize);
-    for (block, blocks) in &sb.index {
-        index.extend_from_slice(&io.read_now(META, *block, *blocks)?);
+    for piece in io.reads_now(META, &sb.index)? {
+        index.extend_from_slice(&piece);
     }
     let mut core = Core::new(cfg, io, sb);
     index.truncate(core.sb.index_len as usize);
@@ -170,7 +171,10 @@ impl Core {
         visit: &mut dyn FnMut(&mut Self, &[u8], Bytes) -> Result<(), OpenError>,
     ) -> Result<(), OpenError> {
         let leaves: Vec<_> = self.table.index.leaves_from(first).take_while(|(k, _)| *k < last).map(|(_, l)| l.clone()).collect();
-        for at in leaves {
+        for (n, at) in leaves.iter().enumerate() {
+            if n % LEAVES_AT_ONCE == 0 {
+                self.leaves_now(&leaves[n..leaves.len().min(n + LEAVES_AT_ONCE)])?;
+            }
             let leaf = self.leaf_now(at.id, at.block, u64::from(at.blocks))?;
             for row in leaf.lower_bound(first)..leaf.rows() {
                 if leaf.key(row) >= last {
@@ -189,6 +193,16 @@ impl Core {
         let leaf = Leaf::open(self.io.read_now(META, block, blocks)?, self.seed, id)?;
         self.table.cache.put(id, leaf.clone());
         Ok(leaf)
+    }
+
+    /// Reads those of the leaves that are not in memory, together.
+    fn leaves_now(&mut self, leaves: &[LeafRef]) -> Result<(), OpenError> {
+        let missing: Vec<&LeafRef> = leaves.iter().filter(|l| self.table.cache.get(l.id).is_none()).collect();
+        let extents: Vec<_> = missing.iter().map(|l| (l.block, u64::from(l.blocks))).collect();
+        for (at, bytes) in missing.into_iter().zip(self.io.reads_now(META, &extents)?) {
+            self.table.cache.put(at.id, Leaf::open(bytes, self.seed, at.id)?);
+        }
+        Ok(())
     }
 
     fn load_rows(&mut self) -> Result<(), OpenError> {
@@ -258,6 +272,7 @@ impl Core {
         let mut pending: VecDeque<Whole> = VecDeque::new();
         let (mut at, mut seq, mut epoch) = (self.sb.wal_at, self.sb.wal_seq, 0);
         let mut applied_end = at;
+        let (mut gathered, mut last_durable) = (0, 0);
         loop {
             let floor = if seq >= self.sb.epoch_seq { self.sb.epoch.max(epoch) } else { epoch };
             let Some(found) = log.record(self, at, seq, floor)? else { break };
@@ -265,17 +280,16 @@ impl Core {
             let durable = found.header.durable;
             at = found.at + found.header.blocks();
             seq += 1;
+            gathered += found.header.blocks();
             pending.push_back(found);
-            while pending.front().is_some_and(|f| f.header.seq <= durable) {
-                let found = pending.pop_front().expect("there is one");
-                applied_end = found.at + found.header.blocks();
-                self.replay_one(found, false)?;
+            if gathered >= GATHERED_BLOCKS || pending.len() >= GATHERED {
+                gathered = 0;
+                applied_end = self.replay_some(&mut pending, durable, false)?.unwrap_or(applied_end);
             }
+            last_durable = durable;
         }
-        for found in pending.into_iter().take_while(|f| f.header.seq < limit) {
-            applied_end = found.at + found.header.blocks();
-            self.replay_one(found, true)?;
-        }
+        applied_end = self.replay_some(&mut pending, last_durable, false)?.unwrap_or(applied_end);
+        applied_end = self.replay_some(&mut pending, limit - 1, true)?.unwrap_or(applied_end);
         if let Some(first) = self.first_without_data()? {
             return Ok(Some(first));
         }
@@ -286,6 +300,45 @@ impl Core {
         self.alloc.release(self.durable, |_, _| false);
         self.overlay.forget();
         Ok(None)
+    }
+    /// Replays the first of these records, up to `upto`, when the leaves are there that they need; the position behind the last one.
+    fn replay_some(&mut self, records: &mut VecDeque<Whole>, upto: u64, on_trust: bool) -> Result<Option<u64>, OpenError> {
+        let (mut end, mut ready) = (None, 0);
+        while records.front().is_some_and(|f| f.header.seq <= upto) {
+            if ready == 0 {
+                ready = self.fetch_for(records.iter().take_while(|f| f.header.seq <= upto))?;
+            }
+            ready -= 1;
+            let found = records.pop_front().expect("looked at above");
+            end = Some(found.at + found.header.blocks());
+            self.replay_one(found, on_trust)?;
+            if ready == 0 {
+                self.table.cache.shrink(self.cfg.leaves_max());
+            }
+        }
+        Ok(end)
+    }
+    /// Reads the leaves that records will look into, together; for so many of the records, one at least.
+    fn fetch_for<'a>(&mut self, records: impl Iterator<Item = &'a Whole>) -> Result<usize, OpenError> {
+        let (mut wanted, mut ready): (BTreeMap<u64, LeafRef>, usize) = (BTreeMap::new(), 0);
+        for record in records {
+            for op in &record.ops {
+                let (Op::Object(key) | Op::CloneTo { key, .. } | Op::RenameTo(key)) = op else { continue };
+                let (family, name) = key::parse_object(key)?;
+                if self.objects.find(family, &name).is_none()
+                    && let Found::Read(leaf) = self.table.get(&Objects::key_of(family, &name))
+                {
+                    wanted.insert(leaf.id, leaf);
+                }
+            }
+            ready += 1;
+            if wanted.len() >= LEAVES_AT_ONCE {
+                break;
+            }
+        }
+        let wanted: Vec<LeafRef> = wanted.into_values().collect();
+        self.leaves_now(&wanted)?;
+        Ok(ready)
     }
     /// The first of the records replayed on trust whose data are not at their places, of all that the state has from them.
     fn first_without_data(&mut self) -> Result<Option<u64>, OpenError> {
@@ -351,22 +404,32 @@ struct LogReader {
     blocks: u64,
     window: Bytes,
     first: u64,
+    /// Blocks of the next window.
+    next: u64,
 }
 
-/// Blocks that are read at once; tests shall see the edges.
+/// Blocks that are read at once, at first; tests shall see the edges. Who goes on reading gets more: a device reads the parts of a large piece
+/// in parallel.
 const WINDOW_BLOCKS: u64 = if cfg!(test) { 32 } else { 256 };
+const WINDOW_MAX: u64 = 8 * WINDOW_BLOCKS;
+/// Records that are gathered before they are replayed, and their blocks.
+const GATHERED: usize = if cfg!(test) { 4 } else { 256 };
+const GATHERED_BLOCKS: u64 = WINDOW_MAX;
+/// Leaves that are read together.
+const LEAVES_AT_ONCE: usize = if cfg!(test) { 3 } else { 128 };
 /// How far behind the end of the log others are looked for: several of the largest records.
 const LATER_BLOCKS: u64 = 8192;
 
 impl LogReader {
     fn new(blocks: u64) -> Self {
-        Self { blocks, window: Bytes::new(), first: 0 }
+        Self { blocks, window: Bytes::new(), first: 0, next: WINDOW_BLOCKS }
     }
     /// Blocks of the ring, not over its end.
     fn get(&mut self, io: &mut Io, block: u64, n: u64) -> Result<Bytes, OpenError> {
         let have = self.window.len() as u64 / BLOCK;
         if block < self.first || block + n > self.first + have {
-            let len = n.max(WINDOW_BLOCKS).min(self.blocks - block);
+            let len = n.max(self.next).min(self.blocks - block);
+            self.next = (self.next * 2).min(WINDOW_MAX);
             self.window = io.read_now(WAL, WAL_FIRST + block, len)?;
             self.first = block;
         }
