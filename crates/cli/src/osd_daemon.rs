@@ -86,7 +86,7 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
     }
     let mut handle = osd::start(config)?;
     if registers {
-        handle.wait_up(UP_TIMEOUT)?;
+        handle.wait_up(UP_TIMEOUT, || false)?;
         println!("osd.{} is up", args.id);
     } else {
         // Monitors may be away for long: an OSD of a cluster waits for them.

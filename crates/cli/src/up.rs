@@ -47,7 +47,10 @@ pub fn up(args: &Up) -> Result<()> {
         osds.push(osd::start(config)?);
     }
     for osd in &mut osds {
-        osd.wait_up(UP_TIMEOUT)?;
+        if let Err(e) = osd.wait_up(UP_TIMEOUT, || mon.is_finished()) {
+            // What ended the monitor says more.
+            return Err(if mon.is_finished() { mon.stop().err().unwrap_or(e) } else { e });
+        }
     }
     if !is_new && !kept {
         regroup::start_empty(&folder.dir.join("ceph.conf"))?;

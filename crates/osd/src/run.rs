@@ -40,13 +40,22 @@ pub struct OsdHandle {
 }
 
 impl OsdHandle {
-    /// Waits until the map shows the OSD up; the map's epoch.
-    pub fn wait_up(&mut self, timeout: Duration) -> Result<Epoch> {
-        match self.up.recv_timeout(timeout) {
-            Ok(epoch) => Ok(epoch),
-            Err(mpsc::RecvTimeoutError::Timeout) => Err(anyhow!("osd.{} is not up after {} s", self.id, timeout.as_secs())),
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                Err(self.join().err().unwrap_or_else(|| anyhow!("osd.{} ended before it was up", self.id)))
+    /// Waits until the map shows the OSD up; the map's epoch. An error when it takes longer, when the OSD ends, or when it is `hopeless`: the caller
+    /// knows who must be there.
+    pub fn wait_up(&mut self, timeout: Duration, hopeless: impl Fn() -> bool) -> Result<Epoch> {
+        const LOOK: Duration = Duration::from_millis(100);
+        let end = Instant::now() + timeout;
+        loop {
+            match self.up.recv_timeout(LOOK) {
+                Ok(epoch) => return Ok(epoch),
+                Err(mpsc::RecvTimeoutError::Timeout) if hopeless() => {
+                    return Err(anyhow!("osd.{} is not up, and there is nobody any more who could say that it is", self.id));
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) if Instant::now() < end => {}
+                Err(mpsc::RecvTimeoutError::Timeout) => return Err(anyhow!("osd.{} is not up after {} s", self.id, timeout.as_secs())),
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return Err(self.join().err().unwrap_or_else(|| anyhow!("osd.{} ended before it was up", self.id)));
+                }
             }
         }
     }

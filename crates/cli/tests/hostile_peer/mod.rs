@@ -69,7 +69,7 @@ impl Cluster {
             deployment: Default::default(),
         };
         let mut osd = osd::start(config).unwrap();
-        osd.wait_up(PATIENCE).unwrap();
+        osd.wait_up(PATIENCE, || false).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let tasks = tokio::task::LocalSet::new();
         let mut cluster =
