@@ -5,6 +5,7 @@ use super::Case;
 use super::rbd::start;
 use crate::clients::Release::{self, Pacific, Reef, Tentacle};
 use crate::cluster::Cluster;
+use crate::run::until;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::time::Duration;
@@ -156,6 +157,9 @@ fn journals(c: &Cluster, release: Release) -> Result<()> {
         if imported {
             break;
         }
+        // It can go when the killed client's watch has timed out.
+        let goes = || c.client(release, &format!("rbd rm --no-progress {k}")).is_ok_and(|out| out.ok());
+        ensure!(until(Duration::from_secs(120), goes), "{k} does not go");
     }
     ensure!(imported, "four imports of a journal did not end well");
     // Who opens it to write plays its journal.
