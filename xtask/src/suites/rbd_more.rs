@@ -152,8 +152,7 @@ fn journals(c: &Cluster, release: Release) -> Result<()> {
         k = format!("k{n}");
         create(&k)?;
         empty = sum(c, release, &k)?;
-        let args = format!("journal import --path {export} --dest {k}");
-        imported = release.run(&c.conf, "rbd", &args.split(' ').collect::<Vec<_>>(), Duration::from_secs(20))?.ok();
+        imported = c.client_within(release, &format!("rbd journal import --path {export} --dest {k}"), Duration::from_secs(20))?.ok();
         if imported {
             break;
         }
