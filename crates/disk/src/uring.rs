@@ -176,17 +176,26 @@ impl Ring {
             self.kick();
         }
     }
-    /// Has the kernel post what is there to post. What is posted here is reaped at once, so the eventfd, which would bring another turn for each, is
-    /// quiet meanwhile. What comes after it is on again signals it; what came just before is seen by the flag.
+    /// Has the kernel post what is there to post, some at a time. What is posted here is reaped at once, so the eventfd, which would bring another
+    /// turn for each, is quiet meanwhile. What comes after it is on again signals it; what came just before is seen by the flag.
+    ///
+    /// The flag alone says nothing: whoever completes an operation sets it after he has handed it over, and if we took it in between, the flag
+    /// stays (seen on 6.18: this loop never ended). So when nothing comes, once more with the eventfd on: what comes later than that signals it.
     fn post(&mut self) {
+        let mut quiet = true;
         while self.ring.submission().taskrun() || self.ring.submission().cq_overflow() {
-            self.ring.completion().disable_eventfd();
+            let before = self.ring.completion().len();
+            if quiet {
+                self.ring.completion().disable_eventfd();
+            }
             let entered = self.enter(0);
             self.ring.completion().enable_eventfd();
             std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-            if !entered || self.ring.submission().cq_overflow() {
+            let came = self.ring.completion().len() > before;
+            if !entered || self.ring.submission().cq_overflow() || !quiet && !came {
                 return;
             }
+            quiet = came;
         }
     }
     fn reap(&mut self, out: &mut Vec<Completion>) {
