@@ -9,6 +9,7 @@ mod commands;
 mod compare;
 mod conformance;
 mod crash;
+mod looker;
 mod loops;
 mod netns;
 mod run;
@@ -23,7 +24,8 @@ cargo xtask test [--allow-skips] [--only WORD]   everything that CI runs
 cargo xtask clients [--only WORD]                the stock-client suites alone, on target/release/humboldt
 cargo xtask conformance [rados|cls|rbd|luks|model] [--release R] [--only WORD]   upstream's test programs; writes COMPATIBILITY.md
                         [--features N|unset]      RBD_FEATURES of suite rbd (61); unset: images of the old format
-                        [--store mem|block]       what humboldt up keeps objects in (mem)
+                        [--store mem|block]       what OSDs keep objects in (mem)
+                        [--among-stock]           our OSDs under stock monitors of 18.2 and a stock manager, instead of humboldt up
 cargo xtask stock-daemons [--long] [--only WORD]  our OSDs under stock monitors and manager, stock OSDs under our monitor; cut networks, full
                                                  stores, deaths in any order
 cargo xtask record-commands CEPH_CONF OUT        what a stock cluster answers to the script in xtask/src/commands.rs
@@ -65,6 +67,7 @@ fn chore() -> Result<()> {
             let mut manner = conformance::Manner::default();
             manner.features = option("--features").unwrap_or(manner.features);
             manner.store = option("--store").unwrap_or(manner.store);
+            manner.among_stock = flag("--among-stock");
             conformance::conformance(suite, option("--release"), option("--only"), manner)
         }
         Some("record-caps") => match args[1..] {

@@ -1,6 +1,7 @@
-//! Upstream's own test programs (Debian's package `ceph-test`) against a fresh `humboldt up`, and what came out of them.
+//! Upstream's own test programs (Debian's package `ceph-test`) against a fresh `humboldt up`, or OSDs of ours among stock daemons, and what came
+//! out of them.
 //!
-//! This file has the suites and their order; [`program`] runs one program, [`gtest`] reads what it says, [`known`] lists what is left out
+//! This file has the suites and their order; [`server`] is what they run against, [`program`] runs one program, [`gtest`] reads what it says, [`known`] lists what is left out
 //! and why, [`model`] has the programs that have no cases, [`report`] writes COMPATIBILITY.md.
 
 mod gtest;
@@ -8,12 +9,14 @@ mod known;
 mod model;
 mod program;
 mod report;
+mod server;
 
 use crate::clients::Release;
-use crate::cluster::{self, Cluster};
+use crate::cluster;
 use crate::run::root;
 use anyhow::{Context, Result, bail, ensure};
 use program::{Outcome, Program};
+use server::Server;
 use std::time::{Duration, Instant};
 
 /// Programs that belong together: they run one after the other against one cluster.
@@ -28,6 +31,8 @@ pub struct Suite {
     jobs: usize,
     /// For one such process from its start to its end.
     limit: Duration,
+    /// For all of it.
+    whole: Duration,
     /// Which cases of its programs belong to it.
     belongs: fn(&str) -> bool,
 }
@@ -44,6 +49,7 @@ const SUITES: &[Suite] = &[
         slice: usize::MAX,
         jobs: 1,
         limit: Duration::from_secs(600),
+        whole: Duration::from_secs(2400),
         belongs: |_| true,
     },
     Suite {
@@ -57,6 +63,7 @@ const SUITES: &[Suite] = &[
         slice: usize::MAX,
         jobs: 1,
         limit: Duration::from_secs(300),
+        whole: Duration::from_secs(1800),
         belongs: |_| true,
     },
     // One program of about 500 cases, each with pools of its own: in slices, so that one that hangs does not cost the others' time.
@@ -67,6 +74,7 @@ const SUITES: &[Suite] = &[
         slice: 20,
         jobs: 3,
         limit: Duration::from_secs(900),
+        whole: Duration::from_secs(7200),
         belongs: |case| !of_encryption(case),
     },
     // The same program's cases of encrypted images. They cost the client minutes of processor time for keys, and the server little.
@@ -77,6 +85,7 @@ const SUITES: &[Suite] = &[
         slice: 7,
         jobs: 2,
         limit: Duration::from_secs(1800),
+        whole: Duration::from_secs(7200),
         belongs: of_encryption,
     },
 ];
@@ -90,8 +99,10 @@ fn of_encryption(case: &str) -> bool {
 pub struct Manner<'a> {
     /// `RBD_FEATURES`: a number, or `unset`, with which the suite `rbd` makes images of the old format.
     pub features: &'a str,
-    /// `mem` or `block`: what `humboldt up` keeps objects in.
+    /// `mem` or `block`: what OSDs keep objects in.
     pub store: &'a str,
+    /// OSDs of ours under stock monitors of 18.2 and a stock manager, instead of `humboldt up`.
+    pub among_stock: bool,
 }
 
 /// The default features of an image.
@@ -99,7 +110,7 @@ const DEFAULT_FEATURES: &str = "61";
 
 impl Default for Manner<'_> {
     fn default() -> Self {
-        Self { features: DEFAULT_FEATURES, store: "mem" }
+        Self { features: DEFAULT_FEATURES, store: "mem", among_stock: false }
     }
 }
 
@@ -120,7 +131,8 @@ impl Manner<'_> {
             _ => String::new(),
         };
         let store = if self.store == "mem" { "" } else { ", block store" };
-        format!("{suite} with {}{features}{store}", release.version())
+        let among = if self.among_stock { ", among stock daemons" } else { "" };
+        format!("{suite} with {}{features}{among}{store}", release.version())
     }
 }
 
@@ -194,24 +206,33 @@ fn run_suite(suite: &Suite, release: Release, manner: Manner, chosen: &dyn Fn(&s
     let started = Instant::now();
     // A folder of its own: two of these may run on one machine.
     let name = format!("conformance-{}-{}-{}", suite.name, release.version(), std::process::id());
-    let mut cluster = Cluster::start(&name, &["--store", manner.store])?;
+    let mut server = Server::start(&name, manner)?;
+    let end = Instant::now() + suite.whole;
     let mut outcomes = Vec::new();
     for name in suite.programs {
         let name = format!("{}{name}", suite.prefix);
-        let program = Program { name, release, env: manner.env(suite.name), slice: suite.slice, jobs: suite.jobs, limit: suite.limit, belongs: suite.belongs };
+        let program = Program {
+            name,
+            release,
+            env: manner.env(suite.name),
+            slice: suite.slice,
+            jobs: suite.jobs,
+            limit: suite.limit,
+            end,
+            among_stock: manner.among_stock,
+            belongs: suite.belongs,
+        };
         if !chosen(&program.name) || !program.is_there() {
             continue;
         }
-        let outcome = program.run(&cluster)?;
+        let outcome = program.run(server.conf())?;
         println!("{} {}", release.version(), outcome.line());
         for text in outcome.unexpected() {
             println!("    {text}");
         }
         outcomes.push(outcome);
-        ensure!(!cluster.ended(), "humboldt up ended under {}; it said:\n{}", program.name, cluster.log());
+        server.stands(&program.name)?;
     }
-    let dir = cluster.dir.clone();
-    cluster.stop()?;
-    std::fs::remove_dir_all(&dir)?;
+    server.stop()?;
     Ok(Run { section: manner.section(suite.name, release), outcomes, took: started.elapsed() })
 }

@@ -1,14 +1,14 @@
 //! Upstream's random workloads that check themselves: `ceph_test_rados` (objects beside a model of them), `ceph_test_librbd_fsx` (an image beside a
-//! file) and `ceph_test_stress_watch`. Their arguments are those with which upstream's own suites, or people, run them; what they do not have
+//! file) and `ceph_test_stress_watch`; beside them fio on an image and `rados bench`, which compare what they read with what they wrote. Their arguments are those with which upstream's own suites, or people, run them; what they do not have
 //! is cases, so each run of a program is one.
 
 use super::gtest::Verdict;
 use super::program::Outcome;
+use super::server::Server;
 use super::{Manner, Run};
 use crate::clients::Release;
-use crate::cluster::Cluster;
 use crate::run::{Output, run};
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -64,15 +64,15 @@ fn against(out: &Output, word: &str) -> Option<String> {
     (!out.ok() || !said).then(|| format!("it ended with {}: {}", out.code, last()))
 }
 
-fn mixes(cluster: &Cluster, release: Release) -> Result<Outcome> {
+fn mixes(server: &Server, release: Release) -> Result<Outcome> {
     let mut runs = Runs::new("ceph_test_rados");
     for (i, (name, weights)) in MIXES.into_iter().enumerate() {
-        cluster.must(release, &format!("ceph osd pool create mix{i} 16"))?;
+        server.must(release, &format!("ceph osd pool create mix{i} 16"))?;
         let weights: Vec<&str> = weights.split(' ').collect();
         let ops: String = weights.chunks(2).map(|op| format!(" --op {} {}", op[0], op[1])).collect();
         let line = format!("--pool mix{i} --max-ops {MIX_OPS} --max-seconds 3600 {SIZES}{ops}");
         let started = Instant::now();
-        let mut cmd = release.command(&cluster.conf, "ceph_test_rados");
+        let mut cmd = release.command(server.conf(), "ceph_test_rados");
         let out = run(cmd.args(line.split(' ')), Duration::from_secs(3700))?;
         let took = started.elapsed();
         let done = out.stdout.lines().filter(|l| l.contains(": done (")).count();
@@ -83,10 +83,10 @@ fn mixes(cluster: &Cluster, release: Release) -> Result<Outcome> {
 }
 
 /// Runs for ever if nothing goes wrong.
-fn watches(cluster: &Cluster, release: Release) -> Result<Outcome> {
+fn watches(server: &Server, release: Release) -> Result<Outcome> {
     const SECONDS: u64 = 60;
     let mut runs = Runs::new("ceph_test_stress_watch");
-    let mut cmd = release.command(&cluster.conf, "ceph_test_stress_watch");
+    let mut cmd = release.command(server.conf(), "ceph_test_stress_watch");
     let out = run(&mut cmd, Duration::from_secs(SECONDS))?;
     let said = format!("{}{}", out.stdout, out.stderr);
     let turns = said.lines().filter(|l| l.contains("Iteration")).count();
@@ -96,19 +96,71 @@ fn watches(cluster: &Cluster, release: Release) -> Result<Outcome> {
     Ok(runs.end())
 }
 
-fn fsx(cluster: &Cluster, release: Release) -> Result<Outcome> {
+fn fsx(server: &Server, release: Release) -> Result<Outcome> {
     let mut runs = Runs::new("ceph_test_librbd_fsx");
-    cluster.must(release, "ceph osd pool create rbd 16")?;
-    cluster.must(release, "rbd pool init rbd")?;
+    rbd_pool(server, release)?;
     for seed in 1..=FSX_SEEDS {
-        let dir = cluster.dir.join(format!("fsx{seed}"));
+        let dir = server.dir().join(format!("fsx{seed}"));
         std::fs::create_dir(&dir)?;
-        let line =
-            format!("-d -W -R -p 100 -P {} -r 1 -w 1 -t 1 -h 1 -l 250000000 -S {seed} -N {FSX_OPS} rbd image{seed}", dir.display());
+        let line = format!("-d -W -R -p 100 -P {} -r 1 -w 1 -t 1 -h 1 -l 250000000 -S {seed} -N {FSX_OPS} rbd image{seed}", dir.display());
         let started = Instant::now();
-        let mut cmd = release.command(&cluster.conf, "ceph_test_librbd_fsx");
+        let mut cmd = release.command(server.conf(), "ceph_test_librbd_fsx");
         let out = run(cmd.args(line.split(' ')), Duration::from_secs(1800))?;
         runs.add(format!("seed {seed}, {FSX_OPS} operations"), started.elapsed(), against(&out, "All operations completed A-OK!"));
+    }
+    Ok(runs.end())
+}
+
+/// The pool of images, if it is not there yet.
+fn rbd_pool(server: &Server, release: Release) -> Result<()> {
+    server.must(release, "ceph osd pool create rbd 16 16")?;
+    server.must(release, "rbd pool init rbd")?;
+    Ok(())
+}
+
+/// fio writes an image at random, and reads back what it should hold.
+fn fio(server: &Server, release: Release) -> Result<Outcome> {
+    let mut runs = Runs::new("fio");
+    rbd_pool(server, release)?;
+    let common = "--ioengine=rbd --clientname=admin --pool=rbd --direct=1 --name=v --rw=randwrite --verify_state_save=0 --verify=crc32c \
+                  --verify_fatal=1 --do_verify=1 --randseed=7";
+    let loads = [
+        ("512 B to 128 KiB, unaligned, 16 at a time", "256M", "--bsrange=512-128k --bs_unaligned=1 --iodepth=16"),
+        ("4 KiB, 64 at a time", "128M", "--bs=4k --iodepth=64"),
+        ("4 MiB, 4 at a time", "512M", "--bs=4M --iodepth=4"),
+    ];
+    for (i, (name, size, more)) in loads.into_iter().enumerate() {
+        server.must(release, &format!("rbd create --size {size} fio{i}"))?;
+        let started = Instant::now();
+        let mut cmd = release.command(server.conf(), "fio");
+        cmd.args(common.split_whitespace()).args(more.split(' ')).args([format!("--rbdname=fio{i}"), format!("--size={size}")]);
+        let out = run(&mut cmd, Duration::from_secs(900))?;
+        let wrong =
+            (!out.ok() || !out.stdout.contains("err= 0")).then(|| format!("it ended with {}: {}{}", out.code, out.stdout, out.stderr));
+        runs.add(format!("{size} verified, {name}"), started.elapsed(), wrong);
+        server.must(release, &format!("rbd rm --no-progress fio{i}"))?;
+    }
+    Ok(runs.end())
+}
+
+/// `rados bench` writes, reads in order and at random, and compares what it reads.
+fn bench(server: &Server, release: Release) -> Result<Outcome> {
+    const SECONDS: u64 = 10;
+    let mut runs = Runs::new("rados bench");
+    server.must(release, "ceph osd pool create bench 16 16")?;
+    for size in [4096, 65536] {
+        for kind in ["write", "seq", "rand"] {
+            let more = if kind == "write" { format!(" -b {size} --no-cleanup") } else { String::new() };
+            let line = format!("-p bench bench {SECONDS} {kind} -t 16 --run-name b{size}{more}");
+            let started = Instant::now();
+            let out = run(release.command(server.conf(), "rados").args(line.split(' ')), Duration::from_secs(SECONDS * 6))?;
+            let figure = |name: &str| out.stdout.lines().find_map(|l| l.strip_prefix(name)).unwrap_or("0").trim().to_string();
+            let rate = figure("Average IOPS:");
+            let wrong = (!out.ok() || rate == "0")
+                .then(|| format!("it ended with {}: {}", out.code, out.stderr.lines().next_back().unwrap_or_default()));
+            runs.add(format!("{kind} of {size} B, 16 at a time: {rate} a second"), started.elapsed(), wrong);
+        }
+        server.must(release, &format!("rados -p bench cleanup --run-name b{size}"))?;
     }
     Ok(runs.end())
 }
@@ -117,16 +169,19 @@ fn fsx(cluster: &Cluster, release: Release) -> Result<Outcome> {
 pub fn model(release: Release, manner: Manner, chosen: &dyn Fn(&str) -> bool) -> Result<Run> {
     let started = Instant::now();
     let name = format!("conformance-{NAME}-{}-{}", release.version(), std::process::id());
-    let mut cluster = Cluster::start(&name, &["--store", manner.store])?;
+    let mut server = Server::start(&name, manner)?;
     let mut outcomes = Vec::new();
-    let programs: [(&str, fn(&Cluster, Release) -> Result<Outcome>); 3] =
-        [("ceph_test_rados", mixes), ("ceph_test_stress_watch", watches), ("ceph_test_librbd_fsx", fsx)];
+    let programs: [(&str, fn(&Server, Release) -> Result<Outcome>); 5] = [
+        ("ceph_test_rados", mixes),
+        ("ceph_test_stress_watch", watches),
+        ("ceph_test_librbd_fsx", fsx),
+        ("fio", fio),
+        ("rados bench", bench),
+    ];
     for (program, go) in programs.into_iter().filter(|(program, _)| chosen(program)) {
-        outcomes.push(go(&cluster, release)?);
-        ensure!(!cluster.ended(), "humboldt up ended under {program}; it said:\n{}", cluster.log());
+        outcomes.push(go(&server, release)?);
+        server.stands(program)?;
     }
-    let dir = cluster.dir.clone();
-    cluster.stop()?;
-    std::fs::remove_dir_all(&dir)?;
+    server.stop()?;
     Ok(Run { section: manner.section(NAME, release), outcomes, took: started.elapsed() })
 }

@@ -3,10 +3,10 @@
 use super::gtest::{Verdict, listed, verdicts};
 use super::known::{Known, known};
 use crate::clients::Release;
-use crate::cluster::Cluster;
 use crate::run::{Output, run};
 use anyhow::{Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,10 @@ pub struct Program {
     /// Processes at a time.
     pub jobs: usize,
     pub limit: Duration,
+    /// When its suite's time is over: what has not run by then has failed.
+    pub end: Instant,
+    /// Our OSDs are under stock monitors.
+    pub among_stock: bool,
     /// Which of its cases belong to the suite.
     pub belongs: fn(&str) -> bool,
 }
@@ -41,13 +45,13 @@ impl Program {
         self.release.has(&format!("/usr/bin/{}", self.name))
     }
 
-    fn start(&self, cluster: &Cluster, args: &[String]) -> Result<Output> {
-        let mut cmd = self.release.command(&cluster.conf, &self.name);
+    fn start(&self, conf: &Path, args: &[String]) -> Result<Output> {
+        let mut cmd = self.release.command(conf, &self.name);
         cmd.args(args).envs(self.env.iter().map(|(k, v)| (k, v)));
-        run(&mut cmd, self.limit)
+        run(&mut cmd, self.limit.min(self.end.saturating_duration_since(Instant::now())))
     }
 
-    pub fn run(&self, cluster: &Cluster) -> Result<Outcome> {
+    pub fn run(&self, conf: &Path) -> Result<Outcome> {
         let started = Instant::now();
         let mut outcome = Outcome {
             program: self.name.clone(),
@@ -57,13 +61,13 @@ impl Program {
             must_fail: BTreeSet::new(),
             took: Duration::ZERO,
         };
-        let list = self.start(cluster, &["--gtest_list_tests".into()])?;
+        let list = self.start(conf, &["--gtest_list_tests".into()])?;
         let mut names = listed(&list.stdout);
         ensure!(!names.is_empty(), "{} lists no cases; it ended with {}:\n{}{}", self.name, list.code, list.stdout, list.stderr);
         names.retain(|name| (self.belongs)(name));
         let mut todo = Vec::new();
         for name in names {
-            match known(&self.name, &name) {
+            match known(&self.name, &name, self.among_stock) {
                 Some(Known::LeftOut(why)) => drop(outcome.left_out.insert(name, why)),
                 Some(Known::Fails(why)) => {
                     outcome.expected.insert(name.clone(), why);
@@ -77,20 +81,20 @@ impl Program {
                 None => todo.push(name),
             }
         }
-        outcome.cases = self.run_cases(cluster, &todo)?;
+        outcome.cases = self.run_cases(conf, &todo)?;
         outcome.took = started.elapsed();
         Ok(outcome)
     }
 
     /// Runs cases slice by slice, some slices side by side.
-    fn run_cases(&self, cluster: &Cluster, cases: &[String]) -> Result<BTreeMap<String, Verdict>> {
+    fn run_cases(&self, conf: &Path, cases: &[String]) -> Result<BTreeMap<String, Verdict>> {
         let started = Instant::now();
         let slices = Mutex::new(cases.chunks(self.slice.min(cases.len()).max(1)));
         let found = Mutex::new(BTreeMap::new());
         let work = || -> Result<()> {
             loop {
                 let Some(slice) = slices.lock().expect("no holder panics").next() else { return Ok(()) };
-                let new = self.run_slice(cluster, slice)?;
+                let new = self.run_slice(conf, slice)?;
                 let mut found = found.lock().expect("no holder panics");
                 found.extend(new);
                 if slice.len() < cases.len() {
@@ -106,10 +110,14 @@ impl Program {
     }
 
     /// Runs cases in one process, and in further ones those behind a case that it did not get past.
-    fn run_slice(&self, cluster: &Cluster, cases: &[String]) -> Result<BTreeMap<String, Verdict>> {
+    fn run_slice(&self, conf: &Path, cases: &[String]) -> Result<BTreeMap<String, Verdict>> {
         let (mut found, mut todo) = (BTreeMap::new(), cases.to_vec());
         while !todo.is_empty() {
-            let out = self.start(cluster, &[format!("--gtest_filter={}", todo.join(":"))])?;
+            if Instant::now() >= self.end {
+                found.extend(todo.drain(..).map(|name| (name, Verdict::Failed("the suite's time was over before it began".into()))));
+                break;
+            }
+            let out = self.start(conf, &[format!("--gtest_filter={}", todo.join(":"))])?;
             let mut new = verdicts(&out.stdout);
             if new.is_empty() {
                 // It does not even begin: nothing is gained by more attempts.

@@ -12,8 +12,9 @@ const HEAD: &str = "\
 # Compatibility
 
 What upstream's own test programs say of Humboldt: each section is one suite of one release's `ceph-test` package against a fresh
-`humboldt up` (one OSD, memory store unless said, cephx). Written by `cargo xtask conformance [rados|cls|rbd|luks|model] [--release R] [--features N] [--store S]`;
-not by hand. Suite `luks` is what suite `rbd` leaves of its program: the cases of encrypted images. Suite `model` has the random workloads that check
+`humboldt up` (one OSD, memory store unless said, cephx), or \"among stock daemons\": against two OSDs of Humboldt under three stock monitors
+of 18.2 and a stock manager of 16.2, all in secure mode. Written by `cargo xtask conformance [rados|cls|rbd|luks|model] [--release R]
+[--features N] [--store S] [--among-stock]`; not by hand. Suite `luks` is what suite `rbd` leaves of its program: the cases of encrypted images. Suite `model` has the random workloads that check
 themselves: each run of one is a case.
 \"Skipped\" cases are those that the program itself does not run here.
 ";

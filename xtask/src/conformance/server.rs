@@ -1,0 +1,88 @@
+//! What upstream's programs run against: a `humboldt up`, or OSDs of ours under stock monitors and a stock manager.
+//!
+//! Among stock daemons a case that fails where it passes under our monitor is a fault of our OSD, or a private habit of our monitor.
+
+use super::Manner;
+use crate::clients::Release;
+use crate::cluster::Cluster;
+use crate::run::words;
+use crate::stock::{Daemons, Plane, stock_control_plane};
+use anyhow::{Result, ensure};
+use std::path::Path;
+use std::time::Duration;
+
+pub enum Server {
+    Up(Cluster),
+    AmongStock(Daemons),
+}
+
+/// OSDs of ours under stock monitors: pools of one copy lie on both.
+const OSDS: u32 = 2;
+/// Programs that run side by side have more groups than two OSDs should; and the monitors need not take a second for each pool.
+const CONF: &str = "mon max pg per osd = 2000\npaxos propose interval = 0.1\nmemstore device bytes = 4294967296\n";
+
+impl Server {
+    /// A fresh one, in a folder of its own.
+    pub fn start(name: &str, manner: Manner) -> Result<Self> {
+        if !manner.among_stock {
+            return Ok(Self::Up(Cluster::start(name, &["--store", manner.store])?));
+        }
+        // 18.2's own manager loads no module in these chroots.
+        let plane = Plane { manager: Release::Pacific, brisk: false, conf: CONF, ..Plane::default() };
+        let mut daemons = stock_control_plane(name, &plane)?;
+        let store: &[&str] = if manner.store == "mem" { &["--store", "mem"] } else { &["--store", "block", "--size", "8G"] };
+        for id in 0..OSDS {
+            daemons.new_ours(id, "ours", store)?;
+        }
+        daemons.wait_up(OSDS as usize)?;
+        daemons.wait("ceph status -f json", "the manager", |out| out.contains("\"available\":true"))?;
+        Ok(Self::AmongStock(daemons))
+    }
+    pub fn conf(&self) -> &Path {
+        match self {
+            Self::Up(cluster) => &cluster.conf,
+            Self::AmongStock(daemons) => &daemons.conf,
+        }
+    }
+    pub fn dir(&self) -> &Path {
+        match self {
+            Self::Up(cluster) => &cluster.dir,
+            Self::AmongStock(daemons) => &daemons.dir,
+        }
+    }
+    /// A client's command line that must succeed.
+    pub fn must(&self, release: Release, line: &str) -> Result<String> {
+        let words = words(line);
+        let args: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+        let out = release.run(self.conf(), &words[0], &args, Duration::from_secs(120))?;
+        ensure!(out.ok(), "`{line}` ended with {}:\n{}{}", out.code, out.stdout, out.stderr);
+        Ok(out.stdout)
+    }
+    /// An error with what a daemon said last if one ended by itself while `what` ran.
+    pub fn stands(&mut self, what: &str) -> Result<()> {
+        match self {
+            Self::Up(cluster) => ensure!(!cluster.ended(), "humboldt up ended under {what}; it said:\n{}", cluster.log()),
+            Self::AmongStock(daemons) => {
+                let words = daemons.last_words();
+                ensure!(words.is_empty(), "under {what}{words}");
+            }
+        }
+        Ok(())
+    }
+    /// Ends it, in order, and removes its folder. Groups among stock daemons must all be clean, whatever the programs did.
+    pub fn stop(self) -> Result<()> {
+        let dir = self.dir().to_path_buf();
+        match self {
+            Self::Up(cluster) => cluster.stop()?,
+            Self::AmongStock(mut daemons) => {
+                daemons.wait("ceph pg stat", "clean groups", |out| {
+                    let (pgs, rest) = out.trim().split_once(" pgs: ").unwrap_or_default();
+                    pgs == "0" || rest.starts_with(&format!("{pgs} active+clean;"))
+                })?;
+                (0..OSDS).try_for_each(|id| daemons.end(&format!("osd.{id}")))?;
+            }
+        }
+        std::fs::remove_dir_all(&dir)?;
+        Ok(())
+    }
+}
