@@ -15,10 +15,9 @@ import rados
 from ceph_argparse import json_command, parse_json_funcsigs, validate_command
 
 
-def connect():
-    cluster = rados.Rados(conffile=os.environ["CEPH_CONF"], name="client.admin")
-    cluster.connect()
-    return cluster
+def client():
+    """Connects where `with` begins, and says farewell where it ends."""
+    return rados.Rados(conffile=os.environ["CEPH_CONF"], name="client.admin")
 
 
 class Commands:
@@ -46,13 +45,14 @@ class Commands:
 
 
 def look():
-    commands = Commands(connect())
-    for line in sys.stdin:
-        try:
-            ret, out, err = commands.answer(line)
-        except Exception as e:
-            ret, out, err = -1, b"", repr(e)
-        print(json.dumps({"ret": ret, "out": out.decode(errors="replace"), "err": err}), flush=True)
+    with client() as cluster:
+        commands = Commands(cluster)
+        for line in sys.stdin:
+            try:
+                ret, out, err = commands.answer(line)
+            except Exception as e:
+                ret, out, err = -1, b"", repr(e)
+            print(json.dumps({"ret": ret, "out": out.decode(errors="replace"), "err": err}), flush=True)
 
 
 def content(tag, i):
@@ -60,7 +60,7 @@ def content(tag, i):
 
 
 def objects(verb, pool, tag, count):
-    with connect() as cluster, cluster.open_ioctx(pool) as pool:
+    with client() as cluster, cluster.open_ioctx(pool) as pool:
         for i in range(int(count)):
             name, due = f"{tag}-{i}", content(tag, i)
             if verb == "write":

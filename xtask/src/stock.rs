@@ -303,8 +303,12 @@ pub fn stock_control_plane(name: &str, plane: &Plane) -> Result<Daemons> {
         .map(|m| format!("ms {m} mode = secure\n"))
         .collect();
     let auth: String = ["cluster", "service", "client"].iter().map(|s| format!("auth {s} required = cephx\n")).collect();
-    let pace =
-        if plane.brisk { "mgr stats period = 1\nmgr tick period = 1\nmon tick interval = 1\npaxos propose interval = 0.1\n" } else { "" };
+    let (pace, clients) = if plane.brisk {
+        let daemons = "mgr stats period = 1\nmgr tick period = 1\nmon tick interval = 1\npaxos propose interval = 0.1\n";
+        (daemons, "[client]\nmon client hunt interval = 1\n")
+    } else {
+        ("", "")
+    };
     std::fs::write(
         &d.conf,
         format!(
@@ -313,7 +317,7 @@ pub fn stock_control_plane(name: &str, plane: &Plane) -> Result<Daemons> {
              mon data = {at}/mon/$id\nmgr data = {at}/mgr/$id\nosd data = {at}/osd.$id\ncrash dir = {at}\nosd pool default size = 1\n\
              osd pool default min size = 1\nosd pool default pg autoscale mode = off\nosd crush chooseleaf type = 0\nmon allow pool size one = true\n\
              mon allow pool delete = true\nmon warn on pool no redundancy = false\nauth allow insecure global id reclaim = false\n\
-             memstore device bytes = 1073741824\nbluestore block size = 2147483648\nmon data avail crit = 1\nmon data avail warn = 2\n{pace}{}{networks}",
+             memstore device bytes = 1073741824\nbluestore block size = 2147483648\nmon data avail crit = 1\nmon data avail warn = 2\n{pace}{}{networks}{clients}",
             hosts.join(","),
             plane.conf
         ),

@@ -24,7 +24,7 @@ fn full_stores() -> Result<()> {
     d.new_ours(0, "ssd", &["--store", "mem"])?;
     d.new_ours(1, "nvme", &["--store", "block", "--size", "256M"])?;
     d.wait_up(2)?;
-    for line in ["ceph osd set-nearfull-ratio 0.3", "ceph osd set-backfillfull-ratio 0.5", "ceph osd set-full-ratio 0.7"] {
+    for line in ["ceph osd set-nearfull-ratio 0.3", "ceph osd set-backfillfull-ratio 0.5", "ceph osd set-full-ratio 0.725"] {
         d.must(line)?;
     }
     for (id, class, pool) in [(0, "ssd", "mem"), (1, "nvme", "block")] {
@@ -36,7 +36,7 @@ fn full_stores() -> Result<()> {
         std::fs::write(&file, vec![b'f'; usize::try_from(object)?])?;
         let put = |n: usize| d.must_within(&format!("rados -p {pool} put filler-{n} {}", file.display()), Duration::from_secs(20));
         let is = |check: &str, there: bool| d.wait("ceph health detail", check, |out| out.contains(check) == there);
-        // A twentieth of the store each.
+        // A twentieth of the store each; the last fills it, and none waits for room.
         let mut n = 0;
         for (upto, check) in [(7, "OSD_NEARFULL"), (11, "OSD_BACKFILLFULL"), (15, "OSD_FULL")] {
             while n < upto {
