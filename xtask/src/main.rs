@@ -24,7 +24,7 @@ cargo xtask test [--allow-skips] [--only WORD]   everything that CI runs
 cargo xtask clients [--only WORD]                the stock-client suites alone, on target/release/humboldt
 cargo xtask conformance [rados|cls|rbd|luks|model] [--release R] [--only WORD]   upstream's test programs; writes COMPATIBILITY.md
                         [--features N|unset]      RBD_FEATURES of suite rbd (61); unset: images of the old format
-                        [--store mem|block]       what OSDs keep objects in (mem)
+                        [--store mem|block]       what OSDs keep objects in (mem); among stock daemons `both`, too
                         [--among-stock]           our OSDs under stock monitors of 18.2 and a stock manager, instead of humboldt up
 cargo xtask stock-daemons [--long] [--only WORD]  our OSDs under stock monitors and manager, stock OSDs under our monitor; cut networks, full
                                                  stores, deaths in any order

@@ -99,7 +99,7 @@ fn of_encryption(case: &str) -> bool {
 pub struct Manner<'a> {
     /// `RBD_FEATURES`: a number, or `unset`, with which the suite `rbd` makes images of the old format.
     pub features: &'a str,
-    /// `mem` or `block`: what OSDs keep objects in.
+    /// `mem` or `block`: what OSDs keep objects in. `both`, among stock daemons: the one that, the other this.
     pub store: &'a str,
     /// OSDs of ours under stock monitors of 18.2 and a stock manager, instead of `humboldt up`.
     pub among_stock: bool,
@@ -130,7 +130,11 @@ impl Manner<'_> {
             ("rbd" | "luks", features) => format!(", RBD_FEATURES={features}"),
             _ => String::new(),
         };
-        let store = if self.store == "mem" { "" } else { ", block store" };
+        let store = match self.store {
+            "mem" => "",
+            "block" => ", block store",
+            _ => ", both stores",
+        };
         let among = if self.among_stock { ", among stock daemons" } else { "" };
         format!("{suite} with {}{features}{among}{store}", release.version())
     }
@@ -147,6 +151,15 @@ const FAST: &[&str] = &[
     "ceph_test_rados_api_stat", "ceph_test_rados_api_stat_pp", "ceph_test_rados_api_watch_notify_pp", "ceph_test_librbd",
 ];
 
+/// What CI runs of them among stock daemons: those that are done in a second or two there.
+const FAST_AMONG_STOCK: &[&str] = &[
+    "ceph_test_cls_cas", "ceph_test_cls_cmpomap", "ceph_test_cls_hello", "ceph_test_cls_journal", "ceph_test_cls_log", "ceph_test_cls_rbd",
+    "ceph_test_rados_api_aio", "ceph_test_rados_api_asio", "ceph_test_rados_api_c_read_operations",
+    "ceph_test_rados_api_c_write_operations", "ceph_test_rados_api_cls_remote_reads", "ceph_test_rados_api_cmd",
+    "ceph_test_rados_api_cmd_pp", "ceph_test_rados_api_io", "ceph_test_rados_api_io_pp", "ceph_test_rados_api_list",
+    "ceph_test_rados_api_pool", "ceph_test_rados_api_snapshots", "ceph_test_rados_api_stat", "ceph_test_rados_api_stat_pp",
+];
+
 /// Programs of a suite that ran against one release's clients.
 pub struct Run {
     /// The name of its section.
@@ -158,7 +171,8 @@ pub struct Run {
 /// Runs suites and writes down what came out. `suite` and `release` narrow it, `only` to programs whose name holds that word.
 pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str>, manner: Manner) -> Result<()> {
     ensure!(manner.features == "unset" || manner.features.parse::<u64>().is_ok(), "--features takes a number or `unset`");
-    ensure!(["mem", "block"].contains(&manner.store), "--store takes `mem` or `block`");
+    let stores: &[&str] = if manner.among_stock { &["mem", "block", "both"] } else { &["mem", "block"] };
+    ensure!(stores.contains(&manner.store), "--store takes one of {stores:?}");
     let suites: Vec<&Suite> = SUITES.iter().filter(|s| suite.is_none_or(|name| s.name == name)).collect();
     let with_models = suite.is_none_or(|name| name == model::NAME);
     ensure!(!suites.is_empty() || with_models, "no such suite: {}", suite.unwrap_or_default());
@@ -202,13 +216,38 @@ pub fn fast() -> Result<()> {
     Ok(())
 }
 
+/// The fast part among stock daemons: one of our OSDs with a store in memory, the other with one on disk, and what upstream's programs make lies on both.
+pub fn fast_among_stock() -> Result<()> {
+    Release::Reef.install_tests()?;
+    let manner = Manner { store: "both", among_stock: true, ..Manner::default() };
+    let mut server = Server::start("conformance-among-stock", manner)?;
+    for suite in SUITES.iter().filter(|suite| ["rados", "cls"].contains(&suite.name)) {
+        let outcomes = run_programs(suite, Release::Reef, manner, &|name| FAST_AMONG_STOCK.contains(&name), &mut server)?;
+        let bad: Vec<String> = outcomes.iter().flat_map(Outcome::unexpected).collect();
+        ensure!(bad.is_empty(), "{}", bad.join("\n"));
+    }
+    server.stop()
+}
+
 fn run_suite(suite: &Suite, release: Release, manner: Manner, chosen: &dyn Fn(&str) -> bool) -> Result<Run> {
     let started = Instant::now();
     // A folder of its own: two of these may run on one machine.
     let name = format!("conformance-{}-{}-{}", suite.name, release.version(), std::process::id());
     let mut server = Server::start(&name, manner)?;
-    let end = Instant::now() + suite.whole;
-    let mut outcomes = Vec::new();
+    let outcomes = run_programs(suite, release, manner, chosen, &mut server)?;
+    server.stop()?;
+    Ok(Run { section: manner.section(suite.name, release), outcomes, took: started.elapsed() })
+}
+
+/// Those of a suite's programs that are chosen, and there.
+fn run_programs(
+    suite: &Suite,
+    release: Release,
+    manner: Manner,
+    chosen: &dyn Fn(&str) -> bool,
+    server: &mut Server,
+) -> Result<Vec<Outcome>> {
+    let (mut outcomes, end) = (Vec::new(), Instant::now() + suite.whole);
     for name in suite.programs {
         let name = format!("{}{name}", suite.prefix);
         let program = Program {
@@ -233,6 +272,5 @@ fn run_suite(suite: &Suite, release: Release, manner: Manner, chosen: &dyn Fn(&s
         outcomes.push(outcome);
         server.stands(&program.name)?;
     }
-    server.stop()?;
-    Ok(Run { section: manner.section(suite.name, release), outcomes, took: started.elapsed() })
+    Ok(outcomes)
 }

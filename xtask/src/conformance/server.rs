@@ -30,9 +30,9 @@ impl Server {
         // 18.2's own manager loads no module in these chroots.
         let plane = Plane { manager: Release::Pacific, brisk: false, conf: CONF, ..Plane::default() };
         let mut daemons = stock_control_plane(name, &plane)?;
-        let store: &[&str] = if manner.store == "mem" { &["--store", "mem"] } else { &["--store", "block", "--size", "8G"] };
         for id in 0..OSDS {
-            daemons.new_ours(id, "ours", store)?;
+            let in_memory = manner.store == "mem" || manner.store == "both" && id == 0;
+            daemons.new_ours(id, "ours", if in_memory { &["--store", "mem"] } else { &["--store", "block", "--size", "8G"] })?;
         }
         daemons.wait_up(OSDS as usize)?;
         daemons.wait("ceph status -f json", "the manager", |out| out.contains("\"available\":true"))?;

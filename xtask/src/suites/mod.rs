@@ -45,7 +45,14 @@ pub struct Case {
 }
 
 /// Upstream's own test programs, those that are quick; `cargo xtask conformance` runs all.
-const CONFORMANCE: &[Case] = &[Case { name: "upstreams_test_programs", needs: &[Release::Reef], run: conformance::fast }];
+const CONFORMANCE: &[Case] = &[
+    Case { name: "upstreams_test_programs", needs: &[Release::Reef], run: conformance::fast },
+    Case {
+        name: "stock_daemons_and_upstreams_test_programs",
+        needs: &[Release::Reef, Release::Pacific],
+        run: conformance::fast_among_stock,
+    },
+];
 
 fn cases() -> Vec<Case> {
     [
