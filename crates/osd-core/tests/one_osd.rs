@@ -27,6 +27,7 @@ on_both! {
     what_is_written_is_read
     a_repeated_request_is_answered_and_not_executed_again
     a_batch_keeps_each_object_in_order
+    reads_of_an_object_wait_for_the_store_together
     what_was_sent_by_another_map_waits_or_is_dropped
     a_merge_waits_until_both_groups_are_quiet
     what_stands_against_a_boot_is_said_once
@@ -111,6 +112,38 @@ fn a_batch_keeps_each_object_in_order(kind: Kind) {
     assert_eq!(late.iter().find(|r| r.tid == ms[1].tid).unwrap().ops[0].outdata, "1");
     assert_eq!(late.iter().find(|r| r.tid == ms[3].tid).unwrap().ops[0].outdata, "2");
     assert!(tids.windows(2).all(|t| t[0] < t[1]), "{tids:?}");
+}
+
+fn reads_of_an_object_wait_for_the_store_together(kind: Kind) {
+    let mut w = World::new(kind, 1);
+    let clock = w.clock();
+    assert_eq!(w.write("a", b"old-").result, 0);
+    let mut most = 0;
+    for round in 0..20_u8 {
+        let before = w.read("a").unwrap();
+        // Cut at the object's end; no two rounds ask for the same.
+        let len = 4 + u64::from(round);
+        let range = |n: u64| vec![InOp::new(OsdOp::range(OpCode::READ, n, len), Bytes::new())];
+        let mut ms: Vec<_> = (0..4).map(|n| w.request("a", range(n))).collect();
+        ms.push(w.request("a", vec![write_full(&[round; 4])]));
+        ms.push(w.request("a", range(0)));
+        let waits = w.store.borrow().waits();
+        for m in &ms {
+            w.osd.handle(Event::Message { conn: ConnId(1), msg: received(&m.encode(features::SUPPORTED)) }, clock, &mut w.out);
+        }
+        most = most.max(w.store.borrow().waits() - waits);
+        let mut answers = w.sent::<MOSDOpReply>(1);
+        w.turn_end();
+        answers.extend(w.sent::<MOSDOpReply>(1));
+        assert_eq!(answers.len(), 6);
+        let of = |n: usize| answers.iter().position(|r| r.tid == ms[n].tid).unwrap();
+        for n in 0..4 {
+            assert_eq!(answers[of(n)].ops[0].outdata, before[n..], "read {n} of round {round} sees what was before the write");
+        }
+        assert!((0..4).all(|n| of(n) < of(4)) && of(4) < of(5), "round {round}");
+        assert_eq!(answers[of(5)].ops[0].outdata, [round; 4][..]);
+    }
+    assert!(kind == Kind::Memory || most >= 3, "{most}: they stood behind each other");
 }
 
 fn what_was_sent_by_another_map_waits_or_is_dropped(kind: Kind) {

@@ -100,16 +100,18 @@ enum StoreWaiter {
     Record(HObject),
     /// The first request in the order of an object at hand.
     First(HObject),
+    /// A read of an object at hand, which counts it.
+    Read(Box<ClientOp>),
     /// A request that has no place in an order.
     Request(Box<ClientOp>),
 }
 
 impl StoreWaiter {
     fn op(&self) -> Option<&Box<ClientOp>> {
-        if let Self::Request(op) = self { Some(op) } else { None }
+        if let Self::Request(op) | Self::Read(op) = self { Some(op) } else { None }
     }
     fn into_op(self) -> Option<Box<ClientOp>> {
-        if let Self::Request(op) = self { Some(op) } else { None }
+        if let Self::Request(op) | Self::Read(op) = self { Some(op) } else { None }
     }
 }
 

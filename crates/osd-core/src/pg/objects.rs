@@ -1,6 +1,7 @@
 //! Objects that a placement group has at hand: what each is like now, which of its writes are not yet durable, who waits for them.
 //!
 //! A read waits for the uncommitted writes of its own object, so nobody is shown what could still be rolled back; other objects don't wait.
+//! Reads don't wait for each other, however many of them wait for the store; a write that came after them does, so that they see what was before it.
 //! Writes don't wait for each other: their answers go out in the order of the log, and a failed or repeated one is an entry of it too.
 
 use crate::op::ObjectContext;
@@ -35,7 +36,9 @@ pub struct Slot {
     pub ctx: ObjectContext,
     /// Writes submitted and not durable.
     pub inflight: u32,
-    /// Behind those writes, in order.
+    /// Reads that came before all waiters, and wait for bytes that the store fetches.
+    pub reading: u32,
+    /// Behind those writes and reads, in order.
     pub waiters: VecDeque<Box<ClientOp>>,
     /// The first of the waiters waits for bytes that the store fetches; the group knows by which ticket.
     pub stalled: bool,
@@ -53,7 +56,11 @@ impl Slot {
     }
     /// Nothing forbids to execute `op` now.
     pub fn is_free_for(&self, writes: bool) -> bool {
-        self.waiters.is_empty() && (writes || self.inflight == 0)
+        self.waiters.is_empty() && self.is_over_for(writes)
+    }
+    /// What must be over before the first of the waiters goes on is.
+    pub fn is_over_for(&self, writes: bool) -> bool {
+        if writes { self.reading == 0 } else { self.inflight == 0 }
     }
 }
 
@@ -95,13 +102,13 @@ impl Objects {
                 (slot.ctx, slot.used) = (ctx, used);
                 slot
             }
-            Entry::Vacant(place) => place.insert(Slot { ctx, inflight: 0, waiters: VecDeque::new(), stalled: false, used }),
+            Entry::Vacant(place) => place.insert(Slot { ctx, inflight: 0, reading: 0, waiters: VecDeque::new(), stalled: false, used }),
         }
     }
     /// Forgets the older half of what nothing waits for.
     fn evict(&mut self) {
         let cut = self.clock.saturating_sub(self.max as u64 / 2);
-        self.map.retain(|_, s| s.inflight > 0 || !s.waiters.is_empty() || s.used > cut);
+        self.map.retain(|_, s| s.inflight > 0 || s.reading > 0 || !s.waiters.is_empty() || s.used > cut);
     }
     /// Forgets everything; what waited is returned in the order of each object.
     pub fn clear(&mut self) -> Vec<Box<ClientOp>> {

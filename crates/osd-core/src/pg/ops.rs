@@ -303,9 +303,15 @@ impl Pg {
             Err(PlanStop::Wait(ticket)) if in_turn => {
                 let mut op = op;
                 op.waits_for = "waiting for the store";
-                let head = op.msg.hobj.head();
-                self.objects.stall(&head, op);
-                self.waiting_store.push((ticket, StoreWaiter::First(head)));
+                let waiter = if writes {
+                    let head = op.msg.hobj.head();
+                    self.objects.stall(&head, op);
+                    StoreWaiter::First(head)
+                } else {
+                    self.object_slot(&op).expect("loaded before it is executed").reading += 1;
+                    StoreWaiter::Read(op)
+                };
+                self.waiting_store.push((ticket, waiter));
             }
             Err(stop) => self.stopped(op, stop, cx),
         }
@@ -337,8 +343,26 @@ impl Pg {
                     self.objects.unstall(&head);
                     self.wake(&head, cx);
                 }
+                StoreWaiter::Read(op) => self.read_on(op, cx),
                 StoreWaiter::Request(op) => self.client_op(op, cx),
             }
+        }
+    }
+    /// The object's place among those at hand.
+    fn object_slot(&mut self, op: &ClientOp) -> Option<&mut super::objects::Slot> {
+        match op.msg.hobj.snap {
+            CEPH_NOSNAP => self.objects.get(&op.msg.hobj),
+            _ => self.objects.get(&op.msg.hobj.head()),
+        }
+    }
+    /// A read whose bytes have come is planned again. Nothing of the object was written since: writes wait for it.
+    fn read_on(&mut self, op: Box<ClientOp>, cx: &mut Cx<'_>) {
+        let slot = self.object_slot(&op).expect("an object that is read stays at hand");
+        slot.reading -= 1;
+        let last = (slot.reading == 0 && !slot.waiters.is_empty()).then(|| op.msg.hobj.head());
+        self.execute(op, true, cx);
+        if let Some(head) = last {
+            self.wake(&head, cx);
         }
     }
 
@@ -609,7 +633,7 @@ impl Pg {
                 Some(info) => info.is_some_and(|i| i.may_write || i.may_cache),
                 None => return,
             };
-            if (!writes && slot.inflight > 0) || slot.is_held() {
+            if !slot.is_over_for(writes) || slot.is_held() {
                 return;
             }
             let op = slot.waiters.pop_front().expect("looked at above");
