@@ -3,12 +3,13 @@
 //! Freed buffers stay in a small pool of their thread, so that the usual sizes cost neither an allocation nor zeroing. Old bytes of a recycled
 //! buffer are never seen: only what was pushed, padded or read is in `len`.
 
+use crate::arena::Arena;
 use bytes::Bytes;
 use std::alloc::{self, Layout};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The unit of every transfer, in bytes.
 pub const BLOCK_BYTES: usize = 4096;
@@ -45,6 +46,8 @@ pub struct AlignedBuf {
     ptr: NonNull<u8>,
     capacity: usize,
     len: usize,
+    /// Where the memory is from, if it is a slot.
+    arena: Option<Arc<Arena>>,
 }
 
 // SAFETY: the buffer owns its memory alone, like a Vec<u8>.
@@ -73,7 +76,7 @@ impl AlignedBuf {
             let ptr = unsafe { alloc::alloc_zeroed(layout(capacity)) };
             NonNull::new(ptr).unwrap_or_else(|| alloc::handle_alloc_error(layout(capacity)))
         });
-        Self { ptr, capacity, len: 0 }
+        Self { ptr, capacity, len: 0, arena: None }
     }
     /// So many zeros.
     pub fn zeroed(len_bytes: usize) -> Self {
@@ -93,6 +96,23 @@ impl AlignedBuf {
         let mut buf = Self::with_capacity(len_bytes);
         buf.len = len_bytes;
         buf
+    }
+    /// The same in a slot of this arena, if it has one.
+    pub(crate) fn in_arena(arena: &Arc<Arena>, len_bytes: usize) -> Option<Self> {
+        let (ptr, capacity) = arena.take(len_bytes)?;
+        Some(Self { ptr, capacity, len: len_bytes, arena: Some(arena.clone()) })
+    }
+    /// The same bytes, in memory that may be kept for long: what came from a device lies in memory that is meant for the next reads.
+    pub fn to_keep(self) -> Self {
+        if self.arena.is_none() {
+            return self;
+        }
+        let mut own = Self::with_capacity(self.len);
+        own.push(&self);
+        own
+    }
+    pub(crate) fn is_in_arena(&self) -> bool {
+        self.arena.is_some()
     }
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
         self.ptr.as_ptr()
@@ -142,6 +162,9 @@ impl AlignedBuf {
 
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
+        if let Some(arena) = &self.arena {
+            return arena.give_back(self.ptr);
+        }
         if let Some(class) = class_of(self.capacity) {
             let kept = POOL.try_with(|pool| {
                 let list = &mut pool.borrow_mut().0[class];

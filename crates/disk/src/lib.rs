@@ -8,6 +8,7 @@
 //!
 //! Knows nothing of stores: no layout, checksum, cache or retry.
 
+mod arena;
 mod buf;
 mod crash;
 mod disks;

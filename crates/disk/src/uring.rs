@@ -14,6 +14,7 @@
 //! thread that uses it first (`R_DISABLED` until then), and its own descriptor does not wake epoll (seen on 6.18): an eventfd does, which the
 //! kernel signals when there is the first thing to post. `IOSQE_IO_DRAIN` is never used: with `DEFER_TASKRUN` it hangs.
 
+use crate::arena::Arena;
 use crate::disks::{Completion, Dev, Durability, Token};
 use crate::{AlignedBuf, DiskError};
 use bytes::Bytes;
@@ -21,6 +22,7 @@ use io_uring::{IoUring, opcode, squeue, types::Fixed};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 /// Submission entries: what one kick starts with one system call.
 const ENTRIES: u32 = 128;
@@ -28,6 +30,8 @@ const ENTRIES: u32 = 128;
 const IN_KERNEL_MAX: usize = 512;
 /// A call's pieces at most (`IOV_MAX`); longer lists are continued like short transfers.
 const PIECES_MAX: usize = 1024;
+/// Memory for reads that the kernel knows beforehand: what is under way at once, and what is kept of it for a while.
+const ARENA_BYTES: usize = 8 << 20;
 /// EINTR and EAGAIN in a row before an operation counts as failed.
 const RETRIES_MAX: u32 = 1000;
 
@@ -52,6 +56,8 @@ struct Slot {
 /// The ring and its operations.
 pub(crate) struct Ring {
     ring: IoUring,
+    /// `None` where the system gives none: who may lock little memory reads as well, at a higher price.
+    arena: Option<Arc<Arena>>,
     event: OwnedFd,
     enabled: bool,
     slots: Vec<Option<Slot>>,
@@ -84,6 +90,10 @@ impl Ring {
             other => (other?, false),
         };
         ring.submitter().register_files(files)?;
+        let arena = Arena::new(ARENA_BYTES).ok().map(Arc::new).filter(|arena| {
+            // SAFETY: the kernel holds the pages itself for as long as it may write to them; a slot is a buffer's while an operation has it.
+            unsafe { ring.submitter().register_buffers(&[arena.whole()]) }.is_ok()
+        });
         // SAFETY: a call without memory; a descriptor that it returns is new and nobody else's.
         let event = unsafe {
             let fd = libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
@@ -93,7 +103,17 @@ impl Ring {
             OwnedFd::from_raw_fd(fd)
         };
         ring.submitter().register_eventfd(event.as_raw_fd())?;
-        Ok(Self { ring, event, enabled, slots: Vec::new(), free: Vec::new(), waiting: VecDeque::new(), in_kernel: 0, done: Vec::new() })
+        Ok(Self {
+            ring,
+            arena,
+            event,
+            enabled,
+            slots: Vec::new(),
+            free: Vec::new(),
+            waiting: VecDeque::new(),
+            in_kernel: 0,
+            done: Vec::new(),
+        })
     }
     pub(crate) fn event_fd(&self) -> RawFd {
         self.event.as_raw_fd()
@@ -103,7 +123,8 @@ impl Ring {
     }
 
     pub(crate) fn read(&mut self, token: Token, dev: Dev, offset: u64, len_bytes: usize) {
-        self.queue(token, dev, offset, len_bytes, Work::Read { buf: AlignedBuf::for_read(len_bytes) });
+        let slot = self.arena.as_ref().and_then(|arena| AlignedBuf::in_arena(arena, len_bytes));
+        self.queue(token, dev, offset, len_bytes, Work::Read { buf: slot.unwrap_or_else(|| AlignedBuf::for_read(len_bytes)) });
     }
     pub(crate) fn write(&mut self, token: Token, dev: Dev, offset: u64, bufs: Vec<Bytes>, durability: Durability) {
         let len_bytes = bufs.iter().map(Bytes::len).sum();
@@ -253,7 +274,11 @@ impl Slot {
             Work::Read { buf } => {
                 // SAFETY: `done_bytes` is within the buffer.
                 let at = unsafe { buf.as_mut_ptr().add(self.done_bytes) };
-                opcode::Read::new(file, at, left as u32).offset(offset).build()
+                match buf.is_in_arena() {
+                    // The arena is the only memory that was registered.
+                    true => opcode::ReadFixed::new(file, at, left as u32, 0).offset(offset).build(),
+                    false => opcode::Read::new(file, at, left as u32).offset(offset).build(),
+                }
             }
             Work::Write { bufs, durability } => {
                 let flags = if *durability == Durability::Durable { libc::RWF_DSYNC } else { 0 };

@@ -190,7 +190,8 @@ impl Core {
             }
             (_, Ok(buf)) => Ok(buf),
         };
-        let bytes = result.map(|buf| buf.map_or_else(Bytes::new, disk::AlignedBuf::freeze));
+        let stays = matches!(purpose, Purpose::Leaf { .. });
+        let bytes = result.map(|buf| buf.map_or_else(Bytes::new, |buf| if stays { buf.to_keep() } else { buf }.freeze()));
         match purpose {
             Purpose::Record { seq } => self.part_done(seq),
             Purpose::Direct { seq, runs } => {

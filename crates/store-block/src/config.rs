@@ -39,8 +39,10 @@ impl Config {
     pub(crate) fn leaves_max(&self) -> usize {
         (self.memory / 8).max(1 << 20)
     }
+    /// Blocks that were read and may be wanted again. Few: memory that comes back soon is still in the processor's cache when the next read is
+    /// written to it, and of a device's data nobody asks for the same again before long.
     pub(crate) fn reads_max(&self) -> usize {
-        self.memory / 8
+        self.memory / 64
     }
     /// What was read and must stay, since those who asked for it have not come yet.
     pub(crate) fn fresh_max(&self) -> usize {
