@@ -87,8 +87,19 @@ impl Alloc {
         alloc
     }
     fn count(&mut self) {
+        self.free_blocks = 0;
         for (page, chunks) in self.used.chunks(PAGE_CHUNKS).enumerate() {
-            self.empty[page] = chunks.iter().filter(|c| **c == 0).count() as u16;
+            let mut empty = 0;
+            for used in chunks {
+                // Most are either: to count bits takes longer.
+                self.free_blocks += match *used {
+                    0 => CHUNK_BLOCKS,
+                    FULL => 0,
+                    some => u64::from(some.count_zeros()),
+                };
+                empty += u16::from(*used == 0);
+            }
+            self.empty[page] = empty;
         }
         self.empty_chunks = self.empty.iter().map(|n| u64::from(*n)).sum();
         if let Some(ripe) = &mut self.ripe {
@@ -96,7 +107,6 @@ impl Alloc {
             ripe.empty.fill(0);
             ripe.all = 0;
         }
-        self.free_blocks = self.used.iter().map(|c| u64::from(c.count_zeros())).sum();
     }
     /// Bytes of memory.
     pub fn memory(&self) -> usize {

@@ -102,6 +102,10 @@ impl Core {
         }
         let n = self.batch.blocks();
         assert!(n <= self.record_max(), "records have a bound");
+        if self.under_way.front().is_some_and(|oldest| self.ring.head - oldest.at > self.span_max()) {
+            // A start must find who says of the oldest that it was durable.
+            return;
+        }
         if self.ahead.is_in_the_way(self.ring.fit(self.ring.head, n), n) {
             // A moment: the zeros come first.
             return;
@@ -152,7 +156,7 @@ impl Core {
         if planted(Bug::AckBeforeDurable) {
             self.commits.append(&mut batch.tokens);
         }
-        self.under_way.push_back(UnderWay { seq, parts, tokens: batch.tokens });
+        self.under_way.push_back(UnderWay { seq, at, parts, tokens: batch.tokens });
         // Here the state is that of whole records: a checkpoint can begin.
         self.begin_checkpoint();
     }

@@ -136,6 +136,16 @@ impl Core {
     pub fn record_max(&self) -> u64 {
         self.batch_max() as u64 / BLOCK + self.txn_max() + 2
     }
+    /// A record is sent while the log has at most so many blocks from the oldest one that is under way on.
+    pub fn span_max(&self) -> u64 {
+        2048.min(self.ring.blocks() / 8)
+    }
+    /// How far behind a record, at most, the first one is that was sent when that one was durable. Those between were sent while it was under way,
+    /// so the last of them begins within the span, and ends a record later; once on the way, less than a record in front of the ring's end may
+    /// have been skipped.
+    pub fn voucher_max(&self) -> u64 {
+        self.span_max() + 2 * self.record_max()
+    }
 
     /// Makes what waits, as far as everything that it needs has come.
     pub fn work_queue(&mut self) -> StoreResult<()> {

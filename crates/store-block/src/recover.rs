@@ -411,14 +411,12 @@ struct LogReader {
 /// Blocks that are read at once, at first; tests shall see the edges. Who goes on reading gets more: a device reads the parts of a large piece
 /// in parallel.
 const WINDOW_BLOCKS: u64 = if cfg!(test) { 32 } else { 256 };
-const WINDOW_MAX: u64 = 8 * WINDOW_BLOCKS;
+const WINDOW_MAX: u64 = if cfg!(test) { 2 } else { 8 } * WINDOW_BLOCKS;
 /// Records that are gathered before they are replayed, and their blocks.
 const GATHERED: usize = if cfg!(test) { 4 } else { 256 };
 const GATHERED_BLOCKS: u64 = WINDOW_MAX;
 /// Leaves that are read together.
 const LEAVES_AT_ONCE: usize = if cfg!(test) { 3 } else { 128 };
-/// How far behind the end of the log others are looked for: several of the largest records.
-const LATER_BLOCKS: u64 = 8192;
 
 impl LogReader {
     fn new(blocks: u64) -> Self {
@@ -436,12 +434,22 @@ impl LogReader {
         let at = ((block - self.first) * BLOCK) as usize;
         Ok(self.window.slice(at..at + (n * BLOCK) as usize))
     }
+    /// A block that is likely not to be of use: what was read around the others stays.
+    fn peek(&mut self, io: &mut Io, block: u64) -> Result<Bytes, OpenError> {
+        let have = self.window.len() as u64 / BLOCK;
+        if block >= self.first && block < self.first + have {
+            self.get(io, block, 1)
+        } else {
+            Ok(io.read_now(WAL, WAL_FIRST + block, 1)?)
+        }
+    }
     /// The record `seq`, which begins at `at` or, if it did not fit there, in front of the next lap; `None` if neither is whole.
     fn record(&mut self, core: &mut Core, at: u64, seq: u64, epoch: u32) -> Result<Option<Whole>, OpenError> {
         let next_lap = at + (self.blocks - at % self.blocks);
-        for at in [at, next_lap] {
+        for (n, at) in [at, next_lap].into_iter().enumerate() {
             let block = at % self.blocks;
-            let Ok(header) = Header::decode(&self.get(&mut core.io, block, 1)?, &core.uuid) else { continue };
+            let head = if n == 0 { self.get(&mut core.io, block, 1)? } else { self.peek(&mut core.io, block)? };
+            let Ok(header) = Header::decode(&head, &core.uuid) else { continue };
             let fits = block + header.blocks() <= self.blocks && u64::from(header.block) == block;
             if header.seq != seq || header.lap != core.ring.lap(at) || header.epoch < epoch || !fits {
                 continue;
@@ -457,7 +465,7 @@ impl LogReader {
     fn look_for_later(&mut self, core: &mut Core, end: u64, seq: u64) -> Result<(), OpenError> {
         // Not in what was replayed: nothing can have been written over that.
         let room = self.blocks - (end - core.sb.wal_at).min(self.blocks);
-        for n in 0..LATER_BLOCKS.min(room) {
+        for n in 0..=core.voucher_max().min(room.saturating_sub(1)) {
             let at = end + n;
             let block = at % self.blocks;
             let bytes = self.get(&mut core.io, block, 1)?;

@@ -35,6 +35,8 @@ pub const OWN: u64 = 0;
 #[derive(Debug)]
 pub struct UnderWay {
     pub seq: u64,
+    /// Its position in the ring.
+    pub at: u64,
     /// Writes that have not completed: of the record, and of data beside it.
     pub parts: usize,
     pub tokens: Vec<u64>,

@@ -2,9 +2,9 @@
 
 use crate::{BlockStore, Config};
 use disk::{MemDisks, Order};
-use store::conformance::{Shape, Subject, Workload, run};
+use store::conformance::{Shape, Subject, Workload, object_coll, object_name, run};
 use store::{ObjectStore, StoreError};
-use types::GHObject;
+use types::{GHObject, Transaction};
 
 /// Makes stores, and has the devices of the one that is open.
 struct Block {
@@ -251,4 +251,59 @@ fn another_version_of_the_layout_is_refused() {
         }
     }
     BlockStore::open(Config::default(), Box::new(disks)).expect("it opens where nothing was changed");
+}
+
+/// Behind a record that was acknowledged come two of the largest ones, and then the first that knows that it was durable. When it is damaged,
+/// that is not the log's end.
+#[test]
+fn damage_in_front_of_giant_records_is_damage() {
+    const GIANT: usize = 4090 << 12;
+    let disks = MemDisks::new(&[64 << 20, 256 << 20, 512 << 20]);
+    BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+    let config = Config { memory: 1 << 30, pipeline: 16, ..Config::default() };
+    let mut store = BlockStore::open(config.clone(), Box::new(disks.clone())).expect("it opens");
+    disks.set_order(Order::Held, 0);
+    let coll = object_coll(0);
+    // The first record of all: where it is, is known.
+    let mut first = Transaction::new(coll);
+    first.create_collection(coll, 0);
+    let mut token = 0;
+    let mut submit = |store: &mut BlockStore, txn: Transaction| {
+        token += 1;
+        store.submit(txn, None, token).expect("there is room");
+        token
+    };
+    let row = |key: u8, len: usize| {
+        let mut txn = Transaction::new(coll);
+        txn.touch(&object_name(0));
+        txn.omap_set_keys(&object_name(0), vec![(vec![key].into(), vec![key; len].into())]);
+        txn
+    };
+    submit(&mut store, first);
+    store.turn_end();
+    for giant in 0..2 {
+        // A record is gathered until it has a MiB; the transaction that comes then may be as large as any.
+        submit(&mut store, row(2 * giant, 1020 << 10));
+        submit(&mut store, row(2 * giant + 1, GIANT));
+        store.turn_end();
+    }
+    let mut settle = |store: &mut BlockStore, last: u64| {
+        let mut tokens = Vec::new();
+        while tokens.last() != Some(&last) {
+            disks.complete(1);
+            store.turn_end();
+            store.take_commits(&mut tokens);
+        }
+    };
+    settle(&mut store, 5);
+    let last = submit(&mut store, row(9, 1));
+    settle(&mut store, last);
+    drop(store);
+    disks.restart();
+    disks.set_order(Order::AtOnce, 0);
+    let whole = BlockStore::open(config.clone(), Box::new(disks.copy())).expect("it opens");
+    assert!(whole.stats().log_used > 2 * GIANT as u64 / 4096, "the records were not as large as they could be");
+    disks.damage(crate::layout::WAL, 4096, |block| block[100] ^= 1);
+    let error = BlockStore::open(config, Box::new(disks.clone())).expect_err("an acknowledged record is damaged");
+    assert!(error.to_string().contains("record 1 is missing"), "{error}");
 }
