@@ -148,6 +148,10 @@ impl Osd {
             store_was_lost: false,
         }
     }
+    /// What `perf dump` shows.
+    pub fn perf(&self) -> &crate::perf::Perf {
+        &self.sh.perf
+    }
     pub fn map(&self) -> &Rc<OsdMap> {
         &self.sh.map
     }

@@ -82,6 +82,7 @@ counters! {
     stat_bytes_avail Gauge 1 8 "" "Available space";
     osd_map_cache_hit Counter 0 0 "" "osdmap cache hit";
     osd_map_cache_miss Counter 0 0 "" "osdmap cache miss";
+    op_dup Counter 0 0 "" "Client operations that came again and were answered from the log (stock has no such counter)";
 }
 
 /// Values of all counters.

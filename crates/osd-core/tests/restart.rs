@@ -6,10 +6,11 @@ mod world;
 use base::Rng;
 use bytes::Bytes;
 use messages::{InOp, MOSDOp, MOSDOpReply, MWatchNotify, Message};
+use osd_core::perf::C;
 use osd_core::{ConnId, Effect, Event, Osd};
 use std::collections::BTreeMap;
 use types::osd_op::{CallArgs, OpCode, watch_op};
-use types::{OsdOp, SnapContext, features};
+use types::{EVersion, EntityName, OsdOp, SnapContext, features};
 use world::store::TestStore;
 use world::{Kind, POOL, World, received, watch, write_full};
 
@@ -190,12 +191,16 @@ fn another_osds_store_is_refused() {
 /// what was not answered. Each change is there once.
 #[test]
 fn what_was_answered_is_there_once_whatever_the_crash_took() {
+    let mut again = 0;
     for seed in 0..40 {
-        crashes(seed, if seed % 4 == 3 { Kind::Fetching(seed) } else { Kind::Memory });
+        again += crashes(seed, if seed % 4 == 3 { Kind::Fetching(seed) } else { Kind::Memory });
     }
+    assert!(again > 40, "only {again} requests were durable and had no answer");
 }
 
-fn crashes(seed: u64, kind: Kind) {
+/// How many requests were durable when the OSD died, had no answer, and were answered from the log.
+fn crashes(seed: u64, kind: Kind) -> u64 {
+    let mut all_logged = 0;
     let mut rng = Rng::new(seed);
     let mut w = recorded(kind, 1 + (seed % 3) as u32);
     // By object: what the answered and the open appends were, in order.
@@ -227,14 +232,25 @@ fn crashes(seed: u64, kind: Kind) {
         let kept = committed + rng.below((submitted - committed) as u64 + 1) as usize;
         w.restart(|c| TestStore::replay(&c.journal.as_ref().unwrap()[..kept], kind.seed()));
         w.connect(1, 4001);
+        // What the store kept without an answer, with the version that it got before.
+        let client = EntityName::client(4001);
+        let logged: BTreeMap<u64, EVersion> = open
+            .iter()
+            .filter_map(|(m, _)| Some((m.tid, w.osd.pgs().find_map(|pg| pg.log.find(&m.reqid_from(client)))?.version)))
+            .collect();
+        assert_eq!(w.osd.perf().get(C::op_dup), 0);
         // Everything open is sent again, in order, by the new map.
         for i in 0..open.len() {
             let mut m = open[i].0.clone();
             (m.map_epoch, m.attempt) = (w.map.epoch, 1);
             w.feed(Event::Message { conn: ConnId(1), msg: received(&m.encode(features::SUPPORTED)) });
         }
-        take_answers(&mut w, &mut open, &mut answered, &mut listed);
+        for (tid, version) in take_answers(&mut w, &mut open, &mut answered, &mut listed) {
+            assert!(logged.get(&tid).is_none_or(|v| *v == version), "seed {seed}: {tid} has version {version}, and had {:?}", logged[&tid]);
+        }
         assert!(open.is_empty(), "seed {seed}: {} requests have no answer", open.len());
+        assert_eq!(w.osd.perf().get(C::op_dup), logged.len() as u64, "seed {seed}: answers out of the log");
+        all_logged += logged.len() as u64;
         for (name, ids) in &answered {
             let data = w.read(name).unwrap();
             let found: Vec<u64> = data.chunks(8).map(|c| u64::from_le_bytes(c.try_into().unwrap())).collect();
@@ -248,19 +264,29 @@ fn crashes(seed: u64, kind: Kind) {
         }
         assert!(w.osd.pgs().all(|pg| pg.peering.is_clean()));
     }
+    all_logged
 }
 
-fn take_answers(w: &mut World, open: &mut Vec<(MOSDOp, String)>, answered: &mut BTreeMap<String, Vec<u64>>, listed: &mut Vec<u64>) {
+/// Takes the answers; which requests they were to, and with which version.
+fn take_answers(
+    w: &mut World,
+    open: &mut Vec<(MOSDOp, String)>,
+    answered: &mut BTreeMap<String, Vec<u64>>,
+    listed: &mut Vec<u64>,
+) -> Vec<(u64, EVersion)> {
+    let mut versions = Vec::new();
     for reply in w.sent::<MOSDOpReply>(1) {
         let Some(at) = open.iter().position(|(m, _)| m.tid == reply.tid) else { continue };
         let (m, name) = open.remove(at);
         assert!(reply.result >= 0, "{name}: {}", reply.result);
+        versions.push((reply.tid, reply.replay_version));
         if name == "directory" {
             listed.push(m.tid);
         } else {
             answered.entry(name).or_default().push(m.tid);
         }
     }
+    versions
 }
 
 /// A number as an encoded text, and twice.

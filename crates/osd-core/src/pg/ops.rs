@@ -58,6 +58,7 @@ impl Pg {
         if (info.may_write || info.may_cache)
             && let Some(done) = self.log.find(&op.reqid)
         {
+            cx.sh.perf.inc(C::op_dup);
             let (version, returns) = (done.version, done.op_returns.as_deref().map(|r| &r[..]));
             let reply = error_reply(&op.msg, done.return_code, cx.sh.map.epoch, version, done.user_version, returns);
             match self.inflight.iter_mut().find(|f| f.version == version) {
