@@ -30,16 +30,35 @@ impl Loop {
     }
     /// Over a new image that is all holes: where nothing is measured.
     pub fn sparse(name: &str, mib: u64) -> Result<Self> {
-        let image = Path::new(SHARED).join(name).with_extension("image");
         std::fs::create_dir_all(SHARED)?;
+        Self::sparse_in(Path::new(SHARED), name, mib)
+    }
+    /// Over a new image that is all holes in this folder.
+    pub fn sparse_in(folder: &Path, name: &str, mib: u64) -> Result<Self> {
+        let image = folder.join(name).with_extension("image");
         std::fs::File::create(&image).and_then(|f| f.set_len(mib << 20)).with_context(|| image.display().to_string())?;
         Self::attach(image)
     }
-    /// Over a copy of this one's image as it is now, while it is in use.
+    /// Over a copy of this one's image, read piece by piece: whoever writes meanwhile gets a copy of many moments, which no power cut leaves.
     pub fn copy(&self, name: &str) -> Result<Self> {
         let image = Path::new(SHARED).join(name).with_extension("image");
         quietly(Command::new("cp").args(["--sparse=always", "--reflink=never"]).arg(&self.image).arg(&image))?;
         Self::attach(image)
+    }
+    /// Over this one's image as it is at one moment, whoever writes to it: the file system below must be one that shares blocks between files.
+    pub fn snapshot(&self, name: &str) -> Result<Self> {
+        let image = self.image.with_file_name(name).with_extension("image");
+        quietly(Command::new("cp").arg("--reflink=always").arg(&self.image).arg(&image))?;
+        Self::attach(image)
+    }
+    /// True if [`Loop::format_sharing`] can be asked for here.
+    pub fn can_share() -> bool {
+        let known = std::fs::read_to_string("/proc/filesystems").is_ok_and(|text| text.split_whitespace().any(|word| word == "xfs"));
+        known && run(Command::new("mkfs.xfs").arg("-V"), Duration::from_secs(10)).is_ok_and(|out| out.ok())
+    }
+    /// Puts a file system on it that shares blocks between files.
+    pub fn format_sharing(&self) -> Result<()> {
+        quietly(Command::new("mkfs.xfs").args(["-q", "-f", "-m", "reflink=1"]).arg(&self.device))
     }
     fn attach(image: PathBuf) -> Result<Self> {
         let attach = |direct: bool| -> Result<String> {
