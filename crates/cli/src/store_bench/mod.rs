@@ -1,9 +1,10 @@
 //! `humboldt bench --store`: loads a store without network, OSD or client: what is measured is the store's own cost.
 //!
 //! One thread does what an OSD's reactor does: submits what there is room for, ends the turn, takes what has become durable, and sleeps until
-//! the devices have something to say. `work` has what is submitted, `driven` the stores.
+//! the devices have something to say. `work` has what is submitted, `driven` the stores, `turns` how long turns are.
 
 mod driven;
+mod turns;
 mod work;
 
 use crate::args::{Bench, StoreKind};
@@ -14,6 +15,7 @@ use hdrhistogram::Histogram;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 use store::StoreError;
+use turns::Turns;
 use work::{Spot, Work};
 
 /// The longest latency that is told apart, nanoseconds.
@@ -91,6 +93,7 @@ struct Told {
     /// Bytes that clients wrote, and that the store wrote: log, beside the log, to their places, metadata.
     client_bytes: u64,
     wrote: Option<[u64; 4]>,
+    turns: Turns,
     rss: u64,
 }
 
@@ -105,6 +108,7 @@ impl std::fmt::Display for Told {
             let [log, direct, in_place, meta] = wrote.map(part);
             writeln!(f, "             log {log:.3}  beside the log {direct:.3}  to their places {in_place:.3}  metadata {meta:.3}")?;
         }
+        write!(f, "{}", self.turns)?;
         writeln!(f, "RSS MiB      {}", self.rss >> 20)
     }
 }
@@ -119,13 +123,14 @@ struct Load<'a> {
     /// Reads that wait, by ticket.
     reads: HashMap<u64, (Spot, Instant)>,
     times: Histogram<u64>,
+    turns: Turns,
     ops: u64,
 }
 
 impl<'a> Load<'a> {
     fn new(driven: &'a mut Driven, work: Work) -> Self {
         let times = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("the bounds are constants that fit");
-        Self { driven, work, last: 0, writes: VecDeque::new(), reads: HashMap::new(), times, ops: 0 }
+        Self { driven, work, last: 0, writes: VecDeque::new(), reads: HashMap::new(), times, turns: Turns::new(), ops: 0 }
     }
     fn submit(&mut self, (txn, delta): (types::Transaction, store::LogDelta)) -> Result<()> {
         self.last += 1;
@@ -159,6 +164,7 @@ impl<'a> Load<'a> {
             for (spot, since) in ready.into_iter().filter_map(|ticket| self.reads.remove(&ticket)).collect::<Vec<_>>() {
                 self.read(spot, since)?;
             }
+            self.turns.end();
             if self.ops > before || self.writes.is_empty() && self.reads.is_empty() {
                 break;
             }
@@ -208,7 +214,7 @@ impl<'a> Load<'a> {
         self.driven.come_to_rest()
     }
     fn measure(&mut self, mode: Mode, depth: usize, long: Duration) -> Result<Told> {
-        (self.ops, self.times) = (0, Histogram::new_from(&self.times));
+        (self.ops, self.times, self.turns) = (0, Histogram::new_from(&self.times), Turns::new());
         let (wrote, cpu_before, began) = (self.driven.wrote(), cpu()?, Instant::now());
         let mut n = 0;
         while began.elapsed() < long {
@@ -241,6 +247,7 @@ impl<'a> Load<'a> {
         let before = wrote.unwrap_or_default();
         Ok(Told {
             report: Report::new(&self.times, 0, self.work.block_bytes(), took),
+            turns: std::mem::replace(&mut self.turns, Turns::new()),
             cpu: used,
             cpu_at_rest: cpu()? - cpu_before,
             client_bytes,
