@@ -9,6 +9,7 @@
 
 use crate::codec::{Corrupt, Get, Put};
 use crate::key;
+use crate::layout::BLOCK;
 use crate::meta::Row;
 use crate::meta::layer::Val;
 use crate::ops::{self, Op};
@@ -22,6 +23,9 @@ use types::{CollId, EVersion, HObject, PastIntervals, PgId, PgInfo, PgLogDup, Pg
 
 /// Leaves of one group's log that are asked for together: with each wait it is read from its beginning again.
 const LEAVES_AHEAD: usize = 256;
+
+/// What a group has rows of, besides its own.
+const PG_KINDS: [u8; 3] = [key::LOG, key::DUP, key::MISSING];
 
 /// Of a group, what is always in memory.
 #[derive(Debug)]
@@ -300,8 +304,9 @@ impl Core {
         let damaged = |e: Corrupt| StoreError::Damaged { coll: CollId::Pg(id), what: format!("what group {id} remembers: {e}") };
         let mut record =
             PgRecord { epoch: pg.epoch, info: pg.info().map_err(damaged)?, past_intervals: pg.past.clone(), ..PgRecord::default() };
+        record.log.reserve(self.pg_leaves(id)?);
         let mut bad = Ok(());
-        for kind in [key::LOG, key::DUP, key::MISSING] {
+        for kind in PG_KINDS {
             let (first, last) = (key::pg(kind, id), key::pg_end(kind, id));
             self.rows_ahead(&first, &last, LEAVES_AHEAD, CollId::Pg(id), &mut crate::state::ask(), &mut |_, row| {
                 let Row::Bytes(row) = row else { return ControlFlow::Continue(()) };
@@ -327,6 +332,41 @@ impl Core {
         }
         bad.map_err(damaged)?;
         Ok(Some(record))
+    }
+}
+
+impl Core {
+    /// Asks for the leaves of a group's rows together, so that what is decoded is decoded once; and, as somebody waits anyway, for those of the
+    /// groups behind it, who come next when an OSD starts. Returns how many rows the leaves have that hold its log.
+    fn pg_leaves(&mut self, id: SpgId) -> StoreResult<usize> {
+        let (mut missing, mut others, mut rows) = (Vec::new(), Vec::new(), 0);
+        let mut room = self.cfg.leaves_max() / 2;
+        for kind in PG_KINDS {
+            let (first, last, behind) = (key::pg(kind, id), key::pg_end(kind, id), key::kind_end(kind));
+            for (start, leaf) in self.table.index.leaves_from(&first).take_while(|(start, _)| *start < &behind[..]) {
+                let is_mine = *start < last[..];
+                if is_mine && kind == key::LOG {
+                    rows += leaf.rows as usize;
+                }
+                if !is_mine && (missing.is_empty() || room == 0) {
+                    break;
+                }
+                if self.table.cache.get(leaf.id).is_some() {
+                    continue;
+                }
+                room = room.saturating_sub((u64::from(leaf.blocks) * BLOCK) as usize);
+                if is_mine { missing.push(leaf.clone()) } else { others.push(leaf.clone()) }
+            }
+        }
+        if missing.is_empty() {
+            return Ok(rows);
+        }
+        let (mut ticket, mut waits) = (crate::state::ask(), false);
+        for leaf in missing.iter().chain(&others) {
+            // A damaged one is told of by who shows its rows, if any of them count.
+            waits |= matches!(self.want_leaf(leaf, CollId::Pg(id), &mut ticket), StoreError::Wait(_));
+        }
+        if waits { Err(StoreError::Wait(ticket)) } else { Ok(rows) }
     }
 }
 

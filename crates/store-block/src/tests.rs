@@ -287,7 +287,7 @@ fn damage_in_front_of_giant_records_is_damage() {
         submit(&mut store, row(2 * giant + 1, GIANT));
         store.turn_end();
     }
-    let mut settle = |store: &mut BlockStore, last: u64| {
+    let settle = |store: &mut BlockStore, last: u64| {
         let mut tokens = Vec::new();
         while tokens.last() != Some(&last) {
             disks.complete(1);
