@@ -317,7 +317,7 @@ impl Io {
         self.last += 1;
         let token = self.last;
         self.disks.read(token, dev, block * BLOCK, (blocks * BLOCK) as usize);
-        self.wait_for(token).map(|buf| buf.expect("a read gives bytes").freeze())
+        self.wait_for(token).map(|buf| buf.expect("a read gives bytes").to_keep().freeze())
     }
     /// The same for several at once: a device does in parallel what it is asked together.
     pub fn reads_now(&mut self, dev: Dev, extents: &[(u64, u64)]) -> Result<Vec<Bytes>, disk::DiskError> {
@@ -335,7 +335,7 @@ impl Io {
             for c in done.drain(..) {
                 assert!(c.token >= first, "nothing else is under way");
                 match c.result {
-                    Ok(buf) => found[(c.token - first) as usize] = buf.expect("a read gives bytes").freeze(),
+                    Ok(buf) => found[(c.token - first) as usize] = buf.expect("a read gives bytes").to_keep().freeze(),
                     Err(e) => failed = Some(e),
                 }
             }
