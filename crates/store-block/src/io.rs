@@ -4,6 +4,7 @@ use crate::layout::{BLOCK, DATA, META, WAL};
 use crate::overlay::{NumberBuild, Numbers};
 use bytes::Bytes;
 use disk::{Dev, Disks, Durability};
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 
@@ -73,7 +74,7 @@ impl Tickets {
     pub fn everyone(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.waiting).into_keys().collect()
     }
-    pub fn arrived(&mut self, tickets: Vec<u64>) {
+    pub fn arrived(&mut self, tickets: impl IntoIterator<Item = u64>) {
         for ticket in tickets {
             if let Some(n) = self.waiting.get_mut(&ticket) {
                 *n -= 1;
@@ -86,16 +87,19 @@ impl Tickets {
     }
 }
 
+/// Tickets of those who wait for a read: one, nearly always.
+pub type Waiters = SmallVec<[u64; 2]>;
+
 /// Blocks that were read, or are being.
 #[derive(Debug)]
 pub enum Fetched {
     UnderWay {
-        tickets: Vec<u64>,
+        tickets: Waiters,
     },
     /// With the crc of each block.
     Here {
         bytes: Bytes,
-        crcs: Box<[u32]>,
+        crcs: SmallVec<[u32; 2]>,
     },
     Failed(String),
 }
@@ -161,7 +165,7 @@ impl Reads {
     }
     /// Somebody waits for the extent with these contents. True if it must be read.
     pub fn start(&mut self, extent: Extent, wanted: u32, ticket: u64) -> bool {
-        let tickets = if ticket > 0 { vec![ticket] } else { Vec::new() };
+        let tickets: Waiters = (ticket > 0).then_some(ticket).into_iter().collect();
         let mut tries = 0;
         match self.map.get_mut(&extent) {
             Some(Read { fetched: Fetched::UnderWay { tickets: others }, .. }) => {
@@ -182,8 +186,8 @@ impl Reads {
         true
     }
     /// Takes what came; returns who waited.
-    pub fn done(&mut self, extent: Extent, result: Result<Bytes, String>) -> Vec<u64> {
-        let Some(Read { fetched: slot, hold, stamp, .. }) = self.map.get_mut(&extent) else { return Vec::new() };
+    pub fn done(&mut self, extent: Extent, result: Result<Bytes, String>) -> Waiters {
+        let Some(Read { fetched: slot, hold, stamp, .. }) = self.map.get_mut(&extent) else { return Waiters::new() };
         hold.set(Hold::Fresh);
         self.stamp += 1;
         *stamp = self.stamp;
@@ -198,7 +202,7 @@ impl Reads {
         self.order.push_back((extent, self.stamp));
         match std::mem::replace(slot, fetched) {
             Fetched::UnderWay { tickets } => tickets,
-            _ => Vec::new(),
+            _ => Waiters::new(),
         }
     }
     /// Somebody asks for so many bytes at once: he must find all of them together.

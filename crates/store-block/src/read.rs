@@ -9,6 +9,7 @@ use crate::overlay::Content;
 use crate::state::{Core, OWN, ask};
 use crate::write::Target;
 use bytes::Bytes;
+use smallvec::SmallVec;
 use std::ops::ControlFlow;
 use store::{ListPage, ReadData, StoreError, StoreResult};
 use types::{CollId, GHObject, IntervalSet};
@@ -18,7 +19,8 @@ use types::{CollId, GHObject, IntervalSet};
 enum Piece {
     Zeros,
     Here(Bytes),
-    Device(Extent, Vec<u32>),
+    /// Blocks to be read, and which of the crcs that were gathered are theirs.
+    Device(Extent, std::ops::Range<usize>),
 }
 
 /// Blocks of one read of the device at most.
@@ -51,7 +53,8 @@ impl Core {
         if offset >= end {
             return Ok(());
         }
-        let mut pieces: Vec<(Piece, u64)> = Vec::new();
+        let mut pieces: SmallVec<[(Piece, u64); 4]> = SmallVec::new();
+        let mut crcs: SmallVec<[u32; 16]> = SmallVec::new();
         let mut chunk = None;
         for block in offset / BLOCK..end.div_ceil(BLOCK) {
             let (cell, within) = (block / CHUNK_BLOCKS, block % CHUNK_BLOCKS);
@@ -61,7 +64,10 @@ impl Core {
             let piece = match chunk.flatten() {
                 Some(c) if c.has(within) => {
                     let crc = c.crcs[within as usize];
-                    let device = |dev, block| Piece::Device(Extent { dev, block, blocks: 1 }, vec![crc]);
+                    let mut device = |dev, block| {
+                        crcs.push(crc);
+                        Piece::Device(Extent { dev, block, blocks: 1 }, crcs.len() - 1..crcs.len())
+                    };
                     match self.overlay.get(c.place + within, &self.batch) {
                         None => device(DATA, c.place + within),
                         Some(Content::Here(bytes)) => Piece::Here(bytes),
@@ -72,11 +78,11 @@ impl Core {
             };
             match (pieces.last_mut(), piece) {
                 (Some((Piece::Zeros, n)), Piece::Zeros) => *n += 1,
-                (Some((Piece::Device(e, crcs), n)), Piece::Device(next, crc))
+                (Some((Piece::Device(e, theirs), n)), Piece::Device(next, crc))
                     if e.dev == next.dev && e.block + u64::from(e.blocks) == next.block && e.blocks < READ_BLOCKS =>
                 {
                     e.blocks += 1;
-                    crcs.extend(crc);
+                    theirs.end = crc.end;
                     *n += 1;
                 }
                 (_, piece) => pieces.push((piece, 1)),
@@ -84,7 +90,7 @@ impl Core {
         }
         let mut at = offset / BLOCK * BLOCK;
         let mut missing = Ok(());
-        let mut came = Vec::new();
+        let mut came: SmallVec<[Extent; 4]> = SmallVec::new();
         self.reads.asked((end - offset) as usize);
         for (piece, blocks) in pieces {
             let stop = at + blocks * BLOCK;
@@ -93,7 +99,7 @@ impl Core {
             match piece {
                 Piece::Zeros => out.push_zeros(range.len()),
                 Piece::Here(bytes) => out.push(bytes.slice(range)),
-                Piece::Device(extent, crcs) => match self.fetch(extent, &crcs, t.coll, &mut t.ticket) {
+                Piece::Device(extent, theirs) => match self.fetch(extent, &crcs[theirs], t.coll, &mut t.ticket) {
                     Ok(bytes) => {
                         came.push(extent);
                         out.push(bytes.slice(range));
