@@ -138,9 +138,14 @@ fn fio(server: &Server, release: Release) -> Result<Outcome> {
         let mut cmd = release.command(server.conf(), "fio");
         cmd.args(common.split_whitespace()).args(more.split(' ')).args([format!("--rbdname=fio{i}"), format!("--size={size}")]);
         let out = run(&mut cmd, Duration::from_secs(900))?;
-        let wrong =
-            (!out.ok() || !out.stdout.contains("err= 0")).then(|| format!("it ended with {}: {}{}", out.code, out.stdout, out.stderr));
-        runs.add(format!("{size} verified, {name}"), started.elapsed(), wrong);
+        // Reads and writes as it counts them: as many of these as of those.
+        let counted = out.stdout.lines().find_map(|l| l.trim().strip_prefix("issued rwts: total=")).unwrap_or_default();
+        let counts: Vec<u64> = counted.split(',').map_while(|n| n.parse().ok()).take(2).collect();
+        let verified = matches!(counts[..], [reads, writes] if reads == writes && writes > 0);
+        let well = out.ok() && out.stdout.contains("err= 0") && verified;
+        let wrong = (!well).then(|| format!("it ended with {}: {}{}", out.code, out.stdout, out.stderr));
+        let written = counts.first().unwrap_or(&0);
+        runs.add(format!("{size} verified, {name}: {written} writes"), started.elapsed(), wrong);
         server.must(release, &format!("rbd rm --no-progress fio{i}"))?;
     }
     Ok(runs.end())
