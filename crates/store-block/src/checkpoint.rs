@@ -51,6 +51,9 @@ pub struct Checkpoint {
     flush_done: bool,
     /// Leaves that this step may still write.
     budget: usize,
+    /// Frozen rows that there are, and that are merged.
+    rows: usize,
+    merged: usize,
 }
 
 /// Leaves that are written in one step, and pages that may be under way.
@@ -74,6 +77,18 @@ impl Core {
     /// What will be the log's tail when the checkpoint that is under way is done.
     pub fn checkpoint_at(&self) -> Option<u64> {
         self.checkpoint.as_ref().filter(|_| !planted(Bug::TrimEarly)).map(|c| c.at)
+    }
+    /// How much may have changed since the checkpoint that is under way began: the more, the farther it is, so that whoever changes more than it can
+    /// take is slowed down all the time, and not stopped at its end. In bytes; `None`: none is under way.
+    pub fn changes_max(&self) -> Option<usize> {
+        let c = self.checkpoint.as_ref()?;
+        let all = self.cfg.recent_max() * 3 / 2;
+        let done = match c.stage {
+            Stage::Drain | Stage::FlushData => 0,
+            Stage::Merge => c.merged,
+            Stage::Pages | Stage::FlushMeta | Stage::Barrier | Stage::Superblock => c.rows,
+        };
+        Some(all / 4 + (all - all / 4) * done.min(c.rows) / c.rows.max(1))
     }
     /// True if the checkpoint waits for this record.
     pub fn is_barrier(&self, seq: u64) -> bool {
@@ -189,6 +204,8 @@ impl Core {
             index_len: 0,
             flush_done: false,
             budget: 0,
+            rows: self.table.frozen.as_ref().map_or(0, |f| f.rows().len()),
+            merged: 0,
         });
         if planted(Bug::TrimEarly) {
             self.ring.tail = self.ring.head;
@@ -308,7 +325,9 @@ impl Core {
                 continue;
             }
             let (key, val) = changes.next().expect("it was peeked at");
-            if self.under_way_mut().budget == 0 {
+            if self.under_way_mut().budget != 0 {
+                self.under_way_mut().merged += 1;
+            } else {
                 self.emit_all(builder);
                 for row in row..old_rows {
                     let l = old.expect("the row is a leaf's");

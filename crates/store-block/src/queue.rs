@@ -124,9 +124,9 @@ impl Core {
     fn batch_max(&self) -> usize {
         (1 << 20).min((self.ring.blocks() * BLOCK / 32) as usize)
     }
-    /// True while a checkpoint is under way and there is about enough for another one.
+    /// True while a checkpoint is under way and others change more than it gets done.
     fn is_crowded(&self) -> bool {
-        self.checkpoint.is_some() && self.table.active.bytes + self.changed_bytes > self.cfg.recent_max() * 3 / 2
+        self.changes_max().is_some_and(|max| self.table.active.bytes + self.changed_bytes > max)
     }
     /// Blocks of the log that one transaction may need.
     fn txn_max(&self) -> u64 {
@@ -158,7 +158,7 @@ impl Core {
                 }
             }
             if self.is_crowded() && !self.half {
-                // What changed since the checkpoint began has its bound, too: the checkpoint comes first.
+                // What changed since the checkpoint began has its bound, too: the checkpoint gets on first.
                 return Ok(());
             }
             let Some(mut first) = self.queue.pop_front() else { return Ok(()) };
