@@ -48,7 +48,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("log_to_stderr", "true"),
     ("mon_host", ""),
     ("mon_osd_full_ratio", "0.950000"),
-    ("ms_bind_port_max", "7300"),
+    ("ms_bind_port_max", "7568"),
     ("ms_bind_port_min", "6800"),
     ("ms_crc_data", "true"),
     ("ms_crc_header", "true"),

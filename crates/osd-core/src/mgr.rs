@@ -12,7 +12,7 @@ use messages::{
     DaemonHealthMetric, MCommand, MMgrConfigure, MMgrOpen, MMgrReport, MOSDForceRecovery, MOSDScrub2, MPGStats, Message, PerfCounterType,
     RawMessage,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{Bytes, OsdStat, PgId, UTime, features};
 
@@ -23,9 +23,14 @@ const READ_ERRORS: &str = "BLUESTORE_SPURIOUS_READ_ERRORS";
 #[derive(Debug)]
 pub struct MgrSession {
     connected: bool,
-    declared: bool,
-    period: Duration,
+    /// How often to report; None until the manager has said it in this session.
+    period: Option<Duration>,
+    /// Counters below this priority are not reported.
     threshold: u32,
+    /// True once the manager had a report.
+    reported: bool,
+    /// What counters the manager knows of, by their number: their values are in each report.
+    declared: BTreeSet<usize>,
     last_report: Stamp,
     /// Of reports of statistics since the boot.
     seq: u32,
@@ -37,9 +42,10 @@ impl Default for MgrSession {
     fn default() -> Self {
         Self {
             connected: false,
-            declared: false,
-            period: Duration::from_secs(5),
+            period: None,
             threshold: 5,
+            reported: false,
+            declared: BTreeSet::new(),
             last_report: Stamp(0),
             seq: 0,
             config_told: Bytes::new(),
@@ -49,26 +55,29 @@ impl Default for MgrSession {
 
 impl Osd {
     /// The shell has a session with the active manager.
-    pub(crate) fn mgr_connected(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn mgr_connected(&mut self, out: &mut Vec<Effect>) {
         self.mgr.connected = true;
-        self.mgr.declared = false;
+        self.mgr.period = None;
+        self.mgr.reported = false;
+        self.mgr.declared.clear();
         let mut defaults = Encoder::new(features::SUPPORTED);
         Config::encode_defaults(&mut defaults);
         let config = self.config_for_mgr();
         self.mgr.config_told = config.clone();
         let open = MMgrOpen { daemon_name: self.sh.whoami.to_string(), config, config_defaults: defaults.finish(), ..MMgrOpen::default() };
         out.push(Effect::SendMgr(open.encode(features::SUPPORTED)));
-        self.report_now(clock, out);
     }
 
     pub(crate) fn mgr_message(&mut self, msg: &RawMessage, clock: Clock, out: &mut Vec<Effect>) {
         let result = match msg.kind {
             MMgrConfigure::KIND => MMgrConfigure::decode(msg).map(|m| {
-                self.mgr.period = Duration::from_secs(m.stats_period_s.clamp(1, 3600).into());
+                let first = self.mgr.period.is_none();
+                self.mgr.period = Some(Duration::from_secs(m.stats_period_s.clamp(1, 3600).into()));
                 self.mgr.threshold = m.stats_threshold;
                 self.sh.perf_queries.set(&m.osd_perf_queries);
-                self.mgr.declared = false;
-                self.report_now(clock, out);
+                if first {
+                    self.report_now(clock, out);
+                }
             }),
             MOSDScrub2::KIND => MOSDScrub2::decode(msg).map(|m| self.scrub_wanted(&m)),
             MOSDForceRecovery::KIND => MOSDForceRecovery::decode(msg).map(|m| self.force_recovery(&m)),
@@ -83,17 +92,23 @@ impl Osd {
 
     pub(crate) fn mgr_tick(&mut self, clock: Clock, out: &mut Vec<Effect>) {
         // A manager's period is in seconds, and so is the tick: half of one is early enough.
-        let due = clock.mono.since(self.mgr.last_report) + Duration::from_millis(500) >= self.mgr.period;
-        if self.mgr.connected && (due || std::mem::take(&mut self.sh.report_soon)) {
+        let Some(period) = self.mgr.period.filter(|_| self.mgr.connected) else { return };
+        let due = clock.mono.since(self.mgr.last_report) + Duration::from_millis(500) >= period;
+        if due || std::mem::take(&mut self.sh.report_soon) {
             self.report_now(clock, out);
         }
     }
 
-    pub(crate) fn report_now(&mut self, clock: Clock, out: &mut Vec<Effect>) -> u64 {
+    fn report_now(&mut self, clock: Clock, out: &mut Vec<Effect>) {
         self.mgr.last_report = clock.mono;
         self.refresh_gauges();
         let report = self.counters_report(clock);
         out.push(Effect::SendMgr(report.encode(features::SUPPORTED)));
+        self.stats_now(clock, out);
+    }
+
+    /// Tells the state of our groups, whatever the time is (`flush_pg_stats`); the number of the report.
+    pub(crate) fn stats_now(&mut self, clock: Clock, out: &mut Vec<Effect>) -> u64 {
         let (stats, seq) = self.stats_report(clock, out);
         out.push(Effect::SendMgr(stats));
         seq
@@ -122,23 +137,29 @@ impl Osd {
         // Values go in the order of their paths.
         let mut order: Vec<usize> = (0..COUNTERS.len()).filter(|i| wanted(COUNTERS[*i].3)).collect();
         order.sort_by_key(|i| COUNTERS[*i].0);
-        let mut m = MMgrReport { daemon_name: self.sh.whoami.to_string(), ..MMgrReport::default() };
-        if !std::mem::replace(&mut self.mgr.declared, true) {
-            m.declare = order
-                .iter()
-                .map(|i| {
-                    let (name, kind, unit, priority, nick, description) = COUNTERS[*i];
-                    PerfCounterType {
-                        path: format!("osd.{name}"),
-                        description: description.into(),
-                        nick: nick.into(),
-                        kind: kind.bits(),
-                        priority,
-                        unit: if unit == 1 { perf_counter::UNIT_BYTES } else { perf_counter::UNIT_NONE },
-                    }
-                })
-                .collect();
-        }
+        let told = std::mem::replace(&mut self.mgr.declared, order.iter().copied().collect());
+        let again = std::mem::replace(&mut self.mgr.reported, true);
+        let path = |i: usize| format!("osd.{}", COUNTERS[i].0);
+        let declare = |i: usize| {
+            let (_, kind, unit, priority, nick, description) = COUNTERS[i];
+            PerfCounterType {
+                path: path(i),
+                description: description.into(),
+                nick: nick.into(),
+                kind: kind.bits(),
+                priority,
+                unit: if unit == 1 { perf_counter::UNIT_BYTES } else { perf_counter::UNIT_NONE },
+            }
+        };
+        let mut m = MMgrReport {
+            daemon_name: self.sh.whoami.to_string(),
+            declare: order.iter().copied().filter(|i| !told.contains(i)).map(declare).collect(),
+            // No tasks of ours are shown to the manager; it hears so once.
+            task_status: (!again).then(BTreeMap::new),
+            // The manager reads values of all that it knows of: what is left out is taken back first.
+            undeclare: told.iter().copied().filter(|i| !wanted(COUNTERS[*i].3)).map(path).collect(),
+            ..MMgrReport::default()
+        };
         let mut e = Encoder::new(features::SUPPORTED);
         e.frame(1, 1, |e| {
             for i in &order {
@@ -157,7 +178,7 @@ impl Osd {
             m.config = config;
         }
         m.health = self.health(clock);
-        m.metric_report = self.sh.perf_queries.report();
+        m.metric_report = Some(self.sh.perf_queries.report());
         m
     }
 
@@ -206,7 +227,7 @@ impl Osd {
             osd_stat.snap_trim_queue_len += stat.snaptrimq_len as i32;
             pg_stat.insert(pg.pgid.pgid, stat);
         }
-        let pools: std::collections::BTreeSet<i64> = self.pgs().map(|pg| pg.pgid.pgid.pool).collect();
+        let pools: BTreeSet<i64> = self.pgs().map(|pg| pg.pgid.pgid.pool).collect();
         let pool_stat = pools.into_iter().map(|id| (id, self.sh.store.pool_statfs(id))).collect();
         let m: MPGStats = MPGStats {
             fsid: self.cluster_fsid,

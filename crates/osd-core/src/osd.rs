@@ -214,7 +214,7 @@ impl Osd {
             Event::Reset { conn } => self.reset(conn, clock),
             Event::Mon(msg) => self.mon_message(msg, clock, out),
             Event::Mgr(msg) => self.mgr_message(&msg, clock, out),
-            Event::MgrConnected => self.mgr_connected(clock, out),
+            Event::MgrConnected => self.mgr_connected(out),
             Event::Osd { osd, msg } => self.peer_message(osd, &msg, clock, out),
             Event::Tick => self.tick(clock, out),
             Event::Boot(info) => self.start_boot(*info, clock, out),

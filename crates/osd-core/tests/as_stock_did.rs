@@ -2,10 +2,12 @@
 //!
 //! `fixtures/osd-core/README.md` says where the conversation is from.
 
+#[path = "../../messages/tests/conversation/mod.rs"]
+mod conversation;
 mod world;
 
 use base::{Clock, Stamp};
-use bytes::Bytes;
+use conversation::Said;
 use denc::Denc;
 use maps::{Incremental, OsdMap};
 use messages::{
@@ -17,37 +19,8 @@ use std::collections::BTreeSet;
 use types::{PgId, features};
 use world::store::TestStore;
 
-/// One message of the conversation, in the order in which they were on the wire.
-struct Said {
-    by_osd: bool,
-    at_ms: u64,
-    raw: RawMessage,
-}
-
 fn conversation() -> Vec<Said> {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/osd-core/monitor-18.2.7.msgs");
-    let bytes = Bytes::from(std::fs::read(path).unwrap());
-    let (mut said, mut at) = (Vec::new(), 0);
-    while at < bytes.len() {
-        let u16_at = |i: usize| u16::from_le_bytes(bytes[at + i..at + i + 2].try_into().unwrap());
-        let u32_at = |i: usize| u32::from_le_bytes(bytes[at + i..at + i + 4].try_into().unwrap());
-        let (front, middle, data) = (u32_at(23) as usize, u32_at(27) as usize, u32_at(31) as usize);
-        let piece = |i: usize, len: usize| bytes.slice(at + i..at + i + len);
-        let raw = RawMessage {
-            kind: u16_at(5),
-            version: u16_at(7),
-            compat: u16_at(9),
-            priority: u16_at(11),
-            tid: u64::from_le_bytes(bytes[at + 13..at + 21].try_into().unwrap()),
-            data_off: u16_at(21),
-            front: piece(35, front),
-            middle: piece(35 + front, middle),
-            data: if data == 0 { Vec::new() } else { vec![piece(35 + front + middle, data)] },
-        };
-        said.push(Said { by_osd: bytes[at] == 1, at_ms: u32_at(1).into(), raw });
-        at += 35 + front + middle + data;
-    }
-    said
+    conversation::read("osd-core/monitor-18.2.7.msgs")
 }
 fn of<M: Message>(said: &[Said]) -> Vec<M> {
     said.iter().filter(|s| s.raw.kind == M::KIND).map(|s| M::decode(&s.raw).unwrap()).collect()
@@ -130,7 +103,7 @@ fn a_stock_monitors_words_make_our_osd_say_what_a_stock_one_did() {
     };
     feed(&mut osd, Event::Boot(Box::new(info)), 0, newest);
     let mut ticked_ms = 0;
-    for s in said.iter().filter(|s| !s.by_osd) {
+    for s in said.iter().filter(|s| s.who == 0) {
         while ticked_ms + 1000 <= s.at_ms {
             ticked_ms += 1000;
             feed(&mut osd, Event::Tick, ticked_ms, newest);
@@ -154,7 +127,7 @@ fn a_stock_monitors_words_make_our_osd_say_what_a_stock_one_did() {
 
     assert_eq!((osd.map().epoch, osd.is_up()), (last.epoch, true));
     assert!(osd.pgs().count() > 0 && osd.pgs().all(|pg| pg.peering.is_clean()));
-    assert_eq!(turns(ours.iter()), turns(said.iter().filter(|s| s.by_osd).map(|s| &s.raw)));
+    assert_eq!(turns(ours.iter()), turns(said.iter().filter(|s| s.who == 1).map(|s| &s.raw)));
     // The same groups are told to be made.
     let told = |created: Vec<MOSDPGCreated>| created.into_iter().map(|m| m.pgid).collect::<BTreeSet<PgId>>();
     let mine = |kind: u16| ours.iter().filter(move |raw| raw.kind == kind);

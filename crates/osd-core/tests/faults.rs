@@ -4,11 +4,12 @@ mod world;
 
 use bytes::Bytes;
 use maps::{osd_state, pool_flags};
-use messages::{InOp, MOSDFull, MOSDOp, MPGStats, Message};
+use messages::{InOp, MMgrConfigure, MOSDFull, MOSDOp, MPGStats, Message};
 use osd_core::{Effect, Event, Level};
-use types::errno::{EIO, ENOSPC};
-use types::osd_op::{OpCode, osd_flag};
 use types::OsdOp;
+use types::errno::{EIO, ENOSPC};
+use types::features;
+use types::osd_op::{OpCode, osd_flag};
 use world::{Kind, POOL, World, write_full};
 
 fn reports(w: &World) -> Vec<String> {
@@ -52,6 +53,7 @@ fn damage_is_an_error_for_its_reader_and_nobody_else() {
     assert!(reports(&w).iter().any(|l| l.contains("bad")), "{:?}", reports(&w));
     w.out.clear();
     w.feed(Event::MgrConnected);
+    w.feed(Event::Mgr(MMgrConfigure { stats_period_s: 5, stats_threshold: 5, ..MMgrConfigure::default() }.encode(features::SUPPORTED)));
     let stats = w.out.iter().find_map(|e| match e {
         Effect::SendMgr(msg) if msg.kind == MPGStats::KIND => Some(MPGStats::decode(msg).unwrap()),
         _ => None,
