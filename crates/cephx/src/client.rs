@@ -232,9 +232,7 @@ impl ClientAuth {
     fn authorizer_for(&self, service: u32, entropy: &mut dyn Entropy) -> Result<Option<Authorizer>, Refusal> {
         let Some(held) = self.tickets.get(&service) else { return Ok(None) };
         let head = AuthorizerHead { global_id: self.global_id, service, ticket: held.blob.clone() };
-        let nonce = entropy.u64();
-        let payload = service::build(&head, &held.session_key, &Authorize { nonce, challenge_plus_one: None }, entropy)?;
-        Ok(Some(Authorizer { head, session_key: held.session_key.clone(), nonce, payload }))
+        Authorizer::new(head, held.session_key.clone(), entropy).map(Some)
     }
 }
 
@@ -249,6 +247,11 @@ pub struct Authorizer {
 }
 
 impl Authorizer {
+    pub(crate) fn new(head: AuthorizerHead, session_key: CryptoKey, entropy: &mut dyn Entropy) -> Result<Self, Refusal> {
+        let nonce = entropy.u64();
+        let payload = service::build(&head, &session_key, &Authorize { nonce, challenge_plus_one: None }, entropy)?;
+        Ok(Self { head, session_key, nonce, payload })
+    }
     /// The service's challenge came; the authorizer that answers it.
     pub fn answer(&self, challenge: &Bytes, entropy: &mut dyn Entropy) -> Result<Bytes, Refusal> {
         let ServerChallenge { challenge } = self.session_key.open(Usage::AUTHORIZE_CHALLENGE, challenge)?;

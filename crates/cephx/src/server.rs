@@ -12,12 +12,12 @@
 //! Claiming a global_id back takes the old ticket (CVE-2021-20288): there is no setting that would allow it without.
 
 use crate::proto::{
-    AuthTicket, Authenticate, GET_AUTH_SESSION_KEY, GET_PRINCIPAL_SESSION_KEY, GET_ROTATING_KEY, ResponseHeader, ServerChallenge,
-    ServiceTicket, ServiceTicketInfo, ServiceTicketRequest, TicketBlob,
+    AuthTicket, Authenticate, AuthorizerHead, GET_AUTH_SESSION_KEY, GET_PRINCIPAL_SESSION_KEY, GET_ROTATING_KEY, ResponseHeader,
+    ServerChallenge, ServiceTicket, ServiceTicketInfo, ServiceTicketRequest, TicketBlob,
 };
 use crate::rotating::{TicketLife, add};
 use crate::service::{self, ServiceKeys};
-use crate::{AuthCapsInfo, CryptoKey, EntityAuth, Entropy, KeyError, KeyType, Refusal, RotatingSecrets, Usage};
+use crate::{AuthCapsInfo, Authorizer, CryptoKey, EntityAuth, Entropy, KeyError, KeyType, Refusal, RotatingSecrets, Usage};
 use bytes::Bytes;
 use denc::{Decoder, Denc, Encoder};
 use std::time::Duration;
@@ -240,6 +240,22 @@ impl ServiceKeys for MonKeys<'_> {
         }
         self.0.rotating(service)?.get(secret_id)
     }
+}
+
+/// What a monitor named `name` shows to a service that it dials itself: it has the service's secrets, and makes its own ticket, with number 0.
+pub fn own_authorizer(
+    db: &dyn AuthDb,
+    name: &EntityText,
+    service: EntityKind,
+    now: UTime,
+    entropy: &mut dyn Entropy,
+) -> Result<Authorizer, Refusal> {
+    let parent = AuthTicket { name: name.clone(), ..AuthTicket::default() };
+    let caps =
+        db.entity(name).and_then(|e| e.caps.get(service.name())).map_or_else(AuthCapsInfo::default, |text| AuthCapsInfo::from_text(text));
+    let grant = Grant::new(db, service.0.into(), &parent, caps, KeyType::AES256K, now, entropy)?;
+    let ticket = TicketBlob { secret_id: grant.secret_id, blob: grant.secret.seal(Usage::TICKET_INFO, &grant.info, entropy)? };
+    Authorizer::new(AuthorizerHead { global_id: 0, service: service.0.into(), ticket }, grant.info.session_key, entropy)
 }
 
 /// A ticket about to be handed out.

@@ -339,7 +339,8 @@ fn fuzz_what_is_sealed() {
         let bytes = fuzzing::damaged(rng, sample, other);
         let n = bytes.len() + 300;
         let mut chance = rng.clone();
-        let ticket = TicketBlob { secret_id: head.ticket.secret_id, blob: secret.seal(Usage::TICKET_INFO, &Raw(bytes.clone()), rng).unwrap() };
+        let ticket =
+            TicketBlob { secret_id: head.ticket.secret_id, blob: secret.seal(Usage::TICKET_INFO, &Raw(bytes.clone()), rng).unwrap() };
         let mut door = |ticket: &TicketBlob, inner: &[u8]| {
             let mut e = denc::Encoder::new(0);
             AuthorizerHead { ticket: ticket.clone(), ..head.clone() }.encode(&mut e);
@@ -440,4 +441,28 @@ fn fuzz(kind: KeyType, what: &str) {
         let _ = Keyring::parse(&text);
         let _ = CryptoKey::from_base64(&text);
     });
+}
+
+#[test]
+fn a_monitor_makes_its_own_ticket() {
+    let rng = &mut Rng::new(12);
+    for kind in KINDS {
+        let db = db_of(KeyType::AES, kind, rng);
+        let secrets = db.table.services[&u32::from(EntityKind::MGR.0)].clone();
+        let monitor = name("mon.");
+        let authorizer = cephx::server::own_authorizer(&db, &monitor, EntityKind::MGR, at(1), rng).unwrap();
+        let mut door = ServiceSession::default();
+        let keys = (EntityKind::MGR, &secrets);
+        let Verdict::Challenge(challenge) = door.handle(&keys, &authorizer.payload, 64, at(1), rng).unwrap() else {
+            panic!("let in unasked")
+        };
+        let answer = authorizer.answer(&challenge, rng).unwrap();
+        let Verdict::Accept { reply, peer } = door.handle(&keys, &answer, 64, at(1), rng).unwrap() else { panic!("asked twice") };
+        assert_eq!((&peer.name, peer.global_id, &peer.caps), (&monitor, 0, &AuthCapsInfo::default()));
+        let ours = authorizer.verify(&reply).unwrap();
+        assert_eq!((ours.connection_secret, ours.session_key), (peer.connection_secret, peer.session_key));
+        // At another service's door it is nothing.
+        let osds = db.table.services[&u32::from(EntityKind::OSD.0)].clone();
+        assert!(ServiceSession::default().handle(&(EntityKind::OSD, &osds), &authorizer.payload, 64, at(1), rng).is_err());
+    }
 }

@@ -111,15 +111,12 @@ impl Mon {
     }
 
     fn on_log(&mut self, conn: ConnId, m: MLog) {
-        let mut last: BTreeMap<String, u64> = BTreeMap::new();
+        // Entries of all channels are counted as one row, and it is the number that counts.
+        let Some(last) = m.entries.iter().map(|e| e.seq).max() else { return };
         for entry in m.entries {
-            let seq = last.entry(entry.channel.clone()).or_default();
-            *seq = entry.seq.max(*seq);
             self.log.add(entry, &mut self.batch);
         }
-        for (channel, last) in last {
-            self.send(conn, 0, &MLogAck { fsid: m.fsid, last, channel });
-        }
+        self.send(conn, 0, &MLogAck { fsid: m.fsid, last, channel: String::new() });
     }
 
     /// The configuration that applies to a session, if it differs from what it was sent.

@@ -25,8 +25,8 @@ mod dispatch;
 pub mod health;
 pub mod kv;
 pub mod log;
-mod mkfs;
 pub mod mgr;
+mod mkfs;
 pub mod mon;
 pub mod monmap;
 pub mod osd;
@@ -37,6 +37,7 @@ pub use auth::{Door, Handshake, Login, Step};
 pub use kv::{Batch, Snapshot};
 pub use mkfs::{Keys, NewCluster, OSD_CAPS, mkfs};
 pub use mon::{Effect, Event, LOCAL, LoadError, Mon, MonOptions};
+pub use monmap::NAME;
 pub use session::{ConnId, PeerInfo};
 
 /// The version that this cluster presents: clients decide by it what they may ask.

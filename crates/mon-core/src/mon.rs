@@ -59,6 +59,14 @@ pub enum Event {
         id: u64,
         command: String,
     },
+    /// The connection of [`Effect::DialManager`] is open.
+    ManagerOpen,
+    /// A message over it.
+    ManagerMessage {
+        message: RawMessage,
+    },
+    /// It was cut. A dial that fails is tried again by the shell, until [`Effect::HangUpManager`].
+    ManagerClosed,
     /// Time passed; to be said about once a second.
     Tick,
 }
@@ -82,6 +90,14 @@ pub enum Effect {
         status: String,
         output: Bytes,
     },
+    /// Connect to the stock manager there, with [`Mon::manager_ticket`] where there are keys: the only connection that is dialled.
+    DialManager {
+        addrs: EntityAddrVec,
+    },
+    SendManager {
+        message: RawMessage,
+    },
+    HangUpManager,
 }
 
 /// The session of commands that come by [`Event::Local`].
@@ -116,6 +132,8 @@ pub struct Mon {
     /// When this process started.
     pub started: UTime,
     answers: Vec<Answer>,
+    /// For the manager's link.
+    pub(crate) to_manager: Vec<Effect>,
     published: Versions,
     last_sample: Stamp,
 }
@@ -157,6 +175,7 @@ impl Mon {
             batch: Batch::default(),
             started: now,
             answers: Vec::new(),
+            to_manager: Vec::new(),
             published: Versions::default(),
             last_sample: clock.mono,
             options,
@@ -189,9 +208,13 @@ impl Mon {
             Event::Closed { conn } => {
                 self.sessions.remove(&conn);
                 self.osd.forget_reporter(conn);
+                self.manager.proxy.forget(conn);
             }
             Event::Message { conn, message } => self.dispatch(conn, &message, clock),
             Event::Local { id, command } => self.on_local(id, command, clock),
+            Event::ManagerOpen => self.on_manager_open(),
+            Event::ManagerMessage { message } => self.on_manager_message(&message, clock),
+            Event::ManagerClosed => self.on_manager_closed(clock),
             Event::Tick => self.tick(clock),
         }
         self.finish(clock, effects);
@@ -222,6 +245,7 @@ impl Mon {
         if self.auth.is_due() {
             self.auth.tick(UTime::from_wall_ns(clock.wall_ns), self.entropy.as_mut(), &mut self.batch);
         }
+        self.drive_proxy(clock);
         // A commit may lead to another change (a pool whose groups all exist now loses its flag).
         while self.osd.has_pending() {
             self.commit_osdmap(clock);
@@ -230,6 +254,7 @@ impl Mon {
         if !self.batch.is_empty() {
             effects.push(Effect::Persist(std::mem::take(&mut self.batch)));
         }
+        effects.append(&mut self.to_manager);
         let epoch = self.osd.epoch();
         for answer in std::mem::take(&mut self.answers) {
             let (conn, message) = match answer {
@@ -338,13 +363,7 @@ impl Mon {
         match raw.kind {
             MMonCommand::KIND => {
                 let m = MMonCommand::decode(raw)?;
-                let answer = match m.fsid == self.options.fsid {
-                    true => self.run_command(conn, &m.cmd, m.data, false, clock),
-                    false => Err(CmdError::new(errno::EPERM, "wrong fsid")),
-                };
-                let (result, status, data) = split(answer);
-                let ack = Box::new(MMonCommandAck { tid: raw.tid, data, paxos: Paxos::default(), result, status, cmd: m.cmd });
-                self.answers.push(Answer::Command { conn, ack });
+                self.run_for(conn, raw.tid, m, clock);
             }
             MMgrCommand::KIND => {
                 let m = MMgrCommand::decode(raw)?;
@@ -359,6 +378,22 @@ impl Mon {
             }
         }
         Ok(())
+    }
+
+    /// A command to the monitor, which may be one to hand on to the manager.
+    pub(crate) fn run_for(&mut self, conn: ConnId, tid: u64, m: MMonCommand, clock: Clock) {
+        let answer = if m.fsid != self.options.fsid {
+            Err(CmdError::new(errno::EPERM, "wrong fsid"))
+        } else {
+            match self.hand_to_manager(conn, tid, &m) {
+                Ok(true) => return,
+                Ok(false) => self.run_command(conn, &m.cmd, m.data, false, clock),
+                Err(e) => Err(e),
+            }
+        };
+        let (result, status, data) = split(answer);
+        let ack = Box::new(MMonCommandAck { tid, data, paxos: Paxos::default(), result, status, cmd: m.cmd });
+        self.answers.push(Answer::Command { conn, ack });
     }
 
     /// A command from this machine: whoever it is may do everything, and is gone with the answer.
@@ -387,9 +422,13 @@ impl Mon {
         }
         let registry = self.registry.clone();
         let Some((command, sig)) = registry.find(&args, tell) else {
-            return Err(CmdError::new(errno::EINVAL, format!("command not known: {}", args.prefix())));
+            return Err(CmdError::new(errno::EINVAL, "command not known"));
         };
-        self.check_caps(conn, command, sig, &args, tell)?;
+        if tell && command.flags & cmd::flag::TELL != 0 {
+            self.check_is_admin(conn)?;
+        } else {
+            self.check_caps(conn, command.module, &sig.prefix, command.perm, &args)?;
+        }
         if command.flags & cmd::flag::MGR != 0 && !self.mgrmap.is_endpoint() {
             return Err(CmdError::new(errno::EOPNOTSUPP, format!("'{}' is a command of the manager: send it there", sig.prefix)));
         }
@@ -406,31 +445,33 @@ impl Mon {
         result
     }
 
-    fn check_caps(&self, conn: ConnId, command: &cmd::Command, sig: &cmd::Signature, args: &Args, tell: bool) -> Result<(), CmdError> {
+    fn check_is_admin(&self, conn: ConnId) -> Result<(), CmdError> {
+        let all = self.sessions.get(&conn).is_some_and(|s| s.caps.is_allow_all(&s.peer.addrs.front()));
+        if all { Ok(()) } else { Err(CmdError::new(errno::EACCES, "access denied")) }
+    }
+    /// Refuses who may not give this command with these arguments.
+    pub(crate) fn check_caps(&self, conn: ConnId, module: &str, prefix: &str, perms: &str, args: &Args) -> Result<(), CmdError> {
         let denied = || Err(CmdError::new(errno::EACCES, "access denied"));
         let Some(session) = self.sessions.get(&conn) else { return denied() };
-        if tell && command.flags & cmd::flag::TELL != 0 {
-            return if session.caps.is_allow_all(&session.peer.addrs.front()) { Ok(()) } else { denied() };
-        }
         // As texts, lists spread out: `caps` of `auth get-or-create` are pairs that become `caps_mon=...`.
         let mut texts = BTreeMap::new();
-        for param in &sig.params {
-            if param.name == "caps" {
+        for name in args.0.keys().filter(|name| *name != "prefix") {
+            if name == "caps" {
                 for pair in args.list("caps").chunks(2) {
                     texts.insert(format!("caps_{}", pair[0]), pair.get(1).cloned().unwrap_or_default());
                 }
-            } else if let Some(text) = args.text(param.name) {
-                texts.insert(param.name.to_string(), text);
-            } else if args.has(param.name) {
-                texts.insert(param.name.to_string(), args.list(param.name).join(" "));
+            } else if let Some(text) = args.text(name) {
+                texts.insert(name.clone(), text);
+            } else {
+                texts.insert(name.clone(), args.list(name).join(" "));
             }
         }
-        let need = crate::caps::perm(command.perm);
+        let need = crate::caps::perm(perms);
         let addr = session.peer.addrs.front();
-        if session.caps.may_command(&session.peer.entity, &addr, command.module, &sig.prefix, &texts, need) { Ok(()) } else { denied() }
+        if session.caps.may_command(&session.peer.entity, &addr, module, prefix, &texts, need) { Ok(()) } else { denied() }
     }
 
-    fn audit(&mut self, conn: ConnId, text: &str, ok: bool, clock: Clock) {
+    pub(crate) fn audit(&mut self, conn: ConnId, text: &str, ok: bool, clock: Clock) {
         let Some(session) = self.sessions.get(&conn) else { return };
         let line = format!(
             "from='{} {}' entity='{}' cmd={text}: {}",

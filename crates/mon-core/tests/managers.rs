@@ -11,7 +11,7 @@ use maps::{MgrMap, OsdMap, ServiceMap};
 use messages::*;
 use mon_core::{ConnId, Door, Effect, Event, Handshake, Mon, NewCluster, PeerInfo, Snapshot, mkfs};
 use serde_json::Value;
-use types::{EntityText, PgMapDigest, UTime, Uuid, features};
+use types::{EntityAddrVec, EntityText, PgMapDigest, UTime, Uuid, features};
 
 const ADMIN: ConnId = ConnId(1);
 const AT_ENDPOINT: ConnId = ConnId(2);
@@ -22,6 +22,10 @@ struct World {
     store: Snapshot,
     sent: Vec<(ConnId, RawMessage)>,
     closed: Vec<ConnId>,
+    /// What was done about the link with a manager: dialled (with where), hung up.
+    link: Vec<Option<EntityAddrVec>>,
+    /// Commands handed on over it.
+    asked: Vec<MMgrCommand>,
     now_ms: u64,
 }
 
@@ -38,7 +42,7 @@ impl World {
         let mut store = Snapshot::default();
         store.apply(&batch);
         let mon = Mon::load(&store, options(fsid), Box::new(Rng::new(2)), clock(0)).unwrap();
-        let mut w = Self { mon, store, sent: Vec::new(), closed: Vec::new(), now_ms: 0 };
+        let mut w = Self { mon, store, sent: Vec::new(), closed: Vec::new(), link: Vec::new(), asked: Vec::new(), now_ms: 0 };
         w.event(Event::Tick);
         w.open(ADMIN, Door::Mon, "client.admin", "allow *");
         w
@@ -57,6 +61,9 @@ impl World {
                 Effect::Send { conn, message } => self.sent.push((conn, message)),
                 Effect::Close { conn } => self.closed.push(conn),
                 Effect::LocalAnswer { .. } => {}
+                Effect::DialManager { addrs } => self.link.push(Some(addrs)),
+                Effect::HangUpManager => self.link.push(None),
+                Effect::SendManager { message } => self.asked.push(MMgrCommand::decode(&message).unwrap()),
             }
         }
     }
@@ -83,6 +90,20 @@ impl World {
         self.send(ADMIN, &MMonCommand { fsid, cmd: vec![json.into()], ..MMonCommand::default() });
         let ack = self.take::<MMonCommandAck>(ADMIN).pop().expect("a command is answered");
         (ack.result, serde_json::from_slice(&ack.data).unwrap_or_default())
+    }
+    /// Sends a command without waiting for its answer.
+    fn start(&mut self, conn: ConnId, tid: u64, json: &str) {
+        let m = MMonCommand { fsid: fsid(), cmd: vec![json.into()], data: "file".into(), ..MMonCommand::default() };
+        let mut message = m.encode(features::SUPPORTED);
+        message.tid = tid;
+        self.event(Event::Message { conn, message });
+    }
+    /// Result, status and number of the one answer that came.
+    fn answer(&mut self, conn: ConnId) -> Option<(i32, String, u64)> {
+        let at = self.sent.iter().position(|(c, m)| *c == conn && m.kind == MMonCommandAck::KIND)?;
+        let raw = self.sent.remove(at).1;
+        let ack = MMonCommandAck::decode(&raw).unwrap();
+        Some((ack.result, ack.status, raw.tid))
     }
     fn ask(&mut self, prefix: &str) -> Value {
         let (result, json) = self.command(&format!(r#"{{"prefix":"{prefix}","format":"json"}}"#));
@@ -157,7 +178,6 @@ fn a_stock_manager_takes_over_and_gives_back() {
     assert!(w.map().available && w.map().active_addrs == ready.server_addrs);
     let table = w.ask("get_command_descriptions").to_string();
     assert!(table.contains(r#"["balancer","status"]"#) && !table.contains(r#"["osd","df""#), "its commands, not the endpoint's");
-    assert_eq!(w.command(r#"{"prefix":"pg dump"}"#).0, -95);
     assert_eq!(w.ask("mgr metadata")[0]["hostname"], "h2");
     assert_eq!(w.ask("versions")["mgr"]["ceph version 16"], 1);
     assert_eq!(w.command(r#"{"prefix":"mgr module enable","module":"none"}"#).0, -2);
@@ -243,4 +263,98 @@ fn a_stock_manager_takes_over_and_gives_back() {
     assert_eq!(w.map().active_gid, 0);
     assert_eq!(w.command(r#"{"prefix":"mgr set","var":"down","val":"false"}"#).0, 0);
     assert_eq!(w.map().active_name, "x");
+}
+
+const DUMP: &str = r#"{"prefix":"pg dump","dumpcontents":["summary"]}"#;
+const BALANCER: &str = r#"{"prefix":"balancer status"}"#;
+const WRITING: &str = r#"{"prefix":"rbd task add remove","image_spec":"rbd/x"}"#;
+
+#[test]
+fn commands_of_the_manager_are_handed_on_to_it() {
+    let mut w = World::new();
+    let mgr = ConnId(10);
+    w.open(mgr, Door::Mon, "mgr.y", "allow profile mgr");
+    let b = beacon("y", 77);
+    let mut ready = serving(&b);
+    ready.commands.push(MonCommand {
+        signature: "rbd task add remove name=image_spec,type=CephString".into(),
+        help: "h".into(),
+        module: "mgr".into(),
+        perms: "w".into(),
+        ..MonCommand::default()
+    });
+    w.send(mgr, &b);
+    // Chosen, it doesn't serve yet: what is known to be a manager's waits.
+    w.start(ADMIN, 1, DUMP);
+    assert!(w.answer(ADMIN).is_none() && w.link.is_empty());
+    w.send(mgr, &ready);
+    assert_eq!(w.link, [Some(ready.server_addrs.clone())]);
+    assert!(w.asked.is_empty());
+    w.event(Event::ManagerOpen);
+    w.start(ADMIN, 2, BALANCER);
+    assert_eq!(w.link.len(), 1, "one link for all");
+    let (first, second) = (w.asked.remove(0), w.asked.remove(0));
+    assert_eq!((first.cmd[0].as_str(), &first.data[..], first.fsid), (DUMP, &b"file"[..], Uuid::default()));
+    assert_eq!(second.cmd[0], BALANCER);
+
+    // Answers find who asked, in whatever order they come, and once.
+    let reply = |tid, result| MMgrCommandReply { tid, result, status: format!("s{result}"), data: "out".into() };
+    let event = |tid, result| {
+        let mut message = reply(tid, result).encode(features::SUPPORTED);
+        message.tid = tid;
+        Event::ManagerMessage { message }
+    };
+    w.event(event(second.tid, -22));
+    assert_eq!(w.answer(ADMIN), Some((-22, "s-22".into(), 2)));
+    w.event(event(first.tid, 0));
+    w.event(event(first.tid, 0));
+    let ack = w.take::<MMonCommandAck>(ADMIN);
+    assert_eq!((ack.len(), ack[0].result, &ack[0].data[..], ack[0].cmd[0].as_str()), (1, 0, &b"out"[..], DUMP));
+
+    // It is the monitor who says who may: managers believe monitors.
+    let reader = ConnId(12);
+    w.open(reader, Door::Mon, "client.reader", "allow r");
+    w.start(reader, 3, WRITING);
+    assert_eq!(w.answer(reader), Some((-13, "access denied".into(), 3)));
+    w.start(reader, 4, BALANCER);
+    w.start(ADMIN, 5, WRITING);
+    assert_eq!(w.asked.iter().map(|m| m.cmd[0].as_str()).collect::<Vec<_>>(), [BALANCER, WRITING]);
+    // Neither is answered before the link is cut; who went away is forgotten, the other command is sent again.
+    w.event(Event::Closed { conn: reader });
+    w.asked.clear();
+    w.event(Event::ManagerClosed);
+    assert_eq!(w.link.len(), 1, "not at once");
+    w.pass(2, &[(mgr, &ready)]);
+    assert_eq!(w.link.len(), 2);
+    w.event(Event::ManagerOpen);
+    assert_eq!(w.asked.iter().map(|m| m.cmd[0].as_str()).collect::<Vec<_>>(), [WRITING]);
+    let tid = w.asked[0].tid;
+    w.event(event(tid, 0));
+    assert_eq!(w.answer(ADMIN), Some((0, "s0".into(), 5)));
+    let logged = w.command(r#"{"prefix":"log last","num":20,"channel":"audit","format":"json"}"#).1.to_string();
+    assert!(logged.contains("rbd task add remove") && !logged.contains("balancer status"), "{logged}");
+
+    // What would take too much of our memory is refused.
+    assert_eq!(w.command(r#"{"prefix":"config set","who":"mon","name":"mon_mgr_proxy_client_bytes_ratio","value":"0"}"#).0, 0);
+    w.start(ADMIN, 6, BALANCER);
+    assert_eq!(w.answer(ADMIN), Some((-11, "hit limit on proxied mgr commands".into(), 6)));
+    assert_eq!(w.command(r#"{"prefix":"config rm","who":"mon","name":"mon_mgr_proxy_client_bytes_ratio"}"#).0, 0);
+
+    // The manager fails: the endpoint answers what it can of what waits.
+    w.start(ADMIN, 7, BALANCER);
+    w.start(ADMIN, 8, DUMP);
+    assert!(w.answer(ADMIN).is_none());
+    w.start(ADMIN, 70, r#"{"prefix":"mgr fail"}"#);
+    assert_eq!(w.link.last(), Some(&None), "hung up");
+    assert_eq!(w.answer(ADMIN).map(|(result, _, tid)| (result, tid)), Some((0, 70)));
+    assert_eq!(w.answer(ADMIN), Some((-22, "command not known".into(), 7)));
+    assert_eq!(w.answer(ADMIN).map(|(result, _, tid)| (result, tid)), Some((0, 8)));
+    // With nobody there at all they wait.
+    assert_eq!(w.command(r#"{"prefix":"mgr set","var":"down","val":"true"}"#).0, 0);
+    w.start(ADMIN, 9, DUMP);
+    w.pass(3, &[]);
+    assert!(w.answer(ADMIN).is_none());
+    w.start(ADMIN, 90, r#"{"prefix":"mgr set","var":"down","val":"false"}"#);
+    let answers = [w.answer(ADMIN), w.answer(ADMIN)].map(|a| a.map(|(result, _, tid)| (result, tid)));
+    assert_eq!(answers, [Some((0, 90)), Some((0, 9))]);
 }

@@ -7,6 +7,7 @@
 
 mod door;
 mod files;
+mod manager;
 mod run;
 mod store;
 

@@ -1,6 +1,7 @@
 //! The monitor's thread: events are collected, handled together, made durable together, and then answered.
 
 use crate::door::{DoorServer, LetIn};
+use crate::manager::{Knock, ManagerLink};
 use crate::{AuthMode, Cluster, Store};
 use anyhow::{Context, Result, anyhow};
 use base::{Clock, Stamp};
@@ -90,6 +91,7 @@ pub struct Shared {
     failed: RefCell<Option<anyhow::Error>>,
     ended: Cell<bool>,
     admin: RefCell<Option<Rc<AdminSocket>>>,
+    manager: ManagerLink,
 }
 
 impl Shared {
@@ -125,6 +127,10 @@ impl Shared {
         }
         step
     }
+    /// What shows a manager that we are the monitor; None before the monitor has started.
+    pub fn manager_ticket(&self) -> Option<Result<cephx::Authorizer, cephx::Refusal>> {
+        Some(self.mon.borrow_mut().as_mut()?.manager_ticket(self.clock()))
+    }
 }
 
 /// The core's number of a connection: which messenger, and the messenger's number.
@@ -158,10 +164,21 @@ impl Dispatcher for Listener {
         };
         self.shared.push(Event::Open { conn: conn_id(self.door, conn), door: self.door, peer: Box::new(info) });
     }
+    fn on_connect(&self, conn: &Conn) {
+        if self.shared.manager.is(conn) {
+            self.shared.push(Event::ManagerOpen);
+        }
+    }
     fn on_message(&self, conn: &Conn, message: RawMessage) {
+        if self.shared.manager.is(conn) {
+            return self.shared.push(Event::ManagerMessage { message });
+        }
         self.shared.push(Event::Message { conn: conn_id(self.door, conn), message });
     }
     fn on_reset(&self, conn: &Conn) {
+        if self.shared.manager.lost(conn) {
+            return self.shared.push(Event::ManagerClosed);
+        }
         self.shared.push(Event::Closed { conn: conn_id(self.door, conn) });
     }
 }
@@ -178,6 +195,7 @@ async fn serve(config: MonConfig, ready: std::sync::mpsc::Sender<(SocketAddr, So
         failed: RefCell::new(None),
         ended: Cell::new(false),
         admin: RefCell::new(None),
+        manager: ManagerLink::default(),
     });
     let (mon_net, mon_addr) = listen(&shared, Door::Mon, config.listen, 0).await?;
     let mut nonce = [0; 4];
@@ -266,6 +284,9 @@ fn run_queue(shared: &Shared, mon_net: &Messenger, mgr_net: &Messenger) {
                         conn.close();
                     }
                 }
+                Effect::DialManager { addrs } => shared.manager.dial(mon_net, addrs),
+                Effect::SendManager { message } => shared.manager.send(message),
+                Effect::HangUpManager => shared.manager.hang_up(),
                 Effect::LocalAnswer { id, result, status, output } => {
                     if let Some(admin) = &*shared.admin.borrow() {
                         admin.answer(id, (result, status, output.to_vec()));
@@ -285,8 +306,7 @@ async fn listen(shared: &Rc<Shared>, door: Door, addr: SocketAddr, nonce: u32) -
     let kind = if door == Door::Mon { EntityKind::MON } else { EntityKind::MGR };
     let mut seed = [0; 8];
     aws_lc_rs::rand::fill(&mut seed).map_err(|_| anyhow!("the system has no random bytes"))?;
-    // This side never dials, so its client side is never asked.
-    let clients = Rc::new(msgr::AuthNoneClient { name: types::EntityText::new(kind, ""), global_id: Rc::default() });
+    let clients = Rc::new(Knock(Rc::downgrade(shared)));
     let mut local = Local::new(kind, 0, EntityAddrVec::default(), clients, u64::from_le_bytes(seed));
     local.auth_server = Some(Rc::new(DoorServer { shared: shared.clone(), door }));
     local.accept_policy = |_| Policy::stateless_server();

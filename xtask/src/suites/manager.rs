@@ -82,6 +82,17 @@ fn wait(c: &Cluster, line: &str, what: &str, good: impl Fn(&str) -> bool) -> Res
     Ok(())
 }
 
+/// Sends commands to the monitor that belong to the manager, as programs do that don't look at whose a command is.
+const TO_THE_MONITOR: &str = r#"
+import json, rados, sys
+c = rados.Rados(conffile=sys.argv[1])
+c.connect()
+for prefix in sys.argv[2:]:
+    code, out, err = c.mon_command(json.dumps({"prefix": prefix, "format": "json"}), b"")
+    print("%d %s %s" % (code, out.decode().strip(), err))
+c.shutdown()
+"#;
+
 /// A page by HTTP.
 fn page(port: u16, path: &str) -> Result<String> {
     let mut s = TcpStream::connect(("127.0.0.1", port))?;
@@ -124,6 +135,18 @@ fn manager() -> Result<()> {
     ensure!(ok("ceph mgr metadata y")?.contains("16.2") && ok("ceph versions")?.contains("16.2"), "metadata");
     ensure!(ok("ceph osd df")?.contains("osd.0") || ok("ceph osd df -f json")?.contains("\"osd.0\""), "osd df");
 
+    // The same through the monitor, who says the same of what there is.
+    let script = c.dir.join("ask.py");
+    std::fs::write(&script, TO_THE_MONITOR)?;
+    let told = ok(&format!(
+        "/usr/bin/python3 {} {} 'balancer status' 'osd df' 'rbd task list' 'device ls' 'pg dump' 'no such command'",
+        script.display(),
+        c.conf.display()
+    ))?;
+    let wanted = ["0 {\"active\":", "0 {\"nodes\":[{\"id\":0,", "0 [", "0 [", "0 {\"pg_ready\":true", "-22 "];
+    let lines: Vec<String> = told.lines().map(|l| l.replacen(": ", ":", 1)).collect();
+    ensure!(lines.len() == wanted.len() && lines.iter().zip(wanted).all(|(l, w)| l.starts_with(w)), "through the monitor: {told}");
+
     // What rbd asks of it.
     ok("rbd trash purge schedule add -p rbd 1h")?;
     wait(&c, "rbd trash purge schedule ls -p rbd", "the schedule", |out| out.contains("every 1h"))?;
@@ -139,6 +162,9 @@ fn manager() -> Result<()> {
     mgr.kill();
     wait(&c, "ceph mgr stat", "the endpoint", |out| out.contains("\"active_name\": \"x\""))?;
     ensure!(ok("ceph osd blocklist ls")?.contains("127.0.0.1:"), "it is not fenced");
+    let told = ok(&format!("/usr/bin/python3 {} {} 'osd df' 'balancer status'", script.display(), c.conf.display()))?;
+    let lines: Vec<&str> = told.lines().collect();
+    ensure!(lines.len() == 2 && lines[0].starts_with("0 {\"nodes\"") && lines[1].starts_with("-22 "), "from the endpoint: {told}");
     clean(&c)?;
     mgr.again()?;
     active(&c)?;

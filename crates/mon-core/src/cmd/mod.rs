@@ -11,7 +11,7 @@ mod sig;
 pub use args::{Args, parse_osd};
 pub use out::{Reply, dump, pretty};
 pub use registry::Registry;
-pub use sig::{Param, Signature};
+pub use sig::{Param, Signature, prefix_of};
 
 use crate::{ConnId, Mon};
 use base::Clock;
@@ -53,8 +53,8 @@ mod report;
 mod scrub;
 mod stat_json;
 mod status;
-mod tell;
 pub mod table;
+mod tell;
 
 /// The tables of all families.
 pub const FAMILIES: &[&[Command]] = &[

@@ -126,7 +126,11 @@ fn getmap(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn metadata(ctx: &mut Ctx<'_>) -> CmdResult {
-    let mut of_a = json!({"name": "a", "addrs": ctx.mon.options.mon_addrs.to_string()});
+    let mut of_a = json!({"addrs": ctx.mon.options.mon_addrs.to_string()});
+    if !ctx.args.has("id") {
+        // Who asks for one knows its name.
+        of_a["name"] = json!("a");
+    }
     for (key, value) in &ctx.mon.options.metadata {
         of_a[key] = json!(value);
     }

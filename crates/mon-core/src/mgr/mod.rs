@@ -7,12 +7,14 @@ mod beacon;
 mod endpoint;
 mod map;
 pub mod pgmap;
+mod proxy;
 mod report;
 pub mod services;
 mod stats;
 
 pub use map::{MgrMapService, NAME};
 pub use pgmap::PgMap;
+pub use proxy::Proxy;
 pub use report::{Digests, StockReport};
 pub use services::ServiceMapService;
 
@@ -41,4 +43,5 @@ pub struct Manager {
     /// What the active manager said last, if it is a stock one.
     pub stock: Option<StockReport>,
     pub digests: Digests,
+    pub proxy: Proxy,
 }
