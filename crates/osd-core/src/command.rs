@@ -1,12 +1,12 @@
 //! Commands to this OSD (`ceph tell osd.N ...`): their table, and the answers as stock 18.2 gives them.
 
 use crate::config::{Config, Source};
-use crate::event::{ConnId, Effect};
+use crate::event::{ConnId, DeviceQuestion, Effect};
 use crate::osd::Osd;
 use crate::perf::{C, Perf};
 use base::Clock;
 use bytes::Bytes;
-use messages::{MCommand, MCommandReply, Message};
+use messages::{MCommand, MCommandReply, Message, RawMessage};
 use serde_json::{Map, Value, json};
 use types::errno::{EINVAL, ENOENT};
 use types::{PgId, SpgId, UTime, features, pg_state};
@@ -43,10 +43,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ),
     ("help", "list available commands"),
     ("injectargs name=injected_args,type=CephString,n=N", "inject configuration arguments into running daemon"),
-    (
-        "injectfull name=type,type=CephString,req=false name=count,type=CephInt,req=false",
-        "Inject a full disk (optional count times)",
-    ),
+    ("injectfull name=type,type=CephString,req=false name=count,type=CephInt,req=false", "Inject a full disk (optional count times)"),
+    ("list_devices", "list OSD devices."),
     ("ops name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight"),
     (
         "perf dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false",
@@ -56,6 +54,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("perf schema", "dump non-labeled counters schemas"),
     ("pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=query", ""),
     ("query", "show details of a specific pg"),
+    ("smart name=devid,type=CephString,req=false", "probe OSD devices for SMART data."),
     ("status", "high-level status of OSD"),
     ("version", "get ceph version"),
 ];
@@ -95,6 +94,11 @@ fn ok(value: Value) -> Answer {
     (0, String::new(), pretty(&value))
 }
 
+/// The answer to a command that the shell found.
+pub fn command_output(tid: u64, told: &Value) -> RawMessage {
+    MCommandReply { tid, result: 0, status: String::new(), data: Bytes::from(pretty(told)) }.encode(features::SUPPORTED)
+}
+
 impl Osd {
     /// Executes a command and answers it; `conn` is `None` when it came on a connection that the shell keeps (monitor, manager).
     pub(crate) fn command(&mut self, conn: Option<ConnId>, m: &MCommand, clock: Clock, out: &mut Vec<Effect>) {
@@ -106,7 +110,11 @@ impl Osd {
         } else {
             match serde_json::from_str::<Value>(&m.cmd.concat()) {
                 Ok(Value::Object(cmd)) => {
-                    if cmd.get("prefix").and_then(Value::as_str) == Some("bench") {
+                    let prefix = cmd.get("prefix").and_then(Value::as_str);
+                    if let Some(question) = prefix.and_then(|prefix| self.device_question(prefix, &cmd)) {
+                        return out.push(Effect::AskDevices { conn, tid, question });
+                    }
+                    if prefix == Some("bench") {
                         // Answered when it is done.
                         if let Err((errno, status)) = self.start_bench(&cmd, conn, tid) {
                             (errno, status, Vec::new())
@@ -122,6 +130,15 @@ impl Osd {
         };
         let reply = MCommandReply { tid, result: -errno, status, data: Bytes::from(data) };
         out.push(Effect::Send { conn, msg: reply.encode(features::SUPPORTED) });
+    }
+
+    fn device_question(&self, prefix: &str, cmd: &Map<String, Value>) -> Option<DeviceQuestion> {
+        let only = cmd.get("devid").and_then(Value::as_str).unwrap_or_default().to_string();
+        match prefix {
+            "list_devices" => Some(DeviceQuestion::List),
+            "smart" => Some(DeviceQuestion::Smart { only, timeout_s: self.sh.config.int("osd_smart_report_timeout") }),
+            _ => None,
+        }
     }
 
     fn answer(&mut self, cmd: &Map<String, Value>, clock: Clock, out: &mut Vec<Effect>) -> Answer {
@@ -204,7 +221,7 @@ impl Osd {
                 ok(json!({ "success": "perf reset all" }))
             }
             "flush_pg_stats" => {
-                let seq = self.report_now(clock, out);
+                let seq = self.stats_now(clock, out);
                 (0, String::new(), seq.to_string().into_bytes())
             }
             "dump_ops_in_flight" | "ops" => ok(self.dump_ops(clock, 0.0)),

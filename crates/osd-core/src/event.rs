@@ -97,6 +97,15 @@ pub enum Level {
     Debug,
 }
 
+/// What a command wants to know of devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceQuestion {
+    /// Their names and ids.
+    List,
+    /// What they say of their health: the one with this id, or all if it is empty.
+    Smart { only: String, timeout_s: u64 },
+}
+
 /// One thing that the shell has to do, in the order given.
 #[derive(Debug)]
 pub enum Effect {
@@ -121,6 +130,12 @@ pub enum Effect {
         msg: RawMessage,
     },
     Close(ConnId),
+    /// A command about the devices under the store: the shell answers it, with [`crate::command_output`].
+    AskDevices {
+        conn: ConnId,
+        tid: u64,
+        question: DeviceQuestion,
+    },
     /// Asks the monitor for maps from this epoch on, all that come.
     SubscribeMaps {
         from: Epoch,

@@ -31,6 +31,6 @@ mod request;
 mod session;
 mod shared;
 
-pub use command::{RELEASE, VERSION};
-pub use event::{BootInfo, ConnId, Effect, Event, HbNet, Level, Peer};
+pub use command::{RELEASE, VERSION, command_output};
+pub use event::{BootInfo, ConnId, DeviceQuestion, Effect, Event, HbNet, Level, Peer};
 pub use osd::{Osd, OsdSetup};

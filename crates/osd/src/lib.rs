@@ -7,6 +7,7 @@
 
 mod bootstrap;
 pub mod data_dir;
+mod devices;
 pub mod deployment;
 mod metadata;
 mod run;

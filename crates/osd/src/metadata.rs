@@ -43,9 +43,6 @@ pub fn collect(data_dir: &str) -> Vec<(String, String)> {
         ("front_iface", Some(String::new())),
         ("back_iface", Some(String::new())),
         ("network_numa_unknown_ifaces", Some("back_iface,front_iface".into())),
-        ("devices", Some(String::new())),
-        ("device_ids", Some(String::new())),
-        ("device_paths", Some(String::new())),
     ];
     all.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))).collect()
 }

@@ -1,5 +1,6 @@
 //! The OSD's thread: listens, logs in, registers, boots, and serves until it is told to end.
 
+use crate::devices::Machine;
 use crate::shell::{Shell, Status};
 use crate::wake::StoreWake;
 use crate::{Me, OsdConfig, bootstrap, metadata};
@@ -17,6 +18,7 @@ use serde_json::json;
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -184,6 +186,7 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     };
     let osd = Osd::new(setup, store);
     let shell = Shell::new(osd, sides.clone(), mon, config.quiet, config.null);
+    shell.devices.replace(Machine::this().below(crate::store::devices(Path::new(&config.data_dir)).iter().map(PathBuf::as_path)));
     if let Some(path) = &config.admin_socket
         && let Err(e) = shell.listen_admin(path)
     {
@@ -269,7 +272,7 @@ async fn live(shell: &Rc<Shell>, config: &OsdConfig, bound: &[EntityAddrVec], up
         cluster: bound[1].clone(),
         hb_front: bound[2].clone(),
         hb_back: bound[3].clone(),
-        metadata: metadata::collect(&config.data_dir),
+        metadata: metadata::collect(&config.data_dir).into_iter().chain(shell.device_metadata()).collect(),
     };
     shell.event(Event::Boot(Box::new(info)));
     let mut told = false;

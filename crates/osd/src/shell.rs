@@ -1,5 +1,6 @@
 //! What connects an [`Osd`] with its messengers: messages go in, effects are carried out.
 
+use crate::devices::Machine;
 use base::Clock;
 use cephx::caps::OsdCap;
 use denc::Denc;
@@ -12,9 +13,9 @@ use net::auth_cephx::PeerAuth;
 use net::mon_session::{MonSession, clock};
 use net::{Conn, Dispatcher, Messenger};
 use objecter::monc::{Answer, Effect as MonEffect, Request};
-use osd_core::{ConnId, Effect, Event, HbNet, Level, Osd, Peer};
+use osd_core::{ConnId, DeviceQuestion, Effect, Event, HbNet, Level, Osd, Peer};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -79,6 +80,8 @@ pub struct Shell {
     fsid: Cell<Uuid>,
     quiet: bool,
     admin: RefCell<Option<Rc<AdminSocket>>>,
+    /// What the store lies on.
+    pub devices: RefCell<BTreeSet<String>>,
     /// Requests are answered from what they say, and the core never sees them.
     null: Option<net::null::NullDispatcher>,
 }
@@ -103,6 +106,7 @@ impl Shell {
             fsid: Cell::new(Uuid::default()),
             quiet,
             admin: RefCell::default(),
+            devices: RefCell::default(),
         });
         for side in Side::ALL {
             shell.sides[side as usize].set_dispatcher(Rc::new(Ear { side, shell: shell.clone() }));
@@ -180,8 +184,27 @@ impl Shell {
             Effect::Booted { epoch } => self.set_status(Status::Up(epoch)),
             Effect::Log { level, text } => self.say(level, &text),
             Effect::ClusterLog { level, text } => self.cluster_log(level, text),
+            Effect::AskDevices { conn, tid, question } => self.ask_devices(conn, tid, question),
             Effect::Stop { why } => self.set_status(Status::Ended(why)),
         }
+    }
+
+    /// Answers a question about devices. Programs are waited for elsewhere.
+    fn ask_devices(self: &Rc<Self>, conn: ConnId, tid: u64, question: DeviceQuestion) {
+        let (shell, devices) = (self.clone(), self.devices.borrow().clone());
+        tokio::task::spawn_local(async move {
+            let told = tokio::task::spawn_blocking(move || match question {
+                DeviceQuestion::List => Machine::this().list(&devices),
+                DeviceQuestion::Smart { only, timeout_s } => Machine::this().smart(&devices, &only, timeout_s),
+            });
+            if let Ok(told) = told.await {
+                shell.carry_out(Effect::Send { conn, msg: osd_core::command_output(tid, &told) });
+            }
+        });
+    }
+    /// What the monitor is told of them.
+    pub fn device_metadata(&self) -> impl Iterator<Item = (String, String)> + use<> {
+        Machine::this().metadata(&self.devices.borrow()).into_iter().map(|(name, value)| (name.to_string(), value))
     }
 
     /// Takes commands by a Unix socket: each is a session of its own that may do everything.

@@ -84,8 +84,13 @@ impl StoreConfig {
     }
 }
 
+/// Where a folder's store lies.
+pub fn devices(dir: &Path) -> [PathBuf; 3] {
+    DEVICES.map(|name| dir.join(name))
+}
+
 fn disks(dir: &Path) -> Result<Box<dyn Disks>> {
-    let paths = DEVICES.map(|name| dir.join(name));
+    let paths = devices(dir);
     // The kernel takes the ring of a process that was killed down in its own time, and holds the files, and so their locks, until then.
     let mut tries = 0;
     loop {

@@ -39,6 +39,11 @@ fn our_osds() -> Result<()> {
     let addrs = ["front_addr", "back_addr", "hb_front_addr", "hb_back_addr"].map(|a| metadata[a].to_string());
     ensure!(addrs.iter().all(|a| a.contains("v2:127.0.0.1:") && addrs.iter().filter(|b| *b == a).count() == 1), "{addrs:?}");
     ensure!(d.must("ceph tell osd.0 version")?.contains("18.2"), "tell");
+    // Files lie on no device of their own.
+    for id in [0, 1] {
+        ensure!(d.must(&format!("ceph tell osd.{id} smart"))?.trim() == "{}", "smart");
+        ensure!(d.must(&format!("ceph tell osd.{id} list_devices"))?.trim() == "[]", "list_devices");
+    }
     d.must("ceph config set osd osd_op_history_size 33")?;
     d.wait("ceph config show osd.0 osd_op_history_size", "the monitors' configuration", |out| out.trim() == "33")?;
     ensure!(d.must("ceph tell osd.1 config get osd_op_history_size")?.contains("33"), "config get");
@@ -65,6 +70,7 @@ fn our_osds() -> Result<()> {
     // A quorum that loses its leader, and a manager that dies.
     let leader = d.json("ceph quorum_status")?["quorum_leader_name"].as_str().context("a leader")?.to_string();
     d.kill(&format!("mon.{leader}"))?;
+    d.write("a", "second", 5)?;
     d.write("b", "second", 5)?;
     d.pool_on("hdd-none", "never", 1).err().context("a class that nobody has")?;
     d.must("ceph osd pool create c 2 2 replicated on-ssd")?;
@@ -74,6 +80,7 @@ fn our_osds() -> Result<()> {
     d.write("b", "third", 5)?;
     d.stock("mgr.x", &conf)?;
     d.wait("ceph status -f json", "the manager", |out| out.contains("\"available\":true"))?;
+    d.verify("a", "second", 5)?;
     d.must("ceph osd pool rm c c --yes-i-really-really-mean-it")?;
     d.wait_pgs(11)?;
 
