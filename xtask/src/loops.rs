@@ -85,7 +85,9 @@ impl Loop {
         Ok(at)
     }
     pub fn format(&self) -> Result<()> {
-        quietly(Command::new("mkfs.ext4").args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]).arg(&self.device))
+        // A loop device over blocks that are shared has sectors of 4 KiB, and smaller blocks than that could not be mounted.
+        let args = ["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+        quietly(Command::new("mkfs.ext4").args(args).arg(&self.device))
     }
     /// Puts the file system that it has into `SHARED/name`, for clients of this machine.
     pub fn mount_here(&mut self, name: &str) -> Result<PathBuf> {

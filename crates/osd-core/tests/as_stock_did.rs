@@ -4,20 +4,14 @@
 
 #[path = "../../messages/tests/conversation/mod.rs"]
 mod conversation;
+mod replay;
 mod world;
 
-use base::{Clock, Stamp};
 use conversation::Said;
-use denc::Denc;
-use maps::{Incremental, OsdMap};
-use messages::{
-    MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MMonGetVersionReply, MOSDAlive, MOSDBeacon, MOSDBoot, MOSDMap, MOSDPGCreate2,
-    MOSDPGCreated, Message, RawMessage,
-};
-use osd_core::{BootInfo, Effect, Event, Osd, OsdSetup};
+use messages::{MOSDAlive, MOSDBeacon, MOSDBoot, MOSDPGCreate2, MOSDPGCreated, Message, RawMessage};
+use replay::{Player, To, maps_of};
 use std::collections::BTreeSet;
-use types::{PgId, features};
-use world::store::TestStore;
+use types::PgId;
 
 fn conversation() -> Vec<Said> {
     conversation::read("osd-core/monitor-18.2.7.msgs")
@@ -25,26 +19,6 @@ fn conversation() -> Vec<Said> {
 fn of<M: Message>(said: &[Said]) -> Vec<M> {
     said.iter().filter(|s| s.raw.kind == M::KIND).map(|s| M::decode(&s.raw).unwrap()).collect()
 }
-/// The last map, and the first that shows the OSD up.
-fn maps_of(said: &[Said]) -> (OsdMap, OsdMap) {
-    let (mut map, mut up) = (OsdMap::default(), None);
-    for m in of::<MOSDMap>(said) {
-        let (_, last) = m.range().unwrap();
-        while map.epoch < last {
-            let next = map.epoch + 1;
-            match (m.incrementals.get(&next), m.maps.range(next..).next()) {
-                (Some(inc), _) => drop(map.apply_and_encode(&Incremental::from_bytes(inc).unwrap()).unwrap()),
-                (None, Some((_, full))) => map = OsdMap::from_bytes(full).unwrap(),
-                (None, None) => panic!("no map {next}"),
-            }
-            if up.is_none() && map.is_up(0) {
-                up = Some(map.clone());
-            }
-        }
-    }
-    (map, up.expect("it comes up"))
-}
-
 /// What an OSD tells of itself and its groups, once for each row of the same.
 fn turns<'a>(kinds: impl Iterator<Item = &'a RawMessage>) -> Vec<&'static str> {
     let told = [MOSDBoot::KIND, MOSDAlive::KIND, MOSDPGCreated::KIND];
@@ -56,75 +30,17 @@ fn turns<'a>(kinds: impl Iterator<Item = &'a RawMessage>) -> Vec<&'static str> {
 #[test]
 fn a_stock_monitors_words_make_our_osd_say_what_a_stock_one_did() {
     let said = conversation();
-    let theirs = of::<MOSDBoot>(&said).remove(0);
-    let (last, up) = maps_of(&said);
-    let setup = OsdSetup {
-        whoami: theirs.superblock.whoami,
-        cluster_fsid: theirs.superblock.cluster_fsid,
-        osd_fsid: theirs.superblock.osd_fsid,
-        seed: 7,
-        classes: &classes::BUILTIN,
-        config: vec![("osd_beacon_report_interval".into(), "4".into())],
-    };
-    let mut osd = Osd::new(setup, Box::new(TestStore::new(None).0));
-    let info = BootInfo {
-        public: up.client_addrs[0].clone(),
-        cluster: theirs.cluster_addrs.clone(),
-        hb_front: theirs.hb_front_addrs.clone(),
-        hb_back: theirs.hb_back_addrs.clone(),
-        metadata: Vec::new(),
-    };
-    let clock = |ms: u64| Clock { mono: Stamp(100_000_000_000 + ms * 1_000_000), wall_ns: 1_700_000_000_000_000_000 + ms * 1_000_000 };
-    let mut ours: Vec<RawMessage> = Vec::new();
-    let mut newest = 0;
-    // One event, and what the shell and a monitor without a word of its own do about it.
-    let mut feed = |osd: &mut Osd, event: Event, ms: u64, newest: u32| {
-        let mut events = vec![event];
-        while let Some(event) = events.pop() {
-            let mut out = Vec::new();
-            osd.handle(event, clock(ms), &mut out);
-            osd.handle(Event::TurnEnd, clock(ms), &mut out);
-            for effect in out {
-                match effect {
-                    Effect::AskMapVersions if newest > 0 => events.push(Event::MapVersions { oldest: 1, newest }),
-                    Effect::Continue => events.push(Event::Continue),
-                    Effect::SendMon(raw) if raw.kind == MMonGetPurgedSnaps::KIND => {
-                        let asked = MMonGetPurgedSnaps::decode(&raw).unwrap();
-                        let reply = MMonGetPurgedSnapsReply { start: asked.start, last: asked.last, ..MMonGetPurgedSnapsReply::default() };
-                        events.push(Event::Mon(reply.encode(features::SUPPORTED)));
-                    }
-                    Effect::SendMon(raw) => ours.push(raw),
-                    Effect::Stop { why } => panic!("it stops: {why:?}"),
-                    Effect::Log { level, text } if level <= osd_core::Level::Warn => panic!("it complains: {text}"),
-                    _ => {}
-                }
-            }
-        }
-    };
-    feed(&mut osd, Event::Boot(Box::new(info)), 0, newest);
-    let mut ticked_ms = 0;
+    let (last, _) = maps_of(&said);
+    let mut ours = Player::boot(&said, &[("osd_beacon_report_interval", "4")]);
     for s in said.iter().filter(|s| s.who == 0) {
-        while ticked_ms + 1000 <= s.at_ms {
-            ticked_ms += 1000;
-            feed(&mut osd, Event::Tick, ticked_ms, newest);
+        ours.tick_until(s.at_ms);
+        if let Some(event) = ours.of_monitor(&s.raw, &[MOSDPGCreate2::KIND]) {
+            ours.hear(s.at_ms, event);
         }
-        let event = match s.raw.kind {
-            MOSDMap::KIND => {
-                newest = newest.max(MOSDMap::decode(&s.raw).unwrap().newest);
-                Event::Mon(s.raw.clone())
-            }
-            MMonGetVersionReply::KIND => {
-                let m = MMonGetVersionReply::decode(&s.raw).unwrap();
-                newest = newest.max(m.version as u32);
-                Event::MapVersions { oldest: m.oldest as u32, newest: m.version as u32 }
-            }
-            // The rest is the monitor client's.
-            MOSDPGCreate2::KIND => Event::Mon(s.raw.clone()),
-            _ => continue,
-        };
-        feed(&mut osd, event, s.at_ms, newest);
     }
 
+    let Player { osd, told, .. } = ours;
+    let ours: Vec<RawMessage> = told.into_iter().filter(|(_, to, _)| *to == To::Monitor).map(|(_, _, raw)| raw).collect();
     assert_eq!((osd.map().epoch, osd.is_up()), (last.epoch, true));
     assert!(osd.pgs().count() > 0 && osd.pgs().all(|pg| pg.peering.is_clean()));
     assert_eq!(turns(ours.iter()), turns(said.iter().filter(|s| s.who == 1).map(|s| &s.raw)));

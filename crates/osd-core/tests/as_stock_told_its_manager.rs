@@ -4,17 +4,16 @@
 
 #[path = "../../messages/tests/conversation/mod.rs"]
 mod conversation;
+mod replay;
 mod world;
 
-use base::{Clock, Stamp};
 use conversation::Said;
 use denc::{Decoder, Denc};
-use maps::OsdMap;
 use messages::*;
-use osd_core::{BootInfo, Effect, Event, Osd, OsdSetup};
+use osd_core::{Event, Osd};
+use replay::{Player, To};
 use std::collections::BTreeMap;
-use types::{PgStat, UTime, features};
-use world::store::TestStore;
+use types::{PgStat, UTime};
 
 // Who says it.
 const MONITOR: u8 = 0;
@@ -132,96 +131,23 @@ fn names(defaults: &types::Bytes) -> BTreeMap<String, String> {
 
 /// Ours hears what the stock one heard, at the same times.
 fn replay(said: &[Said]) -> (Osd, Told) {
-    let theirs = MOSDBoot::decode(&said.iter().find(|s| s.raw.kind == MOSDBoot::KIND).unwrap().raw).unwrap();
-    let setup = OsdSetup {
-        whoami: theirs.superblock.whoami,
-        cluster_fsid: theirs.superblock.cluster_fsid,
-        osd_fsid: theirs.superblock.osd_fsid,
-        seed: 7,
-        classes: &classes::BUILTIN,
-        config: Vec::new(),
-    };
-    let mut osd = Osd::new(setup, Box::new(TestStore::new(None).0));
-    let info = BootInfo {
-        public: first_up(said).client_addrs[0].clone(),
-        cluster: theirs.cluster_addrs.clone(),
-        hb_front: theirs.hb_front_addrs.clone(),
-        hb_back: theirs.hb_back_addrs.clone(),
-        metadata: Vec::new(),
-    };
-    let clock = |ms: u64| Clock { mono: Stamp(100_000_000_000 + ms * 1_000_000), wall_ns: 1_700_000_000_000_000_000 + ms * 1_000_000 };
-    let mut told = Told::default();
-    let mut feed = |osd: &mut Osd, event: Event, ms: u64, newest: u32| {
-        let mut events = vec![event];
-        while let Some(event) = events.pop() {
-            let mut out = Vec::new();
-            osd.handle(event, clock(ms), &mut out);
-            osd.handle(Event::TurnEnd, clock(ms), &mut out);
-            for effect in out {
-                match effect {
-                    Effect::AskMapVersions if newest > 0 => events.push(Event::MapVersions { oldest: 1, newest }),
-                    Effect::Continue => events.push(Event::Continue),
-                    Effect::SendMon(raw) if raw.kind == MMonGetPurgedSnaps::KIND => {
-                        let asked = MMonGetPurgedSnaps::decode(&raw).unwrap();
-                        let reply = MMonGetPurgedSnapsReply { start: asked.start, last: asked.last, ..MMonGetPurgedSnapsReply::default() };
-                        events.push(Event::Mon(reply.encode(features::SUPPORTED)));
-                    }
-                    Effect::SendMgr(raw) => told.0.push((ms, raw)),
-                    Effect::Stop { why } => panic!("it stops: {why:?}"),
-                    Effect::Log { level, text } if level <= osd_core::Level::Warn => panic!("it complains: {text}"),
-                    _ => {}
-                }
-            }
-        }
-    };
-    feed(&mut osd, Event::Boot(Box::new(info)), 0, 0);
-    let (mut ticked_ms, mut newest) = (0, 0);
+    let mut ours = Player::boot(said, &[]);
     for s in said {
-        while ticked_ms + 1000 <= s.at_ms {
-            ticked_ms += 1000;
-            feed(&mut osd, Event::Tick, ticked_ms, newest);
-        }
+        ours.tick_until(s.at_ms);
         let event = match (s.who, s.raw.kind) {
-            (MONITOR, MOSDMap::KIND) => {
-                newest = newest.max(MOSDMap::decode(&s.raw).unwrap().newest);
-                Event::Mon(s.raw.clone())
-            }
-            (MONITOR, MMonGetVersionReply::KIND) => {
-                let m = MMonGetVersionReply::decode(&s.raw).unwrap();
-                newest = newest.max(m.version as u32);
-                Event::MapVersions { oldest: m.oldest as u32, newest: m.version as u32 }
-            }
-            (MONITOR, MOSDPGCreate2::KIND | MConfig::KIND) => Event::Mon(s.raw.clone()),
+            (MONITOR, _) => ours.of_monitor(&s.raw, &[MOSDPGCreate2::KIND, MConfig::KIND]),
             // It dials when the stock one did.
-            (OSD_TO_MANAGER, MMgrOpen::KIND) => Event::MgrConnected,
-            (MANAGER, _) => Event::Mgr(s.raw.clone()),
-            // The rest is the monitor client's, or said by the stock one.
-            _ => continue,
+            (OSD_TO_MANAGER, MMgrOpen::KIND) => Some(Event::MgrConnected),
+            (MANAGER, _) => Some(Event::Mgr(s.raw.clone())),
+            // Said by the stock one.
+            _ => None,
         };
-        feed(&mut osd, event, s.at_ms, newest);
-    }
-    (osd, told)
-}
-
-/// The first map that shows the OSD up.
-fn first_up(said: &[Said]) -> OsdMap {
-    let mut map = OsdMap::default();
-    for s in said.iter().filter(|s| s.who == MONITOR && s.raw.kind == MOSDMap::KIND) {
-        let m = MOSDMap::decode(&s.raw).unwrap();
-        let (_, last) = m.range().unwrap();
-        while map.epoch < last {
-            let next = map.epoch + 1;
-            match (m.incrementals.get(&next), m.maps.range(next..).next()) {
-                (Some(inc), _) => drop(map.apply_and_encode(&maps::Incremental::from_bytes(inc).unwrap()).unwrap()),
-                (None, Some((_, full))) => map = OsdMap::from_bytes(full).unwrap(),
-                (None, None) => panic!("no map {next}"),
-            }
-            if map.is_up(0) {
-                return map;
-            }
+        if let Some(event) = event {
+            ours.hear(s.at_ms, event);
         }
     }
-    panic!("it never comes up")
+    let told = ours.told.into_iter().filter(|(_, to, _)| *to == To::Manager).map(|(ms, _, raw)| (ms, raw)).collect();
+    (ours.osd, Told(told))
 }
 
 /// A group's statistics without what depends on when exactly something happened.

@@ -138,7 +138,11 @@ fn reads_of_an_object_wait_for_the_store_together(kind: Kind) {
         assert_eq!(answers.len(), 6);
         let of = |n: usize| answers.iter().position(|r| r.tid == ms[n].tid).unwrap();
         for n in 0..4 {
-            assert_eq!(answers[of(n)].ops[0].outdata, before[n..n + len as usize], "read {n} of round {round} sees what was before the write");
+            assert_eq!(
+                answers[of(n)].ops[0].outdata,
+                before[n..n + len as usize],
+                "read {n} of round {round} sees what was before the write"
+            );
         }
         assert!((0..4).all(|n| of(n) < of(4)) && of(4) < of(5), "round {round}");
         assert_eq!(answers[of(5)].ops[0].outdata, vec![round; len as usize]);
