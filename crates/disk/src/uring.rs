@@ -32,6 +32,8 @@ const IN_KERNEL_MAX: usize = 512;
 const PIECES_MAX: usize = 1024;
 /// Memory for reads that the kernel knows beforehand: what is under way at once, and what is kept of it for a while.
 const ARENA_BYTES: usize = 8 << 20;
+/// What the kernel takes of what was handed over each time that it is entered (`IO_LOCAL_TW_DEFAULT_MAX` since 6.13; all of it before).
+const RUN_AT_ONCE: usize = 20;
 /// EINTR and EAGAIN in a row before an operation counts as failed.
 const RETRIES_MAX: u32 = 1000;
 
@@ -201,22 +203,27 @@ impl Ring {
     /// turn for each, is quiet meanwhile. What comes after it is on again signals it; what came just before is seen by the flag.
     ///
     /// The flag alone says nothing: whoever completes an operation sets it after he has handed it over, and if we took it in between, the flag
-    /// stays (seen on 6.18: this loop never ended). So when nothing comes, once more with the eventfd on: what comes later than that signals it.
+    /// stays (seen on 6.18: this loop never ended). Completions alone say nothing either: an operation that found no tag is handed over too, and
+    /// only given to a worker then; and while anything is left, who adds to it signals nobody (seen: the next tick found them, 0.8 s later). So
+    /// when nothing comes, the eventfd is on, and as many times more as there can be something left: what comes later signals it.
     fn post(&mut self) {
-        let mut quiet = true;
+        let mut left = None;
         while self.ring.submission().taskrun() || self.ring.submission().cq_overflow() {
             let before = self.ring.completion().len();
-            if quiet {
+            if left.is_none() {
                 self.ring.completion().disable_eventfd();
             }
             let entered = self.enter(0);
             self.ring.completion().enable_eventfd();
             std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-            let came = self.ring.completion().len() > before;
-            if !entered || self.ring.submission().cq_overflow() || !quiet && !came {
+            if !entered || self.ring.submission().cq_overflow() || left == Some(0) {
                 return;
             }
-            quiet = came;
+            left = match left {
+                Some(n) => Some(n - 1),
+                None if self.ring.completion().len() > before => None,
+                None => Some(self.in_kernel.div_ceil(RUN_AT_ONCE)),
+            };
         }
     }
     fn reap(&mut self, out: &mut Vec<Completion>) {
