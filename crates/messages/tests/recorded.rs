@@ -5,6 +5,7 @@
 
 #[path = "../../base/tests/fuzzing/mod.rs"]
 mod fuzzing;
+mod record;
 
 use base::Rng;
 use bytes::Bytes;
@@ -14,25 +15,11 @@ use std::path::{Path, PathBuf};
 /// The records of one file, one behind the other.
 fn load(path: &Path) -> Vec<RawMessage> {
     let bytes = Bytes::from(std::fs::read(path).unwrap());
-    let mut out = Vec::new();
-    let mut start = 0;
-    while start < bytes.len() {
-        let u16_at = |at: usize| u16::from_le_bytes(bytes[start + at..start + at + 2].try_into().unwrap());
-        let u32_at = |at: usize| u32::from_le_bytes(bytes[start + at..start + at + 4].try_into().unwrap()) as usize;
-        let (front, middle, data) = (u32_at(18), u32_at(22), u32_at(26));
-        let piece = |at: usize, len: usize| bytes.slice(start + at..start + at + len);
-        out.push(RawMessage {
-            kind: u16_at(0),
-            version: u16_at(2),
-            compat: u16_at(4),
-            priority: u16_at(6),
-            tid: u64::from_le_bytes(bytes[start + 8..start + 16].try_into().unwrap()),
-            data_off: u16_at(16),
-            front: piece(30, front),
-            middle: piece(30 + front, middle),
-            data: if data == 0 { vec![] } else { vec![piece(30 + front + middle, data)] },
-        });
-        start += 30 + front + middle + data;
+    let (mut out, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        let (raw, end) = record::message_at(&bytes, at);
+        out.push(raw);
+        at = end;
     }
     out
 }

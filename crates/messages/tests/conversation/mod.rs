@@ -2,6 +2,9 @@
 //!
 //! `fixtures/osd-core/README.md` says how a record looks.
 
+#[path = "../record/mod.rs"]
+mod record;
+
 use bytes::Bytes;
 use messages::RawMessage;
 
@@ -20,23 +23,10 @@ pub fn read(file: &str) -> Vec<Said> {
     let bytes = Bytes::from(std::fs::read(path).unwrap());
     let (mut said, mut at) = (Vec::new(), 0);
     while at < bytes.len() {
-        let u16_at = |i: usize| u16::from_le_bytes(bytes[at + i..at + i + 2].try_into().unwrap());
-        let u32_at = |i: usize| u32::from_le_bytes(bytes[at + i..at + i + 4].try_into().unwrap());
-        let (front, middle, data) = (u32_at(23) as usize, u32_at(27) as usize, u32_at(31) as usize);
-        let piece = |i: usize, len: usize| bytes.slice(at + i..at + i + len);
-        let raw = RawMessage {
-            kind: u16_at(5),
-            version: u16_at(7),
-            compat: u16_at(9),
-            priority: u16_at(11),
-            tid: u64::from_le_bytes(bytes[at + 13..at + 21].try_into().unwrap()),
-            data_off: u16_at(21),
-            front: piece(35, front),
-            middle: piece(35 + front, middle),
-            data: if data == 0 { Vec::new() } else { vec![piece(35 + front + middle, data)] },
-        };
-        said.push(Said { who: bytes[at], at_ms: u32_at(1).into(), raw });
-        at += 35 + front + middle + data;
+        let (who, at_ms) = (bytes[at], u32::from_le_bytes(bytes[at + 1..at + 5].try_into().unwrap()).into());
+        let (raw, end) = record::message_at(&bytes, at + 5);
+        said.push(Said { who, at_ms, raw });
+        at = end;
     }
     said
 }
