@@ -85,11 +85,8 @@ impl Proxy {
 }
 
 impl Mon {
-    /// True if the command is one that a manager other than the endpoint is to answer, and the asker may give it; false if it is ours.
+    /// Whether the command changes something, if it is one that a manager answers and the asker may give it; `None` if it is ours.
     fn is_for_manager(&self, conn: ConnId, args: &Args) -> Result<Option<bool>, CmdError> {
-        if self.mgrmap.is_endpoint() {
-            return Ok(None);
-        }
         let theirs = self.mgrmap.commands.iter().find(|c| cmd::prefix_of(&c.signature) == args.prefix());
         let (module, perms) = match (theirs, self.registry.find(args, false)) {
             (Some(c), _) => (c.module.as_str(), c.perms.as_str()),
@@ -102,6 +99,9 @@ impl Mon {
 
     /// Takes a command that belongs to a stock manager: true if it is one, answered now or later.
     pub(crate) fn hand_to_manager(&mut self, conn: ConnId, tid: u64, m: &MMonCommand) -> Result<bool, CmdError> {
+        if self.mgrmap.is_endpoint() {
+            return Ok(false);
+        }
         // What can't be read is refused where commands are run.
         let Ok(args) = Args::parse(&m.cmd) else { return Ok(false) };
         let Some(writes) = self.is_for_manager(conn, &args)? else { return Ok(false) };
