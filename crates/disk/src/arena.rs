@@ -47,7 +47,7 @@ fn class_of(len_bytes: usize) -> usize {
 }
 fn all_slots(class: usize) -> u16 {
     let slots = SLAB_BYTES / (BLOCK_BYTES << class);
-    if slots == 16 { u16::MAX } else { (1 << slots) - 1 }
+    ((1_u32 << slots) - 1) as u16
 }
 
 impl Arena {

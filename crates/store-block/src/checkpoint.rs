@@ -325,9 +325,7 @@ impl Core {
                 continue;
             }
             let (key, val) = changes.next().expect("it was peeked at");
-            if self.under_way_mut().budget != 0 {
-                self.under_way_mut().merged += 1;
-            } else {
+            if self.under_way_mut().budget == 0 {
                 self.emit_all(builder);
                 for row in row..old_rows {
                     let l = old.expect("the row is a leaf's");
@@ -336,6 +334,7 @@ impl Core {
                 self.emit_all(builder);
                 return Some(key.to_vec());
             }
+            self.under_way_mut().merged += 1;
             if old_key == Some(&**key) {
                 row += 1;
             }

@@ -242,17 +242,21 @@ pub fn image_check(copies: u32) -> Result<()> {
         let way = ways[n as usize % ways.len()];
         // Everything in the ledger now was acknowledged before the copy began.
         let length = whole_lines(&book)?;
-        match way {
-            Way::Stopped => c.signal("STOP"),
-            Way::Frozen => crate::run::quietly(Command::new("fsfreeze").arg("-f").arg(&at))?,
-            Way::AtOnce => {}
-        }
-        let copy = if way == Way::AtOnce { device.snapshot("copied-copy") } else { device.copy("copied-copy") };
-        match way {
-            Way::Stopped => c.signal("CONT"),
-            Way::Frozen => crate::run::quietly(Command::new("fsfreeze").arg("-u").arg(&at))?,
-            Way::AtOnce => {}
-        }
+        let copy = match way {
+            Way::AtOnce => device.snapshot("copied-copy"),
+            Way::Stopped => {
+                c.signal("STOP");
+                let copy = device.copy("copied-copy");
+                c.signal("CONT");
+                copy
+            }
+            Way::Frozen => {
+                crate::run::quietly(Command::new("fsfreeze").arg("-f").arg(&at))?;
+                let copy = device.copy("copied-copy");
+                crate::run::quietly(Command::new("fsfreeze").arg("-u").arg(&at))?;
+                copy
+            }
+        };
         let mut copy = copy?;
         let there = copy.mount_here("copied-copy")?;
         fsck(&there).with_context(|| format!("copy {n}"))?;
