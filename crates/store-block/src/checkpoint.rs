@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   freeze (between two records) ──> drain: images of older records to their places ──> flush data
-//!     ──> merge: frozen rows into leaves, some at a time ──> index ──> flush meta
+//!     ──> merge: frozen rows into leaves, some at a time ──> index, in pieces ──> flush meta
 //!     ──> (records begun before the end of the drain are durable) ──> superblock ──> free what it replaced, trim the log
 //! ```
 //! The checkpoint is the exact state at its record: an object that changes again before it was written is put aside as it was
@@ -12,7 +12,7 @@ use crate::codec::Put;
 use crate::io::Purpose;
 use crate::key;
 use crate::layout::{BLOCK, DATA, META};
-use crate::meta::index::LeafRef;
+use crate::meta::index::{Encoding, Index, LeafRef};
 use crate::meta::layer::{Layer, Val};
 use crate::meta::leaf::{Leaf, LeafBuilder};
 use crate::planted::{Bug, planted};
@@ -27,6 +27,7 @@ enum Stage {
     Drain,
     FlushData,
     Merge,
+    Index,
     Pages,
     FlushMeta,
     Barrier,
@@ -46,8 +47,14 @@ pub struct Checkpoint {
     cursor: Vec<u8>,
     /// Pages under way.
     pages: usize,
+    /// The index on its way: what is not encoded yet, where its pieces are, bytes of all of it, of each piece, and the crc of what went out.
+    encoding: Encoding,
     index: Vec<(u64, u64)>,
-    index_len: u64,
+    index_len: usize,
+    piece: u64,
+    index_crc: Option<u32>,
+    /// Its first piece, which has the crc of all in front, waits for the others.
+    front: Option<(u64, Vec<u8>)>,
     flush_done: bool,
     /// Leaves that this step may still write.
     budget: usize,
@@ -86,7 +93,7 @@ impl Core {
         let done = match c.stage {
             Stage::Drain | Stage::FlushData => 0,
             Stage::Merge => c.merged,
-            Stage::Pages | Stage::FlushMeta | Stage::Barrier | Stage::Superblock => c.rows,
+            Stage::Index | Stage::Pages | Stage::FlushMeta | Stage::Barrier | Stage::Superblock => c.rows,
         };
         Some(all / 4 + (all - all / 4) * done.min(c.rows) / c.rows.max(1))
     }
@@ -133,8 +140,12 @@ impl Core {
                     if !self.merge_some() {
                         return;
                     }
-                    self.write_index();
-                    if self.failed.is_some() {
+                    self.begin_index();
+                }
+                // A piece at a time: the next one when some page has come back.
+                Stage::Index if c.pages < PAGES_MAX => {
+                    self.write_index_piece();
+                    if self.failed.is_some() || self.under_way_mut().pages > 0 {
                         return;
                     }
                 }
@@ -200,8 +211,12 @@ impl Core {
             barrier: 0,
             cursor: Vec::new(),
             pages: 0,
+            encoding: Encoding::default(),
             index: Vec::new(),
             index_len: 0,
+            piece: 0,
+            index_crc: None,
+            front: None,
             flush_done: false,
             budget: 0,
             rows: self.table.frozen.as_ref().map_or(0, |f| f.rows().len()),
@@ -390,41 +405,59 @@ impl Core {
         self.checkpoint.as_mut().expect("pages are a checkpoint's").pages -= 1;
     }
 
-    fn write_index(&mut self) {
-        let bytes = self.table.index.encode(self.seed);
+    fn begin_index(&mut self) {
         for (block, blocks) in std::mem::take(&mut self.sb.index) {
             self.space.put_aside(block, blocks);
         }
-        let total = (bytes.len() as u64).div_ceil(BLOCK);
-        let mut piece = PIECE_BLOCKS.max(total.div_ceil(EXTENTS_MAX as u64 / 2));
-        let (mut at, mut extents) = (0, Vec::new());
-        while at < total {
-            let n = piece.min(total - at);
-            match self.space.take(n) {
-                Some(block) => {
-                    let part = &bytes[(at * BLOCK) as usize..bytes.len().min(((at + n) * BLOCK) as usize)];
-                    self.page(0, block, disk::AlignedBuf::padded(part).freeze());
-                    extents.push((block, n));
-                    at += n;
-                }
-                // In smaller pieces, as long as the superblock has room for them.
-                None if piece > 1 => piece = piece.div_ceil(2),
-                None => {
-                    return self.stop("the meta device is full. Nothing acknowledged is lost: give it more room and start again".into());
-                }
+        let len = self.table.index.stored_len();
+        let c = self.under_way_mut();
+        c.piece = PIECE_BLOCKS.max((len as u64).div_ceil(BLOCK).div_ceil(EXTENTS_MAX as u64 / 2));
+        (c.index_len, c.stage) = (len, Stage::Index);
+    }
+    /// Encodes a piece of the index and sends it to the device; behind the last, the first one.
+    fn write_index_piece(&mut self) {
+        let done = self.under_way_mut().index.iter().map(|(_, n)| n).sum::<u64>();
+        let left = (self.under_way_mut().index_len as u64).div_ceil(BLOCK) - done;
+        let (mut n, mut found) = (self.under_way_mut().piece.min(left), None);
+        while found.is_none() {
+            found = self.space.take(n);
+            if found.is_none() && n == 1 {
+                return self.stop("the meta device is full. Nothing acknowledged is lost: give it more room and start again".into());
             }
-            if extents.len() > EXTENTS_MAX {
-                return self.stop("the meta device is too scattered for its index. Give it more room and start again".into());
-            }
+            // In smaller pieces, as long as the superblock has room for them.
+            n = if found.is_some() { n } else { n.div_ceil(2) };
+        }
+        let block = found.expect("it was found above");
+        let Self { table, checkpoint, .. } = self;
+        let c = checkpoint.as_mut().expect("a checkpoint is under way");
+        c.piece = c.piece.min(n);
+        let len = (n * BLOCK) as usize;
+        table.index.encode_some(&mut c.encoding, len);
+        let part = c.encoding.take(len).expect("so much was encoded, or all");
+        c.index_crc = Some(Index::crc(c.index_crc, self.seed, &part));
+        c.index.push((block, n));
+        if c.index.len() > EXTENTS_MAX {
+            return self.stop("the meta device is too scattered for its index. Give it more room and start again".into());
+        }
+        match done {
+            0 => c.front = Some((block, part)),
+            _ => self.page(0, block, disk::AlignedBuf::padded(&part).freeze()),
+        }
+        if n < left {
+            return;
         }
         let c = self.under_way_mut();
-        (c.index, c.index_len, c.stage) = (extents, bytes.len() as u64, Stage::Pages);
+        c.stage = Stage::Pages;
+        let (block, mut front) = c.front.take().expect("there is a first piece");
+        Index::seal(&mut front, c.index_crc.expect("pieces went out"));
+        self.page(0, block, disk::AlignedBuf::padded(&front).freeze());
     }
     pub fn flushed(&mut self) {
         self.checkpoint.as_mut().expect("flushes are a checkpoint's").flush_done = true;
     }
     fn next_superblock(&self) -> Superblock {
         let c = self.checkpoint.as_ref().expect("it is under way");
+        assert!(c.stage == Stage::Superblock && c.front.is_none(), "the index went out whole");
         Superblock {
             generation: self.sb.generation + 1,
             wal_seq: c.seq,
@@ -432,14 +465,14 @@ impl Core {
             next_nid: c.next_nid,
             next_leaf: self.next_leaf,
             index: c.index.clone(),
-            index_len: c.index_len,
+            index_len: c.index_len as u64,
             ..self.sb.clone()
         }
     }
     pub fn checkpoint_done(&mut self) {
         self.sb = self.next_superblock();
         let c = self.checkpoint.take().expect("it is under way");
-        self.taken = self.table.frozen.take();
+        self.taken.extend(self.table.frozen.take().map(Layer::into_rows));
         self.saved = self.generation - 1;
         self.space.release();
         self.ring.tail = c.at;

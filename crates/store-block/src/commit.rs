@@ -20,6 +20,9 @@ const GROUP: usize = 256;
 /// Runs that are one write, at most.
 const RUNS: usize = 16;
 
+/// How often one turn looks for what has completed, and goes on with a checkpoint.
+const ROUNDS: usize = if cfg!(test) { 2 } else { 4 };
+
 /// Rows that are freed in one turn.
 const DROP_ROWS: usize = 512;
 
@@ -45,8 +48,12 @@ impl Core {
     /// Takes what has completed, starts what can be started.
     pub fn poll(&mut self) {
         let mut done = std::mem::take(&mut self.done);
-        loop {
-            self.io.poll(&mut done);
+        // Devices that are fast have always something to say, and the thread has other things to do, too: after some rounds comes one as if there
+        // were nothing more. What came meanwhile wakes the thread again.
+        for round in 0..=ROUNDS {
+            if round < ROUNDS {
+                self.io.poll(&mut done);
+            }
             let some = !done.is_empty();
             for completion in done.drain(..) {
                 self.completed(completion);
@@ -76,13 +83,16 @@ impl Core {
         self.shrink();
     }
     fn shrink(&mut self) {
-        if self.taken.as_mut().is_some_and(|layer| !layer.drop_some(DROP_ROWS)) {
-            self.taken = None;
+        if let Some(rows) = self.taken.last_mut()
+            && rows.take(DROP_ROWS).count() < DROP_ROWS
+        {
+            self.taken.pop();
         }
         self.reads.shrink(self.cfg.reads_max(), self.cfg.fresh_max());
         self.table.cache.shrink(self.cfg.leaves_max());
-        if self.queue.is_empty() {
-            self.objects.shrink(self.cfg.objects_max(), self.saved, 256);
+        // While somebody waits for what is being read, objects stay; where the queue stands still for a checkpoint, nobody does.
+        if self.queue.is_empty() || self.is_crowded() && !self.half {
+            self.objects.shrink(self.cfg.objects_max(), self.saved);
         }
     }
 

@@ -125,7 +125,7 @@ impl Core {
         (1 << 20).min((self.ring.blocks() * BLOCK / 32) as usize)
     }
     /// True while a checkpoint is under way and others change more than it gets done.
-    fn is_crowded(&self) -> bool {
+    pub fn is_crowded(&self) -> bool {
         self.changes_max().is_some_and(|max| self.table.active.bytes + self.changed_bytes > max)
     }
     /// Blocks of the log that one transaction may need.

@@ -7,7 +7,7 @@ use crate::io::{Extent, Fetched, Io, Purpose, Reads, Tickets};
 use crate::key;
 use crate::layout::{META, crc_seed};
 use crate::meta::index::LeafRef;
-use crate::meta::layer::{Layer, Val};
+use crate::meta::layer::{Key, Val};
 use crate::meta::leaf::Leaf;
 use crate::meta::space::Space;
 use crate::meta::{Found, Table};
@@ -20,6 +20,7 @@ use crate::queue::{Growth, Queued};
 use crate::superblock::Superblock;
 use crate::wal::{Ahead, Batch, Ring};
 use bytes::{Bytes, BytesMut};
+use std::collections::btree_map::IntoIter;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use store::{StoreError, StoreResult};
 use types::{CollId, GHObject, SpgId};
@@ -110,8 +111,8 @@ pub struct Core {
 
     pub sb: Superblock,
     pub checkpoint: Option<Checkpoint>,
-    /// What the last checkpoint took, being freed a little at a time.
-    pub taken: Option<Layer>,
+    /// What the last checkpoints took, being freed a little at a time.
+    pub taken: Vec<IntoIter<Key, Val>>,
     /// Asked for by the owner.
     pub checkpoint_wanted: bool,
     /// Changes belong to this generation; those up to `saved` are in leaves.
@@ -163,7 +164,7 @@ impl Core {
             queue_tickets: Vec::new(),
             half: false,
             checkpoint: None,
-            taken: None,
+            taken: Vec::new(),
             checkpoint_wanted: false,
             generation: 1,
             saved: 0,

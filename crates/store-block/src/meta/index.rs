@@ -23,6 +23,39 @@ pub struct LeafRef {
 #[derive(Debug, Default)]
 pub struct Index {
     leaves: BTreeMap<Key, LeafRef>,
+    /// What its leaves take when it is stored.
+    stored: usize,
+}
+
+/// An index on its way to the device, some leaves at a time: it must not change meanwhile.
+#[derive(Debug, Default)]
+pub struct Encoding {
+    /// What is encoded and was not taken.
+    out: Vec<u8>,
+    begun: bool,
+    /// The leaf encoded last.
+    last: Option<Key>,
+    done: bool,
+}
+
+impl Encoding {
+    /// The next `n` bytes, if they are there; the last ones may be fewer.
+    pub fn take(&mut self, n: usize) -> Option<Vec<u8>> {
+        if self.out.len() < n && !self.done {
+            return None;
+        }
+        let rest = self.out.split_off(n.min(self.out.len()));
+        Some(std::mem::replace(&mut self.out, rest))
+    }
+}
+
+/// Bytes of a number of variable length.
+fn var_len(v: u64) -> usize {
+    (64 - (v | 1).leading_zeros() as usize).div_ceil(7)
+}
+fn stored_len(first: &[u8], leaf: &LeafRef) -> usize {
+    let numbers = [first.len() as u64, leaf.id, leaf.block, u64::from(leaf.blocks), u64::from(leaf.rows), leaf.filter.len() as u64];
+    first.len() + leaf.filter.len() + numbers.into_iter().map(var_len).sum::<usize>()
 }
 
 const MAGIC: u32 = u32::from_le_bytes(*b"HIDX");
@@ -48,33 +81,71 @@ impl Index {
         self.leaves.range::<[u8], _>((Bound::Excluded(start), Bound::Unbounded)).next().map(|(k, _)| &**k)
     }
     pub fn insert(&mut self, first: &[u8], leaf: LeafRef) {
+        self.stored += stored_len(first, &leaf);
         let old = self.leaves.insert(first.into(), leaf);
         assert!(old.is_none(), "a leaf is taken out before another takes its place");
     }
     pub fn remove(&mut self, first: &[u8]) -> Option<LeafRef> {
-        self.leaves.remove(first)
+        let old = self.leaves.remove(first)?;
+        self.stored -= stored_len(first, &old);
+        Some(old)
     }
     /// Bytes of memory, roughly.
     pub fn memory(&self) -> usize {
         self.leaves.len() * 250
     }
 
-    pub fn encode(&self, seed: u32) -> Vec<u8> {
-        let mut out = Vec::with_capacity(HEADER + self.leaves.len() * 160);
-        out.put_u32(0);
-        out.put_u32(MAGIC);
-        out.put_u64(self.leaves.len() as u64);
-        out.put_u32(0);
-        for (first, leaf) in &self.leaves {
+    /// Bytes of it as it is stored.
+    pub fn stored_len(&self) -> usize {
+        HEADER + self.stored
+    }
+    /// Encodes until `len` bytes can be taken, or all is encoded. The header's crc is left out: see [`Index::seal`].
+    pub fn encode_some(&self, to: &mut Encoding, len: usize) {
+        let out = &mut to.out;
+        if !std::mem::replace(&mut to.begun, true) {
+            out.put_u32(0);
+            out.put_u32(MAGIC);
+            out.put_u64(self.leaves.len() as u64);
+            out.put_u32(0);
+        }
+        let from = to.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut last = None;
+        let mut leaves = self.leaves.range::<Key, _>((from, Bound::Unbounded));
+        while out.len() < len {
+            let Some((first, leaf)) = leaves.next() else {
+                to.done = true;
+                break;
+            };
             out.put_blob(first);
             out.put_var(leaf.id);
             out.put_var(leaf.block);
             out.put_var(u64::from(leaf.blocks));
             out.put_var(u64::from(leaf.rows));
             out.put_blob(&leaf.filter);
+            last = Some(first);
         }
-        let crc = base::crc32c(seed, &out[4..]);
-        out[..4].copy_from_slice(&crc.to_le_bytes());
+        if let Some(last) = last.cloned() {
+            to.last = Some(last);
+        }
+    }
+    /// The crc of the index when `bytes` come behind what has this one; what has none is the front, whose place for the crc is left out.
+    pub fn crc(before: Option<u32>, seed: u32, bytes: &[u8]) -> u32 {
+        match before {
+            Some(crc) => base::crc32c(crc, bytes),
+            None => base::crc32c(seed, &bytes[4..]),
+        }
+    }
+    /// Puts the crc of everything into its front.
+    pub fn seal(front: &mut [u8], crc: u32) {
+        front[..4].copy_from_slice(&crc.to_le_bytes());
+    }
+    /// All of it at once.
+    pub fn encode(&self, seed: u32) -> Vec<u8> {
+        let mut encoding = Encoding::default();
+        self.encode_some(&mut encoding, usize::MAX);
+        let mut out = encoding.out;
+        let crc = Self::crc(None, seed, &out);
+        Self::seal(&mut out, crc);
         out
     }
     pub fn decode(bytes: Bytes, seed: u32) -> Result<Self, Corrupt> {
@@ -84,7 +155,7 @@ impl Index {
         if magic != MAGIC || base::crc32c(seed, &bytes[4..]) != crc {
             return Err(Corrupt("the index has not its magic and crc"));
         }
-        let mut leaves = BTreeMap::new();
+        let mut index = Self::default();
         for _ in 0..n {
             let first = get.blob()?;
             let leaf = LeafRef {
@@ -94,8 +165,11 @@ impl Index {
                 rows: get.var()? as u32,
                 filter: (*get.blob()?).into(),
             };
-            leaves.insert(first[..].into(), leaf);
+            index.stored += stored_len(&first, &leaf);
+            if index.leaves.insert(first[..].into(), leaf).is_some() {
+                return Err(Corrupt("the index has two leaves with one key"));
+            }
         }
-        Ok(Self { leaves })
+        Ok(index)
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::btree_map::{Entry, IntoIter};
 use std::ops::Bound;
 
 /// A key with its first 16 bytes as a number: most comparisons need no more. Those of log entries, which share more than that, are short enough to
@@ -120,9 +120,9 @@ impl Layer {
             }
         }
     }
-    /// Frees some rows of a layer that nobody needs any more; false when none are left.
-    pub fn drop_some(&mut self, rows: usize) -> bool {
-        (0..rows).all(|_| self.rows.pop_first().is_some())
+    /// Its rows, to be freed some at a time: nobody needs it any more.
+    pub fn into_rows(self) -> IntoIter<Key, Val> {
+        self.rows.into_iter()
     }
     /// Puts in what the key had when the layer was frozen, in place of the object that changes now.
     pub fn settle(&mut self, key: &Key, val: Val) {
