@@ -8,82 +8,97 @@ use std::fmt;
 ///
 /// Decoding one shares the frame that it came in: whoever keeps it longer than the message calls [`ByteStr::detach`].
 #[derive(Clone, Default, Eq, PartialOrd, Ord)]
-pub struct ByteStr(Bytes);
+pub struct ByteStr(
+    /// `None` for the empty string, which most strings of an object's name are: to clone and drop it asks nobody.
+    Option<Bytes>,
+);
+
+static EMPTY: Bytes = Bytes::new();
 
 /// Clones share their bytes, and names are mostly compared with clones of themselves: then nothing is read.
 impl PartialEq for ByteStr {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        self.0.len() == other.0.len() && (self.0.as_ptr() == other.0.as_ptr() || self.0 == other.0)
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            (Some(a), Some(b)) => a.len() == b.len() && (a.as_ptr() == b.as_ptr() || a == b),
+            _ => false,
+        }
     }
 }
 impl std::hash::Hash for ByteStr {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
+        self.as_slice().hash(state);
     }
 }
 
 impl ByteStr {
     /// The empty string.
     pub const fn new() -> Self {
-        Self(Bytes::new())
+        Self(None)
     }
     /// Wraps a literal without a copy.
     pub const fn from_static(s: &'static str) -> Self {
-        Self(Bytes::from_static(s.as_bytes()))
+        if s.is_empty() { Self(None) } else { Self(Some(Bytes::from_static(s.as_bytes()))) }
     }
+    #[inline]
     pub fn as_slice(&self) -> &[u8] {
-        &self.0
+        match &self.0 {
+            None => &[],
+            Some(bytes) => bytes,
+        }
     }
     pub fn as_bytes(&self) -> &Bytes {
-        &self.0
+        self.0.as_ref().unwrap_or(&EMPTY)
     }
     pub fn into_bytes(self) -> Bytes {
-        self.0
+        self.0.unwrap_or_default()
     }
+    #[inline]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.as_slice().len()
     }
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.is_none()
     }
     /// The text, if it is UTF-8.
     pub fn to_str(&self) -> Option<&str> {
-        std::str::from_utf8(&self.0).ok()
+        std::str::from_utf8(self.as_slice()).ok()
     }
     /// The text with what is no UTF-8 replaced: for people, not for comparing.
     pub fn to_lossy(&self) -> std::borrow::Cow<'_, str> {
-        String::from_utf8_lossy(&self.0)
+        String::from_utf8_lossy(self.as_slice())
     }
     /// A copy in storage of its own, so that the frame it was cut from can be freed.
     pub fn detach(&self) -> Self {
-        Self(Bytes::copy_from_slice(&self.0))
+        Self(self.0.as_ref().map(|bytes| Bytes::copy_from_slice(bytes)))
     }
 }
 
 impl From<Bytes> for ByteStr {
     fn from(b: Bytes) -> Self {
-        Self(b)
+        Self((!b.is_empty()).then_some(b))
     }
 }
 impl From<Vec<u8>> for ByteStr {
     fn from(b: Vec<u8>) -> Self {
-        Self(b.into())
+        Bytes::from(b).into()
     }
 }
 impl From<String> for ByteStr {
     fn from(s: String) -> Self {
-        Self(s.into_bytes().into())
+        s.into_bytes().into()
     }
 }
 impl From<&str> for ByteStr {
     fn from(s: &str) -> Self {
-        Self(Bytes::copy_from_slice(s.as_bytes()))
+        s.as_bytes().into()
     }
 }
 impl From<&[u8]> for ByteStr {
     fn from(s: &[u8]) -> Self {
-        Self(Bytes::copy_from_slice(s))
+        Bytes::copy_from_slice(s).into()
     }
 }
 impl PartialEq<str> for ByteStr {
@@ -98,12 +113,12 @@ impl PartialEq<&str> for ByteStr {
 }
 impl Borrow<[u8]> for ByteStr {
     fn borrow(&self) -> &[u8] {
-        &self.0
+        self.as_slice()
     }
 }
 impl AsRef<[u8]> for ByteStr {
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        self.as_slice()
     }
 }
 impl fmt::Display for ByteStr {
@@ -113,6 +128,6 @@ impl fmt::Display for ByteStr {
 }
 impl fmt::Debug for ByteStr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", self.0.escape_ascii())
+        write!(f, "\"{}\"", self.as_slice().escape_ascii())
     }
 }

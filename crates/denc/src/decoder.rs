@@ -99,13 +99,19 @@ impl Decoder {
         }
         Err(self.invalid("a number of variable length has more than 64 bits"))
     }
+    /// Passes over a length and that many bytes.
+    pub fn skip_blob(&mut self) -> Result<(), DencError> {
+        let n = self.u32()? as usize;
+        self.skip(n)
+    }
     /// A length and that many bytes.
     pub fn blob(&mut self) -> Result<Bytes, DencError> {
         let n = self.u32()? as usize;
         self.raw(n)
     }
     pub fn bytestr(&mut self) -> Result<ByteStr, DencError> {
-        Ok(ByteStr::from(self.blob()?))
+        let n = self.u32()? as usize;
+        if n == 0 { Ok(ByteStr::new()) } else { Ok(self.raw(n)?.into()) }
     }
     /// A string that must be UTF-8.
     pub fn string(&mut self) -> Result<String, DencError> {
@@ -129,6 +135,11 @@ impl Decoder {
         T::decode(self).map(drop)
     }
 
+    /// Passes over a versioned frame, whatever is in it.
+    pub fn skip_frame(&mut self) -> Result<(), DencError> {
+        self.skip(2)?;
+        self.skip_blob()
+    }
     /// A versioned frame. `known` is the version that we write: a frame whose compat is above it is refused. `body` sees only the
     /// frame's bytes and its version; what it leaves unread (fields of newer releases) is skipped.
     pub fn frame<T>(

@@ -1,6 +1,6 @@
 //! [`Denc`] for primitives and containers, as Ceph encodes the C++ types that they stand for.
 
-use crate::{ByteStr, Denc, DencError, Decoder, Encoder};
+use crate::{ByteStr, Decoder, Denc, DencError, Encoder};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
@@ -143,6 +143,9 @@ impl<K: Denc + Ord, V: Denc> Denc for BTreeMap<K, V> {
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
         let n = d.count(1)?;
+        if n == 0 {
+            return Ok(Self::new());
+        }
         (0..n).map(|_| Ok((K::decode(d)?, V::decode(d)?))).collect()
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::manifest::ObjectManifest;
 use crate::{EVersion, EntityAddr, EntityName, HObject, ObjectLocator, ReqId, SnapId, UTime};
-use denc::{ByteStr, Decoder, Denc, DencError, Encoder};
+use denc::{Decoder, Denc, DencError, Encoder};
 use std::collections::BTreeMap;
 
 /// The name of the attribute that holds an [`ObjectInfo`].
@@ -183,13 +183,25 @@ impl Denc for ObjectInfo {
     }
 
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
+        Self::decode_with(d, |d| d.get())
+    }
+}
+
+impl ObjectInfo {
+    /// Decodes what was stored under this name, which is not looked for in the bytes.
+    pub fn decode_of(soid: HObject, d: &mut Decoder) -> Result<Self, DencError> {
+        Self::decode_with(d, |d| d.skip_frame().map(|()| soid))
+    }
+
+    #[inline]
+    fn decode_with(d: &mut Decoder, soid: impl FnOnce(&mut Decoder) -> Result<HObject, DencError>) -> Result<Self, DencError> {
         d.frame("object_info_t", 17, |d, v| {
             if v < 11 {
                 return Err(DencError::TooOld { what: "object_info_t", version: v, oldest: 11 });
             }
-            let mut oi = Self::new(d.get()?);
-            d.ignore::<ObjectLocator>()?;
-            d.ignore::<ByteStr>()?;
+            let mut oi = Self::new(soid(d)?);
+            d.skip_frame()?; // the locator that goes with the name
+            d.skip_blob()?; // category, of old
             (oi.version, oi.prior_version, oi.last_reqid) = (d.get()?, d.get()?, d.get()?);
             (oi.size, oi.mtime) = (d.u64()?, d.get()?);
             if oi.soid.is_head() {
@@ -225,9 +237,7 @@ impl Denc for ObjectInfo {
             Ok(oi)
         })
     }
-}
 
-impl ObjectInfo {
     /// Watchers as releases before 0.80 knew them: one a client, by the client's name.
     fn encode_old_watchers(&self, e: &mut Encoder) {
         if self.watchers.is_empty() {

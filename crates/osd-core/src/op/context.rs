@@ -24,7 +24,16 @@ fn broken(hobj: &HObject, attr: &str, error: denc::DencError) -> PlanStop {
 impl ObjectContext {
     /// An object that does not exist.
     pub fn absent(hobj: HObject) -> Self {
-        Self { info: ObjectInfo::new(hobj.clone()), hobj, exists: false, snapset: SnapSet::default() }
+        Self { info: ObjectInfo::new(hobj), exists: false, snapset: SnapSet::default() }
+    }
+
+    pub fn hobj(&self) -> &HObject {
+        &self.info.soid
+    }
+    /// With a name in storage of its own; see [`HObject::detach`].
+    pub fn detached(mut self) -> Self {
+        self.info.soid = self.info.soid.detach();
+        self
     }
 
     /// True if there is something for a reader.
@@ -33,9 +42,8 @@ impl ObjectContext {
     }
 }
 
-/// Reads an object's record; for a head also its snapshots. The context's strings are its own.
+/// Reads an object's record; for a head also its snapshots. The context's name is the one given: who keeps it longer than a message detaches it.
 pub fn load_object(store: &dyn ObjectStore, coll: CollId, hobj: &HObject) -> Result<ObjectContext, PlanStop> {
-    let hobj = hobj.detach();
     let gobj = GHObject::plain(hobj.clone());
     // A clone's second attribute is nobody's.
     let [info, snaps] = match store.two_attrs(coll, &gobj, [OI_ATTR.as_bytes(), SS_ATTR.as_bytes()]) {
@@ -43,13 +51,13 @@ pub fn load_object(store: &dyn ObjectStore, coll: CollId, hobj: &HObject) -> Res
         Err(StoreError::NoObject(..)) => [None, None],
         Err(other) => return Err(other.into()),
     };
-    let Some(info) = info else { return Ok(ObjectContext::absent(hobj)) };
-    let info = ObjectInfo::decode(&mut Decoder::new(info)).map_err(|error| broken(&hobj, OI_ATTR, error))?;
+    let Some(info) = info else { return Ok(ObjectContext::absent(gobj.hobj)) };
+    let info = ObjectInfo::decode_of(gobj.hobj, &mut Decoder::new(info)).map_err(|error| broken(hobj, OI_ATTR, error))?;
     let snapset = match snaps.filter(|_| hobj.is_head()) {
-        Some(bytes) => SnapSet::decode(&mut Decoder::new(bytes)).map_err(|error| broken(&hobj, SS_ATTR, error))?,
+        Some(bytes) => SnapSet::decode(&mut Decoder::new(bytes)).map_err(|error| broken(hobj, SS_ATTR, error))?,
         None => SnapSet::default(),
     };
-    Ok(ObjectContext { info: ObjectInfo { soid: hobj.clone(), ..info }, hobj, exists: true, snapset })
+    Ok(ObjectContext { exists: true, info, snapset })
 }
 
 /// Which object serves a reader at a snapshot.

@@ -145,10 +145,10 @@ impl Exec<'_> {
             truncate_size: info.truncate_size,
             ..CopyData::default()
         };
-        if self.obj.hobj.is_head() {
+        if self.obj.hobj().is_head() {
             out.snap_seq = self.snapset.seq;
         } else {
-            out.snaps = self.snapset.clone_snaps.get(&self.obj.hobj.snap).cloned().unwrap_or_default();
+            out.snaps = self.snapset.clone_snaps.get(&self.obj.hobj().snap).cloned().unwrap_or_default();
         }
         if !cursor.attr_complete {
             out.attrs = self.attrs()?;
@@ -201,7 +201,7 @@ impl Exec<'_> {
             let Ok((seq, size)) = d.get::<(u32, u64)>() else { return fail(EINVAL) };
             truncate = Some((u64::from(seq), size));
         }
-        let own = &self.obj.hobj;
+        let own = self.obj.hobj();
         let key = if locator.key == oid { ByteStr::new() } else { locator.key.clone() };
         let same_place = (locator.pool, &locator.nspace, &key) == (own.pool, &own.nspace, &own.key);
         if oid == own.oid && args.snapid == own.snap && same_place {

@@ -4,6 +4,7 @@
 
 use super::mods::Mods;
 use super::plan::{ObjectContext, OpResult, OutData, PlanCtx, PlanStop, WatchEffect};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use store::ObjectStore;
 use types::errno::EAGAIN;
@@ -88,7 +89,7 @@ impl<'a> Exec<'a> {
             store,
             coll,
             obj,
-            gobj: GHObject::plain(obj.hobj.clone()),
+            gobj: GHObject::plain(obj.hobj().clone()),
             exists: obj.exists,
             info: Cow::Borrowed(&obj.info),
             snapset: Cow::Borrowed(snapset),
@@ -112,8 +113,8 @@ impl<'a> Exec<'a> {
     }
 
     /// Runs the vector. The overall result is the last operation's, or that of the first that fails and may not.
-    pub fn run(&mut self, ops: &[messages::InOp]) -> Result<(i32, Vec<OpResult>), PlanStop> {
-        let mut results = Vec::with_capacity(ops.len());
+    pub fn run(&mut self, ops: &[messages::InOp]) -> Result<(i32, SmallVec<[OpResult; 1]>), PlanStop> {
+        let mut results = SmallVec::with_capacity(ops.len());
         let mut result = 0;
         for (index, op) in ops.iter().enumerate() {
             let (rval, out) = match self.one(&op.op, &op.indata, index as u32) {

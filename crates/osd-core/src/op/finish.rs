@@ -7,13 +7,13 @@ use super::info::OpInfo;
 use super::plan::{ObjectContext, OpResult, OutData, Plan, PlanCtx, PlanKind, PlanStop};
 use denc::{Denc, Encoder};
 use messages::{InOp, MOSDOp};
+use smallvec::SmallVec;
 use store::ObjectStore;
 use types::errno::{EINVAL, ENOENT, EOLDSNAPC, EOVERFLOW};
 use types::object_info::{OI_ATTR, SS_ATTR};
 use types::osd_op::osd_flag;
 use types::{
-    ByteStr, CEPH_NOSNAP, CEPH_SNAPDIR, CollId, EVersion, LogOp, ModDesc, ObjectInfo, ObjectStatSum, OpReturn, PgLogEntry, SnapSet,
-    Transaction, UTime,
+    ByteStr, CEPH_NOSNAP, CEPH_SNAPDIR, CollId, EVersion, LogOp, ModDesc, ObjectStatSum, OpReturn, PgLogEntry, SnapSet, Transaction, UTime,
 };
 
 /// Bytes that an object's record usually takes.
@@ -42,7 +42,7 @@ pub fn plan(
         match at {
             AtSnap::Head => {}
             AtSnap::Clone(snap) => {
-                clone = load_object(store, coll, &head.hobj.at_snap(snap))?;
+                clone = load_object(store, coll, &head.hobj().at_snap(snap))?;
                 obj = &clone;
             }
             AtSnap::Nothing => return Err(PlanStop::Reply(ENOENT)),
@@ -69,14 +69,15 @@ pub fn plan(
 
 /// Plans the log entry of a write that fails before its operations run: it is logged so that a resend gets the same answer.
 pub fn plan_error(ctx: &PlanCtx<'_>, hobj: &types::HObject, ops: &[InOp], errno: i32) -> Plan {
-    let results: Vec<OpResult> = ops.iter().map(|_| OpResult::default()).collect();
+    let results = ops.iter().map(|_| OpResult::default()).collect();
     let mut plan = blank(ctx, PlanKind::LogOnly, -errno, results);
     plan.reply_version = ctx.at_version;
     plan.log.push(error_entry(ctx, hobj, -errno, Vec::new()));
     plan
 }
 
-fn blank(ctx: &PlanCtx<'_>, kind: PlanKind, result: i32, ops: Vec<OpResult>) -> Plan {
+#[inline]
+fn blank(ctx: &PlanCtx<'_>, kind: PlanKind, result: i32, ops: SmallVec<[OpResult; 1]>) -> Plan {
     Plan {
         kind,
         result,
@@ -86,7 +87,7 @@ fn blank(ctx: &PlanCtx<'_>, kind: PlanKind, result: i32, ops: Vec<OpResult>) -> 
         data_off: 0,
         txn: Transaction::new(CollId::Pg(ctx.pgid)),
         log: Vec::new(),
-        changed: Vec::new(),
+        changed: SmallVec::new(),
         snap_index: Vec::new(),
         stats: ObjectStatSum::default(),
         effects: Vec::new(),
@@ -114,12 +115,13 @@ fn returns(results: &[OpResult]) -> Vec<OpReturn> {
 
 impl Exec<'_> {
     /// Nothing changed: a read, a failure, or a write without anything to do.
-    fn unchanged(self, result: i32, results: Vec<OpResult>, may_write: bool, returnvec: bool) -> Plan {
+    #[inline]
+    fn unchanged(&mut self, result: i32, results: SmallVec<[OpResult; 1]>, may_write: bool, returnvec: bool) -> Plan {
         let ctx = self.ctx;
         let mut plan = blank(ctx, if may_write { PlanKind::LogOnly } else { PlanKind::Read }, result, results);
         plan.data_off = self.data_off.unwrap_or(0) as u16;
         if result >= 0 {
-            plan.effects = self.effects;
+            plan.effects = std::mem::take(&mut self.effects);
             plan.stats = self.stats;
             plan.reply_user_version = self.obj.info.user_version;
         } else if result == -ENOENT {
@@ -131,13 +133,14 @@ impl Exec<'_> {
                 (plan.reply_version, plan.reply_user_version) = (ctx.at_version, self.obj.info.user_version);
             }
             let op_returns = if returnvec || result < 0 { returns(&plan.ops) } else { Vec::new() };
-            plan.log.push(error_entry(ctx, &self.obj.hobj, result, op_returns));
+            plan.log.push(error_entry(ctx, self.obj.hobj(), result, op_returns));
         }
         plan
     }
 
     /// A change: the record, the log and the answer.
-    fn finish(mut self, mut result: i32, mut results: Vec<OpResult>, returnvec: bool) -> Plan {
+    #[inline]
+    fn finish(&mut self, mut result: i32, mut results: SmallVec<[OpResult; 1]>, returnvec: bool) -> Plan {
         let ctx = self.ctx;
         if returnvec {
             // What is answered is logged too, so it is kept small; too much fails the request.
@@ -157,10 +160,10 @@ impl Exec<'_> {
         plan.data_off = self.data_off.unwrap_or(0) as u16;
         let mut version = ctx.at_version;
         let mut made_clone = None;
-        if self.obj.hobj.is_head()
+        if self.obj.hobj().is_head()
             && let Some((clone, entry, index)) = self.make_writeable(version)
         {
-            made_clone = Some(clone);
+            made_clone = Some(Box::new(clone));
             plan.log.push(entry);
             plan.snap_index.push(index);
             version.version += 1;
@@ -171,16 +174,17 @@ impl Exec<'_> {
             self.info_mut().user_version = user_version;
         }
         let context = self.put_record(version);
+        plan.log.reserve_exact(1);
         plan.log.push(PgLogEntry {
             op: if context.exists { LogOp::MODIFY } else { LogOp::DELETE },
-            soid: self.obj.hobj.clone(),
+            soid: self.obj.hobj().clone(),
             version,
             prior_version: self.obj.info.version,
             reqid: ctx.reqid,
             mtime: ctx.mtime,
             user_version,
             mod_desc: ModDesc::unrollbackable(),
-            clean_regions: self.clean.unwrap_or_default(),
+            clean_regions: self.clean.take().unwrap_or_default(),
             return_code: result.max(0),
             op_returns: if returnvec { returns(&plan.ops) } else { Vec::new() },
             ..PgLogEntry::default()
@@ -189,18 +193,19 @@ impl Exec<'_> {
         plan.changed.extend(made_clone);
         plan.reply_version = version;
         plan.reply_user_version = user_version;
-        plan.txn = self.txn;
+        plan.txn = std::mem::take(&mut self.txn);
         plan.stats = self.stats;
-        plan.effects = self.effects;
+        plan.effects = std::mem::take(&mut self.effects);
         plan
     }
 
     /// Puts the object's new record into the transaction and returns the context as it is then.
-    fn put_record(&mut self, version: EVersion) -> ObjectContext {
-        let (ctx, hobj) = (self.ctx, self.obj.hobj.clone());
+    fn put_record(&mut self, version: EVersion) -> Box<ObjectContext> {
+        let ctx = self.ctx;
         if !self.exists {
-            return ObjectContext { info: ObjectInfo::new(hobj.clone()), hobj, exists: false, snapset: SnapSet::default() };
+            return Box::new(ObjectContext::absent(self.obj.hobj().clone()));
         }
+        let is_head = self.obj.hobj().is_head();
         let prior_version = self.obj.info.version;
         let keeps_mtime = self.keeps_mtime;
         let info = self.info_mut();
@@ -217,13 +222,13 @@ impl Exec<'_> {
         let name = ByteStr::from_static(OI_ATTR);
         // An unchanged snapset is in the store already.
         let snapset_changed = matches!(self.snapset, std::borrow::Cow::Owned(_));
-        if hobj.is_head() && (self.recreated || snapset_changed) {
+        if is_head && (self.recreated || snapset_changed) {
             let snapset = (ByteStr::from_static(SS_ATTR), self.snapset.to_bytes(ctx.osd_features));
             self.txn.set_attrs(&self.gobj, vec![(name, e.finish()), snapset]);
         } else {
             self.txn.set_attr(&self.gobj, name, e.finish());
         }
-        let snapset = if hobj.is_head() { std::mem::take(&mut self.snapset).into_owned() } else { SnapSet::default() };
-        ObjectContext { hobj, exists: true, info, snapset }
+        let snapset = if is_head { std::mem::take(&mut self.snapset).into_owned() } else { SnapSet::default() };
+        Box::new(ObjectContext { exists: true, info, snapset })
     }
 }

@@ -6,6 +6,7 @@
 use bytes::Bytes;
 use classes::Registry;
 use maps::PgPool;
+use smallvec::SmallVec;
 use types::{
     EVersion, EntityAddr, HObject, ObjectInfo, ObjectStatSum, PgLogEntry, ReqId, SnapContext, SnapId, SnapSet, SpgId, Transaction, UTime,
     WatchInfo,
@@ -14,10 +15,9 @@ use types::{
 /// What the group knows of one object, head or clone: cached by the group and replaced from each submitted plan.
 #[derive(Debug, Clone)]
 pub struct ObjectContext {
-    pub hobj: HObject,
     /// True for whiteouts too: they are kept for their clones' sake, and read as absent.
     pub exists: bool,
-    /// Default (but for the name) unless `exists`.
+    /// With the object's name; all else is default unless `exists`.
     pub info: ObjectInfo,
     /// The head's; empty in a clone's context.
     pub snapset: SnapSet,
@@ -211,7 +211,7 @@ pub struct Plan {
     /// The answer's overall result: 0 or positive, or a negative errno.
     pub result: i32,
     /// As many as the message has operations. Without returnvec a successful write's data is already dropped.
-    pub ops: Vec<OpResult>,
+    pub ops: SmallVec<[OpResult; 1]>,
     /// Versions of the answer (`MOSDOpReply::set_reply_versions`).
     pub reply_version: EVersion,
     pub reply_user_version: u64,
@@ -222,7 +222,7 @@ pub struct Plan {
     /// In order, versions from `PlanCtx::at_version` on without gaps. Empty for reads.
     pub log: Vec<PgLogEntry>,
     /// The contexts as they are after the change: first the object's own, then its new clone's or (for a trim) its head's.
-    pub changed: Vec<ObjectContext>,
+    pub changed: SmallVec<[Box<ObjectContext>; 2]>,
     pub snap_index: Vec<SnapIndexChange>,
     /// What the change (or the read: `num_rd`) adds to the group's statistics.
     pub stats: ObjectStatSum,

@@ -68,7 +68,7 @@ impl Exec<'_> {
             }
             AtSnap::Nothing => None,
             AtSnap::Clone(clone) => {
-                let name = self.obj.hobj.at_snap(clone);
+                let name = self.obj.hobj().at_snap(clone);
                 let context = load_object(self.store, self.coll, &name)?;
                 context.visible().then_some(context)
             }
@@ -85,7 +85,7 @@ impl Exec<'_> {
     }
 
     fn rollback_to(&mut self, snap: SnapId, source: &ObjectContext) -> Step<Answer> {
-        let from = GHObject::plain(source.hobj.clone());
+        let from = GHObject::plain(source.hobj().clone());
         if self.exists {
             self.txn.remove(&self.gobj);
         }
@@ -169,7 +169,7 @@ impl Exec<'_> {
 
     fn clone_head(&mut self, version: EVersion) -> (ObjectContext, PgLogEntry, SnapIndexChange) {
         let (old, snapc, seq) = (&self.obj.info, self.ctx.snapc, self.snapset.seq);
-        let hobj = self.obj.hobj.at_snap(snapc.seq);
+        let hobj = self.obj.hobj().at_snap(snapc.seq);
         let gclone = GHObject::plain(hobj.clone());
         let snaps: Vec<SnapId> = snapc.snaps.iter().copied().take_while(|snap| *snap > seq).collect();
         let info = ObjectInfo {
@@ -215,8 +215,8 @@ impl Exec<'_> {
             mod_desc: ModDesc::unrollbackable(),
             ..PgLogEntry::default()
         };
-        let index = SnapIndexChange { clone: hobj.clone(), old: Vec::new(), new: snaps };
-        (ObjectContext { hobj, exists: true, info, snapset: SnapSet::default() }, entry, index)
+        let index = SnapIndexChange { clone: hobj, old: Vec::new(), new: snaps };
+        (ObjectContext { exists: true, info, snapset: SnapSet::default() }, entry, index)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Source of the facts: Ceph 18.2 `src/osd/PrimaryLogPG.cc` (`trim_object`).
 
-use super::plan::{ObjectContext, OpResult, Plan, PlanKind, SnapIndexChange};
+use super::plan::{ObjectContext, Plan, PlanKind, SnapIndexChange};
 use denc::Denc;
 use types::object_info::{OI_ATTR, SS_ATTR, oi_flag};
 use types::{
@@ -24,7 +24,7 @@ pub struct TrimCtx<'a> {
 
 /// Plans the trim of one clone. None if the records don't have the clone, which then is not there to be trimmed.
 pub fn plan_trim(ctx: &TrimCtx<'_>, clone: &ObjectContext, head: &ObjectContext) -> Option<Plan> {
-    let id = clone.hobj.snap;
+    let id = clone.hobj().snap;
     let old = head.snapset.clone_snaps.get(&id)?.clone();
     if !clone.exists || !head.exists || !head.snapset.clones.contains(&id) {
         return None;
@@ -43,14 +43,14 @@ pub fn plan_trim(ctx: &TrimCtx<'_>, clone: &ObjectContext, head: &ObjectContext)
     Some(Plan {
         kind: PlanKind::Write,
         result: 0,
-        ops: Vec::<OpResult>::new(),
+        ops: Default::default(),
         reply_version: ctx.at_version,
         reply_user_version: 0,
         data_off: 0,
         txn: trim.txn,
         log: trim.log,
-        changed: vec![clone_after, head_after],
-        snap_index: vec![SnapIndexChange { clone: clone.hobj.clone(), old, new }],
+        changed: [clone_after, head_after].map(Box::new).into_iter().collect(),
+        snap_index: vec![SnapIndexChange { clone: clone.hobj().clone(), old, new }],
         stats: trim.stats,
         effects: Vec::new(),
     })
@@ -91,7 +91,7 @@ impl Trim<'_> {
     }
 
     fn remove_clone(&mut self, clone: &ObjectContext) -> ObjectContext {
-        let id = clone.hobj.snap;
+        let id = clone.hobj().snap;
         let set = &mut self.snapset;
         let place = set.clones.iter().position(|c| *c == id).expect("looked at before");
         self.stats.num_bytes -= set.clone_bytes(id) as i64;
@@ -111,16 +111,16 @@ impl Trim<'_> {
         set.clone_snaps.remove(&id);
         self.forget(&clone.info);
         self.stats.num_object_clones -= 1;
-        self.record(LogOp::DELETE, &clone.hobj, clone.info.version, &[]);
-        self.txn.remove(&GHObject::plain(clone.hobj.clone()));
-        ObjectContext::absent(clone.hobj.clone())
+        self.record(LogOp::DELETE, clone.hobj(), clone.info.version, &[]);
+        self.txn.remove(&GHObject::plain(clone.hobj().clone()));
+        ObjectContext::absent(clone.hobj().clone())
     }
 
     fn shrink_clone(&mut self, clone: &ObjectContext, snaps: &[SnapId]) -> ObjectContext {
-        self.snapset.clone_snaps.insert(clone.hobj.snap, snaps.to_vec());
+        self.snapset.clone_snaps.insert(clone.hobj().snap, snaps.to_vec());
         let mut after = clone.clone();
         self.rewrite(&mut after.info, None);
-        self.record(LogOp::MODIFY, &clone.hobj, clone.info.version, snaps);
+        self.record(LogOp::MODIFY, clone.hobj(), clone.info.version, snaps);
         after
     }
 
@@ -128,16 +128,16 @@ impl Trim<'_> {
     fn update_head(&mut self, head: &ObjectContext) -> ObjectContext {
         if self.snapset.clones.is_empty() && head.info.is_whiteout() && !head.info.has(oi_flag::CACHE_PIN) {
             self.forget(&head.info);
-            self.record(LogOp::DELETE, &head.hobj, head.info.version, &[]);
-            self.txn.remove(&GHObject::plain(head.hobj.clone()));
-            return ObjectContext::absent(head.hobj.clone());
+            self.record(LogOp::DELETE, head.hobj(), head.info.version, &[]);
+            self.txn.remove(&GHObject::plain(head.hobj().clone()));
+            return ObjectContext::absent(head.hobj().clone());
         }
         self.snapset.snaps.clear();
         let mut info = head.info.clone();
         let snapset = std::mem::take(&mut self.snapset);
         self.rewrite(&mut info, Some(&snapset));
-        self.record(LogOp::MODIFY, &head.hobj, head.info.version, &[]);
-        ObjectContext { hobj: head.hobj.clone(), exists: true, info, snapset }
+        self.record(LogOp::MODIFY, head.hobj(), head.info.version, &[]);
+        ObjectContext { exists: true, info, snapset }
     }
 
     fn rewrite(&mut self, info: &mut ObjectInfo, snapset: Option<&SnapSet>) {

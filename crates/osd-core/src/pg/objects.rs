@@ -6,11 +6,12 @@
 
 use crate::op::ObjectContext;
 use crate::request::ClientOp;
+use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use types::HObject;
 
-/// Leaves the strings of an object's name out: the hash of the name is a field of it.
+/// Mixes what names are told apart by before their strings are looked at: the hash of the name is a field of it.
 #[derive(Default)]
 pub struct ObjectHasher(u64);
 impl Hasher for ObjectHasher {
@@ -29,11 +30,12 @@ impl Hasher for ObjectHasher {
         self.0 ^= self.0 >> 32;
     }
 }
+type ByHash<T> = HashMap<u32, T, BuildHasherDefault<ObjectHasher>>;
 
 /// One object at hand.
 #[derive(Debug)]
 pub struct Slot {
-    pub ctx: ObjectContext,
+    pub ctx: Box<ObjectContext>,
     /// Writes submitted and not durable.
     pub inflight: u32,
     /// Reads that came before all waiters, and wait for bytes that the store fetches.
@@ -42,6 +44,8 @@ pub struct Slot {
     pub waiters: VecDeque<Box<ClientOp>>,
     /// The first of the waiters waits for bytes that the store fetches; the group knows by which ticket.
     pub stalled: bool,
+    /// At hand only for a read that waits: nobody else has asked for it since.
+    pub is_passing: bool,
     used: u64,
 }
 
@@ -54,6 +58,10 @@ impl Slot {
     pub fn is_fetching(&self) -> bool {
         self.waiters.front().is_some_and(|op| op.is_fetching())
     }
+    /// Something waits for it, or it is known of it what the store doesn't have for sure.
+    fn is_busy(&self) -> bool {
+        self.inflight > 0 || self.reading > 0 || !self.waiters.is_empty()
+    }
     /// Nothing forbids to execute `op` now.
     pub fn is_free_for(&self, writes: bool) -> bool {
         self.waiters.is_empty() && self.is_over_for(writes)
@@ -64,83 +72,110 @@ impl Slot {
     }
 }
 
-/// Objects at hand, and requests that wait until the store has fetched their object's record; those that nothing waits for are forgotten, the longest unused first, when there are more than the bound.
+/// Names whose last sight is remembered.
+const SIGHTS: usize = 64;
+
+/// Heads at hand, and requests that wait until the store has fetched their object's record; those that nothing waits for are forgotten, the longest unused first, when there are more than the bound.
 #[derive(Debug)]
 pub struct Objects {
-    map: HashMap<HObject, Slot, BuildHasherDefault<ObjectHasher>>,
+    /// By the hash of their names; of one hash there is seldom more than one.
+    map: ByHash<SmallVec<[Slot; 1]>>,
+    len: usize,
     /// By the head's name; requests in order.
     loading: HashMap<HObject, VecDeque<Box<ClientOp>>, BuildHasherDefault<ObjectHasher>>,
     clock: u64,
     max: usize,
+    /// Hashes of names, the last that had each place: who comes again soon is worth keeping.
+    sights: [u32; SIGHTS],
 }
 
 impl Objects {
     pub fn new(max: usize) -> Self {
-        Self { map: HashMap::default(), loading: HashMap::default(), clock: 0, max }
+        Self { map: HashMap::default(), len: 0, loading: HashMap::default(), clock: 0, max, sights: [0; SIGHTS] }
     }
     #[inline]
-    pub fn get(&mut self, obj: &HObject) -> Option<&mut Slot> {
-        let slot = self.map.get_mut(obj)?;
+    pub fn get(&mut self, head: &HObject) -> Option<&mut Slot> {
+        let slot = self.map.get_mut(&head.hash)?.iter_mut().find(|slot| slot.ctx.hobj() == head)?;
         self.clock += 1;
         slot.used = self.clock;
         Some(slot)
     }
-    pub fn peek(&self, obj: &HObject) -> Option<&Slot> {
-        self.map.get(obj)
+    pub fn peek(&self, head: &HObject) -> Option<&Slot> {
+        self.map.get(&head.hash)?.iter().find(|slot| slot.ctx.hobj() == head)
     }
-    /// Takes in what was loaded or changed.
-    pub fn put(&mut self, ctx: ObjectContext) -> &mut Slot {
-        if self.map.len() >= self.max && !self.map.contains_key(&ctx.hobj) {
-            self.evict();
-        }
+    /// True if an object was asked for not long before. Of many objects that are read at random hardly one is; their records are not worth keeping.
+    pub fn comes_again(&mut self, head: &HObject) -> bool {
+        let place = head.hash.wrapping_mul(0x9e37_79b9) as usize >> 16;
+        std::mem::replace(&mut self.sights[place % SIGHTS], head.hash) == head.hash
+    }
+    /// Takes in what was loaded or changed: a head, whose name is in storage of its own.
+    pub fn put(&mut self, ctx: Box<ObjectContext>) -> &mut Slot {
         self.clock += 1;
         let used = self.clock;
-        use std::collections::hash_map::Entry;
-        match self.map.entry(ctx.hobj.clone()) {
-            Entry::Occupied(slot) => {
-                let slot = slot.into_mut();
-                (slot.ctx, slot.used) = (ctx, used);
-                slot
-            }
-            Entry::Vacant(place) => place.insert(Slot { ctx, inflight: 0, reading: 0, waiters: VecDeque::new(), stalled: false, used }),
+        let hash = ctx.hobj().hash;
+        if self.len >= self.max && self.peek(ctx.hobj()).is_none() {
+            self.evict();
         }
+        let slots = self.map.entry(hash).or_default();
+        let place = slots.iter().position(|slot| slot.ctx.hobj() == ctx.hobj()).unwrap_or(slots.len());
+        match slots.get_mut(place) {
+            Some(slot) => (slot.ctx, slot.used) = (ctx, used),
+            None => {
+                slots.push(Slot { ctx, inflight: 0, reading: 0, waiters: VecDeque::new(), stalled: false, is_passing: false, used });
+                self.len += 1;
+            }
+        }
+        &mut slots[place]
     }
     /// Forgets the older half of what nothing waits for.
     fn evict(&mut self) {
         let cut = self.clock.saturating_sub(self.max as u64 / 2);
-        self.map.retain(|_, s| s.inflight > 0 || s.reading > 0 || !s.waiters.is_empty() || s.used > cut);
+        self.retain(|slot| slot.is_busy() || slot.used > cut);
+    }
+    fn retain(&mut self, keep: impl Fn(&Slot) -> bool) {
+        let mut gone = 0;
+        self.map.retain(|_, slots| {
+            let before = slots.len();
+            slots.retain(|slot| keep(slot));
+            gone += before - slots.len();
+            !slots.is_empty()
+        });
+        self.len -= gone;
+    }
+    /// Forgets an object that was at hand for one read, which is over.
+    pub fn forget_passing(&mut self, head: &HObject) {
+        let Some(slots) = self.map.get_mut(&head.hash) else { return };
+        let is_it = |slot: &Slot| slot.is_passing && !slot.is_busy() && slot.ctx.hobj() == head;
+        let Some(place) = slots.iter().position(is_it) else { return };
+        slots.swap_remove(place);
+        self.len -= 1;
+        if slots.is_empty() {
+            self.map.remove(&head.hash);
+        }
     }
     /// Forgets everything; what waited is returned in the order of each object.
     pub fn clear(&mut self) -> Vec<Box<ClientOp>> {
         let loading = std::mem::take(&mut self.loading);
-        self.map.drain().flat_map(|(_, s)| s.waiters).chain(loading.into_values().flatten()).collect()
+        self.len = 0;
+        self.map.drain().flat_map(|(_, slots)| slots).flat_map(|slot| slot.waiters).chain(loading.into_values().flatten()).collect()
     }
     pub fn waiting(&self) -> impl Iterator<Item = &ClientOp> {
-        let all = self.map.values().map(|s| &s.waiters).chain(self.loading.values());
+        let all = self.map.values().flatten().map(|slot| &slot.waiters).chain(self.loading.values());
         all.flat_map(|waiters| waiters.iter().map(|op| &**op))
     }
 
-    /// Puts a request behind those that wait for their object's record; gives it back if none does.
+    /// True if requests wait for this object's record.
     #[inline]
-    pub fn behind_loading(&mut self, head: &HObject, op: Box<ClientOp>) -> Option<Box<ClientOp>> {
-        if self.loading.is_empty() {
-            return Some(op);
-        }
-        match self.loading.get_mut(head) {
-            Some(waiters) => {
-                waiters.push_back(op);
-                None
-            }
-            None => Some(op),
-        }
+    pub fn is_loading(&self, head: &HObject) -> bool {
+        !self.loading.is_empty() && self.loading.contains_key(head)
     }
-    /// The store fetches an object's record for this request.
+    /// A request waits, behind others, until the store has fetched its object's record.
     pub fn wait_loading(&mut self, head: HObject, op: Box<ClientOp>) {
         self.loading.entry(head).or_default().push_back(op);
     }
     /// The store fetches bytes for a request on an object that is at hand; it goes in front of all others.
     pub fn stall(&mut self, head: &HObject, op: Box<ClientOp>) {
-        let slot = self.map.get_mut(head).expect("what is executed is at hand");
+        let slot = self.get(head).expect("what is executed is at hand");
         assert!(!slot.stalled, "of an object's requests only the first is executed");
         slot.stalled = true;
         slot.waiters.push_front(op);
@@ -151,7 +186,7 @@ impl Objects {
     }
     /// The store has fetched what the first waiter of an object at hand waits for.
     pub fn unstall(&mut self, head: &HObject) {
-        if let Some(slot) = self.map.get_mut(head) {
+        if let Some(slot) = self.get(head) {
             slot.stalled = false;
         }
     }

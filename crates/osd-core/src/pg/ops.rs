@@ -210,16 +210,19 @@ impl Pg {
         };
         let head_name = head.as_ref().unwrap_or(&op.msg.hobj);
         if self.objects.peek(head_name).is_none() {
-            let head_name = head_name.clone();
-            let Some(back) = self.objects.behind_loading(&head_name, op) else { return };
-            op = back;
-            match load_object(&*cx.sh.store, self.coll, &head_name) {
-                Ok(ctx) => {
-                    self.restore_watches(&ctx, cx);
-                    self.objects.put(ctx);
+            if self.objects.is_loading(head_name) {
+                let head_name = head_name.clone();
+                return self.objects.wait_loading(head_name, op);
+            }
+            match load_object(&*cx.sh.store, self.coll, head_name) {
+                // Nothing of it is under way, and nobody waits for it.
+                Ok(ctx) if !writes && ctx.info.watchers.is_empty() && !self.objects.comes_again(head_name) => {
+                    return self.execute(op, true, Some(ctx), cx);
                 }
+                Ok(ctx) => self.keep(ctx, cx),
                 Err(PlanStop::Wait(ticket)) => {
                     op.waits_for = "waiting for the store";
+                    let head_name = head_name.clone();
                     self.waiting_store.push((ticket, StoreWaiter::Record(head_name.clone())));
                     return self.objects.wait_loading(head_name, op);
                 }
@@ -228,6 +231,7 @@ impl Pg {
         }
         let head_name = head.as_ref().unwrap_or(&op.msg.hobj);
         let slot = self.objects.get(head_name).expect("loaded above");
+        slot.is_passing = false;
         let may_pass = op.msg.has(osd_flag::SKIPRWLOCKS);
         let for_a_copy = op.reqid.name.kind == EntityKind::OSD && !writes && slot.is_fetching() && slot.inflight == 0;
         let free = slot.is_free_for(writes);
@@ -236,11 +240,19 @@ impl Pg {
             slot.waiters.push_back(op);
             return;
         }
-        self.execute(op, free, cx);
+        self.execute(op, free, None, cx);
+    }
+
+    /// An object that was loaded is at hand from now on.
+    pub(super) fn keep(&mut self, ctx: ObjectContext, cx: &Cx<'_>) {
+        let ctx = Box::new(ctx.detached());
+        self.restore_watches(&ctx, cx);
+        self.objects.put(ctx);
     }
 
     /// Plans a request and does what comes of it. `in_turn`: it is the first in its object's order and keeps that place if it must wait.
-    fn execute(&mut self, op: Box<ClientOp>, in_turn: bool, cx: &mut Cx<'_>) {
+    /// `passing`: the head, if it is not at hand and need not be for a read that is answered at once.
+    fn execute(&mut self, op: Box<ClientOp>, in_turn: bool, passing: Option<ObjectContext>, cx: &mut Cx<'_>) {
         let info = op.info.as_ref().expect("admission looks it up");
         let writes = info.may_write || info.may_cache;
         let removed_client_snaps;
@@ -296,9 +308,18 @@ impl Pg {
             head = hobj.head();
             &head
         };
-        let head_ctx = &self.objects.peek(head_name).expect("loaded before it is executed").ctx;
+        let head_ctx = match &passing {
+            Some(ctx) => ctx,
+            None => &self.objects.peek(head_name).expect("loaded before it is executed").ctx,
+        };
         let plan = op::plan(&plan_cx, &*sh.store, self.coll, head_ctx, info, &op.msg);
         cx.sh.rng.u64();
+        let is_passing = passing.is_some();
+        if let Some(ctx) = passing
+            && plan.as_ref().map_or_else(|stop| matches!(stop, PlanStop::Wait(_) | PlanStop::Fetch(_)), |plan| !plan.effects.is_empty())
+        {
+            self.keep(ctx, cx);
+        }
         match plan {
             Ok(plan) => self.take_plan(op, plan, cx),
             Err(PlanStop::Wait(ticket)) if in_turn => {
@@ -309,7 +330,9 @@ impl Pg {
                     self.objects.stall(&head, op);
                     StoreWaiter::First(head)
                 } else {
-                    self.object_slot(&op).expect("loaded before it is executed").reading += 1;
+                    let slot = self.object_slot(&op).expect("loaded before it is executed");
+                    slot.reading += 1;
+                    slot.is_passing |= is_passing;
                     StoreWaiter::Read(op)
                 };
                 self.waiting_store.push((ticket, waiter));
@@ -360,10 +383,11 @@ impl Pg {
     fn read_on(&mut self, op: Box<ClientOp>, cx: &mut Cx<'_>) {
         let slot = self.object_slot(&op).expect("an object that is read stays at hand");
         slot.reading -= 1;
-        let last = (slot.reading == 0 && !slot.waiters.is_empty()).then(|| op.msg.hobj.head());
-        self.execute(op, true, cx);
-        if let Some(head) = last {
+        let head = (slot.reading == 0).then(|| op.msg.hobj.head());
+        self.execute(op, true, None, cx);
+        if let Some(head) = head {
             self.wake(&head, cx);
+            self.objects.forget_passing(&head);
         }
     }
 
@@ -408,7 +432,7 @@ impl Pg {
                 let fetches = op.fetches.get_or_insert_default();
                 fetches.waiting = false;
                 fetches.got.push(got);
-                self.execute(op, true, cx);
+                self.execute(op, true, None, cx);
             }
             Err(errno) => self.reply_error(&op, errno, cx),
         }
@@ -518,22 +542,17 @@ impl Pg {
         if !plan.snap_index.is_empty() {
             plan.txn.append(super::snaps::note(&plan.snap_index));
         }
-        // The head comes last; readers of its clones wait for it too.
-        inflight.obj = plan.changed.last().map(|ctx| ctx.hobj.clone());
+        // Readers of clones wait for their head too; clones' records are not kept.
+        let head = plan.changed.into_iter().find(|ctx| ctx.hobj().is_head()).expect("a change is one of a head");
+        inflight.obj = Some(head.hobj().clone());
         if let Err(refused) = self.submit(plan.txn, plan.log, inflight, cx) {
             self.info.stats.stats.sum -= &plan.stats;
             return Err(refused);
         }
-        if let Some(scrub) = &mut self.scrub
-            && let Some(ctx) = plan.changed.last()
-        {
-            scrub.changed(&ctx.hobj, &plan.stats);
+        if let Some(scrub) = &mut self.scrub {
+            scrub.changed(head.hobj(), &plan.stats);
         }
-        let last = plan.changed.len().wrapping_sub(1);
-        for (i, ctx) in plan.changed.into_iter().enumerate() {
-            let slot = self.objects.put(ctx);
-            slot.inflight += u32::from(i == last);
-        }
+        self.objects.put(head).inflight += 1;
         Ok(())
     }
 
@@ -639,7 +658,7 @@ impl Pg {
             }
             let op = slot.waiters.pop_front().expect("looked at above");
             // A resend may have been answered while this one waited.
-            if writes && self.log.find(&op.reqid).is_some() { self.client_op(op, cx) } else { self.execute(op, true, cx) }
+            if writes && self.log.find(&op.reqid).is_some() { self.client_op(op, cx) } else { self.execute(op, true, None, cx) }
         }
     }
 
@@ -695,7 +714,7 @@ impl Pg {
     pub(super) fn restore_watches(&mut self, ctx: &ObjectContext, cx: &Cx<'_>) {
         for ((cookie, entity), w) in &ctx.info.watchers {
             let key = WatchKey { cookie: *cookie, entity: *entity };
-            self.watches.restore(&ctx.hobj, key, w.addr, w.timeout_s, cx.clock.mono);
+            self.watches.restore(ctx.hobj(), key, w.addr, w.timeout_s, cx.clock.mono);
         }
     }
 

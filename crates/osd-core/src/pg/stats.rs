@@ -15,7 +15,7 @@ pub(super) fn contribution(ctx: &ObjectContext, sum: &mut ObjectStatSum) {
     sum.num_objects_dirty += ctx.info.has(oi_flag::DIRTY) as i64;
     sum.num_objects_omap += ctx.info.is_omap() as i64;
     sum.num_whiteouts += ctx.info.is_whiteout() as i64;
-    if ctx.hobj.is_head() {
+    if ctx.hobj().is_head() {
         let clones: u64 = ctx.snapset.clones.iter().map(|c| ctx.snapset.clone_bytes(*c)).sum();
         sum.num_bytes += (ctx.info.size + clones) as i64;
     } else {

@@ -114,7 +114,7 @@ impl Pg {
         let Some(slot) = self.objects.get(&obj) else {
             match crate::op::load_object(&*cx.sh.store, self.coll, &obj) {
                 Ok(ctx) if ctx.exists => {
-                    self.objects.put(ctx);
+                    self.objects.put(Box::new(ctx.detached()));
                     return self.end_watch(obj, key, cx);
                 }
                 Ok(_) => self.watches.remove(&obj, key, false, &mut Vec::new()),
@@ -294,10 +294,7 @@ impl Pg {
             let head = clone.head();
             if self.objects.peek(&head).is_none() {
                 match crate::op::load_object(&*cx.sh.store, self.coll, &head) {
-                    Ok(ctx) => {
-                        self.restore_watches(&ctx, cx);
-                        self.objects.put(ctx);
-                    }
+                    Ok(ctx) => self.keep(ctx, cx),
                     Err(_) => self.store_waits = true,
                 }
             }

@@ -73,6 +73,9 @@ impl World {
         Self::with_store(store, control, pg_num)
     }
     pub fn with_store(store: TestStore, control: Rc<RefCell<Control>>, pg_num: u32) -> Self {
+        Self::with_osd(Osd::new(setup(), Box::new(store)), control, pg_num)
+    }
+    pub fn with_osd(osd: Osd, control: Rc<RefCell<Control>>, pg_num: u32) -> Self {
         let mut crush = crush::CrushMap::new_cluster("osd");
         let place = crush::Location::from([("root".to_string(), "default".to_string()), ("host".to_string(), "a".to_string())]);
         crush.insert_item(0, 0x10000, "osd.0", &place).unwrap();
@@ -91,7 +94,6 @@ impl World {
         map.osd_state[0] = osd_state::EXISTS;
         map.osd_weight[0] = 0x10000;
         let maps = BTreeMap::from([(1, map.encode_canonical().0)]);
-        let osd = Osd::new(setup(), Box::new(store));
         let mut w = World { osd, store: control, map, maps, out: Vec::new(), now_s: 100, tid: 0, starts: 0 };
         w.boot();
         w.publish(|m| {

@@ -168,8 +168,8 @@ impl Bench {
                 self.stats += &plan.stats;
                 self.store.submit(std::mem::take(&mut plan.txn), None, self.version.version).unwrap();
                 for context in &plan.changed {
-                    let loaded = self.load(&context.hobj);
-                    assert_eq!((loaded.exists, &loaded.info), (context.exists, &context.info), "{:?}", context.hobj);
+                    let loaded = self.load(context.hobj());
+                    assert_eq!((loaded.exists, &loaded.info), (context.exists, &context.info), "{:?}", context.hobj());
                     assert_eq!(loaded.snapset, context.snapset);
                 }
             }

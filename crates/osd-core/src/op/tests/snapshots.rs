@@ -22,7 +22,7 @@ fn the_first_write_after_a_snapshot_clones() {
     assert_eq!(plan.log.iter().map(|e| e.op).collect::<Vec<_>>(), [LogOp::CLONE, LogOp::MODIFY]);
     assert_eq!(plan.log[0].clone_snaps().unwrap(), [two, one]);
     assert_eq!((plan.snap_index[0].clone.snap, &plan.snap_index[0].new[..]), (two, &[two, one][..]));
-    assert_eq!(plan.changed[0].hobj, head("o"));
+    assert_eq!(*plan.changed[0].hobj(), head("o"));
     let set = b.load(&head("o")).snapset;
     assert_eq!((set.seq, &set.clones[..], set.clone_size[&two]), (two, &[two][..], 13));
     assert_eq!(set.clone_overlap[&two], IntervalSet::of(6, 7));
