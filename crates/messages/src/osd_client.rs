@@ -68,6 +68,9 @@ impl Denc for SpanContext {
     }
 }
 
+/// Bytes of a reply's front besides its object's name, its ops and a redirect.
+const REPLY_LEN: usize = 102;
+
 /// The priority that clients give their requests (`osd_client_op_priority`).
 const CLIENT_OP_PRIORITY: u16 = 63;
 
@@ -315,29 +318,28 @@ impl MOSDOpReply {
         self.user_version = user_version;
         self.bad_replay_version = version;
     }
-}
-
-impl Message for MOSDOpReply {
-    const KIND: u16 = 43;
-
-    fn encode(&self, features: u64) -> RawMessage {
-        let mut e = Encoder::with_capacity(features, 128 + self.oid.len() + self.ops.len() * (OP_LEN + 4));
+    /// Encodes the reply with these in place of its own ops: each op with its result and how many bytes it returns; `data` is what they return.
+    pub fn encode_with<'a>(
+        &self,
+        features: u64,
+        ops: impl ExactSizeIterator<Item = (&'a OsdOp, i32, usize)> + Clone,
+        data: Vec<Bytes>,
+    ) -> RawMessage {
+        // Exactly as much as it takes without a redirect.
+        let mut e = Encoder::with_capacity(features, REPLY_LEN + self.oid.len() + ops.len() * (OP_LEN + 4));
         e.put(&self.oid);
         e.put(&self.pgid);
         e.u64(self.flags);
         e.i32(self.result);
         e.put(&self.bad_replay_version);
         e.u32(self.map_epoch);
-        e.count(self.ops.len());
-        let mut data = Vec::new();
-        for OutOp { op, outdata, more, .. } in &self.ops {
-            let len = outdata.len() + more.iter().map(Bytes::len).sum::<usize>();
+        e.count(ops.len());
+        for (op, _, len) in ops.clone() {
             e.put(&OsdOp { payload_len: len as u32, ..*op });
-            data.extend(std::iter::once(outdata).chain(more).filter(|piece| !piece.is_empty()).cloned());
         }
         e.i32(self.attempt);
-        for op in &self.ops {
-            e.i32(op.rval);
+        for (_, rval, _) in ops {
+            e.i32(rval);
         }
         e.put(&self.replay_version);
         e.u64(self.user_version);
@@ -353,6 +355,16 @@ impl Message for MOSDOpReply {
             data,
             ..RawMessage::default()
         }
+    }
+}
+
+impl Message for MOSDOpReply {
+    const KIND: u16 = 43;
+
+    fn encode(&self, features: u64) -> RawMessage {
+        let data = self.ops.iter().flat_map(|op| std::iter::once(&op.outdata).chain(&op.more)).filter(|piece| !piece.is_empty());
+        let len = |op: &OutOp| op.outdata.len() + op.more.iter().map(Bytes::len).sum::<usize>();
+        self.encode_with(features, self.ops.iter().map(|op| (&op.op, op.rval, len(op))), data.cloned().collect())
     }
 
     fn decode(raw: &RawMessage) -> Result<Self, DencError> {
@@ -561,6 +573,7 @@ mod tests {
         reply.set_versions(EVersion::new(7, 30), 28);
         let raw = reply.encode(SUPPORTED);
         assert_eq!(raw.data, [Bytes::from_static(b"out")]);
+        assert_eq!(raw.front.len(), REPLY_LEN + reply.oid.len() + reply.ops.len() * (OP_LEN + 4));
         let back = MOSDOpReply::decode(&raw).unwrap();
         assert_eq!((back.ops[1].rval, &back.ops[1].outdata[..], back.ops[0].op.payload_len), (-5, &b"out"[..], 0));
         assert_eq!((back.bad_replay_version, back.replay_version), (EVersion::new(7, 28), EVersion::new(7, 30)));

@@ -5,7 +5,7 @@ use crate::event::ConnId;
 use crate::op::OpInfo;
 use crate::op::Plan;
 use base::Stamp;
-use messages::{MOSDOp, MOSDOpReply, Message, OutOp, RawMessage};
+use messages::{MOSDOp, MOSDOpReply, Message, OutOp, RawMessage, SmallVec};
 use types::osd_op::osd_flag;
 use types::{EVersion, Epoch, OpReturn, ReqId};
 
@@ -68,6 +68,17 @@ pub fn error_reply(
 /// The answer that a plan gives.
 pub fn plan_reply(op: &MOSDOp, plan: &mut Plan, epoch: Epoch, durable: bool) -> RawMessage {
     let acks = if durable { osd_flag::ACK | osd_flag::ONDISK } else { 0 };
+    let mut data = Vec::new();
+    // What the store gave in pieces goes out in pieces.
+    let answers: SmallVec<[(i32, usize); 2]> = plan
+        .ops
+        .iter_mut()
+        .map(|r| {
+            let (rval, len) = (r.rval, r.out.len());
+            std::mem::take(&mut r.out).append_to(&mut data);
+            (rval, len)
+        })
+        .collect();
     let mut reply = MOSDOpReply {
         tid: op.tid,
         oid: op.hobj.oid.clone(),
@@ -78,13 +89,9 @@ pub fn plan_reply(op: &MOSDOp, plan: &mut Plan, epoch: Epoch, durable: bool) -> 
         attempt: op.attempt,
         ..MOSDOpReply::default()
     };
-    for (o, r) in op.ops.iter().zip(&mut plan.ops) {
-        // What the store gave in pieces goes out in pieces.
-        let (outdata, more) = std::mem::take(&mut r.out).into_parts();
-        reply.ops.push(OutOp { op: o.op, rval: r.rval, outdata, more });
-    }
     reply.set_versions(plan.reply_version, plan.reply_user_version);
-    let mut raw = reply.encode(0);
+    let ops = op.ops.iter().zip(&answers).map(|(o, (rval, len))| (&o.op, *rval, *len));
+    let mut raw = reply.encode_with(0, ops, data);
     raw.data_off = plan.data_off;
     raw
 }

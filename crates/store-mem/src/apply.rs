@@ -187,7 +187,16 @@ fn in_object(kind: &TxKind) -> bool {
     use TxKind::*;
     matches!(
         kind,
-        Create | Touch | Write { .. } | Truncate { .. } | SetAttr { .. } | SetAttrs(_) | RmAttr { .. } | OmapSetKeys(_) | OmapRmKeys(_) | SetAllocHint { .. }
+        Create
+            | Touch
+            | Write { .. }
+            | Truncate { .. }
+            | SetAttr { .. }
+            | SetAttrs(_)
+            | RmAttr { .. }
+            | OmapSetKeys(_)
+            | OmapRmKeys(_)
+            | SetAllocHint { .. }
     )
 }
 

@@ -8,12 +8,14 @@ mod apply;
 mod attrs;
 mod chunks;
 mod coll;
+mod log;
 mod object;
 mod read;
 #[cfg(test)]
 mod tests;
 
 use coll::Coll;
+use log::Group;
 use std::collections::BTreeMap;
 use store::{LogDelta, PgRecord, StoreError, StoreResult};
 use types::{CollId, PoolId, SpgId, StoreStatfs, Transaction};
@@ -22,7 +24,7 @@ use types::{CollId, PoolId, SpgId, StoreStatfs, Transaction};
 #[derive(Debug)]
 pub struct MemStore {
     colls: BTreeMap<CollId, Coll>,
-    pgs: BTreeMap<SpgId, PgRecord>,
+    pgs: BTreeMap<SpgId, Group>,
     /// Bytes.
     capacity: u64,
     /// What may be added before use is counted again.
@@ -82,12 +84,12 @@ impl MemStore {
     fn apply_log(&mut self, delta: LogDelta) {
         let pg = delta.pg;
         match self.pgs.get_mut(&pg) {
-            // The usual case, without taking the record out of its place.
-            Some(record) if !delta.reset => PgRecord::update(record, delta),
+            Some(group) if !delta.reset => group.update(delta),
             _ => {
-                let mut record = self.pgs.remove(&pg);
+                self.pgs.remove(&pg);
+                let mut record = None;
                 PgRecord::apply(&mut record, delta);
-                self.pgs.extend(record.map(|r| (pg, r)));
+                self.pgs.extend(record.map(|r| (pg, Group::new(r))));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The store's answers.
 
 use crate::MemStore;
+use crate::log::Group;
 use crate::object::Object;
 use bytes::Bytes;
 use std::ops::{Bound, ControlFlow};
@@ -98,7 +99,7 @@ impl ObjectStore for MemStore {
 
     fn load_pg(&self, pg: SpgId) -> StoreResult<Option<PgRecord>> {
         self.alive()?;
-        Ok(self.pgs.get(&pg).cloned())
+        Ok(self.pgs.get(&pg).map(Group::record))
     }
     fn pgs(&self) -> StoreResult<Vec<SpgId>> {
         self.alive()?;

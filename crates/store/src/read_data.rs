@@ -51,6 +51,7 @@ impl ReadData {
     /// Appends the pieces to a message's data.
     pub fn append_to(self, out: &mut Vec<Bytes>) {
         if !self.first.is_empty() {
+            out.reserve_exact(1 + self.rest.len());
             out.push(self.first);
             out.extend(self.rest);
         }
@@ -59,10 +60,6 @@ impl ReadData {
         let mut out = Vec::with_capacity(1 + self.rest.len());
         self.append_to(&mut out);
         out
-    }
-    /// The first piece, and the others.
-    pub fn into_parts(self) -> (Bytes, Vec<Bytes>) {
-        (self.first, self.rest)
     }
     /// In one piece: free if it is one, a copy otherwise.
     pub fn flat(&self) -> Bytes {

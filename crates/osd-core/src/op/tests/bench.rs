@@ -217,7 +217,7 @@ impl Bench {
         self.removed.insert(snap);
         let head = self.load(&head(oid));
         let Some(clone) = head.snapset.clones.iter().find(|c| head.snapset.clone_snaps[c].contains(&snap)) else { return };
-        let clone = self.load(&head.hobj.at_snap(*clone));
+        let clone = self.load(&head.hobj().at_snap(*clone));
         let ctx = TrimCtx { pgid: self.pgid, at_version: self.version, snap, snap_removed: &|_| false, osd_features: u64::MAX };
         let mut plan = plan_trim(&ctx, &clone, &head).unwrap();
         self.apply(&mut plan);
