@@ -16,11 +16,12 @@ use crate::meta::index::{Encoding, Index, LeafRef};
 use crate::meta::layer::{Layer, Val};
 use crate::meta::leaf::{Leaf, LeafBuilder};
 use crate::planted::{Bug, planted};
-use crate::state::Core;
+use crate::state::{Core, LeafRead};
 use crate::superblock::{EXTENTS_MAX, Superblock};
 use bytes::Bytes;
 use disk::Durability;
-use std::ops::Bound;
+use std::collections::VecDeque;
+use std::ops::{Bound, Range};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -45,8 +46,13 @@ pub struct Checkpoint {
     barrier: u64,
     /// Rows before this are merged.
     cursor: Vec<u8>,
-    /// Pages under way.
-    pages: usize,
+    /// Blocks of pages that are under way.
+    pages: u64,
+    /// Leaves that were asked for and are not merged yet, in their order, and where those begin that were not asked for.
+    asked: VecDeque<u64>,
+    ahead: Vec<u8>,
+    /// Leaves that this step has made, and that go out with its end: id, block, bytes.
+    made: Vec<(u64, u64, Bytes)>,
     /// The index on its way: what is not encoded yet, where its pieces are, bytes of all of it, of each piece, and the crc of what went out.
     encoding: Encoding,
     index: Vec<(u64, u64)>,
@@ -63,11 +69,21 @@ pub struct Checkpoint {
     merged: usize,
 }
 
-/// Leaves that are written in one step, and pages that may be under way.
-const STEP_LEAVES: usize = 8;
-const PAGES_MAX: usize = 64;
+/// Leaves that are written in one step, and blocks of pages that may be under way.
+const STEP_LEAVES: usize = if cfg!(test) { 8 } else { 32 };
+const PAGES_MAX: u64 = if cfg!(test) { 64 } else { 1024 };
+/// Leaves that are looked at, and asked for, together before they are merged; the next ones when fewer of them are left.
+const AHEAD: usize = if cfg!(test) { 8 } else { 128 };
+/// Blocks of one read of neighbouring leaves, and of one write.
+const READ_BLOCKS: u64 = 16;
+const WRITE_BLOCKS: u64 = 128;
 /// The index is stored in pieces of at least this many blocks.
-const PIECE_BLOCKS: u64 = 64;
+const PIECE_BLOCKS: u64 = if cfg!(test) { 1 } else { 64 };
+
+/// True if nothing of the leaf from `start` to `end` is needed for what comes from `cursor` on: removals cover all of it.
+fn is_gone(frozen: &Layer, cursor: &[u8], start: &[u8], end: Option<&[u8]>) -> bool {
+    start >= cursor && end.is_some_and(|end| frozen.covers_all(start, end))
+}
 
 impl Core {
     /// The record that the checkpoint waits for to be drained, if it does.
@@ -211,6 +227,9 @@ impl Core {
             barrier: 0,
             cursor: Vec::new(),
             pages: 0,
+            asked: VecDeque::new(),
+            ahead: Vec::new(),
+            made: Vec::new(),
             encoding: Encoding::default(),
             index: Vec::new(),
             index_len: 0,
@@ -233,6 +252,7 @@ impl Core {
         let mut cursor = std::mem::take(&mut self.under_way_mut().cursor);
         let mut builder = LeafBuilder::default();
         self.under_way_mut().budget = STEP_LEAVES;
+        self.read_ahead(&frozen, &cursor);
         let all = loop {
             let Some(change) = frozen.first_change_from(&cursor).map(|k| k.max(&cursor[..]).to_vec()) else { break true };
             // The leaf that the change belongs to: that of its key, or else the first.
@@ -249,15 +269,19 @@ impl Core {
                 break false;
             }
             let old = match &leaf {
-                Some((start, at)) if *start < cursor || !end.as_ref().is_some_and(|end| frozen.covers_all(start, end)) => {
-                    match self.table.cache.get(at.id) {
-                        Some(old) => Some(old.clone()),
-                        None => {
+                Some((start, at)) if !is_gone(&frozen, &cursor, start, end.as_deref()) => match self.table.cache.get(at.id) {
+                    Some(old) => Some(old.clone()),
+                    None => {
+                        if !self.leaf_reads.contains_key(&at.id) {
+                            // It came, and had to leave again: from here on once more.
+                            let c = self.under_way_mut();
+                            c.asked.clear();
+                            c.ahead.clear();
                             self.read_ahead(&frozen, &change);
-                            break false;
                         }
+                        break false;
                     }
-                }
+                },
                 _ => None,
             };
             if let Some((start, at)) = &leaf {
@@ -265,6 +289,7 @@ impl Core {
                 self.table.cache.remove(at.id);
                 self.bad_leaves.remove(&at.id);
                 self.space.put_aside(at.block, u64::from(at.blocks));
+                self.under_way_mut().asked.pop_front_if(|id| *id == at.id);
             }
             let stopped = self.merge_leaf(&frozen, old.as_ref(), &cursor, end.as_deref(), &mut builder);
             if self.failed.is_some() {
@@ -277,6 +302,7 @@ impl Core {
             }
         };
         self.emit_all(&mut builder);
+        self.send_made();
         self.table.frozen = Some(frozen);
         self.under_way_mut().cursor = cursor;
         all && self.failed.is_none()
@@ -284,26 +310,58 @@ impl Core {
     fn under_way_mut(&mut self) -> &mut Checkpoint {
         self.checkpoint.as_mut().expect("a checkpoint is under way")
     }
-    /// Asks for the leaves that the next changes belong to.
-    fn read_ahead(&mut self, frozen: &Layer, change: &[u8]) {
+    /// Asks for leaves that changes from `from` on belong to, unless enough were asked for: neighbours on the device together.
+    fn read_ahead(&mut self, frozen: &Layer, from: &[u8]) {
+        let c = self.checkpoint.as_mut().expect("a checkpoint is under way");
+        // They must find room together.
+        let ahead = AHEAD.min(self.cfg.leaves_max() >> 16);
+        if c.asked.len() >= ahead {
+            return;
+        }
         let mut wanted: Vec<LeafRef> = Vec::new();
-        let mut at = change.to_vec();
-        for _ in 0..STEP_LEAVES * 2 {
-            let Some(next) = frozen.first_change_from(&at).map(|k| k.max(&at[..]).to_vec()) else { break };
-            let leaf = self.table.index.leaf_of(&next).or_else(|| self.table.index.iter().next());
+        let mut at = from.max(&c.ahead[..]).to_vec();
+        for _ in 0..ahead {
+            let next = frozen.first_change_from(&at).map(|k| k.max(&at[..]).to_vec());
+            let leaf = next.and_then(|next| self.table.index.leaf_of(&next).or_else(|| self.table.index.iter().next()));
             let Some((start, leaf)) = leaf else { break };
-            if self.table.cache.get(leaf.id).is_none() {
+            let end = self.table.index.end_of(start);
+            if !is_gone(frozen, from, start, end) && self.table.cache.get(leaf.id).is_none() && !self.leaf_reads.contains_key(&leaf.id) {
+                c.asked.push_back(leaf.id);
                 wanted.push(leaf.clone());
             }
-            match self.table.index.end_of(start) {
-                Some(end) => at = end.to_vec(),
-                None => break,
-            }
+            // Behind everything that there is, at the end.
+            at = end.map_or_else(|| vec![u8::MAX], <[u8]>::to_vec);
         }
-        for leaf in wanted {
-            if let store::StoreError::Damaged { what, .. } = self.want_leaf(&leaf, types::CollId::Meta, &mut crate::state::OWN.clone()) {
-                return self.stop(format!("{what}. The checkpoint can't go on: run `humboldt store fsck`"));
+        c.ahead = at;
+        let mut wanted = wanted.into_iter().peekable();
+        while let Some(first) = wanted.next() {
+            let mut leaves = vec![(first.id, first.blocks)];
+            let mut blocks = u64::from(first.blocks);
+            while let Some(next) = wanted.next_if(|l| l.block == first.block + blocks && blocks + u64::from(l.blocks) <= READ_BLOCKS) {
+                leaves.push((next.id, next.blocks));
+                blocks += u64::from(next.blocks);
             }
+            for (id, _) in &leaves {
+                if let Some(why) = self.bad_leaves.get(id) {
+                    return self.stop(format!("metadata: {why}. The checkpoint can't go on: run `humboldt store fsck`"));
+                }
+                self.leaf_reads.insert(*id, LeafRead::default());
+            }
+            self.io.read(Purpose::Leaves { block: first.block, leaves }, META, first.block, blocks);
+        }
+    }
+    /// Leaves have come together, or not.
+    pub fn leaves_here(&mut self, mut block: u64, leaves: Vec<(u64, u32)>, result: Result<Bytes, String>) {
+        let mut at = 0;
+        for (id, blocks) in &leaves {
+            let len = *blocks as usize * BLOCK as usize;
+            match &result {
+                Ok(bytes) => self.leaf_here(*id, Ok(bytes.slice(at..at + len))),
+                Err(why) if leaves.len() == 1 => self.leaf_here(*id, Err(why.clone())),
+                // One of them is to blame.
+                Err(_) => self.io.read(Purpose::Leaf { id: *id }, META, block, u64::from(*blocks)),
+            }
+            (at, block) = (at + len, block + u64::from(*blocks));
         }
     }
 
@@ -318,39 +376,34 @@ impl Core {
         builder: &mut LeafBuilder,
     ) -> Option<Vec<u8>> {
         let old_rows = old.map_or(0, Leaf::rows);
-        let mut changes = frozen.rows().range::<[u8], _>((Bound::Included(from), end.map_or(Bound::Unbounded, Bound::Excluded))).peekable();
+        let mut changes = frozen.rows().range::<[u8], _>((Bound::Included(from), end.map_or(Bound::Unbounded, Bound::Excluded)));
+        // Most leaves are in no range of removals.
+        let is_cut = frozen.next_range(from).is_some_and(|(first, _)| end.is_none_or(|end| first < end));
         let mut row = 0;
         let mut scratch = Vec::new();
         while self.failed.is_none() {
-            let old_key = old.filter(|_| row < old_rows).map(|l| l.key(row));
-            let change = changes.peek().map(|(k, _)| &***k);
-            let take_change = match (old_key, change) {
-                (None, None) => return None,
-                (Some(_), None) => false,
-                (None, Some(_)) => true,
-                (Some(a), Some(b)) => b <= a,
-            };
-            if !take_change {
-                let l = old.expect("the row is a leaf's");
-                // What stands before `from` was merged already: a row there may be newer than the range that covers it.
-                if l.key(row) < from || !frozen.covers(l.key(row)) {
-                    self.add(builder, l.key(row), l.value_slice(row));
+            let change = changes.next();
+            if let Some(l) = old {
+                let upto = change.map_or(old_rows, |(key, _)| l.lower_bound_from(row, key));
+                for row in row..upto {
+                    // What stands before `from` was merged already: a row there may be newer than the range that covers it.
+                    if !is_cut || l.key(row) < from || !frozen.covers(l.key(row)) {
+                        self.keep(builder, l, row);
+                    }
                 }
-                row += 1;
-                continue;
+                row = upto;
             }
-            let (key, val) = changes.next().expect("it was peeked at");
+            let (key, val) = change?;
             if self.under_way_mut().budget == 0 {
                 self.emit_all(builder);
                 for row in row..old_rows {
-                    let l = old.expect("the row is a leaf's");
-                    self.add(builder, l.key(row), l.value_slice(row));
+                    self.keep(builder, old.expect("the row is a leaf's"), row);
                 }
                 self.emit_all(builder);
                 return Some(key.to_vec());
             }
             self.under_way_mut().merged += 1;
-            if old_key == Some(&**key) {
+            if old.is_some_and(|l| row < old_rows && l.key(row) == &**key) {
                 row += 1;
             }
             match val {
@@ -366,6 +419,13 @@ impl Core {
             }
         }
         None
+    }
+    /// A row of a leaf stays as it is.
+    fn keep(&mut self, builder: &mut LeafBuilder, leaf: &Leaf, row: usize) {
+        builder.push_stored(leaf.key(row), leaf.stored(row));
+        while builder.is_full() && self.failed.is_none() {
+            self.emit(builder);
+        }
     }
     fn add(&mut self, builder: &mut LeafBuilder, key: &[u8], value: &[u8]) {
         builder.push(key, value);
@@ -390,19 +450,37 @@ impl Core {
         let Some(block) = self.space.take(blocks) else {
             return self.stop("the meta device is full. Nothing acknowledged is lost: give it more room and start again".into());
         };
-        let leaf = Leaf::open(page.bytes.clone(), self.seed, id).expect("a leaf that was just made is whole");
-        self.table.cache.put(id, leaf);
+        self.table.cache.put(id, Leaf::made(&page));
         self.table.cache.pin(id);
         self.table.index.insert(&page.first, LeafRef { id, block, blocks: blocks as u32, rows: page.rows, filter: page.filter.into() });
-        self.page(id, block, page.bytes);
+        let c = self.under_way_mut();
+        c.pages += blocks;
+        c.made.push((id, block, page.bytes));
     }
-    fn page(&mut self, id: u64, block: u64, bytes: Bytes) {
-        self.under_way_mut().pages += 1;
-        self.io.write(Purpose::Page { id }, META, block, vec![bytes], Durability::Volatile);
+    /// Sends off the leaves that were made: neighbours on the device, which follow each other in their numbers too, in one write.
+    fn send_made(&mut self) {
+        let mut made = std::mem::take(&mut self.under_way_mut().made).into_iter().peekable();
+        while let Some((id, block, bytes)) = made.next() {
+            let mut blocks = bytes.len() as u64 / BLOCK;
+            let mut bufs = vec![bytes];
+            while let Some((_, _, bytes)) = made.next_if(|(_, at, _)| *at == block + blocks && blocks < WRITE_BLOCKS) {
+                blocks += bytes.len() as u64 / BLOCK;
+                bufs.push(bytes);
+            }
+            let ids = id..id + bufs.len() as u64;
+            self.io.write(Purpose::Pages { ids, blocks }, META, block, bufs, Durability::Volatile);
+        }
     }
-    pub fn page_written(&mut self, id: u64) {
-        self.table.cache.unpin(id);
-        self.checkpoint.as_mut().expect("pages are a checkpoint's").pages -= 1;
+    pub fn pages_written(&mut self, ids: Range<u64>, blocks: u64) {
+        ids.for_each(|id| self.table.cache.unpin(id));
+        self.checkpoint.as_mut().expect("pages are a checkpoint's").pages -= blocks;
+    }
+    /// A piece of the index goes to the device.
+    fn send_piece(&mut self, block: u64, bytes: &[u8]) {
+        let bytes = disk::AlignedBuf::padded(bytes).freeze();
+        let blocks = bytes.len() as u64 / BLOCK;
+        self.under_way_mut().pages += blocks;
+        self.io.write(Purpose::Pages { ids: 0..0, blocks }, META, block, vec![bytes], Durability::Volatile);
     }
 
     fn begin_index(&mut self) {
@@ -441,7 +519,7 @@ impl Core {
         }
         match done {
             0 => c.front = Some((block, part)),
-            _ => self.page(0, block, disk::AlignedBuf::padded(&part).freeze()),
+            _ => self.send_piece(block, &part),
         }
         if n < left {
             return;
@@ -450,7 +528,7 @@ impl Core {
         c.stage = Stage::Pages;
         let (block, mut front) = c.front.take().expect("there is a first piece");
         Index::seal(&mut front, c.index_crc.expect("pieces went out"));
-        self.page(0, block, disk::AlignedBuf::padded(&front).freeze());
+        self.send_piece(block, &front);
     }
     pub fn flushed(&mut self) {
         self.checkpoint.as_mut().expect("flushes are a checkpoint's").flush_done = true;

@@ -197,7 +197,7 @@ impl Core {
         let result = match (&purpose, c.result) {
             // Whatever it is, a record that comes there will tell.
             (Purpose::Zeros, Err(_)) => return self.ahead.give_up(),
-            (Purpose::Read(_) | Purpose::Leaf { .. } | Purpose::Lift { .. }, Err(e)) => Err(e.to_string()),
+            (Purpose::Read(_) | Purpose::Leaf { .. } | Purpose::Leaves { .. } | Purpose::Lift { .. }, Err(e)) => Err(e.to_string()),
             (_, Err(e)) => {
                 // What is on the device is not known any more.
                 return self.stop(advice(&e));
@@ -224,7 +224,8 @@ impl Core {
             }
             Purpose::Leaf { id } => self.leaf_here(id, bytes),
             Purpose::Lift { place, seq, crc } => self.lifted(place, seq, crc, bytes),
-            Purpose::Page { id } => self.page_written(id),
+            Purpose::Leaves { block, leaves } => self.leaves_here(block, leaves, bytes),
+            Purpose::Pages { ids, blocks } => self.pages_written(ids, blocks),
             Purpose::Zeros => self.ahead.done(),
             Purpose::Flush => self.flushed(),
             Purpose::Superblock => self.checkpoint_done(),

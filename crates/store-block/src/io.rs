@@ -31,9 +31,15 @@ pub enum Purpose {
     Leaf {
         id: u64,
     },
-    /// A page of a checkpoint: blocks of the meta device; the leaf that it is, or 0.
-    Page {
-        id: u64,
+    /// Neighbouring leaves that a checkpoint reads: ids and blocks, from this block of the meta device on.
+    Leaves {
+        block: u64,
+        leaves: Vec<(u64, u32)>,
+    },
+    /// Pages of a checkpoint, together so many blocks of the meta device: leaves with these ids, or a piece of the index.
+    Pages {
+        ids: std::ops::Range<u64>,
+        blocks: u64,
     },
     /// Zeros in front of the log's end.
     Zeros,

@@ -54,6 +54,10 @@ impl Leaf {
         (0..rows).try_for_each(ends).ok_or(Corrupt("a leaf's row is out of bounds"))?;
         Ok(leaf)
     }
+    /// A page that was just cut: nothing of it has to be checked.
+    pub fn made(page: &Page) -> Self {
+        Self { bytes: page.bytes.slice(..page.len), rows: page.rows as usize }
+    }
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -74,13 +78,18 @@ impl Leaf {
         let (at, key, value) = self.parts(row);
         self.bytes.slice(at + key..at + key + value)
     }
-    pub fn value_slice(&self, row: usize) -> &[u8] {
+    /// A row as it lies in the page: lengths, key, value.
+    pub fn stored(&self, row: usize) -> &[u8] {
         let (at, key, value) = self.parts(row);
-        &self.bytes[at + key..at + key + value]
+        &self.bytes[at - 8..at + key + value]
     }
     /// The first row that is not before `key`.
     pub fn lower_bound(&self, key: &[u8]) -> usize {
-        let (mut lo, mut hi) = (0, self.rows);
+        self.lower_bound_from(0, key)
+    }
+    /// The same, where those in front of `first` are known to be before it.
+    pub fn lower_bound_from(&self, first: usize, key: &[u8]) -> usize {
+        let (mut lo, mut hi) = (first, self.rows);
         while lo < hi {
             let mid = (lo + hi) / 2;
             if self.key(mid) < key { lo = mid + 1 } else { hi = mid }
@@ -107,6 +116,8 @@ pub struct LeafBuilder {
 pub struct Page {
     /// Whole blocks.
     pub bytes: Bytes,
+    /// Of them, bytes that mean something.
+    pub len: usize,
     pub first: Vec<u8>,
     pub rows: u32,
     pub filter: Box<[u8]>,
@@ -128,6 +139,12 @@ impl LeafBuilder {
         // Large rows are gathered longer: only several together fill their blocks.
         let large = self.data.len() > self.ends.len() * 2048;
         self.ends.len() > 1 && self.len() > if large { TARGET_MAX } else { TARGET + TARGET / 2 }
+    }
+    /// A row as it lay in another page.
+    pub fn push_stored(&mut self, key: &[u8], row: &[u8]) {
+        self.hashes.push(key_hash(key));
+        self.data.extend_from_slice(row);
+        self.ends.push(self.data.len());
     }
     pub fn push(&mut self, key: &[u8], value: &[u8]) {
         self.hashes.push(key_hash(key));
@@ -169,12 +186,14 @@ impl LeafBuilder {
             out.push(&((base + start) as u32).to_le_bytes());
         }
         out.push(&self.data[..data]);
+        debug_assert_eq!(out.len(), len);
         let crc = base::crc32c(seed, &out[4..]);
         out[..4].copy_from_slice(&crc.to_le_bytes());
         out.pad();
         let key_len = u32_at(&self.data, 0).expect("a row has a length") as usize;
         let page = Page {
             bytes: out.freeze(),
+            len,
             first: self.data[8..8 + key_len].to_vec(),
             rows: rows as u32,
             filter: filter(&self.hashes[..rows]),
@@ -239,7 +258,7 @@ mod tests {
                 let page = b.cut(1, 1);
                 let leaf = Leaf::open(page.bytes.clone(), 1, 1).unwrap();
                 assert_eq!(leaf.key(0), page.first);
-                (0..leaf.rows()).for_each(|r| assert_eq!(leaf.value_slice(r), vec![(seen + r) as u8; row]));
+                (0..leaf.rows()).for_each(|r| assert_eq!(leaf.value(r), vec![(seen + r) as u8; row]));
                 blocks += page.bytes.len();
                 seen += leaf.rows();
             };

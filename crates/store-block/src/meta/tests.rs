@@ -94,3 +94,36 @@ fn what_is_not_in_memory_is_asked_for() {
     assert!(matches!(table.get(&key(50)), Found::Absent));
     table.scan(&key(0), &key(98), 4, &mut |_, _| panic!("nothing is left")).unwrap();
 }
+
+#[test]
+fn an_index_in_pieces_is_the_one_at_once() {
+    let mut rng = Rng::new(4);
+    for leaves in [0, 1, 300] {
+        let mut index = Index::default();
+        for n in 0..leaves {
+            let mut filter = vec![0; rng.below(200) as usize];
+            rng.fill(&mut filter);
+            let (id, block) = (rng.below(1 << 40), rng.below(1 << 20));
+            index.insert(&key(n), LeafRef { id, block, blocks: 1 + n as u32, rows: rng.below(900) as u32, filter: filter.into() });
+        }
+        for n in (0..leaves).filter(|n| n % 5 == 3) {
+            index.remove(&key(n));
+        }
+        let whole = index.encode(7);
+        assert_eq!(whole.len(), index.stored_len());
+        for piece in [20, 33, 500, 4096, 1 << 20] {
+            let (mut encoding, mut pieces, mut crc) = (index::Encoding::default(), Vec::new(), None);
+            while pieces.len() < whole.len().div_ceil(piece) {
+                index.encode_some(&mut encoding, piece);
+                let part = encoding.take(piece).expect("a piece, or the rest");
+                assert!(part.len() == piece || pieces.len() + 1 == whole.len().div_ceil(piece));
+                crc = Some(Index::crc(crc, 7, &part));
+                pieces.push(part);
+            }
+            Index::seal(&mut pieces[0], crc.expect("there is a front"));
+            assert_eq!(pieces.concat(), whole, "in pieces of {piece}");
+        }
+        let again = Index::decode(whole.clone().into(), 7).expect("it is whole");
+        assert_eq!((again.encode(7), again.stored_len()), (whole.clone(), whole.len()));
+    }
+}
