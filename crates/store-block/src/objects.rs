@@ -30,6 +30,8 @@ const TABLES: usize = 64;
 /// Slots that are looked at when there are too many: a used one is looked at twice, and many have changed too lately.
 const LOOKS: usize = 256;
 const LOOKS_PER_NAME: usize = 8;
+/// Names that one look makes room for: others come later.
+const NAMES_AT_ONCE: usize = 512;
 
 /// Slots, and tables of their numbers by the hash of their names (linear probing, half full at most).
 #[derive(Debug)]
@@ -182,7 +184,9 @@ impl Objects {
     /// Lets go what was not used lately and is in no generation after `saved`, until there are at most `max` bytes; looks at some slots, and at the
     /// more the more names have come since.
     pub fn shrink(&mut self, max: usize, saved: u32) {
-        let mut looks = LOOKS + std::mem::take(&mut self.came) * LOOKS_PER_NAME;
+        let came = self.came.min(NAMES_AT_ONCE);
+        self.came = if self.bytes > max { self.came - came } else { 0 };
+        let mut looks = LOOKS + came * LOOKS_PER_NAME;
         while self.bytes > max && looks > 0 && !self.pages.is_empty() {
             looks -= 1;
             self.hand = (self.hand + 1) % self.slots();
