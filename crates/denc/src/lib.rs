@@ -14,12 +14,14 @@ mod encoder;
 mod error;
 pub mod features;
 mod impls;
+mod row;
 
 pub use bytes::{Bytes, BytesMut};
 pub use bytestr::ByteStr;
 pub use decoder::Decoder;
 pub use encoder::Encoder;
 pub use error::DencError;
+pub use row::Row;
 
 /// A value with one encoding. What an encoding depends on besides the value is the peer's features, which the encoder carries.
 pub trait Denc: Sized {

@@ -1,6 +1,7 @@
 //! An object's data: a sparse row of chunks on a fixed grid, each one buffer that readers share.
 
 use bytes::{Bytes, BytesMut};
+use smallvec::SmallVec;
 use store::ReadData;
 use types::IntervalSet;
 
@@ -84,7 +85,8 @@ impl Chunk {
 /// Chunks by cell, ascending. What is behind the object's size is zeros: whoever shortens the object zeros it.
 #[derive(Debug, Clone, Default)]
 pub struct Chunks {
-    chunks: Vec<Chunk>,
+    /// Small objects have one.
+    chunks: SmallVec<[Chunk; 1]>,
     /// Bytes of all buffers.
     allocated: u64,
 }

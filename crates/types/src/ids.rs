@@ -1,6 +1,6 @@
 //! Numbers that name things: epochs, OSDs, pools, snapshots, placement groups.
 
-use denc::{Denc, DencError, Decoder, Encoder, denc_struct};
+use denc::{Decoder, Denc, DencError, Encoder, Row, denc_struct};
 use std::fmt;
 
 /// The number of a map. 0 is before the first.
@@ -46,18 +46,14 @@ impl fmt::Display for PgId {
 /// `pg_t`: version byte 1, pool, seed, and a preferred OSD that is -1 since Luminous.
 impl Denc for PgId {
     fn encode(&self, e: &mut Encoder) {
-        e.u8(1);
-        e.i64(self.pool);
-        e.u32(self.seed);
-        e.i32(-1);
+        Row::<17>::new().put_u8(1).put_i64(self.pool).put_u32(self.seed).put_i32(-1).encode(e);
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        if d.u8()? != 1 {
+        let mut row = d.row::<17>()?;
+        if row.u8() != 1 {
             return Err(d.invalid("a pg_t has version 1"));
         }
-        let pg = Self { pool: d.i64()?, seed: d.u32()? };
-        d.skip(4)?;
-        Ok(pg)
+        Ok(Self { pool: row.i64(), seed: row.u32() })
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::manifest::ObjectManifest;
 use crate::{EVersion, EntityAddr, EntityName, HObject, ObjectLocator, ReqId, SnapId, UTime};
-use denc::{Decoder, Denc, DencError, Encoder};
+use denc::{Decoder, Denc, DencError, Encoder, Row};
 use std::collections::BTreeMap;
 
 /// The name of the attribute that holds an [`ObjectInfo`].
@@ -162,20 +162,15 @@ impl Denc for ObjectInfo {
             } else {
                 e.u32(0); // the clone's snapshots, of old
             }
-            e.u64(self.truncate_seq);
-            e.u64(self.truncate_size);
-            e.bool(self.has(oi_flag::LOST));
+            let lost = self.has(oi_flag::LOST).into();
+            Row::<17>::new().put_u64(self.truncate_seq).put_u64(self.truncate_size).put_u8(lost).encode(e);
             self.encode_old_watchers(e);
             EVersion::new(0, self.user_version).encode(e);
             e.bool(self.has(oi_flag::USES_TMAP));
             self.watchers.encode(e);
-            e.u32(self.flags);
-            self.local_mtime.encode(e);
-            e.u32(self.data_digest);
-            e.u32(self.omap_digest);
-            e.u64(self.expected_object_size);
-            e.u64(self.expected_write_size);
-            e.u32(self.alloc_hint_flags);
+            let tail = Row::<40>::new().put_u32(self.flags).put_u32(self.local_mtime.sec).put_u32(self.local_mtime.nsec);
+            let tail = tail.put_u32(self.data_digest).put_u32(self.omap_digest).put_u64(self.expected_object_size);
+            tail.put_u64(self.expected_write_size).put_u32(self.alloc_hint_flags).encode(e);
             if self.has(oi_flag::MANIFEST) {
                 self.manifest.encode(e);
             }
@@ -209,14 +204,25 @@ impl ObjectInfo {
             } else {
                 d.ignore::<Vec<SnapId>>()?;
             }
-            (oi.truncate_seq, oi.truncate_size) = (d.u64()?, d.u64()?);
-            oi.flags = d.u8()?.into();
+            let mut row = d.row::<17>()?;
+            (oi.truncate_seq, oi.truncate_size, oi.flags) = (row.u64(), row.u64(), row.u8().into());
             d.ignore::<BTreeMap<EntityName, WatchInfo>>()?;
             oi.user_version = d.get::<EVersion>()?.version;
             if d.bool()? {
                 oi.set(oi_flag::USES_TMAP);
             }
             oi.watchers = d.get()?;
+            if v >= 16 {
+                let mut row = d.row::<40>()?;
+                oi.flags = row.u32();
+                oi.local_mtime = UTime { sec: row.u32(), nsec: row.u32() };
+                (oi.data_digest, oi.omap_digest) = (row.u32(), row.u32());
+                (oi.expected_object_size, oi.expected_write_size, oi.alloc_hint_flags) = (row.u64(), row.u64(), row.u32());
+                if v >= 17 && oi.has(oi_flag::MANIFEST) {
+                    oi.manifest = d.get()?;
+                }
+                return Ok(oi);
+            }
             if v >= 13 {
                 oi.flags = d.u32()?;
             }
@@ -227,12 +233,6 @@ impl ObjectInfo {
                 (oi.data_digest, oi.omap_digest) = (d.u32()?, d.u32()?);
             } else {
                 oi.unset(oi_flag::DATA_DIGEST | oi_flag::OMAP_DIGEST);
-            }
-            if v >= 16 {
-                (oi.expected_object_size, oi.expected_write_size, oi.alloc_hint_flags) = (d.u64()?, d.u64()?, d.u32()?);
-            }
-            if v >= 17 && oi.has(oi_flag::MANIFEST) {
-                oi.manifest = d.get()?;
             }
             Ok(oi)
         })

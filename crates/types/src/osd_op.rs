@@ -450,10 +450,12 @@ impl Denc for OsdOp {
         e.raw(&out);
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        let (code, flags) = (OpCode(d.u16()?), d.u32()?);
+        let mut bytes = [0; OP_LEN];
+        d.read_exact(&mut bytes)?;
+        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let mut args = [0; OP_ARGS_LEN];
-        d.read_exact(&mut args)?;
-        Ok(Self { code, flags, args, payload_len: d.u32()? })
+        args.copy_from_slice(&bytes[6..34]);
+        Ok(Self { code: OpCode(u16::from_le_bytes([bytes[0], bytes[1]])), flags: u32_at(2), args, payload_len: u32_at(34) })
     }
 }
 

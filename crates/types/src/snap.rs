@@ -49,8 +49,16 @@ impl Denc for SnapSet {
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
         d.frame("SnapSet", 3, |d, v| {
-            let seq = d.u64()?;
-            d.skip(1)?;
+            let seq = d.row::<9>()?.u64();
+            if v >= 3 && d.remaining() == 20 {
+                // Five counts, and no room for anything that could be counted.
+                let mut counts = d.row::<20>()?;
+                return if (0..5).all(|_| counts.u32() == 0) {
+                    Ok(Self { seq, ..Self::default() })
+                } else {
+                    Err(d.invalid("a count of what is not there"))
+                };
+            }
             Ok(Self {
                 seq,
                 snaps: d.get()?,

@@ -1,6 +1,6 @@
 //! `utime_t`: wall-clock seconds and nanoseconds, 32 bits each.
 
-use denc::denc_struct;
+use denc::{Decoder, Denc, DencError, Encoder, Row};
 use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -8,7 +8,15 @@ pub struct UTime {
     pub sec: u32,
     pub nsec: u32,
 }
-denc_struct!(UTime, bare, { sec, nsec });
+impl Denc for UTime {
+    fn encode(&self, e: &mut Encoder) {
+        Row::<8>::new().put_u32(self.sec).put_u32(self.nsec).encode(e);
+    }
+    fn decode(d: &mut Decoder) -> Result<Self, DencError> {
+        let mut row = d.row::<8>()?;
+        Ok(Self { sec: row.u32(), nsec: row.u32() })
+    }
+}
 
 impl UTime {
     pub const ZERO: UTime = UTime { sec: 0, nsec: 0 };

@@ -1,7 +1,7 @@
 //! Versions of placement groups, and the ids of client requests.
 
-use crate::{EntityName, Epoch};
-use denc::{denc_struct};
+use crate::{EntityKind, EntityName, Epoch};
+use denc::{Decoder, Denc, DencError, Encoder, Row};
 use std::fmt;
 
 /// `eversion_t`: sorts by epoch, then by version; the wire has the version first.
@@ -10,7 +10,15 @@ pub struct EVersion {
     pub version: u64,
     pub epoch: Epoch,
 }
-denc_struct!(EVersion, bare, { version, epoch });
+impl Denc for EVersion {
+    fn encode(&self, e: &mut Encoder) {
+        Row::<12>::new().put_u64(self.version).put_u32(self.epoch).encode(e);
+    }
+    fn decode(d: &mut Decoder) -> Result<Self, DencError> {
+        let mut row = d.row::<12>()?;
+        Ok(Self { version: row.u64(), epoch: row.u32() })
+    }
+}
 
 impl EVersion {
     pub const ZERO: EVersion = EVersion { version: 0, epoch: 0 };
@@ -42,7 +50,19 @@ pub struct ReqId {
     pub tid: u64,
     pub inc: i32,
 }
-denc_struct!(ReqId, v 2, compat 2, { name, tid, inc });
+impl Denc for ReqId {
+    fn encode(&self, e: &mut Encoder) {
+        let frame = Row::<27>::new().put_u8(2).put_u8(2).put_u32(21);
+        frame.put_u8(self.name.kind.0).put_i64(self.name.num).put_u64(self.tid).put_i32(self.inc).encode(e);
+    }
+    fn decode(d: &mut Decoder) -> Result<Self, DencError> {
+        d.frame("osd_reqid_t", 2, |d, _| {
+            let mut row = d.row::<21>()?;
+            let name = EntityName { kind: EntityKind(row.u8()), num: row.i64() };
+            Ok(Self { name, tid: row.u64(), inc: row.i32() })
+        })
+    }
+}
 
 impl fmt::Display for ReqId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
