@@ -27,6 +27,7 @@ on_both! {
     what_is_written_is_read
     a_repeated_request_is_answered_and_not_executed_again
     a_batch_keeps_each_object_in_order
+    reads_wait_for_a_write_that_keeps_the_former_state_in_a_clone
     reads_of_an_object_wait_for_the_store_together
     what_was_sent_by_another_map_waits_or_is_dropped
     a_merge_waits_until_both_groups_are_quiet
@@ -85,6 +86,22 @@ fn a_repeated_request_is_answered_and_not_executed_again(kind: Kind) {
     assert!(w.osd.pgs().next().unwrap().log.len() < 300);
     assert_eq!(w.send(1, &m).len(), 1);
     assert_eq!(w.read("b").unwrap(), b"x");
+}
+
+fn reads_wait_for_a_write_that_keeps_the_former_state_in_a_clone(kind: Kind) {
+    let mut w = World::new(kind, 1);
+    w.write("a", b"former");
+    w.store.borrow_mut().holds_commits = true;
+    let mut m = w.request("a", vec![write_full(b"latter")]);
+    m.snapc = SnapContext { seq: 1, snaps: vec![1] };
+    assert!(w.send(1, &m).is_empty());
+    // The write is not durable: nobody is shown what it made.
+    let m = w.request("a", vec![InOp::new(OsdOp::range(OpCode::READ, 0, 0), Bytes::new())]);
+    assert!(w.send(1, &m).is_empty());
+    w.store.borrow_mut().holds_commits = false;
+    w.turn_end();
+    let answers = w.sent::<MOSDOpReply>(1);
+    assert_eq!(answers.iter().map(|r| &r.ops[0].outdata[..]).collect::<Vec<_>>(), [&b""[..], b"latter"]);
 }
 
 fn a_batch_keeps_each_object_in_order(kind: Kind) {

@@ -215,8 +215,9 @@ impl Pg {
                 return self.objects.wait_loading(head_name, op);
             }
             match load_object(&*cx.sh.store, self.coll, head_name) {
-                // Nothing of it is under way, and nobody waits for it.
-                Ok(ctx) if !writes && ctx.info.watchers.is_empty() && !self.objects.comes_again(head_name) => {
+                // Nothing of it is under way, and nobody waits for it. What a write makes of it is kept.
+                Ok(ctx) if ctx.info.watchers.is_empty() && writes => return self.execute(op, true, Some(ctx.detached()), cx),
+                Ok(ctx) if ctx.info.watchers.is_empty() && !self.objects.comes_again(head_name) => {
                     return self.execute(op, true, Some(ctx), cx);
                 }
                 Ok(ctx) => self.keep(ctx, cx),
@@ -251,7 +252,7 @@ impl Pg {
     }
 
     /// Plans a request and does what comes of it. `in_turn`: it is the first in its object's order and keeps that place if it must wait.
-    /// `passing`: the head, if it is not at hand and need not be for a read that is answered at once.
+    /// `passing`: the head, if it is not at hand and need not be for a request that goes on at once.
     fn execute(&mut self, op: Box<ClientOp>, in_turn: bool, passing: Option<ObjectContext>, cx: &mut Cx<'_>) {
         let info = op.info.as_ref().expect("admission looks it up");
         let writes = info.may_write || info.may_cache;
