@@ -178,3 +178,34 @@ fn a_large_device_leaves_a_quarter() {
     }
     load.settle();
 }
+
+/// Devices that have done everything at once: a checkpoint still takes many turns, each of which does a little of it.
+#[test]
+fn no_turn_does_much_of_a_checkpoint() {
+    const TURN_BLOCKS: u64 = 256;
+    let disks = MemDisks::new(&LENS);
+    BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+    disks.set_order(Order::AtOnce, 1);
+    let mut load = Load::new(Config { memory: 8 * MEMORY, ..Config::default() }, &disks);
+    let mut txn = Transaction::new(object_coll(0));
+    txn.create_collection(object_coll(0), 0);
+    load.submit(txn);
+    for round in 0..2 {
+        for n in 0..5000 {
+            load.write(n * 2 + round, 4096);
+            if n % 8 == 0 {
+                load.store.turn_end();
+            }
+        }
+        load.store.checkpoint();
+        let (mut turns, mut wrote) = (0, load.store.stats().wrote.meta);
+        let before = wrote;
+        while load.store.is_checkpointing() {
+            load.store.turn_end();
+            let now = load.store.stats().wrote.meta;
+            assert!(now - wrote < TURN_BLOCKS, "{} blocks in one turn", now - wrote);
+            (turns, wrote) = (turns + 1, now);
+        }
+        assert!(wrote - before > 2 * TURN_BLOCKS && turns > 8, "{} blocks in {turns} turns", wrote - before);
+    }
+}

@@ -68,6 +68,13 @@ impl Index {
     pub fn leaf_of(&self, key: &[u8]) -> Option<(&[u8], &LeafRef)> {
         self.leaves.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back().map(|(k, l)| (&**k, l))
     }
+    /// The leaf that rows with this key belong to, which is the first one if they are before it: where it begins, and where it ends if another
+    /// follows.
+    pub fn leaf_for(&self, key: &Key) -> Option<(&Key, &LeafRef, Option<&Key>)> {
+        let leaf = self.leaves.range::<Key, _>((Bound::Unbounded, Bound::Included(key))).next_back();
+        let (start, leaf) = leaf.or_else(|| self.leaves.first_key_value())?;
+        Some((start, leaf, self.leaves.range::<Key, _>((Bound::Excluded(start), Bound::Unbounded)).next().map(|(end, _)| end)))
+    }
     pub fn leaf_of_key(&self, key: &Key) -> Option<&LeafRef> {
         self.leaves.range::<Key, _>((Bound::Unbounded, Bound::Included(key))).next_back().map(|(_, l)| l)
     }
@@ -85,7 +92,7 @@ impl Index {
         let old = self.leaves.insert(first.into(), leaf);
         assert!(old.is_none(), "a leaf is taken out before another takes its place");
     }
-    pub fn remove(&mut self, first: &[u8]) -> Option<LeafRef> {
+    pub fn remove(&mut self, first: &Key) -> Option<LeafRef> {
         let old = self.leaves.remove(first)?;
         self.stored -= stored_len(first, &old);
         Some(old)

@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 /// A key with its first 16 bytes as a number: most comparisons need no more. Those of log entries, which share more than that, are short enough to
 /// lie within: other memory is touched for long names only.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     // Before the bytes: compared first. Zeros behind a short key's end sort as the end does, or equal.
     prefix: u128,
@@ -91,9 +91,9 @@ impl Layer {
         self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(first))).next_back().is_some_and(|(_, end)| last <= &**end)
     }
     /// The first range that ends behind `key`.
-    pub fn next_range(&self, key: &[u8]) -> Option<(&[u8], &[u8])> {
-        let before = self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back().filter(|(_, last)| key < &***last);
-        before.or_else(|| self.ranges.range::<[u8], _>((Bound::Excluded(key), Bound::Unbounded)).next()).map(|(a, b)| (&**a, &**b))
+    pub fn next_range(&self, key: &Key) -> Option<(&Key, &Key)> {
+        let before = self.ranges.range::<Key, _>((Bound::Unbounded, Bound::Included(key))).next_back().filter(|(_, last)| key < *last);
+        before.or_else(|| self.ranges.range::<Key, _>((Bound::Excluded(key), Bound::Unbounded)).next())
     }
     /// What is known of the key here.
     pub fn get(&self, key: &Key) -> Option<&Val> {
@@ -163,8 +163,8 @@ impl Layer {
         self.ranges.insert(first, last);
     }
     /// Keys that rows or ranges change, from `key` on: the first.
-    pub fn first_change_from(&self, key: &[u8]) -> Option<&[u8]> {
-        let row = self.rows.range::<[u8], _>((Bound::Included(key), Bound::Unbounded)).next().map(|(k, _)| &**k);
+    pub fn first_change_from(&self, key: &Key) -> Option<&Key> {
+        let row = self.rows.range::<Key, _>((Bound::Included(key), Bound::Unbounded)).next().map(|(k, _)| k);
         let range = self.next_range(key).map(|(first, _)| if first < key { None } else { Some(first) });
         match (row, range) {
             // The range reaches over `key` itself: the change is right there; the caller has the key.
@@ -194,9 +194,10 @@ mod tests {
         assert!(l.get(&b"f"[..].into()).is_none() && l.get(&b"9"[..].into()).is_none() && l.covers(b"y"));
         assert_eq!(l.ranges.len(), 2);
         assert!(l.covers_all(b"a", b"f") && !l.covers_all(b"a", b"g"));
-        assert_eq!(l.next_range(b"g"), Some((&b"x"[..], &b"z"[..])));
-        assert_eq!(l.first_change_from(b"f"), Some(&b"x"[..]));
-        assert_eq!(l.first_change_from(b"b"), Some(&b"a"[..]));
+        let key = |k: &[u8]| Key::from(k);
+        assert_eq!(l.next_range(&key(b"g")), Some((&key(b"x"), &key(b"z"))));
+        assert_eq!(l.first_change_from(&key(b"f")), Some(&key(b"x")));
+        assert_eq!(l.first_change_from(&key(b"b")), Some(&key(b"a")));
         l.remove_range(b"0", b"zz");
         assert_eq!((l.ranges.len(), l.rows.len()), (1, 0));
     }
