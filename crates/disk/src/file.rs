@@ -2,14 +2,14 @@
 
 use crate::disks::{Completion, Dev, Disks, Durability, Token};
 use crate::error::OpenError;
-use crate::uring::Ring;
+use crate::uring::{Ring, Way};
 use crate::{BLOCK_BYTES, zero_blocks};
 use bytes::Bytes;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 /// Files or block devices behind one io_uring. Belongs to the thread that uses it first.
 pub struct FileDisks {
@@ -22,6 +22,7 @@ struct OpenFile {
     /// Holds the lock.
     file: File,
     len_bytes: u64,
+    way: Way,
 }
 
 impl FileDisks {
@@ -32,7 +33,8 @@ impl FileDisks {
             files.push(OpenFile::open(path)?);
         }
         let fds: Vec<RawFd> = files.iter().map(|f| f.file.as_raw_fd()).collect();
-        Ok(Self { ring: Ring::new(&fds).map_err(OpenError::Ring)?, files })
+        let ways: Vec<Way> = files.iter().map(|f| f.way.clone()).collect();
+        Ok(Self { ring: Ring::new(&fds, &ways).map_err(OpenError::Ring)?, files })
     }
     fn check(&self, dev: Dev, offset: u64, len_bytes: u64) {
         let end = offset.checked_add(len_bytes).expect("an end");
@@ -70,8 +72,20 @@ impl OpenFile {
             }
         }
         let len_bytes = file.seek(SeekFrom::End(0)).map_err(failed)?;
-        Ok(Self { file, len_bytes: len_bytes - len_bytes % BLOCK_BYTES as u64 })
+        let way = way_to(&file).map_err(failed)?;
+        Ok(Self { file, len_bytes: len_bytes - len_bytes % BLOCK_BYTES as u64, way })
     }
+}
+
+/// The disk that a block device is, or that a file is on, and its tags as sysfs has them. File systems without a disk of their own have none.
+fn way_to(file: &File) -> io::Result<Way> {
+    let meta = file.metadata()?;
+    let disk = if meta.file_type().is_block_device() { meta.rdev() } else { meta.dev() };
+    let numbers = PathBuf::from(format!("/sys/dev/block/{}:{}", libc::major(disk), libc::minor(disk)));
+    // A partition's queue is its disk's.
+    let queue = ["queue", "../queue"].iter().find_map(|queue| numbers.join(queue).canonicalize().ok());
+    let tags = queue.as_ref().and_then(|queue| std::fs::read_to_string(queue.join("nr_requests")).ok()?.trim().parse().ok());
+    Ok(Way { disk: queue.unwrap_or(numbers), tags })
 }
 
 impl Drop for OpenFile {

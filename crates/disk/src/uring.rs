@@ -22,12 +22,15 @@ use io_uring::{IoUring, opcode, squeue, types::Fixed};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Submission entries: what one kick starts with one system call.
 const ENTRIES: u32 = 128;
 /// At most so many operations are in the kernel's hands; the rest wait here.
 const IN_KERNEL_MAX: usize = 512;
+/// The least that a disk is trusted with, whatever the system says of it.
+const LANE_MIN: usize = 8;
 /// A call's pieces at most (`IOV_MAX`); longer lists are continued like short transfers.
 const PIECES_MAX: usize = 1024;
 /// Memory for reads that the kernel knows beforehand: what is under way at once, and what is kept of it for a while.
@@ -55,6 +58,25 @@ struct Slot {
     pieces: Vec<libc::iovec>,
 }
 
+/// The way to one disk, which devices of the set may share (files of one file system do).
+///
+/// What finds no free tag of the disk is not refused: the kernel hands it to a thread of its own, which sleeps until there is one and starts it
+/// from there, and that costs more than all the rest of the operation. So no more is handed over than the disk has tags for.
+struct Lane {
+    max: usize,
+    in_kernel: usize,
+    /// Slots to be given to the kernel, in this order.
+    waiting: VecDeque<u32>,
+}
+
+/// Which disk a device is on, and how many operations the disk takes at once, if that is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// The same for all devices of one disk, and for no other.
+    pub(crate) disk: PathBuf,
+    pub(crate) tags: Option<usize>,
+}
+
 /// The ring and its operations.
 pub(crate) struct Ring {
     ring: IoUring,
@@ -64,8 +86,9 @@ pub(crate) struct Ring {
     enabled: bool,
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
-    /// Slots to be given to the kernel, in this order.
-    waiting: VecDeque<u32>,
+    lanes: Vec<Lane>,
+    /// By device.
+    lane_of: Vec<usize>,
     in_kernel: usize,
     /// Completions that `wait` found, until they are polled.
     done: Vec<Completion>,
@@ -76,7 +99,9 @@ pub(crate) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    pub(crate) fn new(files: &[RawFd]) -> io::Result<Self> {
+    /// A ring for these files, and the way to each of them.
+    pub(crate) fn new(files: &[RawFd], ways: &[Way]) -> io::Result<Self> {
+        assert_eq!(files.len(), ways.len(), "each file has its way");
         let deferred = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
@@ -105,17 +130,17 @@ impl Ring {
             OwnedFd::from_raw_fd(fd)
         };
         ring.submitter().register_eventfd(event.as_raw_fd())?;
-        Ok(Self {
-            ring,
-            arena,
-            event,
-            enabled,
-            slots: Vec::new(),
-            free: Vec::new(),
-            waiting: VecDeque::new(),
-            in_kernel: 0,
-            done: Vec::new(),
-        })
+        let (mut disks, mut lanes, mut lane_of) = (Vec::new(), Vec::new(), Vec::new());
+        for way in ways {
+            let known = disks.iter().position(|disk| *disk == &way.disk);
+            lane_of.push(known.unwrap_or_else(|| {
+                disks.push(&way.disk);
+                let max = way.tags.unwrap_or(IN_KERNEL_MAX).clamp(LANE_MIN, IN_KERNEL_MAX);
+                lanes.push(Lane { max, in_kernel: 0, waiting: VecDeque::new() });
+                lanes.len() - 1
+            }));
+        }
+        Ok(Self { ring, arena, event, enabled, slots: Vec::new(), free: Vec::new(), lanes, lane_of, in_kernel: 0, done: Vec::new() })
     }
     pub(crate) fn event_fd(&self) -> RawFd {
         self.event.as_raw_fd()
@@ -142,7 +167,13 @@ impl Ring {
             self.slots.len() as u32 - 1
         });
         self.slots[index as usize] = Some(slot);
-        self.waiting.push_back(index);
+        self.lane(dev).waiting.push_back(index);
+    }
+    fn lane(&mut self, dev: Dev) -> &mut Lane {
+        &mut self.lanes[self.lane_of[dev.0 as usize]]
+    }
+    fn nobody_waits(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.waiting.is_empty())
     }
 
     /// Gives the kernel as much as it takes.
@@ -158,13 +189,16 @@ impl Ring {
     /// Moves waiting operations to the submission queue.
     fn fill_queue(&mut self) {
         let mut queue = self.ring.submission();
-        while self.in_kernel < IN_KERNEL_MAX && !queue.is_full() {
-            let Some(index) = self.waiting.pop_front() else { break };
-            let slot = self.slots[index as usize].as_mut().expect("a waiting operation has a slot");
-            let entry = slot.entry().user_data(index as u64);
-            // SAFETY: the entry points into the slot's buffers and pieces, which stay where they are until the slot is freed on its completion.
-            unsafe { queue.push(&entry).expect("the queue is not full") };
-            self.in_kernel += 1;
+        for lane in &mut self.lanes {
+            while self.in_kernel < IN_KERNEL_MAX && lane.in_kernel < lane.max && !queue.is_full() {
+                let Some(index) = lane.waiting.pop_front() else { break };
+                let slot = self.slots[index as usize].as_mut().expect("a waiting operation has a slot");
+                let entry = slot.entry().user_data(index as u64);
+                // SAFETY: the entry points into the slot's buffers and pieces, which stay where they are until the slot is freed on its completion.
+                unsafe { queue.push(&entry).expect("the queue is not full") };
+                lane.in_kernel += 1;
+                self.in_kernel += 1;
+            }
         }
     }
     /// Submits what is in the queue, waits for `want` completions, and has the kernel post those that are there. False: try again later.
@@ -195,7 +229,7 @@ impl Ring {
             self.post();
         }
         self.reap(out);
-        if !self.waiting.is_empty() {
+        if !self.nobody_waits() {
             self.kick();
         }
     }
@@ -233,12 +267,14 @@ impl Ring {
             self.in_kernel -= 1;
             let index = entry.user_data() as u32;
             let slot = self.slots[index as usize].as_mut().expect("a completion's slot is in use");
+            let lane = &mut self.lanes[self.lane_of[slot.dev.0 as usize]];
+            lane.in_kernel -= 1;
             if let Some(result) = slot.progress(entry.result()) {
                 let slot = self.slots[index as usize].take().expect("it was there a line above");
                 self.free.push(index);
                 out.push(slot.complete(result));
             } else {
-                self.waiting.push_back(index);
+                lane.waiting.push_back(index);
             }
         }
     }
@@ -258,13 +294,14 @@ impl Ring {
 impl Drop for Ring {
     /// The kernel may be writing into the slots' buffers: they are freed when it no longer does.
     fn drop(&mut self) {
-        self.waiting.clear();
+        let forget = |lanes: &mut [Lane]| lanes.iter_mut().for_each(|lane| lane.waiting.clear());
+        forget(&mut self.lanes);
         let mut sink = Vec::new();
         while self.in_kernel > 0 {
             self.enter(1);
             self.reap(&mut sink);
             // What ended short is not continued.
-            self.waiting.clear();
+            forget(&mut self.lanes);
         }
         // The kernel takes a ring down in its own time; the files, and their locks, shall be free now. If this fails, they are a little later.
         let _ = self.ring.submitter().unregister_files();
