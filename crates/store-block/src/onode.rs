@@ -4,6 +4,10 @@ use crate::attrs::Attrs;
 use crate::codec::{Corrupt, Get, Put};
 use crate::layout::{CHUNK, CHUNK_BLOCKS};
 use bytes::Bytes;
+use smallvec::SmallVec;
+
+/// Crcs of a chunk that need no memory of their own.
+const CRCS_HERE: usize = 4;
 
 /// A cell of an object's grid that has a place. Blocks without their bit in `mask` are zeros, whatever is at the place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,14 +19,15 @@ pub struct Chunk {
     /// Other objects may have the same place: it is not written to.
     pub shared: bool,
     pub mask: u16,
-    /// By block; its length is how many blocks the place has. What is not in `mask` is 0.
-    pub crcs: Box<[u32]>,
+    /// By block; its length is how many blocks the place has. What is not in `mask` is 0. Here for small objects: memory that is read one piece
+    /// after the other is most of what finding a block costs.
+    pub crcs: SmallVec<[u32; CRCS_HERE]>,
 }
 
 impl Chunk {
     /// Without data yet.
     pub fn new(cell: u64, place: u64, slots: u64) -> Self {
-        Self { cell, place, shared: false, mask: 0, crcs: vec![0; slots as usize].into() }
+        Self { cell, place, shared: false, mask: 0, crcs: SmallVec::from_elem(0, slots as usize) }
     }
     pub fn slots(&self) -> u64 {
         self.crcs.len() as u64
@@ -47,7 +52,7 @@ pub struct Onode {
     pub hint: Hint,
     pub attrs: Attrs,
     /// Ascending by cell.
-    pub chunks: Vec<Chunk>,
+    pub chunks: SmallVec<[Chunk; 1]>,
     /// Blocks of all chunks' places.
     pub blocks: u64,
     /// False: there is no row of its omap.
@@ -96,7 +101,8 @@ impl Onode {
 
     /// Bytes of memory, roughly.
     pub fn memory(&self) -> usize {
-        self.attrs.memory() + self.chunks.capacity() * size_of::<Chunk>() + self.blocks as usize * 4
+        let chunks = if self.chunks.spilled() { self.chunks.capacity() * size_of::<Chunk>() } else { 0 };
+        self.attrs.memory() + chunks + if self.blocks as usize > CRCS_HERE { self.blocks as usize * 4 } else { 0 }
     }
 
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -183,7 +189,7 @@ mod tests {
         o.hint = Hint { object_size: 1 << 22, write_size: 4096, flags: 3 };
         o.attrs.set(b"_", b"info");
         o.attrs.set(b"Z", b"");
-        o.chunks = vec![Chunk::new(0, 32, 16), Chunk { shared: true, ..Chunk::new(9, 51, 3) }];
+        o.chunks = smallvec::smallvec![Chunk::new(0, 32, 16), Chunk { shared: true, ..Chunk::new(9, 51, 3) }];
         o.chunks[0].mask = 0x8001;
         (o.chunks[0].crcs[0], o.chunks[0].crcs[15]) = (5, 6);
         let mut out = Vec::new();
