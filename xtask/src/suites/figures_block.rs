@@ -1,7 +1,7 @@
 //! The block store's figures: server CPU per operation, latency, bytes written per byte of the client's, beside stock BlueStore of 18.2.
 //!
 //! Like those of the memory store ([`super::figures`]), with each store on loop devices of its own: an image that both fill before the first pair,
-//! then `rados bench` and fio's rbd engine without librbd's cache. What is written counts until the store is idle, ours until it has
+//! then, pair after pair, `rados bench` and fio's rbd engine without librbd's cache, what was made being removed again. What is written counts until the store is idle, ours until it has
 //! made a checkpoint. Beside each stand what the wire costs (the null responder) and what one durable write of the device does.
 
 use super::figures::{Sample, Stock, cleanup, cpu, field, median};
@@ -70,6 +70,18 @@ struct Run {
     amplification: f64,
 }
 
+/// What `rados bench` calls the objects of a pair.
+fn run_name(tag: &str, size: u64, depth: u32) -> String {
+    format!("{tag}-{size}-{depth}")
+}
+
+/// Of one load: both sides' runs, and the null responder's.
+#[derive(Default)]
+struct Rows {
+    sides: [Vec<Run>; 2],
+    null: Vec<Run>,
+}
+
 /// What clients are given: librbd's cache off.
 fn client_conf(conf: &Path) -> Result<PathBuf> {
     let path = conf.with_file_name("figures.conf");
@@ -113,6 +125,12 @@ impl Side<'_> {
         let json = out.stdout.find('{').map_or("", |at| &out.stdout[at..]);
         serde_json::from_str(json).with_context(|| format!("fio says {}", out.stdout))
     }
+    /// Removes what the loads of a group made: each pair meets stores that hold as little as the first one did.
+    fn clean(&self, group: &[Load], tag: &str) -> Result<()> {
+        let Some(What::Bench(_, size)) = group.first().map(|load| load.what) else { return Ok(()) };
+        cleanup(&self.conf, &run_name(tag, size, group[0].depth))?;
+        self.settle()
+    }
     fn prepare(&self) -> Result<()> {
         ceph(&self.conf, "ceph osd pool create bench 32 32")?;
         ceph(&self.conf, "ceph osd pool create rbd 32 32")?;
@@ -125,7 +143,7 @@ impl Side<'_> {
         let (before, cpu_before) = (self.written(), cpu(&[self.pid]));
         let (ops, iops, latency_us, tail_us, bytes, is_write) = match load.what {
             What::Bench(kind, size) => {
-                let mut args = format!("bench -p bench {seconds} {kind} -t {} --run-name {tag}-{}", load.depth, load.depth);
+                let mut args = format!("bench -p bench {seconds} {kind} -t {} --run-name {}", load.depth, run_name(tag, size, load.depth));
                 args += &if kind == "write" { format!(" -b {size} --no-cleanup") } else { " --no-verify".to_string() };
                 let limit = Duration::from_secs(u64::from(seconds) + 60);
                 let out = run(Release::Pacific.command(&self.conf, "rados").args(args.split(' ')), limit)?;
@@ -148,11 +166,6 @@ impl Side<'_> {
         if is_write {
             self.settle()?;
             amplification = (self.written() - before) as f64 / (ops * bytes as f64);
-        }
-        // Each pair meets stores that hold as little as the first one did.
-        if matches!(load.what, What::Bench("rand", _) | What::Bench(_, 65536)) {
-            cleanup(&self.conf, &format!("{tag}-{}", load.depth))?;
-            self.settle()?;
         }
         Ok(Run { sample: Sample { iops, latency_us, cpu_us_per_op }, tail_us, amplification })
     }
@@ -215,22 +228,36 @@ pub fn figures_block(pairs: usize, seconds: u32, raw: bool) -> Result<()> {
     let floor = side(&null.conf, null.pid(), &[], false)?;
     sides.iter().try_for_each(Side::prepare)?;
     println!("humboldt up: ready after {:?}", ours.ready_after);
+    let mut all: Vec<Rows> = LOADS.iter().map(|_| Rows::default()).collect();
+    let mut memory = Vec::new();
+    for pair in 0..pairs {
+        let tag = format!("f{pair}");
+        let mut rows = all.iter_mut();
+        for group in LOADS.chunk_by(|_, next| matches!(next.what, What::Bench("rand", _))) {
+            let mut rows: Vec<&mut Rows> = rows.by_ref().take(group.len()).collect();
+            for (n, side) in sides.iter().enumerate() {
+                for (load, rows) in group.iter().zip(&mut rows) {
+                    rows.sides[n].push(side.run(load, seconds, &tag)?);
+                }
+                side.clean(group, &tag)?;
+            }
+            for (load, rows) in group.iter().zip(&mut rows).filter(|(load, _)| matches!(load.what, What::Bench(..))) {
+                rows.null.push(floor.run(load, seconds, &tag)?);
+            }
+        }
+        memory.push((rss_bytes(sides[0].pid) >> 20, rss_bytes(sides[1].pid) >> 20));
+        // What is known so far, should the rest not come.
+        let known = LOADS.iter().zip(&all).map(|(load, rows)| {
+            let [a, b] = [0, 1].map(|n| rows.sides[n][pair]);
+            format!("{} {}: {:.2}", load.name, load.depth, a.sample.cpu_us_per_op / b.sample.cpu_us_per_op)
+        });
+        eprintln!("pair {}: CPU {}; memory {:?} MiB", pair + 1, known.collect::<Vec<_>>().join(", "), memory[pair]);
+    }
     println!(
         "{:<21}{:>31}{:>31}{:>15}  {:>19}{:>15}",
         "", "ours: CPU, latency, tail us, amp", "BlueStore 18.2", "null", "CPU ratio (asked)", "latency"
     );
-    for load in &LOADS {
-        let mut rows: [Vec<Run>; 2] = [Vec::new(), Vec::new()];
-        let mut null_rows = Vec::new();
-        for pair in 0..pairs {
-            let tag = format!("f{pair}-{}", if let What::Bench(_, size) = load.what { size } else { 0 });
-            for (row, side) in rows.iter_mut().zip(&sides) {
-                row.push(side.run(load, seconds, &tag)?);
-            }
-            if let What::Bench(..) = load.what {
-                null_rows.push(floor.run(load, seconds, &tag)?);
-            }
-        }
+    for (load, Rows { sides: rows, null: null_rows }) in LOADS.iter().zip(&all) {
         let of = |row: &[Run], f: fn(&Run) -> f64| median(row.iter().map(f).collect());
         let ratio = |f: fn(&Run) -> f64| median(rows[0].iter().zip(&rows[1]).map(|(a, b)| f(a) / f(b)).collect());
         let cell = |row: &[Run]| {
@@ -247,7 +274,7 @@ pub fn figures_block(pairs: usize, seconds: u32, raw: bool) -> Result<()> {
         let null = if null_rows.is_empty() {
             "-".into()
         } else {
-            format!("{:.1}, {:.0}", of(&null_rows, |r| r.sample.cpu_us_per_op), of(&null_rows, |r| r.sample.latency_us))
+            format!("{:.1}, {:.0}", of(null_rows, |r| r.sample.cpu_us_per_op), of(null_rows, |r| r.sample.latency_us))
         };
         let asked = |v: Option<f64>| v.map_or(String::new(), |v| format!(" ({v:.2})"));
         println!(
@@ -263,7 +290,8 @@ pub fn figures_block(pairs: usize, seconds: u32, raw: bool) -> Result<()> {
             of(&rows[1], |r| r.sample.iops)
         );
     }
-    println!("memory at the end: {} MiB (256 asked), BlueStore {} MiB", rss_bytes(sides[0].pid) >> 20, rss_bytes(sides[1].pid) >> 20);
+    let most = |of: fn(&(u64, u64)) -> u64| memory.iter().map(of).max().unwrap_or(0);
+    println!("memory: {} MiB after the first pair, {} at most (256 asked), BlueStore {} MiB", memory[0].0, most(|m| m.0), most(|m| m.1));
     if let Some((a, b)) = ceilings {
         println!("one durable write of 4 KiB: {a:.0} us on our device, {b:.0} us on stock's");
     }
