@@ -272,7 +272,7 @@ impl Core {
     }
     /// The slot of an object that was made sure to be in memory.
     fn slot_of_key(&mut self, key: &[u8]) -> Result<u32, Corrupt> {
-        let (family, name) = key::parse_object(key)?;
-        self.objects.find(family, &name).ok_or(Corrupt("an object is named before it is loaded"))
+        key::check_object(key)?;
+        self.objects.find_key(key).ok_or(Corrupt("an object is named before it is loaded"))
     }
 }

@@ -92,6 +92,35 @@ pub fn object(family: u8, obj: &GHObject, out: &mut Vec<u8>) {
     out.extend_from_slice(&obj.generation.to_be_bytes());
 }
 
+/// Where an object's key has what it is found by: the bytes in front of the names, and those behind.
+const PLACE: usize = 3;
+const HASH: usize = PLACE + 8;
+const TAIL: usize = 16;
+
+fn eight(key: &[u8], at: usize) -> u64 {
+    u64::from_be_bytes(key[at..at + 8].try_into().expect("eight bytes"))
+}
+/// The family of an object's key.
+pub fn family_of(key: &[u8]) -> u8 {
+    key[1]
+}
+/// The pool of an object's key.
+pub fn pool_of(key: &[u8]) -> i64 {
+    (eight(key, PLACE) ^ 1 << 63) as i64
+}
+/// The hash of an object's key, its bits reversed.
+pub fn hash_of(key: &[u8]) -> u32 {
+    u32::from_be_bytes(key[HASH..HASH + 4].try_into().expect("four bytes"))
+}
+/// The snap of an object's key.
+pub fn snap_of(key: &[u8]) -> u64 {
+    eight(key, key.len() - TAIL)
+}
+/// The generation of an object's key.
+pub fn generation_of(key: &[u8]) -> u64 {
+    eight(key, key.len() - TAIL + 8)
+}
+
 struct Parts<'a>(&'a [u8]);
 
 const BAD: Corrupt = Corrupt("a key of the metadata is malformed");
@@ -101,6 +130,17 @@ impl Parts<'_> {
         let (now, rest) = self.0.split_at_checked(N).ok_or(BAD)?;
         self.0 = rest;
         Ok(now.try_into().expect("as many bytes as were split off"))
+    }
+    fn pass_string(&mut self) -> Result<(), Corrupt> {
+        loop {
+            let end = self.0.iter().position(|b| *b == 0).ok_or(BAD)?;
+            self.0 = &self.0[end + 1..];
+            match self.take::<1>()?[0] {
+                1 => return Ok(()),
+                0xff => {}
+                _ => return Err(BAD),
+            }
+        }
     }
     fn string(&mut self) -> Result<ByteStr, Corrupt> {
         let mut out = Vec::new();
@@ -115,6 +155,20 @@ impl Parts<'_> {
             }
         }
     }
+}
+
+/// Says whether [`parse_object`] would take the key.
+pub fn check_object(key: &[u8]) -> Result<(), Corrupt> {
+    let mut p = Parts(key);
+    let [OBJECT, _] = p.take::<2>()? else { return Err(BAD) };
+    p.take::<13>()?;
+    (p.pass_string()?, p.pass_string()?);
+    match p.take::<1>()?[0] {
+        NAME_SAME => {}
+        NAME_BELOW | NAME_ABOVE => p.pass_string()?,
+        _ => return Err(BAD),
+    }
+    if p.0.len() == TAIL { Ok(()) } else { Err(BAD) }
 }
 
 /// The object that a key names, and its family.
@@ -246,7 +300,19 @@ mod tests {
         }
         all.retain(|o| o.hobj.key != o.hobj.oid || o.hobj.key.is_empty());
         for a in &all {
-            assert_eq!(parse_object(&key_of(a)).unwrap(), (1, a.clone()));
+            let key = key_of(a);
+            assert_eq!(parse_object(&key).unwrap(), (1, a.clone()));
+            assert!(check_object(&key).is_ok());
+            for end in 0..key.len() {
+                assert_eq!(check_object(&key[..end]).is_ok(), parse_object(&key[..end]).is_ok());
+            }
+            for at in 0..key.len() {
+                let mut bad = key.clone();
+                bad[at] ^= 1;
+                assert_eq!(check_object(&bad).is_ok(), parse_object(&bad).is_ok(), "{at}");
+            }
+            assert_eq!((family_of(&key), pool_of(&key), hash_of(&key)), (1, a.hobj.pool, a.hobj.hash.reverse_bits()));
+            assert_eq!((snap_of(&key), generation_of(&key)), (a.hobj.snap, a.generation));
             for b in &all {
                 assert_eq!(key_of(a).cmp(&key_of(b)), a.cmp(b), "{a} {b}");
             }

@@ -3,24 +3,41 @@
 //! That a name has no object is remembered too: the next thing that happens to such a name is often that it gets one.
 
 use crate::key;
-use crate::meta::layer::Key;
 use crate::onode::Onode;
 use types::GHObject;
 
+/// What is known of one name. Small: whoever looks for an object reads a table, one of these, and the key.
 #[derive(Debug)]
 pub struct Slot {
-    pub family: u8,
-    pub name: GHObject,
-    pub key: Key,
+    /// The name, as the key of its row; see [`key::object`].
+    pub key: Box<[u8]>,
     /// `None`: there is no such object.
     pub node: Option<Box<Onode>>,
     /// The generation of the checkpoint that will have its last change; 0 if it did not change in memory.
     pub changed: u32,
-    used: bool,
     /// As counted in `Objects::bytes`.
-    bytes: usize,
+    bytes: u32,
+    used: bool,
 }
 
+impl Slot {
+    pub fn family(&self) -> u8 {
+        key::family_of(&self.key)
+    }
+    pub fn pool(&self) -> i64 {
+        key::pool_of(&self.key)
+    }
+    pub fn name(&self) -> GHObject {
+        key::parse_object(&self.key).expect("a slot's key names an object").1
+    }
+    /// Bytes of memory, roughly.
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + ALLOCATIONS + self.key.len() + self.node.as_ref().map_or(0, |o| size_of::<Onode>() + o.memory())
+    }
+}
+
+/// What the allocator adds to a slot's key, node and attributes.
+const ALLOCATIONS: usize = 64;
 const NONE: u32 = u32::MAX;
 
 /// Slots of a page. Pages stay where they are: what grows is the list of them, never one piece of memory that is copied whole.
@@ -44,30 +61,41 @@ pub struct Objects {
     bytes: usize,
     /// Names since the last look for what can go.
     came: usize,
+    /// The key of the name that was looked for last.
+    sought: Vec<u8>,
 }
 
-/// Numbers of slots; as many as a power of two, or none.
+/// A slot's number, and the hash of its key: most that is looked at on the way to another slot needs no other memory.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    slot: u32,
+    hash: u32,
+}
+
+const EMPTY: Entry = Entry { slot: NONE, hash: 0 };
+
+/// As many entries as a power of two, or none.
 #[derive(Debug, Default)]
 struct Names {
-    slots: Vec<u32>,
+    entries: Vec<Entry>,
     len: usize,
 }
 
-fn hash(family: u8, name: &GHObject) -> usize {
-    let h = &name.hobj;
-    // The name's own hash is a good one; clones and pools share it.
-    let v = u64::from(h.hash) ^ h.snap.rotate_left(32) ^ (h.pool as u64).rotate_left(48) ^ u64::from(family) << 40 ^ name.generation;
-    (v.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as usize
+/// Of an object's key. The name's own hash, which is in it, is a good one; clones and pools share it.
+fn hash(key: &[u8]) -> u32 {
+    let v = u64::from(key::hash_of(key)) ^ key::snap_of(key).rotate_left(32) ^ (key::pool_of(key) as u64).rotate_left(48);
+    let v = v ^ u64::from(key::family_of(key)) << 40 ^ key::generation_of(key);
+    (v.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 /// Which table a hash belongs to: by other bits than those that say where in it.
-fn table_of(hash: usize) -> usize {
-    (hash >> 36) % TABLES
+fn table_of(hash: u32) -> usize {
+    hash as usize >> (u32::BITS - TABLES.ilog2())
 }
 
 impl Objects {
     pub fn new() -> Self {
         let tables = (0..TABLES).map(|_| Names::default()).collect();
-        Self { pages: Vec::new(), free: Vec::new(), tables, len: 0, hand: 0, bytes: 0, came: 0 }
+        Self { pages: Vec::new(), free: Vec::new(), tables, len: 0, hand: 0, bytes: 0, came: 0, sought: Vec::new() }
     }
     fn slot(&self, n: u32) -> Option<&Slot> {
         self.pages[n as usize / PAGE][n as usize % PAGE].as_ref()
@@ -92,31 +120,42 @@ impl Objects {
         self.get(slot).node.as_deref()
     }
     pub fn find(&mut self, family: u8, name: &GHObject) -> Option<u32> {
-        let hash = hash(family, name);
+        let mut sought = std::mem::take(&mut self.sought);
+        sought.clear();
+        key::object(family, name, &mut sought);
+        let found = self.find_key(&sought);
+        self.sought = sought;
+        found
+    }
+    /// The key of the name that [`Objects::find`] looked for last.
+    pub fn sought(&self) -> &[u8] {
+        &self.sought
+    }
+    /// The slot of an object's key, which must be well-formed.
+    pub fn find_key(&mut self, key: &[u8]) -> Option<u32> {
+        let hash = hash(key);
         let Self { tables, pages, .. } = self;
-        let table = &tables[table_of(hash)].slots;
+        let table = &tables[table_of(hash)].entries;
         let mask = table.len().checked_sub(1)?;
-        let mut at = hash & mask;
+        let mut at = hash as usize & mask;
         loop {
-            let n = table[at];
-            if n == NONE {
+            let entry = table[at];
+            if entry.slot == NONE {
                 return None;
             }
-            let slot = pages[n as usize / PAGE][n as usize % PAGE].as_mut().expect("the table names slots in use");
-            // The hash first: what it tells needs no other memory.
-            if slot.name.hobj.hash == name.hobj.hash && slot.family == family && slot.name == *name {
-                slot.used = true;
-                return Some(n);
+            if entry.hash == hash {
+                let slot = pages[entry.slot as usize / PAGE][entry.slot as usize % PAGE].as_mut().expect("the table names slots in use");
+                if *slot.key == *key {
+                    slot.used = true;
+                    return Some(entry.slot);
+                }
             }
             at = (at + 1) & mask;
         }
     }
-    /// Puts in a name that is not there.
-    pub fn insert(&mut self, family: u8, name: &GHObject, key: Key, node: Option<Onode>) -> u32 {
-        // The name is cut from a request's frame, which must not live as long as the slot.
-        let name = GHObject { hobj: name.hobj.detach(), ..*name };
-        let hash = hash(family, &name);
-        let slot = Slot { family, name, key, node: node.map(Box::new), changed: 0, used: true, bytes: 0 };
+    /// Puts in an object's key that is not there.
+    pub fn insert(&mut self, key: &[u8], node: Option<Onode>) -> u32 {
+        let slot = Slot { key: key.into(), node: node.map(Box::new), changed: 0, bytes: 0, used: true };
         let n = self.free.pop().unwrap_or_else(|| {
             if self.pages.last().is_none_or(|last| last.len() == PAGE) {
                 self.pages.push(Vec::with_capacity(PAGE));
@@ -127,57 +166,24 @@ impl Objects {
         *self.slot_mut(n) = Some(slot);
         self.len += 1;
         self.came += 1;
-        let mut table = std::mem::take(&mut self.tables[table_of(hash)]);
-        if (table.len + 1) * 2 > table.slots.len() {
-            let larger = vec![NONE; (table.slots.len() * 2).max(16)];
-            for n in std::mem::replace(&mut table.slots, larger).into_iter().filter(|n| *n != NONE) {
-                let slot = self.get(n);
-                table.enter(self::hash(slot.family, &slot.name), n);
-            }
-        }
-        table.enter(hash, n);
-        table.len += 1;
-        self.tables[table_of(hash)] = table;
+        let hash = hash(key);
+        self.tables[table_of(hash)].insert(Entry { slot: n, hash });
         self.account(n);
         n
     }
-    /// Counts a slot's memory again.
-    pub fn account(&mut self, n: u32) {
+    /// Counts a slot's memory again; by how many bytes it has grown.
+    pub fn account(&mut self, n: u32) -> usize {
         let slot = self.get_mut(n);
-        // Names, keys and attributes are allocations of their own.
-        let now = size_of::<Slot>() + slot.key.len() + 250 + slot.node.as_ref().map_or(0, |o| size_of::<Onode>() + o.memory());
+        let now = u32::try_from(slot.memory()).expect("an object's metadata are far smaller than 4 GiB");
         let before = std::mem::replace(&mut slot.bytes, now);
-        self.bytes = self.bytes + now - before;
+        self.bytes = self.bytes + now as usize - before as usize;
+        now.saturating_sub(before) as usize
     }
     fn remove(&mut self, n: u32) {
         let slot = self.slot_mut(n).take().expect("a slot that is removed is in use");
-        self.bytes -= slot.bytes;
-        let home = hash(slot.family, &slot.name);
-        let mut names = std::mem::take(&mut self.tables[table_of(home)]);
-        let mask = names.slots.len() - 1;
-        let table = &mut names.slots;
-        let mut at = home & mask;
-        while table[at] != n {
-            at = (at + 1) & mask;
-        }
-        // What probed past the gap moves up.
-        let mut gap = at;
-        loop {
-            at = (at + 1) & mask;
-            let next = table[at];
-            if next == NONE {
-                break;
-            }
-            let other = self.get(next);
-            let home = hash(other.family, &other.name) & mask;
-            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(gap) & mask) {
-                table[gap] = next;
-                gap = at;
-            }
-        }
-        table[gap] = NONE;
-        names.len -= 1;
-        self.tables[table_of(home)] = names;
+        self.bytes -= slot.bytes as usize;
+        let hash = hash(&slot.key);
+        self.tables[table_of(hash)].remove(Entry { slot: n, hash });
         self.free.push(n);
         self.len -= 1;
     }
@@ -198,23 +204,49 @@ impl Objects {
             }
         }
     }
-    /// The key of an object's row.
-    pub fn key_of(family: u8, name: &GHObject) -> Key {
-        let mut out = Vec::new();
-        key::object(family, name, &mut out);
-        out.into()
-    }
 }
 
 impl Names {
+    fn insert(&mut self, entry: Entry) {
+        if (self.len + 1) * 2 > self.entries.len() {
+            let larger = vec![EMPTY; (self.entries.len() * 2).max(16)];
+            let old = std::mem::replace(&mut self.entries, larger);
+            old.into_iter().filter(|entry| entry.slot != NONE).for_each(|entry| self.enter(entry));
+        }
+        self.enter(entry);
+        self.len += 1;
+    }
     /// There is room.
-    fn enter(&mut self, hash: usize, n: u32) {
-        let mask = self.slots.len() - 1;
-        let mut at = hash & mask;
-        while self.slots[at] != NONE {
+    fn enter(&mut self, entry: Entry) {
+        let mask = self.entries.len() - 1;
+        let mut at = entry.hash as usize & mask;
+        while self.entries[at].slot != NONE {
             at = (at + 1) & mask;
         }
-        self.slots[at] = n;
+        self.entries[at] = entry;
+    }
+    fn remove(&mut self, entry: Entry) {
+        let (mask, table) = (self.entries.len() - 1, &mut self.entries);
+        let mut at = entry.hash as usize & mask;
+        while table[at].slot != entry.slot {
+            at = (at + 1) & mask;
+        }
+        // What probed past the gap moves up.
+        let mut gap = at;
+        loop {
+            at = (at + 1) & mask;
+            let next = table[at];
+            if next.slot == NONE {
+                break;
+            }
+            let home = next.hash as usize & mask;
+            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(gap) & mask) {
+                table[gap] = next;
+                gap = at;
+            }
+        }
+        table[gap] = EMPTY;
+        self.len -= 1;
     }
 }
 
@@ -239,7 +271,8 @@ mod tests {
                     model.remove(&n);
                 }
                 None => {
-                    o.insert(1, &name(n), Objects::key_of(1, &name(n)), None);
+                    let key = o.sought().to_vec();
+                    o.insert(&key, None);
                     model.insert(n);
                 }
                 _ => {}

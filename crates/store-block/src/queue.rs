@@ -205,6 +205,7 @@ impl Core {
             self.make_one(&q.txn, op, &mut slots)?;
             q.next = i + 1;
         }
+        slots.0.into_iter().flatten().for_each(|slot| self.recount(slot));
         if let Some(delta) = q.log.take() {
             self.log_delta(&delta).map_err(|e| StoreError::Stopped(format!("a change of group {}: {e}", delta.pg)))?;
         }
@@ -248,7 +249,7 @@ impl Core {
         if let Some(slot) = slots.0[obj as usize] {
             let known = self.objects.get(slot);
             // The same name in a collection of another kind is another object.
-            if known.family == key::family(coll) {
+            if known.family() == key::family(coll) {
                 return Ok(slot);
             }
         }

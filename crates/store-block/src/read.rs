@@ -189,7 +189,7 @@ impl Core {
                     return ControlFlow::Continue(());
                 }
                 let name = match row {
-                    Row::Obj(slot) => objects.get(slot).name.clone(),
+                    Row::Obj(slot) => objects.get(slot).name(),
                     Row::Bytes(_) => match key::parse_object(key) {
                         Ok((_, name)) => name,
                         Err(e) => {

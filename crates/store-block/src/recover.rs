@@ -10,8 +10,8 @@ use crate::key;
 use crate::layout::*;
 use crate::meta::Found;
 use crate::meta::index::{Index, LeafRef};
+use crate::meta::layer::Key;
 use crate::meta::leaf::Leaf;
-use crate::objects::Objects;
 use crate::onode::{Onode, Usage};
 use crate::ops::{self, Op};
 use crate::pg::PgMem;
@@ -162,6 +162,12 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
     Ok(core)
 }
 
+/// An object's key as a record has it.
+fn object_key(key: &[u8]) -> Result<Key, Corrupt> {
+    key::check_object(key)?;
+    Ok(key.into())
+}
+
 impl Core {
     /// Shows rows as they were at the checkpoint, reading what is needed.
     pub fn rows_now(
@@ -242,11 +248,10 @@ impl Core {
 
     /// The slot of an object, read if need be.
     fn slot_now(&mut self, key: &[u8]) -> Result<u32, OpenError> {
-        let (family, name) = key::parse_object(key)?;
-        if let Some(slot) = self.objects.find(family, &name) {
+        let row_key = object_key(key)?;
+        if let Some(slot) = self.objects.find_key(key) {
             return Ok(slot);
         }
-        let row_key = Objects::key_of(family, &name);
         loop {
             let node = match self.table.get(&row_key) {
                 Found::Absent => None,
@@ -257,7 +262,7 @@ impl Core {
                     continue;
                 }
             };
-            return Ok(self.objects.insert(family, &name, row_key, node));
+            return Ok(self.objects.insert(key, node));
         }
     }
 
@@ -324,9 +329,9 @@ impl Core {
         for record in records {
             for op in &record.ops {
                 let (Op::Object(key) | Op::CloneTo { key, .. } | Op::RenameTo(key)) = op else { continue };
-                let (family, name) = key::parse_object(key)?;
-                if self.objects.find(family, &name).is_none()
-                    && let Found::Read(leaf) = self.table.get(&Objects::key_of(family, &name))
+                let row_key = object_key(key)?;
+                if self.objects.find_key(key).is_none()
+                    && let Found::Read(leaf) = self.table.get(&row_key)
                 {
                     wanted.insert(leaf.id, leaf);
                 }
@@ -360,11 +365,14 @@ impl Core {
         // What earlier records freed could be given again: they were durable when it was.
         self.alloc.release(seq - 1, |_, _| false);
         let mut at = crate::apply::At { seq, slot: u32::MAX, images: 0, run: None };
-        let (mut places, mut crcs) = (Vec::new(), Vec::new());
+        let (mut places, mut crcs, mut changed) = (Vec::new(), Vec::new(), Vec::new());
         for op in &found.ops {
             match op {
-                Op::Object(key) => at.slot = self.slot_now(key)?,
-                Op::CloneTo { key, .. } | Op::RenameTo(key) => drop(self.slot_now(key)?),
+                Op::Object(key) => {
+                    at.slot = self.slot_now(key)?;
+                    changed.push(at.slot);
+                }
+                Op::CloneTo { key, .. } | Op::RenameTo(key) => changed.push(self.slot_now(key)?),
                 _ => {}
             }
             let needs_object = !matches!(op, Op::MkColl { .. } | Op::RmColl { .. } | Op::Log(_));
@@ -385,6 +393,7 @@ impl Core {
                 at.images += 1;
             }
         }
+        changed.into_iter().for_each(|slot| self.recount(slot));
         self.overlay.found(seq, self.ring.block(found.at), places, crcs);
         self.batch = crate::wal::Batch::new(seq + 1, 0);
         Ok(())

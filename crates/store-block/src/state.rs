@@ -220,13 +220,13 @@ impl Core {
         if let Some(slot) = self.objects.find(family, obj) {
             return Ok(slot);
         }
-        let key = Objects::key_of(family, obj);
+        let key: Key = self.objects.sought().into();
         // What changed lately is in memory, and was found there.
         match self.table.get_stored(&key) {
-            Found::Absent => Ok(self.objects.insert(family, obj, key, None)),
+            Found::Absent => Ok(self.objects.insert(&key, None)),
             Found::Row(row) => {
                 let node = Onode::decode(row).map_err(|e| StoreError::Damaged { coll, what: format!("{obj}: {e}") })?;
-                Ok(self.objects.insert(family, obj, key, Some(node)))
+                Ok(self.objects.insert(&key, Some(node)))
             }
             Found::Obj => unreachable!("leaves hold no objects in memory"),
             Found::Read(leaf) => Err(self.want_leaf(&leaf, coll, ticket)),
@@ -326,12 +326,19 @@ impl Core {
                     Val::Row(out.into())
                 }
             };
-            frozen.settle(&entry.key, val);
+            frozen.settle(&(&entry.key[..]).into(), val);
         }
         entry.changed = generation;
-        self.table.active.put_key(entry.key.clone(), Val::Obj(slot));
+        self.table.active.put(&entry.key, Val::Obj(slot));
         self.objects.account(slot);
-        self.changed_bytes += 500 + self.objects.node(slot).map_or(0, Onode::memory);
+        self.changed_bytes += self.objects.get(slot).memory();
+    }
+    /// The object in the slot has changed: what it takes now counts.
+    pub fn recount(&mut self, slot: u32) {
+        let grown = self.objects.account(slot);
+        if self.objects.get(slot).changed == self.generation {
+            self.changed_bytes += grown;
+        }
     }
 
     /// Counts what an object took and takes.
@@ -341,8 +348,8 @@ impl Core {
         if before == after {
             return;
         }
-        let pool = entry.name.hobj.pool;
-        let pool = if entry.family == 0 || pool >= -1 { pool } else { key::temp_pool(pool) };
+        let pool = entry.pool();
+        let pool = if entry.family() == 0 || pool >= -1 { pool } else { key::temp_pool(pool) };
         match self.usage.iter_mut().find(|(p, _)| *p == pool) {
             Some((_, usage)) => usage.change(before, after),
             None => {
