@@ -51,7 +51,8 @@ const LOADS: [Load; 11] = [
 ];
 
 const IMAGE_MIB: u64 = 2048;
-const DEVICE_MIB: u64 = 8 << 10;
+/// Room for the image and for all that seconds of 64 KiB objects bring.
+const DEVICE_MIB: u64 = 12 << 10;
 
 /// A server and its devices.
 struct Side<'a> {
