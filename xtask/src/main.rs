@@ -93,7 +93,7 @@ fn chore() -> Result<()> {
         }
         Some("figures") if option("--store") == Some("block") => suites::figures_block(
             option("--pairs").map_or(Ok(5), str::parse)?,
-            option("--seconds").map_or(Ok(8), str::parse)?,
+            option("--seconds").map_or(Ok(4), str::parse)?,
             flag("--raw"),
         ),
         Some("figures") => suites::figures(option("--pairs").map_or(Ok(5), str::parse)?, option("--seconds").map_or(Ok(8), str::parse)?),

@@ -51,8 +51,9 @@ const LOADS: [Load; 11] = [
 ];
 
 const IMAGE_MIB: u64 = 2048;
-/// Room for the image and for all that seconds of 64 KiB objects bring.
-const DEVICE_MIB: u64 = 12 << 10;
+/// Room for the image, and for what 64 KiB objects bring in so many seconds.
+const DEVICE_MIB: u64 = 8 << 10;
+const SECONDS_MAX: u32 = 5;
 
 /// A server and its devices.
 struct Side<'a> {
@@ -191,6 +192,7 @@ fn durable_write_us(file: &Path) -> Result<f64> {
 /// Prints a table: per load the medians of both sides, the ratios' median over the pairs, and what is asked for.
 pub fn figures_block(pairs: usize, seconds: u32, raw: bool) -> Result<()> {
     ensure!(pairs > 0, "a figure needs at least one pair");
+    ensure!(seconds <= SECONDS_MAX, "with more than {SECONDS_MAX} seconds a load the devices may be full");
     crate::cluster::build()?;
     Release::Pacific.install()?;
     crate::clients::reef_daemons()?;
