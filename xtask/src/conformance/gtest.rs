@@ -57,10 +57,7 @@ pub fn verdicts(out: &str) -> BTreeMap<String, Verdict> {
     }
     if let Some(name) = current {
         let last = out.lines().next_back().unwrap_or_default();
-        found.insert(
-            name,
-            Verdict::Failed(if complaint.is_empty() { format!("the program did not get past it: {last}") } else { complaint }),
-        );
+        found.insert(name, Verdict::Failed(if complaint.is_empty() { format!("the program did not get past it: {last}") } else { complaint }));
     }
     found
 }
