@@ -3,6 +3,7 @@
 use crate::{AlignedBuf, DiskError};
 use bytes::Bytes;
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 /// One device of a set, by its place in the list that the set was opened with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +57,12 @@ pub trait Disks {
     fn in_flight(&self) -> usize;
     /// Kicks, and blocks until something has completed; returns at once if nothing is in flight. For start-up and tools: a reactor never waits.
     fn wait(&mut self);
+    /// Blocks until something that was kicked has completed, but no longer than this; true if something has. For a reactor that knows of nothing else
+    /// to do: a sleep that is ended from here costs less than one that is ended by way of the event descriptor. Poll afterwards in any case.
+    fn linger(&mut self, limit: Duration) -> bool {
+        let _ = limit;
+        false
+    }
     /// What is signalled when there are completions to poll: for the reactor's epoll, **edge-triggered** (as tokio's is), since it is never
     /// reset. `None` for disks in memory: poll after each kick.
     fn event_fd(&self) -> Option<RawFd>;
@@ -85,6 +92,9 @@ impl<D: Disks + ?Sized> Disks for Box<D> {
     }
     fn wait(&mut self) {
         (**self).wait();
+    }
+    fn linger(&mut self, limit: Duration) -> bool {
+        (**self).linger(limit)
     }
     fn event_fd(&self) -> Option<RawFd> {
         (**self).event_fd()

@@ -10,6 +10,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Files or block devices behind one io_uring. Belongs to the thread that uses it first.
 pub struct FileDisks {
@@ -127,6 +128,9 @@ impl Disks for FileDisks {
     }
     fn wait(&mut self) {
         self.ring.wait();
+    }
+    fn linger(&mut self, limit: Duration) -> bool {
+        self.ring.linger(limit)
     }
     fn event_fd(&self) -> Option<RawFd> {
         Some(self.ring.event_fd())

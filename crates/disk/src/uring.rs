@@ -24,6 +24,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Submission entries: what one kick starts with one system call.
 const ENTRIES: u32 = 128;
@@ -277,6 +278,20 @@ impl Ring {
                 lane.waiting.push_back(index);
             }
         }
+    }
+    /// Blocks until the kernel has something to reap, but no longer than `limit`; true if it has. The eventfd is quiet meanwhile, as in `post`: what
+    /// comes before it is on again is seen by the next `poll`.
+    pub(crate) fn linger(&mut self, limit: Duration) -> bool {
+        if self.in_kernel == 0 || !self.enabled || !self.ring.params().is_feature_ext_arg() {
+            return false;
+        }
+        self.ring.completion().disable_eventfd();
+        let limit = io_uring::types::Timespec::from(limit);
+        // Too late, interrupted, or nothing more is taken now: all of it is as if nothing had come.
+        let _ = self.ring.submitter().submit_with_args(1, &io_uring::types::SubmitArgs::new().timespec(&limit));
+        self.ring.completion().enable_eventfd();
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        !self.ring.completion().is_empty()
     }
     /// Kicks and blocks until there is a completion.
     pub(crate) fn wait(&mut self) {

@@ -131,6 +131,35 @@ fn a_completion_wakes_who_polls_the_descriptor() {
 }
 
 #[test]
+fn who_lingers_gets_a_completion_and_who_polls_the_descriptor_the_others() {
+    let folder = Folder::new("linger");
+    let mut disks = open(&folder.file("data", 16));
+    let epoll = Epoll::of(disks.event_fd().expect("a descriptor"));
+    let long = std::time::Duration::from_secs(10);
+    assert!(!disks.linger(long), "nothing is under way, so nobody waits");
+    let mut out = Vec::new();
+    for round in 0..200 {
+        disks.read(round, D, 8 * BLOCK, BLOCK_BYTES);
+        if round % 3 > 0 {
+            disks.write(1000 + round, D, 0, vec![buf(round as u8, 4)], Durability::Durable);
+        }
+        let expected = disks.in_flight();
+        disks.kick();
+        if round % 3 < 2 {
+            assert!(disks.linger(long), "round {round}: nothing came");
+            disks.poll(&mut out);
+            assert!(!out.is_empty(), "round {round}: what came is there");
+        }
+        while out.len() < expected {
+            assert!(epoll.wait(), "round {round}: nobody is woken");
+            disks.poll(&mut out);
+        }
+        out.clear();
+    }
+    assert!(!disks.linger(std::time::Duration::ZERO));
+}
+
+#[test]
 fn a_set_moves_to_the_thread_that_uses_it_and_waits_for_its_buffers_when_dropped() {
     let folder = Folder::new("move");
     let path = folder.file("data", 512);

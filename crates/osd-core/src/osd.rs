@@ -23,6 +23,7 @@ use messages::{
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
+use std::time::Duration;
 use store::{ObjectStore, StoreError};
 use types::{CollId, EntityKind, Epoch, OsdId, OsdSuperblock, PgId, SpgId, Uuid};
 
@@ -185,6 +186,10 @@ impl Osd {
     }
     pub fn store(&self) -> &dyn ObjectStore {
         &*self.sh.store
+    }
+    /// Waits for the store: see [`ObjectStore::linger`].
+    pub fn linger(&mut self, limit: Duration) -> bool {
+        self.sh.store.linger(limit)
     }
     /// The OSD is over; its store may go on as another's.
     pub fn into_store(self) -> Box<dyn ObjectStore> {

@@ -12,6 +12,7 @@ pub mod deployment;
 mod metadata;
 mod run;
 mod shell;
+mod solo;
 pub mod store;
 mod wake;
 

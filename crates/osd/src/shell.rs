@@ -1,6 +1,7 @@
 //! What connects an [`Osd`] with its messengers: messages go in, effects are carried out.
 
 use crate::devices::Machine;
+use crate::solo::Solo;
 use base::Clock;
 use cephx::caps::OsdCap;
 use denc::Denc;
@@ -50,6 +51,10 @@ const SIDE_SHIFT: u32 = 61;
 const ADMIN_SIDE: u64 = 4;
 /// How often a manager that does not answer is dialled again.
 const REDIAL: Duration = Duration::from_secs(1);
+/// How long the thread waits for a device by itself, if it may at all.
+const LINGER: Duration = Duration::from_millis(2);
+/// What one request may bring of the store before its answer: its record and what is behind an earlier one.
+const LINGERS: usize = 4;
 
 /// What the loop is told.
 #[derive(Debug, Clone)]
@@ -84,6 +89,7 @@ pub struct Shell {
     pub devices: RefCell<BTreeSet<String>>,
     /// Requests are answered from what they say, and the core never sees them.
     null: Option<net::null::NullDispatcher>,
+    solo: RefCell<Solo>,
 }
 
 impl Shell {
@@ -107,6 +113,7 @@ impl Shell {
             quiet,
             admin: RefCell::default(),
             devices: RefCell::default(),
+            solo: RefCell::default(),
         });
         for side in Side::ALL {
             shell.sides[side as usize].set_dispatcher(Rc::new(Ear { side, shell: shell.clone() }));
@@ -133,6 +140,20 @@ impl Shell {
         self.effects.replace(effects);
     }
 
+    /// A client's requests of this turn have all come.
+    fn batch_end(self: &Rc<Self>) {
+        self.feed(Event::TurnEnd, clock());
+        for _ in 0..LINGERS {
+            if !self.solo.borrow().may_wait() {
+                return;
+            }
+            if !self.osd.borrow_mut().linger(LINGER) {
+                self.solo.borrow_mut().was_slow();
+            }
+            self.feed(Event::TurnEnd, clock());
+        }
+    }
+
     fn conn_id(side: Side, conn: &Conn) -> ConnId {
         ConnId((side as u64) << SIDE_SHIFT | conn.id().0)
     }
@@ -145,6 +166,7 @@ impl Shell {
         match effect {
             Effect::Send { conn, msg } if conn.0 >> SIDE_SHIFT == ADMIN_SIDE => self.answer_admin(conn, &msg),
             Effect::Send { conn, msg } => {
+                self.solo.borrow_mut().answered(conn);
                 if let Some(conn) = self.conn(conn) {
                     conn.send(msg);
                 }
@@ -427,12 +449,17 @@ impl Dispatcher for Ear {
         let id = Shell::conn_id(self.side, conn);
         let event = match self.side.heartbeats() {
             Some(net) => Event::Heartbeat { conn: id, net, msg },
-            None => Event::Message { conn: id, msg },
+            None => {
+                if msg.kind == MOSDOp::KIND {
+                    shell.solo.borrow_mut().came(id);
+                }
+                Event::Message { conn: id, msg }
+            }
         };
         shell.feed(event, clock());
     }
     fn on_batch(&self, _: &Conn) {
-        self.shell.feed(Event::TurnEnd, clock());
+        self.shell.batch_end();
     }
     fn on_connect(&self, conn: &Conn) {
         let shell = &self.shell;

@@ -15,6 +15,7 @@ use disk::Disks;
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::os::fd::RawFd;
+use std::time::Duration;
 use store::{ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, PgRecord, ReadData, StoreError, StoreResult};
 use types::{ByteStr, CollId, GHObject, IntervalSet, PoolId, SpgId, StoreStatfs, Transaction};
 
@@ -181,6 +182,9 @@ impl ObjectStore for BlockStore {
     }
     fn turn_end(&mut self) {
         self.poll();
+    }
+    fn linger(&mut self, limit: Duration) -> bool {
+        self.0.get_mut().io.linger(limit)
     }
     /// A checkpoint: what the log has goes into the metadata, and its room is free.
     fn compact(&mut self) {

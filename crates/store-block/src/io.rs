@@ -7,6 +7,7 @@ use disk::{Dev, Disks, Durability};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 
 /// What an operation is for.
 #[derive(Debug)]
@@ -288,6 +289,9 @@ impl Io {
     }
     pub fn wait(&mut self) {
         self.disks.wait();
+    }
+    pub fn linger(&mut self, limit: Duration) -> bool {
+        self.disks.linger(limit)
     }
     pub fn kick(&mut self) {
         self.disks.kick();

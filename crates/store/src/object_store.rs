@@ -3,6 +3,7 @@
 use crate::{LogDelta, PgRecord, ReadData, StoreResult};
 use bytes::Bytes;
 use std::ops::ControlFlow;
+use std::time::Duration;
 use types::{ByteStr, CollId, GHObject, IntervalSet, PoolId, SpgId, StoreStatfs, Transaction};
 
 /// What a store knows of an object without looking at its data.
@@ -73,6 +74,12 @@ pub trait ObjectStore {
     fn take_commits(&mut self, tokens: &mut Vec<u64>);
     /// The caller has submitted what it has for now: a store that gathers starts writing.
     fn turn_end(&mut self) {}
+    /// Waits for something that is under way, but no longer than this; true if something came, and then, as in any case, a turn's end should follow.
+    /// For a caller that has nothing else to do and knows that nobody else has a wish. A store without devices has nothing to wait for.
+    fn linger(&mut self, limit: Duration) -> bool {
+        let _ = limit;
+        false
+    }
     /// Brings what the store keeps beside the data into its smallest form, if it has another.
     fn compact(&mut self) {}
     /// Appends tickets of [`crate::StoreError::Wait`] whose bytes have come.

@@ -66,6 +66,18 @@ fn against(out: &Output, word: &str) -> Option<String> {
     (!out.ok() || !said).then(|| format!("it ended with {}: {}", out.code, last()))
 }
 
+/// Whether the program stumbled over itself: it asks for the checksum of an object that its append of 0 bytes made, and does not expect that there
+/// is none of no bytes. Stock OSDs (18.2) answer the same and it ends the same; seldom, with these sizes. Wrong bytes it calls corrupt.
+fn is_its_own(out: &Output) -> bool {
+    !out.ok() && out.stderr.contains("incorrect, expecting 4294967295") && !out.stderr.contains("corrupt")
+}
+
+/// One run of one mix in one pool.
+fn mix(server: &Server, release: Release, pool: &str, load: &str) -> Result<Output> {
+    let line = format!("--pool {pool} {load}");
+    run(release.command(server.conf(), "ceph_test_rados").args(line.split(' ')), Duration::from_secs(3700))
+}
+
 fn mixes(server: &Server, release: Release) -> Result<Outcome> {
     let mut runs = Runs::new("ceph_test_rados");
     let max_ops = if matches!(server, Server::AmongStock(_)) { MIX_OPS_AMONG_STOCK } else { MIX_OPS };
@@ -73,10 +85,19 @@ fn mixes(server: &Server, release: Release) -> Result<Outcome> {
         server.must(release, &format!("ceph osd pool create mix{i} 16"))?;
         let weights: Vec<&str> = weights.split(' ').collect();
         let ops: String = weights.chunks(2).map(|op| format!(" --op {} {}", op[0], op[1])).collect();
-        let line = format!("--pool mix{i} --max-ops {max_ops} --max-seconds 3600 {SIZES}{ops}");
-        let started = Instant::now();
-        let mut cmd = release.command(server.conf(), "ceph_test_rados");
-        let out = run(cmd.args(line.split(' ')), Duration::from_secs(3700))?;
+        let load = format!("--max-ops {max_ops} --max-seconds 3600 {SIZES}{ops}");
+        let mut started = Instant::now();
+        let mut out = mix(server, release, &format!("mix{i}"), &load)?;
+        for again in 0..3 {
+            if !is_its_own(&out) {
+                break;
+            }
+            println!("ceph_test_rados: {name}: it appended nothing to an empty object, which it can't check: once more");
+            let pool = format!("mix{i}again{again}");
+            server.must(release, &format!("ceph osd pool create {pool} 16"))?;
+            started = Instant::now();
+            out = mix(server, release, &pool, &load)?;
+        }
         let took = started.elapsed();
         let done = out.stdout.lines().filter(|l| l.contains(": done (")).count();
         let case = format!("{name}: {max_ops} operations, {:.0} a second", done as f64 / took.as_secs_f64());
