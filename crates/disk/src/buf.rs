@@ -46,11 +46,20 @@ pub struct AlignedBuf {
     ptr: NonNull<u8>,
     capacity: usize,
     len: usize,
-    /// Where the memory is from, if it is a slot.
-    arena: Option<Arc<Arena>>,
+    from: From,
 }
 
-// SAFETY: the buffer owns its memory alone, like a Vec<u8>.
+/// Whose the memory is.
+enum From {
+    /// The buffer's own: of the pool, or for it.
+    Pool,
+    /// A slot.
+    Arena(Arc<Arena>),
+    /// Others have it, too: copied before it is changed.
+    Shared(Bytes),
+}
+
+// SAFETY: the buffer owns its memory alone, like a Vec<u8>, or only reads it and keeps it alive, like Bytes.
 unsafe impl Send for AlignedBuf {}
 // SAFETY: as above; shared references only read.
 unsafe impl Sync for AlignedBuf {}
@@ -76,7 +85,7 @@ impl AlignedBuf {
             let ptr = unsafe { alloc::alloc_zeroed(layout(capacity)) };
             NonNull::new(ptr).unwrap_or_else(|| alloc::handle_alloc_error(layout(capacity)))
         });
-        Self { ptr, capacity, len: 0, arena: None }
+        Self { ptr, capacity, len: 0, from: From::Pool }
     }
     /// So many zeros.
     pub fn zeroed(len_bytes: usize) -> Self {
@@ -100,11 +109,25 @@ impl AlignedBuf {
     /// The same in a slot of this arena, if it has one.
     pub(crate) fn in_arena(arena: &Arc<Arena>, len_bytes: usize) -> Option<Self> {
         let (ptr, capacity) = arena.take(len_bytes)?;
-        Some(Self { ptr, capacity, len: len_bytes, arena: Some(arena.clone()) })
+        Some(Self { ptr, capacity, len: len_bytes, from: From::Arena(arena.clone()) })
+    }
+    /// These bytes, which are at a block's edge, without a copy.
+    pub(crate) fn shared(bytes: Bytes) -> Self {
+        assert!((bytes.as_ptr() as usize).is_multiple_of(BLOCK_BYTES), "aligned");
+        let ptr = NonNull::new(bytes.as_ptr().cast_mut()).expect("a slice is not at 0");
+        Self { ptr, capacity: bytes.len(), len: bytes.len(), from: From::Shared(bytes) }
+    }
+    /// Nobody else has the memory from now on.
+    fn unshare(&mut self) {
+        if matches!(self.from, From::Shared(_)) {
+            let mut own = Self::with_capacity(self.len);
+            own.push(self);
+            *self = own;
+        }
     }
     /// The same bytes, in memory that may be kept for long: what came from a device lies in memory that is meant for the next reads.
     pub fn to_keep(self) -> Self {
-        if self.arena.is_none() {
+        if !self.is_in_arena() {
             return self;
         }
         let mut own = Self::with_capacity(self.len);
@@ -112,9 +135,10 @@ impl AlignedBuf {
         own
     }
     pub(crate) fn is_in_arena(&self) -> bool {
-        self.arena.is_some()
+        matches!(self.from, From::Arena(_))
     }
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.unshare();
         self.ptr.as_ptr()
     }
     pub fn capacity(&self) -> usize {
@@ -130,6 +154,7 @@ impl AlignedBuf {
     }
     /// The part that is not in `len` yet.
     fn spare(&mut self) -> &mut [u8] {
+        self.unshare();
         // SAFETY: all of `capacity` is initialised and ours.
         unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr().add(self.len), self.capacity - self.len) }
     }
@@ -156,14 +181,19 @@ impl AlignedBuf {
     }
     /// As shared bytes, without a copy; the memory returns to the pool with the last of them. Slices at blocks' edges may be written to devices.
     pub fn freeze(self) -> Bytes {
-        Bytes::from_owner(self)
+        match &self.from {
+            From::Shared(bytes) => bytes.slice(..self.len),
+            _ => Bytes::from_owner(self),
+        }
     }
 }
 
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
-        if let Some(arena) = &self.arena {
-            return arena.give_back(self.ptr);
+        match &self.from {
+            From::Pool => {}
+            From::Arena(arena) => return arena.give_back(self.ptr),
+            From::Shared(_) => return,
         }
         if let Some(class) = class_of(self.capacity) {
             let kept = POOL.try_with(|pool| {
@@ -193,6 +223,7 @@ impl Deref for AlignedBuf {
 
 impl DerefMut for AlignedBuf {
     fn deref_mut(&mut self) -> &mut [u8] {
+        self.unshare();
         // SAFETY: as for `deref`, and this borrow is the only one.
         unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
     }
@@ -210,14 +241,16 @@ impl std::fmt::Debug for AlignedBuf {
     }
 }
 
+/// Zeros that are there once for all, in bytes.
+pub(crate) const ZEROS_BYTES: usize = 256 << 10;
+
 /// So many zeros for a write, all pieces of one buffer that is shared by everyone.
 pub fn zero_blocks(len_bytes: u64) -> Vec<Bytes> {
-    const PIECE: usize = 256 << 10;
     static ZEROS: OnceLock<Bytes> = OnceLock::new();
     assert!(len_bytes.is_multiple_of(BLOCK_BYTES as u64), "whole blocks");
-    let zeros = ZEROS.get_or_init(|| AlignedBuf::zeroed(PIECE).freeze());
-    let mut out = vec![zeros.clone(); len_bytes as usize / PIECE];
-    let rest = len_bytes as usize % PIECE;
+    let zeros = ZEROS.get_or_init(|| AlignedBuf::zeroed(ZEROS_BYTES).freeze());
+    let mut out = vec![zeros.clone(); len_bytes as usize / ZEROS_BYTES];
+    let rest = len_bytes as usize % ZEROS_BYTES;
     if rest > 0 {
         out.push(zeros.slice(..rest));
     }
@@ -251,6 +284,23 @@ mod tests {
         let zeros = zero_blocks(600 << 10);
         assert_eq!(zeros.iter().map(Bytes::len).sum::<usize>(), 600 << 10);
         assert!(zeros.iter().all(|z| z.iter().all(|b| *b == 0)));
+    }
+
+    #[test]
+    fn what_is_shared_is_copied_before_it_changes() {
+        let bytes = AlignedBuf::padded(&[1; 3 * BLOCK_BYTES]).freeze();
+        let mut buf = AlignedBuf::shared(bytes.slice(BLOCK_BYTES..));
+        assert_eq!((buf.len(), buf.as_ptr()), (2 * BLOCK_BYTES, bytes[BLOCK_BYTES..].as_ptr()));
+        buf.truncate(BLOCK_BYTES);
+        let same = AlignedBuf::shared(bytes.slice(BLOCK_BYTES..)).freeze();
+        assert_eq!((same.as_ptr(), same.len()), (buf.as_ptr(), 2 * BLOCK_BYTES));
+        buf[0] = 2;
+        buf.push(&[3; BLOCK_BYTES]);
+        assert_eq!((buf[0], buf[1], buf[BLOCK_BYTES], buf.len()), (2, 1, 3, 2 * BLOCK_BYTES));
+        let mut grown = AlignedBuf::shared(same);
+        grown.push(&[4]);
+        assert_eq!((grown.len(), grown[2 * BLOCK_BYTES]), (2 * BLOCK_BYTES + 1, 4));
+        assert!(bytes.iter().all(|b| *b == 1));
     }
 
     #[test]

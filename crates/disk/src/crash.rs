@@ -9,7 +9,7 @@
 
 use crate::BLOCK_BYTES;
 use crate::disks::{Dev, Durability};
-use crate::mem::{Blocks, Image, MemDisks};
+use crate::mem::{Block, Blocks, Image, MemDisks};
 use base::Rng;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
@@ -67,6 +67,18 @@ impl Recording {
     pub fn events(&self) -> &[Event] {
         &self.events
     }
+    /// Where what was written lies in memory, ascending: nothing else can be there, and nothing there changes, while the recording lives.
+    pub fn memory(&self) -> Vec<std::ops::Range<*const u8>> {
+        let bufs = self.ops.iter().flat_map(|op| match op {
+            Op::Write { bufs, .. } => &bufs[..],
+            Op::Flush { .. } => &[],
+        });
+        let mut all: Vec<_> = bufs.map(|buf| buf.as_ptr_range()).collect();
+        all.sort_unstable_by_key(|range| range.start);
+        // The same zeros may have been written more than once.
+        all.dedup();
+        all
+    }
     /// Bytes of all writes.
     pub fn written_bytes(&self) -> u64 {
         let len = |op: &Op| match op {
@@ -95,7 +107,7 @@ pub enum Tear {
 struct OpenWrite {
     dev: Dev,
     /// Blocks that no later certain write has replaced.
-    blocks: Vec<(u64, Bytes)>,
+    blocks: Vec<(u64, Block)>,
     done: bool,
     /// A flush that should have covered it failed, or it failed itself: no later flush covers it.
     doomed: bool,
@@ -118,7 +130,14 @@ pub struct CrashStates<'a> {
 impl<'a> CrashStates<'a> {
     /// At the moment before the first event.
     pub fn new(recording: &'a Recording) -> Self {
-        Self { recording, at: 0, certain: recording.start.clone(), writer: Blocks::default(), open: BTreeMap::new(), flushes: HashMap::new() }
+        Self {
+            recording,
+            at: 0,
+            certain: recording.start.clone(),
+            writer: Blocks::default(),
+            open: BTreeMap::new(),
+            flushes: HashMap::new(),
+        }
     }
     /// Goes one event on, and says which; `None` at the end.
     pub fn step(&mut self) -> Option<Event> {
@@ -143,7 +162,7 @@ impl<'a> CrashStates<'a> {
     fn queued(&mut self, n: usize) {
         match &self.recording.ops[n] {
             Op::Write { dev, offset, bufs, .. } => {
-                let pieces = bufs.iter().flat_map(|b| (0..b.len()).step_by(BLOCK_BYTES).map(|at| b.slice(at..at + BLOCK_BYTES)));
+                let pieces = bufs.iter().flat_map(Block::all_of);
                 let blocks = (offset / BLOCK_BYTES as u64..).zip(pieces).collect();
                 self.open.insert(n, OpenWrite { dev: *dev, blocks, done: false, doomed: false });
             }
@@ -211,8 +230,12 @@ impl<'a> CrashStates<'a> {
         }
         MemDisks::of(self.certain.clone(), over)
     }
+    /// What a block has that was not written yet in the state that is being made.
+    fn before(&self, at: (Dev, u64), over: &Blocks<Block>) -> [u8; BLOCK_BYTES] {
+        over.get(&at).or_else(|| self.certain.get(at.0, at.1)).map_or([0; BLOCK_BYTES], |old| *old.bytes())
+    }
     /// A part of a write: a first part, or any parts.
-    fn tear(&self, write: &OpenWrite, rng: &mut Rng, tear: Tear, over: &mut Blocks<Bytes>) {
+    fn tear(&self, write: &OpenWrite, rng: &mut Rng, tear: Tear, over: &mut Blocks<Block>) {
         if tear == Tear::Bytes {
             return self.cut(write, rng, over);
         }
@@ -233,19 +256,16 @@ impl<'a> CrashStates<'a> {
                 over.insert(key, new.clone());
                 continue;
             }
-            let mut mixed = match over.get(&key).or_else(|| self.certain.block(write.dev, *block)) {
-                Some(old) => old.to_vec(),
-                None => vec![0; BLOCK_BYTES],
-            };
+            let mut mixed = self.before(key, over);
             for unit in (0..per_block).filter(|unit| landed & (1 << unit) != 0) {
                 let range = unit * unit_bytes..(unit + 1) * unit_bytes;
-                mixed[range.clone()].copy_from_slice(&new[range]);
+                mixed[range.clone()].copy_from_slice(&new.bytes()[range]);
             }
-            over.insert(key, mixed.into());
+            over.insert(key, Block::of(&mixed));
         }
     }
     /// Of each block what is before, or behind, any of its bytes; or nothing of it, or all.
-    fn cut(&self, write: &OpenWrite, rng: &mut Rng, over: &mut Blocks<Bytes>) {
+    fn cut(&self, write: &OpenWrite, rng: &mut Rng, over: &mut Blocks<Block>) {
         for (block, new) in &write.blocks {
             let at = rng.below(BLOCK_BYTES as u64) as usize;
             let range = match rng.below(4) {
@@ -256,10 +276,9 @@ impl<'a> CrashStates<'a> {
                 _ => at..BLOCK_BYTES,
             };
             let key = (write.dev, *block);
-            let old = over.get(&key).or_else(|| self.certain.block(write.dev, *block));
-            let mut mixed = old.map_or_else(|| vec![0; BLOCK_BYTES], |old| old.to_vec());
-            mixed[range.clone()].copy_from_slice(&new[range]);
-            over.insert(key, mixed.into());
+            let mut mixed = self.before(key, over);
+            mixed[range.clone()].copy_from_slice(&new.bytes()[range]);
+            over.insert(key, Block::of(&mixed));
         }
     }
 }

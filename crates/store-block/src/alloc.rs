@@ -28,6 +28,8 @@ struct Aside {
 pub struct Alloc {
     /// A chunk's blocks that are in use or aside. Chunks that the device does not have are in use.
     used: Vec<u16>,
+    /// Chunks that the device has.
+    chunks: usize,
     /// Chunks without any used block, by page.
     empty: Vec<u16>,
     /// For a file with holes: which chunks had data and lost it, a bit for each, and how many of them are empty, by page.
@@ -73,6 +75,7 @@ impl Alloc {
         used[0] = FULL;
         let mut alloc = Self {
             used,
+            chunks,
             empty: vec![0; pages],
             ripe: has_holes.then(|| Ripe { chunks: vec![0; pages * PAGE_CHUNKS / 64], empty: vec![0; pages], all: 0 }),
             free_blocks: 0,
@@ -88,7 +91,7 @@ impl Alloc {
     }
     fn count(&mut self) {
         self.free_blocks = 0;
-        for (page, chunks) in self.used.chunks(PAGE_CHUNKS).enumerate() {
+        for (page, chunks) in self.used[..self.chunks].chunks(PAGE_CHUNKS).enumerate() {
             let mut empty = 0;
             for used in chunks {
                 // Most are either: to count bits takes longer.
@@ -266,13 +269,12 @@ impl Alloc {
         let (Some(first), true) = (first, bytes.len() == PAGE_CHUNKS * 2) else {
             return Err(Corrupt("a page of the allocator is not of this device"));
         };
-        for (i, b) in bytes.chunks_exact(2).enumerate() {
-            // What the device does not have stays in use.
-            let used = u16::from_le_bytes([b[0], b[1]]);
-            if self.used[first + i] != FULL || used == FULL {
-                self.used[first + i] = used;
-            }
+        // What the device does not have stays in use.
+        let end = self.chunks.min(first + PAGE_CHUNKS);
+        for (to, b) in self.used[first..end.max(first)].iter_mut().zip(bytes.chunks_exact(2)) {
+            *to = u16::from_le_bytes([b[0], b[1]]);
         }
+        self.used[0] = FULL;
         Ok(())
     }
     pub fn loaded(&mut self) {

@@ -275,7 +275,7 @@ impl ObjectStore for BlockStore {
                 OmapFrom::After(k) => [&key::omap_key(nid, k)[..], &[0]].concat(),
             };
             core.rows(&first, &key::omap_end(nid), coll, &mut |k, row| match row {
-                Row::Bytes(row) => visit(&ByteStr::from(&k[key::OMAP_PREFIX..]), &Bytes::copy_from_slice(&row())),
+                Row::Bytes(row) => visit(&ByteStr::from(&k[key::OMAP_PREFIX..]), &Bytes::copy_from_slice(row)),
                 Row::Obj(_) => ControlFlow::Continue(()),
             })
         })

@@ -8,12 +8,14 @@ use crate::key;
 use crate::layout::{BLOCK, CHUNK_BLOCKS, META_FIRST};
 use crate::meta::Row;
 use crate::onode::{Onode, Usage};
+use crate::pg::{PG_KINDS, PgRow};
+use crate::read::AHEAD;
 use crate::state::{Core, ask};
 use crate::write::Target;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use store::{ReadData, StoreError};
-use types::{CollId, GHObject};
+use types::{CollId, GHObject, SpgId};
 
 /// What a check has found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,7 +42,7 @@ pub struct FsckReport {
 
 /// Sentences that a report keeps at most.
 pub const ERRORS_MAX: usize = 1000;
-/// Rows that are looked at in one step.
+/// Objects whose data are read in one step.
 const PAGE_ROWS: usize = 512;
 /// Bytes of data that are read in one step.
 const PIECE: u64 = 1 << 20;
@@ -73,11 +75,6 @@ struct Owned {
     incomplete: bool,
 }
 
-enum Copied {
-    Row(bytes::Bytes),
-    Node(Box<Onode>),
-}
-
 impl Core {
     /// Checks everything; with `deep`, all data are read too.
     pub fn fsck(&mut self, deep: bool) -> FsckReport {
@@ -103,61 +100,52 @@ impl Core {
         owned
     }
 
-    /// Shows all rows of a range, reading what must be read. Rows of damaged leaves are told and skipped.
+    /// Shows the rows of a range, each once, until `visit` breaks; reads what must be read. Rows of damaged leaves are told and skipped. Returns
+    /// where to go on if there may be more.
     fn each_row(
         &mut self,
         first: Vec<u8>,
-        last: Vec<u8>,
+        last: &[u8],
         report: &mut FsckReport,
         incomplete: &mut bool,
-        visit: &mut dyn FnMut(&mut Self, &mut FsckReport, &[u8], Copied),
-    ) {
+        visit: &mut dyn FnMut(&Self, &mut FsckReport, &[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Option<Vec<u8>> {
         let mut from = first;
+        let mut seen: Vec<u8> = Vec::new();
         loop {
-            let mut page: Vec<(Vec<u8>, Option<Copied>, u32)> = Vec::new();
-            let shown = self.rows(&from, &last, CollId::Meta, &mut |key, row| {
-                page.push(match row {
-                    Row::Bytes(row) => (key.to_vec(), Some(Copied::Row(row())), 0),
-                    Row::Obj(slot) => (key.to_vec(), None, slot),
-                });
-                if page.len() < PAGE_ROWS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            let mut flow = ControlFlow::Continue(());
+            let shown = self.table.scan(&from, last, AHEAD, &mut |key, row| {
+                flow = visit(self, report, key, row);
+                seen.clear();
+                seen.extend_from_slice(key);
+                flow
             });
-            match shown {
-                Ok(()) => {}
-                Err(StoreError::Wait(_)) => {
+            if !seen.is_empty() {
+                from.clone_from(&seen);
+                from.push(0);
+            }
+            let Err(missing) = shown else { return flow.is_break().then_some(from) };
+            match self.want_leaves(&missing, CollId::Meta, &mut ask()) {
+                StoreError::Wait(_) => {
                     self.io.wait();
                     self.poll();
                     self.tickets.ready.clear();
                     if self.failed.is_some() {
                         *incomplete = true;
-                        return report.error("the store stopped while it was checked".to_string());
+                        report.error("the store stopped while it was checked".to_string());
+                        return None;
                     }
-                    continue;
                 }
-                Err(e) => {
+                e => {
                     // The first damaged leaf of the range is what stands in the way.
                     report.error(e.to_string());
                     *incomplete = true;
                     let bad = self.table.index.leaves_from(&from).find(|(_, l)| self.bad_leaves.contains_key(&l.id));
                     match bad.and_then(|(start, _)| self.table.index.end_of(start)).map(<[u8]>::to_vec) {
-                        Some(end) if end < last && end > from => from = end,
-                        _ => return,
+                        Some(end) if &end[..] < last && end > from => from = end,
+                        _ => return None,
                     }
-                    continue;
                 }
-            }
-            let full = page.len() >= PAGE_ROWS;
-            if let Some((key, _, _)) = page.last() {
-                from = [&key[..], &[0]].concat();
-            }
-            for (key, row, slot) in page {
-                let row = row.or_else(|| self.objects.node(slot).map(|node| Copied::Node(Box::new(node.clone()))));
-                if let Some(row) = row {
-                    visit(self, report, &key, row);
-                }
-            }
-            if !full {
-                return;
             }
         }
     }
@@ -166,32 +154,56 @@ impl Core {
         let (first, last) = (vec![key::OBJECT], key::kind_end(key::OBJECT));
         let mut incomplete = false;
         let colls: Vec<(CollId, u32)> = self.colls.iter().map(|(c, bits)| (*c, *bits)).collect();
-        self.each_row(first, last, report, &mut incomplete, &mut |core, report, key, row| {
-            let (family, name) = match key::parse_object(key) {
-                Ok(known) => known,
-                Err(e) => return report.error(format!("an object's row: {e}")),
-            };
-            let node = match row {
-                Copied::Node(node) => Ok(*node),
-                Copied::Row(row) => Onode::decode(row),
-            };
-            let node = match node {
-                Ok(node) => node,
-                Err(e) => {
-                    owned.incomplete = true;
-                    return report.error(format!("{name}: {e}"));
+        let mut from = Some(first);
+        while let Some(first) = from {
+            let mut to_read = Vec::new();
+            from = self.each_row(first, &last, report, &mut incomplete, &mut |core, report, key, row| {
+                if let Some(whole) = core.check_object(key, row, &colls, report, owned).filter(|_| deep) {
+                    to_read.push(whole);
                 }
-            };
-            report.objects += 1;
-            let home = colls.iter().find(|(c, bits)| key::family(*c) == family && key::belongs(*c, *bits, &name));
-            match home {
-                None => report.error(format!("{name} belongs to no collection")),
-                Some((coll, _)) if deep => core.check_data(*coll, &name, &node, report),
-                Some(_) => {}
+                if to_read.len() < PAGE_ROWS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            for (coll, name, node) in to_read {
+                self.check_data(coll, &name, &node, report);
             }
-            core.check_node(family, &name, &node, report, owned);
-        });
+        }
         owned.incomplete |= incomplete;
+    }
+    /// An object's row; returns what it says if data can be read by it.
+    fn check_object(
+        &self,
+        key: &[u8],
+        row: Row<'_>,
+        colls: &[(CollId, u32)],
+        report: &mut FsckReport,
+        owned: &mut Owned,
+    ) -> Option<(CollId, GHObject, Onode)> {
+        let known = match row {
+            Row::Obj(slot) => Ok(self.objects.node(slot)?.clone()),
+            Row::Bytes(row) => Onode::decode(bytes::Bytes::copy_from_slice(row)),
+        };
+        let (family, name) = match key::parse_object(key) {
+            Ok(known) => known,
+            Err(e) => {
+                report.error(format!("an object's row: {e}"));
+                return None;
+            }
+        };
+        let node = match known {
+            Ok(node) => node,
+            Err(e) => {
+                owned.incomplete = true;
+                report.error(format!("{name}: {e}"));
+                return None;
+            }
+        };
+        report.objects += 1;
+        self.check_node(family, &name, &node, report, owned);
+        let home = colls.iter().find(|(c, bits)| key::family(*c) == family && key::belongs(*c, *bits, &name));
+        if home.is_none() {
+            report.error(format!("{name} belongs to no collection"));
+        }
+        home.map(|(coll, _)| (*coll, name, node))
     }
 
     fn check_node(&self, family: u8, name: &GHObject, node: &Onode, report: &mut FsckReport, owned: &mut Owned) {
@@ -322,7 +334,7 @@ impl Core {
     fn check_omap(&mut self, report: &mut FsckReport, owned: &mut Owned) {
         let (first, last) = (vec![key::OMAP], key::kind_end(key::OMAP));
         let mut incomplete = false;
-        self.each_row(first, last, report, &mut incomplete, &mut |_, report, key, _| {
+        self.each_row(first, &last, report, &mut incomplete, &mut |_, report, key, _| {
             report.omap_rows += 1;
             let nid = key.get(1..9).map(|n| u64::from_be_bytes(n.try_into().expect("eight bytes")));
             match nid {
@@ -330,44 +342,45 @@ impl Core {
                 Some(nid) => drop(owned.orphans.insert(nid)),
                 None => report.error("an omap row is nobody's".to_string()),
             }
+            ControlFlow::Continue(())
         });
         owned.incomplete |= incomplete;
         if !owned.incomplete {
             owned.orphans.iter().for_each(|nid| report.error(format!("omap rows with the number {nid} are nobody's")));
         }
     }
+    /// Rows of groups are of groups that are known, and what they should be; no log goes on behind its group's last update.
     fn check_groups(&mut self, report: &mut FsckReport, owned: &mut Owned) {
-        for kind in [key::LOG, key::DUP, key::MISSING] {
-            let known: BTreeSet<Vec<u8>> = self.pgs.keys().map(|pg| key::pg(kind, *pg)).collect();
+        let mut updates = BTreeMap::new();
+        for (id, pg) in &self.pgs {
+            match pg.info() {
+                Ok(info) => drop(updates.insert(*id, info.last_update)),
+                Err(e) => report.error(format!("group {id}: {e}")),
+            }
+        }
+        for kind in PG_KINDS {
+            let known: BTreeMap<Vec<u8>, SpgId> = self.pgs.keys().map(|pg| (key::pg(kind, *pg), *pg)).collect();
             let prefix = key::pg(kind, Default::default()).len();
-            let mut strangers = 0_u64;
-            let mut incomplete = false;
-            self.each_row(vec![kind], key::kind_end(kind), report, &mut incomplete, &mut |_, _, key, _| {
-                strangers += u64::from(!key.get(..prefix).is_some_and(|p| known.contains(p)));
+            let (mut strangers, mut behind, mut incomplete) = (0_u64, BTreeSet::new(), false);
+            self.each_row(vec![kind], &key::kind_end(kind), report, &mut incomplete, &mut |_, report, key, row| {
+                match (key.get(..prefix).and_then(|p| known.get(p)), row) {
+                    (None, _) => strangers += 1,
+                    (Some(_), Row::Obj(_)) => {}
+                    (Some(id), Row::Bytes(row)) => match PgRow::decode(kind, row) {
+                        Err(e) => report.error(format!("what group {id} remembers: {e}")),
+                        Ok(PgRow::Log(entry)) if updates.get(id).is_some_and(|last| entry.version > *last) => drop(behind.insert(*id)),
+                        Ok(_) => {}
+                    },
+                }
+                ControlFlow::Continue(())
             });
             if strangers > 0 {
                 report.error(format!("{strangers} rows of kind {} are of groups that are not known", char::from(kind)));
             }
-            owned.incomplete |= incomplete;
-        }
-        for pg in self.pgs.keys().copied().collect::<Vec<_>>() {
-            loop {
-                match self.load_pg(pg) {
-                    Err(StoreError::Wait(_)) => {
-                        self.io.wait();
-                        self.poll();
-                        self.tickets.ready.clear();
-                    }
-                    Err(e) => break report.error(e.to_string()),
-                    Ok(record) => {
-                        let record = record.expect("it is known");
-                        if record.log.back().is_some_and(|e| e.version > record.info.last_update) {
-                            report.error(format!("group {pg}: its log goes on behind its last update {}", record.info.last_update));
-                        }
-                        break;
-                    }
-                }
+            for id in behind {
+                report.error(format!("group {id}: its log goes on behind its last update {}", updates[&id]));
             }
+            owned.incomplete |= incomplete;
         }
     }
     fn check_counters(&self, report: &mut FsckReport, owned: &Owned) {

@@ -16,16 +16,16 @@ use crate::ops::{self, Op};
 use crate::planted::{Bug, planted};
 use crate::state::Core;
 use bytes::{Bytes, BytesMut};
-use denc::{ALL_FEATURES, Denc, Encoder};
+use denc::{ALL_FEATURES, Decoder, Denc, Encoder};
 use std::ops::ControlFlow;
 use store::{InfoChange, LogDelta, PgRecord, StoreError, StoreResult};
-use types::{CollId, EVersion, HObject, PastIntervals, PgId, PgInfo, PgLogDup, PgLogEntry, SpgId};
+use types::{CollId, EVersion, HObject, PastIntervals, PgId, PgInfo, PgLogDup, PgLogEntry, PgMissingItem, SpgId};
 
 /// Leaves of one group's log that are asked for together: with each wait it is read from its beginning again.
 const LEAVES_AHEAD: usize = 256;
 
 /// What a group has rows of, besides its own.
-const PG_KINDS: [u8; 3] = [key::LOG, key::DUP, key::MISSING];
+pub const PG_KINDS: [u8; 3] = [key::LOG, key::DUP, key::MISSING];
 
 /// Of a group, what is always in memory.
 #[derive(Debug)]
@@ -62,7 +62,34 @@ fn encoded(value: &impl Denc) -> Bytes {
     value.to_bytes(ALL_FEATURES)
 }
 fn decoded<T: Denc>(bytes: &Bytes) -> Result<T, Corrupt> {
-    T::from_bytes(bytes).map_err(|_| Corrupt("a row is not of its type"))
+    decoded_own(bytes.clone())
+}
+fn decoded_own<T: Denc>(bytes: Bytes) -> Result<T, Corrupt> {
+    T::decode(&mut Decoder::new(bytes)).map_err(|_| Corrupt("a row is not of its type"))
+}
+
+/// What a group has a row for.
+pub enum PgRow {
+    Log(PgLogEntry),
+    Dup(PgLogDup),
+    Missing(HObject, PgMissingItem),
+}
+
+impl PgRow {
+    /// A row of one of [`PG_KINDS`].
+    pub fn decode(kind: u8, row: &[u8]) -> Result<Self, Corrupt> {
+        // In memory of its own: what is decoded from it shares it and lives long.
+        let row = Bytes::copy_from_slice(row);
+        Ok(match kind {
+            key::LOG => Self::Log(decoded_own(row)?),
+            key::DUP => Self::Dup(decoded_own(row)?),
+            _ => {
+                let mut get = Get::new(row);
+                let object = decoded_own(get.blob()?)?;
+                Self::Missing(object, decoded_own(get.raw(get.remaining())?)?)
+            }
+        })
+    }
 }
 
 impl PgMem {
@@ -71,7 +98,7 @@ impl PgMem {
         let sum = encoded(&info.stats.stats.sum).to_vec();
         Self { epoch: 0, info, past: PastIntervals::default(), sum, next_dup: 0, changed: true }
     }
-    fn info(&self) -> Result<PgInfo, Corrupt> {
+    pub fn info(&self) -> Result<PgInfo, Corrupt> {
         let mut info = self.info.clone();
         info.stats.stats.sum = decoded(&Bytes::copy_from_slice(&self.sum))?;
         Ok(info)
@@ -310,22 +337,14 @@ impl Core {
             let (first, last) = (key::pg(kind, id), key::pg_end(kind, id));
             self.rows_ahead(&first, &last, LEAVES_AHEAD, CollId::Pg(id), &mut crate::state::ask(), &mut |_, row| {
                 let Row::Bytes(row) = row else { return ControlFlow::Continue(()) };
-                let added = match kind {
-                    key::LOG => decoded::<PgLogEntry>(&own(row())).map(|e| record.log.push_back(e)),
-                    key::DUP => decoded::<PgLogDup>(&own(row())).map(|d| record.dups.push_back(d)),
-                    _ => {
-                        let mut get = Get::new(own(row()));
-                        (|| {
-                            let object = decoded(&get.blob()?)?;
-                            let item = decoded(&get.raw(get.remaining())?)?;
-                            record.missing.insert(object, item);
-                            Ok(())
-                        })()
+                match PgRow::decode(kind, row) {
+                    Ok(PgRow::Log(entry)) => record.log.push_back(entry),
+                    Ok(PgRow::Dup(dup)) => record.dups.push_back(dup),
+                    Ok(PgRow::Missing(object, item)) => drop(record.missing.insert(object, item)),
+                    Err(e) => {
+                        bad = Err(e);
+                        return ControlFlow::Break(());
                     }
-                };
-                if let Err(e) = added {
-                    bad = Err(e);
-                    return ControlFlow::Break(());
                 }
                 ControlFlow::Continue(())
             })?;

@@ -4,6 +4,7 @@ use crate::io::Extent;
 use crate::key;
 use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, DATA, WAL};
 use crate::meta::Row;
+use crate::meta::index::LeafRef;
 use crate::onode::Onode;
 use crate::overlay::Content;
 use crate::state::{Core, OWN, ask};
@@ -26,7 +27,7 @@ enum Piece {
 /// Blocks of one read of the device at most.
 const READ_BLOCKS: u32 = 256;
 /// Leaves that a scan asks for at once.
-const AHEAD: usize = 16;
+pub const AHEAD: usize = 16;
 
 /// Where there is data in the range, cut at the object's end.
 pub fn extents(node: &Onode, offset: u64, len: u64) -> IntervalSet {
@@ -149,15 +150,21 @@ impl Core {
         ticket: &mut u64,
         visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> StoreResult<()> {
-        let Err(missing) = self.table.scan(first, last, ahead, visit) else { return Ok(()) };
+        match self.table.scan(first, last, ahead, visit) {
+            Ok(()) => Ok(()),
+            Err(missing) => Err(self.want_leaves(&missing, coll, ticket)),
+        }
+    }
+    /// Leaves that a scan misses.
+    pub fn want_leaves(&mut self, missing: &[LeafRef], coll: CollId, ticket: &mut u64) -> StoreError {
         let mut wait = None;
         for leaf in missing {
-            match self.want_leaf(&leaf, coll, ticket) {
+            match self.want_leaf(leaf, coll, ticket) {
                 StoreError::Wait(n) => wait = Some(StoreError::Wait(n)),
-                e => return Err(e),
+                e => return e,
             }
         }
-        Err(wait.expect("a scan that stops says what it misses"))
+        wait.expect("a scan that stops says what it misses")
     }
 
     /// Objects of a collection, ascending.
@@ -206,14 +213,7 @@ impl Core {
                 ControlFlow::Continue(())
             });
             if let Err(missing) = shown {
-                let mut wait = None;
-                for leaf in missing {
-                    match self.want_leaf(&leaf, coll, ticket) {
-                        StoreError::Wait(n) => wait = Some(StoreError::Wait(n)),
-                        e => return Err(e),
-                    }
-                }
-                return Err(wait.expect("a scan that stops says what it misses"));
+                return Err(self.want_leaves(&missing, coll, ticket));
             }
             if let Some(e) = bad {
                 return Err(StoreError::Damaged { coll, what: e.to_string() });

@@ -419,7 +419,7 @@ struct LogReader {
 
 /// Blocks that are read at once, at first; tests shall see the edges. Who goes on reading gets more: a device reads the parts of a large piece
 /// in parallel.
-const WINDOW_BLOCKS: u64 = if cfg!(test) { 32 } else { 256 };
+const WINDOW_BLOCKS: u64 = if cfg!(test) { 8 } else { 256 };
 const WINDOW_MAX: u64 = if cfg!(test) { 2 } else { 8 } * WINDOW_BLOCKS;
 /// Records that are gathered before they are replayed, and their blocks.
 const GATHERED: usize = if cfg!(test) { 4 } else { 256 };

@@ -410,7 +410,7 @@ impl Core {
         if omap {
             self.rows_for(&key::omap(nid), &key::omap_end(nid), coll, ticket, &mut |k, row| {
                 if let crate::meta::Row::Bytes(row) = row {
-                    rows.push((k.to_vec(), row()));
+                    rows.push((k.to_vec(), row.to_vec()));
                 }
                 std::ops::ControlFlow::Continue(())
             })?;

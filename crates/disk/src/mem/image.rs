@@ -1,7 +1,7 @@
 //! The bytes of a set of devices, sparse: blocks that were never written are zeros and cost nothing.
 
-use crate::BLOCK_BYTES;
 use crate::disks::Dev;
+use crate::{AlignedBuf, BLOCK_BYTES};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -29,7 +29,36 @@ impl Hasher for BlockHasher {
 }
 
 const FAN: usize = 256;
-type Leaf = Box<[Option<Bytes>; FAN]>;
+type Leaf = Box<[Option<Block>; FAN]>;
+
+/// The content of a block, shared with whatever lies behind it in the buffer that it was written from: so a read finds out what of it is one piece
+/// of memory, and needs no copy of that.
+#[derive(Debug, Clone)]
+pub(crate) struct Block(Bytes);
+
+impl Block {
+    /// The blocks of a buffer, in order.
+    pub(crate) fn all_of(buf: &Bytes) -> impl Iterator<Item = Self> {
+        assert!(buf.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
+        (0..buf.len()).step_by(BLOCK_BYTES).map(|at| Self(buf.slice(at..)))
+    }
+    /// One block of its own.
+    pub(crate) fn of(bytes: &[u8; BLOCK_BYTES]) -> Self {
+        Self(AlignedBuf::padded(bytes).freeze())
+    }
+    pub(crate) fn bytes(&self) -> &[u8; BLOCK_BYTES] {
+        self.0.first_chunk().expect("a block is whole")
+    }
+    /// The block and those that lie behind it, up to `len_bytes`, aligned as devices want it; `None` if this one is not.
+    pub(crate) fn tail(&self, len_bytes: usize) -> Option<&[u8]> {
+        let aligned = (self.0.as_ptr() as usize).is_multiple_of(BLOCK_BYTES);
+        aligned.then(|| &self.0[..self.0.len().min(len_bytes)])
+    }
+    /// The first `len_bytes` of [`Block::tail`].
+    pub(crate) fn slice(&self, len_bytes: usize) -> Bytes {
+        self.0.slice(..len_bytes)
+    }
+}
 
 /// The content of each device, by block.
 #[derive(Debug, Clone, Default)]
@@ -59,11 +88,13 @@ impl Image {
         self.devs[dev.0 as usize].len_bytes
     }
     /// A block's bytes; `None`: zeros.
-    pub fn block(&self, dev: Dev, block: u64) -> Option<&Bytes> {
+    pub fn block(&self, dev: Dev, block: u64) -> Option<&[u8; BLOCK_BYTES]> {
+        self.get(dev, block).map(Block::bytes)
+    }
+    pub(crate) fn get(&self, dev: Dev, block: u64) -> Option<&Block> {
         self.devs[dev.0 as usize].leaves.get(block as usize / FAN)?.as_ref()?[block as usize % FAN].as_ref()
     }
-    pub fn set(&mut self, dev: Dev, block: u64, bytes: Bytes) {
-        assert_eq!(bytes.len(), BLOCK_BYTES, "one block");
+    pub(crate) fn set(&mut self, dev: Dev, block: u64, bytes: Block) {
         let dev = &mut self.devs[dev.0 as usize];
         assert!(block < dev.len_bytes / BLOCK_BYTES as u64, "within the device");
         let leaf = block as usize / FAN;

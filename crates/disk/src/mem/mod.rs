@@ -5,8 +5,8 @@ mod image;
 mod queue;
 
 pub use fault::{Fault, FaultKind};
-pub(crate) use image::Blocks;
 pub use image::Image;
+pub(crate) use image::{Block, Blocks};
 
 use crate::BLOCK_BYTES;
 use crate::crash::Recording;
@@ -75,7 +75,7 @@ pub struct Traffic {
 struct Inner {
     base: Arc<Image>,
     /// Blocks that differ from `base`.
-    over: Blocks<Bytes>,
+    over: Blocks<Block>,
     queued: Vec<Op>,
     under_way: Vec<Op>,
     done: Vec<Completion>,
@@ -97,7 +97,7 @@ impl MemDisks {
         Self::of(image, Blocks::default())
     }
     /// Devices with the content of `base`, but for the blocks in `over`.
-    pub(crate) fn of(base: Arc<Image>, over: Blocks<Bytes>) -> Self {
+    pub(crate) fn of(base: Arc<Image>, over: Blocks<Block>) -> Self {
         let traffic = vec![Traffic::default(); base.devs()];
         Self(Arc::new(Mutex::new(Inner {
             base,
@@ -205,7 +205,7 @@ impl MemDisks {
         let mut bytes = [0; BLOCK_BYTES];
         inner.copy_block(dev, block, &mut bytes);
         change(&mut bytes);
-        inner.over.insert((dev, block), Bytes::copy_from_slice(&bytes));
+        inner.over.insert((dev, block), Block::of(&bytes));
     }
     /// Everything that is written from now on is recorded. Nothing may be under way.
     pub fn record(&self) {

@@ -1,6 +1,7 @@
 //! What happens to an operation between its queueing and its completion.
 
-use super::{Durability, Inner, Op, OpKind, Order, Work};
+use super::{Block, Durability, Inner, Op, OpKind, Order, Work};
+use crate::buf::{ZEROS_BYTES, zero_blocks};
 use crate::disks::{Completion, Dev, Token};
 use crate::mem::FaultKind;
 use crate::{AlignedBuf, BLOCK_BYTES, DiskError};
@@ -8,6 +9,9 @@ use bytes::Bytes;
 
 /// What a device writes whole or not at all, in bytes.
 pub(crate) const SECTOR_BYTES: usize = 512;
+
+/// Of a write that is not longer, blocks stay in its buffers.
+const KEPT_BYTES: usize = 64 << 10;
 
 impl Op {
     fn kind(&self) -> OpKind {
@@ -45,7 +49,8 @@ impl Inner {
     }
 
     pub(super) fn kick(&mut self) {
-        for mut op in std::mem::take(&mut self.queued) {
+        let mut queued = std::mem::take(&mut self.queued);
+        for mut op in queued.drain(..) {
             op.fault = self.faults.strike(self.started, op.kind(), op.dev);
             self.started += 1;
             let traffic = &mut self.traffic[op.dev.0 as usize];
@@ -63,6 +68,7 @@ impl Inner {
             }
             self.under_way.push(op);
         }
+        self.queued = queued;
         if self.order == Order::AtOnce {
             while !self.under_way.is_empty() {
                 self.finish(0);
@@ -100,18 +106,38 @@ impl Inner {
     }
 
     pub(super) fn copy_block(&self, dev: Dev, block: u64, out: &mut [u8]) {
-        match self.over.get(&(dev, block)).or_else(|| self.base.block(dev, block)) {
-            Some(bytes) => out.copy_from_slice(bytes),
+        match self.block(dev, block) {
+            Some(block) => out.copy_from_slice(block.bytes()),
             None => out.fill(0),
         }
     }
+    fn block(&self, dev: Dev, block: u64) -> Option<&Block> {
+        self.over.get(&(dev, block)).or_else(|| self.base.get(dev, block))
+    }
 
+    /// What is to be read, without a copy if it lies in memory as it lies on the device: in what was written at once, or if it is all zeros.
+    fn fetch_shared(&self, op: &Op) -> Option<AlignedBuf> {
+        let blocks = op.offset / BLOCK_BYTES as u64..(op.offset + op.len_bytes as u64) / BLOCK_BYTES as u64;
+        let Some(first) = self.block(op.dev, blocks.start) else {
+            let zeros = (op.len_bytes <= ZEROS_BYTES).then(|| zero_blocks(op.len_bytes as u64))?;
+            let is_zeros = blocks.into_iter().all(|block| self.block(op.dev, block).is_none());
+            return is_zeros.then(|| AlignedBuf::shared(zeros[0].clone()));
+        };
+        // Where the next block is if it lies in the same memory: that is alive, so whatever is found there is of it.
+        let tail = first.tail(op.len_bytes).filter(|tail| tail.len() == op.len_bytes)?;
+        let next = |block: u64| &tail[(block - blocks.start) as usize * BLOCK_BYTES..];
+        let is_one = |block| self.block(op.dev, block).is_some_and(|b| std::ptr::eq(b.bytes().as_ptr(), next(block).as_ptr()));
+        (blocks.start + 1..blocks.end).all(is_one).then(|| AlignedBuf::shared(first.slice(op.len_bytes)))
+    }
     fn fetch(&mut self, op: &Op) -> AlignedBuf {
-        let mut buf = AlignedBuf::for_read(op.len_bytes);
-        let first = op.offset / BLOCK_BYTES as u64;
-        for (block, out) in (first..).zip(buf.chunks_exact_mut(BLOCK_BYTES)) {
-            self.copy_block(op.dev, block, out);
-        }
+        let mut buf = self.fetch_shared(op).unwrap_or_else(|| {
+            let mut buf = AlignedBuf::for_read(op.len_bytes);
+            let first = op.offset / BLOCK_BYTES as u64;
+            for (block, out) in (first..).zip(buf.chunks_exact_mut(BLOCK_BYTES)) {
+                self.copy_block(op.dev, block, out);
+            }
+            buf
+        });
         if op.fault == Some(FaultKind::FlipRead) {
             self.flip(&mut buf);
         }
@@ -124,13 +150,13 @@ impl Inner {
 
     /// What a write leaves: all of it, or with an error the first part (short) or any sectors.
     fn land(&mut self, op: &Op, bufs: &[Bytes], error: Option<&DiskError>) {
-        let pieces = bufs.iter().flat_map(|b| (0..b.len()).step_by(BLOCK_BYTES).map(|at| b.slice(at..at + BLOCK_BYTES)));
+        let pieces = bufs.iter().flat_map(Block::all_of);
         let flipped = (op.fault == Some(FaultKind::FlipWrite)).then(|| self.rng.below((op.len_bytes / BLOCK_BYTES) as u64));
         for (n, new) in pieces.enumerate() {
             let block = op.offset / BLOCK_BYTES as u64 + n as u64;
             if error.is_none() && flipped != Some(n as u64) {
                 // Recorded bytes are kept anyway; others are copied, so that a block does not keep a large buffer.
-                let kept = if op.recorded.is_some() { new } else { Bytes::copy_from_slice(&new) };
+                let kept = if op.recorded.is_some() || op.len_bytes <= KEPT_BYTES { new } else { Block::of(new.bytes()) };
                 self.over.insert((op.dev, block), kept);
                 continue;
             }
@@ -144,13 +170,13 @@ impl Inner {
                     Some(_) => self.rng.chance(1, 2),
                 };
                 if lands {
-                    sector.copy_from_slice(&new[s * SECTOR_BYTES..][..SECTOR_BYTES]);
+                    sector.copy_from_slice(&new.bytes()[s * SECTOR_BYTES..][..SECTOR_BYTES]);
                 }
             }
             if flipped == Some(n as u64) {
                 self.flip(&mut mixed);
             }
-            self.over.insert((op.dev, block), Bytes::copy_from_slice(&mixed));
+            self.over.insert((op.dev, block), Block::of(&mixed));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::groups::Groups;
 use super::life::{History, Step, pump};
+use super::seen::Seen;
 use super::setting::config;
 use crate::{BlockStore, Config};
 use base::Rng;
@@ -107,7 +108,7 @@ pub fn check(disks: &MemDisks, history: &History, rng: &mut Rng, all: bool) -> R
     }
     // What did not change lately was looked at in the states before: most times, the rest is enough.
     let lately = (!all && !rng.chance(1, 16)).then(|| &history.steps[n.saturating_sub(8)]);
-    same_objects(&mut store, &history.steps[n], lately, rng, true, &mut pump)
+    same_objects(&mut store, &history.steps[n], lately, Some(&history.seen), rng, true, &mut pump)
         .map_err(|e| e.at(format!("with {n} transactions ({allowed:?} allowed)")))?;
     Ok(n)
 }
@@ -118,14 +119,16 @@ pub fn same(store: &mut BlockStore, step: &Step, rng: &mut Rng, fsck: bool, driv
     if have.0 != step.groups.0 {
         return Err(difference("what groups remember", &format!("{:#?}", have.0), &format!("{:#?}", step.groups.0)));
     }
-    same_objects(store, step, None, rng, fsck, drive)
+    same_objects(store, step, None, None, rng, fsck, drive)
 }
 
-/// As [`same`], but for the groups; of objects that are what they were at `since`, only that they are there.
+/// As [`same`], but for the groups; of objects that are what they were at `since`, only that they are there. `seen` is that of the history which has
+/// the step.
 fn same_objects(
     store: &mut BlockStore,
     step: &Step,
     since: Option<&Step>,
+    seen: Option<&Seen>,
     rng: &mut Rng,
     fsck: bool,
     drive: &mut dyn FnMut(&mut BlockStore),
@@ -138,11 +141,14 @@ fn same_objects(
         let page = ask(store, drive, |s| s.list(*coll, &GHObject::min(), &GHObject::max(), 1000))?;
         equal("the list", &page.objects, &wanted.objects.keys().cloned().collect()).map_err(at)?;
         let before = since.and_then(|s| s.model.colls.get(coll));
-        for (name, object) in &wanted.objects {
-            if before.and_then(|c| c.objects.get(name)).is_some_and(|o| Rc::ptr_eq(o, object)) {
-                continue;
-            }
-            same_object(store, *coll, name, object, rng, drive).map_err(|e| e.at(format!("{coll} {name}")))?;
+        let is_old = |name: &GHObject, object: &_| before.and_then(|c| c.objects.get(name)).is_some_and(|o| Rc::ptr_eq(o, object));
+        let to_see = || wanted.objects.iter().filter(|(name, object)| !is_old(name, object));
+        // What must be read is asked for together.
+        for (name, _) in to_see() {
+            let _ = store.read(*coll, name, 0, u64::MAX);
+        }
+        for (name, object) in to_see() {
+            same_object(store, *coll, name, object, seen, rng, drive).map_err(|e| e.at(format!("{coll} {name}")))?;
         }
     }
     if fsck {
@@ -159,17 +165,18 @@ fn same_object(
     coll: CollId,
     name: &GHObject,
     wanted: &store::conformance::ModelObject,
+    seen: Option<&Seen>,
     rng: &mut Rng,
     drive: &mut dyn FnMut(&mut BlockStore),
 ) -> Result<(), Wrong> {
     let stat = ask(store, drive, |s| s.stat(coll, name))?;
     equal("size", &stat.size, &(wanted.data.len() as u64))?;
     equal("hint", &(stat.expected_object_size, stat.expected_write_size, stat.alloc_hint_flags), &wanted.hint)?;
-    same_data(store, coll, name, wanted, (0, u64::MAX), drive)?;
+    same_data(store, coll, name, wanted, (0, u64::MAX), seen, drive)?;
     // Ranges take other ways than whole objects.
     if !wanted.data.is_empty() && rng.chance(1, 4) {
         let range = (rng.below(wanted.data.len() as u64), 1 + rng.below(10_000));
-        same_data(store, coll, name, wanted, range, drive)?;
+        same_data(store, coll, name, wanted, range, seen, drive)?;
     }
     let attrs = ask(store, drive, |s| s.attrs(coll, name))?;
     if !attrs.iter().map(|(k, v)| (k, v)).eq(wanted.attrs.iter()) {
@@ -189,6 +196,7 @@ fn same_data(
     name: &GHObject,
     wanted: &store::conformance::ModelObject,
     (offset, len): (u64, u64),
+    seen: Option<&Seen>,
     drive: &mut dyn FnMut(&mut BlockStore),
 ) -> Result<(), Wrong> {
     let data = ask(store, drive, |s| s.read(coll, name, offset, len))?;
@@ -196,7 +204,8 @@ fn same_data(
     equal("bytes read", &data.len(), &wanted.len())?;
     let mut at = 0;
     for piece in data.pieces() {
-        if piece[..] != wanted[at..at + piece.len()] {
+        let wanted_piece = &wanted[at..at + piece.len()];
+        if !seen.map_or_else(|| piece[..] == *wanted_piece, |seen| seen.is_equal(piece, wanted_piece)) {
             let n = piece.iter().zip(&wanted[at..]).position(|(a, b)| a != b).expect("they differ");
             return Err(Wrong::Different(format!("byte {} is {}, not {}", offset as usize + at + n, piece[n], wanted[at + n])));
         }

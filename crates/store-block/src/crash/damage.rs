@@ -20,16 +20,16 @@ fn damage(disks: &MemDisks, before: &Image, rng: &mut Rng) -> Option<String> {
         }
         block = rng.below(blocks);
     }
-    let bytes = now.block(dev, block)?.clone();
+    let bytes = now.block(dev, block)?;
     let what = match rng.below(4) {
         0 => {
-            let old = before.block(dev, block).filter(|old| **old != bytes)?.clone();
-            disks.damage(dev, block * BLOCK_BYTES as u64, |b| b.copy_from_slice(&old));
+            let old = before.block(dev, block).filter(|old| *old != bytes)?;
+            disks.damage(dev, block * BLOCK_BYTES as u64, |b| b.copy_from_slice(old));
             "as it was before"
         }
         1 => {
-            let other = now.block(dev, rng.below(blocks)).filter(|other| **other != bytes)?.clone();
-            disks.damage(dev, block * BLOCK_BYTES as u64, |b| b.copy_from_slice(&other));
+            let other = now.block(dev, rng.below(blocks)).filter(|other| *other != bytes)?;
+            disks.damage(dev, block * BLOCK_BYTES as u64, |b| b.copy_from_slice(other));
             "another block's content"
         }
         _ => {

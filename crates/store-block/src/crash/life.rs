@@ -2,6 +2,7 @@
 
 use super::check::{Wrong, find, open, open_as, same};
 use super::groups::Groups;
+use super::seen::Seen;
 use super::setting::Setting;
 use super::work::Work;
 use crate::BlockStore;
@@ -32,6 +33,8 @@ pub struct History {
     pub operations: u64,
     pub faults_fired: u64,
     pub last: Arc<Image>,
+    /// What was found equal.
+    pub seen: Seen,
     /// How far promises reach at the moment: acknowledged, submitted.
     acked: Cell<usize>,
     submitted: Cell<usize>,
@@ -162,6 +165,7 @@ impl Life {
         self.disks.clear_faults();
         let (recording, damaged) = (self.disks.take_recording(), self.disks.image());
         let history = History {
+            seen: Seen::new(&recording),
             recording,
             steps: self.steps,
             operations,

@@ -21,6 +21,7 @@ mod damage;
 mod faults;
 mod groups;
 mod life;
+mod seen;
 mod setting;
 mod work;
 

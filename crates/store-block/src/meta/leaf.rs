@@ -73,6 +73,10 @@ impl Leaf {
         let (at, key, _) = self.parts(row);
         &self.bytes[at..at + key]
     }
+    pub fn value_bytes(&self, row: usize) -> &[u8] {
+        let (at, key, value) = self.parts(row);
+        &self.bytes[at + key..at + key + value]
+    }
     /// Shares the page's memory.
     pub fn value(&self, row: usize) -> Bytes {
         let (at, key, value) = self.parts(row);

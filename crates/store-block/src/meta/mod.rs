@@ -32,8 +32,9 @@ pub enum Found {
 }
 
 /// A row of a scan.
+#[derive(Debug, Clone, Copy)]
 pub enum Row<'a> {
-    Bytes(&'a dyn Fn() -> Bytes),
+    Bytes(&'a [u8]),
     Obj(u32),
 }
 
@@ -208,9 +209,9 @@ impl Table {
             }
             let from_leaf = leaf.filter(|_| leaf_key == Some(key));
             let flow = match (decided, shown, from_leaf) {
-                (true, Some(Val::Row(row)), _) => visit(key, Row::Bytes(&|| row.clone())),
+                (true, Some(Val::Row(row)), _) => visit(key, Row::Bytes(row)),
                 (true, Some(Val::Obj(slot)), _) => visit(key, Row::Obj(*slot)),
-                (false, _, Some((l, row))) => visit(key, Row::Bytes(&|| l.value(row))),
+                (false, _, Some((l, row))) => visit(key, Row::Bytes(l.value_bytes(row))),
                 _ => ControlFlow::Continue(()),
             };
             if flow.is_break() {

@@ -68,7 +68,7 @@ fn layers_over_leaves_are_one_map() {
         table
             .scan(&first, &last, 1, &mut |k, row| {
                 let Row::Bytes(row) = row else { panic!("no objects here") };
-                seen.push((Key::from(k), row()));
+                seen.push((Key::from(k), Bytes::copy_from_slice(row)));
                 ControlFlow::Continue(())
             })
             .unwrap();
