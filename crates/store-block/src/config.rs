@@ -22,7 +22,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { memory: 160 << 20, pipeline: 3, in_place: 64, zero_ahead: false, data_has_holes: false }
+        Self { memory: 152 << 20, pipeline: 3, in_place: 64, zero_ahead: false, data_has_holes: false }
     }
 }
 
