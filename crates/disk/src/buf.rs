@@ -55,6 +55,8 @@ enum From {
     Pool,
     /// A slot.
     Arena(Arc<Arena>),
+    /// A slot that was lent.
+    Lent(Arc<Arena>),
     /// Others have it, too: copied before it is changed.
     Shared(Bytes),
 }
@@ -135,7 +137,7 @@ impl AlignedBuf {
         own
     }
     pub(crate) fn is_in_arena(&self) -> bool {
-        matches!(self.from, From::Arena(_))
+        matches!(self.from, From::Arena(_) | From::Lent(_))
     }
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
         self.unshare();
@@ -188,11 +190,29 @@ impl AlignedBuf {
     }
 }
 
+/// Memory that the kernel knows beforehand, for what is to be written to a set's devices: neither copied nor looked up on its way there.
+///
+/// There is little of it, and reads need it too: who takes some must do with other memory when there is none.
+#[derive(Clone)]
+pub struct KnownMemory(Arc<Arena>);
+
+impl KnownMemory {
+    pub(crate) fn new(arena: Arc<Arena>) -> Self {
+        Self(arena)
+    }
+    /// A buffer of this length, at most 1 MiB, with bytes of no meaning, all of which the caller overwrites.
+    pub fn take(&self, len_bytes: usize) -> Option<AlignedBuf> {
+        let (ptr, capacity) = self.0.lend(len_bytes)?;
+        Some(AlignedBuf { ptr, capacity, len: len_bytes, from: From::Lent(self.0.clone()) })
+    }
+}
+
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
         match &self.from {
             From::Pool => {}
             From::Arena(arena) => return arena.give_back(self.ptr),
+            From::Lent(arena) => return arena.return_lent(self.ptr, self.capacity),
             From::Shared(_) => return,
         }
         if let Some(class) = class_of(self.capacity) {

@@ -3,7 +3,7 @@
 use crate::disks::{Completion, Dev, Disks, Durability, Token};
 use crate::error::OpenError;
 use crate::uring::{Ring, Way};
-use crate::{BLOCK_BYTES, zero_blocks};
+use crate::{BLOCK_BYTES, KnownMemory, zero_blocks};
 use bytes::Bytes;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -36,6 +36,10 @@ impl FileDisks {
         let fds: Vec<RawFd> = files.iter().map(|f| f.file.as_raw_fd()).collect();
         let ways: Vec<Way> = files.iter().map(|f| f.way.clone()).collect();
         Ok(Self { ring: Ring::new(&fds, &ways).map_err(OpenError::Ring)?, files })
+    }
+    /// Memory from which writes to these devices cost the least; `None` where the system gives none.
+    pub fn known_memory(&self) -> Option<KnownMemory> {
+        self.ring.known_memory()
     }
     fn check(&self, dev: Dev, offset: u64, len_bytes: u64) {
         let end = offset.checked_add(len_bytes).expect("an end");

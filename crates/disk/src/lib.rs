@@ -20,7 +20,7 @@ mod scratch;
 mod space;
 mod uring;
 
-pub use buf::{AlignedBuf, BLOCK_BYTES, zero_blocks};
+pub use buf::{AlignedBuf, BLOCK_BYTES, KnownMemory, zero_blocks};
 pub use crash::{CrashStates, Event, Recording, Tear};
 pub use disks::{Completion, Dev, Disks, Durability, Token};
 pub use error::{DiskError, OpenError};

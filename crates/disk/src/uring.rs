@@ -16,7 +16,7 @@
 
 use crate::arena::Arena;
 use crate::disks::{Completion, Dev, Durability, Token};
-use crate::{AlignedBuf, DiskError};
+use crate::{AlignedBuf, DiskError, KnownMemory};
 use bytes::Bytes;
 use io_uring::{IoUring, opcode, squeue, types::Fixed};
 use std::collections::VecDeque;
@@ -34,7 +34,8 @@ const IN_KERNEL_MAX: usize = 512;
 const LANE_MIN: usize = 8;
 /// A call's pieces at most (`IOV_MAX`); longer lists are continued like short transfers.
 const PIECES_MAX: usize = 1024;
-/// Memory for reads that the kernel knows beforehand: what is under way at once, and what is kept of it for a while.
+/// Memory that the kernel knows beforehand: for reads, what is under way at once, and what is kept of it for a while; for writes, what comes from
+/// clients in large pieces.
 const ARENA_BYTES: usize = 8 << 20;
 /// What the kernel takes of what was handed over each time that it is entered (`IO_LOCAL_TW_DEFAULT_MAX` since 6.13; all of it before).
 const RUN_AT_ONCE: usize = 20;
@@ -42,8 +43,15 @@ const RUN_AT_ONCE: usize = 20;
 const RETRIES_MAX: u32 = 1000;
 
 enum Work {
-    Read { buf: AlignedBuf },
-    Write { bufs: Vec<Bytes>, durability: Durability },
+    Read {
+        buf: AlignedBuf,
+    },
+    /// `known`: all of it is in the arena.
+    Write {
+        bufs: Vec<Bytes>,
+        durability: Durability,
+        known: bool,
+    },
     Flush,
 }
 
@@ -83,6 +91,8 @@ pub(crate) struct Ring {
     ring: IoUring,
     /// `None` where the system gives none: who may lock little memory reads as well, at a higher price.
     arena: Option<Arc<Arena>>,
+    /// Several pieces of the arena can be written at once: kernels since 6.15.
+    vectored: bool,
     event: OwnedFd,
     enabled: bool,
     slots: Vec<Option<Slot>>,
@@ -122,6 +132,8 @@ impl Ring {
             // SAFETY: the kernel holds the pages itself for as long as it may write to them; a slot is a buffer's while an operation has it.
             unsafe { ring.submitter().register_buffers(&[arena.whole()]) }.is_ok()
         });
+        let mut probe = io_uring::Probe::new();
+        let vectored = ring.submitter().register_probe(&mut probe).is_ok() && probe.is_supported(opcode::WritevFixed::CODE);
         // SAFETY: a call without memory; a descriptor that it returns is new and nobody else's.
         let event = unsafe {
             let fd = libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
@@ -141,10 +153,25 @@ impl Ring {
                 lanes.len() - 1
             }));
         }
-        Ok(Self { ring, arena, event, enabled, slots: Vec::new(), free: Vec::new(), lanes, lane_of, in_kernel: 0, done: Vec::new() })
+        Ok(Self {
+            ring,
+            arena,
+            vectored,
+            event,
+            enabled,
+            slots: Vec::new(),
+            free: Vec::new(),
+            lanes,
+            lane_of,
+            in_kernel: 0,
+            done: Vec::new(),
+        })
     }
     pub(crate) fn event_fd(&self) -> RawFd {
         self.event.as_raw_fd()
+    }
+    pub(crate) fn known_memory(&self) -> Option<KnownMemory> {
+        self.arena.clone().map(KnownMemory::new)
     }
     pub(crate) fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len() + self.done.len()
@@ -156,7 +183,8 @@ impl Ring {
     }
     pub(crate) fn write(&mut self, token: Token, dev: Dev, offset: u64, bufs: Vec<Bytes>, durability: Durability) {
         let len_bytes = bufs.iter().map(Bytes::len).sum();
-        self.queue(token, dev, offset, len_bytes, Work::Write { bufs, durability });
+        let known = (bufs.len() == 1 || self.vectored) && self.arena.as_ref().is_some_and(|arena| bufs.iter().all(|buf| arena.has(buf)));
+        self.queue(token, dev, offset, len_bytes, Work::Write { bufs, durability, known });
     }
     pub(crate) fn flush(&mut self, token: Token, dev: Dev) {
         self.queue(token, dev, 0, 0, Work::Flush);
@@ -339,22 +367,35 @@ impl Slot {
                     false => opcode::Read::new(file, at, left as u32).offset(offset).build(),
                 }
             }
-            Work::Write { bufs, durability } => {
+            Work::Write { bufs, durability, known } => {
                 let flags = if *durability == Durability::Durable { libc::RWF_DSYNC } else { 0 };
                 if let [buf] = &bufs[..] {
                     let rest = &buf[self.done_bytes..];
-                    return opcode::Write::new(file, rest.as_ptr(), rest.len() as u32).offset(offset).rw_flags(flags as _).build();
+                    let (at, len) = (rest.as_ptr(), rest.len() as u32);
+                    return match known {
+                        true => opcode::WriteFixed::new(file, at, len, 0).offset(offset).rw_flags(flags as _).build(),
+                        false => opcode::Write::new(file, at, len).offset(offset).rw_flags(flags as _).build(),
+                    };
                 }
                 self.pieces.clear();
                 let mut skip = self.done_bytes;
                 for buf in bufs.iter() {
                     let rest = &buf[skip.min(buf.len())..];
                     skip = skip.saturating_sub(buf.len());
-                    if !rest.is_empty() && self.pieces.len() < PIECES_MAX {
-                        self.pieces.push(libc::iovec { iov_base: rest.as_ptr() as *mut libc::c_void, iov_len: rest.len() });
+                    let full = self.pieces.len() == PIECES_MAX;
+                    match self.pieces.last_mut() {
+                        _ if rest.is_empty() => {}
+                        // Cut from one buffer.
+                        Some(last) if last.iov_base as usize + last.iov_len == rest.as_ptr() as usize => last.iov_len += rest.len(),
+                        _ if full => break,
+                        _ => self.pieces.push(libc::iovec { iov_base: rest.as_ptr() as *mut libc::c_void, iov_len: rest.len() }),
                     }
                 }
-                opcode::Writev::new(file, self.pieces.as_ptr(), self.pieces.len() as u32).offset(offset).rw_flags(flags as _).build()
+                let (at, len) = (self.pieces.as_ptr(), self.pieces.len() as u32);
+                match known {
+                    true => opcode::WritevFixed::new(file, at, len, 0).offset(offset).rw_flags(flags as _).build(),
+                    false => opcode::Writev::new(file, at, len).offset(offset).rw_flags(flags as _).build(),
+                }
             }
         }
     }

@@ -217,3 +217,41 @@ fn what_is_not_aligned_is_refused() {
     let mut disks = open(&folder.file("data", 4));
     disks.write(1, D, 0, vec![buf(1, 2).slice(512..512 + BLOCK_BYTES)], Durability::Volatile);
 }
+
+#[test]
+fn what_lies_in_known_memory_is_written_whatever_its_pieces_are() {
+    let folder = Folder::new("known");
+    let mut disks = open(&folder.file("data", 1024));
+    let Some(memory) = disks.known_memory() else { return };
+    let known = |first: u8, blocks: usize| {
+        let mut buf = memory.take(blocks * BLOCK_BYTES).expect("there is some");
+        buf.chunks_mut(BLOCK_BYTES).enumerate().for_each(|(n, block)| block.fill(first.wrapping_add(n as u8)));
+        buf.freeze()
+    };
+    let block = |bytes: &Bytes, from: usize, to: usize| bytes.slice(from * BLOCK_BYTES..to * BLOCK_BYTES);
+    let (a, b) = (known(0, 256), known(7, 16));
+    disks.write(1, D, 0, vec![a.clone()], Durability::Durable);
+    // Neighbours in memory, neighbours that are not in order, others, and what is not known at all.
+    disks.write(
+        2,
+        D,
+        256 * BLOCK,
+        vec![block(&a, 0, 16), block(&a, 16, 32), b.clone(), block(&a, 5, 6), block(&a, 4, 5)],
+        Durability::Durable,
+    );
+    disks.write(3, D, 512 * BLOCK, vec![block(&b, 3, 4), buf(99, 2), block(&b, 4, 16)], Durability::Volatile);
+    let done = all(&mut disks);
+    assert!(done.iter().all(|c| matches!(c.result, Ok(None))), "{done:?}");
+    let mut read = |at: u64, blocks: usize| {
+        disks.read(9, D, at * BLOCK, blocks * BLOCK_BYTES);
+        let bytes = all(&mut disks).pop().expect("a read").result.expect("bytes").expect("bytes").freeze();
+        bytes.chunks(BLOCK_BYTES).inspect(|b| assert!(b.iter().all(|x| x == &b[0]))).map(|b| b[0]).collect::<Vec<u8>>()
+    };
+    assert_eq!(read(0, 256), (0..=255).collect::<Vec<u8>>());
+    assert_eq!(read(256, 50), (0..32).chain(7..23).chain([5, 4]).collect::<Vec<u8>>());
+    assert_eq!(read(512, 15), [10, 99, 99].into_iter().chain(11..23).collect::<Vec<u8>>());
+    // What was given back can be had again, and no more than there is.
+    drop((a, b));
+    let rows: Vec<_> = std::iter::from_fn(|| memory.take(1 << 20)).collect();
+    assert!(!rows.is_empty() && memory.take(1 << 20).is_none(), "{rows:?}");
+}

@@ -4,7 +4,7 @@ use crate::accept::Ident;
 use crate::auth::{AuthClient, AuthExchange, ConMode};
 use crate::control::{Ack, Control, Keepalive2, Keepalive2Ack};
 use crate::session::Session;
-use crate::{Frame, Header, Local, MsgrError, Policy, Reader, SendQueue, Tag, Writer};
+use crate::{Frame, Header, Local, MsgrError, Policy, Reader, SendQueue, Spot, Tag, Writer};
 use bytes::BytesMut;
 use messages::RawMessage;
 use std::any::Any;
@@ -194,6 +194,16 @@ impl Connection {
             State::Banner => crate::handshake::BANNER,
             _ => self.reader.need(),
         }
+    }
+    /// Where the next bytes of the stream belong, if not all of them to the end of `buf`; see [`crate::landing`]. After reading,
+    /// [`Connection::landed`] is to be told, then [`Connection::next`] called.
+    #[inline]
+    pub fn spot(&mut self, buf: &mut BytesMut) -> Option<Spot<'_>> {
+        self.reader.spot(self.local.rooms.as_deref()?, buf)
+    }
+    /// So many bytes are in the spot's room, perhaps none.
+    pub fn landed(&mut self, n: usize) {
+        self.reader.landed(n);
     }
     /// Bytes of messages that wait for a transport or an ack.
     pub fn kept_bytes(&self) -> usize {

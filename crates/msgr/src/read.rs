@@ -1,8 +1,10 @@
 //! From bytes to frames, in both modes.
 //!
-//! Bytes are taken from the front of a growing buffer only once a frame is there in whole, and the frame's segments share that buffer.
+//! Bytes are taken from the front of a growing buffer only once a frame is there in whole, and the frame's segments share that buffer. Large data
+//! may have memory of their own: see [`crate::landing`].
 
 use crate::frame::{ABORTED, COMPLETE, CRC_EPILOGUE, GCM_TAG, INLINE, MAX_SEGMENTS, PREAMBLE, padded};
+use crate::landing::{Landing, Rooms, Spot};
 use crate::secure::Cipher;
 use crate::{MsgrError, Preamble, Tag};
 use base::crc32c;
@@ -30,19 +32,28 @@ pub struct Frame {
     pub tag: Tag,
     bytes: Bytes,
     segments: [Range<usize>; MAX_SEGMENTS],
+    /// The last segment, if it is not in `bytes`.
+    data: Option<Bytes>,
 }
 
 impl Frame {
     #[inline]
     pub fn segment(&self, i: usize) -> Bytes {
+        if i == MAX_SEGMENTS - 1
+            && let Some(data) = &self.data
+        {
+            return data.clone();
+        }
         let range = self.segments[i].clone();
         if range.is_empty() { Bytes::new() } else { self.bytes.slice(range) }
     }
+    /// The bytes of a segment, but of the last one: its memory may be elsewhere.
     #[inline]
     pub fn as_slice(&self, i: usize) -> &[u8] {
+        assert!(i < MAX_SEGMENTS - 1, "the last segment is shared");
         &self.bytes[self.segments[i].clone()]
     }
-    /// The frame as it was on the wire (in crc mode): what the handshake's signature covers.
+    /// A handshake's frame as it was on the wire (in crc mode): what the signature covers.
     pub fn on_wire(&self) -> &[u8] {
         &self.bytes
     }
@@ -57,11 +68,12 @@ pub struct Reader {
     cipher: Option<Cipher>,
     /// The preamble of the frame that is being waited for. In secure mode it has been decrypted where it stands.
     preamble: Option<Preamble>,
+    landing: Landing,
 }
 
 impl Reader {
     pub fn new(limits: Limits) -> Self {
-        Self { limits, open: false, cipher: None, preamble: None }
+        Self { limits, open: false, cipher: None, preamble: None, landing: Landing::default() }
     }
     /// From here on frames come encrypted.
     pub fn encrypt(&mut self, cipher: Cipher) {
@@ -71,12 +83,24 @@ impl Reader {
     pub fn open(&mut self) {
         self.open = true;
     }
+    /// Where the next bytes of the stream belong, if some of them are expected to be of a large segment. After a read [`Reader::landed`] is to be
+    /// told.
+    pub fn spot(&mut self, rooms: &dyn Rooms, buf: &mut BytesMut) -> Option<Spot<'_>> {
+        if !self.open || self.cipher.is_some() {
+            return None;
+        }
+        self.landing.spot(rooms, self.preamble.as_ref(), buf)
+    }
+    /// So many bytes are in the spot's room, perhaps none.
+    pub fn landed(&mut self, n: usize) {
+        self.landing.landed(n);
+    }
     /// Bytes that the buffer must hold before [`Reader::next`] can get on.
     pub fn need(&self) -> usize {
         match (&self.preamble, &self.cipher) {
             (None, None) => PREAMBLE,
             (None, Some(_)) => PREAMBLE + INLINE + GCM_TAG,
-            (Some(p), None) => p.crc_len(),
+            (Some(p), None) => p.crc_len() - self.landing.aside().0,
             (Some(p), Some(_)) => {
                 let (rest, others) = p.secure_lens();
                 PREAMBLE + INLINE + GCM_TAG + rest + others
@@ -92,13 +116,18 @@ impl Reader {
                 return Ok(None);
             }
             let Some(preamble) = self.preamble else {
-                self.preamble = Some(self.take_preamble(buf)?);
+                let preamble = self.take_preamble(buf)?;
+                self.landing.begun(&preamble, buf);
+                self.preamble = Some(preamble);
                 continue;
             };
+            if self.landing.aside().1 {
+                return Ok(None);
+            }
             let len = self.need();
             self.preamble = None;
             let frame = match &mut self.cipher {
-                None => Self::crc_frame(&preamble, buf.split_to(len))?,
+                None => Self::crc_frame(&preamble, buf.split_to(len), self.landing.take())?,
                 Some(cipher) => Self::secure_frame(cipher, &preamble, buf.split_to(len))?,
             };
             if frame.is_some() {
@@ -123,11 +152,12 @@ impl Reader {
         Ok(preamble)
     }
 
-    fn crc_frame(preamble: &Preamble, bytes: BytesMut) -> Result<Option<Frame>, MsgrError> {
+    fn crc_frame(preamble: &Preamble, bytes: BytesMut, data: Option<Bytes>) -> Result<Option<Frame>, MsgrError> {
         let mut segments = [const { 0..0 }; MAX_SEGMENTS];
         let mut at = PREAMBLE;
         for (i, range) in segments.iter_mut().enumerate() {
-            *range = at..at + preamble.lens[i] as usize;
+            let is_here = i < MAX_SEGMENTS - 1 || data.is_none();
+            *range = at..at + if is_here { preamble.lens[i] as usize } else { 0 };
             at = range.end;
             if i == 0 && preamble.lens[0] > 0 {
                 let said = u32_at(&bytes, at);
@@ -141,10 +171,12 @@ impl Reader {
                 return Ok(None);
             }
             for i in 1..preamble.segments as usize {
-                check("a segment", &bytes[segments[i].clone()], u32_at(epilogue, 1 + 4 * (i - 1)))?;
+                let elsewhere = data.as_ref().filter(|_| i == MAX_SEGMENTS - 1);
+                let segment = elsewhere.map_or(&bytes[segments[i].clone()], |data| &data[..]);
+                check("a segment", segment, u32_at(epilogue, 1 + 4 * (i - 1)))?;
             }
         }
-        Ok(Some(Frame { tag: preamble.tag, bytes: bytes.freeze(), segments }))
+        Ok(Some(Frame { tag: preamble.tag, bytes: bytes.freeze(), segments, data }))
     }
 
     fn secure_frame(cipher: &mut Cipher, preamble: &Preamble, mut bytes: BytesMut) -> Result<Option<Frame>, MsgrError> {
@@ -171,7 +203,7 @@ impl Reader {
                 return Ok(None);
             }
         }
-        Ok(Some(Frame { tag: preamble.tag, bytes: bytes.freeze(), segments }))
+        Ok(Some(Frame { tag: preamble.tag, bytes: bytes.freeze(), segments, data: None }))
     }
 }
 

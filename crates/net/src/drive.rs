@@ -3,15 +3,16 @@
 use crate::conn::{Closing, Conn};
 use crate::messenger::{HalfOpen, without_transport};
 use bytes::BytesMut;
+use msgr::landing::ENDS_MAX;
 use msgr::{Fault, MsgrError, State, Up};
 use std::future::{Future, poll_fn};
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use thiserror::Error;
-use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncReadExt, AsyncWrite, Interest};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
@@ -216,16 +217,27 @@ struct Pump<'a> {
     deadline: Option<Pin<Box<Sleep>>>,
     ack: Option<Pin<Box<Sleep>>>,
     first: bool,
+    /// The last read took all that it had room for: another will follow before the dispatcher hears that this was all.
+    more: bool,
+    /// Messages were dispatched, and the dispatcher has not heard that this was all.
+    open_batch: bool,
 }
 
 impl<'a> Pump<'a> {
     fn new(conn: &'a Conn, transport: &'a mut Transport, guard: &'a mut Option<HalfOpen>, attempts: &'a mut u32) -> Self {
         let deadline = Some(Box::pin(sleep_until(Instant::now() + conn.0.shared.config.handshake_timeout)));
-        Self { conn, transport, guard, attempts, deadline, ack: None, first: true }
+        Self { conn, transport, guard, attempts, deadline, ack: None, first: true, more: false, open_batch: false }
     }
 
-    /// One read; `true` if bytes came.
+    /// One read.
     fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cut>> {
+        self.more = false;
+        if self.conn.0.shared.local.rooms.is_some()
+            && self.deadline.is_none()
+            && let Some(read) = self.read_apart(cx)
+        {
+            return read;
+        }
         let buf = &mut self.transport.buf;
         let missing = self.conn.0.core.borrow().need().saturating_sub(buf.len());
         let room = buf.capacity() - buf.len();
@@ -239,6 +251,43 @@ impl<'a> Pump<'a> {
             Poll::Ready(Ok(0)) => Poll::Ready(Err(Cut::Eof)),
             Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
             Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
+        }
+    }
+    /// One read with a place of its own for a large segment; `None` if none is expected, or there is no memory for it.
+    fn read_apart(&mut self, cx: &mut Context<'_>) -> Option<Poll<Result<(), Cut>>> {
+        let Transport { stream, buf } = &mut *self.transport;
+        let mut core = self.conn.0.core.borrow_mut();
+        loop {
+            match stream.poll_read_ready(cx) {
+                Poll::Pending => return Some(Poll::Pending),
+                Poll::Ready(Err(error)) => return Some(Poll::Ready(Err(error.into()))),
+                Poll::Ready(Ok(())) => {}
+            }
+            let spot = core.spot(buf)?;
+            let mut ends = [0; ENDS_MAX];
+            let (head, rest) = ends.split_at_mut(spot.head);
+            let tail = &mut rest[..spot.tail];
+            let (before, apart) = (head.len(), spot.data.len());
+            let asked = before + apart + tail.len();
+            let mut slices = [IoSliceMut::new(head), IoSliceMut::new(spot.data), IoSliceMut::new(tail)];
+            let read = stream.try_read_vectored(&mut slices);
+            let n = *read.as_ref().unwrap_or(&0);
+            core.landed(n.saturating_sub(before).min(apart));
+            match read {
+                Ok(0) => return Some(Poll::Ready(Err(Cut::Eof))),
+                Ok(n) => {
+                    buf.extend_from_slice(&head[..n.min(before)]);
+                    buf.extend_from_slice(&tail[..n.saturating_sub(before + apart)]);
+                    self.more = n == asked;
+                    if !self.more {
+                        // The socket is empty: that is known without asking it again, and here is how the runtime is told.
+                        let _ = stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+                    }
+                    return Some(Poll::Ready(Ok(())));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Some(Poll::Ready(Err(error.into()))),
+            }
         }
     }
     /// Writes until nothing waits or the socket takes no more.
@@ -261,13 +310,12 @@ impl<'a> Pump<'a> {
     /// Dispatches every frame that is there in whole.
     fn process(&mut self) -> Result<Option<Exit>, Cut> {
         let Some(dispatcher) = self.conn.0.shared.dispatcher() else { return Ok(None) };
-        let mut messages = false;
         loop {
             let up = self.conn.0.core.borrow_mut().next(&mut self.transport.buf)?;
             match up {
                 None => break,
                 Some(Up::Message(message)) => {
-                    messages = true;
+                    self.open_batch = true;
                     dispatcher.on_message(self.conn, message);
                     if self.conn.0.closing.get() != Closing::No {
                         break;
@@ -282,10 +330,15 @@ impl<'a> Pump<'a> {
                 }
             }
         }
-        if messages {
+        Ok(None)
+    }
+    /// Tells the dispatcher that what it got was all for now.
+    fn end_batch(&mut self) {
+        if std::mem::take(&mut self.open_batch)
+            && let Some(dispatcher) = self.conn.0.shared.dispatcher()
+        {
             dispatcher.on_batch(self.conn);
         }
-        Ok(None)
     }
     fn ready(&mut self, dispatcher: &dyn crate::Dispatcher) {
         self.deadline = None;
@@ -348,6 +401,9 @@ impl<'a> Pump<'a> {
             {
                 return Ok(Some(exit));
             }
+            if !self.more {
+                self.end_batch();
+            }
             self.write(cx)?;
             let empty = conn.0.core.borrow_mut().out().is_empty();
             if conn.0.closing.get() == Closing::WhenSent && empty {
@@ -360,6 +416,8 @@ impl<'a> Pump<'a> {
                 return Ok(None);
             }
         }
+        self.end_batch();
+        self.write(cx)?;
         park(conn, cx);
         cx.waker().wake_by_ref();
         Ok(None)
@@ -369,7 +427,9 @@ impl<'a> Pump<'a> {
 impl Future for Pump<'_> {
     type Output = Exit;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Exit> {
-        match self.turn(cx) {
+        let turn = self.turn(cx);
+        self.end_batch();
+        match turn {
             Ok(None) => Poll::Pending,
             Ok(Some(exit)) => Poll::Ready(exit),
             Err(cut) => Poll::Ready(Exit::Cut(cut)),

@@ -10,6 +10,7 @@ pub mod data_dir;
 mod devices;
 pub mod deployment;
 mod metadata;
+mod rooms;
 mod run;
 mod shell;
 mod solo;

@@ -1,13 +1,15 @@
 //! The OSD's thread: listens, logs in, registers, boots, and serves until it is told to end.
 
 use crate::devices::Machine;
+use crate::rooms::DeviceMemory;
 use crate::shell::{Shell, Status};
+use crate::store::OpenStore;
 use crate::wake::StoreWake;
 use crate::{Me, OsdConfig, bootstrap, metadata};
 use anyhow::{Context, Result, anyhow};
 use bytes::Bytes;
 use cephx::{ClientAuth, Entropy, Identity, RotatingSecrets, mode};
-use msgr::{Local, Policy};
+use msgr::{Local, Policy, Rooms};
 use net::auth_cephx::{Dialer, ServiceDoor, entropy};
 use net::mon_session::{MonSession, clock};
 use net::{Config, Messenger};
@@ -101,7 +103,13 @@ pub fn start(config: OsdConfig) -> Result<OsdHandle> {
 type Secrets = (Rc<RefCell<RotatingSecrets>>, Rc<Cell<bool>>);
 
 /// A messenger of ours that others can dial.
-fn messenger(config: &OsdConfig, dialer: &Dialer, secrets: &Secrets, accept: fn(EntityKind) -> Policy) -> Messenger {
+fn messenger(
+    config: &OsdConfig,
+    dialer: &Dialer,
+    secrets: &Secrets,
+    rooms: Option<Rc<dyn Rooms>>,
+    accept: fn(EntityKind) -> Policy,
+) -> Messenger {
     let method = if config.key.is_some() { mode::METHOD_CEPHX } else { mode::METHOD_NONE };
     let how = &config.deployment;
     let door = ServiceDoor {
@@ -117,6 +125,7 @@ fn messenger(config: &OsdConfig, dialer: &Dialer, secrets: &Secrets, accept: fn(
     let mut local = Local::new(EntityKind::OSD, config.id.into(), EntityAddrVec::default(), clients, seed);
     local.auth_server = Some(Rc::new(door));
     local.accept_policy = accept;
+    local.rooms = rooms;
     Messenger::new(Rc::new(local), Config { spin_us: config.spin_us, ..Config::default() })
 }
 
@@ -137,7 +146,8 @@ async fn bind(side: &Messenger, ip: IpAddr, ports: Option<(u16, u16)>) -> Result
 
 async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Receiver<()>) -> Result<()> {
     // First of all: an OSD whose store can't be opened has nothing to say to anybody.
-    let (store, store_fd) = config.store.open()?;
+    let OpenStore { store, fd: store_fd, memory } = config.store.open()?;
+    let rooms = memory.map(|memory| Rc::new(DeviceMemory(memory)) as Rc<dyn Rooms>);
     let mut fresh = [0; 16];
     entropy().fill(&mut fresh);
     let me = Me { osd: config.id, osd_fsid: config.deployment.osd_fsid.unwrap_or_else(|| Uuid::from_random(fresh)) };
@@ -162,10 +172,10 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     let lossy = |_| Policy::stateless_server();
     let peers = |kind| if kind == EntityKind::OSD { Policy::lossless_peer() } else { Policy::stateless_server() };
     let sides = [
-        messenger(&config, &dialer, &secrets, lossy),
-        messenger(&config, &dialer, &secrets, peers),
-        messenger(&config, &dialer, &secrets, lossy),
-        messenger(&config, &dialer, &secrets, lossy),
+        messenger(&config, &dialer, &secrets, rooms, lossy),
+        messenger(&config, &dialer, &secrets, None, peers),
+        messenger(&config, &dialer, &secrets, None, lossy),
+        messenger(&config, &dialer, &secrets, None, lossy),
     ];
     let back = how.cluster_listen.unwrap_or(config.listen);
     let mut bound = Vec::new();

@@ -9,7 +9,7 @@
 
 use crate::DataDir;
 use anyhow::{Context, Result, bail};
-use disk::{Disks, FileDisks, OpenError, create_zeroed};
+use disk::{FileDisks, KnownMemory, OpenError, create_zeroed};
 use std::io::Read;
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileTypeExt;
@@ -57,6 +57,15 @@ const WAL_MAX: u64 = 256 << 20;
 const META_SHARE: u64 = 4;
 const META_MIN: u64 = 64 << 20;
 
+/// A store that was opened.
+pub struct OpenStore {
+    pub store: Box<dyn ObjectStore>,
+    /// Readable when the store has something to say.
+    pub fd: Option<RawFd>,
+    /// Memory from which it writes at the least cost.
+    pub memory: Option<KnownMemory>,
+}
+
 impl StoreConfig {
     /// Bytes, for the OSD's weight.
     pub fn size(&self) -> u64 {
@@ -68,17 +77,19 @@ impl StoreConfig {
     pub fn is_durable(&self) -> bool {
         matches!(self, Self::Block { .. })
     }
-    /// Opens the store; the descriptor is readable when it has something to say.
-    pub fn open(&self) -> Result<(Box<dyn ObjectStore>, Option<RawFd>)> {
+    /// Opens the store.
+    pub fn open(&self) -> Result<OpenStore> {
         match self {
-            Self::Mem { capacity } => Ok((Box::new(MemStore::new(*capacity)), None)),
+            Self::Mem { capacity } => Ok(OpenStore { store: Box::new(MemStore::new(*capacity)), fd: None, memory: None }),
             Self::Block { dir, memory } => {
                 let memory = (*memory).try_into().unwrap_or(usize::MAX);
                 let holes = |n: usize| has_holes(&dir.join(DEVICES[n]));
                 let config = Config { memory, zero_ahead: holes(1), data_has_holes: holes(0), ..Config::default() };
-                let store = BlockStore::open(config, disks(dir)?).with_context(|| format!("the store in {}", dir.display()))?;
+                let disks = disks(dir)?;
+                let memory = disks.known_memory();
+                let store = BlockStore::open(config, Box::new(disks)).with_context(|| format!("the store in {}", dir.display()))?;
                 let fd = store.event_fd();
-                Ok((Box::new(store), fd))
+                Ok(OpenStore { store: Box::new(store), fd, memory })
             }
         }
     }
@@ -89,14 +100,14 @@ pub fn devices(dir: &Path) -> [PathBuf; 3] {
     DEVICES.map(|name| dir.join(name))
 }
 
-fn disks(dir: &Path) -> Result<Box<dyn Disks>> {
+fn disks(dir: &Path) -> Result<FileDisks> {
     let paths = devices(dir);
     // The kernel takes the ring of a process that was killed down in its own time, and holds the files, and so their locks, until then.
     let mut tries = 0;
     loop {
         match FileDisks::open(&paths.each_ref().map(PathBuf::as_path)) {
             Err(OpenError::InUse(_)) if tries < LOCK_TRIES => tries += 1,
-            other => return Ok(Box::new(other?)),
+            other => return Ok(other?),
         }
         std::thread::sleep(LOCK_PAUSE);
     }
@@ -149,7 +160,7 @@ pub fn mkfs(dir: &Path, id: OsdId, osd_fsid: Uuid, cluster_fsid: Uuid, new: &New
         let target = path.canonicalize().with_context(|| path.display().to_string())?;
         std::os::unix::fs::symlink(&target, &at).with_context(|| at.display().to_string())?;
     }
-    BlockStore::mkfs(disks(dir)?, osd_fsid.0).with_context(|| format!("a store in {}", dir.display()))?;
+    BlockStore::mkfs(Box::new(disks(dir)?), osd_fsid.0).with_context(|| format!("a store in {}", dir.display()))?;
     DataDir::mkfs(dir, id, osd_fsid, cluster_fsid, BLOCK, device_class)
 }
 

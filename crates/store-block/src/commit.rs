@@ -133,7 +133,7 @@ impl Core {
             return;
         };
         let mut next = Batch::new(self.batch.seq + 1, self.batch_like);
-        next.run_like = self.batch.runs.iter().map(|r| r.buf.len()).max().unwrap_or(0);
+        next.run_like = self.batch.runs.iter().map(|r| r.gathered()).max().unwrap_or(0);
         let mut batch = std::mem::replace(&mut self.batch, next);
         self.batch_obj = None;
         let block = self.ring.block(at);
@@ -153,7 +153,7 @@ impl Core {
         let seq = batch.seq;
         let mut parts = 1;
         self.io.write(Purpose::Record { seq }, WAL, WAL_FIRST + block, vec![bytes.clone()], durability(Bug::VolatileRecord));
-        let runs: Vec<(u64, Bytes)> = batch.runs.into_iter().map(|r| (r.place, r.buf.freeze())).collect();
+        let runs: Vec<(u64, Bytes)> = batch.runs.into_iter().map(|r| (r.place, r.freeze())).collect();
         let mut first = 0;
         for group in runs.chunk_by(|a, b| a.0 + a.1.len() as u64 / BLOCK == b.0).flat_map(|near| near.chunks(RUNS)) {
             let bufs = group.iter().map(|(_, bytes)| bytes.clone()).collect();

@@ -178,7 +178,7 @@ impl Overlay {
         if entry.seq == open.seq {
             return Some(Content::Here(match entry.run {
                 None => open.copy_image(entry.n),
-                Some(run) => open.copy_run(run as usize, entry.n),
+                Some(run) => open.run_block(run as usize, entry.n),
             }));
         }
         let first = self.records.front().expect("an entry's record is kept").seq;

@@ -16,6 +16,7 @@ use crate::key;
 use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, OBJECT_MAX, block_crc};
 use crate::ops::{self, Op};
 use crate::state::Core;
+use crate::wal::Batch;
 use bytes::Bytes;
 use store::{ReadData, StoreError, StoreResult};
 use types::CollId;
@@ -48,6 +49,14 @@ const DIRECT_BLOCKS: u64 = 8;
 /// So does everything new that goes where there was something before, and into holes while records carry at least so many transactions: writes that
 /// lie together are one then.
 const DIRECT_TXNS: usize = 8;
+
+/// What is to be written.
+#[derive(Debug, Clone, Copy)]
+struct Data<'a> {
+    bytes: &'a [u8],
+    /// Whose bytes these are a part of, if they are to be had without a copy.
+    shared: Option<&'a Bytes>,
+}
 
 /// How a part of a cell is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,20 +119,27 @@ impl Core {
         op.encode(&mut self.batch.meta);
         self.apply(At { seq: self.batch.seq, slot, images: n, run: None }, &op).map_err(broken)
     }
-    /// Whole blocks, directly to the cell's place.
-    fn direct(&mut self, slot: u32, cell: u64, block: u64, pieces: [&[u8]; 3]) -> StoreResult<()> {
+    /// Whole blocks, directly to the cell's place. What is shared, and lies as devices want it, is not copied.
+    fn direct(&mut self, slot: u32, cell: u64, block: u64, before: &[u8], data: Data<'_>, behind: &[u8]) -> StoreResult<()> {
         let at = self.objects.node(slot).and_then(|o| o.chunk(cell)).expect("the cell has a place").place + block;
-        let len: usize = pieces.iter().map(|p| p.len()).sum();
-        let (run, first) = self.batch.run_for(at, len as u64 / BLOCK);
-        let buf = &mut self.batch.runs[run].buf;
-        let start = buf.len();
-        pieces.iter().for_each(|p| buf.push(p));
-        let mut crcs = Vec::with_capacity(len / 1024);
-        buf[start..].chunks_exact(BLOCK as usize).for_each(|b| crcs.put_u32(block_crc(b)));
+        let given = data.shared.filter(|_| before.is_empty() && behind.is_empty() && Batch::can_be_given(data.bytes));
+        let mut crcs = Vec::with_capacity((before.len() + data.bytes.len() + behind.len()) / 1024);
+        let mut sum = |blocks: &[u8]| blocks.chunks_exact(BLOCK as usize).for_each(|b| crcs.put_u32(block_crc(b)));
+        let run = match given {
+            Some(all) => {
+                sum(data.bytes);
+                self.batch.give(at, all.slice_ref(data.bytes))
+            }
+            None => {
+                let (run, first) = self.batch.run(at, [before, data.bytes, behind]);
+                sum(self.batch.run_from(run, first));
+                (run, first)
+            }
+        };
         let op = Op::Direct { cell, block, at, crcs };
         self.name(slot);
         op.encode(&mut self.batch.meta);
-        self.apply(At { seq: self.batch.seq, slot, images: 0, run: Some((run as u32, first)) }, &op).map_err(broken)
+        self.apply(At { seq: self.batch.seq, slot, images: 0, run: Some(run) }, &op).map_err(broken)
     }
 
     fn way(&self, slot: u32, part: Part, size_after: u64) -> Way {
@@ -188,7 +204,7 @@ impl Core {
     }
 
     /// Writes; `None` for zeros, which are only put where there is something else.
-    pub fn write(&mut self, t: &mut Target, offset: u64, len: u64, data: Option<&[u8]>) -> StoreResult<()> {
+    pub fn write(&mut self, t: &mut Target, offset: u64, len: u64, data: Option<&Bytes>) -> StoreResult<()> {
         if len == 0 {
             return Ok(());
         }
@@ -199,7 +215,8 @@ impl Core {
         for part in parts(offset, len) {
             let at = part.cell * CHUNK + part.from - offset;
             let n = part.to - part.from;
-            let data = data.map_or(&ZEROS[..n as usize], |d| &d[at as usize..(at + n) as usize]);
+            let bytes = data.map_or(&ZEROS[..n as usize], |d| &d[at as usize..(at + n) as usize]);
+            let data = Data { bytes, shared: data };
             self.write_part(t, part, data, after)?;
         }
         if after > before {
@@ -207,7 +224,7 @@ impl Core {
         }
         Ok(())
     }
-    fn write_part(&mut self, t: &mut Target, part: Part, data: &[u8], after: u64) -> StoreResult<()> {
+    fn write_part(&mut self, t: &mut Target, part: Part, data: Data<'_>, after: u64) -> StoreResult<()> {
         static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
         let (slot, cell) = (t.slot, part.cell);
         let zeros = |n: u64| &ZEROS[..n as usize];
@@ -216,16 +233,16 @@ impl Core {
                 if unshare {
                     self.change::<&[u8]>(slot, Op::Unshare { cell })?;
                 }
-                self.write_blocks(t, part, data)
+                self.write_blocks(t, part, data.bytes)
             }
             Way::New { slots } => {
                 let (first, end) = (part.from / BLOCK, part.to.div_ceil(BLOCK));
                 let place = self.place(slots)?;
                 self.change::<&[u8]>(slot, Op::Map { cell, place, slots })?;
                 if end - first < DIRECT_BLOCKS && self.batch_txns < DIRECT_TXNS && self.alloc.may_be_hole(place) {
-                    return self.write_blocks(t, part, data);
+                    return self.write_blocks(t, part, data.bytes);
                 }
-                self.direct(slot, cell, first, [zeros(part.from % BLOCK), data, zeros(end * BLOCK - part.to)])
+                self.direct(slot, cell, first, zeros(part.from % BLOCK), data, zeros(end * BLOCK - part.to))
             }
             Way::Move { slots } => {
                 let old = self.bytes(t, cell, 0, slots * BLOCK)?;
@@ -237,12 +254,12 @@ impl Core {
                 let mut all = Vec::with_capacity(len);
                 all.extend_from_slice(&old[..from.min(old.len())]);
                 all.resize(from, 0);
-                all.extend_from_slice(data);
+                all.extend_from_slice(data.bytes);
                 if old.len() > to {
                     all.extend_from_slice(&old[to..]);
                 }
                 all.resize(len, 0);
-                self.direct(slot, cell, 0, [&all, &[], &[]])
+                self.direct(slot, cell, 0, &[], Data { bytes: &all, shared: None }, &[])
             }
         }
     }

@@ -3,6 +3,7 @@
 mod framing;
 mod handshake;
 mod hostile;
+mod landing;
 mod world;
 
 use crate::*;

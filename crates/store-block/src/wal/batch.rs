@@ -9,18 +9,45 @@ use disk::AlignedBuf;
 #[derive(Debug)]
 pub struct Run {
     pub place: u64,
-    pub buf: AlignedBuf,
+    data: RunData,
+}
+
+#[derive(Debug)]
+enum RunData {
+    /// Copied, and more may follow.
+    Gathered(AlignedBuf),
+    /// As it came.
+    Given(Bytes),
 }
 
 impl Run {
+    fn bytes(&self) -> &[u8] {
+        match &self.data {
+            RunData::Gathered(buf) => buf,
+            RunData::Given(bytes) => bytes,
+        }
+    }
     pub fn blocks(&self) -> u64 {
-        self.buf.len() as u64 / BLOCK
+        self.bytes().len() as u64 / BLOCK
+    }
+    /// Bytes that were copied.
+    pub fn gathered(&self) -> usize {
+        if let RunData::Gathered(buf) = &self.data { buf.len() } else { 0 }
+    }
+    pub fn freeze(self) -> Bytes {
+        match self.data {
+            RunData::Gathered(buf) => buf.freeze(),
+            RunData::Given(bytes) => bytes,
+        }
     }
 }
 
 /// A run is not grown beyond this, in bytes: what grows is copied, and buffers of one size come back from their pool. Neighbouring runs are written
 /// together.
 const RUN_MAX: usize = 64 << 10;
+
+/// Data of at least so many bytes are written from where they are, if devices can: shorter ones are rather put beside their neighbours.
+const GIVEN_MIN: usize = 16 << 10;
 
 /// Memory for changes that goes from one record to the next, in bytes, at most.
 const META_KEPT: usize = 256 << 10;
@@ -63,7 +90,7 @@ impl Batch {
     }
     /// Bytes that the record and its runs have so far, roughly.
     pub fn bytes(&self) -> usize {
-        self.buf.len() + self.meta.len() + self.runs.iter().map(|r| r.buf.len()).sum::<usize>()
+        self.buf.len() + self.meta.len() + self.runs.iter().map(|r| r.bytes().len()).sum::<usize>()
     }
     /// Blocks that the record takes of the ring.
     pub fn blocks(&self) -> u64 {
@@ -86,20 +113,45 @@ impl Batch {
         let at = (1 + n as usize) * BLOCK as usize;
         Bytes::copy_from_slice(&self.buf[at..at + BLOCK as usize])
     }
-    /// A run that ends where `place` begins, or a new one; with it the block of the run that comes next.
-    pub fn run_for(&mut self, place: u64, blocks: u64) -> (usize, u32) {
-        let len = (blocks * BLOCK) as usize;
-        match self.runs.last() {
-            Some(run) if run.place + run.blocks() == place && run.buf.len() + len <= RUN_MAX => {}
+    /// Puts whole blocks at `place` into a run; its number, and the block of it that they begin with.
+    pub fn run(&mut self, place: u64, pieces: [&[u8]; 3]) -> (u32, u32) {
+        let len: usize = pieces.iter().map(|p| p.len()).sum();
+        assert!(len.is_multiple_of(BLOCK as usize), "whole blocks");
+        let grows =
+            |run: &Run| matches!(&run.data, RunData::Gathered(buf) if run.place + run.blocks() == place && buf.len() + len <= RUN_MAX);
+        if !self.runs.last().is_some_and(grows) {
             // Others will follow.
-            _ => self.runs.push(Run { place, buf: AlignedBuf::with_capacity(len.max(self.run_like.min(RUN_MAX))) }),
+            let data = RunData::Gathered(AlignedBuf::with_capacity(len.max(self.run_like.min(RUN_MAX))));
+            self.runs.push(Run { place, data });
         }
         let n = self.runs.len() - 1;
-        (n, self.runs[n].blocks() as u32)
+        let first = self.runs[n].blocks() as u32;
+        if let RunData::Gathered(buf) = &mut self.runs[n].data {
+            pieces.iter().for_each(|p| buf.push(p));
+        }
+        (n as u32, first)
     }
-    pub fn copy_run(&self, run: usize, block: u32) -> Bytes {
+    /// True if these bytes can be written without a copy, as [`Batch::give`] does.
+    pub fn can_be_given(bytes: &[u8]) -> bool {
+        bytes.len() >= GIVEN_MIN && bytes.len().is_multiple_of(BLOCK as usize) && (bytes.as_ptr() as usize).is_multiple_of(BLOCK as usize)
+    }
+    /// A run of its own with these blocks; its number, and the block of it that they begin with.
+    pub fn give(&mut self, place: u64, bytes: Bytes) -> (u32, u32) {
+        self.runs.push(Run { place, data: RunData::Given(bytes) });
+        (self.runs.len() as u32 - 1, 0)
+    }
+    /// The bytes of a run from this block on.
+    pub fn run_from(&self, run: u32, block: u32) -> &[u8] {
+        &self.runs[run as usize].bytes()[block as usize * BLOCK as usize..]
+    }
+    /// The block of a run while the record is open.
+    pub fn run_block(&self, run: usize, block: u32) -> Bytes {
         let at = block as usize * BLOCK as usize;
-        Bytes::copy_from_slice(&self.runs[run].buf[at..at + BLOCK as usize])
+        let range = at..at + BLOCK as usize;
+        match &self.runs[run].data {
+            RunData::Gathered(buf) => Bytes::copy_from_slice(&buf[range]),
+            RunData::Given(bytes) => bytes.slice(range),
+        }
     }
     /// Finishes the record: its header, filled in but for what only this knows, and its bytes.
     pub fn seal(&mut self, mut header: Header, uuid: &[u8; 16], seed: u32) -> Bytes {
@@ -115,5 +167,29 @@ impl Batch {
         buf.pad();
         assert_eq!(buf.len() as u64, header.blocks() * BLOCK);
         buf.freeze()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_is_not_copied_and_what_is_copied_is_gathered() {
+        const N: usize = BLOCK as usize;
+        let all = AlignedBuf::padded(&[7; 16 * N]).freeze();
+        assert!(Batch::can_be_given(&all) && Batch::can_be_given(&all[N..9 * N]));
+        assert!(!Batch::can_be_given(&all[1..8 * N + 1]) && !Batch::can_be_given(&all[..N]) && !Batch::can_be_given(&all[..5 * N + 1]));
+        let mut batch = Batch::new(1, 0);
+        assert_eq!(batch.run(100, [&all[..N], &[], &[]]), (0, 0));
+        assert_eq!(batch.run(101, [&[3; 96], &all[..N - 96], &[]]), (0, 1));
+        assert_eq!(batch.give(102, all.slice(..8 * N)), (1, 0));
+        // Nothing is put behind what is somebody else's.
+        assert_eq!(batch.run(110, [&all[..N], &[], &[]]), (2, 0));
+        assert_eq!((batch.run_block(0, 1)[..97].to_vec(), batch.run_block(1, 7).len()), ([vec![3; 96], vec![7]].concat(), N));
+        assert_eq!(batch.bytes(), N + 11 * N);
+        let runs: Vec<_> = batch.runs.drain(..).map(|r| (r.place, r.gathered(), r.freeze())).collect();
+        assert_eq!(runs.iter().map(|r| (r.0, r.1)).collect::<Vec<_>>(), [(100, 2 * N), (102, 0), (110, N)]);
+        assert_eq!(runs[1].2.as_ptr(), all.as_ptr());
     }
 }
