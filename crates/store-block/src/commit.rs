@@ -204,7 +204,7 @@ impl Core {
             }
             (_, Ok(buf)) => Ok(buf),
         };
-        let stays = matches!(purpose, Purpose::Leaf { .. });
+        let stays = matches!(purpose, Purpose::Leaf { .. } | Purpose::Leaves { .. });
         let bytes = result.map(|buf| buf.map_or_else(Bytes::new, |buf| if stays { buf.to_keep() } else { buf }.freeze()));
         match purpose {
             Purpose::Record { seq } => self.part_done(seq),
