@@ -95,7 +95,7 @@ impl Stock {
                  auth service required = none\nauth client required = none\nkeyring = {d}/keyring\nrun dir = {d}/run\n\
                  admin socket = {d}/run/$name.asok\nlog file = {d}/log/$name.log\nmon data = {d}/mon\nosd data = {d}/osd\n\
                  osd pool default size = 1\nosd pool default min size = 1\nosd pool default pg autoscale mode = off\nosd crush chooseleaf type = 0\n\
-                 {store}\nmon allow pool size one = true\n{debug}"
+                 {store}\nmon allow pool size one = true\nmon data avail crit = 1\nmon data avail warn = 2\n{debug}"
             ),
         )?;
         let tool = |program: &str, args: &str| -> Result<()> {
