@@ -130,14 +130,7 @@ pub struct CrashStates<'a> {
 impl<'a> CrashStates<'a> {
     /// At the moment before the first event.
     pub fn new(recording: &'a Recording) -> Self {
-        Self {
-            recording,
-            at: 0,
-            certain: recording.start.clone(),
-            writer: Blocks::default(),
-            open: BTreeMap::new(),
-            flushes: HashMap::new(),
-        }
+        Self { recording, at: 0, certain: recording.start.clone(), writer: Blocks::default(), open: BTreeMap::new(), flushes: HashMap::new() }
     }
     /// Goes one event on, and says which; `None` at the end.
     pub fn step(&mut self) -> Option<Event> {

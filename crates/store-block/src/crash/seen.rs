@@ -3,32 +3,17 @@
 //! Only of bytes that lie in the memory of a recorded write, and of objects of the history: both live, and stay as they are, as long as this does. So
 //! whoever comes with the same two places comes with the same bytes. The store has read them, and computed their checksums, each time.
 
+use crate::overlay::NumberBuild;
 use disk::Recording;
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
-
-#[derive(Default)]
-pub struct PlaceHasher(u64);
-
-impl Hasher for PlaceHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|b| self.write_usize(usize::from(*b)));
-    }
-    fn write_usize(&mut self, v: usize) {
-        self.0 = (self.0.rotate_left(23) ^ v as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
-    }
-}
 
 /// Pairs of places and a length: what was read, what it should be.
 pub struct Seen {
     /// Of what was written, ascending.
     recorded: Vec<Range<*const u8>>,
-    equal: RefCell<HashSet<(usize, usize, usize), BuildHasherDefault<PlaceHasher>>>,
+    equal: RefCell<HashSet<(u64, u64, u64), NumberBuild>>,
 }
 
 impl Seen {
@@ -37,7 +22,7 @@ impl Seen {
     }
     /// True if what was read is what it should be. `wanted` is of the history.
     pub fn is_equal(&self, read: &[u8], wanted: &[u8]) -> bool {
-        let key = (read.as_ptr() as usize, wanted.as_ptr() as usize, read.len());
+        let key = (read.as_ptr() as u64, wanted.as_ptr() as u64, read.len() as u64);
         if read.len() == wanted.len() && self.equal.borrow().contains(&key) {
             return true;
         }
