@@ -126,9 +126,8 @@ impl Batch {
         }
         let n = self.runs.len() - 1;
         let first = self.runs[n].blocks() as u32;
-        if let RunData::Gathered(buf) = &mut self.runs[n].data {
-            pieces.iter().for_each(|p| buf.push(p));
-        }
+        let RunData::Gathered(buf) = &mut self.runs[n].data else { unreachable!("the last run is one that grows, or was made a line above") };
+        pieces.iter().for_each(|p| buf.push(p));
         (n as u32, first)
     }
     /// True if these bytes can be written without a copy, as [`Batch::give`] does.
