@@ -17,11 +17,15 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// Over a new image in the folder that `HUMBOLDT_IMAGES` names (of memory, say, where the machine's disk is somebody else's too).
-    pub fn new(name: &str, mib: u64) -> Result<Self> {
+    /// Where images are: `HUMBOLDT_IMAGES`, if it is set (in memory, say, where the machine's disk is somebody else's too).
+    pub fn folder() -> Result<PathBuf> {
         let folder = std::env::var_os("HUMBOLDT_IMAGES").map_or_else(|| Path::new(SHARED).join("images"), PathBuf::from);
         std::fs::create_dir_all(&folder)?;
-        let image = folder.join(name);
+        Ok(folder)
+    }
+    /// Over a new image in that folder.
+    pub fn new(name: &str, mib: u64) -> Result<Self> {
+        let image = Self::folder()?.join(name);
         let mut file = std::fs::File::create(&image).with_context(|| image.display().to_string())?;
         // Without holes: to fill one would be a change of the file system below, which no disk has.
         let zeros = vec![0; 1 << 20];

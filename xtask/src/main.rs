@@ -36,7 +36,7 @@ cargo xtask crash-states [--from SEED] [--count N]   N (1,000,000) of the block 
 cargo xtask kill-loop [--cycles N]                kill -9 under load, N (30) times, everything compared at the end
 cargo xtask image-check [--copies N]              the device below the store copied while clients write, N (20) times: each copy comes up whole
 cargo xtask figures [--pairs N] [--seconds S]    server CPU per op and latency beside stock memstore, interleaved pairs
-cargo xtask figures --store block [--pairs N] [--seconds S] [--raw]   the block store beside stock BlueStore, each on loop devices of its own
+cargo xtask figures --store block [--pairs N] [--seconds S] [--raw] [--only WORD]   the block store beside stock BlueStore, each on loop devices of its own
 ";
 
 fn main() -> std::process::ExitCode {
@@ -95,6 +95,7 @@ fn chore() -> Result<()> {
             option("--pairs").map_or(Ok(5), str::parse)?,
             option("--seconds").map_or(Ok(4), str::parse)?,
             flag("--raw"),
+            option("--only"),
         ),
         Some("figures") => suites::figures(option("--pairs").map_or(Ok(5), str::parse)?, option("--seconds").map_or(Ok(8), str::parse)?),
         _ => {

@@ -1,8 +1,8 @@
 //! The block store's figures: server CPU per operation, latency, bytes written per byte of the client's, beside stock BlueStore of 18.2.
 //!
 //! Like those of the memory store ([`super::figures`]), with each store on loop devices of its own: an image that both fill before the first pair,
-//! then, pair after pair, `rados bench` and fio's rbd engine without librbd's cache, what was made being removed again. What is written counts until the store is idle, ours until it has
-//! made a checkpoint. Beside each stand what the wire costs (the null responder) and what one durable write of the device does.
+//! then, pair after pair, `rados bench` and fio's rbd engine without librbd's cache, what was made being removed again. What is written counts
+//! until the store is idle, ours until it has made a checkpoint. Beside each stand what the wire costs (the null responder) and, before each pair, one durable write of the disk below.
 
 use super::figures::{Sample, Stock, cleanup, cpu, field, median};
 use crate::clients::{Release, SHARED};
@@ -15,6 +15,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A load, and what is asked of us as shares of stock's CPU and latency, and as bytes written.
+#[derive(Clone, Copy)]
 struct Load {
     name: &'static str,
     what: What,
@@ -51,9 +52,44 @@ const LOADS: [Load; 11] = [
 ];
 
 const IMAGE_MIB: u64 = 2048;
-/// Room for the image, and for what 64 KiB objects bring in so many seconds.
-const DEVICE_MIB: u64 = 8 << 10;
-const SECONDS_MAX: u32 = 5;
+/// New 64 KiB objects in a second, and new 4 KiB objects, for which there is room: twice what this project's machines do.
+const LARGE_PER_SECOND: u64 = 10_000;
+const SMALL_PER_SECOND: u64 = 50_000;
+const WAL_MIB: u64 = 256;
+const META_MIB: u64 = 1024;
+const CEILING_MIB: u64 = 64;
+/// The devices' images have no holes: with this many seconds they are 20 GiB.
+const SECONDS_MAX: u32 = 10;
+
+/// A device for data: the image, what the load that makes most brings in so many seconds, or a quarter of the image to overwrite it with, and some
+/// that stays free.
+fn data_mib(loads: &[Load], seconds: u32) -> u64 {
+    let made = |load: &Load| match load.what {
+        What::Bench("write", size) if size > 4096 => size * LARGE_PER_SECOND,
+        What::Bench("write", size) => size * SMALL_PER_SECOND,
+        _ => 0,
+    };
+    let most = loads.iter().map(made).max().unwrap_or(0);
+    (IMAGE_MIB + ((most * u64::from(seconds)) >> 20).max(IMAGE_MIB / 4)) * 17 / 16
+}
+
+/// Room on the file system below the images, in MiB.
+fn room_mib(folder: &Path) -> Result<u64> {
+    let out = run(Command::new("df").args(["-BM", "--output=avail"]).arg(folder), Duration::from_secs(30))?;
+    let last = out.stdout.lines().last().unwrap_or_default();
+    last.trim().trim_end_matches('M').parse().with_context(|| format!("df says {out:?}"))
+}
+
+impl Load {
+    fn label(&self) -> String {
+        format!("{} {}", self.name, self.depth)
+    }
+}
+
+/// A load that makes objects, and those that read them.
+fn groups(loads: &[Load]) -> impl Iterator<Item = &[Load]> {
+    loads.chunk_by(|_, next| matches!(next.what, What::Bench("rand", _)))
+}
 
 /// A server and its devices.
 struct Side<'a> {
@@ -173,9 +209,10 @@ impl Side<'_> {
     }
 }
 
-/// What one durable write of 4 KiB takes, in microseconds.
+/// What one durable write of 4 KiB to this file or device takes, in microseconds.
 fn durable_write_us(file: &Path) -> Result<f64> {
-    let args = "--name=ceiling --size=64M --bs=4k --direct=1 --ioengine=psync --output-format=json";
+    let size = format!("--size={CEILING_MIB}M");
+    let args = format!("--name=ceiling {size} --bs=4k --direct=1 --ioengine=psync --output-format=json");
     let fio = |more: &str| {
         run(
             Command::new("fio").arg(format!("--filename={}", file.display())).args(args.split(' ')).args(more.split(' ')),
@@ -184,21 +221,31 @@ fn durable_write_us(file: &Path) -> Result<f64> {
     };
     ensure!(fio("--rw=write --bs=1M")?.ok(), "fio can't write {}", file.display());
     let out = fio("--rw=write --sync=dsync --runtime=3 --time_based")?;
-    let _ = std::fs::remove_file(file);
     let json: serde_json::Value = serde_json::from_str(&out.stdout).with_context(|| format!("fio says {out:?}"))?;
     json["jobs"][0]["write"]["lat_ns"]["mean"].as_f64().map(|ns| ns / 1e3).context("fio's result lacks a mean")
 }
 
-/// Prints a table: per load the medians of both sides, the ratios' median over the pairs, and what is asked for.
-pub fn figures_block(pairs: usize, seconds: u32, raw: bool) -> Result<()> {
+/// Prints a table: per load the medians of both sides, the ratios' median over the pairs, and what is asked for. `only`: loads with this in their name
+/// or depth, and those that make what they read.
+pub fn figures_block(pairs: usize, seconds: u32, raw: bool, only: Option<&str>) -> Result<()> {
     ensure!(pairs > 0, "a figure needs at least one pair");
-    ensure!(seconds <= SECONDS_MAX, "with more than {SECONDS_MAX} seconds a load the devices may be full");
+    ensure!((1..=SECONDS_MAX).contains(&seconds), "a load takes 1 to {SECONDS_MAX} seconds");
+    let is_asked = |load: &Load| only.is_none_or(|word| load.label().contains(word));
+    let loads: Vec<Load> = groups(&LOADS).filter(|group| group.iter().any(is_asked)).flatten().copied().collect();
+    ensure!(!loads.is_empty(), "no load has {} in its name", only.unwrap_or_default());
     crate::cluster::build()?;
     Release::Pacific.install()?;
     crate::clients::reef_daemons()?;
-    let sizes: &[(&str, u64)] = if raw { &[("data", DEVICE_MIB - 3072), ("wal", 256), ("meta", 2048)] } else { &[("ours", DEVICE_MIB)] };
+    let device_mib = data_mib(&loads, seconds) + WAL_MIB + META_MIB;
+    let sizes: &[(&str, u64)] =
+        if raw { &[("data", data_mib(&loads, seconds)), ("wal", WAL_MIB), ("meta", META_MIB)] } else { &[("ours", device_mib * 9 / 8)] };
+    let stock_mib = sizes.iter().map(|(_, mib)| mib).sum();
+    let (images, all_mib) = (Loop::folder()?, stock_mib * 2 + CEILING_MIB);
+    let room = room_mib(&images)?;
+    ensure!(room > all_mib + 1024, "{} has {room} MiB left, and the devices' images take {all_mib}", images.display());
     let mut ours_loops = sizes.iter().map(|(name, mib)| Loop::new(name, *mib)).collect::<Result<Vec<_>>>()?;
-    let mut stock_loops = vec![Loop::new("stock", DEVICE_MIB)?];
+    let mut stock_loops = vec![Loop::new("stock", stock_mib)?];
+    let ceiling_loop = raw.then(|| Loop::new("ceiling", CEILING_MIB)).transpose()?;
     let mut args: Vec<String> = ["--auth", "none", "--store", "block"].map(String::from).to_vec();
     let (ours_dir, stock_dir) = if raw {
         for (role, device) in ["--data", "--wal", "--meta"].into_iter().zip(&ours_loops) {
@@ -206,23 +253,20 @@ pub fn figures_block(pairs: usize, seconds: u32, raw: bool) -> Result<()> {
         }
         (Path::new(SHARED).join("figures-ours"), Path::new(SHARED).join("figures-stock"))
     } else {
-        args.extend(["--size".to_string(), format!("{}M", DEVICE_MIB * 7 / 10)]);
+        args.extend(["--size".to_string(), format!("{device_mib}M")]);
         (ours_loops[0].mount("figures-ours")?.join("c"), stock_loops[0].mount("figures-stock")?.join("c"))
     };
     let _ = std::fs::remove_dir_all(&ours_dir);
     std::fs::create_dir_all(&ours_dir)?;
-    // On the devices while nothing else is: what they can do.
-    let ceilings = if raw {
-        None
-    } else {
-        Some((durable_write_us(&ours_dir.with_file_name("t"))?, durable_write_us(&stock_dir.with_file_name("t"))?))
-    };
+    // What the disk can do, in the minutes of each pair: on a device like theirs, or on our store's file system.
+    let ceiling = ceiling_loop.as_ref().map_or_else(|| ours_dir.with_file_name("t"), |own| own.device.clone());
+    let mut ceilings = Vec::new();
     let ours = Cluster::start_in(ours_dir, &args.iter().map(String::as_str).collect::<Vec<_>>())?;
     let null = Cluster::start("figures-null", &["--auth", "none", "--null"])?;
     let mut store = "osd objectstore = bluestore\n".to_string();
     store += &match raw {
         true => format!("bluestore block path = {}", stock_loops[0].device.display()),
-        false => format!("bluestore block size = {}", (DEVICE_MIB << 20) / 10 * 8),
+        false => format!("bluestore block size = {}", (stock_mib << 20) / 8 * 7),
     };
     let stock = Stock::start(&stock_dir, 3372, &store)?;
     ceph(&null.conf, "ceph osd pool create bench 32 32")?;
@@ -231,12 +275,13 @@ pub fn figures_block(pairs: usize, seconds: u32, raw: bool) -> Result<()> {
     let floor = side(&null.conf, null.pid(), &[], false)?;
     sides.iter().try_for_each(Side::prepare)?;
     println!("humboldt up: ready after {:?}", ours.ready_after);
-    let mut all: Vec<Rows> = LOADS.iter().map(|_| Rows::default()).collect();
+    let mut all: Vec<Rows> = loads.iter().map(|_| Rows::default()).collect();
     let mut memory = Vec::new();
     for pair in 0..pairs {
+        ceilings.push(durable_write_us(&ceiling)?);
         let tag = format!("f{pair}");
         let mut rows = all.iter_mut();
-        for group in LOADS.chunk_by(|_, next| matches!(next.what, What::Bench("rand", _))) {
+        for group in groups(&loads) {
             let mut rows: Vec<&mut Rows> = rows.by_ref().take(group.len()).collect();
             for (n, side) in sides.iter().enumerate() {
                 for (load, rows) in group.iter().zip(&mut rows) {
@@ -250,9 +295,9 @@ pub fn figures_block(pairs: usize, seconds: u32, raw: bool) -> Result<()> {
         }
         memory.push((rss_bytes(sides[0].pid) >> 20, rss_bytes(sides[1].pid) >> 20));
         // What is known so far, should the rest not come.
-        let known = LOADS.iter().zip(&all).map(|(load, rows)| {
+        let known = loads.iter().zip(&all).map(|(load, rows)| {
             let [a, b] = [0, 1].map(|n| rows.sides[n][pair]);
-            format!("{} {}: {:.2}", load.name, load.depth, a.sample.cpu_us_per_op / b.sample.cpu_us_per_op)
+            format!("{}: {:.2}", load.label(), a.sample.cpu_us_per_op / b.sample.cpu_us_per_op)
         });
         eprintln!("pair {}: CPU {}; memory {:?} MiB", pair + 1, known.collect::<Vec<_>>().join(", "), memory[pair]);
     }
@@ -260,7 +305,7 @@ pub fn figures_block(pairs: usize, seconds: u32, raw: bool) -> Result<()> {
         "{:<21}{:>31}{:>31}{:>15}  {:>19}{:>15}",
         "", "ours: CPU, latency, tail us, amp", "BlueStore 18.2", "null", "CPU ratio (asked)", "latency"
     );
-    for (load, Rows { sides: rows, null: null_rows }) in LOADS.iter().zip(&all) {
+    for (load, Rows { sides: rows, null: null_rows }) in loads.iter().zip(&all) {
         let of = |row: &[Run], f: fn(&Run) -> f64| median(row.iter().map(f).collect());
         let ratio = |f: fn(&Run) -> f64| median(rows[0].iter().zip(&rows[1]).map(|(a, b)| f(a) / f(b)).collect());
         let cell = |row: &[Run]| {
@@ -282,7 +327,7 @@ pub fn figures_block(pairs: usize, seconds: u32, raw: bool) -> Result<()> {
         let asked = |v: Option<f64>| v.map_or(String::new(), |v| format!(" ({v:.2})"));
         println!(
             "{:<21}{:>31}{:>31}{:>15}  {:>19}{:>15}{}  {:.0} IOPS beside {:.0}",
-            format!("{} {}", load.name, load.depth),
+            load.label(),
             cell(&rows[0]),
             cell(&rows[1]),
             null,
@@ -295,9 +340,8 @@ pub fn figures_block(pairs: usize, seconds: u32, raw: bool) -> Result<()> {
     }
     let most = |of: fn(&(u64, u64)) -> u64| memory.iter().map(of).max().unwrap_or(0);
     println!("memory: {} MiB after the first pair, {} at most (256 asked), BlueStore {} MiB", memory[0].0, most(|m| m.0), most(|m| m.1));
-    if let Some((a, b)) = ceilings {
-        println!("one durable write of 4 KiB: {a:.0} us on our device, {b:.0} us on stock's");
-    }
+    let (least, most) = ceilings.iter().fold((f64::MAX, 0f64), |(least, most), us| (least.min(*us), most.max(*us)));
+    println!("one durable write of 4 KiB to the disk below: {:.0} us, {least:.0} to {most:.0} before each pair", median(ceilings));
     drop(sides);
     ours.stop()?;
     drop((stock, null));
