@@ -16,12 +16,15 @@
 //! - All crcs are crc32c seeded with [`crc_seed`] of the store's uuid, so that pages of another store are no pages of this one; those of data
 //!   blocks are not, since they move with the blocks.
 //!
-//! The version of all this is [`VERSION`]. A store of another version is refused.
+//! The version of all this is [`VERSION`]. A store of one since [`OLDEST`] is opened, and is of this version from then on (labels keep theirs); of
+//! another, it is refused. Version 2 has rows of a group's log in a short form beside those of version 1: `pg_row`.
 
 use disk::Dev;
 
 /// Counts changes of the layout.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// The oldest version that this program reads.
+pub const OLDEST: u32 = 1;
 
 pub const BLOCK: u64 = 4096;
 pub const CHUNK_BLOCKS: u64 = 16;

@@ -32,6 +32,7 @@ mod onode;
 mod ops;
 mod overlay;
 mod pg;
+mod pg_row;
 mod planted;
 mod queue;
 mod read;

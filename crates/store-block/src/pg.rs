@@ -2,8 +2,8 @@
 //! from those bytes, when it happens as when it is replayed.
 //!
 //! ```text
-//! delta | pool zigzag, seed, shard u8 | flags u8 | what the flags say | n entries: epoch, version, pg_log_entry_t |
-//!       | n dups: epoch, version, pg_log_dup_t | n missing: hobject_t, there u8, pg_missing_item |
+//! delta | pool zigzag, seed, shard u8 | flags u8 | what the flags say | n entries: epoch, version, row |
+//!       | n dups: epoch, version, row | n missing: hobject_t, there u8, pg_missing_item |
 //! ```
 //! Counts of a group's statistics change a little with each write: the delta has their differences to the counts before.
 
@@ -13,13 +13,14 @@ use crate::layout::BLOCK;
 use crate::meta::Row;
 use crate::meta::layer::Val;
 use crate::ops::{self, Op};
+use crate::pg_row::{PgRow, encode_into, get_version, put_dup, put_entry, put_version};
 use crate::planted::{Bug, planted};
 use crate::state::Core;
 use bytes::{Bytes, BytesMut};
-use denc::{ALL_FEATURES, Decoder, Denc, Encoder};
+use denc::{ALL_FEATURES, Decoder, Denc};
 use std::ops::ControlFlow;
 use store::{InfoChange, LogDelta, PgRecord, StoreError, StoreResult};
-use types::{CollId, EVersion, HObject, PastIntervals, PgId, PgInfo, PgLogDup, PgLogEntry, PgMissingItem, SpgId};
+use types::{CollId, EVersion, HObject, PastIntervals, PgId, PgInfo, SpgId};
 
 /// Leaves of one group's log that are asked for together: with each wait it is read from its beginning again.
 const LEAVES_AHEAD: usize = 256;
@@ -50,46 +51,11 @@ mod flag {
     pub const TRIM_DUPS: u8 = 128;
 }
 
-fn put_version(out: &mut Vec<u8>, v: EVersion) {
-    out.put_var(u64::from(v.epoch));
-    out.put_var(v.version);
-}
-fn get_version(get: &mut Get) -> Result<EVersion, Corrupt> {
-    let epoch = u32::try_from(get.var()?).map_err(|_| Corrupt("an epoch is too large"))?;
-    Ok(EVersion { epoch, version: get.var()? })
-}
 fn encoded(value: &impl Denc) -> Bytes {
     value.to_bytes(ALL_FEATURES)
 }
 fn decoded<T: Denc>(bytes: &Bytes) -> Result<T, Corrupt> {
-    decoded_own(bytes.clone())
-}
-fn decoded_own<T: Denc>(bytes: Bytes) -> Result<T, Corrupt> {
-    T::decode(&mut Decoder::new(bytes)).map_err(|_| Corrupt("a row is not of its type"))
-}
-
-/// What a group has a row for.
-pub enum PgRow {
-    Log(PgLogEntry),
-    Dup(PgLogDup),
-    Missing(HObject, PgMissingItem),
-}
-
-impl PgRow {
-    /// A row of one of [`PG_KINDS`].
-    pub fn decode(kind: u8, row: &[u8]) -> Result<Self, Corrupt> {
-        // In memory of its own: what is decoded from it shares it and lives long.
-        let row = Bytes::copy_from_slice(row);
-        Ok(match kind {
-            key::LOG => Self::Log(decoded_own(row)?),
-            key::DUP => Self::Dup(decoded_own(row)?),
-            _ => {
-                let mut get = Get::new(row);
-                let object = decoded_own(get.blob()?)?;
-                Self::Missing(object, decoded_own(get.raw(get.remaining())?)?)
-            }
-        })
-    }
+    T::decode(&mut Decoder::new(bytes.clone())).map_err(|_| Corrupt("a row is not of its type"))
 }
 
 impl PgMem {
@@ -125,15 +91,6 @@ impl PgMem {
     pub fn pgid(&self) -> SpgId {
         self.info.pgid
     }
-}
-
-/// Encodes into a buffer that is used again and again.
-fn encode_into<'a>(buf: &'a mut BytesMut, value: &impl Denc) -> &'a [u8] {
-    buf.clear();
-    let mut encoder = Encoder::append_to(std::mem::take(buf), ALL_FEATURES);
-    value.encode(&mut encoder);
-    *buf = encoder.into_buf();
-    buf
 }
 
 fn encode_delta(delta: &LogDelta, old_sum: Option<&[u8]>, out: &mut Vec<u8>, buf: &mut BytesMut) {
@@ -184,12 +141,12 @@ fn encode_delta(delta: &LogDelta, old_sum: Option<&[u8]>, out: &mut Vec<u8>, buf
     out.put_var(delta.entries.len() as u64);
     for entry in &delta.entries {
         put_version(out, entry.version);
-        out.put_blob(encode_into(buf, entry));
+        put_entry(entry, out, buf);
     }
     out.put_var(delta.dups.len() as u64);
     for dup in &delta.dups {
         put_version(out, dup.version);
-        out.put_blob(encode_into(buf, dup));
+        put_dup(dup, out, buf);
     }
     out.put_var(delta.missing.len() as u64);
     for (object, item) in &delta.missing {

@@ -32,7 +32,7 @@ pub enum OpenError {
     Disk(#[from] DiskError),
     #[error("there is no store on these devices")]
     NoStore,
-    #[error("the store has version {0} of the layout, this program knows version {VERSION}: use a program of that version")]
+    #[error("the store has version {0} of the layout, this program knows versions {OLDEST} to {VERSION}: use a program of that version")]
     Version(u32),
     #[error("the {0} device is not of this store")]
     Foreign(&'static str),

@@ -6,7 +6,7 @@
 //! ```
 
 use crate::codec::{Corrupt, Get, Put};
-use crate::layout::{BLOCK, VERSION};
+use crate::layout::{BLOCK, OLDEST, VERSION};
 use bytes::Bytes;
 
 const MAGIC: &[u8; 16] = b"HUMBOLDT BLOCK\0\n";
@@ -52,7 +52,7 @@ fn open_block(block: &Bytes, role: u8) -> Label<Get> {
         return Label::None;
     }
     let u32_at = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));
-    if u32_at(16) != VERSION {
+    if !(OLDEST..=VERSION).contains(&u32_at(16)) {
         return Label::Version(u32_at(16));
     }
     if base::crc32c(u32::MAX, &block[24..]) != u32_at(20) || block[24] != role {

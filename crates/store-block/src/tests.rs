@@ -216,7 +216,7 @@ fn a_range_is_copied_whole_or_not_at_all() {
 /// A store of an older or newer layout, or one of whose devices is of another, is refused in words, and left as it is.
 #[test]
 fn another_version_of_the_layout_is_refused() {
-    use crate::layout::{DATA, META, VERSION, WAL};
+    use crate::layout::{DATA, META, OLDEST, VERSION, WAL};
     use disk::{BLOCK_BYTES, Dev};
     const LENS: [u64; 3] = [16 << 20, 8 << 20, 8 << 20];
     let disks = MemDisks::new(&LENS);
@@ -237,7 +237,7 @@ fn another_version_of_the_layout_is_refused() {
     // Everything, one of the two superblocks as a program of that version left it, or a device that is not this store's.
     let everything = [(DATA, 0), (WAL, 0), (META, 0), (META, 1)];
     for slots in [&everything[..], &everything[2..3], &everything[3..], &everything[..1], &everything[1..2]] {
-        for version in [VERSION - 1, VERSION + 1, u32::MAX] {
+        for version in [OLDEST - 1, VERSION + 1, u32::MAX] {
             let other = disks.copy();
             for (dev, block) in slots {
                 other.damage(*dev, block * BLOCK_BYTES as u64, |b| b[16..20].copy_from_slice(&version.to_le_bytes()));
@@ -246,11 +246,82 @@ fn another_version_of_the_layout_is_refused() {
             let error = BlockStore::open(Config::default(), Box::new(other.clone())).expect_err("it is refused");
             assert!(matches!(error, crate::OpenError::Version(v) if v == version), "{error}");
             let said = error.to_string();
-            assert!(said.contains(&format!("version {version}")) && said.contains(&format!("version {VERSION}")), "{said}");
+            assert!(said.contains(&format!("version {version}")) && said.contains(&format!("versions {OLDEST} to {VERSION}")), "{said}");
             assert!(blocks(&other) == before && other.traffic(META).writes == 0, "version {version} at {slots:?}: something was written");
         }
     }
     BlockStore::open(Config::default(), Box::new(disks)).expect("it opens where nothing was changed");
+}
+
+/// A store as version 1 left it, with a checkpoint and a log behind that: it opens, has what it had, and is of this version from then on.
+#[test]
+fn a_store_of_version_1_goes_on_as_one_of_this_version() {
+    use crate::layout::{DATA, META, OLDEST, VERSION, WAL};
+    use disk::BLOCK_BYTES;
+    use store::{InfoChange, LogDelta};
+    use types::{EVersion, LogOp, OpReturn, PgId, PgInfo, PgLogDup, PgLogEntry, SpgId};
+    let disks = MemDisks::new(&[16 << 20, 8 << 20, 8 << 20]);
+    BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+    let pg = SpgId::whole(PgId::new(1, 3));
+    let (mut token, mut log, mut dups) = (0, Vec::new(), Vec::new());
+    // What an op of a vector returned is in no short row: these are as version 1 has all.
+    let mut add = |store: &mut BlockStore, returned: Vec<OpReturn>| {
+        token += 1;
+        let version = EVersion::new(1, token);
+        let soid = object_name(token).hobj;
+        let entry = PgLogEntry { op: LogOp::MODIFY, soid, version, user_version: token, op_returns: returned, ..PgLogEntry::default() };
+        let dup = PgLogDup { op_returns: entry.op_returns.clone(), ..entry.to_dup() };
+        let info = if token > 1 { InfoChange::Same } else { InfoChange::Full(Box::new(PgInfo::new(pg))) };
+        let delta = LogDelta { epoch: Some(1), info, entries: vec![entry.clone()], dups: vec![dup.clone()], ..LogDelta::new(pg) };
+        store.submit(Transaction::new(object_coll(0)), Some(delta), token).expect("a transaction");
+        store.turn_end();
+        log.push(entry);
+        dups.push(dup);
+        (log.clone(), dups.clone())
+    };
+    let long = || vec![OpReturn { rval: 3, bl: vec![5; 20].into() }];
+    let has = |store: &mut BlockStore, (log, dups): &(Vec<PgLogEntry>, Vec<PgLogDup>)| {
+        let record = loop {
+            match store.load_pg(pg) {
+                Err(StoreError::Wait(_)) => store.turn_end(),
+                other => break other.expect("it is whole").expect("there is one"),
+            }
+        };
+        assert!(record.log.iter().eq(log) && record.dups.iter().eq(dups), "{:?} {:?}", record.log, record.dups);
+    };
+    let open = || {
+        disks.restart();
+        BlockStore::open(Config::default(), Box::new(disks.clone())).expect("it opens")
+    };
+    let mut store = open();
+    (0..40).for_each(|_| drop(add(&mut store, long())));
+    store.checkpoint();
+    while store.is_checkpointing() {
+        store.turn_end();
+    }
+    let expected = (0..40).map(|_| add(&mut store, long())).last().expect("there are some");
+    drop(store);
+    for (dev, block) in [(DATA, 0), (WAL, 0), (META, 0), (META, 1)] {
+        disks.damage(dev, block * BLOCK_BYTES as u64, |b| b[16..20].copy_from_slice(&OLDEST.to_le_bytes()));
+    }
+    let mut store = open();
+    let versions = || {
+        let image = disks.image();
+        [(WAL, 0), (META, 0), (META, 1)].map(|(dev, block)| image.block(dev, block).map_or(0, |b| u32::from(b[16])))
+    };
+    let now = versions();
+    assert!(now[0] == OLDEST && now[1..].contains(&VERSION), "{now:?}");
+    has(&mut store, &expected);
+    let expected = (0..40).map(|_| add(&mut store, Vec::new())).last().expect("there are some");
+    has(&mut store, &expected);
+    store = open();
+    has(&mut store, &expected);
+    store.checkpoint();
+    while store.is_checkpointing() {
+        store.turn_end();
+    }
+    has(&mut store, &expected);
+    has(&mut open(), &expected);
 }
 
 /// Behind a record that was acknowledged come two of the largest ones, and then the first that knows that it was durable. When it is damaged,
