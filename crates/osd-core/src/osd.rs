@@ -29,6 +29,8 @@ use types::{CollId, EntityKind, Epoch, OsdId, OsdSuperblock, PgId, SpgId, Uuid};
 
 /// Requests that wait for maps or groups; more of them are dropped, and their clients send them again with the next map.
 const WAITING_MAX: usize = 4096;
+/// Requests of one turn that are looked for in the store together.
+const ARRIVED_MAX: usize = 64;
 
 /// What an OSD is told when it is made.
 pub struct OsdSetup {
@@ -72,6 +74,8 @@ pub struct Osd {
     pub(crate) heartbeats: crate::heartbeat::Heartbeats,
     commits: Vec<u64>,
     tickets: Vec<u64>,
+    /// Requests of this turn, in order, that their groups don't have yet.
+    arrived: Vec<Box<ClientOp>>,
     asked_maps_from: Epoch,
     continuing: bool,
     pub(crate) started: Stamp,
@@ -143,6 +147,7 @@ impl Osd {
             heartbeats: Default::default(),
             commits: Vec::new(),
             tickets: Vec::new(),
+            arrived: Vec::new(),
             asked_maps_from: 0,
             continuing: false,
             started: Stamp(0),
@@ -209,6 +214,10 @@ impl Osd {
         if self.loading.is_some() {
             self.load_some(clock, out);
         }
+        match &event {
+            Event::Message { msg, .. } if msg.kind == MOSDOp::KIND => {}
+            _ => self.take_arrived(clock, out),
+        }
         match event {
             Event::Message { conn, msg } if msg.kind == MOSDOp::KIND => self.client_op(conn, &msg, clock, out),
             Event::Message { conn, msg } => self.message(conn, msg, clock, out),
@@ -246,7 +255,7 @@ impl Osd {
         self.waiting_pg.values_mut().for_each(|ops| ops.retain(|op| op.conn != conn));
     }
 
-    /// A request: decoded, and given to its group unless something stands before that.
+    /// A request: decoded, and taken with others of this turn.
     fn client_op(&mut self, conn: ConnId, raw: &RawMessage, clock: Clock, out: &mut Vec<Effect>) {
         let Some(session) = self.sh.sessions.get_mut(&conn) else { return };
         let msg = match MOSDOp::decode(raw) {
@@ -270,7 +279,24 @@ impl Osd {
             }
         }
         let op = Box::new(ClientOp { conn, msg, reqid, info: None, received: clock.mono, bytes_in, waits_for: "", fetches: None });
-        self.place(op, clock, out);
+        self.arrived.push(op);
+        if self.arrived.len() == ARRIVED_MAX {
+            self.take_arrived(clock, out);
+        }
+    }
+    /// The requests that have come go to their groups, in order. Before anything else that happens, so nobody sees that they were gathered.
+    fn take_arrived(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        if self.arrived.is_empty() {
+            return;
+        }
+        let mut arrived = std::mem::take(&mut self.arrived);
+        if arrived.len() > 1 {
+            self.sh.store.soon(&mut arrived.iter().map(|op| (CollId::Pg(op.msg.pgid), &op.msg.hobj)));
+        }
+        for op in arrived.drain(..) {
+            self.place(op, clock, out);
+        }
+        self.arrived = arrived;
     }
 
     /// Gives a request to its group, or puts it where it waits.

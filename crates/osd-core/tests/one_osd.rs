@@ -119,6 +119,7 @@ fn a_batch_keeps_each_object_in_order(kind: Kind) {
     for m in &ms {
         w.osd.handle(Event::Message { conn: ConnId(1), msg: received(&m.encode(features::SUPPORTED)) }, clock, &mut w.out);
     }
+    w.go_to_their_groups(clock);
     // Only the other object can be answered before the write is durable.
     let early = w.sent::<MOSDOpReply>(1);
     assert!(early.iter().all(|r| r.tid == ms[4].tid) && (kind != Kind::Memory || early.len() == 1));
@@ -148,6 +149,7 @@ fn reads_of_an_object_wait_for_the_store_together(kind: Kind) {
         for m in &ms {
             w.osd.handle(Event::Message { conn: ConnId(1), msg: received(&m.encode(features::SUPPORTED)) }, clock, &mut w.out);
         }
+        w.go_to_their_groups(clock);
         most = most.max(w.store.borrow().waits() - waits);
         let mut answers = w.sent::<MOSDOpReply>(1);
         w.turn_end();

@@ -32,6 +32,51 @@ fn recorded(kind: Kind, pg_num: u32) -> World {
     World::with_store(store, control, pg_num)
 }
 
+/// Reads of objects that are not at hand wait with what they know of them; writes that come meanwhile, of these or of others with the same hash,
+/// wait for the reads, and whatever the order of their bytes, everybody is answered once and sees what was there at his turn.
+#[test]
+fn reads_of_what_is_not_at_hand_come_before_later_writes() {
+    let mut waited = 0;
+    for seed in 1..30 {
+        let kind = Kind::Fetching(seed);
+        let mut w = recorded(kind, 1);
+        let named = |w: &mut World, side: &str, n: u32, op: InOp| {
+            let mut m = w.request(&format!("{side}{n}"), vec![op]);
+            m.hobj.hash = n.wrapping_mul(0x9e37_79b9);
+            m
+        };
+        let read = || InOp::new(OsdOp::range(OpCode::READ, 0, 0), Bytes::new());
+        for n in 0..10 {
+            for side in ["a", "b"] {
+                let m = named(&mut w, side, n, write_full(format!("old {side}{n}").as_bytes()));
+                w.send(1, &m);
+            }
+        }
+        restart_whole(&mut w, kind);
+        for n in 0..10 {
+            let mut ms = vec![named(&mut w, "a", n, read()), named(&mut w, "b", n, read()), named(&mut w, "a", n, read())];
+            for side in ["a", "b"] {
+                ms.push(named(&mut w, side, n, write_full(format!("new {side}{n}").as_bytes())));
+                ms.push(named(&mut w, side, n, read()));
+            }
+            let (clock, before) = (w.clock(), w.store.borrow().waits());
+            for m in &ms {
+                w.osd.handle(Event::Message { conn: ConnId(1), msg: received(&m.encode(features::SUPPORTED)) }, clock, &mut w.out);
+            }
+            w.go_to_their_groups(clock);
+            waited += w.store.borrow().waits() - before;
+            w.turn_end();
+            let answers = w.sent::<MOSDOpReply>(1);
+            assert_eq!(answers.len(), ms.len(), "seed {seed}, {n}");
+            let of = |m: &MOSDOp| &answers.iter().find(|r| r.tid == m.tid).expect("everybody is answered").ops[0].outdata;
+            for (i, side, age) in [(0, "a", "old"), (1, "b", "old"), (2, "a", "old"), (4, "a", "new"), (6, "b", "new")] {
+                assert_eq!(of(&ms[i]), &format!("{age} {side}{n}"), "seed {seed}, {n}, request {i}");
+            }
+        }
+    }
+    assert!(waited > 500, "{waited}: nothing had to wait");
+}
+
 #[test]
 fn a_store_goes_on_in_another_osd() {
     for kind in [Kind::Memory, Kind::Fetching(1), Kind::Fetching(2)] {

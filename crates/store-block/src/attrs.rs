@@ -83,6 +83,10 @@ impl Attrs {
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.all().map(|at| (self.name(at), &self.bytes[at.value..at.end]))
     }
+    /// All of them, as they lie in memory.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
         self.bytes.capacity()

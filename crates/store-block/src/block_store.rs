@@ -6,6 +6,7 @@ use crate::io::Wrote;
 use crate::key;
 use crate::layout::BLOCK;
 use crate::meta::Row;
+use crate::objects;
 use crate::onode::{Onode, Usage};
 use crate::recover::{self, OpenError};
 use crate::state::{Core, ask};
@@ -17,7 +18,7 @@ use std::ops::ControlFlow;
 use std::os::fd::RawFd;
 use std::time::Duration;
 use store::{ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, PgRecord, ReadData, StoreError, StoreResult};
-use types::{ByteStr, CollId, GHObject, IntervalSet, PoolId, SpgId, StoreStatfs, Transaction};
+use types::{ByteStr, CollId, GHObject, HObject, IntervalSet, PoolId, SpgId, StoreStatfs, Transaction};
 
 /// An object store on block devices.
 ///
@@ -185,6 +186,9 @@ impl ObjectStore for BlockStore {
     }
     fn linger(&mut self, limit: Duration) -> bool {
         self.0.get_mut().io.linger(limit)
+    }
+    fn soon(&self, names: &mut dyn Iterator<Item = (CollId, &HObject)>) {
+        self.0.borrow().objects.warm(&mut names.map(|(coll, name)| objects::hash_of_head(key::family(coll), name)));
     }
     /// A checkpoint: what the log has goes into the metadata, and its room is free.
     fn compact(&mut self) {

@@ -4,7 +4,7 @@ use crate::{LogDelta, PgRecord, ReadData, StoreResult};
 use bytes::Bytes;
 use std::ops::ControlFlow;
 use std::time::Duration;
-use types::{ByteStr, CollId, GHObject, IntervalSet, PoolId, SpgId, StoreStatfs, Transaction};
+use types::{ByteStr, CollId, GHObject, HObject, IntervalSet, PoolId, SpgId, StoreStatfs, Transaction};
 
 /// What a store knows of an object without looking at its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -79,6 +79,11 @@ pub trait ObjectStore {
     fn linger(&mut self, limit: Duration) -> bool {
         let _ = limit;
         false
+    }
+    /// These objects will be asked for next: a store that must look in many places of memory for each looks for all of them together. Changes nothing
+    /// that can be seen.
+    fn soon(&self, names: &mut dyn Iterator<Item = (CollId, &HObject)>) {
+        let _ = names;
     }
     /// Brings what the store keeps beside the data into its smallest form, if it has another.
     fn compact(&mut self) {}

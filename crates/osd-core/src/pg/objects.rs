@@ -44,8 +44,6 @@ pub struct Slot {
     pub waiters: VecDeque<Box<ClientOp>>,
     /// The first of the waiters waits for bytes that the store fetches; the group knows by which ticket.
     pub stalled: bool,
-    /// At hand only for a read that waits: nobody else has asked for it since.
-    pub is_passing: bool,
     used: u64,
 }
 
@@ -62,13 +60,9 @@ impl Slot {
     fn is_busy(&self) -> bool {
         self.inflight > 0 || self.reading > 0 || !self.waiters.is_empty()
     }
-    /// Nothing forbids to execute `op` now.
-    pub fn is_free_for(&self, writes: bool) -> bool {
-        self.waiters.is_empty() && self.is_over_for(writes)
-    }
-    /// What must be over before the first of the waiters goes on is.
-    pub fn is_over_for(&self, writes: bool) -> bool {
-        if writes { self.reading == 0 } else { self.inflight == 0 }
+    /// What must be over before the first of the waiters goes on is. `passing`: see [`Objects::is_passing`].
+    pub fn is_over_for(&self, writes: bool, passing: bool) -> bool {
+        if writes { self.reading == 0 && !passing } else { self.inflight == 0 }
     }
 }
 
@@ -83,6 +77,9 @@ pub struct Objects {
     len: usize,
     /// By the head's name; requests in order.
     loading: HashMap<HObject, VecDeque<Box<ClientOp>>, BuildHasherDefault<ObjectHasher>>,
+    /// Reads that wait for the store with their object's record, which is not at hand: how many, by the hash of the object's name. Few are asked for
+    /// again, and one that is waits for its namesakes at worst.
+    passing: ByHash<u32>,
     clock: u64,
     max: usize,
     /// Hashes of names, the last that had each place: who comes again soon is worth keeping.
@@ -91,7 +88,15 @@ pub struct Objects {
 
 impl Objects {
     pub fn new(max: usize) -> Self {
-        Self { map: HashMap::default(), len: 0, loading: HashMap::default(), clock: 0, max, sights: [0; SIGHTS] }
+        Self {
+            map: HashMap::default(),
+            len: 0,
+            loading: HashMap::default(),
+            passing: HashMap::default(),
+            clock: 0,
+            max,
+            sights: [0; SIGHTS],
+        }
     }
     #[inline]
     pub fn get(&mut self, head: &HObject) -> Option<&mut Slot> {
@@ -121,7 +126,7 @@ impl Objects {
         match slots.get_mut(place) {
             Some(slot) => (slot.ctx, slot.used) = (ctx, used),
             None => {
-                slots.push(Slot { ctx, inflight: 0, reading: 0, waiters: VecDeque::new(), stalled: false, is_passing: false, used });
+                slots.push(Slot { ctx, inflight: 0, reading: 0, waiters: VecDeque::new(), stalled: false, used });
                 self.len += 1;
             }
         }
@@ -142,20 +147,34 @@ impl Objects {
         });
         self.len -= gone;
     }
-    /// Forgets an object that was at hand for one read, which is over.
-    pub fn forget_passing(&mut self, head: &HObject) {
-        let Some(slots) = self.map.get_mut(&head.hash) else { return };
-        let is_it = |slot: &Slot| slot.is_passing && !slot.is_busy() && slot.ctx.hobj() == head;
-        let Some(place) = slots.iter().position(is_it) else { return };
-        slots.swap_remove(place);
-        self.len -= 1;
-        if slots.is_empty() {
-            self.map.remove(&head.hash);
+    /// A read waits with a record of its own.
+    pub fn pass(&mut self, head: &HObject) {
+        *self.passing.entry(head.hash).or_default() += 1;
+    }
+    /// It waits no longer.
+    pub fn passed(&mut self, head: &HObject) {
+        let std::collections::hash_map::Entry::Occupied(mut reads) = self.passing.entry(head.hash) else {
+            panic!("a read that waits is counted")
+        };
+        *reads.get_mut() -= 1;
+        if *reads.get() == 0 {
+            reads.remove();
         }
+    }
+    /// True if such reads wait that may be this object's: writes wait for them.
+    #[inline]
+    pub fn is_passing(&self, head: &HObject) -> bool {
+        !self.passing.is_empty() && self.passing.contains_key(&head.hash)
+    }
+    /// Objects at hand whose requests may have waited for such reads.
+    pub fn namesakes(&self, head: &HObject) -> SmallVec<[HObject; 1]> {
+        let waits = |slot: &&Slot| !slot.waiters.is_empty();
+        self.map.get(&head.hash).into_iter().flatten().filter(waits).map(|slot| slot.ctx.hobj().clone()).collect()
     }
     /// Forgets everything; what waited is returned in the order of each object.
     pub fn clear(&mut self) -> Vec<Box<ClientOp>> {
         let loading = std::mem::take(&mut self.loading);
+        self.passing.clear();
         self.len = 0;
         self.map.drain().flat_map(|(_, slots)| slots).flat_map(|slot| slot.waiters).chain(loading.into_values().flatten()).collect()
     }

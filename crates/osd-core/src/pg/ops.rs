@@ -216,9 +216,11 @@ impl Pg {
             }
             match load_object(&*cx.sh.store, self.coll, head_name) {
                 // Nothing of it is under way, and nobody waits for it. What a write makes of it is kept.
-                Ok(ctx) if ctx.info.watchers.is_empty() && writes => return self.execute(op, true, Some(ctx.detached()), cx),
-                Ok(ctx) if ctx.info.watchers.is_empty() && !self.objects.comes_again(head_name) => {
-                    return self.execute(op, true, Some(ctx), cx);
+                Ok(ctx) if ctx.info.watchers.is_empty() && writes && !self.objects.is_passing(head_name) => {
+                    return self.execute(op, true, Some(Box::new(ctx.detached())), cx);
+                }
+                Ok(ctx) if ctx.info.watchers.is_empty() && !writes && !self.objects.comes_again(head_name) => {
+                    return self.execute(op, true, Some(Box::new(ctx)), cx);
                 }
                 Ok(ctx) => self.keep(ctx, cx),
                 Err(PlanStop::Wait(ticket)) => {
@@ -231,11 +233,11 @@ impl Pg {
             }
         }
         let head_name = head.as_ref().unwrap_or(&op.msg.hobj);
+        let passing = self.objects.is_passing(head_name);
         let slot = self.objects.get(head_name).expect("loaded above");
-        slot.is_passing = false;
         let may_pass = op.msg.has(osd_flag::SKIPRWLOCKS);
         let for_a_copy = op.reqid.name.kind == EntityKind::OSD && !writes && slot.is_fetching() && slot.inflight == 0;
-        let free = slot.is_free_for(writes);
+        let free = slot.waiters.is_empty() && slot.is_over_for(writes, passing);
         if !free && !for_a_copy && !may_pass {
             op.waits_for = "waiting for rw locks";
             slot.waiters.push_back(op);
@@ -253,7 +255,7 @@ impl Pg {
 
     /// Plans a request and does what comes of it. `in_turn`: it is the first in its object's order and keeps that place if it must wait.
     /// `passing`: the head, if it is not at hand and need not be for a request that goes on at once.
-    fn execute(&mut self, op: Box<ClientOp>, in_turn: bool, passing: Option<ObjectContext>, cx: &mut Cx<'_>) {
+    fn execute(&mut self, op: Box<ClientOp>, in_turn: bool, passing: Option<Box<ObjectContext>>, cx: &mut Cx<'_>) {
         let info = op.info.as_ref().expect("admission looks it up");
         let writes = info.may_write || info.may_cache;
         let removed_client_snaps;
@@ -315,26 +317,32 @@ impl Pg {
         };
         let plan = op::plan(&plan_cx, &*sh.store, self.coll, head_ctx, info, &op.msg);
         cx.sh.rng.u64();
-        let is_passing = passing.is_some();
-        if let Some(ctx) = passing
-            && plan.as_ref().map_or_else(|stop| matches!(stop, PlanStop::Wait(_) | PlanStop::Fetch(_)), |plan| !plan.effects.is_empty())
+        let mut passing = passing;
+        let must_stay = |stop: &PlanStop| matches!(stop, PlanStop::Fetch(_)) || writes && matches!(stop, PlanStop::Wait(_));
+        if plan.as_ref().map_or_else(must_stay, |plan| !plan.effects.is_empty())
+            && let Some(ctx) = passing.take()
         {
-            self.keep(ctx, cx);
+            self.keep(*ctx, cx);
         }
         match plan {
             Ok(plan) => self.take_plan(op, plan, cx),
             Err(PlanStop::Wait(ticket)) if in_turn => {
                 let mut op = op;
                 op.waits_for = "waiting for the store";
-                let waiter = if writes {
-                    let head = op.msg.hobj.head();
-                    self.objects.stall(&head, op);
-                    StoreWaiter::First(head)
-                } else {
-                    let slot = self.object_slot(&op).expect("loaded before it is executed");
-                    slot.reading += 1;
-                    slot.is_passing |= is_passing;
-                    StoreWaiter::Read(op)
+                let waiter = match passing {
+                    _ if writes => {
+                        let head = op.msg.hobj.head();
+                        self.objects.stall(&head, op);
+                        StoreWaiter::First(head)
+                    }
+                    Some(ctx) => {
+                        self.objects.pass(ctx.hobj());
+                        StoreWaiter::Passing(op, ctx)
+                    }
+                    None => {
+                        self.object_slot(&op).expect("loaded before it is executed").reading += 1;
+                        StoreWaiter::Read(op)
+                    }
                 };
                 self.waiting_store.push((ticket, waiter));
             }
@@ -369,6 +377,7 @@ impl Pg {
                     self.wake(&head, cx);
                 }
                 StoreWaiter::Read(op) => self.read_on(op, cx),
+                StoreWaiter::Passing(op, ctx) => self.pass_on(op, ctx, cx),
                 StoreWaiter::Request(op) => self.client_op(op, cx),
             }
         }
@@ -388,7 +397,16 @@ impl Pg {
         self.execute(op, true, None, cx);
         if let Some(head) = head {
             self.wake(&head, cx);
-            self.objects.forget_passing(&head);
+        }
+    }
+    /// The same for one whose object is not at hand, or was not when it began to wait.
+    fn pass_on(&mut self, op: Box<ClientOp>, ctx: Box<ObjectContext>, cx: &mut Cx<'_>) {
+        self.objects.passed(ctx.hobj());
+        let namesakes = self.objects.namesakes(ctx.hobj());
+        let is_at_hand = self.objects.peek(ctx.hobj()).is_some();
+        self.execute(op, true, (!is_at_hand).then_some(ctx), cx);
+        for head in namesakes {
+            self.wake(&head, cx);
         }
     }
 
@@ -649,12 +667,14 @@ impl Pg {
 
     /// Lets go on what waits for an object, as far as its order allows.
     fn wake(&mut self, obj: &HObject, cx: &mut Cx<'_>) {
-        while let Some(slot) = self.objects.get(obj) {
+        loop {
+            let passing = self.objects.is_passing(obj);
+            let Some(slot) = self.objects.get(obj) else { return };
             let writes = match slot.waiters.front().map(|op| op.info.as_ref()) {
                 Some(info) => info.is_some_and(|i| i.may_write || i.may_cache),
                 None => return,
             };
-            if !slot.is_over_for(writes) || slot.is_held() {
+            if !slot.is_over_for(writes, passing) || slot.is_held() {
                 return;
             }
             let op = slot.waiters.pop_front().expect("looked at above");

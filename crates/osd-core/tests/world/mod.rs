@@ -188,6 +188,10 @@ impl World {
         self.osd.handle(event, clock, &mut self.out);
         self.turn_end();
     }
+    /// Requests that came are gathered until anything else happens: here, that a client goes whom nobody knows.
+    pub fn go_to_their_groups(&mut self, clock: Clock) {
+        self.osd.handle(Event::Reset { conn: ConnId(u64::MAX) }, clock, &mut self.out);
+    }
     /// The end of a turn, and of those in which the store has news.
     pub fn turn_end(&mut self) {
         let clock = self.clock();
