@@ -277,6 +277,7 @@ impl Connection {
             front: frame.segment(1),
             middle: frame.segment(2),
             data: if data.is_empty() { Vec::new() } else { vec![data] },
+            data_crc: None,
         };
         if !self.policy.lossy {
             session.unacked += 1;

@@ -182,11 +182,8 @@ impl Writer {
         epilogue[0] = COMPLETE;
         self.queue.put_shared(&message.front);
         self.queue.put_shared(&message.middle);
-        let mut data_crc = u32::MAX;
-        for piece in &message.data {
-            self.queue.put_shared(piece);
-            data_crc = crc32c(data_crc, piece);
-        }
+        message.data.iter().for_each(|piece| self.queue.put_shared(piece));
+        let data_crc = message.data_crc.unwrap_or_else(|| message.data.iter().fold(u32::MAX, |crc, piece| crc32c(crc, piece)));
         let crcs = [crc32c(u32::MAX, &message.front), crc32c(u32::MAX, &message.middle), data_crc];
         for (i, crc) in crcs.iter().enumerate().take(preamble.segments as usize - 1) {
             epilogue[1 + 4 * i..5 + 4 * i].copy_from_slice(&crc.to_le_bytes());

@@ -69,6 +69,11 @@ pub fn error_reply(
 pub fn plan_reply(op: &MOSDOp, plan: &mut Plan, epoch: Epoch, durable: bool) -> RawMessage {
     let acks = if durable { osd_flag::ACK | osd_flag::ONDISK } else { 0 };
     let mut data = Vec::new();
+    // A store's word for the bytes of the only operation is the frame's.
+    let data_crc = match &plan.ops[..] {
+        [only] => only.out.crc(),
+        _ => None,
+    };
     // What the store gave in pieces goes out in pieces.
     let answers: SmallVec<[(i32, usize); 2]> = plan
         .ops
@@ -92,6 +97,6 @@ pub fn plan_reply(op: &MOSDOp, plan: &mut Plan, epoch: Epoch, durable: bool) -> 
     reply.set_versions(plan.reply_version, plan.reply_user_version);
     let ops = op.ops.iter().zip(&answers).map(|(o, (rval, len))| (&o.op, *rval, *len));
     let mut raw = reply.encode_with(0, ops, data);
-    raw.data_off = plan.data_off;
+    (raw.data_off, raw.data_crc) = (plan.data_off, data_crc);
     raw
 }

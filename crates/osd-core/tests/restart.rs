@@ -36,7 +36,7 @@ fn recorded(kind: Kind, pg_num: u32) -> World {
 /// wait for the reads, and whatever the order of their bytes, everybody is answered once and sees what was there at his turn.
 #[test]
 fn reads_of_what_is_not_at_hand_come_before_later_writes() {
-    let mut waited = 0;
+    let (mut waited, mut by_ticket) = (0, 0);
     for seed in 1..30 {
         let kind = Kind::Fetching(seed);
         let mut w = recorded(kind, 1);
@@ -73,8 +73,9 @@ fn reads_of_what_is_not_at_hand_come_before_later_writes() {
                 assert_eq!(of(&ms[i]), &format!("{age} {side}{n}"), "seed {seed}, {n}, request {i}");
             }
         }
+        by_ticket += w.store.borrow().given_by_ticket.get();
     }
-    assert!(waited > 500, "{waited}: nothing had to wait");
+    assert!(waited > 500 && by_ticket > 100, "{waited} had to wait, {by_ticket} were given what they waited for");
 }
 
 #[test]

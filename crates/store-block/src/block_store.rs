@@ -195,7 +195,10 @@ impl ObjectStore for BlockStore {
         self.checkpoint();
     }
     fn take_ready(&mut self, tickets: &mut Vec<u64>) {
-        tickets.append(&mut self.0.get_mut().tickets.ready);
+        self.0.get_mut().tickets.give(tickets);
+    }
+    fn take_read(&self, ticket: u64) -> Option<ReadData> {
+        self.0.borrow().take_read(ticket)
     }
 
     fn exists(&self, coll: CollId, obj: &GHObject) -> StoreResult<bool> {

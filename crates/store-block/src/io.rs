@@ -6,6 +6,7 @@ use bytes::Bytes;
 use disk::{Dev, Disks, Durability};
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
@@ -56,12 +57,34 @@ pub struct Extent {
     pub blocks: u32,
 }
 
+/// A read of a block or a part of one: where it is, the crc it should have, and what of it was asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    pub extent: Extent,
+    pub crc: u32,
+    pub from: u32,
+    pub to: u32,
+}
+
+/// What a ticket waits for.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// So much has not come.
+    left: u32,
+    /// All that it waits for, if that is so little.
+    asked: Option<Asked>,
+}
+
 /// Reads that somebody waits for. A ticket is ready when all that it waits for has come; ticket 0 is the store's own, and never told.
 #[derive(Debug, Default)]
 pub struct Tickets {
     last: u64,
-    waiting: Numbers<u32>,
+    waiting: Numbers<Waiting>,
     pub ready: Vec<u64>,
+    /// Of those that are ready and were for a block, what they asked for.
+    came: Vec<(u64, Asked)>,
+    /// Of those that the owner was given last, ascending.
+    given: Vec<(u64, Asked)>,
 }
 
 impl Tickets {
@@ -74,8 +97,25 @@ impl Tickets {
     }
     pub fn await_one(&mut self, ticket: u64) {
         if ticket > 0 {
-            *self.waiting.entry(ticket).or_default() += 1;
+            self.waiting.entry(ticket).or_default().left += 1;
         }
+    }
+    /// All that the ticket waits for is a block.
+    pub fn asked(&mut self, ticket: u64, asked: Asked) {
+        if let Some(waiting) = self.waiting.get_mut(&ticket).filter(|waiting| waiting.left == 1) {
+            waiting.asked = Some(asked);
+        }
+    }
+    /// Gives tickets that are ready to their owner.
+    pub fn give(&mut self, tickets: &mut Vec<u64>) {
+        tickets.append(&mut self.ready);
+        std::mem::swap(&mut self.given, &mut self.came);
+        self.came.clear();
+        self.given.sort_unstable_by_key(|(ticket, _)| *ticket);
+    }
+    /// What one of those that were given last asked for.
+    pub fn given(&self, ticket: u64) -> Option<Asked> {
+        self.given.binary_search_by_key(&ticket, |(ticket, _)| *ticket).ok().map(|at| self.given[at].1)
     }
     /// All tickets that are not ready; nobody waits any more.
     pub fn everyone(&mut self) -> Vec<u64> {
@@ -83,12 +123,11 @@ impl Tickets {
     }
     pub fn arrived(&mut self, tickets: impl IntoIterator<Item = u64>) {
         for ticket in tickets {
-            if let Some(n) = self.waiting.get_mut(&ticket) {
-                *n -= 1;
-                if *n == 0 {
-                    self.waiting.remove(&ticket);
-                    self.ready.push(ticket);
-                }
+            let Entry::Occupied(mut waiting) = self.waiting.entry(ticket) else { continue };
+            waiting.get_mut().left -= 1;
+            if waiting.get().left == 0 {
+                self.came.extend(waiting.remove().asked.map(|asked| (ticket, asked)));
+                self.ready.push(ticket);
             }
         }
     }

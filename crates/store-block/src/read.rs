@@ -1,6 +1,6 @@
 //! Data and rows, from memory and from the devices.
 
-use crate::io::Extent;
+use crate::io::{Asked, Extent, Fetched};
 use crate::key;
 use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, DATA, WAL};
 use crate::meta::Row;
@@ -90,6 +90,7 @@ impl Core {
             }
         }
         let mut at = offset / BLOCK * BLOCK;
+        let is_one = pieces.len() == 1 && out.is_empty();
         let mut missing = Ok(());
         let mut came: SmallVec<[Extent; 4]> = SmallVec::new();
         self.reads.asked((end - offset) as usize);
@@ -100,12 +101,22 @@ impl Core {
             match piece {
                 Piece::Zeros => out.push_zeros(range.len()),
                 Piece::Here(bytes) => out.push(bytes.slice(range)),
-                Piece::Device(extent, theirs) => match self.fetch(extent, &crcs[theirs], t.coll, &mut t.ticket) {
+                Piece::Device(extent, theirs) => match self.fetch(extent, &crcs[theirs.clone()], t.coll, &mut t.ticket) {
                     Ok(bytes) => {
                         came.push(extent);
-                        out.push(bytes.slice(range));
+                        match crcs[theirs] {
+                            [crc] if is_one && range.len() == bytes.len() => *out = ReadData::checked(bytes, crc),
+                            _ => out.push(bytes.slice(range)),
+                        }
                     }
-                    Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
+                    Err(StoreError::Wait(n)) => {
+                        if let [crc] = crcs[theirs]
+                            && is_one
+                        {
+                            self.tickets.asked(n, Asked { extent, crc, from: from as u32, to: to as u32 });
+                        }
+                        missing = Err(StoreError::Wait(n));
+                    }
                     Err(e) => return Err(e),
                 },
             }
@@ -118,6 +129,21 @@ impl Core {
             }
         }
         missing
+    }
+
+    /// The block that was read for a ticket, or its part.
+    pub fn take_read(&self, ticket: u64) -> Option<ReadData> {
+        let asked = self.tickets.given(ticket)?;
+        match &self.reads.get(&asked.extent)?.fetched {
+            Fetched::Here { bytes, crcs } if crcs[..] == [asked.crc] && self.failed.is_none() => {
+                self.reads.used(&asked.extent);
+                Some(match bytes.slice(asked.from as usize..asked.to as usize) {
+                    all if all.len() == bytes.len() => ReadData::checked(all, asked.crc),
+                    part => part.into(),
+                })
+            }
+            _ => None,
+        }
     }
 
     /// Shows rows, or says that they must be read first.

@@ -92,6 +92,13 @@ pub trait ObjectStore {
         let _ = tickets;
     }
 
+    /// The bytes of a [`ObjectStore::read`] that was told to wait for this ticket, which [`ObjectStore::take_ready`] gave last: the object's as they were
+    /// when it asked. For somebody who knows that they are still the same; `None` if he must ask again.
+    fn take_read(&self, ticket: u64) -> Option<ReadData> {
+        let _ = ticket;
+        None
+    }
+
     fn exists(&self, coll: CollId, obj: &GHObject) -> StoreResult<bool>;
     fn stat(&self, coll: CollId, obj: &GHObject) -> StoreResult<ObjectStat>;
     /// Up to `len` bytes from `offset`, holes as zeros, cut at the object's end. A read within one of the store's chunks is one piece

@@ -11,6 +11,7 @@ pub struct ReadData {
     first: Bytes,
     rest: Vec<Bytes>,
     len: usize,
+    crc: Option<u32>,
 }
 
 impl ReadData {
@@ -24,11 +25,21 @@ impl ReadData {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
+    /// One piece that a checksum vouches for.
+    pub fn checked(piece: Bytes, crc: u32) -> Self {
+        Self { crc: Some(crc), ..piece.into() }
+    }
+    /// The crc32c of all of it, from `u32::MAX` on, if it is known without looking: what the store has beside the bytes, and held them to. Who needs one
+    /// of the same kind (an object's digest, a frame's) saves a pass over the bytes, and what happened to them on the way is found at its end.
+    pub fn crc(&self) -> Option<u32> {
+        self.crc
+    }
     /// Appends a piece; an empty one vanishes.
     pub fn push(&mut self, piece: Bytes) {
         if piece.is_empty() {
             return;
         }
+        self.crc = None;
         if self.len == 0 {
             self.len = piece.len();
             self.first = piece;
@@ -74,6 +85,6 @@ impl ReadData {
 
 impl From<Bytes> for ReadData {
     fn from(first: Bytes) -> Self {
-        Self { len: first.len(), first, rest: Vec::new() }
+        Self { len: first.len(), first, rest: Vec::new(), crc: None }
     }
 }

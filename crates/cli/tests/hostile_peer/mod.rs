@@ -180,7 +180,7 @@ pub fn recorded(release: &str) -> Vec<RawMessage> {
         let lens: [u32; 3] = std::array::from_fn(|_| d.u32().unwrap());
         let [front, middle, data] = lens.map(|n| d.raw(n as usize).unwrap());
         let data = if data.is_empty() { vec![] } else { vec![data] };
-        out.push(RawMessage { kind, version, compat, priority, tid, data_off, front, middle, data });
+        out.push(RawMessage { kind, version, compat, priority, tid, data_off, front, middle, data, data_crc: None });
     }
     out
 }

@@ -23,6 +23,7 @@ pub fn message_at(bytes: &Bytes, start: usize) -> (RawMessage, usize) {
         front: piece(HEADER, front),
         middle: piece(HEADER + front, middle),
         data: if data == 0 { vec![] } else { vec![piece(HEADER + front + middle, data)] },
+        data_crc: None,
     };
     (raw, start + HEADER + front + middle + data)
 }

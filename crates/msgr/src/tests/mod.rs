@@ -140,5 +140,6 @@ pub(crate) fn message(tid: u64, front: usize, middle: usize, data: &[usize]) -> 
         front: bytes(front),
         middle: bytes(middle),
         data: data.iter().map(|n| bytes(*n)).collect(),
+        data_crc: None,
     }
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use classes::Registry;
 use maps::PgPool;
 use smallvec::SmallVec;
+use std::cell::Cell;
 use types::{
     EVersion, EntityAddr, HObject, ObjectInfo, ObjectStatSum, PgLogEntry, ReqId, SnapContext, SnapId, SnapSet, SpgId, Transaction, UTime,
     WatchInfo,
@@ -133,6 +134,8 @@ pub struct PlanCtx<'a> {
     pub next_notify_id: u64,
     /// What plans before this one wanted of other objects ([`PlanStop::Fetch`]).
     pub fetched: &'a super::fetch::Fetched,
+    /// What the store read for the request's one READ, if it was planned before and had to wait for it.
+    pub came: Cell<Option<OutData>>,
     /// A fresh random number, for classes that make ids.
     pub entropy: u64,
     /// `require_min_compat_client` and `require_osd_release` of the map, as numbers of releases.

@@ -19,7 +19,8 @@ use denc::{Denc, Encoder};
 use maps::{PgPool, pool_flags};
 use messages::osd_client::{backoff_op, watch_event};
 use messages::{MOSDBackoff, MOSDOp, MWatchNotify, Message};
-use store::{FastInfo, InfoChange, LogDelta};
+use std::cell::Cell;
+use store::{FastInfo, InfoChange, LogDelta, ReadData};
 use types::errno::{EBLOCKLISTED, EDQUOT, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, ENOSPC, EPERM, ETIMEDOUT};
 use types::osd_op::{OpCode, osd_flag};
 use types::{
@@ -29,6 +30,14 @@ use types::{
 /// The store has no room for a change.
 #[derive(Debug)]
 pub(super) struct Refused;
+
+/// What the store has read for a request that does nothing but read a range.
+fn came_for(op: &ClientOp, ticket: u64, cx: &Cx<'_>) -> Option<ReadData> {
+    match &op.msg.ops[..] {
+        [only] if only.op.code == OpCode::READ => cx.sh.store.take_read(ticket),
+        _ => None,
+    }
+}
 
 /// Why a request goes no further now.
 enum Halt {
@@ -256,6 +265,17 @@ impl Pg {
     /// Plans a request and does what comes of it. `in_turn`: it is the first in its object's order and keeps that place if it must wait.
     /// `passing`: the head, if it is not at hand and need not be for a request that goes on at once.
     fn execute(&mut self, op: Box<ClientOp>, in_turn: bool, passing: Option<Box<ObjectContext>>, cx: &mut Cx<'_>) {
+        self.execute_with(op, in_turn, passing, None, cx);
+    }
+    /// `came`: what the store read for it.
+    fn execute_with(
+        &mut self,
+        op: Box<ClientOp>,
+        in_turn: bool,
+        passing: Option<Box<ObjectContext>>,
+        came: Option<ReadData>,
+        cx: &mut Cx<'_>,
+    ) {
         let info = op.info.as_ref().expect("admission looks it up");
         let writes = info.may_write || info.may_cache;
         let removed_client_snaps;
@@ -299,6 +319,7 @@ impl Pg {
             osd_features: sh.osd_features,
             watch_connected: &|cookie| watches.is_connected(hobj, WatchKey { cookie, entity }),
             next_notify_id: (sh.map.epoch as u64) << 32 | sh.notify_ids as u64,
+            came: Cell::new(came),
             fetched: op.fetches.as_ref().map_or(&[], |f| &f.got),
             entropy,
             min_compat_client: sh.map.require_min_compat_client.0,
@@ -363,7 +384,7 @@ impl Pg {
         cx.sh.turns_wanted |= self.wants_turns();
     }
     fn go_on_with(&mut self, ready: Vec<(u64, StoreWaiter)>, cx: &mut Cx<'_>) {
-        for (_, waiter) in ready {
+        for (ticket, waiter) in ready {
             match waiter {
                 StoreWaiter::Record(head) => {
                     for op in self.objects.take_loading(&head).unwrap_or_default() {
@@ -376,8 +397,8 @@ impl Pg {
                     self.objects.unstall(&head);
                     self.wake(&head, cx);
                 }
-                StoreWaiter::Read(op) => self.read_on(op, cx),
-                StoreWaiter::Passing(op, ctx) => self.pass_on(op, ctx, cx),
+                StoreWaiter::Read(op) => self.read_on(op, ticket, cx),
+                StoreWaiter::Passing(op, ctx) => self.pass_on(op, ctx, ticket, cx),
                 StoreWaiter::Request(op) => self.client_op(op, cx),
             }
         }
@@ -390,21 +411,23 @@ impl Pg {
         }
     }
     /// A read whose bytes have come is planned again. Nothing of the object was written since: writes wait for it.
-    fn read_on(&mut self, op: Box<ClientOp>, cx: &mut Cx<'_>) {
+    fn read_on(&mut self, op: Box<ClientOp>, ticket: u64, cx: &mut Cx<'_>) {
         let slot = self.object_slot(&op).expect("an object that is read stays at hand");
         slot.reading -= 1;
         let head = (slot.reading == 0).then(|| op.msg.hobj.head());
-        self.execute(op, true, None, cx);
+        let came = came_for(&op, ticket, cx);
+        self.execute_with(op, true, None, came, cx);
         if let Some(head) = head {
             self.wake(&head, cx);
         }
     }
     /// The same for one whose object is not at hand, or was not when it began to wait.
-    fn pass_on(&mut self, op: Box<ClientOp>, ctx: Box<ObjectContext>, cx: &mut Cx<'_>) {
+    fn pass_on(&mut self, op: Box<ClientOp>, ctx: Box<ObjectContext>, ticket: u64, cx: &mut Cx<'_>) {
         self.objects.passed(ctx.hobj());
         let namesakes = self.objects.namesakes(ctx.hobj());
         let is_at_hand = self.objects.peek(ctx.hobj()).is_some();
-        self.execute(op, true, (!is_at_hand).then_some(ctx), cx);
+        let came = came_for(&op, ticket, cx);
+        self.execute_with(op, true, (!is_at_hand).then_some(ctx), came, cx);
         for head in namesakes {
             self.wake(&head, cx);
         }

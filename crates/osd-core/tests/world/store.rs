@@ -4,7 +4,8 @@
 use base::Rng;
 use bytes::Bytes;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use store::{ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, PgRecord, ReadData, StoreError, StoreResult};
@@ -19,6 +20,11 @@ pub struct Control {
     /// What has been fetched and not been forgotten again.
     fetched: BTreeSet<String>,
     fetching: Vec<(u64, String)>,
+    /// Reads of data that wait, and those whose tickets were given last.
+    asked: BTreeMap<u64, (CollId, GHObject, u64, u64)>,
+    given: BTreeMap<u64, (CollId, GHObject, u64, u64)>,
+    /// How often one was given by its ticket.
+    pub given_by_ticket: Cell<u64>,
     tickets: u64,
     /// Commits are kept back; so many of them may go.
     pub holds_commits: bool,
@@ -125,12 +131,21 @@ impl ObjectStore for TestStore {
         c.fetched.retain(|_| !rng.chance(1, 16));
         let (ready, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut c.fetching).into_iter().partition(|_| rng.chance(1, 2));
         c.fetching = rest;
+        c.given.clear();
         for (ticket, key) in ready {
             tickets.push(ticket);
+            // Now and then it has been forgotten.
+            c.given.extend(c.asked.remove(&ticket).filter(|_| rng.chance(3, 4)).map(|asked| (ticket, asked)));
             c.fetched.insert(key);
         }
     }
 
+    fn take_read(&self, ticket: u64) -> Option<ReadData> {
+        let c = self.control.borrow();
+        let (coll, obj, offset, len) = c.given.get(&ticket)?;
+        c.given_by_ticket.set(c.given_by_ticket.get() + 1);
+        self.inner.read(*coll, obj, *offset, *len).ok()
+    }
     fn exists(&self, coll: CollId, obj: &GHObject) -> StoreResult<bool> {
         self.gate(coll, obj, "exists")?;
         self.inner.exists(coll, obj)
@@ -140,7 +155,11 @@ impl ObjectStore for TestStore {
         self.inner.stat(coll, obj)
     }
     fn read(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<ReadData> {
-        self.gate(coll, obj, &format!("read {offset} {len}"))?;
+        self.gate(coll, obj, &format!("read {offset} {len}")).inspect_err(|error| {
+            if let StoreError::Wait(ticket) = error {
+                self.control.borrow_mut().asked.insert(*ticket, (coll, obj.clone(), offset, len));
+            }
+        })?;
         self.inner.read(coll, obj, offset, len)
     }
     fn extents(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<IntervalSet> {
