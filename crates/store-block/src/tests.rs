@@ -213,6 +213,67 @@ fn a_range_is_copied_whole_or_not_at_all() {
     assert!(read(&mut store) == after);
 }
 
+/// Who waited for a block or a part of one gets it by his ticket, with the crc that a whole block has; once, and not if it is not what was written.
+#[test]
+fn what_was_waited_for_is_given_by_its_ticket() {
+    let (coll, name, disks) = (object_coll(0), object_name(1), MemDisks::new(&[16 << 20, 8 << 20, 8 << 20]));
+    BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+    let open = || BlockStore::open(Config::default(), Box::new(disks.clone())).expect("it opens");
+    let content: Vec<u8> = (0..3 * 4096_u32).map(|n| (n % 251) as u8).collect();
+    let mut store = open();
+    let mut txn = Transaction::new(coll);
+    txn.create_collection(coll, 0);
+    txn.write(&name, 0, content.clone().into(), 0);
+    store.submit(txn, None, 1).expect("a transaction");
+    store.checkpoint();
+    while !store.stats().idle || store.is_checkpointing() {
+        store.turn_end();
+    }
+    for (offset, len, is_given) in [(4096, 4096, true), (5000, 100, true), (8192, 10_000, true), (0, 8192, false)] {
+        for is_damaged in [false, true] {
+            if is_damaged {
+                (1..4096).for_each(|block| disks.damage(crate::layout::DATA, block * 4096, |b| b[100] ^= 1));
+            }
+            let mut store = open();
+            // First the object's record, then its bytes.
+            let (mut tickets, mut data) = (Vec::new(), None);
+            while data.is_none() {
+                match store.read(coll, &name, offset, len) {
+                    Err(StoreError::Wait(ticket)) => {
+                        while !tickets.contains(&ticket) {
+                            store.turn_end();
+                            store.take_ready(&mut tickets);
+                        }
+                        data = store.take_read(ticket);
+                    }
+                    Ok(asked) if !is_given => data = Some(asked),
+                    other => {
+                        assert!(is_damaged && matches!(other, Err(StoreError::Damaged { .. })), "{other:?}");
+                        break;
+                    }
+                }
+                if is_damaged && is_given {
+                    assert!(data.is_none(), "damage is not given");
+                } else if is_damaged {
+                    break;
+                }
+            }
+            store.take_ready(&mut Vec::new());
+            assert!(tickets.iter().all(|ticket| store.take_read(*ticket).is_none()), "each is given until the next are");
+            if is_damaged {
+                (1..4096).for_each(|block| disks.damage(crate::layout::DATA, block * 4096, |b| b[100] ^= 1));
+                continue;
+            }
+            let expected = &content[offset as usize..content.len().min((offset + len) as usize)];
+            let data = data.expect("it came");
+            assert_eq!(data.flat(), expected);
+            let crc = (expected.len() == 4096).then(|| base::crc32c(u32::MAX, expected));
+            assert_eq!(data.crc(), crc);
+            assert_eq!(store.read(coll, &name, offset, len).expect("it is here").crc(), crc, "and asked for again");
+        }
+    }
+}
+
 /// A store of an older or newer layout, or one of whose devices is of another, is refused in words, and left as it is.
 #[test]
 fn another_version_of_the_layout_is_refused() {

@@ -3,8 +3,8 @@
 
 use base::Rng;
 use bytes::Bytes;
-use std::cell::RefCell;
 use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::rc::Rc;
