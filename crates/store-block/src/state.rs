@@ -13,7 +13,7 @@ use crate::meta::space::Space;
 use crate::meta::{Found, Table};
 use crate::objects::Objects;
 use crate::onode::{Onode, Usage};
-use crate::overlay::{Numbers, Overlay};
+use crate::overlay::{NumberBuild, Numbers, Overlay};
 use crate::pg::PgMem;
 use crate::planted::{Bug, planted};
 use crate::queue::{Growth, Queued};
@@ -21,7 +21,7 @@ use crate::superblock::Superblock;
 use crate::wal::{Ahead, Batch, Ring};
 use bytes::{Bytes, BytesMut};
 use std::collections::btree_map::IntoIter;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use store::{StoreError, StoreResult};
 use types::{CollId, GHObject, SpgId};
 
@@ -48,7 +48,7 @@ pub struct UnderWay {
 pub struct Refs {
     pub counts: Numbers<u32>,
     /// Changed since the last checkpoint took them.
-    pub dirty: BTreeSet<u64>,
+    pub dirty: HashSet<u64, NumberBuild>,
 }
 
 /// A leaf that is being read.

@@ -186,7 +186,9 @@ impl Core {
         if planted(Bug::ForgetShares) {
             self.refs.dirty.clear();
         }
-        for place in std::mem::take(&mut self.refs.dirty) {
+        let mut places: Vec<u64> = std::mem::take(&mut self.refs.dirty).into_iter().collect();
+        places.sort_unstable();
+        for place in places {
             let val = match self.refs.counts.get(&place) {
                 Some(count) => Val::Row(count.to_le_bytes().to_vec().into()),
                 None => Val::Del,
