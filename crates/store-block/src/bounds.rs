@@ -105,6 +105,20 @@ fn memory_keeps_to_its_setting() {
         }
     }
     load.settle();
+    // One after the other, each waited for: what is read and written so is kept, as far as there is room.
+    let before = disks.traffic(disk::Dev(0)).read_bytes;
+    for n in 0..OBJECTS / 4 {
+        let n = load.rng.below(OBJECTS / 40) + if n > OBJECTS / 8 { OBJECTS / 2 } else { 0 };
+        if load.rng.chance(1, 3) {
+            load.write(n, 4096);
+        } else {
+            load.read(n, 4096);
+        }
+        load.settle();
+    }
+    let (kept, asked) = (load.store.stats().memory.reads, disks.traffic(disk::Dev(0)).read_bytes - before);
+    println!("kept {kept} of {MEMORY}; {asked} bytes read from the device");
+    assert!(kept > MEMORY / 8 && asked < OBJECTS / 6 * 4096 / 2, "kept {kept}, read {asked}");
     println!("{} of {MEMORY} at most: {:?}", load.most, load.store.stats().memory);
     assert!(load.most > MEMORY / 2, "the load was too small to tell: {}", load.most);
     // Killed with much in the log.

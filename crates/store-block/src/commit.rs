@@ -5,7 +5,7 @@
 //!                     └──> runs (durable) ────┴──> the oldest is done ──> its tokens, its freed space ──> its images to their places
 //! ```
 
-use crate::io::Purpose;
+use crate::io::{Extent, Purpose};
 use crate::layout::{BLOCK, DATA, WAL, WAL_FIRST};
 use crate::overlay::Content;
 use crate::planted::{Bug, planted};
@@ -22,6 +22,9 @@ const RUNS: usize = 16;
 
 /// How often one turn looks for what has completed, and goes on with a checkpoint.
 const ROUNDS: usize = if cfg!(test) { 2 } else { 4 };
+
+/// Transactions of a record, and blocks of a run, that are few: of somebody who waits for each.
+const FEW: usize = 2;
 
 /// Rows that are freed in one turn.
 const DROP_ROWS: usize = 512;
@@ -88,7 +91,11 @@ impl Core {
         {
             self.taken.pop();
         }
-        self.reads.shrink(self.cfg.reads_max(), self.cfg.fresh_max());
+        let reads_max = match self.reads.is_calm() {
+            true => self.cfg.calm_reads_max().min(self.spare()).max(self.cfg.reads_max()),
+            false => self.cfg.reads_max(),
+        };
+        self.reads.shrink(reads_max, self.cfg.fresh_max());
         self.table.cache.shrink(self.cfg.leaves_max());
         // While somebody waits for what is being read, objects stay; where the queue stands still for a checkpoint, nobody does.
         if self.queue.is_empty() || self.is_crowded() && !self.half {
@@ -154,6 +161,13 @@ impl Core {
         let mut parts = 1;
         self.io.write(Purpose::Record { seq }, WAL, WAL_FIRST + block, vec![bytes.clone()], durability(Bug::VolatileRecord));
         let runs: Vec<(u64, Bytes)> = batch.runs.into_iter().map(|r| (r.place, r.freeze())).collect();
+        if batch.tokens.len() <= FEW && self.reads.is_calm() {
+            for (place, bytes) in runs.iter().filter(|(_, bytes)| bytes.len() as u64 <= FEW as u64 * BLOCK) {
+                for (n, block) in bytes.chunks_exact(BLOCK as usize).enumerate() {
+                    self.reads.wrote(Extent { dev: DATA, block: place + n as u64, blocks: 1 }, block);
+                }
+            }
+        }
         let mut first = 0;
         for group in runs.chunk_by(|a, b| a.0 + a.1.len() as u64 / BLOCK == b.0).flat_map(|near| near.chunks(RUNS)) {
             let bufs = group.iter().map(|(_, bytes)| bytes.clone()).collect();
@@ -204,7 +218,11 @@ impl Core {
             }
             (_, Ok(buf)) => Ok(buf),
         };
-        let stays = matches!(purpose, Purpose::Leaf { .. } | Purpose::Leaves { .. });
+        let stays = match &purpose {
+            Purpose::Leaf { .. } | Purpose::Leaves { .. } => true,
+            Purpose::Read(extent) => self.reads.stays(extent),
+            _ => false,
+        };
         let bytes = result.map(|buf| buf.map_or_else(Bytes::new, |buf| if stays { buf.to_keep() } else { buf }.freeze()));
         match purpose {
             Purpose::Record { seq } => self.part_done(seq),

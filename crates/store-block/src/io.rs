@@ -186,7 +186,16 @@ pub struct Reads {
     held: Vec<Extent>,
     /// Bytes of the largest request of late, and the stamp when it came.
     largest: (usize, u64),
+    /// Reads under way, and the most of late: it falls by one in so many reads.
+    under_way: u32,
+    peak: u32,
 }
+
+/// Reads that may be under way together while it is calm, and how many it takes until one more or less is forgotten.
+const CALM: u32 = 4;
+const CALM_STEP: u64 = 16;
+/// Blocks of a read that is worth keeping for whoever asks for the same again, when it is calm.
+const KEPT_BLOCKS: u32 = 4;
 
 impl Reads {
     pub fn get(&self, extent: &Extent) -> Option<&Read> {
@@ -229,13 +238,40 @@ impl Reads {
             None => {}
         }
         self.map.insert(extent, Read { fetched: Fetched::UnderWay { tickets }, tries, wanted, hold: Cell::new(Hold::Fresh), stamp: 0 });
+        self.under_way += 1;
+        self.peak = self.peak.max(self.under_way);
         true
+    }
+    /// Few ask at a time.
+    pub fn is_calm(&self) -> bool {
+        self.peak <= CALM
+    }
+    /// What is read there may stay for long.
+    pub fn stays(&self, extent: &Extent) -> bool {
+        self.is_calm() && extent.blocks <= KEPT_BLOCKS
+    }
+    /// A block is being written to its place, while it is calm: who reads it next need not ask the device.
+    pub fn wrote(&mut self, extent: Extent, block: &[u8]) {
+        match self.map.get(&extent).map(|read| &read.fetched) {
+            Some(Fetched::UnderWay { .. }) => return,
+            Some(Fetched::Here { bytes, .. }) => self.bytes -= bytes.len(),
+            Some(Fetched::Failed(_)) | None => {}
+        }
+        self.stamp += 1;
+        self.bytes += block.len();
+        self.order.push_back((extent, self.stamp));
+        let fetched = Fetched::Here { bytes: Bytes::copy_from_slice(block), crcs: SmallVec::from_elem(crate::layout::block_crc(block), 1) };
+        self.map.insert(extent, Read { fetched, tries: 0, wanted: 0, hold: Cell::new(Hold::Free), stamp: self.stamp });
     }
     /// Takes what came; returns who waited.
     pub fn done(&mut self, extent: Extent, result: Result<Bytes, String>) -> Waiters {
         let Some(Read { fetched: slot, hold, stamp, .. }) = self.map.get_mut(&extent) else { return Waiters::new() };
         hold.set(Hold::Fresh);
         self.stamp += 1;
+        self.under_way -= 1;
+        if self.stamp.is_multiple_of(CALM_STEP) {
+            self.peak = self.peak.saturating_sub(1).max(self.under_way);
+        }
         *stamp = self.stamp;
         let fetched = match result {
             Ok(bytes) => {

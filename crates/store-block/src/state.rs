@@ -191,6 +191,13 @@ impl Core {
         self.cfg.memory = self.memory_max.saturating_sub(whole).max(self.memory_max / 4);
     }
 
+    /// What nobody else has of the memory that may be taken, less what a checkpoint will want.
+    pub fn spare(&self) -> usize {
+        let rows = self.table.active.bytes + self.table.frozen.as_ref().map_or(0, |frozen| frozen.bytes);
+        let others = self.objects.bytes() + self.table.cache.bytes() + rows + self.overlay.bytes() + self.cfg.leaves_max();
+        self.cfg.memory.saturating_sub(others)
+    }
+
     pub fn alive(&self) -> StoreResult<()> {
         match &self.failed {
             None => Ok(()),
