@@ -161,6 +161,7 @@ impl Core {
         let mut parts = 1;
         self.io.write(Purpose::Record { seq }, WAL, WAL_FIRST + block, vec![bytes.clone()], durability(Bug::VolatileRecord));
         let runs: Vec<(u64, Bytes)> = batch.runs.into_iter().map(|r| (r.place, r.freeze())).collect();
+        self.reads.step();
         if batch.tokens.len() <= FEW && self.reads.is_calm() {
             for (place, bytes) in runs.iter().filter(|(_, bytes)| bytes.len() as u64 <= FEW as u64 * BLOCK) {
                 for (n, block) in bytes.chunks_exact(BLOCK as usize).enumerate() {

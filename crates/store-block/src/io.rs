@@ -186,14 +186,15 @@ pub struct Reads {
     held: Vec<Extent>,
     /// Bytes of the largest request of late, and the stamp when it came.
     largest: (usize, u64),
-    /// Reads under way, and the most of late: it falls by one in so many reads.
+    /// Reads under way, and the most that were in this span and in the one before it. A span is so many reads and records.
     under_way: u32,
-    peak: u32,
+    most: [u32; 2],
+    span: u32,
 }
 
-/// Reads that may be under way together while it is calm, and how many it takes until one more or less is forgotten.
+/// Reads that may be under way together while it is calm, and reads and records of a span.
 const CALM: u32 = 4;
-const CALM_STEP: u64 = 16;
+const SPAN: u32 = 64;
 /// Blocks of a read that is worth keeping for whoever asks for the same again, when it is calm.
 const KEPT_BLOCKS: u32 = 4;
 
@@ -239,12 +240,20 @@ impl Reads {
         }
         self.map.insert(extent, Read { fetched: Fetched::UnderWay { tickets }, tries, wanted, hold: Cell::new(Hold::Fresh), stamp: 0 });
         self.under_way += 1;
-        self.peak = self.peak.max(self.under_way);
+        self.most[0] = self.most[0].max(self.under_way);
+        self.step();
         true
     }
-    /// Few ask at a time.
+    /// A read was started, or a record is on its way.
+    pub fn step(&mut self) {
+        self.span += 1;
+        if self.span == SPAN {
+            (self.span, self.most) = (0, [self.under_way, self.most[0]]);
+        }
+    }
+    /// Few ask at a time, and did lately.
     pub fn is_calm(&self) -> bool {
-        self.peak <= CALM
+        self.most.iter().all(|most| *most <= CALM)
     }
     /// What is read there may stay for long.
     pub fn stays(&self, extent: &Extent) -> bool {
@@ -269,9 +278,6 @@ impl Reads {
         hold.set(Hold::Fresh);
         self.stamp += 1;
         self.under_way -= 1;
-        if self.stamp.is_multiple_of(CALM_STEP) {
-            self.peak = self.peak.saturating_sub(1).max(self.under_way);
-        }
         *stamp = self.stamp;
         let fetched = match result {
             Ok(bytes) => {
