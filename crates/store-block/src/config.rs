@@ -22,7 +22,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { memory: 152 << 20, pipeline: 3, in_place: 64, zero_ahead: false, data_has_holes: false }
+        Self { memory: 144 << 20, pipeline: 3, in_place: 64, zero_ahead: false, data_has_holes: false }
     }
 }
 
@@ -47,7 +47,7 @@ impl Config {
     /// The same while few ask at a time: a reader who waits for each answer gains from every block that is here, and memory that is cold costs
     /// him little.
     pub(crate) fn calm_reads_max(&self) -> usize {
-        self.memory / 4
+        self.memory / 8
     }
     /// What was read and must stay, since those who asked for it have not come yet.
     pub(crate) fn fresh_max(&self) -> usize {
