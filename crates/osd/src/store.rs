@@ -46,7 +46,7 @@ pub struct NewStore {
 /// Bytes that a store in memory may take if nobody says.
 pub const MEM_DEFAULT: u64 = 4 << 30;
 /// Bytes of the caches of a block store if nobody says.
-pub const CACHE_DEFAULT: u64 = 144 << 20;
+pub const CACHE_DEFAULT: u64 = store_block::MEMORY_DEFAULT as u64;
 /// Devices by their names in a folder, in the order that the store wants.
 const DEVICES: [&str; 3] = ["data", "wal", "meta"];
 /// Of the data's size, for the log: what it may hold is how seldom metadata are rewritten, and how long a restart takes.

@@ -20,9 +20,12 @@ pub struct Config {
     pub data_has_holes: bool,
 }
 
+/// [`Config::memory`] if nobody says.
+pub const MEMORY_DEFAULT: usize = 144 << 20;
+
 impl Default for Config {
     fn default() -> Self {
-        Self { memory: 144 << 20, pipeline: 3, in_place: 64, zero_ahead: false, data_has_holes: false }
+        Self { memory: MEMORY_DEFAULT, pipeline: 3, in_place: 64, zero_ahead: false, data_has_holes: false }
     }
 }
 

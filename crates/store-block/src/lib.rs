@@ -50,7 +50,7 @@ mod write;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 pub use block_store::{BlockStore, Memory, Stats};
-pub use config::Config;
+pub use config::{Config, MEMORY_DEFAULT};
 pub use fsck::{ERRORS_MAX, FsckReport};
 pub use io::Wrote;
 pub use recover::OpenError;

@@ -73,13 +73,6 @@ fn data_mib(loads: &[Load], seconds: u32) -> u64 {
     (IMAGE_MIB + ((most * u64::from(seconds)) >> 20).max(IMAGE_MIB / 4)) * 17 / 16
 }
 
-/// Room on the file system below the images, in MiB.
-fn room_mib(folder: &Path) -> Result<u64> {
-    let out = run(Command::new("df").args(["-BM", "--output=avail"]).arg(folder), Duration::from_secs(30))?;
-    let last = out.stdout.lines().last().unwrap_or_default();
-    last.trim().trim_end_matches('M').parse().with_context(|| format!("df says {out:?}"))
-}
-
 impl Load {
     fn label(&self) -> String {
         format!("{} {}", self.name, self.depth)
@@ -241,7 +234,7 @@ pub fn figures_block(pairs: usize, seconds: u32, raw: bool, only: Option<&str>) 
         if raw { &[("data", data_mib(&loads, seconds)), ("wal", WAL_MIB), ("meta", META_MIB)] } else { &[("ours", device_mib * 9 / 8)] };
     let stock_mib = sizes.iter().map(|(_, mib)| mib).sum();
     let (images, all_mib) = (Loop::folder()?, stock_mib * 2 + CEILING_MIB);
-    let room = room_mib(&images)?;
+    let room = super::failures::free_mib(&images)?;
     ensure!(room > all_mib + 1024, "{} has {room} MiB left, and the devices' images take {all_mib}", images.display());
     let mut ours_loops = sizes.iter().map(|(name, mib)| Loop::new(name, *mib)).collect::<Result<Vec<_>>>()?;
     let mut stock_loops = vec![Loop::new("stock", stock_mib)?];
