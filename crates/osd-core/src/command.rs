@@ -29,6 +29,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("config show", "dump current config settings"),
     ("config unset name=var,type=CephString", "config unset <field>: unset a config variable"),
     ("dump_blocked_ops name=filterstr,type=CephString,n=N,req=false", "show the blocked ops currently in flight"),
+    ("dump_mempools", "what memory is used for, by pool"),
     ("dump_blocklist", "dump blocklisted clients and times"),
     ("dump_historic_ops name=filterstr,type=CephString,n=N,req=false", "show recent ops"),
     ("dump_pg_recovery_stats", "dump pg recovery statistics"),
@@ -132,6 +133,17 @@ impl Osd {
         out.push(Effect::Send { conn, msg: reply.encode(features::SUPPORTED) });
     }
 
+    /// Memory by use. Where stock counts items, we count only some.
+    fn memory(&self) -> Value {
+        let mut pools: Vec<(&str, usize, usize)> = self.sh.store.memory().into_iter().map(|(name, bytes)| (name, 0, bytes)).collect();
+        let (items, bytes) = self.pgs().fold((0, 0), |(items, bytes), pg| (items + pg.log.len() + pg.log.dups_len(), bytes + pg.log.memory()));
+        pools.push(("osd_pglog", items, bytes));
+        let total = pools.iter().fold((0, 0), |(items, bytes), pool| (items + pool.1, bytes + pool.2));
+        let shown = |items: usize, bytes: usize| json!({ "items": items, "bytes": bytes });
+        let by_pool: Map<String, Value> = pools.iter().map(|(name, items, bytes)| (name.to_string(), shown(*items, *bytes))).collect();
+        json!({ "mempool": { "by_pool": by_pool, "total": shown(total.0, total.1) } })
+    }
+
     fn device_question(&self, prefix: &str, cmd: &Map<String, Value>) -> Option<DeviceQuestion> {
         let only = cmd.get("devid").and_then(Value::as_str).unwrap_or_default().to_string();
         match prefix {
@@ -201,6 +213,7 @@ impl Osd {
             }
             "heap" => (EINVAL, "tcmalloc not enabled, can't use heap profiler commands".into(), Vec::new()),
             "dump_pg_recovery_stats" => ok(self.peering_times()),
+            "dump_mempools" => ok(self.memory()),
             "perf dump" => {
                 self.refresh_gauges();
                 let mut dump = self.sh.perf.dump();

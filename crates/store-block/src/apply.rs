@@ -170,7 +170,7 @@ impl Core {
             Op::PatchAttr { name, runs } => {
                 let node = self.node_mut(slot)?;
                 let value = node.attrs.get_mut(name.as_ref()).ok_or(GONE)?;
-                ops::patch(value, &Bytes::copy_from_slice(runs.as_ref()))?;
+                ops::patch(value, runs.as_ref())?;
             }
             Op::RmAttr { name } => self.node_mut(slot)?.attrs.remove(name.as_ref()),
             Op::RmAttrs => self.node_mut(slot)?.attrs.clear(),

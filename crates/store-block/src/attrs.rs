@@ -3,13 +3,45 @@
 //! ```text
 //! name length u32 | value length u32 | name | value | …        ascending by name
 //! ```
+//!
+//! Attributes that nobody asks for may be packed: the records of two objects of one kind differ in a few of some hundred bytes, and those alone are
+//! kept, as [`ops::runs`] has them.
+
+use crate::ops;
+use bytes::Bytes;
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Attributes by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Attrs {
+    /// As above; if there is something that they are like, what is different.
     bytes: Vec<u8>,
+    like: Option<Arc<Vec<u8>>>,
 }
 
+/// All attributes of an object, to be read.
+#[derive(Debug)]
+pub struct Plain<'a>(Cow<'a, [u8]>);
+
+/// Attributes of other objects, one for each of some lengths, that those of the same length are held against.
+#[derive(Debug)]
+pub struct Likes {
+    by_len: Vec<Like>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Like {
+    bytes: Arc<Vec<u8>>,
+    /// How many of its length in a row were not like it.
+    unlike: u8,
+}
+
+const LIKES: usize = 64;
+/// After so many that are not like it, another takes its place.
+const UNLIKE_MAX: u8 = 8;
+/// What is longer is not packed.
+const PACKED_MAX: usize = 4096;
 const HEADER: usize = 8;
 
 /// Where an attribute lies.
@@ -20,70 +52,133 @@ struct At {
     end: usize,
 }
 
-impl Attrs {
-    fn at(&self, start: usize) -> At {
-        let len = |at: usize| u32::from_le_bytes(self.bytes[at..at + 4].try_into().expect("four bytes")) as usize;
-        let value = start + HEADER + len(start);
-        At { start, value, end: value + len(start + 4) }
+fn at(bytes: &[u8], start: usize) -> At {
+    let len = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
+    let value = start + HEADER + len(start);
+    At { start, value, end: value + len(start + 4) }
+}
+fn all(bytes: &[u8]) -> impl Iterator<Item = At> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let at = (start < bytes.len()).then(|| at(bytes, start))?;
+        start = at.end;
+        Some(at)
+    })
+}
+fn name(bytes: &[u8], at: At) -> &[u8] {
+    &bytes[at.start + HEADER..at.value]
+}
+/// Where the name is, or where it would begin.
+fn find(bytes: &[u8], wanted: &[u8]) -> Result<At, usize> {
+    match all(bytes).find(|at| name(bytes, *at) >= wanted) {
+        Some(at) if name(bytes, at) == wanted => Ok(at),
+        Some(at) => Err(at.start),
+        None => Err(bytes.len()),
     }
-    fn all(&self) -> impl Iterator<Item = At> {
-        let mut start = 0;
-        std::iter::from_fn(move || {
-            let at = (start < self.bytes.len()).then(|| self.at(start))?;
-            start = at.end;
-            Some(at)
+}
+
+fn apply(like: &[u8], runs: &[u8]) -> Vec<u8> {
+    let mut out = like.to_vec();
+    ops::patch(&mut out, runs).expect("what was packed can be unpacked");
+    out
+}
+
+impl Plain<'_> {
+    pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
+        find(&self.0, name).ok().map(|at| &self.0[at.value..at.end])
+    }
+    pub fn len(&self) -> usize {
+        all(&self.0).count()
+    }
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        all(&self.0).map(|at| (name(&self.0, at), &self.0[at.value..at.end]))
+    }
+}
+
+impl Attrs {
+    /// All of them.
+    pub fn plain(&self) -> Plain<'_> {
+        Plain(match &self.like {
+            None => Cow::Borrowed(&self.bytes),
+            Some(like) => Cow::Owned(apply(like, &self.bytes)),
         })
     }
-    fn name(&self, at: At) -> &[u8] {
-        &self.bytes[at.start + HEADER..at.value]
-    }
-    /// Where the name is, or where it would begin.
-    fn find(&self, name: &[u8]) -> Result<At, usize> {
-        match self.all().find(|at| self.name(*at) >= name) {
-            Some(at) if self.name(at) == name => Ok(at),
-            Some(at) => Err(at.start),
-            None => Err(self.bytes.len()),
+    /// Two of them, in memory of their own.
+    pub fn two(&self, names: [&[u8]; 2]) -> [Option<Bytes>; 2] {
+        match self.plain().0 {
+            Cow::Borrowed(bytes) => names.map(|name| find(bytes, name).ok().map(|at| Bytes::copy_from_slice(&bytes[at.value..at.end]))),
+            Cow::Owned(bytes) => {
+                let bytes = Bytes::from(bytes);
+                names.map(|name| find(&bytes, name).ok().map(|at| bytes.slice(at.value..at.end)))
+            }
         }
     }
-    pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
-        self.find(name).ok().map(|at| &self.bytes[at.value..at.end])
+    /// As they are written.
+    fn unpacked(&mut self) -> &mut Vec<u8> {
+        if let Some(like) = self.like.take() {
+            self.bytes = apply(&like, &self.bytes);
+        }
+        &mut self.bytes
+    }
+    /// Packs them, if there are some like them; false if nothing is won by it.
+    pub fn pack(&mut self, likes: &mut Likes) -> bool {
+        if self.like.is_some() || !(LIKES..=PACKED_MAX).contains(&self.bytes.len()) {
+            return false;
+        }
+        let entry = &mut likes.by_len[self.bytes.len() % LIKES];
+        if entry.bytes.len() == self.bytes.len() {
+            let mut runs = Vec::new();
+            if ops::runs(&entry.bytes, &self.bytes, &mut runs).is_some() {
+                (self.bytes, self.like) = (runs.as_slice().to_vec(), Some(entry.bytes.clone()));
+                entry.unlike = 0;
+                return true;
+            }
+        }
+        entry.unlike += 1;
+        if entry.bytes.is_empty() || entry.unlike >= UNLIKE_MAX {
+            *entry = Like { bytes: Arc::new(self.bytes.clone()), unlike: 0 };
+        }
+        false
+    }
+    pub fn get(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        match &self.like {
+            None => find(&self.bytes, name).ok().map(|at| Cow::Borrowed(&self.bytes[at.value..at.end])),
+            Some(_) => self.plain().get(name).map(|value| Cow::Owned(value.to_vec())),
+        }
     }
     pub fn get_mut(&mut self, name: &[u8]) -> Option<&mut [u8]> {
-        self.find(name).ok().map(|at| &mut self.bytes[at.value..at.end])
+        let bytes = self.unpacked();
+        find(bytes, name).ok().map(|at| &mut bytes[at.value..at.end])
     }
     pub fn set(&mut self, name: &[u8], value: &[u8]) {
-        let start = match self.find(name) {
-            Ok(at) if at.end - at.value == value.len() => return self.bytes[at.value..at.end].copy_from_slice(value),
+        let bytes = self.unpacked();
+        let start = match find(bytes, name) {
+            Ok(at) if at.end - at.value == value.len() => return bytes[at.value..at.end].copy_from_slice(value),
             Ok(at) => {
-                self.bytes.drain(at.start..at.end);
+                bytes.drain(at.start..at.end);
                 at.start
             }
             Err(start) => start,
         };
         let len = |bytes: &[u8]| u32::try_from(bytes.len()).expect("an attribute is shorter than 4 GiB").to_le_bytes();
         let (names, values) = (len(name), len(value));
-        self.bytes.reserve_exact(HEADER + name.len() + value.len());
-        let end = self.bytes.len();
-        [&names[..], &values, name, value].into_iter().for_each(|piece| self.bytes.extend_from_slice(piece));
+        bytes.reserve_exact(HEADER + name.len() + value.len());
+        let end = bytes.len();
+        [&names[..], &values, name, value].into_iter().for_each(|piece| bytes.extend_from_slice(piece));
         if start < end {
-            self.bytes[start..].rotate_left(end - start);
+            bytes[start..].rotate_left(end - start);
         }
     }
     pub fn remove(&mut self, name: &[u8]) {
-        if let Ok(at) = self.find(name) {
-            self.bytes.drain(at.start..at.end);
+        let bytes = self.unpacked();
+        if let Ok(at) = find(bytes, name) {
+            bytes.drain(at.start..at.end);
         }
     }
     pub fn clear(&mut self) {
-        self.bytes.clear();
+        self.unpacked().clear();
     }
-    pub fn len(&self) -> usize {
-        self.all().count()
-    }
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.all().map(|at| (self.name(at), &self.bytes[at.value..at.end]))
-    }
-    /// All of them, as they lie in memory.
+    /// What lies in memory for them.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -93,15 +188,59 @@ impl Attrs {
     }
 }
 
+impl PartialEq for Attrs {
+    fn eq(&self, other: &Self) -> bool {
+        self.plain().0 == other.plain().0
+    }
+}
+impl Eq for Attrs {}
+
+impl Default for Likes {
+    fn default() -> Self {
+        Self { by_len: vec![Like::default(); LIKES] }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
+    /// Records of one kind take a part of their memory when they are packed, and are the same.
+    #[test]
+    fn what_is_alike_takes_little() {
+        let mut rng = base::Rng::new(6);
+        let mut likes = Likes::default();
+        let (mut packed, mut bytes) = (0, 0);
+        for n in 0..1000usize {
+            // Some of each kind, none of which is like another; some are as long as others.
+            let kind = n % 3;
+            let mut value = vec![kind as u8 * 70 + 1; 270 + kind / 2];
+            for _ in 0..rng.below(if kind == 0 { 20 } else { 3 }) {
+                let at = rng.below(value.len() as u64) as usize;
+                value[at] = rng.below(256) as u8;
+            }
+            let mut attrs = Attrs::default();
+            attrs.set(b"_", &value);
+            attrs.set(b"snapset", &[5; 30]);
+            let whole = attrs.clone();
+            packed += usize::from(attrs.pack(&mut likes));
+            assert!(!attrs.pack(&mut likes) || attrs.like.is_some());
+            bytes += attrs.memory();
+            assert_eq!(attrs, whole);
+            assert_eq!(attrs.plain().get(b"_"), Some(&value[..]));
+            if rng.chance(1, 2) {
+                value.push(7);
+                attrs.set(b"_", &value);
+                assert_eq!(attrs.plain().get(b"_"), Some(&value[..]));
+            }
+        }
+        assert!(packed > 600 && bytes < 200_000, "{packed} packed, {bytes} bytes");
+    }
     #[test]
     fn they_are_what_a_map_would_have() {
         let mut rng = base::Rng::new(5);
-        let (mut attrs, mut model) = (Attrs::default(), BTreeMap::new());
+        let (mut attrs, mut model, mut likes) = (Attrs::default(), BTreeMap::new(), Likes::default());
         for _ in 0..5000 {
             let name = vec![b'a' + rng.below(5) as u8; rng.below(4) as usize];
             match rng.below(20) {
@@ -122,6 +261,7 @@ mod tests {
                         value.fill(7);
                     }
                 }
+                9..12 => drop(attrs.pack(&mut likes)),
                 _ => {
                     let mut value = vec![0; rng.below(3) as usize * 5];
                     rng.fill(&mut value);
@@ -129,8 +269,11 @@ mod tests {
                     model.insert(name.clone(), value);
                 }
             }
-            assert_eq!(attrs.get(&name), model.get(&name).map(|v| &v[..]));
-            assert!(attrs.iter().eq(model.iter().map(|(n, v)| (&n[..], &v[..]))) && attrs.len() == model.len());
+            let plain = attrs.plain();
+            assert_eq!(plain.get(&name), model.get(&name).map(|v| &v[..]));
+            assert!(plain.iter().eq(model.iter().map(|(n, v)| (&n[..], &v[..]))) && plain.len() == model.len());
+            let two = attrs.two([&name, b"none"]);
+            assert_eq!((two[0].as_deref(), &two[1]), (model.get(&name).map(|v| &v[..]), &None));
         }
     }
 }

@@ -99,7 +99,7 @@ impl Core {
         self.table.cache.shrink(self.cfg.leaves_max());
         // While somebody waits for what is being read, objects stay; where the queue stands still for a checkpoint, nobody does.
         if self.queue.is_empty() || self.is_crowded() && !self.half {
-            self.objects.shrink(self.cfg.objects_max(), self.saved);
+            self.objects.shrink(self.objects_max(), self.saved);
         }
     }
 

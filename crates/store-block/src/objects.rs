@@ -2,6 +2,7 @@
 //!
 //! That a name has no object is remembered too: the next thing that happens to such a name is often that it gets one.
 
+use crate::attrs::Likes;
 use crate::key;
 use crate::onode::Onode;
 use smallvec::SmallVec;
@@ -67,6 +68,8 @@ pub struct Objects {
     came: usize,
     /// The key of the name that was looked for last.
     sought: Vec<u8>,
+    /// What the attributes of those that nobody asks for are packed by.
+    likes: Likes,
 }
 
 /// A slot's number, and the hash of its key: most that is looked at on the way to another slot needs no other memory.
@@ -105,7 +108,7 @@ fn table_of(hash: u32) -> usize {
 impl Objects {
     pub fn new() -> Self {
         let tables = (0..TABLES).map(|_| Names::default()).collect();
-        Self { pages: Vec::new(), free: Vec::new(), tables, len: 0, hand: 0, bytes: 0, came: 0, sought: Vec::new() }
+        Self { pages: Vec::new(), free: Vec::new(), tables, len: 0, hand: 0, bytes: 0, came: 0, sought: Vec::new(), likes: Likes::default() }
     }
     fn slot(&self, n: u32) -> Option<&Slot> {
         self.pages[n as usize / PAGE][n as usize % PAGE].as_ref()
@@ -203,7 +206,11 @@ impl Objects {
     }
     /// Puts in an object's key that is not there.
     pub fn insert(&mut self, key: &[u8], node: Option<Onode>) -> u32 {
-        let slot = Slot { key: key.into(), node: node.map(Box::new), changed: 0, bytes: 0, used: true };
+        let mut node = node.map(Box::new);
+        if let Some(node) = &mut node {
+            node.attrs.pack(&mut self.likes);
+        }
+        let slot = Slot { key: key.into(), node, changed: 0, bytes: 0, used: true };
         let n = self.free.pop().unwrap_or_else(|| {
             if self.pages.last().is_none_or(|last| last.len() == PAGE) {
                 self.pages.push(Vec::with_capacity(PAGE));
@@ -235,8 +242,8 @@ impl Objects {
         self.free.push(n);
         self.len -= 1;
     }
-    /// Lets go what was not used lately and is in no generation after `saved`, until there are at most `max` bytes; looks at some slots, and at the
-    /// more the more names have come since.
+    /// Packs what was not used lately, and lets go what was not used for longer and is in no generation after `saved`, until there are at most `max`
+    /// bytes; looks at some slots, and at the more the more names have come since.
     pub fn shrink(&mut self, max: usize, saved: u32) {
         let came = self.came.min(NAMES_AT_ONCE);
         self.came = if self.bytes > max { self.came - came } else { 0 };
@@ -247,10 +254,22 @@ impl Objects {
             let hand = self.hand as u32;
             match self.slot_mut(hand) {
                 Some(slot) if slot.used => slot.used = false,
-                Some(slot) if slot.changed <= saved => self.remove(hand),
-                _ => {}
+                Some(slot) => {
+                    let is_saved = slot.changed <= saved;
+                    if self.pack(hand) {
+                        self.account(hand);
+                    } else if is_saved {
+                        self.remove(hand);
+                    }
+                }
+                None => {}
             }
         }
+    }
+    /// Keeps an object's attributes as what they differ in from others'; true if it takes less than before. See [`Objects::account`].
+    pub fn pack(&mut self, n: u32) -> bool {
+        let slot = self.pages[n as usize / PAGE][n as usize % PAGE].as_mut().expect("a slot that is named is in use");
+        slot.node.as_mut().is_some_and(|node| node.attrs.pack(&mut self.likes))
     }
 }
 

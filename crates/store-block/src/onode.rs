@@ -117,8 +117,9 @@ impl Onode {
         if self.omap {
             out.put_var(self.omap_bytes);
         }
-        out.put_var(self.attrs.len() as u64);
-        for (name, value) in self.attrs.iter() {
+        let attrs = self.attrs.plain();
+        out.put_var(attrs.len() as u64);
+        for (name, value) in attrs.iter() {
             out.put_blob(name);
             out.put_blob(value);
         }

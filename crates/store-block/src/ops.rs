@@ -327,20 +327,31 @@ pub fn runs(old: &[u8], new: &[u8], out: &mut Vec<u8>) -> Option<()> {
 }
 
 /// Puts differences into the old value.
-pub fn patch(value: &mut [u8], runs: &Bytes) -> Result<(), Corrupt> {
-    let mut get = Get::new(runs.clone());
-    let mut at = 0u64;
-    while !get.is_empty() {
-        at = at.saturating_add(get.var()?);
-        let bytes = get.blob()?;
-        let end = at.saturating_add(bytes.len() as u64);
-        if end > value.len() as u64 {
-            return Err(Corrupt("a difference lies outside its value"));
-        }
-        value[at as usize..end as usize].copy_from_slice(&bytes);
-        at = end;
+pub fn patch(value: &mut [u8], mut runs: &[u8]) -> Result<(), Corrupt> {
+    const OUTSIDE: Corrupt = Corrupt("a difference lies outside its value");
+    let mut at = 0usize;
+    while !runs.is_empty() {
+        let (equal, n) = (take_var(&mut runs)?, take_var(&mut runs)?);
+        let (bytes, rest) = runs.split_at_checked(n).ok_or(OUTSIDE)?;
+        at = at.saturating_add(equal);
+        let end = at.saturating_add(n);
+        value.get_mut(at..end).ok_or(OUTSIDE)?.copy_from_slice(bytes);
+        (at, runs) = (end, rest);
     }
     Ok(())
+}
+/// A number as [`Put::put_var`] writes it.
+fn take_var(bytes: &mut &[u8]) -> Result<usize, Corrupt> {
+    let mut v = 0;
+    for shift in (0..usize::BITS).step_by(7) {
+        let (b, rest) = bytes.split_first().ok_or(Corrupt("a number is cut off"))?;
+        *bytes = rest;
+        v |= usize::from(b & 0x7f) << shift;
+        if *b < 0x80 {
+            return Ok(v);
+        }
+    }
+    Err(Corrupt("a number is too long"))
 }
 
 pub fn coll_bytes(coll: CollId) -> Bytes {
@@ -394,10 +405,10 @@ mod tests {
             let mut out = Vec::new();
             if runs(&old, &new, &mut out).is_some() {
                 let mut value = old.clone();
-                patch(&mut value, &out.into()).unwrap();
+                patch(&mut value, &out).unwrap();
                 assert_eq!(value, new);
             }
         }
-        assert!(patch(&mut [0; 4], &Bytes::from_static(&[3, 2, 1, 1])).is_err());
+        assert!(patch(&mut [0; 4], &[3, 2, 1, 1]).is_err());
     }
 }

@@ -200,12 +200,19 @@ impl Core {
 
     fn make(&mut self, q: &mut Queued) -> StoreResult<()> {
         let mut slots = Slots(vec![None; q.txn.objects().count()]);
+        let first_new = self.next_nid;
         self.prepare(&q.txn, q.next, &mut slots)?;
         for (i, op) in q.txn.ops().iter().enumerate().skip(q.next) {
             self.make_one(&q.txn, op, &mut slots)?;
             q.next = i + 1;
         }
-        slots.0.into_iter().flatten().for_each(|slot| self.recount(slot));
+        for slot in slots.0.into_iter().flatten() {
+            // What is written again and again stays as it is written; of what is new most is not asked for soon.
+            if self.objects.node(slot).is_some_and(|node| node.nid >= first_new) {
+                self.objects.pack(slot);
+            }
+            self.recount(slot);
+        }
         if let Some(delta) = q.log.take() {
             self.log_delta(&delta).map_err(|e| StoreError::Stopped(format!("a change of group {}: {e}", delta.pg)))?;
         }

@@ -393,7 +393,10 @@ impl Core {
                 at.images += 1;
             }
         }
-        changed.into_iter().for_each(|slot| self.recount(slot));
+        for slot in changed {
+            self.objects.pack(slot);
+            self.recount(slot);
+        }
         self.overlay.found(seq, self.ring.block(found.at), places, crcs);
         self.batch = crate::wal::Batch::new(seq + 1, 0);
         Ok(())

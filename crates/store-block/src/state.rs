@@ -198,6 +198,13 @@ impl Core {
         self.cfg.memory.saturating_sub(others)
     }
 
+    /// What objects may take: their share, and what others don't have of theirs, but for some into which they can grow at once.
+    pub fn objects_max(&self) -> usize {
+        let rows = self.table.active.bytes + self.table.frozen.as_ref().map_or(0, |frozen| frozen.bytes);
+        let others = self.cfg.leaves_max() + rows + self.overlay.bytes() + self.reads.bytes();
+        (self.cfg.memory - self.cfg.memory / 8).saturating_sub(others).max(self.cfg.objects_max())
+    }
+
     pub fn alive(&self) -> StoreResult<()> {
         match &self.failed {
             None => Ok(()),

@@ -98,7 +98,7 @@ impl Core {
     pub fn set_attr(&mut self, slot: u32, name: &[u8], value: &[u8]) -> StoreResult<()> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let old = self.objects.node(slot).and_then(|o| o.attrs.get(name)).filter(|old| old.len() == value.len());
-        let patched = old.and_then(|old| ops::runs(old, value, &mut scratch)).is_some();
+        let patched = old.and_then(|old| ops::runs(&old, value, &mut scratch)).is_some();
         let done = if patched {
             // What is written down is short; what is applied is the value itself.
             self.name(slot);

@@ -99,6 +99,11 @@ pub trait ObjectStore {
         None
     }
 
+    /// What the store keeps in memory, in bytes, roughly, by what it is for.
+    fn memory(&self) -> Vec<(&'static str, usize)> {
+        Vec::new()
+    }
+
     fn exists(&self, coll: CollId, obj: &GHObject) -> StoreResult<bool>;
     fn stat(&self, coll: CollId, obj: &GHObject) -> StoreResult<ObjectStat>;
     /// Up to `len` bytes from `offset`, holes as zeros, cut at the object's end. A read within one of the store's chunks is one piece

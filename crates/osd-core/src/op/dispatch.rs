@@ -69,7 +69,7 @@ impl Exec<'_> {
 }
 
 /// An operation whose truncate_seq is the 1 with which clients of old say that there was none.
-fn settled(op: &OsdOp) -> OsdOp {
+pub(super) fn settled(op: &OsdOp) -> OsdOp {
     let extent = op.extent();
     if extent.truncate_seq == 1 && extent.truncate_size == u64::MAX {
         return OsdOp { flags: op.flags, ..OsdOp::with_extent(op.code, Extent { truncate_size: 0, truncate_seq: 0, ..extent }) };

@@ -2,18 +2,19 @@
 //! answer.
 
 use super::context::{AtSnap, load_object, resolve_clone, resolve_snap};
-use super::exec::Exec;
+use super::exec::{Exec, kb};
 use super::info::OpInfo;
-use super::plan::{ObjectContext, OpResult, OutData, Plan, PlanCtx, PlanKind, PlanStop};
+use super::plan::{Awaited, ObjectContext, OpResult, OutData, Plan, PlanCtx, PlanKind, PlanStop};
+use super::read::whole;
 use denc::{Denc, Encoder};
 use messages::{InOp, MOSDOp};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use store::ObjectStore;
 use types::errno::{EINVAL, ENOENT, EOLDSNAPC, EOVERFLOW};
 use types::object_info::{OI_ATTR, SS_ATTR};
-use types::osd_op::osd_flag;
+use types::osd_op::{OpCode, op_flag, osd_flag};
 use types::{
-    ByteStr, CEPH_NOSNAP, CEPH_SNAPDIR, CollId, EVersion, LogOp, ModDesc, ObjectStatSum, OpReturn, PgLogEntry, SnapSet, Transaction, UTime,
+    ByteStr, CEPH_NOSNAP, CEPH_SNAPDIR, CollId, EVersion, LogOp, ModDesc, ObjectStatSum, OpReturn, PgLogEntry, SnapSet, SpgId, Transaction, UTime,
 };
 
 /// Bytes that an object's record usually takes.
@@ -58,8 +59,15 @@ pub fn plan(
         return Err(PlanStop::Reply(EOLDSNAPC));
     }
     let mut exec = Exec::new(ctx, store, coll, obj, &head.snapset, &m.ops);
-    let (result, results) =
-        if ctx.snapc.is_valid() { exec.run(&m.ops)? } else { (-EINVAL, m.ops.iter().map(|_| OpResult::default()).collect()) };
+    let (result, results) = match ctx.snapc.is_valid() {
+        true => exec.run(&m.ops).map_err(|stop| match (stop, &m.ops[..]) {
+            (PlanStop::Wait(ticket), [only]) if only.op.code == OpCode::READ && !may_write && !info.may_cache => {
+                PlanStop::Read(ticket, exec.awaited(&only.op))
+            }
+            (stop, _) => stop,
+        })?,
+        false => (-EINVAL, m.ops.iter().map(|_| OpResult::default()).collect()),
+    };
     let changed = result >= 0 && (exec.modify || !exec.txn.is_empty());
     if changed && may_write {
         return Ok(exec.finish(result, results, returnvec));
@@ -67,17 +75,36 @@ pub fn plan(
     Ok(exec.unchanged(result, results, may_write, returnvec))
 }
 
+/// What [`plan`] gives a group's request that waited for nothing but the bytes of its one READ, now that they are here.
+pub fn answer_read(pgid: SpgId, m: &MOSDOp, awaited: &Awaited, bytes: OutData) -> Plan {
+    let (out, rval) = match whole(bytes, awaited.length, awaited.digest) {
+        Ok(out) => (out, 0),
+        Err(errno) => (OutData::new(), -errno),
+    };
+    let may_fail = m.ops.iter().all(|op| op.op.has(op_flag::FAILOK));
+    let result = if may_fail { 0 } else { rval };
+    let mut plan = blank(pgid, PlanKind::Read, result, smallvec![OpResult { rval, out }]);
+    plan.data_off = awaited.offset as u16;
+    if result >= 0 {
+        plan.reply_user_version = awaited.user_version;
+    }
+    if rval >= 0 {
+        (plan.stats.num_rd, plan.stats.num_rd_kb) = (1, kb(awaited.length));
+    }
+    plan
+}
+
 /// Plans the log entry of a write that fails before its operations run: it is logged so that a resend gets the same answer.
 pub fn plan_error(ctx: &PlanCtx<'_>, hobj: &types::HObject, ops: &[InOp], errno: i32) -> Plan {
     let results = ops.iter().map(|_| OpResult::default()).collect();
-    let mut plan = blank(ctx, PlanKind::LogOnly, -errno, results);
+    let mut plan = blank(ctx.pgid, PlanKind::LogOnly, -errno, results);
     plan.reply_version = ctx.at_version;
     plan.log.push(error_entry(ctx, hobj, -errno, Vec::new()));
     plan
 }
 
 #[inline]
-fn blank(ctx: &PlanCtx<'_>, kind: PlanKind, result: i32, ops: SmallVec<[OpResult; 1]>) -> Plan {
+fn blank(pgid: SpgId, kind: PlanKind, result: i32, ops: SmallVec<[OpResult; 1]>) -> Plan {
     Plan {
         kind,
         result,
@@ -85,7 +112,7 @@ fn blank(ctx: &PlanCtx<'_>, kind: PlanKind, result: i32, ops: SmallVec<[OpResult
         reply_version: EVersion::ZERO,
         reply_user_version: 0,
         data_off: 0,
-        txn: Transaction::new(CollId::Pg(ctx.pgid)),
+        txn: Transaction::new(CollId::Pg(pgid)),
         log: Vec::new(),
         changed: SmallVec::new(),
         snap_index: Vec::new(),
@@ -118,7 +145,7 @@ impl Exec<'_> {
     #[inline]
     fn unchanged(&mut self, result: i32, results: SmallVec<[OpResult; 1]>, may_write: bool, returnvec: bool) -> Plan {
         let ctx = self.ctx;
-        let mut plan = blank(ctx, if may_write { PlanKind::LogOnly } else { PlanKind::Read }, result, results);
+        let mut plan = blank(ctx.pgid, if may_write { PlanKind::LogOnly } else { PlanKind::Read }, result, results);
         plan.data_off = self.data_off.unwrap_or(0) as u16;
         if result >= 0 {
             plan.effects = std::mem::take(&mut self.effects);
@@ -150,13 +177,13 @@ impl Exec<'_> {
                 }
             }
             if result < 0 {
-                return blank(ctx, PlanKind::Read, result, results);
+                return blank(ctx.pgid, PlanKind::Read, result, results);
             }
         } else {
             result = 0;
             results.iter_mut().for_each(|r| r.out = OutData::new());
         }
-        let mut plan = blank(ctx, PlanKind::Write, result, results);
+        let mut plan = blank(ctx.pgid, PlanKind::Write, result, results);
         plan.data_off = self.data_off.unwrap_or(0) as u16;
         let mut version = ctx.at_version;
         let mut made_clone = None;

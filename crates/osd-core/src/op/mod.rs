@@ -1,7 +1,8 @@
 //! What one request does to one object: from a vector of operations to a transaction, log entries and an answer.
 //!
 //! [`plan`] is a pure function: it reads the store and changes nothing. Order among requests, duplicates, capabilities, replication and the
-//! sending of answers are the placement group's, which calls it. [`plan`] is made again from the start when the store had to fetch something.
+//! sending of answers are the placement group's, which calls it. [`plan`] is made again from the start when the store had to fetch
+//! something, unless that is the bytes of a plain read ([`answer_read`]).
 //!
 //! | module | holds |
 //! |---|---|
@@ -40,11 +41,11 @@ mod watch;
 mod write;
 
 pub use context::{AtSnap, load_object, resolve_clone, resolve_snap};
-pub use finish::{plan, plan_error};
+pub use finish::{answer_read, plan, plan_error};
 pub use info::OpInfo;
 pub use list::plan_pg;
 pub use plan::{
-    ANY_TICKET, CLASSES_BY_DEFAULT, ClassList, Limits, ObjectContext, OpResult, OutData, Plan, PlanCtx, PlanKind, PlanStop,
+    ANY_TICKET, Awaited, CLASSES_BY_DEFAULT, ClassList, Limits, ObjectContext, OpResult, OutData, Plan, PlanCtx, PlanKind, PlanStop,
     SnapIndexChange, WatchEffect,
 };
 pub use trim::{TrimCtx, plan_trim};

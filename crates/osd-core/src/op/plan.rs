@@ -7,7 +7,6 @@ use bytes::Bytes;
 use classes::Registry;
 use maps::PgPool;
 use smallvec::SmallVec;
-use std::cell::Cell;
 use types::{
     EVersion, EntityAddr, HObject, ObjectInfo, ObjectStatSum, PgLogEntry, ReqId, SnapContext, SnapId, SnapSet, SpgId, Transaction, UTime,
     WatchInfo,
@@ -134,8 +133,6 @@ pub struct PlanCtx<'a> {
     pub next_notify_id: u64,
     /// What plans before this one wanted of other objects ([`PlanStop::Fetch`]).
     pub fetched: &'a super::fetch::Fetched,
-    /// What the store read for the request's one READ, if it was planned before and had to wait for it.
-    pub came: Cell<Option<OutData>>,
     /// A fresh random number, for classes that make ids.
     pub entropy: u64,
     /// `require_min_compat_client` and `require_osd_release` of the map, as numbers of releases.
@@ -146,11 +143,27 @@ pub struct PlanCtx<'a> {
 /// No ticket of a store: what waits for it goes on whenever the store has something.
 pub const ANY_TICKET: u64 = 0;
 
+/// The answer of a request that does nothing but read a range, but for the bytes. It is good until the object is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Awaited {
+    /// The object that serves it, by its head's name: the head or a clone.
+    pub snap: SnapId,
+    /// What is asked for.
+    pub offset: u64,
+    /// Bytes from there, within the object's size.
+    pub length: u64,
+    /// The crc of the bytes, where it is known of the whole object and all of it is read.
+    pub digest: Option<u32>,
+    pub user_version: u64,
+}
+
 /// Why there is no plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlanStop {
     /// The store must fetch bytes: plan again when it names this ticket, or when it names any, for [`ANY_TICKET`].
     Wait(u64),
+    /// The same, and of this answer only the bytes are missing: it need not be planned again (see [`super::answer_read`]).
+    Read(u64, Awaited),
     /// Something of other objects is wanted: fetch it (see [`super::fetch::Work`]) and plan again with it in [`PlanCtx::fetched`]; answer
     /// the errno if that fails.
     Fetch(Box<super::fetch::Wanted>),

@@ -3,7 +3,7 @@
 use super::checksum::{xxhash32, xxhash64};
 use super::exec::{Answer, Exec, Step, Stop, answer, done, fail, kb};
 use super::mods::{Base, overlay_data};
-use super::plan::OutData;
+use super::plan::{Awaited, OutData};
 use base::crc32c;
 use denc::{Denc, Encoder};
 use types::errno::{EINVAL, EIO, ENOENT};
@@ -36,12 +36,33 @@ impl Exec<'_> {
     /// Up to `length` bytes from `offset`; a length of 0 is all of the object.
     pub fn read(&mut self, extent: Extent) -> Step<OutData> {
         self.num_read += 1;
-        let size = self.size_for(&extent);
-        let wanted = if extent.length == 0 { size } else { extent.length };
-        let length = wanted.min(size.saturating_sub(extent.offset));
+        let length = self.length_of(&extent);
         let out = if length == 0 { OutData::new() } else { self.data(extent.offset, length)? };
         self.count_read(length);
         Ok(out)
+    }
+
+    /// How many bytes a READ is given.
+    fn length_of(&self, extent: &Extent) -> u64 {
+        let size = self.size_for(extent);
+        let wanted = if extent.length == 0 { size } else { extent.length };
+        wanted.min(size.saturating_sub(extent.offset))
+    }
+    /// What a request's one READ is answered when the bytes have come.
+    pub fn awaited(&self, op: &OsdOp) -> Awaited {
+        let extent = super::dispatch::settled(op).extent();
+        let length = self.length_of(&extent);
+        Awaited {
+            snap: self.obj.hobj().snap,
+            offset: extent.offset,
+            length,
+            digest: self.digest_of(extent.offset, length),
+            user_version: self.obj.info.user_version,
+        }
+    }
+    /// The crc that these bytes must have, if the object's record has it.
+    fn digest_of(&self, offset: u64, length: u64) -> Option<u32> {
+        (offset == 0 && length == self.info.size && self.info.has(oi_flag::DATA_DIGEST)).then_some(self.info.data_digest)
     }
 
     fn count_read(&mut self, length: u64) {
@@ -70,18 +91,8 @@ impl Exec<'_> {
             overlay_data(&mut buf, offset, changes);
             return Ok(Bytes::from(buf).into());
         }
-        let mut out = self.store_read(&self.gobj, offset, length)?;
-        let got = out.len() as u64;
-        if got < length {
-            out.push(vec![0; (length - got) as usize].into());
-        }
-        if offset == 0 && length == self.info.size && self.info.has(oi_flag::DATA_DIGEST) {
-            let crc = out.crc().unwrap_or_else(|| out.pieces().fold(u32::MAX, |crc, piece| crc32c(crc, piece)));
-            if crc != self.info.data_digest {
-                return fail(EIO);
-            }
-        }
-        Ok(out)
+        let out = self.store_read(&self.gobj, offset, length)?;
+        whole(out, length, self.digest_of(offset, length)).map_or_else(fail, Ok)
     }
 
     /// SPARSE_READ: the ranges that hold something, and their bytes.
@@ -205,6 +216,18 @@ impl Exec<'_> {
             }
         }
         answer(e.finish())
+    }
+}
+
+/// What the store gave, with zeros to its length; an errno if it is not what the object's record says.
+pub(super) fn whole(mut out: OutData, length: u64, digest: Option<u32>) -> Result<OutData, i32> {
+    let got = out.len() as u64;
+    if got < length {
+        out.push(vec![0; (length - got) as usize].into());
+    }
+    match digest {
+        Some(digest) if digest != out.crc().unwrap_or_else(|| out.pieces().fold(u32::MAX, |crc, piece| crc32c(crc, piece))) => Err(EIO),
+        _ => Ok(out),
     }
 }
 

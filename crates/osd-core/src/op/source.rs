@@ -17,9 +17,6 @@ fn given<T: Default>(result: StoreResult<T>) -> Step<T> {
 
 impl Exec<'_> {
     pub fn store_read(&self, obj: &GHObject, offset: u64, length: u64) -> Step<OutData> {
-        if let Some(came) = self.ctx.came.take() {
-            return Ok(came);
-        }
         given(self.store.read(self.coll, obj, offset, length))
     }
     pub fn store_extents(&self, obj: &GHObject, offset: u64, length: u64) -> Step<Vec<(u64, u64)>> {

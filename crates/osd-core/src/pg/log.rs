@@ -5,27 +5,56 @@
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use types::{EVersion, OpReturn, PgLogDup, PgLogEntry, ReqId};
+use types::{EVersion, EntityKind, EntityName, OpReturn, PgLogDup, PgLogEntry, ReqId};
 
 /// What a resend is answered with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogItem {
-    pub version: EVersion,
-    pub user_version: u64,
-    pub reqid: ReqId,
-    pub return_code: i32,
-    /// Of the object: a split goes by it.
-    pub hash: u32,
-    /// False: has no request that could be sent again.
-    indexed: bool,
-    pub op_returns: Option<Box<Vec<OpReturn>>>,
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Returned {
+    pub code: i32,
+    pub ops: Vec<OpReturn>,
 }
 
+/// One entry. There are hundreds of thousands: its fields lie as close as they can.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogItem {
+    version: u64,
+    user_version: u64,
+    client: i64,
+    tid: u64,
+    /// If it is more than a 0.
+    returned: Option<Box<Returned>>,
+    epoch: u32,
+    inc: i32,
+    /// Of the object: a split goes by it.
+    hash: u32,
+    kind: EntityKind,
+    /// False: has no request that could be sent again.
+    indexed: bool,
+}
+
+const _: () = assert!(size_of::<LogItem>() <= 56);
+
 impl LogItem {
+    fn new(version: EVersion, user_version: u64, reqid: ReqId, code: i32, ops: Vec<OpReturn>) -> Self {
+        let returned = (code != 0 || !ops.is_empty()).then(|| Box::new(Returned { code, ops }));
+        let (EVersion { version, epoch }, ReqId { name, tid, inc }) = (version, reqid);
+        Self { version, user_version, client: name.num, tid, returned, epoch, inc, hash: 0, kind: name.kind, indexed: true }
+    }
+    pub fn version(&self) -> EVersion {
+        EVersion { version: self.version, epoch: self.epoch }
+    }
+    pub fn user_version(&self) -> u64 {
+        self.user_version
+    }
+    pub fn reqid(&self) -> ReqId {
+        ReqId { name: EntityName { kind: self.kind, num: self.client }, tid: self.tid, inc: self.inc }
+    }
+    pub fn returned(&self) -> Returned {
+        self.returned.as_deref().cloned().unwrap_or_default()
+    }
     fn dup(&self) -> PgLogDup {
-        let op_returns = self.op_returns.as_deref().cloned().unwrap_or_default();
-        let (reqid, version) = (self.reqid, self.version);
-        PgLogDup { reqid, version, user_version: self.user_version, return_code: self.return_code, op_returns }
+        let Returned { code, ops } = self.returned();
+        PgLogDup { reqid: self.reqid(), version: self.version(), user_version: self.user_version, return_code: code, op_returns: ops }
     }
 }
 
@@ -164,16 +193,7 @@ impl Log {
     ) -> Self {
         let mut log = Self { head: tail, tail, ..Self::default() };
         for d in dups {
-            let returns = (!d.op_returns.is_empty()).then(|| Box::new(d.op_returns));
-            log.push_item(LogItem {
-                version: d.version,
-                user_version: d.user_version,
-                reqid: d.reqid,
-                return_code: d.return_code,
-                hash: 0,
-                indexed: true,
-                op_returns: returns,
-            });
+            log.push_item(LogItem::new(d.version, d.user_version, d.reqid, d.return_code, d.op_returns));
         }
         log.dups = log.items.len();
         entries.into_iter().for_each(|e| log.push(&e));
@@ -201,22 +221,14 @@ impl Log {
     pub fn push(&mut self, e: &PgLogEntry) {
         assert!(e.version > self.head, "versions of a log ascend: {} after {}", e.version, self.head);
         self.head = e.version;
-        let op_returns = (!e.op_returns.is_empty())
-            .then(|| Box::new(e.op_returns.iter().map(|r| OpReturn { rval: r.rval, bl: denc::Bytes::copy_from_slice(&r.bl) }).collect()));
-        self.push_item(LogItem {
-            version: e.version,
-            user_version: e.user_version,
-            reqid: e.reqid,
-            return_code: e.return_code,
-            hash: e.soid.hash,
-            indexed: e.reqid_is_indexed(),
-            op_returns,
-        });
+        let ops = e.op_returns.iter().map(|r| OpReturn { rval: r.rval, bl: denc::Bytes::copy_from_slice(&r.bl) }).collect();
+        let item = LogItem::new(e.version, e.user_version, e.reqid, e.return_code, ops);
+        self.push_item(LogItem { hash: e.soid.hash, indexed: e.reqid_is_indexed(), ..item });
     }
     fn push_item(&mut self, item: LogItem) {
         if item.indexed {
-            let (tag, number) = (tag_of(&item.reqid), (self.first + self.items.len() as u64) as u32);
-            match self.entry(tag, &item.reqid) {
+            let (tag, number) = (tag_of(&item.reqid()), (self.first + self.items.len() as u64) as u32);
+            match self.entry(tag, &item.reqid()) {
                 Some(at) => self.index.table[at].0 = number,
                 None => self.index.put(tag, number),
             }
@@ -230,7 +242,7 @@ impl Log {
     }
     /// The request's entry in the index.
     fn entry(&self, tag: u32, reqid: &ReqId) -> Option<usize> {
-        self.index.find(tag, |n| self.item(n).reqid == *reqid)
+        self.index.find(tag, |n| self.item(n).reqid() == *reqid)
     }
     /// By the low half of its number.
     fn item(&self, number: u32) -> &LogItem {
@@ -245,10 +257,10 @@ impl Log {
             return None;
         }
         let mut last = self.dups + over.min(max_trim) - 1;
-        while self.items[last].version > limit {
+        while self.items[last].version() > limit {
             last = last.checked_sub(1).filter(|l| *l >= self.dups)?;
         }
-        Some(self.items[last].version)
+        Some(self.items[last].version())
     }
 
     /// Entries up to `to` become duplicates; of those only the newest `dups_max` stay. What the store is told: duplicates to append, and up to
@@ -256,7 +268,7 @@ impl Log {
     pub fn trim(&mut self, to: EVersion, dups_max: usize) -> (Vec<PgLogDup>, Option<EVersion>) {
         assert!(to <= self.head, "a log isn't trimmed beyond its head");
         let mut appended = Vec::new();
-        while self.dups < self.items.len() && self.items[self.dups].version <= to {
+        while self.dups < self.items.len() && self.items[self.dups].version() <= to {
             let i = &self.items[self.dups];
             if i.indexed {
                 appended.push(i.dup());
@@ -268,9 +280,9 @@ impl Log {
         while self.dups > dups_max {
             let old = self.items.pop_front().expect("as many as there are duplicates");
             if old.indexed {
-                self.index.remove(tag_of(&old.reqid), self.first as u32);
+                self.index.remove(tag_of(&old.reqid()), self.first as u32);
             }
-            dropped = Some(old.version);
+            dropped = Some(old.version());
             self.first += 1;
             self.dups -= 1;
         }
@@ -287,7 +299,7 @@ impl Log {
             let item = self.items.pop_back().expect("counted above");
             let number = self.first + self.items.len() as u64;
             if item.indexed {
-                self.index.remove(tag_of(&item.reqid), number as u32);
+                self.index.remove(tag_of(&item.reqid()), number as u32);
             }
         }
         self.dups = mark.dups_end.saturating_sub(self.first) as usize;
@@ -317,10 +329,14 @@ impl Log {
     pub fn merge(&mut self, other: Log) {
         let head = self.head.max(other.head);
         let mut items: Vec<LogItem> = std::mem::take(&mut self.items).into_iter().chain(other.items).filter(|i| i.indexed).collect();
-        items.sort_by_key(|i| i.version);
+        items.sort_by_key(LogItem::version);
         *self = Log { head, tail: head, ..Log::default() };
         items.into_iter().for_each(|i| self.push_item(i));
         self.dups = self.items.len();
+    }
+    /// Bytes of memory, roughly.
+    pub fn memory(&self) -> usize {
+        self.items.capacity() * size_of::<LogItem>() + self.index.table.capacity() * size_of::<(u32, u32)>()
     }
     /// Every duplicate, as the store has them.
     pub fn all_dups(&self) -> Vec<PgLogDup> {
@@ -352,7 +368,7 @@ mod tests {
             assert!(log.len() < 111 && log.dups_len() <= 300);
             let back = rng.below(v);
             let found = log.find(&entry(v - back).reqid);
-            assert!(found.is_none_or(|f| f.user_version == v - back));
+            assert!(found.is_none_or(|f| f.user_version() == v - back));
             assert_eq!(found.is_some(), v - back > log.head().version - (log.len() + log.dups_len()) as u64);
         }
         // A change that the store refuses leaves no trace, but for what it trimmed.

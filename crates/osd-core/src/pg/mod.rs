@@ -15,7 +15,7 @@ pub mod upkeep;
 pub mod watch;
 
 use crate::event::{ConnId, Effect};
-use crate::op::{ObjectContext, WatchEffect};
+use crate::op::{Awaited, ObjectContext, WatchEffect};
 use crate::request::ClientOp;
 use crate::shared::Cx;
 use base::Stamp;
@@ -104,16 +104,18 @@ enum StoreWaiter {
     Read(Box<ClientOp>),
     /// A read of an object that is not at hand, with its head's record; nothing of it is under way, and writes that come wait for the read.
     Passing(Box<ClientOp>, Box<ObjectContext>),
+    /// One of these two of which only the bytes are missing: the second, if `true`.
+    Answer(Box<ClientOp>, Awaited, bool),
     /// A request that has no place in an order.
     Request(Box<ClientOp>),
 }
 
 impl StoreWaiter {
     fn op(&self) -> Option<&Box<ClientOp>> {
-        if let Self::Request(op) | Self::Read(op) | Self::Passing(op, _) = self { Some(op) } else { None }
+        if let Self::Request(op) | Self::Read(op) | Self::Passing(op, _) | Self::Answer(op, ..) = self { Some(op) } else { None }
     }
     fn into_op(self) -> Option<Box<ClientOp>> {
-        if let Self::Request(op) | Self::Read(op) | Self::Passing(op, _) = self { Some(op) } else { None }
+        if let Self::Request(op) | Self::Read(op) | Self::Passing(op, _) | Self::Answer(op, ..) = self { Some(op) } else { None }
     }
 }
 

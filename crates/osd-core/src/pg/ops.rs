@@ -8,7 +8,7 @@ use crate::copying::Fetch;
 use crate::event::{ConnId, Effect, Level};
 use crate::history::Done;
 use crate::op::fetch::{Got, Wanted};
-use crate::op::{self, ANY_TICKET, Limits, ObjectContext, OpInfo, Plan, PlanCtx, PlanKind, PlanStop, WatchEffect, load_object};
+use crate::op::{self, ANY_TICKET, Awaited, Limits, ObjectContext, OpInfo, Plan, PlanCtx, PlanKind, PlanStop, WatchEffect, load_object};
 use crate::perf::C;
 use crate::pg::watch::{WatchKey, WatchOut};
 use crate::request::{ClientOp, error_reply, plan_reply};
@@ -19,25 +19,17 @@ use denc::{Denc, Encoder};
 use maps::{PgPool, pool_flags};
 use messages::osd_client::{backoff_op, watch_event};
 use messages::{MOSDBackoff, MOSDOp, MWatchNotify, Message};
-use std::cell::Cell;
-use store::{FastInfo, InfoChange, LogDelta, ReadData};
-use types::errno::{EBLOCKLISTED, EDQUOT, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, ENOSPC, EPERM, ETIMEDOUT};
+use smallvec::{SmallVec, smallvec};
+use store::{FastInfo, InfoChange, LogDelta, StoreError};
+use types::errno::{EBLOCKLISTED, EDQUOT, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, ENOENT, ENOSPC, EPERM, ETIMEDOUT};
 use types::osd_op::{OpCode, osd_flag};
 use types::{
-    CEPH_NOSNAP, CEPH_SNAPDIR, EVersion, EntityKind, HObject, PgLogEntry, ReqId, SnapContext, SpgId, Transaction, UTime, features,
+    CEPH_NOSNAP, CEPH_SNAPDIR, EVersion, EntityKind, GHObject, HObject, PgLogEntry, ReqId, SnapContext, SpgId, Transaction, UTime, features,
 };
 
 /// The store has no room for a change.
 #[derive(Debug)]
 pub(super) struct Refused;
-
-/// What the store has read for a request that does nothing but read a range.
-fn came_for(op: &ClientOp, ticket: u64, cx: &Cx<'_>) -> Option<ReadData> {
-    match &op.msg.ops[..] {
-        [only] if only.op.code == OpCode::READ => cx.sh.store.take_read(ticket),
-        _ => None,
-    }
-}
 
 /// Why a request goes no further now.
 enum Halt {
@@ -68,8 +60,8 @@ impl Pg {
             && let Some(done) = self.log.find(&op.reqid)
         {
             cx.sh.perf.inc(C::op_dup);
-            let (version, returns) = (done.version, done.op_returns.as_deref().map(|r| &r[..]));
-            let reply = error_reply(&op.msg, done.return_code, cx.sh.map.epoch, version, done.user_version, returns);
+            let (version, returned) = (done.version(), done.returned());
+            let reply = error_reply(&op.msg, returned.code, cx.sh.map.epoch, version, done.user_version(), Some(&returned.ops));
             match self.inflight.iter_mut().find(|f| f.version == version) {
                 // Its entry isn't durable: the answer waits for it.
                 Some(f) => f.dups.push((op.conn, reply)),
@@ -226,10 +218,10 @@ impl Pg {
             match load_object(&*cx.sh.store, self.coll, head_name) {
                 // Nothing of it is under way, and nobody waits for it. What a write makes of it is kept.
                 Ok(ctx) if ctx.info.watchers.is_empty() && writes && !self.objects.is_passing(head_name) => {
-                    return self.execute(op, true, Some(Box::new(ctx.detached())), cx);
+                    return self.execute(op, true, Some(ctx.detached()), cx);
                 }
                 Ok(ctx) if ctx.info.watchers.is_empty() && !writes && !self.objects.comes_again(head_name) => {
-                    return self.execute(op, true, Some(Box::new(ctx)), cx);
+                    return self.execute(op, true, Some(ctx), cx);
                 }
                 Ok(ctx) => self.keep(ctx, cx),
                 Err(PlanStop::Wait(ticket)) => {
@@ -264,18 +256,7 @@ impl Pg {
 
     /// Plans a request and does what comes of it. `in_turn`: it is the first in its object's order and keeps that place if it must wait.
     /// `passing`: the head, if it is not at hand and need not be for a request that goes on at once.
-    fn execute(&mut self, op: Box<ClientOp>, in_turn: bool, passing: Option<Box<ObjectContext>>, cx: &mut Cx<'_>) {
-        self.execute_with(op, in_turn, passing, None, cx);
-    }
-    /// `came`: what the store read for it.
-    fn execute_with(
-        &mut self,
-        op: Box<ClientOp>,
-        in_turn: bool,
-        passing: Option<Box<ObjectContext>>,
-        came: Option<ReadData>,
-        cx: &mut Cx<'_>,
-    ) {
+    fn execute(&mut self, op: Box<ClientOp>, in_turn: bool, passing: Option<ObjectContext>, cx: &mut Cx<'_>) {
         let info = op.info.as_ref().expect("admission looks it up");
         let writes = info.may_write || info.may_cache;
         let removed_client_snaps;
@@ -319,7 +300,6 @@ impl Pg {
             osd_features: sh.osd_features,
             watch_connected: &|cookie| watches.is_connected(hobj, WatchKey { cookie, entity }),
             next_notify_id: (sh.map.epoch as u64) << 32 | sh.notify_ids as u64,
-            came: Cell::new(came),
             fetched: op.fetches.as_ref().map_or(&[], |f| &f.got),
             entropy,
             min_compat_client: sh.map.require_min_compat_client.0,
@@ -343,7 +323,7 @@ impl Pg {
         if plan.as_ref().map_or_else(must_stay, |plan| !plan.effects.is_empty())
             && let Some(ctx) = passing.take()
         {
-            self.keep(*ctx, cx);
+            self.keep(ctx, cx);
         }
         match plan {
             Ok(plan) => self.take_plan(op, plan, cx),
@@ -358,7 +338,7 @@ impl Pg {
                     }
                     Some(ctx) => {
                         self.objects.pass(ctx.hobj());
-                        StoreWaiter::Passing(op, ctx)
+                        StoreWaiter::Passing(op, Box::new(ctx))
                     }
                     None => {
                         self.object_slot(&op).expect("loaded before it is executed").reading += 1;
@@ -366,6 +346,15 @@ impl Pg {
                     }
                 };
                 self.waiting_store.push((ticket, waiter));
+            }
+            Err(PlanStop::Read(ticket, awaited)) if in_turn => {
+                let mut op = op;
+                op.waits_for = "waiting for the store";
+                match &passing {
+                    Some(ctx) => self.objects.pass(ctx.hobj()),
+                    None => self.object_slot(&op).expect("loaded before it is executed").reading += 1,
+                }
+                self.waiting_store.push((ticket, StoreWaiter::Answer(op, awaited, passing.is_some())));
             }
             Err(stop) => self.stopped(op, stop, cx),
         }
@@ -397,8 +386,9 @@ impl Pg {
                     self.objects.unstall(&head);
                     self.wake(&head, cx);
                 }
-                StoreWaiter::Read(op) => self.read_on(op, ticket, cx),
-                StoreWaiter::Passing(op, ctx) => self.pass_on(op, ctx, ticket, cx),
+                StoreWaiter::Answer(op, awaited, passing) => self.bytes_came(op, awaited, passing, ticket, cx),
+                StoreWaiter::Read(op) => self.read_on(op, cx),
+                StoreWaiter::Passing(op, ctx) => self.pass_on(op, *ctx, cx),
                 StoreWaiter::Request(op) => self.client_op(op, cx),
             }
         }
@@ -410,32 +400,69 @@ impl Pg {
             _ => self.objects.get(&op.msg.hobj.head()),
         }
     }
-    /// A read whose bytes have come is planned again. Nothing of the object was written since: writes wait for it.
-    fn read_on(&mut self, op: Box<ClientOp>, ticket: u64, cx: &mut Cx<'_>) {
-        let slot = self.object_slot(&op).expect("an object that is read stays at hand");
+    /// A plain read whose bytes have come is answered. Nothing of the object was written since: writes wait for it.
+    fn bytes_came(&mut self, op: Box<ClientOp>, awaited: Awaited, passing: bool, ticket: u64, cx: &mut Cx<'_>) {
+        let bytes = match cx.sh.store.take_read(ticket) {
+            Some(bytes) => Ok(bytes),
+            None => {
+                let name = GHObject::plain(op.msg.hobj.at_snap(awaited.snap));
+                cx.sh.store.read(self.coll, &name, awaited.offset, awaited.length)
+            }
+        };
+        if let Err(StoreError::Wait(ticket)) = bytes {
+            return self.waiting_store.push((ticket, StoreWaiter::Answer(op, awaited, passing)));
+        }
+        let behind = self.read_is_over(&op.msg.hobj, passing);
+        match bytes {
+            Ok(bytes) => {
+                let plan = op::answer_read(self.pgid, &op.msg, &awaited, bytes);
+                self.take_plan(op, plan, cx);
+            }
+            Err(StoreError::NoObject(_)) => self.reply_error(&op, ENOENT, cx),
+            Err(error) => self.stopped(op, error.into(), cx),
+        }
+        for head in behind {
+            self.wake(&head, cx);
+        }
+    }
+    /// A read no longer waits for the store. Those whose requests may have waited for it, to be woken after its answer.
+    fn read_is_over(&mut self, obj: &HObject, passing: bool) -> SmallVec<[HObject; 1]> {
+        let head;
+        let head_name = if obj.snap == CEPH_NOSNAP {
+            obj
+        } else {
+            head = obj.head();
+            &head
+        };
+        if passing {
+            self.objects.passed(head_name);
+            return self.objects.namesakes(head_name);
+        }
+        let slot = self.objects.get(head_name).expect("an object that is read stays at hand");
         slot.reading -= 1;
-        let head = (slot.reading == 0).then(|| op.msg.hobj.head());
-        let came = came_for(&op, ticket, cx);
-        self.execute_with(op, true, None, came, cx);
-        if let Some(head) = head {
+        if slot.reading == 0 && !slot.waiters.is_empty() { smallvec![head_name.clone()] } else { SmallVec::new() }
+    }
+    /// A read of something else is planned again.
+    fn read_on(&mut self, op: Box<ClientOp>, cx: &mut Cx<'_>) {
+        let behind = self.read_is_over(&op.msg.hobj, false);
+        self.execute(op, true, None, cx);
+        for head in behind {
             self.wake(&head, cx);
         }
     }
     /// The same for one whose object is not at hand, or was not when it began to wait.
-    fn pass_on(&mut self, op: Box<ClientOp>, ctx: Box<ObjectContext>, ticket: u64, cx: &mut Cx<'_>) {
-        self.objects.passed(ctx.hobj());
-        let namesakes = self.objects.namesakes(ctx.hobj());
+    fn pass_on(&mut self, op: Box<ClientOp>, ctx: ObjectContext, cx: &mut Cx<'_>) {
+        let behind = self.read_is_over(ctx.hobj(), true);
         let is_at_hand = self.objects.peek(ctx.hobj()).is_some();
-        let came = came_for(&op, ticket, cx);
-        self.execute_with(op, true, (!is_at_hand).then_some(ctx), came, cx);
-        for head in namesakes {
+        self.execute(op, true, (!is_at_hand).then_some(ctx), cx);
+        for head in behind {
             self.wake(&head, cx);
         }
     }
 
     fn stopped(&mut self, mut op: Box<ClientOp>, stop: PlanStop, cx: &mut Cx<'_>) {
         match stop {
-            PlanStop::Wait(ticket) => {
+            PlanStop::Wait(ticket) | PlanStop::Read(ticket, _) => {
                 op.waits_for = "waiting for the store";
                 self.waiting_store.push((ticket, StoreWaiter::Request(op)));
             }

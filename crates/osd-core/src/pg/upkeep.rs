@@ -156,7 +156,6 @@ impl Pg {
             osd_features: cx.sh.osd_features,
             watch_connected: &|_| false,
             next_notify_id: 0,
-            came: Default::default(),
             fetched: &[],
             entropy: 0,
             min_compat_client: cx.sh.map.require_min_compat_client.0,
