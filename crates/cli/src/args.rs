@@ -96,7 +96,7 @@ pub struct Up {
     #[arg(long, default_value_t = 3300)]
     pub port: u16,
     /// Bytes that the OSDs may keep in memory, all together: objects of stores in memory (half of the machine's unless given), caches of others
-    /// (144 MiB each unless given).
+    /// (128 MiB each unless given).
     #[arg(long)]
     pub memory: Option<u64>,
     /// Each daemon as a process of its own.

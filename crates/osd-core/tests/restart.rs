@@ -282,7 +282,7 @@ fn crashes(seed: u64, kind: Kind) -> u64 {
         let client = EntityName::client(4001);
         let logged: BTreeMap<u64, EVersion> = open
             .iter()
-            .filter_map(|(m, _)| Some((m.tid, w.osd.pgs().find_map(|pg| pg.log.find(&m.reqid_from(client)))?.version)))
+            .filter_map(|(m, _)| Some((m.tid, w.osd.pgs().find_map(|pg| pg.log.find(&m.reqid_from(client)))?.version())))
             .collect();
         assert_eq!(w.osd.perf().get(C::op_dup), 0);
         // Everything open is sent again, in order, by the new map.

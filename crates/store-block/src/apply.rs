@@ -175,7 +175,7 @@ impl Core {
             Op::RmAttr { name } => self.node_mut(slot)?.attrs.remove(name.as_ref()),
             Op::RmAttrs => self.node_mut(slot)?.attrs.clear(),
             Op::Hint { object_size, write_size, flags } => {
-                self.node_mut(slot)?.hint = Hint { object_size: *object_size, write_size: *write_size, flags: *flags };
+                self.node_mut(slot)?.set_hint(Hint { object_size: *object_size, write_size: *write_size, flags: *flags });
             }
             Op::OmapSet { key, value } => {
                 let more = (key.as_ref().len() + value.as_ref().len()) as u64;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default)]
 pub struct Attrs {
     /// As above; if there is something that they are like, what is different.
-    bytes: Vec<u8>,
+    bytes: Box<[u8]>,
     like: Option<Arc<Vec<u8>>>,
 }
 
@@ -114,9 +114,9 @@ impl Attrs {
         }
     }
     /// As they are written.
-    fn unpacked(&mut self) -> &mut Vec<u8> {
+    fn unpacked(&mut self) -> &mut [u8] {
         if let Some(like) = self.like.take() {
-            self.bytes = apply(&like, &self.bytes);
+            self.bytes = apply(&like, &self.bytes).into();
         }
         &mut self.bytes
     }
@@ -129,14 +129,14 @@ impl Attrs {
         if entry.bytes.len() == self.bytes.len() {
             let mut runs = Vec::new();
             if ops::runs(&entry.bytes, &self.bytes, &mut runs).is_some() {
-                (self.bytes, self.like) = (runs.as_slice().to_vec(), Some(entry.bytes.clone()));
+                (self.bytes, self.like) = (runs.as_slice().into(), Some(entry.bytes.clone()));
                 entry.unlike = 0;
                 return true;
             }
         }
         entry.unlike += 1;
         if entry.bytes.is_empty() || entry.unlike >= UNLIKE_MAX {
-            *entry = Like { bytes: Arc::new(self.bytes.clone()), unlike: 0 };
+            *entry = Like { bytes: Arc::new(self.bytes.to_vec()), unlike: 0 };
         }
         false
     }
@@ -152,14 +152,13 @@ impl Attrs {
     }
     pub fn set(&mut self, name: &[u8], value: &[u8]) {
         let bytes = self.unpacked();
-        let start = match find(bytes, name) {
+        let (start, gone) = match find(bytes, name) {
             Ok(at) if at.end - at.value == value.len() => return bytes[at.value..at.end].copy_from_slice(value),
-            Ok(at) => {
-                bytes.drain(at.start..at.end);
-                at.start
-            }
-            Err(start) => start,
+            Ok(at) => (at.start, at.end - at.start),
+            Err(start) => (start, 0),
         };
+        let mut bytes = Vec::from(std::mem::take(&mut self.bytes));
+        bytes.drain(start..start + gone);
         let len = |bytes: &[u8]| u32::try_from(bytes.len()).expect("an attribute is shorter than 4 GiB").to_le_bytes();
         let (names, values) = (len(name), len(value));
         bytes.reserve_exact(HEADER + name.len() + value.len());
@@ -168,15 +167,16 @@ impl Attrs {
         if start < end {
             bytes[start..].rotate_left(end - start);
         }
+        self.bytes = bytes.into();
     }
     pub fn remove(&mut self, name: &[u8]) {
         let bytes = self.unpacked();
         if let Ok(at) = find(bytes, name) {
-            bytes.drain(at.start..at.end);
+            self.bytes = [&bytes[..at.start], &bytes[at.end..]].concat().into();
         }
     }
     pub fn clear(&mut self) {
-        self.unpacked().clear();
+        *self = Self::default();
     }
     /// What lies in memory for them.
     pub fn bytes(&self) -> &[u8] {
@@ -184,7 +184,7 @@ impl Attrs {
     }
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
-        self.bytes.capacity()
+        self.bytes.len()
     }
 }
 

@@ -201,6 +201,13 @@ impl ObjectStore for BlockStore {
         self.0.borrow().take_read(ticket)
     }
 
+    fn forget(&mut self, coll: CollId, obj: &GHObject, offset: u64, len: u64) {
+        let core = self.0.get_mut();
+        // Whoever can't be found is in no cache either, and reading it says why.
+        if let Ok(slot) = core.object(coll, obj) {
+            core.forget(slot, offset, len);
+        }
+    }
     fn memory(&self) -> Vec<(&'static str, usize)> {
         let Memory { objects, leaves, recent, index, overlay, reads, whole } = self.stats().memory;
         // Names that tools for stock's stores know.
@@ -223,11 +230,9 @@ impl ObjectStore for BlockStore {
         }
     }
     fn stat(&self, coll: CollId, obj: &GHObject) -> StoreResult<ObjectStat> {
-        self.node(coll, obj, |o| ObjectStat {
-            size: o.size,
-            expected_object_size: o.hint.object_size,
-            expected_write_size: o.hint.write_size,
-            alloc_hint_flags: o.hint.flags,
+        self.node(coll, obj, |o| {
+            let crate::onode::Hint { object_size, write_size, flags } = o.hint();
+            ObjectStat { size: o.size, expected_object_size: object_size, expected_write_size: write_size, alloc_hint_flags: flags }
         })
     }
     fn read(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<ReadData> {

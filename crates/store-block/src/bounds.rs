@@ -143,6 +143,53 @@ fn memory_keeps_to_its_setting() {
     assert!(load.store.fsck(false).is_clean());
 }
 
+/// What a lone client reads stays, soon after many asked at once; until somebody wants to see what lies on the device.
+#[test]
+fn a_crowd_is_soon_forgotten() {
+    const CROWD: u64 = 400;
+    /// Twice the reads of a span.
+    const SOON: u64 = 128;
+    let disks = MemDisks::new(&LENS);
+    BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+    let mut load = Load::new(Config { memory: MEMORY, ..Config::default() }, &disks);
+    let mut txn = Transaction::new(object_coll(0));
+    txn.create_collection(object_coll(0), 0);
+    load.submit(txn);
+    for n in 0..2 * CROWD {
+        load.write(n, 4096);
+        load.store.turn_end();
+    }
+    load.store.checkpoint();
+    load.settle();
+    // Nothing of what was just written is in memory.
+    let Load { rng, .. } = load;
+    let mut load = Load { rng, ..Load::new(Config { memory: MEMORY, ..Config::default() }, &disks) };
+    (0..CROWD).for_each(|n| load.read(n, 4096));
+    assert!(load.reads.len() as u64 > CROWD / 2, "they are asked for together");
+    load.settle();
+    for n in CROWD..CROWD + SOON {
+        load.read(n, 4096);
+        load.settle();
+    }
+    let (last, asked) = (CROWD + SOON, || disks.traffic(disk::Dev(0)).read_bytes);
+    load.read(last, 4096);
+    load.settle();
+    let before = asked();
+    for n in CROWD + SOON / 2..CROWD + SOON {
+        load.read(n, 4096);
+        load.settle();
+    }
+    assert!(asked() - before <= SOON / 2 * 4096, "more was read than there is");
+    let before = asked();
+    load.read(last, 4096);
+    load.settle();
+    assert_eq!(asked(), before, "it was read a moment ago, and nobody else asks");
+    load.store.forget(object_coll(0), &name(last), 0, 4096);
+    load.read(last, 4096);
+    load.settle();
+    assert_eq!(asked(), before + 4096, "it is read from the device");
+}
+
 /// One request that is larger than anything that is to stay in memory has all of its bytes together at some time.
 #[test]
 fn a_large_request_is_answered() {

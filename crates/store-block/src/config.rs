@@ -21,7 +21,7 @@ pub struct Config {
 }
 
 /// [`Config::memory`] if nobody says.
-pub const MEMORY_DEFAULT: usize = 144 << 20;
+pub const MEMORY_DEFAULT: usize = 128 << 20;
 
 impl Default for Config {
     fn default() -> Self {

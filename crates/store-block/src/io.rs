@@ -219,6 +219,14 @@ impl Reads {
             self.map.get(&extent).filter(|read| read.hold.get() == Hold::Waiting).inspect(|read| read.hold.set(Hold::Free));
         }
     }
+    /// What was read goes, unless somebody is to come for it.
+    pub fn forget(&mut self, extent: &Extent) {
+        if self.map.get(extent).is_some_and(|read| read.hold.get() == Hold::Free)
+            && let Some(Read { fetched: Fetched::Here { bytes, .. }, .. }) = self.map.remove(extent)
+        {
+            self.bytes -= bytes.len();
+        }
+    }
     /// Somebody waits for the extent with these contents. True if it must be read.
     pub fn start(&mut self, extent: Extent, wanted: u32, ticket: u64) -> bool {
         let tickets: Waiters = (ticket > 0).then_some(ticket).into_iter().collect();

@@ -49,7 +49,8 @@ pub struct Onode {
     /// What the rows of its omap are found by; stays when the object is renamed.
     pub nid: u64,
     pub size: u64,
-    pub hint: Hint,
+    /// If there is one.
+    hint: Option<Box<Hint>>,
     pub attrs: Attrs,
     /// Ascending by cell.
     pub chunks: SmallVec<[Chunk; 1]>,
@@ -60,6 +61,9 @@ pub struct Onode {
     /// Keys and values that were put, not less than there are: what was replaced is not subtracted.
     pub omap_bytes: u64,
 }
+
+// An allocation of its own for each object in memory.
+const _: () = assert!(size_of::<Onode>() <= 128);
 
 /// What an object takes, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -83,6 +87,12 @@ impl Usage {
 impl Onode {
     pub fn new(nid: u64) -> Self {
         Self { nid, ..Self::default() }
+    }
+    pub fn hint(&self) -> Hint {
+        self.hint.as_deref().cloned().unwrap_or_default()
+    }
+    pub fn set_hint(&mut self, hint: Hint) {
+        self.hint = (hint != Hint::default()).then(|| Box::new(hint));
     }
     pub fn usage(&self) -> Usage {
         let data = (self.blocks * crate::layout::BLOCK) as i64;
@@ -108,11 +118,11 @@ impl Onode {
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_var(self.nid);
         out.put_var(self.size);
-        out.put_u8(u8::from(self.omap) | u8::from(self.hint != Hint::default()) << 1);
-        if self.hint != Hint::default() {
-            out.put_var(self.hint.object_size);
-            out.put_var(self.hint.write_size);
-            out.put_var(u64::from(self.hint.flags));
+        out.put_u8(u8::from(self.omap) | u8::from(self.hint.is_some()) << 1);
+        if let Some(hint) = &self.hint {
+            out.put_var(hint.object_size);
+            out.put_var(hint.write_size);
+            out.put_var(u64::from(hint.flags));
         }
         if self.omap {
             out.put_var(self.omap_bytes);
@@ -143,7 +153,7 @@ impl Onode {
         let flags = get.u8()?;
         o.omap = flags & 1 != 0;
         if flags & 2 != 0 {
-            o.hint = Hint { object_size: get.var()?, write_size: get.var()?, flags: get.var()? as u32 };
+            o.set_hint(Hint { object_size: get.var()?, write_size: get.var()?, flags: get.var()? as u32 });
         }
         if o.omap {
             o.omap_bytes = get.var()?;
@@ -187,7 +197,7 @@ mod tests {
     #[test]
     fn comes_back_as_it_went() {
         let mut o = Onode { nid: 7, size: 1 << 40, omap: true, omap_bytes: 5, blocks: 19, ..Onode::default() };
-        o.hint = Hint { object_size: 1 << 22, write_size: 4096, flags: 3 };
+        o.set_hint(Hint { object_size: 1 << 22, write_size: 4096, flags: 3 });
         o.attrs.set(b"_", b"info");
         o.attrs.set(b"Z", b"");
         o.chunks = smallvec::smallvec![Chunk::new(0, 32, 16), Chunk { shared: true, ..Chunk::new(9, 51, 3) }];

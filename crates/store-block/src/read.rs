@@ -24,6 +24,12 @@ enum Piece {
     Device(Extent, std::ops::Range<usize>),
 }
 
+/// Pieces with the blocks of each, and the crcs of those that are to be read.
+struct Pieces {
+    pieces: SmallVec<[(Piece, u64); 4]>,
+    crcs: SmallVec<[u32; 16]>,
+}
+
 /// Blocks of one read of the device at most.
 const READ_BLOCKS: u32 = 256;
 /// Leaves that a scan asks for at once.
@@ -47,13 +53,8 @@ pub fn extents(node: &Onode, offset: u64, len: u64) -> IntervalSet {
 }
 
 impl Core {
-    /// Appends a range of an object's data, cut at its end. Everything that must be read for it is asked for at once.
-    pub fn collect(&mut self, t: &mut Target, offset: u64, len: u64, out: &mut ReadData) -> StoreResult<()> {
-        let Some(node) = self.objects.node(t.slot) else { return Ok(()) };
-        let end = offset.saturating_add(len).min(node.size);
-        if offset >= end {
-            return Ok(());
-        }
+    /// What a range within an object's size is made of.
+    fn pieces(&self, node: &Onode, offset: u64, end: u64) -> Pieces {
         let mut pieces: SmallVec<[(Piece, u64); 4]> = SmallVec::new();
         let mut crcs: SmallVec<[u32; 16]> = SmallVec::new();
         let mut chunk = None;
@@ -89,6 +90,29 @@ impl Core {
                 (_, piece) => pieces.push((piece, 1)),
             }
         }
+        Pieces { pieces, crcs }
+    }
+    /// Drops what was read of a range before, so that it is read again.
+    pub fn forget(&mut self, slot: u32, offset: u64, len: u64) {
+        let Some(node) = self.objects.node(slot) else { return };
+        let end = offset.saturating_add(len).min(node.size);
+        if offset < end {
+            for (piece, _) in self.pieces(node, offset, end).pieces {
+                if let Piece::Device(extent, _) = piece {
+                    self.reads.forget(&extent);
+                }
+            }
+        }
+    }
+
+    /// Appends a range of an object's data, cut at its end. Everything that must be read for it is asked for at once.
+    pub fn collect(&mut self, t: &mut Target, offset: u64, len: u64, out: &mut ReadData) -> StoreResult<()> {
+        let Some(node) = self.objects.node(t.slot) else { return Ok(()) };
+        let end = offset.saturating_add(len).min(node.size);
+        if offset >= end {
+            return Ok(());
+        }
+        let Pieces { pieces, crcs } = self.pieces(node, offset, end);
         let mut at = offset / BLOCK * BLOCK;
         let is_one = pieces.len() == 1 && out.is_empty();
         let mut missing = Ok(());

@@ -99,6 +99,10 @@ pub trait ObjectStore {
         None
     }
 
+    /// The next [`ObjectStore::read`] of this range is to see what lies on the devices: what the store keeps of it only to be faster goes.
+    fn forget(&mut self, coll: CollId, obj: &GHObject, offset: u64, len: u64) {
+        let _ = (coll, obj, offset, len);
+    }
     /// What the store keeps in memory, in bytes, roughly, by what it is for.
     fn memory(&self) -> Vec<(&'static str, usize)> {
         Vec::new()

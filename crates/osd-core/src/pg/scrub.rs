@@ -24,6 +24,8 @@ pub struct Scrub {
     at: GHObject,
     /// How far of it a deep scrub has read.
     offset: u64,
+    /// What is read next is to come from the devices, and the store was told so.
+    forgotten: bool,
     sum: ObjectStatSum,
     objects: i64,
     errors: i64,
@@ -69,6 +71,7 @@ impl Pg {
                 deep,
                 at: GHObject::min(),
                 offset: 0,
+                forgotten: false,
                 sum: ObjectStatSum::default(),
                 objects: 0,
                 errors: 0,
@@ -103,7 +106,7 @@ impl Pg {
         let mut bytes = 0;
         for (i, obj) in page.objects.iter().enumerate() {
             if scrub.at != *obj {
-                (scrub.at, scrub.offset) = (obj.clone(), 0);
+                (scrub.at, scrub.offset, scrub.forgotten) = (obj.clone(), 0, false);
             }
             let damage = match self.scrub_object(obj, scrub, &mut bytes, cx) {
                 Ok(true) => None,
@@ -118,7 +121,7 @@ impl Pg {
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text });
             }
             scrub.objects += 1;
-            scrub.offset = 0;
+            (scrub.offset, scrub.forgotten) = (0, false);
             if let Some(next) = page.objects.get(i + 1).or(page.next.as_ref()) {
                 scrub.at = next.clone();
             } else {
@@ -134,20 +137,22 @@ impl Pg {
             StoreError::Wait(_) => None,
             other => Some(format!("can't be read: {other}")),
         };
-        let store = &*cx.sh.store;
-        let ctx = match crate::op::load_object(store, self.coll, &obj.hobj) {
+        let ctx = match crate::op::load_object(&*cx.sh.store, self.coll, &obj.hobj) {
             Ok(ctx) => ctx,
             Err(PlanStop::Wait(_)) => return Err(None),
             Err(other) => return Err(Some(format!("has a damaged record: {other:?}"))),
         };
-        let size = store.stat(self.coll, obj).map_err(stopped)?.size;
+        let size = cx.sh.store.stat(self.coll, obj).map_err(stopped)?.size;
         while scrub.deep && scrub.offset < size {
             if *bytes >= TURN_BYTES {
                 return Ok(false);
             }
             let len = (size - scrub.offset).min(1 << 20);
-            store.read(self.coll, obj, scrub.offset, len).map_err(stopped)?;
-            scrub.offset += len;
+            if !std::mem::replace(&mut scrub.forgotten, true) {
+                cx.sh.store.forget(self.coll, obj, scrub.offset, len);
+            }
+            cx.sh.store.read(self.coll, obj, scrub.offset, len).map_err(stopped)?;
+            (scrub.offset, scrub.forgotten) = (scrub.offset + len, false);
             *bytes += len;
         }
         if ctx.exists {

@@ -147,7 +147,6 @@ impl Bench {
             osd_features: u64::MAX,
             watch_connected: &|_| self.connected,
             next_notify_id: 77,
-            came: Default::default(),
             fetched: &self.fetched,
             entropy: 1,
             min_compat_client: 15,
