@@ -132,10 +132,16 @@ def check(conf, pool, ledger, length=None):
 
 
 def omap(ioctx, obj):
-    with rados.ReadOpCtx() as op:
-        pairs, _ = ioctx.get_omap_vals(op, "", "", 1 << 20)
-        ioctx.operate_read_op(op, obj)
-        return list(pairs)
+    # Page by page: one request is given 1,024 keys at most (osd_max_omap_entries_per_request).
+    found = []
+    while True:
+        with rados.ReadOpCtx() as op:
+            pairs, _ = ioctx.get_omap_vals(op, found[-1][0] if found else "", "", 1024)
+            ioctx.operate_read_op(op, obj)
+            page = list(pairs)
+        if not page:
+            return found
+        found += page
 
 
 if __name__ == "__main__":
