@@ -132,7 +132,7 @@ impl BlockStore {
             memory: Memory {
                 objects: core.objects.bytes(),
                 leaves: core.table.cache.bytes(),
-                recent: core.table.active.bytes + core.table.frozen.as_ref().map_or(0, |f| f.bytes),
+                recent: core.table.recent_bytes(),
                 index: core.table.index.memory(),
                 overlay: core.overlay.bytes(),
                 reads: core.reads.bytes(),

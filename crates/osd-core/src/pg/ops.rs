@@ -20,6 +20,7 @@ use maps::{PgPool, pool_flags};
 use messages::osd_client::{backoff_op, watch_event};
 use messages::{MOSDBackoff, MOSDOp, MWatchNotify, Message};
 use smallvec::{SmallVec, smallvec};
+use std::borrow::Cow;
 use store::{FastInfo, InfoChange, LogDelta, StoreError};
 use types::errno::{EBLOCKLISTED, EDQUOT, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, ENOENT, ENOSPC, EPERM, ETIMEDOUT};
 use types::osd_op::{OpCode, osd_flag};
@@ -305,16 +306,9 @@ impl Pg {
             min_compat_client: sh.map.require_min_compat_client.0,
             required_osd_release: sh.map.require_osd_release.0,
         };
-        let head;
-        let head_name = if hobj.snap == CEPH_NOSNAP {
-            hobj
-        } else {
-            head = hobj.head();
-            &head
-        };
         let head_ctx = match &passing {
             Some(ctx) => ctx,
-            None => &self.objects.peek(head_name).expect("loaded before it is executed").ctx,
+            None => &self.objects.peek(&head_name(hobj)).expect("loaded before it is executed").ctx,
         };
         let plan = op::plan(&plan_cx, &*sh.store, self.coll, head_ctx, info, &op.msg);
         cx.sh.rng.u64();
@@ -395,10 +389,7 @@ impl Pg {
     }
     /// The object's place among those at hand.
     fn object_slot(&mut self, op: &ClientOp) -> Option<&mut super::objects::Slot> {
-        match op.msg.hobj.snap {
-            CEPH_NOSNAP => self.objects.get(&op.msg.hobj),
-            _ => self.objects.get(&op.msg.hobj.head()),
-        }
+        self.objects.get(&head_name(&op.msg.hobj))
     }
     /// A plain read whose bytes have come is answered. Nothing of the object was written since: writes wait for it.
     fn bytes_came(&mut self, op: Box<ClientOp>, awaited: Awaited, passing: bool, ticket: u64, cx: &mut Cx<'_>) {
@@ -427,20 +418,14 @@ impl Pg {
     }
     /// A read no longer waits for the store. Those whose requests may have waited for it, to be woken after its answer.
     fn read_is_over(&mut self, obj: &HObject, passing: bool) -> SmallVec<[HObject; 1]> {
-        let head;
-        let head_name = if obj.snap == CEPH_NOSNAP {
-            obj
-        } else {
-            head = obj.head();
-            &head
-        };
+        let head = head_name(obj);
         if passing {
-            self.objects.passed(head_name);
-            return self.objects.namesakes(head_name);
+            self.objects.passed(&head);
+            return self.objects.namesakes(&head);
         }
-        let slot = self.objects.get(head_name).expect("an object that is read stays at hand");
+        let slot = self.objects.get(&head).expect("an object that is read stays at hand");
         slot.reading -= 1;
-        if slot.reading == 0 && !slot.waiters.is_empty() { smallvec![head_name.clone()] } else { SmallVec::new() }
+        if slot.reading == 0 && !slot.waiters.is_empty() { smallvec![head.into_owned()] } else { SmallVec::new() }
     }
     /// A read of something else is planned again.
     fn read_on(&mut self, op: Box<ClientOp>, cx: &mut Cx<'_>) {
@@ -826,6 +811,11 @@ impl Pg {
         }
         send_watch_outs(out, cx);
     }
+}
+
+/// The head of an object, which most names are.
+fn head_name(obj: &HObject) -> Cow<'_, HObject> {
+    if obj.snap == CEPH_NOSNAP { Cow::Borrowed(obj) } else { Cow::Owned(obj.head()) }
 }
 
 /// What is wrong with a request whatever its object is like; the errno to answer with.

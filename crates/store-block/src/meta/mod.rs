@@ -114,6 +114,10 @@ impl Table {
     pub fn new() -> Self {
         Self { active: Layer::default(), frozen: None, index: Index::default(), cache: LeafCache::default() }
     }
+    /// Bytes of the rows that are in no leaf yet.
+    pub fn recent_bytes(&self) -> usize {
+        self.active.bytes + self.frozen.as_ref().map_or(0, |frozen| frozen.bytes)
+    }
 
     pub fn get(&self, key: &Key) -> Found {
         for layer in [Some(&self.active), self.frozen.as_ref()].into_iter().flatten() {
