@@ -7,6 +7,7 @@
 //! Attributes that nobody asks for may be packed: the records of two objects of one kind differ in a few of some hundred bytes, and those alone are
 //! kept, as [`ops::runs`] has them.
 
+use crate::codec::{Corrupt, Get, Put};
 use crate::ops;
 use bytes::Bytes;
 use std::borrow::Cow;
@@ -77,6 +78,10 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Result<At, usize> {
     }
 }
 
+fn length(piece: &[u8]) -> [u8; 4] {
+    u32::try_from(piece.len()).expect("an attribute is shorter than 4 GiB").to_le_bytes()
+}
+
 fn apply(like: &[u8], runs: &[u8]) -> Vec<u8> {
     let mut out = like.to_vec();
     ops::patch(&mut out, runs).expect("what was packed can be unpacked");
@@ -96,6 +101,36 @@ impl Plain<'_> {
 }
 
 impl Attrs {
+    /// As a row has them.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let plain = self.plain();
+        out.put_var(plain.len() as u64);
+        for (name, value) in plain.iter() {
+            out.put_blob(name);
+            out.put_blob(value);
+        }
+    }
+    pub fn decode<B: AsRef<[u8]>>(get: &mut Get<B>) -> Result<Self, Corrupt> {
+        let count = get.count(2)?;
+        // Most of an object's row are its attributes.
+        let mut bytes = Vec::with_capacity(get.remaining() + count * HEADER);
+        let mut before: Option<At> = None;
+        for _ in 0..count {
+            let front = bytes.len();
+            bytes.extend_from_slice(&[0; HEADER]);
+            for i in [0, 4] {
+                let slice = get.slice()?;
+                bytes[front + i..front + i + 4].copy_from_slice(&length(slice));
+                bytes.extend_from_slice(slice);
+            }
+            let this = at(&bytes, front);
+            if before.is_some_and(|before| name(&bytes, before) >= name(&bytes, this)) {
+                return Err(Corrupt("an object's attributes are not in order"));
+            }
+            before = Some(this);
+        }
+        Ok(Self { bytes: bytes.into(), like: None })
+    }
     /// All of them.
     pub fn plain(&self) -> Plain<'_> {
         Plain(match &self.like {
@@ -159,8 +194,7 @@ impl Attrs {
         };
         let mut bytes = Vec::from(std::mem::take(&mut self.bytes));
         bytes.drain(start..start + gone);
-        let len = |bytes: &[u8]| u32::try_from(bytes.len()).expect("an attribute is shorter than 4 GiB").to_le_bytes();
-        let (names, values) = (len(name), len(value));
+        let (names, values) = (length(name), length(value));
         bytes.reserve_exact(HEADER + name.len() + value.len());
         let end = bytes.len();
         [&names[..], &values, name, value].into_iter().for_each(|piece| bytes.extend_from_slice(piece));

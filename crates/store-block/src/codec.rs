@@ -1,6 +1,7 @@
 //! The bytes of our own records: variable-length numbers and counted strings. What Ceph's types have of their own stays `denc`'s.
 
 use bytes::Bytes;
+use std::ops::Range;
 use thiserror::Error;
 
 /// Stored bytes that can't be what we wrote.
@@ -50,36 +51,51 @@ impl Put for Vec<u8> {
     }
 }
 
-/// Reads from shared bytes; every length is checked.
+/// Reads from bytes; every length is checked. What is read from shared bytes shares them.
 #[derive(Debug, Clone)]
-pub struct Get {
-    buf: Bytes,
+pub struct Get<B = Bytes> {
+    buf: B,
     at: usize,
 }
 
 const SHORT: Corrupt = Corrupt("a record ends early");
 
 impl Get {
-    pub fn new(buf: Bytes) -> Self {
+    /// The next `n` bytes.
+    pub fn raw(&mut self, n: usize) -> Result<Bytes, Corrupt> {
+        self.pass(n).map(|range| self.buf.slice(range))
+    }
+    pub fn blob(&mut self) -> Result<Bytes, Corrupt> {
+        self.pass_blob().map(|range| self.buf.slice(range))
+    }
+}
+
+impl<B: AsRef<[u8]>> Get<B> {
+    pub fn new(buf: B) -> Self {
         Self { buf, at: 0 }
     }
     pub fn is_empty(&self) -> bool {
-        self.at >= self.buf.len()
+        self.remaining() == 0
     }
     pub fn remaining(&self) -> usize {
-        self.buf.len() - self.at
+        self.buf.as_ref().len() - self.at
     }
-    /// The next `n` bytes.
-    pub fn raw(&mut self, n: usize) -> Result<Bytes, Corrupt> {
-        if n > self.remaining() {
-            return Err(SHORT);
-        }
-        let out = self.buf.slice(self.at..self.at + n);
-        self.at += n;
-        Ok(out)
+    /// Where the next `n` bytes are; they are taken.
+    fn pass(&mut self, n: usize) -> Result<Range<usize>, Corrupt> {
+        let range = self.at..self.at + n;
+        (n <= self.remaining()).then(|| self.at += n).ok_or(SHORT)?;
+        Ok(range)
+    }
+    fn pass_blob(&mut self) -> Result<Range<usize>, Corrupt> {
+        let n = self.var()?;
+        self.pass(usize::try_from(n).map_err(|_| SHORT)?)
+    }
+    /// A blob, as it lies there.
+    pub fn slice(&mut self) -> Result<&[u8], Corrupt> {
+        self.pass_blob().map(|range| &self.buf.as_ref()[range])
     }
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Corrupt> {
-        let out = self.buf.get(self.at..self.at + N).ok_or(SHORT)?;
+        let out = self.buf.as_ref().get(self.at..self.at + N).ok_or(SHORT)?;
         self.at += N;
         Ok(out.try_into().expect("as many bytes as were taken"))
     }
@@ -109,10 +125,6 @@ impl Get {
     pub fn zigzag(&mut self) -> Result<i64, Corrupt> {
         let v = self.var()?;
         Ok((v >> 1) as i64 ^ -((v & 1) as i64))
-    }
-    pub fn blob(&mut self) -> Result<Bytes, Corrupt> {
-        let n = self.var()?;
-        self.raw(usize::try_from(n).map_err(|_| SHORT)?)
     }
     /// How many elements follow, each of at least `min_bytes`.
     pub fn count(&mut self, min_bytes: usize) -> Result<usize, Corrupt> {

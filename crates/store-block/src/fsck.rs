@@ -269,6 +269,7 @@ impl Core {
                 }
                 Err(e) => return report.error(format!("{name}: {e}")),
             };
+            self.objects.look(slot);
             // Holes cost nothing: on to the next cell that has a place.
             let cell = node.chunks.iter().map(|c| c.cell * CHUNK_BLOCKS * BLOCK).find(|start| start + CHUNK_BLOCKS * BLOCK > at);
             let Some(start) = cell else { return };

@@ -4,7 +4,9 @@
 
 use crate::attrs::Likes;
 use crate::key;
+use crate::names::Names;
 use crate::onode::Onode;
+use crate::packed::{self, Like, PLAIN, Patterns};
 use smallvec::SmallVec;
 use std::hint::black_box;
 use types::{GHObject, HObject, NO_GEN};
@@ -12,55 +14,86 @@ use types::{GHObject, HObject, NO_GEN};
 /// What is known of one name. Small: whoever looks for an object reads a table, one of these, and the key.
 #[derive(Debug)]
 pub struct Slot {
-    /// The name, as the key of its row; see [`key::object`].
-    pub key: Box<[u8]>,
-    /// `None`: there is no such object.
+    /// The name, as the key of its row; see [`key::object`]. Of an object that is packed, all of it; see [`packed`].
+    bytes: Box<[u8]>,
+    /// `None`: there is no such object, or it is packed.
     pub node: Option<Box<Onode>>,
+    hash: u32,
     /// The generation of the checkpoint that will have its last change; 0 if it did not change in memory.
     pub changed: u32,
     /// As counted in `Objects::bytes`.
-    bytes: u32,
+    counted: u32,
+    /// What it is packed by.
+    like: Like,
     used: bool,
 }
+const _: () = assert!(size_of::<Slot>() <= 40);
 
 impl Slot {
+    fn is_packed(&self) -> bool {
+        self.like != PLAIN
+    }
+    /// The name of one that is not packed; see [`Objects::unpack`].
+    pub fn key(&self) -> &[u8] {
+        assert!(!self.is_packed(), "what is packed is not asked for its name");
+        &self.bytes
+    }
     pub fn family(&self) -> u8 {
-        key::family_of(&self.key)
+        key::family_of(self.key())
     }
     pub fn pool(&self) -> i64 {
-        key::pool_of(&self.key)
+        key::pool_of(self.key())
     }
     pub fn name(&self) -> GHObject {
-        key::parse_object(&self.key).expect("a slot's key names an object").1
+        key::parse_object(self.key()).expect("a slot's key names an object").1
     }
     /// Bytes of memory, roughly.
     pub fn memory(&self) -> usize {
-        size_of::<Self>() + ALLOCATIONS + self.key.len() + self.node.as_ref().map_or(0, |o| size_of::<Onode>() + o.memory())
+        let node = self.node.as_ref().map_or(0, |o| size_of::<Onode>() + o.memory() + ALLOCATIONS);
+        size_of::<Self>() + ALLOCATIONS + self.bytes.len() + node
     }
 }
 
-/// What the allocator adds to a slot's key, node and attributes.
-const ALLOCATIONS: usize = 64;
+/// The object that was packed and is looked at, as it is.
+#[derive(Debug)]
+struct Lens {
+    slot: u32,
+    record: Vec<u8>,
+    node: Option<Onode>,
+}
+impl Lens {
+    fn turn(&mut self, n: u32, slot: &Slot, patterns: &Patterns) {
+        if self.slot != n {
+            patterns.unpack(slot.like, &slot.bytes, &mut self.record);
+            (self.slot, self.node) = (n, None);
+        }
+    }
+}
+
+/// What the allocator adds to a slot's bytes, or to a node and its attributes.
+const ALLOCATIONS: usize = 16;
 const NONE: u32 = u32::MAX;
 /// Bytes of a line of the processor's cache.
 const LINE: usize = 64;
 
 /// Slots of a page. Pages stay where they are: what grows is the list of them, never one piece of memory that is copied whole.
 const PAGE: usize = 128;
-/// Tables that names are spread over: each grows alone, so that no name pays for moving all of them.
-const TABLES: usize = 64;
 /// Slots that are looked at when there are too many: a used one is looked at twice, and many have changed too lately.
 const LOOKS: usize = 256;
 const LOOKS_PER_NAME: usize = 8;
 /// Names that one look makes room for: others come later.
 const NAMES_AT_ONCE: usize = 512;
 
-/// Slots, and tables of their numbers by the hash of their names (linear probing, half full at most).
 #[derive(Debug)]
 pub struct Objects {
     pages: Vec<Vec<Option<Slot>>>,
     free: Vec<u32>,
-    tables: Vec<Names>,
+    /// Slots' numbers.
+    names: Names,
+    patterns: Patterns,
+    lens: Lens,
+    /// Where a record is packed.
+    runs: Vec<u8>,
     len: usize,
     hand: usize,
     bytes: usize,
@@ -70,22 +103,6 @@ pub struct Objects {
     sought: Vec<u8>,
     /// What the attributes of those that nobody asks for are packed by.
     likes: Likes,
-}
-
-/// A slot's number, and the hash of its key: most that is looked at on the way to another slot needs no other memory.
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    slot: u32,
-    hash: u32,
-}
-
-const EMPTY: Entry = Entry { slot: NONE, hash: 0 };
-
-/// As many entries as a power of two, or none.
-#[derive(Debug, Default)]
-struct Names {
-    entries: Vec<Entry>,
-    len: usize,
 }
 
 /// Of an object's key. The name's own hash, which is in it, is a good one; clones and pools share it.
@@ -100,15 +117,26 @@ fn mix(family: u8, bitwise: u32, snap: u64, pool: i64, generation: u64) -> u32 {
     let v = u64::from(bitwise) ^ snap.rotate_left(32) ^ (pool as u64).rotate_left(48) ^ u64::from(family) << 40 ^ generation;
     (v.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
-/// Which table a hash belongs to: by other bits than those that say where in it.
-fn table_of(hash: u32) -> usize {
-    hash as usize >> (u32::BITS - TABLES.ilog2())
+fn node_of(record: &[u8]) -> Onode {
+    Onode::decode(&record[packed::row_at(record)..]).expect("what was packed can be unpacked")
 }
 
 impl Objects {
     pub fn new() -> Self {
-        let tables = (0..TABLES).map(|_| Names::default()).collect();
-        Self { pages: Vec::new(), free: Vec::new(), tables, len: 0, hand: 0, bytes: 0, came: 0, sought: Vec::new(), likes: Likes::default() }
+        Self {
+            pages: Vec::new(),
+            free: Vec::new(),
+            names: Names::new(),
+            patterns: Patterns::new(),
+            lens: Lens { slot: NONE, record: Vec::new(), node: None },
+            runs: Vec::new(),
+            len: 0,
+            hand: 0,
+            bytes: 0,
+            came: 0,
+            sought: Vec::new(),
+            likes: Likes::default(),
+        }
     }
     fn slot(&self, n: u32) -> Option<&Slot> {
         self.pages[n as usize / PAGE][n as usize % PAGE].as_ref()
@@ -121,7 +149,7 @@ impl Objects {
         self.pages.last().map_or(0, |last| (self.pages.len() - 1) * PAGE + last.len())
     }
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.patterns.memory() + self.names.memory()
     }
     pub fn get(&self, slot: u32) -> &Slot {
         self.slot(slot).expect("a slot that is named is in use")
@@ -129,8 +157,38 @@ impl Objects {
     pub fn get_mut(&mut self, slot: u32) -> &mut Slot {
         self.slot_mut(slot).as_mut().expect("a slot that is named is in use")
     }
+    /// What is known of an object; one that is packed must have been looked at last.
     pub fn node(&self, slot: u32) -> Option<&Onode> {
-        self.get(slot).node.as_deref()
+        let entry = self.get(slot);
+        if entry.is_packed() {
+            assert_eq!(self.lens.slot, slot, "what is packed is looked at first");
+            return self.lens.node.as_ref();
+        }
+        entry.node.as_deref()
+    }
+    /// Makes an object's node known until another is looked for; false if there is no such object.
+    pub fn look(&mut self, n: u32) -> bool {
+        let Self { pages, lens, patterns, .. } = self;
+        let slot = pages[n as usize / PAGE][n as usize % PAGE].as_ref().expect("a slot that is named is in use");
+        if slot.is_packed() {
+            lens.turn(n, slot, patterns);
+            lens.node.get_or_insert_with(|| node_of(&lens.record));
+        }
+        slot.is_packed() || slot.node.is_some()
+    }
+    /// The object in the slot will change, perhaps.
+    pub fn unpack(&mut self, n: u32) {
+        if self.get(n).is_packed() {
+            self.look(n);
+            let node = self.lens.node.take().expect("it was looked at");
+            self.lens.slot = NONE;
+            let key = packed::key(&self.lens.record).into();
+            let slot = self.get_mut(n);
+            (slot.bytes, slot.node) = (key, Some(Box::new(node)));
+            let like = std::mem::replace(&mut slot.like, PLAIN);
+            self.patterns.drop(like);
+            self.account(n);
+        }
     }
     pub fn find(&mut self, family: u8, name: &GHObject) -> Option<u32> {
         let mut sought = std::mem::take(&mut self.sought);
@@ -146,42 +204,32 @@ impl Objects {
     }
     /// The slot of an object's key, which must be well-formed.
     pub fn find_key(&mut self, key: &[u8]) -> Option<u32> {
-        let hash = hash(key);
-        let Self { tables, pages, .. } = self;
-        let table = &tables[table_of(hash)].entries;
-        let mask = table.len().checked_sub(1)?;
-        let mut at = hash as usize & mask;
-        loop {
-            let entry = table[at];
-            if entry.slot == NONE {
-                return None;
-            }
-            if entry.hash == hash {
-                let slot = pages[entry.slot as usize / PAGE][entry.slot as usize % PAGE].as_mut().expect("the table names slots in use");
-                if *slot.key == *key {
-                    slot.used = true;
-                    return Some(entry.slot);
+        let Self { names, pages, patterns, lens, .. } = self;
+        names.with(hash(key)).find(|n| {
+            let slot = pages[*n as usize / PAGE][*n as usize % PAGE].as_mut().expect("names are those of slots in use");
+            let is_it = match slot.is_packed() {
+                true => {
+                    lens.turn(*n, slot, patterns);
+                    packed::key(&lens.record) == key
                 }
-            }
-            at = (at + 1) & mask;
-        }
+                false => *slot.bytes == *key,
+            };
+            slot.used |= is_it;
+            is_it
+        })
     }
     /// Reads what finding these objects, by their hashes, and serving them will read: the same stage for all of them, so that the processor waits for
     /// memory once a stage and not once an object. Of 160,000 objects each is some eight lines of cache that nobody has read lately.
     pub fn warm(&self, hashes: &mut dyn Iterator<Item = u32>) {
         let hashes: SmallVec<[u32; 64]> = hashes.collect();
-        let mut seen = 0usize;
-        for hash in &hashes {
-            let table = &self.tables[table_of(*hash)].entries;
-            seen = seen.wrapping_add(table.get(*hash as usize & table.len().wrapping_sub(1)).map_or(0, |entry| entry.slot as usize));
-        }
-        let slots: SmallVec<[&Slot; 64]> = hashes.iter().filter_map(|hash| self.slot(self.first_with(*hash)?)).collect();
+        let mut seen = hashes.iter().map(|hash| self.names.warm(*hash)).fold(0, usize::wrapping_add);
+        let slots: SmallVec<[&Slot; 64]> = hashes.iter().filter_map(|hash| self.slot(self.names.with(*hash).next()?)).collect();
         for slot in &slots {
-            seen = seen.wrapping_add(slot.key.len());
+            seen = seen.wrapping_add(slot.bytes.len());
         }
         let nodes: SmallVec<[&Onode; 64]> = slots.iter().filter_map(|slot| slot.node.as_deref()).collect();
         for slot in &slots {
-            seen = seen.wrapping_add(slot.key.iter().step_by(LINE).map(|b| *b as usize).sum());
+            seen = seen.wrapping_add(slot.bytes.iter().step_by(LINE).map(|b| *b as usize).sum());
         }
         for node in &nodes {
             seen = seen.wrapping_add(node.chunks.len() + node.size as usize + node.blocks as usize + node.attrs.bytes().len());
@@ -191,26 +239,14 @@ impl Objects {
         }
         black_box(seen);
     }
-    /// The first slot with that hash.
-    fn first_with(&self, hash: u32) -> Option<u32> {
-        let table = &self.tables[table_of(hash)].entries;
-        let mask = table.len().checked_sub(1)?;
-        let mut at = hash as usize & mask;
-        while table[at].slot != NONE {
-            if table[at].hash == hash {
-                return Some(table[at].slot);
-            }
-            at = (at + 1) & mask;
-        }
-        None
-    }
     /// Puts in an object's key that is not there.
     pub fn insert(&mut self, key: &[u8], node: Option<Onode>) -> u32 {
         let mut node = node.map(Box::new);
         if let Some(node) = &mut node {
             node.attrs.pack(&mut self.likes);
         }
-        let slot = Slot { key: key.into(), node, changed: 0, bytes: 0, used: true };
+        let hash = hash(key);
+        let slot = Slot { bytes: key.into(), node, hash, changed: 0, counted: 0, like: PLAIN, used: true };
         let n = self.free.pop().unwrap_or_else(|| {
             if self.pages.last().is_none_or(|last| last.len() == PAGE) {
                 self.pages.push(Vec::with_capacity(PAGE));
@@ -221,8 +257,7 @@ impl Objects {
         *self.slot_mut(n) = Some(slot);
         self.len += 1;
         self.came += 1;
-        let hash = hash(key);
-        self.tables[table_of(hash)].insert(Entry { slot: n, hash });
+        self.names.insert(hash, n);
         self.account(n);
         n
     }
@@ -230,90 +265,66 @@ impl Objects {
     pub fn account(&mut self, n: u32) -> usize {
         let slot = self.get_mut(n);
         let now = u32::try_from(slot.memory()).expect("an object's metadata are far smaller than 4 GiB");
-        let before = std::mem::replace(&mut slot.bytes, now);
+        let before = std::mem::replace(&mut slot.counted, now);
         self.bytes = self.bytes + now as usize - before as usize;
         now.saturating_sub(before) as usize
     }
     fn remove(&mut self, n: u32) {
         let slot = self.slot_mut(n).take().expect("a slot that is removed is in use");
-        self.bytes -= slot.bytes as usize;
-        let hash = hash(&slot.key);
-        self.tables[table_of(hash)].remove(Entry { slot: n, hash });
+        self.bytes -= slot.counted as usize;
+        self.names.remove(slot.hash, n);
+        if slot.is_packed() {
+            self.patterns.drop(slot.like);
+            self.lens.slot = NONE;
+        }
         self.free.push(n);
         self.len -= 1;
     }
-    /// Packs what was not used lately, and lets go what was not used for longer and is in no generation after `saved`, until there are at most `max`
+    /// Packs what was not used lately and is in no generation after `saved`, and lets go what was not used for longer, until there are at most `max`
     /// bytes; looks at some slots, and at the more the more names have come since.
     pub fn shrink(&mut self, max: usize, saved: u32) {
         let came = self.came.min(NAMES_AT_ONCE);
-        self.came = if self.bytes > max { self.came - came } else { 0 };
+        self.came = if self.bytes() > max { self.came - came } else { 0 };
         let mut looks = LOOKS + came * LOOKS_PER_NAME;
-        while self.bytes > max && looks > 0 && !self.pages.is_empty() {
+        while self.bytes() > max && looks > 0 && !self.pages.is_empty() {
             looks -= 1;
             self.hand = (self.hand + 1) % self.slots();
             let hand = self.hand as u32;
             match self.slot_mut(hand) {
                 Some(slot) if slot.used => slot.used = false,
-                Some(slot) => {
-                    let is_saved = slot.changed <= saved;
-                    if self.pack(hand) {
-                        self.account(hand);
-                    } else if is_saved {
+                Some(slot) if slot.changed <= saved => {
+                    if !self.pack(hand) {
                         self.remove(hand);
+                    }
+                }
+                Some(_) => {
+                    if self.pack_attrs(hand) {
+                        self.account(hand);
                     }
                 }
                 None => {}
             }
         }
     }
+    /// Packs an object, if it was not, and some are like it.
+    fn pack(&mut self, n: u32) -> bool {
+        let Self { pages, lens, patterns, runs, .. } = self;
+        let slot = pages[n as usize / PAGE][n as usize % PAGE].as_mut().expect("a slot that is named is in use");
+        let Some(node) = slot.node.as_deref() else { return false };
+        lens.slot = NONE;
+        if !packed::begin(&slot.bytes, &mut lens.record) {
+            return false;
+        }
+        node.encode(&mut lens.record);
+        let Some(like) = patterns.pack(&lens.record, runs) else { return false };
+        (slot.bytes, slot.node, slot.like) = (runs.as_slice().into(), None, like);
+        self.account(n);
+        true
+    }
     /// Keeps an object's attributes as what they differ in from others'; true if it takes less than before. See [`Objects::account`].
-    pub fn pack(&mut self, n: u32) -> bool {
+    pub fn pack_attrs(&mut self, n: u32) -> bool {
         let slot = self.pages[n as usize / PAGE][n as usize % PAGE].as_mut().expect("a slot that is named is in use");
         slot.node.as_mut().is_some_and(|node| node.attrs.pack(&mut self.likes))
-    }
-}
-
-impl Names {
-    fn insert(&mut self, entry: Entry) {
-        if (self.len + 1) * 2 > self.entries.len() {
-            let larger = vec![EMPTY; (self.entries.len() * 2).max(16)];
-            let old = std::mem::replace(&mut self.entries, larger);
-            old.into_iter().filter(|entry| entry.slot != NONE).for_each(|entry| self.enter(entry));
-        }
-        self.enter(entry);
-        self.len += 1;
-    }
-    /// There is room.
-    fn enter(&mut self, entry: Entry) {
-        let mask = self.entries.len() - 1;
-        let mut at = entry.hash as usize & mask;
-        while self.entries[at].slot != NONE {
-            at = (at + 1) & mask;
-        }
-        self.entries[at] = entry;
-    }
-    fn remove(&mut self, entry: Entry) {
-        let (mask, table) = (self.entries.len() - 1, &mut self.entries);
-        let mut at = entry.hash as usize & mask;
-        while table[at].slot != entry.slot {
-            at = (at + 1) & mask;
-        }
-        // What probed past the gap moves up.
-        let mut gap = at;
-        loop {
-            at = (at + 1) & mask;
-            let next = table[at];
-            if next.slot == NONE {
-                break;
-            }
-            let home = next.hash as usize & mask;
-            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(gap) & mask) {
-                table[gap] = next;
-                gap = at;
-            }
-        }
-        table[gap] = EMPTY;
-        self.len -= 1;
     }
 }
 

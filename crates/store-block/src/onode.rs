@@ -3,7 +3,6 @@
 use crate::attrs::Attrs;
 use crate::codec::{Corrupt, Get, Put};
 use crate::layout::{CHUNK, CHUNK_BLOCKS};
-use bytes::Bytes;
 use smallvec::SmallVec;
 
 /// Crcs of a chunk that need no memory of their own.
@@ -127,12 +126,7 @@ impl Onode {
         if self.omap {
             out.put_var(self.omap_bytes);
         }
-        let attrs = self.attrs.plain();
-        out.put_var(attrs.len() as u64);
-        for (name, value) in attrs.iter() {
-            out.put_blob(name);
-            out.put_blob(value);
-        }
+        self.attrs.encode(out);
         out.put_var(self.chunks.len() as u64);
         let mut cell = 0;
         for chunk in &self.chunks {
@@ -147,7 +141,7 @@ impl Onode {
         }
     }
 
-    pub fn decode(bytes: Bytes) -> Result<Self, Corrupt> {
+    pub fn decode(bytes: impl AsRef<[u8]>) -> Result<Self, Corrupt> {
         let mut get = Get::new(bytes);
         let mut o = Self { nid: get.var()?, size: get.var()?, ..Self::default() };
         let flags = get.u8()?;
@@ -158,10 +152,7 @@ impl Onode {
         if o.omap {
             o.omap_bytes = get.var()?;
         }
-        for _ in 0..get.count(2)? {
-            let name = get.blob()?;
-            o.attrs.set(&name, &get.blob()?);
-        }
+        o.attrs = Attrs::decode(&mut get)?;
         let mut cell = 0u64;
         let chunks = get.count(5)?;
         o.chunks.reserve_exact(chunks);
@@ -205,9 +196,9 @@ mod tests {
         (o.chunks[0].crcs[0], o.chunks[0].crcs[15]) = (5, 6);
         let mut out = Vec::new();
         o.encode(&mut out);
-        assert_eq!(Onode::decode(out.clone().into()).unwrap(), o);
+        assert_eq!(Onode::decode(&out).unwrap(), o);
         for end in 0..out.len() {
-            assert!(Onode::decode(Bytes::copy_from_slice(&out[..end])).is_err());
+            assert!(Onode::decode(&out[..end]).is_err());
         }
     }
 }

@@ -327,31 +327,17 @@ pub fn runs(old: &[u8], new: &[u8], out: &mut Vec<u8>) -> Option<()> {
 }
 
 /// Puts differences into the old value.
-pub fn patch(value: &mut [u8], mut runs: &[u8]) -> Result<(), Corrupt> {
+pub fn patch(value: &mut [u8], runs: &[u8]) -> Result<(), Corrupt> {
     const OUTSIDE: Corrupt = Corrupt("a difference lies outside its value");
-    let mut at = 0usize;
-    while !runs.is_empty() {
-        let (equal, n) = (take_var(&mut runs)?, take_var(&mut runs)?);
-        let (bytes, rest) = runs.split_at_checked(n).ok_or(OUTSIDE)?;
-        at = at.saturating_add(equal);
-        let end = at.saturating_add(n);
+    let (mut get, mut at) = (Get::new(runs), 0usize);
+    while !get.is_empty() {
+        at = at.saturating_add(usize::try_from(get.var()?).map_err(|_| OUTSIDE)?);
+        let bytes = get.slice()?;
+        let end = at.saturating_add(bytes.len());
         value.get_mut(at..end).ok_or(OUTSIDE)?.copy_from_slice(bytes);
-        (at, runs) = (end, rest);
+        at = end;
     }
     Ok(())
-}
-/// A number as [`Put::put_var`] writes it.
-fn take_var(bytes: &mut &[u8]) -> Result<usize, Corrupt> {
-    let mut v = 0;
-    for shift in (0..usize::BITS).step_by(7) {
-        let (b, rest) = bytes.split_first().ok_or(Corrupt("a number is cut off"))?;
-        *bytes = rest;
-        v |= usize::from(b & 0x7f) << shift;
-        if *b < 0x80 {
-            return Ok(v);
-        }
-    }
-    Err(Corrupt("a number is too long"))
 }
 
 pub fn coll_bytes(coll: CollId) -> Bytes {

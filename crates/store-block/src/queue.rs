@@ -209,7 +209,7 @@ impl Core {
         for slot in slots.0.into_iter().flatten() {
             // What is written again and again stays as it is written; of what is new most is not asked for soon.
             if self.objects.node(slot).is_some_and(|node| node.nid >= first_new) {
-                self.objects.pack(slot);
+                self.objects.pack_attrs(slot);
             }
             self.recount(slot);
         }
@@ -261,6 +261,7 @@ impl Core {
             }
         }
         let slot = self.slot(coll, name, &mut OWN.clone())?;
+        self.objects.unpack(slot);
         slots.0[obj as usize] = Some(slot);
         Ok(slot)
     }
@@ -367,7 +368,7 @@ impl Core {
         if from == to {
             return Ok(());
         }
-        let key = self.objects.get(to).key.clone();
+        let key: Box<[u8]> = Box::from(self.objects.get(to).key());
         self.change(from, Op::RenameTo(&key[..]))
     }
 

@@ -394,7 +394,7 @@ impl Core {
             }
         }
         for slot in changed {
-            self.objects.pack(slot);
+            self.objects.pack_attrs(slot);
             self.recount(slot);
         }
         self.overlay.found(seq, self.ring.block(found.at), places, crcs);

@@ -228,7 +228,7 @@ impl Core {
         Ok(key::belongs(coll, bits, obj))
     }
 
-    /// The slot of a name, whether there is such an object or not.
+    /// The slot of a name, whether there is such an object or not; it may be packed.
     pub fn slot(&mut self, coll: CollId, obj: &GHObject, ticket: &mut u64) -> StoreResult<u32> {
         let family = key::family(coll);
         if let Some(slot) = self.objects.find(family, obj) {
@@ -254,7 +254,7 @@ impl Core {
             return Err(StoreError::NoObject(coll));
         }
         let slot = self.slot(coll, obj, &mut ask())?;
-        if self.objects.get(slot).node.is_none() {
+        if !self.objects.look(slot) {
             return Err(StoreError::NoObject(coll));
         }
         Ok(slot)
@@ -340,10 +340,10 @@ impl Core {
                     Val::Row(out.into())
                 }
             };
-            frozen.settle(&(&entry.key[..]).into(), val);
+            frozen.settle(&entry.key().into(), val);
         }
         entry.changed = generation;
-        self.table.active.put(&entry.key, Val::Obj(slot));
+        self.table.active.put(entry.key(), Val::Obj(slot));
         self.objects.account(slot);
         self.changed_bytes += self.objects.get(slot).memory();
     }

@@ -85,7 +85,7 @@ impl Core {
     fn name(&mut self, slot: u32) {
         if self.batch_obj != Some(slot) {
             self.batch_obj = Some(slot);
-            Op::Object(&self.objects.get(slot).key).encode(&mut self.batch.meta);
+            Op::Object(self.objects.get(slot).key()).encode(&mut self.batch.meta);
         }
     }
     pub fn create(&mut self, slot: u32) -> StoreResult<()> {
@@ -432,7 +432,7 @@ impl Core {
                 std::ops::ControlFlow::Continue(())
             })?;
         }
-        let key = self.objects.get(to).key.clone();
+        let key: Box<[u8]> = Box::from(self.objects.get(to).key());
         let nid = self.next_nid;
         self.change(from, Op::CloneTo { key: &key[..], nid })?;
         for (k, row) in rows {
