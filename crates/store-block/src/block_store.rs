@@ -134,7 +134,7 @@ impl BlockStore {
                 leaves: core.table.cache.bytes(),
                 recent: core.table.recent_bytes(),
                 index: core.table.index.memory(),
-                overlay: core.overlay.bytes(),
+                overlay: core.overlay.memory(),
                 reads: core.reads.bytes(),
                 whole: core.whole(),
             },

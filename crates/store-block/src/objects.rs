@@ -33,6 +33,9 @@ impl Slot {
     fn is_packed(&self) -> bool {
         self.like != PLAIN
     }
+    fn is_there(&self) -> bool {
+        self.node.is_some() || self.is_packed()
+    }
     /// The name of one that is not packed; see [`Objects::unpack`].
     pub fn key(&self) -> &[u8] {
         assert!(!self.is_packed(), "what is packed is not asked for its name");
@@ -47,10 +50,10 @@ impl Slot {
     pub fn name(&self) -> GHObject {
         key::parse_object(self.key()).expect("a slot's key names an object").1
     }
-    /// Bytes of memory, roughly.
+    /// Bytes of memory besides its own, roughly.
     pub fn memory(&self) -> usize {
         let node = self.node.as_ref().map_or(0, |o| size_of::<Onode>() + o.memory() + ALLOCATIONS);
-        size_of::<Self>() + ALLOCATIONS + self.bytes.len() + node
+        ALLOCATIONS + self.bytes.len() + node
     }
 }
 
@@ -76,11 +79,14 @@ const NONE: u32 = u32::MAX;
 /// Bytes of a line of the processor's cache.
 const LINE: usize = 64;
 
-/// Slots of a page. Pages stay where they are: what grows is the list of them, never one piece of memory that is copied whole.
-const PAGE: usize = 128;
+/// Slots of a page. Pages stay where they are: what grows is the list of them, never one piece of memory that is copied whole. So many are 40 KiB,
+/// which an allocator has without waste.
+const PAGE: usize = 1024;
 /// Slots that are looked at when there are too many: a used one is looked at twice, and many have changed too lately.
 const LOOKS: usize = 256;
 const LOOKS_PER_NAME: usize = 8;
+/// Slots that are looked at while there are not too many.
+const IDLE_LOOKS: usize = 16;
 /// Names that one look makes room for: others come later.
 const NAMES_AT_ONCE: usize = 512;
 
@@ -149,7 +155,7 @@ impl Objects {
         self.pages.last().map_or(0, |last| (self.pages.len() - 1) * PAGE + last.len())
     }
     pub fn bytes(&self) -> usize {
-        self.bytes + self.patterns.memory() + self.names.memory()
+        self.bytes + self.pages.len() * PAGE * size_of::<Option<Slot>>() + self.patterns.memory() + self.names.memory()
     }
     pub fn get(&self, slot: u32) -> &Slot {
         self.slot(slot).expect("a slot that is named is in use")
@@ -174,7 +180,7 @@ impl Objects {
             lens.turn(n, slot, patterns);
             lens.node.get_or_insert_with(|| node_of(&lens.record));
         }
-        slot.is_packed() || slot.node.is_some()
+        slot.is_there()
     }
     /// The object in the slot will change, perhaps.
     pub fn unpack(&mut self, n: u32) {
@@ -281,16 +287,19 @@ impl Objects {
         self.len -= 1;
     }
     /// Packs what was not used lately and is in no generation after `saved`, and lets go what was not used for longer, until there are at most `max`
-    /// bytes; looks at some slots, and at the more the more names have come since.
+    /// bytes; looks at some slots, and at the more the more names have come since. That a name has no object is not remembered for long.
     pub fn shrink(&mut self, max: usize, saved: u32) {
         let came = self.came.min(NAMES_AT_ONCE);
         self.came = if self.bytes() > max { self.came - came } else { 0 };
-        let mut looks = LOOKS + came * LOOKS_PER_NAME;
-        while self.bytes() > max && looks > 0 && !self.pages.is_empty() {
-            looks -= 1;
+        for look in 0..LOOKS + came * LOOKS_PER_NAME {
+            let too_many = self.bytes() > max;
+            if self.pages.is_empty() || !too_many && look >= IDLE_LOOKS {
+                break;
+            }
             self.hand = (self.hand + 1) % self.slots();
             let hand = self.hand as u32;
             match self.slot_mut(hand) {
+                Some(slot) if !too_many && slot.is_there() => {}
                 Some(slot) if slot.used => slot.used = false,
                 Some(slot) if slot.changed <= saved => {
                     if !self.pack(hand) {

@@ -79,6 +79,9 @@ pub struct Due {
     pub content: Content,
 }
 
+/// Records whose list is not worth being made shorter.
+const FEW_RECORDS: usize = 1024;
+
 #[derive(Debug, Default)]
 pub struct Overlay {
     map: Numbers<Entry>,
@@ -98,6 +101,10 @@ impl Overlay {
     }
     pub fn is_writing(&self, place: u64, blocks: u64) -> bool {
         !self.writing.is_empty() && (place..place + blocks).any(|p| self.writing.contains(&p))
+    }
+    /// Bytes of memory, roughly: the records', and what finds them.
+    pub fn memory(&self) -> usize {
+        self.bytes + self.records.capacity() * size_of::<Record>() + self.map.capacity() * size_of::<(u64, Entry)>()
     }
     fn record(&mut self, seq: u64) -> Option<&mut Record> {
         let first = self.records.front()?.seq;
@@ -251,6 +258,10 @@ impl Overlay {
     pub fn forget(&mut self) {
         while self.records.front().is_some_and(|r| r.live == 0 && r.runs.iter().all(|(_, b)| b.is_empty())) {
             self.records.pop_front();
+        }
+        // A lone writer's records are many and small, and it is not always he who writes.
+        if self.records.capacity() > FEW_RECORDS.max(self.records.len() * 4) {
+            self.records.shrink_to(self.records.len() * 2);
         }
     }
     /// The oldest record that has images which are not at their places.

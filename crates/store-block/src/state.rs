@@ -194,14 +194,14 @@ impl Core {
     /// What nobody else has of the memory that may be taken, less what a checkpoint will want.
     pub fn spare(&self) -> usize {
         let rows = self.table.recent_bytes();
-        let others = self.objects.bytes() + self.table.cache.bytes() + rows + self.overlay.bytes() + self.cfg.leaves_max();
+        let others = self.objects.bytes() + self.table.cache.bytes() + rows + self.overlay.memory() + self.cfg.leaves_max();
         self.cfg.memory.saturating_sub(others)
     }
 
     /// What objects may take: their share, and what others don't have of theirs, but for some into which they can grow at once.
     pub fn objects_max(&self) -> usize {
         let rows = self.table.recent_bytes();
-        let others = self.cfg.leaves_max() + rows + self.overlay.bytes() + self.reads.bytes();
+        let others = self.cfg.leaves_max() + rows + self.overlay.memory() + self.reads.bytes();
         (self.cfg.memory - self.cfg.memory / 8).saturating_sub(others).max(self.cfg.objects_max())
     }
 
