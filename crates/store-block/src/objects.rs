@@ -291,7 +291,8 @@ impl Objects {
     pub fn shrink(&mut self, max: usize, saved: u32) {
         let came = self.came.min(NAMES_AT_ONCE);
         self.came = if self.bytes() > max { self.came - came } else { 0 };
-        for look in 0..LOOKS + came * LOOKS_PER_NAME {
+        let looks = LOOKS + came * LOOKS_PER_NAME;
+        for look in 0..looks {
             let too_many = self.bytes() > max;
             if self.pages.is_empty() || !too_many && look >= IDLE_LOOKS {
                 break;
@@ -301,6 +302,8 @@ impl Objects {
             match self.slot_mut(hand) {
                 Some(slot) if !too_many && slot.is_there() => {}
                 Some(slot) if slot.used => slot.used = false,
+                // Two that are packed are worth more than one that is not.
+                Some(slot) if slot.is_packed() && look < looks / 2 => {}
                 Some(slot) if slot.changed <= saved => {
                     if !self.pack(hand) {
                         self.remove(hand);
