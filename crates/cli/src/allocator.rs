@@ -12,7 +12,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// `mi_option_purge_delay`: milliseconds until free memory goes back to the system, ten times as many for pages of its arenas, which are most
 /// (`mi_option_arena_purge_mult`). The number is the option's place in mimalloc's list.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
-const PURGE_DELAY_MS: i64 = 1_000;
+const PURGE_DELAY_MS: i64 = 3_000;
 
 /// To be called first in `main`. Huge pages are off by a feature of the crate.
 #[allow(unsafe_code)]

@@ -180,7 +180,7 @@ impl Core {
         owned: &mut Owned,
     ) -> Option<(CollId, GHObject, Onode)> {
         let known = match row {
-            Row::Obj(slot) => Ok(self.objects.node(slot)?.clone()),
+            Row::Obj(slot) => Ok(self.objects.copy(slot)?),
             Row::Bytes(row) => Onode::decode(bytes::Bytes::copy_from_slice(row)),
         };
         let (family, name) = match key::parse_object(key) {

@@ -47,9 +47,6 @@ impl Slot {
     pub fn pool(&self) -> i64 {
         key::pool_of(self.key())
     }
-    pub fn name(&self) -> GHObject {
-        key::parse_object(self.key()).expect("a slot's key names an object").1
-    }
     /// Bytes of memory besides its own, roughly.
     pub fn memory(&self) -> usize {
         let node = self.node.as_ref().map_or(0, |o| size_of::<Onode>() + o.memory() + ALLOCATIONS);
@@ -182,6 +179,37 @@ impl Objects {
         }
         slot.is_there()
     }
+    /// Appends an object's row; false if there is no such object.
+    pub fn encode(&mut self, n: u32, out: &mut Vec<u8>) -> bool {
+        let Self { pages, lens, patterns, .. } = self;
+        let slot = pages[n as usize / PAGE][n as usize % PAGE].as_ref().expect("a slot that is named is in use");
+        if slot.is_packed() {
+            lens.turn(n, slot, patterns);
+            out.extend_from_slice(&lens.record[packed::row_at(&lens.record)..]);
+        } else if let Some(node) = &slot.node {
+            node.encode(out);
+        }
+        slot.is_there()
+    }
+    /// The name of an object; `None`: there is no such object.
+    pub fn name(&self, n: u32) -> Option<GHObject> {
+        let slot = self.get(n);
+        let parse = |key: &[u8]| key::parse_object(key).expect("a slot's key names an object").1;
+        match slot.is_packed() {
+            true => Some(parse(packed::key(&self.record(slot)))),
+            false => slot.is_there().then(|| parse(slot.key())),
+        }
+    }
+    /// A copy of what is known of an object, for tools.
+    pub fn copy(&self, n: u32) -> Option<Onode> {
+        let slot = self.get(n);
+        if slot.is_packed() { Some(node_of(&self.record(slot))) } else { slot.node.as_deref().cloned() }
+    }
+    fn record(&self, slot: &Slot) -> Vec<u8> {
+        let mut record = Vec::new();
+        self.patterns.unpack(slot.like, &slot.bytes, &mut record);
+        record
+    }
     /// The object in the slot will change, perhaps.
     pub fn unpack(&mut self, n: u32) {
         if self.get(n).is_packed() {
@@ -310,7 +338,7 @@ impl Objects {
                     }
                 }
                 Some(_) => {
-                    if self.pack_attrs(hand) {
+                    if !self.pack(hand) && self.pack_attrs(hand) {
                         self.account(hand);
                     }
                 }
@@ -318,8 +346,8 @@ impl Objects {
             }
         }
     }
-    /// Packs an object, if it was not, and some are like it.
-    fn pack(&mut self, n: u32) -> bool {
+    /// Packs an object, if it was not, and some are like it: it takes less than before.
+    pub fn pack(&mut self, n: u32) -> bool {
         let Self { pages, lens, patterns, runs, .. } = self;
         let slot = pages[n as usize / PAGE][n as usize % PAGE].as_mut().expect("a slot that is named is in use");
         let Some(node) = slot.node.as_deref() else { return false };
@@ -334,7 +362,7 @@ impl Objects {
         true
     }
     /// Keeps an object's attributes as what they differ in from others'; true if it takes less than before. See [`Objects::account`].
-    pub fn pack_attrs(&mut self, n: u32) -> bool {
+    fn pack_attrs(&mut self, n: u32) -> bool {
         let slot = self.pages[n as usize / PAGE][n as usize % PAGE].as_mut().expect("a slot that is named is in use");
         slot.node.as_mut().is_some_and(|node| node.attrs.pack(&mut self.likes))
     }

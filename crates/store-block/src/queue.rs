@@ -208,8 +208,8 @@ impl Core {
         }
         for slot in slots.0.into_iter().flatten() {
             // What is written again and again stays as it is written; of what is new most is not asked for soon.
-            if self.objects.node(slot).is_some_and(|node| node.nid >= first_new) {
-                self.objects.pack_attrs(slot);
+            if self.objects.get(slot).node.as_deref().is_some_and(|node| node.nid >= first_new) {
+                self.objects.pack(slot);
             }
             self.recount(slot);
         }

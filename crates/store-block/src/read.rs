@@ -240,13 +240,11 @@ impl Core {
             // The objects are looked at while the table is shown: both stay as they are.
             let (table, objects) = (&self.table, &self.objects);
             let shown = table.scan(&first, &last, AHEAD, &mut |key, row| {
-                if let Row::Obj(slot) = row
-                    && objects.get(slot).node.is_none()
-                {
-                    return ControlFlow::Continue(());
-                }
                 let name = match row {
-                    Row::Obj(slot) => objects.get(slot).name(),
+                    Row::Obj(slot) => match objects.name(slot) {
+                        Some(name) => name,
+                        None => return ControlFlow::Continue(()),
+                    },
                     Row::Bytes(_) => match key::parse_object(key) {
                         Ok((_, name)) => name,
                         Err(e) => {

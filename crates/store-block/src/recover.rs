@@ -250,6 +250,7 @@ impl Core {
     fn slot_now(&mut self, key: &[u8]) -> Result<u32, OpenError> {
         let row_key = object_key(key)?;
         if let Some(slot) = self.objects.find_key(key) {
+            self.objects.unpack(slot);
             return Ok(slot);
         }
         loop {
@@ -394,7 +395,7 @@ impl Core {
             }
         }
         for slot in changed {
-            self.objects.pack_attrs(slot);
+            self.objects.pack(slot);
             self.recount(slot);
         }
         self.overlay.found(seq, self.ring.block(found.at), places, crcs);

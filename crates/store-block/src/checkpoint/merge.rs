@@ -182,9 +182,8 @@ impl Core {
                 Val::Del => {}
                 Val::Row(bytes) => self.add(builder, key, bytes),
                 Val::Obj(slot) => {
-                    if let Some(node) = self.objects.node(*slot) {
-                        scratch.clear();
-                        node.encode(&mut scratch);
+                    scratch.clear();
+                    if self.objects.encode(*slot, &mut scratch) {
                         self.add(builder, key, &scratch);
                     }
                 }
