@@ -246,13 +246,13 @@ impl ObjectStore for BlockStore {
         self.node(coll, obj, |o| crate::read::extents(o, offset, len))
     }
     fn attr(&self, coll: CollId, obj: &GHObject, name: &[u8]) -> StoreResult<Option<Bytes>> {
-        self.node(coll, obj, |o| o.attrs.plain().get(name).map(Bytes::copy_from_slice))
+        self.node(coll, obj, |o| o.attrs.get(name).map(Bytes::copy_from_slice))
     }
     fn two_attrs(&self, coll: CollId, obj: &GHObject, names: [&[u8]; 2]) -> StoreResult<[Option<Bytes>; 2]> {
         self.node(coll, obj, |o| o.attrs.two(names))
     }
     fn attrs(&self, coll: CollId, obj: &GHObject) -> StoreResult<Vec<(ByteStr, Bytes)>> {
-        self.node(coll, obj, |o| o.attrs.plain().iter().map(|(name, value)| (ByteStr::from(name), Bytes::copy_from_slice(value))).collect())
+        self.node(coll, obj, |o| o.attrs.iter().map(|(name, value)| (ByteStr::from(name), Bytes::copy_from_slice(value))).collect())
     }
     fn omap_header(&self, coll: CollId, obj: &GHObject) -> StoreResult<Bytes> {
         self.object(coll, obj, |core, slot| {

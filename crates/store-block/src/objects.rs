@@ -2,7 +2,6 @@
 //!
 //! That a name has no object is remembered too: the next thing that happens to such a name is often that it gets one.
 
-use crate::attrs::Likes;
 use crate::key;
 use crate::names::Names;
 use crate::onode::Onode;
@@ -104,8 +103,6 @@ pub struct Objects {
     came: usize,
     /// The key of the name that was looked for last.
     sought: Vec<u8>,
-    /// What the attributes of those that nobody asks for are packed by.
-    likes: Likes,
 }
 
 /// Of an object's key. The name's own hash, which is in it, is a good one; clones and pools share it.
@@ -138,7 +135,6 @@ impl Objects {
             bytes: 0,
             came: 0,
             sought: Vec::new(),
-            likes: Likes::default(),
         }
     }
     fn slot(&self, n: u32) -> Option<&Slot> {
@@ -275,10 +271,7 @@ impl Objects {
     }
     /// Puts in an object's key that is not there.
     pub fn insert(&mut self, key: &[u8], node: Option<Onode>) -> u32 {
-        let mut node = node.map(Box::new);
-        if let Some(node) = &mut node {
-            node.attrs.pack(&mut self.likes);
-        }
+        let node = node.map(Box::new);
         let hash = hash(key);
         let slot = Slot { bytes: key.into(), node, hash, changed: 0, counted: 0, like: PLAIN, used: true };
         let n = self.free.pop().unwrap_or_else(|| {
@@ -332,14 +325,10 @@ impl Objects {
                 Some(slot) if slot.used => slot.used = false,
                 // Two that are packed are worth more than one that is not.
                 Some(slot) if slot.is_packed() && look < looks / 2 => {}
-                Some(slot) if slot.changed <= saved => {
-                    if !self.pack(hand) {
+                Some(slot) => {
+                    let is_saved = slot.changed <= saved;
+                    if !self.pack(hand) && is_saved {
                         self.remove(hand);
-                    }
-                }
-                Some(_) => {
-                    if !self.pack(hand) && self.pack_attrs(hand) {
-                        self.account(hand);
                     }
                 }
                 None => {}
@@ -352,7 +341,7 @@ impl Objects {
         let slot = pages[n as usize / PAGE][n as usize % PAGE].as_mut().expect("a slot that is named is in use");
         let Some(node) = slot.node.as_deref() else { return false };
         lens.slot = NONE;
-        if !packed::begin(&slot.bytes, &mut lens.record) {
+        if node.memory() > packed::RECORD_MAX || !packed::begin(&slot.bytes, &mut lens.record) {
             return false;
         }
         node.encode(&mut lens.record);
@@ -360,11 +349,6 @@ impl Objects {
         (slot.bytes, slot.node, slot.like) = (runs.as_slice().into(), None, like);
         self.account(n);
         true
-    }
-    /// Keeps an object's attributes as what they differ in from others'; true if it takes less than before. See [`Objects::account`].
-    fn pack_attrs(&mut self, n: u32) -> bool {
-        let slot = self.pages[n as usize / PAGE][n as usize % PAGE].as_mut().expect("a slot that is named is in use");
-        slot.node.as_mut().is_some_and(|node| node.attrs.pack(&mut self.likes))
     }
 }
 

@@ -14,7 +14,7 @@ const KINDS: usize = 64;
 /// After so many that are not like it, another takes a pattern's place.
 const UNLIKE_MAX: u8 = 8;
 /// What is longer is not packed.
-const RECORD_MAX: usize = 4096;
+pub const RECORD_MAX: usize = 4096;
 /// The length of the key.
 const FRONT: usize = 2;
 
