@@ -1,6 +1,13 @@
 //! Objects that are in memory, by name: those that changed since the last checkpoint took them, and others as long as there is room.
 //!
 //! That a name has no object is remembered too: the next thing that happens to such a name is often that it gets one.
+//!
+//! ```text
+//!        insert                  unused, or new                      unused, in a leaf
+//!   ──────────────> as it is ─────────────────────────> packed ─────────────────────────> gone
+//!                      ^   whoever may change it: unpack  │ whoever reads it: look, through the lens
+//!                      └──────────────────────────────────┘
+//! ```
 
 use crate::key;
 use crate::names::Names;
@@ -77,7 +84,7 @@ const LINE: usize = 64;
 
 /// Slots of a page. Pages stay where they are: what grows is the list of them, never one piece of memory that is copied whole. So many are 40 KiB,
 /// which an allocator has without waste.
-const PAGE: usize = 1024;
+const PAGE: usize = if cfg!(test) { 16 } else { 1024 };
 /// Slots that are looked at when there are too many: a used one is looked at twice, and many have changed too lately.
 const LOOKS: usize = 256;
 const LOOKS_PER_NAME: usize = 8;
@@ -383,6 +390,53 @@ mod tests {
         while o.len > 0 {
             o.shrink(0, 0);
         }
+        assert_eq!((o.len, o.bytes), (0, 0));
+    }
+
+    /// Packed or not, an object has its name, its node and its row, and what it was packed by is gone when it is.
+    #[test]
+    fn packed_or_not_an_object_is_the_same() {
+        let mut rng = base::Rng::new(9);
+        let mut o = Objects::new();
+        let name = |n: u64| GHObject::plain(HObject { oid: format!("an object {n:05}").into(), hash: n as u32 * 77, pool: 3, ..HObject::min() });
+        let mut model: Vec<(u32, Onode)> = Vec::new();
+        for n in 0..500 {
+            let mut node = Onode::new(n);
+            node.size = n * 4096;
+            node.attrs.set(b"_", &[vec![7; 200], n.to_le_bytes().to_vec()].concat());
+            assert_eq!(o.find(1, &name(n)), None);
+            let key = o.sought().to_vec();
+            model.push((o.insert(&key, Some(node.clone())), node));
+        }
+        let loose = o.bytes();
+        let packed = |o: &Objects| model.iter().filter(|(slot, _)| o.get(*slot).is_packed()).count();
+        for _ in 0..20_000 {
+            let n = rng.below(500);
+            let (slot, node) = &model[n as usize];
+            match rng.below(6) {
+                0 | 1 => drop(o.pack(*slot)),
+                2 => o.unpack(*slot),
+                3 => {
+                    assert_eq!(o.find(1, &name(n)), Some(*slot));
+                    assert!(o.look(*slot));
+                    assert_eq!(o.node(*slot), Some(node));
+                }
+                4 => {
+                    let (mut row, mut wanted) = (Vec::new(), Vec::new());
+                    node.encode(&mut wanted);
+                    assert!(o.encode(*slot, &mut row) && row == wanted);
+                }
+                _ => assert_eq!((o.name(*slot), o.copy(*slot).as_ref()), (Some(name(n)), Some(node))),
+            }
+        }
+        assert!(packed(&o) > 200, "{} of 500", packed(&o));
+        model.iter().for_each(|(slot, _)| drop(o.pack(*slot)));
+        assert!(packed(&o) > 490 && o.bytes() < loose / 2, "{} packed, {} bytes of {loose}", packed(&o), o.bytes());
+        // There is room for all if they are packed: none goes.
+        model.iter().for_each(|(slot, _)| o.unpack(*slot));
+        (0..100).for_each(|_| o.shrink(loose * 2 / 3, 0));
+        assert!(o.len == 500 && o.bytes() <= loose * 2 / 3);
+        (0..100).for_each(|_| o.shrink(0, 0));
         assert_eq!((o.len, o.bytes), (0, 0));
     }
 }
