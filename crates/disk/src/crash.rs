@@ -1,7 +1,7 @@
 //! Every state that a power cut could have left: a recording of what was written, and the states at each of its moments.
 //!
 //! At a moment (a number of events of the recording), a write is
-//! - **certain** if it was durable and had completed, or if a flush of its device has succeeded that was queued after it completed;
+//! - **certain** if it was durable and had completed while the process lived, or if a flush of its device has succeeded that was queued after it completed;
 //! - **open** if it was queued before the moment, and is not certain: it may have landed, or not, or in part, and each open write for itself.
 //!
 //! A state is the certain writes and a choice for each open one. The image of what is certain advances with the moments and is shared; a
@@ -38,6 +38,8 @@ pub enum Event {
     /// A write or flush was queued.
     Queued(usize),
     Done(usize),
+    /// The device has the write, and the process that waited for it is gone: a durable one may be in the cache only.
+    Landed(usize),
     Failed(usize),
     /// The test's own mark.
     Note(u64),
@@ -60,6 +62,9 @@ impl Recording {
     }
     pub(crate) fn done(&mut self, op: usize, ok: bool) {
         self.events.push(if ok { Event::Done(op) } else { Event::Failed(op) });
+    }
+    pub(crate) fn landed(&mut self, op: usize) {
+        self.events.push(Event::Landed(op));
     }
     pub(crate) fn note(&mut self, mark: u64) {
         self.events.push(Event::Note(mark));
@@ -140,6 +145,7 @@ impl<'a> CrashStates<'a> {
             Event::Note(_) => {}
             Event::Queued(n) => self.queued(n),
             Event::Done(n) => self.done(n),
+            Event::Landed(n) => self.open.get_mut(&n).into_iter().for_each(|w| w.done = true),
             Event::Failed(n) => self.failed(n),
         }
         Some(event)

@@ -2,6 +2,7 @@
 
 use crate::layout::{BLOCK, DATA, META, WAL};
 use crate::overlay::{NumberBuild, Numbers};
+use crate::state::OWN;
 use bytes::Bytes;
 use disk::{Dev, Disks, Durability};
 use smallvec::SmallVec;
@@ -168,7 +169,7 @@ pub struct Read {
 enum Hold {
     /// Nobody has come for it yet.
     Fresh,
-    /// The transaction that came for it waits for more.
+    /// The transaction whose turn it is needs it, and waits for more.
     Waiting,
     /// It does not: as long as there is room.
     Free,
@@ -184,6 +185,8 @@ pub struct Reads {
     bytes: usize,
     /// Held for the transaction that waits.
     held: Vec<Extent>,
+    /// It is asking just now.
+    is_turn: bool,
     /// Bytes of the largest request of late, and the stamp when it came.
     largest: (usize, u64),
     /// Reads under way, and the most that were in this span and in the one before it. A span is so many reads and records.
@@ -206,14 +209,21 @@ impl Reads {
     pub fn used(&self, extent: &Extent) {
         self.map.get(extent).inspect(|read| read.hold.set(Hold::Free));
     }
-    /// A transaction came for the extent, and may have to wait for others: it stays until [`Reads::let_go`].
+    /// The transaction whose turn it is asks from now on: whatever it needs stays from when it is asked for until [`Reads::let_go`], however much
+    /// that is. Else a transaction of many blocks would have them read again for ever, since those that came first go while it waits for the last.
+    pub fn turn(&mut self, is_turn: bool) {
+        self.is_turn = is_turn;
+    }
+    /// A transaction asks for the extent.
     pub fn hold(&mut self, extent: Extent) {
-        if let Some(read) = self.map.get(&extent).filter(|read| read.hold.get() != Hold::Waiting) {
+        if self.is_turn
+            && let Some(read) = self.map.get(&extent).filter(|read| read.hold.get() != Hold::Waiting)
+        {
             read.hold.set(Hold::Waiting);
             self.held.push(extent);
         }
     }
-    /// The transaction has all that it needs.
+    /// The transaction is made.
     pub fn let_go(&mut self) {
         for extent in self.held.drain(..) {
             self.map.get(&extent).filter(|read| read.hold.get() == Hold::Waiting).inspect(|read| read.hold.set(Hold::Free));
@@ -234,6 +244,9 @@ impl Reads {
         match self.map.get_mut(&extent) {
             Some(Read { fetched: Fetched::UnderWay { tickets: others }, .. }) => {
                 others.extend(tickets);
+                if ticket == OWN {
+                    self.hold(extent);
+                }
                 return false;
             }
             Some(read) => {
@@ -247,6 +260,9 @@ impl Reads {
             None => {}
         }
         self.map.insert(extent, Read { fetched: Fetched::UnderWay { tickets }, tries, wanted, hold: Cell::new(Hold::Fresh), stamp: 0 });
+        if ticket == OWN {
+            self.hold(extent);
+        }
         self.under_way += 1;
         self.most[0] = self.most[0].max(self.under_way);
         self.step();
@@ -283,7 +299,9 @@ impl Reads {
     /// Takes what came; returns who waited.
     pub fn done(&mut self, extent: Extent, result: Result<Bytes, String>) -> Waiters {
         let Some(Read { fetched: slot, hold, stamp, .. }) = self.map.get_mut(&extent) else { return Waiters::new() };
-        hold.set(Hold::Fresh);
+        if hold.get() == Hold::Free {
+            hold.set(Hold::Fresh);
+        }
         self.stamp += 1;
         self.under_way -= 1;
         *stamp = self.stamp;
@@ -312,7 +330,7 @@ impl Reads {
         self.bytes
     }
     /// Lets the oldest go until `max` bytes are left. What nobody has come for yet stays, since whoever waits for several asks for all again, but
-    /// not without end: `fresh` bytes more, or what the largest request of late needs, twice.
+    /// not without end: `fresh` bytes more, or what the largest request of late needs, twice. What is held stays in any case.
     pub fn shrink(&mut self, max: usize, fresh: usize) {
         let fresh = fresh.max(2 * self.largest.0);
         let mut looks = self.order.len();
@@ -320,7 +338,12 @@ impl Reads {
             looks -= 1;
             let Some((extent, stamp)) = self.order.pop_front() else { break };
             let Some(read) = self.map.get(&extent).filter(|read| read.stamp == stamp) else { continue };
-            if self.bytes < max + fresh && read.hold.get() != Hold::Free {
+            let stays = match read.hold.get() {
+                Hold::Waiting => true,
+                Hold::Fresh => self.bytes < max + fresh,
+                Hold::Free => false,
+            };
+            if stays {
                 self.order.push_back((extent, stamp));
                 continue;
             }
@@ -449,6 +472,13 @@ impl Io {
         self.last += 1;
         let token = self.last;
         self.disks.write(token, dev, block * BLOCK, vec![bytes], Durability::Durable);
+        self.wait_for(token).map(drop)
+    }
+    /// What was written to the device lasts, by whichever process.
+    pub fn flush_now(&mut self, dev: Dev) -> Result<(), disk::DiskError> {
+        self.last += 1;
+        let token = self.last;
+        self.disks.flush(token, dev);
         self.wait_for(token).map(drop)
     }
     fn wait_for(&mut self, token: u64) -> Result<Option<disk::AlignedBuf>, disk::DiskError> {

@@ -45,6 +45,10 @@ pub enum Bug {
     ForgetLeafCrc,
     /// A restart begins no new epoch.
     KeepEpoch,
+    /// A start does not flush what a killed process left in the devices' caches.
+    TrustCaches,
+    /// Of two records of one number, that which an earlier epoch left behind is taken.
+    TakeLeftBehind,
     /// A dup is lost.
     LoseDup,
     /// A record is sent while it has half a transaction.

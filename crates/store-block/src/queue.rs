@@ -163,7 +163,9 @@ impl Core {
             }
             let Some(mut first) = self.queue.pop_front() else { return Ok(()) };
             let before = self.batch.meta.len();
+            self.reads.turn(true);
             let done = self.make(&mut first);
+            self.reads.turn(false);
             match done {
                 Ok(()) => {
                     self.half = false;

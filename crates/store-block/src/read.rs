@@ -127,7 +127,10 @@ impl Core {
                 Piece::Here(bytes) => out.push(bytes.slice(range)),
                 Piece::Device(extent, theirs) => match self.fetch(extent, &crcs[theirs.clone()], t.coll, &mut t.ticket) {
                     Ok(bytes) => {
-                        came.push(extent);
+                        match t.ticket {
+                            OWN => self.reads.hold(extent),
+                            _ => came.push(extent),
+                        }
                         match crcs[theirs] {
                             [crc] if is_one && range.len() == bytes.len() => *out = ReadData::checked(bytes, crc),
                             _ => out.push(bytes.slice(range)),
@@ -147,10 +150,7 @@ impl Core {
             at = stop;
         }
         if missing.is_ok() {
-            match t.ticket {
-                OWN => came.into_iter().for_each(|extent| self.reads.hold(extent)),
-                _ => came.iter().for_each(|extent| self.reads.used(extent)),
-            }
+            came.iter().for_each(|extent| self.reads.used(extent));
         }
         missing
     }

@@ -127,6 +127,10 @@ pub fn open(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
             Some(first) => (limit, disks) = (first, core.io.into_disks()),
         }
     };
+    // What is there now is promised from now on, and if a process was killed, the last of it may be in the devices' caches only.
+    for dev in [WAL, DATA].into_iter().filter(|_| !planted(Bug::TrustCaches)) {
+        core.io.flush_now(dev)?;
+    }
     // Whatever is behind the end of the log is never taken for what comes there now.
     core.sb.epoch += u32::from(!planted(Bug::KeepEpoch));
     core.sb.epoch_seq = core.batch.seq;
@@ -419,6 +423,8 @@ struct LogReader {
     first: u64,
     /// Blocks of the next window.
     next: u64,
+    /// What the ring's first block says, once it was looked at.
+    front: Option<Option<Header>>,
 }
 
 /// Blocks that are read at once, at first; tests shall see the edges. Who goes on reading gets more: a device reads the parts of a large piece
@@ -433,7 +439,7 @@ const LEAVES_AT_ONCE: usize = if cfg!(test) { 3 } else { 128 };
 
 impl LogReader {
     fn new(blocks: u64) -> Self {
-        Self { blocks, window: Bytes::new(), first: 0, next: WINDOW_BLOCKS }
+        Self { blocks, window: Bytes::new(), first: 0, next: WINDOW_BLOCKS, front: None }
     }
     /// Blocks of the ring, not over its end.
     fn get(&mut self, io: &mut Io, block: u64, n: u64) -> Result<Bytes, OpenError> {
@@ -457,22 +463,38 @@ impl LogReader {
         }
     }
     /// The record `seq`, which begins at `at` or, if it did not fit there, in front of the next lap; `None` if neither is whole.
+    ///
+    /// If both are, the later epoch's counts: the other was behind the end of the log when that began, and did not need the same room. Starts before
+    /// the last one are known by nothing but their records.
     fn record(&mut self, core: &mut Core, at: u64, seq: u64, epoch: u32) -> Result<Option<Whole>, OpenError> {
         let next_lap = at + (self.blocks - at % self.blocks);
-        for (n, at) in [at, next_lap].into_iter().enumerate() {
-            let block = at % self.blocks;
-            let head = if n == 0 { self.get(&mut core.io, block, 1)? } else { self.peek(&mut core.io, block)? };
-            let Ok(header) = Header::decode(&head, &core.uuid) else { continue };
-            let fits = block + header.blocks() <= self.blocks && u64::from(header.block) == block;
-            if header.seq != seq || header.lap != core.ring.lap(at) || header.epoch < epoch || !fits {
-                continue;
-            }
-            let bytes = self.get(&mut core.io, block, header.blocks())?;
-            if let Some(ops) = open_record(&bytes, &header, core.seed) {
-                return Ok(Some(Whole { header, at, ops }));
-            }
+        let block = at % self.blocks;
+        let head = self.get(&mut core.io, block, 1)?;
+        let here = match Header::decode(&head, &core.uuid) {
+            Ok(header) => self.whole(core, header, at, seq, epoch)?,
+            Err(_) => None,
+        };
+        if self.front.is_none() {
+            self.front = Some(Header::decode(&self.peek(&mut core.io, 0)?, &core.uuid).ok());
         }
-        Ok(None)
+        let front = self.front.flatten();
+        let later = match &here {
+            Some(_) if planted(Bug::TakeLeftBehind) => None,
+            Some(here) => front.filter(|front| front.epoch > here.header.epoch),
+            None => front,
+        };
+        let Some(header) = later else { return Ok(here) };
+        Ok(self.whole(core, header, next_lap, seq, epoch)?.or(here))
+    }
+    /// The record with this header, if it is the one that should be here, and whole.
+    fn whole(&mut self, core: &mut Core, header: Header, at: u64, seq: u64, epoch: u32) -> Result<Option<Whole>, OpenError> {
+        let block = at % self.blocks;
+        let fits = block + header.blocks() <= self.blocks && u64::from(header.block) == block;
+        if header.seq != seq || header.lap != core.ring.lap(at) || header.epoch < epoch || !fits {
+            return Ok(None);
+        }
+        let bytes = self.get(&mut core.io, block, header.blocks())?;
+        Ok(open_record(&bytes, &header, core.seed).map(|ops| Whole { header, at, ops }))
     }
     /// Fails if some record behind the end says that the missing one was durable once.
     fn look_for_later(&mut self, core: &mut Core, end: u64, seq: u64) -> Result<(), OpenError> {

@@ -185,12 +185,13 @@ impl MemDisks {
         }
         inner.base.clone()
     }
-    /// The process that used the set is gone: what it had started is finished, what it had only queued is forgotten, nobody hears of either.
+    /// The process that used the set is gone: what it had started is finished, what it had only queued is forgotten, nobody hears of either. What
+    /// was to be durable may be in a cache: the flush that is a part of it died with the process.
     pub fn restart(&self) {
         let mut inner = self.lock();
         inner.queued.clear();
         while !inner.under_way.is_empty() {
-            inner.finish(0);
+            inner.land_unheard();
         }
         inner.done.clear();
     }

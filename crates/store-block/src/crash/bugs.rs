@@ -1,13 +1,13 @@
 //! Each planted bug is caught: by a crash state, a fault, or damage. Who catches which, and how soon, is printed.
 
 use super::setting::{CHURN, COPIES, ROUND, SETTINGS, STEADY};
-use super::{damage, faults, run_seed};
+use super::{damage, faults, killed, run_seed};
 use crate::planted::{Bug, with};
 use disk::{Fault, FaultKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The bugs, each with the setting (of [`super::setting`], by number) that provokes it soonest.
-const BUGS: [(Bug, u64); 25] = [
+const BUGS: [(Bug, u64); 26] = [
     (Bug::AckBeforeDurable, 0),
     (Bug::AckOutOfOrder, 0),
     (Bug::VolatileRecord, 0),
@@ -26,6 +26,7 @@ const BUGS: [(Bug, u64); 25] = [
     (Bug::DamageIsTheEnd, 0),
     (Bug::ForgetDataCrc, 0),
     (Bug::ForgetLeafCrc, 0),
+    (Bug::TrustCaches, 0),
     (Bug::LoseDup, 0),
     (Bug::HalfTransaction, 0),
     (Bug::LeakAside, 0),
@@ -49,6 +50,7 @@ fn noticed<T>(f: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
 /// What the suite has to say of one seed: crash states, damage, faults.
 fn one_seed(seed: u64) -> Result<(), String> {
     noticed(|| run_seed(seed))?;
+    noticed(|| killed::one(seed))?;
     noticed(|| damage::one_life(seed, 300)).map_err(|e| format!("damage: {e}"))?;
     for nth in 0..8 {
         let fault = Fault { nth: nth * 37 + seed, kind: FaultKind::FlipRead, sticky: false, dev: None };

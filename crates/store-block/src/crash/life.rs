@@ -7,7 +7,7 @@ use super::setting::Setting;
 use super::work::Work;
 use crate::BlockStore;
 use base::Rng;
-use disk::{Disks, Fault, Image, MemDisks, Recording};
+use disk::{Disks, Fault, Image, MemDisks, Order, Recording};
 use std::cell::Cell;
 use std::sync::Arc;
 use store::conformance::Model;
@@ -151,6 +151,24 @@ impl Life {
 
     /// Lives: transactions by chance, in turns of some, while operations complete by chance. With faults to come, the life may end early.
     pub fn run(mut self, rng: &mut Rng, faults: &[Fault]) -> (History, Result<(), Wrong>) {
+        let started = self.start_recording(rng, faults);
+        let end = self.live(rng);
+        (self.over(started), end)
+    }
+    /// Lives, and its process is killed; another one opens the store on the same devices, of which only a power cut takes what is in their caches.
+    /// What it shows then is promised: the history's last mark says so.
+    pub fn run_killed(mut self, rng: &mut Rng) -> Result<History, Wrong> {
+        let started = self.start_recording(rng, &[]);
+        self.live(rng)?;
+        self.disks.restart();
+        self.disks.set_order(Order::AtOnce, 0);
+        self.store = open(&self.disks, rng)?;
+        let n = find(&mut self.store, &self.steps, &mut pump)?;
+        self.disks.note(ACKED + n as u64);
+        pump(&mut self.store);
+        Ok(self.over(started))
+    }
+    fn start_recording(&mut self, rng: &mut Rng, faults: &[Fault]) -> u64 {
         while self.disks.in_flight() > 0 {
             pump(&mut self.store);
         }
@@ -160,11 +178,13 @@ impl Life {
         self.disks.set_order(self.setting.order, rng.u64());
         let started = self.disks.started();
         faults.iter().for_each(|f| self.disks.add_fault(Fault { nth: started + f.nth, ..*f }));
-        let end = self.live(rng);
+        started
+    }
+    fn over(self, started: u64) -> History {
         let operations = self.disks.started() - started;
         self.disks.clear_faults();
         let (recording, damaged) = (self.disks.take_recording(), self.disks.image());
-        let history = History {
+        History {
             seen: Seen::new(&recording),
             recording,
             steps: self.steps,
@@ -173,8 +193,7 @@ impl Life {
             last: damaged,
             acked: Cell::new(0),
             submitted: Cell::new(0),
-        };
-        (history, end)
+        }
     }
     fn live(&mut self, rng: &mut Rng) -> Result<(), Wrong> {
         let last = self.submitted + STEPS;

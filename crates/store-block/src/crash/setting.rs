@@ -112,7 +112,7 @@ impl Setting {
             5 => Self {
                 shape: Shape { names: 6, offset_max: 90_000, changes_max: 3 },
                 data_bytes: (1 << 20) + rng.below(6) * 65_536,
-                slow: (seed / SETTINGS % 2 == 0).then_some((Slow::Volatile, 12)),
+                slow: (seed / SETTINGS).is_multiple_of(2).then_some((Slow::Volatile, 12)),
                 order: Order::Held,
                 completions: 8,
                 ..plain

@@ -9,7 +9,7 @@
 //! ```
 //! - `seq` counts records; `durable` is the newest record that was durable, with its data, when this one was made.
 //! - `lap` counts how often the ring was gone round; `epoch` how often the store was opened: what a crash left behind the end of the log is
-//!   never taken for what was written there later, since epochs don't go back.
+//!   never taken for what was written there later, since epochs don't go back; of two records of one number, the later epoch's counts.
 //!
 //! **The end of the log** is where the next record is not: no header, or one whose metadata, images or directly written data have not their
 //! crcs. Records are under way together, so one that is whole may stand behind one that is torn. None of them has been acknowledged then.
