@@ -47,10 +47,10 @@ impl Config {
     pub(crate) fn reads_max(&self) -> usize {
         self.memory / 64
     }
-    /// The same while few ask at a time: a reader who waits for each answer gains from every block that is here, and memory that is cold costs
-    /// him little.
+    /// The same while few ask at a time, if nobody else has the memory: a reader who waits for each answer gains from every block that is here, and
+    /// memory that is cold costs him little.
     pub(crate) fn calm_reads_max(&self) -> usize {
-        self.memory / 8
+        self.memory / 4 * 3
     }
     /// What was read and must stay, since those who asked for it have not come yet.
     pub(crate) fn fresh_max(&self) -> usize {
