@@ -307,6 +307,9 @@ impl ObjectStore for BlockStore {
         })
     }
 
+    fn clone_fits(&self, coll: CollId, obj: &GHObject) -> StoreResult<bool> {
+        self.object(coll, obj, |core, slot| core.clone_fits(coll, slot))
+    }
     fn list(&self, coll: CollId, start: &GHObject, end: &GHObject, max: usize) -> StoreResult<ListPage> {
         let mut core = self.0.borrow_mut();
         core.alive()?;

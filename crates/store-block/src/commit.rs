@@ -96,7 +96,10 @@ impl Core {
             false => self.cfg.reads_max(),
         };
         self.reads.shrink(reads_max, self.cfg.fresh_max());
-        self.table.cache.shrink(self.cfg.leaves_max());
+        // Rows that are copied together may lie in leaves that are half full.
+        let copied = if self.copies > 0 { 2 * self.copy_max() as usize } else { 0 };
+        self.copies = self.copies.saturating_sub(1);
+        self.table.cache.shrink(self.cfg.leaves_max() + copied);
         // While somebody waits for what is being read, objects stay; where the queue stands still for a checkpoint, nobody does.
         if self.queue.is_empty() || self.is_crowded() && !self.half {
             self.objects.shrink(self.objects_max(), self.saved);

@@ -101,7 +101,8 @@ impl Core {
 
     pub fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()> {
         self.alive()?;
-        let growth = growth(&txn);
+        let mut growth = growth(&txn);
+        growth.bytes += self.copied(&txn);
         let Growth { pieces, images, bytes } = growth;
         let waiting = self.queue_growth;
         if pieces > 0 && pieces + waiting.pieces > self.alloc.empty_chunks()
@@ -120,6 +121,18 @@ impl Core {
         self.look_ahead(last);
         Ok(())
     }
+    /// Bytes of rows that clones of objects add at most. (Who makes a transaction of clones has just asked for the objects, so they are in memory.)
+    fn copied(&mut self, txn: &Transaction) -> u64 {
+        let mut bytes = 0;
+        for op in txn.ops().iter().filter(|op| matches!(op.kind, TxKind::Clone { .. })) {
+            let slot = self.objects.find(key::family(txn.coll(op.coll)), txn.object(op.obj));
+            if let Some(slot) = slot.filter(|slot| self.objects.look(*slot)) {
+                let node = self.objects.node(slot).expect("it was looked at");
+                bytes += node.omap_bytes.min(self.copy_max());
+            }
+        }
+        bytes
+    }
     /// An open record is not grown when it has so many bytes, until it is sealed.
     fn batch_max(&self) -> usize {
         (1 << 20).min((self.ring.blocks() * BLOCK / 32) as usize)
@@ -129,7 +142,7 @@ impl Core {
         self.changes_max().is_some_and(|max| self.table.active.bytes + self.changed_bytes > max)
     }
     /// Blocks of the log that one transaction may need.
-    fn txn_max(&self) -> u64 {
+    pub fn txn_max(&self) -> u64 {
         4096.min(self.ring.blocks() / 8)
     }
     /// Blocks that a record may have.

@@ -106,6 +106,8 @@ pub struct Core {
     pub queue_growth: Growth,
     /// Who asked for what a waiting transaction names.
     pub queue_tickets: Vec<u64>,
+    /// Polls for which leaves have the room that copying an omap needs.
+    pub copies: u32,
     /// True while the open record holds a part of a transaction.
     pub half: bool,
 
@@ -162,6 +164,7 @@ impl Core {
             queue: VecDeque::new(),
             queue_growth: Growth::default(),
             queue_tickets: Vec::new(),
+            copies: 0,
             half: false,
             checkpoint: None,
             taken: Vec::new(),

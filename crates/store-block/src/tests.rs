@@ -3,7 +3,7 @@
 use crate::{BlockStore, Config};
 use disk::{MemDisks, Order};
 use store::conformance::{Shape, Subject, Workload, object_coll, object_name, run};
-use store::{ObjectStore, StoreError};
+use store::{ObjectStore, OmapQuery, StoreError};
 use types::{GHObject, Transaction};
 
 /// Makes stores, and has the devices of the one that is open.
@@ -438,4 +438,67 @@ fn damage_in_front_of_giant_records_is_damage() {
     disks.damage(crate::layout::WAL, 4096, |block| block[100] ^= 1);
     let error = BlockStore::open(config, Box::new(disks.clone())).expect_err("an acknowledged record is damaged");
     assert!(error.to_string().contains("record 1 is missing"), "{error}");
+}
+
+/// An object's omap is cloned though it needs more leaves than the cache has room for; what fits into no transaction is known before.
+#[test]
+fn omaps_are_cloned_up_to_what_a_transaction_may_have() {
+    let mut subject =
+        Block { disks: None, order: Order::Shuffled, lens: [16 << 20, 64 << 20, 64 << 20], memory: 64 << 10, seed: 1, drives: 0 };
+    let mut store = subject.fresh();
+    let coll = object_coll(0);
+    let settle = |store: &mut dyn ObjectStore| {
+        let mut done = Vec::new();
+        while done.is_empty() {
+            store.turn_end();
+            store.take_commits(&mut done);
+        }
+    };
+    let ask = |store: &mut dyn ObjectStore, name: &GHObject| loop {
+        match store.clone_fits(coll, name) {
+            Err(StoreError::Wait(_)) => store.turn_end(),
+            other => break other.expect("it is there"),
+        }
+    };
+    let mut first = Transaction::new(coll);
+    first.create_collection(coll, 0);
+    store.submit(first, None, 0).expect("a collection");
+    settle(&mut *store);
+    // 3 MB of rows, and 8 MB: of a log of 64 MiB a transaction may have an eighth.
+    for (n, keys) in [(0, 15_000_u32), (1, 40_000)] {
+        for page in 0..keys / 500 {
+            let mut txn = Transaction::new(coll);
+            txn.touch(&object_name(n));
+            let row = |i: u32| (format!("key {i:08}").into(), vec![i as u8; 180].into());
+            txn.omap_set_keys(&object_name(n), (page * 500..(page + 1) * 500).map(row).collect());
+            store.submit(txn, None, 0).expect("there is room");
+            settle(&mut *store);
+        }
+    }
+    store.compact();
+    let mut store = subject.reopen(store);
+    assert!(ask(&mut *store, &object_name(0)) && !ask(&mut *store, &object_name(1)), "one fits, and the other does not");
+    let mut txn = Transaction::new(coll);
+    txn.clone_object(&object_name(0), &object_name(2));
+    txn.omap_rm_keys(&object_name(0), vec!["key 00000007".into()]);
+    store.submit(txn, None, 0).expect("there is room");
+    settle(&mut *store);
+    let mut store = subject.reopen(store);
+    for (n, keys) in [(0, 14_999), (2, 15_000)] {
+        let (mut seen, mut after) = (0, Vec::new());
+        loop {
+            match store.omap_list(coll, &object_name(n), &OmapQuery { start_after: &after, entries_max: 500, ..OmapQuery::default() }) {
+                Err(StoreError::Wait(_)) => store.turn_end(),
+                page => {
+                    let page = page.expect("it is whole");
+                    seen += page.entries.len();
+                    after = page.entries.last().map_or(after, |(key, _)| key.as_slice().to_vec());
+                    if !page.more {
+                        break;
+                    }
+                }
+            }
+        }
+        assert_eq!(seen, keys, "keys of object {n}");
+    }
 }

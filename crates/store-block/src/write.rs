@@ -14,10 +14,12 @@ use crate::apply::At;
 use crate::codec::{Corrupt, Put};
 use crate::key;
 use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, OBJECT_MAX, block_crc};
+use crate::meta::Row;
 use crate::ops::{self, Op};
-use crate::state::Core;
+use crate::state::{Core, ask};
 use crate::wal::Batch;
 use bytes::Bytes;
+use std::ops::ControlFlow;
 use store::{ReadData, StoreError, StoreResult};
 use types::CollId;
 
@@ -28,6 +30,13 @@ pub struct Target {
     pub slot: u32,
     pub ticket: u64,
 }
+
+/// Leaves that are asked for at once where an omap is copied, and polls of the store for which they have room after that: it is asked again when they
+/// have come.
+const COPY_AHEAD: usize = 256;
+const COPY_POLLS: u32 = 1024;
+/// Bytes of a record's change to a row, beside key and value, at most.
+const ROW_MORE: usize = 16;
 
 /// A part of a cell.
 #[derive(Debug, Clone, Copy)]
@@ -419,17 +428,51 @@ impl Core {
         Ok(())
     }
 
+    /// Bytes of rows that a transaction may copy: all of them are in its record.
+    pub fn copy_max(&self) -> u64 {
+        self.txn_max() * BLOCK / 4 * 3
+    }
+    /// Whether an object's rows are no more than that.
+    pub fn clone_fits(&mut self, coll: CollId, slot: u32) -> StoreResult<bool> {
+        let (max, node) = (self.copy_max(), self.objects.node(slot).expect("it was found"));
+        // What was ever added, of rows that take at most so many times as much in a record: few have to be counted.
+        if !node.omap || node.omap_bytes < max / 16 {
+            return Ok(true);
+        }
+        let (nid, mut bytes) = (node.nid, 0);
+        self.omap_rows(nid, coll, &mut ask(), &mut |k, row| {
+            bytes += (k.len() - key::OMAP_PREFIX + row.len() + ROW_MORE) as u64;
+            if bytes > max { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(bytes <= max)
+    }
+    /// Shows all rows of an omap, which have to be in memory together: their leaves are given room.
+    fn omap_rows(
+        &mut self,
+        nid: u64,
+        coll: CollId,
+        ticket: &mut u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> StoreResult<()> {
+        let shown = self.rows_ahead(&key::omap(nid), &key::omap_end(nid), COPY_AHEAD, coll, ticket, &mut |k, row| match row {
+            Row::Bytes(row) => visit(k, row),
+            Row::Obj(_) => ControlFlow::Continue(()),
+        });
+        if matches!(shown, Err(StoreError::Wait(_))) {
+            self.copies = COPY_POLLS;
+        }
+        shown
+    }
+
     /// Clones an object with its omap.
     pub fn clone_object(&mut self, coll: CollId, from: u32, to: u32, ticket: &mut u64) -> StoreResult<()> {
         let node = self.objects.node(from).expect("the source is there");
         let (nid, omap) = (node.nid, node.omap);
         let mut rows = Vec::new();
         if omap {
-            self.rows_for(&key::omap(nid), &key::omap_end(nid), coll, ticket, &mut |k, row| {
-                if let crate::meta::Row::Bytes(row) = row {
-                    rows.push((k.to_vec(), row.to_vec()));
-                }
-                std::ops::ControlFlow::Continue(())
+            self.omap_rows(nid, coll, ticket, &mut |k, row| {
+                rows.push((k.to_vec(), row.to_vec()));
+                ControlFlow::Continue(())
             })?;
         }
         let key: Box<[u8]> = Box::from(self.objects.get(to).key());

@@ -70,6 +70,7 @@ pub fn plan(
     };
     let changed = result >= 0 && (exec.modify || !exec.txn.is_empty());
     if changed && may_write {
+        exec.check_clone()?;
         return Ok(exec.finish(result, results, returnvec));
     }
     Ok(exec.unchanged(result, results, may_write, returnvec))

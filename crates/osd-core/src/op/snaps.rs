@@ -7,7 +7,7 @@ use super::exec::{Answer, Exec, Step, Stop, answer, done, fail};
 use super::mods::Mod;
 use super::plan::{ObjectContext, PlanStop, SnapIndexChange};
 use denc::{Denc, Encoder};
-use types::errno::{EBUSY, EINVAL};
+use types::errno::{EBUSY, EFBIG, EINVAL};
 use types::object_info::{OI_ATTR, SS_ATTR, oi_flag};
 use types::{
     ByteStr, CEPH_NOSNAP, EVersion, GHObject, IntervalSet, LogOp, ModDesc, ObjectInfo, OsdOp, PgLogEntry, SnapId, SnapSet, Transaction,
@@ -86,6 +86,9 @@ impl Exec<'_> {
 
     fn rollback_to(&mut self, snap: SnapId, source: &ObjectContext) -> Step<Answer> {
         let from = GHObject::plain(source.hobj().clone());
+        if source.info.is_omap() && !self.store.clone_fits(self.coll, &from).map_err(PlanStop::from)? {
+            return fail(EFBIG);
+        }
         if self.exists {
             self.txn.remove(&self.gobj);
         }
@@ -123,13 +126,23 @@ impl Exec<'_> {
         done()
     }
 
+    /// A snapshot needs the object as it was.
+    fn must_clone(&self) -> bool {
+        self.obj.hobj().is_head() && self.obj.visible() && self.ctx.snapc.snaps.first().is_some_and(|newest| *newest > self.snapset.seq)
+    }
+    /// EFBIG if the store can't clone the object though a snapshot needs it: it has more omap than fits into one transaction.
+    pub fn check_clone(&mut self) -> Result<(), PlanStop> {
+        if self.must_clone() && self.obj.info.is_omap() && !self.store.clone_fits(self.coll, &self.gobj)? {
+            return Err(PlanStop::Reply(EFBIG));
+        }
+        Ok(())
+    }
     /// Keeps the object's former state in a clone if a snapshot needs it, and brings the snapset up to date. Returns the clone's context,
     /// its log entry and its place in the index of snapshots.
     pub fn make_writeable(&mut self, version: EVersion) -> Option<(ObjectContext, PgLogEntry, SnapIndexChange)> {
         self.mark_dirty();
         let (snapc, seq) = (self.ctx.snapc, self.snapset.seq);
-        let newest = snapc.snaps.first().copied().unwrap_or(0);
-        let cloned = (self.obj.visible() && newest > seq).then(|| self.clone_head(version));
+        let cloned = self.must_clone().then(|| self.clone_head(version));
         if let Some((&last, _)) = self.snapset.clone_overlap.last_key_value() {
             let overlap = &self.snapset.clone_overlap[&last];
             let modified = self.modified.intersection(overlap);
