@@ -439,26 +439,29 @@ impl Core {
         if !node.omap || node.omap_bytes < max / 16 {
             return Ok(true);
         }
-        let (nid, mut bytes) = (node.nid, 0);
-        self.omap_rows(nid, coll, &mut ask(), &mut |k, row| {
+        let mut bytes = 0;
+        self.omap_rows(slot, coll, &mut ask(), &mut |k, row| {
             bytes += (k.len() - key::OMAP_PREFIX + row.len() + ROW_MORE) as u64;
             if bytes > max { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         Ok(bytes <= max)
     }
-    /// Shows all rows of an omap, which have to be in memory together: their leaves are given room.
+    /// Shows all rows of an omap, which have to be in memory together: the leaves of a large one are given room.
     fn omap_rows(
         &mut self,
-        nid: u64,
+        slot: u32,
         coll: CollId,
         ticket: &mut u64,
         visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> StoreResult<()> {
+        let node = self.objects.node(slot).expect("the object is there");
+        // It may be half of what was ever added, in leaves that are half full.
+        let (nid, is_large) = (node.nid, node.omap_bytes > self.cfg.leaves_max() as u64 / 4);
         let shown = self.rows_ahead(&key::omap(nid), &key::omap_end(nid), COPY_AHEAD, coll, ticket, &mut |k, row| match row {
             Row::Bytes(row) => visit(k, row),
             Row::Obj(_) => ControlFlow::Continue(()),
         });
-        if matches!(shown, Err(StoreError::Wait(_))) {
+        if matches!(shown, Err(StoreError::Wait(_))) && is_large {
             self.copies = COPY_POLLS;
         }
         shown
@@ -467,10 +470,10 @@ impl Core {
     /// Clones an object with its omap.
     pub fn clone_object(&mut self, coll: CollId, from: u32, to: u32, ticket: &mut u64) -> StoreResult<()> {
         let node = self.objects.node(from).expect("the source is there");
-        let (nid, omap) = (node.nid, node.omap);
+        let omap = node.omap;
         let mut rows = Vec::new();
         if omap {
-            self.omap_rows(nid, coll, ticket, &mut |k, row| {
+            self.omap_rows(from, coll, ticket, &mut |k, row| {
                 rows.push((k.to_vec(), row.to_vec()));
                 ControlFlow::Continue(())
             })?;
