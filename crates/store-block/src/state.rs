@@ -194,10 +194,11 @@ impl Core {
         self.cfg.memory = self.memory_max.saturating_sub(whole).max(self.memory_max / 4);
     }
 
-    /// What nobody else has of the memory that may be taken, less what a checkpoint will want.
+    /// What nobody else has of the memory that may be taken, less what a checkpoint wants while there is one: it is let go when that begins.
     pub fn spare(&self) -> usize {
         let rows = self.table.recent_bytes();
-        let others = self.objects.bytes() + self.table.cache.bytes() + rows + self.overlay.memory() + self.cfg.leaves_max();
+        let checkpoint = if self.checkpoint.is_some() { self.cfg.leaves_max() } else { 0 };
+        let others = self.objects.bytes() + self.table.cache.bytes() + rows + self.overlay.memory() + checkpoint;
         self.cfg.memory.saturating_sub(others)
     }
 
