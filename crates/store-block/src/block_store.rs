@@ -198,7 +198,7 @@ impl ObjectStore for BlockStore {
         self.0.get_mut().tickets.give(tickets);
     }
     fn take_read(&self, ticket: u64) -> Option<ReadData> {
-        self.0.borrow().take_read(ticket)
+        self.0.borrow_mut().take_read(ticket)
     }
 
     fn forget(&mut self, coll: CollId, obj: &GHObject, offset: u64, len: u64) {

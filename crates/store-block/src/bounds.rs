@@ -190,6 +190,84 @@ fn a_crowd_is_soon_forgotten() {
     assert_eq!(asked(), before + 4096, "it is read from the device");
 }
 
+impl Load {
+    /// Reads a block as an OSD does for a client who waits for it.
+    fn read_alone(&mut self, n: u64, block: u64) {
+        let mut tickets = Vec::new();
+        for _ in 0..1000 {
+            let Err(e) = self.store.read(object_coll(0), &name(n), block * 4096, 4096) else { return };
+            let StoreError::Wait(ticket) = e else { panic!("{e}") };
+            while !tickets.contains(&ticket) {
+                self.store.turn_end();
+                self.store.take_ready(&mut tickets);
+            }
+            if self.store.take_read(ticket).is_some() {
+                self.store.turn_end();
+                return;
+            }
+        }
+        panic!("it never comes");
+    }
+}
+
+/// Who reads far more than there is room for, one block after the other, does not fill memory with it; what he comes to read often stays.
+#[test]
+fn what_is_read_once_passes() {
+    const BLOCKS: u64 = 1024;
+    let disks = MemDisks::new(&LENS);
+    BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+    let mut load = Load::new(Config { memory: MEMORY, ..Config::default() }, &disks);
+    let mut txn = Transaction::new(object_coll(0));
+    txn.create_collection(object_coll(0), 0);
+    load.submit(txn);
+    (0..4).for_each(|n| load.write(n, BLOCKS as usize * 4096));
+    load.store.checkpoint();
+    load.settle();
+    let asked = || disks.traffic(disk::Dev(0)).read_bytes / 4096;
+    let before = asked();
+    for block in 0..4 * BLOCKS {
+        load.read_alone(block / BLOCKS, block * 7 % BLOCKS);
+    }
+    let kept = load.store.stats().memory.reads as u64 / 4096;
+    assert_eq!(asked() - before, 4 * BLOCKS, "each was read from the device");
+    assert!(kept < 2 * BLOCKS && kept > BLOCKS / 8, "{kept} blocks are kept of {}", 4 * BLOCKS);
+    // A few of them, again and again.
+    let few = |load: &mut Load| (0..100).for_each(|n| load.read_alone(n % 4, n * 7));
+    (0..8).for_each(|_| few(&mut load));
+    let before = asked();
+    few(&mut load);
+    assert_eq!(asked(), before, "they are here");
+}
+
+/// What somebody overwrites who waits for each write, he finds in memory when he reads it next, though it went to its place meanwhile.
+#[test]
+fn what_was_overwritten_alone_is_here() {
+    const BLOCKS: u64 = 256;
+    let disks = MemDisks::new(&LENS);
+    BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+    let mut load = Load::new(Config { memory: MEMORY, ..Config::default() }, &disks);
+    let mut txn = Transaction::new(object_coll(0));
+    txn.create_collection(object_coll(0), 0);
+    load.submit(txn);
+    load.write(0, 4 << 20);
+    load.settle();
+    for n in 0..BLOCKS {
+        let mut txn = Transaction::new(object_coll(0));
+        txn.write(&name(0), n * 3 % 1024 * 4096, vec![n as u8; 4096].into(), 0);
+        load.submit(txn);
+        load.settle();
+    }
+    load.store.checkpoint();
+    load.settle();
+    let asked = || disks.traffic(disk::Dev(0)).read_bytes;
+    let before = asked();
+    for n in 0..BLOCKS {
+        let data = load.store.read(object_coll(0), &name(0), n * 3 % 1024 * 4096, 4096).expect("it is here");
+        assert_eq!(data.flat(), vec![n as u8; 4096]);
+    }
+    assert_eq!(asked(), before);
+}
+
 /// One request that is larger than anything that is to stay in memory has all of its bytes together at some time.
 #[test]
 fn a_large_request_is_answered() {

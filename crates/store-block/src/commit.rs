@@ -222,9 +222,13 @@ impl Core {
             }
             (_, Ok(buf)) => Ok(buf),
         };
+        let passes = match &purpose {
+            Purpose::Read(extent) => self.reads.passes(extent) && self.reads.waiter(extent).is_some_and(|n| self.tickets.is_for_one(n)),
+            _ => false,
+        };
         let stays = match &purpose {
             Purpose::Leaf { .. } | Purpose::Leaves { .. } => true,
-            Purpose::Read(extent) => self.reads.stays(extent),
+            Purpose::Read(extent) => !passes && self.reads.stays(extent),
             _ => false,
         };
         let bytes = result.map(|buf| buf.map_or_else(Bytes::new, |buf| if stays { buf.to_keep() } else { buf }.freeze()));
@@ -241,7 +245,7 @@ impl Core {
                 self.release();
             }
             Purpose::Read(extent) => {
-                let tickets = self.reads.done(extent, bytes);
+                let tickets = self.reads.done(extent, bytes, passes);
                 self.tickets.arrived(tickets);
             }
             Purpose::Leaf { id } => self.leaf_here(id, bytes),
@@ -273,10 +277,17 @@ impl Core {
         // Who reads while nothing is written, as an OSD that starts does, is not to stand behind a whole log's images.
         let only_read = self.tickets.is_awaited() && self.batch.is_empty() && self.queue.is_empty() && self.under_way.is_empty();
         let room = if only_read { (self.cfg.in_place / 8).max(1) } else { self.cfg.in_place };
+        let is_calm = self.reads.is_calm();
         while self.in_place < room {
             let due = self.overlay.take_due(upto, GROUP);
             if due.is_empty() {
                 return;
+            }
+            for d in due.iter().filter(|_| is_calm) {
+                // From here on it is in memory only if it stays for whoever reads it next.
+                if let Content::Here(bytes) = &d.content {
+                    self.reads.wrote(Extent { dev: DATA, block: d.place, blocks: 1 }, bytes);
+                }
             }
             let mut due = due.into_iter().peekable();
             while let Some(d) = due.next() {

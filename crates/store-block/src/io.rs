@@ -1,14 +1,11 @@
-//! Input and output that is under way: what each token is for, and who waits for what is read.
+//! Input and output that is under way: what each token is for, and who waits for what is read (`reads` has what came).
 
 use crate::layout::{BLOCK, DATA, META, WAL};
-use crate::overlay::{NumberBuild, Numbers};
-use crate::state::OWN;
+use crate::overlay::Numbers;
 use bytes::Bytes;
 use disk::{Dev, Disks, Durability};
 use smallvec::SmallVec;
-use std::cell::Cell;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 /// What an operation is for.
@@ -107,6 +104,10 @@ impl Tickets {
             waiting.asked = Some(asked);
         }
     }
+    /// All that the ticket waits for is a block, or a part of one.
+    pub fn is_for_one(&self, ticket: u64) -> bool {
+        self.waiting.get(&ticket).is_some_and(|waiting| waiting.asked.is_some())
+    }
     /// Gives tickets that are ready to their owner.
     pub fn give(&mut self, tickets: &mut Vec<u64>) {
         tickets.append(&mut self.ready);
@@ -136,226 +137,6 @@ impl Tickets {
 
 /// Tickets of those who wait for a read: one, nearly always.
 pub type Waiters = SmallVec<[u64; 2]>;
-
-/// Blocks that were read, or are being.
-#[derive(Debug)]
-pub enum Fetched {
-    UnderWay {
-        tickets: Waiters,
-    },
-    /// With the crc of each block.
-    Here {
-        bytes: Bytes,
-        crcs: SmallVec<[u32; 2]>,
-    },
-    Failed(String),
-}
-
-/// A read, and how often the same content was looked for in vain before.
-#[derive(Debug)]
-pub struct Read {
-    pub fetched: Fetched,
-    pub tries: u8,
-    /// A hash of the crcs that the blocks should have.
-    pub wanted: u32,
-    /// Whether it must stay.
-    hold: Cell<Hold>,
-    /// When it came.
-    stamp: u64,
-}
-
-/// Why something that was read stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hold {
-    /// Nobody has come for it yet.
-    Fresh,
-    /// The transaction whose turn it is needs it, and waits for more.
-    Waiting,
-    /// It does not: as long as there is room.
-    Free,
-}
-
-/// What was read lately, for those who asked and come back. Bounded; the oldest goes first.
-#[derive(Debug, Default)]
-pub struct Reads {
-    map: HashMap<Extent, Read, NumberBuild>,
-    /// As they came. What was read again since has a later stamp, and counts for nothing here.
-    order: VecDeque<(Extent, u64)>,
-    stamp: u64,
-    bytes: usize,
-    /// Held for the transaction that waits.
-    held: Vec<Extent>,
-    /// It is asking just now.
-    is_turn: bool,
-    /// Bytes of the largest request of late, and the stamp when it came.
-    largest: (usize, u64),
-    /// Reads under way, and the most that were in this span and in the one before it. A span is so many reads and records.
-    under_way: u32,
-    most: [u32; 2],
-    span: u32,
-}
-
-/// Reads that may be under way together while it is calm, and reads and records of a span.
-const CALM: u32 = 4;
-const SPAN: u32 = 64;
-/// Blocks of a read that is worth keeping for whoever asks for the same again, when it is calm.
-const KEPT_BLOCKS: u32 = 4;
-
-impl Reads {
-    pub fn get(&self, extent: &Extent) -> Option<&Read> {
-        self.map.get(extent)
-    }
-    /// Who came for the extent got all that was asked for.
-    pub fn used(&self, extent: &Extent) {
-        self.map.get(extent).inspect(|read| read.hold.set(Hold::Free));
-    }
-    /// The transaction whose turn it is asks from now on: whatever it needs stays from when it is asked for until [`Reads::let_go`], however much
-    /// that is. Else a transaction of many blocks would have them read again for ever, since those that came first go while it waits for the last.
-    pub fn turn(&mut self, is_turn: bool) {
-        self.is_turn = is_turn;
-    }
-    /// A transaction asks for the extent.
-    pub fn hold(&mut self, extent: Extent) {
-        if self.is_turn
-            && let Some(read) = self.map.get(&extent).filter(|read| read.hold.get() != Hold::Waiting)
-        {
-            read.hold.set(Hold::Waiting);
-            self.held.push(extent);
-        }
-    }
-    /// The transaction is made.
-    pub fn let_go(&mut self) {
-        for extent in self.held.drain(..) {
-            self.map.get(&extent).filter(|read| read.hold.get() == Hold::Waiting).inspect(|read| read.hold.set(Hold::Free));
-        }
-    }
-    /// What was read goes, unless somebody is to come for it.
-    pub fn forget(&mut self, extent: &Extent) {
-        if self.map.get(extent).is_some_and(|read| read.hold.get() == Hold::Free)
-            && let Some(Read { fetched: Fetched::Here { bytes, .. }, .. }) = self.map.remove(extent)
-        {
-            self.bytes -= bytes.len();
-        }
-    }
-    /// Somebody waits for the extent with these contents. True if it must be read.
-    pub fn start(&mut self, extent: Extent, wanted: u32, ticket: u64) -> bool {
-        let tickets: Waiters = (ticket > 0).then_some(ticket).into_iter().collect();
-        let mut tries = 0;
-        match self.map.get_mut(&extent) {
-            Some(Read { fetched: Fetched::UnderWay { tickets: others }, .. }) => {
-                others.extend(tickets);
-                if ticket == OWN {
-                    self.hold(extent);
-                }
-                return false;
-            }
-            Some(read) => {
-                if let Fetched::Here { bytes, .. } = &read.fetched {
-                    self.bytes -= bytes.len();
-                }
-                if read.wanted == wanted {
-                    tries = read.tries.saturating_add(1);
-                }
-            }
-            None => {}
-        }
-        self.map.insert(extent, Read { fetched: Fetched::UnderWay { tickets }, tries, wanted, hold: Cell::new(Hold::Fresh), stamp: 0 });
-        if ticket == OWN {
-            self.hold(extent);
-        }
-        self.under_way += 1;
-        self.most[0] = self.most[0].max(self.under_way);
-        self.step();
-        true
-    }
-    /// A read was started, or a record is on its way.
-    pub fn step(&mut self) {
-        self.span += 1;
-        if self.span == SPAN {
-            (self.span, self.most) = (0, [self.under_way, self.most[0]]);
-        }
-    }
-    /// Few ask at a time, and did lately.
-    pub fn is_calm(&self) -> bool {
-        self.most.iter().all(|most| *most <= CALM)
-    }
-    /// What is read there may stay for long.
-    pub fn stays(&self, extent: &Extent) -> bool {
-        self.is_calm() && extent.blocks <= KEPT_BLOCKS
-    }
-    /// A block is being written to its place, while it is calm: who reads it next need not ask the device.
-    pub fn wrote(&mut self, extent: Extent, block: &[u8]) {
-        match self.map.get(&extent).map(|read| &read.fetched) {
-            Some(Fetched::UnderWay { .. }) => return,
-            Some(Fetched::Here { bytes, .. }) => self.bytes -= bytes.len(),
-            Some(Fetched::Failed(_)) | None => {}
-        }
-        self.stamp += 1;
-        self.bytes += block.len();
-        self.order.push_back((extent, self.stamp));
-        let fetched = Fetched::Here { bytes: Bytes::copy_from_slice(block), crcs: SmallVec::from_elem(crate::layout::block_crc(block), 1) };
-        self.map.insert(extent, Read { fetched, tries: 0, wanted: 0, hold: Cell::new(Hold::Free), stamp: self.stamp });
-    }
-    /// Takes what came; returns who waited.
-    pub fn done(&mut self, extent: Extent, result: Result<Bytes, String>) -> Waiters {
-        let Some(Read { fetched: slot, hold, stamp, .. }) = self.map.get_mut(&extent) else { return Waiters::new() };
-        if hold.get() == Hold::Free {
-            hold.set(Hold::Fresh);
-        }
-        self.stamp += 1;
-        self.under_way -= 1;
-        *stamp = self.stamp;
-        let fetched = match result {
-            Ok(bytes) => {
-                self.bytes += bytes.len();
-                let crcs = bytes.chunks_exact(BLOCK as usize).map(crate::layout::block_crc).collect();
-                Fetched::Here { bytes, crcs }
-            }
-            Err(why) => Fetched::Failed(why),
-        };
-        self.order.push_back((extent, self.stamp));
-        match std::mem::replace(slot, fetched) {
-            Fetched::UnderWay { tickets } => tickets,
-            _ => Waiters::new(),
-        }
-    }
-    /// Somebody asks for so many bytes at once: he must find all of them together.
-    pub fn asked(&mut self, bytes: usize) {
-        if bytes >= self.largest.0 || self.stamp - self.largest.1 > LARGEST_READS {
-            self.largest = (bytes, self.stamp);
-        }
-    }
-    /// Bytes that are here.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-    /// Lets the oldest go until `max` bytes are left. What nobody has come for yet stays, since whoever waits for several asks for all again, but
-    /// not without end: `fresh` bytes more, or what the largest request of late needs, twice. What is held stays in any case.
-    pub fn shrink(&mut self, max: usize, fresh: usize) {
-        let fresh = fresh.max(2 * self.largest.0);
-        let mut looks = self.order.len();
-        while (self.bytes > max || self.order.len() > 65536) && looks > 0 {
-            looks -= 1;
-            let Some((extent, stamp)) = self.order.pop_front() else { break };
-            let Some(read) = self.map.get(&extent).filter(|read| read.stamp == stamp) else { continue };
-            let stays = match read.hold.get() {
-                Hold::Waiting => true,
-                Hold::Fresh => self.bytes < max + fresh,
-                Hold::Free => false,
-            };
-            if stays {
-                self.order.push_back((extent, stamp));
-                continue;
-            }
-            if let Some(Read { fetched: Fetched::Here { bytes, .. }, .. }) = self.map.remove(&extent) {
-                self.bytes -= bytes.len();
-            }
-        }
-    }
-}
-
-/// So many reads later a large request is forgotten.
-const LARGEST_READS: u64 = 10_000;
 
 /// The devices, and what is under way on them.
 pub struct Io {

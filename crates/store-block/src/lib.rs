@@ -38,6 +38,7 @@ mod pg_row;
 mod planted;
 mod queue;
 mod read;
+mod reads;
 mod recover;
 mod state;
 mod superblock;

@@ -108,6 +108,8 @@ pub struct Objects {
     bytes: usize,
     /// Names since the last look for what can go.
     came: usize,
+    /// Slots to be looked at until no name without an object can be among them, if none comes: looking is reading memory that nobody else does.
+    restless: usize,
     /// The key of the name that was looked for last.
     sought: Vec<u8>,
 }
@@ -141,6 +143,7 @@ impl Objects {
             hand: 0,
             bytes: 0,
             came: 0,
+            restless: 0,
             sought: Vec::new(),
         }
     }
@@ -298,9 +301,14 @@ impl Objects {
     /// Counts a slot's memory again; by how many bytes it has grown.
     pub fn account(&mut self, n: u32) -> usize {
         let slot = self.get_mut(n);
+        let is_there = slot.is_there();
         let now = u32::try_from(slot.memory()).expect("an object's metadata are far smaller than 4 GiB");
         let before = std::mem::replace(&mut slot.counted, now);
         self.bytes = self.bytes + now as usize - before as usize;
+        if !is_there {
+            // The next round is to find it.
+            self.restless = 2 * self.slots();
+        }
         now.saturating_sub(before) as usize
     }
     fn remove(&mut self, n: u32) {
@@ -322,9 +330,10 @@ impl Objects {
         let looks = LOOKS + came * LOOKS_PER_NAME;
         for look in 0..looks {
             let too_many = self.bytes() > max;
-            if self.pages.is_empty() || !too_many && look >= IDLE_LOOKS {
+            if self.pages.is_empty() || !too_many && (look >= IDLE_LOOKS || self.restless == 0) {
                 break;
             }
+            self.restless = self.restless.saturating_sub(1);
             self.hand = (self.hand + 1) % self.slots();
             let hand = self.hand as u32;
             match self.slot_mut(hand) {
@@ -339,6 +348,10 @@ impl Objects {
                     }
                 }
                 None => {}
+            }
+            if self.slot(hand).is_some_and(|slot| !slot.is_there()) {
+                // Too new to go, or used a moment ago.
+                self.restless = 2 * self.slots();
             }
         }
     }
@@ -391,6 +404,31 @@ mod tests {
             o.shrink(0, 0);
         }
         assert_eq!((o.len, o.bytes), (0, 0));
+    }
+
+    /// Names without an object go when the checkpoint has them, among many that stay; then nobody looks any more.
+    #[test]
+    fn names_without_an_object_go_soon() {
+        let mut o = Objects::new();
+        let mut key = Vec::new();
+        let mut add = |o: &mut Objects, n: u64, node| {
+            key.clear();
+            key::object(1, &GHObject::plain(HObject { oid: n.to_string().into(), hash: n as u32, ..HObject::min() }), &mut key);
+            o.insert(&key, node)
+        };
+        let gone: Vec<u32> = (0..200).map(|n| add(&mut o, n, (n % 2 == 0).then(|| Onode::new(n)))).collect::<Vec<_>>().split_off(180);
+        for slot in gone {
+            let slot = o.get_mut(slot);
+            (slot.node, slot.changed) = (None, 7);
+        }
+        let rounds = |o: &mut Objects, saved| (0..100).for_each(|_| o.shrink(usize::MAX, saved));
+        rounds(&mut o, 6);
+        assert_eq!(o.len, 90 + 20, "those that changed stay until they are saved");
+        rounds(&mut o, 7);
+        assert_eq!((o.len, o.restless), (90, 0));
+        add(&mut o, 1000, None);
+        rounds(&mut o, 7);
+        assert_eq!((o.len, o.restless), (90, 0));
     }
 
     /// Packed or not, an object has its name, its node and its row, and what it was packed by is gone when it is.

@@ -1,12 +1,13 @@
 //! Data and rows, from memory and from the devices.
 
-use crate::io::{Asked, Extent, Fetched};
+use crate::io::{Asked, Extent};
 use crate::key;
 use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, DATA, WAL};
 use crate::meta::Row;
 use crate::meta::index::LeafRef;
 use crate::onode::Onode;
 use crate::overlay::Content;
+use crate::reads::Fetched;
 use crate::state::{Core, OWN, ask};
 use crate::write::Target;
 use bytes::Bytes;
@@ -156,18 +157,19 @@ impl Core {
     }
 
     /// The block that was read for a ticket, or its part.
-    pub fn take_read(&self, ticket: u64) -> Option<ReadData> {
+    pub fn take_read(&mut self, ticket: u64) -> Option<ReadData> {
         let asked = self.tickets.given(ticket)?;
-        match &self.reads.get(&asked.extent)?.fetched {
+        let data = match &self.reads.get(&asked.extent)?.fetched {
             Fetched::Here { bytes, crcs } if crcs[..] == [asked.crc] && self.failed.is_none() => {
-                self.reads.used(&asked.extent);
-                Some(match bytes.slice(asked.from as usize..asked.to as usize) {
+                match bytes.slice(asked.from as usize..asked.to as usize) {
                     all if all.len() == bytes.len() => ReadData::checked(all, asked.crc),
                     part => part.into(),
-                })
+                }
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        self.reads.taken(&asked.extent);
+        Some(data)
     }
 
     /// Shows rows, or says that they must be read first.

@@ -3,7 +3,7 @@
 use crate::alloc::Alloc;
 use crate::checkpoint::Checkpoint;
 use crate::config::Config;
-use crate::io::{Extent, Fetched, Io, Purpose, Reads, Tickets};
+use crate::io::{Extent, Io, Purpose, Tickets};
 use crate::key;
 use crate::layout::{META, crc_seed};
 use crate::meta::index::LeafRef;
@@ -17,6 +17,7 @@ use crate::overlay::{NumberBuild, Numbers, Overlay};
 use crate::pg::PgMem;
 use crate::planted::{Bug, planted};
 use crate::queue::{Growth, Queued};
+use crate::reads::{Fetched, Reads};
 use crate::superblock::Superblock;
 use crate::wal::{Ahead, Batch, Ring};
 use bytes::{Bytes, BytesMut};

@@ -60,6 +60,7 @@ impl Core {
                             // It came, and had to leave again: from here on once more.
                             let c = self.under_way_mut();
                             c.asked.clear();
+                            c.asked_blocks = 0;
                             c.ahead = Key::default();
                             self.read_ahead(&frozen, &change);
                         }
@@ -73,7 +74,10 @@ impl Core {
                 self.table.cache.remove(at.id);
                 self.bad_leaves.remove(&at.id);
                 self.space.put_aside(at.block, u64::from(at.blocks));
-                self.under_way_mut().asked.pop_front_if(|id| *id == at.id);
+                let c = self.under_way_mut();
+                if c.asked.pop_front_if(|id| *id == at.id).is_some() {
+                    c.asked_blocks -= u64::from(at.blocks);
+                }
             }
             let stopped = self.merge_leaf(&frozen, old.as_ref(), &cursor, end.as_ref(), &mut builder);
             if self.failed.is_some() {
@@ -94,9 +98,9 @@ impl Core {
     /// Asks for leaves that changes from `from` on belong to, unless enough were asked for: neighbours on the device together.
     fn read_ahead(&mut self, frozen: &Layer, from: &Key) {
         let c = self.checkpoint.as_mut().expect("a checkpoint is under way");
-        // They must find room together.
-        let ahead = AHEAD.min(self.cfg.leaves_max() >> 16);
-        if c.asked.len() >= ahead {
+        // They must find room together, with those that are made: some rows are as large as many others.
+        let (ahead, room) = (AHEAD.min(self.cfg.leaves_max() >> 16), self.cfg.leaves_max() as u64 / BLOCK / 2);
+        if c.asked.len() >= ahead || c.asked_blocks >= room {
             return;
         }
         let mut wanted: Vec<LeafRef> = Vec::new();
@@ -104,8 +108,12 @@ impl Core {
         for _ in 0..ahead {
             let next = frozen.first_change_from(&at).map(|k| k.max(&at));
             let Some((start, leaf, end)) = next.and_then(|next| self.table.index.leaf_for(next)) else { break };
+            if c.asked_blocks >= room {
+                break;
+            }
             if !is_gone(frozen, from, start, end) && self.table.cache.get(leaf.id).is_none() && !self.leaf_reads.contains_key(&leaf.id) {
                 c.asked.push_back(leaf.id);
+                c.asked_blocks += u64::from(leaf.blocks);
                 wanted.push(leaf.clone());
             }
             // Behind everything that there is, at the end.

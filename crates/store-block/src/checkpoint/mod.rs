@@ -50,6 +50,8 @@ pub struct Checkpoint {
     pages: u64,
     /// Leaves that were asked for and are not merged yet, in their order, and where those begin that were not asked for.
     asked: VecDeque<u64>,
+    /// Blocks of those.
+    asked_blocks: u64,
     ahead: Key,
     /// Leaves that this step has made, and that go out with its end: id, block, bytes.
     made: Vec<(u64, u64, Bytes)>,
@@ -219,6 +221,7 @@ impl Core {
             cursor: Key::default(),
             pages: 0,
             asked: VecDeque::new(),
+            asked_blocks: 0,
             ahead: Key::default(),
             made: Vec::new(),
             encoding: Encoding::default(),

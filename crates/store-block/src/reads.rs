@@ -1,0 +1,299 @@
+//! What was read of the devices lately, for those who asked and come back: bounded, and as much as there is room while few ask at a time.
+//!
+//! ```text
+//!         start               done                    used                   shrink
+//!   ──────────────> under way ────> fresh ─────────────────────────> free ─────────────> gone
+//!                                     │  a transaction's: waiting ──> free (let_go)        ^
+//!                                     └─ taken, and not worth keeping ─────────────────────┘
+//! ```
+//! Whether blocks are worth keeping is seen from how many of those that are asked for are here. Where few are (a reader of far more than
+//! there is room for), most pass through: to keep a block costs more than it brings then. Some are kept even so, by which it is seen when
+//! that has changed. Holds no device and no ticket.
+
+use crate::io::{Extent, Waiters};
+use crate::layout::BLOCK;
+use crate::overlay::NumberBuild;
+use crate::state::OWN;
+use bytes::Bytes;
+use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+
+/// Blocks that were read, or are being.
+#[derive(Debug)]
+pub enum Fetched {
+    UnderWay {
+        tickets: Waiters,
+    },
+    /// With the crc of each block.
+    Here {
+        bytes: Bytes,
+        crcs: SmallVec<[u32; 2]>,
+    },
+    Failed(String),
+}
+
+/// A read, and how often the same content was looked for in vain before.
+#[derive(Debug)]
+pub struct Read {
+    pub fetched: Fetched,
+    pub tries: u8,
+    /// A hash of the crcs that the blocks should have.
+    pub wanted: u32,
+    /// Whether it must stay.
+    hold: Hold,
+    /// It is not worth keeping: who takes it has it alone.
+    passes: bool,
+    /// When it came.
+    stamp: u64,
+}
+
+/// Why something that was read stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// Nobody has come for it yet.
+    Fresh,
+    /// The transaction whose turn it is needs it, and waits for more.
+    Waiting,
+    /// It does not: as long as there is room.
+    Free,
+}
+
+/// What was read lately, for those who asked and come back. Bounded; the oldest goes first.
+#[derive(Debug, Default)]
+pub struct Reads {
+    map: HashMap<Extent, Read, NumberBuild>,
+    /// As they came. What was read again since has a later stamp, and counts for nothing here.
+    order: VecDeque<(Extent, u64)>,
+    stamp: u64,
+    bytes: usize,
+    /// Held for the transaction that waits.
+    held: Vec<Extent>,
+    /// It is asking just now.
+    is_turn: bool,
+    /// Bytes of the largest request of late, and the stamp when it came.
+    largest: (usize, u64),
+    /// Reads under way, and the most that were in this span and in the one before it. A span is so many reads and records.
+    under_way: u32,
+    most: [u32; 2],
+    span: u32,
+    /// Looks for blocks since the window began, and those that found them; and whether too few did in the one before.
+    looks: u32,
+    hits: u32,
+    choosy: bool,
+}
+
+/// Reads that may be under way together while it is calm, and reads and records of a span.
+const CALM: u32 = 4;
+const SPAN: u32 = 64;
+/// Blocks of a read that is worth keeping for whoever asks for the same again, when it is calm.
+const KEPT_BLOCKS: u32 = 4;
+/// Looks of a window. One of `WORTH` must find its block: a block that is kept is memory taken (of the system, while there is more and more of it),
+/// copied to, and let go again: 5 us of 45, measured, for what spares 20 when it is found.
+const WINDOW: u32 = if cfg!(test) { 64 } else { 1024 };
+const WORTH: u32 = 8;
+/// One block of so many is kept even so.
+const SAMPLE: u64 = 4;
+
+impl Reads {
+    pub fn get(&self, extent: &Extent) -> Option<&Read> {
+        self.map.get(extent)
+    }
+    /// Who came for the extent got all that was asked for.
+    pub fn used(&mut self, extent: &Extent) {
+        let Some(read) = self.map.get_mut(extent) else { return };
+        match read.hold {
+            Hold::Fresh => read.hold = Hold::Free,
+            Hold::Free => self.looked(true),
+            Hold::Waiting => {}
+        }
+    }
+    /// The same of who came for this extent alone, and will not ask again.
+    pub fn taken(&mut self, extent: &Extent) {
+        match self.map.entry(*extent) {
+            Entry::Occupied(read) if read.get().passes && read.get().hold == Hold::Fresh => {
+                let stamp = read.remove().stamp;
+                self.bytes -= extent.blocks as usize * BLOCK as usize;
+                self.order.pop_back_if(|last| *last == (*extent, stamp));
+            }
+            _ => self.used(extent),
+        }
+    }
+    /// Somebody looked for a block, and it was here or not.
+    fn looked(&mut self, is_here: bool) {
+        self.looks += 1;
+        self.hits += u32::from(is_here);
+        if self.looks == WINDOW {
+            self.choosy = self.hits * WORTH < WINDOW;
+            (self.looks, self.hits) = (0, 0);
+        }
+    }
+    /// What is read there for somebody alone need not stay once he has it.
+    pub fn passes(&self, extent: &Extent) -> bool {
+        let is_sample = extent.block.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & (SAMPLE - 1) == 0;
+        self.choosy && self.is_calm() && !is_sample
+    }
+    /// Who waits for the extent, if it is one.
+    pub fn waiter(&self, extent: &Extent) -> Option<u64> {
+        match &self.map.get(extent)?.fetched {
+            Fetched::UnderWay { tickets } if tickets.len() == 1 => Some(tickets[0]),
+            _ => None,
+        }
+    }
+    /// The transaction whose turn it is asks from now on: whatever it needs stays from when it is asked for until [`Reads::let_go`], however much
+    /// that is. Else a transaction of many blocks would have them read again for ever, since those that came first go while it waits for the last.
+    pub fn turn(&mut self, is_turn: bool) {
+        self.is_turn = is_turn;
+    }
+    /// A transaction asks for the extent.
+    pub fn hold(&mut self, extent: Extent) {
+        if self.is_turn
+            && let Some(read) = self.map.get_mut(&extent).filter(|read| read.hold != Hold::Waiting)
+        {
+            read.hold = Hold::Waiting;
+            self.held.push(extent);
+        }
+    }
+    /// The transaction is made.
+    pub fn let_go(&mut self) {
+        for extent in self.held.drain(..) {
+            if let Some(read) = self.map.get_mut(&extent).filter(|read| read.hold == Hold::Waiting) {
+                read.hold = Hold::Free;
+            }
+        }
+    }
+    /// What was read goes, unless somebody is to come for it.
+    pub fn forget(&mut self, extent: &Extent) {
+        if self.map.get(extent).is_some_and(|read| read.hold == Hold::Free)
+            && let Some(Read { fetched: Fetched::Here { bytes, .. }, .. }) = self.map.remove(extent)
+        {
+            self.bytes -= bytes.len();
+        }
+    }
+    /// Somebody waits for the extent with these contents. True if it must be read.
+    pub fn start(&mut self, extent: Extent, wanted: u32, ticket: u64) -> bool {
+        let tickets: Waiters = (ticket > 0).then_some(ticket).into_iter().collect();
+        let mut tries = 0;
+        match self.map.get_mut(&extent) {
+            Some(Read { fetched: Fetched::UnderWay { tickets: others }, .. }) => {
+                others.extend(tickets);
+                if ticket == OWN {
+                    self.hold(extent);
+                }
+                return false;
+            }
+            Some(read) => {
+                if let Fetched::Here { bytes, .. } = &read.fetched {
+                    self.bytes -= bytes.len();
+                }
+                if read.wanted == wanted {
+                    tries = read.tries.saturating_add(1);
+                }
+            }
+            None => {}
+        }
+        self.looked(false);
+        self.map.insert(extent, Read { fetched: Fetched::UnderWay { tickets }, tries, wanted, hold: Hold::Fresh, passes: false, stamp: 0 });
+        if ticket == OWN {
+            self.hold(extent);
+        }
+        self.under_way += 1;
+        self.most[0] = self.most[0].max(self.under_way);
+        self.step();
+        true
+    }
+    /// A read was started, or a record is on its way.
+    pub fn step(&mut self) {
+        self.span += 1;
+        if self.span == SPAN {
+            (self.span, self.most) = (0, [self.under_way, self.most[0]]);
+            if !self.is_calm() {
+                (self.looks, self.hits, self.choosy) = (0, 0, false);
+            }
+        }
+    }
+    /// Few ask at a time, and did lately.
+    pub fn is_calm(&self) -> bool {
+        self.most.iter().all(|most| *most <= CALM)
+    }
+    /// What is read there may stay for long.
+    pub fn stays(&self, extent: &Extent) -> bool {
+        self.is_calm() && extent.blocks <= KEPT_BLOCKS
+    }
+    /// A block is being written to its place, while it is calm: who reads it next need not ask the device.
+    pub fn wrote(&mut self, extent: Extent, block: &[u8]) {
+        if self.passes(&extent) {
+            return;
+        }
+        match self.map.get(&extent).map(|read| &read.fetched) {
+            Some(Fetched::UnderWay { .. }) => return,
+            Some(Fetched::Here { bytes, .. }) => self.bytes -= bytes.len(),
+            Some(Fetched::Failed(_)) | None => {}
+        }
+        self.stamp += 1;
+        self.bytes += block.len();
+        self.order.push_back((extent, self.stamp));
+        let fetched = Fetched::Here { bytes: Bytes::copy_from_slice(block), crcs: SmallVec::from_elem(crate::layout::block_crc(block), 1) };
+        self.map.insert(extent, Read { fetched, tries: 0, wanted: 0, hold: Hold::Free, passes: false, stamp: self.stamp });
+    }
+    /// Takes what came, which goes when it is taken if it `passes`; returns who waited.
+    pub fn done(&mut self, extent: Extent, result: Result<Bytes, String>, passes: bool) -> Waiters {
+        let Some(Read { fetched: slot, hold, stamp, passes: slot_passes, .. }) = self.map.get_mut(&extent) else { return Waiters::new() };
+        if *hold == Hold::Free {
+            *hold = Hold::Fresh;
+        }
+        *slot_passes = passes;
+        self.stamp += 1;
+        self.under_way -= 1;
+        *stamp = self.stamp;
+        let fetched = match result {
+            Ok(bytes) => {
+                self.bytes += bytes.len();
+                let crcs = bytes.chunks_exact(BLOCK as usize).map(crate::layout::block_crc).collect();
+                Fetched::Here { bytes, crcs }
+            }
+            Err(why) => Fetched::Failed(why),
+        };
+        self.order.push_back((extent, self.stamp));
+        match std::mem::replace(slot, fetched) {
+            Fetched::UnderWay { tickets } => tickets,
+            _ => Waiters::new(),
+        }
+    }
+    /// Somebody asks for so many bytes at once: he must find all of them together.
+    pub fn asked(&mut self, bytes: usize) {
+        if bytes >= self.largest.0 || self.stamp - self.largest.1 > LARGEST_READS {
+            self.largest = (bytes, self.stamp);
+        }
+    }
+    /// Bytes that are here.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+    /// Lets the oldest go until `max` bytes are left. What nobody has come for yet stays, since whoever waits for several asks for all again, but
+    /// not without end: `fresh` bytes more, or what the largest request of late needs, twice. What is held stays in any case.
+    pub fn shrink(&mut self, max: usize, fresh: usize) {
+        let fresh = fresh.max(2 * self.largest.0);
+        let mut looks = self.order.len();
+        while (self.bytes > max || self.order.len() > 65536) && looks > 0 {
+            looks -= 1;
+            let Some((extent, stamp)) = self.order.pop_front() else { break };
+            let Some(read) = self.map.get(&extent).filter(|read| read.stamp == stamp) else { continue };
+            let stays = match read.hold {
+                Hold::Waiting => true,
+                Hold::Fresh => self.bytes < max + fresh,
+                Hold::Free => false,
+            };
+            if stays {
+                self.order.push_back((extent, stamp));
+                continue;
+            }
+            if let Some(Read { fetched: Fetched::Here { bytes, .. }, .. }) = self.map.remove(&extent) {
+                self.bytes -= bytes.len();
+            }
+        }
+    }
+}
+
+/// So many reads later a large request is forgotten.
+const LARGEST_READS: u64 = 10_000;
