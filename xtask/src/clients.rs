@@ -200,6 +200,6 @@ fn mount(args: &[&str], at: &Path) -> Result<()> {
     quietly(Command::new("mount").args(args).arg(at))
 }
 
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0)
 }

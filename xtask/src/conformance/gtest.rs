@@ -32,11 +32,12 @@ pub fn listed(out: &str) -> Vec<String> {
 /// How each case that began ended, by what the program printed. The one that began and did not end, too: the program died or hung in it.
 pub fn verdicts(out: &str) -> BTreeMap<String, Verdict> {
     let mut found = BTreeMap::new();
-    let (mut current, mut complaint) = (None::<String>, String::new());
+    let (mut current, mut complaint, mut before) = (None::<String>, String::new(), Vec::new());
     for line in out.lines() {
         if let Some(name) = line.strip_prefix("[ RUN      ] ") {
             complaint.clear();
             current = Some(name.trim().into());
+            before.clear();
             continue;
         }
         let Some(name) = &current else { continue };
@@ -49,7 +50,8 @@ pub fn verdicts(out: &str) -> BTreeMap<String, Verdict> {
         } else if ended("[  FAILED  ] ") {
             Verdict::Failed(std::mem::take(&mut complaint))
         } else {
-            note(&mut complaint, line);
+            note(&mut complaint, line, &before);
+            before.push(line);
             continue;
         };
         found.insert(name.clone(), verdict);
@@ -57,19 +59,29 @@ pub fn verdicts(out: &str) -> BTreeMap<String, Verdict> {
     }
     if let Some(name) = current {
         let last = out.lines().next_back().unwrap_or_default();
-        found.insert(name, Verdict::Failed(if complaint.is_empty() { format!("the program did not get past it: {last}") } else { complaint }));
+        found.insert(
+            name,
+            Verdict::Failed(if complaint.is_empty() { format!("the program did not get past it: {last}") } else { complaint }),
+        );
     }
     found
 }
 
-/// Keeps the first complaint, in one line: GoogleTest's stand behind a line that names a place in the source.
-fn note(complaint: &mut String, line: &str) {
-    const LINES: usize = 4;
+/// Keeps the first complaint, in one line: GoogleTest's stand behind a line that names a place in the source. What the case itself said
+/// just before often tells more.
+fn note(complaint: &mut String, line: &str, before: &[&str]) {
+    const LINES: usize = 8;
+    const LINES_BEFORE: usize = 12;
     let starts = line.contains(": Failure") || line.contains("unknown file") || line.contains("C++ exception");
     if complaint.is_empty() && starts {
         let place = line.trim_end_matches(": Failure").trim();
         complaint.push_str(place.rsplit('/').next().unwrap_or(place));
         complaint.push(':');
+        let before: Vec<&str> =
+            before[before.len().saturating_sub(LINES_BEFORE)..].iter().map(|l| l.trim()).filter(|l| !l.is_empty()).collect();
+        if !before.is_empty() {
+            complaint.push_str(&format!(" behind \"{}\":", before.join("; ")));
+        }
     } else if !complaint.is_empty() && complaint.matches(';').count() < LINES && !line.trim().is_empty() {
         complaint.push(' ');
         complaint.push_str(line.trim());
@@ -94,6 +106,7 @@ mod tests {
 0
 [       OK ] A.One (3 ms)
 [ RUN      ] A.Two
+block 4 differs
 ./src/test/x.cc:12: Failure
 Expected equality of these values:
   0
@@ -106,7 +119,7 @@ terminate called
 ";
         let found = verdicts(out);
         assert_eq!(found["A.One"], Verdict::Passed);
-        assert_eq!(found["A.Two"], Verdict::Failed("x.cc:12: Expected equality of these values:; 0;".into()));
+        assert_eq!(found["A.Two"], Verdict::Failed("x.cc:12: behind \"block 4 differs\": Expected equality of these values:; 0;".into()));
         assert_eq!(found["A.Three"], Verdict::Skipped);
         assert_eq!(found["A.Four"], Verdict::Failed("the program did not get past it: terminate called".into()));
         assert_eq!(found.len(), 4);

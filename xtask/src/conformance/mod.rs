@@ -119,7 +119,10 @@ impl Manner<'_> {
     fn env(&self, suite: &str) -> Vec<(String, String)> {
         match (suite, self.features) {
             ("rbd" | "luks", "unset") => vec![("RBD_FORCE_ALLOW_V1".into(), "1".into())],
-            ("rbd" | "luks", features) => vec![("RBD_FEATURES".into(), features.into())],
+            // What it compares is shown where it differs.
+            ("rbd" | "luks", features) => {
+                vec![("RBD_FEATURES".into(), features.into()), ("TEST_RBD_MIGRATION_VERBOSE".into(), "1".into())]
+            }
             _ => Vec::new(),
         }
     }
