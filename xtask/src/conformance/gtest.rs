@@ -67,6 +67,22 @@ pub fn verdicts(out: &str) -> BTreeMap<String, Verdict> {
     found
 }
 
+/// What one case printed: the lines from its beginning to its end, or to the program's.
+pub fn part(out: &str, case: &str) -> String {
+    let of_it = |line: &&str| line.strip_prefix("[ RUN      ] ").is_none_or(|name| name.trim() == case);
+    let mut lines = out.lines().skip_while(|line| line.strip_prefix("[ RUN      ] ").map(str::trim) != Some(case)).take_while(of_it);
+    let mut text = String::new();
+    for line in &mut lines {
+        text.push_str(line);
+        text.push('\n');
+        let ends = ["[       OK ] ", "[  SKIPPED ] ", "[  FAILED  ] "];
+        if ends.iter().any(|mark| line.split_once(mark).is_some_and(|(_, rest)| rest.split([' ', ',']).next() == Some(case))) {
+            break;
+        }
+    }
+    text
+}
+
 /// Keeps the first complaint, in one line: GoogleTest's stand behind a line that names a place in the source. What the case itself said
 /// just before often tells more.
 fn note(complaint: &mut String, line: &str, before: &[&str]) {
@@ -123,5 +139,9 @@ terminate called
         assert_eq!(found["A.Three"], Verdict::Skipped);
         assert_eq!(found["A.Four"], Verdict::Failed("the program did not get past it: terminate called".into()));
         assert_eq!(found.len(), 4);
+        let two = part(out, "A.Two");
+        assert!(two.starts_with("[ RUN      ] A.Two\nblock 4 differs\n") && two.ends_with("GetParam() = 4 (1 ms)\n"), "{two}");
+        assert_eq!(part(out, "A.Four"), "[ RUN      ] A.Four\nterminate called\n");
+        assert_eq!(part(out, "A.Five"), "");
     }
 }

@@ -2,21 +2,25 @@
 //! out of them.
 //!
 //! This file has the suites and their order; [`server`] is what they run against, [`program`] runs one program, [`gtest`] reads what it says, [`known`] lists what is left out
-//! and why, [`model`] has the programs that have no cases, [`report`] writes COMPATIBILITY.md.
+//! and why, [`settle`] says what a failed case counts as, [`kept`] keeps its output, [`model`] has the programs that have no cases, [`report`] writes COMPATIBILITY.md.
 
 mod gtest;
+mod kept;
 mod known;
 mod model;
 mod program;
 mod report;
 mod server;
+mod settle;
 
 use crate::clients::Release;
 use crate::cluster;
 use crate::run::root;
 use anyhow::{Context, Result, bail, ensure};
-use program::{Outcome, Program};
+use program::{Body, Outcome, Program};
 use server::Server;
+pub use settle::end_of_run;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Programs that belong together: they run one after the other against one cluster.
@@ -42,9 +46,31 @@ const SUITES: &[Suite] = &[
         name: "rados",
         prefix: "ceph_test_rados_api_",
         programs: &[
-            "aio", "aio_pp", "asio", "c_read_operations", "c_write_operations", "cls_remote_reads", "cmd", "cmd_pp", "io", "io_pp", "list",
-            "lock", "lock_pp", "misc", "misc_pp", "pool", "service", "service_pp", "snapshots", "snapshots_pp", "stat", "stat_pp",
-            "tier_pp", "watch_notify", "watch_notify_pp",
+            "aio",
+            "aio_pp",
+            "asio",
+            "c_read_operations",
+            "c_write_operations",
+            "cls_remote_reads",
+            "cmd",
+            "cmd_pp",
+            "io",
+            "io_pp",
+            "list",
+            "lock",
+            "lock_pp",
+            "misc",
+            "misc_pp",
+            "pool",
+            "service",
+            "service_pp",
+            "snapshots",
+            "snapshots_pp",
+            "stat",
+            "stat_pp",
+            "tier_pp",
+            "watch_notify",
+            "watch_notify_pp",
         ],
         slice: usize::MAX,
         jobs: 1,
@@ -56,9 +82,27 @@ const SUITES: &[Suite] = &[
         name: "cls",
         prefix: "ceph_test_",
         programs: &[
-            "cls_2pc_queue", "cls_cas", "cls_cmpomap", "cls_hello", "cls_journal", "cls_lock", "cls_log", "cls_lua", "cls_numops",
-            "cls_queue", "cls_rbd", "cls_refcount", "cls_rgw", "cls_rgw_gc", "cls_rgw_stats", "cls_sdk", "cls_sem_set", "cls_user",
-            "neocls_fifo", "neocls_log", "neocls_version",
+            "cls_2pc_queue",
+            "cls_cas",
+            "cls_cmpomap",
+            "cls_hello",
+            "cls_journal",
+            "cls_lock",
+            "cls_log",
+            "cls_lua",
+            "cls_numops",
+            "cls_queue",
+            "cls_rbd",
+            "cls_refcount",
+            "cls_rgw",
+            "cls_rgw_gc",
+            "cls_rgw_stats",
+            "cls_sdk",
+            "cls_sem_set",
+            "cls_user",
+            "neocls_fifo",
+            "neocls_log",
+            "neocls_version",
         ],
         slice: usize::MAX,
         jobs: 1,
@@ -145,22 +189,60 @@ impl Manner<'_> {
 
 /// What CI runs of them: programs that pass whole, and take seconds.
 const FAST: &[&str] = &[
-    "ceph_test_cls_2pc_queue", "ceph_test_cls_cas", "ceph_test_cls_cmpomap", "ceph_test_cls_hello", "ceph_test_cls_journal",
-    "ceph_test_cls_log", "ceph_test_cls_numops", "ceph_test_cls_queue", "ceph_test_cls_rbd", "ceph_test_cls_refcount", "ceph_test_cls_sdk",
-    "ceph_test_rados_api_aio", "ceph_test_rados_api_aio_pp", "ceph_test_rados_api_asio", "ceph_test_rados_api_c_read_operations",
-    "ceph_test_rados_api_c_write_operations", "ceph_test_rados_api_cls_remote_reads", "ceph_test_rados_api_cmd",
-    "ceph_test_rados_api_cmd_pp", "ceph_test_rados_api_io", "ceph_test_rados_api_io_pp", "ceph_test_rados_api_list",
-    "ceph_test_rados_api_lock", "ceph_test_rados_api_lock_pp", "ceph_test_rados_api_pool", "ceph_test_rados_api_snapshots",
-    "ceph_test_rados_api_stat", "ceph_test_rados_api_stat_pp", "ceph_test_rados_api_watch_notify_pp", "ceph_test_librbd",
+    "ceph_test_cls_2pc_queue",
+    "ceph_test_cls_cas",
+    "ceph_test_cls_cmpomap",
+    "ceph_test_cls_hello",
+    "ceph_test_cls_journal",
+    "ceph_test_cls_log",
+    "ceph_test_cls_numops",
+    "ceph_test_cls_queue",
+    "ceph_test_cls_rbd",
+    "ceph_test_cls_refcount",
+    "ceph_test_cls_sdk",
+    "ceph_test_rados_api_aio",
+    "ceph_test_rados_api_aio_pp",
+    "ceph_test_rados_api_asio",
+    "ceph_test_rados_api_c_read_operations",
+    "ceph_test_rados_api_c_write_operations",
+    "ceph_test_rados_api_cls_remote_reads",
+    "ceph_test_rados_api_cmd",
+    "ceph_test_rados_api_cmd_pp",
+    "ceph_test_rados_api_io",
+    "ceph_test_rados_api_io_pp",
+    "ceph_test_rados_api_list",
+    "ceph_test_rados_api_lock",
+    "ceph_test_rados_api_lock_pp",
+    "ceph_test_rados_api_pool",
+    "ceph_test_rados_api_snapshots",
+    "ceph_test_rados_api_stat",
+    "ceph_test_rados_api_stat_pp",
+    "ceph_test_rados_api_watch_notify_pp",
+    "ceph_test_librbd",
 ];
 
 /// What CI runs of them among stock daemons: those that are done in a second or two there.
 const FAST_AMONG_STOCK: &[&str] = &[
-    "ceph_test_cls_cas", "ceph_test_cls_cmpomap", "ceph_test_cls_hello", "ceph_test_cls_journal", "ceph_test_cls_log", "ceph_test_cls_rbd",
-    "ceph_test_rados_api_aio", "ceph_test_rados_api_asio", "ceph_test_rados_api_c_read_operations",
-    "ceph_test_rados_api_c_write_operations", "ceph_test_rados_api_cls_remote_reads", "ceph_test_rados_api_cmd",
-    "ceph_test_rados_api_cmd_pp", "ceph_test_rados_api_io", "ceph_test_rados_api_io_pp", "ceph_test_rados_api_list",
-    "ceph_test_rados_api_pool", "ceph_test_rados_api_snapshots", "ceph_test_rados_api_stat", "ceph_test_rados_api_stat_pp",
+    "ceph_test_cls_cas",
+    "ceph_test_cls_cmpomap",
+    "ceph_test_cls_hello",
+    "ceph_test_cls_journal",
+    "ceph_test_cls_log",
+    "ceph_test_cls_rbd",
+    "ceph_test_rados_api_aio",
+    "ceph_test_rados_api_asio",
+    "ceph_test_rados_api_c_read_operations",
+    "ceph_test_rados_api_c_write_operations",
+    "ceph_test_rados_api_cls_remote_reads",
+    "ceph_test_rados_api_cmd",
+    "ceph_test_rados_api_cmd_pp",
+    "ceph_test_rados_api_io",
+    "ceph_test_rados_api_io_pp",
+    "ceph_test_rados_api_list",
+    "ceph_test_rados_api_pool",
+    "ceph_test_rados_api_snapshots",
+    "ceph_test_rados_api_stat",
+    "ceph_test_rados_api_stat_pp",
 ];
 
 /// Programs of a suite that ran against one release's clients.
@@ -197,6 +279,7 @@ pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str
             surprises += run.outcomes.iter().map(Outcome::surprises).sum::<usize>();
         }
     }
+    end_of_run()?;
     if surprises > 0 {
         bail!("{surprises} cases came out otherwise than xtask/src/conformance/known.rs has it");
     }
@@ -251,12 +334,14 @@ fn run_programs(
     server: &mut Server,
 ) -> Result<Vec<Outcome>> {
     let (mut outcomes, end) = (Vec::new(), Instant::now() + suite.whole);
+    let fresh = |body: &mut Body| on_a_fresh_cluster(manner, body);
     for name in suite.programs {
         let name = format!("{}{name}", suite.prefix);
         let program = Program {
             name,
             release,
             env: manner.env(suite.name),
+            fresh: &fresh,
             slice: suite.slice,
             jobs: suite.jobs,
             limit: suite.limit,
@@ -276,4 +361,14 @@ fn run_programs(
         server.stands(&program.name)?;
     }
     Ok(outcomes)
+}
+
+/// For a case that failed: a cluster that no other case has used.
+fn on_a_fresh_cluster(manner: Manner, body: &mut Body) -> Result<()> {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    let name = format!("conformance-alone-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let mut server = Server::start(&name, manner)?;
+    body(server.conf())?;
+    server.stands("a case alone")?;
+    server.stop()
 }

@@ -3,6 +3,7 @@
 //! is cases, so each run of a program is one.
 
 use super::gtest::Verdict;
+use super::kept::{Files, names};
 use super::program::Outcome;
 use super::server::Server;
 use super::{Manner, Run};
@@ -44,13 +45,18 @@ impl Runs {
             left_out: BTreeMap::new(),
             expected: BTreeMap::new(),
             must_fail: BTreeSet::new(),
+            unsettled: BTreeMap::new(),
             took: Duration::ZERO,
         };
         Self { outcome, started: Instant::now() }
     }
-    /// Notes a run that passed if nothing speaks against it.
-    fn add(&mut self, case: String, took: Duration, against: Option<String>) {
+    /// Notes a run that passed if nothing speaks against it; what it printed is kept otherwise.
+    fn add(&mut self, case: String, took: Duration, against: Option<String>, out: &Output) {
         println!("{}: {case}: {}, {} s", self.outcome.program, against.as_deref().unwrap_or("passed"), took.as_secs());
+        if against.is_some() {
+            let kept = Files::new(&self.outcome.program).and_then(|files| files.keep(&case, out));
+            println!("    kept in {}", kept.map_or_else(|e| format!("no file: {e:#}"), |files| names(&files)));
+        }
         self.outcome.cases.insert(case, against.map_or(Verdict::Passed, Verdict::Failed));
     }
     fn end(mut self) -> Outcome {
@@ -101,7 +107,7 @@ fn mixes(server: &Server, release: Release) -> Result<Outcome> {
         let took = started.elapsed();
         let done = out.stdout.lines().filter(|l| l.contains(": done (")).count();
         let case = format!("{name}: {max_ops} operations, {:.0} a second", done as f64 / took.as_secs_f64());
-        runs.add(case, took, against(&out, "0 errors."));
+        runs.add(case, took, against(&out, "0 errors."), &out);
     }
     Ok(runs.end())
 }
@@ -116,7 +122,7 @@ fn watches(server: &Server, release: Release) -> Result<Outcome> {
     let turns = said.lines().filter(|l| l.contains("Iteration")).count();
     let last = said.lines().next_back().unwrap_or_default();
     let wrong = (out.code != 124 || turns < 2).then(|| format!("it ended with {} in turn {turns}: {last}", out.code));
-    runs.add(format!("{SECONDS} s, {turns} turns"), Duration::from_secs(SECONDS), wrong);
+    runs.add(format!("{SECONDS} s, {turns} turns"), Duration::from_secs(SECONDS), wrong, &out);
     Ok(runs.end())
 }
 
@@ -130,7 +136,7 @@ fn fsx(server: &Server, release: Release) -> Result<Outcome> {
         let started = Instant::now();
         let mut cmd = release.command(server.conf(), "ceph_test_librbd_fsx");
         let out = run(cmd.args(line.split(' ')), Duration::from_secs(1800))?;
-        runs.add(format!("seed {seed}, {FSX_OPS} operations"), started.elapsed(), against(&out, "All operations completed A-OK!"));
+        runs.add(format!("seed {seed}, {FSX_OPS} operations"), started.elapsed(), against(&out, "All operations completed A-OK!"), &out);
     }
     Ok(runs.end())
 }
@@ -166,7 +172,7 @@ fn fio(server: &Server, release: Release) -> Result<Outcome> {
         let well = out.ok() && out.stdout.contains("err= 0") && verified;
         let wrong = (!well).then(|| format!("it ended with {}: {}{}", out.code, out.stdout, out.stderr));
         let written = counts.first().unwrap_or(&0);
-        runs.add(format!("{size} verified, {name}: {written} writes"), started.elapsed(), wrong);
+        runs.add(format!("{size} verified, {name}: {written} writes"), started.elapsed(), wrong, &out);
         server.must(release, &format!("rbd rm --no-progress fio{i}"))?;
     }
     Ok(runs.end())
@@ -187,7 +193,7 @@ fn bench(server: &Server, release: Release) -> Result<Outcome> {
             let rate = figure("Average IOPS:");
             let wrong = (!out.ok() || rate == "0")
                 .then(|| format!("it ended with {}: {}", out.code, out.stderr.lines().next_back().unwrap_or_default()));
-            runs.add(format!("{kind} of {size} B, 16 at a time: {rate} a second"), started.elapsed(), wrong);
+            runs.add(format!("{kind} of {size} B, 16 at a time: {rate} a second"), started.elapsed(), wrong, &out);
         }
         server.must(release, &format!("rados -p bench cleanup --run-name b{size}"))?;
     }

@@ -54,6 +54,16 @@ fn section(run: &Run) -> String {
         for (why, cases) in by_reason(failed) {
             let _ = write!(text, "\n- `{}`, failed: {}: {}", o.program, cases.join(", "), why.replace('|', "/"));
         }
+        let unsettled = o.unsettled.iter().map(|(case, why)| (case, why.as_str()));
+        for (why, cases) in by_reason(unsettled) {
+            let _ = write!(
+                text,
+                "\n- `{}`, unsettled: {} failed, and passed alone on a fresh cluster: {}",
+                o.program,
+                cases.join(", "),
+                why.replace('|', "/")
+            );
+        }
         for (why, cases) in by_reason(o.left_out.iter().map(|(case, why)| (case, *why))) {
             let whole = cases.len() == o.left_out.len() + o.cases.len();
             let which = if whole { "all cases".to_string() } else { cases.join(", ") };

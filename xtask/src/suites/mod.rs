@@ -134,6 +134,7 @@ fn run_cases(cases: Vec<Case>, allow_skips: bool, only: Option<&str>) -> Result<
         }
     }
     println!("{passed} passed, {failed} failed, {skipped} skipped");
+    conformance::end_of_run()?;
     if failed > 0 || (skipped > 0 && !allow_skips) {
         bail!("{failed} failed, {skipped} could not run");
     }
