@@ -6,10 +6,14 @@ use crate::run::{Output, quietly, run};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// The folder that host and chroots see at the same path: clusters under test live in it.
 pub const SHARED: &str = "/tmp/humboldt-test";
+
+/// What was installed for tests and is kept: chroots, an unpacked kernel.
+pub const CACHE: &str = "/var/cache/humboldt-clients";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
@@ -47,7 +51,7 @@ impl Release {
         }
     }
     pub fn chroot(self) -> Option<PathBuf> {
-        Some(Path::new("/var/cache/humboldt-clients").join(self.suite()?))
+        Some(Path::new(CACHE).join(self.suite()?))
     }
     /// A command of this release's, with `conf` as its cluster.
     pub fn command(self, conf: &Path, program: &str) -> Command {
@@ -107,9 +111,7 @@ impl Release {
         let root =
             root.with_context(|| format!("the test programs of {} are not installed, and only root can install them", self.version()))?;
         println!("installing upstream's test programs of {}", self.version());
-        let inside = |args: &[&str]| quietly(Command::new("chroot").arg(&root).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
-        inside(&["apt-get", "update", "-q"])?;
-        inside(&["apt-get", "install", "-y", "-q", "--no-install-recommends", "ceph-test"])
+        apt_inside(&root, &["ceph-test"])
     }
 
     fn install_chroot(self, suite: &str) -> Result<()> {
@@ -131,13 +133,8 @@ impl Release {
         std::fs::create_dir_all(&shared)?;
         mount(&["--bind", SHARED], &shared)?;
         if !self.present() {
-            let inside = |args: &[&str]| quietly(Command::new("chroot").arg(&root).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
-            inside(&["apt-get", "update", "-q"])?;
-            let mut install = vec!["apt-get", "install", "-y", "-q", "--no-install-recommends", "ceph-common", "fio"];
-            if self == Self::Reef {
-                install.push("ceph-base"); // osdmaptool and crushtool
-            }
-            inside(&install)?;
+            // 18.2's osdmaptool and crushtool are in ceph-base.
+            apt_inside(&root, if self == Self::Reef { &["ceph-common", "fio", "ceph-base"] } else { &["ceph-common", "fio"] })?;
         }
         Ok(())
     }
@@ -161,9 +158,7 @@ pub fn reef_daemons() -> Result<()> {
         return Ok(());
     }
     println!("installing stock daemons of 18.2");
-    let inside = |args: &[&str]| quietly(Command::new("chroot").arg(&root).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
-    inside(&["apt-get", "update", "-q"])?;
-    inside(&["apt-get", "install", "-y", "-q", "--no-install-recommends", "ceph-mon", "ceph-mgr", "ceph-osd"])
+    apt_inside(&root, &["ceph-mon", "ceph-mgr", "ceph-osd"])
 }
 
 fn install_here(release: Release) -> Result<()> {
@@ -176,10 +171,22 @@ fn install_here(release: Release) -> Result<()> {
     apt(&["install", "-y", "-q", "--no-install-recommends", "ceph-common", "fio", "python3-rados", "python3-rbd"])
 }
 
+/// Held by what installs: dpkg refuses a second, and two cases may ask at a time.
+static INSTALLS: Mutex<()> = Mutex::new(());
+
 /// `apt-get` with a fresh list of packages.
 pub fn apt(args: &[&str]) -> Result<()> {
+    let _one = INSTALLS.lock().expect("no holder panics");
     quietly(Command::new("apt-get").args(["update", "-q"]))?;
     quietly(Command::new("apt-get").args(args).env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+/// Installs packages in a chroot, with a fresh list.
+fn apt_inside(root: &Path, packages: &[&str]) -> Result<()> {
+    let _one = INSTALLS.lock().expect("no holder panics");
+    let inside = |args: &[&str]| quietly(Command::new("chroot").arg(root).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
+    inside(&["apt-get", "update", "-q"])?;
+    inside(&[&["apt-get", "install", "-y", "-q", "--no-install-recommends"], packages].concat())
 }
 
 /// Where this machine's own apt gets Debian from.

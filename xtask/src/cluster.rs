@@ -1,7 +1,8 @@
 //! A `humboldt up` of our own under test, on a free port and in a folder that is thrown away.
 
 use crate::clients::{Release, SHARED};
-use crate::run::{Output, must, root, until, words};
+use crate::netns::Net;
+use crate::run::{Output, must, root, run, until, words};
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,8 @@ pub struct Cluster {
     pub conf: PathBuf,
     child: Child,
     log: Arc<Mutex<String>>,
+    /// The network namespace that it and its clients run in, if not this machine's own.
+    namespace: Option<String>,
     /// From exec to the line that says it serves.
     pub ready_after: Duration,
 }
@@ -45,13 +48,31 @@ pub fn rss_bytes(pid: u32) -> u64 {
     line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) * 1024
 }
 
+/// A folder of that name with nothing in it.
+fn fresh(name: &str) -> Result<PathBuf> {
+    let dir = Path::new(SHARED).join(name);
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir)?;
+    Ok(dir)
+}
+
+/// The command in that namespace.
+fn placed(namespace: Option<&str>, cmd: Command) -> Command {
+    match namespace {
+        Some(namespace) => Net::inside(namespace, &cmd),
+        None => cmd,
+    }
+}
+
 impl Cluster {
     /// Starts `humboldt up` with `args` in a fresh folder `name`.
     pub fn start(name: &str, args: &[&str]) -> Result<Self> {
-        let dir = Path::new(SHARED).join(name);
-        let _ = std::fs::remove_dir_all(&dir);
-        std::fs::create_dir_all(&dir)?;
-        Self::start_in(dir, args)
+        Self::start_in(fresh(name)?, args)
+    }
+
+    /// The same, it and its clients in that network namespace.
+    pub fn start_inside(name: &str, namespace: &str, args: &[&str]) -> Result<Self> {
+        Self::start_all(fresh(name)?, "0", args, Some(namespace))
     }
 
     /// Starts it on a folder that may hold a cluster already.
@@ -61,13 +82,14 @@ impl Cluster {
 
     /// The same, with its monitor at this port.
     pub fn start_at(dir: PathBuf, port: &str, args: &[&str]) -> Result<Self> {
+        Self::start_all(dir, port, args, None)
+    }
+
+    fn start_all(dir: PathBuf, port: &str, args: &[&str], namespace: Option<&str>) -> Result<Self> {
         let started = Instant::now();
-        let mut child = Command::new(binary())
-            .arg("up")
-            .arg("--dir")
-            .arg(&dir)
-            .args(["--port", port])
-            .args(args)
+        let mut up = Command::new(binary());
+        up.arg("up").arg("--dir").arg(&dir).args(["--port", port]).args(args);
+        let mut child = placed(namespace, up)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -86,7 +108,8 @@ impl Cluster {
                 }
             });
         }
-        let mut cluster = Self { conf: dir.join("ceph.conf"), dir, child, log, ready_after: Duration::ZERO };
+        let namespace = namespace.map(String::from);
+        let mut cluster = Self { conf: dir.join("ceph.conf"), dir, child, log, namespace, ready_after: Duration::ZERO };
         let ready = until(READY, || cluster.log().contains("ready in") || cluster.ended());
         if !ready || cluster.ended() {
             bail!("humboldt up did not get ready; it said:\n{}", cluster.log());
@@ -119,7 +142,17 @@ impl Cluster {
     pub fn client_within(&self, release: Release, line: &str, limit: Duration) -> Result<Output> {
         let words = words(line);
         let args: Vec<&str> = words[1..].iter().map(String::as_str).collect();
-        release.run(&self.conf, &words[0], &args, limit)
+        let mut cmd = release.command(&self.conf, &words[0]);
+        cmd.args(args);
+        run(&mut placed(self.namespace.as_deref(), cmd), limit)
+    }
+    /// Kills it with -9 and starts it again on its folder, with its monitor where it was.
+    pub fn kill_and_restart(&mut self, args: &[&str]) -> Result<()> {
+        let (dir, port, namespace) = (self.dir.clone(), self.port()?, self.namespace.clone());
+        self.child.kill()?;
+        self.child.wait()?;
+        *self = Self::start_all(dir, &port, args, namespace.as_deref())?;
+        Ok(())
     }
     /// The same, and it must succeed; gives its standard output.
     pub fn must(&self, release: Release, line: &str) -> Result<String> {

@@ -13,6 +13,7 @@ use crate::run::quietly;
 use anyhow::{Result, ensure};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Where monitors `a`, `b`, `c` are.
 pub const MONS: [&str; 3] = ["10.77.0.1", "10.77.0.2", "10.77.0.3"];
@@ -28,10 +29,10 @@ pub struct Net {
 
 impl Net {
     pub fn new(nodes: usize) -> Result<Self> {
-        if !Path::new("/usr/sbin/ip").exists() && !Path::new("/sbin/ip").exists() {
-            apt(&["install", "-y", "-q", "--no-install-recommends", "iproute2"])?;
-        }
-        let net = Self { prefix: format!("hb{}", std::process::id()), nodes };
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        have_ip()?;
+        // Two cases of one run may each have one.
+        let net = Self { prefix: format!("hb{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)), nodes };
         let hub = net.hub();
         ip(&format!("netns add {hub}"))?;
         ip(&format!("-n {hub} link set lo up"))?;
@@ -112,6 +113,56 @@ impl Drop for Net {
         let names = (0..self.nodes).map(|i| self.node(i)).chain([self.hub()]);
         names.for_each(|name| drop(ip(&format!("netns del {name}"))));
     }
+}
+
+/// A namespace with a tap: a machine in an emulator on its one end, everything in the namespace on the other.
+pub struct Tap {
+    pub namespace: Namespace,
+}
+
+/// A namespace with nothing but a loopback: what runs in it reaches nobody else.
+pub struct Namespace {
+    pub name: String,
+}
+
+impl Namespace {
+    pub fn new(kind: &str) -> Result<Self> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        have_ip()?;
+        let space = Self { name: format!("hb{}-{kind}{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)) };
+        ip(&format!("netns add {}", space.name))?;
+        ip(&format!("-n {} link set lo up", space.name))?;
+        Ok(space)
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        drop(ip(&format!("netns del {}", self.name)));
+    }
+}
+
+impl Tap {
+    pub const DEVICE: &str = "tap0";
+    /// Addresses of the namespace and of the emulated machine.
+    pub const HOST: &str = "10.79.0.1";
+    pub const GUEST: &str = "10.79.0.2";
+
+    pub fn new() -> Result<Self> {
+        let tap = Self { namespace: Namespace::new("tap")? };
+        let (name, device) = (&tap.namespace.name, Self::DEVICE);
+        ip(&format!("-n {name} tuntap add {device} mode tap"))?;
+        ip(&format!("-n {name} addr add {}/24 dev {device}", Self::HOST))?;
+        ip(&format!("-n {name} link set {device} up"))?;
+        Ok(tap)
+    }
+}
+
+fn have_ip() -> Result<()> {
+    if Path::new("/usr/sbin/ip").exists() || Path::new("/sbin/ip").exists() {
+        return Ok(());
+    }
+    apt(&["install", "-y", "-q", "--no-install-recommends", "iproute2"])
 }
 
 fn ip(line: &str) -> Result<()> {

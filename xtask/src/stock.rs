@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 /// How long any state may take to come; under load stock daemons are slow.
@@ -237,8 +238,11 @@ impl Drop for Daemons {
 
 /// Ports that nobody listens on now. Below those that the kernel gives by itself: whoever connects meanwhile doesn't take one.
 pub fn free_ports<const N: usize>() -> Result<[u16; N]> {
+    // Each is given once: whoever got it may not listen yet.
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
     let first = 10_000 + u16::try_from(std::process::id() % 20_000).expect("small");
-    let mut free = (first..32_000).filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    let next = std::iter::repeat_with(|| first + GIVEN.fetch_add(1, Ordering::Relaxed));
+    let mut free = next.take_while(|port| *port < 32_000).filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
     let mut ports = [0; N];
     for port in &mut ports {
         *port = free.next().context("no port is free")?;

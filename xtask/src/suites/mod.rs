@@ -10,9 +10,13 @@ mod failures;
 mod figures;
 mod figures_block;
 mod hostile;
+mod kernel_client;
+mod kernel_guest;
 mod kill9;
 mod manager;
 mod maps;
+mod notify;
+mod order;
 mod python;
 mod qemu;
 mod rados;
@@ -58,10 +62,12 @@ fn cases() -> Vec<Case> {
     [
         basics::CASES,
         rados::CASES,
+        notify::CASES,
         rbd::CASES,
         rbd_more::CASES,
         python::CASES,
         qemu::CASES,
+        kernel_client::CASES,
         security::CASES,
         caps::CASES,
         commands::CASES,
@@ -85,7 +91,16 @@ fn cases() -> Vec<Case> {
 /// Everything that CI runs.
 pub fn test(allow_skips: bool, only: Option<&str>) -> Result<()> {
     let started = Instant::now();
-    must(Command::new("cargo").current_dir(root()).args(["test", "--workspace", "--quiet"]))?;
+    // A release build ends in one thread that links; the tests' build and run fill the other core. Profiles have build folders of their own.
+    std::thread::scope(|scope| {
+        let build = scope.spawn(cluster::build);
+        // What fails here is said where a case needs it.
+        scope.spawn(|| Release::ALL.into_iter().for_each(|release| drop(release.install())));
+        let tests = must(Command::new("cargo").current_dir(root()).args(["test", "--workspace", "--quiet"]));
+        let build = build.join().expect("a build does not panic");
+        tests.and(build)
+    })?;
+    println!("unit tests and builds took {} s", started.elapsed().as_secs());
     clients(allow_skips, only)?;
     println!("all of it took {} s", started.elapsed().as_secs());
     Ok(())
@@ -114,26 +129,18 @@ fn run_cases(cases: Vec<Case>, allow_skips: bool, only: Option<&str>) -> Result<
             missing.push((release, format!("{e:#}")));
         }
     }
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for case in &cases {
-        if let Some((release, why)) = missing.iter().find(|(r, _)| case.needs.contains(r)) {
+    let lacks = |case: &Case| missing.iter().find(|(release, _)| case.needs.contains(release));
+    let (cases, lacking): (Vec<Case>, Vec<Case>) = cases.into_iter().partition(|case| lacks(case).is_none());
+    for case in &lacking {
+        if let Some((release, why)) = lacks(case) {
             println!("SKIPPED {}: no clients of {}: {why}", case.name, release.version());
-            skipped += 1;
-            continue;
-        }
-        let started = Instant::now();
-        match (case.run)() {
-            Ok(()) => {
-                println!("ok {} ({:.1} s)", case.name, started.elapsed().as_secs_f64());
-                passed += 1;
-            }
-            Err(e) => {
-                println!("FAILED {} ({:.1} s): {e:#}", case.name, started.elapsed().as_secs_f64());
-                failed += 1;
-            }
         }
     }
-    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    let started = Instant::now();
+    let ran = order::run(cases);
+    print!("{}", order::table(&ran, started.elapsed()));
+    let (failed, skipped) = (ran.iter().filter(|r| r.result.is_err()).count(), lacking.len());
+    println!("{} passed, {failed} failed, {skipped} skipped", ran.len() - failed);
     conformance::end_of_run()?;
     if failed > 0 || (skipped > 0 && !allow_skips) {
         bail!("{failed} failed, {skipped} could not run");

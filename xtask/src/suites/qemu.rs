@@ -3,12 +3,13 @@
 //! The Linux is made of Debian's packages: the cloud kernel, busybox, a boot loader. No KVM: the emulator runs everywhere.
 
 use super::Case;
-use crate::clients::{Release::Pacific, apt};
+use crate::clients::{CACHE, Release::Pacific, apt};
 use crate::cluster::Cluster;
 use crate::run::{quietly, run};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::Duration;
 
 pub const CASES: &[Case] = &[Case { name: "qemu_boots_from_an_image", needs: &[Pacific], run: boots }];
@@ -92,7 +93,7 @@ fn boots() -> Result<()> {
 fn disk(dir: &Path) -> Result<PathBuf> {
     let at = |name: &str| dir.join(name);
     let shell = |line: &str| quietly(Command::new("sh").arg("-ec").arg(line).current_dir(dir));
-    let kernel = kernel(dir)?;
+    let kernel = kernel()?;
     for folder in ["bin", "proc", "sys", "dev", "mnt", "lib"] {
         std::fs::create_dir_all(at("i").join(folder))?;
     }
@@ -119,18 +120,23 @@ fn disk(dir: &Path) -> Result<PathBuf> {
     Ok(at("disk.raw"))
 }
 
-/// The cloud kernel's package, unpacked beside the clusters and kept: it is not installed.
-fn kernel(dir: &Path) -> Result<PathBuf> {
-    let kept = dir.parent().context("a cluster's folder has a parent")?.join("kernel");
+/// The cloud kernel's package, unpacked where stock clients are kept, and kept: it is not installed.
+pub fn kernel() -> Result<PathBuf> {
+    // Two cases may ask for it at a time.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().expect("no holder panics");
+    let kept = Path::new(CACHE).join("kernel");
     if !kept.join("boot").exists() {
+        let unpacking = Path::new(CACHE).join(format!("kernel.{}", std::process::id()));
+        std::fs::create_dir_all(&unpacking)?;
+        quietly(Command::new("apt-get").args(["update", "-q"]))?;
         let depends = run(Command::new("apt-cache").args(["depends", "linux-image-cloud-amd64"]), Duration::from_secs(60))?.stdout;
         let Some(package) = depends.lines().find_map(|l| l.trim().strip_prefix("Depends: ").filter(|p| p.starts_with("linux-image-")))
         else {
             bail!("apt knows no linux-image-cloud-amd64: {depends}");
         };
-        quietly(Command::new("apt-get").args(["download", "-q", package]).current_dir(dir))?;
-        let unpacking = dir.join("kernel");
-        quietly(Command::new("sh").arg("-ec").arg("dpkg-deb -x linux-image-*.deb kernel").current_dir(dir))?;
+        quietly(Command::new("apt-get").args(["download", "-q", package]).current_dir(&unpacking))?;
+        quietly(Command::new("sh").arg("-ec").arg("dpkg-deb -x linux-image-*.deb .; rm linux-image-*.deb").current_dir(&unpacking))?;
         std::fs::rename(unpacking, &kept)?;
     }
     Ok(kept)

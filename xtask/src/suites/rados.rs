@@ -15,9 +15,7 @@ pub const CASES: &[Case] = &[
     Case { name: "rados_bench_16.2", needs: &[Pacific], run: || rados_bench(Pacific) },
     Case { name: "rados_bench_18.2", needs: &[Reef], run: || rados_bench(Reef) },
     Case { name: "rados_bench_20.2", needs: &[Tentacle], run: || rados_bench(Tentacle) },
-    Case { name: "rados_watch_notify_16.2", needs: &[Pacific], run: || watch_notify(Pacific) },
-    Case { name: "rados_watch_notify_18.2", needs: &[Reef], run: || watch_notify(Reef) },
-    Case { name: "rados_watch_notify_20.2", needs: &[Tentacle], run: || watch_notify(Tentacle) },
+    Case { name: "rados_watch_notify", needs: &Release::ALL, run: watch_notify },
     Case { name: "rados_bench_with_cut_sockets", needs: &[Pacific], run: cut_sockets },
 ];
 
@@ -126,20 +124,29 @@ fn rados_bench(release: Release) -> Result<()> {
     c.stop()
 }
 
-fn watch_notify(release: Release) -> Result<()> {
-    let c = Cluster::start(&format!("watch-{}", release.version()), &[])?;
-    c.must(release, "ceph osd pool create p 8")?;
-    c.must(release, "rados -p p create w")?;
-    let mut watcher = release.command(&c.conf, "rados");
-    watcher.args(["-p", "p", "watch", "w"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    let watcher = Background(watcher.spawn()?);
-    let watched = |c: &Cluster| c.must(release, "rados -p p listwatchers w").is_ok_and(|s| s.contains("watcher="));
-    ensure!(until(Duration::from_secs(20), || watched(&c)), "the watcher does not show");
-    let notify = c.must(release, "rados -p p notify w hello")?;
-    ensure!(notify.contains("reply") || notify.contains("REPLY"), "notify says: {notify}");
-    drop(watcher);
-    // Killed, not closed: it goes when its timeout has passed, or at once when its socket's end is taken for it.
-    ensure!(until(Duration::from_secs(60), || !watched(&c)), "a dead watcher stays");
+/// Each release's watcher on an object of its own: a dead one is waited for as long as its watch may live, so all wait at once.
+fn watch_notify() -> Result<()> {
+    let c = Cluster::start("watch", &[])?;
+    c.must(Pacific, "ceph osd pool create p 8")?;
+    let watched = |release: Release| {
+        c.must(release, &format!("rados -p p listwatchers w{}", release.version())).is_ok_and(|s| s.contains("watcher="))
+    };
+    let mut watchers = Vec::new();
+    for release in Release::ALL {
+        let object = format!("w{}", release.version());
+        c.must(release, &format!("rados -p p create {object}"))?;
+        let mut watcher = release.command(&c.conf, "rados");
+        watcher.args(["-p", "p", "watch", &object]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        watchers.push(Background(watcher.spawn()?));
+        ensure!(until(Duration::from_secs(20), || watched(release)), "the watcher of {} does not show", release.version());
+        let notify = c.must(release, &format!("rados -p p notify {object} hello"))?;
+        ensure!(notify.contains("reply") || notify.contains("REPLY"), "notify of {} says: {notify}", release.version());
+    }
+    drop(watchers);
+    // Killed, not closed: they go when their timeout has passed, or at once when a socket's end is taken for it.
+    for release in Release::ALL {
+        ensure!(until(Duration::from_secs(60), || !watched(release)), "a dead watcher of {} stays", release.version());
+    }
     c.stop()
 }
 
