@@ -84,7 +84,7 @@ impl Guest {
         let (kernel, console) = (kernel()?, dir.join("console.log"));
         initramfs(dir, &kernel)?;
         let image = std::fs::read_dir(kernel.join("boot"))?.flatten().map(|e| e.path());
-        let image = image.filter(|p| p.display().to_string().contains("vmlinuz")).next().context("a kernel in its package")?;
+        let image = { image }.find(|p| p.display().to_string().contains("vmlinuz")).context("a kernel in its package")?;
         let mut qemu = Command::new("qemu-system-x86_64");
         // QEMU 7.2 emulates cmpxchg16b in a way that breaks the guest.
         qemu.args(["-accel", "tcg", "-cpu", "max,-cx16", "-m", "512", "-nodefaults", "-display", "none", "-no-reboot"]);

@@ -1,10 +1,11 @@
 """How often a watcher hears each NOTIFY while its connection to the OSD is cut, at each place where it could be.
 
-    notify.py run CONF NAMESPACE POOL STEP    prints a line of JSON for each cut, and one of all
-    notify.py watch CONF POOL OBJECT          a watcher: prints what it hears
+    notify.py run CONF NAMESPACE POOL STEP watcher|notifier    prints a line of JSON for each cut, and one of all
+    notify.py watch CONF POOL OBJECT                           a watcher: prints what it hears
+    notify.py notify CONF POOL OBJECT                          sends each line of its input as a notification: prints how it ended
 
-The watcher runs in a network namespace without a way out. What it dials on its loopback is taken by a proxy that goes on outside, and that ends
-connections to the OSD after a number of bytes: whatever a client or server does is not changed.
+The one whose connections are cut runs in a network namespace without a way out. What it dials on its loopback is taken by a proxy that goes on
+outside, and that ends connections to the OSD after a number of bytes: whatever a client or server does is not changed.
 """
 
 import ctypes
@@ -105,13 +106,26 @@ def watch(conf, pool, name):
     held.close()
 
 
+def notify(conf, pool, name):
+    cluster = rados.Rados(conffile=conf, name="client.admin")
+    cluster.connect()
+    ioctx = cluster.open_ioctx(pool)
+    print("READY", flush=True)
+    for line in sys.stdin:
+        try:
+            ioctx.notify(name, line.strip(), 20000)
+            print("acknowledged", flush=True)
+        except rados.Error as error:
+            print("errno", error.errno, flush=True)
+
+
 def osd_ports(cluster):
     code, out, _ = cluster.mon_command(json.dumps({"prefix": "osd dump", "format": "json"}), b"")
     assert code == 0
     return [int(a["addr"].rsplit(":", 1)[1]) for osd in json.loads(out)["osds"] for a in osd["public_addrs"]["addrvec"]]
 
 
-def run(conf, namespace, pool, step):
+def run(conf, namespace, pool, step, cut):
     cluster = rados.Rados(conffile=conf, name="client.admin")
     cluster.connect()
     ioctx = cluster.open_ioctx(pool)
@@ -123,8 +137,14 @@ def run(conf, namespace, pool, step):
         proxy.serve(port, False)
     for port in osd_ports(cluster):
         proxy.serve(port, True)
-    command = ["ip", "netns", "exec", namespace, "/usr/bin/python3", __file__, "watch", conf, pool, "watched"]
-    watcher = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def start(verb, away):
+        inside = ["ip", "netns", "exec", namespace] if away else []
+        command = [*inside, "/usr/bin/python3", __file__, verb, conf, pool, "watched"]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    watcher, notifier = start("watch", cut == "watcher"), start("notify", cut == "notifier")
+    assert notifier.stdout.readline().strip() == "READY"
     heard, errors, ready = [], [], threading.Event()
 
     def listen():
@@ -140,11 +160,9 @@ def run(conf, namespace, pool, step):
     assert ready.wait(60), "the watcher does not come"
 
     def notify(text):
-        try:
-            ioctx.notify("watched", text, 20000)
-            return "acknowledged"
-        except rados.Error as error:
-            return "errno %s" % error.errno
+        notifier.stdin.write(text + "\n")
+        notifier.stdin.flush()
+        return notifier.stdout.readline().strip()
 
     def wait_heard(text):
         end = time.time() + 40
@@ -183,13 +201,16 @@ def run(conf, namespace, pool, step):
         key = "%s, %s, heard %d" % (way, "cut" if row["cut"] else "whole", row["heard"])
         sums[key] = sums.get(key, 0) + 1
     print(json.dumps({"all": sums, "late": sum(r["late"] for r in rows), "errors": errors, "slowest_ms": max(r["ms"] for r in rows)}))
-    watcher.stdin.close()
-    watcher.wait(30)
+    for process in (watcher, notifier):
+        process.stdin.close()
+        process.wait(30)
     cluster.shutdown()
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "watch":
         watch(*sys.argv[2:5])
+    elif sys.argv[1] == "notify":
+        notify(*sys.argv[2:5])
     else:
-        run(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]))
+        run(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]), sys.argv[6])

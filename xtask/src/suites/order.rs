@@ -18,7 +18,6 @@ const MOSTLY_WAIT: &[&str] = &[
     "stock_daemons_under_our_monitor",    // 32, 19
     "rbd_lock_of_a_killed_client",        // 31, 1
     "rados_watch_notify",                 // 31, 12
-    "notify_across_cut_connections",
     "stock_daemons_whose_maps_went_on",   // 25, 12
     "stock_daemons_with_modules",         // 25, 11
     "stock_manager_outlives_our_monitor", // 17, 11
