@@ -27,13 +27,19 @@ impl Files {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         Ok(Self { stem: folder.join(format!("{number:03}-{}", program.replace([' ', '/'], "_"))) })
     }
+    /// Names of programs have dots of their own.
+    fn named(&self, end: &str) -> PathBuf {
+        let mut name = self.stem.clone().into_os_string();
+        name.push(format!(".{end}"));
+        name.into()
+    }
     /// Where a client is to write its log.
     pub fn client_log(&self) -> PathBuf {
-        self.stem.with_extension("client.log")
+        self.named("client.log")
     }
     /// Keeps what the process printed. The files to look at, with the client's log if there is one.
     pub fn keep(self, command: &str, out: &Output) -> Result<Vec<PathBuf>> {
-        let path = self.stem.with_extension("out");
+        let path = self.named("out");
         let text = format!("{command}\nended with {}\n--- stdout\n{}\n--- stderr\n{}", out.code, out.stdout, out.stderr);
         std::fs::write(&path, text).with_context(|| path.display().to_string())?;
         Ok([path, self.client_log()].into_iter().filter(|path| path.exists()).collect())
@@ -66,6 +72,8 @@ mod tests {
         assert!(!folder.exists());
         let failed = files("ceph_test_librbd");
         std::fs::write(failed.client_log(), "log").expect("written");
+        let other = files("18.2-ceph_test_librbd");
+        assert!(other.client_log().display().to_string().ends_with("-18.2-ceph_test_librbd.client.log"));
         let kept = failed.keep("ceph_test_librbd --gtest_filter=A.B", &out).expect("kept");
         let text = std::fs::read_to_string(&kept[0]).expect("there");
         assert!(text.starts_with("ceph_test_librbd --gtest_filter=A.B\nended with 1\n"));
