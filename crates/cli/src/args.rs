@@ -275,4 +275,8 @@ pub struct Bench {
     /// Leave the objects there, for `seq` and `rand`; or the store.
     #[arg(long)]
     pub keep: bool,
+    /// The result as one line of JSON on standard output: operations, errors, latencies in microseconds. What is said of the progress goes to
+    /// standard error. An error is a line with `error`.
+    #[arg(long)]
+    pub json: bool,
 }

@@ -26,7 +26,8 @@ pub struct Monitor {
 
 /// Opens or makes the cluster in `dir`, and starts its monitor. Writes `ceph.conf`.
 pub fn start_mon(dir: &Path, listen: SocketAddr, auth: mon::AuthMode, key_type: KeyKind, osds: u32) -> Result<Monitor> {
-    let cluster = mon::open_or_mkfs(dir, &mon::MkfsOptions { auth, key_type: key_type.key_type(), listen, osds, config: Vec::new() })?;
+    let cluster = mon::open_or_mkfs(dir, &mon::MkfsOptions { auth, key_type: key_type.key_type(), listen, osds, config: Vec::new() }, || crate::stores::refuse_orphans(dir))?;
+    crate::stores::refuse_strangers(dir, cluster.fsid)?;
     let (fsid, keyring, is_new) = (cluster.fsid, cluster.keyring.clone(), cluster.is_new);
     let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: mon::admin_socket(dir, "mon.a") }).with_context(|| format!("the monitor on {listen}"))?;
     let conf = dir.join("ceph.conf");

@@ -114,7 +114,7 @@ fn mkfs(args: &OsdArgs, conf: &Conf, data: &Path) -> Result<()> {
         args.devices.refuse()?;
     }
     if args.store == StoreKind::Block && !DataDir::is_made(data) {
-        std::fs::create_dir_all(data).with_context(|| format!("making {}", data.display()))?;
+        disk::create_dirs(data).with_context(|| format!("making {}", data.display()))?;
         osd::store::mkfs(data, args.id, osd_fsid, cluster_fsid, &crate::stores::new_store(&args.devices, data, 1)?, class)?;
     } else {
         DataDir::mkfs(data, args.id, osd_fsid, cluster_fsid, if args.store == StoreKind::Block { BLOCK } else { MEM }, class)?;

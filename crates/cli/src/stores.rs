@@ -5,7 +5,7 @@ use crate::folder::half_of_memory;
 use anyhow::{Context, Result, bail};
 use osd::store::{BLOCK, CACHE_DEFAULT, size_default};
 use osd::{DataDir, NewStore, StoreConfig};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use types::Uuid;
 
 /// One OSD's store.
@@ -21,6 +21,46 @@ pub struct OsdStore {
 pub fn osd_count(args: &Up, dir: &Path) -> u32 {
     let found = || (0..64).take_while(|id| DataDir::is_made(&dir.join(format!("osd.{id}")))).count() as u32;
     args.osds.unwrap_or_else(|| found().max(1))
+}
+
+/// The folders of OSDs in `dir`.
+fn osd_folders(dir: &Path) -> Vec<(i32, PathBuf)> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let id = |name: &str| name.strip_prefix("osd.")?.parse::<i32>().ok();
+    let mut found: Vec<_> = entries.filter_map(|e| Some((id(e.file_name().to_str()?)?, e.path()))).collect();
+    found.retain(|(_, path)| DataDir::is_made(path));
+    found.sort();
+    found
+}
+
+/// Refuses to make a new cluster beside an OSD of another one: the monitor's store was lost, and the OSD's objects would be out of reach.
+pub fn refuse_orphans(dir: &Path) -> Result<()> {
+    let Some((id, path)) = osd_folders(dir).into_iter().next() else { return Ok(()) };
+    let made = DataDir::open(&path, id)?;
+    bail!(
+        "{mon} holds no cluster, but {path} holds osd.{id} of cluster {fsid}: a new cluster could not read its objects. Put the {mon} of that cluster \
+         back; or save the objects with `humboldt store --dir {path} export FILE`, move {path} away, and start again for a new cluster",
+        mon = dir.join("mon.redb").display(),
+        path = path.display(),
+        fsid = made.cluster_fsid,
+    )
+}
+
+/// Refuses a folder in which an OSD belongs to another cluster than the monitor's store.
+pub fn refuse_strangers(dir: &Path, fsid: Uuid) -> Result<()> {
+    for (id, path) in osd_folders(dir) {
+        let made = DataDir::open(&path, id)?;
+        if made.cluster_fsid != fsid {
+            bail!(
+                "{path} holds osd.{id} of cluster {theirs}, and {mon} is the monitor of cluster {fsid}: put the mon.redb of {theirs} back, or move \
+                 {path} away (`humboldt store --dir {path} export FILE` saves its objects)",
+                path = path.display(),
+                mon = dir.join("mon.redb").display(),
+                theirs = made.cluster_fsid,
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The stores of all OSDs of the cluster in `dir`. What an OSD has it keeps, whatever is asked for: another kind is an error.

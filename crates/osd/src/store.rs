@@ -14,6 +14,7 @@ use std::io::Read;
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use store::ObjectStore;
 use store_block::{BlockStore, Config};
 use store_mem::MemStore;
@@ -85,7 +86,7 @@ impl StoreConfig {
                 let memory = (*memory).try_into().unwrap_or(usize::MAX);
                 let holes = |n: usize| has_holes(&dir.join(DEVICES[n]));
                 let config = Config { memory, zero_ahead: holes(1), data_has_holes: holes(0), ..Config::default() };
-                let disks = disks(dir)?;
+                let disks = disks(dir, LOCK_PATIENCE)?;
                 let memory = disks.known_memory();
                 let store = BlockStore::open(config, Box::new(disks)).with_context(|| format!("the store in {}", dir.display()))?;
                 let fd = store.event_fd();
@@ -100,22 +101,24 @@ pub fn devices(dir: &Path) -> [PathBuf; 3] {
     DEVICES.map(|name| dir.join(name))
 }
 
-fn disks(dir: &Path) -> Result<FileDisks> {
+/// The devices of a folder's store. One that another process holds is asked for again for as long as `patience`.
+pub fn disks(dir: &Path, patience: Duration) -> Result<FileDisks> {
     let paths = devices(dir);
+    let tries_max = patience.as_millis() / LOCK_PAUSE.as_millis();
     // The kernel takes the ring of a process that was killed down in its own time, and holds the files, and so their locks, until then.
     let mut tries = 0;
     loop {
         match FileDisks::open(&paths.each_ref().map(PathBuf::as_path)) {
-            Err(OpenError::InUse(_)) if tries < LOCK_TRIES => tries += 1,
+            Err(OpenError::InUse(_)) if tries < tries_max => tries += 1,
             other => return Ok(other?),
         }
         std::thread::sleep(LOCK_PAUSE);
     }
 }
 
-/// How long a store that somebody else has is asked for again: 5 s in all.
-const LOCK_TRIES: u32 = 250;
-const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+/// How long an OSD that starts asks for a store that another process holds, and how often.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// True for a file of which parts were never written.
 pub fn has_holes(path: &Path) -> bool {
@@ -136,7 +139,7 @@ pub fn mkfs(dir: &Path, id: OsdId, osd_fsid: Uuid, cluster_fsid: Uuid, new: &New
     if DataDir::is_made(dir) {
         bail!("{} holds an OSD already", dir.display());
     }
-    std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+    disk::create_dirs(dir).with_context(|| format!("making {}", dir.display()))?;
     let meta_bytes = (new.size / META_SHARE).max(META_MIN).next_multiple_of(1 << 20);
     let data_bytes = new.size.next_multiple_of(1 << 20);
     let wal_bytes = (new.size / WAL_SHARE).clamp(WAL_MIN, WAL_MAX).next_multiple_of(1 << 20);
@@ -160,7 +163,7 @@ pub fn mkfs(dir: &Path, id: OsdId, osd_fsid: Uuid, cluster_fsid: Uuid, new: &New
         let target = path.canonicalize().with_context(|| path.display().to_string())?;
         std::os::unix::fs::symlink(&target, &at).with_context(|| at.display().to_string())?;
     }
-    BlockStore::mkfs(Box::new(disks(dir)?), osd_fsid.0).with_context(|| format!("a store in {}", dir.display()))?;
+    BlockStore::mkfs(Box::new(disks(dir, LOCK_PATIENCE)?), osd_fsid.0).with_context(|| format!("a store in {}", dir.display()))?;
     DataDir::mkfs(dir, id, osd_fsid, cluster_fsid, BLOCK, device_class)
 }
 

@@ -45,7 +45,7 @@ impl Cluster {
         let dir = std::env::temp_dir().join(format!("humboldt-hostile-{}-{n}", std::process::id()));
         let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let cluster =
-            mon::open_or_mkfs(&dir, &mon::MkfsOptions { auth, key_type: cephx::KeyType::AES, listen, osds: 1, config: Vec::new() })
+            mon::open_or_mkfs(&dir, &mon::MkfsOptions { auth, key_type: cephx::KeyType::AES, listen, osds: 1, config: Vec::new() }, || Ok(()))
                 .unwrap();
         let keyring = cluster.keyring.clone();
         let mon = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: None }).unwrap();
