@@ -9,6 +9,7 @@ use crate::{ClientError, Cluster, Ops, Pool, setup};
 use base::Rng;
 use bytes::Bytes;
 use hdrhistogram::Histogram;
+use maps::{map_flags, pool_flags};
 use objecter::objecter::Reply;
 use std::cell::RefCell;
 use std::fmt;
@@ -17,7 +18,6 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-use maps::{map_flags, pool_flags};
 use types::errno;
 use types::osd_op::osd_flag;
 
@@ -424,7 +424,11 @@ impl Run {
         self.cluster.set_sink(None);
         let state = self.state.borrow();
         if matches!(state.error, errno::ENOSPC | errno::EDQUOT) {
-            return Err(ClientError::Full(format!("after {} operations the OSD had no room (errno {}); {HINT}", state.total.len(), state.error)));
+            return Err(ClientError::Full(format!(
+                "after {} operations the OSD had no room (errno {}); {HINT}",
+                state.total.len(),
+                state.error
+            )));
         }
         if state.total.is_empty() && state.errors > 0 {
             return Err(ClientError::Errno(state.error));

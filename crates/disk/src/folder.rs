@@ -11,7 +11,8 @@ pub fn create_dirs(path: &Path) -> io::Result<()> {
 
 fn create_dirs_with(path: &Path, mut sync: impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
     let parent = |of: &Path| of.parent().map_or_else(|| PathBuf::from("/"), Path::to_path_buf);
-    let new: Vec<PathBuf> = path.ancestors().filter(|p| !p.as_os_str().is_empty()).take_while(|p| !p.exists()).map(Path::to_path_buf).collect();
+    let new: Vec<PathBuf> =
+        path.ancestors().filter(|p| !p.as_os_str().is_empty()).take_while(|p| !p.exists()).map(Path::to_path_buf).collect();
     std::fs::create_dir_all(path)?;
     for folder in new.iter().rev() {
         sync(&parent(folder))?;
