@@ -3,7 +3,7 @@
 use crate::args::{Devices, StoreKind, Up};
 use crate::folder::half_of_memory;
 use anyhow::{Context, Result, bail};
-use osd::store::{BLOCK, CACHE_DEFAULT, size_default};
+use osd::store::{BLOCK, CACHE_DEFAULT, Share, size_default};
 use osd::{DataDir, NewStore, StoreConfig};
 use std::path::{Path, PathBuf};
 use types::Uuid;
@@ -65,9 +65,6 @@ pub fn refuse_strangers(dir: &Path, fsid: Uuid) -> Result<()> {
 
 /// The stores of all OSDs of the cluster in `dir`. What an OSD has it keeps, whatever is asked for: another kind is an error.
 pub fn find_or_make(args: &Up, osds: u32, dir: &Path, cluster_fsid: Uuid) -> Result<Vec<OsdStore>> {
-    if args.devices.is_placed() && osds > 1 {
-        bail!("--data, --wal and --meta are one OSD's: make the others with `humboldt osd --mkfs`");
-    }
     // A responder that keeps nothing needs no disk.
     let wanted = args.store.unwrap_or(if args.null { StoreKind::Mem } else { StoreKind::Block });
     if wanted == StoreKind::Mem {
@@ -95,7 +92,8 @@ pub fn find_or_make(args: &Up, osds: u32, dir: &Path, cluster_fsid: Uuid) -> Res
                 continue;
             }
             None => {
-                let new = new_store(&args.devices, dir, osds)?;
+                let mut new = new_store(&args.devices, dir, osds)?;
+                new.share = (args.devices.is_placed() && osds > 1).then_some(Share { index: id as u64, of: osds.into() });
                 let mut fresh = [0; 16];
                 cephx::Entropy::fill(&mut net::auth_cephx::entropy(), &mut fresh);
                 osd::store::mkfs(&folder, id, Uuid::from_random(fresh), cluster_fsid, &new, "").context("making a store")?
@@ -114,5 +112,5 @@ pub fn new_store(devices: &Devices, dir: &Path, osds: u32) -> Result<NewStore> {
         Some(size) => size,
         None => size_default(disk::free_bytes(dir).with_context(|| dir.display().to_string())?, osds),
     };
-    Ok(NewStore { data, wal, meta, size })
+    Ok(NewStore { data, wal, meta, size, share: None })
 }

@@ -9,7 +9,9 @@ struct Up(Child);
 
 impl Up {
     fn start(dir: &Path) -> Self {
-        let mut cmd = up(dir);
+        Self::run(up(dir))
+    }
+    fn run(mut cmd: Command) -> Self {
         let mut child = cmd.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program is there");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).expect("a line");
@@ -131,4 +133,35 @@ fn a_bench_on_a_full_store_says_so_and_ends() {
     }
     drop(running);
     std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn several_osds_share_one_file() {
+    let dir = fresh("shares");
+    let data = dir.with_extension("data");
+    let _ = std::fs::remove_file(&data);
+    let mut cmd = up(&dir);
+    cmd.args(["--osds", "2", "--data"]).arg(&data);
+    let running = Up::run(cmd);
+    assert_eq!(std::fs::metadata(&data).unwrap().len(), 512 << 20, "--size is each one's");
+    let window = |osd: u32| std::fs::read_to_string(dir.join(format!("osd.{osd}/data.window"))).expect("its share");
+    assert_eq!([window(0), window(1)], [format!("0 {}\n", 256 << 20), format!("{} {}\n", 256 << 20, 256 << 20)]);
+    assert!(bench(&dir, &["write", "-s", "0.5", "-b", "65536", "--keep"]).status.success());
+    drop(running);
+    let running = Up::start(&dir);
+    let out = bench(&dir, &["rand", "-s", "0.3", "-b", "65536", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    assert!(out.status.success() && json["errors"] == 0 && json["ops"].as_u64().unwrap() > 0, "{json}");
+    drop(running);
+    for osd in ["osd.0", "osd.1"] {
+        let fsck = Command::new(env!("CARGO_BIN_EXE_humboldt")).args(["store", "--dir"]).arg(dir.join(osd)).args(["fsck", "--deep"]).output().unwrap();
+        assert!(fsck.status.success() && String::from_utf8_lossy(&fsck.stdout).contains("no errors"), "{fsck:?}");
+    }
+    // A third one would need a part of what the others have.
+    let out = up(&dir).args(["--osds", "3", "--data"]).arg(&data).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!out.status.success() && said.contains("belongs to"), "{said}");
+    drop(Up::start(&dir));
+    std::fs::remove_dir_all(&dir).unwrap();
+    std::fs::remove_file(&data).unwrap();
 }

@@ -20,6 +20,7 @@ mod mem;
 mod scratch;
 mod space;
 mod uring;
+mod window;
 
 pub use buf::{AlignedBuf, BLOCK_BYTES, KnownMemory, zero_blocks};
 pub use crash::{CrashStates, Event, Recording, Tear};
@@ -31,3 +32,4 @@ pub use folder::{create_dirs, sync_dir};
 pub use mem::{Fault, FaultKind, Image, MemDisks, Order, Slow, Traffic};
 pub use scratch::ScratchDisks;
 pub use space::free_bytes;
+pub use window::Window;
