@@ -44,6 +44,6 @@ pub struct Manager {
     pub stock: Option<StockReport>,
     pub digests: Digests,
     pub proxy: Proxy,
-    /// Merges of which it was said that they wait.
+    /// Groups of which it was said that they keep a pool from its number of groups.
     pub(crate) blocked_merges: BTreeSet<PgId>,
 }
