@@ -52,7 +52,7 @@ pub fn refuse_strangers(dir: &Path, fsid: Uuid) -> Result<()> {
         let made = DataDir::open(&path, id)?;
         if made.cluster_fsid != fsid {
             bail!(
-                "{path} holds osd.{id} of cluster {theirs}, and {mon} is the monitor of cluster {fsid}: put the mon.redb of {theirs} back, or move \
+                "{path} (osd.{id}) belongs to cluster {theirs}, and {mon} is the monitor of cluster {fsid}: put the mon.redb of {theirs} back, or move \
                  {path} away (`humboldt store --dir {path} export FILE` saves its objects)",
                 path = path.display(),
                 mon = dir.join("mon.redb").display(),

@@ -17,6 +17,7 @@ of 18.2 and a stock manager of 16.2, all in secure mode. Written by `cargo xtask
 [--features N] [--store S] [--among-stock]`; not by hand. Suite `luks` is what suite `rbd` leaves of its program: the cases of encrypted images. Suite `model` has the random workloads that check
 themselves: each run of one is a case.
 \"Skipped\" cases are those that the program itself does not run here.
+Kernels map images (`rbd map`) and mount over msgr2, which Linux has since 5.11: older kernels can't connect, since there is no msgr1 here.
 ";
 
 /// `401 passed of 402`, and what else there is to say.
