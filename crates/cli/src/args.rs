@@ -113,7 +113,7 @@ pub struct Up {
 /// Where a block store lies; settled when it is made.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Devices {
-    /// A file or block device for data; a file in the OSD's folder unless given.
+    /// A file or block device for data; a file in the OSD's folder unless given. Several OSDs get equal shares of it, settled when they are made.
     #[arg(long)]
     pub data: Option<PathBuf>,
     /// The same for the log.
@@ -122,7 +122,7 @@ pub struct Devices {
     /// The same for metadata.
     #[arg(long)]
     pub meta: Option<PathBuf>,
-    /// Bytes of data of each new store (1G is 1073741824); a share of what the file system has left unless given, 16G at most.
+    /// Bytes of data of each new store in a file that is made (1G is 1073741824); a share of what the file system has left unless given, 16G at most.
     #[arg(long, value_parser = parse_size)]
     pub size: Option<u64>,
 }
@@ -275,4 +275,8 @@ pub struct Bench {
     /// Leave the objects there, for `seq` and `rand`; or the store.
     #[arg(long)]
     pub keep: bool,
+    /// The result as one line of JSON on standard output: operations, errors, latencies in microseconds. What is said of the progress goes to
+    /// standard error. An error is a line with `error`.
+    #[arg(long)]
+    pub json: bool,
 }

@@ -1,18 +1,50 @@
 //! `humboldt bench`: our own client and load generator, for machines without any other.
 
-use crate::args::Bench;
+use crate::args::{Bench, StoreKind};
 use anyhow::{Context, Result, bail};
 use client::bench::{Mode, Options};
-use client::{Cluster, setup};
-use std::io::stdout;
+use client::{ClientError, Cluster, setup};
+use serde_json::json;
+use std::io::{Write, stderr, stdout};
 use std::time::Duration;
 
+/// Runs the load; with --json what it ends with is one line, an error too.
 pub fn bench(args: &Bench) -> Result<()> {
+    match run(args) {
+        Err(error) if args.json => {
+            println!("{}", error_json(args, &error));
+            Err(error)
+        }
+        other => other,
+    }
+}
+
+/// What was asked for, as members of a JSON object.
+pub fn settings(args: &Bench) -> String {
+    let target = match args.store {
+        Some(StoreKind::Mem) => json!({ "store": "mem" }),
+        Some(StoreKind::Block) => json!({ "store": "block" }),
+        None => json!({ "pool": args.pool }),
+    };
+    let mut all = json!({ "mode": args.mode, "block": args.block, "depth": args.depth, "seconds_wanted": args.seconds });
+    all.as_object_mut().expect("it is one").extend(target.as_object().expect("it is one").clone());
+    let text = all.to_string();
+    text[1..text.len() - 1].into()
+}
+
+/// An error as `--json` has it: what it is, and its errno if the cluster gave one.
+pub fn error_json(args: &Bench, error: &anyhow::Error) -> String {
+    let errno = error.downcast_ref::<ClientError>().and_then(ClientError::errno);
+    format!("{{{},\"error\":{},\"errno\":{}}}", settings(args), json!(format!("{error:#}")), json!(errno))
+}
+
+fn run(args: &Bench) -> Result<()> {
     let options = Options {
         conf: Some(args.conf.clone()),
         name: args.name.clone(),
         pool: args.pool.clone(),
-        mode: Mode::parse(&args.mode).with_context(|| format!("a cluster is loaded with write, seq or rand; {} is for --store", args.mode))?,
+        mode: Mode::parse(&args.mode)
+            .with_context(|| format!("a cluster is loaded with write, seq or rand; {} is for --store", args.mode))?,
         seconds: args.seconds,
         block: args.block,
         depth: args.depth,
@@ -26,9 +58,15 @@ pub fn bench(args: &Bench) -> Result<()> {
         let conf = setup::load(options.conf.as_deref(), &options.name)?;
         let cluster = Cluster::connect(conf, options.connect_timeout).await?;
         make_pool(&cluster, &args.pool).await?;
-        let report = client::bench::run_on(&cluster, &options, &mut stdout()).await;
+        let mut out: Box<dyn Write> = if args.json { Box::new(stderr()) } else { Box::new(stdout()) };
+        let report = client::bench::run_on(&cluster, &options, &mut out).await;
         cluster.shutdown();
-        print!("{}", report?);
+        let report = report?;
+        if args.json {
+            println!("{}", report.json(&settings(args)));
+        } else {
+            print!("{report}");
+        }
         Ok(())
     })
 }

@@ -26,9 +26,14 @@ pub struct Monitor {
 
 /// Opens or makes the cluster in `dir`, and starts its monitor. Writes `ceph.conf`.
 pub fn start_mon(dir: &Path, listen: SocketAddr, auth: mon::AuthMode, key_type: KeyKind, osds: u32) -> Result<Monitor> {
-    let cluster = mon::open_or_mkfs(dir, &mon::MkfsOptions { auth, key_type: key_type.key_type(), listen, osds, config: Vec::new() })?;
+    let cluster =
+        mon::open_or_mkfs(dir, &mon::MkfsOptions { auth, key_type: key_type.key_type(), listen, osds, config: Vec::new() }, || {
+            crate::stores::refuse_orphans(dir)
+        })?;
+    crate::stores::refuse_strangers(dir, cluster.fsid)?;
     let (fsid, keyring, is_new) = (cluster.fsid, cluster.keyring.clone(), cluster.is_new);
-    let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: mon::admin_socket(dir, "mon.a") }).with_context(|| format!("the monitor on {listen}"))?;
+    let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: mon::admin_socket(dir, "mon.a") })
+        .with_context(|| format!("the monitor on {listen}"))?;
     let conf = dir.join("ceph.conf");
     std::fs::write(&conf, mon::conf_text(dir, fsid, handle.mon_addr, auth)).with_context(|| conf.display().to_string())?;
     Ok(Monitor { handle, keyring, is_new, fsid })
@@ -53,6 +58,7 @@ pub fn osd_config(id: i32, monitor: EntityAddrVec, listen: IpAddr, store: StoreC
         key: None,
         admin: None,
         listen,
+        ports_file: Some(dir.join(format!("osd.{id}.ports"))),
         store_is_new: !store.is_durable(),
         store,
         location: vec![("host".into(), host), ("root".into(), "default".into())],

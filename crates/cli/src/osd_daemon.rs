@@ -38,7 +38,9 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
     let folder = if DataDir::is_made(&data) { Some((DataDir::open(&data, args.id)?, Folder::hold(&data)?)) } else { None };
     let store = match &folder {
         Some((made, _)) if made.kind == BLOCK => StoreConfig::Block { dir: data.clone(), memory: args.memory.unwrap_or(CACHE_DEFAULT) },
-        Some((made, _)) if made.kind != MEM => bail!("{} holds a store of type {}, which this program doesn't know", data.display(), made.kind),
+        Some((made, _)) if made.kind != MEM => {
+            bail!("{} holds a store of type {}, which this program doesn't know", data.display(), made.kind)
+        }
         _ => StoreConfig::Mem { capacity: memory },
     };
     let mut config = osd_config(args.id, EntityAddrVec::default(), listen, store, dir);
@@ -57,6 +59,7 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
         config.deployment.osd_fsid = Some(made.osd_fsid);
         config.deployment.cluster_fsid = Some(made.cluster_fsid);
         config.data_dir = data.display().to_string();
+        config.ports_file = Some(data.join("ports"));
         if !made.device_class.is_empty() {
             config.deployment.device_class.clone_from(&made.device_class);
         }
@@ -114,7 +117,7 @@ fn mkfs(args: &OsdArgs, conf: &Conf, data: &Path) -> Result<()> {
         args.devices.refuse()?;
     }
     if args.store == StoreKind::Block && !DataDir::is_made(data) {
-        std::fs::create_dir_all(data).with_context(|| format!("making {}", data.display()))?;
+        disk::create_dirs(data).with_context(|| format!("making {}", data.display()))?;
         osd::store::mkfs(data, args.id, osd_fsid, cluster_fsid, &crate::stores::new_store(&args.devices, data, 1)?, class)?;
     } else {
         DataDir::mkfs(data, args.id, osd_fsid, cluster_fsid, if args.store == StoreKind::Block { BLOCK } else { MEM }, class)?;

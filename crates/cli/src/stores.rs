@@ -3,9 +3,9 @@
 use crate::args::{Devices, StoreKind, Up};
 use crate::folder::half_of_memory;
 use anyhow::{Context, Result, bail};
-use osd::store::{BLOCK, CACHE_DEFAULT, size_default};
+use osd::store::{BLOCK, CACHE_DEFAULT, Share, size_default};
 use osd::{DataDir, NewStore, StoreConfig};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use types::Uuid;
 
 /// One OSD's store.
@@ -23,11 +23,48 @@ pub fn osd_count(args: &Up, dir: &Path) -> u32 {
     args.osds.unwrap_or_else(|| found().max(1))
 }
 
+/// The folders of OSDs in `dir`.
+fn osd_folders(dir: &Path) -> Vec<(i32, PathBuf)> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let id = |name: &str| name.strip_prefix("osd.")?.parse::<i32>().ok();
+    let mut found: Vec<_> = entries.filter_map(|e| Some((id(e.file_name().to_str()?)?, e.path()))).collect();
+    found.retain(|(_, path)| DataDir::is_made(path));
+    found.sort();
+    found
+}
+
+/// Refuses to make a new cluster beside an OSD of another one: the monitor's store was lost, and the OSD's objects would be out of reach.
+pub fn refuse_orphans(dir: &Path) -> Result<()> {
+    let Some((id, path)) = osd_folders(dir).into_iter().next() else { return Ok(()) };
+    let made = DataDir::open(&path, id)?;
+    bail!(
+        "{mon} holds no cluster, but {path} holds osd.{id} of cluster {fsid}: a new cluster could not read its objects. Put the {mon} of that cluster \
+         back; or save the objects with `humboldt store --dir {path} export FILE`, move {path} away, and start again for a new cluster",
+        mon = dir.join("mon.redb").display(),
+        path = path.display(),
+        fsid = made.cluster_fsid,
+    )
+}
+
+/// Refuses a folder in which an OSD belongs to another cluster than the monitor's store.
+pub fn refuse_strangers(dir: &Path, fsid: Uuid) -> Result<()> {
+    for (id, path) in osd_folders(dir) {
+        let made = DataDir::open(&path, id)?;
+        if made.cluster_fsid != fsid {
+            bail!(
+                "{path} (osd.{id}) belongs to cluster {theirs}, and {mon} is the monitor of cluster {fsid}: put the mon.redb of {theirs} back, or move \
+                 {path} away (`humboldt store --dir {path} export FILE` saves its objects)",
+                path = path.display(),
+                mon = dir.join("mon.redb").display(),
+                theirs = made.cluster_fsid,
+            );
+        }
+    }
+    Ok(())
+}
+
 /// The stores of all OSDs of the cluster in `dir`. What an OSD has it keeps, whatever is asked for: another kind is an error.
 pub fn find_or_make(args: &Up, osds: u32, dir: &Path, cluster_fsid: Uuid) -> Result<Vec<OsdStore>> {
-    if args.devices.is_placed() && osds > 1 {
-        bail!("--data, --wal and --meta are one OSD's: make the others with `humboldt osd --mkfs`");
-    }
     // A responder that keeps nothing needs no disk.
     let wanted = args.store.unwrap_or(if args.null { StoreKind::Mem } else { StoreKind::Block });
     if wanted == StoreKind::Mem {
@@ -55,7 +92,8 @@ pub fn find_or_make(args: &Up, osds: u32, dir: &Path, cluster_fsid: Uuid) -> Res
                 continue;
             }
             None => {
-                let new = new_store(&args.devices, dir, osds)?;
+                let mut new = new_store(&args.devices, dir, osds)?;
+                new.share = (args.devices.is_placed() && osds > 1).then_some(Share { index: id as u64, of: osds.into() });
                 let mut fresh = [0; 16];
                 cephx::Entropy::fill(&mut net::auth_cephx::entropy(), &mut fresh);
                 osd::store::mkfs(&folder, id, Uuid::from_random(fresh), cluster_fsid, &new, "").context("making a store")?
@@ -74,5 +112,5 @@ pub fn new_store(devices: &Devices, dir: &Path, osds: u32) -> Result<NewStore> {
         Some(size) => size,
         None => size_default(disk::free_bytes(dir).with_context(|| dir.display().to_string())?, osds),
     };
-    Ok(NewStore { data, wal, meta, size })
+    Ok(NewStore { data, wal, meta, size, share: None })
 }

@@ -9,6 +9,7 @@ use crate::{ClientError, Cluster, Ops, Pool, setup};
 use base::Rng;
 use bytes::Bytes;
 use hdrhistogram::Histogram;
+use maps::{map_flags, pool_flags};
 use objecter::objecter::Reply;
 use std::cell::RefCell;
 use std::fmt;
@@ -18,11 +19,17 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use types::errno;
+use types::osd_op::osd_flag;
+
+/// How long nothing may be answered before a load looks whether the pool is full.
+const STILL: Duration = Duration::from_secs(1);
 
 /// The object that says what a run left behind.
 const META: &str = "humboldt_bench_meta";
 /// The longest latency that the histogram holds.
 const LATENCY_MAX_NS: u64 = 600_000_000_000;
+/// What to do where there is no room.
+const HINT: &str = "see `ceph health detail` and `ceph df`; remove objects, raise the quota, or give the cluster a larger store";
 /// What `seq` and `rand` write first if there is nothing to read.
 const PREFILL_OBJECTS: u64 = 1024;
 
@@ -97,6 +104,8 @@ pub struct Report {
     pub avg_us: f64,
     pub min_us: f64,
     pub p50_us: f64,
+    pub p90_us: f64,
+    pub p95_us: f64,
     pub p99_us: f64,
     pub p999_us: f64,
     pub p9999_us: f64,
@@ -119,11 +128,36 @@ impl Report {
             avg_us: h.mean() / 1000.0,
             min_us: if ops == 0 { 0.0 } else { us(h.min()) },
             p50_us: at(0.5),
+            p90_us: at(0.9),
+            p95_us: at(0.95),
             p99_us: at(0.99),
             p999_us: at(0.999),
             p9999_us: at(0.9999),
             max_us: us(h.max()),
         }
+    }
+}
+
+impl Report {
+    /// One JSON object on one line: for programs. The load's own settings stand in front, as `settings` has them (JSON members).
+    pub fn json(&self, settings: &str) -> String {
+        let Self { ops, errors, seconds, iops, mb_per_s, .. } = self;
+        let latencies = [
+            ("avg", self.avg_us),
+            ("min", self.min_us),
+            ("p50", self.p50_us),
+            ("p90", self.p90_us),
+            ("p95", self.p95_us),
+            ("p99", self.p99_us),
+            ("p99.9", self.p999_us),
+            ("p99.99", self.p9999_us),
+            ("max", self.max_us),
+        ];
+        let latencies: Vec<String> = latencies.iter().map(|(name, us)| format!("\"{name}\":{us:.3}")).collect();
+        format!(
+            "{{{settings},\"ops\":{ops},\"errors\":{errors},\"seconds\":{seconds:.6},\"iops\":{iops:.3},\"mb_per_s\":{mb_per_s:.6},\"latency_us\":{{{}}}}}",
+            latencies.join(",")
+        )
     }
 }
 
@@ -170,9 +204,15 @@ pub async fn run_on(cluster: &Cluster, options: &Options, out: &mut dyn Write) -
     let report = match o.mode {
         Mode::Write => {
             let run = Run::new(cluster, &pool, &o, prefix.clone(), Plan::Write { objects: o.objects });
-            let report = run.go(Some(o.seconds), out).await?;
-            written = Some(Meta { prefix, objects: run.objects_written(), object_size: o.object_size });
-            report
+            let result = run.go(Some(o.seconds), out).await;
+            let meta = Meta { prefix, objects: run.objects_written(), object_size: o.object_size };
+            if let Err(error @ ClientError::Full(_)) = result {
+                // What was written is nobody's any more: it goes, whatever `keep` says, so that the pool is as it was.
+                remove(cluster, &pool, &o, meta).await?;
+                return Err(error);
+            }
+            written = Some(meta);
+            result?
         }
         Mode::Seq | Mode::Rand => {
             let meta = match Meta::load(&pool).await {
@@ -181,8 +221,14 @@ pub async fn run_on(cluster: &Cluster, options: &Options, out: &mut dyn Write) -
                     let objects = if o.objects > 0 { o.objects } else { PREFILL_OBJECTS };
                     let _ = writeln!(out, "nothing to read: writing {objects} objects of {} bytes", o.object_size);
                     let fill = Options { block: o.object_size, ..o.clone() };
-                    Run::new(cluster, &pool, &fill, prefix.clone(), Plan::Fill { objects }).go(None, &mut std::io::sink()).await?;
+                    let run = Run::new(cluster, &pool, &fill, prefix.clone(), Plan::Fill { objects });
+                    let result = run.go(None, &mut std::io::sink()).await;
                     let meta = Meta { prefix, objects, object_size: o.object_size };
+                    if let Err(error @ ClientError::Full(_)) = result {
+                        remove(cluster, &pool, &o, meta).await?;
+                        return Err(error);
+                    }
+                    result?;
                     written = Some(meta.clone());
                     meta
                 }
@@ -192,16 +238,20 @@ pub async fn run_on(cluster: &Cluster, options: &Options, out: &mut dyn Write) -
             Run::new(cluster, &pool, &o, meta.prefix, plan).go(Some(o.seconds), out).await?
         }
     };
-    if let Some(meta) = written {
-        if o.keep {
-            meta.store(&pool).await?;
-        } else {
-            let fill = Options { block: meta.object_size, ..o };
-            let run = Run::new(cluster, &pool, &fill, meta.prefix, Plan::Remove { objects: meta.objects });
-            run.go(None, &mut std::io::sink()).await?;
-        }
+    match (written, o.keep) {
+        (Some(meta), true) => meta.store(&pool).await?,
+        (Some(meta), false) => remove(cluster, &pool, &o, meta).await?,
+        (None, _) => {}
     }
     Ok(report)
+}
+
+/// Removes what a load wrote, also from a full pool.
+async fn remove(cluster: &Cluster, pool: &Pool, o: &Options, meta: Meta) -> Result<(), ClientError> {
+    let (mut pool, fill) = (pool.clone(), Options { block: meta.object_size, ..o.clone() });
+    pool.flags |= osd_flag::FULL_TRY;
+    Run::new(cluster, &pool, &fill, meta.prefix, Plan::Remove { objects: meta.objects }).go(None, &mut std::io::sink()).await?;
+    Ok(())
 }
 
 /// Removes what runs with `keep` have left in a pool; says how many objects.
@@ -279,6 +329,10 @@ struct State {
     errors: u64,
     /// The first error, for who asks why.
     error: i32,
+    /// When something was answered last.
+    heard: Instant,
+    /// The numbers by which the requests under way can be cancelled.
+    tids: Vec<Option<u64>>,
     total: Histogram<u64>,
     /// Of the present second.
     second: Histogram<u64>,
@@ -300,6 +354,8 @@ impl Run {
             stop: false,
             errors: 0,
             error: 0,
+            heard: Instant::now(),
+            tids: vec![None; o.depth],
             total: histogram(),
             second: histogram(),
             rng: Rng::new(2),
@@ -331,6 +387,7 @@ impl Run {
         let sink: Sink = Rc::new(move |user, reply| run.on_reply(user, &reply));
         self.cluster.set_sink(Some(sink));
         let start = Instant::now();
+        self.state.borrow_mut().heard = start;
         for slot in 0..self.depth {
             self.send(slot);
         }
@@ -347,6 +404,10 @@ impl Run {
                     break;
                 }
             }
+            if let Some(why) = self.full() {
+                self.give_up();
+                return Err(ClientError::Full(why));
+            }
             let wake = deadline.map_or(next_line, |d| if Instant::now() < d { d.min(next_line) } else { next_line });
             tokio::select! {
                 _ = self.done.notified() => {}
@@ -362,10 +423,44 @@ impl Run {
         let took = start.elapsed();
         self.cluster.set_sink(None);
         let state = self.state.borrow();
+        if matches!(state.error, errno::ENOSPC | errno::EDQUOT) {
+            return Err(ClientError::Full(format!(
+                "after {} operations the OSD had no room (errno {}); {HINT}",
+                state.total.len(),
+                state.error
+            )));
+        }
         if state.total.is_empty() && state.errors > 0 {
             return Err(ClientError::Errno(state.error));
         }
         Ok(Report::new(&state.total, state.errors, self.block, took))
+    }
+    /// Why nothing is answered, if that is because the map says that writes have to wait for room.
+    fn full(&self) -> Option<String> {
+        let writes = matches!(self.plan, Plan::Write { .. } | Plan::Fill { .. });
+        let state = self.state.borrow();
+        if !writes || state.heard.elapsed() < STILL {
+            return None;
+        }
+        let map = self.cluster.map();
+        let pool = map.pool(self.pool.id());
+        let has = |flag| pool.is_some_and(|p| p.has(flag));
+        let what = match () {
+            () if has(pool_flags::FULL_QUOTA) => "the pool's quota is used up",
+            () if has(pool_flags::FULL) || map.has_flag(map_flags::FULL) => "an OSD of the pool is full",
+            () => return None,
+        };
+        Some(format!("{what}, and writes wait until there is room ({} operations were done before); {HINT}", state.total.len()))
+    }
+    /// Forgets what is under way.
+    fn give_up(&self) {
+        self.cluster.set_sink(None);
+        let mut state = self.state.borrow_mut();
+        state.stop = true;
+        state.in_flight = 0;
+        for tid in state.tids.iter_mut().filter_map(Option::take) {
+            self.cluster.cancel(tid);
+        }
     }
     fn progress(&self, at: Duration, out: &mut dyn Write) {
         let mut state = self.state.borrow_mut();
@@ -408,19 +503,26 @@ impl Run {
         drop(state);
         let mut submit = self.pool.request(format!("{}_{object}", self.prefix), ops);
         submit.user = slot as u64 + 1;
-        self.cluster.submit(submit);
+        let tid = self.cluster.submit(submit);
+        // The answer may be here already.
+        let mut state = self.state.borrow_mut();
+        if state.in_flight > 0 {
+            state.tids[slot] = Some(tid);
+        }
     }
     fn on_reply(&self, user: u64, reply: &Reply) {
         let slot = user as usize - 1;
         let mut state = self.state.borrow_mut();
         state.in_flight -= 1;
+        state.tids[slot] = None;
+        state.heard = Instant::now();
         let short = matches!(self.plan, Plan::Read { .. }) && reply.ops.first().is_none_or(|op| op.outdata.len() as u64 != self.block);
         let gone = matches!(self.plan, Plan::Remove { .. }) && reply.result == -errno::ENOENT;
         if reply.result < 0 && !gone || short && reply.result >= 0 {
             state.errors += 1;
             state.error = if reply.result < 0 { -reply.result } else { errno::EIO };
             // A load that only fails ends at once instead of failing as fast as it can.
-            state.stop |= state.errors >= 100 && state.total.is_empty();
+            state.stop |= state.errors >= 100 && state.total.is_empty() || matches!(state.error, errno::ENOSPC | errno::EDQUOT);
         } else {
             let ns = (state.sent[slot].elapsed().as_nanos() as u64).clamp(1, LATENCY_MAX_NS);
             state.total.saturating_record(ns);

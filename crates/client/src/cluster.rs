@@ -200,9 +200,13 @@ impl Cluster {
         if reply.result < 0 { Err(ClientError::Errno(-reply.result)) } else { Ok(reply) }
     }
     /// Sends a request whose reply goes to the sink under `submit.user`, which is not 0.
-    pub(crate) fn submit(&self, submit: Submit) {
+    pub(crate) fn submit(&self, submit: Submit) -> u64 {
         assert!(submit.user != 0, "0 is for requests that are awaited");
-        self.0.objecter(|o, out| o.submit(submit, clock(), out));
+        self.0.objecter(|o, out| o.submit(submit, clock(), out))
+    }
+    /// Forgets a request; the OSD may carry it out all the same.
+    pub(crate) fn cancel(&self, tid: u64) {
+        self.0.objecter(|o, _| o.cancel(tid));
     }
     pub(crate) fn set_sink(&self, sink: Option<Sink>) {
         *self.0.sink.borrow_mut() = sink;

@@ -12,6 +12,9 @@ pub enum ClientError {
     Timeout(u64),
     #[error("the monitor refused {name}: errno {errno}")]
     Refused { name: String, errno: i32 },
+    /// Writes wait until there is room: what is full, and how to go on.
+    #[error("full: {0}")]
+    Full(String),
     #[error("there is no pool {0}")]
     NoPool(String),
     #[error("{0}")]
@@ -27,6 +30,7 @@ impl ClientError {
     pub fn errno(&self) -> Option<i32> {
         match self {
             Self::Errno(e) | Self::Refused { errno: e, .. } => Some(*e),
+            Self::Full(_) => Some(types::errno::ENOSPC),
             Self::NoPool(_) => Some(types::errno::ENOENT),
             _ => None,
         }

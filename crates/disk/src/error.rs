@@ -38,6 +38,8 @@ pub enum OpenError {
     Sectors { path: PathBuf, sector_bytes: u32 },
     #[error("{} is neither a file nor a block device", .0.display())]
     Kind(PathBuf),
+    #[error("{}: there are no {} bytes at {}", path.display(), window.len_bytes, window.start_bytes)]
+    Window { path: PathBuf, window: crate::Window },
     #[error("io_uring can't be set up: {0}")]
     Ring(io::Error),
 }

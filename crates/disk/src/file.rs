@@ -3,7 +3,7 @@
 use crate::disks::{Completion, Dev, Disks, Durability, Token};
 use crate::error::OpenError;
 use crate::uring::{Ring, Way};
-use crate::{BLOCK_BYTES, KnownMemory, zero_blocks};
+use crate::{BLOCK_BYTES, KnownMemory, Window, zero_blocks};
 use bytes::Bytes;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -23,15 +23,22 @@ struct OpenFile {
     /// Holds the lock.
     file: File,
     len_bytes: u64,
+    /// The part that is ours; all of it if there is none.
+    window: Option<Window>,
     way: Way,
 }
 
 impl FileDisks {
     /// Opens these for direct IO, locked against every other opener of this kind; `Dev(0)` is the first. Sizes are taken now and stay.
     pub fn open(paths: &[&Path]) -> Result<Self, OpenError> {
-        let mut files = Vec::with_capacity(paths.len());
-        for path in paths {
-            files.push(OpenFile::open(path)?);
+        let whole: Vec<_> = paths.iter().map(|path| (*path, None)).collect();
+        Self::open_windows(&whole)
+    }
+    /// The same for parts of files or devices: offset 0 is a window's start, and only what overlaps it is kept away.
+    pub fn open_windows(parts: &[(&Path, Option<Window>)]) -> Result<Self, OpenError> {
+        let mut files = Vec::with_capacity(parts.len());
+        for (path, window) in parts {
+            files.push(OpenFile::open(path, *window)?);
         }
         let fds: Vec<RawFd> = files.iter().map(|f| f.file.as_raw_fd()).collect();
         let ways: Vec<Way> = files.iter().map(|f| f.way.clone()).collect();
@@ -46,17 +53,21 @@ impl FileDisks {
         assert!(offset.is_multiple_of(BLOCK_BYTES as u64) && len_bytes.is_multiple_of(BLOCK_BYTES as u64), "whole blocks");
         assert!(len_bytes > 0 && end <= self.files[dev.0 as usize].len_bytes, "{len_bytes} bytes at {offset} are not within the device");
     }
+    /// Where the file has what the set has at `offset`.
+    fn place(&self, dev: Dev, offset: u64) -> u64 {
+        self.files[dev.0 as usize].window.map_or(0, |window| window.start_bytes) + offset
+    }
 }
 
 impl OpenFile {
-    fn open(path: &Path) -> Result<Self, OpenError> {
+    fn open(path: &Path, window: Option<Window>) -> Result<Self, OpenError> {
         let failed = |e| OpenError::io(path, e);
         let kind = std::fs::metadata(path).map_err(failed)?.file_type();
         if !kind.is_file() && !kind.is_block_device() {
             return Err(OpenError::Kind(path.to_path_buf()));
         }
-        // O_EXCL on a device keeps file systems and their like away from it.
-        let exclusive = if kind.is_block_device() { libc::O_EXCL } else { 0 };
+        // O_EXCL on a device keeps file systems and their like away from it; but every other window, too.
+        let exclusive = if kind.is_block_device() && window.is_none() { libc::O_EXCL } else { 0 };
         let open = |flags| OpenOptions::new().read(true).write(true).custom_flags(flags | exclusive | libc::O_CLOEXEC).open(path);
         let file = match open(libc::O_DIRECT) {
             // File systems in memory have no direct IO.
@@ -65,7 +76,7 @@ impl OpenFile {
             other => other,
         };
         let mut file = file.map_err(failed)?;
-        match file.try_lock() {
+        match if window.is_some() { file.try_lock_shared() } else { file.try_lock() } {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(path.to_path_buf())),
             Err(TryLockError::Error(e)) => return Err(failed(e)),
@@ -76,9 +87,19 @@ impl OpenFile {
                 return Err(OpenError::Sectors { path: path.to_path_buf(), sector_bytes });
             }
         }
-        let len_bytes = file.seek(SeekFrom::End(0)).map_err(failed)?;
+        let mut len_bytes = file.seek(SeekFrom::End(0)).map_err(failed)?;
+        if let Some(window) = window {
+            let fits = window.end_bytes().is_some_and(|end| end <= len_bytes) && window.start_bytes.is_multiple_of(BLOCK_BYTES as u64);
+            if !fits {
+                return Err(OpenError::Window { path: path.to_path_buf(), window });
+            }
+            if !window.try_lock(&file).map_err(failed)? {
+                return Err(OpenError::InUse(path.to_path_buf()));
+            }
+            len_bytes = window.len_bytes;
+        }
         let way = way_to(&file).map_err(failed)?;
-        Ok(Self { file, len_bytes: len_bytes - len_bytes % BLOCK_BYTES as u64, way })
+        Ok(Self { file, len_bytes: len_bytes - len_bytes % BLOCK_BYTES as u64, window, way })
     }
 }
 
@@ -96,6 +117,7 @@ fn way_to(file: &File) -> io::Result<Way> {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         // Closing unlocks too, but only when the last of the kernel's own references is gone.
+        let _ = self.window.map(|window| window.unlock(&self.file));
         let _ = self.file.unlock();
     }
 }
@@ -106,7 +128,7 @@ impl Disks for FileDisks {
     }
     fn read(&mut self, token: Token, dev: Dev, offset: u64, len_bytes: usize) {
         self.check(dev, offset, len_bytes as u64);
-        self.ring.read(token, dev, offset, len_bytes);
+        self.ring.read(token, dev, self.place(dev, offset), len_bytes);
     }
     fn write(&mut self, token: Token, dev: Dev, offset: u64, bufs: Vec<Bytes>, durability: Durability) {
         let mut len_bytes = 0;
@@ -115,7 +137,7 @@ impl Disks for FileDisks {
             len_bytes += buf.len() as u64;
         }
         self.check(dev, offset, len_bytes);
-        self.ring.write(token, dev, offset, bufs, durability);
+        self.ring.write(token, dev, self.place(dev, offset), bufs, durability);
     }
     fn flush(&mut self, token: Token, dev: Dev) {
         assert!((dev.0 as usize) < self.files.len(), "a device of the set");

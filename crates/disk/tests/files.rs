@@ -255,3 +255,31 @@ fn what_lies_in_known_memory_is_written_whatever_its_pieces_are() {
     let rows: Vec<_> = std::iter::from_fn(|| memory.take(1 << 20)).collect();
     assert!(!rows.is_empty() && memory.take(1 << 20).is_none(), "{rows:?}");
 }
+
+#[test]
+fn windows_of_one_file_keep_out_of_each_other() {
+    let path = std::env::temp_dir().join(format!("humboldt-windows-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    create_zeroed(&path, 64 << 10, 0).expect("a file");
+    let window = |start: u64, len: u64| Some(disk::Window { start_bytes: start << 10, len_bytes: len << 10 });
+    let open = |window| FileDisks::open_windows(&[(path.as_path(), window)]);
+    let (mut first, second) = (open(window(0, 32)).expect("the first half"), open(window(32, 32)).expect("the second half"));
+    assert_eq!((first.len_bytes(D), second.len_bytes(D)), (32 << 10, 32 << 10));
+    for taken in [window(0, 64), window(16, 32), window(28, 8), None] {
+        assert!(matches!(open(taken), Err(OpenError::InUse(_))), "{taken:?}");
+    }
+    assert!(matches!(open(window(64, 4)), Err(OpenError::Window { .. })));
+    drop(second);
+    let mut second = open(window(32, 32)).expect("it is free again");
+    for (disks, byte) in [(&mut first, 1), (&mut second, 2)] {
+        disks.write(1, D, BLOCK, vec![buf(byte, 1)], Durability::Durable);
+        assert!(all(disks).iter().all(|done| done.result.is_ok()));
+        disks.read(2, D, BLOCK, BLOCK_BYTES);
+        assert!(matches!(&all(disks)[..], [Completion { result: Ok(Some(read)), .. }] if read.iter().all(|b| *b == byte)));
+    }
+    drop((first, second));
+    let bytes = std::fs::read(&path).expect("it is there");
+    let at = |kib: usize| bytes[kib << 10];
+    assert_eq!([at(0), at(4), at(8), at(32), at(36), at(40)], [0, 1, 0, 0, 2, 0]);
+    std::fs::remove_file(&path).expect("it goes");
+}

@@ -304,6 +304,7 @@ impl Mon {
             self.serve_subscriptions(conn);
         }
         self.tell_osds();
+        self.tell_clients_of_boots();
     }
 
     fn configure_auth(&mut self) {

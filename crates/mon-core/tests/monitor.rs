@@ -599,3 +599,184 @@ fn every_command_answers() {
     }
     w.restart();
 }
+
+/// A world with OSDs 0 and 1 and a pool `p` of so many groups, all made and clean on `on(seed)`.
+fn pool_of(pg_num: u32, on: impl Fn(u32) -> i32) -> (World, ConnId, i64) {
+    let mut w = World::new();
+    let osds = [w.osd(0), w.osd(1)];
+    let admin = w.open("client.admin", "allow *");
+    w.ok(admin, &format!(r#"{{"prefix":"osd pool create","pool":"p","pg_num":{pg_num}}}"#));
+    let id = w.mon.osd.map.pool_by_name("p").unwrap();
+    for seed in 0..pg_num {
+        w.send(osds[0], &MOSDPGCreated { pgid: PgId::new(id, seed), ..MOSDPGCreated::default() });
+    }
+    for seed in 0..pg_num {
+        report(&mut w, id, seed, on(seed));
+    }
+    (w, admin, id)
+}
+/// What the group's OSD says: it is there, and clean.
+fn report(w: &mut World, pool: i64, seed: u32, osd: i32) {
+    let mut stat = w.stat(&[]);
+    (stat.up, stat.acting) = (vec![osd], vec![osd]);
+    w.mon.manager.pgs.report_pg(PgId::new(pool, seed), stat);
+}
+/// pg_num, pg_num_pending, pg_num_target, pgp_num, pgp_num_target.
+fn numbers(w: &World, pool: i64) -> [u32; 5] {
+    let p = &w.mon.osd.map.pools[&pool];
+    [p.pg_num, p.pg_num_pending, p.pg_num_target, p.pgp_num, p.pgp_num_target]
+}
+
+#[test]
+fn a_pool_of_several_osds_shrinks_one_merge_at_a_time() {
+    let (mut w, admin, id) = pool_of(4, |_| 0);
+    w.ok(admin, r#"{"prefix":"osd pool set","pool":"p","var":"pg_num","val":"2"}"#);
+    assert_eq!(numbers(&w, id), [4, 4, 2, 4, 2], "a wish changes nothing by itself");
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        w.event(Event::Tick);
+        seen.push(numbers(&w, id));
+    }
+    assert_eq!(
+        seen,
+        [[4, 4, 2, 3, 2], [4, 3, 2, 3, 2], [4, 3, 2, 3, 2], [4, 3, 2, 3, 2]],
+        "places first, then one group, which has to get quiet"
+    );
+    let ready = |w: &mut World, seed, ready| {
+        let osd = w.open("osd.0", "allow profile osd");
+        w.send(osd, &MOSDPGReadyToMerge { pgid: PgId::new(id, seed), ready, ..MOSDPGReadyToMerge::default() });
+    };
+    ready(&mut w, 3, false);
+    assert_eq!(numbers(&w, id), [4, 4, 2, 3, 2], "a group that can't takes the step back");
+    w.event(Event::Tick);
+    ready(&mut w, 3, true);
+    assert_eq!(numbers(&w, id)[..2], [3, 3]);
+    for _ in 0..3 {
+        w.event(Event::Tick);
+    }
+    ready(&mut w, 2, true);
+    w.event(Event::Tick);
+    assert_eq!(numbers(&w, id), [2, 2, 2, 2, 2]);
+}
+
+#[test]
+fn groups_on_different_osds_are_not_merged_and_the_log_says_so() {
+    let (mut w, admin, id) = pool_of(4, |seed| i32::from(seed == 3));
+    w.ok(admin, r#"{"prefix":"osd pool set","pool":"p","var":"pg_num","val":"2"}"#);
+    for _ in 0..5 {
+        w.event(Event::Tick);
+    }
+    assert_eq!(numbers(&w, id), [4, 4, 2, 3, 2]);
+    let said = w.mon.log.since(0).filter(|e| e.text.as_slice().windows(14).any(|t| t == b"waits to be me")).count();
+    assert_eq!(said, 1, "it is said once");
+    // Not while one of them is anything but clean, either.
+    report(&mut w, id, 3, 0);
+    let mut stat = w.stat(&[]);
+    (stat.acting, stat.state) = (vec![0], pg_state::ACTIVE);
+    w.mon.manager.pgs.report_pg(PgId::new(id, 1), stat);
+    w.event(Event::Tick);
+    assert_eq!(numbers(&w, id), [4, 4, 2, 3, 2]);
+    report(&mut w, id, 1, 0);
+    w.event(Event::Tick);
+    assert_eq!(numbers(&w, id), [4, 3, 2, 3, 2]);
+}
+
+#[test]
+fn places_of_groups_change_step_by_step_while_all_is_well() {
+    let (mut w, admin, id) = pool_of(4, |_| 0);
+    w.ok(admin, r#"{"prefix":"osd pool set","pool":"p","var":"pgp_num","val":"2"}"#);
+    assert_eq!(numbers(&w, id), [4, 4, 4, 4, 2]);
+    let mut stat = w.stat(&[]);
+    stat.state = 0;
+    w.mon.manager.pgs.report_pg(PgId::new(id, 1), stat);
+    w.event(Event::Tick);
+    assert_eq!(numbers(&w, id)[3], 4, "not while a group is unheard of");
+    report(&mut w, id, 1, 0);
+    w.event(Event::Tick);
+    assert_eq!(numbers(&w, id)[3], 3);
+    w.event(Event::Tick);
+    w.event(Event::Tick);
+    assert_eq!(numbers(&w, id), [4, 4, 4, 2, 2]);
+    let set = |w: &mut World, var: &str, val: u32| {
+        w.command(admin, &format!(r#"{{"prefix":"osd pool set","pool":"p","var":"{var}","val":"{val}"}}"#))
+    };
+    assert_eq!(set(&mut w, "pgp_num", 5), (-22, "specified pgp_num 5 > pg_num 4".into(), String::new()));
+    assert_eq!(set(&mut w, "pg_num_actual", 2).1, "specified pg_num 2 < pg_num (4) - 1; only single pg decrease is currently supported");
+    assert_eq!(set(&mut w, "pgp_num_actual", 4).0, 0);
+    assert_eq!(set(&mut w, "pg_num_actual", 3).1, "specified pg_num 3 < pgp_num 4");
+}
+
+#[test]
+fn no_more_groups_than_the_limit_that_was_set_for_all() {
+    let (mut w, admin, _) = pool_of(4, |_| 0);
+    w.ok(admin, r#"{"prefix":"config set","who":"global","name":"mon_max_pg_per_osd","value":"10"}"#);
+    let (result, why, _) = w.command(admin, r#"{"prefix":"osd pool create","pool":"q","pg_num":17}"#);
+    let shape = "for this pool would result in 10 cumulative PGs per OSD (21 total PG replicas on 2 'in' root OSDs by crush rule) which exceeds the \
+                 mon_max_pg_per_osd value of 10";
+    assert_eq!((result, why), (-34, format!(" pg_num 17 size 1 {shape}")));
+    let (result, why, _) = w.command(admin, r#"{"prefix":"osd pool set","pool":"p","var":"pg_num","val":"21"}"#);
+    assert_eq!((result, why), (-34, format!("pool id 1 pg_num 21 size 1 {shape}")));
+    w.ok(admin, r#"{"prefix":"osd pool set","pool":"p","var":"pg_num","val":"20"}"#);
+}
+
+#[test]
+fn an_osd_with_newer_maps_is_not_taken_in() {
+    let mut w = World::new();
+    let conn = w.osd(0);
+    let newest = w.mon.osd.epoch();
+    w.send(conn, &MOSDMarkMeDown { fsid: w.mon.options.fsid, target_osd: 0, ..MOSDMarkMeDown::default() });
+    let mut boot = MOSDBoot { osd_features: features::SUPPORTED, ..MOSDBoot::default() };
+    (boot.superblock.cluster_fsid, boot.superblock.osd_fsid) = (w.mon.options.fsid, Uuid::from_random([100; 16]));
+    boot.superblock.newest_map = newest + 50;
+    let conn = w.open("osd.0", "allow profile osd");
+    (boot.cluster_addrs, boot.hb_back_addrs, boot.hb_front_addrs) =
+        (addr("v2:127.0.0.1:1/9"), addr("v2:127.0.0.1:2/9"), addr("v2:127.0.0.1:3/9"));
+    let was = w.mon.osd.map.client_addrs[0].clone();
+    w.send(conn, &boot);
+    assert_eq!(w.mon.osd.map.client_addrs[0], was, "a monitor that was rolled back does not take it");
+    boot.superblock.newest_map = w.mon.osd.epoch();
+    w.send(conn, &boot);
+    assert_ne!(w.mon.osd.map.client_addrs[0], was);
+}
+
+#[test]
+fn a_client_that_asked_once_hears_of_each_osd_that_comes_back() {
+    let mut w = World::new();
+    w.osd(0);
+    w.osd(1);
+    w.restart();
+    // The client of before the restart asks for what comes next, one time.
+    let client = w.open("client.admin", "allow *");
+    let next = u64::from(w.mon.osd.epoch()) + 1;
+    w.subscribe(client, "osdmap", next, 1);
+    let mut known = w.mon.osd.epoch();
+    for id in 0..2 {
+        let conn = w.open(&format!("osd.{id}"), "allow profile osd");
+        w.boot(conn, id, Uuid::from_random([id as u8 + 100; 16]));
+        let told: Vec<MOSDMap> = w.take(client);
+        known = told.iter().filter_map(|m| m.range()).map(|(_, last)| last).max().unwrap_or(known);
+        assert_eq!(known, w.mon.osd.epoch(), "osd.{id} is elsewhere now, and the client knows");
+    }
+}
+
+#[test]
+fn groups_of_osds_that_can_not_hand_them_over_stay_where_they_are() {
+    let (mut w, admin, id) = pool_of(16, |_| 0);
+    for osd in 0..2 {
+        w.mon.osd.metadata.insert(osd, [("ceph_version".to_string(), "ceph version 18.2.7 (humboldt 0.1.0) reef".to_string())].into());
+    }
+    let places = |w: &World| {
+        let mut work = maps::Placement::default();
+        (0..16).map(|seed| w.mon.osd.map.pg_to_up_acting(PgId::new(id, seed), &mut work).up).collect::<Vec<_>>()
+    };
+    let before = places(&w);
+    w.ok(admin, r#"{"prefix":"osd pool set","pool":"p","var":"pgp_num","val":"1"}"#);
+    for _ in 0..20 {
+        w.event(Event::Tick);
+    }
+    assert_eq!(places(&w), before);
+    let [_, _, _, pgp_num, target] = numbers(&w, id);
+    assert!(pgp_num > 1 && target == 1, "{pgp_num}");
+    let said = w.mon.log.since(0).filter(|e| String::from_utf8_lossy(e.text.as_slice()).contains("can't hand groups over")).count();
+    assert_eq!(said, 1, "it is said once");
+}

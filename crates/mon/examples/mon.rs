@@ -8,7 +8,8 @@ fn main() -> anyhow::Result<()> {
     let port: u16 = args.get(2).map_or(Ok(0), |p| p.parse())?;
     let auth = if args.get(3).is_some_and(|a| a == "none") { mon::AuthMode::None } else { mon::AuthMode::Cephx };
     let listen = std::net::SocketAddr::from(([127, 0, 0, 1], port));
-    let cluster = mon::open_or_mkfs(dir, &mon::MkfsOptions { auth, key_type: cephx::KeyType::AES, listen, osds: 1, config: Vec::new() })?;
+    let cluster =
+        mon::open_or_mkfs(dir, &mon::MkfsOptions { auth, key_type: cephx::KeyType::AES, listen, osds: 1, config: Vec::new() }, || Ok(()))?;
     let fsid = cluster.fsid;
     let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: None })?;
     std::fs::write(dir.join("ceph.conf"), mon::conf_text(dir, fsid, handle.mon_addr, auth))?;

@@ -66,26 +66,42 @@ impl Cluster {
     }
 }
 
-/// Settings of every new cluster: one machine, pools of size 1.
+/// Settings of every new cluster: one machine, pools of size 1. All in `global`: a narrower section would win over what an operator sets there.
 const SETTINGS: &[(&str, &str, &str)] = &[
     ("global", "osd_pool_default_size", "1"),
     ("global", "osd_pool_default_min_size", "1"),
     ("global", "osd_pool_default_pg_autoscale_mode", "off"),
     ("global", "osd_crush_chooseleaf_type", "0"),
-    ("mon", "mon_allow_pool_delete", "true"),
-    ("mon", "mon_allow_pool_size_one", "true"),
-    ("mon", "mon_warn_on_pool_no_redundancy", "false"),
-    ("mon", "mon_max_pg_per_osd", "1000"),
+    ("global", "mon_allow_pool_delete", "true"),
+    ("global", "mon_allow_pool_size_one", "true"),
+    ("global", "mon_warn_on_pool_no_redundancy", "false"),
+    ("global", "mon_max_pg_per_osd", "1000"),
+    // The kernel's client speaks msgr1 unless told otherwise, and there is no msgr1 here.
+    ("global", "rbd_default_map_options", RBD_MAP_OPTIONS),
 ];
 
-/// Opens a cluster's folder, or makes a new cluster in it.
-pub fn open_or_mkfs(dir: &Path, options: &MkfsOptions) -> Result<Cluster> {
-    fs::create_dir_all(dir).with_context(|| format!("the folder {}", dir.display()))?;
-    let store = Store::open(&dir.join("mon.redb"))?;
-    let snapshot = store.snapshot()?;
-    if snapshot.0.is_empty() {
+/// How the kernel maps images of a cluster that speaks msgr2 only.
+const RBD_MAP_OPTIONS: &str = "ms_mode=prefer-crc";
+
+/// Opens a cluster's folder, or makes a new cluster in it if `may_mkfs` does not object: what else lies in the folder may belong to a cluster
+/// whose monitor's store was lost. Nothing is written before it was asked.
+pub fn open_or_mkfs(dir: &Path, options: &MkfsOptions, may_mkfs: impl FnOnce() -> Result<()>) -> Result<Cluster> {
+    let path = dir.join("mon.redb");
+    let known = match path.exists() {
+        true => {
+            let store = Store::open(&path)?;
+            let snapshot = store.snapshot()?;
+            (!snapshot.0.is_empty()).then_some((store, snapshot))
+        }
+        false => None,
+    };
+    let Some((store, snapshot)) = known else {
+        may_mkfs()?;
+        disk::create_dirs(dir).with_context(|| format!("the folder {}", dir.display()))?;
+        let store = Store::open(&path)?;
+        disk::sync_dir(dir).with_context(|| format!("the folder {}", dir.display()))?;
         return mkfs(dir, store, options);
-    }
+    };
     let fsid = snapshot.text("fsid").and_then(|s| Uuid::parse(&s)).context("the store has no fsid")?;
     let auth = match snapshot.text("auth-mode").as_deref() {
         Some("none") => AuthMode::None,
@@ -141,6 +157,8 @@ pub fn conf_text(dir: &Path, fsid: Uuid, mon: SocketAddr, auth: AuthMode) -> Str
          auth client required = {auth}\n\
          keyring = {dir}/ceph.$name.keyring\n\
          log file = /dev/null\n\
+         # Kernels map images (`rbd map`, from 5.11 on) by the cluster's own setting, to be changed with `ceph config set global`:\n\
+         # rbd_default_map_options = {RBD_MAP_OPTIONS}\n\
          [mon]\n\
          admin socket = {dir}/$name.asok\n\
          [osd]\n\

@@ -19,6 +19,8 @@ use types::{Epoch, OsdSuperblock, features};
 const LAG_MAX: Epoch = 40;
 /// A boot that the map doesn't show after this is sent again.
 const BOOT_AGAIN: Duration = Duration::from_secs(10);
+/// Answers in a row, a second apart, by which the monitors' maps are older than ours: one of several may be behind for a moment.
+const OLDER_MAX: u32 = 5;
 /// Times remembered at which it was marked down; no option asks for more.
 const MARKDOWNS_MAX: usize = 1000;
 
@@ -48,6 +50,8 @@ pub struct BootState {
     last_beacon: Option<Stamp>,
     /// When it was marked down while it lived, the newest last.
     markdowns: VecDeque<Stamp>,
+    /// Times in a row that the monitors' newest map was older than ours.
+    older: u32,
     /// Why the monitor won't take us, as it was said last.
     complaint: Option<String>,
 }
@@ -98,6 +102,16 @@ impl Osd {
             return;
         }
         let (epoch, me) = (self.sh.map.epoch, self.sh.whoami);
+        self.boot.older = if newest < epoch { self.boot.older + 1 } else { 0 };
+        if self.boot.older >= OLDER_MAX {
+            self.boot.stage = Stage::Stopping;
+            let why = format!(
+                "its maps go up to epoch {epoch}, the monitor's to {newest}: the monitor's store is older than this OSD's, and going on would give \
+                 epochs a second meaning. Put the newer monitor's store back (an OSD alone goes on only with a monitor of its time)"
+            );
+            out.push(Effect::Stop { why: Some(why) });
+            return;
+        }
         let map = self.sh.map.clone();
         let other_uuid =
             map.osd_uuid.get(me as usize).filter(|known| map.exists(me) && !known.is_zero() && **known != self.superblock.osd_fsid);
@@ -125,6 +139,7 @@ impl Osd {
         let refused = match () {
             _ if self.boot.complaint.is_some() => Some("as said"),
             _ if epoch == 0 => Some("waiting for the first map"),
+            _ if newest < epoch => Some("the monitor's maps are older than ours"),
             _ if self.sh.map.state(me) & maps::osd_state::NOUP != 0 || self.sh.map.has_flag(maps::map_flags::NOUP) => Some("noup is set"),
             _ if self.superblock.purged_snaps_last < epoch => {
                 self.ask_purged_snaps(out);
@@ -280,6 +295,7 @@ impl Osd {
     pub(crate) fn boot_tick(&mut self, clock: Clock, out: &mut Vec<Effect>) {
         let waited = clock.mono.since(self.boot.sent);
         match self.boot.stage {
+            Stage::Preboot if self.boot.older > 0 => self.preboot(clock, out),
             Stage::Preboot | Stage::Booting if waited > BOOT_AGAIN => self.preboot(clock, out),
             Stage::Unhealthy => self.boot_if_healthy(clock, out),
             Stage::Active => {

@@ -27,7 +27,7 @@ impl DataDir {
 
     /// Makes the folder, which may hold a keyring already. A folder of another OSD or cluster is refused.
     pub fn mkfs(path: &Path, id: OsdId, osd_fsid: Uuid, cluster_fsid: Uuid, kind: &str, device_class: &str) -> Result<Self> {
-        std::fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
+        disk::create_dirs(path).with_context(|| format!("making {}", path.display()))?;
         if Self::is_made(path) {
             let made = Self::open(path, id)?;
             if (made.osd_fsid, made.cluster_fsid, &*made.kind) != (osd_fsid, cluster_fsid, kind) {

@@ -7,9 +7,10 @@
 
 mod bootstrap;
 pub mod data_dir;
-mod devices;
 pub mod deployment;
+mod devices;
 mod metadata;
+mod ports;
 mod rooms;
 mod run;
 mod shell;
@@ -38,6 +39,8 @@ pub struct OsdConfig {
     pub admin: Option<Admin>,
     /// Addresses to listen on; ports are free ones.
     pub listen: IpAddr,
+    /// The file that keeps the ports of the last run: they are taken again where they are free, so that clients find the OSD where it was.
+    pub ports_file: Option<std::path::PathBuf>,
     /// Where objects are kept.
     pub store: StoreConfig,
     /// Place in the CRUSH map: bucket types and names (`host` `a`, `root` `default`).

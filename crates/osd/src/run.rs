@@ -5,7 +5,7 @@ use crate::rooms::DeviceMemory;
 use crate::shell::{Shell, Status};
 use crate::store::OpenStore;
 use crate::wake::StoreWake;
-use crate::{Me, OsdConfig, bootstrap, metadata};
+use crate::{Me, OsdConfig, bootstrap, metadata, ports};
 use anyhow::{Context, Result, anyhow};
 use bytes::Bytes;
 use cephx::{ClientAuth, Entropy, Identity, RotatingSecrets, mode};
@@ -26,7 +26,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use types::{EntityAddrVec, EntityKind, EntityText, Epoch, UTime, Uuid};
+use types::{EntityAddr, EntityAddrVec, EntityKind, EntityText, Epoch, UTime, Uuid};
 
 /// How long the monitor may take for a command of ours: an election may be under way.
 const COMMAND: Duration = Duration::from_secs(60);
@@ -129,9 +129,14 @@ fn messenger(
     Messenger::new(Rc::new(local), Config { spin_us: config.spin_us, ..Config::default() })
 }
 
-/// Listens on the first port that is free, of all or of those that may be taken.
-async fn bind(side: &Messenger, ip: IpAddr, ports: Option<(u16, u16)>) -> Result<EntityAddrVec> {
+/// Listens on the port of the last run if it is free and may be taken; else on the first that is free, of all or of those that may be taken.
+async fn bind(side: &Messenger, ip: IpAddr, ports: Option<(u16, u16)>, before: Option<u16>) -> Result<EntityAddrVec> {
     let nonce = entropy().u64() as u32;
+    if let Some(port) = before.filter(|port| ports.is_none_or(|(first, last)| (first..=last).contains(port)))
+        && let Ok(addr) = side.bind_as(SocketAddr::new(ip, port), nonce).await
+    {
+        return Ok(EntityAddrVec::one(addr));
+    }
     let (first, last) = ports.unwrap_or((0, 0));
     let mut taken = None;
     for port in first..=last {
@@ -179,8 +184,15 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     ];
     let back = how.cluster_listen.unwrap_or(config.listen);
     let mut bound = Vec::new();
-    for (side, ip) in sides.iter().zip([config.listen, back, config.listen, back]) {
-        bound.push(bind(side, ip, how.ports).await?);
+    let before = config.ports_file.as_deref().map(ports::load).unwrap_or_default();
+    for ((side, ip), before) in sides.iter().zip([config.listen, back, config.listen, back]).zip(before) {
+        bound.push(bind(side, ip, how.ports, before).await?);
+    }
+    if let Some(path) = &config.ports_file {
+        let port = |n: usize| bound[n].msgr2().and_then(|a: EntityAddr| a.socket()).map_or(0, |s| s.port());
+        if let Err(e) = ports::store(path, std::array::from_fn(port)) {
+            eprintln!("osd.{}: the next start will take other ports: {e:#}", config.id);
+        }
     }
 
     let mut core = MonClient::new(identity, config.monitors.clone(), metadata::hostname(), entropy().u64());

@@ -4,16 +4,18 @@
 //! FOLDER/data   a file, or a link to a file or device     what objects hold
 //! FOLDER/wal    the same                                   the log
 //! FOLDER/meta   the same                                   everything else
+//! FOLDER/data.window   which bytes of it, where several stores share it; `wal.window`, `meta.window` the same
 //! ```
 //! beside the small files of [`crate::DataDir`], which are written last: a folder without them holds no store yet.
 
 use crate::DataDir;
 use anyhow::{Context, Result, bail};
-use disk::{FileDisks, KnownMemory, OpenError, create_zeroed};
+use disk::{FileDisks, KnownMemory, OpenError, Window, create_zeroed};
 use std::io::Read;
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use store::ObjectStore;
 use store_block::{BlockStore, Config};
 use store_mem::MemStore;
@@ -41,7 +43,27 @@ pub struct NewStore {
     pub meta: Option<PathBuf>,
     /// Bytes of files that are made; devices and files that are there have their own size.
     pub size: u64,
+    /// Which part of the named files and devices this store gets; all of them, if none is said.
+    pub share: Option<Share>,
 }
+
+/// One of equal parts of a file or device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    pub index: u64,
+    pub of: u64,
+}
+
+impl Share {
+    /// The part, in whole MiB, of a device of so many bytes.
+    pub fn window(&self, len_bytes: u64) -> Window {
+        let len_bytes = len_bytes / self.of / ALIGN * ALIGN;
+        Window { start_bytes: self.index * len_bytes, len_bytes }
+    }
+}
+
+/// Parts of devices begin and end at multiples of this.
+const ALIGN: u64 = 1 << 20;
 
 /// Bytes that a store in memory may take if nobody says.
 pub const MEM_DEFAULT: u64 = 4 << 30;
@@ -71,7 +93,10 @@ impl StoreConfig {
     pub fn size(&self) -> u64 {
         match self {
             Self::Mem { capacity } => *capacity,
-            Self::Block { dir, .. } => len_of(&dir.join(DEVICES[0])).unwrap_or(0),
+            Self::Block { dir, .. } => match windows(dir) {
+                Ok([Some(window), ..]) => window.len_bytes,
+                _ => len_of(&dir.join(DEVICES[0])).unwrap_or(0),
+            },
         }
     }
     pub fn is_durable(&self) -> bool {
@@ -85,7 +110,7 @@ impl StoreConfig {
                 let memory = (*memory).try_into().unwrap_or(usize::MAX);
                 let holes = |n: usize| has_holes(&dir.join(DEVICES[n]));
                 let config = Config { memory, zero_ahead: holes(1), data_has_holes: holes(0), ..Config::default() };
-                let disks = disks(dir)?;
+                let disks = disks(dir, LOCK_PATIENCE)?;
                 let memory = disks.known_memory();
                 let store = BlockStore::open(config, Box::new(disks)).with_context(|| format!("the store in {}", dir.display()))?;
                 let fd = store.event_fd();
@@ -100,22 +125,49 @@ pub fn devices(dir: &Path) -> [PathBuf; 3] {
     DEVICES.map(|name| dir.join(name))
 }
 
-fn disks(dir: &Path) -> Result<FileDisks> {
-    let paths = devices(dir);
+/// Which parts of its devices a folder's store has: `NAME.window` beside `NAME`, two numbers; all of it where there is no such file.
+pub fn windows(dir: &Path) -> Result<[Option<Window>; 3]> {
+    let mut out = [None; 3];
+    for (window, name) in out.iter_mut().zip(DEVICES) {
+        let path = dir.join(format!("{name}.window"));
+        let text = match std::fs::read_to_string(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+            other => other.with_context(|| path.display().to_string())?,
+        };
+        let numbers: Vec<u64> = text.split_whitespace().filter_map(|w| w.parse().ok()).collect();
+        let [start_bytes, len_bytes] = numbers[..] else { bail!("{} holds no two numbers", path.display()) };
+        *window = Some(Window { start_bytes, len_bytes });
+    }
+    Ok(out)
+}
+
+fn keep_window(dir: &Path, name: &str, window: Window) -> Result<()> {
+    use std::io::Write;
+    let path = dir.join(format!("{name}.window"));
+    let text = format!("{} {}\n", window.start_bytes, window.len_bytes);
+    let written = std::fs::File::create(&path).and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
+    written.with_context(|| path.display().to_string())
+}
+
+/// The devices of a folder's store. One that another process holds is asked for again for as long as `patience`.
+pub fn disks(dir: &Path, patience: Duration) -> Result<FileDisks> {
+    let (paths, windows) = (devices(dir), windows(dir)?);
+    let parts: Vec<_> = paths.iter().map(PathBuf::as_path).zip(windows).collect();
+    let tries_max = patience.as_millis() / LOCK_PAUSE.as_millis();
     // The kernel takes the ring of a process that was killed down in its own time, and holds the files, and so their locks, until then.
     let mut tries = 0;
     loop {
-        match FileDisks::open(&paths.each_ref().map(PathBuf::as_path)) {
-            Err(OpenError::InUse(_)) if tries < LOCK_TRIES => tries += 1,
+        match FileDisks::open_windows(&parts) {
+            Err(OpenError::InUse(_)) if tries < tries_max => tries += 1,
             other => return Ok(other?),
         }
         std::thread::sleep(LOCK_PAUSE);
     }
 }
 
-/// How long a store that somebody else has is asked for again: 5 s in all.
-const LOCK_TRIES: u32 = 250;
-const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+/// How long an OSD that starts asks for a store that another process holds, and how often.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// True for a file of which parts were never written.
 pub fn has_holes(path: &Path) -> bool {
@@ -136,7 +188,7 @@ pub fn mkfs(dir: &Path, id: OsdId, osd_fsid: Uuid, cluster_fsid: Uuid, new: &New
     if DataDir::is_made(dir) {
         bail!("{} holds an OSD already", dir.display());
     }
-    std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+    disk::create_dirs(dir).with_context(|| format!("making {}", dir.display()))?;
     let meta_bytes = (new.size / META_SHARE).max(META_MIN).next_multiple_of(1 << 20);
     let data_bytes = new.size.next_multiple_of(1 << 20);
     let wal_bytes = (new.size / WAL_SHARE).clamp(WAL_MIN, WAL_MAX).next_multiple_of(1 << 20);
@@ -144,34 +196,63 @@ pub fn mkfs(dir: &Path, id: OsdId, osd_fsid: Uuid, cluster_fsid: Uuid, new: &New
     let given = [(&new.data, data_bytes), (&new.wal, wal_bytes), (&new.meta, meta_bytes)];
     for (name, (path, len)) in DEVICES.into_iter().zip(given) {
         let at = dir.join(name);
-        match std::fs::remove_file(&at) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e).with_context(|| at.display().to_string()),
-            _ => {}
+        for old in [at.clone(), dir.join(format!("{name}.window"))] {
+            match std::fs::remove_file(&old) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e).with_context(|| old.display().to_string()),
+                _ => {}
+            }
         }
         let Some(path) = path else {
             create_zeroed(&at, len, 0)?;
             continue;
         };
-        if path.exists() {
-            check_empty(path)?;
-        } else {
-            create_zeroed(path, len, 0)?;
+        let shares = new.share.map_or(1, |share| share.of);
+        if !path.exists() {
+            create_zeroed(path, len * shares, 0)?;
         }
         let target = path.canonicalize().with_context(|| path.display().to_string())?;
+        let window = new.share.map(|share| Ok::<_, anyhow::Error>(share.window(len_of(&target)?))).transpose()?;
+        check_free(dir, &target, window)?;
+        check_empty(&target, window.map_or(0, |window| window.start_bytes))?;
+        if let Some(window) = window {
+            keep_window(dir, name, window)?;
+        }
         std::os::unix::fs::symlink(&target, &at).with_context(|| at.display().to_string())?;
     }
-    BlockStore::mkfs(Box::new(disks(dir)?), osd_fsid.0).with_context(|| format!("a store in {}", dir.display()))?;
+    BlockStore::mkfs(Box::new(disks(dir, LOCK_PATIENCE)?), osd_fsid.0).with_context(|| format!("a store in {}", dir.display()))?;
     DataDir::mkfs(dir, id, osd_fsid, cluster_fsid, BLOCK, device_class)
 }
 
-/// A device or file that begins with anything but zeros belongs to somebody.
-fn check_empty(path: &Path) -> Result<()> {
+/// Refuses a part of a device that another OSD beside `dir` has, or that has no bytes.
+fn check_free(dir: &Path, target: &Path, window: Option<Window>) -> Result<()> {
+    if let Some(window) = window {
+        anyhow::ensure!(window.len_bytes > 0, "{} is too small to be shared out", target.display());
+    }
+    let beside = dir.parent().and_then(|up| std::fs::read_dir(up).ok()).into_iter().flatten().flatten().map(|entry| entry.path());
+    for other in beside.filter(|path| path != dir && DataDir::is_made(path)) {
+        for (path, theirs) in devices(&other).iter().zip(windows(&other)?) {
+            let apart = window.zip(theirs).is_some_and(|(ours, theirs)| !ours.overlaps(&theirs));
+            if !apart && path.canonicalize().is_ok_and(|path| path == target) {
+                let part = theirs.map_or("all of it".into(), |w| format!("{} bytes at {}", w.len_bytes, w.start_bytes));
+                bail!("{} of {} belongs to {}: shares are settled when the OSDs are made", part, target.display(), other.display());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A device or file whose part from `start` on begins with anything but zeros belongs to somebody.
+fn check_empty(path: &Path, start: u64) -> Result<()> {
     let kind = std::fs::metadata(path).with_context(|| path.display().to_string())?.file_type();
     let mut head = Vec::new();
-    std::fs::File::open(path).and_then(|f| f.take(64 << 10).read_to_end(&mut head)).with_context(|| path.display().to_string())?;
+    let read = |mut f: std::fs::File| {
+        std::io::Seek::seek(&mut f, std::io::SeekFrom::Start(start))?;
+        f.take(64 << 10).read_to_end(&mut head)
+    };
+    std::fs::File::open(path).and_then(read).with_context(|| path.display().to_string())?;
     if head.iter().any(|b| *b != 0) {
         let what = if kind.is_block_device() { "device" } else { "file" };
-        bail!("the {what} {} is not empty: clear its first 64 KiB if what is on it may go", path.display());
+        bail!("the {what} {} is not empty: clear 64 KiB at {start} if what is on it may go", path.display());
     }
     Ok(())
 }

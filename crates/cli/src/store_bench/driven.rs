@@ -47,7 +47,7 @@ impl Driven {
         }
         let (found, made) = given.into_iter().partition(|path| path.exists());
         let Bench { devices, memory, .. } = args;
-        let new = NewStore { data: devices.data.clone(), wal: devices.wal.clone(), meta: devices.meta.clone(), size };
+        let new = NewStore { data: devices.data.clone(), wal: devices.wal.clone(), meta: devices.meta.clone(), size, share: None };
         let mut fresh = [0; 16];
         cephx::Entropy::fill(&mut net::auth_cephx::entropy(), &mut fresh);
         let uuid = Uuid::from_random(fresh);

@@ -63,7 +63,11 @@ pub fn bench(args: &Bench, kind: StoreKind) -> Result<()> {
     let mut load = Load::new(&mut driven, work);
     load.prepare(mode)?;
     let told = load.measure(mode, args.depth, Duration::from_secs_f64(args.seconds))?;
-    print!("{told}");
+    if args.json {
+        println!("{}", told.report.json(&crate::bench::settings(args)));
+    } else {
+        print!("{told}");
+    }
     driven.remove(args.keep)
 }
 

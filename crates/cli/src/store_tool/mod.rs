@@ -10,7 +10,7 @@ pub use args::StoreArgs;
 
 use anyhow::{Context, Result, bail};
 use args::{Action, StoreTool};
-use disk::{Disks, FileDisks, ScratchDisks};
+use disk::{Disks, ScratchDisks};
 use std::path::Path;
 use store::{LogDelta, ObjectStore, StoreError, StoreResult};
 use store_block::{BlockStore, Config, FsckReport};
@@ -18,6 +18,9 @@ use types::Transaction;
 
 /// Bytes of memory for caches.
 const MEMORY: usize = 256 << 20;
+
+/// How long a store that another process holds is asked for again.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// An open store, with nobody else around.
 pub struct Offline {
@@ -28,8 +31,8 @@ pub struct Offline {
 impl Offline {
     /// The store in an OSD's folder. Without `write`, changes stay in memory.
     pub fn open(folder: &Path, write: bool) -> Result<Self> {
-        let paths = ["data", "wal", "meta"].map(|name| folder.join(name));
-        let files = FileDisks::open(&paths.each_ref().map(|p| p.as_path())).with_context(|| format!("no store in {}", folder.display()))?;
+        // A server that just ended holds its files for a moment more.
+        let files = osd::store::disks(folder, PATIENCE).with_context(|| format!("no store in {}", folder.display()))?;
         let disks: Box<dyn Disks> = if write { Box::new(files) } else { Box::new(ScratchDisks::new(files)) };
         let store =
             BlockStore::open(Config { memory: MEMORY, ..Config::default() }, disks).with_context(|| folder.display().to_string())?;

@@ -45,8 +45,10 @@ impl Cluster {
         let dir = std::env::temp_dir().join(format!("humboldt-hostile-{}-{n}", std::process::id()));
         let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let cluster =
-            mon::open_or_mkfs(&dir, &mon::MkfsOptions { auth, key_type: cephx::KeyType::AES, listen, osds: 1, config: Vec::new() })
-                .unwrap();
+            mon::open_or_mkfs(&dir, &mon::MkfsOptions { auth, key_type: cephx::KeyType::AES, listen, osds: 1, config: Vec::new() }, || {
+                Ok(())
+            })
+            .unwrap();
         let keyring = cluster.keyring.clone();
         let mon = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: None }).unwrap();
         let admin = EntityText::new(EntityKind::CLIENT, "admin");
@@ -58,6 +60,7 @@ impl Cluster {
             admin: Some(if keyed { Admin::of(admin.clone(), keyring.get(&admin).unwrap()) } else { Admin { name: admin, key: None } }),
             listen: listen.ip(),
             store: osd::StoreConfig::Mem { capacity: 1 << 30 },
+            ports_file: None,
             store_is_new: true,
             location: vec![("host".into(), "here".into()), ("root".into(), "default".into())],
             options: Vec::new(),

@@ -106,7 +106,8 @@ impl Args {
                 let offered: Vec<_> = choices.collect();
                 for value in self.list(param.name) {
                     // An empty text chooses nothing, which is right where nothing has to be chosen.
-                    if !offered.contains(&value.as_str()) && (param.required || !value.is_empty()) {
+                    if !offered.contains(&value.as_str()) && !UNDESCRIBED.contains(&value.as_str()) && (param.required || !value.is_empty())
+                    {
                         return Err(CmdError::new(errno::EINVAL, format!("{value} not in {}", offered.join("|"))));
                     }
                 }
@@ -124,6 +125,9 @@ fn text_of(value: &Value) -> Option<String> {
         _ => None,
     }
 }
+
+/// Choices that are taken and, as with Ceph, not offered: managers' steps.
+const UNDESCRIBED: [&str; 1] = ["pg_num_actual"];
 
 /// An OSD as people name it.
 pub fn parse_osd(text: &str) -> Result<i32, CmdError> {

@@ -66,7 +66,9 @@ struct Wanted<'a> {
 }
 impl Wanted<'_> {
     fn int(&self) -> Result<i64, CmdError> {
-        self.val.trim().parse().or_else(|_| invalid(format!("error parsing integer value '{}': Expected option value to be integer, got '{}'", self.val, self.val)))
+        self.val.trim().parse().or_else(|_| {
+            invalid(format!("error parsing integer value '{}': Expected option value to be integer, got '{}'", self.val, self.val))
+        })
     }
     fn float(&self) -> Result<f64, CmdError> {
         match self.val.trim().parse::<f64>() {
@@ -86,11 +88,19 @@ impl Wanted<'_> {
     }
 }
 
-/// Splits or merges a pool's placement groups. Where there are several OSDs, split groups stay where they are: nothing moves yet.
-fn set_pg_num(ctx: &Ctx<'_>, p: &mut PgPool, w: &Wanted<'_>, name: &str) -> Result<(), CmdError> {
+/// The number of a pool's placement groups, and of places for them: the operator's wish (`pg_num`, `pgp_num`), which a manager fulfils step by step,
+/// or such a step (`pg_num_actual`, `pgp_num_actual`). With one OSD nothing has to move, and the wish is fulfilled at once; splits always are.
+fn set_pg_num(ctx: &Ctx<'_>, id: types::PoolId, p: &mut PgPool, w: &Wanted<'_>, name: &str) -> Result<(), CmdError> {
     let (n, alone) = (w.int()?, ctx.mon.osd.map.num_osds() <= 1);
-    let pg_num = w.var == "pg_num";
-    if n == i64::from(if pg_num { p.pg_num } else { p.pgp_num }) {
+    let present = match w.var {
+        "pg_num" if alone && p.pg_num != p.pg_num_target => 0,
+        "pg_num" => p.pg_num_target,
+        "pg_num_actual" => p.pg_num,
+        "pgp_num" if alone && p.pgp_num != p.pgp_num_target => 0,
+        "pgp_num" => p.pgp_num_target,
+        _ => p.pgp_num,
+    };
+    if n == i64::from(present) {
         return Ok(());
     }
     if !(1..=65536).contains(&n) {
@@ -100,26 +110,41 @@ fn set_pg_num(ctx: &Ctx<'_>, p: &mut PgPool, w: &Wanted<'_>, name: &str) -> Resu
         return Err(CmdError::new(errno::EBUSY, format!("placement groups of pool {name} are being created")));
     }
     let n = n as u32;
-    if !pg_num {
-        if n > p.pg_num {
-            return invalid(format!("specified pgp_num {n} > pg_num {}", p.pg_num));
+    match w.var {
+        "pg_num" => {
+            if n > p.pg_num_target {
+                ctx.mon.osd.check_pg_limit(Some(id), n, p.size, &ctx.mon.config)?;
+            }
+            wish_pg_num(p, n, alone);
         }
-        if !alone {
-            return invalid(format!("osd pool set {name} {}: placement groups can't move between OSDs yet", w.var));
+        "pg_num_actual" if n > p.pg_num => (p.pg_num, p.pg_num_pending) = (n, n),
+        "pg_num_actual" if n < p.pgp_num => return invalid(format!("specified pg_num {n} < pgp_num {}", p.pgp_num)),
+        "pg_num_actual" if n + 1 < p.pg_num => {
+            return invalid(format!("specified pg_num {n} < pg_num ({}) - 1; only single pg decrease is currently supported", p.pg_num));
         }
-        (p.pgp_num, p.pgp_num_target) = (n, n);
-        return Ok(());
+        "pg_num_actual" => p.pg_num_pending = n,
+        "pgp_num" if n > p.pg_num_target => return invalid(format!("specified pgp_num {n} > pg_num {}", p.pg_num_target)),
+        "pgp_num" if alone => (p.pgp_num, p.pgp_num_target) = (n.min(p.pg_num), n),
+        "pgp_num" => p.pgp_num_target = n,
+        _ if n > p.pg_num => return invalid(format!("specified pgp_num {n} > pg_num {}", p.pg_num)),
+        _ => p.pgp_num = n,
     }
-    if n < p.pg_num && !alone {
-        return invalid(format!("osd pool set {name} {}: placement groups of several OSDs can't be merged yet", w.var));
+    if w.var.starts_with("pg_num") {
+        // Clients of before Nautilus don't know that a changed pg_num means to send again.
+        p.last_force_op_resend_prenautilus = ctx.mon.osd.map.epoch + 1;
     }
-    (p.pg_num, p.pg_num_target, p.pg_num_pending) = (n, n, n);
-    if alone || n < p.pgp_num {
-        (p.pgp_num, p.pgp_num_target) = (n, n);
-    }
-    // Clients of before Nautilus don't know that a changed pg_num means to send again.
-    p.last_force_op_resend_prenautilus = ctx.mon.osd.map.epoch + 1;
     Ok(())
+}
+
+/// Where there are several OSDs, groups that come of a split stay with the one that they came from: places for them are another wish.
+fn wish_pg_num(p: &mut PgPool, n: u32, alone: bool) {
+    p.pg_num_target = n;
+    p.pgp_num_target = if alone { n } else { p.pgp_num_target.min(n) };
+    if alone {
+        (p.pg_num, p.pg_num_pending, p.pgp_num) = (n, n, n);
+    } else if n > p.pg_num && p.pg_num == p.pg_num_pending {
+        (p.pg_num, p.pg_num_pending) = (n, n);
+    }
 }
 
 fn set(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -132,7 +157,10 @@ fn set(ctx: &mut Ctx<'_>) -> CmdResult {
         "size" => set_size(ctx, id, &mut p, &w, sure)?,
         "min_size" => {
             if p.has(pool_flags::NOSIZECHANGE) {
-                return Err(CmdError::new(errno::EPERM, "pool min size change is disabled; you must unset nosizechange flag for the pool first"));
+                return Err(CmdError::new(
+                    errno::EPERM,
+                    "pool min size change is disabled; you must unset nosizechange flag for the pool first",
+                ));
             }
             let n = w.int()?;
             if n < 1 || n > i64::from(p.size) {
@@ -140,11 +168,14 @@ fn set(ctx: &mut Ctx<'_>) -> CmdResult {
             }
             p.min_size = n as u8;
         }
-        "pg_num" | "pgp_num" | "pgp_num_actual" => {
+        "pg_num" | "pg_num_actual" | "pgp_num" | "pgp_num_actual" => {
             if p.has(pool_flags::NOPGCHANGE) {
-                return Err(CmdError::new(errno::EPERM, format!("pool {var} change is disabled; you must unset nopgchange flag for the pool first")));
+                return Err(CmdError::new(
+                    errno::EPERM,
+                    format!("pool {var} change is disabled; you must unset nopgchange flag for the pool first"),
+                ));
             }
-            set_pg_num(ctx, &mut p, &w, &name)?;
+            set_pg_num(ctx, id, &mut p, &w, &name)?;
         }
         "crush_rule" => {
             let crush = &ctx.mon.osd.map.crush;
@@ -155,9 +186,20 @@ fn set(ctx: &mut Ctx<'_>) -> CmdResult {
             p.crush_rule = rule as u8;
         }
         "hashpspool" if !sure => {
-            return Err(CmdError::new(errno::EPERM, "this moves all placement groups of the pool; pass --yes-i-really-mean-it if you mean it"));
+            return Err(CmdError::new(
+                errno::EPERM,
+                "this moves all placement groups of the pool; pass --yes-i-really-mean-it if you mean it",
+            ));
         }
-        "hashpspool" | "nodelete" | "nopgchange" | "nosizechange" | "write_fadvise_dontneed" | "noscrub" | "nodeep-scrub" | "eio" | "bulk" => {
+        "hashpspool"
+        | "nodelete"
+        | "nopgchange"
+        | "nosizechange"
+        | "write_fadvise_dontneed"
+        | "noscrub"
+        | "nodeep-scrub"
+        | "eio"
+        | "bulk" => {
             let flag = pool_flags::parse(&var).expect("the names are flags");
             if w.truth()? {
                 p.flags |= flag;
@@ -173,9 +215,21 @@ fn set(ctx: &mut Ctx<'_>) -> CmdResult {
                 _ => return invalid(format!("specified invalid mode {val}")),
             };
         }
-        "use_gmt_hitset" | "hit_set_type" | "hit_set_period" | "hit_set_count" | "hit_set_fpp" | "target_max_objects" | "target_max_bytes"
-        | "cache_target_dirty_ratio" | "cache_target_dirty_high_ratio" | "cache_target_full_ratio" | "cache_min_flush_age"
-        | "cache_min_evict_age" | "min_read_recency_for_promote" | "min_write_recency_for_promote" | "hit_set_grade_decay_rate"
+        "use_gmt_hitset"
+        | "hit_set_type"
+        | "hit_set_period"
+        | "hit_set_count"
+        | "hit_set_fpp"
+        | "target_max_objects"
+        | "target_max_bytes"
+        | "cache_target_dirty_ratio"
+        | "cache_target_dirty_high_ratio"
+        | "cache_target_full_ratio"
+        | "cache_min_flush_age"
+        | "cache_min_evict_age"
+        | "min_read_recency_for_promote"
+        | "min_write_recency_for_promote"
+        | "hit_set_grade_decay_rate"
         | "hit_set_search_last_n" => {
             // There are no cache tiers here, and of others these can't be set.
             return Err(CmdError::new(errno::EACCES, ""));
@@ -251,7 +305,9 @@ fn set_option(ctx: &Ctx<'_>, p: &mut PgPool, w: &Wanted<'_>) -> Result<(), CmdEr
                     Some(i) => i as i64 + 1,
                     None => return invalid(format!("unrecognized csum_type '{}'", w.val)),
                 },
-                "target_size_bytes" | "compression_max_blob_size" | "compression_min_blob_size" | "csum_max_block" | "csum_min_block" => with_unit(w.val, 1024)?,
+                "target_size_bytes" | "compression_max_blob_size" | "compression_min_blob_size" | "csum_max_block" | "csum_min_block" => {
+                    with_unit(w.val, 1024)?
+                }
                 "dedup_tier" => match ctx.mon.osd.map.pool_by_name(w.val) {
                     Some(id) => id,
                     None => return Err(CmdError::new(errno::ENOENT, format!("unrecognized pool '{}'", w.val))),
@@ -307,7 +363,10 @@ mod tests {
     #[test]
     fn units_are_decimal_or_binary() {
         let n = |text, step| with_unit(text, step).ok();
-        assert_eq!([n("10", 1000), n("10K", 1000), n("10K", 1024), n("1Gi", 1000), n("2GiB", 1024)], [10, 10_000, 10_240, 1 << 30, 2 << 30].map(Some));
+        assert_eq!(
+            [n("10", 1000), n("10K", 1000), n("10K", 1024), n("1Gi", 1000), n("2GiB", 1024)],
+            [10, 10_000, 10_240, 1 << 30, 2 << 30].map(Some)
+        );
         assert_eq!([n("x", 1000), n("1X", 1000), n("9000000000000E", 1000)], [None; 3]);
     }
 }

@@ -124,6 +124,7 @@ impl Mon {
     pub(crate) fn tick_manager(&mut self, clock: Clock) {
         self.tick_managers(clock);
         if self.mgrmap.is_endpoint() {
+            self.drive_pg_nums(clock);
             self.manager.services.tick(UTime::from_wall_ns(clock.wall_ns), &mut self.batch);
         }
         self.tick_digests(clock);

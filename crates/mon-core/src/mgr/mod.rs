@@ -18,8 +18,8 @@ pub use proxy::Proxy;
 pub use report::{Digests, StockReport};
 pub use services::ServiceMapService;
 
-use std::collections::BTreeMap;
-use types::UTime;
+use std::collections::{BTreeMap, BTreeSet};
+use types::{PgId, UTime};
 
 /// A daemon that reports to us.
 #[derive(Debug, Clone, Default)]
@@ -44,4 +44,6 @@ pub struct Manager {
     pub stock: Option<StockReport>,
     pub digests: Digests,
     pub proxy: Proxy,
+    /// Groups of which it was said that they keep a pool from its number of groups.
+    pub(crate) blocked_merges: BTreeSet<PgId>,
 }

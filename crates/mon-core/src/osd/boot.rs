@@ -51,6 +51,16 @@ impl Mon {
             self.say(clock, log_level::WARN, format!("ignoring boot of osd.{osd}, which is not in the map (see `ceph osd new`)"));
             return;
         }
+        if sb.newest_map > map.epoch {
+            // Epochs would come to mean two things.
+            let text = format!(
+                "ignoring boot of osd.{osd}: it has maps up to epoch {}, the monitor's newest is {}: this monitor's store is older than the OSD (was \
+                 a copy put back?)",
+                sb.newest_map, map.epoch
+            );
+            self.say(clock, log_level::ERROR, text);
+            return;
+        }
         if !features::has(m.osd_features, features::SERVER_PACIFIC) {
             self.say(clock, log_level::INFO, format!("ignoring boot of osd.{osd}: its release is older than Pacific"));
             return;

@@ -7,6 +7,7 @@ mod boot;
 mod commit;
 mod creating;
 mod failure;
+mod pg_num;
 mod pools;
 mod publish;
 mod snaps;

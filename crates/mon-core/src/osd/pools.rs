@@ -184,8 +184,9 @@ impl OsdService {
             return refuse(
                 errno::ERANGE,
                 format!(
-                    "pg_num {pg_num} size {size} for this pool would result in {} cumulative PGs per OSD ({projected} total PG replicas on {osds} \
+                    "{} pg_num {pg_num} size {size} for this pool would result in {} cumulative PGs per OSD ({projected} total PG replicas on {osds} \
                      'in' root OSDs by crush rule) which exceeds the mon_max_pg_per_osd value of {max_per_osd}",
+                    pool.map(|id| format!("pool id {id}")).unwrap_or_default(),
                     projected / osds
                 ),
             );

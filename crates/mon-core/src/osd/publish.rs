@@ -8,7 +8,7 @@ use bytes::Bytes;
 use denc::Denc;
 use maps::{Incremental, OsdMap};
 use messages::MOSDMap;
-use types::{Epoch, features};
+use types::{EntityKind, Epoch, features};
 
 /// Epochs in one message: more follow behind it.
 const PER_MESSAGE: Epoch = 40;
@@ -114,6 +114,19 @@ impl Mon {
     pub(crate) fn tell_osds(&mut self) {
         let epoch = self.osd.epoch();
         let behind = |s: &crate::session::Session| s.osd().is_some() && s.osd_epoch > 0 && s.osd_epoch < epoch;
+        let told: Vec<_> = self.sessions.iter().filter(|(_, s)| behind(s)).map(|(c, s)| (*c, s.osd_epoch + 1)).collect();
+        for (conn, first) in told {
+            self.send_maps_from(conn, first, false);
+        }
+    }
+    /// Clients ask for the next map one time, when an OSD's connection breaks; a restart makes several. One that asked and got the first of them
+    /// would go on dialling where the other OSDs were: requests that time out before `objecter_timeout` never make it ask again. So whatever client
+    /// was sent maps is told of OSDs that came up since.
+    pub(crate) fn tell_clients_of_boots(&mut self) {
+        let up_from = self.osd.map.osd_info.iter().map(|info| info.up_from).max().unwrap_or(0);
+        let behind = |s: &crate::session::Session| {
+            s.peer.entity.kind == EntityKind::CLIENT && (1..up_from).contains(&s.osd_epoch) && !s.subs.contains_key("osdmap")
+        };
         let told: Vec<_> = self.sessions.iter().filter(|(_, s)| behind(s)).map(|(c, s)| (*c, s.osd_epoch + 1)).collect();
         for (conn, first) in told {
             self.send_maps_from(conn, first, false);

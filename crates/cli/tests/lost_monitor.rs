@@ -1,0 +1,167 @@
+//! `humboldt up` on a folder whose monitor's store is gone, or older than its OSD, or another cluster's: refused with what lies there, and nothing
+//! is written. And where an OSD listens after a restart, and what a bench says of a full pool.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+struct Up(Child);
+
+impl Up {
+    fn start(dir: &Path) -> Self {
+        Self::run(up(dir))
+    }
+    fn run(mut cmd: Command) -> Self {
+        let mut child = cmd.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program is there");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).expect("a line");
+        assert!(line.contains("ready"), "{line:?}");
+        Self(child)
+    }
+}
+impl Drop for Up {
+    fn drop(&mut self) {
+        // SIGKILL.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn up(dir: &Path) -> Command {
+    let mut cmd = Command::new(env!("CARGO_BIN_EXE_humboldt"));
+    cmd.arg("up").arg("--dir").arg(dir).args(["--port", "0", "--size", "256M"]);
+    cmd
+}
+fn bench(dir: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_humboldt")).arg("bench").arg("-c").arg(dir.join("ceph.conf")).args(args).output().expect("it runs")
+}
+/// What it says when it refuses to start.
+fn refused(dir: &Path) -> String {
+    let out = up(dir).output().expect("the program runs");
+    assert!(!out.status.success(), "{out:?}");
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+fn fresh(name: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("humboldt-lost-monitor-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    dir
+}
+
+#[test]
+fn an_osd_is_not_orphaned_by_a_new_cluster() {
+    let dir = fresh("orphan");
+    drop(Up::start(&dir));
+    let (mon, saved) = (dir.join("mon.redb"), dir.join("saved"));
+    std::fs::copy(&mon, &saved).unwrap();
+    let fsid = std::fs::read_to_string(dir.join("osd.0/ceph_fsid")).unwrap();
+    // Gone.
+    std::fs::remove_file(&mon).unwrap();
+    let said = refused(&dir);
+    assert!(said.contains("holds no cluster") && said.contains(fsid.trim()) && said.contains("export"), "{said}");
+    assert!(!mon.exists(), "what refuses writes nothing");
+    // There, and empty.
+    std::fs::write(&mon, "").unwrap();
+    assert!(refused(&dir).contains("holds no cluster"));
+    // Another cluster's.
+    let other = fresh("other");
+    drop(Up::start(&other));
+    std::fs::copy(other.join("mon.redb"), &mon).unwrap();
+    let said = refused(&dir);
+    assert!(said.contains("of cluster") && said.contains(fsid.trim()) && said.contains("put the mon.redb"), "{said}");
+    // Its own again.
+    std::fs::copy(&saved, &mon).unwrap();
+    drop(Up::start(&dir));
+    for dir in [dir, other] {
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}
+
+#[test]
+fn a_monitor_that_was_rolled_back_is_refused() {
+    let dir = fresh("older");
+    drop(Up::start(&dir));
+    let (mon, old, new) = (dir.join("mon.redb"), dir.join("old"), dir.join("new"));
+    std::fs::copy(&mon, &old).unwrap();
+    // Each start and the pool make epochs.
+    for _ in 0..4 {
+        let running = Up::start(&dir);
+        assert!(bench(&dir, &["write", "-s", "0.2"]).status.success());
+        drop(running);
+    }
+    std::fs::rename(&mon, &new).unwrap();
+    std::fs::copy(&old, &mon).unwrap();
+    let said = refused(&dir);
+    assert!(said.contains("the monitor's store is older"), "{said}");
+    std::fs::rename(&new, &mon).unwrap();
+    drop(Up::start(&dir));
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn an_osd_comes_back_where_it_was() {
+    let dir = fresh("ports");
+    let ports = || std::fs::read_to_string(dir.join("osd.0/ports")).expect("its ports");
+    drop(Up::start(&dir));
+    let first = ports();
+    assert_eq!(first.split_whitespace().count(), 4);
+    drop(Up::start(&dir));
+    assert_eq!(ports(), first);
+    // One of them is another's now.
+    let port: u16 = first.split_whitespace().next().unwrap().parse().unwrap();
+    let taken = std::net::TcpListener::bind(("127.0.0.1", port)).expect("it is free while nothing runs");
+    drop(Up::start(&dir));
+    let now = ports();
+    assert!(now != first && now.split_whitespace().skip(1).eq(first.split_whitespace().skip(1)), "{first} became {now}");
+    drop(taken);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn a_bench_on_a_full_store_says_so_and_ends() {
+    let dir = fresh("full");
+    let running = Up::start(&dir);
+    let out = bench(&dir, &["write", "-s", "0.5", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("one JSON object and nothing else");
+    assert!(out.status.success() && json["ops"].as_u64().unwrap() > 0 && json["errors"] == 0, "{json}");
+    assert!(json["latency_us"]["p99.9"].as_f64().unwrap() >= json["latency_us"]["p50"].as_f64().unwrap(), "{json}");
+    for json in [false, true] {
+        let mut args = vec!["write", "-s", "600", "-b", "1048576"];
+        args.extend(json.then_some("--json"));
+        let out = bench(&dir, &args);
+        let said = String::from_utf8_lossy(if json { &out.stdout } else { &out.stderr }).into_owned();
+        assert!(!out.status.success() && said.contains("full") && said.contains("ceph df"), "{out:?}");
+    }
+    drop(running);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn several_osds_share_one_file() {
+    let dir = fresh("shares");
+    let data = dir.with_extension("data");
+    let _ = std::fs::remove_file(&data);
+    let mut cmd = up(&dir);
+    cmd.args(["--osds", "2", "--data"]).arg(&data);
+    let running = Up::run(cmd);
+    assert_eq!(std::fs::metadata(&data).unwrap().len(), 512 << 20, "--size is each one's");
+    let window = |osd: u32| std::fs::read_to_string(dir.join(format!("osd.{osd}/data.window"))).expect("its share");
+    assert_eq!([window(0), window(1)], [format!("0 {}\n", 256 << 20), format!("{} {}\n", 256 << 20, 256 << 20)]);
+    assert!(bench(&dir, &["write", "-s", "0.5", "-b", "65536", "--keep"]).status.success());
+    drop(running);
+    let running = Up::start(&dir);
+    let out = bench(&dir, &["rand", "-s", "0.3", "-b", "65536", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    assert!(out.status.success() && json["errors"] == 0 && json["ops"].as_u64().unwrap() > 0, "{json}");
+    drop(running);
+    for osd in ["osd.0", "osd.1"] {
+        let fsck = Command::new(env!("CARGO_BIN_EXE_humboldt")).args(["store", "--dir"]).arg(dir.join(osd)).args(["fsck", "--deep"]).output().unwrap();
+        assert!(fsck.status.success() && String::from_utf8_lossy(&fsck.stdout).contains("no errors"), "{fsck:?}");
+    }
+    // A third one would need a part of what the others have.
+    let out = up(&dir).args(["--osds", "3", "--data"]).arg(&data).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!out.status.success() && said.contains("belongs to"), "{said}");
+    drop(Up::start(&dir));
+    std::fs::remove_dir_all(&dir).unwrap();
+    std::fs::remove_file(&data).unwrap();
+}
