@@ -113,8 +113,8 @@ pub trait ObjectView {
     /// apart what one operation wrote.
     fn subop(&self) -> u32;
     fn now(&self) -> UTime;
-    /// The newest snapshot that the object knows; 0 for none.
-    fn snapset_seq(&self) -> u64;
+    /// The newest snapshot that the object knows; 0 for none. ENOENT without an object: a whiteout is one as long as it has clones.
+    fn snapset_seq(&self) -> ClsResult<u64>;
     fn watchers(&mut self) -> ClsResult<Vec<Watcher>>;
     /// The features of the caller's connection.
     fn client_features(&self) -> u64;
