@@ -131,14 +131,8 @@ pub trait ObjectView {
     ///
     /// The objects may lie on other OSDs: the first time this is [`ClsError::Wait`], and the method is called again, from its start, when
     /// the answers are there. What was asked for must be the same then.
-    fn gather(
-        &mut self,
-        pool: &str,
-        objects: &[ByteStr],
-        class: &[u8],
-        method: &[u8],
-        input: Bytes,
-    ) -> ClsResult<BTreeMap<ByteStr, Bytes>>;
+    fn gather(&mut self, pool: &str, objects: &[ByteStr], class: &[u8], method: &[u8], input: Bytes)
+    -> ClsResult<BTreeMap<ByteStr, Bytes>>;
     /// Random bytes for ids and cookies.
     fn random(&mut self, out: &mut [u8]);
 }

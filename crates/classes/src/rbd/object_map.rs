@@ -86,7 +86,8 @@ fn fill(data: &mut [u8], from: u64, to: u64, state: u8) {
 fn all_are(data: &[u8], from: u64, to: u64, state: u8) -> bool {
     let (before, whole, behind) = parts(from, to);
     let mut single = before.chain(behind);
-    single.all(|object| get(data, object) == state) && (whole.is_empty() || state <= 3 && data[whole].iter().all(|byte| *byte == four(state)))
+    single.all(|object| get(data, object) == state)
+        && (whole.is_empty() || state <= 3 && data[whole].iter().all(|byte| *byte == four(state)))
 }
 
 impl ObjectMap {
