@@ -60,6 +60,9 @@ impl Page<'_> {
     }
 }
 
+/// A page ends behind the pair that passes this, bytes: less than the configured 1 GiB, since a store must have all of it in memory together
+/// to show it. Source: ours; clients ask for the next page.
+const PAGE_MAX_BYTES: usize = 4 << 20;
 /// Keys that are asked of the store together.
 const KEYS_AT_ONCE: usize = 1024;
 /// What an answer needs beside the pairs of a page, bytes.
@@ -317,7 +320,7 @@ impl Exec<'_> {
             after: after.as_slice(),
             prefix: prefix.as_slice(),
             entries_max: max.min(limits.omap_entries_max),
-            bytes_max: limits.omap_bytes_max,
+            bytes_max: limits.omap_bytes_max.min(PAGE_MAX_BYTES),
             values,
         };
         let (pairs, more) = self.omap_page(wish)?;

@@ -304,7 +304,15 @@ impl World {
     }
     pub fn send(&mut self, conn: u64, m: &MOSDOp) -> Vec<MOSDOpReply> {
         self.feed(Event::Message { conn: ConnId(conn), msg: received(&m.encode(features::SUPPORTED)) });
-        self.sent(conn)
+        let mut replies = self.sent(conn);
+        for _ in 0..if self.turns > 1 { 400 } else { 0 } {
+            if !replies.is_empty() {
+                break;
+            }
+            self.turn_end();
+            replies = self.sent(conn);
+        }
+        replies
     }
     pub fn one(&mut self, name: &str, ops: Vec<InOp>) -> MOSDOpReply {
         let m = self.request(name, ops);
