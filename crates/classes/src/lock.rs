@@ -177,7 +177,11 @@ fn remove(obj: &mut dyn ObjectView, name: &ByteStr, id: LockerId) -> ClsResult<C
     if info.lockers.remove(&id).is_none() {
         return errno(ENOENT);
     }
-    if info.kind == EPHEMERAL { obj.remove()? } else { store(obj, name, &info)? }
+    if info.kind == EPHEMERAL {
+        obj.remove()?
+    } else {
+        store(obj, name, &info)?
+    }
     Ok(().into())
 }
 

@@ -113,8 +113,8 @@ pub trait ObjectView {
     /// apart what one operation wrote.
     fn subop(&self) -> u32;
     fn now(&self) -> UTime;
-    /// The newest snapshot that the object knows; 0 for none.
-    fn snapset_seq(&self) -> u64;
+    /// The newest snapshot that the object knows; 0 for none. ENOENT without an object: a whiteout is one as long as it has clones.
+    fn snapset_seq(&self) -> ClsResult<u64>;
     fn watchers(&mut self) -> ClsResult<Vec<Watcher>>;
     /// The features of the caller's connection.
     fn client_features(&self) -> u64;
@@ -131,14 +131,8 @@ pub trait ObjectView {
     ///
     /// The objects may lie on other OSDs: the first time this is [`ClsError::Wait`], and the method is called again, from its start, when
     /// the answers are there. What was asked for must be the same then.
-    fn gather(
-        &mut self,
-        pool: &str,
-        objects: &[ByteStr],
-        class: &[u8],
-        method: &[u8],
-        input: Bytes,
-    ) -> ClsResult<BTreeMap<ByteStr, Bytes>>;
+    fn gather(&mut self, pool: &str, objects: &[ByteStr], class: &[u8], method: &[u8], input: Bytes)
+    -> ClsResult<BTreeMap<ByteStr, Bytes>>;
     /// Random bytes for ids and cookies.
     fn random(&mut self, out: &mut [u8]);
 }

@@ -16,3 +16,11 @@ pub use log_delta::{FastInfo, InfoChange, LogDelta, PgRecord};
 pub use object_store::{ListPage, ObjectStat, ObjectStore, OmapFrom, OmapPage, OmapQuery};
 pub use read_data::ReadData;
 pub use types::CollId;
+
+/// Bytes of one attribute's value that a client may set. Source: ours, as Linux bounds an extended attribute (`XATTR_SIZE_MAX`), which is
+/// what Ceph's stores on file systems were held to.
+pub const MAX_ATTR_BYTES: usize = 64 << 10;
+
+/// Bytes of all attributes that clients set on one object, names and values. The object's own (`_`, `snapset`) come beside them; the OSD
+/// bounds what they grow by.
+pub const MAX_ATTRS_BYTES: usize = 1 << 20;

@@ -1,6 +1,6 @@
 //! Snapshots: what a client says of them with a write (`SnapContext`) and what an object knows of its clones (`SnapSet`).
 
-use crate::{IntervalSet, SnapId};
+use crate::{CEPH_MAXSNAP, IntervalSet, SnapId};
 use denc::{Decoder, Denc, DencError, Encoder, denc_struct};
 use std::collections::BTreeMap;
 
@@ -13,10 +13,11 @@ pub struct SnapContext {
 denc_struct!(SnapContext, bare, { seq, snaps });
 
 impl SnapContext {
-    /// True if numbers descend strictly and none is above `seq`: what a server demands of a client.
+    /// True if numbers descend strictly and none is above `seq`, which is a snapshot's number: what a server demands of a client. A clone
+    /// is named by `seq`: the numbers above name heads and lists.
     pub fn is_valid(&self) -> bool {
         let highest = self.snaps.first();
-        highest.is_none_or(|s| *s <= self.seq) && self.snaps.windows(2).all(|w| w[0] > w[1]) && self.snaps.last().is_none_or(|s| *s > 0)
+        self.seq <= CEPH_MAXSNAP && highest.is_none_or(|s| *s <= self.seq) && self.snaps.windows(2).all(|w| w[0] > w[1]) && self.snaps.last().is_none_or(|s| *s > 0)
     }
 }
 

@@ -149,7 +149,7 @@ fn run_cases(cases: Vec<Case>, allow_skips: bool, only: Option<&str>) -> Result<
 }
 
 /// The crates whose decoders read what peers send; each has a test called `fuzz_...`.
-const FUZZED: [&str; 7] = ["denc", "types", "messages", "maps", "msgr", "cephx", "classes"];
+const FUZZED: [&str; 8] = ["denc", "types", "messages", "maps", "msgr", "cephx", "classes", "osd-core"];
 
 /// Runs the decoders' fuzz tests for longer, `seconds` each: they read their budget from the environment. The dev build checks arithmetic, too.
 pub fn fuzz(seconds: u64) -> Result<()> {

@@ -41,6 +41,11 @@ unsafe impl GlobalAlloc for Meter {
 #[global_allocator]
 static METER: Meter = Meter;
 
+/// Bytes that this thread holds.
+pub fn live() -> isize {
+    LIVE.get()
+}
+
 /// The most bytes that `f` held at a time beyond what was held before, and what it returns.
 pub fn peak_of<T>(f: impl FnOnce() -> T) -> (usize, T) {
     let before = LIVE.get();

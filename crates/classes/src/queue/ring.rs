@@ -120,7 +120,8 @@ pub fn list(obj: &mut dyn ObjectView, head: &Head, op: &ListOp) -> ClsResult<Lis
             break;
         }
         let entry = cursor.entry(obj)?;
-        bytes += entry.data.len() as u64;
+        // An empty entry takes room in the answer, too.
+        bytes += ENTRY_OVERHEAD + (entry.marker.len() + entry.data.len()) as u64;
         entries.push(entry);
     }
     let next = if cursor.left == 0 { head.tail } else { cursor.at };

@@ -50,18 +50,23 @@ fn sparse_copyup(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> 
     Ok(().into())
 }
 
-/// How [`assert_snapc_seq`] compares what is given with the newest snapshot that the object knows.
+/// How [`assert_snapc_seq`] compares what is given with the newest snapshot that the object knows. Everything is above what an object that
+/// is not there knows.
 const ASSERT_GT: u8 = 0;
 const ASSERT_LE: u8 = 1;
 
 fn assert_snapc_seq(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let mut input = Input::new(&input);
     let (seq, state): (u64, u8) = (input.get()?, input.get()?);
-    let has = obj.snapset_seq();
+    let is_above = match obj.snapset_seq() {
+        Ok(has) => seq > has,
+        Err(e) if e.is(ENOENT) => true,
+        Err(e) => return Err(e),
+    };
     match state {
-        ASSERT_GT if exists(obj)? && seq <= has => errno(ERANGE),
-        ASSERT_LE if !exists(obj)? || seq > has => errno(ERANGE),
-        ASSERT_GT | ASSERT_LE => Ok(().into()),
+        ASSERT_GT if is_above => Ok(().into()),
+        ASSERT_LE if !is_above => Ok(().into()),
+        ASSERT_GT | ASSERT_LE => errno(ERANGE),
         _ => errno(EOPNOTSUPP),
     }
 }
@@ -82,8 +87,21 @@ fn sparsify(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
         obj.remove()?;
         return Ok(().into());
     }
+    // Units beside each other are one hole.
+    let mut hole: Option<(usize, usize)> = None;
     for (i, piece) in data[..used].chunks(unit).enumerate().filter(|(_, piece)| zero(piece)) {
-        obj.zero((i * unit) as u64, piece.len() as u64)?;
+        let (at, end) = (i * unit, i * unit + piece.len());
+        match &mut hole {
+            Some((_, last)) if *last == at => *last = end,
+            Some((from, to)) => {
+                obj.zero(*from as u64, (*to - *from) as u64)?;
+                hole = Some((at, end));
+            }
+            None => hole = Some((at, end)),
+        }
+    }
+    if let Some((from, to)) = hole {
+        obj.zero(from as u64, (to - from) as u64)?;
     }
     if used < data.len() {
         obj.truncate(used as u64)?;

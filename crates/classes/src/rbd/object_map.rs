@@ -58,6 +58,38 @@ fn put(data: &mut [u8], object: u64, state: u8) {
     *byte = *byte & !(3 << shift(object)) | (state & 3) << shift(object);
 }
 
+/// The whole bytes of `from..to`, and the objects of it before and behind them.
+fn parts(from: u64, to: u64) -> (std::ops::Range<u64>, std::ops::Range<usize>, std::ops::Range<u64>) {
+    let (first, last) = (from.next_multiple_of(PER_BYTE).min(to), to / PER_BYTE * PER_BYTE);
+    let last = last.max(first);
+    (from..first, (first / PER_BYTE) as usize..(last / PER_BYTE) as usize, last..to)
+}
+
+/// A byte of four such objects.
+fn four(state: u8) -> u8 {
+    (state & 3) * 0x55
+}
+
+/// Puts `from..to` into a state: nothing if the range is empty or runs backwards.
+fn fill(data: &mut [u8], from: u64, to: u64, state: u8) {
+    if from >= to {
+        return;
+    }
+    let (before, whole, behind) = parts(from, to);
+    if !whole.is_empty() {
+        data[whole].fill(four(state));
+    }
+    before.chain(behind).for_each(|object| put(data, object, state));
+}
+
+/// True if `from..to` are all in a state.
+fn all_are(data: &[u8], from: u64, to: u64, state: u8) -> bool {
+    let (before, whole, behind) = parts(from, to);
+    let mut single = before.chain(behind);
+    single.all(|object| get(data, object) == state)
+        && (whole.is_empty() || state <= 3 && data[whole].iter().all(|byte| *byte == four(state)))
+}
+
 impl ObjectMap {
     fn encoded(&self, with_crc: bool) -> Bytes {
         let mut e = Encoder::with_capacity(0, self.data.len() + 64);
@@ -145,13 +177,11 @@ fn resize(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     };
     let before = map.objects;
     // What would be cut off must be as new: otherwise somebody still uses it.
-    if (objects..before).any(|object| get(&map.data, object) != state) {
+    if objects < before && !all_are(&map.data, objects, before, state) {
         return errno(ESTALE);
     }
     map.resize(objects);
-    for object in before..objects {
-        put(&mut map.data, object, state);
-    }
+    fill(&mut map.data, before, objects, state);
     write(obj, &map)
 }
 

@@ -185,8 +185,8 @@ impl ObjectView for Object {
     fn now(&self) -> UTime {
         self.now
     }
-    fn snapset_seq(&self) -> u64 {
-        0
+    fn snapset_seq(&self) -> ClsResult<u64> {
+        self.there().map(|_| 0)
     }
     /// There is no other object here.
     fn gather(&mut self, _: &str, objects: &[ByteStr], _: &[u8], _: &[u8], _: Bytes) -> ClsResult<BTreeMap<ByteStr, Bytes>> {

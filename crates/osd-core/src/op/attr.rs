@@ -3,9 +3,13 @@
 use super::exec::{Answer, Exec, Step, answer, done, fail, kb};
 use super::mods::{Base, Mod};
 use std::collections::BTreeMap;
+use store::{MAX_ATTR_BYTES, MAX_ATTRS_BYTES};
 use types::errno::{ECANCELED, EFBIG, EINVAL, ENAMETOOLONG, ENODATA, ENOENT};
 use types::osd_op::{cmp_mode, cmp_op};
 use types::{ByteStr, Bytes, OsdOp};
+
+/// Bytes of a name that every store takes, whatever is configured: what BlueStore says of itself (`get_max_attr_name_length`).
+const NAME_MAX: usize = 256;
 
 /// As the store names an attribute.
 pub(super) fn stored_name(name: &[u8]) -> ByteStr {
@@ -42,6 +46,7 @@ impl Exec<'_> {
     fn stored_attr(&self, stored: &ByteStr) -> Step<Bytes> {
         let (base, changes) = self.mods.since_base();
         if self.mods.changed_attrs() {
+            self.costs.steps(changes.len() as u64)?;
             for change in changes.iter().rev() {
                 match change {
                     Mod::SetAttr(name, value) if name == stored => return Ok(value.clone()),
@@ -66,6 +71,7 @@ impl Exec<'_> {
         self.num_read += 1;
         self.stats.num_rd += 1;
         let value = self.stored_attr(&stored_name(name))?;
+        self.costs.read(value.len() as u64)?;
         self.stats.num_rd_kb += kb(value.len() as u64);
         Ok(value)
     }
@@ -74,6 +80,14 @@ impl Exec<'_> {
     pub fn attrs(&mut self) -> Step<BTreeMap<ByteStr, Bytes>> {
         self.num_read += 1;
         self.stats.num_rd += 1;
+        let attrs = self.all_attrs()?;
+        let bytes = attrs.iter().map(|(name, value)| 8 + name.len() + value.len()).sum::<usize>() as u64;
+        self.costs.read(bytes)?;
+        self.stats.num_rd_kb += kb(bytes);
+        Ok(attrs)
+    }
+
+    fn all_attrs(&self) -> Step<BTreeMap<ByteStr, Bytes>> {
         let (base, changes) = self.mods.since_base();
         let stored = match &base {
             Base::Object if self.obj.exists => self.store_attrs(&self.gobj)?,
@@ -84,6 +98,7 @@ impl Exec<'_> {
         let mut attrs: BTreeMap<ByteStr, Bytes> =
             stored.into_iter().filter_map(|(name, value)| user(&name).map(|name| (name, value))).collect();
         if self.mods.changed_attrs() {
+            self.costs.steps(changes.len() as u64)?;
             for change in changes {
                 match change {
                     Mod::SetAttr(name, value) => drop(user(name).map(|name| attrs.insert(name, value.clone()))),
@@ -92,19 +107,35 @@ impl Exec<'_> {
                 }
             }
         }
-        self.stats.num_rd_kb += kb(attrs.iter().map(|(name, value)| 8 + name.len() + value.len()).sum::<usize>() as u64);
         Ok(attrs)
+    }
+
+    /// `EFBIG` unless the attribute, and all of the object with it, are within what stores take. What is there already may be more.
+    fn check_attr(&mut self, name: &ByteStr, len: usize) -> Step<()> {
+        let limits = self.ctx.limits;
+        if len > MAX_ATTR_BYTES || (limits.attr_size_max > 0 && len as u64 > limits.attr_size_max) {
+            return fail(EFBIG);
+        }
+        let mut sizes = match self.attr_sizes.take() {
+            Some(sizes) => sizes,
+            None => self.all_attrs()?.into_iter().map(|(name, value)| (name, value.len())).collect(),
+        };
+        let before = sizes.insert(name.clone(), len);
+        self.costs.steps(sizes.len() as u64)?;
+        let grows = before.is_none_or(|before| before < len);
+        if grows && sizes.iter().map(|(name, len)| name.len() + len).sum::<usize>() > MAX_ATTRS_BYTES {
+            return fail(EFBIG);
+        }
+        self.attr_sizes = Some(sizes);
+        Ok(())
     }
 
     pub fn set_attr(&mut self, name: &[u8], value: Bytes) -> Step<Answer> {
         self.num_write += 1;
-        let limits = self.ctx.limits;
-        if limits.attr_size_max > 0 && value.len() as u64 > limits.attr_size_max {
-            return fail(EFBIG);
-        }
-        if name.len() > limits.attr_name_max {
+        if name.len() > self.ctx.limits.attr_name_max.min(NAME_MAX) {
             return fail(ENAMETOOLONG);
         }
+        self.check_attr(&name.into(), value.len())?;
         self.ensure_exists();
         let name = stored_name(name);
         self.txn.set_attr(&self.gobj, name.clone(), value.clone());
@@ -117,6 +148,9 @@ impl Exec<'_> {
         self.num_write += 1;
         if !self.visible() {
             return fail(ENOENT);
+        }
+        if let Some(sizes) = &mut self.attr_sizes {
+            sizes.remove(name);
         }
         let name = stored_name(name);
         self.txn.rm_attr(&self.gobj, name.clone());

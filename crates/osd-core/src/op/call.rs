@@ -1,5 +1,6 @@
 //! CALL: methods of object classes, which see the object through the same state that the operations change.
 
+use super::costs::CHANGE_BYTES;
 use super::exec::{Answer, Exec, Step, Stop, fail};
 use super::fetch::{CallSource, Got, Wanted};
 use super::omap::PageWish;
@@ -7,19 +8,17 @@ use super::plan::{ANY_TICKET, PlanStop};
 use base::Rng;
 use classes::{ClsError, ClsResult, KeyPage, METHOD_RD, METHOD_WR, ObjectView, ValPage, Watcher};
 use std::collections::BTreeMap;
-use types::errno::{EFBIG, EINVAL, EIO, EMSGSIZE, ENOENT, EOPNOTSUPP};
+use types::errno::{EINVAL, EIO, EMSGSIZE, ENOENT, EOPNOTSUPP};
 use types::osd_op::Extent;
 use types::{ByteStr, Bytes, EntityInst, OsdOp, UTime};
 
-/// Bytes of the object that one call may read, however often it comes back: more than any object's data.
-const READ_MAX_BYTES: u64 = 256 << 20;
+/// Objects that one call may gather from.
+const GATHER_MAX: usize = 1024;
 
 /// The object as a method sees it.
 struct View<'e, 'a> {
     exec: &'e mut Exec<'a>,
     subop: u32,
-    /// Bytes that it may still read.
-    read_left: u64,
     /// Bytes that it may still write: as many as a request may bring.
     write_left: u64,
     rng: Rng,
@@ -41,7 +40,7 @@ impl Exec<'_> {
         let (reads_before, writes_before) = (self.num_read, self.num_write);
         let rng = Rng::new(self.ctx.entropy ^ u64::from(subop).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let write_left = self.ctx.limits.write_size_max;
-        let mut view = View { exec: self, subop, read_left: READ_MAX_BYTES, write_left, rng, stop: None };
+        let mut view = View { exec: self, subop, write_left, rng, stop: None };
         let result = (method.call)(&mut view, indata.slice(method_end..end));
         if let Some(stop) = view.stop {
             return Err(Stop::Plan(stop));
@@ -74,18 +73,16 @@ impl View<'_, '_> {
             }
         })
     }
+    /// What a change came to. Each has its price, however little it changes.
     fn unit(&mut self, step: Step<Answer>) -> ClsResult<()> {
-        self.cls(step).map(drop)
-    }
-    /// Counts what a call reads; EFBIG when it is too much.
-    fn spend_read(&mut self, bytes: usize) -> ClsResult<()> {
-        self.read_left = self.read_left.checked_sub(bytes as u64).ok_or(ClsError::Errno(EFBIG))?;
-        Ok(())
+        let paid = self.exec.costs.make(CHANGE_BYTES);
+        self.cls(paid.and(step)).map(drop)
     }
     /// Counts what a call writes; EMSGSIZE, as for a request that is too large, when it is too much.
     fn spend_write(&mut self, bytes: usize) -> ClsResult<()> {
         self.write_left = self.write_left.checked_sub(bytes as u64).ok_or(ClsError::Errno(EMSGSIZE))?;
-        Ok(())
+        let paid = self.exec.costs.make(bytes as u64);
+        self.cls(paid)
     }
     fn wish<'w>(&self, after: &'w [u8], prefix: &'w [u8], max: u64, values: bool) -> PageWish<'w> {
         let limits = self.exec.ctx.limits;
@@ -102,9 +99,7 @@ impl ObjectView for View<'_, '_> {
     }
     fn read(&mut self, offset: u64, length: u64) -> ClsResult<Bytes> {
         let out = self.exec.read(Extent { offset, length, ..Extent::default() });
-        let bytes = self.cls(out)?.flat();
-        self.spend_read(bytes.len())?;
-        Ok(bytes)
+        Ok(self.cls(out)?.flat())
     }
     fn create(&mut self, exclusive: bool) -> ClsResult<()> {
         let step = self.exec.create(exclusive);
@@ -168,9 +163,7 @@ impl ObjectView for View<'_, '_> {
     fn omap_vals(&mut self, after: &[u8], prefix: &[u8], max: u64) -> ClsResult<ValPage> {
         let wish = self.wish(after, prefix, max, true);
         let page = self.exec.omap_page(wish);
-        let (pairs, more) = self.cls(page)?;
-        self.spend_read(pairs_bytes(&pairs))?;
-        Ok((pairs, more))
+        self.cls(page)
     }
     fn omap_val(&mut self, key: &[u8]) -> ClsResult<Bytes> {
         let found = self.exec.omap_get(&[ByteStr::from(key)]);
@@ -178,9 +171,7 @@ impl ObjectView for View<'_, '_> {
     }
     fn omap_vals_by_keys(&mut self, keys: &[ByteStr]) -> ClsResult<Vec<(ByteStr, Bytes)>> {
         let found = self.exec.omap_get(keys);
-        let pairs: Vec<(ByteStr, Bytes)> = self.cls(found)?.into_iter().collect();
-        self.spend_read(pairs_bytes(&pairs))?;
-        Ok(pairs)
+        Ok(self.cls(found)?.into_iter().collect())
     }
     fn omap_set(&mut self, vals: Vec<(ByteStr, Bytes)>) -> ClsResult<()> {
         self.spend_write(pairs_bytes(&vals))?;
@@ -217,8 +208,10 @@ impl ObjectView for View<'_, '_> {
     fn now(&self) -> UTime {
         self.exec.ctx.now
     }
-    fn snapset_seq(&self) -> u64 {
-        self.exec.snapset.seq
+    fn snapset_seq(&self) -> ClsResult<u64> {
+        let exec = &self.exec;
+        let is_there = exec.exists && !(exec.info.is_whiteout() && exec.snapset.clones.is_empty());
+        if is_there { Ok(exec.snapset.seq) } else { Err(ClsError::Errno(ENOENT)) }
     }
     fn gather(
         &mut self,
@@ -228,7 +221,7 @@ impl ObjectView for View<'_, '_> {
         method: &[u8],
         input: Bytes,
     ) -> ClsResult<BTreeMap<ByteStr, Bytes>> {
-        if class.len() > u8::MAX.into() || method.len() > u8::MAX.into() {
+        if class.len() > u8::MAX.into() || method.len() > u8::MAX.into() || objects.len() > GATHER_MAX {
             return Err(ClsError::Errno(EINVAL));
         }
         if objects.is_empty() {

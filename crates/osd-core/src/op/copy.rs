@@ -15,7 +15,8 @@ use base::crc32c;
 use denc::{Decoder, Denc};
 use messages::InOp;
 use std::collections::BTreeMap;
-use types::errno::{EINVAL, EIO};
+use store::{MAX_ATTR_BYTES, MAX_ATTRS_BYTES};
+use types::errno::{EFBIG, EINVAL, EIO};
 use types::object_copy::copy_flag::{DATA_DIGEST, OMAP_DIGEST};
 use types::object_info::oi_flag;
 use types::osd_op::{AssertVerArgs, CopyGetArgs, copy_from_flag, osd_flag};
@@ -23,6 +24,8 @@ use types::{ByteStr, Bytes, CopyCursor, CopyData, ObjectLocator, OpCode, OsdOp, 
 
 /// Bytes that one COPY_GET asks for (`osd_copyfrom_max_chunk`).
 const CHUNK: u64 = 8 << 20;
+/// Bytes of data or omap that one COPY_GET answers.
+const PORTION_MAX: u64 = 64 << 20;
 /// The flags of COPY_FROM2 that there are.
 const KNOWN_FLAGS: u8 = copy_from_flag::FLUSH
     | copy_from_flag::IGNORE_OVERLAY
@@ -66,6 +69,8 @@ pub struct Gather {
     cursor: CopyCursor,
     copied: Copied,
     size_max: u64,
+    /// Bytes of attributes and omap that may still come.
+    rest_left: u64,
     data_crc: u32,
 }
 
@@ -73,7 +78,7 @@ impl Gather {
     /// `size_max`: larger objects are refused.
     pub fn new(source: CopySource, size_max: u64) -> Self {
         let copied = Copied { user_version: source.version, ..Copied::default() };
-        Self { source, cursor: CopyCursor::default(), copied, size_max, data_crc: u32::MAX }
+        Self { source, cursor: CopyCursor::default(), copied, size_max, rest_left: size_max, data_crc: u32::MAX }
     }
     pub fn source(&self) -> &CopySource {
         &self.source
@@ -103,6 +108,9 @@ impl Gather {
         if portion.size > self.size_max || after.data_offset != before.data_offset + got || after.data_offset > portion.size || !moved {
             return Err(EIO);
         }
+        let attrs: usize = portion.attrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let rest = (attrs + portion.omap_header.len() + portion.omap_data.len()) as u64;
+        self.rest_left = self.rest_left.checked_sub(rest).ok_or(EFBIG)?;
         if got > 0 {
             self.data_crc = crc32c(self.data_crc, &portion.data);
             self.copied.data.push((before.data_offset, std::mem::take(&mut portion.data)));
@@ -154,7 +162,8 @@ impl Exec<'_> {
             out.attrs = self.attrs()?;
             cursor.attr_complete = true;
         }
-        let mut left = max as i64;
+        // As much as one answer may hold, however much is asked for; stock's clients ask for 8 MiB.
+        let mut left = max.min(self.costs.page_left()).min(PORTION_MAX) as i64;
         if left > 0 && !cursor.data_complete {
             if cursor.data_offset > info.size {
                 return fail(EINVAL);
@@ -227,6 +236,13 @@ impl Exec<'_> {
     fn become_copy(&mut self, copied: &Copied, truncate: Option<(u64, u64)>, fadvise: u32) -> Step<Answer> {
         let about = &copied.about;
         let old_size = self.info.size;
+        let attrs = copied.attrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        if attrs > MAX_ATTRS_BYTES || copied.attrs.values().any(|value| value.len() > MAX_ATTR_BYTES) {
+            return fail(EFBIG);
+        }
+        // A vector of many copies would make many objects' bytes of a few that it brought.
+        self.costs.make(about.size)?;
+        self.attr_sizes = None;
         if self.exists {
             self.txn.remove(&self.gobj);
             self.mods.note(|| Mod::Remove);

@@ -2,14 +2,16 @@
 //!
 //! Holds what every operation works on ([`Exec`]) and how results of a vector combine; the operations themselves are in the modules beside.
 
+use super::costs::Costs;
 use super::mods::Mods;
 use super::plan::{ObjectContext, OpResult, OutData, PlanCtx, PlanStop, WatchEffect};
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use store::ObjectStore;
 use types::errno::EAGAIN;
 use types::osd_op::{OpCode, op_flag};
-use types::{Bytes, CollId, GHObject, IntervalSet, ObjectCleanRegions, ObjectInfo, ObjectStatSum, OsdOp, SnapSet, Transaction};
+use types::{ByteStr, Bytes, CollId, GHObject, IntervalSet, ObjectCleanRegions, ObjectInfo, ObjectStatSum, OsdOp, SnapSet, Transaction};
 
 /// Why an operation does not succeed.
 #[derive(Debug)]
@@ -20,6 +22,16 @@ pub(super) enum Stop {
     Data(i32, Bytes),
     /// The request as a whole can't be planned now.
     Plan(PlanStop),
+}
+
+impl Stop {
+    /// Of something that has no result of its own.
+    fn into_plan(self) -> PlanStop {
+        match self {
+            Self::Plan(stop) => stop,
+            Self::Code(code) | Self::Data(code, _) => PlanStop::Reply(-code),
+        }
+    }
 }
 
 pub(super) type Step<T> = Result<T, Stop>;
@@ -73,6 +85,10 @@ pub(super) struct Exec<'a> {
     pub num_read: u32,
     pub num_write: u32,
     pub data_off: Option<u64>,
+    /// What the request may still cost.
+    pub costs: Costs,
+    /// Sizes of the attributes that clients set, by stored names, once one was looked for.
+    pub attr_sizes: Option<BTreeMap<ByteStr, usize>>,
 }
 
 impl<'a> Exec<'a> {
@@ -109,6 +125,8 @@ impl<'a> Exec<'a> {
             num_read: 0,
             num_write: 0,
             data_off: None,
+            costs: Costs::new(ctx.limits),
+            attr_sizes: None,
         }
     }
 
@@ -123,6 +141,7 @@ impl<'a> Exec<'a> {
                 Err(Stop::Data(code, data)) => (code, data.into()),
                 Err(Stop::Plan(stop)) => return Err(stop),
             };
+            self.costs.answer(out.len() as u64).map_err(Stop::into_plan)?;
             results.push(OpResult { rval, out });
             result = rval;
             if rval < 0 {

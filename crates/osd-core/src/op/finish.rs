@@ -14,7 +14,8 @@ use types::errno::{EINVAL, ENOENT, EOLDSNAPC, EOVERFLOW};
 use types::object_info::{OI_ATTR, SS_ATTR};
 use types::osd_op::{OpCode, op_flag, osd_flag};
 use types::{
-    ByteStr, CEPH_NOSNAP, CEPH_SNAPDIR, CollId, EVersion, LogOp, ModDesc, ObjectStatSum, OpReturn, PgLogEntry, SnapSet, SpgId, Transaction, UTime,
+    ByteStr, Bytes, CEPH_NOSNAP, CEPH_SNAPDIR, CollId, EVersion, LogOp, ModDesc, ObjectStatSum, OpReturn, PgLogEntry, SnapSet, SpgId,
+    Transaction, UTime,
 };
 
 /// Bytes that an object's record usually takes.
@@ -136,9 +137,11 @@ fn error_entry(ctx: &PlanCtx<'_>, hobj: &types::HObject, result: i32, op_returns
     }
 }
 
-/// What a resend of the request is answered, operation by operation.
-fn returns(results: &[OpResult]) -> Vec<OpReturn> {
-    results.iter().map(|r| OpReturn { rval: r.rval, bl: r.out.flat() }).collect()
+/// What a resend of the request is answered, operation by operation. Every replica's log keeps it, so what is longer than `max` bytes is
+/// left out: only of a request that failed can it be.
+fn returns(results: &[OpResult], max: usize) -> Vec<OpReturn> {
+    let kept = |r: &OpResult| if r.out.len() <= max { r.out.flat() } else { Bytes::new() };
+    results.iter().map(|r| OpReturn { rval: r.rval, bl: kept(r) }).collect()
 }
 
 impl Exec<'_> {
@@ -160,7 +163,7 @@ impl Exec<'_> {
             if result != -ENOENT {
                 (plan.reply_version, plan.reply_user_version) = (ctx.at_version, self.obj.info.user_version);
             }
-            let op_returns = if returnvec || result < 0 { returns(&plan.ops) } else { Vec::new() };
+            let op_returns = if returnvec || result < 0 { returns(&plan.ops, ctx.limits.write_reply_max) } else { Vec::new() };
             plan.log.push(error_entry(ctx, self.obj.hobj(), result, op_returns));
         }
         plan
@@ -214,7 +217,7 @@ impl Exec<'_> {
             mod_desc: ModDesc::unrollbackable(),
             clean_regions: self.clean.take().unwrap_or_default(),
             return_code: result.max(0),
-            op_returns: if returnvec { returns(&plan.ops) } else { Vec::new() },
+            op_returns: if returnvec { returns(&plan.ops, ctx.limits.write_reply_max) } else { Vec::new() },
             ..PgLogEntry::default()
         });
         plan.changed.push(context);

@@ -9,7 +9,7 @@ use denc::{Decoder, Encoder};
 use maps::PgPool;
 use messages::{InOp, MOSDOp};
 use store::{ObjectStore, StoreError};
-use types::errno::{EINVAL, EOPNOTSUPP};
+use types::errno::{EINVAL, EMSGSIZE, EOPNOTSUPP};
 use types::osd_op::OpCode;
 use types::{Bytes, CEPH_NOSNAP, CollId, EVersion, GHObject, HObject, ObjectStatSum, PgId, SpgId, Transaction};
 
@@ -23,13 +23,16 @@ pub fn plan_pg(store: &dyn ObjectStore, coll: CollId, pgid: SpgId, pool: &PgPool
     let list = List { store, coll, pgid: pgid.pgid, pool, limits, m };
     let mut ops = Vec::with_capacity(m.ops.len());
     let mut result = 0;
+    let mut left = super::costs::answer_max(limits);
     for op in &m.ops {
         let (rval, out) = match list.op(op) {
+            Ok((_, out)) if out.len() as u64 > left => return Err(PlanStop::Reply(EMSGSIZE)),
             Ok((rval, out)) => (rval, out),
             Err(Failure::Errno(errno)) => (-errno, Bytes::new()),
             Err(Failure::Plan(stop)) => return Err(stop),
         };
         result = rval;
+        left -= out.len() as u64;
         // Per-op results stay 0: only the overall one says that the end is reached.
         ops.push(OpResult { rval: 0, out: out.into() });
         if rval < 0 {

@@ -11,6 +11,7 @@
 //! | `context` | loading an object's record; which clone serves a snapshot |
 //! | `exec`, `dispatch` | the state while a vector runs; which code is which operation |
 //! | `read`, `write`, `attr`, `omap`, `watch`, `snaps`, `call` | the operations |
+//! | `costs` | what all operations of a request may cost together |
 //! | `mods` | what earlier operations of the vector changed, for later ones |
 //! | `finish` | the object's new record, log entries and answer |
 //! | `fetch` | what a request wants of other objects, question by question |
@@ -23,6 +24,7 @@ mod call;
 mod checksum;
 mod context;
 pub mod copy;
+mod costs;
 mod dispatch;
 mod exec;
 pub mod fetch;

@@ -3,7 +3,8 @@
 use super::exec::{Answer, Exec, Step, answer, done, fail, kb};
 use super::mods::{Base, Mod};
 use denc::{Decoder, Denc, DencError, Encoder};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use store::OmapFrom;
 use types::errno::{ECANCELED, EINVAL, ENOENT, EOPNOTSUPP};
 use types::object_info::oi_flag;
@@ -38,6 +39,8 @@ struct Page<'a> {
     wish: PageWish<'a>,
     pairs: Pairs,
     bytes: usize,
+    /// What the request may still read: the page ends before the pair that would be too much.
+    bytes_left: usize,
 }
 
 impl Page<'_> {
@@ -46,10 +49,27 @@ impl Page<'_> {
         if self.pairs.len() as u64 >= self.wish.entries_max || self.bytes >= self.wish.bytes_max {
             return false;
         }
-        self.bytes += 4 + key.len() + if self.wish.values { 4 + value.len() } else { 0 };
+        let more = 4 + key.len() + if self.wish.values { 4 + value.len() } else { 0 };
+        // The first goes into every page, or a client would ask for it without end.
+        if !self.pairs.is_empty() && self.bytes + more > self.bytes_left {
+            return false;
+        }
+        self.bytes += more;
         self.pairs.push((key, value));
         true
     }
+}
+
+/// A page ends behind the pair that passes this, bytes: less than the configured 1 GiB, since a store must have all of it in memory together
+/// to show it. Source: ours; clients ask for the next page.
+const PAGE_MAX_BYTES: usize = 4 << 20;
+/// Keys that are asked of the store together.
+const KEYS_AT_ONCE: usize = 1024;
+/// What an answer needs beside the pairs of a page, bytes.
+const PAGE_REST_BYTES: u64 = 64 << 10;
+
+fn pairs_bytes(pairs: &BTreeMap<ByteStr, Bytes>) -> u64 {
+    pairs.iter().map(|(key, value)| 8 + key.len() + value.len()).sum::<usize>() as u64
 }
 
 fn decoded<T>(what: Result<T, DencError>) -> Step<T> {
@@ -75,8 +95,12 @@ impl Exec<'_> {
         if !self.info.is_omap() {
             return Ok((Vec::new(), false));
         }
-        let page = Page { wish, pairs: Vec::new(), bytes: 0 };
+        // Something comes behind this page, be it no more than the count of what it holds.
+        let bytes_left = self.costs.page_left().saturating_sub(PAGE_REST_BYTES) as usize;
+        let page = Page { wish, pairs: Vec::new(), bytes: 0, bytes_left };
         let (pairs, more, bytes) = if self.mods.sync_omap() { self.merged_page(page)? } else { self.plain_page(page)? };
+        self.costs.read(bytes as u64)?;
+        self.costs.steps(pairs.len() as u64)?;
         self.stats.num_rd_kb += kb(bytes as u64);
         Ok((pairs, more))
     }
@@ -99,28 +123,37 @@ impl Exec<'_> {
         let wish = page.wish;
         let overlay = self.mods.overlay();
         let mut stored = Vec::new();
+        let (mut stored_bytes, mut enough) = (0, Ok(()));
         if let Some(base) = self.omap_base(&overlay.base) {
             self.store_omap_scan(&base, wish.first(), &mut |key, value| {
-                if !key.as_slice().starts_with(wish.prefix) {
+                enough = self.costs.steps(1 + overlay.removed.len() as u64);
+                if enough.is_err() || !key.as_slice().starts_with(wish.prefix) {
                     return false;
                 }
                 if !overlay.hides(key.as_slice()) {
+                    stored_bytes += key.len() + value.len();
                     stored.push((key.clone(), value.clone()));
                 }
                 // One more than the page holds shows that more follow.
-                stored.len() as u64 <= wish.entries_max
+                stored.len() as u64 <= wish.entries_max && stored_bytes <= page.bytes_left
             })?;
         }
-        let fresh = overlay.keys.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
-        let within = |key: &ByteStr| {
-            key.as_slice().starts_with(wish.prefix)
-                && match wish.first() {
-                    OmapFrom::At(first) => key.as_slice() >= first,
-                    OmapFrom::After(after) => key.as_slice() > after,
-                    OmapFrom::Start => true,
-                }
+        enough?;
+        let from = match wish.first() {
+            OmapFrom::At(first) => Bound::Included(first),
+            OmapFrom::After(after) => Bound::Excluded(after),
+            OmapFrom::Start => Bound::Unbounded,
         };
-        let mut all: BTreeMap<ByteStr, Bytes> = fresh.filter(|(key, _)| within(key)).collect();
+        let mut all = BTreeMap::new();
+        for (key, value) in overlay.keys.range::<[u8], _>((from, Bound::Unbounded)) {
+            self.costs.steps(1)?;
+            if !key.as_slice().starts_with(wish.prefix) || all.len() as u64 > wish.entries_max {
+                break;
+            }
+            if let Some(value) = value {
+                all.insert(key.clone(), value.clone());
+            }
+        }
         all.extend(stored);
         let more = !all.into_iter().all(|(key, value)| page.take(key, value));
         Ok((page.pairs, more, page.bytes))
@@ -135,9 +168,10 @@ impl Exec<'_> {
         }
         let mut found = BTreeMap::new();
         if !self.mods.sync_omap() {
-            found.extend(self.store_omap_get(&self.gobj, keys)?);
+            self.get_stored(&self.gobj, keys, &mut found)?;
         } else {
             let overlay = self.mods.overlay();
+            self.costs.steps(keys.len() as u64 * (1 + overlay.removed.len() as u64))?;
             let mut stored = Vec::new();
             for key in keys {
                 match overlay.keys.get(key) {
@@ -148,11 +182,26 @@ impl Exec<'_> {
                 }
             }
             if let Some(base) = self.omap_base(&overlay.base) {
-                found.extend(self.store_omap_get(&base, &stored)?);
+                self.get_stored(&base, &stored, &mut found)?;
             }
         }
-        self.stats.num_rd_kb += kb(found.iter().map(|(key, value)| 8 + key.len() + value.len()).sum::<usize>() as u64);
+        let bytes = pairs_bytes(&found);
+        self.costs.read(bytes)?;
+        self.stats.num_rd_kb += kb(bytes);
         Ok(found)
+    }
+    /// Some keys at a time: what they have may be large.
+    fn get_stored(&self, obj: &GHObject, keys: &[ByteStr], found: &mut BTreeMap<ByteStr, Bytes>) -> Step<()> {
+        for some in keys.chunks(KEYS_AT_ONCE) {
+            let pairs: BTreeMap<ByteStr, Bytes> = self.store_omap_get(obj, some)?.into_iter().collect();
+            self.costs.will_read(pairs_bytes(&pairs))?;
+            self.costs.steps(some.len() as u64)?;
+            found.extend(pairs);
+            if keys.len() > KEYS_AT_ONCE {
+                self.costs.will_read(pairs_bytes(found))?;
+            }
+        }
+        Ok(())
     }
 
     pub fn omap_header(&mut self) -> Step<Bytes> {
@@ -174,6 +223,7 @@ impl Exec<'_> {
             Some(base) => self.store_omap_header(&base)?,
             None => Bytes::new(),
         };
+        self.costs.read(header.len() as u64)?;
         self.stats.num_rd_kb += kb(header.len() as u64);
         Ok(header)
     }
@@ -240,6 +290,9 @@ impl Exec<'_> {
         if !self.visible() {
             return fail(ENOENT);
         }
+        if self.mods.sync_omap() {
+            self.costs.steps(self.mods.overlay().keys.len() as u64)?;
+        }
         if first < end {
             self.txn.omap_rm_key_range(&self.gobj, first.clone(), end.clone());
             self.mods.note(|| Mod::OmapRemoveRange(first, end));
@@ -267,7 +320,7 @@ impl Exec<'_> {
             after: after.as_slice(),
             prefix: prefix.as_slice(),
             entries_max: max.min(limits.omap_entries_max),
-            bytes_max: limits.omap_bytes_max,
+            bytes_max: limits.omap_bytes_max.min(PAGE_MAX_BYTES),
             values,
         };
         let (pairs, more) = self.omap_page(wish)?;
@@ -285,7 +338,9 @@ impl Exec<'_> {
     }
 
     pub fn op_omap_get_vals_by_keys(&mut self, indata: &Bytes) -> Step<Answer> {
-        let keys: Vec<ByteStr> = decoded(Denc::from_bytes(indata))?;
+        // A set: a key that is named twice is answered once.
+        let keys: BTreeSet<ByteStr> = decoded(Denc::from_bytes(indata))?;
+        let keys: Vec<ByteStr> = keys.into_iter().collect();
         answer(self.omap_get(&keys)?.to_bytes(0))
     }
 

@@ -37,6 +37,7 @@ impl Exec<'_> {
     pub fn read(&mut self, extent: Extent) -> Step<OutData> {
         self.num_read += 1;
         let length = self.length_of(&extent);
+        self.costs.read(length)?;
         let out = if length == 0 { OutData::new() } else { self.data(extent.offset, length)? };
         self.count_read(length);
         Ok(out)
@@ -74,6 +75,7 @@ impl Exec<'_> {
     fn data(&self, offset: u64, length: u64) -> Step<OutData> {
         if self.mods.changed_data() {
             let (base, changes) = self.mods.since_base();
+            self.costs.steps(changes.len() as u64)?;
             let mut buf = vec![0; length as usize];
             let source = match &base {
                 Base::Nothing => None,
@@ -102,6 +104,7 @@ impl Exec<'_> {
         let length = extent.length.min(self.size_for(&extent).saturating_sub(extent.offset));
         let extents = self.extents(extent.offset, length)?;
         let total: u64 = extents.iter().map(|e| e.1).sum();
+        self.costs.read(total)?;
         let mut head = Encoder::with_capacity(0, 8 + extents.len() * 16);
         extents.encode(&mut head);
         head.count(total as usize);
@@ -162,7 +165,8 @@ impl Exec<'_> {
         let ahead =
             self.info.truncate_seq < u64::from(extent.truncate_seq) && extent.offset.saturating_add(extent.length) > extent.truncate_size;
         let size = if ahead { extent.truncate_size } else { self.info.size };
-        let length = extent.length.min(size.saturating_sub(extent.offset));
+        // Only so many bytes are compared.
+        let length = extent.length.min(size.saturating_sub(extent.offset)).min(indata.len() as u64);
         let stored = if length == 0 || !self.visible() { Bytes::new() } else { self.read(Extent { length, ..extent })?.flat() };
         let differs = |(at, byte): (usize, &u8)| *byte != stored.get(at).copied().unwrap_or(0);
         match indata.iter().enumerate().position(differs) {
@@ -198,6 +202,8 @@ impl Exec<'_> {
             _ => return fail(EINVAL),
         };
         let Some(seed) = indata.get(..seed_len) else { return fail(EINVAL) };
+        let values = if chunk == 0 { 1 } else { length / chunk };
+        self.costs.will_answer(values.saturating_mul(seed_len as u64))?;
         let data = if length == 0 { Bytes::new() } else { self.read(Extent { offset: args.offset, length, ..Extent::default() })?.flat() };
         if data.len() as u64 != length {
             return fail(EINVAL);

@@ -13,6 +13,38 @@ use types::{
     ByteStr, CEPH_NOSNAP, EVersion, GHObject, IntervalSet, LogOp, ModDesc, ObjectInfo, OsdOp, PgLogEntry, SnapId, SnapSet, Transaction,
 };
 
+/// Ranges that a clone's overlap with its successor has. Source: ours; stock has no limit, and what is written byte by byte makes of 4 MiB
+/// an attribute of 32.
+const OVERLAP_MAX: usize = 2048;
+/// What an overlap of more ranges is held to: no part of one of these, bytes, is shared, only all of it.
+const OVERLAP_GRANULE: u64 = 64 << 10;
+/// Bytes of an object's list of clones: thousands of them. Source: ours; stock has no limit.
+const SNAPSET_MAX_BYTES: usize = 1 << 20;
+
+/// As many bytes as the attribute takes, roughly.
+fn snapset_bytes(set: &SnapSet) -> usize {
+    let ranges: usize = set.clone_overlap.values().map(IntervalSet::num_intervals).sum();
+    let snaps: usize = set.clone_snaps.values().map(Vec::len).sum();
+    64 * set.clones.len() + 16 * ranges + 8 * snaps
+}
+
+/// `modified` and all else of `overlap` that does not fill a granule once `modified` is gone.
+fn coarse(overlap: &IntervalSet, modified: IntervalSet) -> IntervalSet {
+    let mut left = overlap.clone();
+    left.subtract(&modified);
+    let mut kept = IntervalSet::new();
+    for (start, len) in left.iter() {
+        let from = start.next_multiple_of(OVERLAP_GRANULE);
+        let to = (start + len) / OVERLAP_GRANULE * OVERLAP_GRANULE;
+        if from < to {
+            kept.insert(from, to - from);
+        }
+    }
+    let mut gone = overlap.clone();
+    gone.subtract(&kept);
+    gone
+}
+
 impl Exec<'_> {
     pub fn op_list_snaps(&mut self) -> Step<Answer> {
         self.num_read += 1;
@@ -93,6 +125,7 @@ impl Exec<'_> {
             self.txn.remove(&self.gobj);
         }
         self.recreated = true;
+        self.attr_sizes = None;
         self.txn.clone_object(&from, &self.gobj);
         self.mods.note(|| Mod::CloneOf(from));
         // The newest clone goes on sharing with the head what all clones from the source on share.
@@ -130,8 +163,12 @@ impl Exec<'_> {
     fn must_clone(&self) -> bool {
         self.obj.hobj().is_head() && self.obj.visible() && self.ctx.snapc.snaps.first().is_some_and(|newest| *newest > self.snapset.seq)
     }
-    /// EFBIG if the store can't clone the object though a snapshot needs it: it has more omap than fits into one transaction.
+    /// EFBIG if the store can't clone the object though a snapshot needs it: it has more omap than fits into one transaction, or so many
+    /// clones that its list of them, an attribute that is written with each, would be too long.
     pub fn check_clone(&mut self) -> Result<(), PlanStop> {
+        if self.must_clone() && snapset_bytes(&self.snapset) + 8 * self.ctx.snapc.snaps.len() > SNAPSET_MAX_BYTES {
+            return Err(PlanStop::Reply(EFBIG));
+        }
         if self.must_clone() && self.obj.info.is_omap() && !self.store.clone_fits(self.coll, &self.gobj)? {
             return Err(PlanStop::Reply(EFBIG));
         }
@@ -145,7 +182,10 @@ impl Exec<'_> {
         let cloned = self.must_clone().then(|| self.clone_head(version));
         if let Some((&last, _)) = self.snapset.clone_overlap.last_key_value() {
             let overlap = &self.snapset.clone_overlap[&last];
-            let modified = self.modified.intersection(overlap);
+            let mut modified = self.modified.intersection(overlap);
+            if overlap.num_intervals() + modified.num_intervals() > OVERLAP_MAX {
+                modified = coarse(overlap, modified);
+            }
             if !modified.is_empty() {
                 // The clone alone holds these bytes from now on.
                 self.stats.num_bytes += modified.size() as i64;

@@ -3,9 +3,20 @@
 use super::exec::{Answer, Exec, Step, answer, done, fail};
 use super::plan::WatchEffect;
 use denc::{Decoder, Denc, DencError, Encoder};
-use types::errno::{EINVAL, ENOENT, ENOTCONN, ETIMEDOUT};
+use types::errno::{EINVAL, EMSGSIZE, ENOENT, ENOTCONN, ETIMEDOUT, EUSERS};
 use types::osd_op::watch_op;
 use types::{Bytes, OsdOp, WatchInfo};
+
+/// Watches of one object: its record, which is written with each change, holds them all. Source: ours; stock has no limit.
+const WATCHERS_MAX: usize = 4096;
+/// The longest that a watch outlives its client, seconds. Source: ours; stock takes any.
+const WATCH_TIMEOUT_MAX_S: u32 = 86_400;
+/// The longest that a notify waits for watchers, seconds, and what it may tell them, bytes: both are kept until all have answered. Source:
+/// ours; librbd's have a few KiB and wait for 10 s.
+const NOTIFY_TIMEOUT_MAX_S: u32 = 3_600;
+const PAYLOAD_MAX: usize = 8 << 20;
+/// A notify to one watcher costs as much as so many keys looked at.
+const NOTIFY_STEPS: u64 = 64;
 
 /// The payload of NOTIFY: a version of old, the timeout in seconds, and what to tell the watchers.
 fn decode_notify(indata: &Bytes) -> Result<(u32, Bytes), DencError> {
@@ -31,11 +42,15 @@ impl Exec<'_> {
         let key = (args.cookie, self.ctx.reqid.name);
         let known = self.info.watchers.contains_key(&key);
         let timeout_s = if args.timeout_s != 0 { args.timeout_s } else { self.ctx.limits.watch_timeout_s };
+        let timeout_s = timeout_s.min(WATCH_TIMEOUT_MAX_S);
         let info = || WatchInfo { cookie: args.cookie, timeout_s, addr: *self.ctx.peer_addr };
         match args.op {
             watch_op::WATCH | watch_op::LEGACY_WATCH => {
                 let info = info();
                 if !known {
+                    if self.info.watchers.len() >= WATCHERS_MAX {
+                        return fail(EUSERS);
+                    }
                     self.info_mut().watchers.insert(key, info.clone());
                     self.modify = true;
                 }
@@ -74,6 +89,12 @@ impl Exec<'_> {
         if timeout_s == 0 {
             timeout_s = self.ctx.limits.notify_timeout_s;
         }
+        let timeout_s = timeout_s.min(NOTIFY_TIMEOUT_MAX_S);
+        if payload.len() > PAYLOAD_MAX {
+            return fail(EMSGSIZE);
+        }
+        // Every watcher is sent one.
+        self.costs.steps(NOTIFY_STEPS * self.info.watchers.len() as u64)?;
         let id = self.ctx.next_notify_id + self.notifies;
         self.notifies += 1;
         self.effects.push(WatchEffect::Notify { id, cookie: op.notify().cookie, timeout_s, payload });

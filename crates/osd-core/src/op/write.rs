@@ -72,11 +72,11 @@ impl Exec<'_> {
         if after_truncate && offset.saturating_add(data.len() as u64) > self.info.size {
             data.truncate(self.info.size.saturating_sub(offset) as usize);
         }
-        if truncate_seq > seen_seq {
-            self.truncate_before_write(truncate_size, truncate_seq);
-        }
         let length = data.len() as u64;
         self.check_range(offset, length)?;
+        if truncate_seq > seen_seq {
+            self.truncate_before_write(truncate_size, truncate_seq)?;
+        }
         self.ensure_exists();
         if length > 0 {
             self.txn.write(&self.gobj, offset, data.clone(), flags & FADVISE);
@@ -106,9 +106,13 @@ impl Exec<'_> {
         done()
     }
 
-    /// A truncate that comes later has already happened for this writer.
-    fn truncate_before_write(&mut self, truncate_size: u64, truncate_seq: u64) {
+    /// A truncate that comes later has already happened for this writer. `EFBIG` if it would make the object larger than it may be: stock
+    /// checks none here, and BlueStore ends at 4 GiB.
+    fn truncate_before_write(&mut self, truncate_size: u64, truncate_seq: u64) -> Step<()> {
         if self.visible() {
+            if truncate_size > self.ctx.limits.object_size_max.max(self.info.size) {
+                return fail(EFBIG);
+            }
             let size = self.info.size;
             self.put_truncate(truncate_size);
             if size > truncate_size {
@@ -123,6 +127,7 @@ impl Exec<'_> {
         let info = self.info_mut();
         info.truncate_seq = truncate_seq;
         info.truncate_size = truncate_size;
+        Ok(())
     }
 
     fn put_truncate(&mut self, size: u64) {
@@ -169,6 +174,7 @@ impl Exec<'_> {
             return fail(EINVAL);
         }
         self.check_range(args.offset, args.length)?;
+        self.costs.make(args.length)?;
         let data = indata.repeat((args.length / args.data_length) as usize);
         self.write(Extent { offset: args.offset, length: args.length, ..Extent::default() }, data.into(), 0)
     }
@@ -261,6 +267,7 @@ impl Exec<'_> {
         let size = self.info.size;
         self.txn.remove(&self.gobj);
         self.recreated = true;
+        self.attr_sizes = None;
         self.mods.note(|| Mod::Remove);
         self.unshare(0, size);
         self.dirty_data(0, size);

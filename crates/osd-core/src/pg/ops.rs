@@ -22,7 +22,7 @@ use messages::{MOSDBackoff, MOSDOp, MWatchNotify, Message};
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 use store::{FastInfo, InfoChange, LogDelta, StoreError};
-use types::errno::{EBLOCKLISTED, EDQUOT, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, ENOENT, ENOSPC, EPERM, ETIMEDOUT};
+use types::errno::{E2BIG, EBLOCKLISTED, EDQUOT, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, ENOENT, ENOSPC, EPERM, ETIMEDOUT};
 use types::osd_op::{OpCode, osd_flag};
 use types::{
     CEPH_NOSNAP, CEPH_SNAPDIR, EVersion, EntityKind, GHObject, HObject, PgLogEntry, ReqId, SnapContext, SpgId, Transaction, UTime, features,
@@ -152,6 +152,9 @@ impl Pg {
         }
         if m.has(osd_flag::PARALLELEXEC) {
             return Err(Halt::Reply(EINVAL));
+        }
+        if m.ops.len() > OPS_MAX || m.snapc.snaps.len() > SNAPS_MAX {
+            return Err(Halt::Reply(E2BIG));
         }
         if op.info.is_none() {
             let ops = m.ops.iter().map(|o| (&o.op, &o.indata));
@@ -819,6 +822,12 @@ fn head_name(obj: &HObject) -> Cow<'_, HObject> {
 }
 
 /// What is wrong with a request whatever its object is like; the errno to answer with.
+/// Operations of one request: its log entry has a result for each, and some look at what those before them did. Source: ours; stock has
+/// no limit, and a kernel client sends 16 at most.
+const OPS_MAX: usize = 8192;
+/// Snapshots of one request's context. Source: ours; stock has no limit.
+const SNAPS_MAX: usize = 1 << 16;
+
 fn check_names(m: &MOSDOp, may_write: bool, bytes: u64, limits: &Limits) -> Result<(), i32> {
     let hobj = &m.hobj;
     if hobj.oid.len() > limits.object_name_max || hobj.key.len() > limits.object_name_max || hobj.nspace.len() > limits.namespace_max {

@@ -47,6 +47,8 @@ pub struct World {
     pub now_s: u64,
     pub tid: u64,
     starts: u32,
+    /// Turns that follow an event: a store on devices takes some until it has what was asked for.
+    turns: u32,
 }
 
 pub fn addr(port: u16, nonce: u32) -> EntityAddr {
@@ -76,6 +78,13 @@ impl World {
         Self::with_osd(Osd::new(setup(), Box::new(store)), control, pg_num)
     }
     pub fn with_osd(osd: Osd, control: Rc<RefCell<Control>>, pg_num: u32) -> Self {
+        Self::with_turns(osd, control, pg_num, 1)
+    }
+    /// Over a store of any kind, which nothing in [`Control`] changes.
+    pub fn over(store: Box<dyn ::store::ObjectStore>, pg_num: u32) -> Self {
+        Self::with_turns(Osd::new(setup(), store), Rc::default(), pg_num, 4)
+    }
+    fn with_turns(osd: Osd, control: Rc<RefCell<Control>>, pg_num: u32, turns: u32) -> Self {
         let mut crush = crush::CrushMap::new_cluster("osd");
         let place = crush::Location::from([("root".to_string(), "default".to_string()), ("host".to_string(), "a".to_string())]);
         crush.insert_item(0, 0x10000, "osd.0", &place).unwrap();
@@ -94,7 +103,7 @@ impl World {
         map.osd_state[0] = osd_state::EXISTS;
         map.osd_weight[0] = 0x10000;
         let maps = BTreeMap::from([(1, map.encode_canonical().0)]);
-        let mut w = World { osd, store: control, map, maps, out: Vec::new(), now_s: 100, tid: 0, starts: 0 };
+        let mut w = World { osd, store: control, map, maps, out: Vec::new(), now_s: 100, tid: 0, starts: 0, turns };
         w.boot();
         w.publish(|m| {
             let pool = PgPool {
@@ -195,7 +204,9 @@ impl World {
     /// The end of a turn, and of those in which the store has news.
     pub fn turn_end(&mut self) {
         let clock = self.clock();
-        self.osd.handle(Event::TurnEnd, clock, &mut self.out);
+        for _ in 0..self.turns {
+            self.osd.handle(Event::TurnEnd, clock, &mut self.out);
+        }
         let mut turns = 0;
         while self.store.borrow().is_fetching() {
             self.osd.handle(Event::TurnEnd, clock, &mut self.out);
@@ -293,7 +304,15 @@ impl World {
     }
     pub fn send(&mut self, conn: u64, m: &MOSDOp) -> Vec<MOSDOpReply> {
         self.feed(Event::Message { conn: ConnId(conn), msg: received(&m.encode(features::SUPPORTED)) });
-        self.sent(conn)
+        let mut replies = self.sent(conn);
+        for _ in 0..if self.turns > 1 { 400 } else { 0 } {
+            if !replies.is_empty() {
+                break;
+            }
+            self.turn_end();
+            replies = self.sent(conn);
+        }
+        replies
     }
     pub fn one(&mut self, name: &str, ops: Vec<InOp>) -> MOSDOpReply {
         let m = self.request(name, ops);

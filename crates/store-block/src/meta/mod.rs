@@ -11,6 +11,7 @@ pub mod layer;
 pub mod leaf;
 pub mod space;
 
+use crate::layout::BLOCK;
 use crate::overlay::{NumberBuild, Numbers};
 use bytes::Bytes;
 use index::{Index, LeafRef};
@@ -107,6 +108,9 @@ pub struct Table {
     pub cache: LeafCache,
 }
 
+/// Leaves that a scan asks for at a time, bytes: no more than the smallest cache has room for.
+const AHEAD_MAX_BYTES: u64 = 1 << 20;
+
 /// A source of a scan, at its next row.
 type LayerIter<'a> = std::iter::Peekable<std::collections::btree_map::Range<'a, Key, Val>>;
 
@@ -182,7 +186,15 @@ impl Table {
                 }
                 let Some(l) = self.cache.get(at.id) else {
                     let missing = leaves.take_while(|(start, _)| *start < last).filter(|(_, at)| self.cache.get(at.id).is_none());
-                    return Err(missing.map(|(_, at)| at.clone()).take(ahead.max(1)).collect());
+                    let mut bytes = 0;
+                    // The first in any case; leaves of large rows ahead of it would drive each other out of the cache, and the scan would
+                    // ask for them for ever.
+                    let fits = |(n, (_, at)): &(usize, (_, &LeafRef))| {
+                        bytes += u64::from(at.blocks) * BLOCK;
+                        *n == 0 || bytes <= AHEAD_MAX_BYTES
+                    };
+                    let missing = missing.take(ahead.max(1)).enumerate().take_while(fits);
+                    return Err(missing.map(|(_, (_, at))| at.clone()).collect());
                 };
                 leaves.next();
                 started = true;

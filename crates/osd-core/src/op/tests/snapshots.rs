@@ -194,3 +194,42 @@ fn equals_a_model_of_copies() {
         }
     }
 }
+
+/// `assert_snapc_seq` of class rbd, as 18.2 answers it: a whiteout is an object as long as it has clones.
+#[test]
+fn snapshot_sequences_are_asserted_against_what_the_object_knows() {
+    use types::osd_op::CallArgs;
+    let mut b = Bench::new();
+    b.snap();
+    let seq = b.snap();
+    b.run("object", vec![put(OpCode::WRITE, 0, b"x")]);
+    b.run("white", vec![put(OpCode::WRITE, 0, b"x")]);
+    // Written and removed by one request under a newer snapshot: a whiteout, and no clone.
+    b.run("bare", vec![put(OpCode::WRITE, 0, b"x"), op(OpCode::DELETE)]);
+    let newer = b.snap();
+    b.run("white", vec![op(OpCode::DELETE)]);
+    for (name, clones) in [("white", 1), ("bare", 0)] {
+        let at = b.load(&head(name));
+        assert!(at.exists && at.info.is_whiteout() && at.snapset.clones.len() == clones, "{name}");
+    }
+    let mut ask = |name: &str, seq: u64, state: u8| {
+        let input = (seq, state).to_bytes(0);
+        let args = CallArgs { class_len: 3, method_len: 16, argc: 0, indata_len: input.len() as u32 };
+        let indata = [&b"rbdassert_snapc_seq"[..], &input].concat();
+        b.run(name, vec![InOp::new(OsdOp::with_call(OpCode::CALL, args), indata.into())])
+    };
+    // Each below, at and above the sequence: greater is asserted, then less or equal.
+    let above = (0, -ERANGE);
+    let within = (-ERANGE, 0);
+    for (name, seq, expected) in [
+        ("absent", seq, [above; 3]),
+        ("bare", seq, [above; 3]),
+        ("object", seq, [within, within, above]),
+        ("white", newer, [within, within, above]),
+    ] {
+        for (given, expected) in [seq - 1, seq, seq + 1].into_iter().zip(expected) {
+            assert_eq!((ask(name, given, 0), ask(name, given, 1)), expected, "{name}: {given} of {seq}");
+            assert_eq!(ask(name, given, 2), -EOPNOTSUPP);
+        }
+    }
+}
