@@ -1,6 +1,7 @@
 //! `BlockStore`: the store as its owner sees it.
 
 use crate::config::Config;
+use crate::damaged::Damage;
 use crate::fsck::FsckReport;
 use crate::io::Wrote;
 use crate::key;
@@ -116,6 +117,10 @@ impl BlockStore {
             core.overlay.bytes(),
             core.cfg.overlay_max()
         )
+    }
+    /// What is known to be damaged: leaves that were asked for and could not be read.
+    pub fn damage(&self) -> Damage {
+        self.0.borrow().damage()
     }
     /// Why the store has stopped, if it has.
     pub fn failure(&self) -> Option<String> {

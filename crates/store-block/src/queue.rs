@@ -108,6 +108,7 @@ impl Core {
         if pieces > 0 && pieces + waiting.pieces > self.alloc.empty_chunks()
             || (pieces > 0 || bytes > 0) && bytes + waiting.bytes + BLOCK > self.rows_room()
             || images + bytes / BLOCK > self.txn_max()
+            || (pieces > 0 || bytes > 0) && self.is_beside_full()
         {
             return Err(StoreError::Full);
         }

@@ -75,6 +75,12 @@ pub struct Core {
     pub leaf_reads: Numbers<LeafRead>,
     /// Leaves that could not be read, and why.
     pub bad_leaves: HashMap<u64, String>,
+    /// The rows of collections and groups have copies: see [`crate::damaged`].
+    pub copied: bool,
+    /// The log must be whole up to before this record: 0, unless an older checkpoint than the newest one had to be taken.
+    pub reach: u64,
+    /// What opening had to leave out, a sentence each, if it was told to.
+    pub left_out: Vec<String>,
 
     pub table: Table,
     pub space: Space,
@@ -142,6 +148,9 @@ impl Core {
             reads: Reads::default(),
             leaf_reads: Numbers::default(),
             bad_leaves: HashMap::new(),
+            copied: false,
+            reach: 0,
+            left_out: Vec::new(),
             table: Table::new(),
             space: Space::new(sb.meta_blocks, crate::layout::META_FIRST),
             objects: Objects::new(),
