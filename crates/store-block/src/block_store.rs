@@ -213,6 +213,12 @@ impl ObjectStore for BlockStore {
             core.forget(slot, offset, len);
         }
     }
+    fn damage(&self) -> Option<String> {
+        let core = self.0.borrow();
+        let Damage { leaves, rows, objects } = core.damage();
+        let what = format!("{leaves} leaves of metadata can't be read, with {rows} rows, {objects} objects among them at most");
+        (leaves > 0).then(|| format!("{what}: the rest is served. Stop the OSD, then: {}", core.cfg.command("repair")))
+    }
     fn memory(&self) -> Vec<(&'static str, usize)> {
         let Memory { objects, leaves, recent, index, overlay, reads, whole } = self.stats().memory;
         // Names that tools for stock's stores know.

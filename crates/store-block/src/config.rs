@@ -38,7 +38,7 @@ impl Default for Config {
 impl Config {
     /// A sentence that names the command that comes next.
     pub(crate) fn command(&self, verb: &str) -> String {
-        format!("Run `humboldt store --dir {} {verb}`", self.folder)
+        format!("run `humboldt store --dir {} {verb}`", self.folder)
     }
     /// Rows and objects that changed since the last checkpoint.
     pub(crate) fn recent_max(&self) -> usize {

@@ -8,7 +8,7 @@
 //! ```
 //! - **Nothing of a damaged leaf is dropped by a store that serves**: what it has is unknown, not absent.
 //! - The allocator's pages, the counts of shared chunks and the counters are taken from the objects if a leaf of theirs is damaged; rows of
-//!   collections and groups have copies in leaves of their own.
+//!   collections, of groups and of the OSD's own objects (family 0: its superblock, maps) have copies in leaves of their own.
 //! - An object of a damaged leaf that the log changes is *lost*: its row says so, lest an older state of it is taken if the leaf comes back.
 //!
 //! Holds no repair: see [`crate::repair`].
@@ -116,7 +116,48 @@ impl Core {
             rows.into_iter().for_each(|(key, val)| active.put(&key::spare(key::SPARE_COPY, &key), val));
         }
         active.put(&key::spare(key::SPARE_COPY, b""), Val::Row(Bytes::new()));
+        let (first, last) = own_objects();
+        let rows = self.table.active.rows().range::<Key, _>((Bound::Included(&first), Bound::Excluded(&last)));
+        let rows: Vec<(Key, Val)> = rows.map(|(key, val)| (key.clone(), val.clone())).collect();
+        for (key, val) in rows {
+            // As it is now: the object may change before the copy is merged.
+            let val = match val {
+                Val::Obj(slot) => {
+                    let mut out = Vec::new();
+                    if self.objects.encode(slot, &mut out) { Val::Row(out.into()) } else { Val::Del }
+                }
+                other => other,
+            };
+            self.table.active.put(&key::spare(key::SPARE_COPY, &key), val);
+        }
         self.copied = true;
+    }
+    /// Rows of the OSD's own objects, from their copies if a damaged leaf has them: from here on they are known, and lie beside it.
+    pub fn load_own_objects(&mut self) -> Result<(), OpenError> {
+        let (first, last) = own_objects();
+        let mut rows = Vec::new();
+        let whole = self.rows_now(&first, &last, &mut |_, k, row| {
+            rows.push((k.to_vec(), Bytes::copy_from_slice(&row)));
+            Ok(())
+        })?;
+        if whole && !self.copied {
+            rows.into_iter().for_each(|(key, row)| self.table.active.put(&key::spare(key::SPARE_COPY, &key), Val::Row(row)));
+            return Ok(());
+        }
+        if whole || !self.copied {
+            return Ok(());
+        }
+        let (from, to) = (key::spare(key::SPARE_COPY, &first), key::spare(key::SPARE_COPY, &last));
+        let mut copies = Vec::new();
+        let whole = self.rows_now(&from, &to, &mut |_, k, row| {
+            copies.push((k[2..].to_vec(), Bytes::copy_from_slice(&row)));
+            Ok(())
+        })?;
+        if whole {
+            self.table.active.remove_range(&first, &last);
+            copies.into_iter().for_each(|(key, row)| self.table.active.put(&key, Val::Row(row)));
+        }
+        Ok(())
     }
     /// The next checkpoint has all rows of collections and groups, and with them their copies.
     pub fn renew_rows(&mut self) {
@@ -158,7 +199,7 @@ impl Core {
         if !whole || !self.copied {
             let what = if kind == key::COLL { "collections" } else { "groups" };
             let why = format!("the metadata of {what} are damaged, and there is no whole copy of them");
-            return Err(OpenError::Damaged { what: why, next: "Restore the OSD from another one's objects, or from an export".into() });
+            return Err(OpenError::Damaged { what: why, next: "restore this OSD from an export, or let it be filled anew".into() });
         }
         Ok(())
     }
@@ -215,6 +256,11 @@ impl Core {
         }
         damage
     }
+}
+
+/// Keys of the OSD's own objects.
+fn own_objects() -> (Key, Key) {
+    (Key::from(&[key::OBJECT, 0][..]), Key::from(&[key::OBJECT, 1][..]))
 }
 
 fn spare_row(row: Option<&[u8]>) -> Bytes {

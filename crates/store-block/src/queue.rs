@@ -198,6 +198,7 @@ impl Core {
                 Err(e) => {
                     self.stop(match &e {
                         StoreError::Stopped(why) => why.clone(),
+                        StoreError::Damaged { .. } => format!("a change needs what is damaged: {e}; {}", self.cfg.command("repair")),
                         other => other.to_string(),
                     });
                     return Err(e);

@@ -41,7 +41,7 @@ pub enum OpenError {
     #[error("the {role} device has {is} blocks of 4 KiB, the store needs {needs}")]
     Size { role: &'static str, is: u64, needs: u64 },
     /// What is damaged, and the sentence that says what to do.
-    #[error("{what}; nothing was changed. {next}")]
+    #[error("{what}; nothing was changed: {next}")]
     Damaged { what: String, next: String },
 }
 
@@ -53,7 +53,7 @@ impl From<Corrupt> for OpenError {
 
 /// For damage that no tool makes good.
 fn damaged(what: impl std::fmt::Display) -> OpenError {
-    OpenError::Damaged { what: what.to_string(), next: "Restore this OSD from an export, or let it be filled anew".into() }
+    OpenError::Damaged { what: what.to_string(), next: "restore this OSD from an export, or let it be filled anew".into() }
 }
 
 /// Makes an empty store with this name on devices data, wal and meta, whatever they hold.
@@ -312,7 +312,7 @@ impl Core {
         if !whole {
             self.rebuild()?;
         }
-        Ok(())
+        self.load_own_objects()
     }
 
     /// The slot of an object, read if need be; `None` if only a damaged leaf knows, or it is lost already.
