@@ -154,6 +154,7 @@ impl Core {
             Ok(())
         })?;
         if whole {
+            self.has_bare_rows = true;
             self.table.active.remove_range(&first, &last);
             copies.into_iter().for_each(|(key, row)| self.table.active.put(&key, Val::Row(row)));
         }

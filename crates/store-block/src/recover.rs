@@ -336,6 +336,7 @@ impl Core {
     }
     /// A change of an object that only a damaged leaf knows. Its slot, if it is known from here on: it was not there before, or is not any more.
     fn replay_lost(&mut self, seq: u64, key: &Key, op: &Op<Bytes>) -> Result<Option<u32>, OpenError> {
+        self.has_bare_rows = true;
         match op {
             // What is made was not there. What is removed leaves its blocks to the next repair.
             Op::Create { .. } | Op::Remove => return Ok(Some(self.objects.insert(key, None))),

@@ -38,6 +38,7 @@ impl Core {
     pub fn drop_damaged(&mut self, report: &mut FsckReport) -> bool {
         report.lost.append(&mut self.left_out);
         self.settle();
+        self.has_bare_rows = true;
         let gaps = self.take_bad_leaves(report);
         let beside = (key::spare(key::SPARE_RANGE, b""), key::kind_end(key::SPARE));
         let (first, last) = (Key::default(), Key::from(beside.0.clone()));

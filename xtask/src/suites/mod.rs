@@ -18,6 +18,7 @@ mod qemu;
 mod rados;
 mod rbd;
 mod rbd_more;
+mod rot;
 mod security;
 mod stock;
 mod stock_duties;
@@ -28,6 +29,7 @@ pub use failures::image_check;
 pub use figures::figures;
 pub use figures_block::figures_block;
 pub use kill9::kill_loop;
+pub use rot::rot_matrix;
 
 use crate::clients::Release;
 use crate::cluster;
