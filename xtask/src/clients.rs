@@ -104,7 +104,8 @@ impl Release {
             return Ok(());
         }
         let root = self.chroot().filter(|_| is_root());
-        let root = root.with_context(|| format!("the test programs of {} are not installed, and only root can install them", self.version()))?;
+        let root =
+            root.with_context(|| format!("the test programs of {} are not installed, and only root can install them", self.version()))?;
         println!("installing upstream's test programs of {}", self.version());
         let inside = |args: &[&str]| quietly(Command::new("chroot").arg(&root).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
         inside(&["apt-get", "update", "-q"])?;
@@ -167,7 +168,8 @@ pub fn reef_daemons() -> Result<()> {
 
 fn install_here(release: Release) -> Result<()> {
     let python = Path::new("/usr/lib/python3/dist-packages/rados").exists()
-        || std::fs::read_dir("/usr/lib/python3/dist-packages").is_ok_and(|d| d.flatten().any(|e| e.file_name().to_string_lossy().starts_with("rados.")));
+        || std::fs::read_dir("/usr/lib/python3/dist-packages")
+            .is_ok_and(|d| d.flatten().any(|e| e.file_name().to_string_lossy().starts_with("rados.")));
     if release.present() && python {
         return Ok(());
     }
@@ -189,7 +191,11 @@ fn archive() -> Option<String> {
     for entry in std::fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten() {
         texts.push(std::fs::read_to_string(entry.path()).unwrap_or_default());
     }
-    texts.iter().flat_map(|t| t.split_whitespace()).find(|w| w.contains("://") && w.trim_end_matches('/').ends_with("debian")).map(String::from)
+    texts
+        .iter()
+        .flat_map(|t| t.split_whitespace())
+        .find(|w| w.contains("://") && w.trim_end_matches('/').ends_with("debian"))
+        .map(String::from)
 }
 
 fn mount(args: &[&str], at: &Path) -> Result<()> {

@@ -59,7 +59,9 @@ pub fn differences(step: &Step, recorded: &Value, ours: &Output) -> Vec<String> 
     match step.want {
         Want::Code => {}
         Want::Text => {
-            for (what, theirs, mine) in [("text", &recorded["text"], ours.stdout.trim()), ("stderr", &recorded["stderr"], ours.stderr.trim())] {
+            for (what, theirs, mine) in
+                [("text", &recorded["text"], ours.stdout.trim()), ("stderr", &recorded["stderr"], ours.stderr.trim())]
+            {
                 if theirs.as_str().unwrap_or_default() != mine {
                     wrong.push(format!("{what} {mine:?} where stock has {theirs}"));
                 }

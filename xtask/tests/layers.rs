@@ -129,7 +129,8 @@ fn cores_read_no_clock_and_no_entropy() {
 
 #[test]
 fn nothing_names_a_machine_or_a_registry() {
-    let mut files = vec![root().join("Cargo.toml"), root().join("README.md"), root().join("ARCHITECTURE.md"), root().join("CONTRIBUTING.md")];
+    let mut files =
+        vec![root().join("Cargo.toml"), root().join("README.md"), root().join("ARCHITECTURE.md"), root().join("CONTRIBUTING.md")];
     for (name, _) in crates() {
         sources(&root().join("crates").join(name), &mut files);
     }

@@ -12,7 +12,8 @@ pub fn bench(args: &Bench) -> Result<()> {
         conf: Some(args.conf.clone()),
         name: args.name.clone(),
         pool: args.pool.clone(),
-        mode: Mode::parse(&args.mode).with_context(|| format!("a cluster is loaded with write, seq or rand; {} is for --store", args.mode))?,
+        mode: Mode::parse(&args.mode)
+            .with_context(|| format!("a cluster is loaded with write, seq or rand; {} is for --store", args.mode))?,
         seconds: args.seconds,
         block: args.block,
         depth: args.depth,

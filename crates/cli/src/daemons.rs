@@ -28,7 +28,8 @@ pub struct Monitor {
 pub fn start_mon(dir: &Path, listen: SocketAddr, auth: mon::AuthMode, key_type: KeyKind, osds: u32) -> Result<Monitor> {
     let cluster = mon::open_or_mkfs(dir, &mon::MkfsOptions { auth, key_type: key_type.key_type(), listen, osds, config: Vec::new() })?;
     let (fsid, keyring, is_new) = (cluster.fsid, cluster.keyring.clone(), cluster.is_new);
-    let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: mon::admin_socket(dir, "mon.a") }).with_context(|| format!("the monitor on {listen}"))?;
+    let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: mon::admin_socket(dir, "mon.a") })
+        .with_context(|| format!("the monitor on {listen}"))?;
     let conf = dir.join("ceph.conf");
     std::fs::write(&conf, mon::conf_text(dir, fsid, handle.mon_addr, auth)).with_context(|| conf.display().to_string())?;
     Ok(Monitor { handle, keyring, is_new, fsid })

@@ -38,7 +38,9 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
     let folder = if DataDir::is_made(&data) { Some((DataDir::open(&data, args.id)?, Folder::hold(&data)?)) } else { None };
     let store = match &folder {
         Some((made, _)) if made.kind == BLOCK => StoreConfig::Block { dir: data.clone(), memory: args.memory.unwrap_or(CACHE_DEFAULT) },
-        Some((made, _)) if made.kind != MEM => bail!("{} holds a store of type {}, which this program doesn't know", data.display(), made.kind),
+        Some((made, _)) if made.kind != MEM => {
+            bail!("{} holds a store of type {}, which this program doesn't know", data.display(), made.kind)
+        }
         _ => StoreConfig::Mem { capacity: memory },
     };
     let mut config = osd_config(args.id, EntityAddrVec::default(), listen, store, dir);

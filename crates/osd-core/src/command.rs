@@ -136,7 +136,8 @@ impl Osd {
     /// Memory by use. Where stock counts items, we count only some.
     fn memory(&self) -> Value {
         let mut pools: Vec<(&str, usize, usize)> = self.sh.store.memory().into_iter().map(|(name, bytes)| (name, 0, bytes)).collect();
-        let (items, bytes) = self.pgs().fold((0, 0), |(items, bytes), pg| (items + pg.log.len() + pg.log.dups_len(), bytes + pg.log.memory()));
+        let (items, bytes) =
+            self.pgs().fold((0, 0), |(items, bytes), pg| (items + pg.log.len() + pg.log.dups_len(), bytes + pg.log.memory()));
         pools.push(("osd_pglog", items, bytes));
         let total = pools.iter().fold((0, 0), |(items, bytes), pool| (items + pool.1, bytes + pool.2));
         let shown = |items: usize, bytes: usize| json!({ "items": items, "bytes": bytes });

@@ -321,7 +321,10 @@ impl Core {
             Ok(bytes) if bytes.len() as u64 == BLOCK && crc.is_none_or(|crc| crate::layout::block_crc(&bytes) == crc) => {
                 self.io.write(Purpose::InPlace(vec![(place, seq)]), DATA, place, vec![bytes], Durability::Volatile);
             }
-            Ok(_) => self.stop(format!("the log is damaged: an image of record {seq} has not its checksum: {}", self.cfg.command("repair --discard-log-from-damage"))),
+            Ok(_) => self.stop(format!(
+                "the log is damaged: an image of record {seq} has not its checksum: {}",
+                self.cfg.command("repair --discard-log-from-damage")
+            )),
             Err(why) => self.stop(format!("the log can't be read: {why}. Check the device, then start again")),
         }
     }

@@ -31,7 +31,16 @@ pub const MEMORY_DEFAULT: usize = 128 << 20;
 
 impl Default for Config {
     fn default() -> Self {
-        Self { memory: MEMORY_DEFAULT, pipeline: 3, in_place: 64, zero_ahead: false, data_has_holes: false, folder: "DIR".into(), salvage: false, cut_log: false }
+        Self {
+            memory: MEMORY_DEFAULT,
+            pipeline: 3,
+            in_place: 64,
+            zero_ahead: false,
+            data_has_holes: false,
+            folder: "DIR".into(),
+            salvage: false,
+            cut_log: false,
+        }
     }
 }
 

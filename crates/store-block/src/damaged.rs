@@ -260,7 +260,7 @@ impl Core {
 }
 
 /// Keys of the OSD's own objects.
-fn own_objects() -> (Key, Key) {
+pub fn own_objects() -> (Key, Key) {
     (Key::from(&[key::OBJECT, 0][..]), Key::from(&[key::OBJECT, 1][..]))
 }
 

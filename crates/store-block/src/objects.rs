@@ -444,7 +444,8 @@ mod tests {
     fn packed_or_not_an_object_is_the_same() {
         let mut rng = base::Rng::new(9);
         let mut o = Objects::new();
-        let name = |n: u64| GHObject::plain(HObject { oid: format!("an object {n:05}").into(), hash: n as u32 * 77, pool: 3, ..HObject::min() });
+        let name =
+            |n: u64| GHObject::plain(HObject { oid: format!("an object {n:05}").into(), hash: n as u32 * 77, pool: 3, ..HObject::min() });
         let mut model: Vec<(u32, Onode)> = Vec::new();
         for n in 0..500 {
             let mut node = Onode::new(n);

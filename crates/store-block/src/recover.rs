@@ -5,12 +5,12 @@
 
 use crate::codec::{Corrupt, Get};
 use crate::config::Config;
+use crate::damaged::LOST;
 use crate::io::Io;
 use crate::key;
 use crate::layout::*;
 use crate::meta::Found;
 use crate::meta::index::{Index, LeafRef};
-use crate::damaged::LOST;
 use crate::meta::layer::{Key, Val};
 use crate::meta::leaf::Leaf;
 use crate::onode::{Onode, Usage};
@@ -207,7 +207,9 @@ impl Core {
         last: &[u8],
         visit: &mut dyn FnMut(&mut Self, &[u8], Bytes) -> Result<(), OpenError>,
     ) -> Result<bool, OpenError> {
-        let leaves: Vec<_> = self.table.index.leaves_from(first).take_while(|(k, _)| *k < last).map(|(_, l)| l.clone()).collect();
+        // A leaf that begins with a key of another class has none of these rows, though its range reaches over them.
+        let leaves = self.table.index.leaves_from(first).take_while(|(k, _)| *k < last);
+        let leaves: Vec<_> = leaves.filter(|(k, _)| key::class(k) == key::class(first)).map(|(_, l)| l.clone()).collect();
         let mut whole = true;
         for (n, at) in leaves.iter().enumerate() {
             if n % LEAVES_AT_ONCE == 0 {

@@ -4,6 +4,7 @@
 //! An object's name stands in its row, so those of a damaged leaf are known by the keys between which they were, and by the groups' logs. For
 //! tools: waits for its reads, and nothing else may use the store.
 
+use crate::damaged::own_objects;
 use crate::fsck::FsckReport;
 use crate::key;
 use crate::meta::Row;
@@ -47,6 +48,9 @@ impl Core {
             self.table.active.underlay(&lain, &first, &last);
         }
         self.table.active.remove_range(&beside.0, &beside.1);
+        if !gaps.is_empty() {
+            self.renew_copied();
+        }
         let objects = self.drop_lost(report);
         self.name_by_logs(&gaps, report);
         self.name_by_omap(&gaps, report);
@@ -91,6 +95,19 @@ impl Core {
             gaps.push(Gap { first: start, last: end });
         }
         gaps
+    }
+    /// Rows that have copies, and the copies, are written once more: either may have been in a leaf that went.
+    fn renew_copied(&mut self) {
+        self.copied = false;
+        let (first, last) = own_objects();
+        let mut rows = Vec::new();
+        self.all_rows(&first, &last, &mut |key, row| {
+            // Those in memory have changed, and are copied with the next checkpoint.
+            if let Row::Bytes(row) = row {
+                rows.push((key.to_vec(), bytes::Bytes::copy_from_slice(row)));
+            }
+        });
+        rows.into_iter().for_each(|(key, row)| self.table.active.put(&key::spare(key::SPARE_COPY, &key), Val::Row(row)));
     }
     /// Objects whose rows say nothing go.
     fn drop_lost(&mut self, report: &mut FsckReport) -> u64 {

@@ -134,7 +134,8 @@ fn full_and_back() -> Result<()> {
     ensure!(until(Duration::from_secs(20), || health(&c, "OSD_NEARFULL")), "not near full: {}", ok("ceph health detail")?);
     // A bench that nobody tells of a full pool fills the rest, and waits. What it writes in all (37 MiB) is more than what is left, and less than
     // what the removes below give back: a bench by time, let go before its time was up, filled the store again on a fast machine.
-    let bench = background(&c.conf, "rados", "-p p bench 600 write -t 4 -b 65536 --max-objects 600 --no-cleanup --run-name b", "bench.log")?;
+    let bench =
+        background(&c.conf, "rados", "-p p bench 600 write -t 4 -b 65536 --max-objects 600 --no-cleanup --run-name b", "bench.log")?;
     let full = until(Duration::from_secs(30), || health(&c, "OSD_FULL") && health(&c, "POOL_FULL"));
     ensure!(full, "not full: {}", ok("ceph health detail")?);
     let put = c.client_within(Pacific, &format!("rados -p p put more {input}"), Duration::from_secs(3))?;

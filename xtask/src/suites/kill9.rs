@@ -140,7 +140,8 @@ impl Rounds {
             if self.ended.load(Ordering::Relaxed) {
                 return Ok(n);
             }
-            let out = run(&mut command(&self.conf, "rados", &format!("-p bench cleanup --run-name r{n}")), Duration::from_secs(60) + STILL)?;
+            let out =
+                run(&mut command(&self.conf, "rados", &format!("-p bench cleanup --run-name r{n}")), Duration::from_secs(60) + STILL)?;
             ensure!(out.ok(), "rados cleanup:\n{}{}\n{}", out.stdout, out.stderr, stand(&self.conf));
         }
         unreachable!("the loop ends by itself")
@@ -263,7 +264,12 @@ fn in_order() -> Result<()> {
         ensure!(std::fs::read(dir.join("out"))? == vec![7; 300_000], "obj{i}");
     }
     ensure!(c.must(CLIENTS, "rados -p p listomapvals obj1")?.contains("value (1 bytes)"), "omap");
-    ensure!(until(Duration::from_secs(20), || c.must(CLIENTS, "ceph health").is_ok_and(|h| h.starts_with("HEALTH_OK") || h.contains("POOL_APP") || h.contains("application"))), "health");
+    ensure!(
+        until(Duration::from_secs(20), || c
+            .must(CLIENTS, "ceph health")
+            .is_ok_and(|h| h.starts_with("HEALTH_OK") || h.contains("POOL_APP") || h.contains("application"))),
+        "health"
+    );
     c.stop()
 }
 
@@ -301,7 +307,9 @@ fn wrong_folders() -> Result<()> {
     for name in ["data", "wal", "meta"] {
         swap(dir.join("osd.0").join(name), dir.join("osd.1").join(name))?;
     }
-    let Err(e) = Cluster::start_in(dir.clone(), &["--store", "mem", "--size", "1G"]) else { bail!("a store in memory takes a device's size") };
+    let Err(e) = Cluster::start_in(dir.clone(), &["--store", "mem", "--size", "1G"]) else {
+        bail!("a store in memory takes a device's size")
+    };
     ensure!(format!("{e:#}").contains("a block store's"), "{e:#}");
     Cluster::start_in(dir, &["--osds", "2"])?.stop()
 }

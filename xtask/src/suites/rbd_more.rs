@@ -127,8 +127,9 @@ fn moves(c: &Cluster, release: Release) -> Result<()> {
 /// An image whose writes are journaled; another image gets the same bytes from the journal alone.
 fn journals(c: &Cluster, release: Release) -> Result<()> {
     let ok = |line: &str| c.must(release, line);
-    let create =
-        |image: &str| ok(&format!("rbd create --size 8M --image-feature exclusive-lock --image-feature journaling --journal-splay-width 3 {image}"));
+    let create = |image: &str| {
+        ok(&format!("rbd create --size 8M --image-feature exclusive-lock --image-feature journaling --journal-splay-width 3 {image}"))
+    };
     create("j")?;
     let info = json(c, release, "rbd journal info --image j")?;
     ensure!(info["splay_width"] == 3 && info["order"] == 24, "{info}");

@@ -18,6 +18,9 @@ use types::Transaction;
 
 /// The exit status of an export that left something out.
 const PARTLY: i32 = 3;
+/// How long a store that another process has is asked for again: 2 s in all.
+const LOCK_TRIES: u32 = 100;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 /// Bytes of memory for caches.
 const MEMORY: usize = 256 << 20;
 
@@ -38,7 +41,17 @@ impl Offline {
     }
     fn open_as(folder: &Path, write: bool, config: Config) -> Result<Self> {
         let paths = ["data", "wal", "meta"].map(|name| folder.join(name));
-        let files = FileDisks::open(&paths.each_ref().map(|p| p.as_path())).with_context(|| format!("no store in {}", folder.display()))?;
+        let paths = paths.each_ref().map(|p| p.as_path());
+        let mut files = FileDisks::open(&paths);
+        // The files of a process that just ended are its own for a moment more.
+        for _ in 0..LOCK_TRIES {
+            if !matches!(files, Err(disk::OpenError::InUse(_))) {
+                break;
+            }
+            std::thread::sleep(LOCK_PAUSE);
+            files = FileDisks::open(&paths);
+        }
+        let files = files.with_context(|| format!("no store in {}", folder.display()))?;
         let disks: Box<dyn Disks> = if write { Box::new(files) } else { Box::new(ScratchDisks::new(files)) };
         let config = Config { memory: MEMORY, folder: folder.display().to_string(), ..config };
         let store = BlockStore::open(config, disks).with_context(|| folder.display().to_string())?;
@@ -93,15 +106,14 @@ pub fn run(args: &StoreArgs) -> Result<()> {
     let folder = &args.dir;
     match &args.action {
         StoreTool::Fsck { deep } => tell(&Offline::open(folder, false)?.store.fsck(*deep)),
-        StoreTool::Repair { discard_log_from_damage } => {
-            tell(&Offline::salvage(folder, true, *discard_log_from_damage)?.store.repair())
-        }
+        StoreTool::Repair { discard_log_from_damage } => tell(&Offline::salvage(folder, true, *discard_log_from_damage)?.store.repair()),
         StoreTool::Stat => stat(&mut Offline::open(folder, false)?),
         StoreTool::List => objects::list(&mut Offline::open(folder, false)?),
         StoreTool::Dump { object } => objects::dump(&mut Offline::open(folder, false)?, object),
         StoreTool::Export { file, skip_damaged: false } => {
             let exported = archive::export(&mut Offline::open(folder, false)?, file, None);
-            exported.with_context(|| format!("run `humboldt store --dir {} export --skip-damaged FILE` for what can be read", folder.display()))
+            exported
+                .with_context(|| format!("run `humboldt store --dir {} export --skip-damaged FILE` for what can be read", folder.display()))
         }
         StoreTool::Export { file, skip_damaged: true } => skip_damaged(folder, file),
         StoreTool::Import { file } => {

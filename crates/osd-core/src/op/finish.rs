@@ -14,7 +14,8 @@ use types::errno::{EINVAL, ENOENT, EOLDSNAPC, EOVERFLOW};
 use types::object_info::{OI_ATTR, SS_ATTR};
 use types::osd_op::{OpCode, op_flag, osd_flag};
 use types::{
-    ByteStr, CEPH_NOSNAP, CEPH_SNAPDIR, CollId, EVersion, LogOp, ModDesc, ObjectStatSum, OpReturn, PgLogEntry, SnapSet, SpgId, Transaction, UTime,
+    ByteStr, CEPH_NOSNAP, CEPH_SNAPDIR, CollId, EVersion, LogOp, ModDesc, ObjectStatSum, OpReturn, PgLogEntry, SnapSet, SpgId, Transaction,
+    UTime,
 };
 
 /// Bytes that an object's record usually takes.
