@@ -104,7 +104,10 @@ impl Osd {
                 }
             }
             Err(Stop::Wait) => self.loading = Some(loading),
-            Err(Stop::Failed(why)) => {
+            Err(Stop::Failed(mut why)) => {
+                if let Some(damage) = self.sh.store.damage() {
+                    why = format!("{why}; {damage}");
+                }
                 loading.failed = true;
                 self.loading = Some(loading);
                 out.push(Effect::Stop { why: Some(format!("what the store keeps of this OSD can't be used: {why}")) });

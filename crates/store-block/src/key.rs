@@ -36,14 +36,21 @@ pub const SPARE_ROW: u8 = 2;
 pub fn spare(what: u8, key: &[u8]) -> Vec<u8> {
     [&[SPARE, what], key].concat()
 }
-/// Keys of different classes never share a leaf, so that no block has a row and what helps over its loss: rows, copies of rows, what lies beside
-/// damaged leaves.
+/// Keys of different classes never share a leaf that is made, so that no block has a row and what helps over its loss: free space and collections,
+/// objects and what is about them, groups and counters, copies of rows, what lies beside damaged leaves. (Leaves of former versions of this
+/// program may have several of the first three.)
 pub fn class(key: &[u8]) -> u8 {
     match key {
-        [SPARE, SPARE_COPY, ..] => 1,
-        [SPARE, ..] => 2,
+        [SPARE, SPARE_COPY, ..] => 3,
+        [SPARE, ..] => 4,
+        [kind, ..] if *kind >= PG => 2,
+        [kind, ..] if *kind >= DUP => 1,
         _ => 0,
     }
+}
+/// True for keys that no leaf has together with keys of another class, whichever version made it.
+pub fn is_apart(key: &[u8]) -> bool {
+    key.first() == Some(&SPARE)
 }
 
 /// Objects of different families never meet, whatever their names.

@@ -209,7 +209,8 @@ impl Core {
     ) -> Result<bool, OpenError> {
         // A leaf that begins with a key of another class has none of these rows, though its range reaches over them.
         let leaves = self.table.index.leaves_from(first).take_while(|(k, _)| *k < last);
-        let leaves: Vec<_> = leaves.filter(|(k, _)| key::class(k) == key::class(first)).map(|(_, l)| l.clone()).collect();
+        let leaves: Vec<_> =
+            leaves.filter(|(k, _)| !key::is_apart(first) || key::class(k) == key::class(first)).map(|(_, l)| l.clone()).collect();
         let mut whole = true;
         for (n, at) in leaves.iter().enumerate() {
             if n % LEAVES_AT_ONCE == 0 {

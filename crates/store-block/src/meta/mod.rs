@@ -189,7 +189,9 @@ impl Table {
                     leaf = None;
                     break;
                 }
-                let all_gone = |layer: &Layer| self.index.end_of(start).is_some_and(|end| layer.covers_all(start, end));
+                // As far as it is asked for.
+                let to = self.index.end_of(start).map_or(last, |end| end.min(last));
+                let all_gone = |layer: &Layer| layer.covers_all(start.max(first), to);
                 if by_age.iter().any(|layer| all_gone(layer)) {
                     leaves.next();
                     started = true;
