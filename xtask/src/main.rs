@@ -33,6 +33,7 @@ cargo xtask record-caps CEPH_CONF OUT            what a stock cluster allows to 
 cargo xtask fuzz [SECONDS]                       decoders and handshakes under random input, for SECONDS (60)
 cargo xtask crash-states [--from SEED] [--count N]   N (1,000,000) of the block store's crash states; a run goes on with the seed that the last one named
                          [--bugs] [--faults]      its planted bugs; faults at each operation of N (20) seeds' lives
+cargo xtask rot-matrix [--count N]                one block of a store or of the monitor's database damaged, N (50) times: the rest is served, and comes back
 cargo xtask kill-loop [--cycles N]                kill -9 under load, N (30) times, everything compared at the end
 cargo xtask image-check [--copies N]              the device below the store copied while clients write, N (20) times: each copy comes up whole
 cargo xtask figures [--pairs N] [--seconds S]    server CPU per op and latency beside stock memstore, interleaved pairs
@@ -86,6 +87,10 @@ fn chore() -> Result<()> {
         Some("kill-loop") => {
             cluster::build()?;
             suites::kill_loop(option("--cycles").map_or(Ok(30), str::parse)?)
+        }
+        Some("rot-matrix") => {
+            cluster::build()?;
+            suites::rot_matrix(option("--count").map_or(Ok(50), str::parse)?)
         }
         Some("image-check") => {
             cluster::build()?;

@@ -66,7 +66,8 @@ pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
     let mon = Daemon::start("the monitor".into(), &mut cmd)?;
     let addr = mon.line.rsplit(' ').next().unwrap_or_default().trim().parse().context("the monitor says where it serves")?;
     let conf_path = folder.dir.join("ceph.conf");
-    let conf = objecter::conf::Conf::parse(&std::fs::read_to_string(&conf_path)?, types::EntityText::new(types::EntityKind::CLIENT, "admin"))?;
+    let conf =
+        objecter::conf::Conf::parse(&std::fs::read_to_string(&conf_path)?, types::EntityText::new(types::EntityKind::CLIENT, "admin"))?;
     let fsid = conf.get("fsid").and_then(|f| types::Uuid::parse(&f)).context("the monitor's ceph.conf has an fsid")?;
     let stores = stores::find_or_make(args, osd_count, &folder.dir, fsid)?;
     let kept = stores.iter().all(|s| s.config.is_durable());

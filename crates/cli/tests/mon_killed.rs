@@ -2,8 +2,8 @@
 //! given again, and an epoch never means two maps.
 
 use client::{Cluster, setup};
-use messages::mon_client::pool_op;
 use messages::MPoolOp;
+use messages::mon_client::pool_op;
 use objecter::monc::{Answer, Request};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,6 +119,12 @@ fn no_number_is_given_twice() {
     let given = given.into_inner();
     assert!(given.snaps.len() as u64 > CYCLES && given.global_ids.len() as u64 >= CYCLES && given.maps.len() as u64 > CYCLES);
     assert!(given.slowest < COMMIT_MAX, "a commit took {:?}", given.slowest);
-    println!("{} snapshots, {} logins, {} maps; the slowest answer took {:?}", given.snaps.len(), given.global_ids.len(), given.maps.len(), given.slowest);
+    println!(
+        "{} snapshots, {} logins, {} maps; the slowest answer took {:?}",
+        given.snaps.len(),
+        given.global_ids.len(),
+        given.maps.len(),
+        given.slowest
+    );
     std::fs::remove_dir_all(&dir).expect("its folder");
 }

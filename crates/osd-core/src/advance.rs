@@ -225,7 +225,7 @@ impl Osd {
         out: &mut Vec<Effect>,
     ) -> bool {
         let map = self.sh.map.clone();
-        if self.index.contains_key(&pgid) || self.removals.has(pgid) {
+        if self.index.contains_key(&pgid) || self.removals.has(pgid) || self.damaged_groups.contains(&pgid) {
             return false;
         }
         let (Some(pool), Some(mapping)) = (map.pool(pgid.pgid.pool), self.mapping(&map, pgid.pgid)) else { return false };

@@ -4,9 +4,10 @@
 //! as if it had lived through them: past intervals, splits and merges follow from that. A store that must fetch what is read ([`StoreError::Wait`])
 //! is asked again when it has it, and nothing is read twice. An empty store gets its superblock.
 //!
-//! Damage in what an OSD keeps of itself ends it: it can't know what it has.
+//! A group whose record is damaged is left out, and the others are served. A map that can't be read is fetched anew: the newest one that can be is
+//! the OSD's. Without any, damage in what an OSD keeps of itself ends it: it can't know what it has.
 
-use crate::event::{BootInfo, Effect};
+use crate::event::{BootInfo, Effect, Level};
 use crate::osd::Osd;
 use crate::persist::{map_object, map_of, superblock};
 use crate::pg::Pg;
@@ -18,7 +19,7 @@ use maps::OsdMap;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use store::{PgRecord, StoreError};
-use types::{CollId, Epoch, GHObject, OsdSuperblock, PastIntervals, PgInfo, SpgId};
+use types::{Bytes, CollId, Epoch, GHObject, OsdSuperblock, PastIntervals, PgInfo, SpgId};
 
 /// Objects of `meta` in one page of its listing.
 const PAGE: usize = 1024;
@@ -30,6 +31,10 @@ pub(crate) struct Loading {
     maps: Option<VecDeque<(Epoch, bool)>>,
     groups: Option<VecDeque<SpgId>>,
     loaded: Vec<Loaded>,
+    /// What can't be read, for the cluster log.
+    damaged: Vec<String>,
+    /// Then the newest map is the newest one that was read.
+    has_lost_maps: bool,
     /// The shell was ready before we were.
     pub boot: Option<Box<BootInfo>>,
     failed: bool,
@@ -87,13 +92,22 @@ impl Osd {
         }
         match self.load_step(&mut loading) {
             Ok(()) => {
+                for what in loading.damaged.drain(..) {
+                    out.push(Effect::ClusterLog { level: Level::Error, text: format!("{}: {what}", self.sh.whoami) });
+                }
+                if loading.has_lost_maps {
+                    self.superblock.newest_map = self.maps.newest_full();
+                }
                 self.raise_groups(std::mem::take(&mut loading.loaded), clock, out);
                 if let Some(info) = loading.boot {
                     self.start_boot(*info, clock, out);
                 }
             }
             Err(Stop::Wait) => self.loading = Some(loading),
-            Err(Stop::Failed(why)) => {
+            Err(Stop::Failed(mut why)) => {
+                if let Some(damage) = self.sh.store.damage() {
+                    why = format!("{why}; {damage}");
+                }
                 loading.failed = true;
                 self.loading = Some(loading);
                 out.push(Effect::Stop { why: Some(format!("what the store keeps of this OSD can't be used: {why}")) });
@@ -109,12 +123,19 @@ impl Osd {
                 }
                 return Ok(self.make_meta()?);
             }
-            let obj = superblock();
-            let size = self.sh.store.stat(CollId::Meta, &obj)?.size;
-            let bytes = self.sh.store.read(CollId::Meta, &obj, 0, size)?.flat();
-            let found = OsdSuperblock::from_bytes(&bytes).map_err(|e| Stop::Failed(format!("the superblock: {e}")))?;
-            self.check_superblock(&found)?;
-            self.superblock = found;
+            match self.own_bytes(&superblock()) {
+                Ok(bytes) => {
+                    let found = OsdSuperblock::from_bytes(&bytes).map_err(|e| Stop::Failed(format!("the superblock: {e}")))?;
+                    self.check_superblock(&found)?;
+                    self.superblock = found;
+                }
+                // Who the OSD is stands in its folder, too; what else is in it follows from the maps.
+                Err(e @ (StoreError::Damaged { .. } | StoreError::NoObject(_))) => {
+                    l.damaged.push(format!("the OSD's superblock is made anew: {e}"));
+                    l.has_lost_maps = true;
+                }
+                Err(e) => return Err(e.into()),
+            }
             l.superblock = true;
         }
         self.load_maps(l)?;
@@ -123,10 +144,19 @@ impl Osd {
         }
         let groups = l.groups.as_mut().expect("set above");
         while let Some(pgid) = groups.front() {
-            if let Some(record) = self.sh.store.load_pg(*pgid)? {
-                l.loaded.push(Loaded::of(*pgid, record)?);
+            match self.sh.store.load_pg(*pgid) {
+                Ok(record) => l.loaded.extend(record.map(|record| Loaded::of(*pgid, record)).transpose()?),
+                // The others are served; this one is neither loaded nor made anew until the store is repaired.
+                Err(StoreError::Damaged { what, .. }) => {
+                    self.damaged_groups.insert(*pgid);
+                    l.damaged.push(format!("group {pgid} can't be loaded: {what}"));
+                }
+                Err(e) => return Err(e.into()),
             }
             groups.pop_front();
+        }
+        if l.has_lost_maps && self.maps.newest_full() == 0 && !l.loaded.is_empty() {
+            return Err(Stop::Failed(l.damaged.join("; ")));
         }
         Ok(())
     }
@@ -148,12 +178,16 @@ impl Osd {
         Ok(())
     }
 
+    /// All bytes of one of the OSD's own objects.
+    fn own_bytes(&self, obj: &GHObject) -> Result<Bytes, StoreError> {
+        let size = self.sh.store.stat(CollId::Meta, obj)?.size;
+        Ok(self.sh.store.read(CollId::Meta, obj, 0, size)?.flat())
+    }
     fn load_maps(&mut self, l: &mut Loading) -> Result<(), Stop> {
-        let store = &*self.sh.store;
         if l.maps.is_none() {
             let (mut maps, mut at) = (VecDeque::new(), GHObject::min());
             loop {
-                let page = store.list(CollId::Meta, &at, &GHObject::max(), PAGE)?;
+                let page = self.sh.store.list(CollId::Meta, &at, &GHObject::max(), PAGE)?;
                 maps.extend(page.objects.iter().filter_map(map_of));
                 match page.next {
                     Some(next) => at = next,
@@ -164,10 +198,14 @@ impl Osd {
         }
         let maps = l.maps.as_mut().expect("set above");
         while let Some((epoch, full)) = maps.front() {
-            let obj = map_object(*epoch, *full);
-            let size = store.stat(CollId::Meta, &obj)?.size;
-            let bytes = store.read(CollId::Meta, &obj, 0, size)?.flat();
-            self.maps.insert(*epoch, *full, bytes);
+            match self.own_bytes(&map_object(*epoch, *full)) {
+                Ok(bytes) => self.maps.insert(*epoch, *full, bytes),
+                Err(e @ StoreError::Damaged { .. }) => {
+                    l.damaged.push(format!("map {epoch} can't be read: {e}"));
+                    l.has_lost_maps = true;
+                }
+                Err(e) => return Err(e.into()),
+            }
             maps.pop_front();
         }
         Ok(())

@@ -68,6 +68,10 @@ impl MapCache {
         self.full.range(epoch..).next().map(|(e, _)| *e)
     }
     /// The oldest full map that is kept.
+    /// The newest epoch that there is a full map of; 0 if there is none.
+    pub fn newest_full(&self) -> Epoch {
+        self.full.keys().next_back().copied().unwrap_or(0)
+    }
     pub fn oldest(&self) -> Epoch {
         self.full.keys().next().copied().unwrap_or(0)
     }

@@ -217,9 +217,17 @@ impl Osd {
             num_per_pool_omap_osds: 1,
             ..OsdStat::default()
         };
+        let mut found = Vec::new();
         if self.sh.damaged > 0 {
-            let text = format!("{} reads found damage since it started; see the cluster log, and scrub deeply", self.sh.damaged);
-            osd_stat.os_alerts.insert(self.sh.whoami, [(READ_ERRORS.to_string(), text)].into());
+            found.push(format!("{} reads found damage since it started; see the cluster log, and scrub deeply", self.sh.damaged));
+        }
+        found.extend(self.sh.store.damage());
+        if !self.damaged_groups.is_empty() {
+            let groups: Vec<String> = self.damaged_groups.iter().map(|pg| pg.to_string()).collect();
+            found.push(format!("groups that can't be loaded: {}", groups.join(" ")));
+        }
+        if !found.is_empty() {
+            osd_stat.os_alerts.insert(self.sh.whoami, [(READ_ERRORS.to_string(), found.join("; "))].into());
         }
         let mut pg_stat = BTreeMap::new();
         for pg in self.pgs.iter_mut().flatten().filter(|pg| pg.peering.is_primary()) {

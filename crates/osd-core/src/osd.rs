@@ -81,6 +81,8 @@ pub struct Osd {
     pub(crate) started: Stamp,
     /// The first map knew us by this uuid and the store knew of no group.
     pub(crate) store_was_lost: bool,
+    /// Groups whose records are damaged: neither loaded nor made anew.
+    pub(crate) damaged_groups: std::collections::BTreeSet<SpgId>,
 }
 
 impl Osd {
@@ -152,6 +154,7 @@ impl Osd {
             continuing: false,
             started: Stamp(0),
             store_was_lost: false,
+            damaged_groups: Default::default(),
         }
     }
     /// What `perf dump` shows.

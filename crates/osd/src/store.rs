@@ -109,7 +109,8 @@ impl StoreConfig {
             Self::Block { dir, memory } => {
                 let memory = (*memory).try_into().unwrap_or(usize::MAX);
                 let holes = |n: usize| has_holes(&dir.join(DEVICES[n]));
-                let config = Config { memory, zero_ahead: holes(1), data_has_holes: holes(0), ..Config::default() };
+                let folder = dir.display().to_string();
+                let config = Config { memory, zero_ahead: holes(1), data_has_holes: holes(0), folder, ..Config::default() };
                 let disks = disks(dir, LOCK_PATIENCE)?;
                 let memory = disks.known_memory();
                 let store = BlockStore::open(config, Box::new(disks)).with_context(|| format!("the store in {}", dir.display()))?;

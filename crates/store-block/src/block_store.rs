@@ -1,6 +1,7 @@
 //! `BlockStore`: the store as its owner sees it.
 
 use crate::config::Config;
+use crate::damaged::Damage;
 use crate::fsck::FsckReport;
 use crate::io::Wrote;
 use crate::key;
@@ -117,6 +118,10 @@ impl BlockStore {
             core.cfg.overlay_max()
         )
     }
+    /// What is known to be damaged: leaves that were asked for and could not be read.
+    pub fn damage(&self) -> Damage {
+        self.0.borrow().damage()
+    }
     /// Why the store has stopped, if it has.
     pub fn failure(&self) -> Option<String> {
         self.0.borrow().failed.clone()
@@ -207,6 +212,12 @@ impl ObjectStore for BlockStore {
         if let Ok(slot) = core.object(coll, obj) {
             core.forget(slot, offset, len);
         }
+    }
+    fn damage(&self) -> Option<String> {
+        let core = self.0.borrow();
+        let Damage { leaves, rows, objects } = core.damage();
+        let what = format!("{leaves} leaves of metadata can't be read, with {rows} rows, {objects} objects among them at most");
+        (leaves > 0).then(|| format!("{what}: the rest is served. Stop the OSD, then: {}", core.cfg.command("repair")))
     }
     fn memory(&self) -> Vec<(&'static str, usize)> {
         let Memory { objects, leaves, recent, index, overlay, reads, whole } = self.stats().memory;

@@ -39,7 +39,7 @@ fn advice(e: &DiskError) -> String {
             format!("{e}. The file system below the store is full: make room there and start again; nothing acknowledged is lost")
         }
         DiskError::Flush { .. } => {
-            format!("{e}. What the device holds is unknown: check the device, then start again, and run `humboldt store fsck`")
+            format!("{e}. What the device holds is unknown: check the device, then run `humboldt store fsck`, then start again")
         }
         _ => {
             format!("{e}. Check the device and its cables (dmesg), then start again; nothing acknowledged is lost if the device comes back")
@@ -321,7 +321,10 @@ impl Core {
             Ok(bytes) if bytes.len() as u64 == BLOCK && crc.is_none_or(|crc| crate::layout::block_crc(&bytes) == crc) => {
                 self.io.write(Purpose::InPlace(vec![(place, seq)]), DATA, place, vec![bytes], Durability::Volatile);
             }
-            Ok(_) => self.stop(format!("the log is damaged: an image of record {seq} has not its checksum. Run `humboldt store fsck`")),
+            Ok(_) => self.stop(format!(
+                "the log is damaged: an image of record {seq} has not its checksum: {}",
+                self.cfg.command("repair --discard-log-from-damage")
+            )),
             Err(why) => self.stop(format!("the log can't be read: {why}. Check the device, then start again")),
         }
     }

@@ -18,6 +18,12 @@ pub struct Config {
     /// Parts of what the data lie on were never written: data go there by the log while records are small, and to places that were written before
     /// directly.
     pub data_has_holes: bool,
+    /// The store's folder, as messages that name a command call it.
+    pub folder: String,
+    /// For tools: opened as far as it can be, though damage has taken what can't be made good. See `BlockStore::repair_damage`.
+    pub salvage: bool,
+    /// For tools: a damaged record is the log's end, whatever stands behind it.
+    pub cut_log: bool,
 }
 
 /// [`Config::memory`] if nobody says.
@@ -25,11 +31,24 @@ pub const MEMORY_DEFAULT: usize = 128 << 20;
 
 impl Default for Config {
     fn default() -> Self {
-        Self { memory: MEMORY_DEFAULT, pipeline: 3, in_place: 64, zero_ahead: false, data_has_holes: false }
+        Self {
+            memory: MEMORY_DEFAULT,
+            pipeline: 3,
+            in_place: 64,
+            zero_ahead: false,
+            data_has_holes: false,
+            folder: "DIR".into(),
+            salvage: false,
+            cut_log: false,
+        }
     }
 }
 
 impl Config {
+    /// A sentence that names the command that comes next.
+    pub(crate) fn command(&self, verb: &str) -> String {
+        format!("run `humboldt store --dir {} {verb}`", self.folder)
+    }
     /// Rows and objects that changed since the last checkpoint.
     pub(crate) fn recent_max(&self) -> usize {
         self.memory / 4

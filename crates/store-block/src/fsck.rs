@@ -39,6 +39,8 @@ pub struct FsckReport {
     pub data_bytes: u64,
     /// What was put right.
     pub repaired: Vec<String>,
+    /// What damage has taken, and a repair left out.
+    pub lost: Vec<String>,
 }
 
 /// Sentences that a report keeps at most.
@@ -411,15 +413,16 @@ impl Core {
     /// Checks, and puts right what objects are the witness of. What is left is in the report's errors.
     pub fn repair(&mut self) -> FsckReport {
         let mut before = FsckReport::default();
+        let has_dropped = self.drop_damaged(&mut before);
         let owned = self.examine(false, &mut before);
-        if before.is_clean() {
+        if before.is_clean() && !has_dropped {
             return before;
         }
         if owned.incomplete || before.doubly_used_blocks > 0 && before.errors.iter().any(|e| e.contains("another owner")) {
             before.error("nothing was repaired: what objects own is not certain".to_string());
             return before;
         }
-        let mut repaired = Vec::new();
+        let (mut repaired, lost) = (before.repaired, before.lost);
         let mut used = owned.used;
         used[0] = u16::MAX;
         used.iter_mut().skip((self.sb.data_blocks / CHUNK_BLOCKS) as usize).for_each(|c| *c = u16::MAX);
@@ -463,6 +466,6 @@ impl Core {
         self.poll();
         let mut after = FsckReport::default();
         self.examine(false, &mut after);
-        FsckReport { repaired, ..after }
+        FsckReport { repaired, lost, ..after }
     }
 }

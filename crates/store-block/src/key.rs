@@ -6,6 +6,9 @@
 //! O <family> <object>            an object                                 P <pg>             a group's info
 //! M <nid> 0 | M <nid> 1 <key>    an object's omap header, omap key         L <pg> <version>   an entry of its log
 //! D <pg> <number>                a dup                                     Q <pg> <object>    a missing object
+//! Z 0 <key>                      a copy of a collection's or group's row, in a leaf of its own
+//! Z 1 <key>                      keys from there on, to before its value, have no row, whatever a damaged leaf has
+//! Z 2 <key>                      a row in place of a damaged leaf's: 1 and the row, or 0 if there is none
 //! ```
 //! An object's key carries no placement group: splitting one moves nothing. Numbers are big-endian.
 
@@ -23,6 +26,32 @@ pub const PG: u8 = b'P';
 pub const MISSING: u8 = b'Q';
 pub const REFS: u8 = b'R';
 pub const COUNTERS: u8 = b'S';
+/// What helps over damaged leaves, behind all other kinds.
+pub const SPARE: u8 = b'Z';
+pub const SPARE_COPY: u8 = 0;
+pub const SPARE_RANGE: u8 = 1;
+pub const SPARE_ROW: u8 = 2;
+
+/// The key that a spare row about this key has.
+pub fn spare(what: u8, key: &[u8]) -> Vec<u8> {
+    [&[SPARE, what], key].concat()
+}
+/// Keys of different classes never share a leaf that is made, so that no block has a row and what helps over its loss: free space and collections,
+/// objects and what is about them, groups and counters, copies of rows, what lies beside damaged leaves. (Leaves of former versions of this
+/// program may have several of the first three.)
+pub fn class(key: &[u8]) -> u8 {
+    match key {
+        [SPARE, SPARE_COPY, ..] => 3,
+        [SPARE, ..] => 4,
+        [kind, ..] if *kind >= PG => 2,
+        [kind, ..] if *kind >= DUP => 1,
+        _ => 0,
+    }
+}
+/// True for keys that no leaf has together with keys of another class, whichever version made it.
+pub fn is_apart(key: &[u8]) -> bool {
+    key.first() == Some(&SPARE)
+}
 
 /// Objects of different families never meet, whatever their names.
 pub fn family(coll: CollId) -> u8 {

@@ -22,6 +22,7 @@ mod commit;
 mod config;
 #[cfg(test)]
 mod crash;
+mod damaged;
 mod fsck;
 mod io;
 mod key;
@@ -40,6 +41,7 @@ mod queue;
 mod read;
 mod reads;
 mod recover;
+mod repair;
 mod state;
 mod superblock;
 #[cfg(test)]
@@ -54,6 +56,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 pub use block_store::{BlockStore, Memory, Stats};
 pub use config::{Config, MEMORY_DEFAULT};
+pub use damaged::Damage;
 pub use fsck::{ERRORS_MAX, FsckReport};
 pub use io::Wrote;
 pub use recover::OpenError;

@@ -311,6 +311,14 @@ impl Objects {
         }
         now.saturating_sub(before) as usize
     }
+    /// The name is not known any more, whatever was in the slot.
+    pub fn let_go(&mut self, n: u32) {
+        self.remove(n);
+    }
+    /// True if the slot is a name's.
+    pub fn is_slot(&self, n: u32) -> bool {
+        self.pages.get(n as usize / PAGE).and_then(|page| page.get(n as usize % PAGE)).is_some_and(Option::is_some)
+    }
     fn remove(&mut self, n: u32) {
         let slot = self.slot_mut(n).take().expect("a slot that is removed is in use");
         self.bytes -= slot.counted as usize;
@@ -436,7 +444,8 @@ mod tests {
     fn packed_or_not_an_object_is_the_same() {
         let mut rng = base::Rng::new(9);
         let mut o = Objects::new();
-        let name = |n: u64| GHObject::plain(HObject { oid: format!("an object {n:05}").into(), hash: n as u32 * 77, pool: 3, ..HObject::min() });
+        let name =
+            |n: u64| GHObject::plain(HObject { oid: format!("an object {n:05}").into(), hash: n as u32 * 77, pool: 3, ..HObject::min() });
         let mut model: Vec<(u32, Onode)> = Vec::new();
         for n in 0..500 {
             let mut node = Onode::new(n);

@@ -142,6 +142,9 @@ impl Onode {
     }
 
     pub fn decode(bytes: impl AsRef<[u8]>) -> Result<Self, Corrupt> {
+        if bytes.as_ref() == crate::damaged::LOST {
+            return Err(Corrupt("it changed while what the metadata said of it could not be read: it is lost"));
+        }
         let mut get = Get::new(bytes);
         let mut o = Self { nid: get.var()?, size: get.var()?, ..Self::default() };
         let flags = get.u8()?;

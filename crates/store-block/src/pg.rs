@@ -84,6 +84,10 @@ impl PgMem {
         let sum = encoded(&info.stats.stats.sum).to_vec();
         Ok(Self { epoch, past: decoded(&get.blob()?)?, sum, info, next_dup, changed: false })
     }
+    /// Its row is written with the next checkpoint, changed or not.
+    pub fn renew(&mut self) {
+        self.changed = true;
+    }
     /// Bytes of memory, roughly.
     pub fn memory(&self) -> usize {
         size_of::<Self>() + self.sum.capacity() + 500

@@ -59,6 +59,8 @@ pub enum Bug {
     LeakAside,
     /// Who shares what is not stored.
     ForgetShares,
+    /// A checkpoint drops the changes to rows of a leaf that it can't read.
+    DropBesideBadLeaf,
 }
 
 #[cfg(test)]

@@ -108,6 +108,7 @@ impl Core {
         if pieces > 0 && pieces + waiting.pieces > self.alloc.empty_chunks()
             || (pieces > 0 || bytes > 0) && bytes + waiting.bytes + BLOCK > self.rows_room()
             || images + bytes / BLOCK > self.txn_max()
+            || (pieces > 0 || bytes > 0) && self.is_beside_full()
         {
             return Err(StoreError::Full);
         }
@@ -197,6 +198,7 @@ impl Core {
                 Err(e) => {
                     self.stop(match &e {
                         StoreError::Stopped(why) => why.clone(),
+                        StoreError::Damaged { .. } => format!("a change needs what is damaged: {e}; {}", self.cfg.command("repair")),
                         other => other.to_string(),
                     });
                     return Err(e);

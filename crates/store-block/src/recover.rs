@@ -5,12 +5,13 @@
 
 use crate::codec::{Corrupt, Get};
 use crate::config::Config;
+use crate::damaged::LOST;
 use crate::io::Io;
 use crate::key;
 use crate::layout::*;
 use crate::meta::Found;
 use crate::meta::index::{Index, LeafRef};
-use crate::meta::layer::Key;
+use crate::meta::layer::{Key, Val};
 use crate::meta::leaf::Leaf;
 use crate::onode::{Onode, Usage};
 use crate::ops::{self, Op};
@@ -21,7 +22,8 @@ use crate::superblock::{Label, Superblock, label, read_label};
 use crate::wal::{HEAD_ROOM, HEADER, Header};
 use bytes::Bytes;
 use disk::{DiskError, Disks};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use thiserror::Error;
 
 /// Why a store can't be made or opened.
@@ -38,18 +40,20 @@ pub enum OpenError {
     Foreign(&'static str),
     #[error("the {role} device has {is} blocks of 4 KiB, the store needs {needs}")]
     Size { role: &'static str, is: u64, needs: u64 },
-    #[error("{0}. Run `humboldt store fsck`; nothing was changed")]
-    Damaged(String),
+    /// What is damaged, and the sentence that says what to do.
+    #[error("{what}; nothing was changed: {next}")]
+    Damaged { what: String, next: String },
 }
 
 impl From<Corrupt> for OpenError {
     fn from(e: Corrupt) -> Self {
-        Self::Damaged(format!("the metadata are damaged: {e}"))
+        damaged(format!("the metadata are damaged: {e}"))
     }
 }
 
+/// For damage that no tool makes good.
 fn damaged(what: impl std::fmt::Display) -> OpenError {
-    OpenError::Damaged(what.to_string())
+    OpenError::Damaged { what: what.to_string(), next: "restore this OSD from an export, or let it be filled anew".into() }
 }
 
 /// Makes an empty store with this name on devices data, wal and meta, whatever they hold.
@@ -86,8 +90,8 @@ pub fn mkfs(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, Ope
     Ok(io.into_disks())
 }
 
-/// The newest superblock.
-pub fn superblock(io: &mut Io) -> Result<Superblock, OpenError> {
+/// The superblocks, the newest one first.
+pub fn superblock(io: &mut Io) -> Result<Vec<Superblock>, OpenError> {
     let both = io.read_now(META, 0, 2)?;
     let mut found: Vec<Superblock> = Vec::new();
     let mut version = None;
@@ -101,7 +105,8 @@ pub fn superblock(io: &mut Io) -> Result<Superblock, OpenError> {
     if let Some(v) = version {
         return Err(OpenError::Version(v));
     }
-    let sb = found.into_iter().max_by_key(|sb| sb.generation).ok_or(OpenError::NoStore)?;
+    found.sort_unstable_by_key(|sb| std::cmp::Reverse(sb.generation));
+    let sb = found.first().ok_or(OpenError::NoStore)?;
     for (dev, role, needs) in [(DATA, "data", sb.data_blocks), (WAL, "wal", sb.wal_blocks), (META, "meta", sb.meta_blocks)] {
         if io.blocks(dev) < needs {
             return Err(OpenError::Size { role, is: io.blocks(dev), needs });
@@ -114,7 +119,7 @@ pub fn superblock(io: &mut Io) -> Result<Superblock, OpenError> {
             _ => return Err(OpenError::Foreign(role)),
         }
     }
-    Ok(sb)
+    Ok(found)
 }
 
 /// Opens a store: reads what must be in memory, replays the log, and begins a new epoch.
@@ -145,14 +150,27 @@ pub fn open(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
 /// The state at the last checkpoint, without the log.
 pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
     let mut io = Io::new(disks);
-    let sb = superblock(&mut io)?;
-    let mut index = Vec::with_capacity(sb.index_len as usize);
-    for piece in io.reads_now(META, &sb.index)? {
-        index.extend_from_slice(&piece);
-    }
+    let (mut found, mut left_out) = (superblock(&mut io)?, Vec::new());
+    let (newest, mut reach) = (found.remove(0), 0);
+    let (sb, index) = match read_index(&mut io, &newest) {
+        Ok(index) => (newest, index),
+        Err(e) => {
+            // What the checkpoint before it had, with a longer log, is the same state if all of it is still there.
+            let before = found.pop().and_then(|sb| read_index(&mut io, &sb).ok().map(|index| (sb, index)));
+            match before {
+                Some((sb, index)) if cfg.salvage => {
+                    left_out.push(format!("{e}: the checkpoint before it is taken, and the log from there on"));
+                    reach = newest.wal_seq;
+                    let Superblock { generation, epoch, epoch_seq, next_leaf, .. } = newest;
+                    (Superblock { generation, epoch, epoch_seq, next_leaf, ..sb }, index)
+                }
+                Some(_) => return Err(OpenError::Damaged { what: e.to_string(), next: cfg.command("repair") }),
+                None => return Err(damaged(e)),
+            }
+        }
+    };
     let mut core = Core::new(cfg, io, sb);
-    index.truncate(core.sb.index_len as usize);
-    core.table.index = Index::decode(index.into(), core.seed)?;
+    (core.table.index, core.left_out, core.reach) = (index, left_out, reach);
     let mut extents: Vec<(u64, u64)> = core.sb.index.clone();
     extents.extend(core.table.index.iter().map(|(_, leaf)| (leaf.block, u64::from(leaf.blocks))));
     for (block, blocks) in extents {
@@ -161,9 +179,18 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
         }
         core.space.mark(block, blocks);
     }
+    core.load_beside()?;
     core.load_rows()?;
     core.share_memory();
     Ok(core)
+}
+fn read_index(io: &mut Io, sb: &Superblock) -> Result<Index, Corrupt> {
+    let mut index = Vec::with_capacity(sb.index_len as usize);
+    for piece in io.reads_now(META, &sb.index).map_err(|_| Corrupt("the index of the metadata can't be read"))? {
+        index.extend_from_slice(&piece);
+    }
+    index.truncate(sb.index_len as usize);
+    Index::decode(index.into(), crc_seed(&sb.uuid))
 }
 
 /// An object's key as a record has it.
@@ -173,102 +200,167 @@ fn object_key(key: &[u8]) -> Result<Key, Corrupt> {
 }
 
 impl Core {
-    /// Shows rows as they were at the checkpoint, reading what is needed.
+    /// Shows rows as they were at the checkpoint, in any order, reading what is needed. False if a damaged leaf may have more of them.
     pub fn rows_now(
         &mut self,
         first: &[u8],
         last: &[u8],
         visit: &mut dyn FnMut(&mut Self, &[u8], Bytes) -> Result<(), OpenError>,
-    ) -> Result<(), OpenError> {
-        let leaves: Vec<_> = self.table.index.leaves_from(first).take_while(|(k, _)| *k < last).map(|(_, l)| l.clone()).collect();
+    ) -> Result<bool, OpenError> {
+        // A leaf that begins with a key of another class has none of these rows, though its range reaches over them.
+        let leaves = self.table.index.leaves_from(first).take_while(|(k, _)| *k < last);
+        let leaves: Vec<_> =
+            leaves.filter(|(k, _)| !key::is_apart(first) || key::class(k) == key::class(first)).map(|(_, l)| l.clone()).collect();
+        let mut whole = true;
         for (n, at) in leaves.iter().enumerate() {
             if n % LEAVES_AT_ONCE == 0 {
-                self.leaves_now(&leaves[n..leaves.len().min(n + LEAVES_AT_ONCE)])?;
+                self.leaves_now(&leaves[n..leaves.len().min(n + LEAVES_AT_ONCE)]);
             }
-            let leaf = self.leaf_now(at.id, at.block, u64::from(at.blocks))?;
+            let Some(leaf) = self.leaf_now(at) else {
+                whole = false;
+                continue;
+            };
             for row in leaf.lower_bound(first)..leaf.rows() {
                 if leaf.key(row) >= last {
                     break;
                 }
-                visit(self, leaf.key(row), leaf.value(row))?;
+                if self.table.beside.is_empty() || self.table.beside.get(&leaf.key(row).into()).is_none() {
+                    visit(self, leaf.key(row), leaf.value(row))?;
+                }
             }
             self.table.cache.shrink(self.cfg.leaves_max());
         }
-        Ok(())
-    }
-    fn leaf_now(&mut self, id: u64, block: u64, blocks: u64) -> Result<Leaf, OpenError> {
-        if let Some(leaf) = self.table.cache.get(id) {
-            return Ok(leaf.clone());
+        let beside = self.table.beside.rows().range::<[u8], _>((Bound::Included(first), Bound::Excluded(last)));
+        let beside: Vec<(Key, Val)> = beside.map(|(key, val)| (key.clone(), val.clone())).collect();
+        for (key, val) in beside {
+            if let Val::Row(row) = val {
+                visit(self, &key, row)?;
+            }
         }
-        let leaf = Leaf::open(self.io.read_now(META, block, blocks)?, self.seed, id)?;
-        self.table.cache.put(id, leaf.clone());
-        Ok(leaf)
+        Ok(whole)
+    }
+    /// A leaf, unless it is damaged.
+    fn leaf_now(&mut self, leaf: &LeafRef) -> Option<Leaf> {
+        if self.table.cache.get(leaf.id).is_none() {
+            self.leaves_now(std::slice::from_ref(leaf));
+        }
+        self.table.cache.get(leaf.id).cloned()
     }
 
-    /// Reads those of the leaves that are not in memory, together.
-    fn leaves_now(&mut self, leaves: &[LeafRef]) -> Result<(), OpenError> {
-        let missing: Vec<&LeafRef> = leaves.iter().filter(|l| self.table.cache.get(l.id).is_none()).collect();
+    /// Reads those of the leaves that are not in memory, together. Those that are damaged are known to be from then on.
+    fn leaves_now(&mut self, leaves: &[LeafRef]) {
+        let missing: Vec<&LeafRef> =
+            leaves.iter().filter(|l| self.table.cache.get(l.id).is_none() && !self.bad_leaves.contains_key(&l.id)).collect();
         let extents: Vec<_> = missing.iter().map(|l| (l.block, u64::from(l.blocks))).collect();
-        for (at, bytes) in missing.into_iter().zip(self.io.reads_now(META, &extents)?) {
-            self.table.cache.put(at.id, Leaf::open(bytes, self.seed, at.id)?);
+        let all = self.io.reads_now(META, &extents).ok();
+        for (n, at) in missing.into_iter().enumerate() {
+            let bytes = match &all {
+                Some(all) => Ok(all[n].clone()),
+                // One of them is to blame.
+                None => self.io.read_now(META, at.block, u64::from(at.blocks)).map_err(|e| e.to_string()),
+            };
+            match bytes.and_then(|bytes| Leaf::open(bytes, self.seed, at.id).map_err(|e| e.to_string())) {
+                Ok(leaf) => self.table.cache.put(at.id, leaf),
+                Err(why) => drop(self.bad_leaves.insert(at.id, why)),
+            }
         }
-        Ok(())
     }
 
     fn load_rows(&mut self) -> Result<(), OpenError> {
         let kind = |k: u8| (vec![k], key::kind_end(k));
+        let (first, last) = (key::spare(key::SPARE_COPY, b""), key::spare(key::SPARE_COPY, &[0]));
+        let mut copied = false;
+        self.rows_now(&first, &last, &mut |_, _, _| {
+            copied = true;
+            Ok(())
+        })?;
+        self.copied = copied;
         let (first, last) = kind(key::ALLOC);
-        self.rows_now(&first, &last, &mut |core, k, row| Ok(core.alloc.load(key::parse_numbered(k)?, &row)?))?;
+        let mut whole = self.rows_now(&first, &last, &mut |core, k, row| Ok(core.alloc.load(key::parse_numbered(k)?, &row)?))?;
         self.alloc.loaded();
-        let (first, last) = kind(key::COLL);
-        self.rows_now(&first, &last, &mut |core, k, row| {
+        let mut coll = |core: &mut Self, k: &[u8], row: Bytes| {
             let bits = Get::new(row).u32()?;
             core.colls.insert(ops::parse_coll(&Bytes::copy_from_slice(&k[1..]))?, bits);
             Ok(())
-        })?;
-        let (first, last) = kind(key::PG);
-        self.rows_now(&first, &last, &mut |core, _, row| {
+        };
+        let (first, last) = kind(key::COLL);
+        if !self.rows_now(&first, &last, &mut coll)? {
+            self.rows_of_copies(key::COLL, &mut coll)?;
+        }
+        let mut group = |core: &mut Self, _: &[u8], row: Bytes| {
             let pg = PgMem::decode(Bytes::copy_from_slice(&row))?;
             core.pgs.insert(pg.pgid(), pg);
             Ok(())
-        })?;
+        };
+        let (first, last) = kind(key::PG);
+        if !self.rows_now(&first, &last, &mut group)? {
+            self.rows_of_copies(key::PG, &mut group)?;
+        }
         let mut refs = Refs::default();
         let (first, last) = kind(key::REFS);
-        self.rows_now(&first, &last, &mut |_, k, row| {
+        whole &= self.rows_now(&first, &last, &mut |_, k, row| {
             refs.counts.insert(key::parse_numbered(k)?, Get::new(row).u32()?);
             Ok(())
         })?;
         self.refs = refs;
         let (first, last) = kind(key::COUNTERS);
-        self.rows_now(&first, &last, &mut |core, _, row| {
+        whole &= self.rows_now(&first, &last, &mut |core, _, row| {
             let mut get = Get::new(row);
             for _ in 0..get.count(5)? {
                 let (pool, data, stored) = (get.zigzag()?, get.zigzag()?, get.zigzag()?);
                 core.usage.push((pool, Usage { data, stored, omap: get.zigzag()?, objects: get.zigzag()? }));
             }
             Ok(())
-        })
+        })?;
+        if !whole {
+            self.rebuild()?;
+        }
+        self.load_own_objects()
     }
 
-    /// The slot of an object, read if need be.
-    fn slot_now(&mut self, key: &[u8]) -> Result<u32, OpenError> {
+    /// The slot of an object, read if need be; `None` if only a damaged leaf knows, or it is lost already.
+    fn slot_now(&mut self, key: &[u8]) -> Result<Option<u32>, OpenError> {
         let row_key = object_key(key)?;
         if let Some(slot) = self.objects.find_key(key) {
             self.objects.unpack(slot);
-            return Ok(slot);
+            return Ok(Some(slot));
         }
         loop {
             let node = match self.table.get(&row_key) {
                 Found::Absent => None,
+                Found::Row(row) if row[..] == *LOST => return Ok(None),
                 Found::Row(row) => Some(Onode::decode(row)?),
                 Found::Obj => unreachable!("a changed object is found by its name"),
-                Found::Read(leaf) => {
-                    self.leaf_now(leaf.id, leaf.block, u64::from(leaf.blocks))?;
-                    continue;
-                }
+                Found::Read(leaf) if self.leaf_now(&leaf).is_some() => continue,
+                Found::Read(_) => return Ok(None),
             };
-            return Ok(self.objects.insert(key, node));
+            return Ok(Some(self.objects.insert(key, node)));
         }
+    }
+    /// A change of an object that only a damaged leaf knows. Its slot, if it is known from here on: it was not there before, or is not any more.
+    fn replay_lost(&mut self, seq: u64, key: &Key, op: &Op<Bytes>) -> Result<Option<u32>, OpenError> {
+        self.has_bare_rows = true;
+        match op {
+            // What is made was not there. What is removed leaves its blocks to the next repair.
+            Op::Create { .. } | Op::Remove => return Ok(Some(self.objects.insert(key, None))),
+            // Its clone is as lost as it is.
+            Op::CloneTo { key: to, .. } | Op::RenameTo(to) => {
+                if let Some(slot) = self.slot_now(to)? {
+                    let at = crate::apply::At { seq, slot, images: 0, run: None };
+                    self.apply::<Bytes>(at, &Op::Remove)?;
+                    self.objects.let_go(slot);
+                }
+                self.table.active.put(to, Val::Row(Bytes::from_static(LOST)));
+                if matches!(op, Op::RenameTo(_)) {
+                    self.table.active.put_key(key.clone(), Val::Del);
+                    return Ok(None);
+                }
+            }
+            Op::Map { place, slots, .. } if self.alloc.is_free(*place, *slots) => self.alloc.take(*place, *slots),
+            _ => {}
+        }
+        self.table.active.put_key(key.clone(), Val::Row(Bytes::from_static(LOST)));
+        Ok(None)
     }
 
     /// Replays the records behind the checkpoint, and before `limit`. If one turns out not to count, says which: the state is of no use then, and
@@ -305,6 +397,10 @@ impl Core {
         }
         let end = self.batch.seq;
         log.look_for_later(self, applied_end, end)?;
+        if end < self.reach && !self.cfg.cut_log {
+            let what = format!("the log of an older checkpoint ends with record {}, before the newer one's first, {}", end - 1, self.reach);
+            return Err(OpenError::Damaged { what, next: self.cfg.command("repair --discard-log-from-damage") });
+        }
         self.ring.head = applied_end;
         self.durable = end - 1;
         self.alloc.release(self.durable, |_, _| false);
@@ -347,7 +443,7 @@ impl Core {
             }
         }
         let wanted: Vec<LeafRef> = wanted.into_values().collect();
-        self.leaves_now(&wanted)?;
+        self.leaves_now(&wanted);
         Ok(ready)
     }
     /// The first of the records replayed on trust whose data are not at their places, of all that the state has from them.
@@ -371,17 +467,43 @@ impl Core {
         self.alloc.release(seq - 1, |_, _| false);
         let mut at = crate::apply::At { seq, slot: u32::MAX, images: 0, run: None };
         let (mut places, mut crcs, mut changed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut lost: Option<Key> = None;
         for op in &found.ops {
-            match op {
-                Op::Object(key) => {
-                    at.slot = self.slot_now(key)?;
-                    changed.push(at.slot);
-                }
-                Op::CloneTo { key, .. } | Op::RenameTo(key) => changed.push(self.slot_now(key)?),
-                _ => {}
+            if let Op::Object(key) = op {
+                let slot = self.slot_now(key)?;
+                lost = slot.is_none().then(|| Key::from(&key[..]));
+                at.slot = slot.unwrap_or(u32::MAX);
+                changed.extend(slot);
+                continue;
             }
-            let needs_object = !matches!(op, Op::MkColl { .. } | Op::RmColl { .. } | Op::Log(_));
-            if needs_object && at.slot == u32::MAX {
+            let is_of_object = !matches!(op, Op::MkColl { .. } | Op::RmColl { .. } | Op::Log(_));
+            if let (Some(key), true) = (&lost, is_of_object) {
+                match self.replay_lost(seq, key, op)? {
+                    Some(slot) => {
+                        (at.slot, lost) = (slot, None);
+                        changed.push(slot);
+                    }
+                    None => {
+                        changed.retain(|slot| self.objects.is_slot(*slot));
+                        if let Op::Image { at: place, crc, .. } = op {
+                            // The log has it, and nothing is read from there.
+                            places.push(*place);
+                            crcs.push(*crc);
+                            at.images += 1;
+                        }
+                        continue;
+                    }
+                }
+            }
+            if let Op::CloneTo { key, .. } | Op::RenameTo(key) = op {
+                // What it was before does not matter.
+                let slot = match self.slot_now(key)? {
+                    Some(slot) => slot,
+                    None => self.objects.insert(key, None),
+                };
+                changed.push(slot);
+            }
+            if is_of_object && at.slot == u32::MAX {
                 return Err(damaged("a record of the log changes no object"));
             }
             self.apply(at, op).map_err(|e| damaged(format!("record {seq} of the log can't be applied: {e}")))?;
@@ -509,12 +631,48 @@ impl LogReader {
             // What a former end of the log left behind is of a former epoch.
             let epoch_ok = seq < core.sb.epoch_seq || header.epoch >= core.sb.epoch;
             if later && header.durable >= seq && epoch_ok && !planted(Bug::DamageIsTheEnd) {
-                return Err(damaged(format!(
+                if core.cfg.cut_log {
+                    return self.tell_cut(core, end, seq);
+                }
+                let what = format!(
                     "the log is damaged: record {seq} is missing or wrong, but record {} behind it says that it was durable",
                     header.seq
-                )));
+                );
+                return Err(OpenError::Damaged { what, next: core.cfg.command("repair --discard-log-from-damage") });
             }
         }
+        Ok(())
+    }
+}
+
+impl LogReader {
+    /// Says what stands behind a damaged record, and is left out with it.
+    fn tell_cut(&mut self, core: &mut Core, end: u64, seq: u64) -> Result<(), OpenError> {
+        let room = self.blocks - (end - core.sb.wal_at).min(self.blocks);
+        let (mut last, mut records, mut objects) = (seq, 0u64, BTreeSet::new());
+        let mut n = 0;
+        while n < room {
+            let block = (end + n) % self.blocks;
+            n += 1;
+            let bytes = self.get(&mut core.io, block, 1)?;
+            let Ok(header) = Header::decode(&bytes, &core.uuid) else { continue };
+            let fits = u64::from(header.block) == block && block + header.blocks() <= self.blocks;
+            let is_later = header.seq > seq && header.seq - seq < self.blocks && (seq < core.sb.epoch_seq || header.epoch >= core.sb.epoch);
+            if !fits || !is_later {
+                continue;
+            }
+            (last, records) = (last.max(header.seq), records + 1);
+            let bytes = self.get(&mut core.io, block, header.blocks())?;
+            let ops = open_record(&bytes, &header, core.seed).unwrap_or_default();
+            objects.extend(ops.iter().filter_map(|op| if let Op::Object(key) = op { Some(key.clone()) } else { None }));
+            n += header.blocks() - 1;
+        }
+        core.left_out.push(format!(
+            "the log from its damaged record {seq} on, to record {last}: {records} records behind it. What was written in them, acknowledged or not, \
+             is as it was before; what the damaged record changed is not known"
+        ));
+        let known = objects.iter().filter_map(|key| key::parse_object(key).ok());
+        core.left_out.extend(known.map(|(_, name)| format!("of the log: changes of {name}")));
         Ok(())
     }
 }

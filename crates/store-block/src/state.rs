@@ -75,6 +75,14 @@ pub struct Core {
     pub leaf_reads: Numbers<LeafRead>,
     /// Leaves that could not be read, and why.
     pub bad_leaves: HashMap<u64, String>,
+    /// The rows of collections and groups have copies: see [`crate::damaged`].
+    pub copied: bool,
+    /// The log must be whole up to before this record: 0, unless an older checkpoint than the newest one had to be taken.
+    pub reach: u64,
+    /// Layers have rows of objects that are not in memory: after damage, some are put there as they are.
+    pub has_bare_rows: bool,
+    /// What opening had to leave out, a sentence each, if it was told to.
+    pub left_out: Vec<String>,
 
     pub table: Table,
     pub space: Space,
@@ -142,6 +150,10 @@ impl Core {
             reads: Reads::default(),
             leaf_reads: Numbers::default(),
             bad_leaves: HashMap::new(),
+            copied: false,
+            reach: 0,
+            has_bare_rows: false,
+            left_out: Vec::new(),
             table: Table::new(),
             space: Space::new(sb.meta_blocks, crate::layout::META_FIRST),
             objects: Objects::new(),
@@ -241,7 +253,8 @@ impl Core {
         }
         let key: Key = self.objects.sought().into();
         // What changed lately is in memory, and was found there.
-        match self.table.get_stored(&key) {
+        let found = if self.has_bare_rows { self.table.get(&key) } else { self.table.get_stored(&key) };
+        match found {
             Found::Absent => Ok(self.objects.insert(&key, None)),
             Found::Row(row) => {
                 let node = Onode::decode(row).map_err(|e| StoreError::Damaged { coll, what: format!("{obj}: {e}") })?;

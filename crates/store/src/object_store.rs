@@ -103,6 +103,10 @@ pub trait ObjectStore {
     fn forget(&mut self, coll: CollId, obj: &GHObject, offset: u64, len: u64) {
         let _ = (coll, obj, offset, len);
     }
+    /// What the store knows to be damaged of what it keeps beside the data, in a sentence for the operator; `None` while it knows of nothing.
+    fn damage(&self) -> Option<String> {
+        None
+    }
     /// What the store keeps in memory, in bytes, roughly, by what it is for.
     fn memory(&self) -> Vec<(&'static str, usize)> {
         Vec::new()

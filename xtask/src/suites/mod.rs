@@ -22,6 +22,7 @@ mod qemu;
 mod rados;
 mod rbd;
 mod rbd_more;
+mod rot;
 mod security;
 mod stock;
 mod stock_duties;
@@ -32,6 +33,7 @@ pub use failures::image_check;
 pub use figures::figures;
 pub use figures_block::figures_block;
 pub use kill9::kill_loop;
+pub use rot::rot_matrix;
 
 use crate::clients::Release;
 use crate::cluster;

@@ -13,7 +13,7 @@ use denc::{ALL_FEATURES, Decoder, Denc, Encoder};
 use std::fs::File;
 use std::io::{Read, Write, stdout};
 use std::path::Path;
-use store::{InfoChange, LogDelta, ObjectStore, OmapQuery, PgRecord};
+use store::{InfoChange, LogDelta, ObjectStore, OmapQuery, PgRecord, StoreError};
 use types::{ByteStr, CollId, GHObject, HObject, PastIntervals, PgInfo, PgLogDup, PgLogEntry, PgMissingItem, Transaction};
 
 const MAGIC: &[u8; 16] = b"HUMBOLDT EXPORT\n";
@@ -49,7 +49,8 @@ fn get(from: &mut dyn Read) -> Result<(u8, Bytes)> {
     Ok((head[0], content.into()))
 }
 
-pub fn export(offline: &mut Offline, file: &Path) -> Result<()> {
+/// Writes everything; with `left_out`, objects and groups that can't be read are left out whole, and named there.
+pub fn export(offline: &mut Offline, file: &Path, mut left_out: Option<&mut Vec<String>>) -> Result<()> {
     let mut out: Box<dyn Write> = if file == Path::new("-") {
         Box::new(stdout().lock())
     } else {
@@ -62,14 +63,29 @@ pub fn export(offline: &mut Offline, file: &Path) -> Result<()> {
         txn.create_collection(coll, bits);
         put(&mut *out, TRANSACTION, &txn.to_bytes(ALL_FEATURES))?;
     }
-    objects::each(offline, &mut |offline, coll, name| export_object(offline, coll, name, &mut *out).map(|()| true))?;
+    objects::each(offline, &mut |offline, coll, name| {
+        let Some(left_out) = &mut left_out else { return export_object(offline, coll, name, &mut *out).map(|()| true) };
+        let mut whole = Vec::new();
+        match export_object(offline, coll, name, &mut whole) {
+            Ok(()) => out.write_all(&whole)?,
+            Err(e) if is_damage(&e) => left_out.push(format!("object {name}: {e}")),
+            Err(e) => return Err(e),
+        }
+        Ok(true)
+    })?;
     for pg in offline.ask(|s| s.pgs())? {
-        if let Some(record) = offline.ask(|s| s.load_pg(pg))? {
-            put(&mut *out, GROUP, &encode_group(&record))?;
+        match (offline.ask(|s| s.load_pg(pg)), &mut left_out) {
+            (Ok(record), _) => record.map_or(Ok(()), |record| put(&mut *out, GROUP, &encode_group(&record)))?,
+            (Err(e), Some(left_out)) if is_damage(&e) => left_out.push(format!("what group {pg} remembers: {e}")),
+            (Err(e), _) => return Err(e),
         }
     }
     put(&mut *out, END, &[])?;
     Ok(out.flush()?)
+}
+
+fn is_damage(e: &anyhow::Error) -> bool {
+    matches!(e.downcast_ref::<StoreError>(), Some(StoreError::Damaged { .. }))
 }
 
 fn export_object(offline: &mut Offline, coll: CollId, name: &GHObject, out: &mut dyn Write) -> Result<()> {

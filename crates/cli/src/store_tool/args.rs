@@ -21,8 +21,12 @@ pub enum StoreTool {
         #[arg(long)]
         deep: bool,
     },
-    /// Check, and put right what objects are the witness of.
-    Repair,
+    /// Check, and put right what can be: free space, shares and counters are taken from the objects; what damage has taken is left out and named.
+    Repair {
+        /// If a record of the log is damaged, end the log there: writes of the records behind it are lost, acknowledged or not. Says which.
+        #[arg(long)]
+        discard_log_from_damage: bool,
+    },
     /// Room, use, and the state of the log.
     Stat,
     /// All objects: collection, size, name.
@@ -33,7 +37,12 @@ pub enum StoreTool {
         object: String,
     },
     /// Copy everything into a file (`-`: standard output).
-    Export { file: PathBuf },
+    Export {
+        file: PathBuf,
+        /// Go round what is damaged, name what is left out on standard error, and end with status 3 if anything is.
+        #[arg(long)]
+        skip_damaged: bool,
+    },
     /// Put what was exported into this store; what has the same name is replaced.
     Import { file: PathBuf },
     /// Change an object behind the OSD's back: for tests of scrub and repair, on a copy.

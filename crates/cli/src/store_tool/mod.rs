@@ -16,6 +16,11 @@ use store::{LogDelta, ObjectStore, StoreError, StoreResult};
 use store_block::{BlockStore, Config, FsckReport};
 use types::Transaction;
 
+/// The exit status of an export that left something out.
+const PARTLY: i32 = 3;
+/// How long a store that another process has is asked for again: 2 s in all.
+const LOCK_TRIES: u32 = 100;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 /// Bytes of memory for caches.
 const MEMORY: usize = 256 << 20;
 
@@ -31,11 +36,18 @@ pub struct Offline {
 impl Offline {
     /// The store in an OSD's folder. Without `write`, changes stay in memory.
     pub fn open(folder: &Path, write: bool) -> Result<Self> {
+        Self::open_as(folder, write, Config::default())
+    }
+    /// The same for a repair: as far as it can be opened.
+    fn salvage(folder: &Path, write: bool, cut_log: bool) -> Result<Self> {
+        Self::open_as(folder, write, Config { salvage: true, cut_log, ..Config::default() })
+    }
+    fn open_as(folder: &Path, write: bool, config: Config) -> Result<Self> {
         // A server that just ended holds its files for a moment more.
         let files = osd::store::disks(folder, PATIENCE).with_context(|| format!("no store in {}", folder.display()))?;
         let disks: Box<dyn Disks> = if write { Box::new(files) } else { Box::new(ScratchDisks::new(files)) };
-        let store =
-            BlockStore::open(Config { memory: MEMORY, ..Config::default() }, disks).with_context(|| folder.display().to_string())?;
+        let config = Config { memory: MEMORY, folder: folder.display().to_string(), ..config };
+        let store = BlockStore::open(config, disks).with_context(|| folder.display().to_string())?;
         Ok(Self { store, last: 0 })
     }
     /// Asks until everything that is needed has been read.
@@ -87,11 +99,16 @@ pub fn run(args: &StoreArgs) -> Result<()> {
     let folder = &args.dir;
     match &args.action {
         StoreTool::Fsck { deep } => tell(&Offline::open(folder, false)?.store.fsck(*deep)),
-        StoreTool::Repair => tell(&Offline::open(folder, true)?.store.repair()),
+        StoreTool::Repair { discard_log_from_damage } => tell(&Offline::salvage(folder, true, *discard_log_from_damage)?.store.repair()),
         StoreTool::Stat => stat(&mut Offline::open(folder, false)?),
         StoreTool::List => objects::list(&mut Offline::open(folder, false)?),
         StoreTool::Dump { object } => objects::dump(&mut Offline::open(folder, false)?, object),
-        StoreTool::Export { file } => archive::export(&mut Offline::open(folder, false)?, file),
+        StoreTool::Export { file, skip_damaged: false } => {
+            let exported = archive::export(&mut Offline::open(folder, false)?, file, None);
+            exported
+                .with_context(|| format!("run `humboldt store --dir {} export --skip-damaged FILE` for what can be read", folder.display()))
+        }
+        StoreTool::Export { file, skip_damaged: true } => skip_damaged(folder, file),
         StoreTool::Import { file } => {
             let mut store = Offline::open(folder, true)?;
             archive::import(&mut store, file)?;
@@ -99,6 +116,22 @@ pub fn run(args: &StoreArgs) -> Result<()> {
         }
         StoreTool::Damage { object, action } => damage(&mut Offline::open(folder, true)?, object, action),
     }
+}
+
+/// Exports what is left of a store after a repair that stays in memory, but for objects with data that can't be read.
+fn skip_damaged(folder: &Path, file: &Path) -> Result<()> {
+    let mut offline = Offline::salvage(folder, false, true)?;
+    let report = offline.store.repair();
+    let mut left_out = report.lost;
+    archive::export(&mut offline, file, Some(&mut left_out))?;
+    left_out.iter().for_each(|what| eprintln!("left out: {what}"));
+    // What fsck still has to say is no reason not to export the rest, and is told.
+    report.errors.iter().for_each(|e| eprintln!("damaged: {e}"));
+    if !left_out.is_empty() || !report.errors.is_empty() {
+        eprintln!("exported all but {} things named above", left_out.len());
+        std::process::exit(PARTLY);
+    }
+    Ok(())
 }
 
 fn damage(store: &mut Offline, object: &str, action: &Action) -> Result<()> {
@@ -110,6 +143,7 @@ fn damage(store: &mut Offline, object: &str, action: &Action) -> Result<()> {
 fn tell(report: &FsckReport) -> Result<()> {
     report.errors.iter().for_each(|e| println!("{e}"));
     report.repaired.iter().for_each(|r| println!("repaired: {r}"));
+    report.lost.iter().for_each(|l| println!("lost: {l}"));
     println!(
         "{} objects, {} blocks of 4 KiB, {} shared chunks, {} omap rows, {} leaves of metadata; {} bytes read and checked",
         report.objects, report.blocks, report.shared_chunks, report.omap_rows, report.leaves, report.data_bytes

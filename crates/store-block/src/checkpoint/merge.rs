@@ -4,10 +4,11 @@
 //!   read_ahead ──> leaves come, neighbours together ──> merge_leaf: rows of the old leaf and changes, ascending ──> builder
 //!     ──> emit: a page, in the cache and in the index ──> send_made: neighbours in one write
 //! ```
-//! Leaves without a change stay as they are.
+//! Leaves without a change stay as they are, and so do damaged ones: their changes go beside them ([`crate::damaged`]).
 
 use super::PAGES_MAX;
 use crate::io::Purpose;
+use crate::key;
 use crate::layout::{BLOCK, META};
 use crate::meta::index::LeafRef;
 use crate::meta::layer::{Key, Layer, Val};
@@ -33,7 +34,7 @@ fn is_gone(frozen: &Layer, cursor: &Key, start: &Key, end: Option<&Key>) -> bool
 impl Core {
     /// Merges some frozen rows into leaves; true when all are.
     pub(super) fn merge_some(&mut self) -> bool {
-        let frozen = self.table.frozen.take().expect("a checkpoint has frozen rows");
+        let mut frozen = self.table.frozen.take().expect("a checkpoint has frozen rows");
         let mut cursor = std::mem::take(&mut self.under_way_mut().cursor);
         let mut builder = LeafBuilder::default();
         self.under_way_mut().budget = STEP_LEAVES;
@@ -51,6 +52,18 @@ impl Core {
             }
             if spent || busy || self.failed.is_some() {
                 break false;
+            }
+            if let Some((start, _)) = &leaf {
+                self.lift_beside(&mut frozen, start, end.as_ref());
+            }
+            let is_needed = |(start, _): &&(Key, LeafRef)| !is_gone(&frozen, &cursor, start, end.as_ref());
+            if let Some((start, _)) = leaf.as_ref().filter(|(_, at)| self.bad_leaves.contains_key(&at.id)).filter(is_needed) {
+                self.emit_all(&mut builder);
+                match self.merge_round(&mut frozen, &cursor, &change, (start, end.as_ref()), &mut builder) {
+                    Some(key) => cursor = key,
+                    None => break true,
+                }
+                continue;
             }
             let old = match &leaf {
                 Some((start, at)) if !is_gone(&frozen, &cursor, start, end.as_ref()) => match self.table.cache.get(at.id) {
@@ -111,7 +124,8 @@ impl Core {
             if c.asked_blocks >= room {
                 break;
             }
-            if !is_gone(frozen, from, start, end) && self.table.cache.get(leaf.id).is_none() && !self.leaf_reads.contains_key(&leaf.id) {
+            let is_known = self.table.cache.get(leaf.id).is_some() || self.bad_leaves.contains_key(&leaf.id);
+            if !is_known && !is_gone(frozen, from, start, end) && !self.leaf_reads.contains_key(&leaf.id) {
                 c.asked.push_back(leaf.id);
                 c.asked_blocks += u64::from(leaf.blocks);
                 wanted.push(leaf.clone());
@@ -129,9 +143,6 @@ impl Core {
                 blocks += u64::from(next.blocks);
             }
             for (id, _) in &leaves {
-                if let Some(why) = self.bad_leaves.get(id) {
-                    return self.stop(format!("metadata: {why}. The checkpoint can't go on: run `humboldt store fsck`"));
-                }
                 self.leaf_reads.insert(*id, LeafRead::default());
             }
             self.io.read(Purpose::Leaves { block: first.block, leaves }, META, first.block, blocks);
@@ -199,14 +210,62 @@ impl Core {
         }
         None
     }
+    /// Goes round a damaged leaf, from its first key to before `end`: what changed in it goes beside it, what lies in front of it or behind it into
+    /// leaves of its own. Returns where to go on, if there is more.
+    fn merge_round(
+        &mut self,
+        frozen: &mut Layer,
+        cursor: &Key,
+        change: &Key,
+        (start, end): (&Key, Option<&Key>),
+        builder: &mut LeafBuilder,
+    ) -> Option<Key> {
+        if let Some((id, blocks)) = self.table.index.leaf_of_key(start).map(|leaf| (leaf.id, leaf.blocks)) {
+            let c = self.under_way_mut();
+            if c.asked.pop_front_if(|asked| *asked == id).is_some() {
+                c.asked_blocks -= u64::from(blocks);
+            }
+        }
+        // Where the rows begin that say what lies beside damaged leaves: those are in memory whole.
+        let beside = Key::from(key::spare(key::SPARE_RANGE, b""));
+        let behind = end.map_or(&beside, |end| end.min(&beside)).clone();
+        if change < start {
+            // Only of the first leaf.
+            return Some(self.merge_leaf(frozen, None, cursor, Some(start), builder).unwrap_or_else(|| start.clone()));
+        }
+        if start >= &beside {
+            // The leaf is made anew.
+            self.put_spare_rows(frozen);
+            let leaf = self.table.index.remove(start).expect("it was found in the index");
+            self.bad_leaves.remove(&leaf.id);
+            self.space.put_aside(leaf.block, u64::from(leaf.blocks));
+            return Some(start.clone());
+        }
+        if change >= &behind {
+            return self.merge_leaf(frozen, None, change, end, builder).or_else(|| end.cloned());
+        }
+        let c = self.under_way_mut();
+        c.budget = c.budget.saturating_sub(1);
+        self.put_beside(frozen, start, &behind);
+        Some(behind)
+    }
+
     /// A row of a leaf stays as it is.
     fn keep(&mut self, builder: &mut LeafBuilder, leaf: &Leaf, row: usize) {
+        self.part_classes(builder, leaf.key(row));
         builder.push_stored(leaf.key(row), leaf.stored(row));
         while builder.is_full() && self.failed.is_none() {
             self.emit(builder);
         }
     }
+    /// Keys of different classes go into different leaves.
+    fn part_classes(&mut self, builder: &mut LeafBuilder, key: &[u8]) {
+        if builder.last_key().is_some_and(|last| key::class(last) != key::class(key)) {
+            self.emit_all(builder);
+        }
+    }
     fn add(&mut self, builder: &mut LeafBuilder, key: &[u8], value: &[u8]) {
+        self.part_classes(builder, key);
         builder.push(key, value);
         while builder.is_full() && self.failed.is_none() {
             self.emit(builder);

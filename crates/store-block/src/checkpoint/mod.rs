@@ -197,9 +197,13 @@ impl Core {
             };
             self.table.active.put(&key::numbered(key::REFS, place), val);
         }
+        if !self.copied {
+            self.renew_rows();
+        }
         if let Err(e) = self.save_pgs() {
             return self.stop(format!("what groups remember can't be saved: {e}"));
         }
+        self.copy_rows();
         let mut out = Vec::new();
         out.put_var(self.usage.len() as u64);
         for (pool, usage) in &self.usage {

@@ -153,6 +153,10 @@ fn same_objects(
     }
     if fsck {
         let findings = store.fsck(false);
+        if store.damage().leaves > 0 && !findings.errors.is_empty() {
+            // What is asked for is served, from what lies beside damage and from copies; that there is damage is told.
+            return Err(Wrong::Refused(format!("fsck: {}", findings.errors.join("; "))));
+        }
         if !findings.errors.is_empty() {
             return Err(Wrong::Different(format!("fsck: {}", findings.errors.join("; "))));
         }

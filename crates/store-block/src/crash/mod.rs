@@ -11,7 +11,7 @@
 //!   go_on()           for some: more transactions, restart, check; or crash while it comes up
 //! ```
 //! [`setting`] says what kinds of life there are: space that is scarce, a device that lags behind, a log that is full; [`work`] what is done in them.
-//! [`killed`] cuts the power after a process was killed and another came up; [`left_behind`] has two records of one number in the log; [`faults`]
+//! [`killed`] cuts the power after a process was killed and another came up; [`left_behind`] has two records of one number in the log; [`rot`] changes blocks of a closed store; [`faults`]
 //! makes the disks fail at each operation in turn. [`bugs`] breaks one promise at a time and demands that this suite notices.
 //!
 //! A failure names seed, moment and state: `CRASH_SEED=… cargo test -p store-block --lib crash::one_seed -- --nocapture` shows it again.
@@ -24,6 +24,7 @@ mod groups;
 mod killed;
 mod left_behind;
 mod life;
+mod rot;
 mod seen;
 mod setting;
 mod work;

@@ -151,5 +151,12 @@ pub fn config(rng: &mut Rng) -> Config {
     let memory = [64 << 10, 256 << 10, 4 << 20, 4 << 20][rng.below(4) as usize];
     let (pipeline, in_place) = (1 + rng.below(4) as usize, 1 + rng.below(16) as usize);
     // Not often: zeros cover what former ends of the log left behind, and that is to be seen, too.
-    Config { memory, pipeline, in_place, zero_ahead: in_place.is_multiple_of(4), data_has_holes: pipeline.is_multiple_of(2) }
+    Config {
+        memory,
+        pipeline,
+        in_place,
+        zero_ahead: in_place.is_multiple_of(4),
+        data_has_holes: pipeline.is_multiple_of(2),
+        ..Config::default()
+    }
 }

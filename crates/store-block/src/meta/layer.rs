@@ -136,14 +136,19 @@ impl Layer {
         if first >= last {
             return;
         }
+        self.remove_rows(first, last);
+        self.join_range(first.into(), last.into());
+    }
+    fn remove_rows(&mut self, first: &[u8], last: &[u8]) {
         let keys: Vec<Key> =
             self.rows.range::<[u8], _>((Bound::Included(first), Bound::Excluded(last))).map(|(key, _)| key.clone()).collect();
         for key in keys {
             let row = if let Some(Val::Row(row)) = self.rows.remove(&key) { row.len() } else { 0 };
             self.bytes = self.bytes.saturating_sub(row + key.len() + ROW_BYTES);
         }
-        // One range in place of all that it meets.
-        let (mut first, mut last): (Key, Key) = (first.into(), last.into());
+    }
+    /// A range more, below the rows that are here: one in place of all that it meets.
+    fn join_range(&mut self, mut first: Key, mut last: Key) {
         if let Some((start, end)) = self.ranges.range::<Key, _>((Bound::Unbounded, Bound::Included(&first))).next_back()
             && *end >= first
         {
@@ -161,6 +166,48 @@ impl Layer {
         }
         self.bytes += first.len() + last.len() + ROW_BYTES;
         self.ranges.insert(first, last);
+    }
+    /// Ranges of removals within `first` (in) and `last` (out), cut at both.
+    pub fn ranges_in(&self, first: &Key, last: &Key) -> Vec<(Key, Key)> {
+        let before = self.ranges.range::<Key, _>((Bound::Unbounded, Bound::Excluded(first))).next_back();
+        let within = self.ranges.range::<Key, _>((Bound::Included(first), Bound::Excluded(last)));
+        let cut = |(from, to): (&Key, &Key)| (from.max(first).clone(), to.min(last).clone());
+        before.filter(|(_, to)| *to > first).into_iter().chain(within).map(cut).collect()
+    }
+    /// True if the layer says something of a key within `first` (in) and `last` (out).
+    pub fn has_any(&self, first: &Key, last: &Key) -> bool {
+        self.rows.range::<Key, _>((Bound::Included(first), Bound::Excluded(last))).next().is_some()
+            || self.next_range(first).is_some_and(|(from, _)| from < last)
+    }
+    /// Takes in what an older layer says of the keys from `first` (in) to `last` (out), as far as this one says nothing of them.
+    pub fn underlay(&mut self, older: &Self, first: &Key, last: &Key) {
+        for (key, val) in older.rows.range::<Key, _>((Bound::Included(first), Bound::Excluded(last))) {
+            if self.get(key).is_none() {
+                self.put_key(key.clone(), val.clone());
+            }
+        }
+        for (from, to) in older.ranges_in(first, last) {
+            self.join_range(from, to);
+        }
+    }
+    /// Says nothing more of the keys from `first` (in) to `last` (out).
+    pub fn forget(&mut self, first: &Key, last: &Key) {
+        self.remove_rows(first, last);
+        let met: Vec<(Key, Key)> = match self.ranges.range::<Key, _>((Bound::Unbounded, Bound::Excluded(first))).next_back() {
+            Some((from, to)) if to > first => vec![(from.clone(), to.clone())],
+            _ => Vec::new(),
+        };
+        let within = self.ranges.range::<Key, _>((Bound::Included(first), Bound::Excluded(last)));
+        let met: Vec<(Key, Key)> = met.into_iter().chain(within.map(|(from, to)| (from.clone(), to.clone()))).collect();
+        for (from, to) in met {
+            self.ranges.remove(&from);
+            self.bytes = self.bytes.saturating_sub(from.len() + to.len() + ROW_BYTES);
+            for (from, to) in [(from.clone(), to.clone().min(first.clone())), (from.max(last.clone()), to)] {
+                if from < to {
+                    self.join_range(from, to);
+                }
+            }
+        }
     }
     /// Keys that rows or ranges change, from `key` on: the first.
     pub fn first_change_from(&self, key: &Key) -> Option<&Key> {
@@ -195,6 +242,15 @@ mod tests {
         assert_eq!(l.ranges.len(), 2);
         assert!(l.covers_all(b"a", b"f") && !l.covers_all(b"a", b"g"));
         let key = |k: &[u8]| Key::from(k);
+        assert_eq!(l.ranges_in(&key(b"b"), &key(b"y")), [(key(b"b"), key(b"f")), (key(b"x"), key(b"y"))]);
+        let mut newer = Layer::default();
+        newer.put(b"e", Val::Row(Bytes::from_static(b"new")));
+        newer.underlay(&l, &key(b"b"), &key(b"y"));
+        assert!(matches!(newer.get(&key(b"e")), Some(Val::Row(row)) if row[..] == *b"new"));
+        assert!(newer.covers(b"b") && newer.covers(b"x") && !newer.covers(b"a") && !newer.covers(b"y"));
+        newer.forget(&key(b"c"), &key(b"xx"));
+        assert_eq!(newer.ranges_in(&key(b"a"), &key(b"z")), [(key(b"b"), key(b"c")), (key(b"xx"), key(b"y"))]);
+        assert!(newer.get(&key(b"e")).is_none() && !newer.has_any(&key(b"d"), &key(b"x")) && newer.has_any(&key(b"d"), &key(b"xy")));
         assert_eq!(l.next_range(&key(b"g")), Some((&key(b"x"), &key(b"z"))));
         assert_eq!(l.first_change_from(&key(b"f")), Some(&key(b"x")));
         assert_eq!(l.first_change_from(&key(b"b")), Some(&key(b"a")));

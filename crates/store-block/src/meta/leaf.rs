@@ -135,6 +135,16 @@ impl LeafBuilder {
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
+    /// The key of the row that was gathered last.
+    pub fn last_key(&self) -> Option<&[u8]> {
+        let at = match self.ends.len() {
+            0 => return None,
+            1 => 0,
+            n => self.ends[n - 2],
+        };
+        let len = u32_at(&self.data, at)? as usize;
+        self.data.get(at + 8..at + 8 + len)
+    }
     fn len(&self) -> usize {
         page_len(self.ends.len(), self.data.len())
     }

@@ -2,7 +2,7 @@
 //! memory and read on demand through a cache.
 //!
 //! ```text
-//!   get ──> active ──> frozen (while a checkpoint writes it) ──> index ──> leaf (cache, or a read)
+//!   get ──> active ──> frozen (while a checkpoint writes it) ──> beside (damaged leaves' changes) ──> index ──> leaf (cache, or a read)
 //! ```
 //! Holds no row's meaning, and starts no input or output: it says which leaf it needs.
 
@@ -17,6 +17,7 @@ use bytes::Bytes;
 use index::{Index, LeafRef};
 use layer::{Key, Layer, Val};
 use leaf::Leaf;
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
 use std::ops::{Bound, ControlFlow};
@@ -104,6 +105,8 @@ impl LeafCache {
 pub struct Table {
     pub active: Layer,
     pub frozen: Option<Layer>,
+    /// Changes to rows of damaged leaves, which no checkpoint could merge: see [`crate::damaged`]. No objects in memory.
+    pub beside: Layer,
     pub index: Index,
     pub cache: LeafCache,
 }
@@ -116,7 +119,7 @@ type LayerIter<'a> = std::iter::Peekable<std::collections::btree_map::Range<'a, 
 
 impl Table {
     pub fn new() -> Self {
-        Self { active: Layer::default(), frozen: None, index: Index::default(), cache: LeafCache::default() }
+        Self { active: Layer::default(), frozen: None, beside: Layer::default(), index: Index::default(), cache: LeafCache::default() }
     }
     /// Bytes of the rows that are in no leaf yet.
     pub fn recent_bytes(&self) -> usize {
@@ -137,6 +140,14 @@ impl Table {
     /// The same for a key that is in no layer: of an object that did not change since it is in the leaves.
     pub fn get_stored(&self, key: &Key) -> Found {
         debug_assert!(self.active.get(key).is_none() && self.frozen.as_ref().is_none_or(|f| f.get(key).is_none()));
+        if !self.beside.is_empty() {
+            match self.beside.get(key) {
+                Some(Val::Row(row)) => return Found::Row(row.clone()),
+                Some(Val::Del) => return Found::Absent,
+                Some(Val::Obj(_)) => unreachable!("a checkpoint puts rows beside damaged leaves, not objects"),
+                None => {}
+            }
+        }
         let Some(at) = self.index.leaf_of_key(key) else { return Found::Absent };
         if !leaf::may_have(&at.filter, leaf::key_hash(key)) {
             return Found::Absent;
@@ -162,6 +173,10 @@ impl Table {
         let range = (Bound::Included(first), Bound::Excluded(last));
         let mut layers: Vec<LayerIter<'_>> = vec![self.active.rows().range::<[u8], _>(range).peekable()];
         layers.extend(self.frozen.as_ref().map(|l| l.rows().range::<[u8], _>(range).peekable()));
+        // The order of the iterators above.
+        let below = self.frozen.iter().chain((!self.beside.is_empty()).then_some(&self.beside));
+        let by_age: SmallVec<[&Layer; 3]> = std::iter::once(&self.active).chain(below).collect();
+        layers.extend((!self.beside.is_empty()).then(|| self.beside.rows().range::<[u8], _>(range).peekable()));
         let mut leaves = self.index.leaves_from(first).peekable();
         let mut leaf: Option<(&Leaf, usize)> = None;
         let mut started = false;
@@ -178,8 +193,10 @@ impl Table {
                     leaf = None;
                     break;
                 }
-                let all_gone = |layer: &Layer| self.index.end_of(start).is_some_and(|end| layer.covers_all(start, end));
-                if all_gone(&self.active) || self.frozen.as_ref().is_some_and(all_gone) {
+                // As far as it is asked for.
+                let to = self.index.end_of(start).map_or(last, |end| end.min(last));
+                let all_gone = |layer: &Layer| layer.covers_all(start.max(first), to);
+                if by_age.iter().any(|layer| all_gone(layer)) {
                     leaves.next();
                     started = true;
                     continue;
@@ -215,9 +232,8 @@ impl Table {
             // The highest layer that has the key or a range over it decides.
             let mut shown = None;
             let mut decided = false;
-            for (i, iter) in layers.iter_mut().enumerate() {
+            for (iter, layer) in layers.iter_mut().zip(&by_age) {
                 let here = iter.next_if(|(k, _)| ***k == *key).map(|(_, val)| val);
-                let layer = if i == 0 { &self.active } else { self.frozen.as_ref().expect("there are two layers") };
                 if !decided && (here.is_some() || layer.covers(key)) {
                     decided = true;
                     shown = here;

@@ -126,7 +126,9 @@ impl Batch {
         }
         let n = self.runs.len() - 1;
         let first = self.runs[n].blocks() as u32;
-        let RunData::Gathered(buf) = &mut self.runs[n].data else { unreachable!("the last run is one that grows, or was made a line above") };
+        let RunData::Gathered(buf) = &mut self.runs[n].data else {
+            unreachable!("the last run is one that grows, or was made a line above")
+        };
         pieces.iter().for_each(|p| buf.push(p));
         (n as u32, first)
     }

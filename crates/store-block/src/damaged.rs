@@ -1,0 +1,272 @@
+//! Damaged leaves: how the store goes on round them, and what it can make good.
+//!
+//! ```text
+//!   a leaf can't be read, or has not its crc ──> bad_leaves: what only it knows is answered with an error
+//!     ── a checkpoint has changes for it ──> the leaf stays, its changes lie beside it (in memory, and as spare rows in other leaves)
+//!     ── it can be read again, or all of it is removed ──> what lay beside it is merged as any change
+//!     ── `store repair` ──> the leaf goes, its range has what lay beside it
+//! ```
+//! - **Nothing of a damaged leaf is dropped by a store that serves**: what it has is unknown, not absent.
+//! - The allocator's pages, the counts of shared chunks and the counters are taken from the objects if a leaf of theirs is damaged; rows of
+//!   collections, of groups and of the OSD's own objects (family 0: its superblock, maps) have copies in leaves of their own.
+//! - An object of a damaged leaf that the log changes is *lost*: its row says so, lest an older state of it is taken if the leaf comes back.
+//!
+//! Holds no repair: see [`crate::repair`].
+
+use crate::key;
+use crate::layout::CHUNK_BLOCKS;
+use crate::meta::layer::{Key, Layer, Val};
+use crate::onode::{Onode, Usage};
+use crate::planted::{Bug, planted};
+use crate::recover::OpenError;
+use crate::state::Core;
+use bytes::Bytes;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+
+/// The row of an object whose changes met a damaged leaf: never that of an object, whose number does not need so many bytes.
+pub const LOST: &[u8] = &[0xff; 12];
+
+/// Bytes of a damaged leaf's rows that lie beside it, at most, as a part of the memory for recent changes.
+const BESIDE_SHARE: usize = 2;
+
+/// What the store knows to be damaged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Damage {
+    /// Leaves of metadata that can't be read.
+    pub leaves: u64,
+    /// Rows that they had: objects, keys of omaps, entries of logs.
+    pub rows: u64,
+    /// Objects among them, at most: rows of leaves that have rows of objects.
+    pub objects: u64,
+}
+
+impl Core {
+    /// The last key of rows that a leaf from `start` to `end` may have, exclusive: what lies beside damaged leaves is in other leaves.
+    fn leaf_end(end: Option<&Key>) -> Key {
+        let beside = Key::from(key::spare(key::SPARE_RANGE, b""));
+        end.map_or(beside.clone(), |end| end.clone().min(beside))
+    }
+    /// What lies beside the leaf from `start` to `end` becomes a change of this checkpoint, below those that are newer.
+    pub fn lift_beside(&mut self, frozen: &mut Layer, start: &Key, end: Option<&Key>) {
+        let end = Self::leaf_end(end);
+        if self.table.beside.is_empty() || start >= &end || !self.table.beside.has_any(start, &end) {
+            return;
+        }
+        frozen.underlay(&self.table.beside, start, &end);
+        self.table.beside.forget(start, &end);
+        for what in [key::SPARE_RANGE, key::SPARE_ROW] {
+            frozen.remove_range(&key::spare(what, start), &key::spare(what, &end));
+        }
+    }
+    /// Frozen changes from `first` to before `last`, which are all of a damaged leaf, go beside it.
+    pub fn put_beside(&mut self, frozen: &mut Layer, first: &Key, last: &Key) {
+        let ranges = frozen.ranges_in(first, last);
+        let rows: Vec<(Key, Val)> = frozen
+            .rows()
+            .range::<Key, _>((Bound::Included(first), Bound::Excluded(last)))
+            .map(|(key, val)| (key.clone(), val.clone()))
+            .collect();
+        if planted(Bug::DropBesideBadLeaf) {
+            return;
+        }
+        for (from, to) in ranges {
+            self.table.beside.remove_range(&from, &to);
+            frozen.put(&key::spare(key::SPARE_RANGE, &from), Val::Row(Bytes::copy_from_slice(&to)));
+        }
+        for (key, val) in rows {
+            let row = match val {
+                Val::Del => None,
+                Val::Row(row) => Some(row),
+                Val::Obj(slot) => {
+                    let mut out = Vec::new();
+                    self.objects.encode(slot, &mut out).then(|| out.into())
+                }
+            };
+            frozen.put(&key::spare(key::SPARE_ROW, &key), Val::Row(spare_row(row.as_deref())));
+            self.table.beside.put_key(key, row.map_or(Val::Del, Val::Row));
+        }
+    }
+    /// All that lies beside damaged leaves, as rows again.
+    pub fn put_spare_rows(&mut self, frozen: &mut Layer) {
+        let (first, last) = (Key::default(), Key::from(&[u8::MAX][..]));
+        for (from, to) in self.table.beside.ranges_in(&first, &last) {
+            frozen.put(&key::spare(key::SPARE_RANGE, &from), Val::Row(Bytes::copy_from_slice(&to)));
+        }
+        for (key, val) in self.table.beside.rows() {
+            let row = if let Val::Row(row) = val { Some(&row[..]) } else { None };
+            frozen.put(&key::spare(key::SPARE_ROW, key), Val::Row(spare_row(row)));
+        }
+    }
+    /// True if so much lies beside damaged leaves that nothing more may come.
+    pub fn is_beside_full(&self) -> bool {
+        self.table.beside.bytes > self.cfg.recent_max() / BESIDE_SHARE
+    }
+
+    /// Rows of collections and groups that changed get their copies; all of them if there are none yet.
+    pub fn copy_rows(&mut self) {
+        let active = &mut self.table.active;
+        for kind in [key::COLL, key::PG] {
+            let (first, last) = (Key::from(&[kind][..]), Key::from(key::kind_end(kind)));
+            for (from, to) in active.ranges_in(&first, &last) {
+                active.remove_range(&key::spare(key::SPARE_COPY, &from), &key::spare(key::SPARE_COPY, &to));
+            }
+            let rows = active.rows().range::<Key, _>((Bound::Included(&first), Bound::Excluded(&last)));
+            let rows: Vec<(Key, Val)> = rows.map(|(key, val)| (key.clone(), val.clone())).collect();
+            rows.into_iter().for_each(|(key, val)| active.put(&key::spare(key::SPARE_COPY, &key), val));
+        }
+        active.put(&key::spare(key::SPARE_COPY, b""), Val::Row(Bytes::new()));
+        let (first, last) = own_objects();
+        let rows = self.table.active.rows().range::<Key, _>((Bound::Included(&first), Bound::Excluded(&last)));
+        let rows: Vec<(Key, Val)> = rows.map(|(key, val)| (key.clone(), val.clone())).collect();
+        for (key, val) in rows {
+            // As it is now: the object may change before the copy is merged.
+            let val = match val {
+                Val::Obj(slot) => {
+                    let mut out = Vec::new();
+                    if self.objects.encode(slot, &mut out) { Val::Row(out.into()) } else { Val::Del }
+                }
+                other => other,
+            };
+            self.table.active.put(&key::spare(key::SPARE_COPY, &key), val);
+        }
+        self.copied = true;
+    }
+    /// Rows of the OSD's own objects, from their copies if a damaged leaf has them: from here on they are known, and lie beside it.
+    pub fn load_own_objects(&mut self) -> Result<(), OpenError> {
+        let (first, last) = own_objects();
+        let mut rows = Vec::new();
+        let whole = self.rows_now(&first, &last, &mut |_, k, row| {
+            rows.push((k.to_vec(), Bytes::copy_from_slice(&row)));
+            Ok(())
+        })?;
+        if whole && !self.copied {
+            rows.into_iter().for_each(|(key, row)| self.table.active.put(&key::spare(key::SPARE_COPY, &key), Val::Row(row)));
+            return Ok(());
+        }
+        if whole || !self.copied {
+            return Ok(());
+        }
+        let (from, to) = (key::spare(key::SPARE_COPY, &first), key::spare(key::SPARE_COPY, &last));
+        let mut copies = Vec::new();
+        let whole = self.rows_now(&from, &to, &mut |_, k, row| {
+            copies.push((k[2..].to_vec(), Bytes::copy_from_slice(&row)));
+            Ok(())
+        })?;
+        if whole {
+            self.has_bare_rows = true;
+            self.table.active.remove_range(&first, &last);
+            copies.into_iter().for_each(|(key, row)| self.table.active.put(&key, Val::Row(row)));
+        }
+        Ok(())
+    }
+    /// The next checkpoint has all rows of collections and groups, and with them their copies.
+    pub fn renew_rows(&mut self) {
+        self.pgs.values_mut().for_each(|pg| pg.renew());
+        for (coll, bits) in &self.colls {
+            let key = [&[key::COLL], &crate::ops::coll_bytes(*coll)[..]].concat();
+            self.table.active.put(&key, Val::Row(bits.to_le_bytes().to_vec().into()));
+        }
+    }
+
+    /// Loads what lies beside damaged leaves. Comes before any other row is read.
+    pub fn load_beside(&mut self) -> Result<(), OpenError> {
+        let mut beside = Layer::default();
+        let (first, last) = (key::spare(key::SPARE_RANGE, b""), key::spare(key::SPARE_ROW, b""));
+        let mut whole = self.rows_now(&first, &last, &mut |_, k, row| {
+            beside.remove_range(&k[2..], &row);
+            Ok(())
+        })?;
+        whole &= self.rows_now(&last, &key::kind_end(key::SPARE), &mut |_, k, row| {
+            let val = if row.first() == Some(&1) { Val::Row(row.slice(1..)) } else { Val::Del };
+            beside.put(&k[2..], val);
+            Ok(())
+        })?;
+        if !whole && !self.cfg.salvage {
+            let why = "metadata are damaged, and so is what was written beside damaged metadata since".to_string();
+            return Err(OpenError::Damaged { what: why, next: self.cfg.command("repair") });
+        }
+        self.table.beside = beside;
+        Ok(())
+    }
+    /// Rows of a kind that has copies, from those.
+    pub fn rows_of_copies(
+        &mut self,
+        kind: u8,
+        visit: &mut dyn FnMut(&mut Self, &[u8], Bytes) -> Result<(), OpenError>,
+    ) -> Result<(), OpenError> {
+        let (first, last) = (key::spare(key::SPARE_COPY, &[kind]), key::spare(key::SPARE_COPY, &key::kind_end(kind)));
+        let whole = self.rows_now(&first, &last, &mut |core, k, row| visit(core, &k[2..], row))?;
+        if !whole || !self.copied {
+            let what = if kind == key::COLL { "collections" } else { "groups" };
+            let why = format!("the metadata of {what} are damaged, and there is no whole copy of them");
+            return Err(OpenError::Damaged { what: why, next: "restore this OSD from an export, or let it be filled anew".into() });
+        }
+        Ok(())
+    }
+    /// Allocator, shares and counters as the objects have them, of the state at the checkpoint.
+    pub fn rebuild(&mut self) -> Result<(), OpenError> {
+        let mut used = vec![0u16; self.alloc.used_map().len()];
+        let (mut shares, mut usage): (HashMap<u64, u32>, BTreeMap<i64, Usage>) = (HashMap::new(), BTreeMap::new());
+        let whole = self.rows_now(&[key::OBJECT], &key::kind_end(key::OBJECT), &mut |core, k, row| {
+            let Ok(node) = Onode::decode(row) else { return Ok(()) };
+            let (family, pool) = (key::family_of(k), key::pool_of(k));
+            let pool = if family == 0 || pool >= -1 { pool } else { key::temp_pool(pool) };
+            usage.entry(pool).or_default().change(Usage::default(), node.usage());
+            for chunk in &node.chunks {
+                if chunk.shared {
+                    *shares.entry(chunk.place).or_default() += 1;
+                }
+                for block in chunk.place..chunk.place + chunk.slots() {
+                    let chunk = used.get_mut((block / CHUNK_BLOCKS) as usize);
+                    *chunk.ok_or(crate::codec::Corrupt("a place is outside the device"))? |= 1 << (block % CHUNK_BLOCKS);
+                }
+            }
+            core.table.cache.shrink(core.cfg.leaves_max());
+            Ok(())
+        })?;
+        if !whole && !self.cfg.salvage {
+            let why = "the metadata of free space are damaged, and some of objects too".to_string();
+            return Err(OpenError::Damaged { what: why, next: self.cfg.command("repair") });
+        }
+        used[0] = u16::MAX;
+        used.iter_mut().skip((self.sb.data_blocks / CHUNK_BLOCKS) as usize).for_each(|c| *c = u16::MAX);
+        self.alloc.set_all(&used);
+        let places: Vec<u64> = shares.keys().chain(self.refs.counts.keys()).copied().collect();
+        self.refs.dirty.extend(places);
+        self.refs.counts = shares.into_iter().collect();
+        self.usage = usage.into_iter().collect();
+        self.table.active.put(&[key::COUNTERS], Val::Del);
+        self.checkpoint_wanted = true;
+        Ok(())
+    }
+
+    /// What is known to be damaged.
+    pub fn damage(&self) -> Damage {
+        let mut damage = Damage::default();
+        if self.bad_leaves.is_empty() {
+            return damage;
+        }
+        for (start, leaf) in self.table.index.iter().filter(|(_, l)| self.bad_leaves.contains_key(&l.id)) {
+            damage.leaves += 1;
+            damage.rows += u64::from(leaf.rows);
+            let end = self.table.index.end_of(start).unwrap_or(&[u8::MAX]);
+            if *start < key::kind_end(key::OBJECT)[..] && *end > [key::OBJECT][..] {
+                damage.objects += u64::from(leaf.rows);
+            }
+        }
+        damage
+    }
+}
+
+/// Keys of the OSD's own objects.
+pub fn own_objects() -> (Key, Key) {
+    (Key::from(&[key::OBJECT, 0][..]), Key::from(&[key::OBJECT, 1][..]))
+}
+
+fn spare_row(row: Option<&[u8]>) -> Bytes {
+    match row {
+        Some(row) => [&[1], row].concat().into(),
+        None => Bytes::from_static(&[0]),
+    }
+}
