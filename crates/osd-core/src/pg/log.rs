@@ -334,6 +334,10 @@ impl Log {
         items.into_iter().for_each(|i| self.push_item(i));
         self.dups = self.items.len();
     }
+    /// Entries can't be had from the store any more: each becomes a duplicate, so that resends are still answered.
+    pub fn forget_entries(&mut self) {
+        self.merge(Log::default());
+    }
     /// Bytes of memory, roughly.
     pub fn memory(&self) -> usize {
         self.items.capacity() * size_of::<LogItem>() + self.index.table.capacity() * size_of::<(u32, u32)>()
