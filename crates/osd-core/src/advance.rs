@@ -1,6 +1,7 @@
 //! How maps come in and what they change: each is applied, checked against its sender's crc, and shown to every group, epoch by epoch;
 //! groups are created, split, merged and removed by it.
 
+use crate::catch_up::Advance;
 use crate::event::{Effect, Level};
 use crate::osd::Osd;
 use crate::pg::Pg;
@@ -12,7 +13,7 @@ use maps::{Incremental, OsdMap};
 use messages::{MOSDMap, MOSDPGCreate2};
 use std::rc::Rc;
 use store::StoreError;
-use types::{Bytes, Epoch, OsdId, PastIntervals, PgHistory, PgId, PgInfo, SpgId, features};
+use types::{Bytes, EVersion, Epoch, OsdId, PastIntervals, PgHistory, PgId, PgInfo, PgLogEntry, SpgId, features};
 
 impl OsdView for OsdMap {
     fn is_up(&self, osd: OsdId) -> bool {
@@ -33,8 +34,8 @@ impl OsdView for OsdMap {
 }
 
 impl Osd {
-    /// Maps wait until nothing is on its way to the store; with a store in memory that is at the end of the turn.
-    pub(crate) fn maps_came(&mut self, m: MOSDMap) {
+    /// Maps are taken in at once, whatever is in flight; before the store is read they wait.
+    pub(crate) fn maps_came(&mut self, m: MOSDMap, clock: Clock, out: &mut Vec<Effect>) {
         use crate::perf::C;
         self.sh.perf.inc(C::map_messages);
         self.sh.perf.add(C::map_message_epochs, (m.incrementals.len() + m.maps.len()) as u64);
@@ -46,10 +47,14 @@ impl Osd {
             return;
         }
         self.pending_maps.push_back(m);
+        self.take_maps(clock, out);
     }
 
-    /// Takes in every map that waits.
-    pub(crate) fn take_maps(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    /// Takes in every map that waits. False if there is none.
+    pub(crate) fn take_maps(&mut self, clock: Clock, out: &mut Vec<Effect>) -> bool {
+        if self.pending_maps.is_empty() || self.loading.is_some() {
+            return false;
+        }
         let before = self.sh.map.epoch;
         while let Some(m) = self.pending_maps.pop_front() {
             if let Err(why) = self.take_message(&m, clock, out) {
@@ -58,15 +63,20 @@ impl Osd {
             }
         }
         if self.sh.map.epoch == before {
-            return;
+            return true;
         }
         self.sh.osd_features = self.sh.map.up_osd_features() & features::SUPPORTED;
-        for pg in self.pgs.iter_mut().flatten() {
+        for (slot, pg) in self.pgs.iter_mut().enumerate().filter_map(|(slot, pg)| Some((slot, pg.as_mut()?))) {
+            if self.behind.has(slot) {
+                continue;
+            }
             pg.refresh_record(&mut Cx { sh: &mut self.sh, clock, out });
         }
         self.check_ourselves(clock, out);
         self.take_pending_creates(clock, out);
         self.activate_all(clock, out);
+        self.replay_waiting(clock, out);
+        true
     }
 
     fn take_message(&mut self, m: &MOSDMap, clock: Clock, out: &mut Vec<Effect>) -> Result<(), String> {
@@ -147,51 +157,143 @@ impl Osd {
         })
     }
 
-    pub(crate) fn advance_groups(&mut self, old: &OsdMap, new: &OsdMap, clock: Clock, out: &mut Vec<Effect>) {
+    /// Shows a map to every group. Those that can't take it in now are behind.
+    pub(crate) fn advance_groups(&mut self, old: &Rc<OsdMap>, new: &Rc<OsdMap>, clock: Clock, out: &mut Vec<Effect>) {
         for slot in 0..self.pgs.len() {
-            let Some(pg) = &self.pgs[slot] else { continue };
-            let pgid = pg.pgid;
-            let Some(pool) = new.pool(pgid.pgid.pool) else {
-                self.remove(slot, out);
-                continue;
-            };
-            if pgid.pgid.seed >= pool.pg_num {
-                self.merge(slot, new, clock, out);
-                continue;
-            }
-            let (old_num, new_num) = (pg.peering.mapping.pg_num, pool.pg_num);
-            let (pool, name) = (Rc::new(pool.clone()), new.pool_name(pgid.pgid.pool).unwrap_or_default().into());
-            let mapping = self.mapping(new, pgid.pgid).expect("the pool is there");
-            let pg = self.pgs[slot].as_mut().expect("looked at above");
-            pg.advance(pool, name, mapping, old, &mut Cx { sh: &mut self.sh, clock, out });
-            for seed in children(pgid.pgid.seed, old_num, new_num) {
-                let child = PgId::new(pgid.pgid.pool, seed);
-                let mapping = self.mapping(new, child).expect("the pool is there");
-                let place = self.pgs.len() as u32;
-                let pg = self.pgs[slot].as_mut().expect("looked at above");
-                let child = pg.split_off(place, child, mapping, &mut Cx { sh: &mut self.sh, clock, out });
-                self.insert(child);
+            if !self.behind.has(slot) {
+                self.advance_group(slot, old, new, clock, out);
             }
         }
+        self.behind.note_maps(old, new);
     }
 
-    /// The group is over: its objects go to the one that it was once split from, if that is here.
-    fn merge(&mut self, slot: usize, new: &OsdMap, clock: Clock, out: &mut Vec<Effect>) {
-        let pg = self.pgs[slot].as_ref().expect("called for a group that is here");
+    /// Shows a map to one group, which has the one before it.
+    pub(crate) fn advance_group(&mut self, slot: usize, old: &OsdMap, new: &OsdMap, clock: Clock, out: &mut Vec<Effect>) -> Advance {
+        let Some(pg) = &mut self.pgs[slot] else { return Advance::Done };
+        // Split off, or merged, while this map was shown to others.
+        if pg.epoch >= new.epoch {
+            return Advance::Done;
+        }
+        let pgid = pg.pgid;
+        let Some(pool) = new.pool(pgid.pgid.pool) else {
+            self.remove(slot, out);
+            return Advance::Done;
+        };
+        if pgid.pgid.seed >= pool.pg_num {
+            return self.await_merge(slot, new, clock, out);
+        }
+        let (old_num, new_num) = (pg.peering.mapping.pg_num, pool.pg_num);
+        let sources: Vec<usize> = children(pgid.pgid.seed, new_num, old_num)
+            .into_iter()
+            .filter_map(|seed| self.index.get(&SpgId { pgid: PgId::new(pgid.pgid.pool, seed), shard: pgid.shard }))
+            .map(|slot| *slot as usize)
+            .collect();
+        let seeds = children(pgid.pgid.seed, old_num, new_num);
+        let Some(log) = self.ready_to_change(slot, &sources, !seeds.is_empty(), old, out) else {
+            self.behind.put(slot);
+            sources.iter().for_each(|source| self.behind.put(*source));
+            return Advance::Waits;
+        };
+        let (pool, name) = (Rc::new(pool.clone()), new.pool_name(pgid.pgid.pool).unwrap_or_default().into());
+        let mapping = self.mapping(new, pgid.pgid).expect("the pool is there");
+        let pg = self.pgs[slot].as_mut().expect("looked at above");
+        pg.advance(pool, name, mapping, old, &mut Cx { sh: &mut self.sh, clock, out });
+        let mut log = log;
+        for seed in seeds {
+            let child = PgId::new(pgid.pgid.pool, seed);
+            let mapping = self.mapping(new, child).expect("the pool is there");
+            let place = self.pgs.len();
+            let pg = self.pgs[slot].as_mut().expect("looked at above");
+            let child = pg.split_off(place as u32, child, mapping, &mut log, &mut Cx { sh: &mut self.sh, clock, out });
+            self.insert(child);
+            // The rest of the maps, if its parent was behind.
+            if new.epoch < self.sh.map.epoch {
+                self.behind.put(place);
+            }
+        }
+        for source in sources {
+            self.merge(source, slot, clock, out);
+        }
+        Advance::Done
+    }
+
+    /// A group that is over with this map: the group that takes its objects in asks for it. With none here, it stays as it is.
+    fn await_merge(&mut self, slot: usize, new: &OsdMap, clock: Clock, out: &mut Vec<Effect>) -> Advance {
+        let pg = self.pgs[slot].as_mut().expect("called for a group that is here");
         let (pgid, pg_num) = (pg.pgid, new.pool(pg.pgid.pgid.pool).map_or(1, |p| p.pg_num));
         let mut seed = pgid.pgid.seed;
         while seed >= pg_num {
             seed = parent_seed(seed);
         }
         let target = SpgId { pgid: PgId::new(pgid.pgid.pool, seed), shard: pgid.shard };
-        let Some(target) = self.index.get(&target).copied() else {
-            let text = format!("{pgid} can't be merged: {target} is not here; its objects stay until it is");
-            out.push(Effect::ClusterLog { level: Level::Error, text });
-            return;
-        };
-        let source = *self.pgs[slot].take().expect("looked at above");
-        self.index.remove(&pgid);
-        let target = self.pgs[target as usize].as_mut().expect("the index names groups that are here");
+        if let Some(target) = self.index.get(&target).map(|slot| *slot as usize) {
+            return self.merge_late(slot, target, new, clock, out);
+        }
+        pg.hold_for_merge(new.epoch, &mut Cx { sh: &mut self.sh, clock, out });
+        let text = format!("{pgid} can't be merged: {target} is not here; its objects stay until it is");
+        out.push(Effect::ClusterLog { level: Level::Error, text });
+        Advance::Done
+    }
+
+    /// The group that takes this one in is here. With the same number of groups it asks for it when it takes in the map; otherwise this one was
+    /// left over by an earlier map, and goes to it now.
+    fn merge_late(&mut self, slot: usize, target: usize, new: &OsdMap, clock: Clock, out: &mut Vec<Effect>) -> Advance {
+        let group = |slot: usize| self.pgs[slot].as_ref().expect("called for groups that are here");
+        if group(slot).peering.mapping.pg_num == group(target).peering.mapping.pg_num {
+            return Advance::Waits;
+        }
+        if group(target).epoch < new.epoch || ![slot, target].iter().all(|slot| group(*slot).is_quiet()) {
+            self.behind.put(slot);
+            return Advance::Waits;
+        }
+        self.merge(slot, target, clock, out);
+        Advance::Done
+    }
+
+    /// Whether a group can be split, or take in `sources`: each of them has the map `old`, its store has all that it was given, and, for a split,
+    /// the log is at hand. The log, if it is; empty if nothing of the kind is to happen.
+    fn ready_to_change(
+        &mut self,
+        slot: usize,
+        sources: &[usize],
+        splits: bool,
+        old: &OsdMap,
+        out: &mut Vec<Effect>,
+    ) -> Option<Vec<PgLogEntry>> {
+        if sources.is_empty() && !splits {
+            return Some(Vec::new());
+        }
+        let is_ready = |slot: &usize| self.pgs[*slot].as_ref().is_some_and(|pg| pg.is_settled() && pg.epoch >= old.epoch);
+        if !is_ready(&slot) || !sources.iter().all(is_ready) {
+            return None;
+        }
+        if !splits {
+            return Some(Vec::new());
+        }
+        let pg = self.pgs[slot].as_mut().expect("looked at above");
+        match self.sh.store.pg_log(pg.pgid, EVersion::ZERO, usize::MAX) {
+            Ok(log) => Some(log),
+            Err(StoreError::Wait(_)) => None,
+            Err(StoreError::Stopped(why)) => {
+                out.push(Effect::Stop { why: Some(why) });
+                None
+            }
+            Err(error) => {
+                // Objects are whole. Requests stay known as duplicates, and what can't be read is no longer in the log's range.
+                self.sh.damaged += 1;
+                let text = format!("{} is split without its log, which can't be read: {error}", pg.pgid);
+                out.push(Effect::ClusterLog { level: Level::Error, text });
+                pg.log.forget_entries();
+                Some(Vec::new())
+            }
+        }
+    }
+
+    /// The group is over: its objects go to the one that it was once split from, which has taken in the map already.
+    fn merge(&mut self, source: usize, target: usize, clock: Clock, out: &mut Vec<Effect>) {
+        let source = *self.pgs[source].take().expect("the index names groups that are here");
+        self.index.remove(&source.pgid);
+        let target = self.pgs[target].as_mut().expect("the index names groups that are here");
         target.merge(source, &mut Cx { sh: &mut self.sh, clock, out });
         self.sh.num_pgs -= 1;
     }
@@ -225,7 +327,7 @@ impl Osd {
         out: &mut Vec<Effect>,
     ) -> bool {
         let map = self.sh.map.clone();
-        if self.index.contains_key(&pgid) || self.removals.has(pgid) || self.damaged_groups.contains(&pgid) {
+        if self.index.contains_key(&pgid) || self.removals.has(pgid) || self.awaits_map(pgid) || self.damaged_groups.contains(&pgid) {
             return false;
         }
         let (Some(pool), Some(mapping)) = (map.pool(pgid.pgid.pool), self.mapping(&map, pgid.pgid)) else { return false };
@@ -310,7 +412,7 @@ impl Osd {
         clock: Clock,
         out: &mut Vec<Effect>,
     ) {
-        if !self.boot.is_active() {
+        if !self.boot.is_active() || self.behind.has(slot) {
             return;
         }
         let Some(pg) = &mut self.pgs[slot] else { return };
@@ -319,8 +421,8 @@ impl Osd {
             match one {
                 PeerOut::UpThru(want) => *up_thru = (*up_thru).max(want),
                 PeerOut::PgTemp(want) => drop(pg_temp.insert(pg.pgid.pgid, want)),
-                PeerOut::Query(osd) => out.extend(crate::peers::query(pg, osd, &self.sh)),
-                PeerOut::Notify(osd) => out.extend(crate::peers::notify(pg, osd, 0, &self.sh)),
+                PeerOut::Query(member) => out.extend(crate::peers::query(pg, member, &self.sh)),
+                PeerOut::Notify(member) => out.extend(crate::peers::notify(pg, member, 0, &self.sh)),
                 PeerOut::Activate => {}
             }
         }

@@ -8,6 +8,7 @@
 mod advance;
 mod bench;
 mod boot;
+mod catch_up;
 mod command;
 pub mod config;
 mod copying;

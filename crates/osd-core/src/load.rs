@@ -16,10 +16,10 @@ use crate::shared::Cx;
 use base::Clock;
 use denc::Denc;
 use maps::OsdMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use store::{PgRecord, StoreError};
-use types::{Bytes, CollId, Epoch, GHObject, OsdSuperblock, PastIntervals, PgInfo, SpgId};
+use types::{Bytes, CollId, Epoch, GHObject, HObject, OsdSuperblock, PastIntervals, PgInfo, PgMissingItem, SpgId};
 
 /// Objects of `meta` in one page of its listing.
 const PAGE: usize = 1024;
@@ -47,6 +47,7 @@ struct Loaded {
     info: PgInfo,
     past: PastIntervals,
     log: Log,
+    missing: BTreeMap<HObject, PgMissingItem>,
 }
 
 enum Stop {
@@ -66,7 +67,7 @@ impl From<StoreError> for Stop {
 impl Loaded {
     fn of(pgid: SpgId, record: PgRecord) -> Result<Self, Stop> {
         let failed = |what: &str| Err(Stop::Failed(format!("{pgid}: {what}")));
-        let PgRecord { epoch, info, past_intervals: past, log, dups, .. } = record;
+        let PgRecord { epoch, info, past_intervals: past, log, dups, missing } = record;
         if info.pgid != pgid {
             return failed("its info is another group's");
         }
@@ -78,7 +79,7 @@ impl Loaded {
             last = entry.version;
         }
         let log = Log::load(info.last_update, info.log_tail, dups, log);
-        Ok(Self { pgid, epoch, info, past, log })
+        Ok(Self { pgid, epoch, info, past, log, missing })
     }
 }
 
@@ -263,7 +264,7 @@ impl Osd {
         let cx = Cx { sh: &mut self.sh, clock, out };
         let place = self.pgs.len() as u32;
         let mut pg = Pg::new(place, l.pgid, Rc::new(pool.clone()), name, l.info, l.past, mapping.clone(), false, &cx);
-        pg.take_log(l.log, l.epoch);
+        pg.take_record(l.log, l.missing, l.epoch);
         if gap {
             // What happened in maps that nobody has any more can't be known: another interval begins.
             pg.peering.start_interval(&mut pg.info, mapping, &*map, clock.mono);

@@ -53,10 +53,10 @@ pub struct Osd {
     pub(crate) placement: Placement,
     pub(crate) pgs: Vec<Option<Box<Pg>>>,
     pub(crate) index: HashMap<SpgId, u32, WordHash>,
-    /// Messages of maps that wait until nothing is on its way to the store.
+    /// Messages of maps that came before everything was read that the store remembers.
     pub(crate) pending_maps: VecDeque<MOSDMap>,
-    /// Requests that came meanwhile.
-    held: VecDeque<Box<ClientOp>>,
+    /// Groups that have not taken in the newest map.
+    pub(crate) behind: crate::catch_up::Behind,
     /// Requests by a map that we don't have yet.
     waiting_map: VecDeque<Box<ClientOp>>,
     /// Requests to groups that are ours and not created yet.
@@ -135,7 +135,7 @@ impl Osd {
             pgs: Vec::new(),
             index: HashMap::default(),
             pending_maps: VecDeque::new(),
-            held: VecDeque::new(),
+            behind: Default::default(),
             waiting_map: VecDeque::new(),
             waiting_pg: BTreeMap::new(),
             pending_creates: Vec::new(),
@@ -253,7 +253,7 @@ impl Osd {
         for pg in self.pgs.iter_mut().flatten() {
             pg.reset(conn, clock.mono);
         }
-        self.held.retain(|op| op.conn != conn);
+        self.behind.requests.retain(|op| op.conn != conn);
         self.waiting_map.retain(|op| op.conn != conn);
         self.waiting_pg.values_mut().for_each(|ops| ops.retain(|op| op.conn != conn));
     }
@@ -281,7 +281,8 @@ impl Osd {
                 out.push(Effect::Send { conn, msg: maps });
             }
         }
-        let op = Box::new(ClientOp { conn, msg, reqid, info: None, received: clock.mono, bytes_in, waits_for: "", fetches: None });
+        let (received, waits_for) = (clock.mono, "");
+        let op = Box::new(ClientOp { conn, msg, reqid, info: None, received, bytes_in, waits_for, fetches: None, unanswered: None });
         self.arrived.push(op);
         if self.arrived.len() == ARRIVED_MAX {
             self.take_arrived(clock, out);
@@ -304,11 +305,6 @@ impl Osd {
 
     /// Gives a request to its group, or puts it where it waits.
     pub(crate) fn place(&mut self, mut op: Box<ClientOp>, clock: Clock, out: &mut Vec<Effect>) {
-        if !self.pending_maps.is_empty() {
-            op.waits_for = "waiting for the new map";
-            self.held.push_back(op);
-            return;
-        }
         let ahead = op.msg.map_epoch > self.sh.map.epoch || !self.boot.is_active();
         if ahead || (!self.waiting_map.is_empty() && self.waiting_map.iter().any(|w| w.conn == op.conn)) {
             if self.waiting_map.len() < WAITING_MAX {
@@ -317,6 +313,9 @@ impl Osd {
                 self.waiting_map.push_back(op);
             }
             return;
+        }
+        if self.awaits_map(op.msg.pgid) {
+            return self.hold_request(op);
         }
         let Some(slot) = self.index.get(&op.msg.pgid) else { return self.no_such_pg(op, out) };
         let pg = self.pgs[*slot as usize].as_mut().expect("the index names groups that are here");
@@ -351,9 +350,6 @@ impl Osd {
 
     /// After maps or groups came: what waited for them goes on.
     pub(crate) fn replay_waiting(&mut self, clock: Clock, out: &mut Vec<Effect>) {
-        for op in std::mem::take(&mut self.held) {
-            self.place(op, clock, out);
-        }
         if self.boot.is_active() {
             for op in std::mem::take(&mut self.waiting_map) {
                 self.place(op, clock, out);
@@ -366,47 +362,47 @@ impl Osd {
         }
     }
 
-    /// Takes what is durable, until nothing more comes of it.
+    /// Takes what is durable and what the store has fetched, until nothing more comes of it.
     fn turn_end(&mut self, clock: Clock, out: &mut Vec<Effect>) {
         self.sh.store.turn_end();
         loop {
             self.take_commits(clock, out);
-            if self.copy_some(clock, out) {
+            if self.copy_some(clock, out) || self.take_maps(clock, out) || self.catch_up(clock, out) {
                 self.sh.store.turn_end();
                 continue;
             }
-            if self.pending_maps.is_empty() || self.loading.is_some() || !self.pgs().all(Pg::is_idle) {
+            // Until there are no more: what waits for just this ticket may be the only thing that would bring another turn.
+            if !self.take_fetched(clock, out) {
                 break;
             }
-            self.take_maps(clock, out);
-            self.replay_waiting(clock, out);
+            self.sh.store.turn_end();
         }
         if std::mem::take(&mut self.sh.merge_soon) {
             self.tell_ready_to_merge(out);
         }
-        // Until there are no more: who waits for just this one may be the only one who would bring another turn.
-        loop {
-            let mut tickets = std::mem::take(&mut self.tickets);
-            tickets.clear();
-            self.sh.store.take_ready(&mut tickets);
-            if tickets.is_empty() {
-                self.tickets = tickets;
-                break;
-            }
+        if self.sh.fullness.was_refused() {
+            self.tell_fullness(out);
+        }
+        self.want_turn(out);
+    }
+
+    /// What waited for the store's tickets goes on. False if the store has no news.
+    fn take_fetched(&mut self, clock: Clock, out: &mut Vec<Effect>) -> bool {
+        let mut tickets = std::mem::take(&mut self.tickets);
+        tickets.clear();
+        self.sh.store.take_ready(&mut tickets);
+        let any = !tickets.is_empty();
+        if any {
             tickets.sort_unstable();
             self.load_some(clock, out);
             self.removals.wake();
             for pg in self.pgs.iter_mut().flatten() {
                 pg.store_ready(&tickets, &mut Cx { sh: &mut self.sh, clock, out });
             }
-            self.tickets = tickets;
-            self.sh.store.turn_end();
-            self.take_commits(clock, out);
+            self.catch_up(clock, out);
         }
-        if self.sh.fullness.was_refused() {
-            self.tell_fullness(out);
-        }
-        self.want_turn(out);
+        self.tickets = tickets;
+        any
     }
 
     pub(crate) fn take_commits(&mut self, clock: Clock, out: &mut Vec<Effect>) {
@@ -435,7 +431,8 @@ impl Osd {
     fn go_on(&mut self, clock: Clock, out: &mut Vec<Effect>) {
         self.continuing = false;
         self.sh.turns_wanted = false;
-        for pg in self.pgs.iter_mut().flatten().filter(|pg| pg.wants_turns()) {
+        let behind = &self.behind;
+        for pg in self.pgs.iter_mut().flatten().filter(|pg| pg.wants_turns() && !behind.has(pg.slot as usize)) {
             pg.turn(&mut Cx { sh: &mut self.sh, clock, out });
             self.sh.turns_wanted |= pg.wants_turns();
         }
@@ -452,7 +449,7 @@ impl Osd {
             MCommand::KIND => MCommand::decode(&msg).map(|m| self.command(Some(conn), &m, clock, out)),
             // The client has understood; the block itself is remembered by its session.
             MOSDBackoff::KIND => MOSDBackoff::decode(&msg).map(drop),
-            MOSDMap::KIND if peer.kind != EntityKind::CLIENT => MOSDMap::decode(&msg).map(|m| self.maps_came(m)),
+            MOSDMap::KIND if peer.kind != EntityKind::CLIENT => MOSDMap::decode(&msg).map(|m| self.maps_came(m, clock, out)),
             MOSDScrub2::KIND if peer.kind != EntityKind::CLIENT => MOSDScrub2::decode(&msg).map(|m| self.scrub_wanted(&m)),
             _ if peer.kind == EntityKind::OSD => {
                 self.peer_message(peer.num as OsdId, &msg, clock, out);
@@ -469,7 +466,7 @@ impl Osd {
 
     fn mon_message(&mut self, msg: RawMessage, clock: Clock, out: &mut Vec<Effect>) {
         let result = match msg.kind {
-            MOSDMap::KIND => MOSDMap::decode(&msg).map(|m| self.maps_came(m)),
+            MOSDMap::KIND => MOSDMap::decode(&msg).map(|m| self.maps_came(m, clock, out)),
             MOSDPGCreate2::KIND => MOSDPGCreate2::decode(&msg).map(|m| self.creates_came(m, clock, out)),
             MConfig::KIND => MConfig::decode(&msg).map(|m| self.mon_config(m)),
             MMonGetPurgedSnapsReply::KIND => MMonGetPurgedSnapsReply::decode(&msg).map(|m| self.purged_snaps(&m, out)),

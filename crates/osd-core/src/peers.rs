@@ -7,7 +7,7 @@ use crate::shared::Shared;
 use base::Clock;
 use messages::osd_peering::query_kind;
 use messages::{MOSDMap, MOSDOpReply, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove, Message, PgNotify, PgQuery, RawMessage};
-use types::{Epoch, OsdId, PgInfo, features};
+use types::{Epoch, OsdId, PgInfo, PgShard, SpgId, features};
 
 fn send(osd: OsdId, msg: RawMessage, sh: &Shared) -> Option<Effect> {
     let addrs = sh.map.cluster_addrs.get(osd as usize)?.clone();
@@ -15,37 +15,45 @@ fn send(osd: OsdId, msg: RawMessage, sh: &Shared) -> Option<Effect> {
 }
 
 /// Asks another OSD for its info of a group.
-pub(crate) fn query(pg: &Pg, osd: OsdId, sh: &Shared) -> Option<Effect> {
+pub(crate) fn query(pg: &Pg, to: PgShard, sh: &Shared) -> Option<Effect> {
     let query = PgQuery {
         kind: query_kind::INFO,
         history: pg.info.history,
         epoch_sent: sh.map.epoch,
-        to: pg.pgid.shard,
+        to: to.shard,
         from: pg.pgid.shard,
         ..PgQuery::default()
     };
-    send(osd, MOSDPGQuery2 { pgid: pg.pgid, query }.encode(features::SUPPORTED), sh)
+    let pgid = SpgId { shard: to.shard, ..pg.pgid };
+    send(to.osd, MOSDPGQuery2 { pgid, query }.encode(features::SUPPORTED), sh)
 }
 
 /// Tells another OSD what we have of a group.
-pub(crate) fn notify(pg: &Pg, osd: OsdId, query_epoch: Epoch, sh: &Shared) -> Option<Effect> {
-    notify_info(pg.info.clone(), pg.peering.past.clone(), osd, query_epoch, sh)
+pub(crate) fn notify(pg: &Pg, to: PgShard, query_epoch: Epoch, sh: &Shared) -> Option<Effect> {
+    notify_info(pg.info.clone(), pg.peering.past.clone(), to, query_epoch, sh)
 }
 
-fn notify_info(info: PgInfo, past_intervals: types::PastIntervals, osd: OsdId, query_epoch: Epoch, sh: &Shared) -> Option<Effect> {
+fn notify_info(info: PgInfo, past_intervals: types::PastIntervals, to: PgShard, query_epoch: Epoch, sh: &Shared) -> Option<Effect> {
     let (pgid, epoch) = (info.pgid, sh.map.epoch);
     let query_epoch = if query_epoch == 0 { epoch } else { query_epoch };
-    let notify = PgNotify { query_epoch, epoch_sent: epoch, info, to: pgid.shard, from: pgid.shard, past_intervals };
-    send(osd, MOSDPGNotify2 { pgid, notify }.encode(features::SUPPORTED), sh)
+    let notify = PgNotify { query_epoch, epoch_sent: epoch, info, to: to.shard, from: pgid.shard, past_intervals };
+    let pgid = SpgId { shard: to.shard, ..pgid };
+    send(to.osd, MOSDPGNotify2 { pgid, notify }.encode(features::SUPPORTED), sh)
 }
 
 impl Osd {
     /// A message of another OSD.
     pub(crate) fn peer_message(&mut self, from: OsdId, msg: &RawMessage, clock: Clock, out: &mut Vec<Effect>) {
         let result = match msg.kind {
-            MOSDPGQuery2::KIND => MOSDPGQuery2::decode(msg).map(|m| self.queried(from, &m, out)),
-            MOSDPGNotify2::KIND => MOSDPGNotify2::decode(msg).map(|m| self.notified(from, m, clock, out)),
-            MOSDMap::KIND => MOSDMap::decode(msg).map(|m| self.maps_came(m)),
+            MOSDPGQuery2::KIND => MOSDPGQuery2::decode(msg).map(|m| match self.awaits_map(m.pgid) {
+                true => self.hold_message(from, msg.clone()),
+                false => self.queried(from, &m, out),
+            }),
+            MOSDPGNotify2::KIND => MOSDPGNotify2::decode(msg).map(|m| match self.awaits_map(m.pgid) {
+                true => self.hold_message(from, msg.clone()),
+                false => self.notified(from, m, clock, out),
+            }),
+            MOSDMap::KIND => MOSDMap::decode(msg).map(|m| self.maps_came(m, clock, out)),
             MOSDOpReply::KIND => {
                 self.copy_answer(msg, clock, out);
                 Ok(())
@@ -60,6 +68,7 @@ impl Osd {
     }
 
     fn queried(&mut self, from: OsdId, m: &MOSDPGQuery2, out: &mut Vec<Effect>) {
+        let from = PgShard::new(from, m.query.from);
         let effect = match self.index.get(&m.pgid).and_then(|slot| self.pgs[*slot as usize].as_ref()) {
             Some(pg) => notify(pg, from, m.query.epoch_sent, &self.sh),
             // Never heard of it: an info that says so.
@@ -91,7 +100,7 @@ impl Osd {
         if !pg.peering.is_primary() || m.notify.query_epoch < pg.peering.last_peering_reset {
             return;
         }
-        pg.peering.heard(from, m.notify.info, &mut pg.info);
+        pg.peering.heard(PgShard::new(from, m.notify.from), m.notify.info, &mut pg.info, clock.mono);
         let (mut up_thru, mut pg_temp) = (0, Default::default());
         self.activate_one(slot as usize, &mut up_thru, &mut pg_temp, clock, out);
         self.tell_mon(up_thru, pg_temp, out);

@@ -4,6 +4,7 @@ use crate::copying::Fetches;
 use crate::event::ConnId;
 use crate::op::OpInfo;
 use crate::op::Plan;
+use crate::pg::replicate::Unanswered;
 use base::Stamp;
 use messages::{MOSDOp, MOSDOpReply, Message, OutOp, RawMessage, SmallVec};
 use types::osd_op::osd_flag;
@@ -24,6 +25,8 @@ pub struct ClientOp {
     pub waits_for: &'static str,
     /// What it wants of other objects and has got, if it is of that kind.
     pub fetches: Option<Box<Fetches>>,
+    /// The answer to it, if it is a write whose interval ended before it was answered.
+    pub unanswered: Option<Box<Unanswered>>,
 }
 
 impl ClientOp {

@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 use std::os::fd::RawFd;
 use std::time::Duration;
 use store::{ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, PgRecord, ReadData, StoreError, StoreResult};
-use types::{ByteStr, CollId, GHObject, HObject, IntervalSet, PoolId, SpgId, StoreStatfs, Transaction};
+use types::{ByteStr, CollId, EVersion, GHObject, HObject, IntervalSet, PgLogEntry, PoolId, SpgId, StoreStatfs, Transaction};
 
 /// An object store on block devices.
 ///
@@ -345,6 +345,12 @@ impl ObjectStore for BlockStore {
         core.alive()?;
         core.busy(CollId::Pg(pg), None)?;
         core.load_pg(pg)
+    }
+    fn pg_log(&self, pg: SpgId, after: EVersion, max: usize) -> StoreResult<Vec<PgLogEntry>> {
+        let mut core = self.0.borrow_mut();
+        core.alive()?;
+        core.busy(CollId::Pg(pg), None)?;
+        core.pg_log(pg, after, max)
     }
     fn pgs(&self) -> StoreResult<Vec<SpgId>> {
         let mut core = self.0.borrow_mut();

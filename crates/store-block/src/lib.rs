@@ -35,6 +35,7 @@ mod ops;
 mod overlay;
 mod packed;
 mod pg;
+mod pg_log;
 mod pg_row;
 mod planted;
 mod queue;

@@ -63,6 +63,28 @@ impl Entries {
             }
         }
     }
+    /// The first `max` above `after`. What lies before them is passed over by its length.
+    fn above(&self, after: EVersion, max: usize) -> Vec<PgLogEntry> {
+        let first = self.index.partition_point(|(version, _)| *version <= after);
+        let mut skip: usize = self.index.iter().take(first).map(|(_, len)| *len as usize).sum();
+        let (count, mut found) = (max.min(self.index.len() - first), Vec::new());
+        for page in &self.pages {
+            let len = page.bytes.len() - page.start;
+            if skip >= len {
+                skip -= len;
+                continue;
+            }
+            let mut d = Decoder::new(denc::Bytes::copy_from_slice(&page.bytes[page.start + skip..]));
+            skip = 0;
+            while found.len() < count && !d.is_empty() {
+                found.push(PgLogEntry::decode(&mut d).expect("what we have encoded can be decoded"));
+            }
+            if found.len() == count {
+                break;
+            }
+        }
+        found
+    }
     fn all(&self) -> VecDeque<PgLogEntry> {
         let mut all = VecDeque::with_capacity(self.index.len());
         for page in &self.pages {
@@ -99,6 +121,9 @@ impl Group {
             self.entries.trim(to);
         }
         self.rest.update(delta);
+    }
+    pub fn log(&self, after: EVersion, max: usize) -> Vec<PgLogEntry> {
+        self.entries.above(after, max)
     }
     pub fn record(&self) -> PgRecord {
         PgRecord { log: self.entries.all(), ..self.rest.clone() }

@@ -6,7 +6,7 @@ use crate::object::Object;
 use bytes::Bytes;
 use std::ops::{Bound, ControlFlow};
 use store::{ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, PgRecord, ReadData, StoreError, StoreResult};
-use types::{ByteStr, CollId, GHObject, IntervalSet, PoolId, SpgId, StoreStatfs, Transaction};
+use types::{ByteStr, CollId, EVersion, GHObject, IntervalSet, PgLogEntry, PoolId, SpgId, StoreStatfs, Transaction};
 
 impl MemStore {
     fn object(&self, coll: CollId, obj: &GHObject) -> StoreResult<&Object> {
@@ -100,6 +100,10 @@ impl ObjectStore for MemStore {
     fn load_pg(&self, pg: SpgId) -> StoreResult<Option<PgRecord>> {
         self.alive()?;
         Ok(self.pgs.get(&pg).map(Group::record))
+    }
+    fn pg_log(&self, pg: SpgId, after: EVersion, max: usize) -> StoreResult<Vec<PgLogEntry>> {
+        self.alive()?;
+        Ok(self.pgs.get(&pg).map(|group| group.log(after, max)).unwrap_or_default())
     }
     fn pgs(&self) -> StoreResult<Vec<SpgId>> {
         self.alive()?;

@@ -4,7 +4,7 @@ use crate::{LogDelta, PgRecord, ReadData, StoreResult};
 use bytes::Bytes;
 use std::ops::ControlFlow;
 use std::time::Duration;
-use types::{ByteStr, CollId, GHObject, HObject, IntervalSet, PoolId, SpgId, StoreStatfs, Transaction};
+use types::{ByteStr, CollId, EVersion, GHObject, HObject, IntervalSet, PgLogEntry, PoolId, SpgId, StoreStatfs, Transaction};
 
 /// What a store knows of an object without looking at its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -179,6 +179,9 @@ pub trait ObjectStore {
 
     /// What is remembered of a group.
     fn load_pg(&self, pg: SpgId) -> StoreResult<Option<PgRecord>>;
+    /// Entries of a group's log above `after`, ascending, the first `max` of them. Fewer than `max`: there are no more. Of a group that is not
+    /// remembered there are none.
+    fn pg_log(&self, pg: SpgId, after: EVersion, max: usize) -> StoreResult<Vec<PgLogEntry>>;
     /// Groups of which something is remembered, ascending.
     fn pgs(&self) -> StoreResult<Vec<SpgId>>;
 

@@ -18,9 +18,6 @@ use types::Transaction;
 
 /// The exit status of an export that left something out.
 const PARTLY: i32 = 3;
-/// How long a store that another process has is asked for again: 2 s in all.
-const LOCK_TRIES: u32 = 100;
-const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 /// Bytes of memory for caches.
 const MEMORY: usize = 256 << 20;
 

@@ -329,10 +329,16 @@ impl Log {
     pub fn merge(&mut self, other: Log) {
         let head = self.head.max(other.head);
         let mut items: Vec<LogItem> = std::mem::take(&mut self.items).into_iter().chain(other.items).filter(|i| i.indexed).collect();
-        items.sort_by_key(LogItem::version);
+        items.sort_by_key(|i| (i.version(), i.client, i.tid, i.inc));
+        // A split gave duplicates to both: once is enough, or they would double with each split and merge.
+        items.dedup_by(|b, a| (a.version(), a.reqid()) == (b.version(), b.reqid()));
         *self = Log { head, tail: head, ..Log::default() };
         items.into_iter().for_each(|i| self.push_item(i));
         self.dups = self.items.len();
+    }
+    /// Entries can't be had from the store any more: each becomes a duplicate, so that resends are still answered.
+    pub fn forget_entries(&mut self) {
+        self.merge(Log::default());
     }
     /// Bytes of memory, roughly.
     pub fn memory(&self) -> usize {

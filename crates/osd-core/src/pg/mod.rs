@@ -1,12 +1,14 @@
 //! A placement group: the unit that orders, remembers and serves a share of a pool's objects.
 //!
 //! Holds the group as a value; how it peers is in [`peering`], what it remembers of requests in [`log`], objects at hand in [`objects`], watches
-//! in [`watch`], the path of a request in [`ops`], what it does by itself in [`upkeep`], what it reports in [`stats`].
+//! in [`watch`], the path of a request in [`ops`], writes in flight in [`replicate`], what it does by itself in [`upkeep`], what it reports in
+//! [`stats`].
 
 pub mod log;
 pub mod objects;
 pub mod ops;
 pub mod peering;
+pub mod replicate;
 mod scrub;
 pub mod snaps;
 pub mod split;
@@ -15,45 +17,34 @@ pub mod upkeep;
 pub mod watch;
 
 use crate::event::{ConnId, Effect};
-use crate::op::{Awaited, ObjectContext, WatchEffect};
+use crate::op::{Awaited, ObjectContext};
 use crate::request::ClientOp;
 use crate::shared::Cx;
 use base::Stamp;
 use log::Log;
 use maps::PgPool;
-use messages::RawMessage;
 use objects::Objects;
 use peering::{Mapping, PeerOut, Peering};
+use replicate::{Members, Replication};
 use scrub::Scrub;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-use types::{CollId, EVersion, Epoch, HObject, IntervalSet, PastIntervals, PgInfo, SnapContext, SpgId};
+use types::{CollId, EVersion, Epoch, HObject, IntervalSet, PastIntervals, PgInfo, PgMissingItem, PgShard, SnapContext, SpgId};
 use watch::Watches;
 
-/// A write that is submitted and not yet answered.
-#[derive(Debug)]
-pub struct InFlight {
-    pub version: EVersion,
-    /// True when our own store has it; other members will have their own mark.
-    committed: bool,
-    /// Whose writes readers wait for; `None` for entries that change nothing.
-    obj: Option<HObject>,
-    /// The answer; `None` for what the group does by itself, or when the client is gone.
-    reply: Option<(ConnId, RawMessage)>,
-    effects: Vec<WatchEffect>,
-    /// Resends that came meanwhile: each with its answer.
-    dups: Vec<(ConnId, RawMessage)>,
-    received: Stamp,
-    bytes_in: u64,
-    bytes_out: u64,
-    reads: bool,
-    /// For `dump_ops_in_flight`.
-    reqid: types::ReqId,
+/// What a group has given to its own store, in the order in which the store commits it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Submitted {
+    /// The group's record, or what it does by itself without an entry.
+    Record,
+    /// The record with which the group becomes active in the interval that began at this epoch.
+    Activation(Epoch),
+    /// Entries of the log up to this one.
+    Write(EVersion),
 }
 
-/// What a store's completion means besides the version of an entry: the group's record; an activation.
-const TOKEN_INFO: u64 = (1 << 40) - 1;
-const TOKEN_ACTIVATION: u64 = TOKEN_INFO - 1;
+/// The part of a token that numbers a group's transactions.
+const TOKEN_NUMBER: u64 = (1 << 40) - 1;
 
 /// One placement group on this OSD.
 pub struct Pg {
@@ -65,10 +56,17 @@ pub struct Pg {
     pub pool_name: Rc<str>,
     pool_snapc: SnapContext,
     pub info: PgInfo,
+    /// The newest map that the group has taken in. Behind the OSD's while a split or a merge waits for the group's store.
+    pub(crate) epoch: Epoch,
     pub log: Log,
+    /// Objects of which the log knows a newer version than the store has.
+    pub(crate) missing: BTreeMap<HObject, PgMissingItem>,
     pub peering: Peering,
     objects: Objects,
-    inflight: VecDeque<InFlight>,
+    inflight: Replication,
+    /// What our own store has not committed, of this interval and of earlier ones; the number of the first.
+    at_store: VecDeque<Submitted>,
+    first_at_store: u64,
     /// Requests that came before the group was active.
     waiting_active: VecDeque<Box<ClientOp>>,
     /// What the store fetches bytes for: the ticket, and who waits for it.
@@ -78,13 +76,11 @@ pub struct Pg {
     snap_trimq: IntervalSet,
     /// Snapshots purged everywhere while this OSD was away, and not yet looked for here.
     missed_purges: IntervalSet,
-    /// An activation whose record isn't durable yet.
-    activating: u32,
     info_dirty: bool,
     /// The map that the record in the store names.
     saved_epoch: Epoch,
-    /// A record that the store had no room for, as what it was to be committed.
-    unsaved: Option<u64>,
+    /// A record that the store had no room for; the next tick tries again.
+    unsaved: Option<Submitted>,
     /// What the group does by itself waits for the store, or for room in it.
     store_waits: bool,
     /// How often the index of snapshots could not be read.
@@ -133,6 +129,7 @@ impl Pg {
         cx: &Cx<'_>,
     ) -> Self {
         let pool_snapc = pool.snap_context();
+        let epoch = mapping.epoch;
         let peering = Peering::new(pgid, cx.sh.whoami, mapping, past, creating, cx.clock.mono);
         let mut pg = Self {
             slot,
@@ -141,17 +138,20 @@ impl Pg {
             pool,
             pool_name,
             pool_snapc,
+            epoch,
             log: Log::default(),
+            missing: BTreeMap::new(),
             info,
             peering,
             objects: Objects::new(cx.sh.config.int("osd_pg_object_context_cache_count").max(16) as usize),
-            inflight: VecDeque::new(),
+            inflight: Replication::default(),
+            at_store: VecDeque::new(),
+            first_at_store: 0,
             waiting_active: VecDeque::new(),
             waiting_store: Vec::new(),
             watches: Watches::default(),
             snap_trimq: IntervalSet::new(),
             missed_purges: IntervalSet::new(),
-            activating: 0,
             info_dirty: true,
             saved_epoch: 0,
             unsaved: None,
@@ -164,24 +164,39 @@ impl Pg {
         pg
     }
 
-    /// What the store is to say when a transaction is durable: the group's place and the log's version, or [`TOKEN_INFO`].
-    fn token(&self, version: u64) -> u64 {
-        (self.slot as u64) << 40 | version & TOKEN_INFO
+    /// What the store is to say when the next transaction is durable: the group's place and the transaction's number.
+    fn token(&self) -> u64 {
+        (self.slot as u64) << 40 | (self.first_at_store + self.at_store.len() as u64) & TOKEN_NUMBER
     }
     /// The group's place out of a token.
     pub fn slot_of(token: u64) -> u32 {
         (token >> 40) as u32
     }
-    pub fn next_version(&self, epoch: Epoch) -> EVersion {
-        EVersion::new(epoch, self.log.head().version + 1)
+    /// The version of the next entry: the map that the group has taken in, and one more than the last.
+    pub fn next_version(&self) -> EVersion {
+        EVersion::new(self.epoch, self.log.head().version + 1)
     }
-    /// Nothing is submitted that isn't durable.
-    pub fn is_idle(&self) -> bool {
-        self.inflight.is_empty() && self.activating == 0
+    /// Everything that the group gave to its own store is durable.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.at_store.is_empty()
+    }
+    /// The same, and nothing waits for another member.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.is_settled() && self.inflight.is_empty()
+    }
+    /// We, as a member of the group.
+    pub(super) fn ourselves(&self) -> PgShard {
+        self.peering.whoami()
+    }
+    /// Members that must commit a write before it is answered.
+    pub(super) fn members(&self) -> Members {
+        self.peering.acting().collect()
     }
 
     /// A new map: the pool as it is now and where the group lies now.
     pub fn advance(&mut self, pool: Rc<PgPool>, pool_name: Rc<str>, mapping: Mapping, before: &maps::OsdMap, cx: &mut Cx<'_>) {
+        assert!(mapping.epoch > self.epoch, "a group takes in maps in order");
+        self.epoch = mapping.epoch;
         self.pool_snapc = pool.snap_context();
         let was_full = self.pool.has(maps::pool_flags::FULL);
         if pool.has(maps::pool_flags::FULL) && !was_full {
@@ -196,20 +211,25 @@ impl Pg {
         self.note_mapping();
         self.info_dirty = true;
         cx.sh.report_soon = true;
-        self.activating = 0;
         (self.unsaved, self.scrub) = (None, None);
         self.watches.clear();
-        // What waited is looked at again when the group is active; if that is elsewhere now, clients send it there.
-        let waiters = self.objects.clear();
-        let stored = std::mem::take(&mut self.waiting_store).into_iter().filter_map(|(_, waiter)| waiter.into_op());
-        if self.peering.is_primary() {
-            self.waiting_active.extend(waiters.into_iter().chain(stored));
-            self.waiting_active.make_contiguous().sort_by_key(|op| op.received);
-        } else {
-            self.waiting_active.clear();
-            self.inflight.iter_mut().for_each(|f| f.reply = None);
-        }
+        self.requeue();
         self.release_backoffs(cx);
+    }
+
+    /// The interval is over. Requests that are not answered wait until the group is active again, in their order on each object: writes in
+    /// flight, reads that the store fetches for, then what waited behind them. If the group is elsewhere now, clients send them there.
+    fn requeue(&mut self) {
+        let mut requests = self.inflight.end_interval();
+        requests.extend(std::mem::take(&mut self.waiting_store).into_iter().filter_map(|(_, waiter)| waiter.into_op()));
+        requests.extend(self.objects.clear());
+        if !self.peering.is_primary() {
+            return self.waiting_active.clear();
+        }
+        requests.extend(self.waiting_active.drain(..));
+        requests.sort_by_key(|op| op.received);
+        requests.iter_mut().for_each(|op| op.waits_for = "waiting for peered");
+        self.waiting_active = requests.into();
     }
 
     fn note_mapping(&mut self) {
@@ -227,8 +247,8 @@ impl Pg {
         let map = cx.sh.map.clone();
         self.peering.step(&mut self.info, &*map, cx.clock.mono, &mut out);
         if out.contains(&PeerOut::Activate) {
-            self.activating += 1;
-            self.save_info_as(TOKEN_ACTIVATION, cx);
+            self.note_complete();
+            self.save_info_as(Submitted::Activation(self.peering.last_peering_reset), cx);
         }
         if self.peering.is_active() {
             self.queue_snap_trims(cx);
@@ -242,27 +262,26 @@ impl Pg {
         out
     }
 
-    /// Something that this group submitted is durable.
+    /// Something that this group gave to its own store is durable.
     pub fn committed(&mut self, token: u64, cx: &mut Cx<'_>) {
-        let version = token & TOKEN_INFO;
-        if version == TOKEN_INFO {
-            return;
-        }
-        if version == TOKEN_ACTIVATION {
-            if self.activating > 0 {
-                self.activating -= 1;
-                if self.activating == 0 {
-                    self.peering.activated(&mut self.info, cx.clock.mono);
+        let Some(what) = self.at_store.pop_front() else { panic!("{}: the store commits what it was not given", self.pgid) };
+        assert!(token & TOKEN_NUMBER == self.first_at_store & TOKEN_NUMBER, "a store commits in the order of submission");
+        self.first_at_store += 1;
+        match what {
+            Submitted::Record => {}
+            Submitted::Activation(since) => {
+                if since == self.peering.last_peering_reset && self.peering.activated(&mut self.info, cx.clock.mono) {
                     self.on_active(cx);
                 }
             }
-            return;
+            Submitted::Write(version) => self.arrived(self.ourselves(), version, cx),
         }
-        if let Some(f) = self.inflight.iter_mut().find(|f| f.version.version & TOKEN_INFO == version) {
-            f.committed = true;
-        }
-        while self.inflight.front().is_some_and(|f| f.committed) {
-            let done = self.inflight.pop_front().expect("looked at above");
+    }
+
+    /// A member has committed a write: what every member has now is answered, in the order of versions.
+    fn arrived(&mut self, from: PgShard, version: EVersion, cx: &mut Cx<'_>) {
+        self.inflight.arrived(from, version);
+        while let Some(done) = self.inflight.next_done() {
             self.finish(done, cx);
         }
     }
@@ -286,15 +305,31 @@ impl Pg {
         }
     }
 
-    /// After a start: the log as the store has it, and the map that its record names.
-    pub(crate) fn take_log(&mut self, log: Log, saved_epoch: Epoch) {
-        (self.log, self.saved_epoch, self.info_dirty) = (log, saved_epoch, false);
+    /// After a start: the log and the missing objects as the store has them, and the map that the record names.
+    pub(crate) fn take_record(&mut self, log: Log, missing: BTreeMap<HObject, PgMissingItem>, saved_epoch: Epoch) {
+        (self.log, self.missing, self.saved_epoch, self.info_dirty) = (log, missing, saved_epoch, false);
+    }
+    /// What the record is complete up to: everything, unless objects are missing.
+    pub(super) fn note_complete(&mut self) {
+        if self.missing.is_empty() {
+            self.info.last_complete = self.info.last_update;
+        }
+    }
+
+    /// The map has merged the group into one that is not here: it serves no longer.
+    pub(crate) fn hold_for_merge(&mut self, epoch: Epoch, cx: &mut Cx<'_>) {
+        self.epoch = epoch;
+        self.requeue();
+        self.waiting_active.clear();
+        self.watches.clear();
+        self.release_backoffs(cx);
     }
 
     /// A connection is gone: watches wait for their clients, requests of it are dropped.
     pub fn reset(&mut self, conn: ConnId, now: Stamp) {
         self.watches.reset(conn, now);
         self.waiting_active.retain(|op| op.conn != conn);
+        self.inflight.reset(conn);
     }
 
     /// Removed snapshots whose clones are still here.

@@ -3,7 +3,8 @@
 //! Checks (members, epoch, backoff, capabilities, names, blocklist, full pools), then duplicates, then the object's order, then the plan
 //! (`crate::op`), then submission; [`Pg::finish`] answers when the entry is durable.
 
-use super::{InFlight, Pg, StoreWaiter, TOKEN_INFO};
+use super::replicate::InFlight;
+use super::{Pg, StoreWaiter, Submitted};
 use crate::copying::Fetch;
 use crate::event::{ConnId, Effect, Level};
 use crate::history::Done;
@@ -28,9 +29,9 @@ use types::{
     CEPH_NOSNAP, CEPH_SNAPDIR, EVersion, EntityKind, GHObject, HObject, PgLogEntry, ReqId, SnapContext, SpgId, Transaction, UTime, features,
 };
 
-/// The store has no room for a change.
+/// The store has no room for a change, which is as if it had never been.
 #[derive(Debug)]
-pub(super) struct Refused;
+pub(super) struct Refused(Box<InFlight>);
 
 /// Why a request goes no further now.
 enum Halt {
@@ -60,12 +61,15 @@ impl Pg {
         if (info.may_write || info.may_cache)
             && let Some(done) = self.log.find(&op.reqid)
         {
+            let (version, user_version, returned) = (done.version(), done.user_version(), done.returned());
+            if op.unanswered.as_ref().is_some_and(|held| held.version == version) {
+                return self.answer_requeued(op, cx);
+            }
             cx.sh.perf.inc(C::op_dup);
-            let (version, returned) = (done.version(), done.returned());
-            let reply = error_reply(&op.msg, returned.code, cx.sh.map.epoch, version, done.user_version(), Some(&returned.ops));
-            match self.inflight.iter_mut().find(|f| f.version == version) {
+            let reply = error_reply(&op.msg, returned.code, cx.sh.map.epoch, version, user_version, Some(&returned.ops));
+            match self.inflight.get(version) {
                 // Its entry isn't durable: the answer waits for it.
-                Some(f) => f.dups.push((op.conn, reply)),
+                Some(write) => write.dups.push((op, reply)),
                 None => cx.send(op.conn, reply),
             }
             return;
@@ -276,7 +280,7 @@ impl Pg {
             removed_client_snaps = SnapContext { seq: op.msg.snapc.seq, snaps };
             &removed_client_snaps
         };
-        let at_version = self.next_version(cx.sh.map.epoch);
+        let at_version = self.next_version();
         let (session, sh) = match cx.sh.sessions.get(&op.conn) {
             Some(s) => (s, &*cx.sh),
             None => return,
@@ -532,8 +536,9 @@ impl Pg {
         })
     }
     /// The store did not take a request's change.
-    fn refused(&self, op: &ClientOp, cx: &mut Cx<'_>) {
+    fn refused(&self, refused: Refused, cx: &mut Cx<'_>) {
         cx.sh.fullness.refused();
+        let Some((op, _)) = &refused.0.request else { return };
         if op.msg.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0 {
             self.reply_error(op, ENOSPC, cx);
         }
@@ -559,37 +564,33 @@ impl Pg {
             PlanKind::LogOnly => {
                 self.apply_effects(&op.msg.hobj, Some(op.conn), std::mem::take(&mut plan.effects), cx);
                 let reply = plan_reply(&op.msg, &mut plan, epoch, true);
-                let mut inflight = self.inflight_of(&op, &plan.log, reply);
-                inflight.obj = None;
-                if self.submit(Transaction::default(), plan.log, inflight, cx).is_err() {
-                    self.refused(&op, cx);
+                let inflight = self.inflight_of(op, &plan.log, reply);
+                if let Err(refused) = self.submit(Transaction::default(), plan.log, inflight, cx) {
+                    self.refused(refused, cx);
                 }
             }
             PlanKind::Write => {
                 let reply = plan_reply(&op.msg, &mut plan, epoch, true);
-                let mut inflight = self.inflight_of(&op, &plan.log, reply);
+                let mut inflight = self.inflight_of(op, &plan.log, reply);
                 inflight.effects = std::mem::take(&mut plan.effects);
-                if self.submit_plan(plan, inflight, cx).is_err() {
-                    self.refused(&op, cx);
+                if let Err(refused) = self.submit_plan(plan, inflight, cx) {
+                    self.refused(refused, cx);
                 }
             }
         }
     }
 
-    fn inflight_of(&self, op: &ClientOp, log: &[PgLogEntry], reply: messages::RawMessage) -> InFlight {
-        let info = op.info.as_ref();
+    fn inflight_of(&self, op: Box<ClientOp>, log: &[PgLogEntry], reply: messages::RawMessage) -> InFlight {
         InFlight {
             version: log.last().map_or(EVersion::ZERO, |e| e.version),
-            committed: false,
+            waiting: self.members(),
             obj: None,
             bytes_out: reply.data_len() as u64,
-            reply: Some((op.conn, reply)),
             effects: Vec::new(),
             dups: Vec::new(),
             received: op.received,
-            bytes_in: op.bytes_in,
-            reads: info.is_some_and(|i| i.may_read),
             reqid: op.reqid,
+            request: Some((op, reply)),
         }
     }
 
@@ -630,7 +631,7 @@ impl Pg {
             self.info.last_user_version = self.info.last_user_version.max(e.user_version);
         }
         self.info.last_update = self.log.head();
-        self.info.last_complete = self.info.last_update;
+        self.note_complete();
         let target = cx.sh.log_target();
         let bounds = cx.sh.log_bounds;
         let trim = self.log.trim_to(target, bounds.trim_min, bounds.trim_max, self.info.last_complete);
@@ -640,60 +641,73 @@ impl Pg {
             self.info.log_tail = self.log.tail();
         }
         delta.info = InfoChange::Fast(FastInfo::of(&self.info));
-        let token = self.token(inflight.version.version);
-        debug_assert!(token & TOKEN_INFO != TOKEN_INFO, "that token is the info's");
-        if !self.to_store(txn, Some(delta), token, cx) {
+        if !self.to_store(txn, Some(delta), Submitted::Write(inflight.version), cx) {
             self.log.rewind(mark);
             let i = &mut self.info;
             (i.last_update, i.last_complete, i.last_user_version, i.log_tail) = before;
-            return Err(Refused);
+            return Err(Refused(Box::new(inflight)));
         }
-        self.inflight.push_back(inflight);
+        self.inflight.submitted(inflight);
         Ok(())
     }
 
-    /// A change is durable: watches take effect, the answer goes out, readers of the object go on.
+    /// Every member has a write: watches take effect, the answer goes out, readers of the object go on.
     pub(super) fn finish(&mut self, done: InFlight, cx: &mut Cx<'_>) {
-        if let Some((conn, reply)) = done.reply {
-            cx.sh.perf.inc(C::op);
-            cx.sh.perf.add(C::op_in_bytes, done.bytes_in);
-            cx.sh.perf.add(C::op_out_bytes, done.bytes_out);
-            let ns = cx.clock.mono.0.saturating_sub(done.received.0);
-            if cx.sh.history.wants(ns) {
-                self.remember(done.reqid, done.obj.clone().unwrap_or_default(), done.received, ns, true, cx);
-            }
-            if !cx.sh.perf_queries.is_empty() {
-                let (bytes, obj) = ((done.bytes_in, done.bytes_out), done.obj.clone().unwrap_or_default());
-                self.count_by_query(&done.reqid, conn, &obj, (done.reads, true), bytes, ns, cx);
-            }
-            cx.sh.perf.time(C::op_latency, ns);
-            cx.sh.perf.time(C::op_process_latency, ns);
-            if done.reads {
-                cx.sh.perf.inc(C::op_rw);
-                cx.sh.perf.add(C::op_rw_in_bytes, done.bytes_in);
-                cx.sh.perf.add(C::op_rw_out_bytes, done.bytes_out);
-                cx.sh.perf.time(C::op_rw_latency, ns);
-                cx.sh.perf.time(C::op_rw_process_latency, ns);
-            } else {
-                cx.sh.perf.inc(C::op_w);
-                cx.sh.perf.add(C::op_w_in_bytes, done.bytes_in);
-                cx.sh.perf.time(C::op_w_latency, ns);
-                cx.sh.perf.time(C::op_w_process_latency, ns);
-            }
-            cx.send(conn, reply);
-            if !done.effects.is_empty() {
-                let obj = done.obj.clone().unwrap_or_default();
-                self.apply_effects(&obj, Some(conn), done.effects, cx);
-            }
-        } else if !done.effects.is_empty() {
-            let obj = done.obj.clone().unwrap_or_default();
-            self.apply_effects(&obj, None, done.effects, cx);
+        let conn = done.request.as_ref().map(|(op, _)| op.conn);
+        if let Some((op, reply)) = done.request {
+            self.count_write(&op, done.obj.as_ref(), done.bytes_out, cx);
+            cx.send(op.conn, reply);
         }
-        for (conn, reply) in done.dups {
-            cx.send(conn, reply);
+        if !done.effects.is_empty() {
+            let obj = done.obj.clone().unwrap_or_default();
+            self.apply_effects(&obj, conn, done.effects, cx);
+        }
+        for (op, reply) in done.dups {
+            cx.send(op.conn, reply);
         }
         if let Some(obj) = done.obj {
             self.write_done(&obj, cx);
+        }
+    }
+
+    /// A write whose interval ended before it was answered, and which the log still has: all members have it since the group is active again.
+    #[cold]
+    fn answer_requeued(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) {
+        let held = *op.unanswered.take().expect("asked for by the caller");
+        self.count_write(&op, held.obj.as_ref(), held.bytes_out, cx);
+        cx.send(op.conn, held.reply);
+        if !held.effects.is_empty() {
+            let obj = held.obj.unwrap_or_default();
+            self.apply_effects(&obj, Some(op.conn), held.effects, cx);
+        }
+    }
+
+    fn count_write(&mut self, op: &ClientOp, obj: Option<&HObject>, bytes_out: u64, cx: &mut Cx<'_>) {
+        let reads = op.info.as_ref().is_some_and(|i| i.may_read);
+        let name = || obj.cloned().unwrap_or_default();
+        cx.sh.perf.inc(C::op);
+        cx.sh.perf.add(C::op_in_bytes, op.bytes_in);
+        cx.sh.perf.add(C::op_out_bytes, bytes_out);
+        let ns = cx.clock.mono.0.saturating_sub(op.received.0);
+        if cx.sh.history.wants(ns) {
+            self.remember(op.reqid, name(), op.received, ns, true, cx);
+        }
+        if !cx.sh.perf_queries.is_empty() {
+            self.count_by_query(&op.reqid, op.conn, &name(), (reads, true), (op.bytes_in, bytes_out), ns, cx);
+        }
+        cx.sh.perf.time(C::op_latency, ns);
+        cx.sh.perf.time(C::op_process_latency, ns);
+        if reads {
+            cx.sh.perf.inc(C::op_rw);
+            cx.sh.perf.add(C::op_rw_in_bytes, op.bytes_in);
+            cx.sh.perf.add(C::op_rw_out_bytes, bytes_out);
+            cx.sh.perf.time(C::op_rw_latency, ns);
+            cx.sh.perf.time(C::op_rw_process_latency, ns);
+        } else {
+            cx.sh.perf.inc(C::op_w);
+            cx.sh.perf.add(C::op_w_in_bytes, op.bytes_in);
+            cx.sh.perf.time(C::op_w_latency, ns);
+            cx.sh.perf.time(C::op_w_process_latency, ns);
         }
     }
 

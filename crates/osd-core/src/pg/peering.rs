@@ -16,7 +16,7 @@
 
 use base::Stamp;
 use std::collections::{BTreeMap, BTreeSet};
-use types::{Epoch, OsdId, PastIntervals, PgInfo, PgInterval, SpgId, pg_state};
+use types::{Epoch, OsdId, PastIntervals, PgInfo, PgInterval, PgShard, SpgId, pg_state};
 
 /// Where a group stands; see the picture above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,29 @@ pub enum State {
     Down,
     Stray,
 }
+
+/// The edges of the picture above. [`State::Reset`] follows every state: a new interval begins.
+const EDGES: [(State, State); 14] = {
+    use State::*;
+    [
+        (Reset, GetInfo),
+        (Reset, Stray),
+        (Reset, Down),
+        (Down, GetInfo),
+        (GetInfo, GetLog),
+        (GetLog, GetMissing),
+        // Another member turned up late and may know more.
+        (GetMissing, GetLog),
+        (WaitUpThru, GetLog),
+        (GetMissing, WaitUpThru),
+        (GetMissing, Activating),
+        (WaitUpThru, Activating),
+        // Members besides us: replication is not here yet.
+        (GetMissing, Peered),
+        (Activating, Active),
+        (Activating, Peered),
+    ]
+};
 
 /// A group's part in a merge: the source is over after it, the target has the objects of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,10 +92,10 @@ pub trait OsdView {
 /// What peering wants done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerOut {
-    /// Ask that OSD for its info.
-    Query(OsdId),
-    /// Tell that OSD, the primary, that we have some of the group.
-    Notify(OsdId),
+    /// Ask that member for its info.
+    Query(PgShard),
+    /// Tell that member, the primary, that we have some of the group.
+    Notify(PgShard),
     /// Ask the monitor to let these serve instead; empty: let go of what was asked before.
     PgTemp(Vec<OsdId>),
     /// Tell the monitor that we are to be active in this epoch.
@@ -85,18 +108,18 @@ pub enum PeerOut {
 #[derive(Debug)]
 pub struct Peering {
     pub pgid: SpgId,
-    whoami: OsdId,
+    whoami: PgShard,
     state: State,
     pub mapping: Mapping,
     /// Answers to messages of before this epoch don't count any more.
     pub last_peering_reset: Epoch,
     pub past: PastIntervals,
     /// Whom we asked and have no answer of.
-    waiting: BTreeSet<OsdId>,
+    waiting: BTreeSet<PgShard>,
     /// What others have.
-    peer_info: BTreeMap<OsdId, PgInfo>,
-    /// OSDs without which we may lose writes.
-    pub blocked_by: BTreeSet<OsdId>,
+    peer_info: BTreeMap<PgShard, PgInfo>,
+    /// Members without which we may lose writes.
+    pub blocked_by: BTreeSet<PgShard>,
     asked_pg_temp: Vec<OsdId>,
     creating: bool,
     /// States with the time they were entered, newest last; for `pg query` and for reading after the fact. The last dozen.
@@ -107,7 +130,7 @@ impl Peering {
     pub fn new(pgid: SpgId, whoami: OsdId, mapping: Mapping, past: PastIntervals, creating: bool, now: Stamp) -> Self {
         Self {
             pgid,
-            whoami,
+            whoami: PgShard::new(whoami, pgid.shard),
             state: State::Reset,
             last_peering_reset: mapping.epoch,
             mapping,
@@ -123,8 +146,23 @@ impl Peering {
     pub fn state(&self) -> State {
         self.state
     }
+    /// We, as a member.
+    pub fn whoami(&self) -> PgShard {
+        self.whoami
+    }
+    /// This OSD as a member of the group.
+    fn member(&self, osd: OsdId) -> PgShard {
+        PgShard::new(osd, self.pgid.shard)
+    }
+    /// Members that serve the group by the present map.
+    pub fn acting(&self) -> impl Iterator<Item = PgShard> {
+        self.mapping.acting.iter().map(|osd| self.member(*osd))
+    }
+    fn serves_alone(&self) -> bool {
+        self.mapping.acting == [self.whoami.osd]
+    }
     pub fn is_primary(&self) -> bool {
-        self.mapping.acting_primary == self.whoami
+        self.mapping.acting_primary == self.whoami.osd
     }
     /// Serves clients.
     pub fn is_active(&self) -> bool {
@@ -175,7 +213,7 @@ impl Peering {
             bits |= PREMERGE;
         }
         if matches!(self.state, State::Active | State::Peered | State::Activating)
-            && (self.mapping.acting.len() < self.mapping.size as usize || self.mapping.acting != [self.whoami])
+            && (self.mapping.acting.len() < self.mapping.size as usize || !self.serves_alone())
         {
             bits |= UNDERSIZED;
         }
@@ -245,7 +283,8 @@ impl Peering {
             self.blocked_by.clear();
             self.asked_pg_temp.clear();
         }
-        assert!(to != State::Active || self.state == State::Activating, "a group gets active out of Activating only");
+        let is_edge = to == State::Reset || EDGES.contains(&(self.state, to));
+        assert!(is_edge, "{}: {:?} does not follow {:?}", self.pgid, to, self.state);
         self.state = to;
         if self.history.len() == 12 {
             self.history.remove(0);
@@ -262,7 +301,7 @@ impl Peering {
                 State::Reset => {
                     self.enter(State::Stray, now);
                     if self.mapping.acting_primary >= 0 && !info.dne() {
-                        out.push(PeerOut::Notify(self.mapping.acting_primary));
+                        out.push(PeerOut::Notify(self.member(self.mapping.acting_primary)));
                     }
                 }
                 // Somebody came back or was given up: look again.
@@ -275,23 +314,23 @@ impl Peering {
                     }
                 }
                 State::GetInfo => {
-                    self.waiting.retain(|osd| map.is_up(*osd));
+                    self.waiting.retain(|member| map.is_up(member.osd));
                     if self.waiting.is_empty() {
                         self.enter(State::GetLog, now);
                     }
                 }
                 State::GetLog => self.choose(info, now, out),
                 State::GetMissing => {
-                    if self.mapping.acting != [self.whoami] {
+                    if !self.serves_alone() {
                         self.enter(State::Peered, now);
-                    } else if map.up_thru(self.whoami) < info.history.same_interval_since {
+                    } else if map.up_thru(self.whoami.osd) < info.history.same_interval_since {
                         out.push(PeerOut::UpThru(info.history.same_interval_since));
                         self.enter(State::WaitUpThru, now);
                     } else {
                         self.activate(info, now, out);
                     }
                 }
-                State::WaitUpThru if map.up_thru(self.whoami) >= info.history.same_interval_since => self.activate(info, now, out),
+                State::WaitUpThru if map.up_thru(self.whoami.osd) >= info.history.same_interval_since => self.activate(info, now, out),
                 _ => {}
             }
             if self.state == before {
@@ -303,16 +342,16 @@ impl Peering {
     /// Asks those who may have written since the group was last active.
     fn ask_prior(&mut self, info: &PgInfo, map: &dyn OsdView, now: Stamp, out: &mut Vec<PeerOut>) {
         self.blocked_by.clear();
-        let mut probe: BTreeSet<OsdId> = self.mapping.acting.iter().chain(&self.mapping.up).copied().collect();
+        let mut probe: BTreeSet<PgShard> = self.mapping.acting.iter().chain(&self.mapping.up).map(|osd| self.member(*osd)).collect();
         let mut down = false;
         for interval in self.past.may_be_rw_back_to(info.history.last_epoch_started) {
             let (mut any_up, mut gone) = (false, Vec::new());
             for member in &interval.acting {
-                if member.osd == self.whoami || map.is_up(member.osd) {
+                if *member == self.whoami || map.is_up(member.osd) {
                     any_up = true;
-                    probe.insert(member.osd);
+                    probe.insert(*member);
                 } else if map.exists(member.osd) && map.lost_at(member.osd) <= interval.first {
-                    gone.push(member.osd);
+                    gone.push(*member);
                 }
             }
             // If none of them can be asked, writes of that interval may be lost.
@@ -328,12 +367,10 @@ impl Peering {
             return;
         }
         // Members of the acting set that were never written to need no asking until replication is here: only who may know more.
-        let known: BTreeSet<OsdId> = self.past.all_participants.iter().map(|m| m.osd).collect();
-        probe.retain(|osd| *osd != self.whoami && map.is_up(*osd) && known.contains(osd));
+        let known = &self.past.all_participants;
+        probe.retain(|member| *member != self.whoami && map.is_up(member.osd) && known.contains(member));
+        out.extend(probe.iter().map(|member| PeerOut::Query(*member)));
         self.waiting = probe;
-        for osd in &self.waiting {
-            out.push(PeerOut::Query(*osd));
-        }
         self.enter(State::GetInfo, now);
     }
 
@@ -341,15 +378,15 @@ impl Peering {
     fn choose(&mut self, info: &PgInfo, now: Stamp, out: &mut Vec<PeerOut>) {
         let started = self.peer_info.values().map(|i| i.history.last_epoch_started.max(i.last_epoch_started)).max().unwrap_or(0);
         let started = started.max(info.history.last_epoch_started);
-        let candidates = self.peer_info.iter().map(|(osd, i)| (i.last_epoch_started >= started, i.last_update, *osd));
+        let candidates = self.peer_info.iter().map(|(member, i)| (i.last_epoch_started >= started, i.last_update, *member));
         let ours = (info.last_epoch_started >= started, info.last_update, self.whoami);
         let best = candidates.fold(ours, |best, c| if (c.0, c.1) > (best.0, best.1) { c } else { best });
         if best.2 == self.whoami || best.1.version == 0 {
             return self.enter(State::GetMissing, now);
         }
         // Another has what we lack. Until we can fetch it, that one has to serve.
-        if self.asked_pg_temp != [best.2] {
-            self.asked_pg_temp = vec![best.2];
+        if self.asked_pg_temp != [best.2.osd] {
+            self.asked_pg_temp = vec![best.2.osd];
             out.push(PeerOut::PgTemp(self.asked_pg_temp.clone()));
         }
     }
@@ -359,18 +396,18 @@ impl Peering {
             info.last_epoch_started = self.mapping.epoch;
             info.last_interval_started = info.history.same_interval_since;
         }
-        info.last_complete = info.last_update;
         self.enter(State::Activating, now);
         out.push(PeerOut::Activate);
     }
 
-    /// The activation is durable.
-    pub fn activated(&mut self, info: &mut PgInfo, now: Stamp) {
+    /// The activation is durable. False if that is no news.
+    pub fn activated(&mut self, info: &mut PgInfo, now: Stamp) -> bool {
         if self.state != State::Activating {
-            return;
+            return false;
         }
         if self.mapping.acting.len() < self.mapping.min_size as usize {
-            return self.enter(State::Peered, now);
+            self.enter(State::Peered, now);
+            return true;
         }
         self.enter(if self.pending_merge().is_some() { State::Peered } else { State::Active }, now);
         self.creating = false;
@@ -381,6 +418,7 @@ impl Peering {
             info.history.last_interval_clean = info.history.same_interval_since;
             self.past.clear();
         }
+        true
     }
 
     /// What it waits for from the monitor.
@@ -392,8 +430,8 @@ impl Peering {
         }
     }
 
-    /// Another OSD says what it has of the group.
-    pub fn heard(&mut self, from: OsdId, theirs: PgInfo, info: &mut PgInfo) {
+    /// Another member says what it has of the group.
+    pub fn heard(&mut self, from: PgShard, theirs: PgInfo, info: &mut PgInfo, now: Stamp) {
         info.history.merge(&theirs.history);
         self.waiting.remove(&from);
         if !theirs.dne() {
@@ -401,7 +439,7 @@ impl Peering {
         }
         // A stray that turned up late may know more.
         if matches!(self.state, State::GetMissing | State::WaitUpThru) {
-            self.state = State::GetLog;
+            self.enter(State::GetLog, now);
         }
     }
 }
@@ -503,11 +541,11 @@ mod tests {
         p.start_interval(&mut info, mapping(20, &[1]), &map, Stamp(0));
         let mut out = Vec::new();
         p.step(&mut info, &map, Stamp(1), &mut out);
-        assert_eq!((p.state(), out.as_slice()), (State::GetInfo, &[PeerOut::Query(0)][..]));
+        assert_eq!((p.state(), out.as_slice()), (State::GetInfo, &[PeerOut::Query(PgShard::whole(0))][..]));
         let mut theirs = info.clone();
         theirs.last_update = EVersion::new(12, 7);
         theirs.last_epoch_started = 12;
-        p.heard(0, theirs, &mut info);
+        p.heard(PgShard::whole(0), theirs, &mut info, Stamp(1));
         p.step(&mut info, &map, Stamp(2), &mut out);
         assert_eq!(out[1], PeerOut::PgTemp(vec![0]));
         assert!(!p.is_active());

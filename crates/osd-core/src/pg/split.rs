@@ -1,30 +1,26 @@
 //! A placement group becomes several when its pool's pg_num grows, and one with another when it shrinks.
 //!
-//! Every object goes to the group that its hash folds to by the new number; the log goes with the objects, duplicates go to
-//! both. Nothing of the group may be on its way to the store meanwhile: the OSD takes a map only when nothing is.
+//! Every object goes to the group that its hash folds to by the new number; the log and what is missing go with the objects, duplicates go to
+//! both. Nothing of the group may be on its way to the store meanwhile: see `catch_up`.
 
 use super::ops::split_bits;
 use super::peering::Mapping;
 use super::stats::count;
-use super::{Pg, TOKEN_INFO};
+use super::{Pg, Submitted};
 use crate::shared::Cx;
 use store::{InfoChange, LogDelta};
-use types::{CollId, ObjectStatSum, PgId, PgInfo, SpgId, Transaction};
+use types::{CollId, ObjectStatSum, PgId, PgInfo, PgLogEntry, SpgId, Transaction};
 
 /// Objects counted at once when a group is split: more would keep clients waiting.
 const COUNT_MAX: usize = 20_000;
 
 impl Pg {
-    /// Splits one child off, which is to have this place among the OSD's groups. The parent has taken in the map already.
-    pub fn split_off(&mut self, slot: u32, child: PgId, mapping: Mapping, cx: &mut Cx<'_>) -> Pg {
-        assert!(self.is_idle(), "a group is split when nothing of it is on its way");
+    /// Splits one child off, which is to have this place among the OSD's groups. The parent has taken in the map already. `entries` is the
+    /// parent's log, as the store has it; what goes to the child is taken out of it.
+    pub fn split_off(&mut self, slot: u32, child: PgId, mapping: Mapping, entries: &mut Vec<PgLogEntry>, cx: &mut Cx<'_>) -> Pg {
+        assert!(self.inflight.is_empty(), "a map that splits a group begins an interval");
         let child = SpgId { pgid: child, shard: self.pgid.shard };
         let bits = split_bits(child.pgid.seed, self.pool.pg_num);
-        // Of a log that can't be had at once stays what resends are answered by.
-        let record = cx.sh.store.load_pg(self.pgid).ok().flatten().unwrap_or_else(|| {
-            self.log.merge(super::log::Log::default());
-            store::PgRecord { dups: self.log.all_dups().into(), ..Default::default() }
-        });
         let mut txn = Transaction::new(self.coll);
         txn.create_collection(CollId::Pg(child), bits);
         txn.split_collection(self.coll, bits, child.pgid.seed, CollId::Pg(child));
@@ -48,21 +44,15 @@ impl Pg {
         pg.log = self.log.split_off(goes);
         for (info, log) in [(&mut pg.info, &pg.log), (&mut self.info, &self.log)] {
             info.last_update = log.head();
-            info.last_complete = log.head();
             info.log_tail = log.tail();
         }
-        let (theirs, ours): (Vec<_>, Vec<_>) = record.log.iter().cloned().partition(|e| goes(e.soid.hash));
-        let rest = |pg: &Pg, entries| LogDelta {
-            reset: true,
-            epoch: Some(pg.peering.mapping.epoch),
-            info: InfoChange::Full(Box::new(pg.info.clone())),
-            past_intervals: Some(pg.peering.past.clone()),
-            entries,
-            trim_to: Some(pg.log.tail()),
-            dups: record.dups.iter().cloned().collect(),
-            ..LogDelta::new(pg.pgid)
-        };
-        self.to_store(txn, Some(rest(&pg, theirs)), pg.token(TOKEN_INFO), cx);
+        let (theirs, ours): (Vec<_>, Vec<_>) = std::mem::take(entries).into_iter().partition(|e| goes(e.soid.hash));
+        (pg.missing, self.missing) = std::mem::take(&mut self.missing).into_iter().partition(|(obj, _)| goes(obj.hash));
+        for pg in [&mut pg, &mut *self] {
+            pg.note_complete();
+        }
+        let delta = pg.whole_record(theirs);
+        pg.to_store(txn, Some(delta), Submitted::Record, cx);
         // What the child has is counted in the store; the parent keeps the rest, and what was read and written so far. Where counting takes
         // too long, half of it is a guess, and the next scrub knows.
         let sum = count(&*cx.sh.store, pg.coll, COUNT_MAX).unwrap_or_else(|| {
@@ -75,39 +65,55 @@ impl Pg {
         });
         pg.info.stats.stats.sum = sum;
         self.info.stats.stats.sum -= &sum;
-        self.to_store(Transaction::new(self.coll), Some(rest(self, ours)), self.token(TOKEN_INFO), cx);
-        self.objects.clear();
+        let delta = self.whole_record(ours.clone());
+        self.to_store(Transaction::new(self.coll), Some(delta), Submitted::Record, cx);
+        *entries = ours;
         (pg.info_dirty, self.info_dirty) = (true, true);
         pg
     }
 
-    /// Takes in the objects of another group, which is over then.
-    pub fn merge(&mut self, mut source: Pg, cx: &mut Cx<'_>) {
-        assert!(self.is_idle() && source.is_idle(), "groups are merged when nothing of them is on its way");
-        source.release_backoffs(cx);
-        let mut txn = Transaction::new(source.coll);
-        txn.merge_collection(source.coll, self.coll, split_bits(self.pgid.pgid.seed, self.pool.pg_num));
-        self.to_store(txn, Some(LogDelta::forget(source.pgid)), source.token(TOKEN_INFO), cx);
-        let sum = std::mem::take(&mut source.info.stats.stats.sum);
-        self.info.stats.stats.sum += &sum;
-        self.log.merge(source.log);
-        self.info.last_update = self.log.head();
-        self.info.last_complete = self.log.head();
-        self.info.log_tail = self.log.tail();
-        self.info.last_user_version = self.info.last_user_version.max(source.info.last_user_version);
-        self.objects.clear();
-        // Requests of before the merge are known as duplicates; entries of two logs don't make one.
-        let delta = LogDelta {
+    /// All that the store is to remember of the group, in place of what it does. `entries` are those of the log.
+    fn whole_record(&self, entries: Vec<PgLogEntry>) -> LogDelta {
+        LogDelta {
             reset: true,
             epoch: Some(self.peering.mapping.epoch),
             info: InfoChange::Full(Box::new(self.info.clone())),
             past_intervals: Some(self.peering.past.clone()),
+            entries,
             trim_to: Some(self.log.tail()),
             dups: self.log.all_dups(),
+            missing: self.missing.iter().map(|(obj, item)| (obj.clone(), Some(item.clone()))).collect(),
             ..LogDelta::new(self.pgid)
-        };
-        self.to_store(Transaction::new(self.coll), Some(delta), self.token(TOKEN_INFO), cx);
+        }
+    }
+
+    /// Takes in the objects of another group, which is over then. This one has taken in the map already.
+    pub fn merge(&mut self, mut source: Pg, cx: &mut Cx<'_>) {
+        assert!(self.inflight.is_empty() && source.is_settled(), "groups are merged when nothing of them is on its way");
+        source.release_backoffs(cx);
+        let mut txn = Transaction::new(source.coll);
+        txn.merge_collection(source.coll, self.coll, split_bits(self.pgid.pgid.seed, self.pool.pg_num));
+        let forget = LogDelta::forget(source.pgid);
+        source.to_store(txn, Some(forget), Submitted::Record, cx);
+        let sum = std::mem::take(&mut source.info.stats.stats.sum);
+        self.info.stats.stats.sum += &sum;
+        self.log.merge(source.log);
+        self.info.last_update = self.log.head();
+        self.missing.append(&mut source.missing);
+        self.note_complete();
+        self.info.log_tail = self.log.tail();
+        self.info.last_user_version = self.info.last_user_version.max(source.info.last_user_version);
+        // Requests of before the merge are known as duplicates; entries of two logs don't make one.
+        let delta = self.whole_record(Vec::new());
+        self.to_store(Transaction::new(self.coll), Some(delta), Submitted::Record, cx);
         self.info_dirty = true;
+        // What is at hand of an object may be older than the merge.
+        self.requeue();
+        if self.peering.is_active() {
+            for op in std::mem::take(&mut self.waiting_active) {
+                self.client_op(op, cx);
+            }
+        }
     }
 
     /// Makes the group's collection in the store: it is new.
@@ -120,7 +126,7 @@ impl Pg {
             past_intervals: Some(self.peering.past.clone()),
             ..LogDelta::new(self.pgid)
         };
-        self.to_store(txn, Some(delta), self.token(TOKEN_INFO), cx);
+        self.to_store(txn, Some(delta), Submitted::Record, cx);
         self.info_dirty = false;
         self.saved_epoch = self.peering.mapping.epoch;
     }

@@ -111,7 +111,7 @@ impl Pg {
         (s.log_size, s.ondisk_log_size, s.log_dups_size) = (log_size, log_size, log_dups);
         (s.log_start, s.ondisk_log_start) = (tail, tail);
         s.snaptrimq_len = self.snap_trimq.size() as u32;
-        s.blocked_by = self.peering.blocked_by.iter().copied().collect();
+        s.blocked_by = self.peering.blocked_by.iter().map(|member| member.osd).collect();
         s.purged_snaps = self.info.purged_snaps.clone();
         let sum = &mut s.stats.sum;
         sum.num_object_copies = sum.num_objects * copies;

@@ -1,9 +1,10 @@
 //! What a placement group does by itself: keeping its record, ending watches whose time is over, trimming removed snapshots.
 
 use super::ops::send_watch_outs;
+use super::replicate::InFlight;
 use super::snaps::SnapRange;
 use super::watch::WatchKey;
-use super::{InFlight, Pg, TOKEN_ACTIVATION, TOKEN_INFO};
+use super::{Pg, Submitted};
 use crate::event::{Effect, Level};
 use crate::op::{Plan, PlanCtx, PlanKind, SnapIndexChange, TrimCtx, WatchEffect, plan_trim};
 use crate::shared::Cx;
@@ -18,9 +19,12 @@ const TRIMS_A_TURN: usize = 16;
 impl Pg {
     /// Gives a transaction with its record to the store; false if that has no room for it, and nothing happened. A store that can't go on ends
     /// the OSD.
-    pub(super) fn to_store(&self, txn: Transaction, delta: Option<LogDelta>, token: u64, cx: &mut Cx<'_>) -> bool {
-        match cx.sh.store.submit(txn, delta, token) {
-            Ok(()) => true,
+    pub(super) fn to_store(&mut self, txn: Transaction, delta: Option<LogDelta>, what: Submitted, cx: &mut Cx<'_>) -> bool {
+        match cx.sh.store.submit(txn, delta, self.token()) {
+            Ok(()) => {
+                self.at_store.push_back(what);
+                true
+            }
             Err(StoreError::Full) => {
                 cx.sh.fullness.refused();
                 false
@@ -34,10 +38,10 @@ impl Pg {
 
     /// Writes the whole info and the past intervals.
     pub(super) fn save_info(&mut self, cx: &mut Cx<'_>) {
-        self.save_info_as(TOKEN_INFO, cx);
+        self.save_info_as(Submitted::Record, cx);
     }
     /// What there is no room for now is written by a later tick.
-    pub(super) fn save_info_as(&mut self, token: u64, cx: &mut Cx<'_>) {
+    pub(super) fn save_info_as(&mut self, what: Submitted, cx: &mut Cx<'_>) {
         self.info_dirty = false;
         let delta = LogDelta {
             epoch: Some(self.peering.mapping.epoch),
@@ -45,10 +49,10 @@ impl Pg {
             past_intervals: Some(self.peering.past.clone()),
             ..LogDelta::new(self.pgid)
         };
-        if self.to_store(Transaction::new(self.coll), Some(delta), self.token(token), cx) {
+        if self.to_store(Transaction::new(self.coll), Some(delta), what, cx) {
             self.saved_epoch = self.peering.mapping.epoch;
-        } else if self.unsaved != Some(TOKEN_ACTIVATION) {
-            self.unsaved = Some(token);
+        } else if !matches!(self.unsaved, Some(Submitted::Activation(_))) {
+            self.unsaved = Some(what);
         }
     }
     /// The record names a map that will soon be too old to start from.
@@ -66,23 +70,21 @@ impl Pg {
     fn own_inflight(&self, plan: &Plan, reqid: ReqId, cx: &Cx<'_>) -> InFlight {
         InFlight {
             version: plan.log.last().map_or(EVersion::ZERO, |e| e.version),
-            committed: false,
+            waiting: self.members(),
             obj: None,
-            reply: None,
+            request: None,
             effects: Vec::new(),
             dups: Vec::new(),
             received: cx.clock.mono,
-            bytes_in: 0,
             bytes_out: 0,
-            reads: false,
             reqid,
         }
     }
 
     /// About once a second.
     pub fn tick(&mut self, cx: &mut Cx<'_>) {
-        if let Some(token) = self.unsaved.take() {
-            self.save_info_as(token, cx);
+        if let Some(what) = self.unsaved.take() {
+            self.save_info_as(what, cx);
         }
         if !self.watches.is_empty() {
             let mut out = Vec::new();
@@ -134,7 +136,7 @@ impl Pg {
         let mut msg = MOSDOp { hobj: obj.clone(), ..MOSDOp::default() };
         msg.ops.push(InOp { op: OsdOp::with_watch(OpCode::WATCH, args), indata: Default::default() });
         let Ok(what) = crate::op::OpInfo::of(0, msg.ops.iter().map(|o| (&o.op, &o.indata)), cx.sh.classes) else { return };
-        let at_version = self.next_version(cx.sh.map.epoch);
+        let at_version = self.next_version();
         let snapc = SnapContext::default();
         // UNWATCH speaks of the asker's own watch: ask in its name.
         let plan_cx = PlanCtx {
@@ -302,12 +304,12 @@ impl Pg {
             self.store_waits |= clone_ctx.is_err();
             let (Ok(clone_ctx), Some(slot)) = (clone_ctx, self.objects.peek(&head)) else { break };
             let head_ctx = slot.ctx.clone();
-            let at_version = self.next_version(map.epoch);
+            let at_version = self.next_version();
             let trim = TrimCtx { pgid: self.pgid, at_version, snap, snap_removed: &removed, osd_features: cx.sh.osd_features };
             match plan_trim(&trim, &clone_ctx, &head_ctx) {
                 None => {
                     let gone = SnapIndexChange { clone, old: vec![snap], new: Vec::new() };
-                    self.store_waits |= !self.to_store(super::snaps::note(&[gone]), None, self.token(TOKEN_INFO), cx);
+                    self.store_waits |= !self.to_store(super::snaps::note(&[gone]), None, Submitted::Record, cx);
                 }
                 Some(plan) => {
                     let reqid = self.own_reqid(cx);

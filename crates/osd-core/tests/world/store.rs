@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use store::{ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, PgRecord, ReadData, StoreError, StoreResult};
 use store_mem::MemStore;
-use types::{ByteStr, CollId, GHObject, IntervalSet, PoolId, SpgId, StoreStatfs, Transaction};
+use types::{ByteStr, CollId, EVersion, GHObject, IntervalSet, PgLogEntry, PoolId, SpgId, StoreStatfs, Transaction};
 
 /// What the test and the store share.
 #[derive(Default)]
@@ -208,6 +208,10 @@ impl ObjectStore for TestStore {
     fn load_pg(&self, pg: SpgId) -> StoreResult<Option<PgRecord>> {
         self.gate(CollId::Pg(pg), &GHObject::min(), "load")?;
         self.inner.load_pg(pg)
+    }
+    fn pg_log(&self, pg: SpgId, after: EVersion, max: usize) -> StoreResult<Vec<PgLogEntry>> {
+        self.gate(CollId::Pg(pg), &GHObject::min(), "log")?;
+        self.inner.pg_log(pg, after, max)
     }
     fn pgs(&self) -> StoreResult<Vec<SpgId>> {
         self.inner.pgs()

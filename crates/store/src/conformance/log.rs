@@ -1,7 +1,7 @@
 //! What groups remember: random deltas, compared with what [`PgRecord::apply`] makes of them.
 
 use super::{Subject, ask, wait_for};
-use crate::{FastInfo, InfoChange, LogDelta, PgRecord};
+use crate::{FastInfo, InfoChange, LogDelta, ObjectStore, PgRecord};
 use base::Rng;
 use std::collections::{BTreeMap, VecDeque};
 use types::{EVersion, LogOp, ModDesc, PgId, PgInfo, PgLogEntry, PgMissingItem, ReqId, SpgId, Transaction};
@@ -60,6 +60,33 @@ fn delta(rng: &mut Rng, pg: SpgId, record: Option<&PgRecord>) -> LogDelta {
     delta
 }
 
+/// Ranges of a group's log: from the beginning, from an entry, from between, from above the last; page by page, and all at once.
+fn ranges(subject: &mut dyn Subject, store: &mut dyn ObjectStore, rng: &mut Rng, pg: SpgId, record: Option<&PgRecord>) {
+    let log: Vec<PgLogEntry> = record.map(|r| r.log.iter().cloned().collect()).unwrap_or_default();
+    let last = log.last().map_or(EVersion::ZERO, |e| e.version);
+    let at = |rng: &mut Rng| log.get(rng.below(log.len().max(1) as u64) as usize).map_or(EVersion::ZERO, |e| e.version);
+    let some = at(rng);
+    let before = EVersion::new(some.epoch, some.version.saturating_sub(1));
+    let beyond = EVersion::new(last.epoch + 1, 0);
+    for after in [EVersion::ZERO, some, before, last, beyond, EVersion::MAX] {
+        for max in [0, 1, 7, usize::MAX] {
+            let wanted: Vec<PgLogEntry> = log.iter().filter(|e| e.version > after).take(max).cloned().collect();
+            let found = ask(subject, store, |s| s.pg_log(pg, after, max)).expect("a log");
+            assert_eq!(found, wanted, "{pg}: {max} entries above {after}");
+        }
+    }
+    let (mut after, mut all) = (EVersion::ZERO, Vec::new());
+    loop {
+        let page = ask(subject, store, |s| s.pg_log(pg, after, 5)).expect("a page");
+        let Some(last) = page.last() else { break };
+        after = last.version;
+        all.extend(page);
+    }
+    assert_eq!(all, log);
+    let nowhere = SpgId::whole(PgId::new(99, 0));
+    assert_eq!(ask(subject, store, |s| s.pg_log(nowhere, EVersion::ZERO, 5)), Ok(Vec::new()));
+}
+
 pub fn run(subject: &mut dyn Subject) {
     let mut rng = Rng::new(5);
     let mut store = subject.fresh();
@@ -74,6 +101,7 @@ pub fn run(subject: &mut dyn Subject) {
         tokens.push_back(step);
         if rng.chance(1, 30) {
             assert_eq!(&ask(subject, &mut *store, |s| s.load_pg(pg)).expect("a record"), record, "step {step}");
+            ranges(subject, &mut *store, &mut rng, pg, record.as_ref());
         }
         if rng.chance(1, 300) {
             wait_for(subject, &mut *store, &mut tokens);
@@ -83,6 +111,7 @@ pub fn run(subject: &mut dyn Subject) {
     wait_for(subject, &mut *store, &mut tokens);
     for (pg, record) in &model {
         assert_eq!(&ask(subject, &mut *store, |s| s.load_pg(*pg)).expect("a record"), record);
+        ranges(subject, &mut *store, &mut rng, *pg, record.as_ref());
     }
     let known: Vec<_> = model.iter().filter(|(_, r)| r.is_some()).map(|(pg, _)| *pg).collect();
     assert_eq!(ask(subject, &mut *store, |s| s.pgs()), Ok(known));

@@ -1,0 +1,138 @@
+//! Groups that are behind the OSD's map, because a split or a merge waits for their own store.
+//!
+//! A map is taken in at once, group by group. A group that a map splits or merges is the exception: everything that it gave to its store must be
+//! durable and its log must be at hand. Until then it stays at its own map and takes no new request, together with the groups that it is to be
+//! merged with; all other groups go on. Holds those groups, the maps that they have yet to take in, and requests and messages of
+//! other OSDs for them. Holds no rule of what a map changes: that is `advance`.
+
+use crate::event::Effect;
+use crate::osd::Osd;
+use crate::pg::peering::children;
+use crate::request::ClientOp;
+use base::Clock;
+use maps::OsdMap;
+use messages::RawMessage;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use types::{Epoch, OsdId, SpgId};
+
+/// Messages of other OSDs that wait for a group; more of them are dropped, and asked for again when the next interval begins.
+const MESSAGES_MAX: usize = 4096;
+
+/// Requests that wait for a group; more of them are dropped, and their clients send them again with the next map.
+const REQUESTS_MAX: usize = 4096;
+
+/// What becomes of a group when it is shown a map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Advance {
+    /// The group has taken it in, or is no more.
+    Done,
+    /// The group stays at its map until the store has news.
+    Waits,
+}
+
+/// The groups, by their places, and what they wait with.
+#[derive(Default)]
+pub(crate) struct Behind {
+    groups: BTreeSet<usize>,
+    /// From the oldest map of one of them to the newest.
+    maps: BTreeMap<Epoch, Rc<OsdMap>>,
+    messages: Vec<(OsdId, RawMessage)>,
+    /// Requests, in order, by whatever map: a group that is over before its turn comes must not take later requests along.
+    pub requests: VecDeque<Box<ClientOp>>,
+}
+
+impl Behind {
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+    pub fn has(&self, slot: usize) -> bool {
+        !self.groups.is_empty() && self.groups.contains(&slot)
+    }
+    /// This group doesn't take in `new` now.
+    pub fn put(&mut self, slot: usize) {
+        self.groups.insert(slot);
+    }
+    /// The OSD has taken in a map while groups are behind.
+    pub fn note_maps(&mut self, old: &Rc<OsdMap>, new: &Rc<OsdMap>) {
+        if !self.groups.is_empty() {
+            self.maps.entry(old.epoch).or_insert_with(|| old.clone());
+            self.maps.insert(new.epoch, new.clone());
+        }
+    }
+    /// The map that a group at this epoch has, and the one that it takes in next.
+    fn step_from(&self, epoch: Epoch) -> Option<(Rc<OsdMap>, Rc<OsdMap>)> {
+        let (_, old) = self.maps.range(..=epoch).next_back()?;
+        let (_, new) = self.maps.range(epoch + 1..).next()?;
+        Some((old.clone(), new.clone()))
+    }
+}
+
+impl Osd {
+    /// True if this group, or one that it is to be split from, is behind.
+    pub(crate) fn awaits_map(&self, pgid: SpgId) -> bool {
+        if self.behind.is_empty() {
+            return false;
+        }
+        if let Some(slot) = self.index.get(&pgid) {
+            return self.behind.has(*slot as usize);
+        }
+        let Some(pool) = self.sh.map.pool(pgid.pgid.pool) else { return false };
+        self.behind.groups.iter().filter_map(|slot| self.pgs[*slot].as_ref()).any(|pg| {
+            pg.pgid.pgid.pool == pgid.pgid.pool
+                && children(pg.pgid.pgid.seed, pg.peering.mapping.pg_num, pool.pg_num).contains(&pgid.pgid.seed)
+        })
+    }
+    /// A message about a group that is behind: looked at again when the group is not.
+    pub(crate) fn hold_message(&mut self, from: OsdId, msg: RawMessage) {
+        if self.behind.messages.len() < MESSAGES_MAX {
+            self.behind.messages.push((from, msg));
+        }
+    }
+
+    /// A request to a group that is behind, or that is to be split from one.
+    pub(crate) fn hold_request(&mut self, mut op: Box<ClientOp>) {
+        if self.behind.requests.len() < REQUESTS_MAX {
+            op.waits_for = "waiting for a map";
+            self.behind.requests.push_back(op);
+        }
+    }
+
+    /// Groups that are behind take in maps as far as their store lets them. True if any did.
+    pub(crate) fn catch_up(&mut self, clock: Clock, out: &mut Vec<Effect>) -> bool {
+        if self.behind.is_empty() {
+            return false;
+        }
+        // A group that one takes in, or that is split from one, is looked at in its turn.
+        let (mut progress, mut any) = (true, false);
+        while std::mem::take(&mut progress) {
+            for slot in self.behind.groups.clone() {
+                let Some(pg) = self.pgs[slot].as_ref() else {
+                    progress |= self.behind.groups.remove(&slot);
+                    continue;
+                };
+                let Some((old, new)) = self.behind.step_from(pg.epoch) else {
+                    progress |= self.behind.groups.remove(&slot);
+                    continue;
+                };
+                progress |= self.advance_group(slot, &old, &new, clock, out) == Advance::Done;
+            }
+            any |= progress;
+        }
+        if !any {
+            return false;
+        }
+        if self.behind.is_empty() {
+            self.behind.maps.clear();
+        }
+        self.activate_all(clock, out);
+        for (from, msg) in std::mem::take(&mut self.behind.messages) {
+            self.peer_message(from, &msg, clock, out);
+        }
+        for op in std::mem::take(&mut self.behind.requests) {
+            self.place(op, clock, out);
+        }
+        self.replay_waiting(clock, out);
+        true
+    }
+}
