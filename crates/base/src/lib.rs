@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod breadcrumb;
 pub mod budget;
 mod crc;
 mod jenkins;

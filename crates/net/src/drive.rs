@@ -234,7 +234,19 @@ struct Pump<'a> {
 impl<'a> Pump<'a> {
     fn new(conn: &'a Conn, transport: &'a mut Transport, guard: &'a mut Option<HalfOpen>, attempts: &'a mut u32) -> Self {
         let deadline = Some(Box::pin(sleep_until(Instant::now() + conn.0.shared.config.handshake_timeout)));
-        Self { conn, transport, guard, attempts, deadline, ack: None, first: true, more: false, open_batch: false, gate: None, backlog: false }
+        Self {
+            conn,
+            transport,
+            guard,
+            attempts,
+            deadline,
+            ack: None,
+            first: true,
+            more: false,
+            open_batch: false,
+            gate: None,
+            backlog: false,
+        }
     }
 
     /// One read.

@@ -36,7 +36,13 @@ pub const MOVED_MIN: u64 = 64 << 10;
 
 impl Default for Config {
     fn default() -> Self {
-        Self { half_open_max: 1024, handshake_timeout: Duration::from_secs(10), out_max: 32 << 20, spin_us: 0, stall: Duration::from_millis(500) }
+        Self {
+            half_open_max: 1024,
+            handshake_timeout: Duration::from_secs(10),
+            out_max: 32 << 20,
+            spin_us: 0,
+            stall: Duration::from_millis(500),
+        }
     }
 }
 

@@ -136,7 +136,8 @@ impl Osd {
     /// Memory by use. Where stock counts items, we count only some.
     fn memory(&self) -> Value {
         let mut pools: Vec<(&str, usize, usize)> = self.sh.store.memory().into_iter().map(|(name, bytes)| (name, 0, bytes)).collect();
-        let (items, bytes) = self.pgs().fold((0, 0), |(items, bytes), pg| (items + pg.log.len() + pg.log.dups_len(), bytes + pg.log.memory()));
+        let (items, bytes) =
+            self.pgs().fold((0, 0), |(items, bytes), pg| (items + pg.log.len() + pg.log.dups_len(), bytes + pg.log.memory()));
         pools.push(("osd_pglog", items, bytes));
         let total = pools.iter().fold((0, 0), |(items, bytes), pool| (items + pool.1, bytes + pool.2));
         let shown = |items: usize, bytes: usize| json!({ "items": items, "bytes": bytes });
@@ -217,13 +218,15 @@ impl Osd {
             "perf dump" => {
                 self.refresh_gauges();
                 let mut dump = self.sh.perf.dump();
+                for (name, throttle) in crate::perf::throttles(self.sh.budget.stats()) {
+                    dump[name] = throttle;
+                }
                 if let Some(logger) = text("logger").filter(|l| !l.is_empty()) {
-                    if logger != "osd" {
-                        return ok(json!({}));
-                    }
+                    let Some(of) = dump.get(&*logger).cloned() else { return ok(json!({})) };
+                    dump = json!({ &*logger: of });
                     if let Some(counter) = text("counter").filter(|c| !c.is_empty()) {
-                        let one = dump["osd"].get(counter).cloned();
-                        dump = json!({ "osd": one.map_or(json!({}), |v| json!({ counter: v })) });
+                        let one = dump[&*logger].get(counter).cloned();
+                        dump = json!({ &*logger: one.map_or(json!({}), |v| json!({ counter: v })) });
                     }
                 }
                 ok(dump)

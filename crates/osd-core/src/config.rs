@@ -61,7 +61,8 @@ const OPTIONS: &[(&str, &str)] = &[
     // All that this program has: unlike stock's, none of them is a library that somebody put into a folder.
     ("osd_class_load_list", "*"),
     ("osd_client_message_cap", "256"),
-    ("osd_client_message_size_cap", "524288000"),
+    // Stock's default is 500 MiB. An OSD here is promised to be served with 256 MiB in all, of which the store's caches are half.
+    ("osd_client_message_size_cap", "67108864"),
     ("osd_client_op_priority", "63"),
     ("osd_client_watch_timeout", "30"),
     ("osd_crush_chooseleaf_type", "1"),
@@ -205,7 +206,8 @@ impl Config {
     }
     /// `config show`: each option with its value.
     pub fn show(&self) -> Value {
-        let names: std::collections::BTreeSet<&str> = OPTIONS.iter().map(|(name, _)| *name).chain(options::names().iter().copied()).collect();
+        let names: std::collections::BTreeSet<&str> =
+            OPTIONS.iter().map(|(name, _)| *name).chain(options::names().iter().copied()).collect();
         let all = names.into_iter().map(|name| (name.to_string(), json!(self.get(name).unwrap_or_default())));
         Value::Object(all.collect::<Map<_, _>>())
     }
@@ -284,7 +286,8 @@ mod tests {
         let mut e = Encoder::new(u64::MAX);
         c.encode_changed(&mut e);
         let text = "\x13\0\0\0osd_max_object_size";
-        let told = format!("\x01\0\0\0{text}\x02\0\0\0\x01\0\0\0\x07\0\0\02097152\x05\0\0\0\x07\0\0\01048576\x01\0\0\0{text}\x07\0\0\02097152");
+        let told =
+            format!("\x01\0\0\0{text}\x02\0\0\0\x01\0\0\0\x07\0\0\02097152\x05\0\0\0\x07\0\0\01048576\x01\0\0\0{text}\x07\0\0\02097152");
         assert_eq!(e.finish(), told.as_bytes());
         assert_eq!(c.int("osd_max_object_size"), 1 << 20);
         assert!(!c.set("osd_max_object_size", "many", Source::Override) && !c.set("no_such", "1", Source::Override));

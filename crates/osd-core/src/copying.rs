@@ -167,7 +167,17 @@ impl Osd {
             Session::new(peer)
         });
         let reqid = msg.reqid;
-        let op = ClientOp { conn: OWN_CONN, msg, reqid, info: None, received: clock.mono, bytes_in: 0, waits_for: "", fetches: None };
+        let op = ClientOp {
+            conn: OWN_CONN,
+            msg,
+            reqid,
+            info: None,
+            received: clock.mono,
+            bytes_in: 0,
+            waits_for: "",
+            fetches: None,
+            permit: None,
+        };
         self.place(Box::new(op), clock, out);
     }
 

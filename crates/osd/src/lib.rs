@@ -7,8 +7,8 @@
 
 mod bootstrap;
 pub mod data_dir;
-mod devices;
 pub mod deployment;
+mod devices;
 mod metadata;
 mod rooms;
 mod run;
@@ -16,6 +16,7 @@ mod shell;
 mod solo;
 pub mod store;
 mod wake;
+mod watchdog;
 
 pub use data_dir::DataDir;
 pub use deployment::Deployment;

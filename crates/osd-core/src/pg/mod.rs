@@ -49,6 +49,9 @@ pub struct InFlight {
     reads: bool,
     /// For `dump_ops_in_flight`.
     reqid: types::ReqId,
+    /// What the request holds of the OSD's budget.
+    #[expect(dead_code, reason = "what counts is when it is dropped")]
+    permit: Option<base::Permit>,
 }
 
 /// What a store's completion means besides the version of an entry: the group's record; an activation.

@@ -204,6 +204,7 @@ impl Pg {
 
     /// Executes a request on an object, or puts it behind what the object's order demands.
     fn run(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) {
+        cx.sh.crumb.op(self.pgid.pgid.pool, self.pgid.pgid.seed, op.reqid.name.num, op.reqid.tid, op.msg.hobj.oid.as_ref());
         let info = op.info.as_ref().expect("admission looks it up");
         let writes = info.may_write || info.may_cache;
         let head = match op.msg.hobj.snap {
@@ -536,7 +537,7 @@ impl Pg {
         }
     }
 
-    fn take_plan(&mut self, op: Box<ClientOp>, mut plan: Plan, cx: &mut Cx<'_>) {
+    fn take_plan(&mut self, mut op: Box<ClientOp>, mut plan: Plan, cx: &mut Cx<'_>) {
         match self.full(&op, &plan, cx) {
             None => {}
             Some(Halt::Drop) => return,
@@ -556,7 +557,7 @@ impl Pg {
             PlanKind::LogOnly => {
                 self.apply_effects(&op.msg.hobj, Some(op.conn), std::mem::take(&mut plan.effects), cx);
                 let reply = plan_reply(&op.msg, &mut plan, epoch, true);
-                let mut inflight = self.inflight_of(&op, &plan.log, reply);
+                let mut inflight = self.inflight_of(&mut op, &plan.log, reply);
                 inflight.obj = None;
                 if self.submit(Transaction::default(), plan.log, inflight, cx).is_err() {
                     self.refused(&op, cx);
@@ -564,7 +565,7 @@ impl Pg {
             }
             PlanKind::Write => {
                 let reply = plan_reply(&op.msg, &mut plan, epoch, true);
-                let mut inflight = self.inflight_of(&op, &plan.log, reply);
+                let mut inflight = self.inflight_of(&mut op, &plan.log, reply);
                 inflight.effects = std::mem::take(&mut plan.effects);
                 if self.submit_plan(plan, inflight, cx).is_err() {
                     self.refused(&op, cx);
@@ -573,7 +574,7 @@ impl Pg {
         }
     }
 
-    fn inflight_of(&self, op: &ClientOp, log: &[PgLogEntry], reply: messages::RawMessage) -> InFlight {
+    fn inflight_of(&self, op: &mut ClientOp, log: &[PgLogEntry], reply: messages::RawMessage) -> InFlight {
         let info = op.info.as_ref();
         InFlight {
             version: log.last().map_or(EVersion::ZERO, |e| e.version),
@@ -587,6 +588,7 @@ impl Pg {
             bytes_in: op.bytes_in,
             reads: info.is_some_and(|i| i.may_read),
             reqid: op.reqid,
+            permit: op.permit.take(),
         }
     }
 

@@ -76,6 +76,7 @@ impl Pg {
             bytes_out: 0,
             reads: false,
             reqid,
+            permit: None,
         }
     }
 
