@@ -1,14 +1,17 @@
-//! What the standard library lacks and every layer needs: time as a value, chance as a value, Ceph's crc32c.
+//! What the standard library lacks and every layer needs: time as a value, chance as a value, a budget, Ceph's crc32c.
 //!
 //! Holds no clock and no entropy: shells read those and pass them down. Knows no word of RADOS.
 
 #![forbid(unsafe_code)]
 
+pub mod breadcrumb;
+pub mod budget;
 mod crc;
 mod jenkins;
 mod rng;
 mod time;
 
+pub use budget::{Budget, BudgetStats, Permit, Turn};
 pub use crc::{crc32c, crc32c_zeros};
 pub use jenkins::jenkins_mix;
 pub use rng::Rng;

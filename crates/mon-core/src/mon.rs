@@ -152,6 +152,10 @@ struct Versions {
 }
 
 impl Mon {
+    /// `mon_client_bytes`: what clients' messages may take of memory, bytes; 0: no bound.
+    pub fn client_bytes_max(&self) -> u64 {
+        self.config.mon_number("mon_client_bytes") as u64
+    }
     /// Starts from what the store holds. The store was filled by [`crate::mkfs`].
     pub fn load(snapshot: &Snapshot, options: MonOptions, entropy: Box<dyn Entropy>, clock: Clock) -> Result<Self, LoadError> {
         let now = UTime::from_wall_ns(clock.wall_ns);

@@ -4,7 +4,7 @@ use crate::door::{DoorServer, LetIn};
 use crate::manager::{Knock, ManagerLink};
 use crate::{AuthMode, Cluster, Store};
 use anyhow::{Context, Result, anyhow};
-use base::{Clock, Stamp};
+use base::{Budget, Clock, Permit, Stamp};
 use bytes::Bytes;
 use messages::RawMessage;
 use mon_core::{Batch, ConnId, Door, Effect, Event, Handshake, Mon, MonOptions, PeerInfo, Step};
@@ -86,6 +86,9 @@ pub struct Shared {
     pub auth: AuthMode,
     started: Instant,
     queue: RefCell<Vec<Event>>,
+    /// What clients have under way: the messages of the queue, and what comes in.
+    budget: Rc<Budget>,
+    permits: RefCell<Vec<Permit>>,
     wake: Notify,
     /// Why the store can't be written any more: then nothing is answered.
     failed: RefCell<Option<anyhow::Error>>,
@@ -173,6 +176,8 @@ impl Dispatcher for Listener {
         if self.shared.manager.is(conn) {
             return self.shared.push(Event::ManagerMessage { message });
         }
+        // Held until the queue has been handled.
+        self.shared.permits.borrow_mut().extend(conn.take_permit());
         self.shared.push(Event::Message { conn: conn_id(self.door, conn), message });
     }
     fn on_reset(&self, conn: &Conn) {
@@ -191,6 +196,8 @@ async fn serve(config: MonConfig, ready: std::sync::mpsc::Sender<(SocketAddr, So
         auth,
         started: Instant::now(),
         queue: RefCell::default(),
+        budget: Rc::default(),
+        permits: RefCell::default(),
         wake: Notify::new(),
         failed: RefCell::new(None),
         ended: Cell::new(false),
@@ -230,7 +237,11 @@ async fn serve(config: MonConfig, ready: std::sync::mpsc::Sender<(SocketAddr, So
     while !shared.ended.get() {
         tokio::select! {
             _ = shared.wake.notified() => {}
-            _ = ticks.tick() => shared.queue.borrow_mut().push(Event::Tick),
+            _ = ticks.tick() => {
+                shared.queue.borrow_mut().push(Event::Tick);
+                let max = shared.mon.borrow().as_ref().map_or(0, Mon::client_bytes_max);
+                shared.budget.set_limits(max, 0);
+            }
             _ = &mut stop => break,
         }
         run_queue(&shared, &mon_net, &mgr_net);
@@ -250,6 +261,7 @@ async fn serve(config: MonConfig, ready: std::sync::mpsc::Sender<(SocketAddr, So
 fn run_queue(shared: &Shared, mon_net: &Messenger, mgr_net: &Messenger) {
     loop {
         let events = std::mem::take(&mut *shared.queue.borrow_mut());
+        let permits = std::mem::take(&mut *shared.permits.borrow_mut());
         if events.is_empty() || shared.ended.get() {
             return;
         }
@@ -262,6 +274,7 @@ fn run_queue(shared: &Shared, mon_net: &Messenger, mgr_net: &Messenger) {
                 mon.handle(event, clock, &mut effects);
             }
         }
+        drop(permits);
         let mut batch = Batch::default();
         for effect in &mut effects {
             if let Effect::Persist(b) = effect {
@@ -312,6 +325,7 @@ async fn listen(shared: &Rc<Shared>, door: Door, addr: SocketAddr, nonce: u32) -
     local.accept_policy = |_| Policy::stateless_server();
     let net = Messenger::new(Rc::new(local), net::Config::default());
     net.set_dispatcher(Rc::new(Listener { shared: shared.clone(), door }));
+    net.set_budget(shared.budget.clone());
     let bound = net.bind_as(addr, nonce).await.with_context(|| format!("can't listen on {addr}"))?;
     Ok((net, bound))
 }

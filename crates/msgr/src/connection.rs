@@ -195,6 +195,11 @@ impl Connection {
             _ => self.reader.need(),
         }
     }
+    /// Bytes of the message that is being received, from the moment that its header says so until it is whole.
+    #[inline]
+    pub fn coming(&self) -> Option<u64> {
+        self.reader.coming()
+    }
     /// Where the next bytes of the stream belong, if not all of them to the end of `buf`; see [`crate::landing`]. After reading,
     /// [`Connection::landed`] is to be told, then [`Connection::next`] called.
     #[inline]

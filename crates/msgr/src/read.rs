@@ -95,6 +95,10 @@ impl Reader {
     pub fn landed(&mut self, n: usize) {
         self.landing.landed(n);
     }
+    /// Bytes of the whole frame, if it is a message whose preamble is here and whose end is not known to be.
+    pub fn coming(&self) -> Option<u64> {
+        self.preamble.as_ref().filter(|p| p.tag == Tag::Message).map(|p| p.crc_len() as u64)
+    }
     /// Bytes that the buffer must hold before [`Reader::next`] can get on.
     pub fn need(&self) -> usize {
         match (&self.preamble, &self.cipher) {

@@ -2,6 +2,7 @@
 
 use crate::drive::Transport;
 use crate::messenger::Shared;
+use base::Permit;
 use messages::RawMessage;
 use msgr::{Connection, Peer, State};
 use std::any::Any;
@@ -30,6 +31,8 @@ pub(crate) struct Inner {
     pub closing: Cell<Closing>,
     /// The dispatcher knows it.
     pub announced: Cell<bool>,
+    /// Of the message that is being dispatched.
+    pub permit: RefCell<Option<Permit>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +90,12 @@ impl Conn {
     }
     pub fn set_user(&self, user: Option<Rc<dyn Any>>) {
         *self.0.user.borrow_mut() = user;
+    }
+    /// What the message that is being dispatched holds of the budget, if it is a client's: it ends when the taker drops it, or with the
+    /// dispatch if it is not taken.
+    #[inline]
+    pub fn take_permit(&self) -> Option<Permit> {
+        self.0.permit.borrow_mut().take()
     }
     /// Bytes that wait for the socket.
     pub fn queued_bytes(&self) -> usize {

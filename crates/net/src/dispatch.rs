@@ -9,6 +9,14 @@ use messages::RawMessage;
 pub trait Dispatcher {
     /// A message. Its segments share the buffer that it was read into: who keeps a small part for long copies it out.
     fn on_message(&self, conn: &Conn, message: RawMessage);
+    /// True if a client's message takes a slot of the budget's requests until its permit is dropped.
+    fn is_request(&self, message: &RawMessage) -> bool {
+        true
+    }
+    /// About how many bytes the answer to this message will have. Asked only while answers use most of what they may.
+    fn answer_bytes(&self, message: &RawMessage) -> u64 {
+        0
+    }
     /// All messages of one read have been given to [`Dispatcher::on_message`]; what is sent now is in the same write.
     fn on_batch(&self, conn: &Conn) {}
     /// A session that we dialled is open, for the first time or again.

@@ -1,6 +1,7 @@
 //! One connection's task: transports come and go, the session stays as long as its policy lets it.
 
 use crate::conn::{Closing, Conn};
+use crate::gate::Gate;
 use crate::messenger::{HalfOpen, without_transport};
 use bytes::BytesMut;
 use msgr::landing::ENDS_MAX;
@@ -15,6 +16,7 @@ use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWrite, Interest};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
+use types::EntityKind;
 
 /// Bytes that one read asks for; larger messages get a buffer of their own size.
 const READ_CHUNK: usize = 64 << 10;
@@ -59,6 +61,8 @@ enum Cut {
     Eof,
     #[error("the handshake takes too long")]
     TimedOut,
+    #[error("the peer holds up others: it neither sends the rest of its message nor takes its answers")]
+    Stalled,
 }
 
 /// Why the present transport is no longer pumped.
@@ -221,17 +225,42 @@ struct Pump<'a> {
     more: bool,
     /// Messages were dispatched, and the dispatcher has not heard that this was all.
     open_batch: bool,
+    /// A client's, once its session is open.
+    gate: Option<Gate>,
+    /// Whole messages may be in the buffer that nothing was made of yet.
+    backlog: bool,
 }
 
 impl<'a> Pump<'a> {
     fn new(conn: &'a Conn, transport: &'a mut Transport, guard: &'a mut Option<HalfOpen>, attempts: &'a mut u32) -> Self {
         let deadline = Some(Box::pin(sleep_until(Instant::now() + conn.0.shared.config.handshake_timeout)));
-        Self { conn, transport, guard, attempts, deadline, ack: None, first: true, more: false, open_batch: false }
+        Self {
+            conn,
+            transport,
+            guard,
+            attempts,
+            deadline,
+            ack: None,
+            first: true,
+            more: false,
+            open_batch: false,
+            gate: None,
+            backlog: false,
+        }
     }
 
     /// One read.
     fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cut>> {
         self.more = false;
+        if self.backlog {
+            return Poll::Pending;
+        }
+        if let Some(gate) = &mut self.gate {
+            let coming = self.conn.0.core.borrow().coming();
+            if !gate.may_read(coming, cx.waker()) {
+                return Poll::Pending;
+            }
+        }
         if self.conn.0.shared.local.rooms.is_some()
             && self.deadline.is_none()
             && let Some(read) = self.read_apart(cx)
@@ -249,7 +278,10 @@ impl<'a> Pump<'a> {
         match read {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(0)) => Poll::Ready(Err(Cut::Eof)),
-            Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
+            Poll::Ready(Ok(n)) => {
+                self.gate.iter_mut().for_each(|gate| gate.moved(n));
+                Poll::Ready(Ok(()))
+            }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
         }
     }
@@ -276,6 +308,7 @@ impl<'a> Pump<'a> {
             match read {
                 Ok(0) => return Some(Poll::Ready(Err(Cut::Eof))),
                 Ok(n) => {
+                    self.gate.iter_mut().for_each(|gate| gate.moved(n));
                     buf.extend_from_slice(&head[..n.min(before)]);
                     buf.extend_from_slice(&tail[..n.saturating_sub(before + apart)]);
                     self.more = n == asked;
@@ -301,22 +334,52 @@ impl<'a> Pump<'a> {
             match Pin::new(&mut self.transport.stream).poll_write_vectored(cx, &slices[..n]) {
                 Poll::Pending => break,
                 Poll::Ready(Ok(0)) => return Err(Cut::Eof),
-                Poll::Ready(Ok(n)) => out.advance(n),
+                Poll::Ready(Ok(n)) => {
+                    out.advance(n);
+                    self.gate.iter_mut().for_each(|gate| gate.moved(n));
+                }
                 Poll::Ready(Err(error)) => return Err(error.into()),
             }
         }
+        let left = out.len();
+        self.gate.iter_mut().for_each(|gate| gate.queued(left));
         Ok(())
     }
-    /// Dispatches every frame that is there in whole.
-    fn process(&mut self) -> Result<Option<Exit>, Cut> {
+    /// Bytes that may wait for the socket before nothing more is taken from it.
+    fn out_max(&self) -> usize {
+        let max = self.conn.0.shared.config.out_max;
+        self.gate.as_ref().map_or(max, |gate| gate.out_max().min(max))
+    }
+    /// Dispatches every frame that is there in whole, as far as the budget and the queue of answers let it.
+    fn process(&mut self, cx: &Context<'_>) -> Result<Option<Exit>, Cut> {
         let Some(dispatcher) = self.conn.0.shared.dispatcher() else { return Ok(None) };
+        self.backlog = false;
         loop {
+            if let Some(gate) = &mut self.gate {
+                self.backlog = self.conn.0.core.borrow_mut().out().len() > gate.out_max();
+                if self.backlog {
+                    break;
+                }
+                if gate.holds() {
+                    self.open_batch = true;
+                    self.backlog = !gate.retry(self.conn, &*dispatcher, cx.waker());
+                    if self.backlog || self.conn.0.closing.get() != Closing::No {
+                        break;
+                    }
+                }
+            }
             let up = self.conn.0.core.borrow_mut().next(&mut self.transport.buf)?;
             match up {
                 None => break,
                 Some(Up::Message(message)) => {
                     self.open_batch = true;
-                    dispatcher.on_message(self.conn, message);
+                    match &mut self.gate {
+                        None => dispatcher.on_message(self.conn, message),
+                        Some(gate) => self.backlog = !gate.pass(self.conn, &*dispatcher, message, cx.waker()),
+                    }
+                    if self.backlog {
+                        break;
+                    }
                     if self.conn.0.closing.get() != Closing::No {
                         break;
                     }
@@ -345,6 +408,11 @@ impl<'a> Pump<'a> {
         *self.guard = None;
         *self.attempts = 0;
         let inner = &self.conn.0;
+        if let Some(budget) = &*inner.shared.budget.borrow()
+            && inner.core.borrow().peer().auth_name.kind == EntityKind::CLIENT
+        {
+            self.gate = Some(Gate::new(budget.clone(), inner.shared.config.stall));
+        }
         inner.announced.set(true);
         let (peer, dialled) = {
             let core = inner.core.borrow();
@@ -358,6 +426,11 @@ impl<'a> Pump<'a> {
             && deadline.as_mut().poll(cx).is_ready()
         {
             return Err(Cut::TimedOut);
+        }
+        if let Some(gate) = &mut self.gate
+            && gate.is_stalled(cx)
+        {
+            return Err(Cut::Stalled);
         }
         if self.ack.is_none() && self.conn.0.core.borrow().owes_ack() {
             self.ack = Some(Box::pin(sleep(ACK_DELAY)));
@@ -374,7 +447,6 @@ impl<'a> Pump<'a> {
 
     fn turn(&mut self, cx: &mut Context<'_>) -> Result<Option<Exit>, Cut> {
         let conn = self.conn;
-        let out_max = conn.0.shared.config.out_max;
         for _ in 0..TURNS {
             if matches!(conn.0.closing.get(), Closing::Now | Closing::Replaced) {
                 return Ok(Some(Exit::Closed));
@@ -384,20 +456,22 @@ impl<'a> Pump<'a> {
             }
             // Wakes from inside this turn are served by the write below.
             conn.0.notified.set(true);
-            let full = conn.0.core.borrow_mut().out().len() > out_max;
+            let full = conn.0.core.borrow_mut().out().len() > self.out_max();
             let read = if full { Poll::Pending } else { self.read(cx) };
-            let progress = matches!(read, Poll::Ready(Ok(())));
+            let mut progress = matches!(read, Poll::Ready(Ok(())));
             if let Poll::Ready(Err(cut)) = read {
                 return Err(cut);
             }
-            if progress || self.first {
+            if progress || self.first || self.backlog {
                 self.first = false;
                 conn.0.shared.note_read();
-                if let Some(exit) = self.process()? {
+                let waited = self.backlog;
+                if let Some(exit) = self.process(cx)? {
                     return Ok(Some(exit));
                 }
+                progress |= waited && !self.backlog;
             } else if conn.0.core.borrow().has_news()
-                && let Some(exit) = self.process()?
+                && let Some(exit) = self.process(cx)?
             {
                 return Ok(Some(exit));
             }

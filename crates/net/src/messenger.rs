@@ -3,6 +3,7 @@
 use crate::Dispatcher;
 use crate::conn::{Closing, Conn, ConnId, Inner};
 use crate::drive::{self, Start};
+use base::Budget;
 use msgr::{Connection, Decision, Local, MsgrError, Policy, State};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -26,11 +27,22 @@ pub struct Config {
     pub out_max: usize,
     /// After something was read, the thread looks for more this long before it sleeps. 0: not at all.
     pub spin_us: u64,
+    /// A connection that holds a part of the budget, moves fewer than [`MOVED_MIN`] bytes in this time and is in the way of others is cut.
+    pub stall: Duration,
 }
+
+/// See [`Config::stall`].
+pub const MOVED_MIN: u64 = 64 << 10;
 
 impl Default for Config {
     fn default() -> Self {
-        Self { half_open_max: 1024, handshake_timeout: Duration::from_secs(10), out_max: 32 << 20, spin_us: 0 }
+        Self {
+            half_open_max: 1024,
+            handshake_timeout: Duration::from_secs(10),
+            out_max: 32 << 20,
+            spin_us: 0,
+            stall: Duration::from_millis(500),
+        }
     }
 }
 
@@ -51,6 +63,7 @@ pub(crate) struct Shared {
     pub local: Rc<Local>,
     pub config: Config,
     pub dispatcher: RefCell<Option<Rc<dyn Dispatcher>>>,
+    pub budget: RefCell<Option<Rc<Budget>>>,
     slots: RefCell<Slots>,
     /// Connections that are found by their peer's address: those that we dialled, and lossless ones.
     by_addr: RefCell<HashMap<EntityAddr, Conn>>,
@@ -71,6 +84,7 @@ impl Messenger {
             local,
             config,
             dispatcher: RefCell::new(None),
+            budget: RefCell::new(None),
             slots: RefCell::default(),
             by_addr: RefCell::default(),
             half_open: Cell::new(0),
@@ -87,6 +101,11 @@ impl Messenger {
             let shared = self.0.clone();
             self.0.listeners.borrow_mut().push(spawn_local(async move { shared.spin().await }).abort_handle());
         }
+    }
+    /// What clients that connect from now on may have under way, all together; without it there is no bound. Peers that logged in as something
+    /// else are not behind it.
+    pub fn set_budget(&self, budget: Rc<Budget>) {
+        *self.0.budget.borrow_mut() = Some(budget);
     }
     pub fn local(&self) -> &Rc<Local> {
         &self.0.local
@@ -175,6 +194,7 @@ impl Shared {
             incoming: RefCell::new(None),
             closing: Cell::new(Closing::No),
             announced: Cell::new(false),
+            permit: RefCell::new(None),
         }));
         slot.conn = Some(conn.clone());
         conn

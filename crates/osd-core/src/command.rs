@@ -218,13 +218,15 @@ impl Osd {
             "perf dump" => {
                 self.refresh_gauges();
                 let mut dump = self.sh.perf.dump();
+                for (name, throttle) in crate::perf::throttles(self.sh.budget.stats()) {
+                    dump[name] = throttle;
+                }
                 if let Some(logger) = text("logger").filter(|l| !l.is_empty()) {
-                    if logger != "osd" {
-                        return ok(json!({}));
-                    }
+                    let Some(of) = dump.get(&*logger).cloned() else { return ok(json!({})) };
+                    dump = json!({ &*logger: of });
                     if let Some(counter) = text("counter").filter(|c| !c.is_empty()) {
-                        let one = dump["osd"].get(counter).cloned();
-                        dump = json!({ "osd": one.map_or(json!({}), |v| json!({ counter: v })) });
+                        let one = dump[&*logger].get(counter).cloned();
+                        dump = json!({ &*logger: one.map_or(json!({}), |v| json!({ counter: v })) });
                     }
                 }
                 ok(dump)

@@ -61,7 +61,8 @@ const OPTIONS: &[(&str, &str)] = &[
     // All that this program has: unlike stock's, none of them is a library that somebody put into a folder.
     ("osd_class_load_list", "*"),
     ("osd_client_message_cap", "256"),
-    ("osd_client_message_size_cap", "524288000"),
+    // Stock's default is 500 MiB. An OSD here is promised to be served with 256 MiB in all, of which the store's caches are half.
+    ("osd_client_message_size_cap", "67108864"),
     ("osd_client_op_priority", "63"),
     ("osd_client_watch_timeout", "30"),
     ("osd_crush_chooseleaf_type", "1"),

@@ -177,6 +177,7 @@ impl Osd {
             waits_for: "",
             fetches: None,
             unanswered: None,
+            permit: None,
         };
         self.place(Box::new(op), clock, out);
     }

@@ -1,5 +1,6 @@
 //! What goes into an [`crate::Osd`] and what comes out: one vocabulary for every shell and for tests.
 
+use base::Permit;
 use cephx::caps::OsdCap;
 use messages::RawMessage;
 use std::collections::BTreeMap;
@@ -45,6 +46,8 @@ pub enum Event {
     Reset { conn: ConnId },
     /// A message of a connected peer (client, other OSD, manager that dialled us).
     Message { conn: ConnId, msg: RawMessage },
+    /// A client's MOSDOp, with what it holds of the OSD's budget.
+    Request { conn: ConnId, msg: RawMessage, permit: Option<Permit> },
     /// A message of the monitor that the shell's MonClient doesn't keep to itself: MOSDMap, MOSDPGCreate2, ...
     Mon(RawMessage),
     /// We have a session with the active manager.

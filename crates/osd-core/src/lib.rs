@@ -12,6 +12,7 @@ mod catch_up;
 mod command;
 pub mod config;
 mod copying;
+mod crumb;
 mod event;
 mod fullness;
 mod heartbeat;
@@ -33,5 +34,7 @@ mod session;
 mod shared;
 
 pub use command::{RELEASE, VERSION, command_output};
+pub use crumb::crumb_text;
 pub use event::{BootInfo, ConnId, DeviceQuestion, Effect, Event, HbNet, Level, Peer};
 pub use osd::{Osd, OsdSetup};
+pub use request::answer_bytes;

@@ -4,6 +4,7 @@
 //! together, and is answered at [`Event::TurnEnd`].
 
 use crate::boot::BootState;
+use crate::crumb::event_code;
 use crate::event::{ConnId, Effect, Event, Level, Peer};
 use crate::load::Loading;
 use crate::map_cache::MapCache;
@@ -11,10 +12,11 @@ use crate::mgr::MgrSession;
 use crate::pg::Pg;
 use crate::pg::log::WordHash;
 use crate::remove::Removals;
-use crate::request::{ClientOp, error_reply};
+use crate::request::{ClientOp, answer_bytes, error_reply};
 use crate::session::Session;
 use crate::shared::{Cx, LogBounds, Shared};
-use base::{Clock, Rng, Stamp};
+use base::breadcrumb::Breadcrumb;
+use base::{Budget, Clock, Permit, Rng, Stamp};
 use classes::Registry;
 use maps::{OsdMap, Placement};
 use messages::{
@@ -23,6 +25,7 @@ use messages::{
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use store::{ObjectStore, StoreError};
 use types::{CollId, EntityKind, Epoch, OsdId, OsdSuperblock, PgId, SpgId, Uuid};
@@ -122,6 +125,8 @@ impl Osd {
                 notify_ids: 1,
                 internal_tids: 0,
                 room: 0,
+                budget: Rc::default(),
+                crumb: Default::default(),
                 fullness: Default::default(),
                 damaged: 0,
                 history: Default::default(),
@@ -156,6 +161,16 @@ impl Osd {
             store_was_lost: false,
             damaged_groups: Default::default(),
         }
+    }
+    /// What clients may have under way: its bounds follow the options from now on.
+    pub fn set_budget(&mut self, budget: Rc<Budget>) {
+        self.sh.budget = budget;
+        self.sh.reload_config();
+    }
+    /// Where the loop stands: to be watched by another thread, with limits that follow the options.
+    pub fn breadcrumb(&self) -> Arc<Breadcrumb> {
+        self.sh.reload_limits();
+        self.sh.crumb.clone()
     }
     /// What `perf dump` shows.
     pub fn perf(&self) -> &crate::perf::Perf {
@@ -214,15 +229,22 @@ impl Osd {
 
     /// The door.
     pub fn handle(&mut self, event: Event, clock: Clock, out: &mut Vec<Effect>) {
+        self.sh.crumb.event(event_code(&event));
+        self.take_event(event, clock, out);
+        self.sh.crumb.event(0);
+    }
+    fn take_event(&mut self, event: Event, clock: Clock, out: &mut Vec<Effect>) {
         if self.loading.is_some() {
             self.load_some(clock, out);
         }
         match &event {
+            Event::Request { .. } => {}
             Event::Message { msg, .. } if msg.kind == MOSDOp::KIND => {}
             _ => self.take_arrived(clock, out),
         }
         match event {
-            Event::Message { conn, msg } if msg.kind == MOSDOp::KIND => self.client_op(conn, &msg, clock, out),
+            Event::Message { conn, msg } if msg.kind == MOSDOp::KIND => self.client_op(conn, &msg, None, clock, out),
+            Event::Request { conn, msg, permit } => self.client_op(conn, &msg, permit, clock, out),
             Event::Message { conn, msg } => self.message(conn, msg, clock, out),
             Event::Heartbeat { conn, net, msg } => self.heartbeat(conn, net, &msg, clock, out),
             Event::HeartbeatRefused { addrs } => self.heartbeat_refused(&addrs, out),
@@ -259,7 +281,7 @@ impl Osd {
     }
 
     /// A request: decoded, and taken with others of this turn.
-    fn client_op(&mut self, conn: ConnId, raw: &RawMessage, clock: Clock, out: &mut Vec<Effect>) {
+    fn client_op(&mut self, conn: ConnId, raw: &RawMessage, mut permit: Option<Permit>, clock: Clock, out: &mut Vec<Effect>) {
         let Some(session) = self.sh.sessions.get_mut(&conn) else { return };
         let msg = match MOSDOp::decode(raw) {
             Ok(msg) => msg,
@@ -281,8 +303,11 @@ impl Osd {
                 out.push(Effect::Send { conn, msg: maps });
             }
         }
+        if let Some(permit) = &mut permit {
+            permit.expect_answer(answer_bytes(&msg));
+        }
         let (received, waits_for) = (clock.mono, "");
-        let op = Box::new(ClientOp { conn, msg, reqid, info: None, received, bytes_in, waits_for, fetches: None, unanswered: None });
+        let op = Box::new(ClientOp { conn, msg, reqid, info: None, received, bytes_in, waits_for, fetches: None, unanswered: None, permit });
         self.arrived.push(op);
         if self.arrived.len() == ARRIVED_MAX {
             self.take_arrived(clock, out);

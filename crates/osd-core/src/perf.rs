@@ -85,6 +85,15 @@ counters! {
     op_dup Counter 0 0 "" "Client operations that came again and were answered from the log (stock has no such counter)";
 }
 
+/// The budget of clients as stock's two throttles show it, by their names: what is held, its bound, how often it was taken and waited for.
+pub fn throttles(budget: base::BudgetStats) -> [(&'static str, Value); 2] {
+    let one = |val: u64, max: u64| json!({ "val": val, "max": max, "get": budget.taken, "wait": { "avgcount": budget.waits }, "waiting": budget.waiting });
+    [
+        ("throttle-osd_client_bytes", one(budget.bytes + budget.answers, budget.bytes_max)),
+        ("throttle-osd_client_messages", one(budget.messages, budget.messages_max)),
+    ]
+}
+
 /// Values of all counters.
 #[derive(Debug, Clone)]
 pub struct Perf {

@@ -5,10 +5,10 @@ use crate::event::ConnId;
 use crate::op::OpInfo;
 use crate::op::Plan;
 use crate::pg::replicate::Unanswered;
-use base::Stamp;
+use base::{Permit, Stamp};
 use messages::{MOSDOp, MOSDOpReply, Message, OutOp, RawMessage, SmallVec};
 use types::osd_op::osd_flag;
-use types::{EVersion, Epoch, OpReturn, ReqId};
+use types::{EVersion, Epoch, OpCode, OpReturn, ReqId};
 
 /// A request that has not been answered.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub struct ClientOp {
     pub fetches: Option<Box<Fetches>>,
     /// The answer to it, if it is a write whose interval ended before it was answered.
     pub unanswered: Option<Box<Unanswered>>,
+    /// What it holds of the OSD's budget, until its answer leaves the core.
+    pub permit: Option<Permit>,
 }
 
 impl ClientOp {
@@ -34,6 +36,15 @@ impl ClientOp {
     pub fn is_fetching(&self) -> bool {
         self.fetches.as_ref().is_some_and(|f| f.waiting)
     }
+}
+
+/// What a read without a length, or with a very long one, is taken for: objects of the usual clients are not longer. Bytes.
+const WHOLE_OBJECT: u64 = 4 << 20;
+
+/// About how many bytes of data the answer will have.
+pub fn answer_bytes(msg: &MOSDOp) -> u64 {
+    let reads = msg.ops.iter().filter(|o| matches!(o.op.code, OpCode::READ | OpCode::SYNC_READ | OpCode::SPARSE_READ));
+    reads.map(|o| o.op.extent().length).map(|len| if len == 0 { WHOLE_OBJECT } else { len.min(WHOLE_OBJECT) }).sum()
 }
 
 const ACKS: u32 = osd_flag::ACK | osd_flag::ONNVRAM | osd_flag::ONDISK;

@@ -6,12 +6,14 @@ use crate::op::Limits;
 use crate::perf::Perf;
 use crate::pg::log::WordHash;
 use crate::session::Session;
-use base::{Clock, Rng};
+use base::breadcrumb::Breadcrumb;
+use base::{Budget, Clock, Rng};
 use classes::Registry;
 use maps::OsdMap;
 use messages::RawMessage;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use store::ObjectStore;
 use types::{Epoch, OsdId, UTime};
 
@@ -44,6 +46,10 @@ pub struct Shared {
     pub(crate) internal_tids: u64,
     /// Bytes that the store surely takes; counted down and asked for again when it is used up.
     pub(crate) room: u64,
+    /// What clients have under way.
+    pub(crate) budget: Rc<Budget>,
+    /// Where the loop stands, for another thread.
+    pub(crate) crumb: Arc<Breadcrumb>,
     /// How full the store is.
     pub(crate) fullness: crate::fullness::Fullness,
     /// Reads that the store could not answer because of damage.
@@ -90,8 +96,14 @@ impl Shared {
     pub(crate) fn reload_config(&mut self) {
         self.limits = self.config.limits();
         self.log_bounds = LogBounds::of(&self.config);
+        self.reload_limits();
         let age = std::time::Duration::from_secs(self.config.int("osd_op_history_duration"));
         self.history.configure(self.config.int("osd_op_history_size") as usize, age);
+    }
+    /// Bounds that others look at.
+    pub(crate) fn reload_limits(&self) {
+        self.budget.set_limits(self.config.int("osd_client_message_size_cap"), self.config.int("osd_client_message_cap"));
+        self.crumb.set_limits(self.config.int("osd_op_thread_timeout") * 1000, self.config.int("osd_op_thread_suicide_timeout") * 1000);
     }
     /// How many entries a group's log shall have.
     pub fn log_target(&self) -> usize {

@@ -17,6 +17,7 @@ mod shell;
 mod solo;
 pub mod store;
 mod wake;
+mod watchdog;
 
 pub use data_dir::DataDir;
 pub use deployment::Deployment;

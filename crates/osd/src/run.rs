@@ -5,8 +5,10 @@ use crate::rooms::DeviceMemory;
 use crate::shell::{Shell, Status};
 use crate::store::OpenStore;
 use crate::wake::StoreWake;
+use crate::watchdog::Watchdog;
 use crate::{Me, OsdConfig, bootstrap, metadata, ports};
 use anyhow::{Context, Result, anyhow};
+use base::breadcrumb::Breadcrumb;
 use bytes::Bytes;
 use cephx::{ClientAuth, Entropy, Identity, RotatingSecrets, mode};
 use msgr::{Local, Policy, Rooms};
@@ -22,6 +24,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -206,7 +209,12 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
         classes: &classes::BUILTIN,
         config: config.options.clone(),
     };
-    let osd = Osd::new(setup, store);
+    let mut osd = Osd::new(setup, store);
+    let budget = Rc::new(base::Budget::default());
+    osd.set_budget(budget.clone());
+    sides.iter().for_each(|side| side.set_budget(budget.clone()));
+    let crumb = osd.breadcrumb();
+    let _watchdog = Watchdog::start(config.id, &crumb).context("starting the watchdog")?;
     let shell = Shell::new(osd, sides.clone(), mon, config.quiet, config.null);
     shell.devices.replace(Machine::this().below(crate::store::devices(Path::new(&config.data_dir)).iter().map(PathBuf::as_path)));
     if let Some(path) = &config.admin_socket
@@ -214,7 +222,7 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     {
         eprintln!("osd.{}: no admin socket at {}: {e}", config.id, path.display());
     }
-    let ticking = tokio::task::spawn_local(tick(shell.clone()));
+    let ticking = tokio::task::spawn_local(tick(shell.clone(), crumb));
     let listening = store_fd.map(|fd| tokio::task::spawn_local(listen_to_store(shell.clone(), fd)));
     shell.mon_effects(shell.mon.start());
     shell.monc(|core, out| core.subscribe_to("mgrmap", 0, 0, out));
@@ -236,11 +244,12 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     result
 }
 
-async fn tick(shell: Rc<Shell>) {
+async fn tick(shell: Rc<Shell>, crumb: Arc<Breadcrumb>) {
     let mut every = tokio::time::interval(Duration::from_secs(1));
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         every.tick().await;
+        crumb.turn();
         shell.tick();
     }
 }

@@ -452,11 +452,20 @@ impl Dispatcher for Ear {
             None => {
                 if msg.kind == MOSDOp::KIND {
                     shell.solo.borrow_mut().came(id);
+                    Event::Request { conn: id, msg, permit: conn.take_permit() }
+                } else {
+                    Event::Message { conn: id, msg }
                 }
-                Event::Message { conn: id, msg }
             }
         };
         shell.feed(event, clock());
+    }
+    /// Commands and acknowledgements get through while requests that wait for a group hold all slots.
+    fn is_request(&self, msg: &RawMessage) -> bool {
+        msg.kind == MOSDOp::KIND
+    }
+    fn answer_bytes(&self, msg: &RawMessage) -> u64 {
+        MOSDOp::decode(msg).map_or(0, |msg| osd_core::answer_bytes(&msg))
     }
     fn on_batch(&self, _: &Conn) {
         self.shell.batch_end();

@@ -211,6 +211,7 @@ impl Pg {
 
     /// Executes a request on an object, or puts it behind what the object's order demands.
     fn run(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) {
+        cx.sh.crumb.op(self.pgid.pgid.pool, self.pgid.pgid.seed, op.reqid.name.num, op.reqid.tid, op.msg.hobj.oid.as_ref());
         let info = op.info.as_ref().expect("admission looks it up");
         let writes = info.may_write || info.may_cache;
         let head = match op.msg.hobj.snap {
@@ -544,7 +545,7 @@ impl Pg {
         }
     }
 
-    fn take_plan(&mut self, op: Box<ClientOp>, mut plan: Plan, cx: &mut Cx<'_>) {
+    fn take_plan(&mut self, mut op: Box<ClientOp>, mut plan: Plan, cx: &mut Cx<'_>) {
         match self.full(&op, &plan, cx) {
             None => {}
             Some(Halt::Drop) => return,

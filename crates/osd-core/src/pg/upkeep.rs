@@ -78,6 +78,7 @@ impl Pg {
             received: cx.clock.mono,
             bytes_out: 0,
             reqid,
+            permit: None,
         }
     }
 

@@ -1,0 +1,150 @@
+//! A client's connection before the daemon's budget ([`base::budget`]).
+//!
+//! Holds what one connection has of the budget: memory for the message that it is receiving, the message that waits for a slot, the bytes that
+//! wait for its socket. Absent: reading and writing, which ask here first.
+//!
+//! ```text
+//!            header of a long message          whole               slot               answer
+//!   socket ──────────── coming ──────────────── held ─────────── dispatched ───────── queue ──> socket
+//!            waits: nothing more is read     waits: likewise    the daemon has       full: nothing more is
+//!            from this socket                                   the permit           taken from this socket
+//! ```
+//! Two things are the peer's to hurry: a message that is here in part, and the answers in the queue. While others wait for what these hold, a
+//! connection that moved less than [`crate::messenger::MOVED_MIN`] in [`crate::Config::stall`] is cut. A client dials again and sends its requests again, so
+//! it loses nothing.
+
+use crate::messenger::MOVED_MIN;
+use crate::{Conn, Dispatcher};
+use base::budget::SMALL_MAX;
+use base::{Budget, Permit, Turn};
+use messages::RawMessage;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+use tokio::time::{Sleep, sleep};
+
+pub(crate) struct Gate {
+    budget: Rc<Budget>,
+    turn: Turn,
+    /// Memory for the message that is being received.
+    coming: Option<Permit>,
+    /// A whole message that waits for its slot.
+    held: Option<(RawMessage, Permit)>,
+    /// A whole message that waits for memory: a short one, which had none before.
+    short: Option<RawMessage>,
+    /// Bytes of our queue that the budget knows of.
+    charged: u64,
+    /// Bytes that were read and written.
+    moved: u64,
+    stall: Duration,
+    /// Until the next look, and what had moved at the last.
+    watch: Option<(Pin<Box<Sleep>>, u64)>,
+}
+
+impl Gate {
+    pub fn new(budget: Rc<Budget>, stall: Duration) -> Self {
+        let (coming, held, short, watch) = (None, None, None, None);
+        Self { budget, turn: Turn::default(), coming, held, short, charged: 0, moved: 0, stall, watch }
+    }
+    /// True if the socket may be read: no message waits here, and there is memory for the one of `coming` bytes that has begun.
+    pub fn may_read(&mut self, coming: Option<u64>, waker: &Waker) -> bool {
+        if self.holds() {
+            return false;
+        }
+        if let Some(len) = coming
+            && len > SMALL_MAX
+            && self.coming.is_none()
+        {
+            self.coming = self.budget.reserve(len, &mut self.turn, waker);
+            return self.coming.is_some();
+        }
+        true
+    }
+    /// True if a whole message waits here: others of this connection stay behind it.
+    pub fn holds(&self) -> bool {
+        self.held.is_some() || self.short.is_some()
+    }
+    /// Dispatches a message, or keeps it until it may be.
+    pub fn pass(&mut self, conn: &Conn, dispatcher: &dyn Dispatcher, message: RawMessage, waker: &Waker) -> bool {
+        let permit = match self.coming.take() {
+            Some(permit) => permit,
+            None => match self.budget.reserve(message.len() as u64, &mut self.turn, waker) {
+                Some(permit) => permit,
+                None => {
+                    self.short = Some(message);
+                    return false;
+                }
+            },
+        };
+        self.admit(conn, dispatcher, message, permit, waker)
+    }
+    /// Tries again with the message that waits here. True if none is left.
+    pub fn retry(&mut self, conn: &Conn, dispatcher: &dyn Dispatcher, waker: &Waker) -> bool {
+        if let Some(message) = self.short.take() {
+            return self.pass(conn, dispatcher, message, waker);
+        }
+        match self.held.take() {
+            Some((message, permit)) => self.admit(conn, dispatcher, message, permit, waker),
+            None => true,
+        }
+    }
+    fn admit(&mut self, conn: &Conn, dispatcher: &dyn Dispatcher, message: RawMessage, mut permit: Permit, waker: &Waker) -> bool {
+        if dispatcher.is_request(&message) {
+            let is_heavy = self.budget.is_tight() && dispatcher.answer_bytes(&message) > SMALL_MAX;
+            if !permit.admit(is_heavy, &mut self.turn, waker) {
+                self.held = Some((message, permit));
+                return false;
+            }
+        }
+        *conn.0.permit.borrow_mut() = Some(permit);
+        dispatcher.on_message(conn, message);
+        conn.0.permit.borrow_mut().take();
+        true
+    }
+
+    /// Bytes that may wait for the socket before nothing more is taken from it.
+    pub fn out_max(&self) -> usize {
+        usize::try_from(self.budget.allowance().saturating_add(self.charged / 2)).unwrap_or(usize::MAX)
+    }
+    /// So many bytes were read or written.
+    #[inline]
+    pub fn moved(&mut self, bytes: usize) {
+        self.moved += bytes as u64;
+    }
+    /// So many bytes wait for the socket now.
+    #[inline]
+    pub fn queued(&mut self, now: usize) {
+        if self.charged != now as u64 {
+            self.budget.queued(self.charged, now as u64);
+            self.charged = now as u64;
+        }
+    }
+    /// True if this connection is in the way of others and its peer does nothing about it. Looks again by itself.
+    pub fn is_stalled(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.coming.is_none() && self.charged == 0 {
+            self.watch = None;
+            return false;
+        }
+        loop {
+            let (stall, moved) = (self.stall, self.moved);
+            let (timer, mark) = self.watch.get_or_insert_with(|| (Box::pin(sleep(stall)), moved));
+            if timer.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+            let is_slow = moved - *mark < MOVED_MIN;
+            let in_the_way = (self.coming.is_some() && self.budget.is_wanted()) || (self.charged > 0 && self.budget.is_clogged());
+            if is_slow && in_the_way {
+                return true;
+            }
+            self.watch = None;
+        }
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.queued(0);
+    }
+}

@@ -1,0 +1,231 @@
+//! A daemon's budget on real sockets: peers that send halves, that take no answers, that stop; and a good client beside them.
+
+use base::{Budget, Permit};
+use bytes::Bytes;
+use messages::RawMessage;
+use msgr::{AuthNone, AuthNoneClient, Local, Policy};
+use net::{Config, Conn, Dispatcher, Messenger};
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::spawn_local;
+use tokio::time::{sleep, timeout};
+use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityText};
+
+const MIB: usize = 1 << 20;
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Asks for an answer of as many MiB as its number says.
+const ASK: u16 = 201;
+/// Is kept without an answer.
+const KEEP: u16 = 202;
+
+/// Answers every message; keeps the permits of those that say so.
+#[derive(Default)]
+struct Server {
+    kept: RefCell<Vec<Option<Permit>>>,
+    got: Cell<u64>,
+}
+impl Dispatcher for Server {
+    fn on_message(&self, conn: &Conn, message: RawMessage) {
+        self.got.set(self.got.get() + 1);
+        match message.kind {
+            KEEP => self.kept.borrow_mut().push(conn.take_permit()),
+            ASK => conn.send(RawMessage { data: vec![vec![0; message.version as usize * MIB].into()], ..message }),
+            _ => conn.send(RawMessage { data: Vec::new(), ..message }),
+        }
+    }
+    fn answer_bytes(&self, message: &RawMessage) -> u64 {
+        if message.kind == ASK { u64::from(message.version) * MIB as u64 } else { 0 }
+    }
+}
+
+#[derive(Default)]
+struct Answers(Cell<u64>);
+impl Dispatcher for Answers {
+    fn on_message(&self, _: &Conn, _: RawMessage) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+fn messenger(kind: EntityKind, nonce: u32) -> Messenger {
+    let auth = AuthNoneClient { name: EntityText::new(kind, "x"), global_id: Rc::new(Cell::new(5)) };
+    let mut local = Local::new(kind, nonce.into(), EntityAddrVec::default(), Rc::new(auth), nonce.into());
+    local.auth_server = Some(Rc::new(AuthNone::default()));
+    Messenger::new(Rc::new(local), Config::default())
+}
+
+struct World {
+    server: Rc<Server>,
+    budget: Rc<Budget>,
+    relay: EntityAddr,
+    /// How many bytes the next connection passes up and down.
+    next: Rc<Cell<(usize, usize)>>,
+    clients: Cell<u32>,
+}
+
+impl World {
+    async fn new(bytes_max: u64, messages_max: u64) -> Self {
+        let messenger = messenger(EntityKind::OSD, 7);
+        let server = Rc::new(Server::default());
+        messenger.set_dispatcher(server.clone());
+        let budget = Budget::new(bytes_max, messages_max);
+        messenger.set_budget(budget.clone());
+        let bound = messenger.bind_as("127.0.0.1:0".parse().unwrap(), 7).await.unwrap().socket().unwrap();
+        let next = Rc::new(Cell::new((usize::MAX, usize::MAX)));
+        let relay = relay(bound, next.clone()).await;
+        *messenger.local().addrs.borrow_mut() = EntityAddrVec::one(relay);
+        std::mem::forget(messenger);
+        Self { server, budget, relay, next, clients: Cell::new(100) }
+    }
+    /// A client whose sockets pass so many bytes either way and then stop.
+    async fn client(&self, kind: EntityKind, up: usize, down: usize) -> (Conn, Rc<Answers>) {
+        self.next.set((up, down));
+        self.clients.set(self.clients.get() + 1);
+        let client = messenger(kind, self.clients.get());
+        let own = EntityAddr { kind: AddrType::MSGR2, nonce: self.clients.get(), ..EntityAddr::default() };
+        *client.local().addrs.borrow_mut() = own.into();
+        let answers = Rc::new(Answers::default());
+        client.set_dispatcher(answers.clone());
+        let conn = client.connect(EntityKind::OSD, EntityAddrVec::one(self.relay), Policy::lossy_client());
+        std::mem::forget(client);
+        until(|| conn.is_open()).await;
+        self.next.set((usize::MAX, usize::MAX));
+        (conn, answers)
+    }
+    /// A message of a client's is answered within a second.
+    async fn good(&self, client: &(Conn, Rc<Answers>), after: &str) {
+        let (before, start) = (client.1.0.get(), Instant::now());
+        client.0.send(message(200, 1, 4096));
+        until(|| client.1.0.get() > before).await;
+        assert!(start.elapsed() < Duration::from_secs(1), "{after}: a good client waited {:?}", start.elapsed());
+    }
+}
+
+async fn relay(to: SocketAddr, next: Rc<Cell<(usize, usize)>>) -> EntityAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = EntityAddr::msgr2(listener.local_addr().unwrap(), 7);
+    spawn_local(async move {
+        while let Ok((near, _)) = listener.accept().await {
+            let (up, down) = next.get();
+            let far = TcpStream::connect(to).await.unwrap();
+            let (near_in, near_out) = near.into_split();
+            let (far_in, far_out) = far.into_split();
+            spawn_local(pass(near_in, far_out, up));
+            spawn_local(pass(far_in, near_out, down));
+        }
+    });
+    addr
+}
+
+async fn pass(mut from: tokio::net::tcp::OwnedReadHalf, mut to: tokio::net::tcp::OwnedWriteHalf, mut left: usize) {
+    let mut buf = vec![0; 64 << 10];
+    while left > 0 {
+        let room = buf.len().min(left);
+        match from.read(&mut buf[..room]).await {
+            Ok(n) if n > 0 => {
+                left -= n;
+                if to.write_all(&buf[..n]).await.is_err() {
+                    return;
+                }
+            }
+            _ => return,
+        }
+    }
+    // Neither closed nor read any more.
+    std::future::pending::<()>().await;
+}
+
+fn message(kind: u16, version: u16, len: usize) -> RawMessage {
+    RawMessage { kind, version, compat: 1, data: vec![Bytes::from(vec![1; len])], ..Default::default() }
+}
+async fn until(done: impl Fn() -> bool) {
+    timeout(PATIENCE, async {
+        while !done() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await
+    .expect("in time");
+}
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, test);
+}
+
+#[test]
+fn halves_take_no_more_than_the_budget_and_give_way() {
+    run(async {
+        let world = World::new(16 << 20, 8).await;
+        let good = world.client(EntityKind::CLIENT, usize::MAX, usize::MAX).await;
+        world.good(&good, "nothing").await;
+        // Each sends half of a message and stops.
+        for len in [12 * MIB, 3 * MIB] {
+            for _ in 0..10 {
+                let half = world.client(EntityKind::CLIENT, len / 2, usize::MAX).await;
+                half.0.send(message(200, 1, len));
+            }
+        }
+        let start = Instant::now();
+        let mut most = 0;
+        while start.elapsed() < Duration::from_secs(2) {
+            most = most.max(world.budget.stats().bytes);
+            world.good(&good, "halves").await;
+        }
+        assert!(most > 12 << 20, "halves count before they are whole: {most}");
+        assert!(most <= 28 << 20, "{most} bytes were promised at once");
+        // A long message that waits gets its turn.
+        let before = good.1.0.get();
+        good.0.send(message(200, 1, 20 * MIB));
+        until(|| good.1.0.get() > before).await;
+    });
+}
+
+#[test]
+fn answers_that_are_not_taken_are_bounded() {
+    run(async {
+        let world = World::new(32 << 20, 64).await;
+        let good = world.client(EntityKind::CLIENT, usize::MAX, usize::MAX).await;
+        for _ in 0..20 {
+            let deaf = world.client(EntityKind::CLIENT, usize::MAX, 100 << 10).await;
+            for _ in 0..32 {
+                deaf.0.send(message(ASK, 4, 10));
+            }
+        }
+        let start = Instant::now();
+        let mut most = 0;
+        while start.elapsed() < Duration::from_secs(3) {
+            most = most.max(world.budget.stats().answers);
+            world.good(&good, "clients that take no answers").await;
+        }
+        assert!(most > 8 << 20, "answers count: {most}");
+        assert!(most <= 40 << 20, "{most} bytes of answers at once");
+    });
+}
+
+#[test]
+fn slots_are_given_back_and_daemons_need_none() {
+    run(async {
+        let world = World::new(0, 4).await;
+        let good = world.client(EntityKind::CLIENT, usize::MAX, usize::MAX).await;
+        for n in 0..20 {
+            world.good(&good, &format!("{n} answers")).await;
+        }
+        let keeper = world.client(EntityKind::CLIENT, usize::MAX, usize::MAX).await;
+        for _ in 0..6 {
+            keeper.0.send(message(KEEP, 1, 10));
+        }
+        until(|| world.budget.stats().waiting == 1).await;
+        assert_eq!((world.server.kept.borrow().len(), world.budget.stats().messages), (4, 4));
+        // Peers that are no clients go on.
+        let osd = world.client(EntityKind::OSD, usize::MAX, usize::MAX).await;
+        world.good(&osd, "every slot is taken").await;
+        world.server.kept.borrow_mut().clear();
+        until(|| world.server.kept.borrow().len() == 2).await;
+        world.good(&good, "slots are free").await;
+        world.server.kept.borrow_mut().clear();
+        until(|| world.budget.stats().messages == 0 && world.budget.stats().bytes == 0).await;
+    });
+}

@@ -1,0 +1,123 @@
+//! A thread that watches the OSD's loop: a loop that stands can neither say so nor end.
+//!
+//! Holds the decision (a line early, the end late) and the thread. The loop leaves a [`Breadcrumb`]; the time is counted here, in looks of a
+//! second each, so a process that was stopped or a machine that slept is not taken for a loop that stands. Absent: the health check: the
+//! manager endpoint sees that an OSD with an open session reports nothing.
+//!
+//! ```text
+//!   Turning ── no turn for osd_op_thread_timeout ──> Standing: one line ── osd_op_thread_suicide_timeout ──> the process ends (SIGABRT)
+//!      ^───────────────── a turn: one line ──────────────┘
+//! ```
+//! A thread can't be ended from outside, so the process is: with `humboldt up` that is the monitor and the other OSDs, too. What was
+//! acknowledged is durable as after any kill; what starts the process again (systemd, a container) starts all of them.
+
+use base::breadcrumb::Breadcrumb;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_secs(1);
+/// What one look counts at most, milliseconds: a look that came late says nothing of the loop.
+const LOOK_MAX_MS: u64 = 2000;
+
+/// What a look leads to.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Nothing,
+    /// It stands for so many milliseconds.
+    Stands(u64),
+    /// It turns again, after so many milliseconds.
+    TurnsAgain(u64),
+    /// It stands for too long.
+    End(u64),
+}
+
+#[derive(Debug, Default)]
+struct Watch {
+    turns: u64,
+    stands_ms: u64,
+    told: bool,
+}
+
+impl Watch {
+    /// `passed_ms` after the last look.
+    fn look(&mut self, turns: u64, passed_ms: u64, (warn_ms, end_ms): (u64, u64)) -> Verdict {
+        if turns != self.turns {
+            let stood = std::mem::replace(self, Self { turns, ..Self::default() });
+            return if stood.told { Verdict::TurnsAgain(stood.stands_ms) } else { Verdict::Nothing };
+        }
+        self.stands_ms += passed_ms.min(LOOK_MAX_MS);
+        if end_ms > 0 && self.stands_ms >= end_ms {
+            return Verdict::End(self.stands_ms);
+        }
+        if warn_ms > 0 && self.stands_ms >= warn_ms && !std::mem::replace(&mut self.told, true) {
+            return Verdict::Stands(self.stands_ms);
+        }
+        Verdict::Nothing
+    }
+}
+
+/// Watches until it is dropped.
+pub struct Watchdog(Arc<AtomicBool>);
+
+impl Watchdog {
+    pub fn start(osd: i32, crumb: &Arc<Breadcrumb>) -> std::io::Result<Self> {
+        let over = Arc::new(AtomicBool::new(false));
+        let (told, crumb) = (over.clone(), Arc::downgrade(crumb));
+        std::thread::Builder::new().name(format!("watch.{osd}")).spawn(move || watch(osd, &crumb, &told))?;
+        Ok(Self(over))
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn watch(osd: i32, crumb: &Weak<Breadcrumb>, over: &AtomicBool) {
+    let mut watch = Watch::default();
+    let mut last = Instant::now();
+    loop {
+        std::thread::sleep(LOOK);
+        let Some(crumb) = crumb.upgrade().filter(|_| !over.load(Ordering::Relaxed)) else { return };
+        let passed_ms = last.elapsed().as_millis() as u64;
+        last = Instant::now();
+        let place = || osd_core::crumb_text(&crumb);
+        match watch.look(crumb.turns(), passed_ms, crumb.limits()) {
+            Verdict::Nothing => {}
+            Verdict::Stands(ms) => eprintln!("osd.{osd}: the loop has not turned for {} s: {}", ms / 1000, place()),
+            Verdict::TurnsAgain(ms) => eprintln!("osd.{osd}: the loop turns again, after {} s", ms / 1000),
+            Verdict::End(ms) => {
+                eprintln!(
+                    "osd.{osd}: the loop has not turned for {} s (osd_op_thread_suicide_timeout): {}; the process ends",
+                    ms / 1000,
+                    place()
+                );
+                std::process::abort();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_early_the_end_late_and_a_late_look_is_no_evidence() {
+        let limits = (15_000, 150_000);
+        let mut watch = Watch::default();
+        assert_eq!(watch.look(1, 1000, limits), Verdict::Nothing);
+        let verdicts: Vec<Verdict> = (0..150).map(|_| watch.look(1, 1000, limits)).collect();
+        let told: Vec<usize> = (0..150).filter(|i| verdicts[*i] != Verdict::Nothing).collect();
+        assert_eq!((told, &verdicts[14], &verdicts[149]), (vec![14, 149], &Verdict::Stands(15_000), &Verdict::End(150_000)));
+        assert_eq!(watch.look(2, 1000, limits), Verdict::TurnsAgain(150_000));
+        // The machine slept for a day.
+        assert_eq!(watch.look(2, 86_400_000, limits), Verdict::Nothing);
+        assert_eq!(watch.look(3, 1000, limits), Verdict::Nothing);
+        // Switched off.
+        assert!((0..1000).all(|_| watch.look(3, 1000, (0, 0)) == Verdict::Nothing));
+    }
+}
