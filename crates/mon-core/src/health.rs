@@ -209,9 +209,9 @@ impl Mon {
     /// How many requests of a daemon are slow, and the age of the oldest in seconds. An OSD that is up, has a session with us and reports nothing
     /// for as long as a request may take stands in one: its loop, which would tell us, doesn't turn.
     fn slow_ops(&self, name: &str, daemon: &DaemonState) -> (u32, u32) {
-        let Some(osd) = name.strip_prefix("osd.").and_then(|n| n.parse().ok()) else { return daemon.slow_ops };
+        let Some(osd) = name.strip_prefix("osd.").and_then(|n| n.parse::<i32>().ok()) else { return daemon.slow_ops };
         let silent_s = age(daemon.last_seen, self.manager.pgs.stamp);
-        let complaint_s = self.config.value(&EntityText::new(EntityKind::OSD, osd), "osd_op_complaint_time").parse().unwrap_or(30.0);
+        let complaint_s = self.config.value(&EntityText::new(EntityKind::OSD, osd.to_string()), "osd_op_complaint_time").parse().unwrap_or(30.0);
         let has_session = || self.sessions.values().any(|s| s.mgr_name.as_deref() == Some(name));
         if f64::from(silent_s) < f64::max(complaint_s, SILENT_MIN_S) || !self.osd.map.is_up(osd) || !has_session() {
             return daemon.slow_ops;

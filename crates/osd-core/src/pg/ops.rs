@@ -545,7 +545,7 @@ impl Pg {
         }
     }
 
-    fn take_plan(&mut self, mut op: Box<ClientOp>, mut plan: Plan, cx: &mut Cx<'_>) {
+    fn take_plan(&mut self, op: Box<ClientOp>, mut plan: Plan, cx: &mut Cx<'_>) {
         match self.full(&op, &plan, cx) {
             None => {}
             Some(Halt::Drop) => return,

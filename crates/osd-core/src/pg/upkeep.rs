@@ -78,7 +78,6 @@ impl Pg {
             received: cx.clock.mono,
             bytes_out: 0,
             reqid,
-            permit: None,
         }
     }
 
