@@ -274,10 +274,7 @@ impl Inner {
                 self.changed.notify_waiters();
             }
             Effect::WantMap(start) => {
-                let (_, effects) = self.mon.with(|core, out| {
-                    core.unsubscribe("osdmap");
-                    core.subscribe_to("osdmap", start.into(), 0, out)
-                });
+                let (_, effects) = self.mon.with(|core, out| core.resubscribe("osdmap", start.into(), 0, out));
                 self.on_mon(effects);
             }
             Effect::WantNewest => {

@@ -189,7 +189,7 @@ impl Shell {
                     conn.close();
                 }
             }
-            Effect::SubscribeMaps { from } => self.monc(|core, out| core.subscribe_to("osdmap", from.into(), 0, out)),
+            Effect::SubscribeMaps { from } => self.monc(|core, out| core.resubscribe("osdmap", from.into(), 0, out)),
             Effect::SubscribeCreates { from } => self.monc(|core, out| core.subscribe_to("osd_pg_creates", from.into(), 0, out)),
             Effect::AskMapVersions => {
                 let (tid, effects) = self.mon.with(|core, out| core.request(Request::Version("osdmap".into()), out));

@@ -235,6 +235,13 @@ impl MonClient {
             self.subscribe(out);
         }
     }
+    /// Asks for `what` from version `start` on even if that is what was asked for last: something in between did not come.
+    ///
+    /// A monitor that has sent a version does not send it again unasked, so an OSD that met a gap would wait for ever.
+    pub fn resubscribe(&mut self, what: &str, start: u64, flags: u8, out: &mut Vec<Effect>) {
+        self.subs.unwant(what);
+        self.subscribe_to(what, start, flags, out);
+    }
     pub fn unsubscribe(&mut self, what: &str) {
         self.subs.unwant(what);
     }

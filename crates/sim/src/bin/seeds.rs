@@ -1,0 +1,104 @@
+//! Runs seeds: `seeds --from N --count N`, or one: `seeds --seed N [--trace] [--shrink]`. `cargo xtask sim` calls it.
+
+use sim::{Plan, Report, run};
+use std::process::ExitCode;
+
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let value = |name: &str| args.iter().position(|a| a == name).and_then(|i| number(args.get(i + 1)?));
+    let flag = |name: &str| args.iter().any(|a| a == name);
+    if let Some(seed) = value("--seed") {
+        return one(seed, flag("--trace"), flag("--shrink"));
+    }
+    let (from, count) = (value("--from").unwrap_or(0), value("--count").unwrap_or(100));
+    let (mut failed, mut hours, mut calls, mut faults) = (Vec::new(), 0.0, 0, 0);
+    for seed in from..from + count {
+        let report = run_caught(&Plan::of(seed), false);
+        hours += report.virtual_s / 3600.0;
+        calls += report.answered;
+        faults += report.faults;
+        if let Some(why) = &report.failure {
+            println!("FAILED {}", why.lines().next().unwrap_or_default());
+            println!("  cargo xtask sim --seed {seed:#x}");
+            failed.push(seed);
+        }
+    }
+    println!(
+        "{count} seeds from {from:#x}, {hours:.1} virtual hours, {calls} operations answered, {faults} faults: {} failed; others from {:#x} on",
+        failed.len(),
+        from + count
+    );
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A broken invariant of a core is a failure of its seed, not of the run.
+fn run_caught(plan: &Plan, loud: bool) -> Report {
+    let seed = plan.seed;
+    std::panic::catch_unwind(|| run(plan, None, loud)).unwrap_or_else(|why| {
+        let text = why.downcast_ref::<String>().cloned().or_else(|| why.downcast_ref::<&str>().map(|s| s.to_string()));
+        Report {
+            seed,
+            trace: 0,
+            events: 0,
+            calls: 0,
+            answered: 0,
+            virtual_s: 0.0,
+            faults: 0,
+            wild: 0,
+            failure: Some(format!("seed {seed:#x}: a panic: {}", text.unwrap_or_default())),
+        }
+    })
+}
+
+fn one(seed: u64, loud: bool, shrink: bool) -> ExitCode {
+    let mut plan = Plan::of(seed);
+    if shrink {
+        plan = shrunk(plan);
+    }
+    println!("{plan:?}");
+    let report = run_caught(&plan, loud);
+    println!("{:#018x} is the hash of its {} events in {:.1} virtual seconds", report.trace, report.events, report.virtual_s);
+    match report.failure {
+        Some(why) => {
+            println!("FAILED {why}");
+            ExitCode::FAILURE
+        }
+        None => {
+            println!("{} of {} calls answered, {} faults, {} objects too wild to judge: right", report.answered, report.calls, report.faults, report.wild);
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+/// The same seed with as few kinds of faults, clients and operations as it still fails with.
+fn shrunk(mut plan: Plan) -> Plan {
+    let fails = |plan: &Plan| run_caught(plan, false).failure.is_some();
+    if !fails(&plan) {
+        return plan;
+    }
+    for n in 0..plan.faults().len() {
+        let mut less = plan.clone();
+        *less.faults()[n].1 = 0;
+        if less != plan && fails(&less) {
+            plan = less;
+        }
+    }
+    for shrink in [|p: &mut Plan| p.clients /= 2, |p: &mut Plan| p.objects /= 2, |p: &mut Plan| p.ops /= 2, |p: &mut Plan| p.depth /= 2] {
+        loop {
+            let mut less = plan.clone();
+            shrink(&mut less);
+            if less.clients == 0 || less.objects == 0 || less.ops < 10 || less.depth == 0 || !fails(&less) {
+                break;
+            }
+            plan = less;
+        }
+    }
+    plan
+}

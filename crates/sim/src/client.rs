@@ -1,0 +1,303 @@
+//! A client's process: [`Objecter`] and [`MonClient`], the glue of crate `client` as a model, and work by chance on a few objects.
+
+use crate::MS;
+use crate::SEC;
+use crate::history::History;
+use crate::model::{GUARD, Object, Op, Outcome};
+use crate::monitor::{Who, mon_addr};
+use crate::net::{Life, LinkId, Net, Proc, What};
+use crate::plan::Plan;
+use base::Rng;
+use bytes::Bytes;
+use cephx::Identity;
+use messages::RawMessage;
+use objecter::monc::{Answer, Effect as MonEffect, Request};
+use objecter::objecter::{Effect, Reply, Submit};
+use objecter::ops::{Ops, pairs_of, vals_of};
+use objecter::{MonClient, Objecter};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use types::osd_op::cmp_op;
+use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityText, ObjectLocator, OsdId};
+
+/// Pause before an OSD that refused is dialled again.
+const REDIAL_NS: u64 = 300 * MS;
+
+/// The pool that clients use.
+pub const POOL: &str = "p";
+
+/// See the module.
+pub struct ClientProcess {
+    pub life: Life,
+    number: u32,
+    monc: MonClient,
+    mon: Option<LinkId>,
+    last_ack_ns: Option<u64>,
+    objecter: Objecter,
+    osds: BTreeMap<OsdId, LinkId>,
+    newest_tid: u64,
+    /// Operations under way: the objecter's number and the history's.
+    under_way: BTreeMap<u64, usize>,
+    /// Answers to commands, by number.
+    pub answers: BTreeMap<u64, (i32, String)>,
+    counter: u64,
+}
+
+impl ClientProcess {
+    pub fn start(number: u32, life: u32, net: &mut Net) -> Self {
+        let life = (Proc::Client(number), life);
+        let identity = Rc::new(RefCell::new(Identity::none(EntityText::new(EntityKind::CLIENT, "admin"))));
+        let mut monc = MonClient::new(identity, vec![EntityAddrVec::one(mon_addr())], format!("client{number}"), net.rng.u64());
+        monc.subscribe_to("osdmap", 0, 0, &mut Vec::new());
+        let mut client = Self {
+            life,
+            number,
+            monc,
+            mon: None,
+            last_ack_ns: None,
+            objecter: Objecter::new(0),
+            osds: BTreeMap::new(),
+            newest_tid: 0,
+            under_way: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            counter: 0,
+        };
+        let mut none = History::default();
+        client.monc(&mut none, net, |core, net, out| core.start(net.clock(), out));
+        net.after(SEC, What::Tick(life));
+        net.after(MS, What::Think(life));
+        client
+    }
+    /// A client's number is that of its life: it never comes twice.
+    pub fn who(number: u32, life: u32) -> Who {
+        let addr = EntityAddr::parse(&format!("v2:10.0.2.{number}:0/{life}"), AddrType::MSGR2).expect("an address");
+        let entity = EntityText::new(EntityKind::CLIENT, "admin");
+        Who { entity, global_id: 4000 + u64::from(life), addrs: EntityAddrVec::one(addr) }
+    }
+    pub fn in_flight(&self) -> usize {
+        self.under_way.len()
+    }
+    pub fn has_pool(&self) -> bool {
+        self.objecter.map().is_some_and(|m| m.pool_by_name(POOL).is_some())
+    }
+    /// Sends a command; its answer will be in [`Self::answers`].
+    pub fn command(&mut self, json: String, history: &mut History, net: &mut Net) -> u64 {
+        let mut tid = 0;
+        self.monc(history, net, |core, _, out| tid = core.request(Request::Command { cmd: vec![json], input: Bytes::new() }, out));
+        tid
+    }
+
+    /// The next operation by chance.
+    pub fn work(&mut self, plan: &Plan, history: &mut History, net: &mut Net) {
+        self.counter += 1;
+        let object = net.rng.below(plan.objects.into()) as u32;
+        let op = self.choose(&mut net.rng);
+        self.submit(object, op, history, net);
+    }
+    pub fn submit(&mut self, object: u32, op: Op, history: &mut History, net: &mut Net) {
+        let Some(pool) = self.objecter.map().and_then(|m| m.pool_by_name(POOL)) else { return };
+        let call = history.call(self.number, object, op.clone());
+        let ops = encode(&op);
+        let request = Submit::new(ObjectLocator::pool(pool), format!("o{object}").into_bytes().into(), ops);
+        net.note(format!("client {} calls {call} on o{object}: {}", self.number, short(&op)));
+        let mut tid = 0;
+        self.objecter(history, net, |core, net, out| {
+            tid = core.submit(request, net.clock(), out);
+        });
+        self.under_way.insert(tid, call);
+    }
+    /// Bytes that no other operation writes, of a length by chance.
+    fn fresh(&self, rng: &mut Rng) -> Bytes {
+        let tag = format!("<{}.{}.{}>", self.number, self.life.1, self.counter);
+        let long = if rng.chance(1, 10) { rng.below(70_000) } else { rng.below(40) };
+        let mut bytes = tag.into_bytes();
+        bytes.resize(bytes.len().max(long as usize), b'.');
+        bytes.into()
+    }
+    fn choose(&self, rng: &mut Rng) -> Op {
+        let fresh = self.fresh(rng);
+        let name = |rng: &mut Rng| format!("k{}", rng.below(3));
+        match rng.below(100) {
+            0..35 => Op::Read,
+            35..47 => Op::WriteFull(fresh),
+            47..57 => Op::Write(rng.below(9000), fresh),
+            57..69 => Op::Append(fresh.slice(..fresh.len().min(30))),
+            69..73 => Op::Truncate(rng.below(6000)),
+            73..78 => Op::Delete,
+            78..81 => Op::CreateExclusive,
+            81..86 => Op::SetXattr(name(rng), fresh.slice(..fresh.len().min(30))),
+            86..92 => Op::OmapSet(name(rng), fresh.slice(..fresh.len().min(30))),
+            92..95 => Op::OmapRemove(name(rng)),
+            95..97 => Op::SetXattr(GUARD.into(), Bytes::from_static(b"a")),
+            _ => Op::Guarded(Bytes::from_static(b"a"), Bytes::from_static(b"b")),
+        }
+    }
+
+    fn done(&mut self, tid: u64, reply: &Reply, history: &mut History, net: &mut Net) {
+        let call = self.under_way.remove(&tid).expect("an answer to one of ours");
+        let outcome = decode(&history.calls[call].op, reply);
+        let told = match &outcome {
+            Outcome::Read(object) => format!("{} bytes", object.data.len()),
+            other => format!("{other:?}"),
+        };
+        net.note(format!("client {} has the answer to {call} on o{}: {told}", self.number, history.calls[call].object));
+        history.returned(call, outcome);
+        net.note(String::new());
+    }
+
+    fn objecter(&mut self, history: &mut History, net: &mut Net, f: impl FnOnce(&mut Objecter, &mut Net, &mut Vec<Effect>)) {
+        let mut out = Vec::new();
+        f(&mut self.objecter, net, &mut out);
+        self.carry_out(out, history, net);
+    }
+    fn carry_out(&mut self, effects: Vec<Effect>, history: &mut History, net: &mut Net) {
+        for effect in effects {
+            match effect {
+                Effect::Send { osd, message } => {
+                    if let Some(link) = self.osds.get(&osd) {
+                        net.send(self.life, *link, message);
+                    }
+                }
+                Effect::Done { tid, reply, .. } => {
+                    self.done(tid, &reply, history, net);
+                }
+                Effect::Open { osd, addrs } => {
+                    self.close_osd(osd, net);
+                    self.osds.insert(osd, net.dial(self.life, &addrs));
+                }
+                Effect::Close { osd } => self.close_osd(osd, net),
+                Effect::Map(epoch) => self.monc(history, net, |core, _, _| core.got("osdmap", epoch.into())),
+                Effect::WantMap(start) => self.monc(history, net, |core, _, out| core.resubscribe("osdmap", start.into(), 0, out)),
+                Effect::WantNewest => {
+                    let mut tid = 0;
+                    self.monc(history, net, |core, _, out| tid = core.request(Request::Version("osdmap".into()), out));
+                    self.newest_tid = tid;
+                }
+                Effect::Linger { .. } => {}
+            }
+        }
+    }
+    fn close_osd(&mut self, osd: OsdId, net: &mut Net) {
+        if let Some(link) = self.osds.remove(&osd) {
+            net.close(self.life, link);
+        }
+    }
+    fn monc(&mut self, history: &mut History, net: &mut Net, f: impl FnOnce(&mut MonClient, &mut Net, &mut Vec<MonEffect>)) {
+        let mut out = Vec::new();
+        f(&mut self.monc, net, &mut out);
+        self.mon_effects(out, history, net);
+    }
+    fn mon_effects(&mut self, effects: Vec<MonEffect>, history: &mut History, net: &mut Net) {
+        for effect in effects {
+            match effect {
+                MonEffect::Dial(addrs) => {
+                    if let Some(old) = self.mon.take() {
+                        net.close(self.life, old);
+                    }
+                    self.last_ack_ns = None;
+                    self.mon = Some(net.dial(self.life, &addrs));
+                }
+                MonEffect::Send(msg) => {
+                    if let Some(mon) = self.mon {
+                        net.send(self.life, mon, msg);
+                    }
+                }
+                MonEffect::Keepalive => self.last_ack_ns = Some(net.clock().wall_ns),
+                MonEffect::Answer(Answer::Version { tid, newest, .. }) if tid == self.newest_tid => {
+                    self.objecter(history, net, |core, _, out| core.on_newest(newest as u32, out));
+                }
+                MonEffect::Answer(Answer::Command { tid, result, status, .. }) => drop(self.answers.insert(tid, (result, status))),
+                MonEffect::Answer(_) | MonEffect::MonMap | MonEffect::Connected | MonEffect::Config(_) | MonEffect::Rotating => {}
+            }
+        }
+    }
+
+    pub fn tick(&mut self, history: &mut History, net: &mut Net) {
+        let ack = self.last_ack_ns;
+        let mut entropy = Rng::new(net.rng.u64());
+        self.monc(history, net, |core, net, out| core.tick(net.clock(), ack, &mut entropy, out));
+        self.objecter(history, net, |core, net, out| core.tick(net.clock(), out));
+        net.after(SEC, What::Tick(self.life));
+    }
+    fn osd_of(&self, link: LinkId) -> Option<OsdId> {
+        self.osds.iter().find(|(_, l)| **l == link).map(|(osd, _)| *osd)
+    }
+    pub fn opened(&mut self, link: LinkId, history: &mut History, net: &mut Net) {
+        if self.mon == Some(link) {
+            self.monc(history, net, |core, net, out| core.on_open(net.clock(), out));
+        }
+    }
+    /// A dial is refused: a messenger tries again after a pause.
+    pub fn refused(&mut self, link: LinkId, history: &mut History, net: &mut Net) {
+        if self.mon == Some(link) {
+            return self.lost(link, history, net);
+        }
+        net.after(REDIAL_NS, What::Closed { life: self.life, link });
+    }
+    /// A link is cut, or a refused dial's pause is over.
+    pub fn lost(&mut self, link: LinkId, history: &mut History, net: &mut Net) {
+        if self.mon == Some(link) {
+            self.monc(history, net, |core, net, out| core.on_lost(net.clock(), out));
+        } else if let Some(osd) = self.osd_of(link) {
+            self.osds.remove(&osd);
+            self.objecter(history, net, |core, net, out| core.on_reset(osd, net.clock(), out));
+        }
+    }
+    pub fn message(&mut self, link: LinkId, msg: &RawMessage, history: &mut History, net: &mut Net) {
+        if self.mon == Some(link) {
+            let mut entropy = Rng::new(net.rng.u64());
+            let mut mine = false;
+            self.monc(history, net, |core, net, out| mine = core.on_message(msg, net.clock(), &mut entropy, out));
+            if !mine {
+                self.objecter(history, net, |core, net, out| {
+                    core.on_message(-1, msg, net.clock(), out);
+                });
+            }
+        } else if let Some(osd) = self.osd_of(link) {
+            self.objecter(history, net, |core, net, out| {
+                core.on_message(osd, msg, net.clock(), out);
+            });
+        }
+    }
+}
+
+fn encode(op: &Op) -> Ops {
+    let ops = Ops::new();
+    match op {
+        Op::WriteFull(data) => ops.write_full(data.clone()),
+        Op::Write(at, data) => ops.write(*at, data.clone()),
+        Op::Append(data) => ops.append(data.clone()),
+        Op::Truncate(size) => ops.truncate(*size),
+        Op::Delete => ops.remove(),
+        Op::CreateExclusive => ops.create(true),
+        Op::SetXattr(name, value) => ops.set_xattr(name, value),
+        Op::OmapSet(key, value) => ops.omap_set(&BTreeMap::from([(key.as_bytes().to_vec().into(), value.clone())])),
+        Op::OmapRemove(key) => ops.omap_rm_keys(&[key.as_bytes().to_vec().into()].into()),
+        Op::Guarded(expected, new) => ops.cmp_xattr(GUARD, expected, cmp_op::EQ).set_xattr(GUARD, new).write_full(new.clone()),
+        Op::Read => ops.read(0, 0).get_xattrs().omap_get_vals("", "", 1000),
+    }
+}
+
+fn decode(op: &Op, reply: &Reply) -> Outcome {
+    if reply.result < 0 {
+        return Outcome::Error(-reply.result);
+    }
+    if *op != Op::Read {
+        return Outcome::Done;
+    }
+    let text = |name: &types::ByteStr| String::from_utf8_lossy(name.as_slice()).into_owned();
+    let xattrs = pairs_of(&reply.ops[1]).expect("attributes are readable");
+    let (omap, more) = vals_of(&reply.ops[2]).expect("omap is readable");
+    assert!(!more, "three keys fit into an answer");
+    Outcome::Read(Rc::new(Object {
+        data: reply.ops[0].outdata.to_vec(),
+        xattrs: xattrs.iter().map(|(k, v)| (text(k), v.clone())).collect(),
+        omap: omap.iter().map(|(k, v)| (text(k), v.clone())).collect(),
+    }))
+}
+
+fn short(op: &Op) -> String {
+    let text = format!("{op:?}");
+    if text.len() <= 60 { text } else { format!("{}...", text.chars().take(57).collect::<String>()) }
+}

@@ -1,0 +1,88 @@
+//! What an OSD's store lies on, between the OSD's lives.
+
+use crate::plan::StoreKind;
+use base::Rng;
+use disk::{CrashStates, MemDisks, Order, Tear};
+use store::ObjectStore;
+use store_block::{BlockStore, Config};
+use store_mem::MemStore;
+
+/// Bytes of an ideal disk.
+const IDEAL_BYTES: u64 = 1 << 30;
+/// Bytes of the block store's devices: data, log, metadata.
+const BLOCK_BYTES: [u64; 3] = [96 << 20, 8 << 20, 16 << 20];
+/// What a block store keeps in memory.
+const MEMORY: usize = 4 << 20;
+
+/// See the module.
+pub enum Drive {
+    /// The memory store itself, while no OSD has it.
+    Ideal(Option<Box<dyn ObjectStore>>),
+    Block(MemDisks),
+}
+
+impl Drive {
+    pub fn new(kind: StoreKind, uuid: [u8; 16]) -> Self {
+        match kind {
+            StoreKind::Ideal => Self::Ideal(Some(Box::new(MemStore::new(IDEAL_BYTES)))),
+            StoreKind::Block => {
+                let disks = MemDisks::new(&BLOCK_BYTES);
+                BlockStore::mkfs(Box::new(disks.clone()), uuid).expect("new disks take a store");
+                Self::Block(disks)
+            }
+        }
+    }
+    /// A store for the OSD's next life.
+    ///
+    /// # Errors
+    /// The text of why a block store does not open: whatever happened to it here, it must.
+    pub fn open(&mut self, rng: &mut Rng) -> Result<Box<dyn ObjectStore>, String> {
+        match self {
+            Self::Ideal(store) => Ok(store.take().expect("the last OSD gave its store back")),
+            Self::Block(disks) => {
+                disks.set_order(Order::AtOnce, 0);
+                disks.record();
+                let order = if rng.chance(1, 2) { Order::Shuffled } else { Order::Held };
+                let config = Config { memory: MEMORY, ..Config::default() };
+                let store = BlockStore::open(config, Box::new(disks.clone())).map_err(|e| e.to_string())?;
+                disks.set_order(order, rng.u64());
+                Ok(Box::new(store))
+            }
+        }
+    }
+    /// Completes some of what is under way; true if there is more.
+    pub fn complete_some(&self, rng: &mut Rng) -> bool {
+        let Self::Block(disks) = self else { return false };
+        for _ in 0..1 + rng.below(4) {
+            disks.complete_any(rng);
+        }
+        disks.under_way() > 0
+    }
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Block(disks) if disks.under_way() > 0)
+    }
+    /// The OSD was killed. `power_cut`: what was not flushed is lost, torn or kept by chance; else it all lands.
+    pub fn killed(&mut self, store: Box<dyn ObjectStore>, power_cut: bool, rng: &mut Rng) {
+        match self {
+            Self::Ideal(kept) => {
+                let mut store = store;
+                // Nobody is left to hear of these.
+                store.take_commits(&mut Vec::new());
+                *kept = Some(store);
+            }
+            Self::Block(disks) => {
+                drop(store);
+                if power_cut {
+                    let recording = disks.take_recording();
+                    let mut states = CrashStates::new(&recording);
+                    while states.step().is_some() {}
+                    let tear = [Tear::Never, Tear::Blocks, Tear::Sectors][rng.below(3) as usize];
+                    *disks = states.state(rng, tear);
+                } else {
+                    disks.restart();
+                    drop(disks.take_recording());
+                }
+            }
+        }
+    }
+}

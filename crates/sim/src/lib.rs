@@ -1,0 +1,41 @@
+//! A whole cluster in one thread, from one seed: monitor, OSDs and clients on a virtual network, virtual disks and virtual time.
+//!
+//! What runs is what ships: [`mon_core::Mon`], [`osd_core::Osd`], [`objecter::Objecter`] and [`objecter::MonClient`], on `store-mem` or on
+//! `store-block` over [`disk::MemDisks`]. What the daemons' shells decide (registration, redials) is a model of a few lines in [`osd`] and
+//! [`client`], named there. The same seed gives the same events in the same order, and the same [`Report::trace`].
+//!
+//! ```text
+//!   plan     what a seed draws: sizes, which faults and how often (swarm)
+//!     │
+//!   cluster  one queue of events by virtual time; hands each to its process
+//!     │        monitor · osd · client     processes: a core and the model of its shell
+//!     │        net                        links: delay, order, cuts, partitions
+//!     │        drive                      what an OSD's store lies on; a kill may be a power cut
+//!     │
+//!   history ──> linear    every object's operations have an order that explains each answer
+//!               rest      the healed cluster: groups clean, nothing unanswered
+//! ```
+//! The checkers share no code with the cores. Absent: sockets, files, clocks, threads; peers of one group (pools have size 1); cephx: sessions open
+//! without a handshake.
+
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod cluster;
+pub mod drive;
+pub mod history;
+pub mod linear;
+pub mod model;
+pub mod monitor;
+pub mod net;
+pub mod osd;
+pub mod plan;
+pub mod rest;
+pub mod trace;
+
+pub use cluster::{Cluster, Planted, Report, run};
+pub use plan::Plan;
+
+/// Nanoseconds of virtual time in a millisecond and in a second.
+pub const MS: u64 = 1_000_000;
+pub const SEC: u64 = 1_000 * MS;

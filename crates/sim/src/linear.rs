@@ -1,0 +1,160 @@
+//! Is there an order of an object's operations that explains every answer, in which each takes effect between its call and its return?
+//!
+//! Walks through the moments and keeps every explanation so far: a state, and which of the open calls have taken effect in it. A return must find
+//! its call among them. A call without an answer stays open for ever: it may take effect at any later moment, or never.
+
+use crate::history::{History, Moment};
+use crate::model::{State, apply};
+use std::collections::BTreeSet;
+
+/// Explanations that are kept at one moment; more of them are a history that is too wild for this checker, not a wrong one.
+const EXPLANATIONS_MAX: usize = 3_000;
+
+/// One explanation: what the object is now, and which open calls have taken effect.
+type Explanation = (State, BTreeSet<usize>);
+
+/// The first answer that no order explains.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unexplained {
+    pub object: u32,
+    pub call: usize,
+    pub text: String,
+}
+
+/// Checks each object; the number of objects whose histories were too wild is returned beside.
+pub fn check(history: &History, objects: u32) -> Result<u32, Unexplained> {
+    let mut wild = 0;
+    for object in 0..objects {
+        wild += u32::from(!check_object(history, object)?);
+    }
+    Ok(wild)
+}
+
+/// False: too many explanations to follow.
+fn check_object(history: &History, object: u32) -> Result<bool, Unexplained> {
+    let mut explanations: BTreeSet<Explanation> = BTreeSet::from([(None, BTreeSet::new())]);
+    let mut open: BTreeSet<usize> = BTreeSet::new();
+    for moment in &history.moments {
+        match *moment {
+            Moment::Called(call) if history.calls[call].object == object => drop(open.insert(call)),
+            Moment::Returned(call) if history.calls[call].object == object => {
+                let Some(kept) = until(history, &open, &explanations, call) else { return Ok(false) };
+                if kept.is_empty() {
+                    return Err(Unexplained { object, call, text: tell(history, &explanations, &open, call) });
+                }
+                open.remove(&call);
+                explanations = kept;
+            }
+            _ => {}
+        }
+    }
+    Ok(true)
+}
+
+/// All ways to go on from these explanations until `call` has taken effect; `None` when there are too many.
+fn until(history: &History, open: &BTreeSet<usize>, from: &BTreeSet<Explanation>, call: usize) -> Option<BTreeSet<Explanation>> {
+    let mut kept = BTreeSet::new();
+    let mut seen: BTreeSet<Explanation> = from.clone();
+    let mut stack: Vec<Explanation> = from.iter().cloned().collect();
+    while let Some((state, effective)) = stack.pop() {
+        if seen.len() + kept.len() > EXPLANATIONS_MAX {
+            return None;
+        }
+        if effective.contains(&call) {
+            let mut rest = effective;
+            rest.remove(&call);
+            kept.insert((state, rest));
+            continue;
+        }
+        for next in open.iter().filter(|c| !effective.contains(*c)) {
+            let made = &history.calls[*next];
+            let (outcome, after) = apply(&made.op, &state);
+            if made.outcome.as_ref().is_none_or(|told| *told == outcome) {
+                let mut more = effective.clone();
+                more.insert(*next);
+                let explanation = (after, more);
+                if seen.insert(explanation.clone()) {
+                    stack.push(explanation);
+                }
+            }
+        }
+    }
+    Some(kept)
+}
+
+fn tell(history: &History, explanations: &BTreeSet<Explanation>, open: &BTreeSet<usize>, call: usize) -> String {
+    let short = |c: usize| format!("call {c} of client {}: {:?} -> {:?}", history.calls[c].client, history.calls[c].op, history.calls[c].outcome);
+    let mut text = format!("{}\n  open besides:", short(call));
+    open.iter().filter(|c| **c != call).for_each(|c| text += &format!("\n    {}", short(*c)));
+    text += "\n  the object could be:";
+    explanations.iter().take(4).for_each(|(state, effective)| text += &format!("\n    {state:?} with {effective:?} in effect"));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Object, Op, Outcome};
+    use bytes::Bytes;
+    use std::rc::Rc;
+
+    fn read(data: &[u8]) -> Outcome {
+        Outcome::Read(Rc::new(Object { data: data.to_vec(), ..Object::default() }))
+    }
+    fn put(h: &mut History, text: &'static str) -> usize {
+        h.call(0, 0, Op::WriteFull(Bytes::from_static(text.as_bytes())))
+    }
+
+    #[test]
+    fn a_read_after_an_acknowledged_write_must_see_it() {
+        let mut h = History::default();
+        let w = put(&mut h, "a");
+        h.returned(w, Outcome::Done);
+        let r = h.call(1, 0, Op::Read);
+        let mut stale = h.clone();
+        h.returned(r, read(b"a"));
+        assert_eq!(check(&h, 1), Ok(0));
+        stale.returned(r, Outcome::Error(2));
+        assert!(check(&stale, 1).is_err());
+    }
+
+    #[test]
+    fn an_unanswered_write_may_show_late_but_not_go_again() {
+        let mut h = History::default();
+        put(&mut h, "a");
+        for seen in [Outcome::Error(2), read(b"a"), read(b"a")] {
+            let r = h.call(1, 0, Op::Read);
+            h.returned(r, seen);
+        }
+        assert_eq!(check(&h, 1), Ok(0));
+        let r = h.call(1, 0, Op::Read);
+        h.returned(r, Outcome::Error(2));
+        assert!(check(&h, 1).is_err());
+    }
+
+    #[test]
+    fn an_append_that_takes_effect_twice_is_found() {
+        let mut h = History::default();
+        let a = h.call(0, 0, Op::Append(Bytes::from_static(b"x")));
+        h.returned(a, Outcome::Done);
+        let r = h.call(0, 0, Op::Read);
+        h.returned(r, read(b"xx"));
+        assert_eq!(check(&h, 1).unwrap_err().call, 1);
+    }
+
+    #[test]
+    fn writes_at_the_same_time_take_effect_in_one_order_for_every_reader() {
+        let mut h = History::default();
+        let (a, b) = (put(&mut h, "a"), put(&mut h, "b"));
+        for seen in ["a", "b"] {
+            let r = h.call(1, 0, Op::Read);
+            h.returned(r, read(seen.as_bytes()));
+        }
+        h.returned(a, Outcome::Done);
+        h.returned(b, Outcome::Done);
+        assert_eq!(check(&h, 1), Ok(0));
+        let r = h.call(1, 0, Op::Read);
+        h.returned(r, read(b"a"));
+        assert!(check(&h, 1).is_err());
+    }
+}

@@ -1,0 +1,142 @@
+//! The monitor's process: [`Mon`] and what its shell does, which is to make a batch durable before the effects behind it.
+
+use crate::net::{Life, LinkId, Net, Port, Proc};
+use base::Rng;
+use bytes::Bytes;
+use cephx::AuthCapsInfo;
+use messages::RawMessage;
+use mon_core::{Batch, ConnId, Door, Effect, Event, Handshake, Mon, MonOptions, NewCluster, PeerInfo, Snapshot, mkfs};
+use std::collections::BTreeMap;
+use types::{AddrType, EntityAddr, EntityAddrVec, EntityText, UTime, Uuid, features};
+
+pub fn fsid() -> Uuid {
+    Uuid::from_random([7; 16])
+}
+pub fn mon_addr() -> EntityAddr {
+    EntityAddr::parse("v2:10.0.0.1:3300/0", AddrType::MSGR2).expect("an address")
+}
+
+/// What a monitor leaves behind when it dies.
+#[derive(Debug, Default)]
+pub struct MonDisk {
+    kept: Snapshot,
+    /// What the last batch replaced.
+    replaced: Vec<(String, Option<Bytes>)>,
+}
+
+impl MonDisk {
+    /// A new cluster's.
+    pub fn new(failure_domain: &str, now_ns: u64, rng: &mut Rng) -> Self {
+        let set = |section: &str, name: &str, value: &str| (section.to_string(), name.to_string(), value.to_string());
+        let new = NewCluster {
+            fsid: fsid(),
+            mon_addrs: EntityAddrVec::one(mon_addr()),
+            failure_domain: failure_domain.into(),
+            osds: 0,
+            key_type: cephx::KeyType::AES,
+            config: vec![set("global", "osd_pool_default_size", "1"), set("global", "mon_allow_pool_delete", "true")],
+        };
+        let (batch, _) = mkfs(&new, UTime::from_wall_ns(now_ns), rng);
+        let mut disk = Self::default();
+        disk.apply(&batch);
+        disk
+    }
+    fn apply(&mut self, batch: &Batch) {
+        self.replaced = batch.changes.iter().map(|(key, _)| (key.clone(), self.kept.get(key).cloned())).collect();
+        self.kept.apply(batch);
+    }
+    /// Breaks the promise of the last batch, for a planted bug.
+    pub fn forget_last(&mut self) {
+        let changes = std::mem::take(&mut self.replaced);
+        self.kept.apply(&Batch { changes });
+    }
+}
+
+/// Who is at the other end of a session: the model of a handshake without authentication.
+#[derive(Debug, Clone)]
+pub struct Who {
+    pub entity: EntityText,
+    pub global_id: u64,
+    pub addrs: EntityAddrVec,
+}
+
+/// See the module.
+pub struct Monitor {
+    pub life: Life,
+    core: Mon,
+    /// Epochs of maps that subscribers were told: they never go back.
+    pub newest_epoch: u32,
+    /// Dies after the next batch is durable and before its answers go out.
+    pub dies_at_commit: bool,
+    /// True once it did.
+    pub dead: bool,
+}
+
+impl Monitor {
+    pub fn start(number: u32, disk: &mut MonDisk, net: &mut Net) -> Self {
+        let life = (Proc::Mon, number);
+        let mgr = EntityAddr { nonce: number, ..EntityAddr::parse("v2:10.0.0.1:3301/0", AddrType::MSGR2).expect("an address") };
+        let options = MonOptions {
+            fsid: fsid(),
+            mon_addrs: EntityAddrVec::one(mon_addr()),
+            mgr_addrs: EntityAddrVec::one(mgr),
+            cephx: false,
+            metadata: BTreeMap::new(),
+        };
+        let seed = net.rng.u64();
+        let core = Mon::load(&disk.kept, options, Box::new(Rng::new(seed)), net.clock()).expect("what a monitor wrote, a monitor reads");
+        net.listen(&mon_addr(), life, Port::Mon);
+        net.listen(&mgr, life, Port::Mgr);
+        let newest_epoch = core.osd.epoch();
+        let mut monitor = Self { life, core, newest_epoch, dies_at_commit: false, dead: false };
+        monitor.feed(Event::Tick, disk, net);
+        monitor
+    }
+    pub fn core(&self) -> &Mon {
+        &self.core
+    }
+
+    fn feed(&mut self, event: Event, disk: &mut MonDisk, net: &mut Net) {
+        let mut effects = Vec::new();
+        self.core.handle(event, net.clock(), &mut effects);
+        let epoch = self.core.osd.epoch();
+        assert!(epoch >= self.newest_epoch, "the map's epoch goes back from {} to {epoch}", self.newest_epoch);
+        self.newest_epoch = epoch;
+        for effect in effects {
+            match effect {
+                Effect::Persist(batch) => {
+                    disk.apply(&batch);
+                    if self.dies_at_commit {
+                        self.dead = true;
+                        return;
+                    }
+                }
+                Effect::Send { conn, message } => net.send(self.life, conn.0, message),
+                Effect::Close { conn } => net.close(self.life, conn.0),
+                // No stock manager lives here, and no command comes by an admin socket.
+                Effect::LocalAnswer { .. } | Effect::DialManager { .. } | Effect::SendManager { .. } | Effect::HangUpManager => {}
+            }
+        }
+    }
+    pub fn tick(&mut self, disk: &mut MonDisk, net: &mut Net) {
+        self.feed(Event::Tick, disk, net);
+    }
+    pub fn accept(&mut self, link: LinkId, port: Port, who: &Who, disk: &mut MonDisk, net: &mut Net) {
+        let door = if port == Port::Mgr { Door::Mgr } else { Door::Mon };
+        let peer = PeerInfo {
+            entity: who.entity.clone(),
+            global_id: who.global_id,
+            caps: AuthCapsInfo::from_text("allow *"),
+            addrs: who.addrs.clone(),
+            features: features::SUPPORTED,
+            handshake: Handshake::default(),
+        };
+        self.feed(Event::Open { conn: ConnId(link), door, peer: Box::new(peer) }, disk, net);
+    }
+    pub fn message(&mut self, link: LinkId, message: RawMessage, disk: &mut MonDisk, net: &mut Net) {
+        self.feed(Event::Message { conn: ConnId(link), message }, disk, net);
+    }
+    pub fn closed(&mut self, link: LinkId, disk: &mut MonDisk, net: &mut Net) {
+        self.feed(Event::Closed { conn: ConnId(link) }, disk, net);
+    }
+}

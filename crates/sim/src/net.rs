@@ -1,0 +1,238 @@
+//! The virtual network and the queue of everything that is going to happen.
+//!
+//! A link is a session between two processes. Each direction keeps its order; a message arrives after a delay by chance. A partition holds a
+//! direction's messages until it heals, as TCP does. A cut ends a lossy link for both ends; between OSDs, whose sessions replay what was not
+//! acknowledged, it only delays. A dial to an address behind which no process listens is refused.
+
+use crate::MS;
+use crate::trace::Trace;
+use base::{Clock, Rng, Stamp};
+use messages::RawMessage;
+use std::collections::BTreeMap;
+use types::{EntityAddr, EntityAddrVec};
+
+/// A process by its role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Proc {
+    Mon,
+    Osd(i32),
+    Client(u32),
+}
+
+/// A process and which of its lives; numbers of lives are never given twice.
+pub type Life = (Proc, u32);
+
+/// Which of a server's doors a link came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Port {
+    Mon,
+    Mgr,
+    Public,
+    Cluster,
+    HbFront,
+    HbBack,
+}
+
+pub type LinkId = u64;
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct Link {
+    pub dialer: Life,
+    pub server: Life,
+    pub port: Port,
+    /// When the last message of each direction arrives: to the server, to the dialer.
+    last_ns: [u64; 2],
+}
+
+/// Something that is going to happen.
+#[derive(Debug)]
+pub enum What {
+    /// A dial reaches its server.
+    Open(LinkId),
+    /// The dialer hears that its link is open.
+    Opened(LinkId),
+    Refused { life: Life, link: LinkId },
+    Deliver { link: LinkId, to_server: bool, msg: RawMessage },
+    Closed { life: Life, link: LinkId },
+    /// Once a second.
+    Tick(Life),
+    /// A core asked for another turn.
+    Continue(Life),
+    /// A disk may have completed something.
+    Disk(Life),
+    /// A client has time for its next operation.
+    Think(Life),
+    Fault(Fault),
+    /// A process starts again.
+    Start(Proc),
+}
+
+/// A kind of fault whose time has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    KillOsd,
+    KillMon,
+    KillClient,
+    Cut,
+    Partition,
+    PauseOsd,
+    OsdDownCommand,
+    PgNum,
+    PauseFlag,
+    UnpauseFlag,
+}
+
+/// What processes act through: time, chance, links, and the queue.
+pub struct Net {
+    pub now_ns: u64,
+    pub rng: Rng,
+    pub trace: Trace,
+    queue: BTreeMap<(u64, u64), What>,
+    seq: u64,
+    links: BTreeMap<LinkId, Link>,
+    next_link: LinkId,
+    /// Who listens where: by the text of an address.
+    listeners: BTreeMap<String, (Life, Port)>,
+    /// Nothing goes from the first to the second until then.
+    partitions: BTreeMap<(Proc, Proc), u64>,
+    /// Processes that do nothing until then.
+    pub paused: BTreeMap<Proc, u64>,
+    delay_ns: (u64, u64),
+}
+
+impl Net {
+    pub fn new(seed: u64, delay_ns: (u64, u64)) -> Self {
+        Self {
+            now_ns: 1_000 * MS,
+            rng: Rng::new(seed),
+            trace: Trace::default(),
+            queue: BTreeMap::new(),
+            seq: 0,
+            links: BTreeMap::new(),
+            next_link: 1,
+            listeners: BTreeMap::new(),
+            partitions: BTreeMap::new(),
+            paused: BTreeMap::new(),
+            delay_ns,
+        }
+    }
+    pub fn clock(&self) -> Clock {
+        Clock { mono: Stamp(self.now_ns), wall_ns: 1_700_000_000_000_000_000 + self.now_ns }
+    }
+    pub fn at(&mut self, at_ns: u64, what: What) {
+        self.seq += 1;
+        self.queue.insert((at_ns.max(self.now_ns), self.seq), what);
+    }
+    pub fn after(&mut self, delay_ns: u64, what: What) {
+        self.at(self.now_ns + delay_ns, what);
+    }
+    /// The next thing that happens; time goes on to it.
+    pub fn next(&mut self) -> Option<What> {
+        let ((at_ns, _), what) = self.queue.pop_first()?;
+        self.now_ns = at_ns;
+        Some(what)
+    }
+    pub fn note(&mut self, line: String) {
+        self.trace.event(self.now_ns, line);
+    }
+    fn delay(&mut self) -> u64 {
+        let (least, more) = self.delay_ns;
+        // Mostly near the least; now and then far beyond it.
+        let spread = if self.rng.chance(1, 8) { more } else { more / 16 };
+        least + self.rng.below(spread + 1)
+    }
+    fn held_until(&self, from: Proc, to: Proc) -> u64 {
+        self.partitions.get(&(from, to)).copied().unwrap_or(0)
+    }
+
+    pub fn listen(&mut self, addr: &EntityAddr, life: Life, port: Port) {
+        self.listeners.insert(addr.to_string(), (life, port));
+    }
+    /// Dials; the link's number is known at once, [`What::Opened`] or [`What::Refused`] follows.
+    pub fn dial(&mut self, dialer: Life, addrs: &EntityAddrVec) -> LinkId {
+        let link = self.next_link;
+        self.next_link += 1;
+        let listener = addrs.msgr2().and_then(|a| self.listeners.get(&a.to_string())).copied();
+        let delay = self.delay();
+        match listener {
+            None => self.after(delay, What::Refused { life: dialer, link }),
+            Some((server, port)) => {
+                let at_ns = (self.now_ns + delay).max(self.held_until(dialer.0, server.0));
+                self.links.insert(link, Link { dialer, server, port, last_ns: [at_ns, at_ns] });
+                self.at(at_ns, What::Open(link));
+            }
+        }
+        link
+    }
+    pub fn link(&self, link: LinkId) -> Option<&Link> {
+        self.links.get(&link)
+    }
+    /// The server took the link: its dialer hears of it.
+    pub fn accepted(&mut self, link: LinkId) {
+        let delay = self.delay();
+        let Some(l) = self.links.get(&link) else { return };
+        let at_ns = (self.now_ns + delay).max(self.held_until(l.server.0, l.dialer.0));
+        self.links.get_mut(&link).expect("it was there").last_ns[1] = at_ns;
+        self.at(at_ns, What::Opened(link));
+    }
+    /// Sends over a link; nothing happens when the link is gone.
+    pub fn send(&mut self, from: Life, link: LinkId, msg: RawMessage) {
+        let Some(l) = self.links.get(&link) else { return };
+        let to_server = l.dialer == from;
+        let (a, b) = if to_server { (l.dialer.0, l.server.0) } else { (l.server.0, l.dialer.0) };
+        let delay = self.delay();
+        let held = self.held_until(a, b);
+        let l = self.links.get_mut(&link).expect("it was there");
+        let last = &mut l.last_ns[usize::from(!to_server)];
+        *last = (self.now_ns + delay).max(*last).max(held);
+        let at_ns = *last;
+        // As it comes out of a socket: the data in one piece.
+        let data = msg.data_flat();
+        let msg = RawMessage { data: if data.is_empty() { Vec::new() } else { vec![data] }, ..msg };
+        self.at(at_ns, What::Deliver { link, to_server, msg });
+    }
+    /// One end closes: the other hears of it.
+    pub fn close(&mut self, from: Life, link: LinkId) {
+        let Some(l) = self.links.remove(&link) else { return };
+        let other = if l.dialer == from { l.server } else { l.dialer };
+        let delay = self.delay();
+        self.after(delay, What::Closed { life: other, link });
+    }
+    /// The socket below a link is cut.
+    pub fn cut(&mut self, link: LinkId) {
+        let Some(l) = self.links.get_mut(&link) else { return };
+        if l.port == Port::Cluster {
+            let until = self.now_ns + 200 * MS;
+            l.last_ns.iter_mut().for_each(|last| *last = (*last).max(until));
+            return;
+        }
+        let l = self.links.remove(&link).expect("it was there");
+        for life in [l.dialer, l.server] {
+            let delay = self.delay();
+            self.after(delay, What::Closed { life, link });
+        }
+    }
+    /// Links that are there, by chance one of them.
+    pub fn any_link(&mut self) -> Option<LinkId> {
+        let n = self.links.len() as u64;
+        (n > 0).then(|| *self.links.keys().nth(self.rng.below(n) as usize).expect("below their number"))
+    }
+    /// Nothing goes from `from` to `to` until then.
+    pub fn partition(&mut self, from: Proc, to: Proc, until_ns: u64) {
+        self.partitions.insert((from, to), until_ns);
+        for l in self.links.values_mut() {
+            if (l.dialer.0, l.server.0) == (from, to) {
+                l.last_ns[0] = l.last_ns[0].max(until_ns);
+            } else if (l.server.0, l.dialer.0) == (from, to) {
+                l.last_ns[1] = l.last_ns[1].max(until_ns);
+            }
+        }
+    }
+    /// A process is gone: its addresses refuse, its links are over, and their other ends hear of it.
+    pub fn died(&mut self, life: Life) {
+        self.listeners.retain(|_, (l, _)| *l != life);
+        let gone: Vec<LinkId> = self.links.iter().filter(|(_, l)| l.dialer == life || l.server == life).map(|(id, _)| *id).collect();
+        gone.into_iter().for_each(|link| self.close(life, link));
+    }
+}

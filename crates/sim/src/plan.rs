@@ -1,0 +1,125 @@
+//! What a seed draws: how large the cluster is, what its clients do, and which faults it meets.
+//!
+//! Each seed has only some kinds of faults (swarm): a cluster with all of them at once seldom gets far enough for any.
+
+use crate::SEC;
+use base::Rng;
+
+/// What OSDs keep objects in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreKind {
+    /// The memory store, which outlives its OSD: a disk that never lags and loses nothing.
+    Ideal,
+    /// The block store on disks in memory.
+    Block,
+}
+
+/// How often something happens while there are faults: once in so many virtual milliseconds; 0: never.
+pub type EveryMs = u64;
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    pub seed: u64,
+    pub osds: u32,
+    pub clients: u32,
+    pub pg_num: u32,
+    pub objects: u32,
+    /// Operations that one client has under way.
+    pub depth: u32,
+    /// Operations of all clients.
+    pub ops: u32,
+    /// Pause of a client between two operations, at most.
+    pub think_ms: u64,
+    pub store: StoreKind,
+    /// Entries that a group's log keeps.
+    pub log_entries: u32,
+    /// One-way delay of a message: least, and what chance adds at most.
+    pub delay_ns: (u64, u64),
+    pub kill_osd: EveryMs,
+    /// A killed OSD is back after this long at most.
+    pub down_ms: u64,
+    /// Of 100 kills of an OSD on a block store, so many are power cuts.
+    pub power_cuts: u64,
+    pub kill_mon: EveryMs,
+    pub kill_client: EveryMs,
+    pub cut: EveryMs,
+    /// Links that carry nothing for a while, one way or both.
+    pub partition: EveryMs,
+    /// An OSD that does nothing for a while and then goes on.
+    pub pause_osd: EveryMs,
+    pub osd_down_command: EveryMs,
+    pub pg_num_changes: EveryMs,
+    pub pause_flag: EveryMs,
+    /// How long faults go on at most.
+    pub faults_ns: u64,
+    /// How long the healed cluster may take to come to rest.
+    pub rest_ns: u64,
+}
+
+impl Plan {
+    /// What this seed draws.
+    pub fn of(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x9143_77aa);
+        let tiny = rng.chance(1, 3);
+        let pick = |rng: &mut Rng, from: &[u64]| from[rng.below(from.len() as u64) as usize];
+        let sometimes = |rng: &mut Rng, every: &[u64]| if rng.chance(1, 2) { pick(rng, every) } else { 0 };
+        Self {
+            seed,
+            osds: if tiny { 1 } else { 1 + rng.below(5) as u32 },
+            clients: 1 + rng.below(if tiny { 3 } else { 6 }) as u32,
+            pg_num: if tiny { 1 } else { 1 << rng.below(5) },
+            objects: if tiny { 3 } else { 4 + rng.below(40) as u32 },
+            depth: 1 + rng.below(4) as u32,
+            ops: if tiny { 300 } else { 1000 },
+            think_ms: pick(&mut rng, &[20, 500, 1_500, 4_000]),
+            store: if rng.chance(1, 2) { StoreKind::Ideal } else { StoreKind::Block },
+            log_entries: pick(&mut rng, &[4, 20, 200]) as u32,
+            delay_ns: (pick(&mut rng, &[20_000, 200_000, 2_000_000]), pick(&mut rng, &[50_000, 5_000_000, 80_000_000])),
+            kill_osd: sometimes(&mut rng, &[3_000, 15_000, 60_000]),
+            down_ms: pick(&mut rng, &[300, 5_000, 60_000]),
+            power_cuts: pick(&mut rng, &[0, 50, 100]),
+            kill_mon: sometimes(&mut rng, &[5_000, 30_000]),
+            kill_client: sometimes(&mut rng, &[60_000, 200_000]),
+            cut: sometimes(&mut rng, &[200, 2_000, 10_000]),
+            partition: sometimes(&mut rng, &[10_000, 40_000]),
+            pause_osd: sometimes(&mut rng, &[10_000, 40_000]),
+            osd_down_command: sometimes(&mut rng, &[10_000, 40_000]),
+            pg_num_changes: sometimes(&mut rng, &[10_000, 40_000]),
+            pause_flag: sometimes(&mut rng, &[20_000]),
+            faults_ns: 600 * SEC,
+            rest_ns: 900 * SEC,
+        }
+    }
+    /// The same without any fault.
+    pub fn calm(mut self) -> Self {
+        for every in [
+            &mut self.kill_osd,
+            &mut self.kill_mon,
+            &mut self.kill_client,
+            &mut self.cut,
+            &mut self.partition,
+            &mut self.pause_osd,
+            &mut self.osd_down_command,
+            &mut self.pg_num_changes,
+            &mut self.pause_flag,
+        ] {
+            *every = 0;
+        }
+        self
+    }
+    /// The kinds of faults by name: what `--shrink` takes away one at a time.
+    pub fn faults(&mut self) -> [(&'static str, &mut EveryMs); 9] {
+        [
+            ("kill_osd", &mut self.kill_osd),
+            ("kill_mon", &mut self.kill_mon),
+            ("kill_client", &mut self.kill_client),
+            ("cut", &mut self.cut),
+            ("partition", &mut self.partition),
+            ("pause_osd", &mut self.pause_osd),
+            ("osd_down_command", &mut self.osd_down_command),
+            ("pg_num_changes", &mut self.pg_num_changes),
+            ("pause_flag", &mut self.pause_flag),
+        ]
+    }
+}

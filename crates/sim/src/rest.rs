@@ -1,0 +1,33 @@
+//! Has a healed cluster come to rest? Every OSD up, every group clean, every call answered.
+
+use crate::client::ClientProcess;
+use crate::monitor::Monitor;
+use crate::osd::OsdProcess;
+
+/// What is not at rest yet; `None`: all is.
+pub fn restless(monitor: Option<&Monitor>, osds: &[Option<OsdProcess>], clients: &[Option<ClientProcess>]) -> Option<String> {
+    let Some(monitor) = monitor else { return Some("the monitor is down".into()) };
+    let map = &monitor.core().osd.map;
+    for (id, osd) in osds.iter().enumerate() {
+        let Some(osd) = osd else { return Some(format!("osd.{id} is down")) };
+        if !map.is_up(id as i32) || !osd.core().is_up() {
+            let own = osd.core().map().epoch;
+            let groups: Vec<String> = osd.core().pgs().map(|pg| format!("{} {:?}", pg.pgid, pg.peering.state())).collect();
+            return Some(format!("osd.{id} (at epoch {own}) is not up in epoch {}: {}", map.epoch, groups.join(", ")));
+        }
+        if osd.core().map().epoch != map.epoch {
+            return Some(format!("osd.{id} has epoch {} of {}", osd.core().map().epoch, map.epoch));
+        }
+        for pg in osd.core().pgs() {
+            if !pg.peering.is_clean() {
+                return Some(format!("osd.{id} has a group in state {:?}", pg.peering.state()));
+            }
+        }
+    }
+    let here: usize = osds.iter().flatten().map(|o| o.core().pgs().count()).sum();
+    let wanted: usize = map.pools.values().map(|p| p.pg_num as usize).sum();
+    if here != wanted {
+        return Some(format!("{here} groups are there of {wanted}"));
+    }
+    clients.iter().flatten().find(|c| c.in_flight() > 0).map(|c| format!("{:?} has {} operations without an answer", c.life.0, c.in_flight()))
+}

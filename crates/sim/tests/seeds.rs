@@ -1,0 +1,47 @@
+//! A few hundred seeds come out right, a seed is a history, and each promise that is broken on purpose is noticed.
+
+use sim::{Plan, Planted, run};
+
+/// Seeds of a test run; `SIM_SEEDS=from,count` has others.
+fn seeds() -> std::ops::Range<u64> {
+    let text = std::env::var("SIM_SEEDS").unwrap_or_else(|_| "0,100".into());
+    let (from, count) = text.split_once(',').expect("from,count");
+    let (from, count): (u64, u64) = (from.parse().expect("a number"), count.parse().expect("a number"));
+    from..from + count
+}
+
+#[test]
+fn seeds_come_out_right() {
+    let (mut hours, mut calls, mut faults) = (0.0, 0, 0);
+    for seed in seeds() {
+        let report = run(&Plan::of(seed), None, false);
+        assert_eq!(report.failure, None, "cargo xtask sim --seed {seed:#x}");
+        hours += report.virtual_s / 3600.0;
+        calls += report.answered;
+        faults += report.faults;
+    }
+    println!("{hours:.1} virtual hours, {calls} operations, {faults} faults");
+    assert!(calls > 0 && faults > 0);
+}
+
+#[test]
+fn a_seed_is_the_same_history_twice() {
+    for seed in [3, 4, 17, 0x1f2e] {
+        let (a, b) = (run(&Plan::of(seed), None, false), run(&Plan::of(seed), None, false));
+        assert_eq!((a.trace, a.events, a.calls), (b.trace, b.events, b.calls), "seed {seed:#x}");
+    }
+}
+
+/// Seeds until the first that notices, of 1,000 at most.
+fn noticed(planted: Planted) -> u64 {
+    (0..1000).find(|seed| run(&Plan::of(*seed), Some(planted), false).failure.is_some()).unwrap_or(1000)
+}
+
+#[test]
+fn broken_promises_are_noticed() {
+    for planted in [Planted::OldDisk, Planted::TwiceAsTwo, Planted::MonForgets] {
+        let seeds = noticed(planted);
+        println!("{planted:?}: noticed after {seeds} seeds");
+        assert!(seeds < 1000, "{planted:?} is not noticed");
+    }
+}
