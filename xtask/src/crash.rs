@@ -1,4 +1,4 @@
-//! The block store's crash states for as long as one likes: by seed, so that a run goes on where the last one ended.
+//! Seeds for as long as one likes, so that a run goes on where the last one ended: crash states of the block store, and the cluster simulator.
 
 use crate::run::root;
 use anyhow::{Context, Result, bail};
@@ -34,6 +34,19 @@ pub fn states(look: Look, from: u64, count: u64) -> Result<()> {
         bail!(
             "a crash state came up wrong, a fault did harm, or a planted bug was not noticed; one seed again: CRASH_SEED=N cargo test --profile proof -p store-block --lib crash::one_seed -- --nocapture"
         );
+    }
+    Ok(())
+}
+
+/// The cluster simulator, with these arguments of its own. The dev build checks arithmetic, too.
+pub fn sim(args: &[&str]) -> Result<()> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["run", "--quiet", "-p", "sim", "--bin", "seeds", "--"]).args(args).current_dir(root());
+    if args.is_empty() {
+        cargo.args(["--count", "1000"]);
+    }
+    if !cargo.status().context("starting cargo")?.success() {
+        bail!("a seed failed; one again, with all its events: cargo xtask sim --seed N --trace");
     }
     Ok(())
 }

@@ -34,6 +34,8 @@ cargo xtask fuzz [SECONDS]                       decoders and handshakes under r
 cargo xtask crash-states [--from SEED] [--count N]   N (1,000,000) of the block store's crash states; a run goes on with the seed that the last one named
                          [--bugs] [--faults]      its planted bugs; faults at each operation of N (20) seeds' lives
 cargo xtask rot-matrix [--count N]                one block of a store or of the monitor's database damaged, N (50) times: the rest is served, and comes back
+cargo xtask sim [--from SEED] [--count N]        the cluster simulator: N (1,000) seeds; a run goes on with the seed that the last one named
+                [--seed SEED [--trace] [--shrink]]   one seed; all its events; with as few faults as it still fails with
 cargo xtask kill-loop [--cycles N]                kill -9 under load, N (30) times, everything compared at the end
 cargo xtask image-check [--copies N]              the device below the store copied while clients write, N (20) times: each copy comes up whole
 cargo xtask figures [--pairs N] [--seconds S]    server CPU per op and latency beside stock memstore, interleaved pairs
@@ -84,6 +86,7 @@ fn chore() -> Result<()> {
                 (_, true) => crash::states(Look::Faults, number("--from", 0)?, number("--count", 20)?),
             }
         }
+        Some("sim") => crash::sim(&args[1..]),
         Some("kill-loop") => {
             cluster::build()?;
             suites::kill_loop(option("--cycles").map_or(Ok(30), str::parse)?)
