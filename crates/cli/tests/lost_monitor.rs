@@ -146,10 +146,10 @@ fn several_osds_share_one_file() {
     assert_eq!(std::fs::metadata(&data).unwrap().len(), 512 << 20, "--size is each one's");
     let window = |osd: u32| std::fs::read_to_string(dir.join(format!("osd.{osd}/data.window"))).expect("its share");
     assert_eq!([window(0), window(1)], [format!("0 {}\n", 256 << 20), format!("{} {}\n", 256 << 20, 256 << 20)]);
-    assert!(bench(&dir, &["write", "-s", "0.5", "-b", "65536", "--keep"]).status.success());
+    assert!(bench(&dir, &["write", "-s", "0.5", "-b", "4096", "--keep"]).status.success());
     drop(running);
     let running = Up::start(&dir);
-    let out = bench(&dir, &["rand", "-s", "0.3", "-b", "65536", "--json"]);
+    let out = bench(&dir, &["rand", "-s", "0.3", "-b", "4096", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
     assert!(out.status.success() && json["errors"] == 0 && json["ops"].as_u64().unwrap() > 0, "{json}");
     drop(running);

@@ -21,8 +21,8 @@ const MANAGER: u8 = 2;
 const OSD_TO_MANAGER: u8 = 3;
 
 /// Options whose defaults are not stock's: those that no ceph.conf leaves at its default here, options of our own, fewer objects' contexts kept by
-/// stock, classes.
-const OTHER_DEFAULTS: [&str; 11] = [
+/// stock, classes, what clients may have under way.
+const OTHER_DEFAULTS: [&str; 12] = [
     "auto_repair",
     "cluster",
     "fsid",
@@ -30,6 +30,7 @@ const OTHER_DEFAULTS: [&str; 11] = [
     "log_file",
     "log_to_stderr",
     "osd_class_load_list",
+    "osd_client_message_size_cap",
     "osd_data",
     "osd_mgr_stats_period",
     "osd_objectstore",

@@ -236,7 +236,8 @@ impl OsdProcess {
                     cluster: at(Port::Cluster),
                     hb_front: at(Port::HbFront),
                     hb_back: at(Port::HbBack),
-                    metadata: Vec::new(),
+                    // The monitor moves no group between OSDs of this name.
+                    metadata: vec![("ceph_version".into(), format!("ceph version {} (humboldt sim)", osd_core::VERSION))],
                 };
                 self.event(Event::Boot(Box::new(info)), drive, net);
             }

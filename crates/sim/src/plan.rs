@@ -64,9 +64,10 @@ impl Plan {
         let tiny = rng.chance(1, 3);
         let pick = |rng: &mut Rng, from: &[u64]| from[rng.below(from.len() as u64) as usize];
         let sometimes = |rng: &mut Rng, every: &[u64]| if rng.chance(1, 2) { pick(rng, every) } else { 0 };
+        let osds = if tiny { 1 } else { 1 + rng.below(5) as u32 };
         Self {
             seed,
-            osds: if tiny { 1 } else { 1 + rng.below(5) as u32 },
+            osds,
             clients: 1 + rng.below(if tiny { 3 } else { 6 }) as u32,
             pg_num: if tiny { 1 } else { 1 << rng.below(5) },
             objects: if tiny { 3 } else { 4 + rng.below(40) as u32 },
@@ -85,7 +86,8 @@ impl Plan {
             partition: sometimes(&mut rng, &[10_000, 40_000]),
             pause_osd: sometimes(&mut rng, &[10_000, 40_000]),
             osd_down_command: sometimes(&mut rng, &[10_000, 40_000]),
-            pg_num_changes: sometimes(&mut rng, &[10_000, 40_000]),
+            // With several OSDs a merge may want a group elsewhere, and one copy can't move without backfill.
+            pg_num_changes: sometimes(&mut rng, &[10_000, 40_000]) * u64::from(osds == 1),
             pause_flag: sometimes(&mut rng, &[20_000]),
             faults_ns: 600 * SEC,
             rest_ns: 900 * SEC,
