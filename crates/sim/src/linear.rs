@@ -83,7 +83,8 @@ fn until(history: &History, open: &BTreeSet<usize>, from: &BTreeSet<Explanation>
 }
 
 fn tell(history: &History, explanations: &BTreeSet<Explanation>, open: &BTreeSet<usize>, call: usize) -> String {
-    let short = |c: usize| format!("call {c} of client {}: {:?} -> {:?}", history.calls[c].client, history.calls[c].op, history.calls[c].outcome);
+    let short =
+        |c: usize| format!("call {c} of client {}: {:?} -> {:?}", history.calls[c].client, history.calls[c].op, history.calls[c].outcome);
     let mut text = format!("{}\n  open besides:", short(call));
     open.iter().filter(|c| **c != call).for_each(|c| text += &format!("\n    {}", short(*c)));
     text += "\n  the object could be:";

@@ -52,9 +52,19 @@ pub enum What {
     Open(LinkId),
     /// The dialer hears that its link is open.
     Opened(LinkId),
-    Refused { life: Life, link: LinkId },
-    Deliver { link: LinkId, to_server: bool, msg: RawMessage },
-    Closed { life: Life, link: LinkId },
+    Refused {
+        life: Life,
+        link: LinkId,
+    },
+    Deliver {
+        link: LinkId,
+        to_server: bool,
+        msg: RawMessage,
+    },
+    Closed {
+        life: Life,
+        link: LinkId,
+    },
     /// Once a second.
     Tick(Life),
     /// A core asked for another turn.

@@ -29,5 +29,9 @@ pub fn restless(monitor: Option<&Monitor>, osds: &[Option<OsdProcess>], clients:
     if here != wanted {
         return Some(format!("{here} groups are there of {wanted}"));
     }
-    clients.iter().flatten().find(|c| c.in_flight() > 0).map(|c| format!("{:?} has {} operations without an answer", c.life.0, c.in_flight()))
+    clients
+        .iter()
+        .flatten()
+        .find(|c| c.in_flight() > 0)
+        .map(|c| format!("{:?} has {} operations without an answer", c.life.0, c.in_flight()))
 }

@@ -4,7 +4,7 @@ use sim::{Plan, Planted, run};
 
 /// Seeds of a test run; `SIM_SEEDS=from,count` has others.
 fn seeds() -> std::ops::Range<u64> {
-    let text = std::env::var("SIM_SEEDS").unwrap_or_else(|_| "0,100".into());
+    let text = std::env::var("SIM_SEEDS").unwrap_or_else(|_| "0,300".into());
     let (from, count) = text.split_once(',').expect("from,count");
     let (from, count): (u64, u64) = (from.parse().expect("a number"), count.parse().expect("a number"));
     from..from + count

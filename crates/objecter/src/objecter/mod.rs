@@ -325,37 +325,36 @@ impl Objecter {
     pub fn on_map_message(&mut self, raw: &RawMessage, clock: Clock, out: &mut Vec<Effect>) {
         let Ok(m) = MOSDMap::decode(raw) else { return };
         let Some((first, last)) = m.range() else { return };
-        let mut map = self.map.as_deref().cloned();
-        let mut epoch = self.epoch();
-        if last <= epoch {
+        if last <= self.epoch() {
             return;
         }
-        while epoch < last {
-            let next = epoch + 1;
-            if let (Some(map), Some(inc)) = (&mut map, m.incrementals.get(&next)) {
+        // One epoch after the other: an OSD that was down in one of them and is up again in the last has dropped what it held.
+        while self.epoch() < last {
+            let (epoch, next) = (self.epoch(), self.epoch() + 1);
+            if let (Some(old), Some(inc)) = (&self.map, m.incrementals.get(&next)) {
+                let mut map = (**old).clone();
                 if Incremental::from_bytes(inc).ok().is_none_or(|inc| map.apply(&inc).is_err()) {
                     out.push(Effect::WantMap(0));
-                    break;
+                    return;
                 }
-                epoch = next;
+                self.set_map(Rc::new(map), clock, out);
             } else if let Some((at, full)) = m.maps.range(next..).next_back() {
-                let Ok(full) = OsdMap::from_bytes(full) else { break };
-                map = Some(full);
-                epoch = *at;
+                let Ok(full) = OsdMap::from_bytes(full) else { return };
+                let skips = epoch > 0 && *at > next;
+                self.take_map(Rc::new(full), skips, clock, out);
             } else {
                 // A gap: what is before `first` has to come, or a whole map.
-                out.push(Effect::WantMap(if map.is_some() && first > next { next } else { 0 }));
-                break;
+                out.push(Effect::WantMap(if self.map.is_some() && first > next { next } else { 0 }));
+                return;
             }
         }
-        if let Some(map) = map
-            && map.epoch > self.epoch()
-        {
-            self.set_map(Rc::new(map), clock, out);
-        }
     }
-    /// A newer map.
+    /// The next map, or the first.
     pub fn set_map(&mut self, map: Rc<OsdMap>, clock: Clock, out: &mut Vec<Effect>) {
+        self.take_map(map, false, clock, out);
+    }
+    /// A newer map. `skips`: what was between is not known, so every request may have been dropped, and goes out again.
+    fn take_map(&mut self, map: Rc<OsdMap>, skips: bool, clock: Clock, out: &mut Vec<Effect>) {
         let old = self.map.replace(map.clone());
         self.targets.clear();
         self.asked_newest = false;
@@ -382,7 +381,7 @@ impl Objecter {
                 (now, was) => now.is_some() != was.is_some(),
             };
             // One that was sent and is paused now stays with its OSD, which will answer.
-            if op.place != Place::Sent || moved && op.submit.linger.is_none() {
+            if op.place != Place::Sent || (moved || skips) && op.submit.linger.is_none() {
                 again.push(*tid);
             }
         }
@@ -390,7 +389,7 @@ impl Objecter {
         for (cookie, locator, oid) in self.linger_places() {
             let now = map.object_to_raw_pg(oid.as_slice(), &locator).and_then(|pg| self.targets.get(&map, pg));
             let was = self.linger_targets.get(&cookie);
-            if now.as_ref() != was || was.is_none_or(|t| gone.contains(&t.acting_primary)) {
+            if skips || now.as_ref() != was || was.is_none_or(|t| gone.contains(&t.acting_primary)) {
                 moved.push(cookie);
             }
         }

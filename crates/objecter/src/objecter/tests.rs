@@ -279,3 +279,30 @@ fn a_notify_ends_when_everybody_answered() {
     w.o.on_message(0, &done.encode(0), w.clock, &mut w.out);
     assert_eq!(w.seen(), "NotifyDone { result: -110, answers: b\"\" }");
 }
+
+/// An OSD that was down in a map and is up in the next, at the same address, has dropped what it held: a message with both must not hide that.
+#[test]
+fn an_osd_that_was_down_between_two_maps_of_one_message_gets_its_requests_again() {
+    let mut w = world();
+    w.write();
+    w.seen();
+    let first = w.o.epoch() + 1;
+    let mut message = MOSDMap { newest: first + 1, trim_lower_bound: 1, ..MOSDMap::default() };
+    for (epoch, up) in [(first, false), (first + 1, true)] {
+        let mut inc = Incremental { epoch, ..Incremental::default() };
+        match up {
+            false => drop(inc.new_state.insert(0, osd_state::UP)),
+            true => {
+                for addrs in [&mut inc.new_up_client, &mut inc.new_up_cluster, &mut inc.new_hb_back_up, &mut inc.new_hb_front_up] {
+                    addrs.insert(0, addr(0, 1));
+                }
+            }
+        }
+        message.incrementals.insert(epoch, inc.to_bytes(features::SUPPORTED));
+    }
+    let raw = message.encode(features::SUPPORTED);
+    w.o.on_map_message(&raw, w.clock, &mut w.out);
+    assert_eq!(w.o.epoch(), first + 1);
+    let seen = w.seen();
+    assert!(seen.contains("close 0") && seen.contains("open 0, 0 write #1.1"), "{seen}");
+}

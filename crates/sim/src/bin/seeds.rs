@@ -71,7 +71,10 @@ fn one(seed: u64, loud: bool, shrink: bool) -> ExitCode {
             ExitCode::FAILURE
         }
         None => {
-            println!("{} of {} calls answered, {} faults, {} objects too wild to judge: right", report.answered, report.calls, report.faults, report.wild);
+            println!(
+                "{} of {} calls answered, {} faults, {} objects too wild to judge: right",
+                report.answered, report.calls, report.faults, report.wild
+            );
             ExitCode::SUCCESS
         }
     }
