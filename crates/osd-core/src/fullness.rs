@@ -7,6 +7,8 @@
 //!             ≥ full_ratio      → FULL
 //! the store refused a change    → FULL, until a hundredth of its size is free again, or it may be tried again
 //! ```
+//! A step up is told at once. A step down is told when a hundredth more of the store is free than it needs: at the edge it would come and go
+//! otherwise, with an epoch of the map each time.
 
 use crate::event::{Effect, Level};
 use crate::osd::Osd;
@@ -20,6 +22,9 @@ const MASK: u32 = osd_state::FULL | osd_state::NEARFULL | osd_state::BACKFILLFUL
 /// Looks after which a store that refused a change is tried again: what ran out may be nothing that `available` shows (room for metadata, a
 /// change too big for what is left), and removing gave it back unseen.
 const RETRY_LOOKS: u32 = 10;
+
+/// How much below a ratio the use must be for the state to go, as a share of the store's size.
+const MARGIN: f64 = 0.01;
 
 /// What is remembered between two looks.
 #[derive(Debug, Default)]
@@ -64,15 +69,31 @@ impl Fullness {
             self.wanted = state;
             return state;
         }
-        self.wanted = match () {
-            _ if self.full_below.is_some() => osd_state::FULL,
+        let at = |used: f64| match () {
             _ if full <= 0.0 => 0,
             _ if used >= full => osd_state::FULL,
             _ if used >= backfill => osd_state::BACKFILLFULL,
             _ if used >= near => osd_state::NEARFULL,
             _ => 0,
         };
+        self.wanted = match self.full_below {
+            Some(_) => osd_state::FULL,
+            None if rank(at(used)) >= rank(self.wanted) => at(used),
+            // As far down as it is by a margin, and no further than it was.
+            None if rank(at(used + MARGIN)) >= rank(self.wanted) => self.wanted,
+            None => at(used + MARGIN),
+        };
         self.wanted
+    }
+}
+
+/// States in their order.
+fn rank(state: u32) -> u8 {
+    match state {
+        osd_state::FULL => 3,
+        osd_state::BACKFILLFULL => 2,
+        osd_state::NEARFULL => 1,
+        _ => 0,
     }
 }
 
@@ -123,6 +144,26 @@ impl Osd {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn states_come_in_order_and_do_not_flap() {
+        let map = OsdMap { nearfull_ratio: 0.85, backfillfull_ratio: 0.90, full_ratio: 0.95, ..OsdMap::default() };
+        let mut fullness = Fullness::default();
+        let mut seen = vec![0];
+        let mut look = |available| {
+            let fs = StoreStatfs { total: 10_000, available, ..StoreStatfs::default() };
+            let now = fullness.look(&fs, &map);
+            if seen.last() != Some(&now) {
+                seen.push(now);
+            }
+        };
+        // Fills, and wavers by half a hundredth on the way.
+        (0..=10_000).rev().step_by(20).for_each(|available| [available, available + 50].into_iter().for_each(&mut look));
+        // Empties, wavering.
+        (0..=10_000).step_by(20).for_each(|available| [available + 50, available].into_iter().for_each(&mut look));
+        let (near, backfill, full) = (osd_state::NEARFULL, osd_state::BACKFILLFULL, osd_state::FULL);
+        assert_eq!(seen, [0, near, backfill, full, backfill, near, 0]);
+    }
 
     #[test]
     fn a_refusal_that_nothing_shows_is_not_for_ever() {

@@ -127,7 +127,14 @@ impl Core {
                 from.clone_from(&seen);
                 from.push(0);
             }
-            let Err(missing) = shown else { return flow.is_break().then_some(from) };
+            let Err(mut missing) = shown else { return flow.is_break().then_some(from) };
+            // No more than stay in memory together: large ones would push each other out for ever.
+            let (mut room, most) = (0, self.cfg.leaves_max() as u64 / crate::layout::BLOCK / 2);
+            missing.retain(|leaf| {
+                let first = room == 0;
+                room += u64::from(leaf.blocks);
+                first || room <= most
+            });
             match self.want_leaves(&missing, CollId::Meta, &mut ask()) {
                 StoreError::Wait(_) => {
                     self.io.wait();

@@ -26,6 +26,8 @@ mod damaged;
 mod fsck;
 mod io;
 mod key;
+#[cfg(test)]
+mod large_leaves;
 mod layout;
 mod meta;
 mod names;

@@ -85,7 +85,8 @@ impl LeafCache {
     /// Lets leaves go until there are at most so many bytes.
     pub fn shrink(&mut self, max: usize) {
         let mut looks = self.order.len() * 2;
-        while self.bytes > max && looks > 0 {
+        // The last two stay, however large: something waits for them, and a scan goes on from the end of one to the next.
+        while self.bytes > max && looks > 0 && self.leaves.len() > 2 {
             looks -= 1;
             let Some(id) = self.order.pop_front() else { break };
             match self.leaves.get(&id) {
