@@ -240,29 +240,34 @@ impl Cluster {
             What::Deliver { link, to_server, .. } => self.net.link(*link).map(|l| if *to_server { l.server } else { l.dialer }),
             What::Refused { life, .. } | What::Closed { life, .. } => Some(*life),
             What::Tick(life) | What::Continue(life) | What::Disk(life) | What::Think(life) => Some(*life),
-            What::Fault(_) | What::Start(_) => None,
+            What::Fault(_) | What::Start(_) | What::GoesOn(_) => None,
         }
     }
     fn happens(&mut self, what: What) {
         match what {
             What::Fault(fault) => return self.fault(fault),
             What::Start(proc) => return self.start(proc),
+            What::GoesOn(proc) => return self.goes_on(proc),
             _ => {}
         }
         let Some(life) = self.target(&what) else { return };
         if !self.lives(life) {
             return;
         }
-        if let Some(until) = self.net.paused.get(&life.0).copied() {
-            if until > self.net.now_ns {
-                return self.net.at(until, what);
-            }
-            self.net.paused.remove(&life.0);
+        if let Some(paused) = self.net.paused.get_mut(&life.0) {
+            return paused.waiting.push(what);
         }
         match life.0 {
             Proc::Mon => self.to_monitor(what),
             Proc::Osd(id) => self.to_osd(id as usize, what),
             Proc::Client(n) => self.to_client(n as usize, what),
+        }
+    }
+    /// A pause may be over: what came meanwhile happens now, in its order.
+    fn goes_on(&mut self, proc: Proc) {
+        if self.net.paused.get(&proc).is_some_and(|p| p.until_ns <= self.net.now_ns) {
+            let paused = self.net.paused.remove(&proc).expect("looked at above");
+            paused.waiting.into_iter().for_each(|what| self.happens(what));
         }
     }
     fn note_message(&mut self, link: LinkId, to_server: bool, kind: u16, len: usize) {
@@ -456,7 +461,10 @@ impl Cluster {
             }
             Fault::PauseOsd => {
                 let until = self.net.now_ns + self.net.rng.below(40 * SEC);
-                self.net.paused.insert(Proc::Osd(id as i32), until);
+                let proc = Proc::Osd(id as i32);
+                let paused = self.net.paused.entry(proc).or_default();
+                paused.until_ns = until.max(paused.until_ns);
+                self.net.at(until, What::GoesOn(proc));
                 self.next_fault(fault, self.plan.pause_osd);
             }
             Fault::OsdDownCommand => {
@@ -498,11 +506,10 @@ impl Cluster {
             client.command(json, &mut self.history, &mut self.net);
         }
     }
-    /// No more faults; what is down comes back, what is paused goes on.
+    /// No more faults; what is down comes back, and pauses and partitions end when they would have.
     fn heal(&mut self) {
         self.net.note("the cluster is healed".into());
         self.troubled = false;
-        self.net.paused.clear();
         if let Some(monitor) = &mut self.monitor {
             monitor.dies_at_commit = false;
         }

@@ -76,6 +76,8 @@ pub enum What {
     Fault(Fault),
     /// A process starts again.
     Start(Proc),
+    /// A pause is over, unless it was prolonged.
+    GoesOn(Proc),
 }
 
 /// A kind of fault whose time has come.
@@ -93,6 +95,13 @@ pub enum Fault {
     UnpauseFlag,
 }
 
+/// A process that was stopped, and what came for it meanwhile.
+#[derive(Debug, Default)]
+pub struct Paused {
+    pub until_ns: u64,
+    pub waiting: Vec<What>,
+}
+
 /// What processes act through: time, chance, links, and the queue.
 pub struct Net {
     pub now_ns: u64,
@@ -106,8 +115,8 @@ pub struct Net {
     listeners: BTreeMap<String, (Life, Port)>,
     /// Nothing goes from the first to the second until then.
     partitions: BTreeMap<(Proc, Proc), u64>,
-    /// Processes that do nothing until then.
-    pub paused: BTreeMap<Proc, u64>,
+    /// Processes that do nothing for a while.
+    pub paused: BTreeMap<Proc, Paused>,
     delay_ns: (u64, u64),
 }
 
@@ -230,7 +239,8 @@ impl Net {
     }
     /// Nothing goes from `from` to `to` until then.
     pub fn partition(&mut self, from: Proc, to: Proc, until_ns: u64) {
-        self.partitions.insert((from, to), until_ns);
+        let slot = self.partitions.entry((from, to)).or_default();
+        *slot = until_ns.max(*slot);
         for l in self.links.values_mut() {
             if (l.dialer.0, l.server.0) == (from, to) {
                 l.last_ns[0] = l.last_ns[0].max(until_ns);
