@@ -56,8 +56,8 @@ pub enum Fate {
 /// While an image under migration is set to a snapshot, 18.2's librbd opens the source at its head whenever it reads its header again. What it reads
 /// of the snapshot from then on is wrong, on a stock cluster, too. Once the migration is committed the snapshot is right.
 ///
-/// A kept log showed what made it read the header again: no notification, but `rbd_config_pool_override_update_timestamp`, which the monitor tells all
-/// clients of when a case in a process beside it sets an option of a pool.
+/// One kept log shows what made it read the header again: no notification, but a change of `rbd_config_pool_override_update_timestamp`, which the
+/// monitor tells all clients of. A case in a process beside it probably set an option of a pool; that was not seen.
 const REOPENED_SOURCE: &str = "18.2's librbd opens the source of a migration at its head when a header is read again; so it does on stock";
 
 /// What is acceptable of that failure. `features` is the program's RBD_FEATURES.
