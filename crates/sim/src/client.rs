@@ -143,7 +143,6 @@ impl ClientProcess {
         };
         net.note(format!("client {} has the answer to {call} on o{}: {told}", self.number, history.calls[call].object));
         history.returned(call, outcome);
-        net.note(String::new());
     }
 
     fn objecter(&mut self, history: &mut History, net: &mut Net, f: impl FnOnce(&mut Objecter, &mut Net, &mut Vec<Effect>)) {

@@ -289,30 +289,33 @@ impl OsdProcess {
         }
         self.event(Event::Connected { conn: ConnId(link), peer: peer(who) }, drive, net);
     }
-    /// A link that we dialled is refused.
-    pub fn refused(&mut self, link: LinkId, drive: &mut Drive, net: &mut Net) {
+    /// A link is gone, refused or cut. True if it was to the monitor or the manager, whose loss the core does not hear of.
+    fn lost(&mut self, link: LinkId, drive: &mut Drive, net: &mut Net) -> bool {
         if self.mon == Some(link) {
-            return self.monc(drive, net, |core, net, out| core.on_lost(net.clock(), out));
+            self.monc(drive, net, |core, net, out| core.on_lost(net.clock(), out));
+            return true;
         }
         if self.mgr == Some(link) {
             self.mgr = None;
-            return;
+            return true;
         }
         self.dialled.retain(|_, l| *l != link);
+        false
+    }
+    /// A link that we dialled is refused.
+    pub fn refused(&mut self, link: LinkId, drive: &mut Drive, net: &mut Net) {
+        if self.lost(link, drive, net) {
+            return;
+        }
         // A messenger dials again by itself, with pauses; here the next message does.
         if let Some((_, addrs)) = self.heartbeats.remove(&link) {
             self.event(Event::HeartbeatRefused { addrs }, drive, net);
         }
     }
     pub fn closed(&mut self, link: LinkId, drive: &mut Drive, net: &mut Net) {
-        if self.mon == Some(link) {
-            return self.monc(drive, net, |core, net, out| core.on_lost(net.clock(), out));
-        }
-        if self.mgr == Some(link) {
-            self.mgr = None;
+        if self.lost(link, drive, net) {
             return;
         }
-        self.dialled.retain(|_, l| *l != link);
         self.heartbeats.remove(&link);
         self.event(Event::Reset { conn: ConnId(link) }, drive, net);
     }
