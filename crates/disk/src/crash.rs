@@ -12,7 +12,7 @@ use crate::disks::{Dev, Durability};
 use crate::mem::{Block, Blocks, Image, MemDisks};
 use base::Rng;
 use bytes::Bytes;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a device writes whole or not at all, in bytes.
@@ -129,13 +129,20 @@ pub struct CrashStates<'a> {
     /// By operation.
     open: BTreeMap<usize, OpenWrite>,
     /// Flushes that are under way, and the writes that each covers.
-    flushes: HashMap<usize, Vec<usize>>,
+    flushes: BTreeMap<usize, Vec<usize>>,
 }
 
 impl<'a> CrashStates<'a> {
     /// At the moment before the first event.
     pub fn new(recording: &'a Recording) -> Self {
-        Self { recording, at: 0, certain: recording.start.clone(), writer: Blocks::default(), open: BTreeMap::new(), flushes: HashMap::new() }
+        Self {
+            recording,
+            at: 0,
+            certain: recording.start.clone(),
+            writer: Blocks::default(),
+            open: BTreeMap::new(),
+            flushes: BTreeMap::new(),
+        }
     }
     /// Goes one event on, and says which; `None` at the end.
     pub fn step(&mut self) -> Option<Event> {

@@ -8,6 +8,8 @@
 //!
 //! Knows nothing of stores: no layout, checksum, cache or retry.
 
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // the devices themselves: files and threads
+
 mod arena;
 mod buf;
 mod crash;

@@ -4,21 +4,21 @@
 use crate::BLOCK_BYTES;
 use crate::disks::{Completion, Dev, Disks, Durability, Token};
 use bytes::Bytes;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 
 /// Devices under a layer of memory. What is written is visible to reads that are queued later, and gone with the value; memory grows with it.
 pub struct ScratchDisks<D> {
     under: D,
-    over: HashMap<(Dev, u64), Bytes>,
+    over: BTreeMap<(Dev, u64), Bytes>,
     /// Reads under way: what lies over them.
-    reads: HashMap<Token, Vec<(usize, Bytes)>>,
+    reads: BTreeMap<Token, Vec<(usize, Bytes)>>,
     done: Vec<Completion>,
 }
 
 impl<D: Disks> ScratchDisks<D> {
     pub fn new(under: D) -> Self {
-        Self { under, over: HashMap::new(), reads: HashMap::new(), done: Vec::new() }
+        Self { under, over: BTreeMap::new(), reads: BTreeMap::new(), done: Vec::new() }
     }
 }
 

@@ -9,7 +9,7 @@
 use crate::codec::Corrupt;
 use crate::layout::CHUNK_BLOCKS;
 use crate::planted::{Bug, planted};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Chunks of a page; a page is a row of 4 KiB.
 const PAGE_CHUNKS: usize = 2048;
@@ -44,6 +44,22 @@ pub struct Alloc {
     aside_blocks: u64,
     /// Pages that changed since the last checkpoint took them.
     dirty: BTreeSet<usize>,
+    /// Chunks that hold metadata. They are in use here, and free in what is stored: the index of the metadata names them.
+    lent: BTreeSet<usize>,
+    /// Chunks that are in use, by their longest run of free blocks; those that are full are not counted.
+    gaps: [u64; CHUNK_BLOCKS as usize],
+    /// Empty chunks that are kept for metadata.
+    kept: u64,
+}
+
+/// Blocks of a chunk's longest free run.
+fn longest_run(used: u16) -> usize {
+    let (mut free, mut n) = (!used, 0);
+    while free != 0 {
+        free &= free << 1;
+        n += 1;
+    }
+    n
 }
 
 /// Chunks that were in use since the start, and by page how many of them are empty.
@@ -85,12 +101,16 @@ impl Alloc {
             aside: VecDeque::new(),
             aside_blocks: 0,
             dirty: BTreeSet::new(),
+            lent: BTreeSet::new(),
+            gaps: [0; CHUNK_BLOCKS as usize],
+            kept: 0,
         };
         alloc.count();
         alloc
     }
     fn count(&mut self) {
         self.free_blocks = 0;
+        self.gaps = [0; CHUNK_BLOCKS as usize];
         for (page, chunks) in self.used[..self.chunks].chunks(PAGE_CHUNKS).enumerate() {
             let mut empty = 0;
             for used in chunks {
@@ -98,7 +118,10 @@ impl Alloc {
                 self.free_blocks += match *used {
                     0 => CHUNK_BLOCKS,
                     FULL => 0,
-                    some => u64::from(some.count_zeros()),
+                    some => {
+                        self.gaps[longest_run(some)] += 1;
+                        u64::from(some.count_zeros())
+                    }
                 };
                 empty += u16::from(*used == 0);
             }
@@ -126,10 +149,72 @@ impl Alloc {
         self.empty_chunks
     }
 
+    /// Chunks in use that have `blocks` free blocks in a row: each takes a piece of that size.
+    pub fn gaps(&self, blocks: u64) -> u64 {
+        self.gaps[(blocks as usize).min(self.gaps.len())..].iter().sum()
+    }
+
+    /// Takes an empty chunk for metadata.
+    pub fn lend(&mut self) -> Option<u64> {
+        let chunk = self.find_empty()?;
+        self.set(chunk, FULL);
+        self.lent.insert(chunk);
+        Some(chunk as u64)
+    }
+    /// The same for a chunk that metadata have already; false if data have it.
+    pub fn lend_this(&mut self, chunk: u64) -> bool {
+        let chunk = chunk as usize;
+        let is_free = self.used.get(chunk) == Some(&0);
+        if is_free {
+            self.set(chunk, FULL);
+            self.lent.insert(chunk);
+        }
+        is_free
+    }
+    /// A chunk that was lent is free.
+    pub fn take_back(&mut self, chunk: u64) {
+        assert!(self.lent.remove(&(chunk as usize)), "chunk {chunk} was lent");
+        self.set(chunk as usize, 0);
+    }
+    /// Chunks of the device.
+    pub fn chunks(&self) -> u64 {
+        self.chunks as u64
+    }
+    /// Pages that are stored.
+    pub fn pages(&self) -> u64 {
+        self.empty.len() as u64
+    }
+    /// The device has become larger.
+    pub fn grow(&mut self, blocks: u64) {
+        let (before, chunks) = (self.chunks, (blocks / CHUNK_BLOCKS) as usize);
+        assert!(chunks >= before, "devices don't shrink");
+        let pages = chunks.div_ceil(PAGE_CHUNKS);
+        self.used.resize(pages * PAGE_CHUNKS, FULL);
+        self.empty.resize(pages, 0);
+        if let Some(ripe) = &mut self.ripe {
+            ripe.chunks.resize(pages * PAGE_CHUNKS / 64, 0);
+            ripe.empty.resize(pages, 0);
+        }
+        self.chunks = chunks;
+        for chunk in before..chunks {
+            self.used[chunk] = 0;
+            self.free_blocks += CHUNK_BLOCKS;
+            self.empty[chunk / PAGE_CHUNKS] += 1;
+            self.empty_chunks += 1;
+            self.dirty.insert(chunk / PAGE_CHUNKS);
+        }
+    }
+
     fn set(&mut self, chunk: usize, to: u16) {
         let from = std::mem::replace(&mut self.used[chunk], to);
         let page = chunk / PAGE_CHUNKS;
         self.free_blocks = self.free_blocks + u64::from(from.count_ones()) - u64::from(to.count_ones());
+        if from != 0 && from != FULL {
+            self.gaps[longest_run(from)] -= 1;
+        }
+        if to != 0 && to != FULL {
+            self.gaps[longest_run(to)] += 1;
+        }
         match (from == 0, to == 0) {
             (true, false) => {
                 self.empty[page] -= 1;
@@ -175,6 +260,15 @@ impl Alloc {
         }
     }
 
+    /// So many empty chunks are kept for metadata: data don't take them where there are gaps.
+    pub fn keep(&mut self, chunks: u64) {
+        self.kept = chunks;
+    }
+    /// True if few chunks are empty: pieces go into gaps of others first.
+    pub fn is_scarce(&self) -> bool {
+        self.empty_chunks.saturating_sub(self.kept) <= self.used.len() as u64 / 16
+    }
+
     /// A place for so many blocks, at most a chunk; `None` if there is none.
     pub fn find(&mut self, blocks: u64) -> Option<u64> {
         if blocks == CHUNK_BLOCKS {
@@ -188,8 +282,9 @@ impl Alloc {
             return Some(self.shelf as u64 * CHUNK_BLOCKS + behind);
         }
         // Gaps in chunks that are in use are looked for when empty ones get scarce.
-        let scarce = self.empty_chunks < self.used.len() as u64 / 16;
-        if !scarce && let Some(chunk) = self.find_empty() {
+        if !self.is_scarce()
+            && let Some(chunk) = self.find_empty()
+        {
             self.shelf = chunk;
             return Some(chunk as u64 * CHUNK_BLOCKS);
         }
@@ -248,7 +343,7 @@ impl Alloc {
 
     /// The pages that changed since they were asked for last, as they are when what is aside is free.
     pub fn take_dirty(&mut self) -> Vec<(u64, Vec<u8>)> {
-        let mut aside: HashMap<usize, u16> = HashMap::new();
+        let mut aside: BTreeMap<usize, u16> = BTreeMap::new();
         for piece in self.aside.iter().filter(|_| !planted(Bug::LeakAside)) {
             *aside.entry((piece.place / CHUNK_BLOCKS) as usize).or_default() |= mask(piece.place, piece.blocks);
         }
@@ -256,7 +351,9 @@ impl Alloc {
         let page = |page: usize| {
             let mut out = Vec::with_capacity(PAGE_CHUNKS * 2);
             for chunk in page * PAGE_CHUNKS..(page + 1) * PAGE_CHUNKS {
-                let used = self.used[chunk] & !aside.get(&chunk).copied().unwrap_or(0);
+                let free =
+                    if self.lent.contains(&chunk) && !planted(Bug::StoreLent) { FULL } else { aside.get(&chunk).copied().unwrap_or(0) };
+                let used = self.used[chunk] & !free;
                 out.extend_from_slice(&used.to_le_bytes());
             }
             (page as u64, out)

@@ -15,6 +15,7 @@ use crate::write::Target;
 use bytes::Bytes;
 use disk::Disks;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -99,6 +100,10 @@ impl BlockStore {
     /// Checks, and puts right what can be put right. Waits: for tools.
     pub fn repair(&mut self) -> FsckReport {
         self.0.get_mut().repair()
+    }
+    /// Takes what the devices have become larger by; how many bytes of data and metadata there are now. Waits: for tools, before anything is submitted.
+    pub fn grow(&mut self) -> Result<(u64, u64), String> {
+        self.0.get_mut().grow()
     }
     /// What the store waits for, in a line, for tests that find it waiting for ever.
     #[cfg(test)]
@@ -290,7 +295,11 @@ impl ObjectStore for BlockStore {
                     Err(e) => return Err(e),
                 }
             }
-            missing.map_or(Ok(out), |n| Err(StoreError::Wait(n)))
+            let Some(ticket) = missing else { return Ok(out) };
+            let leaf = |k: &ByteStr| core.table.index.leaf_of(&key::omap_key(nid, k.as_slice())).map(|(_, leaf)| (leaf.id, leaf.blocks));
+            let leaves: BTreeMap<u64, u32> = keys.iter().filter_map(leaf).collect();
+            core.hold_leaves(leaves.values().map(|blocks| *blocks as usize * BLOCK as usize).sum());
+            Err(StoreError::Wait(ticket))
         })
     }
     fn omap_scan(
@@ -361,9 +370,7 @@ impl ObjectStore for BlockStore {
 
     fn statfs(&self) -> StoreStatfs {
         let mut fs = self.usage(None);
-        let core = self.0.borrow();
-        fs.total = core.sb.data_blocks * BLOCK;
-        fs.available = core.alloc.free_blocks() * BLOCK;
+        self.0.borrow().fill(&mut fs);
         fs
     }
     fn pool_statfs(&self, pool: PoolId) -> StoreStatfs {

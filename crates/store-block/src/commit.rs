@@ -96,10 +96,11 @@ impl Core {
             false => self.cfg.reads_max(),
         };
         self.reads.shrink(reads_max, self.cfg.fresh_max());
-        // Rows that are copied together may lie in leaves that are half full.
-        let copied = if self.copies > 0 { 2 * self.copy_max() as usize } else { 0 };
-        self.copies = self.copies.saturating_sub(1);
-        self.table.cache.shrink(self.cfg.leaves_max() + copied);
+        self.table.cache.shrink(self.cfg.leaves_max() + self.held_leaves.0);
+        self.held_leaves = match self.held_leaves {
+            (bytes, polls) if polls > 0 => (bytes, polls - u32::from(self.leaf_reads.is_empty())),
+            _ => (0, 0),
+        };
         // While somebody waits for what is being read, objects stay; where the queue stands still for a checkpoint, nobody does.
         if self.queue.is_empty() || self.is_crowded() && !self.half {
             self.objects.shrink(self.objects_max(), self.saved);
@@ -248,7 +249,7 @@ impl Core {
                 let tickets = self.reads.done(extent, bytes, passes);
                 self.tickets.arrived(tickets);
             }
-            Purpose::Leaf { id } => self.leaf_here(id, bytes),
+            Purpose::Leaf { id, piece } => self.leaf_here(id, piece, bytes),
             Purpose::Lift { place, seq, crc } => self.lifted(place, seq, crc, bytes),
             Purpose::Leaves { block, leaves } => self.leaves_here(block, leaves, bytes),
             Purpose::Pages { ids, blocks } => self.pages_written(ids, blocks),

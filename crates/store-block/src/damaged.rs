@@ -21,7 +21,7 @@ use crate::planted::{Bug, planted};
 use crate::recover::OpenError;
 use crate::state::Core;
 use bytes::Bytes;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// The row of an object whose changes met a damaged leaf: never that of an object, whose number does not need so many bytes.
@@ -207,7 +207,7 @@ impl Core {
     /// Allocator, shares and counters as the objects have them, of the state at the checkpoint.
     pub fn rebuild(&mut self) -> Result<(), OpenError> {
         let mut used = vec![0u16; self.alloc.used_map().len()];
-        let (mut shares, mut usage): (HashMap<u64, u32>, BTreeMap<i64, Usage>) = (HashMap::new(), BTreeMap::new());
+        let (mut shares, mut usage): (BTreeMap<u64, u32>, BTreeMap<i64, Usage>) = (BTreeMap::new(), BTreeMap::new());
         let whole = self.rows_now(&[key::OBJECT], &key::kind_end(key::OBJECT), &mut |core, k, row| {
             let Ok(node) = Onode::decode(row) else { return Ok(()) };
             let (family, pool) = (key::family_of(k), key::pool_of(k));

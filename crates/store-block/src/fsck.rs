@@ -13,7 +13,7 @@ use crate::pg_row::PgRow;
 use crate::read::AHEAD;
 use crate::state::{Core, ask};
 use crate::write::Target;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use store::{ReadData, StoreError};
 use types::{CollId, GHObject, SpgId};
@@ -68,7 +68,7 @@ struct Owned {
     /// Blocks with an owner, by chunk.
     used: Vec<u16>,
     /// Places that objects say they share: slots and owners.
-    shared: HashMap<u64, (u64, u32)>,
+    shared: BTreeMap<u64, (u64, u32)>,
     /// Number of an object: does it have omap?
     nids: BTreeMap<u64, bool>,
     usage: BTreeMap<i64, Usage>,
@@ -316,9 +316,17 @@ impl Core {
     }
     fn check_space(&self, report: &mut FsckReport, owned: &Owned) {
         let chunks = (self.sb.data_blocks / CHUNK_BLOCKS) as usize;
+        let lent: BTreeSet<u64> = self.space.lent().collect();
         // The first chunk is the label's.
         for (chunk, used) in self.blocks_in_use().into_iter().enumerate().take(chunks).skip(1) {
             let owner = owned.used[chunk];
+            if lent.contains(&(chunk as u64)) {
+                if owner != 0 || used != u16::MAX {
+                    report.doubly_used_blocks += u64::from(owner.count_ones());
+                    report.error(format!("chunk {chunk} has metadata: blocks {owner:#06x} are an object's, {used:#06x} are in use"));
+                }
+                continue;
+            }
             let (leaked, unguarded) = (used & !owner, owner & !used);
             if leaked != 0 && !owned.incomplete {
                 report.leaked_blocks += u64::from(leaked.count_ones());
@@ -408,7 +416,7 @@ impl Core {
         report.leaves = self.table.index.iter().count() as u64;
         let leaves: u64 = self.table.index.iter().map(|(_, l)| u64::from(l.blocks)).sum();
         let index: u64 = self.sb.index.iter().map(|(_, n)| n).sum();
-        let taken = self.space.blocks() - self.space.free();
+        let taken = self.space.taken();
         if self.checkpoint.is_none() && taken != META_FIRST + leaves + index {
             report.error(format!("{taken} blocks of metadata are taken, leaves and index have {}", META_FIRST + leaves + index));
         }
@@ -432,12 +440,13 @@ impl Core {
         let (mut repaired, lost) = (before.repaired, before.lost);
         let mut used = owned.used;
         used[0] = u16::MAX;
+        self.space.lent().for_each(|chunk| used[chunk as usize] = u16::MAX);
         used.iter_mut().skip((self.sb.data_blocks / CHUNK_BLOCKS) as usize).for_each(|c| *c = u16::MAX);
         let changed = self.alloc.set_all(&used);
         if changed > 0 {
             repaired.push(format!("{changed} chunks have the blocks in use that objects own"));
         }
-        let shares: HashMap<u64, u32> = owned.shared.iter().map(|(place, (_, owners))| (*place, *owners)).collect();
+        let shares: BTreeMap<u64, u32> = owned.shared.iter().map(|(place, (_, owners))| (*place, *owners)).collect();
         let places: BTreeSet<u64> = shares.keys().chain(self.refs.counts.keys()).copied().collect();
         let mut counted = 0;
         for place in places {

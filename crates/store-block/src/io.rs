@@ -1,6 +1,7 @@
 //! Input and output that is under way: what each token is for, and who waits for what is read (`reads` has what came).
 
-use crate::layout::{BLOCK, DATA, META, WAL};
+use crate::layout::{BLOCK, DATA, META, WAL, meta_place};
+use crate::meta::space::Run;
 use crate::overlay::Numbers;
 use bytes::Bytes;
 use disk::{Dev, Disks, Durability};
@@ -28,15 +29,17 @@ pub enum Purpose {
         seq: u64,
         crc: Option<u32>,
     },
+    /// A leaf, or this piece of it.
     Leaf {
         id: u64,
+        piece: usize,
     },
-    /// Neighbouring leaves that a checkpoint reads: ids and blocks, from this block of the meta device on.
+    /// Neighbouring leaves that a checkpoint reads: ids and blocks, from this block of the metadata on.
     Leaves {
         block: u64,
         leaves: Vec<(u64, u32)>,
     },
-    /// Pages of a checkpoint, together so many blocks of the meta device: leaves with these ids, or a piece of the index.
+    /// Pages of a checkpoint, together so many blocks: leaves with these ids, or a piece of the index.
     Pages {
         ids: std::ops::Range<u64>,
         blocks: u64,
@@ -200,12 +203,24 @@ impl Io {
             (Purpose::Zeros, _) => self.wrote.zeros += blocks,
             (_, WAL) => self.wrote.log += blocks,
             (Purpose::Direct { .. }, DATA) => self.wrote.direct += blocks,
+            (Purpose::Pages { .. }, _) => self.wrote.meta += blocks,
             (_, DATA) => self.wrote.in_place += blocks,
             (_, META) => self.wrote.meta += blocks,
             _ => {}
         }
         let token = self.token(purpose);
         self.disks.write(token, dev, block * BLOCK, bufs, durability);
+    }
+    /// Reads blocks of the metadata.
+    pub fn read_meta(&mut self, purpose: Purpose, (block, blocks): Run) {
+        let (dev, block) = meta_place(block);
+        self.read(purpose, dev, block, blocks);
+    }
+    /// Writes pages of the metadata.
+    pub fn write_pages(&mut self, ids: std::ops::Range<u64>, block: u64, bufs: Vec<Bytes>) {
+        let blocks = bufs.iter().map(|b| b.len() as u64).sum::<u64>() / BLOCK;
+        let (dev, block) = meta_place(block);
+        self.write(Purpose::Pages { ids, blocks }, dev, block, bufs, Durability::Volatile);
     }
     pub fn flush(&mut self, dev: Dev) {
         self.wrote.flushes += 1;
@@ -227,11 +242,11 @@ impl Io {
         self.wait_for(token).map(|buf| buf.expect("a read gives bytes").to_keep().freeze())
     }
     /// The same for several at once: a device does in parallel what it is asked together.
-    pub fn reads_now(&mut self, dev: Dev, extents: &[(u64, u64)]) -> Result<Vec<Bytes>, disk::DiskError> {
+    pub fn reads_now(&mut self, extents: &[(Dev, u64, u64)]) -> Result<Vec<Bytes>, disk::DiskError> {
         let first = self.last + 1;
-        for (block, blocks) in extents {
+        for (dev, block, blocks) in extents {
             self.last += 1;
-            self.disks.read(self.last, dev, block * BLOCK, (blocks * BLOCK) as usize);
+            self.disks.read(self.last, *dev, block * BLOCK, (blocks * BLOCK) as usize);
         }
         let (mut found, mut failed, mut done) = (vec![Bytes::new(); extents.len()], None, Vec::new());
         let mut missing = extents.len();
@@ -248,6 +263,20 @@ impl Io {
             }
         }
         failed.map_or(Ok(found), Err)
+    }
+    /// Pages of the metadata, each of these pieces in their order.
+    pub fn pages_now(&mut self, pages: &[Vec<Run>]) -> Result<Vec<Bytes>, disk::DiskError> {
+        let place = |run: &Run| {
+            let (dev, block) = meta_place(run.0);
+            (dev, block, run.1)
+        };
+        let extents: Vec<_> = pages.iter().flatten().map(place).collect();
+        let mut found = self.reads_now(&extents)?.into_iter();
+        let join = |page: &Vec<Run>| match page.len() {
+            1 => found.next().expect("one for each piece"),
+            n => found.by_ref().take(n).collect::<Vec<Bytes>>().concat().into(),
+        };
+        Ok(pages.iter().map(join).collect())
     }
     pub fn write_now(&mut self, dev: Dev, block: u64, bytes: Bytes) -> Result<(), disk::DiskError> {
         self.last += 1;

@@ -16,13 +16,17 @@
 //! - All crcs are crc32c seeded with [`crc_seed`] of the store's uuid, so that pages of another store are no pages of this one; those of data
 //!   blocks are not, since they move with the blocks.
 //!
+//! - A page of metadata (a leaf, a piece of the index) lies on the meta device, or, when that is full, in chunks that the data device lends:
+//!   numbers of blocks from [`ON_DATA`] on are those of the data device. A page may lie in several pieces.
+//!
 //! The version of all this is [`VERSION`]. A store of one since [`OLDEST`] is opened, and is of this version from then on (labels keep theirs); of
-//! another, it is refused. Version 2 has rows of a group's log in a short form beside those of version 1: `pg_row`.
+//! another, it is refused. Version 2 has rows of a group's log in a short form beside those of version 1: `pg_row`. Version 3
+//! has metadata on the data device, pages in pieces (`HIX3`, an index that says so), and rows beside damaged leaves.
 
 use disk::Dev;
 
 /// Counts changes of the layout.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The oldest version that this program reads.
 pub const OLDEST: u32 = 1;
 
@@ -40,10 +44,18 @@ pub const WAL_FIRST: u64 = 1;
 /// Blocks of the meta device for the superblocks.
 pub const META_FIRST: u64 = 2;
 
+/// Blocks of metadata with numbers from this on lie on the data device.
+pub const ON_DATA: u64 = 1 << 40;
+
+/// The device and the block on it of a block of metadata.
+pub fn meta_place(block: u64) -> (Dev, u64) {
+    if block < ON_DATA { (META, block) } else { (DATA, block - ON_DATA) }
+}
+
 /// Sizes below these make no store.
 pub const DATA_MIN: u64 = 1 << 20;
 pub const WAL_MIN: u64 = if cfg!(test) { 1 << 20 } else { 4 << 20 };
-pub const META_MIN: u64 = 1 << 20;
+pub const META_MIN: u64 = if cfg!(test) { 32 << 10 } else { 1 << 20 };
 
 /// Offsets in an object end here: no client gets near, and numbers of chunks stay small.
 pub const OBJECT_MAX: u64 = 1 << 47;

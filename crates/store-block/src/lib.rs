@@ -23,11 +23,13 @@ mod config;
 #[cfg(test)]
 mod crash;
 mod damaged;
+#[cfg(test)]
+mod fill;
 mod fsck;
 mod io;
 mod key;
 #[cfg(test)]
-mod large_leaves;
+mod large_rows;
 mod layout;
 mod meta;
 mod names;
@@ -45,6 +47,7 @@ mod read;
 mod reads;
 mod recover;
 mod repair;
+mod room;
 mod state;
 mod superblock;
 #[cfg(test)]

@@ -8,8 +8,9 @@
 
 use crate::layout::BLOCK;
 use crate::wal::Batch;
+use base::fixed::{HashMap, HashSet};
 use bytes::Bytes;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// For keys that are numbers.

@@ -17,6 +17,12 @@ pub enum Bug {
     SkipDataFlush,
     /// A checkpoint does not flush the meta device.
     SkipMetaFlush,
+    /// A checkpoint does not flush the data device after it has written metadata to it.
+    SkipLentFlush,
+    /// Chunks that are lent to metadata are stored as used by data: they are never freed.
+    StoreLent,
+    /// Transactions are accepted without a look at the room for their rows.
+    AcceptWithoutRoom,
     /// A checkpoint does not wait until images are at their places.
     SkipDrain,
     /// A checkpoint counts though records that it has are not durable.

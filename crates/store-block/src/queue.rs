@@ -10,6 +10,7 @@ use crate::key;
 use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS};
 use crate::ops::{self, Op};
 use crate::planted::{Bug, planted};
+use crate::room::ROW_BYTES;
 use crate::state::{Core, OWN};
 use crate::write::{Target, check_range};
 use store::{LogDelta, StoreError, StoreResult};
@@ -41,14 +42,24 @@ fn broken(coll: CollId, what: &str) -> StoreError {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Growth {
     /// Pieces of data, each of a chunk at most: so many empty chunks are enough, however scattered the rest of the free space is.
-    pieces: u64,
+    pub pieces: u64,
+    /// Blocks of the largest piece.
+    pub largest: u64,
     /// Blocks of data that are images in the log: cells that are written whole go to their places.
     images: u64,
     /// Bytes of rows.
-    bytes: u64,
+    pub bytes: u64,
+    /// Rows, but for those of removals.
+    pub rows: u64,
 }
 
-fn growth(txn: &Transaction) -> Growth {
+impl Queued {
+    pub fn growth(&self) -> &Growth {
+        &self.growth
+    }
+}
+
+fn growth(txn: &Transaction, log: Option<&LogDelta>) -> Growth {
     let (mut pieces, mut images, mut bytes) = (0, 0, 0);
     // A part of a block is zeroed by an image; its cell may have to move.
     let edge = |at: u64| u64::from(!at.is_multiple_of(BLOCK));
@@ -75,7 +86,13 @@ fn growth(txn: &Transaction) -> Growth {
             _ => {}
         }
     }
-    Growth { pieces, images, bytes: bytes as u64 }
+    let keys = |op: &TxOp| if let TxKind::OmapSetKeys(keys) = &op.kind { keys.len() as u64 } else { 0 };
+    let rows = txn.objects().count() as u64 + txn.ops().iter().map(keys).sum::<u64>();
+    let mut growth = Growth { pieces, largest: CHUNK_BLOCKS, images, bytes: bytes as u64, rows };
+    if pieces > 0 || bytes > 0 {
+        growth.bytes += ROW_BYTES * (txn.objects().count() + log.map_or(0, |log| log.entries.len())) as u64;
+    }
+    growth
 }
 /// Cells that a range touches: each may have to move.
 fn cells(offset: u64, len: u64) -> u64 {
@@ -92,22 +109,16 @@ fn end_blocks(offset: u64, len: u64) -> u64 {
 }
 
 impl Core {
-    /// Bytes of rows that still fit onto the meta device: rewriting all of it must be possible at any time.
-    fn rows_room(&self) -> u64 {
-        let live = self.space.live();
-        let recent = self.table.active.bytes as u64 + self.changed_bytes as u64;
-        (self.space.blocks().saturating_sub(2 * live + 16) * BLOCK).saturating_sub(recent)
-    }
-
     pub fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()> {
         self.alive()?;
-        let mut growth = growth(&txn);
+        let mut growth = growth(&txn, log.as_ref());
         growth.bytes += self.copied(&txn);
-        let Growth { pieces, images, bytes } = growth;
-        let waiting = self.queue_growth;
-        if pieces > 0 && pieces + waiting.pieces > self.alloc.empty_chunks()
-            || (pieces > 0 || bytes > 0) && bytes + waiting.bytes + BLOCK > self.rows_room()
-            || images + bytes / BLOCK > self.txn_max()
+        if growth.pieces > 0 && self.alloc.is_scarce() {
+            growth.largest = self.largest(&txn);
+        }
+        let Growth { pieces, images, bytes, .. } = growth;
+        if images + bytes / BLOCK > self.txn_max()
+            || !self.has_room(&growth) && !planted(Bug::AcceptWithoutRoom)
             || (pieces > 0 || bytes > 0) && self.is_beside_full()
         {
             return Err(StoreError::Full);
@@ -121,6 +132,34 @@ impl Core {
         let last = self.queue.len() - 1;
         self.look_ahead(last);
         Ok(())
+    }
+    /// Blocks of the largest piece that writes may need: they may have to move what the object has there already.
+    fn largest(&mut self, txn: &Transaction) -> u64 {
+        let mut largest = 0;
+        for op in txn.ops() {
+            let (TxKind::Write { offset, .. } | TxKind::CloneRange { dst_offset: offset, .. } | TxKind::Zero { offset, .. }) = &op.kind
+            else {
+                continue;
+            };
+            let end = match &op.kind {
+                TxKind::Write { data, .. } => offset.saturating_add(data.len() as u64),
+                _ => u64::MAX,
+            };
+            let slot = self.objects.find(key::family(txn.coll(op.coll)), txn.object(op.obj));
+            let known = match slot.filter(|slot| self.objects.look(*slot)).and_then(|slot| self.objects.node(slot)) {
+                Some(node) => node.chunks.iter().map(|chunk| chunk.slots()).max().unwrap_or(0),
+                // Not there, as it seems: what asks for an object has just looked for it. If not, the largest.
+                None if slot.is_some() => 0,
+                None => CHUNK_BLOCKS,
+            };
+            let new = if end > CHUNK { CHUNK_BLOCKS } else { end.div_ceil(BLOCK) };
+            largest = largest.max(known).max(new);
+        }
+        if txn.ops().iter().any(|op| matches!(op.kind, TxKind::Truncate { .. } | TxKind::CloneRange { .. })) {
+            CHUNK_BLOCKS
+        } else {
+            largest
+        }
     }
     /// Bytes of rows that clones of objects add at most. (Who makes a transaction of clones has just asked for the objects, so they are in memory.)
     fn copied(&mut self, txn: &Transaction) -> u64 {
@@ -173,6 +212,10 @@ impl Core {
             }
             if self.is_crowded() && !self.half {
                 // What changed since the checkpoint began has its bound, too: the checkpoint gets on first.
+                return Ok(());
+            }
+            if !self.half && self.queue.front().is_some_and(|first| self.is_tight(first.growth())) {
+                self.checkpoint_wanted |= self.checkpoint.is_none();
                 return Ok(());
             }
             let Some(mut first) = self.queue.pop_front() else { return Ok(()) };

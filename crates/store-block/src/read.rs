@@ -192,7 +192,7 @@ impl Core {
     ) -> StoreResult<()> {
         self.rows_ahead(first, last, AHEAD, coll, ticket, visit)
     }
-    /// The same for somebody who wants all rows at once: up to so many leaves are asked for together.
+    /// The same for a read that wants all rows at once: up to so many leaves are asked for together.
     pub fn rows_ahead(
         &mut self,
         first: &[u8],
@@ -204,7 +204,7 @@ impl Core {
     ) -> StoreResult<()> {
         match self.table.scan(first, last, ahead, visit) {
             Ok(()) => Ok(()),
-            Err(missing) => Err(self.want_leaves(&missing, coll, ticket)),
+            Err(missing) => Err(self.want_from(first, &missing, coll, ticket)),
         }
     }
     /// Leaves that a scan misses.
@@ -219,7 +219,25 @@ impl Core {
         wait.expect("a scan that stops says what it misses")
     }
 
-    /// Objects of a collection, ascending.
+    /// The same for a scan that begins anew at `first` when they have come: what it has read by then stays.
+    fn want_from(&mut self, first: &[u8], missing: &[LeafRef], coll: CollId, ticket: &mut u64) -> StoreError {
+        if let Some(last) = missing.last() {
+            let before = self.table.index.leaves_from(first).map(|(_, leaf)| leaf).take_while(|leaf| leaf.id != last.id);
+            let blocks: u64 = before.map(|leaf| u64::from(leaf.blocks)).sum();
+            self.hold_leaves(((blocks + u64::from(last.blocks)) * BLOCK) as usize);
+        }
+        self.want_leaves(missing, coll, ticket)
+    }
+
+    /// A read or a copy needs leaves of so many bytes together, and begins anew after each wait: they stay until all have come. What an answer may hold
+    /// is bounded, and so is this.
+    pub fn hold_leaves(&mut self, bytes: usize) {
+        const MAX: usize = 128 << 20;
+        const POLLS: u32 = 64;
+        self.held_leaves = (self.held_leaves.0.max(bytes.min(MAX)), POLLS);
+    }
+
+    /// Objects of a collection, ascending; fewer than `max` where their rows are large.
     pub fn list(&mut self, coll: CollId, start: &GHObject, end: &GHObject, max: usize, ticket: &mut u64) -> StoreResult<ListPage> {
         let bits = *self.colls.get(&coll).ok_or(StoreError::NoCollection(coll))?;
         let family = key::family(coll);
@@ -233,6 +251,8 @@ impl Core {
             out
         };
         let (from, to) = (bound(start), bound(end));
+        // A page begins anew after each wait: its leaves must find room together, and rows with many attributes are large.
+        let (mut bytes, bytes_max) = (0, self.cfg.leaves_max() / 2);
         for (first, last) in key::coll_ranges(coll, bits) {
             let (first, last) = (first.max(from.clone()), last.min(to.clone()));
             if first >= last {
@@ -255,15 +275,16 @@ impl Core {
                         }
                     },
                 };
-                if page.objects.len() >= max {
+                if page.objects.len() >= max || bytes > bytes_max {
                     page.next = Some(name);
                     return ControlFlow::Break(());
                 }
                 page.objects.push(name);
+                bytes += if let Row::Bytes(row) = row { row.len() } else { 0 };
                 ControlFlow::Continue(())
             });
             if let Err(missing) = shown {
-                return Err(self.want_leaves(&missing, coll, ticket));
+                return Err(self.want_from(&first, &missing, coll, ticket));
             }
             if let Some(e) = bad {
                 return Err(StoreError::Damaged { coll, what: e.to_string() });

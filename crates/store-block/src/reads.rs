@@ -14,10 +14,11 @@ use crate::io::{Extent, Waiters};
 use crate::layout::BLOCK;
 use crate::overlay::NumberBuild;
 use crate::state::OWN;
+use base::fixed::HashMap;
 use bytes::Bytes;
 use smallvec::SmallVec;
+use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
 
 /// Blocks that were read, or are being.
 #[derive(Debug)]

@@ -13,6 +13,7 @@ use crate::meta::Found;
 use crate::meta::index::{Index, LeafRef};
 use crate::meta::layer::{Key, Val};
 use crate::meta::leaf::Leaf;
+use crate::meta::space::Run;
 use crate::onode::{Onode, Usage};
 use crate::ops::{self, Op};
 use crate::pg::PgMem;
@@ -132,6 +133,11 @@ pub fn open(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
             Some(first) => (limit, disks) = (first, core.io.into_disks()),
         }
     };
+    if let Some(chunk) = core.space.lent().find(|chunk| !core.alloc.is_free(chunk * CHUNK_BLOCKS, CHUNK_BLOCKS)) {
+        return Err(damaged(format!("chunk {chunk} of the data device has metadata and data")));
+    }
+    let Core { space, alloc, .. } = &mut core;
+    space.lent().for_each(|chunk| assert!(alloc.lend_this(chunk), "it is free: see above"));
     // What is there now is promised from now on, and if a process was killed, the last of it may be in the devices' caches only.
     for dev in [WAL, DATA].into_iter().filter(|_| !planted(Bug::TrustCaches)) {
         core.io.flush_now(dev)?;
@@ -172,12 +178,10 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
     let mut core = Core::new(cfg, io, sb);
     (core.table.index, core.left_out, core.reach) = (index, left_out, reach);
     let mut extents: Vec<(u64, u64)> = core.sb.index.clone();
-    extents.extend(core.table.index.iter().map(|(_, leaf)| (leaf.block, u64::from(leaf.blocks))));
-    for (block, blocks) in extents {
-        if !core.space.is_free(block, blocks) {
-            return Err(damaged(format!("block {block} of the metadata is used twice")));
-        }
-        core.space.mark(block, blocks);
+    extents.extend(core.table.index.iter().flat_map(|(_, leaf)| leaf.runs()));
+    let chunks = core.alloc.chunks();
+    if let Some((block, _)) = extents.into_iter().find(|run| !core.space.mark(*run, chunks)) {
+        return Err(damaged(format!("block {block} of the metadata is used twice, or not there")));
     }
     core.load_beside()?;
     core.load_rows()?;
@@ -185,12 +189,9 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
     Ok(core)
 }
 fn read_index(io: &mut Io, sb: &Superblock) -> Result<Index, Corrupt> {
-    let mut index = Vec::with_capacity(sb.index_len as usize);
-    for piece in io.reads_now(META, &sb.index).map_err(|_| Corrupt("the index of the metadata can't be read"))? {
-        index.extend_from_slice(&piece);
-    }
-    index.truncate(sb.index_len as usize);
-    Index::decode(index.into(), crc_seed(&sb.uuid))
+    let pages = io.pages_now(std::slice::from_ref(&sb.index)).map_err(|_| Corrupt("the index of the metadata can't be read"))?;
+    let index = pages.into_iter().next().unwrap_or_default();
+    Index::decode(index.slice(..index.len().min(sb.index_len as usize)), crc_seed(&sb.uuid))
 }
 
 /// An object's key as a record has it.
@@ -251,13 +252,13 @@ impl Core {
     fn leaves_now(&mut self, leaves: &[LeafRef]) {
         let missing: Vec<&LeafRef> =
             leaves.iter().filter(|l| self.table.cache.get(l.id).is_none() && !self.bad_leaves.contains_key(&l.id)).collect();
-        let extents: Vec<_> = missing.iter().map(|l| (l.block, u64::from(l.blocks))).collect();
-        let all = self.io.reads_now(META, &extents).ok();
+        let pages: Vec<Vec<Run>> = missing.iter().map(|l| l.runs().collect()).collect();
+        let all = self.io.pages_now(&pages).ok();
         for (n, at) in missing.into_iter().enumerate() {
             let bytes = match &all {
                 Some(all) => Ok(all[n].clone()),
                 // One of them is to blame.
-                None => self.io.read_now(META, at.block, u64::from(at.blocks)).map_err(|e| e.to_string()),
+                None => self.io.pages_now(&pages[n..=n]).map(|mut page| page.remove(0)).map_err(|e| e.to_string()),
             };
             match bytes.and_then(|bytes| Leaf::open(bytes, self.seed, at.id).map_err(|e| e.to_string())) {
                 Ok(leaf) => self.table.cache.put(at.id, leaf),

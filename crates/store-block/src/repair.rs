@@ -89,7 +89,7 @@ impl Core {
             let Some(why) = self.bad_leaves.remove(&leaf.id) else { continue };
             self.table.index.remove(&start);
             self.table.cache.remove(leaf.id);
-            self.space.put_aside(leaf.block, u64::from(leaf.blocks));
+            leaf.runs().for_each(|run| self.space.put_aside(run));
             report.repaired.push(format!("a leaf of metadata with {} rows is left out ({why})", leaf.rows));
             report.lost.push(format!("up to {} rows: {}", leaf.rows, describe(&start, &end)));
             gaps.push(Gap { first: start, last: end });

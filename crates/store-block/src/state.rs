@@ -5,7 +5,7 @@ use crate::checkpoint::Checkpoint;
 use crate::config::Config;
 use crate::io::{Extent, Io, Purpose, Tickets};
 use crate::key;
-use crate::layout::{META, crc_seed};
+use crate::layout::crc_seed;
 use crate::meta::index::LeafRef;
 use crate::meta::layer::{Key, Val};
 use crate::meta::leaf::Leaf;
@@ -20,9 +20,10 @@ use crate::queue::{Growth, Queued};
 use crate::reads::{Fetched, Reads};
 use crate::superblock::Superblock;
 use crate::wal::{Ahead, Batch, Ring};
+use base::fixed::HashSet;
 use bytes::{Bytes, BytesMut};
 use std::collections::btree_map::IntoIter;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use store::{StoreError, StoreResult};
 use types::{CollId, GHObject, SpgId};
 
@@ -53,9 +54,18 @@ pub struct Refs {
 }
 
 /// A leaf that is being read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LeafRead {
     pub tickets: Vec<u64>,
+    /// What has come of its pieces, and how many have not.
+    pieces: Vec<Bytes>,
+    left: usize,
+}
+
+impl LeafRead {
+    pub fn new(tickets: Vec<u64>, pieces: usize) -> Self {
+        Self { tickets, pieces: vec![Bytes::new(); pieces], left: pieces }
+    }
 }
 
 #[derive(Debug)]
@@ -74,7 +84,7 @@ pub struct Core {
     pub reads: Reads,
     pub leaf_reads: Numbers<LeafRead>,
     /// Leaves that could not be read, and why.
-    pub bad_leaves: HashMap<u64, String>,
+    pub bad_leaves: BTreeMap<u64, String>,
     /// The rows of collections and groups have copies: see [`crate::damaged`].
     pub copied: bool,
     /// The log must be whole up to before this record: 0, unless an older checkpoint than the newest one had to be taken.
@@ -115,8 +125,8 @@ pub struct Core {
     pub queue_growth: Growth,
     /// Who asked for what a waiting transaction names.
     pub queue_tickets: Vec<u64>,
-    /// Polls for which leaves have the room that copying an omap needs.
-    pub copies: u32,
+    /// Bytes of leaves that a read or a copy needs together, and polls for which they have room.
+    pub held_leaves: (usize, u32),
     /// True while the open record holds a part of a transaction.
     pub half: bool,
 
@@ -131,6 +141,8 @@ pub struct Core {
     pub saved: u32,
     /// Of objects that changed in this generation, in bytes.
     pub changed_bytes: usize,
+    /// What is to come into the metadata: see [`crate::room`].
+    pub inflow: crate::room::Inflow,
     pub in_place: usize,
     pub scratch: Vec<u8>,
     /// Where values are encoded on their way into a record.
@@ -149,7 +161,7 @@ impl Core {
             tickets: Tickets::default(),
             reads: Reads::default(),
             leaf_reads: Numbers::default(),
-            bad_leaves: HashMap::new(),
+            bad_leaves: BTreeMap::new(),
             copied: false,
             reach: 0,
             has_bare_rows: false,
@@ -177,7 +189,7 @@ impl Core {
             queue: VecDeque::new(),
             queue_growth: Growth::default(),
             queue_tickets: Vec::new(),
-            copies: 0,
+            held_leaves: (0, 0),
             half: false,
             checkpoint: None,
             taken: Vec::new(),
@@ -185,6 +197,7 @@ impl Core {
             generation: 1,
             saved: 0,
             changed_bytes: 0,
+            inflow: crate::room::Inflow::default(),
             in_place: 0,
             scratch: Vec::new(),
             encode_buf: BytesMut::new(),
@@ -299,14 +312,36 @@ impl Core {
             }
         } else {
             let tickets = if ticket > 0 { vec![ticket] } else { Vec::new() };
-            self.leaf_reads.insert(leaf.id, LeafRead { tickets });
-            self.io.read(Purpose::Leaf { id: leaf.id }, META, leaf.block, u64::from(leaf.blocks));
+            self.read_leaf(leaf, tickets);
         }
         StoreError::Wait(ticket)
     }
-    /// A leaf has come, or not.
-    pub fn leaf_here(&mut self, id: u64, result: Result<Bytes, String>) {
-        let Some(read) = self.leaf_reads.remove(&id) else { return };
+    /// A leaf is read, in its pieces.
+    pub fn read_leaf(&mut self, leaf: &LeafRef, tickets: Vec<u64>) {
+        self.leaf_reads.insert(leaf.id, LeafRead::new(tickets, leaf.pieces()));
+        for (piece, run) in leaf.runs().enumerate() {
+            self.io.read_meta(Purpose::Leaf { id: leaf.id, piece }, run);
+        }
+    }
+    /// A piece of a leaf has come, or not.
+    pub fn leaf_here(&mut self, id: u64, piece: usize, result: Result<Bytes, String>) {
+        let Some(read) = self.leaf_reads.get_mut(&id) else { return };
+        let result = match result {
+            Ok(bytes) => {
+                // Of an older read of the same leaf, which failed, a piece may come late: each counts once.
+                let is_first = read.pieces.get(piece).is_some_and(Bytes::is_empty);
+                if is_first {
+                    read.pieces[piece] = bytes;
+                    read.left -= 1;
+                }
+                if !is_first || read.left > 0 {
+                    return;
+                }
+                Ok(if read.pieces.len() == 1 { read.pieces.remove(0) } else { read.pieces.concat().into() })
+            }
+            Err(why) => Err(why),
+        };
+        let read = self.leaf_reads.remove(&id).expect("it was there");
         match result.and_then(|bytes| Leaf::open(bytes, self.seed, id).map_err(|e| e.to_string())) {
             Ok(leaf) => self.table.cache.put(id, leaf),
             // A leaf that was replaced while it was read: the index has another by now.
@@ -370,6 +405,7 @@ impl Core {
         let grown = self.objects.account(slot);
         if self.objects.get(slot).changed == self.generation {
             self.changed_bytes += grown;
+            self.inflow.grew(grown);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{BlockStore, Config};
 use disk::{MemDisks, Order};
-use store::conformance::{Shape, Subject, Workload, object_coll, object_name, run};
+use store::conformance::{Shape, Subject, Workload, list_all, object_coll, object_name, run};
 use store::{ObjectStore, OmapQuery, StoreError};
 use types::{GHObject, Transaction};
 
@@ -107,19 +107,14 @@ fn long_life(seed: u64, steps: u64) {
                 }
                 for (id, coll) in &load.model().colls {
                     let names: Vec<_> = coll.objects.keys().cloned().collect();
-                    let listed = loop {
-                        match store.list(*id, &GHObject::min(), &GHObject::max(), usize::MAX) {
-                            Ok(page) => break page.objects,
-                            Err(StoreError::Wait(_)) => store.turn_end(),
-                            Err(e) => panic!("{e}"),
-                        }
-                    };
+                    let listed = list_all(&mut subject, &mut *store, *id, usize::MAX).expect("a listing");
                     let differs = (0..names.len().max(listed.len())).find(|i| names.get(*i) != listed.get(*i));
                     if let Some(i) = differs {
                         let there: std::collections::BTreeSet<_> = listed.iter().collect();
                         let missing: Vec<_> = names.iter().filter(|n| !there.contains(n)).take(5).collect();
                         let disorder: Vec<_> = listed.windows(2).filter(|w| w[0] >= w[1]).take(5).collect();
-                        println!("{:?}\nmissing {missing:?}\ndisorder {disorder:?}", &listed[i.saturating_sub(3)..i + 5]);
+                        let around: Vec<_> = listed.iter().skip(i.saturating_sub(3)).take(8).collect();
+                        println!("{around:?}\nmissing {missing:?}\ndisorder {disorder:?}");
                     }
                     assert!(
                         differs.is_none(),
@@ -390,7 +385,7 @@ fn a_store_of_version_1_goes_on_as_one_of_this_version() {
 #[test]
 fn damage_in_front_of_giant_records_is_damage() {
     const GIANT: usize = 4090 << 12;
-    let disks = MemDisks::new(&[64 << 20, 256 << 20, 512 << 20]);
+    let disks = MemDisks::new(&[16 << 30, 256 << 20, 512 << 20]);
     BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
     let config = Config { memory: 1 << 30, pipeline: 16, ..Config::default() };
     let mut store = BlockStore::open(config.clone(), Box::new(disks.clone())).expect("it opens");

@@ -31,10 +31,8 @@ pub struct Target {
     pub ticket: u64,
 }
 
-/// Leaves that are asked for at once where an omap is copied, and polls of the store for which they have room after that: it is asked again when they
-/// have come.
+/// Leaves that are asked for at once where an omap is copied.
 const COPY_AHEAD: usize = 256;
-const COPY_POLLS: u32 = 1024;
 /// Bytes of a record's change to a row, beside key and value, at most.
 const ROW_MORE: usize = 16;
 
@@ -446,7 +444,7 @@ impl Core {
         })?;
         Ok(bytes <= max)
     }
-    /// Shows all rows of an omap, which have to be in memory together: the leaves of a large one are given room.
+    /// Shows all rows of an omap, which have to be in memory together: the read holds the leaves.
     fn omap_rows(
         &mut self,
         slot: u32,
@@ -454,17 +452,11 @@ impl Core {
         ticket: &mut u64,
         visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> StoreResult<()> {
-        let node = self.objects.node(slot).expect("the object is there");
-        // It may be half of what was ever added, in leaves that are half full.
-        let (nid, is_large) = (node.nid, node.omap_bytes > self.cfg.leaves_max() as u64 / 4);
-        let shown = self.rows_ahead(&key::omap(nid), &key::omap_end(nid), COPY_AHEAD, coll, ticket, &mut |k, row| match row {
+        let nid = self.objects.node(slot).expect("the object is there").nid;
+        self.rows_ahead(&key::omap(nid), &key::omap_end(nid), COPY_AHEAD, coll, ticket, &mut |k, row| match row {
             Row::Bytes(row) => visit(k, row),
             Row::Obj(_) => ControlFlow::Continue(()),
-        });
-        if matches!(shown, Err(StoreError::Wait(_))) && is_large {
-            self.copies = COPY_POLLS;
-        }
-        shown
+        })
     }
 
     /// Clones an object with its omap.

@@ -170,7 +170,8 @@ pub trait ObjectStore {
         Ok(true)
     }
 
-    /// At most `max` objects from `start` on and before `end`, as [`GHObject`] sorts them.
+    /// At most `max` objects from `start` on and before `end`, as [`GHObject`] sorts them; fewer, but one at least, where their rows are large. The page
+    /// says where the next one begins, if there is one.
     fn list(&self, coll: CollId, start: &GHObject, end: &GHObject, max: usize) -> StoreResult<ListPage>;
     /// All collections, ascending.
     fn collections(&self) -> StoreResult<Vec<CollId>>;

@@ -2,8 +2,8 @@
 
 use crate::disks::Dev;
 use crate::{AlignedBuf, BLOCK_BYTES};
+use base::fixed::HashMap;
 use bytes::Bytes;
-use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Something for some blocks of a set of devices. Blocks are numbers that nobody chooses to our harm: one multiplication tells them apart, where
@@ -86,6 +86,12 @@ impl Image {
     }
     pub fn len_bytes(&self, dev: Dev) -> u64 {
         self.devs[dev.0 as usize].len_bytes
+    }
+    /// A device becomes larger: zeros behind what is there.
+    pub(crate) fn enlarge(&mut self, dev: Dev, len_bytes: u64) {
+        let dev = &mut self.devs[dev.0 as usize];
+        assert!(len_bytes >= dev.len_bytes && len_bytes.is_multiple_of(BLOCK_BYTES as u64), "larger, by whole blocks");
+        dev.len_bytes = len_bytes;
     }
     /// A block's bytes; `None`: zeros.
     pub fn block(&self, dev: Dev, block: u64) -> Option<&[u8; BLOCK_BYTES]> {

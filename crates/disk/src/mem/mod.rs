@@ -195,6 +195,11 @@ impl MemDisks {
         }
         inner.done.clear();
     }
+    /// A device becomes larger, while the set is not open.
+    pub fn enlarge(&self, dev: Dev, len_bytes: u64) {
+        drop(self.image());
+        Arc::make_mut(&mut self.lock().base).enlarge(dev, len_bytes);
+    }
     /// A second set with the same content and nothing under way.
     pub fn copy(&self) -> Self {
         Self::of(self.image(), Blocks::default())

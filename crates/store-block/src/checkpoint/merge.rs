@@ -9,13 +9,12 @@
 use super::PAGES_MAX;
 use crate::io::Purpose;
 use crate::key;
-use crate::layout::{BLOCK, META};
+use crate::layout::{BLOCK, ON_DATA};
 use crate::meta::index::LeafRef;
 use crate::meta::layer::{Key, Layer, Val};
 use crate::meta::leaf::{Leaf, LeafBuilder};
 use crate::state::{Core, LeafRead};
 use bytes::Bytes;
-use disk::Durability;
 use std::ops::{Bound, Range};
 
 /// Leaves that are written in one step.
@@ -86,7 +85,7 @@ impl Core {
                 self.table.index.remove(start);
                 self.table.cache.remove(at.id);
                 self.bad_leaves.remove(&at.id);
-                self.space.put_aside(at.block, u64::from(at.blocks));
+                at.runs().for_each(|run| self.space.put_aside(run));
                 let c = self.under_way_mut();
                 if c.asked.pop_front_if(|id| *id == at.id).is_some() {
                     c.asked_blocks -= u64::from(at.blocks);
@@ -136,16 +135,21 @@ impl Core {
         c.ahead = at;
         let mut wanted = wanted.into_iter().peekable();
         while let Some(first) = wanted.next() {
+            if first.more.is_some() {
+                self.read_leaf(&first, Vec::new());
+                continue;
+            }
             let mut leaves = vec![(first.id, first.blocks)];
-            let mut blocks = u64::from(first.blocks);
-            while let Some(next) = wanted.next_if(|l| l.block == first.block + blocks && blocks + u64::from(l.blocks) <= READ_BLOCKS) {
+            let (mut blocks, mut last) = (u64::from(first.blocks), first.clone());
+            while let Some(next) = wanted.next_if(|l| last.is_before(l) && blocks + u64::from(l.blocks) <= READ_BLOCKS) {
                 leaves.push((next.id, next.blocks));
                 blocks += u64::from(next.blocks);
+                last = next;
             }
             for (id, _) in &leaves {
-                self.leaf_reads.insert(*id, LeafRead::default());
+                self.leaf_reads.insert(*id, LeafRead::new(Vec::new(), 1));
             }
-            self.io.read(Purpose::Leaves { block: first.block, leaves }, META, first.block, blocks);
+            self.io.read_meta(Purpose::Leaves { block: first.block, leaves }, (first.block, blocks));
         }
     }
     /// Leaves have come together, or not.
@@ -154,10 +158,10 @@ impl Core {
         for (id, blocks) in &leaves {
             let len = *blocks as usize * BLOCK as usize;
             match &result {
-                Ok(bytes) => self.leaf_here(*id, Ok(bytes.slice(at..at + len))),
-                Err(why) if leaves.len() == 1 => self.leaf_here(*id, Err(why.clone())),
+                Ok(bytes) => self.leaf_here(*id, 0, Ok(bytes.slice(at..at + len))),
+                Err(why) if leaves.len() == 1 => self.leaf_here(*id, 0, Err(why.clone())),
                 // One of them is to blame.
-                Err(_) => self.io.read(Purpose::Leaf { id: *id }, META, block, u64::from(*blocks)),
+                Err(_) => self.io.read_meta(Purpose::Leaf { id: *id, piece: 0 }, (block, u64::from(*blocks))),
             }
             (at, block) = (at + len, block + u64::from(*blocks));
         }
@@ -238,7 +242,7 @@ impl Core {
             self.put_spare_rows(frozen);
             let leaf = self.table.index.remove(start).expect("it was found in the index");
             self.bad_leaves.remove(&leaf.id);
-            self.space.put_aside(leaf.block, u64::from(leaf.blocks));
+            leaf.runs().for_each(|run| self.space.put_aside(run));
             return Some(start.clone());
         }
         if change >= &behind {
@@ -285,32 +289,53 @@ impl Core {
         self.next_leaf += 1;
         let page = builder.cut(self.seed, id);
         let blocks = page.bytes.len() as u64 / BLOCK;
-        let Some(block) = self.space.take(blocks) else {
-            return self.stop("the meta device is full. Nothing acknowledged is lost: give it more room and start again".into());
+        let may_lend = self.chunks_to_lend();
+        let Some(runs) = self.space.take(blocks, &mut self.alloc, may_lend) else {
+            return self.stop(self.no_room());
         };
         self.table.cache.put(id, Leaf::made(&page));
         self.table.cache.pin(id);
-        self.table.index.insert(&page.first, LeafRef { id, block, blocks: blocks as u32, rows: page.rows, filter: page.filter.into() });
         let c = self.under_way_mut();
         c.pages += blocks;
-        c.made.push((id, block, page.bytes));
+        c.on_data |= runs.iter().any(|run| run.0 >= ON_DATA);
+        if runs.len() > 1 {
+            c.in_pieces.insert(id, runs.len());
+        }
+        let mut at = 0;
+        for (block, n) in &runs {
+            let end = at + (n * BLOCK) as usize;
+            c.made.push((id, *block, page.bytes.slice(at..end)));
+            at = end;
+        }
+        self.table.index.insert(&page.first, LeafRef::new(id, &runs, page.rows, page.filter.into()));
     }
     /// Sends off the leaves that were made: neighbours on the device, which follow each other in their numbers too, in one write.
     fn send_made(&mut self) {
         let mut made = std::mem::take(&mut self.under_way_mut().made).into_iter().peekable();
         while let Some((id, block, bytes)) = made.next() {
             let mut blocks = bytes.len() as u64 / BLOCK;
-            let mut bufs = vec![bytes];
-            while let Some((_, _, bytes)) = made.next_if(|(_, at, _)| *at == block + blocks && blocks < WRITE_BLOCKS) {
+            let (mut bufs, mut last) = (vec![bytes], id);
+            while let Some((id, _, bytes)) = made.next_if(|(id, at, _)| *id == last + 1 && *at == block + blocks && blocks < WRITE_BLOCKS) {
                 blocks += bytes.len() as u64 / BLOCK;
                 bufs.push(bytes);
+                last = id;
             }
-            let ids = id..id + bufs.len() as u64;
-            self.io.write(Purpose::Pages { ids, blocks }, META, block, bufs, Durability::Volatile);
+            self.io.write_pages(id..last + 1, block, bufs);
         }
     }
     pub fn pages_written(&mut self, ids: Range<u64>, blocks: u64) {
-        ids.for_each(|id| self.table.cache.unpin(id));
-        self.checkpoint.as_mut().expect("pages are a checkpoint's").pages -= blocks;
+        let c = self.checkpoint.as_mut().expect("pages are a checkpoint's");
+        c.pages -= blocks;
+        for id in ids {
+            // Of a leaf in pieces each is a write.
+            if let Some(left) = c.in_pieces.get_mut(&id) {
+                *left -= 1;
+                if *left > 0 {
+                    continue;
+                }
+                c.in_pieces.remove(&id);
+            }
+            self.table.cache.unpin(id);
+        }
     }
 }

@@ -13,7 +13,7 @@ mod merge;
 use crate::codec::Put;
 use crate::io::Purpose;
 use crate::key;
-use crate::layout::{BLOCK, DATA, META};
+use crate::layout::{BLOCK, DATA, META, ON_DATA};
 use crate::meta::index::{Encoding, Index};
 use crate::meta::layer::{Key, Layer, Val};
 use crate::planted::{Bug, planted};
@@ -21,7 +21,7 @@ use crate::state::Core;
 use crate::superblock::{EXTENTS_MAX, Superblock};
 use bytes::Bytes;
 use disk::Durability;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -30,6 +30,7 @@ enum Stage {
     Merge,
     Index,
     Pages,
+    FlushPages,
     FlushMeta,
     Barrier,
     Superblock,
@@ -64,6 +65,10 @@ pub struct Checkpoint {
     /// Its first piece, which has the crc of all in front, waits for the others.
     front: Option<(u64, Vec<u8>)>,
     flush_done: bool,
+    /// Some pages went to the data device: it is flushed before the meta device is.
+    on_data: bool,
+    /// Leaves in pieces: how many are not written yet.
+    in_pieces: BTreeMap<u64, usize>,
     /// Leaves that this step may still write.
     budget: usize,
     /// Frozen rows that there are, and that are merged.
@@ -85,7 +90,8 @@ impl Core {
         self.checkpoint_wanted
             || self.ring.used() > self.ring.blocks() / 2
             || self.ring.used() + 5 * self.record_max() > self.ring.blocks()
-            || self.table.active.bytes + self.changed_bytes > self.cfg.recent_max()
+            || self.table.active.bytes + self.changed_bytes > self.recent_max()
+            || self.space.idle_chunks() > self.alloc.chunks() / 8
     }
 
     /// What will be the log's tail when the checkpoint that is under way is done.
@@ -96,11 +102,11 @@ impl Core {
     /// take is slowed down all the time, and not stopped at its end. In bytes; `None`: none is under way.
     pub fn changes_max(&self) -> Option<usize> {
         let c = self.checkpoint.as_ref()?;
-        let all = self.cfg.recent_max() * 3 / 2;
+        let all = self.recent_max() * 3 / 2;
         let done = match c.stage {
             Stage::Drain | Stage::FlushData => 0,
             Stage::Merge => c.merged,
-            Stage::Index | Stage::Pages | Stage::FlushMeta | Stage::Barrier | Stage::Superblock => c.rows,
+            Stage::Index | Stage::Pages | Stage::FlushPages | Stage::FlushMeta | Stage::Barrier | Stage::Superblock => c.rows,
         };
         Some(all / 4 + (all - all / 4) * done.min(c.rows) / c.rows.max(1))
     }
@@ -113,7 +119,7 @@ impl Core {
         if self.checkpoint.is_some() || !self.batch.is_empty() || !self.is_due() {
             return;
         }
-        if self.ring.used() == 0 && self.table.active.is_empty() {
+        if self.ring.used() == 0 && self.table.active.is_empty() && self.space.idle_chunks() == 0 {
             self.checkpoint_wanted = false;
             return;
         }
@@ -157,6 +163,13 @@ impl Core {
                     }
                 }
                 Stage::Pages if c.pages == 0 => {
+                    c.stage = Stage::FlushPages;
+                    c.flush_done = !c.on_data || planted(Bug::SkipLentFlush);
+                    if !c.flush_done {
+                        self.io.flush(DATA);
+                    }
+                }
+                Stage::FlushPages if c.flush_done => {
                     c.stage = Stage::FlushMeta;
                     c.flush_done = planted(Bug::SkipMetaFlush);
                     if !c.flush_done {
@@ -212,6 +225,7 @@ impl Core {
             }
         }
         self.table.active.put(&[key::COUNTERS], Val::Row(out.into()));
+        self.freeze_inflow();
         self.table.frozen = Some(std::mem::take(&mut self.table.active));
         self.generation += 1;
         self.changed_bytes = 0;
@@ -235,6 +249,8 @@ impl Core {
             index_crc: None,
             front: None,
             flush_done: false,
+            on_data: false,
+            in_pieces: BTreeMap::new(),
             budget: 0,
             rows: self.table.frozen.as_ref().map_or(0, |f| f.rows().len()),
             merged: 0,
@@ -251,47 +267,47 @@ impl Core {
     fn send_piece(&mut self, block: u64, bytes: &[u8]) {
         let bytes = disk::AlignedBuf::padded(bytes).freeze();
         let blocks = bytes.len() as u64 / BLOCK;
-        self.under_way_mut().pages += blocks;
-        self.io.write(Purpose::Pages { ids: 0..0, blocks }, META, block, vec![bytes], Durability::Volatile);
+        let c = self.under_way_mut();
+        c.pages += blocks;
+        c.on_data |= block >= ON_DATA;
+        self.io.write_pages(0..0, block, vec![bytes]);
     }
 
     fn begin_index(&mut self) {
-        for (block, blocks) in std::mem::take(&mut self.sb.index) {
-            self.space.put_aside(block, blocks);
-        }
+        std::mem::take(&mut self.sb.index).into_iter().for_each(|run| self.space.put_aside(run));
         let len = self.table.index.stored_len();
         let c = self.under_way_mut();
         c.piece = PIECE_BLOCKS.max((len as u64).div_ceil(BLOCK).div_ceil(EXTENTS_MAX as u64 / 2));
         (c.index_len, c.stage) = (len, Stage::Index);
     }
-    /// Encodes a piece of the index and sends it to the device; behind the last, the first one.
+    /// Encodes a part of the index and sends it to the device; behind the last, the first one.
     fn write_index_piece(&mut self) {
         let done = self.under_way_mut().index.iter().map(|(_, n)| n).sum::<u64>();
         let left = (self.under_way_mut().index_len as u64).div_ceil(BLOCK) - done;
-        let (mut n, mut found) = (self.under_way_mut().piece.min(left), None);
-        while found.is_none() {
-            found = self.space.take(n);
-            if found.is_none() && n == 1 {
-                return self.stop("the meta device is full. Nothing acknowledged is lost: give it more room and start again".into());
-            }
-            // In smaller pieces, as long as the superblock has room for them.
-            n = if found.is_some() { n } else { n.div_ceil(2) };
-        }
-        let block = found.expect("it was found above");
+        let n = self.under_way_mut().piece.min(left);
+        let may_lend = self.chunks_to_lend();
+        let Some(runs) = self.space.take(n, &mut self.alloc, may_lend) else {
+            return self.stop(self.no_room());
+        };
         let Self { table, checkpoint, .. } = self;
         let c = checkpoint.as_mut().expect("a checkpoint is under way");
-        c.piece = c.piece.min(n);
         let len = (n * BLOCK) as usize;
         table.index.encode_some(&mut c.encoding, len);
         let part = c.encoding.take(len).expect("so much was encoded, or all");
         c.index_crc = Some(Index::crc(c.index_crc, self.seed, &part));
-        c.index.push((block, n));
+        c.index.extend_from_slice(&runs);
         if c.index.len() > EXTENTS_MAX {
-            return self.stop("the meta device is too scattered for its index. Give it more room and start again".into());
+            return self.stop("the metadata are too scattered for their index. Give the meta device more room and start again".into());
         }
-        match done {
-            0 => c.front = Some((block, part)),
-            _ => self.send_piece(block, &part),
+        let mut rest = &part[..];
+        for (i, (block, n)) in runs.into_iter().enumerate() {
+            let (piece, behind) = rest.split_at(rest.len().min((n * BLOCK) as usize));
+            rest = behind;
+            if done == 0 && i == 0 {
+                self.under_way_mut().front = Some((block, piece.to_vec()));
+            } else {
+                self.send_piece(block, piece);
+            }
         }
         if n < left {
             return;
@@ -324,7 +340,8 @@ impl Core {
         let c = self.checkpoint.take().expect("it is under way");
         self.taken.extend(self.table.frozen.take().map(Layer::into_rows));
         self.saved = self.generation - 1;
-        self.space.release();
+        self.space.release(&mut self.alloc);
+        self.inflow_merged();
         self.ring.tail = c.at;
         self.share_memory();
     }

@@ -7,7 +7,7 @@ use disk::{Fault, FaultKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The bugs, each with the setting (of [`super::setting`], by number) that provokes it soonest.
-const BUGS: [(Bug, u64); 26] = [
+const BUGS: [(Bug, u64); 28] = [
     (Bug::AckBeforeDurable, 0),
     (Bug::AckOutOfOrder, 0),
     (Bug::VolatileRecord, 0),
@@ -15,6 +15,8 @@ const BUGS: [(Bug, u64); 26] = [
     (Bug::SkipDataFlush, 0),
     (Bug::SkipMetaFlush, 0),
     (Bug::SkipDrain, 0),
+    (Bug::SkipLentFlush, 0),
+    (Bug::StoreLent, 0),
     (Bug::SkipBarrier, 3),
     (Bug::TrimEarly, 6),
     (Bug::SuperblockInPlace, 7),

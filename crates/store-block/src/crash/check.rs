@@ -138,8 +138,13 @@ fn same_objects(
     for (coll, wanted) in &step.model.colls {
         let at = |e: Wrong| e.at(coll);
         equal("bits", &ask(store, drive, |s| s.collection_bits(*coll))?, &Some(wanted.bits)).map_err(at)?;
-        let page = ask(store, drive, |s| s.list(*coll, &GHObject::min(), &GHObject::max(), 1000))?;
-        equal("the list", &page.objects, &wanted.objects.keys().cloned().collect()).map_err(at)?;
+        let (mut listed, mut from) = (Vec::new(), Some(GHObject::min()));
+        while let Some(at) = from {
+            let page = ask(store, drive, |s| s.list(*coll, &at, &GHObject::max(), 1000))?;
+            listed.extend(page.objects);
+            from = page.next;
+        }
+        equal("the list", &listed, &wanted.objects.keys().cloned().collect()).map_err(at)?;
         let before = since.and_then(|s| s.model.colls.get(coll));
         let is_old = |name: &GHObject, object: &_| before.and_then(|c| c.objects.get(name)).is_some_and(|o| Rc::ptr_eq(o, object));
         let to_see = || wanted.objects.iter().filter(|(name, object)| !is_old(name, object));

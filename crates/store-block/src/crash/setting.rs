@@ -20,6 +20,7 @@ use store::conformance::Shape;
 pub struct Setting {
     data_bytes: u64,
     wal_bytes: u64,
+    meta_bytes: u64,
     pub kind: Kind,
     pub shape: Shape,
     /// What completes last: one time in so many.
@@ -50,6 +51,8 @@ pub const STEADY: u64 = 29;
 pub const CHURN: u64 = 30;
 pub const COPIES: u64 = 31;
 const META_BYTES: u64 = 1 << 20;
+/// A meta device that is full at once: the data device lends.
+const META_LITTLE: u64 = 8 * 4096;
 
 fn device(dev: Dev) -> Option<(Slow, u64)> {
     Some((Slow::Device(dev), 20))
@@ -73,6 +76,7 @@ impl Setting {
             turn_every: 2,
             go_on_every: 256,
             go_on_max: 12,
+            meta_bytes: [META_BYTES, META_LITTLE][rng.below(2) as usize],
         };
         let hot = Shape { names: 4, offset_max: 20_000, changes_max: 3 };
         match seed % ROUND {
@@ -99,6 +103,7 @@ impl Setting {
                     order: Order::Held,
                     memory: Some(256 << 10),
                     completions: 8,
+                    meta_bytes: META_BYTES,
                     ..plain
                 };
             }
@@ -108,13 +113,14 @@ impl Setting {
         match seed % SETTINGS {
             0..3 => plain,
             3 => Self { shape: hot, slow: device(WAL), order: Order::Held, checkpoint_every: 4, completions: 4, ..plain },
-            4 => Self { shape: hot, slow: device(DATA), order: Order::Held, data_bytes: 1 << 20, ..plain },
+            4 => Self { shape: hot, slow: device(DATA), order: Order::Held, data_bytes: 1 << 20, meta_bytes: META_BYTES, ..plain },
             5 => Self {
                 shape: Shape { names: 6, offset_max: 90_000, changes_max: 3 },
                 data_bytes: (1 << 20) + rng.below(6) * 65_536,
                 slow: (seed / SETTINGS).is_multiple_of(2).then_some((Slow::Volatile, 12)),
                 order: Order::Held,
                 completions: 8,
+                meta_bytes: META_BYTES,
                 ..plain
             },
             6 => Self {
@@ -142,7 +148,7 @@ impl Setting {
         }
     }
     pub fn disks(&self) -> MemDisks {
-        MemDisks::new(&[self.data_bytes, self.wal_bytes, META_BYTES])
+        MemDisks::new(&[self.data_bytes, self.wal_bytes, self.meta_bytes])
     }
 }
 

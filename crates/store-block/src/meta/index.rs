@@ -1,6 +1,7 @@
 //! Where the leaves are: their first keys in memory, and as they are stored with each checkpoint.
 
 use super::layer::Key;
+use super::space::Run;
 use crate::codec::{Corrupt, Get, Put};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -11,12 +12,36 @@ use std::ops::Bound;
 pub struct LeafRef {
     /// No two leaves of a store's life have the same.
     pub id: u64,
-    /// Blocks of the meta device.
+    /// The block of the metadata that it begins with, and how many it has.
     pub block: u64,
     pub blocks: u32,
+    /// Where it goes on, if it lies in pieces.
+    pub more: Option<std::rc::Rc<[Run]>>,
     pub rows: u32,
     /// See [`super::leaf::may_have`].
     pub filter: std::rc::Rc<[u8]>,
+}
+
+impl LeafRef {
+    /// A leaf on these blocks, of which there are some.
+    pub fn new(id: u64, runs: &[Run], rows: u32, filter: std::rc::Rc<[u8]>) -> Self {
+        let blocks = runs.iter().map(|run| run.1).sum::<u64>() as u32;
+        let more = (runs.len() > 1).then(|| runs[1..].into());
+        Self { id, block: runs[0].0, blocks, more, rows, filter }
+    }
+    /// Its blocks, in their order.
+    pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+        let more = self.more.as_deref().unwrap_or_default();
+        let first = u64::from(self.blocks) - more.iter().map(|run| run.1).sum::<u64>();
+        std::iter::once((self.block, first)).chain(more.iter().copied())
+    }
+    pub fn pieces(&self) -> usize {
+        1 + self.more.as_ref().map_or(0, |more| more.len())
+    }
+    /// True if the other leaf begins where this one ends, on the device too.
+    pub fn is_before(&self, next: &Self) -> bool {
+        self.more.is_none() && next.more.is_none() && self.block + u64::from(self.blocks) == next.block
+    }
 }
 
 /// A leaf has the keys from its first one to before the next leaf's.
@@ -54,14 +79,39 @@ fn var_len(v: u64) -> usize {
     (64 - (v | 1).leading_zeros() as usize).div_ceil(7)
 }
 fn stored_len(first: &[u8], leaf: &LeafRef) -> usize {
-    let numbers = [first.len() as u64, leaf.id, leaf.block, u64::from(leaf.blocks), u64::from(leaf.rows), leaf.filter.len() as u64];
-    first.len() + leaf.filter.len() + numbers.into_iter().map(var_len).sum::<usize>()
+    let numbers = [first.len() as u64, leaf.id, leaf.block, 2 * u64::from(leaf.blocks), u64::from(leaf.rows), leaf.filter.len() as u64];
+    let more = leaf.more.as_deref().map_or(0, |more| {
+        var_len(more.len() as u64) + more.iter().map(|(block, blocks)| var_len(*block) + var_len(*blocks)).sum::<usize>()
+    });
+    first.len() + leaf.filter.len() + numbers.into_iter().map(var_len).sum::<usize>() + more
 }
 
-const MAGIC: u32 = u32::from_le_bytes(*b"HIDX");
+/// Of an index whose leaves may lie in pieces: the lowest bit of a leaf's blocks says so.
+const MAGIC: u32 = u32::from_le_bytes(*b"HIX3");
+/// Of an index whose leaves are one piece each: of versions 1 and 2 of the layout.
+const MAGIC_WHOLE: u32 = u32::from_le_bytes(*b"HIDX");
+/// Pieces of a leaf, at most: no leaf has more blocks.
+const PIECES_MAX: u64 = 1 << 16;
 const HEADER: usize = 20;
 
+/// Where a leaf of so many blocks goes on.
+fn pieces(get: &mut Get, blocks: u64) -> Result<std::rc::Rc<[Run]>, Corrupt> {
+    let n = get.var()?;
+    if n > blocks.min(PIECES_MAX) {
+        return Err(Corrupt("a leaf has more pieces than blocks"));
+    }
+    let more = (0..n).map(|_| Ok((get.var()?, get.var()?))).collect::<Result<Vec<Run>, Corrupt>>()?;
+    let all = more.iter().try_fold(0u64, |sum, run| sum.checked_add(run.1));
+    if all.is_none_or(|all| all >= blocks) {
+        return Err(Corrupt("the pieces of a leaf have more blocks than it"));
+    }
+    Ok(more.into())
+}
+
 impl Index {
+    pub fn len(&self) -> usize {
+        self.leaves.len()
+    }
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &LeafRef)> {
         self.leaves.iter().map(|(k, l)| (&**k, l))
     }
@@ -126,9 +176,16 @@ impl Index {
             out.put_blob(first);
             out.put_var(leaf.id);
             out.put_var(leaf.block);
-            out.put_var(u64::from(leaf.blocks));
+            out.put_var(2 * u64::from(leaf.blocks) + u64::from(leaf.more.is_some()));
             out.put_var(u64::from(leaf.rows));
             out.put_blob(&leaf.filter);
+            if let Some(more) = &leaf.more {
+                out.put_var(more.len() as u64);
+                for (block, blocks) in more.iter() {
+                    out.put_var(*block);
+                    out.put_var(*blocks);
+                }
+            }
             last = Some(first);
         }
         if let Some(last) = last.cloned() {
@@ -159,19 +216,17 @@ impl Index {
         let mut get = Get::new(bytes.clone());
         let (crc, magic, n) = (get.u32()?, get.u32()?, get.u64()?);
         get.u32()?;
-        if magic != MAGIC || base::crc32c(seed, &bytes[4..]) != crc {
+        if !matches!(magic, MAGIC | MAGIC_WHOLE) || base::crc32c(seed, &bytes[4..]) != crc {
             return Err(Corrupt("the index has not its magic and crc"));
         }
         let mut index = Self::default();
         for _ in 0..n {
             let first = get.blob()?;
-            let leaf = LeafRef {
-                id: get.var()?,
-                block: get.var()?,
-                blocks: get.var()? as u32,
-                rows: get.var()? as u32,
-                filter: (*get.blob()?).into(),
-            };
+            let (id, block, blocks) = (get.var()?, get.var()?, get.var()?);
+            let (blocks, has_more) = if magic == MAGIC { (blocks / 2, blocks % 2 == 1) } else { (blocks, false) };
+            let (rows, filter) = (get.var()? as u32, (*get.blob()?).into());
+            let more = has_more.then(|| pieces(&mut get, blocks)).transpose()?;
+            let leaf = LeafRef { id, block, blocks: blocks as u32, more, rows, filter };
             index.stored += stored_len(&first, &leaf);
             if index.leaves.insert(first[..].into(), leaf).is_some() {
                 return Err(Corrupt("the index has two leaves with one key"));

@@ -78,6 +78,11 @@ impl Layer {
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.ranges.is_empty()
     }
+    /// Bytes of its rows without what they cost in memory, roughly, and how many rows there are.
+    pub fn stored(&self) -> (u64, u64) {
+        let rows = self.rows.len() + self.ranges.len();
+        (self.bytes.saturating_sub(rows * ROW_BYTES) as u64, rows as u64)
+    }
     pub fn rows(&self) -> &BTreeMap<Key, Val> {
         &self.rows
     }

@@ -13,13 +13,14 @@ pub mod space;
 
 use crate::layout::BLOCK;
 use crate::overlay::{NumberBuild, Numbers};
+use base::fixed::HashSet;
 use bytes::Bytes;
 use index::{Index, LeafRef};
 use layer::{Key, Layer, Val};
 use leaf::Leaf;
 use smallvec::SmallVec;
 use std::cell::Cell;
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
 
 /// What is known of a key without reading.

@@ -16,7 +16,7 @@ fn flatten(table: &mut Table, model: &BTreeMap<Key, Bytes>, id: &mut u64) {
     let mut done = |b: &mut LeafBuilder, table: &mut Table| {
         let page = b.cut(1, *id);
         table.cache.put(*id, Leaf::open(page.bytes, 1, *id).unwrap());
-        table.index.insert(&page.first, LeafRef { id: *id, block: 0, blocks: 0, rows: page.rows, filter: page.filter.into() });
+        table.index.insert(&page.first, LeafRef::new(*id, &[(0, 0)], page.rows, page.filter.into()));
         *id += 1;
     };
     for (i, (k, v)) in model.iter().enumerate() {
@@ -104,7 +104,9 @@ fn an_index_in_pieces_is_the_one_at_once() {
             let mut filter = vec![0; rng.below(200) as usize];
             rng.fill(&mut filter);
             let (id, block) = (rng.below(1 << 40), rng.below(1 << 20));
-            index.insert(&key(n), LeafRef { id, block, blocks: 1 + n as u32, rows: rng.below(900) as u32, filter: filter.into() });
+            let mut runs = vec![(block, 1 + n as u64)];
+            (0..n % 3).for_each(|i| runs.push((crate::layout::ON_DATA + rng.below(1 << 20), 1 + u64::from(i))));
+            index.insert(&key(n), LeafRef::new(id, &runs, rng.below(900) as u32, filter.into()));
         }
         for n in (0..leaves).filter(|n| n % 5 == 3) {
             index.remove(&key(n));

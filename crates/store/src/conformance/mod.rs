@@ -12,6 +12,7 @@ pub use model::{Model, ModelColl, ModelObject};
 pub use workload::{Shape, Workload, coll as object_coll, name as object_name};
 
 use crate::{ObjectStore, StoreError, StoreResult};
+use types::{CollId, GHObject};
 
 /// A kind of store, to be made and driven.
 pub trait Subject {
@@ -51,6 +52,20 @@ fn ask<T>(subject: &mut dyn Subject, store: &mut dyn ObjectStore, mut f: impl Fn
         }
     }
     panic!("the store never fetches what it was asked for");
+}
+
+/// All objects of a collection, by pages of at most `max`: a store may end a page early where the objects' rows are large. Each page but the last has
+/// objects, and says where the next begins.
+pub fn list_all(subject: &mut dyn Subject, store: &mut dyn ObjectStore, coll: CollId, max: usize) -> StoreResult<Vec<GHObject>> {
+    let (mut all, mut at) = (Vec::new(), GHObject::min());
+    loop {
+        let page = ask(subject, store, |s| s.list(coll, &at, &GHObject::max(), max))?;
+        assert!(page.objects.len() <= max, "more objects than asked for");
+        assert!(!page.objects.is_empty() || page.next.is_none(), "an empty page is the last");
+        all.extend(page.objects);
+        let Some(next) = page.next else { return Ok(all) };
+        at = next;
+    }
 }
 
 /// Waits until `token` is durable; everything submitted before must come before it, in order.

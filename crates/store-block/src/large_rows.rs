@@ -1,0 +1,150 @@
+//! Rows of some hundred KiB each, which together are far more than the memory for leaves: attributes of objects, values of an omap. A check, a listing
+//! and a read of many values come to their end.
+
+use crate::{BlockStore, Config};
+use bytes::Bytes;
+use disk::{MemDisks, Order};
+use std::ops::ControlFlow;
+use store::conformance::object_coll;
+use store::{ObjectStore, OmapFrom, StoreError, StoreResult};
+use types::{ByteStr, CEPH_NOSNAP, GHObject, HObject, Transaction};
+
+const KEYS: u32 = 40;
+const VALUE: usize = 256 << 10;
+/// Waits of one question: each leaf is read once, and some of them a few times.
+const WAITS_MAX: u32 = 400;
+
+fn name(n: u32) -> GHObject {
+    let oid = format!("object {n}").as_str().into();
+    GHObject::plain(HObject { oid, pool: 1, hash: n.wrapping_mul(0x9e37_79b9), snap: CEPH_NOSNAP, ..HObject::default() })
+}
+
+/// A store of little memory with one collection.
+struct Subject {
+    disks: MemDisks,
+    store: BlockStore,
+    token: u64,
+}
+
+impl Subject {
+    fn new() -> Self {
+        let disks = MemDisks::new(&[64 << 20, 16 << 20, 64 << 20]);
+        BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+        disks.set_order(Order::AtOnce, 1);
+        let mut subject = Self { store: Self::open(&disks), disks, token: 0 };
+        subject.submit(|txn| txn.create_collection(object_coll(0), 0));
+        subject
+    }
+    fn open(disks: &MemDisks) -> BlockStore {
+        let config = Config { memory: 8 << 20, ..Config::default() };
+        BlockStore::open(config, Box::new(disks.clone())).expect("it starts")
+    }
+    fn settle(&mut self) {
+        while !self.store.stats().idle || self.store.is_checkpointing() {
+            self.store.turn_end();
+            assert_eq!(self.store.failure(), None);
+        }
+    }
+    fn submit(&mut self, fill: impl FnOnce(&mut Transaction)) {
+        let mut txn = Transaction::new(object_coll(0));
+        fill(&mut txn);
+        self.token += 1;
+        self.store.submit(txn, None, self.token).expect("it is taken");
+        self.settle();
+    }
+    /// The same store with all rows in leaves, and none of those in memory.
+    fn forgotten(mut self) -> Self {
+        self.store.checkpoint();
+        self.settle();
+        let Self { disks, store, token } = self;
+        drop(store);
+        disks.restart();
+        let mut subject = Self { store: Self::open(&disks), disks, token };
+        subject.settle();
+        subject
+    }
+    /// Asks until it is answered, as a group does.
+    fn ask<T>(&mut self, what: &str, mut f: impl FnMut(&BlockStore) -> StoreResult<T>) -> T {
+        for _ in 0..WAITS_MAX {
+            match f(&self.store) {
+                Err(StoreError::Wait(_)) => {
+                    self.store.turn_end();
+                    self.settle();
+                    self.store.take_ready(&mut Vec::new());
+                }
+                other => return other.expect(what),
+            }
+        }
+        panic!("{what}: the same leaves are read for ever");
+    }
+}
+
+/// Objects with so many attributes of 64 KiB, none of which is in memory.
+fn with_attrs(objects: u32, attrs: u32) -> Subject {
+    let mut subject = Subject::new();
+    for attr in 0..attrs {
+        for n in 0..objects {
+            subject.submit(|txn| {
+                txn.touch(&name(n));
+                txn.set_attrs(&name(n), vec![(ByteStr::from(format!("_a{attr}").as_bytes()), Bytes::from(vec![attr as u8; 64 << 10]))]);
+            });
+        }
+    }
+    subject.forgotten()
+}
+
+/// One object with an omap of large values, none of which is in memory.
+fn with_omap() -> (Subject, Vec<ByteStr>) {
+    let mut subject = Subject::new();
+    let keys: Vec<ByteStr> = (0..KEYS).map(|n| format!("key {n:03}").as_str().into()).collect();
+    for (n, key) in keys.iter().enumerate() {
+        subject.submit(|txn| {
+            txn.touch(&name(0));
+            txn.omap_set_keys(&name(0), vec![(key.clone(), Bytes::from(vec![n as u8; VALUE]))]);
+        });
+    }
+    (subject.forgotten(), keys)
+}
+
+#[test]
+fn fsck_ends() {
+    let mut subject = with_attrs(16, 12);
+    for deep in [false, true] {
+        let report = subject.store.fsck(deep);
+        assert!(report.is_clean(), "{:?}", report.errors);
+    }
+}
+
+#[test]
+fn objects_are_listed_page_by_page() {
+    let mut subject = with_attrs(40, 8);
+    let (mut from, mut seen) = (Some(GHObject::min()), 0);
+    while let Some(at) = from {
+        let page = subject.ask("a page", |s| s.list(object_coll(0), &at, &GHObject::max(), 1000));
+        seen += page.objects.len();
+        from = page.next;
+    }
+    assert_eq!(seen, 40);
+}
+
+#[test]
+fn values_are_read_by_their_keys() {
+    let (mut subject, keys) = with_omap();
+    let is_right = |n: usize, value: &Bytes| value.len() == VALUE && value.iter().all(|b| *b == n as u8);
+    let got = subject.ask("values by their keys", |s| s.omap_get(object_coll(0), &name(0), &keys));
+    assert!(got.len() == keys.len() && got.iter().enumerate().all(|(n, (key, value))| *key == keys[n] && is_right(n, value)));
+}
+
+#[test]
+fn keys_are_listed() {
+    let (mut subject, keys) = with_omap();
+    let listed = subject.ask("all keys", |s| {
+        let mut found = Vec::new();
+        s.omap_scan(object_coll(0), &name(0), OmapFrom::Start, &mut |key, _| {
+            found.push(key.clone());
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
+    });
+    assert_eq!(listed, keys);
+}
