@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod cas;
+mod cephfs;
 mod cmpomap;
 mod fifo;
 mod hello;
@@ -20,6 +21,7 @@ mod rbd;
 mod refcount;
 mod registry;
 mod remote_reads;
+mod rgw;
 mod sdk;
 mod time_key;
 mod timeindex;
@@ -29,5 +31,7 @@ mod version;
 mod view;
 mod wire;
 
+pub use cephfs::InodeTag;
 pub use registry::{ATTRIBUTE_FILTERS, BUILTIN, Class, METHOD_PROMOTE, METHOD_RD, METHOD_WR, Method, MethodFn, Registry};
+pub use rgw::encoded_again;
 pub use view::{ClsError, ClsReply, ClsResult, KeyPage, ObjectView, ValPage, Watcher};

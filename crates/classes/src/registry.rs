@@ -54,6 +54,7 @@ pub const ATTRIBUTE_FILTERS: &[&[u8]] = &[b"hello.hello"];
 pub static BUILTIN: Registry = Registry::new(&[
     &crate::two_phase_queue::CLASS,
     &crate::cas::CLASS,
+    &crate::cephfs::CLASS,
     &crate::cmpomap::CLASS,
     &crate::fifo::CLASS,
     &crate::hello::CLASS,
@@ -66,6 +67,8 @@ pub static BUILTIN: Registry = Registry::new(&[
     &crate::rbd::CLASS,
     &crate::refcount::CLASS,
     &crate::remote_reads::CLASS,
+    &crate::rgw::CLASS,
+    &crate::rgw::GARBAGE_QUEUE,
     &crate::sdk::CLASS,
     &crate::timeindex::CLASS,
     &crate::user::CLASS,

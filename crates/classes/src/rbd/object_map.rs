@@ -82,6 +82,27 @@ fn fill(data: &mut [u8], from: u64, to: u64, state: u8) {
     before.chain(behind).for_each(|object| put(data, object, state));
 }
 
+/// Puts each of `from..to` into the state that follows from its own; true if any changed. Four at a time: there may be 256 million.
+fn change(data: &mut [u8], from: u64, to: u64, becomes: impl Fn(u8) -> u8) -> bool {
+    let (before, whole, behind) = parts(from, to);
+    let mut changed = false;
+    for object in before.chain(behind) {
+        let (old, new) = (get(data, object), becomes(get(data, object)));
+        changed |= old != new;
+        put(data, object, new);
+    }
+    let of_four: [u8; 256] =
+        std::array::from_fn(|four| [6, 4, 2, 0].into_iter().fold(0, |byte, at| byte | becomes(four as u8 >> at & 3) << at));
+    if !whole.is_empty() {
+        for byte in &mut data[whole] {
+            let new = of_four[usize::from(*byte)];
+            changed |= new != *byte;
+            *byte = new;
+        }
+    }
+    changed
+}
+
 /// True if `from..to` are all in a state.
 fn all_are(data: &[u8], from: u64, to: u64, state: u8) -> bool {
     let (before, whole, behind) = parts(from, to);
@@ -112,19 +133,6 @@ impl ObjectMap {
         for behind in objects..objects.next_multiple_of(PER_BYTE) {
             put(&mut self.data, behind, 0);
         }
-    }
-    /// Changes each object by `change`; true if any changed.
-    fn change(&mut self, change: impl Fn(u64, u8) -> u8) -> bool {
-        let mut changed = false;
-        for object in 0..self.objects {
-            let before = get(&self.data, object);
-            let after = change(object, before);
-            if after != before {
-                put(&mut self.data, object, after);
-                changed = true;
-            }
-        }
-        changed
     }
 }
 
@@ -211,17 +219,11 @@ fn update(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     if data.len() as u64 != bytes || !stored.eq(data.chunks(BLOCK as usize).map(|b| crc32c(0, b))) {
         return errno(EINVAL);
     }
-    let mut changed = false;
-    for object in start..end {
-        let at = object - from * PER_BYTE;
-        let before = get(&data, at);
+    let becomes = |before: u8| {
         let matches = only.is_none_or(|only| before == only || (only == EXISTS && before == EXISTS_CLEAN));
-        if matches && before != state {
-            put(&mut data, at, state);
-            changed = true;
-        }
-    }
-    if changed {
+        if matches { state & 3 } else { before }
+    };
+    if change(&mut data, start - from * PER_BYTE, end - from * PER_BYTE, becomes) {
         let mut crcs = Encoder::new(0);
         data.chunks(BLOCK as usize).for_each(|block| crcs.u32(crc32c(0, block)));
         obj.write(HEADER + from, data.into())?;
@@ -238,7 +240,8 @@ denc::denc_struct!(Head, v 1, compat 1, { objects });
 /// A snapshot was taken: what exists is unchanged since.
 fn snap_add(obj: &mut dyn ObjectView, _: Bytes) -> ClsResult<ClsReply> {
     let mut map = read(obj)?;
-    if map.change(|_, state| if state == EXISTS { EXISTS_CLEAN } else { state }) {
+    let objects = map.objects;
+    if change(&mut map.data, 0, objects, |state| if state == EXISTS { EXISTS_CLEAN } else { state }) {
         write(obj, &map)?;
     }
     Ok(().into())
@@ -248,9 +251,80 @@ fn snap_add(obj: &mut dyn ObjectView, _: Bytes) -> ClsResult<ClsReply> {
 fn snap_remove(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let snap: ObjectMap = decode(&input)?;
     let mut map = read(obj)?;
-    let dirty = |object: u64| object >= snap.objects || get(&snap.data, object) == EXISTS;
-    if map.change(|object, state| if state == EXISTS_CLEAN && dirty(object) { EXISTS } else { state }) {
+    if uncover(&mut map, &snap) {
         write(obj, &map)?;
     }
     Ok(().into())
+}
+
+/// What is clean becomes dirty where it was dirty in `snap`, or behind its end; true if anything changed.
+fn uncover(map: &mut ObjectMap, snap: &ObjectMap) -> bool {
+    let dirty = |state: u8| if state == EXISTS_CLEAN { EXISTS } else { state };
+    // Of each pair of bits the lower one.
+    const LOW: u8 = 0x55;
+    let both = map.objects.min(snap.objects);
+    let whole = (both / PER_BYTE) as usize;
+    let mut changed = false;
+    for (byte, then) in map.data[..whole].iter_mut().zip(&snap.data) {
+        let clean = *byte & *byte >> 1 & LOW;
+        let new = *byte & !((clean & then & !(then >> 1)) << 1);
+        changed |= new != *byte;
+        *byte = new;
+    }
+    for object in whole as u64 * PER_BYTE..both {
+        let (old, was_dirty) = (get(&map.data, object), get(&snap.data, object) == EXISTS);
+        changed |= was_dirty && dirty(old) != old;
+        put(&mut map.data, object, if was_dirty { dirty(old) } else { old });
+    }
+    changed | change(&mut map.data, both, map.objects.max(both), dirty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(objects: u64, seed: u64) -> ObjectMap {
+        let mut map = ObjectMap { objects: 0, data: Vec::new() };
+        map.resize(objects);
+        let mut state = seed | 1;
+        for object in 0..objects {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            put(&mut map.data, object, (state >> 61) as u8 & 3);
+        }
+        map
+    }
+    fn states(map: &ObjectMap) -> Vec<u8> {
+        (0..map.objects).map(|object| get(&map.data, object)).collect()
+    }
+
+    /// Four at a time is as one at a time, whatever the ends; and what lies behind the last object stays zero.
+    #[test]
+    fn changes_by_bytes_are_changes_of_objects() {
+        for objects in 0..30 {
+            for (from, to) in (0..=objects).flat_map(|from| (from..=objects).map(move |to| (from, to))) {
+                let (mut map, becomes) = (map(objects, from * 31 + to), |state: u8| [0, 3, 1, 3][usize::from(state)]);
+                let before = states(&map);
+                let due: Vec<u8> = before.iter().zip(0..).map(|(s, n)| if (from..to).contains(&n) { becomes(*s) } else { *s }).collect();
+                assert_eq!(change(&mut map.data, from, to, becomes), due != before, "{objects} {from} {to}");
+                assert_eq!(states(&map), due, "{objects} {from} {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_snapshot_covered_is_dirty_again() {
+        for (objects, then) in (0..24).flat_map(|objects| (0..24).map(move |then| (objects, then))) {
+            for seed in 0..8 {
+                let (mut map, snap) = (map(objects, seed * 7 + objects), map(then, seed * 13 + 5));
+                let (before, was) = (states(&map), states(&snap));
+                let dirty = |n: usize| was.get(n).is_none_or(|state| *state == EXISTS);
+                let due: Vec<u8> =
+                    before.iter().enumerate().map(|(n, s)| if *s == EXISTS_CLEAN && dirty(n) { EXISTS } else { *s }).collect();
+                assert_eq!(uncover(&mut map, &snap), due != before, "{objects} {then}");
+                assert_eq!(states(&map), due, "{objects} {then}");
+                let spare = map.data.len() as u64 * PER_BYTE;
+                assert!((objects..spare).all(|object| get(&map.data, object) == 0), "{objects} {then}");
+            }
+        }
+    }
 }

@@ -18,7 +18,14 @@ fn recorded() -> Vec<(String, String, Vec<u8>)> {
         let (class, method, hex) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap_or_default());
         (class.into(), method.into(), hex.as_bytes().chunks(2).map(byte).collect())
     };
-    text.lines().map(call).collect()
+    text.lines().map(call).chain(of_rgw()).collect()
+}
+
+/// The calls of `rgw` that a stock OSD was asked for, and some of the classes beside it.
+fn of_rgw() -> Vec<(String, String, Vec<u8>)> {
+    let own = |(class, method, input): (&str, &str, Bytes)| (class.into(), method.into(), input.to_vec());
+    let of_stock = crate::stock::inputs().into_iter().map(|(method, input)| ("rgw".into(), method, input.to_vec()));
+    of_stock.chain(crate::rgw_rest::samples().into_iter().map(own)).collect()
 }
 
 fn methods() -> Vec<(&'static str, &'static Method)> {

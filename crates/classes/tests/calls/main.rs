@@ -1,5 +1,6 @@
 //! Methods of classes called on an object in memory: what each class promises, and that no input harms it.
 
+mod corpus;
 #[path = "../../../base/tests/fuzzing/mod.rs"]
 mod fuzzing;
 mod hostile;
@@ -7,6 +8,10 @@ mod object;
 mod queues;
 mod rbd;
 mod records;
+mod rgw;
+mod rgw_rest;
+mod rgw_versions;
+mod stock;
 
 use bytes::Bytes;
 use denc::{Decoder, Encoder};

@@ -1,0 +1,168 @@
+//! A version becomes the one that an object shows, or a delete marker takes its place.
+
+use super::change::Null;
+use super::entry::{COMPLETE, EntryVer, Meta, op};
+use super::header::Header;
+use super::keys::ObjKey;
+use super::log::{self, Logged, OF_VERSIONS};
+use super::olh::{Olh, todo};
+use super::record;
+use super::version::{CONVERTED_EPOCH, Version, convert};
+use crate::registry::Method;
+use crate::view::{ClsReply, ClsResult, ObjectView};
+use crate::wire::{decode, done, errno};
+use denc::{ByteStr, Bytes};
+use types::UTime;
+use types::errno::{ECANCELED, ENOENT};
+
+pub const METHODS: &[Method] = &[Method::writes("bucket_link_olh", link)];
+
+/// `rgw_cls_link_olh_op`.
+pub struct LinkOp {
+    key: ObjKey,
+    olh_tag: ByteStr,
+    delete_marker: bool,
+    op_tag: ByteStr,
+    meta: Meta,
+    /// In which epoch it is to be; 0 for the next.
+    olh_epoch: u64,
+    log_op: bool,
+    log_flags: u16,
+    /// The same as `unmodified_since`.
+    since_s: u64,
+    /// Nothing happens if the version is as new as that; zero for always.
+    unmodified_since: UTime,
+    high_precision: bool,
+    zones: Vec<ByteStr>,
+}
+record!(LinkOp, v 5, compat 1, oldest 3, {
+    key, olh_tag, delete_marker, op_tag, meta, olh_epoch, log_op, log_flags, since_s, unmodified_since, [since 4] high_precision, [since 5] zones,
+});
+
+impl LinkOp {
+    fn came_too_late(&self, mtime: UTime) -> bool {
+        let exact = |t: UTime| if self.high_precision { t } else { UTime { nsec: 0, ..t } };
+        !self.unmodified_since.is_zero() && exact(mtime) >= exact(self.unmodified_since)
+    }
+    /// What the log says about it.
+    fn logged(&self, version: &Version, epoch: u64) -> Logged {
+        let meta = &version.entry.meta;
+        let (op, owner, owner_display_name) = if self.delete_marker {
+            (op::LINK_OLH_MARKER, meta.owner.clone(), meta.owner_display_name.clone())
+        } else {
+            (op::LINK_OLH, ByteStr::new(), ByteStr::new())
+        };
+        Logged {
+            object: self.key.name.clone(),
+            instance: self.key.instance.clone(),
+            at: meta.mtime,
+            ver: EntryVer { epoch, ..EntryVer::default() },
+            op,
+            state: COMPLETE,
+            tag: self.op_tag.clone(),
+            flags: self.log_flags | OF_VERSIONS,
+            owner,
+            owner_display_name,
+            zones: self.zones.clone(),
+            ..Logged::default()
+        }
+    }
+}
+
+/// The null version and its delete marker exclude each other: what is there of the other kind is not listed any more, and what is replaced goes.
+/// True if the null version's data is to be removed.
+fn replace_null(obj: &mut dyn ObjectView, op: &LinkOp) -> ClsResult<bool> {
+    let null = if op.delete_marker { Null::Version } else { Null::MarkerFirst };
+    let (at, other) = Version::look_for(obj, &op.key, null)?;
+    if let Some(other) = other.as_ref().filter(|other| other.is_marker() != op.delete_marker) {
+        other.unlist(obj)?;
+    }
+    let removing = op.delete_marker && other.is_some_and(|other| !other.is_marker());
+    if !removing {
+        obj.omap_remove(vec![at])?;
+    }
+    Ok(removing)
+}
+
+/// Puts the version in front of the one that the object shows; ECANCELED if the object is in another life.
+fn overtake(obj: &mut dyn ObjectView, op: &LinkOp, olh: &mut Olh, promote: bool) -> ClsResult<()> {
+    if olh.tag != op.olh_tag {
+        if !olh.pending_removal {
+            return errno(ECANCELED);
+        }
+        olh.tag = op.olh_tag.clone();
+    }
+    if promote && olh.exists && olh.key != op.key {
+        Version::load(obj, &olh.key)?.demote(obj)?;
+    }
+    olh.pending_removal = false;
+    Ok(())
+}
+
+fn link(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
+    let op: LinkOp = decode(&input)?;
+    let null = if op.delete_marker { Null::MarkerFirst } else { Null::Version };
+    let (at, found) = Version::look_for(obj, &op.key, null)?;
+    if found.is_none() {
+        let is_marked = op.delete_marker && Olh::load(obj, &op.key)?.is_some_and(|olh| olh.delete_marker);
+        if !op.delete_marker || is_marked {
+            return errno(ENOENT);
+        }
+    }
+    if found.as_ref().is_some_and(|version| op.came_too_late(version.entry.meta.mtime)) {
+        return done();
+    }
+    let removing = if op.key.instance.is_empty() {
+        replace_null(obj, &op)?
+    } else {
+        op.delete_marker && found.as_ref().is_some_and(|version| !version.is_marker())
+    };
+    let mut version = match found {
+        Some(version) if !op.delete_marker => version,
+        before => Version::marker(&op.key, at, before, op.meta.clone()),
+    };
+    let stands = Olh::load(obj, &op.key)?;
+    let is_new = stands.is_none();
+    let mut olh = stands.unwrap_or_default();
+    let epoch_before = olh.epoch;
+    if !olh.advance(op.olh_epoch) {
+        version.list_at(obj, op.olh_epoch, false)?;
+        return done();
+    }
+    // In the same epoch, the version whose name sorts first wins, in each zone.
+    let promote = olh.epoch > epoch_before || olh.key.instance >= op.key.instance;
+    if is_new {
+        convert(obj, &op.key, promote, op.key.instance.is_empty() && op.delete_marker)?;
+        olh.tag = op.olh_tag.clone();
+        if op.key.instance.is_empty() {
+            version.entry.versioned_epoch = CONVERTED_EPOCH;
+        }
+    } else {
+        overtake(obj, &op, &mut olh, promote)?;
+    }
+    olh.note(todo::LINK, &op.op_tag, &op.key, op.delete_marker);
+    if removing {
+        olh.note(todo::REMOVE_INSTANCE, &op.op_tag, &op.key, false);
+    }
+    if promote {
+        olh.points_at(op.key.clone(), op.delete_marker);
+    }
+    olh.exists = true;
+    olh.store(obj, &op.key)?;
+    version.list_at(obj, olh.epoch, promote)?;
+    if op.log_op {
+        // Where an epoch is asked for, it is the head's now.
+        log_change(obj, op.logged(&version, olh.epoch))?;
+    }
+    done()
+}
+
+/// Adds to the log, unless it is stopped.
+pub fn log_change(obj: &mut dyn ObjectView, entry: Logged) -> ClsResult<()> {
+    let mut header = Header::load(obj)?;
+    if header.sync_stopped {
+        return Ok(());
+    }
+    log::append(obj, &mut header, entry)?;
+    header.store(obj)
+}
