@@ -1,0 +1,72 @@
+//! `rados bench`, the seed studies' own tool: mean and extremes of latency, no histogram.
+
+use super::{BadOutput, Job, Op, Told, tail};
+use std::process::Command;
+
+/// How long what will be read is written, seconds.
+const FILL_S: u64 = 2;
+
+fn base(job: &Job) -> Command {
+    let mut cmd = job.place.command("rados");
+    cmd.args(["bench", "-p", "bench"]);
+    cmd
+}
+
+fn write(job: &Job, seconds: u64) -> Command {
+    let mut cmd = base(job);
+    let (block, depth) = (job.work.block.to_string(), job.work.depth.to_string());
+    cmd.args([&seconds.to_string(), "write", "-b", &block, "-t", &depth, "--run-name", job.tag, "--no-cleanup"]);
+    cmd
+}
+
+fn whole(seconds: f64) -> u64 {
+    (seconds.ceil() as u64).max(1)
+}
+
+pub fn prepare(job: &Job) -> Vec<Command> {
+    if job.work.op == Op::Write { Vec::new() } else { vec![write(job, FILL_S)] }
+}
+
+pub fn command(job: &Job) -> Command {
+    if job.work.op == Op::Write {
+        return write(job, whole(job.seconds));
+    }
+    let mut cmd = base(job);
+    let kind = if job.work.op == Op::Read { "seq" } else { "rand" };
+    // A null responder has no contents to compare, and it is the server that is measured.
+    cmd.args([&whole(job.seconds).to_string(), kind, "-t", &job.work.depth.to_string(), "--run-name", job.tag, "--no-verify"]);
+    cmd
+}
+
+pub fn clean(job: &Job) -> Vec<Command> {
+    let mut cmd = job.place.command("rados");
+    cmd.args(["cleanup", "-p", "bench", "--run-name", job.tag]);
+    vec![cmd]
+}
+
+pub fn read(job: &Job, code: i32, out: &str, err: &str) -> Result<Told, BadOutput> {
+    if code != 0 {
+        let said = format!("code {code}: {}", tail(&format!("{out}\n{err}")));
+        return Err(if err.contains("No space") || err.contains("(28)") { BadOutput::Full(said) } else { BadOutput::Failed(said) });
+    }
+    let field = |name: &str| {
+        let line = out.lines().find(|l| l.trim_start().starts_with(name));
+        let value = line.and_then(|l| l.rsplit([' ', '\t', ':']).next()).and_then(|v| v.parse::<f64>().ok());
+        value.ok_or_else(|| BadOutput::CutOff(format!("`{name}` is missing")))
+    };
+    let made = if job.work.op == Op::Write { "Total writes made" } else { "Total reads made" };
+    // The table of seconds: `sec Cur ops started finished avg MB/s …`, once a second and with its heading again and again.
+    let rows = out.lines().map(|l| l.split_whitespace().collect::<Vec<_>>()).filter(|w| w.len() >= 6 && w[0].parse::<u64>().is_ok());
+    let finished: Vec<u64> = rows.filter_map(|w| w[3].parse().ok()).collect();
+    Ok(Told {
+        ops: field(made)? as u64,
+        errors: 0,
+        seconds: field("Total time run")?,
+        mean_ns: field("Average Latency(s)")? * 1e9,
+        latency: None,
+        slots: finished.windows(2).map(|w| w[1].saturating_sub(w[0])).collect(),
+        slot_ms: 1000,
+        gap_ms: None,
+        write_share: if job.work.op == Op::Write { 1.0 } else { 0.0 },
+    })
+}

@@ -1,0 +1,63 @@
+//! The numbers that rounds are compared by.
+
+use crate::stats::Better;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Operations a second.
+    Iops,
+    /// Mean latency of operations, microseconds.
+    MeanUs,
+    /// Latency that 99 % don't exceed, microseconds.
+    P99Us,
+    /// The same of 99.99 %.
+    P9999Us,
+    /// CPU of the servers an operation, microseconds.
+    ServerCpuUs,
+    /// CPU of the client an operation, microseconds.
+    ClientCpuUs,
+    /// Bytes that reached the devices for each byte that a client wrote.
+    Amplification,
+    /// The servers' resident memory at most, MiB.
+    RssMib,
+}
+
+impl Metric {
+    pub const ALL: [Self; 8] =
+        [Self::Iops, Self::MeanUs, Self::P99Us, Self::P9999Us, Self::ServerCpuUs, Self::ClientCpuUs, Self::Amplification, Self::RssMib];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Iops => "iops",
+            Self::MeanUs => "mean_us",
+            Self::P99Us => "p99_us",
+            Self::P9999Us => "p9999_us",
+            Self::ServerCpuUs => "server_cpu_us",
+            Self::ClientCpuUs => "client_cpu_us",
+            Self::Amplification => "amplification",
+            Self::RssMib => "rss_mib",
+        }
+    }
+    /// As a heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Iops => "IOPS",
+            Self::MeanUs => "mean latency, µs",
+            Self::P99Us => "99 % latency, µs",
+            Self::P9999Us => "99.99 % latency, µs",
+            Self::ServerCpuUs => "server CPU per operation, µs",
+            Self::ClientCpuUs => "client CPU per operation, µs",
+            Self::Amplification => "bytes written per client byte",
+            Self::RssMib => "server memory, MiB",
+        }
+    }
+    pub fn better(self) -> Better {
+        if self == Self::Iops { Better::More } else { Better::Less }
+    }
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let names = || Self::ALL.map(Self::name).join(", ");
+        Self::ALL.into_iter().find(|m| m.name() == text).ok_or_else(|| format!("unknown metric `{text}`, expected one of {}", names()))
+    }
+}

@@ -1,0 +1,200 @@
+//! From a study to what will be done on this machine: cells, rows that compare them, the order of their rounds, and what can't run and why.
+
+pub mod lacks;
+mod settle;
+
+pub use lacks::lacks_here;
+pub use settle::Setup;
+
+use crate::load::{Op, Tool, Work};
+use crate::stats::order;
+use crate::study::axes;
+use crate::study::file::{Device, Load, RuleSet, Study};
+use crate::target::Kind;
+use crate::value::{Filter, Point, Value, show};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// One thing to measure: a target under a load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Over everything that is settled: two runs' cells are the same if their hashes are.
+    pub hash: String,
+    pub setup: Setup,
+    pub work: Work,
+    /// Why it won't run here.
+    pub skipped: Option<String>,
+}
+
+/// Cells that are compared: one load at one point, by target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    pub load: String,
+    pub point: Point,
+    /// Indexes of cells; the control's stands last if there is one.
+    pub cells: Vec<usize>,
+}
+
+impl Row {
+    pub fn title(&self) -> String {
+        if self.point.is_empty() { self.load.clone() } else { format!("{}: {}", self.load, show(&self.point)) }
+    }
+}
+
+/// One visit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    pub round: u32,
+    pub cell: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    pub study: String,
+    pub quick: bool,
+    pub rules: RuleSet,
+    pub seed: u64,
+    /// All targets run all the time; else one after the other.
+    pub all_up: bool,
+    pub cells: Vec<Cell>,
+    pub rows: Vec<Row>,
+    pub steps: Vec<Step>,
+}
+
+/// What the machine has, as far as plans depend on it.
+pub struct Machine {
+    pub memory_bytes: u64,
+    /// Why a cell can't run, if it can't.
+    pub lacks: Box<dyn Fn(&Setup, &Work, &[Device]) -> Option<String>>,
+}
+
+fn hash(setup: &Setup, work: &Work) -> String {
+    let text = serde_json::to_string(&(setup, work)).expect("plain data");
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
+    digest.as_ref()[..6].iter().map(|b| format!("{b:02x}")).collect()
+}
+
+impl Plan {
+    /// Of a study that has been checked; `only` are the points that are wanted.
+    pub fn new(study: &Study, quick: bool, only: &Filter, machine: &Machine) -> Self {
+        let devices: Vec<Device> = study.devices.iter().map(|d| d.get_ref().clone()).collect();
+        let control = study.rules.control.as_ref().map(|c| c.get_ref().as_str());
+        let (mut cells, mut rows): (Vec<Cell>, Vec<Row>) = (Vec::new(), Vec::new());
+        let mut add = |setup: Setup, work: Work| -> usize {
+            let hash = hash(&setup, &work);
+            if let Some(at) = cells.iter().position(|c: &Cell| c.hash == hash) {
+                return at;
+            }
+            let skipped = lacks::unsupported(&setup, &work).or_else(|| (machine.lacks)(&setup, &work, &devices));
+            cells.push(Cell { hash, setup, work, skipped });
+            cells.len() - 1
+        };
+        let mut names: Vec<String> = Vec::new();
+        for load in &study.loads {
+            let name = load.get_ref().name.clone().unwrap_or_else(|| load.get_ref().tool.clone());
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        for point in axes::points(study).into_iter().filter(|p| only.allows(p)) {
+            for name in &names {
+                let mut row = Row { load: name.clone(), point: point.clone(), cells: Vec::new() };
+                let mut control_cell = None;
+                for target in study.targets.iter().map(|t| t.get_ref()) {
+                    let mut whole = point.clone();
+                    whole.insert("target".into(), Value::Text(target.name.clone()));
+                    whole.insert("load".into(), Value::Text(name.clone()));
+                    let wanted = Filter::parse(target.only.as_deref().unwrap_or_default()).is_ok_and(|f| f.allows(&whole));
+                    let Ok(kind) = Kind::parse(&target.kind) else { continue };
+                    if !wanted || !only.allows(&whole) {
+                        continue;
+                    }
+                    let fits = |l: &&Load| {
+                        let called = l.name.as_ref().unwrap_or(&l.tool) == name;
+                        let there = Filter::parse(l.only.as_deref().unwrap_or_default()).is_ok_and(|f| f.allows(&whole));
+                        called && there && Tool::parse(&l.tool).is_ok_and(|t| t.fits(kind, target.fs.is_some()))
+                    };
+                    let load = study.loads.iter().map(|l| l.get_ref()).find(fits);
+                    let made = load.and_then(|load| Some((settle::setup(target, kind, &point)?, settle::work(load, &point)?)));
+                    let Some((setup, work)) = made else { continue };
+                    if control == Some(target.name.as_str()) {
+                        control_cell = Some(add(Setup { control: true, ..setup.clone() }, work.clone()));
+                    }
+                    row.cells.push(add(setup, work));
+                }
+                row.cells.extend(control_cell);
+                if !row.cells.is_empty() && !rows.contains(&row) {
+                    rows.push(row);
+                }
+            }
+        }
+        let rules = study.rules(quick);
+        let mut plan =
+            Self { study: study.name().into(), quick, rules, seed: study.seed_number(), all_up: false, cells, rows, steps: Vec::new() };
+        plan.all_up = plan.memory_bytes() <= machine.memory_bytes / 2;
+        plan.steps = plan.schedule();
+        plan
+    }
+
+    /// The setups that will run, each once.
+    pub fn setups(&self) -> Vec<&Setup> {
+        self.running().map(|c| &c.setup).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+    fn running(&self) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().filter(|c| c.skipped.is_none())
+    }
+    /// What all targets together take.
+    pub fn memory_bytes(&self) -> u64 {
+        self.setups().iter().map(|s| s.memory_bytes()).sum()
+    }
+    /// Rounds of visits. Where all targets run at once, each load goes round all of them before the next; else each target has all its loads.
+    fn schedule(&self) -> Vec<Step> {
+        let setups = self.setups();
+        let mut works: Vec<&Work> = Vec::new();
+        self.running().for_each(|c| {
+            if !works.contains(&&c.work) {
+                works.push(&c.work)
+            }
+        });
+        let find = |setup: &Setup, work: &Work| self.cells.iter().position(|c| c.skipped.is_none() && c.setup == *setup && c.work == *work);
+        let mut steps = Vec::new();
+        for (round, order) in order::orders(setups.len(), self.rules.rounds as usize, self.seed).iter().enumerate() {
+            let mut visit = |setup: usize, work: &Work| {
+                steps.extend(find(setups[setup], work).map(|cell| Step { round: round as u32, cell }));
+            };
+            if self.all_up {
+                works.iter().for_each(|work| order.iter().for_each(|setup| visit(*setup, work)));
+            } else {
+                order.iter().for_each(|setup| works.iter().for_each(|work| visit(*setup, work)));
+            }
+        }
+        steps
+    }
+    /// How long it will take, seconds.
+    pub fn seconds(&self) -> f64 {
+        let starts = if self.all_up { 1.0 } else { f64::from(self.rules.rounds) };
+        let start: f64 = self.setups().iter().map(|s| s.start_s() * starts).sum();
+        let visit = |cell: &Cell| {
+            let (seconds, warm) = (self.rules.seconds, self.rules.warm_s);
+            let overhead = match cell.work.tool {
+                Tool::HumboldtBench | Tool::Fake => 0.6,
+                Tool::RadosBench => {
+                    if cell.work.op == Op::Write {
+                        2.5
+                    } else {
+                        3.5
+                    }
+                }
+                _ => 2.0,
+            };
+            // Until its devices are quiet.
+            let overhead = overhead + if cell.setup.store == "block" && !cell.work.op.reads() { 1.5 } else { 0.0 };
+            seconds + warm + overhead
+        };
+        start + self.steps.iter().map(|s| visit(&self.cells[s.cell])).sum::<f64>() + 3.0
+    }
+    /// The cells that won't run, with the reason.
+    pub fn skipped(&self) -> impl Iterator<Item = (&Cell, &str)> {
+        self.cells.iter().filter_map(|c| Some((c, c.skipped.as_deref()?)))
+    }
+}

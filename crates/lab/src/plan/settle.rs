@@ -1,0 +1,114 @@
+//! What a target's servers and a load have at a point: the study's own settings and the axes' values, together.
+
+use crate::load::{Op, Tool, Work};
+use crate::study::file::{Load, Target};
+use crate::target::Kind;
+use crate::value::{Point, Value, parse_size};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A target with everything settled that its servers have.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Setup {
+    pub target: String,
+    pub kind: Kind,
+    pub release: Option<String>,
+    pub store: String,
+    pub auth: String,
+    pub osds: u32,
+    pub replicas: u32,
+    pub memory: Option<u64>,
+    pub data: Option<String>,
+    pub wal: Option<String>,
+    pub meta: Option<String>,
+    pub fs: Option<String>,
+    pub path: Option<String>,
+    pub conf: BTreeMap<String, Value>,
+    pub args: Vec<String>,
+    /// The reference under its second name.
+    pub control: bool,
+}
+
+impl Setup {
+    /// What it is called in tables.
+    pub fn show(&self) -> String {
+        if self.control { format!("{} (control)", self.target) } else { self.target.clone() }
+    }
+    /// Memory that it takes, by experience; bytes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        const MIB: u64 = 1 << 20;
+        match self.kind {
+            Kind::Humboldt => self.memory.unwrap_or(if self.store == "mem" { 1024 * MIB } else { 160 * MIB }) + 100 * MIB,
+            Kind::Ceph => 2560 * MIB,
+            Kind::Glusterfs => 256 * MIB,
+            Kind::Null => 64 * MIB,
+            Kind::Device | Kind::Existing | Kind::Fake => 16 * MIB,
+        }
+    }
+    /// How long a start takes, seconds.
+    pub(super) fn start_s(&self) -> f64 {
+        match self.kind {
+            Kind::Ceph => 14.0,
+            Kind::Glusterfs => 6.0,
+            _ => 0.5,
+        }
+    }
+}
+
+/// Parameters of a server by axis name, for kinds that have them.
+pub(super) fn setup(target: &Target, kind: Kind, point: &Point) -> Option<Setup> {
+    let text = |axis: &str| point.get(axis).map(Value::to_string);
+    // What a target settles by itself is measured only at the points that agree.
+    let settled = |own: &Option<String>, axis: &str, unless: &str| match (own, text(axis)) {
+        (Some(own), Some(at)) if *own != at => None,
+        (Some(own), _) => Some(own.clone()),
+        (None, Some(at)) => Some(at),
+        (None, None) => Some(unless.into()),
+    };
+    let number = |own: Option<i64>, axis: &str| settled(&own.map(|n| n.to_string()), axis, "1")?.parse::<u32>().ok();
+    let place = |own: &Option<String>, axis: &str| settled(own, axis, "").map(|s| Some(s).filter(|s| !s.is_empty()));
+    let cluster = kind.is_cluster() || kind == Kind::Fake;
+    let is_null = kind == Kind::Null;
+    Some(Setup {
+        target: target.name.clone(),
+        kind,
+        release: target.release.clone(),
+        // A store, osds and devices mean nothing to what keeps nothing: one cell stands in all those rows.
+        store: if cluster && !is_null { settled(&target.store, "store", "block")? } else { String::new() },
+        auth: if cluster { settled(&target.auth, "auth", "none")? } else { String::new() },
+        osds: if cluster && !is_null { number(target.osds, "osds")? } else { 1 },
+        replicas: if kind == Kind::Device || is_null { 1 } else { number(target.replicas, "replicas")? },
+        memory: match settled(&target.memory, "memory", "")? {
+            empty if empty.is_empty() => None,
+            size => parse_size(&size).ok(),
+        },
+        data: if is_null { None } else { place(&target.data, "data")? },
+        wal: if is_null { None } else { place(&target.wal, "wal")? },
+        meta: if is_null { None } else { place(&target.meta, "meta")? },
+        fs: if kind == Kind::Device { place(&target.fs, "fs")? } else { None },
+        path: target.path.clone(),
+        conf: target.conf.clone(),
+        args: target.args.clone(),
+        control: false,
+    })
+}
+
+pub(super) fn work(load: &Load, point: &Point) -> Option<Work> {
+    let text = |own: &Option<String>, axis: &str, unless: &str| {
+        point.get(axis).map(Value::to_string).or(own.clone()).unwrap_or_else(|| unless.to_string())
+    };
+    let number = |own: Option<i64>, axis: &str| text(&own.map(|n| n.to_string()), axis, "1").parse::<u32>().ok();
+    let tool = Tool::parse(&load.tool).ok()?;
+    Some(Work {
+        name: load.name.clone().unwrap_or_else(|| load.tool.clone()),
+        tool,
+        op: Op::parse(&text(&load.op, "op", "write")).ok()?,
+        block: parse_size(&text(&load.block, "block", "4 KiB")).ok()?,
+        depth: number(load.depth, "depth")?,
+        jobs: number(load.jobs, "jobs")?,
+        size: parse_size(&text(&load.size, "size", "64 MiB")).ok()?,
+        cache: point.get("cache").is_some_and(|v| *v == Value::Flag(true)),
+        under: load.under.clone(),
+        options: load.options.clone(),
+    })
+}

@@ -1,0 +1,267 @@
+//! The page's parts, from the verdicts to the published numbers.
+
+use super::figure;
+use super::svg::{self, Bar, Line};
+use crate::metric::Metric;
+use crate::results::{CellResult, Results, RowResult, Run};
+use crate::stats::{Verdict, Word};
+use crate::target::Kind;
+use crate::value::{parse_size, show_size};
+use maud::{Markup, html};
+
+/// What verdicts are given on, if it was measured.
+const JUDGED: [Metric; 5] = [Metric::Iops, Metric::MeanUs, Metric::P99Us, Metric::ServerCpuUs, Metric::Amplification];
+
+fn class(word: Word) -> &'static str {
+    match word {
+        Word::Faster => "faster",
+        Word::Slower => "slower",
+        Word::Same => "same",
+        Word::CantTell => "dim",
+    }
+}
+
+/// Of CPU and bytes, less is not "faster".
+fn word(metric: Metric, word: Word) -> String {
+    match (metric, word) {
+        (Metric::ServerCpuUs | Metric::ClientCpuUs | Metric::Amplification | Metric::RssMib, Word::Faster) => "less".into(),
+        (Metric::ServerCpuUs | Metric::ClientCpuUs | Metric::Amplification | Metric::RssMib, Word::Slower) => "more".into(),
+        (_, word) => word.to_string(),
+    }
+}
+
+fn verdict(metric: Metric, v: &Verdict) -> Markup {
+    html! {
+        span class=(class(v.word)) { (word(metric, v.word)) } " "
+        small { "×" (figure(v.ratio.median)) " [" (figure(v.ratio.low)) "–" (figure(v.ratio.high)) "]" }
+    }
+}
+
+/// What the reference against itself said of the machine.
+pub fn control(run: &Run, results: &Results) -> Markup {
+    let spread = |metric: Metric| {
+        let all = results.rows.iter().flat_map(|r| r.cells.iter()).filter(|c| c.control);
+        all.filter_map(|c| c.verdicts.get(&metric)).map(|v| v.ratio.spread()).fold(None, |max, s| Some(max.map_or(s, |m: f64| m.max(s))))
+    };
+    let few = run.plan.rules.rounds < crate::stats::verdict::ROUNDS_MIN as u32;
+    html! {
+        @match (&run.study.rules.control, spread(Metric::Iops)) {
+            (Some(name), Some(iops)) => p.note {
+                "The control is " (name.get_ref()) " under a second name. It differed from itself by up to " (figure(iops * 100.0)) " % in IOPS"
+                @if let Some(cpu) = spread(Metric::ServerCpuUs) { " and " (figure(cpu * 100.0)) " % in server CPU" }
+                ". In each row, nothing smaller than its own control's difference is called."
+            },
+            _ => p.note { "This run has no control: the margin of " (figure(run.study.margin() * 100.0)) " % is all that differences are held against." },
+        }
+        @if few { p.note { "With fewer than five rounds only differences above 25 % are called." } }
+    }
+}
+
+pub fn verdicts(results: &Results) -> Markup {
+    html! {
+        h2 { "Verdicts" }
+        div.wide { table {
+            thead { tr { th { "row" } th { "target" } @for m in JUDGED { th { (m.title()) } } } }
+            tbody { @for row in &results.rows { @for (i, cell) in row.cells.iter().enumerate() {
+                tr {
+                    td { @if i == 0 { (row.title) } }
+                    td { (cell.target) }
+                    @if cell.state != "valid" {
+                        td colspan=(JUDGED.len()) { span class=(cell.state) { (cell.state) } " " small { (cell.reason.as_deref().unwrap_or_default()) } }
+                    } @else if cell.verdicts.is_empty() {
+                        td colspan=(JUDGED.len()) .dim { "what others are compared with" }
+                    } @else {
+                        @for m in JUDGED { td { @match cell.verdicts.get(&m) { Some(v) => (verdict(m, v)), None => span.dim { "–" } } } }
+                    }
+                }
+            } } }
+        } }
+    }
+}
+
+fn colour(run: &Run, row: usize, cell: usize) -> &'static str {
+    let setup = &run.plan.cells[run.plan.rows[row].cells[cell]].setup;
+    match setup.kind {
+        _ if setup.control => "control",
+        Kind::Null | Kind::Device => "ceiling",
+        _ => "bar",
+    }
+}
+
+pub fn bars(run: &Run, results: &Results) -> Markup {
+    let of = |row: usize, metric: Metric| -> Vec<Bar> {
+        let cells = results.rows[row].cells.iter().enumerate();
+        let bar = |(i, c): (usize, &CellResult)| {
+            let r = c.metrics.get(&metric)?;
+            Some(Bar { name: c.target.clone(), value: r.median, low: r.low, high: r.high, colour: colour(run, row, i) })
+        };
+        cells.filter_map(bar).collect()
+    };
+    html! {
+        h2 { "Figures" }
+        p.note { "Bars are medians of the rounds, whiskers their 95 % intervals. Grey: a ceiling (bare device, null responder). Ochre: the control." }
+        @for (i, row) in results.rows.iter().enumerate() {
+            h3 { (row.title) }
+            @for metric in [Metric::Iops, Metric::MeanUs, Metric::ServerCpuUs, Metric::Amplification] {
+                @let bars = of(i, metric);
+                @if !bars.is_empty() { p.note { (metric.title()) } (svg::bars(&bars)) }
+            }
+        }
+    }
+}
+
+/// The places of percentiles on an axis that gives each nine its room.
+fn nines(name: &str) -> Option<f64> {
+    let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
+    Some(-(1.0 - percent / 100.0).log10())
+}
+
+pub fn latencies(results: &Results) -> Markup {
+    let lines = |row: &RowResult| -> Vec<Line> {
+        let line = |c: &CellResult| {
+            let mut points: Vec<(f64, f64)> = c.percentiles.iter().filter_map(|(p, ns)| Some((nines(p)?, *ns as f64 / 1e3))).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            Line { name: c.target.clone(), points }
+        };
+        row.cells.iter().map(line).filter(|l| l.points.len() > 1).collect()
+    };
+    let ticks: Vec<(f64, String)> =
+        ["p50", "p90", "p99", "p99.9", "p99.99"].iter().filter_map(|p| Some((nines(p)?, format!("{} %", &p[1..])))).collect();
+    html! {
+        h2 { "Latencies" }
+        p.note { "All valid rounds' operations together; a percentile is drawn only if ten operations or more lie beyond it." }
+        @for row in &results.rows {
+            @let lines = lines(row);
+            @if lines.is_empty() { p.dim { (row.title) ": no histogram" } } @else {
+                @let most = lines.iter().flat_map(|l| l.points.iter()).map(|p| p.0).fold(0.0, f64::max);
+                @let shown: Vec<(f64, String)> = ticks.iter().filter(|t| t.0 <= most + 1e-9).cloned().collect();
+                h3 { (row.title) }
+                (svg::lines(&lines, &shown, "share of operations that were no slower", "µs"))
+            }
+        }
+    }
+}
+
+/// Latency over IOPS as the depth grows, where depth is an axis.
+pub fn depths(run: &Run, results: &Results) -> Markup {
+    let mut groups: Vec<(String, Vec<Line>)> = Vec::new();
+    for (plan, row) in run.plan.rows.iter().zip(&results.rows) {
+        if !plan.point.contains_key("depth") {
+            continue;
+        }
+        let mut rest = plan.point.clone();
+        rest.remove("depth");
+        let title = format!("{} {}", plan.load, crate::value::show(&rest));
+        let at = groups.iter().position(|(t, _)| *t == title).unwrap_or_else(|| {
+            groups.push((title, Vec::new()));
+            groups.len() - 1
+        });
+        for cell in row.cells.iter().filter(|c| !c.control) {
+            let (Some(iops), Some(us)) = (cell.metrics.get(&Metric::Iops), cell.metrics.get(&Metric::MeanUs)) else { continue };
+            let lines = &mut groups[at].1;
+            let line = lines.iter().position(|l| l.name == cell.target).unwrap_or_else(|| {
+                lines.push(Line { name: cell.target.clone(), points: Vec::new() });
+                lines.len() - 1
+            });
+            lines[line].points.push((iops.median, us.median));
+        }
+    }
+    groups.iter_mut().for_each(|(_, lines)| lines.retain(|l| l.points.len() > 1));
+    groups.retain(|(_, lines)| !lines.is_empty());
+    html! {
+        @if !groups.is_empty() {
+            h2 { "Depths" }
+            p.note { "Each point is a depth: how latency grows as more operations are under way." }
+            @for (title, lines) in &groups {
+                @let most = lines.iter().flat_map(|l| l.points.iter()).map(|p| p.0).fold(0.0, f64::max);
+                @let least = lines.iter().flat_map(|l| l.points.iter()).map(|p| p.0).fold(f64::MAX, f64::min);
+                h3 { (title) }
+                (svg::lines(lines, &[(least, figure(least)), (most, figure(most))], "IOPS", "mean latency, µs"))
+            }
+        }
+    }
+}
+
+pub fn claims(results: &Results) -> Markup {
+    let class = |word: &str| match word {
+        "holds" => "holds",
+        "doesn't hold" => "not",
+        _ => "dim",
+    };
+    html! {
+        @if !results.claims.is_empty() {
+            h2 { "Claims" }
+            @for claim in &results.claims {
+                h3 { "“" (claim.text) "”" @if let Some(seed) = &claim.seed { " " small { (seed) } } }
+                p.note { code { (claim.condition) } }
+                @if claim.answers.is_empty() { p.dim { "Nothing that was measured answers it." } } @else {
+                    div.wide { table { tbody { @for a in &claim.answers { tr {
+                        td { (a.place) }
+                        td { span class=(class(&a.word)) { (a.word) } }
+                        td { @if let Some(r) = &a.ratio { "×" (figure(r.median)) " " small { "[" (figure(r.low)) "–" (figure(r.high)) "], " (r.rounds) " rounds" } } }
+                    } } } } }
+                }
+            }
+        }
+    }
+}
+
+pub fn cost(run: &Run, results: &Results) -> Markup {
+    let best = |target: &str| {
+        let mut found: Option<(f64, f64)> = None;
+        for (plan, row) in run.plan.rows.iter().zip(&results.rows) {
+            for (cell, index) in row.cells.iter().zip(&plan.cells).filter(|(c, _)| c.target == target) {
+                let Some(iops) = cell.metrics.get(&Metric::Iops) else { continue };
+                let mb = iops.median * run.plan.cells[*index].work.block as f64 / 1e6;
+                let (i, m) = found.unwrap_or((0.0, 0.0));
+                found = Some((i.max(iops.median), m.max(mb)));
+            }
+        }
+        found
+    };
+    html! {
+        @if !run.study.prices.is_empty() {
+            h2 { "Cost" }
+            p.note { "By the best row of each target." }
+            div.wide { table {
+                thead { tr { th { "target" } th.n { "price" } th.n { "per 1000 IOPS" } th.n { "per MB/s" } th.n { "per TiB" } th.n { "W" } th { "source" } } }
+                tbody { @for price in run.study.prices.iter().map(|p| p.get_ref()) {
+                    @let tib = parse_size(&price.usable).map_or(f64::NAN, |b| b as f64 / (1u64 << 40) as f64);
+                    @let best = best(&price.target);
+                    tr {
+                        td { (price.target) ", " (show_size(parse_size(&price.usable).unwrap_or(0))) }
+                        td.n { (figure(price.price)) " " (price.currency) }
+                        td.n { @match best { Some((iops, _)) => (figure(price.price / iops * 1000.0)), None => "–" } }
+                        td.n { @match best { Some((_, mb)) => (figure(price.price / mb)), None => "–" } }
+                        td.n { (figure(price.price / tib)) }
+                        td.n { @match price.watts { Some(w) => (figure(w)), None => "–" } }
+                        td { (price.source) }
+                    }
+                } }
+            } }
+        }
+    }
+}
+
+/// What others measured: as they gave it, and as shares of the first row, since their hardware is not ours.
+pub fn published(run: &Run) -> Markup {
+    html! {
+        @if !run.study.published.is_empty() {
+            h2 { "Published" }
+            p.note { "Others' numbers, on others' hardware: only shapes and ratios compare. Small: the ratio to the table's first row." }
+            @for table in &run.study.published {
+                h3 { (table.table) }
+                p.note { (table.unit) "; " (table.place) "; " (table.hardware) }
+                div.wide { table {
+                    thead { tr { th {} @for c in &table.columns { th.n { (c) } } } }
+                    tbody { @for row in &table.rows { tr {
+                        td { (row.name) }
+                        @for (i, v) in row.values.iter().enumerate() {
+                            td.n { (v) @if let Some(first) = table.rows[0].values.get(i) { " " small { "×" (figure(v / first)) } } }
+                        }
+                    } } }
+                } }
+            }
+        }
+    }
+}

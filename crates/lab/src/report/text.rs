@@ -1,0 +1,72 @@
+//! What the command prints: a plan before, verdicts after.
+
+use super::figure;
+use crate::metric::Metric;
+use crate::plan::Plan;
+use crate::results::Results;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Why cells are skipped, and how many.
+pub fn skips(plan: &Plan) -> String {
+    let mut reasons: BTreeMap<(String, &str), usize> = BTreeMap::new();
+    plan.skipped().for_each(|(cell, why)| *reasons.entry((cell.setup.show(), why)).or_default() += 1);
+    reasons.iter().map(|((target, why), n)| format!("  SKIPPED {target}: {why} ({n} cells)\n")).collect()
+}
+
+pub fn plan(plan: &Plan) -> String {
+    let skipped = plan.skipped().count();
+    let mut out = format!(
+        "{}: {} cells in {} rows, {} visits of {} + {} s in {} rounds: about {:.0} minutes; {}\n",
+        plan.study,
+        plan.cells.len() - skipped,
+        plan.rows.len(),
+        plan.steps.len(),
+        plan.rules.warm_s,
+        plan.rules.seconds,
+        plan.rules.rounds,
+        (plan.seconds() / 60.0).ceil(),
+        if plan.all_up { "all targets run at once" } else { "one target runs at a time" }
+    );
+    let _ = writeln!(out, "  memory {} MiB", plan.memory_bytes() >> 20);
+    for setup in plan.setups() {
+        let _ = writeln!(out, "  {}", setup.show());
+    }
+    out + &skips(plan)
+}
+
+/// One line a cell.
+pub fn verdicts(results: &Results) -> String {
+    let mut out = String::new();
+    for row in &results.rows {
+        let _ = writeln!(out, "{}", row.title);
+        for cell in &row.cells {
+            if cell.state != "valid" {
+                let _ = writeln!(out, "  {:<28} {}: {}", cell.target, cell.state, cell.reason.as_deref().unwrap_or_default());
+                continue;
+            }
+            let value = |m: Metric| cell.metrics.get(&m).map_or("-".into(), |r| figure(r.median));
+            let verdict = |m: Metric| {
+                cell.verdicts.get(&m).map_or(String::new(), |v| {
+                    format!(" ({} x{} [{}-{}])", v.word, figure(v.ratio.median), figure(v.ratio.low), figure(v.ratio.high))
+                })
+            };
+            let _ = writeln!(
+                out,
+                "  {:<28} {} IOPS{}, {} us CPU/op{}",
+                cell.target,
+                value(Metric::Iops),
+                verdict(Metric::Iops),
+                value(Metric::ServerCpuUs),
+                verdict(Metric::ServerCpuUs)
+            );
+        }
+    }
+    for claim in &results.claims {
+        let _ = writeln!(out, "claim: {}", claim.text);
+        for answer in &claim.answers {
+            let _ = writeln!(out, "  {:<14} {}", answer.word, answer.place);
+        }
+    }
+    out
+}

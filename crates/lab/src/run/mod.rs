@@ -1,0 +1,229 @@
+//! Running a plan: each visit in its order, each result on the disk before the next begins, everything of ours gone at the end.
+
+pub mod folder;
+pub mod interrupt;
+pub mod judge;
+pub mod visit;
+
+use crate::plan::{Cell, Plan, Setup, Step};
+use crate::results;
+use crate::study::Study;
+use crate::study::file::Device;
+use crate::target::{self, Target};
+use crate::{machine, sys};
+use anyhow::{Context, Result, bail};
+use folder::{Folder, write, write_json};
+use judge::State;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use visit::{Stat, Visit};
+
+/// How a run is asked for.
+pub struct Options {
+    pub out: PathBuf,
+    pub resume: bool,
+    /// Where targets keep what they store; below the results unless given.
+    pub scratch: Option<PathBuf>,
+    /// Our own program.
+    pub program: PathBuf,
+}
+
+/// How it ended.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    pub valid: usize,
+    pub invalid: usize,
+    pub failed: usize,
+    pub skipped: usize,
+    pub interrupted: bool,
+}
+
+/// The longest path that leaves room for a socket's name: the kernel takes 107 bytes in all.
+const SCRATCH_MAX: usize = 60;
+
+/// Targets that were made, by their setup.
+struct Fleet<'a> {
+    devices: Vec<Device>,
+    scratch: PathBuf,
+    program: &'a Path,
+    targets: BTreeMap<Setup, Box<dyn Target>>,
+    /// Cells whose load has what it reads.
+    prepared: BTreeSet<(Setup, String)>,
+}
+
+impl Fleet<'_> {
+    fn get(&mut self, setup: &Setup, number: usize) -> Result<&mut dyn Target> {
+        if !self.targets.contains_key(setup) {
+            let target = target::make(setup, &self.devices, &self.scratch.join(format!("t{number}")), self.program)?;
+            self.targets.insert(setup.clone(), target);
+        }
+        let target = self.targets.get_mut(setup).expect("just made");
+        if !target.alive() {
+            self.prepared.retain(|(of, _)| of != setup);
+        }
+        Ok(target.as_mut())
+    }
+    fn stop_others(&mut self, setup: &Setup) {
+        self.targets.iter_mut().filter(|(s, _)| *s != setup).for_each(|(_, t)| t.stop());
+    }
+}
+
+impl Drop for Fleet<'_> {
+    fn drop(&mut self) {
+        self.targets.values_mut().for_each(|t| t.remove());
+        let _ = fs::remove_dir_all(&self.scratch);
+    }
+}
+
+/// What a former run of this folder left in its scratch folder: processes ended with it, files did not.
+fn scratch(options: &Options, folder: &Folder) -> Result<PathBuf> {
+    let note = folder.path.join("scratch");
+    if let Ok(former) = fs::read_to_string(&note) {
+        let former = PathBuf::from(former.trim());
+        if former.file_name().is_some_and(|n| n.to_string_lossy().starts_with("humboldt-lab-")) {
+            let _ = fs::remove_dir_all(former);
+        }
+    }
+    let base = options.scratch.clone().unwrap_or_else(|| folder.path.clone());
+    let mut base = fs::canonicalize(&base).with_context(|| base.display().to_string())?;
+    if base.as_os_str().len() > SCRATCH_MAX - 20 {
+        anyhow::ensure!(options.scratch.is_none(), "--scratch {}: too long for the sockets that go below it", base.display());
+        base = std::env::temp_dir();
+    }
+    let path = base.join(format!("humboldt-lab-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path)?;
+    write(&note, path.display().to_string().as_bytes())?;
+    Ok(path)
+}
+
+/// Runs what is left of a plan. `text` is the study's file. `say` gets one line of progress each.
+pub fn run(study: &Study, text: &str, plan: &Plan, options: &Options) -> Result<Outcome> {
+    let mut folder = if options.resume {
+        let folder = Folder::resume(&options.out, text)?;
+        let theirs: Plan = folder::read_json(&folder.path.join("plan.json"))?;
+        if theirs.steps != plan.steps || theirs.cells != plan.cells {
+            bail!(
+                "{} was planned otherwise (--quick, --only or what is installed): its results can't be gone on with",
+                options.out.display()
+            );
+        }
+        folder
+    } else {
+        let folder = Folder::create(&options.out)?;
+        write(&folder.path.join("study.toml"), text.as_bytes())?;
+        write_json(&folder.path.join("plan.json"), plan)?;
+        folder
+    };
+    for (name, make) in [("machine.json", machine::describe as fn(&Path) -> _), ("ceilings.json", machine::ceilings)] {
+        if !folder.path.join(name).exists() {
+            write_json(&folder.path.join(name), &make(&folder.path))?;
+        }
+    }
+    let scratch = scratch(options, &folder)?;
+    let devices = study.devices.iter().map(|d| d.get_ref().clone()).collect();
+    let mut fleet = Fleet { devices, scratch, program: &options.program, targets: BTreeMap::new(), prepared: BTreeSet::new() };
+    let result = visits(study, plan, &mut fleet, &mut folder);
+    drop(fleet);
+    result?;
+    let _ = fs::remove_file(folder.path.join("scratch"));
+    let whole = plan.steps.iter().all(|s| folder.has(s.round, &plan.cells[s.cell].hash));
+    results::write(&folder.path)?;
+    let mut outcome = Outcome { skipped: plan.skipped().count(), interrupted: !whole, ..Outcome::default() };
+    for line in folder.lines.iter().filter(|l| l.last) {
+        match folder::stat::<Stat>(&folder.path, line)?.state {
+            Some(State::Valid) => outcome.valid += 1,
+            Some(State::Invalid(_)) => outcome.invalid += 1,
+            _ => outcome.failed += 1,
+        }
+    }
+    Ok(outcome)
+}
+
+fn visits(study: &Study, plan: &Plan, fleet: &mut Fleet, folder: &mut Folder) -> Result<()> {
+    let numbers: BTreeMap<Setup, usize> = plan.setups().into_iter().cloned().zip(0..).collect();
+    let left: Vec<&Step> = plan.steps.iter().filter(|s| !folder.has(s.round, &plan.cells[s.cell].hash)).collect();
+    let (started, total, program) = (Instant::now(), left.len(), fleet.program);
+    for (done, step) in left.into_iter().enumerate() {
+        let cell = &plan.cells[step.cell];
+        let mut more = plan.rules.prolong.max(plan.rules.repeats);
+        loop {
+            if interrupt::asked() {
+                return Ok(());
+            }
+            if !plan.all_up {
+                fleet.stop_others(&cell.setup);
+            }
+            let attempt = folder.next_attempt(step.round, &cell.hash);
+            let number = numbers[&cell.setup];
+            let prepare = !fleet.get(&cell.setup, number)?.alive();
+            let key = (cell.setup.clone(), cell.work.name.clone() + &cell.work.size.to_string());
+            let prepare = prepare || !fleet.prepared.contains(&key);
+            let target = fleet.get(&cell.setup, number)?;
+            let visit = Visit {
+                cell,
+                round: step.round,
+                attempt,
+                seconds: plan.rules.seconds,
+                warm_s: plan.rules.warm_s,
+                foreign_max: study.foreign_max(),
+                program,
+                prepare,
+            };
+            let stat = visit.run(target, folder)?;
+            if interrupt::asked() {
+                // What a signal cut short is no result: the round runs again on --resume.
+                return Ok(());
+            }
+            fleet.prepared.insert(key);
+            let again = more > 0 && stat.state == Some(State::Valid) && disturbed(&stat, plan, attempt);
+            folder.finish(step.round, &cell.hash, attempt, !again, &stat)?;
+            progress(cell, step, &stat, (done + 1, total), started);
+            if !again {
+                break;
+            }
+            more -= 1;
+        }
+    }
+    Ok(())
+}
+
+/// True if the round is worth another attempt.
+fn disturbed(stat: &Stat, plan: &Plan, attempt: u32) -> bool {
+    let has = |word: &str| stat.marks.iter().any(|m| m.starts_with(word));
+    has("disturbed") && attempt < plan.rules.repeats || has("not steady") && attempt < plan.rules.prolong
+}
+
+/// One line a visit: rewritten on a terminal, kept in a pipe.
+fn progress(cell: &Cell, step: &Step, stat: &Stat, (done, total): (usize, usize), started: Instant) {
+    let left = started.elapsed().as_secs_f64() / done as f64 * (total - done) as f64;
+    let what = match (&stat.state, &stat.told) {
+        (Some(State::Valid), Some(told)) => format!("{:.0} IOPS, {:.0} us", told.ops as f64 / told.seconds, told.mean_ns / 1e3),
+        (Some(State::Invalid(why)), _) => format!("INVALID: {why}"),
+        (Some(State::Failed(why)), _) => format!("FAILED: {why}"),
+        _ => String::new(),
+    };
+    let line = format!(
+        "[{done}/{total}, {:.0}:{:02.0} left] round {} {}, {}: {what}",
+        (left / 60.0).floor(),
+        left % 60.0,
+        step.round + 1,
+        cell.setup.show(),
+        cell.work.show()
+    );
+    let mut out = std::io::stdout();
+    let _ = match out.is_terminal() && stat.state == Some(State::Valid) && done < total {
+        true => write!(out, "\r\x1b[K{}", line.chars().take(150).collect::<String>()),
+        false if out.is_terminal() => writeln!(out, "\r\x1b[K{line}"),
+        false => writeln!(out, "{line}"),
+    };
+    let _ = out.flush();
+}
+
+/// True if stock daemons and loop devices can be had.
+pub fn is_root() -> bool {
+    sys::is_root()
+}

@@ -1,0 +1,59 @@
+//! The product of the axes: every combination but the excluded, with paired axes going side by side.
+
+use super::file::{AxisEntry, Study};
+use crate::value::{Point, Value};
+
+/// What may be an axis: parameters of the server first, then of the load.
+pub const SERVER: &[&str] = &["store", "auth", "osds", "replicas", "data", "wal", "meta", "fs", "memory"];
+pub const WORK: &[&str] = &["op", "block", "depth", "jobs", "size", "cache"];
+
+/// Axes that advance together, each with as many values as the others.
+type Group<'a> = Vec<(&'a str, &'a [Value])>;
+
+fn groups(study: &Study) -> Vec<Group<'_>> {
+    let axis = |name: &str| {
+        study.axes.iter().find_map(|(key, entry)| match entry.get_ref() {
+            AxisEntry::Values(values) if key.get_ref() == name => Some((key.get_ref().as_str(), values.as_slice())),
+            _ => None,
+        })
+    };
+    let pairs: Vec<&Vec<String>> = study
+        .axes
+        .iter()
+        .filter_map(|(key, entry)| match entry.get_ref() {
+            AxisEntry::Pairs(pairs) if key.get_ref() == "pairs" => Some(pairs),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    let mut groups: Vec<Group<'_>> = pairs.iter().map(|names| names.iter().filter_map(|name| axis(name)).collect()).collect();
+    let paired = |name: &str| pairs.iter().any(|names| names.iter().any(|n| n == name));
+    let alone = study.axes.keys().filter(|key| !matches!(key.get_ref().as_str(), "pairs" | "exclude") && !paired(key.get_ref()));
+    groups.extend(alone.filter_map(|key| axis(key.get_ref())).map(|axis| vec![axis]));
+    groups
+}
+
+/// Every point of the study; one without axes has one.
+pub fn points(study: &Study) -> Vec<Point> {
+    let mut points = vec![Point::new()];
+    for group in groups(study) {
+        let length = group.first().map_or(0, |(_, values)| values.len());
+        let with = |point: &Point, at: usize| {
+            let mut point = point.clone();
+            point.extend(group.iter().map(|(name, values)| (name.to_string(), values[at].clone())));
+            point
+        };
+        points = points.iter().flat_map(|point| (0..length).map(|at| with(point, at)).collect::<Vec<_>>()).collect();
+    }
+    let excluded: Vec<_> = study
+        .axes
+        .values()
+        .filter_map(|entry| match entry.get_ref() {
+            AxisEntry::Exclude(parts) => Some(parts),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    points.retain(|point| !excluded.iter().any(|part| !part.is_empty() && part.iter().all(|(axis, value)| point.get(axis) == Some(value))));
+    points
+}

@@ -1,0 +1,18 @@
+//! The studies that come with the program.
+
+/// Names and files.
+pub const ALL: &[(&str, &str)] = &[
+    ("caches", include_str!("../../studies/caches.toml")),
+    ("depths", include_str!("../../studies/depths.toml")),
+    ("humboldt-block", include_str!("../../studies/humboldt-block.toml")),
+    ("humboldt-mem", include_str!("../../studies/humboldt-mem.toml")),
+    ("placement", include_str!("../../studies/placement.toml")),
+    ("releases", include_str!("../../studies/releases.toml")),
+    ("stores", include_str!("../../studies/stores.toml")),
+    ("vm", include_str!("../../studies/vm.toml")),
+];
+
+/// A study's text by its name.
+pub fn find(name: &str) -> Option<&'static str> {
+    ALL.iter().find(|(n, _)| *n == name).map(|(_, text)| *text)
+}

@@ -1,0 +1,80 @@
+use super::axes::points;
+use super::{Study, StudyError};
+use crate::value::show;
+
+const GOOD: &str = r#"lab = 1
+name = "t"
+[axes]
+depth = [1, 16]
+block = ["4 KiB", "64 KiB"]
+op = ["write", "read"]
+pairs = [["depth", "block"]]
+exclude = [{ op = "read", depth = 16 }]
+[[target]]
+name = "a"
+kind = "humboldt"
+store = "mem"
+[[load]]
+tool = "humboldt bench"
+[[claim]]
+text = "deep is faster"
+ratio = "depth=16 / depth=1"
+at_least = 1.5
+"#;
+
+fn fails(text: &str) -> StudyError {
+    Study::parse("f.toml", text).expect_err("it is no study")
+}
+
+#[test]
+fn the_product_pairs_and_excludes() {
+    let study = Study::parse("f.toml", GOOD).unwrap();
+    let points: Vec<String> = points(&study).iter().map(show).collect();
+    assert_eq!(points, ["block=4 KiB, depth=1, op=write", "block=4 KiB, depth=1, op=read", "block=64 KiB, depth=16, op=write"]);
+    assert_eq!(study.rules(true).rounds, 3);
+}
+
+#[test]
+fn an_unknown_key_has_a_line_and_a_column() {
+    let e = fails(&GOOD.replace("store = \"mem\"", "stoer = \"mem\""));
+    assert_eq!((e.line, e.column), (12, 1), "{e}");
+    assert!(e.message.contains("stoer"), "{e}");
+    let e = fails(&GOOD.replace("depth = [1, 16]", "detph = [1, 16]"));
+    assert_eq!((e.line, e.column), (4, 1), "{e}");
+    assert!(e.to_string().starts_with("f.toml:4:1: unknown axis `detph`"), "{e}");
+    let e = fails("lab = 1\nname = \"t\"\n  bogus = 3\n");
+    assert_eq!((e.line, e.column), (3, 3), "{e}");
+}
+
+#[test]
+fn what_means_nothing_is_refused_where_it_stands() {
+    for (from, to, line, word) in [
+        ("lab = 1", "lab = 2", 1, "another version"),
+        ("\"humboldt\"", "\"humbolt\"", 9, "unknown kind"),
+        ("\"humboldt bench\"", "\"fio rdb\"", 13, "unknown tool"),
+        ("[1, 16]", "[1, 1]", 4, "twice"),
+        ("[1, 16]", "[1, 0]", 4, "1 to 4096"),
+        ("\"64 KiB\"]", "\"64 kB\"]", 5, "no unit"),
+        ("\"write\", \"read\"", "\"write\", \"raed\"", 6, "raed"),
+        ("[[\"depth\", \"block\"]]", "[[\"depth\", \"jobs\"]]", 7, "as many values"),
+        ("depth=16 / depth=1", "depth=16", 15, "two sides"),
+        ("at_least = 1.5", "", 15, "at_least"),
+        ("store = \"mem\"", "data = \"ssd\"", 9, "no [[device]]"),
+        ("store = \"mem\"", "release = \"18.2\"", 9, "ceph target's"),
+    ] {
+        let e = fails(&GOOD.replace(from, to));
+        assert!(e.message.contains(word) && e.line == line, "{from} -> {to}: {e}");
+    }
+    let twice = GOOD.replace("[[load]]", "[[target]]\nname = \"a\"\nkind = \"null\"\n[[load]]");
+    assert!(fails(&twice).message.contains("two targets"));
+    let percentiles = GOOD.replace("humboldt bench", "rados bench") + "[rules]\npercentiles = [99.0]\n";
+    assert!(fails(&percentiles).message.contains("no latency histogram"));
+}
+
+#[test]
+fn shipped_studies_are_studies() {
+    for (name, text) in super::shipped::ALL {
+        let study = Study::parse(name, text).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(study.name(), *name);
+    }
+}

@@ -1,0 +1,131 @@
+//! Targets: what is measured. Each is started, watched and stopped here; its bytes are counted by itself (`reach`).
+
+pub mod ceph;
+pub mod device;
+pub mod fake;
+pub mod humboldt;
+pub mod process;
+pub mod reach;
+
+use crate::plan::Setup;
+use crate::study::file::Device;
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub use reach::Counted;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    Humboldt,
+    Ceph,
+    Glusterfs,
+    Device,
+    /// Answers each request from the frame decoder and keeps nothing.
+    Null,
+    Existing,
+    /// The self-test's own.
+    Fake,
+}
+
+impl Kind {
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "humboldt" => Self::Humboldt,
+            "ceph" => Self::Ceph,
+            "glusterfs" => Self::Glusterfs,
+            "device" => Self::Device,
+            "null" => Self::Null,
+            "existing" => Self::Existing,
+            "fake" => Self::Fake,
+            _ => return Err(format!("unknown kind `{text}`, expected one of humboldt, ceph, glusterfs, device, null, existing")),
+        })
+    }
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Humboldt => "humboldt",
+            Self::Ceph => "ceph",
+            Self::Glusterfs => "glusterfs",
+            Self::Device => "device",
+            Self::Null => "null",
+            Self::Existing => "existing",
+            Self::Fake => "fake",
+        }
+    }
+    /// True for what RADOS clients reach.
+    pub fn is_cluster(self) -> bool {
+        matches!(self, Self::Humboldt | Self::Ceph | Self::Null | Self::Existing)
+    }
+    /// True if the servers are processes of ours, whose CPU is theirs alone.
+    pub fn has_servers(self) -> bool {
+        !matches!(self, Self::Device | Self::Existing)
+    }
+}
+
+/// Where a load goes to.
+#[derive(Debug, Clone, Default)]
+pub struct Place {
+    /// A cluster's.
+    pub conf: Option<PathBuf>,
+    /// A device's or socket's path.
+    pub file: PathBuf,
+    /// The chroot that the client's programs are taken from.
+    pub chroot: Option<PathBuf>,
+}
+
+impl Place {
+    /// A client's program, told where the cluster is.
+    pub fn command(&self, program: &str) -> Command {
+        let mut cmd = match &self.chroot {
+            None => Command::new(program),
+            Some(root) => {
+                let mut cmd = Command::new("chroot");
+                cmd.arg(root).arg(program);
+                cmd
+            }
+        };
+        if let Some(conf) = &self.conf {
+            cmd.env("CEPH_CONF", conf).env_remove("CEPH_ARGS");
+        }
+        cmd.env("LC_ALL", "C.UTF-8");
+        cmd
+    }
+}
+
+/// One that can be measured.
+pub trait Target {
+    /// Starts it if it doesn't run, and waits until it serves.
+    fn start(&mut self) -> Result<()>;
+    /// Ends everything of it; what it stored may stay.
+    fn stop(&mut self);
+    /// Ends it for good and removes what it stored.
+    fn remove(&mut self);
+    /// True while everything of it runs.
+    fn alive(&mut self) -> bool;
+    fn place(&self) -> Place;
+    /// Processes that serve; those that they start count, too.
+    fn servers(&self) -> Vec<u32>;
+    /// Stat files of the devices that are its alone.
+    fn devices(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+    /// What it says that clients sent and got; none if it doesn't count.
+    fn counted(&mut self) -> Result<Option<Counted>>;
+    /// True if what it acknowledged must be on a device.
+    fn durable(&self) -> bool;
+    /// What it is, for the results: version, command line.
+    fn describe(&self) -> serde_json::Value;
+}
+
+/// Makes a target's value; nothing runs yet. `dir` is its own.
+pub fn make(setup: &Setup, devices: &[Device], dir: &Path, program: &Path) -> Result<Box<dyn Target>> {
+    Ok(match setup.kind {
+        Kind::Humboldt | Kind::Null => Box::new(humboldt::Humboldt::new(setup, devices, dir, program)?),
+        Kind::Ceph => Box::new(ceph::Ceph::new(setup, devices, dir)?),
+        Kind::Device => Box::new(device::Bare::new(setup, devices, dir)?),
+        Kind::Fake => Box::new(fake::Fake::new(setup, dir, program)),
+        Kind::Glusterfs | Kind::Existing => anyhow::bail!("{} targets can't be started by this version", setup.kind.name()),
+    })
+}
