@@ -138,6 +138,7 @@ impl Osd {
                 pg.end_blocklisted_watches(&mut Cx { sh: &mut self.sh, clock, out });
             }
         }
+        self.copy_map(clock, out);
     }
 
     /// What a map says of one group.

@@ -2,6 +2,7 @@
 
 use crate::event::{ConnId, Effect};
 use crate::osd::Osd;
+use crate::work::{Status, Work};
 use base::{Clock, Rng, Stamp};
 use bytes::Bytes;
 use messages::{MCommandReply, Message};
@@ -27,6 +28,13 @@ pub struct Bench {
     data: Bytes,
     rng: Rng,
     highest: u64,
+}
+
+impl Bench {
+    pub(crate) fn status(&self) -> Status {
+        let progress = format!("{} of {} bytes written", self.written, self.count);
+        Status { what: "bench", pgid: None, work: Work::Busy, progress }
+    }
 }
 
 fn int(cmd: &Map<String, Value>, name: &str) -> Option<u64> {

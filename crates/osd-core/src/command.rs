@@ -28,6 +28,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("config set name=var,type=CephString name=val,type=CephString,n=N", "config set <field> <val> [<val> ...]: set a config variable"),
     ("config show", "dump current config settings"),
     ("config unset name=var,type=CephString", "config unset <field>: unset a config variable"),
+    ("dump_background_work", "show what the OSD does by itself, and what that waits for"),
     ("dump_blocked_ops name=filterstr,type=CephString,n=N,req=false", "show the blocked ops currently in flight"),
     ("dump_blocklist", "dump blocklisted clients and times"),
     ("dump_historic_ops name=filterstr,type=CephString,n=N,req=false", "show recent ops"),
@@ -213,6 +214,7 @@ impl Osd {
                 ok(json!({ "elapsed_time": 0.0 }))
             }
             "heap" => (EINVAL, "tcmalloc not enabled, can't use heap profiler commands".into(), Vec::new()),
+            "dump_background_work" => ok(self.background_work()),
             "dump_pg_recovery_stats" => ok(self.peering_times()),
             "dump_mempools" => ok(self.memory()),
             "perf dump" => {

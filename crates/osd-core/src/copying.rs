@@ -1,25 +1,30 @@
-//! What requests want of objects of other groups (COPY_FROM, methods that gather): asked for question by question, of ourselves or of another
-//! OSD, and given back.
+//! What requests want of objects of other groups (COPY_FROM, methods that gather): asked for question by question, by the OSD's own
+//! [`Objecter`], and given back.
 //!
-//! The request stands first among its object's waiters meanwhile, so that everything behind it waits. Groups of our own are asked by the same
-//! messages as others', over a connection of our own that no shell knows.
+//! The request stands first among its object's waiters meanwhile, so that everything behind it waits. The objecter finds where a question goes and
+//! sends it again when that changes; groups of our own are asked by the same messages as others', over a connection of our own that no shell knows.
 
 use crate::event::{ConnId, Effect, Peer};
-use crate::op::fetch::{Got, Place, Wanted, Work};
+use crate::op::fetch::{Got, Place, Questions, Wanted};
 use crate::osd::Osd;
 use crate::request::ClientOp;
 use crate::session::Session;
 use crate::shared::Cx;
+use crate::work::{For, Status, Work};
 use base::{Clock, Stamp};
-use messages::{MOSDOp, MOSDOpReply, Message, RawMessage};
+use messages::{MOSDOp, Message, RawMessage};
+use objecter::Objecter;
+use objecter::objecter::{Effect as ObjecterEffect, Reply, Submit};
+use objecter::ops::Ops;
+use std::collections::BTreeMap;
 use std::time::Duration;
-use types::errno::{EAGAIN, EIO, ENOENT};
+use types::errno::{EIO, ENOENT};
 use types::osd_op::osd_flag;
-use types::{EntityAddr, EntityName, HObject, ObjectLocator, ReqId, SpgId, UTime, features};
+use types::{EntityAddr, EntityName, HObject, ObjectLocator, OsdId, ReqId, SpgId, features};
 
 /// The connection to ourselves.
 pub(crate) const OWN_CONN: ConnId = ConnId(u64::MAX);
-/// A question is repeated after so long without an answer.
+/// A question is put anew after so long without an answer: its OSD may have dropped it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A request that wants something of other objects.
@@ -46,53 +51,117 @@ struct Job {
     pgid: SpgId,
     obj: HObject,
     reqid: ReqId,
-    work: Work,
-    /// The question's number; an answer to an older one is ignored.
+    questions: Questions,
+    /// The question's number with the objecter.
     tid: u64,
     asked: Stamp,
 }
 
 /// All that is on its way.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Copying {
-    jobs: Vec<Job>,
-    tids: u64,
+    objecter: Objecter,
+    /// By the number that comes back with a question's answer.
+    jobs: BTreeMap<u64, Job>,
+    last: u64,
+    done: Vec<(u64, Reply)>,
+    /// Questions that our own groups could not answer the first time: put again by a tick.
+    again: Vec<MOSDOp>,
+}
+
+impl Copying {
+    pub fn status(&self) -> impl Iterator<Item = Status> {
+        self.jobs.values().map(|job| {
+            let progress = format!("question {} for {} of {}", job.tid, job.obj, job.reqid);
+            Status { what: "copy", pgid: Some(job.pgid), work: Work::Waiting(For::Peer), progress }
+        })
+    }
 }
 
 impl Osd {
-    /// Starts what groups want, and takes what our own groups have answered.
+    /// Starts what groups want, and takes what came back.
     ///
     /// True if anything was done, so that there may be something new to commit.
     pub(crate) fn copy_some(&mut self, clock: Clock, out: &mut Vec<Effect>) -> bool {
-        let idle = self.sh.fetches.is_empty() && self.sh.own_answers.is_empty();
-        loop {
-            for fetch in std::mem::take(&mut self.sh.fetches) {
-                let Fetch { pgid, obj, reqid, wanted } = fetch;
-                let work = Work::new(wanted, self.sh.limits.object_size_max);
-                self.ask(Job { pgid, obj, reqid, work, tid: 0, asked: clock.mono }, clock, out);
+        let mut any = false;
+        while !(self.sh.fetches.is_empty() && self.sh.own_answers.is_empty() && self.copying.done.is_empty()) {
+            any = true;
+            for Fetch { pgid, obj, reqid, wanted } in std::mem::take(&mut self.sh.fetches) {
+                let questions = Questions::new(wanted, self.sh.limits.object_size_max);
+                self.ask(Job { pgid, obj, reqid, questions, tid: 0, asked: clock.mono }, clock, out);
             }
-            let answers = std::mem::take(&mut self.sh.own_answers);
-            for answer in &answers {
-                self.copy_answer(answer, clock, out);
+            let whoami = self.sh.whoami;
+            for answer in std::mem::take(&mut self.sh.own_answers) {
+                self.copy_answer(whoami, &answer, clock, out);
             }
-            if answers.is_empty() && self.sh.fetches.is_empty() {
-                return !idle;
+            for (user, reply) in std::mem::take(&mut self.copying.done) {
+                self.answered(user, reply, clock, out);
             }
         }
+        any
     }
 
-    /// Questions without an answer are asked again, wherever the object is by now.
+    /// Questions without an answer are put anew, wherever the object is by now; those whose request is gone are forgotten.
     pub(crate) fn copy_tick(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        for msg in std::mem::take(&mut self.copying.again) {
+            self.ask_ourselves(msg, clock, out);
+        }
         let late = |job: &Job| clock.mono.since(job.asked) >= PATIENCE;
-        let (late, rest) = std::mem::take(&mut self.copying.jobs).into_iter().partition(late);
-        self.copying.jobs = rest;
-        for job in late {
-            let wanted = self.pg_at(job.pgid).is_some_and(|pg| pg.wants_fetched(&job.obj, job.reqid));
-            if wanted {
+        let users: Vec<u64> = self.copying.jobs.iter().filter(|(_, job)| late(job)).map(|(user, _)| *user).collect();
+        for user in users {
+            let job = self.copying.jobs.remove(&user).expect("found among them");
+            self.copying.objecter.cancel(job.tid);
+            if self.pg_at(job.pgid).is_some_and(|pg| pg.wants_fetched(&job.obj, job.reqid)) {
                 self.ask(job, clock, out);
             }
         }
         self.copy_some(clock, out);
+    }
+    /// A new map is in force: questions that belong elsewhere by it are put there.
+    pub(crate) fn copy_map(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        if !self.copying.jobs.is_empty() {
+            let map = self.sh.map.clone();
+            self.objecter(clock, out, |objecter, effects| objecter.set_map(map, clock, effects));
+        }
+    }
+    /// The session with another OSD is lost, and what was asked in it.
+    pub(crate) fn copy_reset(&mut self, osd: OsdId, clock: Clock, out: &mut Vec<Effect>) {
+        self.objecter(clock, out, |objecter, effects| objecter.on_reset(osd, clock, effects));
+    }
+    /// An answer to a question, or a backoff.
+    pub(crate) fn copy_answer(&mut self, from: OsdId, raw: &RawMessage, clock: Clock, out: &mut Vec<Effect>) {
+        self.objecter(clock, out, |objecter, effects| {
+            objecter.on_message(from, raw, clock, effects);
+        });
+    }
+
+    /// Calls the objecter and does what comes of it.
+    fn objecter(&mut self, clock: Clock, out: &mut Vec<Effect>, f: impl FnOnce(&mut Objecter, &mut Vec<ObjecterEffect>)) {
+        let mut effects = Vec::new();
+        f(&mut self.copying.objecter, &mut effects);
+        let mut effects: std::collections::VecDeque<ObjecterEffect> = effects.into();
+        while let Some(effect) = effects.pop_front() {
+            match effect {
+                ObjecterEffect::Send { osd, message } if osd == self.sh.whoami => self.send_ourselves(&message, clock, out),
+                ObjecterEffect::Send { osd, message } => {
+                    let addrs = self.sh.map.cluster_addrs.get(osd as usize).cloned().unwrap_or_default();
+                    out.push(Effect::SendOsd { osd, addrs, msg: message });
+                }
+                ObjecterEffect::Done { user, reply, .. } => self.copying.done.push((user, reply)),
+                // A pool that our map doesn't have is gone: no OSD acts by a newer one than its own.
+                ObjecterEffect::WantNewest => {
+                    let mut more = Vec::new();
+                    self.copying.objecter.on_newest(self.sh.map.epoch, &mut more);
+                    effects.extend(more);
+                }
+                // Connections are made by sending; maps are ours; nothing is watched.
+                ObjecterEffect::Open { .. }
+                | ObjecterEffect::Close { .. }
+                | ObjecterEffect::Map(_)
+                | ObjecterEffect::WantMap(_)
+                | ObjecterEffect::Linger { .. } => {}
+            }
+        }
     }
 
     fn pg_at(&mut self, pgid: SpgId) -> Option<&mut crate::pg::Pg> {
@@ -100,58 +169,43 @@ impl Osd {
         self.pgs[slot as usize].as_deref_mut()
     }
 
-    /// Sends the next question of a job.
+    /// Puts the next question of a job.
     fn ask(&mut self, mut job: Job, clock: Clock, out: &mut Vec<Effect>) {
         let map = self.sh.map.clone();
-        let Some((oid, place, snap)) = job.work.object() else { return self.fetched(job, Err(EIO), clock, out) };
-        let by_name;
+        let Some((oid, place, snap)) = job.questions.object() else { return self.fetched(job, Err(EIO), clock, out) };
         let locator = match place {
-            Place::Locator(locator) => locator,
-            Place::PoolName(name) => match map.pool_by_name(name) {
-                Some(pool) => {
-                    by_name = ObjectLocator::pool(pool);
-                    &by_name
-                }
-                None => return self.fetched(job, Err(ENOENT), clock, out),
-            },
+            Place::Locator(locator) => Some(locator.clone()),
+            Place::PoolName(name) => map.pool_by_name(name).map(ObjectLocator::pool),
         };
-        let Some(raw) = map.object_to_raw_pg(oid.as_slice(), locator) else {
+        let Some(locator) = locator.filter(|locator| map.object_to_raw_pg(oid.as_slice(), locator).is_some()) else {
             return self.fetched(job, Err(ENOENT), clock, out);
         };
-        let pool = map.pool(raw.pool).expect("its group was just looked up");
-        let pgid = SpgId::whole(pool.raw_pg_to_pg(raw));
-        let primary = map.pg_primary(pgid.pgid, &mut self.placement);
-        let hobj = HObject {
-            oid: oid.clone(),
-            key: if locator.key == *oid { Default::default() } else { locator.key.clone() },
-            snap,
-            hash: raw.seed,
-            nspace: locator.nspace.clone(),
-            pool: raw.pool,
-            max: false,
-        };
-        self.copying.tids += 1;
-        (job.tid, job.asked) = (self.copying.tids, clock.mono);
-        let msg = MOSDOp {
-            tid: job.tid,
-            pgid,
-            hobj,
-            map_epoch: map.epoch,
-            flags: job.work.flags() | osd_flag::READ | osd_flag::ACK,
-            reqid: ReqId { name: EntityName::osd(self.sh.whoami.into()), tid: job.tid, inc: map.epoch as i32 },
-            mtime: UTime::from_wall_ns(clock.wall_ns),
-            ops: job.work.ops().into(),
-            ..MOSDOp::default()
-        };
-        self.copying.jobs.push(job);
-        if primary == self.sh.whoami {
-            self.ask_ourselves(msg, clock, out);
-        } else if let Some(addrs) = map.cluster_addrs.get(primary as usize).filter(|_| primary >= 0 && map.is_up(primary)) {
-            out.push(Effect::SendOsd { osd: primary, addrs: addrs.clone(), msg: msg.encode(features::SUPPORTED) });
-        }
-        // With nobody to ask, the next tick looks again.
+        self.copying.last += 1;
+        let user = self.copying.last;
+        let ops = Ops { ops: job.questions.ops().into(), flags: osd_flag::READ };
+        let mut submit = Submit::new(locator, oid.clone(), ops);
+        (submit.snap, submit.flags, submit.user) = (snap, job.questions.flags(), user);
+        let mut tid = 0;
+        let stale = self.copying.objecter.epoch() != map.epoch;
+        self.objecter(clock, out, |objecter, effects| {
+            if stale {
+                objecter.set_map(map, clock, effects);
+            }
+            tid = objecter.submit(submit, clock, effects);
+        });
+        (job.tid, job.asked) = (tid, clock.mono);
+        self.copying.jobs.insert(user, job);
     }
 
+    fn send_ourselves(&mut self, raw: &RawMessage, clock: Clock, out: &mut Vec<Effect>) {
+        if raw.kind != MOSDOp::KIND {
+            // That a backoff was understood.
+            return;
+        }
+        let msg = MOSDOp::decode(raw).expect("we encoded it");
+        // Our groups answer within the turn: one that says "again" would be asked for ever.
+        if msg.attempt > 0 { self.copying.again.push(msg) } else { self.ask_ourselves(msg, clock, out) }
+    }
     fn ask_ourselves(&mut self, msg: MOSDOp, clock: Clock, out: &mut Vec<Effect>) {
         let name = EntityName::osd(self.sh.whoami.into());
         self.sh.sessions.entry(OWN_CONN).or_insert_with(|| {
@@ -166,7 +220,7 @@ impl Osd {
             };
             Session::new(peer)
         });
-        let reqid = msg.reqid;
+        let reqid = msg.reqid_from(name);
         let op = ClientOp {
             conn: OWN_CONN,
             msg,
@@ -182,19 +236,12 @@ impl Osd {
         self.place(Box::new(op), clock, out);
     }
 
-    /// An answer to a question, whoever it is from.
-    pub(crate) fn copy_answer(&mut self, raw: &RawMessage, clock: Clock, out: &mut Vec<Effect>) {
-        let Some(at) = self.copying.jobs.iter().position(|job| job.tid == raw.tid) else { return };
-        let mut job = self.copying.jobs.swap_remove(at);
-        let answer = MOSDOpReply::decode(raw).map_err(|_| EIO).and_then(|reply| match reply.result {
-            errno if errno < 0 => Err(-errno),
-            _ => job.work.take(&reply),
-        });
-        match answer {
+    fn answered(&mut self, user: u64, reply: Reply, clock: Clock, out: &mut Vec<Effect>) {
+        let Some(mut job) = self.copying.jobs.remove(&user) else { return };
+        let taken = if reply.result < 0 { Err(-reply.result) } else { job.questions.take(reply.user_version, &reply.ops) };
+        match taken {
             Ok(None) => self.ask(job, clock, out),
             Ok(Some(got)) => self.fetched(job, Ok(got), clock, out),
-            // Asked again by a tick: its group will be ready some time.
-            Err(EAGAIN) => self.copying.jobs.push(job),
             Err(errno) => self.fetched(job, Err(errno), clock, out),
         }
     }
@@ -202,7 +249,7 @@ impl Osd {
     fn fetched(&mut self, job: Job, result: Result<Got, i32>, clock: Clock, out: &mut Vec<Effect>) {
         let Some(slot) = self.index.get(&job.pgid) else { return };
         let pg = self.pgs[*slot as usize].as_mut().expect("the index names groups that are here");
-        let result = result.map(|got| (job.work.wanted(), got));
+        let result = result.map(|got| (job.questions.wanted(), got));
         pg.fetched(&job.obj, job.reqid, result, &mut Cx { sh: &mut self.sh, clock, out });
     }
 }

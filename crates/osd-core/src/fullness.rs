@@ -7,8 +7,9 @@
 //!             ≥ full_ratio      → FULL
 //! the store refused a change    → FULL, until a hundredth of its size is free again, or it may be tried again
 //! ```
-//! A step up is told at once. A step down is told when a hundredth more of the store is free than it needs: at the edge it would come and go
-//! otherwise, with an epoch of the map each time.
+//! A step up is told at once. A step down is told when a hundredth more of the store is free than it needs, for some looks one after the other: at
+//! the edge it would come and go otherwise, with an epoch of the map each time. While the store is full or nearly full, it is asked to give back
+//! what removals have freed.
 
 use crate::event::{Effect, Level};
 use crate::osd::Osd;
@@ -19,9 +20,16 @@ use types::{StoreStatfs, features};
 
 const MASK: u32 = osd_state::FULL | osd_state::NEARFULL | osd_state::BACKFILLFULL;
 
-/// Looks after which a store that refused a change is tried again: what ran out may be nothing that `available` shows (room for metadata, a
-/// change too big for what is left), and removing gave it back unseen.
+/// Looks after which a store that refused a change is tried again: what ran out may be nothing that `available` shows (gaps too small for what came),
+/// and removing gave it back unseen. Twice as many after each try that was refused, up to so many.
 const RETRY_LOOKS: u32 = 10;
+const RETRY_LOOKS_MAX: u32 = 640;
+
+/// Looks in a row that must find a lower state before it is told.
+const DOWN_LOOKS: u32 = 3;
+
+/// Looks between two compactions of a store that is nearly full.
+const COMPACT_LOOKS: u32 = 16;
 
 /// How much below a ratio the use must be for the state to go, as a share of the store's size.
 const MARGIN: f64 = 0.01;
@@ -33,8 +41,14 @@ pub struct Fullness {
     refused: bool,
     /// After a refusal: it is full until more than so many bytes are available, and for so many looks at most.
     full_below: Option<(u64, u32)>,
+    /// Looks until the next try after a refusal; 0: there was none.
+    patience: u32,
     /// What the map is to show.
     wanted: u32,
+    /// Looks in a row that found less.
+    lower: u32,
+    /// Looks since it is nearly full, or since the store was asked to compact then.
+    near_looks: u32,
     /// What an administrator wants us to say, for a test; and how many more times, if not for ever.
     injected: Option<(u32, Option<u32>)>,
 }
@@ -43,15 +57,30 @@ impl Fullness {
     pub fn refused(&mut self) {
         self.refused = true;
     }
+    /// True if the store is to give back what removals have freed: at each look while it is full, when clients only remove; seldom while it is nearly
+    /// full, when they go on writing and the store does so by itself.
+    fn wants_compaction(&mut self) -> bool {
+        self.near_looks = if rank(self.wanted) == 0 { 0 } else { self.near_looks % COMPACT_LOOKS + 1 };
+        self.wanted == osd_state::FULL || self.near_looks == COMPACT_LOOKS
+    }
     pub fn was_refused(&self) -> bool {
         self.refused
     }
     /// The state bits that the map is to show.
     fn look(&mut self, fs: &StoreStatfs, map: &OsdMap) -> u32 {
-        self.full_below = if std::mem::take(&mut self.refused) {
-            Some((fs.available.saturating_add(fs.total / 100), RETRY_LOOKS))
-        } else {
-            self.full_below.filter(|(below, left)| fs.available <= *below && *left > 0).map(|(below, left)| (below, left - 1))
+        self.full_below = match self.full_below {
+            _ if std::mem::take(&mut self.refused) => {
+                // A refusal while it is full says nothing new.
+                if self.full_below.is_none() {
+                    self.patience = (2 * self.patience).clamp(RETRY_LOOKS, RETRY_LOOKS_MAX);
+                }
+                Some((fs.available.saturating_add(fs.total / 100), self.patience))
+            }
+            Some((below, _)) if fs.available > below => {
+                self.patience = 0;
+                None
+            }
+            other => other.filter(|(_, left)| *left > 0).map(|(below, left)| (below, left - 1)),
         };
         let used = 1.0 - fs.available as f64 / fs.total.max(1) as f64;
         // Ratios that a map lacks, or has in disorder, don't make anything full early.
@@ -76,13 +105,17 @@ impl Fullness {
             _ if used >= near => osd_state::NEARFULL,
             _ => 0,
         };
-        self.wanted = match self.full_below {
+        let now = match self.full_below {
             Some(_) => osd_state::FULL,
             None if rank(at(used)) >= rank(self.wanted) => at(used),
             // As far down as it is by a margin, and no further than it was.
             None if rank(at(used + MARGIN)) >= rank(self.wanted) => self.wanted,
             None => at(used + MARGIN),
         };
+        self.lower = if rank(now) < rank(self.wanted) { self.lower + 1 } else { 0 };
+        if self.lower == 0 || self.lower >= DOWN_LOOKS {
+            (self.wanted, self.lower) = (now, 0);
+        }
         self.wanted
     }
 }
@@ -105,6 +138,10 @@ impl Osd {
         }
         let fs = self.sh.store.statfs();
         let before = self.sh.fullness.wanted;
+        if self.sh.fullness.wants_compaction() {
+            // What was removed is free when the store has it in its metadata.
+            self.sh.store.compact();
+        }
         let wanted = self.sh.fullness.look(&fs, &self.sh.map);
         if wanted != before {
             let percent = 100.0 - 100.0 * fs.available as f64 / fs.total.max(1) as f64;
@@ -157,8 +194,9 @@ mod tests {
                 seen.push(now);
             }
         };
-        // Fills, and wavers by half a hundredth on the way.
+        // Fills, and wavers by half a hundredth on the way, and by far more for a moment.
         (0..=10_000).rev().step_by(20).for_each(|available| [available, available + 50].into_iter().for_each(&mut look));
+        [5000, 5000, 0].into_iter().for_each(&mut look);
         // Empties, wavering.
         (0..=10_000).step_by(20).for_each(|available| [available + 50, available].into_iter().for_each(&mut look));
         let (near, backfill, full) = (osd_state::NEARFULL, osd_state::BACKFILLFULL, osd_state::FULL);
@@ -174,12 +212,22 @@ mod tests {
         fullness.refused();
         // More than all of it would have to be free.
         let full_for = (0..100).take_while(|_| fullness.look(&fs(995), &map) == osd_state::FULL).count();
-        assert_eq!(full_for, 1 + RETRY_LOOKS as usize);
+        assert_eq!(full_for, (RETRY_LOOKS + DOWN_LOOKS) as usize);
+        // Refused again at once: it waits longer, up to a bound.
+        for n in 1..10 {
+            fullness.refused();
+            let full_for = (0..10_000).take_while(|_| fullness.look(&fs(995), &map) == osd_state::FULL).count();
+            assert_eq!(full_for, ((RETRY_LOOKS << n).min(RETRY_LOOKS_MAX) + DOWN_LOOKS) as usize);
+        }
         // Something was removed.
         fullness.refused();
         assert_eq!(fullness.look(&fs(500), &map), osd_state::FULL);
         assert_eq!(fullness.look(&fs(510), &map), osd_state::FULL);
-        assert_eq!(fullness.look(&fs(511), &map), 0);
+        let full_for = (0..100).take_while(|_| fullness.look(&fs(511), &map) == osd_state::FULL).count();
+        assert_eq!(full_for, DOWN_LOOKS as usize - 1);
+        fullness.refused();
+        let full_for = (0..100).take_while(|_| fullness.look(&fs(511), &map) == osd_state::FULL).count();
+        assert_eq!(full_for, (RETRY_LOOKS + DOWN_LOOKS) as usize, "what was removed makes it hopeful again");
         // Refused again while it was full.
         fullness.refused();
         for _ in 0..50 {

@@ -8,11 +8,13 @@
 //! the OSD's. Without any, damage in what an OSD keeps of itself ends it: it can't know what it has.
 
 use crate::event::{BootInfo, Effect, Level};
+use crate::op::ANY_TICKET;
 use crate::osd::Osd;
 use crate::persist::{map_object, map_of, superblock};
 use crate::pg::Pg;
 use crate::pg::log::Log;
 use crate::shared::Cx;
+use crate::work::{For, Status, Work};
 use base::Clock;
 use denc::Denc;
 use maps::OsdMap;
@@ -38,6 +40,15 @@ pub(crate) struct Loading {
     /// The shell was ready before we were.
     pub boot: Option<Box<BootInfo>>,
     failed: bool,
+}
+
+impl Loading {
+    pub fn status(&self) -> Status {
+        let work = if self.failed { Work::Done } else { Work::Waiting(For::Store(ANY_TICKET)) };
+        let left = self.groups.as_ref().map_or("maps".into(), |groups| format!("records of {} groups", groups.len()));
+        let progress = if self.failed { "what the store keeps can't be used".into() } else { format!("{left} are left to be read") };
+        Status { what: "load", pgid: None, work, progress }
+    }
 }
 
 /// One group's memory.

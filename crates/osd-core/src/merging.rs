@@ -4,6 +4,7 @@ use crate::event::Effect;
 use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::peering::{MergeRole, parent_seed};
+use crate::work::{For, Status, Work};
 use messages::{MOSDPGReadyToMerge, Message, Paxos};
 use std::collections::BTreeSet;
 use types::{EVersion, PgId, SpgId, features};
@@ -18,6 +19,14 @@ impl Merging {
     /// A new session with a monitor: it may not have heard.
     pub fn forget(&mut self) {
         self.told.clear();
+    }
+    pub(crate) fn status(&self) -> impl Iterator<Item = Status> {
+        self.told.iter().map(|pgid| Status {
+            what: "merge",
+            pgid: Some(SpgId::whole(*pgid)),
+            work: Work::Waiting(For::Peer),
+            progress: "the monitor was told that the group is ready to be merged".into(),
+        })
     }
 }
 

@@ -224,7 +224,10 @@ impl Osd {
         found.extend(self.sh.store.damage());
         if !self.damaged_groups.is_empty() {
             let groups: Vec<String> = self.damaged_groups.iter().map(|pg| pg.to_string()).collect();
-            found.push(format!("groups that can't be loaded: {}", groups.join(" ")));
+            found.push(format!(
+                "groups that can't be loaded and are not served until the OSD is stopped and `humboldt store repair` has left out what is damaged: {}",
+                groups.join(" ")
+            ));
         }
         if !found.is_empty() {
             osd_stat.os_alerts.insert(self.sh.whoami, [(READ_ERRORS.to_string(), found.join("; "))].into());

@@ -15,7 +15,9 @@ use crate::remove::Removals;
 use crate::request::{ClientOp, answer_bytes, error_reply};
 use crate::session::Session;
 use crate::shared::{Cx, LogBounds, Shared};
+use crate::work::Work;
 use base::breadcrumb::Breadcrumb;
+use base::fixed::HashMap;
 use base::{Budget, Clock, Permit, Rng, Stamp};
 use classes::Registry;
 use maps::{OsdMap, Placement};
@@ -23,7 +25,7 @@ use messages::{
     MCommand, MConfig, MMonGetPurgedSnapsReply, MOSDBackoff, MOSDForceRecovery, MOSDMap, MOSDMarkMeDown, MOSDOp, MOSDPGCreate2, MOSDScrub2,
     Message, RawMessage,
 };
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +82,6 @@ pub struct Osd {
     /// Requests of this turn, in order, that their groups don't have yet.
     arrived: Vec<Box<ClientOp>>,
     asked_maps_from: Epoch,
-    continuing: bool,
     pub(crate) started: Stamp,
     /// The first map knew us by this uuid and the store knew of no group.
     pub(crate) store_was_lost: bool,
@@ -116,13 +117,14 @@ impl Osd {
                 log_bounds,
                 perf: Default::default(),
                 rng: Rng::new(setup.seed),
-                turns_wanted: false,
+                turns: Default::default(),
                 report_soon: false,
                 merge_soon: false,
                 num_pgs: 0,
                 fetches: Vec::new(),
                 own_answers: Vec::new(),
                 notify_ids: 1,
+                notify_room: Rc::default(),
                 internal_tids: 0,
                 room: 0,
                 budget: Rc::default(),
@@ -156,7 +158,6 @@ impl Osd {
             tickets: Vec::new(),
             arrived: Vec::new(),
             asked_maps_from: 0,
-            continuing: false,
             started: Stamp(0),
             store_was_lost: false,
             damaged_groups: Default::default(),
@@ -250,7 +251,7 @@ impl Osd {
             Event::HeartbeatRefused { addrs } => self.heartbeat_refused(&addrs, out),
             Event::TurnEnd => self.turn_end(clock, out),
             Event::Connected { conn, peer } => self.connected(conn, peer),
-            Event::Reset { conn } => self.reset(conn, clock),
+            Event::Reset { conn } => self.reset(conn, clock, out),
             Event::Mon(msg) => self.mon_message(msg, clock, out),
             Event::Mgr(msg) => self.mgr_message(&msg, clock, out),
             Event::MgrConnected => self.mgr_connected(out),
@@ -270,8 +271,12 @@ impl Osd {
         self.sh.sessions.insert(conn, Session::new(peer));
     }
 
-    fn reset(&mut self, conn: ConnId, clock: Clock) {
-        self.sh.sessions.remove(&conn);
+    fn reset(&mut self, conn: ConnId, clock: Clock, out: &mut Vec<Effect>) {
+        if let Some(session) = self.sh.sessions.remove(&conn)
+            && session.peer.name.kind == EntityKind::OSD
+        {
+            self.copy_reset(session.peer.name.num as OsdId, clock, out);
+        }
         for pg in self.pgs.iter_mut().flatten() {
             pg.reset(conn, clock.mono);
         }
@@ -307,7 +312,8 @@ impl Osd {
             permit.expect_answer(answer_bytes(&msg));
         }
         let (received, waits_for) = (clock.mono, "");
-        let op = Box::new(ClientOp { conn, msg, reqid, info: None, received, bytes_in, waits_for, fetches: None, unanswered: None, permit });
+        let op =
+            Box::new(ClientOp { conn, msg, reqid, info: None, received, bytes_in, waits_for, fetches: None, unanswered: None, permit });
         self.arrived.push(op);
         if self.arrived.len() == ARRIVED_MAX {
             self.take_arrived(clock, out);
@@ -342,20 +348,20 @@ impl Osd {
         if self.awaits_map(op.msg.pgid) {
             return self.hold_request(op);
         }
-        let Some(slot) = self.index.get(&op.msg.pgid) else { return self.no_such_pg(op, out) };
+        let Some(slot) = self.index.get(&op.msg.pgid) else { return self.no_such_pg(op, clock, out) };
         let pg = self.pgs[*slot as usize].as_mut().expect("the index names groups that are here");
         pg.client_op(op, &mut Cx { sh: &mut self.sh, clock, out });
     }
 
     /// A group that is ours by the map is being created; any other isn't our business, and the client finds out by the next map.
-    fn no_such_pg(&mut self, mut op: Box<ClientOp>, out: &mut Vec<Effect>) {
+    fn no_such_pg(&mut self, mut op: Box<ClientOp>, clock: Clock, out: &mut Vec<Effect>) {
         let pgid = op.msg.pgid;
         let ours = self.sh.map.pool(pgid.pgid.pool).is_some_and(|p| pgid.pgid.seed < p.pg_num)
             && self.sh.map.pg_to_up_acting(pgid.pgid, &mut self.placement).acting_primary == self.sh.whoami;
         if ours && self.sh.map.pool(pgid.pgid.pool).is_some_and(|p| p.is_erasure()) {
             // No group of such a pool is made here: whoever asks is told so, rather than left waiting.
             let msg = error_reply(&op.msg, -types::errno::EOPNOTSUPP, self.sh.map.epoch, Default::default(), 0, None);
-            out.push(Effect::Send { conn: op.conn, msg });
+            Cx { sh: &mut self.sh, clock, out }.send(op.conn, msg);
             return;
         }
         let waiting: usize = self.waiting_pg.values().map(VecDeque::len).sum();
@@ -420,7 +426,7 @@ impl Osd {
         if any {
             tickets.sort_unstable();
             self.load_some(clock, out);
-            self.removals.wake();
+            self.removals.work.store_ready(&tickets);
             for pg in self.pgs.iter_mut().flatten() {
                 pg.store_ready(&tickets, &mut Cx { sh: &mut self.sh, clock, out });
             }
@@ -448,18 +454,20 @@ impl Osd {
     }
 
     pub(crate) fn want_turn(&mut self, out: &mut Vec<Effect>) {
-        if (self.bench.is_some() || self.sh.turns_wanted || self.removals.wants_turns()) && !self.continuing {
-            self.continuing = true;
+        self.sh.turns.want(self.removals.work);
+        if self.bench.is_some() {
+            self.sh.turns.want(Work::Busy);
+        }
+        if self.sh.turns.ask() {
             out.push(Effect::Continue);
         }
     }
     fn go_on(&mut self, clock: Clock, out: &mut Vec<Effect>) {
-        self.continuing = false;
-        self.sh.turns_wanted = false;
+        self.sh.turns.begin();
         let behind = &self.behind;
-        for pg in self.pgs.iter_mut().flatten().filter(|pg| pg.wants_turns() && !behind.has(pg.slot as usize)) {
+        for pg in self.pgs.iter_mut().flatten().filter(|pg| pg.work().is_busy() && !behind.has(pg.slot as usize)) {
             pg.turn(&mut Cx { sh: &mut self.sh, clock, out });
-            self.sh.turns_wanted |= pg.wants_turns();
+            self.sh.turns.want(pg.work());
         }
         self.remove_some(out);
         self.bench_step(clock, out);
@@ -472,6 +480,11 @@ impl Osd {
         let peer = session.peer.name;
         let result = match msg.kind {
             MCommand::KIND => MCommand::decode(&msg).map(|m| self.command(Some(conn), &m, clock, out)),
+            // Another OSD holds back what we ask of it.
+            MOSDBackoff::KIND if peer.kind == EntityKind::OSD => {
+                self.copy_answer(peer.num as OsdId, &msg, clock, out);
+                Ok(())
+            }
             // The client has understood; the block itself is remembered by its session.
             MOSDBackoff::KIND => MOSDBackoff::decode(&msg).map(drop),
             MOSDMap::KIND if peer.kind != EntityKind::CLIENT => MOSDMap::decode(&msg).map(|m| self.maps_came(m, clock, out)),
@@ -540,7 +553,7 @@ impl Osd {
         if let Err(StoreError::Stopped(why)) = self.sh.store.collection_bits(CollId::Meta) {
             out.push(Effect::Stop { why: Some(why) });
         }
-        self.removals.wake();
+        self.removals.work.tick();
         self.tell_fullness(out);
         self.boot_tick(clock, out);
         self.mgr_tick(clock, out);

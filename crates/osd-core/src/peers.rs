@@ -55,7 +55,7 @@ impl Osd {
             }),
             MOSDMap::KIND => MOSDMap::decode(msg).map(|m| self.maps_came(m, clock, out)),
             MOSDOpReply::KIND => {
-                self.copy_answer(msg, clock, out);
+                self.copy_answer(from, msg, clock, out);
                 Ok(())
             }
             MOSDPGRemove::KIND => MOSDPGRemove::decode(msg).map(drop),

@@ -23,7 +23,7 @@ pub struct ClientOp {
     pub bytes_in: u64,
     /// Where it waits, for `dump_ops_in_flight`.
     pub waits_for: &'static str,
-    /// What it wants of other objects and has got, if it is of that kind.
+    /// What it has got of other objects, if it has asked for some.
     pub fetches: Option<Box<Fetches>>,
     /// The answer to it, if it is a write whose interval ended before it was answered.
     pub unanswered: Option<Box<Unanswered>>,
@@ -32,9 +32,9 @@ pub struct ClientOp {
 }
 
 impl ClientOp {
-    /// Waits for something of other objects.
-    pub fn is_fetching(&self) -> bool {
-        self.fetches.as_ref().is_some_and(|f| f.waiting)
+    /// See [`OpInfo::may_mutate`].
+    pub fn may_mutate(&self) -> bool {
+        self.info.as_ref().is_some_and(OpInfo::may_mutate)
     }
 }
 

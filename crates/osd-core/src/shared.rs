@@ -7,11 +7,11 @@ use crate::perf::Perf;
 use crate::pg::log::WordHash;
 use crate::session::Session;
 use base::breadcrumb::Breadcrumb;
+use base::fixed::HashMap;
 use base::{Budget, Clock, Rng};
 use classes::Registry;
 use maps::OsdMap;
 use messages::RawMessage;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use store::ObjectStore;
@@ -30,8 +30,7 @@ pub struct Shared {
     pub log_bounds: LogBounds,
     pub perf: Perf,
     pub rng: Rng,
-    /// Some group has work of its own: see [`crate::pg::Pg::wants_turns`].
-    pub(crate) turns_wanted: bool,
+    pub(crate) turns: crate::work::Turns,
     /// Some group's state changed: the manager hears of it before its period is over.
     pub(crate) report_soon: bool,
     /// Some group got quiet for a merge.
@@ -43,6 +42,8 @@ pub struct Shared {
     /// Answers to questions that we asked ourselves.
     pub(crate) own_answers: Vec<RawMessage>,
     pub(crate) notify_ids: u32,
+    /// What notifies of all groups hold.
+    pub(crate) notify_room: Rc<crate::pg::notify_room::NotifyRoom>,
     pub(crate) internal_tids: u64,
     /// Bytes that the store surely takes; counted down and asked for again when it is used up.
     pub(crate) room: u64,

@@ -10,6 +10,7 @@ use types::OsdOp;
 use types::errno::{EIO, ENOSPC};
 use types::features;
 use types::osd_op::{OpCode, osd_flag};
+use world::store::TestStore;
 use world::{Kind, POOL, World, write_full};
 
 fn reports(w: &World) -> Vec<String> {
@@ -36,6 +37,51 @@ fn mark(w: &mut World, state: u32) {
     });
 }
 
+/// What health is to say of the store, as the OSD reports it.
+fn alert(w: &mut World) -> Option<String> {
+    w.out.clear();
+    w.feed(Event::MgrConnected);
+    w.feed(Event::Mgr(MMgrConfigure { stats_period_s: 5, stats_threshold: 5, ..MMgrConfigure::default() }.encode(features::SUPPORTED)));
+    let stats = w.out.iter().find_map(|e| match e {
+        Effect::SendMgr(msg) if msg.kind == MPGStats::KIND => Some(MPGStats::decode(msg).unwrap()),
+        _ => None,
+    });
+    stats.expect("it reports").osd_stat.os_alerts.get(&0)?.get("BLUESTORE_SPURIOUS_READ_ERRORS").cloned()
+}
+
+/// A group whose log can't be read is neither served nor made anew, health names it and the way back; the others are served.
+#[test]
+fn a_group_with_a_damaged_log_is_away_until_repair_and_health_says_so() {
+    let (store, control) = TestStore::new(None);
+    control.borrow_mut().journal = Some(Vec::new());
+    let mut w = World::with_store(store, control, 4);
+    for n in 0..20 {
+        w.write(&format!("o{n}"), b"1");
+    }
+    assert_eq!(alert(&mut w), None);
+    let group_of = |w: &mut World, n: u32| w.request(&format!("o{n}"), Vec::new()).pgid;
+    let bad = group_of(&mut w, 7);
+    w.restart(|c| {
+        let (store, control) = TestStore::replay(c.journal.as_ref().unwrap(), None);
+        control.borrow_mut().damaged_group = Some(bad);
+        (store, control)
+    });
+    assert!(w.osd.pgs().all(|pg| pg.pgid != bad) && w.osd.pgs().count() == 3);
+    w.connect(1, 4001);
+    for n in 0..20 {
+        let m = w.request(&format!("o{n}"), vec![InOp::new(OsdOp::range(OpCode::READ, 0, 0), Bytes::new())]);
+        let answered = w.send(1, &m);
+        assert_eq!(answered.is_empty(), m.pgid == bad, "o{n}: no answer is wrong, and the client waits");
+    }
+    let said = alert(&mut w).expect("health hears of it");
+    assert!(said.contains(&bad.to_string()) && said.contains("humboldt store repair"), "{said}");
+    // The repair is over: it is back, and nothing is said any more.
+    w.restart(|c| TestStore::replay(c.journal.as_ref().unwrap(), None));
+    w.connect(1, 4001);
+    assert_eq!(w.read("o7").unwrap(), b"1");
+    assert_eq!(alert(&mut w), None);
+}
+
 #[test]
 fn damage_is_an_error_for_its_reader_and_nobody_else() {
     let mut w = World::new(Kind::Memory, 2);
@@ -51,15 +97,8 @@ fn damage_is_an_error_for_its_reader_and_nobody_else() {
     assert_eq!(w.one("bad", vec![write_full(b"3")]).result, -EIO);
     assert_eq!(w.read("good").unwrap(), b"1");
     assert!(reports(&w).iter().any(|l| l.contains("bad")), "{:?}", reports(&w));
-    w.out.clear();
-    w.feed(Event::MgrConnected);
-    w.feed(Event::Mgr(MMgrConfigure { stats_period_s: 5, stats_threshold: 5, ..MMgrConfigure::default() }.encode(features::SUPPORTED)));
-    let stats = w.out.iter().find_map(|e| match e {
-        Effect::SendMgr(msg) if msg.kind == MPGStats::KIND => Some(MPGStats::decode(msg).unwrap()),
-        _ => None,
-    });
-    let alerts = &stats.unwrap().osd_stat.os_alerts[&0];
-    assert!(alerts["BLUESTORE_SPURIOUS_READ_ERRORS"].starts_with("2 reads"), "{alerts:?}");
+    let alert = alert(&mut w).expect("health hears of it");
+    assert!(alert.starts_with("2 reads"), "{alert}");
     assert!(!w.out.iter().any(|e| matches!(e, Effect::Stop { .. })));
 }
 
@@ -87,6 +126,11 @@ fn how_full_it_is_is_told_and_taken_back() {
     let total = w.osd.store().statfs().total;
     for (taken, state) in [(86, osd_state::NEARFULL), (91, osd_state::BACKFILLFULL), (96, osd_state::FULL), (50, 0)] {
         w.store.borrow_mut().taken = total / 100 * taken;
+        // Less is told when it was so for some looks.
+        for _ in 0..if state == 0 { 2 } else { 0 } {
+            w.feed(Event::Tick);
+            assert_eq!(wanted(&mut w), None);
+        }
         w.feed(Event::Tick);
         assert_eq!(wanted(&mut w), Some(state), "{taken} %");
         // Said again until the map has it.
@@ -150,8 +194,10 @@ fn a_refusal_is_over_when_there_is_more_room_than_then() {
     w.feed(Event::Tick);
     assert_eq!(wanted(&mut w), None);
     w.store.borrow_mut().taken = total / 100 * 58;
-    w.feed(Event::Tick);
-    assert_eq!(wanted(&mut w), Some(0));
+    for state in [None, None, Some(0)] {
+        w.feed(Event::Tick);
+        assert_eq!(wanted(&mut w), state);
+    }
     mark(&mut w, 0);
     // The client sends again by the map in which its pool is no longer full.
     assert_eq!(w.send(1, &MOSDOp { map_epoch: w.map.epoch, ..m }).remove(0).result, 0);

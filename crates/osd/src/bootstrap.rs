@@ -1,10 +1,7 @@
-//! Registering an OSD: `osd new` in the name of somebody who may, before the OSD itself logs in.
-//!
-//! A store in memory is gone with its process, so an OSD with a new store that the map knows by another uuid has lost its data: it is destroyed in
-//! the map, and comes back as a new OSD with the same number, never as the old one. With a store that was there before, it is a mistake.
+//! Registering an OSD: the session with a monitor in which [`Registration`] has its commands carried out.
 
 use crate::{Admin, Me};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use base::Clock;
 use bytes::Bytes;
 use cephx::{ClientAuth, CryptoKey, Identity};
@@ -15,13 +12,12 @@ use net::mon_session::MonSession;
 use net::{Config, Conn, Dispatcher, Messenger};
 use objecter::MonClient;
 use objecter::monc::{Answer, Effect, Request, TICKETS};
-use serde_json::json;
+use osd_core::daemon::{Registration, Step};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::Notify;
-use types::errno::{EBUSY, EEXIST};
 use types::{EntityAddr, EntityAddrVec, EntityKind};
 
 /// How long the monitor may take to answer.
@@ -43,8 +39,8 @@ impl Commander {
             }
         }
     }
-    async fn command(&self, cmd: serde_json::Value, input: &Bytes) -> Result<(i32, String)> {
-        let request = Request::Command { cmd: vec![cmd.to_string()], input: input.clone() };
+    async fn command(&self, cmd: String, input: Bytes) -> Result<(i32, String)> {
+        let request = Request::Command { cmd: vec![cmd], input };
         let (tid, effects) = self.mon.with(|core, out| core.request(request, out));
         self.take(effects);
         let answer = async {
@@ -77,7 +73,7 @@ impl Dispatcher for Commander {
             self.take(self.mon.on_reset());
         }
     }
-    fn on_dial_failed(&self, conn: &Conn, _: &str, _: u32) {
+    fn on_dial_failed(&self, conn: &Conn, _: &net::DialError, _: u32) {
         if self.mon.is_mine(conn) {
             self.take(self.mon.on_dial_failed());
         }
@@ -119,40 +115,25 @@ pub async fn osd_new(
             }
         })
     };
-    let secrets = key.map_or(Bytes::new(), |key| json!({ "cephx_secret": key.to_base64() }).to_string().into());
-    let result = register(&commander, me, &secrets, store_is_new).await;
+    let result = register(&commander, me, key.map(CryptoKey::to_base64), store_is_new).await;
     ticking.abort();
     messenger.shutdown();
     result
 }
 
-async fn register(commander: &Commander, me: Me, secrets: &Bytes, store_is_new: bool) -> Result<bool> {
-    let (id, none) = (me.osd, Bytes::new());
-    let new = json!({ "prefix": "osd new", "uuid": me.osd_fsid.to_string(), "id": id.to_string() });
-    let (result, status) = commander.command(new.clone(), secrets).await.context("osd new")?;
-    if result >= 0 {
-        return Ok(false);
+async fn register(commander: &Commander, me: Me, key: Option<String>, store_is_new: bool) -> Result<bool> {
+    let (mut registration, mut step) = Registration::begin(me.osd, me.osd_fsid, key, store_is_new);
+    loop {
+        let (cmd, input) = match step {
+            Step::Ask { cmd, input } => (cmd, input),
+            Step::AskAfter { pause, cmd } => {
+                tokio::time::sleep(pause).await;
+                (cmd, Bytes::new())
+            }
+            Step::Known { lost } => return Ok(lost),
+            Step::Failed { why } => bail!(why),
+        };
+        let (result, status) = commander.command(cmd, input).await?;
+        step = registration.answered(result, &status);
     }
-    if result != -EEXIST {
-        bail!("osd new: {status} ({result})");
-    }
-    if !store_is_new {
-        bail!("the cluster knows osd.{id} by another uuid than that of its folder, {}: {status}", me.osd_fsid);
-    }
-    // The map has this number with another uuid. If that OSD still seems to be up, its socket is gone and it soon won't.
-    commander.command(json!({ "prefix": "osd down", "ids": [id.to_string()] }), &none).await?;
-    for _ in 0..30 {
-        let destroy = json!({ "prefix": "osd destroy-actual", "id": id, "yes_i_really_mean_it": true });
-        let (result, status) = commander.command(destroy, &none).await?;
-        match result {
-            r if r >= 0 => break,
-            r if r == -EBUSY => tokio::time::sleep(Duration::from_millis(500)).await,
-            _ => bail!("osd destroy: {status} ({result})"),
-        }
-    }
-    let (result, status) = commander.command(new, secrets).await?;
-    if result < 0 {
-        bail!("osd new: {status} ({result})");
-    }
-    Ok(true)
 }

@@ -9,17 +9,17 @@ use crate::watchdog::Watchdog;
 use crate::{Me, OsdConfig, bootstrap, metadata, ports};
 use anyhow::{Context, Result, anyhow};
 use base::breadcrumb::Breadcrumb;
-use bytes::Bytes;
 use cephx::{ClientAuth, Entropy, Identity, RotatingSecrets, mode};
 use msgr::{Local, Policy, Rooms};
 use net::auth_cephx::{Dialer, ServiceDoor, entropy};
-use net::mon_session::{MonSession, clock};
+use net::mon_session::clock;
 use net::{Config, Messenger};
 use objecter::MonClient;
-use objecter::monc::{Request, TICKETS};
-use osd_core::{BootInfo, Event, Level, Osd, OsdSetup};
-use serde_json::json;
+use objecter::monc::TICKETS;
+use osd_core::daemon::{Event, Location, StartSetup};
+use osd_core::{BootInfo, Daemon, Osd, OsdSetup};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
@@ -29,14 +29,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use types::{EntityAddr, EntityAddrVec, EntityKind, EntityText, Epoch, UTime, Uuid};
-
-/// How long the monitor may take for a command of ours: an election may be under way.
-const COMMAND: Duration = Duration::from_secs(60);
-/// How long others may take to say that they have groups of ours.
-const STRAYS: Duration = Duration::from_secs(3);
-/// How long the monitor may take to confirm that we are down before we end without its word.
-const GOODBYE: Duration = Duration::from_secs(3);
+use types::{EntityAddr, EntityAddrVec, EntityKind, EntityText, Epoch, Uuid};
 
 /// A running OSD.
 pub struct OsdHandle {
@@ -198,9 +191,8 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
         }
     }
 
-    let mut core = MonClient::new(identity, config.monitors.clone(), metadata::hostname(), entropy().u64());
-    core.keep_rotating(secrets.0, secrets.1);
-    let mon = MonSession::new(sides[0].clone(), core, &dialer);
+    let mut client = MonClient::new(identity, config.monitors.clone(), metadata::hostname(), entropy().u64());
+    client.keep_rotating(secrets.0, secrets.1);
     let setup = OsdSetup {
         whoami: config.id,
         cluster_fsid: how.cluster_fsid.unwrap_or_default(),
@@ -215,42 +207,71 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     sides.iter().for_each(|side| side.set_budget(budget.clone()));
     let crumb = osd.breadcrumb();
     let _watchdog = Watchdog::start(config.id, &crumb).context("starting the watchdog")?;
-    let shell = Shell::new(osd, sides.clone(), mon, config.quiet, config.null);
-    shell.devices.replace(Machine::this().below(crate::store::devices(Path::new(&config.data_dir)).iter().map(PathBuf::as_path)));
+    let devices = Machine::this().below(crate::store::devices(Path::new(&config.data_dir)).iter().map(PathBuf::as_path));
+    let daemon = Daemon::new(osd, client, start_setup(&config, &bound, &devices), Box::new(entropy()));
+    let shell = Shell::new(daemon, sides.clone(), devices, config.quiet, config.null);
     if let Some(path) = &config.admin_socket
         && let Err(e) = shell.listen_admin(path)
     {
         eprintln!("osd.{}: no admin socket at {}: {e}", config.id, path.display());
     }
-    let ticking = tokio::task::spawn_local(tick(shell.clone(), crumb));
+    shell.event(Event::Start);
+    let timing = tokio::task::spawn_local(keep_time(shell.clone(), crumb));
     let listening = store_fd.map(|fd| tokio::task::spawn_local(listen_to_store(shell.clone(), fd)));
-    shell.mon_effects(shell.mon.start());
-    shell.monc(|core, out| core.subscribe_to("mgrmap", 0, 0, out));
 
-    let result = tokio::select! {
-        result = live(&shell, &config, &bound, up) => result,
+    let failure = tokio::select! {
+        why = ended(&shell, &up) => why,
         _ = &mut stop => {
             shell.event(Event::Shutdown);
-            let _ = tokio::time::timeout(GOODBYE, ended(&shell)).await;
+            // We were told to end: how it went is no failure.
+            ended(&shell, &up).await;
             // What was sent last leaves with the next turns of the loop.
             tokio::task::yield_now().await;
-            Ok(())
+            None
         }
     };
-    ticking.abort();
+    timing.abort();
     shell.close_admin();
     listening.inspect(tokio::task::JoinHandle::abort);
     sides.iter().for_each(Messenger::shutdown);
-    result
+    failure.map_or(Ok(()), |why| Err(anyhow!("osd.{}: {why}", config.id)))
 }
 
-async fn tick(shell: Rc<Shell>, crumb: Arc<Breadcrumb>) {
-    let mut every = tokio::time::interval(Duration::from_secs(1));
-    every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+/// Where the OSD listens, what it is, and the class and place in the CRUSH map that it takes, as stock OSDs do at each start.
+fn start_setup(config: &OsdConfig, bound: &[EntityAddrVec], devices: &BTreeSet<String>) -> StartSetup {
+    let how = &config.deployment;
+    // TiB with four places, as stock OSDs of the same size have it.
+    let size_tib = || ((config.store.size() as f64 / (1_u64 << 40) as f64 * 1e4).round() / 1e4).max(0.0001);
+    let about_devices = Machine::this().metadata(devices).into_iter().map(|(name, value)| (name.to_string(), value));
+    StartSetup {
+        boot: BootInfo {
+            public: bound[0].clone(),
+            cluster: bound[1].clone(),
+            hb_front: bound[2].clone(),
+            hb_back: bound[3].clone(),
+            metadata: metadata::collect(&config.data_dir).into_iter().chain(about_devices).collect(),
+        },
+        cluster_fsid: how.cluster_fsid,
+        device_class: Some(how.device_class.clone()).filter(|class| how.update_class && !class.is_empty()),
+        location: how.update_location.then(|| Location {
+            weight: how.initial_weight.unwrap_or_else(size_tib),
+            args: config.location.iter().map(|(kind, name)| format!("{kind}={name}")).collect(),
+        }),
+        start_empty: how.start_empty,
+    }
+}
+
+/// Tells the daemon of the time when it wants to hear of it, and the watchdog that the loop turns.
+async fn keep_time(shell: Rc<Shell>, crumb: Arc<Breadcrumb>) {
     loop {
-        every.tick().await;
-        crumb.turn();
-        shell.tick();
+        let pause = shell.wake_at.get().since(clock().mono);
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {
+                crumb.turn();
+                shell.time();
+            }
+            () = shell.rearmed.notified() => {}
+        }
     }
 }
 
@@ -260,7 +281,7 @@ async fn listen_to_store(shell: Rc<Shell>, fd: RawFd) {
         let wake = StoreWake::register(fd)?;
         loop {
             wake.wait().await?;
-            shell.turn_end();
+            shell.event(Event::TurnEnd);
         }
     };
     let ended: std::io::Result<()> = listen.await;
@@ -269,115 +290,19 @@ async fn listen_to_store(shell: Rc<Shell>, fd: RawFd) {
     }
 }
 
-async fn ended(shell: &Shell) -> Option<String> {
-    loop {
-        if let Status::Ended(why) = &*shell.status.borrow() {
-            return why.clone();
-        }
-        shell.changed.notified().await;
-    }
-}
-
-/// From the first login to the end.
-async fn live(shell: &Rc<Shell>, config: &OsdConfig, bound: &[EntityAddrVec], up: mpsc::Sender<Epoch>) -> Result<()> {
-    let started = Instant::now();
-    loop {
-        let ready = shell.logged_in.get() && shell.fsid().is_some();
-        let (rotating, _) = shell.mon.with(|core, _| core.has_rotating(UTime::from_wall_ns(clock().wall_ns)));
-        if ready && rotating {
-            break;
-        }
-        if started.elapsed() > Duration::from_secs(10) && shell.mon.refused() != 0 {
-            return Err(anyhow!("the monitor refuses osd.{} (errno {})", config.id, shell.mon.refused()));
-        }
-        let _ = tokio::time::timeout(Duration::from_secs(1), shell.changed.notified()).await;
-    }
-    if let (Some(ours), Some(theirs)) = (config.deployment.cluster_fsid, shell.fsid())
-        && ours != theirs
-    {
-        return Err(anyhow!("osd.{}'s folder belongs to cluster {ours}, the monitor is of {theirs}", config.id));
-    }
-    place_in_crush(shell, config).await;
-    let info = BootInfo {
-        public: bound[0].clone(),
-        cluster: bound[1].clone(),
-        hb_front: bound[2].clone(),
-        hb_back: bound[3].clone(),
-        metadata: metadata::collect(&config.data_dir).into_iter().chain(shell.device_metadata()).collect(),
-    };
-    shell.event(Event::Boot(Box::new(info)));
+/// Waits for the end; the reason, if it is a failure. Says once when the OSD is up.
+async fn ended(shell: &Shell, up: &mpsc::Sender<Epoch>) -> Option<String> {
     let mut told = false;
     loop {
         match &*shell.status.borrow() {
             Status::Up(epoch) if !told => {
                 told = true;
+                // Its request may be gone by now.
                 let _ = up.send(*epoch);
-                if shell.osd.borrow().lost_its_store() {
-                    if config.deployment.start_empty {
-                        tokio::task::spawn_local(start_empty(shell.clone()));
-                    } else {
-                        let text = "the last run's objects were in memory and are gone; `ceph osd force-create-pg` makes groups anew, --start-empty all of them";
-                        shell.say(Level::Warn, text);
-                    }
-                }
             }
-            Status::Ended(None) => return Ok(()),
-            Status::Ended(Some(why)) => return Err(anyhow!("osd.{}: {why}", config.id)),
+            Status::Ended(why) => return why.clone(),
             _ => {}
         }
         shell.changed.notified().await;
-    }
-}
-
-/// Class and place of this OSD in the CRUSH map, as stock OSDs set them at each start.
-async fn place_in_crush(shell: &Rc<Shell>, config: &OsdConfig) {
-    let (id, how) = (config.id, &config.deployment);
-    // TiB with four places, as stock OSDs of the same size have it.
-    let size_tib = || ((config.store.size() as f64 / (1_u64 << 40) as f64 * 1e4).round() / 1e4).max(0.0001);
-    let weight = how.initial_weight.unwrap_or_else(size_tib);
-    let args: Vec<String> = config.location.iter().map(|(kind, name)| format!("{kind}={name}")).collect();
-    if how.update_class && !how.device_class.is_empty() {
-        let cmd = json!({ "prefix": "osd crush set-device-class", "class": how.device_class, "ids": [id.to_string()] });
-        command(shell, &cmd).await;
-    }
-    if how.update_location {
-        command(shell, &json!({ "prefix": "osd crush create-or-move", "id": id, "weight": weight, "args": args })).await;
-    }
-}
-
-/// A command in our own name; what goes wrong is said. A device class that somebody has set already is no error: EBUSY.
-async fn command(shell: &Rc<Shell>, cmd: &serde_json::Value) -> bool {
-    let request = Request::Command { cmd: vec![cmd.to_string()], input: Bytes::new() };
-    let (tid, effects) = shell.mon.with(|core, out| core.request(request, out));
-    let (tell, answer) = oneshot::channel();
-    shell.asked.borrow_mut().insert(tid, tell);
-    shell.mon_effects(effects);
-    match tokio::time::timeout(COMMAND, answer).await {
-        Ok(Ok((result, status))) if result < 0 && result != -types::errno::EBUSY => {
-            shell.say(Level::Warn, &format!("{}: {status} ({result})", cmd["prefix"].as_str().unwrap_or_default()));
-            false
-        }
-        Ok(Ok(_)) => true,
-        _ => {
-            shell.asked.borrow_mut().remove(&tid);
-            shell.mon.with(|core, _| core.cancel(tid));
-            shell.say(Level::Warn, "the monitor doesn't answer commands");
-            false
-        }
-    }
-}
-
-/// Makes groups anew of which we had the only copy, and had it in a store that is gone.
-async fn start_empty(shell: Rc<Shell>) {
-    // Whoever has some of a group says so when the map shows us up; such a group isn't lost.
-    tokio::time::sleep(STRAYS).await;
-    let lost = shell.osd.borrow_mut().lost_groups();
-    let mut made = 0;
-    for pgid in &lost {
-        let cmd = json!({ "prefix": "osd force-create-pg", "pgid": pgid.to_string(), "yes_i_really_mean_it": true });
-        made += u32::from(command(&shell, &cmd).await);
-    }
-    if !lost.is_empty() {
-        shell.cluster_log(Level::Warn, format!("the last run's objects were in memory and are gone: {made} placement groups start empty"));
     }
 }

@@ -75,9 +75,13 @@ const DEVICES: [&str; 3] = ["data", "wal", "meta"];
 const WAL_SHARE: u64 = 16;
 const WAL_MIN: u64 = 64 << 20;
 const WAL_MAX: u64 = 256 << 20;
-/// Of the data's size, for everything but data: an object of 4 KiB has 400 bytes there, and a checkpoint room for all of it twice.
-const META_SHARE: u64 = 4;
-const META_MIN: u64 = 64 << 20;
+/// Of the data's size, for metadata beside them in the OSD's folder: what more they need they take from the data's.
+const META_SHARE: u64 = 64;
+const META_MIN: u64 = 16 << 20;
+const META_MAX: u64 = 1 << 30;
+/// The same for a file that is made at a place of its own, which is there to have all of them: an object of 4 KiB has 400 bytes there, and a
+/// checkpoint room for all of it twice.
+const META_SHARE_APART: u64 = 4;
 
 /// A store that was opened.
 pub struct OpenStore {
@@ -190,7 +194,11 @@ pub fn mkfs(dir: &Path, id: OsdId, osd_fsid: Uuid, cluster_fsid: Uuid, new: &New
         bail!("{} holds an OSD already", dir.display());
     }
     disk::create_dirs(dir).with_context(|| format!("making {}", dir.display()))?;
-    let meta_bytes = (new.size / META_SHARE).max(META_MIN).next_multiple_of(1 << 20);
+    let meta_bytes = match new.meta {
+        Some(_) => (new.size / META_SHARE_APART).max(META_MIN),
+        None => (new.size / META_SHARE).clamp(META_MIN, META_MAX),
+    };
+    let meta_bytes = meta_bytes.next_multiple_of(1 << 20);
     let data_bytes = new.size.next_multiple_of(1 << 20);
     let wal_bytes = (new.size / WAL_SHARE).clamp(WAL_MIN, WAL_MAX).next_multiple_of(1 << 20);
     // All holes: the store writes zeros into the log's ahead of use.
@@ -222,6 +230,32 @@ pub fn mkfs(dir: &Path, id: OsdId, osd_fsid: Uuid, cluster_fsid: Uuid, new: &New
     }
     BlockStore::mkfs(Box::new(disks(dir, LOCK_PATIENCE)?), osd_fsid.0).with_context(|| format!("a store in {}", dir.display()))?;
     DataDir::mkfs(dir, id, osd_fsid, cluster_fsid, BLOCK, device_class)
+}
+
+/// Makes the store in `dir`, which no process has open, larger: its file of data to `size` bytes, if that is said, and then the store to the size of its
+/// devices. Returns bytes of data and metadata, now. A file is never made smaller.
+pub fn grow(dir: &Path, size: Option<u64>) -> Result<(u64, u64)> {
+    if let Some(size) = size {
+        let (path, has_window) = (dir.join(DEVICES[0]), windows(dir)?[0].is_some());
+        let meta = std::fs::metadata(&path).with_context(|| path.display().to_string())?;
+        let (size, what) = (size.next_multiple_of(1 << 20), path.display());
+        if has_window {
+            bail!("{what} is a share of a device, settled when the OSD was made: make another OSD on the rest of it");
+        }
+        if !meta.is_file() {
+            bail!("{what} is a device: make that larger, then run this without --size");
+        }
+        if size < meta.len() {
+            bail!("{what} has {} bytes already: a store becomes larger only", meta.len());
+        }
+        // Not while another process has it.
+        drop(disks(dir, LOCK_PATIENCE)?);
+        let file = std::fs::OpenOptions::new().write(true).open(&path).with_context(|| what.to_string())?;
+        file.set_len(size).and_then(|()| file.sync_all()).with_context(|| format!("{what}: to {size} bytes"))?;
+    }
+    let config = Config { folder: dir.display().to_string(), ..Config::default() };
+    let mut store = BlockStore::open(config, Box::new(disks(dir, LOCK_PATIENCE)?)).with_context(|| dir.display().to_string())?;
+    store.grow().map_err(anyhow::Error::msg).with_context(|| dir.display().to_string())
 }
 
 /// Refuses a part of a device that another OSD beside `dir` has, or that has no bytes.

@@ -52,6 +52,13 @@ pub fn run(plan: &Plan, planted: Option<Planted>, loud: bool) -> Report {
     let failure = cluster.live().err();
     cluster.report(failure)
 }
+/// Runs one plan with every byte of every message and every effect in [`Report::trace`].
+pub fn run_deep(plan: &Plan) -> Report {
+    let mut cluster = Cluster::new(plan.clone(), None);
+    cluster.net.trace.deep = true;
+    let failure = cluster.live().err();
+    cluster.report(failure)
+}
 
 /// See the module.
 pub struct Cluster {
@@ -238,7 +245,7 @@ impl Cluster {
             What::Open(link) => self.net.link(*link).map(|l| l.server),
             What::Opened(link) => self.net.link(*link).map(|l| l.dialer),
             What::Deliver { link, to_server, .. } => self.net.link(*link).map(|l| if *to_server { l.server } else { l.dialer }),
-            What::Refused { life, .. } | What::Closed { life, .. } => Some(*life),
+            What::Refused { life, .. } | What::Closed { life, .. } | What::Redial { life, .. } => Some(*life),
             What::Tick(life) | What::Continue(life) | What::Disk(life) | What::Think(life) => Some(*life),
             What::Fault(_) | What::Start(_) | What::GoesOn(_) => None,
         }
@@ -326,6 +333,7 @@ impl Cluster {
             What::Open(link) => osd.accept(link, &accepted.expect("set above"), drive, net),
             What::Opened(link) => osd.opened(link, &opened.expect("set above"), drive, net),
             What::Refused { link, .. } => osd.refused(link, drive, net),
+            What::Redial { link, .. } => osd.redial(link, net),
             What::Closed { link, .. } => osd.closed(link, drive, net),
             What::Deliver { link, msg, .. } => {
                 let port = net.link(link).map_or(Port::Public, |l| l.port);

@@ -1,8 +1,8 @@
 //! A whole cluster in one thread, from one seed: monitor, OSDs and clients on a virtual network, virtual disks and virtual time.
 //!
-//! What runs is what ships: [`mon_core::Mon`], [`osd_core::Osd`], [`objecter::Objecter`] and [`objecter::MonClient`], on `store-mem` or on
-//! `store-block` over [`disk::MemDisks`]. What the daemons' shells decide (registration, redials) is a model of a few lines in [`osd`] and
-//! [`client`], named there. The same seed gives the same events in the same order, and the same [`Report::trace`].
+//! What runs is what ships: [`mon_core::Mon`], [`osd_core::Daemon`], [`objecter::Objecter`] and [`objecter::MonClient`], on `store-mem` or on
+//! `store-block` over [`disk::MemDisks`]. What the shell of clients decides (redials) is a model of a few lines in [`client`], named there. The same
+//! seed gives the same events in the same order, and the same [`Report::trace`].
 //!
 //! ```text
 //!   plan     what a seed draws: sizes, which faults and how often (swarm)
@@ -33,7 +33,7 @@ pub mod plan;
 pub mod rest;
 pub mod trace;
 
-pub use cluster::{Cluster, Planted, Report, run};
+pub use cluster::{Cluster, Planted, Report, run, run_deep};
 pub use plan::Plan;
 
 /// Nanoseconds of virtual time in a millisecond and in a second.

@@ -65,8 +65,13 @@ pub enum What {
         life: Life,
         link: LinkId,
     },
-    /// Once a second.
+    /// Once a second; for an OSD when it wants to hear of the time.
     Tick(Life),
+    /// The messenger of an OSD dials again what was refused.
+    Redial {
+        life: Life,
+        link: LinkId,
+    },
     /// A core asked for another turn.
     Continue(Life),
     /// A disk may have completed something.
@@ -197,6 +202,7 @@ impl Net {
     }
     /// Sends over a link; nothing happens when the link is gone.
     pub fn send(&mut self, from: Life, link: LinkId, msg: RawMessage) {
+        self.trace.message(&msg);
         let Some(l) = self.links.get(&link) else { return };
         let to_server = l.dialer == from;
         let (a, b) = if to_server { (l.dialer.0, l.server.0) } else { (l.server.0, l.dialer.0) };

@@ -1,25 +1,27 @@
-//! An OSD's process: [`Osd`] and [`MonClient`], and a model of what the shell `osd` decides: when the manager is dialled, what is said to the
-//! monitor before boot, which links carry what.
+//! An OSD's process: the shipped [`Daemon`], and what its messengers and its timer do. Decides nothing.
+//!
+//! As the messenger does: what is sent on a dial before it is open waits for it; a lossless dial that fails is tried again, with pauses, until the
+//! daemon gives it up; a lossy one is over.
 
 use crate::drive::Drive;
 use crate::monitor::{Who, fsid, mon_addr};
 use crate::net::{Life, LinkId, Net, Port, Proc, What};
 use crate::plan::Plan;
 use crate::{MS, SEC};
-use base::Rng;
-use bytes::Bytes;
+use base::{Rng, Stamp};
 use cephx::Identity;
-use denc::Denc;
-use maps::MgrMap;
-use messages::osd_client::MOSDMap;
-use messages::{MMgrMap, Message, RawMessage};
+use messages::{MOSDOp, Message, RawMessage};
 use objecter::MonClient;
-use objecter::monc::{Answer, Effect as MonEffect, Request};
-use osd_core::{BootInfo, ConnId, Effect, Event, HbNet, Osd, OsdSetup, Peer};
+use osd_core::daemon::{DialFailure, Effect, Event, Location, Network, StartSetup};
+use osd_core::{BootInfo, ConnId, Daemon, Osd, OsdSetup, Peer};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityName, EntityText, Epoch, Uuid, features};
+
+/// The messenger's pauses between dials of a lossless connection.
+const PAUSE_FIRST_NS: u64 = 200 * MS;
+const PAUSE_MAX_NS: u64 = 15 * SEC;
 
 pub fn osd_uuid(id: i32) -> Uuid {
     Uuid::from_random([id as u8 + 100; 16])
@@ -34,32 +36,29 @@ fn addr(id: i32, port: Port, life: u32) -> EntityAddr {
     EntityAddr { nonce: life, ..EntityAddr::parse(&format!("v2:10.0.1.{id}:{at}/0"), AddrType::MSGR2).expect("an address") }
 }
 
-/// How far it got before it boots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Start {
-    /// Waits for the monitor and the cluster's name.
-    Login,
-    /// Its place in the CRUSH map was asked for, by this number.
-    Placing(u64),
-    Booting,
+/// A connection that the daemon dialled.
+struct Dialled {
+    link: LinkId,
+    addrs: EntityAddrVec,
+    lossless: bool,
+    is_open: bool,
+    /// Dials that failed in a row.
+    attempts: u32,
+    /// What was sent before it was open.
+    waiting: Vec<RawMessage>,
 }
 
 /// See the module.
 pub struct OsdProcess {
     pub life: Life,
     id: i32,
-    core: Osd,
-    monc: MonClient,
-    mon: Option<LinkId>,
-    last_ack_ns: Option<u64>,
-    mgr: Option<LinkId>,
-    mgr_addrs: EntityAddrVec,
-    start: Start,
-    asked_versions: u64,
-    /// Links that we dialled to other OSDs, by address.
-    dialled: BTreeMap<String, LinkId>,
-    heartbeats: BTreeMap<LinkId, (HbNet, EntityAddrVec)>,
-    continuing: bool,
+    daemon: Daemon,
+    dialled: BTreeMap<ConnId, Dialled>,
+    /// Numbers of dials by their links.
+    by_link: BTreeMap<LinkId, ConnId>,
+    /// A keepalive was answered, which here it always is.
+    acked_wall_ns: Option<u64>,
+    wake_at: Stamp,
     disk_turn: bool,
     newest_epoch: Epoch,
     /// Why it ended by itself.
@@ -82,37 +81,44 @@ impl OsdProcess {
         for port in [Port::Public, Port::Cluster, Port::HbFront, Port::HbBack] {
             net.listen(&addr(id, port, number), life, port);
         }
+        let at = |port| EntityAddrVec::one(addr(id, port, number));
+        let start = StartSetup {
+            boot: BootInfo {
+                public: at(Port::Public),
+                cluster: at(Port::Cluster),
+                hb_front: at(Port::HbFront),
+                hb_back: at(Port::HbBack),
+                // The monitor moves no group between OSDs of this name.
+                metadata: vec![("ceph_version".into(), format!("ceph version {} (humboldt sim)", osd_core::VERSION))],
+            },
+            cluster_fsid: Some(fsid()),
+            device_class: None,
+            location: Some(Location { weight: 1.0, args: vec![format!("host=host{id}"), "root=default".into()] }),
+            start_empty: false,
+        };
         let identity = Rc::new(RefCell::new(Identity::none(EntityText::new(EntityKind::OSD, id.to_string()))));
-        let mut monc = MonClient::new(identity, vec![EntityAddrVec::one(mon_addr())], format!("host{id}"), net.rng.u64());
-        monc.subscribe_to("mgrmap", 0, 0, &mut Vec::new());
+        let client = MonClient::new(identity, vec![EntityAddrVec::one(mon_addr())], format!("host{id}"), net.rng.u64());
         let mut osd = Self {
             life,
             id,
-            core: Osd::new(setup, store),
-            monc,
-            mon: None,
-            last_ack_ns: None,
-            mgr: None,
-            mgr_addrs: EntityAddrVec::default(),
-            start: Start::Login,
-            asked_versions: 0,
+            daemon: Daemon::new(Osd::new(setup, store), client, start, Box::new(Rng::new(net.rng.u64()))),
             dialled: BTreeMap::new(),
-            heartbeats: BTreeMap::new(),
-            continuing: false,
+            by_link: BTreeMap::new(),
+            acked_wall_ns: None,
+            wake_at: Stamp(0),
             disk_turn: false,
             newest_epoch: 0,
             ended: None,
         };
-        osd.monc(drive, net, |core, net, out| core.start(net.clock(), out));
-        net.after(SEC, What::Tick(life));
+        osd.event(Event::Start, drive, net);
         Ok(osd)
     }
     pub fn core(&self) -> &Osd {
-        &self.core
+        self.daemon.osd()
     }
     /// The process is gone; its store stays.
     pub fn into_core(self) -> Osd {
-        self.core
+        self.daemon.into_osd()
     }
     /// How monitors and other OSDs see it.
     pub fn who(id: i32, life: u32, port: Port) -> Who {
@@ -123,12 +129,11 @@ impl OsdProcess {
 
     fn event(&mut self, event: Event, drive: &mut Drive, net: &mut Net) {
         let mut effects = Vec::new();
-        self.core.handle(event, net.clock(), &mut effects);
-        self.core.handle(Event::TurnEnd, net.clock(), &mut effects);
+        self.daemon.handle(event, net.clock(), &mut effects);
         for effect in effects {
-            self.carry_out(effect, drive, net);
+            self.carry_out(effect, net);
         }
-        let epoch = self.core.map().epoch;
+        let epoch = self.core().map().epoch;
         assert!(epoch >= self.newest_epoch, "osd.{}'s map goes back from epoch {} to {epoch}", self.id, self.newest_epoch);
         self.newest_epoch = epoch;
         if !self.disk_turn && drive.is_busy() {
@@ -138,135 +143,63 @@ impl OsdProcess {
         }
     }
 
-    fn carry_out(&mut self, effect: Effect, drive: &mut Drive, net: &mut Net) {
+    fn carry_out(&mut self, effect: Effect, net: &mut Net) {
+        if !matches!(effect, Effect::Send { .. }) {
+            net.trace.effect(&effect);
+        }
         match effect {
-            Effect::Send { conn, msg } => net.send(self.life, conn.0, msg),
-            Effect::SendMon(msg) => self.monc(drive, net, |core, _, out| core.send(msg, out)),
-            Effect::SendMgr(msg) => {
-                if let Some(mgr) = self.mgr {
-                    net.send(self.life, mgr, msg);
-                }
+            Effect::Send { conn, msg } => match self.dialled.get_mut(&conn) {
+                Some(dialled) if !dialled.is_open => dialled.waiting.push(msg),
+                Some(dialled) => net.send(self.life, dialled.link, msg),
+                None => net.send(self.life, conn.0, msg),
+            },
+            Effect::Dial { conn, addrs, lossless, .. } => {
+                let link = net.dial(self.life, &addrs);
+                self.by_link.insert(link, conn);
+                self.dialled.insert(conn, Dialled { link, addrs, lossless, is_open: false, attempts: 0, waiting: Vec::new() });
             }
-            Effect::SendOsd { addrs, msg, .. } => {
-                let link = self.peer_link(&addrs, net);
-                net.send(self.life, link, msg);
+            Effect::Close { conn } => {
+                let link = self.forget(conn).unwrap_or(conn.0);
+                net.close(self.life, link);
             }
-            Effect::SendHeartbeat { net: which, addrs, msg } => {
-                let link = self.peer_link(&addrs, net);
-                self.heartbeats.insert(link, (which, addrs));
-                net.send(self.life, link, msg);
+            Effect::Keepalive { .. } => self.acked_wall_ns = Some(net.clock().wall_ns),
+            Effect::WakeAt(at) => {
+                self.wake_at = at;
+                net.at(at.0.max(net.now_ns), What::Tick(self.life));
             }
-            Effect::Close(conn) => {
-                net.close(self.life, conn.0);
-                self.dialled.retain(|_, link| *link != conn.0);
-            }
-            Effect::SubscribeMaps { from } => self.monc(drive, net, |core, _, out| core.resubscribe("osdmap", from.into(), 0, out)),
-            Effect::SubscribeCreates { from } => {
-                self.monc(drive, net, |core, _, out| core.subscribe_to("osd_pg_creates", from.into(), 0, out));
-            }
-            Effect::AskMapVersions => {
-                self.asked_versions = self.ask(Request::Version("osdmap".into()), drive, net);
-            }
-            Effect::Continue => {
-                if !std::mem::replace(&mut self.continuing, true) {
-                    net.after(1000, What::Continue(self.life));
-                }
-            }
+            Effect::Continue => net.after(1000, What::Continue(self.life)),
             Effect::Booted { epoch } => net.note(format!("osd.{} is up in epoch {epoch}", self.id)),
-            Effect::Log { level, text } | Effect::ClusterLog { level, text } => {
+            Effect::Log { level, text } => {
                 if level <= osd_core::Level::Warn {
                     net.note(format!("osd.{} says: {text}", self.id));
                 }
             }
-            // No device is asked for its health here.
-            Effect::AskDevices { .. } => {}
+            // No device is asked for its health here, and no command comes by an admin socket.
+            Effect::AskDevices { .. } | Effect::AnswerAdmin { .. } => {}
             Effect::Stop { why } => self.ended = Some(why),
         }
     }
-    fn peer_link(&mut self, addrs: &EntityAddrVec, net: &mut Net) -> LinkId {
-        let key = addrs.msgr2().map(|a| a.to_string()).unwrap_or_default();
-        let life = self.life;
-        *self.dialled.entry(key).or_insert_with(|| net.dial(life, addrs))
+    fn forget(&mut self, conn: ConnId) -> Option<LinkId> {
+        let dialled = self.dialled.remove(&conn)?;
+        self.by_link.remove(&dialled.link);
+        Some(dialled.link)
+    }
+    /// The daemon's number for a link: its own if it dialled.
+    fn number(&self, link: LinkId) -> ConnId {
+        self.by_link.get(&link).copied().unwrap_or(ConnId(link))
     }
 
-    fn ask(&mut self, request: Request, drive: &mut Drive, net: &mut Net) -> u64 {
-        let mut tid = 0;
-        self.monc(drive, net, |core, _, out| tid = core.request(request, out));
-        tid
-    }
-    fn monc(&mut self, drive: &mut Drive, net: &mut Net, f: impl FnOnce(&mut MonClient, &mut Net, &mut Vec<MonEffect>)) {
-        let mut out = Vec::new();
-        f(&mut self.monc, net, &mut out);
-        self.mon_effects(out, drive, net);
-    }
-    fn mon_effects(&mut self, effects: Vec<MonEffect>, drive: &mut Drive, net: &mut Net) {
-        for effect in effects {
-            self.mon_effect(effect, drive, net);
-        }
-    }
-    fn mon_effect(&mut self, effect: MonEffect, drive: &mut Drive, net: &mut Net) {
-        match effect {
-            MonEffect::Dial(addrs) => {
-                if let Some(old) = self.mon.take() {
-                    net.close(self.life, old);
-                }
-                self.last_ack_ns = None;
-                self.mon = Some(net.dial(self.life, &addrs));
-            }
-            MonEffect::Send(msg) => {
-                if let Some(mon) = self.mon {
-                    net.send(self.life, mon, msg);
-                }
-            }
-            MonEffect::Keepalive => self.last_ack_ns = Some(net.clock().wall_ns),
-            MonEffect::Connected => {
-                self.event(Event::MonConnected, drive, net);
-                self.go_on_starting(drive, net);
-            }
-            MonEffect::MonMap => self.go_on_starting(drive, net),
-            MonEffect::Config(config) => self.event(Event::MonConfig(config), drive, net),
-            MonEffect::Answer(Answer::Version { tid, newest, oldest }) if tid == self.asked_versions => {
-                self.event(Event::MapVersions { oldest: oldest as Epoch, newest: newest as Epoch }, drive, net);
-            }
-            MonEffect::Answer(Answer::Command { tid, .. }) if self.start == Start::Placing(tid) => {
-                self.start = Start::Booting;
-                let at = |port| EntityAddrVec::one(addr(self.id, port, self.life.1));
-                let info = BootInfo {
-                    public: at(Port::Public),
-                    cluster: at(Port::Cluster),
-                    hb_front: at(Port::HbFront),
-                    hb_back: at(Port::HbBack),
-                    // The monitor moves no group between OSDs of this name.
-                    metadata: vec![("ceph_version".into(), format!("ceph version {} (humboldt sim)", osd_core::VERSION))],
-                };
-                self.event(Event::Boot(Box::new(info)), drive, net);
-            }
-            MonEffect::Answer(_) | MonEffect::Rotating => {}
-        }
-    }
-    fn go_on_starting(&mut self, drive: &mut Drive, net: &mut Net) {
-        if self.start == Start::Login && self.monc.is_open() && self.monc.fsid().is_some() {
-            let cmd = format!(
-                r#"{{"prefix":"osd crush create-or-move","id":{},"weight":1.0,"args":["host=host{}","root=default"]}}"#,
-                self.id, self.id
-            );
-            let tid = self.ask(Request::Command { cmd: vec![cmd], input: Bytes::new() }, drive, net);
-            self.start = Start::Placing(tid);
-        }
-    }
-
+    /// A time that the daemon named has come; it may have named another one since.
     pub fn tick(&mut self, drive: &mut Drive, net: &mut Net) {
-        let ack = self.last_ack_ns;
-        let mut entropy = Rng::new(net.rng.u64());
-        self.monc(drive, net, |core, net, out| core.tick(net.clock(), ack, &mut entropy, out));
-        self.event(Event::Tick, drive, net);
-        if self.mgr.is_none() && self.mgr_addrs.msgr2().is_some() {
-            self.mgr = Some(net.dial(self.life, &self.mgr_addrs.clone()));
+        if net.now_ns < self.wake_at.0 {
+            return;
         }
-        net.after(SEC, What::Tick(self.life));
+        if let Some(sent_wall_ns) = self.acked_wall_ns.take() {
+            self.event(Event::KeepaliveAcked { sent_wall_ns }, drive, net);
+        }
+        self.event(Event::Time, drive, net);
     }
     pub fn continued(&mut self, drive: &mut Drive, net: &mut Net) {
-        self.continuing = false;
         self.event(Event::Continue, drive, net);
     }
     pub fn disk(&mut self, drive: &mut Drive, net: &mut Net) {
@@ -277,87 +210,63 @@ impl OsdProcess {
 
     /// A link of another process to one of our doors.
     pub fn accept(&mut self, link: LinkId, who: &Who, drive: &mut Drive, net: &mut Net) {
-        self.event(Event::Connected { conn: ConnId(link), peer: peer(who) }, drive, net);
+        self.event(Event::Accepted { conn: ConnId(link), peer: peer(who) }, drive, net);
     }
     /// A link that we dialled is open.
     pub fn opened(&mut self, link: LinkId, who: &Who, drive: &mut Drive, net: &mut Net) {
-        if self.mon == Some(link) {
-            return self.monc(drive, net, |core, net, out| core.on_open(net.clock(), out));
+        let conn = self.number(link);
+        let Some(dialled) = self.dialled.get_mut(&conn) else { return };
+        (dialled.is_open, dialled.attempts) = (true, 0);
+        for msg in std::mem::take(&mut dialled.waiting) {
+            net.send(self.life, link, msg);
         }
-        if self.mgr == Some(link) {
-            return self.event(Event::MgrConnected, drive, net);
-        }
-        self.event(Event::Connected { conn: ConnId(link), peer: peer(who) }, drive, net);
-    }
-    /// A link is gone, refused or cut. True if it was to the monitor or the manager, whose loss the core does not hear of.
-    fn lost(&mut self, link: LinkId, drive: &mut Drive, net: &mut Net) -> bool {
-        if self.mon == Some(link) {
-            self.monc(drive, net, |core, net, out| core.on_lost(net.clock(), out));
-            return true;
-        }
-        if self.mgr == Some(link) {
-            self.mgr = None;
-            return true;
-        }
-        self.dialled.retain(|_, l| *l != link);
-        false
+        self.event(Event::Opened { conn, peer: peer(who) }, drive, net);
     }
     /// A link that we dialled is refused.
     pub fn refused(&mut self, link: LinkId, drive: &mut Drive, net: &mut Net) {
-        if self.lost(link, drive, net) {
-            return;
+        let conn = self.number(link);
+        let Some(dialled) = self.dialled.get_mut(&conn) else { return };
+        dialled.attempts += 1;
+        let attempts = dialled.attempts;
+        self.event(Event::DialFailed { conn, why: DialFailure::Refused, attempts }, drive, net);
+        // The daemon may have given it up.
+        match self.dialled.get(&conn).map(|dialled| dialled.lossless) {
+            Some(true) => {
+                let pause = (PAUSE_FIRST_NS << (attempts - 1).min(10)).min(PAUSE_MAX_NS);
+                net.after(pause, What::Redial { life: self.life, link });
+            }
+            Some(false) => panic!("osd.{}: a lossy dial that failed is neither given up nor made again", self.id),
+            None => {}
         }
-        // A messenger dials again by itself, with pauses; here the next message does.
-        if let Some((_, addrs)) = self.heartbeats.remove(&link) {
-            self.event(Event::HeartbeatRefused { addrs }, drive, net);
+    }
+    /// The messenger dials a lossless connection again.
+    pub fn redial(&mut self, link: LinkId, net: &mut Net) {
+        let conn = self.number(link);
+        if let Some(dialled) = self.dialled.get_mut(&conn) {
+            self.by_link.remove(&link);
+            dialled.link = net.dial(self.life, &dialled.addrs);
+            self.by_link.insert(dialled.link, conn);
         }
     }
     pub fn closed(&mut self, link: LinkId, drive: &mut Drive, net: &mut Net) {
-        if self.lost(link, drive, net) {
-            return;
-        }
-        self.heartbeats.remove(&link);
-        self.event(Event::Reset { conn: ConnId(link) }, drive, net);
+        let conn = self.number(link);
+        self.forget(conn);
+        self.event(Event::Reset { conn }, drive, net);
     }
     pub fn message(&mut self, link: LinkId, port: Port, msg: RawMessage, drive: &mut Drive, net: &mut Net) {
-        let conn = ConnId(link);
-        if self.mon == Some(link) {
-            return self.from_mon(&msg, drive, net);
-        }
-        if self.mgr == Some(link) {
-            return self.event(Event::Mgr(msg), drive, net);
-        }
-        let event = match port {
-            Port::HbFront => Event::Heartbeat { conn, net: HbNet::Front, msg },
-            Port::HbBack => Event::Heartbeat { conn, net: HbNet::Back, msg },
-            _ => Event::Message { conn, msg },
+        let conn = self.number(link);
+        let network = match port {
+            Port::HbFront => Network::HbFront,
+            Port::HbBack => Network::HbBack,
+            Port::Cluster => Network::Cluster,
+            Port::Mon | Port::Mgr | Port::Public => Network::Public,
+        };
+        let event = match msg.kind == MOSDOp::KIND {
+            true => Event::Request { conn, msg, permit: None },
+            false => Event::Message { conn, network, msg },
         };
         self.event(event, drive, net);
-    }
-    fn from_mon(&mut self, msg: &RawMessage, drive: &mut Drive, net: &mut Net) {
-        let mut entropy = Rng::new(net.rng.u64());
-        let mut mine = false;
-        self.monc(drive, net, |core, net, out| mine = core.on_message(msg, net.clock(), &mut entropy, out));
-        if mine {
-            return;
-        }
-        if msg.kind == MMgrMap::KIND {
-            let map = MMgrMap::decode(msg).and_then(|m| MgrMap::from_bytes(&m.map.0)).expect("our monitor's maps are readable");
-            self.monc(drive, net, |core, _, _| core.got("mgrmap", map.epoch.into()));
-            let addrs = if map.available { map.active_addrs } else { EntityAddrVec::default() };
-            if self.mgr_addrs != addrs {
-                self.mgr_addrs = addrs;
-                if let Some(old) = self.mgr.take() {
-                    net.close(self.life, old);
-                }
-            }
-            return;
-        }
-        self.event(Event::Mon(msg.clone()), drive, net);
-        if msg.kind == MOSDMap::KIND {
-            let epoch = self.core.map().epoch;
-            self.monc(drive, net, |core, _, _| core.got("osdmap", epoch.into()));
-        }
+        self.event(Event::TurnEnd, drive, net);
     }
 }
 

@@ -1,6 +1,8 @@
 //! What happened, as a hash of all of it and as the last lines of text.
 
+use messages::RawMessage;
 use std::collections::VecDeque;
+use std::fmt::Debug;
 
 /// Lines that are kept.
 const KEPT: usize = 4000;
@@ -13,11 +15,13 @@ pub struct Trace {
     lines: VecDeque<String>,
     /// Write each line to standard error as well.
     pub loud: bool,
+    /// The hash covers every byte of every message, and every effect of the OSDs; else what happens, to whom and when.
+    pub deep: bool,
 }
 
 impl Default for Trace {
     fn default() -> Self {
-        Self { hash: 0xcbf2_9ce4_8422_2325, events: 0, lines: VecDeque::new(), loud: false }
+        Self { hash: 0xcbf2_9ce4_8422_2325, events: 0, lines: VecDeque::new(), loud: false, deep: false }
     }
 }
 
@@ -39,6 +43,22 @@ impl Trace {
             self.lines.pop_front();
         }
         self.lines.push_back(format!("{:>12.6} {line}", at_ns as f64 / 1e9));
+    }
+    /// A message that is sent.
+    pub fn message(&mut self, msg: &RawMessage) {
+        if self.deep {
+            self.word(&msg.kind.to_le_bytes());
+            for part in [&msg.front, &msg.middle].into_iter().chain(&msg.data) {
+                self.word(&part.len().to_le_bytes());
+                self.word(part);
+            }
+        }
+    }
+    /// Something else that a core wants.
+    pub fn effect(&mut self, effect: &dyn Debug) {
+        if self.deep {
+            self.word(format!("{effect:?}").as_bytes());
+        }
     }
     pub fn hash(&self) -> u64 {
         self.hash

@@ -164,7 +164,8 @@ impl Objecter {
         let loc = &submit.locator;
         let hobj = HObject {
             oid: submit.oid.clone(),
-            key: loc.key.clone(),
+            // A key that is the name is none.
+            key: if loc.key == submit.oid { ByteStr::new() } else { loc.key.clone() },
             snap: submit.snap,
             hash: submit.pg.map_or(0, |pg| pg.seed),
             nspace: loc.nspace.clone(),
@@ -349,9 +350,10 @@ impl Objecter {
             }
         }
     }
-    /// The next map, or the first.
+    /// A newer map: the next, the first, or one behind a gap.
     pub fn set_map(&mut self, map: Rc<OsdMap>, clock: Clock, out: &mut Vec<Effect>) {
-        self.take_map(map, false, clock, out);
+        let skips = self.map.is_some() && map.epoch > self.epoch() + 1;
+        self.take_map(map, skips, clock, out);
     }
     /// A newer map. `skips`: what was between is not known, so every request may have been dropped, and goes out again.
     fn take_map(&mut self, map: Rc<OsdMap>, skips: bool, clock: Clock, out: &mut Vec<Effect>) {

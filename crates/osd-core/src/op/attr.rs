@@ -58,6 +58,9 @@ impl Exec<'_> {
         let value = match &base {
             Base::Object if self.obj.exists => self.store_attr(&self.gobj, stored)?,
             Base::Clone(clone) => self.store_attr(clone, stored)?,
+            // Removed and made again by this request: its attributes are still read, as on stock. radosgw replaces objects so, under a
+            // condition on the version that one of them holds.
+            Base::Nothing if self.exists && self.obj.exists => self.store_attr(&self.gobj, stored)?,
             Base::Object | Base::Nothing if self.exists => None,
             Base::Object | Base::Nothing => return fail(ENOENT),
         };

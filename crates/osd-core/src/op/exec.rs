@@ -81,6 +81,8 @@ pub(super) struct Exec<'a> {
     pub stats: ObjectStatSum,
     pub effects: Vec<WatchEffect>,
     pub notifies: u64,
+    /// Bytes that its notifies will hold.
+    pub notify_bytes: u64,
     /// Reading and writing operations so far, by which a class method's flags are held to what it does.
     pub num_read: u32,
     pub num_write: u32,
@@ -122,6 +124,7 @@ impl<'a> Exec<'a> {
             stats: ObjectStatSum::default(),
             effects: Vec::new(),
             notifies: 0,
+            notify_bytes: 0,
             num_read: 0,
             num_write: 0,
             data_off: None,

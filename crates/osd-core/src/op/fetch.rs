@@ -1,11 +1,11 @@
 //! What a request wants of other objects before it can be planned, and how it is got: question by question, by whoever planned it.
 //!
-//! A plan that lacks something stops with [`PlanStop::Fetch`](super::PlanStop::Fetch); its owner asks as [`Work`] says until there is a
+//! A plan that lacks something stops with [`PlanStop::Fetch`](super::PlanStop::Fetch); its owner asks as [`Questions`] says until there is a
 //! [`Got`], and plans again with all that the request got so far ([`PlanCtx::fetched`](super::PlanCtx::fetched)).
 
 use super::copy::{Copied, CopySource, Gather};
 use super::exec::Exec;
-use messages::{InOp, MOSDOpReply};
+use messages::{InOp, OutOp};
 use std::collections::BTreeMap;
 use types::errno::{EFBIG, EIO};
 use types::osd_op::CallArgs;
@@ -57,12 +57,12 @@ pub enum Place<'a> {
 
 /// Something wanted, on its way.
 #[derive(Debug)]
-pub enum Work {
+pub enum Questions {
     Copy { gather: Gather, source: CopySource },
     Calls { source: CallSource, answers: BTreeMap<ByteStr, Bytes>, bytes_left: u64 },
 }
 
-impl Work {
+impl Questions {
     /// `size_max` bounds what is kept of the answers, bytes.
     pub fn new(wanted: Wanted, size_max: u64) -> Self {
         match wanted {
@@ -114,12 +114,13 @@ impl Work {
             }
         }
     }
-    /// Takes the answer to the last question. What was wanted, once it is complete; an errno if it can't be had.
-    pub fn take(&mut self, reply: &MOSDOpReply) -> Result<Option<Got>, i32> {
-        let out = &reply.ops.last().ok_or(EIO)?.outdata;
+    /// Takes what the operations of the last question brought, and the version that they found. What was wanted, once it is complete; an errno if
+    /// it can't be had.
+    pub fn take(&mut self, user_version: u64, ops: &[OutOp]) -> Result<Option<Got>, i32> {
+        let out = &ops.last().ok_or(EIO)?.outdata;
         let next = self.next_call().cloned();
         match self {
-            Self::Copy { gather, .. } => Ok(gather.take(reply.user_version, out)?.map(|copied| Got::Copy(Box::new(copied)))),
+            Self::Copy { gather, .. } => Ok(gather.take(user_version, out)?.map(|copied| Got::Copy(Box::new(copied)))),
             Self::Calls { source, answers, bytes_left } => {
                 *bytes_left = bytes_left.checked_sub(out.len() as u64).ok_or(EFBIG)?;
                 answers.insert(next.ok_or(EIO)?, out.clone());

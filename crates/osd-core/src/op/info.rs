@@ -72,9 +72,14 @@ impl OpInfo {
         if any { Ok(info) } else { Err(EINVAL) }
     }
 
+    /// True if the request may change its object or the object's place in a cache: it is logged, found again by its reqid, and stands in the
+    /// object's order as a write.
+    pub fn may_mutate(&self) -> bool {
+        self.may_write || self.may_cache
+    }
     /// True if the request takes its turn among the object's writes.
     pub fn write_ordered(&self) -> bool {
-        self.may_write || self.may_cache || self.rwordered
+        self.may_mutate() || self.rwordered
     }
 
     fn add_call(&mut self, op: &OsdOp, indata: &Bytes, classes: &Registry) -> Result<bool, i32> {

@@ -5,6 +5,8 @@
 //! Source of the facts: Ceph 18.2 `src/osd/PrimaryLogPG.cc` (`do_pg_op`), `osd_types.h` (`pg_nls_response_t`, `pg_ls_response_t`).
 
 use super::plan::{Limits, OpResult, Plan, PlanKind, PlanStop};
+use crate::pg::range::pg_end;
+use classes::InodeTag;
 use denc::{Decoder, Encoder};
 use maps::PgPool;
 use messages::{InOp, MOSDOp};
@@ -70,10 +72,14 @@ struct List<'a> {
     m: &'a MOSDOp,
 }
 
-/// Which objects a filtered listing shows: those with this value in this attribute.
-struct Filter {
-    attr: Bytes,
-    value: Bytes,
+/// Which objects a filtered listing shows.
+enum Filter {
+    /// Those with this value in this attribute.
+    Attribute {
+        attr: Bytes,
+        value: Bytes,
+    },
+    InodeTag(InodeTag),
 }
 
 impl List<'_> {
@@ -96,7 +102,7 @@ impl List<'_> {
         let cursor: HObject = d.get().map_err(|_| Failure::Errno(EINVAL))?;
         let max = self.limits.list_max.min(op.pgls().count) as usize;
         let with_namespaces = matches!(op.code, OpCode::PGNLS | OpCode::PGNLS_FILTER);
-        let end = self.end();
+        let end = pg_end(self.pgid, self.pool.pg_num);
         if with_namespaces {
             let beyond = !cursor.max && cursor >= end;
             if beyond || (!cursor.is_min() && cursor < HObject::pgmeta(self.pgid)) {
@@ -128,7 +134,7 @@ impl List<'_> {
         Ok((i32::from(done), e.finish()))
     }
 
-    /// Up to `max` objects from `cursor` on, less those that are not for this client; and the next page's cursor.
+    /// Up to `max` objects, fewer where the store gives fewer, from `cursor` on, less those that are not for this client; and the next page's cursor.
     fn page(
         &self,
         cursor: HObject,
@@ -140,8 +146,9 @@ impl List<'_> {
         let mut found = Vec::new();
         let mut names = Vec::new();
         let wanted = self.m.hobj.nspace.as_slice();
-        while found.len() < max && !from.max {
-            let page = self.store.list(self.coll, &from, &GHObject::max(), max - found.len())?;
+        // One page of the store's: it may hold fewer, and what is asked for behind it would drive its leaves out.
+        while found.is_empty() && !from.max {
+            let page = self.store.list(self.coll, &from, &GHObject::max(), max)?;
             found.extend(page.objects.into_iter().filter(|o| !o.hobj.oid.is_empty() && o.hobj.pool >= 0).map(|o| o.hobj));
             from = page.next.unwrap_or_else(GHObject::max);
         }
@@ -158,64 +165,33 @@ impl List<'_> {
 
     fn passes(&self, hobj: &HObject, filter: Option<&Filter>) -> Result<bool, PlanStop> {
         let Some(filter) = filter else { return Ok(true) };
-        match self.store.attr(self.coll, &GHObject::plain(hobj.clone()), &filter.attr) {
-            Ok(value) => Ok(value.is_some_and(|value| value == filter.value)),
+        let attr = match filter {
+            Filter::Attribute { attr, .. } => &attr[..],
+            Filter::InodeTag(_) => InodeTag::ATTRIBUTE,
+        };
+        match self.store.attr(self.coll, &GHObject::plain(hobj.clone()), attr) {
+            Ok(found) => Ok(match filter {
+                Filter::Attribute { value, .. } => found.is_some_and(|found| found == *value),
+                Filter::InodeTag(filter) => filter.shows(hobj.oid.as_slice(), found.as_ref()),
+            }),
             Err(StoreError::NoObject(..)) => Ok(false),
             Err(other) => Err(other.into()),
         }
     }
-
-    /// Where the next group begins: behind every object of this one.
-    fn end(&self) -> HObject {
-        let bits = split_bits(self.pgid.seed, self.pool.pg_num);
-        let last = u64::from(self.pgid.seed.reverse_bits()) | u64::from(u32::MAX).checked_shr(bits).unwrap_or(0);
-        match u32::try_from(last + 1) {
-            Ok(start) => HObject { hash: start.reverse_bits(), pool: self.pgid.pool, snap: CEPH_NOSNAP, ..HObject::min() },
-            Err(_) => HObject::max(),
-        }
-    }
 }
 
-/// How many low bits of the hash the objects of a group have in common.
-fn split_bits(seed: u32, pg_num: u32) -> u32 {
-    if pg_num <= 1 {
-        return 0;
-    }
-    // Groups that have not been split in the present doubling have one bit less.
-    let bits = u32::BITS - (pg_num - 1).leading_zeros();
-    let half = 1 << (bits - 1);
-    if pg_num != 1 << bits && seed % half >= pg_num % half { bits - 1 } else { bits }
-}
-
-/// Class and method (not looked at), the filter's kind, and what it needs. Of kinds there is `plain`: an attribute and its value.
+/// Class and method (not looked at), the filter's kind, and what it needs: `plain` and those of classes an attribute and its value, but for
+/// cephfs's, which has a record of its own.
 fn decode_filter(d: &mut Decoder) -> Result<Filter, Failure> {
     let mut text = || d.blob().map_err(|_| Failure::Errno(EINVAL));
     let (_class, _method, kind) = (text()?, text()?, text()?);
+    if &kind[..] == InodeTag::NAME {
+        let filter = d.get().map_err(|_| Failure::Errno(EINVAL))?;
+        return Ok(Filter::InodeTag(filter));
+    }
+    let mut text = || d.blob().map_err(|_| Failure::Errno(EINVAL));
     if &kind[..] != b"plain" && !classes::ATTRIBUTE_FILTERS.contains(&&kind[..]) {
         return Err(Failure::Errno(EINVAL));
     }
-    Ok(Filter { attr: text()?, value: text()? })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every hash lies in the range of the group that it folds to.
-    #[test]
-    fn ranges_of_groups_meet() {
-        for pg_num in 1..70_u32 {
-            for seed in 0..pg_num {
-                let bits = split_bits(seed, pg_num);
-                let start = u64::from(seed.reverse_bits());
-                let end = (start | u64::from(u32::MAX).checked_shr(bits).unwrap_or(0)) + 1;
-                for hash in [seed, seed | 0x8000_0000, !0, 12345] {
-                    let mask = pg_num.next_power_of_two() - 1;
-                    let folded = if hash & mask < pg_num { hash & mask } else { hash & (mask >> 1) };
-                    let inside = (start..end).contains(&u64::from(hash.reverse_bits()));
-                    assert_eq!(inside, folded == seed, "pg_num {pg_num} seed {seed} hash {hash:#x}");
-                }
-            }
-        }
-    }
+    Ok(Filter::Attribute { attr: text()?, value: text()? })
 }

@@ -51,6 +51,7 @@ pub use plan::{
     SnapIndexChange, WatchEffect,
 };
 pub use trim::{TrimCtx, plan_trim};
+pub(crate) use watch::notify_bytes;
 
 #[cfg(test)]
 mod tests;

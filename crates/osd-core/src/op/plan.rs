@@ -131,6 +131,8 @@ pub struct PlanCtx<'a> {
     pub watch_connected: &'a dyn Fn(u64) -> bool,
     /// The id of the next notify; a plan takes as many from here as it has [`WatchEffect::Notify`].
     pub next_notify_id: u64,
+    /// Bytes that notifies of this client may hold beside those that are under way.
+    pub notify_room: u64,
     /// What plans before this one wanted of other objects ([`PlanStop::Fetch`]).
     pub fetched: &'a super::fetch::Fetched,
     /// A fresh random number, for classes that make ids.
@@ -164,7 +166,7 @@ pub enum PlanStop {
     Wait(u64),
     /// The same, and of this answer only the bytes are missing: it need not be planned again (see [`super::answer_read`]).
     Read(u64, Awaited),
-    /// Something of other objects is wanted: fetch it (see [`super::fetch::Work`]) and plan again with it in [`PlanCtx::fetched`]; answer
+    /// Something of other objects is wanted: fetch it (see [`super::fetch::Questions`]) and plan again with it in [`PlanCtx::fetched`]; answer
     /// the errno if that fails.
     Fetch(Box<super::fetch::Wanted>),
     /// The operation is answered with this result and nothing else: not logged, no per-op data (positive errno).

@@ -3,7 +3,7 @@
 use super::exec::{Answer, Exec, Step, answer, done, fail};
 use super::plan::WatchEffect;
 use denc::{Decoder, Denc, DencError, Encoder};
-use types::errno::{EINVAL, EMSGSIZE, ENOENT, ENOTCONN, ETIMEDOUT, EUSERS};
+use types::errno::{EBUSY, EINVAL, EMSGSIZE, ENOENT, ENOTCONN, ETIMEDOUT, EUSERS};
 use types::osd_op::watch_op;
 use types::{Bytes, OsdOp, WatchInfo};
 
@@ -17,6 +17,15 @@ const NOTIFY_TIMEOUT_MAX_S: u32 = 3_600;
 const PAYLOAD_MAX: usize = 8 << 20;
 /// A notify to one watcher costs as much as so many keys looked at.
 const NOTIFY_STEPS: u64 = 64;
+
+/// What a notify that is under way, and each watcher that it waits for, costs beside what it says, bytes.
+const NOTIFY_BYTES: u64 = 512;
+const WATCHER_BYTES: u64 = 192;
+
+/// Bytes that a notify of so many bytes to so many watchers holds until all have answered.
+pub fn notify_bytes(payload: usize, watchers: usize) -> u64 {
+    payload as u64 + NOTIFY_BYTES + watchers as u64 * WATCHER_BYTES
+}
 
 /// The payload of NOTIFY: a version of old, the timeout in seconds, and what to tell the watchers.
 fn decode_notify(indata: &Bytes) -> Result<(u32, Bytes), DencError> {
@@ -95,6 +104,10 @@ impl Exec<'_> {
         }
         // Every watcher is sent one.
         self.costs.steps(NOTIFY_STEPS * self.info.watchers.len() as u64)?;
+        self.notify_bytes += notify_bytes(payload.len(), self.info.watchers.len());
+        if self.notify_bytes > self.ctx.notify_room {
+            return fail(EBUSY);
+        }
         let id = self.ctx.next_notify_id + self.notifies;
         self.notifies += 1;
         self.effects.push(WatchEffect::Notify { id, cookie: op.notify().cookie, timeout_s, payload });

@@ -1,23 +1,41 @@
 //! A placement group: the unit that orders, remembers and serves a share of a pool's objects.
 //!
-//! Holds the group as a value; how it peers is in [`peering`], what it remembers of requests in [`log`], objects at hand in [`objects`], watches
-//! in [`watch`], the path of a request in [`ops`], writes in flight in [`replicate`], what it does by itself in [`upkeep`], what it reports in
-//! [`stats`].
+//! Holds the group as a value. A request passes these rooms, in this order:
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`admit`] | what is asked of a request before its object is looked at; [`backoff`]: a group that can't serve for long |
+//! | [`order`] | which requests on one object go on, and which wait; [`objects`]: every object's order and context |
+//! | [`run`] | the object's context, the plan; [`wait`]: requests that wait for the store |
+//! | [`submit`] | from the plan to the log and the store, and from the commit to the answer; [`replicate`]: writes in flight |
+//! | [`account`] | what is counted of an answered request |
+//!
+//! Beside them: how it peers in [`peering`], what it remembers of requests in [`log`], watches in [`watch`] and [`watchers`], what it does by
+//! itself in [`upkeep`], [`scrub`] and [`trim`], what it reports in [`stats`], its part of the hashes in [`range`].
 
+mod account;
+mod admit;
+mod backoff;
 pub mod log;
+pub(crate) mod notify_room;
 pub mod objects;
-pub mod ops;
+pub mod order;
 pub mod peering;
+pub mod range;
 pub mod replicate;
+mod run;
 mod scrub;
 pub mod snaps;
 pub mod split;
 pub mod stats;
+mod submit;
+mod trim;
 pub mod upkeep;
+mod wait;
 pub mod watch;
+mod watchers;
 
 use crate::event::{ConnId, Effect};
-use crate::op::{Awaited, ObjectContext};
 use crate::request::ClientOp;
 use crate::shared::Cx;
 use base::Stamp;
@@ -29,22 +47,11 @@ use replicate::{Members, Replication};
 use scrub::Scrub;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use submit::{AtStore, Submitted};
+use trim::Trim;
 use types::{CollId, EVersion, Epoch, HObject, IntervalSet, PastIntervals, PgInfo, PgMissingItem, PgShard, SnapContext, SpgId};
+use wait::StoreWaiters;
 use watch::Watches;
-
-/// What a group has given to its own store, in the order in which the store commits it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Submitted {
-    /// The group's record, or what it does by itself without an entry.
-    Record,
-    /// The record with which the group becomes active in the interval that began at this epoch.
-    Activation(Epoch),
-    /// Entries of the log up to this one.
-    Write(EVersion),
-}
-
-/// The part of a token that numbers a group's transactions.
-const TOKEN_NUMBER: u64 = (1 << 40) - 1;
 
 /// One placement group on this OSD.
 pub struct Pg {
@@ -64,55 +71,19 @@ pub struct Pg {
     pub peering: Peering,
     objects: Objects,
     inflight: Replication,
-    /// What our own store has not committed, of this interval and of earlier ones; the number of the first.
-    at_store: VecDeque<Submitted>,
-    first_at_store: u64,
+    at_store: AtStore,
     /// Requests that came before the group was active.
     waiting_active: VecDeque<Box<ClientOp>>,
-    /// What the store fetches bytes for: the ticket, and who waits for it.
-    waiting_store: Vec<(u64, StoreWaiter)>,
+    store_waiters: StoreWaiters,
     watches: Watches,
-    /// Removed snapshots whose clones are still here.
-    snap_trimq: IntervalSet,
-    /// Snapshots purged everywhere while this OSD was away, and not yet looked for here.
-    missed_purges: IntervalSet,
+    trim: Trim,
     info_dirty: bool,
     /// The map that the record in the store names.
     saved_epoch: Epoch,
     /// A record that the store had no room for; the next tick tries again.
     unsaved: Option<Submitted>,
-    /// What the group does by itself waits for the store, or for room in it.
-    store_waits: bool,
-    /// How often the index of snapshots could not be read.
-    snap_errors: u32,
     scrub_wanted: Option<bool>,
     scrub: Option<Scrub>,
-}
-
-/// Who waits until the store has fetched something.
-#[derive(Debug)]
-enum StoreWaiter {
-    /// Requests on an object whose record is not at hand.
-    Record(HObject),
-    /// The first request in the order of an object at hand.
-    First(HObject),
-    /// A read of an object at hand, which counts it.
-    Read(Box<ClientOp>),
-    /// A read of an object that is not at hand, with its head's record; nothing of it is under way, and writes that come wait for the read.
-    Passing(Box<ClientOp>, Box<ObjectContext>),
-    /// One of these two of which only the bytes are missing: the second, if `true`.
-    Answer(Box<ClientOp>, Awaited, bool),
-    /// A request that has no place in an order.
-    Request(Box<ClientOp>),
-}
-
-impl StoreWaiter {
-    fn op(&self) -> Option<&Box<ClientOp>> {
-        if let Self::Request(op) | Self::Read(op) | Self::Passing(op, _) | Self::Answer(op, ..) = self { Some(op) } else { None }
-    }
-    fn into_op(self) -> Option<Box<ClientOp>> {
-        if let Self::Request(op) | Self::Read(op) | Self::Passing(op, _) | Self::Answer(op, ..) = self { Some(op) } else { None }
-    }
 }
 
 impl Pg {
@@ -145,18 +116,14 @@ impl Pg {
             peering,
             objects: Objects::new(cx.sh.config.int("osd_pg_object_context_cache_count").max(16) as usize),
             inflight: Replication::default(),
-            at_store: VecDeque::new(),
-            first_at_store: 0,
+            at_store: AtStore::new(slot),
             waiting_active: VecDeque::new(),
-            waiting_store: Vec::new(),
-            watches: Watches::default(),
-            snap_trimq: IntervalSet::new(),
-            missed_purges: IntervalSet::new(),
+            store_waiters: StoreWaiters::default(),
+            watches: Watches::new(&cx.sh.notify_room),
+            trim: Trim::default(),
             info_dirty: true,
             saved_epoch: 0,
             unsaved: None,
-            store_waits: false,
-            snap_errors: 0,
             scrub_wanted: None,
             scrub: None,
         };
@@ -164,14 +131,6 @@ impl Pg {
         pg
     }
 
-    /// What the store is to say when the next transaction is durable: the group's place and the transaction's number.
-    fn token(&self) -> u64 {
-        (self.slot as u64) << 40 | (self.first_at_store + self.at_store.len() as u64) & TOKEN_NUMBER
-    }
-    /// The group's place out of a token.
-    pub fn slot_of(token: u64) -> u32 {
-        (token >> 40) as u32
-    }
     /// The version of the next entry: the map that the group has taken in, and one more than the last.
     pub fn next_version(&self) -> EVersion {
         EVersion::new(self.epoch, self.log.head().version + 1)
@@ -221,8 +180,8 @@ impl Pg {
     /// flight, reads that the store fetches for, then what waited behind them. If the group is elsewhere now, clients send them there.
     fn requeue(&mut self) {
         let mut requests = self.inflight.end_interval();
-        requests.extend(std::mem::take(&mut self.waiting_store).into_iter().filter_map(|(_, waiter)| waiter.into_op()));
-        requests.extend(self.objects.clear());
+        requests.extend(self.store_waiters.end_interval());
+        requests.extend(self.objects.end_interval());
         if !self.peering.is_primary() {
             return self.waiting_active.clear();
         }
@@ -264,10 +223,7 @@ impl Pg {
 
     /// Something that this group gave to its own store is durable.
     pub fn committed(&mut self, token: u64, cx: &mut Cx<'_>) {
-        let Some(what) = self.at_store.pop_front() else { panic!("{}: the store commits what it was not given", self.pgid) };
-        assert!(token & TOKEN_NUMBER == self.first_at_store & TOKEN_NUMBER, "a store commits in the order of submission");
-        self.first_at_store += 1;
-        match what {
+        match self.at_store.committed(token) {
             Submitted::Record => {}
             Submitted::Activation(since) => {
                 if since == self.peering.last_peering_reset && self.peering.activated(&mut self.info, cx.clock.mono) {
@@ -334,19 +290,14 @@ impl Pg {
 
     /// Removed snapshots whose clones are still here.
     pub fn trim_queue(&self) -> &IntervalSet {
-        &self.snap_trimq
+        self.trim.queue()
     }
     pub fn has_watches(&self) -> bool {
         !self.watches.is_empty()
     }
     /// Requests that are not answered: what each is and what it waits for.
     pub fn unanswered(&self) -> impl Iterator<Item = (&types::ReqId, &HObject, Stamp, &'static str)> {
-        let waiting = self
-            .waiting_active
-            .iter()
-            .chain(self.waiting_store.iter().filter_map(|(_, w)| w.op()))
-            .map(|op| &**op)
-            .chain(self.objects.waiting());
+        let waiting = self.waiting_active.iter().map(|op| &**op).chain(self.store_waiters.requests()).chain(self.objects.waiting());
         let inflight = self.inflight.iter().filter_map(|f| Some((&f.reqid, f.obj.as_ref()?, f.received, "waiting for commit")));
         waiting.map(|op| (&op.reqid, &op.msg.hobj, op.received, op.waits_for)).chain(inflight)
     }

@@ -1,15 +1,18 @@
-//! Objects that a placement group has at hand: what each is like now, which of its writes are not yet durable, who waits for them.
+//! Objects that a placement group knows something of: their contexts at hand, and the order of their requests.
 //!
-//! A read waits for the uncommitted writes of its own object, so nobody is shown what could still be rolled back; other objects don't wait.
-//! Reads don't wait for each other, however many of them wait for the store; a write that came after them does, so that they see what was before it.
-//! Writes don't wait for each other: their answers go out in the order of the log, and a failed or repeated one is an entry of it too.
+//! A context is at hand after it was loaded to be kept, or written. An order is here while it is not free; its object's context need not be at
+//! hand: a read that few come after brings its own. Holds no rule of the order ([`super::order`]) and loads nothing.
 
+use super::order::{Access, Entry, Hold, ObjectOrder, Ordered, Turn};
 use crate::op::ObjectContext;
 use crate::request::ClientOp;
+use base::fixed::HashMap;
 use smallvec::SmallVec;
-use std::collections::{HashMap, VecDeque};
+use std::borrow::Cow;
+use std::collections::hash_map::Entry as MapEntry;
 use std::hash::{BuildHasherDefault, Hasher};
-use types::HObject;
+use types::osd_op::osd_flag;
+use types::{CEPH_NOSNAP, EntityKind, HObject, ReqId};
 
 /// Mixes what names are told apart by before their strings are looked at: the hash of the name is a field of it.
 #[derive(Default)]
@@ -32,181 +35,244 @@ impl Hasher for ObjectHasher {
 }
 type ByHash<T> = HashMap<u32, T, BuildHasherDefault<ObjectHasher>>;
 
-/// One object at hand.
+/// The head of an object, which most names are.
+pub fn head_name(obj: &HObject) -> Cow<'_, HObject> {
+    if obj.snap == CEPH_NOSNAP { Cow::Borrowed(obj) } else { Cow::Owned(obj.head()) }
+}
+
+impl Ordered for Box<ClientOp> {
+    fn access(&self) -> Access {
+        // A request that has asked for other objects takes its turn, whatever it came with.
+        if self.msg.flags & osd_flag::SKIPRWLOCKS != 0 && self.fetches.is_none() {
+            Access::Unordered
+        } else if self.may_mutate() {
+            Access::Write
+        } else if self.reqid.name.kind == EntityKind::OSD {
+            Access::CopyRead
+        } else {
+            Access::Read
+        }
+    }
+}
+
+/// What is known of an object.
 #[derive(Debug)]
-pub struct Slot {
-    pub ctx: Box<ObjectContext>,
-    /// Writes submitted and not durable.
-    pub inflight: u32,
-    /// Reads that came before all waiters, and wait for bytes that the store fetches.
-    pub reading: u32,
-    /// Behind those writes and reads, in order.
-    pub waiters: VecDeque<Box<ClientOp>>,
-    /// The first of the waiters waits for bytes that the store fetches; the group knows by which ticket.
-    pub stalled: bool,
+enum Known {
+    Context(Box<ObjectContext>),
+    /// Its head's name.
+    Name(HObject),
+}
+
+#[derive(Debug)]
+struct Object {
+    known: Known,
+    order: ObjectOrder<Box<ClientOp>>,
     used: u64,
 }
 
-impl Slot {
-    /// The first of the waiters waits for something from elsewhere, and all others behind it.
-    pub fn is_held(&self) -> bool {
-        self.stalled || self.is_fetching()
+impl Object {
+    fn head(&self) -> &HObject {
+        match &self.known {
+            Known::Context(ctx) => ctx.hobj(),
+            Known::Name(name) => name,
+        }
     }
-    /// The first of the waiters waits for another object.
-    pub fn is_fetching(&self) -> bool {
-        self.waiters.front().is_some_and(|op| op.is_fetching())
-    }
-    /// Something waits for it, or it is known of it what the store doesn't have for sure.
-    fn is_busy(&self) -> bool {
-        self.inflight > 0 || self.reading > 0 || !self.waiters.is_empty()
-    }
-    /// What must be over before the first of the waiters goes on is. `passing`: see [`Objects::is_passing`].
-    pub fn is_over_for(&self, writes: bool, passing: bool) -> bool {
-        if writes { self.reading == 0 && !passing } else { self.inflight == 0 }
+    fn has_context(&self) -> bool {
+        matches!(self.known, Known::Context(_))
     }
 }
 
-/// Names whose last sight is remembered.
-const SIGHTS: usize = 64;
+/// Names that [`Recent`] remembers.
+const RECENT: usize = 64;
 
-/// Heads at hand, and requests that wait until the store has fetched their object's record; those that nothing waits for are forgotten, the longest unused first, when there are more than the bound.
+/// A small direct-mapped filter of names that were asked for lately.
+#[derive(Debug)]
+struct Recent([u32; RECENT]);
+
+impl Recent {
+    /// True if this name was asked for not long before.
+    fn again(&mut self, hash: u32) -> bool {
+        let at = hash.wrapping_mul(0x9e37_79b9) as usize >> 16;
+        std::mem::replace(&mut self.0[at % RECENT], hash) == hash
+    }
+}
+
+/// Heads by name. When more contexts are at hand than the bound, the older half of those whose order is free is forgotten; orders are bounded by
+/// the requests under way.
 #[derive(Debug)]
 pub struct Objects {
     /// By the hash of their names; of one hash there is seldom more than one.
-    map: ByHash<SmallVec<[Slot; 1]>>,
-    len: usize,
-    /// By the head's name; requests in order.
-    loading: HashMap<HObject, VecDeque<Box<ClientOp>>, BuildHasherDefault<ObjectHasher>>,
-    /// Reads that wait for the store with their object's record, which is not at hand: how many, by the hash of the object's name. Few are asked for
-    /// again, and one that is waits for its namesakes at worst.
-    passing: ByHash<u32>,
+    map: ByHash<SmallVec<[Object; 1]>>,
+    contexts: usize,
     clock: u64,
-    max: usize,
-    /// Hashes of names, the last that had each place: who comes again soon is worth keeping.
-    sights: [u32; SIGHTS],
+    contexts_max: usize,
+    recent: Recent,
 }
 
 impl Objects {
-    pub fn new(max: usize) -> Self {
-        Self {
-            map: HashMap::default(),
-            len: 0,
-            loading: HashMap::default(),
-            passing: HashMap::default(),
-            clock: 0,
-            max,
-            sights: [0; SIGHTS],
-        }
+    pub fn new(contexts_max: usize) -> Self {
+        Self { map: HashMap::default(), contexts: 0, clock: 0, contexts_max, recent: Recent([0; RECENT]) }
+    }
+    fn find(&self, head: &HObject) -> Option<&Object> {
+        self.map.get(&head.hash)?.iter().find(|object| object.head() == head)
     }
     #[inline]
-    pub fn get(&mut self, head: &HObject) -> Option<&mut Slot> {
-        let slot = self.map.get_mut(&head.hash)?.iter_mut().find(|slot| slot.ctx.hobj() == head)?;
-        self.clock += 1;
-        slot.used = self.clock;
-        Some(slot)
+    fn find_mut(&mut self, head: &HObject) -> Option<&mut Object> {
+        self.map.get_mut(&head.hash)?.iter_mut().find(|object| object.head() == head)
     }
-    pub fn peek(&self, head: &HObject) -> Option<&Slot> {
-        self.map.get(&head.hash)?.iter().find(|slot| slot.ctx.hobj() == head)
-    }
-    /// True if an object was asked for not long before. Of many objects that are read at random hardly one is; their records are not worth keeping.
-    pub fn comes_again(&mut self, head: &HObject) -> bool {
-        let place = head.hash.wrapping_mul(0x9e37_79b9) as usize >> 16;
-        std::mem::replace(&mut self.sights[place % SIGHTS], head.hash) == head.hash
-    }
-    /// Takes in what was loaded or changed: a head, whose name is in storage of its own.
-    pub fn put(&mut self, ctx: Box<ObjectContext>) -> &mut Slot {
-        self.clock += 1;
-        let used = self.clock;
-        let hash = ctx.hobj().hash;
-        if self.len >= self.max && self.peek(ctx.hobj()).is_none() {
-            self.evict();
-        }
-        let slots = self.map.entry(hash).or_default();
-        let place = slots.iter().position(|slot| slot.ctx.hobj() == ctx.hobj()).unwrap_or(slots.len());
-        match slots.get_mut(place) {
-            Some(slot) => (slot.ctx, slot.used) = (ctx, used),
-            None => {
-                slots.push(Slot { ctx, inflight: 0, reading: 0, waiters: VecDeque::new(), stalled: false, used });
-                self.len += 1;
-            }
-        }
-        &mut slots[place]
-    }
-    /// Forgets the older half of what nothing waits for.
-    fn evict(&mut self) {
-        let cut = self.clock.saturating_sub(self.max as u64 / 2);
-        self.retain(|slot| slot.is_busy() || slot.used > cut);
-    }
-    fn retain(&mut self, keep: impl Fn(&Slot) -> bool) {
-        let mut gone = 0;
-        self.map.retain(|_, slots| {
-            let before = slots.len();
-            slots.retain(|slot| keep(slot));
-            gone += before - slots.len();
-            !slots.is_empty()
+    /// The order of an object that may not be here yet.
+    fn order(&mut self, head: &HObject) -> &mut ObjectOrder<Box<ClientOp>> {
+        let objects = self.map.entry(head.hash).or_default();
+        let at = objects.iter().position(|object| object.head() == head).unwrap_or_else(|| {
+            objects.push(Object { known: Known::Name(head.clone()), order: ObjectOrder::default(), used: 0 });
+            objects.len() - 1
         });
-        self.len -= gone;
+        &mut objects[at].order
     }
-    /// A read waits with a record of its own.
-    pub fn pass(&mut self, head: &HObject) {
-        *self.passing.entry(head.hash).or_default() += 1;
+    /// The order of an object with something under way.
+    fn busy(&mut self, head: &HObject) -> &mut ObjectOrder<Box<ClientOp>> {
+        &mut self.find_mut(head).expect("an order that is not free stays").order
     }
-    /// It waits no longer.
-    pub fn passed(&mut self, head: &HObject) {
-        let std::collections::hash_map::Entry::Occupied(mut reads) = self.passing.entry(head.hash) else {
-            panic!("a read that waits is counted")
-        };
-        *reads.get_mut() -= 1;
-        if *reads.get() == 0 {
-            reads.remove();
+    /// Objects of a hash whose orders are free and whose contexts are not at hand are not kept.
+    fn forget_free(&mut self, hash: u32) {
+        let Some(objects) = self.map.get_mut(&hash) else { return };
+        objects.retain(|object| object.has_context() || !object.order.is_free());
+        if objects.is_empty() {
+            self.map.remove(&hash);
         }
-    }
-    /// True if such reads wait that may be this object's: writes wait for them.
-    #[inline]
-    pub fn is_passing(&self, head: &HObject) -> bool {
-        !self.passing.is_empty() && self.passing.contains_key(&head.hash)
-    }
-    /// Objects at hand whose requests may have waited for such reads.
-    pub fn namesakes(&self, head: &HObject) -> SmallVec<[HObject; 1]> {
-        let waits = |slot: &&Slot| !slot.waiters.is_empty();
-        self.map.get(&head.hash).into_iter().flatten().filter(waits).map(|slot| slot.ctx.hobj().clone()).collect()
-    }
-    /// Forgets everything; what waited is returned in the order of each object.
-    pub fn clear(&mut self) -> Vec<Box<ClientOp>> {
-        let loading = std::mem::take(&mut self.loading);
-        self.passing.clear();
-        self.len = 0;
-        self.map.drain().flat_map(|(_, slots)| slots).flat_map(|slot| slot.waiters).chain(loading.into_values().flatten()).collect()
-    }
-    pub fn waiting(&self) -> impl Iterator<Item = &ClientOp> {
-        let all = self.map.values().flatten().map(|slot| &slot.waiters).chain(self.loading.values());
-        all.flat_map(|waiters| waiters.iter().map(|op| &**op))
     }
 
-    /// True if requests wait for this object's record.
-    #[inline]
-    pub fn is_loading(&self, head: &HObject) -> bool {
-        !self.loading.is_empty() && self.loading.contains_key(head)
-    }
-    /// A request waits, behind others, until the store has fetched its object's record.
-    pub fn wait_loading(&mut self, head: HObject, op: Box<ClientOp>) {
-        self.loading.entry(head).or_default().push_back(op);
-    }
-    /// The store fetches bytes for a request on an object that is at hand; it goes in front of all others.
-    pub fn stall(&mut self, head: &HObject, op: Box<ClientOp>) {
-        let slot = self.get(head).expect("what is executed is at hand");
-        assert!(!slot.stalled, "of an object's requests only the first is executed");
-        slot.stalled = true;
-        slot.waiters.push_front(op);
-    }
-    /// The store has fetched an object's record: the requests that wait for it.
-    pub fn take_loading(&mut self, head: &HObject) -> Option<VecDeque<Box<ClientOp>>> {
-        self.loading.remove(head)
-    }
-    /// The store has fetched what the first waiter of an object at hand waits for.
-    pub fn unstall(&mut self, head: &HObject) {
-        if let Some(slot) = self.get(head) {
-            slot.stalled = false;
+    // Contexts.
+
+    /// A context at hand.
+    pub fn context(&self, head: &HObject) -> Option<&ObjectContext> {
+        match &self.find(head)?.known {
+            Known::Context(ctx) => Some(ctx),
+            Known::Name(_) => None,
         }
+    }
+    /// True if an object was asked for not long before. Of many objects that are read at random hardly one is: their contexts are not worth keeping.
+    pub fn asked_again(&mut self, head: &HObject) -> bool {
+        self.recent.again(head.hash)
+    }
+    /// Keeps a head's context, whose name is in storage of its own.
+    pub fn put(&mut self, ctx: Box<ObjectContext>) {
+        self.put_object(ctx);
+    }
+    fn put_object(&mut self, ctx: Box<ObjectContext>) -> &mut Object {
+        self.clock += 1;
+        let used = self.clock;
+        if self.contexts >= self.contexts_max && self.context(ctx.hobj()).is_none() {
+            self.evict();
+        }
+        let objects = self.map.entry(ctx.hobj().hash).or_default();
+        let at = objects.iter().position(|object| object.head() == ctx.hobj()).unwrap_or(objects.len());
+        match objects.get_mut(at) {
+            Some(object) => {
+                self.contexts += usize::from(!object.has_context());
+                (object.known, object.used) = (Known::Context(ctx), used);
+            }
+            None => {
+                self.contexts += 1;
+                objects.push(Object { known: Known::Context(ctx), order: ObjectOrder::default(), used });
+            }
+        }
+        &mut objects[at]
+    }
+    /// Forgets the older half of those contexts whose orders are free.
+    fn evict(&mut self) {
+        let cut = self.clock.saturating_sub(self.contexts_max as u64 / 2);
+        let contexts = &mut self.contexts;
+        self.map.retain(|_, objects| {
+            objects.retain(|object| {
+                let keeps = !object.order.is_free() || object.used > cut;
+                // What is free has a context.
+                *contexts -= usize::from(!keeps);
+                keeps
+            });
+            !objects.is_empty()
+        });
+    }
+
+    // Orders; see `ObjectOrder` for each.
+
+    /// A request comes in to its object; with it, whether the context is at hand.
+    #[inline]
+    pub fn enter(&mut self, op: Box<ClientOp>) -> (Entry<Box<ClientOp>>, bool) {
+        let used = self.clock + 1;
+        let object = self.find_mut(&head_name(&op.msg.hobj));
+        let Some(object) = object else { return (ObjectOrder::default().enter(op), false) };
+        object.used = used;
+        let (entry, is_at_hand) = (object.order.enter(op), object.has_context());
+        self.clock = used;
+        (entry, is_at_hand)
+    }
+    /// The next request of an object's queue that may go on.
+    pub fn next(&mut self, head: &HObject) -> Option<(Box<ClientOp>, Turn)> {
+        let object = self.find_mut(head)?;
+        let next = object.order.next();
+        if next.is_none() && !object.has_context() {
+            self.forget_free(head.hash);
+        }
+        next
+    }
+    /// A request that goes on in order holds its object.
+    #[must_use]
+    pub fn hold(&mut self, head: &HObject, hold: Hold, op: Box<ClientOp>) -> bool {
+        self.order(head).hold(hold, op)
+    }
+    pub fn store_ready(&mut self, head: &HObject) {
+        self.busy(head).store_ready();
+    }
+    /// True if this request holds the object until others are read.
+    pub fn is_fetching(&self, head: &HObject, reqid: ReqId) -> bool {
+        self.find(head).and_then(|object| object.order.fetching()).is_some_and(|op| op.reqid == reqid)
+    }
+    pub fn fetched(&mut self, head: &HObject) -> Option<&mut Box<ClientOp>> {
+        self.busy(head).fetched()
+    }
+    pub fn fetch_failed(&mut self, head: &HObject) -> Option<Box<ClientOp>> {
+        self.busy(head).fetch_failed()
+    }
+    pub fn read_waits(&mut self, op: &ClientOp) {
+        self.order(&head_name(&op.msg.hobj)).read_waits();
+    }
+    /// The store has what a read waits for: the read, unless it must wait again, and its head, if requests stand in the queue.
+    pub fn read_left(&mut self, op: Box<ClientOp>) -> (Option<Box<ClientOp>>, Option<HObject>) {
+        let MapEntry::Occupied(mut objects) = self.map.entry(op.msg.hobj.hash) else { panic!("an order that is not free stays") };
+        let head = head_name(&op.msg.hobj);
+        let at = objects.get().iter().position(|object| *object.head() == *head);
+        drop(head);
+        let at = at.expect("an order that is not free stays");
+        let object = &mut objects.get_mut()[at];
+        let op = object.order.read_left(op);
+        let waiting = object.order.has_waiters().then(|| object.head().clone());
+        if !object.has_context() && object.order.is_free() {
+            objects.get_mut().swap_remove(at);
+            if objects.get().is_empty() {
+                objects.remove();
+            }
+        }
+        (op, waiting)
+    }
+    /// A write of this head is submitted: its context is what readers see once it is durable.
+    pub fn submitted(&mut self, ctx: Box<ObjectContext>) {
+        self.put_object(ctx).order.submitted();
+    }
+    /// One is durable. True if requests wait.
+    pub fn committed(&mut self, head: &HObject) -> bool {
+        let order = self.busy(head);
+        order.committed();
+        order.has_waiters()
+    }
+
+    /// Requests that wait in a queue.
+    pub fn waiting(&self) -> impl Iterator<Item = &ClientOp> {
+        self.map.values().flatten().flat_map(|object| object.order.waiters()).map(|op| &**op)
+    }
+    /// Forgets everything; what waited is returned, in the order of each object.
+    pub fn end_interval(&mut self) -> Vec<Box<ClientOp>> {
+        self.contexts = 0;
+        self.map.drain().flat_map(|(_, objects)| objects).flat_map(|object| object.order.into_waiters()).collect()
     }
 }

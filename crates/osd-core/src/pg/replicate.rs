@@ -1,7 +1,7 @@
 //! Writes in flight: which members of the acting set each still waits for, and what a new interval makes of them.
 //!
 //! ```text
-//!   submitted ──▶ waiting for {our store, replicas} ── arrived(member, version), each in any order ──▶ waiting for nobody
+//!   submitted ──▶ waiting for {our store, replicas} ── arrived(member, version), each in any order ──▶ waiting for none
 //!       │                                                                                               │ and so is all before it
 //!       │ a new interval                                                                                ▼
 //!       └──────▶ requeued: its request runs again and finds its own entry in the log                 answered, in the order of versions
@@ -9,7 +9,7 @@
 //!
 //! The commit of our own store is one arrival like any other. What is in flight belongs to one interval: [`Replication::end_interval`] empties
 //! it, so an arrival of an earlier interval finds no write of its version and does nothing (versions begin with the epoch and are never given
-//! twice). Holds no transaction, no message and no object; `pg::ops` submits and answers.
+//! twice). Holds no transaction, no message and no object; `pg::submit` submits and answers.
 
 use crate::event::ConnId;
 use crate::op::WatchEffect;
@@ -18,7 +18,7 @@ use base::Stamp;
 use messages::RawMessage;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
-use types::{EVersion, HObject, PgShard, ReqId};
+use types::{EVersion, HObject, PgLogEntry, PgShard, ReqId};
 
 /// Members that have not committed a write. Three copies need no allocation.
 pub type Members = SmallVec<[PgShard; 3]>;
@@ -41,6 +41,23 @@ pub struct InFlight {
     pub reqid: ReqId,
     pub received: Stamp,
     pub bytes_out: u64,
+}
+
+impl InFlight {
+    /// A write of these entries, which these members are to commit; for no request.
+    pub fn of(log: &[PgLogEntry], waiting: Members) -> Self {
+        Self {
+            version: log.last().map_or(EVersion::ZERO, |e| e.version),
+            waiting,
+            obj: None,
+            request: None,
+            effects: Vec::new(),
+            dups: Vec::new(),
+            reqid: ReqId::default(),
+            received: Stamp(0),
+            bytes_out: 0,
+        }
+    }
 }
 
 /// The answer and effects of a write whose interval ended before it was answered. It travels with the requeued request, and holds only while the
@@ -113,17 +130,7 @@ mod tests {
     use base::Rng;
 
     fn write(version: u64, members: &[PgShard]) -> InFlight {
-        InFlight {
-            version: EVersion::new(3, version),
-            waiting: members.into(),
-            obj: None,
-            request: None,
-            effects: Vec::new(),
-            dups: Vec::new(),
-            reqid: ReqId::default(),
-            received: Stamp(0),
-            bytes_out: 0,
-        }
+        InFlight { version: EVersion::new(3, version), ..InFlight::of(&[], members.into()) }
     }
 
     #[test]

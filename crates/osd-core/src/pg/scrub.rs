@@ -9,6 +9,7 @@ use super::stats::contribution;
 use crate::event::{Effect, Level};
 use crate::op::PlanStop;
 use crate::shared::Cx;
+use crate::work::{Status, Work};
 use store::StoreError;
 use types::{GHObject, HObject, ObjectStatSum, pg_state};
 
@@ -32,11 +33,33 @@ pub struct Scrub {
     started_ns: u64,
     /// What was counted may be off.
     disturbed: bool,
-    /// The store fetches bytes for it.
-    pub waits: bool,
+    work: Work,
+}
+
+/// What stops a scrub at an object.
+enum Stop {
+    /// The turn is over.
+    Turn,
+    Store(StoreError),
+    Damage(String),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Wait(_) => Self::Store(error),
+            other => Self::Damage(format!("can't be read: {other}")),
+        }
+    }
 }
 
 impl Scrub {
+    pub fn work(&self) -> Work {
+        self.work
+    }
+    pub fn work_mut(&mut self) -> &mut Work {
+        &mut self.work
+    }
     /// An object was changed by a request. A head comes behind its clones.
     pub fn changed(&mut self, head: &HObject, by: &ObjectStatSum) {
         if *head < self.at.hobj {
@@ -49,7 +72,7 @@ impl Scrub {
 }
 
 impl Pg {
-    /// Somebody asks for a scrub: begun by the next tick.
+    /// A scrub is asked for: begun by the next tick.
     pub fn want_scrub(&mut self, deep: bool) {
         self.scrub_wanted = Some(self.scrub_wanted.unwrap_or(false) || deep);
     }
@@ -61,10 +84,15 @@ impl Pg {
         }
     }
 
+    pub(super) fn scrub_status(&self) -> Option<Status> {
+        let scrub = self.scrub.as_ref()?;
+        let progress = format!("{} objects looked at, {} errors", scrub.objects, scrub.errors);
+        Some(Status { what: if scrub.deep { "deep-scrub" } else { "scrub" }, pgid: Some(self.pgid), work: scrub.work, progress })
+    }
+
     pub(super) fn start_scrub(&mut self, cx: &mut Cx<'_>) {
-        if let Some(scrub) = &mut self.scrub {
-            scrub.waits = false;
-        } else if self.peering.is_active()
+        if self.scrub.is_none()
+            && self.peering.is_active()
             && let Some(deep) = self.scrub_wanted.take()
         {
             self.scrub = Some(Scrub {
@@ -77,20 +105,23 @@ impl Pg {
                 errors: 0,
                 started_ns: cx.clock.wall_ns,
                 disturbed: false,
-                waits: false,
+                work: Work::Busy,
             });
-            self.scrub_some(cx);
+            self.scrub_turn(cx);
         }
     }
 
     /// One turn of it.
-    pub(super) fn scrub_some(&mut self, cx: &mut Cx<'_>) {
-        let Some(mut scrub) = self.scrub.take() else { return };
+    pub(super) fn scrub_turn(&mut self, cx: &mut Cx<'_>) {
+        let Some(mut scrub) = self.scrub.take_if(|scrub| scrub.work.is_busy()) else { return };
         match self.scrub_step(&mut scrub, cx) {
-            Ok(true) => self.scrub_done(scrub, cx),
-            Ok(false) => self.scrub = Some(scrub),
-            Err(StoreError::Wait(_)) => {
-                scrub.waits = true;
+            Ok(Work::Done) => self.scrub_done(scrub, cx),
+            Ok(work) => {
+                scrub.work = work;
+                self.scrub = Some(scrub);
+            }
+            Err(error @ StoreError::Wait(_)) => {
+                scrub.work = Work::stopped(&error);
                 self.scrub = Some(scrub);
             }
             Err(error) => {
@@ -100,8 +131,8 @@ impl Pg {
         }
     }
 
-    /// True when it is through.
-    fn scrub_step(&self, scrub: &mut Scrub, cx: &mut Cx<'_>) -> Result<bool, StoreError> {
+    /// Done when it is through.
+    fn scrub_step(&self, scrub: &mut Scrub, cx: &mut Cx<'_>) -> Result<Work, StoreError> {
         let page = cx.sh.store.list(self.coll, &scrub.at, &GHObject::max(), PAGE)?;
         let mut bytes = 0;
         for (i, obj) in page.objects.iter().enumerate() {
@@ -109,10 +140,10 @@ impl Pg {
                 (scrub.at, scrub.offset, scrub.forgotten) = (obj.clone(), 0, false);
             }
             let damage = match self.scrub_object(obj, scrub, &mut bytes, cx) {
-                Ok(true) => None,
-                Ok(false) => return Ok(false),
-                Err(Some(text)) => Some(text),
-                Err(None) => return Err(StoreError::Wait(0)),
+                Ok(()) => None,
+                Err(Stop::Turn) => return Ok(Work::Busy),
+                Err(Stop::Damage(text)) => Some(text),
+                Err(Stop::Store(error)) => return Err(error),
             };
             if let Some(damage) = damage {
                 scrub.errors += 1;
@@ -128,30 +159,26 @@ impl Pg {
                 scrub.at = GHObject::max();
             }
         }
-        Ok(page.next.is_none())
+        Ok(if page.next.is_none() { Work::Done } else { Work::Busy })
     }
 
-    /// Looks at one object: true if that is done, false if the turn is over; what is wrong with it, or nothing if the store fetches.
-    fn scrub_object(&self, obj: &GHObject, scrub: &mut Scrub, bytes: &mut u64, cx: &mut Cx<'_>) -> Result<bool, Option<String>> {
-        let stopped = |e: StoreError| match e {
-            StoreError::Wait(_) => None,
-            other => Some(format!("can't be read: {other}")),
-        };
+    /// Looks at one object.
+    fn scrub_object(&self, obj: &GHObject, scrub: &mut Scrub, bytes: &mut u64, cx: &mut Cx<'_>) -> Result<(), Stop> {
         let ctx = match crate::op::load_object(&*cx.sh.store, self.coll, &obj.hobj) {
             Ok(ctx) => ctx,
-            Err(PlanStop::Wait(_)) => return Err(None),
-            Err(other) => return Err(Some(format!("has a damaged record: {other:?}"))),
+            Err(PlanStop::Wait(ticket)) => return Err(Stop::Store(StoreError::Wait(ticket))),
+            Err(other) => return Err(Stop::Damage(format!("has a damaged record: {other:?}"))),
         };
-        let size = cx.sh.store.stat(self.coll, obj).map_err(stopped)?.size;
+        let size = cx.sh.store.stat(self.coll, obj)?.size;
         while scrub.deep && scrub.offset < size {
             if *bytes >= TURN_BYTES {
-                return Ok(false);
+                return Err(Stop::Turn);
             }
             let len = (size - scrub.offset).min(1 << 20);
             if !std::mem::replace(&mut scrub.forgotten, true) {
                 cx.sh.store.forget(self.coll, obj, scrub.offset, len);
             }
-            cx.sh.store.read(self.coll, obj, scrub.offset, len).map_err(stopped)?;
+            cx.sh.store.read(self.coll, obj, scrub.offset, len)?;
             (scrub.offset, scrub.forgotten) = (scrub.offset + len, false);
             *bytes += len;
         }
@@ -159,8 +186,8 @@ impl Pg {
             contribution(&ctx, &mut scrub.sum);
         }
         match ctx.exists && ctx.info.size == size {
-            true => Ok(true),
-            false => Err(Some(format!("is {size} bytes long, its record says {}", ctx.info.size))),
+            true => Ok(()),
+            false => Err(Stop::Damage(format!("is {size} bytes long, its record says {}", ctx.info.size))),
         }
     }
 

@@ -9,6 +9,7 @@
 //!
 //! big-endian, so that a group's clones of one snapshot lie side by side.
 
+use super::range::reversed_hashes;
 use crate::op::SnapIndexChange;
 use crate::persist::{SNAPMAPPER, own_object};
 use denc::Denc;
@@ -88,9 +89,8 @@ fn first_key(store: &dyn ObjectStore, at: &[u8]) -> StoreResult<Option<ByteStr>>
 impl SnapRange {
     /// The part of group `pgid` of a pool with `pg_num` groups.
     pub fn of(pgid: PgId, pg_num: u32) -> Self {
-        let bits = super::ops::split_bits(pgid.seed, pg_num);
-        let begin = pgid.seed.reverse_bits();
-        Self { pool: pgid.pool, begin, end: (u64::from(begin) | (0xffff_ffff >> bits)) + 1 }
+        let (begin, end) = reversed_hashes(pgid.seed, pg_num);
+        Self { pool: pgid.pool, begin, end }
     }
     /// A clone that a snapshot still has here.
     pub fn first(&self, store: &dyn ObjectStore, snap: SnapId) -> StoreResult<Option<HObject>> {

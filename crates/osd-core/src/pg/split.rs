@@ -3,10 +3,11 @@
 //! Every object goes to the group that its hash folds to by the new number; the log and what is missing go with the objects, duplicates go to
 //! both. Nothing of the group may be on its way to the store meanwhile: see `catch_up`.
 
-use super::ops::split_bits;
+use super::Pg;
 use super::peering::Mapping;
+use super::range::split_bits;
 use super::stats::count;
-use super::{Pg, Submitted};
+use super::submit::Submitted;
 use crate::shared::Cx;
 use store::{InfoChange, LogDelta};
 use types::{CollId, ObjectStatSum, PgId, PgInfo, PgLogEntry, SpgId, Transaction};

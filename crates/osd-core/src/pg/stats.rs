@@ -110,7 +110,7 @@ impl Pg {
         s.last_epoch_clean = history.last_epoch_clean;
         (s.log_size, s.ondisk_log_size, s.log_dups_size) = (log_size, log_size, log_dups);
         (s.log_start, s.ondisk_log_start) = (tail, tail);
-        s.snaptrimq_len = self.snap_trimq.size() as u32;
+        s.snaptrimq_len = self.trim.queue().size() as u32;
         s.blocked_by = self.peering.blocked_by.iter().map(|member| member.osd).collect();
         s.purged_snaps = self.info.purged_snaps.clone();
         let sum = &mut s.stats.sum;

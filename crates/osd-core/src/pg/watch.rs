@@ -2,14 +2,24 @@
 //!
 //! A watch is persistent (it stands in the object's info) and lives on when its connection goes: until its client comes back, or its
 //! timeout is over. What is here is the living half: connections, deadlines, notifies on their way. It says what to send as [`WatchOut`]s and
-//! which watches are over; the group writes those out of the object's info.
+//! which watches are over; `watchers` writes those out of the object's info.
 
+use super::notify_room::{NotifyRoom, Share};
 use crate::event::ConnId;
+use crate::op::notify_bytes;
 use base::Stamp;
 use bytes::Bytes;
-use std::collections::{BTreeMap, HashMap};
+use denc::{Denc, Encoder};
+use messages::osd_client::watch_event;
+use messages::{MWatchNotify, Message, RawMessage};
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
+use types::errno::ETIMEDOUT;
 use types::{EntityAddr, EntityName, HObject};
+
+/// Bytes of the answers to one notify. A watcher whose answer does not fit is named as one that gave none. Source: ours; stock has no limit.
+const REPLIES_MAX: usize = 8 << 20;
 
 /// What names a watch on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +54,10 @@ struct Notify {
     deadline: Stamp,
     waiting: Vec<(HObject, WatchKey)>,
     replies: Vec<(u64, u64, Bytes)>,
+    replies_bytes: usize,
+    /// Watchers whose answers were too long.
+    unheard: Vec<(u64, u64)>,
+    share: Share,
 }
 
 /// What is to be told to a client: an MWatchNotify.
@@ -57,7 +71,7 @@ pub enum WatchOut {
         payload: Bytes,
         notifier_gid: u64,
     },
-    /// To the client that notified: who answered what, who did not.
+    /// To the client that notified: which watchers answered what, and which did not.
     Complete {
         conn: ConnId,
         cookie: u64,
@@ -74,14 +88,46 @@ pub enum WatchOut {
     },
 }
 
-/// The watches of one placement group. Bounded by what object infos hold.
+impl WatchOut {
+    /// The message, and the connection that it goes to.
+    pub fn message(self) -> (ConnId, RawMessage) {
+        let event = |event, cookie| MWatchNotify { cookie, event, ..MWatchNotify::default() };
+        match self {
+            Self::Notify { conn, cookie, version, id, payload, notifier_gid } => {
+                let msg = event(watch_event::NOTIFY, cookie);
+                (conn, MWatchNotify { ver: version, notify_id: id, payload, notifier_gid, ..msg }.encode(0))
+            }
+            Self::Disconnect { conn, cookie } => (conn, event(watch_event::DISCONNECT, cookie).encode(0)),
+            Self::Complete { conn, cookie, version, id, notifier_gid, replies, missed, timed_out } => {
+                let mut e = Encoder::new(0);
+                e.count(replies.len());
+                for (gid, watcher, payload) in &replies {
+                    e.u64(*gid);
+                    e.u64(*watcher);
+                    e.blob(payload);
+                }
+                missed.encode(&mut e);
+                let (msg, return_code) = (event(watch_event::NOTIFY_COMPLETE, cookie), if timed_out { -ETIMEDOUT } else { 0 });
+                let mut raw = MWatchNotify { ver: version, notify_id: id, return_code, notifier_gid, ..msg }.encode(0);
+                raw.data = vec![e.finish()];
+                (conn, raw)
+            }
+        }
+    }
+}
+
+/// The watches of one placement group, bounded by what object infos hold, and its notifies, bounded by the OSD's [`NotifyRoom`].
 #[derive(Debug, Default)]
 pub struct Watches {
-    objects: HashMap<HObject, Vec<Watch>>,
+    objects: BTreeMap<HObject, Vec<Watch>>,
     notifies: BTreeMap<u64, Notify>,
+    room: Rc<NotifyRoom>,
 }
 
 impl Watches {
+    pub fn new(room: &Rc<NotifyRoom>) -> Self {
+        Self { room: room.clone(), ..Self::default() }
+    }
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.notifies.is_empty()
     }
@@ -160,7 +206,7 @@ impl Watches {
         }
     }
 
-    /// Sends a notify to all who watch.
+    /// Sends a notify to all watchers.
     #[allow(clippy::too_many_arguments)]
     pub fn notify(
         &mut self,
@@ -191,7 +237,10 @@ impl Watches {
             }
         }
         let deadline = now + Duration::from_secs(timeout_s.into());
-        self.notifies.insert(id, Notify { client, client_gid, cookie, version, payload, deadline, waiting, replies: Vec::new() });
+        let share = self.room.take(client_gid, notify_bytes(payload.len(), waiting.len()));
+        let (replies, replies_bytes, unheard) = Default::default();
+        let notify = Notify { client, client_gid, cookie, version, payload, deadline, waiting, replies, replies_bytes, unheard, share };
+        self.notifies.insert(id, notify);
         self.complete_if_done(id, false, out);
     }
 
@@ -203,14 +252,28 @@ impl Watches {
             w.pending.swap_remove(at);
             if let Some(n) = self.notifies.get_mut(&id) {
                 n.waiting.retain(|(o, k)| (o, *k) != (obj, w.key));
-                n.replies.push((w.key.entity.num as u64, w.key.cookie, payload.clone()));
+                let (gid, cookie) = (w.key.entity.num as u64, w.key.cookie);
+                if n.replies_bytes + payload.len() > REPLIES_MAX {
+                    n.unheard.push((gid, cookie));
+                    continue;
+                }
+                n.replies_bytes += payload.len();
+                n.share.grow(payload.len() as u64);
+                // Cut out of the frame that brought it.
+                n.replies.push((gid, cookie, Bytes::copy_from_slice(payload)));
             }
         }
         self.complete_if_done(id, false, out);
     }
 
-    /// A connection is gone: its watches wait for it to come back.
+    /// A connection is gone: its watches wait for it to come back. Its notifies stay as long as there is room for them, since a watcher that comes
+    /// back hears of them: no client is told how they end.
     pub fn reset(&mut self, conn: ConnId, now: Stamp) {
+        let of_it = self.notifies.iter_mut().filter(|(_, n)| n.client == conn);
+        let over: Vec<u64> = of_it.filter_map(|(id, n)| (!n.share.orphan()).then_some(*id)).collect();
+        for id in over {
+            self.complete_if_done(id, true, &mut Vec::new());
+        }
         for w in self.objects.values_mut().flatten().filter(|w| w.conn == Some(conn)) {
             w.conn = None;
             if !w.will_ping {
@@ -268,7 +331,7 @@ impl Watches {
             }
         }
         n.replies.sort_by_key(|(gid, cookie, _)| (*gid, *cookie));
-        let missed = n.waiting.iter().map(|(_, k)| (k.entity.num as u64, k.cookie)).collect();
+        let missed = n.waiting.iter().map(|(_, k)| (k.entity.num as u64, k.cookie)).chain(n.unheard).collect();
         out.push(WatchOut::Complete {
             conn: n.client,
             cookie: n.cookie,
@@ -309,6 +372,38 @@ mod tests {
         w.ack(&obj, B.entity, 7, None, &Bytes::new(), &mut out);
         let WatchOut::Complete { conn, replies, missed, timed_out, .. } = &out[2] else { panic!("{out:?}") };
         assert_eq!((*conn, replies.len(), missed.len(), *timed_out), (ConnId(3), 2, 0, false));
+    }
+
+    #[test]
+    fn notifies_under_way_are_counted_until_they_end() {
+        let room = Rc::new(NotifyRoom::default());
+        let (mut w, obj, mut out) = (Watches::new(&room), HObject::min(), Vec::new());
+        w.connect(&obj, A, EntityAddr::default(), 30, ConnId(1), true, at(0), &mut out);
+        w.connect(&obj, B, EntityAddr::default(), 30, ConnId(2), true, at(0), &mut out);
+        let notify = |w: &mut Watches, id, conn, out: &mut Vec<WatchOut>| {
+            w.notify(&obj, id, ConnId(conn), 99, 5, 1, 10, vec![0; 4 << 20].into(), at(1), out);
+        };
+        let before = room.left(99);
+        notify(&mut w, 7, 3, &mut out);
+        assert!(room.held() > 4 << 20 && room.left(99) < before - (4 << 20));
+        // Answers that don't fit are as if there were none; those that do count.
+        w.ack(&obj, A.entity, 7, None, &vec![1; REPLIES_MAX].into(), &mut out);
+        assert!(room.held() > (4 << 20) + REPLIES_MAX as u64);
+        w.ack(&obj, B.entity, 7, None, &Bytes::from_static(b"x"), &mut out);
+        let Some(WatchOut::Complete { replies, missed, timed_out, .. }) = out.last() else { panic!("{out:?}") };
+        assert_eq!((replies.len(), missed.as_slice(), *timed_out), (1, &[(11, 2)][..], false));
+        assert_eq!(room.held(), 0);
+        // Those of a client that has gone end where there is no room for them, and watchers' answers to them are nothing.
+        (10..20).for_each(|id| notify(&mut w, id, 3, &mut out));
+        w.reset(ConnId(3), at(2));
+        assert_eq!(room.held() >> 20, 12, "three of ten");
+        assert_eq!(w.notifies.len(), 3);
+        let sent = out.len();
+        (10..20).for_each(|id| w.ack(&obj, A.entity, id, None, &Bytes::new(), &mut out));
+        assert_eq!(out.len(), sent);
+        assert_eq!(w.get(&obj, B).map(|w| w.pending.len()), Some(3));
+        w.clear();
+        assert_eq!(room.held(), 0);
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub struct Control {
     pub committed: usize,
     /// Objects with this in their names are damaged.
     pub damaged: Option<String>,
+    /// The record of this group is damaged.
+    pub damaged_group: Option<SpgId>,
     pub stopped: Option<String>,
     /// Changes are refused for want of room, whatever `statfs` says.
     pub refuses: bool,
@@ -206,6 +208,9 @@ impl ObjectStore for TestStore {
         self.inner.collection_bits(coll)
     }
     fn load_pg(&self, pg: SpgId) -> StoreResult<Option<PgRecord>> {
+        if self.control.borrow().damaged_group == Some(pg) {
+            return Err(StoreError::Damaged { coll: CollId::Pg(pg), what: "its log: crc".into() });
+        }
         self.gate(CollId::Pg(pg), &GHObject::min(), "load")?;
         self.inner.load_pg(pg)
     }

@@ -159,6 +159,23 @@ fn later_operations_see_earlier_ones() {
     assert_eq!((result, ops[2].1[..8].to_vec(), ops[3].1.len()), (0, vec![0; 8], 0));
 }
 
+/// As radosgw replaces an object: under a condition on an attribute that the same request removes.
+#[test]
+fn attributes_of_an_object_that_is_made_again_are_compared() {
+    let mut b = Bench::new();
+    b.run("o", vec![put(OpCode::WRITEFULL, 0, b"old"), xattr(OpCode::SETXATTR, "ver", b"1"), xattr(OpCode::SETXATTR, "other", b"1")]);
+    let replace = |ver: &[u8]| {
+        let is = cmpxattr(OpCode::CMPXATTR, "ver", ver, cmp_op::EQ, cmp_mode::STRING);
+        vec![op(OpCode::DELETE), op(OpCode::CREATE), is, xattr(OpCode::SETXATTR, "ver", b"2"), put(OpCode::WRITEFULL, 0, b"new")]
+    };
+    assert_eq!(b.run("o", replace(b"0")), -ECANCELED);
+    assert_eq!(b.read("o").unwrap(), "old");
+    b.run("o", replace(b"1"));
+    assert_eq!(b.read("o").unwrap(), "new");
+    let (_, ops) = b.all("o", vec![xattr(OpCode::GETXATTR, "ver", b""), xattr(OpCode::GETXATTR, "other", b"")]);
+    assert_eq!((&ops[0].1[..], ops[1].0), (&b"2"[..], -ENODATA));
+}
+
 #[test]
 fn attributes() {
     let mut b = Bench::new();
@@ -386,6 +403,23 @@ fn listing() {
     };
     assert_eq!(names(&decode(&list(&b, OpCode::PGNLS_FILTER, "", 9, filter("b")).1)), "b");
     assert_eq!(list(&b, OpCode::PGNLS, "", 9, Bytes::from_static(b"?")).0, -EINVAL);
+    // Files' first objects, without those that a scrub has tagged so.
+    for (name, tag) in [("10.00000000", "t"), ("11.00000000", "u"), ("12.00000001", "u")] {
+        let tag = ByteStr::from(tag).to_bytes(0);
+        b.run(name, vec![xattr(OpCode::SETXATTR, "scrub_tag", &tag)]);
+    }
+    let tagged = |tag: &[u8]| {
+        let mut e = denc::Encoder::new(0);
+        for text in ["", "", "cephfs.inode_tag"] {
+            e.blob(text.as_bytes());
+        }
+        e.raw(tag);
+        e.put(&HObject::min());
+        e.finish()
+    };
+    let page = list(&b, OpCode::PGNLS_FILTER, "", 9, tagged(b"\x01\x01\x05\0\0\0\x01\0\0\0t"));
+    assert_eq!(names(&decode(&page.1)), "11.00000000");
+    assert_eq!(list(&b, OpCode::PGNLS_FILTER, "", 9, tagged(b"\x01\x01\x05\0\0\0\x09\0\0\0t")).0, -EINVAL);
     let behind = HObject { hash: 3, snap: types::CEPH_NOSNAP, pool: super::bench::POOL, ..HObject::min() };
     assert_eq!(list(&b, OpCode::PGNLS, "", 9, behind.to_bytes(0)).0, -EINVAL);
     assert_eq!(list(&b, OpCode::PGLS, "", 9, start).1[0], 1);

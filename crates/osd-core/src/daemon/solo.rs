@@ -1,8 +1,8 @@
-//! Whether an OSD has just one client that asks for one thing at a time: then nobody loses by a thread that waits for the device itself.
+//! Whether an OSD has just one client that asks for one thing at a time: then no other client loses by a thread that waits for the device itself.
 //!
 //! Such a request costs two sleeps and little else; one that is ended by the device directly is cheaper than one by way of epoll, where it
-//! wakes a task that finds out what for. While the thread waits so, nobody else is heard. So it begins only when it was seen for a while that
-//! nobody else is there, watches again from time to time, and gives up for long when the device was slower than the limit.
+//! wakes a task that finds out what for. While the thread waits so, no other client is heard. So it begins only when it was seen for a while
+//! that there is no other, watches again from time to time, and gives up for long when the device was slower than the limit.
 //!
 //! ```text
 //!             WATCH clean requests                  WAITS requests
@@ -12,7 +12,7 @@
 //!      └── (REST requests later) ──────┘   the device took longer than the limit
 //! ```
 
-use osd_core::ConnId;
+use crate::event::ConnId;
 
 /// Clean requests in a row before the thread waits by itself, and again between times.
 const WATCH: u32 = 16;
@@ -24,7 +24,7 @@ const REST: u32 = 4096;
 /// What was seen of the requests of late.
 #[derive(Debug, Default)]
 pub struct Solo {
-    /// Who has no answer yet.
+    /// The client that has no answer yet.
     asking: Option<ConnId>,
     last: Option<ConnId>,
     /// Clean requests in a row.
@@ -47,7 +47,7 @@ impl Solo {
             self.asking = None;
         }
     }
-    /// True if there is one request without an answer, and waiting for it keeps nobody else from being heard, as far as anybody can tell.
+    /// True if there is one request without an answer, and waiting for it keeps no other client waiting, as far as can be seen.
     pub fn may_wait(&self) -> bool {
         self.asking.is_some() && self.clean >= WATCH
     }

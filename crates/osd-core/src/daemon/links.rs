@@ -1,0 +1,75 @@
+//! Connections that the daemon dialled: their numbers, and what each is for.
+
+use super::event::{Effect, Network};
+use crate::event::ConnId;
+use std::collections::BTreeMap;
+use types::{EntityAddr, EntityAddrVec, EntityKind};
+
+/// What a dial is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Monitor,
+    Manager,
+    /// Another OSD, on any network but the clients'.
+    Osd(Network),
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    pub role: Role,
+    pub addrs: EntityAddrVec,
+}
+
+/// All dials that were not given up.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    last: u64,
+    links: BTreeMap<ConnId, Link>,
+    osds: BTreeMap<(Network, EntityAddr), ConnId>,
+}
+
+fn address(addrs: &EntityAddrVec) -> EntityAddr {
+    addrs.msgr2().unwrap_or_else(|| addrs.front())
+}
+
+impl Links {
+    /// A new number and its dial.
+    pub fn dial(&mut self, role: Role, addrs: EntityAddrVec, out: &mut Vec<Effect>) -> ConnId {
+        self.last += 1;
+        let conn = ConnId::dialled(self.last);
+        let (network, kind, lossless) = match role {
+            Role::Monitor => (Network::Public, EntityKind::MON, false),
+            Role::Manager => (Network::Public, EntityKind::MGR, false),
+            Role::Osd(network) => (network, EntityKind::OSD, network == Network::Cluster),
+        };
+        if let Role::Osd(network) = role {
+            self.osds.insert((network, address(&addrs)), conn);
+        }
+        out.push(Effect::Dial { conn, network, kind, addrs: addrs.clone(), lossless });
+        self.links.insert(conn, Link { role, addrs });
+        conn
+    }
+    /// The connection to an OSD's address: the one that there is, or a new dial.
+    pub fn osd(&mut self, network: Network, addrs: EntityAddrVec, out: &mut Vec<Effect>) -> ConnId {
+        match self.osds.get(&(network, address(&addrs))) {
+            Some(conn) => *conn,
+            None => self.dial(Role::Osd(network), addrs, out),
+        }
+    }
+    /// What a connection is for; `None` if it is no dial of ours. Costs nothing for one that was accepted.
+    #[inline]
+    pub fn role(&self, conn: ConnId) -> Option<Role> {
+        if conn.is_dialled() { self.links.get(&conn).map(|link| link.role) } else { None }
+    }
+    pub fn get(&self, conn: ConnId) -> Option<&Link> {
+        self.links.get(&conn)
+    }
+    /// The number means nothing from now on.
+    pub fn remove(&mut self, conn: ConnId) -> Option<Link> {
+        let link = self.links.remove(&conn)?;
+        if let Role::Osd(network) = link.role {
+            self.osds.remove(&(network, address(&link.addrs)));
+        }
+        Some(link)
+    }
+}

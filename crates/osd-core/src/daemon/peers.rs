@@ -1,0 +1,48 @@
+//! Dials to other OSDs: which are given up when.
+//!
+//! A ping is worth nothing later, so a heartbeat's dial is given up at once, and the next ping dials. What OSDs tell each other is kept by the
+//! messenger until the peer is there, or until none can be there any more.
+
+use super::Daemon;
+use super::event::{DialFailure, Effect, Network};
+use super::links::Role;
+use crate::event::{ConnId, Event as OsdEvent, HbNet, Level};
+use base::Clock;
+use types::EntityAddrVec;
+
+/// Dials of a lossless connection that fail in a row before it is given up: a quarter of an hour.
+const ATTEMPTS_MAX: u32 = 60;
+
+pub(super) fn network(net: HbNet) -> Network {
+    match net {
+        HbNet::Front => Network::HbFront,
+        HbNet::Back => Network::HbBack,
+    }
+}
+
+impl Daemon {
+    pub(super) fn osd_dial_failed(&mut self, conn: ConnId, why: DialFailure, attempts: u32, now: Clock, out: &mut Vec<Effect>) {
+        let link = self.links.get(conn).map(|link| (link.role, link.addrs.clone()));
+        if let Some((Role::Osd(network), addrs)) = &link
+            && network.heartbeats().is_some()
+        {
+            self.close_link(conn, out);
+            if why == DialFailure::Refused {
+                self.osd_event_alone(OsdEvent::HeartbeatRefused { addrs: addrs.clone() }, now, out);
+            }
+            return;
+        }
+        let gone = link.as_ref().is_some_and(|(_, addrs)| !self.is_somebody_at(addrs));
+        if gone || attempts > ATTEMPTS_MAX {
+            let at = link.map(|(_, addrs)| addrs.to_string()).unwrap_or_else(|| "a peer".into());
+            out.push(Effect::Log { level: Level::Info, text: format!("{at} doesn't answer and is given up") });
+            self.close_link(conn, out);
+            self.osd_event_alone(OsdEvent::Reset { conn }, now, out);
+        }
+    }
+    /// True if the map has an OSD up at this address of the cluster's network.
+    fn is_somebody_at(&self, addrs: &EntityAddrVec) -> bool {
+        let map = self.osd.map();
+        map.osds().any(|osd| map.is_up(osd) && map.cluster_addrs[osd as usize] == *addrs)
+    }
+}

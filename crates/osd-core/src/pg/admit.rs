@@ -1,0 +1,192 @@
+//! Admission: everything that is asked of a request before its object is looked at.
+//!
+//! In this order: which map it was sent by, whether the group serves, backoff, members, capabilities, names and bounds, blocklist, full pools; then
+//! whether it is a duplicate. What is admitted goes to its object's order (`run`).
+
+use super::Pg;
+use super::peering::State;
+use crate::op::{Limits, OpInfo};
+use crate::perf::C;
+use crate::request::{ClientOp, error_reply};
+use crate::session::Session;
+use crate::shared::Cx;
+use cephx::caps::{ClassCall, OsdRequest};
+use maps::pool_flags;
+use messages::MOSDOp;
+use types::errno::{E2BIG, EBLOCKLISTED, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, EPERM};
+use types::osd_op::{OpCode, osd_flag};
+use types::{CEPH_NOSNAP, CEPH_SNAPDIR, EVersion, features};
+
+/// Why a request goes no further now.
+pub(super) enum Halt {
+    /// Not for us, or to be sent again: no answer.
+    Drop,
+    /// A positive errno.
+    Reply(i32),
+}
+
+/// Operations of one request: its log entry has a result for each, and some look at what those before them did. Source: ours; stock has
+/// no limit, and a kernel client sends 16 at most.
+const OPS_MAX: usize = 8192;
+/// Snapshots of one request's context. Source: ours; stock has no limit.
+const SNAPS_MAX: usize = 1 << 16;
+
+fn check_names(m: &MOSDOp, may_write: bool, bytes: u64, limits: &Limits) -> Result<(), i32> {
+    let hobj = &m.hobj;
+    if hobj.oid.len() > limits.object_name_max || hobj.key.len() > limits.object_name_max || hobj.nspace.len() > limits.namespace_max {
+        return Err(ENAMETOOLONG);
+    }
+    if hobj.oid.is_empty() || (may_write && hobj.snap != CEPH_NOSNAP) {
+        return Err(EINVAL);
+    }
+    if may_write && bytes > limits.write_size_max {
+        return Err(EMSGSIZE);
+    }
+    // LIST_SNAPS goes with the snapdir, and nothing else does.
+    let snapdir = hobj.snap == CEPH_SNAPDIR;
+    if m.ops.iter().any(|op| (op.op.code == OpCode::LIST_SNAPS) != snapdir) { Err(EINVAL) } else { Ok(()) }
+}
+
+impl Pg {
+    /// Takes one request as far as it goes now: answered, submitted, waiting, or dropped.
+    pub fn client_op(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) {
+        if self.is_stale(&op, cx) {
+            return;
+        }
+        if !self.peering.is_active() {
+            return self.not_active(op, cx);
+        }
+        match self.admit(&mut op, cx) {
+            Ok(()) => {}
+            Err(Halt::Drop) => return,
+            Err(Halt::Reply(errno)) => return self.reply_error(&op, errno, cx),
+        }
+        let info = op.info.as_ref().expect("admission looks it up");
+        if info.may_mutate() && self.is_known(&op) {
+            return self.repeated(op, cx);
+        }
+        if info.pg_op {
+            return self.run_pg_op(op, cx);
+        }
+        self.enter(op, cx);
+    }
+
+    /// Sent by a map of before this interval: the client sends it again by the new one.
+    fn is_stale(&self, op: &ClientOp, cx: &Cx<'_>) -> bool {
+        let Some(session) = cx.sh.sessions.get(&op.conn) else { return true };
+        let epoch = op.msg.map_epoch;
+        epoch < self.info.history.same_primary_since
+            || epoch < self.pool.last_force_op_resend
+            || (session.has(features::RESEND_ON_SPLIT) && epoch < self.info.history.last_epoch_split)
+            || (op.msg.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0
+                && !self.peering.is_primary()
+                && epoch < self.info.history.same_interval_since)
+    }
+
+    /// The group doesn't serve now: the client keeps the request, or it waits here.
+    fn not_active(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) {
+        if !self.peering.is_primary() {
+            return;
+        }
+        let held = self.peering.is_peered_only() || self.peering.state() == State::Down;
+        if held && self.back_off(op.conn, cx) {
+            return;
+        }
+        op.waits_for = if held { "waiting for active" } else { "waiting for peered" };
+        self.waiting_active.push_back(op);
+    }
+
+    /// Everything that is asked of a request before its object is looked at.
+    fn admit(&mut self, op: &mut ClientOp, cx: &mut Cx<'_>) -> Result<(), Halt> {
+        let session = cx.sh.sessions.get(&op.conn).ok_or(Halt::Drop)?;
+        let m = &op.msg;
+        if self.pool.fold(m.hobj.hash) != self.pgid.pgid.seed && m.flags & osd_flag::PGOP == 0 {
+            return Err(Halt::Drop);
+        }
+        if !session.backoffs.is_empty() && session.holds_back(self.pgid) {
+            return Err(Halt::Drop);
+        }
+        if m.has(osd_flag::PARALLELEXEC) {
+            return Err(Halt::Reply(EINVAL));
+        }
+        if m.ops.len() > OPS_MAX || m.snapc.snaps.len() > SNAPS_MAX {
+            return Err(Halt::Reply(E2BIG));
+        }
+        if op.info.is_none() {
+            let ops = m.ops.iter().map(|o| (&o.op, &o.indata));
+            op.info = Some(OpInfo::of(m.flags, ops, cx.sh.classes).map_err(Halt::Reply)?);
+        }
+        let info = op.info.as_ref().expect("set above");
+        if !self.peering.is_primary() {
+            return Err(Halt::Drop);
+        }
+        let limits = &cx.sh.limits;
+        if info.called.iter().any(|c| !limits.classes_loaded.has(c.class)) {
+            return Err(Halt::Reply(EPERM));
+        }
+        if !self.allows(session, m, info, limits) {
+            return Err(Halt::Reply(EPERM));
+        }
+        if info.pg_op {
+            return Ok(());
+        }
+        check_names(m, info.may_write, op.bytes_in, &cx.sh.limits).map_err(Halt::Reply)?;
+        if cx.sh.map.is_blocklisted(&session.peer.addr) {
+            return Err(Halt::Reply(EBLOCKLISTED));
+        }
+        let bypass = m.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0;
+        if info.write_ordered() && !bypass && self.info.history.last_epoch_marked_full > m.map_epoch {
+            return Err(Halt::Drop);
+        }
+        if self.pool.has(pool_flags::EIO) {
+            return Err(if m.has(osd_flag::SUPPORTSPOOLEIO) { Halt::Drop } else { Halt::Reply(EIO) });
+        }
+        Ok(())
+    }
+
+    /// Whether the client's capabilities cover a request.
+    fn allows(&self, session: &Session, m: &MOSDOp, info: &OpInfo, limits: &Limits) -> bool {
+        let Some(cap) = &session.peer.cap else { return true };
+        let listed = |class| limits.classes_by_default.has(class);
+        let calls = info.called.iter().map(|c| (c, listed(c.class)));
+        let classes: Vec<ClassCall<'_>> =
+            calls.map(|(c, listed)| ClassCall { class: c.class, method: c.method, read: c.reads, write: c.writes, listed }).collect();
+        let key = if m.hobj.key.is_empty() { &m.hobj.oid } else { &m.hobj.key };
+        cap.allows(&OsdRequest {
+            pool: &self.pool_name,
+            namespace: m.hobj.nspace.as_slice(),
+            applications: &self.pool.application_metadata,
+            object: key.as_slice(),
+            read: info.plain_read || info.pg_op,
+            write: info.plain_write,
+            classes: &classes,
+            addr: &session.peer.addr,
+        })
+    }
+
+    /// True if the log has the request: it was executed before.
+    pub(super) fn is_known(&self, op: &ClientOp) -> bool {
+        self.log.find(&op.reqid).is_some()
+    }
+    /// A request that the log has is answered with what came of it, as soon as that is durable.
+    #[cold]
+    fn repeated(&mut self, op: Box<ClientOp>, cx: &mut Cx<'_>) {
+        let done = self.log.find(&op.reqid).expect("looked for by the caller");
+        let (version, user_version, returned) = (done.version(), done.user_version(), done.returned());
+        if op.unanswered.as_ref().is_some_and(|held| held.version == version) {
+            return self.answer_requeued(op, cx);
+        }
+        cx.sh.perf.inc(C::op_dup);
+        let reply = error_reply(&op.msg, returned.code, cx.sh.map.epoch, version, user_version, Some(&returned.ops));
+        match self.inflight.get(version) {
+            // Its entry isn't durable: the answer waits for it.
+            Some(write) => write.dups.push((op, reply)),
+            None => cx.send(op.conn, reply),
+        }
+    }
+
+    pub(super) fn reply_error(&self, op: &ClientOp, errno: i32, cx: &mut Cx<'_>) {
+        let reply = error_reply(&op.msg, -errno, cx.sh.map.epoch, EVersion::ZERO, 0, None);
+        cx.send(op.conn, reply);
+    }
+}

@@ -1,0 +1,239 @@
+//! A request that was admitted: its turn in its object's order, its object's context, its plan, and what it waits for.
+//!
+//! Which request may go on is [`super::order`]'s to say; what it does to the object, [`crate::op`]'s.
+
+use super::Pg;
+use super::account;
+use super::objects::head_name;
+use super::order::{Entry, Hold, Turn};
+use super::wait::StoreWaiter;
+use super::watch::WatchKey;
+use crate::copying::Fetch;
+use crate::event::{Effect, Level};
+use crate::op::fetch::{Got, Wanted};
+use crate::op::{self, ObjectContext, Plan, PlanCtx, PlanStop, load_object};
+use crate::request::{ClientOp, plan_reply};
+use crate::session::Session;
+use crate::shared::{Cx, Shared};
+use base::Clock;
+use types::errno::EIO;
+use types::osd_op::osd_flag;
+use types::{EntityAddr, HObject, ReqId, SnapContext, UTime};
+
+static NO_SNAPS: SnapContext = SnapContext { seq: 0, snaps: Vec::new() };
+
+impl Pg {
+    /// A request comes in to its object.
+    pub(super) fn enter(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) {
+        cx.sh.crumb.op(self.pgid.pgid.pool, self.pgid.pgid.seed, op.reqid.name.num, op.reqid.tid, op.msg.hobj.oid.as_ref());
+        op.waits_for = "waiting for rw locks";
+        match self.objects.enter(op) {
+            (Entry::Go(op, turn), true) => self.execute(op, turn, None, cx),
+            (Entry::Go(op, turn), false) => self.load(op, turn, cx),
+            (Entry::Wait, _) => {}
+        }
+    }
+    /// Requests that wait in an object's queue go on, as far as its order lets them.
+    pub(super) fn wake(&mut self, head: &HObject, cx: &mut Cx<'_>) {
+        while let Some((op, turn)) = self.objects.next(head) {
+            // A resend may have been answered while this one waited.
+            if op.may_mutate() && self.is_known(&op) { self.client_op(op, cx) } else { self.run(op, turn, cx) }
+        }
+    }
+
+    /// Executes a request whose turn it is.
+    fn run(&mut self, op: Box<ClientOp>, turn: Turn, cx: &mut Cx<'_>) {
+        let is_at_hand = self.objects.context(&head_name(&op.msg.hobj)).is_some();
+        if is_at_hand { self.execute(op, turn, None, cx) } else { self.load(op, turn, cx) }
+    }
+    /// The same, with a context that is not at hand.
+    fn load(&mut self, mut op: Box<ClientOp>, turn: Turn, cx: &mut Cx<'_>) {
+        let loaded = load_object(&*cx.sh.store, self.coll, &head_name(&op.msg.hobj));
+        match loaded {
+            // What a write makes of it is kept in any case, and few objects are read again soon.
+            Ok(ctx) if ctx.info.watchers.is_empty() && op.may_mutate() => self.execute(op, turn, Some(ctx.detached()), cx),
+            Ok(ctx) if ctx.info.watchers.is_empty() && !self.objects.asked_again(ctx.hobj()) => self.execute(op, turn, Some(ctx), cx),
+            Ok(ctx) => {
+                self.keep(ctx, cx);
+                self.execute(op, turn, None, cx);
+            }
+            Err(PlanStop::Wait(ticket)) if turn == Turn::InOrder => {
+                op.waits_for = "waiting for the store";
+                self.hold_for_store(Hold::Loading, op, ticket);
+            }
+            Err(stop) => self.stopped(op, turn, stop, cx),
+        }
+    }
+
+    /// An object that was loaded is at hand from now on.
+    pub(super) fn keep(&mut self, ctx: ObjectContext, cx: &Cx<'_>) {
+        let ctx = Box::new(ctx.detached());
+        self.restore_watches(&ctx, cx);
+        self.objects.put(ctx);
+    }
+
+    /// Plans a request and does what comes of it. `loaded`: the head's context, if it is not at hand.
+    pub(super) fn execute(&mut self, mut op: Box<ClientOp>, turn: Turn, mut loaded: Option<ObjectContext>, cx: &mut Cx<'_>) {
+        let Some(session) = cx.sh.sessions.get(&op.conn) else { return };
+        let plan = self.plan(&op, session, loaded.as_ref(), cx.sh, cx.clock);
+        cx.sh.rng.u64();
+        let writes = op.may_mutate();
+        let is_kept = |stop: &PlanStop| matches!(stop, PlanStop::Fetch(_)) || writes && matches!(stop, PlanStop::Wait(_));
+        if plan.as_ref().map_or_else(is_kept, |plan| !plan.effects.is_empty())
+            && let Some(ctx) = loaded.take()
+        {
+            self.keep(ctx, cx);
+        }
+        match plan {
+            Ok(plan) => self.take_plan(op, plan, cx),
+            Err(PlanStop::Wait(ticket)) if turn == Turn::InOrder => {
+                op.waits_for = "waiting for the store";
+                if writes {
+                    return self.hold_for_store(Hold::Stalled, op, ticket);
+                }
+                self.objects.read_waits(&op);
+                self.store_waiters.push(ticket, StoreWaiter::Read(op, loaded.map(Box::new)));
+            }
+            Err(PlanStop::Read(ticket, awaited)) if turn == Turn::InOrder => {
+                op.waits_for = "waiting for the store";
+                self.objects.read_waits(&op);
+                self.store_waiters.push(ticket, StoreWaiter::Bytes(op, awaited));
+            }
+            Err(stop) => self.stopped(op, turn, stop, cx),
+        }
+    }
+
+    /// A request holds its object until the store has something.
+    fn hold_for_store(&mut self, hold: Hold, op: Box<ClientOp>, ticket: u64) {
+        let head = op.msg.hobj.head();
+        if self.objects.hold(&head, hold, op) {
+            self.store_waiters.push(ticket, StoreWaiter::Object(head));
+        }
+    }
+
+    fn plan(&self, op: &ClientOp, session: &Session, loaded: Option<&ObjectContext>, sh: &Shared, clock: Clock) -> Result<Plan, PlanStop> {
+        let (hobj, entity) = (&op.msg.hobj, session.peer.name);
+        let removed_client_snaps;
+        let snapc: &SnapContext = if !op.may_mutate() {
+            &NO_SNAPS
+        } else if self.pool.is_pool_snaps_mode() && !op.msg.has(osd_flag::ENFORCE_SNAPC) {
+            &self.pool_snapc
+        } else if op.msg.snapc.snaps.is_empty() {
+            &op.msg.snapc
+        } else {
+            let gone = |s: &u64| self.trim.queue().contains_point(*s) || self.info.purged_snaps.contains_point(*s);
+            let snaps = op.msg.snapc.snaps.iter().copied().filter(|s| !gone(s)).collect();
+            removed_client_snaps = SnapContext { seq: op.msg.snapc.seq, snaps };
+            &removed_client_snaps
+        };
+        let queue = sh.map.removed_snaps_queue.get(&self.pgid.pgid.pool);
+        let cx = PlanCtx {
+            mtime: op.msg.mtime,
+            snapc,
+            snap_removed: &|snap| queue.is_some_and(|q| q.contains_point(snap)),
+            peer_features: session.peer.features,
+            peer_supported: session.peer.supported,
+            watch_connected: &|cookie| self.watches.is_connected(hobj, WatchKey { cookie, entity }),
+            next_notify_id: (sh.map.epoch as u64) << 32 | sh.notify_ids as u64,
+            notify_room: sh.notify_room.left(session.peer.global_id),
+            fetched: op.fetches.as_ref().map_or(&[], |f| &f.got),
+            entropy: sh.rng.clone().u64(),
+            ..self.plan_cx(op.reqid, &session.peer.addr, sh, clock)
+        };
+        let head = loaded.unwrap_or_else(|| self.objects.context(&head_name(hobj)).expect("loaded before it is executed"));
+        op::plan(&cx, &*sh.store, self.coll, head, op.info.as_ref().expect("admission looks it up"), &op.msg)
+    }
+    /// What the group tells of any operation; of a client, only its address.
+    pub(super) fn plan_cx<'a>(&'a self, reqid: ReqId, peer_addr: &'a EntityAddr, sh: &'a Shared, clock: Clock) -> PlanCtx<'a> {
+        PlanCtx {
+            pgid: self.pgid,
+            pool: &self.pool,
+            limits: &sh.limits,
+            classes: sh.classes,
+            reqid,
+            mtime: UTime::ZERO,
+            now: UTime::from_wall_ns(clock.wall_ns),
+            at_version: self.next_version(),
+            last_update: self.info.last_update,
+            last_user_version: self.info.last_user_version,
+            snapc: &NO_SNAPS,
+            snap_removed: &|_| false,
+            peer_addr,
+            peer_features: u64::MAX,
+            peer_supported: u64::MAX,
+            osd_features: sh.osd_features,
+            watch_connected: &|_| false,
+            next_notify_id: 0,
+            notify_room: 0,
+            fetched: &[],
+            entropy: 0,
+            min_compat_client: sh.map.require_min_compat_client.0,
+            required_osd_release: sh.map.require_osd_release.0,
+        }
+    }
+
+    /// A request that can't go on now, or not at all.
+    pub(super) fn stopped(&mut self, mut op: Box<ClientOp>, turn: Turn, stop: PlanStop, cx: &mut Cx<'_>) {
+        match stop {
+            PlanStop::Wait(ticket) | PlanStop::Read(ticket, _) => {
+                op.waits_for = "waiting for the store";
+                self.store_waiters.push(ticket, StoreWaiter::Request(op));
+            }
+            PlanStop::Reply(errno) => self.reply_error(&op, errno, cx),
+            PlanStop::Fetch(wanted) => self.fetch(op, turn, *wanted, cx),
+            PlanStop::Ended(why) => cx.out.push(Effect::Stop { why: Some(why) }),
+            PlanStop::Store(why) => {
+                cx.sh.damaged += 1;
+                cx.sh.report_soon = true;
+                cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{}: {}: {why}", self.pgid, op.msg.hobj) });
+                self.reply_error(&op, EIO, cx);
+            }
+        }
+    }
+
+    /// A request that needs other objects holds its own until they are read.
+    fn fetch(&mut self, mut op: Box<ClientOp>, turn: Turn, wanted: Wanted, cx: &mut Cx<'_>) {
+        op.fetches.get_or_insert_default();
+        if turn == Turn::Past {
+            return self.enter(op, cx);
+        }
+        op.waits_for = "waiting for other objects";
+        let (obj, reqid) = (op.msg.hobj.head(), op.reqid);
+        if self.objects.hold(&obj, Hold::Fetching, op) {
+            cx.sh.fetches.push(Fetch { pgid: self.pgid, obj, reqid, wanted });
+        }
+    }
+    /// Whether that request still waits for other objects.
+    pub(crate) fn wants_fetched(&self, obj: &HObject, reqid: ReqId) -> bool {
+        self.objects.is_fetching(obj, reqid)
+    }
+    /// What was wanted of other objects has come, or can't be had.
+    pub(crate) fn fetched(&mut self, obj: &HObject, reqid: ReqId, result: Result<(Wanted, Got), i32>, cx: &mut Cx<'_>) {
+        if !self.wants_fetched(obj, reqid) {
+            return;
+        }
+        match result {
+            Ok(got) => {
+                let op = self.objects.fetched(obj).expect("it holds the object");
+                op.fetches.get_or_insert_default().got.push(got);
+            }
+            Err(errno) => {
+                let op = self.objects.fetch_failed(obj).expect("it holds the object");
+                self.reply_error(&op, errno, cx);
+            }
+        }
+        self.wake(obj, cx);
+    }
+
+    /// A listing: reads the group's objects as they are now.
+    pub(super) fn run_pg_op(&mut self, op: Box<ClientOp>, cx: &mut Cx<'_>) {
+        match op::plan_pg(&*cx.sh.store, self.coll, self.pgid, &self.pool, &cx.sh.limits, &op.msg) {
+            Ok(mut plan) => {
+                let reply = plan_reply(&op.msg, &mut plan, cx.sh.map.epoch, true);
+                account::read_answered(self.pgid, &op, reply.data_len() as u64, cx);
+                cx.send(op.conn, reply);
+            }
+            Err(stop) => self.stopped(op, Turn::Past, stop, cx),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Trimming: clones that only removed snapshots have go, a few a turn.
+//!
+//! Which clones a snapshot has is [`super::snaps`]' to say; what trimming makes of one, [`crate::op`]'s.
+
+use super::Pg;
+use super::snaps::SnapRange;
+use super::submit::Submitted;
+use crate::event::{Effect, Level};
+use crate::op::{ObjectContext, PlanStop, SnapIndexChange, TrimCtx, load_object, plan_trim};
+use crate::shared::Cx;
+use crate::work::{Status, Work};
+use store::StoreError;
+use types::{HObject, IntervalSet};
+
+/// Clones trimmed in one turn, so that clients have theirs in between.
+const TRIMS_A_TURN: usize = 16;
+
+/// Removed snapshots, and how far a group has come with them.
+#[derive(Debug)]
+pub(super) struct Trim {
+    /// Those whose clones are still here.
+    queue: IntervalSet,
+    /// Those purged everywhere while this OSD was away, and not yet looked for here.
+    missed: IntervalSet,
+    /// While there are any.
+    work: Work,
+    /// How often the index of snapshots could not be read.
+    errors: u32,
+}
+
+impl Default for Trim {
+    fn default() -> Self {
+        Self { queue: IntervalSet::new(), missed: IntervalSet::new(), work: Work::Busy, errors: 0 }
+    }
+}
+
+impl Trim {
+    pub fn queue(&self) -> &IntervalSet {
+        &self.queue
+    }
+    pub fn work(&self) -> Work {
+        if self.queue.is_empty() { Work::Idle } else { self.work }
+    }
+    pub fn work_mut(&mut self) -> &mut Work {
+        &mut self.work
+    }
+}
+
+impl Pg {
+    /// Removed snapshots of the map that this group has not dealt with.
+    pub(super) fn queue_snap_trims(&mut self, cx: &mut Cx<'_>) {
+        let queue = cx.sh.map.removed_snaps_queue.get(&self.pgid.pgid.pool);
+        let mut todo = queue.cloned().unwrap_or_default();
+        // What the map no longer has in its queue is purged everywhere: no need to go on saying so.
+        let purged = self.info.purged_snaps.intersection(&todo);
+        if purged != self.info.purged_snaps {
+            self.info.purged_snaps = purged;
+            self.info_dirty = true;
+        }
+        todo.subtract(&self.info.purged_snaps);
+        todo.union_with(&self.trim.missed);
+        self.trim.queue = todo;
+        self.purge_idle_snaps(cx);
+        cx.sh.turns.want(self.work());
+        cx.sh.report_soon |= self.info_dirty;
+        if self.info_dirty {
+            self.save_info(cx);
+        }
+    }
+
+    /// Snapshots that are purged everywhere, as the monitor says, whatever the map's queue still has.
+    pub fn missed_purges(&mut self, snaps: &IntervalSet) {
+        self.trim.missed.union_with(snaps);
+    }
+
+    /// Snapshots of which nothing was cloned here are done at once.
+    fn purge_idle_snaps(&mut self, cx: &mut Cx<'_>) {
+        if !self.trim.work().is_busy() {
+            return;
+        }
+        let range = self.snap_range();
+        let mut left = IntervalSet::new();
+        for (start, len) in self.trim.queue.as_slice().to_vec() {
+            let end = start + len;
+            let mut at = start;
+            while at < end {
+                // Whatever lies before the next snapshot with clones has none.
+                let next = match range.next_snap(&*cx.sh.store, at) {
+                    Ok(next) => next.unwrap_or(end).min(end),
+                    Err(error) => return self.snaps_stopped(&error, cx),
+                };
+                if next == end {
+                    break;
+                }
+                match range.first(&*cx.sh.store, next) {
+                    Ok(Some(_)) => left.insert(next, 1),
+                    Ok(None) => {}
+                    Err(error) => return self.snaps_stopped(&error, cx),
+                }
+                at = next + 1;
+            }
+        }
+        let mut done = std::mem::replace(&mut self.trim.queue, left);
+        done.subtract(&self.trim.queue);
+        if !done.is_empty() {
+            self.trim.missed.subtract(&done);
+            self.info.purged_snaps.union_with(&done);
+            self.info_dirty = true;
+        }
+    }
+    fn snap_range(&self) -> SnapRange {
+        SnapRange::of(self.pgid.pgid, self.pool.pg_num)
+    }
+    /// The index of snapshots can't be read now, or not at all: the group rests from it until the store has news or a tick comes.
+    fn snaps_stopped(&mut self, error: &StoreError, cx: &mut Cx<'_>) {
+        self.trim.work = Work::stopped(error);
+        if !matches!(error, StoreError::Wait(_)) {
+            self.trim.errors += 1;
+            if self.trim.errors == 1 {
+                cx.sh.damaged += 1;
+                cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{} snaptrim: {error}", self.pgid) });
+            }
+        }
+    }
+    pub fn is_trimming(&self) -> bool {
+        !self.trim.queue.is_empty() && self.peering.is_active()
+    }
+    pub(super) fn trim_status(&self) -> Option<Status> {
+        let progress = format!("{} snapshots are left, {} clones trimmed", self.trim.queue.size(), self.info.stats.objects_trimmed);
+        self.is_trimming().then(|| Status { what: "snaptrim", pgid: Some(self.pgid), work: self.trim.work(), progress })
+    }
+
+    /// A few clones of removed snapshots go.
+    pub(super) fn trim_turn(&mut self, cx: &mut Cx<'_>) {
+        let map = cx.sh.map.clone();
+        let queue = map.removed_snaps_queue.get(&self.pgid.pgid.pool);
+        let missed = self.trim.missed.clone();
+        let removed = |snap: u64| queue.is_some_and(|q| q.contains_point(snap)) || missed.contains_point(snap);
+        for _ in 0..TRIMS_A_TURN {
+            if !self.trim.work().is_busy() {
+                break;
+            }
+            let Some(snap) = self.trim.queue.start() else { break };
+            let clone = match self.snap_range().first(&*cx.sh.store, snap) {
+                Ok(Some(clone)) => clone,
+                Ok(None) => {
+                    self.purge_idle_snaps(cx);
+                    continue;
+                }
+                Err(error) => {
+                    self.snaps_stopped(&error, cx);
+                    break;
+                }
+            };
+            let head = clone.head();
+            let (clone_ctx, head_ctx) = match self.load_clone(&clone, &head, cx) {
+                Ok(both) => both,
+                Err(stop) => {
+                    self.trim.work = Work::not_loaded(&stop);
+                    break;
+                }
+            };
+            let at_version = self.next_version();
+            let trim = TrimCtx { pgid: self.pgid, at_version, snap, snap_removed: &removed, osd_features: cx.sh.osd_features };
+            match plan_trim(&trim, &clone_ctx, &head_ctx) {
+                None => {
+                    let gone = SnapIndexChange { clone, old: vec![snap], new: Vec::new() };
+                    if !self.to_store(super::snaps::note(&[gone]), None, Submitted::Record, cx) {
+                        self.trim.work = Work::stopped(&StoreError::Full);
+                    }
+                }
+                Some(plan) => {
+                    let reqid = self.own_reqid(cx);
+                    let inflight = self.own_inflight(&plan, reqid, cx);
+                    match self.submit_plan(plan, inflight, cx) {
+                        Ok(()) => self.info.stats.objects_trimmed += 1,
+                        Err(_) => self.trim.work = Work::stopped(&StoreError::Full),
+                    }
+                }
+            }
+        }
+        cx.sh.report_soon |= self.info_dirty;
+        if self.info_dirty {
+            self.save_info(cx);
+        }
+    }
+
+    /// A clone's context and its head's, which is at hand from then on.
+    fn load_clone(&mut self, clone: &HObject, head: &HObject, cx: &Cx<'_>) -> Result<(ObjectContext, ObjectContext), PlanStop> {
+        if self.objects.context(head).is_none() {
+            let ctx = load_object(&*cx.sh.store, self.coll, head)?;
+            self.keep(ctx, cx);
+        }
+        let clone_ctx = load_object(&*cx.sh.store, self.coll, clone)?;
+        Ok((clone_ctx, self.objects.context(head).cloned().expect("kept above")))
+    }
+}

@@ -1,0 +1,275 @@
+//! What a daemon does when its monitor and its manager come and go: an OSD with a store in memory, and a monitor and a manager made of single
+//! messages.
+
+use base::{Clock, Rng, Stamp};
+use cephx::Identity;
+use denc::Denc;
+use maps::{MgrMap, MonMap};
+use messages::{MMgrMap, MMgrOpen, MMonCommand, MMonCommandAck, MMonGetVersion, MMonMap, Message, RawMessage};
+use objecter::MonClient;
+use osd_core::daemon::{DialFailure, Effect, Event, Location, Network, StartSetup};
+use osd_core::{ConnId, Daemon, Osd, OsdSetup, Peer};
+use std::cell::RefCell;
+use std::rc::Rc;
+use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityName, EntityText, Uuid, errno, features};
+
+const MS: u64 = 1_000_000;
+const SEC: u64 = 1_000 * MS;
+
+fn addrs(port: u16) -> EntityAddrVec {
+    EntityAddr::parse(&format!("v2:127.0.0.1:{port}/0"), AddrType::MSGR2).unwrap().into()
+}
+fn fsid() -> Uuid {
+    Uuid([1; 16])
+}
+fn peer(kind: EntityKind) -> Peer {
+    Peer {
+        name: EntityName { kind, num: 0 },
+        entity: String::new(),
+        global_id: 0,
+        features: features::SUPPORTED,
+        supported: features::SUPPORTED,
+        addr: EntityAddr::default(),
+        cap: None,
+    }
+}
+
+struct Rig {
+    daemon: Daemon,
+    now_ns: u64,
+    out: Vec<Effect>,
+    wake_ns: u64,
+    /// It answers each sign of life that is asked for.
+    monitor_lives: bool,
+}
+
+impl Rig {
+    fn new(setup: StartSetup) -> Self {
+        let osd = OsdSetup {
+            whoami: 3,
+            cluster_fsid: Uuid::default(),
+            osd_fsid: Uuid([2; 16]),
+            seed: 7,
+            classes: &classes::BUILTIN,
+            config: Vec::new(),
+        };
+        let osd = Osd::new(osd, Box::new(store_mem::MemStore::new(1 << 30)));
+        let identity = Rc::new(RefCell::new(Identity::none(EntityText::parse("osd.3").unwrap())));
+        let client = MonClient::new(identity, vec![addrs(3300)], "here".into(), 1);
+        let daemon = Daemon::new(osd, client, setup, Box::new(Rng::new(5)));
+        let mut rig = Self { daemon, now_ns: 100 * SEC, out: Vec::new(), wake_ns: 0, monitor_lives: false };
+        rig.feed(Event::Start);
+        rig
+    }
+    fn feed(&mut self, event: Event) {
+        let now = Clock { mono: Stamp(self.now_ns), wall_ns: 1_800_000_000 * SEC + self.now_ns };
+        let from = self.out.len();
+        self.daemon.handle(event, now, &mut self.out);
+        if let Some(at) = self.out[from..].iter().rev().find_map(|e| if let Effect::WakeAt(at) = e { Some(at.0) } else { None }) {
+            self.wake_ns = at;
+        }
+    }
+    /// Lets time pass as a shell does: the daemon hears of it when it wants to.
+    fn pass(&mut self, ns: u64) {
+        let end = self.now_ns + ns;
+        while self.wake_ns <= end {
+            self.now_ns = self.now_ns.max(self.wake_ns);
+            if self.monitor_lives {
+                self.feed(Event::KeepaliveAcked { sent_wall_ns: 1_800_000_000 * SEC + self.now_ns });
+            }
+            self.feed(Event::Time);
+            assert!(self.wake_ns > self.now_ns, "it wants to hear of the same time for ever");
+        }
+        self.now_ns = end;
+    }
+    /// The newest dial of this kind that is in the effects since the last look at them.
+    fn dialled(&mut self, wanted: EntityKind) -> Option<ConnId> {
+        let found = self.out.iter().rev().find_map(|e| match e {
+            Effect::Dial { conn, kind, .. } if *kind == wanted => Some(*conn),
+            _ => None,
+        });
+        self.out.clear();
+        found
+    }
+    fn sent<M: Message>(&mut self) -> Vec<M> {
+        let of = |e: &Effect| match e {
+            Effect::Send { msg, .. } if msg.kind == M::KIND => Some(M::decode(msg).unwrap()),
+            _ => None,
+        };
+        self.out.iter().filter_map(of).collect()
+    }
+    fn lines(&self) -> Vec<&str> {
+        self.out.iter().filter_map(|e| if let Effect::Log { text, .. } = e { Some(text.as_str()) } else { None }).collect()
+    }
+    fn stopped(&self) -> Option<Option<&str>> {
+        let mut stops = self.out.iter().filter_map(|e| if let Effect::Stop { why } = e { Some(why.as_deref()) } else { None });
+        let first = stops.next();
+        assert!(stops.next().is_none(), "it ends once");
+        first
+    }
+    fn message(&mut self, conn: ConnId, msg: RawMessage) {
+        self.feed(Event::Message { conn, network: Network::Public, msg });
+    }
+    /// The session opens and the monitor says whose cluster it is.
+    fn log_in(&mut self) -> ConnId {
+        let mon = self.dialled(EntityKind::MON).expect("a monitor is dialled");
+        self.monitor_lives = true;
+        self.feed(Event::Opened { conn: mon, peer: peer(EntityKind::MON) });
+        let mut map = MonMap { fsid: fsid(), epoch: 1, ..MonMap::default() };
+        map.add("a", addrs(3300));
+        self.message(mon, MMonMap { monmap: map.to_bytes(features::SUPPORTED) }.encode(features::SUPPORTED));
+        mon
+    }
+    fn answer(&mut self, mon: ConnId, result: i32) -> String {
+        let asked = self.sent::<MMonCommand>().pop().expect("a command is asked");
+        self.out.clear();
+        let ack = MMonCommandAck { tid: asked.tid, result, status: "as said".into(), ..Default::default() };
+        self.message(mon, ack.encode(features::SUPPORTED));
+        asked.cmd[0].clone()
+    }
+}
+
+fn setup() -> StartSetup {
+    StartSetup {
+        cluster_fsid: Some(fsid()),
+        device_class: Some("ssd".into()),
+        location: Some(Location { weight: 0.5, args: vec!["host=here".into()] }),
+        ..StartSetup::default()
+    }
+}
+
+#[test]
+fn it_takes_its_place_and_boots() {
+    let mut r = Rig::new(setup());
+    let mon = r.log_in();
+    // A class that is set already stays; the place follows the class, one by one.
+    assert!(r.answer(mon, -errno::EBUSY).contains("set-device-class"));
+    assert!(r.lines().is_empty(), "{:?}", r.lines());
+    assert!(r.answer(mon, 0).contains(r#""prefix":"osd crush create-or-move","id":3,"weight":0.5,"args":["host=here"]"#));
+    assert_eq!(r.sent::<MMonGetVersion>().len(), 1, "the boot begins with the monitors' range of maps");
+}
+
+#[test]
+fn a_command_that_fails_or_has_no_answer_is_said_and_the_start_goes_on() {
+    let mut r = Rig::new(setup());
+    let mon = r.log_in();
+    assert!(r.answer(mon, -errno::EPERM).contains("set-device-class"));
+    assert_eq!(r.lines(), ["osd crush set-device-class: as said (-1)"]);
+    r.pass(59 * SEC);
+    assert_eq!(r.sent::<MMonGetVersion>().len(), 0);
+    r.pass(2 * SEC);
+    assert!(r.lines().contains(&"the monitor doesn't answer commands"));
+    assert_eq!(r.sent::<MMonGetVersion>().len(), 1);
+}
+
+#[test]
+fn another_clusters_monitor_ends_it() {
+    let mut r = Rig::new(StartSetup { cluster_fsid: Some(Uuid([9; 16])), ..setup() });
+    r.log_in();
+    assert!(r.stopped().flatten().is_some_and(|why| why.contains("belongs to cluster")));
+    assert!(r.sent::<MMonCommand>().is_empty());
+}
+
+#[test]
+fn logins_that_are_refused_are_tried_for_a_while() {
+    let mut r = Rig::new(setup());
+    let end = r.now_ns + 9 * SEC;
+    let mut tries = 0;
+    while r.now_ns < end {
+        if let Some(mon) = r.dialled(EntityKind::MON) {
+            tries += 1;
+            r.feed(Event::DialFailed { conn: mon, why: DialFailure::Denied(errno::EACCES), attempts: 1 });
+            assert!(
+                r.out.iter().any(|e| matches!(e, Effect::Close { conn } if *conn == mon)),
+                "it is given up, and dialled by a new number"
+            );
+        }
+        assert_eq!(r.stopped(), None);
+        r.pass(50 * MS);
+    }
+    assert!((4..40).contains(&tries), "{tries} logins in 9 s");
+    r.pass(3 * SEC);
+    assert!(r.stopped().flatten().is_some_and(|why| why.contains("refuses")));
+}
+
+#[test]
+fn a_monitor_that_is_away_is_dialled_with_pauses_that_grow_and_at_once_when_a_session_is_cut() {
+    let mut r = Rig::new(setup());
+    let mut dials = Vec::new();
+    for _ in 0..40 {
+        if let Some(mon) = r.dialled(EntityKind::MON) {
+            dials.push(r.now_ns);
+            r.feed(Event::DialFailed { conn: mon, why: DialFailure::Refused, attempts: 1 });
+        }
+        r.pass(50 * MS);
+    }
+    assert!((3..8).contains(&dials.len()), "{} dials in 2 s", dials.len());
+    assert!(dials[2] - dials[1] > dials[1] - dials[0], "{dials:?}");
+    while r.out.iter().all(|e| !matches!(e, Effect::Dial { .. })) {
+        r.pass(50 * MS);
+    }
+    let mon = r.log_in();
+    r.feed(Event::Reset { conn: mon });
+    assert!(r.dialled(EntityKind::MON).is_some());
+}
+
+#[test]
+fn the_manager_is_dialled_where_the_map_says_and_again_when_it_is_lost() {
+    let mut r = Rig::new(setup());
+    let mon = r.log_in();
+    let map = |epoch: u32, port: u16| {
+        let map = MgrMap { epoch, available: port != 0, active_addrs: addrs(port), ..MgrMap::default() };
+        MMgrMap { map: messages::Rest(map.to_bytes(features::SUPPORTED)) }.encode(features::SUPPORTED)
+    };
+    r.message(mon, map(1, 6800));
+    let mgr = r.dialled(EntityKind::MGR).expect("the manager is dialled");
+    r.message(mon, map(2, 6800));
+    assert_eq!(r.dialled(EntityKind::MGR), None, "it is the same one");
+    r.feed(Event::Opened { conn: mgr, peer: peer(EntityKind::MGR) });
+    assert_eq!(r.sent::<MMgrOpen>().len(), 1);
+    // A session that was cut is made again after a second, a dial that failed sooner, and with pauses that grow.
+    r.feed(Event::Reset { conn: mgr });
+    r.pass(900 * MS);
+    assert_eq!(r.dialled(EntityKind::MGR), None);
+    r.pass(200 * MS);
+    let mut mgr = r.dialled(EntityKind::MGR).expect("it is dialled again");
+    let mut waits = Vec::new();
+    for _ in 0..4 {
+        let failed_ns = r.now_ns;
+        r.feed(Event::DialFailed { conn: mgr, why: DialFailure::Refused, attempts: 1 });
+        mgr = loop {
+            r.pass(10 * MS);
+            if let Some(mgr) = r.dialled(EntityKind::MGR) {
+                break mgr;
+            }
+        };
+        waits.push((r.now_ns - failed_ns) / MS);
+    }
+    assert!(waits[0] <= 260 && waits[3] > 4 * waits[0], "{waits:?}");
+    // Another one: the old dial is closed. None: nothing is dialled.
+    r.message(mon, map(3, 6900));
+    assert!(r.out.iter().any(|e| matches!(e, Effect::Close { conn } if *conn == mgr)));
+    assert!(r.dialled(EntityKind::MGR).is_some());
+    r.message(mon, map(4, 0));
+    assert_eq!(r.dialled(EntityKind::MGR), None);
+    r.pass(60 * SEC);
+    assert_eq!(r.dialled(EntityKind::MGR), None);
+}
+
+#[test]
+fn a_command_of_the_machine_is_answered() {
+    let mut r = Rig::new(setup());
+    r.feed(Event::AdminCommand { id: 4, command: r#"{"prefix":"version"}"#.into() });
+    let answer = r.out.iter().find_map(|e| match e {
+        Effect::AnswerAdmin { id, result, data, .. } => Some((*id, *result, data.len())),
+        _ => None,
+    });
+    assert!(matches!(answer, Some((4, 0, 1..))), "{answer:?}");
+}
+
+#[test]
+fn one_that_is_not_up_goes_at_once() {
+    let mut r = Rig::new(setup());
+    r.feed(Event::Shutdown);
+    assert_eq!(r.stopped(), Some(None));
+}
