@@ -15,4 +15,3 @@ pub fn jenkins_mix(a: &mut u32, b: &mut u32, c: &mut u32) {
         step(c, *a, *b, k);
     }
 }
-

@@ -7,6 +7,7 @@
 pub mod breadcrumb;
 pub mod budget;
 mod crc;
+pub mod fixed;
 mod jenkins;
 mod rng;
 mod time;

@@ -73,6 +73,17 @@ pub struct Options {
     pub keep: bool,
     /// How long to wait for the cluster.
     pub connect_timeout: Duration,
+    /// Seconds of load before what is measured.
+    pub warm_s: f64,
+    /// Told when the measured part begins, and when it is over: what it does then delays what follows, the end of the load not.
+    pub on_mark: Option<fn(Mark)>,
+}
+
+/// A moment of a load that others may want to know: see [`Options::on_mark`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    Start,
+    End,
 }
 
 impl Default for Options {
@@ -89,6 +100,8 @@ impl Default for Options {
             objects: 0,
             keep: false,
             connect_timeout: Duration::from_secs(30),
+            warm_s: 0.0,
+            on_mark: None,
         }
     }
 }
@@ -110,7 +123,16 @@ pub struct Report {
     pub p999_us: f64,
     pub p9999_us: f64,
     pub max_us: f64,
+    /// All latencies: the highest of each bucket in nanoseconds, and how many.
+    pub bins: Vec<(u64, u64)>,
+    /// Operations in each [`SLOT`] of time.
+    pub slots: Vec<u64>,
+    /// The longest time without an answer.
+    pub gap_us: f64,
 }
+
+/// A point of [`Report::slots`].
+pub const SLOT: Duration = Duration::from_millis(100);
 
 impl Report {
     /// Of latencies in nanoseconds of operations of `block` bytes.
@@ -134,6 +156,9 @@ impl Report {
             p999_us: at(0.999),
             p9999_us: at(0.9999),
             max_us: us(h.max()),
+            bins: h.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())).collect(),
+            slots: Vec::new(),
+            gap_us: 0.0,
         }
     }
 }
@@ -154,9 +179,12 @@ impl Report {
             ("max", self.max_us),
         ];
         let latencies: Vec<String> = latencies.iter().map(|(name, us)| format!("\"{name}\":{us:.3}")).collect();
+        let bins: Vec<String> = self.bins.iter().map(|(ns, n)| format!("[{ns},{n}]")).collect();
+        let curve = format!("\"slot_ms\":{},\"slots\":{:?},\"gap_us\":{:.3}", SLOT.as_millis(), self.slots, self.gap_us);
         format!(
-            "{{{settings},\"ops\":{ops},\"errors\":{errors},\"seconds\":{seconds:.6},\"iops\":{iops:.3},\"mb_per_s\":{mb_per_s:.6},\"latency_us\":{{{}}}}}",
-            latencies.join(",")
+            "{{{settings},\"ops\":{ops},\"errors\":{errors},\"seconds\":{seconds:.6},\"iops\":{iops:.3},\"mb_per_s\":{mb_per_s:.6},\"latency_us\":{{{}}},{curve},\"histogram_ns\":[{}]}}",
+            latencies.join(","),
+            bins.join(",")
         )
     }
 }
@@ -316,6 +344,8 @@ struct Run {
     prefix: String,
     plan: Plan,
     payload: Bytes,
+    warm: Duration,
+    on_mark: Option<fn(Mark)>,
     state: Rc<RefCell<State>>,
     done: Rc<Notify>,
 }
@@ -336,7 +366,28 @@ struct State {
     total: Histogram<u64>,
     /// Of the present second.
     second: Histogram<u64>,
+    /// When the measured part began.
+    began: Instant,
+    slots: Vec<u64>,
+    /// The longest time between two answers.
+    gap: Duration,
     rng: Rng,
+}
+
+impl State {
+    /// What came until now was to warm up.
+    fn begin(&mut self, now: Instant) {
+        self.total.reset();
+        self.slots.clear();
+        (self.began, self.heard, self.gap) = (now, now, Duration::ZERO);
+    }
+    fn count(&mut self, ns: u64, now: Instant) {
+        self.total.saturating_record(ns);
+        self.second.saturating_record(ns);
+        let slot = (now.saturating_duration_since(self.began).as_millis() / SLOT.as_millis()) as usize;
+        self.slots.resize(self.slots.len().max(slot + 1), 0);
+        self.slots[slot] += 1;
+    }
 }
 
 fn histogram() -> Histogram<u64> {
@@ -358,6 +409,9 @@ impl Run {
             tids: vec![None; o.depth],
             total: histogram(),
             second: histogram(),
+            began: Instant::now(),
+            slots: Vec::new(),
+            gap: Duration::ZERO,
             rng: Rng::new(2),
         };
         Rc::new(Self {
@@ -369,6 +423,8 @@ impl Run {
             prefix,
             plan,
             payload: payload.into(),
+            warm: Duration::from_secs_f64(o.warm_s.max(0.0)),
+            on_mark: o.on_mark,
             state: Rc::new(RefCell::new(state)),
             done: Rc::new(Notify::new()),
         })
@@ -386,8 +442,16 @@ impl Run {
         let run = self.clone();
         let sink: Sink = Rc::new(move |user, reply| run.on_reply(user, &reply));
         self.cluster.set_sink(Some(sink));
-        let start = Instant::now();
-        self.state.borrow_mut().heard = start;
+        let sent = Instant::now();
+        // Only what has a length is measured.
+        let mark = |mark| self.on_mark.filter(|_| seconds.is_some()).into_iter().for_each(|f| f(mark));
+        let mut start = sent + if seconds.is_some() { self.warm } else { Duration::ZERO };
+        let mut warm = start > sent;
+        if !warm {
+            mark(Mark::Start);
+            start = Instant::now();
+        }
+        self.state.borrow_mut().begin(start);
         for slot in 0..self.depth {
             self.send(slot);
         }
@@ -397,6 +461,11 @@ impl Run {
             let _ = writeln!(out, "  sec    IOPS      MB/s   avg us    p99 us");
         }
         loop {
+            if warm && Instant::now() >= start {
+                (warm, start) = (false, Instant::now());
+                mark(Mark::Start);
+                self.state.borrow_mut().begin(start);
+            }
             {
                 let mut state = self.state.borrow_mut();
                 state.stop |= deadline.is_some_and(|d| Instant::now() >= d);
@@ -408,7 +477,8 @@ impl Run {
                 self.give_up();
                 return Err(ClientError::Full(why));
             }
-            let wake = deadline.map_or(next_line, |d| if Instant::now() < d { d.min(next_line) } else { next_line });
+            let next = if warm { next_line.min(start) } else { next_line };
+            let wake = deadline.map_or(next, |d| if Instant::now() < d { d.min(next) } else { next });
             tokio::select! {
                 _ = self.done.notified() => {}
                 _ = tokio::time::sleep_until(wake.into()) => {}
@@ -422,6 +492,7 @@ impl Run {
         }
         let took = start.elapsed();
         self.cluster.set_sink(None);
+        mark(Mark::End);
         let state = self.state.borrow();
         if matches!(state.error, errno::ENOSPC | errno::EDQUOT) {
             return Err(ClientError::Full(format!(
@@ -433,7 +504,8 @@ impl Run {
         if state.total.is_empty() && state.errors > 0 {
             return Err(ClientError::Errno(state.error));
         }
-        Ok(Report::new(&state.total, state.errors, self.block, took))
+        let report = Report::new(&state.total, state.errors, self.block, took);
+        Ok(Report { slots: state.slots.clone(), gap_us: state.gap.as_secs_f64() * 1e6, ..report })
     }
     /// Why nothing is answered, if that is because the map says that writes have to wait for room.
     fn full(&self) -> Option<String> {
@@ -515,7 +587,9 @@ impl Run {
         let mut state = self.state.borrow_mut();
         state.in_flight -= 1;
         state.tids[slot] = None;
-        state.heard = Instant::now();
+        let now = Instant::now();
+        state.gap = state.gap.max(now.saturating_duration_since(state.heard));
+        state.heard = now;
         let short = matches!(self.plan, Plan::Read { .. }) && reply.ops.first().is_none_or(|op| op.outdata.len() as u64 != self.block);
         let gone = matches!(self.plan, Plan::Remove { .. }) && reply.result == -errno::ENOENT;
         if reply.result < 0 && !gone || short && reply.result >= 0 {
@@ -524,9 +598,8 @@ impl Run {
             // A load that only fails ends at once instead of failing as fast as it can.
             state.stop |= state.errors >= 100 && state.total.is_empty() || matches!(state.error, errno::ENOSPC | errno::EDQUOT);
         } else {
-            let ns = (state.sent[slot].elapsed().as_nanos() as u64).clamp(1, LATENCY_MAX_NS);
-            state.total.saturating_record(ns);
-            state.second.saturating_record(ns);
+            let ns = ((now - state.sent[slot]).as_nanos() as u64).clamp(1, LATENCY_MAX_NS);
+            state.count(ns, now);
         }
         let idle = state.in_flight == 0;
         drop(state);

@@ -343,7 +343,7 @@ impl Dispatcher for Door {
             inner.objecter(|o, out| o.on_reset(osd, clock(), out));
         }
     }
-    fn on_dial_failed(&self, conn: &Conn, _: &str, _: u32) {
+    fn on_dial_failed(&self, conn: &Conn, _: &net::DialError, _: u32) {
         let Some(inner) = self.0.upgrade() else { return };
         if inner.mon.is_mine(conn) {
             inner.on_mon(inner.mon.on_dial_failed());

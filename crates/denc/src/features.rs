@@ -108,8 +108,20 @@ pub const fn has(features: u64, mask: u64) -> bool {
 
 /// The bits by which the encoding of maps differs between peers (`SIGNIFICANT_FEATURES` of Ceph's OSDMap): peers that agree on them
 /// can share one encoded map.
-pub const MAP_ENCODING: u64 = PGID64 | PGPOOL3 | OSDENC | OSDMAP_ENC | OSD_POOLRESEND | NEW_OSDOP_ENCODING | MSG_ADDR2
-    | CRUSH_TUNABLES5 | CRUSH_CHOOSE_ARGS | SERVER_LUMINOUS | SERVER_MIMIC | SERVER_NAUTILUS | SERVER_OCTOPUS | SERVER_REEF;
+pub const MAP_ENCODING: u64 = PGID64
+    | PGPOOL3
+    | OSDENC
+    | OSDMAP_ENC
+    | OSD_POOLRESEND
+    | NEW_OSDOP_ENCODING
+    | MSG_ADDR2
+    | CRUSH_TUNABLES5
+    | CRUSH_CHOOSE_ARGS
+    | SERVER_LUMINOUS
+    | SERVER_MIMIC
+    | SERVER_NAUTILUS
+    | SERVER_OCTOPUS
+    | SERVER_REEF;
 
 #[cfg(test)]
 mod tests {

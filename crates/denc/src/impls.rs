@@ -2,7 +2,9 @@
 
 use crate::{ByteStr, Decoder, Denc, DencError, Encoder};
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+#[allow(clippy::disallowed_types)] // with any hasher: its owner names it
+use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
 macro_rules! primitive {
@@ -151,6 +153,7 @@ impl<K: Denc + Ord, V: Denc> Denc for BTreeMap<K, V> {
 }
 
 /// `unordered_map`: same bytes but for the order, which nobody may rely on.
+#[allow(clippy::disallowed_types)]
 impl<K: Denc + Eq + Hash, V: Denc, S: BuildHasher + Default> Denc for HashMap<K, V, S> {
     fn encode(&self, e: &mut Encoder) {
         e.count(self.len());

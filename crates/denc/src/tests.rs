@@ -19,8 +19,16 @@ fn a_frame_has_version_compat_and_length() {
 #[test]
 fn an_older_frame_takes_defaults_and_a_newer_tail_is_skipped() {
     let mut e = Encoder::new(0);
-    e.frame(1, 1, |e| { e.u32(7); e.blob(b"xy"); });
-    e.frame(3, 1, |e| { e.u32(7); e.blob(b"xy"); e.u64(9); e.u64(10); });
+    e.frame(1, 1, |e| {
+        e.u32(7);
+        e.blob(b"xy");
+    });
+    e.frame(3, 1, |e| {
+        e.u32(7);
+        e.blob(b"xy");
+        e.u64(9);
+        e.u64(10);
+    });
     e.u8(42);
     let mut d = Decoder::new(e.finish());
     assert_eq!(d.get::<Sample>().unwrap().c, 0);

@@ -31,7 +31,7 @@ impl Dispatcher for Ask {
     fn on_reset(&self, conn: &Conn) {
         println!("{conn:?}: reset");
     }
-    fn on_dial_failed(&self, conn: &Conn, reason: &str, attempts: u32) {
+    fn on_dial_failed(&self, conn: &Conn, reason: &net::DialError, attempts: u32) {
         println!("{conn:?}: dial {attempts} failed: {reason}");
     }
 }

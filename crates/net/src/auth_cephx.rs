@@ -86,11 +86,12 @@ impl AuthClient for Dial {
         if self.peer == EntityKind::MON {
             // A monitor that wants another method answers EOPNOTSUPP: for whoever asks it is a refusal like any other.
             let offered = methods.contains(&self.of.identity.borrow().method());
-            self.of.refused.set(if offered { result.abs() } else { errno::EOPNOTSUPP });
-        } else {
-            // Its secrets may have been made anew.
-            self.of.identity.borrow_mut().doubt(self.peer);
+            let errno = if offered { result.abs() } else { errno::EOPNOTSUPP };
+            self.of.refused.set(errno);
+            return Err(errno);
         }
+        // Its secrets may have been made anew.
+        self.of.identity.borrow_mut().doubt(self.peer);
         Err(result.abs())
     }
     fn reply_more(&mut self, payload: Bytes) -> Result<Bytes, i32> {

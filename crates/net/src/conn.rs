@@ -5,7 +5,6 @@ use crate::messenger::Shared;
 use base::Permit;
 use messages::RawMessage;
 use msgr::{Connection, Peer, State};
-use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
@@ -22,7 +21,8 @@ pub(crate) struct Inner {
     pub shared: Rc<Shared>,
     /// As it was when the session last opened; what is dialled, before.
     pub peer: RefCell<Rc<Peer>>,
-    pub user: RefCell<Option<Rc<dyn Any>>>,
+    /// The daemon's own number for it; 0: none.
+    pub tag: Cell<u64>,
     pub waker: RefCell<Option<Waker>>,
     /// The task will run, or is running, and will see what was queued.
     pub notified: Cell<bool>,
@@ -84,12 +84,13 @@ impl Conn {
     pub fn features(&self) -> u64 {
         self.0.peer.borrow().features
     }
-    /// What the daemon left here.
-    pub fn user(&self) -> Option<Rc<dyn Any>> {
-        self.0.user.borrow().clone()
+    /// The daemon's own number for it; 0: none.
+    #[inline]
+    pub fn tag(&self) -> u64 {
+        self.0.tag.get()
     }
-    pub fn set_user(&self, user: Option<Rc<dyn Any>>) {
-        *self.0.user.borrow_mut() = user;
+    pub fn set_tag(&self, tag: u64) {
+        self.0.tag.set(tag);
     }
     /// What the message that is being dispatched holds of the budget, if it is a client's: it ends when the taker drops it, or with the
     /// dispatch if it is not taken.

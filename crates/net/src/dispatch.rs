@@ -1,6 +1,6 @@
 //! What a daemon hears of its connections.
 
-use crate::Conn;
+use crate::{Conn, DialError};
 use messages::RawMessage;
 
 /// Called on the reactor's thread, from the connection's own task: never from inside `send`, `close` or `connect`, which take effect
@@ -28,5 +28,5 @@ pub trait Dispatcher {
     /// The peer of a lossless session has lost it; the connection goes on with a new one, without the messages that were under way.
     fn on_remote_reset(&self, conn: &Conn) {}
     /// A dial failed, for this reason and for the `attempts`th time in a row; it is tried again until [`Conn::close`].
-    fn on_dial_failed(&self, conn: &Conn, reason: &str, attempts: u32) {}
+    fn on_dial_failed(&self, conn: &Conn, why: &DialError, attempts: u32) {}
 }

@@ -65,6 +65,31 @@ enum Cut {
     Stalled,
 }
 
+/// Why a dial failed: a kind for those that decide, and a text for people.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum DialError {
+    /// Nothing listens at the address.
+    #[error("{0}")]
+    Refused(String),
+    /// The other side, or what it said, does not pass authentication: a positive errno.
+    #[error("{text}")]
+    Denied { errno: i32, text: String },
+    /// Nothing that says whether the other side is there.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl DialError {
+    fn of(cut: &Cut) -> Self {
+        let text = cut.to_string();
+        match cut {
+            Cut::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => Self::Refused(text),
+            Cut::Msgr(MsgrError::Auth(errno)) => Self::Denied { errno: *errno, text },
+            _ => Self::Other(text),
+        }
+    }
+}
+
 /// Why the present transport is no longer pumped.
 enum Exit {
     Cut(Cut),
@@ -116,7 +141,7 @@ pub(crate) async fn drive(conn: Conn, start: Start) {
                 if conn.0.core.borrow().dialled() && conn.0.core.borrow().state() != State::Ready && conn.0.announced.get() {
                     attempts += 1;
                     if let Some(d) = conn.0.shared.dispatcher() {
-                        d.on_dial_failed(&conn, &cut.to_string(), attempts);
+                        d.on_dial_failed(&conn, &DialError::of(&cut), attempts);
                     }
                 }
                 if conn.0.closing.get() != Closing::No {

@@ -14,6 +14,7 @@
 //! it loses nothing.
 
 use crate::messenger::MOVED_MIN;
+use crate::planted::{Bug, planted};
 use crate::{Conn, Dispatcher};
 use base::budget::SMALL_MAX;
 use base::{Budget, Permit, Turn};
@@ -46,6 +47,7 @@ pub(crate) struct Gate {
 impl Gate {
     pub fn new(budget: Rc<Budget>, stall: Duration) -> Self {
         let (coming, held, short, watch) = (None, None, None, None);
+        let budget = if planted(Bug::TakeNoPermit) { Budget::new(0, 0) } else { budget };
         Self { budget, turn: Turn::default(), coming, held, short, charged: 0, moved: 0, stall, watch }
     }
     /// True if the socket may be read: no message waits here, and there is memory for the one of `coming` bytes that has begun.
@@ -98,7 +100,7 @@ impl Gate {
                 return false;
             }
         }
-        *conn.0.permit.borrow_mut() = Some(permit);
+        *conn.0.permit.borrow_mut() = (!planted(Bug::GiveBackEarly)).then_some(permit);
         dispatcher.on_message(conn, message);
         conn.0.permit.borrow_mut().take();
         true
@@ -116,7 +118,7 @@ impl Gate {
     /// So many bytes wait for the socket now.
     #[inline]
     pub fn queued(&mut self, now: usize) {
-        if self.charged != now as u64 {
+        if self.charged != now as u64 && !planted(Bug::ForgetAnswers) {
             self.budget.queued(self.charged, now as u64);
             self.charged = now as u64;
         }

@@ -12,6 +12,7 @@
 //! is read from it ([`Config::out_max`]), so that a peer that doesn't take its answers can't ask for more; a read buffer of 64 KiB a
 //! connection, or of one message's size; for clients' messages and answers one budget a daemon ([`Messenger::set_budget`]); for large data one piece of the memory that the daemon gives for them ([`msgr::landing`]), if it has any left.
 
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a shell: it has clocks, files and threads
 #![forbid(unsafe_code)]
 
 pub mod admin_socket;
@@ -23,7 +24,13 @@ mod gate;
 mod messenger;
 pub mod mon_session;
 pub mod null;
+mod planted;
+#[cfg(test)]
+mod tests {
+    mod budget;
+}
 
 pub use conn::{Conn, ConnId};
 pub use dispatch::Dispatcher;
+pub use drive::DialError;
 pub use messenger::{Config, Messenger};

@@ -188,7 +188,7 @@ impl Shared {
             peer: RefCell::new(Rc::new(core.peer().clone())),
             core: RefCell::new(core),
             shared: self.clone(),
-            user: RefCell::new(None),
+            tag: Cell::new(0),
             waker: RefCell::new(None),
             notified: Cell::new(false),
             incoming: RefCell::new(None),

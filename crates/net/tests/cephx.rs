@@ -57,8 +57,8 @@ impl Dispatcher for Log {
     fn on_message(&self, conn: &Conn, _: RawMessage) {
         self.0.send(Seen::Message(conn.peer())).unwrap();
     }
-    fn on_dial_failed(&self, _: &Conn, reason: &str, _: u32) {
-        self.0.send(Seen::Failed(reason.into())).unwrap();
+    fn on_dial_failed(&self, _: &Conn, why: &net::DialError, _: u32) {
+        self.0.send(Seen::Failed(why.to_string())).unwrap();
     }
 }
 

@@ -48,7 +48,7 @@ impl Dispatcher for Log {
     fn on_remote_reset(&self, _: &Conn) {
         bump(&self.remote_resets);
     }
-    fn on_dial_failed(&self, _: &Conn, _: &str, _: u32) {
+    fn on_dial_failed(&self, _: &Conn, _: &net::DialError, _: u32) {
         bump(&self.failed_dials);
     }
 }

@@ -8,7 +8,7 @@ mod inject;
 
 pub use inject::inject;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// One option.
@@ -31,7 +31,7 @@ const SUBSYSTEMS: &str = "none lockdep context crush mds mds_balancer mds_locker
     rgw_dbstore rgw_flight javaclient asok throttle refs compressor bluestore bluefs bdev kstore rocksdb leveldb fuse mgr mgrc dpdk \
     eventtrace prioritycache test cephfs_mirror cephsqlite seastore alienstore mclock";
 
-static TABLE: LazyLock<HashMap<&'static str, OptionInfo>> = LazyLock::new(|| {
+static TABLE: LazyLock<BTreeMap<&'static str, OptionInfo>> = LazyLock::new(|| {
     let rows = include_str!("options.txt").lines().filter(|l| !l.starts_with('#'));
     rows.map(|line| {
         let mut f = line.splitn(5, '|');

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
 /// The system's allocator, counting what this thread holds.
@@ -30,6 +31,7 @@ fn count(bytes: isize) {
 unsafe impl GlobalAlloc for Meter {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
+        let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
@@ -52,6 +54,13 @@ pub fn peak_of<T>(f: impl FnOnce() -> T) -> (usize, T) {
     PEAK.set(before);
     let value = f();
     ((PEAK.get() - before).max(0) as usize, value)
+}
+
+/// How often `f` asked for memory, and what it returns.
+pub fn allocations_of<T>(f: impl FnOnce() -> T) -> (usize, T) {
+    let before = ALLOCATIONS.get();
+    let value = f();
+    (ALLOCATIONS.get() - before, value)
 }
 
 /// Runs `f`, which decodes `len` bytes of input, and holds it to `factor` bytes of memory for each of them, and 256 KiB: lists reserve
