@@ -1,8 +1,8 @@
 //! What is wrong with the cluster, as `ceph health` says it: checks by code, and which of them are muted.
 
 use crate::Mon;
-use crate::mgr::DaemonState;
 use crate::kv::{Batch, Snapshot};
+use crate::mgr::DaemonState;
 use base::Clock;
 use maps::{PgPool, map_flags, osd_state, pool_flags};
 use messages::log_level;
@@ -171,7 +171,8 @@ impl Mon {
             }
         }
         self.flag_checks(out);
-        let ratios = [("nearfull_ratio", map.nearfull_ratio), ("backfillfull_ratio", map.backfillfull_ratio), ("full_ratio", map.full_ratio)];
+        let ratios =
+            [("nearfull_ratio", map.nearfull_ratio), ("backfillfull_ratio", map.backfillfull_ratio), ("full_ratio", map.full_ratio)];
         let unordered: Vec<String> = ratios
             .windows(2)
             .filter(|w| w[0].1 > w[1].1)
@@ -211,7 +212,8 @@ impl Mon {
     fn slow_ops(&self, name: &str, daemon: &DaemonState) -> (u32, u32) {
         let Some(osd) = name.strip_prefix("osd.").and_then(|n| n.parse::<i32>().ok()) else { return daemon.slow_ops };
         let silent_s = age(daemon.last_seen, self.manager.pgs.stamp);
-        let complaint_s = self.config.value(&EntityText::new(EntityKind::OSD, osd.to_string()), "osd_op_complaint_time").parse().unwrap_or(30.0);
+        let complaint_s =
+            self.config.value(&EntityText::new(EntityKind::OSD, osd.to_string()), "osd_op_complaint_time").parse().unwrap_or(30.0);
         let has_session = || self.sessions.values().any(|s| s.mgr_name.as_deref() == Some(name));
         if f64::from(silent_s) < f64::max(complaint_s, SILENT_MIN_S) || !self.osd.map.is_up(osd) || !has_session() {
             return daemon.slow_ops;
@@ -252,8 +254,12 @@ impl Mon {
             }
         }
         if !detail.is_empty() {
-            let set: Vec<&str> = scrub_flags.iter().filter(|(bit, _)| map.pools.values().any(|p| p.has(*bit))).map(|(_, name)| *name).collect();
-            out.insert("POOL_SCRUB_FLAGS".into(), warn(format!("Some pool(s) have the {} flag(s) set", set.join(", ")), detail.len(), detail));
+            let set: Vec<&str> =
+                scrub_flags.iter().filter(|(bit, _)| map.pools.values().any(|p| p.has(*bit))).map(|(_, name)| *name).collect();
+            out.insert(
+                "POOL_SCRUB_FLAGS".into(),
+                warn(format!("Some pool(s) have the {} flag(s) set", set.join(", ")), detail.len(), detail),
+            );
         }
     }
 
@@ -320,7 +326,10 @@ impl Mon {
         let damaged = lines(&|s| s & (pg_state::INCONSISTENT | pg_state::SNAPTRIM_ERROR) != 0);
         if !damaged.is_empty() {
             let text = format!("Possible data damage: {} pg{} inconsistent", damaged.len(), if damaged.len() == 1 { "" } else { "s" });
-            out.insert("PG_DAMAGED".into(), Check { severity: Severity::Error, summary: text, count: damaged.len() as u64, detail: damaged });
+            out.insert(
+                "PG_DAMAGED".into(),
+                Check { severity: Severity::Error, summary: text, count: damaged.len() as u64, detail: damaged },
+            );
         }
     }
 
@@ -337,7 +346,10 @@ impl Mon {
             let bare: Vec<_> = map.pools.iter().filter(|(_, p)| p.size == 1).filter_map(|(id, _)| map.pool_name(*id)).collect();
             if !bare.is_empty() {
                 let detail = bare.iter().map(|n| format!("pool '{n}' has no replicas configured")).collect();
-                out.insert("POOL_NO_REDUNDANCY".into(), warn(format!("{} pool(s) have no replicas configured", bare.len()), bare.len(), detail));
+                out.insert(
+                    "POOL_NO_REDUNDANCY".into(),
+                    warn(format!("{} pool(s) have no replicas configured", bare.len()), bare.len(), detail),
+                );
             }
         }
     }

@@ -780,3 +780,50 @@ fn groups_of_osds_that_can_not_hand_them_over_stay_where_they_are() {
     let said = w.mon.log.since(0).filter(|e| String::from_utf8_lossy(e.text.as_slice()).contains("can't hand groups over")).count();
     assert_eq!(said, 1, "it is said once");
 }
+
+#[test]
+fn slow_requests_show_in_health_and_go() {
+    let mut w = World::new();
+    w.osd(0);
+    w.osd(1);
+    let admin = w.open("client.admin", "allow *");
+    let slow = |w: &mut World| -> Option<String> {
+        w.event(Event::Tick);
+        let json = w.ok(admin, r#"{"prefix":"health","format":"json"}"#);
+        let health: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        health["checks"]["SLOW_OPS"]["summary"]["message"].as_str().map(String::from)
+    };
+    let sessions: Vec<ConnId> =
+        (0..2).map(|id| w.open_at(Door::Mgr, &format!("osd.{id}"), AuthCapsInfo::from_text("allow *"), features::SUPPORTED)).collect();
+    let report = |w: &mut World, id: usize, count: u64, oldest_s: u64| {
+        let health = vec![DaemonHealthMetric { kind: 0, value: oldest_s << 32 | count }, DaemonHealthMetric { kind: 1, value: 0 }];
+        w.send(sessions[id], &MMgrReport { daemon_name: id.to_string(), health, ..MMgrReport::default() });
+    };
+    for (id, conn) in sessions.iter().enumerate() {
+        w.send(*conn, &MMgrOpen { daemon_name: id.to_string(), ..MMgrOpen::default() });
+        report(&mut w, id, 0, 0);
+    }
+    assert_eq!(slow(&mut w), None);
+    report(&mut w, 0, 3, 40);
+    assert_eq!(slow(&mut w).as_deref(), Some("3 slow ops, oldest one blocked for 40 sec, osd.0 has slow ops"));
+    report(&mut w, 1, 2, 31);
+    assert_eq!(slow(&mut w).as_deref(), Some("5 slow ops, oldest one blocked for 40 sec, daemons [osd.0,osd.1] have slow ops."));
+    report(&mut w, 0, 0, 0);
+    assert_eq!(slow(&mut w).as_deref(), Some("2 slow ops, oldest one blocked for 31 sec, osd.1 has slow ops"));
+    report(&mut w, 1, 0, 0);
+    assert_eq!(slow(&mut w), None);
+
+    // A loop that stands reports nothing: its silence is a slow request once it has lasted as long as one may.
+    for (after_s, seen) in [(20, None), (11, Some("1 slow ops, oldest one blocked for 31 sec, osd.0 has slow ops"))] {
+        w.now_ms += after_s * 1000;
+        report(&mut w, 1, 0, 0);
+        assert_eq!(slow(&mut w).as_deref(), seen, "{after_s} s later");
+    }
+    report(&mut w, 0, 0, 0);
+    assert_eq!(slow(&mut w), None);
+    // One whose session has ended is not slow: that it is down is another check's to say.
+    w.now_ms += 60_000;
+    report(&mut w, 1, 0, 0);
+    w.event(Event::Closed { conn: sessions[0] });
+    assert_eq!(slow(&mut w), None);
+}

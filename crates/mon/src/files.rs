@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! DIR/mon.redb                      the monitor's store
+//! DIR/mon.copy                      a copy of it, for `humboldt restore-mon`
 //! DIR/ceph.conf                     for clients: works as it stands
 //! DIR/ceph.client.admin.keyring
 //! DIR/osd.N.keyring                 for OSDs that run as processes of their own
@@ -11,7 +12,7 @@
 use crate::{AuthMode, Store};
 use anyhow::{Context, Result, bail};
 use cephx::{KeyType, Keyring};
-use mon_core::NewCluster;
+use mon_core::{NewCluster, Snapshot};
 use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -88,17 +89,13 @@ const RBD_MAP_OPTIONS: &str = "ms_mode=prefer-crc";
 pub fn open_or_mkfs(dir: &Path, options: &MkfsOptions, may_mkfs: impl FnOnce() -> Result<()>) -> Result<Cluster> {
     let path = dir.join("mon.redb");
     let known = match path.exists() {
-        true => {
-            let store = Store::open(&path)?;
-            let snapshot = store.snapshot()?;
-            (!snapshot.0.is_empty()).then_some((store, snapshot))
-        }
+        true => Some(Store::open(&path)?).filter(|(_, snapshot)| !snapshot.0.is_empty()),
         false => None,
     };
     let Some((store, snapshot)) = known else {
         may_mkfs()?;
         disk::create_dirs(dir).with_context(|| format!("the folder {}", dir.display()))?;
-        let store = Store::open(&path)?;
+        let (store, _) = Store::open(&path)?;
         disk::sync_dir(dir).with_context(|| format!("the folder {}", dir.display()))?;
         return mkfs(dir, store, options);
     };
@@ -110,6 +107,7 @@ pub fn open_or_mkfs(dir: &Path, options: &MkfsOptions, may_mkfs: impl FnOnce() -
     if auth != options.auth {
         bail!("the cluster in {} was made with --auth {}", dir.display(), auth.name());
     }
+    store.keep_copy(&snapshot);
     let mut service = mon_core::auth::AuthService::load(&snapshot);
     let batch = service.add_osds(options.osds, net::auth_cephx::now(), &mut net::auth_cephx::entropy());
     store.apply(&batch)?;
@@ -137,6 +135,7 @@ pub fn mkfs(dir: &Path, store: Store, options: &MkfsOptions) -> Result<Cluster> 
     };
     let (mut batch, keys) = mon_core::mkfs(&new, net::auth_cephx::now(), &mut entropy);
     batch.put_text("auth-mode", options.auth.name());
+    store.keep_copy(&Snapshot::default());
     store.apply(&batch)?;
     let keyring = Keyring { entities: keys.entities };
     let cluster = Cluster { dir: dir.into(), fsid, keyring, auth: options.auth, is_new: true, store };

@@ -3,8 +3,10 @@
 //! Holds what touches the world: sockets (through `net`), the store's file, the clock, entropy, and the files that clients need
 //! (`ceph.conf`, keyrings). What the monitor decides is `mon_core`'s.
 
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a shell: it has clocks, files and threads
 #![forbid(unsafe_code)]
 
+mod copy;
 mod door;
 mod files;
 mod manager;
@@ -13,7 +15,7 @@ mod store;
 
 pub use files::{Cluster, MkfsOptions, admin_socket, conf_text, mkfs, open_or_mkfs};
 pub use run::{MonConfig, MonHandle, start};
-pub use store::Store;
+pub use store::{Store, restore};
 
 /// What connections must prove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -23,7 +23,13 @@ pub const COMMANDS: &[Command] = &[
     cmd("config-key exists name=key,type=CephString", "whether there is such a key", "config-key", "r", exists),
     cmd_flags("config-key list", "all keys", "config-key", "r", flag::DEPRECATED, list),
     cmd("config-key ls", "all keys", "config-key", "r", list),
-    cmd("config-key dump name=key,type=CephString,req=false", "keys with their values, all or those that begin so", "config-key", "r", dump),
+    cmd(
+        "config-key dump name=key,type=CephString,req=false",
+        "keys with their values, all or those that begin so",
+        "config-key",
+        "r",
+        dump,
+    ),
 ];
 
 fn get(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -42,7 +48,10 @@ fn set(ctx: &mut Ctx<'_>) -> CmdResult {
         None => bytes::Bytes::copy_from_slice(&ctx.input),
     };
     if value.len() > MAX_VALUE {
-        return Err(CmdError::new(errno::EFBIG, format!("error: entry size limited to {MAX_VALUE} bytes. Use 'mon config key max entry size' to manually adjust")));
+        return Err(CmdError::new(
+            errno::EFBIG,
+            format!("error: entry size limited to {MAX_VALUE} bytes. Use 'mon config key max entry size' to manually adjust"),
+        ));
     }
     let mon = &mut *ctx.mon;
     mon.keys.set(&key, Some(value), &mut mon.batch);

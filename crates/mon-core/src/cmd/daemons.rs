@@ -38,7 +38,8 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn compat_json(set: &maps::fs_map::CompatSet) -> Value {
-    let features = |f: &maps::fs_map::FeatureSet| -> Map<String, Value> { f.iter().map(|(n, name)| (format!("feature_{n}"), json!(name))).collect() };
+    let features =
+        |f: &maps::fs_map::FeatureSet| -> Map<String, Value> { f.iter().map(|(n, name)| (format!("feature_{n}"), json!(name))).collect() };
     json!({"compat": features(&set.compat), "ro_compat": features(&set.ro_compat), "incompat": features(&set.incompat)})
 }
 pub fn fsmap_json(m: &maps::FsMap) -> Value {

@@ -45,9 +45,27 @@ pub fn all_metadata(mon: &Mon) -> BTreeMap<String, BTreeMap<String, String>> {
 }
 /// What a manager says of itself; monitors say more.
 const MGR_KEYS: &[&str] = &[
-    "addr", "addrs", "arch", "ceph_release", "ceph_version", "ceph_version_short", "container_hostname", "container_image", "container_name",
-    "cpu", "distro", "distro_description", "distro_version", "hostname", "kernel_description", "kernel_version", "mem_swap_kb",
-    "mem_total_kb", "os", "pod_name", "pod_namespace",
+    "addr",
+    "addrs",
+    "arch",
+    "ceph_release",
+    "ceph_version",
+    "ceph_version_short",
+    "container_hostname",
+    "container_image",
+    "container_name",
+    "cpu",
+    "distro",
+    "distro_description",
+    "distro_version",
+    "hostname",
+    "kernel_description",
+    "kernel_version",
+    "mem_swap_kb",
+    "mem_total_kb",
+    "os",
+    "pod_name",
+    "pod_namespace",
 ];
 
 /// The name of an option's type and of its level.
@@ -91,11 +109,8 @@ fn dump(ctx: &mut Ctx<'_>) -> CmdResult {
         .collect();
     let always_on: Map<String, Value> =
         map.always_on_modules.iter().map(|(release, m)| (Release(*release as u8).name().to_string(), json!(m))).collect();
-    let clients: Vec<Value> = map
-        .clients
-        .iter()
-        .map(|(name, addrs)| json!({"name": name, "addrvec": addrs_json(addrs)["addrvec"]}))
-        .collect();
+    let clients: Vec<Value> =
+        map.clients.iter().map(|(name, addrs)| json!({"name": name, "addrvec": addrs_json(addrs)["addrvec"]})).collect();
     let json = json!({
         "epoch": map.epoch,
         "flags": map.flags,

@@ -51,7 +51,10 @@ fn create_or_move(ctx: &mut Ctx<'_>) -> CmdResult {
     let fixed = crush::weight_from_f64(weight);
     ctx.mon.osd.edit_crush(|crush| crush.create_or_move(id, fixed, &name, &loc)).map_err(refused)?;
     let shown: Vec<_> = loc.iter().map(|(k, v)| format!("{k}={v}")).collect();
-    Ok(Reply::status(format!("create-or-move updating item name '{name}' weight {weight} at location {{{}}} to crush map", shown.join(","))))
+    Ok(Reply::status(format!(
+        "create-or-move updating item name '{name}' weight {weight} at location {{{}}} to crush map",
+        shown.join(",")
+    )))
 }
 
 fn class_ids(ctx: &Ctx<'_>) -> Result<Vec<i32>, CmdError> {
@@ -78,7 +81,9 @@ fn set_device_class(ctx: &mut Ctx<'_>) -> CmdResult {
             match crush.item_class(*id) {
                 Some(old) if old == class => {}
                 Some(old) => {
-                    let text = format!("osd.{id} has already bound to class '{old}', can not reset class to '{class}'; use 'ceph osd crush rm-device-class <id>' to remove old class first");
+                    let text = format!(
+                        "osd.{id} has already bound to class '{old}', can not reset class to '{class}'; use 'ceph osd crush rm-device-class <id>' to remove old class first"
+                    );
                     return Err(CmdError::new(errno::EBUSY, text));
                 }
                 None => {

@@ -10,7 +10,13 @@ pub const COMMANDS: &[Command] = &[
     cmd("osd crush dump", "the CRUSH map", "osd", "r", dump_map),
     cmd("osd crush rule ls", "names of CRUSH rules", "osd", "r", rule_ls),
     cmd_flags("osd crush rule list", "names of CRUSH rules", "osd", "r", flag::DEPRECATED, rule_ls),
-    cmd("osd crush rule ls-by-class name=class,type=CephString,goodchars=[A-Za-z0-9-_.]", "rules that choose from a class", "osd", "r", ls_by_class),
+    cmd(
+        "osd crush rule ls-by-class name=class,type=CephString,goodchars=[A-Za-z0-9-_.]",
+        "rules that choose from a class",
+        "osd",
+        "r",
+        ls_by_class,
+    ),
     cmd("osd crush rule dump name=name,type=CephString,goodchars=[A-Za-z0-9-_.],req=false", "CRUSH rules, or one", "osd", "r", rule_dump),
     cmd("osd crush show-tunables", "the CRUSH map's tunables", "osd", "r", show_tunables),
     cmd("osd crush get-tunable name=tunable,type=CephChoices,strings=straw_calc_version", "one tunable", "osd", "r", get_tunable),
@@ -56,7 +62,12 @@ fn rules(crush: &CrushMap) -> impl Iterator<Item = (u32, &Rule)> {
 
 /// Names of sets of tunables, newest first, as far as tunables alone tell them apart.
 pub fn profile(t: &Tunables) -> &'static str {
-    let known = [("jewel", [0, 0, 50, 1, 1, 1]), ("firefly", [0, 0, 50, 1, 1, 0]), ("bobtail", [0, 0, 50, 1, 0, 0]), ("argonaut", [2, 5, 19, 0, 0, 0])];
+    let known = [
+        ("jewel", [0, 0, 50, 1, 1, 1]),
+        ("firefly", [0, 0, 50, 1, 1, 0]),
+        ("bobtail", [0, 0, 50, 1, 0, 0]),
+        ("argonaut", [2, 5, 19, 0, 0, 0]),
+    ];
     let values = [
         t.choose_local_tries,
         t.choose_local_fallback_tries,
@@ -136,7 +147,8 @@ pub fn crush_json(crush: &CrushMap) -> Value {
     let buckets: Vec<Value> = buckets
         .into_iter()
         .map(|b| {
-            let items: Vec<Value> = b.weighted().enumerate().map(|(pos, (id, weight))| json!({"id": id, "weight": weight, "pos": pos})).collect();
+            let items: Vec<Value> =
+                b.weighted().enumerate().map(|(pos, (id, weight))| json!({"id": id, "weight": weight, "pos": pos})).collect();
             json!({
                 "id": b.id,
                 "name": crush.item_name(b.id).unwrap_or_default(),

@@ -289,11 +289,13 @@ fn reweight(ctx: &mut Ctx<'_>, subtree: bool) -> CmdResult {
         return Err(CmdError::new(errno::ENOENT, format!("device '{name}' does not appear in the crush map")));
     };
     if (id < 0) != subtree {
-        let text = if subtree { format!("device '{name}' is not a subtree") } else { format!("device '{name}' is not a leaf in the crush map") };
+        let text =
+            if subtree { format!("device '{name}' is not a subtree") } else { format!("device '{name}' is not a leaf in the crush map") };
         return Err(CmdError::new(errno::EINVAL, text));
     }
     let fixed = crush::weight_from_f64(weight);
-    let edit = |crush: &mut CrushMap| if subtree { crush.reweight_subtree(id, fixed) } else { crush.reweight_item(id, fixed) }.map(|()| true);
+    let edit =
+        |crush: &mut CrushMap| if subtree { crush.reweight_subtree(id, fixed) } else { crush.reweight_item(id, fixed) }.map(|()| true);
     ctx.mon.osd.edit_crush(edit).map_err(refused)?;
     let what = if subtree { "subtree id" } else { "item id" };
     Ok(Reply::status(format!("reweighted {what} {id} name '{name}' to {weight} in crush map")))

@@ -202,7 +202,8 @@ impl Secrets {
             let parsed = text(name).map(|t| CryptoKey::from_base64(t.trim())).transpose();
             parsed.map_err(|e| CmdError::new(errno::EINVAL, format!("invalid {name}: {e}")))
         };
-        let secrets = Self { cephx: key("cephx_secret")?, lockbox: key("cephx_lockbox_secret")?, dmcrypt: text("dmcrypt_key").map(String::from) };
+        let secrets =
+            Self { cephx: key("cephx_secret")?, lockbox: key("cephx_lockbox_secret")?, dmcrypt: text("dmcrypt_key").map(String::from) };
         if secrets.lockbox.is_some() != secrets.dmcrypt.is_some() {
             return err(errno::EINVAL, "a lockbox needs both cephx_lockbox_secret and dmcrypt_key");
         }

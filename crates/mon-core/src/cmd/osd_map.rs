@@ -103,9 +103,7 @@ fn osd_line(map: &OsdMap, osd: OsdId) -> String {
 }
 
 fn snaps_json(snaps: &std::collections::BTreeMap<PoolId, IntervalSet>) -> Value {
-    let row = |(pool, set): (&PoolId, &IntervalSet)| {
-        json!({"pool": pool, "snaps": set.iter().map(|(begin, length)| json!({"begin": begin, "length": length})).collect::<Vec<_>>()})
-    };
+    let row = |(pool, set): (&PoolId, &IntervalSet)| json!({"pool": pool, "snaps": set.iter().map(|(begin, length)| json!({"begin": begin, "length": length})).collect::<Vec<_>>()});
     snaps.iter().map(row).collect()
 }
 
@@ -240,7 +238,8 @@ fn ls(ctx: &mut Ctx<'_>) -> CmdResult {
 
 /// `osds: 1 up (since 5s), 1 in (since 9s)`, as `status` and `osd stat` say it.
 pub fn summary_line(map: &OsdMap, now: UTime) -> String {
-    let since = |at: UTime| if at.is_zero() { String::new() } else { format!(" (since {})", span_text(u64::from(now.sec.saturating_sub(at.sec)))) };
+    let since =
+        |at: UTime| if at.is_zero() { String::new() } else { format!(" (since {})", span_text(u64::from(now.sec.saturating_sub(at.sec)))) };
     format!("{} osds: {} up{}, {} in{}", map.num_osds(), map.num_up(), since(map.last_up_change), map.num_in(), since(map.last_in_change))
 }
 
@@ -293,7 +292,9 @@ fn find(ctx: &mut Ctx<'_>) -> CmdResult {
     v.insert("addrs".into(), addrs_json(&map.client_addrs[osd as usize]));
     v.insert("osd_fsid".into(), json!(map.osd_uuid[osd as usize].to_string()));
     let metadata = ctx.mon.osd.metadata.get(&osd);
-    for (key, shown) in [("hostname", "host"), ("pod_name", "pod_name"), ("pod_namespace", "pod_namespace"), ("container_name", "container_name")] {
+    for (key, shown) in
+        [("hostname", "host"), ("pod_name", "pod_name"), ("pod_namespace", "pod_namespace"), ("container_name", "container_name")]
+    {
         if let Some(value) = metadata.and_then(|m| m.get(key)) {
             v.insert(shown.into(), json!(value));
         }

@@ -1,7 +1,7 @@
 //! Pools, looked at: `osd pool ls|get|get-quota|stats`, `osd lspools`.
 
-use super::{CmdResult, Command, Ctx, Reply, cmd, cmd_flags, flag, mgr_cmd, pool_json};
 use super::{CmdError, table::bytes_text, table::count_text};
+use super::{CmdResult, Command, Ctx, Reply, cmd, cmd_flags, flag, mgr_cmd, pool_json};
 use crate::mgr::pgmap::Rates;
 use maps::pool::HitSetParams;
 use maps::{OptKey, PgPool, pool_flags};
@@ -59,9 +59,20 @@ enum Kind {
 }
 fn only_of(var: &str) -> Option<Kind> {
     Some(match var {
-        "hit_set_type" | "hit_set_period" | "hit_set_count" | "hit_set_fpp" | "target_max_objects" | "target_max_bytes"
-        | "cache_target_dirty_ratio" | "cache_target_dirty_high_ratio" | "cache_target_full_ratio" | "cache_min_flush_age"
-        | "cache_min_evict_age" | "min_read_recency_for_promote" | "min_write_recency_for_promote" | "hit_set_grade_decay_rate"
+        "hit_set_type"
+        | "hit_set_period"
+        | "hit_set_count"
+        | "hit_set_fpp"
+        | "target_max_objects"
+        | "target_max_bytes"
+        | "cache_target_dirty_ratio"
+        | "cache_target_dirty_high_ratio"
+        | "cache_target_full_ratio"
+        | "cache_min_flush_age"
+        | "cache_min_evict_age"
+        | "min_read_recency_for_promote"
+        | "min_write_recency_for_promote"
+        | "hit_set_grade_decay_rate"
         | "hit_set_search_last_n" => Kind::Tier,
         "erasure_code_profile" | "allow_ec_overwrites" => Kind::Erasure,
         _ => return None,
@@ -74,11 +85,40 @@ const FLAGS: &[&str] =
 
 /// What `get POOL all` shows, in this order; options follow as far as they are set.
 const ALL: &[&str] = &[
-    "size", "min_size", "pg_num", "pgp_num", "crush_rule", "hashpspool", "nodelete", "nopgchange", "nosizechange", "write_fadvise_dontneed",
-    "noscrub", "nodeep-scrub", "hit_set_type", "hit_set_period", "hit_set_count", "hit_set_fpp", "use_gmt_hitset", "target_max_objects",
-    "target_max_bytes", "cache_target_dirty_ratio", "cache_target_dirty_high_ratio", "cache_target_full_ratio", "cache_min_flush_age",
-    "cache_min_evict_age", "erasure_code_profile", "allow_ec_overwrites", "min_read_recency_for_promote", "min_write_recency_for_promote",
-    "fast_read", "hit_set_grade_decay_rate", "hit_set_search_last_n", "pg_autoscale_mode", "eio", "bulk",
+    "size",
+    "min_size",
+    "pg_num",
+    "pgp_num",
+    "crush_rule",
+    "hashpspool",
+    "nodelete",
+    "nopgchange",
+    "nosizechange",
+    "write_fadvise_dontneed",
+    "noscrub",
+    "nodeep-scrub",
+    "hit_set_type",
+    "hit_set_period",
+    "hit_set_count",
+    "hit_set_fpp",
+    "use_gmt_hitset",
+    "target_max_objects",
+    "target_max_bytes",
+    "cache_target_dirty_ratio",
+    "cache_target_dirty_high_ratio",
+    "cache_target_full_ratio",
+    "cache_min_flush_age",
+    "cache_min_evict_age",
+    "erasure_code_profile",
+    "allow_ec_overwrites",
+    "min_read_recency_for_promote",
+    "min_write_recency_for_promote",
+    "fast_read",
+    "hit_set_grade_decay_rate",
+    "hit_set_search_last_n",
+    "pg_autoscale_mode",
+    "eio",
+    "bulk",
 ];
 
 /// A property's value; none for an option that isn't set.
@@ -225,7 +265,9 @@ fn stats(ctx: &mut Ctx<'_>) -> CmdResult {
         let (rates, sums) = (pgs.rates(Some(id)), pgs.pool_sum(id));
         let (mut recovery, mut lines) = (Map::new(), String::new());
         let all = sums.num_object_copies.max(1) as f64;
-        for (what, total, n) in [("degraded", "degraded_total", sums.num_objects_degraded), ("misplaced", "misplaced_total", sums.num_objects_misplaced)] {
+        for (what, total, n) in
+            [("degraded", "degraded_total", sums.num_objects_degraded), ("misplaced", "misplaced_total", sums.num_objects_misplaced)]
+        {
             if n > 0 {
                 recovery.insert(format!("{what}_objects"), json!(n));
                 recovery.insert(total.into(), json!(sums.num_object_copies));

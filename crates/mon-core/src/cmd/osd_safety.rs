@@ -15,7 +15,13 @@ pub const COMMANDS: &[Command] = &[
         "r",
         ok_to_stop,
     ),
-    mgr_cmd("osd safe-to-destroy name=ids,type=CephString,n=N", "whether what OSDs hold is held elsewhere too", "osd", "r", safe_to_destroy),
+    mgr_cmd(
+        "osd safe-to-destroy name=ids,type=CephString,n=N",
+        "whether what OSDs hold is held elsewhere too",
+        "osd",
+        "r",
+        safe_to_destroy,
+    ),
 ];
 
 /// OSDs as a request lists them: numbers, names, or all.
@@ -181,10 +187,16 @@ fn safe_to_destroy(ctx: &mut Ctx<'_>) -> CmdResult {
         text += &format!("OSD(s) {} have {affected} pgs currently mapped to them. ", list(&active));
     }
     if !missing.is_empty() {
-        text += &format!("OSD(s) {} have no reported stats, and not all PGs are active+clean; we cannot draw any conclusions. ", list(&missing));
+        text += &format!(
+            "OSD(s) {} have no reported stats, and not all PGs are active+clean; we cannot draw any conclusions. ",
+            list(&missing)
+        );
     }
     if !stored.is_empty() {
-        text += &format!("OSD(s) {} last reported they still store some PG data, and not all PGs are active+clean; we cannot be sure they aren't still needed.", list(&stored));
+        text += &format!(
+            "OSD(s) {} last reported they still store some PG data, and not all PGs are active+clean; we cannot be sure they aren't still needed.",
+            list(&stored)
+        );
     }
     Err(CmdError::new(if active.is_empty() && stored.is_empty() { errno::EAGAIN } else { errno::EBUSY }, text))
 }

@@ -16,13 +16,23 @@ pub const COMMANDS: &[Command] = &[
         "rw",
         set_compat,
     ),
-    cmd("osd set-full-ratio name=ratio,type=CephFloat,range=0.0|1.0", "the share from which an OSD is full", "osd", "rw", |ctx| ratio(ctx, "full")),
-    cmd("osd set-backfillfull-ratio name=ratio,type=CephFloat,range=0.0|1.0", "the share from which an OSD takes no backfill", "osd", "rw", |ctx| {
-        ratio(ctx, "backfillfull")
+    cmd("osd set-full-ratio name=ratio,type=CephFloat,range=0.0|1.0", "the share from which an OSD is full", "osd", "rw", |ctx| {
+        ratio(ctx, "full")
     }),
-    cmd("osd set-nearfull-ratio name=ratio,type=CephFloat,range=0.0|1.0", "the share from which an OSD is nearly full", "osd", "rw", |ctx| {
-        ratio(ctx, "nearfull")
-    }),
+    cmd(
+        "osd set-backfillfull-ratio name=ratio,type=CephFloat,range=0.0|1.0",
+        "the share from which an OSD takes no backfill",
+        "osd",
+        "rw",
+        |ctx| ratio(ctx, "backfillfull"),
+    ),
+    cmd(
+        "osd set-nearfull-ratio name=ratio,type=CephFloat,range=0.0|1.0",
+        "the share from which an OSD is nearly full",
+        "osd",
+        "rw",
+        |ctx| ratio(ctx, "nearfull"),
+    ),
     cmd(
         "osd require-osd-release name=release,type=CephChoices,strings=octopus|pacific|quincy|reef name=yes_i_really_mean_it,type=CephBool,req=false",
         "sets the oldest release that OSDs may be of",
@@ -42,7 +52,10 @@ fn set_compat(ctx: &mut Ctx<'_>) -> CmdResult {
     }
     let needs = super::osd_map::min_compat_client(&ctx.mon.osd.map);
     if release < needs {
-        return Err(CmdError::new(errno::EPERM, format!("osdmap current utilizes features that require {needs}; cannot set require_min_compat_client below that to {name}")));
+        return Err(CmdError::new(
+            errno::EPERM,
+            format!("osdmap current utilizes features that require {needs}; cannot set require_min_compat_client below that to {name}"),
+        ));
     }
     ctx.mon.osd.pending().new_require_min_compat_client = release;
     Ok(Reply::status(format!("set require_min_compat_client to {name}")))

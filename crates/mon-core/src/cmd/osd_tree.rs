@@ -33,7 +33,13 @@ pub const COMMANDS: &[Command] = &[
         "r",
         ls_tree,
     ),
-    cmd("osd crush tree name=show_shadow,type=CephBool,req=false", "buckets and items of the CRUSH map in their tree", "osd", "r", crush_tree),
+    cmd(
+        "osd crush tree name=show_shadow,type=CephBool,req=false",
+        "buckets and items of the CRUSH map in their tree",
+        "osd",
+        "r",
+        crush_tree,
+    ),
     cmd("osd crush ls name=node,type=CephString,goodchars=[A-Za-z0-9-_.]", "items directly below a bucket", "osd", "r", crush_ls),
 ];
 
@@ -196,7 +202,14 @@ fn ls_tree(ctx: &mut Ctx<'_>) -> CmdResult {
     let Some(id) = map.crush.item_id(&name) else {
         return Err(CmdError::new(errno::ENOENT, format!("\"{name}\" does not exist")));
     };
-    let osds: Vec<i32> = map.crush.subtree(id).into_iter().filter(|o| *o >= 0 && map.exists(*o)).collect::<std::collections::BTreeSet<_>>().into_iter().collect();
+    let osds: Vec<i32> = map
+        .crush
+        .subtree(id)
+        .into_iter()
+        .filter(|o| *o >= 0 && map.exists(*o))
+        .collect::<std::collections::BTreeSet<_>>()
+        .into_iter()
+        .collect();
     ctx.answer(json!(osds), || osds.iter().map(|o| format!("{o}\n")).collect())
 }
 

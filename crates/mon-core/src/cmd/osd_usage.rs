@@ -252,15 +252,26 @@ fn utilization(ctx: &mut Ctx<'_>) -> CmdResult {
         let share = |n: u32| if avg == 0 { 0.0 } else { f64::from(n) / f64::from(avg) };
         format!(
             "avg {avg}\nstddev {} (expected baseline {})\nmin osd.{} with {} pgs ({} * mean)\nmax osd.{} with {} pgs ({} * mean)\n",
-            trim(dev), trim(expected), min.0, min.1, share(min.1), max.0, max.1, share(max.1)
+            trim(dev),
+            trim(expected),
+            min.0,
+            min.1,
+            share(min.1),
+            max.0,
+            max.1,
+            share(max.1)
         )
     })
 }
 
 fn numa_status(ctx: &mut Ctx<'_>) -> CmdResult {
     let (map, metadata) = (&ctx.mon.osd.map, &ctx.mon.osd.metadata);
-    const NODES: [(&str, &str); 4] =
-        [("network_numa_node", "network_numa_node"), ("objectstore_numa_node", "objectstore_numa_node"), ("numa_node", "numa_node"), ("numa_node_cpus", "numa_node_cpus")];
+    const NODES: [(&str, &str); 4] = [
+        ("network_numa_node", "network_numa_node"),
+        ("objectstore_numa_node", "objectstore_numa_node"),
+        ("numa_node", "numa_node"),
+        ("numa_node_cpus", "numa_node_cpus"),
+    ];
     let rows: Vec<(i32, BTreeMap<String, String>)> = map.osds().filter_map(|o| Some((o, metadata.get(&o)?.clone()))).collect();
     let json: Vec<Value> = rows
         .iter()

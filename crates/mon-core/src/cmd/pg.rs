@@ -36,7 +36,8 @@ pub const COMMANDS: &[Command] = &[
         "r",
         |ctx| {
             let name = ctx.args.need("poolstr")?;
-            let pool = ctx.mon.osd.map.pool_by_name(&name).ok_or_else(|| CmdError::new(errno::ENOENT, format!("pool {name} does not exist")))?;
+            let pool =
+                ctx.mon.osd.map.pool_by_name(&name).ok_or_else(|| CmdError::new(errno::ENOENT, format!("pool {name} does not exist")))?;
             list(ctx, Some(pool), None, false)
         },
     ),
@@ -193,7 +194,13 @@ fn osd_sum(ctx: &Ctx<'_>) -> types::osd_stat::OsdStat {
 }
 fn total(ctx: &Ctx<'_>) -> types::pg_stat::PoolStat {
     let s = ctx.mon.manager.pgs.total();
-    let mut out = types::pg_stat::PoolStat { log_size: s.log_size, ondisk_log_size: s.ondisk_log_size, up: s.up, acting: s.acting, ..Default::default() };
+    let mut out = types::pg_stat::PoolStat {
+        log_size: s.log_size,
+        ondisk_log_size: s.ondisk_log_size,
+        up: s.up,
+        acting: s.acting,
+        ..Default::default()
+    };
     out.stats.sum = s.stats;
     out
 }
@@ -434,15 +441,58 @@ fn table_of(ctx: &Ctx<'_>, headings: &[&'static str], rows: &mut Rows<'_>) -> St
 
 /// The columns of `pg dump`.
 const DUMP: &[&str] = &[
-    "<PG_STAT", "OBJECTS", "MISSING_ON_PRIMARY", "DEGRADED", "MISPLACED", "UNFOUND", "BYTES", "OMAP_BYTES*", "OMAP_KEYS*", "LOG",
-    "LOG_DUPS", "DISK_LOG", "STATE", "STATE_STAMP", "VERSION", "REPORTED", "UP", "UP_PRIMARY", "ACTING", "ACTING_PRIMARY", "LAST_SCRUB",
-    "SCRUB_STAMP", "LAST_DEEP_SCRUB", "DEEP_SCRUB_STAMP", "SNAPTRIMQ_LEN", "LAST_SCRUB_DURATION", "<SCRUB_SCHEDULING",
-    "OBJECTS_SCRUBBED", "OBJECTS_TRIMMED",
+    "<PG_STAT",
+    "OBJECTS",
+    "MISSING_ON_PRIMARY",
+    "DEGRADED",
+    "MISPLACED",
+    "UNFOUND",
+    "BYTES",
+    "OMAP_BYTES*",
+    "OMAP_KEYS*",
+    "LOG",
+    "LOG_DUPS",
+    "DISK_LOG",
+    "STATE",
+    "STATE_STAMP",
+    "VERSION",
+    "REPORTED",
+    "UP",
+    "UP_PRIMARY",
+    "ACTING",
+    "ACTING_PRIMARY",
+    "LAST_SCRUB",
+    "SCRUB_STAMP",
+    "LAST_DEEP_SCRUB",
+    "DEEP_SCRUB_STAMP",
+    "SNAPTRIMQ_LEN",
+    "LAST_SCRUB_DURATION",
+    "<SCRUB_SCHEDULING",
+    "OBJECTS_SCRUBBED",
+    "OBJECTS_TRIMMED",
 ];
 /// Those of `pg ls`.
 const LIST: &[&str] = &[
-    "<PG", "OBJECTS", "DEGRADED", "MISPLACED", "UNFOUND", "BYTES", "OMAP_BYTES*", "OMAP_KEYS*", "LOG", "LOG_DUPS", "STATE", "SINCE",
-    "VERSION", "REPORTED", "UP", "ACTING", "SCRUB_STAMP", "DEEP_SCRUB_STAMP", "LAST_SCRUB_DURATION", "<SCRUB_SCHEDULING",
+    "<PG",
+    "OBJECTS",
+    "DEGRADED",
+    "MISPLACED",
+    "UNFOUND",
+    "BYTES",
+    "OMAP_BYTES*",
+    "OMAP_KEYS*",
+    "LOG",
+    "LOG_DUPS",
+    "STATE",
+    "SINCE",
+    "VERSION",
+    "REPORTED",
+    "UP",
+    "ACTING",
+    "SCRUB_STAMP",
+    "DEEP_SCRUB_STAMP",
+    "LAST_SCRUB_DURATION",
+    "<SCRUB_SCHEDULING",
 ];
 
 fn list_of_osd(ctx: &mut Ctx<'_>, primary: bool) -> CmdResult {

@@ -82,7 +82,8 @@ pub fn read_balance(map: &OsdMap, id: PoolId, pool: &PgPool) -> Option<ReadBalan
     let members: u32 = groups.values().map(|g| g.0).sum();
     let weighted: f64 = groups.iter().map(|(o, g)| affinity(o) * f64::from(g.0)).sum();
     let share = weighted / f64::from(members.max(1));
-    let optimal = groups.iter().filter(|(o, _)| affinity(o) > 0.0).map(|(o, _)| 1.0f64.max(average / affinity(o) * affinity(o))).fold(1.0, f64::max);
+    let optimal =
+        groups.iter().filter(|(o, _)| affinity(o) > 0.0).map(|(o, _)| 1.0f64.max(average / affinity(o) * affinity(o))).fold(1.0, f64::max);
     Some(ReadBalance {
         acting: raw_acting / optimal,
         stable: raw_stable / optimal,
@@ -101,8 +102,7 @@ pub fn pool(map: &OsdMap, id: PoolId, p: &PgPool, id_key: &str) -> Value {
     v.insert(id_key.into(), json!(id));
     v.insert("pool_name".into(), json!(map.pool_name(id).unwrap_or_default()));
     let merge = &p.last_pg_merge_meta;
-    let snaps: Vec<Value> =
-        p.snaps.values().map(|s| json!({"snapid": s.snapid, "stamp": s.stamp.to_string(), "name": s.name})).collect();
+    let snaps: Vec<Value> = p.snaps.values().map(|s| json!({"snapid": s.snapid, "stamp": s.stamp.to_string(), "name": s.name})).collect();
     let options: Map<String, Value> = p.opts.0.iter().map(|(key, value)| (opt_name(*key), opt_json(value))).collect();
     let mut extend = |more: Value| v.extend(more.as_object().expect("an object was made").clone());
     extend(json!({

@@ -3,18 +3,18 @@
 use super::{Args, Command, FAMILIES, Signature, flag, sig};
 use messages::MonCommand;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All commands, by prefix. Several may share one (`osd crush set` with and without an id).
 pub struct Registry {
     commands: Vec<(&'static Command, Signature)>,
-    by_prefix: HashMap<String, Vec<usize>>,
+    by_prefix: BTreeMap<String, Vec<usize>>,
 }
 
 impl Default for Registry {
     fn default() -> Self {
         let commands: Vec<_> = FAMILIES.iter().flat_map(|f| f.iter()).map(|c| (c, Signature::parse(c.sig))).collect();
-        let mut by_prefix: HashMap<String, Vec<usize>> = HashMap::new();
+        let mut by_prefix: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (i, (_, sig)) in commands.iter().enumerate() {
             by_prefix.entry(sig.prefix.clone()).or_default().push(i);
         }
@@ -45,7 +45,7 @@ impl Registry {
     /// that ours would serve.
     pub fn describe(&self, for_mgr: bool, tell: bool, stock: &[MonCommand], features: u64) -> Value {
         let mut out = Map::new();
-        let theirs: HashSet<String> = stock.iter().map(|c| sig::prefix_of(&c.signature)).collect();
+        let theirs: BTreeSet<String> = stock.iter().map(|c| sig::prefix_of(&c.signature)).collect();
         for (command, sig) in &self.commands {
             let of_mgr = command.flags & flag::MGR != 0;
             let of_daemon = command.flags & flag::TELL != 0;
@@ -97,7 +97,8 @@ mod tests {
             assert!(!command.help.is_empty() && !command.module.is_empty(), "{}", sig.prefix);
         }
         assert!(
-            registry.describe(false, false, &[], 0).as_object().unwrap().len() >= registry.describe(true, false, &[], 0).as_object().unwrap().len()
+            registry.describe(false, false, &[], 0).as_object().unwrap().len()
+                >= registry.describe(true, false, &[], 0).as_object().unwrap().len()
         );
     }
 }

@@ -191,7 +191,8 @@ pub fn pg(pgid: PgId, s: &PgStat) -> Value {
             json!({"shards": shards, "objects": n})
         })
         .collect();
-    let purged: Vec<Value> = s.purged_snaps.iter().map(|(start, len)| json!({"start": format!("{start:x}"), "length": format!("{len:x}")})).collect();
+    let purged: Vec<Value> =
+        s.purged_snaps.iter().map(|(start, len)| json!({"start": format!("{start:x}"), "length": format!("{len:x}")})).collect();
     let rest = json!({
         "stats_invalid": s.stats_invalid,
         "dirty_stats_invalid": s.dirty_stats_invalid,

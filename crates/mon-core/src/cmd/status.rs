@@ -386,8 +386,23 @@ fn df_text(json: &Value, detail: bool, pg_num: &dyn Fn(i64) -> u32) -> String {
     out += " \n--- POOLS ---\n";
     let headings: &[&str] = if detail {
         &[
-            "<POOL", ">ID", ">PGS", ">STORED", ">(DATA)", ">(OMAP)", ">OBJECTS", ">USED", ">(DATA)", ">(OMAP)", ">%USED", ">MAX AVAIL",
-            ">QUOTA OBJECTS", ">QUOTA BYTES", ">DIRTY", ">USED COMPR", ">UNDER COMPR",
+            "<POOL",
+            ">ID",
+            ">PGS",
+            ">STORED",
+            ">(DATA)",
+            ">(OMAP)",
+            ">OBJECTS",
+            ">USED",
+            ">(DATA)",
+            ">(OMAP)",
+            ">%USED",
+            ">MAX AVAIL",
+            ">QUOTA OBJECTS",
+            ">QUOTA BYTES",
+            ">DIRTY",
+            ">USED COMPR",
+            ">UNDER COMPR",
         ]
     } else {
         &["<POOL", ">ID", ">PGS", ">STORED", ">OBJECTS", ">USED", ">%USED", ">MAX AVAIL"]

@@ -23,7 +23,7 @@ use base::{Clock, Stamp};
 use bytes::Bytes;
 use denc::Denc;
 use maps::{Incremental, OsdMap, PgPool};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use types::interval_set::IntervalSet;
 use types::{Epoch, OsdId, PoolId, UTime};
 
@@ -46,7 +46,7 @@ pub struct OsdService {
     fulls: BTreeMap<Epoch, Bytes>,
     incs: BTreeMap<Epoch, Bytes>,
     /// Encodings for peers that lack features of the canonical ones: (epoch, features, full).
-    reencoded: HashMap<(Epoch, u64, bool), Bytes>,
+    reencoded: BTreeMap<(Epoch, u64, bool), Bytes>,
     pub creating: CreatingPgs,
     /// What OSDs said of themselves when they booted.
     pub metadata: BTreeMap<OsdId, BTreeMap<String, String>>,
@@ -93,7 +93,7 @@ impl OsdService {
             pending: None,
             fulls,
             incs,
-            reencoded: HashMap::new(),
+            reencoded: BTreeMap::new(),
             creating: CreatingPgs::load(snapshot)?,
             metadata,
             purged,
