@@ -161,6 +161,17 @@ pub fn reef_daemons() -> Result<()> {
     apt_inside(&root, &["ceph-mon", "ceph-mgr", "ceph-osd"])
 }
 
+/// Stock radosgw of 18.2, for the cases that start it.
+pub fn reef_radosgw() -> Result<()> {
+    Release::Reef.install()?;
+    if Release::Reef.has("/usr/bin/radosgw") {
+        return Ok(());
+    }
+    let root = Release::Reef.chroot().filter(|_| is_root()).context("radosgw of 18.2 is not installed, and only root can install it")?;
+    println!("installing radosgw of 18.2");
+    apt_inside(&root, &["radosgw"])
+}
+
 fn install_here(release: Release) -> Result<()> {
     let python = Path::new("/usr/lib/python3/dist-packages/rados").exists()
         || std::fs::read_dir("/usr/lib/python3/dist-packages")

@@ -3,12 +3,15 @@
 //! Holds what installs stock clients, starts clusters and judges what the clients say. Knows our server only as a program: it uses
 //! none of its crates.
 
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a shell: it has clocks, files and threads
+
 mod clients;
 mod cluster;
 mod commands;
 mod compare;
 mod conformance;
 mod crash;
+mod lint;
 mod looker;
 mod loops;
 mod netns;
@@ -21,6 +24,7 @@ use crash::Look;
 
 const USAGE: &str = "\
 cargo xtask test [--allow-skips] [--only WORD]   everything that CI runs
+cargo xtask lint                                 what cores must not use (clippy.toml)
 cargo xtask clients [--only WORD]                the stock-client suites alone, on target/release/humboldt
 cargo xtask conformance [rados|cls|rbd|luks|model] [--release R] [--only WORD]   upstream's test programs; writes COMPATIBILITY.md
                         [--features N|unset]      RBD_FEATURES of suite rbd (61); unset: images of the old format
@@ -59,6 +63,7 @@ fn chore() -> Result<()> {
     let flag = |name: &str| args.contains(&name);
     match args.first().copied() {
         Some("test") => suites::test(flag("--allow-skips"), option("--only")),
+        Some("lint") => lint::cores(),
         Some("clients") => suites::clients(flag("--allow-skips"), option("--only")),
         Some("stock-daemons") => suites::stock_daemons(flag("--long"), option("--only")),
         Some("record-commands") => match args[1..] {

@@ -22,8 +22,12 @@ pub enum Command {
     Osd(OsdArgs),
     /// Load a cluster, or with --store a store alone, and measure it, with no other client installed.
     Bench(Bench),
+    /// The laboratory: studies as files, run on Humboldt, stock Ceph and bare devices side by side.
+    Lab(crate::lab::LabArgs),
     /// Look at, check, copy or damage the block store of an OSD that is not running.
     Store(crate::store_tool::StoreArgs),
+    /// Make the monitor's store of the copy beside it, when it is damaged or gone. The damaged one is kept.
+    RestoreMon(RestoreMon),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -123,6 +127,7 @@ pub struct Devices {
     #[arg(long)]
     pub meta: Option<PathBuf>,
     /// Bytes of data of each new store in a file that is made (1G is 1073741824); a share of what the file system has left unless given, 16G at most.
+    /// A store that is there becomes as large, if it is smaller.
     #[arg(long, value_parser = parse_size)]
     pub size: Option<u64>,
 }
@@ -143,7 +148,7 @@ impl Devices {
 }
 
 /// Bytes with a suffix of powers of 1024.
-fn parse_size(text: &str) -> Result<u64, String> {
+pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches("IB").trim_end_matches('B') {
         "" => 0,
@@ -177,6 +182,13 @@ pub struct MonArgs {
     /// Make keys for so many OSDs in a new cluster.
     #[arg(long, default_value_t = 1)]
     pub osds: u32,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct RestoreMon {
+    /// The cluster's folder, with mon.copy.
+    #[arg(long, default_value = "humboldt-data")]
+    pub dir: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
@@ -272,6 +284,15 @@ pub struct Bench {
     /// Bytes of an object; a block unless given, or 4 MiB where --store reads or overwrites.
     #[arg(long, default_value_t = 0)]
     pub object_size: u64,
+    /// Objects that are used before the first is met again; as many as there is time for, or 1024 to be read, unless given.
+    #[arg(long, default_value_t = 0)]
+    pub objects: u64,
+    /// Seconds of load before what is measured.
+    #[arg(long, default_value_t = 0.0)]
+    pub warm: f64,
+    /// With --json: say on a line of its own when the measured part begins and ends, and wait behind the second for a line on standard input.
+    #[arg(long, hide = true, requires = "json")]
+    pub marks: bool,
     /// Leave the objects there, for `seq` and `rand`; or the store.
     #[arg(long)]
     pub keep: bool,

@@ -2,10 +2,10 @@
 
 use crate::args::{Bench, StoreKind};
 use anyhow::{Context, Result, bail};
-use client::bench::{Mode, Options};
+use client::bench::{Mark, Mode, Options};
 use client::{ClientError, Cluster, setup};
 use serde_json::json;
-use std::io::{Write, stderr, stdout};
+use std::io::{BufRead, Write, stderr, stdin, stdout};
 use std::time::Duration;
 
 /// Runs the load; with --json what it ends with is one line, an error too.
@@ -38,6 +38,16 @@ pub fn error_json(args: &Bench, error: &anyhow::Error) -> String {
     format!("{{{},\"error\":{},\"errno\":{}}}", settings(args), json!(format!("{error:#}")), json!(errno))
 }
 
+/// Tells the reader of our output; what clears up afterwards waits until that is heard.
+fn mark(mark: Mark) {
+    let name = if mark == Mark::Start { "start" } else { "end" };
+    println!("{{\"mark\":\"{name}\"}}");
+    if mark == Mark::End {
+        // Its end is an answer, too.
+        let _ = stdin().lock().read_line(&mut String::new());
+    }
+}
+
 fn run(args: &Bench) -> Result<()> {
     let options = Options {
         conf: Some(args.conf.clone()),
@@ -49,7 +59,10 @@ fn run(args: &Bench) -> Result<()> {
         block: args.block,
         depth: args.depth,
         object_size: args.object_size,
+        objects: args.objects,
         keep: args.keep,
+        warm_s: args.warm,
+        on_mark: args.marks.then_some(mark as fn(Mark)),
         ..Options::default()
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

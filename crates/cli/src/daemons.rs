@@ -49,6 +49,13 @@ pub fn mon(args: &MonArgs) -> Result<()> {
     handle.stop()
 }
 
+/// `humboldt restore-mon`: a store of the copy, while nothing runs.
+pub fn restore_mon(dir: &Path) -> Result<()> {
+    let folder = Folder::hold(dir)?;
+    println!("{}; start the cluster again", mon::restore(&folder.dir.join("mon.redb"))?);
+    Ok(())
+}
+
 /// What an OSD of this machine is started with.
 pub fn osd_config(id: i32, monitor: EntityAddrVec, listen: IpAddr, store: StoreConfig, dir: &Path) -> OsdConfig {
     let host = client::setup::hostname();

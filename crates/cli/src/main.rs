@@ -1,12 +1,15 @@
 //! `humboldt`: a Ceph cluster in one program. Parses the command line and hands over; see `args` for what there is.
 
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a shell: it has clocks, files and threads
 #![deny(unsafe_code)]
 
 mod allocator;
 mod args;
 mod bench;
 mod daemons;
+mod files_limit;
 mod folder;
+mod lab;
 mod networks;
 mod osd_daemon;
 mod processes;
@@ -23,6 +26,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     allocator::tune();
+    files_limit::raise();
     let result = match Args::parse().command {
         Command::Up(args) => up::up(&args),
         Command::Mon(args) => daemons::mon(&args),
@@ -31,7 +35,9 @@ fn main() -> ExitCode {
             Some(kind) => store_bench::bench(&args, kind),
             None => bench::bench(&args),
         },
+        Command::Lab(args) => return lab::run(&args),
         Command::Store(args) => store_tool::run(&args),
+        Command::RestoreMon(args) => daemons::restore_mon(&args.dir),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -39,8 +39,9 @@ pub fn refuse_orphans(dir: &Path) -> Result<()> {
     let made = DataDir::open(&path, id)?;
     bail!(
         "{mon} holds no cluster, but {path} holds osd.{id} of cluster {fsid}: a new cluster could not read its objects. Put the {mon} of that cluster \
-         back; or save the objects with `humboldt store --dir {path} export FILE`, move {path} away, and start again for a new cluster",
+         back (`humboldt restore-mon --dir {dir}` makes it of the mon.copy beside it, if there is one); or save the objects with `humboldt store --dir {path} export FILE`, move {path} away, and start again for a new cluster",
         mon = dir.join("mon.redb").display(),
+        dir = dir.display(),
         path = path.display(),
         fsid = made.cluster_fsid,
     )
@@ -84,6 +85,7 @@ pub fn find_or_make(args: &Up, osds: u32, dir: &Path, cluster_fsid: Uuid) -> Res
                 if made.cluster_fsid != cluster_fsid {
                     bail!("{} belongs to cluster {}, and this is {cluster_fsid}", folder.display(), made.cluster_fsid);
                 }
+                grow(&folder, args.devices.size)?;
                 made
             }
             None if wanted == StoreKind::Mem => {
@@ -103,6 +105,22 @@ pub fn find_or_make(args: &Up, osds: u32, dir: &Path, cluster_fsid: Uuid) -> Res
         stores.push(OsdStore { config, made: Some(made), is_new });
     }
     Ok(stores)
+}
+
+/// A store that is there becomes as large as is asked for, if its data lie in a file of their own; it never becomes smaller.
+fn grow(folder: &Path, size: Option<u64>) -> Result<()> {
+    let Some(size) = size else { return Ok(()) };
+    let now = StoreConfig::Block { dir: folder.to_path_buf(), memory: CACHE_DEFAULT }.size();
+    if size <= now {
+        if size < now {
+            eprintln!("{} has {now} bytes, and keeps them: a store becomes larger only", folder.display());
+        }
+        return Ok(());
+    }
+    let (data, meta) =
+        osd::store::grow(folder, Some(size)).context("making the store larger: start without --size to leave it as it is")?;
+    eprintln!("{} has {data} bytes of data and {meta} of metadata now", folder.display());
+    Ok(())
 }
 
 /// What a store that is made on these devices is to be; the file system of `dir` is shared by `osds` stores.

@@ -76,6 +76,47 @@ fn an_osd_is_not_orphaned_by_a_new_cluster() {
     }
 }
 
+fn restore_mon(dir: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_humboldt")).args(["restore-mon", "--dir"]).arg(dir).output().expect("it runs")
+}
+
+/// Whatever was kill -9'd: the copy beside a damaged store has all of it, and the cluster goes on with the same objects.
+#[test]
+fn a_damaged_monitor_is_restored_from_its_copy() {
+    let dir = fresh("damaged");
+    let running = Up::start(&dir);
+    assert!(bench(&dir, &["write", "-s", "0.3", "-b", "4096", "--keep"]).status.success());
+    drop(running);
+    let mon = dir.join("mon.redb");
+    let out = restore_mon(&dir);
+    assert!(!out.status.success() && String::from_utf8_lossy(&out.stderr).contains("is whole"), "{out:?}");
+    // A value that the database itself would not miss.
+    let mut bytes = std::fs::read(&mon).unwrap();
+    let fsid = std::fs::read_to_string(dir.join("osd.0/ceph_fsid")).unwrap();
+    let at: Vec<usize> = (0..bytes.len() - 36).filter(|at| bytes[*at..].starts_with(fsid.trim().as_bytes())).collect();
+    assert!(!at.is_empty(), "the fsid stands in it");
+    at.iter().for_each(|at| bytes[*at] = b'x');
+    std::fs::write(&mon, bytes).unwrap();
+    let said = refused(&dir);
+    assert!(said.contains("is damaged") && said.contains("humboldt restore-mon --dir"), "{said}");
+    for gone in [false, true] {
+        if gone {
+            std::fs::remove_file(&mon).unwrap();
+            let said = refused(&dir);
+            assert!(said.contains("humboldt restore-mon --dir"), "{said}");
+        }
+        let out = restore_mon(&dir);
+        assert!(out.status.success() && String::from_utf8_lossy(&out.stdout).contains("as of change"), "{out:?}");
+        let running = Up::start(&dir);
+        let out = bench(&dir, &["rand", "-s", "0.3", "-b", "4096", "--json"]);
+        let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+        assert!(out.status.success() && json["errors"] == 0 && json["ops"].as_u64().unwrap() > 0, "{json}");
+        drop(running);
+    }
+    assert!(dir.join("mon.redb.damaged").exists(), "what was damaged is kept");
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
 #[test]
 fn a_monitor_that_was_rolled_back_is_refused() {
     let dir = fresh("older");
@@ -154,7 +195,12 @@ fn several_osds_share_one_file() {
     assert!(out.status.success() && json["errors"] == 0 && json["ops"].as_u64().unwrap() > 0, "{json}");
     drop(running);
     for osd in ["osd.0", "osd.1"] {
-        let fsck = Command::new(env!("CARGO_BIN_EXE_humboldt")).args(["store", "--dir"]).arg(dir.join(osd)).args(["fsck", "--deep"]).output().unwrap();
+        let fsck = Command::new(env!("CARGO_BIN_EXE_humboldt"))
+            .args(["store", "--dir"])
+            .arg(dir.join(osd))
+            .args(["fsck", "--deep"])
+            .output()
+            .unwrap();
         assert!(fsck.status.success() && String::from_utf8_lossy(&fsck.stdout).contains("no errors"), "{fsck:?}");
     }
     // A third one would need a part of what the others have.

@@ -26,7 +26,10 @@ fn a_store_is_looked_at_and_left_as_it_was() {
         assert!(dump.contains(part), "{part} is not in:\n{dump}");
     }
     let stat = a.ok(&["stat"]);
-    assert!(stat.contains("collections 1\n") && stat.contains("total_bytes 16777216\n"), "{stat}");
+    assert!(
+        stat.contains("collections 1\n") && stat.contains("total_bytes 20905984\n"),
+        "16 MiB of data without the label's chunk, 4 of metadata: {stat}"
+    );
     a.ok(&["export", &a.path("copy")]);
     for wrong in [&["dump", "nothing"][..], &["export", &a.path("copy")], &["import", &a.path("nowhere")]] {
         let out = a.tool(wrong);
@@ -37,6 +40,29 @@ fn a_store_is_looked_at_and_left_as_it_was() {
     let now = a.files();
     // Opened for writing, by the import that fails, the store has begun a new epoch; nothing else is different.
     assert!(now[..2] == before[..2] && now[2][2 * 4096..] == before[2][2 * 4096..], "what only looks changes nothing");
+}
+
+/// A server that ended holds its files for a moment more: that is waited for, and one that goes on is named.
+#[test]
+fn a_store_that_is_held_for_a_moment_is_waited_for() {
+    let a = Folder::filled("held");
+    let hold = || {
+        let file = std::fs::File::open(a.path("data")).expect("a file");
+        file.try_lock().expect("nothing holds it");
+        file
+    };
+    let held = hold();
+    let release = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        drop(held);
+    });
+    assert!(a.ok(&["stat"]).contains("collections 1\n"));
+    release.join().expect("it ends");
+    let held = hold();
+    let out = a.tool(&["stat"]);
+    assert!(!out.status.success() && text(&out.stderr).contains("used by another process"), "{out:?}");
+    drop(held);
+    a.ok(&["stat"]);
 }
 
 #[test]
@@ -175,7 +201,7 @@ fn space_that_leaked_or_is_used_twice_is_found() {
 /// An older or newer layout is refused by every command, in words, and not a byte is changed.
 #[test]
 fn another_version_of_the_layout_is_refused() {
-    for version in [0_u8, 3] {
+    for version in [0_u8, 4] {
         let a = Folder::filled("version");
         a.ok(&["export", &a.path("copy")]);
         for (name, slots) in [("data", 1), ("wal", 1), ("meta", 2)] {
@@ -196,7 +222,7 @@ fn another_version_of_the_layout_is_refused() {
             let out = a.tool(args);
             let said = text(&out.stderr);
             assert!(!out.status.success() && said.contains(&format!("version {version} of the layout")), "{args:?}: {said}");
-            assert!(said.contains("knows versions 1 to 2:"), "{said}");
+            assert!(said.contains("knows versions 1 to 3:"), "{said}");
             assert!(a.files() == before, "{args:?} changed a store that it does not know");
         }
     }

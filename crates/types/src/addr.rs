@@ -4,7 +4,7 @@
 //! 2 a vector; the form depends on the peer's MSG_ADDR2).
 
 use crate::features;
-use denc::{Denc, DencError, Decoder, Encoder};
+use denc::{Decoder, Denc, DencError, Encoder};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -311,7 +311,12 @@ mod tests {
     fn a_length_beyond_a_sockaddr_is_refused() {
         let mut e = Encoder::new(denc::ALL_FEATURES);
         e.u8(1);
-        e.frame(1, 1, |e| { e.u32(2); e.u32(0); e.u32(4000); e.raw(&[0; 4000]); });
+        e.frame(1, 1, |e| {
+            e.u32(2);
+            e.u32(0);
+            e.u32(4000);
+            e.raw(&[0; 4000]);
+        });
         assert!(EntityAddr::from_bytes(&e.finish()).is_err());
     }
 }

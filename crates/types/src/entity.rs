@@ -1,7 +1,7 @@
 //! Who takes part: `osd.3`, `client.4123` on the wire, `client.admin` in keyrings.
 
 use crate::EntityAddr;
-use denc::{Denc, DencError, Decoder, Encoder, denc_struct};
+use denc::{Decoder, Denc, DencError, Encoder, denc_struct};
 use std::fmt;
 
 /// The kind of a participant, as the bit that Ceph gives it.

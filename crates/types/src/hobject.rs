@@ -3,7 +3,7 @@
 //! Sorted as Ceph lists them: by the hash with its bits reversed, so that a split placement group is two ranges.
 
 use crate::{CEPH_NOSNAP, PgId, PoolId, SnapId};
-use denc::{ByteStr, Denc, DencError, Decoder, Encoder};
+use denc::{ByteStr, Decoder, Denc, DencError, Encoder};
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -82,11 +82,7 @@ impl Ord for HObject {
             .then_with(|| self.bitwise_key().cmp(&other.bitwise_key()))
             .then_with(|| self.nspace.cmp(&other.nspace))
             .then_with(|| {
-                if self.key.is_empty() && other.key.is_empty() {
-                    Ordering::Equal
-                } else {
-                    self.effective_key().cmp(other.effective_key())
-                }
+                if self.key.is_empty() && other.key.is_empty() { Ordering::Equal } else { self.effective_key().cmp(other.effective_key()) }
             })
             .then_with(|| self.oid.cmp(&other.oid))
             .then_with(|| self.snap.cmp(&other.snap))

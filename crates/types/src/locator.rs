@@ -1,7 +1,7 @@
 //! `object_locator_t`: pool, namespace and locator key, by which a client places an object.
 
 use crate::PoolId;
-use denc::{ByteStr, Denc, DencError, Decoder, Encoder};
+use denc::{ByteStr, Decoder, Denc, DencError, Encoder};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectLocator {

@@ -17,7 +17,10 @@ impl SnapContext {
     /// is named by `seq`: the numbers above name heads and lists.
     pub fn is_valid(&self) -> bool {
         let highest = self.snaps.first();
-        self.seq <= CEPH_MAXSNAP && highest.is_none_or(|s| *s <= self.seq) && self.snaps.windows(2).all(|w| w[0] > w[1]) && self.snaps.last().is_none_or(|s| *s > 0)
+        self.seq <= CEPH_MAXSNAP
+            && highest.is_none_or(|s| *s <= self.seq)
+            && self.snaps.windows(2).all(|w| w[0] > w[1])
+            && self.snaps.last().is_none_or(|s| *s > 0)
     }
 }
 

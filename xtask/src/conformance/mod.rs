@@ -94,9 +94,6 @@ const SUITES: &[Suite] = &[
             "cls_queue",
             "cls_rbd",
             "cls_refcount",
-            "cls_rgw",
-            "cls_rgw_gc",
-            "cls_rgw_stats",
             "cls_sdk",
             "cls_sem_set",
             "cls_user",
@@ -104,6 +101,17 @@ const SUITES: &[Suite] = &[
             "neocls_log",
             "neocls_version",
         ],
+        slice: usize::MAX,
+        jobs: 1,
+        limit: Duration::from_secs(300),
+        whole: Duration::from_secs(1800),
+        belongs: |_| true,
+    },
+    // What radosgw's own classes are for; the last needs no cluster.
+    Suite {
+        name: "rgw",
+        prefix: "ceph_test_",
+        programs: &["cls_rgw", "cls_rgw_gc", "cls_rgw_stats", "rgw_gc_log", "rgw_obj"],
         slice: usize::MAX,
         jobs: 1,
         limit: Duration::from_secs(300),
@@ -199,6 +207,9 @@ const FAST: &[&str] = &[
     "ceph_test_cls_queue",
     "ceph_test_cls_rbd",
     "ceph_test_cls_refcount",
+    "ceph_test_cls_rgw",
+    "ceph_test_cls_rgw_gc",
+    "ceph_test_cls_rgw_stats",
     "ceph_test_cls_sdk",
     "ceph_test_rados_api_aio",
     "ceph_test_rados_api_aio_pp",
@@ -219,6 +230,8 @@ const FAST: &[&str] = &[
     "ceph_test_rados_api_stat_pp",
     "ceph_test_rados_api_watch_notify_pp",
     "ceph_test_librbd",
+    "ceph_test_rgw_gc_log",
+    "ceph_test_rgw_obj",
 ];
 
 /// What CI runs of them among stock daemons: those that are done in a second or two there.

@@ -9,10 +9,12 @@ mod daemons;
 mod failures;
 mod figures;
 mod figures_block;
+mod fills;
 mod hostile;
 mod kernel_client;
 mod kernel_guest;
 mod kill9;
+mod lab;
 mod manager;
 mod maps;
 mod notify;
@@ -20,6 +22,7 @@ mod order;
 mod python;
 mod qemu;
 mod rados;
+mod radosgw;
 mod rbd;
 mod rbd_more;
 mod rot;
@@ -27,6 +30,8 @@ mod security;
 mod stock;
 mod stock_duties;
 mod stock_faults;
+mod under_way;
+mod wire;
 
 pub use caps::record as record_caps;
 pub use failures::image_check;
@@ -69,6 +74,7 @@ fn cases() -> Vec<Case> {
         rbd_more::CASES,
         python::CASES,
         qemu::CASES,
+        radosgw::CASES,
         kernel_client::CASES,
         security::CASES,
         caps::CASES,
@@ -76,12 +82,15 @@ fn cases() -> Vec<Case> {
         daemons::CASES,
         maps::CASES,
         hostile::CASES,
+        under_way::CASES,
         stock::CASES,
         stock_duties::CASES,
         stock_faults::CASES,
         manager::CASES,
         kill9::CASES,
         failures::CASES,
+        fills::CASES,
+        lab::CASES,
         CONFORMANCE,
     ]
     .into_iter()
@@ -100,7 +109,7 @@ pub fn test(allow_skips: bool, only: Option<&str>) -> Result<()> {
         scope.spawn(|| Release::ALL.into_iter().for_each(|release| drop(release.install())));
         let tests = must(Command::new("cargo").current_dir(root()).args(["test", "--workspace", "--quiet"]));
         let build = build.join().expect("a build does not panic");
-        tests.and(build)
+        tests.and_then(|_| crate::lint::cores()).and(build)
     })?;
     println!("unit tests and builds took {} s", started.elapsed().as_secs());
     clients(allow_skips, only)?;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 /// Cases that mostly wait (for timeouts, elections, reports), the longest first: alone they leave half of two cores idle, or more. Each was measured
 /// by itself: seconds, and seconds of processor time of all that it starts.
 const MOSTLY_WAIT: &[&str] = &[
+    "filled_with_anything",               // 212, 60
     "stock_daemons_across_a_cut_network", // 55, 15
     "stock_daemons_with_our_osds",        // 52, 17
     "stock_daemons_die_in_any_order",     // 33, 19
@@ -25,8 +26,10 @@ const MOSTLY_WAIT: &[&str] = &[
     "stock_daemons_see_right_figures",    // 12, 8
 ];
 
-/// Cases beside which nothing runs: upstream's programs have limits of their own, chosen for a machine at rest.
-const ALONE: &[&str] = &["upstreams_test_programs", "stock_daemons_and_upstreams_test_programs"];
+/// Cases beside which nothing runs: upstream's programs have limits of their own, chosen for a machine at rest, and so has the laboratory's; a
+/// thousand clients keep both cores busy, and the time of the good one counts.
+const ALONE: &[&str] =
+    &["memory_of_what_is_under_way", "upstreams_test_programs", "stock_daemons_and_upstreams_test_programs", "lab_selftest"];
 
 /// How a case ended.
 pub struct Ran {

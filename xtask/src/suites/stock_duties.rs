@@ -24,7 +24,7 @@ fn full_stores() -> Result<()> {
     d.new_ours(0, "ssd", &["--store", "mem"])?;
     d.new_ours(1, "nvme", &["--store", "block", "--size", "256M"])?;
     d.wait_up(2)?;
-    for line in ["ceph osd set-nearfull-ratio 0.3", "ceph osd set-backfillfull-ratio 0.5", "ceph osd set-full-ratio 0.725"] {
+    for line in ["ceph osd set-nearfull-ratio 0.3", "ceph osd set-backfillfull-ratio 0.5", "ceph osd set-full-ratio 0.745"] {
         d.must(line)?;
     }
     for (id, class, pool) in [(0, "ssd", "mem"), (1, "nvme", "block")] {

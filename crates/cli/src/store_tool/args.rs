@@ -29,6 +29,12 @@ pub enum StoreTool {
     },
     /// Room, use, and the state of the log.
     Stat,
+    /// Make the store larger: it takes all of its devices, which may have become larger. A store never becomes smaller.
+    Grow {
+        /// Bytes of its file of data from now on (4G is 4294967296).
+        #[arg(long, value_parser = crate::args::parse_size)]
+        size: Option<u64>,
+    },
     /// All objects: collection, size, name.
     List,
     /// One object: size, attributes, omap, extents.

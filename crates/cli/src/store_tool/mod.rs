@@ -98,6 +98,11 @@ pub fn run(args: &StoreArgs) -> Result<()> {
         StoreTool::Fsck { deep } => tell(&Offline::open(folder, false)?.store.fsck(*deep)),
         StoreTool::Repair { discard_log_from_damage } => tell(&Offline::salvage(folder, true, *discard_log_from_damage)?.store.repair()),
         StoreTool::Stat => stat(&mut Offline::open(folder, false)?),
+        StoreTool::Grow { size } => {
+            let (data, meta) = osd::store::grow(folder, *size)?;
+            println!("{data} bytes of data, {meta} of metadata");
+            Ok(())
+        }
         StoreTool::List => objects::list(&mut Offline::open(folder, false)?),
         StoreTool::Dump { object } => objects::dump(&mut Offline::open(folder, false)?, object),
         StoreTool::Export { file, skip_damaged: false } => {

@@ -1,0 +1,202 @@
+//! `humboldt lab`: lists, checks, plans and runs studies, shows and compares their results. What is measured, and how, is crate `lab`'s.
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use lab::plan::{Machine, Plan, lacks_here};
+use lab::report;
+use lab::results;
+use lab::run::{self, Options, interrupt};
+use lab::sample::memory;
+use lab::study::{Study, shipped};
+use lab::value::Filter;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    #[command(subcommand)]
+    command: Lab,
+}
+
+#[derive(Debug, Subcommand)]
+enum Lab {
+    /// The studies that come with the program.
+    List,
+    /// Read a study file and say what is wrong with it, with line and column.
+    Check { file: PathBuf },
+    /// What a run would do: cells, minutes, memory, what is missing. Changes nothing.
+    Plan {
+        #[command(flatten)]
+        what: What,
+    },
+    /// Install the packages that a study's loads need (apt-get, as root).
+    Setup { study: String },
+    /// Measure. Each result is on the disk before the next begins.
+    Run {
+        #[command(flatten)]
+        what: What,
+        /// A new folder for the results.
+        #[arg(long, conflicts_with = "resume", required_unless_present = "resume")]
+        out: Option<PathBuf>,
+        /// Go on with a folder that a run left: at most its running round is repeated.
+        #[arg(long)]
+        resume: Option<PathBuf>,
+        /// Where targets keep what they store; below the results unless given.
+        #[arg(long)]
+        scratch: Option<PathBuf>,
+        /// Cells that can't run here are no failure.
+        #[arg(long)]
+        allow_skips: bool,
+    },
+    /// Write report.html out of a results folder.
+    Report { dir: PathBuf },
+    /// Two results folders side by side, cell by cell.
+    Compare { a: PathBuf, b: PathBuf },
+    /// A study out of a CBT YAML file, on standard output; what has no meaning here is named on standard error.
+    Import {
+        file: PathBuf,
+        /// The ceph.conf that belongs to it.
+        #[arg(long)]
+        conf: Option<PathBuf>,
+    },
+    /// Prove the instrument: known targets, known effects, planted lies.
+    Selftest,
+    /// What the self-test measures.
+    #[command(hide = true)]
+    Fake {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+struct What {
+    /// A shipped study's name, or a file.
+    study: String,
+    /// Few short rounds: only large differences can be told.
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// As the study has it; this is the usual.
+    #[arg(long)]
+    full: bool,
+    /// Only the points with this value of an axis: depth=1. Several must all hold.
+    #[arg(long, value_name = "AXIS=VALUE")]
+    only: Vec<String>,
+}
+
+/// The exit code of a run with cells that could not run.
+const SKIPS: u8 = 3;
+
+pub fn run(args: &LabArgs) -> ExitCode {
+    match command(&args.command) {
+        Ok(code) => code,
+        Err(e) => {
+            eprintln!("humboldt lab: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn command(command: &Lab) -> Result<ExitCode> {
+    match command {
+        Lab::List => shipped::ALL.iter().try_for_each(|(name, text)| {
+            println!("{name:<16} {}", Study::parse(name, text)?.title);
+            anyhow::Ok(())
+        })?,
+        Lab::Check { file } => {
+            let (study, _) = load(&file.display().to_string())?;
+            println!("{}: {} targets, {} points", study.name(), study.targets.len(), lab::study::axes::points(&study).len());
+        }
+        Lab::Plan { what } => {
+            let (study, _) = load(&what.study)?;
+            print!("{}", report::text::plan(&plan(&study, what)?));
+        }
+        Lab::Setup { study } => setup(&load(study)?.0)?,
+        Lab::Run { what, out, resume, scratch, allow_skips } => {
+            let out = resume.as_ref().or(out.as_ref()).context("--out is missing")?;
+            let options = Options { out: out.clone(), resume: resume.is_some(), scratch: scratch.clone(), program: program()? };
+            return measure(what, &options, *allow_skips);
+        }
+        Lab::Report { dir } => println!("{}", report::write(dir)?.display()),
+        Lab::Compare { a, b } => print!("{}", report::compare::compare(a, b)?),
+        Lab::Import { file, conf } => {
+            let read = |path: &Path| std::fs::read_to_string(path).with_context(|| path.display().to_string());
+            let conf = conf.as_deref().map(read).transpose()?;
+            let imported = lab::import::cbt(&file.display().to_string(), &read(file)?, conf.as_deref())?;
+            imported.named.iter().for_each(|n| eprintln!("humboldt lab: {n}"));
+            print!("{}", imported.study);
+        }
+        Lab::Selftest => {
+            interrupt::listen()?;
+            lab::selftest::all(&program()?)?;
+        }
+        Lab::Fake { args } => lab::selftest::fake(args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn program() -> Result<PathBuf> {
+    std::env::current_exe().context("finding our own program")
+}
+
+/// A shipped study or a file; with its text.
+fn load(name: &str) -> Result<(Study, String)> {
+    if let Some(text) = shipped::find(name) {
+        return Ok((Study::parse(name, text)?, text.into()));
+    }
+    if !Path::new(name).exists() {
+        let names: Vec<&str> = shipped::ALL.iter().map(|(name, _)| *name).collect();
+        bail!("no study and no file is called {name}; the studies are {}", names.join(", "));
+    }
+    let text = std::fs::read_to_string(name).with_context(|| name.to_string())?;
+    Ok((Study::parse(name, &text)?, text))
+}
+
+fn plan(study: &Study, what: &What) -> Result<Plan> {
+    let only = Filter::parse(&what.only.join(",")).map_err(anyhow::Error::msg)?;
+    let machine = Machine { memory_bytes: memory().0, lacks: Box::new(lacks_here) };
+    let plan = Plan::new(study, what.quick, &only, &machine);
+    anyhow::ensure!(!plan.cells.is_empty(), "--only leaves nothing of the study");
+    Ok(plan)
+}
+
+fn setup(study: &Study) -> Result<()> {
+    let tools = study.loads.iter().filter_map(|l| lab::load::Tool::parse(&l.get_ref().tool).ok());
+    let mut packages: Vec<&str> = tools.filter_map(|t| t.needs()).map(|(package, _)| package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    if packages.is_empty() {
+        println!("{} needs no package", study.name());
+        return Ok(());
+    }
+    anyhow::ensure!(run::is_root(), "installing {} needs root", packages.join(" "));
+    for args in [&["update", "-q"][..], &[&["install", "-y", "-q", "--no-install-recommends"], packages.as_slice()].concat()] {
+        let status = std::process::Command::new("apt-get").args(args).env("DEBIAN_FRONTEND", "noninteractive").status()?;
+        anyhow::ensure!(status.success(), "apt-get {} ended with {status}", args.join(" "));
+    }
+    Ok(())
+}
+
+fn measure(what: &What, options: &Options, allow_skips: bool) -> Result<ExitCode> {
+    let (study, text) = load(&what.study)?;
+    let plan = plan(&study, what)?;
+    anyhow::ensure!(!plan.steps.is_empty(), "not one cell can run here:\n{}", report::text::skips(&plan));
+    interrupt::listen()?;
+    print!("{}", report::text::plan(&plan));
+    let outcome = run::run(&study, &text, &plan, options)?;
+    if outcome.interrupted {
+        let quick = if what.quick { " --quick" } else { "" };
+        let only: String = what.only.iter().map(|only| format!(" --only {only}")).collect();
+        eprintln!("humboldt lab: interrupted; go on with: humboldt lab run {}{quick}{only} --resume {}", what.study, options.out.display());
+        return Ok(ExitCode::from(130));
+    }
+    print!("{}", report::text::verdicts(&results::Results::of(&results::Run::load(&options.out)?)));
+    println!("{}", report::write(&options.out)?.display());
+    let run::Outcome { valid, invalid, failed, skipped, .. } = outcome;
+    println!("{valid} rounds valid, {invalid} invalid, {failed} failed; {skipped} cells skipped");
+    Ok(match () {
+        () if invalid + failed > 0 => ExitCode::FAILURE,
+        () if skipped > 0 && !allow_skips => ExitCode::from(SKIPS),
+        () => ExitCode::SUCCESS,
+    })
+}
