@@ -15,6 +15,13 @@ use std::rc::Rc;
 use store::StoreError;
 use types::{Bytes, EVersion, Epoch, OsdId, PastIntervals, PgHistory, PgId, PgInfo, PgLogEntry, SpgId, features};
 
+/// As what a group is made of which another member told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Primary,
+    Replica,
+}
+
 impl OsdView for OsdMap {
     fn is_up(&self, osd: OsdId) -> bool {
         OsdMap::is_up(self, osd)
@@ -299,7 +306,7 @@ impl Osd {
         self.sh.num_pgs -= 1;
     }
 
-    fn remove(&mut self, slot: usize, out: &mut Vec<Effect>) {
+    pub(crate) fn remove(&mut self, slot: usize, out: &mut Vec<Effect>) {
         let Some(pg) = self.pgs[slot].take() else { return };
         self.index.remove(&pg.pgid);
         self.sh.num_pgs -= 1;
@@ -350,6 +357,31 @@ impl Osd {
         pg.create_in_store(&mut cx);
         self.insert(pg);
         true
+    }
+
+    /// Makes a group of which another member told us by the map of `sent`, if it is ours to have and its interval is still that one. Otherwise it is
+    /// told of again.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn create_for_peer(
+        &mut self,
+        pgid: SpgId,
+        sent: Epoch,
+        history: PgHistory,
+        past: PastIntervals,
+        part: Part,
+        clock: Clock,
+        out: &mut Vec<Effect>,
+    ) {
+        let map = self.sh.map.clone();
+        let is_primary = self.mapping(&map, pgid.pgid).is_some_and(|at| at.acting_primary == self.sh.whoami);
+        if is_primary != (part == Part::Primary) || history.same_interval_since > sent || !self.is_same_interval(pgid, sent) {
+            return;
+        }
+        let since = history.same_interval_since;
+        if self.create(pgid, history, past, false, clock, out) && part == Part::Replica {
+            let pg = self.pgs.last_mut().and_then(Option::as_mut).expect("made above");
+            pg.peering.follow_since(since);
+        }
     }
 
     /// Groups of pools that this very map makes: nothing can have been written to them, so whoever is primary makes them, and need not
@@ -422,8 +454,8 @@ impl Osd {
             match one {
                 PeerOut::UpThru(want) => *up_thru = (*up_thru).max(want),
                 PeerOut::PgTemp(want) => drop(pg_temp.insert(pg.pgid.pgid, want)),
-                PeerOut::Query(member) => out.extend(crate::peers::query(pg, member, &self.sh)),
-                PeerOut::Notify(member) => out.extend(crate::peers::notify(pg, member, 0, &self.sh)),
+                PeerOut::Query(member) => crate::peers::query(pg, member, &mut Cx { sh: &mut self.sh, clock, out }),
+                PeerOut::Notify(member) => crate::peers::notify(pg, member, 0, &mut Cx { sh: &mut self.sh, clock, out }),
                 PeerOut::Activate => {}
             }
         }

@@ -62,6 +62,8 @@ pub struct Osd {
     pub(crate) pending_maps: VecDeque<MOSDMap>,
     /// Groups that have not taken in the newest map.
     pub(crate) behind: crate::catch_up::Behind,
+    /// Messages of other OSDs by a map that we don't have yet.
+    pub(crate) ahead: Vec<crate::peers::Ahead>,
     /// Requests by a map that we don't have yet.
     waiting_map: VecDeque<Box<ClientOp>>,
     /// Requests to groups that are ours and not created yet.
@@ -143,6 +145,7 @@ impl Osd {
             index: HashMap::default(),
             pending_maps: VecDeque::new(),
             behind: Default::default(),
+            ahead: Vec::new(),
             waiting_map: VecDeque::new(),
             waiting_pg: BTreeMap::new(),
             pending_creates: Vec::new(),
@@ -382,6 +385,7 @@ impl Osd {
     /// After maps or groups came: what waited for them goes on.
     pub(crate) fn replay_waiting(&mut self, clock: Clock, out: &mut Vec<Effect>) {
         if self.boot.is_active() {
+            self.replay_peers(clock, out);
             for op in std::mem::take(&mut self.waiting_map) {
                 self.place(op, clock, out);
             }
@@ -554,6 +558,7 @@ impl Osd {
             out.push(Effect::Stop { why: Some(why) });
         }
         self.removals.work.tick();
+        self.replay_peers(clock, out);
         self.tell_fullness(out);
         self.boot_tick(clock, out);
         self.mgr_tick(clock, out);

@@ -1,109 +1,237 @@
-//! What OSDs tell each other of placement groups: who has what.
+//! What OSDs tell each other of placement groups: each message finds its group, when the group has the map that it was sent by.
 
+use crate::advance::Part;
 use crate::event::{Effect, Level};
 use crate::osd::Osd;
 use crate::pg::Pg;
-use crate::shared::Shared;
+use crate::pg::peering::Mapping;
+use crate::shared::{Cx, Shared};
 use base::Clock;
+use denc::Denc;
 use messages::osd_peering::query_kind;
-use messages::{MOSDMap, MOSDOpReply, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove, Message, PgNotify, PgQuery, RawMessage};
-use types::{Epoch, OsdId, PgInfo, PgShard, SpgId, features};
+use messages::{
+    MOSDMap, MOSDOpReply, MOSDPGInfo2, MOSDPGLog, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove, MOSDRepOp, MOSDRepOpReply, Message, PgNotify,
+    PgQuery, RawMessage,
+};
+use types::{Epoch, OsdId, PastIntervals, PgHistory, PgInfo, PgShard, SpgId, features};
 
-fn send(osd: OsdId, msg: RawMessage, sh: &Shared) -> Option<Effect> {
-    let addrs = sh.map.cluster_addrs.get(osd as usize)?.clone();
-    sh.map.is_up(osd).then_some(Effect::SendOsd { osd, addrs, msg })
+/// Messages that wait for a map or a group's removal; more of them are dropped, and asked for again when the next interval begins.
+const AHEAD_MAX: usize = 4096;
+
+/// A message by a map that we don't have, or to a group that is on its way out.
+pub(crate) struct Ahead {
+    from: OsdId,
+    pgid: SpgId,
+    msg: RawMessage,
+}
+
+/// Sends to an OSD that the map has up.
+pub(crate) fn send(osd: OsdId, msg: RawMessage, cx: &mut Cx<'_>) {
+    let Some(addrs) = cx.sh.map.cluster_addrs.get(osd as usize) else { return };
+    if cx.sh.map.is_up(osd) {
+        cx.out.push(Effect::SendOsd { osd, addrs: addrs.clone(), msg });
+    }
 }
 
 /// Asks another OSD for its info of a group.
-pub(crate) fn query(pg: &Pg, to: PgShard, sh: &Shared) -> Option<Effect> {
+pub(crate) fn query(pg: &Pg, to: PgShard, cx: &mut Cx<'_>) {
     let query = PgQuery {
         kind: query_kind::INFO,
         history: pg.info.history,
-        epoch_sent: sh.map.epoch,
+        epoch_sent: cx.sh.map.epoch,
         to: to.shard,
         from: pg.pgid.shard,
         ..PgQuery::default()
     };
     let pgid = SpgId { shard: to.shard, ..pg.pgid };
-    send(to.osd, MOSDPGQuery2 { pgid, query }.encode(features::SUPPORTED), sh)
+    send(to.osd, MOSDPGQuery2 { pgid, query }.encode(features::SUPPORTED), cx);
 }
 
 /// Tells another OSD what we have of a group.
-pub(crate) fn notify(pg: &Pg, to: PgShard, query_epoch: Epoch, sh: &Shared) -> Option<Effect> {
-    notify_info(pg.info.clone(), pg.peering.past.clone(), to, query_epoch, sh)
+pub(crate) fn notify(pg: &Pg, to: PgShard, query_epoch: Epoch, cx: &mut Cx<'_>) {
+    notify_info(pg.info.clone(), pg.peering.past.clone(), to, query_epoch, cx);
 }
 
-fn notify_info(info: PgInfo, past_intervals: types::PastIntervals, to: PgShard, query_epoch: Epoch, sh: &Shared) -> Option<Effect> {
-    let (pgid, epoch) = (info.pgid, sh.map.epoch);
+fn notify_info(info: PgInfo, past_intervals: PastIntervals, to: PgShard, query_epoch: Epoch, cx: &mut Cx<'_>) {
+    let (pgid, epoch) = (info.pgid, cx.sh.map.epoch);
     let query_epoch = if query_epoch == 0 { epoch } else { query_epoch };
     let notify = PgNotify { query_epoch, epoch_sent: epoch, info, to: to.shard, from: pgid.shard, past_intervals };
     let pgid = SpgId { shard: to.shard, ..pgid };
-    send(to.osd, MOSDPGNotify2 { pgid, notify }.encode(features::SUPPORTED), sh)
+    send(to.osd, MOSDPGNotify2 { pgid, notify }.encode(features::SUPPORTED), cx);
 }
 
 impl Osd {
     /// A message of another OSD.
     pub(crate) fn peer_message(&mut self, from: OsdId, msg: &RawMessage, clock: Clock, out: &mut Vec<Effect>) {
-        let result = match msg.kind {
-            MOSDPGQuery2::KIND => MOSDPGQuery2::decode(msg).map(|m| match self.awaits_map(m.pgid) {
-                true => self.hold_message(from, msg.clone()),
-                false => self.queried(from, &m, out),
-            }),
-            MOSDPGNotify2::KIND => MOSDPGNotify2::decode(msg).map(|m| match self.awaits_map(m.pgid) {
-                true => self.hold_message(from, msg.clone()),
-                false => self.notified(from, m, clock, out),
-            }),
-            MOSDMap::KIND => MOSDMap::decode(msg).map(|m| self.maps_came(m, clock, out)),
-            MOSDOpReply::KIND => {
-                self.copy_answer(from, msg, clock, out);
-                Ok(())
-            }
-            MOSDPGRemove::KIND => MOSDPGRemove::decode(msg).map(drop),
-            _ => Ok(()),
-        };
-        if let Err(error) = result {
+        if let Err(error) = self.take_peer_message(from, msg, clock, out) {
             let text = format!("osd.{from}: {} that can't be read: {error}", messages::kind_name(msg.kind));
             out.push(Effect::Log { level: Level::Warn, text });
         }
     }
+    fn take_peer_message(&mut self, from: OsdId, msg: &RawMessage, clock: Clock, out: &mut Vec<Effect>) -> Result<(), denc::DencError> {
+        match msg.kind {
+            MOSDRepOp::KIND => {
+                let mut m = MOSDRepOp::decode(msg)?;
+                m.from.osd = from;
+                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, out) {
+                    self.write_came(m, clock, out);
+                }
+            }
+            MOSDRepOpReply::KIND => {
+                let mut m = MOSDRepOpReply::decode(msg)?;
+                m.from.osd = from;
+                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, out)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                {
+                    pg.write_acknowledged(&m, &mut cx);
+                }
+            }
+            MOSDPGQuery2::KIND => {
+                let m = MOSDPGQuery2::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.query.epoch_sent, msg, out) {
+                    self.queried(from, &m, clock, out);
+                }
+            }
+            MOSDPGNotify2::KIND => {
+                let m = MOSDPGNotify2::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.notify.epoch_sent, msg, out) {
+                    self.notified(from, m, clock, out);
+                }
+            }
+            MOSDPGInfo2::KIND => {
+                let m = MOSDPGInfo2::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.epoch_sent, msg, out)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                {
+                    pg.info_came(PgShard::new(from, m.info.pgid.shard), &m, &mut cx);
+                }
+            }
+            MOSDPGLog::KIND => {
+                let m = MOSDPGLog::decode(msg)?;
+                if !self.is_ahead(from, m.pgid(), m.epoch, msg, out) {
+                    self.log_came(from, m, clock, out);
+                }
+            }
+            MOSDPGRemove::KIND => {
+                let m = MOSDPGRemove::decode(msg)?;
+                m.pgs.iter().for_each(|pgid| self.let_go(*pgid, m.epoch, out));
+            }
+            MOSDMap::KIND => self.maps_came(MOSDMap::decode(msg)?, clock, out),
+            MOSDOpReply::KIND => self.copy_answer(from, msg, clock, out),
+            _ => {}
+        }
+        Ok(())
+    }
 
-    fn queried(&mut self, from: OsdId, m: &MOSDPGQuery2, out: &mut Vec<Effect>) {
+    /// True if a message has to wait: for the map that it was sent by, for a group that is behind or on its way out, or for another one that waits.
+    fn is_ahead(&mut self, from: OsdId, pgid: SpgId, epoch: Epoch, msg: &RawMessage, out: &mut Vec<Effect>) -> bool {
+        let is_newer = epoch > self.sh.map.epoch;
+        let waits = is_newer
+            || !self.boot.is_active()
+            || self.removals.has(pgid)
+            || (!self.ahead.is_empty() && self.ahead.iter().any(|a| (a.from, a.pgid) == (from, pgid)));
+        if waits {
+            if is_newer {
+                self.want_maps(out);
+            }
+            if self.ahead.len() < AHEAD_MAX {
+                self.ahead.push(Ahead { from, pgid, msg: msg.clone() });
+            }
+            return true;
+        }
+        if self.awaits_map(pgid) {
+            self.hold_message(from, msg.clone());
+            return true;
+        }
+        false
+    }
+    /// Messages that waited are looked at again.
+    pub(crate) fn replay_peers(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        for Ahead { from, msg, .. } in std::mem::take(&mut self.ahead) {
+            self.peer_message(from, &msg, clock, out);
+        }
+    }
+
+    /// A group that is here, with what it is to work with.
+    fn group<'a>(&'a mut self, pgid: SpgId, clock: Clock, out: &'a mut Vec<Effect>) -> Option<(&'a mut Pg, Cx<'a>)> {
+        let slot = *self.index.get(&pgid)?;
+        let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
+        Some((pg, Cx { sh: &mut self.sh, clock, out }))
+    }
+
+    fn write_came(&mut self, m: MOSDRepOp, clock: Clock, out: &mut Vec<Effect>) {
+        let (pgid, from) = (m.pgid, m.from);
+        let Some((pg, mut cx)) = self.group(pgid, clock, out) else { return };
+        if let Err(why) = pg.write_came(m, &mut cx) {
+            cx.log(Level::Error, format!("{pgid}: osd.{from}: {why}"));
+        }
+    }
+
+    fn queried(&mut self, from: OsdId, m: &MOSDPGQuery2, clock: Clock, out: &mut Vec<Effect>) {
         let from = PgShard::new(from, m.query.from);
-        let effect = match self.index.get(&m.pgid).and_then(|slot| self.pgs[*slot as usize].as_ref()) {
-            Some(pg) => notify(pg, from, m.query.epoch_sent, &self.sh),
-            // Never heard of it: an info that says so.
-            None => notify_info(PgInfo::new(m.pgid), Default::default(), from, m.query.epoch_sent, &self.sh),
-        };
-        out.extend(effect);
+        if let Some((pg, mut cx)) = self.group(m.pgid, clock, out) {
+            if m.query.epoch_sent >= pg.peering.last_peering_reset {
+                notify(pg, from, m.query.epoch_sent, &mut cx);
+            }
+            return;
+        }
+        // Never heard of it: an info that says so.
+        notify_info(PgInfo::new(m.pgid), Default::default(), from, m.query.epoch_sent, &mut Cx { sh: &mut self.sh, clock, out });
     }
 
     /// Another OSD has some of a group, or answers that it has none.
     fn notified(&mut self, from: OsdId, m: MOSDPGNotify2, clock: Clock, out: &mut Vec<Effect>) {
-        let map = self.sh.map.clone();
-        if m.notify.epoch_sent > map.epoch {
-            // Said by a newer map: it will be said again when we ask by that one.
-            self.want_maps(out);
-            return;
-        }
         if !self.index.contains_key(&m.pgid) {
-            let primary = self.mapping(&map, m.pgid.pgid).is_some_and(|at| at.acting_primary == self.sh.whoami);
-            if !primary || m.notify.info.dne() {
+            if m.notify.info.dne() {
                 return;
             }
-            let mut history = m.notify.info.history;
-            // Our interval is the map's, whatever theirs was.
-            history.same_interval_since = history.same_interval_since.max(1);
-            self.create(m.pgid, history, m.notify.past_intervals.clone(), false, clock, out);
+            let (history, past) = (m.notify.info.history, m.notify.past_intervals.clone());
+            self.create_for_peer(m.pgid, m.notify.epoch_sent, history, past, Part::Primary, clock, out);
         }
-        let Some(slot) = self.index.get(&m.pgid).copied() else { return };
-        let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
-        if !pg.peering.is_primary() || m.notify.query_epoch < pg.peering.last_peering_reset {
-            return;
+        let Some((pg, mut cx)) = self.group(m.pgid, clock, out) else { return };
+        pg.notified(PgShard::new(from, m.notify.from), m.notify.query_epoch, m.notify.info, &mut cx);
+        self.peer_on(m.pgid, clock, out);
+    }
+
+    /// The log of a group's primary.
+    fn log_came(&mut self, from: OsdId, m: MOSDPGLog, clock: Clock, out: &mut Vec<Effect>) {
+        let pgid = m.pgid();
+        if !self.index.contains_key(&pgid) {
+            let (history, past) = (m.info.history, m.past_intervals.clone());
+            self.create_for_peer(pgid, m.epoch.min(m.query_epoch), history, past, Part::Replica, clock, out);
+            // The first step of a group that follows another.
+            self.peer_on(pgid, clock, out);
         }
-        pg.peering.heard(PgShard::new(from, m.notify.from), m.notify.info, &mut pg.info, clock.mono);
+        let Some((pg, mut cx)) = self.group(pgid, clock, out) else { return };
+        pg.log_came(PgShard::new(from, m.from), &m, &mut cx);
+    }
+
+    /// A group peers as far as it goes.
+    fn peer_on(&mut self, pgid: SpgId, clock: Clock, out: &mut Vec<Effect>) {
+        let Some(slot) = self.index.get(&pgid).copied() else { return };
         let (mut up_thru, mut pg_temp) = (0, Default::default());
         self.activate_one(slot as usize, &mut up_thru, &mut pg_temp, clock, out);
         self.tell_mon(up_thru, pg_temp, out);
-        self.take_commits(clock, out);
+    }
+
+    /// The primary needs our copy of a group no longer. A group that the map has here stays.
+    fn let_go(&mut self, pgid: SpgId, epoch: Epoch, out: &mut Vec<Effect>) {
+        let Some(slot) = self.index.get(&pgid).copied() else { return };
+        let pg = self.pgs[slot as usize].as_ref().expect("the index names groups that are here");
+        let (me, m) = (self.sh.whoami, &pg.peering.mapping);
+        if epoch >= pg.peering.last_peering_reset && !m.up.contains(&me) && !m.acting.contains(&me) {
+            self.remove(slot as usize, out);
+        }
+    }
+
+    /// True if the group has had one interval from a map up to ours.
+    pub(crate) fn is_same_interval(&mut self, pgid: SpgId, since: Epoch) -> bool {
+        let map = self.sh.map.clone();
+        let Some(now) = self.mapping(&map, pgid.pgid) else { return false };
+        let mut at = |epoch: Epoch| -> Option<Mapping> {
+            let map = maps::OsdMap::from_bytes(self.maps.full(epoch)?).ok()?;
+            self.mapping(&map, pgid.pgid)
+        };
+        (since..map.epoch).all(|epoch| at(epoch).is_some_and(|then| !then.begins_interval(pgid.pgid.seed, &now)))
     }
 }

@@ -4,7 +4,6 @@
 //! whether it is a duplicate. What is admitted goes to its object's order (`run`).
 
 use super::Pg;
-use super::peering::State;
 use crate::op::{Limits, OpInfo};
 use crate::perf::C;
 use crate::request::{ClientOp, error_reply};
@@ -88,7 +87,7 @@ impl Pg {
         if !self.peering.is_primary() {
             return;
         }
-        let held = self.peering.is_peered_only() || self.peering.state() == State::Down;
+        let held = self.peering.is_stuck();
         if held && self.back_off(op.conn, cx) {
             return;
         }

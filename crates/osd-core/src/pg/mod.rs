@@ -10,7 +10,8 @@
 //! | [`submit`] | from the plan to the log and the store, and from the commit to the answer; [`replicate`]: writes in flight |
 //! | [`account`] | what is counted of an answered request |
 //!
-//! Beside them: how it peers in [`peering`], what it remembers of requests in [`log`], watches in [`watch`] and [`watchers`], what it does by
+//! Beside them: how it peers in [`peering`], what it tells other members and hears of them as their primary in [`primary`], and as one that follows
+//! a primary in [`replica`], what it remembers of requests in [`log`], watches in [`watch`] and [`watchers`], what it does by
 //! itself in [`upkeep`], [`scrub`] and [`trim`], what it reports in [`stats`], its part of the hashes in [`range`].
 
 mod account;
@@ -21,7 +22,9 @@ pub(crate) mod notify_room;
 pub mod objects;
 pub mod order;
 pub mod peering;
+mod primary;
 pub mod range;
+mod replica;
 pub mod replicate;
 mod run;
 mod scrub;
@@ -43,6 +46,7 @@ use log::Log;
 use maps::PgPool;
 use objects::Objects;
 use peering::{Mapping, PeerOut, Peering};
+use replica::Acknowledgement;
 use replicate::{Members, Replication};
 use scrub::Scrub;
 use std::collections::{BTreeMap, VecDeque};
@@ -72,6 +76,8 @@ pub struct Pg {
     objects: Objects,
     inflight: Replication,
     at_store: AtStore,
+    /// Writes of the primary that our store has and that are not acknowledged to it, in the order of their submission.
+    to_acknowledge: VecDeque<Acknowledgement>,
     /// Requests that came before the group was active.
     waiting_active: VecDeque<Box<ClientOp>>,
     store_waiters: StoreWaiters,
@@ -117,6 +123,7 @@ impl Pg {
             objects: Objects::new(cx.sh.config.int("osd_pg_object_context_cache_count").max(16) as usize),
             inflight: Replication::default(),
             at_store: AtStore::new(slot),
+            to_acknowledge: VecDeque::new(),
             waiting_active: VecDeque::new(),
             store_waiters: StoreWaiters::default(),
             watches: Watches::new(&cx.sh.notify_room),
@@ -149,7 +156,7 @@ impl Pg {
     }
     /// Members that must commit a write before it is answered.
     pub(super) fn members(&self) -> Members {
-        self.peering.acting().collect()
+        self.peering.members().clone()
     }
 
     /// A new map: the pool as it is now and where the group lies now.
@@ -207,6 +214,7 @@ impl Pg {
         self.peering.step(&mut self.info, &*map, cx.clock.mono, &mut out);
         if out.contains(&PeerOut::Activate) {
             self.note_complete();
+            self.activate_members(cx);
             self.save_info_as(Submitted::Activation(self.peering.last_peering_reset), cx);
         }
         if self.peering.is_active() {
@@ -215,7 +223,7 @@ impl Pg {
         if self.info_dirty {
             self.save_info(cx);
         }
-        if self.peering.is_peered_only() || self.peering.state() == peering::State::Down {
+        if self.peering.is_stuck() {
             self.back_off_waiting(cx);
         }
         out
@@ -226,10 +234,13 @@ impl Pg {
         match self.at_store.committed(token) {
             Submitted::Record => {}
             Submitted::Activation(since) => {
-                if since == self.peering.last_peering_reset && self.peering.activated(&mut self.info, cx.clock.mono) {
-                    self.on_active(cx);
+                if since == self.peering.last_peering_reset && self.peering.is_primary() {
+                    self.member_activated(self.ourselves(), cx);
+                } else if since == self.peering.last_peering_reset {
+                    self.acknowledge_activation(cx);
                 }
             }
+            Submitted::ReplicaWrite => self.replica_committed(cx),
             Submitted::Write(version) => self.arrived(self.ourselves(), version, cx),
         }
     }
@@ -246,6 +257,8 @@ impl Pg {
         cx.sh.report_soon = true;
         self.info_dirty = true;
         self.save_info(cx);
+        self.share_info(cx);
+        self.remove_strays(cx);
         cx.sh.merge_soon |= self.peering.is_premerge();
         if !self.peering.is_active() {
             return self.back_off_waiting(cx);

@@ -74,6 +74,8 @@ pub struct Unanswered {
 /// Every write of the present interval that is not answered, in the order of versions.
 #[derive(Debug, Default)]
 pub struct Replication {
+    /// The number of the first: what members name a write by when they acknowledge it.
+    first: u64,
     writes: VecDeque<InFlight>,
 }
 
@@ -90,6 +92,15 @@ impl Replication {
         assert!(self.writes.back().is_none_or(|last| last.version < write.version), "writes are submitted in the order of versions");
         self.writes.push_back(write);
     }
+    /// The number of the next write.
+    pub fn next_number(&self) -> u64 {
+        self.first + self.writes.len() as u64
+    }
+    /// The version of the write with this number, if it is in flight.
+    pub fn version_of(&self, number: u64) -> Option<EVersion> {
+        let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        self.writes.get(at).map(|write| write.version)
+    }
     /// The write of this version, if it is in flight.
     pub fn get(&mut self, version: EVersion) -> Option<&mut InFlight> {
         let at = self.writes.binary_search_by_key(&version, |write| write.version).ok()?;
@@ -103,12 +114,14 @@ impl Replication {
     }
     /// The oldest write, if every member has it.
     pub fn next_done(&mut self) -> Option<InFlight> {
-        let is_done = self.writes.front().is_some_and(|write| write.waiting.is_empty());
-        if is_done { self.writes.pop_front() } else { None }
+        let done = self.writes.pop_front_if(|write| write.waiting.is_empty())?;
+        self.first += 1;
+        Some(done)
     }
     /// The interval is over: nothing is in flight any more. The requests, in order, each with its answer.
     pub fn end_interval(&mut self) -> Vec<Box<ClientOp>> {
         let mut requests = Vec::new();
+        self.first += self.writes.len() as u64;
         for InFlight { version, obj, request, effects, dups, bytes_out, .. } in self.writes.drain(..) {
             if let Some((mut op, reply)) = request {
                 op.unanswered = Some(Box::new(Unanswered { version, obj, reply, effects, bytes_out }));

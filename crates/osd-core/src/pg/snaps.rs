@@ -12,10 +12,10 @@
 use super::range::reversed_hashes;
 use crate::op::SnapIndexChange;
 use crate::persist::{SNAPMAPPER, own_object};
-use denc::Denc;
+use denc::{Denc, DencError};
 use std::ops::ControlFlow;
 use store::{ObjectStore, OmapFrom, StoreError, StoreResult};
-use types::{ByteStr, Bytes, CollId, HObject, PgId, PoolId, SnapId, Transaction};
+use types::{ByteStr, Bytes, CEPH_SNAPDIR, CollId, HObject, IntervalSet, PgId, PgLogEntry, PoolId, SnapId, Transaction};
 
 /// Bytes before a clone's name.
 const PREFIX: usize = 20;
@@ -64,6 +64,13 @@ pub fn note(changes: &[SnapIndexChange]) -> Transaction {
     txn
 }
 
+/// What entries of the log say of the index: which snapshots a clone has. They don't say which ones it had: keys of those stay until their snapshot
+/// is purged, and lead trimming to nothing.
+pub fn changes_of(entries: &[PgLogEntry]) -> Result<Vec<SnapIndexChange>, DencError> {
+    let clones = entries.iter().filter(|e| e.soid.snap < CEPH_SNAPDIR && e.is_update());
+    clones.map(|e| Ok(SnapIndexChange { clone: e.soid.clone(), old: Vec::new(), new: e.clone_snaps()? })).collect()
+}
+
 /// Takes a pool that is no more out of the index.
 pub fn forget_pool(pool: PoolId) -> Transaction {
     let mut txn = Transaction::new(CollId::Meta);
@@ -103,6 +110,22 @@ impl SnapRange {
         }
         let clone = HObject::from_bytes(&Bytes::copy_from_slice(&key[PREFIX..]));
         clone.map(Some).map_err(|e| StoreError::Damaged { coll: CollId::Meta, what: format!("a key of the index of snapshots: {e}") })
+    }
+    /// Takes snapshots that are purged out of this part of the index, as far as the store can say now which of them are in it: a key that stays only
+    /// takes room.
+    pub fn forget(&self, store: &dyn ObjectStore, purged: &IntervalSet) -> Transaction {
+        let mut txn = Transaction::new(CollId::Meta);
+        for (start, len) in purged.iter() {
+            let mut at = start;
+            while let Ok(Some(snap)) = self.next_snap(store, at)
+                && snap - start < len
+            {
+                let end = u32::try_from(self.end).map_or_else(|_| prefix(self.pool, snap + 1, 0), |end| prefix(self.pool, snap, end));
+                txn.omap_rm_key_range(&own_object(SNAPMAPPER, 0), prefix(self.pool, snap, self.begin), end);
+                at = snap + 1;
+            }
+        }
+        txn
     }
     /// The first snapshot from `snap` on that has a clone in the pool, be it in another group.
     pub fn next_snap(&self, store: &dyn ObjectStore, snap: SnapId) -> StoreResult<Option<SnapId>> {

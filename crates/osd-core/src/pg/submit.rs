@@ -27,6 +27,8 @@ pub(super) enum Submitted {
     Activation(Epoch),
     /// Entries of the log up to this one.
     Write(EVersion),
+    /// What the primary wrote.
+    ReplicaWrite,
 }
 
 /// The part of a token that numbers a group's transactions.
@@ -97,7 +99,7 @@ impl Pg {
                 self.apply_effects(&op.msg.hobj, Some(op.conn), std::mem::take(&mut plan.effects), cx);
                 let reply = plan_reply(&op.msg, &mut plan, epoch, true);
                 let inflight = self.inflight_of(op, &plan.log, reply);
-                if let Err(refused) = self.submit(Transaction::default(), plan.log, inflight, cx) {
+                if let Err(refused) = self.submit(Transaction::default(), None, plan.log, inflight, cx) {
                     self.refused(refused, cx);
                 }
             }
@@ -150,15 +152,13 @@ impl Pg {
     }
 
     /// Submits a change: its contexts are what readers see from now on, once it is durable.
-    pub(super) fn submit_plan(&mut self, mut plan: Plan, mut inflight: InFlight, cx: &mut Cx<'_>) -> Result<(), Refused> {
+    pub(super) fn submit_plan(&mut self, plan: Plan, mut inflight: InFlight, cx: &mut Cx<'_>) -> Result<(), Refused> {
         self.info.stats.stats.sum += &plan.stats;
-        if !plan.snap_index.is_empty() {
-            plan.txn.append(super::snaps::note(&plan.snap_index));
-        }
+        let index = (!plan.snap_index.is_empty()).then(|| super::snaps::note(&plan.snap_index));
         // Readers of clones wait for their head too; clones' records are not kept.
         let head = plan.changed.into_iter().find(|ctx| ctx.hobj().is_head()).expect("a change is one of a head");
         inflight.obj = Some(head.hobj().clone());
-        if let Err(refused) = self.submit(plan.txn, plan.log, inflight, cx) {
+        if let Err(refused) = self.submit(plan.txn, index, plan.log, inflight, cx) {
             self.info.stats.stats.sum -= &plan.stats;
             return Err(refused);
         }
@@ -169,16 +169,22 @@ impl Pg {
         Ok(())
     }
 
-    /// Appends entries to the log and gives them to the store with their transaction. What a store without room refuses has not happened.
+    /// Appends entries to the log and gives them to the store with their transaction, and then to the other members. `ours`: what only our own store
+    /// is to do besides. What our store has no room for and refuses has not happened.
     pub(super) fn submit(
         &mut self,
         mut txn: Transaction,
+        ours: Option<Transaction>,
         entries: Vec<PgLogEntry>,
         inflight: InFlight,
         cx: &mut Cx<'_>,
     ) -> Result<(), Refused> {
         assert!(!entries.is_empty(), "a change has an entry");
         txn.set_home(self.coll);
+        let for_others = self.for_others(&txn, &entries, cx);
+        if let Some(ours) = ours {
+            txn.append(ours);
+        }
         let (mark, i) = (self.log.mark(), &self.info);
         let before = (i.last_update, i.last_complete, i.last_user_version, i.log_tail);
         for e in &entries {
@@ -189,7 +195,8 @@ impl Pg {
         self.note_complete();
         let target = cx.sh.log_target();
         let bounds = cx.sh.log_bounds;
-        let trim = self.log.trim_to(target, bounds.trim_min, bounds.trim_max, self.info.last_complete);
+        let everywhere = self.peering.complete_everywhere(self.info.last_complete);
+        let trim = self.log.trim_to(target, bounds.trim_min, bounds.trim_max, everywhere);
         let mut delta = LogDelta { entries, trim_to: trim, ..LogDelta::new(self.pgid) };
         if let Some(to) = trim {
             (delta.dups, delta.trim_dups_to) = self.log.trim(to, bounds.dups);
@@ -201,6 +208,9 @@ impl Pg {
             let i = &mut self.info;
             (i.last_update, i.last_complete, i.last_user_version, i.log_tail) = before;
             return Err(Refused(Box::new(inflight)));
+        }
+        if let Some(payload) = for_others {
+            self.send_write(payload, &inflight, everywhere, cx);
         }
         self.inflight.submitted(inflight);
         Ok(())

@@ -65,6 +65,7 @@ impl Pg {
         cx.sh.report_soon |= self.info_dirty;
         if self.info_dirty {
             self.save_info(cx);
+            self.share_info(cx);
         }
     }
 
@@ -108,7 +109,7 @@ impl Pg {
             self.info_dirty = true;
         }
     }
-    fn snap_range(&self) -> SnapRange {
+    pub(super) fn snap_range(&self) -> SnapRange {
         SnapRange::of(self.pgid.pgid, self.pool.pg_num)
     }
     /// The index of snapshots can't be read now, or not at all: the group rests from it until the store has news or a tick comes.
@@ -182,6 +183,7 @@ impl Pg {
         cx.sh.report_soon |= self.info_dirty;
         if self.info_dirty {
             self.save_info(cx);
+            self.share_info(cx);
         }
     }
 

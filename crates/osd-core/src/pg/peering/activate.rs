@@ -1,0 +1,76 @@
+//! How a group becomes active: each member starts the interval, and says so when that is durable there.
+
+use super::{PeerOut, Peering, State};
+use base::Stamp;
+use types::{EVersion, Epoch, PgInfo, PgShard};
+
+impl Peering {
+    /// Starts the interval as its primary.
+    pub(super) fn activate(&mut self, info: &mut PgInfo, now: Stamp, out: &mut Vec<PeerOut>) {
+        assert!(self.members.contains(&self.whoami), "{}: a primary is a member", self.pgid);
+        self.start_serving(info, self.mapping.epoch);
+        self.activating = self.members.iter().copied().collect();
+        self.enter(State::Activating, now);
+        out.push(PeerOut::Activate);
+    }
+    /// Starts the interval as a replica, at the primary's word: by the epoch at which that has started it.
+    pub fn activate_replica(&mut self, info: &mut PgInfo, started: Epoch, now: Stamp) {
+        self.start_serving(info, started);
+        self.enter(State::ReplicaActive, now);
+    }
+    /// The group was made in the midst of an interval that began with this map: messages of all of it count.
+    pub fn follow_since(&mut self, since: Epoch) {
+        self.last_peering_reset = self.last_peering_reset.min(since);
+    }
+    fn start_serving(&self, info: &mut PgInfo, started: Epoch) {
+        if self.mapping.may_serve() {
+            info.last_epoch_started = started;
+            info.last_interval_started = info.history.same_interval_since;
+        }
+    }
+
+    /// A member's activation is durable. True with the last of them: the group serves, or has too few members to.
+    pub fn activated(&mut self, from: PgShard, info: &mut PgInfo, now: Stamp) -> bool {
+        if self.state != State::Activating || !self.activating.remove(&from) || !self.activating.is_empty() {
+            return false;
+        }
+        if !self.mapping.may_serve() {
+            self.enter(State::Peered, now);
+            return true;
+        }
+        self.enter(if self.pending_merge().is_some() { State::Peered } else { State::Active }, now);
+        self.creating = false;
+        info.history.last_epoch_started = info.last_epoch_started;
+        info.history.last_interval_started = info.last_interval_started;
+        if self.is_clean() {
+            info.history.last_epoch_clean = self.mapping.epoch;
+            info.history.last_interval_clean = info.history.same_interval_since;
+            self.past.clear();
+        }
+        true
+    }
+    /// Members whose activation the group waits for.
+    pub fn activating(&self) -> impl Iterator<Item = PgShard> {
+        self.activating.iter().copied()
+    }
+
+    /// A member has everything up to this version on disk.
+    pub fn complete_on_disk(&mut self, from: PgShard, version: EVersion) {
+        if let Some(peer) = self.peers.get_mut(&from) {
+            peer.complete_on_disk = peer.complete_on_disk.max(version);
+        }
+    }
+    /// What every member has on disk, if we have `ours`.
+    pub fn complete_everywhere(&self, ours: EVersion) -> EVersion {
+        let of = |member: PgShard| self.peers.get(&member).map_or(EVersion::ZERO, |peer| peer.complete_on_disk);
+        self.others().map(of).min().map_or(ours, |least| least.min(ours))
+    }
+
+    /// What the primary says of the group's past.
+    pub fn take_history(&mut self, theirs: &types::PgHistory, info: &mut PgInfo) {
+        info.history.merge(theirs);
+        if info.history.last_epoch_clean >= info.history.same_interval_since {
+            self.past.clear();
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The states by hand: who is asked, who serves, and what follows what.
+
+use super::*;
+use types::{EVersion, PgId};
+
+struct Map {
+    up: Vec<OsdId>,
+    up_thru: Epoch,
+}
+impl OsdView for Map {
+    fn is_up(&self, osd: OsdId) -> bool {
+        self.up.contains(&osd)
+    }
+    fn exists(&self, _: OsdId) -> bool {
+        true
+    }
+    fn up_thru(&self, _: OsdId) -> Epoch {
+        self.up_thru
+    }
+    fn up_from(&self, _: OsdId) -> Epoch {
+        1
+    }
+    fn lost_at(&self, _: OsdId) -> Epoch {
+        0
+    }
+}
+fn mapping(epoch: Epoch, acting: &[OsdId]) -> Mapping {
+    let primary = acting.first().copied().unwrap_or(-1);
+    Mapping {
+        epoch,
+        up: acting.into(),
+        acting: acting.into(),
+        up_primary: primary,
+        acting_primary: primary,
+        size: 1,
+        min_size: 1,
+        pg_num: 8,
+        pg_num_pending: 8,
+    }
+}
+fn fresh(whoami: OsdId, epoch: Epoch) -> (Peering, PgInfo) {
+    let pgid = SpgId::whole(PgId::new(1, 3));
+    let mut info = PgInfo::new(pgid);
+    info.history = types::PgHistory::created(epoch, types::UTime::ZERO);
+    (Peering::new(pgid, whoami, mapping(epoch, &[0]), PastIntervals::default(), true, Stamp(0)), info)
+}
+
+#[test]
+fn a_new_group_of_one_gets_active_once_up_thru_shows() {
+    let (mut p, mut info) = fresh(0, 10);
+    let (mut map, mut out) = (Map { up: vec![0], up_thru: 5 }, Vec::new());
+    p.step(&mut info, &map, Stamp(1), &mut out);
+    assert_eq!((p.state(), out.as_slice()), (State::WaitUpThru, &[PeerOut::UpThru(10)][..]));
+    map.up_thru = 10;
+    p.keep_interval(mapping(11, &[0]));
+    p.step(&mut info, &map, Stamp(2), &mut out);
+    assert_eq!(out[1], PeerOut::Activate);
+    p.activated(p.whoami(), &mut info, Stamp(3));
+    assert!(p.is_clean() && p.bits() == pg_state::ACTIVE | pg_state::CLEAN);
+    assert_eq!(info.history.last_epoch_clean, 11);
+}
+
+#[test]
+fn the_old_member_is_asked_and_serves_on() {
+    let (mut p, mut info) = fresh(1, 10);
+    p.keep_interval(mapping(10, &[0]));
+    let map = Map { up: vec![0, 1], up_thru: 10 };
+    p.start_interval(&mut info, mapping(20, &[1]), &map, Stamp(0));
+    let mut out = Vec::new();
+    p.step(&mut info, &map, Stamp(1), &mut out);
+    assert_eq!((p.state(), out.as_slice()), (State::GetInfo, &[PeerOut::Query(PgShard::whole(0))][..]));
+    let mut theirs = info.clone();
+    theirs.last_update = EVersion::new(12, 7);
+    theirs.last_epoch_started = 12;
+    p.heard(PgShard::whole(0), theirs, &mut info, Stamp(1));
+    p.step(&mut info, &map, Stamp(2), &mut out);
+    assert_eq!(out[1], PeerOut::PgTemp(vec![0]));
+    assert!(!p.is_active());
+    // With nobody of that interval there, nothing is served.
+    p.start_interval(&mut info, mapping(21, &[1]), &map, Stamp(3));
+    p.step(&mut info, &Map { up: vec![1], up_thru: 30 }, Stamp(4), &mut out);
+    assert_eq!(p.state(), State::Down);
+}
+
+#[test]
+fn a_group_that_is_to_be_merged_gets_quiet_and_clean() {
+    for (seed, pending, role) in [(7, 7, Some(MergeRole::Source)), (3, 7, Some(MergeRole::Target)), (2, 7, None), (3, 8, None)] {
+        let pgid = SpgId::whole(PgId::new(1, seed));
+        let mut info = PgInfo::new(pgid);
+        info.history = types::PgHistory::created(10, types::UTime::ZERO);
+        let at = Mapping { pg_num_pending: pending, ..mapping(20, &[0]) };
+        let mut p = Peering::new(pgid, 0, mapping(10, &[0]), PastIntervals::default(), false, Stamp(0));
+        assert_eq!(p.is_new_interval(&at), role.is_some());
+        let map = Map { up: vec![0], up_thru: 30 };
+        p.start_interval(&mut info, at, &map, Stamp(0));
+        p.step(&mut info, &map, Stamp(1), &mut Vec::new());
+        p.activated(p.whoami(), &mut info, Stamp(2));
+        assert_eq!((p.pending_merge(), p.is_premerge(), p.is_active()), (role, role.is_some(), role.is_none()));
+        assert!(p.is_clean() && info.history.last_epoch_clean == 20);
+    }
+}
+
+#[test]
+fn children_of_a_split() {
+    assert_eq!(children(0, 4, 8), vec![4]);
+    assert_eq!(children(1, 1, 4), Vec::<u32>::new());
+    assert_eq!(children(0, 1, 4), vec![1, 2, 3]);
+    assert_eq!(children(2, 6, 8), vec![6]);
+    assert_eq!(children(2, 3, 8), vec![6]);
+    assert_eq!(parent_seed(6), 2);
+}

@@ -1,0 +1,136 @@
+//! A primary and its members: their activation, the writes that they get, what they say to them, and what is told to them all.
+//!
+//! Which members there are is [`super::peering`]'s to say; what a member does with it, [`super::replica`]'s. Read leases, by which a primary may
+//! answer reads until its members hear otherwise, will travel with the infos and the activations sent here.
+
+use super::Pg;
+use super::peering::State;
+use super::replicate::InFlight;
+use crate::peers;
+use crate::shared::Cx;
+use denc::{Bytes, Denc};
+use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGRemove, MOSDRepOp, MOSDRepOpReply, Message};
+use types::osd_op::osd_flag;
+use types::{EVersion, Epoch, PgInfo, PgLog, PgLogEntry, PgShard, SpgId, Transaction, features};
+
+/// A write as other members get it, encoded.
+pub(super) struct Payload {
+    txn: Bytes,
+    entries: Bytes,
+}
+
+impl Pg {
+    /// The group as another member names it.
+    pub(super) fn pgid_at(&self, member: PgShard) -> SpgId {
+        SpgId { shard: member.shard, ..self.pgid }
+    }
+
+    /// Starts the interval at each other member: those that have the log hear so, those that have nothing get it.
+    pub(super) fn activate_members(&mut self, cx: &mut Cx<'_>) {
+        let epoch = cx.sh.map.epoch;
+        for member in self.peering.others().collect::<Vec<_>>() {
+            let is_new = self.peering.peers().get(&member).is_none_or(|peer| peer.info.is_empty());
+            if is_new {
+                let log = PgLog { head: self.log.head(), tail: self.log.tail(), can_rollback_to: self.log.head(), ..PgLog::default() };
+                let msg = MOSDPGLog {
+                    epoch,
+                    info: self.info.clone(),
+                    log,
+                    query_epoch: self.peering.last_peering_reset,
+                    past_intervals: self.peering.past.clone(),
+                    to: member.shard,
+                    from: self.pgid.shard,
+                    ..MOSDPGLog::default()
+                };
+                peers::send(member.osd, msg.encode(features::SUPPORTED), cx);
+            } else {
+                self.send_info(member, cx);
+            }
+        }
+    }
+    fn send_info(&self, to: PgShard, cx: &mut Cx<'_>) {
+        let epoch = cx.sh.map.epoch;
+        let msg =
+            MOSDPGInfo2 { pgid: self.pgid_at(to), epoch_sent: epoch, min_epoch: epoch, info: self.info.clone(), ..MOSDPGInfo2::default() };
+        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
+    }
+    /// Every member hears how the group stands.
+    pub(super) fn share_info(&self, cx: &mut Cx<'_>) {
+        self.peering.others().for_each(|member| self.send_info(member, cx));
+    }
+    /// Members of past intervals may let go of a group that is clean.
+    pub(super) fn remove_strays(&mut self, cx: &mut Cx<'_>) {
+        if !self.peering.is_clean() {
+            return;
+        }
+        for stray in self.peering.take_strays() {
+            let msg = MOSDPGRemove { epoch: cx.sh.map.epoch, pgs: vec![self.pgid_at(stray)] };
+            peers::send(stray.osd, msg.encode(features::SUPPORTED), cx);
+        }
+    }
+
+    /// A member's activation is durable there; with the last, the group serves.
+    pub(super) fn member_activated(&mut self, from: PgShard, cx: &mut Cx<'_>) {
+        if self.peering.activated(from, &mut self.info, cx.clock.mono) {
+            self.on_active(cx);
+        }
+    }
+    /// A member says how it stands: the first word of each is that its activation is durable.
+    pub(crate) fn member_info(&mut self, from: PgShard, sent: Epoch, cx: &mut Cx<'_>) {
+        if sent >= self.peering.last_peering_reset && self.peering.state() == State::Activating {
+            self.member_activated(from, cx);
+        }
+    }
+    /// A member of this interval or of another says what it has.
+    pub(crate) fn notified(&mut self, from: PgShard, query_epoch: Epoch, theirs: PgInfo, cx: &mut Cx<'_>) {
+        if !self.peering.is_primary() || query_epoch < self.peering.last_peering_reset {
+            return;
+        }
+        self.peering.heard(from, theirs, &mut self.info, cx.clock.mono);
+        self.remove_strays(cx);
+    }
+
+    /// A write for the other members, if there are any.
+    pub(super) fn for_others(&self, txn: &Transaction, entries: &Vec<PgLogEntry>, cx: &Cx<'_>) -> Option<Payload> {
+        let features = cx.sh.osd_features;
+        self.peering.others().next().map(|_| Payload { txn: txn.to_bytes(features), entries: entries.to_bytes(features) })
+    }
+    /// Gives it to them. `everywhere`: what every member has on disk.
+    pub(super) fn send_write(&self, payload: Payload, write: &InFlight, everywhere: EVersion, cx: &mut Cx<'_>) {
+        let msg = MOSDRepOp {
+            tid: self.inflight.next_number(),
+            map_epoch: cx.sh.map.epoch,
+            min_epoch: self.peering.last_peering_reset,
+            reqid: write.reqid,
+            pgid: self.pgid,
+            poid: write.obj.clone().unwrap_or_default(),
+            acks_wanted: (osd_flag::ACK | osd_flag::ONDISK) as u8,
+            version: write.version,
+            log: payload.entries,
+            pg_stats: self.info.stats.clone(),
+            pg_trim_to: self.log.tail(),
+            from: self.ourselves(),
+            min_last_complete_ondisk: everywhere,
+            transaction: vec![payload.txn],
+            ..MOSDRepOp::default()
+        };
+        // Members of a replicated group have the same shard, and get the same bytes.
+        let raw = msg.encode(features::SUPPORTED);
+        for member in self.peering.others() {
+            peers::send(member.osd, raw.clone(), cx);
+        }
+    }
+    /// A member has a write on disk.
+    pub(crate) fn write_acknowledged(&mut self, m: &MOSDRepOpReply, cx: &mut Cx<'_>) {
+        self.acknowledged(m.from, m.map_epoch, m.tid, m.last_complete_ondisk, cx);
+    }
+    pub(super) fn acknowledged(&mut self, from: PgShard, epoch: Epoch, number: u64, complete: EVersion, cx: &mut Cx<'_>) {
+        if !self.peering.is_primary() || epoch < self.peering.last_peering_reset {
+            return;
+        }
+        self.peering.complete_on_disk(from, complete);
+        if let Some(version) = self.inflight.version_of(number) {
+            self.arrived(from, version, cx);
+        }
+    }
+}

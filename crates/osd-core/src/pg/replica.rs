@@ -1,0 +1,171 @@
+//! A member that follows a primary: what it answers, how it is activated, the writes that it takes.
+//!
+//! What a primary did is never refused: a store that has no room for it ends the OSD. The index of snapshots follows from the log entries, as
+//! the transaction is the same for every member.
+
+use super::Pg;
+use super::peering::State;
+use super::snaps;
+use super::submit::Submitted;
+use crate::event::{Effect, Level};
+use crate::peers;
+use crate::shared::Cx;
+use denc::Denc;
+use messages::{MOSDPGInfo2, MOSDPGLog, MOSDRepOp, MOSDRepOpReply, Message};
+use store::{FastInfo, InfoChange, LogDelta};
+use types::osd_op::osd_flag;
+use types::{Bytes, CollId, EVersion, Epoch, PgInfo, PgLogEntry, PgShard, ReqId, Transaction, features};
+
+/// A write of the primary that our store has: what the primary is told when it is durable.
+#[derive(Debug)]
+pub(super) struct Acknowledgement {
+    /// The interval that it belongs to.
+    since: Epoch,
+    number: u64,
+    reqid: ReqId,
+    /// Everything up to here is in our store with it.
+    complete: EVersion,
+}
+
+/// A write's data in one piece.
+fn flat(mut pieces: Vec<Bytes>) -> Bytes {
+    if pieces.len() == 1 { pieces.remove(0) } else { pieces.concat().into() }
+}
+
+impl Pg {
+    /// A message of the primary of this interval, sent in it.
+    fn is_of_primary(&self, from: PgShard, sent: Epoch) -> bool {
+        sent >= self.peering.last_peering_reset && from == self.peering.primary() && !self.peering.is_primary()
+    }
+
+    /// The primary says how the group stands. To a stray with the same log it is the word to serve.
+    pub(crate) fn info_came(&mut self, from: PgShard, m: &MOSDPGInfo2, cx: &mut Cx<'_>) {
+        let sent = m.epoch_sent.min(m.min_epoch);
+        if self.peering.is_primary() {
+            return self.member_info(from, sent, cx);
+        }
+        if !self.is_of_primary(from, sent) {
+            return;
+        }
+        match self.peering.state() {
+            State::Stray => self.follow(&m.info, cx),
+            State::ReplicaActive => {
+                self.take_info(&m.info, cx);
+                self.save_info(cx);
+            }
+            _ => {}
+        }
+    }
+    /// The primary's log comes: the word to serve for one that had nothing.
+    pub(crate) fn log_came(&mut self, from: PgShard, m: &MOSDPGLog, cx: &mut Cx<'_>) {
+        if self.is_of_primary(from, m.epoch.min(m.query_epoch)) && self.peering.state() == State::Stray {
+            self.follow(&m.info, cx);
+        }
+    }
+    /// Follows the primary from now on, once that is durable.
+    fn follow(&mut self, theirs: &PgInfo, cx: &mut Cx<'_>) {
+        if self.info.last_update != theirs.last_update {
+            let text = format!("{}: the primary's log ends at {}, ours at {}", self.pgid, theirs.last_update, self.info.last_update);
+            return cx.log(Level::Error, text);
+        }
+        self.take_info(theirs, cx);
+        self.peering.activate_replica(&mut self.info, theirs.last_epoch_started, cx.clock.mono);
+        self.note_complete();
+        self.save_info_as(Submitted::Activation(self.peering.last_peering_reset), cx);
+    }
+    /// What the primary knows of the group that is the same for every member.
+    fn take_info(&mut self, theirs: &PgInfo, cx: &mut Cx<'_>) {
+        self.peering.take_history(&theirs.history, &mut self.info);
+        self.info.stats.stats = theirs.stats.stats.clone();
+        self.info.last_user_version = self.info.last_user_version.max(theirs.last_user_version);
+        let mut purged = theirs.purged_snaps.clone();
+        purged.subtract(&self.info.purged_snaps);
+        if !purged.is_empty() {
+            // What the entries did not tell: the snapshots of clones that were removed.
+            let forget = self.snap_range().forget(&*cx.sh.store, &purged);
+            self.to_store(forget, None, Submitted::Record, cx);
+        }
+        self.info.purged_snaps = theirs.purged_snaps.clone();
+    }
+    /// The activation is durable: the primary waits for that.
+    pub(super) fn acknowledge_activation(&mut self, cx: &mut Cx<'_>) {
+        let mut info = self.info.clone();
+        info.history.last_epoch_started = info.last_epoch_started;
+        info.history.last_interval_started = info.history.same_interval_since;
+        let (to, epoch) = (self.peering.primary(), cx.sh.map.epoch);
+        let msg = MOSDPGInfo2 { pgid: self.pgid_at(to), epoch_sent: epoch, min_epoch: epoch, info, ..MOSDPGInfo2::default() };
+        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
+    }
+
+    /// A write of the primary. An error is one of the message: it changes nothing.
+    pub(crate) fn write_came(&mut self, m: MOSDRepOp, cx: &mut Cx<'_>) -> Result<(), String> {
+        if !self.is_of_primary(m.from, m.map_epoch) {
+            return Ok(());
+        }
+        if self.peering.state() != State::ReplicaActive {
+            return Err("a write for a member that is not active".into());
+        }
+        let entries = Vec::<PgLogEntry>::from_bytes(&m.log).map_err(|e| e.to_string())?;
+        let mut txn = Transaction::from_bytes(&flat(m.transaction)).map_err(|e| e.to_string())?;
+        if !txn.colls().all(|coll| coll == self.coll || coll == CollId::PgTemp(self.pgid)) {
+            return Err("a write outside of its group".into());
+        }
+        let mut last = self.log.head();
+        for entry in &entries {
+            if entry.version <= last {
+                return Err(format!("an entry {} behind {last}", entry.version));
+            }
+            last = entry.version;
+        }
+        if txn.colls().next().is_none() {
+            txn.set_home(self.coll);
+        }
+        let index = snaps::changes_of(&entries).map_err(|e| e.to_string())?;
+        if !index.is_empty() {
+            txn.append(snaps::note(&index));
+        }
+        for entry in &entries {
+            self.log.push(entry);
+            self.info.last_user_version = self.info.last_user_version.max(entry.user_version);
+        }
+        self.info.last_update = self.log.head();
+        self.note_complete();
+        self.info.stats = m.pg_stats;
+        let mut delta = LogDelta { entries, ..LogDelta::new(self.pgid) };
+        if m.pg_trim_to > self.log.tail() && m.pg_trim_to <= self.info.last_complete {
+            delta.trim_to = Some(m.pg_trim_to);
+            (delta.dups, delta.trim_dups_to) = self.log.trim(m.pg_trim_to, cx.sh.log_bounds.dups);
+            self.info.log_tail = self.log.tail();
+        }
+        delta.info = InfoChange::Fast(FastInfo::of(&self.info));
+        let (since, complete) = (self.peering.last_peering_reset, self.info.last_complete);
+        if self.to_store(txn, Some(delta), Submitted::ReplicaWrite, cx) {
+            self.to_acknowledge.push_back(Acknowledgement { since, number: m.tid, reqid: m.reqid, complete });
+        } else {
+            let why = format!("{}: the store has no room for a write that the primary has done", self.pgid);
+            cx.out.push(Effect::Stop { why: Some(why) });
+        }
+        Ok(())
+    }
+    /// The oldest write that is not acknowledged is durable.
+    pub(super) fn replica_committed(&mut self, cx: &mut Cx<'_>) {
+        let done = self.to_acknowledge.pop_front().expect("each write of a primary is acknowledged once");
+        // Another interval: its primary asked anew what we have.
+        if done.since != self.peering.last_peering_reset {
+            return;
+        }
+        let to = self.peering.primary();
+        let msg = MOSDRepOpReply {
+            tid: done.number,
+            map_epoch: cx.sh.map.epoch,
+            min_epoch: done.since,
+            reqid: done.reqid,
+            pgid: self.pgid_at(to),
+            ack_type: osd_flag::ONDISK as u8,
+            last_complete_ondisk: done.complete,
+            from: self.ourselves(),
+            ..MOSDRepOpReply::default()
+        };
+        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
+    }
+}
