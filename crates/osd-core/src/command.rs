@@ -379,7 +379,7 @@ impl Osd {
             "epoch": self.sh.map.epoch,
             "up": m.up,
             "acting": m.acting,
-            "acting_recovery_backfill": m.acting.iter().map(|o| o.to_string()).collect::<Vec<_>>(),
+            "acting_recovery_backfill": pg.peering.members().iter().map(|o| o.to_string()).collect::<Vec<_>>(),
             "info": {
                 "pgid": pg.pgid.to_string(),
                 "last_update": i.last_update.to_string(),
