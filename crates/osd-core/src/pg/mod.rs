@@ -10,13 +10,14 @@
 //! | [`submit`] | from the plan to the log and the store, and from the commit to the answer; [`replicate`]: writes in flight |
 //! | [`account`] | what is counted of an answered request |
 //!
-//! Beside them: how it peers in [`peering`], what it remembers of requests in [`log`], watches in [`watch`] and [`watchers`], what it does by
+//! Beside them: how it peers in [`peering`], what it remembers of requests in [`log`], logs of several members in [`logs`], watches in [`watch`] and [`watchers`], what it does by
 //! itself in [`upkeep`], [`scrub`] and [`trim`], what it reports in [`stats`], its part of the hashes in [`range`].
 
 mod account;
 mod admit;
 mod backoff;
 pub mod log;
+pub mod logs;
 pub(crate) mod notify_room;
 pub mod objects;
 pub mod order;
