@@ -52,7 +52,7 @@ pub enum State {
 }
 
 /// The edges of the picture above. [`State::Reset`] follows every state: a new interval begins.
-const EDGES: [(State, State); 16] = {
+const EDGES: [(State, State); 14] = {
     use State::*;
     [
         (Reset, GetInfo),
@@ -63,8 +63,6 @@ const EDGES: [(State, State); 16] = {
         (GetLog, Incomplete),
         (GetLog, GetMissing),
         // Another member turned up late and may know more.
-        (GetMissing, GetLog),
-        (WaitUpThru, GetLog),
         (Incomplete, GetLog),
         (GetMissing, WaitUpThru),
         (GetMissing, Activating),
@@ -342,7 +340,7 @@ impl Peering {
     pub fn step(&mut self, info: &mut PgInfo, has_log: bool, map: &dyn OsdView, now: Stamp, out: &mut Vec<PeerOut>) {
         loop {
             let before = self.state;
-            match self.state {
+            match before {
                 State::Reset if self.is_primary() => self.enter(State::GetInfo, now),
                 State::Reset => {
                     self.enter(State::Stray, now);
@@ -388,13 +386,14 @@ impl Peering {
     /// Another member says what it has of the group. What a member that is served writes said before it was chosen stays as it is.
     pub fn heard(&mut self, from: PgShard, theirs: PgInfo, info: &mut PgInfo, now: Stamp) {
         info.history.merge(&theirs.history);
-        let is_chosen = matches!(self.state, State::Activating | State::Active | State::Peered) && self.members.contains(&from);
+        let is_before = matches!(self.state, State::Reset | State::GetInfo | State::GetLog | State::Down | State::Incomplete);
+        let is_chosen = !is_before && self.members.contains(&from);
         if from == self.whoami || is_chosen {
             return;
         }
         self.peers.insert(from, Peer::new(theirs));
-        // What turns up late may know more.
-        if matches!(self.state, State::GetMissing | State::WaitUpThru | State::Incomplete) {
+        // What turns up late may know more. Once a log is chosen it can't: members that may have written were all asked before.
+        if self.state == State::Incomplete {
             self.enter(State::GetLog, now);
         }
     }

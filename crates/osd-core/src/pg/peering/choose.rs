@@ -50,7 +50,8 @@ impl Peering {
     /// Its log is merged; with it came what it misses.
     pub fn merged(&mut self, theirs: PgInfo, missing: Missing, now: Stamp) {
         let from = self.best.take().expect("its log was asked for");
-        let member = Member { missing, ..Member::unasked(theirs) };
+        let mut member = Member::unasked(theirs);
+        member.missing = missing;
         self.peers.insert(from, Peer::judged(member));
         self.enter(State::GetMissing, now);
     }
