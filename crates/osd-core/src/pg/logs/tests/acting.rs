@@ -49,8 +49,7 @@ fn the_log_that_counts() {
     assert_eq!(found.member, Some(osd(0)), "shorter than another's, but nothing acknowledged is lost");
 }
 
-const PLACE: Placement<'_> =
-    Placement { up: &[0, 1, 2], acting: &[0, 1, 2], up_primary: 0, size: 3, behind_max: 100, only_placed: false };
+const PLACE: Placement<'_> = Placement { up: &[0, 1, 2], acting: &[0, 1, 2], up_primary: 0, size: 3, behind_max: 100, only_placed: false };
 
 fn shards(of: impl IntoIterator<Item = i32>) -> BTreeSet<PgShard> {
     of.into_iter().map(osd).collect()
