@@ -56,4 +56,12 @@ fn a_replica_that_contradicts_itself_is_refused() {
     beyond.next_event(&entry(LogOp::MODIFY, object(2), v(5, 6), v(1, 1)));
     assert_eq!(judge(v(5, 4), beyond), Err(LogError::Missing { need: v(5, 6), head: v(5, 4) }));
     assert!(judge(v(5, 4), Missing::default()).is_ok());
+    // Its last activation was finished nowhere else: what it wrote before may be divergent too, and is not in the part.
+    let theirs = PeerLog::check(log_of(v(4, 9), v(4, 9), vec![])).unwrap();
+    let old = Log::load(v(5, 5), v(3, 1), [], entries(&[v(3, 8), v(5, 5)]));
+    let info = |log_tail| PgInfo { log_tail, ..info(v(4, 9)) };
+    assert_eq!(Member::judge(&old, info(v(3, 2)), &theirs, Missing::default()), Err(LogError::Unanchored(v(4, 9))));
+    let whole = PeerLog::check(log_of(v(3, 2), v(4, 9), entries(&[v(3, 8), v(4, 9)]))).unwrap();
+    let judged = Member::judge(&old, info(v(3, 2)), &whole, Missing::default()).unwrap();
+    assert_eq!((judged.info.last_update, judged.missing.len()), (v(3, 8), 1));
 }

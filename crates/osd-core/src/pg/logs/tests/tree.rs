@@ -49,6 +49,7 @@ fn grow_branch(rng: &mut Rng, world: &mut World, trunk: &[EVersion], trimmable: 
 
 /// Every member takes every other's log, in full and in part, and a third one's after that.
 fn run(seed: u64) {
+    println!("seed {seed}");
     let mut rng = Rng::new(seed);
     let Tree { world, nodes } = grow(&mut rng);
     for counts in &nodes {
