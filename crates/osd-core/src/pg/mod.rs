@@ -11,7 +11,7 @@
 //! | [`account`] | what is counted of an answered request |
 //!
 //! Beside them: how it peers in [`peering`], what it remembers of requests in [`log`], watches in [`watch`] and [`watchers`], what it does by
-//! itself in [`upkeep`], [`scrub`] and [`trim`], what it reports in [`stats`], its part of the hashes in [`range`].
+//! itself in [`upkeep`], [`scrub`], [`trim`] and [`recovery`], what it reports in [`stats`], its part of the hashes in [`range`].
 
 mod account;
 mod admit;
@@ -22,6 +22,7 @@ pub mod objects;
 pub mod order;
 pub mod peering;
 pub mod range;
+pub mod recovery;
 pub mod replicate;
 mod run;
 mod scrub;
