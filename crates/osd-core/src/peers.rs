@@ -3,6 +3,7 @@
 use crate::event::{Effect, Level};
 use crate::osd::Osd;
 use crate::pg::Pg;
+use crate::pg::recovery::wire;
 use crate::shared::Shared;
 use base::Clock;
 use messages::osd_peering::query_kind;
@@ -52,6 +53,10 @@ impl Osd {
             MOSDPGNotify2::KIND => MOSDPGNotify2::decode(msg).map(|m| match self.awaits_map(m.pgid) {
                 true => self.hold_message(from, msg.clone()),
                 false => self.notified(from, m, clock, out),
+            }),
+            kind if wire::is_ours(kind) => wire::decode(msg).map(|(envelope, parts)| match self.awaits_map(envelope.pgid) {
+                true => self.hold_message(from, msg.clone()),
+                false => self.recovery_came(from, envelope, parts, clock, out),
             }),
             MOSDMap::KIND => MOSDMap::decode(msg).map(|m| self.maps_came(m, clock, out)),
             MOSDOpReply::KIND => {

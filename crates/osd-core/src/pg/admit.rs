@@ -68,6 +68,7 @@ impl Pg {
         if info.pg_op {
             return self.run_pg_op(op, cx);
         }
+        let Some(op) = self.wait_for_recovery(op, cx) else { return };
         self.enter(op, cx);
     }
 

@@ -10,18 +10,21 @@
 //! | [`submit`] | from the plan to the log and the store, and from the commit to the answer; [`replicate`]: writes in flight |
 //! | [`account`] | what is counted of an answered request |
 //!
-//! Beside them: how it peers in [`peering`], what it remembers of requests in [`log`], watches in [`watch`] and [`watchers`], what it does by
-//! itself in [`upkeep`], [`scrub`], [`trim`] and [`recovery`], what it reports in [`stats`], its part of the hashes in [`range`].
+//! Beside them: how it peers in [`peering`], what it remembers of requests in [`log`], the logs of several members in [`logs`], watches in [`watch`]
+//! and [`watchers`], what it does by itself in [`upkeep`], [`scrub`], [`trim`] and [`recover`] by [`recovery`], what it reports in [`stats`], its part of the hashes
+//! in [`range`].
 
 mod account;
 mod admit;
 mod backoff;
 pub mod log;
+pub mod logs;
 pub(crate) mod notify_room;
 pub mod objects;
 pub mod order;
 pub mod peering;
 pub mod range;
+mod recover;
 pub mod recovery;
 pub mod replicate;
 mod run;
@@ -41,6 +44,7 @@ use crate::request::ClientOp;
 use crate::shared::Cx;
 use base::Stamp;
 use log::Log;
+use logs::missing::Missing;
 use maps::PgPool;
 use objects::Objects;
 use peering::{Mapping, PeerOut, Peering};
@@ -68,7 +72,8 @@ pub struct Pg {
     pub(crate) epoch: Epoch,
     pub log: Log,
     /// Objects of which the log knows a newer version than the store has.
-    pub(crate) missing: BTreeMap<HObject, PgMissingItem>,
+    pub(crate) missing: Missing,
+    room: recover::Room,
     pub peering: Peering,
     objects: Objects,
     inflight: Replication,
@@ -112,7 +117,8 @@ impl Pg {
             pool_snapc,
             epoch,
             log: Log::default(),
-            missing: BTreeMap::new(),
+            missing: Missing::default(),
+            room: recover::Room::new(&cx.sh.recovery_slots),
             info,
             peering,
             objects: Objects::new(cx.sh.config.int("osd_pg_object_context_cache_count").max(16) as usize),
@@ -173,6 +179,7 @@ impl Pg {
         cx.sh.report_soon = true;
         (self.unsaved, self.scrub) = (None, None);
         self.watches.clear();
+        self.end_recovery(cx);
         self.requeue();
         self.release_backoffs(cx);
     }
@@ -183,6 +190,7 @@ impl Pg {
         let mut requests = self.inflight.end_interval();
         requests.extend(self.store_waiters.end_interval());
         requests.extend(self.objects.end_interval());
+        requests.extend(self.room.end_requests());
         if !self.peering.is_primary() {
             return self.waiting_active.clear();
         }
@@ -226,6 +234,7 @@ impl Pg {
     pub fn committed(&mut self, token: u64, cx: &mut Cx<'_>) {
         match self.at_store.committed(token) {
             Submitted::Record => {}
+            Submitted::Recovery => self.recovery_durable(cx),
             Submitted::Activation(since) => {
                 if since == self.peering.last_peering_reset && self.peering.activated(&mut self.info, cx.clock.mono) {
                     self.on_active(cx);
@@ -256,6 +265,7 @@ impl Pg {
             cx.out.push(Effect::SendMon(messages::Message::encode(&msg, u64::MAX)));
         }
         self.release_backoffs(cx);
+        self.begin_recovery(cx);
         self.queue_snap_trims(cx);
         for op in std::mem::take(&mut self.waiting_active) {
             self.client_op(op, cx);
@@ -264,7 +274,7 @@ impl Pg {
 
     /// After a start: the log and the missing objects as the store has them, and the map that the record names.
     pub(crate) fn take_record(&mut self, log: Log, missing: BTreeMap<HObject, PgMissingItem>, saved_epoch: Epoch) {
-        (self.log, self.missing, self.saved_epoch, self.info_dirty) = (log, missing, saved_epoch, false);
+        (self.log, self.missing, self.saved_epoch, self.info_dirty) = (log, missing.into(), saved_epoch, false);
     }
     /// What the record is complete up to: everything, unless objects are missing.
     pub(super) fn note_complete(&mut self) {
@@ -286,6 +296,7 @@ impl Pg {
     pub fn reset(&mut self, conn: ConnId, now: Stamp) {
         self.watches.reset(conn, now);
         self.waiting_active.retain(|op| op.conn != conn);
+        self.room.reset(conn);
         self.inflight.reset(conn);
     }
 
@@ -299,6 +310,7 @@ impl Pg {
     /// Requests that are not answered: what each is and what it waits for.
     pub fn unanswered(&self) -> impl Iterator<Item = (&types::ReqId, &HObject, Stamp, &'static str)> {
         let waiting = self.waiting_active.iter().map(|op| &**op).chain(self.store_waiters.requests()).chain(self.objects.waiting());
+        let waiting = waiting.chain(self.room.requests());
         let inflight = self.inflight.iter().filter_map(|f| Some((&f.reqid, f.obj.as_ref()?, f.received, "waiting for commit")));
         waiting.map(|op| (&op.reqid, &op.msg.hobj, op.received, op.waits_for)).chain(inflight)
     }

@@ -2,13 +2,19 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | [`run`] | who recovers what, and when |
+//! | [`host`] | what recovery needs of the group that it works for |
 //! | [`subset`] | which bytes are sent, and which the other member has already |
 //! | [`cut`] | an object becomes pushes |
 //! | [`apply`] | pushes become transactions |
+//! | [`wire`] | what members tell each other, as messages |
 
 pub mod apply;
 pub mod cut;
+pub mod host;
+pub mod run;
 pub mod subset;
+pub mod wire;
 
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,8 @@ use types::{
     SnapSet, SpgId, Transaction,
 };
 
+mod members;
+
 const COLL: CollId = CollId::Pg(SpgId { pgid: PgId { pool: 1, seed: 0 }, shard: -1 });
 
 fn store() -> MemStore {
@@ -260,7 +262,7 @@ fn chunk(rng: &mut Rng) -> Chunk {
 
 #[test]
 fn random_objects_arrive_whole_and_equal() {
-    for seed in 0..120 {
+    for seed in 0..80 {
         let mut author = Author::new(seed, true);
         let mut rng = Rng::new(seed ^ 0xabcd);
         for snap in [2, 5, 9] {
