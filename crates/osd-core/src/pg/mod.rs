@@ -171,7 +171,7 @@ impl Pg {
         (self.pool, self.pool_name) = (pool, pool_name);
         if !self.peering.is_new_interval(&mapping) {
             self.peering.keep_interval(mapping);
-            return;
+            return self.recovery_map(cx);
         }
         self.peering.start_interval(&mut self.info, mapping, before, cx.clock.mono);
         self.note_mapping();

@@ -172,6 +172,15 @@ impl Pg {
             self.room.replies.push_back(None);
         }
     }
+    /// A new map of the same interval: what its OSDs that are down had can't be had from them.
+    pub(super) fn recovery_map(&mut self, cx: &mut Cx<'_>) {
+        let map = cx.sh.map.clone();
+        let gone: Vec<PgShard> = self.room.others.keys().copied().filter(|member| !map.is_up(member.osd)).collect();
+        if !gone.is_empty() {
+            gone.iter().for_each(|member| drop(self.room.others.remove(member)));
+            self.recover(cx, |recovery, host| recovery.gone(host, &|member| gone.contains(&member)));
+        }
+    }
     pub(super) fn recovery_turn(&mut self, cx: &mut Cx<'_>) {
         self.recover(cx, |recovery, host| recovery.turn(host));
     }

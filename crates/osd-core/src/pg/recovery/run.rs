@@ -132,6 +132,15 @@ impl Recovery {
         self.queue.extend(std::mem::take(&mut self.unfound));
         self.go_on();
     }
+    /// A map of the same interval has members down, which were asked for objects: others are asked.
+    pub fn gone(&mut self, host: &mut dyn Host, is_gone: &dyn Fn(PgShard) -> bool) {
+        let pulled = |(obj, active): (&HObject, &Active)| match active.step {
+            Step::Pulling { from, .. } if is_gone(from) => Some(obj.clone()),
+            _ => None,
+        };
+        let lost: Vec<HObject> = self.active.iter().filter_map(pulled).collect();
+        lost.into_iter().for_each(|obj| self.ask_another(host, obj));
+    }
     /// The interval is over. What the store is to do away with is returned.
     #[must_use]
     pub fn end_interval(&mut self, host: &dyn Host) -> Transaction {
@@ -253,7 +262,7 @@ impl Recovery {
 
     /// False if there is nothing to do for this object now.
     fn start(&mut self, host: &mut dyn Host, obj: HObject, is_wanted: bool) -> bool {
-        if self.active.contains_key(&obj) || self.unfound.contains(&obj) {
+        if self.active.contains_key(&obj) || self.unfound.contains(&obj) || !sets(host).any(|missing| missing.contains(&obj)) {
             return false;
         }
         let head = obj.head();
@@ -389,8 +398,10 @@ impl Recovery {
 
     /// A member has a part, or the deletion.
     fn answered(&mut self, host: &mut dyn Host, from: PgShard, obj: &HObject) {
-        let Some(Active { step: Step::Pushing(to), .. }) = self.active.get_mut(obj) else { return };
+        let Some(Active { step: Step::Pushing(to), due, .. }) = self.active.get_mut(obj) else { return };
         let version = match to.get(&from) {
+            // Its next part is not sent yet.
+            _ if due.contains(&from) => return,
             Some(Sent::Parts(info, progress)) if progress.data_complete && progress.omap_complete => info.version,
             Some(Sent::Parts(..)) => return self.push_next(host, obj, from),
             Some(Sent::Deletion) => EVersion::MAX,
@@ -485,16 +496,20 @@ impl Recovery {
     /// A member can't send what it should have: another one is asked.
     fn disappoint(&mut self, host: &mut dyn Host, from: PgShard, push: &PushOp, why: &str) -> Result<(), StoreError> {
         host.complain(format!("{} can't be had from osd.{from}: {why}", push.soid));
+        let soid = push.soid.detach();
+        self.disappointed.entry(soid.clone()).or_default().insert(from);
+        self.ask_another(host, soid);
+        Ok(())
+    }
+    /// An object that was being pulled begins anew.
+    fn ask_another(&mut self, host: &mut dyn Host, obj: HObject) {
         let mut txn = Transaction::new(host.coll());
-        self.incoming.dropped(&push.soid, &mut txn);
+        self.incoming.dropped(&obj, &mut txn);
         if !txn.is_empty() {
             host.change(Change { txn, index: None, got: None, then: None });
         }
-        let soid = push.soid.detach();
-        self.disappointed.entry(soid.clone()).or_default().insert(from);
-        self.end(&push.soid);
-        self.queue.push_front(soid);
-        Ok(())
+        self.end(&obj);
+        self.queue.push_front(obj);
     }
 
     /// A part of an object that our primary says we lack.

@@ -303,6 +303,54 @@ fn members_have_everything_at_rest() {
 }
 
 #[test]
+fn what_is_recovered_is_counted_once() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, 3);
+        (0..6).for_each(|n| world.add(n));
+        world.interval();
+        let lacking: BTreeSet<HObject> = world.sides.iter().flat_map(|(_, side)| side.missing.iter()).map(|(obj, _)| obj.clone()).collect();
+        // A client waits for each of them, which are in the queue too.
+        for name in &lacking {
+            let (recovery, side) = &mut world.sides[0];
+            recovery.want(side, &name.head());
+        }
+        world.rest();
+        let recovery = &mut world.sides[0].0;
+        let unfound = recovery.unfound().len();
+        assert_eq!(recovery.take_recovered().num_objects_recovered as usize, lacking.len() - unfound, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_member_that_goes_down_is_not_waited_for() {
+    let mut asked = 0;
+    for seed in 0..40 {
+        let mut world = World::new(seed, 3);
+        for side in &mut world.sides {
+            side.1.full = 0;
+        }
+        (0..8).for_each(|n| world.add(n));
+        world.interval();
+        // One that only had the objects, and is no member, goes while it is asked.
+        let (recovery, side) = &mut world.sides[0];
+        recovery.turn(side);
+        let gone = PgShard::whole(2);
+        if side.out.iter().any(|(to, part)| *to == gone && !matches!(part, Part::Pull(_))) {
+            continue;
+        }
+        asked += side.out.iter().filter(|(to, _)| *to == gone).count();
+        side.peers.remove(&gone);
+        side.out.retain(|(to, _)| *to != gone);
+        recovery.gone(side, &|member| member == gone);
+        world.rest();
+        let (recovery, side) = &world.sides[0];
+        assert!(recovery.is_done(), "seed {seed}");
+        assert_eq!(side.missing.len(), side.missing.iter().filter(|(obj, _)| recovery.unfound().any(|lost| lost == *obj)).count());
+    }
+    assert!(asked > 3, "{asked} objects were asked for");
+}
+
+#[test]
 fn what_a_client_waits_for_goes_first() {
     let mut world = World::new(5, 2);
     for side in &mut world.sides {
