@@ -28,7 +28,8 @@ pub fn ask(ours: &PgInfo, theirs: &PgInfo) -> Ask {
     if theirs.is_empty() || theirs.last_update < ours.log_tail || theirs.last_backfill.is_min() || same {
         return Ask::Nothing;
     }
-    // Whatever diverges was written after the replica was last active.
+    // What diverges was most likely written since the replica was last active. It may be older, if the activation was not finished anywhere
+    // else: then the part that comes is unanchored.
     let since = EVersion::new(theirs.last_epoch_started, 0);
     if theirs.log_tail <= since { Ask::Since(since) } else { Ask::Whole }
 }
@@ -50,22 +51,27 @@ pub struct Member {
     pub info: PgInfo,
     pub missing: Missing,
     /// Objects that it wrote in a history that does not count.
-    rewound: BTreeSet<HObject>,
+    pub(in crate::pg) rewound: BTreeSet<HObject>,
 }
 
 impl Member {
-    /// A replica that [`ask`] has no question for.
+    /// A replica that [`ask`] has no question for; also the one whose log counts, which then gets its missing objects.
     pub fn unasked(info: PgInfo) -> Self {
         Self { info, missing: Missing::default(), rewound: BTreeSet::new() }
     }
 
-    /// A replica that has told its info, its log (or the part that was asked for) and its missing objects, beside the log that counts.
+    /// A replica that has told its info, its log (or the part that was asked for) and its missing objects, beside the log that counts. If the
+    /// part is [`LogError::Unanchored`], [`Ask::Whole`] is asked.
     pub fn judge(log: &Log, mut info: PgInfo, theirs: &PeerLog, mut missing: Missing) -> Result<Self, LogError> {
         if theirs.head() != info.last_update {
             return Err(LogError::Info { log: theirs.head(), info: info.last_update });
         }
         if theirs.head() < log.tail() {
             return Ok(Self { info, missing, rewound: BTreeSet::new() });
+        }
+        let tail = theirs.tail();
+        if tail > log.tail() && tail != info.log_tail && log.last_up_to(tail) != Some(tail) {
+            return Err(LogError::Unanchored(tail));
         }
         let common = common_point(log, theirs)?;
         let (kept, divergent) = theirs.entries().split_at(theirs.entries().partition_point(|e| e.version <= common));

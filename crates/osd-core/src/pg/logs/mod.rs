@@ -45,6 +45,9 @@ pub enum LogError {
     Info { log: EVersion, info: EVersion },
     #[error("an object is missing at {need}, the log ends at {head}")]
     Missing { need: EVersion, head: EVersion },
+    /// What came of a log begins with an entry that the log that counts doesn't have: the whole of it is to be asked for.
+    #[error("a part of a log begins at {0}, which is not in ours")]
+    Unanchored(EVersion),
     /// One log begins behind the other's end: only backfill helps.
     #[error("a log that begins at {tail} has nothing in common with one that ends at {head}")]
     Apart { tail: EVersion, head: EVersion },
