@@ -11,6 +11,7 @@ use crate::map_cache::MapCache;
 use crate::mgr::MgrSession;
 use crate::pg::Pg;
 use crate::pg::log::WordHash;
+use crate::pg::recovery::host::Slots;
 use crate::remove::Removals;
 use crate::request::{ClientOp, answer_bytes, error_reply};
 use crate::session::Session;
@@ -107,6 +108,7 @@ impl Osd {
             compat_features: types::CompatSet::osd_initial(),
             ..OsdSuperblock::default()
         };
+        let recoveries = Slots::max_of(&config);
         Self {
             sh: Shared {
                 whoami: setup.whoami,
@@ -127,6 +129,7 @@ impl Osd {
                 own_answers: Vec::new(),
                 notify_ids: 1,
                 notify_room: Rc::default(),
+                recovery_slots: Rc::new(Slots::new(recoveries)),
                 internal_tids: 0,
                 room: 0,
                 budget: Rc::default(),

@@ -6,6 +6,7 @@ use crate::osd::Osd;
 use crate::pg::peering::Mapping;
 use crate::pg::{Pg, Said};
 use crate::shared::Cx;
+use crate::pg::recovery::wire;
 use base::Clock;
 use denc::Denc;
 use messages::osd_peering::query_kind;
@@ -119,6 +120,12 @@ impl Osd {
             MOSDPGRemove::KIND => {
                 let m = MOSDPGRemove::decode(msg)?;
                 m.pgs.iter().for_each(|pgid| self.let_go(*pgid, m.epoch, out));
+            }
+            kind if wire::is_ours(kind) => {
+                let (envelope, parts) = wire::decode(msg)?;
+                if !self.is_ahead(from, envelope.pgid, envelope.min_epoch, msg, out) {
+                    self.recovery_came(from, envelope, parts, clock, out);
+                }
             }
             MOSDMap::KIND => self.maps_came(MOSDMap::decode(msg)?, clock, out),
             MOSDOpReply::KIND => self.copy_answer(from, msg, clock, out),

@@ -5,6 +5,7 @@ use crate::event::{ConnId, Effect, Level};
 use crate::op::Limits;
 use crate::perf::Perf;
 use crate::pg::log::WordHash;
+use crate::pg::recovery::host::Slots;
 use crate::session::Session;
 use base::breadcrumb::Breadcrumb;
 use base::fixed::HashMap;
@@ -44,6 +45,8 @@ pub struct Shared {
     pub(crate) notify_ids: u32,
     /// What notifies of all groups hold.
     pub(crate) notify_room: Rc<crate::pg::notify_room::NotifyRoom>,
+    /// Objects that groups recover at a time.
+    pub(crate) recovery_slots: Rc<Slots>,
     pub(crate) internal_tids: u64,
     /// Bytes that the store surely takes; counted down and asked for again when it is used up.
     pub(crate) room: u64,
@@ -98,6 +101,7 @@ impl Shared {
         self.limits = self.config.limits();
         self.log_bounds = LogBounds::of(&self.config);
         self.reload_limits();
+        self.recovery_slots.set_max(Slots::max_of(&self.config));
         let age = std::time::Duration::from_secs(self.config.int("osd_op_history_duration"));
         self.history.configure(self.config.int("osd_op_history_size") as usize, age);
     }

@@ -27,6 +27,8 @@ pub mod peering;
 mod primary;
 pub mod range;
 mod replica;
+mod recover;
+pub mod recovery;
 pub mod replicate;
 mod run;
 mod scrub;
@@ -77,6 +79,7 @@ pub struct Pg {
     pub log: Log,
     /// Objects of which the log knows a newer version than the store has.
     pub(crate) missing: Missing,
+    room: recover::Room,
     pub peering: Peering,
     objects: Objects,
     inflight: Replication,
@@ -85,8 +88,6 @@ pub struct Pg {
     to_acknowledge: VecDeque<Acknowledgement>,
     /// What members said, while the first of it waits for the store.
     parked: VecDeque<(PgShard, Said)>,
-    /// Requests for objects that members lack.
-    waiting_recovery: Vec<Box<ClientOp>>,
     /// Requests that came before the group was active.
     waiting_active: VecDeque<Box<ClientOp>>,
     store_waiters: StoreWaiters,
@@ -127,6 +128,7 @@ impl Pg {
             epoch,
             log: Log::default(),
             missing: Missing::default(),
+            room: recover::Room::new(&cx.sh.recovery_slots),
             info,
             peering,
             objects: Objects::new(cx.sh.config.int("osd_pg_object_context_cache_count").max(16) as usize),
@@ -134,7 +136,6 @@ impl Pg {
             at_store: AtStore::new(slot),
             to_acknowledge: VecDeque::new(),
             parked: VecDeque::new(),
-            waiting_recovery: Vec::new(),
             waiting_active: VecDeque::new(),
             store_waiters: StoreWaiters::default(),
             watches: Watches::new(&cx.sh.notify_room),
@@ -182,7 +183,7 @@ impl Pg {
         (self.pool, self.pool_name) = (pool, pool_name);
         if !self.peering.is_new_interval(&mapping) {
             self.peering.keep_interval(mapping);
-            return;
+            return self.recovery_map(cx);
         }
         self.peering.start_interval(&mut self.info, mapping, before, cx.clock.mono);
         self.note_mapping();
@@ -190,6 +191,7 @@ impl Pg {
         cx.sh.report_soon = true;
         (self.unsaved, self.scrub) = (None, None);
         self.watches.clear();
+        self.end_recovery(cx);
         self.requeue();
         self.release_backoffs(cx);
     }
@@ -199,9 +201,9 @@ impl Pg {
     fn requeue(&mut self) {
         self.parked.clear();
         let mut requests = self.inflight.end_interval();
-        requests.append(&mut self.waiting_recovery);
         requests.extend(self.store_waiters.end_interval());
         requests.extend(self.objects.end_interval());
+        requests.extend(self.room.end_requests());
         if !self.peering.is_primary() {
             return self.waiting_active.clear();
         }
@@ -258,6 +260,7 @@ impl Pg {
     pub fn committed(&mut self, token: u64, cx: &mut Cx<'_>) {
         match self.at_store.committed(token) {
             Submitted::Record => {}
+            Submitted::Recovery => self.recovery_durable(cx),
             Submitted::Activation(since) => {
                 if since == self.peering.last_peering_reset && self.peering.is_primary() {
                     self.member_activated(self.ourselves(), cx);
@@ -293,6 +296,7 @@ impl Pg {
             cx.out.push(Effect::SendMon(messages::Message::encode(&msg, u64::MAX)));
         }
         self.release_backoffs(cx);
+        self.begin_recovery(cx);
         self.queue_snap_trims(cx);
         for op in std::mem::take(&mut self.waiting_active) {
             self.client_op(op, cx);
@@ -322,7 +326,7 @@ impl Pg {
     pub fn reset(&mut self, conn: ConnId, now: Stamp) {
         self.watches.reset(conn, now);
         self.waiting_active.retain(|op| op.conn != conn);
-        self.waiting_recovery.retain(|op| op.conn != conn);
+        self.room.reset(conn);
         self.inflight.reset(conn);
     }
 
@@ -335,13 +339,8 @@ impl Pg {
     }
     /// Requests that are not answered: what each is and what it waits for.
     pub fn unanswered(&self) -> impl Iterator<Item = (&types::ReqId, &HObject, Stamp, &'static str)> {
-        let waiting = self
-            .waiting_active
-            .iter()
-            .chain(&self.waiting_recovery)
-            .map(|op| &**op)
-            .chain(self.store_waiters.requests())
-            .chain(self.objects.waiting());
+        let waiting = self.waiting_active.iter().map(|op| &**op).chain(self.store_waiters.requests()).chain(self.objects.waiting());
+        let waiting = waiting.chain(self.room.requests());
         let inflight = self.inflight.iter().filter_map(|f| Some((&f.reqid, f.obj.as_ref()?, f.received, "waiting for commit")));
         waiting.map(|op| (&op.reqid, &op.msg.hobj, op.received, op.waits_for)).chain(inflight)
     }

@@ -113,6 +113,10 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// What it misses is known.
+    pub fn is_judged(&self) -> bool {
+        self.is_judged
+    }
     fn new(info: PgInfo) -> Self {
         Self { complete_on_disk: info.last_complete, member: Member::unasked(info), is_judged: false }
     }
@@ -218,6 +222,10 @@ impl Peering {
     /// Won't serve until another map comes.
     pub fn is_stuck(&self) -> bool {
         matches!(self.state, State::Peered | State::Down | State::Incomplete)
+    }
+    /// No member lacks an object.
+    pub fn is_recovered(&self) -> bool {
+        self.is_recovered
     }
     /// Every copy is where it belongs.
     pub fn is_clean(&self) -> bool {

@@ -74,7 +74,7 @@ impl Pg {
     }
     /// A group of which no member lacks an object is recovered.
     pub(crate) fn check_recovered(&mut self, cx: &mut Cx<'_>) {
-        if !self.missing.is_empty() || self.peering.others_lack() || !(self.peering.is_active() || self.peering.is_premerge()) {
+        if self.peering.is_recovered() || self.is_lacking() || !(self.peering.is_active() || self.peering.is_premerge()) {
             return;
         }
         self.peering.recovered(&mut self.info);
@@ -98,6 +98,7 @@ impl Pg {
     /// A member's activation is durable there; with the last, the group serves.
     pub(super) fn member_activated(&mut self, from: PgShard, cx: &mut Cx<'_>) {
         if self.peering.activated(from, &mut self.info, cx.clock.mono) {
+            self.learn_members();
             self.on_active(cx);
         }
     }

@@ -51,6 +51,7 @@ impl Pg {
         {
             bits |= pg_state::DEGRADED;
         }
+        bits = self.recovery_bits(bits);
         if self.info.stats.stats.sum.num_scrub_errors > 0 {
             bits |= pg_state::INCONSISTENT;
         }
@@ -70,6 +71,8 @@ impl Pg {
         let m = &self.peering.mapping;
         let missing = m.size.saturating_sub(m.acting.len() as u32) as i64;
         let copies = (m.size as i64).max(m.acting.len() as i64);
+        let elsewhere = m.up.iter().filter(|osd| !m.acting.contains(osd)).count() as i64;
+        let lacking = self.lacking();
         let history = self.info.history;
         let s = &mut self.info.stats;
         const SERVING: u64 = pg_state::ACTIVE | pg_state::PEERED;
@@ -115,7 +118,11 @@ impl Pg {
         s.purged_snaps = self.info.purged_snaps.clone();
         let sum = &mut s.stats.sum;
         sum.num_object_copies = sum.num_objects * copies;
-        sum.num_objects_degraded = if bits & SERVING != 0 { sum.num_objects * missing } else { 0 };
+        let serving = i64::from(bits & SERVING != 0);
+        sum.num_objects_degraded = serving * (sum.num_objects * missing + lacking.copies as i64);
+        sum.num_objects_misplaced = serving * sum.num_objects * elsewhere;
+        sum.num_objects_missing_on_primary = lacking.on_primary as i64;
+        sum.num_objects_unfound = lacking.unfound as i64;
         s.avail_no_missing.clear();
         s.object_location_counts.clear();
         if bits & SERVING != 0 && bits & pg_state::CLEAN == 0 {

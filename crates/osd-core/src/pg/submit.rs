@@ -25,6 +25,8 @@ pub(super) enum Submitted {
     Record,
     /// The record with which the group becomes active in the interval that began at this epoch.
     Activation(Epoch),
+    /// Something of recovery.
+    Recovery,
     /// Entries of the log up to this one.
     Write(EVersion),
     /// What the primary wrote.

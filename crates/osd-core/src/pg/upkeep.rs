@@ -52,12 +52,18 @@ impl Pg {
             self.save_info_as(what, cx);
         }
         self.tick_watches(cx);
+        self.sweep_leftovers(cx);
         self.start_scrub(cx);
         self.wake_work(Work::tick, cx);
     }
 
     /// What the group does by itself, all together.
     pub fn work(&self) -> Work {
+        let recovery = self.room.work();
+        // Scrub and trimming look at objects that every member has.
+        if recovery.is_busy() || self.is_lacking() {
+            return recovery;
+        }
         let scrub = self.scrub.as_ref().map_or(Work::Idle, Scrub::work);
         match (self.peering.is_active(), self.trim.work()) {
             (false, _) => Work::Idle,
@@ -67,18 +73,22 @@ impl Pg {
         }
     }
     pub(crate) fn work_status(&self) -> impl Iterator<Item = Status> {
-        self.scrub_status().into_iter().chain(self.trim_status())
+        self.scrub_status().into_iter().chain(self.trim_status()).chain(self.recovery_status())
     }
     /// Parts of it that wait may go on.
     pub(super) fn wake_work(&mut self, wake: impl Fn(&mut Work), cx: &mut Cx<'_>) {
         wake(self.trim.work_mut());
+        wake(self.room.work_mut());
         self.scrub.iter_mut().for_each(|scrub| wake(scrub.work_mut()));
         cx.sh.turns.want(self.work());
     }
 
     /// A turn for what the group does by itself.
     pub fn turn(&mut self, cx: &mut Cx<'_>) {
-        if !self.peering.is_active() {
+        if self.room.work().is_busy() {
+            self.recovery_turn(cx);
+        }
+        if !self.peering.is_active() || self.is_lacking() {
             return;
         }
         self.scrub_turn(cx);

@@ -89,7 +89,8 @@ impl Pg {
 
     /// Writes a watch out of its object's info, as an UNWATCH of that client would.
     fn end_watch(&mut self, obj: HObject, key: WatchKey, cx: &mut Cx<'_>) {
-        if !self.peering.is_active() {
+        // What has to wait is asked again by the next tick.
+        if !self.peering.is_active() || self.lacks_name(&obj, true) {
             return;
         }
         let Some(ctx) = self.objects.context(&obj).cloned() else {

@@ -34,6 +34,10 @@ impl Missing {
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&HObject, &PgMissingItem)> {
         self.items.iter()
     }
+    /// Those of this head's name: clones first.
+    pub fn of_name(&self, head: &HObject) -> impl Iterator<Item = &HObject> {
+        self.items.range(head.at_snap(0)..=head.clone()).map(|(obj, _)| obj)
+    }
     /// The order of recovery: the oldest version first.
     pub fn by_need(&self) -> impl Iterator<Item = (EVersion, &HObject)> {
         self.by_need.iter().map(|(need, obj)| (*need, obj))

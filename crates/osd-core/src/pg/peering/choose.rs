@@ -98,8 +98,4 @@ impl Peering {
     pub fn peer_mut(&mut self, member: PgShard) -> Option<&mut Peer> {
         self.peers.get_mut(&member)
     }
-    /// True if another member lacks an object.
-    pub fn others_lack(&self) -> bool {
-        self.others().any(|member| self.peers.get(&member).is_some_and(|peer| !peer.member.missing.is_empty()))
-    }
 }

@@ -1,0 +1,320 @@
+//! Recovery in its group: the messages that it gets and sends, the requests that wait for it, what becomes of its changes.
+//!
+//! Holds no rule of recovery: [`super::recovery`] has them all. What members lack is learned by peering.
+
+use super::Pg;
+use super::logs::last_complete;
+use super::logs::missing::Missing;
+use super::objects::head_name;
+use super::recovery::apply::leftovers;
+use super::recovery::host::{Change, Host, Limits, Part, Slots};
+use super::recovery::run::{Lacking, Recovery};
+use super::recovery::wire::{self, Envelope};
+use super::submit::Submitted;
+use crate::event::{ConnId, Effect, Level};
+use crate::osd::Osd;
+use crate::request::ClientOp;
+use crate::shared::Cx;
+use crate::work::{Status, Work};
+use base::Clock;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use store::{FastInfo, InfoChange, LogDelta, ObjectStore};
+use types::{CollId, EVersion, HObject, OsdId, PgInfo, PgShard, SpgId, Transaction, pg_state};
+
+/// Leftovers removed at a time.
+const LEFTOVERS_PAGE: usize = 64;
+
+/// What a group has for its recovery.
+pub(super) struct Room {
+    /// Away while it works.
+    recovery: Option<Box<Recovery>>,
+    /// What other members have and lack, as they said in this interval and as they got since.
+    others: BTreeMap<PgShard, (PgInfo, Missing)>,
+    /// Requests that wait for an object, by its head; each is one that the OSD's budget has let in.
+    waiting: BTreeMap<HObject, VecDeque<Box<ClientOp>>>,
+    /// What is sent when our store has a change, in the order of the changes; nothing if the interval of the change is over.
+    replies: VecDeque<Option<(PgShard, Part)>>,
+    /// Objects that fewer members lack than before, to be told to their requests.
+    nearer: Vec<HObject>,
+    /// What an earlier life of the OSD left half built is gone.
+    is_swept: bool,
+}
+
+impl Room {
+    pub fn new(slots: &Rc<Slots>) -> Self {
+        Self {
+            recovery: Some(Box::new(Recovery::new(slots.clone()))),
+            others: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            replies: VecDeque::new(),
+            nearer: Vec::new(),
+            is_swept: false,
+        }
+    }
+    fn run(&mut self) -> &mut Recovery {
+        self.recovery.as_mut().expect("it is away only while it works")
+    }
+    pub fn work(&self) -> Work {
+        self.recovery.as_ref().map_or(Work::Idle, |recovery| recovery.work())
+    }
+    pub fn work_mut(&mut self) -> &mut Work {
+        self.run().work_mut()
+    }
+    /// Requests that wait.
+    pub fn requests(&self) -> impl Iterator<Item = &ClientOp> {
+        self.waiting.values().flatten().map(|op| &**op)
+    }
+    /// A connection is gone with its requests.
+    pub fn reset(&mut self, conn: ConnId) {
+        self.waiting.retain(|_, ops| {
+            ops.retain(|op| op.conn != conn);
+            !ops.is_empty()
+        });
+    }
+    pub fn end_requests(&mut self) -> impl Iterator<Item = Box<ClientOp>> {
+        std::mem::take(&mut self.waiting).into_values().flatten()
+    }
+}
+
+/// The group while its recovery works.
+struct InGroup<'a, 'b> {
+    pg: &'a mut Pg,
+    cx: &'a mut Cx<'b>,
+}
+
+impl Host for InGroup<'_, '_> {
+    fn store(&self) -> &dyn ObjectStore {
+        &*self.cx.sh.store
+    }
+    fn coll(&self) -> CollId {
+        self.pg.coll
+    }
+    fn is_primary(&self) -> bool {
+        self.pg.peering.is_primary()
+    }
+    fn limits(&self) -> Limits {
+        Limits::of(&self.cx.sh.config)
+    }
+    fn missing(&self) -> &Missing {
+        &self.pg.missing
+    }
+    fn members(&self) -> Vec<PgShard> {
+        self.pg.members().into_iter().filter(|member| self.pg.room.others.contains_key(member)).collect()
+    }
+    fn known(&self) -> Vec<PgShard> {
+        self.pg.room.others.keys().copied().filter(|member| self.cx.sh.map.is_up(member.osd)).collect()
+    }
+    fn info_of(&self, member: PgShard) -> Option<&PgInfo> {
+        self.pg.room.others.get(&member).map(|(info, _)| info)
+    }
+    fn missing_of(&self, member: PgShard) -> Option<&Missing> {
+        self.pg.room.others.get(&member).map(|(_, missing)| missing)
+    }
+    fn send(&mut self, to: PgShard, part: Part) {
+        self.pg.send_part(to, part, self.cx);
+    }
+    fn change(&mut self, change: Change) -> bool {
+        self.pg.recovery_change(change, self.cx)
+    }
+    fn member_got(&mut self, member: PgShard, obj: &HObject, version: EVersion) {
+        if let Some((_, missing)) = self.pg.room.others.get_mut(&member) {
+            missing.got(obj, version);
+        }
+    }
+    fn is_nearer(&mut self, obj: &HObject) {
+        self.pg.room.nearer.push(obj.head());
+    }
+    fn complain(&mut self, text: String) {
+        self.cx.sh.report_soon = true;
+        self.cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{} recovery: {text}", self.pg.pgid) });
+    }
+}
+
+impl Pg {
+    /// Lets recovery do something, and then the requests that it was waited for with.
+    fn recover<T>(&mut self, cx: &mut Cx<'_>, does: impl FnOnce(&mut Recovery, &mut dyn Host) -> T) -> T {
+        let mut recovery = self.room.recovery.take().expect("recovery does one thing at a time");
+        let result = does(&mut recovery, &mut InGroup { pg: self, cx });
+        self.info.stats.stats.sum += &recovery.take_recovered();
+        cx.sh.turns.want(recovery.work());
+        self.room.recovery = Some(recovery);
+        let mut nearer = std::mem::take(&mut self.room.nearer);
+        nearer.dedup();
+        for head in nearer {
+            for op in self.room.waiting.remove(&head).unwrap_or_default() {
+                self.client_op(op, cx);
+            }
+            cx.sh.report_soon = true;
+        }
+        self.check_recovered(cx);
+        result
+    }
+
+    /// Peering is over: it knows of each member what that has and lacks. Objects can be had from former members, too, if they told the same.
+    pub(super) fn learn_members(&mut self) {
+        let known = self.peering.peers().iter().filter(|(_, peer)| peer.is_judged());
+        self.room.others = known.map(|(member, peer)| (*member, (peer.member.info.clone(), peer.member.missing.clone()))).collect();
+    }
+    /// The group is active, and what each member lacks is known.
+    pub(super) fn begin_recovery(&mut self, cx: &mut Cx<'_>) {
+        if self.is_lacking() {
+            self.recover(cx, |recovery, host| recovery.begin(host));
+        }
+    }
+    /// The interval is over: what was under way goes. Requests that waited are taken by [`Room::end_requests`].
+    pub(super) fn end_recovery(&mut self, cx: &mut Cx<'_>) {
+        let txn = self.recover(cx, |recovery, host| recovery.end_interval(host));
+        self.room.replies.iter_mut().for_each(|reply| *reply = None);
+        self.room.others.clear();
+        if !txn.is_empty() && self.to_store(txn, None, Submitted::Recovery, cx) {
+            self.room.replies.push_back(None);
+        }
+    }
+    /// A new map of the same interval: what its OSDs that are down had can't be had from them.
+    pub(super) fn recovery_map(&mut self, cx: &mut Cx<'_>) {
+        let map = cx.sh.map.clone();
+        let gone: Vec<PgShard> = self.room.others.keys().copied().filter(|member| !map.is_up(member.osd)).collect();
+        if !gone.is_empty() {
+            gone.iter().for_each(|member| drop(self.room.others.remove(member)));
+            self.recover(cx, |recovery, host| recovery.gone(host, &|member| gone.contains(&member)));
+        }
+    }
+    pub(super) fn recovery_turn(&mut self, cx: &mut Cx<'_>) {
+        self.recover(cx, |recovery, host| recovery.turn(host));
+    }
+    pub(super) fn recovery_status(&self) -> Option<Status> {
+        let recovery = self.room.recovery.as_ref().filter(|recovery| !recovery.is_done())?;
+        let progress = format!("{} objects under way, {} unfound", recovery.under_way(), recovery.unfound().len());
+        Some(Status { what: "recovery", pgid: Some(self.pgid), work: recovery.work(), progress })
+    }
+
+    /// State bits that follow from what members lack, beside `bits`.
+    pub(super) fn recovery_bits(&self, mut bits: u64) -> u64 {
+        const SERVING: u64 = pg_state::ACTIVE | pg_state::PEERED;
+        let lacking = self.lacking();
+        if bits & SERVING == 0 || lacking.copies == 0 {
+            return bits;
+        }
+        bits = (bits | pg_state::DEGRADED) & !pg_state::CLEAN;
+        let is_done = self.room.recovery.as_ref().is_none_or(|recovery| recovery.is_done());
+        bits | match is_done {
+            false => pg_state::RECOVERING,
+            true if lacking.unfound > 0 => pg_state::RECOVERY_UNFOUND,
+            true => 0,
+        }
+    }
+    /// Removes objects that an earlier life of the OSD left half built.
+    pub(super) fn sweep_leftovers(&mut self, cx: &mut Cx<'_>) {
+        if self.room.is_swept || self.room.recovery.as_ref().is_some_and(|recovery| recovery.is_building()) {
+            return;
+        }
+        // What can't be listed now is listed by the next tick.
+        let Ok(names) = leftovers(&*cx.sh.store, self.coll, LEFTOVERS_PAGE) else { return };
+        self.room.is_swept = names.is_empty();
+        let mut txn = Transaction::new(self.coll);
+        names.iter().for_each(|name| txn.remove(name));
+        if !txn.is_empty() {
+            self.to_store(txn, None, Submitted::Record, cx);
+        }
+    }
+
+    /// True if any member lacks something.
+    pub(super) fn is_lacking(&self) -> bool {
+        !self.missing.is_empty() || self.room.others.values().any(|(_, missing)| !missing.is_empty())
+    }
+    /// True if what is to be done with this head's name has to wait for recovery.
+    pub(super) fn lacks_name(&self, head: &HObject, writes: bool) -> bool {
+        let has = |missing: &Missing| !missing.is_empty() && missing.of_name(head).next().is_some();
+        has(&self.missing)
+            || (writes && self.room.others.iter().any(|(member, (_, missing))| self.members().contains(member) && has(missing)))
+    }
+    /// How it stands with copies that are not where they should be.
+    pub(super) fn lacking(&self) -> Lacking {
+        let lacks = |member: &PgShard| self.room.others.get(member).map_or(0, |(_, missing)| missing.len() as u64);
+        let on_primary = self.missing.len() as u64;
+        let others: u64 = self.members().iter().map(lacks).sum();
+        let unfound = self.room.recovery.as_ref().map_or(0, |recovery| recovery.unfound().len() as u64);
+        Lacking { on_primary, copies: on_primary + others, unfound }
+    }
+
+    /// A request on an object that a member lacks waits, and what comes after it on the same object; the object goes first from now on.
+    pub(super) fn wait_for_recovery(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) -> Option<Box<ClientOp>> {
+        if !self.is_lacking() && self.room.waiting.is_empty() {
+            return Some(op);
+        }
+        let head = head_name(&op.msg.hobj).into_owned();
+        if !self.room.waiting.contains_key(&head) && !self.lacks_name(&head, op.may_mutate()) {
+            return Some(op);
+        }
+        op.waits_for = if self.lacks_name(&head, false) { "waiting for missing object" } else { "waiting for degraded object" };
+        self.room.waiting.entry(head.detach()).or_default().push_back(op);
+        self.recover(cx, |recovery, host| recovery.want(host, &head));
+        None
+    }
+
+    /// A message of another member about objects.
+    fn recovery_came(&mut self, from: OsdId, envelope: Envelope, parts: Vec<Part>, cx: &mut Cx<'_>) {
+        if envelope.map_epoch < self.peering.last_peering_reset {
+            return;
+        }
+        let from = PgShard::new(from, envelope.from.shard);
+        for part in parts {
+            self.recover(cx, |recovery, host| recovery.handle(host, from, part));
+        }
+    }
+    fn send_part(&self, to: PgShard, part: Part, cx: &mut Cx<'_>) {
+        let Some(addrs) = cx.sh.map.cluster_addrs.get(to.osd as usize).filter(|_| cx.sh.map.is_up(to.osd)) else { return };
+        let envelope = Envelope {
+            pgid: SpgId { shard: to.shard, ..self.pgid },
+            from: self.ourselves(),
+            map_epoch: cx.sh.map.epoch,
+            min_epoch: self.peering.last_peering_reset,
+        };
+        let effect = Effect::SendOsd { osd: to.osd, addrs: addrs.clone(), msg: wire::encode(envelope, part) };
+        cx.out.push(effect);
+    }
+
+    /// Gives a change of recovery to our store, with what it means for what we lack.
+    fn recovery_change(&mut self, change: Change, cx: &mut Cx<'_>) -> bool {
+        let Change { mut txn, index, got, then } = change;
+        if let Some(index) = index {
+            txn.append(super::snaps::note(&[index]));
+        }
+        let mut delta = LogDelta::new(self.pgid);
+        let before = (self.info.last_complete, got.as_ref().and_then(|(obj, _)| self.missing.get(obj).cloned()));
+        if let Some((obj, version)) = &got
+            && self.missing.got(obj, *version)
+        {
+            delta.missing.push((obj.clone(), None));
+            self.info.last_complete = last_complete(&self.log, &self.missing);
+            delta.info = InfoChange::Fast(FastInfo::of(&self.info));
+        }
+        if self.to_store(txn, Some(delta), Submitted::Recovery, cx) {
+            self.room.replies.push_back(then);
+            return true;
+        }
+        if let (last_complete, Some(item)) = before {
+            self.info.last_complete = last_complete;
+            let (obj, _) = got.expect("an item was looked for");
+            self.missing.insert(&obj, item);
+        }
+        false
+    }
+    /// The oldest change of recovery that was not durable is.
+    pub(super) fn recovery_durable(&mut self, cx: &mut Cx<'_>) {
+        let reply = self.room.replies.pop_front().expect("each change has its place");
+        if let Some((to, part)) = reply {
+            self.send_part(to, part, cx);
+        }
+    }
+}
+
+impl Osd {
+    /// A message of another member about objects of a group, sent by a map that we have.
+    pub(crate) fn recovery_came(&mut self, from: OsdId, envelope: Envelope, parts: Vec<Part>, clock: Clock, out: &mut Vec<Effect>) {
+        let Some(slot) = self.index.get(&envelope.pgid).copied() else { return };
+        let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
+        pg.recovery_came(from, envelope, parts, &mut Cx { sh: &mut self.sh, clock, out });
+    }
+}

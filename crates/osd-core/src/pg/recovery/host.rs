@@ -1,0 +1,117 @@
+//! What recovery needs of the group that it works for: a view of who lacks what, and doors for messages and changes.
+//!
+//! Holds the agreement only. The group implements it; tests do so without one.
+
+use super::cut::Chunk;
+use crate::config::Config;
+use crate::op::SnapIndexChange;
+use crate::pg::logs::missing::Missing;
+use messages::{PullOp, PushOp};
+use std::cell::Cell;
+use store::ObjectStore;
+use types::{CollId, EVersion, HObject, PgInfo, PgShard, Transaction};
+
+/// One thing that members tell each other of an object.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    Push(Box<PushOp>),
+    /// The answer to a push: it is durable.
+    Pushed(HObject),
+    Pull(Box<PullOp>),
+    /// The object was deleted by the entry of this version.
+    Delete(HObject, EVersion),
+    /// The answer to that: it is gone.
+    Deleted(HObject, EVersion),
+}
+
+/// A change for our own store.
+#[derive(Debug)]
+pub struct Change {
+    pub txn: Transaction,
+    pub index: Option<SnapIndexChange>,
+    /// We don't lack this object any more: it is here at this version, or gone.
+    pub got: Option<(HObject, EVersion)>,
+    /// To be sent when the change is durable.
+    pub then: Option<(PgShard, Part)>,
+}
+
+/// The group, as recovery sees it.
+pub trait Host {
+    fn store(&self) -> &dyn ObjectStore;
+    fn coll(&self) -> CollId;
+    fn is_primary(&self) -> bool;
+    fn limits(&self) -> Limits;
+    /// What we lack.
+    fn missing(&self) -> &Missing;
+    /// The other members that writes go to.
+    fn members(&self) -> Vec<PgShard>;
+    /// Every other member that said what it has, those of former intervals too.
+    fn known(&self) -> Vec<PgShard>;
+    fn info_of(&self, member: PgShard) -> Option<&PgInfo>;
+    fn missing_of(&self, member: PgShard) -> Option<&Missing>;
+
+    fn send(&mut self, to: PgShard, part: Part);
+    /// False if the store has no room for the change, and nothing happened.
+    fn change(&mut self, change: Change) -> bool;
+    /// That member does not lack the object any more.
+    fn member_got(&mut self, member: PgShard, obj: &HObject, version: EVersion);
+    /// Fewer members lack the object than before: requests that waited for it may go on.
+    fn is_nearer(&mut self, obj: &HObject);
+    /// Something for the operator.
+    fn complain(&mut self, text: String);
+}
+
+/// Bounds, from the options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    pub chunk: Chunk,
+    /// Objects that a group begins with in one turn: `osd_recovery_max_single_start`.
+    pub starts_max: usize,
+    /// Ranges that a member copies from its own clones: see [`super::subset::Neighbours`].
+    pub ranges_max: usize,
+}
+
+impl Limits {
+    pub fn of(config: &Config) -> Self {
+        let clones = config.get("osd_recover_clone_overlap") == Some("true");
+        Self {
+            chunk: Chunk {
+                bytes_max: config.int("osd_recovery_max_chunk").max(4096),
+                omap_entries_max: config.int("osd_recovery_max_omap_entries_per_chunk"),
+            },
+            starts_max: config.int("osd_recovery_max_single_start").max(1) as usize,
+            ranges_max: if clones { config.int("osd_recover_clone_overlap_limit") as usize } else { 0 },
+        }
+    }
+}
+
+/// Objects that all groups of an OSD recover at a time. What a client waits for goes beyond it.
+#[derive(Debug)]
+pub struct Slots {
+    max: Cell<usize>,
+    used: Cell<usize>,
+}
+
+impl Slots {
+    pub fn new(max: usize) -> Self {
+        Self { max: Cell::new(max), used: Cell::new(0) }
+    }
+    /// `osd_recovery_max_active`, or for 0 that of the kind of device.
+    pub fn max_of(config: &Config) -> usize {
+        let any = config.int("osd_recovery_max_active");
+        let max = if any > 0 { any } else { config.int("osd_recovery_max_active_ssd") };
+        max.max(1) as usize
+    }
+    pub fn set_max(&self, max: usize) {
+        self.max.set(max);
+    }
+    pub fn has_room(&self) -> bool {
+        self.used.get() < self.max.get()
+    }
+    pub(super) fn take(&self) {
+        self.used.set(self.used.get() + 1);
+    }
+    pub(super) fn give_back(&self, n: usize) {
+        self.used.set(self.used.get().checked_sub(n).expect("what was taken is given back"));
+    }
+}
