@@ -1,5 +1,6 @@
 //! The cluster: one queue of events, each handed to its process; faults by chance, then peace, then the checkers.
 
+use crate::agree;
 use crate::client::{ClientProcess, POOL};
 use crate::drive::Drive;
 use crate::history::History;
@@ -11,6 +12,8 @@ use crate::osd::{OsdProcess, osd_uuid};
 use crate::plan::{Plan, StoreKind};
 use crate::rest::restless;
 use crate::{MS, SEC};
+use std::collections::BTreeMap;
+use types::{PgId, PgShard, SpgId};
 
 /// Events between two steps of time; more of them are a core that hangs.
 const EVENTS_AT_ONCE: u32 = 50_000;
@@ -26,6 +29,8 @@ pub enum Planted {
     TwiceAsTwo,
     /// A monitor that dies forgets its last batch.
     MonForgets,
+    /// Now and then a replica acknowledges a write that it did not keep.
+    AcknowledgesUnkept,
 }
 
 /// What a run was.
@@ -170,6 +175,11 @@ impl Cluster {
         self.until(self.plan.rest_ns, "its OSDs up", |c| restless(c.monitor.as_ref(), &c.osds, &[]).is_none())?;
         let pg_num = self.plan.pg_num;
         self.command(format!(r#"{{"prefix":"osd pool create","pool":"{POOL}","pg_num":{pg_num},"pgp_num":{pg_num}}}"#))?;
+        // The monitor's default is one copy.
+        let copies = [("size", self.plan.size), ("min_size", self.plan.min_size)];
+        for (name, value) in copies.into_iter().filter(|_| copies[0].1 > 1) {
+            self.command(format!(r#"{{"prefix":"osd pool set","pool":"{POOL}","var":"{name}","val":"{value}"}}"#))?;
+        }
         self.until(self.plan.rest_ns, "its pool clean", |c| {
             c.clients[0].as_ref().is_some_and(ClientProcess::has_pool) && restless(c.monitor.as_ref(), &c.osds, &[]).is_none()
         })?;
@@ -327,6 +337,14 @@ impl Cluster {
             _ => {}
         }
         let twice = self.planted == Some(Planted::TwiceAsTwo) && self.net.rng.chance(1, 40);
+        if self.planted == Some(Planted::AcknowledgesUnkept)
+            && let What::Deliver { link, msg, .. } = &what
+            && let Some(answer) = acknowledged(msg, id as i32)
+            && self.net.rng.chance(1, 40)
+        {
+            let life = self.osds[id].as_ref().expect("it lives").life;
+            return self.net.send(life, *link, answer);
+        }
         let osd = self.osds[id].as_mut().expect("it lives");
         let (drive, net) = (&mut self.drives[id], &mut self.net);
         match what {
@@ -393,6 +411,8 @@ impl Cluster {
             (Fault::OsdDownCommand, p.osd_down_command),
             (Fault::PgNum, p.pg_num_changes),
             (Fault::PauseFlag, p.pause_flag),
+            (Fault::OutIn, p.out_in),
+            (Fault::Size, p.size_changes),
         ];
         for (fault, every) in all {
             self.next_fault(fault, every);
@@ -439,6 +459,13 @@ impl Cluster {
             Fault::KillOsd => {
                 let power_cut = self.plan.store == StoreKind::Block && self.net.rng.below(100) < self.plan.power_cuts;
                 self.kill_osd(id, power_cut);
+                if self.net.rng.below(100) < self.plan.together {
+                    for other in 0..self.plan.osds as usize {
+                        if self.net.rng.chance(2, 3) {
+                            self.kill_osd(other, power_cut);
+                        }
+                    }
+                }
                 self.next_fault(fault, self.plan.kill_osd);
             }
             Fault::KillMon => {
@@ -490,6 +517,16 @@ impl Cluster {
                 self.next_fault(fault, self.plan.pause_flag);
             }
             Fault::UnpauseFlag => self.say(r#"{"prefix":"osd unset","key":"pause"}"#.into()),
+            Fault::OutIn => {
+                let verb = if self.net.rng.chance(1, 2) { "out" } else { "in" };
+                self.say(format!(r#"{{"prefix":"osd {verb}","ids":["{id}"]}}"#));
+                self.next_fault(fault, self.plan.out_in);
+            }
+            Fault::Size => {
+                let size = 2 + self.net.rng.below(2);
+                self.say(format!(r#"{{"prefix":"osd pool set","pool":"{POOL}","var":"size","val":"{size}"}}"#));
+                self.next_fault(fault, self.plan.size_changes);
+            }
         }
     }
     fn partition(&mut self, id: usize) {
@@ -522,6 +559,8 @@ impl Cluster {
             monitor.dies_at_commit = false;
         }
         self.say(r#"{"prefix":"osd unset","key":"pause"}"#.into());
+        let all: Vec<String> = (0..self.plan.osds).map(|id| format!("\"{id}\"")).collect();
+        self.say(format!(r#"{{"prefix":"osd in","ids":[{}]}}"#, all.join(",")));
     }
     fn read_all(&mut self) -> Result<(), String> {
         for object in 0..self.plan.objects {
@@ -533,12 +572,33 @@ impl Cluster {
     }
     fn judge(&mut self) -> Result<(), String> {
         match linear::check(&self.history, self.plan.objects) {
-            Ok(wild) => {
-                self.wild = wild;
-                Ok(())
-            }
-            Err(why) => Err(self.tell(&why.text, &[format!("o{}:", why.object), format!("on o{}", why.object)])),
+            Ok(wild) => self.wild = wild,
+            Err(why) => return Err(self.tell(&why.text, &[format!("o{}:", why.object), format!("on o{}", why.object)])),
         }
+        self.members_agree().map_err(|why| {
+            let group = why.split_whitespace().next().unwrap_or_default().trim_end_matches(':').to_owned();
+            self.tell(&why, &[group])
+        })
+    }
+    /// Stops every OSD and compares what lies on the disks of each group's members.
+    fn members_agree(&mut self) -> Result<(), String> {
+        let monitor = self.monitor.as_ref().expect("the cluster is at rest");
+        let (map, mut placement) = (&monitor.core().osd.map, maps::Placement::default());
+        let mut acting = BTreeMap::new();
+        for (id, pool) in &map.pools {
+            for seed in 0..pool.pg_num {
+                let pgid = PgId::new(*id, seed);
+                let at = map.pg_to_up_acting(pgid, &mut placement).acting;
+                acting.insert(SpgId::whole(pgid), at.into_iter().map(|osd| osd as usize).collect());
+            }
+        }
+        let mut stores = Vec::new();
+        for (osd, drive) in self.osds.iter_mut().zip(&mut self.drives) {
+            let store = osd.take().expect("the cluster is at rest").into_core().into_store();
+            drive.killed(store, false, &mut self.net.rng);
+            stores.push(drive.open_to_read()?);
+        }
+        agree::check(&mut stores, &acting)
     }
 }
 
@@ -551,4 +611,21 @@ fn as_another_request(msg: &messages::RawMessage) -> Option<messages::RawMessage
     let raw = op.encode(types::features::SUPPORTED);
     let data = raw.data_flat();
     Some(messages::RawMessage { data: if data.is_empty() { Vec::new() } else { vec![data] }, ..raw })
+}
+
+/// The answer to a replica's write, whatever becomes of that.
+fn acknowledged(msg: &messages::RawMessage, osd: i32) -> Option<messages::RawMessage> {
+    use messages::{MOSDRepOp, MOSDRepOpReply, Message};
+    let m = (msg.kind == MOSDRepOp::KIND).then(|| MOSDRepOp::decode(msg).ok())??;
+    let answer = MOSDRepOpReply {
+        tid: m.tid,
+        map_epoch: m.map_epoch,
+        min_epoch: m.min_epoch,
+        reqid: m.reqid,
+        pgid: m.pgid,
+        ack_type: types::osd_op::osd_flag::ONDISK as u8,
+        from: PgShard::new(osd, m.pgid.shard),
+        ..MOSDRepOpReply::default()
+    };
+    Some(answer.encode(types::features::SUPPORTED))
 }

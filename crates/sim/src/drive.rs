@@ -50,6 +50,17 @@ impl Drive {
             }
         }
     }
+    /// The store of an OSD that was stopped, on a device that lags no more.
+    ///
+    /// # Errors
+    /// As [`Drive::open`].
+    pub fn open_to_read(&mut self) -> Result<Box<dyn ObjectStore>, String> {
+        let store = self.open(&mut Rng::new(0))?;
+        if let Self::Block(disks) = self {
+            disks.set_order(Order::AtOnce, 0);
+        }
+        Ok(store)
+    }
     /// Completes some of what is under way; true if there is more.
     pub fn complete_some(&self, rng: &mut Rng) -> bool {
         let Self::Block(disks) = self else { return false };

@@ -14,12 +14,14 @@
 //!     │
 //!   history ──> linear    every object's operations have an order that explains each answer
 //!               rest      the healed cluster: groups clean, nothing unanswered
+//!               agree     what lies on the disks of a group's members is the same
 //! ```
-//! The checkers share no code with the cores. Absent: sockets, files, clocks, threads; peers of one group (pools have size 1); cephx: sessions open
-//! without a handshake.
+//! The checkers share no code with the cores. Absent: sockets, files, clocks, threads; backfill, so logs of replicated pools are long; cephx: sessions
+//! open without a handshake.
 
 #![forbid(unsafe_code)]
 
+pub mod agree;
 pub mod client;
 pub mod cluster;
 pub mod drive;

@@ -98,6 +98,8 @@ pub enum Fault {
     PgNum,
     PauseFlag,
     UnpauseFlag,
+    OutIn,
+    Size,
 }
 
 /// A process that was stopped, and what came for it meanwhile.

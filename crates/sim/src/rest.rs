@@ -1,8 +1,9 @@
-//! Has a healed cluster come to rest? Every OSD up, every group clean, every call answered.
+//! Has a healed cluster come to rest? Every OSD up, every group clean and on no other OSD than its members, every call answered.
 
 use crate::client::ClientProcess;
 use crate::monitor::Monitor;
 use crate::osd::OsdProcess;
+use osd_core::pg::peering::State;
 
 /// What is not at rest yet; `None`: all is.
 pub fn restless(monitor: Option<&Monitor>, osds: &[Option<OsdProcess>], clients: &[Option<ClientProcess>]) -> Option<String> {
@@ -19,13 +20,14 @@ pub fn restless(monitor: Option<&Monitor>, osds: &[Option<OsdProcess>], clients:
             return Some(format!("osd.{id} has epoch {} of {}", osd.core().map().epoch, map.epoch));
         }
         for pg in osd.core().pgs() {
-            if !pg.peering.is_clean() {
+            let rests = if pg.peering.is_primary() { pg.peering.is_clean() } else { pg.peering.state() == State::ReplicaActive };
+            if !rests {
                 return Some(format!("osd.{id} has a group in state {:?}", pg.peering.state()));
             }
         }
     }
     let here: usize = osds.iter().flatten().map(|o| o.core().pgs().count()).sum();
-    let wanted: usize = map.pools.values().map(|p| p.pg_num as usize).sum();
+    let wanted: usize = map.pools.values().map(|p| (p.pg_num * u32::from(p.size)) as usize).sum();
     if here != wanted {
         return Some(format!("{here} groups are there of {wanted}"));
     }

@@ -54,7 +54,7 @@ fn noticed(planted: Planted) -> u64 {
 
 #[test]
 fn broken_promises_are_noticed() {
-    for planted in [Planted::OldDisk, Planted::TwiceAsTwo, Planted::MonForgets] {
+    for planted in [Planted::OldDisk, Planted::TwiceAsTwo, Planted::MonForgets, Planted::AcknowledgesUnkept] {
         let seeds = noticed(planted);
         println!("{planted:?}: noticed after {seeds} seeds");
         assert!(seeds < 1000, "{planted:?} is not noticed");
