@@ -105,7 +105,8 @@ fn alone(pgid: SpgId, m: &Member) -> Result<(), String> {
     if m.missing > 0 {
         return Err(format!("{pgid}: osd.{} misses {} objects", m.osd, m.missing));
     }
-    if m.log.last().is_some_and(|e| e.version != m.head) {
+    // A split leaves the head where it was, and the entry may be the other group's.
+    if m.log.last().is_some_and(|e| e.version > m.head) {
         return Err(format!("{pgid}: osd.{}'s log ends at {:?}, its info at {}", m.osd, m.log.last().map(|e| e.version), m.head));
     }
     let objects = m.objects.keys().filter(|name| !is_temporary(name)).count() as i64;

@@ -22,7 +22,9 @@ pub fn restless(monitor: Option<&Monitor>, osds: &[Option<OsdProcess>], clients:
         for pg in osd.core().pgs() {
             let rests = if pg.peering.is_primary() { pg.peering.is_clean() } else { pg.peering.state() == State::ReplicaActive };
             if !rests {
-                return Some(format!("osd.{id} has a group in state {:?}", pg.peering.state()));
+                let (m, p) = (&pg.peering.mapping, &pg.peering);
+                let (state, is_recovered) = (p.state(), p.is_recovered());
+                return Some(format!("osd.{id} has {} {state:?}, recovered: {is_recovered}, up {:?}, acting {:?}", pg.pgid, m.up, m.acting));
             }
         }
     }

@@ -8,10 +8,11 @@ use super::logs::member::Bring;
 use super::logs::part;
 use super::peering::State;
 use super::replicate::InFlight;
+use crate::event::Effect;
 use crate::peers;
 use crate::shared::Cx;
 use denc::{Bytes, Denc};
-use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGRemove, MOSDRepOp, MOSDRepOpReply, Message};
+use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGRemove, MOSDPGTemp, MOSDRepOp, MOSDRepOpReply, Message, Paxos};
 use types::osd_op::osd_flag;
 use types::{EVersion, Epoch, PgInfo, PgLog, PgLogEntry, PgMissing, PgShard, SpgId, Transaction, features};
 
@@ -83,6 +84,15 @@ impl Pg {
         self.remove_strays(cx);
         cx.sh.report_soon = true;
         cx.sh.merge_soon |= self.peering.is_premerge();
+        if self.peering.gives_back_pg_temp() {
+            let msg = MOSDPGTemp {
+                paxos: Paxos::at(cx.sh.map.epoch.into()),
+                map_epoch: cx.sh.map.epoch,
+                pg_temp: [(self.pgid.pgid, Vec::new())].into(),
+                forced: false,
+            };
+            cx.out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
+        }
     }
     /// Members of past intervals may let go of a group that is clean.
     pub(super) fn remove_strays(&mut self, cx: &mut Cx<'_>) {

@@ -53,6 +53,16 @@ impl Peering {
             self.past.clear();
         }
     }
+    /// The monitor's exception for the group is over where every member that placement wants has every object: true if it is to be told so.
+    pub fn gives_back_pg_temp(&mut self) -> bool {
+        let m = &self.mapping;
+        let all_have = m.up.iter().all(|osd| self.members.contains(&self.member(*osd)));
+        let is_over = self.is_recovered && self.is_active() && m.up != m.acting && m.up_primary >= 0 && all_have;
+        if is_over {
+            self.asked_pg_temp = Some(Vec::new());
+        }
+        is_over
+    }
     /// Members whose activation the group waits for.
     pub fn activating(&self) -> impl Iterator<Item = PgShard> {
         self.activating.iter().copied()
