@@ -296,7 +296,9 @@ impl Osd {
             State::Activating => "Started/Primary/Active/Activating",
             State::Active => "Started/Primary/Active",
             State::Peered => "Started/Primary/Active/Peered",
+            State::Incomplete => "Started/Primary/Peering/Incomplete",
             State::Stray => "Started/Stray",
+            State::ReplicaActive => "Started/ReplicaActive",
         };
         let mut by_state: std::collections::BTreeMap<&str, (u64, Vec<f64>)> = Default::default();
         for pg in self.pgs() {

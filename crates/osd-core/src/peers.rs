@@ -5,7 +5,7 @@ use crate::event::{Effect, Level};
 use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::peering::Mapping;
-use crate::shared::{Cx, Shared};
+use crate::shared::Cx;
 use base::Clock;
 use denc::Denc;
 use messages::osd_peering::query_kind;
@@ -13,7 +13,7 @@ use messages::{
     MOSDMap, MOSDOpReply, MOSDPGInfo2, MOSDPGLog, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove, MOSDRepOp, MOSDRepOpReply, Message, PgNotify,
     PgQuery, RawMessage,
 };
-use types::{Epoch, OsdId, PastIntervals, PgHistory, PgInfo, PgShard, SpgId, features};
+use types::{Epoch, OsdId, PastIntervals, PgInfo, PgShard, SpgId, features};
 
 /// Messages that wait for a map or a group's removal; more of them are dropped, and asked for again when the next interval begins.
 const AHEAD_MAX: usize = 4096;

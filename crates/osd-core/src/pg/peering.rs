@@ -25,7 +25,7 @@ pub use mapping::{Mapping, MergeRole, children, parent_seed};
 
 use super::replicate::Members;
 use base::Stamp;
-use mapping::{merges, splits};
+use mapping::splits;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, Epoch, OsdId, PastIntervals, PgInfo, PgInterval, PgShard, SpgId, pg_state};
 

@@ -66,7 +66,7 @@ pub(super) fn splits(seed: u32, old: u32, new: u32) -> bool {
 }
 
 /// True if the group is the source or the target of a merge when the number goes from `old` down to `new`.
-pub(super) fn merges(seed: u32, old: u32, new: u32) -> bool {
+fn merges(seed: u32, old: u32, new: u32) -> bool {
     if new == 0 || new >= old {
         return false;
     }

@@ -1,0 +1,394 @@
+//! Several OSDs joined by queues, a monitor made of a map that the test changes, and one client. Which queue moves next is chance's.
+
+#![allow(dead_code)] // each test program uses a part
+
+use crate::world::store::{Control, TestStore};
+use crate::world::{addr, received, uuid};
+use base::{Clock, Rng, Stamp};
+use bytes::Bytes;
+use maps::{OsdMap, PgPool, Placement, Release, map_flags, osd_state, pool_flags};
+use messages::{
+    InOp, MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBoot, MOSDMap, MOSDOp, MOSDOpReply, MOSDPGTemp, Message, RawMessage,
+};
+use osd_core::{BootInfo, ConnId, Effect, Event, Level, Osd, OsdSetup, Peer};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::sync::Arc;
+use store::OmapFrom;
+use types::osd_op::{OpCode, osd_flag};
+use types::{CEPH_NOSNAP, CollId, EntityAddrVec, EntityName, Epoch, GHObject, HObject, OsdId, OsdOp, PgId, SpgId, UTime, features};
+
+pub const POOL: i64 = 1;
+const CLIENT: ConnId = ConnId(1);
+
+pub struct Node {
+    pub osd: Osd,
+    pub store: Rc<RefCell<Control>>,
+    /// What the monitor and its own loop have for it.
+    inbox: VecDeque<Event>,
+}
+
+pub struct Cluster {
+    pub nodes: Vec<Option<Node>>,
+    /// What is left of those that were killed.
+    stores: BTreeMap<usize, Rc<RefCell<Control>>>,
+    pub map: OsdMap,
+    maps: BTreeMap<Epoch, Bytes>,
+    /// Messages between OSDs, by sender and receiver.
+    queues: BTreeMap<(OsdId, OsdId), VecDeque<RawMessage>>,
+    pub replies: Vec<MOSDOpReply>,
+    /// Errors that an OSD wrote to its log.
+    pub errors: Vec<String>,
+    pub rng: Rng,
+    now_ms: u64,
+    tid: u64,
+    lives: u32,
+}
+
+impl Cluster {
+    pub fn new(seed: u64, osds: usize, size: u8, min_size: u8, pg_num: u32) -> Self {
+        let mut crush = crush::CrushMap::new_cluster("osd");
+        for osd in 0..osds as i32 {
+            let place = crush::Location::from([("root".into(), "default".into()), ("host".into(), format!("h{osd}"))]);
+            crush.insert_item(osd, 0x10000, &format!("osd.{osd}"), &place).unwrap();
+        }
+        let mut map = OsdMap {
+            fsid: uuid(1),
+            epoch: 1,
+            crush: Arc::new(crush),
+            require_osd_release: Release::REEF,
+            flags: map_flags::SORTBITWISE | map_flags::RECOVERY_DELETES | map_flags::PURGED_SNAPDIRS,
+            nearfull_ratio: 0.85,
+            backfillfull_ratio: 0.9,
+            full_ratio: 0.95,
+            ..OsdMap::default()
+        };
+        map.set_max_osd(osds as i32);
+        for osd in 0..osds {
+            (map.osd_state[osd], map.osd_weight[osd]) = (osd_state::EXISTS, 0x10000);
+        }
+        let maps = BTreeMap::from([(1, map.encode_canonical().0)]);
+        let mut c = Self {
+            nodes: (0..osds).map(|_| None).collect(),
+            stores: BTreeMap::new(),
+            map,
+            maps,
+            queues: BTreeMap::new(),
+            replies: Vec::new(),
+            errors: Vec::new(),
+            rng: Rng::new(seed),
+            now_ms: 100_000,
+            tid: 0,
+            lives: 0,
+        };
+        (0..osds).for_each(|osd| c.start(osd));
+        c.settle();
+        c.publish(|m| {
+            let pool = PgPool {
+                kind: PgPool::REPLICATED,
+                size,
+                min_size,
+                pg_num,
+                pgp_num: pg_num,
+                pg_num_pending: pg_num,
+                pg_num_target: pg_num,
+                pgp_num_target: pg_num,
+                object_hash: PgPool::HASH_RJENKINS,
+                flags: pool_flags::HASHPSPOOL,
+                last_change: m.epoch,
+                ..PgPool::default()
+            };
+            m.pools.insert(POOL, pool);
+            m.pool_names.insert(POOL, "p".into());
+            m.pool_max = 1;
+        });
+        c.settle();
+        c
+    }
+
+    /// An OSD starts, with what is left of its store.
+    pub fn start(&mut self, id: usize) {
+        self.lives += 1;
+        let nonce = 100 + self.lives;
+        let (store, control) = match self.stores.remove(&id) {
+            Some(old) => {
+                // What was committed is there, and of what was submitted after it a part.
+                let old = old.borrow();
+                let journal = old.journal.as_ref().expect("kept from the start");
+                let kept = old.committed + self.rng.below((journal.len() - old.committed) as u64 + 1) as usize;
+                TestStore::replay(&journal[..kept], None)
+            }
+            None => TestStore::new(None),
+        };
+        control.borrow_mut().journal.get_or_insert_with(Vec::new);
+        let setup = OsdSetup {
+            whoami: id as OsdId,
+            cluster_fsid: uuid(1),
+            osd_fsid: uuid(10 + id as u8),
+            seed: self.rng.u64(),
+            classes: &classes::BUILTIN,
+            config: vec![("osd_min_pg_log_entries".into(), "50".into()), ("osd_max_pg_log_entries".into(), "50".into())],
+        };
+        let at = |port: u16| EntityAddrVec::one(addr(6800 + 10 * id as u16 + port, nonce));
+        let info = BootInfo { public: at(0), cluster: at(1), hb_front: at(2), hb_back: at(3), metadata: Vec::new() };
+        let peer = Peer {
+            name: EntityName::client(4001),
+            entity: "client.admin".into(),
+            global_id: 4001,
+            features: features::SUPPORTED,
+            supported: features::SUPPORTED,
+            addr: addr(0, 4001),
+            cap: None,
+        };
+        let inbox = VecDeque::from([Event::Boot(Box::new(info)), Event::Tick, Event::Connected { conn: CLIENT, peer }, Event::Tick]);
+        self.nodes[id] = Some(Node { osd: Osd::new(setup, Box::new(store)), store: control, inbox });
+    }
+    /// An OSD dies with all that is on its way from it and to it; the monitor has not noticed yet.
+    pub fn kill(&mut self, id: usize) {
+        let node = self.nodes[id].take().expect("it runs");
+        self.stores.insert(id, node.store);
+        self.queues.retain(|(from, to), _| *from != id as OsdId && *to != id as OsdId);
+    }
+    pub fn mark_down(&mut self, id: usize) {
+        self.publish(|m| {
+            m.osd_state[id] &= !osd_state::UP;
+            m.osd_info[id].down_at = m.epoch;
+        });
+    }
+    fn clock(&self) -> Clock {
+        Clock { mono: Stamp(self.now_ms * 1_000_000), wall_ns: (1_700_000_000_000 + self.now_ms) * 1_000_000 }
+    }
+
+    /// The next map, on its way to each OSD.
+    pub fn publish(&mut self, change: impl FnOnce(&mut OsdMap)) {
+        self.map.epoch += 1;
+        change(&mut self.map);
+        self.maps.insert(self.map.epoch, self.map.encode_canonical().0);
+        for id in 0..self.nodes.len() {
+            self.send_maps(id, self.map.epoch);
+        }
+    }
+    fn send_maps(&mut self, id: usize, from: Epoch) {
+        let from = if from == 0 { self.map.epoch } else { from };
+        let mut m = MOSDMap { fsid: uuid(1), newest: self.map.epoch, trim_lower_bound: 1, ..MOSDMap::default() };
+        m.maps = self.maps.range(from..).map(|(e, m)| (*e, m.clone())).collect();
+        if let Some(node) = &mut self.nodes[id]
+            && !m.maps.is_empty()
+        {
+            node.inbox.push_back(Event::Mon(m.encode(features::SUPPORTED)));
+        }
+    }
+
+    /// An event of one OSD and the end of its turn.
+    pub fn feed(&mut self, id: usize, event: Event) {
+        let clock = self.clock();
+        let Some(node) = &mut self.nodes[id] else { return };
+        let mut out = Vec::new();
+        node.osd.handle(event, clock, &mut out);
+        node.osd.handle(Event::TurnEnd, clock, &mut out);
+        for effect in out {
+            self.effect(id, effect);
+        }
+    }
+    fn effect(&mut self, id: usize, effect: Effect) {
+        let node = self.nodes[id].as_mut().expect("it gave the effect");
+        match effect {
+            Effect::AskMapVersions => node.inbox.push_back(Event::MapVersions { oldest: 1, newest: self.map.epoch }),
+            Effect::SubscribeMaps { from } => self.send_maps(id, from),
+            Effect::Continue => node.inbox.push_back(Event::Continue),
+            Effect::SendOsd { osd, addrs, msg } => {
+                // A message to a former life of the OSD goes nowhere.
+                if self.nodes[osd as usize].is_some() && self.map.cluster_addrs[osd as usize] == addrs {
+                    self.queues.entry((id as OsdId, osd)).or_default().push_back(received(&msg));
+                }
+            }
+            Effect::Send { conn: CLIENT, msg } if msg.kind == MOSDOpReply::KIND => {
+                self.replies.push(MOSDOpReply::decode(&received(&msg)).unwrap());
+            }
+            Effect::SendMon(msg) => self.to_mon(id, &msg),
+            Effect::Log { level: Level::Error, text } | Effect::ClusterLog { level: Level::Error, text } => {
+                self.errors.push(format!("osd.{id}: {text}"));
+            }
+            Effect::Stop { why } => panic!("osd.{id} stops: {why:?}"),
+            _ => {}
+        }
+    }
+    fn to_mon(&mut self, id: usize, msg: &RawMessage) {
+        match msg.kind {
+            MOSDAlive::KIND => {
+                let want = MOSDAlive::decode(msg).unwrap().want;
+                if self.map.osd_info[id].up_thru < want {
+                    self.publish(|m| m.osd_info[id].up_thru = want);
+                }
+            }
+            MOSDPGTemp::KIND => {
+                let asked = MOSDPGTemp::decode(msg).unwrap();
+                let news: Vec<_> =
+                    asked.pg_temp.into_iter().filter(|(pg, want)| self.map.pg_temp.get(pg).map_or(&[][..], |w| w) != want).collect();
+                if !news.is_empty() {
+                    self.publish(|m| {
+                        for (pg, want) in news {
+                            if want.is_empty() { drop(m.pg_temp.remove(&pg)) } else { drop(m.pg_temp.insert(pg, want)) }
+                        }
+                    });
+                }
+            }
+            MMonGetPurgedSnaps::KIND => {
+                let asked = MMonGetPurgedSnaps::decode(msg).unwrap();
+                let reply = MMonGetPurgedSnapsReply { start: asked.start, last: asked.last, ..MMonGetPurgedSnapsReply::default() };
+                let node = self.nodes[id].as_mut().expect("it asked");
+                node.inbox.push_back(Event::Mon(reply.encode(features::SUPPORTED)));
+            }
+            MOSDBoot::KIND => {
+                let boot = MOSDBoot::decode(msg).unwrap();
+                if self.map.is_up(id as OsdId) {
+                    self.mark_down(id);
+                }
+                self.publish(|m| {
+                    m.osd_state[id] |= osd_state::UP;
+                    (m.osd_info[id].up_from, m.osd_uuid[id]) = (m.epoch, uuid(10 + id as u8));
+                    let nonce = boot.cluster_addrs.front().nonce;
+                    m.client_addrs[id] = EntityAddrVec::one(addr(6800 + 10 * id as u16, nonce));
+                    (m.cluster_addrs[id], m.hb_back_addrs[id]) = (boot.cluster_addrs, boot.hb_back_addrs);
+                    m.hb_front_addrs[id] = boot.hb_front_addrs;
+                    m.osd_xinfo[id].features = features::SUPPORTED;
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// One thing that can happen happens. False if there is none.
+    pub fn step(&mut self) -> bool {
+        let inboxes = self.nodes.iter().enumerate().filter(|(_, n)| n.as_ref().is_some_and(|n| !n.inbox.is_empty())).map(|(id, _)| id);
+        let inboxes: Vec<usize> = inboxes.collect();
+        let queues: Vec<(OsdId, OsdId)> = self.queues.iter().filter(|(_, q)| !q.is_empty()).map(|(at, _)| *at).collect();
+        if inboxes.is_empty() && queues.is_empty() {
+            return false;
+        }
+        let at = self.rng.below((inboxes.len() + queues.len()) as u64) as usize;
+        if let Some(id) = inboxes.get(at) {
+            let event = self.nodes[*id].as_mut().and_then(|n| n.inbox.pop_front()).expect("looked at above");
+            self.feed(*id, event);
+        } else {
+            let (from, to) = queues[at - inboxes.len()];
+            let msg = self.queues.get_mut(&(from, to)).and_then(VecDeque::pop_front).expect("looked at above");
+            self.feed(to as usize, Event::Osd { osd: from, msg });
+        }
+        true
+    }
+    /// Until nothing more happens by itself, and some seconds more.
+    pub fn settle(&mut self) {
+        for _ in 0..5 {
+            for steps in 0.. {
+                assert!(steps < 200_000, "messages without end");
+                if !self.step() {
+                    break;
+                }
+            }
+            self.tick();
+        }
+        while self.step() {}
+    }
+    pub fn tick(&mut self) {
+        self.now_ms += 1000;
+        for id in 0..self.nodes.len() {
+            self.feed(id, Event::Tick);
+        }
+    }
+
+    pub fn primary(&self, pgid: PgId) -> OsdId {
+        self.map.pg_to_up_acting(pgid, &mut Placement::default()).acting_primary
+    }
+    pub fn request(&mut self, name: &str, ops: Vec<InOp>) -> MOSDOp {
+        self.tid += 1;
+        let pool = &self.map.pools[&POOL];
+        let hash = pool.hash_key(name.as_bytes(), b"");
+        let write = ops.iter().any(|o| o.op.code.is_write());
+        let mut m = MOSDOp {
+            tid: self.tid,
+            pgid: SpgId::whole(PgId::new(POOL, pool.fold(hash))),
+            hobj: HObject { oid: name.as_bytes().to_vec().into(), hash, pool: POOL, snap: CEPH_NOSNAP, ..HObject::min() },
+            map_epoch: self.map.epoch,
+            flags: osd_flag::ONDISK | if write { osd_flag::WRITE } else { osd_flag::READ },
+            mtime: UTime { sec: 1, nsec: 2 },
+            features: features::SUPPORTED,
+            ..MOSDOp::default()
+        };
+        m.ops.extend(ops);
+        m
+    }
+    /// On its way to the primary, if that runs.
+    pub fn give(&mut self, m: &MOSDOp) {
+        let to = self.primary(m.pgid.pgid);
+        if let Some(node) = usize::try_from(to).ok().and_then(|to| self.nodes[to].as_mut()) {
+            node.inbox.push_back(Event::Message { conn: CLIENT, msg: received(&m.encode(features::SUPPORTED)) });
+        }
+    }
+    /// One request, until it is answered and all is quiet.
+    pub fn one(&mut self, name: &str, ops: Vec<InOp>) -> Option<MOSDOpReply> {
+        let m = self.request(name, ops);
+        self.give(&m);
+        self.settle();
+        let at = self.replies.iter().position(|r| r.tid == m.tid)?;
+        Some(self.replies.remove(at))
+    }
+    pub fn read(&mut self, name: &str) -> Result<Vec<u8>, i32> {
+        let r = self.one(name, vec![InOp::new(OsdOp::range(OpCode::READ, 0, 0), Bytes::new())]).expect("a read is answered");
+        if r.result < 0 { Err(-r.result) } else { Ok(r.ops[0].outdata.to_vec()) }
+    }
+
+    /// Every copy of every group is the same: objects, logs, and how far they are complete.
+    pub fn assert_copies_equal(&self) {
+        for seed in 0..self.map.pools[&POOL].pg_num {
+            let pgid = SpgId::whole(PgId::new(POOL, seed));
+            let acting = self.map.pg_to_up_acting(pgid.pgid, &mut Placement::default()).acting;
+            let copies: Vec<(OsdId, String)> = acting.iter().map(|osd| (*osd, self.copy_of(*osd, pgid))).collect();
+            for (osd, copy) in &copies[1..] {
+                assert_eq!(copy, &copies[0].1, "{pgid}: osd.{osd} and osd.{} differ", copies[0].0);
+            }
+        }
+    }
+    /// A group on one OSD, as text.
+    fn copy_of(&self, osd: OsdId, pgid: SpgId) -> String {
+        let node = self.nodes[osd as usize].as_ref().expect("a member runs");
+        let (store, coll) = (node.osd.store(), CollId::Pg(pgid));
+        let record = store.load_pg(pgid).unwrap().unwrap_or_else(|| panic!("osd.{osd} has no {pgid}"));
+        let entries: Vec<String> = record.log.iter().map(|e| format!("{} {} {}", e.version, e.op.name(), e.soid)).collect();
+        let i = &record.info;
+        let mut text = format!("{} {} {} {}\n{entries:?}\n", i.last_update, i.last_complete, i.log_tail, i.last_user_version);
+        text += &format!("{:?} missing {:?} {:?}\n", record.dups.len(), record.missing, i.stats.stats.sum);
+        for obj in store.list(coll, &GHObject::min(), &GHObject::max(), 100_000).unwrap().objects {
+            let size = store.stat(coll, &obj).unwrap().size;
+            let data = store.read(coll, &obj, 0, size).unwrap().flat();
+            let mut omap = Vec::new();
+            let visit = &mut |key: &types::ByteStr, value: &Bytes| {
+                omap.push((key.clone(), value.clone()));
+                ControlFlow::Continue(())
+            };
+            store.omap_scan(coll, &obj, OmapFrom::Start, visit).unwrap();
+            let header = store.omap_header(coll, &obj).unwrap();
+            text += &format!("{:?} {data:?} {:?} {header:?} {omap:?}\n", obj.hobj, store.attrs(coll, &obj).unwrap());
+        }
+        text
+    }
+    pub fn states(&self) -> Vec<String> {
+        let of = |id: usize, node: &Node| node.osd.pgs().map(|pg| format!("{id}:{} {:?}", pg.pgid, pg.peering.state())).collect::<Vec<_>>();
+        self.nodes.iter().enumerate().filter_map(|(id, n)| Some(of(id, n.as_ref()?))).flatten().collect()
+    }
+    /// Every group's primary says that it is clean.
+    pub fn assert_clean(&self) {
+        for seed in 0..self.map.pools[&POOL].pg_num {
+            let pgid = PgId::new(POOL, seed);
+            let primary = self.nodes[self.primary(pgid) as usize].as_ref().expect("a primary runs");
+            let pg = primary.osd.pgs().find(|pg| pg.pgid.pgid == pgid);
+            assert!(pg.is_some_and(|pg| pg.peering.is_clean()), "{pgid} is not clean: {:?}; {:?}", self.states(), self.errors);
+        }
+    }
+    pub fn is_active(&self, pgid: PgId) -> bool {
+        let node = usize::try_from(self.primary(pgid)).ok().and_then(|osd| self.nodes[osd].as_ref());
+        node.is_some_and(|node| node.osd.pgs().any(|pg| pg.pgid.pgid == pgid && pg.peering.is_active()))
+    }
+}

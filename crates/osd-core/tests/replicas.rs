@@ -1,0 +1,149 @@
+//! Groups of two and three copies on OSDs that are joined by queues: what a client was answered is on every member, in whatever order messages
+//! and commits arrive.
+
+mod cluster;
+mod world;
+
+use base::Rng;
+use bytes::Bytes;
+use cluster::{Cluster, POOL};
+use messages::{InOp, MOSDOp, MOSDOpReply};
+use std::collections::BTreeMap;
+use types::osd_op::OpCode;
+use types::{OsdOp, PgId, SnapContext, pg_state};
+use world::write_full;
+
+fn append(data: &[u8]) -> InOp {
+    InOp::new(OsdOp::range(OpCode::APPEND, 0, data.len() as u64), Bytes::copy_from_slice(data))
+}
+fn delete() -> InOp {
+    InOp::new(OsdOp::new(OpCode::DELETE), Bytes::new())
+}
+fn hold(c: &Cluster, id: usize, holds: bool) {
+    c.nodes[id].as_ref().unwrap().store.borrow_mut().holds_commits = holds;
+}
+
+#[test]
+fn a_new_pool_gets_active_and_clean_on_every_member() {
+    for (seed, size) in [(1, 1), (2, 2), (3, 3)] {
+        let c = Cluster::new(seed, 3, size, 1, 8);
+        c.assert_clean();
+        assert_eq!(c.errors, [""; 0]);
+        let copies: usize = c.nodes.iter().flatten().map(|n| n.osd.pgs().count()).sum();
+        assert_eq!(copies, 8 * usize::from(size));
+        c.assert_copies_equal();
+    }
+}
+
+#[test]
+fn a_write_is_answered_when_every_member_has_it_on_disk() {
+    let mut c = Cluster::new(5, 3, 3, 2, 1);
+    for slow in 0..3 {
+        hold(&c, slow, true);
+        assert!(c.one("a", vec![append(b"x")]).is_none(), "osd.{slow} has it not on disk");
+        hold(&c, slow, false);
+        c.feed(slow, osd_core::Event::TurnEnd);
+        c.settle();
+        assert_eq!(c.replies.len(), 1, "osd.{slow} has it");
+        c.replies.clear();
+    }
+    assert_eq!(c.read("a").unwrap(), b"xxx");
+    c.assert_copies_equal();
+}
+
+/// Any mix of writes, deletes, clones and errors, with members that commit late: each is answered once, those of one object in order, and at rest
+/// every copy is the same, its log and its duplicates too, though the log was trimmed meanwhile.
+#[test]
+fn copies_are_equal_at_rest_whatever_the_order_of_messages() {
+    for seed in 0..12 {
+        let size = 2 + (seed % 2) as u8;
+        let mut c = Cluster::new(seed, 3, size, 1, 2);
+        let mut rng = Rng::new(seed + 100);
+        let (mut ledger, mut sent): (BTreeMap<String, Option<Vec<u8>>>, Vec<MOSDOp>) = Default::default();
+        let mut snapc = SnapContext::default();
+        for step in 0..400_u32 {
+            let name = format!("o{}", rng.below(9));
+            let byte = [b'a' + (step % 26) as u8];
+            let known = ledger.entry(name.clone()).or_default();
+            let op = match rng.below(12) {
+                0 => {
+                    *known = None;
+                    delete()
+                }
+                1 => {
+                    *known = Some(byte.repeat(10_000));
+                    write_full(&byte.repeat(10_000))
+                }
+                _ => {
+                    known.get_or_insert_default().extend(byte);
+                    append(&byte)
+                }
+            };
+            if rng.chance(1, 10) {
+                snapc.seq += 1;
+                snapc.snaps.insert(0, snapc.seq);
+            }
+            let m = MOSDOp { snapc: snapc.clone(), ..c.request(&name, vec![op]) };
+            c.give(&m);
+            sent.push(m);
+            for _ in 0..rng.below(12) {
+                c.step();
+            }
+            let slow = rng.below(3) as usize;
+            hold(&c, slow, rng.chance(1, 2));
+        }
+        (0..3).for_each(|id| hold(&c, id, false));
+        (0..3).for_each(|id| c.feed(id, osd_core::Event::TurnEnd));
+        c.settle();
+        let mut answered: Vec<u64> = c.replies.iter().map(|r| r.tid).collect();
+        answered.sort_unstable();
+        assert_eq!(answered, sent.iter().map(|m| m.tid).collect::<Vec<_>>(), "seed {seed}: {:?}", c.errors);
+        let in_order = |name: &[u8]| {
+            let tids = |r: &MOSDOpReply| sent.iter().find(|m| m.tid == r.tid && m.hobj.oid.as_slice() == name).map(|m| m.tid);
+            c.replies.iter().filter_map(tids).is_sorted()
+        };
+        assert!(ledger.keys().all(|name| in_order(name.as_bytes())), "seed {seed}");
+        for (name, wanted) in &ledger {
+            assert_eq!(c.read(name).ok(), *wanted, "seed {seed}: {name}");
+        }
+        c.assert_copies_equal();
+        c.assert_clean();
+        assert_eq!(c.errors, [""; 0], "seed {seed}");
+    }
+}
+
+/// A member that stops is left out; below min_size nothing is answered, and what waited is answered when a member is back that has all.
+#[test]
+fn too_few_members_answer_nothing() {
+    let mut c = Cluster::new(9, 2, 2, 2, 1);
+    assert_eq!(c.one("a", vec![append(b"1")]).map(|r| r.result), Some(0));
+    let replica = 1 - c.primary(PgId::new(POOL, 0)) as usize;
+    c.kill(replica);
+    c.mark_down(replica);
+    c.settle();
+    assert!(!c.is_active(PgId::new(POOL, 0)));
+    assert!(c.one("a", vec![append(b"2")]).is_none());
+    c.start(replica);
+    c.settle();
+    c.assert_clean();
+    // The client sends again what it was told to keep.
+    assert_eq!(c.one("a", vec![append(b"3")]).map(|r| r.result), Some(0));
+    assert!([&b"13"[..], b"123"].contains(&&c.read("a").unwrap()[..]));
+    c.assert_copies_equal();
+}
+
+#[test]
+fn a_group_serves_with_a_member_less_and_says_so() {
+    let mut c = Cluster::new(11, 3, 3, 2, 1);
+    let pgid = PgId::new(POOL, 0);
+    assert_eq!(c.one("a", vec![append(b"1")]).map(|r| r.result), Some(0));
+    let gone = (c.primary(pgid) as usize + 1) % 3;
+    c.kill(gone);
+    c.mark_down(gone);
+    c.settle();
+    assert_eq!(c.one("a", vec![append(b"2")]).map(|r| r.result), Some(0));
+    let node = c.nodes[c.primary(pgid) as usize].as_ref().unwrap();
+    let bits = node.osd.pgs().next().unwrap().state_bits();
+    assert_eq!(bits, pg_state::ACTIVE | pg_state::UNDERSIZED | pg_state::DEGRADED, "{}", pg_state::to_text(bits));
+    c.assert_copies_equal();
+}
