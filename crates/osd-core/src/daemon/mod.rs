@@ -36,7 +36,7 @@ use crate::osd::Osd;
 use base::{Clock, Rng, Stamp};
 use cephx::Entropy;
 use cluster_log::ClusterLog;
-use links::{Links, Role};
+use links::{Link, Links, Role};
 use manager::Manager;
 use messages::{MCommand, MCommandReply, Message, RawMessage};
 use monitor::Monitor;
@@ -45,7 +45,7 @@ use solo::Solo;
 use start::Start;
 use std::collections::VecDeque;
 use std::time::Duration;
-use types::{EntityKind, EntityName, features};
+use types::{EntityKind, EntityName, Epoch, features};
 
 /// Between two ticks.
 const TICK: Duration = Duration::from_secs(1);

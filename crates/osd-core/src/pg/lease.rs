@@ -54,7 +54,10 @@ enum Part {
     Alone,
     Primary(Grants),
     /// One that follows: no member serves after `until`; `named` is that end by the primary's clock.
-    Follower { until: Stamp, named: SpanNs },
+    Follower {
+        until: Stamp,
+        named: SpanNs,
+    },
 }
 
 /// Former intervals that may still be served.

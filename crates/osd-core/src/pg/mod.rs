@@ -10,13 +10,15 @@
 //! | [`submit`] | from the plan to the log and the store, and from the commit to the answer; [`replicate`]: writes in flight |
 //! | [`account`] | what is counted of an answered request |
 //!
-//! Beside them: how it peers in [`peering`], what it tells other members and hears of them as their primary in [`primary`], and as one that follows
+//! Beside them: how it peers in [`peering`], until when it may serve in [`lease`] and [`leasing`], what it tells other members and hears of them as their primary in [`primary`], and as one that follows
 //! a primary in [`replica`], what it remembers of requests in [`log`], watches in [`watch`] and [`watchers`], what it does by
 //! itself in [`upkeep`], [`scrub`] and [`trim`], what it reports in [`stats`], its part of the hashes in [`range`].
 
 mod account;
 mod admit;
 mod backoff;
+pub mod lease;
+mod leasing;
 pub mod log;
 pub(crate) mod notify_room;
 pub mod objects;
@@ -42,6 +44,7 @@ use crate::event::{ConnId, Effect};
 use crate::request::ClientOp;
 use crate::shared::Cx;
 use base::Stamp;
+use lease::Lease;
 use log::Log;
 use maps::PgPool;
 use objects::Objects;
@@ -73,6 +76,8 @@ pub struct Pg {
     /// Objects of which the log knows a newer version than the store has.
     pub(crate) missing: BTreeMap<HObject, PgMissingItem>,
     pub peering: Peering,
+    /// Until when the group may serve.
+    pub lease: Lease,
     objects: Objects,
     inflight: Replication,
     at_store: AtStore,
@@ -120,6 +125,7 @@ impl Pg {
             missing: BTreeMap::new(),
             info,
             peering,
+            lease: Lease::default(),
             objects: Objects::new(cx.sh.config.int("osd_pg_object_context_cache_count").max(16) as usize),
             inflight: Replication::default(),
             at_store: AtStore::new(slot),
@@ -173,6 +179,7 @@ impl Pg {
             self.peering.keep_interval(mapping);
             return;
         }
+        self.lease.start_interval(&self.peering.mapping.acting, cx.clock.mono);
         self.peering.start_interval(&mut self.info, mapping, before, cx.clock.mono);
         self.note_mapping();
         self.info_dirty = true;
@@ -214,11 +221,13 @@ impl Pg {
         self.peering.step(&mut self.info, &*map, cx.clock.mono, &mut out);
         if out.contains(&PeerOut::Activate) {
             self.note_complete();
-            self.activate_members(cx);
+            let lease = self.grant_lease(cx);
+            self.activate_members(lease, cx);
             self.save_info_as(Submitted::Activation(self.peering.last_peering_reset), cx);
         }
         if self.peering.is_active() {
             self.queue_snap_trims(cx);
+            self.lease_due(cx);
         }
         if self.info_dirty {
             self.save_info(cx);
@@ -269,9 +278,8 @@ impl Pg {
         }
         self.release_backoffs(cx);
         self.queue_snap_trims(cx);
-        for op in std::mem::take(&mut self.waiting_active) {
-            self.client_op(op, cx);
-        }
+        self.start_lease(cx);
+        self.serve_waiting(cx);
     }
 
     /// After a start: the log and the missing objects as the store has them, and the map that the record names.

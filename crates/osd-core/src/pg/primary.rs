@@ -1,7 +1,7 @@
 //! A primary and its members: their activation, the writes that they get, what they say to them, and what is told to them all.
 //!
-//! Which members there are is [`super::peering`]'s to say; what a member does with it, [`super::replica`]'s. Read leases, by which a primary may
-//! answer reads until its members hear otherwise, will travel with the infos and the activations sent here.
+//! Which members there are is [`super::peering`]'s to say; what a member does with it, [`super::replica`]'s. The lease by which the
+//! primary serves goes with the activations sent here.
 
 use super::Pg;
 use super::peering::State;
@@ -9,7 +9,7 @@ use super::replicate::InFlight;
 use crate::peers;
 use crate::shared::Cx;
 use denc::{Bytes, Denc};
-use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGRemove, MOSDRepOp, MOSDRepOpReply, Message};
+use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGRemove, MOSDRepOp, MOSDRepOpReply, Message, PgLease};
 use types::osd_op::osd_flag;
 use types::{EVersion, Epoch, PgInfo, PgLog, PgLogEntry, PgShard, SpgId, Transaction, features};
 
@@ -26,7 +26,7 @@ impl Pg {
     }
 
     /// Starts the interval at each other member: those that have the log hear so, those that have nothing get it.
-    pub(super) fn activate_members(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn activate_members(&mut self, lease: Option<PgLease>, cx: &mut Cx<'_>) {
         let epoch = cx.sh.map.epoch;
         for member in self.peering.others().collect::<Vec<_>>() {
             let is_new = self.peering.peers().get(&member).is_none_or(|peer| peer.info.is_empty());
@@ -34,8 +34,9 @@ impl Pg {
                 let log = PgLog { head: self.log.head(), tail: self.log.tail(), can_rollback_to: self.log.head(), ..PgLog::default() };
                 let msg = MOSDPGLog {
                     epoch,
-                    info: self.info.clone(),
+                    info: self.info_to_tell(cx),
                     log,
+                    lease,
                     query_epoch: self.peering.last_peering_reset,
                     past_intervals: self.peering.past.clone(),
                     to: member.shard,
@@ -44,19 +45,19 @@ impl Pg {
                 };
                 peers::send(member.osd, msg.encode(features::SUPPORTED), cx);
             } else {
-                self.send_info(member, cx);
+                self.send_info(member, lease, cx);
             }
         }
     }
-    fn send_info(&self, to: PgShard, cx: &mut Cx<'_>) {
+    fn send_info(&self, to: PgShard, lease: Option<PgLease>, cx: &mut Cx<'_>) {
         let epoch = cx.sh.map.epoch;
-        let msg =
-            MOSDPGInfo2 { pgid: self.pgid_at(to), epoch_sent: epoch, min_epoch: epoch, info: self.info.clone(), ..MOSDPGInfo2::default() };
+        let info = self.info_to_tell(cx);
+        let msg = MOSDPGInfo2 { pgid: self.pgid_at(to), epoch_sent: epoch, min_epoch: epoch, info, lease, ..MOSDPGInfo2::default() };
         peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
     }
     /// Every member hears how the group stands.
     pub(super) fn share_info(&self, cx: &mut Cx<'_>) {
-        self.peering.others().for_each(|member| self.send_info(member, cx));
+        self.peering.others().for_each(|member| self.send_info(member, None, cx));
     }
     /// Members of past intervals may let go of a group that is clean.
     pub(super) fn remove_strays(&mut self, cx: &mut Cx<'_>) {
@@ -86,6 +87,7 @@ impl Pg {
         if !self.peering.is_primary() || query_epoch < self.peering.last_peering_reset {
             return;
         }
+        self.lease.heard(theirs.history.prior_readable_until_ub_ns, cx.clock.mono);
         self.peering.heard(from, theirs, &mut self.info, cx.clock.mono);
         self.remove_strays(cx);
     }

@@ -11,7 +11,7 @@ use crate::event::{Effect, Level};
 use crate::peers;
 use crate::shared::Cx;
 use denc::Denc;
-use messages::{MOSDPGInfo2, MOSDPGLog, MOSDRepOp, MOSDRepOpReply, Message};
+use messages::{MOSDPGInfo2, MOSDPGLog, MOSDRepOp, MOSDRepOpReply, Message, PgLease};
 use store::{FastInfo, InfoChange, LogDelta};
 use types::osd_op::osd_flag;
 use types::{Bytes, CollId, EVersion, Epoch, PgInfo, PgLogEntry, PgShard, ReqId, Transaction, features};
@@ -34,7 +34,7 @@ fn flat(mut pieces: Vec<Bytes>) -> Bytes {
 
 impl Pg {
     /// A message of the primary of this interval, sent in it.
-    fn is_of_primary(&self, from: PgShard, sent: Epoch) -> bool {
+    pub(super) fn is_of_primary(&self, from: PgShard, sent: Epoch) -> bool {
         sent >= self.peering.last_peering_reset && from == self.peering.primary() && !self.peering.is_primary()
     }
 
@@ -42,13 +42,16 @@ impl Pg {
     pub(crate) fn info_came(&mut self, from: PgShard, m: &MOSDPGInfo2, cx: &mut Cx<'_>) {
         let sent = m.epoch_sent.min(m.min_epoch);
         if self.peering.is_primary() {
+            if let Some(ack) = m.lease_ack {
+                self.lease_acknowledged(from.osd, sent, ack, cx);
+            }
             return self.member_info(from, sent, cx);
         }
         if !self.is_of_primary(from, sent) {
             return;
         }
         match self.peering.state() {
-            State::Stray => self.follow(&m.info, cx),
+            State::Stray => self.follow(&m.info, m.lease.as_ref(), cx),
             State::ReplicaActive => {
                 self.take_info(&m.info, cx);
                 self.save_info(cx);
@@ -59,16 +62,20 @@ impl Pg {
     /// The primary's log comes: the word to serve for one that had nothing.
     pub(crate) fn log_came(&mut self, from: PgShard, m: &MOSDPGLog, cx: &mut Cx<'_>) {
         if self.is_of_primary(from, m.epoch.min(m.query_epoch)) && self.peering.state() == State::Stray {
-            self.follow(&m.info, cx);
+            self.follow(&m.info, m.lease.as_ref(), cx);
         }
     }
     /// Follows the primary from now on, once that is durable.
-    fn follow(&mut self, theirs: &PgInfo, cx: &mut Cx<'_>) {
+    fn follow(&mut self, theirs: &PgInfo, lease: Option<&PgLease>, cx: &mut Cx<'_>) {
         if self.info.last_update != theirs.last_update {
             let text = format!("{}: the primary's log ends at {}, ours at {}", self.pgid, theirs.last_update, self.info.last_update);
             return cx.log(Level::Error, text);
         }
         self.take_info(theirs, cx);
+        self.lease.told(theirs.history.prior_readable_until_ub_ns, cx.clock.mono);
+        if let Some(lease) = lease {
+            self.take_lease(lease, cx);
+        }
         self.peering.activate_replica(&mut self.info, theirs.last_epoch_started, cx.clock.mono);
         self.note_complete();
         self.save_info_as(Submitted::Activation(self.peering.last_peering_reset), cx);
@@ -89,11 +96,12 @@ impl Pg {
     }
     /// The activation is durable: the primary waits for that.
     pub(super) fn acknowledge_activation(&mut self, cx: &mut Cx<'_>) {
-        let mut info = self.info.clone();
+        let mut info = self.info_to_tell(cx);
         info.history.last_epoch_started = info.last_epoch_started;
         info.history.last_interval_started = info.history.same_interval_since;
         let (to, epoch) = (self.peering.primary(), cx.sh.map.epoch);
-        let msg = MOSDPGInfo2 { pgid: self.pgid_at(to), epoch_sent: epoch, min_epoch: epoch, info, ..MOSDPGInfo2::default() };
+        let lease_ack = self.lease.acknowledgement();
+        let msg = MOSDPGInfo2 { pgid: self.pgid_at(to), epoch_sent: epoch, min_epoch: epoch, info, lease: None, lease_ack };
         peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
     }
 

@@ -11,8 +11,8 @@ const OSDS: i32 = 5;
 /// What the OSDs send each other. Times in it are the sender's.
 enum Message {
     Ask,
-    /// Nanoseconds that it knows of former intervals, and whether it has the group.
-    Answer(u64, bool),
+    /// Nanoseconds that it knows of former intervals.
+    Answer(u64),
     Start(PgLease, u64),
     Renew(PgLease),
     Ack(PgLeaseAck),
@@ -30,8 +30,6 @@ struct Node {
     active: BTreeSet<i32>,
     paused_until: u64,
     dead: bool,
-    /// It has what was written in the last interval that started.
-    has_group: bool,
 }
 
 struct Model {
@@ -42,7 +40,7 @@ struct Model {
     intervals: Vec<Vec<i32>>,
     /// Members whose death the map shows.
     known_dead: BTreeSet<i32>,
-    last_started: usize,
+    started: BTreeSet<usize>,
     wire: BTreeMap<(u64, u64), (i32, i32, usize, Message)>,
     sent: u64,
     /// The newest interval that served.
@@ -53,7 +51,7 @@ struct Model {
 impl Model {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let nodes = (0..OSDS).map(|osd| Node {
+        let nodes = (0..OSDS).map(|_| Node {
             lease: Lease::default(),
             ahead: rng.below(1 << 40),
             interval: 0,
@@ -63,7 +61,6 @@ impl Model {
             active: BTreeSet::new(),
             paused_until: 0,
             dead: false,
-            has_group: osd < 3,
         });
         let nodes = nodes.collect();
         Self {
@@ -72,7 +69,7 @@ impl Model {
             nodes,
             intervals: vec![Vec::new()],
             known_dead: BTreeSet::new(),
-            last_started: 0,
+            started: BTreeSet::from([0]),
             wire: BTreeMap::new(),
             sent: 0,
             served: 0,
@@ -118,7 +115,8 @@ impl Model {
         if acting.first() != Some(&osd) || self.nodes[osd as usize].started {
             return;
         }
-        let past: BTreeSet<i32> = self.intervals[self.last_started..n].iter().flatten().copied().collect();
+        let since = *self.started.range(..n).next_back().expect("the first interval is an empty one");
+        let past: BTreeSet<i32> = self.intervals[since..n].iter().flatten().copied().collect();
         if !self.nodes[osd as usize].asked {
             self.nodes[osd as usize].asked = true;
             for other in past.iter().chain(&acting).copied().collect::<BTreeSet<_>>() {
@@ -129,9 +127,9 @@ impl Model {
             return;
         }
         let heard = &self.nodes[osd as usize].heard;
-        let has = self.intervals[self.last_started..n].iter().all(|members| {
-            members.is_empty() || members.contains(&osd) || members.iter().any(|m| heard.contains(m))
-        });
+        let has = self.intervals[since..n]
+            .iter()
+            .all(|members| members.is_empty() || members.contains(&osd) || members.iter().any(|m| heard.contains(m)));
         if !acting.iter().all(|m| *m == osd || heard.contains(m)) || !has {
             return;
         }
@@ -150,9 +148,7 @@ impl Model {
         for other in acting.iter().copied().filter(|m| *m != osd) {
             self.send(osd, other, n, Message::Start(lease.expect("there are others"), remaining));
         }
-        if n == self.intervals.len() - 1 {
-            self.last_started = n;
-        }
+        self.started.insert(n);
         if waited {
             self.count(if settled { "settled" } else { "waited" });
         }
@@ -173,10 +169,10 @@ impl Model {
         let node = &mut self.nodes[to as usize];
         match msg {
             Message::Ask => {
-                let (remaining, has) = (node.lease.remaining_ns(now), node.has_group);
-                self.send(to, from, interval, Message::Answer(remaining, has));
+                let remaining = node.lease.remaining_ns(now);
+                self.send(to, from, interval, Message::Answer(remaining));
             }
-            Message::Answer(remaining, _) => {
+            Message::Answer(remaining) => {
                 node.lease.heard(remaining, now);
                 node.heard.insert(from);
             }
@@ -275,7 +271,7 @@ impl Model {
 #[test]
 fn no_interval_serves_after_a_later_one_has() {
     let mut all = BTreeMap::new();
-    for seed in 0..150 {
+    for seed in 0..300 {
         let mut m = Model::new(seed);
         m.begin_interval();
         (0..3000).for_each(|_| m.turn());
