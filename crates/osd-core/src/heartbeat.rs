@@ -122,7 +122,7 @@ impl Osd {
             ping_op::PING => {
                 let from = peer.num as OsdId;
                 if peer.kind == EntityKind::OSD {
-                    self.sh.clocks.heard(from, m.up_from, m.mono_send_stamp, m.delta_ub, clock.mono);
+                    self.sh.clocks.heard(from, m.up_from, m.mono_send_stamp, clock.mono);
                 }
                 let mut reply = MOSDPing {
                     fsid: self.cluster_fsid,
@@ -154,7 +154,7 @@ impl Osd {
 
     /// Another OSD lives.
     fn pong(&mut self, from: OsdId, net: HbNet, m: &MOSDPing, clock: Clock, out: &mut Vec<Effect>) {
-        self.sh.clocks.heard(from, m.up_from, m.mono_send_stamp, m.delta_ub, clock.mono);
+        self.sh.clocks.heard(from, m.up_from, m.mono_send_stamp, clock.mono);
         let grace = self.heartbeat_grace();
         let Some(heard) = self.heartbeats.peers.get_mut(&from) else { return };
         let us = (clock.mono.0 as i64).saturating_sub(m.mono_ping_stamp.0).clamp(0, i64::from(u32::MAX) * 1000) / 1000;
@@ -265,6 +265,7 @@ impl Osd {
             wanted.insert(*neighbours.next().expect("there are as many"));
         }
         self.heartbeats.peers.retain(|osd, _| wanted.contains(osd));
+        self.sh.clocks.retain(|osd| map.is_up(osd));
         let grace = self.heartbeat_grace();
         for osd in wanted {
             let up_from = map.osd_info[osd as usize].up_from;

@@ -1,4 +1,4 @@
-//! A group's lease on its OSD: who grants it when, what members say to each other of it, and the requests that wait for it.
+//! A group's lease on its OSD: when it is granted, what members say to each other of it, and the requests that wait for it.
 //!
 //! The rules are [`super::lease`]'s; when they are looked at is said here. Requests that came while the lease had lapsed, or while former
 //! intervals might still be served, wait where those wait that came before the group was active.
@@ -14,8 +14,8 @@ use types::{Epoch, OsdId, PgInfo, PgShard, features};
 
 /// True if the map shows that this life of an OSD, or one after it, was over: it serves nothing.
 fn is_dead(map: &OsdMap, osd: OsdId) -> bool {
-    let i = osd as usize;
-    map.exists(osd) && !map.is_up(osd) && map.osd_xinfo[i].dead_epoch > map.osd_info[i].up_from
+    let (info, xinfo) = (map.osd_info.get(osd as usize), map.osd_xinfo.get(osd as usize));
+    map.exists(osd) && !map.is_up(osd) && info.zip(xinfo).is_some_and(|(info, xinfo)| xinfo.dead_epoch > info.up_from)
 }
 
 impl Pg {
