@@ -456,10 +456,22 @@ impl Osd {
                 PeerOut::UpThru(want) => *up_thru = (*up_thru).max(want),
                 PeerOut::PgTemp(want) => drop(pg_temp.insert(pg.pgid.pgid, want)),
                 PeerOut::Query(member) => crate::peers::query(pg, member, &mut Cx { sh: &mut self.sh, clock, out }),
+                PeerOut::QueryLog(member, since) => crate::peers::query_log(pg, member, since, &mut Cx { sh: &mut self.sh, clock, out }),
                 PeerOut::Notify(member) => crate::peers::notify(pg, member, 0, &mut Cx { sh: &mut self.sh, clock, out }),
                 PeerOut::Activate => {}
             }
         }
+    }
+
+    /// Groups whose peering waits for the store go on.
+    pub(crate) fn peer_waiting(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        let (mut up_thru, mut pg_temp) = (0, std::collections::BTreeMap::new());
+        for slot in 0..self.pgs.len() {
+            if self.pgs[slot].as_ref().is_some_and(|pg| pg.waits_for_log()) {
+                self.activate_one(slot, &mut up_thru, &mut pg_temp, clock, out);
+            }
+        }
+        self.tell_mon(up_thru, pg_temp, out);
     }
 
     /// What groups want of the monitor, once more.

@@ -379,7 +379,7 @@ impl Osd {
             "epoch": self.sh.map.epoch,
             "up": m.up,
             "acting": m.acting,
-            "acting_recovery_backfill": m.acting.iter().map(|o| o.to_string()).collect::<Vec<_>>(),
+            "acting_recovery_backfill": pg.peering.members().iter().map(|o| o.to_string()).collect::<Vec<_>>(),
             "readable_until_ns": pg.lease.readable_until().0,
             "info": {
                 "pgid": pg.pgid.to_string(),

@@ -275,7 +275,7 @@ impl Osd {
         let cx = Cx { sh: &mut self.sh, clock, out };
         let place = self.pgs.len() as u32;
         let mut pg = Pg::new(place, l.pgid, Rc::new(pool.clone()), name, l.info, l.past, mapping.clone(), false, &cx);
-        pg.take_record(l.log, l.missing, l.epoch);
+        pg.take_record(l.log, l.missing.into(), l.epoch);
         if gap {
             // What happened in maps that nobody has any more can't be known: another interval begins.
             pg.peering.start_interval(&mut pg.info, mapping, &*map, clock.mono);

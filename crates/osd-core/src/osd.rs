@@ -447,6 +447,7 @@ impl Osd {
                 pg.store_ready(&tickets, &mut Cx { sh: &mut self.sh, clock, out });
             }
             self.catch_up(clock, out);
+            self.peer_waiting(clock, out);
         }
         self.tickets = tickets;
         any
@@ -572,6 +573,7 @@ impl Osd {
         }
         self.removals.work.tick();
         self.replay_peers(clock, out);
+        self.peer_waiting(clock, out);
         self.tell_fullness(out);
         self.boot_tick(clock, out);
         self.mgr_tick(clock, out);

@@ -3,8 +3,8 @@
 use crate::advance::Part;
 use crate::event::{ConnId, Effect, Level, Peer};
 use crate::osd::Osd;
-use crate::pg::Pg;
 use crate::pg::peering::Mapping;
+use crate::pg::{Pg, Said};
 use crate::shared::Cx;
 use base::Clock;
 use denc::Denc;
@@ -14,7 +14,7 @@ use messages::{
     MOSDMap, MOSDOpReply, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGLog, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove, MOSDRepOp,
     MOSDRepOpReply, Message, PgNotify, PgQuery, RawMessage,
 };
-use types::{EntityAddrVec, EntityKind, Epoch, OsdId, PastIntervals, PgInfo, PgShard, SpgId, features};
+use types::{EVersion, EntityAddrVec, EntityKind, Epoch, OsdId, PastIntervals, PgInfo, PgShard, SpgId, features};
 
 /// Messages that wait for a map or a group's removal; more of them are dropped, and asked for again when the next interval begins.
 const AHEAD_MAX: usize = 4096;
@@ -36,16 +36,18 @@ pub(crate) fn send(osd: OsdId, msg: RawMessage, cx: &mut Cx<'_>) {
 
 /// Asks another OSD for its info of a group.
 pub(crate) fn query(pg: &Pg, to: PgShard, cx: &mut Cx<'_>) {
-    let query = PgQuery {
-        kind: query_kind::INFO,
-        history: pg.info.history,
-        epoch_sent: cx.sh.map.epoch,
-        to: to.shard,
-        from: pg.pgid.shard,
-        ..PgQuery::default()
-    };
+    send_query(pg, to, query_kind::INFO, EVersion::ZERO, cx);
+}
+fn send_query(pg: &Pg, to: PgShard, kind: i32, since: EVersion, cx: &mut Cx<'_>) {
+    let query = PgQuery { kind, since, history: pg.info.history, epoch_sent: cx.sh.map.epoch, to: to.shard, from: pg.pgid.shard };
     let pgid = SpgId { shard: to.shard, ..pg.pgid };
     send(to.osd, MOSDPGQuery2 { pgid, query }.encode(features::SUPPORTED), cx);
+}
+
+/// Asks another OSD for its log of a group, above a version or all of it.
+pub(crate) fn query_log(pg: &Pg, to: PgShard, since: Option<EVersion>, cx: &mut Cx<'_>) {
+    let kind = if since.is_some() { query_kind::LOG } else { query_kind::FULLLOG };
+    send_query(pg, to, kind, since.unwrap_or_default(), cx);
 }
 
 /// Tells another OSD what we have of a group.
@@ -74,8 +76,10 @@ impl Osd {
             MOSDRepOp::KIND => {
                 let mut m = MOSDRepOp::decode(msg)?;
                 m.from.osd = from;
-                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, out) {
-                    self.write_came(m, clock, out);
+                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, out)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                {
+                    pg.hear(m.from, Said::Write(Box::new(m)), &mut cx);
                 }
             }
             MOSDRepOpReply::KIND => {
@@ -104,7 +108,7 @@ impl Osd {
                 if !self.is_ahead(from, m.pgid, m.epoch_sent, msg, out)
                     && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
                 {
-                    pg.info_came(PgShard::new(from, m.info.pgid.shard), &m, &mut cx);
+                    pg.hear(PgShard::new(from, m.info.pgid.shard), Said::Info(Box::new(m)), &mut cx);
                 }
             }
             MOSDPGLog::KIND => {
@@ -195,21 +199,10 @@ impl Osd {
         Some((pg, Cx { sh: &mut self.sh, clock, out }))
     }
 
-    fn write_came(&mut self, m: MOSDRepOp, clock: Clock, out: &mut Vec<Effect>) {
-        let (pgid, from) = (m.pgid, m.from);
-        let Some((pg, mut cx)) = self.group(pgid, clock, out) else { return };
-        if let Err(why) = pg.write_came(m, &mut cx) {
-            cx.log(Level::Error, format!("{pgid}: osd.{from}: {why}"));
-        }
-    }
-
     fn queried(&mut self, from: OsdId, m: &MOSDPGQuery2, clock: Clock, out: &mut Vec<Effect>) {
         let from = PgShard::new(from, m.query.from);
         if let Some((pg, mut cx)) = self.group(m.pgid, clock, out) {
-            if m.query.epoch_sent >= pg.peering.last_peering_reset {
-                notify(pg, from, m.query.epoch_sent, &mut cx);
-            }
-            return;
+            return pg.hear(from, Said::Query(Box::new(m.query.clone())), &mut cx);
         }
         // Never heard of it: an info that says so.
         notify_info(PgInfo::new(m.pgid), Default::default(), from, m.query.epoch_sent, &mut Cx { sh: &mut self.sh, clock, out });
@@ -239,7 +232,8 @@ impl Osd {
             self.peer_on(pgid, clock, out);
         }
         let Some((pg, mut cx)) = self.group(pgid, clock, out) else { return };
-        pg.log_came(PgShard::new(from, m.from), &m, &mut cx);
+        pg.hear(PgShard::new(from, m.from), Said::Log(Box::new(m)), &mut cx);
+        self.peer_on(pgid, clock, out);
     }
 
     /// A group peers as far as it goes.

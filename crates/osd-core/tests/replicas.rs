@@ -10,7 +10,7 @@ use cluster::{Cluster, POOL};
 use messages::{InOp, MOSDOp, MOSDOpReply};
 use std::collections::BTreeMap;
 use types::osd_op::OpCode;
-use types::{OsdOp, PgId, SnapContext, pg_state};
+use types::{IntervalSet, OsdOp, PgId, SnapContext, pg_state};
 use world::write_full;
 
 fn append(data: &[u8]) -> InOp {
@@ -110,6 +110,34 @@ fn copies_are_equal_at_rest_whatever_the_order_of_messages() {
         c.assert_clean();
         assert_eq!(c.errors, [""; 0], "seed {seed}");
     }
+}
+
+/// What a member knows of clones it has from log entries, and of what was trimmed from the primary's word.
+#[test]
+fn the_index_of_snapshots_is_the_same_on_every_member() {
+    let mut c = Cluster::new(21, 3, 3, 2, 2);
+    let mut snapc = SnapContext::default();
+    for round in 0..3_u64 {
+        for n in 0..6 {
+            let m = MOSDOp { snapc: snapc.clone(), ..c.request(&format!("o{n}"), vec![append(b"x")]) };
+            c.give(&m);
+        }
+        c.settle();
+        snapc.seq = round + 1;
+        snapc.snaps.insert(0, snapc.seq);
+    }
+    let keys = c.snap_index(0).len();
+    assert_eq!(keys, 12, "two snapshots of six objects");
+    for trimmed in 1..=2 {
+        c.publish(|m| drop(m.removed_snaps_queue.insert(POOL, IntervalSet::of(trimmed, 1))));
+        c.settle();
+        for osd in 0..3 {
+            assert_eq!(c.snap_index(osd).len(), 12 - 6 * trimmed as usize, "osd.{osd}");
+            assert_eq!(c.snap_index(osd), c.snap_index(0));
+        }
+        c.assert_copies_equal();
+    }
+    assert_eq!(c.errors, [""; 0]);
 }
 
 /// A member that stops is left out; below min_size nothing is answered, and what waited is answered when a member is back that has all.

@@ -4,6 +4,7 @@
 //! whether it is a duplicate. What is admitted goes to its object's order (`run`).
 
 use super::Pg;
+use super::logs::missing::Missing;
 use crate::op::{Limits, OpInfo};
 use crate::perf::C;
 use crate::request::{ClientOp, error_reply};
@@ -66,6 +67,10 @@ impl Pg {
         }
         if info.pg_op {
             return self.run_pg_op(op, cx);
+        }
+        if self.lacks(&op) {
+            op.waits_for = "waiting for degraded object";
+            return self.waiting_recovery.push(op);
         }
         self.enter(op, cx);
     }
@@ -165,6 +170,13 @@ impl Pg {
             classes: &classes,
             addr: &session.peer.addr,
         })
+    }
+
+    /// True if the object has to be recovered first: for a read here, for a write on every member.
+    fn lacks(&self, op: &ClientOp) -> bool {
+        let (obj, head) = (&op.msg.hobj, op.msg.hobj.head());
+        let lacks = |missing: &Missing| !missing.is_empty() && (missing.contains(obj) || missing.contains(&head));
+        lacks(&self.missing) || (op.may_mutate() && self.peering.peers().values().any(|peer| lacks(&peer.member.missing)))
     }
 
     /// True if the log has the request: it was executed before.

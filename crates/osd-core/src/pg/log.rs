@@ -3,6 +3,7 @@
 //! The entries themselves lie in the store; here is a short form of each, with the duplicates that outlive them in front, and an index by
 //! request. Bounded: entries by the trim target, duplicates by `osd_pg_log_dups_tracked`.
 
+use super::logs::merge::Merged;
 use std::collections::VecDeque;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use types::{EVersion, EntityKind, EntityName, OpReturn, PgLogDup, PgLogEntry, ReqId};
@@ -39,6 +40,9 @@ impl LogItem {
         let returned = (code != 0 || !ops.is_empty()).then(|| Box::new(Returned { code, ops }));
         let (EVersion { version, epoch }, ReqId { name, tid, inc }) = (version, reqid);
         Self { version, user_version, client: name.num, tid, returned, epoch, inc, hash: 0, kind: name.kind, indexed: true }
+    }
+    fn of_dup(d: PgLogDup) -> Self {
+        Self::new(d.version, d.user_version, d.reqid, d.return_code, d.op_returns)
     }
     pub fn version(&self) -> EVersion {
         EVersion { version: self.version, epoch: self.epoch }
@@ -193,7 +197,7 @@ impl Log {
     ) -> Self {
         let mut log = Self { head: tail, tail, ..Self::default() };
         for d in dups {
-            log.push_item(LogItem::new(d.version, d.user_version, d.reqid, d.return_code, d.op_returns));
+            log.push_item(LogItem::of_dup(d));
         }
         log.dups = log.items.len();
         entries.into_iter().for_each(|e| log.push(&e));
@@ -215,6 +219,40 @@ impl Log {
     }
     pub fn dups_len(&self) -> usize {
         self.dups
+    }
+    /// Of entries above `from`, ascending.
+    pub fn versions_after(&self, from: EVersion) -> impl Iterator<Item = EVersion> {
+        self.items.range(self.end_of(|v| v <= from)..).map(LogItem::version)
+    }
+    /// Of the last entry below `version`.
+    pub fn last_before(&self, version: EVersion) -> Option<EVersion> {
+        let end = self.end_of(|v| v < version);
+        (end > self.dups).then(|| self.items[end - 1].version())
+    }
+    /// Of the last entry that isn't above `version`.
+    pub fn last_up_to(&self, version: EVersion) -> Option<EVersion> {
+        let end = self.end_of(|v| v <= version);
+        (end > self.dups).then(|| self.items[end - 1].version())
+    }
+    /// Of the entry behind which there are `n` more.
+    pub fn nth_last(&self, n: usize) -> Option<EVersion> {
+        (self.len() > n).then(|| self.items[self.items.len() - 1 - n].version())
+    }
+    /// The place behind the entries of which `is_in` is true: the first ones.
+    fn end_of(&self, is_in: impl Fn(EVersion) -> bool) -> usize {
+        let (mut from, mut to) = (self.dups, self.items.len());
+        while from < to {
+            let middle = (from + to) / 2;
+            if is_in(self.items[middle].version()) { from = middle + 1 } else { to = middle }
+        }
+        from
+    }
+    /// What a member is told of requests up to `to`, which is below the entries that it is sent: duplicates, oldest first, of the last
+    /// `tracked` versions.
+    pub fn dups_up_to(&self, to: EVersion, tracked: u64) -> Vec<PgLogDup> {
+        let oldest = (self.head.version + 1).saturating_sub(tracked);
+        let told = self.items.iter().take_while(|i| i.version() <= to).filter(|i| i.indexed && i.version >= oldest);
+        told.map(LogItem::dup).collect()
     }
 
     /// Appends a new entry.
@@ -296,14 +334,41 @@ impl Log {
     /// Takes back what was pushed and trimmed since then, because the store has refused it. Duplicates that were dropped stay so.
     pub fn rewind(&mut self, mark: Mark) {
         while self.first + self.items.len() as u64 > mark.end {
-            let item = self.items.pop_back().expect("counted above");
-            let number = self.first + self.items.len() as u64;
-            if item.indexed {
-                self.index.remove(tag_of(&item.reqid()), number as u32);
-            }
+            self.pop();
         }
         self.dups = mark.dups_end.saturating_sub(self.first) as usize;
         (self.head, self.tail) = (mark.head, mark.tail);
+    }
+
+    fn pop(&mut self) {
+        let item = self.items.pop_back().expect("there is one, the caller has looked");
+        let number = self.first + self.items.len() as u64;
+        if item.indexed {
+            self.index.remove(tag_of(&item.reqid()), number as u32);
+        }
+    }
+
+    /// Becomes the log that a merge of two made of it.
+    pub fn take_merge(&mut self, merged: &Merged) {
+        while self.items.len() > self.dups && self.items.back().is_some_and(|i| i.version() > merged.rewind_to) {
+            self.pop();
+        }
+        if merged.is_whole() {
+            let mut entries = std::mem::take(&mut self.items);
+            let rest = entries.split_off(self.dups);
+            let mut log = Self { head: merged.tail, tail: merged.tail, ..Self::default() };
+            match &merged.dups {
+                Some(dups) => dups.iter().cloned().for_each(|d| log.push_item(LogItem::of_dup(d))),
+                None => entries.into_iter().for_each(|i| log.push_item(i)),
+            }
+            log.dups = log.items.len();
+            merged.older.iter().for_each(|e| log.push(e));
+            rest.into_iter().for_each(|i| log.push_item(i));
+            *self = log;
+        }
+        self.head = if self.is_empty() { merged.tail } else { self.items.back().map_or(merged.tail, LogItem::version) };
+        merged.newer.iter().for_each(|e| self.push(e));
+        (self.head, self.tail) = (merged.head, merged.tail);
     }
 
     /// Splits off what belongs to another group. Duplicates go to both: they have no object any more.

@@ -10,16 +10,19 @@
 //! | [`submit`] | from the plan to the log and the store, and from the commit to the answer; [`replicate`]: writes in flight |
 //! | [`account`] | what is counted of an answered request |
 //!
-//! Beside them: how it peers in [`peering`], until when it may serve in [`lease`] and [`leasing`], what it tells other members and hears of them as their primary in [`primary`], and as one that follows
+//! Beside them: how it peers in [`peering`] by the logs of members ([`logs`]), what it hears meanwhile in [`hear`], until when it may serve in [`lease`] and
+//! [`leasing`], what it tells other members and hears of them as their primary in [`primary`], and as one that follows
 //! a primary in [`replica`], what it remembers of requests in [`log`], watches in [`watch`] and [`watchers`], what it does by
 //! itself in [`upkeep`], [`scrub`] and [`trim`], what it reports in [`stats`], its part of the hashes in [`range`].
 
 mod account;
 mod admit;
 mod backoff;
+mod hear;
 pub mod lease;
 mod leasing;
 pub mod log;
+pub mod logs;
 pub(crate) mod notify_room;
 pub mod objects;
 pub mod order;
@@ -44,19 +47,22 @@ use crate::event::{ConnId, Effect};
 use crate::request::ClientOp;
 use crate::shared::Cx;
 use base::Stamp;
+pub(crate) use hear::Said;
 use lease::Lease;
 use log::Log;
+use logs::missing::Missing;
 use maps::PgPool;
 use objects::Objects;
 use peering::{Mapping, PeerOut, Peering};
 use replica::Acknowledgement;
 use replicate::{Members, Replication};
 use scrub::Scrub;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
+use store::StoreError;
 use submit::{AtStore, Submitted};
 use trim::Trim;
-use types::{CollId, EVersion, Epoch, HObject, IntervalSet, PastIntervals, PgInfo, PgMissingItem, PgShard, SnapContext, SpgId};
+use types::{CollId, EVersion, Epoch, HObject, IntervalSet, PastIntervals, PgInfo, PgShard, SnapContext, SpgId};
 use wait::StoreWaiters;
 use watch::Watches;
 
@@ -74,7 +80,7 @@ pub struct Pg {
     pub(crate) epoch: Epoch,
     pub log: Log,
     /// Objects of which the log knows a newer version than the store has.
-    pub(crate) missing: BTreeMap<HObject, PgMissingItem>,
+    pub(crate) missing: Missing,
     pub peering: Peering,
     /// Until when the group may serve.
     pub lease: Lease,
@@ -83,6 +89,10 @@ pub struct Pg {
     at_store: AtStore,
     /// Writes of the primary that our store has and that are not acknowledged to it, in the order of their submission.
     to_acknowledge: VecDeque<Acknowledgement>,
+    /// What members said, while the first of it waits for the store.
+    parked: VecDeque<(PgShard, Said)>,
+    /// Requests for objects that members lack.
+    waiting_recovery: Vec<Box<ClientOp>>,
     /// Requests that came before the group was active.
     waiting_active: VecDeque<Box<ClientOp>>,
     store_waiters: StoreWaiters,
@@ -122,7 +132,7 @@ impl Pg {
             pool_snapc,
             epoch,
             log: Log::default(),
-            missing: BTreeMap::new(),
+            missing: Missing::default(),
             info,
             peering,
             lease: Lease::default(),
@@ -130,6 +140,8 @@ impl Pg {
             inflight: Replication::default(),
             at_store: AtStore::new(slot),
             to_acknowledge: VecDeque::new(),
+            parked: VecDeque::new(),
+            waiting_recovery: Vec::new(),
             waiting_active: VecDeque::new(),
             store_waiters: StoreWaiters::default(),
             watches: Watches::new(&cx.sh.notify_room),
@@ -193,7 +205,9 @@ impl Pg {
     /// The interval is over. Requests that are not answered wait until the group is active again, in their order on each object: writes in
     /// flight, reads that the store fetches for, then what waited behind them. If the group is elsewhere now, clients send them there.
     fn requeue(&mut self) {
+        self.parked.clear();
         let mut requests = self.inflight.end_interval();
+        requests.append(&mut self.waiting_recovery);
         requests.extend(self.store_waiters.end_interval());
         requests.extend(self.objects.end_interval());
         if !self.peering.is_primary() {
@@ -216,13 +230,25 @@ impl Pg {
 
     /// Peers as far as it goes; what others are to be told is returned.
     pub fn activate_map(&mut self, cx: &mut Cx<'_>) -> Vec<PeerOut> {
-        let mut out = Vec::new();
+        self.hear_parked(cx);
+        let (mut out, mut entries) = (Vec::new(), None);
         let map = cx.sh.map.clone();
-        self.peering.step(&mut self.info, &*map, cx.clock.mono, &mut out);
+        loop {
+            self.peering.step(&mut self.info, entries.is_some(), &*map, cx.clock.mono, &mut out);
+            let Some(since) = self.peering.wants_log else { break };
+            match cx.sh.store.pg_log(self.pgid, since, usize::MAX) {
+                Ok(found) => entries = Some(found),
+                Err(StoreError::Wait(_)) => break,
+                Err(error) => {
+                    cx.out.push(Effect::Stop { why: Some(format!("{}: its log: {error}", self.pgid)) });
+                    break;
+                }
+            }
+        }
         if out.contains(&PeerOut::Activate) {
             self.note_complete();
             let lease = self.grant_lease(cx);
-            self.activate_members(lease, cx);
+            self.activate_members(&entries.unwrap_or_default(), lease, cx);
             self.save_info_as(Submitted::Activation(self.peering.last_peering_reset), cx);
         }
         if self.peering.is_active() {
@@ -267,7 +293,7 @@ impl Pg {
         self.info_dirty = true;
         self.save_info(cx);
         self.share_info(cx);
-        self.remove_strays(cx);
+        self.check_recovered(cx);
         cx.sh.merge_soon |= self.peering.is_premerge();
         if !self.peering.is_active() {
             return self.back_off_waiting(cx);
@@ -283,14 +309,13 @@ impl Pg {
     }
 
     /// After a start: the log and the missing objects as the store has them, and the map that the record names.
-    pub(crate) fn take_record(&mut self, log: Log, missing: BTreeMap<HObject, PgMissingItem>, saved_epoch: Epoch) {
+    pub(crate) fn take_record(&mut self, log: Log, missing: Missing, saved_epoch: Epoch) {
         (self.log, self.missing, self.saved_epoch, self.info_dirty) = (log, missing, saved_epoch, false);
     }
     /// What the record is complete up to: everything, unless objects are missing.
     pub(super) fn note_complete(&mut self) {
-        if self.missing.is_empty() {
-            self.info.last_complete = self.info.last_update;
-        }
+        self.info.last_complete =
+            if self.missing.is_empty() { self.info.last_update } else { logs::last_complete(&self.log, &self.missing) };
     }
 
     /// The map has merged the group into one that is not here: it serves no longer.
@@ -306,6 +331,7 @@ impl Pg {
     pub fn reset(&mut self, conn: ConnId, now: Stamp) {
         self.watches.reset(conn, now);
         self.waiting_active.retain(|op| op.conn != conn);
+        self.waiting_recovery.retain(|op| op.conn != conn);
         self.inflight.reset(conn);
     }
 
@@ -318,7 +344,13 @@ impl Pg {
     }
     /// Requests that are not answered: what each is and what it waits for.
     pub fn unanswered(&self) -> impl Iterator<Item = (&types::ReqId, &HObject, Stamp, &'static str)> {
-        let waiting = self.waiting_active.iter().map(|op| &**op).chain(self.store_waiters.requests()).chain(self.objects.waiting());
+        let waiting = self
+            .waiting_active
+            .iter()
+            .chain(&self.waiting_recovery)
+            .map(|op| &**op)
+            .chain(self.store_waiters.requests())
+            .chain(self.objects.waiting());
         let inflight = self.inflight.iter().filter_map(|f| Some((&f.reqid, f.obj.as_ref()?, f.received, "waiting for commit")));
         waiting.map(|op| (&op.reqid, &op.msg.hobj, op.received, op.waits_for)).chain(inflight)
     }

@@ -23,6 +23,7 @@ mod prior;
 
 pub use mapping::{Mapping, MergeRole, children, parent_seed};
 
+use super::logs::member::Member;
 use super::replicate::Members;
 use base::Stamp;
 use mapping::splits;
@@ -51,7 +52,7 @@ pub enum State {
 }
 
 /// The edges of the picture above. [`State::Reset`] follows every state: a new interval begins.
-const EDGES: [(State, State); 16] = {
+const EDGES: [(State, State); 14] = {
     use State::*;
     [
         (Reset, GetInfo),
@@ -62,8 +63,6 @@ const EDGES: [(State, State); 16] = {
         (GetLog, Incomplete),
         (GetLog, GetMissing),
         // Another member turned up late and may know more.
-        (GetMissing, GetLog),
-        (WaitUpThru, GetLog),
         (Incomplete, GetLog),
         (GetMissing, WaitUpThru),
         (GetMissing, Activating),
@@ -90,6 +89,8 @@ pub trait OsdView {
 pub enum PeerOut {
     /// Ask that member for its info.
     Query(PgShard),
+    /// Ask that member for its missing objects and its log above a version; `None`: for all of its log.
+    QueryLog(PgShard, Option<EVersion>),
     /// Tell that member, the primary, that we have some of the group.
     Notify(PgShard),
     /// Ask the monitor to let these serve instead; empty: let go of what was asked before.
@@ -103,9 +104,21 @@ pub enum PeerOut {
 /// What the primary knows of another member.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    pub info: PgInfo,
+    /// As it said, or as it will be once it has done what it was sent.
+    pub member: Member,
+    /// What it misses is known.
+    is_judged: bool,
     /// Everything up to here is durable there.
     pub complete_on_disk: EVersion,
+}
+
+impl Peer {
+    fn new(info: PgInfo) -> Self {
+        Self { complete_on_disk: info.last_complete, member: Member::unasked(info), is_judged: false }
+    }
+    fn judged(member: Member) -> Self {
+        Self { complete_on_disk: member.info.last_complete, member, is_judged: true }
+    }
 }
 
 /// Peering of one group on one OSD.
@@ -124,6 +137,14 @@ pub struct Peering {
     peers: BTreeMap<PgShard, Peer>,
     /// The members that each write goes to, ourselves among them (stock's acting_recovery_backfill): chosen when every info is here.
     members: Members,
+    /// Members that were asked for their logs, whose answers are not here.
+    asked_logs: BTreeSet<PgShard>,
+    /// The member whose log is to be merged into ours.
+    best: Option<PgShard>,
+    /// The part of our own log above this version is needed before the members can be activated.
+    pub wants_log: Option<EVersion>,
+    /// No member lacks an object.
+    is_recovered: bool,
     /// Members that have not activated yet.
     activating: BTreeSet<PgShard>,
     /// Members without which we may lose writes.
@@ -146,6 +167,10 @@ impl Peering {
             asked: BTreeMap::new(),
             peers: BTreeMap::new(),
             members: Members::new(),
+            asked_logs: BTreeSet::new(),
+            best: None,
+            wants_log: None,
+            is_recovered: false,
             activating: BTreeSet::new(),
             blocked_by: BTreeSet::new(),
             asked_pg_temp: None,
@@ -196,7 +221,7 @@ impl Peering {
     }
     /// Every copy is where it belongs.
     pub fn is_clean(&self) -> bool {
-        (self.is_active() || self.is_premerge()) && self.mapping.is_whole()
+        (self.is_active() || self.is_premerge()) && self.is_recovered && self.mapping.is_whole()
     }
     /// What the group is to be in a merge that the map announces; it stays quiet until then.
     pub fn pending_merge(&self) -> Option<MergeRole> {
@@ -296,6 +321,8 @@ impl Peering {
             self.asked.clear();
             self.peers.clear();
             self.members.clear();
+            self.asked_logs.clear();
+            (self.best, self.wants_log, self.is_recovered) = (None, None, false);
             self.activating.clear();
             self.blocked_by.clear();
             self.asked_pg_temp = None;
@@ -309,11 +336,11 @@ impl Peering {
         self.history.push((to, now));
     }
 
-    /// Goes as far as it can with what is known.
-    pub fn step(&mut self, info: &mut PgInfo, map: &dyn OsdView, now: Stamp, out: &mut Vec<PeerOut>) {
+    /// Goes as far as it can with what is known. `has_log`: what [`Peering::wants_log`] asked for is at hand.
+    pub fn step(&mut self, info: &mut PgInfo, has_log: bool, map: &dyn OsdView, now: Stamp, out: &mut Vec<PeerOut>) {
         loop {
             let before = self.state;
-            match self.state {
+            match before {
                 State::Reset if self.is_primary() => self.enter(State::GetInfo, now),
                 State::Reset => {
                     self.enter(State::Stray, now);
@@ -327,12 +354,18 @@ impl Peering {
                 // What a member said counts while it is there.
                 State::GetLog if self.peers.keys().any(|member| !map.is_up(member.osd)) => self.enter(State::Reset, now),
                 State::GetLog => self.choose(info, map, now, out),
+                State::GetMissing if !self.has_judged_all(info, out) => {}
                 State::GetMissing if map.up_thru(self.whoami.osd) < info.history.same_interval_since => {
                     out.push(PeerOut::UpThru(info.history.same_interval_since));
                     self.enter(State::WaitUpThru, now);
                 }
-                State::GetMissing => self.activate(info, now, out),
-                State::WaitUpThru if map.up_thru(self.whoami.osd) >= info.history.same_interval_since => self.activate(info, now, out),
+                State::WaitUpThru if map.up_thru(self.whoami.osd) < info.history.same_interval_since => {}
+                State::GetMissing | State::WaitUpThru => {
+                    self.wants_log = if has_log { None } else { self.behind(info) };
+                    if self.wants_log.is_none() {
+                        self.activate(info, now, out);
+                    }
+                }
                 _ => {}
             }
             if self.state == before {
@@ -345,7 +378,7 @@ impl Peering {
     pub fn asks(&self) -> Option<PeerOut> {
         match self.state {
             State::WaitUpThru => Some(PeerOut::UpThru(self.last_peering_reset)),
-            State::GetLog => self.asked_pg_temp.clone().map(PeerOut::PgTemp),
+            State::GetLog if self.best.is_none() => self.asked_pg_temp.clone().map(PeerOut::PgTemp),
             _ => None,
         }
     }
@@ -353,20 +386,22 @@ impl Peering {
     /// Another member says what it has of the group. What a member that is served writes said before it was chosen stays as it is.
     pub fn heard(&mut self, from: PgShard, theirs: PgInfo, info: &mut PgInfo, now: Stamp) {
         info.history.merge(&theirs.history);
-        let is_chosen = matches!(self.state, State::Activating | State::Active | State::Peered) && self.members.contains(&from);
+        let is_before = matches!(self.state, State::Reset | State::GetInfo | State::GetLog | State::Down | State::Incomplete);
+        let is_chosen = !is_before && self.members.contains(&from);
         if from == self.whoami || is_chosen {
             return;
         }
-        self.peers.insert(from, Peer { complete_on_disk: theirs.last_complete, info: theirs });
-        // What turns up late may know more.
-        if matches!(self.state, State::GetMissing | State::WaitUpThru | State::Incomplete) {
+        self.peers.insert(from, Peer::new(theirs));
+        // What turns up late may know more. Once a log is chosen it can't: members that may have written were all asked before.
+        if self.state == State::Incomplete {
             self.enter(State::GetLog, now);
         }
     }
 
     /// Members of past intervals that still have the group and are needed no longer.
     pub fn take_strays(&mut self) -> Vec<PgShard> {
-        let strays: Vec<PgShard> = self.peers.iter().filter(|(m, p)| !self.is_mapped(**m) && !p.info.dne()).map(|(m, _)| *m).collect();
+        let strays: Vec<PgShard> =
+            self.peers.iter().filter(|(m, p)| !self.is_mapped(**m) && !p.member.info.dne()).map(|(m, _)| *m).collect();
         strays.iter().for_each(|member| drop(self.peers.remove(member)));
         strays
     }

@@ -4,6 +4,8 @@
 //! primary serves goes with the activations sent here.
 
 use super::Pg;
+use super::logs::member::Bring;
+use super::logs::part;
 use super::peering::State;
 use super::replicate::InFlight;
 use crate::peers;
@@ -11,7 +13,7 @@ use crate::shared::Cx;
 use denc::{Bytes, Denc};
 use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGRemove, MOSDRepOp, MOSDRepOpReply, Message, PgLease};
 use types::osd_op::osd_flag;
-use types::{EVersion, Epoch, PgInfo, PgLog, PgLogEntry, PgShard, SpgId, Transaction, features};
+use types::{EVersion, Epoch, PgInfo, PgLog, PgLogEntry, PgMissing, PgShard, SpgId, Transaction, features};
 
 /// A write as other members get it, encoded.
 pub(super) struct Payload {
@@ -25,29 +27,41 @@ impl Pg {
         SpgId { shard: member.shard, ..self.pgid }
     }
 
-    /// Starts the interval at each other member: those that have the log hear so, those that have nothing get it.
-    pub(super) fn activate_members(&mut self, lease: Option<PgLease>, cx: &mut Cx<'_>) {
-        let epoch = cx.sh.map.epoch;
+    /// Starts the interval at each other member: those that have the log hear so, others get what they lack of it. `entries` are those of our log
+    /// above what the last of them has.
+    pub(super) fn activate_members(&mut self, entries: &[PgLogEntry], lease: Option<PgLease>, cx: &mut Cx<'_>) {
+        let (ours, tracked) = (&self.info, cx.sh.log_bounds.dups as u64);
         for member in self.peering.others().collect::<Vec<_>>() {
-            let is_new = self.peering.peers().get(&member).is_none_or(|peer| peer.info.is_empty());
-            if is_new {
-                let log = PgLog { head: self.log.head(), tail: self.log.tail(), can_rollback_to: self.log.head(), ..PgLog::default() };
-                let msg = MOSDPGLog {
-                    epoch,
-                    info: self.info_to_tell(cx),
-                    log,
-                    lease,
-                    query_epoch: self.peering.last_peering_reset,
-                    past_intervals: self.peering.past.clone(),
-                    to: member.shard,
-                    from: self.pgid.shard,
-                    ..MOSDPGLog::default()
-                };
-                peers::send(member.osd, msg.encode(features::SUPPORTED), cx);
-            } else {
-                self.send_info(member, lease, cx);
-            }
+            let peer = self.peering.peer_mut(member).expect("a member is chosen by its info");
+            let since = match peer.member.bring(ours, false) {
+                Bring::Log(since) => since,
+                Bring::Info => {
+                    self.send_info(member, lease, cx);
+                    continue;
+                }
+                Bring::Backfill => panic!("{}: osd.{member} was chosen though no log reaches back to what it has", self.pgid),
+            };
+            let later = || entries.iter().filter(|e| e.version > since);
+            peer.member.send_log(later(), ours);
+            let log = part::after(&self.log, later(), since, tracked);
+            self.send_log(member, log, PgMissing::default(), lease, self.peering.last_peering_reset, cx);
         }
+    }
+    /// Sends a part of our log. `asked`: the epoch that it answers to.
+    pub(super) fn send_log(&self, to: PgShard, log: PgLog, missing: PgMissing, lease: Option<PgLease>, asked: Epoch, cx: &mut Cx<'_>) {
+        let msg = MOSDPGLog {
+            epoch: cx.sh.map.epoch,
+            info: self.info_to_tell(cx),
+            log,
+            lease,
+            missing,
+            query_epoch: asked,
+            past_intervals: self.peering.past.clone(),
+            to: to.shard,
+            from: self.pgid.shard,
+            ..MOSDPGLog::default()
+        };
+        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
     }
     fn send_info(&self, to: PgShard, lease: Option<PgLease>, cx: &mut Cx<'_>) {
         let epoch = cx.sh.map.epoch;
@@ -58,6 +72,18 @@ impl Pg {
     /// Every member hears how the group stands.
     pub(super) fn share_info(&self, cx: &mut Cx<'_>) {
         self.peering.others().for_each(|member| self.send_info(member, None, cx));
+    }
+    /// A group of which no member lacks an object is recovered.
+    pub(crate) fn check_recovered(&mut self, cx: &mut Cx<'_>) {
+        if !self.missing.is_empty() || self.peering.others_lack() || !(self.peering.is_active() || self.peering.is_premerge()) {
+            return;
+        }
+        self.peering.recovered(&mut self.info);
+        self.save_info(cx);
+        self.share_info(cx);
+        self.remove_strays(cx);
+        cx.sh.report_soon = true;
+        cx.sh.merge_soon |= self.peering.is_premerge();
     }
     /// Members of past intervals may let go of a group that is clean.
     pub(super) fn remove_strays(&mut self, cx: &mut Cx<'_>) {

@@ -4,10 +4,12 @@
 //! the transaction is the same for every member.
 
 use super::Pg;
+use super::hear::Stop;
+use super::logs::PeerLog;
 use super::peering::State;
 use super::snaps;
 use super::submit::Submitted;
-use crate::event::{Effect, Level};
+use crate::event::Effect;
 use crate::peers;
 use crate::shared::Cx;
 use denc::Denc;
@@ -28,8 +30,8 @@ pub(super) struct Acknowledgement {
 }
 
 /// A write's data in one piece.
-fn flat(mut pieces: Vec<Bytes>) -> Bytes {
-    if pieces.len() == 1 { pieces.remove(0) } else { pieces.concat().into() }
+fn flat(pieces: &[Bytes]) -> Bytes {
+    if let [one] = pieces { one.clone() } else { pieces.concat().into() }
 }
 
 impl Pg {
@@ -38,38 +40,49 @@ impl Pg {
         sent >= self.peering.last_peering_reset && from == self.peering.primary() && !self.peering.is_primary()
     }
 
-    /// The primary says how the group stands. To a stray with the same log it is the word to serve.
-    pub(crate) fn info_came(&mut self, from: PgShard, m: &MOSDPGInfo2, cx: &mut Cx<'_>) {
+    /// The primary says how the group stands. To a stray it is the word to serve: what that has beyond the primary's log does not count.
+    pub(super) fn info_came(&mut self, from: PgShard, m: &MOSDPGInfo2, cx: &mut Cx<'_>) -> Result<(), Stop> {
         let sent = m.epoch_sent.min(m.min_epoch);
         if self.peering.is_primary() {
             if let Some(ack) = m.lease_ack {
                 self.lease_acknowledged(from.osd, sent, ack, cx);
             }
-            return self.member_info(from, sent, cx);
+            self.member_info(from, sent, cx);
+            return Ok(());
         }
         if !self.is_of_primary(from, sent) {
-            return;
+            return Ok(());
         }
         match self.peering.state() {
-            State::Stray => self.follow(&m.info, m.lease.as_ref(), cx),
+            State::Stray => {
+                if self.info.last_update > m.info.last_update {
+                    self.rewind_log(&m.info, cx)?;
+                }
+                self.follow(&m.info, m.lease.as_ref(), cx)?;
+            }
             State::ReplicaActive => {
                 self.take_info(&m.info, cx);
                 self.save_info(cx);
             }
             _ => {}
         }
+        Ok(())
     }
-    /// The primary's log comes: the word to serve for one that had nothing.
-    pub(crate) fn log_came(&mut self, from: PgShard, m: &MOSDPGLog, cx: &mut Cx<'_>) {
-        if self.is_of_primary(from, m.epoch.min(m.query_epoch)) && self.peering.state() == State::Stray {
-            self.follow(&m.info, m.lease.as_ref(), cx);
+    /// The primary's log, or what we lack of it: the word to serve.
+    pub(super) fn log_of_primary(&mut self, from: PgShard, sent: Epoch, m: &MOSDPGLog, cx: &mut Cx<'_>) -> Result<(), Stop> {
+        if !self.is_of_primary(from, sent) || self.peering.state() != State::Stray {
+            return Ok(());
         }
+        if m.info.is_incomplete() {
+            return Err(Stop::Bad("it begins a backfill".into()));
+        }
+        self.merge_log(PeerLog::check(m.log.clone())?, &m.info, cx)?;
+        self.follow(&m.info, m.lease.as_ref(), cx)
     }
     /// Follows the primary from now on, once that is durable.
-    fn follow(&mut self, theirs: &PgInfo, lease: Option<&PgLease>, cx: &mut Cx<'_>) {
+    fn follow(&mut self, theirs: &PgInfo, lease: Option<&PgLease>, cx: &mut Cx<'_>) -> Result<(), Stop> {
         if self.info.last_update != theirs.last_update {
-            let text = format!("{}: the primary's log ends at {}, ours at {}", self.pgid, theirs.last_update, self.info.last_update);
-            return cx.log(Level::Error, text);
+            return Err(Stop::Bad(format!("its log ends at {}, ours at {}", theirs.last_update, self.info.last_update)));
         }
         self.take_info(theirs, cx);
         self.lease.told(theirs.history.prior_readable_until_ub_ns, cx.clock.mono);
@@ -79,6 +92,7 @@ impl Pg {
         self.peering.activate_replica(&mut self.info, theirs.last_epoch_started, cx.clock.mono);
         self.note_complete();
         self.save_info_as(Submitted::Activation(self.peering.last_peering_reset), cx);
+        Ok(())
     }
     /// What the primary knows of the group that is the same for every member.
     fn take_info(&mut self, theirs: &PgInfo, cx: &mut Cx<'_>) {
@@ -106,7 +120,7 @@ impl Pg {
     }
 
     /// A write of the primary. An error is one of the message: it changes nothing.
-    pub(crate) fn write_came(&mut self, m: MOSDRepOp, cx: &mut Cx<'_>) -> Result<(), String> {
+    pub(super) fn write_came(&mut self, m: &MOSDRepOp, cx: &mut Cx<'_>) -> Result<(), String> {
         if !self.is_of_primary(m.from, m.map_epoch) {
             return Ok(());
         }
@@ -114,7 +128,7 @@ impl Pg {
             return Err("a write for a member that is not active".into());
         }
         let entries = Vec::<PgLogEntry>::from_bytes(&m.log).map_err(|e| e.to_string())?;
-        let mut txn = Transaction::from_bytes(&flat(m.transaction)).map_err(|e| e.to_string())?;
+        let mut txn = Transaction::from_bytes(&flat(&m.transaction)).map_err(|e| e.to_string())?;
         if !txn.colls().all(|coll| coll == self.coll || coll == CollId::PgTemp(self.pgid)) {
             return Err("a write outside of its group".into());
         }
@@ -138,7 +152,7 @@ impl Pg {
         }
         self.info.last_update = self.log.head();
         self.note_complete();
-        self.info.stats = m.pg_stats;
+        self.info.stats = m.pg_stats.clone();
         let mut delta = LogDelta { entries, ..LogDelta::new(self.pgid) };
         if m.pg_trim_to > self.log.tail() && m.pg_trim_to <= self.info.last_complete {
             delta.trim_to = Some(m.pg_trim_to);

@@ -48,7 +48,7 @@ impl Pg {
             info.log_tail = log.tail();
         }
         let (theirs, ours): (Vec<_>, Vec<_>) = std::mem::take(entries).into_iter().partition(|e| goes(e.soid.hash));
-        (pg.missing, self.missing) = std::mem::take(&mut self.missing).into_iter().partition(|(obj, _)| goes(obj.hash));
+        pg.missing = self.missing.split_off(goes);
         for pg in [&mut pg, &mut *self] {
             pg.note_complete();
         }
@@ -74,7 +74,7 @@ impl Pg {
     }
 
     /// All that the store is to remember of the group, in place of what it does. `entries` are those of the log.
-    fn whole_record(&self, entries: Vec<PgLogEntry>) -> LogDelta {
+    pub(super) fn whole_record(&self, entries: Vec<PgLogEntry>) -> LogDelta {
         LogDelta {
             reset: true,
             epoch: Some(self.peering.mapping.epoch),
@@ -83,7 +83,7 @@ impl Pg {
             entries,
             trim_to: Some(self.log.tail()),
             dups: self.log.all_dups(),
-            missing: self.missing.iter().map(|(obj, item)| (obj.clone(), Some(item.clone()))).collect(),
+            missing: self.missing.to_record(),
             ..LogDelta::new(self.pgid)
         }
     }
@@ -100,7 +100,7 @@ impl Pg {
         self.info.stats.stats.sum += &sum;
         self.log.merge(source.log);
         self.info.last_update = self.log.head();
-        self.missing.append(&mut source.missing);
+        self.missing.append(std::mem::take(&mut source.missing));
         self.note_complete();
         self.info.log_tail = self.log.tail();
         self.info.last_user_version = self.info.last_user_version.max(source.info.last_user_version);

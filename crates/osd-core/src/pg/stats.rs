@@ -4,7 +4,7 @@ use super::Pg;
 use crate::op::ObjectContext;
 use crate::shared::Cx;
 use store::ObjectStore;
-use types::{CollId, Epoch, GHObject, ObjectStatSum, PgShard, PgStat, UTime, oi_flag, pg_state};
+use types::{CollId, Epoch, GHObject, ObjectStatSum, PgStat, UTime, oi_flag, pg_state};
 
 /// Objects looked at in one step of counting.
 const PAGE: usize = 1024;
@@ -122,10 +122,10 @@ impl Pg {
         s.avail_no_missing.clear();
         s.object_location_counts.clear();
         if bits & SERVING != 0 && bits & pg_state::CLEAN == 0 {
-            let us = PgShard::whole(cx.sh.whoami);
-            s.avail_no_missing.push(us);
+            let members = self.peering.members();
+            s.avail_no_missing.extend(members.iter().copied());
             if sum.num_objects > 0 {
-                s.object_location_counts.insert([us].into(), sum.num_objects as i32);
+                s.object_location_counts.insert(members.iter().copied().collect(), sum.num_objects as i32);
             }
         }
         s.scrub_sched_status.sched_status = 3;

@@ -379,6 +379,18 @@ impl Cluster {
         }
         text
     }
+    /// The index of snapshots on one OSD.
+    pub fn snap_index(&self, osd: usize) -> Vec<Vec<u8>> {
+        let object = GHObject::plain(HObject { oid: "snapmapper".into(), pool: -1, ..HObject::min() });
+        let mut keys = Vec::new();
+        let visit = &mut |key: &types::ByteStr, _: &Bytes| {
+            keys.push(key.as_slice().to_vec());
+            ControlFlow::Continue(())
+        };
+        let node = self.nodes[osd].as_ref().expect("it runs");
+        node.osd.store().omap_scan(CollId::Meta, &object, OmapFrom::Start, visit).unwrap();
+        keys
+    }
     pub fn states(&self) -> Vec<String> {
         let of = |id: usize, node: &Node| node.osd.pgs().map(|pg| format!("{id}:{} {:?}", pg.pgid, pg.peering.state())).collect::<Vec<_>>();
         self.nodes.iter().enumerate().filter_map(|(id, n)| Some(of(id, n.as_ref()?))).flatten().collect()

@@ -42,12 +42,16 @@ impl Peering {
         self.creating = false;
         info.history.last_epoch_started = info.last_epoch_started;
         info.history.last_interval_started = info.last_interval_started;
+        true
+    }
+    /// No member lacks an object any more.
+    pub fn recovered(&mut self, info: &mut PgInfo) {
+        self.is_recovered = true;
         if self.is_clean() {
             info.history.last_epoch_clean = self.mapping.epoch;
             info.history.last_interval_clean = info.history.same_interval_since;
             self.past.clear();
         }
-        true
     }
     /// Members whose activation the group waits for.
     pub fn activating(&self) -> impl Iterator<Item = PgShard> {

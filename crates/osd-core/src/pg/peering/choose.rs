@@ -1,61 +1,105 @@
-//! Whose log goes on, and which members serve by it.
-//!
-//! A member whose log ends where that one does has all that it has; any other is left out for now: the monitor is asked for a pg_temp without it.
+//! Whose log goes on, and which members serve by it: what [`crate::pg::logs`] makes of the infos, asked for where it takes others to do.
 
-use super::{OsdView, PeerOut, Peering, State};
+use super::{OsdView, Peer, PeerOut, Peering, State};
+use crate::pg::logs::choose::{Infos, Placement, ask_best_since, choose_acting, find_best};
+use crate::pg::logs::member::{Ask, Bring, Member, ask};
+use crate::pg::logs::missing::Missing;
 use base::Stamp;
-use std::cmp::Reverse;
-use types::{EVersion, OsdId, PgInfo, PgShard};
+use types::{EVersion, PgInfo, PgShard};
+
+/// A first member that lacks more than so many objects does not lead: the default of `osd_force_auth_primary_missing_objects`.
+const BEHIND_MAX: u64 = 100;
 
 impl Peering {
-    fn info_of<'a>(&'a self, member: PgShard, ours: &'a PgInfo) -> Option<&'a PgInfo> {
-        if member == self.whoami { Some(ours) } else { self.peers.get(&member).map(|peer| &peer.info) }
+    fn infos(&self, ours: &PgInfo, map: &dyn OsdView) -> Infos {
+        let others = self.peers.iter().filter(|(member, _)| map.is_up(member.osd));
+        others.map(|(member, peer)| (*member, peer.member.info.clone())).chain([(self.whoami, ours.clone())]).collect()
     }
 
-    /// The member with the log that goes on. What was acknowledged is in every log that the last active interval left, and in the shortest of them;
-    /// of those that have as much the newest update counts, then the longer log, then ours. `None` if no log has as much.
-    fn find_best(&self, ours: &PgInfo) -> Option<PgShard> {
-        let all = || std::iter::once((self.whoami, ours)).chain(self.peers.iter().map(|(m, p)| (*m, &p.info)));
-        let started = |i: &PgInfo| if i.is_incomplete() { 0 } else { i.last_epoch_started };
-        let newest = all().map(|(_, i)| i.history.last_epoch_started.max(started(i))).max()?;
-        let least: EVersion = all().filter(|(_, i)| started(i) >= newest).map(|(_, i)| i.last_update).min()?;
-        let usable = all().filter(|(_, i)| !i.is_incomplete() && i.last_update >= least);
-        usable.max_by_key(|(m, i)| (i.last_update, Reverse(i.log_tail), *m == self.whoami, Reverse(*m))).map(|(m, _)| m)
-    }
-
-    /// The OSDs that are to serve, the primary first: those that the map chose, then those that serve now, then others that have the group.
-    fn wanted(&self, best: PgShard, ours: &PgInfo, map: &dyn OsdView) -> Vec<OsdId> {
-        let head = self.info_of(best, ours).expect("it was chosen by its info").last_update;
-        let has_all = |osd: OsdId| self.info_of(self.member(osd), ours).is_some_and(|i| i.last_update == head && !i.is_incomplete());
-        let primary = if has_all(self.mapping.up_primary) { self.mapping.up_primary } else { best.osd };
-        let mut wanted = vec![primary];
-        for osd in &self.mapping.up {
-            if !wanted.contains(osd) && has_all(*osd) {
-                wanted.push(*osd);
-            }
-        }
-        let strays = self.peers.iter().filter(|(m, p)| map.is_up(m.osd) && !p.info.dne()).map(|(m, _)| m.osd);
-        for osd in self.mapping.acting.iter().copied().chain(strays) {
-            if wanted.len() < self.mapping.size as usize && !wanted.contains(&osd) && has_all(osd) {
-                wanted.push(osd);
-            }
-        }
-        wanted
-    }
-
-    /// Chooses the members; the monitor is asked if the map has others.
+    /// Chooses the members; the monitor is asked if the map has others. A better log than ours is asked for.
     pub(super) fn choose(&mut self, info: &PgInfo, map: &dyn OsdView, now: Stamp, out: &mut Vec<PeerOut>) {
-        let Some(best) = self.find_best(info) else { return self.enter(State::Incomplete, now) };
-        let wanted = self.wanted(best, info, map);
-        if wanted == self.mapping.acting {
-            self.asked_pg_temp = None;
-            self.members = wanted.iter().map(|osd| self.member(*osd)).collect();
-            return self.enter(State::GetMissing, now);
+        let infos = self.infos(info, map);
+        let Some(best) = find_best(&infos, self.whoami, None, false).member else { return self.enter(State::Incomplete, now) };
+        let m = &self.mapping;
+        let (up, acting, size) = (&m.up[..], &m.acting[..], m.size as usize);
+        let place = Placement { up, acting, up_primary: m.up_primary, size, behind_max: BEHIND_MAX, only_placed: false };
+        let wanted = choose_acting(&infos, best, &place).acting;
+        if wanted != self.mapping.acting {
+            let ask = if wanted == self.mapping.up { Vec::new() } else { wanted };
+            if self.asked_pg_temp.as_ref() != Some(&ask) {
+                self.asked_pg_temp = Some(ask.clone());
+                out.push(PeerOut::PgTemp(ask));
+            }
+            return;
         }
-        let ask = if wanted == self.mapping.up { Vec::new() } else { wanted };
-        if self.asked_pg_temp.as_ref() != Some(&ask) {
-            self.asked_pg_temp = Some(ask.clone());
-            out.push(PeerOut::PgTemp(ask));
+        self.asked_pg_temp = None;
+        self.members = wanted.iter().map(|osd| self.member(*osd)).collect();
+        if best == self.whoami {
+            self.best = None;
+            self.enter(State::GetMissing, now);
+        } else if self.best != Some(best) {
+            self.best = Some(best);
+            let since = ask_best_since(&infos, self.whoami, best, &self.members.iter().copied().collect());
+            out.push(PeerOut::QueryLog(best, Some(since)));
         }
+    }
+    /// The member whose log is to be merged into ours, while that is waited for.
+    pub fn best(&self) -> Option<PgShard> {
+        self.best.filter(|_| self.state == State::GetLog)
+    }
+    /// Its log is merged; with it came what it misses.
+    pub fn merged(&mut self, theirs: PgInfo, missing: Missing, now: Stamp) {
+        let from = self.best.take().expect("its log was asked for");
+        let mut member = Member::unasked(theirs);
+        member.missing = missing;
+        self.peers.insert(from, Peer::judged(member));
+        self.enter(State::GetMissing, now);
+    }
+
+    /// Asks each member for what it misses. True when that is known of all.
+    pub(super) fn has_judged_all(&mut self, info: &PgInfo, out: &mut Vec<PeerOut>) -> bool {
+        let mut all = true;
+        for member in self.others().collect::<Vec<_>>() {
+            let peer = self.peers.get_mut(&member).expect("a member is chosen by its info");
+            let since = match ask(info, &peer.member.info) {
+                _ if peer.is_judged => continue,
+                Ask::Nothing => {
+                    peer.is_judged = true;
+                    continue;
+                }
+                Ask::Since(since) => Some(since),
+                Ask::Whole => None,
+            };
+            all = false;
+            if self.asked_logs.insert(member) {
+                out.push(PeerOut::QueryLog(member, since));
+            }
+        }
+        all
+    }
+    /// True if this member's log was asked for and is not here.
+    pub fn is_asked_for_log(&self, from: PgShard) -> bool {
+        self.state == State::GetMissing && self.asked_logs.contains(&from)
+    }
+    /// What a member misses is known.
+    pub fn judged(&mut self, from: PgShard, member: Member) {
+        self.asked_logs.remove(&from);
+        self.peers.insert(from, Peer::judged(member));
+    }
+
+    /// The version above which members need our log: that of the one that is furthest behind.
+    pub(super) fn behind(&self, info: &PgInfo) -> Option<EVersion> {
+        let of = |member: PgShard| match self.peers[&member].member.bring(info, false) {
+            Bring::Log(since) if since < info.last_update => Some(since),
+            _ => None,
+        };
+        self.others().filter_map(of).min()
+    }
+    pub fn peer_mut(&mut self, member: PgShard) -> Option<&mut Peer> {
+        self.peers.get_mut(&member)
+    }
+    /// True if another member lacks an object.
+    pub fn others_lack(&self) -> bool {
+        self.others().any(|member| self.peers.get(&member).is_some_and(|peer| !peer.member.missing.is_empty()))
     }
 }

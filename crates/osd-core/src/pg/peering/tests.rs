@@ -49,13 +49,14 @@ fn fresh(whoami: OsdId, epoch: Epoch) -> (Peering, PgInfo) {
 fn a_new_group_of_one_gets_active_once_up_thru_shows() {
     let (mut p, mut info) = fresh(0, 10);
     let (mut map, mut out) = (Map { up: vec![0], up_thru: 5 }, Vec::new());
-    p.step(&mut info, &map, Stamp(1), &mut out);
+    p.step(&mut info, false, &map, Stamp(1), &mut out);
     assert_eq!((p.state(), out.as_slice()), (State::WaitUpThru, &[PeerOut::UpThru(10)][..]));
     map.up_thru = 10;
     p.keep_interval(mapping(11, &[0]));
-    p.step(&mut info, &map, Stamp(2), &mut out);
+    p.step(&mut info, false, &map, Stamp(2), &mut out);
     assert_eq!(out[1], PeerOut::Activate);
-    p.activated(p.whoami(), &mut info, Stamp(3));
+    assert!(p.activated(p.whoami(), &mut info, Stamp(3)) && !p.is_clean());
+    p.recovered(&mut info);
     assert!(p.is_clean() && p.bits() == pg_state::ACTIVE | pg_state::CLEAN);
     assert_eq!(info.history.last_epoch_clean, 11);
 }
@@ -67,18 +68,19 @@ fn the_old_member_is_asked_and_serves_on() {
     let map = Map { up: vec![0, 1], up_thru: 10 };
     p.start_interval(&mut info, mapping(20, &[1]), &map, Stamp(0));
     let mut out = Vec::new();
-    p.step(&mut info, &map, Stamp(1), &mut out);
+    p.step(&mut info, false, &map, Stamp(1), &mut out);
     assert_eq!((p.state(), out.as_slice()), (State::GetInfo, &[PeerOut::Query(PgShard::whole(0))][..]));
     let mut theirs = info.clone();
-    theirs.last_update = EVersion::new(12, 7);
+    // Its log does not reach back to what we have, which is nothing.
+    (theirs.last_update, theirs.log_tail) = (EVersion::new(12, 7), EVersion::new(12, 3));
     theirs.last_epoch_started = 12;
     p.heard(PgShard::whole(0), theirs, &mut info, Stamp(1));
-    p.step(&mut info, &map, Stamp(2), &mut out);
+    p.step(&mut info, false, &map, Stamp(2), &mut out);
     assert_eq!(out[1], PeerOut::PgTemp(vec![0]));
     assert!(!p.is_active());
     // With nobody of that interval there, nothing is served.
     p.start_interval(&mut info, mapping(21, &[1]), &map, Stamp(3));
-    p.step(&mut info, &Map { up: vec![1], up_thru: 30 }, Stamp(4), &mut out);
+    p.step(&mut info, false, &Map { up: vec![1], up_thru: 30 }, Stamp(4), &mut out);
     assert_eq!(p.state(), State::Down);
 }
 
@@ -93,8 +95,9 @@ fn a_group_that_is_to_be_merged_gets_quiet_and_clean() {
         assert_eq!(p.is_new_interval(&at), role.is_some());
         let map = Map { up: vec![0], up_thru: 30 };
         p.start_interval(&mut info, at, &map, Stamp(0));
-        p.step(&mut info, &map, Stamp(1), &mut Vec::new());
+        p.step(&mut info, false, &map, Stamp(1), &mut Vec::new());
         p.activated(p.whoami(), &mut info, Stamp(2));
+        p.recovered(&mut info);
         assert_eq!((p.pending_merge(), p.is_premerge(), p.is_active()), (role, role.is_some(), role.is_none()));
         assert!(p.is_clean() && info.history.last_epoch_clean == 20);
     }
@@ -108,4 +111,30 @@ fn children_of_a_split() {
     assert_eq!(children(2, 6, 8), vec![6]);
     assert_eq!(children(2, 3, 8), vec![6]);
     assert_eq!(parent_seed(6), 2);
+}
+
+#[test]
+fn a_better_log_is_fetched_and_members_are_judged_beside_it() {
+    let mut at = mapping(20, &[1, 0]);
+    (at.size, at.min_size) = (2, 1);
+    let (mut p, mut info) = fresh(1, 10);
+    p.keep_interval(mapping(10, &[0]));
+    let map = Map { up: vec![0, 1], up_thru: 30 };
+    p.start_interval(&mut info, at, &map, Stamp(0));
+    let mut out = Vec::new();
+    p.step(&mut info, false, &map, Stamp(1), &mut out);
+    let mut theirs = info.clone();
+    (theirs.last_update, theirs.last_complete, theirs.last_epoch_started) = (EVersion::new(12, 7), EVersion::new(12, 7), 12);
+    p.heard(PgShard::whole(0), theirs.clone(), &mut info, Stamp(1));
+    p.step(&mut info, false, &map, Stamp(1), &mut out);
+    let asked = PeerOut::QueryLog(PgShard::whole(0), Some(EVersion::ZERO));
+    assert_eq!(
+        (p.state(), p.best(), out.as_slice()),
+        (State::GetLog, Some(PgShard::whole(0)), &[PeerOut::Query(PgShard::whole(0)), asked][..])
+    );
+    (info.last_update, info.last_epoch_started) = (theirs.last_update, 12);
+    p.merged(theirs, Default::default(), Stamp(2));
+    p.step(&mut info, false, &map, Stamp(2), &mut out);
+    assert_eq!((p.state(), out.last()), (State::Activating, Some(&PeerOut::Activate)));
+    assert!(!p.activated(p.whoami(), &mut info, Stamp(3)) && p.activated(PgShard::whole(0), &mut info, Stamp(3)) && p.is_active());
 }

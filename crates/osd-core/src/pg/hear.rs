@@ -1,0 +1,162 @@
+//! What members say while they peer, in the order in which it came: some of it needs our own log, which the store may have to fetch. What comes
+//! behind such a message waits with it.
+
+use super::Pg;
+use super::logs::member::Member;
+use super::logs::merge::{self, Merged};
+use super::logs::missing::Missing;
+use super::logs::{LogError, PeerLog, common_point, part};
+use super::submit::Submitted;
+use crate::event::{Effect, Level};
+use crate::peers;
+use crate::shared::Cx;
+use messages::osd_peering::query_kind;
+use messages::{MOSDPGInfo2, MOSDPGLog, MOSDRepOp, PgQuery};
+use store::{InfoChange, LogDelta, StoreError};
+use types::{EVersion, GHObject, PgInfo, PgLogEntry, PgShard, Transaction};
+
+/// What another member says.
+#[derive(Debug)]
+pub(crate) enum Said {
+    Query(Box<PgQuery>),
+    Info(Box<MOSDPGInfo2>),
+    Log(Box<MOSDPGLog>),
+    Write(Box<MOSDRepOp>),
+}
+
+/// Why a message goes no further.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The store fetches.
+    Wait,
+    /// Another member's mistake, or damage of ours.
+    Bad(String),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        if let StoreError::Wait(_) = error { Self::Wait } else { Self::Bad(error.to_string()) }
+    }
+}
+impl From<LogError> for Stop {
+    fn from(error: LogError) -> Self {
+        Self::Bad(error.to_string())
+    }
+}
+impl From<String> for Stop {
+    fn from(what: String) -> Self {
+        Self::Bad(what)
+    }
+}
+
+impl Pg {
+    /// Another member says something.
+    pub(crate) fn hear(&mut self, from: PgShard, said: Said, cx: &mut Cx<'_>) {
+        self.parked.push_back((from, said));
+        if self.parked.len() == 1 {
+            self.hear_parked(cx);
+        }
+    }
+    /// What was said goes on, as far as the store lets it.
+    pub(crate) fn hear_parked(&mut self, cx: &mut Cx<'_>) {
+        while let Some((from, said)) = self.parked.pop_front() {
+            let result = match &said {
+                Said::Query(query) => self.queried(from, query, cx),
+                Said::Info(m) => self.info_came(from, m, cx),
+                Said::Log(m) => self.log_came(from, m, cx),
+                Said::Write(m) => self.write_came(m, cx).map_err(Stop::Bad),
+            };
+            match result {
+                Ok(()) => {}
+                Err(Stop::Wait) => return self.parked.push_front((from, said)),
+                Err(Stop::Bad(why)) => cx.log(Level::Error, format!("{}: osd.{from}: {why}", self.pgid)),
+            }
+        }
+    }
+    /// True if peering waits for the store.
+    pub(crate) fn waits_for_log(&self) -> bool {
+        !self.parked.is_empty() || self.peering.wants_log.is_some()
+    }
+
+    /// A primary asks what we have.
+    fn queried(&mut self, from: PgShard, query: &PgQuery, cx: &mut Cx<'_>) -> Result<(), Stop> {
+        if query.epoch_sent < self.peering.last_peering_reset {
+            return Ok(());
+        }
+        let log = match query.kind {
+            query_kind::INFO => {
+                peers::notify(self, from, query.epoch_sent, cx);
+                return Ok(());
+            }
+            query_kind::LOG => {
+                let entries = cx.sh.store.pg_log(self.pgid, query.since, usize::MAX)?;
+                part::after(&self.log, &entries, query.since, cx.sh.log_bounds.dups as u64)
+            }
+            query_kind::FULLLOG => part::whole(&self.log, &cx.sh.store.pg_log(self.pgid, EVersion::ZERO, usize::MAX)?),
+            other => return Err(Stop::Bad(format!("a question of kind {other}"))),
+        };
+        self.send_log(from, log, self.missing.to_wire(), None, query.epoch_sent, cx);
+        Ok(())
+    }
+
+    /// A log comes: that of our primary, or what we asked for as one.
+    fn log_came(&mut self, from: PgShard, m: &MOSDPGLog, cx: &mut Cx<'_>) -> Result<(), Stop> {
+        let sent = m.epoch.min(m.query_epoch);
+        if !self.peering.is_primary() {
+            return self.log_of_primary(from, sent, m, cx);
+        }
+        if sent < self.peering.last_peering_reset {
+            return Ok(());
+        }
+        if self.peering.best() == Some(from) {
+            self.merge_log(PeerLog::check(m.log.clone())?, &m.info, cx)?;
+            self.info.history.merge(&m.info.history);
+            self.peering.merged(m.info.clone(), Missing::from(m.missing.clone()), cx.clock.mono);
+        } else if self.peering.is_asked_for_log(from) {
+            let missing = Missing::from(m.missing.clone());
+            let member = Member::judge(&self.log, m.info.clone(), &PeerLog::check(m.log.clone())?, missing)?;
+            self.peering.judged(from, member);
+        }
+        Ok(())
+    }
+
+    /// Our log becomes another member's, which counts.
+    pub(super) fn merge_log(&mut self, theirs: PeerLog, info: &PgInfo, cx: &mut Cx<'_>) -> Result<(), Stop> {
+        if theirs.head() != info.last_update {
+            return Err(LogError::Info { log: theirs.head(), info: info.last_update }.into());
+        }
+        let common = common_point(&self.log, &theirs)?;
+        let entries = cx.sh.store.pg_log(self.pgid, EVersion::ZERO, usize::MAX)?;
+        let divergent = &entries[entries.partition_point(|e| e.version <= common)..];
+        let merged = merge::merge(&self.log, divergent, theirs, &self.info.last_backfill, &mut self.missing)?;
+        self.take_merged(&merged, entries, info, cx);
+        Ok(())
+    }
+    /// Our log goes back to an older head, which is the primary's.
+    pub(super) fn rewind_log(&mut self, info: &PgInfo, cx: &mut Cx<'_>) -> Result<(), Stop> {
+        let divergent = cx.sh.store.pg_log(self.pgid, info.last_update, usize::MAX)?;
+        let merged = merge::rewind(&self.log, &divergent, info.last_update, &self.info.last_backfill, &mut self.missing)?;
+        self.take_merged(&merged, divergent, info, cx);
+        Ok(())
+    }
+    fn take_merged(&mut self, merged: &Merged, entries: Vec<PgLogEntry>, theirs: &PgInfo, cx: &mut Cx<'_>) {
+        self.log.take_merge(merged);
+        merged.apply_to_info(&self.log, &self.missing, theirs, &mut self.info);
+        self.note_mapping();
+        let mut txn = Transaction::new(self.coll);
+        for obj in &merged.remove {
+            // It need not be there.
+            let obj = GHObject::plain(obj.clone());
+            txn.touch(&obj);
+            txn.remove(&obj);
+        }
+        let delta = match merged.is_whole() {
+            true => self.whole_record(merged.entries(entries)),
+            false => LogDelta { info: InfoChange::Full(Box::new(self.info.clone())), ..merged.delta(self.pgid) },
+        };
+        if !self.to_store(txn, Some(delta), Submitted::Record, cx) {
+            let why = format!("{}: the store has no room for what peering found", self.pgid);
+            cx.out.push(Effect::Stop { why: Some(why) });
+        }
+    }
+}
