@@ -138,6 +138,7 @@ impl Osd {
             self.store_was_lost = was_up && self.sh.store.kind() == "memstore" && self.sh.store.pgs().is_ok_and(|pgs| pgs.is_empty());
             return;
         }
+        self.close_sessions_of_the_dead(&old, &new, out);
         self.advance_groups(&old, &new, clock, out);
         self.create_by_map(&old, &new, clock, out);
         if old.blocklist != new.blocklist || old.range_blocklist != new.range_blocklist {

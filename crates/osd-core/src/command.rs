@@ -265,7 +265,7 @@ impl Osd {
             }
             "query" | "pg" if text("cmd").is_none_or(|c| c == "query") => match text("pgid").and_then(PgId::parse) {
                 None => (EINVAL, "no pgid specified".into(), Vec::new()),
-                Some(pgid) => self.query_pg(pgid),
+                Some(pgid) => self.query_pg(pgid, clock),
             },
             // What we lack is refused by name.
             other => (EINVAL, format!("unknown command prefix {other}"), Vec::new()),
@@ -364,7 +364,7 @@ impl Osd {
         .collect()
     }
 
-    fn query_pg(&mut self, pgid: PgId) -> Answer {
+    fn query_pg(&mut self, pgid: PgId, clock: Clock) -> Answer {
         let Some(slot) = self.index.get(&SpgId::whole(pgid)) else {
             return (ENOENT, format!("i don't have pgid {pgid}"), Vec::new());
         };
@@ -380,6 +380,7 @@ impl Osd {
             "up": m.up,
             "acting": m.acting,
             "acting_recovery_backfill": pg.peering.members().iter().map(|o| o.to_string()).collect::<Vec<_>>(),
+            "readable_until_ns": pg.lease.readable_until().0,
             "info": {
                 "pgid": pg.pgid.to_string(),
                 "last_update": i.last_update.to_string(),
@@ -410,7 +411,7 @@ impl Osd {
                     "last_deep_scrub": h.last_deep_scrub.to_string(),
                     "last_deep_scrub_stamp": h.last_deep_scrub_stamp.to_string(),
                     "last_clean_scrub_stamp": h.last_clean_scrub_stamp.to_string(),
-                    "prior_readable_until_ub": 0,
+                    "prior_readable_until_ub": std::time::Duration::from_nanos(pg.lease.remaining_ns(clock.mono)).as_secs_f64(),
                 },
             },
             "peer_info": [],

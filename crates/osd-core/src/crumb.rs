@@ -26,7 +26,7 @@ pub(crate) fn event_code(event: &Event) -> u64 {
         Event::Mgr(msg) => (4, msg.kind),
         Event::Heartbeat { msg, .. } => (5, msg.kind),
         Event::TurnEnd => (6, 0),
-        Event::Tick => (7, 0),
+        Event::Tick | Event::Due => (7, 0),
         _ => (8, 0),
     };
     name | u64::from(kind) << KIND_SHIFT

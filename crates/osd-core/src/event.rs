@@ -58,6 +58,8 @@ pub enum Event {
     Heartbeat { conn: ConnId, net: HbNet, msg: RawMessage },
     /// Nobody listens at this heartbeat address.
     HeartbeatRefused { addrs: EntityAddrVec },
+    /// A heartbeat connection that we dialled to this address was cut.
+    HeartbeatCut { net: HbNet, addrs: EntityAddrVec },
     /// A message of another OSD on a connection that we dialled.
     Osd { osd: OsdId, msg: RawMessage },
     /// A session with a monitor is open, for the first time or again: what it has not answered is sent again.
@@ -66,8 +68,10 @@ pub enum Event {
     MonConfig(BTreeMap<String, String>),
     /// What was read at once has all been handed in: commits are taken and replies go out.
     TurnEnd,
-    /// About once a second; see [`crate::Osd::next_tick_ms`].
+    /// About once a second.
     Tick,
+    /// The time of [`crate::Osd::due_at`] has come.
+    Due,
     /// The shell could listen and log in: the OSD may boot with these addresses.
     Boot(Box<BootInfo>),
     /// The monitor's answer to the version question of [`Effect::AskMapVersions`].

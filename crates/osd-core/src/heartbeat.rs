@@ -1,9 +1,9 @@
-//! Pings between OSDs, on both networks: answered always, sent to a few that are up.
+//! Pings between OSDs, on both networks: answered always, sent to members of our groups and to so many others that they are a few at least.
 //!
 //! ```text
 //!  every osd_heartbeat_interval: PING to hb_front and to hb_back of each peer
 //!  nothing heard on one of them for osd_heartbeat_grace ──▶ MOSDFailure to the monitor, again each interval
-//!  its port refuses ──▶ MOSDFailure, immediate
+//!  its connection is cut ──▶ PING at once; its port refuses ──▶ MOSDFailure, immediate
 //!  heard on both again ──▶ MOSDFailure that takes it back
 //! ```
 //! An OSD that was marked down and lives pings too, and reports nobody: it wants to know whether it is heard (see [`crate::boot`]).
@@ -14,7 +14,7 @@ use base::{Clock, Stamp};
 use messages::osd_mon::failure_flag;
 use messages::osd_ping::{SpanNs, ping_op};
 use messages::{MOSDFailure, MOSDPing, Message, Paxos, RawMessage};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{EntityAddrVec, EntityKind, EntityName, Epoch, OsdId, PeerPings, PingTimes, UTime, features};
 
@@ -69,13 +69,15 @@ struct Heard {
     front: Answers,
     back: Answers,
     reported: bool,
+    /// A cut connection was tried again, and nothing was heard since.
+    retried: bool,
     /// Seconds since 1970 of the last answer; 0: none yet.
     last_s: u32,
 }
 
 impl Heard {
     fn new(up_from: Epoch, now: Stamp) -> Self {
-        Self { up_from, front: Answers::new(now), back: Answers::new(now), reported: false, last_s: 0 }
+        Self { up_from, front: Answers::new(now), back: Answers::new(now), reported: false, retried: false, last_s: 0 }
     }
     /// How long one of the networks has been silent.
     fn silent(&self, now: Stamp) -> Duration {
@@ -119,6 +121,9 @@ impl Osd {
         match m.op {
             ping_op::PING => {
                 let from = peer.num as OsdId;
+                if peer.kind == EntityKind::OSD {
+                    self.sh.clocks.heard(from, m.up_from, m.mono_send_stamp, clock.mono);
+                }
                 let mut reply = MOSDPing {
                     fsid: self.cluster_fsid,
                     map_epoch: self.sh.map.epoch,
@@ -127,6 +132,7 @@ impl Osd {
                     up_from: self.boot.up_from,
                     mono_ping_stamp: m.mono_ping_stamp,
                     mono_send_stamp: SpanNs(clock.mono.0 as i64),
+                    delta_ub: self.sh.clocks.ours_ahead(from, m.up_from),
                     ..MOSDPing::default()
                 };
                 reply.pad_to(m.min_message_size());
@@ -148,9 +154,11 @@ impl Osd {
 
     /// Another OSD lives.
     fn pong(&mut self, from: OsdId, net: HbNet, m: &MOSDPing, clock: Clock, out: &mut Vec<Effect>) {
+        self.sh.clocks.heard(from, m.up_from, m.mono_send_stamp, clock.mono);
         let grace = self.heartbeat_grace();
         let Some(heard) = self.heartbeats.peers.get_mut(&from) else { return };
         let us = (clock.mono.0 as i64).saturating_sub(m.mono_ping_stamp.0).clamp(0, i64::from(u32::MAX) * 1000) / 1000;
+        heard.retried = false;
         heard.last_s = UTime::from_wall_ns(clock.wall_ns).sec;
         let answers = if net == HbNet::Front { &mut heard.front } else { &mut heard.back };
         answers.note(clock.mono, us as u32);
@@ -190,18 +198,51 @@ impl Osd {
         out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
     }
 
-    /// Nobody listens where the map says that an OSD's heartbeats are: it is dead, not just silent.
-    pub(crate) fn heartbeat_refused(&mut self, addrs: &EntityAddrVec, out: &mut Vec<Effect>) {
+    /// The OSD that we ping at this address.
+    fn pinged_at(&self, addrs: &EntityAddrVec) -> Option<OsdId> {
         let map = &self.sh.map;
         let at = |osd: &OsdId| {
             let i = *osd as usize;
             map.is_up(*osd) && (map.hb_back_addrs[i] == *addrs || map.hb_front_addrs[i] == *addrs)
         };
-        let Some(osd) = self.heartbeats.peers.keys().find(|osd| at(osd)).copied() else { return };
+        self.heartbeats.peers.keys().find(|osd| at(osd)).copied()
+    }
+
+    /// A connection was cut: a ping dials again at once, and a process that is gone refuses. Once until something is heard: a peer that
+    /// cuts each connection is none that is pinged without a pause.
+    pub(crate) fn heartbeat_cut(&mut self, net: HbNet, addrs: &EntityAddrVec, clock: Clock, out: &mut Vec<Effect>) {
+        let Some(osd) = self.pinged_at(addrs) else { return };
+        let heard = self.heartbeats.peers.get_mut(&osd).expect("found among them");
+        if self.boot.pings() && !std::mem::replace(&mut heard.retried, true) {
+            let msg = self.ping_for(osd, clock);
+            out.push(Effect::SendHeartbeat { net, addrs: addrs.clone(), msg });
+        }
+    }
+
+    /// Nothing listens where the map says that an OSD's heartbeats are: it is dead, not just silent.
+    pub(crate) fn heartbeat_refused(&mut self, addrs: &EntityAddrVec, out: &mut Vec<Effect>) {
+        let Some(osd) = self.pinged_at(addrs) else { return };
         let heard = self.heartbeats.peers.get_mut(&osd).expect("found among them");
         if self.boot.is_active() && !std::mem::replace(&mut heard.reported, true) {
             self.report_failure(osd, failure_flag::FAILED | failure_flag::IMMEDIATE, 0, out);
         }
+    }
+
+    fn ping_for(&self, osd: OsdId, clock: Clock) -> RawMessage {
+        let map = &self.sh.map;
+        let mut ping = MOSDPing {
+            fsid: self.cluster_fsid,
+            map_epoch: map.epoch,
+            op: ping_op::PING,
+            ping_stamp: UTime::from_wall_ns(clock.wall_ns),
+            up_from: self.boot.up_from,
+            mono_ping_stamp: SpanNs(clock.mono.0 as i64),
+            mono_send_stamp: SpanNs(clock.mono.0 as i64),
+            delta_ub: self.sh.clocks.ours_ahead(osd, map.osd_info[osd as usize].up_from),
+            ..MOSDPing::default()
+        };
+        ping.pad_to(self.sh.config.int("osd_heartbeat_min_size").min(1 << 16) as u32);
+        ping.encode(features::SUPPORTED)
     }
 
     /// Sends pings when it is time, and tells the monitor of those that don't answer.
@@ -212,15 +253,20 @@ impl Osd {
         }
         self.heartbeats.last_sent = Some(clock.mono);
         let (map, me) = (self.sh.map.clone(), self.sh.whoami);
-        let wanted: Vec<OsdId> = {
-            // Neighbours by number, going round: with everybody doing so each is pinged by as many.
-            let others: Vec<OsdId> = map.osds().filter(|osd| *osd != me && map.is_up(*osd)).collect();
-            let first = others.partition_point(|osd| *osd < me);
-            let n = (self.sh.config.int("osd_heartbeat_min_peers") as usize).min(others.len());
-            (0..n).map(|i| others[(first + i) % others.len()]).collect()
-        };
+        let mappings = || self.pgs().map(|pg| &pg.peering.mapping);
+        let mut wanted: BTreeSet<OsdId> = mappings().flat_map(|m| m.up.iter().chain(&m.acting).copied()).collect();
+        wanted.retain(|osd| *osd != me && map.is_up(*osd));
+        // Neighbours by number, going round: where all do so each is pinged by as many.
+        let others: Vec<OsdId> = map.osds().filter(|osd| *osd != me && map.is_up(*osd)).collect();
+        let first = others.partition_point(|osd| *osd < me);
+        let least = (self.sh.config.int("osd_heartbeat_min_peers") as usize).min(others.len());
+        let mut neighbours = others.iter().cycle().skip(first).take(others.len());
+        while wanted.len() < least {
+            wanted.insert(*neighbours.next().expect("there are as many"));
+        }
         self.heartbeats.peers.retain(|osd, _| wanted.contains(osd));
-        let (grace, size) = (self.heartbeat_grace(), self.sh.config.int("osd_heartbeat_min_size").min(1 << 16) as u32);
+        self.sh.clocks.retain(|osd| map.is_up(osd));
+        let grace = self.heartbeat_grace();
         for osd in wanted {
             let up_from = map.osd_info[osd as usize].up_from;
             let now = clock.mono;
@@ -233,18 +279,7 @@ impl Osd {
                 heard.reported = true;
                 self.report_failure(osd, failure_flag::FAILED, silent.as_secs() as i32, out);
             }
-            let mut ping = MOSDPing {
-                fsid: self.cluster_fsid,
-                map_epoch: map.epoch,
-                op: ping_op::PING,
-                ping_stamp: UTime::from_wall_ns(clock.wall_ns),
-                up_from: self.boot.up_from,
-                mono_ping_stamp: SpanNs(now.0 as i64),
-                mono_send_stamp: SpanNs(now.0 as i64),
-                ..MOSDPing::default()
-            };
-            ping.pad_to(size);
-            let msg = ping.encode(features::SUPPORTED);
+            let msg = self.ping_for(osd, clock);
             for (net, addrs) in [(HbNet::Back, &map.hb_back_addrs), (HbNet::Front, &map.hb_front_addrs)] {
                 let addrs = addrs[osd as usize].clone();
                 if addrs.msgr2().is_some() {

@@ -9,6 +9,7 @@ mod advance;
 mod bench;
 mod boot;
 mod catch_up;
+mod clocks;
 mod command;
 pub mod config;
 mod copying;

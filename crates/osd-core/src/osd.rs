@@ -138,6 +138,8 @@ impl Osd {
                 damaged: 0,
                 history: Default::default(),
                 perf_queries: Default::default(),
+                clocks: Default::default(),
+                lease_due: None,
                 osd_features: types::features::SUPPORTED,
             },
             cluster_fsid: setup.cluster_fsid,
@@ -229,9 +231,9 @@ impl Osd {
     pub fn superblock(&self) -> &OsdSuperblock {
         &self.superblock
     }
-    /// How long the shell may wait for the next [`Event::Tick`].
-    pub fn next_tick_ms(&self) -> u64 {
-        1000
+    /// When [`Event::Due`] is due, if that is before the next [`Event::Tick`].
+    pub fn due_at(&self) -> Option<Stamp> {
+        self.sh.lease_due
     }
 
     /// The door.
@@ -255,6 +257,7 @@ impl Osd {
             Event::Message { conn, msg } => self.message(conn, msg, clock, out),
             Event::Heartbeat { conn, net, msg } => self.heartbeat(conn, net, &msg, clock, out),
             Event::HeartbeatRefused { addrs } => self.heartbeat_refused(&addrs, out),
+            Event::HeartbeatCut { net, addrs } => self.heartbeat_cut(net, &addrs, clock, out),
             Event::TurnEnd => self.turn_end(clock, out),
             Event::Connected { conn, peer } => self.connected(conn, peer),
             Event::Reset { conn } => self.reset(conn, clock, out),
@@ -263,6 +266,7 @@ impl Osd {
             Event::MgrConnected => self.mgr_connected(out),
             Event::Osd { osd, msg } => self.peer_message(osd, &msg, clock, out),
             Event::Tick => self.tick(clock, out),
+            Event::Due => self.leases_due(clock, out),
             Event::Boot(info) => self.start_boot(*info, clock, out),
             Event::MapVersions { oldest, newest } => self.map_versions(oldest, newest, out),
             Event::Continue => self.go_on(clock, out),
@@ -270,6 +274,14 @@ impl Osd {
             Event::Shutdown => self.shutdown(out),
             Event::MonConnected => self.mon_connected(clock, out),
             Event::MonConfig(config) => self.mon_config(MConfig { config }),
+        }
+    }
+
+    /// Leases are renewed, and end.
+    fn leases_due(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+        self.sh.lease_due = None;
+        for pg in self.pgs.iter_mut().flatten() {
+            pg.lease_due(&mut Cx { sh: &mut self.sh, clock, out });
         }
     }
 
@@ -555,6 +567,7 @@ impl Osd {
         if self.started == Stamp(0) {
             self.started = clock.mono;
         }
+        self.leases_due(clock, out);
         for pg in self.pgs.iter_mut().flatten() {
             pg.tick(&mut Cx { sh: &mut self.sh, clock, out });
         }

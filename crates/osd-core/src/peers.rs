@@ -1,7 +1,7 @@
 //! What OSDs tell each other of placement groups: each message finds its group, when the group has the map that it was sent by.
 
 use crate::advance::Part;
-use crate::event::{Effect, Level};
+use crate::event::{ConnId, Effect, Level, Peer};
 use crate::osd::Osd;
 use crate::pg::peering::Mapping;
 use crate::pg::recovery::wire;
@@ -9,12 +9,13 @@ use crate::pg::{Pg, Said};
 use crate::shared::Cx;
 use base::Clock;
 use denc::Denc;
+use maps::OsdMap;
 use messages::osd_peering::query_kind;
 use messages::{
-    MOSDMap, MOSDOpReply, MOSDPGInfo2, MOSDPGLog, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove, MOSDRepOp, MOSDRepOpReply, Message, PgNotify,
-    PgQuery, RawMessage,
+    MOSDMap, MOSDOpReply, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGLog, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove, MOSDRepOp,
+    MOSDRepOpReply, Message, PgNotify, PgQuery, RawMessage,
 };
-use types::{EVersion, Epoch, OsdId, PastIntervals, PgInfo, PgShard, SpgId, features};
+use types::{EVersion, EntityAddrVec, EntityKind, Epoch, OsdId, PastIntervals, PgInfo, PgShard, SpgId, features};
 
 /// Messages that wait for a map or a group's removal; more of them are dropped, and asked for again when the next interval begins.
 const AHEAD_MAX: usize = 4096;
@@ -52,7 +53,7 @@ pub(crate) fn query_log(pg: &Pg, to: PgShard, since: Option<EVersion>, cx: &mut 
 
 /// Tells another OSD what we have of a group.
 pub(crate) fn notify(pg: &Pg, to: PgShard, query_epoch: Epoch, cx: &mut Cx<'_>) {
-    notify_info(pg.info.clone(), pg.peering.past.clone(), to, query_epoch, cx);
+    notify_info(pg.info_to_tell(cx), pg.peering.past.clone(), to, query_epoch, cx);
 }
 
 fn notify_info(info: PgInfo, past_intervals: PastIntervals, to: PgShard, query_epoch: Epoch, cx: &mut Cx<'_>) {
@@ -117,6 +118,22 @@ impl Osd {
                     self.log_came(from, m, clock, out);
                 }
             }
+            MOSDPGLease::KIND => {
+                let m = MOSDPGLease::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.epoch, msg, out)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                {
+                    pg.lease_came(PgShard::new(from, m.pgid.shard), &m, &mut cx);
+                }
+            }
+            MOSDPGLeaseAck::KIND => {
+                let m = MOSDPGLeaseAck::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.epoch, msg, out)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                {
+                    pg.lease_acknowledged(from, m.epoch, m.ack, &mut cx);
+                }
+            }
             MOSDPGRemove::KIND => {
                 let m = MOSDPGRemove::decode(msg)?;
                 m.pgs.iter().for_each(|pgid| self.let_go(*pgid, m.epoch, out));
@@ -132,6 +149,25 @@ impl Osd {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Sessions with an OSD that was up and is up there no longer are closed at once: nothing of that life is to be heard any more.
+    pub(crate) fn close_sessions_of_the_dead(&mut self, before: &OsdMap, now: &OsdMap, out: &mut Vec<Effect>) {
+        let same = |osd: OsdId| now.is_up(osd) && now.cluster_addrs.get(osd as usize) == before.cluster_addrs.get(osd as usize);
+        let gone: Vec<OsdId> = before.osds().filter(|osd| *osd != self.sh.whoami && before.is_up(*osd) && !same(*osd)).collect();
+        if gone.is_empty() {
+            return;
+        }
+        let is_gone = |peer: &Peer| {
+            let osd = peer.name.num as OsdId;
+            let at = |addrs: &[EntityAddrVec]| addrs.get(osd as usize).and_then(EntityAddrVec::msgr2) == Some(peer.addr);
+            peer.name.kind == EntityKind::OSD
+                && gone.contains(&osd)
+                && (at(&before.cluster_addrs) || at(&before.client_addrs) || at(&before.hb_back_addrs) || at(&before.hb_front_addrs))
+        };
+        let mut conns: Vec<ConnId> = self.sh.sessions.iter().filter(|(_, s)| is_gone(&s.peer)).map(|(conn, _)| *conn).collect();
+        conns.sort_unstable();
+        out.extend(conns.into_iter().map(Effect::Close));
     }
 
     /// True if a message has to wait: for the map that it was sent by, for a group that is behind or on its way out, or for another one that waits.

@@ -62,6 +62,10 @@ pub struct Shared {
     pub(crate) history: crate::history::History,
     /// What the manager wants counted by client, image and the like.
     pub(crate) perf_queries: crate::perf_queries::PerfQueries,
+    /// How clocks of other OSDs differ from ours.
+    pub(crate) clocks: crate::clocks::Clocks,
+    /// When a lease is to be renewed, or ends, first. Asked for anew by [`crate::Event::Due`].
+    pub(crate) lease_due: Option<base::Stamp>,
     /// Features that every OSD of the map has: what is persisted is encoded with them.
     pub osd_features: u64,
 }

@@ -56,6 +56,10 @@ impl Links {
             None => self.dial(Role::Osd(network), addrs, out),
         }
     }
+    /// Dials to other OSDs.
+    pub fn osds(&self) -> impl Iterator<Item = (Network, ConnId, &EntityAddrVec)> {
+        self.osds.iter().map(|((network, _), conn)| (*network, *conn, &self.links[conn].addrs))
+    }
     /// What a connection is for; `None` if it is no dial of ours. Costs nothing for one that was accepted.
     #[inline]
     pub fn role(&self, conn: ConnId) -> Option<Role> {

@@ -36,7 +36,7 @@ use crate::osd::Osd;
 use base::{Clock, Rng, Stamp};
 use cephx::Entropy;
 use cluster_log::ClusterLog;
-use links::{Links, Role};
+use links::{Link, Links, Role};
 use manager::Manager;
 use messages::{MCommand, MCommandReply, Message, RawMessage};
 use monitor::Monitor;
@@ -45,7 +45,7 @@ use solo::Solo;
 use start::Start;
 use std::collections::VecDeque;
 use std::time::Duration;
-use types::{EntityKind, EntityName, features};
+use types::{EntityKind, EntityName, Epoch, features};
 
 /// Between two ticks.
 const TICK: Duration = Duration::from_secs(1);
@@ -73,6 +73,8 @@ pub struct Daemon {
     entropy: Box<dyn Entropy>,
     /// For pauses.
     rng: Rng,
+    /// The map by which links were looked at.
+    seen_epoch: Epoch,
     tick_at: Stamp,
     /// We end then, whether or not the monitor has confirmed it.
     goodbye_at: Option<Stamp>,
@@ -98,6 +100,7 @@ impl Daemon {
             solo: Solo::default(),
             rng: Rng::new(entropy.u64()),
             entropy,
+            seen_epoch: 0,
             tick_at: Stamp(0),
             goodbye_at: None,
             wake_at: Stamp(0),
@@ -165,6 +168,9 @@ impl Daemon {
             self.osd_effect(effect, now, out);
         }
         self.effects = effects;
+        if self.osd.map().epoch != self.seen_epoch {
+            self.close_links_of_the_dead(out);
+        }
     }
     /// An event that belongs to no batch: what it brings is committed and answered at once.
     fn osd_event_alone(&mut self, event: OsdEvent, now: Clock, out: &mut Vec<Effect>) {
@@ -259,10 +265,16 @@ impl Daemon {
         }
     }
     fn reset(&mut self, conn: ConnId, now: Clock, out: &mut Vec<Effect>) {
-        match self.links.remove(conn).map(|link| link.role) {
+        let link = self.links.remove(conn);
+        match link.as_ref().map(|link| link.role) {
             Some(Role::Monitor) => self.monitor_lost(None, now, out),
             Some(Role::Manager) => self.manager_cut(now),
             Some(Role::Osd(_)) | None => self.osd_event_alone(OsdEvent::Reset { conn }, now, out),
+        }
+        if let Some(Link { role: Role::Osd(network), addrs }) = link
+            && let Some(net) = network.heartbeats()
+        {
+            self.osd_event_alone(OsdEvent::HeartbeatCut { net, addrs }, now, out);
         }
     }
     /// Lossy dials are given up each time, and made again when their side thinks fit.
@@ -290,13 +302,16 @@ impl Daemon {
             self.monitor_tick(now, out);
             self.osd_event_alone(OsdEvent::Tick, now, out);
         }
+        if self.osd.due_at().is_some_and(|at| at <= now.mono) {
+            self.osd_event_alone(OsdEvent::Due, now, out);
+        }
         self.start_tick(now, out);
         if self.goodbye_at.take_if(|at| *at <= now.mono).is_some() {
             self.stop(None, out);
         }
     }
     fn name_next_time(&mut self, out: &mut Vec<Effect>) {
-        let others = [self.monitor.redial.at(), self.manager.redial.at(), self.start.wake_at(), self.goodbye_at];
+        let others = [self.monitor.redial.at(), self.manager.redial.at(), self.start.wake_at(), self.goodbye_at, self.osd.due_at()];
         let at = others.into_iter().flatten().fold(self.tick_at, Stamp::min);
         if at != self.wake_at {
             self.wake_at = at;

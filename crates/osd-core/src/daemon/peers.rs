@@ -40,9 +40,28 @@ impl Daemon {
             self.osd_event_alone(OsdEvent::Reset { conn }, now, out);
         }
     }
+    /// Links to addresses where the map has no OSD up any more are closed: what they hold is for a life that is over.
+    pub(super) fn close_links_of_the_dead(&mut self, out: &mut Vec<Effect>) {
+        self.seen_epoch = self.osd.map().epoch;
+        let gone: Vec<ConnId> =
+            self.links.osds().filter(|(network, _, addrs)| !self.is_up_at(*network, addrs)).map(|(_, conn, _)| conn).collect();
+        for conn in gone {
+            self.close_link(conn, out);
+            self.later.push_back(OsdEvent::Reset { conn });
+        }
+    }
+    fn is_up_at(&self, network: Network, addrs: &EntityAddrVec) -> bool {
+        let map = self.osd.map();
+        let at = match network {
+            Network::Public => &map.client_addrs,
+            Network::Cluster => &map.cluster_addrs,
+            Network::HbFront => &map.hb_front_addrs,
+            Network::HbBack => &map.hb_back_addrs,
+        };
+        map.osds().any(|osd| map.is_up(osd) && at[osd as usize] == *addrs)
+    }
     /// True if the map has an OSD up at this address of the cluster's network.
     fn is_somebody_at(&self, addrs: &EntityAddrVec) -> bool {
-        let map = self.osd.map();
-        map.osds().any(|osd| map.is_up(osd) && map.cluster_addrs[osd as usize] == *addrs)
+        self.is_up_at(Network::Cluster, addrs)
     }
 }

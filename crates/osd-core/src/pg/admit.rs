@@ -1,6 +1,6 @@
 //! Admission: everything that is asked of a request before its object is looked at.
 //!
-//! In this order: which map it was sent by, whether the group serves, backoff, members, capabilities, names and bounds, blocklist, full pools; then
+//! In this order: which map it was sent by, whether the group serves and its lease runs, backoff, members, capabilities, names and bounds, blocklist, full pools; then
 //! whether it is a duplicate. What is admitted goes to its object's order (`run`).
 
 use super::Pg;
@@ -52,7 +52,7 @@ impl Pg {
         if self.is_stale(&op, cx) {
             return;
         }
-        if !self.peering.is_active() {
+        if !self.serves(cx) {
             return self.not_active(op, cx);
         }
         match self.admit(&mut op, cx) {
@@ -92,7 +92,11 @@ impl Pg {
         if held && self.back_off(op.conn, cx) {
             return;
         }
-        op.waits_for = if held { "waiting for active" } else { "waiting for peered" };
+        op.waits_for = match () {
+            _ if held => "waiting for active",
+            _ if self.peering.is_active() => "waiting for readable",
+            _ => "waiting for peered",
+        };
         self.waiting_active.push_back(op);
     }
 

@@ -95,7 +95,7 @@ impl Pg {
             query_kind::FULLLOG => part::whole(&self.log, &cx.sh.store.pg_log(self.pgid, EVersion::ZERO, usize::MAX)?),
             other => return Err(Stop::Bad(format!("a question of kind {other}"))),
         };
-        self.send_log(from, log, self.missing.to_wire(), query.epoch_sent, cx);
+        self.send_log(from, log, self.missing.to_wire(), None, query.epoch_sent, cx);
         Ok(())
     }
 

@@ -10,7 +10,8 @@
 //! | [`submit`] | from the plan to the log and the store, and from the commit to the answer; [`replicate`]: writes in flight |
 //! | [`account`] | what is counted of an answered request |
 //!
-//! Beside them: how it peers in [`peering`] by the logs of members ([`logs`]), what it hears meanwhile in [`hear`], what it tells other members and hears of them as their primary in [`primary`], and as one that follows
+//! Beside them: how it peers in [`peering`] by the logs of members ([`logs`]), what it hears meanwhile in [`hear`], until when it may serve in [`lease`] and
+//! [`leasing`], what it tells other members and hears of them as their primary in [`primary`], and as one that follows
 //! a primary in [`replica`], what it remembers of requests in [`log`], watches in [`watch`] and [`watchers`], what it does by
 //! itself in [`upkeep`], [`scrub`] and [`trim`], what it reports in [`stats`], its part of the hashes in [`range`].
 
@@ -18,6 +19,8 @@ mod account;
 mod admit;
 mod backoff;
 mod hear;
+pub mod lease;
+mod leasing;
 pub mod log;
 pub mod logs;
 pub(crate) mod notify_room;
@@ -47,6 +50,7 @@ use crate::request::ClientOp;
 use crate::shared::Cx;
 use base::Stamp;
 pub(crate) use hear::Said;
+use lease::Lease;
 use log::Log;
 use logs::missing::Missing;
 use maps::PgPool;
@@ -81,6 +85,8 @@ pub struct Pg {
     pub(crate) missing: Missing,
     room: recover::Room,
     pub peering: Peering,
+    /// Until when the group may serve.
+    pub lease: Lease,
     objects: Objects,
     inflight: Replication,
     at_store: AtStore,
@@ -131,6 +137,7 @@ impl Pg {
             room: recover::Room::new(&cx.sh.recovery_slots),
             info,
             peering,
+            lease: Lease::default(),
             objects: Objects::new(cx.sh.config.int("osd_pg_object_context_cache_count").max(16) as usize),
             inflight: Replication::default(),
             at_store: AtStore::new(slot),
@@ -185,6 +192,7 @@ impl Pg {
             self.peering.keep_interval(mapping);
             return self.recovery_map(cx);
         }
+        self.lease.start_interval(&self.peering.mapping.acting, cx.clock.mono);
         self.peering.start_interval(&mut self.info, mapping, before, cx.clock.mono);
         self.note_mapping();
         self.info_dirty = true;
@@ -241,11 +249,13 @@ impl Pg {
         }
         if out.contains(&PeerOut::Activate) {
             self.note_complete();
-            self.activate_members(&entries.unwrap_or_default(), cx);
+            let lease = self.grant_lease(cx);
+            self.activate_members(&entries.unwrap_or_default(), lease, cx);
             self.save_info_as(Submitted::Activation(self.peering.last_peering_reset), cx);
         }
         if self.peering.is_active() {
             self.queue_snap_trims(cx);
+            self.lease_due(cx);
         }
         if self.info_dirty {
             self.save_info(cx);
@@ -298,9 +308,8 @@ impl Pg {
         self.release_backoffs(cx);
         self.begin_recovery(cx);
         self.queue_snap_trims(cx);
-        for op in std::mem::take(&mut self.waiting_active) {
-            self.client_op(op, cx);
-        }
+        self.start_lease(cx);
+        self.serve_waiting(cx);
     }
 
     /// After a start: the log and the missing objects as the store has them, and the map that the record names.

@@ -1,7 +1,7 @@
 //! A primary and its members: their activation, the writes that they get, what they say to them, and what is told to them all.
 //!
-//! Which members there are is [`super::peering`]'s to say; what a member does with it, [`super::replica`]'s. Read leases, by which a primary may
-//! answer reads until its members hear otherwise, will travel with the infos and the activations sent here.
+//! Which members there are is [`super::peering`]'s to say; what a member does with it, [`super::replica`]'s. The lease by which the
+//! primary serves goes with the activations sent here.
 
 use super::Pg;
 use super::logs::member::Bring;
@@ -12,7 +12,7 @@ use crate::event::Effect;
 use crate::peers;
 use crate::shared::Cx;
 use denc::{Bytes, Denc};
-use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGRemove, MOSDPGTemp, MOSDRepOp, MOSDRepOpReply, Message, Paxos};
+use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGRemove, MOSDPGTemp, MOSDRepOp, MOSDRepOpReply, Message, Paxos, PgLease};
 use types::osd_op::osd_flag;
 use types::{EVersion, Epoch, PgInfo, PgLog, PgLogEntry, PgMissing, PgShard, SpgId, Transaction, features};
 
@@ -30,14 +30,14 @@ impl Pg {
 
     /// Starts the interval at each other member: those that have the log hear so, others get what they lack of it. `entries` are those of our log
     /// above what the last of them has.
-    pub(super) fn activate_members(&mut self, entries: &[PgLogEntry], cx: &mut Cx<'_>) {
+    pub(super) fn activate_members(&mut self, entries: &[PgLogEntry], lease: Option<PgLease>, cx: &mut Cx<'_>) {
         let (ours, tracked) = (&self.info, cx.sh.log_bounds.dups as u64);
         for member in self.peering.others().collect::<Vec<_>>() {
             let peer = self.peering.peer_mut(member).expect("a member is chosen by its info");
             let since = match peer.member.bring(ours, false) {
                 Bring::Log(since) => since,
                 Bring::Info => {
-                    self.send_info(member, cx);
+                    self.send_info(member, lease, cx);
                     continue;
                 }
                 Bring::Backfill => panic!("{}: osd.{member} was chosen though no log reaches back to what it has", self.pgid),
@@ -45,15 +45,16 @@ impl Pg {
             let later = || entries.iter().filter(|e| e.version > since);
             peer.member.send_log(later(), ours);
             let log = part::after(&self.log, later(), since, tracked);
-            self.send_log(member, log, PgMissing::default(), self.peering.last_peering_reset, cx);
+            self.send_log(member, log, PgMissing::default(), lease, self.peering.last_peering_reset, cx);
         }
     }
     /// Sends a part of our log. `asked`: the epoch that it answers to.
-    pub(super) fn send_log(&self, to: PgShard, log: PgLog, missing: PgMissing, asked: Epoch, cx: &mut Cx<'_>) {
+    pub(super) fn send_log(&self, to: PgShard, log: PgLog, missing: PgMissing, lease: Option<PgLease>, asked: Epoch, cx: &mut Cx<'_>) {
         let msg = MOSDPGLog {
             epoch: cx.sh.map.epoch,
-            info: self.info.clone(),
+            info: self.info_to_tell(cx),
             log,
+            lease,
             missing,
             query_epoch: asked,
             past_intervals: self.peering.past.clone(),
@@ -63,15 +64,15 @@ impl Pg {
         };
         peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
     }
-    fn send_info(&self, to: PgShard, cx: &mut Cx<'_>) {
+    fn send_info(&self, to: PgShard, lease: Option<PgLease>, cx: &mut Cx<'_>) {
         let epoch = cx.sh.map.epoch;
-        let msg =
-            MOSDPGInfo2 { pgid: self.pgid_at(to), epoch_sent: epoch, min_epoch: epoch, info: self.info.clone(), ..MOSDPGInfo2::default() };
+        let info = self.info_to_tell(cx);
+        let msg = MOSDPGInfo2 { pgid: self.pgid_at(to), epoch_sent: epoch, min_epoch: epoch, info, lease, ..MOSDPGInfo2::default() };
         peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
     }
     /// Every member hears how the group stands.
     pub(super) fn share_info(&self, cx: &mut Cx<'_>) {
-        self.peering.others().for_each(|member| self.send_info(member, cx));
+        self.peering.others().for_each(|member| self.send_info(member, None, cx));
     }
     /// A group of which no member lacks an object is recovered.
     pub(crate) fn check_recovered(&mut self, cx: &mut Cx<'_>) {
@@ -123,6 +124,7 @@ impl Pg {
         if !self.peering.is_primary() || query_epoch < self.peering.last_peering_reset {
             return;
         }
+        self.lease.heard(theirs.history.prior_readable_until_ub_ns, cx.clock.mono);
         self.peering.heard(from, theirs, &mut self.info, cx.clock.mono);
         self.remove_strays(cx);
     }

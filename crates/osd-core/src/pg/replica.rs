@@ -13,7 +13,7 @@ use crate::event::Effect;
 use crate::peers;
 use crate::shared::Cx;
 use denc::Denc;
-use messages::{MOSDPGInfo2, MOSDPGLog, MOSDRepOp, MOSDRepOpReply, Message};
+use messages::{MOSDPGInfo2, MOSDPGLog, MOSDRepOp, MOSDRepOpReply, Message, PgLease};
 use store::{FastInfo, InfoChange, LogDelta};
 use types::osd_op::osd_flag;
 use types::{Bytes, CollId, EVersion, Epoch, PgInfo, PgLogEntry, PgShard, ReqId, Transaction, features};
@@ -36,7 +36,7 @@ fn flat(pieces: &[Bytes]) -> Bytes {
 
 impl Pg {
     /// A message of the primary of this interval, sent in it.
-    fn is_of_primary(&self, from: PgShard, sent: Epoch) -> bool {
+    pub(super) fn is_of_primary(&self, from: PgShard, sent: Epoch) -> bool {
         sent >= self.peering.last_peering_reset && from == self.peering.primary() && !self.peering.is_primary()
     }
 
@@ -44,6 +44,9 @@ impl Pg {
     pub(super) fn info_came(&mut self, from: PgShard, m: &MOSDPGInfo2, cx: &mut Cx<'_>) -> Result<(), Stop> {
         let sent = m.epoch_sent.min(m.min_epoch);
         if self.peering.is_primary() {
+            if let Some(ack) = m.lease_ack {
+                self.lease_acknowledged(from.osd, sent, ack, cx);
+            }
             self.member_info(from, sent, cx);
             return Ok(());
         }
@@ -55,7 +58,7 @@ impl Pg {
                 if self.info.last_update > m.info.last_update {
                     self.rewind_log(&m.info, cx)?;
                 }
-                self.follow(&m.info, cx)?;
+                self.follow(&m.info, m.lease.as_ref(), cx)?;
             }
             State::ReplicaActive => {
                 self.take_info(&m.info, cx);
@@ -74,14 +77,18 @@ impl Pg {
             return Err(Stop::Bad("it begins a backfill".into()));
         }
         self.merge_log(PeerLog::check(m.log.clone())?, &m.info, cx)?;
-        self.follow(&m.info, cx)
+        self.follow(&m.info, m.lease.as_ref(), cx)
     }
     /// Follows the primary from now on, once that is durable.
-    fn follow(&mut self, theirs: &PgInfo, cx: &mut Cx<'_>) -> Result<(), Stop> {
+    fn follow(&mut self, theirs: &PgInfo, lease: Option<&PgLease>, cx: &mut Cx<'_>) -> Result<(), Stop> {
         if self.info.last_update != theirs.last_update {
             return Err(Stop::Bad(format!("its log ends at {}, ours at {}", theirs.last_update, self.info.last_update)));
         }
         self.take_info(theirs, cx);
+        self.lease.told(theirs.history.prior_readable_until_ub_ns, cx.clock.mono);
+        if let Some(lease) = lease {
+            self.take_lease(lease, cx);
+        }
         self.peering.activate_replica(&mut self.info, theirs.last_epoch_started, cx.clock.mono);
         self.note_complete();
         self.save_info_as(Submitted::Activation(self.peering.last_peering_reset), cx);
@@ -103,11 +110,12 @@ impl Pg {
     }
     /// The activation is durable: the primary waits for that.
     pub(super) fn acknowledge_activation(&mut self, cx: &mut Cx<'_>) {
-        let mut info = self.info.clone();
+        let mut info = self.info_to_tell(cx);
         info.history.last_epoch_started = info.last_epoch_started;
         info.history.last_interval_started = info.history.same_interval_since;
         let (to, epoch) = (self.peering.primary(), cx.sh.map.epoch);
-        let msg = MOSDPGInfo2 { pgid: self.pgid_at(to), epoch_sent: epoch, min_epoch: epoch, info, ..MOSDPGInfo2::default() };
+        let lease_ack = self.lease.acknowledgement();
+        let msg = MOSDPGInfo2 { pgid: self.pgid_at(to), epoch_sent: epoch, min_epoch: epoch, info, lease: None, lease_ack };
         peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
     }
 

@@ -46,6 +46,9 @@ impl Pg {
     /// All state bits.
     pub fn state_bits(&self) -> u64 {
         let mut bits = self.peering.bits();
+        if self.peering.is_active() {
+            bits |= self.lease.bits();
+        }
         if bits & (pg_state::UNDERSIZED | pg_state::ACTIVE) == pg_state::UNDERSIZED | pg_state::ACTIVE
             && self.info.stats.stats.sum.num_objects > 0
         {

@@ -151,10 +151,15 @@ impl Cluster {
         self.stores.insert(id, node.store);
         self.queues.retain(|(from, to), _| *from != id as OsdId && *to != id as OsdId);
     }
+    /// One that was killed is known to be dead.
     pub fn mark_down(&mut self, id: usize) {
+        let is_dead = self.stores.contains_key(&id);
         self.publish(|m| {
             m.osd_state[id] &= !osd_state::UP;
             m.osd_info[id].down_at = m.epoch;
+            if is_dead {
+                m.osd_xinfo[id].dead_epoch = m.epoch;
+            }
         });
     }
     fn clock(&self) -> Clock {

@@ -1,0 +1,134 @@
+//! A group's lease on its OSD: when it is granted, what members say to each other of it, and the requests that wait for it.
+//!
+//! The rules are [`super::lease`]'s; when they are looked at is said here. Requests that came while the lease had lapsed, or while former
+//! intervals might still be served, wait where those wait that came before the group was active.
+
+use super::Pg;
+use super::peering::State;
+use crate::peers;
+use crate::shared::Cx;
+use maps::{OptKey, OsdMap};
+use messages::{MOSDPGLease, MOSDPGLeaseAck, Message, PgLease, PgLeaseAck};
+use std::time::Duration;
+use types::{Epoch, OsdId, PgInfo, PgShard, features};
+
+/// True if the map shows that this life of an OSD, or one after it, was over: it serves nothing.
+fn is_dead(map: &OsdMap, osd: OsdId) -> bool {
+    let (info, xinfo) = (map.osd_info.get(osd as usize), map.osd_xinfo.get(osd as usize));
+    map.exists(osd) && !map.is_up(osd) && info.zip(xinfo).is_some_and(|(info, xinfo)| xinfo.dead_epoch > info.up_from)
+}
+
+impl Pg {
+    /// The pool's `read_lease_interval`, or the heartbeats' grace times `osd_pool_default_read_lease_ratio`.
+    fn lease_interval(&self, cx: &Cx<'_>) -> Duration {
+        let config = &cx.sh.config;
+        let grace_s = config.num("osd_heartbeat_grace") * config.num("osd_pool_default_read_lease_ratio");
+        let interval_s = self.pool.opts.double(OptKey::READ_LEASE_INTERVAL).unwrap_or(grace_s);
+        Duration::from_secs_f64(interval_s.clamp(0.001, 86_400.0))
+    }
+    /// True if the group serves clients now.
+    #[inline]
+    pub(super) fn serves(&self, cx: &Cx<'_>) -> bool {
+        self.peering.is_active() && self.lease.may_serve(cx.clock.mono)
+    }
+    /// What the group is to be told of at the latest.
+    fn note_deadline(&self, cx: &mut Cx<'_>) {
+        if let Some(at) = self.lease.deadline().filter(|_| self.peering.is_active()) {
+            cx.sh.lease_due = Some(cx.sh.lease_due.map_or(at, |due| due.min(at)));
+        }
+    }
+    /// The record for another member: how long former intervals may be served is as of now.
+    pub(crate) fn info_to_tell(&self, cx: &Cx<'_>) -> PgInfo {
+        let mut info = self.info.clone();
+        info.history.prior_readable_until_ub_ns = self.lease.remaining_ns(cx.clock.mono);
+        info
+    }
+
+    /// The interval starts: what members are told with it. None if there are no others, or the group is to serve nothing.
+    pub(super) fn grant_lease(&mut self, cx: &Cx<'_>) -> Option<PgLease> {
+        self.settle_lease(cx);
+        if !self.peering.mapping.may_serve() || self.peering.pending_merge().is_some() {
+            return None;
+        }
+        let others = self.peering.others().map(|member| member.osd);
+        self.lease.grant(others, self.lease_interval(cx), cx.clock.mono)
+    }
+    /// Looks whether former intervals are over because each of their members is dead or follows this one.
+    fn settle_lease(&mut self, cx: &Cx<'_>) -> bool {
+        if !self.lease.waits() {
+            return false;
+        }
+        let (map, peering) = (&cx.sh.map, &self.peering);
+        let past = peering.past.may_be_rw_back_to(0).flat_map(|interval| interval.acting.iter().map(|member| member.osd));
+        let has_answered = |osd| peering.peers().keys().chain(peering.members()).any(|member| member.osd == osd);
+        self.lease.settle(past, |osd| osd == peering.whoami().osd || has_answered(osd) || is_dead(map, osd))
+    }
+    /// The group serves from now on.
+    pub(super) fn start_lease(&mut self, cx: &mut Cx<'_>) {
+        // Activation took its time.
+        if self.lease.is_worn(cx.clock.mono) {
+            self.renew_lease(cx);
+        }
+        self.note_deadline(cx);
+    }
+    fn renew_lease(&mut self, cx: &mut Cx<'_>) {
+        let Some(lease) = self.lease.renew(self.lease_interval(cx), cx.clock.mono) else { return };
+        let epoch = cx.sh.map.epoch;
+        for member in self.peering.others() {
+            let msg = MOSDPGLease { epoch, pgid: self.pgid_at(member), lease };
+            peers::send(member.osd, msg.encode(features::SUPPORTED), cx);
+        }
+    }
+
+    /// Time passes, or another map came.
+    pub(crate) fn lease_due(&mut self, cx: &mut Cx<'_>) {
+        if !self.peering.is_active() {
+            return;
+        }
+        let before = self.lease.bits();
+        let is_over = self.settle_lease(cx);
+        if self.lease.pass(cx.clock.mono) || is_over {
+            self.serve_waiting(cx);
+        }
+        if self.lease.is_due(cx.clock.mono) {
+            self.renew_lease(cx);
+        }
+        cx.sh.report_soon |= self.lease.bits() != before;
+        self.note_deadline(cx);
+    }
+    /// Requests that waited for the lease.
+    pub(super) fn serve_waiting(&mut self, cx: &mut Cx<'_>) {
+        for op in std::mem::take(&mut self.waiting_active) {
+            self.client_op(op, cx);
+        }
+    }
+
+    /// The primary's lease, in a message of its own.
+    pub(crate) fn lease_came(&mut self, from: PgShard, m: &MOSDPGLease, cx: &mut Cx<'_>) {
+        if !self.is_of_primary(from, m.epoch) || self.peering.state() != State::ReplicaActive {
+            return;
+        }
+        self.take_lease(&m.lease, cx);
+        if let Some(ack) = self.lease.acknowledgement() {
+            let (to, epoch) = (self.peering.primary(), cx.sh.map.epoch);
+            peers::send(to.osd, MOSDPGLeaseAck { epoch, pgid: self.pgid_at(to), ack }.encode(features::SUPPORTED), cx);
+        }
+    }
+    /// The primary's lease, wherever it came from.
+    pub(super) fn take_lease(&mut self, lease: &PgLease, cx: &Cx<'_>) {
+        let primary = self.peering.primary().osd;
+        let up_from = cx.sh.map.osd_info.get(primary as usize).map_or(0, |i| i.up_from);
+        self.lease.granted(lease, cx.sh.clocks.least_ns(primary, up_from), cx.clock.mono);
+    }
+    /// A member has heard of the lease.
+    pub(crate) fn lease_acknowledged(&mut self, from: OsdId, sent: Epoch, ack: PgLeaseAck, cx: &mut Cx<'_>) {
+        if !self.peering.is_primary() || sent < self.peering.last_peering_reset {
+            return;
+        }
+        let before = self.lease.bits();
+        if self.lease.acknowledged(from, ack, cx.clock.mono) && self.peering.is_active() {
+            self.serve_waiting(cx);
+        }
+        cx.sh.report_soon |= self.lease.bits() != before;
+    }
+}

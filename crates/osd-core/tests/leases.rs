@@ -1,0 +1,111 @@
+//! Leases between OSDs that are joined by queues: a primary that was stopped and goes on serves nothing, and the next one waits for it.
+
+mod cluster;
+mod world;
+
+use base::{Clock, Stamp};
+use bytes::Bytes;
+use cluster::{Cluster, POOL};
+use maps::osd_state;
+use messages::osd_mon::failure_flag;
+use messages::{InOp, MOSDFailure, Message};
+use osd_core::{ConnId, Effect, Event, HbNet};
+use types::osd_op::OpCode;
+use types::{OsdOp, PgId, features, pg_state};
+use world::{received, write_full};
+
+const PG: PgId = PgId { pool: POOL, seed: 0 };
+
+fn bits(c: &Cluster, osd: usize) -> u64 {
+    c.nodes[osd].as_ref().unwrap().osd.pgs().next().unwrap().state_bits()
+}
+fn read() -> InOp {
+    InOp::new(OsdOp::range(OpCode::READ, 0, 0), Bytes::new())
+}
+/// All that happens without time passing.
+fn quiet(c: &mut Cluster) {
+    while c.step() {}
+}
+
+#[test]
+fn a_stopped_primary_serves_nothing_and_the_next_one_waits_for_its_lease() {
+    let mut c = Cluster::new(3, 3, 3, 2, 1);
+    assert_eq!(c.one("a", vec![write_full(b"1")]).map(|r| r.result), Some(0));
+    let old = c.primary(PG) as usize;
+    let stale = c.request("a", vec![read()]);
+    let stopped = c.nodes[old].take();
+    // Down, but nothing says that it is dead.
+    c.publish(|m| {
+        m.osd_state[old] &= !osd_state::UP;
+        m.osd_info[old].down_at = m.epoch;
+    });
+    quiet(&mut c);
+    let next = c.primary(PG) as usize;
+    let write = c.request("a", vec![write_full(b"2")]);
+    c.give(&write);
+    quiet(&mut c);
+    assert!(bits(&c, next) & (pg_state::ACTIVE | pg_state::WAIT) == pg_state::ACTIVE | pg_state::WAIT, "{:?}", c.states());
+    assert!(c.replies.is_empty());
+    let mut waited_s = 0;
+    while bits(&c, next) & pg_state::WAIT != 0 {
+        c.tick();
+        quiet(&mut c);
+        waited_s += 1;
+        assert!(waited_s <= 17, "a lease lasts 16 s");
+    }
+    assert!(waited_s > 1 && c.replies.iter().any(|r| r.tid == write.tid && r.result == 0));
+    // It goes on where it stood, and knows nothing of all that.
+    c.nodes[old] = stopped;
+    let answered = c.replies.len();
+    c.feed(old, Event::Message { conn: ConnId(1), msg: received(&stale.encode(features::SUPPORTED)) });
+    c.feed(old, Event::TurnEnd);
+    quiet(&mut c);
+    assert_eq!(c.replies.len(), answered, "a stale read");
+    assert_eq!(c.read("a").unwrap(), b"2");
+}
+
+#[test]
+fn a_member_that_is_silent_makes_the_group_laggy() {
+    let mut c = Cluster::new(4, 3, 3, 2, 1);
+    assert_eq!(c.one("a", vec![write_full(b"1")]).map(|r| r.result), Some(0));
+    let primary = c.primary(PG) as usize;
+    let silent = (primary + 1) % 3;
+    let stopped = c.nodes[silent].take();
+    for _ in 0..20 {
+        c.tick();
+        quiet(&mut c);
+    }
+    assert!(bits(&c, primary) & pg_state::LAGGY != 0, "{:?}", c.states());
+    let m = c.request("a", vec![read()]);
+    c.give(&m);
+    quiet(&mut c);
+    assert!(c.replies.is_empty());
+    c.nodes[silent] = stopped;
+    for _ in 0..10 {
+        c.tick();
+        quiet(&mut c);
+    }
+    assert!(bits(&c, primary) & pg_state::LAGGY == 0, "{:?}", c.states());
+    assert!(c.replies.iter().any(|r| r.tid == m.tid && r.result == 0), "what waited is answered");
+}
+
+#[test]
+fn a_cut_heartbeat_is_tried_again_at_once_and_a_refused_one_reported() {
+    let mut c = Cluster::new(5, 3, 3, 2, 1);
+    c.settle();
+    let addrs = c.map.hb_back_addrs[1].clone();
+    let osd = &mut c.nodes[0].as_mut().unwrap().osd;
+    let clock = Clock { mono: Stamp(200_000_000_000), wall_ns: 1 };
+    let mut heard = |event| {
+        let mut out = Vec::new();
+        osd.handle(event, clock, &mut out);
+        out
+    };
+    let cut = || Event::HeartbeatCut { net: HbNet::Back, addrs: addrs.clone() };
+    assert!(matches!(&heard(cut())[..], [Effect::SendHeartbeat { net: HbNet::Back, addrs: to, .. }] if *to == addrs));
+    assert!(heard(cut()).is_empty(), "once until it is heard");
+    let out = heard(Event::HeartbeatRefused { addrs: addrs.clone() });
+    let [Effect::SendMon(msg)] = &out[..] else { panic!("{out:?}") };
+    let m = MOSDFailure::decode(&received(msg)).unwrap();
+    assert_eq!((m.target_osd, m.flags), (1, failure_flag::FAILED | failure_flag::IMMEDIATE));
+}
