@@ -57,6 +57,8 @@ pub struct Batch {
     pub seq: u64,
     /// Encoded changes.
     pub meta: Vec<u8>,
+    /// Of those, bytes in front that say where others are: see [`crate::spill`].
+    pub pointers: usize,
     /// The head block's room, then the images.
     buf: AlignedBuf,
     /// Where each image belongs.
@@ -73,7 +75,7 @@ impl Batch {
     pub fn new(seq: u64, like: usize) -> Self {
         let mut buf = AlignedBuf::with_capacity(like.max(2 * BLOCK as usize));
         buf.push_zeros(BLOCK as usize);
-        Self { seq, meta: Vec::new(), buf, places: Vec::new(), runs: Vec::new(), tokens: Vec::new(), run_like: 0 }
+        Self { seq, meta: Vec::new(), pointers: 0, buf, places: Vec::new(), runs: Vec::new(), tokens: Vec::new(), run_like: 0 }
     }
     /// Takes the memory that a sealed record's changes were encoded in.
     pub fn reuse(&mut self, mut meta: Vec<u8>) {
