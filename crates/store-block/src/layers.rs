@@ -33,7 +33,7 @@ use types::{ByteStr, CollId};
 /// Bytes of an omap that is shared by its clone; a smaller one is copied.
 pub const SHARE_MIN: u64 = if cfg!(test) { 100 } else { 64 << 10 };
 /// Layers below an object, at most one more than this.
-pub const DEPTH_MAX: usize = if cfg!(test) { 3 } else { 24 };
+pub const DEPTH_MAX: usize = if cfg!(test) { 3 } else { 64 };
 
 /// Rows, and bytes of them, that a merge takes from a layer at a time.
 const PAGE_ROWS: usize = if cfg!(test) { 3 } else { 256 };

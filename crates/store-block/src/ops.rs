@@ -105,11 +105,13 @@ pub enum Op<B> {
     },
     /// A change of a group's memory; see `pg`.
     Log(B),
-    /// Changes that lie beside the record, in its order here: so many bytes with this crc, in these chunks of the data device, a number each.
+    /// Changes that lie beside the record, in its order here: so many bytes with this crc, in these chunks of the data device, a number each. The next
+    /// images of the record are theirs: 4 bytes of crc for each.
     Spill {
         len: u64,
         crc: u32,
         chunks: B,
+        images: B,
     },
 }
 
@@ -258,11 +260,12 @@ impl<B: AsRef<[u8]>> Op<B> {
                 out.put_u8(code::LOG);
                 out.put_blob(delta.as_ref());
             }
-            Op::Spill { len, crc, chunks } => {
+            Op::Spill { len, crc, chunks, images } => {
                 out.put_u8(code::SPILL);
                 out.put_var(*len);
                 out.put_u32(*crc);
                 out.put_blob(chunks.as_ref());
+                out.put_blob(images.as_ref());
             }
         }
     }
@@ -314,7 +317,7 @@ impl Op<Bytes> {
             code::MK_COLL => Op::MkColl { coll: get.blob()?, bits: get.var()? as u32 },
             code::RM_COLL => Op::RmColl { coll: get.blob()? },
             code::LOG => Op::Log(get.blob()?),
-            code::SPILL => Op::Spill { len: get.var()?, crc: get.u32()?, chunks: get.blob()? },
+            code::SPILL => Op::Spill { len: get.var()?, crc: get.u32()?, chunks: get.blob()?, images: get.blob()? },
             _ => return Err(Corrupt("a change of no known kind")),
         })
     }
@@ -394,7 +397,7 @@ mod tests {
             Op::CloneTo { key: b(b"k"), nid: 1 << 50 },
             Op::MkColl { coll: b(b"c"), bits: 3 },
             Op::ShareTo { key: b(b"k"), nid: 7, own: 8 },
-            Op::Spill { len: 1 << 33, crc: 7, chunks: b(&[5, 6]) },
+            Op::Spill { len: 1 << 33, crc: 7, chunks: b(&[5, 6]), images: b(b"1234") },
         ];
         let mut out = Vec::new();
         all.iter().for_each(|op| op.encode(&mut out));

@@ -492,7 +492,7 @@ impl Core {
             let op = match beside.is_empty() {
                 false => Op::decode(&mut beside).map_err(|e| damaged(format!("changes beside record {seq} of the log: {e}")))?,
                 true => match ops.pop_front() {
-                    Some(Op::Spill { len, crc, chunks }) => {
+                    Some(Op::Spill { len, crc, chunks, .. }) => {
                         let Some(changes) = self.read_spill(len, crc, &chunks)? else {
                             let what = format!("the log is damaged: the changes that lie beside record {seq} have not their checksum");
                             return Err(OpenError::Damaged { what, next: self.cfg.command("repair --discard-log-from-damage") });
@@ -734,9 +734,16 @@ pub fn open_record(bytes: &Bytes, header: &Header, seed: u32) -> Option<Vec<Op<B
     let (mut ops, mut images) = (Vec::new(), 0);
     while !get.is_empty() {
         let op = Op::decode(&mut get).ok()?;
-        if let Op::Image { crc, .. } = &op {
+        let crcs: &[u8] = match &op {
+            Op::Image { crc, .. } => &crc.to_le_bytes(),
+            Op::Spill { images, .. } => images,
+            _ => &[],
+        };
+        for crc in crcs.chunks(4) {
             let at = (1 + images) * BLOCK as usize;
-            if images >= header.images as usize || block_crc(&bytes[at..at + BLOCK as usize]) != *crc && !planted(Bug::TakeTornImages) {
+            if images >= header.images as usize
+                || block_crc(&bytes[at..at + BLOCK as usize]).to_le_bytes() != *crc && !planted(Bug::TakeTornImages)
+            {
                 return None;
             }
             images += 1;

@@ -8,13 +8,14 @@
 //! ```
 //! - The chunks are lent to the log: stored as free, like those of metadata, since the next checkpoint does not need them. Until then
 //!   no other may have them: [`Core::free_spills`] gives them back when the superblock is durable that trims the record.
-//! - Spilled changes have no images: blocks that are written in part move their cells while a record has many images ([`Core::images_max`]).
+//! - Images stay in the record, in the order of all changes, and it says their crcs. Blocks that are written in part move their cells where a record has
+//!   many images ([`Core::images_max`]).
 //! - A record in the ring is bounded by the ring, which other transactions, checkpoints and the next start share; a chunk of the data device is bounded by
 //!   nothing but the room that admission promised.
 
 use crate::codec::{Corrupt, Get, Put};
 use crate::io::Purpose;
-use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, DATA};
+use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, DATA, block_crc};
 use crate::ops::Op;
 use crate::planted::{Bug, planted};
 use crate::recover::OpenError;
@@ -92,7 +93,13 @@ impl Core {
         self.spills.chunks.extend(chunks.iter().map(|chunk| (seq, *chunk)));
         let mut places = Vec::new();
         chunks.iter().for_each(|chunk| places.put_var(*chunk));
-        let op = Op::Spill { len: changes.len() as u64, crc: base::crc32c(self.seed, &changes), chunks: &places[..] };
+        let mut images = Vec::new();
+        let all = self.batch.images();
+        for n in std::mem::replace(&mut self.batch.pointed_images, all)..all {
+            images.put_u32(block_crc(self.batch.get_image(n as u32)));
+        }
+        let (len, crc) = (changes.len() as u64, base::crc32c(self.seed, &changes));
+        let op = Op::Spill { len, crc, chunks: &places[..], images: &images[..] };
         op.encode(&mut self.batch.meta);
         let bytes = AlignedBuf::padded(&changes).freeze();
         let durability = if planted(Bug::VolatileSpill) { Durability::Volatile } else { Durability::Durable };
@@ -135,7 +142,7 @@ impl Core {
     /// True if the changes beside a record are all at their places.
     pub fn has_spilled(&mut self, ops: &[Op<Bytes>]) -> Result<bool, OpenError> {
         for op in ops {
-            if let Op::Spill { len, crc, chunks } = op
+            if let Op::Spill { len, crc, chunks, .. } = op
                 && self.read_spill(*len, *crc, chunks)?.is_none()
             {
                 return Ok(false);
