@@ -14,7 +14,6 @@ use store_block::{BlockStore, Config};
 use types::{ByteStr, CEPH_NOSNAP, CollId, GHObject, HObject, PgId, SpgId, Transaction};
 
 const COLL: CollId = CollId::Pg(SpgId::whole(PgId { pool: 1, seed: 0 }));
-const OTHER: u64 = 1;
 const SNAPS: u64 = 30;
 
 fn name(snap: u64) -> GHObject {
