@@ -51,7 +51,7 @@ fn peer_add(ctx: &mut Ctx<'_>) -> CmdResult {
     if fs.mirror.peers.iter().any(|p| p.uuid == uuid || p.remote == remote) {
         return Ok(Reply::status("peer already exists"));
     }
-    ctx.mon.fs.pending().modify(fs.fscid, |fs| drop(fs.mirror.peers.insert(MirrorPeer { uuid, remote })));
+    ctx.mon.fs.pending().modify(fs.fscid, |fs| fs.mirror.peers.extend([MirrorPeer { uuid, remote }]));
     Ok(Reply::default())
 }
 

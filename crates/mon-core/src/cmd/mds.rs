@@ -212,7 +212,7 @@ fn rm(ctx: &mut Ctx<'_>) -> CmdResult {
 fn rmfailed(ctx: &mut Ctx<'_>) -> CmdResult {
     sure(ctx, "WARNING: this can make your filesystem inaccessible!")?;
     let (fscid, rank) = changeable_role(ctx)?;
-    ctx.mon.fs.pending().modify(fscid, |fs| drop(fs.mds.failed.remove(&rank)));
+    ctx.mon.fs.pending().modify(fscid, |fs| fs.mds.failed.retain(|r| *r != rank));
     Ok(Reply::status(format!("removed failed mds.{fscid}:{rank}")))
 }
 

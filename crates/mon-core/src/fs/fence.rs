@@ -28,10 +28,12 @@ impl Mon {
                 let fenced_at = self.fence_mds(&holder.addrs, clock);
                 self.fs.pending().damaged(holder.gid, fenced_at);
             }
-            None => drop(self.fs.pending().modify(fscid, |fs| {
-                fs.mds.failed.remove(&rank);
-                fs.mds.damaged.insert(rank);
-            })),
+            None => {
+                self.fs.pending().modify(fscid, |fs| {
+                    fs.mds.failed.remove(&rank);
+                    fs.mds.damaged.insert(rank);
+                });
+            }
         }
     }
 

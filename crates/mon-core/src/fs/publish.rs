@@ -3,12 +3,13 @@
 use crate::Mon;
 use crate::session::{ConnId, Sub};
 use crate::subs::Served;
+use bytes::Bytes;
 use denc::Denc;
 use maps::mds_map::NO_FS;
 use maps::{FsMap, FsMapUser, MdsMap};
 use messages::{MFSMap, MFSMapUser, MMDSMap, Rest};
 use std::borrow::Cow;
-use types::EntityKind;
+use types::{EntityKind, Epoch};
 
 impl Mon {
     /// The map without file systems that a session may not see (`allow r fsname=NAME`).
@@ -26,16 +27,16 @@ impl Mon {
     }
 
     pub(crate) fn serve_fsmap(&mut self, conn: ConnId, what: &str, sub: Sub) -> Served {
-        let map = self.visible_fsmap(conn);
-        let epoch = map.epoch;
+        let epoch = self.fs.map.epoch;
         if sub.next > u64::from(epoch) {
             return Served::Nothing;
         }
+        let features = self.features(conn);
         if what == "fsmap" {
-            let map = Rest(map.to_bytes(self.features(conn)));
+            let map = Rest(self.visible_fsmap(conn).to_bytes(features));
             self.send(conn, 0, &MFSMap { epoch, map });
         } else {
-            let map = Rest(FsMapUser::from(&*map).to_bytes(self.features(conn)));
+            let map = Rest(FsMapUser::from(&*self.visible_fsmap(conn)).to_bytes(features));
             self.send(conn, 0, &MFSMapUser { epoch, map });
         }
         Served::Up(u64::from(epoch) + 1)
@@ -43,36 +44,38 @@ impl Mon {
 
     /// `mdsmap` for servers and for clients that name no file system, `mdsmap.ID` for those that do. One that is not there yet is waited for.
     pub(crate) fn serve_mdsmap(&mut self, conn: ConnId, what: &str, sub: Sub) -> Served {
-        let Some(session) = self.sessions.get(&conn) else { return Served::Never };
+        let Some((epoch, map)) = self.mdsmap_for(conn, what, sub.next) else { return Served::Nothing };
+        let message = MMDSMap { fsid: self.options.fsid, epoch, map, ..MMDSMap::default() };
+        self.send(conn, 0, &message);
+        Served::Up(u64::from(epoch) + 1)
+    }
+
+    /// The map that a session means by `what`, encoded, if it is there and not older than `from`.
+    fn mdsmap_for(&self, conn: ConnId, what: &str, from: u64) -> Option<(Epoch, Bytes)> {
+        let peer = &self.sessions.get(&conn)?.peer;
         let map = self.visible_fsmap(conn);
-        if sub.next > u64::from(map.epoch) {
-            return Served::Nothing;
-        }
-        let found: Cow<'_, MdsMap> = if session.peer.entity.kind == EntityKind::MDS {
-            let own = map.daemons().find(|i| i.addrs == session.peer.addrs);
+        let alone;
+        let found = if peer.entity.kind == EntityKind::MDS {
+            let own = map.daemons().find(|i| i.addrs == peer.addrs);
             match own.and_then(|i| map.filesystem_of(i.gid)) {
-                Some(fs) => Cow::Borrowed(&fs.mds),
-                // A standby finds only itself; one that is unknown, nobody.
-                None => Cow::Owned(MdsMap {
-                    epoch: own.and_then(|i| map.standby_epochs.get(&i.gid).copied()).unwrap_or(map.epoch),
-                    info: own.map(|i| (i.gid, i.clone())).into_iter().collect(),
-                    ..MdsMap::default()
-                }),
+                Some(fs) => &fs.mds,
+                None => {
+                    // A standby finds only itself; one that is unknown, nobody.
+                    alone = MdsMap {
+                        epoch: own.and_then(|i| map.standby_epochs.get(&i.gid).copied()).unwrap_or(map.epoch),
+                        info: own.map(|i| (i.gid, i.clone())).into_iter().collect(),
+                        ..MdsMap::default()
+                    };
+                    &alone
+                }
             }
         } else {
             let fscid = match what.strip_prefix("mdsmap.") {
                 Some(id) => id.parse().unwrap_or(NO_FS),
                 None => map.legacy_client_fscid,
             };
-            let Some(fs) = map.filesystems.get(&fscid) else { return Served::Nothing };
-            Cow::Borrowed(&fs.mds)
+            &map.filesystems.get(&fscid)?.mds
         };
-        let epoch = found.epoch;
-        if sub.next > u64::from(epoch) {
-            return Served::Nothing;
-        }
-        let message = MMDSMap { fsid: self.options.fsid, epoch, map: found.to_bytes(self.features(conn)), ..MMDSMap::default() };
-        self.send(conn, 0, &message);
-        Served::Up(u64::from(epoch) + 1)
+        (from <= u64::from(found.epoch)).then(|| (found.epoch, found.to_bytes(peer.features)))
     }
 }
