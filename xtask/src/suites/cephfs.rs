@@ -61,7 +61,8 @@ fn map(c: &Cluster) -> Result<Value> {
 
 /// A client that runs steps of `cephfs.py`.
 fn client(c: &Cluster, steps: &[&str]) -> Result<Command> {
-    let script = c.dir.join("cephfs.py");
+    // Its own name is the library's, which it imports.
+    let script = c.dir.join("files.py");
     std::fs::copy(root().join("xtask/src/suites/cephfs.py"), &script)?;
     let mut cmd = Reef.command(&c.conf, "python3");
     cmd.arg(script).args(steps);

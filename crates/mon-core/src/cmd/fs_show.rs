@@ -203,6 +203,14 @@ pub fn filesystem_text(fs: &Filesystem) -> String {
     let mut daemons: Vec<&MdsInfo> = m.info.values().collect();
     daemons.sort_by_key(|i| (i.rank, i.inc, i.gid));
     daemons.iter().for_each(|i| out += &(info_text(i) + "\n"));
+    if fs.mirror.mirrored {
+        let peer = |p: &maps::fs_map::MirrorPeer| {
+            let r = &p.remote;
+            let remote = format!("{{client_name={}, cluster_name={}, fs_name={}}}", r.client_name, r.cluster_name, r.fs_name);
+            format!("{{uuid={}, remote_cluster={remote}}}", p.uuid)
+        };
+        out += &format!("[peers={}]\n", list(fs.mirror.peers.iter().map(peer)));
+    }
     out
 }
 

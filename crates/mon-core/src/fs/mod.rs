@@ -99,7 +99,9 @@ impl FsService {
     }
     /// A map of the past, if it is still kept.
     pub fn map_at(&self, epoch: Epoch) -> Option<FsMap> {
-        FsMap::from_bytes(self.fulls.get(&epoch)?).ok()
+        let mut map = FsMap::from_bytes(self.fulls.get(&epoch)?).ok()?;
+        map.settle();
+        Some(map)
     }
     /// A file system's number by name, as the event at hand leaves it.
     pub fn fscid(&self, name: &str) -> Option<FsId> {
