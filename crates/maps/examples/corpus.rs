@@ -4,8 +4,8 @@
 //! have grown since. The corpus is not part of the project.
 
 use denc::{Decoder, Denc, Encoder, features};
-use std::collections::BTreeMap;
 use maps::{Filesystem, FsMap, MdsInfo, MdsMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 use types::*;
 

@@ -281,7 +281,10 @@ impl FsMap {
             let mds = &fs.mds;
             assert_eq!(*fscid, fs.fscid, "a file system is kept by its number");
             for (gid, info) in &mds.info {
-                assert!(info.gid == *gid && info.rank != NO_RANK && self.roles.get(gid) == Some(fscid), "a daemon of a file system has a rank");
+                assert!(
+                    info.gid == *gid && info.rank != NO_RANK && self.roles.get(gid) == Some(fscid),
+                    "a daemon of a file system has a rank"
+                );
                 assert!(!self.standbys.contains_key(gid), "and does not stand by");
                 if info.state != MdsState::STANDBY_REPLAY {
                     assert_eq!(mds.up.get(&info.rank), Some(gid), "a rank has one holder");

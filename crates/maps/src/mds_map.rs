@@ -158,7 +158,11 @@ impl Denc for MdsInfo {
             e.i32(self.inc);
             e.put(&self.state);
             e.u64(self.state_seq);
-            if v >= 8 { e.put(&self.addrs) } else { e.put(&self.addrs.legacy_or_front()) }
+            if v >= 8 {
+                e.put(&self.addrs)
+            } else {
+                e.put(&self.addrs.legacy_or_front())
+            }
             e.put(&self.laggy_since);
             // What rank and name it once stood by for.
             e.i32(NO_RANK);

@@ -242,10 +242,7 @@ fn a_file_system_gets_a_server_and_clients_find_it() {
     // Its pools are marked, and can't go.
     let pool = &w.mon.osd.map.pools[&w.mds("one").metadata_pool];
     assert_eq!(pool.application_metadata["cephfs"]["metadata"], "one");
-    assert_eq!(
-        w.command(r#"{"prefix":"osd pool delete","pool":"data","pool2":"data","yes_i_really_really_mean_it":true}"#),
-        -16
-    );
+    assert_eq!(w.command(r#"{"prefix":"osd pool delete","pool":"data","pool2":"data","yes_i_really_really_mean_it":true}"#), -16);
     w.ok(r#"{"prefix":"fs add_data_pool","fs_name":"one","pool":"more"}"#);
     assert_eq!(w.mds("one").data_pools.len(), 2);
     w.ok(r#"{"prefix":"fs rm_data_pool","fs_name":"one","pool":"more"}"#);

@@ -68,7 +68,14 @@ pub const COMMANDS: &[Command] = &[
     cmd("fs add_data_pool name=fs_name,type=CephString name=pool,type=CephString", "adds a pool for data", "mds", "rw", add_data_pool),
     cmd("fs rm_data_pool name=fs_name,type=CephString name=pool,type=CephString", "takes a pool for data away", "mds", "rw", rm_data_pool),
     cmd("fs set-default name=fs_name,type=CephString", "sets what clients get that name no file system", "fs", "rw", set_default),
-    cmd_flags("fs set_default name=fs_name,type=CephString", "the former name of fs set-default", "fs", "rw", flag::DEPRECATED, set_default),
+    cmd_flags(
+        "fs set_default name=fs_name,type=CephString",
+        "the former name of fs set-default",
+        "fs",
+        "rw",
+        flag::DEPRECATED,
+        set_default,
+    ),
     cmd(
         "fs flag set name=flag_name,type=CephChoices,strings=enable_multiple name=val,type=CephString \
          name=yes_i_really_mean_it,type=CephBool,req=false",
@@ -201,10 +208,16 @@ fn check_pool(ctx: &Ctx<'_>, id: PoolId, used: Use, force: bool, overlay: bool) 
         }
     }
     if pool.is_erasure() && (used == Use::Metadata || (used == Use::FirstData && !force)) {
-        return err(errno::EINVAL, format!("pool '{name}' (id '{id}') is an erasure-coded pool, which can't be the {} pool", match used {
-            Use::Metadata => "metadata",
-            _ => "default data",
-        }));
+        return err(
+            errno::EINVAL,
+            format!(
+                "pool '{name}' (id '{id}') is an erasure-coded pool, which can't be the {} pool",
+                match used {
+                    Use::Metadata => "metadata",
+                    _ => "default data",
+                }
+            ),
+        );
     }
     if pool.is_tier() {
         return err(errno::EINVAL, format!("pool '{name}' (id '{id}') is already in use as a cache tier"));
@@ -261,7 +274,8 @@ fn new(ctx: &mut Ctx<'_>) -> CmdResult {
     }
     let used = map.filesystems.values().find(|fs| fs.mds.uses(metadata) || fs.mds.uses(data));
     if let Some(used) = used.filter(|_| !overlay) {
-        let text = format!("filesystem '{}' already uses one of the pools; --allow-dangerous-metadata-overlay permits it", used.mds.fs_name);
+        let text =
+            format!("filesystem '{}' already uses one of the pools; --allow-dangerous-metadata-overlay permits it", used.mds.fs_name);
         return err(errno::EINVAL, text);
     }
     let fscid = match ctx.args.int("fscid")? {

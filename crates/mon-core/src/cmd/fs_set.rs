@@ -137,7 +137,9 @@ fn change_of(fs: &Filesystem, var: &str, val: String) -> Result<Change, CmdError
         "bal_rank_mask" => {
             let digits = val.strip_prefix("0x").unwrap_or(&val);
             let special = matches!(val.as_str(), "-1" | "all" | "0x0" | "0");
-            let ranks = digits.len() <= MAX_RANKS as usize / 4 && digits.bytes().all(|b| b.is_ascii_hexdigit()) && digits.bytes().any(|b| b != b'0');
+            let ranks = digits.len() <= MAX_RANKS as usize / 4
+                && digits.bytes().all(|b| b.is_ascii_hexdigit())
+                && digits.bytes().any(|b| b != b'0');
             if !special && (digits.is_empty() || !ranks) {
                 return err(errno::EINVAL, "bal_rank_mask is a hexadecimal mask of ranks, one at least");
             }
@@ -195,8 +197,14 @@ fn change_of(fs: &Filesystem, var: &str, val: String) -> Result<Change, CmdError
         }
         "refuse_client_session" => {
             let on = truth(&val)?;
-            let text = if on { "client(s) blocked from establishing new session(s)" } else { "client(s) allowed to establish new session(s)" };
-            said(move |mds| mds.flags = mds.flags & !mds_flags::REFUSE_CLIENT_SESSION | if on { mds_flags::REFUSE_CLIENT_SESSION } else { 0 }, text)
+            let text =
+                if on { "client(s) blocked from establishing new session(s)" } else { "client(s) allowed to establish new session(s)" };
+            said(
+                move |mds| {
+                    mds.flags = mds.flags & !mds_flags::REFUSE_CLIENT_SESSION | if on { mds_flags::REFUSE_CLIENT_SESSION } else { 0 }
+                },
+                text,
+            )
         }
         "refuse_standby_for_another_fs" => {
             let on = truth(&val)?;

@@ -39,7 +39,8 @@ fn required(bits: &FeatureBits) -> impl Iterator<Item = (usize, &'static str)> {
 }
 
 pub fn compat_json(set: &CompatSet) -> Value {
-    let features = |f: &FeatureSet| -> Map<String, Value> { f.names.iter().map(|(n, name)| (format!("feature_{n}"), json!(name))).collect() };
+    let features =
+        |f: &FeatureSet| -> Map<String, Value> { f.names.iter().map(|(n, name)| (format!("feature_{n}"), json!(name))).collect() };
     json!({"compat": features(&set.compat), "ro_compat": features(&set.ro_compat), "incompat": features(&set.incompat)})
 }
 
@@ -251,7 +252,8 @@ pub fn summary_json(m: &FsMap) -> Value {
         v.insert("max".into(), json!(fs.mds.max_mds));
     }
     let serving = m.filesystems.values().flat_map(|fs| fs.mds.info.values().map(|i| (fs.fscid, i)));
-    let by_rank = serving.map(|(fscid, i)| json!({"filesystem_id": fscid, "rank": i.rank, "name": i.name, "status": condition(i), "gid": i.gid}));
+    let by_rank =
+        serving.map(|(fscid, i)| json!({"filesystem_id": fscid, "rank": i.rank, "name": i.name, "status": condition(i), "gid": i.gid}));
     v.insert("by_rank".into(), by_rank.collect());
     v.insert("up:standby".into(), json!(m.standbys.len()));
     let count = |set: fn(&MdsMap) -> usize| m.filesystems.values().map(|fs| set(&fs.mds)).sum::<usize>();

@@ -13,17 +13,17 @@ pub const COMMANDS: &[Command] = &[
         let json = ctx.mon.fs.view().filesystems.values().map(|fs| json!({"name": fs.mds.fs_name})).collect();
         ctx.answer_json(json)
     }),
-    mgr_cmd("fs volume create name=name,type=CephString name=placement,type=CephString,req=false", "of a stock manager", "fs", "rw", theirs),
-    mgr_cmd("fs volume rm name=vol_name,type=CephString", "of a stock manager", "fs", "rw", theirs),
-    mgr_cmd("fs volume info name=vol_name,type=CephString", "of a stock manager", "fs", "r", theirs),
-    mgr_cmd("fs subvolume ls name=vol_name,type=CephString", "of a stock manager", "fs", "r", theirs),
     mgr_cmd(
-        "fs subvolume create name=vol_name,type=CephString name=sub_name,type=CephString",
+        "fs volume create name=name,type=CephString name=placement,type=CephString,req=false",
         "of a stock manager",
         "fs",
         "rw",
         theirs,
     ),
+    mgr_cmd("fs volume rm name=vol_name,type=CephString", "of a stock manager", "fs", "rw", theirs),
+    mgr_cmd("fs volume info name=vol_name,type=CephString", "of a stock manager", "fs", "r", theirs),
+    mgr_cmd("fs subvolume ls name=vol_name,type=CephString", "of a stock manager", "fs", "r", theirs),
+    mgr_cmd("fs subvolume create name=vol_name,type=CephString name=sub_name,type=CephString", "of a stock manager", "fs", "rw", theirs),
 ];
 
 fn theirs(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -34,7 +34,8 @@ fn theirs(ctx: &mut Ctx<'_>) -> CmdResult {
 fn status(ctx: &mut Ctx<'_>) -> CmdResult {
     let map = ctx.mon.visible_fsmap(ctx.conn);
     let wanted = ctx.args.text("fs").filter(|name| !name.is_empty());
-    let shown: Vec<&Filesystem> = map.filesystems.values().filter(|fs| wanted.as_ref().is_none_or(|name| *name == fs.mds.fs_name)).collect();
+    let shown: Vec<&Filesystem> =
+        map.filesystems.values().filter(|fs| wanted.as_ref().is_none_or(|name| *name == fs.mds.fs_name)).collect();
     if let Some(name) = wanted.filter(|_| shown.is_empty()) {
         return err(errno::EINVAL, format!("Invalid filesystem: {name}"));
     }

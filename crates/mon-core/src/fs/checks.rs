@@ -56,7 +56,9 @@ impl Mon {
             let (have, want) = (fs.mds.in_ranks.len(), fs.mds.max_mds);
             ((have as i64) < i64::from(want)).then(|| format!("has {have} of {want} ranks online"))
         });
-        add("MDS_UP_LESS_THAN_MAX", Severity::Warn, few, &|n| file_systems(n, "has fewer ranks than max_mds", "have fewer ranks than max_mds"));
+        add("MDS_UP_LESS_THAN_MAX", Severity::Warn, few, &|n| {
+            file_systems(n, "has fewer ranks than max_mds", "have fewer ranks than max_mds")
+        });
         let down = lines(&|fs| (fs.mds.up.is_empty() && fs.mds.max_mds > 0).then(|| "is offline: no MDS serves it".into()));
         add("MDS_ALL_DOWN", Severity::Error, down, &|n| file_systems(n, "is offline", "are offline"));
         let inline = lines(&|fs| fs.mds.inline_data_enabled.then(|| "keeps small files in their inodes".into()));

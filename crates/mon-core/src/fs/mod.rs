@@ -119,7 +119,8 @@ impl FsService {
         batch.put(map_key(next.epoch), bytes.clone());
         self.fulls.insert(next.epoch, bytes);
         let floor = next.epoch.saturating_sub(kept.max(1));
-        let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.fulls).into_iter().partition(|(epoch, _)| *epoch > floor);
+        let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.fulls).into_iter().partition(|(epoch, _)| *epoch > floor);
         gone.keys().for_each(|epoch| batch.remove(map_key(*epoch)));
         self.fulls = kept;
         next.settle();

@@ -113,8 +113,11 @@ impl Mon {
             self.fail_mds(gid, clock);
             return true;
         }
-        let Some((fscid, by)) =
-            map.filesystem_of(gid).filter(|fs| !fs.mds.has(mds_flags::NOT_JOINABLE)).map(|fs| fs.fscid).zip(by.and_then(|by| map.daemon(by)))
+        let Some((fscid, by)) = map
+            .filesystem_of(gid)
+            .filter(|fs| !fs.mds.has(mds_flags::NOT_JOINABLE))
+            .map(|fs| fs.fscid)
+            .zip(by.and_then(|by| map.daemon(by)))
         else {
             return false;
         };

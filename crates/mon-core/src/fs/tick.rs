@@ -44,8 +44,7 @@ impl Mon {
             // Whoever was there before this process started has the whole time.
             service.beacons.entry(*gid).or_insert(clock.mono);
         }
-        let silent: Vec<MdsGid> =
-            service.beacons.iter().filter(|(_, at)| clock.mono.since(**at) >= grace).map(|(gid, _)| *gid).collect();
+        let silent: Vec<MdsGid> = service.beacons.iter().filter(|(_, at)| clock.mono.since(**at) >= grace).map(|(gid, _)| *gid).collect();
         // When nobody at all is heard, the fault may be ours.
         let newest = service.beacons.values().max().copied();
         let hears = newest.is_some_and(|at| clock.mono.since(at) < interval.max(grace / 2));
