@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a shell: it has clocks, files and threads
 #![deny(unsafe_code)]
 
+mod again;
 mod allocator;
 mod args;
 mod bench;

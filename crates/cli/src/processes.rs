@@ -1,5 +1,6 @@
 //! `humboldt up --processes`: the same daemons, each a process of its own, kept by this one.
 
+use crate::again::Again;
 use crate::args::Up;
 use crate::folder::Folder;
 use crate::{regroup, signals, stores, up};
@@ -7,33 +8,58 @@ use anyhow::{Context, Result, bail};
 use osd::StoreConfig;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A daemon that ends when this process does in order; its first line says that it serves.
 struct Daemon {
     name: String,
+    cmd: Command,
     child: Child,
     line: String,
+    again: Again,
+}
+
+/// Starts a process, and waits for its first line.
+fn spawn(name: &str, cmd: &mut Command) -> Result<(Child, String)> {
+    let mut child = cmd.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().with_context(|| format!("starting {name}"))?;
+    let mut lines = BufReader::new(child.stdout.take().context("its output is piped")?);
+    let mut line = String::new();
+    lines.read_line(&mut line)?;
+    if line.is_empty() {
+        let status = child.wait()?;
+        bail!("{name} ended with {status} before it served");
+    }
+    Ok((child, line))
 }
 
 impl Daemon {
-    fn start(name: String, cmd: &mut Command) -> Result<Self> {
-        let mut child = cmd.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().with_context(|| format!("starting {name}"))?;
-        let mut lines = BufReader::new(child.stdout.take().context("its output is piped")?);
-        let mut line = String::new();
-        lines.read_line(&mut line)?;
-        if line.is_empty() {
-            let status = child.wait()?;
-            bail!("{name} ended with {status} before it served");
-        }
-        Ok(Self { name, child, line })
+    fn start(name: String, mut cmd: Command, now: Duration) -> Result<Self> {
+        let (child, line) = spawn(&name, &mut cmd)?;
+        Ok(Self { name, cmd, child, line, again: Again::started(now) })
     }
     fn ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
+    /// Says when it has ended, and starts it when its pause is over.
+    fn keep(&mut self, now: Duration) -> Result<()> {
+        if let Again::Pauses { .. } = self.again {
+            if self.again.is_due(now) {
+                // It may wait for the map to show it; others are looked after meanwhile.
+                self.child =
+                    self.cmd.stdin(Stdio::null()).stdout(Stdio::null()).spawn().with_context(|| format!("starting {}", self.name))?;
+            }
+        } else if self.ended() {
+            let status = self.child.wait()?;
+            eprintln!("{} ended with {status}; it is started again in {} s", self.name, self.again.ended(now).as_secs());
+        }
+        Ok(())
+    }
     /// SIGTERM, so that it ends in order.
-    fn ask_to_end(&self) {
-        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+    fn ask_to_end(&mut self) {
+        // The number of one that has ended may be another process's by now.
+        if !self.ended() {
+            let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        }
     }
 }
 
@@ -63,7 +89,7 @@ pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
         "--osds",
         &osds,
     ]);
-    let mon = Daemon::start("the monitor".into(), &mut cmd)?;
+    let mut mon = Daemon::start("the monitor".into(), cmd, started.elapsed())?;
     let addr = mon.line.rsplit(' ').next().unwrap_or_default().trim().parse().context("the monitor says where it serves")?;
     let conf_path = folder.dir.join("ceph.conf");
     let conf =
@@ -87,26 +113,37 @@ pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
         if args.null {
             cmd.arg("--null");
         }
-        daemons.push(Daemon::start(format!("osd.{id}"), &mut cmd)?);
+        daemons.push(Daemon::start(format!("osd.{id}"), cmd, started.elapsed())?);
     }
-    daemons.push(mon);
     if !is_new && !kept {
         regroup::start_empty(&folder.dir.join("ceph.conf"))?;
     }
     up::announce(started.elapsed(), &folder.dir, addr, args, osd_count, kept);
+    // Where others serve on, one that ends is started again; objects in memory ended with it.
+    let goes_on = osd_count > 1 && kept;
     let mut failed = None;
     let asked = signals::wait(|| {
-        failed = daemons.iter_mut().find_map(|d| d.ended().then(|| d.name.clone()));
+        for osd in &mut daemons {
+            if !goes_on && osd.ended() {
+                failed = Some(osd.name.clone());
+            } else if let Err(e) = osd.keep(started.elapsed()) {
+                eprintln!("{e:#}");
+            }
+        }
+        if mon.ended() {
+            failed = Some(mon.name.clone());
+        }
         failed.is_some()
     })?;
+    daemons.push(mon);
     // OSDs first, while there is a monitor to tell; it stands last.
     let count = daemons.len();
     for part in [0..count - 1, count - 1..count] {
-        daemons[part.clone()].iter().for_each(Daemon::ask_to_end);
+        daemons[part.clone()].iter_mut().for_each(Daemon::ask_to_end);
         for daemon in &mut daemons[part] {
-            let end = Instant::now() + std::time::Duration::from_secs(8);
+            let end = Instant::now() + Duration::from_secs(8);
             while !daemon.ended() && Instant::now() < end {
-                std::thread::sleep(std::time::Duration::from_millis(20));
+                std::thread::sleep(Duration::from_millis(20));
             }
         }
     }

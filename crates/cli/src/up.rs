@@ -1,11 +1,12 @@
 //! `humboldt up`: monitor, manager endpoint and OSDs, each on a thread of its own, talking to each other as they would over a network.
 
+use crate::again::Again;
 use crate::args::Up;
 use crate::daemons::{Monitor, UP_TIMEOUT, monitor_at, osd_config, start_mon};
 use crate::folder::Folder;
 use crate::{processes, regroup, signals, stores};
 use anyhow::{Context, Result, anyhow};
-use osd::{Admin, OsdHandle};
+use osd::{Admin, OsdConfig, OsdHandle};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ pub fn up(args: &Up) -> Result<()> {
     let osd_count = stores::osd_count(args, &folder.dir);
     let Monitor { handle: mon, keyring, is_new, fsid } = start_mon(&folder.dir, listen, args.auth.mode(), args.key_type, osd_count)?;
     let stores = stores::find_or_make(args, osd_count, &folder.dir, fsid)?;
-    let mut osds: Vec<OsdHandle> = Vec::new();
+    let mut osds: Vec<Kept> = Vec::new();
     let kept = stores.iter().all(|s| s.config.is_durable());
     for (id, store) in (0..osd_count as i32).zip(stores) {
         let mut config = osd_config(id, monitor_at(mon.mon_addr), args.listen, store.config, &folder.dir);
@@ -45,9 +46,9 @@ pub fn up(args: &Up) -> Result<()> {
             config.key = Some(keyring.get(&name).map_or_else(|| fresh_key(args.key_type.key_type()), |auth| auth.key.clone()));
             config.admin = Some(Admin::of(admin.clone(), key(&admin)?));
         }
-        osds.push(osd::start(config)?);
+        osds.push(Kept { handle: Some(osd::start(config.clone())?), config, again: Again::started(started.elapsed()) });
     }
-    for osd in &mut osds {
+    for osd in osds.iter_mut().filter_map(|kept| kept.handle.as_mut()) {
         if let Err(e) = osd.wait_up(UP_TIMEOUT, || mon.is_finished()) {
             // What ended the monitor says more.
             return Err(if mon.is_finished() { mon.stop().err().unwrap_or(e) } else { e });
@@ -58,12 +59,24 @@ pub fn up(args: &Up) -> Result<()> {
     }
     announce(started.elapsed(), &folder.dir, mon.mon_addr, args, osd_count, kept);
 
-    let asked = signals::wait(|| mon.is_finished() || osds.iter().any(OsdHandle::is_finished))?;
+    // Where others serve on, one that ends is started again; objects in memory ended with it.
+    let goes_on = osd_count > 1 && kept;
+    let mut failed = None;
+    let asked = signals::wait(|| {
+        for osd in &mut osds {
+            if osd.is_finished() && !goes_on {
+                failed = Some(osd.config.id);
+            } else if let Err(e) = osd.keep(started.elapsed()) {
+                eprintln!("osd.{} can't be started: {e:#}", osd.config.id);
+            }
+        }
+        failed.is_some() || mon.is_finished()
+    })?;
     // All at once: each waits for the monitor's word that it is down.
-    let failed = osds.iter().find(|o| o.is_finished()).map(|o| o.id);
-    osds.iter_mut().for_each(OsdHandle::begin_stop);
+    let mut handles: Vec<OsdHandle> = osds.into_iter().filter_map(|osd| osd.handle).collect();
+    handles.iter_mut().for_each(OsdHandle::begin_stop);
     let mut result = Ok(());
-    for osd in osds {
+    for osd in handles {
         let id = osd.id;
         result = result.and(osd.stop().with_context(|| format!("osd.{id}")));
     }
@@ -72,6 +85,36 @@ pub fn up(args: &Up) -> Result<()> {
         (false, Some(id)) => result.and(Err(anyhow!("osd.{id} ended; everything else was stopped"))),
         (false, None) => result.and(Err(anyhow!("the monitor ended; everything else was stopped"))),
         _ => result,
+    }
+}
+
+/// An OSD that is started again when it ends.
+struct Kept {
+    config: OsdConfig,
+    /// `None` while it is not started.
+    handle: Option<OsdHandle>,
+    again: Again,
+}
+
+impl Kept {
+    fn is_finished(&self) -> bool {
+        self.handle.as_ref().is_some_and(OsdHandle::is_finished)
+    }
+    /// Says when it has ended, and starts it when its pause is over.
+    fn keep(&mut self, now: Duration) -> Result<()> {
+        if let Some(handle) = self.handle.take_if(|handle| handle.is_finished()) {
+            let why = handle.stop().err().map_or_else(|| "without a word".into(), |e| format!("{e:#}"));
+            eprintln!("osd.{} ended: {why}; it is started again in {} s", self.config.id, self.again.ended(now).as_secs());
+        } else if self.handle.is_none() && self.again.is_due(now) {
+            match osd::start(self.config.clone()) {
+                Ok(handle) => self.handle = Some(handle),
+                Err(e) => {
+                    self.again.ended(now);
+                    return Err(e);
+                }
+            }
+        }
+        Ok(())
     }
 }
 
