@@ -156,7 +156,7 @@ fn ok_to_stop(ctx: &mut Ctx<'_>) -> CmdResult {
     // Ranks that lose their holder and have no follower that stays.
     let bare = |fs: &maps::Filesystem| {
         let lost = fs.mds.info.values().filter(|i| i.state != MdsState::STANDBY_REPLAY && stops(i));
-        lost.filter(|i| fs.mds.follower(i.rank).is_none_or(|f| stops(f))).count()
+        lost.filter(|i| fs.mds.follower(i.rank).is_none_or(&stops)).count()
     };
     let ranks: usize = map.filesystems.values().map(bare).sum();
     if map.standbys.len() - standbys < ranks {
