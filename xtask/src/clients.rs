@@ -172,6 +172,17 @@ pub fn reef_radosgw() -> Result<()> {
     apt_inside(&root, &["radosgw"])
 }
 
+/// Stock ceph-mds of 18.2 and its clients, for the cases that start it.
+pub fn reef_mds() -> Result<()> {
+    Release::Reef.install()?;
+    if ["/usr/bin/ceph-mds", "/usr/bin/ceph-fuse"].iter().all(|path| Release::Reef.has(path)) {
+        return Ok(());
+    }
+    let root = Release::Reef.chroot().filter(|_| is_root()).context("ceph-mds of 18.2 is not installed, and only root can install it")?;
+    println!("installing ceph-mds of 18.2");
+    apt_inside(&root, &["ceph-mds", "ceph-fuse", "python3-cephfs"])
+}
+
 fn install_here(release: Release) -> Result<()> {
     let python = Path::new("/usr/lib/python3/dist-packages/rados").exists()
         || std::fs::read_dir("/usr/lib/python3/dist-packages")

@@ -1,7 +1,7 @@
 //! The cluster's maps: what monitors publish and everybody else follows.
 //!
 //! Holds [`OsdMap`] with its [`Incremental`] and pools, where a placement group lies ([`OsdMap::pg_to_up_acting`]), [`MonMap`], [`MgrMap`],
-//! [`FsMap`] (of clusters without file systems) and [`ServiceMap`], each with the encodings of every release that we speak with. Decoding and
+//! [`FsMap`] with its file systems' [`MdsMap`]s and [`ServiceMap`], each with the encodings of every release that we speak with. Decoding and
 //! encoding again gives the same bytes, crc included. Holds no JSON (`mon-core`), no rules of who may change what, no history of epochs.
 
 #![forbid(unsafe_code)]
@@ -10,7 +10,9 @@ mod apply;
 mod codec;
 pub mod flags;
 pub mod fs_map;
+mod fs_roles;
 pub mod incremental;
+pub mod mds_map;
 pub mod mgr_map;
 pub mod mon_map;
 mod osd_info;
@@ -24,8 +26,9 @@ pub mod service_map;
 pub use apply::ApplyError;
 pub use crush::CrushMap;
 pub use flags::{map_flags, osd_state};
-pub use fs_map::FsMap;
+pub use fs_map::{Filesystem, FsMap, FsMapUser};
 pub use incremental::Incremental;
+pub use mds_map::{FsId, MdsGid, MdsInfo, MdsMap, MdsRank, MdsState};
 pub use mgr_map::MgrMap;
 pub use mon_map::{MonInfo, MonMap};
 pub use osd_info::{OsdInfo, OsdXInfo};

@@ -7,6 +7,7 @@
 #[macro_use]
 mod macros;
 mod kind;
+pub mod mds;
 pub mod mgr;
 pub mod mon_client;
 pub mod opaque;
@@ -20,6 +21,7 @@ pub mod paxos;
 pub mod raw;
 
 pub use kind::kind_name;
+pub use mds::*;
 pub use mgr::*;
 pub use mon_client::*;
 pub use opaque::{Framed, Rest};

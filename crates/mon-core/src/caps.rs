@@ -38,6 +38,20 @@ impl Caps {
             Self::Mgr(caps) => caps.allows(&MgrRequest { service, module: "", command, args, need, addr }),
         }
     }
+    /// Names of the file systems that may be seen; none: all.
+    pub fn fs_names(&self) -> Option<Vec<&str>> {
+        match self {
+            Self::Mon(caps) => caps.fs_names(),
+            Self::Mgr(_) => None,
+        }
+    }
+    /// True if a file system may be changed.
+    pub fn may_change_fs(&self, entity: &EntityText, name: &str) -> bool {
+        match self {
+            Self::Mon(caps) => caps.allows_fs(entity, name, Perm::W),
+            Self::Mgr(_) => true,
+        }
+    }
     pub fn is_allow_all(&self, addr: &EntityAddr) -> bool {
         match self {
             Self::Mon(caps) => caps.is_allow_all(addr),

@@ -38,6 +38,8 @@ impl Mon {
             MPoolOp::KIND => self.on_pool_op(conn, MPoolOp::decode(raw)?, clock),
             MLog::KIND if self.may(conn, "log", Perm::W) => self.on_log(conn, MLog::decode(raw)?),
             MMgrBeacon::KIND if self.may(conn, "mgr", Perm::X) => self.on_mgr_beacon(conn, MMgrBeacon::decode(raw)?, clock)?,
+            MMDSBeacon::KIND if self.may(conn, "mds", Perm::X) => self.on_mds_beacon(conn, MMDSBeacon::decode(raw)?, clock),
+            MMDSLoadTargets::KIND if self.may(conn, "mds", Perm::X) => self.on_mds_load_targets(MMDSLoadTargets::decode(raw)?),
             MMonMgrReport::KIND if self.may(conn, "mgr", Perm::X) => self.on_mgr_report_to_mon(MMonMgrReport::decode(raw)?)?,
             MMonGetPurgedSnaps::KIND if self.may(conn, "osd", Perm::R) => {
                 self.on_get_purged_snaps(conn, &MMonGetPurgedSnaps::decode(raw)?);
@@ -94,7 +96,7 @@ impl Mon {
             "osdmap" => (u64::from(self.osd.epoch()), u64::from(self.osd.first_epoch())),
             "monmap" => (self.monmap.map.epoch.into(), 1),
             "mgrmap" => (self.mgrmap.map.epoch.into(), 1),
-            "fsmap" | "mdsmap" => (1, 1),
+            "fsmap" | "mdsmap" => (self.fs.map.epoch.into(), self.fs.first_epoch().into()),
             _ => return,
         };
         self.send(conn, 0, &MMonGetVersionReply { handle: m.handle, version, oldest });

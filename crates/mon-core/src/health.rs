@@ -110,6 +110,7 @@ impl Mon {
         let mut out = BTreeMap::new();
         self.osd_checks(&mut out);
         self.pool_checks(&mut out);
+        self.fs_checks(&mut out);
         match &self.manager.stock {
             // What a manager finds is a stock one's to say while there is one.
             Some(report) => out.extend(report.checks.iter().map(|(code, check)| (code.clone().into(), check.clone()))),

@@ -8,6 +8,7 @@
 //! | [`mon`] | the event loop's one step: event in, effects out |
 //! | [`osd`] | the OSDMap: boot, failure, pools, snapshots, groups to create, history |
 //! | [`auth`] | entities, keys, tickets, the two doors |
+//! | [`fs`] | the FSMap: metadata servers, ranks, standbys, fencing |
 //! | [`mgr`] | the manager endpoint: reports of daemons, statistics |
 //! | [`config`], [`config_key`], [`log`], [`health`], [`monmap`] | the smaller services |
 //! | [`cmd`] | the command framework, and a file for each family of commands |
@@ -22,6 +23,7 @@ pub mod cmd;
 pub mod config;
 pub mod config_key;
 mod dispatch;
+pub mod fs;
 pub mod health;
 pub mod kv;
 pub mod log;

@@ -7,6 +7,7 @@ use crate::auth::{AuthService, Door, Handshake, Step};
 use crate::cmd::{self, Args, CmdError, Ctx, Registry, Reply};
 use crate::config::ConfigDb;
 use crate::config_key::ConfigKeys;
+use crate::fs::FsService;
 use crate::health::HealthService;
 use crate::kv::{Batch, Snapshot};
 use crate::log::ClusterLog;
@@ -122,6 +123,7 @@ pub struct Mon {
     pub log: ClusterLog,
     pub monmap: MonMapService,
     pub osd: OsdService,
+    pub fs: FsService,
     pub mgrmap: MgrMapService,
     pub manager: Manager,
     pub health: HealthService,
@@ -144,6 +146,7 @@ struct Versions {
     osdmap: Epoch,
     monmap: Epoch,
     mgrmap: Epoch,
+    fsmap: Epoch,
     config: u64,
     keys: u64,
     log: u64,
@@ -171,6 +174,7 @@ impl Mon {
             log: ClusterLog::load(snapshot),
             monmap: MonMapService::load(snapshot)?,
             osd: OsdService::load(snapshot)?,
+            fs: FsService::load(snapshot)?,
             mgrmap: MgrMapService::load(snapshot)?,
             manager: Manager { services: ServiceMapService::load(snapshot), ..Manager::default() },
             health: HealthService::load(snapshot),
@@ -254,6 +258,8 @@ impl Mon {
         while self.osd.has_pending() {
             self.commit_osdmap(clock);
         }
+        let kept = self.config.mon_number("mon_max_mdsmap_epochs") as u32;
+        self.fs.commit(UTime::from_wall_ns(clock.wall_ns), kept, &mut self.batch);
         self.publish();
         if !self.batch.is_empty() {
             effects.push(Effect::Persist(std::mem::take(&mut self.batch)));
@@ -293,6 +299,7 @@ impl Mon {
             osdmap: self.osd.epoch(),
             monmap: self.monmap.map.epoch,
             mgrmap: self.mgrmap.map.epoch,
+            fsmap: self.fs.map.epoch,
             config: self.config.version,
             keys: self.keys.version,
             log: self.log.last(),
@@ -325,6 +332,7 @@ impl Mon {
         self.configure_auth();
         self.auth.tick(now, self.entropy.as_mut(), &mut self.batch);
         self.tick_osds(clock);
+        self.tick_mds(clock);
         self.tick_manager(clock);
         if clock.mono.since(self.last_sample).as_millis() >= 900 {
             self.last_sample = clock.mono;

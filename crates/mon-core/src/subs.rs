@@ -5,10 +5,9 @@
 use crate::Mon;
 use crate::log::level_of;
 use crate::session::{ConnId, Sub};
-use bytes::Bytes;
 use cephx::caps::Perm;
 use denc::{ByteStr, Denc};
-use messages::{MFSMap, MFSMapUser, MKVData, MLog, MMgrMap, MMonSubscribe, MMonSubscribeAck, MServiceMap, Paxos, Rest};
+use messages::{MKVData, MLog, MMgrMap, MMonSubscribe, MMonSubscribeAck, MServiceMap, Paxos, Rest};
 use types::features;
 
 /// How often clients without stateful subscriptions are to renew theirs.
@@ -104,36 +103,13 @@ impl Mon {
                 self.send(conn, 0, &MServiceMap { map });
                 Served::Up(epoch + 1)
             }
-            "fsmap" if self.may(conn, "mds", Perm::R) => self.serve_static(
-                sub,
-                |mon, features| {
-                    let map = Rest(maps::FsMap::default().to_bytes(features));
-                    mon.send(conn, 0, &MFSMap { epoch: 1, map });
-                },
-                conn,
-            ),
-            "fsmap.user" if self.may(conn, "mds", Perm::R) => self.serve_static(
-                sub,
-                |mon, _| {
-                    mon.send(conn, 0, &MFSMapUser { epoch: 1, map: Rest(empty_fsmap_user()) });
-                },
-                conn,
-            ),
+            "fsmap" | "fsmap.user" if self.may(conn, "mds", Perm::R) => self.serve_fsmap(conn, what, sub),
+            _ if is_mdsmap(what) && self.may(conn, "mds", Perm::R) => self.serve_mdsmap(conn, what, sub),
             _ if what.starts_with("kv:") => self.serve_keys(conn, &what[3..], sub),
             _ if what.starts_with("log-") => self.serve_log(conn, what, sub),
             // Known names that the session may not have, and unknown ones.
             _ => Served::Never,
         }
-    }
-
-    /// A map that never changes here.
-    fn serve_static(&mut self, sub: Sub, send: impl FnOnce(&mut Self, u64), conn: ConnId) -> Served {
-        if sub.next > 1 {
-            return Served::Nothing;
-        }
-        let features = self.features(conn);
-        send(self, features);
-        Served::Up(2)
     }
 
     fn serve_keys(&mut self, conn: ConnId, prefix: &str, sub: Sub) -> Served {
@@ -174,6 +150,11 @@ impl Mon {
     }
 }
 
+/// True for `mdsmap` and `mdsmap.ID`.
+fn is_mdsmap(what: &str) -> bool {
+    what == "mdsmap" || what.starts_with("mdsmap.")
+}
+
 /// True for subscriptions to the cluster log, whatever their level.
 fn is_log(what: &str) -> bool {
     what.strip_prefix("log-").and_then(level_of).is_some()
@@ -187,15 +168,4 @@ pub(crate) enum Served {
     Up(u64),
     /// The session may not have it.
     Never,
-}
-
-/// `FSMapUser` of a cluster without file systems: epoch 1, no legacy file system, no names.
-fn empty_fsmap_user() -> Bytes {
-    let mut e = denc::Encoder::new(0);
-    e.frame(1, 1, |e| {
-        e.u32(1);
-        e.i32(-1);
-        e.count(0);
-    });
-    e.finish()
 }

@@ -24,7 +24,10 @@ pub fn restless(monitor: Option<&Monitor>, osds: &[Option<OsdProcess>], clients:
             if !rests {
                 let (m, p) = (&pg.peering.mapping, &pg.peering);
                 let (state, is_recovered) = (p.state(), p.is_recovered());
-                return Some(format!("osd.{id} has {} {state:?}, recovered: {is_recovered}, up {:?}, acting {:?}", pg.pgid, m.up, m.acting));
+                return Some(format!(
+                    "osd.{id} has {} {state:?}, recovered: {is_recovered}, up {:?}, acting {:?}",
+                    pg.pgid, m.up, m.acting
+                ));
             }
         }
     }

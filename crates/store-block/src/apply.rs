@@ -4,6 +4,7 @@
 
 use crate::codec::Corrupt;
 use crate::key;
+use crate::layers::over;
 use crate::meta::layer::Val;
 use crate::onode::{Chunk, Hint, Onode, Usage};
 use crate::ops::{self, Op};
@@ -61,9 +62,16 @@ impl Core {
             for chunk in &node.chunks {
                 self.let_go(seq, chunk.place, chunk.slots(), chunk.shared);
             }
-            if node.omap {
-                self.table.active.remove_range(&key::omap(node.nid), &key::omap_end(node.nid));
-            }
+            self.remove_omap(&node);
+        }
+    }
+    /// The rows of an omap go, and it stands on nothing any more.
+    fn remove_omap(&mut self, node: &Onode) {
+        if node.omap {
+            self.table.active.remove_range(&key::omap(node.nid), &key::omap_end(node.nid));
+        }
+        if node.base() != 0 {
+            self.release_layer(node.base());
         }
     }
 
@@ -179,33 +187,54 @@ impl Core {
             }
             Op::OmapSet { key, value } => {
                 let more = (key.as_ref().len() + value.as_ref().len()) as u64;
-                let nid = self.omap_grows(slot, more)?;
-                let row = Val::Row(Bytes::copy_from_slice(value.as_ref()));
-                self.table.active.put(&key::omap_key(nid, key.as_ref()), row);
+                let (nid, base) = self.omap_grows(slot, more)?;
+                if base == 0 {
+                    let row = Val::Row(Bytes::copy_from_slice(value.as_ref()));
+                    self.table.active.put(&key::omap_key(nid, key.as_ref()), row);
+                } else {
+                    self.table.active.put(&key::omap_over(nid, key.as_ref()), Val::Row(over(Some(value.as_ref()))));
+                }
             }
             Op::OmapHeader(header) => {
-                let nid = self.omap_grows(slot, header.as_ref().len() as u64)?;
+                let (nid, _) = self.omap_grows(slot, header.as_ref().len() as u64)?;
                 self.table.active.put(&key::omap_header(nid), Val::Row(Bytes::copy_from_slice(header.as_ref())));
             }
             Op::OmapRm { key } => {
-                let nid = self.node_mut(slot)?.nid;
-                self.table.active.put(&key::omap_key(nid, key.as_ref()), Val::Del);
+                let node = self.node_mut(slot)?;
+                if node.base() == 0 {
+                    let nid = node.nid;
+                    self.table.active.put(&key::omap_key(nid, key.as_ref()), Val::Del);
+                } else {
+                    let (nid, _) = self.omap_grows(slot, key.as_ref().len() as u64)?;
+                    self.table.active.put(&key::omap_over(nid, key.as_ref()), Val::Row(over(None)));
+                }
             }
             Op::OmapRmRange { first, last } => {
-                let nid = self.node_mut(slot)?.nid;
+                let node = self.node_mut(slot)?;
+                if node.base() != 0 {
+                    return Err(Corrupt("a range is removed from an omap that stands on a layer"));
+                }
+                let nid = node.nid;
                 self.table.active.remove_range(&key::omap_key(nid, first.as_ref()), &key::omap_key(nid, last.as_ref()));
             }
             Op::OmapClear => {
                 let before = self.usage_of(slot);
                 let node = self.node_mut(slot)?;
-                let nid = node.nid;
+                let mut was = Onode::on(node.nid, node.base());
+                was.omap = node.omap;
                 (node.omap, node.omap_bytes) = (false, 0);
-                self.table.active.remove_range(&key::omap(nid), &key::omap_end(nid));
+                node.set_base(0);
+                self.remove_omap(&was);
                 self.count(slot, before);
             }
             Op::CloneTo { key, nid } => {
                 let to = self.slot_of_key(key.as_ref())?;
                 self.clone_to(at.seq, slot, to, *nid)?;
+            }
+            Op::ShareTo { key, nid, own } => {
+                let to = self.slot_of_key(key.as_ref())?;
+                self.clone_to(at.seq, slot, to, *nid)?;
+                self.share_omap(slot, to, *own)?;
             }
             Op::RenameTo(key) => {
                 let to = self.slot_of_key(key.as_ref())?;
@@ -227,6 +256,7 @@ impl Core {
                 self.colls.remove(&ops::parse_coll(&coll)?);
                 self.table.active.put(&[&[key::COLL], &coll[..]].concat(), Val::Del);
             }
+            Op::Spill { .. } => return Err(Corrupt("a record's changes are beside those that are beside it")),
             Op::Log(delta) => self.apply_log(Bytes::copy_from_slice(delta.as_ref()))?,
         }
         Ok(())
@@ -244,14 +274,45 @@ impl Core {
         chunk.crcs[block as usize] = crc;
         Ok(chunk.place + block)
     }
-    fn omap_grows(&mut self, slot: u32, by: u64) -> Result<u64, Corrupt> {
+    /// The number of the omap's own rows, and the layer that it stands on.
+    fn omap_grows(&mut self, slot: u32, by: u64) -> Result<(u64, u64), Corrupt> {
         let before = self.usage_of(slot);
         let node = self.node_mut(slot)?;
         node.omap = true;
         node.omap_bytes += by;
-        let nid = node.nid;
+        let numbers = (node.nid, node.base());
         self.count(slot, before);
-        Ok(nid)
+        Ok(numbers)
+    }
+    /// An object and its clone, which has none yet, share the object's omap.
+    fn share_omap(&mut self, from: u32, to: u32, own: u64) -> Result<(), Corrupt> {
+        self.next_nid = self.next_nid.max(own + 1);
+        let before = self.usage_of(to);
+        let node = self.node_mut(from)?;
+        let (nid, parent, bytes) = (node.nid, node.base(), node.omap_bytes);
+        let base = if own == 0 {
+            if node.omap {
+                return Err(Corrupt("an omap is shared that is no layer"));
+            }
+            self.layers.hold(parent)?;
+            parent
+        } else {
+            if own <= nid || parent >= nid {
+                return Err(Corrupt("an omap is shared under an older number"));
+            }
+            node.omap = false;
+            if !planted(Bug::WriteLayer) {
+                node.nid = own;
+            }
+            node.set_base(nid);
+            self.layers.freeze(nid, parent);
+            nid
+        };
+        let copy = self.node_mut(to)?;
+        copy.set_base(base);
+        copy.omap_bytes = bytes;
+        self.count(to, before);
+        Ok(())
     }
     fn clone_to(&mut self, seq: u64, from: u32, to: u32, nid: u64) -> Result<(), Corrupt> {
         self.next_nid = self.next_nid.max(nid + 1);
@@ -261,6 +322,7 @@ impl Core {
         node.chunks.iter_mut().for_each(|c| c.shared = !planted(Bug::WriteSharedInPlace));
         let mut copy = node.clone();
         (copy.nid, copy.omap, copy.omap_bytes) = (nid, false, 0);
+        copy.set_base(0);
         for chunk in &copy.chunks {
             // One that was not shared has two owners now.
             *self.refs.counts.entry(chunk.place).or_insert(1) += 1;

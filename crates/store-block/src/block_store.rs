@@ -5,8 +5,6 @@ use crate::damaged::Damage;
 use crate::fsck::FsckReport;
 use crate::io::Wrote;
 use crate::key;
-use crate::layout::BLOCK;
-use crate::meta::Row;
 use crate::objects;
 use crate::onode::{Onode, Usage};
 use crate::recover::{self, OpenError};
@@ -15,7 +13,6 @@ use crate::write::Target;
 use bytes::Bytes;
 use disk::Disks;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -272,23 +269,15 @@ impl ObjectStore for BlockStore {
     }
     fn omap_header(&self, coll: CollId, obj: &GHObject) -> StoreResult<Bytes> {
         self.object(coll, obj, |core, slot| {
-            let node = core.objects.node(slot).expect("it was found");
-            let nid = node.nid;
-            if !node.omap {
-                return Ok(Bytes::new());
-            }
-            Ok(core.row(&key::omap_header(nid), coll)?.map_or_else(Bytes::new, |row| Bytes::copy_from_slice(&row)))
+            let row = core.omap_row(slot, None, coll, &mut ask())?;
+            Ok(row.map_or_else(Bytes::new, |row| Bytes::copy_from_slice(&row)))
         })
     }
     fn omap_get(&self, coll: CollId, obj: &GHObject, keys: &[ByteStr]) -> StoreResult<Vec<(ByteStr, Bytes)>> {
         self.object(coll, obj, |core, slot| {
-            let node = core.objects.node(slot).expect("it was found");
-            let (nid, mut out, mut missing) = (node.nid, Vec::new(), None);
-            if !node.omap {
-                return Ok(out);
-            }
+            let (mut out, mut missing) = (Vec::new(), None);
             for k in keys {
-                match core.row(&key::omap_key(nid, k.as_slice()), coll) {
+                match core.omap_row(slot, Some(k.as_slice()), coll, &mut ask()) {
                     Ok(row) => out.extend(row.map(|row| (k.clone(), Bytes::copy_from_slice(&row)))),
                     // One ticket is as good as another: who comes back asks for the rest.
                     Err(StoreError::Wait(n)) => missing = Some(n),
@@ -296,9 +285,8 @@ impl ObjectStore for BlockStore {
                 }
             }
             let Some(ticket) = missing else { return Ok(out) };
-            let leaf = |k: &ByteStr| core.table.index.leaf_of(&key::omap_key(nid, k.as_slice())).map(|(_, leaf)| (leaf.id, leaf.blocks));
-            let leaves: BTreeMap<u64, u32> = keys.iter().filter_map(leaf).collect();
-            core.hold_leaves(leaves.values().map(|blocks| *blocks as usize * BLOCK as usize).sum());
+            let leaves = core.omap_leaves(slot, keys);
+            core.hold_leaves(leaves);
             Err(StoreError::Wait(ticket))
         })
     }
@@ -310,26 +298,15 @@ impl ObjectStore for BlockStore {
         visit: &mut dyn FnMut(&ByteStr, &Bytes) -> ControlFlow<()>,
     ) -> StoreResult<()> {
         self.object(coll, obj, |core, slot| {
-            let node = core.objects.node(slot).expect("it was found");
-            let nid = node.nid;
-            if !node.omap {
-                return Ok(());
-            }
             let first = match from {
-                OmapFrom::Start => key::omap_key(nid, b""),
-                OmapFrom::At(k) => key::omap_key(nid, k),
-                OmapFrom::After(k) => [&key::omap_key(nid, k)[..], &[0]].concat(),
+                OmapFrom::Start => Vec::new(),
+                OmapFrom::At(k) => k.to_vec(),
+                OmapFrom::After(k) => [k, &[0]].concat(),
             };
-            core.rows(&first, &key::omap_end(nid), coll, &mut |k, row| match row {
-                Row::Bytes(row) => visit(&ByteStr::from(&k[key::OMAP_PREFIX..]), &Bytes::copy_from_slice(row)),
-                Row::Obj(_) => ControlFlow::Continue(()),
-            })
+            core.omap_rows(slot, &first, coll, &mut ask(), &mut |key, row| visit(&ByteStr::from(key), &Bytes::copy_from_slice(row)))
         })
     }
 
-    fn clone_fits(&self, coll: CollId, obj: &GHObject) -> StoreResult<bool> {
-        self.object(coll, obj, |core, slot| core.clone_fits(coll, slot))
-    }
     fn list(&self, coll: CollId, start: &GHObject, end: &GHObject, max: usize) -> StoreResult<ListPage> {
         let mut core = self.0.borrow_mut();
         core.alive()?;

@@ -162,7 +162,7 @@ impl Core {
         self.batch.reuse(std::mem::take(&mut batch.meta));
         (self.batch_like, self.batch_txns) = (bytes.len().min(1 << 20), batch.tokens.len());
         let seq = batch.seq;
-        let mut parts = 1;
+        let mut parts = 1 + self.spills.seal();
         self.io.write(Purpose::Record { seq }, WAL, WAL_FIRST + block, vec![bytes.clone()], durability(Bug::VolatileRecord));
         let runs: Vec<(u64, Bytes)> = batch.runs.into_iter().map(|r| (r.place, r.freeze())).collect();
         self.reads.step();
@@ -239,6 +239,8 @@ impl Core {
                 runs.for_each(|run| self.overlay.run_done(seq, run));
                 self.part_done(seq);
             }
+            Purpose::Spill { seq } if seq == self.batch.seq => self.spills.done(),
+            Purpose::Spill { seq } => self.part_done(seq),
             Purpose::InPlace(blocks) => {
                 self.in_place -= 1;
                 blocks.iter().for_each(|(place, seq)| self.overlay.written(*place, *seq));

@@ -6,12 +6,15 @@ pub struct Config {
     /// Bytes of memory that the store may take, roughly. What must be in memory whole comes off first: the allocator's bits (2 bytes for each 64 KiB
     /// of data), the index (250 bytes for each 8 KiB of metadata), the counts of shared chunks, the groups' infos. Caches, recent changes and
     /// blocks on their way share the rest, but never less than a quarter: a device that needs more than that for its bits alone takes more than
-    /// the setting. So does a request that reads more at once than there is room for, and transactions that wait are their owner's.
+    /// the setting. So does a request that reads more at once than there is room for, and a transaction that is larger than that; transactions that wait are
+    /// their owner's.
     pub memory: usize,
     /// Records that may be under way at the same time.
     pub pipeline: usize,
     /// In-place writes that may be under way at the same time.
     pub in_place: usize,
+    /// Bytes of changes of one transaction that a record may have: what is more lies beside it.
+    pub spill_bytes: usize,
     /// The log is written with zeros ahead of its first lap: what it lies on has holes, and to fill one is a change of the file system with each
     /// record.
     pub zero_ahead: bool,
@@ -35,6 +38,7 @@ impl Default for Config {
             memory: MEMORY_DEFAULT,
             pipeline: 3,
             in_place: 64,
+            spill_bytes: 256 << 10,
             zero_ahead: false,
             data_has_holes: false,
             folder: "DIR".into(),

@@ -103,10 +103,10 @@ impl Core {
         self.table.beside.bytes > self.cfg.recent_max() / BESIDE_SHARE
     }
 
-    /// Rows of collections and groups that changed get their copies; all of them if there are none yet.
+    /// Rows of collections, layers and groups that changed get their copies; all of them if there are none yet.
     pub fn copy_rows(&mut self) {
         let active = &mut self.table.active;
-        for kind in [key::COLL, key::PG] {
+        for kind in [key::COLL, key::LAYER, key::PG] {
             let (first, last) = (Key::from(&[kind][..]), Key::from(key::kind_end(kind)));
             for (from, to) in active.ranges_in(&first, &last) {
                 active.remove_range(&key::spare(key::SPARE_COPY, &from), &key::spare(key::SPARE_COPY, &to));
@@ -160,9 +160,10 @@ impl Core {
         }
         Ok(())
     }
-    /// The next checkpoint has all rows of collections and groups, and with them their copies.
+    /// The next checkpoint has all rows of collections, layers and groups, and with them their copies.
     pub fn renew_rows(&mut self) {
         self.pgs.values_mut().for_each(|pg| pg.renew());
+        self.layers.renew();
         for (coll, bits) in &self.colls {
             let key = [&[key::COLL], &crate::ops::coll_bytes(*coll)[..]].concat();
             self.table.active.put(&key, Val::Row(bits.to_le_bytes().to_vec().into()));
@@ -198,7 +199,11 @@ impl Core {
         let (first, last) = (key::spare(key::SPARE_COPY, &[kind]), key::spare(key::SPARE_COPY, &key::kind_end(kind)));
         let whole = self.rows_now(&first, &last, &mut |core, k, row| visit(core, &k[2..], row))?;
         if !whole || !self.copied {
-            let what = if kind == key::COLL { "collections" } else { "groups" };
+            let what = match kind {
+                key::COLL => "collections",
+                key::LAYER => "shared omaps",
+                _ => "groups",
+            };
             let why = format!("the metadata of {what} are damaged, and there is no whole copy of them");
             return Err(OpenError::Damaged { what: why, next: "restore this OSD from an export, or let it be filled anew".into() });
         }

@@ -1,6 +1,6 @@
 //! Does everything that a store has agree? And what of it can be put right.
 //!
-//! Objects own blocks, omap rows and a part of the counters; what is kept about them apart from them (allocator, shares, counters) must say the
+//! Objects own blocks, omap rows and a part of the counters; what is kept about them apart from them (allocator, shares, layers, counters) must say the
 //! same. Differences there are repaired from the objects; two owners of a block or bytes without their checksum are not: nobody knows who is
 //! right. Waits for its reads: for tools and tests, not for a store that serves.
 
@@ -69,8 +69,10 @@ struct Owned {
     used: Vec<u16>,
     /// Places that objects say they share: slots and owners.
     shared: BTreeMap<u64, (u64, u32)>,
-    /// Number of an object: does it have omap?
+    /// Number of an object or a layer: does it have omap?
     nids: BTreeMap<u64, bool>,
+    /// How many stand on each layer.
+    layers: BTreeMap<u64, u32>,
     usage: BTreeMap<i64, Usage>,
     /// Numbers that have omap rows and no object that knows.
     orphans: BTreeSet<u64>,
@@ -96,6 +98,7 @@ impl Core {
         self.check_objects(deep, report, &mut owned);
         self.check_space(report, &owned);
         self.check_shares(report, &owned);
+        self.check_layers(report, &mut owned);
         self.check_omap(report, &mut owned);
         self.check_groups(report, &mut owned);
         self.check_counters(report, &owned);
@@ -220,6 +223,12 @@ impl Core {
         if owned.nids.insert(node.nid, node.omap).is_some() {
             report.error(format!("{name} has the number {} of another object", node.nid));
         }
+        if node.base() != 0 {
+            *owned.layers.entry(node.base()).or_default() += 1;
+            if !self.layers.has(node.base()) {
+                report.error(format!("the omap of {name} stands on layer {}, which is not there", node.base()));
+            }
+        }
         if node.nid >= self.next_nid {
             report.error(format!("{name} has the number {}, the next one to be given is {}", node.nid, self.next_nid));
         }
@@ -316,14 +325,16 @@ impl Core {
     }
     fn check_space(&self, report: &mut FsckReport, owned: &Owned) {
         let chunks = (self.sb.data_blocks / CHUNK_BLOCKS) as usize;
-        let lent: BTreeSet<u64> = self.space.lent().collect();
+        let lent: BTreeSet<u64> = self.space.lent().chain(self.spills.chunks()).collect();
         // The first chunk is the label's.
         for (chunk, used) in self.blocks_in_use().into_iter().enumerate().take(chunks).skip(1) {
             let owner = owned.used[chunk];
             if lent.contains(&(chunk as u64)) {
                 if owner != 0 || used != u16::MAX {
                     report.doubly_used_blocks += u64::from(owner.count_ones());
-                    report.error(format!("chunk {chunk} has metadata: blocks {owner:#06x} are an object's, {used:#06x} are in use"));
+                    report.error(format!(
+                        "chunk {chunk} has metadata or changes: blocks {owner:#06x} are an object's, {used:#06x} are in use"
+                    ));
                 }
                 continue;
             }
@@ -348,6 +359,25 @@ impl Core {
         }
         for place in self.refs.counts.keys().filter(|p| !owned.shared.contains_key(p) && !owned.incomplete) {
             report.error(format!("the chunk at {place} is counted as shared, and no object says so"));
+        }
+    }
+    fn check_layers(&self, report: &mut FsckReport, owned: &mut Owned) {
+        for (id, parent, _) in self.layers.iter() {
+            if owned.nids.insert(id, true).is_some() || id >= self.next_nid {
+                report.error(format!("layer {id} has the number of an object, or one that was not given"));
+            }
+            if parent != 0 {
+                *owned.layers.entry(parent).or_default() += 1;
+                if !self.layers.has(parent) {
+                    report.error(format!("layer {id} stands on layer {parent}, which is not there"));
+                }
+            }
+        }
+        for (id, _, users) in self.layers.iter().filter(|_| !owned.incomplete) {
+            let stand = owned.layers.get(&id).copied().unwrap_or(0);
+            if users != stand {
+                report.error(format!("{stand} omaps stand on layer {id}, {users} are counted"));
+            }
         }
     }
     fn check_omap(&mut self, report: &mut FsckReport, owned: &mut Owned) {
@@ -440,7 +470,7 @@ impl Core {
         let (mut repaired, lost) = (before.repaired, before.lost);
         let mut used = owned.used;
         used[0] = u16::MAX;
-        self.space.lent().for_each(|chunk| used[chunk as usize] = u16::MAX);
+        self.space.lent().chain(self.spills.chunks()).for_each(|chunk| used[chunk as usize] = u16::MAX);
         used.iter_mut().skip((self.sb.data_blocks / CHUNK_BLOCKS) as usize).for_each(|c| *c = u16::MAX);
         let changed = self.alloc.set_all(&used);
         if changed > 0 {
@@ -462,6 +492,25 @@ impl Core {
         }
         if counted > 0 {
             repaired.push(format!("{counted} shared chunks are counted again"));
+        }
+        // A layer that nobody stands on has stood on another.
+        let mut users = owned.layers;
+        let mut recounted = 0;
+        loop {
+            let unused = self.layers.iter().find(|(id, ..)| !users.contains_key(id));
+            let Some((id, parent, _)) = unused else { break };
+            if let Some(n) = users.get_mut(&parent) {
+                *n -= 1;
+                if *n == 0 {
+                    users.remove(&parent);
+                }
+            }
+            recounted += self.layers.forget(id);
+            self.table.active.remove_range(&key::omap(id), &key::omap_end(id));
+        }
+        recounted += self.layers.recount(&users);
+        if recounted > 0 {
+            repaired.push(format!("{recounted} layers of omaps are counted again"));
         }
         for nid in &owned.orphans {
             self.table.active.remove_range(&key::omap(*nid), &key::omap_end(*nid));

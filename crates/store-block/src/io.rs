@@ -20,6 +20,10 @@ pub enum Purpose {
         seq: u64,
         runs: std::ops::Range<usize>,
     },
+    /// Changes beside a record.
+    Spill {
+        seq: u64,
+    },
     /// Images to their places: each with the record that it is of.
     InPlace(Vec<(u64, u64)>),
     Read(Extent),
@@ -202,7 +206,7 @@ impl Io {
         match (&purpose, dev) {
             (Purpose::Zeros, _) => self.wrote.zeros += blocks,
             (_, WAL) => self.wrote.log += blocks,
-            (Purpose::Direct { .. }, DATA) => self.wrote.direct += blocks,
+            (Purpose::Direct { .. } | Purpose::Spill { .. }, DATA) => self.wrote.direct += blocks,
             (Purpose::Pages { .. }, _) => self.wrote.meta += blocks,
             (_, DATA) => self.wrote.in_place += blocks,
             (_, META) => self.wrote.meta += blocks,

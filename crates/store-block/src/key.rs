@@ -4,7 +4,8 @@
 //! A <page>                       a page of the allocator                   S                  counters
 //! C <collection>                 a collection's bits                       R <place>          how many share a chunk
 //! O <family> <object>            an object                                 P <pg>             a group's info
-//! M <nid> 0 | M <nid> 1 <key>    an object's omap header, omap key         L <pg> <version>   an entry of its log
+//! M <nid> 0 | M <nid> 1 <key>    an object's omap header, omap key         K <nid>            a layer: see `layers`
+//! M <nid> 2 <key>                an omap key over a layer's                L <pg> <version>   an entry of its log
 //! D <pg> <number>                a dup                                     Q <pg> <object>    a missing object
 //! Z 0 <key>                      a copy of a collection's or group's row, in a leaf of its own
 //! Z 1 <key>                      keys from there on, to before its value, have no row, whatever a damaged leaf has
@@ -19,6 +20,7 @@ use types::{CollId, EVersion, GHObject, HObject, SpgId};
 pub const ALLOC: u8 = b'A';
 pub const COLL: u8 = b'C';
 pub const DUP: u8 = b'D';
+pub const LAYER: u8 = b'K';
 pub const LOG: u8 = b'L';
 pub const OMAP: u8 = b'M';
 pub const OBJECT: u8 = b'O';
@@ -258,9 +260,17 @@ pub fn omap_header(nid: u64) -> Vec<u8> {
 pub fn omap_key(nid: u64, key: &[u8]) -> Vec<u8> {
     [&omap(nid)[..], &[1], key].concat()
 }
+/// Where the keys of an omap end that stands on no layer.
+pub fn omap_keys_end(nid: u64) -> Vec<u8> {
+    [&omap(nid)[..], &[2]].concat()
+}
+/// A key of an omap that stands on a layer.
+pub fn omap_over(nid: u64, key: &[u8]) -> Vec<u8> {
+    [&omap(nid)[..], &[2], key].concat()
+}
 /// Where the rows of an object's omap end, for all kinds of them.
 pub fn omap_end(nid: u64) -> Vec<u8> {
-    [&omap(nid)[..], &[2]].concat()
+    [&omap(nid)[..], &[3]].concat()
 }
 /// How many bytes stand in front of an omap key.
 pub const OMAP_PREFIX: usize = 10;

@@ -29,7 +29,10 @@ mod fsck;
 mod io;
 mod key;
 #[cfg(test)]
+mod large;
+#[cfg(test)]
 mod large_rows;
+mod layers;
 mod layout;
 mod meta;
 mod names;
@@ -48,6 +51,7 @@ mod reads;
 mod recover;
 mod repair;
 mod room;
+mod spill;
 mod state;
 mod superblock;
 #[cfg(test)]

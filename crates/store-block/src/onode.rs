@@ -43,19 +43,26 @@ pub struct Hint {
     pub flags: u32,
 }
 
+/// What few objects have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Rare {
+    hint: Hint,
+    base: u64,
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Onode {
     /// What the rows of its omap are found by; stays when the object is renamed.
     pub nid: u64,
     pub size: u64,
-    /// If there is one.
-    hint: Option<Box<Hint>>,
+    /// If there is something of it.
+    rare: Option<Box<Rare>>,
     pub attrs: Attrs,
     /// Ascending by cell.
     pub chunks: SmallVec<[Chunk; 1]>,
     /// Blocks of all chunks' places.
     pub blocks: u64,
-    /// False: there is no row of its omap.
+    /// False: there is no row of its omap, but for those of the layers that it stands on.
     pub omap: bool,
     /// Keys and values that were put, not less than there are: what was replaced is not subtracted.
     pub omap_bytes: u64,
@@ -87,11 +94,27 @@ impl Onode {
     pub fn new(nid: u64) -> Self {
         Self { nid, ..Self::default() }
     }
+    /// One that has nothing but a number, and a layer to stand on.
+    pub fn on(nid: u64, base: u64) -> Self {
+        let mut node = Self::new(nid);
+        node.set_base(base);
+        node
+    }
     pub fn hint(&self) -> Hint {
-        self.hint.as_deref().cloned().unwrap_or_default()
+        self.rare.as_deref().map(|rare| rare.hint.clone()).unwrap_or_default()
     }
     pub fn set_hint(&mut self, hint: Hint) {
-        self.hint = (hint != Hint::default()).then(|| Box::new(hint));
+        self.set_rare(Rare { hint, base: self.base() });
+    }
+    /// The layer that its omap stands on; 0: none.
+    pub fn base(&self) -> u64 {
+        self.rare.as_deref().map_or(0, |rare| rare.base)
+    }
+    pub fn set_base(&mut self, base: u64) {
+        self.set_rare(Rare { hint: self.hint(), base });
+    }
+    fn set_rare(&mut self, rare: Rare) {
+        self.rare = (rare != Rare::default()).then(|| Box::new(rare));
     }
     pub fn usage(&self) -> Usage {
         let data = (self.blocks * crate::layout::BLOCK) as i64;
@@ -117,13 +140,17 @@ impl Onode {
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_var(self.nid);
         out.put_var(self.size);
-        out.put_u8(u8::from(self.omap) | u8::from(self.hint.is_some()) << 1);
-        if let Some(hint) = &self.hint {
+        let (hint, base) = (self.rare.as_deref().map(|rare| &rare.hint).filter(|hint| **hint != Hint::default()), self.base());
+        out.put_u8(u8::from(self.omap) | u8::from(hint.is_some()) << 1 | u8::from(base != 0) << 2);
+        if let Some(hint) = hint {
             out.put_var(hint.object_size);
             out.put_var(hint.write_size);
             out.put_var(u64::from(hint.flags));
         }
-        if self.omap {
+        if base != 0 {
+            out.put_var(base);
+        }
+        if self.omap || base != 0 {
             out.put_var(self.omap_bytes);
         }
         self.attrs.encode(out);
@@ -152,7 +179,10 @@ impl Onode {
         if flags & 2 != 0 {
             o.set_hint(Hint { object_size: get.var()?, write_size: get.var()?, flags: get.var()? as u32 });
         }
-        if o.omap {
+        if flags & 4 != 0 {
+            o.set_base(get.var()?);
+        }
+        if o.omap || flags & 4 != 0 {
             o.omap_bytes = get.var()?;
         }
         o.attrs = Attrs::decode(&mut get)?;
@@ -192,6 +222,8 @@ mod tests {
     fn comes_back_as_it_went() {
         let mut o = Onode { nid: 7, size: 1 << 40, omap: true, omap_bytes: 5, blocks: 19, ..Onode::default() };
         o.set_hint(Hint { object_size: 1 << 22, write_size: 4096, flags: 3 });
+        o.set_base(1 << 20);
+        assert!((o.hint().flags, o.base()) == (3, 1 << 20));
         o.attrs.set(b"_", b"info");
         o.attrs.set(b"Z", b"");
         o.chunks = smallvec::smallvec![Chunk::new(0, 32, 16), Chunk { shared: true, ..Chunk::new(9, 51, 3) }];

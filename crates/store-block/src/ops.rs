@@ -87,6 +87,13 @@ pub enum Op<B> {
         key: B,
         nid: u64,
     },
+    /// The object with this key shares all chunks and omap, and has a copy of the rest; what it was is removed. Rows of the object's own omap are a
+    /// layer from here on, and it goes on with this number; 0: it has none.
+    ShareTo {
+        key: B,
+        nid: u64,
+        own: u64,
+    },
     /// The object has this key instead; what had it is removed.
     RenameTo(B),
     MkColl {
@@ -98,6 +105,14 @@ pub enum Op<B> {
     },
     /// A change of a group's memory; see `pg`.
     Log(B),
+    /// Changes that lie beside the record, in its order here: so many bytes with this crc, in these chunks of the data device, a number each. The next
+    /// images of the record are theirs: 4 bytes of crc for each.
+    Spill {
+        len: u64,
+        crc: u32,
+        chunks: B,
+        images: B,
+    },
 }
 
 mod code {
@@ -126,6 +141,8 @@ mod code {
     pub const MK_COLL: u8 = 23;
     pub const RM_COLL: u8 = 24;
     pub const LOG: u8 = 25;
+    pub const SPILL: u8 = 26;
+    pub const SHARE_TO: u8 = 27;
 }
 
 impl<B: AsRef<[u8]>> Op<B> {
@@ -220,6 +237,12 @@ impl<B: AsRef<[u8]>> Op<B> {
                 out.put_blob(key.as_ref());
                 out.put_var(*nid);
             }
+            Op::ShareTo { key, nid, own } => {
+                out.put_u8(code::SHARE_TO);
+                out.put_blob(key.as_ref());
+                out.put_var(*nid);
+                out.put_var(*own);
+            }
             Op::RenameTo(key) => {
                 out.put_u8(code::RENAME_TO);
                 out.put_blob(key.as_ref());
@@ -236,6 +259,13 @@ impl<B: AsRef<[u8]>> Op<B> {
             Op::Log(delta) => {
                 out.put_u8(code::LOG);
                 out.put_blob(delta.as_ref());
+            }
+            Op::Spill { len, crc, chunks, images } => {
+                out.put_u8(code::SPILL);
+                out.put_var(*len);
+                out.put_u32(*crc);
+                out.put_blob(chunks.as_ref());
+                out.put_blob(images.as_ref());
             }
         }
     }
@@ -282,10 +312,12 @@ impl Op<Bytes> {
             code::OMAP_HEADER => Op::OmapHeader(get.blob()?),
             code::OMAP_CLEAR => Op::OmapClear,
             code::CLONE_TO => Op::CloneTo { key: get.blob()?, nid: get.var()? },
+            code::SHARE_TO => Op::ShareTo { key: get.blob()?, nid: get.var()?, own: get.var()? },
             code::RENAME_TO => Op::RenameTo(get.blob()?),
             code::MK_COLL => Op::MkColl { coll: get.blob()?, bits: get.var()? as u32 },
             code::RM_COLL => Op::RmColl { coll: get.blob()? },
             code::LOG => Op::Log(get.blob()?),
+            code::SPILL => Op::Spill { len: get.var()?, crc: get.u32()?, chunks: get.blob()?, images: get.blob()? },
             _ => return Err(Corrupt("a change of no known kind")),
         })
     }
@@ -364,6 +396,8 @@ mod tests {
             Op::OmapRmRange { first: b(b"a"), last: b(b"b") },
             Op::CloneTo { key: b(b"k"), nid: 1 << 50 },
             Op::MkColl { coll: b(b"c"), bits: 3 },
+            Op::ShareTo { key: b(b"k"), nid: 7, own: 8 },
+            Op::Spill { len: 1 << 33, crc: 7, chunks: b(&[5, 6]), images: b(b"1234") },
         ];
         let mut out = Vec::new();
         all.iter().for_each(|op| op.encode(&mut out));

@@ -65,6 +65,18 @@ pub enum Bug {
     LeakAside,
     /// Who shares what is not stored.
     ForgetShares,
+    /// Changes beside a record are written without durability.
+    VolatileSpill,
+    /// A record is taken though the changes beside it are not there.
+    TakeMissingSpill,
+    /// Chunks with changes beside a record are given again before the record is trimmed.
+    ReuseSpill,
+    /// A layer's rows go with the first that stands on it.
+    DropSharedLayer,
+    /// Who stands on layers is not stored.
+    ForgetLayers,
+    /// An object whose omap was shared goes on changing the rows that are a layer.
+    WriteLayer,
     /// A checkpoint drops the changes to rows of a leaf that it can't read.
     DropBesideBadLeaf,
 }

@@ -7,6 +7,7 @@
 //! Nothing overtakes in the queue. What reads an object that a waiting transaction names waits too: what was submitted is visible.
 
 use crate::key;
+use crate::layers::{DEPTH_MAX, SHARE_MIN};
 use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS};
 use crate::ops::{self, Op};
 use crate::planted::{Bug, planted};
@@ -24,12 +25,34 @@ pub struct Queued {
     log: Option<LogDelta>,
     token: u64,
     growth: Growth,
-    /// Changes before this one are made.
+    /// Some change is of a collection, not of an object in it.
+    of_coll: bool,
+    made: Made,
+}
+
+/// How far a transaction is made.
+#[derive(Debug, Default)]
+struct Made {
+    /// Changes before this one are made, and so many parts of this one.
     next: usize,
+    part: usize,
+    /// Of a change that goes over keys of an omap: the key that it goes on with.
+    key: Option<Vec<u8>>,
+    /// Images of the open record that are others', and the change for which it was decided last whether it has images.
+    images: u64,
+    decided: Option<(usize, bool)>,
+    /// They stay while the transaction is half made: nothing leaves memory then.
+    slots: Slots,
+    /// The first number that it gave to an object.
+    first_new: u64,
 }
 
 /// The slots of a transaction's objects, found once.
+#[derive(Debug, Default)]
 struct Slots(Vec<Option<u32>>);
+
+/// Changes of a transaction whose objects and blocks are asked for together.
+const AHEAD_OPS: usize = 512;
 
 fn absent(coll: CollId, obj: &GHObject) -> StoreError {
     broken(coll, &format!("{obj} is not there"))
@@ -45,12 +68,12 @@ pub struct Growth {
     pub pieces: u64,
     /// Blocks of the largest piece.
     pub largest: u64,
-    /// Blocks of data that are images in the log: cells that are written whole go to their places.
-    images: u64,
     /// Bytes of rows.
     pub bytes: u64,
     /// Rows, but for those of removals.
     pub rows: u64,
+    /// Chunks for changes that lie beside the record.
+    pub spilled: u64,
 }
 
 impl Queued {
@@ -60,25 +83,16 @@ impl Queued {
 }
 
 fn growth(txn: &Transaction, log: Option<&LogDelta>) -> Growth {
-    let (mut pieces, mut images, mut bytes) = (0, 0, 0);
+    let (mut pieces, mut bytes) = (0, 0);
     // A part of a block is zeroed by an image; its cell may have to move.
     let edge = |at: u64| u64::from(!at.is_multiple_of(BLOCK));
     for op in txn.ops() {
         match &op.kind {
-            TxKind::Write { offset, data } => {
-                pieces += cells(*offset, data.len() as u64);
-                images += end_blocks(*offset, data.len() as u64);
-            }
+            TxKind::Write { offset, data } => pieces += cells(*offset, data.len() as u64),
             // It is zeroed before; both may move a cell.
-            TxKind::CloneRange { dst_offset, len, .. } => {
-                pieces += cells(*dst_offset, *len) + 2;
-                images += end_blocks(*dst_offset, *len) + 2;
-            }
-            TxKind::Zero { offset, len } if *len > 0 => {
-                let edges = edge(*offset) + edge(offset.saturating_add(*len));
-                (pieces, images) = (pieces + edges, images + edges);
-            }
-            TxKind::Truncate { size } => (pieces, images) = (pieces + edge(*size), images + edge(*size)),
+            TxKind::CloneRange { dst_offset, len, .. } => pieces += cells(*dst_offset, *len) + 2,
+            TxKind::Zero { offset, len } if *len > 0 => pieces += edge(*offset) + edge(offset.saturating_add(*len)),
+            TxKind::Truncate { size } => pieces += edge(*size),
             TxKind::SetAttr { value, .. } => bytes += value.len(),
             TxKind::SetAttrs(attrs) => bytes += attrs.iter().map(|a| a.1.len()).sum::<usize>(),
             TxKind::OmapSetKeys(keys) => bytes += keys.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>(),
@@ -88,11 +102,39 @@ fn growth(txn: &Transaction, log: Option<&LogDelta>) -> Growth {
     }
     let keys = |op: &TxOp| if let TxKind::OmapSetKeys(keys) = &op.kind { keys.len() as u64 } else { 0 };
     let rows = txn.objects().count() as u64 + txn.ops().iter().map(keys).sum::<u64>();
-    let mut growth = Growth { pieces, largest: CHUNK_BLOCKS, images, bytes: bytes as u64, rows };
+    let mut growth = Growth { pieces, largest: CHUNK_BLOCKS, bytes: bytes as u64, rows, spilled: 0 };
     if pieces > 0 || bytes > 0 {
         growth.bytes += ROW_BYTES * (txn.objects().count() + log.map_or(0, |log| log.entries.len())) as u64;
     }
     growth
+}
+/// Images that one change puts into the record at most: cells that are written whole go to their places.
+fn images(kind: &TxKind) -> u64 {
+    match kind {
+        TxKind::Write { offset, data } => end_blocks(*offset, data.len() as u64),
+        TxKind::CloneRange { dst_offset, len, .. } => end_blocks(*dst_offset, *len) + 2,
+        TxKind::Zero { .. } | TxKind::Truncate { .. } => 2,
+        _ => 0,
+    }
+}
+/// Bytes of changes that a transaction is in the log, at most, roughly.
+fn changes(txn: &Transaction, log: Option<&LogDelta>) -> u64 {
+    const OP_BYTES: usize = 160; // of one change, with its object's key
+    const CELL_BYTES: u64 = 128; // a place and the crcs of its blocks
+    const ROW_BYTES: usize = 16; // beside key and value
+    const ENTRY_BYTES: usize = 400;
+    let of = |op: &TxOp| match &op.kind {
+        TxKind::Write { offset, data } => (cells(*offset, data.len() as u64) * CELL_BYTES) as usize,
+        TxKind::CloneRange { dst_offset, len, .. } => (cells(*dst_offset, *len) * CELL_BYTES) as usize,
+        TxKind::SetAttr { name, value } => name.len() + value.len(),
+        TxKind::SetAttrs(attrs) => attrs.iter().map(|(name, value)| name.len() + value.len() + ROW_BYTES).sum(),
+        TxKind::OmapSetKeys(keys) => keys.iter().map(|(key, value)| key.len() + value.len() + ROW_BYTES).sum(),
+        TxKind::OmapRmKeys(keys) => keys.iter().map(|key| key.len() + ROW_BYTES).sum(),
+        TxKind::OmapSetHeader(header) => header.len(),
+        _ => 0,
+    };
+    let log = log.map_or(0, |log| (log.entries.len() + log.dups.len() + log.missing.len()) * ENTRY_BYTES);
+    (txn.ops().iter().map(|op| of(op) + OP_BYTES).sum::<usize>() + log) as u64
 }
 /// Cells that a range touches: each may have to move.
 fn cells(offset: u64, len: u64) -> u64 {
@@ -112,20 +154,21 @@ impl Core {
     pub fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()> {
         self.alive()?;
         let mut growth = growth(&txn, log.as_ref());
-        growth.bytes += self.copied(&txn);
+        let copied = self.copied(&txn);
+        growth.bytes += copied;
         if growth.pieces > 0 && self.alloc.is_scarce() {
             growth.largest = self.largest(&txn);
         }
-        let Growth { pieces, images, bytes, .. } = growth;
-        if images + bytes / BLOCK > self.txn_max()
-            || !self.has_room(&growth) && !planted(Bug::AcceptWithoutRoom)
-            || (pieces > 0 || bytes > 0) && self.is_beside_full()
-        {
+        growth.spilled = self.chunks_to_spill(changes(&txn, log.as_ref()) + 2 * copied);
+        let Growth { pieces, bytes, spilled, .. } = growth;
+        if !self.has_room(&growth) && !planted(Bug::AcceptWithoutRoom) || (pieces > 0 || bytes > 0) && self.is_beside_full() {
             return Err(StoreError::Full);
         }
         self.queue_growth.pieces += pieces;
+        self.queue_growth.spilled += spilled;
         self.queue_growth.bytes += bytes;
-        self.queue.push_back(Queued { txn, log, token, growth, next: 0 });
+        let of_coll = txn.ops().iter().any(|op| of_coll(&op.kind));
+        self.queue.push_back(Queued { txn, log, token, growth, of_coll, made: Made::default() });
         if self.queue.len() == 1 {
             return self.work_queue();
         }
@@ -161,14 +204,16 @@ impl Core {
             largest
         }
     }
-    /// Bytes of rows that clones of objects add at most. (Who makes a transaction of clones has just asked for the objects, so they are in memory.)
+    /// Bytes of rows that clones of objects copy at most. (Who makes a transaction of clones has just asked for the objects, so they are in memory.)
     fn copied(&mut self, txn: &Transaction) -> u64 {
         let mut bytes = 0;
         for op in txn.ops().iter().filter(|op| matches!(op.kind, TxKind::Clone { .. })) {
             let slot = self.objects.find(key::family(txn.coll(op.coll)), txn.object(op.obj));
             if let Some(slot) = slot.filter(|slot| self.objects.look(*slot)) {
                 let node = self.objects.node(slot).expect("it was looked at");
-                bytes += node.omap_bytes.min(self.copy_max());
+                if node.omap_bytes < SHARE_MIN || self.layers.depth(node.base()) >= DEPTH_MAX {
+                    bytes += node.omap_bytes;
+                }
             }
         }
         bytes
@@ -181,7 +226,7 @@ impl Core {
     pub fn is_crowded(&self) -> bool {
         self.changes_max().is_some_and(|max| self.table.active.bytes + self.changed_bytes > max)
     }
-    /// Blocks of the log that one transaction may need.
+    /// Blocks that one transaction may put into its record: what is more lies beside it.
     pub fn txn_max(&self) -> u64 {
         4096.min(self.ring.blocks() / 8)
     }
@@ -228,13 +273,14 @@ impl Core {
                     self.half = false;
                     self.reads.let_go();
                     self.queue_growth.pieces -= first.growth.pieces;
+                    self.queue_growth.spilled -= first.growth.spilled;
                     self.queue_growth.bytes -= first.growth.bytes;
                     self.batch.tokens.push(first.token);
                 }
                 Err(StoreError::Wait(_)) => {
                     // A change, too, may wait when a part of it is made: what it needs is found by what there was before.
                     let part = self.batch.meta.len() > before && !planted(Bug::HalfChange);
-                    self.half |= first.next > 0 || part;
+                    self.half |= first.made.next > 0 || first.made.part > 0 || part;
                     self.queue.push_front(first);
                     return Ok(());
                 }
@@ -258,23 +304,50 @@ impl Core {
         self.queue.insert(n, queued);
     }
 
+    /// Makes a transaction, or a step of a large one: then it waits for the store itself, as if something had to be read.
     fn make(&mut self, q: &mut Queued) -> StoreResult<()> {
-        let mut slots = Slots(vec![None; q.txn.objects().count()]);
-        let first_new = self.next_nid;
-        self.prepare(&q.txn, q.next, &mut slots)?;
-        for (i, op) in q.txn.ops().iter().enumerate().skip(q.next) {
-            self.make_one(&q.txn, op, &mut slots)?;
-            q.next = i + 1;
+        let Queued { txn, made, .. } = q;
+        if !self.half {
+            let slots = Slots(vec![None; txn.objects().count()]);
+            *made = Made { slots, first_new: self.next_nid, images: self.batch.images(), ..Made::default() };
+            self.spill_from = self.batch.meta.len();
         }
-        for slot in slots.0.into_iter().flatten() {
+        self.without_images = false;
+        self.prepare(txn, made.next, &mut made.slots)?;
+        for (i, op) in txn.ops().iter().enumerate().skip(made.next) {
+            // As it was decided once: whoever tries again finds the same way.
+            self.without_images = match made.decided {
+                Some((of, without)) if of == i => without,
+                _ => self.batch.images() - made.images + images(&op.kind) > self.images_max(),
+            };
+            made.decided = Some((i, self.without_images));
+            self.make_one(txn, op, made)?;
+            (made.next, made.part, made.key) = (i + 1, 0, None);
+            if self.spill_if_many() {
+                return Err(StoreError::Wait(OWN));
+            }
+        }
+        for slot in std::mem::take(&mut made.slots).0.into_iter().flatten() {
             // What is written again and again stays as it is written; of what is new most is not asked for soon.
-            if self.objects.get(slot).node.as_deref().is_some_and(|node| node.nid >= first_new) {
+            if self.objects.get(slot).node.as_deref().is_some_and(|node| node.nid >= made.first_new) {
                 self.objects.pack(slot);
             }
             self.recount(slot);
         }
         if let Some(delta) = q.log.take() {
             self.log_delta(&delta).map_err(|e| StoreError::Stopped(format!("a change of group {}: {e}", delta.pg)))?;
+            self.spill_if_many();
+        }
+        Ok(())
+    }
+    /// Makes changes of rows one after the other, from where it was left.
+    fn make_rows<T>(&mut self, rows: &[T], part: &mut usize, mut make: impl FnMut(&mut Self, &T) -> StoreResult<()>) -> StoreResult<()> {
+        for row in rows.iter().skip(*part) {
+            make(self, row)?;
+            *part += 1;
+            if *part < rows.len() && self.spill_if_many() {
+                return Err(StoreError::Wait(OWN));
+            }
         }
         Ok(())
     }
@@ -289,7 +362,7 @@ impl Core {
             }
             other => other,
         };
-        for op in &txn.ops()[from..] {
+        for op in txn.ops()[from..].iter().take(AHEAD_OPS) {
             if of_coll(&op.kind) {
                 continue;
             }
@@ -336,7 +409,8 @@ impl Core {
         self.objects.get(slot).node.is_some()
     }
 
-    fn make_one(&mut self, txn: &Transaction, op: &TxOp, slots: &mut Slots) -> StoreResult<()> {
+    fn make_one(&mut self, txn: &Transaction, op: &TxOp, made: &mut Made) -> StoreResult<()> {
+        let Made { slots, part, key: at, .. } = made;
         let coll = txn.coll(op.coll);
         if of_coll(&op.kind) {
             return self.make_coll(txn, coll, &op.kind);
@@ -371,7 +445,7 @@ impl Core {
             }
             TxKind::SetAttrs(attrs) => {
                 must(self)?;
-                attrs.iter().try_for_each(|(name, value)| self.set_attr(slot, name.as_slice(), value))
+                self.make_rows(attrs, part, |core, (name, value)| core.set_attr(slot, name.as_slice(), value))
             }
             TxKind::RmAttr { name } => {
                 must(self)?;
@@ -381,7 +455,7 @@ impl Core {
             TxKind::Clone { to } => {
                 must(self)?;
                 let to = self.at(txn, coll, *to, slots)?.slot;
-                if to == slot { Ok(()) } else { self.clone_object(coll, slot, to, &mut OWN.clone()) }
+                if to == slot { Ok(()) } else { self.clone_object(coll, slot, to, part, at) }
             }
             TxKind::CloneRange { to, src_offset, len, dst_offset } => {
                 check_range(*src_offset, *len)?;
@@ -394,15 +468,15 @@ impl Core {
             TxKind::OmapClear if self.there(slot) => self.change::<&[u8]>(slot, Op::OmapClear),
             TxKind::OmapSetKeys(keys) => {
                 must(self)?;
-                keys.iter().try_for_each(|(key, value)| self.change(slot, Op::OmapSet { key: key.as_slice(), value }))
+                self.make_rows(keys, part, |core, (key, value)| core.change(slot, Op::OmapSet { key: key.as_slice(), value }))
             }
             TxKind::OmapRmKeys(keys) => {
                 must(self)?;
-                keys.iter().try_for_each(|key| self.change(slot, Op::OmapRm { key: key.as_slice() }))
+                self.make_rows(keys, part, |core, key| core.change(slot, Op::OmapRm { key: key.as_slice() }))
             }
             TxKind::OmapRmKeyRange { first, last } => {
                 must(self)?;
-                self.change(slot, Op::OmapRmRange { first: first.as_slice(), last: last.as_slice() })
+                self.omap_rm_range(coll, slot, (first.as_slice(), last.as_slice()), part, at)
             }
             TxKind::OmapSetHeader(header) => {
                 must(self)?;
@@ -423,6 +497,78 @@ impl Core {
             }
             _ => Ok(()),
         }
+    }
+    /// Clones an object with its omap: shared, if it is large, else copied. Where it has many layers, the clone stands on them, and the object gets rows of
+    /// its own again.
+    fn clone_object(&mut self, coll: CollId, from: u32, to: u32, part: &mut usize, at: &mut Option<Vec<u8>>) -> StoreResult<()> {
+        let copy = match *part {
+            0 => {
+                let header = self.omap_row(from, None, coll, &mut OWN.clone())?;
+                let node = self.objects.node(from).expect("the source is there");
+                let (has, base, is_large) = (node.omap, node.base(), node.omap_bytes >= SHARE_MIN);
+                let is_deep = self.layers.depth(base) >= DEPTH_MAX;
+                let key: Box<[u8]> = Box::from(self.objects.get(to).key());
+                let nid = self.next_nid;
+                let copy = if !has && base == 0 {
+                    self.change(from, Op::CloneTo { key: &key[..], nid })?;
+                    None
+                } else if is_large || is_deep {
+                    self.change(from, Op::ShareTo { key: &key[..], nid, own: if has { nid + 1 } else { 0 } })?;
+                    is_deep.then_some((to, from, 2))
+                } else {
+                    self.change(from, Op::CloneTo { key: &key[..], nid })?;
+                    Some((from, to, 1))
+                };
+                let Some((_, target, n)) = copy else { return Ok(()) };
+                if target == from {
+                    self.change::<&[u8]>(from, Op::OmapClear)?;
+                }
+                if let Some(header) = header {
+                    self.change(target, Op::OmapHeader(&header[..]))?;
+                }
+                (*part, *at) = (n, Some(Vec::new()));
+                copy
+            }
+            1 => Some((from, to, 1)),
+            _ => Some((to, from, 2)),
+        };
+        let Some((source, target, _)) = copy else { return Ok(()) };
+        while let Some(first) = at {
+            let (rows, next) = self.omap_some(source, first, coll, &mut OWN.clone())?;
+            rows.iter().try_for_each(|(key, value)| self.change(target, Op::OmapSet { key: &key[..], value: &value[..] }))?;
+            *at = next;
+            if at.is_some() && self.spill_if_many() {
+                return Err(StoreError::Wait(OWN));
+            }
+        }
+        Ok(())
+    }
+    /// Removes a range of keys: at once, or one by one where what lies below may have any.
+    fn omap_rm_range(
+        &mut self,
+        coll: CollId,
+        slot: u32,
+        (first, last): (&[u8], &[u8]),
+        part: &mut usize,
+        at: &mut Option<Vec<u8>>,
+    ) -> StoreResult<()> {
+        if self.objects.node(slot).is_some_and(|node| node.base() == 0) {
+            return self.change(slot, Op::OmapRmRange { first, last });
+        }
+        if *part == 0 {
+            *at = Some(first.to_vec());
+        }
+        while let Some(first) = at {
+            let (rows, next) = self.omap_some(slot, first, coll, &mut OWN.clone())?;
+            *part = 1;
+            let within = rows.iter().take_while(|(key, _)| &key[..] < last);
+            within.clone().try_for_each(|(key, _)| self.change(slot, Op::OmapRm { key: &key[..] }))?;
+            *at = next.filter(|_| within.count() == rows.len());
+            if at.is_some() && self.spill_if_many() {
+                return Err(StoreError::Wait(OWN));
+            }
+        }
+        Ok(())
     }
     fn rename(&mut self, from: u32, to: u32) -> StoreResult<()> {
         if from == to {
@@ -493,7 +639,7 @@ impl Core {
             return Ok(());
         }
         let named = |q: &Queued| match obj {
-            Some(obj) => q.txn.objects().any(|o| o == obj) || q.txn.ops().iter().any(|op| of_coll(&op.kind)),
+            Some(obj) => q.of_coll || q.txn.objects().any(|o| o == obj),
             None => true,
         };
         if !self.queue.iter().any(named) {

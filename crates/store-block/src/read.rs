@@ -8,7 +8,7 @@ use crate::meta::index::LeafRef;
 use crate::onode::Onode;
 use crate::overlay::Content;
 use crate::reads::Fetched;
-use crate::state::{Core, OWN, ask};
+use crate::state::{Core, OWN};
 use crate::write::Target;
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -173,15 +173,6 @@ impl Core {
     }
 
     /// Shows rows, or says that they must be read first.
-    pub fn rows(
-        &mut self,
-        first: &[u8],
-        last: &[u8],
-        coll: CollId,
-        visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
-    ) -> StoreResult<()> {
-        self.rows_for(first, last, coll, &mut ask(), visit)
-    }
     pub fn rows_for(
         &mut self,
         first: &[u8],
@@ -299,11 +290,11 @@ impl Core {
 
 impl Core {
     /// One row.
-    pub fn row(&mut self, key: &[u8], coll: CollId) -> StoreResult<Option<Bytes>> {
+    pub fn row_for(&mut self, key: &[u8], coll: CollId, ticket: &mut u64) -> StoreResult<Option<Bytes>> {
         match self.table.get(&key.into()) {
             crate::meta::Found::Row(row) => Ok(Some(row)),
             crate::meta::Found::Absent | crate::meta::Found::Obj => Ok(None),
-            crate::meta::Found::Read(leaf) => Err(self.want_leaf(&leaf, coll, &mut ask())),
+            crate::meta::Found::Read(leaf) => Err(self.want_leaf(&leaf, coll, ticket)),
         }
     }
 }

@@ -297,6 +297,11 @@ impl Core {
         if !self.rows_now(&first, &last, &mut group)? {
             self.rows_of_copies(key::PG, &mut group)?;
         }
+        let mut layer = |core: &mut Self, k: &[u8], row: Bytes| Ok(core.layers.load(k, row)?);
+        let (first, last) = kind(key::LAYER);
+        if !self.rows_now(&first, &last, &mut layer)? {
+            self.rows_of_copies(key::LAYER, &mut layer)?;
+        }
         let mut refs = Refs::default();
         let (first, last) = kind(key::REFS);
         whole &= self.rows_now(&first, &last, &mut |_, k, row| {
@@ -344,8 +349,12 @@ impl Core {
         match op {
             // What is made was not there. What is removed leaves its blocks to the next repair.
             Op::Create { .. } | Op::Remove => return Ok(Some(self.objects.insert(key, None))),
-            // Its clone is as lost as it is.
-            Op::CloneTo { key: to, .. } | Op::RenameTo(to) => {
+            // Its clone is as lost as it is. Numbers that were given are not given again.
+            Op::CloneTo { key: to, .. } | Op::ShareTo { key: to, .. } | Op::RenameTo(to) => {
+                if let Op::CloneTo { nid, .. } | Op::ShareTo { nid, .. } = op {
+                    let own = if let Op::ShareTo { own, .. } = op { *own } else { 0 };
+                    self.next_nid = self.next_nid.max(nid.max(&own) + 1);
+                }
                 if let Some(slot) = self.slot_now(to)? {
                     let at = crate::apply::At { seq, slot, images: 0, run: None };
                     self.apply::<Bytes>(at, &Op::Remove)?;
@@ -392,6 +401,14 @@ impl Core {
             last_durable = durable;
         }
         applied_end = self.replay_some(&mut pending, last_durable, false)?.unwrap_or(applied_end);
+        // Of those that no later one vouches for, the first whose changes are not beside it is the end.
+        let mut limit = limit;
+        for record in pending.iter().filter(|r| r.header.seq < limit) {
+            if !self.has_spilled(&record.ops)? {
+                limit = record.header.seq;
+                break;
+            }
+        }
         applied_end = self.replay_some(&mut pending, limit - 1, true)?.unwrap_or(applied_end);
         if let Some(first) = self.first_without_data()? {
             return Ok(Some(first));
@@ -430,7 +447,7 @@ impl Core {
         let (mut wanted, mut ready): (BTreeMap<u64, LeafRef>, usize) = (BTreeMap::new(), 0);
         for record in records {
             for op in &record.ops {
-                let (Op::Object(key) | Op::CloneTo { key, .. } | Op::RenameTo(key)) = op else { continue };
+                let (Op::Object(key) | Op::CloneTo { key, .. } | Op::ShareTo { key, .. } | Op::RenameTo(key)) = op else { continue };
                 let row_key = object_key(key)?;
                 if self.objects.find_key(key).is_none()
                     && let Found::Read(leaf) = self.table.get(&row_key)
@@ -463,13 +480,32 @@ impl Core {
         Ok(first)
     }
     fn replay_one(&mut self, found: Whole, on_trust: bool) -> Result<(), OpenError> {
-        let seq = found.header.seq;
+        let (seq, at_block) = (found.header.seq, found.at);
         // What earlier records freed could be given again: they were durable when it was.
         self.alloc.release(seq - 1, |_, _| false);
         let mut at = crate::apply::At { seq, slot: u32::MAX, images: 0, run: None };
         let (mut places, mut crcs, mut changed) = (Vec::new(), Vec::new(), Vec::new());
         let mut lost: Option<Key> = None;
-        for op in &found.ops {
+        let mut ops: VecDeque<Op<Bytes>> = found.ops.into();
+        let mut beside = Get::new(Bytes::new());
+        loop {
+            let op = match beside.is_empty() {
+                false => Op::decode(&mut beside).map_err(|e| damaged(format!("changes beside record {seq} of the log: {e}")))?,
+                true => match ops.pop_front() {
+                    Some(Op::Spill { len, crc, chunks, .. }) => {
+                        let Some(changes) = self.read_spill(len, crc, &chunks)? else {
+                            let what = format!("the log is damaged: the changes that lie beside record {seq} have not their checksum");
+                            return Err(OpenError::Damaged { what, next: self.cfg.command("repair --discard-log-from-damage") });
+                        };
+                        self.hold_spill(seq, len, &chunks)?;
+                        beside = Get::new(changes);
+                        continue;
+                    }
+                    Some(op) => op,
+                    None => break,
+                },
+            };
+            let op = &op;
             if let Op::Object(key) = op {
                 let slot = self.slot_now(key)?;
                 lost = slot.is_none().then(|| Key::from(&key[..]));
@@ -496,7 +532,7 @@ impl Core {
                     }
                 }
             }
-            if let Op::CloneTo { key, .. } | Op::RenameTo(key) = op {
+            if let Op::CloneTo { key, .. } | Op::ShareTo { key, .. } | Op::RenameTo(key) = op {
                 // What it was before does not matter.
                 let slot = match self.slot_now(key)? {
                     Some(slot) => slot,
@@ -525,7 +561,7 @@ impl Core {
             self.objects.pack(slot);
             self.recount(slot);
         }
-        self.overlay.found(seq, self.ring.block(found.at), places, crcs);
+        self.overlay.found(seq, self.ring.block(at_block), places, crcs);
         self.batch = crate::wal::Batch::new(seq + 1, 0);
         Ok(())
     }
@@ -617,7 +653,12 @@ impl LogReader {
             return Ok(None);
         }
         let bytes = self.get(&mut core.io, block, header.blocks())?;
-        Ok(open_record(&bytes, &header, core.seed).map(|ops| Whole { header, at, ops }))
+        let Some(ops) = open_record(&bytes, &header, core.seed) else { return Ok(None) };
+        // Where the log is cut, what lies beside a record is looked at as the record itself is.
+        if core.cfg.cut_log && !core.has_spilled(&ops)? {
+            return Ok(None);
+        }
+        Ok(Some(Whole { header, at, ops }))
     }
     /// Fails if some record behind the end says that the missing one was durable once.
     fn look_for_later(&mut self, core: &mut Core, end: u64, seq: u64) -> Result<(), OpenError> {
@@ -693,9 +734,16 @@ pub fn open_record(bytes: &Bytes, header: &Header, seed: u32) -> Option<Vec<Op<B
     let (mut ops, mut images) = (Vec::new(), 0);
     while !get.is_empty() {
         let op = Op::decode(&mut get).ok()?;
-        if let Op::Image { crc, .. } = &op {
+        let crcs: &[u8] = match &op {
+            Op::Image { crc, .. } => &crc.to_le_bytes(),
+            Op::Spill { images, .. } => images,
+            _ => &[],
+        };
+        for crc in crcs.chunks(4) {
             let at = (1 + images) * BLOCK as usize;
-            if images >= header.images as usize || block_crc(&bytes[at..at + BLOCK as usize]) != *crc && !planted(Bug::TakeTornImages) {
+            if images >= header.images as usize
+                || block_crc(&bytes[at..at + BLOCK as usize]).to_le_bytes() != *crc && !planted(Bug::TakeTornImages)
+            {
                 return None;
             }
             images += 1;

@@ -14,7 +14,7 @@ use crate::onode::Onode;
 use crate::pg_row::PgRow;
 use crate::read::AHEAD;
 use crate::state::{Core, ask};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use store::{LogDelta, StoreError};
 use types::{CollId, EVersion, SpgId};
@@ -156,13 +156,16 @@ impl Core {
             return;
         }
         let mut names = Vec::new();
-        let is_met = |nid: u64| gaps.iter().any(|gap| gap.meets(&key::omap(nid), &key::omap_end(nid)));
+        let meets = |nid: u64| gaps.iter().any(|gap| gap.meets(&key::omap(nid), &key::omap_end(nid)));
+        let met: BTreeSet<u64> = self.layers.iter().filter(|(id, ..)| meets(*id)).map(|(id, ..)| id).collect();
+        let below: BTreeSet<u64> =
+            self.layers.iter().filter(|(id, ..)| self.layers.from(*id).any(|id| met.contains(&id))).map(|(id, ..)| id).collect();
+        let is_met = |node: &Onode| node.omap && meets(node.nid) || below.contains(&node.base());
         let mut slots = Vec::new();
         self.all_rows(&[key::OBJECT], &key::kind_end(key::OBJECT), &mut |key, row| match row {
             Row::Bytes(row) => {
                 if let (Ok(node), Ok((_, name))) = (Onode::decode(row), key::parse_object(key))
-                    && node.omap
-                    && is_met(node.nid)
+                    && is_met(&node)
                 {
                     names.push(name);
                 }
@@ -170,7 +173,7 @@ impl Core {
             Row::Obj(slot) => slots.push(slot),
         });
         for slot in slots {
-            if self.objects.copy(slot).is_some_and(|node| node.omap && is_met(node.nid)) {
+            if self.objects.copy(slot).is_some_and(|node| is_met(&node)) {
                 names.extend(self.objects.name(slot));
             }
         }
@@ -235,10 +238,11 @@ impl Core {
 
 /// What rows with keys from `first` to `last` are about.
 fn describe(first: &Key, last: &Key) -> String {
-    let kinds: [(u8, &str); 9] = [
+    let kinds: [(u8, &str); 10] = [
         (key::ALLOC, "the allocator (made anew)"),
         (key::COLL, "collections (from copies)"),
         (key::DUP, "dups"),
+        (key::LAYER, "shared omaps (from copies)"),
         (key::LOG, "logs"),
         (key::OMAP, "omap"),
         (key::OBJECT, "objects"),

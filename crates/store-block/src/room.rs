@@ -139,8 +139,9 @@ impl Core {
     /// True if a transaction that adds so much fits beside all that was accepted.
     pub fn has_room(&mut self, growth: &Growth) -> bool {
         let fits = self.fits(growth);
-        // What is lent and empty goes back with a checkpoint.
-        self.checkpoint_wanted |= !fits && self.checkpoint.is_none() && self.space.idle_chunks() > 0;
+        // What is lent and empty, or has changes beside a record, goes back with a checkpoint.
+        let is_idle = self.space.idle_chunks() > 0 || self.spills.chunks().next().is_some();
+        self.checkpoint_wanted |= !fits && self.checkpoint.is_none() && is_idle;
         fits
     }
     fn fits(&mut self, growth: &Growth) -> bool {
@@ -148,10 +149,10 @@ impl Core {
             // What removes is never refused.
             return true;
         }
-        let (room, pieces) = (self.room(), growth.pieces + self.queue_growth.pieces);
+        let (room, pieces) = (self.room(), growth.pieces + growth.spilled + self.queue_growth.pieces + self.queue_growth.spilled);
         let chunks = room.chunks();
         self.alloc.keep(room.wanted().div_ceil(CHUNK_BLOCKS));
-        let has_places = growth.pieces == 0 || pieces <= chunks || {
+        let has_places = growth.pieces + growth.spilled == 0 || pieces <= chunks || {
             // Each piece takes one gap at most, of those that are large enough for the largest.
             let largest = self.queue.iter().map(|q| q.growth().largest).max().unwrap_or(0).max(growth.largest);
             pieces <= chunks + self.alloc.gaps(largest)
@@ -170,11 +171,12 @@ impl Core {
         let splits = self.splits(rows + self.inflow.frozen.1 + growth.rows);
         let room = self.room_with(bytes);
         let promised = room.promised - self.kept() / 2 + 2 * (splits + splits / 16);
-        promised > room.own + room.lent + room.data_empty.saturating_sub(self.queue_growth.pieces * CHUNK_BLOCKS)
+        promised
+            > room.own + room.lent + room.data_empty.saturating_sub((self.queue_growth.pieces + self.queue_growth.spilled) * CHUNK_BLOCKS)
     }
     /// Chunks that may be lent to metadata now: all but those that were promised to transactions.
     pub fn chunks_to_lend(&self) -> u64 {
-        self.alloc.empty_chunks().saturating_sub(self.queue_growth.pieces)
+        self.alloc.empty_chunks().saturating_sub(self.queue_growth.pieces + self.queue_growth.spilled)
     }
     /// Takes what the devices have become larger by. The new sizes and the allocator's new pages become durable with one superblock. Waits.
     pub fn grow(&mut self) -> Result<(u64, u64), String> {

@@ -5,6 +5,7 @@ use crate::checkpoint::Checkpoint;
 use crate::config::Config;
 use crate::io::{Extent, Io, Purpose, Tickets};
 use crate::key;
+use crate::layers::Layers;
 use crate::layout::crc_seed;
 use crate::meta::index::LeafRef;
 use crate::meta::layer::{Key, Val};
@@ -18,6 +19,7 @@ use crate::pg::PgMem;
 use crate::planted::{Bug, planted};
 use crate::queue::{Growth, Queued};
 use crate::reads::{Fetched, Reads};
+use crate::spill::Spills;
 use crate::superblock::Superblock;
 use crate::wal::{Ahead, Batch, Ring};
 use base::fixed::HashSet;
@@ -99,6 +101,8 @@ pub struct Core {
     pub objects: Objects,
     pub alloc: Alloc,
     pub refs: Refs,
+    /// Omaps that are shared.
+    pub layers: Layers,
     pub overlay: Overlay,
     pub colls: BTreeMap<CollId, u32>,
     pub pgs: BTreeMap<SpgId, PgMem>,
@@ -129,6 +133,11 @@ pub struct Core {
     pub held_leaves: (usize, u32),
     /// True while the open record holds a part of a transaction.
     pub half: bool,
+    /// Changes that lie beside records, and where in the open record's those begin that may be spilled next.
+    pub spills: Spills,
+    pub spill_from: usize,
+    /// The change that is being made puts no images into the record.
+    pub without_images: bool,
 
     pub sb: Superblock,
     pub checkpoint: Option<Checkpoint>,
@@ -171,6 +180,7 @@ impl Core {
             objects: Objects::new(),
             alloc: Alloc::new(sb.data_blocks, cfg.data_has_holes),
             refs: Refs::default(),
+            layers: Layers::default(),
             overlay: Overlay::default(),
             colls: BTreeMap::new(),
             pgs: BTreeMap::new(),
@@ -191,6 +201,9 @@ impl Core {
             queue_tickets: Vec::new(),
             held_leaves: (0, 0),
             half: false,
+            spills: Spills::default(),
+            spill_from: 0,
+            without_images: false,
             checkpoint: None,
             taken: Vec::new(),
             checkpoint_wanted: false,
@@ -212,7 +225,12 @@ impl Core {
     pub fn whole(&self) -> usize {
         const COUNT_BYTES: usize = 20; // of a place and its count in a hash table
         let groups: usize = self.pgs.values().map(PgMem::memory).sum();
-        self.alloc.memory() + self.space.memory() + self.refs.counts.capacity() * COUNT_BYTES + groups
+        self.alloc.memory()
+            + self.space.memory()
+            + self.spills.memory()
+            + self.layers.memory()
+            + self.refs.counts.capacity() * COUNT_BYTES
+            + groups
     }
     /// What must be in memory whole comes off the setting; everything else shares the rest.
     pub fn share_memory(&mut self) {

@@ -12,14 +12,11 @@
 
 use crate::apply::At;
 use crate::codec::{Corrupt, Put};
-use crate::key;
 use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, OBJECT_MAX, block_crc};
-use crate::meta::Row;
 use crate::ops::{self, Op};
-use crate::state::{Core, ask};
+use crate::state::Core;
 use crate::wal::Batch;
 use bytes::Bytes;
-use std::ops::ControlFlow;
 use store::{ReadData, StoreError, StoreResult};
 use types::CollId;
 
@@ -30,11 +27,6 @@ pub struct Target {
     pub slot: u32,
     pub ticket: u64,
 }
-
-/// Leaves that are asked for at once where an omap is copied.
-const COPY_AHEAD: usize = 256;
-/// Bytes of a record's change to a row, beside key and value, at most.
-const ROW_MORE: usize = 16;
 
 /// A part of a cell.
 #[derive(Debug, Clone, Copy)]
@@ -158,8 +150,10 @@ impl Core {
         match chunk {
             _ if part.from == 0 && part.to == CHUNK => Way::New { slots: CHUNK_BLOCKS },
             None => Way::New { slots: exact(part.from < BLOCK) },
-            Some(c) if last_block < c.slots() && !c.shared => Way::InPlace { unshare: false },
-            Some(c) if last_block < c.slots() && self.refs.counts.get(&c.place) == Some(&1) => Way::InPlace { unshare: true },
+            Some(c) if last_block < c.slots() && !c.shared && !self.without_images => Way::InPlace { unshare: false },
+            Some(c) if last_block < c.slots() && !self.without_images && self.refs.counts.get(&c.place) == Some(&1) => {
+                Way::InPlace { unshare: true }
+            }
             // All that there is gets replaced.
             Some(c) if part.from == 0 && part.to >= c.slots() * BLOCK => Way::New { slots: exact(true) },
             Some(c) if last_block < c.slots() => Way::Move { slots: c.slots() },
@@ -246,7 +240,8 @@ impl Core {
                 let (first, end) = (part.from / BLOCK, part.to.div_ceil(BLOCK));
                 let place = self.place(slots)?;
                 self.change::<&[u8]>(slot, Op::Map { cell, place, slots })?;
-                if end - first < DIRECT_BLOCKS && self.batch_txns < DIRECT_TXNS && self.alloc.may_be_hole(place) {
+                let is_few = end - first < DIRECT_BLOCKS && self.batch_txns < DIRECT_TXNS && !self.without_images;
+                if is_few && self.alloc.may_be_hole(place) {
                     return self.write_blocks(t, part, data.bytes);
                 }
                 self.direct(slot, cell, first, zeros(part.from % BLOCK), data, zeros(end * BLOCK - part.to))
@@ -422,62 +417,6 @@ impl Core {
         }
         if self.size_of(to.slot) < dst + len {
             self.change::<&[u8]>(to.slot, Op::Size(dst + len))?;
-        }
-        Ok(())
-    }
-
-    /// Bytes of rows that a transaction may copy: all of them are in its record.
-    pub fn copy_max(&self) -> u64 {
-        self.txn_max() * BLOCK / 4 * 3
-    }
-    /// Whether an object's rows are no more than that.
-    pub fn clone_fits(&mut self, coll: CollId, slot: u32) -> StoreResult<bool> {
-        let (max, node) = (self.copy_max(), self.objects.node(slot).expect("it was found"));
-        // What was ever added, of rows that take at most so many times as much in a record: few have to be counted.
-        if !node.omap || node.omap_bytes < max / 16 {
-            return Ok(true);
-        }
-        let mut bytes = 0;
-        self.omap_rows(slot, coll, &mut ask(), &mut |k, row| {
-            bytes += (k.len() - key::OMAP_PREFIX + row.len() + ROW_MORE) as u64;
-            if bytes > max { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        Ok(bytes <= max)
-    }
-    /// Shows all rows of an omap, which have to be in memory together: the read holds the leaves.
-    fn omap_rows(
-        &mut self,
-        slot: u32,
-        coll: CollId,
-        ticket: &mut u64,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> StoreResult<()> {
-        let nid = self.objects.node(slot).expect("the object is there").nid;
-        self.rows_ahead(&key::omap(nid), &key::omap_end(nid), COPY_AHEAD, coll, ticket, &mut |k, row| match row {
-            Row::Bytes(row) => visit(k, row),
-            Row::Obj(_) => ControlFlow::Continue(()),
-        })
-    }
-
-    /// Clones an object with its omap.
-    pub fn clone_object(&mut self, coll: CollId, from: u32, to: u32, ticket: &mut u64) -> StoreResult<()> {
-        let node = self.objects.node(from).expect("the source is there");
-        let omap = node.omap;
-        let mut rows = Vec::new();
-        if omap {
-            self.omap_rows(from, coll, ticket, &mut |k, row| {
-                rows.push((k.to_vec(), row.to_vec()));
-                ControlFlow::Continue(())
-            })?;
-        }
-        let key: Box<[u8]> = Box::from(self.objects.get(to).key());
-        let nid = self.next_nid;
-        self.change(from, Op::CloneTo { key: &key[..], nid })?;
-        for (k, row) in rows {
-            match k.get(key::OMAP_PREFIX..).filter(|_| k[key::OMAP_PREFIX - 1] == 1) {
-                Some(k) => self.change(to, Op::OmapSet { key: k, value: &row })?,
-                None => self.change(to, Op::OmapHeader(&row[..]))?,
-            }
         }
         Ok(())
     }

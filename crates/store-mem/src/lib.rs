@@ -10,6 +10,7 @@ mod chunks;
 mod coll;
 mod log;
 mod object;
+mod pages;
 mod read;
 #[cfg(test)]
 mod tests;

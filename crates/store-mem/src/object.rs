@@ -2,8 +2,8 @@
 
 use crate::attrs::Attrs;
 use crate::chunks::Chunks;
+use crate::pages::Pages;
 use bytes::Bytes;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::ByteStr;
 
@@ -13,7 +13,7 @@ const OBJECT_BYTES: u64 = 512;
 #[derive(Debug, Clone, Default)]
 pub struct Omap {
     pub header: Bytes,
-    pub keys: BTreeMap<ByteStr, Bytes>,
+    pub keys: Pages,
     /// Bytes of keys, values and the header.
     pub bytes: u64,
 }
@@ -111,13 +111,9 @@ impl Object {
         let omap = self.omap_mut();
         for (key, value) in pairs {
             omap.bytes += value.len() as u64;
-            let value = Bytes::copy_from_slice(value);
-            match omap.keys.get_mut(key) {
-                Some(slot) => omap.bytes -= std::mem::replace(slot, value).len() as u64,
-                None => {
-                    omap.bytes += key.len() as u64;
-                    omap.keys.insert(key.detach(), value);
-                }
+            match omap.keys.insert(key, Bytes::copy_from_slice(value)) {
+                Some(old) => omap.bytes -= old.len() as u64,
+                None => omap.bytes += key.len() as u64,
             }
         }
     }
@@ -127,7 +123,7 @@ impl Object {
         }
         let omap = self.omap_mut();
         for key in keys {
-            if let Some(value) = omap.keys.remove(key) {
+            if let Some(value) = omap.keys.remove(key.as_slice()) {
                 omap.bytes -= (key.len() + value.len()) as u64;
             }
         }
@@ -138,10 +134,7 @@ impl Object {
             return;
         }
         let omap = self.omap_mut();
-        let mut range = omap.keys.split_off(first);
-        let mut behind = range.split_off(last);
-        omap.keys.append(&mut behind);
-        omap.bytes -= range.iter().map(|(k, v)| (k.len() + v.len()) as u64).sum::<u64>();
+        omap.bytes -= omap.keys.remove_range(first.as_slice(), last.as_slice());
     }
 }
 

@@ -60,7 +60,7 @@ impl ObjectStore for MemStore {
     }
     fn omap_get(&self, coll: CollId, obj: &GHObject, keys: &[ByteStr]) -> StoreResult<Vec<(ByteStr, Bytes)>> {
         let Some(omap) = self.object(coll, obj)?.omap() else { return Ok(Vec::new()) };
-        Ok(keys.iter().filter_map(|k| omap.keys.get_key_value(k)).map(|(k, v)| (k.clone(), v.clone())).collect())
+        Ok(keys.iter().filter_map(|k| omap.keys.get(k.as_slice()).cloned()).collect())
     }
     fn omap_scan(
         &self,
@@ -75,7 +75,7 @@ impl ObjectStore for MemStore {
             OmapFrom::At(key) => Bound::Included(key),
             OmapFrom::After(key) => Bound::Excluded(key),
         };
-        for (key, value) in omap.keys.range::<[u8], _>((start, Bound::Unbounded)) {
+        for (key, value) in omap.keys.range(start) {
             if visit(key, value).is_break() {
                 break;
             }

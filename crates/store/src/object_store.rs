@@ -164,12 +164,6 @@ pub trait ObjectStore {
         Ok(page)
     }
 
-    /// True if the object, with all of its omap, can be cloned by one transaction. Asked before such a transaction is made.
-    fn clone_fits(&self, coll: CollId, obj: &GHObject) -> StoreResult<bool> {
-        let _ = (coll, obj);
-        Ok(true)
-    }
-
     /// At most `max` objects from `start` on and before `end`, as [`GHObject`] sorts them; fewer, but one at least, where their rows are large. The page
     /// says where the next one begins, if there is one.
     fn list(&self, coll: CollId, start: &GHObject, end: &GHObject, max: usize) -> StoreResult<ListPage>;

@@ -1,48 +1,9 @@
-//! `OSDSuperblock` and `CompatSet`: who an OSD is and which maps it has.
+//! `OSDSuperblock`: who an OSD is and which maps it has.
 
+use crate::compat_set::{CompatSet, FeatureSet};
 use crate::{Epoch, OsdId, UTime, Uuid};
-use denc::{Decoder, Denc, DencError, Encoder, denc_struct};
+use denc::{Decoder, Denc, DencError, Encoder};
 use std::collections::BTreeMap;
-
-/// `CompatSet::FeatureSet`: features by number (bit `n` of the mask for number `n`; bit 0 is never encoded), with names.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FeatureSet {
-    pub names: BTreeMap<u64, String>,
-}
-
-impl FeatureSet {
-    pub fn mask(&self) -> u64 {
-        self.names.keys().filter(|id| (1..64).contains(*id)).fold(0, |mask, id| mask | 1 << id)
-    }
-    pub fn contains(&self, id: u64) -> bool {
-        self.names.contains_key(&id)
-    }
-}
-impl Denc for FeatureSet {
-    fn encode(&self, e: &mut Encoder) {
-        e.u64(self.mask());
-        self.names.encode(e);
-    }
-    fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.skip(8)?;
-        Ok(Self { names: d.get()? })
-    }
-}
-impl<const N: usize> From<[(u64, &str); N]> for FeatureSet {
-    fn from(features: [(u64, &str); N]) -> Self {
-        Self { names: features.into_iter().map(|(id, name)| (id, name.into())).collect() }
-    }
-}
-
-/// `CompatSet`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CompatSet {
-    pub compat: FeatureSet,
-    pub ro_compat: FeatureSet,
-    /// Whoever lacks one of these must not touch the data.
-    pub incompat: FeatureSet,
-}
-denc_struct!(CompatSet, bare, { compat, ro_compat, incompat });
 
 impl CompatSet {
     /// What an OSD of 18.2 writes when it is made.

@@ -4,6 +4,7 @@
 
 mod basics;
 mod caps;
+mod cephfs;
 mod commands;
 mod daemons;
 mod failures;
@@ -75,6 +76,7 @@ fn cases() -> Vec<Case> {
         python::CASES,
         qemu::CASES,
         radosgw::CASES,
+        cephfs::CASES,
         kernel_client::CASES,
         security::CASES,
         caps::CASES,

@@ -89,6 +89,27 @@ impl MonCap {
     }
 }
 
+/// What file systems a session sees and changes.
+impl MonCap {
+    /// Names of the file systems that the session may see; none: all.
+    pub fn fs_names(&self) -> Option<Vec<&str>> {
+        // A grant that names none opens all.
+        self.grants.iter().map(|g| g.fs.as_deref()).collect::<Option<Vec<_>>>().filter(|names| !names.is_empty())
+    }
+    /// True if some grant gives `need` of that file system.
+    pub fn allows_fs(&self, entity: &EntityText, name: &str, need: Perm) -> bool {
+        let of_fs = |what: &What| match what {
+            What::Rights(perm) => perm.contains(need),
+            What::Service(service, perm) => (service == "fs" || service == "mds") && perm.contains(need),
+            What::Profile(_) | What::Command(..) => false,
+        };
+        self.grants.iter().filter(|g| g.fs.as_deref().is_none_or(|fs| fs == name)).any(|g| match &g.what {
+            What::Profile(profile_name) => profile(profile_name, entity).iter().any(of_fs),
+            what => of_fs(what),
+        })
+    }
+}
+
 impl Grant {
     fn is_all(&self) -> bool {
         self.what == What::Rights(Perm::ANY) && self.fs.is_none()

@@ -47,6 +47,7 @@ fn count_versions(mon: &Mon, kind: &str) -> BTreeMap<String, u64> {
                 *out.entry(version.unwrap_or_else(|| "unknown".into())).or_default() += 1;
             }
         }
+        "mds" => out = super::mds::count_metadata(mon, "ceph_version"),
         _ => {}
     }
     out
@@ -54,8 +55,11 @@ fn count_versions(mon: &Mon, kind: &str) -> BTreeMap<String, u64> {
 fn versions(ctx: &mut Ctx<'_>) -> CmdResult {
     let mut json = Map::new();
     let mut overall: BTreeMap<String, u64> = BTreeMap::new();
-    for kind in ["mon", "mgr", "osd"] {
+    for kind in ["mon", "mgr", "osd", "mds"] {
         let counted = count_versions(ctx.mon, kind);
+        if kind == "mds" && counted.is_empty() {
+            continue;
+        }
         for (version, n) in &counted {
             *overall.entry(version.clone()).or_default() += n;
         }

@@ -1,24 +1,14 @@
-//! Daemons of other kinds, devices and clocks: `fs`, `mds`, `service`, `node ls`, `device ls`, `time-sync-status`.
+//! Daemons of other kinds, devices and clocks: `service`, `node ls`, `device ls`, `time-sync-status`.
 //!
-//! There are no file systems, gateways or known devices here: what is shown is what the maps say, and they say that there are none.
+//! There are no known devices here: what is shown is what the maps say, and they say that there are none.
 
 use super::table::Table;
-use super::{CmdError, CmdResult, Command, Ctx, cmd, cmd_flags, flag, mgr_cmd};
+use super::{CmdError, CmdResult, Command, Ctx, cmd, mgr_cmd};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use types::errno;
 
 pub const COMMANDS: &[Command] = &[
-    cmd("fs ls", "file systems", "fs", "r", |ctx| ctx.answer(json!([]), || "No filesystems enabled\n".into())),
-    cmd("fs dump name=epoch,type=CephInt,req=false,range=0", "the map of file systems", "mds", "r", fs_dump),
-    cmd_flags("mds stat", "metadata servers in a line", "mds", "r", flag::HIDDEN, mds_stat),
-    cmd("mds metadata name=who,type=CephString,req=false", "what metadata servers run on", "mds", "r", |ctx| match ctx.args.text("who") {
-        Some(who) => Err(CmdError::new(errno::EINVAL, format!("MDS named '{who}' does not exist, or is not up"))),
-        None => ctx.answer_json(json!([])),
-    }),
-    cmd("mds count-metadata name=property,type=CephString", "metadata servers by a property of their metadata", "mds", "r", |ctx| {
-        ctx.answer_json(json!({}))
-    }),
     cmd("time-sync-status", "how far the monitors' clocks differ", "mon", "r", |ctx| {
         // One monitor has nobody to compare its clock with: no round was ever begun.
         ctx.answer_json(json!({"timechecks": {"epoch": 3, "round": 0, "round_status": "finished"}}))
@@ -36,50 +26,6 @@ pub const COMMANDS: &[Command] = &[
     mgr_cmd("device ls-by-daemon name=who,type=CephString", "devices below a daemon", "mgr", "r", |ctx| ctx.answer(json!([]), String::new)),
     mgr_cmd("device ls-by-host name=host,type=CephString", "devices of a host", "mgr", "r", |ctx| ctx.answer(json!([]), String::new)),
 ];
-
-fn compat_json(set: &maps::fs_map::CompatSet) -> Value {
-    let features =
-        |f: &maps::fs_map::FeatureSet| -> Map<String, Value> { f.iter().map(|(n, name)| (format!("feature_{n}"), json!(name))).collect() };
-    json!({"compat": features(&set.compat), "ro_compat": features(&set.ro_compat), "incompat": features(&set.incompat)})
-}
-pub fn fsmap_json(m: &maps::FsMap) -> Value {
-    json!({
-        "epoch": m.epoch,
-        "default_fscid": m.legacy_client_fscid,
-        "compat": compat_json(&m.default_compat),
-        "feature_flags": {"enable_multiple": m.enable_multiple, "ever_enabled_multiple": m.ever_enabled_multiple},
-        "standbys": [],
-        "filesystems": [],
-    })
-}
-
-fn fs_dump(ctx: &mut Ctx<'_>) -> CmdResult {
-    let m = maps::FsMap::default();
-    if let Some(epoch) = ctx.args.int("epoch")?.filter(|e| *e != 0 && *e != i64::from(m.epoch)) {
-        return Err(CmdError::new(errno::ENOENT, format!("there is no map for epoch {epoch}")));
-    }
-    let reply = ctx.answer(fsmap_json(&m), || {
-        let list = |f: &maps::fs_map::FeatureSet| f.iter().map(|(n, name)| format!("{n}={name}")).collect::<Vec<_>>().join(",");
-        let c = &m.default_compat;
-        format!(
-            "e{}\nenable_multiple, ever_enabled_multiple: {},{}\ndefault compat: compat={{{}}},rocompat={{{}}},incompat={{{}}}\nlegacy client fscid: {}\n \nNo filesystems configured\n",
-            m.epoch,
-            u8::from(m.enable_multiple),
-            u8::from(m.ever_enabled_multiple),
-            list(&c.compat),
-            list(&c.ro_compat),
-            list(&c.incompat),
-            m.legacy_client_fscid
-        )
-    })?;
-    Ok(reply.with_status(format!("dumped fsmap epoch {}", m.epoch)))
-}
-
-fn mds_stat(ctx: &mut Ctx<'_>) -> CmdResult {
-    let m = maps::FsMap::default();
-    let json = json!({"fsmap": fsmap_json(&m), "mdsmap_first_committed": m.epoch, "mdsmap_last_committed": m.epoch});
-    ctx.answer(json, || "\n".into())
-}
 
 /// The map of services, as `status` and `service dump` show it.
 pub fn servicemap_json(map: &maps::ServiceMap) -> Value {
@@ -143,9 +89,18 @@ fn node_ls(ctx: &mut Ctx<'_>) -> CmdResult {
         mgrs.entry(m.get("hostname").cloned().unwrap_or_else(|| here.clone())).or_default().push(name);
     }
     v.insert("mgr".into(), json!(mgrs));
+    let mut servers: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (gid, m) in &mon.fs.metadata {
+        if let (Some(host), Some(info)) = (m.get("hostname"), mon.fs.map.daemon(*gid)) {
+            servers.entry(host.clone()).or_default().push(info.name.clone());
+        }
+    }
+    // Without any, tools that go through the kinds find none of that name.
+    if !servers.is_empty() || wanted == "mds" {
+        v.insert("mds".into(), json!(servers));
+    }
     match wanted.as_str() {
         "all" => ctx.answer_json(Value::Object(v)),
-        "mds" => ctx.answer_json(json!({})),
         kind => ctx.answer_json(v.remove(kind).unwrap_or_default()),
     }
 }

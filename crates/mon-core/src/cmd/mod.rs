@@ -23,7 +23,14 @@ pub use basic::mon_status;
 mod config;
 mod config_key;
 mod daemons;
+mod fs;
+mod fs_authorize;
+mod fs_mirror;
+mod fs_set;
+mod fs_show;
+mod fs_volume;
 mod log;
+mod mds;
 mod mgr_control;
 mod mgr_status;
 mod mon_map;
@@ -63,7 +70,13 @@ pub const FAMILIES: &[&[Command]] = &[
     config::COMMANDS,
     config_key::COMMANDS,
     daemons::COMMANDS,
+    fs::COMMANDS,
+    fs_authorize::COMMANDS,
+    fs_mirror::COMMANDS,
+    fs_set::COMMANDS,
+    fs_volume::COMMANDS,
     log::COMMANDS,
+    mds::COMMANDS,
     mgr_control::COMMANDS,
     mgr_status::COMMANDS,
     mon_map::COMMANDS,

@@ -201,6 +201,7 @@ fn rm(ctx: &mut Ctx<'_>) -> CmdResult {
             ),
         );
     }
+    ctx.mon.check_pool_is_free(id)?;
     let mon = &mut *ctx.mon;
     mon.osd.remove_pool(id, &mon.config)?;
     Ok(Reply::status(format!("pool '{name}' removed")))

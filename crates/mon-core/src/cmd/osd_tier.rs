@@ -69,6 +69,7 @@ fn add(ctx: &mut Ctx<'_>) -> CmdResult {
     if t.is_erasure() {
         return err(errno::EOPNOTSUPP, format!("tier pool '{tier_name}' is an ec pool, which cannot be a tier"));
     }
+    ctx.mon.check_pool_is_free(tier)?;
     let objects = ctx.mon.manager.pgs.pool_sum(tier).num_objects;
     if objects != 0 && !ctx.args.has("force_nonempty") {
         return err(errno::ENOTEMPTY, format!("tier pool '{tier_name}' is not empty; --force-nonempty to force"));

@@ -25,7 +25,7 @@ fn report(ctx: &mut Ctx<'_>) -> CmdResult {
         "osdmap_last_committed": mon.osd.epoch(),
         "osd_metadata": mon.osd.map.osds().map(|id| super::osd_daemon::metadata_of(ctx, id)).collect::<Vec<_>>(),
         "crushmap": super::osd_crush_dump::crush_json(&mon.osd.map.crush),
-        "fsmap": super::daemons::fsmap_json(&maps::FsMap::default()),
+        "fsmap": super::fs_show::fsmap_json(&mon.fs.map),
         "pgmap": super::pg::all_json(ctx),
         "servicemap": super::daemons::servicemap_json(&mon.manager.services.map),
     });

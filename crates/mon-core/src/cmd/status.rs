@@ -86,6 +86,7 @@ pub fn pgmap_json(ctx: &Ctx<'_>) -> Value {
 fn status(ctx: &mut Ctx<'_>) -> CmdResult {
     let mon = &*ctx.mon;
     let (map, mgr) = (&mon.osd.map, &mon.mgrmap.map);
+    let fsmap = mon.visible_fsmap(ctx.conn);
     let quorum_age = super::basic::quorum_age(ctx);
     let json = json!({
         "fsid": mon.options.fsid.to_string(),
@@ -109,7 +110,7 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
             "num_remapped_pgs": mon.manager.pgs.count_state(types::pg_stat::pg_state::REMAPPED),
         },
         "pgmap": pgmap_json(ctx),
-        "fsmap": {"epoch": 1, "by_rank": [], "up:standby": 0},
+        "fsmap": super::fs_show::summary_json(&fsmap),
         "mgrmap": {
             "available": mgr.available,
             "num_standbys": mgr.standbys.len(),
@@ -145,6 +146,9 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
         let standbys: Vec<_> = mgr.standbys.values().map(|s| s.name.clone()).collect();
         let standbys = if standbys.is_empty() { String::new() } else { format!(", standbys: {}", standbys.join(", ")) };
         out += &format!("    mgr: {gap}{mgr_line}{standbys}\n");
+        if let Some(line) = super::fs_show::daemons_line(&fsmap) {
+            out += &format!("    mds: {gap}{line}\n");
+        }
         let since = |at: UTime| if at.is_zero() { String::new() } else { format!(" (since {})", span_text(age(ctx, at))) };
         out += &format!(
             "    osd: {gap}{} osds: {} up{}, {} in{}\n",
@@ -163,7 +167,11 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
         }
         let pgs = &mon.manager.pgs;
         let (total, fs) = (pgs.total(), pgs.statfs());
-        out += &format!(" \n  data:\n    pools:   {} pools, {} pgs\n", map.pools.len(), pgs.num_pgs());
+        out += " \n  data:\n";
+        if let Some(line) = super::fs_show::volumes_line(&fsmap) {
+            out += &format!("    volumes: {line}\n");
+        }
+        out += &format!("    pools:   {} pools, {} pgs\n", map.pools.len(), pgs.num_pgs());
         let (objects, bytes) = (count_text(total.stats.num_objects.max(0) as u64), bytes_text(total.stats.num_bytes.max(0) as u64));
         out += &format!("    objects: {objects} objects, {bytes}\n");
         out += &format!("    usage:   {} used, {} / {} avail\n", bytes_text(fs.used_raw()), bytes_text(fs.available), bytes_text(fs.total));

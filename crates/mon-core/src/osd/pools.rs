@@ -244,11 +244,20 @@ impl Mon {
                 Ok(None)
             }
             pool_op::DELETE => {
+                self.check_pool_is_free(m.pool.into())?;
                 self.osd.remove_pool(m.pool.into(), &self.config)?;
                 Ok(None)
             }
             _ => self.snap_op(m, now),
         }
+    }
+
+    /// Refuses to take from a file system what it lies on.
+    pub(crate) fn check_pool_is_free(&self, id: PoolId) -> Result<(), CmdError> {
+        if self.fs.view().uses_pool(id) {
+            return refuse(errno::EBUSY, "the pool is in use by CephFS");
+        }
+        Ok(())
     }
 
     /// Snapshots of clients need less than the rest: who may write to the pool may make and remove them.

@@ -118,9 +118,6 @@ impl Exec<'_> {
 
     fn rollback_to(&mut self, snap: SnapId, source: &ObjectContext) -> Step<Answer> {
         let from = GHObject::plain(source.hobj().clone());
-        if source.info.is_omap() && !self.store.clone_fits(self.coll, &from).map_err(PlanStop::from)? {
-            return fail(EFBIG);
-        }
         if self.exists {
             self.txn.remove(&self.gobj);
         }
@@ -163,13 +160,10 @@ impl Exec<'_> {
     fn must_clone(&self) -> bool {
         self.obj.hobj().is_head() && self.obj.visible() && self.ctx.snapc.snaps.first().is_some_and(|newest| *newest > self.snapset.seq)
     }
-    /// EFBIG if the store can't clone the object though a snapshot needs it: it has more omap than fits into one transaction, or so many
-    /// clones that its list of them, an attribute that is written with each, would be too long.
+    /// EFBIG if the object can't be cloned though a snapshot needs it: it has so many clones that its list of them, an attribute that is written with
+    /// each, would be too long.
     pub fn check_clone(&mut self) -> Result<(), PlanStop> {
         if self.must_clone() && snapset_bytes(&self.snapset) + 8 * self.ctx.snapc.snaps.len() > SNAPSET_MAX_BYTES {
-            return Err(PlanStop::Reply(EFBIG));
-        }
-        if self.must_clone() && self.obj.info.is_omap() && !self.store.clone_fits(self.coll, &self.gobj)? {
             return Err(PlanStop::Reply(EFBIG));
         }
         Ok(())

@@ -21,6 +21,8 @@ use std::ops::{Bound, Range};
 const STEP_LEAVES: usize = if cfg!(test) { 8 } else { 32 };
 /// Leaves that are looked at, and asked for, together before they are merged; the next ones when fewer of them are left.
 const AHEAD: usize = if cfg!(test) { 8 } else { 128 };
+/// Leaves that go unread in one step, since all of their rows were removed, while something else is under way that the next step comes with.
+const STEP_GONE: usize = if cfg!(test) { 4 } else { 1024 };
 /// Blocks of one read of neighbouring leaves, and of one write.
 const READ_BLOCKS: u64 = 16;
 const WRITE_BLOCKS: u64 = 128;
@@ -38,13 +40,15 @@ impl Core {
         let mut builder = LeafBuilder::default();
         self.under_way_mut().budget = STEP_LEAVES;
         self.read_ahead(&frozen, &cursor);
+        let mut gone = 0;
         let all = loop {
             let Some(change) = frozen.first_change_from(&cursor).map(|k| k.max(&cursor).clone()) else { break true };
             let leaf = self.table.index.leaf_for(&change);
             let end = leaf.and_then(|(_, _, end)| end.cloned());
             let leaf = leaf.map(|(start, at, _)| (start.clone(), at.clone()));
+            let is_long = gone >= STEP_GONE && self.io.in_flight() > 0;
             let c = self.under_way_mut();
-            let (spent, busy) = (c.budget == 0, c.pages >= PAGES_MAX);
+            let (spent, busy) = (c.budget == 0 || is_long, c.pages >= PAGES_MAX);
             // Rows that were gathered go on only into a neighbour that is merged at once: until then nobody would find them.
             if spent || leaf.as_ref().is_some_and(|(start, _)| *start > cursor) {
                 self.emit_all(&mut builder);
@@ -81,6 +85,7 @@ impl Core {
                 },
                 _ => None,
             };
+            gone += usize::from(leaf.is_some() && old.is_none());
             if let Some((start, at)) = &leaf {
                 self.table.index.remove(start);
                 self.table.cache.remove(at.id);

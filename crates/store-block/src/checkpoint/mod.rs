@@ -213,6 +213,9 @@ impl Core {
         if !self.copied {
             self.renew_rows();
         }
+        for (key, val) in self.layers.take_dirty() {
+            self.table.active.put(&key, val);
+        }
         if let Err(e) = self.save_pgs() {
             return self.stop(format!("what groups remember can't be saved: {e}"));
         }
@@ -341,6 +344,7 @@ impl Core {
         self.taken.extend(self.table.frozen.take().map(Layer::into_rows));
         self.saved = self.generation - 1;
         self.space.release(&mut self.alloc);
+        self.free_spills(c.seq);
         self.inflow_merged();
         self.ring.tail = c.at;
         self.share_memory();

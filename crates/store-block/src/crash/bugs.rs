@@ -1,13 +1,13 @@
 //! Each planted bug is caught: by a crash state, a fault, or damage. Who catches which, and how soon, is printed.
 
-use super::setting::{CHURN, COPIES, ROUND, SETTINGS, STEADY};
+use super::setting::{CHURN, COPIES, ROUND, SETTINGS, SPILLS, STEADY};
 use super::{damage, faults, killed, run_seed};
 use crate::planted::{Bug, with};
 use disk::{Fault, FaultKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The bugs, each with the setting (of [`super::setting`], by number) that provokes it soonest.
-const BUGS: [(Bug, u64); 28] = [
+const BUGS: [(Bug, u64); 34] = [
     (Bug::AckBeforeDurable, 0),
     (Bug::AckOutOfOrder, 0),
     (Bug::VolatileRecord, 0),
@@ -39,6 +39,12 @@ const BUGS: [(Bug, u64); 28] = [
     (Bug::KeepEpoch, STEADY),
     // A record must be sealed while a copied range waits for what is under it.
     (Bug::HalfChange, COPIES),
+    (Bug::VolatileSpill, SPILLS),
+    (Bug::TakeMissingSpill, SPILLS),
+    (Bug::ReuseSpill, SPILLS),
+    (Bug::DropSharedLayer, 0),
+    (Bug::ForgetLayers, 0),
+    (Bug::WriteLayer, 0),
 ];
 
 /// Panics are a way of noticing, too.
@@ -69,7 +75,7 @@ fn hunt(bug: Bug, suits: u64, seeds: u64) -> Option<String> {
 
 #[test]
 fn nothing_is_noticed_where_nothing_is_planted() {
-    for seed in (0..SETTINGS).chain(STEADY..ROUND) {
+    for seed in (0..SETTINGS).chain(SPILLS..ROUND) {
         one_seed(seed).unwrap_or_else(|e| panic!("{e}"));
     }
 }

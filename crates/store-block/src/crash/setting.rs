@@ -7,6 +7,7 @@
 //! | cramped | a data device that is nearly full: freed space is given again at once, requests are refused |
 //! | full log | checkpoints that lag behind: the log goes round, and stands still until it is trimmed |
 //! | large | writes over several chunks, long runs beside the record |
+//! | spills | transactions whose changes lie beside their records |
 //! | steady, churn, copies | transactions of one kind: see [`super::work`] |
 
 use super::work::{CHURN_OBJECTS, Kind};
@@ -32,6 +33,8 @@ pub struct Setting {
     pub settle_every: u64,
     /// That of the store while it lives; `None`: any.
     memory: Option<usize>,
+    /// Bytes of a transaction's changes that a record may have; `None`: more than any has.
+    spill_bytes: Option<usize>,
     /// Records that may be under way together; `None`: any.
     pipeline: Option<usize>,
     /// A turn ends after one in so many transactions.
@@ -47,6 +50,7 @@ pub struct Setting {
 pub const SETTINGS: u64 = 8;
 /// But of so many seeds, the last ones are of one kind each.
 pub const ROUND: u64 = 32;
+pub const SPILLS: u64 = 28;
 pub const STEADY: u64 = 29;
 pub const CHURN: u64 = 30;
 pub const COPIES: u64 = 31;
@@ -72,6 +76,7 @@ impl Setting {
             completions: 2 + rng.below(6),
             settle_every: 60,
             memory: None,
+            spill_bytes: None,
             pipeline: None,
             turn_every: 2,
             go_on_every: 256,
@@ -106,6 +111,11 @@ impl Setting {
                     meta_bytes: META_BYTES,
                     ..plain
                 };
+            }
+            SPILLS => {
+                let shape = Shape { names: 6, offset_max: 60_000, changes_max: 16 };
+                let spill_bytes = Some([200, 800, 3000][rng.below(3) as usize]);
+                return Self { shape, spill_bytes, data_bytes: 10 << 20, meta_bytes: META_BYTES, ..plain };
             }
             COPIES => return Self { kind: Kind::Copies, slow: None, order: Order::Held, completions: 4, ..plain },
             _ => {}
@@ -142,6 +152,7 @@ impl Setting {
         Config {
             memory: self.memory.unwrap_or(any.memory),
             pipeline: self.pipeline.unwrap_or(any.pipeline),
+            spill_bytes: self.spill_bytes.unwrap_or(any.spill_bytes),
             // Where something lags behind, the log shall fill: with images.
             data_has_holes: any.data_has_holes || self.slow.is_some(),
             ..any

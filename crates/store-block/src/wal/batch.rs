@@ -57,6 +57,10 @@ pub struct Batch {
     pub seq: u64,
     /// Encoded changes.
     pub meta: Vec<u8>,
+    /// Of those, bytes in front that say where others are: see [`crate::spill`].
+    pub pointers: usize,
+    /// Images of changes that are there.
+    pub pointed_images: u64,
     /// The head block's room, then the images.
     buf: AlignedBuf,
     /// Where each image belongs.
@@ -73,7 +77,17 @@ impl Batch {
     pub fn new(seq: u64, like: usize) -> Self {
         let mut buf = AlignedBuf::with_capacity(like.max(2 * BLOCK as usize));
         buf.push_zeros(BLOCK as usize);
-        Self { seq, meta: Vec::new(), buf, places: Vec::new(), runs: Vec::new(), tokens: Vec::new(), run_like: 0 }
+        Self {
+            seq,
+            meta: Vec::new(),
+            pointers: 0,
+            pointed_images: 0,
+            buf,
+            places: Vec::new(),
+            runs: Vec::new(),
+            tokens: Vec::new(),
+            run_like: 0,
+        }
     }
     /// Takes the memory that a sealed record's changes were encoded in.
     pub fn reuse(&mut self, mut meta: Vec<u8>) {
@@ -108,10 +122,14 @@ impl Batch {
     pub fn last_image(&self) -> &[u8] {
         &self.buf[self.buf.len() - BLOCK as usize..]
     }
-    /// A copy of an image while the record is open.
-    pub fn copy_image(&self, n: u32) -> Bytes {
+    /// An image while the record is open.
+    pub fn get_image(&self, n: u32) -> &[u8] {
         let at = (1 + n as usize) * BLOCK as usize;
-        Bytes::copy_from_slice(&self.buf[at..at + BLOCK as usize])
+        &self.buf[at..at + BLOCK as usize]
+    }
+    /// A copy of it.
+    pub fn copy_image(&self, n: u32) -> Bytes {
+        Bytes::copy_from_slice(self.get_image(n))
     }
     /// Puts whole blocks at `place` into a run; its number, and the block of it that they begin with.
     pub fn run(&mut self, place: u64, pieces: [&[u8]; 3]) -> (u32, u32) {

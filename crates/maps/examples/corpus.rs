@@ -1,8 +1,10 @@
-//! Decodes the samples of Ceph's object corpus and encodes them again: `cargo run -p types --example corpus PATH/archive`.
+//! Decodes the samples of Ceph's object corpus and encodes them again: `cargo run -p maps --example corpus PATH/archive`.
 //!
-//! Every sample of every release must decode; those of 18.2.0 must come back to the same bytes. The corpus is not part of the project.
+//! Every sample of every release must decode; those of 18.2.0 must come back to the same bytes, but for those that
+//! have grown since. The corpus is not part of the project.
 
 use denc::{Decoder, Denc, Encoder, features};
+use maps::{Filesystem, FsMap, MdsInfo, MdsMap};
 use std::collections::BTreeMap;
 use std::path::Path;
 use types::*;
@@ -52,10 +54,14 @@ fn table() -> BTreeMap<&'static str, Check> {
         "clone_info": CloneInfo, "obj_list_snap_response_t": ListSnaps, "obj_list_watch_response_t": ListWatchers, "watch_item_t": WatchItem,
         "pg_nls_response_t": NlsResponse, "object_copy_cursor_t": CopyCursor, "object_copy_data_t": CopyData, "ScrubMap": ScrubMap,
         "ScrubMap::object": ScrubObject,
+        "FSMap": FsMap, "Filesystem": Filesystem, "MDSMap": MdsMap, "MDSMap::mds_info_t": MdsInfo,
         "entity_addr_t": EntityAddr, "entity_addrvec_t": EntityAddrVec,
     }
     t
 }
+
+/// What holds an MDSMap: 18.2.1 and later write the largest size of attributes behind what 18.2.0 wrote.
+const GROWN: [&str; 3] = ["FSMap", "Filesystem", "MDSMap"];
 
 fn main() {
     let root = std::env::args().nth(1).expect("the corpus' archive folder is the first argument");
@@ -80,7 +86,7 @@ fn main() {
                 damage(&bytes, *check);
                 let wrong = match check(&bytes) {
                     Err(e) => e,
-                    Ok(again) if exact && again != bytes => {
+                    Ok(again) if exact && !GROWN.contains(name) && again != bytes => {
                         let at = again.iter().zip(&bytes).position(|(a, b)| a != b).unwrap_or(again.len().min(bytes.len()));
                         format!("differs at byte {at} ({} of {} bytes)", again.len(), bytes.len())
                     }
