@@ -57,7 +57,8 @@ impl Peering {
     pub fn gives_back_pg_temp(&mut self) -> bool {
         let m = &self.mapping;
         let all_have = m.up.iter().all(|osd| self.members.contains(&self.member(*osd)));
-        let is_over = self.is_recovered && self.is_active() && m.up != m.acting && m.up_primary >= 0 && all_have;
+        // Where placement finds too few members, others stand in for them.
+        let is_over = self.is_recovered && self.is_active() && m.up != m.acting && m.up.len() >= m.size as usize && all_have;
         if is_over {
             self.asked_pg_temp = Some(Vec::new());
         }
