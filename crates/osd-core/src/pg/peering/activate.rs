@@ -2,7 +2,7 @@
 
 use super::{PeerOut, Peering, State};
 use base::Stamp;
-use types::{EVersion, Epoch, PgInfo, PgShard};
+use types::{EVersion, Epoch, OsdId, PgInfo, PgShard};
 
 impl Peering {
     /// Starts the interval as its primary.
@@ -53,12 +53,14 @@ impl Peering {
             self.past.clear();
         }
     }
-    /// The monitor's exception for the group is over where every member that placement wants has every object: true if it is to be told so.
+    /// The monitor's exception for the group is over where the members that placement wants have every object, or the one that is to lead has: it
+    /// lets the rest follow by its log. True if the monitor is to be told so. Where placement finds too few members, others stand in for them.
     pub fn gives_back_pg_temp(&mut self) -> bool {
         let m = &self.mapping;
-        let all_have = m.up.iter().all(|osd| self.members.contains(&self.member(*osd)));
-        // Where placement finds too few members, others stand in for them.
-        let is_over = self.is_recovered && self.is_active() && m.up != m.acting && m.up.len() >= m.size as usize && all_have;
+        let has = |osd: OsdId| self.members.contains(&self.member(osd));
+        let may_lead = m.up_primary != m.acting_primary && has(m.up_primary);
+        let all_have = m.up != m.acting && m.up.iter().all(|osd| has(*osd));
+        let is_over = self.is_recovered && self.is_active() && m.up.len() >= m.size as usize && (may_lead || all_have);
         if is_over {
             self.asked_pg_temp = Some(Vec::new());
         }
