@@ -222,7 +222,7 @@ fn another_version_of_the_layout_is_refused() {
             let out = a.tool(args);
             let said = text(&out.stderr);
             assert!(!out.status.success() && said.contains(&format!("version {version} of the layout")), "{args:?}: {said}");
-            assert!(said.contains("knows versions 1 to 3:"), "{said}");
+            assert!(said.contains("knows versions 1 to 4:"), "{said}");
             assert!(a.files() == before, "{args:?} changed a store that it does not know");
         }
     }
