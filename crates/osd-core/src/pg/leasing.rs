@@ -90,6 +90,8 @@ impl Pg {
         if self.lease.pass(cx.clock.mono) || is_over {
             self.serve_waiting(cx);
         }
+        // It may have waited for the lease alone.
+        self.check_recovered(cx);
         if self.lease.is_due(cx.clock.mono) {
             self.renew_lease(cx);
         }

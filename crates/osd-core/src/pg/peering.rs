@@ -113,10 +113,6 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// What it misses is known.
-    pub fn is_judged(&self) -> bool {
-        self.is_judged
-    }
     fn new(info: PgInfo) -> Self {
         Self { complete_on_disk: info.last_complete, member: Member::unasked(info), is_judged: false }
     }

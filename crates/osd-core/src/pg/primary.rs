@@ -74,8 +74,12 @@ impl Pg {
     pub(super) fn share_info(&self, cx: &mut Cx<'_>) {
         self.peering.others().for_each(|member| self.send_info(member, None, cx));
     }
-    /// A group of which no member lacks an object is recovered.
+    /// A group of which no member lacks an object is recovered. It then forgets former intervals, so it is not while their members may still
+    /// serve: the next primary has to know of them.
     pub(crate) fn check_recovered(&mut self, cx: &mut Cx<'_>) {
+        if self.peering.is_active() && self.lease.waits() {
+            return;
+        }
         if self.peering.is_recovered() || self.is_lacking() || !(self.peering.is_active() || self.peering.is_premerge()) {
             return;
         }
@@ -109,7 +113,6 @@ impl Pg {
     /// A member's activation is durable there; with the last, the group serves.
     pub(super) fn member_activated(&mut self, from: PgShard, cx: &mut Cx<'_>) {
         if self.peering.activated(from, &mut self.info, cx.clock.mono) {
-            self.learn_members();
             self.on_active(cx);
         }
     }

@@ -13,6 +13,7 @@ use super::recovery::wire::{self, Envelope};
 use super::submit::Submitted;
 use crate::event::{ConnId, Effect, Level};
 use crate::osd::Osd;
+use crate::peers;
 use crate::request::ClientOp;
 use crate::shared::Cx;
 use crate::work::{Status, Work};
@@ -20,7 +21,7 @@ use base::Clock;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use store::{FastInfo, InfoChange, LogDelta, ObjectStore};
-use types::{CollId, EVersion, HObject, OsdId, PgInfo, PgShard, SpgId, Transaction, pg_state};
+use types::{CollId, EVersion, HObject, OsdId, PgInfo, PgShard, Transaction, pg_state};
 
 /// Leftovers removed at a time.
 const LEFTOVERS_PAGE: usize = 64;
@@ -29,8 +30,6 @@ const LEFTOVERS_PAGE: usize = 64;
 pub(super) struct Room {
     /// Away while it works.
     recovery: Option<Box<Recovery>>,
-    /// What other members have and lack, as they said in this interval and as they got since.
-    others: BTreeMap<PgShard, (PgInfo, Missing)>,
     /// Requests that wait for an object, by its head; each is one that the OSD's budget has let in.
     waiting: BTreeMap<HObject, VecDeque<Box<ClientOp>>>,
     /// What is sent when our store has a change, in the order of the changes; nothing if the interval of the change is over.
@@ -45,7 +44,6 @@ impl Room {
     pub fn new(slots: &Rc<Slots>) -> Self {
         Self {
             recovery: Some(Box::new(Recovery::new(slots.clone()))),
-            others: BTreeMap::new(),
             waiting: BTreeMap::new(),
             replies: VecDeque::new(),
             nearer: Vec::new(),
@@ -100,16 +98,16 @@ impl Host for InGroup<'_, '_> {
         &self.pg.missing
     }
     fn members(&self) -> Vec<PgShard> {
-        self.pg.members().into_iter().filter(|member| self.pg.room.others.contains_key(member)).collect()
+        self.pg.peering.others().filter(|member| self.pg.peering.judged_member(*member).is_some()).collect()
     }
     fn known(&self) -> Vec<PgShard> {
-        self.pg.room.others.keys().copied().filter(|member| self.cx.sh.map.is_up(member.osd)).collect()
+        self.pg.peering.judged_members().map(|(member, _)| member).filter(|member| self.cx.sh.map.is_up(member.osd)).collect()
     }
     fn info_of(&self, member: PgShard) -> Option<&PgInfo> {
-        self.pg.room.others.get(&member).map(|(info, _)| info)
+        self.pg.peering.judged_member(member).map(|known| &known.info)
     }
     fn missing_of(&self, member: PgShard) -> Option<&Missing> {
-        self.pg.room.others.get(&member).map(|(_, missing)| missing)
+        self.pg.peering.judged_member(member).map(|known| &known.missing)
     }
     fn send(&mut self, to: PgShard, part: Part) {
         self.pg.send_part(to, part, self.cx);
@@ -118,9 +116,7 @@ impl Host for InGroup<'_, '_> {
         self.pg.recovery_change(change, self.cx)
     }
     fn member_got(&mut self, member: PgShard, obj: &HObject, version: EVersion) {
-        if let Some((_, missing)) = self.pg.room.others.get_mut(&member) {
-            missing.got(obj, version);
-        }
+        self.pg.peering.member_got(member, obj, version);
     }
     fn is_nearer(&mut self, obj: &HObject) {
         self.pg.room.nearer.push(obj.head());
@@ -151,11 +147,6 @@ impl Pg {
         result
     }
 
-    /// Peering is over: it knows of each member what that has and lacks. Objects can be had from former members, too, if they told the same.
-    pub(super) fn learn_members(&mut self) {
-        let known = self.peering.peers().iter().filter(|(_, peer)| peer.is_judged());
-        self.room.others = known.map(|(member, peer)| (*member, (peer.member.info.clone(), peer.member.missing.clone()))).collect();
-    }
     /// The group is active, and what each member lacks is known.
     pub(super) fn begin_recovery(&mut self, cx: &mut Cx<'_>) {
         if self.is_lacking() {
@@ -166,7 +157,6 @@ impl Pg {
     pub(super) fn end_recovery(&mut self, cx: &mut Cx<'_>) {
         let txn = self.recover(cx, |recovery, host| recovery.end_interval(host));
         self.room.replies.iter_mut().for_each(|reply| *reply = None);
-        self.room.others.clear();
         if !txn.is_empty() && self.to_store(txn, None, Submitted::Recovery, cx) {
             self.room.replies.push_back(None);
         }
@@ -174,9 +164,9 @@ impl Pg {
     /// A new map of the same interval: what its OSDs that are down had can't be had from them.
     pub(super) fn recovery_map(&mut self, cx: &mut Cx<'_>) {
         let map = cx.sh.map.clone();
-        let gone: Vec<PgShard> = self.room.others.keys().copied().filter(|member| !map.is_up(member.osd)).collect();
+        let gone: Vec<PgShard> = self.peering.judged_members().map(|(member, _)| member).filter(|m| !map.is_up(m.osd)).collect();
         if !gone.is_empty() {
-            gone.iter().for_each(|member| drop(self.room.others.remove(member)));
+            gone.iter().for_each(|member| self.peering.is_gone(*member));
             self.recover(cx, |recovery, host| recovery.gone(host, &|member| gone.contains(&member)));
         }
     }
@@ -219,21 +209,23 @@ impl Pg {
         }
     }
 
+    /// What each other member that writes go to lacks.
+    fn missing_elsewhere(&self) -> impl Iterator<Item = &Missing> {
+        self.peering.others().filter_map(|member| self.peering.judged_member(member)).map(|known| &known.missing)
+    }
     /// True if any member lacks something.
     pub(super) fn is_lacking(&self) -> bool {
-        !self.missing.is_empty() || self.room.others.values().any(|(_, missing)| !missing.is_empty())
+        !self.missing.is_empty() || self.missing_elsewhere().any(|missing| !missing.is_empty())
     }
     /// True if what is to be done with this head's name has to wait for recovery.
     pub(super) fn lacks_name(&self, head: &HObject, writes: bool) -> bool {
         let has = |missing: &Missing| !missing.is_empty() && missing.of_name(head).next().is_some();
-        has(&self.missing)
-            || (writes && self.room.others.iter().any(|(member, (_, missing))| self.members().contains(member) && has(missing)))
+        has(&self.missing) || (writes && self.missing_elsewhere().any(has))
     }
     /// How it stands with copies that are not where they should be.
     pub(super) fn lacking(&self) -> Lacking {
-        let lacks = |member: &PgShard| self.room.others.get(member).map_or(0, |(_, missing)| missing.len() as u64);
         let on_primary = self.missing.len() as u64;
-        let others: u64 = self.members().iter().map(lacks).sum();
+        let others: u64 = self.missing_elsewhere().map(|missing| missing.len() as u64).sum();
         let unfound = self.room.recovery.as_ref().map_or(0, |recovery| recovery.unfound().len() as u64);
         Lacking { on_primary, copies: on_primary + others, unfound }
     }
@@ -264,15 +256,13 @@ impl Pg {
         }
     }
     fn send_part(&self, to: PgShard, part: Part, cx: &mut Cx<'_>) {
-        let Some(addrs) = cx.sh.map.cluster_addrs.get(to.osd as usize).filter(|_| cx.sh.map.is_up(to.osd)) else { return };
         let envelope = Envelope {
-            pgid: SpgId { shard: to.shard, ..self.pgid },
+            pgid: self.pgid_at(to),
             from: self.ourselves(),
             map_epoch: cx.sh.map.epoch,
             min_epoch: self.peering.last_peering_reset,
         };
-        let effect = Effect::SendOsd { osd: to.osd, addrs: addrs.clone(), msg: wire::encode(envelope, part) };
-        cx.out.push(effect);
+        peers::send(to.osd, wire::encode(envelope, part), cx);
     }
 
     /// Gives a change of recovery to our store, with what it means for what we lack.

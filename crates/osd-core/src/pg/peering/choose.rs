@@ -5,7 +5,7 @@ use crate::pg::logs::choose::{Infos, Placement, ask_best_since, choose_acting, f
 use crate::pg::logs::member::{Ask, Bring, Member, ask};
 use crate::pg::logs::missing::Missing;
 use base::Stamp;
-use types::{EVersion, PgInfo, PgShard};
+use types::{EVersion, HObject, PgInfo, PgShard};
 
 /// A first member that lacks more than so many objects does not lead: the default of `osd_force_auth_primary_missing_objects`.
 const BEHIND_MAX: u64 = 100;
@@ -94,6 +94,27 @@ impl Peering {
             _ => None,
         };
         self.others().filter_map(of).min()
+    }
+    /// Other members of which it is known what they lack: those that writes go to, and former ones that told. Nothing else says what a member
+    /// lacks: recovery notes here what they got.
+    pub fn judged_members(&self) -> impl Iterator<Item = (PgShard, &Member)> {
+        self.peers.iter().filter(|(_, peer)| peer.is_judged).map(|(member, peer)| (*member, &peer.member))
+    }
+    /// One of them.
+    pub fn judged_member(&self, member: PgShard) -> Option<&Member> {
+        self.peers.get(&member).filter(|peer| peer.is_judged).map(|peer| &peer.member)
+    }
+    /// A member does not lack this object any more.
+    pub fn member_got(&mut self, member: PgShard, obj: &HObject, version: EVersion) {
+        if let Some(peer) = self.peers.get_mut(&member).filter(|peer| peer.is_judged) {
+            peer.member.missing.got(obj, version);
+        }
+    }
+    /// A member is down in a map of the same interval: what it had can't be had from it, nor when it is back without a word.
+    pub fn is_gone(&mut self, member: PgShard) {
+        if let Some(peer) = self.peers.get_mut(&member) {
+            peer.is_judged = false;
+        }
     }
     pub fn peer_mut(&mut self, member: PgShard) -> Option<&mut Peer> {
         self.peers.get_mut(&member)
