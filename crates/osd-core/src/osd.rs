@@ -462,8 +462,11 @@ impl Osd {
             self.sh.store.take_commits(&mut commits);
             let none = commits.is_empty();
             for token in commits.drain(..) {
-                if let Some(Some(pg)) = self.pgs.get_mut(Pg::slot_of(token) as usize) {
-                    pg.committed(token, &mut Cx { sh: &mut self.sh, clock, out });
+                if let Some(Some(pg)) = self.pgs.get_mut(Pg::slot_of(token) as usize)
+                    && pg.committed(token, &mut Cx { sh: &mut self.sh, clock, out })
+                {
+                    let pgid = pg.pgid;
+                    self.peer_on(pgid, clock, out);
                 }
             }
             self.commits = commits;

@@ -244,7 +244,7 @@ impl Osd {
     }
 
     /// A group peers as far as it goes.
-    fn peer_on(&mut self, pgid: SpgId, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn peer_on(&mut self, pgid: SpgId, clock: Clock, out: &mut Vec<Effect>) {
         let Some(slot) = self.index.get(&pgid).copied() else { return };
         let (mut up_thru, mut pg_temp) = (0, Default::default());
         self.activate_one(slot as usize, &mut up_thru, &mut pg_temp, clock, out);

@@ -104,7 +104,7 @@ fn in_flight_over_intervals(kind: Kind, durable: usize, reads_between: bool) {
         allow(&mut w);
         answers.extend(w.sent::<MOSDOpReply>(1));
     }
-    // Commits of the first interval arrive in the last, one after the other.
+    // Commits of the first interval arrive in the last, one after the other. The group peers when all of them are here.
     for _ in 0..40 {
         w.store.borrow_mut().let_go = 1;
         w.turn_end();
@@ -112,6 +112,7 @@ fn in_flight_over_intervals(kind: Kind, durable: usize, reads_between: bool) {
     }
     hold(&w, false);
     w.turn_end();
+    allow(&mut w);
     answers.extend(w.sent::<MOSDOpReply>(1));
     let mut tids: Vec<u64> = answers.iter().map(|r| r.tid).collect();
     let of_last = tids.iter().filter(|tid| **tid == last.tid).count();
@@ -139,10 +140,10 @@ fn a_watch_in_flight_lives_in_the_next_interval() {
         give(&mut w, &m);
         w.publish(|m| m.pools.get_mut(&POOL).unwrap().size = 2);
         w.publish(|m| m.pools.get_mut(&POOL).unwrap().size = 1);
-        allow(&mut w);
         assert!(w.sent::<MOSDOpReply>(1).is_empty());
         hold(&w, false);
         w.turn_end();
+        allow(&mut w);
         assert_eq!(w.sent::<MOSDOpReply>(1).iter().map(|r| (r.tid, r.result)).collect::<Vec<_>>(), [(m.tid, 0)]);
         let mut e = denc::Encoder::new(0);
         e.u32(1);
@@ -164,9 +165,9 @@ fn a_connection_that_goes_takes_its_requests_along() {
     w.publish(|m| m.pools.get_mut(&POOL).unwrap().size = 2);
     w.feed(Event::Reset { conn: ConnId(1) });
     w.publish(|m| m.pools.get_mut(&POOL).unwrap().size = 1);
-    allow(&mut w);
     hold(&w, false);
     w.turn_end();
+    allow(&mut w);
     assert!(w.sent::<MOSDOpReply>(1).is_empty());
     w.connect(1, 4001);
     assert_eq!(w.send(1, &MOSDOp { attempt: 1, ..m }).len(), 1);

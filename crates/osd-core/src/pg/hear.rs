@@ -59,7 +59,7 @@ impl Pg {
     }
     /// What was said goes on, as far as the store lets it.
     pub(crate) fn hear_parked(&mut self, cx: &mut Cx<'_>) {
-        while let Some((from, said)) = self.parked.pop_front() {
+        while let Some((from, said)) = self.parked.pop_front_if(|_| !self.at_store.is_unsettled()) {
             let result = match &said {
                 Said::Query(query) => self.queried(from, query, cx),
                 Said::Info(m) => self.info_came(from, m, cx),
@@ -114,8 +114,16 @@ impl Pg {
             self.peering.merged(m.info.clone(), Missing::from(m.missing.clone()), cx.clock.mono);
         } else if self.peering.is_asked_for_log(from) {
             let missing = Missing::from(m.missing.clone());
-            let member = Member::judge(&self.log, m.info.clone(), &PeerLog::check(m.log.clone())?, missing)?;
+            let member = match Member::judge(&self.log, m.info.clone(), &PeerLog::check(m.log.clone())?, missing) {
+                // The part that was asked for begins behind the point where the logs part.
+                Err(LogError::Unanchored(_)) => {
+                    peers::query_log(self, from, None, cx);
+                    return Ok(());
+                }
+                member => member?,
+            };
             self.peering.judged(from, member);
+            self.look_for_unfound(cx);
         }
         Ok(())
     }

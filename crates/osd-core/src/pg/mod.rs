@@ -40,6 +40,7 @@ pub mod split;
 pub mod stats;
 mod submit;
 mod trim;
+mod unfound;
 pub mod upkeep;
 mod wait;
 pub mod watch;
@@ -192,6 +193,7 @@ impl Pg {
             self.peering.keep_interval(mapping);
             return self.recovery_map(cx);
         }
+        self.at_store.start_interval();
         self.lease.start_interval(&self.peering.mapping.acting, cx.clock.mono);
         self.peering.start_interval(&mut self.info, mapping, before, cx.clock.mono);
         self.note_mapping();
@@ -232,6 +234,9 @@ impl Pg {
 
     /// Peers as far as it goes; what others are to be told is returned.
     pub fn activate_map(&mut self, cx: &mut Cx<'_>) -> Vec<PeerOut> {
+        if self.at_store.is_unsettled() {
+            return Vec::new();
+        }
         self.hear_parked(cx);
         let (mut out, mut entries) = (Vec::new(), None);
         let map = cx.sh.map.clone();
@@ -266,8 +271,9 @@ impl Pg {
         out
     }
 
-    /// Something that this group gave to its own store is durable.
-    pub fn committed(&mut self, token: u64, cx: &mut Cx<'_>) {
+    /// Something that this group gave to its own store is durable. True if peering waited for it.
+    pub fn committed(&mut self, token: u64, cx: &mut Cx<'_>) -> bool {
+        let was_unsettled = self.at_store.is_unsettled();
         match self.at_store.committed(token) {
             Submitted::Record => {}
             Submitted::Recovery => self.recovery_durable(cx),
@@ -281,6 +287,7 @@ impl Pg {
             Submitted::ReplicaWrite => self.replica_committed(cx),
             Submitted::Write(version) => self.arrived(self.ourselves(), version, cx),
         }
+        was_unsettled && !self.at_store.is_unsettled()
     }
 
     /// A member has committed a write: what every member has now is answered, in the order of versions.

@@ -13,14 +13,17 @@
 //! ```
 //!
 //! Holds the states and the rules by which they follow each other; all of it moves through [`Peering::enter`]. The rooms beside it: where a map
-//! puts the group in [`mapping`], which members are asked in [`prior`], which ones serve in [`choose`], how it becomes active in [`activate`].
+//! puts the group in [`mapping`], which members are asked in [`prior`], which ones serve in [`choose`], how it becomes active in [`activate`], and
+//! which former members may have what no member has in [`former`].
 //! Holds no message: what it wants sent comes out as [`PeerOut`]; the group sends it in `pg::primary` and `pg::replica`.
 
 mod activate;
 mod choose;
+mod former;
 mod mapping;
 mod prior;
 
+pub use former::Former;
 pub use mapping::{Mapping, MergeRole, children, parent_seed};
 
 use super::logs::member::Member;
@@ -396,6 +399,8 @@ impl Peering {
         if from == self.whoami || is_chosen {
             return;
         }
+        // What it was asked before it was started again, it does not answer.
+        self.asked_logs.remove(&from);
         self.peers.insert(from, Peer::new(theirs));
         // What turns up late may know more. Once a log is chosen it can't: members that may have written were all asked before.
         if self.state == State::Incomplete {

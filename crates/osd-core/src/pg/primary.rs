@@ -129,6 +129,7 @@ impl Pg {
         }
         self.lease.heard(theirs.history.prior_readable_until_ub_ns, cx.clock.mono);
         self.peering.heard(from, theirs, &mut self.info, cx.clock.mono);
+        self.ask_former(cx);
         self.remove_strays(cx);
     }
 

@@ -59,6 +59,9 @@ impl Room {
     pub fn work_mut(&mut self) -> &mut Work {
         self.run().work_mut()
     }
+    pub fn has_unfound(&self) -> bool {
+        self.recovery.as_ref().is_some_and(|recovery| recovery.unfound().len() > 0)
+    }
     /// Requests that wait.
     pub fn requests(&self) -> impl Iterator<Item = &ClientOp> {
         self.waiting.values().flatten().map(|op| &**op)
@@ -129,7 +132,7 @@ impl Host for InGroup<'_, '_> {
 
 impl Pg {
     /// Lets recovery do something, and then the requests that it was waited for with.
-    fn recover<T>(&mut self, cx: &mut Cx<'_>, does: impl FnOnce(&mut Recovery, &mut dyn Host) -> T) -> T {
+    pub(super) fn recover<T>(&mut self, cx: &mut Cx<'_>, does: impl FnOnce(&mut Recovery, &mut dyn Host) -> T) -> T {
         let mut recovery = self.room.recovery.take().expect("recovery does one thing at a time");
         let result = does(&mut recovery, &mut InGroup { pg: self, cx });
         self.info.stats.stats.sum += &recovery.take_recovered();
@@ -143,6 +146,7 @@ impl Pg {
             }
             cx.sh.report_soon = true;
         }
+        self.ask_former(cx);
         self.check_recovered(cx);
         result
     }

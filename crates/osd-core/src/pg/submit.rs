@@ -44,14 +44,25 @@ pub(super) struct AtStore {
     /// The number of the first.
     first: u64,
     submitted: VecDeque<Submitted>,
+    /// Numbers below it are of former intervals.
+    since: u64,
 }
 
 impl AtStore {
     pub fn new(slot: u32) -> Self {
-        Self { slot, first: 0, submitted: VecDeque::new() }
+        Self { slot, first: 0, submitted: VecDeque::new(), since: 0 }
     }
     pub fn is_empty(&self) -> bool {
         self.submitted.is_empty()
+    }
+    /// An interval begins.
+    pub fn start_interval(&mut self) {
+        self.since = self.first + self.submitted.len() as u64;
+    }
+    /// True while something of a former interval is not durable. The group says nothing of its log until then: another member would go by entries
+    /// that are gone if this OSD dies now, and lack objects that no member has.
+    pub fn is_unsettled(&self) -> bool {
+        self.first < self.since
     }
     /// What the store is to say when the next transaction is durable: the group's place and the transaction's number.
     fn token(&self) -> u64 {

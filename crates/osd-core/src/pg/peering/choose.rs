@@ -79,7 +79,7 @@ impl Peering {
     }
     /// True if this member's log was asked for and is not here.
     pub fn is_asked_for_log(&self, from: PgShard) -> bool {
-        self.state == State::GetMissing && self.asked_logs.contains(&from)
+        (self.state == State::GetMissing || self.serves_members()) && self.asked_logs.contains(&from)
     }
     /// What a member misses is known.
     pub fn judged(&mut self, from: PgShard, member: Member) {
