@@ -67,6 +67,7 @@ impl Osd {
             if let Err(why) = self.take_message(&m, clock, out) {
                 out.push(Effect::Log { level: Level::Error, text: format!("a map that doesn't fit: {why}; asking for a whole one") });
                 out.push(Effect::SubscribeMaps { from: 0 });
+                self.asked_whole_map = true;
             }
         }
         if self.sh.map.epoch == before {
@@ -96,7 +97,8 @@ impl Osd {
                 let full = map.apply_and_encode(&inc).map_err(|e| format!("incremental {next}: {e}"))?;
                 self.maps.put_inc(next, bytes.clone());
                 self.new_map(map, full, clock, out);
-            } else if let Some((epoch, bytes)) = m.maps.range(next..).next() {
+            } else if let Some((epoch, bytes)) = m.maps.range(next..).next().filter(|(epoch, _)| self.may_jump(**epoch, m)) {
+                self.asked_whole_map = false;
                 let map = OsdMap::from_bytes(bytes).map_err(|e| format!("map {epoch}: {e}"))?;
                 if let Some(inc) = m.incrementals.get(epoch) {
                     self.maps.put_inc(*epoch, inc.clone());
@@ -117,6 +119,11 @@ impl Osd {
         Ok(())
     }
 
+    /// True if a whole map of this epoch may be next. Intervals begin in maps between, so none is left out that the monitor has.
+    fn may_jump(&self, epoch: Epoch, m: &MOSDMap) -> bool {
+        let next = self.sh.map.epoch + 1;
+        epoch == next || next == 1 || m.trim_lower_bound > next || self.asked_whole_map
+    }
     /// One map further.
     fn new_map(&mut self, map: OsdMap, full: Bytes, clock: Clock, out: &mut Vec<Effect>) {
         self.maps.put_full(map.epoch, full);

@@ -67,11 +67,11 @@ impl MapCache {
     pub fn next_full(&self, epoch: Epoch) -> Option<Epoch> {
         self.full.range(epoch..).next().map(|(e, _)| *e)
     }
-    /// The oldest full map that is kept.
     /// The newest epoch that there is a full map of; 0 if there is none.
     pub fn newest_full(&self) -> Epoch {
         self.full.keys().next_back().copied().unwrap_or(0)
     }
+    /// The oldest full map that is kept.
     pub fn oldest(&self) -> Epoch {
         self.full.keys().next().copied().unwrap_or(0)
     }

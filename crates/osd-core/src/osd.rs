@@ -61,6 +61,8 @@ pub struct Osd {
     pub(crate) index: HashMap<SpgId, u32, WordHash>,
     /// Messages of maps that came before everything was read that the store remembers.
     pub(crate) pending_maps: VecDeque<MOSDMap>,
+    /// A whole map was asked for, of whatever epoch, since a change did not fit.
+    pub(crate) asked_whole_map: bool,
     /// Groups that have not taken in the newest map.
     pub(crate) behind: crate::catch_up::Behind,
     /// Messages of other OSDs by a map that we don't have yet.
@@ -149,6 +151,7 @@ impl Osd {
             pgs: Vec::new(),
             index: HashMap::default(),
             pending_maps: VecDeque::new(),
+            asked_whole_map: false,
             behind: Default::default(),
             ahead: Vec::new(),
             waiting_map: VecDeque::new(),

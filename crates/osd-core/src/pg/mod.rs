@@ -182,6 +182,8 @@ impl Pg {
     /// A new map: the pool as it is now and where the group lies now.
     pub fn advance(&mut self, pool: Rc<PgPool>, pool_name: Rc<str>, mapping: Mapping, before: &maps::OsdMap, cx: &mut Cx<'_>) {
         assert!(mapping.epoch > self.epoch, "a group takes in maps in order");
+        // What was in maps that the monitor has no more can't be known: another interval begins.
+        let is_gap = mapping.epoch > self.epoch + 1;
         self.epoch = mapping.epoch;
         self.pool_snapc = pool.snap_context();
         let was_full = self.pool.has(maps::pool_flags::FULL);
@@ -189,7 +191,7 @@ impl Pg {
             self.info.history.last_epoch_marked_full = mapping.epoch;
         }
         (self.pool, self.pool_name) = (pool, pool_name);
-        if !self.peering.is_new_interval(&mapping) {
+        if !is_gap && !self.peering.is_new_interval(&mapping) {
             self.peering.keep_interval(mapping);
             return self.recovery_map(cx);
         }
