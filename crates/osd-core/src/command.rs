@@ -9,7 +9,7 @@ use bytes::Bytes;
 use messages::{MCommand, MCommandReply, Message, RawMessage};
 use serde_json::{Map, Value, json};
 use types::errno::{EINVAL, ENOENT};
-use types::{PgId, SpgId, UTime, features, pg_state};
+use types::{UTime, features};
 
 /// What clients are told that we present ourselves as.
 pub const RELEASE: &str = "reef";
@@ -47,6 +47,11 @@ const COMMANDS: &[(&str, &str)] = &[
     ("injectargs name=injected_args,type=CephString,n=N", "inject configuration arguments into running daemon"),
     ("injectfull name=type,type=CephString,req=false name=count,type=CephInt,req=false", "Inject a full disk (optional count times)"),
     ("list_devices", "list OSD devices."),
+    ("list_unfound name=pgid,type=CephPgid name=offset,type=CephString,req=false", "list objects of a pg that no OSD has"),
+    (
+        "mark_unfound_lost name=pgid,type=CephPgid name=mulcmd,type=CephChoices,strings=revert|delete",
+        "give up all objects of a pg that no OSD has: go back to the version before, or delete them",
+    ),
     ("ops name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight"),
     (
         "perf dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false",
@@ -55,6 +60,12 @@ const COMMANDS: &[(&str, &str)] = &[
     ("perf reset name=var,type=CephString", "perf reset <name>: perf reset all or one perfcounter name"),
     ("perf schema", "dump non-labeled counters schemas"),
     ("pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=query", ""),
+    ("pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=list_unfound name=offset,type=CephString,req=false", ""),
+    (
+        "pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=mark_unfound_lost \
+         name=mulcmd,type=CephChoices,strings=revert|delete",
+        "",
+    ),
     ("query", "show details of a specific pg"),
     ("smart name=devid,type=CephString,req=false", "probe OSD devices for SMART data."),
     ("status", "high-level status of OSD"),
@@ -90,9 +101,9 @@ fn describe() -> Value {
 }
 
 /// The answer to a command: a positive errno or 0, a line, and output.
-type Answer = (i32, String, Vec<u8>);
+pub(crate) type Answer = (i32, String, Vec<u8>);
 
-fn ok(value: Value) -> Answer {
+pub(crate) fn ok(value: Value) -> Answer {
     (0, String::new(), pretty(&value))
 }
 
@@ -263,10 +274,8 @@ impl Osd {
                 text.extend(pretty(&dump(&self.sh.map.range_blocklist)));
                 (0, String::new(), text)
             }
-            "query" | "pg" if text("cmd").is_none_or(|c| c == "query") => match text("pgid").and_then(PgId::parse) {
-                None => (EINVAL, "no pgid specified".into(), Vec::new()),
-                Some(pgid) => self.query_pg(pgid, clock),
-            },
+            "pg" => self.pg_command(text("cmd").unwrap_or("query"), cmd, clock, out),
+            "query" | "list_unfound" | "mark_unfound_lost" => self.pg_command(prefix, cmd, clock, out),
             // What we lack is refused by name.
             other => (EINVAL, format!("unknown command prefix {other}"), Vec::new()),
         }
@@ -362,62 +371,6 @@ impl Osd {
             })
         })
         .collect()
-    }
-
-    fn query_pg(&mut self, pgid: PgId, clock: Clock) -> Answer {
-        let Some(slot) = self.index.get(&SpgId::whole(pgid)) else {
-            return (ENOENT, format!("i don't have pgid {pgid}"), Vec::new());
-        };
-        let pg = self.pgs[*slot as usize].as_ref().expect("the index names groups that are here");
-        let (i, h, m) = (&pg.info, &pg.info.history, &pg.peering.mapping);
-        let trimq = pg.trim_queue();
-        let states = pg.peering.history.iter().rev().map(|(s, at)| json!({ "name": format!("{s:?}"), "entered_ns": at.0 }));
-        ok(json!({
-            "snap_trimq": format!("[{}]", trimq.iter().map(|(start, len)| format!("{start:x}~{len:x}")).collect::<Vec<_>>().join(",")),
-            "snap_trimq_len": trimq.size(),
-            "state": pg_state::to_text(pg.state_bits()),
-            "epoch": self.sh.map.epoch,
-            "up": m.up,
-            "acting": m.acting,
-            "acting_recovery_backfill": pg.peering.members().iter().map(|o| o.to_string()).collect::<Vec<_>>(),
-            "readable_until_ns": pg.lease.readable_until().0,
-            "info": {
-                "pgid": pg.pgid.to_string(),
-                "last_update": i.last_update.to_string(),
-                "last_complete": i.last_complete.to_string(),
-                "log_tail": i.log_tail.to_string(),
-                "last_user_version": i.last_user_version,
-                "last_backfill": i.last_backfill.to_string(),
-                "last_epoch_started": i.last_epoch_started,
-                "last_interval_started": i.last_interval_started,
-                "empty": i.last_update.version == 0,
-                "dne": i.dne(),
-                "incomplete": !i.last_backfill.max,
-                "purged_snaps": i.purged_snaps.iter().map(|(s, l)| json!({ "start": s, "length": l })).collect::<Vec<_>>(),
-                "history": {
-                    "epoch_created": h.epoch_created,
-                    "epoch_pool_created": h.epoch_pool_created,
-                    "last_epoch_started": h.last_epoch_started,
-                    "last_interval_started": h.last_interval_started,
-                    "last_epoch_clean": h.last_epoch_clean,
-                    "last_interval_clean": h.last_interval_clean,
-                    "last_epoch_split": h.last_epoch_split,
-                    "last_epoch_marked_full": h.last_epoch_marked_full,
-                    "same_up_since": h.same_up_since,
-                    "same_interval_since": h.same_interval_since,
-                    "same_primary_since": h.same_primary_since,
-                    "last_scrub": h.last_scrub.to_string(),
-                    "last_scrub_stamp": h.last_scrub_stamp.to_string(),
-                    "last_deep_scrub": h.last_deep_scrub.to_string(),
-                    "last_deep_scrub_stamp": h.last_deep_scrub_stamp.to_string(),
-                    "last_clean_scrub_stamp": h.last_clean_scrub_stamp.to_string(),
-                    "prior_readable_until_ub": std::time::Duration::from_nanos(pg.lease.remaining_ns(clock.mono)).as_secs_f64(),
-                },
-            },
-            "peer_info": [],
-            "recovery_state": states.collect::<Vec<_>>(),
-            "agent_state": {},
-        }))
     }
 
     /// Counts of operations so far: reads and writes.

@@ -30,6 +30,7 @@ pub mod perf;
 mod perf_queries;
 mod persist;
 pub mod pg;
+mod pg_commands;
 mod remove;
 mod request;
 mod session;

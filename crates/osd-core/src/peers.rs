@@ -12,7 +12,8 @@ use denc::Denc;
 use maps::OsdMap;
 use messages::osd_peering::query_kind;
 use messages::{
-    MOSDMap, MOSDOpReply, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGLog, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove, MOSDRepOp,
+    MOSDMap, MOSDOpReply, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGLog, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove,
+    MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp,
     MOSDRepOpReply, Message, PgNotify, PgQuery, RawMessage,
 };
 use types::{EVersion, EntityAddrVec, EntityKind, Epoch, OsdId, PastIntervals, PgInfo, PgShard, SpgId, features};
@@ -90,6 +91,22 @@ impl Osd {
                     && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
                 {
                     pg.write_acknowledged(&m, &mut cx);
+                }
+            }
+            MOSDPGUpdateLogMissing::KIND => {
+                let m = MOSDPGUpdateLogMissing::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, out)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                {
+                    pg.hear(PgShard::new(from, m.from), Said::Entries(Box::new(m)), &mut cx);
+                }
+            }
+            MOSDPGUpdateLogMissingReply::KIND => {
+                let m = MOSDPGUpdateLogMissingReply::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, out)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                {
+                    pg.acknowledged(PgShard::new(from, m.from), m.map_epoch, m.rep_tid, m.last_complete_ondisk, &mut cx);
                 }
             }
             MOSDPGQuery2::KIND => {

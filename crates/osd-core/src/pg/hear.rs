@@ -11,7 +11,7 @@ use crate::event::{Effect, Level};
 use crate::peers;
 use crate::shared::Cx;
 use messages::osd_peering::query_kind;
-use messages::{MOSDPGInfo2, MOSDPGLog, MOSDRepOp, PgQuery};
+use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGUpdateLogMissing, MOSDRepOp, PgQuery};
 use store::{InfoChange, LogDelta, StoreError};
 use types::{EVersion, GHObject, PgInfo, PgLogEntry, PgShard, Transaction};
 
@@ -22,6 +22,7 @@ pub(crate) enum Said {
     Info(Box<MOSDPGInfo2>),
     Log(Box<MOSDPGLog>),
     Write(Box<MOSDRepOp>),
+    Entries(Box<MOSDPGUpdateLogMissing>),
 }
 
 /// Why a message goes no further.
@@ -65,6 +66,7 @@ impl Pg {
                 Said::Info(m) => self.info_came(from, m, cx),
                 Said::Log(m) => self.log_came(from, m, cx),
                 Said::Write(m) => self.write_came(m, cx).map_err(Stop::Bad),
+                Said::Entries(m) => self.entries_came(from, m, cx).map_err(Stop::Bad),
             };
             match result {
                 Ok(()) => {}

@@ -40,7 +40,7 @@ pub mod split;
 pub mod stats;
 mod submit;
 mod trim;
-mod unfound;
+pub(crate) mod unfound;
 pub mod upkeep;
 mod wait;
 pub mod watch;

@@ -167,7 +167,7 @@ impl Pg {
     pub(crate) fn write_acknowledged(&mut self, m: &MOSDRepOpReply, cx: &mut Cx<'_>) {
         self.acknowledged(m.from, m.map_epoch, m.tid, m.last_complete_ondisk, cx);
     }
-    pub(super) fn acknowledged(&mut self, from: PgShard, epoch: Epoch, number: u64, complete: EVersion, cx: &mut Cx<'_>) {
+    pub(crate) fn acknowledged(&mut self, from: PgShard, epoch: Epoch, number: u64, complete: EVersion, cx: &mut Cx<'_>) {
         if !self.peering.is_primary() || epoch < self.peering.last_peering_reset {
             return;
         }

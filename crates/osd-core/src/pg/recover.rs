@@ -59,6 +59,9 @@ impl Room {
     pub fn work_mut(&mut self) -> &mut Work {
         self.run().work_mut()
     }
+    pub fn unfound(&self) -> impl Iterator<Item = &HObject> {
+        self.recovery.iter().flat_map(|recovery| recovery.unfound())
+    }
     pub fn has_unfound(&self) -> bool {
         self.recovery.as_ref().is_some_and(|recovery| recovery.unfound().len() > 0)
     }
@@ -214,7 +217,7 @@ impl Pg {
     }
 
     /// What each other member that writes go to lacks.
-    fn missing_elsewhere(&self) -> impl Iterator<Item = &Missing> {
+    pub(super) fn missing_elsewhere(&self) -> impl Iterator<Item = &Missing> {
         self.peering.others().filter_map(|member| self.peering.judged_member(member)).map(|known| &known.missing)
     }
     /// True if any member lacks something.

@@ -13,7 +13,7 @@ use crate::event::Effect;
 use crate::peers;
 use crate::shared::Cx;
 use denc::Denc;
-use messages::{MOSDPGInfo2, MOSDPGLog, MOSDRepOp, MOSDRepOpReply, Message, PgLease};
+use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp, MOSDRepOpReply, Message, PgLease};
 use store::{FastInfo, InfoChange, LogDelta};
 use types::osd_op::osd_flag;
 use types::{Bytes, CollId, EVersion, Epoch, PgInfo, PgLogEntry, PgShard, ReqId, Transaction, features};
@@ -27,6 +27,8 @@ pub(super) struct Acknowledgement {
     reqid: ReqId,
     /// Everything up to here is in our store with it.
     complete: EVersion,
+    /// It was entries alone.
+    is_bare: bool,
 }
 
 /// A write's data in one piece.
@@ -132,13 +134,7 @@ impl Pg {
         if !txn.colls().all(|coll| coll == self.coll || coll == CollId::PgTemp(self.pgid)) {
             return Err("a write outside of its group".into());
         }
-        let mut last = self.log.head();
-        for entry in &entries {
-            if entry.version <= last {
-                return Err(format!("an entry {} behind {last}", entry.version));
-            }
-            last = entry.version;
-        }
+        self.check_order(&entries)?;
         if txn.colls().next().is_none() {
             txn.set_home(self.coll);
         }
@@ -159,14 +155,52 @@ impl Pg {
             (delta.dups, delta.trim_dups_to) = self.log.trim(m.pg_trim_to, cx.sh.log_bounds.dups);
             self.info.log_tail = self.log.tail();
         }
+        self.keep_for_primary(txn, delta, (m.tid, m.reqid, false), cx);
+        Ok(())
+    }
+    fn check_order(&self, entries: &[PgLogEntry]) -> Result<(), String> {
+        let mut last = self.log.head();
+        for entry in entries {
+            if entry.version <= last {
+                return Err(format!("an entry {} behind {last}", entry.version));
+            }
+            last = entry.version;
+        }
+        Ok(())
+    }
+    /// What the primary did is done here, too, and acknowledged when it is durable.
+    fn keep_for_primary(&mut self, txn: Transaction, mut delta: LogDelta, (number, reqid, is_bare): (u64, ReqId, bool), cx: &mut Cx<'_>) {
         delta.info = InfoChange::Fast(FastInfo::of(&self.info));
         let (since, complete) = (self.peering.last_peering_reset, self.info.last_complete);
         if self.to_store(txn, Some(delta), Submitted::ReplicaWrite, cx) {
-            self.to_acknowledge.push_back(Acknowledgement { since, number: m.tid, reqid: m.reqid, complete });
+            self.to_acknowledge.push_back(Acknowledgement { since, number, reqid, complete, is_bare });
         } else {
             let why = format!("{}: the store has no room for a write that the primary has done", self.pgid);
             cx.out.push(Effect::Stop { why: Some(why) });
         }
+    }
+    /// Entries of the primary's log alone: errors that clients were answered, and objects that were given up. We lack what they change, until the
+    /// primary recovers it.
+    pub(super) fn entries_came(&mut self, from: PgShard, m: &MOSDPGUpdateLogMissing, cx: &mut Cx<'_>) -> Result<(), String> {
+        if !self.is_of_primary(from, m.map_epoch) {
+            return Ok(());
+        }
+        if self.peering.state() != State::ReplicaActive {
+            return Err("entries for a member that is not active".into());
+        }
+        self.check_order(&m.entries)?;
+        let mut delta = LogDelta { entries: m.entries.clone(), ..LogDelta::new(self.pgid) };
+        for entry in &m.entries {
+            self.log.push(entry);
+            if !entry.is_error() && entry.soid < self.info.last_backfill {
+                self.missing.next_event(entry);
+                delta.missing.push((entry.soid.clone(), self.missing.get(&entry.soid).cloned()));
+                self.info.stats.stats_invalid = true;
+            }
+        }
+        self.info.last_update = self.log.head();
+        self.note_complete();
+        self.keep_for_primary(Transaction::new(self.coll), delta, (m.rep_tid, ReqId::default(), true), cx);
         Ok(())
     }
     /// The oldest write that is not acknowledged is durable.
@@ -177,6 +211,17 @@ impl Pg {
             return;
         }
         let to = self.peering.primary();
+        if done.is_bare {
+            let msg = MOSDPGUpdateLogMissingReply {
+                map_epoch: cx.sh.map.epoch,
+                pgid: self.pgid_at(to),
+                from: self.pgid.shard,
+                rep_tid: done.number,
+                min_epoch: done.since,
+                last_complete_ondisk: done.complete,
+            };
+            return peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
+        }
         let msg = MOSDRepOpReply {
             tid: done.number,
             map_epoch: cx.sh.map.epoch,

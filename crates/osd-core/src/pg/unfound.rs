@@ -1,10 +1,33 @@
-//! Objects that no member has: former members are asked for them, and an operator may ask which they are.
+//! Objects that no member has: former members are asked for them; an operator may ask which they are, and give them up.
 //!
+//! ```text
+//!   not found ── a former member has it ──▶ pulled from there
+//!       │
+//!       └─ given up: `delete` ─▶ an entry says that it is gone: each member removes what it has of it
+//!                    `revert` ─▶ an entry says that the version before counts again: the primary has it, other members get it
+//! ```
 //! Which former members there are is [`super::peering`]'s to say, what becomes of an object that one of them has, [`super::recovery`]'s.
 
 use super::Pg;
+use super::replicate::InFlight;
+use super::submit::Submitted;
+use crate::op::load_object;
 use crate::peers;
 use crate::shared::Cx;
+use denc::Denc;
+use messages::{MOSDPGUpdateLogMissing, Message};
+use serde_json::{Value, json};
+use store::{FastInfo, InfoChange, LogDelta};
+use types::object_info::OI_ATTR;
+use types::{ByteStr, EVersion, GHObject, HObject, LogOp, ModDesc, PgLogEntry, PgMissingItem, Transaction, features};
+
+/// What becomes of an object that is given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GiveUp {
+    /// The version before counts again; an object that had none is gone.
+    Revert,
+    Delete,
+}
 
 impl Pg {
     /// If objects are not found, former members that have some of the group are asked what they lack.
@@ -21,5 +44,153 @@ impl Pg {
         if self.room.has_unfound() {
             self.recover(cx, |recovery, _| recovery.look_again());
         }
+    }
+
+    /// What a member lacks of an object: ours, or that of the first other member that lacks it.
+    fn lacked(&self, obj: &HObject) -> Option<&PgMissingItem> {
+        self.missing.get(obj).or_else(|| self.missing_elsewhere().find_map(|missing| missing.get(obj)))
+    }
+
+    /// Gives up every object that is not found. How many, or why that can't be done now.
+    pub(crate) fn give_up_unfound(&mut self, how: GiveUp, cx: &mut Cx<'_>) -> Result<usize, String> {
+        let unfound: Vec<HObject> = self.room.unfound().cloned().collect();
+        if unfound.is_empty() {
+            return Ok(0);
+        }
+        if !self.peering.is_active() {
+            return Err(format!("pg has {} objects unfound, and is not active", unfound.len()));
+        }
+        if self.peering.former(&*cx.sh.map).iter().any(|(_, state)| state.may_have_more()) {
+            let text = format!("pg has {} unfound objects but we haven't probed all sources, not marking lost", unfound.len());
+            return Err(text);
+        }
+        let mut version = self.next_version();
+        let (mut txn, mut entries) = (Transaction::new(self.coll), Vec::with_capacity(unfound.len()));
+        for obj in &unfound {
+            let Some(need) = self.lacked(obj).map(|item| item.need) else { continue };
+            let entry = PgLogEntry {
+                op: LogOp::LOST_DELETE,
+                soid: obj.clone(),
+                version,
+                prior_version: need,
+                mtime: cx.now(),
+                mod_desc: ModDesc::unrollbackable(),
+                ..PgLogEntry::default()
+            };
+            entries.push(match how {
+                GiveUp::Delete => entry,
+                GiveUp::Revert => self.revert(entry, &mut txn, cx)?,
+            });
+            version.version += 1;
+        }
+        let count = entries.len();
+        self.submit_entries(txn, entries, cx)?;
+        self.info.stats.stats_invalid = true;
+        self.recover(cx, |recovery, _| recovery.look_again());
+        Ok(count)
+    }
+    /// The entry by which the object's version before counts again. It is in our store already; only its record changes.
+    fn revert(&self, entry: PgLogEntry, txn: &mut Transaction, cx: &Cx<'_>) -> Result<PgLogEntry, String> {
+        let obj = &entry.soid;
+        let Some(ours) = self.missing.get(obj) else {
+            return Err(format!("{obj} is damaged here: repair the store, or delete the object"));
+        };
+        let elsewhere = self.missing_elsewhere().filter_map(|missing| missing.get(obj)).map(|item| item.have).max();
+        if elsewhere.unwrap_or_default() > ours.have {
+            return Err(format!("{obj}: another member has a newer version than the primary; let that one lead first"));
+        }
+        if ours.have == EVersion::ZERO {
+            return Ok(entry);
+        }
+        let mut context = load_object(&*cx.sh.store, self.coll, obj).map_err(|stop| format!("{obj} can't be read now: {stop:?}"))?;
+        if !context.exists || context.info.version != ours.have {
+            return Err(format!("{obj} is not here at {}; delete it", ours.have));
+        }
+        context.info.version = entry.version;
+        context.info.prior_version = ours.have;
+        let record = context.info.to_bytes(cx.sh.osd_features);
+        txn.set_attr(&GHObject::plain(obj.clone()), ByteStr::from_static(OI_ATTR), record);
+        Ok(PgLogEntry { op: LogOp::LOST_REVERT, reverting_to: ours.have, user_version: context.info.user_version, ..entry })
+    }
+
+    /// Appends entries that are no write of a client: members lack what these name, as if each had been away then. `ours`: what our store does so
+    /// that we don't lack what is reverted.
+    fn submit_entries(&mut self, ours: Transaction, entries: Vec<PgLogEntry>, cx: &mut Cx<'_>) -> Result<(), String> {
+        let mut delta = LogDelta::new(self.pgid);
+        let (before, mark) = (self.missing.clone(), self.log.mark());
+        for entry in &entries {
+            self.log.push(entry);
+            self.missing.next_event(entry);
+            if entry.op == LogOp::LOST_REVERT {
+                self.missing.remove(&entry.soid);
+            }
+            delta.missing.push((entry.soid.clone(), self.missing.get(&entry.soid).cloned()));
+        }
+        let last = self.info.last_update;
+        self.info.last_update = self.log.head();
+        self.note_complete();
+        let everywhere = self.peering.complete_everywhere(self.info.last_complete);
+        delta.info = InfoChange::Fast(FastInfo::of(&self.info));
+        delta.entries = entries.clone();
+        let write = InFlight::of(&entries, self.members());
+        if !self.to_store(ours, Some(delta), Submitted::Write(write.version), cx) {
+            self.log.rewind(mark);
+            self.missing = before;
+            self.info.last_update = last;
+            self.note_complete();
+            return Err("the store has no room for it".into());
+        }
+        self.peering.tell_members(&entries);
+        let msg = MOSDPGUpdateLogMissing {
+            map_epoch: cx.sh.map.epoch,
+            pgid: self.pgid,
+            from: self.pgid.shard,
+            rep_tid: self.inflight.next_number(),
+            entries,
+            min_epoch: self.peering.last_peering_reset,
+            pg_trim_to: self.log.tail(),
+            pg_roll_forward_to: everywhere,
+        };
+        let raw = msg.encode(features::SUPPORTED);
+        for member in self.peering.others() {
+            peers::send(member.osd, raw.clone(), cx);
+        }
+        self.inflight.submitted(write);
+        Ok(())
+    }
+
+    /// What `list_unfound` shows: at most `max` objects behind `after`.
+    pub(crate) fn list_unfound(&self, after: Option<&HObject>, max: usize, map: &maps::OsdMap) -> Value {
+        let all = self.room.unfound().filter(|obj| after.is_none_or(|after| *obj > after));
+        let mut objects: Vec<Value> = Vec::new();
+        let mut is_more = false;
+        for obj in all {
+            if objects.len() == max {
+                is_more = true;
+                break;
+            }
+            let item = self.lacked(obj);
+            let version = |of: fn(&PgMissingItem) -> EVersion| item.map_or(EVersion::ZERO, of).to_string();
+            objects.push(json!({
+                "oid": {
+                    "oid": obj.oid.to_string(), "key": obj.key.to_string(), "snapid": obj.snap as i64, "hash": obj.hash,
+                    "max": 0, "pool": obj.pool, "namespace": obj.nspace.to_string(),
+                },
+                "need": version(|item| item.need),
+                "have": version(|item| item.have),
+                "flags": if item.is_some_and(|item| item.delete) { "delete" } else { "none" },
+                "locations": [],
+            }));
+        }
+        let former = self.peering.former(map);
+        json!({
+            "num_missing": self.missing.len(),
+            "num_unfound": self.room.unfound().count(),
+            "objects": objects,
+            "state": if self.recovery_status().is_some() { "Recovering" } else { "NotRecovering" },
+            "available_might_have_unfound": true,
+            "might_have_unfound": former.iter().map(|(m, state)| json!({ "osd": m.to_string(), "status": state.name() })).collect::<Vec<_>>(),
+            "more": is_more,
+        })
     }
 }

@@ -5,7 +5,7 @@ use crate::pg::logs::choose::{Infos, Placement, ask_best_since, choose_acting, f
 use crate::pg::logs::member::{Ask, Bring, Member, ask};
 use crate::pg::logs::missing::Missing;
 use base::Stamp;
-use types::{EVersion, HObject, PgInfo, PgShard};
+use types::{EVersion, HObject, PgInfo, PgLogEntry, PgShard};
 
 /// A first member that lacks more than so many objects does not lead: the default of `osd_force_auth_primary_missing_objects`.
 const BEHIND_MAX: u64 = 100;
@@ -108,6 +108,16 @@ impl Peering {
     pub fn member_got(&mut self, member: PgShard, obj: &HObject, version: EVersion) {
         if let Some(peer) = self.peers.get_mut(&member).filter(|peer| peer.is_judged) {
             peer.member.missing.got(obj, version);
+        }
+    }
+    /// The log goes on by these entries, and no member has done what they say.
+    pub fn tell_members(&mut self, entries: &[PgLogEntry]) {
+        let members = self.members.clone();
+        for (_, peer) in self.peers.iter_mut().filter(|(member, peer)| peer.is_judged && members.contains(member)) {
+            let known = &mut peer.member;
+            for entry in entries.iter().filter(|entry| entry.soid < known.info.last_backfill) {
+                known.missing.next_event(entry);
+            }
         }
     }
     /// A member is down in a map of the same interval: what it had can't be had from it, nor when it is back without a word.

@@ -1,6 +1,6 @@
 //! Former members: what no member has may still be with one of them. They are asked for their logs when an object is not found.
 //!
-//! Each tells the primary of an interval by itself that it has some of the group; what it says here makes it a source of objects, not a member.
+//! What a former member says makes it a source of objects, not a member.
 
 use super::{OsdView, Peering, State};
 use types::PgShard;
@@ -11,12 +11,16 @@ pub enum Former {
     /// It said what it lacks.
     Told,
     Asked,
-    /// It has not said yet that it has the group.
+    /// Not asked.
     Silent,
     Down,
 }
 
 impl Former {
+    /// It may yet say that it has what is not found. One that is down may never.
+    pub fn may_have_more(self) -> bool {
+        matches!(self, Self::Asked | Self::Silent | Self::Down)
+    }
     /// As `list_unfound` names it.
     pub fn name(self) -> &'static str {
         match self {
@@ -33,22 +37,20 @@ impl Peering {
     pub(super) fn serves_members(&self) -> bool {
         matches!(self.state, State::Active | State::Peered)
     }
-    /// Former members that have some of the group and were not asked yet for their logs: from now on they are.
+    /// Former members that were not asked yet for their logs: from now on they are.
     pub fn ask_former(&mut self, map: &dyn OsdView) -> Vec<PgShard> {
         if !self.serves_members() {
             return Vec::new();
         }
-        let has_some = |(member, peer): &(&PgShard, &super::Peer)| {
-            !self.members.contains(member) && !peer.is_judged && map.is_up(member.osd) && !peer.member.info.is_empty()
-        };
-        let former: Vec<PgShard> = self.peers.iter().filter(has_some).map(|(member, _)| *member).collect();
-        former.into_iter().filter(|member| self.asked_logs.insert(*member)).collect()
+        let silent = self.former(map).into_iter().filter(|(_, state)| *state == Former::Silent);
+        silent.map(|(member, _)| member).filter(|member| self.asked_logs.insert(*member)).collect()
     }
-    /// Every OSD that served the group since it was clean and is no member now.
+    /// Every OSD that served the group since it was clean, is no member now, and was not given up by an administrator.
     pub fn former(&self, map: &dyn OsdView) -> Vec<(PgShard, Former)> {
         let served = self.past.may_be_rw_back_to(0).flat_map(|interval| interval.acting.iter().copied());
         let mut former: Vec<PgShard> = served.chain(self.peers.keys().copied()).collect();
         former.retain(|member| *member != self.whoami && !self.members.contains(member) && map.exists(member.osd));
+        former.retain(|member| map.lost_at(member.osd) <= map.up_from(member.osd));
         former.sort_unstable();
         former.dedup();
         let state = |member: &PgShard| match self.peers.get(member) {
