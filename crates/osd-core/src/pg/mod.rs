@@ -296,7 +296,11 @@ impl Pg {
     fn arrived(&mut self, from: PgShard, version: EVersion, cx: &mut Cx<'_>) {
         self.inflight.arrived(from, version);
         while let Some(done) = self.inflight.next_done() {
+            let is_bare = done.request.is_none() && done.obj.is_none();
             self.finish(done, cx);
+            if is_bare {
+                self.go_on_with_given_up(cx);
+            }
         }
     }
 

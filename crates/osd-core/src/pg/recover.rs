@@ -252,6 +252,16 @@ impl Pg {
         None
     }
 
+    /// Every member has the entries that give objects up: what waited for one that is not lacked any more goes on.
+    pub(super) fn go_on_with_given_up(&mut self, cx: &mut Cx<'_>) {
+        if self.room.waiting.is_empty() {
+            return;
+        }
+        let heads = self.room.waiting.keys().filter(|head| !self.lacks_name(head, true)).cloned().collect();
+        self.room.nearer = heads;
+        self.recover(cx, |_, _| ());
+    }
+
     /// A message of another member about objects.
     fn recovery_came(&mut self, from: OsdId, envelope: Envelope, parts: Vec<Part>, cx: &mut Cx<'_>) {
         if envelope.map_epoch < self.peering.last_peering_reset {

@@ -8,7 +8,8 @@ use base::{Clock, Rng, Stamp};
 use bytes::Bytes;
 use maps::{OsdMap, PgPool, Placement, Release, map_flags, osd_state, pool_flags};
 use messages::{
-    InOp, MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBoot, MOSDMap, MOSDOp, MOSDOpReply, MOSDPGTemp, Message, RawMessage,
+    InOp, MCommand, MCommandReply, MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBoot, MOSDMap, MOSDOp, MOSDOpReply,
+    MOSDPGTemp, Message, RawMessage,
 };
 use osd_core::{BootInfo, ConnId, Effect, Event, Level, Osd, OsdSetup, Peer};
 use std::cell::RefCell;
@@ -39,6 +40,8 @@ pub struct Cluster {
     /// Messages between OSDs, by sender and receiver.
     queues: BTreeMap<(OsdId, OsdId), VecDeque<RawMessage>>,
     pub replies: Vec<MOSDOpReply>,
+    /// Answers to commands.
+    told: Vec<MCommandReply>,
     /// Errors that an OSD wrote to its log.
     pub errors: Vec<String>,
     pub rng: Rng,
@@ -77,6 +80,7 @@ impl Cluster {
             maps,
             queues: BTreeMap::new(),
             replies: Vec::new(),
+            told: Vec::new(),
             errors: Vec::new(),
             rng: Rng::new(seed),
             now_ms: 100_000,
@@ -212,6 +216,9 @@ impl Cluster {
             Effect::Send { conn: CLIENT, msg } if msg.kind == MOSDOpReply::KIND => {
                 self.replies.push(MOSDOpReply::decode(&received(&msg)).unwrap());
             }
+            Effect::Send { conn: CLIENT, msg } if msg.kind == MCommandReply::KIND => {
+                self.told.push(MCommandReply::decode(&received(&msg)).unwrap());
+            }
             Effect::SendMon(msg) => self.to_mon(id, &msg),
             Effect::Log { level: Level::Error, text } | Effect::ClusterLog { level: Level::Error, text } => {
                 self.errors.push(format!("osd.{id}: {text}"));
@@ -341,8 +348,18 @@ impl Cluster {
         Some(self.replies.remove(at))
     }
     pub fn read(&mut self, name: &str) -> Result<Vec<u8>, i32> {
-        let r = self.one(name, vec![InOp::new(OsdOp::range(OpCode::READ, 0, 0), Bytes::new())]).expect("a read is answered");
+        let r = self
+            .one(name, vec![InOp::new(OsdOp::range(OpCode::READ, 0, 0), Bytes::new())])
+            .unwrap_or_else(|| panic!("a read of {name} is not answered: {:?} {:?}", self.states(), self.errors));
         if r.result < 0 { Err(-r.result) } else { Ok(r.ops[0].outdata.to_vec()) }
+    }
+
+    /// What an OSD answers to a command: errno, its line and its output.
+    pub fn command(&mut self, id: usize, command: &serde_json::Value) -> (i32, String, String) {
+        let m = MCommand { fsid: uuid(1), cmd: vec![command.to_string()], ..MCommand::default() };
+        self.feed(id, Event::Message { conn: CLIENT, msg: received(&m.encode(features::SUPPORTED)) });
+        let reply = self.told.pop().expect("a command is answered");
+        (-reply.result, reply.status, String::from_utf8_lossy(&reply.data).into_owned())
     }
 
     /// Every copy of every group is the same: objects, logs, and how far they are complete.
