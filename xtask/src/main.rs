@@ -41,6 +41,7 @@ cargo xtask rot-matrix [--count N]                one block of a store or of the
 cargo xtask sim [--from SEED] [--count N]        the cluster simulator: N (1,000) seeds; a run goes on with the seed that the last one named
                 [--seed SEED [--trace] [--shrink]]   one seed; all its events; with as few faults as it still fails with
 cargo xtask kill-loop [--cycles N]                kill -9 under load, N (30) times, everything compared at the end
+cargo xtask thrash [--cycles N]                   pools of three copies: one, two or three OSDs killed at a time, N (30) times, each copy compared
 cargo xtask image-check [--copies N]              the device below the store copied while clients write, N (20) times: each copy comes up whole
 cargo xtask figures [--pairs N] [--seconds S]    server CPU per op and latency beside stock memstore, interleaved pairs
 cargo xtask figures --store block [--pairs N] [--seconds S] [--raw] [--only WORD]   the block store beside stock BlueStore, each on loop devices of its own
@@ -95,6 +96,10 @@ fn chore() -> Result<()> {
         Some("kill-loop") => {
             cluster::build()?;
             suites::kill_loop(option("--cycles").map_or(Ok(30), str::parse)?)
+        }
+        Some("thrash") => {
+            cluster::build()?;
+            suites::thrash(option("--cycles").map_or(Ok(30), str::parse)?)
         }
         Some("rot-matrix") => {
             cluster::build()?;

@@ -333,9 +333,14 @@ impl Osd {
             target_addrs: self.boot.info.public.clone(),
             epoch: self.sh.map.epoch,
             request_ack: true,
-            down_and_dead: false,
+            // From here on clients get no answer of ours, so nobody has to wait for our leases to end.
+            down_and_dead: true,
         };
         out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
+    }
+    /// True once the monitor was told that we are dead.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.boot.stage == Stage::Stopping
     }
     /// The monitor's word that we are down.
     pub(crate) fn marked_down(&mut self, out: &mut Vec<Effect>) {

@@ -23,8 +23,8 @@ use base::{Budget, Clock, Permit, Rng, Stamp};
 use classes::Registry;
 use maps::{OsdMap, Placement};
 use messages::{
-    MCommand, MConfig, MMonGetPurgedSnapsReply, MOSDBackoff, MOSDForceRecovery, MOSDMap, MOSDMarkMeDown, MOSDOp, MOSDPGCreate2, MOSDScrub2,
-    Message, RawMessage,
+    MCommand, MConfig, MMonGetPurgedSnapsReply, MOSDBackoff, MOSDForceRecovery, MOSDMap, MOSDMarkMeDown, MOSDOp, MOSDOpReply,
+    MOSDPGCreate2, MOSDScrub2, Message, RawMessage,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -242,7 +242,11 @@ impl Osd {
     /// The door.
     pub fn handle(&mut self, event: Event, clock: Clock, out: &mut Vec<Effect>) {
         self.sh.crumb.event(event_code(&event));
+        let before = out.len();
         self.take_event(event, clock, out);
+        if self.is_stopping() {
+            Self::withhold_answers(before, out);
+        }
         self.sh.crumb.event(0);
     }
     fn take_event(&mut self, event: Event, clock: Clock, out: &mut Vec<Effect>) {
@@ -280,6 +284,15 @@ impl Osd {
         }
     }
 
+    /// What clients asked is not answered by an OSD that is stopping: others serve its groups as soon as the map says that it is dead, and clients send
+    /// to them what has no answer.
+    fn withhold_answers(before: usize, out: &mut Vec<Effect>) {
+        let mut at = 0;
+        out.retain(|effect| {
+            at += 1;
+            at <= before || !matches!(effect, Effect::Send { msg, .. } if msg.kind == MOSDOpReply::KIND)
+        });
+    }
     /// Leases are renewed, and end.
     fn leases_due(&mut self, clock: Clock, out: &mut Vec<Effect>) {
         self.sh.lease_due = None;

@@ -65,6 +65,30 @@ fn a_stopped_primary_serves_nothing_and_the_next_one_waits_for_its_lease() {
 }
 
 #[test]
+fn nothing_waits_for_a_primary_that_ended_in_order() {
+    let mut c = Cluster::new(3, 3, 3, 2, 1);
+    assert_eq!(c.one("a", vec![write_full(b"1")]).map(|r| r.result), Some(0));
+    let old = c.primary(PG) as usize;
+    let stale = c.request("a", vec![read()]);
+    c.feed(old, Event::Shutdown);
+    // It is up in the map that it has, and says nothing any more.
+    c.feed(old, Event::Message { conn: ConnId(1), msg: received(&stale.encode(features::SUPPORTED)) });
+    c.feed(old, Event::TurnEnd);
+    assert!(c.replies.is_empty());
+    quiet(&mut c);
+    let next = c.primary(PG) as usize;
+    assert!(next != old);
+    let write = c.request("a", vec![write_full(b"2")]);
+    c.give(&write);
+    quiet(&mut c);
+    assert!(bits(&c, next) & (pg_state::ACTIVE | pg_state::WAIT) == pg_state::ACTIVE, "{:?}", c.states());
+    assert!(c.replies.iter().any(|r| r.tid == write.tid && r.result == 0), "answered with no time passing");
+    c.feed(old, Event::Message { conn: ConnId(1), msg: received(&stale.encode(features::SUPPORTED)) });
+    c.feed(old, Event::TurnEnd);
+    assert!(c.replies.iter().all(|r| r.tid != stale.tid), "a stale read");
+}
+
+#[test]
 fn a_member_that_is_silent_makes_the_group_laggy() {
     let mut c = Cluster::new(4, 3, 3, 2, 1);
     assert_eq!(c.one("a", vec![write_full(b"1")]).map(|r| r.result), Some(0));

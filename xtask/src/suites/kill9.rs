@@ -105,7 +105,7 @@ pub fn ledger(c: &Cluster, book: &Path) -> Result<(Writer, impl Fn() -> usize + 
     Ok((Writer { child, book: book.to_path_buf() }, lines))
 }
 /// Compares the cluster with a ledger; what the check says.
-fn check_ledger(c: &Cluster, book: &Path) -> Result<String> {
+pub fn check_ledger(c: &Cluster, book: &Path) -> Result<String> {
     let out = run(&mut command(&c.conf, "/usr/bin/python3", &script("check", &c.conf, book)), Duration::from_secs(120))?;
     ensure!(out.ok(), "the ledger:\n{}{}", out.stdout, out.stderr);
     Ok(out.stdout.trim().to_string())

@@ -6,6 +6,7 @@ mod basics;
 mod caps;
 mod cephfs;
 mod commands;
+mod copies;
 mod daemons;
 mod failures;
 mod figures;
@@ -35,6 +36,7 @@ mod under_way;
 mod wire;
 
 pub use caps::record as record_caps;
+pub use copies::thrash;
 pub use failures::image_check;
 pub use figures::figures;
 pub use figures_block::figures_block;
@@ -90,6 +92,7 @@ fn cases() -> Vec<Case> {
         stock_faults::CASES,
         manager::CASES,
         kill9::CASES,
+        copies::CASES,
         failures::CASES,
         fills::CASES,
         lab::CASES,

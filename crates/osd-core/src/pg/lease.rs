@@ -75,11 +75,13 @@ pub struct Lease {
     serves_until: Stamp,
     part: Part,
     prior: Option<Prior>,
+    /// Each member of the former intervals was seen not to serve: what one of them says of these later is old.
+    is_settled: bool,
 }
 
 impl Default for Lease {
     fn default() -> Self {
-        Self { serves_until: NEVER, part: Part::None, prior: None }
+        Self { serves_until: NEVER, part: Part::None, prior: None, is_settled: false }
     }
 }
 
@@ -129,6 +131,7 @@ impl Lease {
             Part::None | Part::Alone => NEVER,
         };
         self.prior.take_if(|prior| prior.until <= now);
+        self.is_settled = false;
         if until > now {
             let prior = self.extend(until);
             prior.holders.extend(acting);
@@ -142,7 +145,7 @@ impl Lease {
     }
     /// Another member knows of former intervals that may be served for so many nanoseconds.
     pub fn heard(&mut self, remaining_ns: u64, now: Stamp) {
-        if remaining_ns > 0 {
+        if remaining_ns > 0 && !self.is_settled {
             self.extend(now + Duration::from_nanos(remaining_ns));
             self.refresh();
         }
@@ -161,6 +164,7 @@ impl Lease {
         prior.holders.extend(past);
         let is_over = !prior.holders.is_empty() && prior.holders.iter().all(|osd| is_settled(*osd));
         if is_over {
+            self.is_settled = true;
             self.prior = None;
             self.refresh();
         }

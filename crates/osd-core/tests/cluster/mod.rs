@@ -8,8 +8,8 @@ use base::{Clock, Rng, Stamp};
 use bytes::Bytes;
 use maps::{OsdMap, PgPool, Placement, Release, map_flags, osd_state, pool_flags};
 use messages::{
-    InOp, MCommand, MCommandReply, MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBoot, MOSDMap, MOSDOp, MOSDOpReply,
-    MOSDPGTemp, Message, RawMessage,
+    InOp, MCommand, MCommandReply, MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBoot, MOSDMap, MOSDMarkMeDown, MOSDOp,
+    MOSDOpReply, MOSDPGTemp, Message, RawMessage,
 };
 use osd_core::{BootInfo, ConnId, Effect, Event, Level, Osd, OsdSetup, Peer};
 use std::cell::RefCell;
@@ -223,7 +223,7 @@ impl Cluster {
             Effect::Log { level: Level::Error, text } | Effect::ClusterLog { level: Level::Error, text } => {
                 self.errors.push(format!("osd.{id}: {text}"));
             }
-            Effect::Stop { why } => panic!("osd.{id} stops: {why:?}"),
+            Effect::Stop { why: Some(why) } => panic!("osd.{id} stops: {why}"),
             _ => {}
         }
     }
@@ -233,6 +233,18 @@ impl Cluster {
                 let want = MOSDAlive::decode(msg).unwrap().want;
                 if self.map.osd_info[id].up_thru < want {
                     self.publish(|m| m.osd_info[id].up_thru = want);
+                }
+            }
+            MOSDMarkMeDown::KIND => {
+                let m = MOSDMarkMeDown::decode(msg).unwrap();
+                if self.map.is_up(id as OsdId) && self.map.client_addrs[id] == m.target_addrs {
+                    self.publish(|map| {
+                        map.osd_state[id] &= !osd_state::UP;
+                        map.osd_info[id].down_at = map.epoch;
+                        if m.down_and_dead {
+                            map.osd_xinfo[id].dead_epoch = map.epoch - 1;
+                        }
+                    });
                 }
             }
             MOSDPGTemp::KIND => {

@@ -1,0 +1,96 @@
+//! Pools of three copies on OSDs that are processes of their own: some are killed with -9 under load, one, two or all at a time, and afterwards each
+//! copy by itself holds everything that was acknowledged.
+
+use super::Case;
+use super::kill9::{Writer, check_ledger, ledger};
+use crate::clients::Release::{self, Pacific};
+use crate::cluster::Cluster;
+use crate::run::until;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::process::Command;
+use std::time::Duration;
+
+pub const CASES: &[Case] = &[Case { name: "three_copies_and_kills", needs: &[Pacific], run: || thrash(6) }];
+
+const R: Release = Pacific;
+const OSDS: usize = 3;
+/// How long until every group is clean after a kill: the OSD is started again in a second or some, and what it lacks is pushed.
+const CLEAN: Duration = Duration::from_secs(90);
+/// Which are killed in which cycle; the pattern repeats.
+const VICTIMS: &[&[usize]] = &[&[0], &[1], &[2], &[0, 1], &[1, 2], &[0, 1, 2]];
+
+/// The process of an OSD of this cluster, if it runs.
+fn pid_of(c: &Cluster, osd: usize) -> Option<u32> {
+    let conf = c.conf.display().to_string();
+    let is_it = |args: &[&str]| {
+        args.get(1) == Some(&"osd") && args.contains(&&*conf) && args.windows(2).any(|w| w[0] == "--id" && w[1] == osd.to_string())
+    };
+    std::fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let text = String::from_utf8_lossy(&line);
+        is_it(&text.split('\0').collect::<Vec<_>>()).then_some(pid)
+    })
+}
+fn kill(c: &Cluster, osds: &[usize]) -> Result<()> {
+    let pids: Vec<String> = osds.iter().filter_map(|osd| pid_of(c, *osd)).map(|pid| pid.to_string()).collect();
+    ensure!(pids.len() == osds.len(), "of osd.{osds:?} some don't run:\n{}", c.log());
+    ensure!(Command::new("kill").arg("-KILL").args(&pids).status()?.success(), "kill");
+    let gone = || pids.iter().all(|pid| !std::path::Path::new("/proc").join(pid).exists());
+    ensure!(until(Duration::from_secs(10), gone), "they outlive kill -9");
+    Ok(())
+}
+fn groups(c: &Cluster) -> Result<Vec<Value>> {
+    let dump: Value = serde_json::from_str(&c.must(R, "ceph pg dump pgs -f json")?)?;
+    Ok(dump["pg_stats"].as_array().context("pg dump")?.clone())
+}
+/// Waits until every OSD is up and every group is clean on three of them, as reported after now.
+fn settle(c: &Cluster, what: &str) -> Result<()> {
+    let all_up = || -> Result<bool> {
+        let stat: Value = serde_json::from_str(&c.must(R, "ceph osd stat -f json")?)?;
+        Ok(stat["num_up_osds"] == OSDS)
+    };
+    let up = until(CLEAN, || all_up().is_ok_and(|up| up));
+    ensure!(up, "{what}: not all OSDs are up:\n{}\n{}", c.must(R, "ceph osd tree")?, c.log());
+    let epoch = serde_json::from_str::<Value>(&c.must(R, "ceph osd dump -f json")?)?["epoch"].as_u64().context("an epoch")?;
+    let is_clean = |pg: &Value| {
+        let reported = pg["reported_epoch"].as_u64().is_some_and(|e| e >= epoch);
+        reported && pg["state"] == "active+clean" && pg["acting"].as_array().is_some_and(|acting| acting.len() == OSDS)
+    };
+    let clean = until(CLEAN, || groups(c).is_ok_and(|pgs| !pgs.is_empty() && pgs.iter().all(is_clean)));
+    ensure!(clean, "{what}: not clean:\n{}\n{}\n{}", c.must(R, "ceph -s")?, c.must(R, "ceph pg dump pgs_brief")?, c.log());
+    Ok(())
+}
+
+/// Kills so many times; a verb has more than the tests.
+pub fn thrash(cycles: usize) -> Result<()> {
+    let c = Cluster::start("copies", &["--store", "block", "--size", "1G", "--osds", "3", "--processes"])?;
+    for line in ["ceph osd pool create ledger 8", "ceph osd pool set ledger size 3", "ceph osd pool set ledger min_size 2"] {
+        c.must(R, line)?;
+    }
+    settle(&c, "at the start")?;
+    let book = c.dir.join("ledger");
+    let (writer, lines): (Writer, _) = ledger(&c, &book)?;
+    for cycle in 0..cycles {
+        let (before, victims) = (lines(), VICTIMS[cycle % VICTIMS.len()]);
+        let goes_on = until(CLEAN, || lines() > before + 200);
+        ensure!(goes_on, "cycle {cycle}: writes are not answered any more:\n{}\n{}", c.must(R, "ceph health detail")?, c.log());
+        kill(&c, victims)?;
+        settle(&c, &format!("cycle {cycle}, osd.{victims:?} killed"))?;
+    }
+    let said = writer.finish(&c)?;
+    // Each copy leads in its turn, and alone answers for everything.
+    for leader in 0..OSDS {
+        for osd in 0..OSDS {
+            c.must(R, &format!("ceph osd primary-affinity osd.{osd} {}", u8::from(osd == leader)))?;
+        }
+        let leads = |pg: &Value| pg["acting_primary"] == leader;
+        let all = until(CLEAN, || groups(&c).is_ok_and(|pgs| pgs.iter().all(leads)));
+        ensure!(all, "osd.{leader} does not lead:\n{}", c.must(R, "ceph pg dump pgs_brief")?);
+        settle(&c, &format!("osd.{leader} leads"))?;
+        check_ledger(&c, &book).with_context(|| format!("the copies of osd.{leader}"))?;
+    }
+    println!("  {cycles} times one, two or three of {OSDS} OSDs were killed; {said}, on each of the {OSDS} copies");
+    c.stop()
+}
