@@ -10,6 +10,7 @@ mod bench;
 mod daemons;
 mod files_limit;
 mod folder;
+mod kept;
 mod lab;
 mod networks;
 mod osd_daemon;
@@ -28,6 +29,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     allocator::tune();
     files_limit::raise();
+    kept::end_with_keeper();
     let result = match Args::parse().command {
         Command::Up(args) => up::up(&args),
         Command::Mon(args) => daemons::mon(&args),

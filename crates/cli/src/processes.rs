@@ -3,7 +3,7 @@
 use crate::again::Again;
 use crate::args::Up;
 use crate::folder::Folder;
-use crate::{regroup, signals, stores, up};
+use crate::{kept, regroup, signals, stores, up};
 use anyhow::{Context, Result, bail};
 use osd::StoreConfig;
 use std::io::{BufRead, BufReader};
@@ -34,6 +34,7 @@ fn spawn(name: &str, cmd: &mut Command) -> Result<(Child, String)> {
 
 impl Daemon {
     fn start(name: String, mut cmd: Command, now: Duration) -> Result<Self> {
+        kept::keep(&mut cmd);
         let (child, line) = spawn(&name, &mut cmd)?;
         Ok(Self { name, cmd, child, line, again: Again::started(now) })
     }

@@ -55,9 +55,9 @@ fn serves(dir: &Path) -> bool {
     cmd.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
-#[test]
-fn a_killed_osd_is_started_again() {
-    let dir = std::env::temp_dir().join(format!("humboldt-ended-osd-{}", std::process::id()));
+/// A cluster of three OSDs in a folder of its own, which serves.
+fn start(name: &str) -> (std::path::PathBuf, Up) {
+    let dir = std::env::temp_dir().join(format!("humboldt-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     let mut cmd = Command::new(env!("CARGO_BIN_EXE_humboldt"));
     cmd.arg("up").arg("--dir").arg(&dir).args(["--port", "0", "--size", "256M", "--osds", "3", "--processes", "--auth", "none"]);
@@ -65,6 +65,23 @@ fn a_killed_osd_is_started_again() {
     let mut line = String::new();
     BufReader::new(up.0.stdout.take().expect("it is piped")).read_line(&mut line).expect("a line");
     assert!(line.contains("ready"), "{line:?}");
+    (dir, up)
+}
+
+#[test]
+fn a_killed_keeper_leaves_no_daemon_behind() {
+    let (dir, mut up) = start("kept-osds");
+    let osds: Vec<u32> = (0..3).map(|id| osd_process(up.0.id(), id).expect("it runs")).collect();
+    up.0.kill().expect("it runs");
+    up.0.wait().expect("it ends");
+    let is_gone = |pid: &u32| std::fs::read(format!("/proc/{pid}/cmdline")).map_or(true, |line| line.is_empty());
+    wait_for("the end of each OSD", || osds.iter().all(is_gone));
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+#[test]
+fn a_killed_osd_is_started_again() {
+    let (dir, mut up) = start("ended-osd");
     let mut errors = BufReader::new(up.0.stderr.take().expect("it is piped"));
     let before = osd_process(up.0.id(), 1).expect("osd.1 runs");
     assert!(Command::new("kill").args(["-9", &before.to_string()]).status().expect("kill runs").success());

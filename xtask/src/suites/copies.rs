@@ -45,15 +45,18 @@ fn groups(c: &Cluster) -> Result<Vec<Value>> {
     let dump: Value = serde_json::from_str(&c.must(R, "ceph pg dump pgs -f json")?)?;
     Ok(dump["pg_stats"].as_array().context("pg dump")?.clone())
 }
-/// Waits until every OSD is up and every group is clean on three of them, as reported after now.
-fn settle(c: &Cluster, what: &str) -> Result<()> {
-    let all_up = || -> Result<bool> {
-        let stat: Value = serde_json::from_str(&c.must(R, "ceph osd stat -f json")?)?;
-        Ok(stat["num_up_osds"] == OSDS)
-    };
-    let up = until(CLEAN, || all_up().is_ok_and(|up| up));
-    ensure!(up, "{what}: not all OSDs are up:\n{}\n{}", c.must(R, "ceph osd tree")?, c.log());
-    let epoch = serde_json::from_str::<Value>(&c.must(R, "ceph osd dump -f json")?)?["epoch"].as_u64().context("an epoch")?;
+/// The map's epoch, and since when each OSD is up in it; nothing for one that is down.
+fn map(c: &Cluster) -> Result<(u64, Vec<Option<u64>>)> {
+    let dump: Value = serde_json::from_str(&c.must(R, "ceph osd dump -f json")?)?;
+    let since = |osd: &Value| osd["up_from"].as_u64().filter(|_| osd["up"] == 1);
+    Ok((dump["epoch"].as_u64().context("an epoch")?, dump["osds"].as_array().context("osds")?.iter().map(since).collect()))
+}
+/// Waits until every OSD is up, those of `new` since after the map `before`, and every group is clean on all of them as reported after that.
+fn settle(c: &Cluster, before: u64, new: &[usize], what: &str) -> Result<()> {
+    let is_up = |(osd, since): (usize, &Option<u64>)| since.is_some_and(|since| since > before || !new.contains(&osd));
+    let all_up = || map(c).is_ok_and(|(_, up)| up.len() == OSDS && up.iter().enumerate().all(is_up));
+    ensure!(until(CLEAN, all_up), "{what}: not all OSDs are up:\n{}\n{}", c.must(R, "ceph osd tree")?, c.log());
+    let (epoch, _) = map(c)?;
     let is_clean = |pg: &Value| {
         let reported = pg["reported_epoch"].as_u64().is_some_and(|e| e >= epoch);
         reported && pg["state"] == "active+clean" && pg["acting"].as_array().is_some_and(|acting| acting.len() == OSDS)
@@ -69,15 +72,16 @@ pub fn thrash(cycles: usize) -> Result<()> {
     for line in ["ceph osd pool create ledger 8", "ceph osd pool set ledger size 3", "ceph osd pool set ledger min_size 2"] {
         c.must(R, line)?;
     }
-    settle(&c, "at the start")?;
+    settle(&c, 0, &[], "at the start")?;
     let book = c.dir.join("ledger");
     let (writer, lines): (Writer, _) = ledger(&c, &book)?;
     for cycle in 0..cycles {
         let (before, victims) = (lines(), VICTIMS[cycle % VICTIMS.len()]);
         let goes_on = until(CLEAN, || lines() > before + 200);
         ensure!(goes_on, "cycle {cycle}: writes are not answered any more:\n{}\n{}", c.must(R, "ceph health detail")?, c.log());
+        let (epoch, _) = map(&c)?;
         kill(&c, victims)?;
-        settle(&c, &format!("cycle {cycle}, osd.{victims:?} killed"))?;
+        settle(&c, epoch, victims, &format!("cycle {cycle}, osd.{victims:?} killed"))?;
     }
     let said = writer.finish(&c)?;
     // Each copy leads in its turn, and alone answers for everything.
@@ -88,7 +92,7 @@ pub fn thrash(cycles: usize) -> Result<()> {
         let leads = |pg: &Value| pg["acting_primary"] == leader;
         let all = until(CLEAN, || groups(&c).is_ok_and(|pgs| pgs.iter().all(leads)));
         ensure!(all, "osd.{leader} does not lead:\n{}", c.must(R, "ceph pg dump pgs_brief")?);
-        settle(&c, &format!("osd.{leader} leads"))?;
+        settle(&c, 0, &[], &format!("osd.{leader} leads"))?;
         check_ledger(&c, &book).with_context(|| format!("the copies of osd.{leader}"))?;
     }
     println!("  {cycles} times one, two or three of {OSDS} OSDs were killed; {said}, on each of the {OSDS} copies");

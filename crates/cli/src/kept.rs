@@ -1,0 +1,29 @@
+//! A daemon that `humboldt up --processes` keeps ends with it, however that ends: alone it would hold its store, and a next `up` could not start.
+//!
+//! The keeper names itself in the environment; the kernel then kills the daemon when the keeper is gone. What was acknowledged is on disk, as after
+//! any kill -9.
+
+use std::process::Command;
+
+const KEEPER: &str = "HUMBOLDT_KEEPER";
+
+/// The daemon of this command is to end with this process.
+pub fn keep(cmd: &mut Command) {
+    cmd.env(KEEPER, std::process::id().to_string());
+}
+
+/// Asks the kernel to end this process with its keeper, if it has one.
+#[allow(unsafe_code)]
+pub fn end_with_keeper() {
+    let Some(keeper) = std::env::var(KEEPER).ok().and_then(|pid| pid.parse::<u32>().ok()) else { return };
+    // SAFETY: sets a number of this process, and touches no memory.
+    let refused = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0;
+    if refused {
+        eprintln!("humboldt: the kernel does not end this daemon with process {keeper}: end it by hand if that one is gone");
+    }
+    // The keeper may have ended before the kernel was asked.
+    if std::os::unix::process::parent_id() != keeper {
+        eprintln!("humboldt: process {keeper}, which kept this daemon, is gone");
+        std::process::exit(1);
+    }
+}
