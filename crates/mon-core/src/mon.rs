@@ -214,9 +214,12 @@ impl Mon {
                 self.sessions.insert(conn, Session::new(door, *peer));
             }
             Event::Closed { conn } => {
-                self.sessions.remove(&conn);
+                let ended = self.sessions.remove(&conn);
                 self.osd.forget_reporter(conn);
                 self.manager.proxy.forget(conn);
+                if let Some(osd) = ended.and_then(|session| session.osd()) {
+                    self.osd_fell_silent(osd, clock);
+                }
             }
             Event::Message { conn, message } => self.dispatch(conn, &message, clock),
             Event::Local { id, command } => self.on_local(id, command, clock),

@@ -353,6 +353,11 @@ fn a_refused_connection_is_evidence_not_proof() {
     w.send(osds[0], &m);
     assert!(!w.mon.osd.map.is_up(3));
     assert!(w.mon.osd.map.is_up(2) && w.mon.osd.map.is_up(0));
+    // One of which that was said before it left is down when it leaves.
+    w.event(Event::Closed { conn: osds[2] });
+    assert!(!w.mon.osd.map.is_up(2) && w.mon.osd.map.osd_xinfo[2].dead_epoch > w.mon.osd.map.osd_info[2].up_from);
+    w.event(Event::Closed { conn: osds[0] });
+    assert!(w.mon.osd.map.is_up(0), "no report, and no proof");
 }
 
 #[test]

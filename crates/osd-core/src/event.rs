@@ -56,8 +56,8 @@ pub enum Event {
     Mgr(RawMessage),
     /// A message on a connection of one of the heartbeat networks, dialled or accepted.
     Heartbeat { conn: ConnId, net: HbNet, msg: RawMessage },
-    /// Nobody listens at this heartbeat address.
-    HeartbeatRefused { addrs: EntityAddrVec },
+    /// Nothing listens at this address of another OSD's, be it for heartbeats or for members' messages.
+    PeerRefused { addrs: EntityAddrVec },
     /// A heartbeat connection that we dialled to this address was cut.
     HeartbeatCut { net: HbNet, addrs: EntityAddrVec },
     /// A message of another OSD on a connection that we dialled.

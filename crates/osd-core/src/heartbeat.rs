@@ -3,7 +3,7 @@
 //! ```text
 //!  every osd_heartbeat_interval: PING to hb_front and to hb_back of each peer
 //!  nothing heard on one of them for osd_heartbeat_grace ──▶ MOSDFailure to the monitor, again each interval
-//!  its connection is cut ──▶ PING at once; its port refuses ──▶ MOSDFailure, immediate
+//!  its connection is cut ──▶ PING at once; its port, or that for members' messages, refuses ──▶ MOSDFailure, immediate
 //!  heard on both again ──▶ MOSDFailure that takes it back
 //! ```
 //! An OSD that was marked down and lives pings too, and reports nobody: it wants to know whether it is heard (see [`crate::boot`]).
@@ -219,10 +219,17 @@ impl Osd {
         }
     }
 
-    /// Nothing listens where the map says that an OSD's heartbeats are: it is dead, not just silent.
-    pub(crate) fn heartbeat_refused(&mut self, addrs: &EntityAddrVec, out: &mut Vec<Effect>) {
-        let Some(osd) = self.pinged_at(addrs) else { return };
-        let heard = self.heartbeats.peers.get_mut(&osd).expect("found among them");
+    /// Nothing listens where the map says that an OSD hears other OSDs: it is dead, not just silent.
+    pub(crate) fn peer_refused(&mut self, addrs: &EntityAddrVec, clock: Clock, out: &mut Vec<Effect>) {
+        let map = &self.sh.map;
+        let is_at = |osd: usize| [&map.cluster_addrs, &map.hb_back_addrs, &map.hb_front_addrs].iter().any(|at| at[osd] == *addrs);
+        let Some(osd) = map.osds().find(|osd| map.is_up(*osd) && is_at(*osd as usize)) else { return };
+        let up_from = map.osd_info[osd as usize].up_from;
+        // One that was never pinged, or not in this life, may be gone all the same.
+        let heard = self.heartbeats.peers.entry(osd).or_insert_with(|| Heard::new(up_from, clock.mono));
+        if heard.up_from != up_from {
+            *heard = Heard::new(up_from, clock.mono);
+        }
         if self.boot.is_active() && !std::mem::replace(&mut heard.reported, true) {
             self.report_failure(osd, failure_flag::FAILED | failure_flag::IMMEDIATE, 0, out);
         }

@@ -263,7 +263,7 @@ impl Osd {
             Event::Request { conn, msg, permit } => self.client_op(conn, &msg, permit, clock, out),
             Event::Message { conn, msg } => self.message(conn, msg, clock, out),
             Event::Heartbeat { conn, net, msg } => self.heartbeat(conn, net, &msg, clock, out),
-            Event::HeartbeatRefused { addrs } => self.heartbeat_refused(&addrs, out),
+            Event::PeerRefused { addrs } => self.peer_refused(&addrs, clock, out),
             Event::HeartbeatCut { net, addrs } => self.heartbeat_cut(net, &addrs, clock, out),
             Event::TurnEnd => self.turn_end(clock, out),
             Event::Connected { conn, peer } => self.connected(conn, peer),

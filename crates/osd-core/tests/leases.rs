@@ -128,8 +128,12 @@ fn a_cut_heartbeat_is_tried_again_at_once_and_a_refused_one_reported() {
     let cut = || Event::HeartbeatCut { net: HbNet::Back, addrs: addrs.clone() };
     assert!(matches!(&heard(cut())[..], [Effect::SendHeartbeat { net: HbNet::Back, addrs: to, .. }] if *to == addrs));
     assert!(heard(cut()).is_empty(), "once until it is heard");
-    let out = heard(Event::HeartbeatRefused { addrs: addrs.clone() });
+    let out = heard(Event::PeerRefused { addrs: addrs.clone() });
     let [Effect::SendMon(msg)] = &out[..] else { panic!("{out:?}") };
     let m = MOSDFailure::decode(&received(msg)).unwrap();
     assert_eq!((m.target_osd, m.flags), (1, failure_flag::FAILED | failure_flag::IMMEDIATE));
+    // What members say to each other goes to another port; one report is enough.
+    let out = heard(Event::PeerRefused { addrs: c.map.cluster_addrs[2].clone() });
+    assert!(matches!(&out[..], [Effect::SendMon(_)]), "{out:?}");
+    assert!(heard(Event::PeerRefused { addrs: c.map.cluster_addrs[1].clone() }).is_empty());
 }

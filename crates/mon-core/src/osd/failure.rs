@@ -1,5 +1,6 @@
 //! OSDs that others report, and how many reports it takes.
 
+use super::Report;
 use crate::Mon;
 use crate::session::ConnId;
 use base::{Clock, Stamp};
@@ -30,21 +31,38 @@ impl Mon {
         // A port that refuses is evidence, not proof: one host with a wrong firewall would take everybody down. The target's own silence
         // makes it proof; while it talks to us, the report counts as one that has waited long enough, and it takes as many as others do.
         let refused = m.flags & failure_flag::IMMEDIATE != 0;
-        if refused && !self.sessions.values().any(|s| s.osd() == Some(target)) {
-            self.say(clock, log_level::INFO, format!("osd.{target} reported immediately failed by osd.{reporter}"));
-            // Its port refuses: the process is gone, and its peers needn't wait for leases that it might still hold.
-            let mut xinfo = self.osd.map.osd_xinfo[target as usize];
-            xinfo.dead_epoch = self.osd.map.epoch + 1;
-            let inc = self.osd.pending();
-            inc.new_state.insert(target, osd_state::UP);
-            inc.new_xinfo.insert(target, xinfo);
-            return;
+        if refused && !self.talks_to(target) {
+            return self.mark_gone(target, reporter, clock);
         }
         let silent = if refused { GRACE } else { Duration::from_secs(m.failed_for_s.max(0) as u64) };
         let since = clock.mono - silent;
         let reports = self.osd.failures.entry(target).or_default();
-        reports.reporters.insert(reporter, (since, conn));
+        reports.reporters.insert(reporter, Report { since, conn, refused });
         self.check_failure(target, clock);
+    }
+    fn talks_to(&self, osd: OsdId) -> bool {
+        self.sessions.values().any(|s| s.osd() == Some(osd))
+    }
+    /// A session with this OSD is over. Its peers may have heard before us that its port refuses.
+    pub(crate) fn osd_fell_silent(&mut self, target: OsdId, clock: Clock) {
+        let reports = self.osd.failures.get(&target);
+        let refused = reports.and_then(|reports| reports.reporters.iter().find(|(_, report)| report.refused));
+        if let Some((reporter, _)) = refused
+            && !self.talks_to(target)
+            && self.osd.map.is_up(target)
+            && self.can_go_down(target)
+        {
+            self.mark_gone(target, *reporter, clock);
+        }
+    }
+    /// Its port refuses and it is silent: the process is gone, and its peers needn't wait for leases that it might still hold.
+    fn mark_gone(&mut self, target: OsdId, reporter: OsdId, clock: Clock) {
+        self.say(clock, log_level::INFO, format!("osd.{target} reported immediately failed by osd.{reporter}"));
+        let mut xinfo = self.osd.map.osd_xinfo[target as usize];
+        xinfo.dead_epoch = self.osd.map.epoch + 1;
+        let inc = self.osd.pending();
+        inc.new_state.insert(target, osd_state::UP);
+        inc.new_xinfo.insert(target, xinfo);
     }
 
     /// Marks an OSD down if enough others have missed it for long enough.
@@ -60,7 +78,7 @@ impl Mon {
         let count = if all.len() <= 1 { reports.reporters.len() } else { reporters.len() };
         let possible = if all.len() <= 1 { self.osd.map.num_up().saturating_sub(1) } else { all.len() };
         let needed = (self.config.mon_number("mon_osd_min_down_reporters") as usize).min(possible).max(1);
-        let since = reports.reporters.values().map(|(s, _)| *s).max().unwrap_or(clock.mono);
+        let since = reports.reporters.values().map(|report| report.since).max().unwrap_or(clock.mono);
         if count >= needed && clock.mono.since(since) >= GRACE {
             let text = format!("osd.{target} failed ({count} reporters after {:.1} s)", clock.mono.since(since).as_secs_f64());
             self.say(clock, log_level::INFO, text);

@@ -30,8 +30,18 @@ use types::{Epoch, OsdId, PoolId, UTime};
 /// Reports that an OSD does not answer.
 #[derive(Debug, Default)]
 pub(crate) struct FailureReports {
-    /// By reporter: since when, and over which connection it said so.
-    reporters: BTreeMap<OsdId, (Stamp, ConnId)>,
+    /// By reporter.
+    reporters: BTreeMap<OsdId, Report>,
+}
+
+/// What one OSD says of another that it misses.
+#[derive(Debug)]
+struct Report {
+    since: Stamp,
+    /// The connection over which it said so.
+    conn: ConnId,
+    /// The missed one's port refuses.
+    refused: bool,
 }
 
 /// Keeper of the OSDMap.
@@ -195,7 +205,7 @@ impl OsdService {
     /// A reporter's connection is gone: so are its reports.
     pub(crate) fn forget_reporter(&mut self, conn: ConnId) {
         for reports in self.failures.values_mut() {
-            reports.reporters.retain(|_, (_, c)| *c != conn);
+            reports.reporters.retain(|_, report| report.conn != conn);
         }
         self.failures.retain(|_, r| !r.reporters.is_empty());
     }

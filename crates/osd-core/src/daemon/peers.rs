@@ -23,14 +23,17 @@ pub(super) fn network(net: HbNet) -> Network {
 impl Daemon {
     pub(super) fn osd_dial_failed(&mut self, conn: ConnId, why: DialFailure, attempts: u32, now: Clock, out: &mut Vec<Effect>) {
         let link = self.links.get(conn).map(|link| (link.role, link.addrs.clone()));
-        if let Some((Role::Osd(network), addrs)) = &link
-            && network.heartbeats().is_some()
-        {
-            self.close_link(conn, out);
-            if why == DialFailure::Refused {
-                self.osd_event_alone(OsdEvent::HeartbeatRefused { addrs: addrs.clone() }, now, out);
+        if let Some((Role::Osd(network), addrs)) = &link {
+            let is_heartbeat = network.heartbeats().is_some();
+            if is_heartbeat {
+                self.close_link(conn, out);
             }
-            return;
+            if why == DialFailure::Refused {
+                self.osd_event_alone(OsdEvent::PeerRefused { addrs: addrs.clone() }, now, out);
+            }
+            if is_heartbeat {
+                return;
+            }
         }
         let gone = link.as_ref().is_some_and(|(_, addrs)| !self.is_somebody_at(addrs));
         if gone || attempts > ATTEMPTS_MAX {
