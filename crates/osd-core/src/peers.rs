@@ -13,8 +13,7 @@ use maps::OsdMap;
 use messages::osd_peering::query_kind;
 use messages::{
     MOSDMap, MOSDOpReply, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGLog, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove,
-    MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp,
-    MOSDRepOpReply, Message, PgNotify, PgQuery, RawMessage,
+    MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp, MOSDRepOpReply, Message, PgNotify, PgQuery, RawMessage,
 };
 use types::{EVersion, EntityAddrVec, EntityKind, Epoch, OsdId, PastIntervals, PgInfo, PgShard, SpgId, features};
 
