@@ -51,6 +51,8 @@ mod reads;
 mod recover;
 mod repair;
 mod room;
+#[cfg(test)]
+mod scattered;
 mod spill;
 mod state;
 mod superblock;
