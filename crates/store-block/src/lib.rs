@@ -26,6 +26,7 @@ mod damaged;
 #[cfg(test)]
 mod fill;
 mod fsck;
+mod gaps;
 mod io;
 mod key;
 #[cfg(test)]
