@@ -132,6 +132,7 @@ impl Alloc {
         self.used.len() * 2 + self.empty.len() * 2 + ripe + self.aside.capacity() * size_of::<Aside>()
     }
     /// Blocks that can be allocated now, if what needs them is small enough.
+    #[cfg(test)]
     pub fn free_blocks(&self) -> u64 {
         self.free_blocks
     }
