@@ -7,6 +7,7 @@
 //! costs a thread's hand-over and, when it must be durable, a commit of its journal. What had data before this start is not known.
 
 use crate::codec::Corrupt;
+use crate::gaps::Gaps;
 use crate::layout::CHUNK_BLOCKS;
 use crate::planted::{Bug, planted};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -46,20 +47,11 @@ pub struct Alloc {
     dirty: BTreeSet<usize>,
     /// Chunks that hold metadata. They are in use here, and free in what is stored: the index of the metadata names them.
     lent: BTreeSet<usize>,
-    /// Chunks that are in use, by their longest run of free blocks; those that are full are not counted.
-    gaps: [u64; CHUNK_BLOCKS as usize],
+    /// The most of them that there were: checkpoints lend and give back all the time, and only more of them are something that came.
+    lent_most: usize,
+    gaps: Gaps,
     /// Empty chunks that are kept for metadata.
     kept: u64,
-}
-
-/// Blocks of a chunk's longest free run.
-fn longest_run(used: u16) -> usize {
-    let (mut free, mut n) = (!used, 0);
-    while free != 0 {
-        free &= free << 1;
-        n += 1;
-    }
-    n
 }
 
 /// Chunks that were in use since the start, and by page how many of them are empty.
@@ -102,7 +94,8 @@ impl Alloc {
             aside_blocks: 0,
             dirty: BTreeSet::new(),
             lent: BTreeSet::new(),
-            gaps: [0; CHUNK_BLOCKS as usize],
+            lent_most: 0,
+            gaps: Gaps::default(),
             kept: 0,
         };
         alloc.count();
@@ -110,7 +103,7 @@ impl Alloc {
     }
     fn count(&mut self) {
         self.free_blocks = 0;
-        self.gaps = [0; CHUNK_BLOCKS as usize];
+        let mut gaps = Gaps::new(self.chunks as u64 * CHUNK_BLOCKS);
         for (page, chunks) in self.used[..self.chunks].chunks(PAGE_CHUNKS).enumerate() {
             let mut empty = 0;
             for used in chunks {
@@ -118,15 +111,14 @@ impl Alloc {
                 self.free_blocks += match *used {
                     0 => CHUNK_BLOCKS,
                     FULL => 0,
-                    some => {
-                        self.gaps[longest_run(some)] += 1;
-                        u64::from(some.count_zeros())
-                    }
+                    some => u64::from(some.count_zeros()),
                 };
+                gaps.load(*used);
                 empty += u16::from(*used == 0);
             }
             self.empty[page] = empty;
         }
+        self.gaps = gaps;
         self.empty_chunks = self.empty.iter().map(|n| u64::from(*n)).sum();
         if let Some(ripe) = &mut self.ripe {
             ripe.chunks.fill(0);
@@ -139,9 +131,17 @@ impl Alloc {
         let ripe = self.ripe.as_ref().map_or(0, |r| r.chunks.len() * 8 + r.empty.len() * 2);
         self.used.len() * 2 + self.empty.len() * 2 + ripe + self.aside.capacity() * size_of::<Aside>()
     }
-    /// Blocks that can be allocated now.
+    /// Blocks that can be allocated now, if what needs them is small enough.
+    #[cfg(test)]
     pub fn free_blocks(&self) -> u64 {
         self.free_blocks
+    }
+    /// Free blocks that are available to what comes.
+    pub fn available_blocks(&self) -> u64 {
+        if planted(Bug::CountGaps) {
+            return self.free_blocks;
+        }
+        self.empty_chunks * CHUNK_BLOCKS + self.gaps.available()
     }
 
     /// Chunks without a block in use: as many pieces of any size can be allocated for certain.
@@ -151,7 +151,7 @@ impl Alloc {
 
     /// Chunks in use that have `blocks` free blocks in a row: each takes a piece of that size.
     pub fn gaps(&self, blocks: u64) -> u64 {
-        self.gaps[(blocks as usize).min(self.gaps.len())..].iter().sum()
+        self.gaps.chunks_for(blocks)
     }
 
     /// Takes an empty chunk for metadata.
@@ -159,6 +159,10 @@ impl Alloc {
         let chunk = self.find_empty()?;
         self.set(chunk, FULL);
         self.lent.insert(chunk);
+        if self.lent.len() > self.lent_most {
+            self.lent_most = self.lent.len();
+            self.gaps.came(CHUNK_BLOCKS);
+        }
         Some(chunk as u64)
     }
     /// The same for a chunk that metadata have already; false if data have it.
@@ -168,6 +172,7 @@ impl Alloc {
         if is_free {
             self.set(chunk, FULL);
             self.lent.insert(chunk);
+            self.lent_most = self.lent_most.max(self.lent.len());
         }
         is_free
     }
@@ -209,12 +214,8 @@ impl Alloc {
         let from = std::mem::replace(&mut self.used[chunk], to);
         let page = chunk / PAGE_CHUNKS;
         self.free_blocks = self.free_blocks + u64::from(from.count_ones()) - u64::from(to.count_ones());
-        if from != 0 && from != FULL {
-            self.gaps[longest_run(from)] -= 1;
-        }
-        if to != 0 && to != FULL {
-            self.gaps[longest_run(to)] += 1;
-        }
+        self.gaps.remove(from);
+        self.gaps.add(to);
         match (from == 0, to == 0) {
             (true, false) => {
                 self.empty[page] -= 1;
@@ -317,11 +318,13 @@ impl Alloc {
         assert!(self.is_free(place, blocks), "blocks {place}+{blocks} are taken once");
         let chunk = (place / CHUNK_BLOCKS) as usize;
         self.set(chunk, self.used[chunk] | mask(place, blocks));
+        self.gaps.came(blocks);
     }
     /// Puts a piece aside that the record `seq` freed.
     pub fn free(&mut self, seq: u64, place: u64, blocks: u64) {
         assert!(self.is_used(place, blocks), "blocks {place}+{blocks} that are freed were in use");
         self.aside.push_back(Aside { seq, place, blocks });
+        self.gaps.came(blocks);
         self.aside_blocks += blocks;
         self.dirty.insert(place as usize / CHUNK_BLOCKS as usize / PAGE_CHUNKS);
     }

@@ -103,6 +103,12 @@ impl BlockStore {
         self.0.get_mut().grow()
     }
     /// What the store waits for, in a line, for tests that find it waiting for ever.
+    /// Where the index is, and the list of its pieces.
+    #[cfg(test)]
+    pub(crate) fn index_runs(&self) -> [Vec<crate::meta::space::Run>; 2] {
+        let core = self.0.borrow();
+        [core.sb.index.clone(), core.sb.list.clone()]
+    }
     #[cfg(test)]
     pub fn stand(&self) -> String {
         let core = self.0.borrow();

@@ -445,7 +445,7 @@ impl Core {
     fn check_meta(&self, report: &mut FsckReport) {
         report.leaves = self.table.index.iter().count() as u64;
         let leaves: u64 = self.table.index.iter().map(|(_, l)| u64::from(l.blocks)).sum();
-        let index: u64 = self.sb.index.iter().map(|(_, n)| n).sum();
+        let index: u64 = self.sb.index.iter().chain(&self.sb.list).map(|(_, n)| n).sum();
         let taken = self.space.taken();
         if self.checkpoint.is_none() && taken != META_FIRST + leaves + index {
             report.error(format!("{taken} blocks of metadata are taken, leaves and index have {}", META_FIRST + leaves + index));

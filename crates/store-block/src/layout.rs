@@ -22,12 +22,13 @@
 //! The version of all this is [`VERSION`]. A store of one since [`OLDEST`] is opened, and is of this version from then on (labels keep theirs); of
 //! another, it is refused. Version 2 has rows of a group's log in a short form beside those of version 1: `pg_row`. Version 3
 //! has metadata on the data device, pages in pieces (`HIX3`, an index that says so), and rows beside damaged leaves. Version 4 has
-//! changes beside records (`spill`), and omaps that stand on layers (`layers`).
+//! changes beside records (`spill`), and omaps that stand on layers (`layers`). Version 5 has a list of the index's pieces where a superblock has no
+//! room for them all.
 
 use disk::Dev;
 
 /// Counts changes of the layout.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// The oldest version that this program reads.
 pub const OLDEST: u32 = 1;
 

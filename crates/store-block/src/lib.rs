@@ -26,6 +26,7 @@ mod damaged;
 #[cfg(test)]
 mod fill;
 mod fsck;
+mod gaps;
 mod io;
 mod key;
 #[cfg(test)]
@@ -51,6 +52,8 @@ mod reads;
 mod recover;
 mod repair;
 mod room;
+#[cfg(test)]
+mod scattered;
 mod spill;
 mod state;
 mod superblock;

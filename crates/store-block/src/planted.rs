@@ -23,6 +23,8 @@ pub enum Bug {
     StoreLent,
     /// Transactions are accepted without a look at the room for their rows.
     AcceptWithoutRoom,
+    /// Gaps count as available, whatever comes.
+    CountGaps,
     /// A checkpoint does not wait until images are at their places.
     SkipDrain,
     /// A checkpoint counts though records that it has are not durable.

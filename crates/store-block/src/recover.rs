@@ -86,6 +86,7 @@ pub fn mkfs(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, Ope
         next_leaf: 1,
         index: vec![(META_FIRST, 1)],
         index_len: index.len() as u64,
+        ..Superblock::default()
     };
     io.write_now(META, 1, sb.encode())?;
     Ok(io.into_disks())
@@ -158,11 +159,12 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
     let mut io = Io::new(disks);
     let (mut found, mut left_out) = (superblock(&mut io)?, Vec::new());
     let (newest, mut reach) = (found.remove(0), 0);
-    let (sb, index) = match read_index(&mut io, &newest) {
+    let mut newest = newest;
+    let (sb, index) = match read_index(&mut io, &mut newest) {
         Ok(index) => (newest, index),
         Err(e) => {
             // What the checkpoint before it had, with a longer log, is the same state if all of it is still there.
-            let before = found.pop().and_then(|sb| read_index(&mut io, &sb).ok().map(|index| (sb, index)));
+            let before = found.pop().and_then(|mut sb| read_index(&mut io, &mut sb).ok().map(|index| (sb, index)));
             match before {
                 Some((sb, index)) if cfg.salvage => {
                     left_out.push(format!("{e}: the checkpoint before it is taken, and the log from there on"));
@@ -178,6 +180,7 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
     let mut core = Core::new(cfg, io, sb);
     (core.table.index, core.left_out, core.reach) = (index, left_out, reach);
     let mut extents: Vec<(u64, u64)> = core.sb.index.clone();
+    extents.extend(core.sb.list.iter().copied());
     extents.extend(core.table.index.iter().flat_map(|(_, leaf)| leaf.runs()));
     let chunks = core.alloc.chunks();
     if let Some((block, _)) = extents.into_iter().find(|run| !core.space.mark(*run, chunks)) {
@@ -188,7 +191,11 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
     core.share_memory();
     Ok(core)
 }
-fn read_index(io: &mut Io, sb: &Superblock) -> Result<Index, Corrupt> {
+fn read_index(io: &mut Io, sb: &mut Superblock) -> Result<Index, Corrupt> {
+    if !sb.list.is_empty() {
+        let list = io.pages_now(std::slice::from_ref(&sb.list)).map_err(|_| Corrupt("the list of the index's pieces can't be read"))?;
+        sb.take_list(list.into_iter().next().unwrap_or_default(), crc_seed(&sb.uuid))?;
+    }
     let pages = io.pages_now(std::slice::from_ref(&sb.index)).map_err(|_| Corrupt("the index of the metadata can't be read"))?;
     let index = pages.into_iter().next().unwrap_or_default();
     Index::decode(index.slice(..index.len().min(sb.index_len as usize)), crc_seed(&sb.uuid))

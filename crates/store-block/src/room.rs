@@ -56,7 +56,7 @@ impl Inflow {
 pub struct Room {
     /// Of the data device, without its label.
     pub data: u64,
-    /// Of those, free for anything.
+    /// Of those, available to what comes: not all that is free, see [`crate::gaps`].
     pub data_free: u64,
     /// In chunks that are wholly free.
     pub data_empty: u64,
@@ -125,7 +125,7 @@ impl Core {
         let rows = padded(bytes + self.inflow.frozen.0 + self.queue_growth.bytes);
         Room {
             data: (self.alloc.chunks() - 1) * CHUNK_BLOCKS,
-            data_free: self.alloc.free_blocks(),
+            data_free: self.alloc.available_blocks(),
             data_empty: self.alloc.empty_chunks() * CHUNK_BLOCKS,
             own: self.space.own_blocks(),
             lent: self.space.lent_blocks(),
@@ -250,7 +250,7 @@ mod tests {
         // Data fill their device, though the other one is empty.
         let full = Room { data_free: 0, data_empty: 0, ..empty };
         assert_eq!((full.available(), full.chunks(), full.rows(0)), ((1700, 0), 0, 100));
-        // Gaps are available to small data only, and not to metadata.
+        // Gaps are available to data that fit into them, and not to metadata.
         let gaps = Room { data_free: 800, data_empty: 0, ..empty };
         assert_eq!((gaps.available().1, gaps.chunks(), gaps.rows(0)), (850, 0, 100));
         // Chunks that are lent and not needed any more.

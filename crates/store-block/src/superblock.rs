@@ -4,6 +4,7 @@
 //! 0 "HUMBOLDT BLOCK\0\n"   16 version u32   20 crc of bytes 24.. u32   24 role u8 (0 data, 1 wal, 2 meta)   25 uuid
 //! then for the meta device's: counted fields as `Superblock` has them; zeros to the block's end
 //! ```
+//! An index that lies in more extents than a superblock has room for has a list of them in blocks of its own, and the superblock names those.
 
 use crate::codec::{Corrupt, Get, Put};
 use crate::layout::{BLOCK, OLDEST, VERSION};
@@ -39,13 +40,36 @@ pub struct Superblock {
     pub wal_at: u64,
     pub next_nid: u64,
     pub next_leaf: u64,
-    /// Extents of the index (block, blocks) and its bytes.
+    /// Extents of the index (block, blocks) and its bytes. With a list, they are not stored here: see [`Superblock::take_list`].
     pub index: Vec<(u64, u64)>,
     pub index_len: u64,
+    /// Extents of the list of the index's extents, if it has one, and the list's bytes.
+    pub list: Vec<(u64, u64)>,
+    pub list_len: u64,
 }
 
-/// A superblock must not need more: the index is stored in pieces of a size that keeps to it.
-pub const EXTENTS_MAX: usize = 256;
+/// Extents that a superblock has room for.
+const ROOM: usize = 256;
+/// With more extents, the index has a list. Tests make one of the smallest indexes, so that all of them meet it.
+pub const EXTENTS_MAX: usize = if cfg!(test) { 2 } else { ROOM };
+
+/// In front of a list: crc u32 of all behind it, this, and how many extents there are.
+const LIST_MAGIC: u32 = u32::from_le_bytes(*b"HXLS");
+
+/// The list of an index's extents, as it is stored.
+pub fn encode_list(index: &[(u64, u64)], seed: u32) -> Vec<u8> {
+    let mut out = Vec::with_capacity(16 + index.len() * 8);
+    out.put_u32(0);
+    out.put_u32(LIST_MAGIC);
+    out.put_var(index.len() as u64);
+    for (block, blocks) in index {
+        out.put_var(*block);
+        out.put_var(*blocks);
+    }
+    let crc = base::crc32c(seed, &out[4..]);
+    out[..4].copy_from_slice(&crc.to_le_bytes());
+    out
+}
 
 fn open_block(block: &Bytes, role: u8) -> Label<Get> {
     if block.len() < 64 || block[..16] != MAGIC[..] {
@@ -96,13 +120,20 @@ pub fn read_label(block: &Bytes, role: u8) -> Label<[u8; 16]> {
 impl Superblock {
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::new();
+        let index = if self.list.is_empty() { &self.index[..] } else { &[] };
         for v in [self.generation, self.data_blocks, self.wal_blocks, self.meta_blocks, u64::from(self.epoch), self.epoch_seq] {
             out.put_var(v);
         }
-        for v in [self.wal_seq, self.wal_at, self.next_nid, self.next_leaf, self.index_len, self.index.len() as u64] {
+        for v in [self.wal_seq, self.wal_at, self.next_nid, self.next_leaf, self.index_len, index.len() as u64] {
             out.put_var(v);
         }
-        for (block, blocks) in &self.index {
+        for (block, blocks) in index {
+            out.put_var(*block);
+            out.put_var(*blocks);
+        }
+        out.put_var(self.list_len);
+        out.put_var(self.list.len() as u64);
+        for (block, blocks) in &self.list {
             out.put_var(*block);
             out.put_var(*blocks);
         }
@@ -123,12 +154,27 @@ impl Superblock {
             next_nid: get.var()?,
             next_leaf: get.var()?,
             index_len: get.var()?,
-            index: Vec::new(),
+            ..Self::default()
         };
         for _ in 0..get.count(2)? {
             sb.index.push((get.var()?, get.var()?));
         }
+        // Zeros, before version 5.
+        sb.list_len = get.var()?;
+        for _ in 0..get.count(2)? {
+            sb.list.push((get.var()?, get.var()?));
+        }
         Ok(sb)
+    }
+    /// Takes the index's extents from their list.
+    pub fn take_list(&mut self, bytes: Bytes, seed: u32) -> Result<(), Corrupt> {
+        let bytes = bytes.slice(..bytes.len().min(usize::try_from(self.list_len).unwrap_or(usize::MAX)));
+        let mut get = Get::new(bytes.clone());
+        if get.u32()? != base::crc32c(seed, bytes.get(4..).unwrap_or_default()) || get.u32()? != LIST_MAGIC {
+            return Err(Corrupt("the list of the index's pieces has not its magic and crc"));
+        }
+        self.index = (0..get.count(2)?).map(|_| Ok((get.var()?, get.var()?))).collect::<Result<_, Corrupt>>()?;
+        Ok(())
     }
     pub fn decode(block: &Bytes) -> Label<Self> {
         match open_block(block, 2) {
@@ -145,7 +191,10 @@ mod tests {
 
     #[test]
     fn comes_back_and_refuses_others() {
-        let sb = Superblock { uuid: [3; 16], generation: 9, index: vec![(1 << 40, 3); EXTENTS_MAX], ..Superblock::default() };
+        let extents = vec![(1 << 40, 3); ROOM];
+        let listed = Superblock { uuid: [3; 16], list: extents.clone(), list_len: 1 << 30, ..Superblock::default() };
+        assert_eq!(Superblock::decode(&listed.encode()), Label::Ours(listed));
+        let sb = Superblock { uuid: [3; 16], generation: 9, index: extents, ..Superblock::default() };
         let block = sb.encode();
         assert_eq!(Superblock::decode(&block), Label::Ours(sb));
         for at in [0, 21, 24, 30, 100, 4095] {
@@ -158,5 +207,25 @@ mod tests {
         assert_eq!(Superblock::decode(&other.into()), Label::Version(7));
         assert_eq!(read_label(&label(1, &[4; 16]), 1), Label::Ours([4; 16]));
         assert_eq!(read_label(&label(1, &[4; 16]), 0), Label::None);
+    }
+
+    #[test]
+    fn a_list_has_any_number_of_pieces() {
+        for n in [0, 1, ROOM as u64 + 1, 150_000] {
+            let index: Vec<(u64, u64)> = (0..n).map(|i| (i * 7919 % (1 << 41), 1 + i % 20)).collect();
+            let mut bytes = encode_list(&index, 5);
+            let mut sb = Superblock { list: vec![(9, 1)], list_len: bytes.len() as u64, ..Superblock::default() };
+            // As it is read: to the end of its last block.
+            bytes.resize(bytes.len().next_multiple_of(BLOCK as usize), 0);
+            sb.take_list(bytes.clone().into(), 5).expect("it is whole");
+            assert_eq!(sb.index, index);
+            assert!(sb.take_list(bytes.clone().into(), 6).is_err(), "of another store");
+            for at in [0, 5, 8, sb.list_len as usize - 1] {
+                let mut bad = bytes.clone();
+                bad[at] ^= 1;
+                assert!(sb.take_list(bad.into(), 5).is_err(), "{n} pieces, byte {at}");
+            }
+        }
+        assert!(Superblock::default().take_list(Bytes::new(), 5).is_err());
     }
 }

@@ -34,6 +34,7 @@ mod list;
 mod mods;
 mod omap;
 pub mod plan;
+mod planted;
 mod read;
 mod snaps;
 mod source;

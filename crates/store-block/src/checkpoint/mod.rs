@@ -18,7 +18,7 @@ use crate::meta::index::{Encoding, Index};
 use crate::meta::layer::{Key, Layer, Val};
 use crate::planted::{Bug, planted};
 use crate::state::Core;
-use crate::superblock::{EXTENTS_MAX, Superblock};
+use crate::superblock::{EXTENTS_MAX, Superblock, encode_list};
 use bytes::Bytes;
 use disk::Durability;
 use std::collections::{BTreeMap, VecDeque};
@@ -60,6 +60,9 @@ pub struct Checkpoint {
     encoding: Encoding,
     index: Vec<(u64, u64)>,
     index_len: usize,
+    /// Where the list of these places is, if the superblock has no room for them, and its bytes.
+    list: Vec<(u64, u64)>,
+    list_len: usize,
     piece: u64,
     index_crc: Option<u32>,
     /// Its first piece, which has the crc of all in front, waits for the others.
@@ -80,6 +83,8 @@ pub struct Checkpoint {
 const PAGES_MAX: u64 = if cfg!(test) { 64 } else { 1024 };
 /// The index is stored in pieces of at least this many blocks.
 const PIECE_BLOCKS: u64 = if cfg!(test) { 1 } else { 64 };
+/// And in so many, if there is a run of blocks for each.
+const PIECES: u64 = if cfg!(test) { 64 } else { EXTENTS_MAX as u64 / 2 };
 
 impl Core {
     /// The record that the checkpoint waits for to be drained, if it does.
@@ -248,6 +253,8 @@ impl Core {
             encoding: Encoding::default(),
             index: Vec::new(),
             index_len: 0,
+            list: Vec::new(),
+            list_len: 0,
             piece: 0,
             index_crc: None,
             front: None,
@@ -277,10 +284,12 @@ impl Core {
     }
 
     fn begin_index(&mut self) {
-        std::mem::take(&mut self.sb.index).into_iter().for_each(|run| self.space.put_aside(run));
+        let (index, list) = (std::mem::take(&mut self.sb.index), std::mem::take(&mut self.sb.list));
+        index.into_iter().chain(list).for_each(|run| self.space.put_aside(run));
         let len = self.table.index.stored_len();
         let c = self.under_way_mut();
-        c.piece = PIECE_BLOCKS.max((len as u64).div_ceil(BLOCK).div_ceil(EXTENTS_MAX as u64 / 2));
+        // Half of them may be cut once before it needs a list.
+        c.piece = PIECE_BLOCKS.max((len as u64).div_ceil(BLOCK).div_ceil(PIECES));
         (c.index_len, c.stage) = (len, Stage::Index);
     }
     /// Encodes a part of the index and sends it to the device; behind the last, the first one.
@@ -299,9 +308,6 @@ impl Core {
         let part = c.encoding.take(len).expect("so much was encoded, or all");
         c.index_crc = Some(Index::crc(c.index_crc, self.seed, &part));
         c.index.extend_from_slice(&runs);
-        if c.index.len() > EXTENTS_MAX {
-            return self.stop("the metadata are too scattered for their index. Give the meta device more room and start again".into());
-        }
         let mut rest = &part[..];
         for (i, (block, n)) in runs.into_iter().enumerate() {
             let (piece, behind) = rest.split_at(rest.len().min((n * BLOCK) as usize));
@@ -320,6 +326,31 @@ impl Core {
         let (block, mut front) = c.front.take().expect("there is a first piece");
         Index::seal(&mut front, c.index_crc.expect("pieces went out"));
         self.send_piece(block, &front);
+        self.write_list();
+    }
+    /// Where the superblock has no room for all places of the index, it names a list of them.
+    fn write_list(&mut self) {
+        let c = self.under_way_mut();
+        if c.index.len() <= EXTENTS_MAX {
+            return;
+        }
+        let index = std::mem::take(&mut c.index);
+        let list = encode_list(&index, self.seed);
+        let may_lend = self.chunks_to_lend();
+        let Some(runs) = self.space.take((list.len() as u64).div_ceil(BLOCK), &mut self.alloc, may_lend) else {
+            return self.stop(self.no_room());
+        };
+        if runs.len() > EXTENTS_MAX {
+            return self.stop("the metadata are too scattered for a list of their index. Give the store more room and start again".into());
+        }
+        let mut rest = &list[..];
+        for (block, n) in &runs {
+            let (piece, behind) = rest.split_at(rest.len().min((n * BLOCK) as usize));
+            rest = behind;
+            self.send_piece(*block, piece);
+        }
+        let c = self.under_way_mut();
+        (c.index, c.list, c.list_len) = (index, runs.to_vec(), list.len());
     }
     pub fn flushed(&mut self) {
         self.checkpoint.as_mut().expect("flushes are a checkpoint's").flush_done = true;
@@ -335,6 +366,8 @@ impl Core {
             next_leaf: self.next_leaf,
             index: c.index.clone(),
             index_len: c.index_len as u64,
+            list: c.list.clone(),
+            list_len: c.list_len as u64,
             ..self.sb.clone()
         }
     }

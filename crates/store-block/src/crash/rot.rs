@@ -28,7 +28,9 @@ fn config() -> Config {
 }
 fn data(n: u64, version: u64) -> Bytes {
     let mut rng = Rng::new(n << 32 | version);
-    (0..3000 + rng.below(6000)).map(|_| rng.below(256) as u8).collect::<Vec<u8>>().into()
+    let mut bytes = vec![0; 3000 + rng.below(6000) as usize];
+    rng.fill(&mut bytes);
+    bytes.into()
 }
 fn value(n: u64, version: u64) -> Bytes {
     format!("{n} in version {version}").into_bytes().into()
