@@ -273,6 +273,9 @@ pub struct Bench {
     /// The pool; made if it is called `bench` and not there.
     #[arg(long, short = 'p', default_value = "bench")]
     pub pool: String,
+    /// Copies that the pool keeps of each object, if it is made; what the cluster's `osd_pool_default_size` says unless given.
+    #[arg(long, conflicts_with = "store", value_parser = clap::value_parser!(u32).range(1..=10))]
+    pub replicas: Option<u32>,
     #[arg(long, short = 's', default_value_t = 10.0)]
     pub seconds: f64,
     /// Bytes of an operation.

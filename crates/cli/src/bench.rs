@@ -70,7 +70,7 @@ fn run(args: &Bench) -> Result<()> {
     local.block_on(&runtime, async {
         let conf = setup::load(options.conf.as_deref(), &options.name)?;
         let cluster = Cluster::connect(conf, options.connect_timeout).await?;
-        make_pool(&cluster, &args.pool).await?;
+        make_pool(&cluster, &args.pool, args.replicas).await?;
         let mut out: Box<dyn Write> = if args.json { Box::new(stderr()) } else { Box::new(stdout()) };
         let report = client::bench::run_on(&cluster, &options, &mut out).await;
         cluster.shutdown();
@@ -85,11 +85,14 @@ fn run(args: &Bench) -> Result<()> {
 }
 
 /// The pool `bench` is ours to make; another's absence is for its owner to see.
-async fn make_pool(cluster: &Cluster, pool: &str) -> Result<()> {
+async fn make_pool(cluster: &Cluster, pool: &str, replicas: Option<u32>) -> Result<()> {
     if pool != "bench" || cluster.pool(pool).is_ok() {
         return Ok(());
     }
-    let command = serde_json::json!({ "prefix": "osd pool create", "pool": pool, "pg_num": 32 });
+    let mut command = serde_json::json!({ "prefix": "osd pool create", "pool": pool, "pg_num": 32 });
+    if let Some(replicas) = replicas {
+        command["size"] = replicas.into();
+    }
     let answer = cluster.mon_command(&command.to_string(), Default::default()).await?;
     if answer.result < 0 {
         bail!("making the pool {pool}: {}", answer.status);

@@ -10,12 +10,18 @@ pub(super) fn unsupported(setup: &Setup, work: &Work) -> Option<String> {
     let ours = matches!(setup.kind, Kind::Humboldt);
     match () {
         () if ours && setup.store == "file" => Some("needs the file store".into()),
-        () if setup.replicas > 1 && ours => Some("needs replication".into()),
-        () if setup.replicas > 1 => Some("needs targets of several replicas".into()),
+        () if (ours || setup.kind == Kind::Ceph) && setup.replicas > setup.osds => {
+            Some(format!("{} copies need as many OSDs: osds = {} or more", setup.replicas, setup.replicas))
+        }
         () if setup.kind == Kind::Glusterfs => Some("needs GlusterFS targets".into()),
         () if setup.kind == Kind::Existing => Some("needs targets that exist already".into()),
         () if setup.fs.is_some() => Some("needs file systems on devices".into()),
-        () if setup.kind == Kind::Ceph && setup.osds > 1 => Some("needs stock clusters of several OSDs".into()),
+        () if setup.kind == Kind::Ceph
+            && setup.osds > 1
+            && setup.data.as_ref().or(setup.wal.as_ref()).or(setup.meta.as_ref()).is_some() =>
+        {
+            Some("stock OSDs don't share a device: leave data, wal and meta out where osds is more than 1".into())
+        }
         () if ours && !setup.conf.is_empty() => Some("needs ceph.conf lines for humboldt up".into()),
         () if work.under.as_deref() == Some("base") => Some("needs base load".into()),
         () if work.under.is_some() => Some("needs drills".into()),

@@ -37,9 +37,11 @@ impl Setup {
     /// Memory that it takes, by experience; bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         const MIB: u64 = 1 << 20;
+        let osds = u64::from(self.osds);
         match self.kind {
-            Kind::Humboldt => self.memory.unwrap_or(if self.store == "mem" { 1024 * MIB } else { 160 * MIB }) + 100 * MIB,
-            Kind::Ceph => 2560 * MIB,
+            Kind::Humboldt => self.memory.unwrap_or(if self.store == "mem" { 1024 * MIB } else { 160 * MIB * osds }) + 100 * MIB,
+            // The monitor, and an OSD each.
+            Kind::Ceph => 560 * MIB + self.memory.unwrap_or(2000 * MIB) * osds,
             Kind::Glusterfs => 256 * MIB,
             Kind::Null => 64 * MIB,
             Kind::Device | Kind::Existing | Kind::Fake => 16 * MIB,
@@ -48,7 +50,7 @@ impl Setup {
     /// How long a start takes, seconds.
     pub(super) fn start_s(&self) -> f64 {
         match self.kind {
-            Kind::Ceph => 14.0,
+            Kind::Ceph => 11.0 + 3.0 * f64::from(self.osds),
             Kind::Glusterfs => 6.0,
             _ => 0.5,
         }

@@ -39,6 +39,8 @@ pub struct Seen {
     pub counted: Option<Counted>,
     /// True if what it acknowledged must be on a device.
     pub durable: bool,
+    /// How often it must be there.
+    pub copies: u32,
     pub target_died: bool,
     pub marked: bool,
     pub code: i32,
@@ -149,9 +151,12 @@ fn reach(work: &Work, told: &Told, seen: &Seen) -> Option<String> {
 
 fn stored(work: &Work, told: &Told, seen: &Seen) -> Option<String> {
     let sent = due(work, told, seen) * told.write_share;
+    let copies = f64::from(seen.copies.max(1));
     let written = seen.used.written_bytes.filter(|_| seen.durable && sent > 0.0)?;
-    ((written as f64) < sent * STORED_MIN)
-        .then(|| format!("the client sent {sent:.0} bytes, but only {written} were written: the target answers without storing"))
+    ((written as f64) < sent * copies * STORED_MIN).then(|| {
+        let each = if seen.copies > 1 { format!(", {} copies of each", seen.copies) } else { String::new() };
+        format!("the client sent {sent:.0} bytes{each}, but only {written} were written: the target answers without storing")
+    })
 }
 
 /// What is noted beside figures that count.

@@ -156,6 +156,7 @@ impl Visit<'_> {
             wanted_s: self.seconds,
             counted: stat.counted,
             durable,
+            copies: self.cell.setup.replicas,
             target_died: died,
             marked: ended.marked,
             code: ended.code,

@@ -1,4 +1,4 @@
-//! A stock cluster of one monitor and one OSD: 16.2 from the machine itself, later releases from chroots as `cargo xtask` makes them.
+//! A stock cluster of one monitor and its OSDs: 16.2 from the machine itself, later releases from chroots as `cargo xtask` makes them.
 
 use super::device::Backing;
 use super::process::Daemon;
@@ -50,7 +50,7 @@ pub struct Ceph {
     root: Option<PathBuf>,
     backings: Vec<(&'static str, Backing)>,
     mon: Option<Daemon>,
-    osd: Option<Daemon>,
+    osds: Vec<Daemon>,
     made: bool,
 }
 
@@ -72,7 +72,7 @@ impl Ceph {
                 backings.push((option, Backing::new(name, devices, &dir)?));
             }
         }
-        Ok(Self { setup: setup.clone(), dir, root, backings, mon: None, osd: None, made: false })
+        Ok(Self { setup: setup.clone(), dir, root, backings, mon: None, osds: Vec::new(), made: false })
     }
     fn command(&self, program: &str) -> Command {
         Place { conf: Some(self.dir.join("ceph.conf")), chroot: self.root.clone(), ..Place::default() }.command(program)
@@ -87,8 +87,11 @@ impl Ceph {
                 "[global]\nfsid = {fsid}\nmon host = [v2:127.0.0.1:{port}]\npublic network = 127.0.0.0/8\ncluster network = 127.0.0.0/8"
             ),
             format!("keyring = {d}/keyring\nrun dir = {d}/run\nadmin socket = {d}/run/$name.asok\nlog file = {d}/log/$name.log"),
-            format!("mon data = {d}/mon\nosd data = {d}/osd\ncrash dir = {d}\nmon cluster log file = {d}/log/cluster.log"),
-            "osd pool default size = 1\nosd pool default min size = 1\nosd pool default pg autoscale mode = off".into(),
+            format!("mon data = {d}/mon\nosd data = {d}/osd.$id\ncrash dir = {d}\nmon cluster log file = {d}/log/cluster.log"),
+            format!(
+                "osd pool default size = {}\nosd pool default min size = 1\nosd pool default pg autoscale mode = off",
+                self.setup.replicas
+            ),
             "osd crush chooseleaf type = 0\nmon allow pool size one = true\nmon warn on pool no redundancy = false".into(),
             // Not of the cluster but of the disk that the monitor's small store lies on.
             "mon data avail crit = 1\nmon data avail warn = 2".into(),
@@ -133,16 +136,29 @@ impl Ceph {
         self.mon = Some(mon);
         Ok(())
     }
-    fn run_osd(&mut self) -> Result<()> {
-        let mut osd = Daemon::start(self.command("ceph-osd").args(["-f", "-i", "0"]), &self.dir.join("log/osd.out"))?;
-        let up = || chore(self.command("ceph").args(["osd", "stat"]), COMMAND).is_ok_and(|out| out.contains("1 up"));
-        osd.wait(READY, up).context("the stock OSD")?;
-        self.osd = Some(osd);
+    /// Makes an OSD and starts it; its number is as many as there are.
+    fn add_osd(&mut self) -> Result<()> {
+        let id = self.osds.len().to_string();
+        let home = self.dir.join(format!("osd.{id}"));
+        std::fs::create_dir_all(&home)?;
+        let uuid = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_string();
+        let key = self.tool("ceph-authtool", &["--gen-print-key"])?.trim().to_string();
+        let secrets = self.dir.join("new.json");
+        std::fs::write(&secrets, json!({ "cephx_secret": key }).to_string())?;
+        self.tool("ceph", &["osd", "new", &uuid, &id, "-i", &secrets.display().to_string()])?;
+        std::fs::write(home.join("keyring"), format!("[osd.{id}]\n\tkey = {key}\n"))?;
+        let keyring = home.join("keyring").display().to_string();
+        self.tool("ceph-osd", &["-i", &id, "--mkfs", "--osd-uuid", &uuid, "--keyring", &keyring])?;
+        let mut osd = Daemon::start(self.command("ceph-osd").args(["-f", "-i", &id]), &self.dir.join(format!("log/osd.{id}.out")))?;
+        let up = format!("{} up", self.osds.len() + 1);
+        let up = || chore(self.command("ceph").args(["osd", "stat"]), COMMAND).is_ok_and(|out| out.contains(&up));
+        osd.wait(READY, up).with_context(|| format!("the stock osd.{id}"))?;
+        self.osds.push(osd);
         Ok(())
     }
     fn start_new(&mut self) -> Result<()> {
         let _ = std::fs::remove_dir_all(&self.dir);
-        for sub in ["mon", "osd", "run", "log"] {
+        for sub in ["mon", "run", "log"] {
             std::fs::create_dir_all(self.dir.join(sub))?;
         }
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
@@ -151,15 +167,9 @@ impl Ceph {
         std::fs::write(self.dir.join("ceph.conf"), conf)?;
         self.make(&fsid, port)?;
         self.run_mon()?;
-        let uuid = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_string();
-        let key = self.tool("ceph-authtool", &["--gen-print-key"])?.trim().to_string();
-        let secrets = self.dir.join("new.json");
-        std::fs::write(&secrets, json!({ "cephx_secret": key }).to_string())?;
-        self.tool("ceph", &["osd", "new", &uuid, "0", "-i", &secrets.display().to_string()])?;
-        std::fs::write(self.dir.join("osd/keyring"), format!("[osd.0]\n\tkey = {key}\n"))?;
-        let osd_keyring = self.dir.join("osd/keyring").display().to_string();
-        self.tool("ceph-osd", &["-i", "0", "--mkfs", "--osd-uuid", &uuid, "--keyring", &osd_keyring])?;
-        self.run_osd()?;
+        for _ in 0..self.setup.osds {
+            self.add_osd()?;
+        }
         self.backings.iter_mut().for_each(|(_, b)| b.taken());
         self.tool("ceph", &["osd", "pool", "create", "bench", PGS, PGS])?;
         self.made = true;
@@ -177,7 +187,7 @@ impl Target for Ceph {
         self.start_new().with_context(|| format!("starting {}", self.setup.show()))
     }
     fn stop(&mut self) {
-        for daemon in [self.osd.take(), self.mon.take()].iter_mut().flatten() {
+        for mut daemon in std::mem::take(&mut self.osds).into_iter().chain(self.mon.take()) {
             daemon.stop();
         }
         self.backings.iter_mut().for_each(|(_, b)| b.release());
@@ -188,13 +198,13 @@ impl Target for Ceph {
         let _ = std::fs::remove_dir_all(&self.dir);
     }
     fn alive(&mut self) -> bool {
-        self.made && [&mut self.mon, &mut self.osd].into_iter().all(|d| d.as_mut().is_some_and(Daemon::alive))
+        self.made && self.mon.as_mut().is_some_and(Daemon::alive) && self.osds.iter_mut().all(Daemon::alive)
     }
     fn place(&self) -> Place {
         Place { conf: Some(self.dir.join("ceph.conf")), ..Place::default() }
     }
     fn servers(&self) -> Vec<u32> {
-        [&self.osd, &self.mon].into_iter().flatten().map(Daemon::pid).collect()
+        self.osds.iter().chain(&self.mon).map(Daemon::pid).collect()
     }
     fn devices(&self) -> Vec<PathBuf> {
         let stats: Vec<PathBuf> = self.backings.iter().filter_map(|(_, b)| b.stat()).collect();
@@ -202,7 +212,8 @@ impl Target for Ceph {
     }
     fn counted(&mut self) -> Result<Option<Counted>> {
         ensure!(self.alive(), "it does not run");
-        reach::counted([self.dir.join("run/osd.0.asok").as_path()]).map(Some)
+        let sockets: Vec<PathBuf> = (0..self.osds.len()).map(|id| self.dir.join(format!("run/osd.{id}.asok"))).collect();
+        reach::counted(sockets.iter().map(PathBuf::as_path)).map(Some)
     }
     fn durable(&self) -> bool {
         self.setup.store != "mem"

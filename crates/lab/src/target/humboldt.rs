@@ -84,6 +84,7 @@ impl Target for Humboldt {
         chore(&mut first, READY).context("a first load").map(drop)
     }
     fn stop(&mut self) {
+        first.args(["--replicas", &self.setup.replicas.to_string()]);
         if let Some(mut daemon) = self.daemon.take() {
             daemon.stop();
         }

@@ -34,7 +34,7 @@ fn round() -> (Told, Seen) {
     let bytes = 12_000 * 4096;
     let used = Used { seconds: 3.01, real_seconds: 3.01, written_bytes: Some(bytes), ..Used::default() };
     let counted = Some(Counted { ops: 12_000, bytes_in: bytes, bytes_out: 0 });
-    (told, Seen { used, wanted_s: 3.0, counted, durable: true, target_died: false, marked: true, code: 0 })
+    (told, Seen { used, wanted_s: 3.0, counted, durable: true, copies: 1, target_died: false, marked: true, code: 0 })
 }
 
 fn says(change: impl Fn(&mut Told, &mut Seen)) -> State {
@@ -67,6 +67,8 @@ fn each_lie_is_called_by_its_name() {
     assert!(invalid(&says(|_, s| s.used.real_seconds = -3.0), "clock jumped"));
     assert!(invalid(&says(|_, s| s.counted = Some(Counted::default())), "reach"));
     assert!(invalid(&says(|_, s| s.used.written_bytes = Some(4096)), "without storing"));
+    // One copy on the disk where three are due.
+    assert!(invalid(&says(|_, s| s.copies = 3), "3 copies of each"));
     assert!(invalid(&says(|_, s| s.marked = false), "began and ended"));
 }
 
