@@ -260,6 +260,9 @@ impl Osd {
             self.loading = Some(Loading { failed: true, ..Loading::default() });
             out.push(Effect::Stop { why: Some(format!("what the store keeps of this OSD can't be used: {why}")) });
         }
+        for pg in self.pgs.iter_mut().flatten() {
+            pg.resume_lease(&Cx { sh: &mut self.sh, clock, out });
+        }
         self.sh.osd_features = self.sh.map.up_osd_features() & types::features::SUPPORTED;
     }
 

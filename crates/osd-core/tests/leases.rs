@@ -64,6 +64,53 @@ fn a_stopped_primary_serves_nothing_and_the_next_one_waits_for_its_lease() {
     assert_eq!(c.read("a").unwrap(), b"2");
 }
 
+/// Both who had acknowledged the lease are killed and come back, while the primary that had it is stopped and nothing says that it is dead.
+#[test]
+fn members_that_restart_have_not_forgotten_the_lease() {
+    let mut c = Cluster::new(6, 3, 3, 2, 1);
+    assert_eq!(c.one("a", vec![write_full(b"1")]).map(|r| r.result), Some(0));
+    let old = c.primary(PG) as usize;
+    let stopped = c.nodes[old].take();
+    let rest: Vec<usize> = (0..3).filter(|osd| *osd != old).collect();
+    rest.iter().for_each(|osd| c.kill(*osd));
+    rest.iter().for_each(|osd| c.mark_down(*osd));
+    c.publish(|m| {
+        m.osd_state[old] &= !osd_state::UP;
+        m.osd_info[old].down_at = m.epoch;
+    });
+    rest.iter().for_each(|osd| c.start(*osd));
+    let mut waited_s = 0;
+    let next = loop {
+        quiet(&mut c);
+        let next = c.primary(PG);
+        if next >= 0 && bits(&c, next as usize) & pg_state::ACTIVE != 0 {
+            break next as usize;
+        }
+        c.tick();
+        waited_s += 1;
+        assert!(waited_s < 10, "{:?}", c.states());
+    };
+    let write = c.request("a", vec![write_full(b"2")]);
+    c.give(&write);
+    quiet(&mut c);
+    assert!(bits(&c, next) & pg_state::WAIT != 0 && c.replies.is_empty(), "{:?}", c.states());
+    // The primary goes on within its lease: what it says is still true.
+    c.nodes[old] = stopped;
+    while bits(&c, next) & pg_state::WAIT != 0 {
+        c.tick();
+        quiet(&mut c);
+        waited_s += 1;
+        assert!(waited_s <= 17, "a lease lasts 16 s");
+    }
+    assert!(c.replies.iter().any(|r| r.tid == write.tid && r.result == 0));
+    // When all are back and say so, nothing waits.
+    (0..3).filter(|osd| *osd != old).for_each(|osd| c.kill(osd));
+    rest.iter().for_each(|osd| c.mark_down(*osd));
+    rest.iter().for_each(|osd| c.start(*osd));
+    c.settle();
+    assert!(bits(&c, c.primary(PG) as usize) & pg_state::WAIT == 0, "{:?}", c.states());
+}
+
 #[test]
 fn nothing_waits_for_a_primary_that_ended_in_order() {
     let mut c = Cluster::new(3, 3, 3, 2, 1);

@@ -81,10 +81,10 @@ impl Target for Humboldt {
         // Makes the pool; its figures are not used.
         let mut first = Command::new(&self.program);
         first.args(["bench", "write", "--seconds", "0.2", "--json", "--conf"]).arg(self.dir.join("client.conf"));
+        first.args(["--replicas", &self.setup.replicas.to_string()]);
         chore(&mut first, READY).context("a first load").map(drop)
     }
     fn stop(&mut self) {
-        first.args(["--replicas", &self.setup.replicas.to_string()]);
         if let Some(mut daemon) = self.daemon.take() {
             daemon.stop();
         }

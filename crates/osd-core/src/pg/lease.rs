@@ -138,6 +138,11 @@ impl Lease {
         }
         self.refresh();
     }
+    /// The OSD starts: an earlier life of it may have let others of the last interval serve for so long, and has forgotten.
+    pub fn resumed(&mut self, interval: Duration, now: Stamp) {
+        self.extend(now + interval);
+        self.refresh();
+    }
     fn extend(&mut self, until: Stamp) -> &mut Prior {
         let prior = self.prior.get_or_insert_with(|| Prior { until, holders: BTreeSet::new() });
         prior.until = prior.until.max(until);

@@ -26,6 +26,12 @@ impl Pg {
         let interval_s = self.pool.opts.double(OptKey::READ_LEASE_INTERVAL).unwrap_or(grace_s);
         Duration::from_secs_f64(interval_s.clamp(0.001, 86_400.0))
     }
+    /// The OSD starts with this group. Another member may serve still, by what an earlier life of ours granted or acknowledged.
+    pub(crate) fn resume_lease(&mut self, cx: &Cx<'_>) {
+        if self.pool.size > 1 || self.peering.mapping.acting.len() > 1 {
+            self.lease.resumed(self.lease_interval(cx), cx.clock.mono);
+        }
+    }
     /// True if the group serves clients now.
     #[inline]
     pub(super) fn serves(&self, cx: &Cx<'_>) -> bool {
