@@ -11,10 +11,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use types::{OsdId, UTime};
 
-/// How long an OSD must have been silent (`osd_heartbeat_grace`).
-const GRACE: Duration = Duration::from_secs(20);
-
 impl Mon {
+    /// How long an OSD must have been silent.
+    fn grace(&self) -> Duration {
+        Duration::from_secs_f64(self.config.mon_number("osd_heartbeat_grace").clamp(1.0, 86_400.0))
+    }
     pub(crate) fn on_failure(&mut self, conn: ConnId, reporter: OsdId, m: &MOSDFailure, clock: Clock) {
         let target = m.target_osd;
         let map = &self.osd.map;
@@ -34,7 +35,7 @@ impl Mon {
         if refused && !self.talks_to(target) {
             return self.mark_gone(target, reporter, clock);
         }
-        let silent = if refused { GRACE } else { Duration::from_secs(m.failed_for_s.max(0) as u64) };
+        let silent = if refused { self.grace() } else { Duration::from_secs(m.failed_for_s.max(0) as u64) };
         let since = clock.mono - silent;
         let reports = self.osd.failures.entry(target).or_default();
         reports.reporters.insert(reporter, Report { since, conn, refused });
@@ -79,7 +80,7 @@ impl Mon {
         let possible = if all.len() <= 1 { self.osd.map.num_up().saturating_sub(1) } else { all.len() };
         let needed = (self.config.mon_number("mon_osd_min_down_reporters") as usize).min(possible).max(1);
         let since = reports.reporters.values().map(|report| report.since).max().unwrap_or(clock.mono);
-        if count >= needed && clock.mono.since(since) >= GRACE {
+        if count >= needed && clock.mono.since(since) >= self.grace() {
             let text = format!("osd.{target} failed ({count} reporters after {:.1} s)", clock.mono.since(since).as_secs_f64());
             self.say(clock, log_level::INFO, text);
             self.osd.pending().new_state.insert(target, osd_state::UP);
