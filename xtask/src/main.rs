@@ -37,7 +37,8 @@ cargo xtask record-caps CEPH_CONF OUT            what a stock cluster allows to 
 cargo xtask fuzz [SECONDS]                       decoders and handshakes under random input, for SECONDS (60)
 cargo xtask crash-states [--from SEED] [--count N]   N (1,000,000) of the block store's crash states; a run goes on with the seed that the last one named
                          [--bugs] [--faults]      its planted bugs; faults at each operation of N (20) seeds' lives
-cargo xtask rot-matrix [--count N]                one block of a store or of the monitor's database damaged, N (50) times: the rest is served, and comes back
+cargo xtask rot-matrix [--count N] [--servers]    one block of a store or of the monitor's database damaged, N (50) times: the rest is served, and comes back;
+                                                 first 20 N times on devices in memory, but for --servers
 cargo xtask sim [--from SEED] [--count N]        the cluster simulator: N (1,000) seeds; a run goes on with the seed that the last one named
                 [--seed SEED [--trace] [--shrink]]   one seed; all its events; with as few faults as it still fails with
 cargo xtask kill-loop [--cycles N]                kill -9 under load, N (30) times, everything compared at the end
@@ -103,7 +104,7 @@ fn chore() -> Result<()> {
         }
         Some("rot-matrix") => {
             cluster::build()?;
-            suites::rot_matrix(option("--count").map_or(Ok(50), str::parse)?)
+            suites::rot_matrix(option("--count").map_or(Ok(50), str::parse)?, !flag("--servers"))
         }
         Some("image-check") => {
             cluster::build()?;

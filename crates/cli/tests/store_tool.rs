@@ -198,6 +198,53 @@ fn space_that_leaked_or_is_used_twice_is_found() {
     assert!(a.files()[0] == before[0] && !a.tool(&["fsck"]).status.success());
 }
 
+/// An export stops where an object can't be read and says how to go round it; the one that does names what it leaves out, ends with status 3, and has
+/// all the rest.
+#[test]
+fn an_export_goes_round_what_is_damaged() {
+    let a = Folder::filled("skip");
+    let file = a.path("copy");
+    let data: Vec<_> = (0..OBJECTS).map(|n| a.data(n)).collect();
+    a.change("data", |data| {
+        let at = data.windows(4096).position(|w| w.iter().all(|x| *x == 9)).expect("object 8 lies somewhere");
+        data[at + 100] ^= 4;
+    });
+    let out = a.tool(&["export", &file]);
+    assert!(out.status.code() == Some(1) && text(&out.stderr).contains("export --skip-damaged FILE"), "{out:?}");
+    std::fs::remove_file(&file).expect("what was written until then");
+    let damaged = a.files();
+    let out = a.tool(&["export", "--skip-damaged", &file]);
+    let said = text(&out.stderr);
+    assert!(out.status.code() == Some(3) && said.lines().filter(|l| l.starts_with("left out: ")).count() == 1, "{out:?}");
+    assert!(said.contains("object 8"), "{said}");
+    assert!(a.files()[..2] == damaged[..2], "an export changes nothing");
+
+    let b = Folder::empty("skipped");
+    b.ok(&["import", &file]);
+    assert!(b.ok(&["fsck", "--deep"]).contains("no errors"));
+    assert_eq!(b.ok(&["list"]).lines().count(), OBJECTS as usize - 1);
+    (0..OBJECTS).filter(|n| *n != 8).for_each(|n| assert!(b.data(n) == data[n as usize], "object {n}"));
+}
+
+/// A store becomes larger, and only larger, and what it had is there.
+#[test]
+fn a_store_grows() {
+    let a = Folder::filled("grow");
+    let total = |a: &Folder| -> u64 {
+        let stat = a.ok(&["stat"]);
+        let line = stat.lines().find(|l| l.starts_with("total_bytes ")).expect("stat says it");
+        line["total_bytes ".len()..].parse().expect("a number")
+    };
+    let (before, dumps) = (total(&a), (0..OBJECTS).map(|n| a.dump(n)).collect::<Vec<_>>());
+    let out = a.tool(&["grow", "--size", "8M"]);
+    assert!(!out.status.success() && text(&out.stderr).contains("a store becomes larger only"), "{out:?}");
+    assert_eq!(total(&a), before);
+    assert_eq!(a.ok(&["grow", "--size", "48M"]), format!("{} bytes of data, {} of metadata\n", 48 << 20, 4 << 20));
+    assert_eq!(total(&a), before + (32 << 20));
+    assert_eq!((0..OBJECTS).map(|n| a.dump(n)).collect::<Vec<_>>(), dumps);
+    assert!(a.ok(&["fsck", "--deep"]).contains("no errors"));
+}
+
 /// An older or newer layout is refused by every command, in words, and not a byte is changed.
 #[test]
 fn another_version_of_the_layout_is_refused() {

@@ -1,6 +1,7 @@
 //! Rows of some hundred KiB each, which together are far more than the memory for leaves: attributes of objects, values of an omap. A check, a listing
 //! and a read of many values come to their end.
 
+use crate::planted::{Bug, with};
 use crate::{BlockStore, Config};
 use bytes::Bytes;
 use disk::{MemDisks, Order};
@@ -147,4 +148,36 @@ fn keys_are_listed() {
         Ok(found)
     });
     assert_eq!(listed, keys);
+}
+
+/// A small attribute beside many large ones, again and again: what is written is the attribute.
+fn small_beside_large() {
+    const TIMES: u64 = 100;
+    let mut subject = with_attrs(1, 15);
+    subject.ask("the object", |s| s.exists(object_coll(0), &name(0)));
+    subject.disks.record();
+    for n in 0..TIMES {
+        let value = vec![n as u8; 10 + n as usize % 3];
+        subject.submit(|txn| txn.set_attrs(&name(0), vec![("small".into(), value.into())]));
+    }
+    let written = subject.disks.take_recording().written_bytes();
+    println!("{} bytes for each", written / TIMES);
+    assert!((TIMES * 4096..=TIMES * 8192).contains(&written), "{} bytes for each", written / TIMES);
+    // All of them are there, now and after a start.
+    for _ in 0..2 {
+        let attrs = subject.ask("its attributes", |s| s.attrs(object_coll(0), &name(0)));
+        let large = attrs.iter().filter(|(_, value)| value.len() == 64 << 10).count();
+        assert!(attrs.len() == 16 && large == 15, "{} attributes, {large} large ones", attrs.len());
+        subject = subject.forgotten();
+    }
+}
+
+#[test]
+fn a_small_attribute_does_not_write_the_large_ones_again() {
+    small_beside_large();
+}
+#[test]
+fn attributes_that_are_written_again_are_noticed() {
+    let noticed = std::panic::catch_unwind(|| with(Bug::RewriteAttrs, small_beside_large));
+    assert!(noticed.is_err());
 }

@@ -25,6 +25,8 @@ pub enum Bug {
     AcceptWithoutRoom,
     /// Gaps count as available, whatever comes.
     CountGaps,
+    /// A small attribute writes all others of its object again.
+    RewriteAttrs,
     /// A checkpoint does not wait until images are at their places.
     SkipDrain,
     /// A checkpoint counts though records that it has are not durable.

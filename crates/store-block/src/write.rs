@@ -14,6 +14,7 @@ use crate::apply::At;
 use crate::codec::{Corrupt, Put};
 use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, OBJECT_MAX, block_crc};
 use crate::ops::{self, Op};
+use crate::planted::{Bug, planted};
 use crate::state::Core;
 use crate::wal::Batch;
 use bytes::Bytes;
@@ -98,6 +99,11 @@ impl Core {
         let mut scratch = std::mem::take(&mut self.scratch);
         let old = self.objects.node(slot).and_then(|o| o.attrs.get(name)).filter(|old| old.len() == value.len());
         let patched = old.and_then(|old| ops::runs(&old, value, &mut scratch)).is_some();
+        if planted(Bug::RewriteAttrs) {
+            let all: Vec<_> =
+                self.objects.node(slot).into_iter().flat_map(|o| o.attrs.iter().map(|(n, v)| (n.to_vec(), v.to_vec()))).collect();
+            all.iter().try_for_each(|(name, value)| self.change(slot, Op::SetAttr { name: &name[..], value: &value[..] }))?;
+        }
         let done = if patched {
             // What is written down is short; what is applied is the value itself.
             self.name(slot);

@@ -18,12 +18,13 @@ const BLOCK: u64 = 4096;
 const IN_MEMORY: u64 = 20;
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// How many of the objects are what.
-#[derive(Debug, Clone, Copy, Default)]
+/// How many of the objects are what, and the names of those that are not whole.
+#[derive(Debug, Clone, Default)]
 struct Seen {
     whole: u64,
     absent: u64,
     wrong: u64,
+    others: Vec<String>,
 }
 
 fn script(c: &Cluster, verb: &str) -> Result<String> {
@@ -39,7 +40,8 @@ fn read(c: &Cluster) -> Result<Seen> {
         let mut words = text.split_whitespace().skip_while(|w| *w != word).skip(1);
         words.next().and_then(|n| n.parse().ok()).with_context(|| format!("the reader said: {text}"))
     };
-    Ok(Seen { whole: number("whole")?, absent: number("absent")?, wrong: number("wrong")? })
+    let others = text.split_whitespace().skip_while(|w| *w != "others").skip(1).map(String::from).collect();
+    Ok(Seen { whole: number("whole")?, absent: number("absent")?, wrong: number("wrong")?, others })
 }
 /// `humboldt store` on an OSD's folder.
 pub fn store(osd: &Path, words: &[&str]) -> Result<Output> {
@@ -112,11 +114,17 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     quietly(Command::new("cp").args(["-a", "--sparse=always"]).arg(from).arg(to))
 }
 
-/// `count` damages of a whole cluster's files, and many more of a store in memory.
-pub fn rot_matrix(count: u64) -> Result<()> {
-    let mut cargo = Command::new("cargo");
-    cargo.args(["test", "-p", "store-block", "--lib", "crash::rot::rot", "--", "--nocapture"]).current_dir(root());
-    ensure!(cargo.env("ROT_COUNT", (count * IN_MEMORY).to_string()).status()?.success(), "the store in memory came up wrong");
+/// `count` damages of a whole cluster's files; before them, if `in_memory`, many more of a store in memory.
+pub fn rot_matrix(count: u64, in_memory: bool) -> Result<()> {
+    if in_memory {
+        let mut cargo = Command::new("cargo");
+        cargo.args(["test", "-p", "store-block", "--lib", "crash::rot::rot", "--", "--nocapture"]).current_dir(root());
+        ensure!(cargo.env("ROT_COUNT", (count * IN_MEMORY).to_string()).status()?.success(), "the store in memory came up wrong");
+    }
+    rot_of_servers(count)
+}
+
+fn rot_of_servers(count: u64) -> Result<()> {
     let c = Cluster::start("rot", &["--size", "256M", "--auth", "none", "--osds", "1"])?;
     let (dir, port) = (c.dir.clone(), c.port()?);
     c.must(Pacific, "ceph osd pool create rot 8")?;
@@ -203,5 +211,12 @@ fn one(dir: &Path, port: &str, of_monitor: bool) -> Result<String> {
     let seen = read(&c)?;
     ensure!(seen.wrong == 0, "served when it is repaired: {seen:?}");
     ensure!(seen.whole > OBJECTS * 3 / 4 || cut, "served when it is repaired: {seen:?}");
+    // Whatever is not whole was named: left out of the export, or lost by the repair. What a leaf had is named by its first object and the next leaf's,
+    // and by how many rows it had.
+    let named = format!("{}\n{}", exported.stderr, repaired.stdout);
+    let is_named = |name: &String| named.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == name);
+    let rows = named.split("up to ").skip(1).filter_map(|text| text.split(' ').next()?.parse::<usize>().ok()).sum::<usize>();
+    let silent: Vec<_> = seen.others.iter().filter(|name| !is_named(name)).collect();
+    ensure!(silent.len() <= rows || cut, "not whole, and not named: {silent:?}; export and repair said:\n{named}");
     Ok(how + &format!(", {} served when it is repaired", seen.whole))
 }
