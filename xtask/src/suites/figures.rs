@@ -1,4 +1,4 @@
-//! The figures of README: server CPU per operation and latency, beside stock memstore of 18.2 in the same run.
+//! The figures of the memory store: server CPU per operation and latency, beside stock memstore of 18.2 in the same run.
 //!
 //! A ratio is the median of interleaved pairs: ours, theirs, ours, theirs. Each side serves one pool of 32 groups from one OSD, size 1,
 //! without authentication; the client is `rados bench` of 16.2.
@@ -7,6 +7,7 @@ use crate::clients::{Release, SHARED};
 use crate::cluster::Cluster;
 use crate::run::{run, until};
 use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -65,6 +66,19 @@ pub(super) fn cleanup(conf: &Path, run_name: &str) -> Result<()> {
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
+}
+
+/// As a figure is kept: two digits behind the point, none from 100 on.
+pub(super) fn rounded(mut side: Value) -> Value {
+    for (_, v) in side.as_object_mut().into_iter().flatten() {
+        let n = v.as_f64().unwrap_or(0.0);
+        *v = json!(if n >= 100.0 { n.round() } else { hundredths(n) });
+    }
+    side
+}
+
+pub(super) fn hundredths(n: f64) -> f64 {
+    (n * 100.0).round() / 100.0
 }
 
 /// A stock cluster of 18.2: one monitor, one OSD.
@@ -142,8 +156,8 @@ impl Drop for Stock {
     }
 }
 
-/// Prints a table: per test the medians of both sides and the ratios' median over the pairs.
-pub fn figures(pairs: usize, seconds: u32) -> Result<()> {
+/// Prints a table: per test the medians of both sides and the ratios' median over the pairs. `keep`: into the kept figures, too.
+pub fn figures(pairs: usize, seconds: u32, keep: bool) -> Result<()> {
     ensure!(pairs > 0, "a figure needs at least one pair");
     crate::cluster::build()?;
     Release::Pacific.install()?;
@@ -174,6 +188,7 @@ pub fn figures(pairs: usize, seconds: u32) -> Result<()> {
         "{:<16} {:>22} {:>22} {:>22}  {:>9} {:>9}",
         "", "CPU us/op, latency us", "CPU us/op, latency us", "CPU us/op, latency us", "ratio", "ratio"
     );
+    let mut kept = Vec::new();
     for (kind, depth) in [("write", 1), ("rand", 1), ("write", 16), ("rand", 16), ("write", 256), ("rand", 256)] {
         let mut rows: [Vec<Sample>; 3] = [Vec::new(), Vec::new(), Vec::new()];
         for pair in 0..pairs {
@@ -204,6 +219,15 @@ pub fn figures(pairs: usize, seconds: u32) -> Result<()> {
             of(&rows[0], |s| s.iops),
             of(&rows[1], |s| s.iops)
         );
+        let side = |n: usize| json!({ "cpu_us": of(&rows[n], |s| s.cpu_us_per_op), "latency_us": of(&rows[n], |s| s.latency_us) });
+        kept.push(json!({
+            "load": format!("{}, depth {depth}", if kind == "rand" { "read" } else { kind }),
+            "ours": rounded(side(0)), "stock": rounded(side(1)), "null": rounded(side(2)),
+            "cpu_ratio": hundredths(ratio(|s| s.cpu_us_per_op)), "latency_ratio": hundredths(ratio(|s| s.latency_us)),
+        }));
+    }
+    if keep {
+        crate::figures::keep("memory", &format!("cargo xtask figures --pairs {pairs} --seconds {seconds}"), kept)?;
     }
     secure_mode(pairs, seconds)
 }

@@ -4,12 +4,13 @@
 //! then, pair after pair, `rados bench` and fio's rbd engine without librbd's cache, what was made being removed again. What is written counts
 //! until the store is idle, ours until it has made a checkpoint. Beside each stand what the wire costs (the null responder) and, before each pair, one durable write of the disk below.
 
-use super::figures::{Sample, Stock, cleanup, cpu, field, median};
+use super::figures::{Sample, Stock, cleanup, cpu, field, hundredths, median, rounded};
 use crate::clients::{Release, SHARED};
 use crate::cluster::{Cluster, rss_bytes};
 use crate::loops::Loop;
 use crate::run::{run, until};
 use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -77,6 +78,11 @@ fn objects_per_second(size: u64) -> u64 {
 }
 
 impl Load {
+    /// As the kept figures call it.
+    fn kept_name(&self) -> String {
+        let name = self.name.replace("their reads", "reads of them").replace("4k", "4 KiB").replace("64k", "64 KiB");
+        format!("{name}, depth {}", self.depth)
+    }
     fn label(&self) -> String {
         format!("{} {}", self.name, self.depth)
     }
@@ -114,6 +120,18 @@ fn run_name(tag: &str, size: u64, depth: u32) -> String {
 struct Rows {
     sides: [Vec<Run>; 2],
     null: Vec<Run>,
+}
+
+/// Medians of one side, without what its client did not say.
+fn kept_side(runs: &[Run]) -> Value {
+    let of = |f: fn(&Run) -> f64| median(runs.iter().map(f).collect());
+    let mut side = json!({ "cpu_us": of(|r| r.sample.cpu_us_per_op), "latency_us": of(|r| r.sample.latency_us) });
+    for (name, v) in [("amplification", of(|r| r.amplification)), ("tail_us", of(|r| r.tail_us))] {
+        if v > 0.0 {
+            side[name] = json!(v);
+        }
+    }
+    rounded(side)
 }
 
 /// What clients are given: librbd's cache off.
@@ -225,8 +243,8 @@ fn durable_write_us(file: &Path) -> Result<f64> {
 }
 
 /// Prints a table: per load the medians of both sides, the ratios' median over the pairs, and what is asked for. `only`: loads with this in their name
-/// or depth, and those that make what they read.
-pub fn figures_block(pairs: usize, seconds: u32, raw: bool, only: Option<&str>) -> Result<()> {
+/// or depth, and those that make what they read. `keep`: into the kept figures, too.
+pub fn figures_block(pairs: usize, seconds: u32, raw: bool, only: Option<&str>, keep: bool) -> Result<()> {
     ensure!(pairs > 0, "a figure needs at least one pair");
     ensure!((1..=SECONDS_MAX).contains(&seconds), "a load takes 1 to {SECONDS_MAX} seconds");
     let is_asked = |load: &Load| only.is_none_or(|word| load.label().contains(word));
@@ -304,6 +322,7 @@ pub fn figures_block(pairs: usize, seconds: u32, raw: bool, only: Option<&str>) 
         "{:<21}{:>31}{:>31}{:>15}  {:>19}{:>15}",
         "", "ours: CPU, latency, tail us, amp", "BlueStore 18.2", "null", "CPU ratio (asked)", "latency"
     );
+    let mut kept = Vec::new();
     for (load, Rows { sides: rows, null: null_rows }) in loads.iter().zip(&all) {
         let of = |row: &[Run], f: fn(&Run) -> f64| median(row.iter().map(f).collect());
         let ratio = |f: fn(&Run) -> f64| median(rows[0].iter().zip(&rows[1]).map(|(a, b)| f(a) / f(b)).collect());
@@ -336,6 +355,14 @@ pub fn figures_block(pairs: usize, seconds: u32, raw: bool, only: Option<&str>) 
             of(&rows[0], |r| r.sample.iops),
             of(&rows[1], |r| r.sample.iops)
         );
+        kept.push(json!({
+            "load": load.kept_name(), "ours": kept_side(&rows[0]), "stock": kept_side(&rows[1]),
+            "cpu_ratio": hundredths(ratio(|r| r.sample.cpu_us_per_op)), "latency_ratio": hundredths(ratio(|r| r.sample.latency_us)),
+        }));
+    }
+    if keep {
+        let raw = if raw { " --raw" } else { "" };
+        crate::figures::keep("block", &format!("cargo xtask figures --store block{raw} --pairs {pairs} --seconds {seconds}"), kept)?;
     }
     let most = |of: fn(&(u64, u64)) -> u64| memory.iter().map(of).max().unwrap_or(0);
     println!("memory: {} MiB after the first pair, {} at most (256 asked), BlueStore {} MiB", memory[0].0, most(|m| m.0), most(|m| m.1));

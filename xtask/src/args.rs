@@ -1,0 +1,139 @@
+//! The command line of `cargo xtask`, as types.
+
+use clap::{Parser, Subcommand};
+
+/// The project's chores.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
+pub struct Args {
+    #[command(subcommand)]
+    pub chore: Chore,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct CasesArgs {
+    /// Cases that can't run here don't fail the command.
+    #[arg(long)]
+    pub allow_skips: bool,
+    /// Cases with this in their name.
+    #[arg(long)]
+    pub only: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ConformanceArgs {
+    #[arg(value_parser = ["rados", "cls", "rbd", "luks", "model"])]
+    pub suite: Option<String>,
+    #[arg(long)]
+    pub release: Option<String>,
+    /// Programs or cases with this in their name.
+    #[arg(long)]
+    pub only: Option<String>,
+    /// RBD_FEATURES of suite rbd (61); `unset`: images of the old format.
+    #[arg(long)]
+    pub features: Option<String>,
+    /// What OSDs keep objects in: `mem` (default), `block`; among stock daemons `both`, too.
+    #[arg(long)]
+    pub store: Option<String>,
+    /// OSDs of ours under stock monitors of 18.2 and a stock manager, instead of `humboldt up`.
+    #[arg(long)]
+    pub among_stock: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct FiguresArgs {
+    /// The store to measure: `mem` beside memstore, `block` beside BlueStore.
+    #[arg(long, default_value = "mem", value_parser = ["mem", "block"])]
+    pub store: String,
+    /// Interleaved pairs.
+    #[arg(long, default_value_t = 5)]
+    pub pairs: usize,
+    /// Seconds of each load; 8, or 4 with `--store block`, unless given.
+    #[arg(long)]
+    pub seconds: Option<u32>,
+    /// With `--store block`: each store on loop devices of its own.
+    #[arg(long)]
+    pub raw: bool,
+    /// With `--store block`: loads with this in their name.
+    #[arg(long)]
+    pub only: Option<String>,
+    /// Keep the result in docs/figures.json, and draw the pictures and tables from it.
+    #[arg(long, conflicts_with = "only")]
+    pub keep: bool,
+    /// Measure nothing: draw the pictures and tables from docs/figures.json.
+    #[arg(long)]
+    pub draw: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Chore {
+    /// Everything that CI runs.
+    Test(CasesArgs),
+    /// Check that cores use nothing that clippy.toml bans.
+    Lint,
+    /// The cases with stock clients alone, on target/release/humboldt.
+    Clients(CasesArgs),
+    /// Upstream's test programs; writes COMPATIBILITY.md.
+    Conformance(ConformanceArgs),
+    /// OSDs of ours under stock monitors and manager, stock OSDs under our monitor; cut networks, full stores, deaths in any order.
+    StockDaemons {
+        /// Cases that take longer than CI has, too.
+        #[arg(long)]
+        long: bool,
+        #[arg(long)]
+        only: Option<String>,
+    },
+    /// Record what a stock cluster answers to the script in xtask/src/commands.rs.
+    RecordCommands { conf: String, out: String },
+    /// Record what a stock cluster allows by which capability (xtask/src/suites/caps.py).
+    RecordCaps { conf: String, out: String },
+    /// Decoders and handshakes under random input.
+    Fuzz {
+        #[arg(default_value_t = 60)]
+        seconds: u64,
+    },
+    /// Crash states of the block store; a run goes on with the seed that the last one named.
+    CrashStates {
+        #[arg(long)]
+        from: Option<u64>,
+        /// 1,000,000 states, or 20 seeds with `--faults`, unless given.
+        #[arg(long)]
+        count: Option<u64>,
+        /// The planted bugs instead: each must be noticed.
+        #[arg(long)]
+        bugs: bool,
+        /// Faults at each operation of each seed's life instead.
+        #[arg(long)]
+        faults: bool,
+    },
+    /// One block of a store or of the monitor's database damaged, many times: the rest is served and comes back.
+    RotMatrix {
+        #[arg(long, default_value_t = 50)]
+        count: u64,
+        /// Leave out the 20 times as many on devices in memory.
+        #[arg(long)]
+        servers: bool,
+    },
+    /// The cluster simulator: --from SEED, --count N, --seed SEED [--trace] [--shrink]; 1,000 seeds unless given.
+    Sim {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// kill -9 under load, everything compared at the end.
+    KillLoop {
+        #[arg(long, default_value_t = 30)]
+        cycles: u32,
+    },
+    /// Pools of three copies: one, two or three OSDs killed at a time, each copy compared.
+    Thrash {
+        #[arg(long, default_value_t = 30)]
+        cycles: usize,
+    },
+    /// The device below the store copied while clients write: each copy comes up whole.
+    ImageCheck {
+        #[arg(long, default_value_t = 20)]
+        copies: u32,
+    },
+    /// Server CPU per operation and latency beside stock, in interleaved pairs.
+    Figures(FiguresArgs),
+}
