@@ -138,6 +138,9 @@ pub struct Peering {
     asked: BTreeMap<PgShard, Epoch>,
     /// What others have, as they said.
     peers: BTreeMap<PgShard, Peer>,
+    /// Former members that were told to let go of the group in this interval, and since when each was up then. A stock OSD that is told twice
+    /// ends by an assertion, and a former member says what it has with each map.
+    let_go: BTreeMap<PgShard, Epoch>,
     /// The members that each write goes to, ourselves among them (stock's acting_recovery_backfill): chosen when every info is here.
     members: Members,
     /// Members that were asked for their logs, whose answers are not here.
@@ -169,6 +172,7 @@ impl Peering {
             past,
             asked: BTreeMap::new(),
             peers: BTreeMap::new(),
+            let_go: BTreeMap::new(),
             members: Members::new(),
             asked_logs: BTreeSet::new(),
             best: None,
@@ -327,6 +331,7 @@ impl Peering {
         if to == State::Reset {
             self.asked.clear();
             self.peers.clear();
+            self.let_go.clear();
             self.members.clear();
             self.asked_logs.clear();
             (self.best, self.wants_log, self.is_recovered) = (None, None, false);
@@ -408,11 +413,16 @@ impl Peering {
         }
     }
 
-    /// Members of past intervals that still have the group and are needed no longer.
-    pub fn take_strays(&mut self) -> Vec<PgShard> {
-        let strays: Vec<PgShard> =
+    /// Members of past intervals that still have the group and are needed no longer. Each is given once in an interval, and once more for each
+    /// time that its OSD was started since.
+    pub fn take_strays(&mut self, map: &dyn OsdView) -> Vec<PgShard> {
+        let mut strays: Vec<PgShard> =
             self.peers.iter().filter(|(m, p)| !self.is_mapped(**m) && !p.member.info.dne()).map(|(m, _)| *m).collect();
         strays.iter().for_each(|member| drop(self.peers.remove(member)));
+        strays.retain(|stray| {
+            let up_from = map.up_from(stray.osd);
+            self.let_go.insert(*stray, up_from) != Some(up_from)
+        });
         strays
     }
 }

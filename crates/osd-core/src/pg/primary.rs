@@ -104,7 +104,8 @@ impl Pg {
         if !self.peering.is_clean() {
             return;
         }
-        for stray in self.peering.take_strays() {
+        let map = cx.sh.map.clone();
+        for stray in self.peering.take_strays(&*map) {
             let msg = MOSDPGRemove { epoch: cx.sh.map.epoch, pgs: vec![self.pgid_at(stray)] };
             peers::send(stray.osd, msg.encode(features::SUPPORTED), cx);
         }

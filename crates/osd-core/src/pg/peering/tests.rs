@@ -6,6 +6,7 @@ use types::{EVersion, PgId};
 struct Map {
     up: Vec<OsdId>,
     up_thru: Epoch,
+    up_from: Epoch,
 }
 impl OsdView for Map {
     fn is_up(&self, osd: OsdId) -> bool {
@@ -18,7 +19,7 @@ impl OsdView for Map {
         self.up_thru
     }
     fn up_from(&self, _: OsdId) -> Epoch {
-        1
+        self.up_from
     }
     fn lost_at(&self, _: OsdId) -> Epoch {
         0
@@ -48,7 +49,7 @@ fn fresh(whoami: OsdId, epoch: Epoch) -> (Peering, PgInfo) {
 #[test]
 fn a_new_group_of_one_gets_active_once_up_thru_shows() {
     let (mut p, mut info) = fresh(0, 10);
-    let (mut map, mut out) = (Map { up: vec![0], up_thru: 5 }, Vec::new());
+    let (mut map, mut out) = (Map { up: vec![0], up_thru: 5, up_from: 1 }, Vec::new());
     p.step(&mut info, false, &map, Stamp(1), &mut out);
     assert_eq!((p.state(), out.as_slice()), (State::WaitUpThru, &[PeerOut::UpThru(10)][..]));
     map.up_thru = 10;
@@ -65,7 +66,7 @@ fn a_new_group_of_one_gets_active_once_up_thru_shows() {
 fn the_old_member_is_asked_and_serves_on() {
     let (mut p, mut info) = fresh(1, 10);
     p.keep_interval(mapping(10, &[0]));
-    let map = Map { up: vec![0, 1], up_thru: 10 };
+    let map = Map { up: vec![0, 1], up_thru: 10, up_from: 1 };
     p.start_interval(&mut info, mapping(20, &[1]), &map, Stamp(0));
     let mut out = Vec::new();
     p.step(&mut info, false, &map, Stamp(1), &mut out);
@@ -80,7 +81,7 @@ fn the_old_member_is_asked_and_serves_on() {
     assert!(!p.is_active());
     // With nobody of that interval there, nothing is served.
     p.start_interval(&mut info, mapping(21, &[1]), &map, Stamp(3));
-    p.step(&mut info, false, &Map { up: vec![1], up_thru: 30 }, Stamp(4), &mut out);
+    p.step(&mut info, false, &Map { up: vec![1], up_thru: 30, up_from: 1 }, Stamp(4), &mut out);
     assert_eq!(p.state(), State::Down);
 }
 
@@ -93,7 +94,7 @@ fn a_group_that_is_to_be_merged_gets_quiet_and_clean() {
         let at = Mapping { pg_num_pending: pending, ..mapping(20, &[0]) };
         let mut p = Peering::new(pgid, 0, mapping(10, &[0]), PastIntervals::default(), false, Stamp(0));
         assert_eq!(p.is_new_interval(&at), role.is_some());
-        let map = Map { up: vec![0], up_thru: 30 };
+        let map = Map { up: vec![0], up_thru: 30, up_from: 1 };
         p.start_interval(&mut info, at, &map, Stamp(0));
         p.step(&mut info, false, &map, Stamp(1), &mut Vec::new());
         p.activated(p.whoami(), &mut info, Stamp(2));
@@ -119,7 +120,7 @@ fn a_better_log_is_fetched_and_members_are_judged_beside_it() {
     (at.size, at.min_size) = (2, 1);
     let (mut p, mut info) = fresh(1, 10);
     p.keep_interval(mapping(10, &[0]));
-    let map = Map { up: vec![0, 1], up_thru: 30 };
+    let map = Map { up: vec![0, 1], up_thru: 30, up_from: 1 };
     p.start_interval(&mut info, at, &map, Stamp(0));
     let mut out = Vec::new();
     p.step(&mut info, false, &map, Stamp(1), &mut out);
@@ -137,4 +138,24 @@ fn a_better_log_is_fetched_and_members_are_judged_beside_it() {
     p.step(&mut info, false, &map, Stamp(2), &mut out);
     assert_eq!((p.state(), out.last()), (State::Activating, Some(&PeerOut::Activate)));
     assert!(!p.activated(p.whoami(), &mut info, Stamp(3)) && p.activated(PgShard::whole(0), &mut info, Stamp(3)) && p.is_active());
+}
+
+#[test]
+fn a_former_member_is_told_to_let_go_once_for_each_of_its_lives() {
+    let (mut p, mut info) = fresh(0, 10);
+    let mut map = Map { up: vec![0, 5], up_thru: 10, up_from: 1 };
+    p.step(&mut info, false, &map, Stamp(1), &mut Vec::new());
+    assert!(p.activated(p.whoami(), &mut info, Stamp(2)));
+    p.recovered(&mut info);
+    let (stray, theirs) = (PgShard::new(5, p.whoami().shard), PgInfo { last_update: EVersion::new(9, 1), ..info.clone() });
+    let theirs = PgInfo { history: types::PgHistory::created(9, types::UTime::ZERO), ..theirs };
+    let mut told = |p: &mut Peering, map: &Map| {
+        p.heard(stray, theirs.clone(), &mut info, Stamp(3));
+        p.take_strays(map)
+    };
+    assert_eq!(told(&mut p, &map), [stray]);
+    assert_eq!(told(&mut p, &map), [], "it says so with each map");
+    map.up_from = 12;
+    assert_eq!(told(&mut p, &map), [stray], "it was started again before it let go");
+    assert_eq!(told(&mut p, &map), []);
 }
