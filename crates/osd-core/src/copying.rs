@@ -144,8 +144,8 @@ impl Osd {
             match effect {
                 ObjecterEffect::Send { osd, message } if osd == self.sh.whoami => self.send_ourselves(&message, clock, out),
                 ObjecterEffect::Send { osd, message } => {
-                    let addrs = self.sh.map.cluster_addrs.get(osd as usize).cloned().unwrap_or_default();
-                    out.push(Effect::SendOsd { osd, addrs, msg: message });
+                    let addrs = self.sh.map.client_addrs.get(osd as usize).cloned().unwrap_or_default();
+                    out.push(Effect::AskOsd { osd, addrs, msg: message });
                 }
                 ObjecterEffect::Done { user, reply, .. } => self.copying.done.push((user, reply)),
                 // A pool that our map doesn't have is gone: no OSD acts by a newer one than its own.

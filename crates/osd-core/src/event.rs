@@ -130,6 +130,13 @@ pub enum Effect {
         addrs: EntityAddrVec,
         msg: RawMessage,
     },
+    /// A question to another OSD by its public address, as a client asks it: what is lost with its session is asked anew. An OSD takes requests on
+    /// sessions that were dialled with a ticket, which its own dial to our cluster address was not.
+    AskOsd {
+        osd: OsdId,
+        addrs: EntityAddrVec,
+        msg: RawMessage,
+    },
     /// A ping to another OSD's heartbeat address on that network.
     SendHeartbeat {
         net: HbNet,

@@ -26,11 +26,13 @@ fn peer(osd: u64) -> Peer {
         cap: None,
     }
 }
-/// Requests of ours to other OSDs, and to which.
+/// Requests of ours to other OSDs, and to which. An OSD answers requests that come to its public address.
 fn questions(w: &mut World) -> Vec<(i32, MOSDOp)> {
     let mut found = Vec::new();
+    let map = w.osd.map();
     w.out.retain(|e| match e {
-        Effect::SendOsd { osd, msg, .. } if msg.kind == MOSDOp::KIND => {
+        Effect::AskOsd { osd, msg, addrs } if msg.kind == MOSDOp::KIND => {
+            assert_eq!(*addrs, map.client_addrs[*osd as usize]);
             found.push((*osd, MOSDOp::decode(&world::received(msg)).unwrap()));
             false
         }

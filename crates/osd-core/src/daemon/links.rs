@@ -10,7 +10,7 @@ use types::{EntityAddr, EntityAddrVec, EntityKind};
 pub(super) enum Role {
     Monitor,
     Manager,
-    /// Another OSD, on any network but the clients'.
+    /// Another OSD; on the clients' network as a client of it.
     Osd(Network),
 }
 

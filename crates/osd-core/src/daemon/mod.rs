@@ -190,6 +190,10 @@ impl Daemon {
                 let conn = self.links.osd(Network::Cluster, addrs, out);
                 out.push(Effect::Send { conn, msg });
             }
+            OsdEffect::AskOsd { addrs, msg, .. } => {
+                let conn = self.links.osd(Network::Public, addrs, out);
+                out.push(Effect::Send { conn, msg });
+            }
             OsdEffect::SendHeartbeat { net, addrs, msg } => {
                 let conn = self.links.osd(peers::network(net), addrs, out);
                 out.push(Effect::Send { conn, msg });

@@ -35,7 +35,11 @@ impl Daemon {
                 return;
             }
         }
-        let gone = link.as_ref().is_some_and(|(_, addrs)| !self.is_somebody_at(addrs));
+        let gone = match &link {
+            Some((Role::Osd(network), addrs)) => !self.is_up_at(*network, addrs),
+            Some((_, addrs)) => !self.is_up_at(Network::Cluster, addrs),
+            None => false,
+        };
         if gone || attempts > ATTEMPTS_MAX {
             let at = link.map(|(_, addrs)| addrs.to_string()).unwrap_or_else(|| "a peer".into());
             out.push(Effect::Log { level: Level::Info, text: format!("{at} doesn't answer and is given up") });
@@ -53,6 +57,7 @@ impl Daemon {
             self.later.push_back(OsdEvent::Reset { conn });
         }
     }
+    /// True if the map has an OSD up at this address of that network.
     fn is_up_at(&self, network: Network, addrs: &EntityAddrVec) -> bool {
         let map = self.osd.map();
         let at = match network {
@@ -62,9 +67,5 @@ impl Daemon {
             Network::HbBack => &map.hb_back_addrs,
         };
         map.osds().any(|osd| map.is_up(osd) && at[osd as usize] == *addrs)
-    }
-    /// True if the map has an OSD up at this address of the cluster's network.
-    fn is_somebody_at(&self, addrs: &EntityAddrVec) -> bool {
-        self.is_up_at(Network::Cluster, addrs)
     }
 }

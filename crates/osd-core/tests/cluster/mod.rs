@@ -207,10 +207,12 @@ impl Cluster {
             Effect::AskMapVersions => node.inbox.push_back(Event::MapVersions { oldest: 1, newest: self.map.epoch }),
             Effect::SubscribeMaps { from } => self.send_maps(id, from),
             Effect::Continue => node.inbox.push_back(Event::Continue),
-            Effect::SendOsd { osd, addrs, msg } => {
+            Effect::SendOsd { osd, ref addrs, .. } | Effect::AskOsd { osd, ref addrs, .. } => {
+                let (Effect::SendOsd { msg, .. } | Effect::AskOsd { msg, .. }) = &effect else { unreachable!("matched above") };
+                let at = if matches!(effect, Effect::SendOsd { .. }) { &self.map.cluster_addrs } else { &self.map.client_addrs };
                 // A message to a former life of the OSD goes nowhere.
-                if self.nodes[osd as usize].is_some() && self.map.cluster_addrs[osd as usize] == addrs {
-                    self.queues.entry((id as OsdId, osd)).or_default().push_back(received(&msg));
+                if self.nodes[osd as usize].is_some() && at[osd as usize] == *addrs {
+                    self.queues.entry((id as OsdId, osd)).or_default().push_back(received(msg));
                 }
             }
             Effect::Send { conn: CLIENT, msg } if msg.kind == MOSDOpReply::KIND => {
