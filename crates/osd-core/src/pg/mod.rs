@@ -116,12 +116,14 @@ impl Pg {
         pgid: SpgId,
         pool: Rc<PgPool>,
         pool_name: Rc<str>,
-        info: PgInfo,
+        mut info: PgInfo,
         past: PastIntervals,
         mapping: Mapping,
         creating: bool,
         cx: &Cx<'_>,
     ) -> Self {
+        // Records of versions before had what a report names, see [`stats`].
+        info.stats.purged_snaps = IntervalSet::new();
         let pool_snapc = pool.snap_context();
         let epoch = mapping.epoch;
         let peering = Peering::new(pgid, cx.sh.whoami, mapping, past, creating, cx.clock.mono);

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use maps::{OsdMap, PgPool, Placement, Release, map_flags, osd_state, pool_flags};
 use messages::{
     InOp, MCommand, MCommandReply, MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBoot, MOSDMap, MOSDMarkMeDown, MOSDOp,
-    MOSDOpReply, MOSDPGTemp, Message, RawMessage,
+    MOSDOpReply, MOSDPGInfo2, MOSDPGTemp, MOSDRepOp, Message, RawMessage,
 };
 use osd_core::{BootInfo, ConnId, Effect, Event, Level, Osd, OsdSetup, Peer};
 use std::cell::RefCell;
@@ -22,6 +22,16 @@ use types::osd_op::{OpCode, osd_flag};
 use types::{CEPH_NOSNAP, CollId, EntityAddrVec, EntityName, Epoch, GHObject, HObject, OsdId, OsdOp, PgId, SpgId, UTime, features};
 
 pub const POOL: i64 = 1;
+
+/// A stock OSD ends by an assertion where the statistics of a group's record name purged snapshots: only reports to a manager do.
+fn names_purged_snaps(msg: &RawMessage) -> bool {
+    let stats = match msg.kind {
+        MOSDRepOp::KIND => MOSDRepOp::decode(&received(msg)).unwrap().pg_stats,
+        MOSDPGInfo2::KIND => MOSDPGInfo2::decode(&received(msg)).unwrap().info.stats,
+        _ => return false,
+    };
+    !stats.purged_snaps.is_empty()
+}
 const CLIENT: ConnId = ConnId(1);
 
 pub struct Node {
@@ -210,6 +220,7 @@ impl Cluster {
             Effect::SendOsd { osd, ref addrs, .. } | Effect::AskOsd { osd, ref addrs, .. } => {
                 let (Effect::SendOsd { msg, .. } | Effect::AskOsd { msg, .. }) = &effect else { unreachable!("matched above") };
                 let at = if matches!(effect, Effect::SendOsd { .. }) { &self.map.cluster_addrs } else { &self.map.client_addrs };
+                assert!(!names_purged_snaps(msg), "statistics that members are told name no purged snapshots");
                 // A message to a former life of the OSD goes nowhere.
                 if self.nodes[osd as usize].is_some() && at[osd as usize] == *addrs {
                     self.queues.entry((id as OsdId, osd)).or_default().push_back(received(msg));
