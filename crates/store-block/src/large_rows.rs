@@ -150,6 +150,33 @@ fn keys_are_listed() {
     assert_eq!(listed, keys);
 }
 
+/// Pages of one request: each is small, together they are more than there is room for leaves, and each wait begins with the first again.
+#[test]
+fn pages_of_one_request_come_together() {
+    const PAGE: usize = 5;
+    let (mut subject, keys) = with_omap();
+    let pages = subject.ask("all pages", |s| {
+        let mut pages = Vec::new();
+        for first in keys.iter().step_by(PAGE) {
+            let mut page = Vec::new();
+            s.omap_scan(object_coll(0), &name(0), OmapFrom::At(first.as_slice()), &mut |key, value| {
+                page.push((key.clone(), value.len()));
+                if page.len() < PAGE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            pages.push(page);
+        }
+        Ok(pages)
+    });
+    let (listed, lens): (Vec<_>, Vec<_>) = pages.concat().into_iter().unzip();
+    assert_eq!((listed, lens), (keys.clone(), vec![VALUE; keys.len()]));
+    // The same by their keys.
+    let (mut subject, keys) = with_omap();
+    let got = subject.ask("all keys, some at a time", |s| {
+        keys.chunks(PAGE).map(|some| s.omap_get(object_coll(0), &name(0), some)).collect::<StoreResult<Vec<_>>>()
+    });
+    assert_eq!(got.concat().len(), keys.len());
+}
+
 /// A small attribute beside many large ones, again and again: what is written is the attribute.
 fn small_beside_large() {
     const TIMES: u64 = 100;

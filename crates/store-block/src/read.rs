@@ -220,12 +220,14 @@ impl Core {
         self.want_leaves(missing, coll, ticket)
     }
 
-    /// A read or a copy needs leaves of so many bytes together, and begins anew after each wait: they stay until all have come. What an answer may hold
-    /// is bounded, and so is this.
+    /// A read or a copy needs leaves of so many bytes together, and begins anew after each wait: they stay until all have come. Several reads of one
+    /// request begin anew together, so what was looked at in this turn stays too. What an answer may hold is bounded, and so is this.
     pub fn hold_leaves(&mut self, bytes: usize) {
-        const MAX: usize = 128 << 20;
+        /// More than one request may read.
+        const MAX: usize = 256 << 20;
         const POLLS: u32 = 64;
-        self.held_leaves = (self.held_leaves.0.max(bytes.min(MAX)), POLLS);
+        let bytes = (bytes + self.table.cache.seen()).min(MAX);
+        self.held_leaves = (self.held_leaves.0.max(bytes), POLLS);
     }
 
     /// Objects of a collection, ascending; fewer than `max` where their rows are large.

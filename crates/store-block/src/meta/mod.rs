@@ -45,6 +45,8 @@ pub enum Row<'a> {
 struct Cached {
     leaf: Leaf,
     used: Cell<bool>,
+    /// The turn in which it was looked at last.
+    turn: Cell<u32>,
 }
 
 /// Leaves in memory; those that were used since they were looked at last stay longer.
@@ -55,6 +57,9 @@ pub struct LeafCache {
     bytes: usize,
     /// Not on the device yet.
     pinned: HashSet<u64, NumberBuild>,
+    turn: u32,
+    /// Bytes of the leaves that were looked at in this turn.
+    seen: Cell<usize>,
 }
 
 impl LeafCache {
@@ -68,11 +73,18 @@ impl LeafCache {
     pub fn get(&self, id: u64) -> Option<&Leaf> {
         let cached = self.leaves.get(&id)?;
         cached.used.set(true);
+        if cached.turn.replace(self.turn) != self.turn {
+            self.seen.set(self.seen.get() + cached.leaf.memory());
+        }
         Some(&cached.leaf)
+    }
+    /// Bytes of the leaves that were looked at since the last [`LeafCache::shrink`].
+    pub fn seen(&self) -> usize {
+        self.seen.get()
     }
     pub fn put(&mut self, id: u64, leaf: Leaf) {
         self.bytes += leaf.memory();
-        if let Some(old) = self.leaves.insert(id, Cached { leaf, used: Cell::new(true) }) {
+        if let Some(old) = self.leaves.insert(id, Cached { leaf, used: Cell::new(true), turn: Cell::new(self.turn.wrapping_sub(1)) }) {
             self.bytes -= old.leaf.memory();
         } else {
             self.order.push_back(id);
@@ -83,8 +95,10 @@ impl LeafCache {
             self.bytes -= old.leaf.memory();
         }
     }
-    /// Lets leaves go until there are at most so many bytes.
+    /// Lets leaves go until there are at most so many bytes. A turn ends.
     pub fn shrink(&mut self, max: usize) {
+        self.turn = self.turn.wrapping_add(1);
+        self.seen.set(0);
         let mut looks = self.order.len() * 2;
         // The last two stay, however large: something waits for them, and a scan goes on from the end of one to the next.
         while self.bytes > max && looks > 0 && self.leaves.len() > 2 {
