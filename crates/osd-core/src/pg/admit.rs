@@ -176,7 +176,7 @@ impl Pg {
     #[cold]
     fn repeated(&mut self, op: Box<ClientOp>, cx: &mut Cx<'_>) {
         let done = self.log.find(&op.reqid).expect("looked for by the caller");
-        let (version, user_version, returned) = (done.version(), done.user_version(), done.returned());
+        let (version, (user_version, returned)) = (done.version(), done.answer(&op.reqid));
         if op.unanswered.as_ref().is_some_and(|held| held.version == version) {
             return self.answer_requeued(op, cx);
         }

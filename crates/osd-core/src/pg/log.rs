@@ -3,64 +3,11 @@
 //! The entries themselves lie in the store; here is a short form of each, with the duplicates that outlive them in front, and an index by
 //! request. Bounded: entries by the trim target, duplicates by `osd_pg_log_dups_tracked`.
 
+use super::log_item::LogItem;
 use super::logs::merge::Merged;
 use std::collections::VecDeque;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use types::{EVersion, EntityKind, EntityName, OpReturn, PgLogDup, PgLogEntry, ReqId};
-
-/// What a resend is answered with.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Returned {
-    pub code: i32,
-    pub ops: Vec<OpReturn>,
-}
-
-/// One entry. There are hundreds of thousands: its fields lie as close as they can.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogItem {
-    version: u64,
-    user_version: u64,
-    client: i64,
-    tid: u64,
-    /// If it is more than a 0.
-    returned: Option<Box<Returned>>,
-    epoch: u32,
-    inc: i32,
-    /// Of the object: a split goes by it.
-    hash: u32,
-    kind: EntityKind,
-    /// False: has no request that could be sent again.
-    indexed: bool,
-}
-
-const _: () = assert!(size_of::<LogItem>() <= 56);
-
-impl LogItem {
-    fn new(version: EVersion, user_version: u64, reqid: ReqId, code: i32, ops: Vec<OpReturn>) -> Self {
-        let returned = (code != 0 || !ops.is_empty()).then(|| Box::new(Returned { code, ops }));
-        let (EVersion { version, epoch }, ReqId { name, tid, inc }) = (version, reqid);
-        Self { version, user_version, client: name.num, tid, returned, epoch, inc, hash: 0, kind: name.kind, indexed: true }
-    }
-    fn of_dup(d: PgLogDup) -> Self {
-        Self::new(d.version, d.user_version, d.reqid, d.return_code, d.op_returns)
-    }
-    pub fn version(&self) -> EVersion {
-        EVersion { version: self.version, epoch: self.epoch }
-    }
-    pub fn user_version(&self) -> u64 {
-        self.user_version
-    }
-    pub fn reqid(&self) -> ReqId {
-        ReqId { name: EntityName { kind: self.kind, num: self.client }, tid: self.tid, inc: self.inc }
-    }
-    pub fn returned(&self) -> Returned {
-        self.returned.as_deref().cloned().unwrap_or_default()
-    }
-    fn dup(&self) -> PgLogDup {
-        let Returned { code, ops } = self.returned();
-        PgLogDup { reqid: self.reqid(), version: self.version(), user_version: self.user_version, return_code: code, op_returns: ops }
-    }
-}
+use types::{EVersion, PgLogDup, PgLogEntry, ReqId};
 
 /// Mixes whole words; requests are counters of clients, not chosen against us more than a client can only hurt itself.
 #[derive(Default)]
@@ -251,27 +198,28 @@ impl Log {
     /// `tracked` versions.
     pub fn dups_up_to(&self, to: EVersion, tracked: u64) -> Vec<PgLogDup> {
         let oldest = (self.head.version + 1).saturating_sub(tracked);
-        let told = self.items.iter().take_while(|i| i.version() <= to).filter(|i| i.indexed && i.version >= oldest);
-        told.map(LogItem::dup).collect()
+        let told = self.items.iter().take_while(|i| i.version() <= to).filter(|i| i.version().version >= oldest);
+        told.flat_map(LogItem::dups).collect()
     }
 
     /// Appends a new entry.
     pub fn push(&mut self, e: &PgLogEntry) {
         assert!(e.version > self.head, "versions of a log ascend: {} after {}", e.version, self.head);
         self.head = e.version;
-        let ops = e.op_returns.iter().map(|r| OpReturn { rval: r.rval, bl: denc::Bytes::copy_from_slice(&r.bl) }).collect();
-        let item = LogItem::new(e.version, e.user_version, e.reqid, e.return_code, ops);
-        self.push_item(LogItem { hash: e.soid.hash, indexed: e.reqid_is_indexed(), ..item });
+        self.push_item(LogItem::of_entry(e));
     }
     fn push_item(&mut self, item: LogItem) {
-        if item.indexed {
-            let (tag, number) = (tag_of(&item.reqid()), (self.first + self.items.len() as u64) as u32);
-            match self.entry(tag, &item.reqid()) {
+        let number = (self.first + self.items.len() as u64) as u32;
+        self.items.push_back(item);
+        let item = &self.items[self.items.len() - 1];
+        for reqid in item.requests() {
+            let tag = tag_of(&reqid);
+            let known = self.index.find(tag, |n| self.items[n.wrapping_sub(self.first as u32) as usize].has(&reqid));
+            match known {
                 Some(at) => self.index.table[at].0 = number,
                 None => self.index.put(tag, number),
             }
         }
-        self.items.push_back(item);
     }
 
     /// What a request was answered, if it is known.
@@ -280,7 +228,7 @@ impl Log {
     }
     /// The request's entry in the index.
     fn entry(&self, tag: u32, reqid: &ReqId) -> Option<usize> {
-        self.index.find(tag, |n| self.item(n).reqid() == *reqid)
+        self.index.find(tag, |n| self.item(n).has(reqid))
     }
     /// By the low half of its number.
     fn item(&self, number: u32) -> &LogItem {
@@ -307,19 +255,14 @@ impl Log {
         assert!(to <= self.head, "a log isn't trimmed beyond its head");
         let mut appended = Vec::new();
         while self.dups < self.items.len() && self.items[self.dups].version() <= to {
-            let i = &self.items[self.dups];
-            if i.indexed {
-                appended.push(i.dup());
-            }
+            appended.extend(self.items[self.dups].dups());
             self.dups += 1;
         }
         self.tail = self.tail.max(to);
         let mut dropped = None;
         while self.dups > dups_max {
             let old = self.items.pop_front().expect("as many as there are duplicates");
-            if old.indexed {
-                self.index.remove(tag_of(&old.reqid()), self.first as u32);
-            }
+            old.requests().for_each(|reqid| self.index.remove(tag_of(&reqid), self.first as u32));
             dropped = Some(old.version());
             self.first += 1;
             self.dups -= 1;
@@ -343,9 +286,7 @@ impl Log {
     fn pop(&mut self) {
         let item = self.items.pop_back().expect("there is one, the caller has looked");
         let number = self.first + self.items.len() as u64;
-        if item.indexed {
-            self.index.remove(tag_of(&item.reqid()), number as u32);
-        }
+        item.requests().for_each(|reqid| self.index.remove(tag_of(&reqid), number as u32));
     }
 
     /// Becomes the log that a merge of two made of it.
@@ -380,7 +321,7 @@ impl Log {
                 mine.push_item(item.clone());
                 child.push_item(item);
                 (mine.dups, child.dups) = (mine.dups + 1, child.dups + 1);
-            } else if goes(item.hash) {
+            } else if goes(item.hash()) {
                 child.push_item(item);
             } else {
                 mine.push_item(item);
@@ -393,10 +334,10 @@ impl Log {
     /// Takes in another group's requests. Entries of two logs are in no common order: both become duplicates.
     pub fn merge(&mut self, other: Log) {
         let head = self.head.max(other.head);
-        let mut items: Vec<LogItem> = std::mem::take(&mut self.items).into_iter().chain(other.items).filter(|i| i.indexed).collect();
-        items.sort_by_key(|i| (i.version(), i.client, i.tid, i.inc));
+        let mut items: Vec<LogItem> = std::mem::take(&mut self.items).into_iter().chain(other.items).flat_map(LogItem::apart).collect();
+        items.sort_by_key(LogItem::rank);
         // A split gave duplicates to both: once is enough, or they would double with each split and merge.
-        items.dedup_by(|b, a| (a.version(), a.reqid()) == (b.version(), b.reqid()));
+        items.dedup_by(|b, a| a.is_same(b));
         *self = Log { head, tail: head, ..Log::default() };
         items.into_iter().for_each(|i| self.push_item(i));
         self.dups = self.items.len();
@@ -411,7 +352,7 @@ impl Log {
     }
     /// Every duplicate, as the store has them.
     pub fn all_dups(&self) -> Vec<PgLogDup> {
-        self.items.iter().take(self.dups).filter(|i| i.indexed).map(LogItem::dup).collect()
+        self.items.iter().take(self.dups).flat_map(LogItem::dups).collect()
     }
 }
 
@@ -439,7 +380,7 @@ mod tests {
             assert!(log.len() < 111 && log.dups_len() <= 300);
             let back = rng.below(v);
             let found = log.find(&entry(v - back).reqid);
-            assert!(found.is_none_or(|f| f.user_version() == v - back));
+            assert!(found.is_none_or(|f| f.answer(&entry(v - back).reqid).0 == v - back));
             assert_eq!(found.is_some(), v - back > log.head().version - (log.len() + log.dups_len()) as u64);
         }
         // A change that the store refuses leaves no trace, but for what it trimmed.
@@ -452,5 +393,48 @@ mod tests {
         let child = log.split_off(|hash| hash % 2 == 1);
         assert!(child.find(&entry(1999).reqid).is_some() && log.find(&entry(1999).reqid).is_none());
         assert_eq!((child.dups_len(), child.head()), (log.dups_len(), log.head()));
+    }
+
+    /// A copy's entry stands for the requests that its source had: each is known with its own answer, as an entry, as a duplicate and after a start.
+    #[test]
+    fn requests_that_came_with_an_object_are_known() {
+        let other = |tid| ReqId { name: EntityName::client(9), tid, inc: 2 };
+        let mut log = Log::default();
+        let mut copy = entry(1);
+        copy.extra_reqids = vec![(other(1), 70), (other(2), 71)];
+        copy.extra_reqid_return_codes = [(1, -2)].into();
+        // A promotion has no request of its own.
+        let promoted = PgLogEntry { op: LogOp::PROMOTE, extra_reqids: vec![(other(3), 72)], ..entry(2) };
+        [&copy, &promoted, &entry(3)].into_iter().for_each(|e| log.push(e));
+        let (v1, v2) = (EVersion::new(3, 1), EVersion::new(3, 2));
+        let known = |log: &Log| -> Vec<_> {
+            let of = |reqid: ReqId| log.find(&reqid).map(|i| (i.version(), i.answer(&reqid).0, i.answer(&reqid).1.code));
+            [entry(1).reqid, other(1), other(2), other(3), entry(2).reqid].map(of).into()
+        };
+        let all = [Some((v1, 1, 0)), Some((v1, 70, 0)), Some((v1, 71, -2)), Some((v2, 72, 0)), None];
+        assert_eq!(known(&log), all);
+        let (dups, dropped) = log.trim(v2, 100);
+        let told: Vec<_> = dups.iter().map(|d| (d.version, d.reqid, d.user_version, d.return_code)).collect();
+        let each = [(v1, entry(1).reqid, 1, 0), (v1, other(1), 70, 0), (v1, other(2), 71, -2), (v2, other(3), 72, 0)];
+        assert_eq!((told, dropped), (each.into(), None));
+        assert_eq!((known(&log), log.all_dups(), log.dups_up_to(v2, 100)), (all.into(), dups.clone(), dups.clone()));
+        // As the store has it, and after a split and a merge with what was read of the store.
+        let stored = || Log::load(log.head(), log.tail(), dups.clone(), [entry(3)]);
+        assert_eq!(known(&stored()), all);
+        let (mut mine, mut again) = (stored(), stored());
+        let child = again.split_off(|_| true);
+        mine.merge(child);
+        mine.merge(again);
+        assert_eq!((known(&mine), mine.all_dups().len()), (all.into(), each.len() + 1));
+        // They go together.
+        let (_, dropped) = log.trim(EVersion::new(3, 3), 1);
+        assert_eq!(dropped, Some(v2));
+        assert!(known(&log).iter().all(Option::is_none) && log.find(&entry(3).reqid).is_some());
+        // What the store refuses leaves nothing behind.
+        let mark = log.mark();
+        log.push(&PgLogEntry { extra_reqids: vec![(other(4), 9)], ..entry(4) });
+        assert!(log.find(&other(4)).is_some());
+        log.rewind(mark);
+        assert!(log.find(&other(4)).is_none() && log.find(&entry(4).reqid).is_none());
     }
 }

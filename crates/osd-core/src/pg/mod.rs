@@ -22,6 +22,7 @@ mod hear;
 pub mod lease;
 mod leasing;
 pub mod log;
+pub mod log_item;
 pub mod logs;
 pub(crate) mod notify_room;
 pub mod objects;
