@@ -4,7 +4,8 @@
 //! as if it had lived through them: past intervals, splits and merges follow from that. A store that must fetch what is read ([`StoreError::Wait`])
 //! is asked again when it has it, and nothing is read twice. An empty store gets its superblock.
 //!
-//! A group whose record is damaged is left out, and the others are served. A map that can't be read is fetched anew: the newest one that can be is
+//! A group whose record is damaged is left out, and the others are served; unless it has copies on other OSDs: those serve it once this OSD is down, so
+//! the OSD ends. A map that can't be read is fetched anew: the newest one that can be is
 //! the OSD's. Without any, damage in what an OSD keeps of itself ends it: it can't know what it has.
 
 use crate::event::{BootInfo, Effect, Level};
@@ -264,6 +265,16 @@ impl Osd {
             pg.resume_lease(&Cx { sh: &mut self.sh, clock, out });
         }
         self.sh.osd_features = self.sh.map.up_osd_features() & types::features::SUPPORTED;
+        self.end_for_the_others(out);
+    }
+    /// An OSD that is up and can't say what it has of a group keeps that group's other members waiting for ever.
+    fn end_for_the_others(&mut self, out: &mut Vec<Effect>) {
+        let has_others = |pg: &&SpgId| self.sh.map.pool(pg.pgid.pool).is_some_and(|pool| pool.size > 1);
+        let Some(pgid) = self.damaged_groups.iter().find(has_others) else { return };
+        let how = self.sh.store.damage().unwrap_or_else(|| "run `humboldt store --dir DIR repair`".into());
+        let why = format!("group {pgid} can't be loaded. OSDs with other copies of it serve while this one is down; {how}, and start it again");
+        self.loading = Some(Loading { failed: true, ..Loading::default() });
+        out.push(Effect::Stop { why: Some(why) });
     }
 
     fn raise_group(&mut self, l: Loaded, clock: Clock, out: &mut Vec<Effect>) {

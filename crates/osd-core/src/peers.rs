@@ -227,6 +227,10 @@ impl Osd {
         if let Some((pg, mut cx)) = self.group(m.pgid, clock, out) {
             return pg.hear(from, Said::Query(Box::new(m.query.clone())), &mut cx);
         }
+        if self.damaged_groups.contains(&m.pgid) {
+            // What it has is unknown. The answer that it has none would let the others go on without what this OSD alone acknowledged.
+            return;
+        }
         // Never heard of it: an info that says so.
         notify_info(PgInfo::new(m.pgid), Default::default(), from, m.query.epoch_sent, &mut Cx { sh: &mut self.sh, clock, out });
     }

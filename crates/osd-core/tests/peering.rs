@@ -82,3 +82,34 @@ fn logs_are_one_after_any_deaths_and_returns() {
         }
     }
 }
+
+/// A member whose record is damaged may be the only one that has what was acknowledged last: it says nothing rather than that it has nothing, and ends,
+/// so that members with whole copies go on as far as they may without it.
+#[test]
+fn a_damaged_group_is_not_an_empty_one() {
+    let pgid = SpgId::whole(PgId::new(POOL, 0));
+    let mut c = Cluster::new(7, 2, 2, 1, 1);
+    assert_eq!(c.one("o", vec![append(b"1")]).unwrap().result, 0);
+    c.kill(1);
+    c.mark_down(1);
+    c.settle();
+    assert_eq!(c.one("o", vec![append(b"2")]).unwrap().result, 0);
+    c.kill(0);
+    c.mark_down(0);
+    c.settle();
+    (c.damaged, c.ended) = ([(0, pgid)].into(), Some(Vec::new()));
+    (0..2).for_each(|osd| c.start(osd));
+    c.settle();
+    let ended = c.ended.take().unwrap();
+    assert!(ended.len() == 1 && ended[0].starts_with("osd.0: group 1.0 ") && ended[0].contains("humboldt store"), "{ended:?}");
+    let m = c.request("o", vec![InOp::new(OsdOp::range(OpCode::READ, 0, 0), Bytes::new())]);
+    c.give(&m);
+    c.settle();
+    assert!(c.replies.is_empty(), "what osd.1 has is older: {:?}", c.replies);
+    // It comes back whole.
+    c.damaged.clear();
+    c.start(0);
+    c.settle();
+    assert_eq!(c.read("o").unwrap(), b"12");
+    assert_logs_agree(&c, "repaired");
+}

@@ -54,6 +54,10 @@ pub struct Cluster {
     told: Vec<MCommandReply>,
     /// Errors that an OSD wrote to its log.
     pub errors: Vec<String>,
+    /// Groups whose records are damaged from an OSD's next start on.
+    pub damaged: BTreeMap<usize, SpgId>,
+    /// Why OSDs ended by themselves, if that is expected.
+    pub ended: Option<Vec<String>>,
     pub rng: Rng,
     now_ms: u64,
     tid: u64,
@@ -92,6 +96,8 @@ impl Cluster {
             replies: Vec::new(),
             told: Vec::new(),
             errors: Vec::new(),
+            damaged: BTreeMap::new(),
+            ended: None,
             rng: Rng::new(seed),
             now_ms: 100_000,
             tid: 0,
@@ -137,6 +143,7 @@ impl Cluster {
             None => TestStore::new(None),
         };
         control.borrow_mut().journal.get_or_insert_with(Vec::new);
+        control.borrow_mut().damaged_group = self.damaged.get(&id).copied();
         let setup = OsdSetup {
             whoami: id as OsdId,
             cluster_fsid: uuid(1),
@@ -212,7 +219,8 @@ impl Cluster {
         }
     }
     fn effect(&mut self, id: usize, effect: Effect) {
-        let node = self.nodes[id].as_mut().expect("it gave the effect");
+        // It may have ended with an effect before this one.
+        let Some(node) = &mut self.nodes[id] else { return };
         match effect {
             Effect::AskMapVersions => node.inbox.push_back(Event::MapVersions { oldest: 1, newest: self.map.epoch }),
             Effect::SubscribeMaps { from } => self.send_maps(id, from),
@@ -236,7 +244,13 @@ impl Cluster {
             Effect::Log { level: Level::Error, text } | Effect::ClusterLog { level: Level::Error, text } => {
                 self.errors.push(format!("osd.{id}: {text}"));
             }
-            Effect::Stop { why: Some(why) } => panic!("osd.{id} stops: {why}"),
+            Effect::Stop { why: Some(why) } => match &mut self.ended {
+                Some(ended) => {
+                    ended.push(format!("osd.{id}: {why}"));
+                    self.kill(id);
+                }
+                None => panic!("osd.{id} stops: {why}"),
+            },
             _ => {}
         }
     }
