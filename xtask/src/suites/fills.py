@@ -12,7 +12,9 @@ FULL_TRY, FULL_FORCE = 64, 128
 STATES = ["OSD_NEARFULL", "OSD_BACKFILLFULL", "OSD_FULL"]
 DEPTH = 32
 # Seconds of a step: an OSD looks at its store once a second, and is to see each state.
-PACE = {"omap": 0.004, "attrs": 0.012, "tiny": 0.0005, "large": 0.12}
+PACE = {"omap": 0.004, "attrs": 0.012, "tiny": 0.0005, "clones": 0.06, "large": 0.12}
+# Objects that are overwritten in turns, a snapshot between two rounds.
+HEADS = 40
 
 
 class Health:
@@ -45,6 +47,9 @@ def change(io, op, kind, n):
     if kind == "attrs":
         op.set_xattr("a%d" % (n % 15), os.urandom(60000))
         return "object%d" % (n // 15)
+    if kind == "clones":
+        op.write_full(os.urandom(1 << 19))
+        return "object%d" % (n % HEADS)
     op.write_full(os.urandom(500 if kind == "tiny" else 1 << 20))
     return "object%d" % n
 
@@ -53,6 +58,8 @@ def fill(cluster, io, kind):
     health = Health(cluster)
     waiting, refused, n = [], 0, 0
     while refused == 0 and n < 400000:
+        if kind == "clones" and n % HEADS == 0 and n > 0:
+            io.create_snap("snap%d" % n)
         with rados.WriteOpCtx() as op:
             name = change(io, op, kind, n)
             waiting.append(io.operate_aio_write_op(op, name, flags=FULL_TRY))
@@ -83,13 +90,19 @@ def fill(cluster, io, kind):
     print(json.dumps({"steps": n, "refused": refused, "states": health.seen}))
 
 
-def empty(cluster, io):
+def remove(io, kind, name):
+    if kind == "clones":
+        return io.remove_snap(name)
+    with rados.WriteOpCtx() as op:
+        op.remove()
+        io.operate_write_op(op, name, flags=FULL_FORCE)
+
+
+def empty(cluster, io, kind):
     health = Health(cluster)
-    names = [o.key for o in io.list_objects()]
+    names = [s.name for s in io.list_snaps()] if kind == "clones" else [o.key for o in io.list_objects()]
     for name in names[: len(names) * 4 // 5]:
-        with rados.WriteOpCtx() as op:
-            op.remove()
-            io.operate_write_op(op, name, flags=FULL_FORCE)
+        remove(io, kind, name)
         health.look()
     deadline = time.monotonic() + 60
     while health.state() != "" and time.monotonic() < deadline:
@@ -108,7 +121,7 @@ def main():
     if verb == "fill":
         fill(cluster, io, kind)
     else:
-        empty(cluster, io)
+        empty(cluster, io, kind)
 
 
 main()

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub const CASES: &[Case] = &[Case { name: "filled_with_anything", needs: &[Pacific], run: filled }];
 
-const KINDS: [&str; 4] = ["omap", "attrs", "tiny", "large"];
+const KINDS: [&str; 5] = ["omap", "attrs", "tiny", "clones", "large"];
 const SIZE: &str = "192M";
 const LARGER: &str = "512M";
 
