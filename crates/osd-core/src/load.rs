@@ -272,7 +272,8 @@ impl Osd {
         let has_others = |pg: &&SpgId| self.sh.map.pool(pg.pgid.pool).is_some_and(|pool| pool.size > 1);
         let Some(pgid) = self.damaged_groups.iter().find(has_others) else { return };
         let how = self.sh.store.damage().unwrap_or_else(|| "run `humboldt store --dir DIR repair`".into());
-        let why = format!("group {pgid} can't be loaded. OSDs with other copies of it serve while this one is down; {how}, and start it again");
+        let why =
+            format!("group {pgid} can't be loaded. OSDs with other copies of it serve while this one is down; {how}, and start it again");
         self.loading = Some(Loading { failed: true, ..Loading::default() });
         out.push(Effect::Stop { why: Some(why) });
     }

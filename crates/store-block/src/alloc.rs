@@ -126,6 +126,20 @@ impl Alloc {
             ripe.all = 0;
         }
     }
+    #[cfg(test)]
+    pub fn assert_counts(&self) {
+        let chunks = &self.used[..self.chunks];
+        assert_eq!(self.free_blocks, chunks.iter().map(|used| u64::from(used.count_zeros())).sum::<u64>());
+        assert_eq!(self.empty_chunks, chunks.iter().filter(|used| **used == 0).count() as u64);
+        for (page, empty) in self.empty.iter().enumerate() {
+            let from = page * PAGE_CHUNKS;
+            let chunks = &self.used[from..self.chunks.min(from + PAGE_CHUNKS)];
+            assert_eq!(usize::from(*empty), chunks.iter().filter(|used| **used == 0).count(), "page {page}");
+        }
+        assert_eq!(self.aside_blocks, self.aside.iter().map(|a| a.blocks).sum::<u64>());
+        assert!(self.aside.iter().all(|a| self.is_used(a.place, a.blocks)), "what is aside is not free yet");
+        assert!(self.lent.iter().all(|chunk| self.used[*chunk] == FULL), "what is lent is in use");
+    }
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
         let ripe = self.ripe.as_ref().map_or(0, |r| r.chunks.len() * 8 + r.empty.len() * 2);
@@ -180,6 +194,10 @@ impl Alloc {
     pub fn take_back(&mut self, chunk: u64) {
         assert!(self.lent.remove(&(chunk as usize)), "chunk {chunk} was lent");
         self.set(chunk as usize, 0);
+    }
+    /// Chunks that are lent.
+    pub fn lent_chunks(&self) -> u64 {
+        self.lent.len() as u64
     }
     /// Chunks of the device.
     pub fn chunks(&self) -> u64 {

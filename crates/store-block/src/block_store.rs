@@ -115,13 +115,13 @@ impl BlockStore {
         format!(
             "{} queued, half {}, record {} open with {} blocks, {} under way, {} in place, checkpoint {:?}, ring {:?}, overlay {} of {}",
             core.queue.len(),
-            core.half,
-            core.batch.seq,
-            core.batch.blocks(),
-            core.under_way.len(),
+            core.queue.is_half(),
+            core.log.seq(),
+            core.log.open().blocks(),
+            core.log.under_way(),
             core.in_place,
             core.checkpoint,
-            core.ring,
+            core.log.ring(),
             core.overlay.bytes(),
             core.cfg.overlay_max()
         )
@@ -138,10 +138,10 @@ impl BlockStore {
         let core = self.0.borrow();
         Stats {
             wrote: core.io.wrote,
-            log_used: core.ring.used(),
-            log_blocks: core.ring.blocks(),
+            log_used: core.log.ring().used(),
+            log_blocks: core.log.ring().blocks(),
             generation: core.sb.generation,
-            idle: core.io.in_flight() == 0 && core.batch.is_empty() && core.queue.is_empty(),
+            idle: core.io.in_flight() == 0 && core.log.open().is_empty() && core.queue.is_empty(),
             memory: Memory {
                 objects: core.objects.bytes(),
                 leaves: core.table.cache.bytes(),
@@ -192,7 +192,7 @@ impl ObjectStore for BlockStore {
         self.0.get_mut().submit(txn, log, token)
     }
     fn take_commits(&mut self, tokens: &mut Vec<u64>) {
-        tokens.append(&mut self.0.get_mut().commits);
+        self.0.get_mut().log.take_commits(tokens);
     }
     fn turn_end(&mut self) {
         self.poll();
@@ -316,39 +316,39 @@ impl ObjectStore for BlockStore {
     fn list(&self, coll: CollId, start: &GHObject, end: &GHObject, max: usize) -> StoreResult<ListPage> {
         let mut core = self.0.borrow_mut();
         core.alive()?;
-        core.busy(coll, None)?;
+        core.busy(None)?;
         core.list(coll, start, end, max, &mut ask())
     }
     fn collections(&self) -> StoreResult<Vec<CollId>> {
         let mut core = self.0.borrow_mut();
         core.alive()?;
-        core.busy(CollId::Meta, None)?;
+        core.busy(None)?;
         Ok(core.colls.keys().copied().collect())
     }
     fn collection_bits(&self, coll: CollId) -> StoreResult<Option<u32>> {
         let mut core = self.0.borrow_mut();
         core.alive()?;
-        core.busy(coll, None)?;
+        core.busy(None)?;
         Ok(core.colls.get(&coll).copied())
     }
 
     fn load_pg(&self, pg: SpgId) -> StoreResult<Option<PgRecord>> {
         let mut core = self.0.borrow_mut();
         core.alive()?;
-        core.busy(CollId::Pg(pg), None)?;
+        core.busy(None)?;
         core.load_pg(pg)
     }
     fn pg_log(&self, pg: SpgId, after: EVersion, max: usize) -> StoreResult<Vec<PgLogEntry>> {
         let mut core = self.0.borrow_mut();
         core.alive()?;
-        core.busy(CollId::Pg(pg), None)?;
+        core.busy(None)?;
         core.pg_log(pg, after, max)
     }
     fn pgs(&self) -> StoreResult<Vec<SpgId>> {
         let mut core = self.0.borrow_mut();
         core.alive()?;
-        core.busy(CollId::Meta, None)?;
-        Ok(core.pgs.keys().copied().collect())
+        core.busy(None)?;
+        Ok(core.groups.ids().collect())
     }
 
     fn statfs(&self) -> StoreStatfs {

@@ -9,8 +9,8 @@ use crate::io::{Extent, Purpose};
 use crate::layout::{BLOCK, DATA, WAL, WAL_FIRST};
 use crate::overlay::Content;
 use crate::planted::{Bug, planted};
-use crate::state::{Core, UnderWay};
-use crate::wal::{Batch, Header};
+use crate::state::Core;
+use crate::wal::Header;
 use bytes::Bytes;
 use disk::{Completion, DiskError, Durability};
 
@@ -24,7 +24,7 @@ const RUNS: usize = 16;
 const ROUNDS: usize = if cfg!(test) { 2 } else { 4 };
 
 /// Transactions of a record, and blocks of a run, that are few: of somebody who waits for each.
-const FEW: usize = 2;
+pub const FEW: usize = 2;
 
 /// Rows that are freed in one turn.
 const DROP_ROWS: usize = 512;
@@ -71,7 +71,7 @@ impl Core {
                 self.seal_if_due();
             }
             if some || self.queue.is_empty() {
-                let waiting = std::mem::take(&mut self.queue_tickets);
+                let waiting = self.queue.take_tickets();
                 self.tickets.ready.extend(waiting);
             }
             self.checkpoint_step();
@@ -96,13 +96,10 @@ impl Core {
             false => self.cfg.reads_max(),
         };
         self.reads.shrink(reads_max, self.cfg.fresh_max());
-        self.table.cache.shrink(self.cfg.leaves_max() + self.held_leaves.0);
-        self.held_leaves = match self.held_leaves {
-            (bytes, polls) if polls > 0 => (bytes, polls - u32::from(self.leaf_reads.is_empty())),
-            _ => (0, 0),
-        };
+        let held = self.leaves.take_turn();
+        self.table.cache.shrink(self.cfg.leaves_max() + held);
         // While somebody waits for what is being read, objects stay; where the queue stands still for a checkpoint, nobody does.
-        if self.queue.is_empty() || self.is_crowded() && !self.half {
+        if self.queue.is_empty() || self.is_crowded() && !self.queue.is_half() {
             self.objects.shrink(self.objects_max(), self.saved);
         }
     }
@@ -110,57 +107,36 @@ impl Core {
     fn seal_if_due(&mut self) {
         // When images take more memory than they may, new ones wait for older ones to reach their places.
         let crowded = self.overlay.bytes() > self.cfg.overlay_max() && self.in_place > 0;
-        if !self.batch.is_empty() && self.under_way.len() < self.cfg.pipeline && !crowded {
+        if !self.log.open().is_empty() && self.log.under_way() < self.cfg.pipeline && !crowded {
             self.seal();
         }
     }
 
     /// Sends the open record off, unless it holds a half transaction or there is no room.
     pub fn seal(&mut self) {
-        let half = self.half && !planted(Bug::HalfTransaction);
-        if half || self.batch.is_empty() || self.failed.is_some() {
+        let half = self.queue.is_half() && !planted(Bug::HalfTransaction);
+        if half || self.log.open().is_empty() || self.failed.is_some() {
             return;
         }
-        let n = self.batch.blocks();
-        assert!(n <= self.record_max(), "records have a bound");
-        if self.under_way.front().is_some_and(|oldest| self.ring.head - oldest.at > self.span_max()) {
-            // A start must find who says of the oldest that it was durable.
+        if !self.log.may_send() {
             return;
         }
-        if self.ahead.is_in_the_way(self.ring.fit(self.ring.head, n), n) {
-            // A moment: the zeros come first.
-            return;
-        }
-        // A checkpoint needs the records up to its barrier: room for those is kept (two, as one may have to go to the ring's front).
-        let barrier = self.is_barrier(self.batch.seq);
-        let kept = if barrier { 0 } else { 2 * self.record_max() };
-        // And behind a checkpoint that is under way, room for its barrier, for the record that is open when it is done, and for what the next
-        // checkpoint keeps: that one begins between two records.
-        if !barrier && self.checkpoint_at().is_some_and(|tail| !self.ring.has_room(tail, n, 6 * self.record_max())) {
-            return;
-        }
-        let Some(at) = self.ring.take(n, kept) else {
-            assert!(self.checkpoint.is_some(), "the log is trimmed before it is full");
-            return;
-        };
-        let mut next = Batch::new(self.batch.seq + 1, self.batch_like);
-        next.run_like = self.batch.runs.iter().map(|r| r.gathered()).max().unwrap_or(0);
-        let mut batch = std::mem::replace(&mut self.batch, next);
-        self.batch_obj = None;
-        let block = self.ring.block(at);
+        let barrier = self.is_barrier(self.log.seq());
+        let Some(at) = self.log.take_room(barrier, self.checkpoint_at()) else { return };
+        let mut batch = self.log.next();
+        let block = self.log.ring().block(at);
         let header = Header {
             seq: 0,
-            durable: self.durable,
+            durable: self.log.durable(),
             epoch: self.sb.epoch,
-            lap: self.ring.lap(at),
+            lap: self.log.ring().lap(at),
             meta_len: 0,
             images: 0,
             block: block as u32,
             meta_crc: 0,
         };
         let bytes = batch.seal(header, &self.uuid, self.seed);
-        self.batch.reuse(std::mem::take(&mut batch.meta));
-        (self.batch_like, self.batch_txns) = (bytes.len().min(1 << 20), batch.tokens.len());
+        self.log.went(bytes.len(), batch.tokens.len(), std::mem::take(&mut batch.meta));
         let seq = batch.seq;
         let mut parts = 1 + self.spills.seal();
         self.io.write(Purpose::Record { seq }, WAL, WAL_FIRST + block, vec![bytes.clone()], durability(Bug::VolatileRecord));
@@ -182,40 +158,27 @@ impl Core {
             parts += 1;
         }
         self.overlay.seal(seq, block, bytes, batch.places, runs);
-        if planted(Bug::AckBeforeDurable) {
-            self.commits.append(&mut batch.tokens);
-        }
-        self.under_way.push_back(UnderWay { seq, at, parts, tokens: batch.tokens });
+        self.log.sent(seq, at, parts, batch.tokens);
         // Here the state is that of whole records: a checkpoint can begin.
+        self.assert_invariants();
         self.begin_checkpoint();
     }
 
     fn part_done(&mut self, seq: u64) {
-        let first = self.under_way.front().expect("a record whose part is done is under way").seq;
-        self.under_way[(seq - first) as usize].parts -= 1;
-        if planted(Bug::AckOutOfOrder) && self.under_way[(seq - first) as usize].parts == 0 {
-            self.commits.append(&mut self.under_way[(seq - first) as usize].tokens);
-        }
-        let before = self.durable;
-        while self.under_way.front().is_some_and(|r| r.parts == 0) {
-            let record = self.under_way.pop_front().expect("there is one");
-            self.durable = record.seq;
-            self.commits.extend(record.tokens);
-        }
-        if self.durable > before {
+        if self.log.part_done(seq) {
             self.release();
         }
     }
     fn release(&mut self) {
-        let Self { alloc, overlay, durable, .. } = self;
-        alloc.release(*durable, |place, blocks| overlay.is_writing(place, blocks) && !planted(Bug::ReuseWhileWriting));
+        let Self { alloc, overlay, log, .. } = self;
+        alloc.release(log.durable(), |place, blocks| overlay.is_writing(place, blocks) && !planted(Bug::ReuseWhileWriting));
     }
 
     fn completed(&mut self, c: Completion) {
         let purpose = self.io.purpose(c.token);
         let result = match (&purpose, c.result) {
             // Whatever it is, a record that comes there will tell.
-            (Purpose::Zeros, Err(_)) => return self.ahead.give_up(),
+            (Purpose::Zeros, Err(_)) => return self.log.give_up_zeros(),
             (Purpose::Read(_) | Purpose::Leaf { .. } | Purpose::Leaves { .. } | Purpose::Lift { .. }, Err(e)) => Err(e.to_string()),
             (_, Err(e)) => {
                 // What is on the device is not known any more.
@@ -239,7 +202,7 @@ impl Core {
                 runs.for_each(|run| self.overlay.run_done(seq, run));
                 self.part_done(seq);
             }
-            Purpose::Spill { seq } if seq == self.batch.seq => self.spills.done(),
+            Purpose::Spill { seq } if seq == self.log.seq() => self.spills.done(),
             Purpose::Spill { seq } => self.part_done(seq),
             Purpose::InPlace(blocks) => {
                 self.in_place -= 1;
@@ -255,7 +218,7 @@ impl Core {
             Purpose::Lift { place, seq, crc } => self.lifted(place, seq, crc, bytes),
             Purpose::Leaves { block, leaves } => self.leaves_here(block, leaves, bytes),
             Purpose::Pages { ids, blocks } => self.pages_written(ids, blocks),
-            Purpose::Zeros => self.ahead.done(),
+            Purpose::Zeros => self.log.zeros_done(),
             Purpose::Flush => self.flushed(),
             Purpose::Superblock => self.checkpoint_done(),
         }
@@ -263,22 +226,22 @@ impl Core {
 
     /// Writes zeros in front of the log's end.
     fn zero_ahead(&mut self) {
-        let is_calm = self.under_way.is_empty() && self.batch.is_empty() && self.checkpoint.is_none();
-        if let Some((at, blocks)) = self.ahead.next(self.ring.head, is_calm) {
+        let is_calm = self.log.is_idle() && self.checkpoint.is_none();
+        if let Some((block, blocks)) = self.log.next_zeros(is_calm) {
             let zeros = disk::AlignedBuf::zeroed((blocks * BLOCK) as usize).freeze();
-            self.io.write(Purpose::Zeros, WAL, WAL_FIRST + self.ring.block(at), vec![zeros], Durability::Volatile);
+            self.io.write(Purpose::Zeros, WAL, WAL_FIRST + block, vec![zeros], Durability::Volatile);
         }
     }
 
     /// Writes images to their places: when they take much memory, and those that a checkpoint waits for.
     fn write_out(&mut self) {
         let upto = match self.drain_to() {
-            Some(seq) => seq.min(self.durable),
-            None if self.overlay.bytes() > self.cfg.overlay_max() / 2 => self.durable,
+            Some(seq) => seq.min(self.log.durable()),
+            None if self.overlay.bytes() > self.cfg.overlay_max() / 2 => self.log.durable(),
             None => return,
         };
         // Who reads while nothing is written, as an OSD that starts does, is not to stand behind a whole log's images.
-        let only_read = self.tickets.is_awaited() && self.batch.is_empty() && self.queue.is_empty() && self.under_way.is_empty();
+        let only_read = self.tickets.is_awaited() && self.log.is_idle() && self.queue.is_empty();
         let room = if only_read { (self.cfg.in_place / 8).max(1) } else { self.cfg.in_place };
         let is_calm = self.reads.is_calm();
         while self.in_place < room {

@@ -32,6 +32,9 @@ pub struct Config {
 /// [`Config::memory`] if nobody says.
 pub const MEMORY_DEFAULT: usize = 128 << 20;
 
+/// Bytes that leaves may have at least, whatever the setting.
+pub(crate) const LEAVES_MIN: usize = 1 << 20;
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -63,7 +66,7 @@ impl Config {
     }
     /// A scan must have its leaves in memory together.
     pub(crate) fn leaves_max(&self) -> usize {
-        (self.memory / 8).max(1 << 20)
+        (self.memory / 8).max(LEAVES_MIN)
     }
     /// Blocks that were read and may be wanted again. Few: memory that comes back soon is still in the processor's cache when the next read is
     /// written to it, and of a device's data nobody asks for the same again before long.

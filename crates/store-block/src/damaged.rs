@@ -1,7 +1,7 @@
 //! Damaged leaves: how the store goes on round them, and what it can make good.
 //!
 //! ```text
-//!   a leaf can't be read, or has not its crc ──> bad_leaves: what only it knows is answered with an error
+//!   a leaf can't be read, or has not its crc ──> damaged: what only it knows is answered with an error
 //!     ── a checkpoint has changes for it ──> the leaf stays, its changes lie beside it (in memory, and as spare rows in other leaves)
 //!     ── it can be read again, or all of it is removed ──> what lay beside it is merged as any change
 //!     ── `store repair` ──> the leaf goes, its range has what lay beside it
@@ -162,7 +162,7 @@ impl Core {
     }
     /// The next checkpoint has all rows of collections, layers and groups, and with them their copies.
     pub fn renew_rows(&mut self) {
-        self.pgs.values_mut().for_each(|pg| pg.renew());
+        self.groups.renew();
         self.layers.renew();
         for (coll, bits) in &self.colls {
             let key = [&[key::COLL], &crate::ops::coll_bytes(*coll)[..]].concat();
@@ -249,10 +249,10 @@ impl Core {
     /// What is known to be damaged.
     pub fn damage(&self) -> Damage {
         let mut damage = Damage::default();
-        if self.bad_leaves.is_empty() {
+        if !self.leaves.has_bad() {
             return damage;
         }
-        for (start, leaf) in self.table.index.iter().filter(|(_, l)| self.bad_leaves.contains_key(&l.id)) {
+        for (start, leaf) in self.table.index.iter().filter(|(_, l)| self.leaves.is_bad(l.id)) {
             damage.leaves += 1;
             damage.rows += u64::from(leaf.rows);
             let end = self.table.index.end_of(start).unwrap_or(&[u8::MAX]);

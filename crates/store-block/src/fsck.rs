@@ -153,7 +153,7 @@ impl Core {
                     // The first damaged leaf of the range is what stands in the way.
                     report.error(e.to_string());
                     *incomplete = true;
-                    let bad = self.table.index.leaves_from(&from).find(|(_, l)| self.bad_leaves.contains_key(&l.id));
+                    let bad = self.table.index.leaves_from(&from).find(|(_, l)| self.leaves.is_bad(l.id));
                     match bad.and_then(|(start, _)| self.table.index.end_of(start)).map(<[u8]>::to_vec) {
                         Some(end) if &end[..] < last && end > from => from = end,
                         _ => return None,
@@ -401,14 +401,14 @@ impl Core {
     /// Rows of groups are of groups that are known, and what they should be; no log goes on behind its group's last update.
     fn check_groups(&mut self, report: &mut FsckReport, owned: &mut Owned) {
         let mut updates = BTreeMap::new();
-        for (id, pg) in &self.pgs {
+        for (id, pg) in self.groups.iter() {
             match pg.info() {
                 Ok(info) => drop(updates.insert(*id, info.last_update)),
                 Err(e) => report.error(format!("group {id}: {e}")),
             }
         }
         for kind in PG_KINDS {
-            let known: BTreeMap<Vec<u8>, SpgId> = self.pgs.keys().map(|pg| (key::pg(kind, *pg), *pg)).collect();
+            let known: BTreeMap<Vec<u8>, SpgId> = self.groups.ids().map(|pg| (key::pg(kind, pg), pg)).collect();
             let prefix = key::pg(kind, Default::default()).len();
             let (mut strangers, mut behind, mut incomplete) = (0_u64, BTreeSet::new(), false);
             self.each_row(vec![kind], &key::kind_end(kind), report, &mut incomplete, &mut |_, report, key, row| {

@@ -62,6 +62,10 @@ pub const META_MIN: u64 = if cfg!(test) { 32 << 10 } else { 1 << 20 };
 /// Offsets in an object end here: no client gets near, and numbers of chunks stay small.
 pub const OBJECT_MAX: u64 = 1 << 47;
 
+// Blocks of a chunk are told by the bits of a u16, and objects end with a chunk.
+const _: () = assert!(CHUNK_BLOCKS == u16::BITS as u64 && OBJECT_MAX % CHUNK == 0);
+const _: () = assert!(DATA_MIN >= 2 * CHUNK && WAL_MIN > WAL_FIRST * BLOCK && META_MIN > META_FIRST * BLOCK);
+
 /// The seed of the crcs of a store's own pages.
 pub fn crc_seed(uuid: &[u8; 16]) -> u32 {
     base::crc32c(u32::MAX, uuid)

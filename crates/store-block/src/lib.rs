@@ -27,6 +27,7 @@ mod damaged;
 mod fill;
 mod fsck;
 mod gaps;
+mod invariants;
 mod io;
 mod key;
 #[cfg(test)]
@@ -35,6 +36,8 @@ mod large;
 mod large_rows;
 mod layers;
 mod layout;
+mod leaves;
+mod log;
 mod meta;
 mod names;
 mod objects;

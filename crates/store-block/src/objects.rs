@@ -211,6 +211,21 @@ impl Objects {
         let slot = self.get(n);
         if slot.is_packed() { Some(node_of(&self.record(slot))) } else { slot.node.as_deref().cloned() }
     }
+    /// Shows every object.
+    #[cfg(test)]
+    pub fn each(&self, show: &mut dyn FnMut(GHObject, &Onode)) {
+        for n in (0..self.slots() as u32).filter(|n| self.is_slot(*n)) {
+            if let Some(node) = self.copy(n) {
+                show(self.name(n).expect("what has a node is there"), &node);
+            }
+        }
+    }
+    #[cfg(test)]
+    pub fn assert_counts(&self) {
+        let all = || self.pages.iter().flatten().flatten();
+        assert_eq!((self.len, self.bytes), (all().count(), all().map(|slot| slot.counted as usize).sum()));
+        assert_eq!(self.free.len(), self.pages.iter().flatten().filter(|slot| slot.is_none()).count());
+    }
     fn record(&self, slot: &Slot) -> Vec<u8> {
         let mut record = Vec::new();
         self.patterns.unpack(slot.like, &slot.bytes, &mut record);

@@ -100,6 +100,13 @@ impl Overlay {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
+    #[cfg(test)]
+    pub fn assert_counts(&self, open: u64) {
+        assert_eq!(self.bytes, self.records.iter().filter_map(|r| r.buf.as_ref()).map(Bytes::len).sum::<usize>());
+        let live = self.records.iter().map(|r| r.live).sum::<usize>();
+        let sealed = self.map.values().filter(|entry| entry.seq < open).count();
+        assert!(live == sealed && self.map.values().all(|entry| entry.seq <= open), "{live} of {sealed} entries are their records'");
+    }
     pub fn is_writing(&self, place: u64, blocks: u64) -> bool {
         !self.writing.is_empty() && (place..place + blocks).any(|p| self.writing.contains(&p))
     }

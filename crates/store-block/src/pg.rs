@@ -18,6 +18,7 @@ use crate::planted::{Bug, planted};
 use crate::state::Core;
 use bytes::{Bytes, BytesMut};
 use denc::{ALL_FEATURES, Decoder, Denc};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use store::{InfoChange, LogDelta, PgRecord, StoreError, StoreResult};
 use types::{CollId, EVersion, HObject, PastIntervals, PgId, PgInfo, SpgId};
@@ -38,6 +39,36 @@ pub struct PgMem {
     sum: Vec<u8>,
     next_dup: u32,
     changed: bool,
+}
+
+/// What the groups remember, but for the rows of their logs.
+#[derive(Debug, Default)]
+pub struct Groups(BTreeMap<SpgId, PgMem>);
+
+impl Groups {
+    pub fn get(&self, id: SpgId) -> Option<&PgMem> {
+        self.0.get(&id)
+    }
+    pub fn ids(&self) -> impl Iterator<Item = SpgId> + '_ {
+        self.0.keys().copied()
+    }
+    pub fn iter(&self) -> impl Iterator<Item = (&SpgId, &PgMem)> {
+        self.0.iter()
+    }
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+    /// As a row has it.
+    pub fn load(&mut self, pg: PgMem) {
+        self.0.insert(pg.pgid(), pg);
+    }
+    /// The rows of all are written with the next checkpoint, changed or not.
+    pub fn renew(&mut self) {
+        self.0.values_mut().for_each(|pg| pg.changed = true);
+    }
+    pub fn memory(&self) -> usize {
+        self.0.values().map(PgMem::memory).sum()
+    }
 }
 
 mod flag {
@@ -83,10 +114,6 @@ impl PgMem {
         let info: PgInfo = decoded(&get.blob()?)?;
         let sum = encoded(&info.stats.stats.sum).to_vec();
         Ok(Self { epoch, past: decoded(&get.blob()?)?, sum, info, next_dup, changed: false })
-    }
-    /// Its row is written with the next checkpoint, changed or not.
-    pub fn renew(&mut self) {
-        self.changed = true;
     }
     /// Bytes of memory, roughly.
     pub fn memory(&self) -> usize {
@@ -187,9 +214,9 @@ impl Core {
     pub fn log_delta(&mut self, delta: &LogDelta) -> Result<(), Corrupt> {
         let mut out = std::mem::take(&mut self.scratch);
         out.clear();
-        let old = if delta.reset { None } else { self.pgs.get(&delta.pg).map(|pg| &pg.sum[..]) };
+        let old = if delta.reset { None } else { self.groups.get(delta.pg).map(|pg| &pg.sum[..]) };
         encode_delta(delta, old, &mut out, &mut self.encode_buf);
-        Op::Log(&out[..]).encode(&mut self.batch.meta);
+        Op::Log(&out[..]).encode(&mut self.log.open_mut().meta);
         let bytes = Bytes::copy_from_slice(&out);
         self.scratch = out;
         self.apply_log(bytes)
@@ -203,7 +230,7 @@ impl Core {
         let flags = get.u8()?;
         let has = |flag: u8| flags & flag != 0;
         if has(flag::RESET) {
-            self.pgs.remove(&id);
+            self.groups.0.remove(&id);
             for kind in [key::LOG, key::DUP, key::MISSING, key::PG] {
                 self.table.active.remove_range(&key::pg(kind, id), &key::pg_end(kind, id));
             }
@@ -213,7 +240,7 @@ impl Core {
                 return Ok(());
             }
         }
-        let pg = self.pgs.entry(id).or_insert_with(|| PgMem::new(id));
+        let pg = self.groups.0.entry(id).or_insert_with(|| PgMem::new(id));
         pg.changed = true;
         if has(flag::EPOCH) {
             pg.epoch = get.var()? as u32;
@@ -280,7 +307,7 @@ impl Core {
 
     /// Puts what changed of groups into rows.
     pub fn save_pgs(&mut self) -> Result<(), Corrupt> {
-        for (id, pg) in self.pgs.iter_mut().filter(|(_, pg)| pg.changed) {
+        for (id, pg) in self.groups.0.iter_mut().filter(|(_, pg)| pg.changed) {
             pg.changed = false;
             self.table.active.put(&key::pg(key::PG, *id), Val::Row(pg.encode()?));
         }
@@ -288,7 +315,7 @@ impl Core {
     }
 
     pub fn load_pg(&mut self, id: SpgId) -> StoreResult<Option<PgRecord>> {
-        let Some(pg) = self.pgs.get(&id) else { return Ok(None) };
+        let Some(pg) = self.groups.get(id) else { return Ok(None) };
         let damaged = |e: Corrupt| StoreError::Damaged { coll: CollId::Pg(id), what: format!("what group {id} remembers: {e}") };
         let mut record =
             PgRecord { epoch: pg.epoch, info: pg.info().map_err(damaged)?, past_intervals: pg.past.clone(), ..PgRecord::default() };

@@ -16,7 +16,7 @@ impl Core {
     /// Entries above `after`, ascending, the first `max` of them.
     pub fn pg_log(&mut self, id: SpgId, after: EVersion, max: usize) -> StoreResult<Vec<PgLogEntry>> {
         let (mut found, mut bad) = (Vec::new(), None);
-        if max == 0 || !self.pgs.contains_key(&id) {
+        if max == 0 || self.groups.get(id).is_none() {
             return Ok(found);
         }
         // A scan gives its first key too: the one of `after` is passed over.

@@ -71,7 +71,7 @@ impl Core {
                         crcs.push(crc);
                         Piece::Device(Extent { dev, block, blocks: 1 }, crcs.len() - 1..crcs.len())
                     };
-                    match self.overlay.get(c.place + within, &self.batch) {
+                    match self.overlay.get(c.place + within, self.log.open()) {
                         None => device(DATA, c.place + within),
                         Some(Content::Here(bytes)) => Piece::Here(bytes),
                         Some(Content::Wal(block, _)) => device(WAL, block + crate::layout::WAL_FIRST),
@@ -218,16 +218,6 @@ impl Core {
             self.hold_leaves(((blocks + u64::from(last.blocks)) * BLOCK) as usize);
         }
         self.want_leaves(missing, coll, ticket)
-    }
-
-    /// A read or a copy needs leaves of so many bytes together, and begins anew after each wait: they stay until all have come. Several reads of one
-    /// request begin anew together, so what was looked at in this turn stays too. What an answer may hold is bounded, and so is this.
-    pub fn hold_leaves(&mut self, bytes: usize) {
-        /// More than one request may read.
-        const MAX: usize = 256 << 20;
-        const POLLS: u32 = 64;
-        let bytes = (bytes + self.table.cache.seen()).min(MAX);
-        self.held_leaves = (self.held_leaves.0.max(bytes), POLLS);
     }
 
     /// Objects of a collection, ascending; fewer than `max` where their rows are large.

@@ -95,6 +95,8 @@ const WINDOW: u32 = if cfg!(test) { 64 } else { 1024 };
 const WORTH: u32 = 8;
 /// One block of so many is kept even so.
 const SAMPLE: u64 = 4;
+// A hash's lowest bits choose the samples; a window tells whether one of so many is found.
+const _: () = assert!(SAMPLE.is_power_of_two() && WINDOW > WORTH && SPAN > CALM);
 
 impl Reads {
     pub fn get(&self, extent: &Extent) -> Option<&Read> {
@@ -165,7 +167,8 @@ impl Reads {
     }
     /// What was read goes, unless somebody is to come for it.
     pub fn forget(&mut self, extent: &Extent) {
-        if self.map.get(extent).is_some_and(|read| read.hold == Hold::Free)
+        let may_go = |read: &Read| read.hold == Hold::Free && !matches!(read.fetched, Fetched::UnderWay { .. });
+        if self.map.get(extent).is_some_and(may_go)
             && let Some(Read { fetched: Fetched::Here { bytes, .. }, .. }) = self.map.remove(extent)
         {
             self.bytes -= bytes.len();
@@ -266,6 +269,13 @@ impl Reads {
         if bytes >= self.largest.0 || self.stamp - self.largest.1 > LARGEST_READS {
             self.largest = (bytes, self.stamp);
         }
+    }
+    #[cfg(test)]
+    pub fn assert_counts(&self) {
+        let of = |read: &Read| if let Fetched::Here { bytes, .. } = &read.fetched { bytes.len() } else { 0 };
+        assert_eq!(self.bytes, self.map.values().map(of).sum::<usize>());
+        let under_way = self.map.values().filter(|read| matches!(read.fetched, Fetched::UnderWay { .. })).count();
+        assert_eq!(self.under_way as usize, under_way);
     }
     /// Bytes that are here.
     pub fn bytes(&self) -> usize {

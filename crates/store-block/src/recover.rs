@@ -145,7 +145,7 @@ pub fn open(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
     }
     // Whatever is behind the end of the log is never taken for what comes there now.
     core.sb.epoch += u32::from(!planted(Bug::KeepEpoch));
-    core.sb.epoch_seq = core.batch.seq;
+    core.sb.epoch_seq = core.log.seq();
     core.sb.generation += 1;
     let (slot, block) = (core.sb.generation % 2, core.sb.encode());
     core.io.write_now(META, slot, block)?;
@@ -257,8 +257,7 @@ impl Core {
 
     /// Reads those of the leaves that are not in memory, together. Those that are damaged are known to be from then on.
     fn leaves_now(&mut self, leaves: &[LeafRef]) {
-        let missing: Vec<&LeafRef> =
-            leaves.iter().filter(|l| self.table.cache.get(l.id).is_none() && !self.bad_leaves.contains_key(&l.id)).collect();
+        let missing: Vec<&LeafRef> = leaves.iter().filter(|l| self.table.cache.get(l.id).is_none() && !self.leaves.is_bad(l.id)).collect();
         let pages: Vec<Vec<Run>> = missing.iter().map(|l| l.runs().collect()).collect();
         let all = self.io.pages_now(&pages).ok();
         for (n, at) in missing.into_iter().enumerate() {
@@ -269,7 +268,7 @@ impl Core {
             };
             match bytes.and_then(|bytes| Leaf::open(bytes, self.seed, at.id).map_err(|e| e.to_string())) {
                 Ok(leaf) => self.table.cache.put(at.id, leaf),
-                Err(why) => drop(self.bad_leaves.insert(at.id, why)),
+                Err(why) => self.leaves.put_bad(at.id, why),
             }
         }
     }
@@ -297,7 +296,7 @@ impl Core {
         }
         let mut group = |core: &mut Self, _: &[u8], row: Bytes| {
             let pg = PgMem::decode(Bytes::copy_from_slice(&row))?;
-            core.pgs.insert(pg.pgid(), pg);
+            core.groups.load(pg);
             Ok(())
         };
         let (first, last) = kind(key::PG);
@@ -420,15 +419,15 @@ impl Core {
         if let Some(first) = self.first_without_data()? {
             return Ok(Some(first));
         }
-        let end = self.batch.seq;
+        let end = self.log.seq();
         log.look_for_later(self, applied_end, end)?;
         if end < self.reach && !self.cfg.cut_log {
             let what = format!("the log of an older checkpoint ends with record {}, before the newer one's first, {}", end - 1, self.reach);
             return Err(OpenError::Damaged { what, next: self.cfg.command("repair --discard-log-from-damage") });
         }
-        self.ring.head = applied_end;
-        self.durable = end - 1;
-        self.alloc.release(self.durable, |_, _| false);
+        assert_eq!(end, self.log.seq(), "the log ends with the last record that was applied");
+        self.log.found_all(applied_end);
+        self.alloc.release(self.log.durable(), |_, _| false);
         self.overlay.forget();
         Ok(None)
     }
@@ -568,8 +567,8 @@ impl Core {
             self.objects.pack(slot);
             self.recount(slot);
         }
-        self.overlay.found(seq, self.ring.block(at_block), places, crcs);
-        self.batch = crate::wal::Batch::new(seq + 1, 0);
+        self.overlay.found(seq, self.log.ring().block(at_block), places, crcs);
+        self.log.found(seq);
         Ok(())
     }
 }
@@ -656,7 +655,7 @@ impl LogReader {
     fn whole(&mut self, core: &mut Core, header: Header, at: u64, seq: u64, epoch: u32) -> Result<Option<Whole>, OpenError> {
         let block = at % self.blocks;
         let fits = block + header.blocks() <= self.blocks && u64::from(header.block) == block;
-        if header.seq != seq || header.lap != core.ring.lap(at) || header.epoch < epoch || !fits {
+        if header.seq != seq || header.lap != core.log.ring().lap(at) || header.epoch < epoch || !fits {
             return Ok(None);
         }
         let bytes = self.get(&mut core.io, block, header.blocks())?;
@@ -671,7 +670,7 @@ impl LogReader {
     fn look_for_later(&mut self, core: &mut Core, end: u64, seq: u64) -> Result<(), OpenError> {
         // Not in what was replayed: nothing can have been written over that.
         let room = self.blocks - (end - core.sb.wal_at).min(self.blocks);
-        for n in 0..=core.voucher_max().min(room.saturating_sub(1)) {
+        for n in 0..=core.log.voucher_max().min(room.saturating_sub(1)) {
             let at = end + n;
             let block = at % self.blocks;
             let bytes = self.get(&mut core.io, block, 1)?;

@@ -75,7 +75,7 @@ impl Core {
                 // Whether it comes or not is seen below.
                 let _ = self.want_leaf(leaf, CollId::Meta, &mut ask());
             }
-            while !self.leaf_reads.is_empty() && self.failed.is_none() {
+            while self.leaves.is_any_read() && self.failed.is_none() {
                 self.io.wait();
                 self.poll();
                 self.tickets.ready.clear();
@@ -86,7 +86,7 @@ impl Core {
         let mut gaps = Vec::new();
         let ends: Vec<Key> = all.iter().skip(1).map(|(start, _)| start.clone()).chain([Key::from(&[u8::MAX][..])]).collect();
         for ((start, leaf), end) in all.into_iter().zip(ends) {
-            let Some(why) = self.bad_leaves.remove(&leaf.id) else { continue };
+            let Some(why) = self.leaves.forget_bad(leaf.id) else { continue };
             self.table.index.remove(&start);
             self.table.cache.remove(leaf.id);
             leaf.runs().for_each(|run| self.space.put_aside(run));
@@ -181,7 +181,7 @@ impl Core {
     }
     /// A group's log goes on behind what is left of a gap: its tail is there.
     fn close_logs(&mut self, gaps: &[Gap], report: &mut FsckReport) {
-        let groups: Vec<SpgId> = self.pgs.keys().copied().collect();
+        let groups: Vec<SpgId> = self.groups.ids().collect();
         for id in groups {
             let (first, last) = (key::pg(key::LOG, id), key::pg_end(key::LOG, id));
             let Some(gap) = gaps.iter().rev().find(|gap| gap.meets(&first, &last)) else { continue };
@@ -193,7 +193,7 @@ impl Core {
                     next = Some(entry.version);
                 }
             });
-            let Some(Ok(info)) = self.pgs.get(&id).map(|pg| pg.info()) else { continue };
+            let Some(Ok(info)) = self.groups.get(id).map(|pg| pg.info()) else { continue };
             let tail = match next {
                 Some(v) => EVersion { version: v.version - 1, ..v },
                 None => info.last_update,

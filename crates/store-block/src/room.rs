@@ -15,7 +15,7 @@
 use crate::key;
 use crate::layout::{BLOCK, CHUNK_BLOCKS, DATA, META, ON_DATA};
 use crate::meta::layer::Val;
-use crate::queue::Growth;
+use crate::queue::growth::Growth;
 use crate::state::Core;
 use types::StoreStatfs;
 
@@ -109,7 +109,7 @@ impl Core {
         const SHARE: u64 = 32;
         const MAX: u64 = (64 << 20) / BLOCK;
         let all = self.space.own_blocks() + self.alloc.chunks() * CHUNK_BLOCKS;
-        (all / SHARE).min(MAX) + 2 * self.alloc.pages() + self.pgs.len() as u64 + 64
+        (all / SHARE).min(MAX) + 2 * self.alloc.pages() + self.groups.len() as u64 + 64
     }
     /// Pages that so many changed rows may split.
     fn splits(&self, rows: u64) -> u64 {
@@ -119,10 +119,10 @@ impl Core {
     /// The checkpoint is done.
     pub fn inflow_merged(&mut self) {
         let (bytes, _) = self.recent();
-        self.inflow.merged(bytes + self.queue_growth.bytes);
+        self.inflow.merged(bytes + self.queue.promised_bytes());
     }
     fn room_with(&self, bytes: u64) -> Room {
-        let rows = padded(bytes + self.inflow.frozen.0 + self.queue_growth.bytes);
+        let rows = padded(bytes + self.inflow.frozen.0 + self.queue.promised_bytes());
         Room {
             data: (self.alloc.chunks() - 1) * CHUNK_BLOCKS,
             data_free: self.alloc.available_blocks(),
@@ -149,12 +149,12 @@ impl Core {
             // What removes is never refused.
             return true;
         }
-        let (room, pieces) = (self.room(), growth.pieces + growth.spilled + self.queue_growth.pieces + self.queue_growth.spilled);
+        let (room, pieces) = (self.room(), growth.pieces + growth.spilled + self.queue.promised_chunks());
         let chunks = room.chunks();
         self.alloc.keep(room.wanted().div_ceil(CHUNK_BLOCKS));
         let has_places = growth.pieces + growth.spilled == 0 || pieces <= chunks || {
             // Each piece takes one gap at most, of those that are large enough for the largest.
-            let largest = self.queue.iter().map(|q| q.growth().largest).max().unwrap_or(0).max(growth.largest);
+            let largest = self.queue.largest().max(growth.largest);
             pieces <= chunks + self.alloc.gaps(largest)
         };
         // Many rows at once may split more than what is kept for all.
@@ -171,12 +171,11 @@ impl Core {
         let splits = self.splits(rows + self.inflow.frozen.1 + growth.rows);
         let room = self.room_with(bytes);
         let promised = room.promised - self.kept() / 2 + 2 * (splits + splits / 16);
-        promised
-            > room.own + room.lent + room.data_empty.saturating_sub((self.queue_growth.pieces + self.queue_growth.spilled) * CHUNK_BLOCKS)
+        promised > room.own + room.lent + room.data_empty.saturating_sub(self.queue.promised_chunks() * CHUNK_BLOCKS)
     }
     /// Chunks that may be lent to metadata now: all but those that were promised to transactions.
     pub fn chunks_to_lend(&self) -> u64 {
-        self.alloc.empty_chunks().saturating_sub(self.queue_growth.pieces + self.queue_growth.spilled)
+        self.alloc.empty_chunks().saturating_sub(self.queue.promised_chunks())
     }
     /// Takes what the devices have become larger by. The new sizes and the allocator's new pages become durable with one superblock. Waits.
     pub fn grow(&mut self) -> Result<(u64, u64), String> {
@@ -226,7 +225,7 @@ impl Core {
     }
     /// Sizes and use of the devices.
     pub fn fill(&self, fs: &mut StoreStatfs) {
-        let waiting = self.inflow.frozen.0 + self.queue_growth.bytes;
+        let waiting = self.inflow.frozen.0 + self.queue.promised_bytes();
         let room = self.room_with(self.recent().0.max(self.inflow.most.saturating_sub(waiting)));
         let (total, available) = room.available();
         (fs.total, fs.available) = (total * BLOCK, available * BLOCK);

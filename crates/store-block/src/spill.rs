@@ -58,11 +58,11 @@ fn runs(chunks: &[u64]) -> impl Iterator<Item = (u64, u64)> + '_ {
 impl Core {
     /// Images that one transaction puts into a record; blocks that are written in part move then.
     pub fn images_max(&self) -> u64 {
-        self.txn_max() * 7 / 8
+        self.log.txn_max() * 7 / 8
     }
     /// Bytes of changes of one transaction that are spilled together. Also how much of a large one is made in one step: some milliseconds' work.
     fn spill_bytes(&self) -> usize {
-        self.cfg.spill_bytes.min((self.txn_max() * BLOCK / 16) as usize).max(1)
+        self.cfg.spill_bytes.min((self.log.txn_max() * BLOCK / 16) as usize).max(1)
     }
     /// Chunks that so many bytes of changes of one transaction may need.
     pub fn chunks_to_spill(&self, bytes: u64) -> u64 {
@@ -71,11 +71,11 @@ impl Core {
     }
     /// Puts what the open record has of changes so far beside it, if the transaction that is being made has many. True if it did: a step is done.
     pub fn spill_if_many(&mut self) -> bool {
-        if self.batch.meta.len() < self.spill_from + self.spill_bytes() {
+        if self.log.open().meta.len() < self.queue.spill_from() + self.spill_bytes() {
             return false;
         }
-        let before = self.batch.pointers;
-        let changes = self.batch.meta.split_off(before);
+        let before = self.log.open().pointers;
+        let changes = self.log.open_mut().meta.split_off(before);
         let mut chunks = Vec::new();
         for _ in 0..(changes.len() as u64).div_ceil(CHUNK) {
             match self.alloc.lend() {
@@ -83,24 +83,24 @@ impl Core {
                 None => {
                     // More than was promised: they stay in the record.
                     chunks.into_iter().for_each(|chunk| self.alloc.take_back(chunk));
-                    self.batch.meta.extend_from_slice(&changes);
-                    self.spill_from = self.batch.meta.len();
+                    self.log.open_mut().meta.extend_from_slice(&changes);
+                    self.queue.set_spill_from(self.log.open().meta.len());
                     return false;
                 }
             }
         }
-        let seq = self.batch.seq;
+        let seq = self.log.seq();
         self.spills.chunks.extend(chunks.iter().map(|chunk| (seq, *chunk)));
         let mut places = Vec::new();
         chunks.iter().for_each(|chunk| places.put_var(*chunk));
         let mut images = Vec::new();
-        let all = self.batch.images();
-        for n in std::mem::replace(&mut self.batch.pointed_images, all)..all {
-            images.put_u32(block_crc(self.batch.get_image(n as u32)));
+        let all = self.log.open().images();
+        for n in std::mem::replace(&mut self.log.open_mut().pointed_images, all)..all {
+            images.put_u32(block_crc(self.log.open().get_image(n as u32)));
         }
         let (len, crc) = (changes.len() as u64, base::crc32c(self.seed, &changes));
         let op = Op::Spill { len, crc, chunks: &places[..], images: &images[..] };
-        op.encode(&mut self.batch.meta);
+        op.encode(&mut self.log.open_mut().meta);
         let bytes = AlignedBuf::padded(&changes).freeze();
         let durability = if planted(Bug::VolatileSpill) { Durability::Volatile } else { Durability::Durable };
         let mut at = 0;
@@ -110,8 +110,8 @@ impl Core {
             self.spills.under_way += 1;
             at = end;
         }
-        self.batch.pointers = self.batch.meta.len();
-        self.spill_from = self.batch.meta.len();
+        self.log.open_mut().pointers = self.log.open().meta.len();
+        self.queue.set_spill_from(self.log.open().meta.len());
         if planted(Bug::ReuseSpill) {
             self.free_spills(u64::MAX);
         }

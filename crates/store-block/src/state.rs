@@ -7,27 +7,26 @@ use crate::io::{Extent, Io, Purpose, Tickets};
 use crate::key;
 use crate::layers::Layers;
 use crate::layout::crc_seed;
-use crate::meta::index::LeafRef;
+use crate::leaves::Leaves;
+use crate::log::Log;
 use crate::meta::layer::{Key, Val};
-use crate::meta::leaf::Leaf;
 use crate::meta::space::Space;
 use crate::meta::{Found, Table};
 use crate::objects::Objects;
 use crate::onode::{Onode, Usage};
 use crate::overlay::{NumberBuild, Numbers, Overlay};
-use crate::pg::PgMem;
+use crate::pg::Groups;
 use crate::planted::{Bug, planted};
-use crate::queue::{Growth, Queued};
+use crate::queue::Queue;
 use crate::reads::{Fetched, Reads};
 use crate::spill::Spills;
 use crate::superblock::Superblock;
-use crate::wal::{Ahead, Batch, Ring};
 use base::fixed::HashSet;
 use bytes::{Bytes, BytesMut};
+use std::collections::BTreeMap;
 use std::collections::btree_map::IntoIter;
-use std::collections::{BTreeMap, VecDeque};
 use store::{StoreError, StoreResult};
-use types::{CollId, GHObject, SpgId};
+use types::{CollId, GHObject};
 
 /// Stands for a ticket that is made when it turns out that somebody must wait.
 pub fn ask() -> u64 {
@@ -36,38 +35,12 @@ pub fn ask() -> u64 {
 /// Stands for the store itself, which looks at what came whenever something does.
 pub const OWN: u64 = 0;
 
-/// A record on its way.
-#[derive(Debug)]
-pub struct UnderWay {
-    pub seq: u64,
-    /// Its position in the ring.
-    pub at: u64,
-    /// Writes that have not completed: of the record, and of data beside it.
-    pub parts: usize,
-    pub tokens: Vec<u64>,
-}
-
 /// Who shares a chunk: how many objects by place. Places that nobody shares are not in it.
 #[derive(Debug, Default)]
 pub struct Refs {
     pub counts: Numbers<u32>,
     /// Changed since the last checkpoint took them.
     pub dirty: HashSet<u64, NumberBuild>,
-}
-
-/// A leaf that is being read.
-#[derive(Debug)]
-pub struct LeafRead {
-    pub tickets: Vec<u64>,
-    /// What has come of its pieces, and how many have not.
-    pieces: Vec<Bytes>,
-    left: usize,
-}
-
-impl LeafRead {
-    pub fn new(tickets: Vec<u64>, pieces: usize) -> Self {
-        Self { tickets, pieces: vec![Bytes::new(); pieces], left: pieces }
-    }
 }
 
 #[derive(Debug)]
@@ -84,9 +57,8 @@ pub struct Core {
     pub io: Io,
     pub tickets: Tickets,
     pub reads: Reads,
-    pub leaf_reads: Numbers<LeafRead>,
-    /// Leaves that could not be read, and why.
-    pub bad_leaves: BTreeMap<u64, String>,
+    /// Leaves on their way, and damaged ones.
+    pub leaves: Leaves,
     /// The rows of collections and groups have copies: see [`crate::damaged`].
     pub copied: bool,
     /// The log must be whole up to before this record: 0, unless an older checkpoint than the newest one had to be taken.
@@ -105,39 +77,17 @@ pub struct Core {
     pub layers: Layers,
     pub overlay: Overlay,
     pub colls: BTreeMap<CollId, u32>,
-    pub pgs: BTreeMap<SpgId, PgMem>,
+    pub groups: Groups,
     /// By pool.
     pub usage: Vec<(i64, Usage)>,
     pub next_nid: u64,
     pub next_leaf: u64,
 
-    pub ring: Ring,
-    pub ahead: Ahead,
-    pub batch: Batch,
-    /// The object that the open record's last change was to.
-    pub batch_obj: Option<u32>,
-    /// Bytes of the record before, as a guess for the next one.
-    pub batch_like: usize,
-    /// Transactions of the record before.
-    pub batch_txns: usize,
-    pub under_way: VecDeque<UnderWay>,
-    pub durable: u64,
-    pub commits: Vec<u64>,
-    /// Transactions that wait for bytes to be read; the first may be half done.
-    pub queue: VecDeque<Queued>,
-    /// What they add together, at most.
-    pub queue_growth: Growth,
-    /// Who asked for what a waiting transaction names.
-    pub queue_tickets: Vec<u64>,
-    /// Bytes of leaves that a read or a copy needs together, and polls for which they have room.
-    pub held_leaves: (usize, u32),
-    /// True while the open record holds a part of a transaction.
-    pub half: bool,
-    /// Changes that lie beside records, and where in the open record's those begin that may be spilled next.
+    pub log: Log,
+    /// Transactions that wait.
+    pub queue: Queue,
+    /// Changes that lie beside records.
     pub spills: Spills,
-    pub spill_from: usize,
-    /// The change that is being made puts no images into the record.
-    pub without_images: bool,
 
     pub sb: Superblock,
     pub checkpoint: Option<Checkpoint>,
@@ -161,7 +111,6 @@ pub struct Core {
 
 impl Core {
     pub fn new(cfg: Config, io: Io, sb: Superblock) -> Self {
-        let seq = sb.wal_seq;
         Self {
             memory_max: cfg.memory,
             uuid: sb.uuid,
@@ -169,8 +118,7 @@ impl Core {
             failed: None,
             tickets: Tickets::default(),
             reads: Reads::default(),
-            leaf_reads: Numbers::default(),
-            bad_leaves: BTreeMap::new(),
+            leaves: Leaves::default(),
             copied: false,
             reach: 0,
             has_bare_rows: false,
@@ -183,27 +131,13 @@ impl Core {
             layers: Layers::default(),
             overlay: Overlay::default(),
             colls: BTreeMap::new(),
-            pgs: BTreeMap::new(),
+            groups: Groups::default(),
             usage: Vec::new(),
             next_nid: sb.next_nid,
             next_leaf: sb.next_leaf,
-            ring: Ring::new(sb.wal_blocks - crate::layout::WAL_FIRST, sb.wal_at),
-            ahead: Ahead::new(if cfg.zero_ahead { sb.wal_blocks - crate::layout::WAL_FIRST } else { 0 }),
-            batch: Batch::new(seq, 0),
-            batch_obj: None,
-            batch_like: 0,
-            batch_txns: 0,
-            under_way: VecDeque::new(),
-            durable: seq.saturating_sub(1),
-            commits: Vec::new(),
-            queue: VecDeque::new(),
-            queue_growth: Growth::default(),
-            queue_tickets: Vec::new(),
-            held_leaves: (0, 0),
-            half: false,
+            log: Log::new(&sb, cfg.zero_ahead),
+            queue: Queue::default(),
             spills: Spills::default(),
-            spill_from: 0,
-            without_images: false,
             checkpoint: None,
             taken: Vec::new(),
             checkpoint_wanted: false,
@@ -224,13 +158,12 @@ impl Core {
     /// Bytes of what must be in memory whole, but for the index.
     pub fn whole(&self) -> usize {
         const COUNT_BYTES: usize = 20; // of a place and its count in a hash table
-        let groups: usize = self.pgs.values().map(PgMem::memory).sum();
         self.alloc.memory()
             + self.space.memory()
             + self.spills.memory()
             + self.layers.memory()
             + self.refs.counts.capacity() * COUNT_BYTES
-            + groups
+            + self.groups.memory()
     }
     /// What must be in memory whole comes off the setting; everything else shares the rest.
     pub fn share_memory(&mut self) {
@@ -265,7 +198,8 @@ impl Core {
             // Whoever waits asks again, and hears why.
             let waiting: Vec<u64> = self.tickets.everyone();
             self.tickets.ready.extend(waiting);
-            self.tickets.ready.append(&mut self.queue_tickets);
+            let queued = self.queue.take_tickets();
+            self.tickets.ready.extend(queued);
             self.failed = Some(why);
         }
     }
@@ -298,7 +232,7 @@ impl Core {
     /// The slot of an object that is there.
     pub fn object(&mut self, coll: CollId, obj: &GHObject) -> StoreResult<u32> {
         self.alive()?;
-        self.busy(coll, Some(obj))?;
+        self.busy(Some(obj))?;
         if !self.coll_has(coll, obj)? {
             return Err(StoreError::NoObject(coll));
         }
@@ -310,63 +244,11 @@ impl Core {
     }
 
     /// The ticket, made if it is [`ask`].
-    fn ticket(&mut self, ticket: &mut u64) -> u64 {
+    pub fn ticket(&mut self, ticket: &mut u64) -> u64 {
         if *ticket == ask() {
             *ticket = self.tickets.make();
         }
         *ticket
-    }
-
-    /// Somebody needs this leaf.
-    pub fn want_leaf(&mut self, leaf: &LeafRef, coll: CollId, ticket: &mut u64) -> StoreError {
-        if let Some(why) = self.bad_leaves.get(&leaf.id) {
-            return StoreError::Damaged { coll, what: format!("metadata: {why}") };
-        }
-        let ticket = self.ticket(ticket);
-        self.tickets.await_one(ticket);
-        if let Some(read) = self.leaf_reads.get_mut(&leaf.id) {
-            if ticket > 0 {
-                read.tickets.push(ticket);
-            }
-        } else {
-            let tickets = if ticket > 0 { vec![ticket] } else { Vec::new() };
-            self.read_leaf(leaf, tickets);
-        }
-        StoreError::Wait(ticket)
-    }
-    /// A leaf is read, in its pieces.
-    pub fn read_leaf(&mut self, leaf: &LeafRef, tickets: Vec<u64>) {
-        self.leaf_reads.insert(leaf.id, LeafRead::new(tickets, leaf.pieces()));
-        for (piece, run) in leaf.runs().enumerate() {
-            self.io.read_meta(Purpose::Leaf { id: leaf.id, piece }, run);
-        }
-    }
-    /// A piece of a leaf has come, or not.
-    pub fn leaf_here(&mut self, id: u64, piece: usize, result: Result<Bytes, String>) {
-        let Some(read) = self.leaf_reads.get_mut(&id) else { return };
-        let result = match result {
-            Ok(bytes) => {
-                // Of an older read of the same leaf, which failed, a piece may come late: each counts once.
-                let is_first = read.pieces.get(piece).is_some_and(Bytes::is_empty);
-                if is_first {
-                    read.pieces[piece] = bytes;
-                    read.left -= 1;
-                }
-                if !is_first || read.left > 0 {
-                    return;
-                }
-                Ok(if read.pieces.len() == 1 { read.pieces.remove(0) } else { read.pieces.concat().into() })
-            }
-            Err(why) => Err(why),
-        };
-        let read = self.leaf_reads.remove(&id).expect("it was there");
-        match result.and_then(|bytes| Leaf::open(bytes, self.seed, id).map_err(|e| e.to_string())) {
-            Ok(leaf) => self.table.cache.put(id, leaf),
-            // A leaf that was replaced while it was read: the index has another by now.
-            Err(_) if !self.table.index.iter().any(|(_, l)| l.id == id) => {}
-            Err(why) => drop(self.bad_leaves.insert(id, why)),
-        }
-        self.tickets.arrived(read.tickets);
     }
 
     /// Blocks of a device that should have these crcs: from memory, or being read.

@@ -50,6 +50,8 @@ pub struct Superblock {
 
 /// Extents that a superblock has room for.
 const ROOM: usize = 256;
+// An extent takes 6 bytes for its first block and 3 for their number, at most, and the rest of a superblock less than 256.
+const _: () = assert!(ROOM * 9 + 256 <= BLOCK as usize);
 /// With more extents, the index has a list. Tests make one of the smallest indexes, so that all of them meet it.
 pub const EXTENTS_MAX: usize = if cfg!(test) { 2 } else { ROOM };
 

@@ -49,6 +49,7 @@ const DIRECT_BLOCKS: u64 = 8;
 /// So does everything new that goes where there was something before, and into holes while records carry at least so many transactions: writes that
 /// lie together are one then.
 const DIRECT_TXNS: usize = 8;
+const _: () = assert!(DIRECT_BLOCKS <= CHUNK_BLOCKS && crate::commit::FEW < DIRECT_TXNS);
 
 /// What is to be written.
 #[derive(Debug, Clone, Copy)]
@@ -77,15 +78,14 @@ impl Core {
     /// Writes a change to an object into the open record, and makes it.
     pub fn change<B: AsRef<[u8]>>(&mut self, slot: u32, op: Op<B>) -> StoreResult<()> {
         self.name(slot);
-        op.encode(&mut self.batch.meta);
-        let at = At { seq: self.batch.seq, slot, images: 0, run: None };
+        op.encode(&mut self.log.open_mut().meta);
+        let at = At { seq: self.log.seq(), slot, images: 0, run: None };
         self.apply(at, &op).map_err(broken)
     }
     /// The record's next changes are to this object.
     fn name(&mut self, slot: u32) {
-        if self.batch_obj != Some(slot) {
-            self.batch_obj = Some(slot);
-            Op::Object(self.objects.get(slot).key()).encode(&mut self.batch.meta);
+        if self.log.names(slot) {
+            Op::Object(self.objects.get(slot).key()).encode(&mut self.log.open_mut().meta);
         }
     }
     pub fn create(&mut self, slot: u32) -> StoreResult<()> {
@@ -107,8 +107,8 @@ impl Core {
         let done = if patched {
             // What is written down is short; what is applied is the value itself.
             self.name(slot);
-            Op::PatchAttr { name, runs: &scratch[..] }.encode(&mut self.batch.meta);
-            self.apply(At { seq: self.batch.seq, slot, images: 0, run: None }, &Op::SetAttr { name, value }).map_err(broken)
+            Op::PatchAttr { name, runs: &scratch[..] }.encode(&mut self.log.open_mut().meta);
+            self.apply(At { seq: self.log.seq(), slot, images: 0, run: None }, &Op::SetAttr { name, value }).map_err(broken)
         } else {
             self.change(slot, Op::SetAttr { name, value })
         };
@@ -118,11 +118,11 @@ impl Core {
 
     fn image(&mut self, slot: u32, cell: u64, block: u64, pieces: [&[u8]; 3]) -> StoreResult<()> {
         let place = self.objects.node(slot).and_then(|o| o.chunk(cell)).expect("the cell has a place").place + block;
-        let n = self.batch.image(place, pieces);
-        let op = Op::<&[u8]>::Image { cell, block, at: place, crc: block_crc(self.batch.last_image()) };
+        let n = self.log.open_mut().image(place, pieces);
+        let op = Op::<&[u8]>::Image { cell, block, at: place, crc: block_crc(self.log.open().last_image()) };
         self.name(slot);
-        op.encode(&mut self.batch.meta);
-        self.apply(At { seq: self.batch.seq, slot, images: n, run: None }, &op).map_err(broken)
+        op.encode(&mut self.log.open_mut().meta);
+        self.apply(At { seq: self.log.seq(), slot, images: n, run: None }, &op).map_err(broken)
     }
     /// Whole blocks, directly to the cell's place. What is shared, and lies as devices want it, is not copied.
     fn direct(&mut self, slot: u32, cell: u64, block: u64, before: &[u8], data: Data<'_>, behind: &[u8]) -> StoreResult<()> {
@@ -133,18 +133,18 @@ impl Core {
         let run = match given {
             Some(all) => {
                 sum(data.bytes);
-                self.batch.give(at, all.slice_ref(data.bytes))
+                self.log.open_mut().give(at, all.slice_ref(data.bytes))
             }
             None => {
-                let (run, first) = self.batch.run(at, [before, data.bytes, behind]);
-                sum(self.batch.run_from(run, first));
+                let (run, first) = self.log.open_mut().run(at, [before, data.bytes, behind]);
+                sum(self.log.open().run_from(run, first));
                 (run, first)
             }
         };
         let op = Op::Direct { cell, block, at, crcs };
         self.name(slot);
-        op.encode(&mut self.batch.meta);
-        self.apply(At { seq: self.batch.seq, slot, images: 0, run: Some(run) }, &op).map_err(broken)
+        op.encode(&mut self.log.open_mut().meta);
+        self.apply(At { seq: self.log.seq(), slot, images: 0, run: Some(run) }, &op).map_err(broken)
     }
 
     fn way(&self, slot: u32, part: Part, size_after: u64) -> Way {
@@ -156,8 +156,8 @@ impl Core {
         match chunk {
             _ if part.from == 0 && part.to == CHUNK => Way::New { slots: CHUNK_BLOCKS },
             None => Way::New { slots: exact(part.from < BLOCK) },
-            Some(c) if last_block < c.slots() && !c.shared && !self.without_images => Way::InPlace { unshare: false },
-            Some(c) if last_block < c.slots() && !self.without_images && self.refs.counts.get(&c.place) == Some(&1) => {
+            Some(c) if last_block < c.slots() && !c.shared && !self.queue.is_without_images() => Way::InPlace { unshare: false },
+            Some(c) if last_block < c.slots() && !self.queue.is_without_images() && self.refs.counts.get(&c.place) == Some(&1) => {
                 Way::InPlace { unshare: true }
             }
             // All that there is gets replaced.
@@ -246,7 +246,7 @@ impl Core {
                 let (first, end) = (part.from / BLOCK, part.to.div_ceil(BLOCK));
                 let place = self.place(slots)?;
                 self.change::<&[u8]>(slot, Op::Map { cell, place, slots })?;
-                let is_few = end - first < DIRECT_BLOCKS && self.batch_txns < DIRECT_TXNS && !self.without_images;
+                let is_few = end - first < DIRECT_BLOCKS && self.log.txns_before() < DIRECT_TXNS && !self.queue.is_without_images();
                 if is_few && self.alloc.may_be_hole(place) {
                     return self.write_blocks(t, part, data.bytes);
                 }

@@ -13,7 +13,7 @@ use crate::layout::{BLOCK, ON_DATA};
 use crate::meta::index::LeafRef;
 use crate::meta::layer::{Key, Layer, Val};
 use crate::meta::leaf::{Leaf, LeafBuilder};
-use crate::state::{Core, LeafRead};
+use crate::state::Core;
 use bytes::Bytes;
 use std::ops::{Bound, Range};
 
@@ -26,6 +26,8 @@ const STEP_GONE: usize = if cfg!(test) { 4 } else { 1024 };
 /// Blocks of one read of neighbouring leaves, and of one write.
 const READ_BLOCKS: u64 = 16;
 const WRITE_BLOCKS: u64 = 128;
+// What a step makes may be under way together, and is asked for before it is merged.
+const _: () = assert!(STEP_LEAVES as u64 * (crate::meta::leaf::TARGET as u64 / BLOCK) <= PAGES_MAX && AHEAD >= STEP_LEAVES);
 
 /// True if nothing of the leaf from `start` to `end` is needed for what comes from `cursor` on: removals cover all of it.
 fn is_gone(frozen: &Layer, cursor: &Key, start: &Key, end: Option<&Key>) -> bool {
@@ -60,7 +62,7 @@ impl Core {
                 self.lift_beside(&mut frozen, start, end.as_ref());
             }
             let is_needed = |(start, _): &&(Key, LeafRef)| !is_gone(&frozen, &cursor, start, end.as_ref());
-            if let Some((start, _)) = leaf.as_ref().filter(|(_, at)| self.bad_leaves.contains_key(&at.id)).filter(is_needed) {
+            if let Some((start, _)) = leaf.as_ref().filter(|(_, at)| self.leaves.is_bad(at.id)).filter(is_needed) {
                 self.emit_all(&mut builder);
                 match self.merge_round(&mut frozen, &cursor, &change, (start, end.as_ref()), &mut builder) {
                     Some(key) => cursor = key,
@@ -72,7 +74,7 @@ impl Core {
                 Some((start, at)) if !is_gone(&frozen, &cursor, start, end.as_ref()) => match self.table.cache.get(at.id) {
                     Some(old) => Some(old.clone()),
                     None => {
-                        if !self.leaf_reads.contains_key(&at.id) {
+                        if !self.leaves.is_reading(at.id) {
                             // It came, and had to leave again: from here on once more.
                             let c = self.under_way_mut();
                             c.asked.clear();
@@ -89,7 +91,7 @@ impl Core {
             if let Some((start, at)) = &leaf {
                 self.table.index.remove(start);
                 self.table.cache.remove(at.id);
-                self.bad_leaves.remove(&at.id);
+                self.leaves.forget_bad(at.id);
                 at.runs().for_each(|run| self.space.put_aside(run));
                 let c = self.under_way_mut();
                 if c.asked.pop_front_if(|id| *id == at.id).is_some() {
@@ -128,8 +130,8 @@ impl Core {
             if c.asked_blocks >= room {
                 break;
             }
-            let is_known = self.table.cache.get(leaf.id).is_some() || self.bad_leaves.contains_key(&leaf.id);
-            if !is_known && !is_gone(frozen, from, start, end) && !self.leaf_reads.contains_key(&leaf.id) {
+            let is_known = self.table.cache.get(leaf.id).is_some() || self.leaves.is_bad(leaf.id);
+            if !is_known && !is_gone(frozen, from, start, end) && !self.leaves.is_reading(leaf.id) {
                 c.asked.push_back(leaf.id);
                 c.asked_blocks += u64::from(leaf.blocks);
                 wanted.push(leaf.clone());
@@ -152,7 +154,7 @@ impl Core {
                 last = next;
             }
             for (id, _) in &leaves {
-                self.leaf_reads.insert(*id, LeafRead::new(Vec::new(), 1));
+                self.leaves.begin(*id, Vec::new(), 1);
             }
             self.io.read_meta(Purpose::Leaves { block: first.block, leaves }, (first.block, blocks));
         }
@@ -246,7 +248,7 @@ impl Core {
             // The leaf is made anew.
             self.put_spare_rows(frozen);
             let leaf = self.table.index.remove(start).expect("it was found in the index");
-            self.bad_leaves.remove(&leaf.id);
+            self.leaves.forget_bad(leaf.id);
             leaf.runs().for_each(|run| self.space.put_aside(run));
             return Some(start.clone());
         }

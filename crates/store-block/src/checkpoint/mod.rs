@@ -19,11 +19,13 @@ use crate::meta::layer::{Key, Layer, Val};
 use crate::planted::{Bug, planted};
 use crate::state::Core;
 use crate::superblock::{EXTENTS_MAX, Superblock, encode_list};
+use crate::wal::Ring;
 use bytes::Bytes;
 use disk::Durability;
 use std::collections::{BTreeMap, VecDeque};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// In their order: each is entered from the one before it, and through [`Checkpoint::enter`] alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Drain,
     FlushData,
@@ -34,6 +36,23 @@ enum Stage {
     FlushMeta,
     Barrier,
     Superblock,
+}
+
+impl Stage {
+    const ALL: [Self; 9] = [
+        Self::Drain,
+        Self::FlushData,
+        Self::Merge,
+        Self::Index,
+        Self::Pages,
+        Self::FlushPages,
+        Self::FlushMeta,
+        Self::Barrier,
+        Self::Superblock,
+    ];
+    fn next(self) -> Option<Self> {
+        Self::ALL.get(self as usize + 1).copied()
+    }
 }
 
 #[derive(Debug)]
@@ -86,6 +105,18 @@ const PIECE_BLOCKS: u64 = if cfg!(test) { 1 } else { 64 };
 /// And in so many, if there is a run of blocks for each.
 const PIECES: u64 = if cfg!(test) { 64 } else { EXTENTS_MAX as u64 / 2 };
 
+impl Checkpoint {
+    fn enter(&mut self, stage: Stage) {
+        assert_eq!(self.stage.next(), Some(stage), "a checkpoint goes from one stage to the next");
+        self.stage = stage;
+    }
+    /// Where it stands beside the open record and the log's (tail, head).
+    pub fn assert_place(&self, open: u64, ring: &Ring) {
+        assert!(self.seq <= open && (ring.tail..=ring.head).contains(&self.at), "a checkpoint is of a record that the log has: {self:?}");
+        assert!(self.stage >= Stage::Merge || self.merged == 0, "rows are merged in their turn: {self:?}");
+    }
+}
+
 impl Core {
     /// The record that the checkpoint waits for to be drained, if it does.
     pub fn drain_to(&self) -> Option<u64> {
@@ -93,8 +124,7 @@ impl Core {
     }
     fn is_due(&self) -> bool {
         self.checkpoint_wanted
-            || self.ring.used() > self.ring.blocks() / 2
-            || self.ring.used() + 5 * self.record_max() > self.ring.blocks()
+            || self.log.is_filling()
             || self.table.active.bytes + self.changed_bytes > self.recent_max()
             || self.space.idle_chunks() > self.alloc.chunks() / 8
     }
@@ -121,10 +151,10 @@ impl Core {
     }
     /// Begins a checkpoint if one is due; only between two records.
     pub fn begin_checkpoint(&mut self) {
-        if self.checkpoint.is_some() || !self.batch.is_empty() || !self.is_due() {
+        if self.checkpoint.is_some() || !self.log.open().is_empty() || !self.is_due() {
             return;
         }
-        if self.ring.used() == 0 && self.table.active.is_empty() && self.space.idle_chunks() == 0 {
+        if self.log.ring().used() == 0 && self.table.active.is_empty() && self.space.idle_chunks() == 0 {
             self.checkpoint_wanted = false;
             return;
         }
@@ -144,16 +174,16 @@ impl Core {
                     if images && !planted(Bug::SkipDrain) {
                         return;
                     }
-                    c.stage = Stage::FlushData;
+                    c.enter(Stage::FlushData);
                     c.flush_done = false;
-                    c.barrier = if self.batch.is_empty() { self.batch.seq - 1 } else { self.batch.seq };
+                    c.barrier = if self.log.open().is_empty() { self.log.seq() - 1 } else { self.log.seq() };
                     if planted(Bug::SkipDataFlush) {
                         c.flush_done = true;
                         continue;
                     }
                     self.io.flush(DATA);
                 }
-                Stage::FlushData if c.flush_done => c.stage = Stage::Merge,
+                Stage::FlushData if c.flush_done => c.enter(Stage::Merge),
                 Stage::Merge => {
                     if !self.merge_some() {
                         return;
@@ -168,22 +198,22 @@ impl Core {
                     }
                 }
                 Stage::Pages if c.pages == 0 => {
-                    c.stage = Stage::FlushPages;
+                    c.enter(Stage::FlushPages);
                     c.flush_done = !c.on_data || planted(Bug::SkipLentFlush);
                     if !c.flush_done {
                         self.io.flush(DATA);
                     }
                 }
                 Stage::FlushPages if c.flush_done => {
-                    c.stage = Stage::FlushMeta;
+                    c.enter(Stage::FlushMeta);
                     c.flush_done = planted(Bug::SkipMetaFlush);
                     if !c.flush_done {
                         self.io.flush(META);
                     }
                 }
-                Stage::FlushMeta if c.flush_done => c.stage = Stage::Barrier,
-                Stage::Barrier if self.durable >= c.barrier || planted(Bug::SkipBarrier) => {
-                    c.stage = Stage::Superblock;
+                Stage::FlushMeta if c.flush_done => c.enter(Stage::Barrier),
+                Stage::Barrier if self.log.durable() >= c.barrier || planted(Bug::SkipBarrier) => {
+                    c.enter(Stage::Superblock);
                     let sb = self.next_superblock();
                     self.io.write(
                         Purpose::Superblock,
@@ -199,7 +229,7 @@ impl Core {
     }
 
     fn freeze(&mut self) {
-        assert!(self.batch.is_empty() && self.table.frozen.is_none());
+        assert!(self.log.open().is_empty() && self.table.frozen.is_none());
         for (page, bytes) in self.alloc.take_dirty() {
             self.table.active.put(&key::numbered(key::ALLOC, page), Val::Row(bytes.into()));
         }
@@ -240,8 +270,8 @@ impl Core {
         self.checkpoint_wanted = false;
         self.checkpoint = Some(Checkpoint {
             stage: Stage::Drain,
-            seq: self.batch.seq,
-            at: self.ring.head,
+            seq: self.log.seq(),
+            at: self.log.ring().head,
             next_nid: self.next_nid,
             barrier: 0,
             cursor: Key::default(),
@@ -266,7 +296,7 @@ impl Core {
             merged: 0,
         });
         if planted(Bug::TrimEarly) {
-            self.ring.tail = self.ring.head;
+            self.log.trim(self.log.ring().head);
         }
     }
 
@@ -290,7 +320,8 @@ impl Core {
         let c = self.under_way_mut();
         // Half of them may be cut once before it needs a list.
         c.piece = PIECE_BLOCKS.max((len as u64).div_ceil(BLOCK).div_ceil(PIECES));
-        (c.index_len, c.stage) = (len, Stage::Index);
+        c.index_len = len;
+        c.enter(Stage::Index);
     }
     /// Encodes a part of the index and sends it to the device; behind the last, the first one.
     fn write_index_piece(&mut self) {
@@ -322,7 +353,7 @@ impl Core {
             return;
         }
         let c = self.under_way_mut();
-        c.stage = Stage::Pages;
+        c.enter(Stage::Pages);
         let (block, mut front) = c.front.take().expect("there is a first piece");
         Index::seal(&mut front, c.index_crc.expect("pieces went out"));
         self.send_piece(block, &front);
@@ -379,7 +410,7 @@ impl Core {
         self.space.release(&mut self.alloc);
         self.free_spills(c.seq);
         self.inflow_merged();
-        self.ring.tail = c.at;
+        self.log.trim(c.at);
         self.share_memory();
     }
 }

@@ -13,9 +13,10 @@ use bytes::Bytes;
 const MAGIC: u32 = u32::from_le_bytes(*b"HLEF");
 const HEADER: usize = 24;
 /// A page has about so many bytes: between half and one and a half of it.
-const TARGET: usize = 8192;
+pub const TARGET: usize = 8192;
 /// Rows of some KiB each are gathered up to this, to fill their blocks.
 const TARGET_MAX: usize = 32768;
+const _: () = assert!(TARGET <= TARGET_MAX && TARGET_MAX <= crate::config::LEAVES_MIN);
 
 /// A page that was checked.
 #[derive(Debug, Clone)]

@@ -115,6 +115,10 @@ impl LeafCache {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
+    #[cfg(test)]
+    pub fn assert_counts(&self) {
+        assert_eq!(self.bytes, self.leaves.values().map(|cached| cached.leaf.memory()).sum::<usize>());
+    }
 }
 
 #[derive(Debug)]
@@ -129,6 +133,7 @@ pub struct Table {
 
 /// Leaves that a scan asks for at a time, bytes: no more than the smallest cache has room for.
 const AHEAD_MAX_BYTES: u64 = 1 << 20;
+const _: () = assert!(AHEAD_MAX_BYTES <= crate::config::LEAVES_MIN as u64);
 
 /// A source of a scan, at its next row.
 type LayerIter<'a> = std::iter::Peekable<std::collections::btree_map::Range<'a, Key, Val>>;

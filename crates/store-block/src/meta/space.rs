@@ -143,6 +143,18 @@ impl Space {
     pub fn lent_blocks(&self) -> u64 {
         self.lent.len() as u64 * CHUNK_BLOCKS
     }
+    /// Chunks that are lent.
+    pub fn lent_chunks(&self) -> u64 {
+        self.lent.len() as u64
+    }
+    #[cfg(test)]
+    pub fn assert_counts(&self) {
+        let used = (0..self.own.blocks).filter(|block| self.own.is_used(*block)).count() as u64;
+        assert_eq!(self.own.blocks - self.own.free, used);
+        assert_eq!(self.lent_used, self.lent.values().map(|used| u64::from(used.count_ones())).sum::<u64>());
+        assert!(self.lent.iter().all(|(chunk, used)| self.open.contains(chunk) != (*used == FULL)), "open chunks have room");
+        assert_eq!(self.aside_blocks, self.aside.iter().map(|run| run.1).sum::<u64>());
+    }
     /// Chunks that go back with the next checkpoint, as it looks now.
     pub fn idle_chunks(&self) -> u64 {
         self.idle.len() as u64

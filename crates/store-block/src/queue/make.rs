@@ -1,55 +1,19 @@
-//! Transactions, one change after the other; those that must wait for bytes, and the order they keep.
+//! Making transactions: one change after the other, as far as everything that it needs is in memory.
 //!
-//! ```text
-//!   submit ──> everything in memory ──> made, into the open record
-//!      └────> something must be read ──> the queue ──(it has come)──> made
-//! ```
-//! Nothing overtakes in the queue. What reads an object that a waiting transaction names waits too: what was submitted is visible.
+//! Each change becomes one or more of the record's ([`crate::write`]). A large transaction is made in steps: then it waits for the store itself. Holds
+//! no order of transactions (`queue`) and no count of what they add ([`super::growth`]).
 
+use super::growth::{self, images};
+use super::{Made, Queued, Slots, of_coll};
 use crate::key;
 use crate::layers::{DEPTH_MAX, SHARE_MIN};
-use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS};
 use crate::ops::{self, Op};
 use crate::planted::{Bug, planted};
-use crate::room::ROW_BYTES;
 use crate::state::{Core, OWN};
 use crate::write::{Target, check_range};
 use store::{LogDelta, StoreError, StoreResult};
 use types::transaction::ObjIx;
 use types::{CollId, GHObject, Transaction, TxKind, TxOp};
-
-/// A transaction that waits.
-#[derive(Debug)]
-pub struct Queued {
-    txn: Transaction,
-    log: Option<LogDelta>,
-    token: u64,
-    growth: Growth,
-    /// Some change is of a collection, not of an object in it.
-    of_coll: bool,
-    made: Made,
-}
-
-/// How far a transaction is made.
-#[derive(Debug, Default)]
-struct Made {
-    /// Changes before this one are made, and so many parts of this one.
-    next: usize,
-    part: usize,
-    /// Of a change that goes over keys of an omap: the key that it goes on with.
-    key: Option<Vec<u8>>,
-    /// Images of the open record that are others', and the change for which it was decided last whether it has images.
-    images: u64,
-    decided: Option<(usize, bool)>,
-    /// They stay while the transaction is half made: nothing leaves memory then.
-    slots: Slots,
-    /// The first number that it gave to an object.
-    first_new: u64,
-}
-
-/// The slots of a transaction's objects, found once.
-#[derive(Debug, Default)]
-struct Slots(Vec<Option<u32>>);
 
 /// Changes of a transaction whose objects and blocks are asked for together.
 const AHEAD_OPS: usize = 512;
@@ -61,114 +25,20 @@ fn broken(coll: CollId, what: &str) -> StoreError {
     StoreError::Stopped(format!("{coll}: {what}"))
 }
 
-/// What transactions add at most.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Growth {
-    /// Pieces of data, each of a chunk at most: so many empty chunks are enough, however scattered the rest of the free space is.
-    pub pieces: u64,
-    /// Blocks of the largest piece.
-    pub largest: u64,
-    /// Bytes of rows.
-    pub bytes: u64,
-    /// Rows, but for those of removals.
-    pub rows: u64,
-    /// Chunks for changes that lie beside the record.
-    pub spilled: u64,
-}
-
-impl Queued {
-    pub fn growth(&self) -> &Growth {
-        &self.growth
-    }
-}
-
-fn growth(txn: &Transaction, log: Option<&LogDelta>) -> Growth {
-    let (mut pieces, mut bytes) = (0, 0);
-    // A part of a block is zeroed by an image; its cell may have to move.
-    let edge = |at: u64| u64::from(!at.is_multiple_of(BLOCK));
-    for op in txn.ops() {
-        match &op.kind {
-            TxKind::Write { offset, data } => pieces += cells(*offset, data.len() as u64),
-            // It is zeroed before; both may move a cell.
-            TxKind::CloneRange { dst_offset, len, .. } => pieces += cells(*dst_offset, *len) + 2,
-            TxKind::Zero { offset, len } if *len > 0 => pieces += edge(*offset) + edge(offset.saturating_add(*len)),
-            TxKind::Truncate { size } => pieces += edge(*size),
-            TxKind::SetAttr { value, .. } => bytes += value.len(),
-            TxKind::SetAttrs(attrs) => bytes += attrs.iter().map(|a| a.1.len()).sum::<usize>(),
-            TxKind::OmapSetKeys(keys) => bytes += keys.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>(),
-            TxKind::OmapSetHeader(header) => bytes += header.len(),
-            _ => {}
-        }
-    }
-    let keys = |op: &TxOp| if let TxKind::OmapSetKeys(keys) = &op.kind { keys.len() as u64 } else { 0 };
-    let rows = txn.objects().count() as u64 + txn.ops().iter().map(keys).sum::<u64>();
-    let mut growth = Growth { pieces, largest: CHUNK_BLOCKS, bytes: bytes as u64, rows, spilled: 0 };
-    if pieces > 0 || bytes > 0 {
-        growth.bytes += ROW_BYTES * (txn.objects().count() + log.map_or(0, |log| log.entries.len())) as u64;
-    }
-    growth
-}
-/// Images that one change puts into the record at most: cells that are written whole go to their places.
-fn images(kind: &TxKind) -> u64 {
-    match kind {
-        TxKind::Write { offset, data } => end_blocks(*offset, data.len() as u64),
-        TxKind::CloneRange { dst_offset, len, .. } => end_blocks(*dst_offset, *len) + 2,
-        TxKind::Zero { .. } | TxKind::Truncate { .. } => 2,
-        _ => 0,
-    }
-}
-/// Bytes of changes that a transaction is in the log, at most, roughly.
-fn changes(txn: &Transaction, log: Option<&LogDelta>) -> u64 {
-    const OP_BYTES: usize = 160; // of one change, with its object's key
-    const CELL_BYTES: u64 = 128; // a place and the crcs of its blocks
-    const ROW_BYTES: usize = 16; // beside key and value
-    const ENTRY_BYTES: usize = 400;
-    let of = |op: &TxOp| match &op.kind {
-        TxKind::Write { offset, data } => (cells(*offset, data.len() as u64) * CELL_BYTES) as usize,
-        TxKind::CloneRange { dst_offset, len, .. } => (cells(*dst_offset, *len) * CELL_BYTES) as usize,
-        TxKind::SetAttr { name, value } => name.len() + value.len(),
-        TxKind::SetAttrs(attrs) => attrs.iter().map(|(name, value)| name.len() + value.len() + ROW_BYTES).sum(),
-        TxKind::OmapSetKeys(keys) => keys.iter().map(|(key, value)| key.len() + value.len() + ROW_BYTES).sum(),
-        TxKind::OmapRmKeys(keys) => keys.iter().map(|key| key.len() + ROW_BYTES).sum(),
-        TxKind::OmapSetHeader(header) => header.len(),
-        _ => 0,
-    };
-    let log = log.map_or(0, |log| (log.entries.len() + log.dups.len() + log.missing.len()) * ENTRY_BYTES);
-    (txn.ops().iter().map(|op| of(op) + OP_BYTES).sum::<usize>() + log) as u64
-}
-/// Cells that a range touches: each may have to move.
-fn cells(offset: u64, len: u64) -> u64 {
-    if len == 0 { 0 } else { offset.saturating_add(len).div_ceil(CHUNK) - offset / CHUNK }
-}
-/// Blocks that a range touches in its first and its last cell; those between are written whole, beside the record.
-fn end_blocks(offset: u64, len: u64) -> u64 {
-    if len == 0 {
-        return 0;
-    }
-    let (first, end) = (offset / BLOCK, offset.saturating_add(len).div_ceil(BLOCK));
-    let (first_end, last) = ((first / CHUNK_BLOCKS + 1) * CHUNK_BLOCKS, (end - 1) / CHUNK_BLOCKS * CHUNK_BLOCKS);
-    if end <= first_end { end - first } else { first_end - first + end - last }
-}
-
 impl Core {
     pub fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()> {
         self.alive()?;
-        let mut growth = growth(&txn, log.as_ref());
+        let mut growth = growth::of(&txn, log.as_ref());
         let copied = self.copied(&txn);
         growth.bytes += copied;
         if growth.pieces > 0 && self.alloc.is_scarce() {
             growth.largest = self.largest(&txn);
         }
-        growth.spilled = self.chunks_to_spill(changes(&txn, log.as_ref()) + 2 * copied);
-        let Growth { pieces, bytes, spilled, .. } = growth;
-        if !self.has_room(&growth) && !planted(Bug::AcceptWithoutRoom) || (pieces > 0 || bytes > 0) && self.is_beside_full() {
+        growth.spilled = self.chunks_to_spill(growth::changes(&txn, log.as_ref()) + 2 * copied);
+        if !self.has_room(&growth) && !planted(Bug::AcceptWithoutRoom) || (growth.pieces > 0 || growth.bytes > 0) && self.is_beside_full() {
             return Err(StoreError::Full);
         }
-        self.queue_growth.pieces += pieces;
-        self.queue_growth.spilled += spilled;
-        self.queue_growth.bytes += bytes;
-        let of_coll = txn.ops().iter().any(|op| of_coll(&op.kind));
-        self.queue.push_back(Queued { txn, log, token, growth, of_coll, made: Made::default() });
+        self.queue.push(Queued::new(txn, log, token, growth));
         if self.queue.len() == 1 {
             return self.work_queue();
         }
@@ -176,112 +46,46 @@ impl Core {
         self.look_ahead(last);
         Ok(())
     }
-    /// Blocks of the largest piece that writes may need: they may have to move what the object has there already.
-    fn largest(&mut self, txn: &Transaction) -> u64 {
-        let mut largest = 0;
-        for op in txn.ops() {
-            let (TxKind::Write { offset, .. } | TxKind::CloneRange { dst_offset: offset, .. } | TxKind::Zero { offset, .. }) = &op.kind
-            else {
-                continue;
-            };
-            let end = match &op.kind {
-                TxKind::Write { data, .. } => offset.saturating_add(data.len() as u64),
-                _ => u64::MAX,
-            };
-            let slot = self.objects.find(key::family(txn.coll(op.coll)), txn.object(op.obj));
-            let known = match slot.filter(|slot| self.objects.look(*slot)).and_then(|slot| self.objects.node(slot)) {
-                Some(node) => node.chunks.iter().map(|chunk| chunk.slots()).max().unwrap_or(0),
-                // Not there, as it seems: what asks for an object has just looked for it. If not, the largest.
-                None if slot.is_some() => 0,
-                None => CHUNK_BLOCKS,
-            };
-            let new = if end > CHUNK { CHUNK_BLOCKS } else { end.div_ceil(BLOCK) };
-            largest = largest.max(known).max(new);
-        }
-        if txn.ops().iter().any(|op| matches!(op.kind, TxKind::Truncate { .. } | TxKind::CloneRange { .. })) {
-            CHUNK_BLOCKS
-        } else {
-            largest
-        }
-    }
-    /// Bytes of rows that clones of objects copy at most. (Who makes a transaction of clones has just asked for the objects, so they are in memory.)
-    fn copied(&mut self, txn: &Transaction) -> u64 {
-        let mut bytes = 0;
-        for op in txn.ops().iter().filter(|op| matches!(op.kind, TxKind::Clone { .. })) {
-            let slot = self.objects.find(key::family(txn.coll(op.coll)), txn.object(op.obj));
-            if let Some(slot) = slot.filter(|slot| self.objects.look(*slot)) {
-                let node = self.objects.node(slot).expect("it was looked at");
-                if node.omap_bytes < SHARE_MIN || self.layers.depth(node.base()) >= DEPTH_MAX {
-                    bytes += node.omap_bytes;
-                }
-            }
-        }
-        bytes
-    }
-    /// An open record is not grown when it has so many bytes, until it is sealed.
-    fn batch_max(&self) -> usize {
-        (1 << 20).min((self.ring.blocks() * BLOCK / 32) as usize)
-    }
     /// True while a checkpoint is under way and others change more than it gets done.
     pub fn is_crowded(&self) -> bool {
         self.changes_max().is_some_and(|max| self.table.active.bytes + self.changed_bytes > max)
-    }
-    /// Blocks that one transaction may put into its record: what is more lies beside it.
-    pub fn txn_max(&self) -> u64 {
-        4096.min(self.ring.blocks() / 8)
-    }
-    /// Blocks that a record may have.
-    pub fn record_max(&self) -> u64 {
-        self.batch_max() as u64 / BLOCK + self.txn_max() + 2
-    }
-    /// A record is sent while the log has at most so many blocks from the oldest one that is under way on.
-    pub fn span_max(&self) -> u64 {
-        2048.min(self.ring.blocks() / 8)
-    }
-    /// How far behind a record, at most, the first one is that was sent when that one was durable. Those between were sent while it was under way,
-    /// so the last of them begins within the span, and ends a record later; once on the way, less than a record in front of the ring's end may
-    /// have been skipped.
-    pub fn voucher_max(&self) -> u64 {
-        self.span_max() + 2 * self.record_max()
     }
 
     /// Makes what waits, as far as everything that it needs has come.
     pub fn work_queue(&mut self) -> StoreResult<()> {
         loop {
-            if self.batch.bytes() > self.batch_max() && !self.half {
+            if self.log.open().bytes() > self.log.batch_max() && !self.queue.half {
                 self.seal();
-                if self.batch.bytes() > self.batch_max() {
+                if self.log.open().bytes() > self.log.batch_max() {
                     // The log is full until a checkpoint has trimmed it.
                     return Ok(());
                 }
             }
-            if self.is_crowded() && !self.half {
+            if self.is_crowded() && !self.queue.half {
                 // What changed since the checkpoint began has its bound, too: the checkpoint gets on first.
                 return Ok(());
             }
-            if !self.half && self.queue.front().is_some_and(|first| self.is_tight(first.growth())) {
+            if !self.queue.half && self.queue.waiting.front().is_some_and(|first| self.is_tight(&first.growth)) {
                 self.checkpoint_wanted |= self.checkpoint.is_none();
                 return Ok(());
             }
-            let Some(mut first) = self.queue.pop_front() else { return Ok(()) };
-            let before = self.batch.meta.len();
+            let Some(mut first) = self.queue.waiting.pop_front() else { return Ok(()) };
+            let before = self.log.open().meta.len();
             self.reads.turn(true);
             let done = self.make(&mut first);
             self.reads.turn(false);
             match done {
                 Ok(()) => {
-                    self.half = false;
+                    self.queue.half = false;
                     self.reads.let_go();
-                    self.queue_growth.pieces -= first.growth.pieces;
-                    self.queue_growth.spilled -= first.growth.spilled;
-                    self.queue_growth.bytes -= first.growth.bytes;
-                    self.batch.tokens.push(first.token);
+                    self.queue.made(&first);
+                    self.log.open_mut().tokens.push(first.token);
                 }
                 Err(StoreError::Wait(_)) => {
                     // A change, too, may wait when a part of it is made: what it needs is found by what there was before.
-                    let part = self.batch.meta.len() > before && !planted(Bug::HalfChange);
-                    self.half |= first.made.next > 0 || first.made.part > 0 || part;
-                    self.queue.push_front(first);
+                    let part = self.log.open().meta.len() > before && !planted(Bug::HalfChange);
+                    self.queue.half |= first.made.next > 0 || first.made.part > 0 || part;
+                    self.queue.waiting.push_front(first);
                     return Ok(());
                 }
                 Err(e) => {
@@ -297,30 +101,30 @@ impl Core {
     }
     /// Asks for what a transaction will need when its turn comes.
     fn look_ahead(&mut self, n: usize) {
-        let queued = self.queue.remove(n).expect("it is there");
+        let queued = self.queue.waiting.remove(n).expect("it is there");
         let mut slots = Slots(vec![None; queued.txn.objects().count()]);
         // Whatever is wrong with it comes out when it is made.
         let _ = self.prepare(&queued.txn, 0, &mut slots);
-        self.queue.insert(n, queued);
+        self.queue.waiting.insert(n, queued);
     }
 
     /// Makes a transaction, or a step of a large one: then it waits for the store itself, as if something had to be read.
     fn make(&mut self, q: &mut Queued) -> StoreResult<()> {
         let Queued { txn, made, .. } = q;
-        if !self.half {
+        if !self.queue.half {
             let slots = Slots(vec![None; txn.objects().count()]);
-            *made = Made { slots, first_new: self.next_nid, images: self.batch.images(), ..Made::default() };
-            self.spill_from = self.batch.meta.len();
+            *made = Made { slots, first_new: self.next_nid, images: self.log.open().images(), ..Made::default() };
+            self.queue.spill_from = self.log.open().meta.len();
         }
-        self.without_images = false;
+        self.queue.without_images = false;
         self.prepare(txn, made.next, &mut made.slots)?;
         for (i, op) in txn.ops().iter().enumerate().skip(made.next) {
             // As it was decided once: whoever tries again finds the same way.
-            self.without_images = match made.decided {
+            self.queue.without_images = match made.decided {
                 Some((of, without)) if of == i => without,
-                _ => self.batch.images() - made.images + images(&op.kind) > self.images_max(),
+                _ => self.log.open().images() - made.images + images(&op.kind) > self.images_max(),
             };
-            made.decided = Some((i, self.without_images));
+            made.decided = Some((i, self.queue.without_images));
             self.make_one(txn, op, made)?;
             (made.next, made.part, made.key) = (i + 1, 0, None);
             if self.spill_if_many() {
@@ -584,8 +388,8 @@ impl Core {
             Some(bits) => Op::MkColl { coll: &name[..], bits },
             None => Op::RmColl { coll: &name[..] },
         };
-        op.encode(&mut self.batch.meta);
-        let at = crate::apply::At { seq: self.batch.seq, slot: 0, images: 0, run: None };
+        op.encode(&mut self.log.open_mut().meta);
+        let at = crate::apply::At { seq: self.log.seq(), slot: 0, images: 0, run: None };
         self.apply(at, &op).map_err(|e| broken(coll, &e.to_string()))
     }
     fn bits(&self, coll: CollId) -> StoreResult<u32> {
@@ -610,7 +414,7 @@ impl Core {
             TxKind::SplitColl { to, bits, rem } => {
                 let to = txn.coll(*to);
                 (self.bits(coll)?, self.bits(to)?);
-                if to.pg().is_none_or(|pg| pg.pgid.seed & crate::queue::hash_mask(*bits) != *rem) {
+                if to.pg().is_none_or(|pg| pg.pgid.seed & hash_mask(*bits) != *rem) {
                     return Err(broken(to, "a collection is split into one that has not the remainder as its number"));
                 }
                 self.set_coll(coll, Some(*bits))?;
@@ -632,40 +436,9 @@ impl Core {
             _ => Ok(()),
         }
     }
-
-    /// While transactions wait: who asks for an object that one of them names waits too.
-    pub fn busy(&mut self, coll: CollId, obj: Option<&GHObject>) -> StoreResult<()> {
-        if self.queue.is_empty() {
-            return Ok(());
-        }
-        let named = |q: &Queued| match obj {
-            Some(obj) => q.of_coll || q.txn.objects().any(|o| o == obj),
-            None => true,
-        };
-        if !self.queue.iter().any(named) {
-            return Ok(());
-        }
-        let _ = coll;
-        let ticket = self.tickets.make();
-        self.queue_tickets.push(ticket);
-        Err(StoreError::Wait(ticket))
-    }
 }
 
 /// The lowest bits of a hash.
-pub fn hash_mask(bits: u32) -> u32 {
+fn hash_mask(bits: u32) -> u32 {
     if bits >= 32 { u32::MAX } else { (1 << bits) - 1 }
-}
-
-fn of_coll(kind: &TxKind) -> bool {
-    matches!(
-        kind,
-        TxKind::Nop
-            | TxKind::MkColl { .. }
-            | TxKind::RmColl
-            | TxKind::SplitColl { .. }
-            | TxKind::MergeColl { .. }
-            | TxKind::CollSetBits { .. }
-            | TxKind::CollHint { .. }
-    )
 }

@@ -1,0 +1,138 @@
+//! What transactions add at most, counted before they are accepted: places, bytes of rows, changes that lie beside the record.
+
+use crate::key;
+use crate::layers::{DEPTH_MAX, SHARE_MIN};
+use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS};
+use crate::room::ROW_BYTES;
+use crate::state::Core;
+use store::LogDelta;
+use types::{Transaction, TxKind, TxOp};
+
+/// What transactions add at most.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Growth {
+    /// Pieces of data, each of a chunk at most: so many empty chunks are enough, however scattered the rest of the free space is.
+    pub pieces: u64,
+    /// Blocks of the largest piece.
+    pub largest: u64,
+    /// Bytes of rows.
+    pub bytes: u64,
+    /// Rows, but for those of removals.
+    pub rows: u64,
+    /// Chunks for changes that lie beside the record.
+    pub spilled: u64,
+}
+
+/// What the transaction adds, but for what clones copy and what lies beside the record.
+pub fn of(txn: &Transaction, log: Option<&LogDelta>) -> Growth {
+    let (mut pieces, mut bytes) = (0, 0);
+    // A part of a block is zeroed by an image; its cell may have to move.
+    let edge = |at: u64| u64::from(!at.is_multiple_of(BLOCK));
+    for op in txn.ops() {
+        match &op.kind {
+            TxKind::Write { offset, data } => pieces += cells(*offset, data.len() as u64),
+            // It is zeroed before; both may move a cell.
+            TxKind::CloneRange { dst_offset, len, .. } => pieces += cells(*dst_offset, *len) + 2,
+            TxKind::Zero { offset, len } if *len > 0 => pieces += edge(*offset) + edge(offset.saturating_add(*len)),
+            TxKind::Truncate { size } => pieces += edge(*size),
+            TxKind::SetAttr { value, .. } => bytes += value.len(),
+            TxKind::SetAttrs(attrs) => bytes += attrs.iter().map(|a| a.1.len()).sum::<usize>(),
+            TxKind::OmapSetKeys(keys) => bytes += keys.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>(),
+            TxKind::OmapSetHeader(header) => bytes += header.len(),
+            _ => {}
+        }
+    }
+    let keys = |op: &TxOp| if let TxKind::OmapSetKeys(keys) = &op.kind { keys.len() as u64 } else { 0 };
+    let rows = txn.objects().count() as u64 + txn.ops().iter().map(keys).sum::<u64>();
+    let mut growth = Growth { pieces, largest: CHUNK_BLOCKS, bytes: bytes as u64, rows, spilled: 0 };
+    if pieces > 0 || bytes > 0 {
+        growth.bytes += ROW_BYTES * (txn.objects().count() + log.map_or(0, |log| log.entries.len())) as u64;
+    }
+    growth
+}
+/// Images that one change puts into the record at most: cells that are written whole go to their places.
+pub fn images(kind: &TxKind) -> u64 {
+    match kind {
+        TxKind::Write { offset, data } => end_blocks(*offset, data.len() as u64),
+        TxKind::CloneRange { dst_offset, len, .. } => end_blocks(*dst_offset, *len) + 2,
+        TxKind::Zero { .. } | TxKind::Truncate { .. } => 2,
+        _ => 0,
+    }
+}
+/// Bytes of changes that a transaction is in the log, at most, roughly.
+pub fn changes(txn: &Transaction, log: Option<&LogDelta>) -> u64 {
+    const OP_BYTES: usize = 160; // of one change, with its object's key
+    const CELL_BYTES: u64 = 128; // a place and the crcs of its blocks
+    const ROW_BYTES: usize = 16; // beside key and value
+    const ENTRY_BYTES: usize = 400;
+    let of = |op: &TxOp| match &op.kind {
+        TxKind::Write { offset, data } => (cells(*offset, data.len() as u64) * CELL_BYTES) as usize,
+        TxKind::CloneRange { dst_offset, len, .. } => (cells(*dst_offset, *len) * CELL_BYTES) as usize,
+        TxKind::SetAttr { name, value } => name.len() + value.len(),
+        TxKind::SetAttrs(attrs) => attrs.iter().map(|(name, value)| name.len() + value.len() + ROW_BYTES).sum(),
+        TxKind::OmapSetKeys(keys) => keys.iter().map(|(key, value)| key.len() + value.len() + ROW_BYTES).sum(),
+        TxKind::OmapRmKeys(keys) => keys.iter().map(|key| key.len() + ROW_BYTES).sum(),
+        TxKind::OmapSetHeader(header) => header.len(),
+        _ => 0,
+    };
+    let log = log.map_or(0, |log| (log.entries.len() + log.dups.len() + log.missing.len()) * ENTRY_BYTES);
+    (txn.ops().iter().map(|op| of(op) + OP_BYTES).sum::<usize>() + log) as u64
+}
+/// Cells that a range touches: each may have to move.
+fn cells(offset: u64, len: u64) -> u64 {
+    if len == 0 { 0 } else { offset.saturating_add(len).div_ceil(CHUNK) - offset / CHUNK }
+}
+/// Blocks that a range touches in its first and its last cell; those between are written whole, beside the record.
+fn end_blocks(offset: u64, len: u64) -> u64 {
+    if len == 0 {
+        return 0;
+    }
+    let (first, end) = (offset / BLOCK, offset.saturating_add(len).div_ceil(BLOCK));
+    let (first_end, last) = ((first / CHUNK_BLOCKS + 1) * CHUNK_BLOCKS, (end - 1) / CHUNK_BLOCKS * CHUNK_BLOCKS);
+    if end <= first_end { end - first } else { first_end - first + end - last }
+}
+
+impl Core {
+    /// Blocks of the largest piece that writes may need: they may have to move what the object has there already.
+    pub(super) fn largest(&mut self, txn: &Transaction) -> u64 {
+        let mut largest = 0;
+        for op in txn.ops() {
+            let (TxKind::Write { offset, .. } | TxKind::CloneRange { dst_offset: offset, .. } | TxKind::Zero { offset, .. }) = &op.kind
+            else {
+                continue;
+            };
+            let end = match &op.kind {
+                TxKind::Write { data, .. } => offset.saturating_add(data.len() as u64),
+                _ => u64::MAX,
+            };
+            let slot = self.objects.find(key::family(txn.coll(op.coll)), txn.object(op.obj));
+            let known = match slot.filter(|slot| self.objects.look(*slot)).and_then(|slot| self.objects.node(slot)) {
+                Some(node) => node.chunks.iter().map(|chunk| chunk.slots()).max().unwrap_or(0),
+                // Not there, as it seems: what asks for an object has just looked for it. If not, the largest.
+                None if slot.is_some() => 0,
+                None => CHUNK_BLOCKS,
+            };
+            let new = if end > CHUNK { CHUNK_BLOCKS } else { end.div_ceil(BLOCK) };
+            largest = largest.max(known).max(new);
+        }
+        if txn.ops().iter().any(|op| matches!(op.kind, TxKind::Truncate { .. } | TxKind::CloneRange { .. })) {
+            CHUNK_BLOCKS
+        } else {
+            largest
+        }
+    }
+    /// Bytes of rows that clones of objects copy at most. (Who makes a transaction of clones has just asked for the objects, so they are in memory.)
+    pub(super) fn copied(&mut self, txn: &Transaction) -> u64 {
+        let mut bytes = 0;
+        for op in txn.ops().iter().filter(|op| matches!(op.kind, TxKind::Clone { .. })) {
+            let slot = self.objects.find(key::family(txn.coll(op.coll)), txn.object(op.obj));
+            if let Some(slot) = slot.filter(|slot| self.objects.look(*slot)) {
+                let node = self.objects.node(slot).expect("it was looked at");
+                if node.omap_bytes < SHARE_MIN || self.layers.depth(node.base()) >= DEPTH_MAX {
+                    bytes += node.omap_bytes;
+                }
+            }
+        }
+        bytes
+    }
+}
