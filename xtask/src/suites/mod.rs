@@ -19,6 +19,7 @@ mod kill9;
 mod lab;
 mod manager;
 mod maps;
+mod mixed;
 mod notify;
 mod order;
 mod python;
@@ -93,6 +94,7 @@ fn cases() -> Vec<Case> {
         manager::CASES,
         kill9::CASES,
         copies::CASES,
+        mixed::CASES,
         failures::CASES,
         fills::CASES,
         lab::CASES,

@@ -1,0 +1,94 @@
+//! Groups whose members are stock OSDs of 18.2 and ours, each of them leading some: upstream's random workload runs on them while members die.
+//!
+//! A stock member checks ours: it ends by an assertion where a message says what no stock OSD would say.
+
+use super::Case;
+use crate::clients::Release::Reef;
+use crate::run::{run, until};
+use crate::stock::{Daemons, PATIENCE, Plane, stock_control_plane, stock_osd};
+use anyhow::{Context, Result, ensure};
+use std::time::Duration;
+
+pub const CASES: &[Case] = &[Case { name: "stock_and_our_osds_in_one_group", needs: &[Reef], run: mixed }];
+
+/// Upstream's mix of operations with snapshots, attributes and copies, on small objects. Its own limit in seconds is far beyond what the operations take.
+const WORKLOAD: &str = "--max-seconds 240 --objects 128 --max-in-flight 16 --size 16384 --min-stride-size 1638 --max-stride-size 3276 --op read 100 \
+                        --op write 50 --op append 50 --op delete 20 --op snap_create 5 --op snap_remove 5 --op rollback 10 --op copy_from 30 --op setattr 25 \
+                        --op rmattr 25";
+/// Operations of one run.
+const OPS: u32 = 2500;
+
+/// The random workload in a process of its own.
+fn workload(d: &Daemons) -> std::thread::JoinHandle<Result<()>> {
+    let mut cmd = Reef.command(&d.conf, "ceph_test_rados");
+    cmd.args(["--pool", "mixed", "--max-ops", &OPS.to_string()]).args(WORKLOAD.split_whitespace());
+    std::thread::spawn(move || {
+        let out = run(&mut cmd, Duration::from_secs(300))?;
+        let is_right = out.ok() && [&out.stdout, &out.stderr].iter().any(|text| text.lines().any(|line| line.trim() == "0 errors."));
+        let last = || [&*out.stdout, &*out.stderr].concat().lines().rev().take(20).map(|line| format!("{line}\n")).collect::<String>();
+        ensure!(is_right, "ceph_test_rados ended with {}, its last lines, newest first:\n{}", out.code, last());
+        Ok(())
+    })
+}
+/// All OSDs run on.
+fn nothing_ended(d: &Daemons) -> Result<()> {
+    let words = d.last_words();
+    ensure!(words.is_empty(), "a daemon ended by itself:{words}");
+    Ok(())
+}
+
+fn mixed() -> Result<()> {
+    Reef.install_tests()?;
+    let mut d = stock_control_plane("mixed-groups", &Plane { monitors: 1, ..Plane::default() })?;
+    stock_osd(&mut d, 0, "memstore")?;
+    stock_osd(&mut d, 1, "bluestore")?;
+    d.new_ours(2, "ssd", &["--store", "block", "--size", "2G"])?;
+    d.wait_up(3)?;
+    for line in [
+        "ceph osd crush rule create-replicated any default osd",
+        "ceph osd pool create mixed 16 16 replicated any",
+        "ceph osd pool application enable mixed test",
+        "ceph osd pool set mixed size 3",
+        "ceph osd pool set mixed min_size 2",
+    ] {
+        d.must(line)?;
+    }
+    let clean = |d: &Daemons, what: &str| -> Result<()> {
+        d.wait("ceph pg stat", what, |out| {
+            let (all, states) = out.trim().split_once(" pgs: ").unwrap_or_default();
+            states.split(';').next() == Some(&format!("{all} active+clean"))
+        })?;
+        nothing_ended(d)
+    };
+    clean(&d, "clean groups of three")?;
+    let pgs = d.json("ceph pg ls-by-pool mixed")?;
+    let leads = |osd: u64| pgs["pg_stats"].as_array().is_some_and(|pgs| pgs.iter().any(|pg| pg["acting_primary"].as_u64() == Some(osd)));
+    ensure!((0..3).all(leads), "of 16 groups each OSD leads some: {pgs}");
+
+    // Each dies once under the workload, ours without a warning, and comes back.
+    let test = workload(&d);
+    for victim in ["osd.2", "osd.1", "osd.2"] {
+        d.kill(victim)?;
+        d.wait_up(2)?;
+        d.start(victim)?;
+        d.wait_up(3)?;
+        clean(&d, &format!("clean groups after the death of {victim}"))?;
+    }
+    test.join().ok().context("the workload's thread ended badly")??;
+    clean(&d, "clean groups at the end")?;
+    // Every copy is what the others are, by the word of whichever leads.
+    let before = d.json("ceph pg ls-by-pool mixed")?;
+    let stamps = |pgs: &serde_json::Value| -> Vec<String> {
+        pgs["pg_stats"].as_array().into_iter().flatten().map(|pg| pg["last_deep_scrub_stamp"].to_string()).collect()
+    };
+    let before = stamps(&before);
+    d.must("ceph osd pool deep-scrub mixed")?;
+    let scrubbed = until(PATIENCE, || {
+        d.json("ceph pg ls-by-pool mixed").is_ok_and(|now| stamps(&now).iter().zip(&before).all(|(now, before)| now != before))
+    });
+    ensure!(scrubbed, "not every group was scrubbed: {}", d.must("ceph pg dump pgs_brief")?);
+    clean(&d, "clean groups after the scrub")?;
+    let health = d.must("ceph health detail")?;
+    ensure!(!health.contains("PG_DAMAGED") && !health.contains("OSD_SCRUB_ERRORS"), "{health}");
+    Ok(())
+}
