@@ -136,4 +136,18 @@ pub enum Chore {
     },
     /// Server CPU per operation and latency beside stock, in interleaved pairs.
     Figures(FiguresArgs),
+    /// A Debian package and a tarball, in target/package; of the program in `HUMBOLDT_BINARY`, if that is set.
+    Package,
+    /// Make the guide a book: links checked, mdBook run.
+    Docs {
+        /// Run the guide's blocks first, and put what they print into the pages.
+        #[arg(long)]
+        update: bool,
+        /// With `--update`: pages with this in their name.
+        #[arg(long, requires = "update")]
+        only: Option<String>,
+        /// Without mdBook, check the links alone.
+        #[arg(long)]
+        allow_skips: bool,
+    },
 }
