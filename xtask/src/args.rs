@@ -38,6 +38,9 @@ pub struct ConformanceArgs {
     /// OSDs of ours under stock monitors of 18.2 and a stock manager, instead of `humboldt up`.
     #[arg(long)]
     pub among_stock: bool,
+    /// Run nothing: put COMPATIBILITY.md into its form.
+    #[arg(long)]
+    pub rewrite: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -11,12 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What was made.
-pub struct Packages {
-    pub deb: PathBuf,
-    pub tarball: PathBuf,
-}
-
 /// Files of `packaging/` that go into the package, with their places and modes.
 const FILES: [(&str, &str); 3] = [
     ("humboldt.service", "lib/systemd/system/humboldt.service"),
@@ -26,8 +20,8 @@ const FILES: [(&str, &str); 3] = [
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 const DOCS: [&str; 5] = ["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
-/// Makes both of the program under test: a release build unless `HUMBOLDT_BINARY` names another.
-pub fn package() -> Result<Packages> {
+/// Makes both of the program under test, a release build unless `HUMBOLDT_BINARY` names another; gives the .deb.
+pub fn package() -> Result<PathBuf> {
     build()?;
     let version = env!("CARGO_PKG_VERSION");
     let out = root().join("target/package");
@@ -44,7 +38,7 @@ pub fn package() -> Result<Packages> {
     for made in [&deb, &tarball] {
         println!("{} ({} KiB)", made.strip_prefix(root()).unwrap_or(made).display(), fs::metadata(made)?.len() >> 10);
     }
-    Ok(Packages { deb, tarball })
+    Ok(deb)
 }
 
 fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {

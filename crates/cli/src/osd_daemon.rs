@@ -1,7 +1,7 @@
 //! `humboldt osd`: one OSD of the cluster that a ceph.conf names, ours or stock, as operators of Ceph run ceph-osd.
 //!
-//! With a data folder (`osd data`, made by `--mkfs`) it is who the folder says and logs in with the folder's keyring. Without one its store
-//! is in memory, it is somebody new at each start, and registers itself with the admin's key.
+//! With a data folder (`osd data`, made by `--mkfs`) the OSD has the identity that the folder holds, and logs in with the folder's keyring. Without one its store
+//! is in memory: it has a new identity at each start, and registers itself with the admin's key.
 
 use crate::args::{OsdArgs, StoreKind};
 use crate::daemons::{UP_TIMEOUT, key_of, osd_config};

@@ -17,7 +17,7 @@ pub const CASES: &[Case] = &[Case { name: "package_installs", needs: &[Pacific],
 const EXPOSURE_MAX: u32 = 25;
 
 fn installs() -> Result<()> {
-    let deb = crate::package::package()?.deb;
+    let deb = crate::package::package()?;
     for suite in ["bookworm", "trixie"] {
         let system = System::fresh(suite)?;
         system.try_package(&deb).with_context(|| format!("Debian {suite}"))?;

@@ -9,13 +9,13 @@ use types::{EntityKind, EntityText, UTime, errno};
 pub const COMMANDS: &[Command] = &[
     cmd(
         "config set name=who,type=CephString name=name,type=CephString name=value,type=CephString name=force,type=CephBool,req=false",
-        "sets an option for somebody",
+        "sets an option for a daemon, a kind of daemon, or all",
         "config",
         "rw",
         set,
     ),
     cmd("config rm name=who,type=CephString name=name,type=CephString", "takes a setting back", "config", "rw", rm),
-    cmd("config get name=who,type=CephString name=key,type=CephString,req=false", "what applies to somebody", "config", "r", get),
+    cmd("config get name=who,type=CephString name=key,type=CephString,req=false", "the options that apply to a daemon or client", "config", "r", get),
     cmd("config dump", "all settings", "mon", "r", dump),
     cmd("config help name=key,type=CephString", "what an option is", "config", "r", help),
     cmd("config ls", "names of all options", "config", "r", ls),
