@@ -38,6 +38,9 @@ pub struct ConformanceArgs {
     /// OSDs of ours under stock monitors of 18.2 and a stock manager, instead of `humboldt up`.
     #[arg(long)]
     pub among_stock: bool,
+    /// Run nothing: put COMPATIBILITY.md into its form.
+    #[arg(long)]
+    pub rewrite: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -136,4 +139,18 @@ pub enum Chore {
     },
     /// Server CPU per operation and latency beside stock, in interleaved pairs.
     Figures(FiguresArgs),
+    /// A Debian package and a tarball, in target/package; of the program in `HUMBOLDT_BINARY`, if that is set.
+    Package,
+    /// Make the guide a book: links checked, mdBook run.
+    Docs {
+        /// Run the guide's blocks first, and put what they print into the pages.
+        #[arg(long)]
+        update: bool,
+        /// With `--update`: pages with this in their name.
+        #[arg(long, requires = "update")]
+        only: Option<String>,
+        /// Without mdBook, check the links alone.
+        #[arg(long)]
+        allow_skips: bool,
+    },
 }

@@ -176,7 +176,8 @@ pub const SCRIPT: &[Step] = &[
     code("auth rm client.nosuch"),
     text("auth rm client.t4"),
     // Configuration.
-    text("config set osd debug_osd 3/3"),
+    // Our answer says, besides, that nothing heeds it.
+    code("config set osd debug_osd 3/3"),
     equal("config get osd.0 debug_osd"),
     json("config dump"),
     text("config rm osd debug_osd"),

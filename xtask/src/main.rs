@@ -12,14 +12,18 @@ mod commands;
 mod compare;
 mod conformance;
 mod crash;
+mod docs;
 mod figures;
+mod guide;
 mod lint;
 mod looker;
 mod loops;
 mod netns;
+mod package;
 mod run;
 mod stock;
 mod suites;
+mod troubleshooting;
 
 use anyhow::Result;
 use args::{Args, Chore};
@@ -44,6 +48,7 @@ fn chore(chore: Chore) -> Result<()> {
         Chore::StockDaemons { long, only } => suites::stock_daemons(long, only.as_deref()),
         Chore::RecordCommands { conf, out } => compare::record(&conf, &out),
         Chore::RecordCaps { conf, out } => suites::record_caps(&conf, &out),
+        Chore::Conformance(a) if a.rewrite => conformance::rewrite(&run::root().join("COMPATIBILITY.md")),
         Chore::Conformance(a) => {
             let mut manner = conformance::Manner::default();
             manner.features = a.features.as_deref().unwrap_or(manner.features);
@@ -62,6 +67,8 @@ fn chore(chore: Chore) -> Result<()> {
         Chore::Thrash { cycles } => built(|| suites::thrash(cycles)),
         Chore::RotMatrix { count, servers } => built(|| suites::rot_matrix(count, !servers)),
         Chore::ImageCheck { copies } => built(|| suites::image_check(copies)),
+        Chore::Package => package::package().map(drop),
+        Chore::Docs { update, only, allow_skips } => docs::docs(update, only.as_deref(), allow_skips),
         Chore::Figures(a) if a.draw => figures::draw(),
         Chore::Figures(a) if a.store == "block" => {
             suites::figures_block(a.pairs, a.seconds.unwrap_or(4), a.raw, a.only.as_deref(), a.keep)

@@ -28,6 +28,10 @@ pub enum Command {
     Store(crate::store_tool::StoreArgs),
     /// Make the monitor's store of the copy beside it, when it is damaged or gone. The damaged one is kept.
     RestoreMon(RestoreMon),
+    /// Print what completes this program's commands in a shell.
+    Completions { shell: clap_complete::Shell },
+    /// Write a manual page for each command into a folder.
+    ManPages { dir: PathBuf },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -79,18 +83,18 @@ pub struct Up {
     /// The cluster's folder: gets ceph.conf and the admin's keyring.
     #[arg(long, default_value = "humboldt-data")]
     pub dir: PathBuf,
-    /// How many OSDs; as many as the folder has unless given, and one in a new one.
+    /// Number of OSDs. Default: as many as the folder has; one in a new folder.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub osds: Option<u32>,
-    /// Where objects are kept: on disk unless `mem` is given, and then they are gone with the process.
+    /// Where objects are kept. Default: on disk. With `mem` they are gone when the process ends.
     #[arg(long, value_enum)]
     pub store: Option<StoreKind>,
     #[command(flatten)]
     pub devices: Devices,
-    /// What clients must prove.
+    /// How clients log in: with keys (`cephx`), or not at all.
     #[arg(long, value_enum, default_value_t = Auth::Cephx)]
     pub auth: Auth,
-    /// What keys a new cluster makes, unless asked for others.
+    /// Default key type of a new cluster.
     #[arg(long, value_enum, default_value_t = KeyKind::Aes)]
     pub key_type: KeyKind,
     /// The address to listen on.
@@ -99,14 +103,14 @@ pub struct Up {
     /// The monitor's port; 0 takes a free one. OSDs always take free ones.
     #[arg(long, default_value_t = 3300)]
     pub port: u16,
-    /// Bytes that the OSDs may keep in memory, all together: objects of stores in memory (half of the machine's unless given), caches of others
-    /// (128 MiB each unless given).
-    #[arg(long)]
+    /// Memory of all OSDs together. Memory stores: room for objects (default: half of the machine's). Block stores: caches (default: 128 MiB
+    /// for each OSD).
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
     /// Each daemon as a process of its own.
     #[arg(long)]
     pub processes: bool,
-    /// Microseconds that an OSD looks for more work before it sleeps.
+    /// Microseconds for which an idle OSD polls for work before it sleeps.
     #[arg(long, default_value_t = 0)]
     pub spin_us: u64,
     /// OSDs answer from what a request says and keep nothing: the floor of any measurement.
@@ -137,6 +141,18 @@ impl Devices {
     pub fn is_placed(&self) -> bool {
         [&self.data, &self.wal, &self.meta].into_iter().any(Option::is_some)
     }
+    /// A store that is there lies where it was made: other places are an error.
+    pub fn refuse_others(&self, folder: &std::path::Path) -> anyhow::Result<()> {
+        for (role, given) in [("data", &self.data), ("wal", &self.wal), ("meta", &self.meta)] {
+            let Some(given) = given else { continue };
+            let now = folder.join(role).canonicalize()?;
+            if given.canonicalize().ok().as_ref() != Some(&now) {
+                let (folder, now, given) = (folder.display(), now.display(), given.display());
+                anyhow::bail!("{folder} has its {role} at {now}, settled when it was made: start without --{role} {given}, or with another --dir");
+            }
+        }
+        Ok(())
+    }
     /// A memory store takes none of this: an error says so.
     pub fn refuse(&self) -> anyhow::Result<()> {
         anyhow::ensure!(
@@ -149,17 +165,7 @@ impl Devices {
 
 /// Bytes with a suffix of powers of 1024.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches("IB").trim_end_matches('B') {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return Err(format!("{text}: a number with K, M, G or T is wanted")),
-    };
-    let n: u64 = digits.parse().map_err(|_| format!("{text}: no number"))?;
-    n.checked_mul(1 << shift).ok_or_else(|| format!("{text}: too much"))
+    options::size::bytes(text).ok_or_else(|| "give a number of bytes, or one with K, M, G or T: 512M, 4G".into())
 }
 
 #[derive(Debug, clap::Args)]
@@ -170,7 +176,7 @@ pub struct MonArgs {
     /// What clients must prove.
     #[arg(long, value_enum, default_value_t = Auth::Cephx)]
     pub auth: Auth,
-    /// What keys a new cluster makes, unless asked for others.
+    /// Default key type of a new cluster.
     #[arg(long, value_enum, default_value_t = KeyKind::Aes)]
     pub key_type: KeyKind,
     /// The address to listen on.
@@ -208,7 +214,7 @@ pub struct OsdArgs {
     /// Make a key for it in the folder's keyring, for --mkfs.
     #[arg(long, requires = "mkfs")]
     pub mkkey: bool,
-    /// Its class in the CRUSH map, for --mkfs; what the store is like unless given.
+    /// CRUSH device class (with --mkfs). Default: detected from the device.
     #[arg(long, requires = "mkfs")]
     pub device_class: Option<String>,
     /// The data folder; what ceph.conf says as `osd data` unless given.
@@ -220,7 +226,7 @@ pub struct OsdArgs {
     /// The keyring with this OSD's key; what ceph.conf says unless given.
     #[arg(long)]
     pub keyring: Option<PathBuf>,
-    /// The keyring of somebody who may register OSDs; what ceph.conf says for client.admin unless given.
+    /// The keyring of a client that may register OSDs. Default: that of client.admin in ceph.conf.
     #[arg(long)]
     pub admin_keyring: Option<PathBuf>,
     /// Where objects are kept, for --mkfs.
@@ -234,10 +240,11 @@ pub struct OsdArgs {
     /// The address to listen on; out of ceph.conf's `public addr` or `public network` unless given, else the one that reaches the monitor.
     #[arg(long)]
     pub listen: Option<IpAddr>,
-    /// Bytes that it may keep in memory; ceph.conf's `memstore device bytes` unless given, or 4 GiB.
-    #[arg(long)]
+    /// Memory of this OSD. Block store: caches (default: 128 MiB). Memory store: room for objects (default: `memstore device bytes` of ceph.conf,
+    /// or 4 GiB).
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
-    /// Microseconds to look for more work before it sleeps.
+    /// Microseconds for which it polls for work, when idle, before it sleeps.
     #[arg(long, default_value_t = 0)]
     pub spin_us: u64,
     /// Answer from what a request says and keep nothing.
@@ -267,7 +274,7 @@ pub struct Bench {
     /// The cluster's ceph.conf.
     #[arg(long, short = 'c', env = "CEPH_CONF", default_value = "humboldt-data/ceph.conf")]
     pub conf: PathBuf,
-    /// Who we are.
+    /// The client's name; its key is in a keyring that ceph.conf names.
     #[arg(long, short = 'n', default_value = "client.admin")]
     pub name: String,
     /// The pool; made if it is called `bench` and not there.

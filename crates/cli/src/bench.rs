@@ -97,6 +97,9 @@ async fn make_pool(cluster: &Cluster, pool: &str, replicas: Option<u32>) -> Resu
     if answer.result < 0 {
         bail!("making the pool {pool}: {}", answer.status);
     }
+    let application = serde_json::json!({ "prefix": "osd pool application enable", "pool": pool, "app": "bench" });
+    // Without one the cluster warns; older monitors may refuse, and the load goes on.
+    let _ = cluster.mon_command(&application.to_string(), Default::default()).await?;
     // The map with the pool comes by itself.
     for _ in 0..200 {
         if cluster.pool(pool).is_ok() {

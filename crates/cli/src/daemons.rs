@@ -51,6 +51,7 @@ pub fn mon(args: &MonArgs) -> Result<()> {
 
 /// `humboldt restore-mon`: a store of the copy, while nothing runs.
 pub fn restore_mon(dir: &Path) -> Result<()> {
+    anyhow::ensure!(dir.join("mon.copy").exists(), "{} has no mon.copy: give the cluster's folder with --dir", dir.display());
     let folder = Folder::hold(dir)?;
     println!("{}; start the cluster again", mon::restore(&folder.dir.join("mon.redb"))?);
     Ok(())

@@ -1,4 +1,4 @@
-//! The cluster's folder: who holds it, and its memory.
+//! The cluster's folder and its lock; half of the machine's memory.
 
 use anyhow::{Context, Result, bail};
 use std::fs::{File, OpenOptions, TryLockError};

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a shell: it has clocks, files and threads
 #![deny(unsafe_code)]
 
+mod advice;
 mod again;
 mod allocator;
 mod args;
@@ -10,6 +11,7 @@ mod bench;
 mod daemons;
 mod files_limit;
 mod folder;
+mod help_files;
 mod kept;
 mod lab;
 mod networks;
@@ -41,11 +43,16 @@ fn main() -> ExitCode {
         Command::Lab(args) => return lab::run(&args),
         Command::Store(args) => store_tool::run(&args),
         Command::RestoreMon(args) => daemons::restore_mon(&args.dir),
+        Command::Completions { shell } => help_files::completions(shell),
+        Command::ManPages { dir } => help_files::man_pages(&dir),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("humboldt: {e:#}");
+            if let Some(next) = advice::of(&e) {
+                eprintln!("  {next}");
+            }
             ExitCode::FAILURE
         }
     }

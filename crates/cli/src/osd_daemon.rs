@@ -1,7 +1,7 @@
 //! `humboldt osd`: one OSD of the cluster that a ceph.conf names, ours or stock, as operators of Ceph run ceph-osd.
 //!
-//! With a data folder (`osd data`, made by `--mkfs`) it is who the folder says and logs in with the folder's keyring. Without one its store
-//! is in memory, it is somebody new at each start, and registers itself with the admin's key.
+//! With a data folder (`osd data`, made by `--mkfs`) the OSD has the identity that the folder holds, and logs in with the folder's keyring. Without one its store
+//! is in memory: it has a new identity at each start, and registers itself with the admin's key.
 
 use crate::args::{OsdArgs, StoreKind};
 use crate::daemons::{UP_TIMEOUT, key_of, osd_config};
@@ -28,7 +28,7 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
         return mkfs(args, &conf, &data);
     }
     let monitors = conf.mon_hosts();
-    let Some(monitor) = monitors.first() else { bail!("{}: no `mon host`", path.display()) };
+    let Some(monitor) = monitors.first() else { bail!("{}: no `mon host`: add the monitors' addresses, as `mon host = [v2:192.0.2.1:3300]`", path.display()) };
     let listen = match (args.listen, networks::configured(&conf, "public")?) {
         (Some(ip), _) | (None, Some(ip)) => ip,
         (None, None) => networks::towards(monitor.msgr2().context("monitors of msgr1 only")?.socket().context("the monitor's address")?)?,
@@ -101,7 +101,7 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
 
 /// Makes the data folder, and says by which commands the cluster gets to know the OSD.
 fn mkfs(args: &OsdArgs, conf: &Conf, data: &Path) -> Result<()> {
-    let parse = |text: &str| Uuid::parse(text.trim()).with_context(|| format!("{text} is no uuid"));
+    let parse = |text: &str| Uuid::parse(text.trim()).with_context(|| format!("{text} is no uuid: `uuidgen` makes one"));
     let cluster_fsid = parse(&conf.get("fsid").context("ceph.conf has no `fsid`")?)?;
     let osd_fsid = match &args.osd_uuid {
         Some(text) => parse(text)?,

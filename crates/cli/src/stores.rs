@@ -85,6 +85,7 @@ pub fn find_or_make(args: &Up, osds: u32, dir: &Path, cluster_fsid: Uuid) -> Res
                 if made.cluster_fsid != cluster_fsid {
                     bail!("{} belongs to cluster {}, and this is {cluster_fsid}", folder.display(), made.cluster_fsid);
                 }
+                args.devices.refuse_others(&folder)?;
                 grow(&folder, args.devices.size)?;
                 made
             }

@@ -217,7 +217,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<Report, ClientError
 pub async fn run_on(cluster: &Cluster, options: &Options, out: &mut dyn Write) -> Result<Report, ClientError> {
     let bad = |what: &str| ClientError::Config(what.into());
     if options.block == 0 || options.depth == 0 {
-        return Err(bad("block size and depth are above 0"));
+        return Err(bad("give --block and --depth above 0"));
     }
     let mut o = options.clone();
     if o.object_size == 0 {

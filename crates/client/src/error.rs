@@ -17,6 +17,11 @@ pub enum ClientError {
     Full(String),
     #[error("there is no pool {0}")]
     NoPool(String),
+    /// There is no ceph.conf: the path, and why.
+    #[error("{0}")]
+    NoConf(String),
+    #[error("no key for {0} in any keyring")]
+    NoKey(String),
     #[error("{0}")]
     Config(String),
     #[error("a reply that can't be read: {0}")]

@@ -24,8 +24,8 @@ pub fn load(path: Option<&Path>, name: &str) -> Result<Conf, ClientError> {
     let name = EntityText::parse(name).ok_or_else(|| config(format!("no entity name: {name}")))?;
     let from_env = std::env::var_os("CEPH_CONF").map(std::path::PathBuf::from);
     let path = path.or(from_env.as_deref()).unwrap_or(Path::new(CONF_DEFAULT));
-    let text = fs::read_to_string(path).map_err(|e| config(format!("{}: {e}", path.display())))?;
-    Conf::parse(&text, name).map_err(config)
+    let text = fs::read_to_string(path).map_err(|e| ClientError::NoConf(format!("{}: {e}", path.display())))?;
+    Conf::parse(&text, name).map_err(|e| config(format!("{}: {e}", path.display())))
 }
 
 /// Our key: `key`, `keyfile` or the first keyring that there is.
@@ -58,7 +58,7 @@ pub fn identity(conf: &Conf) -> Result<Identity, ClientError> {
             return Ok(Identity::Cephx(ClientAuth::new(conf.name.clone(), key, &TICKETS)));
         }
         if !methods.iter().any(|m| m == "none") {
-            return Err(config(format!("no key for {} in any keyring", conf.name)));
+            return Err(ClientError::NoKey(conf.name.to_string()));
         }
     }
     Ok(Identity::none(conf.name.clone()))
@@ -90,5 +90,5 @@ pub fn dialer(conf: &Conf, identity: Identity) -> Dialer {
 
 /// This machine's name, for subscriptions.
 pub fn hostname() -> String {
-    fs::read_to_string("/proc/sys/kernel/hostname").map(|s| s.trim().to_string()).unwrap_or_default()
+    net::host::hostname()
 }

@@ -30,8 +30,9 @@ pub enum DiskError {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    #[error("{}: {source}", path.display())]
-    Io { path: PathBuf, source: io::Error },
+    /// The cause stands in the text, and so is no source: a chain of errors would say it twice.
+    #[error("{}: {cause}", path.display())]
+    Io { path: PathBuf, cause: io::Error },
     #[error("{} is used by another process", .0.display())]
     InUse(PathBuf),
     #[error("{}: sectors of {sector_bytes} bytes are more than a block", path.display())]
@@ -45,7 +46,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    pub(crate) fn io(path: &std::path::Path, source: io::Error) -> Self {
-        Self::Io { path: path.to_path_buf(), source }
+    pub(crate) fn io(path: &std::path::Path, cause: io::Error) -> Self {
+        Self::Io { path: path.to_path_buf(), cause }
     }
 }

@@ -1,6 +1,6 @@
 //! Parts of a file or device: several sets of devices live on one, each in a window of its own.
 //!
-//! Holds a window's place and its lock. Who opens a whole file takes `flock` exclusively; who opens a window takes it shared and a lock on the
+//! Holds a window's place and its lock. Opening a whole file takes `flock` exclusively; opening a window takes it shared and a lock on the
 //! window's bytes (`fcntl(2)`, open file description locks): windows that overlap refuse each other, and so do a window and the whole.
 //! Absent: how a device is shared out.
 

@@ -1,4 +1,4 @@
-//! `ceph config-key`: a store of keys and values for tools, and for whoever subscribes to `kv:PREFIX`.
+//! `ceph config-key`: a store of keys and values for tools, and for subscribers of `kv:PREFIX`.
 
 use crate::kv::{Batch, Snapshot};
 use bytes::Bytes;

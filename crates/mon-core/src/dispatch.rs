@@ -1,4 +1,4 @@
-//! Which message goes where, and who may send it. What nobody may send or we don't know is dropped, as Ceph does.
+//! Which handler each message goes to, and which peers may send it. An unknown or forbidden message is dropped, as Ceph does.
 
 use crate::Mon;
 use crate::auth::Door;

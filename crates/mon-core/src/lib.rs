@@ -42,10 +42,5 @@ pub use mon::{Effect, Event, LOCAL, LoadError, Mon, MonOptions};
 pub use monmap::NAME;
 pub use session::{ConnId, PeerInfo};
 
-/// The version that this cluster presents: clients decide by it what they may ask.
-/// OSDs say the same of themselves, so that `ceph versions` sees one version.
-pub const CEPH_VERSION: &str = concat!("ceph version 18.2.7 (humboldt ", env!("CARGO_PKG_VERSION"), ") reef (stable)");
-/// The same without its trimmings.
-pub const CEPH_VERSION_SHORT: &str = "18.2.7";
-/// The release's name.
-pub const CEPH_RELEASE: &str = "reef";
+/// The version that this cluster presents.
+pub use options::{RELEASE as CEPH_RELEASE, VERSION as CEPH_VERSION_SHORT, VERSION_LONG as CEPH_VERSION};

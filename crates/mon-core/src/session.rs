@@ -1,4 +1,4 @@
-//! A connection that was let in: who is behind it, what it may do, and what it subscribed to.
+//! A session: its entity, its capabilities, and its subscriptions.
 
 use crate::auth::{Door, Handshake};
 use cephx::AuthCapsInfo;

@@ -108,7 +108,7 @@ pub fn open_or_mkfs(dir: &Path, options: &MkfsOptions, may_mkfs: impl FnOnce() -
         _ => AuthMode::Cephx,
     };
     if auth != options.auth {
-        bail!("the cluster in {} was made with --auth {}", dir.display(), auth.name());
+        bail!("the cluster in {} was made with --auth {name}: start it with --auth {name}", dir.display(), name = auth.name());
     }
     store.keep_copy(&snapshot);
     let mut service = mon_core::auth::AuthService::load(&snapshot);

@@ -12,7 +12,6 @@ use msgr::{Local, Policy};
 use net::admin_socket::AdminSocket;
 use net::{Conn, Dispatcher, Messenger};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -214,7 +213,7 @@ async fn serve(config: MonConfig, ready: std::sync::mpsc::Sender<(SocketAddr, So
         mon_addrs: EntityAddrVec::one(mon_addr),
         mgr_addrs: EntityAddrVec::one(mgr_addr),
         cephx: auth == AuthMode::Cephx,
-        metadata: metadata(),
+        metadata: net::host::metadata(),
     };
     let mon = Mon::load(&shared.store.snapshot()?, options, Box::new(net::auth_cephx::entropy()), shared.clock())?;
     *shared.mon.borrow_mut() = Some(mon);
@@ -328,34 +327,4 @@ async fn listen(shared: &Rc<Shared>, door: Door, addr: SocketAddr, nonce: u32) -
     net.set_budget(shared.budget.clone());
     let bound = net.bind_as(addr, nonce).await.with_context(|| format!("can't listen on {addr}"))?;
     Ok((net, bound))
-}
-
-/// What `mon metadata` shows of this host.
-fn metadata() -> BTreeMap<String, String> {
-    let read = |path: &str| std::fs::read_to_string(path).map(|s| s.trim().to_string()).unwrap_or_default();
-    let mut out: BTreeMap<String, String> = BTreeMap::new();
-    let mut put = |key: &str, value: String| drop(out.insert(key.into(), value));
-    put("arch", std::env::consts::ARCH.into());
-    put("ceph_release", mon_core::CEPH_RELEASE.into());
-    put("ceph_version", mon_core::CEPH_VERSION.into());
-    put("ceph_version_short", mon_core::CEPH_VERSION_SHORT.into());
-    put("hostname", read("/proc/sys/kernel/hostname"));
-    put("kernel_version", read("/proc/sys/kernel/osrelease"));
-    put("kernel_description", read("/proc/sys/kernel/version"));
-    put("os", "Linux".into());
-    let release = read("/etc/os-release");
-    let field = |name: &str| {
-        release.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix('=')).map(|v| v.trim_matches('"').to_string()).unwrap_or_default()
-    };
-    put("distro", field("ID"));
-    put("distro_description", field("PRETTY_NAME"));
-    put("distro_version", field("VERSION_ID"));
-    let mem = read("/proc/meminfo");
-    let kb = |name: &str| mem.lines().find_map(|l| l.strip_prefix(name)?.split_whitespace().nth(1).map(String::from)).unwrap_or_default();
-    put("mem_total_kb", kb("MemTotal"));
-    put("mem_swap_kb", kb("SwapTotal"));
-    let cpu = read("/proc/cpuinfo");
-    let model = cpu.lines().find(|l| l.starts_with("model name")).and_then(|l| l.split_once(": "));
-    put("cpu", model.map(|(_, m)| m.to_string()).unwrap_or_default());
-    out
 }

@@ -1,4 +1,4 @@
-//! The admin socket: a Unix socket by which whoever may open it asks a daemon of this machine (`ceph daemon osd.0 ...`).
+//! The admin socket: a Unix socket for commands to a daemon of this machine (`ceph daemon osd.0 ...`).
 //!
 //! One request a connection: a JSON object that ends in a zero byte, at most 64 KiB of it; the answer is its length, four bytes big-endian,
 //! and its bytes. Before 2013 requests had four bytes, of which only the question for the protocol's version is still asked.

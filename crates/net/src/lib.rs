@@ -21,6 +21,7 @@ mod conn;
 mod dispatch;
 mod drive;
 mod gate;
+pub mod host;
 mod messenger;
 pub mod mon_session;
 pub mod null;

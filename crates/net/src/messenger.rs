@@ -1,4 +1,4 @@
-//! Listening, dialling, and who is connected.
+//! Listening, dialling, and the connections that there are.
 
 use crate::Dispatcher;
 use crate::conn::{Closing, Conn, ConnId, Inner};

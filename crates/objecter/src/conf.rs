@@ -90,7 +90,7 @@ impl Conf {
     }
     /// A number, with a unit if it has one: `4K`, `1_G` and `10M` are powers of 1024.
     pub fn number(&self, key: &str) -> Option<u64> {
-        number(&self.get(key)?)
+        options::size::bytes(&self.get(key)?)
     }
     pub fn seconds(&self, key: &str) -> Option<f64> {
         self.get(key)?.trim().parse().ok()
@@ -165,23 +165,6 @@ fn value_of(text: &str) -> String {
         }
     }
     out.trim_end().to_string()
-}
-
-/// `4K` and the like.
-pub fn number(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let value: u64 = text[..digits].parse().ok()?;
-    let unit = text[digits..].trim_start_matches(['_', ' ']).trim_end_matches('B').trim_end_matches('i').to_ascii_uppercase();
-    let shift = match unit.as_str() {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return None,
-    };
-    value.checked_shl(shift).filter(|v| v >> shift == value)
 }
 
 /// `[v2:a:3300,v1:a:6789],[v2:b:3300]` or `a,b:3300`: one entry a monitor, those with a msgr2 address only. An address without a port

@@ -1,15 +1,24 @@
 //! The options that `ceph config set` knows: name, type, level and default of each option of 18.2.
 //!
-//! Holds data, a check of values and what `injectargs` takes. Which of them Humboldt itself heeds is for the daemons to say.
+//! Holds data, a check of values, what `injectargs` takes, and by what each option is heeded. Absent: reading them.
 
 #![forbid(unsafe_code)]
 
+mod heeded;
 mod inject;
+pub mod size;
 
+pub use heeded::{HEEDED, Heeded, heeded, is_idle, who_heeds};
 pub use inject::inject;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+
+/// The release whose options these are, and that our daemons present themselves as: clients decide by it what they may ask.
+pub const RELEASE: &str = "reef";
+pub const VERSION: &str = "18.2.7";
+/// What `ceph versions` counts.
+pub const VERSION_LONG: &str = concat!("ceph version 18.2.7 (humboldt ", env!("CARGO_PKG_VERSION"), ") reef (stable)");
 
 /// One option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,21 +107,10 @@ fn parse_size(v: &str, binary: bool) -> Result<i64, String> {
     if let Some(hex) = v.strip_prefix("0x") {
         return i64::from_str_radix(hex, 16).map_err(|_| wrong());
     }
-    let end = v.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(v.len());
-    let (digits, unit) = v.split_at(end);
-    let number: i64 = digits.trim().parse().map_err(|_| wrong())?;
-    let unit = unit.trim_end_matches('B');
-    let base: i64 = if binary || unit.ends_with('i') { 1024 } else { 1000 };
-    let power = match unit.trim_end_matches('i') {
-        "" => 0,
-        "K" | "k" => 1,
-        "M" => 2,
-        "G" => 3,
-        "T" => 4,
-        "P" => 5,
-        _ => return Err(wrong()),
-    };
-    number.checked_mul(base.pow(power)).ok_or_else(wrong)
+    let (digits, power, is_binary) = size::split(v).ok_or_else(wrong)?;
+    let number: i64 = digits.parse().map_err(|_| wrong())?;
+    let base: i64 = if binary || is_binary { 1024 } else { 1000 };
+    base.checked_pow(power).and_then(|unit| number.checked_mul(unit)).ok_or_else(wrong)
 }
 
 #[cfg(test)]
@@ -121,6 +119,7 @@ mod tests {
 
     #[test]
     fn values_are_checked_by_type() {
+        assert!(VERSION_LONG.contains(VERSION) && VERSION_LONG.contains(RELEASE));
         assert_eq!(find("rbd_cache").unwrap().check("NO"), Ok("false".into()));
         assert_eq!(find("osd_pool_default_size").unwrap().check("3"), Ok("3".into()));
         assert!(find("osd_pool_default_size").unwrap().check("three").is_err());

@@ -11,65 +11,97 @@ use serde_json::{Map, Value, json};
 use types::errno::{EINVAL, ENOENT};
 use types::{UTime, features};
 
-/// What clients are told that we present ourselves as.
-pub const RELEASE: &str = "reef";
-pub const VERSION: &str = "18.2.7";
+pub use options::{RELEASE, VERSION};
 
-/// Words, arguments and help of each command.
-const COMMANDS: &[(&str, &str)] = &[
-    (
-        "bench name=count,type=CephInt,req=false name=size,type=CephInt,req=false name=object_size,type=CephInt,req=false \
-         name=object_num,type=CephInt,req=false",
-        "OSD benchmark: write <count> <size>-byte objects(with <obj_size> <obj_num>), (default count=1G default size=4MB). Results in log.",
-    ),
-    ("config diff", "dump diff of current config and default config"),
-    ("config diff get name=var,type=CephString", "dump diff get <field>: dump diff of current and default config setting <field>"),
-    ("config get name=var,type=CephString", "config get <field>: get the config value"),
-    ("config set name=var,type=CephString name=val,type=CephString,n=N", "config set <field> <val> [<val> ...]: set a config variable"),
-    ("config show", "dump current config settings"),
-    ("config unset name=var,type=CephString", "config unset <field>: unset a config variable"),
-    ("dump_background_work", "show what the OSD does by itself, and what that waits for"),
-    ("dump_blocked_ops name=filterstr,type=CephString,n=N,req=false", "show the blocked ops currently in flight"),
-    ("dump_blocklist", "dump blocklisted clients and times"),
-    ("dump_historic_ops name=filterstr,type=CephString,n=N,req=false", "show recent ops"),
-    ("dump_mempools", "what memory is used for, by pool"),
-    ("dump_pg_recovery_stats", "dump pg recovery statistics"),
-    ("dump_ops_in_flight name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight"),
-    ("compact", "Commpact object store's omap. WARNING: Compaction probably slows your requests"),
-    ("flush_pg_stats", "flush pg stats"),
-    ("get_command_descriptions", "list available commands"),
-    (
-        "heap name=heapcmd,type=CephChoices,strings=dump|start_profiler|stop_profiler|release|get_release_rate|set_release_rate|stats \
-         name=value,type=CephString,req=false",
-        "show heap usage info (available only if compiled with tcmalloc)",
-    ),
-    ("help", "list available commands"),
-    ("injectargs name=injected_args,type=CephString,n=N", "inject configuration arguments into running daemon"),
-    ("injectfull name=type,type=CephString,req=false name=count,type=CephInt,req=false", "Inject a full disk (optional count times)"),
-    ("list_devices", "list OSD devices."),
-    ("list_unfound name=pgid,type=CephPgid name=offset,type=CephString,req=false", "list objects of a pg that no OSD has"),
-    (
-        "mark_unfound_lost name=pgid,type=CephPgid name=mulcmd,type=CephChoices,strings=revert|delete",
-        "give up all objects of a pg that no OSD has: go back to the version before, or delete them",
-    ),
-    ("ops name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight"),
-    (
-        "perf dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false",
-        "dump non-labeled counters and their values",
-    ),
-    ("perf reset name=var,type=CephString", "perf reset <name>: perf reset all or one perfcounter name"),
-    ("perf schema", "dump non-labeled counters schemas"),
-    ("pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=query", ""),
-    ("pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=list_unfound name=offset,type=CephString,req=false", ""),
-    (
-        "pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=mark_unfound_lost \
-         name=mulcmd,type=CephChoices,strings=revert|delete",
-        "",
-    ),
-    ("query", "show details of a specific pg"),
-    ("smart name=devid,type=CephString,req=false", "probe OSD devices for SMART data."),
-    ("status", "high-level status of OSD"),
-    ("version", "get ceph version"),
+/// A command: its words and arguments, its help, and what it does.
+struct Command {
+    sig: &'static str,
+    help: &'static str,
+    run: Run,
+}
+
+/// The answer, or none yet: it comes when what was asked for is there.
+type Run = fn(&mut Osd, &Asked<'_>, &mut Vec<Effect>) -> Option<Answer>;
+
+/// One command that came, and on which connection.
+struct Asked<'a> {
+    conn: ConnId,
+    tid: u64,
+    cmd: &'a Map<String, Value>,
+    clock: Clock,
+}
+
+impl Asked<'_> {
+    /// An argument, if it is a text.
+    fn given(&self, name: &str) -> Option<&str> {
+        self.cmd.get(name).and_then(Value::as_str)
+    }
+    /// The same, empty if it isn't there.
+    fn text(&self, name: &str) -> &str {
+        self.given(name).unwrap_or_default()
+    }
+    /// What the shell must find out.
+    fn devices(&self, question: DeviceQuestion, out: &mut Vec<Effect>) -> Option<Answer> {
+        out.push(Effect::AskDevices { conn: self.conn, tid: self.tid, question });
+        None
+    }
+}
+
+fn now(answer: Answer) -> Option<Answer> {
+    Some(answer)
+}
+
+const fn row(sig: &'static str, help: &'static str, run: Run) -> Command {
+    Command { sig, help, run }
+}
+
+/// What a group is asked.
+fn tell_pg(osd: &mut Osd, asked: &Asked<'_>, out: &mut Vec<Effect>) -> Option<Answer> {
+    let prefix = asked.text("prefix");
+    let verb = if prefix == "pg" { asked.given("cmd").unwrap_or("query") } else { prefix };
+    now(osd.pg_command(verb, asked.cmd, asked.clock, out))
+}
+
+/// All commands, by name.
+const COMMANDS: &[Command] = &[
+    row("bench name=count,type=CephInt,req=false name=size,type=CephInt,req=false name=object_size,type=CephInt,req=false \
+         name=object_num,type=CephInt,req=false", "OSD benchmark: write <count> <size>-byte objects(with <obj_size> <obj_num>), (default count=1G default size=4MB). Results in log.", Osd::tell_bench),
+    row("config diff", "dump diff of current config and default config", |osd, _, _| now(ok(osd.sh.config.diff()))),
+    row("config diff get name=var,type=CephString", "dump diff get <field>: dump diff of current and default config setting <field>", Osd::tell_config_diff_get),
+    row("config get name=var,type=CephString", "config get <field>: get the config value", Osd::tell_config_get),
+    row("config set name=var,type=CephString name=val,type=CephString,n=N", "config set <field> <val> [<val> ...]: set a config variable", |osd, asked, _| now(osd.config_set(asked.text("var"), &joined(asked.cmd.get("val"))))),
+    row("config show", "dump current config settings", |osd, _, _| now(ok(osd.sh.config.show()))),
+    row("config unset name=var,type=CephString", "config unset <field>: unset a config variable", Osd::tell_config_unset),
+    row("dump_background_work", "show what the OSD does by itself, and what that waits for", |osd, _, _| now(ok(osd.background_work()))),
+    row("dump_blocked_ops name=filterstr,type=CephString,n=N,req=false", "show the blocked ops currently in flight", Osd::tell_blocked_ops),
+    row("dump_blocklist", "dump blocklisted clients and times", Osd::tell_blocklist),
+    row("dump_historic_ops name=filterstr,type=CephString,n=N,req=false", "show recent ops", Osd::tell_historic_ops),
+    row("dump_mempools", "what memory is used for, by pool", |osd, _, _| now(ok(osd.memory()))),
+    row("dump_pg_recovery_stats", "dump pg recovery statistics", |osd, _, _| now(ok(osd.peering_times()))),
+    row("dump_ops_in_flight name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight", |osd, asked, _| now(ok(osd.dump_ops(asked.clock, 0.0)))),
+    row("compact", "Commpact object store's omap. WARNING: Compaction probably slows your requests", Osd::tell_compact),
+    row("flush_pg_stats", "flush pg stats", Osd::tell_flush_pg_stats),
+    row("get_command_descriptions", "list available commands", |_, _, _| now(ok(describe()))),
+    row("heap name=heapcmd,type=CephChoices,strings=dump|start_profiler|stop_profiler|release|get_release_rate|set_release_rate|stats \
+         name=value,type=CephString,req=false", "show heap usage info (available only if compiled with tcmalloc)", |_, _, _| now((EINVAL, "tcmalloc not enabled, can't use heap profiler commands".into(), Vec::new()))),
+    row("help", "list available commands", |_, _, _| now(ok(Value::Object(COMMANDS.iter().map(|row| (words(row.sig), json!(row.help))).collect())))),
+    row("injectargs name=injected_args,type=CephString,n=N", "inject configuration arguments into running daemon", Osd::tell_injectargs),
+    row("injectfull name=type,type=CephString,req=false name=count,type=CephInt,req=false", "Inject a full disk (optional count times)", |osd, asked, out| now(osd.inject_full(asked.given("type").unwrap_or("full"), asked.cmd.get("count").and_then(Value::as_i64), out))),
+    row("list_devices", "list OSD devices.", |_, asked, out| asked.devices(DeviceQuestion::List, out)),
+    row("list_unfound name=pgid,type=CephPgid name=offset,type=CephString,req=false", "list objects of a pg that no OSD has", tell_pg),
+    row("mark_unfound_lost name=pgid,type=CephPgid name=mulcmd,type=CephChoices,strings=revert|delete", "give up all objects of a pg that no OSD has: go back to the version before, or delete them", tell_pg),
+    row("ops name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight", |osd, asked, _| now(ok(osd.dump_ops(asked.clock, 0.0)))),
+    row("perf dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false", "dump non-labeled counters and their values", Osd::tell_perf_dump),
+    row("perf reset name=var,type=CephString", "perf reset <name>: perf reset all or one perfcounter name", Osd::tell_perf_reset),
+    row("perf schema", "dump non-labeled counters schemas", |_, _, _| now(ok(Perf::schema()))),
+    row("pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=query", "", tell_pg),
+    row("pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=list_unfound name=offset,type=CephString,req=false", "", tell_pg),
+    row("pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=mark_unfound_lost \
+         name=mulcmd,type=CephChoices,strings=revert|delete", "", tell_pg),
+    row("query", "show details of a specific pg", tell_pg),
+    row("smart name=devid,type=CephString,req=false", "probe OSD devices for SMART data.", Osd::tell_smart),
+    row("status", "high-level status of OSD", Osd::tell_status),
+    row("version", "get ceph version", |_, _, _| now(ok(json!({ "version": VERSION, "release": RELEASE, "release_type": "stable" })))),
 ];
 
 /// Pretty as stock prints: four spaces, a newline at the end.
@@ -84,7 +116,7 @@ fn pretty(value: &Value) -> Vec<u8> {
 
 fn describe() -> Value {
     let mut all = Map::new();
-    for (i, (sig, help)) in COMMANDS.iter().enumerate() {
+    for (i, Command { sig, help, .. }) in COMMANDS.iter().enumerate() {
         let words = sig.split_whitespace().map(|word| {
             if !word.contains('=') {
                 return json!(word);
@@ -117,32 +149,27 @@ impl Osd {
     pub(crate) fn command(&mut self, conn: Option<ConnId>, m: &MCommand, clock: Clock, out: &mut Vec<Effect>) {
         let Some(conn) = conn else { return };
         let allowed = self.sh.sessions.get(&conn).is_some_and(|s| s.peer.cap.is_none());
-        let tid = m.tid;
-        let (errno, status, data) = if !allowed {
-            (types::errno::EACCES, "access denied".into(), Vec::new())
+        let answer = if !allowed {
+            now((types::errno::EACCES, "access denied".into(), Vec::new()))
         } else {
             match serde_json::from_str::<Value>(&m.cmd.concat()) {
-                Ok(Value::Object(cmd)) => {
-                    let prefix = cmd.get("prefix").and_then(Value::as_str);
-                    if let Some(question) = prefix.and_then(|prefix| self.device_question(prefix, &cmd)) {
-                        return out.push(Effect::AskDevices { conn, tid, question });
-                    }
-                    if prefix == Some("bench") {
-                        // Answered when it is done.
-                        if let Err((errno, status)) = self.start_bench(&cmd, conn, tid) {
-                            (errno, status, Vec::new())
-                        } else {
-                            return self.want_turn(out);
-                        }
-                    } else {
-                        self.answer(&cmd, clock, out)
-                    }
-                }
-                _ => (EINVAL, "invalid json".into(), Vec::new()),
+                Ok(Value::Object(cmd)) => self.run(&Asked { conn, tid: m.tid, cmd: &cmd, clock }, out),
+                _ => now((EINVAL, "invalid json".into(), Vec::new())),
             }
         };
-        let reply = MCommandReply { tid, result: -errno, status, data: Bytes::from(data) };
-        out.push(Effect::Send { conn, msg: reply.encode(features::SUPPORTED) });
+        if let Some((errno, status, data)) = answer {
+            let reply = MCommandReply { tid: m.tid, result: -errno, status, data: Bytes::from(data) };
+            out.push(Effect::Send { conn, msg: reply.encode(features::SUPPORTED) });
+        }
+    }
+
+    fn run(&mut self, asked: &Asked<'_>, out: &mut Vec<Effect>) -> Option<Answer> {
+        let Some(prefix) = asked.given("prefix") else { return now((EINVAL, "no command given".into(), Vec::new())) };
+        match COMMANDS.iter().find(|row| words(row.sig) == prefix) {
+            Some(row) => (row.run)(self, asked, out),
+            // What we lack is refused by name.
+            None => now((EINVAL, format!("unknown command prefix {prefix}"), Vec::new())),
+        }
     }
 
     /// Memory by use. Where stock counts items, we count only some.
@@ -157,128 +184,112 @@ impl Osd {
         json!({ "mempool": { "by_pool": by_pool, "total": shown(total.0, total.1) } })
     }
 
-    fn device_question(&self, prefix: &str, cmd: &Map<String, Value>) -> Option<DeviceQuestion> {
-        let only = cmd.get("devid").and_then(Value::as_str).unwrap_or_default().to_string();
-        match prefix {
-            "list_devices" => Some(DeviceQuestion::List),
-            "smart" => Some(DeviceQuestion::Smart { only, timeout_s: self.sh.config.int("osd_smart_report_timeout") }),
-            _ => None,
+    /// Answered when it is done.
+    fn tell_bench(&mut self, asked: &Asked<'_>, out: &mut Vec<Effect>) -> Option<Answer> {
+        if let Err((errno, status)) = self.start_bench(asked.cmd, asked.conn, asked.tid) {
+            return now((errno, status, Vec::new()));
         }
+        self.want_turn(out);
+        None
     }
-
-    fn answer(&mut self, cmd: &Map<String, Value>, clock: Clock, out: &mut Vec<Effect>) -> Answer {
-        let text = |name: &str| cmd.get(name).and_then(Value::as_str);
-        let Some(prefix) = text("prefix") else { return (EINVAL, "no command given".into(), Vec::new()) };
-        match prefix {
-            "version" => ok(json!({ "version": VERSION, "release": RELEASE, "release_type": "stable" })),
-            "get_command_descriptions" => ok(describe()),
-            "help" => ok(Value::Object(COMMANDS.iter().map(|(sig, help)| (words(sig), json!(help))).collect())),
-            "status" => ok(json!({
-                "cluster_fsid": self.cluster_fsid.to_string(),
-                "osd_fsid": self.superblock.osd_fsid.to_string(),
-                "whoami": self.sh.whoami,
-                "state": self.boot.name(),
-                "oldest_map": self.maps.first,
-                "cluster_osdmap_trim_lower_bound": self.maps.first,
-                "newest_map": self.sh.map.epoch,
-                "num_pgs": self.sh.num_pgs,
-            })),
-            "config show" => ok(self.sh.config.show()),
-            "config diff" => ok(self.sh.config.diff()),
-            "config diff get" => {
-                let name = text("var").unwrap_or_default();
-                let one = self.sh.config.diff()["diff"].get(name).cloned();
-                ok(json!({ "diff": one.map_or(json!({}), |v| json!({ name: v })) }))
-            }
-            "config get" => {
-                let name = text("var").unwrap_or_default();
-                match self.sh.config.get(name) {
-                    Some(value) => ok(json!({ name: value })),
-                    None => (ENOENT, format!("error getting '{name}': (2) No such file or directory"), Vec::new()),
-                }
-            }
-            "config set" => self.config_set(text("var").unwrap_or_default(), &joined(cmd.get("val"))),
-            "config unset" => {
-                let name = text("var").unwrap_or_default();
-                if !Config::knows(name) {
-                    return (ENOENT, format!("error unsetting '{name}': (2) No such file or directory"), Vec::new());
-                }
-                self.sh.config.unset(name, Source::Override);
-                self.sh.reload_config();
-                ok(json!({}))
-            }
-            "injectargs" => match options::inject(&joined(cmd.get("injected_args"))) {
-                Ok(settings) => {
-                    let mut said = String::new();
-                    for (name, value) in settings {
-                        self.sh.config.set(&name, &value, Source::Override);
-                        said += &format!("{name} = '{value}' ");
-                    }
-                    self.sh.reload_config();
-                    (0, said, pretty(&json!({})))
-                }
-                Err(why) => (EINVAL, why, Vec::new()),
-            },
-            "injectfull" => self.inject_full(text("type").unwrap_or("full"), cmd.get("count").and_then(Value::as_i64), out),
-            "compact" => {
-                self.sh.store.compact();
-                ok(json!({ "elapsed_time": 0.0 }))
-            }
-            "heap" => (EINVAL, "tcmalloc not enabled, can't use heap profiler commands".into(), Vec::new()),
-            "dump_background_work" => ok(self.background_work()),
-            "dump_pg_recovery_stats" => ok(self.peering_times()),
-            "dump_mempools" => ok(self.memory()),
-            "perf dump" => {
-                self.refresh_gauges();
-                let mut dump = self.sh.perf.dump();
-                for (name, throttle) in crate::perf::throttles(self.sh.budget.stats()) {
-                    dump[name] = throttle;
-                }
-                if let Some(logger) = text("logger").filter(|l| !l.is_empty()) {
-                    let Some(of) = dump.get(&*logger).cloned() else { return ok(json!({})) };
-                    dump = json!({ &*logger: of });
-                    if let Some(counter) = text("counter").filter(|c| !c.is_empty()) {
-                        let one = dump[&*logger].get(counter).cloned();
-                        dump = json!({ &*logger: one.map_or(json!({}), |v| json!({ counter: v })) });
-                    }
-                }
-                ok(dump)
-            }
-            "perf schema" => ok(Perf::schema()),
-            "perf reset" => {
-                self.sh.perf = Perf::default();
-                ok(json!({ "success": "perf reset all" }))
-            }
-            "flush_pg_stats" => {
-                let seq = self.stats_now(clock, out);
-                (0, String::new(), seq.to_string().into_bytes())
-            }
-            "dump_ops_in_flight" | "ops" => ok(self.dump_ops(clock, 0.0)),
-            "dump_blocked_ops" => {
-                let late = self.sh.config.num("osd_op_complaint_time");
-                let mut dump = self.dump_ops(clock, late);
-                dump["complaint_time"] = json!(late);
-                dump["num_blocked_ops"] = dump["num_ops"].take();
-                dump.as_object_mut().expect("an object").remove("num_ops");
-                ok(dump)
-            }
-            "dump_historic_ops" => {
-                let (size, duration) = (self.sh.config.int("osd_op_history_size"), self.sh.config.int("osd_op_history_duration"));
-                ok(json!({ "size": size, "duration": duration, "ops": self.dump_history(clock) }))
-            }
-            "dump_blocklist" => {
-                let dump = |list: &std::collections::BTreeMap<types::EntityAddr, UTime>| -> Value {
-                    list.iter().map(|(a, t)| json!({ "entity_addr_t": a.to_string(), "expire_time": t.to_string() })).collect()
-                };
-                let mut text = pretty(&dump(&self.sh.map.blocklist));
-                text.extend(pretty(&dump(&self.sh.map.range_blocklist)));
-                (0, String::new(), text)
-            }
-            "pg" => self.pg_command(text("cmd").unwrap_or("query"), cmd, clock, out),
-            "query" | "list_unfound" | "mark_unfound_lost" => self.pg_command(prefix, cmd, clock, out),
-            // What we lack is refused by name.
-            other => (EINVAL, format!("unknown command prefix {other}"), Vec::new()),
+    fn tell_smart(&mut self, asked: &Asked<'_>, out: &mut Vec<Effect>) -> Option<Answer> {
+        let timeout_s = self.sh.config.int("osd_smart_report_timeout");
+        asked.devices(DeviceQuestion::Smart { only: asked.text("devid").into(), timeout_s }, out)
+    }
+    fn tell_status(&mut self, _: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+        now(ok(json!({
+            "cluster_fsid": self.cluster_fsid.to_string(),
+            "osd_fsid": self.superblock.osd_fsid.to_string(),
+            "whoami": self.sh.whoami,
+            "state": self.boot.name(),
+            "oldest_map": self.maps.first,
+            "cluster_osdmap_trim_lower_bound": self.maps.first,
+            "newest_map": self.sh.map.epoch,
+            "num_pgs": self.sh.num_pgs,
+        })))
+    }
+    fn tell_config_diff_get(&mut self, asked: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+        let name = asked.text("var");
+        let one = self.sh.config.diff()["diff"].get(name).cloned();
+        now(ok(json!({ "diff": one.map_or(json!({}), |v| json!({ name: v })) })))
+    }
+    fn tell_config_get(&mut self, asked: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+        let name = asked.text("var");
+        now(match self.sh.config.get(name) {
+            Some(value) => ok(json!({ name: value })),
+            None => (ENOENT, format!("error getting '{name}': (2) No such file or directory"), Vec::new()),
+        })
+    }
+    fn tell_config_unset(&mut self, asked: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+        let name = asked.text("var");
+        if !Config::knows(name) {
+            return now((ENOENT, format!("error unsetting '{name}': (2) No such file or directory"), Vec::new()));
         }
+        self.sh.config.unset(name, Source::Override);
+        self.sh.reload_config();
+        now(ok(json!({})))
+    }
+    fn tell_injectargs(&mut self, asked: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+        now(match options::inject(&joined(asked.cmd.get("injected_args"))) {
+            Ok(settings) => {
+                let mut said = String::new();
+                for (name, value) in settings {
+                    self.sh.config.set(&name, &value, Source::Override);
+                    said += &format!("{name} = '{value}' ");
+                }
+                self.sh.reload_config();
+                (0, said, pretty(&json!({})))
+            }
+            Err(why) => (EINVAL, why, Vec::new()),
+        })
+    }
+    fn tell_compact(&mut self, _: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+        self.sh.store.compact();
+        now(ok(json!({ "elapsed_time": 0.0 })))
+    }
+    fn tell_perf_dump(&mut self, asked: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+        self.refresh_gauges();
+        let mut dump = self.sh.perf.dump();
+        for (name, throttle) in crate::perf::throttles(self.sh.budget.stats()) {
+            dump[name] = throttle;
+        }
+        if let Some(logger) = asked.given("logger").filter(|l| !l.is_empty()) {
+            let Some(of) = dump.get(logger).cloned() else { return now(ok(json!({}))) };
+            dump = json!({ logger: of });
+            if let Some(counter) = asked.given("counter").filter(|c| !c.is_empty()) {
+                let one = dump[logger].get(counter).cloned();
+                dump = json!({ logger: one.map_or(json!({}), |v| json!({ counter: v })) });
+            }
+        }
+        now(ok(dump))
+    }
+    fn tell_perf_reset(&mut self, _: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+        self.sh.perf = Perf::default();
+        now(ok(json!({ "success": "perf reset all" })))
+    }
+    fn tell_flush_pg_stats(&mut self, asked: &Asked<'_>, out: &mut Vec<Effect>) -> Option<Answer> {
+        let seq = self.stats_now(asked.clock, out);
+        now((0, String::new(), seq.to_string().into_bytes()))
+    }
+    fn tell_blocked_ops(&mut self, asked: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+        let late = self.sh.config.num("osd_op_complaint_time");
+        let mut dump = self.dump_ops(asked.clock, late);
+        dump["complaint_time"] = json!(late);
+        dump["num_blocked_ops"] = dump["num_ops"].take();
+        dump.as_object_mut().expect("an object").remove("num_ops");
+        now(ok(dump))
+    }
+    fn tell_historic_ops(&mut self, asked: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+        let (size, duration) = (self.sh.config.int("osd_op_history_size"), self.sh.config.int("osd_op_history_duration"));
+        now(ok(json!({ "size": size, "duration": duration, "ops": self.dump_history(asked.clock) })))
+    }
+    fn tell_blocklist(&mut self, _: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+        let dump = |list: &std::collections::BTreeMap<types::EntityAddr, UTime>| -> Value {
+            list.iter().map(|(a, t)| json!({ "entity_addr_t": a.to_string(), "expire_time": t.to_string() })).collect()
+        };
+        let mut text = pretty(&dump(&self.sh.map.blocklist));
+        text.extend(pretty(&dump(&self.sh.map.range_blocklist)));
+        now((0, String::new(), text))
     }
 
     fn config_set(&mut self, name: &str, value: &str) -> Answer {
@@ -391,5 +402,20 @@ fn joined(value: Option<&Value>) -> String {
         Some(Value::Array(many)) => many.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
         Some(other) => other.to_string(),
         None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_words_and_rows_of_the_same_words_do_the_same() {
+        for row in COMMANDS {
+            assert!(!words(row.sig).is_empty() && (!row.help.is_empty() || words(row.sig) == "pg"), "{}", row.sig);
+            let first = COMMANDS.iter().find(|other| words(other.sig) == words(row.sig)).expect("itself at least");
+            assert!(std::ptr::fn_addr_eq(first.run, row.run), "{}", row.sig);
+        }
+        assert_eq!(describe().as_object().map(Map::len), Some(COMMANDS.len()));
     }
 }

@@ -142,7 +142,7 @@ impl Config {
     /// A number; the default where the text is none.
     pub fn num(&self, name: &str) -> f64 {
         let text = self.get(name).unwrap_or("0");
-        parse_num(text).or_else(|| default_of(name).and_then(parse_num)).unwrap_or(0.0)
+        options::size::number(text).or_else(|| default_of(name).and_then(options::size::number)).unwrap_or(0.0)
     }
     pub fn int(&self, name: &str) -> u64 {
         self.num(name) as u64
@@ -152,7 +152,7 @@ impl Config {
     pub fn set(&mut self, name: &str, value: &str, source: Source) -> bool {
         let checked = match (options::find(name), default_of(name)) {
             (Some(info), _) => info.check(value).ok(),
-            (None, Some(default)) => (parse_num(default).is_none() || parse_num(value).is_some()).then(|| value.to_string()),
+            (None, Some(default)) => (options::size::number(default).is_none() || options::size::number(value).is_some()).then(|| value.to_string()),
             (None, None) => (source != Source::Override).then(|| value.to_string()),
         };
         let Some(value) = checked else { return false };
@@ -256,21 +256,6 @@ fn typed(text: &str) -> Value {
         "false" => json!(false),
         _ => json!(text),
     }
-}
-
-/// A number as users write it: `4096`, `4K`, `1.5`, `64M`, `1Gi`.
-fn parse_num(text: &str) -> Option<f64> {
-    let text = text.trim();
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text[digits.len()..].trim_end_matches(['i', 'B']) {
-        "" => 0,
-        "K" | "k" => 10,
-        "M" | "m" => 20,
-        "G" | "g" => 30,
-        "T" | "t" => 40,
-        _ => return None,
-    };
-    digits.parse::<f64>().ok().map(|n| n * (1_u64 << shift) as f64)
 }
 
 #[cfg(test)]

@@ -99,6 +99,9 @@ impl LogBounds {
     }
 }
 
+/// What an OSD takes beside its store's caches and clients' messages: the program, connections, maps, logs of groups.
+const MEMORY_BESIDES: u64 = 64 << 20;
+
 impl Shared {
     /// To be called when an option changed: what is asked for with each request is looked up once.
     pub(crate) fn reload_config(&mut self) {
@@ -106,6 +109,10 @@ impl Shared {
         self.log_bounds = LogBounds::of(&self.config);
         self.reload_limits();
         self.recovery_slots.set_max(Slots::max_of(&self.config));
+        // What clients have under way is bounded by itself; the store's caches give way to all the rest.
+        let besides = self.config.int("osd_client_message_size_cap") + MEMORY_BESIDES;
+        let caches = self.config.int("osd_memory_target").saturating_sub(besides);
+        self.store.limit_memory(usize::try_from(caches).unwrap_or(usize::MAX));
         let age = std::time::Duration::from_secs(self.config.int("osd_op_history_duration"));
         self.history.configure(self.config.int("osd_op_history_size") as usize, age);
     }

@@ -1,4 +1,4 @@
-//! Where clients' large data arrive: memory from which the store's devices write, so that nobody moves them on the way.
+//! Where clients' large data arrive: memory from which the store's devices write, so that they are not copied on the way.
 //!
 //! Holds no bound: `disk` says how much of this memory may be lent, and when that is out, messages come as all others do.
 

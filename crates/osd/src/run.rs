@@ -49,7 +49,7 @@ impl OsdHandle {
             match self.up.recv_timeout(LOOK) {
                 Ok(epoch) => return Ok(epoch),
                 Err(mpsc::RecvTimeoutError::Timeout) if hopeless() => {
-                    return Err(anyhow!("osd.{} is not up, and there is nobody any more who could say that it is", self.id));
+                    return Err(anyhow!("osd.{} is not up, and its monitor has ended", self.id));
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) if Instant::now() < end => {}
                 Err(mpsc::RecvTimeoutError::Timeout) => return Err(anyhow!("osd.{} is not up after {} s", self.id, timeout.as_secs())),

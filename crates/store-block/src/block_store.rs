@@ -26,6 +26,9 @@ use types::{ByteStr, CollId, EVersion, GHObject, HObject, IntervalSet, PgLogEntr
 #[derive(Debug)]
 pub struct BlockStore(RefCell<Core>);
 
+/// A limit below this is none: a store with less would wait for itself.
+const MEMORY_MIN: usize = 8 << 20;
+
 /// What a store is doing, for its owner and for tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -226,6 +229,11 @@ impl ObjectStore for BlockStore {
         let Damage { leaves, rows, objects } = core.damage();
         let what = format!("{leaves} leaves of metadata can't be read, with {rows} rows, {objects} objects among them at most");
         (leaves > 0).then(|| format!("{what}: the rest is served. Stop the OSD, then: {}", core.cfg.command("repair")))
+    }
+    fn limit_memory(&mut self, bytes: usize) {
+        let core = self.0.get_mut();
+        core.memory_max = core.memory_given.min(bytes.max(MEMORY_MIN));
+        core.share_memory();
     }
     fn memory(&self) -> Vec<(&'static str, usize)> {
         let Memory { objects, leaves, recent, index, overlay, reads, whole } = self.stats().memory;

@@ -349,3 +349,31 @@ fn no_turn_does_much_of_a_checkpoint() {
         assert!(wrote - before > 2 * TURN_BLOCKS && turns > 8, "{} blocks in {turns} turns", wrote - before);
     }
 }
+
+/// A limit that comes while the store runs is kept to, and what it was given is not exceeded when the limit goes up again.
+#[test]
+fn a_limit_that_comes_later_is_kept_to() {
+    const LIMIT: usize = MEMORY / 2;
+    let disks = MemDisks::new(&LENS);
+    BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+    let mut load = Load::new(Config { memory: MEMORY, ..Config::default() }, &disks);
+    let mut txn = Transaction::new(object_coll(0));
+    txn.create_collection(object_coll(0), 0);
+    load.submit(txn);
+    let fill = |load: &mut Load| {
+        for n in 0..OBJECTS {
+            load.write(n, 4096);
+            if n % 8 == 0 {
+                load.turn();
+            }
+        }
+        load.settle();
+    };
+    fill(&mut load);
+    load.store.limit_memory(LIMIT);
+    fill(&mut load);
+    let total = load.store.stats().memory.total();
+    assert!(total <= LIMIT, "{total} of {LIMIT}: {:?}", load.store.stats().memory);
+    load.store.limit_memory(usize::MAX);
+    fill(&mut load);
+}

@@ -47,8 +47,10 @@ pub struct Refs {
 pub struct Core {
     /// `memory` is what is left of `memory_max`: see [`Core::share_memory`].
     pub cfg: Config,
-    /// The setting.
+    /// The setting, or what it was limited to since.
     pub memory_max: usize,
+    /// The setting with which the store was opened.
+    pub memory_given: usize,
     pub uuid: [u8; 16],
     pub seed: u32,
     /// Why it stopped.
@@ -113,6 +115,7 @@ impl Core {
     pub fn new(cfg: Config, io: Io, sb: Superblock) -> Self {
         Self {
             memory_max: cfg.memory,
+            memory_given: cfg.memory,
             uuid: sb.uuid,
             seed: crc_seed(&sb.uuid),
             failed: None,

@@ -107,6 +107,10 @@ pub trait ObjectStore {
     fn damage(&self) -> Option<String> {
         None
     }
+    /// The store's caches take no more than this from now on, whatever they were given; what is above goes in the next turns.
+    fn limit_memory(&mut self, bytes: usize) {
+        let _ = bytes;
+    }
     /// What the store keeps in memory, in bytes, roughly, by what it is for.
     fn memory(&self) -> Vec<(&'static str, usize)> {
         Vec::new()

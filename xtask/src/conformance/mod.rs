@@ -19,6 +19,7 @@ use crate::run::root;
 use anyhow::{Context, Result, bail, ensure};
 use program::{Body, Outcome, Program};
 use server::Server;
+pub use report::rewrite;
 pub use settle::end_of_run;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

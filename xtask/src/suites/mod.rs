@@ -12,6 +12,7 @@ mod failures;
 mod figures;
 mod figures_block;
 mod fills;
+mod guide;
 mod hostile;
 mod kernel_client;
 mod kernel_guest;
@@ -22,6 +23,7 @@ mod maps;
 mod mixed;
 mod notify;
 mod order;
+mod package;
 mod python;
 mod qemu;
 mod rados;
@@ -98,6 +100,8 @@ fn cases() -> Vec<Case> {
         failures::CASES,
         fills::CASES,
         lab::CASES,
+        guide::CASES,
+        package::CASES,
         CONFORMANCE,
     ]
     .into_iter()

@@ -49,6 +49,20 @@ fn get(from: &mut dyn Read) -> Result<(u8, Bytes)> {
     Ok((head[0], content.into()))
 }
 
+/// An error where that file can't be made: which is no damage of the store.
+pub fn writable(file: &Path) -> Result<()> {
+    if file == Path::new("-") {
+        return Ok(());
+    }
+    if file.exists() {
+        bail!("{} is there already: give another name", file.display());
+    }
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => bail!("{} is no folder: make it first", folder.display()),
+        _ => Ok(()),
+    }
+}
+
 /// Writes everything; with `left_out`, objects and groups that can't be read are left out whole, and named there.
 pub fn export(offline: &mut Offline, file: &Path, mut left_out: Option<&mut Vec<String>>) -> Result<()> {
     let mut out: Box<dyn Write> = if file == Path::new("-") {

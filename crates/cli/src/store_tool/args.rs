@@ -21,7 +21,7 @@ pub enum StoreTool {
         #[arg(long)]
         deep: bool,
     },
-    /// Check, and put right what can be: free space, shares and counters are taken from the objects; what damage has taken is left out and named.
+    /// Check, and rebuild what can be derived from the objects: free space, shares, counters. What damage has taken is left out and named.
     Repair {
         /// If a record of the log is damaged, end the log there: writes of the records behind it are lost, acknowledged or not. Says which.
         #[arg(long)]

@@ -41,7 +41,10 @@ impl Offline {
     }
     fn open_as(folder: &Path, write: bool, config: Config) -> Result<Self> {
         // A server that just ended holds its files for a moment more.
-        let files = osd::store::disks(folder, PATIENCE).with_context(|| format!("no store in {}", folder.display()))?;
+        if !folder.join("data").exists() {
+            bail!("{} is no folder of an OSD: give the one with data, wal and meta, such as humboldt-data/osd.0", folder.display());
+        }
+        let files = osd::store::disks(folder, PATIENCE).with_context(|| format!("opening the store in {}", folder.display()))?;
         let disks: Box<dyn Disks> = if write { Box::new(files) } else { Box::new(ScratchDisks::new(files)) };
         let config = Config { memory: MEMORY, folder: folder.display().to_string(), ..config };
         let store = BlockStore::open(config, disks).with_context(|| folder.display().to_string())?;
@@ -106,6 +109,7 @@ pub fn run(args: &StoreArgs) -> Result<()> {
         StoreTool::List => objects::list(&mut Offline::open(folder, false)?),
         StoreTool::Dump { object } => objects::dump(&mut Offline::open(folder, false)?, object),
         StoreTool::Export { file, skip_damaged: false } => {
+            archive::writable(file)?;
             let exported = archive::export(&mut Offline::open(folder, false)?, file, None);
             exported
                 .with_context(|| format!("run `humboldt store --dir {} export --skip-damaged FILE` for what can be read", folder.display()))

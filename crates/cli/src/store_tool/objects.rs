@@ -1,4 +1,4 @@
-//! Objects of a store that nobody else uses: found, shown, and changed behind the OSD's back.
+//! Objects of a store whose OSD is stopped: found, shown, and changed behind the OSD's back.
 
 use super::Offline;
 use super::args::Action;

@@ -1,4 +1,4 @@
-//! The doors: a connection's login, from its first payload to who it is and what it may do.
+//! Logins: from a connection's first payload to its entity and capabilities.
 
 use super::AuthService;
 use crate::kv::Batch;

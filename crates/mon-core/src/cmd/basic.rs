@@ -14,7 +14,7 @@ pub const COMMANDS: &[Command] = &[
     cmd("mgr versions", "versions of managers, counted", "mgr", "r", |ctx| one_kind(ctx, "mgr")),
     cmd("osd versions", "versions of OSDs, counted", "osd", "r", |ctx| one_kind(ctx, "osd")),
     cmd("mds versions", "versions of metadata servers, counted", "mds", "r", |ctx| one_kind(ctx, "mds")),
-    cmd("features", "features of whoever is connected", "mon", "r", connected_features),
+    cmd("features", "features of connected clients and daemons", "mon", "r", connected_features),
     cmd("quorum_status", "the monitors that agree", "mon", "r", quorum_status),
     cmd_flags("mon_status", "the monitor's state", "mon", "r", flag::NOFORWARD | flag::HIDDEN | flag::TELL, |ctx| {
         ctx.answer_json(mon_status(ctx.mon))

@@ -2,20 +2,20 @@
 
 use super::{CmdError, CmdResult, Command, Ctx, Reply, cmd};
 use crate::config::Section;
-use options::{find, normalise};
+use options::{find, is_idle, normalise, who_heeds};
 use serde_json::{Map, Value, json};
 use types::{EntityKind, EntityText, UTime, errno};
 
 pub const COMMANDS: &[Command] = &[
     cmd(
         "config set name=who,type=CephString name=name,type=CephString name=value,type=CephString name=force,type=CephBool,req=false",
-        "sets an option for somebody",
+        "sets an option for a daemon, a kind of daemon, or all",
         "config",
         "rw",
         set,
     ),
     cmd("config rm name=who,type=CephString name=name,type=CephString", "takes a setting back", "config", "rw", rm),
-    cmd("config get name=who,type=CephString name=key,type=CephString,req=false", "what applies to somebody", "config", "r", get),
+    cmd("config get name=who,type=CephString name=key,type=CephString,req=false", "the options that apply to a daemon or client", "config", "r", get),
     cmd("config dump", "all settings", "mon", "r", dump),
     cmd("config help name=key,type=CephString", "what an option is", "config", "r", help),
     cmd("config ls", "names of all options", "config", "r", ls),
@@ -45,8 +45,7 @@ struct About {
 
 fn about(ctx: &Ctx<'_>, name: &str) -> Option<About> {
     if let Some(info) = find(name) {
-        let desc = String::new();
-        return Some(About { kind: info.kind, level: info.level, runtime: info.runtime, default: info.default.into(), desc });
+        return Some(About { kind: info.kind, level: info.level, runtime: info.runtime, default: info.default.into(), desc: who_heeds(name) });
     }
     let option = ctx.mon.mgrmap.module_option(name)?;
     let (kind, level) = super::mgr_status::option_kind(option);
@@ -67,7 +66,11 @@ fn set(ctx: &mut Ctx<'_>) -> CmdResult {
     let now = now(ctx);
     let mon = &mut *ctx.mon;
     mon.config.change(who, &name, Some(value), now, &mut mon.batch);
-    Ok(Reply::default())
+    // Scripts set what they always set: that succeeds, and the operator hears of it.
+    match find(&name) {
+        Some(_) if is_idle(&name) => Ok(Reply::status(format!("{name}: {}", who_heeds(&name)))),
+        _ => Ok(Reply::default()),
+    }
 }
 
 fn rm(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -191,7 +194,8 @@ fn help(ctx: &mut Ctx<'_>) -> CmdResult {
         "flags": [],
     });
     ctx.answer(json, || {
-        format!("{key}\n  ({}, {})\n  Default: {}\n  Can update at runtime: {}\n", info.kind, info.level, info.default, info.runtime)
+        let About { kind, level, default, runtime, desc } = &info;
+        format!("{key} - {desc}\n  ({kind}, {level})\n  Default: {default}\n  Can update at runtime: {runtime}\n")
     })
 }
 fn ls(ctx: &mut Ctx<'_>) -> CmdResult {

@@ -1,4 +1,4 @@
-//! The command framework: what a command is, how a request finds it, who may run it, and what comes back.
+//! The command framework: what a command is, how a request finds it, which capability it needs, and what comes back.
 //!
 //! Each family of commands is a file with a table `COMMANDS`; [`FAMILIES`] lists the tables. The same table answers
 //! `get_command_descriptions`, so a command that can't be run is never announced.

@@ -1,4 +1,4 @@
-//! `report`: all that the monitor and the manager know, in one document for whoever has to find out what is wrong.
+//! `report`: all that the monitor and the manager know, in one document, for finding out what is wrong.
 
 use super::{CmdResult, Command, Ctx, Reply, cmd, pretty};
 use base::crc32c;

@@ -1,6 +1,6 @@
 //! The configuration that the cluster keeps for its daemons and clients: `ceph config set WHO NAME VALUE`.
 //!
-//! Holds the entries, their history and what applies to whom. A session with a `config` subscription gets what applies to it, and
+//! Holds the entries, their history and which entries apply to which daemon or client. A session with a `config` subscription gets what applies to it, and
 //! again whenever that changes.
 
 use crate::kv::{Batch, Snapshot};

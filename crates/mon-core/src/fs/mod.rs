@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A daemon that held a rank is on the OSDs' blocklist before another gets that rank: the entry is part of the same commit, and the map names
-//! the osdmap epoch that whoever replays must have seen. [`FsMap`]'s own steps keep the map whole; this service decides which are taken.
+//! the osdmap epoch that a replaying server must have seen. [`FsMap`]'s own steps keep the map whole; this service decides which are taken.
 
 mod beacon;
 mod checks;

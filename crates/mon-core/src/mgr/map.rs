@@ -1,4 +1,4 @@
-//! The MgrMap's keeper: who is the active manager, and what stock managers said of themselves.
+//! The MgrMap's keeper: the active manager, and what stock managers said of themselves.
 //!
 //! ```text
 //!                    beacon of a stock manager                it says that it serves
@@ -7,7 +7,7 @@
 //!         └── no standby left ◀── silent for the grace, failed by command, restarted ──────┘
 //! ```
 //!
-//! The endpoint of this process is a manager without modules: it serves while nobody better is there. What must be told to others when the
+//! The endpoint of this process is a manager without modules: it serves while there is no stock one. What must be told to others when the
 //! active one changes is in [`super::beacon`].
 
 use crate::kv::{Batch, Snapshot};

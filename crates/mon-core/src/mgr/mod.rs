@@ -1,4 +1,4 @@
-//! The manager endpoint: what daemons report, the map that says who is the manager, and statistics for clients.
+//! The manager endpoint: what daemons report, the map that names the active manager, and statistics for clients.
 //!
 //! It gets what it shows from MPGStats and MMgrReport alone, as any manager does. It stands back for a stock manager, whose reports are
 //! then what the monitor shows.

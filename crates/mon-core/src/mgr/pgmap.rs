@@ -1,7 +1,7 @@
 //! What OSDs reported of their placement groups and of themselves, and sums over it.
 //!
 //! Holds the last report of each group and OSD, sums by pool that are kept up as reports come, and a short history of them for rates.
-//! A stock manager's sums, if it is the active one, go before all that: what asks for sums here needn't know who counted.
+//! A stock manager's sums, if it is the active one, go before all that: the caller needn't know which of them counted.
 //! Nothing here is persisted: a manager learns it anew.
 
 use base::Stamp;

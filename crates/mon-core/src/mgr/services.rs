@@ -1,6 +1,6 @@
 //! The map of services that are no Ceph daemons proper: gateways and mirrors that register with the manager (`rados_service_register`).
 //!
-//! Kept over a restart, since subscribers go by its epoch; whoever does not report again then leaves it like anyone who falls silent.
+//! Kept over a restart, since subscribers go by its epoch; a service that does not report again leaves it as a silent one does.
 
 use crate::kv::{Batch, Snapshot};
 use denc::Denc;

@@ -1,4 +1,4 @@
-//! Random transactions, valid one after the other: what the suite drives stores with, and whoever else needs a busy store.
+//! Random transactions, valid one after the other: the suite drives stores with them, and so do other tests that need a busy store.
 
 use super::model::Model;
 use base::Rng;

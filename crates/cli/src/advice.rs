@@ -1,0 +1,58 @@
+//! What to do about an error that a user can cause by hand, where the error itself can't know it: one line below it.
+
+use client::ClientError;
+use std::io::{Error, ErrorKind};
+
+/// The next step, if there is one to name.
+pub fn of(error: &anyhow::Error) -> Option<String> {
+    error.chain().find_map(|cause| {
+        let client = cause.downcast_ref::<ClientError>().and_then(of_client);
+        let store = cause.downcast_ref::<disk::OpenError>().and_then(of_store);
+        client.or(store).or_else(|| cause.downcast_ref::<Error>().and_then(of_io))
+    })
+}
+
+fn of_client(error: &ClientError) -> Option<String> {
+    Some(match error {
+        ClientError::NoConf(_) => "give the cluster's ceph.conf with --conf, or start a cluster here: humboldt up".into(),
+        ClientError::NoKey(name) => format!("name its keyring in ceph.conf (keyring = FILE); on the cluster, `ceph auth get {name}` prints it"),
+        ClientError::Timeout(_) => "is the cluster running, and does `mon host` in ceph.conf name it? `humboldt up` starts one here".into(),
+        ClientError::Refused { name, .. } => format!("the cluster does not know {name} with this key: compare with `ceph auth get {name}`"),
+        ClientError::NoPool(name) => format!("`ceph osd pool create {name} 32` makes it; without --pool a pool of the bench's own is used"),
+        _ => return None,
+    })
+}
+
+fn of_store(error: &disk::OpenError) -> Option<String> {
+    Some(match error {
+        disk::OpenError::InUse(_) => "stop the OSD that has it open first".into(),
+        disk::OpenError::Ring(_) => "allow io_uring: sysctl kernel.io_uring_disabled=0, or a seccomp profile of the container that has it".into(),
+        disk::OpenError::Io { cause, .. } => return of_io(cause),
+        _ => return None,
+    })
+}
+
+fn of_io(error: &Error) -> Option<String> {
+    Some(match error.kind() {
+        ErrorKind::AddrInUse => "another process listens there, perhaps a cluster that runs already: stop it, or give another --port (0: any)".into(),
+        ErrorKind::AddrNotAvailable => "no interface of this machine has that address (`ip address` lists them): give one with --listen".into(),
+        ErrorKind::PermissionDenied => "run it as the user that owns the file, folder or device, or give another one".into(),
+        ErrorKind::StorageFull => "make room on that file system, then try again: nothing is lost".into(),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn advice_is_found_below_any_context() {
+        let of = |e: anyhow::Error| of(&Err::<(), _>(e).context("doing something").unwrap_err()).unwrap_or_default();
+        assert!(of(ClientError::NoPool("p".into()).into()).contains("pool create p"));
+        assert!(of(Error::from(ErrorKind::AddrInUse).into()).contains("--port"));
+        assert!(of(disk::OpenError::InUse("x".into()).into()).contains("stop the OSD"));
+        assert!(of(anyhow::anyhow!("something else")).is_empty());
+    }
+}

@@ -1,0 +1,115 @@
+//! Wrong ways to call the program: each ends with an error that names the next step.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A folder for this test, and a cluster in it.
+struct World {
+    dir: PathBuf,
+    up: Child,
+    port: String,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = std::env::temp_dir().join(format!("humboldt-wrong-ways-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        let mut up = humboldt(&dir, "up --dir d --port 0 --size 64M").stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(up.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("ready in"), "{line}");
+        let port = line.split("127.0.0.1:").nth(1).unwrap().split(',').next().unwrap().to_string();
+        for (name, text) in [
+            ("junk", "no export\n"),
+            ("bad.conf", "[global\n"),
+            ("nomon.conf", "[global]\nfsid = 5b27a4ab-6299-4c38-85fd-bc2212d51bd9\n"),
+            ("dead.conf", "[global]\nmon host = [v2:127.0.0.1:1]\nfsid = 5b27a4ab-6299-4c38-85fd-bc2212d51bd9\n"),
+        ] {
+            std::fs::write(dir.join(name), text).unwrap();
+        }
+        Self { dir, up, port }
+    }
+    /// What it says, on standard error; it must fail.
+    fn says(&self, line: &str) -> String {
+        let out = humboldt(&self.dir, &line.replace("PORT", &self.port)).stdout(Stdio::piped()).output().unwrap();
+        assert!(!out.status.success(), "`{line}` succeeds");
+        String::from_utf8(out.stderr).unwrap()
+    }
+    fn stop(&mut self) {
+        self.up.kill().unwrap();
+        self.up.wait().unwrap();
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.up.kill();
+        let _ = self.up.wait();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn humboldt(dir: &Path, line: &str) -> Command {
+    let mut cmd = Command::new(env!("CARGO_BIN_EXE_humboldt"));
+    cmd.args(line.split(' ')).current_dir(dir).env_remove("CEPH_CONF").stdin(Stdio::null()).stderr(Stdio::piped());
+    cmd
+}
+
+/// A command line, and what its error must name: the next step.
+const BESIDE_A_CLUSTER: &[(&str, &str)] = &[
+    ("up --dir d", "stop that one, or give another --dir"),
+    ("up --dir e --port PORT", "give another --port"),
+    ("up --dir e --port 0 --listen 192.0.2.9", "give one with --listen"),
+    ("up --dir e --osds 0", "1..=64"),
+    ("up --dir e --size 5X", "K, M, G or T"),
+    ("up --dir e --memory much", "K, M, G or T"),
+    ("up --dir e --store mem --size 1G", "start without --store mem"),
+    ("up --dir e --auth maybe", "possible values: cephx, none"),
+    ("bench write -c /none", "give the cluster's ceph.conf with --conf"),
+    ("bench write -c bad.conf", "bad.conf: ceph.conf line 1"),
+    ("bench write -c d/ceph.conf -p nopool", "ceph osd pool create nopool"),
+    ("bench read -c d/ceph.conf", "possible values: write, seq, rand"),
+    ("bench write -c d/ceph.conf -b 0", "give --block and --depth above 0"),
+    ("bench write -c d/ceph.conf -n client.nobody", "ceph auth get client.nobody"),
+    ("osd --id 3", "give --conf"),
+    ("osd --id 3 --conf nomon.conf", "mon host = [v2:"),
+    ("osd --id 3 --conf dead.conf --osd-data x3", "give --keyring"),
+    ("osd --id 3 --conf dead.conf --mkfs --osd-uuid nope --osd-data x3", "uuidgen"),
+    ("store --dir d/osd.0 stat", "stop the OSD"),
+    ("store --dir nowhere stat", "such as humboldt-data/osd.0"),
+    ("store stat", "--dir <DIR>"),
+    ("restore-mon --dir nowhere", "give the cluster's folder with --dir"),
+    ("frobnicate", "--help"),
+];
+
+const BESIDE_A_STOPPED_ONE: &[(&str, &str)] = &[
+    ("up --dir d --port 0 --auth none", "start it with --auth cephx"),
+    ("up --dir d --port 0 --data /dev/null", "start without --data"),
+    ("up --dir d --port 0 --store mem", "start without --store"),
+    ("store --dir d/osd.0 dump nothing", "humboldt store list"),
+    ("store --dir d/osd.0 grow --size 1M", "a store becomes larger only"),
+    ("store --dir d/osd.0 import junk", "export"),
+    ("store --dir d/osd.0 export nowhere/x", "make it first"),
+    ("store --dir d/osd.0 export junk", "give another name"),
+    ("restore-mon --dir d", "nothing is to be restored"),
+];
+
+#[test]
+fn an_error_names_the_next_step() {
+    let mut world = World::new();
+    for (line, next) in BESIDE_A_CLUSTER {
+        let said = world.says(line);
+        assert!(said.contains(next), "`humboldt {line}` says\n{said}and not: {next}");
+    }
+    assert!(!world.dir.join("nowhere").exists(), "a wrong folder was made");
+    world.stop();
+    for (line, next) in BESIDE_A_STOPPED_ONE {
+        let said = world.says(line);
+        assert!(said.contains(next), "`humboldt {line}` says\n{said}and not: {next}");
+    }
+    // A cause is said once.
+    let said = world.says("store --dir d/osd.0 import none");
+    assert_eq!(said.matches("No such file").count(), 1, "{said}");
+}

@@ -1,0 +1,133 @@
+//! The Debian package in fresh systems of Debian 12 and 13: it installs, its unit is sound, its command serves as its user, and what it serves outlives a kill
+//! and a purge.
+//!
+//! No systemd runs in a chroot: units are judged by `systemd-analyze`, and their command is started as they would.
+
+use super::Case;
+use crate::clients::Release::Pacific;
+use crate::run::{quietly, root, run, until};
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+pub const CASES: &[Case] = &[Case { name: "package_installs", needs: &[Pacific], run: installs }];
+
+/// A unit whose exposure is above this, as `systemd-analyze security` counts (0 to 100), lost its hardening.
+const EXPOSURE_MAX: u32 = 25;
+
+fn installs() -> Result<()> {
+    let deb = crate::package::package()?;
+    for suite in ["bookworm", "trixie"] {
+        let system = System::fresh(suite)?;
+        system.try_package(&deb).with_context(|| format!("Debian {suite}"))?;
+    }
+    Ok(())
+}
+
+/// A Debian in a folder of its own, gone with the value.
+struct System {
+    root: PathBuf,
+}
+
+impl System {
+    fn fresh(suite: &str) -> Result<Self> {
+        let system = Self { root: Path::new(crate::clients::SHARED).join(format!("package-{suite}")) };
+        let _ = std::fs::remove_dir_all(&system.root);
+        let mirror = mirror()?;
+        quietly(Command::new("debootstrap").args(["--variant=minbase", "--include=adduser", suite]).arg(&system.root).arg(mirror))
+            .context("debootstrap makes a fresh Debian (apt install debootstrap)")?;
+        quietly(Command::new("mount").args(["--bind", "/proc"]).arg(system.root.join("proc")))?;
+        Ok(system)
+    }
+    fn inside(&self, line: &str) -> Command {
+        let mut cmd = Command::new("chroot");
+        cmd.arg(&self.root).args(["/bin/sh", "-c", line]);
+        cmd
+    }
+    fn must(&self, line: &str) -> Result<String> {
+        let out = run(&mut self.inside(line), Duration::from_secs(120))?;
+        ensure!(out.ok(), "`{line}` ended with {}:\n{}{}", out.code, out.stdout, out.stderr);
+        Ok(out.stdout)
+    }
+
+    fn try_package(&self, deb: &Path) -> Result<()> {
+        std::fs::copy(deb, self.root.join("humboldt.deb"))?;
+        self.must("dpkg -i /humboldt.deb")?;
+        self.must("humboldt --version && humboldt up --help >/dev/null && test -s /usr/share/man/man1/humboldt-up.1.gz")?;
+        self.must("bash -n /usr/share/bash-completion/completions/humboldt")?;
+        for unit in ["humboldt.service", "humboldt-osd@1.service"] {
+            units_are_sound(&self.root, unit)?;
+        }
+        let mut serves = self.start()?;
+        let conf = self.root.join("var/lib/humboldt/ceph.conf");
+        let client = |line: &str| -> Result<String> {
+            let text = std::fs::read_to_string(&conf)?.replace("/var/lib/humboldt", &self.root.join("var/lib/humboldt").display().to_string());
+            let outside = self.root.join("client.conf");
+            std::fs::write(&outside, text)?;
+            let words = crate::run::words(line);
+            let out = run(Pacific.command(&outside, &words[0]).args(&words[1..]), Duration::from_secs(60))?;
+            ensure!(out.ok(), "`{line}`: {out:?}");
+            Ok(out.stdout)
+        };
+        client("ceph osd pool create p 8")?;
+        client("rados -p p put a /etc/hostname")?;
+        // As a unit with Restart=always does.
+        serves.kill()?;
+        serves.wait()?;
+        let mut serves = self.start()?;
+        ensure!(client("rados -p p ls")? == "a\n", "the object is not there after kill -9");
+        quietly(Command::new("kill").arg(serves.id().to_string()))?;
+        ensure!(serves.wait()?.success(), "the service's command ended badly on SIGTERM");
+        self.must("dpkg --purge humboldt && test -d /var/lib/humboldt/osd.0 && ! test -e /usr/bin/humboldt")?;
+        self.must("dpkg -i /humboldt.deb && HUMBOLDT_PURGE_DATA=1 dpkg --purge humboldt && ! test -e /var/lib/humboldt").map(drop)
+    }
+
+    /// The unit's command, as its user; serving when this returns.
+    fn start(&self) -> Result<Child> {
+        let unit = std::fs::read_to_string(root().join("packaging/humboldt.service"))?;
+        let command = unit.lines().find_map(|l| l.strip_prefix("ExecStart=")).context("the unit starts something")?;
+        let options = "HUMBOLDT_OPTIONS='--port 0 --size 256M'";
+        let ids = self.must("id -u humboldt; id -g humboldt")?;
+        let [uid, gid] = ids.lines().collect::<Vec<_>>()[..] else { anyhow::bail!("no user humboldt: {ids}") };
+        let log = self.root.join("serves.log");
+        let mut cmd = Command::new("chroot");
+        cmd.arg(format!("--userspec={uid}:{gid}")).arg(&self.root).args(["/bin/sh", "-c", &format!("{options}; exec {command}")]);
+        let child = cmd.stdin(Stdio::null()).stdout(std::fs::File::create(&log)?).stderr(Stdio::inherit()).spawn()?;
+        let said = || std::fs::read_to_string(&log).unwrap_or_default();
+        ensure!(until(Duration::from_secs(60), || said().contains("ready in")), "the service's command does not serve: {}", said());
+        Ok(child)
+    }
+}
+
+impl Drop for System {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.root.join("proc")).status();
+        let _ = std::fs::remove_dir_all(&self.root);
+    }
+}
+
+/// Where this machine's own packages come from.
+fn mirror() -> Result<String> {
+    let lists = "grep -rhoE 'https?://[^ ]+' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null | grep -v security | head -n1";
+    let out = run(Command::new("sh").args(["-c", lists]), Duration::from_secs(10))?;
+    let url = out.stdout.trim().to_string();
+    ensure!(!url.is_empty(), "apt has no source of packages");
+    Ok(url)
+}
+
+/// systemd takes the unit as it stands, and finds it hardened.
+fn units_are_sound(system: &Path, unit: &str) -> Result<()> {
+    let analyze = |args: &[&str]| run(Command::new("systemd-analyze").arg(format!("--root={}", system.display())).args(args), Duration::from_secs(60));
+    let out = analyze(&["verify", "--man=no", unit])?;
+    let about = out.stderr.lines().filter(|l| l.contains("humboldt") && !l.contains("is not executable")).collect::<Vec<_>>();
+    ensure!(about.is_empty(), "systemd-analyze verify {unit}: {about:?}");
+    let place = format!("lib/systemd/system/{}", unit.replace("@1", "@"));
+    let threshold = format!("--threshold={EXPOSURE_MAX}");
+    let out = run(
+        Command::new("systemd-analyze").args(["security", "--offline=true", &threshold]).arg(system.join(place)),
+        Duration::from_secs(60),
+    )?;
+    ensure!(out.ok(), "systemd-analyze security {unit}: {}{}", out.stdout, out.stderr);
+    Ok(())
+}
