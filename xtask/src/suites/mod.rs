@@ -28,6 +28,7 @@ mod radosgw;
 mod rbd;
 mod rbd_more;
 mod rot;
+mod scrub;
 mod security;
 mod stock;
 mod stock_duties;
@@ -93,6 +94,7 @@ fn cases() -> Vec<Case> {
         manager::CASES,
         kill9::CASES,
         copies::CASES,
+        scrub::CASES,
         failures::CASES,
         fills::CASES,
         lab::CASES,
