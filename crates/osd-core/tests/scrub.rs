@@ -418,3 +418,29 @@ fn a_scrub_that_an_interval_ended_is_done_in_the_next() {
         assert_eq!(c.errors, [""; 0], "seed {seed}");
     }
 }
+
+/// The primary dies at any moment while its copy is being mended, before or after what it lacks is durable.
+#[test]
+fn a_primary_that_dies_while_its_copy_is_mended_mends_it_later() {
+    for seed in 120..140 {
+        let mut c = written(seed);
+        let primary = c.primary(GROUP) as usize;
+        damage(&mut c, primary, DamagedBytes);
+        let m = c.request("o", vec![read()]);
+        c.give(&m);
+        for _ in 0..c.rng.below(14) {
+            c.step();
+        }
+        c.kill(primary);
+        c.mark_down(primary);
+        c.settle();
+        c.start(primary);
+        c.settle();
+        c.settle();
+        c.assert_clean();
+        scrub(&mut c, true, true);
+        c.settle();
+        assert_eq!((c.read("o").as_deref(), sum(&c).num_scrub_errors), (Ok(RIGHT), 0), "seed {seed}: {:?}", c.errors);
+        c.assert_objects_equal(&format!("seed {seed}"));
+    }
+}

@@ -262,6 +262,10 @@ impl Pg {
         }
         if let Some(results) = &mut self.scrubs.results {
             results.add(&found);
+            if results.left_out > 0 {
+                let text = format!("{} {mode} {} findings are too many to be listed", self.pgid, results.left_out);
+                found.lines.push((Level::Warn, text));
+            }
         }
         self.note_suspects(&found);
         if repairs {
