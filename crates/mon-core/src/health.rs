@@ -324,6 +324,11 @@ impl Mon {
             }
             out.insert("PG_DEGRADED".into(), warn(format!("Degraded data redundancy: {}", parts.join(", ")), degraded.len(), degraded));
         }
+        let errors = pgs.total().stats.num_scrub_errors;
+        if errors > 0 {
+            let summary = format!("{errors} scrub errors");
+            out.insert("OSD_SCRUB_ERRORS".into(), Check { severity: Severity::Error, summary, count: errors as u64, detail: Vec::new() });
+        }
         let damaged = lines(&|s| s & (pg_state::INCONSISTENT | pg_state::SNAPTRIM_ERROR) != 0);
         if !damaged.is_empty() {
             let text = format!("Possible data damage: {} pg{} inconsistent", damaged.len(), if damaged.len() == 1 { "" } else { "s" });

@@ -231,6 +231,7 @@ impl Osd {
             waits_for: "",
             fetches: None,
             unanswered: None,
+            was_inspected: false,
             permit: None,
         };
         self.place(Box::new(op), clock, out);

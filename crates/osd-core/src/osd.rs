@@ -132,6 +132,7 @@ impl Osd {
                 notify_ids: 1,
                 notify_room: Rc::default(),
                 recovery_slots: Rc::new(Slots::new(recoveries)),
+                scrub_slots: Rc::default(),
                 internal_tids: 0,
                 room: 0,
                 budget: Rc::default(),
@@ -346,8 +347,19 @@ impl Osd {
             permit.expect_answer(answer_bytes(&msg));
         }
         let (received, waits_for) = (clock.mono, "");
-        let op =
-            Box::new(ClientOp { conn, msg, reqid, info: None, received, bytes_in, waits_for, fetches: None, unanswered: None, permit });
+        let op = Box::new(ClientOp {
+            conn,
+            msg,
+            reqid,
+            info: None,
+            received,
+            bytes_in,
+            waits_for,
+            fetches: None,
+            unanswered: None,
+            was_inspected: false,
+            permit,
+        });
         self.arrived.push(op);
         if self.arrived.len() == ARRIVED_MAX {
             self.take_arrived(clock, out);
@@ -576,7 +588,7 @@ impl Osd {
     pub(crate) fn scrub_wanted(&mut self, m: &MOSDScrub2) {
         for pgid in &m.pgs {
             if let Some(slot) = self.index.get(pgid) {
-                self.pgs[*slot as usize].as_mut().expect("the index names groups that are here").want_scrub(m.deep);
+                self.pgs[*slot as usize].as_mut().expect("the index names groups that are here").want_scrub(m.deep, m.repair);
             }
         }
     }

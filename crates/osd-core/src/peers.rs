@@ -13,7 +13,8 @@ use maps::OsdMap;
 use messages::osd_peering::query_kind;
 use messages::{
     MOSDMap, MOSDOpReply, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGLog, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove,
-    MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp, MOSDRepOpReply, Message, PgNotify, PgQuery, RawMessage,
+    MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp, MOSDRepOpReply, MOSDRepScrub, MOSDRepScrubMap, MOSDScrubReserve,
+    Message, PgNotify, PgQuery, RawMessage,
 };
 use types::{EVersion, EntityAddrVec, EntityKind, Epoch, OsdId, PastIntervals, PgInfo, PgShard, SpgId, features};
 
@@ -148,6 +149,32 @@ impl Osd {
                     && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
                 {
                     pg.lease_acknowledged(from, m.epoch, m.ack, &mut cx);
+                }
+            }
+            MOSDRepScrub::KIND => {
+                let m = MOSDRepScrub::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, out)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                {
+                    pg.hear(PgShard::new(from, m.pgid.shard), Said::Scrub(Box::new(m)), &mut cx);
+                }
+            }
+            MOSDRepScrubMap::KIND => {
+                let mut m = MOSDRepScrubMap::decode(msg)?;
+                m.from.osd = from;
+                if !self.is_ahead(from, m.pgid, m.map_epoch, msg, out)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                {
+                    pg.scrub_map_came(&m, &mut cx);
+                }
+            }
+            MOSDScrubReserve::KIND => {
+                let mut m = MOSDScrubReserve::decode(msg)?;
+                m.from.osd = from;
+                if !self.is_ahead(from, m.pgid, m.map_epoch, msg, out)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                {
+                    pg.reserve_came(&m, &mut cx);
                 }
             }
             MOSDPGRemove::KIND => {

@@ -27,6 +27,8 @@ pub struct ClientOp {
     pub fetches: Option<Box<Fetches>>,
     /// The answer to it, if it is a write whose interval ended before it was answered.
     pub unanswered: Option<Box<Unanswered>>,
+    /// It met damage, and its object was inspected since.
+    pub was_inspected: bool,
     /// What it holds of the OSD's budget, until its answer leaves the core.
     pub permit: Option<Permit>,
 }

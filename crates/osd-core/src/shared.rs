@@ -47,6 +47,8 @@ pub struct Shared {
     pub(crate) notify_room: Rc<crate::pg::notify_room::NotifyRoom>,
     /// Objects that groups recover at a time.
     pub(crate) recovery_slots: Rc<Slots>,
+    /// Scrubs that it takes part in.
+    pub(crate) scrub_slots: Rc<crate::pg::scrub::slots::ScrubSlots>,
     pub(crate) internal_tids: u64,
     /// Bytes that the store surely takes; counted down and asked for again when it is used up.
     pub(crate) room: u64,

@@ -31,6 +31,7 @@ pub mod pg_missing;
 pub mod pg_shard;
 pub mod pg_stat;
 pub mod scrub_map;
+pub mod scrub_results;
 pub mod snap;
 pub mod superblock;
 pub mod time;

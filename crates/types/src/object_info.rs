@@ -254,3 +254,32 @@ impl ObjectInfo {
         }
     }
 }
+
+/// Names of [`oi_flag`]s, in the order in which stock shows them.
+const FLAG_NAMES: [(u32, &str); 10] = [
+    (oi_flag::LOST, "lost"),
+    (oi_flag::WHITEOUT, "whiteout"),
+    (oi_flag::DIRTY, "dirty"),
+    (oi_flag::USES_TMAP, "uses_tmap"),
+    (oi_flag::OMAP, "omap"),
+    (oi_flag::DATA_DIGEST, "data_digest"),
+    (oi_flag::OMAP_DIGEST, "omap_digest"),
+    (oi_flag::CACHE_PIN, "cache_pin"),
+    (oi_flag::MANIFEST, "manifest"),
+    (oi_flag::REDIRECT_HAS_REFERENCE, "redirect_has_reference"),
+];
+
+/// As lines of the cluster log show it.
+impl std::fmt::Display for ObjectInfo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let flags: Vec<&str> = FLAG_NAMES.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| *name).collect();
+        write!(f, "{}({} {} {} s {} uv {}", self.soid, self.version, self.last_reqid, flags.join("|"), self.size, self.user_version)?;
+        if self.has(oi_flag::DATA_DIGEST) {
+            write!(f, " dd {:x}", self.data_digest)?;
+        }
+        if self.has(oi_flag::OMAP_DIGEST) {
+            write!(f, " od {:x}", self.omap_digest)?;
+        }
+        write!(f, " alloc_hint [{} {} {}])", self.expected_object_size, self.expected_write_size, self.alloc_hint_flags)
+    }
+}

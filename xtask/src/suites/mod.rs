@@ -31,6 +31,7 @@ mod radosgw;
 mod rbd;
 mod rbd_more;
 mod rot;
+mod scrub;
 mod security;
 mod stock;
 mod stock_duties;
@@ -97,6 +98,7 @@ fn cases() -> Vec<Case> {
         kill9::CASES,
         copies::CASES,
         mixed::CASES,
+        scrub::CASES,
         failures::CASES,
         fills::CASES,
         lab::CASES,

@@ -74,6 +74,10 @@ pub enum Action {
     Attr { name: String, value: Option<String> },
     /// Another value of an omap key, or none.
     Omap { key: String, value: Option<String> },
+    /// Another value of an attribute, as hexadecimal digits: for records (`_`, `snapset`), as `dump` shows them.
+    RawAttr { name: String, hex: String },
     /// The object is gone.
     Remove,
+    /// A clone that no head names: a copy of the object at this snapshot, with a record of its own.
+    ExtraClone { snap: u64 },
 }

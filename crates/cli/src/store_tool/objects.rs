@@ -4,8 +4,10 @@ use super::Offline;
 use super::args::Action;
 use anyhow::{Context, Result};
 use bytes::Bytes;
+use denc::Denc;
 use store::{ObjectStore, OmapQuery};
-use types::{ByteStr, CollId, GHObject, Transaction};
+use types::object_info::OI_ATTR;
+use types::{ByteStr, CollId, GHObject, ObjectInfo, Transaction};
 
 /// Objects of a listing at once.
 const PAGE: usize = 1000;
@@ -81,6 +83,12 @@ fn hex(bytes: &[u8]) -> String {
     if bytes.len() > 64 { some + "…" } else { some }
 }
 
+/// The bytes that pairs of digits stand for.
+fn unhex(digits: &str) -> Option<Vec<u8>> {
+    let pair = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok();
+    (digits.len() % 2 == 0).then(|| digits.as_bytes().chunks(2).map(pair).collect()).flatten()
+}
+
 pub fn damage(offline: &mut Offline, coll: CollId, name: &GHObject, action: &Action) -> Result<()> {
     let mut txn = Transaction::new(coll);
     match action {
@@ -92,7 +100,16 @@ pub fn damage(offline: &mut Offline, coll: CollId, name: &GHObject, action: &Act
             txn.omap_set_keys(name, vec![(key.as_str().into(), Bytes::copy_from_slice(value.as_bytes()))]);
         }
         Action::Omap { key, value: None } => txn.omap_rm_keys(name, vec![key.as_str().into()]),
+        Action::RawAttr { name: attr, hex } => txn.set_attr(name, attr.as_str(), unhex(hex).context("no hexadecimal digits")?.into()),
         Action::Remove => txn.remove(name),
+        Action::ExtraClone { snap } => {
+            let clone = GHObject::plain(name.hobj.at_snap(*snap));
+            let record = offline.ask(|s| s.attr(coll, name, OI_ATTR.as_bytes()))?.context("the object has no record")?;
+            let mut info = ObjectInfo::from_bytes(&record).context("the object's record")?;
+            info.soid = clone.hobj.clone();
+            txn.clone_object(name, &clone);
+            txn.set_attr(&clone, OI_ATTR, info.to_bytes(types::features::SUPPORTED));
+        }
     }
     offline.commit(txn, None)
 }

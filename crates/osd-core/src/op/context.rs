@@ -48,13 +48,14 @@ pub fn load_object(store: &dyn ObjectStore, coll: CollId, hobj: &HObject) -> Res
     // A clone's second attribute is nobody's.
     let [info, snaps] = match store.two_attrs(coll, &gobj, [OI_ATTR.as_bytes(), SS_ATTR.as_bytes()]) {
         Ok(both) => both,
-        Err(StoreError::NoObject(..)) => [None, None],
+        Err(StoreError::NoObject(..)) => return Ok(ObjectContext::absent(gobj.hobj)),
         Err(other) => return Err(other.into()),
     };
-    let Some(info) = info else { return Ok(ObjectContext::absent(gobj.hobj)) };
+    let Some(info) = info else { return Err(PlanStop::Store(format!("attribute {OI_ATTR} of {hobj} is gone"))) };
     let info = ObjectInfo::decode_of(gobj.hobj, &mut Decoder::new(info)).map_err(|error| broken(hobj, OI_ATTR, error))?;
     let snapset = match snaps.filter(|_| hobj.is_head()) {
         Some(bytes) => SnapSet::decode(&mut Decoder::new(bytes)).map_err(|error| broken(hobj, SS_ATTR, error))?,
+        None if hobj.is_head() => return Err(PlanStop::Store(format!("attribute {SS_ATTR} of {hobj} is gone"))),
         None => SnapSet::default(),
     };
     Ok(ObjectContext { exists: true, info, snapset })

@@ -78,11 +78,8 @@ pub fn plan(
 }
 
 /// What [`plan`] gives a group's request that waited for nothing but the bytes of its one READ, now that they are here.
-pub fn answer_read(pgid: SpgId, m: &MOSDOp, awaited: &Awaited, bytes: OutData) -> Plan {
-    let (out, rval) = match whole(bytes, awaited.length, awaited.digest) {
-        Ok(out) => (out, 0),
-        Err(errno) => (OutData::new(), -errno),
-    };
+pub fn answer_read(pgid: SpgId, m: &MOSDOp, awaited: &Awaited, bytes: OutData) -> Result<Plan, PlanStop> {
+    let (out, rval) = (whole(bytes, awaited.length, awaited.digest).map_err(PlanStop::Store)?, 0);
     let may_fail = m.ops.iter().all(|op| op.op.has(op_flag::FAILOK));
     let result = if may_fail { 0 } else { rval };
     let mut plan = blank(pgid, PlanKind::Read, result, smallvec![OpResult { rval, out }]);
@@ -93,7 +90,7 @@ pub fn answer_read(pgid: SpgId, m: &MOSDOp, awaited: &Awaited, bytes: OutData) -
     if rval >= 0 {
         (plan.stats.num_rd, plan.stats.num_rd_kb) = (1, kb(awaited.length));
     }
-    plan
+    Ok(plan)
 }
 
 /// Plans the log entry of a write that fails before its operations run: it is logged so that a resend gets the same answer.

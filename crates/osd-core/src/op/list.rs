@@ -11,7 +11,7 @@ use denc::{Decoder, Encoder};
 use maps::PgPool;
 use messages::{InOp, MOSDOp};
 use store::{ObjectStore, StoreError};
-use types::errno::{EINVAL, EMSGSIZE, EOPNOTSUPP};
+use types::errno::{EINVAL, EMSGSIZE};
 use types::osd_op::OpCode;
 use types::{Bytes, CEPH_NOSNAP, CollId, EVersion, GHObject, HObject, ObjectStatSum, PgId, SpgId, Transaction};
 
@@ -21,8 +21,17 @@ const ALL_NAMESPACES: &[u8] = b"\x01";
 const INTERNAL_NAMESPACE: &[u8] = b".ceph-internal";
 
 /// Plans a request of listing operations: reads the group's objects as they are now. `pool` is the group's, with its present pg_num.
-pub fn plan_pg(store: &dyn ObjectStore, coll: CollId, pgid: SpgId, pool: &PgPool, limits: &Limits, m: &MOSDOp) -> Result<Plan, PlanStop> {
-    let list = List { store, coll, pgid: pgid.pgid, pool, limits, m };
+/// `found`: a page of what the last scrub found, or an errno.
+pub fn plan_pg(
+    store: &dyn ObjectStore,
+    coll: CollId,
+    pgid: SpgId,
+    pool: &PgPool,
+    limits: &Limits,
+    m: &MOSDOp,
+    found: &dyn Fn(&Bytes) -> Result<Bytes, i32>,
+) -> Result<Plan, PlanStop> {
+    let list = List { store, coll, pgid: pgid.pgid, pool, limits, m, found };
     let mut ops = Vec::with_capacity(m.ops.len());
     let mut result = 0;
     let mut left = super::costs::answer_max(limits);
@@ -70,6 +79,7 @@ struct List<'a> {
     pool: &'a PgPool,
     limits: &'a Limits,
     m: &'a MOSDOp,
+    found: &'a dyn Fn(&Bytes) -> Result<Bytes, i32>,
 }
 
 /// Which objects a filtered listing shows.
@@ -90,7 +100,7 @@ impl List<'_> {
             OpCode::PGLS | OpCode::PGNLS => None,
             OpCode::PG_HITSET_LS => return Ok((0, Bytes::from_static(&[0; 4]))),
             OpCode::PG_HITSET_GET => return Err(Failure::Errno(types::errno::ENOENT)),
-            OpCode::SCRUBLS => return Err(Failure::Errno(EOPNOTSUPP)),
+            OpCode::SCRUBLS => return (self.found)(indata).map(|page| (0, page)).map_err(Failure::Errno),
             _ => return Err(Failure::Errno(EINVAL)),
         };
         if self.m.hobj.snap != CEPH_NOSNAP {

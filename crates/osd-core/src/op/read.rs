@@ -3,7 +3,7 @@
 use super::checksum::{xxhash32, xxhash64};
 use super::exec::{Answer, Exec, Step, Stop, answer, done, fail, kb};
 use super::mods::{Base, overlay_data};
-use super::plan::{Awaited, OutData};
+use super::plan::{Awaited, OutData, PlanStop};
 use base::crc32c;
 use denc::{Denc, Encoder};
 use types::errno::{EINVAL, EIO, ENOENT};
@@ -94,7 +94,7 @@ impl Exec<'_> {
             return Ok(Bytes::from(buf).into());
         }
         let out = self.store_read(&self.gobj, offset, length)?;
-        whole(out, length, self.digest_of(offset, length)).map_or_else(fail, Ok)
+        whole(out, length, self.digest_of(offset, length)).map_err(|why| Stop::Plan(PlanStop::Store(why)))
     }
 
     /// SPARSE_READ: the ranges that hold something, and their bytes.
@@ -225,16 +225,15 @@ impl Exec<'_> {
     }
 }
 
-/// What the store gave, with zeros to its length; an errno if it is not what the object's record says.
-pub(super) fn whole(mut out: OutData, length: u64, digest: Option<u32>) -> Result<OutData, i32> {
+/// What the store gave, with zeros to its length; how it is damaged if it is not what the object's record says.
+pub(super) fn whole(mut out: OutData, length: u64, digest: Option<u32>) -> Result<OutData, String> {
     let got = out.len() as u64;
     if got < length {
         out.push(vec![0; (length - got) as usize].into());
     }
-    match digest {
-        Some(digest) if digest != out.crc().unwrap_or_else(|| out.pieces().fold(u32::MAX, |crc, piece| crc32c(crc, piece))) => Err(EIO),
-        _ => Ok(out),
-    }
+    let Some(expected) = digest else { return Ok(out) };
+    let crc = out.crc().unwrap_or_else(|| out.pieces().fold(u32::MAX, |crc, piece| crc32c(crc, piece)));
+    if crc == expected { Ok(out) } else { Err(format!("full-object read crc {crc:#x} != expected {expected:#x}")) }
 }
 
 /// What clients are told of holes: clients judge from one small write whether a store is exact to the byte, and ours need not be.

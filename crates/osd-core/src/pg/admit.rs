@@ -67,6 +67,7 @@ impl Pg {
         if info.pg_op {
             return self.run_pg_op(op, cx);
         }
+        let Some(op) = self.wait_for_scrub(op, cx) else { return };
         let Some(op) = self.wait_for_recovery(op, cx) else { return };
         self.enter(op, cx);
     }

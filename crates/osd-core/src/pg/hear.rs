@@ -11,7 +11,7 @@ use crate::event::{Effect, Level};
 use crate::peers;
 use crate::shared::Cx;
 use messages::osd_peering::query_kind;
-use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGUpdateLogMissing, MOSDRepOp, PgQuery};
+use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGUpdateLogMissing, MOSDRepOp, MOSDRepScrub, PgQuery};
 use store::{InfoChange, LogDelta, StoreError};
 use types::{EVersion, GHObject, PgInfo, PgLogEntry, PgShard, Transaction};
 
@@ -23,6 +23,7 @@ pub(crate) enum Said {
     Log(Box<MOSDPGLog>),
     Write(Box<MOSDRepOp>),
     Entries(Box<MOSDPGUpdateLogMissing>),
+    Scrub(Box<MOSDRepScrub>),
 }
 
 /// Why a message goes no further.
@@ -67,6 +68,10 @@ impl Pg {
                 Said::Log(m) => self.log_came(from, m, cx),
                 Said::Write(m) => self.write_came(m, cx).map_err(Stop::Bad),
                 Said::Entries(m) => self.entries_came(from, m, cx).map_err(Stop::Bad),
+                Said::Scrub(m) => {
+                    self.scrub_asked(from, m, cx);
+                    Ok(())
+                }
             };
             match result {
                 Ok(()) => {}

@@ -35,7 +35,7 @@ pub mod recovery;
 mod replica;
 pub mod replicate;
 mod run;
-mod scrub;
+pub(crate) mod scrub;
 pub mod snaps;
 pub mod split;
 pub mod stats;
@@ -60,7 +60,6 @@ use objects::Objects;
 use peering::{Mapping, PeerOut, Peering};
 use replica::Acknowledgement;
 use replicate::{Members, Replication};
-use scrub::Scrub;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use store::StoreError;
@@ -106,8 +105,7 @@ pub struct Pg {
     saved_epoch: Epoch,
     /// A record that the store had no room for; the next tick tries again.
     unsaved: Option<Submitted>,
-    scrub_wanted: Option<bool>,
-    scrub: Option<Scrub>,
+    scrubs: scrub::Room,
 }
 
 impl Pg {
@@ -154,8 +152,7 @@ impl Pg {
             info_dirty: true,
             saved_epoch: 0,
             unsaved: None,
-            scrub_wanted: None,
-            scrub: None,
+            scrubs: scrub::Room::default(),
         };
         pg.note_mapping();
         pg
@@ -204,7 +201,8 @@ impl Pg {
         self.note_mapping();
         self.info_dirty = true;
         cx.sh.report_soon = true;
-        (self.unsaved, self.scrub) = (None, None);
+        self.unsaved = None;
+        self.scrubs.end_interval();
         self.watches.clear();
         self.end_recovery(cx);
         self.requeue();
@@ -219,6 +217,7 @@ impl Pg {
         requests.extend(self.store_waiters.end_interval());
         requests.extend(self.objects.end_interval());
         requests.extend(self.room.end_requests());
+        requests.extend(self.scrubs.end_requests());
         if !self.peering.is_primary() {
             return self.waiting_active.clear();
         }
@@ -352,6 +351,7 @@ impl Pg {
         self.watches.reset(conn, now);
         self.waiting_active.retain(|op| op.conn != conn);
         self.room.reset(conn);
+        self.scrubs.reset(conn);
         self.inflight.reset(conn);
     }
 
@@ -365,7 +365,7 @@ impl Pg {
     /// Requests that are not answered: what each is and what it waits for.
     pub fn unanswered(&self) -> impl Iterator<Item = (&types::ReqId, &HObject, Stamp, &'static str)> {
         let waiting = self.waiting_active.iter().map(|op| &**op).chain(self.store_waiters.requests()).chain(self.objects.waiting());
-        let waiting = waiting.chain(self.room.requests());
+        let waiting = waiting.chain(self.room.requests()).chain(self.scrubs.requests());
         let inflight = self.inflight.iter().filter_map(|f| Some((&f.reqid, f.obj.as_ref()?, f.received, "waiting for commit")));
         waiting.map(|op| (&op.reqid, &op.msg.hobj, op.received, op.waits_for)).chain(inflight)
     }

@@ -159,6 +159,14 @@ impl Objects {
     pub fn put(&mut self, ctx: Box<ObjectContext>) {
         self.put_object(ctx);
     }
+    /// What is known of a head is not to be relied on any more: it is loaded anew.
+    pub fn forget(&mut self, head: &HObject) {
+        if let Some(object) = self.find_mut(head).filter(|object| object.has_context()) {
+            object.known = Known::Name(head.detach());
+            self.contexts -= 1;
+            self.forget_free(head.hash);
+        }
+    }
     fn put_object(&mut self, ctx: Box<ObjectContext>) -> &mut Object {
         self.clock += 1;
         let used = self.clock;

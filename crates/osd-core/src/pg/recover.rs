@@ -160,6 +160,11 @@ impl Pg {
             self.recover(cx, |recovery, host| recovery.begin(host));
         }
     }
+    /// Members lack these objects, which they had.
+    pub(super) fn begin_recovery_of<'a>(&mut self, objs: impl Iterator<Item = &'a HObject>, cx: &mut Cx<'_>) {
+        self.peering.lacks_again();
+        self.recover(cx, |recovery, _| objs.for_each(|obj| recovery.add(obj)));
+    }
     /// The interval is over: what was under way goes. Requests that waited are taken by [`Room::end_requests`].
     pub(super) fn end_recovery(&mut self, cx: &mut Cx<'_>) {
         let txn = self.recover(cx, |recovery, host| recovery.end_interval(host));

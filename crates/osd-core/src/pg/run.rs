@@ -6,6 +6,7 @@ use super::Pg;
 use super::account;
 use super::objects::head_name;
 use super::order::{Entry, Hold, Turn};
+use super::scrub::results::Results;
 use super::wait::StoreWaiter;
 use super::watch::WatchKey;
 use crate::copying::Fetch;
@@ -186,7 +187,9 @@ impl Pg {
                 cx.sh.damaged += 1;
                 cx.sh.report_soon = true;
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{}: {}: {why}", self.pgid, op.msg.hobj) });
-                self.reply_error(&op, EIO, cx);
+                if let Some(op) = self.met_damage(op, cx) {
+                    self.reply_error(&op, EIO, cx);
+                }
             }
         }
     }
@@ -227,7 +230,8 @@ impl Pg {
 
     /// A listing: reads the group's objects as they are now.
     pub(super) fn run_pg_op(&mut self, op: Box<ClientOp>, cx: &mut Cx<'_>) {
-        match op::plan_pg(&*cx.sh.store, self.coll, self.pgid, &self.pool, &cx.sh.limits, &op.msg) {
+        let found = |arg: &_| Results::page(self.scrubs.results(), arg, self.info.history.same_interval_since);
+        match op::plan_pg(&*cx.sh.store, self.coll, self.pgid, &self.pool, &cx.sh.limits, &op.msg, &found) {
             Ok(mut plan) => {
                 let reply = plan_reply(&op.msg, &mut plan, cx.sh.map.epoch, true);
                 account::read_answered(self.pgid, &op, reply.data_len() as u64, cx);

@@ -175,9 +175,7 @@ impl Pg {
             self.info.stats.stats.sum -= &plan.stats;
             return Err(refused);
         }
-        if let Some(scrub) = &mut self.scrub {
-            scrub.changed(head.hobj(), &plan.stats);
-        }
+        self.scrubs.changed(head.hobj(), &plan.stats, head.exists.then_some(head.info.version));
         self.objects.submitted(head);
         Ok(())
     }

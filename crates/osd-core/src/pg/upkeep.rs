@@ -2,7 +2,6 @@
 
 use super::Pg;
 use super::replicate::InFlight;
-use super::scrub::Scrub;
 use super::submit::Submitted;
 use crate::op::Plan;
 use crate::shared::Cx;
@@ -53,18 +52,20 @@ impl Pg {
         }
         self.tick_watches(cx);
         self.sweep_leftovers(cx);
-        self.start_scrub(cx);
+        self.tick_scrub(cx);
         self.wake_work(Work::tick, cx);
     }
 
     /// What the group does by itself, all together.
     pub fn work(&self) -> Work {
-        let recovery = self.room.work();
+        let (recovery, scrub) = (self.room.work(), self.scrubs.work());
+        if self.scrubs.asked_work().is_busy() || scrub.is_busy() && self.scrubs.is_inspecting() && self.peering.is_active() {
+            return Work::Busy;
+        }
         // Scrub and trimming look at objects that every member has.
         if recovery.is_busy() || self.is_lacking() {
             return recovery;
         }
-        let scrub = self.scrub.as_ref().map_or(Work::Idle, Scrub::work);
         match (self.peering.is_active(), self.trim.work()) {
             (false, _) => Work::Idle,
             (true, Work::Idle) => scrub,
@@ -79,7 +80,7 @@ impl Pg {
     pub(super) fn wake_work(&mut self, wake: impl Fn(&mut Work), cx: &mut Cx<'_>) {
         wake(self.trim.work_mut());
         wake(self.room.work_mut());
-        self.scrub.iter_mut().for_each(|scrub| wake(scrub.work_mut()));
+        self.scrubs.works_mut().for_each(&wake);
         cx.sh.turns.want(self.work());
     }
 
@@ -88,10 +89,14 @@ impl Pg {
         if self.room.work().is_busy() {
             self.recovery_turn(cx);
         }
-        if !self.peering.is_active() || self.is_lacking() {
+        self.asked_turn(cx);
+        if !self.peering.is_active() || self.is_lacking() && !self.scrubs.is_inspecting() {
             return;
         }
         self.scrub_turn(cx);
+        if self.is_lacking() {
+            return;
+        }
         if self.trim.work().is_busy() {
             self.trim_turn(cx);
         }

@@ -88,10 +88,10 @@ impl Pg {
             return self.store_waiters.push(ticket, StoreWaiter::Bytes(op, awaited));
         }
         self.read_goes_on(op, cx, |pg, op, cx| match bytes {
-            Ok(bytes) => {
-                let plan = op::answer_read(pg.pgid, &op.msg, &awaited, bytes);
-                pg.take_plan(op, plan, cx);
-            }
+            Ok(bytes) => match op::answer_read(pg.pgid, &op.msg, &awaited, bytes) {
+                Ok(plan) => pg.take_plan(op, plan, cx),
+                Err(stop) => pg.stopped(op, Turn::InOrder, stop, cx),
+            },
             Err(StoreError::NoObject(_)) => pg.reply_error(&op, ENOENT, cx),
             Err(error) => pg.stopped(op, Turn::InOrder, error.into(), cx),
         });

@@ -412,15 +412,38 @@ impl Cluster {
             }
         }
     }
+    /// Every copy of every object is the same.
+    pub fn assert_objects_equal(&self, what: &str) {
+        for seed in 0..self.map.pools[&POOL].pg_num {
+            let pgid = SpgId::whole(PgId::new(POOL, seed));
+            let acting = self.map.pg_to_up_acting(pgid.pgid, &mut Placement::default()).acting;
+            let copies: Vec<String> = acting.iter().map(|osd| self.objects_of(*osd, pgid)).collect();
+            assert!(copies.windows(2).all(|two| two[0] == two[1]), "{what}: {pgid}: {copies:#?} {:?}", self.errors);
+        }
+    }
+    /// What happened behind the back of an OSD that was killed.
+    pub fn damage(&mut self, id: usize, txn: types::Transaction) {
+        let mut store = self.stores[&id].borrow_mut();
+        let journal = store.journal.as_mut().expect("kept from the start");
+        journal.push((txn, None));
+        store.committed = store.journal.as_ref().map_or(0, Vec::len);
+    }
     /// A group on one OSD, as text.
     fn copy_of(&self, osd: OsdId, pgid: SpgId) -> String {
         let node = self.nodes[osd as usize].as_ref().expect("a member runs");
-        let (store, coll) = (node.osd.store(), CollId::Pg(pgid));
+        let store = node.osd.store();
         let record = store.load_pg(pgid).unwrap().unwrap_or_else(|| panic!("osd.{osd} has no {pgid}"));
         let entries: Vec<String> = record.log.iter().map(|e| format!("{} {} {}", e.version, e.op.name(), e.soid)).collect();
         let i = &record.info;
         let mut text = format!("{} {} {} {}\n{entries:?}\n", i.last_update, i.last_complete, i.log_tail, i.last_user_version);
         text += &format!("{:?} missing {:?} {:?}\n", record.dups.len(), record.missing, i.stats.stats.sum);
+        text + &self.objects_of(osd, pgid)
+    }
+    /// Its objects, as text.
+    fn objects_of(&self, osd: OsdId, pgid: SpgId) -> String {
+        let node = self.nodes[osd as usize].as_ref().expect("a member runs");
+        let (store, coll) = (node.osd.store(), CollId::Pg(pgid));
+        let mut text = String::new();
         for obj in store.list(coll, &GHObject::min(), &GHObject::max(), 100_000).unwrap().objects {
             let size = store.stat(coll, &obj).unwrap().size;
             let data = store.read(coll, &obj, 0, size).unwrap().flat();

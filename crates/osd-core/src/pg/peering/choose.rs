@@ -5,7 +5,7 @@ use crate::pg::logs::choose::{Infos, Placement, ask_best_since, choose_acting, f
 use crate::pg::logs::member::{Ask, Bring, Member, ask};
 use crate::pg::logs::missing::Missing;
 use base::Stamp;
-use types::{EVersion, HObject, PgInfo, PgLogEntry, PgShard};
+use types::{EVersion, HObject, PgInfo, PgLogEntry, PgMissingItem, PgShard};
 
 /// A first member that lacks more than so many objects does not lead: the default of `osd_force_auth_primary_missing_objects`.
 const BEHIND_MAX: u64 = 100;
@@ -109,6 +109,16 @@ impl Peering {
         if let Some(peer) = self.peers.get_mut(&member).filter(|peer| peer.is_judged) {
             peer.member.missing.got(obj, version);
         }
+    }
+    /// A member's copy of an object is not to be relied on: it lacks it from now on. False if nothing is known of that member.
+    pub fn lost_copy(&mut self, member: PgShard, obj: &HObject, item: &PgMissingItem) -> bool {
+        let Some(peer) = self.peers.get_mut(&member).filter(|peer| peer.is_judged) else { return false };
+        peer.member.missing.insert(obj, item.clone());
+        true
+    }
+    /// Members lack objects that they had.
+    pub fn lacks_again(&mut self) {
+        self.is_recovered = false;
     }
     /// The log goes on by these entries, and no member has done what they say.
     pub fn tell_members(&mut self, entries: &[PgLogEntry]) {

@@ -105,6 +105,9 @@ impl Slots {
     pub fn set_max(&self, max: usize) {
         self.max.set(max);
     }
+    pub fn is_used(&self) -> bool {
+        self.used.get() > 0
+    }
     pub fn has_room(&self) -> bool {
         self.used.get() < self.max.get()
     }

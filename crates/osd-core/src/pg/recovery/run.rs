@@ -126,6 +126,11 @@ impl Recovery {
         }
         self.go_on();
     }
+    /// Members lack an object that they had.
+    pub fn add(&mut self, obj: &HObject) {
+        self.queue.push_back(obj.clone());
+        self.go_on();
+    }
     /// Another member said what it has: what was not found may be there.
     pub fn look_again(&mut self) {
         self.disappointed.clear();

@@ -1,0 +1,242 @@
+//! Copies that are not to be relied on are made anew from good ones, by recovery; and requests that wait for that.
+//!
+//! A request that meets damage here waits while its object's name is inspected: every member that has it is asked for its map of it, and what
+//! comparing says is bad is lacked from then on, like anything else that a member lacks. If no copy is to be relied on, the request is answered EIO when it
+//! meets the damage again.
+
+use super::super::Pg;
+use super::super::objects::head_name;
+use super::super::submit::Submitted;
+use super::compare::{Bad, Found, NewDigests};
+use super::run::Scrub;
+use crate::event::{Effect, Level};
+use crate::op::{Plan, PlanKind, SnapIndexChange, load_object};
+use crate::request::ClientOp;
+use crate::shared::Cx;
+use denc::Denc;
+use store::{InfoChange, LogDelta};
+use types::object_info::OI_ATTR;
+use types::{
+    ByteStr, EVersion, GHObject, HObject, LogOp, ModDesc, ObjectCleanRegions, ObjectStatSum, PgLogEntry, PgMissingItem, SnapSet,
+    Transaction, UTime,
+};
+
+impl Pg {
+    /// A request on a name that is inspected, or that a chunk holds back, waits; one on a copy that is known to be bad has it mended first.
+    pub(in crate::pg) fn wait_for_scrub(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) -> Option<Box<ClientOp>> {
+        let room = &self.scrubs;
+        if room.run.is_none() && room.suspects.is_empty() && room.held.is_empty() {
+            return Some(op);
+        }
+        let head = head_name(&op.msg.hobj).into_owned();
+        if self.scrubs.suspects.remove(&head).is_some() && !op.was_inspected {
+            self.inspect(&head, cx);
+        }
+        let preemptions_max = cx.sh.config.int("osd_scrub_max_preemptions") as u32;
+        let run = self.scrubs.run.as_ref();
+        let is_inspected = run.is_some_and(|run| run.inspects(&head));
+        let is_held = run.is_some_and(|run| op.may_mutate() && run.holds(&head, preemptions_max));
+        if !is_inspected && !is_held && !self.scrubs.held.contains_key(&head) {
+            return Some(op);
+        }
+        op.waits_for = if is_inspected { "waiting for missing object" } else { "waiting for scrub" };
+        self.scrubs.held.entry(head.detach()).or_default().push_back(op);
+        None
+    }
+    /// A request met damage here. It waits until its object is inspected; the first time, if other members may have a good copy.
+    pub(in crate::pg) fn met_damage(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) -> Option<Box<ClientOp>> {
+        if op.was_inspected || self.peering.others().next().is_none() || !self.peering.is_active() {
+            return Some(op);
+        }
+        op.was_inspected = true;
+        op.waits_for = "waiting for missing object";
+        let head = head_name(&op.msg.hobj).into_owned();
+        let others: Vec<String> = self.peering.others().map(|member| member.to_string()).collect();
+        let text = format!("{} missing primary copy of {}, will try copies on {}", self.pgid, op.msg.hobj, others.join(","));
+        cx.out.push(Effect::ClusterLog { level: Level::Error, text });
+        self.inspect(&head, cx);
+        self.scrubs.held.entry(head.detach()).or_default().push_back(op);
+        None
+    }
+    pub(super) fn inspect(&mut self, head: &HObject, cx: &mut Cx<'_>) {
+        if self.scrubs.run.is_none() {
+            let run = Scrub::bare(self.comparing(cx), Vec::new(), HObject::pgmeta(self.pgid.pgid));
+            self.scrubs.run = Some(Box::new(run));
+        }
+        self.scrubs.run.as_mut().expect("made above").suspect(head);
+        cx.sh.turns.want(self.work());
+    }
+    /// Requests that a scrub held back go on, but for those whose names are inspected.
+    pub(super) fn release_held(&mut self, cx: &mut Cx<'_>) {
+        let heads: Vec<HObject> = self.scrubs.held.keys().cloned().collect();
+        for head in heads {
+            if self.scrubs.run.as_ref().is_some_and(|run| run.inspects(&head)) {
+                continue;
+            }
+            for op in self.scrubs.held.remove(&head).unwrap_or_default() {
+                self.client_op(op, cx);
+            }
+        }
+    }
+
+    /// A name was inspected.
+    pub(super) fn inspected(&mut self, head: &HObject, found: &Found, cx: &mut Cx<'_>) {
+        cx.sh.damaged += found.errors();
+        self.mend(found, cx);
+        for op in self.scrubs.held.remove(head).unwrap_or_default() {
+            self.client_op(op, cx);
+        }
+    }
+
+    /// Names of which our copy is bad: with the next request it is mended.
+    pub(super) fn note_suspects(&mut self, found: &Found) {
+        let ours = self.ourselves();
+        let bad_here = found.bad.iter().filter(|(_, bad)| bad.shards().any(|shard| shard == ours));
+        self.scrubs.suspects = bad_here.map(|(obj, bad)| (obj.head(), bad.version)).collect();
+    }
+
+    /// Repairs what a scrub found; how many findings that settles is returned.
+    pub(super) fn repair(&mut self, found: &Found, cx: &mut Cx<'_>) -> u64 {
+        self.mend(found, cx) + self.write_digests(&found.digests, cx) + self.remove_extra(found, cx)
+    }
+
+    /// Copies are lacked by their members from now on.
+    fn mend(&mut self, found: &Found, cx: &mut Cx<'_>) -> u64 {
+        let mut count = 0;
+        for (obj, bad) in &found.bad {
+            count += self.give_up_copies(obj, bad, cx);
+        }
+        if count > 0 {
+            self.scrubs.is_mending = true;
+            self.note_complete();
+            cx.sh.report_soon = true;
+            self.begin_recovery_of(found.bad.keys(), cx);
+        }
+        count
+    }
+    fn give_up_copies(&mut self, obj: &HObject, bad: &Bad, cx: &mut Cx<'_>) -> u64 {
+        let need = bad.version;
+        if need > self.info.last_update || need == EVersion::ZERO {
+            return 0;
+        }
+        let item = PgMissingItem { need, have: EVersion::ZERO, delete: false, clean_regions: ObjectCleanRegions::fully_dirty() };
+        let mut count = 0;
+        for shard in bad.shards() {
+            if shard != self.ourselves() {
+                count += u64::from(self.peering.lost_copy(shard, obj, &item));
+                continue;
+            }
+            self.missing.insert(obj, item.clone());
+            self.info.last_complete = super::super::logs::last_complete(&self.log, &self.missing);
+            let info = InfoChange::Fast(store::FastInfo::of(&self.info));
+            let delta = LogDelta { missing: vec![(obj.clone(), Some(item.clone()))], info, ..LogDelta::new(self.pgid) };
+            if self.to_store(Transaction::new(self.coll), Some(delta), Submitted::Record, cx) {
+                count += 1;
+            } else {
+                self.missing.remove(obj);
+                self.note_complete();
+            }
+        }
+        self.scrubs.suspects.remove(&obj.head());
+        self.objects.forget(&obj.head());
+        if let Some(run) = &mut self.scrubs.run {
+            run.disturb();
+        }
+        count
+    }
+
+    /// Digests that records have wrong while all copies agree.
+    fn write_digests(&mut self, digests: &[NewDigests], cx: &mut Cx<'_>) -> u64 {
+        let mut count = 0;
+        for NewDigests { obj, data, omap } in digests {
+            let Ok(mut ctx) = load_object(&*cx.sh.store, self.coll, obj) else { continue };
+            if !ctx.exists || !obj.is_head() || self.lacks_name(obj, true) {
+                continue;
+            }
+            let version = self.next_version();
+            (ctx.info.prior_version, ctx.info.version) = (ctx.info.version, version);
+            match data {
+                Some(digest) => ctx.info.set_data_digest(*digest),
+                None => ctx.info.clear_data_digest(),
+            }
+            match omap {
+                Some(digest) => ctx.info.set_omap_digest(*digest),
+                None => ctx.info.clear_omap_digest(),
+            }
+            let mut txn = Transaction::new(self.coll);
+            txn.set_attr(&GHObject::plain(obj.clone()), ByteStr::from_static(OI_ATTR), ctx.info.to_bytes(cx.sh.osd_features));
+            let entry = self.own_entry(LogOp::MODIFY, obj, version, ctx.info.prior_version, cx);
+            let plan = own_plan(txn, entry, ctx.info.user_version, ctx.detached(), Vec::new());
+            count += u64::from(self.submit_own(plan, cx));
+        }
+        count
+    }
+
+    /// Clones that no head names go, wherever they are.
+    fn remove_extra(&mut self, found: &Found, cx: &mut Cx<'_>) -> u64 {
+        let mut count = 0;
+        for (clone, prior) in &found.extra {
+            let Ok(head) = load_object(&*cx.sh.store, self.coll, &clone.head()) else { continue };
+            if !head.exists || head.snapset.clones.contains(&clone.snap) || self.lacks_name(&clone.head(), true) {
+                continue;
+            }
+            // Not every member has it.
+            let name = GHObject::plain(clone.clone());
+            let mut txn = Transaction::new(self.coll);
+            txn.touch(&name);
+            txn.remove(&name);
+            let entry = self.own_entry(LogOp::DELETE, clone, self.next_version(), *prior, cx);
+            let gone = SnapIndexChange { clone: clone.clone(), old: snaps_of(&head.snapset, clone), new: Vec::new() };
+            let plan = own_plan(txn, entry, 0, head.detached(), vec![gone]);
+            // The finding was one of the clone and one of its head's.
+            count += u64::from(self.submit_own(plan, cx));
+        }
+        count
+    }
+
+    fn own_entry(&self, op: LogOp, obj: &HObject, version: EVersion, prior_version: EVersion, cx: &Cx<'_>) -> PgLogEntry {
+        PgLogEntry {
+            op,
+            soid: obj.clone(),
+            version,
+            prior_version,
+            mtime: if op == LogOp::DELETE { UTime::ZERO } else { cx.now() },
+            mod_desc: ModDesc::unrollbackable(),
+            ..PgLogEntry::default()
+        }
+    }
+    fn submit_own(&mut self, plan: Plan, cx: &mut Cx<'_>) -> bool {
+        let reqid = self.own_reqid(cx);
+        let inflight = self.own_inflight(&plan, reqid, cx);
+        self.submit_plan(plan, inflight, cx).is_ok()
+    }
+}
+
+fn snaps_of(set: &SnapSet, clone: &HObject) -> Vec<u64> {
+    set.clone_snaps.get(&clone.snap).cloned().unwrap_or_default()
+}
+
+/// A change of the group's own.
+fn own_plan(
+    txn: Transaction,
+    mut entry: PgLogEntry,
+    user_version: u64,
+    ctx: crate::op::ObjectContext,
+    snap_index: Vec<SnapIndexChange>,
+) -> Plan {
+    entry.user_version = user_version;
+    Plan {
+        kind: PlanKind::Write,
+        result: 0,
+        ops: Default::default(),
+        reply_version: entry.version,
+        reply_user_version: user_version,
+        data_off: 0,
+        txn,
+        log: vec![entry],
+        changed: [Box::new(ctx)].into_iter().collect(),
+        snap_index,
+        stats: ObjectStatSum::default(),
+        effects: Vec::new(),
+    }
+}

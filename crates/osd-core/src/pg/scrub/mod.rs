@@ -1,0 +1,395 @@
+//! Scrubbing: members' copies of every object are compared, what differs is told and, if wanted, mended; and everything is counted anew.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`run`] | a scrub of a group, chunk by chunk, on its primary |
+//! | [`scan`] | what a member has of a chunk |
+//! | [`compare`] | copies of an object compared: which one counts, what is wrong with the others |
+//! | [`snapsets`] | heads and their clones among each other |
+//! | [`results`] | what was found, for `rados list-inconsistent-obj` |
+//! | [`member`] | slots, and the maps that other members ask for |
+//! | [`mend`] | copies that are not to be relied on are made anew from good ones; requests that wait for that |
+//! | [`schedule`] | when a group is due |
+//! | [`slots`] | how many scrubs an OSD takes part in |
+//!
+//! Here: a group's scrub from its order to what becomes of its findings.
+
+pub mod compare;
+mod member;
+mod mend;
+mod planted;
+pub mod results;
+pub mod run;
+pub mod scan;
+mod schedule;
+pub mod slots;
+pub mod snapsets;
+#[cfg(test)]
+mod tests;
+
+use super::Pg;
+use crate::event::{Effect, Level};
+use crate::request::ClientOp;
+use crate::shared::Cx;
+use crate::work::{Status, Work};
+use base::Stamp;
+use compare::{Comparing, Found};
+use member::Asked;
+use results::Results;
+use run::{Env, Order, Out, Pace, Scrub};
+use slots::{ScrubSlot, ScrubSlots};
+use std::collections::{BTreeMap, VecDeque};
+use store::StoreError;
+use types::{EVersion, HObject, ObjectStatSum, PgShard, pg_state};
+
+/// What a group has for scrubbing.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    /// What is to be done next, and from when on.
+    wanted: Option<Order>,
+    not_before: Stamp,
+    /// As primary.
+    run: Option<Box<Scrub>>,
+    own_slot: Option<ScrubSlot>,
+    /// As another member: the slot that our primary has, and the map that it asked for.
+    lent_slot: Option<ScrubSlot>,
+    asked: Option<Box<Asked>>,
+    results: Option<Results>,
+    /// Heads of names of which the last scrub found our copy bad and another one good: with the next request on one it is mended.
+    suspects: BTreeMap<HObject, EVersion>,
+    /// Requests that wait for an inspection, or until a chunk is over, by head; each is one that the OSD's budget has let in.
+    held: BTreeMap<HObject, VecDeque<Box<ClientOp>>>,
+    /// Copies are being made anew.
+    is_mending: bool,
+    /// When that is over the group is looked at again.
+    checks_after: bool,
+    /// The last repair left something.
+    has_failed: bool,
+    /// When the group was first seen here, for one that was never scrubbed.
+    known_since_s: u32,
+}
+
+impl Room {
+    pub fn requests(&self) -> impl Iterator<Item = &ClientOp> {
+        self.held.values().flatten().map(|op| &**op)
+    }
+    pub fn end_requests(&mut self) -> impl Iterator<Item = Box<ClientOp>> + use<> {
+        std::mem::take(&mut self.held).into_values().flatten()
+    }
+    pub fn reset(&mut self, conn: crate::event::ConnId) {
+        self.held.retain(|_, ops| {
+            ops.retain(|op| op.conn != conn);
+            !ops.is_empty()
+        });
+    }
+    /// The interval is over: what was found is of members that may no longer be some. Requests are taken by [`Room::end_requests`].
+    pub fn end_interval(&mut self) {
+        if let Some(order) = self.run.take().and_then(|run| run.order())
+            && order.is_requested
+        {
+            self.wanted.get_or_insert(order);
+        }
+        (self.own_slot, self.lent_slot, self.asked, self.results) = (None, None, None, None);
+        (self.is_mending, self.checks_after, self.has_failed) = (false, false, false);
+        self.suspects.clear();
+    }
+    /// An object of this head's name was written.
+    pub fn changed(&mut self, head: &HObject, by: &ObjectStatSum, version: Option<EVersion>) {
+        if let Some(run) = &mut self.run {
+            run.changed(head, by, version);
+        }
+        match (version, self.suspects.get_mut(head)) {
+            (Some(version), Some(of)) => *of = version,
+            (None, Some(_)) => drop(self.suspects.remove(head)),
+            (_, None) => {}
+        }
+    }
+    pub fn work(&self) -> Work {
+        self.run.as_ref().map_or(Work::Idle, |run| run.work())
+    }
+    pub fn is_inspecting(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.is_inspecting())
+    }
+    pub fn asked_work(&self) -> Work {
+        self.asked.as_ref().map_or(Work::Idle, |asked| asked.work)
+    }
+    pub fn results(&self) -> Option<&Results> {
+        self.results.as_ref()
+    }
+    pub fn works_mut(&mut self) -> impl Iterator<Item = &mut Work> {
+        self.run.iter_mut().map(|run| run.work_mut()).chain(self.asked.iter_mut().map(|asked| &mut asked.work))
+    }
+}
+
+impl Pg {
+    /// A scrub is asked for: begun by the next tick.
+    pub fn want_scrub(&mut self, deep: bool, repair: bool) {
+        let before = self.scrubs.wanted.unwrap_or_default();
+        let (deep, repair) = (deep || repair || before.deep, repair || before.repair && !before.is_auto);
+        self.scrubs.wanted = Some(Order { deep, repair, is_requested: true, ..Order::default() });
+        self.scrubs.not_before = Stamp(0);
+    }
+    pub(super) fn scrub_bits(&self) -> u64 {
+        let order = self.scrubs.run.as_ref().and_then(|run| run.order());
+        let mut bits = match order {
+            Some(order) if order.deep => pg_state::SCRUBBING | pg_state::DEEP_SCRUB,
+            Some(_) => pg_state::SCRUBBING,
+            None => 0,
+        };
+        if self.scrubs.is_mending || order.is_some_and(|order| order.repair && !order.is_auto) {
+            bits |= pg_state::REPAIR;
+        }
+        if self.scrubs.has_failed {
+            bits |= pg_state::FAILED_REPAIR;
+        }
+        bits
+    }
+    pub(super) fn scrub_status(&self) -> Option<Status> {
+        let run = self.scrubs.run.as_ref()?;
+        let what = run.order().map_or("inspection", Order::name);
+        Some(Status { what, pgid: Some(self.pgid), work: run.work(), progress: run.progress() })
+    }
+    pub(crate) fn comparing(&self, cx: &Cx<'_>) -> Comparing {
+        Comparing { pgid: self.pgid, whoami: self.ourselves(), mode: "scrub", repair: false, size_max: cx.sh.limits.object_size_max }
+    }
+
+    /// About once a second: what is due begins, what is over ends.
+    pub(super) fn tick_scrub(&mut self, cx: &mut Cx<'_>) {
+        if self.scrubs.is_mending && !self.is_lacking() {
+            self.scrubs.is_mending = false;
+            cx.sh.report_soon = true;
+            if std::mem::take(&mut self.scrubs.checks_after) {
+                let order = Order { deep: true, is_requested: true, is_check: true, ..Order::default() };
+                self.scrubs.wanted.get_or_insert(order);
+            }
+        }
+        if let Some(run) = &mut self.scrubs.run {
+            run.tick();
+            return;
+        }
+        let Some(order) = self.due_scrub(cx) else { return };
+        let max = cx.sh.config.int("osd_max_scrubs").max(1) as usize;
+        let Some(slot) = ScrubSlots::take(&cx.sh.scrub_slots, max) else { return };
+        self.scrubs.own_slot = Some(slot);
+        (self.scrubs.wanted, self.scrubs.results) = (None, Some(Results::default()));
+        self.info.stats.objects_scrubbed = 0;
+        let mut out = Vec::new();
+        let members: Vec<PgShard> = self.peering.others().collect();
+        let mut run = Scrub::new(order, self.comparing(cx), members, HObject::pgmeta(self.pgid.pgid), &mut out);
+        (run.started, run.started_wall_ns) = (cx.clock.mono, cx.clock.wall_ns);
+        self.scrubs.run = Some(Box::new(run));
+        cx.sh.report_soon = true;
+        self.scrub_out(out, cx);
+        self.scrub_turn(cx);
+    }
+
+    /// One turn of it.
+    pub(super) fn scrub_turn(&mut self, cx: &mut Cx<'_>) {
+        let Some(mut run) = self.scrubs.run.take_if(|run| run.work().is_busy()) else { return };
+        let order = run.order().unwrap_or_default();
+        let (limits, pace) = (scan_limits(cx), self.pace(order, cx));
+        let (others, lacking): (Vec<PgShard>, _) = (self.peering.others().collect(), &self.peering);
+        let members = |head: Option<&HObject>| {
+            let has = |member: &&PgShard| {
+                let known = lacking.judged_member(**member);
+                head.is_none_or(|head| known.is_some_and(|known| known.missing.of_name(head).next().is_none()))
+            };
+            others.iter().filter(has).copied().collect()
+        };
+        let mut out = Vec::new();
+        let mut env = Env { store: &mut *cx.sh.store, coll: self.coll, limits, pace, now: cx.clock.mono, members: &members, out: &mut out };
+        let result = run.turn(&mut env);
+        let is_over = run.is_over();
+        self.scrubs.run = Some(run);
+        self.scrub_out(out, cx);
+        match result {
+            Err(StoreError::Stopped(why)) => cx.out.push(Effect::Stop { why: Some(why) }),
+            Err(error) => self.give_up_scrub(&error, cx),
+            Ok(()) if is_over => self.end_scrub(cx),
+            Ok(()) => {}
+        }
+        cx.sh.turns.want(self.work());
+    }
+    /// Nothing more comes of it.
+    fn end_scrub(&mut self, cx: &mut Cx<'_>) {
+        let suspects = self.scrubs.run.take().map(|mut run| run.take_suspects()).unwrap_or_default();
+        self.scrubs.own_slot = None;
+        cx.sh.report_soon = true;
+        // What its findings brought to light.
+        suspects.iter().for_each(|head| self.inspect(head, cx));
+        self.release_held(cx);
+    }
+    /// The group's objects can't be listed.
+    fn give_up_scrub(&mut self, error: &StoreError, cx: &mut Cx<'_>) {
+        cx.sh.damaged += 1;
+        cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{} scrub: {error}", self.pgid) });
+        let members = self.scrubs.run.as_ref().map(|run| run.members().to_vec()).unwrap_or_default();
+        members.into_iter().for_each(|member| self.send_reserve(member, messages::scrub_reserve::RELEASE, cx));
+        self.put_off_scrub(cx);
+        self.scrubs.run = None;
+        self.end_scrub(cx);
+    }
+
+    /// Carries out what a scrub wants.
+    pub(super) fn scrub_out(&mut self, out: Vec<Out>, cx: &mut Cx<'_>) {
+        for one in out {
+            match one {
+                Out::Reserve(member) => self.send_reserve(member, messages::scrub_reserve::REQUEST, cx),
+                Out::Release(member) => self.send_reserve(member, messages::scrub_reserve::RELEASE, cx),
+                Out::Ask(member, start, end, deep) => self.ask_for_map(member, start, end, deep, cx),
+                Out::Line(level, text) => cx.out.push(Effect::ClusterLog { level, text }),
+                Out::Inspected(head, found) => self.inspected(&head, &found, cx),
+                Out::ChunkOver => self.release_held(cx),
+                Out::Through(order, found) => self.scrub_through(order, *found, cx),
+            }
+        }
+    }
+
+    /// The whole group was looked at.
+    fn scrub_through(&mut self, order: Order, mut found: Found, cx: &mut Cx<'_>) {
+        let auto_max = cx.sh.config.int("osd_scrub_auto_repair_num_errors") as usize;
+        let is_few = !found.bad.is_empty() && found.bad.len() <= auto_max;
+        let repairs = order.repair && (!order.is_auto || is_few);
+        let mode = if order.is_auto && repairs { "repair" } else { order.name() };
+        let sums_were_wrong = self.check_sums(mode, &mut found);
+        let mut fixed = u64::from(repairs && sums_were_wrong);
+        let (missing, inconsistent) = found.bad_counts();
+        if missing + inconsistent > 0 {
+            found.error(format!("{} {mode} {missing} missing, {inconsistent} inconsistent objects", self.pgid));
+        }
+        if repairs || self.info.stats.stats_invalid {
+            self.take_sums(&found);
+        }
+        if let Some(results) = &mut self.scrubs.results {
+            results.add(&found);
+            if results.left_out > 0 {
+                let text = format!("{} {mode} {} findings are too many to be listed", self.pgid, results.left_out);
+                found.lines.push((Level::Warn, text));
+            }
+        }
+        self.note_suspects(&found);
+        if repairs {
+            fixed += self.repair(&found, cx);
+        }
+        let errors = found.errors();
+        let sum = &self.info.stats.stats.sum;
+        let mut text = format!("{} {mode} {}", self.pgid.pgid, if errors == 0 { "ok".into() } else { format!("{errors} errors") });
+        if !order.deep && sum.num_deep_scrub_errors > 0 {
+            text += &format!(" ( {} remaining deep scrub error details lost)", sum.num_deep_scrub_errors);
+        }
+        if repairs {
+            text += &format!(", {fixed} fixed");
+        }
+        let level = if errors == 0 { Level::Debug } else { Level::Error };
+        let lines = std::mem::take(&mut found.lines).into_iter().chain([(level, text)]);
+        cx.out.extend(lines.map(|(level, text)| Effect::ClusterLog { level, text }));
+        if repairs && fixed == errors {
+            (found.shallow, found.deep) = (0, 0);
+        } else if repairs && fixed > 0 {
+            (self.scrubs.checks_after, self.scrubs.is_mending) = (true, true);
+        } else if repairs && errors > 0 || order.is_check && errors > 0 {
+            self.scrubs.has_failed = true;
+        }
+        if errors == 0 {
+            self.scrubs.has_failed = false;
+        }
+        self.note_scrubbed(order, &found, cx);
+        if order.deep_on_error && !order.deep && is_few {
+            self.scrubs.wanted.get_or_insert(Order { deep: true, repair: true, is_auto: true, is_requested: true, ..Order::default() });
+        }
+        self.share_info(cx);
+    }
+
+    /// When it was, and what it found, as the manager is told and as the record keeps.
+    fn note_scrubbed(&mut self, order: Order, found: &Found, cx: &mut Cx<'_>) {
+        let sum = &mut self.info.stats.stats.sum;
+        sum.num_shallow_scrub_errors = found.shallow as i64;
+        if order.deep {
+            sum.num_deep_scrub_errors = found.deep as i64;
+            sum.num_large_omap_objects = found.sum.num_large_omap_objects;
+            (sum.num_omap_bytes, sum.num_omap_keys) = (found.sum.num_omap_bytes, found.sum.num_omap_keys);
+        }
+        sum.num_scrub_errors = sum.num_shallow_scrub_errors + sum.num_deep_scrub_errors;
+        let (now, h) = (cx.now(), &mut self.info.history);
+        (h.last_scrub, h.last_scrub_stamp) = (self.info.last_update, now);
+        if order.deep {
+            (h.last_deep_scrub, h.last_deep_scrub_stamp) = (self.info.last_update, now);
+        }
+        if found.shallow == 0 && (found.deep == 0 || !order.deep) {
+            h.last_clean_scrub_stamp = now;
+        }
+        self.info.stats.objects_scrubbed = found.count;
+        let began = self.scrubs.run.as_ref().map_or(cx.clock.wall_ns, |run| run.started_wall_ns);
+        let took_s = cx.clock.wall_ns.saturating_sub(began) as f64 * 1e-9;
+        self.info.stats.last_scrub_duration_s = took_s.ceil().max(1.0) as _;
+        self.info.stats.scrub_duration_s = took_s;
+        cx.sh.report_soon = true;
+        self.save_info(cx);
+    }
+
+    /// Compares what was counted with what the group's statistics say; true if they differ. A guess (`stats_invalid`) is no error.
+    fn check_sums(&self, mode: &str, found: &mut Found) -> bool {
+        let is_wrong = !self.info.stats.stats_invalid && counted_of(&self.info.stats.stats.sum) != counted_of(&found.sum);
+        if is_wrong {
+            let (ours, counted) = (&self.info.stats.stats.sum, &found.sum);
+            let pair = |of: fn(&ObjectStatSum) -> i64| format!("{}/{}", of(counted), of(ours));
+            let text = format!(
+                "{} {mode} : stat mismatch, got {} objects, {} clones, {} dirty, {} omap, {} pinned, 0/0 hit_set_archive, {} whiteouts, {} bytes, \
+                 {} manifest objects, 0/0 hit_set_archive bytes.",
+                self.pgid,
+                pair(|s| s.num_objects),
+                pair(|s| s.num_object_clones),
+                pair(|s| s.num_objects_dirty),
+                pair(|s| s.num_objects_omap),
+                pair(|s| s.num_objects_pinned),
+                pair(|s| s.num_whiteouts),
+                pair(|s| s.num_bytes),
+                pair(|s| s.num_objects_manifest),
+            );
+            found.error(text);
+            found.shallow += 1;
+        }
+        is_wrong
+    }
+    /// What was counted is what there is: of every object, as the good copies have it.
+    fn take_sums(&mut self, found: &Found) {
+        let (sum, counted) = (&mut self.info.stats.stats.sum, &found.sum);
+        sum.num_objects = counted.num_objects;
+        sum.num_bytes = counted.num_bytes;
+        sum.num_object_clones = counted.num_object_clones;
+        sum.num_objects_dirty = counted.num_objects_dirty;
+        sum.num_objects_omap = counted.num_objects_omap;
+        sum.num_objects_pinned = counted.num_objects_pinned;
+        sum.num_objects_manifest = counted.num_objects_manifest;
+        sum.num_whiteouts = counted.num_whiteouts;
+        self.info.stats.stats_invalid = false;
+    }
+    fn pace(&self, order: Order, cx: &Cx<'_>) -> Pace {
+        let names = if order.deep { "osd_scrub_chunk_max" } else { "osd_shallow_scrub_chunk_max" };
+        Pace { names_max: cx.sh.config.int(names).max(1) as usize, rest_ns: (cx.sh.config.num("osd_scrub_sleep").max(0.0) * 1e9) as u64 }
+    }
+}
+
+/// What is counted exactly.
+fn counted_of(s: &ObjectStatSum) -> [i64; 8] {
+    [
+        s.num_objects,
+        s.num_object_clones,
+        s.num_objects_dirty,
+        s.num_objects_omap,
+        s.num_objects_pinned,
+        s.num_whiteouts,
+        s.num_bytes,
+        s.num_objects_manifest,
+    ]
+}
+
+pub(super) fn scan_limits(cx: &Cx<'_>) -> scan::Limits {
+    let int = |name| cx.sh.config.int(name);
+    scan::Limits {
+        stride: int("osd_deep_scrub_stride").max(4096),
+        keys: int("osd_deep_scrub_keys").max(1),
+        large_keys: int("osd_deep_scrub_large_omap_object_key_threshold"),
+        large_bytes: int("osd_deep_scrub_large_omap_object_value_sum_threshold"),
+    }
+}

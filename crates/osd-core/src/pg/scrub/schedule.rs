@@ -1,0 +1,84 @@
+//! When a group is due for a scrub, and which scrub it is to be.
+//!
+//! A group is due `osd_scrub_min_interval` after its last scrub and a share of that more, which its name and that scrub's time decide, so that
+//! groups don't all come at once; a deep one after `osd_deep_scrub_interval`. Pools have intervals of their own. The flags `noscrub` and `nodeep-scrub`
+//! keep away what no operator asked for. Absent: hours and days of the week, and the machine's load.
+
+use super::super::Pg;
+use super::run::Order;
+use crate::shared::Cx;
+use base::{Rng, Stamp};
+use maps::pool_opts::OptKey;
+use maps::{map_flags, pool_flags};
+use types::UTime;
+
+/// How long a refused scrub waits, at least and at most, in nanoseconds. Source: ours; stock tries after `osd_scrub_sleep` and some ticks.
+const PUT_OFF_NS: (u64, u64) = (1_000_000_000, 5_000_000_000);
+
+impl Pg {
+    /// What is to be begun now.
+    pub(super) fn due_scrub(&mut self, cx: &mut Cx<'_>) -> Option<Order> {
+        if self.scrubs.known_since_s == 0 {
+            self.scrubs.known_since_s = cx.now().sec;
+        }
+        let is_ready = self.peering.is_primary() && self.peering.is_active() && self.peering.is_clean() && !self.is_lacking();
+        if !is_ready || cx.clock.mono < self.scrubs.not_before {
+            return None;
+        }
+        let during_recovery = cx.sh.config.get("osd_scrub_during_recovery") == Some("true");
+        if !during_recovery && cx.sh.recovery_slots.is_used() {
+            return None;
+        }
+        self.scrubs.wanted.or_else(|| self.scheduled(cx))
+    }
+
+    /// What comes by itself, if it is time.
+    fn scheduled(&self, cx: &Cx<'_>) -> Option<Order> {
+        let flag = |map: u32, pool: u64| cx.sh.map.has_flag(map) || self.pool.has(pool);
+        let (no_scrub, no_deep) = (flag(map_flags::NOSCRUB, pool_flags::NOSCRUB), flag(map_flags::NODEEP_SCRUB, pool_flags::NODEEP_SCRUB));
+        let now = f64::from(cx.now().sec);
+        let is_deep_due = !no_deep && now >= self.deep_scrub_due(cx);
+        if !is_deep_due && (no_scrub || now < self.scrub_due(cx)) {
+            return None;
+        }
+        let repairs = cx.sh.config.get("osd_scrub_auto_repair") == Some("true");
+        Some(Order {
+            deep: is_deep_due,
+            repair: repairs && is_deep_due,
+            is_auto: repairs,
+            deep_on_error: repairs && !is_deep_due,
+            ..Order::default()
+        })
+    }
+    fn last(&self, stamp: UTime) -> f64 {
+        f64::from(if stamp.is_zero() { self.scrubs.known_since_s } else { stamp.sec })
+    }
+    fn interval(&self, key: OptKey, name: &str, cx: &Cx<'_>) -> f64 {
+        self.pool.opts.double(key).filter(|set| *set > 0.0).unwrap_or_else(|| cx.sh.config.num(name))
+    }
+    /// A number from 0 to 1 that stays the same until the next scrub.
+    fn share(&self, stamp: UTime) -> f64 {
+        let seed = u64::from(self.pgid.pgid.seed) << 32 ^ (self.pgid.pgid.pool as u64) << 48 ^ u64::from(stamp.sec);
+        Rng::new(seed).below(1000) as f64 / 1000.0
+    }
+    /// The second from which on a shallow scrub is due.
+    pub(crate) fn scrub_due(&self, cx: &Cx<'_>) -> f64 {
+        let stamp = self.info.history.last_scrub_stamp;
+        let min = self.interval(OptKey::SCRUB_MIN_INTERVAL, "osd_scrub_min_interval", cx);
+        let max = self.interval(OptKey::SCRUB_MAX_INTERVAL, "osd_scrub_max_interval", cx).max(min);
+        let spread = cx.sh.config.num("osd_scrub_interval_randomize_ratio").max(0.0);
+        self.last(stamp) + (min * (1.0 + spread * self.share(stamp))).min(max)
+    }
+    fn deep_scrub_due(&self, cx: &Cx<'_>) -> f64 {
+        let stamp = self.info.history.last_deep_scrub_stamp;
+        let interval = self.interval(OptKey::DEEP_SCRUB_INTERVAL, "osd_deep_scrub_interval", cx);
+        let spread = cx.sh.config.num("osd_deep_scrub_randomize_ratio").max(0.0);
+        self.last(stamp) + interval * (1.0 + spread * self.share(stamp))
+    }
+
+    /// A member had no slot: it is tried again some seconds later.
+    pub(super) fn put_off_scrub(&mut self, cx: &mut Cx<'_>) {
+        let (min, max) = PUT_OFF_NS;
+        self.scrubs.not_before = Stamp(cx.clock.mono.0 + min + cx.sh.rng.below(max - min));
+    }
+}
