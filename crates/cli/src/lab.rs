@@ -47,6 +47,9 @@ enum Lab {
         /// Cells that can't run here are no failure.
         #[arg(long)]
         allow_skips: bool,
+        /// A device of the study that may lose what it holds.
+        #[arg(long, value_name = "DEVICE")]
+        may_destroy: Vec<PathBuf>,
     },
     /// Write report.html out of a results folder.
     Report { dir: PathBuf },
@@ -58,15 +61,39 @@ enum Lab {
         /// The ceph.conf that belongs to it.
         #[arg(long)]
         conf: Option<PathBuf>,
+        /// The benchmark or workload, where the file has several.
+        #[arg(long)]
+        part: Option<String>,
     },
     /// Prove the instrument: known targets, known effects, planted lies.
     Selftest,
+    /// A modelled device: a FUSE file that answers as slowly as it should.
+    #[command(hide = true)]
+    Model(ModelArgs),
     /// What the self-test measures.
     #[command(hide = true)]
     Fake {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+}
+
+#[derive(Debug, Args)]
+struct ModelArgs {
+    #[arg(long)]
+    dir: PathBuf,
+    #[arg(long)]
+    file: PathBuf,
+    #[arg(long)]
+    seek_us: Option<i64>,
+    #[arg(long)]
+    mib_s: Option<i64>,
+    #[arg(long)]
+    flush_us: Option<i64>,
+    #[arg(long)]
+    cache_mib: Option<i64>,
+    #[arg(long)]
+    cache_mib_s: Option<i64>,
 }
 
 #[derive(Debug, Args)]
@@ -109,26 +136,35 @@ fn command(command: &Lab) -> Result<ExitCode> {
         }
         Lab::Plan { what } => {
             let (study, _) = load(&what.study)?;
-            print!("{}", report::text::plan(&plan(&study, what)?));
+            let plan = plan(&study, what)?;
+            print!("{}", report::text::plan(&plan));
+            println!("  disk {} MiB", lab::plan::room::disk_bytes(&study, &plan) >> 20);
+            println!("  packages {}", lab::plan::packages(&plan).into_iter().collect::<Vec<_>>().join(" "));
         }
         Lab::Setup { study } => setup(&load(study)?.0)?,
-        Lab::Run { what, out, resume, scratch, allow_skips } => {
+        Lab::Run { what, out, resume, scratch, allow_skips, may_destroy } => {
             let out = resume.as_ref().or(out.as_ref()).context("--out is missing")?;
-            let options = Options { out: out.clone(), resume: resume.is_some(), scratch: scratch.clone(), program: program()? };
+            let (out, scratch, may_destroy) = (out.clone(), scratch.clone(), may_destroy.clone());
+            let options = Options { file: what.study.clone(), out, resume: resume.is_some(), scratch, program: program()?, may_destroy };
             return measure(what, &options, *allow_skips);
         }
         Lab::Report { dir } => println!("{}", report::write(dir)?.display()),
         Lab::Compare { a, b } => print!("{}", report::compare::compare(a, b)?),
-        Lab::Import { file, conf } => {
+        Lab::Import { file, conf, part } => {
             let read = |path: &Path| std::fs::read_to_string(path).with_context(|| path.display().to_string());
             let conf = conf.as_deref().map(read).transpose()?;
-            let imported = lab::import::cbt(&file.display().to_string(), &read(file)?, conf.as_deref())?;
+            let imported = lab::import::cbt(&file.display().to_string(), &read(file)?, conf.as_deref(), part.as_deref())?;
             imported.named.iter().for_each(|n| eprintln!("humboldt lab: {n}"));
             print!("{}", imported.study);
         }
         Lab::Selftest => {
             interrupt::listen()?;
             lab::selftest::all(&program()?)?;
+        }
+        Lab::Model(args) => {
+            let ModelArgs { seek_us, mib_s, flush_us, cache_mib, cache_mib_s, .. } = *args;
+            let model = lab::study::file::Model { seek_us, mib_s, flush_us, cache_mib, cache_mib_s };
+            lab::model::fuse::serve(lab::model::Served { dir: args.dir.clone(), file: args.file.clone(), model })?;
         }
         Lab::Fake { args } => lab::selftest::fake(args)?,
     }
@@ -161,10 +197,8 @@ fn plan(study: &Study, what: &What) -> Result<Plan> {
 }
 
 fn setup(study: &Study) -> Result<()> {
-    let tools = study.loads.iter().filter_map(|l| lab::load::Tool::parse(&l.get_ref().tool).ok());
-    let mut packages: Vec<&str> = tools.filter_map(|t| t.needs()).map(|(package, _)| package).collect();
-    packages.sort_unstable();
-    packages.dedup();
+    let everything = What { study: String::new(), quick: false, full: false, only: Vec::new() };
+    let packages: Vec<&str> = lab::plan::packages(&plan(study, &everything)?).into_iter().collect();
     if packages.is_empty() {
         println!("{} needs no package", study.name());
         return Ok(());

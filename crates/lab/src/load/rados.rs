@@ -67,6 +67,7 @@ pub fn read(job: &Job, code: i32, out: &str, err: &str) -> Result<Told, BadOutpu
         slots: finished.windows(2).map(|w| w[1].saturating_sub(w[0])).collect(),
         slot_ms: 1000,
         gap_ms: None,
+        bytes: None,
         write_share: if job.work.op == Op::Write { 1.0 } else { 0.0 },
     })
 }

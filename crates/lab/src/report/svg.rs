@@ -93,3 +93,30 @@ pub fn lines(lines: &[Line], across: &[(f64, String)], x_title: &str, y_title: &
         }
     }
 }
+
+const FIELD: (f64, f64) = (760.0, 260.0);
+const GIB: f64 = (1u64 << 30) as f64;
+
+/// Requests of a device: place over time; `(seconds, byte, bytes, is a write)`.
+pub fn scatter(points: &[(f64, u64, u64, bool)]) -> Markup {
+    let last = points.iter().map(|p| p.0).fold(1e-3, f64::max);
+    let (low, high) = points.iter().fold((u64::MAX, 0), |(low, high), p| (low.min(p.1), high.max(p.1 + p.2)));
+    let x = |at: f64| LEFT + at / last * (FIELD.0 - LEFT - 10.0);
+    let y = |byte: u64| 10.0 + (1.0 - (byte - low) as f64 / (high - low).max(1) as f64) * (FIELD.1 - BOTTOM - 10.0);
+    // One path for each kind: a point is a stroke of no length with round ends.
+    let path = |writes: bool| points.iter().filter(|p| p.3 == writes).map(|p| format!("M{:.1} {:.1}h0", x(p.0), y(p.1))).collect::<String>();
+    html! {
+        svg viewBox={ "0 0 " (FIELD.0) " " (FIELD.1) } width=(FIELD.0) height=(FIELD.1) role="img" {
+            @for (at, byte) in [(10.0, high), (FIELD.1 - BOTTOM, low)] {
+                path d=(format!("M{LEFT} {at:.1}H{:.1}", FIELD.0 - 10.0)) style="stroke:var(--line)" {}
+                text x=(LEFT - 6.0) y=(at + 4.0) text-anchor="end" { (figure(byte as f64 / GIB)) }
+            }
+            text x="0" y=(FIELD.1 / 2.0) { "GiB" }
+            text x=(LEFT) y=(FIELD.1 - BOTTOM + 18.0) { "0" }
+            text x=(FIELD.0 - 10.0) y=(FIELD.1 - BOTTOM + 18.0) text-anchor="end" { (figure(last)) " s" }
+            @for (writes, colour) in [(false, "--c0"), (true, "--c1")] {
+                path d=(path(writes)) style={ "fill:none;stroke-width:2;stroke-linecap:round;stroke:var(" (colour) ")" } {}
+            }
+        }
+    }
+}

@@ -14,6 +14,7 @@ fn work() -> Work {
         size: 1 << 20,
         cache: false,
         under: None,
+        base: None,
         options: BTreeMap::new(),
     }
 }
@@ -34,7 +35,7 @@ fn round() -> (Told, Seen) {
     let bytes = 12_000 * 4096;
     let used = Used { seconds: 3.01, real_seconds: 3.01, written_bytes: Some(bytes), ..Used::default() };
     let counted = Some(Counted { ops: 12_000, bytes_in: bytes, bytes_out: 0 });
-    (told, Seen { used, wanted_s: 3.0, counted, durable: true, copies: 1, target_died: false, marked: true, code: 0 })
+    (told, Seen { used, wanted_s: 3.0, counted, durable: true, copies: 1, target_died: false, marked: true, code: 0, ledger: None })
 }
 
 fn says(change: impl Fn(&mut Told, &mut Seen)) -> State {
@@ -70,6 +71,9 @@ fn each_lie_is_called_by_its_name() {
     // One copy on the disk where three are due.
     assert!(invalid(&says(|_, s| s.copies = 3), "3 copies of each"));
     assert!(invalid(&says(|_, s| s.marked = false), "began and ended"));
+    // What a drill lost.
+    assert!(invalid(&says(|_, s| s.ledger = Some((40, 1))), "1 of 40 writes that were acknowledged are gone"));
+    assert_eq!(says(|_, s| s.ledger = Some((40, 0))), State::Valid);
 }
 
 #[test]
