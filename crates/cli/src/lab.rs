@@ -9,6 +9,7 @@ use lab::run::{self, Options, interrupt};
 use lab::sample::memory;
 use lab::study::{Study, shipped};
 use lab::value::Filter;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -127,7 +128,7 @@ pub fn run(args: &LabArgs) -> ExitCode {
 fn command(command: &Lab) -> Result<ExitCode> {
     match command {
         Lab::List => shipped::ALL.iter().try_for_each(|(name, text)| {
-            println!("{name:<16} {}", Study::parse(name, text)?.title);
+            say(&format!("{name:<16} {}\n", Study::parse(name, text)?.title));
             anyhow::Ok(())
         })?,
         Lab::Check { file } => {
@@ -137,9 +138,9 @@ fn command(command: &Lab) -> Result<ExitCode> {
         Lab::Plan { what } => {
             let (study, _) = load(&what.study)?;
             let plan = plan(&study, what)?;
-            print!("{}", report::text::plan(&plan));
-            println!("  disk {} MiB", lab::plan::room::disk_bytes(&study, &plan) >> 20);
-            println!("  packages {}", lab::plan::packages(&plan).into_iter().collect::<Vec<_>>().join(" "));
+            let packages = lab::plan::packages(&plan).into_iter().collect::<Vec<_>>().join(" ");
+            let disk = lab::plan::room::disk_bytes(&study, &plan) >> 20;
+            say(&format!("{}  disk {disk} MiB\n  packages: {packages}\n", report::text::plan(&plan)));
         }
         Lab::Setup { study } => setup(&load(study)?.0)?,
         Lab::Run { what, out, resume, scratch, allow_skips, may_destroy } => {
@@ -149,13 +150,13 @@ fn command(command: &Lab) -> Result<ExitCode> {
             return measure(what, &options, *allow_skips);
         }
         Lab::Report { dir } => println!("{}", report::write(dir)?.display()),
-        Lab::Compare { a, b } => print!("{}", report::compare::compare(a, b)?),
+        Lab::Compare { a, b } => say(&report::compare::compare(a, b)?),
         Lab::Import { file, conf, part } => {
             let read = |path: &Path| std::fs::read_to_string(path).with_context(|| path.display().to_string());
             let conf = conf.as_deref().map(read).transpose()?;
             let imported = lab::import::cbt(&file.display().to_string(), &read(file)?, conf.as_deref(), part.as_deref())?;
             imported.named.iter().for_each(|n| eprintln!("humboldt lab: {n}"));
-            print!("{}", imported.study);
+            say(&imported.study);
         }
         Lab::Selftest => {
             interrupt::listen()?;
@@ -169,6 +170,11 @@ fn command(command: &Lab) -> Result<ExitCode> {
         Lab::Fake { args } => lab::selftest::fake(args)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// To standard output; a reader that has seen enough is no error.
+fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 fn program() -> Result<PathBuf> {
@@ -216,7 +222,7 @@ fn measure(what: &What, options: &Options, allow_skips: bool) -> Result<ExitCode
     let plan = plan(&study, what)?;
     anyhow::ensure!(!plan.steps.is_empty(), "not one cell can run here:\n{}", report::text::skips(&plan));
     interrupt::listen()?;
-    print!("{}", report::text::plan(&plan));
+    say(&report::text::plan(&plan));
     let outcome = run::run(&study, &text, &plan, options)?;
     if outcome.interrupted {
         let quick = if what.quick { " --quick" } else { "" };
@@ -224,10 +230,10 @@ fn measure(what: &What, options: &Options, allow_skips: bool) -> Result<ExitCode
         eprintln!("humboldt lab: interrupted; go on with: humboldt lab run {}{quick}{only} --resume {}", what.study, options.out.display());
         return Ok(ExitCode::from(130));
     }
-    print!("{}", report::text::verdicts(&results::Results::of(&results::Run::load(&options.out)?)));
-    println!("{}", report::write(&options.out)?.display());
+    say(&report::text::verdicts(&results::Results::of(&results::Run::load(&options.out)?)));
+    say(&format!("{}\n", report::write(&options.out)?.display()));
     let run::Outcome { valid, invalid, failed, skipped, .. } = outcome;
-    println!("{valid} rounds valid, {invalid} invalid, {failed} failed; {skipped} cells skipped");
+    say(&format!("{valid} rounds valid, {invalid} invalid, {failed} failed; {skipped} cells skipped\n"));
     Ok(match () {
         () if invalid + failed > 0 => ExitCode::FAILURE,
         () if skipped > 0 && !allow_skips => ExitCode::from(SKIPS),

@@ -28,7 +28,8 @@ fn root() -> Option<(PathBuf, Kind)> {
     if v1.join("blkio.throttle.read_bps_device").exists() {
         return Some((v1.into(), Kind::V1));
     }
-    let has_io = |root: &&str| fs::read_to_string(Path::new(root).join("cgroup.controllers")).is_ok_and(|c| c.split_whitespace().any(|w| w == "io"));
+    let has_io =
+        |root: &&str| fs::read_to_string(Path::new(root).join("cgroup.controllers")).is_ok_and(|c| c.split_whitespace().any(|w| w == "io"));
     V2.iter().find(|root| has_io(root)).map(|root| (PathBuf::from(root), Kind::V2))
 }
 

@@ -171,8 +171,17 @@ impl Plan {
             }
         }
         let rules = study.rules(quick);
-        let mut plan =
-            Self { study: study.name().into(), quick, rules, seed: study.seed_number(), all_up: false, cells, rows, steps: Vec::new(), wants_profiles: study.rules.profile };
+        let mut plan = Self {
+            study: study.name().into(),
+            quick,
+            rules,
+            seed: study.seed_number(),
+            all_up: false,
+            cells,
+            rows,
+            steps: Vec::new(),
+            wants_profiles: study.rules.profile,
+        };
         plan.all_up = plan.memory_bytes() <= machine.memory_bytes / 2;
         plan.steps = plan.schedule();
         plan.steps.extend(plan.looks(study.rules.trace, study.rules.profile));

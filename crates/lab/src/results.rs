@@ -32,6 +32,10 @@ impl Round {
         if self.stat.state != Some(State::Valid) {
             return None;
         }
+        // Counters of processes that a drill ended and began anew don't add up.
+        if self.stat.drill.is_some() && matches!(metric, Metric::ServerCpuUs | Metric::Amplification) {
+            return None;
+        }
         let (told, used) = (self.stat.told.as_ref()?, &self.stat.used);
         let (ops, latency) = (told.ops as f64, told.latency.as_ref());
         let us = |ns: u64| ns as f64 / 1e3;
@@ -82,8 +86,10 @@ impl Run {
                 looks.insert((line.mode, line.cell.clone()), stat);
                 continue;
             }
-            let attempts = lines.iter().filter(|l: &&Line| l.mode == line.mode && l.round == line.round && l.cell == line.cell).count() as u32;
-            let durable = matches!(cell.setup.kind, Kind::Device | Kind::Glusterfs) || matches!(cell.setup.store.as_str(), "block" | "file");
+            let attempts =
+                lines.iter().filter(|l: &&Line| l.mode == line.mode && l.round == line.round && l.cell == line.cell).count() as u32;
+            let durable =
+                matches!(cell.setup.kind, Kind::Device | Kind::Glusterfs) || matches!(cell.setup.store.as_str(), "block" | "file");
             rounds.entry(line.cell.clone()).or_default().push(Round { round: line.round, attempts, block: cell.work.block, durable, stat });
         }
         rounds.values_mut().for_each(|r| r.sort_by_key(|r| r.round));

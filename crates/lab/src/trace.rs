@@ -67,7 +67,8 @@ impl Tracing {
         let text = fs::read(self.dir.join("trace"))?;
         let cpus = fs::read_dir(self.dir.join("per_cpu"))?.flatten();
         let stats = cpus.filter_map(|cpu| fs::read_to_string(cpu.path().join("stats")).ok());
-        let lost = stats.flat_map(|s| s.lines().filter_map(|l| l.strip_prefix("overrun:")?.trim().parse::<u64>().ok()).collect::<Vec<_>>()).sum();
+        let lost =
+            stats.flat_map(|s| s.lines().filter_map(|l| l.strip_prefix("overrun:")?.trim().parse::<u64>().ok()).collect::<Vec<_>>()).sum();
         Ok((String::from_utf8_lossy(&text).into_owned(), lost))
     }
 }
@@ -162,7 +163,11 @@ fn summary(device: &str, of: &[&Request]) -> Summary {
     for (n, r) in moves.iter().enumerate() {
         let is_write = r.rwbs.contains('W');
         let (from, bytes) = (r.sector * SECTOR, r.sectors * SECTOR);
-        if is_write { s.writes += 1 } else { s.reads += 1 }
+        if is_write {
+            s.writes += 1
+        } else {
+            s.reads += 1
+        }
         *s.lengths.entry(bytes).or_default() += 1;
         *s.tasks.entry(r.task.clone()).or_default() += 1;
         let end = &mut ends[usize::from(is_write)];
@@ -202,7 +207,10 @@ mod tests {
         let s = &all[0];
         assert_eq!((s.reads, s.writes, s.flushes), (0, 3, 1));
         assert_eq!(s.lengths, [(4096, 2), (8192, 1)].into());
-        assert!((s.sequential - 1.0 / 3.0).abs() < 1e-9 && (s.overlapping - 1.0 / 3.0).abs() < 1e-9 && (s.synchronous - 2.0 / 3.0).abs() < 1e-9, "{s:?}");
+        assert!(
+            (s.sequential - 1.0 / 3.0).abs() < 1e-9 && (s.overlapping - 1.0 / 3.0).abs() < 1e-9 && (s.synchronous - 2.0 / 3.0).abs() < 1e-9,
+            "{s:?}"
+        );
         assert_eq!(s.points[1], (0.0001, 2056 * 512, 4096, true));
         assert_eq!((all[1].reads, all[1].tasks.get("tp_osd_tp")), (1, Some(&1)));
     }

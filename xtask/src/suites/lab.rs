@@ -111,7 +111,14 @@ fn refusals() -> Result<()> {
     let greedy = file("greedy.toml", format!("{head}{}", own.replace("store = \"mem\"", "store = \"mem\"\nmemory = \"900 TiB\"")))?;
     let ran = measure(&greedy, "g", &[])?;
     ensure!(!ran.ok() && ran.stderr.contains(":5:1: mem takes") && !dir.join("g").exists(), "too little memory: {ran:?}");
-    let skips = format!("{head}{own}{}", own.replace("name = \"mem\"", "name = \"file\"").replace("store = \"mem\"", "store = \"file\"").split("[[load]]").next().unwrap_or_default());
+    let skips = format!(
+        "{head}{own}{}",
+        own.replace("name = \"mem\"", "name = \"file\"")
+            .replace("store = \"mem\"", "store = \"file\"")
+            .split("[[load]]")
+            .next()
+            .unwrap_or_default()
+    );
     let skips = file("skips.toml", skips)?;
     let ran = measure(&skips, "s", &[])?;
     ensure!(ran.code == 3 && ran.stdout.contains("needs the file store"), "a cell that can't run: {ran:?}");

@@ -121,7 +121,8 @@ fn fio(name: &str, tool: &'static str, of: &Map<String, Value>, named: &mut Vec<
     if let Some(mix) = number(of, "rwmixread")?.filter(|mix| *mix != 70.0 && ops.iter().any(|o| o == "mix")) {
         named.push(format!("{name}.rwmixread = {mix}: 70 here"));
     }
-    let meant = ["time", "ramp", "op_size", "iodepth", "numjobs", "mode", "vol_size", "size", "prefill", "rwmixread", "workloads", "end_fsync"];
+    let meant =
+        ["time", "ramp", "op_size", "iodepth", "numjobs", "mode", "vol_size", "size", "prefill", "rwmixread", "workloads", "end_fsync"];
     name_rest(name, of, &meant, named);
     let jobs = all(of, "numjobs");
     let axes = [("op", ops), ("block", all(of, "op_size")), ("depth", all(of, "iodepth")), ("jobs", jobs)].into();
@@ -222,7 +223,9 @@ pub fn cbt(file: &str, text: &str, conf: Option<&str>, part: Option<&str>) -> Re
         let what = if here { "this machine takes its place" } else { "has no meaning here" };
         named.push(format!("cluster.{key} = {value}: {what}"));
     }
-    for key in root.as_object().into_iter().flat_map(Map::keys).filter(|k| !["cluster", "benchmarks", "client_endpoints"].contains(&k.as_str())) {
+    for key in
+        root.as_object().into_iter().flat_map(Map::keys).filter(|k| !["cluster", "benchmarks", "client_endpoints"].contains(&k.as_str()))
+    {
         named.push(format!("{key}: has no meaning here"));
     }
     let benchmarks = table("benchmarks").with_context(|| format!("{file}: `benchmarks` is missing"))?;
@@ -232,6 +235,9 @@ pub fn cbt(file: &str, text: &str, conf: Option<&str>, part: Option<&str>) -> Re
         match loads(&root, name, settings, &mut named) {
             Ok(loads) => {
                 used.extend(all(settings, "pool_profile"));
+                let endpoint = all(settings, "client_endpoints").first().cloned().unwrap_or_default();
+                let profile = root.pointer(&format!("/client_endpoints/{endpoint}/pool_profile"));
+                used.extend(profile.and_then(Value::as_str).map(String::from));
                 all_loads.extend(loads.into_iter().map(|load| (name.clone(), load)));
             }
             // Of several, one that is not here doesn't stand in the way of the others.
@@ -248,7 +254,8 @@ pub fn cbt(file: &str, text: &str, conf: Option<&str>, part: Option<&str>) -> Re
         (Some(part), _) => all_loads.into_iter().find(|(benchmark, l)| l.name == part || benchmark == part),
         (None, _) => bail!("{file}: a study is made of one load, here are {}: name one with --part", names.join(", ")),
     };
-    let (_, load) = load.with_context(|| format!("{file}: no load is called {}; here are {}", part.unwrap_or_default(), names.join(", ")))?;
+    let (_, load) =
+        load.with_context(|| format!("{file}: no load is called {}; here are {}", part.unwrap_or_default(), names.join(", ")))?;
     let copies = if load.device { 1 } else { pools(cluster, &used, &mut named)? };
     let rounds = number(cluster, "iterations")?.unwrap_or(1.0).max(1.0) as u32;
     if rounds < 5 {
@@ -266,7 +273,10 @@ fn targets(load: &Load, copies: u32, conf: &conf::Conf) -> String {
     if load.device {
         let size = load.size.as_deref().unwrap_or("1 GiB");
         // Named in CBT's own words it would be another machine's: here it is a file's loop device until the study names one.
-        return format!("\n[[device]]\nname = \"disk\"\nkind = \"loop\"\nsize = {}\n\n[[target]]\nname = \"device\"\nkind = \"device\"\ndata = \"disk\"\n", toml(size));
+        return format!(
+            "\n[[device]]\nname = \"disk\"\nkind = \"loop\"\nsize = {}\n\n[[target]]\nname = \"device\"\nkind = \"device\"\ndata = \"disk\"\n",
+            toml(size)
+        );
     }
     let (store, auth) = (toml(conf.store), toml(conf.auth));
     let several = if copies > 1 { format!("osds = {copies}\nreplicas = {copies}\n") } else { String::new() };

@@ -36,8 +36,13 @@ pub fn command(job: &Job) -> Command {
     match work.tool {
         Tool::FsMark => {
             let mut cmd = job.place.command("fs_mark");
-            // -S 1: each file is synced before it is closed.
-            cmd.arg("-d").arg(at).args(["-s", &work.block.to_string(), "-n", &(count(job) / u64::from(work.jobs)).max(1).to_string()]);
+            // It takes no path of 40 bytes or more. -S 1: each file is synced before it is closed.
+            cmd.current_dir(at.parent().unwrap_or(Path::new("/"))).arg("-d").arg(job.tag).args([
+                "-s",
+                &work.block.to_string(),
+                "-n",
+                &(count(job) / u64::from(work.jobs)).max(1).to_string(),
+            ]);
             cmd.args(["-t", &work.jobs.to_string(), "-S", "1", "-L", "1"]);
             cmd
         }
@@ -117,7 +122,8 @@ fn dbench(job: &Job, out: &str) -> Result<Told, BadOutput> {
 
 /// Two times of day and a count.
 fn sqlite(job: &Job, out: &str) -> Result<Told, BadOutput> {
-    let of = |name: &str| -> Vec<f64> { out.lines().filter_map(|l| l.strip_prefix(name)?.strip_prefix('|')?.trim().parse().ok()).collect() };
+    let of =
+        |name: &str| -> Vec<f64> { out.lines().filter_map(|l| l.strip_prefix(name)?.strip_prefix('|')?.trim().parse().ok()).collect() };
     let (times, counts) = (of("at"), of("count"));
     let ([from, to], [rows]) = (times.as_slice(), counts.as_slice()) else { return Err(cut("SQLite's times and count")) };
     // The clock has steps of a millisecond.
@@ -136,7 +142,19 @@ mod tests {
 
     fn work(tool: Tool) -> Work {
         let (name, op) = ("w".into(), Op::Write);
-        Work { name, tool, op, block: 1 << 20, depth: 1, jobs: 2, size: 64 << 20, cache: false, under: None, base: None, options: Default::default() }
+        Work {
+            name,
+            tool,
+            op,
+            block: 1 << 20,
+            depth: 1,
+            jobs: 2,
+            size: 64 << 20,
+            cache: false,
+            under: None,
+            base: None,
+            options: Default::default(),
+        }
     }
     fn read(tool: Tool, code: i32, out: &str) -> Result<Told, BadOutput> {
         let (work, place) = (work(tool), Place::default());

@@ -53,7 +53,10 @@ fn base(job: &Job, rw: &str) -> Command {
     match work.tool {
         Tool::FioRbd => cmd.args(["--clientname=admin", "--pool=bench"]).arg(format!("--rbdname={}", image(job))),
         Tool::FioRados => cmd.args(["--clientname=admin", "--pool=bench"]),
-        Tool::FioGfapi => cmd.arg(format!("--volume={}", gluster::VOLUME)).arg(format!("--brick={}", gluster::ADDRESS)).args(["--direct=1", "--filename=gfapi-data"]),
+        Tool::FioGfapi => cmd
+            .arg(format!("--volume={}", gluster::VOLUME))
+            .arg(format!("--brick={}", gluster::ADDRESS))
+            .args(["--direct=1", "--filename=gfapi-data"]),
         _ => cmd.arg(format!("--filename={}", job.place.file.display())).arg("--direct=1"),
     };
     cmd

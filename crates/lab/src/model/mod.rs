@@ -88,7 +88,7 @@ impl Device {
     fn medium(&mut self, now: u64, at: u64, len: u64) -> u64 {
         let seek = if at == self.head { 0 } else { self.seek_ns };
         self.free_at = now.max(self.free_at) + seek + (len as f64 * self.medium_ns) as u64;
-        self.head = at + len;
+        self.head = at.saturating_add(len);
         self.free_at
     }
     fn gather(&mut self, now: u64, len: u64) -> u64 {

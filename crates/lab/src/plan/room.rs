@@ -55,13 +55,23 @@ pub fn lacks(study: &Study, plan: &Plan, there: &There) -> Option<(Range<usize>,
     for device in study.devices.iter().filter(|d| ram(&d.get_ref()) && used(&d.get_ref().name)) {
         let size = device.get_ref().size.as_deref().and_then(|s| parse_size(s).ok()).unwrap_or(0);
         if size > there.memory {
-            return Some((device.span(), format!("device {} takes {} of memory, and {} MiB are there", device.get_ref().name, show_size(size), there.memory >> 20)));
+            return Some((
+                device.span(),
+                format!("device {} takes {} of memory, and {} MiB are there", device.get_ref().name, show_size(size), there.memory >> 20),
+            ));
         }
     }
     let wants = disk_bytes(study, plan);
     (wants > there.disk).then(|| {
         let at = study.devices.first().map_or_else(|| study.name.span(), |d| d.span());
-        (at, format!("the targets take {} MiB of disk, and {} MiB are there: make devices smaller, or name another --scratch", wants >> 20, there.disk >> 20))
+        (
+            at,
+            format!(
+                "the targets take {} MiB of disk, and {} MiB are there: make devices smaller, or name another --scratch",
+                wants >> 20,
+                there.disk >> 20
+            ),
+        )
     })
 }
 
@@ -103,8 +113,20 @@ mod tests {
             lacks(&study, &plan, &There { memory, disk }).map(|(span, message)| StudyError::at("t", STUDY, span, message).to_string())
         };
         assert_eq!(says(4 << 30, 8 << 30), None);
-        assert!(says(1 << 30, 8 << 30).is_some_and(|e| e.starts_with("t:11:1: a takes 1124 MiB of memory")), "{:?}", says(1 << 30, 8 << 30));
-        assert!(says(3 << 29, 8 << 30).is_some_and(|e| e.starts_with("t:7:1: device log takes 2 GiB of memory")), "{:?}", says(3 << 29, 8 << 30));
-        assert!(says(4 << 30, 1 << 30).is_some_and(|e| e.starts_with("t:3:1: the targets take 4096 MiB of disk")), "{:?}", says(4 << 30, 1 << 30));
+        assert!(
+            says(1 << 30, 8 << 30).is_some_and(|e| e.starts_with("t:11:1: a takes 1124 MiB of memory")),
+            "{:?}",
+            says(1 << 30, 8 << 30)
+        );
+        assert!(
+            says(3 << 29, 8 << 30).is_some_and(|e| e.starts_with("t:7:1: device log takes 2 GiB of memory")),
+            "{:?}",
+            says(3 << 29, 8 << 30)
+        );
+        assert!(
+            says(4 << 30, 1 << 30).is_some_and(|e| e.starts_with("t:3:1: the targets take 4096 MiB of disk")),
+            "{:?}",
+            says(4 << 30, 1 << 30)
+        );
     }
 }

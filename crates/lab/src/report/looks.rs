@@ -44,7 +44,8 @@ fn lengths(s: &Summary) -> String {
     let mut all: Vec<(u64, u64)> = s.lengths.iter().map(|(bytes, n)| (*bytes, *n)).collect();
     all.sort_by_key(|(bytes, n)| (std::cmp::Reverse(*n), *bytes));
     let total = all.iter().map(|(_, n)| n).sum::<u64>().max(1) as f64;
-    let shown: Vec<String> = all.iter().take(LENGTHS).map(|(bytes, n)| format!("{} {}", show_size(*bytes), percent(*n as f64 / total))).collect();
+    let shown: Vec<String> =
+        all.iter().take(LENGTHS).map(|(bytes, n)| format!("{} {}", show_size(*bytes), percent(*n as f64 / total))).collect();
     shown.join(", ")
 }
 

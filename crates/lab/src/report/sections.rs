@@ -24,8 +24,14 @@ fn class(word: Word) -> &'static str {
 /// Of CPU and bytes, less is not "faster".
 fn word(metric: Metric, word: Word) -> String {
     match (metric, word) {
-        (Metric::ServerCpuUs | Metric::ClientCpuUs | Metric::Amplification | Metric::RssMib | Metric::PauseMs | Metric::CleanS, Word::Faster) => "less".into(),
-        (Metric::ServerCpuUs | Metric::ClientCpuUs | Metric::Amplification | Metric::RssMib | Metric::PauseMs | Metric::CleanS, Word::Slower) => "more".into(),
+        (
+            Metric::ServerCpuUs | Metric::ClientCpuUs | Metric::Amplification | Metric::RssMib | Metric::PauseMs | Metric::CleanS,
+            Word::Faster,
+        ) => "less".into(),
+        (
+            Metric::ServerCpuUs | Metric::ClientCpuUs | Metric::Amplification | Metric::RssMib | Metric::PauseMs | Metric::CleanS,
+            Word::Slower,
+        ) => "more".into(),
         (_, word) => word.to_string(),
     }
 }

@@ -124,9 +124,9 @@ impl Folder {
     /// Moves rounds without a line in the journal aside.
     fn set_aside(&self) -> Result<()> {
         let known: std::collections::BTreeSet<String> = self.lines.iter().map(Line::dir).collect();
-        let cells = PARTS.iter().flat_map(|(_, part)| {
-            fs::read_dir(self.path.join(part)).into_iter().flatten().flatten().map(move |cell| (*part, cell))
-        });
+        let cells = PARTS
+            .iter()
+            .flat_map(|(_, part)| fs::read_dir(self.path.join(part)).into_iter().flatten().flatten().map(move |cell| (*part, cell)));
         for (part, cell) in cells {
             for round in fs::read_dir(cell.path())?.flatten() {
                 let name = format!("{part}/{}/{}", cell.file_name().to_string_lossy(), round.file_name().to_string_lossy());

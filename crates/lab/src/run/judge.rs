@@ -37,6 +37,8 @@ pub struct Seen {
     pub wanted_s: f64,
     /// What the target counted meanwhile, if it counts.
     pub counted: Option<Counted>,
+    /// How long it counted, from our first question to the load's end.
+    pub counted_s: Option<f64>,
     /// True if what it acknowledged must be on a device.
     pub durable: bool,
     /// How often it must be there.
@@ -119,8 +121,8 @@ fn clocks(work: &Work, told: &Told, seen: &Seen) -> Option<String> {
 
 /// Operations of the time before our first look, which the tool measured and our samples did not: by its curve, and the most that the curve
 /// may be wrong by.
-fn before_our_look(told: &Told, used: &Used) -> (f64, f64) {
-    let late_ms = ((told.seconds - used.seconds) * 1e3).max(0.0);
+fn before_our_look(told: &Told, looked_s: f64) -> (f64, f64) {
+    let late_ms = ((told.seconds - looked_s) * 1e3).max(0.0);
     if late_ms == 0.0 || told.slot_ms == 0 || told.slots.is_empty() {
         return (told.ops as f64 * late_ms / 1e3 / told.seconds.max(1e-9), 0.0);
     }
@@ -133,12 +135,12 @@ fn before_our_look(told: &Told, used: &Used) -> (f64, f64) {
 
 /// Operations in the time that our samples are of.
 pub fn seen_ops(told: &Told, used: &Used) -> f64 {
-    (told.ops as f64 - before_our_look(told, used).0).max(1.0)
+    (told.ops as f64 - before_our_look(told, used.seconds).0).max(1.0)
 }
 
-/// Bytes that must have been sent in that time, but for what was under way at its ends.
-fn due(work: &Work, told: &Told, seen: &Seen) -> f64 {
-    let (before, error) = before_our_look(told, &seen.used);
+/// Bytes that must have been sent in the time of a look, but for what was under way at its ends.
+fn due(work: &Work, told: &Told, looked_s: f64) -> f64 {
+    let (before, error) = before_our_look(told, looked_s);
     (told.ops as f64 - before - error - work.under_way() as f64).max(0.0) * work.block as f64
 }
 
@@ -148,7 +150,8 @@ fn reach(work: &Work, told: &Told, seen: &Seen) -> Option<String> {
         let none = counted.bytes_in + counted.bytes_out == 0;
         return none.then(|| "reach: the target counted not one byte of the load's: it went somewhere else".into());
     }
-    let bytes = due(work, told, seen);
+    // By the moments when it was asked: on a busy machine our own samples are taken some time later.
+    let bytes = due(work, told, seen.counted_s.unwrap_or(seen.used.seconds));
     let (sent, got) = (bytes * told.write_share, bytes * (1.0 - told.write_share));
     let side = |what: &str, claimed: f64, counted: u64| {
         ((counted as f64) < claimed * REACH_MIN).then(|| {
@@ -162,7 +165,7 @@ fn stored(work: &Work, told: &Told, seen: &Seen) -> Option<String> {
     if !work.reaches_whole() {
         return None;
     }
-    let sent = due(work, told, seen) * told.write_share;
+    let sent = due(work, told, seen.used.seconds) * told.write_share;
     let copies = f64::from(seen.copies.max(1));
     let written = seen.used.written_bytes.filter(|_| seen.durable && sent > 0.0)?;
     ((written as f64) < sent * copies * STORED_MIN).then(|| {

@@ -10,7 +10,7 @@ pub mod visit;
 use crate::plan::{Cell, Mode, Plan, Setup, Step, room};
 use crate::results;
 use crate::study::Study;
-use crate::study::file::Device;
+use crate::study::file::{Device, Drill};
 use crate::target::{self, Target};
 use crate::{leftovers, machine, sys};
 use anyhow::{Context, Result, bail};
@@ -50,6 +50,9 @@ pub struct Outcome {
 
 /// The longest path that leaves room for a socket's name: the kernel takes 107 bytes in all.
 const SCRATCH_MAX: usize = 60;
+
+/// How long a load goes on after the last drill, seconds.
+const DRILL_AFTER_S: f64 = 3.0;
 
 /// Targets that were made, by their setup.
 struct Fleet<'a> {
@@ -184,7 +187,7 @@ fn visits(study: &Study, plan: &Plan, fleet: &mut Fleet, folder: &mut Folder) ->
                 mode: step.mode,
                 round: step.round,
                 attempt,
-                seconds: plan.rules.seconds * longer,
+                seconds: drill_s(cell, &drills).map_or(plan.rules.seconds * longer, |s| s.max(plan.rules.seconds)),
                 warm_s: plan.rules.warm_s,
                 foreign_max: study.foreign_max(),
                 program,
@@ -212,6 +215,13 @@ fn visits(study: &Study, plan: &Plan, fleet: &mut Fleet, folder: &mut Folder) ->
         }
     }
     Ok(())
+}
+
+/// How long a load under drills runs at least: until some time after the last of them.
+fn drill_s(cell: &Cell, drills: &[Drill]) -> Option<f64> {
+    let course = cell.work.under.as_deref().and_then(crate::load::course)?;
+    let last = drills.iter().filter(|d| d.course == course).map(|d| d.at_s).fold(0.0, f64::max);
+    Some((last + DRILL_AFTER_S).ceil())
 }
 
 /// True if the round is worth another attempt.

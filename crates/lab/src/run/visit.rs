@@ -10,6 +10,7 @@ use crate::plan::{Cell, Mode, Setup};
 use crate::profile::{Folded, Recording};
 use crate::sample::{Sample, Subject, Used};
 use crate::study::file::{Base, Drill};
+use crate::sys;
 use crate::target::process::Daemon;
 use crate::target::{Counted, Target};
 use crate::trace::{self, Tracing};
@@ -62,6 +63,8 @@ struct Eyes<'a> {
     samples: File,
     rss: u64,
     died: bool,
+    /// When the target was first asked what it had counted.
+    counted_at_ns: u64,
     course: Option<Course>,
 }
 
@@ -74,8 +77,11 @@ impl Eyes<'_> {
 impl Watch for Eyes<'_> {
     fn begins(&mut self, pid: u32) {
         self.subject.client = Some(pid);
+        // What a cluster's own commands count takes its time, and is late anyway.
+        let early = (!self.target.counts_late().is_zero()).then(|| self.subject.sample(true));
         let counted = self.count();
-        self.before = Some((self.subject.sample(true), counted));
+        self.counted_at_ns = sys::monotonic_ns();
+        self.before = Some((early.unwrap_or_else(|| self.subject.sample(true)), counted));
         self.course.iter_mut().for_each(Course::begin);
     }
     fn ends(&mut self, pid: u32) {
@@ -198,17 +204,19 @@ impl Visit<'_> {
         let ledger = is_drill.then(|| Ledger::start(job.place, dir));
         let look = Look::start(self.mode, &subject, dir)?;
         let samples = File::create(dir.join("samples.jsonl"))?;
-        let mut eyes = Eyes { target, subject, before: None, after: None, samples, rss: 0, died: false, course };
+        let mut eyes = Eyes { target, subject, before: None, after: None, samples, rss: 0, died: false, counted_at_ns: 0, course };
         let ended = runner::run(&mut cmd, work.tool.marks(), self.limit(), &mut eyes)?;
         look.finish(stat);
         fs::write(dir.join("out"), &ended.out)?;
         fs::write(dir.join("err"), &ended.err)?;
         eyes.died |= !eyes.target.alive();
-        let Eyes { target, subject, before, after, rss, died, course, .. } = eyes;
+        let Eyes { target, subject, before, after, rss, died, counted_at_ns, course, .. } = eyes;
+        let mut counted_s = None;
         if let Some(((a, counted_a), (b, counted_b))) = before.zip(after) {
             stat.used = Used::between(&a, &b);
             stat.used.rss_bytes = stat.used.rss_bytes.max(rss);
             stat.counted = counted_a.zip(counted_b).map(|(a, b)| b.since(&a));
+            counted_s = Some(b.monotonic_ns.saturating_sub(counted_at_ns) as f64 / 1e9);
             if durable && !work.op.reads() && !died {
                 let later = settle(&subject, &b);
                 stat.used.written_bytes = stat.used.written_bytes.map(|w| w + later);
@@ -220,6 +228,7 @@ impl Visit<'_> {
             wanted_s: self.seconds,
             // Counters of an OSD that was killed begin at nothing.
             counted: stat.counted.filter(|_| !is_drill),
+            counted_s,
             durable: durable && !is_drill,
             copies: self.cell.setup.replicas,
             target_died: died,

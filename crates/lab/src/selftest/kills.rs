@@ -75,7 +75,12 @@ pub fn prove(program: &Path, times: u32) -> Result<String> {
     let lines = folder::journal(&out)?;
     ensure!(lines.iter().filter(|l| l.last).count() == run.plan.steps.len(), "a round stands twice in the journal");
     lies::check(&results)?;
-    ensure!(loop_devices() <= loops && self::mounts() <= mounts, "a loop device or a mount is left: {:?}, {:?}", loop_devices(), self::mounts());
+    ensure!(
+        loop_devices() <= loops && self::mounts() <= mounts,
+        "a loop device or a mount is left: {:?}, {:?}",
+        loop_devices(),
+        self::mounts()
+    );
     ensure!(!out.join("scratch").exists() && left(&out).is_empty(), "the scratch folder is left");
     Ok(format!("        killed {times} times, {} rounds whole, nothing left behind", run.plan.steps.len()))
 }

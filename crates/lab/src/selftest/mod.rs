@@ -68,7 +68,14 @@ pub fn run_fakes(text: &str, program: &Path, out: &Path, resume: bool) -> Result
     let study = Study::parse("selftest", text)?;
     let plan = Plan::new(&study, true, &Filter::default(), &Machine { memory_bytes: 1 << 40, lacks: Box::new(|_, _, _| None) });
     assert!(plan.cells.iter().all(|c| c.work.tool == Tool::Fake), "the self-test runs on fakes alone");
-    let options = run::Options { file: study.name().into(), out: out.into(), resume, scratch: None, program: program.into(), may_destroy: Vec::new() };
+    let options = run::Options {
+        file: study.name().into(),
+        out: out.into(),
+        resume,
+        scratch: None,
+        program: program.into(),
+        may_destroy: Vec::new(),
+    };
     run::run(&study, text, &plan, &options)
 }
 

@@ -52,6 +52,14 @@ impl Backing {
     pub fn plain(name: &str, bytes: u64, dir: &Path) -> Result<Self> {
         Self::of(Device { name: name.into(), kind: "loop".into(), size: Some(format!("{bytes}")), ..Device::default() }, dir)
     }
+    /// One of another role beside a named one, of the same kind: none beside a given path, which is one device and no more.
+    pub fn beside(name: &str, role: &str, bytes: u64, devices: &[Device], dir: &Path) -> Result<Option<Self>> {
+        let device = devices.iter().find(|d| d.name == name).with_context(|| format!("no device is called {name}"))?;
+        if device.kind == "path" {
+            return Ok(None);
+        }
+        Self::of(Device { name: format!("{name}-{role}"), size: Some(bytes.to_string()), ..device.clone() }, dir).map(Some)
+    }
     fn of(device: Device, dir: &Path) -> Result<Self> {
         let size = device.size.as_deref().map(parse_size).transpose().map_err(anyhow::Error::msg)?;
         let name = &device.name;

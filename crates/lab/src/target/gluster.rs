@@ -122,7 +122,12 @@ impl Gluster {
         self.keeper = Some(keeper);
         let volfile = self.volfile()?;
         let mut cmd = self.within(true)?;
-        cmd.args(["glusterd", "-N", "-f"]).arg(volfile).arg("-p").arg(self.dir.join("run/glusterd.pid")).arg("-l").arg(self.dir.join("log/glusterd"));
+        cmd.args(["glusterd", "-N", "-f"])
+            .arg(volfile)
+            .arg("-p")
+            .arg(self.dir.join("run/glusterd.pid"))
+            .arg("-l")
+            .arg(self.dir.join("log/glusterd"));
         let mut glusterd = Daemon::start(&mut cmd, &self.dir.join("log/glusterd.out"))?;
         glusterd.wait(READY, || self.gluster(&["peer", "status"]).is_ok()).context("glusterd")?;
         self.glusterd = Some(glusterd);

@@ -58,7 +58,8 @@ impl Volume {
         File::create(&file)?;
         let mut cmd = Command::new("qemu-storage-daemon");
         let (conf, at) = (conf.display(), file.display());
-        cmd.arg("--blockdev").arg(format!("driver=rbd,node-name=r,pool=bench,image={IMAGE},conf={conf},user=admin,cache.direct=on,discard=unmap"));
+        cmd.arg("--blockdev")
+            .arg(format!("driver=rbd,node-name=r,pool=bench,image={IMAGE},conf={conf},user=admin,cache.direct=on,discard=unmap"));
         cmd.arg("--export").arg(format!("type=fuse,id=e,node-name=r,mountpoint={at},writable=on"));
         let mut daemon = Daemon::start(&mut cmd, &dir.join("volume.log"))?;
         // The image lies over the empty file.

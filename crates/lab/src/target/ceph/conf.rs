@@ -20,8 +20,9 @@ pub fn text(setup: &Setup, dir: &Path, fsid: &str, port: u16, devices: &[String]
         "rbd cache = false".into(),
     ];
     lines.extend(["cluster", "service", "client"].map(|s| format!("auth {s} required = {}", setup.auth)));
-    lines
-        .extend(["ms", "osd", "mon", "paxos", "auth", "monc", "rocksdb", "bluestore", "bluefs", "bdev"].map(|s| format!("debug {s} = 0/0")));
+    lines.extend(
+        ["ms", "osd", "mon", "paxos", "auth", "monc", "rocksdb", "bluestore", "bluefs", "bdev"].map(|s| format!("debug {s} = 0/0")),
+    );
     match (setup.store.as_str(), setup.memory) {
         ("mem", memory) => lines.push(format!("osd objectstore = memstore\nmemstore device bytes = {}", memory.unwrap_or(4 << 30))),
         ("file", _) => {
