@@ -9,6 +9,7 @@ use lab::run::{self, Options, interrupt};
 use lab::sample::memory;
 use lab::study::{Study, shipped};
 use lab::value::Filter;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -47,6 +48,9 @@ enum Lab {
         /// Cells that can't run here are no failure.
         #[arg(long)]
         allow_skips: bool,
+        /// A device of the study that may lose what it holds.
+        #[arg(long, value_name = "DEVICE")]
+        may_destroy: Vec<PathBuf>,
     },
     /// Write report.html out of a results folder.
     Report { dir: PathBuf },
@@ -58,15 +62,39 @@ enum Lab {
         /// The ceph.conf that belongs to it.
         #[arg(long)]
         conf: Option<PathBuf>,
+        /// The benchmark or workload, where the file has several.
+        #[arg(long)]
+        part: Option<String>,
     },
     /// Prove the instrument: known targets, known effects, planted lies.
     Selftest,
+    /// A modelled device: a FUSE file that answers as slowly as it should.
+    #[command(hide = true)]
+    Model(ModelArgs),
     /// What the self-test measures.
     #[command(hide = true)]
     Fake {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+}
+
+#[derive(Debug, Args)]
+struct ModelArgs {
+    #[arg(long)]
+    dir: PathBuf,
+    #[arg(long)]
+    file: PathBuf,
+    #[arg(long)]
+    seek_us: Option<i64>,
+    #[arg(long)]
+    mib_s: Option<i64>,
+    #[arg(long)]
+    flush_us: Option<i64>,
+    #[arg(long)]
+    cache_mib: Option<i64>,
+    #[arg(long)]
+    cache_mib_s: Option<i64>,
 }
 
 #[derive(Debug, Args)]
@@ -100,7 +128,7 @@ pub fn run(args: &LabArgs) -> ExitCode {
 fn command(command: &Lab) -> Result<ExitCode> {
     match command {
         Lab::List => shipped::ALL.iter().try_for_each(|(name, text)| {
-            println!("{name:<16} {}", Study::parse(name, text)?.title);
+            say(&format!("{name:<16} {}\n", Study::parse(name, text)?.title));
             anyhow::Ok(())
         })?,
         Lab::Check { file } => {
@@ -109,30 +137,44 @@ fn command(command: &Lab) -> Result<ExitCode> {
         }
         Lab::Plan { what } => {
             let (study, _) = load(&what.study)?;
-            print!("{}", report::text::plan(&plan(&study, what)?));
+            let plan = plan(&study, what)?;
+            let packages = lab::plan::packages(&plan).into_iter().collect::<Vec<_>>().join(" ");
+            let disk = lab::plan::room::disk_bytes(&study, &plan) >> 20;
+            say(&format!("{}  disk {disk} MiB\n  packages: {packages}\n", report::text::plan(&plan)));
         }
         Lab::Setup { study } => setup(&load(study)?.0)?,
-        Lab::Run { what, out, resume, scratch, allow_skips } => {
+        Lab::Run { what, out, resume, scratch, allow_skips, may_destroy } => {
             let out = resume.as_ref().or(out.as_ref()).context("--out is missing")?;
-            let options = Options { out: out.clone(), resume: resume.is_some(), scratch: scratch.clone(), program: program()? };
+            let (out, scratch, may_destroy) = (out.clone(), scratch.clone(), may_destroy.clone());
+            let options = Options { file: what.study.clone(), out, resume: resume.is_some(), scratch, program: program()?, may_destroy };
             return measure(what, &options, *allow_skips);
         }
         Lab::Report { dir } => println!("{}", report::write(dir)?.display()),
-        Lab::Compare { a, b } => print!("{}", report::compare::compare(a, b)?),
-        Lab::Import { file, conf } => {
+        Lab::Compare { a, b } => say(&report::compare::compare(a, b)?),
+        Lab::Import { file, conf, part } => {
             let read = |path: &Path| std::fs::read_to_string(path).with_context(|| path.display().to_string());
             let conf = conf.as_deref().map(read).transpose()?;
-            let imported = lab::import::cbt(&file.display().to_string(), &read(file)?, conf.as_deref())?;
+            let imported = lab::import::cbt(&file.display().to_string(), &read(file)?, conf.as_deref(), part.as_deref())?;
             imported.named.iter().for_each(|n| eprintln!("humboldt lab: {n}"));
-            print!("{}", imported.study);
+            say(&imported.study);
         }
         Lab::Selftest => {
             interrupt::listen()?;
             lab::selftest::all(&program()?)?;
         }
+        Lab::Model(args) => {
+            let ModelArgs { seek_us, mib_s, flush_us, cache_mib, cache_mib_s, .. } = *args;
+            let model = lab::study::file::Model { seek_us, mib_s, flush_us, cache_mib, cache_mib_s };
+            lab::model::fuse::serve(lab::model::Served { dir: args.dir.clone(), file: args.file.clone(), model })?;
+        }
         Lab::Fake { args } => lab::selftest::fake(args)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// To standard output; a reader that has seen enough is no error.
+fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 fn program() -> Result<PathBuf> {
@@ -161,10 +203,8 @@ fn plan(study: &Study, what: &What) -> Result<Plan> {
 }
 
 fn setup(study: &Study) -> Result<()> {
-    let tools = study.loads.iter().filter_map(|l| lab::load::Tool::parse(&l.get_ref().tool).ok());
-    let mut packages: Vec<&str> = tools.filter_map(|t| t.needs()).map(|(package, _)| package).collect();
-    packages.sort_unstable();
-    packages.dedup();
+    let everything = What { study: String::new(), quick: false, full: false, only: Vec::new() };
+    let packages: Vec<&str> = lab::plan::packages(&plan(study, &everything)?).into_iter().collect();
     if packages.is_empty() {
         println!("{} needs no package", study.name());
         return Ok(());
@@ -182,7 +222,7 @@ fn measure(what: &What, options: &Options, allow_skips: bool) -> Result<ExitCode
     let plan = plan(&study, what)?;
     anyhow::ensure!(!plan.steps.is_empty(), "not one cell can run here:\n{}", report::text::skips(&plan));
     interrupt::listen()?;
-    print!("{}", report::text::plan(&plan));
+    say(&report::text::plan(&plan));
     let outcome = run::run(&study, &text, &plan, options)?;
     if outcome.interrupted {
         let quick = if what.quick { " --quick" } else { "" };
@@ -190,10 +230,10 @@ fn measure(what: &What, options: &Options, allow_skips: bool) -> Result<ExitCode
         eprintln!("humboldt lab: interrupted; go on with: humboldt lab run {}{quick}{only} --resume {}", what.study, options.out.display());
         return Ok(ExitCode::from(130));
     }
-    print!("{}", report::text::verdicts(&results::Results::of(&results::Run::load(&options.out)?)));
-    println!("{}", report::write(&options.out)?.display());
+    say(&report::text::verdicts(&results::Results::of(&results::Run::load(&options.out)?)));
+    say(&format!("{}\n", report::write(&options.out)?.display()));
     let run::Outcome { valid, invalid, failed, skipped, .. } = outcome;
-    println!("{valid} rounds valid, {invalid} invalid, {failed} failed; {skipped} cells skipped");
+    say(&format!("{valid} rounds valid, {invalid} invalid, {failed} failed; {skipped} cells skipped\n"));
     Ok(match () {
         () if invalid + failed > 0 => ExitCode::FAILURE,
         () if skipped > 0 && !allow_skips => ExitCode::from(SKIPS),

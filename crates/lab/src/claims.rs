@@ -41,13 +41,14 @@ fn word(claim: &Claim, ratio: Option<&Ratio>) -> &'static str {
 }
 
 /// Each cell with its point and target, in order.
-fn places(run: &Run) -> Vec<(Point, String, usize)> {
+fn places(run: &Run) -> Vec<(Point, usize)> {
     let mut all = Vec::new();
     for row in &run.plan.rows {
         for cell in row.cells.iter().copied().filter(|c| !run.plan.cells[*c].setup.control) {
             let mut point = row.point.clone();
             point.insert("target".into(), Value::Text(run.plan.cells[cell].setup.target.clone()));
-            all.push((point, row.load.clone(), cell));
+            point.insert("load".into(), Value::Text(row.load.clone()));
+            all.push((point, cell));
         }
     }
     all
@@ -62,11 +63,11 @@ fn answers(run: &Run, claim: &Claim) -> Vec<Answer> {
     };
     let places = places(run);
     let mut out = Vec::new();
-    for (point, load, cell) in places.iter().filter(|(p, ..)| filter.holds(p) && above.holds(p)) {
+    for (point, cell) in places.iter().filter(|(p, _)| filter.holds(p) && above.holds(p)) {
         let matches = |other: &Point| {
             below.holds(other) && point.iter().all(|(axis, value)| below.get(axis).is_some() || other.get(axis) == Some(value))
         };
-        let Some((_, _, other)) = places.iter().find(|(p, l, _)| l == load && matches(p)) else { continue };
+        let Some((_, other)) = places.iter().find(|(p, _)| matches(p)) else { continue };
         let ratio = run.ratio(*cell, *other, metric);
         let shown: Point = point.iter().filter(|(axis, _)| above.get(axis).is_none()).map(|(a, v)| (a.clone(), v.clone())).collect();
         out.push(Answer { place: show(&shown), word: word(claim, ratio.as_ref()).into(), ratio });

@@ -7,6 +7,8 @@
 //! | [`target`], [`load`] | what is measured, and the tools that load it |
 //! | [`sample`], [`machine`] | what servers, clients and the machine have used |
 //! | [`run`] | the visits, whether a round is to be believed, and the results folder |
+//! | [`trace`], [`profile`] | what a target's devices were given, and where its CPU went, in rounds that don't count |
+//! | [`model`] | devices that behave as a data sheet says |
 //! | [`stats`], [`results`], [`claims`] | from rounds to figures, words and answers |
 //! | [`report`] | the page, and two folders side by side |
 //! | [`import`] | CBT's YAML and ceph.conf |
@@ -16,12 +18,16 @@
 
 #![deny(unsafe_code)]
 
+mod cgroup;
 pub mod claims;
 pub mod import;
+mod leftovers;
 pub mod load;
 pub mod machine;
 pub mod metric;
+pub mod model;
 pub mod plan;
+pub mod profile;
 pub mod report;
 pub mod results;
 pub mod run;
@@ -31,4 +37,5 @@ pub mod stats;
 pub mod study;
 mod sys;
 pub mod target;
+pub mod trace;
 pub mod value;

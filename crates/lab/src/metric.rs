@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub enum Metric {
     /// Operations a second.
     Iops,
+    /// Millions of bytes a second.
+    MbS,
     /// Mean latency of operations, microseconds.
     MeanUs,
     /// Latency that 99 % don't exceed, microseconds.
@@ -22,15 +24,31 @@ pub enum Metric {
     Amplification,
     /// The servers' resident memory at most, MiB.
     RssMib,
+    /// The longest time without an answer while drills were carried out, milliseconds.
+    PauseMs,
+    /// From the drill that ends the trouble until everything has all its copies, seconds.
+    CleanS,
 }
 
 impl Metric {
-    pub const ALL: [Self; 8] =
-        [Self::Iops, Self::MeanUs, Self::P99Us, Self::P9999Us, Self::ServerCpuUs, Self::ClientCpuUs, Self::Amplification, Self::RssMib];
+    pub const ALL: [Self; 11] = [
+        Self::Iops,
+        Self::MbS,
+        Self::MeanUs,
+        Self::P99Us,
+        Self::P9999Us,
+        Self::ServerCpuUs,
+        Self::ClientCpuUs,
+        Self::Amplification,
+        Self::RssMib,
+        Self::PauseMs,
+        Self::CleanS,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Iops => "iops",
+            Self::MbS => "mb_s",
             Self::MeanUs => "mean_us",
             Self::P99Us => "p99_us",
             Self::P9999Us => "p9999_us",
@@ -38,12 +56,15 @@ impl Metric {
             Self::ClientCpuUs => "client_cpu_us",
             Self::Amplification => "amplification",
             Self::RssMib => "rss_mib",
+            Self::PauseMs => "pause_ms",
+            Self::CleanS => "clean_s",
         }
     }
     /// As a heading.
     pub fn title(self) -> &'static str {
         match self {
             Self::Iops => "IOPS",
+            Self::MbS => "MB/s",
             Self::MeanUs => "mean latency, µs",
             Self::P99Us => "99 % latency, µs",
             Self::P9999Us => "99.99 % latency, µs",
@@ -51,10 +72,12 @@ impl Metric {
             Self::ClientCpuUs => "client CPU per operation, µs",
             Self::Amplification => "bytes written per client byte",
             Self::RssMib => "server memory, MiB",
+            Self::PauseMs => "longest pause, ms",
+            Self::CleanS => "until clean, s",
         }
     }
     pub fn better(self) -> Better {
-        if self == Self::Iops { Better::More } else { Better::Less }
+        if matches!(self, Self::Iops | Self::MbS) { Better::More } else { Better::Less }
     }
     pub fn parse(text: &str) -> Result<Self, String> {
         let names = || Self::ALL.map(Self::name).join(", ");

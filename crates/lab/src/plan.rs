@@ -1,9 +1,10 @@
 //! From a study to what will be done on this machine: cells, rows that compare them, the order of their rounds, and what can't run and why.
 
 pub mod lacks;
+pub mod room;
 mod settle;
 
-pub use lacks::lacks_here;
+pub use lacks::{lacks_here, packages};
 pub use settle::Setup;
 
 use crate::load::{Op, Tool, Work};
@@ -41,11 +42,25 @@ impl Row {
     }
 }
 
+/// What a visit is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    #[default]
+    Figures,
+    /// Each request of the devices, recorded; no figures.
+    Trace,
+    /// Where the servers' CPU goes; no figures.
+    Profile,
+}
+
 /// One visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     pub round: u32,
     pub cell: usize,
+    #[serde(default)]
+    pub mode: Mode,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,6 +74,9 @@ pub struct Plan {
     pub cells: Vec<Cell>,
     pub rows: Vec<Row>,
     pub steps: Vec<Step>,
+    /// The study asks for profiles, whether or not they can be had here.
+    #[serde(default)]
+    pub wants_profiles: bool,
 }
 
 /// What the machine has, as far as plans depend on it.
@@ -66,6 +84,32 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// Why a cell can't run, if it can't.
     pub lacks: Box<dyn Fn(&Setup, &Work, &[Device]) -> Option<String>>,
+}
+
+/// A load as it stands in rows: once, or once for each share of the base load.
+struct Name {
+    row: String,
+    load: String,
+    base: Option<u32>,
+}
+
+fn names(study: &Study) -> Vec<Name> {
+    let mut names: Vec<Name> = Vec::new();
+    for load in study.loads.iter().map(|l| l.get_ref()) {
+        let name = load.name.clone().unwrap_or_else(|| load.tool.clone());
+        if names.iter().any(|n| n.load == name) {
+            continue;
+        }
+        match study.base.as_ref().filter(|_| load.under.as_deref() == Some("base")) {
+            None => names.push(Name { row: name.clone(), load: name, base: None }),
+            Some(base) => names.extend(base.get_ref().share.iter().map(|share| Name {
+                row: format!("{name}, {:.0} % of the capacity", share * 100.0),
+                load: name.clone(),
+                base: Some((share * 1000.0).round() as u32),
+            })),
+        }
+    }
+    names
 }
 
 fn hash(setup: &Setup, work: &Work) -> String {
@@ -89,16 +133,10 @@ impl Plan {
             cells.push(Cell { hash, setup, work, skipped });
             cells.len() - 1
         };
-        let mut names: Vec<String> = Vec::new();
-        for load in &study.loads {
-            let name = load.get_ref().name.clone().unwrap_or_else(|| load.get_ref().tool.clone());
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
+        let names = names(study);
         for point in axes::points(study).into_iter().filter(|p| only.allows(p)) {
-            for name in &names {
-                let mut row = Row { load: name.clone(), point: point.clone(), cells: Vec::new() };
+            for Name { row: shown, load: name, base } in &names {
+                let mut row = Row { load: shown.clone(), point: point.clone(), cells: Vec::new() };
                 let mut control_cell = None;
                 for target in study.targets.iter().map(|t| t.get_ref()) {
                     let mut whole = point.clone();
@@ -109,13 +147,17 @@ impl Plan {
                     if !wanted || !only.allows(&whole) {
                         continue;
                     }
+                    let has_files = kind == Kind::Glusterfs || target.fs.is_some() || point.contains_key("fs");
                     let fits = |l: &&Load| {
                         let called = l.name.as_ref().unwrap_or(&l.tool) == name;
                         let there = Filter::parse(l.only.as_deref().unwrap_or_default()).is_ok_and(|f| f.allows(&whole));
-                        called && there && Tool::parse(&l.tool).is_ok_and(|t| t.fits(kind, target.fs.is_some()))
+                        called && there && Tool::parse(&l.tool).is_ok_and(|t| t.fits(kind, has_files))
                     };
                     let load = study.loads.iter().map(|l| l.get_ref()).find(fits);
-                    let made = load.and_then(|load| Some((settle::setup(target, kind, &point)?, settle::work(load, &point)?)));
+                    let drilled = |load: &Load| load.under.as_deref().and_then(crate::load::course).is_some();
+                    let made = load.and_then(|load| {
+                        Some((settle::setup(target, kind, &point, drilled(load))?, settle::work(load, &point, shown, *base)?))
+                    });
                     let Some((setup, work)) = made else { continue };
                     if control == Some(target.name.as_str()) {
                         control_cell = Some(add(Setup { control: true, ..setup.clone() }, work.clone()));
@@ -129,10 +171,20 @@ impl Plan {
             }
         }
         let rules = study.rules(quick);
-        let mut plan =
-            Self { study: study.name().into(), quick, rules, seed: study.seed_number(), all_up: false, cells, rows, steps: Vec::new() };
+        let mut plan = Self {
+            study: study.name().into(),
+            quick,
+            rules,
+            seed: study.seed_number(),
+            all_up: false,
+            cells,
+            rows,
+            steps: Vec::new(),
+            wants_profiles: study.rules.profile,
+        };
         plan.all_up = plan.memory_bytes() <= machine.memory_bytes / 2;
         plan.steps = plan.schedule();
+        plan.steps.extend(plan.looks(study.rules.trace, study.rules.profile));
         plan
     }
 
@@ -160,12 +212,27 @@ impl Plan {
         let mut steps = Vec::new();
         for (round, order) in order::orders(setups.len(), self.rules.rounds as usize, self.seed).iter().enumerate() {
             let mut visit = |setup: usize, work: &Work| {
-                steps.extend(find(setups[setup], work).map(|cell| Step { round: round as u32, cell }));
+                steps.extend(find(setups[setup], work).map(|cell| Step { round: round as u32, cell, mode: Mode::Figures }));
             };
             if self.all_up {
                 works.iter().for_each(|work| order.iter().for_each(|setup| visit(*setup, work)));
             } else {
                 order.iter().for_each(|setup| works.iter().for_each(|work| visit(*setup, work)));
+            }
+        }
+        steps
+    }
+    /// The visits that look closer, behind all that count: each target and load once.
+    fn looks(&self, trace: bool, profile: bool) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (cell, of) in self.cells.iter().enumerate().filter(|(_, c)| c.skipped.is_none() && !c.setup.control && c.work.under.is_none()) {
+            let has_devices = of.setup.data.is_some() || of.setup.kind == Kind::Glusterfs;
+            let has_servers = matches!(of.setup.kind, Kind::Humboldt | Kind::Ceph | Kind::Glusterfs);
+            if trace && has_devices && crate::trace::lacks().is_none() {
+                steps.push(Step { round: 0, cell, mode: Mode::Trace });
+            }
+            if profile && has_servers && crate::profile::lacks().is_none() {
+                steps.push(Step { round: 0, cell, mode: Mode::Profile });
             }
         }
         steps

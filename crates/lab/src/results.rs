@@ -2,7 +2,7 @@
 
 use crate::claims::{self, ClaimResult};
 use crate::metric::Metric;
-use crate::plan::{Plan, Row};
+use crate::plan::{Mode, Plan, Row};
 use crate::run::folder::{self, Line, journal, read_json};
 use crate::run::judge::{self, State};
 use crate::run::visit::{SCHEMA, Stat};
@@ -32,6 +32,10 @@ impl Round {
         if self.stat.state != Some(State::Valid) {
             return None;
         }
+        // Counters of processes that a drill ended and began anew don't add up.
+        if self.stat.drill.is_some() && matches!(metric, Metric::ServerCpuUs | Metric::Amplification) {
+            return None;
+        }
         let (told, used) = (self.stat.told.as_ref()?, &self.stat.used);
         let (ops, latency) = (told.ops as f64, told.latency.as_ref());
         let us = |ns: u64| ns as f64 / 1e3;
@@ -39,6 +43,7 @@ impl Round {
         let seen = judge::seen_ops(told, used);
         match metric {
             Metric::Iops => Some(ops / told.seconds),
+            Metric::MbS => Some(told.bytes.map_or(ops * self.block as f64, |b| b as f64) / 1e6 / told.seconds),
             Metric::MeanUs => Some(told.mean_ns / 1e3),
             Metric::P99Us => latency?.percentile_ns(99.0).map(us),
             Metric::P9999Us => latency?.percentile_ns(99.99).map(us),
@@ -48,6 +53,8 @@ impl Round {
                 let sent = told.write_share * seen * self.block as f64;
                 used.written_bytes.filter(|_| self.durable && sent > 0.0).map(|w| w as f64 / sent).filter(|a| *a > 0.0)
             }
+            Metric::PauseMs => self.stat.drill.as_ref()?.pause_ms,
+            Metric::CleanS => self.stat.drill.as_ref()?.clean_s,
             Metric::RssMib => (used.rss_bytes > 0).then(|| used.rss_bytes as f64 / (1 << 20) as f64),
         }
     }
@@ -58,6 +65,8 @@ pub struct Run {
     pub study: Study,
     pub plan: Plan,
     pub rounds: BTreeMap<String, Vec<Round>>,
+    /// Rounds that looked closer, by mode and cell.
+    pub looks: BTreeMap<(Mode, String), Stat>,
 }
 
 impl Run {
@@ -67,17 +76,24 @@ impl Run {
         let plan: Plan = read_json(&path.join("plan.json"))?;
         let lines = journal(path)?;
         let mut rounds: BTreeMap<String, Vec<Round>> = BTreeMap::new();
+        let mut looks = BTreeMap::new();
         for line in lines.iter().filter(|l| l.last) {
             let stat: Stat = folder::stat(path, line)?;
             ensure!(stat.schema == SCHEMA, "{}: schema {} is another version's", line.dir(), stat.schema);
             let cell =
                 plan.cells.iter().find(|c| c.hash == line.cell).with_context(|| format!("{}: a cell that was not planned", line.dir()))?;
-            let attempts = lines.iter().filter(|l: &&Line| l.round == line.round && l.cell == line.cell).count() as u32;
-            let durable = cell.setup.kind == Kind::Device || matches!(cell.setup.store.as_str(), "block" | "file");
+            if line.mode != Mode::Figures {
+                looks.insert((line.mode, line.cell.clone()), stat);
+                continue;
+            }
+            let attempts =
+                lines.iter().filter(|l: &&Line| l.mode == line.mode && l.round == line.round && l.cell == line.cell).count() as u32;
+            let durable =
+                matches!(cell.setup.kind, Kind::Device | Kind::Glusterfs) || matches!(cell.setup.store.as_str(), "block" | "file");
             rounds.entry(line.cell.clone()).or_default().push(Round { round: line.round, attempts, block: cell.work.block, durable, stat });
         }
         rounds.values_mut().for_each(|r| r.sort_by_key(|r| r.round));
-        Ok(Self { study, plan, rounds })
+        Ok(Self { study, plan, rounds, looks })
     }
     pub fn of(&self, cell: usize) -> &[Round] {
         self.rounds.get(&self.plan.cells[cell].hash).map_or(&[], Vec::as_slice)
@@ -197,7 +213,10 @@ fn cell_result(run: &Run, row: &Row, cell: usize) -> CellResult {
 impl Results {
     pub fn of(run: &Run) -> Self {
         let row = |row: &Row| RowResult { title: row.title(), cells: row.cells.iter().map(|c| cell_result(run, row, *c)).collect() };
-        let there = |s: &crate::plan::Step| run.of(s.cell).iter().any(|r| r.round == s.round);
+        let there = |s: &crate::plan::Step| match s.mode {
+            Mode::Figures => run.of(s.cell).iter().any(|r| r.round == s.round),
+            mode => run.looks.contains_key(&(mode, run.plan.cells[s.cell].hash.clone())),
+        };
         Self {
             schema: SCHEMA,
             study: run.plan.study.clone(),

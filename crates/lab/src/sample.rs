@@ -53,6 +53,8 @@ pub struct Subject {
     pub servers: Vec<u32>,
     /// The load, while it runs.
     pub client: Option<u32>,
+    /// What works for it outside of its own processes.
+    pub helpers: Vec<u32>,
     /// The stat files of the devices that only the servers use.
     pub devices: Vec<PathBuf>,
 }
@@ -81,7 +83,8 @@ impl Subject {
     pub fn sample(&self, foreign: bool) -> Sample {
         let servers = tree(&self.servers);
         let cpu = |pids: &BTreeSet<u32>| pids.iter().filter_map(|pid| sys::process_cpu_ns(*pid)).sum();
-        let client = self.client.map(|pid| tree(&[pid])).unwrap_or_default();
+        let roots: Vec<u32> = self.client.into_iter().chain(self.helpers.iter().copied()).collect();
+        let client = tree(&roots);
         let written: Vec<u64> = servers.iter().filter_map(|pid| io_field(*pid, "write_bytes")).collect();
         let (busy, steal, total) = machine_cpu();
         let sectors: Vec<Sectors> = self.devices.iter().filter_map(|d| Sectors::read(d)).collect();
@@ -155,7 +158,8 @@ fn psi() -> Option<u64> {
     text.lines().find(|l| l.starts_with("some"))?.rsplit('=').next()?.trim().parse().ok()
 }
 
-fn io_field(pid: u32, name: &str) -> Option<u64> {
+/// A field of /proc/PID/io.
+pub fn io_field(pid: u32, name: &str) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
     text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(": ")?.parse().ok())
 }

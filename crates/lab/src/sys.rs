@@ -3,7 +3,11 @@
 
 #![allow(unsafe_code)]
 
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
@@ -57,6 +61,65 @@ pub fn ends_with_us(cmd: &mut Command) -> &mut Command {
             Ok(())
         })
     }
+}
+
+/// Gives this thread, and all that it starts, mounts of its own: nobody else sees them, and they are gone with the last process that does.
+pub fn own_mounts() -> io::Result<()> {
+    // SAFETY: the strings are constants, and the kernel keeps none of them.
+    let ok = unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(c"none".as_ptr(), c"/".as_ptr(), std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE, std::ptr::null()) == 0
+    };
+    if ok { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Mounts a FUSE file system whose requests come over a descriptor of /dev/fuse.
+pub fn mount_fuse(fd: i32, dir: &Path) -> io::Result<()> {
+    let dir = CString::new(dir.as_os_str().as_bytes())?;
+    let options = CString::new(format!("fd={fd},rootmode=40000,user_id=0,group_id=0"))?;
+    let flags = libc::MS_NOSUID | libc::MS_NODEV;
+    // SAFETY: the strings live through the call, and the kernel keeps none of them.
+    let ok = unsafe { libc::mount(c"humboldt-lab".as_ptr(), dir.as_ptr(), c"fuse".as_ptr(), flags, options.as_ptr().cast()) } == 0;
+    if ok { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Unmounts at once for everybody who looks, later for those who still have a file open.
+pub fn unmount(dir: &Path) {
+    let Ok(dir) = CString::new(dir.as_os_str().as_bytes()) else { return };
+    // SAFETY: the string lives through the call.
+    unsafe { libc::umount2(dir.as_ptr(), libc::MNT_DETACH) };
+}
+
+/// The child joins a control group before it becomes its program; `procs` is the group's file of processes.
+pub fn in_group<'a>(cmd: &'a mut Command, procs: &Path) -> io::Result<&'a mut Command> {
+    let procs = CString::new(procs.as_os_str().as_bytes())?;
+    // SAFETY: open, write and close are async-signal-safe, and the string was made before the fork.
+    Ok(unsafe {
+        cmd.pre_exec(move || {
+            let file = libc::open(procs.as_ptr(), libc::O_WRONLY);
+            let joined = file >= 0 && libc::write(file, c"0".as_ptr().cast(), 1) == 1;
+            if file >= 0 {
+                libc::close(file);
+            }
+            if joined { Ok(()) } else { Err(io::Error::last_os_error()) }
+        })
+    })
+}
+
+/// Bytes that a file system has left for us.
+pub fn room(dir: &Path) -> Option<u64> {
+    let dir = CString::new(dir.as_os_str().as_bytes()).ok()?;
+    // SAFETY: zeros are a valid statvfs, and the kernel writes one.
+    unsafe {
+        let mut stat: libc::statvfs = std::mem::zeroed();
+        (libc::statvfs(dir.as_ptr(), &mut stat) == 0).then(|| stat.f_bavail as u64 * stat.f_frsize as u64)
+    }
+}
+
+/// Sends a signal to one process.
+pub fn signal(pid: u32, signal: i32) {
+    // SAFETY: no memory is involved.
+    unsafe { libc::kill(pid as i32, signal) };
 }
 
 /// Sends a signal to a process group.

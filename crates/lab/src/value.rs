@@ -40,29 +40,45 @@ pub fn show(point: &Point) -> String {
     point.iter().map(|(axis, value)| format!("{axis}={value}")).collect::<Vec<_>>().join(", ")
 }
 
+/// One condition: an axis has a value, or has another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Term {
+    axis: String,
+    is: bool,
+    value: String,
+}
+
 /// Conditions on points: all of them must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter(pub Vec<(String, String)>);
+pub struct Filter(Vec<Term>);
 
 impl Filter {
-    /// Of `axis=value,axis=value`; an empty text holds everywhere.
+    /// Of `axis=value,axis!=value`; an empty text holds everywhere.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let term = |t: &str| match t.split_once('=') {
-            Some((axis, value)) if !axis.trim().is_empty() && !value.trim().is_empty() => Ok((axis.trim().into(), value.trim().into())),
-            _ => Err(format!("`{t}` is no condition: axis=value is wanted")),
+        let term = |t: &str| {
+            let (axis, is, value) = match (t.split_once("!="), t.split_once('=')) {
+                (Some((axis, value)), _) => (axis.trim(), false, value.trim()),
+                (None, Some((axis, value))) => (axis.trim(), true, value.trim()),
+                (None, None) => ("", true, ""),
+            };
+            match axis.is_empty() || value.is_empty() {
+                true => Err(format!("`{t}` is no condition: axis=value or axis!=value is wanted")),
+                false => Ok(Term { axis: axis.into(), is, value: value.into() }),
+            }
         };
         text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(term).collect::<Result<_, _>>().map(Self)
     }
-    /// True if the point has each of the values; an axis that it lacks is not met.
+    /// True if the point fulfils each condition; an axis that it lacks is not met.
     pub fn holds(&self, point: &Point) -> bool {
-        self.0.iter().all(|(axis, value)| point.get(axis).is_some_and(|v| v.to_string() == *value))
+        self.0.iter().all(|t| point.get(&t.axis).is_some_and(|v| (v.to_string() == t.value) == t.is))
     }
     /// The same, but conditions on axes other than the point's are ignored.
     pub fn allows(&self, point: &Point) -> bool {
-        self.0.iter().all(|(axis, value)| point.get(axis).is_none_or(|v| v.to_string() == *value))
+        self.0.iter().all(|t| point.get(&t.axis).is_none_or(|v| (v.to_string() == t.value) == t.is))
     }
+    /// The value that an axis must have.
     pub fn get(&self, axis: &str) -> Option<&str> {
-        self.0.iter().find(|(a, _)| a == axis).map(|(_, value)| value.as_str())
+        self.0.iter().find(|t| t.is && t.axis == axis).map(|t| t.value.as_str())
     }
 }
 
@@ -115,6 +131,7 @@ mod tests {
         assert!(!Filter::parse("op=read").unwrap().holds(&point));
         assert!(!Filter::parse("store=mem").unwrap().holds(&point));
         assert!(Filter::parse("store=mem").unwrap().allows(&point));
-        assert!(Filter::parse("op").is_err());
+        assert!(Filter::parse("op!=read").unwrap().holds(&point) && !Filter::parse("op!=write").unwrap().allows(&point));
+        assert!(Filter::parse("op").is_err() && Filter::parse("op!=").is_err());
     }
 }

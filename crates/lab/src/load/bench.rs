@@ -52,6 +52,7 @@ pub fn read(code: i32, out: &str, err: &str) -> Result<Told, BadOutput> {
         slots,
         slot_ms: number("slot_ms")? as u64,
         gap_ms: Some(number("gap_us")? / 1000.0),
+        bytes: None,
         write_share: if value.get("mode").and_then(Value::as_str) == Some("write") { 1.0 } else { 0.0 },
     })
 }

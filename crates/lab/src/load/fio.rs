@@ -2,7 +2,10 @@
 
 use super::{BadOutput, Job, Op, Told, Tool, tail};
 use crate::stats::Latency;
+use crate::target::gluster;
+use crate::value::Value;
 use serde_json::Value as Json;
+use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Milliseconds of one point of the curve.
@@ -36,11 +39,24 @@ fn image(job: &Job) -> String {
 fn base(job: &Job, rw: &str) -> Command {
     let work = job.work;
     let mut cmd = job.place.command("fio");
+    if let Some(conf) = job.place.conf.as_ref().filter(|_| work.cache) {
+        // librbd's write-back cache, from the first write on: a client of a file system that flushes gets just that.
+        let own = std::fs::read_to_string(conf).unwrap_or_default();
+        let path = job.dir.join("cached.conf");
+        let text = own + "[client]\nrbd cache = true\nrbd cache writethrough until flush = false\nrbd cache policy = writeback\n";
+        // If it can't be written, the load says so when it looks for it.
+        let _ = std::fs::write(&path, text);
+        cmd.env("CEPH_CONF", path);
+    }
     cmd.args(["--name=lab", "--thread", "--output-format=json+", "--norandommap", "--randrepeat=1"]);
     cmd.arg(format!("--ioengine={}", engine(work.tool))).arg(format!("--rw={rw}")).arg(format!("--size={}", work.size));
     match work.tool {
         Tool::FioRbd => cmd.args(["--clientname=admin", "--pool=bench"]).arg(format!("--rbdname={}", image(job))),
         Tool::FioRados => cmd.args(["--clientname=admin", "--pool=bench"]),
+        Tool::FioGfapi => cmd
+            .arg(format!("--volume={}", gluster::VOLUME))
+            .arg(format!("--brick={}", gluster::ADDRESS))
+            .args(["--direct=1", "--filename=gfapi-data"]),
         _ => cmd.arg(format!("--filename={}", job.place.file.display())).arg("--direct=1"),
     };
     cmd
@@ -128,4 +144,41 @@ pub fn read(job: &Job, code: i32, out: &str, err: &str) -> Result<Told, BadOutpu
     told.errors = report.get("total_err").and_then(Json::as_u64).unwrap_or_default();
     told.latency = Some(latency);
     Ok(told)
+}
+
+const BASE_BYTES: u64 = 64 << 20;
+const BASE_IMAGE: &str = "lab-base";
+
+fn base_command(job: &Job) -> Command {
+    let mut cmd = job.place.command("fio");
+    cmd.args(["--name=base", "--thread", "--output-format=json", "--ioengine=rbd", "--clientname=admin", "--pool=bench", "--direct=1"]);
+    cmd.arg(format!("--rbdname={BASE_IMAGE}")).arg(format!("--size={BASE_BYTES}"));
+    cmd
+}
+
+/// The base load: on an image of its own, so that nothing of it is the measured load's; at `rate` bytes a second each way, or as fast as it can.
+pub fn base_load(job: &Job, options: &BTreeMap<String, Value>, rate: Option<u64>) -> [Command; 2] {
+    let mut create = job.place.command("rbd");
+    create.args(["create", "--pool", "bench", "--size", &format!("{BASE_BYTES}B"), "--image-feature", "layering", BASE_IMAGE]);
+    let mut cmd = base_command(job);
+    cmd.args(["--time_based", "--randrepeat=0"]).arg(format!("--runtime={}s", job.seconds.ceil()));
+    // The rate is the share's, whatever the study's own was.
+    cmd.args(options.iter().filter(|(key, _)| *key != "rate").map(|(key, value)| format!("--{key}={value}")));
+    if let Some(rate) = rate {
+        cmd.arg(format!("--rate={rate},{rate}"));
+    }
+    [create, cmd]
+}
+
+pub fn base_fill(job: &Job) -> Command {
+    let mut cmd = base_command(job);
+    cmd.args(["--rw=write", "--bs=4M", "--iodepth=4"]);
+    cmd
+}
+
+/// Bytes a second of a base load that ran.
+pub fn base_rate(out: &str) -> Option<f64> {
+    let json: Json = serde_json::from_str(out.find("{\n").map_or(out, |at| &out[at..])).ok()?;
+    let of = |side: &str| json.pointer(&format!("/jobs/0/{side}/bw_bytes")).and_then(Json::as_f64);
+    Some(of("read")? + of("write")?).filter(|rate| *rate > 0.0)
 }

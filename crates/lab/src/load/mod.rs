@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod fake;
+pub mod files;
 pub mod fio;
 pub mod rados;
 pub mod runner;
@@ -128,10 +129,10 @@ impl Tool {
         match self {
             Self::HumboldtBench | Self::RadosBench | Self::FioRados => kind.is_cluster(),
             // An image is read before it is written.
-            Self::FioRbd => kind.is_cluster() && kind != Kind::Null,
+            Self::FioRbd => kind.is_cluster() && kind != Kind::Null && !fs,
             Self::FioGfapi => kind == Kind::Glusterfs,
-            Self::FioLibaio | Self::FioPsync => kind == Kind::Device,
-            Self::FsMark | Self::Dbench | Self::Sqlite => fs || kind != Kind::Null,
+            Self::FioLibaio | Self::FioPsync => kind == Kind::Device || fs,
+            Self::FsMark | Self::Dbench | Self::Sqlite => fs,
             Self::Fake => kind == Kind::Fake,
         }
     }
@@ -143,11 +144,15 @@ impl Tool {
                 Some(format!("{name} has no {}", work.op.name()))
             }
             Self::HumboldtBench | Self::RadosBench | Self::Fake if work.jobs > 1 => Some(format!("{name} runs as one job")),
-            Self::FioGfapi => Some("needs GlusterFS targets".into()),
-            Self::FsMark | Self::Dbench | Self::Sqlite => Some(format!("needs file-system targets ({name})")),
+            Self::Sqlite if work.jobs > 1 => Some("sqlite runs as one job".into()),
             _ => None,
         }
     }
+}
+
+/// The course of drills that a load is under, out of `drill COURSE`; the nameless one of `drill`.
+pub fn course(under: &str) -> Option<&str> {
+    under.strip_prefix("drill").filter(|rest| rest.is_empty() || rest.starts_with(' ')).map(str::trim)
 }
 
 /// A load with everything settled but its length.
@@ -164,6 +169,8 @@ pub struct Work {
     pub cache: bool,
     /// `base` or `drill`: see the study file.
     pub under: Option<String>,
+    /// The base load beside it, in thousandths of the capacity.
+    pub base: Option<u32>,
     pub options: BTreeMap<String, Value>,
 }
 
@@ -172,6 +179,13 @@ impl Work {
     pub fn show(&self) -> String {
         let jobs = if self.jobs > 1 { format!(", {} jobs", self.jobs) } else { String::new() };
         format!("{} {} {}, depth {}{jobs}", self.name, show_size(self.block), self.op.name(), self.depth)
+    }
+    pub fn is_drill(&self) -> bool {
+        self.under.as_deref().and_then(course).is_some()
+    }
+    /// True if each operation's bytes must reach the target while it runs: else a cache may answer, or join several into one.
+    pub fn reaches_whole(&self) -> bool {
+        self.tool != Tool::Dbench && !self.cache
     }
     /// How many operations are under way at most.
     pub fn under_way(&self) -> u64 {
@@ -195,6 +209,8 @@ pub struct Told {
     pub gap_ms: Option<f64>,
     /// What part of the operations wrote.
     pub write_share: f64,
+    /// Bytes that were moved, where operations are not all of one size.
+    pub bytes: Option<u64>,
 }
 
 /// Output that can't be believed, or says that the load failed.
@@ -227,11 +243,20 @@ impl Tool {
     pub fn marks(self) -> bool {
         matches!(self, Self::HumboldtBench | Self::Fake)
     }
+    /// True if it runs for a time; else for an amount of work.
+    pub fn is_timed(self) -> bool {
+        !matches!(self, Self::FsMark | Self::Sqlite)
+    }
+    /// True if it works on files.
+    pub fn wants_files(self) -> bool {
+        matches!(self, Self::FsMark | Self::Dbench | Self::Sqlite)
+    }
     /// What runs before, unmeasured: what a load reads must be there.
     pub fn prepare(self, job: &Job) -> Vec<Command> {
         match self {
             Self::RadosBench => rados::prepare(job),
-            Self::FioRbd | Self::FioRados | Self::FioLibaio | Self::FioPsync => fio::prepare(job),
+            Self::FioRbd | Self::FioRados | Self::FioLibaio | Self::FioPsync | Self::FioGfapi => fio::prepare(job),
+            Self::FsMark | Self::Dbench | Self::Sqlite => files::prepare(job),
             _ => Vec::new(),
         }
     }
@@ -241,6 +266,7 @@ impl Tool {
             Self::HumboldtBench => bench::command(job),
             Self::RadosBench => rados::command(job),
             Self::Fake => fake::command(job),
+            Self::FsMark | Self::Dbench | Self::Sqlite => files::command(job),
             _ => fio::command(job),
         }
     }
@@ -248,6 +274,7 @@ impl Tool {
     pub fn clean(self, job: &Job) -> Vec<Command> {
         match self {
             Self::RadosBench => rados::clean(job),
+            Self::FsMark | Self::Dbench | Self::Sqlite => files::clean(job),
             _ => Vec::new(),
         }
     }
@@ -255,6 +282,7 @@ impl Tool {
         match self {
             Self::HumboldtBench | Self::Fake => bench::read(code, out, err),
             Self::RadosBench => rados::read(job, code, out, err),
+            Self::FsMark | Self::Dbench | Self::Sqlite => files::read(job, code, out, err),
             _ => fio::read(job, code, out, err),
         }
     }

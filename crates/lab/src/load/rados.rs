@@ -3,7 +3,7 @@
 use super::{BadOutput, Job, Op, Told, tail};
 use std::process::Command;
 
-/// How long what will be read is written, seconds.
+/// How long what will be read is written at most, seconds.
 const FILL_S: u64 = 2;
 
 fn base(job: &Job) -> Command {
@@ -24,7 +24,7 @@ fn whole(seconds: f64) -> u64 {
 }
 
 pub fn prepare(job: &Job) -> Vec<Command> {
-    if job.work.op == Op::Write { Vec::new() } else { vec![write(job, FILL_S)] }
+    if job.work.op == Op::Write { Vec::new() } else { vec![write(job, FILL_S.min(whole(job.seconds)))] }
 }
 
 pub fn command(job: &Job) -> Command {
@@ -67,6 +67,7 @@ pub fn read(job: &Job, code: i32, out: &str, err: &str) -> Result<Told, BadOutpu
         slots: finished.windows(2).map(|w| w[1].saturating_sub(w[0])).collect(),
         slot_ms: 1000,
         gap_ms: None,
+        bytes: None,
         write_share: if job.work.op == Op::Write { 1.0 } else { 0.0 },
     })
 }

@@ -25,6 +25,8 @@ pub struct Setup {
     pub path: Option<String>,
     pub conf: BTreeMap<String, Value>,
     pub args: Vec<String>,
+    /// Daemons are processes that the lab keeps, for drills.
+    pub apart: bool,
     /// The reference under its second name.
     pub control: bool,
 }
@@ -42,7 +44,7 @@ impl Setup {
             Kind::Humboldt => self.memory.unwrap_or(if self.store == "mem" { 1024 * MIB } else { 160 * MIB * osds }) + 100 * MIB,
             // The monitor, and an OSD each.
             Kind::Ceph => 560 * MIB + self.memory.unwrap_or(2000 * MIB) * osds,
-            Kind::Glusterfs => 256 * MIB,
+            Kind::Glusterfs => 120 * MIB + 120 * MIB * u64::from(self.replicas),
             Kind::Null => 64 * MIB,
             Kind::Device | Kind::Existing | Kind::Fake => 16 * MIB,
         }
@@ -50,15 +52,17 @@ impl Setup {
     /// How long a start takes, seconds.
     pub(super) fn start_s(&self) -> f64 {
         match self.kind {
-            Kind::Ceph => 11.0 + 3.0 * f64::from(self.osds),
-            Kind::Glusterfs => 6.0,
+            Kind::Ceph => 11.0 + 3.0 * f64::from(self.osds) + if self.fs.is_some() { 4.0 } else { 0.0 },
+            Kind::Glusterfs => 8.0,
+            Kind::Humboldt if self.fs.is_some() => 4.0,
+            Kind::Existing => 6.0,
             _ => 0.5,
         }
     }
 }
 
-/// Parameters of a server by axis name, for kinds that have them.
-pub(super) fn setup(target: &Target, kind: Kind, point: &Point) -> Option<Setup> {
+/// Parameters of a server by axis name, for kinds that have them; `drilled`: it will be hurt.
+pub(super) fn setup(target: &Target, kind: Kind, point: &Point, drilled: bool) -> Option<Setup> {
     let text = |axis: &str| point.get(axis).map(Value::to_string);
     // What a target settles by itself is measured only at the points that agree.
     let settled = |own: &Option<String>, axis: &str, unless: &str| match (own, text(axis)) {
@@ -87,22 +91,29 @@ pub(super) fn setup(target: &Target, kind: Kind, point: &Point) -> Option<Setup>
         data: if is_null { None } else { place(&target.data, "data")? },
         wal: if is_null { None } else { place(&target.wal, "wal")? },
         meta: if is_null { None } else { place(&target.meta, "meta")? },
-        fs: if kind == Kind::Device { place(&target.fs, "fs")? } else { None },
+        fs: match kind {
+            Kind::Null | Kind::Existing => None,
+            // Its mount is all that it has.
+            Kind::Glusterfs => Some("glusterfs".into()),
+            _ => place(&target.fs, "fs")?,
+        },
         path: target.path.clone(),
         conf: target.conf.clone(),
         args: target.args.clone(),
+        apart: drilled && kind == Kind::Humboldt,
         control: false,
     })
 }
 
-pub(super) fn work(load: &Load, point: &Point) -> Option<Work> {
+/// `row` is what the load is called there, `base` the base load beside it in thousandths of the capacity.
+pub(super) fn work(load: &Load, point: &Point, row: &str, base: Option<u32>) -> Option<Work> {
     let text = |own: &Option<String>, axis: &str, unless: &str| {
         point.get(axis).map(Value::to_string).or(own.clone()).unwrap_or_else(|| unless.to_string())
     };
     let number = |own: Option<i64>, axis: &str| text(&own.map(|n| n.to_string()), axis, "1").parse::<u32>().ok();
     let tool = Tool::parse(&load.tool).ok()?;
     Some(Work {
-        name: load.name.clone().unwrap_or_else(|| load.tool.clone()),
+        name: row.into(),
         tool,
         op: Op::parse(&text(&load.op, "op", "write")).ok()?,
         block: parse_size(&text(&load.block, "block", "4 KiB")).ok()?,
@@ -111,6 +122,7 @@ pub(super) fn work(load: &Load, point: &Point) -> Option<Work> {
         size: parse_size(&text(&load.size, "size", "64 MiB")).ok()?,
         cache: point.get("cache").is_some_and(|v| *v == Value::Flag(true)),
         under: load.under.clone(),
+        base,
         options: load.options.clone(),
     })
 }

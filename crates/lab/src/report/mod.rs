@@ -5,6 +5,8 @@
 
 pub mod compare;
 mod disclosure;
+mod flame;
+mod looks;
 mod sections;
 mod svg;
 pub mod text;
@@ -48,11 +50,14 @@ fn page(run: &Run, results: &Results, machine: &Value, ceilings: &Value) -> Mark
                     (run.plan.rules.rounds) " rounds of " (run.plan.rules.seconds) " s, interleaved, order from seed " code { (results.seed) } ". "
                     @if !results.complete { strong { "Not complete: rounds are missing. " } }
                 }
-                (sections::control(run, results))
                 (sections::verdicts(results))
+                (sections::control(run, results))
                 (sections::bars(run, results))
                 (sections::latencies(results))
                 (sections::depths(run, results))
+                (looks::drills(run))
+                (looks::traces(run))
+                (looks::profiles(run))
                 (sections::claims(results))
                 (sections::cost(run, results))
                 (sections::published(run))

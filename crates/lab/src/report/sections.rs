@@ -6,11 +6,11 @@ use crate::metric::Metric;
 use crate::results::{CellResult, Results, RowResult, Run};
 use crate::stats::{Verdict, Word};
 use crate::target::Kind;
-use crate::value::{parse_size, show_size};
 use maud::{Markup, html};
 
 /// What verdicts are given on, if it was measured.
-const JUDGED: [Metric; 5] = [Metric::Iops, Metric::MeanUs, Metric::P99Us, Metric::ServerCpuUs, Metric::Amplification];
+const JUDGED: [Metric; 7] =
+    [Metric::Iops, Metric::MeanUs, Metric::P99Us, Metric::ServerCpuUs, Metric::Amplification, Metric::PauseMs, Metric::CleanS];
 
 fn class(word: Word) -> &'static str {
     match word {
@@ -24,8 +24,14 @@ fn class(word: Word) -> &'static str {
 /// Of CPU and bytes, less is not "faster".
 fn word(metric: Metric, word: Word) -> String {
     match (metric, word) {
-        (Metric::ServerCpuUs | Metric::ClientCpuUs | Metric::Amplification | Metric::RssMib, Word::Faster) => "less".into(),
-        (Metric::ServerCpuUs | Metric::ClientCpuUs | Metric::Amplification | Metric::RssMib, Word::Slower) => "more".into(),
+        (
+            Metric::ServerCpuUs | Metric::ClientCpuUs | Metric::Amplification | Metric::RssMib | Metric::PauseMs | Metric::CleanS,
+            Word::Faster,
+        ) => "less".into(),
+        (
+            Metric::ServerCpuUs | Metric::ClientCpuUs | Metric::Amplification | Metric::RssMib | Metric::PauseMs | Metric::CleanS,
+            Word::Slower,
+        ) => "more".into(),
         (_, word) => word.to_string(),
     }
 }
@@ -58,20 +64,22 @@ pub fn control(run: &Run, results: &Results) -> Markup {
 }
 
 pub fn verdicts(results: &Results) -> Markup {
+    let cells = || results.rows.iter().flat_map(|r| r.cells.iter());
+    let judged: Vec<Metric> = JUDGED.into_iter().filter(|m| cells().any(|c| c.verdicts.contains_key(m))).collect();
     html! {
         h2 { "Verdicts" }
         div.wide { table {
-            thead { tr { th { "row" } th { "target" } @for m in JUDGED { th { (m.title()) } } } }
+            thead { tr { th { "row" } th { "target" } @for m in &judged { th { (m.title()) } } } }
             tbody { @for row in &results.rows { @for (i, cell) in row.cells.iter().enumerate() {
                 tr {
                     td { @if i == 0 { (row.title) } }
                     td { (cell.target) }
                     @if cell.state != "valid" {
-                        td colspan=(JUDGED.len()) { span class=(cell.state) { (cell.state) } " " small { (cell.reason.as_deref().unwrap_or_default()) } }
+                        td colspan=(judged.len().max(1)) { span class=(cell.state) { (cell.state) } " " small { (cell.reason.as_deref().unwrap_or_default()) } }
                     } @else if cell.verdicts.is_empty() {
-                        td colspan=(JUDGED.len()) .dim { "what others are compared with" }
+                        td colspan=(judged.len().max(1)) .dim { "what others are compared with" }
                     } @else {
-                        @for m in JUDGED { td { @match cell.verdicts.get(&m) { Some(v) => (verdict(m, v)), None => span.dim { "–" } } } }
+                        @for m in &judged { td { @match cell.verdicts.get(m) { Some(v) => (verdict(*m, v)), None => span.dim { "–" } } } }
                     }
                 }
             } } }
@@ -102,7 +110,7 @@ pub fn bars(run: &Run, results: &Results) -> Markup {
         p.note { "Bars are medians of the rounds, whiskers their 95 % intervals. Grey: a ceiling (bare device, null responder). Ochre: the control." }
         @for (i, row) in results.rows.iter().enumerate() {
             h3 { (row.title) }
-            @for metric in [Metric::Iops, Metric::MeanUs, Metric::ServerCpuUs, Metric::Amplification] {
+            @for metric in [Metric::Iops, Metric::MeanUs, Metric::ServerCpuUs, Metric::Amplification, Metric::PauseMs] {
                 @let bars = of(i, metric);
                 @if !bars.is_empty() { p.note { (metric.title()) } (svg::bars(&bars)) }
             }
@@ -224,16 +232,15 @@ pub fn cost(run: &Run, results: &Results) -> Markup {
             h2 { "Cost" }
             p.note { "By the best row of each target." }
             div.wide { table {
-                thead { tr { th { "target" } th.n { "price" } th.n { "per 1000 IOPS" } th.n { "per MB/s" } th.n { "per TiB" } th.n { "W" } th { "source" } } }
-                tbody { @for price in run.study.prices.iter().map(|p| p.get_ref()) {
-                    @let tib = parse_size(&price.usable).map_or(f64::NAN, |b| b as f64 / (1u64 << 40) as f64);
-                    @let best = best(&price.target);
+                thead { tr { th { "target" } th.n { "price" } th.n { "per 1000 IOPS" } th.n { "per MB/s" } th.n { "per TB" } th.n { "W" } th { "source" } } }
+                tbody { @for (given, price) in run.study.prices.iter().filter_map(|p| Some((p.get_ref(), p.get_ref().settle().ok()?))) {
+                    @let best = best(&given.target);
                     tr {
-                        td { (price.target) ", " (show_size(parse_size(&price.usable).unwrap_or(0))) }
-                        td.n { (figure(price.price)) " " (price.currency) }
+                        td { (given.target) ", " (price.terabytes) " TB" }
+                        td.n { (figure(price.price)) " " (given.currency) }
                         td.n { @match best { Some((iops, _)) => (figure(price.price / iops * 1000.0)), None => "–" } }
                         td.n { @match best { Some((_, mb)) => (figure(price.price / mb)), None => "–" } }
-                        td.n { (figure(price.price / tib)) }
+                        td.n { (figure(price.price / price.terabytes)) }
                         td.n { @match price.watts { Some(w) => (figure(w)), None => "–" } }
                         td { (price.source) }
                     }

@@ -25,7 +25,7 @@ pub fn bars(bars: &[Bar]) -> Markup {
     let x = |value: f64| (value / most * (WIDTH - NAMES - FIGURES)).max(0.0);
     let height = ROW * bars.len() as f64 + 4.0;
     html! {
-        svg viewBox={ "0 0 " (WIDTH) " " (height) } width=(WIDTH) height=(height) role="img" {
+        div.wide { svg viewBox={ "0 0 " (WIDTH) " " (height) } width=(WIDTH) height=(height) role="img" {
             @for (i, bar) in bars.iter().enumerate() {
                 @let y = ROW * i as f64 + 4.0;
                 text x=(NAMES - 8.0) y=(y + 14.0) text-anchor="end" { (bar.name) }
@@ -33,7 +33,7 @@ pub fn bars(bars: &[Bar]) -> Markup {
                 path d=(whisker(NAMES + x(bar.low), NAMES + x(bar.high), y + 9.5)) style="stroke:var(--ink);fill:none" {}
                 text x=(format!("{:.1}", NAMES + x(bar.high.max(bar.value)) + 6.0)) y=(y + 14.0) { (figure(bar.value)) }
             }
-        }
+        } }
     }
 }
 
@@ -71,7 +71,7 @@ pub fn lines(lines: &[Line], across: &[(f64, String)], x_title: &str, y_title: &
         points.iter().enumerate().map(step).collect::<String>()
     };
     html! {
-        svg viewBox={ "0 0 " (PLOT.0) " " (PLOT.1) } width=(PLOT.0) height=(PLOT.1) role="img" {
+        div.wide { svg viewBox={ "0 0 " (PLOT.0) " " (PLOT.1) } width=(PLOT.0) height=(PLOT.1) role="img" {
             @for tick in tens(y0, y1) {
                 path d=(format!("M{LEFT} {:.1}H{:.1}", y(tick), PLOT.0 - RIGHT)) style="stroke:var(--line)" {}
                 text x=(LEFT - 6.0) y=(format!("{:.1}", y(tick) + 4.0)) text-anchor="end" { (figure(tick)) }
@@ -90,6 +90,34 @@ pub fn lines(lines: &[Line], across: &[(f64, String)], x_title: &str, y_title: &
                 rect x=(PLOT.0 - RIGHT + 14.0) y=(14.0 + 18.0 * i as f64) width="10" height="10" style={ "fill:" (colour) } {}
                 text x=(PLOT.0 - RIGHT + 30.0) y=(23.0 + 18.0 * i as f64) { (line.name) }
             }
-        }
+        } }
+    }
+}
+
+const FIELD: (f64, f64) = (760.0, 260.0);
+const GIB: f64 = (1u64 << 30) as f64;
+
+/// Requests of a device: place over time; `(seconds, byte, bytes, is a write)`.
+pub fn scatter(points: &[(f64, u64, u64, bool)]) -> Markup {
+    let last = points.iter().map(|p| p.0).fold(1e-3, f64::max);
+    let (low, high) = points.iter().fold((u64::MAX, 0), |(low, high), p| (low.min(p.1), high.max(p.1 + p.2)));
+    let x = |at: f64| LEFT + at / last * (FIELD.0 - LEFT - 10.0);
+    let y = |byte: u64| 10.0 + (1.0 - (byte - low) as f64 / (high - low).max(1) as f64) * (FIELD.1 - BOTTOM - 10.0);
+    // One path for each kind: a point is a stroke of no length with round ends.
+    let path =
+        |writes: bool| points.iter().filter(|p| p.3 == writes).map(|p| format!("M{:.1} {:.1}h0", x(p.0), y(p.1))).collect::<String>();
+    html! {
+        div.wide { svg viewBox={ "0 0 " (FIELD.0) " " (FIELD.1) } width=(FIELD.0) height=(FIELD.1) role="img" {
+            @for (at, byte) in [(10.0, high), (FIELD.1 - BOTTOM, low)] {
+                path d=(format!("M{LEFT} {at:.1}H{:.1}", FIELD.0 - 10.0)) style="stroke:var(--line)" {}
+                text x=(LEFT - 6.0) y=(at + 4.0) text-anchor="end" { (figure(byte as f64 / GIB)) }
+            }
+            text x="0" y=(FIELD.1 / 2.0) { "GiB" }
+            text x=(LEFT) y=(FIELD.1 - BOTTOM + 18.0) { "0" }
+            text x=(FIELD.0 - 10.0) y=(FIELD.1 - BOTTOM + 18.0) text-anchor="end" { (figure(last)) " s" }
+            @for (writes, colour) in [(false, "--c0"), (true, "--c1")] {
+                path d=(path(writes)) style={ "fill:none;stroke-width:2;stroke-linecap:round;stroke:var(" (colour) ")" } {}
+            }
+        } }
     }
 }

@@ -5,11 +5,13 @@
 //! machine.json        what it ran on                  ceilings.json   what the machine gives at most
 //! journal.jsonl       one line a finished round, synced
 //! cells/HASH/R-A/     round R, attempt A: cmd, out, err, samples.jsonl, stat.json
+//! trace/, profile/    the same of rounds that look closer
 //! results.json        figures, verdicts, claims (schema 1)
 //! report.html         out of the files above          SHA256SUMS
 //! ```
 //! A round is finished when its line stands in the journal: what a killed run left beyond is moved aside as `R-A.cut-N`.
 
+use crate::plan::Mode;
 use anyhow::{Context, Result, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -23,6 +25,8 @@ pub struct Line {
     pub round: u32,
     /// The cell's hash.
     pub cell: String,
+    #[serde(default)]
+    pub mode: Mode,
     pub attempt: u32,
     /// True if no further attempt follows: this one counts.
     pub last: bool,
@@ -32,8 +36,17 @@ pub struct Line {
 
 impl Line {
     pub fn dir(&self) -> String {
-        format!("cells/{}/{}-{}", self.cell, self.round, self.attempt)
+        dir(self.mode, &self.cell, self.round, self.attempt)
     }
+}
+
+/// The folders of rounds, by what they are for.
+const PARTS: [(Mode, &str); 3] = [(Mode::Figures, "cells"), (Mode::Trace, "trace"), (Mode::Profile, "profile")];
+
+/// A round's folder.
+pub fn dir(mode: Mode, cell: &str, round: u32, attempt: u32) -> String {
+    let part = PARTS.iter().find(|(m, _)| *m == mode).map_or("cells", |(_, part)| part);
+    format!("{part}/{cell}/{round}-{attempt}")
 }
 
 pub struct Folder {
@@ -111,9 +124,12 @@ impl Folder {
     /// Moves rounds without a line in the journal aside.
     fn set_aside(&self) -> Result<()> {
         let known: std::collections::BTreeSet<String> = self.lines.iter().map(Line::dir).collect();
-        for cell in fs::read_dir(self.path.join("cells")).into_iter().flatten().flatten() {
+        let cells = PARTS
+            .iter()
+            .flat_map(|(_, part)| fs::read_dir(self.path.join(part)).into_iter().flatten().flatten().map(move |cell| (*part, cell)));
+        for (part, cell) in cells {
             for round in fs::read_dir(cell.path())?.flatten() {
-                let name = format!("cells/{}/{}", cell.file_name().to_string_lossy(), round.file_name().to_string_lossy());
+                let name = format!("{part}/{}/{}", cell.file_name().to_string_lossy(), round.file_name().to_string_lossy());
                 if known.contains(&name) || name.contains(".cut-") {
                     continue;
                 }
@@ -124,16 +140,15 @@ impl Folder {
         Ok(())
     }
     /// True if this visit's last attempt is there.
-    pub fn has(&self, round: u32, cell: &str) -> bool {
-        self.lines.iter().any(|l| l.round == round && l.cell == cell && l.last)
+    pub fn has(&self, mode: Mode, round: u32, cell: &str) -> bool {
+        self.lines.iter().any(|l| l.mode == mode && l.round == round && l.cell == cell && l.last)
     }
     /// The number of the next attempt.
-    pub fn next_attempt(&self, round: u32, cell: &str) -> u32 {
-        self.lines.iter().filter(|l| l.round == round && l.cell == cell).map(|l| l.attempt + 1).max().unwrap_or(0)
+    pub fn next_attempt(&self, mode: Mode, round: u32, cell: &str) -> u32 {
+        self.lines.iter().filter(|l| l.mode == mode && l.round == round && l.cell == cell).map(|l| l.attempt + 1).max().unwrap_or(0)
     }
     /// The round is finished: its files are on the disk, and then its line is.
-    pub fn finish(&mut self, round: u32, cell: &str, attempt: u32, last: bool, stat: &impl Serialize) -> Result<()> {
-        let mut line = Line { round, cell: cell.into(), attempt, last, sha256: String::new() };
+    pub fn finish(&mut self, mut line: Line, stat: &impl Serialize) -> Result<()> {
         let path = self.path.join(line.dir()).join("stat.json");
         write_json(&path, stat)?;
         line.sha256 = sha256(&fs::read(&path)?);
@@ -182,9 +197,10 @@ mod tests {
         dir
     }
     fn round(folder: &mut Folder, round: u32, last: bool) {
-        let attempt = folder.next_attempt(round, "c");
-        fs::create_dir_all(folder.path.join(format!("cells/c/{round}-{attempt}"))).unwrap();
-        folder.finish(round, "c", attempt, last, &serde_json::json!({ "n": round })).unwrap();
+        let attempt = folder.next_attempt(Mode::Figures, round, "c");
+        let line = Line { round, cell: "c".into(), mode: Mode::Figures, attempt, last, sha256: String::new() };
+        fs::create_dir_all(folder.path.join(line.dir())).unwrap();
+        folder.finish(line, &serde_json::json!({ "n": round })).unwrap();
     }
 
     #[test]
@@ -200,7 +216,7 @@ mod tests {
         drop(folder);
         assert!(Folder::resume(&dir, "lab = 1 # another").is_err());
         let mut folder = Folder::resume(&dir, "lab = 1").unwrap();
-        assert!(folder.has(0, "c") && !folder.has(1, "c") && folder.next_attempt(1, "c") == 1);
+        assert!(folder.has(Mode::Figures, 0, "c") && !folder.has(Mode::Figures, 1, "c") && folder.next_attempt(Mode::Figures, 1, "c") == 1);
         assert!(dir.join("cells/c/1-1.cut-1").exists() && !dir.join("cells/c/1-1").exists());
         round(&mut folder, 1, true);
         assert_eq!(journal(&dir).unwrap().len(), 3);

@@ -37,6 +37,8 @@ pub struct Seen {
     pub wanted_s: f64,
     /// What the target counted meanwhile, if it counts.
     pub counted: Option<Counted>,
+    /// How long it counted, from our first question to the load's end.
+    pub counted_s: Option<f64>,
     /// True if what it acknowledged must be on a device.
     pub durable: bool,
     /// How often it must be there.
@@ -44,12 +46,17 @@ pub struct Seen {
     pub target_died: bool,
     pub marked: bool,
     pub code: i32,
+    /// Of a drill's ledger: writes that were acknowledged, and how many are gone.
+    pub ledger: Option<(u64, u64)>,
 }
 
 /// The verdict on one run of a load.
 pub fn judge(work: &Work, told: &Result<Told, BadOutput>, seen: &Seen) -> State {
     if seen.target_died {
         return State::Failed("the target died in mid-round".into());
+    }
+    if let Some((acknowledged, lost)) = seen.ledger.filter(|(_, lost)| *lost > 0) {
+        return State::Invalid(format!("{lost} of {acknowledged} writes that were acknowledged are gone"));
     }
     if seen.code == 124 {
         return State::Failed("the load did not end within its time limit".into());
@@ -59,7 +66,7 @@ pub fn judge(work: &Work, told: &Result<Told, BadOutput>, seen: &Seen) -> State 
         Err(bad @ BadOutput::CutOff(_)) => return State::Invalid(bad.to_string()),
         Err(bad) => return State::Failed(bad.to_string()),
     };
-    let lies = [own_words(work, told, seen), clocks(told, seen), reach(work, told, seen), stored(work, told, seen)];
+    let lies = [own_words(work, told, seen), clocks(work, told, seen), reach(work, told, seen), stored(work, told, seen)];
     lies.into_iter().flatten().next().map_or(State::Valid, State::Invalid)
 }
 
@@ -94,12 +101,12 @@ fn own_words(work: &Work, told: &Told, seen: &Seen) -> Option<String> {
     })
 }
 
-fn clocks(told: &Told, seen: &Seen) -> Option<String> {
+fn clocks(work: &Work, told: &Told, seen: &Seen) -> Option<String> {
     let used = &seen.used;
     if (used.real_seconds - used.seconds).abs() > JUMP_S {
         return Some(format!("the clock jumped: the time of day moved by {:.2} s in {:.2} s", used.real_seconds, used.seconds));
     }
-    if told.seconds < seen.wanted_s * (1.0 - CLOCK_SHARE) {
+    if work.tool.is_timed() && told.seconds < seen.wanted_s * (1.0 - CLOCK_SHARE) {
         return Some(format!("the tool ended early: after {:.2} s of {:.2}", told.seconds, seen.wanted_s));
     }
     // A tool without marks starts and clears up within what we saw: so it may tell less than we saw, but not more.
@@ -107,15 +114,15 @@ fn clocks(told: &Told, seen: &Seen) -> Option<String> {
     (over > CLOCK_S + used.seconds * CLOCK_SHARE)
         .then(|| format!("the tool says that it measured for {:.2} s; it ran for {:.2} s", told.seconds, used.seconds))
         .or_else(|| {
-            (used.seconds < seen.wanted_s * (1.0 - CLOCK_SHARE) - LATE_S)
+            (work.tool.is_timed() && used.seconds < seen.wanted_s * (1.0 - CLOCK_SHARE) - LATE_S)
                 .then(|| format!("the tool ran for {:.2} s of {:.2}", used.seconds, seen.wanted_s))
         })
 }
 
 /// Operations of the time before our first look, which the tool measured and our samples did not: by its curve, and the most that the curve
 /// may be wrong by.
-fn before_our_look(told: &Told, used: &Used) -> (f64, f64) {
-    let late_ms = ((told.seconds - used.seconds) * 1e3).max(0.0);
+fn before_our_look(told: &Told, looked_s: f64) -> (f64, f64) {
+    let late_ms = ((told.seconds - looked_s) * 1e3).max(0.0);
     if late_ms == 0.0 || told.slot_ms == 0 || told.slots.is_empty() {
         return (told.ops as f64 * late_ms / 1e3 / told.seconds.max(1e-9), 0.0);
     }
@@ -128,18 +135,23 @@ fn before_our_look(told: &Told, used: &Used) -> (f64, f64) {
 
 /// Operations in the time that our samples are of.
 pub fn seen_ops(told: &Told, used: &Used) -> f64 {
-    (told.ops as f64 - before_our_look(told, used).0).max(1.0)
+    (told.ops as f64 - before_our_look(told, used.seconds).0).max(1.0)
 }
 
-/// Bytes that must have been sent in that time, but for what was under way at its ends.
-fn due(work: &Work, told: &Told, seen: &Seen) -> f64 {
-    let (before, error) = before_our_look(told, &seen.used);
+/// Bytes that must have been sent in the time of a look, but for what was under way at its ends.
+fn due(work: &Work, told: &Told, looked_s: f64) -> f64 {
+    let (before, error) = before_our_look(told, looked_s);
     (told.ops as f64 - before - error - work.under_way() as f64).max(0.0) * work.block as f64
 }
 
 fn reach(work: &Work, told: &Told, seen: &Seen) -> Option<String> {
     let counted = seen.counted?;
-    let bytes = due(work, told, seen);
+    if !work.reaches_whole() {
+        let none = counted.bytes_in + counted.bytes_out == 0;
+        return none.then(|| "reach: the target counted not one byte of the load's: it went somewhere else".into());
+    }
+    // By the moments when it was asked: on a busy machine our own samples are taken some time later.
+    let bytes = due(work, told, seen.counted_s.unwrap_or(seen.used.seconds));
     let (sent, got) = (bytes * told.write_share, bytes * (1.0 - told.write_share));
     let side = |what: &str, claimed: f64, counted: u64| {
         ((counted as f64) < claimed * REACH_MIN).then(|| {
@@ -150,7 +162,10 @@ fn reach(work: &Work, told: &Told, seen: &Seen) -> Option<String> {
 }
 
 fn stored(work: &Work, told: &Told, seen: &Seen) -> Option<String> {
-    let sent = due(work, told, seen) * told.write_share;
+    if !work.reaches_whole() {
+        return None;
+    }
+    let sent = due(work, told, seen.used.seconds) * told.write_share;
     let copies = f64::from(seen.copies.max(1));
     let written = seen.used.written_bytes.filter(|_| seen.durable && sent > 0.0)?;
     ((written as f64) < sent * copies * STORED_MIN).then(|| {

@@ -1,19 +1,22 @@
 //! Running a plan: each visit in its order, each result on the disk before the next begins, everything of ours gone at the end.
 
+mod base;
+pub mod drill;
 pub mod folder;
 pub mod interrupt;
 pub mod judge;
 pub mod visit;
 
-use crate::plan::{Cell, Plan, Setup, Step};
+use crate::plan::{Cell, Mode, Plan, Setup, Step, room};
 use crate::results;
 use crate::study::Study;
-use crate::study::file::Device;
+use crate::study::file::{Device, Drill};
 use crate::target::{self, Target};
-use crate::{machine, sys};
+use crate::{leftovers, machine, sys};
 use anyhow::{Context, Result, bail};
-use folder::{Folder, write, write_json};
+use folder::{Folder, Line, write, write_json};
 use judge::State;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{IsTerminal, Write};
@@ -23,12 +26,16 @@ use visit::{Stat, Visit};
 
 /// How a run is asked for.
 pub struct Options {
+    /// What the study's file is called, for errors.
+    pub file: String,
     pub out: PathBuf,
     pub resume: bool,
     /// Where targets keep what they store; below the results unless given.
     pub scratch: Option<PathBuf>,
     /// Our own program.
     pub program: PathBuf,
+    /// Devices whose contents may be lost.
+    pub may_destroy: Vec<PathBuf>,
 }
 
 /// How it ended.
@@ -43,6 +50,9 @@ pub struct Outcome {
 
 /// The longest path that leaves room for a socket's name: the kernel takes 107 bytes in all.
 const SCRATCH_MAX: usize = 60;
+
+/// How long a load goes on after the last drill, seconds.
+const DRILL_AFTER_S: f64 = 3.0;
 
 /// Targets that were made, by their setup.
 struct Fleet<'a> {
@@ -100,8 +110,9 @@ fn scratch(options: &Options, folder: &Folder) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Runs what is left of a plan. `text` is the study's file. `say` gets one line of progress each.
+/// Runs what is left of a plan. `text` is the study's file.
 pub fn run(study: &Study, text: &str, plan: &Plan, options: &Options) -> Result<Outcome> {
+    room::check(study, text, plan, options)?;
     let mut folder = if options.resume {
         let folder = Folder::resume(&options.out, text)?;
         let theirs: Plan = folder::read_json(&folder.path.join("plan.json"))?;
@@ -118,22 +129,27 @@ pub fn run(study: &Study, text: &str, plan: &Plan, options: &Options) -> Result<
         write_json(&folder.path.join("plan.json"), plan)?;
         folder
     };
+    if sys::is_root() {
+        // What is mounted for targets is nobody else's, and gone with us.
+        sys::own_mounts().context("mounts of our own")?;
+    }
+    leftovers::sweep();
     for (name, make) in [("machine.json", machine::describe as fn(&Path) -> _), ("ceilings.json", machine::ceilings)] {
         if !folder.path.join(name).exists() {
             write_json(&folder.path.join(name), &make(&folder.path))?;
         }
     }
     let scratch = scratch(options, &folder)?;
-    let devices = study.devices.iter().map(|d| d.get_ref().clone()).collect();
+    let devices = room::devices(study, &options.may_destroy);
     let mut fleet = Fleet { devices, scratch, program: &options.program, targets: BTreeMap::new(), prepared: BTreeSet::new() };
     let result = visits(study, plan, &mut fleet, &mut folder);
     drop(fleet);
     result?;
     let _ = fs::remove_file(folder.path.join("scratch"));
-    let whole = plan.steps.iter().all(|s| folder.has(s.round, &plan.cells[s.cell].hash));
+    let whole = plan.steps.iter().all(|s| folder.has(s.mode, s.round, &plan.cells[s.cell].hash));
     results::write(&folder.path)?;
     let mut outcome = Outcome { skipped: plan.skipped().count(), interrupted: !whole, ..Outcome::default() };
-    for line in folder.lines.iter().filter(|l| l.last) {
+    for line in folder.lines.iter().filter(|l| l.last && l.mode == Mode::Figures) {
         match folder::stat::<Stat>(&folder.path, line)?.state {
             Some(State::Valid) => outcome.valid += 1,
             Some(State::Invalid(_)) => outcome.invalid += 1,
@@ -145,11 +161,14 @@ pub fn run(study: &Study, text: &str, plan: &Plan, options: &Options) -> Result<
 
 fn visits(study: &Study, plan: &Plan, fleet: &mut Fleet, folder: &mut Folder) -> Result<()> {
     let numbers: BTreeMap<Setup, usize> = plan.setups().into_iter().cloned().zip(0..).collect();
-    let left: Vec<&Step> = plan.steps.iter().filter(|s| !folder.has(s.round, &plan.cells[s.cell].hash)).collect();
+    let left: Vec<&Step> = plan.steps.iter().filter(|s| !folder.has(s.mode, s.round, &plan.cells[s.cell].hash)).collect();
     let (started, total, program) = (Instant::now(), left.len(), fleet.program);
+    let drills: Vec<_> = study.drills.iter().map(|d| d.get_ref().clone()).collect();
+    let capacities = RefCell::default();
     for (done, step) in left.into_iter().enumerate() {
         let cell = &plan.cells[step.cell];
-        let mut more = plan.rules.prolong.max(plan.rules.repeats);
+        let mut more = if step.mode == Mode::Figures { plan.rules.prolong.max(plan.rules.repeats) } else { 0 };
+        let mut longer = 1.0;
         loop {
             if interrupt::asked() {
                 return Ok(());
@@ -157,21 +176,25 @@ fn visits(study: &Study, plan: &Plan, fleet: &mut Fleet, folder: &mut Folder) ->
             if !plan.all_up {
                 fleet.stop_others(&cell.setup);
             }
-            let attempt = folder.next_attempt(step.round, &cell.hash);
+            let attempt = folder.next_attempt(step.mode, step.round, &cell.hash);
             let number = numbers[&cell.setup];
             let prepare = !fleet.get(&cell.setup, number)?.alive();
-            let key = (cell.setup.clone(), cell.work.name.clone() + &cell.work.size.to_string());
+            let key = (cell.setup.clone(), cell.work.tool.name().to_string() + &cell.work.size.to_string());
             let prepare = prepare || !fleet.prepared.contains(&key);
             let target = fleet.get(&cell.setup, number)?;
             let visit = Visit {
                 cell,
+                mode: step.mode,
                 round: step.round,
                 attempt,
-                seconds: plan.rules.seconds,
+                seconds: drill_s(cell, &drills).map_or(plan.rules.seconds * longer, |s| s.max(plan.rules.seconds)),
                 warm_s: plan.rules.warm_s,
                 foreign_max: study.foreign_max(),
                 program,
                 prepare,
+                drills: &drills,
+                base: study.base.as_ref().map(|b| b.get_ref()),
+                capacities: &capacities,
             };
             let stat = visit.run(target, folder)?;
             if interrupt::asked() {
@@ -180,15 +203,25 @@ fn visits(study: &Study, plan: &Plan, fleet: &mut Fleet, folder: &mut Folder) ->
             }
             fleet.prepared.insert(key);
             let again = more > 0 && stat.state == Some(State::Valid) && disturbed(&stat, plan, attempt);
-            folder.finish(step.round, &cell.hash, attempt, !again, &stat)?;
+            let line = Line { round: step.round, cell: cell.hash.clone(), mode: step.mode, attempt, last: !again, sha256: String::new() };
+            folder.finish(line, &stat)?;
             progress(cell, step, &stat, (done + 1, total), started);
             if !again {
                 break;
             }
+            // A load that was not steady yet gets as much time again as it had.
+            longer = if stat.marks.iter().any(|m| m.starts_with("not steady")) { longer + 1.0 } else { longer };
             more -= 1;
         }
     }
     Ok(())
+}
+
+/// How long a load under drills runs at least: until some time after the last of them.
+fn drill_s(cell: &Cell, drills: &[Drill]) -> Option<f64> {
+    let course = cell.work.under.as_deref().and_then(crate::load::course)?;
+    let last = drills.iter().filter(|d| d.course == course).map(|d| d.at_s).fold(0.0, f64::max);
+    Some((last + DRILL_AFTER_S).ceil())
 }
 
 /// True if the round is worth another attempt.
@@ -207,10 +240,14 @@ fn progress(cell: &Cell, step: &Step, stat: &Stat, (done, total): (usize, usize)
         _ => String::new(),
     };
     let line = format!(
-        "[{done}/{total}, {:.0}:{:02.0} left] round {} {}, {}: {what}",
+        "[{done}/{total}, {:.0}:{:02.0} left] {} {}, {}: {what}",
         (left / 60.0).floor(),
         left % 60.0,
-        step.round + 1,
+        match step.mode {
+            Mode::Figures => format!("round {}", step.round + 1),
+            Mode::Trace => "trace".into(),
+            Mode::Profile => "profile".into(),
+        },
         cell.setup.show(),
         cell.work.show()
     );

@@ -24,12 +24,24 @@ fn left(dir: &Path) -> Vec<String> {
     lines.map(|l| String::from_utf8_lossy(&l).replace('\0', " ")).filter(|l| l.contains(&name)).collect()
 }
 
+/// Loop devices on files of ours, and mounts of ours.
+fn loop_devices() -> usize {
+    let all = std::fs::read_dir("/sys/class/block").into_iter().flatten().flatten();
+    let files = all.filter_map(|d| std::fs::read_to_string(d.path().join("loop/backing_file")).ok());
+    files.filter(|f| f.contains("humboldt-lab-")).count()
+}
+
+fn mounts() -> usize {
+    std::fs::read_to_string("/proc/self/mounts").unwrap_or_default().lines().filter(|l| l.contains("humboldt-lab-")).count()
+}
+
 /// Kills it `times` times, then lets it end.
 pub fn prove(program: &Path, times: u32) -> Result<String> {
     let temp = Temp::new("k")?;
     let out = temp.0.join("r");
     let mut rng = Rng::new(std::process::id().into());
     let mut finished = 0;
+    let (loops, mounts) = (loop_devices(), mounts());
     for time in 0..=times {
         let mut child = Command::new(program)
             .args(FAKE)
@@ -44,7 +56,7 @@ pub fn prove(program: &Path, times: u32) -> Result<String> {
             ensure!(ended.status.success(), "the last resume failed: {}", String::from_utf8_lossy(&ended.stderr));
             break;
         }
-        std::thread::sleep(Duration::from_millis(300 + rng.below(2500)));
+        std::thread::sleep(Duration::from_millis(300 + rng.below(1500)));
         child.kill()?;
         child.wait()?;
         let end = Instant::now() + Duration::from_secs(5);
@@ -63,6 +75,12 @@ pub fn prove(program: &Path, times: u32) -> Result<String> {
     let lines = folder::journal(&out)?;
     ensure!(lines.iter().filter(|l| l.last).count() == run.plan.steps.len(), "a round stands twice in the journal");
     lies::check(&results)?;
+    ensure!(
+        loop_devices() <= loops && self::mounts() <= mounts,
+        "a loop device or a mount is left: {:?}, {:?}",
+        loop_devices(),
+        self::mounts()
+    );
     ensure!(!out.join("scratch").exists() && left(&out).is_empty(), "the scratch folder is left");
     Ok(format!("        killed {times} times, {} rounds whole, nothing left behind", run.plan.steps.len()))
 }

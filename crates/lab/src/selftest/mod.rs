@@ -27,6 +27,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use words::Words;
 
+/// How often the lab is killed.
+const KILLS: u32 = 20;
+
 /// The words of our own command line that lead to [`fake`].
 pub const FAKE: &[&str] = &["lab", "fake"];
 
@@ -65,7 +68,14 @@ pub fn run_fakes(text: &str, program: &Path, out: &Path, resume: bool) -> Result
     let study = Study::parse("selftest", text)?;
     let plan = Plan::new(&study, true, &Filter::default(), &Machine { memory_bytes: 1 << 40, lacks: Box::new(|_, _, _| None) });
     assert!(plan.cells.iter().all(|c| c.work.tool == Tool::Fake), "the self-test runs on fakes alone");
-    let options = run::Options { out: out.into(), resume, scratch: None, program: program.into() };
+    let options = run::Options {
+        file: study.name().into(),
+        out: out.into(),
+        resume,
+        scratch: None,
+        program: program.into(),
+        may_destroy: Vec::new(),
+    };
     run::run(&study, text, &plan, &options)
 }
 
@@ -76,7 +86,7 @@ pub fn all(program: &Path) -> Result<()> {
         ("statistics", Box::new(statistics::prove)),
         ("instrument", Box::new(|| instrument::prove(program))),
         ("lies", Box::new(|| lies::prove(program))),
-        ("kills", Box::new(|| kills::prove(program, 5))),
+        ("kills", Box::new(|| kills::prove(program, KILLS))),
     ];
     let mut failed = Vec::new();
     for (name, part) in parts {

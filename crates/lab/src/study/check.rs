@@ -2,10 +2,11 @@
 
 use super::Wrong;
 use super::axes;
-use super::file::{AxisEntry, Claim, Device, Load, Study, Target};
-use crate::load::{Op, Tool};
+use super::file::{AxisEntry, Base, Claim, Device, Drill, Load, Study, Target};
+use crate::load::{Op, Tool, course};
 use crate::metric::Metric;
 use crate::target::Kind;
+use crate::target::osds::{self, Action};
 use crate::value::{Filter, parse_size};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -49,13 +50,15 @@ pub(super) fn check(study: &Study) -> Checked {
     study.devices.iter().try_for_each(check_device)?;
     study.loads.iter().try_for_each(|load| check_load(study, load))?;
     study.claims.iter().try_for_each(check_claim)?;
+    study.drills.iter().try_for_each(check_drill)?;
+    study.base.iter().try_for_each(check_base)?;
     check_rules(study, &names)?;
     for price in &study.prices {
         let named = price.get_ref();
         if !names.contains(named.target.as_str()) {
             return Err(wrong(price.span(), format!("no target is called {}", named.target)));
         }
-        parse_size(&named.usable).map_err(|e| wrong(price.span(), e))?;
+        named.settle().map_err(|e| wrong(price.span(), e))?;
     }
     if axes::points(study).is_empty() {
         return Err(wrong(study.name.span(), "[axes] leaves no point: an axis is empty or everything is excluded"));
@@ -110,7 +113,7 @@ fn check_axis_value(axis: &str, value: &str) -> Result<(), String> {
     match axis {
         "store" => one_of(&["mem", "block", "file"]),
         "auth" => one_of(&["cephx", "none"]),
-        "fs" => one_of(&["xfs", "ext4"]),
+        "fs" => one_of(&["xfs", "ext4", "cephfs"]),
         "op" => Op::parse(value).map(drop),
         "block" | "size" | "memory" => parse_size(value).map(drop),
         "depth" | "jobs" | "osds" | "replicas" => match value.parse::<u32>() {
@@ -162,7 +165,44 @@ fn check_device(device: &Spanned<Device>) -> Checked {
         "file" | "loop" | "ram" | "path" => {}
         other => return Err(wrong(span, format!("device {}: unknown kind `{other}`, expected file, loop, ram or path", d.name))),
     }
+    if d.model.is_some() && d.kind == "path" {
+        return Err(wrong(span, format!("device {}: a modelled device is a loop, ram or file", d.name)));
+    }
+    if d.throttle.is_some() && d.kind == "file" {
+        return Err(wrong(span, format!("device {}: the kernel throttles block devices: a loop, ram or path is wanted", d.name)));
+    }
+    let (m, t) = (d.model.clone().unwrap_or_default(), d.throttle.clone().unwrap_or_default());
+    let numbers = [m.seek_us, m.flush_us, m.cache_mib].into_iter().chain([m.mib_s, m.cache_mib_s]);
+    let rates = [t.read_iops, t.write_iops, t.read_mib_s, t.write_mib_s];
+    if numbers.flatten().any(|n| n < 0) || rates.into_iter().chain([m.mib_s, m.cache_mib_s]).flatten().any(|n| n < 1) {
+        return Err(wrong(span, format!("device {}: times are 0 or more, rates 1 or more", d.name)));
+    }
     d.size.as_deref().map_or(Ok(0), parse_size).map(drop).map_err(|e| wrong(span, e))
+}
+
+fn check_drill(drill: &Spanned<Drill>) -> Checked {
+    let (d, span) = (drill.get_ref(), drill.span());
+    Action::parse(&d.action).map_err(|e| wrong(span.clone(), e))?;
+    osds::number(&d.what).map_err(|e| wrong(span.clone(), e))?;
+    if !matches!(d.until.as_deref(), None | Some("active+clean" | "first write")) {
+        return Err(wrong(span, "until: active+clean or first write is wanted"));
+    }
+    match (0.0..3600.0).contains(&d.at_s) {
+        true => Ok(()),
+        false => Err(wrong(span, format!("at_s = {}: 0 to 3600 seconds are wanted", d.at_s))),
+    }
+}
+
+fn check_base(base: &Spanned<Base>) -> Checked {
+    let (b, span) = (base.get_ref(), base.span());
+    if b.tool != "fio rbd" {
+        return Err(wrong(span, format!("[base] tool = {}: fio rbd is wanted", b.tool)));
+    }
+    match b.share.iter().find(|share| !(0.001..=1.0).contains(*share)) {
+        Some(bad) => Err(wrong(span, format!("share = {bad}: a share of the capacity is above 0 and at most 1"))),
+        None if b.share.is_empty() => Err(wrong(span, "share is empty")),
+        None => Ok(()),
+    }
 }
 
 fn check_load(study: &Study, load: &Spanned<Load>) -> Checked {
@@ -178,9 +218,12 @@ fn check_load(study: &Study, load: &Spanned<Load>) -> Checked {
     match l.under.as_deref() {
         None => {}
         Some("base") if study.base.is_some() => {}
-        Some("drill") if !study.drills.is_empty() => {}
-        Some(under @ ("base" | "drill")) => return Err(wrong(span, format!("under = {under}: the study has no [{under}]"))),
-        Some(under) => return Err(wrong(span, format!("under = {under}: base or drill is wanted"))),
+        Some("base") => return Err(wrong(span, "under = base: the study has no [base]")),
+        Some(under) => match course(under) {
+            Some(course) if study.drills.iter().any(|d| d.get_ref().course == course) => {}
+            Some(_) => return Err(wrong(span, format!("under = {under}: the study has no such [[drill]]"))),
+            None => return Err(wrong(span, format!("under = {under}: base or drill is wanted"))),
+        },
     }
     if let Some(percentiles) = &study.rules.percentiles
         && !tool.has_histogram()

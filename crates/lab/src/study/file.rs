@@ -69,7 +69,7 @@ pub struct Target {
     pub data: Option<String>,
     pub wal: Option<String>,
     pub meta: Option<String>,
-    /// A file system on the device: `xfs` or `ext4`.
+    /// Files instead of blocks: `xfs` or `ext4` on the device, or on an image of the cluster; `cephfs` of a ceph or humboldt target.
     pub fs: Option<String>,
     /// Of `existing`: its ceph.conf.
     pub path: Option<String>,
@@ -93,6 +93,20 @@ pub struct Device {
     pub path: Option<String>,
     pub size: Option<String>,
     pub model: Option<Model>,
+    pub throttle: Option<Throttle>,
+    /// Named in `--may-destroy`: what it holds may be lost. Not of the study.
+    #[serde(skip)]
+    pub may_destroy: bool,
+}
+
+/// What processes may ask of a device in a second.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Throttle {
+    pub read_iops: Option<i64>,
+    pub write_iops: Option<i64>,
+    pub read_mib_s: Option<i64>,
+    pub write_mib_s: Option<i64>,
 }
 
 /// A device that behaves like another: the price of seeks, flushes and a full cache.
@@ -121,7 +135,7 @@ pub struct Load {
     /// More options of the tool.
     #[serde(default)]
     pub options: BTreeMap<String, Value>,
-    /// `base`: beside the study's base load; `drill`: while its drills are carried out.
+    /// `base`: beside the study's base load; `drill COURSE`: while the drills of that course are carried out (`drill`: those without one).
     pub under: Option<String>,
     /// A second load beside this one, for what its tool doesn't tell (a histogram).
     pub twin: Option<String>,
@@ -129,26 +143,30 @@ pub struct Load {
 }
 
 /// A load that goes on beside the measured one.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Base {
     pub tool: String,
-    /// Of the capacity that was measured first, 0 to 1.
+    /// Of the capacity that was measured first, 0 to 1; a row each.
     pub share: Vec<f64>,
     #[serde(default)]
     pub options: BTreeMap<String, Value>,
 }
 
 /// What is done to a target under load.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Drill {
+    /// Drills of one course are carried out together, under loads that name it: `under = "drill COURSE"`.
+    #[serde(default)]
+    pub course: String,
     pub at_s: f64,
-    /// `kill -9`, `stop`, `pull device`, `restart` or `mark out`.
+    /// `kill -9`, `hang` (SIGSTOP), `resume` (SIGCONT), `restart`, `mark out` or `mark in`.
     #[serde(rename = "do")]
     pub action: String,
-    pub what: Option<String>,
-    /// `active+clean` or `first write`.
+    /// `osd.N`.
+    pub what: String,
+    /// `active+clean` or `first write`: what is waited for, and timed, from this one on.
     pub until: Option<String>,
 }
 
@@ -163,6 +181,12 @@ pub struct Rules {
     pub control: Option<Spanned<String>>,
     /// The share of the machine that other processes may take before a round counts as disturbed.
     pub foreign_max: Option<f64>,
+    /// A round of block events beside the rounds that count, for targets with devices of their own.
+    #[serde(default)]
+    pub trace: bool,
+    /// A round with `perf`, for targets whose servers are ours.
+    #[serde(default)]
+    pub profile: bool,
     /// Percentiles to be had; those that can't are an error of `plan`.
     pub percentiles: Option<Spanned<Vec<f64>>>,
 }
@@ -199,18 +223,19 @@ pub struct Claim {
     pub seed: Option<String>,
 }
 
-/// What a target's hardware costs.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// What a target's hardware costs: an item of the shipped list, or figures of the study's own (`super::prices`).
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
     pub target: String,
-    pub price: f64,
+    pub item: Option<String>,
+    pub price: Option<f64>,
     #[serde(default = "dollars")]
     pub currency: String,
-    /// Usable bytes.
-    pub usable: String,
+    /// Usable capacity, as it is sold: `2 TB`.
+    pub usable: Option<String>,
     pub watts: Option<f64>,
-    pub source: String,
+    pub source: Option<String>,
 }
 
 fn dollars() -> String {

@@ -6,6 +6,7 @@
 pub mod axes;
 mod check;
 pub mod file;
+pub mod prices;
 pub mod shipped;
 
 pub use file::Study;
@@ -36,6 +37,14 @@ fn place(text: &str, at: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
+impl StudyError {
+    /// Of a place in the study's text.
+    pub fn at(file: &str, text: &str, span: Range<usize>, message: String) -> Self {
+        let (line, column) = place(text, span.start);
+        Self { file: file.into(), line, column, message }
+    }
+}
+
 /// What `check` and the parser say a file is wrong with.
 struct Wrong {
     span: Range<usize>,
@@ -45,10 +54,7 @@ struct Wrong {
 impl Study {
     /// Reads and checks; `file` is only for the error.
     pub fn parse(file: &str, text: &str) -> Result<Self, StudyError> {
-        let error = |span: Range<usize>, message: String| {
-            let (line, column) = place(text, span.start);
-            StudyError { file: file.into(), line, column, message }
-        };
+        let error = |span: Range<usize>, message: String| StudyError::at(file, text, span, message);
         let study: Self = toml::from_str(text).map_err(|e| error(e.span().unwrap_or(0..0), e.message().into()))?;
         check::check(&study).map_err(|wrong| error(wrong.span, wrong.message))?;
         Ok(study)

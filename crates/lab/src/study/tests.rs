@@ -61,6 +61,29 @@ fn what_means_nothing_is_refused_where_it_stands() {
         ("at_least = 1.5", "", 15, "at_least"),
         ("store = \"mem\"", "data = \"ssd\"", 9, "no [[device]]"),
         ("store = \"mem\"", "release = \"18.2\"", 9, "ceph target's"),
+        ("[[claim]]", "[[drill]]\nat_s = 1.0\ndo = \"explode\"\nwhat = \"osd.0\"\n[[claim]]", 15, "explode"),
+        ("[[claim]]", "[[drill]]\nat_s = 1.0\ndo = \"hang\"\nwhat = \"mon.a\"\n[[claim]]", 15, "osd.N is wanted"),
+        ("[[claim]]", "[[drill]]\nat_s = -9.0\ndo = \"hang\"\nwhat = \"osd.0\"\n[[claim]]", 15, "0 to 3600 seconds"),
+        ("[[claim]]", "[base]\ntool = \"dbench\"\nshare = [0.5]\n[[claim]]", 15, "fio rbd is wanted"),
+        ("[[claim]]", "[base]\ntool = \"fio rbd\"\nshare = [5.0]\n[[claim]]", 15, "share of the capacity"),
+        (
+            "[[claim]]",
+            "[[device]]\nname = \"d\"\nkind = \"loop\"\nsize = \"1G\"\nthrottle = { read_iops = 0 }\n[[claim]]",
+            15,
+            "rates 1 or more",
+        ),
+        (
+            "[[claim]]",
+            "[[device]]\nname = \"d\"\nkind = \"file\"\nsize = \"1G\"\nthrottle = { read_iops = 9 }\n[[claim]]",
+            15,
+            "throttles block devices",
+        ),
+        (
+            "[[claim]]",
+            "[[device]]\nname = \"d\"\nkind = \"path\"\npath = \"/x\"\nmodel = { seek_us = 9 }\n[[claim]]",
+            15,
+            "modelled device is",
+        ),
     ] {
         let e = fails(&GOOD.replace(from, to));
         assert!(e.message.contains(word) && e.line == line, "{from} -> {to}: {e}");

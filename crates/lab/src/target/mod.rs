@@ -1,18 +1,26 @@
-//! Targets: what is measured. Each is started, watched and stopped here; its bytes are counted by itself (`reach`).
+//! Targets: what is measured. Each is started, watched, hurt and stopped here; its bytes are counted by itself (`reach`).
 
 pub mod ceph;
+pub mod cephfs;
 pub mod device;
+pub mod existing;
 pub mod fake;
+pub mod files;
+pub mod gluster;
 pub mod humboldt;
+pub mod osds;
 pub mod process;
 pub mod reach;
+pub mod volume;
 
 use crate::plan::Setup;
 use crate::study::file::Device;
-use anyhow::Result;
+use anyhow::{Result, bail};
+use osds::Action;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 pub use reach::Counted;
 
@@ -69,23 +77,40 @@ impl Kind {
 pub struct Place {
     /// A cluster's.
     pub conf: Option<PathBuf>,
-    /// A device's or socket's path.
+    /// A device's or socket's path; the file that takes a device's place where there are files.
     pub file: PathBuf,
+    /// Where files go, if the target has such.
+    pub dir: Option<PathBuf>,
     /// The chroot that the client's programs are taken from.
     pub chroot: Option<PathBuf>,
+    /// The control group that bounds what it asks of devices: its file of processes.
+    pub group: Option<PathBuf>,
+    /// A process whose network the client must be in.
+    pub net: Option<u32>,
 }
 
 impl Place {
     /// A client's program, told where the cluster is.
     pub fn command(&self, program: &str) -> Command {
-        let mut cmd = match &self.chroot {
-            None => Command::new(program),
-            Some(root) => {
+        let mut cmd = match (&self.chroot, self.net) {
+            (Some(root), _) => {
                 let mut cmd = Command::new("chroot");
                 cmd.arg(root).arg(program);
                 cmd
             }
+            (None, Some(pid)) => {
+                let mut cmd = Command::new("nsenter");
+                cmd.arg(format!("--net=/proc/{pid}/ns/net")).arg(program);
+                cmd
+            }
+            (None, None) => Command::new(program),
         };
+        if let Some(procs) = &self.group
+            && let Err(e) = crate::sys::in_group(&mut cmd, procs)
+        {
+            // A path with a zero byte: nobody makes one.
+            unreachable!("{}: {e}", procs.display());
+        }
         if let Some(conf) = &self.conf {
             cmd.env("CEPH_CONF", conf).env_remove("CEPH_ARGS");
         }
@@ -117,6 +142,26 @@ pub trait Target {
     fn durable(&self) -> bool;
     /// What it is, for the results: version, command line.
     fn describe(&self) -> serde_json::Value;
+    /// Processes that work for the client outside of its own: what shows a cluster as files.
+    fn helpers(&self) -> Vec<u32> {
+        Vec::new()
+    }
+    /// How late its counters may be.
+    fn counts_late(&self) -> Duration {
+        Duration::ZERO
+    }
+    /// Hurts one of its OSDs, or ends that.
+    fn drill(&mut self, _: Action, _: u32) -> Result<()> {
+        bail!("it has no drills")
+    }
+    /// True if everything has all its copies.
+    fn is_clean(&mut self) -> Result<bool> {
+        bail!("it has no drills")
+    }
+    /// Ends whatever drills did to it.
+    fn heal(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Makes a target's value; nothing runs yet. `dir` is its own.
@@ -126,6 +171,7 @@ pub fn make(setup: &Setup, devices: &[Device], dir: &Path, program: &Path) -> Re
         Kind::Ceph => Box::new(ceph::Ceph::new(setup, devices, dir)?),
         Kind::Device => Box::new(device::Bare::new(setup, devices, dir)?),
         Kind::Fake => Box::new(fake::Fake::new(setup, dir, program)),
-        Kind::Glusterfs | Kind::Existing => anyhow::bail!("{} targets can't be started by this version", setup.kind.name()),
+        Kind::Glusterfs => Box::new(gluster::Gluster::new(setup, devices, dir)?),
+        Kind::Existing => Box::new(existing::Existing::new(setup)?),
     })
 }

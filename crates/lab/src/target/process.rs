@@ -32,6 +32,12 @@ impl Daemon {
         self.ended |= !matches!(self.child.try_wait(), Ok(None));
         !self.ended
     }
+    /// A signal to it and its children, as a drill has it.
+    pub fn signal(&mut self, signal: i32) {
+        if self.alive() {
+            sys::signal_group(self.pid(), signal);
+        }
+    }
     /// What it said last.
     pub fn said(&self) -> String {
         crate::load::tail(&std::fs::read_to_string(&self.log).unwrap_or_default())
@@ -58,6 +64,8 @@ impl Daemon {
         let end = Instant::now() + END;
         if self.alive() {
             sys::signal_group(self.pid(), libc::SIGTERM);
+            // One that a drill stopped hears it only then.
+            sys::signal_group(self.pid(), libc::SIGCONT);
         }
         while self.alive() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));

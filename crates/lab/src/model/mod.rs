@@ -1,0 +1,164 @@
+//! Modelled devices: when a disk, or an SSD with or without power-loss protection, would have answered, as a function of what it is asked.
+//!
+//! ```text
+//!   write ──▶ cache (cache_mib_s) ── drains ──▶ medium (seek_us, mib_s)
+//!               │ full: writes wait for the medium      ▲
+//!   flush ──────┴── everything, and flush_us ───────────┘        read ──▶ medium
+//! ```
+//! A device without `flush_us` takes flushes for nothing: it has power-loss protection, or ignores them. What a cache gathers is drained in
+//! order, without seeks. One request is served at a time. `fuse` is the file that behaves so, below a loop device.
+//!
+//! Absent: parallel channels of an SSD, wear, and everything that a data sheet does not say.
+
+pub mod fuse;
+
+use crate::study::file::Model;
+use std::path::PathBuf;
+
+/// The words of our own command line that lead to [`fuse::serve`].
+pub const COMMAND: &[&str] = &["lab", "model"];
+const MIB: f64 = (1u64 << 20) as f64;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    Read { at: u64, len: u64 },
+    Write { at: u64, len: u64 },
+    Flush,
+}
+
+/// A device, as far as its time goes. All times are ns on one clock.
+#[derive(Debug, Clone)]
+pub struct Device {
+    seek_ns: u64,
+    medium_ns: f64,
+    flush_ns: u64,
+    cache: f64,
+    cache_ns: f64,
+    /// Where the medium is when it is free, and when that is.
+    head: u64,
+    free_at: u64,
+    /// The cache's way in.
+    entry_at: u64,
+    /// Bytes in the cache that the medium lacks, and when that was so.
+    dirty: f64,
+    dirty_at: u64,
+}
+
+impl Device {
+    pub fn new(model: &Model) -> Self {
+        let us = |us: Option<i64>| us.unwrap_or(0).max(0) as u64 * 1000;
+        // ns of a byte; a device without a rate takes no time over them.
+        let rate = |mib_s: Option<i64>| mib_s.filter(|m| *m > 0).map_or(0.0, |m| 1e9 / (m as f64 * MIB));
+        Self {
+            seek_ns: us(model.seek_us),
+            medium_ns: rate(model.mib_s),
+            flush_ns: us(model.flush_us),
+            cache: model.cache_mib.unwrap_or(0).max(0) as f64 * MIB,
+            cache_ns: rate(model.cache_mib_s),
+            head: 0,
+            free_at: 0,
+            entry_at: 0,
+            dirty: 0.0,
+            dirty_at: 0,
+        }
+    }
+    /// When it answers what it is asked `now`. Questions come in the order of their times.
+    pub fn answers(&mut self, now: u64, ask: Ask) -> u64 {
+        self.drain(now);
+        match ask {
+            Ask::Read { at, len } => self.medium(now, at, len),
+            Ask::Write { len, .. } if self.cache > 0.0 => self.gather(now, len),
+            Ask::Write { at, len } => self.medium(now, at, len),
+            Ask::Flush if self.flush_ns == 0 => now,
+            Ask::Flush => {
+                let start = now.max(self.free_at).max(self.entry_at);
+                self.free_at = start + (self.dirty * self.medium_ns) as u64 + self.flush_ns;
+                (self.dirty, self.dirty_at) = (0.0, self.free_at);
+                self.free_at
+            }
+        }
+    }
+    /// What the medium took out of the cache since it was looked at last.
+    fn drain(&mut self, now: u64) {
+        if self.medium_ns > 0.0 && now > self.dirty_at {
+            self.dirty = (self.dirty - (now - self.dirty_at) as f64 / self.medium_ns).max(0.0);
+        }
+        self.dirty_at = self.dirty_at.max(now);
+    }
+    fn medium(&mut self, now: u64, at: u64, len: u64) -> u64 {
+        let seek = if at == self.head { 0 } else { self.seek_ns };
+        self.free_at = now.max(self.free_at) + seek + (len as f64 * self.medium_ns) as u64;
+        self.head = at.saturating_add(len);
+        self.free_at
+    }
+    fn gather(&mut self, now: u64, len: u64) -> u64 {
+        let over = (self.dirty + len as f64 - self.cache).max(0.0);
+        let start = now.max(self.entry_at) + (over * self.medium_ns) as u64;
+        self.dirty = self.dirty - over + len as f64;
+        self.dirty_at = self.dirty_at.max(start);
+        self.entry_at = start + (len as f64 * self.cache_ns) as u64;
+        self.entry_at
+    }
+}
+
+/// What a model's process is started with; the rest of its command line.
+pub struct Served {
+    /// The mount point: the device is the file `disk` in it.
+    pub dir: PathBuf,
+    /// Where the bytes are.
+    pub file: PathBuf,
+    pub model: Model,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: u64 = 1000;
+
+    fn device(model: Model) -> Device {
+        Device::new(&model)
+    }
+
+    #[test]
+    fn a_disk_seeks_and_then_streams() {
+        let mut disk = device(Model { seek_us: Some(8000), mib_s: Some(100), ..Model::default() });
+        let mib = 1 << 20;
+        // 10 ms for 1 MiB, and a seek in front of the first that does not follow.
+        assert_eq!(disk.answers(0, Ask::Read { at: 0, len: mib }), 10_000 * US);
+        assert_eq!(disk.answers(10_000 * US, Ask::Write { at: mib, len: mib }), 20_000 * US);
+        assert_eq!(disk.answers(20_000 * US, Ask::Write { at: 0, len: mib }), 38_000 * US);
+        // One at a time: what comes meanwhile waits.
+        assert_eq!(disk.answers(20_000 * US, Ask::Read { at: mib, len: mib }), 48_000 * US);
+    }
+
+    #[test]
+    fn a_flush_costs_those_without_protection_and_empties_their_cache() {
+        let mib = 1 << 20;
+        let model = Model { mib_s: Some(100), flush_us: Some(3000), cache_mib: Some(4), cache_mib_s: Some(1000), ..Model::default() };
+        let mut ssd = device(model.clone());
+        let written = ssd.answers(0, Ask::Write { at: 0, len: mib });
+        assert_eq!(written, 1000 * US);
+        let flushed = ssd.answers(written, Ask::Flush);
+        // Most of the 10 ms that the medium takes, and the flush's own.
+        assert!((12_000 * US..=13_000 * US).contains(&(flushed - written + 1000 * US)), "{flushed}");
+        let mut protected = device(Model { flush_us: None, ..model });
+        assert_eq!(protected.answers(5, Ask::Flush), 5);
+    }
+
+    #[test]
+    fn a_full_cache_makes_writes_as_slow_as_the_medium() {
+        let mib = 1u64 << 20;
+        let mut ssd = device(Model { mib_s: Some(10), cache_mib: Some(4), cache_mib_s: Some(1000), ..Model::default() });
+        let mut now = 0;
+        let mut times = Vec::new();
+        for n in 0..12 {
+            let done = ssd.answers(now, Ask::Write { at: n * mib, len: mib });
+            times.push((done - now) / US);
+            now = done;
+        }
+        assert!(times[..4].iter().all(|us| *us < 2000), "{times:?}");
+        // 100 ms for each MiB on the medium; a little of it was drained meanwhile.
+        assert!(times[6..].iter().all(|us| (90_000..=101_000).contains(us)), "{times:?}");
+    }
+}
