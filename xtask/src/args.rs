@@ -1,6 +1,7 @@
 //! The command line of `cargo xtask`, as types.
 
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 
 /// The project's chores.
 #[derive(Debug, Parser)]
@@ -22,7 +23,8 @@ pub struct CasesArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct ConformanceArgs {
-    #[arg(value_parser = ["rados", "cls", "rbd", "luks", "model"])]
+    /// `rgw` runs `s3`, too, and `cephfs` runs `posix` and `workunits`.
+    #[arg(value_parser = ["rados", "cls", "rbd", "luks", "model", "rgw", "s3", "cephfs", "posix", "workunits"])]
     pub suite: Option<String>,
     #[arg(long)]
     pub release: Option<String>,
@@ -38,6 +40,18 @@ pub struct ConformanceArgs {
     /// OSDs of ours under stock monitors of 18.2 and a stock manager, instead of `humboldt up`.
     #[arg(long)]
     pub among_stock: bool,
+    /// For suite s3: a checkout of ceph/s3-tests, branch ceph-reef.
+    #[arg(long, value_name = "DIR")]
+    pub s3_tests: Option<PathBuf>,
+    /// For suite posix: a checkout of pjd/pjdfstest.
+    #[arg(long, value_name = "DIR")]
+    pub pjdfstest: Option<PathBuf>,
+    /// For suite posix: a checkout of kdave/xfstests, for its fsx.
+    #[arg(long, value_name = "DIR")]
+    pub xfstests: Option<PathBuf>,
+    /// For suite workunits: the source of Ceph 18.2, unpacked.
+    #[arg(long, value_name = "DIR")]
+    pub ceph_source: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -13,9 +13,11 @@ mod compare;
 mod conformance;
 mod crash;
 mod figures;
+mod gateway;
 mod lint;
 mod looker;
 mod loops;
+mod mds;
 mod netns;
 mod run;
 mod stock;
@@ -49,7 +51,13 @@ fn chore(chore: Chore) -> Result<()> {
             manner.features = a.features.as_deref().unwrap_or(manner.features);
             manner.store = a.store.as_deref().unwrap_or(manner.store);
             manner.among_stock = a.among_stock;
-            conformance::conformance(a.suite.as_deref(), a.release.as_deref(), a.only.as_deref(), manner)
+            let sources = conformance::Sources {
+                s3_tests: a.s3_tests.as_deref(),
+                pjdfstest: a.pjdfstest.as_deref(),
+                xfstests: a.xfstests.as_deref(),
+                ceph: a.ceph_source.as_deref(),
+            };
+            conformance::conformance(a.suite.as_deref(), a.release.as_deref(), a.only.as_deref(), manner, sources)
         }
         Chore::Fuzz { seconds } => suites::fuzz(seconds),
         Chore::CrashStates { from, count, bugs, faults } => match (bugs, faults) {
@@ -63,9 +71,7 @@ fn chore(chore: Chore) -> Result<()> {
         Chore::RotMatrix { count, servers } => built(|| suites::rot_matrix(count, !servers)),
         Chore::ImageCheck { copies } => built(|| suites::image_check(copies)),
         Chore::Figures(a) if a.draw => figures::draw(),
-        Chore::Figures(a) if a.store == "block" => {
-            suites::figures_block(a.pairs, a.seconds.unwrap_or(4), a.raw, a.only.as_deref(), a.keep)
-        }
+        Chore::Figures(a) if a.store == "block" => suites::figures_block(a.pairs, a.seconds.unwrap_or(4), a.raw, a.only.as_deref(), a.keep),
         Chore::Figures(a) => suites::figures(a.pairs, a.seconds.unwrap_or(8), a.keep),
     }
 }
