@@ -138,6 +138,11 @@ pub enum Chore {
         #[arg(long, default_value_t = 30)]
         cycles: u32,
     },
+    /// The active ceph-mds, humboldt and radosgw killed with -9 in turns under writes to files and objects, everything compared at the end.
+    KillInTurns {
+        #[arg(long, default_value_t = 20)]
+        rounds: u32,
+    },
     /// Pools of three copies: one, two or three OSDs killed at a time, each copy compared.
     Thrash {
         #[arg(long, default_value_t = 30)]

@@ -67,6 +67,7 @@ fn chore(chore: Chore) -> Result<()> {
         },
         Chore::Sim { args } => crash::sim(&args.iter().map(String::as_str).collect::<Vec<_>>()),
         Chore::KillLoop { cycles } => built(|| suites::kill_loop(cycles)),
+        Chore::KillInTurns { rounds } => built(|| suites::kill_in_turns(rounds)),
         Chore::Thrash { cycles } => built(|| suites::thrash(cycles)),
         Chore::RotMatrix { count, servers } => built(|| suites::rot_matrix(count, !servers)),
         Chore::ImageCheck { copies } => built(|| suites::image_check(copies)),

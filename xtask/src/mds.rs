@@ -17,7 +17,7 @@ const COMMAND: Duration = Duration::from_secs(120);
 /// A ceph-mds that ends with this value.
 pub struct Server {
     child: Child,
-    conf: PathBuf,
+    pub conf: PathBuf,
     pub name: String,
 }
 

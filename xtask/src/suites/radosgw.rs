@@ -17,8 +17,8 @@ pub const CASES: &[Case] = &[
 ];
 
 const SCRIPT: Duration = Duration::from_secs(300);
-const ACCESS: &str = "accesskeyoftest";
-const SECRET: &str = "secretkeyoftest";
+pub const ACCESS: &str = "accesskeyoftest";
+pub const SECRET: &str = "secretkeyoftest";
 
 /// Runs steps of `s3.py`.
 fn speak(gateway: &Gateway, steps: &[&str]) -> Result<()> {
