@@ -1,6 +1,7 @@
 //! The command line of `cargo xtask`, as types.
 
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 
 /// The project's chores.
 #[derive(Debug, Parser)]
@@ -22,7 +23,8 @@ pub struct CasesArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct ConformanceArgs {
-    #[arg(value_parser = ["rados", "cls", "rbd", "luks", "model"])]
+    /// `rgw` runs `s3`, too, and `cephfs` runs `posix` and `workunits`.
+    #[arg(value_parser = ["rados", "cls", "rbd", "luks", "model", "rgw", "s3", "cephfs", "posix", "workunits"])]
     pub suite: Option<String>,
     #[arg(long)]
     pub release: Option<String>,
@@ -41,6 +43,18 @@ pub struct ConformanceArgs {
     /// Run nothing: put COMPATIBILITY.md into its form.
     #[arg(long)]
     pub rewrite: bool,
+    /// For suite s3: a checkout of ceph/s3-tests, branch ceph-reef.
+    #[arg(long, value_name = "DIR")]
+    pub s3_tests: Option<PathBuf>,
+    /// For suite posix: a checkout of pjd/pjdfstest.
+    #[arg(long, value_name = "DIR")]
+    pub pjdfstest: Option<PathBuf>,
+    /// For suite posix: a checkout of kdave/xfstests, for its fsx.
+    #[arg(long, value_name = "DIR")]
+    pub xfstests: Option<PathBuf>,
+    /// For suite workunits: the source of Ceph 18.2, unpacked.
+    #[arg(long, value_name = "DIR")]
+    pub ceph_source: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -126,6 +140,11 @@ pub enum Chore {
     KillLoop {
         #[arg(long, default_value_t = 30)]
         cycles: u32,
+    },
+    /// The active ceph-mds, humboldt and radosgw killed with -9 in turns under writes to files and objects, everything compared at the end.
+    KillInTurns {
+        #[arg(long, default_value_t = 20)]
+        rounds: u32,
     },
     /// Pools of three copies: one, two or three OSDs killed at a time, each copy compared.
     Thrash {

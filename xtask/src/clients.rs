@@ -66,6 +66,14 @@ impl Release {
         cmd.env("CEPH_CONF", conf).env("LC_ALL", "C.UTF-8").env_remove("CEPH_ARGS");
         cmd
     }
+    /// The same as a user without privileges.
+    pub fn command_of_user(self, conf: &Path, program: &str) -> Command {
+        const USER: &str = "1000:1000";
+        let mut cmd = Command::new("chroot");
+        cmd.arg(format!("--userspec={USER}")).arg(self.chroot().unwrap_or_else(|| "/".into())).arg(program);
+        cmd.env("CEPH_CONF", conf).env("LC_ALL", "C.UTF-8").env_remove("CEPH_ARGS");
+        cmd
+    }
     /// Runs `program` with what `line` says behind it.
     pub fn run(self, conf: &Path, program: &str, args: &[&str], limit: Duration) -> Result<Output> {
         run(self.command(conf, program).args(args), limit)
@@ -181,6 +189,25 @@ pub fn reef_mds() -> Result<()> {
     let root = Release::Reef.chroot().filter(|_| is_root()).context("ceph-mds of 18.2 is not installed, and only root can install it")?;
     println!("installing ceph-mds of 18.2");
     apt_inside(&root, &["ceph-mds", "ceph-fuse", "python3-cephfs"])
+}
+
+/// A user `ubuntu` of 18.2's that may become root, and what upstream's shell tests call.
+pub fn reef_plain_user() -> Result<()> {
+    Release::Reef.install_tests()?;
+    reef_mds()?;
+    let root = Release::Reef
+        .chroot()
+        .filter(|_| is_root())
+        .context("upstream's shell tests need a user of their own, which only root can make")?;
+    if !["/usr/bin/sudo", "/usr/bin/jq", "/usr/bin/setfattr", "/usr/bin/setfacl"].iter().all(|path| Release::Reef.has(path)) {
+        println!("installing what upstream's shell tests call");
+        apt_inside(&root, &["sudo", "jq", "xmlstarlet", "bc", "uuid-runtime", "attr", "acl"])?;
+    }
+    if !Release::Reef.has("/home/ubuntu") {
+        quietly(Command::new("chroot").arg(&root).args(["useradd", "-m", "ubuntu"]))?;
+    }
+    std::fs::write(root.join("etc/sudoers.d/ubuntu"), "ubuntu ALL=(ALL) NOPASSWD: ALL\n")?;
+    quietly(Command::new("chmod").arg("440").arg(root.join("etc/sudoers.d/ubuntu")))
 }
 
 fn install_here(release: Release) -> Result<()> {

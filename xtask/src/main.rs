@@ -15,9 +15,11 @@ mod crash;
 mod docs;
 mod figures;
 mod guide;
+mod gateway;
 mod lint;
 mod looker;
 mod loops;
+mod mds;
 mod netns;
 mod package;
 mod run;
@@ -54,7 +56,13 @@ fn chore(chore: Chore) -> Result<()> {
             manner.features = a.features.as_deref().unwrap_or(manner.features);
             manner.store = a.store.as_deref().unwrap_or(manner.store);
             manner.among_stock = a.among_stock;
-            conformance::conformance(a.suite.as_deref(), a.release.as_deref(), a.only.as_deref(), manner)
+            let sources = conformance::Sources {
+                s3_tests: a.s3_tests.as_deref(),
+                pjdfstest: a.pjdfstest.as_deref(),
+                xfstests: a.xfstests.as_deref(),
+                ceph: a.ceph_source.as_deref(),
+            };
+            conformance::conformance(a.suite.as_deref(), a.release.as_deref(), a.only.as_deref(), manner, sources)
         }
         Chore::Fuzz { seconds } => suites::fuzz(seconds),
         Chore::CrashStates { from, count, bugs, faults } => match (bugs, faults) {
@@ -64,15 +72,14 @@ fn chore(chore: Chore) -> Result<()> {
         },
         Chore::Sim { args } => crash::sim(&args.iter().map(String::as_str).collect::<Vec<_>>()),
         Chore::KillLoop { cycles } => built(|| suites::kill_loop(cycles)),
+        Chore::KillInTurns { rounds } => built(|| suites::kill_in_turns(rounds)),
         Chore::Thrash { cycles } => built(|| suites::thrash(cycles)),
         Chore::RotMatrix { count, servers } => built(|| suites::rot_matrix(count, !servers)),
         Chore::ImageCheck { copies } => built(|| suites::image_check(copies)),
         Chore::Package => package::package().map(drop),
         Chore::Docs { update, only, allow_skips } => docs::docs(update, only.as_deref(), allow_skips),
         Chore::Figures(a) if a.draw => figures::draw(),
-        Chore::Figures(a) if a.store == "block" => {
-            suites::figures_block(a.pairs, a.seconds.unwrap_or(4), a.raw, a.only.as_deref(), a.keep)
-        }
+        Chore::Figures(a) if a.store == "block" => suites::figures_block(a.pairs, a.seconds.unwrap_or(4), a.raw, a.only.as_deref(), a.keep),
         Chore::Figures(a) => suites::figures(a.pairs, a.seconds.unwrap_or(8), a.keep),
     }
 }

@@ -1,17 +1,23 @@
 //! Upstream's own test programs (Debian's package `ceph-test`) against a fresh `humboldt up`, or OSDs of ours among stock daemons, and what came
 //! out of them.
 //!
-//! This file has the suites and their order; [`server`] is what they run against, [`program`] runs one program, [`gtest`] reads what it says, [`known`] lists what is left out
-//! and why, [`settle`] says what a failed case counts as, [`kept`] keeps its output, [`model`] has the programs that have no cases, [`report`] writes COMPATIBILITY.md.
+//! This file has the suites and their order; [`server`] is what they run against, [`program`] runs one program, [`gtest`] reads what it says,
+//! [`known`] lists what is left out and why, [`settle`] says what a failed case counts as, [`kept`] keeps its output, [`model`] has the programs that have no
+//! cases, whose [`runs`] are noted; [`s3`], [`posix`] and [`workunits`] run sources of upstream's that are given, on stock radosgw and ceph-mds;
+//! [`report`] writes COMPATIBILITY.md.
 
 mod gtest;
 mod kept;
 mod known;
 mod model;
+mod posix;
 mod program;
 mod report;
+mod runs;
+mod s3;
 mod server;
 mod settle;
+mod workunits;
 
 use crate::clients::Release;
 use crate::cluster;
@@ -21,6 +27,7 @@ use program::{Body, Outcome, Program};
 use server::Server;
 pub use report::rewrite;
 pub use settle::end_of_run;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -40,6 +47,8 @@ pub struct Suite {
     whole: Duration,
     /// Which cases of its programs belong to it.
     belongs: fn(&str) -> bool,
+    /// Its programs work on files, as a plain user: a stock server of 18.2 serves a file system.
+    files: bool,
 }
 
 const SUITES: &[Suite] = &[
@@ -78,6 +87,7 @@ const SUITES: &[Suite] = &[
         limit: Duration::from_secs(600),
         whole: Duration::from_secs(2400),
         belongs: |_| true,
+        files: false,
     },
     Suite {
         name: "cls",
@@ -107,6 +117,7 @@ const SUITES: &[Suite] = &[
         limit: Duration::from_secs(300),
         whole: Duration::from_secs(1800),
         belongs: |_| true,
+        files: false,
     },
     // What radosgw's own classes are for; the last needs no cluster.
     Suite {
@@ -118,6 +129,7 @@ const SUITES: &[Suite] = &[
         limit: Duration::from_secs(300),
         whole: Duration::from_secs(1800),
         belongs: |_| true,
+        files: false,
     },
     // One program of about 500 cases, each with pools of its own: in slices, so that one that hangs does not cost the others' time.
     Suite {
@@ -129,6 +141,7 @@ const SUITES: &[Suite] = &[
         limit: Duration::from_secs(900),
         whole: Duration::from_secs(7200),
         belongs: |case| !of_encryption(case),
+        files: false,
     },
     // The same program's cases of encrypted images. They cost the client minutes of processor time for keys, and the server little.
     Suite {
@@ -140,6 +153,27 @@ const SUITES: &[Suite] = &[
         limit: Duration::from_secs(1800),
         whole: Duration::from_secs(7200),
         belongs: of_encryption,
+        files: false,
+    },
+    // libcephfs on a stock ceph-mds.
+    Suite {
+        name: "cephfs",
+        prefix: "ceph_test_",
+        programs: &[
+            "libcephfs",
+            "libcephfs_access",
+            "libcephfs_lazyio",
+            "libcephfs_newops",
+            "libcephfs_reclaim",
+            "libcephfs_suidsgid",
+            "libcephfs_vxattr",
+        ],
+        slice: usize::MAX,
+        jobs: 1,
+        limit: Duration::from_secs(1800),
+        whole: Duration::from_secs(3600),
+        belongs: |_| true,
+        files: true,
     },
 ];
 
@@ -267,35 +301,88 @@ pub struct Run {
     pub took: Duration,
 }
 
+/// Upstream's sources that a suite runs and that no package has: checkouts, named when it runs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sources<'a> {
+    pub s3_tests: Option<&'a Path>,
+    pub pjdfstest: Option<&'a Path>,
+    pub xfstests: Option<&'a Path>,
+    pub ceph: Option<&'a Path>,
+}
+
+/// The suites on stock radosgw and ceph-mds of 18.2 whose programs are such sources.
+const GIVEN: [&str; 3] = [s3::NAME, posix::NAME, workunits::NAME];
+
+/// The suites that a word means: `rgw` and `cephfs` bring those on the same daemons.
+fn means(word: Option<&str>, suite: &str) -> bool {
+    match word {
+        None => true,
+        Some("rgw") => [s3::NAME, "rgw"].contains(&suite),
+        Some("cephfs") => [posix::NAME, workunits::NAME, "cephfs"].contains(&suite),
+        Some(name) => name == suite,
+    }
+}
+
+/// Runs a suite of given sources, or says what it lacks.
+fn run_given(suite: &str, manner: Manner, sources: Sources) -> Result<Result<Run, &'static str>> {
+    Ok(match (suite, sources) {
+        (s3::NAME, Sources { s3_tests: Some(dir), .. }) => Ok(s3::s3(manner, dir)?),
+        (s3::NAME, _) => Err("--s3-tests DIR: a checkout of ceph/s3-tests, branch ceph-reef"),
+        (posix::NAME, Sources { pjdfstest: None, xfstests: None, .. }) => {
+            Err("--pjdfstest DIR and --xfstests DIR: checkouts of pjd/pjdfstest and kdave/xfstests")
+        }
+        (posix::NAME, _) => Ok(posix::posix(manner, sources.pjdfstest, sources.xfstests)?),
+        (_, Sources { ceph: Some(dir), .. }) => Ok(workunits::workunits(manner, dir)?),
+        _ => Err("--ceph-source DIR: the source of Ceph 18.2, unpacked"),
+    })
+}
+
 /// Runs suites and writes down what came out. `suite` and `release` narrow it, `only` to programs whose name holds that word.
-pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str>, manner: Manner) -> Result<()> {
+pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str>, manner: Manner, sources: Sources) -> Result<()> {
     ensure!(manner.features == "unset" || manner.features.parse::<u64>().is_ok(), "--features takes a number or `unset`");
     let stores: &[&str] = if manner.among_stock { &["mem", "block", "both"] } else { &["mem", "block"] };
     ensure!(stores.contains(&manner.store), "--store takes one of {stores:?}");
-    let suites: Vec<&Suite> = SUITES.iter().filter(|s| suite.is_none_or(|name| s.name == name)).collect();
+    let suites: Vec<&Suite> = SUITES.iter().filter(|s| means(suite, s.name)).collect();
     let with_models = suite.is_none_or(|name| name == model::NAME);
-    ensure!(!suites.is_empty() || with_models, "no such suite: {}", suite.unwrap_or_default());
+    let given: Vec<&str> = GIVEN.into_iter().filter(|name| means(suite, name)).collect();
+    ensure!(!suites.is_empty() || with_models || !given.is_empty(), "no such suite: {}", suite.unwrap_or_default());
     let releases: Vec<Release> = Release::WITH_TESTS.into_iter().filter(|r| release.is_none_or(|name| r.is_called(name))).collect();
     ensure!(!releases.is_empty(), "no test programs of {}", release.unwrap_or_default());
     cluster::build()?;
     let chosen = |name: &str| only.is_none_or(|word| name.contains(word));
-    let mut surprises = 0;
-    for release in releases {
+    let (mut surprises, mut lacking) = (0, 0);
+    let mut note = |run: Run| -> Result<()> {
+        println!("{}: {}", run.section, report::totals(&run.outcomes));
+        // A part of a suite says nothing of the whole.
+        if only.is_none() {
+            report::write(&root().join("COMPATIBILITY.md"), &run)?;
+        }
+        surprises += run.outcomes.iter().map(Outcome::surprises).sum::<usize>();
+        Ok(())
+    };
+    for release in releases.iter().copied() {
         release.install_tests().with_context(|| format!("installing the test programs of {}", release.version()))?;
-        let cases = suites.iter().map(|suite| run_suite(suite, release, manner, &chosen));
-        for run in cases.chain(with_models.then(|| model::model(release, manner, &chosen))) {
-            let run = run?;
-            println!("{}: {}", run.section, report::totals(&run.outcomes));
-            // A part of a suite says nothing of the whole.
-            if only.is_none() {
-                report::write(&root().join("COMPATIBILITY.md"), &run)?;
+        // Its server is of 18.2, and so are its clients.
+        for suite in suites.iter().filter(|suite| !suite.files || release == Release::Reef) {
+            note(run_suite(suite, release, manner, &chosen)?)?;
+        }
+        if with_models {
+            note(model::model(release, manner, &chosen)?)?;
+        }
+    }
+    for name in given.into_iter().filter(|name| chosen(name) && releases.contains(&Release::Reef)) {
+        match run_given(name, manner, sources)? {
+            Ok(run) => note(run)?,
+            Err(lack) => {
+                println!("SKIPPED {name}: it needs {lack}");
+                // Who asks for everything gets what is here.
+                lacking += usize::from(suite.is_some());
             }
-            surprises += run.outcomes.iter().map(Outcome::surprises).sum::<usize>();
         }
     }
     end_of_run()?;
-    if surprises > 0 {
-        bail!("{surprises} cases came out otherwise than xtask/src/conformance/known.rs has it");
+    if surprises + lacking > 0 {
+        bail!("{surprises} cases came out otherwise than xtask/src/conformance/known.rs has it, {lacking} suites could not run");
     }
     Ok(())
 }
@@ -320,7 +407,7 @@ pub fn fast() -> Result<()> {
 pub fn fast_among_stock() -> Result<()> {
     Release::Reef.install_tests()?;
     let manner = Manner { store: "both", among_stock: true, ..Manner::default() };
-    let mut server = Server::start("conformance-among-stock", manner)?;
+    let mut server = Server::start("conformance-among-stock", manner, false)?;
     for suite in SUITES.iter().filter(|suite| ["rados", "cls"].contains(&suite.name)) {
         let outcomes = run_programs(suite, Release::Reef, manner, &|name| FAST_AMONG_STOCK.contains(&name), &mut server)?;
         let bad: Vec<String> = outcomes.iter().flat_map(Outcome::unexpected).collect();
@@ -333,7 +420,7 @@ fn run_suite(suite: &Suite, release: Release, manner: Manner, chosen: &dyn Fn(&s
     let started = Instant::now();
     // A folder of its own: two of these may run on one machine.
     let name = format!("conformance-{}-{}-{}", suite.name, release.version(), std::process::id());
-    let mut server = Server::start(&name, manner)?;
+    let mut server = Server::start(&name, manner, suite.files)?;
     let outcomes = run_programs(suite, release, manner, chosen, &mut server)?;
     server.stop()?;
     Ok(Run { section: manner.section(suite.name, release), outcomes, took: started.elapsed() })
@@ -348,7 +435,7 @@ fn run_programs(
     server: &mut Server,
 ) -> Result<Vec<Outcome>> {
     let (mut outcomes, end) = (Vec::new(), Instant::now() + suite.whole);
-    let fresh = |body: &mut Body| on_a_fresh_cluster(manner, body);
+    let fresh = |body: &mut Body| on_a_fresh_cluster(manner, suite.files, body);
     for name in suite.programs {
         let name = format!("{}{name}", suite.prefix);
         let program = Program {
@@ -362,6 +449,7 @@ fn run_programs(
             end,
             among_stock: manner.among_stock,
             belongs: suite.belongs,
+            plain_user: suite.files,
         };
         if !chosen(&program.name) || !program.is_there() {
             continue;
@@ -378,10 +466,10 @@ fn run_programs(
 }
 
 /// For a case that failed: a cluster that no other case has used.
-fn on_a_fresh_cluster(manner: Manner, body: &mut Body) -> Result<()> {
+fn on_a_fresh_cluster(manner: Manner, files: bool, body: &mut Body) -> Result<()> {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
     let name = format!("conformance-alone-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let mut server = Server::start(&name, manner)?;
+    let mut server = Server::start(&name, manner, files)?;
     body(server.conf())?;
     server.stands("a case alone")?;
     server.stop()

@@ -2,15 +2,13 @@
 //! file) and `ceph_test_stress_watch`; beside them fio on an image and `rados bench`, which compare what they read with what they wrote. Their arguments are those with which upstream's own suites, or people, run them; what they do not have
 //! is cases, so each run of a program is one.
 
-use super::gtest::Verdict;
-use super::kept::{Files, names};
 use super::program::Outcome;
+use super::runs::{Runs, against};
 use super::server::Server;
 use super::{Manner, Run};
 use crate::clients::Release;
 use crate::run::{Output, run};
 use anyhow::Result;
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 pub const NAME: &str = "model";
@@ -31,47 +29,6 @@ const MIX_OPS_AMONG_STOCK: u32 = 10_000;
 const FSX_SEEDS: u32 = 5;
 const FSX_OPS: u32 = 1000;
 
-/// One program's runs, as an outcome with a case for each.
-struct Runs {
-    outcome: Outcome,
-    started: Instant,
-}
-
-impl Runs {
-    fn new(program: &str) -> Self {
-        let outcome = Outcome {
-            program: program.into(),
-            cases: BTreeMap::new(),
-            left_out: BTreeMap::new(),
-            expected: BTreeMap::new(),
-            must_fail: BTreeSet::new(),
-            unsettled: BTreeMap::new(),
-            took: Duration::ZERO,
-        };
-        Self { outcome, started: Instant::now() }
-    }
-    /// Notes a run that passed if nothing speaks against it; what it printed is kept otherwise.
-    fn add(&mut self, case: String, took: Duration, against: Option<String>, out: &Output) {
-        println!("{}: {case}: {}, {} s", self.outcome.program, against.as_deref().unwrap_or("passed"), took.as_secs());
-        if against.is_some() {
-            let kept = Files::new(&self.outcome.program).and_then(|files| files.keep(&case, out));
-            println!("    kept in {}", kept.map_or_else(|e| format!("no file: {e:#}"), |files| names(&files)));
-        }
-        self.outcome.cases.insert(case, against.map_or(Verdict::Passed, Verdict::Failed));
-    }
-    fn end(mut self) -> Outcome {
-        self.outcome.took = self.started.elapsed();
-        self.outcome
-    }
-}
-
-/// What speaks against a run that should have ended with 0 and said `word`.
-fn against(out: &Output, word: &str) -> Option<String> {
-    let said = [&out.stdout, &out.stderr].into_iter().any(|text| text.lines().any(|line| line.trim() == word));
-    let last = || format!("{}{}", out.stdout, out.stderr).lines().next_back().unwrap_or_default().to_string();
-    (!out.ok() || !said).then(|| format!("it ended with {}: {}", out.code, last()))
-}
-
 /// Whether the program stumbled over itself: it asks for the checksum of an object that its append of 0 bytes made, and does not expect that there
 /// is none of no bytes. Stock OSDs (18.2) answer the same and it ends the same; seldom, with these sizes. Wrong bytes it calls corrupt.
 fn is_its_own(out: &Output) -> bool {
@@ -86,7 +43,7 @@ fn mix(server: &Server, release: Release, pool: &str, load: &str) -> Result<Outp
 
 fn mixes(server: &Server, release: Release) -> Result<Outcome> {
     let mut runs = Runs::new("ceph_test_rados");
-    let max_ops = if matches!(server, Server::AmongStock(_)) { MIX_OPS_AMONG_STOCK } else { MIX_OPS };
+    let max_ops = if server.is_among_stock() { MIX_OPS_AMONG_STOCK } else { MIX_OPS };
     for (i, (name, weights)) in MIXES.into_iter().enumerate() {
         server.must(release, &format!("ceph osd pool create mix{i} 16"))?;
         let weights: Vec<&str> = weights.split(' ').collect();
@@ -204,7 +161,7 @@ fn bench(server: &Server, release: Release) -> Result<Outcome> {
 pub fn model(release: Release, manner: Manner, chosen: &dyn Fn(&str) -> bool) -> Result<Run> {
     let started = Instant::now();
     let name = format!("conformance-{NAME}-{}-{}", release.version(), std::process::id());
-    let mut server = Server::start(&name, manner)?;
+    let mut server = Server::start(&name, manner, false)?;
     let mut outcomes = Vec::new();
     let programs: [(&str, fn(&Server, Release) -> Result<Outcome>); 5] = [
         ("ceph_test_rados", mixes),

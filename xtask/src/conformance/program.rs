@@ -39,6 +39,8 @@ pub struct Program<'a> {
     pub among_stock: bool,
     /// Which of its cases belong to the suite.
     pub belongs: fn(&str) -> bool,
+    /// It runs as a user without privileges: it asks what such a user may not.
+    pub plain_user: bool,
 }
 
 /// What is done with a cluster's ceph.conf.
@@ -66,12 +68,13 @@ impl Program<'_> {
 
     /// Runs the program with that process id, which is the seed of its random numbers: what it does by chance is the same in every run.
     fn start(&self, conf: &Path, args: &[String], pid: usize, client_log: Option<&Path>) -> Result<Output> {
-        let mut cmd = self.release.command(conf, &self.name);
+        let mut cmd = if self.plain_user { self.release.command_of_user(conf, &self.name) } else { self.release.command(conf, &self.name) };
         cmd.args(args).envs(self.env.iter().map(|(k, v)| (k, v)));
         if let Some(path) = client_log {
             cmd.env("CEPH_ARGS", format!("--debug-rbd=10 --log-to-stderr=false --log-file={}", path.display()));
         }
-        let mut cmd = if is_root() { with_pid(&cmd, pid) } else { cmd };
+        // Programs that work on files name these after their process id, and several share a file system.
+        let mut cmd = if is_root() && !self.plain_user { with_pid(&cmd, pid) } else { cmd };
         run(&mut cmd, self.limit.min(self.end.saturating_duration_since(Instant::now())))
     }
 

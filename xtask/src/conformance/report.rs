@@ -18,6 +18,8 @@ What upstream's own test programs say of Humboldt. Written by `cargo xtask confo
 - *Skipped*: the program itself does not run the case here. *Left out*: see [why](#why-cases-are-left-out). *Unsettled*: a case failed, and passed alone on a fresh
   cluster.
 - Suite `luks` has the cases of encrypted images. Suite `model` has random workloads that check themselves; each run of one is a case.
+- Suites `rgw` and `s3` run on stock radosgw of 18.2; of upstream's own selection of s3-tests, 566 cases, stock passes 557. Suites `cephfs`, `posix` and `workunits` run on
+  stock ceph-mds of 18.2. The sources are given by `--s3-tests`, `--pjdfstest`, `--xfstests` and `--ceph-source`.
 ";
 
 const KERNELS: &str = "

@@ -5,16 +5,24 @@
 use super::Manner;
 use crate::clients::Release;
 use crate::cluster::Cluster;
+use crate::mds;
 use crate::run::words;
 use crate::stock::{Daemons, Plane, stock_control_plane};
 use anyhow::{Result, ensure};
 use std::path::Path;
 use std::time::Duration;
 
-pub enum Server {
+pub struct Server {
+    /// Ends before what it stands on.
+    files: Option<mds::Server>,
+    plane: Kind,
+}
+
+enum Kind {
     Up(Cluster),
     AmongStock(Daemons),
 }
+use Kind::{AmongStock, Up};
 
 /// OSDs of ours under stock monitors: pools of one copy lie on both.
 const OSDS: u32 = 2;
@@ -22,10 +30,17 @@ const OSDS: u32 = 2;
 const CONF: &str = "mon max pg per osd = 2000\npaxos propose interval = 0.1\nmemstore device bytes = 4294967296\n";
 
 impl Server {
-    /// A fresh one, in a folder of its own.
-    pub fn start(name: &str, manner: Manner) -> Result<Self> {
+    /// A fresh one, in a folder of its own; with `files`, a file system that a stock server serves.
+    pub fn start(name: &str, manner: Manner, files: bool) -> Result<Self> {
+        let mut server = Self { files: None, plane: Self::plane(name, manner)? };
+        if files {
+            server.files = Some(mds::serve(server.conf())?);
+        }
+        Ok(server)
+    }
+    fn plane(name: &str, manner: Manner) -> Result<Kind> {
         if !manner.among_stock {
-            return Ok(Self::Up(Cluster::start(name, &["--store", manner.store])?));
+            return Ok(Up(Cluster::start(name, &["--store", manner.store])?));
         }
         // 18.2's own manager loads no module in these chroots.
         let plane = Plane { manager: Release::Pacific, brisk: false, conf: CONF, ..Plane::default() };
@@ -36,18 +51,21 @@ impl Server {
         }
         daemons.wait_up(OSDS as usize)?;
         daemons.wait("ceph status -f json", "the manager", |out| out.contains("\"available\":true"))?;
-        Ok(Self::AmongStock(daemons))
+        Ok(AmongStock(daemons))
+    }
+    pub fn is_among_stock(&self) -> bool {
+        matches!(self.plane, AmongStock(_))
     }
     pub fn conf(&self) -> &Path {
-        match self {
-            Self::Up(cluster) => &cluster.conf,
-            Self::AmongStock(daemons) => &daemons.conf,
+        match &self.plane {
+            Up(cluster) => &cluster.conf,
+            AmongStock(daemons) => &daemons.conf,
         }
     }
     pub fn dir(&self) -> &Path {
-        match self {
-            Self::Up(cluster) => &cluster.dir,
-            Self::AmongStock(daemons) => &daemons.dir,
+        match &self.plane {
+            Up(cluster) => &cluster.dir,
+            AmongStock(daemons) => &daemons.dir,
         }
     }
     /// A client's command line that must succeed.
@@ -60,9 +78,9 @@ impl Server {
     }
     /// An error with what a daemon said last if one ended by itself while `what` ran.
     pub fn stands(&mut self, what: &str) -> Result<()> {
-        match self {
-            Self::Up(cluster) => ensure!(!cluster.ended(), "humboldt up ended under {what}; it said:\n{}", cluster.log()),
-            Self::AmongStock(daemons) => {
+        match &mut self.plane {
+            Up(cluster) => ensure!(!cluster.ended(), "humboldt up ended under {what}; it said:\n{}", cluster.log()),
+            AmongStock(daemons) => {
                 let words = daemons.last_words();
                 ensure!(words.is_empty(), "under {what}{words}");
             }
@@ -72,9 +90,10 @@ impl Server {
     /// Ends it, in order, and removes its folder. Groups among stock daemons must all be clean, whatever the programs did.
     pub fn stop(self) -> Result<()> {
         let dir = self.dir().to_path_buf();
-        match self {
-            Self::Up(cluster) => cluster.stop()?,
-            Self::AmongStock(mut daemons) => {
+        drop(self.files);
+        match self.plane {
+            Up(cluster) => cluster.stop()?,
+            AmongStock(mut daemons) => {
                 daemons.wait("ceph pg stat", "clean groups", |out| {
                     let (pgs, rest) = out.trim().split_once(" pgs: ").unwrap_or_default();
                     pgs == "0" || rest.starts_with(&format!("{pgs} active+clean;"))

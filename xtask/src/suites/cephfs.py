@@ -1,7 +1,7 @@
 """A client of CephFS through libcephfs: steps given as arguments, `ok` when all of them saw what they should.
 
 make: directories, files, renames, snapshots. check: all that `make` left. write FOLDER N: N files, each synced; their numbers are printed as
-they are safe. read FOLDER N: all of those.
+they are safe; fewer if the file STOP is there. read FOLDER N: all of those.
 """
 
 import os
@@ -81,6 +81,8 @@ def write(fs, folder, n):
         put(fs, "%s/new" % folder, content(i))
         fs.rename("%s/new" % folder, "%s/%d" % (folder, i))
         print(i, flush=True)
+        if os.path.exists(os.environ.get("STOP", "")):
+            break
 
 
 def read(fs, folder, n):

@@ -3,61 +3,22 @@
 use super::Case;
 use crate::clients::{Release::Reef, reef_mds};
 use crate::cluster::Cluster;
-use crate::run::{root, run, until};
-use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use crate::mds::{self, Server};
+use crate::run::{root, run};
+use anyhow::{Result, ensure};
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 pub const CASES: &[Case] = &[
     Case { name: "cephfs_18.2", needs: &[Reef], run: || files(&["--store", "mem"]) },
     Case { name: "cephfs_18.2_block", needs: &[Reef], run: || files(&["--store", "block"]) },
+    Case { name: "cephfs_18.2_recovered", needs: &[Reef], run: recovered },
 ];
 
-/// A first start makes the journal and the root; a takeover waits for `mds_beacon_grace`, 15 s.
-const READY: Duration = Duration::from_secs(120);
 const SCRIPT: Duration = Duration::from_secs(300);
 /// Files that are written while the server is killed.
 const FILES: usize = 300;
-
-/// A ceph-mds that ends with this value.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn start(c: &Cluster, name: &str) -> Result<Server> {
-    let keyring = c.dir.join(format!("ceph.mds.{name}.keyring"));
-    let caps = "mon 'allow profile mds' osd 'allow rwx' mds 'allow *' mgr 'allow profile mds'";
-    c.must(Reef, &format!("ceph auth get-or-create mds.{name} {caps} -o {}", keyring.display()))?;
-    let log = std::fs::File::create(c.dir.join(format!("mds.{name}.log")))?;
-    let mut cmd = Reef.command(&c.conf, "ceph-mds");
-    cmd.args(["-f", "-i", name]);
-    Ok(Server(cmd.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?))
-}
-
-/// Waits until a server serves rank 0.
-fn await_active(c: &Cluster, name: &str) -> Result<()> {
-    let mut last = Value::Null;
-    let serves = until(READY, || {
-        last = map(c).unwrap_or_default();
-        let infos = last["filesystems"][0]["mdsmap"]["info"].as_object().cloned().unwrap_or_default();
-        infos.values().any(|i| i["name"] == name && i["state"] == "up:active")
-    });
-    let log = std::fs::read_to_string(c.dir.join(format!("mds.{name}.log"))).unwrap_or_default();
-    let end: Vec<&str> = log.lines().rev().take(10).collect();
-    ensure!(serves, "mds.{name} is not active: {last}\n{}", end.join("\n"));
-    Ok(())
-}
-
-fn map(c: &Cluster) -> Result<Value> {
-    serde_json::from_str(&c.must(Reef, "ceph fs dump -f json")?).context("fs dump")
-}
 
 /// A client that runs steps of `cephfs.py`.
 fn client(c: &Cluster, steps: &[&str]) -> Result<Command> {
@@ -75,15 +36,14 @@ fn speak(c: &Cluster, steps: &[&str]) -> Result<()> {
 }
 
 /// Writes files and kills a server with -9 in the midst of it; the client goes on with the other.
-fn write_across_a_kill(c: &Cluster, mut killed: Server) -> Result<()> {
+fn write_across_a_kill(c: &Cluster, killed: Server) -> Result<()> {
     let n = FILES.to_string();
     let mut writer = client(c, &["write", "/w", &n])?.stdout(Stdio::piped()).spawn()?;
     let mut lines = BufReader::new(writer.stdout.take().expect("piped")).lines();
     for line in lines.by_ref().take(FILES / 3) {
         line?;
     }
-    killed.0.kill()?;
-    killed.0.wait()?;
+    killed.kill()?;
     let rest = lines.map_while(Result::ok).last();
     ensure!(writer.wait()?.success() && rest.as_deref() == Some("ok"), "the writer ended with {rest:?}");
     speak(c, &["read", "/w", &n])
@@ -96,11 +56,10 @@ fn files(store: &[&str]) -> Result<()> {
         c.must(Reef, &format!("ceph osd pool create {pool} 8"))?;
     }
     c.must(Reef, "ceph fs new one meta data")?;
-    let a = start(&c, "a")?;
-    await_active(&c, "a")?;
-    let b = start(&c, "b")?;
-    let stands_by = until(READY, || map(&c).is_ok_and(|m| m["standbys"][0]["name"] == "b"));
-    ensure!(stands_by, "mds.b does not stand by: {}", map(&c)?);
+    let a = Server::start(&c.conf, "a")?;
+    a.await_active()?;
+    let b = Server::start(&c.conf, "b")?;
+    b.await_standby()?;
     speak(&c, &["make", "check"])?;
     let status = c.must(Reef, "ceph -s")?;
     ensure!(status.contains("mds: 1/1 daemons up, 1 standby") && status.contains("volumes: 1/1 healthy"), "{status}");
@@ -108,7 +67,7 @@ fn files(store: &[&str]) -> Result<()> {
     ensure!(said.contains("up:active"), "{said}");
 
     write_across_a_kill(&c, a)?;
-    await_active(&c, "b")?;
+    b.await_active()?;
     let fenced = c.must(Reef, "ceph osd blocklist ls -f json")?;
     ensure!(fenced.contains("addr"), "nobody is on the blocklist: {fenced}");
     speak(&c, &["check"])?;
@@ -118,7 +77,7 @@ fn files(store: &[&str]) -> Result<()> {
     if store[1] == "block" {
         // What serves all of it is killed, too; the server waits for it.
         c.kill_and_restart(store)?;
-        await_active(&c, "b")?;
+        b.await_active()?;
         speak(&c, &["check", "read", "/w", &FILES.to_string()])?;
     }
     // A client that may use one directory only.
@@ -127,5 +86,41 @@ fn files(store: &[&str]) -> Result<()> {
     c.must_fail(Reef, "ceph fs rm one", 1)?;
     c.must(Reef, "ceph fs rm one --yes-i-really-mean-it")?;
     drop(b);
+    c.stop()
+}
+
+/// The metadata pool is emptied; upstream's tools make it anew of what data objects say of their files.
+fn recovered() -> Result<()> {
+    reef_mds()?;
+    let c = Cluster::start("cephfs-recovered", &["--store", "mem"])?;
+    let server = mds::serve(&c.conf)?;
+    let n = FILES.to_string();
+    speak(&c, &["write", "/one/two", &n])?;
+    c.must(Reef, "ceph tell mds.a flush journal")?;
+    server.kill()?;
+    c.must(Reef, "ceph fs fail cephfs")?;
+    c.must(Reef, "rados purge cephfs_metadata --yes-i-really-really-mean-it")?;
+    ensure!(c.must(Reef, "rados -p cephfs_metadata ls --all")?.is_empty(), "metadata are left");
+    c.must(Reef, "ceph fs reset cephfs --yes-i-really-mean-it")?;
+    for line in [
+        "cephfs-table-tool cephfs:0 reset session",
+        "cephfs-table-tool cephfs:0 reset snap",
+        "cephfs-table-tool cephfs:0 reset inode",
+        "cephfs-journal-tool --rank=cephfs:0 journal reset --force --yes-i-really-really-mean-it",
+        "cephfs-data-scan init --force-init",
+        // The first calls the class, the others list by its filter.
+        "cephfs-data-scan scan_extents cephfs_data",
+        "cephfs-data-scan scan_inodes cephfs_data",
+        "cephfs-data-scan scan_links",
+        "cephfs-data-scan cleanup cephfs_data",
+    ] {
+        c.must(Reef, line)?;
+    }
+    let server = Server::start(&c.conf, "a")?;
+    server.await_active()?;
+    speak(&c, &["read", "/one/two", &n])?;
+    let health = c.must(Reef, "ceph health detail")?;
+    ensure!(health.trim() == "HEALTH_OK", "{health}");
+    drop(server);
     c.stop()
 }

@@ -36,6 +36,7 @@ mod security;
 mod stock;
 mod stock_duties;
 mod stock_faults;
+mod turns;
 mod under_way;
 mod wire;
 
@@ -46,6 +47,7 @@ pub use figures::figures;
 pub use figures_block::figures_block;
 pub use kill9::kill_loop;
 pub use rot::rot_matrix;
+pub use turns::kill_in_turns;
 
 use crate::clients::Release;
 use crate::cluster;
@@ -83,6 +85,7 @@ fn cases() -> Vec<Case> {
         qemu::CASES,
         radosgw::CASES,
         cephfs::CASES,
+        turns::CASES,
         kernel_client::CASES,
         security::CASES,
         caps::CASES,

@@ -7,8 +7,11 @@ import datetime
 import hashlib
 import hmac
 import http.client
+import itertools
+import os
 import re
 import sys
+import time
 import urllib.parse
 
 HOST, ACCESS, SECRET = sys.argv[1:4]
@@ -24,16 +27,16 @@ def key_of(date):
 
 def ask(method, path, query=None, body=b"", headers=None, expect=200):
     """Sends a signed request; gives the answer's headers and body."""
-    time = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    moment = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     path = urllib.parse.quote(path)
     query = "&".join(f"{urllib.parse.quote(k, safe='')}={urllib.parse.quote(str(v), safe='')}" for k, v in sorted((query or {}).items()))
     sha = hashlib.sha256(body).hexdigest()
-    headers = {"host": HOST, "x-amz-content-sha256": sha, "x-amz-date": time, **(headers or {})}
+    headers = {"host": HOST, "x-amz-content-sha256": sha, "x-amz-date": moment, **(headers or {})}
     names = ";".join(sorted(headers))
     canonical = "\n".join([method, path, query, *(f"{name}:{headers[name]}" for name in sorted(headers)), "", names, sha])
-    scope = f"{time[:8]}/us-east-1/s3/aws4_request"
-    text = "\n".join(["AWS4-HMAC-SHA256", time, scope, hashlib.sha256(canonical.encode()).hexdigest()])
-    signature = hmac.new(key_of(time[:8]), text.encode(), hashlib.sha256).hexdigest()
+    scope = f"{moment[:8]}/us-east-1/s3/aws4_request"
+    text = "\n".join(["AWS4-HMAC-SHA256", moment, scope, hashlib.sha256(canonical.encode()).hexdigest()])
+    signature = hmac.new(key_of(moment[:8]), text.encode(), hashlib.sha256).hexdigest()
     headers["authorization"] = f"AWS4-HMAC-SHA256 Credential={ACCESS}/{scope}, SignedHeaders={names}, Signature={signature}"
     CONNECTION.request(method, path + ("?" + query if query else ""), body, headers)
     answer = CONNECTION.getresponse()
@@ -150,6 +153,37 @@ def mixed():
     ask("PUT", "/mixed/old", body=b"new")
     ask("DELETE", "/mixed/obj", expect=204)
     ask("POST", "/mixed/upload", {"uploads": ""})
+
+
+def told(i):
+    return b"%d|" % i * (1 + i * 37 % 4000)
+
+
+def stream():
+    """Puts one object after the other until the file STOP is there, each until it is acknowledged; their numbers are printed then."""
+    ask("PUT", "/stream")
+    for i in itertools.count():
+        end = time.monotonic() + 120
+        while True:
+            try:
+                ask("PUT", f"/stream/{i:06}", body=told(i))
+                break
+            except (OSError, http.client.HTTPException, SystemExit) as e:
+                if time.monotonic() > end:
+                    sys.exit(f"{i} is not taken for 120 s: {e}")
+                CONNECTION.close()
+                time.sleep(0.1)
+        print(i, flush=True)
+        if os.path.exists(os.environ["STOP"]):
+            return
+
+
+def streamed():
+    """COUNT objects are there, whole, and no others."""
+    count = int(os.environ["COUNT"])
+    same("what was acknowledged", names("stream", **{"max-keys": 1000}), [f"{i:06}" for i in range(count)])
+    for i in range(count):
+        same("an object", ask("GET", f"/stream/{i:06}")[1], told(i))
 
 
 def check():

@@ -6,7 +6,6 @@ use super::header::Header;
 use super::keys::ObjKey;
 use super::log::{self, Logged, OF_VERSIONS};
 use super::olh::{Olh, todo};
-use super::record;
 use super::version::{CONVERTED_EPOCH, Version, convert};
 use crate::registry::Method;
 use crate::view::{ClsReply, ClsResult, ObjectView};
@@ -28,21 +27,24 @@ pub struct LinkOp {
     olh_epoch: u64,
     log_op: bool,
     log_flags: u16,
-    /// The same as `unmodified_since`.
+    /// The seconds of `unmodified_since`, which versions before 3 have alone.
     since_s: u64,
     /// Nothing happens if the version is as new as that; zero for always.
     unmodified_since: UTime,
     high_precision: bool,
     zones: Vec<ByteStr>,
 }
-record!(LinkOp, v 5, compat 1, oldest 3, {
-    key, olh_tag, delete_marker, op_tag, meta, olh_epoch, log_op, log_flags, since_s, unmodified_since, [since 4] high_precision, [since 5] zones,
+denc::denc_struct!(LinkOp, v 5, compat 1, {
+    key, olh_tag, delete_marker, op_tag, meta, olh_epoch, log_op, log_flags, [since 2] since_s, [since 3] unmodified_since, [since 4] high_precision,
+    [since 5] zones,
 });
 
 impl LinkOp {
     fn came_too_late(&self, mtime: UTime) -> bool {
         let exact = |t: UTime| if self.high_precision { t } else { UTime { nsec: 0, ..t } };
-        !self.unmodified_since.is_zero() && exact(mtime) >= exact(self.unmodified_since)
+        let seconds = UTime { sec: u32::try_from(self.since_s).unwrap_or(u32::MAX), nsec: 0 };
+        let since = if self.unmodified_since.is_zero() { seconds } else { self.unmodified_since };
+        !since.is_zero() && exact(mtime) >= exact(since)
     }
     /// What the log says about it.
     fn logged(&self, version: &Version, epoch: u64) -> Logged {

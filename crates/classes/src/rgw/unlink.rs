@@ -6,7 +6,6 @@ use super::keys::ObjKey;
 use super::link::log_change;
 use super::log::{Logged, OF_VERSIONS};
 use super::olh::{Olh, todo};
-use super::record;
 use super::version::{CONVERTED_EPOCH, NULL, Version, convert};
 use crate::registry::Method;
 use crate::view::{ClsReply, ClsResult, ObjectView};
@@ -26,7 +25,7 @@ pub struct UnlinkOp {
     olh_tag: ByteStr,
     zones: Vec<ByteStr>,
 }
-record!(UnlinkOp, v 3, compat 1, oldest 1, { key, op_tag, olh_epoch, log_op, log_flags, [since 2] olh_tag, [since 3] zones });
+denc::denc_struct!(UnlinkOp, v 3, compat 1, { key, op_tag, olh_epoch, log_op, log_flags, [since 2] olh_tag, [since 3] zones });
 
 /// The object shows the version before this one, or nothing if this was the last.
 fn step_back(obj: &mut dyn ObjectView, op: &UnlinkOp, version: &Version, target: &ObjKey, olh: &mut Olh) -> ClsResult<()> {

@@ -125,7 +125,7 @@ pub struct TrimOp {
     user: ByteStr,
     bucket: ByteStr,
 }
-record!(TrimOp, v 3, compat 2, oldest 1, { from, to, user, [since 3] bucket });
+denc_struct!(TrimOp, v 3, compat 2, { from, to, user, [since 3] bucket });
 
 impl Record {
     /// Whose record it is.

@@ -1,0 +1,147 @@
+//! Stock ceph-mds of 18.2 beside a cluster under test, and file systems mounted by ceph-fuse.
+//!
+//! Knows the cluster by its ceph.conf, in whose folder keyrings, logs and mounts lie.
+
+use crate::clients::{Release::Reef, reef_mds};
+use crate::run::{run, until, words};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A first start makes the journal and the root; a takeover waits for `mds_beacon_grace`, 15 s.
+const READY: Duration = Duration::from_secs(120);
+const COMMAND: Duration = Duration::from_secs(120);
+
+/// A ceph-mds that ends with this value.
+pub struct Server {
+    child: Child,
+    pub conf: PathBuf,
+    pub name: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    /// Gives a server of that name its key, and starts it.
+    pub fn start(conf: &Path, name: &str) -> Result<Self> {
+        let keyring = conf.with_file_name(format!("ceph.mds.{name}.keyring"));
+        let caps = "mon 'allow profile mds' osd 'allow rwx' mds 'allow *' mgr 'allow profile mds'";
+        client(conf, &format!("ceph auth get-or-create mds.{name} {caps} -o {}", keyring.display()))?;
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(log(conf, name))?;
+        let mut cmd = Reef.command(conf, "ceph-mds");
+        cmd.args(["-f", "-i", name, "--keyring"]).arg(keyring);
+        // The default path is one for all clusters of this machine, and a server without its socket answers no command.
+        cmd.arg(format!("--admin-socket={}", conf.with_file_name(format!("mds.{name}.asok")).display()));
+        let child = cmd.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
+        Ok(Self { child, conf: conf.to_path_buf(), name: name.into() })
+    }
+    /// Waits until it serves rank 0.
+    pub fn await_active(&self) -> Result<()> {
+        let mut last = Value::Null;
+        let serves = until(READY, || {
+            last = map(&self.conf).unwrap_or_default();
+            let infos = last["filesystems"][0]["mdsmap"]["info"].as_object().cloned().unwrap_or_default();
+            infos.values().any(|i| i["name"] == self.name.as_str() && i["state"] == "up:active")
+        });
+        let text = std::fs::read_to_string(log(&self.conf, &self.name)).unwrap_or_default();
+        let end: Vec<&str> = text.lines().rev().take(10).collect();
+        ensure!(serves, "mds.{} is not active: {last}\n{}", self.name, end.join("\n"));
+        Ok(())
+    }
+    /// Waits until it stands by.
+    pub fn await_standby(&self) -> Result<()> {
+        let mut last = Value::Null;
+        let stands_by = until(READY, || {
+            last = map(&self.conf).unwrap_or_default();
+            last["standbys"].as_array().is_some_and(|all| all.iter().any(|s| s["name"] == self.name.as_str()))
+        });
+        ensure!(stands_by, "mds.{} does not stand by: {last}", self.name);
+        Ok(())
+    }
+    pub fn kill(mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+fn log(conf: &Path, name: &str) -> PathBuf {
+    conf.with_file_name(format!("mds.{name}.log"))
+}
+
+/// The map of file systems.
+pub fn map(conf: &Path) -> Result<Value> {
+    serde_json::from_str(&client(conf, "ceph fs dump -f json")?).context("fs dump")
+}
+
+/// A command line of a client of 18.2 that must succeed; its standard output.
+pub fn client(conf: &Path, line: &str) -> Result<String> {
+    let words = words(line);
+    let args: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+    let out = run(Reef.command(conf, &words[0]).args(args), COMMAND)?;
+    ensure!(out.ok(), "`{line}` ended with {}:\n{}{}", out.code, out.stdout, out.stderr);
+    Ok(out.stdout)
+}
+
+/// Makes a file system `cephfs` on pools of its own and a server for it. Plain users may make files at its root.
+pub fn serve(conf: &Path) -> Result<Server> {
+    reef_mds()?;
+    for line in ["osd pool create cephfs_metadata 16", "osd pool create cephfs_data 32", "fs new cephfs cephfs_metadata cephfs_data"] {
+        client(conf, &format!("ceph {line}"))?;
+    }
+    let server = Server::start(conf, "a")?;
+    server.await_active()?;
+    open_to_all(conf)?;
+    Ok(server)
+}
+
+/// Lets plain users use the cluster's folder, the administrator's key and the root of its file system.
+fn open_to_all(conf: &Path) -> Result<()> {
+    let dir = conf.parent().context("ceph.conf is in the cluster's folder")?;
+    let mut keys = vec![];
+    for entry in std::fs::read_dir(dir)? {
+        keys.extend(Some(entry?.path()).filter(|path| path.extension().is_some_and(|e| e == "keyring")));
+    }
+    let ok = Command::new("chmod").args(["a+rX", "--"]).args(keys).status()?.success();
+    ensure!(ok && Command::new("chmod").arg("1777").arg(dir).status()?.success(), "chmod in {}", dir.display());
+    let script = "import cephfs, sys\nfs = cephfs.LibCephFS(conffile=sys.argv[1], auth_id='admin')\nfs.mount()\nfs.chmod('/', 0o1777)\nfs.unmount()\nfs.shutdown()\n";
+    let out = run(Reef.command(conf, "python3").args(["-c", script]).arg(conf), COMMAND)?;
+    ensure!(out.ok(), "chmod of the file system's root: {}{}", out.stdout, out.stderr);
+    Ok(())
+}
+
+/// A mount by ceph-fuse, which ends with this value.
+pub struct Mount {
+    /// As programs of 18.2 see it.
+    pub inside: PathBuf,
+    /// As those of this machine do.
+    pub outside: PathBuf,
+}
+
+impl Mount {
+    pub fn new(conf: &Path) -> Result<Self> {
+        let inside = conf.with_file_name("mnt");
+        std::fs::create_dir_all(&inside)?;
+        let root = Reef.chroot().expect("18.2 lives in a chroot");
+        let outside = root.join(inside.strip_prefix("/").expect("an absolute path"));
+        let out = run(Reef.command(conf, "ceph-fuse").args(["-n", "client.admin"]).arg(&inside), COMMAND)?;
+        ensure!(out.ok(), "ceph-fuse ended with {}: {}{}", out.code, out.stdout, out.stderr);
+        Ok(Self { inside, outside })
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // A client that is detached only goes on to dial its servers for ever.
+        if !Command::new("umount").arg(&self.outside).status().is_ok_and(|s| s.success()) {
+            let _ = Command::new("umount").args(["-f", "-l"]).arg(&self.outside).status();
+        }
+    }
+}
