@@ -8,6 +8,8 @@ mod again;
 mod allocator;
 mod args;
 mod bench;
+mod ceph;
+mod connect;
 mod daemons;
 mod files_limit;
 mod folder;
@@ -17,11 +19,14 @@ mod lab;
 mod networks;
 mod osd_daemon;
 mod processes;
+mod progress;
+mod rados;
 mod regroup;
 mod signals;
 mod store_bench;
 mod store_tool;
 mod stores;
+mod top;
 mod up;
 
 use args::{Args, Command};
@@ -40,6 +45,9 @@ fn main() -> ExitCode {
             Some(kind) => store_bench::bench(&args, kind),
             None => bench::bench(&args),
         },
+        Command::Ceph(args) => return ceph::run(&args.words),
+        Command::Rados(args) => return rados::run(&args.words),
+        Command::Top(args) => top::top(&args),
         Command::Lab(args) => return lab::run(&args),
         Command::Store(args) => store_tool::run(&args),
         Command::RestoreMon(args) => daemons::restore_mon(&args.dir),

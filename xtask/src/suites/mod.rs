@@ -24,6 +24,7 @@ mod mixed;
 mod notify;
 mod order;
 mod package;
+mod own_programs;
 mod python;
 mod qemu;
 mod rados;
@@ -38,6 +39,7 @@ mod stock_duties;
 mod stock_faults;
 mod turns;
 mod under_way;
+mod web;
 mod wire;
 
 pub use caps::record as record_caps;
@@ -90,6 +92,8 @@ fn cases() -> Vec<Case> {
         security::CASES,
         caps::CASES,
         commands::CASES,
+        own_programs::CASES,
+        web::CASES,
         daemons::CASES,
         maps::CASES,
         hostile::CASES,
