@@ -6,6 +6,7 @@ use crate::op::Limits;
 use crate::perf::Perf;
 use crate::pg::log::WordHash;
 use crate::pg::recovery::host::Slots;
+use crate::reserver::Reserver;
 use crate::session::Session;
 use base::breadcrumb::Breadcrumb;
 use base::fixed::HashMap;
@@ -47,6 +48,10 @@ pub struct Shared {
     pub(crate) notify_room: Rc<crate::pg::notify_room::NotifyRoom>,
     /// Objects that groups recover at a time.
     pub(crate) recovery_slots: Rc<Slots>,
+    /// Groups that are recovered or filled at a time, of which we are the primary.
+    pub(crate) local_places: Reserver,
+    /// The same of which another OSD is.
+    pub(crate) remote_places: Reserver,
     pub(crate) internal_tids: u64,
     /// Bytes that the store surely takes; counted down and asked for again when it is used up.
     pub(crate) room: u64,
@@ -106,6 +111,9 @@ impl Shared {
         self.log_bounds = LogBounds::of(&self.config);
         self.reload_limits();
         self.recovery_slots.set_max(Slots::max_of(&self.config));
+        let (places, priority_min) = (self.config.int("osd_max_backfills") as usize, self.config.int("osd_min_recovery_priority") as u32);
+        self.local_places.configure(places, priority_min);
+        self.remote_places.configure(places, priority_min);
         let age = std::time::Duration::from_secs(self.config.int("osd_op_history_duration"));
         self.history.configure(self.config.int("osd_op_history_size") as usize, age);
     }
