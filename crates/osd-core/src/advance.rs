@@ -307,7 +307,8 @@ impl Osd {
 
     /// The group is over: its objects go to the one that it was once split from, which has taken in the map already.
     fn merge(&mut self, source: usize, target: usize, clock: Clock, out: &mut Vec<Effect>) {
-        let source = *self.pgs[source].take().expect("the index names groups that are here");
+        let mut source = *self.pgs[source].take().expect("the index names groups that are here");
+        source.end_places(&mut self.sh);
         self.index.remove(&source.pgid);
         let target = self.pgs[target].as_mut().expect("the index names groups that are here");
         target.merge(source, &mut Cx { sh: &mut self.sh, clock, out });
@@ -315,7 +316,8 @@ impl Osd {
     }
 
     pub(crate) fn remove(&mut self, slot: usize, out: &mut Vec<Effect>) {
-        let Some(pg) = self.pgs[slot].take() else { return };
+        let Some(mut pg) = self.pgs[slot].take() else { return };
+        pg.end_places(&mut self.sh);
         self.index.remove(&pg.pgid);
         self.sh.num_pgs -= 1;
         self.remove_rest(pg.pgid);

@@ -63,6 +63,10 @@ impl Fullness {
         self.near_looks = if rank(self.wanted) == 0 { 0 } else { self.near_looks % COMPACT_LOOKS + 1 };
         self.wanted == osd_state::FULL || self.near_looks == COMPACT_LOOKS
     }
+    /// True if backfill must not make it fuller.
+    pub fn is_backfillfull(&self) -> bool {
+        rank(self.wanted) >= 2
+    }
     pub fn was_refused(&self) -> bool {
         self.refused
     }

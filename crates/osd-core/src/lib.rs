@@ -33,6 +33,7 @@ pub mod pg;
 mod pg_commands;
 mod remove;
 mod request;
+mod reserver;
 mod session;
 mod shared;
 mod work;

@@ -118,7 +118,7 @@ impl Osd {
                 }
             }),
             MOSDScrub2::KIND => MOSDScrub2::decode(msg).map(|m| self.scrub_wanted(&m)),
-            MOSDForceRecovery::KIND => MOSDForceRecovery::decode(msg).map(|m| self.force_recovery(&m)),
+            MOSDForceRecovery::KIND => MOSDForceRecovery::decode(msg).map(|m| self.force_recovery(&m, clock, out)),
             MCommand::KIND => MCommand::decode(msg).map(|m| self.command(None, &m, clock, out)),
             _ => Ok(()),
         };

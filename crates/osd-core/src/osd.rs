@@ -14,6 +14,7 @@ use crate::pg::log::WordHash;
 use crate::pg::recovery::host::Slots;
 use crate::remove::Removals;
 use crate::request::{ClientOp, answer_bytes, error_reply};
+use crate::reserver::Reserver;
 use crate::session::Session;
 use crate::shared::{Cx, LogBounds, Shared};
 use crate::work::Work;
@@ -23,8 +24,8 @@ use base::{Budget, Clock, Permit, Rng, Stamp};
 use classes::Registry;
 use maps::{OsdMap, Placement};
 use messages::{
-    MCommand, MConfig, MMonGetPurgedSnapsReply, MOSDBackoff, MOSDForceRecovery, MOSDMap, MOSDMarkMeDown, MOSDOp, MOSDOpReply,
-    MOSDPGCreate2, MOSDScrub2, Message, RawMessage,
+    MCommand, MConfig, MMonGetPurgedSnapsReply, MOSDBackoff, MOSDMap, MOSDMarkMeDown, MOSDOp, MOSDOpReply, MOSDPGCreate2, MOSDScrub2,
+    Message, RawMessage,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -111,6 +112,8 @@ impl Osd {
             ..OsdSuperblock::default()
         };
         let recoveries = Slots::max_of(&config);
+        let places = || Reserver::new(config.int("osd_max_backfills") as usize, config.int("osd_min_recovery_priority") as u32);
+        let (local_places, remote_places) = (places(), places());
         Self {
             sh: Shared {
                 whoami: setup.whoami,
@@ -133,6 +136,8 @@ impl Osd {
                 notify_room: Rc::default(),
                 recovery_slots: Rc::new(Slots::new(recoveries)),
                 scrub_slots: Rc::default(),
+                local_places,
+                remote_places,
                 internal_tids: 0,
                 room: 0,
                 budget: Rc::default(),
@@ -299,6 +304,7 @@ impl Osd {
         self.sh.lease_due = None;
         for pg in self.pgs.iter_mut().flatten() {
             pg.lease_due(&mut Cx { sh: &mut self.sh, clock, out });
+            pg.wake_recovery(&mut Cx { sh: &mut self.sh, clock, out });
         }
     }
 
@@ -445,7 +451,7 @@ impl Osd {
         self.sh.store.turn_end();
         loop {
             self.take_commits(clock, out);
-            if self.copy_some(clock, out) || self.take_maps(clock, out) || self.catch_up(clock, out) {
+            if self.tell_places(clock, out) || self.copy_some(clock, out) || self.take_maps(clock, out) || self.catch_up(clock, out) {
                 self.sh.store.turn_end();
                 continue;
             }
@@ -592,7 +598,6 @@ impl Osd {
             }
         }
     }
-    pub(crate) fn force_recovery(&mut self, _: &MOSDForceRecovery) {}
 
     fn tick(&mut self, clock: Clock, out: &mut Vec<Effect>) {
         if self.started == Stamp(0) {

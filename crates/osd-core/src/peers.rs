@@ -5,16 +5,17 @@ use crate::event::{ConnId, Effect, Level, Peer};
 use crate::osd::Osd;
 use crate::pg::peering::Mapping;
 use crate::pg::recovery::wire;
-use crate::pg::{Pg, Said};
+use crate::pg::reserve::Kind;
+use crate::pg::{Pg, Said, Word};
 use crate::shared::Cx;
 use base::Clock;
 use denc::Denc;
 use maps::OsdMap;
-use messages::osd_peering::query_kind;
+use messages::osd_peering::{backfill_reserve, query_kind, recovery_reserve};
 use messages::{
-    MOSDMap, MOSDOpReply, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGLog, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove,
+    MBackfillReserve, MOSDMap, MOSDOpReply, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGLog, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove,
     MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp, MOSDRepOpReply, MOSDRepScrub, MOSDRepScrubMap, MOSDScrubReserve,
-    Message, PgNotify, PgQuery, RawMessage,
+    MRecoveryReserve, Message, PgNotify, PgQuery, RawMessage,
 };
 use types::{EVersion, EntityAddrVec, EntityKind, Epoch, OsdId, PastIntervals, PgInfo, PgShard, SpgId, features};
 
@@ -180,6 +181,34 @@ impl Osd {
             MOSDPGRemove::KIND => {
                 let m = MOSDPGRemove::decode(msg)?;
                 m.pgs.iter().for_each(|pgid| self.let_go(*pgid, m.epoch, out));
+            }
+            MBackfillReserve::KIND => {
+                let m = MBackfillReserve::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.query_epoch, msg, out) {
+                    let bytes = m.primary_num_bytes.saturating_sub(m.shard_num_bytes.max(0));
+                    let word = match m.kind {
+                        backfill_reserve::REQUEST => Word::Request { kind: Kind::Backfill, priority: m.priority, bytes },
+                        backfill_reserve::GRANT => Word::Grant,
+                        backfill_reserve::RELEASE => Word::Release,
+                        backfill_reserve::REVOKE => Word::Revoke,
+                        backfill_reserve::REJECT_TOOFULL | backfill_reserve::REVOKE_TOOFULL => Word::TooFull,
+                        _ => return Ok(()),
+                    };
+                    self.place_word(from, m.pgid, m.query_epoch, word, clock, out);
+                }
+            }
+            MRecoveryReserve::KIND => {
+                let m = MRecoveryReserve::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.query_epoch, msg, out) {
+                    let word = match m.kind {
+                        recovery_reserve::REQUEST => Word::Request { kind: Kind::Recovery, priority: m.priority, bytes: 0 },
+                        recovery_reserve::GRANT => Word::Grant,
+                        recovery_reserve::RELEASE => Word::Release,
+                        recovery_reserve::REVOKE => Word::Revoke,
+                        _ => return Ok(()),
+                    };
+                    self.place_word(from, m.pgid, m.query_epoch, word, clock, out);
+                }
             }
             kind if wire::is_ours(kind) => {
                 let (envelope, parts) = wire::decode(msg)?;

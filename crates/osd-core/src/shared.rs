@@ -6,6 +6,7 @@ use crate::op::Limits;
 use crate::perf::Perf;
 use crate::pg::log::WordHash;
 use crate::pg::recovery::host::Slots;
+use crate::reserver::Reserver;
 use crate::session::Session;
 use base::breadcrumb::Breadcrumb;
 use base::fixed::HashMap;
@@ -49,6 +50,10 @@ pub struct Shared {
     pub(crate) recovery_slots: Rc<Slots>,
     /// Scrubs that it takes part in.
     pub(crate) scrub_slots: Rc<crate::pg::scrub::slots::ScrubSlots>,
+    /// Groups that are recovered or filled at a time, of which we are the primary.
+    pub(crate) local_places: Reserver,
+    /// The same of which another OSD is.
+    pub(crate) remote_places: Reserver,
     pub(crate) internal_tids: u64,
     /// Bytes that the store surely takes; counted down and asked for again when it is used up.
     pub(crate) room: u64,
@@ -115,6 +120,9 @@ impl Shared {
         let besides = self.config.int("osd_client_message_size_cap") + MEMORY_BESIDES;
         let caches = self.config.int("osd_memory_target").saturating_sub(besides);
         self.store.limit_memory(usize::try_from(caches).unwrap_or(usize::MAX));
+        let (places, priority_min) = (self.config.int("osd_max_backfills") as usize, self.config.int("osd_min_recovery_priority") as u32);
+        self.local_places.configure(places, priority_min);
+        self.remote_places.configure(places, priority_min);
         let age = std::time::Duration::from_secs(self.config.int("osd_op_history_duration"));
         self.history.configure(self.config.int("osd_op_history_size") as usize, age);
     }

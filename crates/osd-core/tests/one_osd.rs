@@ -428,7 +428,7 @@ fn a_group_that_lacks_members_holds_requests_back(kind: Kind) {
     };
     set(&mut w, 2);
     let bits = w.osd.pgs().next().unwrap().state_bits();
-    assert_eq!(pg_state::to_text(bits), "undersized+peered");
+    assert_eq!(pg_state::to_text(bits), "undersized+degraded+peered");
     let m = w.request("a", vec![write_full(b"2")]);
     assert!(w.send(1, &m).is_empty());
     let block = w.sent::<MOSDBackoff>(1).remove(0);

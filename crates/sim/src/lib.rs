@@ -16,7 +16,7 @@
 //!               rest      the healed cluster: groups clean, nothing unanswered
 //!               agree     what lies on the disks of a group's members is the same
 //! ```
-//! The checkers share no code with the cores. Absent: sockets, files, clocks, threads; backfill, so logs of replicated pools are long; cephx: sessions
+//! The checkers share no code with the cores. Absent: sockets, files, clocks, threads; cephx: sessions
 //! open without a handshake.
 
 #![forbid(unsafe_code)]

@@ -76,7 +76,13 @@ impl OsdProcess {
             osd_fsid: osd_uuid(id),
             seed: net.rng.u64(),
             classes: &classes::BUILTIN,
-            config: vec![("osd_min_pg_log_entries".into(), entries.clone()), ("osd_max_pg_log_entries".into(), entries)],
+            config: vec![
+                ("osd_min_pg_log_entries".into(), entries.clone()),
+                ("osd_max_pg_log_entries".into(), entries.clone()),
+                // Trimmed as soon as it is longer; what is listed for a backfill, in pages of as many.
+                ("osd_pg_log_trim_min".into(), entries.clone()),
+                ("osd_backfill_scan_max".into(), entries),
+            ],
         };
         for port in [Port::Public, Port::Cluster, Port::HbFront, Port::HbBack] {
             net.listen(&addr(id, port, number), life, port);
@@ -88,7 +94,6 @@ impl OsdProcess {
                 cluster: at(Port::Cluster),
                 hb_front: at(Port::HbFront),
                 hb_back: at(Port::HbBack),
-                // The monitor moves no group between OSDs of this name.
                 metadata: vec![("ceph_version".into(), format!("ceph version {} (humboldt sim)", osd_core::VERSION))],
             },
             cluster_fsid: Some(fsid()),

@@ -10,20 +10,17 @@
 //!                                                   and with the same OSDs; pg_num_pending makes them quiet, and their OSD's word that they
 //!                                                   are ends the step
 //! ```
-//! Our own OSDs can't hand a group over to another one yet: a step that would have them do so is not taken, and the log says which.
 //! Absent: the wish for another number (`cmd::osd_pool_set`), and the end of a step (`boot`).
 
 use crate::Mon;
 use base::Clock;
-use maps::{PgPool, Placement, pool_flags};
+use maps::{PgPool, pool_flags};
 use messages::log_level;
 use types::pg_stat::pg_state;
-use types::{OsdId, PgId, PoolId};
+use types::{PgId, PoolId};
 
 /// Of all object copies, how many may be misplaced before placement groups are sent elsewhere (`target_max_misplaced_ratio`).
 const MISPLACED: &str = "target_max_misplaced_ratio";
-/// In the version of OSDs that can't hand groups over to others.
-const IMMOBILE: &str = "humboldt";
 /// Placement may run so many groups ahead of merges that it is made for.
 const AHEAD_OF_MERGES: u32 = 1;
 
@@ -93,35 +90,7 @@ impl Mon {
                 return Some(Step::Split(p.pg_num_target));
             }
         }
-        let next = self.next_pgp_num(&p)?;
-        if let Some((pg, text)) = self.cannot_move(id, &p, next) {
-            if self.manager.blocked_merges.insert(pg) {
-                self.say(clock, log_level::WARN, text);
-            }
-            return None;
-        }
-        Some(Step::Place(next))
-    }
-
-    /// A group that would get other OSDs with this `pgp_num`, though one of them is of those that don't move groups yet: the group would be out of
-    /// reach there.
-    fn cannot_move(&self, id: PoolId, p: &PgPool, pgp_num: u32) -> Option<(PgId, String)> {
-        let now = &self.osd.map;
-        let mut then = now.clone();
-        then.pools.insert(id, PgPool { pgp_num, ..p.clone() });
-        let stays = |osd: &OsdId| self.osd.metadata.get(osd).and_then(|m| m.get("ceph_version")).is_some_and(|v| v.contains(IMMOBILE));
-        let mut work = Placement::default();
-        (0..p.pg_num).map(|seed| PgId::new(id, seed)).find_map(|pg| {
-            let (from, to) = (now.pg_to_up_acting(pg, &mut work).up, then.pg_to_up_acting(pg, &mut work).up);
-            let text = || {
-                let name = now.pool_name(id).unwrap_or_default();
-                format!(
-                    "pool '{name}' stays at pgp_num {} on its way to {}: {pg} would go from OSDs {from:?} to {to:?}, and these can't hand groups over yet",
-                    p.pgp_num, p.pgp_num_target
-                )
-            };
-            (from != to && from.iter().chain(&to).any(stays)).then(|| (pg, text()))
-        })
+        self.next_pgp_num(&p).map(Step::Place)
     }
 
     /// Why the last group can't be merged now; with a line if time alone won't help.

@@ -13,7 +13,7 @@ use crate::shared::Cx;
 use messages::osd_peering::query_kind;
 use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGUpdateLogMissing, MOSDRepOp, MOSDRepScrub, PgQuery};
 use store::{InfoChange, LogDelta, StoreError};
-use types::{EVersion, GHObject, PgInfo, PgLogEntry, PgShard, Transaction};
+use types::{EVersion, GHObject, HObject, PgInfo, PgLogEntry, PgShard, Transaction};
 
 /// What another member says.
 #[derive(Debug)]
@@ -152,6 +152,18 @@ impl Pg {
         let divergent = cx.sh.store.pg_log(self.pgid, info.last_update, usize::MAX)?;
         let merged = merge::rewind(&self.log, &divergent, info.last_update, &self.info.last_backfill, &mut self.missing)?;
         self.take_merged(&merged, divergent, info, cx);
+        Ok(())
+    }
+    /// No log reaches back to what we have: the primary's newest part of it becomes ours, and all objects come by a backfill.
+    pub(super) fn start_anew(&mut self, theirs: PeerLog, info: &PgInfo, cx: &mut Cx<'_>) -> Result<(), Stop> {
+        if theirs.head() != info.last_update {
+            return Err(LogError::Info { log: theirs.head(), info: info.last_update }.into());
+        }
+        let merged = merge::replace(theirs, &mut self.missing);
+        self.info.last_backfill = HObject::min();
+        self.info.stats.stats = info.stats.stats.clone();
+        self.info.last_user_version = info.last_user_version;
+        self.take_merged(&merged, Vec::new(), info, cx);
         Ok(())
     }
     fn take_merged(&mut self, merged: &Merged, entries: Vec<PgLogEntry>, theirs: &PgInfo, cx: &mut Cx<'_>) {

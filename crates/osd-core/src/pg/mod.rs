@@ -12,11 +12,12 @@
 //!
 //! Beside them: how it peers in [`peering`] by the logs of members ([`logs`]), what it hears meanwhile in [`hear`], until when it may serve in [`lease`] and
 //! [`leasing`], what it tells other members and hears of them as their primary in [`primary`], and as one that follows
-//! a primary in [`replica`], what it remembers of requests in [`log`], watches in [`watch`] and [`watchers`], what it does by
+//! a primary in [`replica`], how members get what they lack in [`recovery`] and [`backfill`] with the places of [`reserve`], what it remembers of requests in [`log`], watches in [`watch`] and [`watchers`], what it does by
 //! itself in [`upkeep`], [`scrub`] and [`trim`], what it reports in [`stats`], its part of the hashes in [`range`].
 
 mod account;
 mod admit;
+pub mod backfill;
 mod backoff;
 mod hear;
 pub mod lease;
@@ -28,12 +29,15 @@ pub(crate) mod notify_room;
 pub mod objects;
 pub mod order;
 pub mod peering;
+pub(crate) mod planted;
 mod primary;
 pub mod range;
 mod recover;
 pub mod recovery;
 mod replica;
 pub mod replicate;
+pub mod reserve;
+mod reserving;
 mod run;
 pub(crate) mod scrub;
 pub mod snaps;
@@ -60,6 +64,9 @@ use objects::Objects;
 use peering::{Mapping, PeerOut, Peering};
 use replica::Acknowledgement;
 use replicate::{Members, Replication};
+use reserve::Reservation;
+use reserving::Lent;
+pub(crate) use reserving::Word;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use store::StoreError;
@@ -106,6 +113,11 @@ pub struct Pg {
     /// A record that the store had no room for; the next tick tries again.
     unsaved: Option<Submitted>,
     scrubs: scrub::Room,
+    /// Places for recovery and backfill, as the primary; and what we lend as another member.
+    reservation: Reservation,
+    lent: Option<Lent>,
+    /// `PG_STATE_FORCED_*`: what an operator wants first.
+    forced: u64,
 }
 
 impl Pg {
@@ -153,6 +165,9 @@ impl Pg {
             saved_epoch: 0,
             unsaved: None,
             scrubs: scrub::Room::default(),
+            reservation: Reservation::default(),
+            lent: None,
+            forced: 0,
         };
         pg.note_mapping();
         pg
@@ -204,6 +219,7 @@ impl Pg {
         self.unsaved = None;
         self.scrubs.end_interval();
         self.watches.clear();
+        self.end_places(cx.sh);
         self.end_recovery(cx);
         self.requeue();
         self.release_backoffs(cx);
@@ -313,6 +329,7 @@ impl Pg {
         self.share_info(cx);
         self.check_recovered(cx);
         cx.sh.merge_soon |= self.peering.is_premerge();
+        self.begin_recovery(cx);
         if !self.peering.is_active() {
             return self.back_off_waiting(cx);
         }
@@ -321,7 +338,6 @@ impl Pg {
             cx.out.push(Effect::SendMon(messages::Message::encode(&msg, u64::MAX)));
         }
         self.release_backoffs(cx);
-        self.begin_recovery(cx);
         self.queue_snap_trims(cx);
         self.start_lease(cx);
         self.serve_waiting(cx);

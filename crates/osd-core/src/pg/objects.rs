@@ -232,6 +232,10 @@ impl Objects {
     pub fn store_ready(&mut self, head: &HObject) {
         self.busy(head).store_ready();
     }
+    /// True if nothing is under way to an object, nor waits.
+    pub fn is_free(&self, head: &HObject) -> bool {
+        self.find(head).is_none_or(|object| object.order.is_free())
+    }
     /// True if this request holds the object until others are read.
     pub fn is_fetching(&self, head: &HObject, reqid: ReqId) -> bool {
         self.find(head).and_then(|object| object.order.fetching()).is_some_and(|op| op.reqid == reqid)

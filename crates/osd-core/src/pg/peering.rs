@@ -143,13 +143,15 @@ pub struct Peering {
     let_go: BTreeMap<PgShard, Epoch>,
     /// The members that each write goes to, ourselves among them (stock's acting_recovery_backfill): chosen when every info is here.
     members: Members,
+    /// Those of them that are being filled: no log reaches back to what they have.
+    targets: BTreeSet<PgShard>,
     /// Members that were asked for their logs, whose answers are not here.
     asked_logs: BTreeSet<PgShard>,
     /// The member whose log is to be merged into ours.
     best: Option<PgShard>,
     /// The part of our own log above this version is needed before the members can be activated.
     pub wants_log: Option<EVersion>,
-    /// No member lacks an object.
+    /// No member lacks an object, and none is being filled.
     is_recovered: bool,
     /// Members that have not activated yet.
     activating: BTreeSet<PgShard>,
@@ -174,6 +176,7 @@ impl Peering {
             peers: BTreeMap::new(),
             let_go: BTreeMap::new(),
             members: Members::new(),
+            targets: BTreeSet::new(),
             asked_logs: BTreeSet::new(),
             best: None,
             wants_log: None,
@@ -208,6 +211,10 @@ impl Peering {
     pub fn others(&self) -> impl Iterator<Item = PgShard> {
         self.members.iter().copied().filter(|member| *member != self.whoami)
     }
+    /// Members that are being filled: those that [`Peering::filled`] has not been said of.
+    pub fn targets(&self) -> &BTreeSet<PgShard> {
+        &self.targets
+    }
     /// What others said of themselves in this interval.
     pub fn peers(&self) -> &BTreeMap<PgShard, Peer> {
         &self.peers
@@ -226,7 +233,7 @@ impl Peering {
     pub fn is_stuck(&self) -> bool {
         matches!(self.state, State::Peered | State::Down | State::Incomplete)
     }
-    /// No member lacks an object.
+    /// No member lacks an object, and none is being filled.
     pub fn is_recovered(&self) -> bool {
         self.is_recovered
     }
@@ -333,6 +340,7 @@ impl Peering {
             self.peers.clear();
             self.let_go.clear();
             self.members.clear();
+            self.targets.clear();
             self.asked_logs.clear();
             (self.best, self.wants_log, self.is_recovered) = (None, None, false);
             self.activating.clear();

@@ -4,6 +4,7 @@
 //! primary serves goes with the activations sent here.
 
 use super::Pg;
+use super::backfill::run::Backfill;
 use super::logs::member::Bring;
 use super::logs::part;
 use super::peering::State;
@@ -14,12 +15,14 @@ use crate::shared::Cx;
 use denc::{Bytes, Denc};
 use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGRemove, MOSDPGTemp, MOSDRepOp, MOSDRepOpReply, Message, Paxos, PgLease};
 use types::osd_op::osd_flag;
-use types::{EVersion, Epoch, PgInfo, PgLog, PgLogEntry, PgMissing, PgShard, SpgId, Transaction, features};
+use types::{EVersion, Epoch, HObject, ObjectStatSum, PgInfo, PgLog, PgLogEntry, PgMissing, PgShard, SpgId, Transaction, features};
 
 /// A write as other members get it, encoded.
 pub(super) struct Payload {
     txn: Bytes,
     entries: Bytes,
+    /// For a target that does not have the object yet: nothing is to be done.
+    skipped: Option<Bytes>,
 }
 
 impl Pg {
@@ -33,14 +36,22 @@ impl Pg {
     pub(super) fn activate_members(&mut self, entries: &[PgLogEntry], lease: Option<PgLease>, cx: &mut Cx<'_>) {
         let (ours, tracked) = (&self.info, cx.sh.log_bounds.dups as u64);
         for member in self.peering.others().collect::<Vec<_>>() {
+            let bring = self.peering.bring(member, ours);
             let peer = self.peering.peer_mut(member).expect("a member is chosen by its info");
-            let since = match peer.member.bring(ours, false) {
+            let since = match bring {
                 Bring::Log(since) => since,
                 Bring::Info => {
                     self.send_info(member, lease, cx);
                     continue;
                 }
-                Bring::Backfill => panic!("{}: osd.{member} was chosen though no log reaches back to what it has", self.pgid),
+                Bring::Backfill => {
+                    let log = part::newest(&self.log, entries, cx.sh.log_bounds.min, tracked);
+                    peer.member.send_backfill(log.tail, ours);
+                    peer.complete_on_disk = EVersion::ZERO;
+                    let info = peer.member.info.clone();
+                    self.send_log_as(member, info, log, lease, cx);
+                    continue;
+                }
             };
             let later = || entries.iter().filter(|e| e.version > since);
             peer.member.send_log(later(), ours);
@@ -50,9 +61,27 @@ impl Pg {
     }
     /// Sends a part of our log. `asked`: the epoch that it answers to.
     pub(super) fn send_log(&self, to: PgShard, log: PgLog, missing: PgMissing, lease: Option<PgLease>, asked: Epoch, cx: &mut Cx<'_>) {
+        self.send_log_message(to, self.info_to_tell(cx), log, missing, lease, asked, cx);
+    }
+    /// Begins a backfill: the info is the target's from now on.
+    fn send_log_as(&self, to: PgShard, mut info: PgInfo, log: PgLog, lease: Option<PgLease>, cx: &mut Cx<'_>) {
+        info.history = self.info_to_tell(cx).history;
+        self.send_log_message(to, info, log, PgMissing::default(), lease, self.peering.last_peering_reset, cx);
+    }
+    #[allow(clippy::too_many_arguments)]
+    fn send_log_message(
+        &self,
+        to: PgShard,
+        info: PgInfo,
+        log: PgLog,
+        missing: PgMissing,
+        lease: Option<PgLease>,
+        asked: Epoch,
+        cx: &mut Cx<'_>,
+    ) {
         let msg = MOSDPGLog {
             epoch: cx.sh.map.epoch,
-            info: self.info_to_tell(cx),
+            info,
             log,
             lease,
             missing,
@@ -80,9 +109,10 @@ impl Pg {
         if self.peering.is_active() && self.lease.waits() {
             return;
         }
-        if self.peering.is_recovered() || self.is_lacking() || !(self.peering.is_active() || self.peering.is_premerge()) {
+        if self.peering.is_recovered() || self.is_lacking() || !matches!(self.peering.state(), State::Active | State::Peered) {
             return;
         }
+        self.forced = 0;
         self.peering.recovered(&mut self.info);
         self.save_info(cx);
         self.share_info(cx);
@@ -137,7 +167,28 @@ impl Pg {
     /// A write for the other members, if there are any.
     pub(super) fn for_others(&self, txn: &Transaction, entries: &Vec<PgLogEntry>, cx: &Cx<'_>) -> Option<Payload> {
         let features = cx.sh.osd_features;
-        self.peering.others().next().map(|_| Payload { txn: txn.to_bytes(features), entries: entries.to_bytes(features) })
+        self.peering.others().next()?;
+        let skipped = (!self.peering.targets().is_empty()).then(|| Transaction::new(self.coll).to_bytes(features));
+        Some(Payload { txn: txn.to_bytes(features), entries: entries.to_bytes(features), skipped })
+    }
+    /// True if a target has this object, or will have it by what is on its way.
+    fn has_got_to(&self, target: PgShard, head: &HObject) -> bool {
+        let backfill = self.room.recovery().and_then(|recovery| recovery.backfill());
+        self.peering.judged_member(target).is_some_and(|known| Backfill::reaches(backfill, &known.info.last_backfill, head))
+    }
+    /// What a write changes of the counts goes to those of targets that have its object.
+    pub(super) fn count_at_targets(&mut self, head: &HObject, by: impl Fn(&mut ObjectStatSum)) {
+        let mut is_untold = false;
+        for target in self.peering.targets().iter().copied().collect::<Vec<_>>() {
+            let Some(peer) = self.peering.peer_mut(target) else { continue };
+            match *head <= peer.member.info.last_backfill {
+                true => by(&mut peer.member.info.stats.stats.sum),
+                false => is_untold = true,
+            }
+        }
+        if is_untold && let Some(sum) = self.room.run().backfill_mut().and_then(|backfill| backfill.untold(head)) {
+            by(sum);
+        }
     }
     /// Gives it to them. `everywhere`: what every member has on disk.
     pub(super) fn send_write(&self, payload: Payload, write: &InFlight, everywhere: EVersion, cx: &mut Cx<'_>) {
@@ -160,8 +211,17 @@ impl Pg {
         };
         // Members of a replicated group have the same shard, and get the same bytes.
         let raw = msg.encode(features::SUPPORTED);
-        for member in self.peering.others() {
+        for member in self.peering.others().filter(|member| !self.peering.targets().contains(member)) {
             peers::send(member.osd, raw.clone(), cx);
+        }
+        let Some(skipped) = payload.skipped else { return };
+        for target in self.peering.targets() {
+            let gets = write.obj.as_ref().is_none_or(|head| self.has_got_to(*target, head));
+            let transaction = if gets { msg.transaction.clone() } else { vec![skipped.clone()] };
+            // Its counts are of what it has.
+            let pg_stats = self.peering.judged_member(*target).map_or_else(|| msg.pg_stats.clone(), |known| known.info.stats.clone());
+            let msg = MOSDRepOp { transaction, pg_stats, ..msg.clone() };
+            peers::send(target.osd, msg.encode(features::SUPPORTED), cx);
         }
     }
     /// A member has a write on disk.

@@ -8,8 +8,9 @@ use super::logs::missing::Missing;
 use super::objects::head_name;
 use super::recovery::apply::leftovers;
 use super::recovery::host::{Change, Host, Limits, Part, Slots};
-use super::recovery::run::{Lacking, Recovery};
+use super::recovery::run::{Gates, Lacking, Recovery};
 use super::recovery::wire::{self, Envelope};
+use super::reserving::is_too_full;
 use super::submit::Submitted;
 use crate::event::{ConnId, Effect, Level};
 use crate::osd::Osd;
@@ -17,11 +18,11 @@ use crate::peers;
 use crate::request::ClientOp;
 use crate::shared::Cx;
 use crate::work::{Status, Work};
-use base::Clock;
+use base::{Clock, Stamp};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use store::{FastInfo, InfoChange, LogDelta, ObjectStore};
-use types::{CollId, EVersion, HObject, OsdId, PgInfo, PgShard, Transaction, pg_state};
+use types::{CollId, EVersion, HObject, OsdId, PgInfo, PgShard, PgStat, Transaction, pg_state};
 
 /// Leftovers removed at a time.
 const LEFTOVERS_PAGE: usize = 64;
@@ -50,7 +51,13 @@ impl Room {
             is_swept: false,
         }
     }
-    fn run(&mut self) -> &mut Recovery {
+    pub fn recovery(&self) -> Option<&Recovery> {
+        self.recovery.as_deref()
+    }
+    pub fn recovery_mut(&mut self) -> Option<&mut Recovery> {
+        self.recovery.as_deref_mut()
+    }
+    pub fn run(&mut self) -> &mut Recovery {
         self.recovery.as_mut().expect("it is away only while it works")
     }
     pub fn work(&self) -> Work {
@@ -100,6 +107,9 @@ impl Host for InGroup<'_, '_> {
     fn limits(&self) -> Limits {
         Limits::of(&self.cx.sh.config)
     }
+    fn now(&self) -> Stamp {
+        self.cx.clock.mono
+    }
     fn missing(&self) -> &Missing {
         &self.pg.missing
     }
@@ -131,6 +141,36 @@ impl Host for InGroup<'_, '_> {
         self.cx.sh.report_soon = true;
         self.cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{} recovery: {text}", self.pg.pgid) });
     }
+
+    fn targets(&self) -> Vec<PgShard> {
+        self.pg.peering.targets().iter().copied().collect()
+    }
+    fn info(&self) -> &PgInfo {
+        &self.pg.info
+    }
+    fn is_free(&self, head: &HObject) -> bool {
+        self.pg.objects.is_free(head)
+    }
+    fn member_lacks(&mut self, member: PgShard, obj: &HObject, need: EVersion) {
+        self.pg.peering.member_lacks(member, obj, need);
+    }
+    fn target_reached(&mut self, member: PgShard, to: HObject, stats: PgStat) {
+        self.pg.peering.filled_to(member, to, stats);
+    }
+    fn target_filled(&mut self, member: PgShard) {
+        self.pg.peering.filled(member);
+        self.cx.sh.report_soon = true;
+    }
+
+    fn is_too_full(&self) -> bool {
+        is_too_full(self.cx.sh, 0)
+    }
+    fn revoke(&mut self) {
+        self.pg.revoke_too_full(self.cx);
+    }
+    fn keep_reached(&mut self, to: HObject, stats: PgStat, then: Option<(PgShard, Part)>) -> bool {
+        self.pg.keep_reached(to, stats, then, self.cx)
+    }
 }
 
 impl Pg {
@@ -150,13 +190,30 @@ impl Pg {
             cx.sh.report_soon = true;
         }
         self.ask_former(cx);
+        self.note_sleep(cx);
+        self.reserve_on(cx);
         self.check_recovered(cx);
         result
     }
+    /// Recovery may sleep between objects.
+    fn note_sleep(&self, cx: &mut Cx<'_>) {
+        if let Some(at) = self.room.recovery().and_then(Recovery::sleeps_until) {
+            cx.sh.lease_due = Some(cx.sh.lease_due.map_or(at, |due| due.min(at)));
+        }
+    }
+    /// Time passes.
+    pub(crate) fn wake_recovery(&mut self, cx: &mut Cx<'_>) {
+        if self.room.recovery().is_some_and(|recovery| recovery.sleeps_until().is_some()) {
+            self.room.run().woken(cx.clock.mono);
+            self.note_sleep(cx);
+            cx.sh.turns.want(self.work());
+        }
+    }
 
-    /// The group is active, and what each member lacks is known.
+    /// The members are active, and what each of them lacks is known.
     pub(super) fn begin_recovery(&mut self, cx: &mut Cx<'_>) {
-        if self.is_lacking() {
+        if self.is_lacking() && self.peering.pending_merge().is_none() {
+            self.room.run().set_gates(Gates { recovery: false, backfill: false });
             self.recover(cx, |recovery, host| recovery.begin(host));
         }
     }
@@ -164,6 +221,19 @@ impl Pg {
     pub(super) fn begin_recovery_of<'a>(&mut self, objs: impl Iterator<Item = &'a HObject>, cx: &mut Cx<'_>) {
         self.peering.lacks_again();
         self.recover(cx, |recovery, _| objs.for_each(|obj| recovery.add(obj)));
+    }
+    /// As a target: we have everything up to here.
+    fn keep_reached(&mut self, to: HObject, stats: PgStat, then: Option<(PgShard, Part)>, cx: &mut Cx<'_>) -> bool {
+        let before = (self.info.last_backfill.clone(), self.info.stats.clone());
+        (self.info.last_backfill, self.info.stats) = (to, stats);
+        self.note_mapping();
+        let delta = LogDelta { info: InfoChange::Full(Box::new(self.info.clone())), ..LogDelta::new(self.pgid) };
+        if self.to_store(Transaction::new(self.coll), Some(delta), Submitted::Recovery, cx) {
+            self.room.replies.push_back(then);
+            return true;
+        }
+        (self.info.last_backfill, self.info.stats) = before;
+        false
     }
     /// The interval is over: what was under way goes. Requests that waited are taken by [`Room::end_requests`].
     pub(super) fn end_recovery(&mut self, cx: &mut Cx<'_>) {
@@ -181,30 +251,33 @@ impl Pg {
             gone.iter().for_each(|member| self.peering.is_gone(*member));
             self.recover(cx, |recovery, host| recovery.gone(host, &|member| gone.contains(&member)));
         }
+        // Flags of the map say what may go on.
+        self.gate(cx);
     }
     pub(super) fn recovery_turn(&mut self, cx: &mut Cx<'_>) {
         self.recover(cx, |recovery, host| recovery.turn(host));
     }
     pub(super) fn recovery_status(&self) -> Option<Status> {
-        let recovery = self.room.recovery.as_ref().filter(|recovery| !recovery.is_done())?;
+        let recovery = self.room.recovery.as_ref().filter(|recovery| !recovery.is_done() || recovery.backfill().is_some())?;
         let progress = format!("{} objects under way, {} unfound", recovery.under_way(), recovery.unfound().len());
-        Some(Status { what: "recovery", pgid: Some(self.pgid), work: recovery.work(), progress })
+        let what = if recovery.backfill().is_some() { "backfill" } else { "recovery" };
+        Some(Status { what, pgid: Some(self.pgid), work: recovery.work(), progress })
     }
 
     /// State bits that follow from what members lack, beside `bits`.
     pub(super) fn recovery_bits(&self, mut bits: u64) -> u64 {
         const SERVING: u64 = pg_state::ACTIVE | pg_state::PEERED;
-        let lacking = self.lacking();
-        if bits & SERVING == 0 || lacking.copies == 0 {
+        if bits & SERVING == 0 {
             return bits;
         }
-        bits = (bits | pg_state::DEGRADED) & !pg_state::CLEAN;
-        let is_done = self.room.recovery.as_ref().is_none_or(|recovery| recovery.is_done());
-        bits | match is_done {
-            false => pg_state::RECOVERING,
-            true if lacking.unfound > 0 => pg_state::RECOVERY_UNFOUND,
-            true => 0,
+        let lacking = self.lacking();
+        if lacking.copies > 0 || self.copies().degraded > 0 {
+            bits |= pg_state::DEGRADED;
         }
+        if lacking.copies > 0 {
+            bits &= !pg_state::CLEAN;
+        }
+        bits | self.reserve_bits()
     }
     /// Removes objects that an earlier life of the OSD left half built.
     pub(super) fn sweep_leftovers(&mut self, cx: &mut Cx<'_>) {
@@ -225,19 +298,23 @@ impl Pg {
     pub(super) fn missing_elsewhere(&self) -> impl Iterator<Item = &Missing> {
         self.peering.others().filter_map(|member| self.peering.judged_member(member)).map(|known| &known.missing)
     }
-    /// True if any member lacks something.
+    /// True if any member lacks something, or is being filled.
     pub(super) fn is_lacking(&self) -> bool {
-        !self.missing.is_empty() || self.missing_elsewhere().any(|missing| !missing.is_empty())
+        !self.peering.targets().is_empty() || !self.missing.is_empty() || self.missing_elsewhere().any(|missing| !missing.is_empty())
     }
     /// True if what is to be done with this head's name has to wait for recovery.
     pub(super) fn lacks_name(&self, head: &HObject, writes: bool) -> bool {
         let has = |missing: &Missing| !missing.is_empty() && missing.of_name(head).next().is_some();
-        has(&self.missing) || (writes && self.missing_elsewhere().any(has))
+        let blocks = || self.room.recovery().and_then(Recovery::backfill).is_some_and(|backfill| backfill.blocks(head));
+        has(&self.missing) || (writes && (self.missing_elsewhere().any(has) || blocks()))
     }
     /// How it stands with copies that are not where they should be.
     pub(super) fn lacking(&self) -> Lacking {
         let on_primary = self.missing.len() as u64;
-        let others: u64 = self.missing_elsewhere().map(|missing| missing.len() as u64).sum();
+        // What a target lacks for now because it is under way is not lacking: backfill has not come so far.
+        let counts = |member: &PgShard| !self.peering.targets().contains(member);
+        let others = self.peering.others().filter(counts).filter_map(|member| self.peering.judged_member(member));
+        let others: u64 = others.map(|known| known.missing.len() as u64).sum();
         let unfound = self.room.recovery.as_ref().map_or(0, |recovery| recovery.unfound().len() as u64);
         Lacking { on_primary, copies: on_primary + others, unfound }
     }
@@ -274,6 +351,10 @@ impl Pg {
         }
         let from = PgShard::new(from, envelope.from.shard);
         for part in parts {
+            let follows = part.fills() && !self.is_of_primary(from, envelope.map_epoch);
+            if follows || part.is_of_target() && !self.peering.targets().contains(&from) {
+                continue;
+            }
             self.recover(cx, |recovery, host| recovery.handle(host, from, part));
         }
     }

@@ -75,10 +75,11 @@ impl Pg {
         if !self.is_of_primary(from, sent) || self.peering.state() != State::Stray {
             return Ok(());
         }
-        if m.info.is_incomplete() {
-            return Err(Stop::Bad("it begins a backfill".into()));
+        if m.info.last_backfill.is_min() {
+            self.start_anew(PeerLog::check(m.log.clone())?, &m.info, cx)?;
+        } else {
+            self.merge_log(PeerLog::check(m.log.clone())?, &m.info, cx)?;
         }
-        self.merge_log(PeerLog::check(m.log.clone())?, &m.info, cx)?;
         self.follow(&m.info, m.lease.as_ref(), cx)
     }
     /// Follows the primary from now on, once that is durable.
@@ -99,7 +100,9 @@ impl Pg {
     /// What the primary knows of the group that is the same for every member.
     fn take_info(&mut self, theirs: &PgInfo, cx: &mut Cx<'_>) {
         self.peering.take_history(&theirs.history, &mut self.info);
-        self.info.stats.stats = theirs.stats.stats.clone();
+        if !self.info.is_incomplete() {
+            self.info.stats.stats = theirs.stats.stats.clone();
+        }
         self.info.last_user_version = self.info.last_user_version.max(theirs.last_user_version);
         let mut purged = theirs.purged_snaps.clone();
         purged.subtract(&self.info.purged_snaps);
@@ -138,7 +141,8 @@ impl Pg {
         if txn.colls().next().is_none() {
             txn.set_home(self.coll);
         }
-        let index = snaps::changes_of(&entries).map_err(|e| e.to_string())?;
+        // A target that does not have the object yet hears only of the entries.
+        let index = if txn.is_empty() { Vec::new() } else { snaps::changes_of(&entries).map_err(|e| e.to_string())? };
         if !index.is_empty() {
             txn.append(snaps::note(&index));
         }
@@ -192,7 +196,7 @@ impl Pg {
         let mut delta = LogDelta { entries: m.entries.clone(), ..LogDelta::new(self.pgid) };
         for entry in &m.entries {
             self.log.push(entry);
-            if !entry.is_error() && entry.soid < self.info.last_backfill {
+            if !entry.is_error() && entry.soid <= self.info.last_backfill {
                 self.missing.next_event(entry);
                 delta.missing.push((entry.soid.clone(), self.missing.get(&entry.soid).cloned()));
                 self.info.stats.stats_invalid = true;

@@ -4,13 +4,14 @@
 //! both. Nothing of the group may be on its way to the store meanwhile: see `catch_up`.
 
 use super::Pg;
+use super::logs::missing::Missing;
 use super::peering::Mapping;
 use super::range::split_bits;
 use super::stats::count;
 use super::submit::Submitted;
 use crate::shared::Cx;
 use store::{InfoChange, LogDelta};
-use types::{CollId, ObjectStatSum, PgId, PgInfo, PgLogEntry, SpgId, Transaction};
+use types::{CollId, HObject, ObjectStatSum, PgId, PgInfo, PgLogEntry, SpgId, Transaction};
 
 /// Objects counted at once when a group is split: more would keep clients waiting.
 const COUNT_MAX: usize = 20_000;
@@ -49,6 +50,13 @@ impl Pg {
         }
         let (theirs, ours): (Vec<_>, Vec<_>) = std::mem::take(entries).into_iter().partition(|e| goes(e.soid.hash));
         pg.missing = self.missing.split_off(goes);
+        if self.info.is_incomplete() {
+            // A backfill begins anew in both: what is missing is so of objects before its end.
+            for pg in [&mut pg, &mut *self] {
+                pg.info.last_backfill = HObject::min();
+                pg.missing = Missing::default();
+            }
+        }
         for pg in [&mut pg, &mut *self] {
             pg.note_complete();
         }
@@ -101,6 +109,10 @@ impl Pg {
         self.log.merge(source.log);
         self.info.last_update = self.log.head();
         self.missing.append(std::mem::take(&mut source.missing));
+        if self.info.is_incomplete() || source.info.is_incomplete() {
+            self.info.last_backfill = HObject::min();
+            self.missing = Missing::default();
+        }
         self.note_complete();
         self.info.log_tail = self.log.tail();
         self.info.last_user_version = self.info.last_user_version.max(source.info.last_user_version);

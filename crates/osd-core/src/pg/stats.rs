@@ -4,7 +4,7 @@ use super::Pg;
 use crate::op::ObjectContext;
 use crate::shared::Cx;
 use store::ObjectStore;
-use types::{CollId, Epoch, GHObject, ObjectStatSum, PgStat, UTime, oi_flag, pg_state};
+use types::{CollId, Epoch, GHObject, ObjectStatSum, PgShard, PgStat, UTime, oi_flag, pg_state};
 
 /// Objects looked at in one step of counting.
 const PAGE: usize = 1024;
@@ -46,17 +46,55 @@ pub fn count(store: &dyn ObjectStore, coll: CollId, max: usize) -> Option<Object
 /// OSD that finds some in the statistics of its own record ends by an assertion when it adds those of the record.
 const PURGED_TOLD: usize = 512;
 
+/// How it stands with the copies of a group's objects.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Copies {
+    /// Copies that are not there.
+    pub degraded: i64,
+    /// Copies that are there, on an OSD that is not to have them.
+    pub misplaced: i64,
+    /// Members that lack nothing.
+    pub whole: Vec<PgShard>,
+}
+
 impl Pg {
+    /// Counts copies: what a member of up lacks is misplaced as far as a member beside up has it in its stead, else degraded. Source of the facts: Ceph
+    /// 18.2 `src/osd/PeeringState.cc` (`update_calc_stats`).
+    pub(super) fn copies(&self) -> Copies {
+        let (m, mut copies) = (&self.peering.mapping, Copies::default());
+        let objects = self.info.stats.stats.sum.num_objects.max(0);
+        let (mut lacked, mut beside) = (Vec::new(), Vec::new());
+        for member in self.peering.members() {
+            let lacks = match self.peering.judged_member(*member) {
+                _ if *member == self.ourselves() => self.missing.len() as i64,
+                Some(known) if self.peering.targets().contains(member) => (objects - known.info.stats.stats.sum.num_objects.max(0)).max(0),
+                Some(known) => known.missing.len() as i64,
+                None => 0,
+            };
+            if lacks == 0 && !self.peering.targets().contains(member) {
+                copies.whole.push(*member);
+            }
+            if m.up.contains(&member.osd) { lacked.push(lacks) } else { beside.push(lacks) }
+        }
+        let absent = (m.size as i64).max(m.up.len() as i64) - m.up.len() as i64;
+        lacked.extend((absent > 0).then_some(absent * objects));
+        lacked.sort_unstable_by(|a, b| b.cmp(a));
+        beside.sort_unstable();
+        let mut beside = beside.into_iter();
+        for lacks in lacked {
+            // What the one beside lacks itself may be what is lacked here.
+            let misplaced = beside.next().map_or(0, |theirs| (lacks - theirs).max(0));
+            copies.misplaced += misplaced;
+            copies.degraded += lacks - misplaced;
+        }
+        copies.misplaced += beside.map(|theirs| (objects - theirs).max(0)).sum::<i64>();
+        copies
+    }
     /// All state bits.
     pub fn state_bits(&self) -> u64 {
         let mut bits = self.peering.bits();
         if self.peering.is_active() {
             bits |= self.lease.bits();
-        }
-        if bits & (pg_state::UNDERSIZED | pg_state::ACTIVE) == pg_state::UNDERSIZED | pg_state::ACTIVE
-            && self.info.stats.stats.sum.num_objects > 0
-        {
-            bits |= pg_state::DEGRADED;
         }
         bits = self.recovery_bits(bits);
         if self.info.stats.stats.sum.num_scrub_errors > 0 {
@@ -76,9 +114,8 @@ impl Pg {
         let epoch: Epoch = cx.sh.map.epoch;
         let (log_size, log_dups, tail) = (self.log.len() as i64, self.log.dups_len() as i64, self.log.tail());
         let m = &self.peering.mapping;
-        let missing = m.size.saturating_sub(m.acting.len() as u32) as i64;
-        let copies = (m.size as i64).max(m.acting.len() as i64);
-        let elsewhere = m.up.iter().filter(|osd| !m.acting.contains(osd)).count() as i64;
+        let copies = (m.size as i64).max(m.acting.len() as i64).max(m.up.len() as i64);
+        let Copies { degraded, misplaced, whole } = self.copies();
         let lacking = self.lacking();
         let history = self.info.history;
         let s = &mut self.info.stats;
@@ -125,17 +162,17 @@ impl Pg {
         let sum = &mut s.stats.sum;
         sum.num_object_copies = sum.num_objects * copies;
         let serving = i64::from(bits & SERVING != 0);
-        sum.num_objects_degraded = serving * (sum.num_objects * missing + lacking.copies as i64);
-        sum.num_objects_misplaced = serving * sum.num_objects * elsewhere;
+        sum.num_objects_degraded = serving * degraded;
+        sum.num_objects_misplaced = serving * misplaced;
         sum.num_objects_missing_on_primary = lacking.on_primary as i64;
         sum.num_objects_unfound = lacking.unfound as i64;
         s.avail_no_missing.clear();
         s.object_location_counts.clear();
         if bits & SERVING != 0 && bits & pg_state::CLEAN == 0 {
-            let members = self.peering.members();
-            s.avail_no_missing.extend(members.iter().copied());
+            s.avail_no_missing.extend(whole);
             if sum.num_objects > 0 {
-                s.object_location_counts.insert(members.iter().copied().collect(), sum.num_objects as i32);
+                let acting = m.acting.iter().map(|osd| PgShard::new(*osd, self.pgid.shard));
+                s.object_location_counts.insert(acting.collect(), sum.num_objects as i32);
             }
         }
         s.scrub_sched_status.sched_status = 3;

@@ -171,8 +171,15 @@ impl Pg {
         // Readers of clones wait for their head too; clones' records are not kept.
         let head = plan.changed.into_iter().find(|ctx| ctx.hobj().is_head()).expect("a change is one of a head");
         inflight.obj = Some(head.hobj().clone());
+        let fills = !self.peering.targets().is_empty();
+        if fills {
+            self.count_at_targets(head.hobj(), |sum| *sum += &plan.stats);
+        }
         if let Err(refused) = self.submit(plan.txn, index, plan.log, inflight, cx) {
             self.info.stats.stats.sum -= &plan.stats;
+            if fills {
+                self.count_at_targets(head.hobj(), |sum| *sum -= &plan.stats);
+            }
             return Err(refused);
         }
         self.scrubs.changed(head.hobj(), &plan.stats, head.exists.then_some(head.info.version));
@@ -193,6 +200,7 @@ impl Pg {
         assert!(!entries.is_empty(), "a change has an entry");
         txn.set_home(self.coll);
         let for_others = self.for_others(&txn, &entries, cx);
+        let noted = (!self.peering.targets().is_empty()).then(|| entries.clone());
         if let Some(ours) = ours {
             txn.append(ours);
         }
@@ -222,6 +230,9 @@ impl Pg {
         }
         if let Some(payload) = for_others {
             self.send_write(payload, &inflight, everywhere, cx);
+        }
+        if let (Some(noted), Some(backfill)) = (noted, self.room.run().backfill_mut()) {
+            backfill.logged(&noted);
         }
         self.inflight.submitted(inflight);
         Ok(())
@@ -264,6 +275,10 @@ impl Pg {
             && self.objects.committed(&obj)
         {
             self.wake(&obj, cx);
+        }
+        if !self.peering.targets().is_empty() {
+            self.room.run().is_free_again();
+            cx.sh.turns.want(self.work());
         }
     }
 

@@ -141,6 +141,8 @@ impl Pg {
             return Err("the store has no room for it".into());
         }
         self.peering.tell_members(&entries);
+        // What targets have got to is not only what they were told.
+        self.recover(cx, |recovery, host| recovery.restart_backfill(host));
         let msg = MOSDPGUpdateLogMissing {
             map_epoch: cx.sh.map.epoch,
             pgid: self.pgid,

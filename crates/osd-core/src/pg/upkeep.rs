@@ -53,6 +53,8 @@ impl Pg {
         self.tick_watches(cx);
         self.sweep_leftovers(cx);
         self.tick_scrub(cx);
+        self.tick_places(cx);
+        self.wake_recovery(cx);
         self.wake_work(Work::tick, cx);
     }
 

@@ -59,6 +59,8 @@ pub struct Cluster {
     /// Why OSDs ended by themselves, if that is expected.
     pub ended: Option<Vec<String>>,
     pub rng: Rng,
+    /// Options of OSDs that start from now on.
+    pub config: Vec<(&'static str, String)>,
     now_ms: u64,
     tid: u64,
     lives: u32,
@@ -99,6 +101,15 @@ impl Cluster {
             damaged: BTreeMap::new(),
             ended: None,
             rng: Rng::new(seed),
+            config: [
+                ("osd_min_pg_log_entries", "50"),
+                ("osd_max_pg_log_entries", "50"),
+                ("osd_backfill_scan_max", "7"),
+                ("osd_backfill_retry_interval", "1"),
+                ("osd_recovery_retry_interval", "1"),
+            ]
+            .map(|(name, value)| (name, value.to_string()))
+            .into(),
             now_ms: 100_000,
             tid: 0,
             lives: 0,
@@ -150,7 +161,7 @@ impl Cluster {
             osd_fsid: uuid(10 + id as u8),
             seed: self.rng.u64(),
             classes: &classes::BUILTIN,
-            config: vec![("osd_min_pg_log_entries".into(), "50".into()), ("osd_max_pg_log_entries".into(), "50".into())],
+            config: self.config.iter().map(|(name, value)| ((*name).into(), value.clone())).collect(),
         };
         let at = |port: u16| EntityAddrVec::one(addr(6800 + 10 * id as u16 + port, nonce));
         let info = BootInfo { public: at(0), cluster: at(1), hb_front: at(2), hb_back: at(3), metadata: Vec::new() };
@@ -172,9 +183,13 @@ impl Cluster {
         self.stores.insert(id, node.store);
         self.queues.retain(|(from, to), _| *from != id as OsdId && *to != id as OsdId);
     }
+    /// What is left of one that was killed goes: it starts with an empty store.
+    pub fn empty(&mut self, id: usize) {
+        self.stores.remove(&id).expect("it was killed");
+    }
     /// One that was killed is known to be dead.
     pub fn mark_down(&mut self, id: usize) {
-        let is_dead = self.stores.contains_key(&id);
+        let is_dead = self.nodes[id].is_none();
         self.publish(|m| {
             m.osd_state[id] &= !osd_state::UP;
             m.osd_info[id].down_at = m.epoch;
@@ -438,6 +453,24 @@ impl Cluster {
         let mut text = format!("{} {} {} {}\n{entries:?}\n", i.last_update, i.last_complete, i.log_tail, i.last_user_version);
         text += &format!("{:?} missing {:?} {:?}\n", record.dups.len(), record.missing, i.stats.stats.sum);
         text + &self.objects_of(osd, pgid)
+    }
+    /// The objects of every copy of every group are the same, and so is how many there are said to be.
+    pub fn assert_objects_equal(&self) {
+        for seed in 0..self.map.pools[&POOL].pg_num {
+            let pgid = SpgId::whole(PgId::new(POOL, seed));
+            let acting = self.map.pg_to_up_acting(pgid.pgid, &mut Placement::default()).acting;
+            let of = |osd: OsdId| {
+                let record =
+                    self.nodes[osd as usize].as_ref().expect("a member runs").osd.store().load_pg(pgid).unwrap().expect("it is there");
+                let (i, sum) = (&record.info, &record.info.stats.stats.sum);
+                assert!(record.missing.is_empty() && i.last_backfill.max, "{pgid}: osd.{osd}: {:?} {:?}", record.missing, i.last_backfill);
+                format!("{} {} {}\n{}", i.last_update, sum.num_objects, sum.num_bytes, self.objects_of(osd, pgid))
+            };
+            let first = of(acting[0]);
+            for osd in &acting[1..] {
+                assert_eq!(of(*osd), first, "{pgid}: osd.{osd} and osd.{} differ", acting[0]);
+            }
+        }
     }
     /// Its objects, as text.
     fn objects_of(&self, osd: OsdId, pgid: SpgId) -> String {

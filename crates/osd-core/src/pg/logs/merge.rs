@@ -11,9 +11,9 @@
 
 use super::divergent::{self, Rewound};
 use super::missing::Missing;
-use super::planted::{Bug, planted};
 use super::{LogError, PeerLog, common_point, last_complete};
 use crate::pg::log::Log;
+use crate::pg::planted::{Bug, planted};
 use std::collections::BTreeSet;
 use store::LogDelta;
 use types::{EVersion, HObject, PgInfo, PgLogDup, PgLogEntry, PgMissingItem, SpgId};

@@ -60,7 +60,7 @@ impl Peering {
         let has = |osd: OsdId| self.members.contains(&self.member(osd));
         let may_lead = m.up_primary != m.acting_primary && has(m.up_primary);
         let all_have = m.up != m.acting && m.up.iter().all(|osd| has(*osd));
-        let is_over = self.is_recovered && self.is_active() && m.up.len() >= m.size as usize && (may_lead || all_have);
+        let is_over = self.is_recovered && self.serves_members() && m.up.len() >= m.size as usize && (may_lead || all_have);
         if is_over {
             self.asked_pg_temp = Some(Vec::new());
         }

@@ -1,11 +1,11 @@
 //! Whose log goes on, and which members serve by it: what [`crate::pg::logs`] makes of the infos, asked for where it takes others to do.
 
 use super::{OsdView, Peer, PeerOut, Peering, State};
-use crate::pg::logs::choose::{Infos, Placement, ask_best_since, choose_acting, find_best};
+use crate::pg::logs::choose::{Infos, Placement, Serving, ask_best_since, choose_acting, find_best};
 use crate::pg::logs::member::{Ask, Bring, Member, ask};
 use crate::pg::logs::missing::Missing;
 use base::Stamp;
-use types::{EVersion, HObject, PgInfo, PgLogEntry, PgMissingItem, PgShard};
+use types::{EVersion, HObject, ObjectCleanRegions, PgInfo, PgLogEntry, PgMissingItem, PgShard, PgStat};
 
 /// A first member that lacks more than so many objects does not lead: the default of `osd_force_auth_primary_missing_objects`.
 const BEHIND_MAX: u64 = 100;
@@ -16,14 +16,14 @@ impl Peering {
         others.map(|(member, peer)| (*member, peer.member.info.clone())).chain([(self.whoami, ours.clone())]).collect()
     }
 
-    /// Chooses the members; the monitor is asked if the map has others. A better log than ours is asked for.
+    /// Chooses the members; the monitor is asked if the map has others to serve. A better log than ours is asked for.
     pub(super) fn choose(&mut self, info: &PgInfo, map: &dyn OsdView, now: Stamp, out: &mut Vec<PeerOut>) {
         let infos = self.infos(info, map);
         let Some(best) = find_best(&infos, self.whoami, None, false).member else { return self.enter(State::Incomplete, now) };
         let m = &self.mapping;
         let (up, acting, size) = (&m.up[..], &m.acting[..], m.size as usize);
         let place = Placement { up, acting, up_primary: m.up_primary, size, behind_max: BEHIND_MAX, only_placed: false };
-        let wanted = choose_acting(&infos, best, &place).acting;
+        let Serving { acting: wanted, backfill, acting_backfill } = choose_acting(&infos, best, &place);
         if wanted != self.mapping.acting {
             let ask = if wanted == self.mapping.up { Vec::new() } else { wanted };
             if self.asked_pg_temp.as_ref() != Some(&ask) {
@@ -33,7 +33,11 @@ impl Peering {
             return;
         }
         self.asked_pg_temp = None;
+        // Those that serve, in their order, then those that only follow.
         self.members = wanted.iter().map(|osd| self.member(*osd)).collect();
+        let follow = acting_backfill.into_iter().filter(|member| !wanted.contains(&member.osd));
+        self.members.extend(follow);
+        self.targets = backfill;
         if best == self.whoami {
             self.best = None;
             self.enter(State::GetMissing, now);
@@ -89,11 +93,32 @@ impl Peering {
 
     /// The version above which members need our log: that of the one that is furthest behind.
     pub(super) fn behind(&self, info: &PgInfo) -> Option<EVersion> {
-        let of = |member: PgShard| match self.peers[&member].member.bring(info, false) {
+        let of = |member: PgShard| match self.bring(member, info) {
             Bring::Log(since) if since < info.last_update => Some(since),
+            // Its log is to be as long as a log is at least.
+            Bring::Backfill => Some(EVersion::ZERO),
             _ => None,
         };
         self.others().filter_map(of).min()
+    }
+    /// How a member comes to the state that the group goes on from.
+    pub fn bring(&self, member: PgShard, info: &PgInfo) -> Bring {
+        self.peers[&member].member.bring(info, self.targets.contains(&member))
+    }
+    /// A target has every object, and says so.
+    pub fn filled(&mut self, member: PgShard) {
+        self.targets.remove(&member);
+    }
+    /// How far a target is filled, with what it has by then.
+    pub fn filled_to(&mut self, member: PgShard, last_backfill: HObject, stats: PgStat) {
+        let info = &mut self.peers.get_mut(&member).expect("a target told what it has").member.info;
+        (info.last_backfill, info.stats) = (last_backfill, stats);
+    }
+    /// A target is to be sent this version of an object.
+    pub fn member_lacks(&mut self, member: PgShard, obj: &HObject, need: EVersion) {
+        let item = PgMissingItem { need, clean_regions: ObjectCleanRegions::fully_dirty(), ..PgMissingItem::default() };
+        let peer = self.peers.get_mut(&member).expect("a target told what it has");
+        peer.member.missing.insert(obj, item);
     }
     /// Other members of which it is known what they lack: those that writes go to, and former ones that told. Nothing else says what a member
     /// lacks: recovery notes here what they got.
@@ -125,7 +150,7 @@ impl Peering {
         let members = self.members.clone();
         for (_, peer) in self.peers.iter_mut().filter(|(member, peer)| peer.is_judged && members.contains(member)) {
             let known = &mut peer.member;
-            for entry in entries.iter().filter(|entry| entry.soid < known.info.last_backfill) {
+            for entry in entries.iter().filter(|entry| entry.soid <= known.info.last_backfill) {
                 known.missing.next_event(entry);
             }
         }

@@ -5,11 +5,14 @@
 use super::cut::Chunk;
 use crate::config::Config;
 use crate::op::SnapIndexChange;
+use crate::pg::backfill::interval::Interval;
 use crate::pg::logs::missing::Missing;
+use base::Stamp;
 use messages::{PullOp, PushOp};
 use std::cell::Cell;
+use std::time::Duration;
 use store::ObjectStore;
-use types::{CollId, EVersion, HObject, PgInfo, PgShard, Transaction};
+use types::{CollId, EVersion, HObject, PgInfo, PgShard, PgStat, Transaction};
 
 /// One thing that members tell each other of an object.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +25,34 @@ pub enum Part {
     Delete(HObject, EVersion),
     /// The answer to that: it is gone.
     Deleted(HObject, EVersion),
+    /// A backfill target is asked for the objects from this name on.
+    Scan(Box<HObject>),
+    /// The answer to that.
+    Digest {
+        begin: Box<HObject>,
+        page: Box<Interval>,
+    },
+    /// What a backfill target has too many.
+    Remove(Vec<(HObject, EVersion)>),
+    /// How far a backfill target is filled, with what it has by then.
+    Progress {
+        to: Box<HObject>,
+        stats: Box<PgStat>,
+        is_last: bool,
+    },
+    /// The answer to the last of those: it is durable.
+    Finished,
+}
+
+impl Part {
+    /// True if only a primary says this, to a member that follows it.
+    pub fn fills(&self) -> bool {
+        matches!(self, Self::Scan(_) | Self::Remove(_) | Self::Progress { .. })
+    }
+    /// True if only a backfill target says this, to its primary.
+    pub fn is_of_target(&self) -> bool {
+        matches!(self, Self::Digest { .. } | Self::Finished)
+    }
 }
 
 /// A change for our own store.
@@ -41,6 +72,7 @@ pub trait Host {
     fn coll(&self) -> CollId;
     fn is_primary(&self) -> bool;
     fn limits(&self) -> Limits;
+    fn now(&self) -> Stamp;
     /// What we lack.
     fn missing(&self) -> &Missing;
     /// The other members that writes go to.
@@ -59,6 +91,32 @@ pub trait Host {
     fn is_nearer(&mut self, obj: &HObject);
     /// Something for the operator.
     fn complain(&mut self, text: String);
+
+    // Backfill, on the primary.
+
+    /// Members that are being filled.
+    fn targets(&self) -> Vec<PgShard> {
+        Vec::new()
+    }
+    /// What we know of the group.
+    fn info(&self) -> &PgInfo;
+    /// Nothing of a client is on its way to this head's name.
+    fn is_free(&self, head: &HObject) -> bool;
+    /// A target is to be sent this version of an object.
+    fn member_lacks(&mut self, member: PgShard, obj: &HObject, need: EVersion);
+    /// A target was told that it has everything up to here.
+    fn target_reached(&mut self, member: PgShard, to: HObject, stats: PgStat);
+    /// A target says that it has everything.
+    fn target_filled(&mut self, member: PgShard);
+
+    // Backfill, on a target.
+
+    /// The store is too full to be filled further.
+    fn is_too_full(&self) -> bool;
+    /// The primary may fill us no longer, because of that.
+    fn revoke(&mut self);
+    /// We have everything up to here. False if the store has no room for the record.
+    fn keep_reached(&mut self, to: HObject, stats: PgStat, then: Option<(PgShard, Part)>) -> bool;
 }
 
 /// Bounds, from the options.
@@ -69,6 +127,10 @@ pub struct Limits {
     pub starts_max: usize,
     /// Ranges that a member copies from its own clones: see [`super::subset::Neighbours`].
     pub ranges_max: usize,
+    /// Objects of a page that a backfill lists: `osd_backfill_scan_max`.
+    pub scan_max: usize,
+    /// Between two objects that no client waits for: `osd_recovery_sleep`.
+    pub sleep: Option<Duration>,
 }
 
 impl Limits {
@@ -81,6 +143,8 @@ impl Limits {
             },
             starts_max: config.int("osd_recovery_max_single_start").max(1) as usize,
             ranges_max: if clones { config.int("osd_recover_clone_overlap_limit") as usize } else { 0 },
+            sleep: Some(config.num("osd_recovery_sleep")).filter(|s| *s > 0.0).map(|s| Duration::from_secs_f64(s.min(60.0))),
+            scan_max: config.int("osd_backfill_scan_max").clamp(1, 4096) as usize,
         }
     }
 }

@@ -14,15 +14,19 @@
 //! before everything else. An object that is under way is not written: writes wait until no member lacks it, so a push sees one version from its
 //! first part to its last. What a member answers late, or twice, finds nothing under way and changes nothing.
 //!
-//! Reservations are not here yet: a group begins when it is active. Holds no message frame and no transaction of its own.
+//! What no client waits for begins when the group lets it ([`Recovery::set_gates`]: reservations, flags of the map). When no member lacks anything,
+//! backfill goes on ([`crate::pg::backfill`]): what it wants sent is pushed like everything else. Holds no message frame and no transaction of its own.
 
 use super::apply::{self, ApplyStop, Incoming};
 use super::cut::{CutStop, answer_pull, cut};
 use super::host::{Change, Host, Part, Slots};
 use super::subset::{Neighbours, pull_of, push_of};
 use crate::op::{PlanStop, load_object};
+use crate::pg::backfill::run::{Backfill, Next};
+use crate::pg::backfill::target;
 use crate::pg::logs::missing::Missing;
 use crate::work::{For, Work};
+use base::Stamp;
 use messages::{ObjectRecoveryInfo, ObjectRecoveryProgress, PullOp, PushOp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -84,6 +88,17 @@ pub struct Recovery {
     parked: VecDeque<(PgShard, Part)>,
     work: Work,
     recovered: ObjectStatSum,
+    gates: Gates,
+    backfill: Option<Box<Backfill>>,
+    /// No object begins before this: `osd_recovery_sleep`.
+    sleeps_until: Option<Stamp>,
+}
+
+/// What the group lets recovery begin with, besides what clients wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gates {
+    pub recovery: bool,
+    pub backfill: bool,
 }
 
 /// True if a member has an object at this version.
@@ -111,6 +126,9 @@ impl Recovery {
             parked: VecDeque::new(),
             work: Work::Idle,
             recovered: ObjectStatSum::default(),
+            gates: Gates { recovery: true, backfill: true },
+            backfill: None,
+            sleeps_until: None,
         }
     }
 
@@ -156,6 +174,56 @@ impl Recovery {
         *self = Self::new(self.slots.clone());
         self.recovered = recovered;
         txn
+    }
+    /// What may begin from now on.
+    pub fn set_gates(&mut self, gates: Gates) {
+        if self.gates != gates {
+            if gates.backfill && !self.gates.backfill {
+                self.backfill.iter_mut().for_each(|backfill| backfill.resume());
+            }
+            let opens = gates.recovery && !self.gates.recovery || gates.backfill && !self.gates.backfill;
+            self.gates = gates;
+            if opens {
+                self.go_on();
+            }
+        }
+    }
+    /// The group's targets are to be filled: from where they are, or, if that was begun, from where it was left.
+    pub fn begin_backfill(&mut self, host: &dyn Host) {
+        if self.backfill.is_none() {
+            self.backfill = Some(Box::new(Backfill::begin(host)));
+        }
+        self.go_on();
+    }
+    /// The same from the beginning: what targets have was changed in another way than by writes.
+    pub fn restart_backfill(&mut self, host: &dyn Host) {
+        if self.backfill.take().is_some() {
+            self.begin_backfill(host);
+        }
+    }
+    pub fn backfill(&self) -> Option<&Backfill> {
+        self.backfill.as_deref()
+    }
+    pub fn backfill_mut(&mut self) -> Option<&mut Backfill> {
+        self.backfill.as_deref_mut()
+    }
+    /// Nothing is on its way any more to an object that a backfill may wait for.
+    pub fn is_free_again(&mut self) {
+        if let Some(backfill) = &mut self.backfill {
+            backfill.wake();
+            self.go_on();
+        }
+    }
+    /// Until when nothing new begins.
+    pub fn sleeps_until(&self) -> Option<Stamp> {
+        self.sleeps_until
+    }
+    /// It is that late.
+    pub fn woken(&mut self, now: Stamp) {
+        if self.sleeps_until.is_some_and(|until| until <= now) {
+            self.sleeps_until = None;
+            self.go_on();
+        }
     }
     /// True if a request on this head's name has to wait: a read for what we lack, a write for what any member lacks.
     pub fn is_lacking(host: &dyn Host, head: &HObject, writes: bool) -> bool {
@@ -223,7 +291,19 @@ impl Recovery {
         }
     }
     fn may_start(&self) -> bool {
-        !self.wanted.is_empty() || !self.queue.is_empty() && self.slots.has_room()
+        !self.wanted.is_empty() || self.slots.has_room() && self.sleeps_until.is_none() && (self.may_recover() || self.may_backfill())
+    }
+    fn may_recover(&self) -> bool {
+        self.gates.recovery && !self.queue.is_empty()
+    }
+    fn may_backfill(&self) -> bool {
+        // An object that is under way to one member by the log is not begun for another one.
+        self.gates.backfill && self.backfill.as_ref().is_some_and(|backfill| backfill.may_go_on()) && !self.has_log_work()
+    }
+    /// Something of the log is not recovered, and may be.
+    pub fn has_log_work(&self) -> bool {
+        let fills = |obj: &HObject| self.backfill.as_ref().is_some_and(|backfill| backfill.is_under_way(obj));
+        !self.queue.is_empty() || !self.wanted.is_empty() || !self.behind.is_empty() || self.active.keys().any(|obj| !fills(obj))
     }
     fn stopped(&mut self, error: &StoreError) {
         self.work = Work::stopped(error);
@@ -250,9 +330,18 @@ impl Recovery {
         let mut starts = 0;
         while starts < host.limits().starts_max && matches!(self.work, Work::Waiting(For::Peer)) && self.may_start() {
             let is_wanted = !self.wanted.is_empty();
-            let Some(obj) = self.wanted.pop_front().or_else(|| self.queue.pop_front()) else { break };
-            starts += usize::from(self.start(host, obj, is_wanted));
+            let obj = self.wanted.pop_front().or_else(|| if self.may_recover() { self.queue.pop_front() } else { None });
+            let started = match obj {
+                Some(obj) => self.start(host, obj, is_wanted),
+                None if self.may_backfill() => self.fill_next(host),
+                None => break,
+            };
+            starts += usize::from(started);
+            if started && !is_wanted {
+                self.sleeps_until = host.limits().sleep.map(|sleep| host.now() + sleep);
+            }
         }
+        self.tell_targets(host);
         if matches!(self.work, Work::Waiting(For::Peer)) {
             let rests = self.active.is_empty() && self.parked.is_empty();
             self.work = if self.may_start() {
@@ -263,6 +352,44 @@ impl Recovery {
                 Work::Waiting(For::Peer)
             };
         }
+    }
+
+    /// The next object of a backfill. False if none begins.
+    fn fill_next(&mut self, host: &mut dyn Host) -> bool {
+        let Some(mut backfill) = self.backfill.take() else { return false };
+        let next = backfill.next(host);
+        self.backfill = Some(backfill);
+        match next {
+            Ok(Next::Push(obj, version, to)) => {
+                to.iter().for_each(|target| host.member_lacks(*target, &obj, version));
+                self.start(host, obj, false)
+            }
+            Ok(Next::Rest) => false,
+            Err(error) => {
+                self.stopped(&error);
+                if !matches!(error, StoreError::Wait(_)) {
+                    host.complain(format!("objects can't be listed: {error}"));
+                }
+                false
+            }
+        }
+    }
+    fn tell_targets(&mut self, host: &mut dyn Host) {
+        if let Some(mut backfill) = self.backfill.take() {
+            backfill.tell(host);
+            self.backfill = Some(backfill);
+        }
+    }
+    /// A target says something of its backfill.
+    fn target_said(&mut self, host: &mut dyn Host, from: PgShard, part: &Part) {
+        let Some(mut backfill) = self.backfill.take() else { return };
+        let mut is_over = false;
+        match part {
+            Part::Digest { begin, page } => backfill.listed(host, from, begin, (**page).clone()),
+            _ => is_over = backfill.finished(host, from),
+        }
+        self.backfill = (!is_over).then_some(backfill);
+        self.go_on();
     }
 
     /// False if there is nothing to do for this object now.
@@ -423,6 +550,9 @@ impl Recovery {
     /// No member lacks the object any more.
     fn recovered(&mut self, host: &mut dyn Host, obj: &HObject) {
         self.end(obj);
+        if self.backfill.as_mut().is_some_and(|backfill| backfill.pushed(obj)) {
+            self.tell_targets(host);
+        }
         self.recovered.num_objects_recovered += 1;
         self.disappointed.remove(obj);
         let clones = self.behind.remove(obj).unwrap_or_default();
@@ -452,6 +582,13 @@ impl Recovery {
             Part::Delete(obj, version) => self.deleted(host, from, obj, *version),
             Part::Pushed(obj) | Part::Deleted(obj, _) => {
                 self.answered(host, from, obj);
+                Ok(())
+            }
+            Part::Scan(begin) => target::list(host, from, begin),
+            Part::Remove(objects) => target::remove(host, objects),
+            Part::Progress { to, stats, is_last } => target::reached(host, from, to, stats, *is_last),
+            Part::Digest { .. } | Part::Finished => {
+                self.target_said(host, from, &part);
                 Ok(())
             }
         };

@@ -1,15 +1,18 @@
-//! Recovery's parts as messages between OSDs, and back.
+//! Recovery's and backfill's parts as messages between OSDs, and back.
 //!
 //! We send one part a message; others may send several. Holds no rule of recovery, and doesn't know which interval a message is of: that is
 //! the group's to say.
 
 use super::host::Part;
-use denc::DencError;
+use crate::pg::backfill::interval::Interval;
+use denc::{Denc, DencError};
+use messages::osd_recovery::{backfill_op, scan_op};
 use messages::{
-    MOSDPGPull, MOSDPGPush, MOSDPGPushReply, MOSDPGRecoveryDelete, MOSDPGRecoveryDeleteReply, Message, PullOp, PushOp, PushReplyOp,
-    RawMessage,
+    MOSDPGBackfill, MOSDPGBackfillRemove, MOSDPGPull, MOSDPGPush, MOSDPGPushReply, MOSDPGRecoveryDelete, MOSDPGRecoveryDeleteReply,
+    MOSDPGScan, Message, PullOp, PushOp, PushReplyOp, RawMessage,
 };
-use types::{Epoch, PgShard, SpgId, features};
+use std::collections::BTreeMap;
+use types::{EVersion, Epoch, HObject, PgShard, PgStat, SpgId, features};
 
 /// What every message of recovery says of its sender and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +33,14 @@ const OBJECT_COST: u64 = 1000;
 pub fn is_ours(kind: u16) -> bool {
     matches!(
         kind,
-        MOSDPGPush::KIND | MOSDPGPull::KIND | MOSDPGPushReply::KIND | MOSDPGRecoveryDelete::KIND | MOSDPGRecoveryDeleteReply::KIND
+        MOSDPGPush::KIND
+            | MOSDPGPull::KIND
+            | MOSDPGPushReply::KIND
+            | MOSDPGRecoveryDelete::KIND
+            | MOSDPGRecoveryDeleteReply::KIND
+            | MOSDPGScan::KIND
+            | MOSDPGBackfill::KIND
+            | MOSDPGBackfillRemove::KIND
     )
 }
 
@@ -57,7 +67,33 @@ pub fn encode(envelope: Envelope, part: Part) -> RawMessage {
             let objects = vec![(obj, version)];
             MOSDPGRecoveryDeleteReply { pgid, map_epoch, min_epoch, objects, from }.encode(features::SUPPORTED)
         }
+        Part::Scan(begin) => {
+            let scan = MOSDPGScan { op: scan_op::GET_DIGEST, map_epoch, query_epoch: min_epoch, pgid, from, ..MOSDPGScan::default() };
+            MOSDPGScan { begin: *begin, ..scan }.encode(features::SUPPORTED)
+        }
+        Part::Digest { begin, page } => {
+            let (objects, end) = page.into_parts();
+            let data = objects.to_bytes(features::SUPPORTED);
+            let scan = MOSDPGScan { op: scan_op::DIGEST, map_epoch, query_epoch: min_epoch, pgid, from, ..MOSDPGScan::default() };
+            MOSDPGScan { begin: *begin, end, data, ..scan }.encode(features::SUPPORTED)
+        }
+        Part::Remove(objects) => MOSDPGBackfillRemove { pgid, map_epoch, objects }.encode(features::SUPPORTED),
+        Part::Progress { to, stats, is_last } => {
+            let op = if is_last { backfill_op::FINISH } else { backfill_op::PROGRESS };
+            let m = MOSDPGBackfill { op, map_epoch, query_epoch: min_epoch, pgid, last_backfill: *to, stats: *stats };
+            m.encode(features::SUPPORTED)
+        }
+        Part::Finished => {
+            let (op, last_backfill) = (backfill_op::FINISH_ACK, HObject::max());
+            let m = MOSDPGBackfill { op, map_epoch, query_epoch: min_epoch, pgid, last_backfill, stats: PgStat::default() };
+            m.encode(features::SUPPORTED)
+        }
     }
+}
+
+/// Backfill's messages say by which map the interval began; an answer repeats that of the question.
+fn filling(pgid: SpgId, from: PgShard, map_epoch: Epoch, query_epoch: Epoch) -> Envelope {
+    Envelope { pgid, from, map_epoch: map_epoch.min(query_epoch), min_epoch: query_epoch }
 }
 
 /// A message of one of [`is_ours`]' kinds. Names are cut from its frame: what is kept longer than the message is detached.
@@ -85,6 +121,34 @@ pub fn decode(raw: &RawMessage) -> Result<(Envelope, Vec<Part>), DencError> {
             let m = MOSDPGRecoveryDelete::decode(raw)?;
             let envelope = Envelope { pgid: m.pgid, from: m.from, map_epoch: m.map_epoch, min_epoch: m.min_epoch };
             with(envelope, m.objects, |(obj, version)| Part::Delete(obj, version))
+        }
+        MOSDPGScan::KIND => {
+            let m = MOSDPGScan::decode(raw)?;
+            let envelope = filling(m.pgid, m.from, m.map_epoch, m.query_epoch);
+            if m.op == scan_op::GET_DIGEST {
+                return Ok((envelope, vec![Part::Scan(Box::new(m.begin.detach()))]));
+            }
+            let objects: BTreeMap<HObject, EVersion> = BTreeMap::from_bytes(&m.data)?;
+            let objects = objects.into_iter().filter(|(obj, _)| *obj >= m.begin && *obj < m.end);
+            let page = Interval::new(objects.map(|(obj, version)| (obj.detach(), version)).collect(), m.end.detach());
+            (envelope, vec![Part::Digest { begin: Box::new(m.begin.detach()), page: Box::new(page) }])
+        }
+        MOSDPGBackfill::KIND => {
+            let m = MOSDPGBackfill::decode(raw)?;
+            // The message has no shard: members of a replicated group are whole.
+            let envelope = filling(m.pgid, PgShard::new(-1, m.pgid.shard), m.map_epoch, m.query_epoch);
+            let (to, stats) = (Box::new(m.last_backfill.detach()), Box::new(m.stats));
+            let part = match m.op {
+                backfill_op::FINISH_ACK => Part::Finished,
+                op => Part::Progress { to, stats, is_last: op == backfill_op::FINISH },
+            };
+            (envelope, vec![part])
+        }
+        MOSDPGBackfillRemove::KIND => {
+            let m = MOSDPGBackfillRemove::decode(raw)?;
+            let from = PgShard::new(-1, m.pgid.shard);
+            let envelope = Envelope { pgid: m.pgid, from, map_epoch: m.map_epoch, min_epoch: m.map_epoch };
+            (envelope, vec![Part::Remove(m.objects)])
         }
         _ => {
             let m = MOSDPGRecoveryDeleteReply::decode(raw)?;

@@ -84,6 +84,25 @@ impl Host for Side {
     fn complain(&mut self, text: String) {
         self.complaints.push(text);
     }
+    fn now(&self) -> base::Stamp {
+        base::Stamp(0)
+    }
+    fn info(&self) -> &PgInfo {
+        panic!("no member is filled here")
+    }
+    fn is_free(&self, _: &HObject) -> bool {
+        true
+    }
+    fn member_lacks(&mut self, _: PgShard, _: &HObject, _: EVersion) {}
+    fn target_reached(&mut self, _: PgShard, _: HObject, _: types::PgStat) {}
+    fn target_filled(&mut self, _: PgShard) {}
+    fn is_too_full(&self) -> bool {
+        false
+    }
+    fn revoke(&mut self) {}
+    fn keep_reached(&mut self, _: HObject, _: types::PgStat, _: Option<(PgShard, Part)>) -> bool {
+        true
+    }
 }
 
 /// Puts an object as one store has it into another one.
@@ -119,7 +138,7 @@ impl World {
         let mut rng = Rng::new(seed);
         let slots: Vec<_> = (0..members).map(|_| Rc::new(Slots::new(1 + rng.below(SLOTS_MAX) as usize))).collect();
         let full = if rng.chance(1, 3) { 4 } else { 0 };
-        let limits = Limits { chunk: chunk(&mut rng), starts_max: 1 + rng.below(2) as usize, ranges_max: 10 };
+        let limits = Limits { chunk: chunk(&mut rng), starts_max: 1 + rng.below(2) as usize, ranges_max: 10, scan_max: 10, sleep: None };
         let sides = (0..members)
             .map(|i| {
                 let mut store = store();

@@ -1,4 +1,4 @@
-//! Promises that tests break on purpose, one at a time, to see that the random histories notice. In every other build none is ever broken: the
+//! Promises that tests break on purpose, one at a time, to see that the tests notice. In every other build none is ever broken: the
 //! switch is a constant, and the branches behind it are gone.
 
 /// A promise, by what happens when it is broken.
@@ -13,6 +13,16 @@ pub enum Bug {
     LoseDup,
     /// The primary takes a replica's missing set as it is, divergent entries or not.
     TrustMissing,
+    /// Backfill sends an object that a client's write is on its way to.
+    PassWrite,
+    /// Backfill does not notice that an object which it is about to compare is deleted.
+    MissDelete,
+    /// A target is told that it has objects which are still under way to it.
+    TellEarly,
+    /// A write's data does not go to a target that has the object.
+    SkipWrite,
+    /// A reservation is granted to more than there is room for.
+    GrantTwice,
 }
 
 #[cfg(test)]

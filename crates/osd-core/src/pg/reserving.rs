@@ -1,0 +1,320 @@
+//! A group's places on its OSD and on others: when it wants them, what it says to other members of them, and what it is allowed by them.
+//!
+//! The states are [`super::reserve`]'s, the places of an OSD [`crate::reserver`]'s. As another member, the group lends a place to its primary.
+
+use super::Pg;
+use super::peering::State as Peered;
+use super::recovery::run::Gates;
+use super::reserve::{Do, Kind, State, Urgency, priority};
+use crate::event::Effect;
+use crate::osd::Osd;
+use crate::peers;
+use crate::reserver::News;
+use crate::shared::{Cx, Shared};
+use base::{Clock, Stamp};
+use maps::{OptKey, map_flags, osd_state};
+use messages::force_recovery::{BACKFILL, CANCEL, RECOVERY};
+use messages::osd_peering::{backfill_reserve, recovery_reserve};
+use messages::{MBackfillReserve, MOSDForceRecovery, MRecoveryReserve, Message};
+use std::time::Duration;
+use types::{Epoch, OsdId, PgShard, SpgId, features, pg_state};
+
+/// A place that our OSD gives to the primary of the group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lent {
+    Asked(Kind),
+    Held(Kind),
+}
+
+/// What another member says of a place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Word {
+    Request {
+        kind: Kind,
+        priority: u32,
+        bytes: i64,
+    },
+    Grant,
+    Release,
+    Revoke,
+    /// Refused, or taken back, as its store is too full.
+    TooFull,
+}
+
+impl Pg {
+    /// What the group needs places for.
+    fn needed(&self) -> Option<Kind> {
+        let peering = &self.peering;
+        let serves = peering.is_active() || (peering.state() == Peered::Peered && !peering.is_premerge());
+        let recovery = self.room.recovery().filter(|_| serves && peering.is_primary())?;
+        match () {
+            _ if recovery.has_log_work() => Some(Kind::Recovery),
+            // What no member has is not filled in.
+            _ if recovery.unfound().len() > 0 || peering.targets().is_empty() => None,
+            _ => Some(Kind::Backfill),
+        }
+    }
+    fn urgency(&self, kind: Kind) -> Urgency {
+        let counts = self.copies();
+        let forced = if kind == Kind::Recovery { pg_state::FORCED_RECOVERY } else { pg_state::FORCED_BACKFILL };
+        let m = &self.peering.mapping;
+        let serving = if kind == Kind::Recovery { counts.whole.len() } else { m.acting.len() };
+        Urgency {
+            is_forced: self.forced & forced != 0,
+            is_degraded: counts.degraded > 0,
+            serving: serving as u32,
+            size: m.size,
+            min_size: m.min_size,
+            pool: self.pool.opts.int(OptKey::RECOVERY_PRIORITY).unwrap_or(0),
+        }
+    }
+
+    /// Asks for the places that the group needs now, and gives those back that it needs no longer.
+    pub(super) fn reserve_on(&mut self, cx: &mut Cx<'_>) {
+        let (needed, mut out) = (self.needed(), Vec::new());
+        if needed != self.reservation.kind() {
+            cx.sh.report_soon = true;
+            match needed {
+                None => self.reservation.release(&mut out),
+                Some(Kind::Recovery) if self.has_full_member(cx) => {
+                    let at = retry_at("osd_recovery_retry_interval", cx);
+                    self.reservation.refuse(Kind::Recovery, at, &mut out);
+                }
+                Some(kind) => {
+                    let members = match kind {
+                        Kind::Recovery => self.peering.others().collect(),
+                        Kind::Backfill => self.peering.targets().iter().copied().collect(),
+                    };
+                    self.reservation.want(kind, priority(kind, &self.urgency(kind)), members, &mut out);
+                }
+            }
+        }
+        self.do_reserve(out, cx);
+        self.gate(cx);
+    }
+    fn has_full_member(&self, cx: &Cx<'_>) -> bool {
+        self.peering.members().iter().any(|member| cx.sh.map.state(member.osd) & osd_state::FULL != 0)
+    }
+    /// What the places and the map's flags allow.
+    pub(super) fn gate(&mut self, cx: &mut Cx<'_>) {
+        let (map, held) = (cx.sh.map.clone(), |kind| self.reservation.holds(kind));
+        let goes = !map.has_flag(map_flags::NORECOVER);
+        let moves = !map.has_flag(map_flags::NOBACKFILL) && (!map.has_flag(map_flags::NOREBALANCE) || self.copies().degraded > 0);
+        let gates = Gates { recovery: goes && held(Kind::Recovery), backfill: goes && moves && held(Kind::Backfill) };
+        let begins = held(Kind::Backfill) && self.room.recovery().is_some_and(|recovery| recovery.backfill().is_none());
+        if let Some(recovery) = self.room.recovery_mut() {
+            recovery.set_gates(gates);
+            cx.sh.turns.want(recovery.work());
+        }
+        if begins {
+            self.recover(cx, |recovery, host| recovery.begin_backfill(host));
+        }
+    }
+    fn do_reserve(&mut self, out: Vec<Do>, cx: &mut Cx<'_>) {
+        for one in out {
+            match one {
+                Do::AskOurs(priority) => cx.sh.local_places.ask(self.pgid, priority),
+                Do::GiveOursBack => cx.sh.local_places.cancel(self.pgid),
+                Do::Ask(member, Kind::Recovery, priority) => self.say_recovery(member, recovery_reserve::REQUEST, priority, cx),
+                Do::Ask(member, Kind::Backfill, priority) => self.say_backfill(member, backfill_reserve::REQUEST, priority, cx),
+                Do::GiveBack(member, Kind::Recovery) => self.say_recovery(member, recovery_reserve::RELEASE, 0, cx),
+                Do::GiveBack(member, Kind::Backfill) => self.say_backfill(member, backfill_reserve::RELEASE, 0, cx),
+            }
+        }
+    }
+    fn say_recovery(&self, to: PgShard, kind: u32, priority: u32, cx: &mut Cx<'_>) {
+        let msg = MRecoveryReserve { pgid: self.pgid_at(to), query_epoch: cx.sh.map.epoch, kind, priority };
+        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
+    }
+    fn say_backfill(&self, to: PgShard, kind: u32, priority: u32, cx: &mut Cx<'_>) {
+        let bytes = |info: &types::PgInfo| info.stats.stats.sum.num_bytes;
+        let theirs = self.peering.peers().get(&to).map_or(0, |peer| bytes(&peer.member.info));
+        let (primary_num_bytes, shard_num_bytes) = (bytes(&self.info), theirs);
+        let (pgid, query_epoch) = (self.pgid_at(to), cx.sh.map.epoch);
+        let msg = MBackfillReserve { pgid, query_epoch, kind, priority, primary_num_bytes, shard_num_bytes };
+        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
+    }
+    fn answer(&self, kind: Kind, granted: bool, cx: &mut Cx<'_>) {
+        let primary = self.peering.primary();
+        match (kind, granted) {
+            (Kind::Recovery, true) => self.say_recovery(primary, recovery_reserve::GRANT, 0, cx),
+            (Kind::Recovery, false) => self.say_recovery(primary, recovery_reserve::REVOKE, 0, cx),
+            (Kind::Backfill, true) => self.say_backfill(primary, backfill_reserve::GRANT, 0, cx),
+            (Kind::Backfill, false) => self.say_backfill(primary, backfill_reserve::REVOKE, 0, cx),
+        }
+    }
+
+    /// Another member says something of a place.
+    fn place_word(&mut self, from: PgShard, sent: Epoch, word: Word, cx: &mut Cx<'_>) {
+        if sent < self.peering.last_peering_reset {
+            return;
+        }
+        let mut out = Vec::new();
+        match word {
+            Word::Grant if self.peering.is_primary() => self.reservation.granted(from, &mut out),
+            Word::Revoke if self.peering.is_primary() => self.reservation.revoked(from, None, &mut out),
+            Word::TooFull if self.peering.is_primary() => {
+                let at = retry_at("osd_backfill_retry_interval", cx);
+                self.reservation.revoked(from, Some(at), &mut out);
+            }
+            Word::Request { kind, priority, bytes } if self.is_of_primary(from, sent) => return self.lend(kind, priority, bytes, cx),
+            Word::Release if self.is_of_primary(from, sent) => return self.take_back(cx.sh),
+            _ => return,
+        }
+        cx.sh.report_soon = true;
+        self.do_reserve(out, cx);
+        self.gate(cx);
+    }
+    fn lend(&mut self, kind: Kind, priority: u32, bytes: i64, cx: &mut Cx<'_>) {
+        let chance = cx.sh.config.num("osd_debug_reject_backfill_probability");
+        let is_refused = kind == Kind::Backfill && chance > 0.0 && cx.sh.rng.below(1_000_000) < (chance * 1e6) as u64;
+        if is_refused || (kind == Kind::Backfill && is_too_full(cx.sh, bytes)) {
+            return self.say_backfill(self.peering.primary(), backfill_reserve::REJECT_TOOFULL, 0, cx);
+        }
+        self.lent = Some(Lent::Asked(kind));
+        cx.sh.remote_places.ask(self.pgid, priority);
+    }
+    fn take_back(&mut self, sh: &mut Shared) {
+        if self.lent.take().is_some() {
+            sh.remote_places.cancel(self.pgid);
+        }
+    }
+    /// The store is too full to be filled further: the primary is told.
+    pub(super) fn revoke_too_full(&mut self, cx: &mut Cx<'_>) {
+        self.take_back(cx.sh);
+        self.say_backfill(self.peering.primary(), backfill_reserve::REVOKE_TOOFULL, 0, cx);
+    }
+
+    /// Our OSD has a place for the group, or takes it back.
+    fn local_news(&mut self, news: News, cx: &mut Cx<'_>) {
+        let mut out = Vec::new();
+        match news {
+            News::Granted => self.reservation.local_granted(&mut out),
+            News::Preempted => self.reservation.preempted(&mut out),
+        }
+        cx.sh.report_soon = true;
+        self.do_reserve(out, cx);
+        self.gate(cx);
+    }
+    /// The same for a place that the primary asked for.
+    fn remote_news(&mut self, news: News, cx: &mut Cx<'_>) {
+        let Some(Lent::Asked(kind) | Lent::Held(kind)) = self.lent else { return };
+        self.lent = (news == News::Granted).then_some(Lent::Held(kind));
+        self.answer(kind, news == News::Granted, cx);
+    }
+
+    /// Time passes.
+    pub(super) fn tick_places(&mut self, cx: &mut Cx<'_>) {
+        let mut out = Vec::new();
+        self.reservation.pass(cx.clock.mono, &mut out);
+        self.do_reserve(out, cx);
+        if !self.peering.targets().is_empty() {
+            self.room.run().is_free_again();
+        }
+        self.reserve_on(cx);
+    }
+    /// The interval is over, or the group.
+    pub(crate) fn end_places(&mut self, sh: &mut Shared) {
+        self.reservation.end_interval(&mut Vec::new());
+        sh.local_places.cancel(self.pgid);
+        self.take_back(sh);
+    }
+
+    /// An operator wants the group recovered or filled before others, or no longer.
+    fn force(&mut self, options: u8, cx: &mut Cx<'_>) {
+        let bits = self.state_bits();
+        let wants = [
+            (RECOVERY, pg_state::FORCED_RECOVERY, pg_state::DEGRADED | pg_state::RECOVERY_WAIT | pg_state::RECOVERING),
+            (BACKFILL, pg_state::FORCED_BACKFILL, pg_state::DEGRADED | pg_state::BACKFILL_WAIT | pg_state::BACKFILLING),
+        ];
+        for (_, forced, needs) in wants.into_iter().filter(|(option, ..)| options & option != 0) {
+            if options & CANCEL != 0 {
+                self.forced &= !forced;
+            } else if bits & needs != 0 {
+                self.forced |= forced;
+            }
+        }
+        let mut out = Vec::new();
+        if let Some(kind) = self.reservation.kind() {
+            self.reservation.revalue(priority(kind, &self.urgency(kind)), &mut out);
+        }
+        cx.sh.report_soon = true;
+        self.do_reserve(out, cx);
+    }
+
+    /// State bits that the places say.
+    pub(super) fn reserve_bits(&self) -> u64 {
+        let unfound = self.lacking().unfound > 0;
+        let bits = match self.reservation.state() {
+            State::None if unfound && self.room.recovery().is_some_and(|recovery| recovery.backfill().is_some()) => {
+                pg_state::BACKFILL_UNFOUND
+            }
+            State::None if unfound => pg_state::RECOVERY_UNFOUND,
+            State::None => 0,
+            State::Local(Kind::Recovery) | State::Remote(Kind::Recovery) => pg_state::RECOVERY_WAIT,
+            State::Held(Kind::Recovery) => pg_state::RECOVERING,
+            State::Refused(Kind::Recovery, _) => pg_state::RECOVERY_TOOFULL,
+            State::Local(Kind::Backfill) | State::Remote(Kind::Backfill) => pg_state::BACKFILL_WAIT,
+            State::Held(Kind::Backfill) => pg_state::BACKFILLING,
+            State::Refused(Kind::Backfill, _) => pg_state::BACKFILL_TOOFULL,
+        };
+        bits | self.forced
+    }
+}
+
+fn retry_at(option: &str, cx: &Cx<'_>) -> Stamp {
+    cx.clock.mono + Duration::from_secs_f64(cx.sh.config.num(option).clamp(0.0, 86_400.0))
+}
+/// True if the store is, or would be with so many bytes more, fuller than backfill may make it.
+pub(super) fn is_too_full(sh: &Shared, more: i64) -> bool {
+    const FULL: u32 = osd_state::BACKFILLFULL | osd_state::FULL;
+    if sh.map.state(sh.whoami) & FULL != 0 || sh.fullness.is_backfillfull() {
+        return true;
+    }
+    let (fs, ratio) = (sh.store.statfs(), f64::from(sh.map.backfillfull_ratio));
+    let used = fs.total.saturating_sub(fs.available) as f64 + more.max(0) as f64;
+    more > 0 && ratio > 0.0 && fs.total > 0 && used >= ratio * fs.total as f64
+}
+
+impl Osd {
+    /// Another OSD says something of a place.
+    pub(crate) fn place_word(&mut self, from: OsdId, pgid: SpgId, sent: Epoch, word: Word, clock: Clock, out: &mut Vec<Effect>) {
+        let Some(slot) = self.index.get(&pgid).copied() else { return };
+        let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
+        let from = PgShard::new(from, pgid.shard);
+        pg.place_word(from, sent, word, &mut Cx { sh: &mut self.sh, clock, out });
+    }
+    /// What the OSD's places came to is told to their groups. False if there was nothing.
+    pub(crate) fn tell_places(&mut self, clock: Clock, out: &mut Vec<Effect>) -> bool {
+        let mut any = false;
+        loop {
+            let (local, (pgid, news)) = match (self.sh.local_places.take_news(), self.sh.remote_places.take_news()) {
+                (None, None) => return any,
+                (Some(news), None) => (true, news),
+                (None, Some(news)) => (false, news),
+                (Some(local), Some(remote)) => {
+                    self.place_news(false, remote, clock, out);
+                    (true, local)
+                }
+            };
+            any = true;
+            self.place_news(local, (pgid, news), clock, out);
+        }
+    }
+    fn place_news(&mut self, is_local: bool, (pgid, news): (SpgId, News), clock: Clock, out: &mut Vec<Effect>) {
+        let Some(slot) = self.index.get(&pgid).copied() else { return };
+        let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
+        let mut cx = Cx { sh: &mut self.sh, clock, out };
+        if is_local { pg.local_news(news, &mut cx) } else { pg.remote_news(news, &mut cx) }
+    }
+    /// An operator wants groups recovered or filled first.
+    pub(crate) fn force_recovery(&mut self, m: &MOSDForceRecovery, clock: Clock, out: &mut Vec<Effect>) {
+        for pgid in &m.pgs {
+            if let Some(pg) = self.index.get(pgid).and_then(|slot| self.pgs[*slot as usize].as_mut())
+                && pg.peering.is_primary()
+            {
+                pg.force(m.options, &mut Cx { sh: &mut self.sh, clock, out });
+            }
+        }
+    }
+}

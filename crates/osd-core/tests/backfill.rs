@@ -1,0 +1,249 @@
+//! Members that no log reaches are filled, object by object, while clients write: at rest every copy is the same, whatever ended or came back meanwhile.
+
+mod cluster;
+mod world;
+
+use base::Rng;
+use bytes::Bytes;
+use cluster::{Cluster, POOL};
+use maps::{map_flags, osd_state};
+use messages::{InOp, MOSDOp};
+use std::collections::{BTreeMap, BTreeSet};
+use types::osd_op::OpCode;
+use types::{OsdOp, PgId, SnapContext, pg_state};
+use world::write_full;
+
+fn append(data: &[u8]) -> InOp {
+    InOp::new(OsdOp::range(OpCode::APPEND, 0, data.len() as u64), Bytes::copy_from_slice(data))
+}
+fn delete() -> InOp {
+    InOp::new(OsdOp::new(OpCode::DELETE), Bytes::new())
+}
+
+/// Clients that write, delete and take snapshots.
+struct Load {
+    rng: Rng,
+    names: u64,
+    step: u32,
+    snapc: SnapContext,
+    /// Bytes appended to each object since it was made, by the request that brought them.
+    sent: Vec<(MOSDOp, Option<u8>)>,
+}
+
+impl Load {
+    fn new(seed: u64, names: u64) -> Self {
+        Self { rng: Rng::new(seed), names, step: 0, snapc: SnapContext::default(), sent: Vec::new() }
+    }
+    fn one(&mut self, c: &mut Cluster) {
+        self.step += 1;
+        let name = format!("o{}", self.rng.below(self.names));
+        let byte = b'a' + (self.step % 26) as u8;
+        let (op, is_delete) = match self.rng.below(10) {
+            0 => (delete(), true),
+            1 => (write_full(&[byte].repeat(5000)), false),
+            _ => (append(&[byte]), false),
+        };
+        if self.rng.chance(1, 20) {
+            self.snapc.seq += 1;
+            self.snapc.snaps.insert(0, self.snapc.seq);
+        }
+        let m = MOSDOp { snapc: self.snapc.clone(), ..c.request(&name, vec![op]) };
+        c.give(&m);
+        self.sent.push((m, (!is_delete).then_some(byte)));
+    }
+    fn run(&mut self, c: &mut Cluster, ops: u32, steps: u64) {
+        for _ in 0..ops {
+            self.one(c);
+            for _ in 0..self.rng.below(steps) {
+                c.step();
+            }
+        }
+    }
+    /// Every answered write of an object that nothing deleted or replaced since is there.
+    fn check(&self, c: &mut Cluster) {
+        let answered: BTreeSet<u64> = c.replies.iter().filter(|r| r.result >= 0).map(|r| r.tid).collect();
+        let mut wanted: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+        for (m, byte) in &self.sent {
+            let bytes = wanted.entry(m.hobj.oid.to_string()).or_default();
+            match byte {
+                Some(byte) if m.ops[0].op.code == OpCode::APPEND => bytes.extend(answered.contains(&m.tid).then_some(byte)),
+                _ => bytes.clear(),
+            }
+        }
+        for (name, bytes) in wanted {
+            let found = c.read(&name).unwrap_or_default();
+            let mut at = found.iter();
+            assert!(bytes.iter().all(|byte| at.any(|b| b == byte)), "{name}: an answered write is lost");
+        }
+    }
+}
+
+fn bits(c: &Cluster) -> u64 {
+    let primaries = (0..c.map.pools[&POOL].pg_num).map(|seed| PgId::new(POOL, seed));
+    let of = |pgid| {
+        let node = usize::try_from(c.primary(pgid)).ok().and_then(|osd| c.nodes[osd].as_ref());
+        node.and_then(|node| node.osd.pgs().find(|pg| pg.pgid.pgid == pgid)).map_or(0, |pg| pg.state_bits())
+    };
+    primaries.map(of).fold(0, |all, bits| all | bits)
+}
+fn empty(c: &mut Cluster, id: usize) {
+    c.kill(id);
+    c.mark_down(id);
+    c.empty(id);
+}
+fn assert_done(c: &mut Cluster, what: &str) {
+    for _ in 0..6 {
+        c.settle();
+    }
+    let errors: Vec<&String> = c.errors.iter().filter(|e| !e.contains("its log ends at")).collect();
+    assert!(errors.is_empty(), "{what}: {errors:?}");
+    c.assert_clean();
+    c.assert_objects_equal();
+}
+
+#[test]
+fn an_empty_osd_is_filled_under_writes_deletes_and_snapshots() {
+    for seed in 0..12 {
+        let mut c = Cluster::new(seed, 3, 2 + (seed % 2) as u8, 1, 1 + (seed % 3) as u32);
+        let mut load = Load::new(seed + 100, 80);
+        load.run(&mut c, 500, 20);
+        c.settle();
+        let id = (seed % 3) as usize;
+        empty(&mut c, id);
+        c.start(id);
+        load.run(&mut c, 300, 30);
+        assert_done(&mut c, &format!("seed {seed}"));
+        load.check(&mut c);
+        let answered: BTreeSet<u64> = c.replies.iter().map(|r| r.tid).collect();
+        // What came to a primary that is none any more is not answered: real clients send it again.
+        assert!(answered.len() + 20 > load.sent.len(), "seed {seed}: {} of {} are answered", answered.len(), load.sent.len());
+    }
+}
+
+#[test]
+fn a_backfill_goes_on_after_any_deaths_and_returns() {
+    for seed in 0..24 {
+        let mut c = Cluster::new(seed, 4, 3, 2, 2);
+        let mut load = Load::new(seed + 900, 60);
+        let mut rng = Rng::new(seed + 5000);
+        load.run(&mut c, 450, 20);
+        c.settle();
+        let id = rng.below(4) as usize;
+        empty(&mut c, id);
+        c.start(id);
+        let mut dead: Option<usize> = None;
+        for _ in 0..60 {
+            load.run(&mut c, 5, 25);
+            match dead {
+                None if rng.chance(1, 3) => {
+                    let id = rng.below(4) as usize;
+                    c.kill(id);
+                    c.mark_down(id);
+                    dead = Some(id);
+                }
+                Some(id) if rng.chance(1, 2) => {
+                    c.start(id);
+                    dead = None;
+                }
+                _ => c.tick(),
+            }
+        }
+        if let Some(id) = dead {
+            c.start(id);
+        }
+        assert_done(&mut c, &format!("seed {seed}"));
+        load.check(&mut c);
+    }
+}
+
+#[test]
+fn a_member_that_was_away_longer_than_the_log_reaches_keeps_what_is_the_same() {
+    let mut c = Cluster::new(3, 3, 3, 2, 1);
+    for i in 0..60 {
+        c.one(&format!("cold{i}"), vec![write_full(&[7; 3000])]);
+    }
+    c.kill(1);
+    c.mark_down(1);
+    let mut load = Load::new(4, 5);
+    load.run(&mut c, 300, 20);
+    c.settle();
+    c.start(1);
+    assert_done(&mut c, "away");
+    let node = c.nodes[c.primary(PgId::new(POOL, 0)) as usize].as_ref().unwrap();
+    let sum = &node.osd.pgs().next().unwrap().info.stats.stats.sum;
+    let (recovered, all) = (sum.num_objects_recovered, sum.num_objects);
+    assert!(recovered <= all - 60, "{recovered} of {all} objects were sent, 60 of which had not changed");
+}
+
+#[test]
+fn groups_move_away_and_come_back() {
+    for seed in 0..6 {
+        let mut c = Cluster::new(seed, 4, 3, 2, 4);
+        let mut load = Load::new(seed, 120);
+        load.run(&mut c, 900, 20);
+        c.settle();
+        let out = (seed % 4) as usize;
+        c.publish(|m| m.osd_weight[out] = 0);
+        load.run(&mut c, 100, 20);
+        assert_done(&mut c, &format!("seed {seed}: out"));
+        assert_eq!(c.nodes[out].as_ref().unwrap().osd.pgs().count(), 0, "seed {seed}: its groups are elsewhere");
+        c.publish(|m| m.osd_weight[out] = 0x10000);
+        load.run(&mut c, 100, 20);
+        assert_done(&mut c, &format!("seed {seed}: in"));
+        assert!(c.map.pg_temp.is_empty(), "seed {seed}: {:?}", c.map.pg_temp);
+        load.check(&mut c);
+    }
+}
+
+#[test]
+fn flags_full_targets_and_refusals_hold_it_back_for_as_long() {
+    let mut c = Cluster::new(9, 3, 3, 2, 2);
+    Load::new(9, 60).run(&mut c, 450, 20);
+    c.settle();
+    c.publish(|m| m.flags |= map_flags::NOBACKFILL);
+    empty(&mut c, 2);
+    c.start(2);
+    c.settle();
+    let held = |c: &Cluster| c.nodes[2].as_ref().unwrap().osd.pgs().map(|pg| pg.info.stats.stats.sum.num_objects).sum::<i64>();
+    assert_eq!(held(&c), 0, "nothing moves while the map says so");
+    assert!(bits(&c) & (pg_state::BACKFILLING | pg_state::BACKFILL_WAIT) != 0 && bits(&c) & pg_state::DEGRADED != 0);
+    c.publish(|m| m.osd_state[2] |= osd_state::BACKFILLFULL);
+    c.publish(|m| m.flags &= !map_flags::NOBACKFILL);
+    c.settle();
+    assert!(bits(&c) & pg_state::BACKFILL_TOOFULL != 0, "{:#x}", bits(&c));
+    c.publish(|m| m.osd_state[2] &= !osd_state::BACKFILLFULL);
+    assert_done(&mut c, "no longer full");
+    // Refusals by chance.
+    c.config.push(("osd_debug_reject_backfill_probability", "0.7".into()));
+    empty(&mut c, 2);
+    c.start(2);
+    for _ in 0..10 {
+        c.settle();
+    }
+    assert_done(&mut c, "refusals");
+}
+
+#[test]
+fn one_group_at_a_time_is_filled_unless_the_option_says_more() {
+    for places in [1, 4] {
+        let mut c = Cluster::new(17, 3, 3, 2, 8);
+        c.config.push(("osd_max_backfills", places.to_string()));
+        for id in 0..3 {
+            c.kill(id);
+            c.mark_down(id);
+            c.start(id);
+            c.settle();
+        }
+        Load::new(9, 300).run(&mut c, 1600, 20);
+        c.settle();
+        empty(&mut c, 2);
+        c.start(2);
+        let mut most = 0;
+        while c.step() {
+            let backfilling = |pg: &&osd_core::pg::Pg| pg.peering.is_primary() && pg.state_bits() & pg_state::BACKFILLING != 0;
+            most = most.max(c.nodes.iter().flatten().flat_map(|node| node.osd.pgs()).filter(backfilling).count());
+        }
+        assert!(most <= places && most > 0, "{most} groups were filled at a time with {places} places");
+        assert_done(&mut c, "places");
+    }
+}
