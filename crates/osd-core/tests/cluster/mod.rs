@@ -455,7 +455,7 @@ impl Cluster {
         text + &self.objects_of(osd, pgid)
     }
     /// The objects of every copy of every group are the same, and so is how many there are said to be.
-    pub fn assert_objects_equal(&self) {
+    pub fn assert_filled_equal(&self) {
         for seed in 0..self.map.pools[&POOL].pg_num {
             let pgid = SpgId::whole(PgId::new(POOL, seed));
             let acting = self.map.pg_to_up_acting(pgid.pgid, &mut Placement::default()).acting;
