@@ -13,12 +13,13 @@
 //! Beside them: how it peers in [`peering`] by the logs of members ([`logs`]), what it hears meanwhile in [`hear`], until when it may serve in [`lease`] and
 //! [`leasing`], what it tells other members and hears of them as their primary in [`primary`], and as one that follows
 //! a primary in [`replica`], what it remembers of requests in [`log`], watches in [`watch`] and [`watchers`], what it does by
-//! itself in [`upkeep`], [`scrub`] and [`trim`], what it reports in [`stats`], its part of the hashes in [`range`].
+//! itself in [`upkeep`], [`scrub`] and [`trim`], what is always true of it in [`invariants`], what it reports in [`stats`], its part of the hashes in [`range`].
 
 mod account;
 mod admit;
 mod backoff;
 mod hear;
+mod invariants;
 pub mod lease;
 mod leasing;
 pub mod log;
@@ -47,6 +48,7 @@ pub mod watch;
 mod watchers;
 
 use crate::event::{ConnId, Effect};
+use crate::planted::{Bug, planted};
 use crate::request::ClientOp;
 use crate::shared::Cx;
 use base::Stamp;
@@ -204,6 +206,10 @@ impl Pg {
         (self.unsaved, self.scrub) = (None, None);
         self.watches.clear();
         self.end_recovery(cx);
+        if planted(Bug::AckAtIntervalEnd) {
+            let held = self.inflight.end_interval().into_iter().filter_map(|mut op| Some((op.conn, op.unanswered.take()?.reply)));
+            held.for_each(|(conn, reply)| cx.send(conn, reply));
+        }
         self.requeue();
         self.release_backoffs(cx);
     }
@@ -270,6 +276,7 @@ impl Pg {
         if self.peering.is_stuck() {
             self.back_off_waiting(cx);
         }
+        self.assert_invariants();
         out
     }
 
@@ -289,6 +296,7 @@ impl Pg {
             Submitted::ReplicaWrite => self.replica_committed(cx),
             Submitted::Write(version) => self.arrived(self.ourselves(), version, cx),
         }
+        self.assert_invariants();
         was_unsettled && !self.at_store.is_unsettled()
     }
 

@@ -5,9 +5,9 @@
 
 use super::divergent;
 use super::missing::Missing;
-use super::planted::{Bug, planted};
 use super::{LogError, PeerLog, common_point};
 use crate::pg::log::Log;
+use crate::planted::{Bug, planted};
 use std::collections::BTreeSet;
 use types::{EVersion, HObject, ObjectStatCollection, PgInfo, PgLogEntry};
 

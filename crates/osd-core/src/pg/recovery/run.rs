@@ -22,6 +22,7 @@ use super::host::{Change, Host, Part, Slots};
 use super::subset::{Neighbours, pull_of, push_of};
 use crate::op::{PlanStop, load_object};
 use crate::pg::logs::missing::Missing;
+use crate::planted::{Bug, planted};
 use crate::work::{For, Work};
 use messages::{ObjectRecoveryInfo, ObjectRecoveryProgress, PullOp, PushOp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -89,7 +90,9 @@ pub struct Recovery {
 /// True if a member has an object at this version.
 fn has(host: &dyn Host, member: PgShard, obj: &HObject, need: EVersion) -> bool {
     let known = host.info_of(member).zip(host.missing_of(member));
-    known.is_some_and(|(info, missing)| info.last_update >= need && *obj < info.last_backfill && !missing.contains(obj))
+    known.is_some_and(|(info, missing)| {
+        info.last_update >= need && *obj < info.last_backfill && (!missing.contains(obj) || planted(Bug::PullFromLacking))
+    })
 }
 
 /// What every member of the group lacks.
@@ -402,7 +405,9 @@ impl Recovery {
         let version = match to.get(&from) {
             // Its next part is not sent yet.
             _ if due.contains(&from) => return,
-            Some(Sent::Parts(info, progress)) if progress.data_complete && progress.omap_complete => info.version,
+            Some(Sent::Parts(info, progress)) if progress.data_complete && progress.omap_complete || planted(Bug::StopAfterFirstPart) => {
+                info.version
+            }
             Some(Sent::Parts(..)) => return self.push_next(host, obj, from),
             Some(Sent::Deletion) => EVersion::MAX,
             Some(Sent::Nothing) | None => return,
@@ -463,7 +468,8 @@ impl Recovery {
             return Ok(());
         }
         let mut info = info.clone();
-        if push.version != info.version || push.before_progress != *progress {
+        let other = push.version != info.version && !planted(Bug::PullFromLacking);
+        if other || push.before_progress != *progress {
             return self.disappoint(host, from, push, "it does not have it");
         }
         apply::agree(&mut info, push);

@@ -4,10 +4,10 @@
 use super::super::choose::{Infos, Placement, Serving, ask_best_since, choose_acting, find_best};
 use super::super::member::{Ask, Bring, Member, ask};
 use super::super::missing::Missing;
-use super::super::planted::{self, Bug};
 use super::super::{LogError, PeerLog};
 use super::model::{Node, World};
 use super::{object, v};
+use crate::planted::{self, Bug};
 use base::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::catch_unwind;
