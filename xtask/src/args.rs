@@ -131,7 +131,7 @@ pub enum Chore {
         #[arg(long)]
         servers: bool,
     },
-    /// The cluster simulator: --from SEED, --count N, --seed SEED [--trace] [--shrink]; 1,000 seeds unless given.
+    /// The cluster simulator: --from SEED, --count N (1,000), --seed SEED [--trace] [--shrink]; --bugs [--only WORD]: promises that are broken on purpose.
     Sim {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,

@@ -34,6 +34,7 @@ mod mkfs;
 pub mod mon;
 pub mod monmap;
 pub mod osd;
+pub mod planted;
 pub mod session;
 mod subs;
 pub mod view;

@@ -31,6 +31,7 @@ mod perf_queries;
 mod persist;
 pub mod pg;
 mod pg_commands;
+pub mod planted;
 mod remove;
 mod request;
 mod reserver;

@@ -11,7 +11,7 @@
 //!
 //! Source of the facts: Ceph 18.2 `src/common/AsyncReserver.h`.
 
-use crate::pg::planted::{Bug, planted};
+use crate::planted::{Bug, planted};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::SpgId;
@@ -105,7 +105,7 @@ impl Reserver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pg::planted;
+    use crate::planted;
     use base::Rng;
     use std::panic::catch_unwind;
     use types::PgId;

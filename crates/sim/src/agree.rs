@@ -3,9 +3,12 @@
 //! Reads each member's store as a tool would after its OSD was stopped: what lies on the disk counts, not what the core believes. Shares no code with
 //! the cores. Statistics are compared with a count of the objects.
 
+use denc::{Decoder, Denc};
 use std::collections::BTreeMap;
 use store::{ObjectStore, OmapQuery, StoreError, StoreResult};
-use types::{CollId, EVersion, GHObject, PgLogEntry, SpgId};
+use types::object_info::{OI_ATTR, SS_ATTR};
+use types::object_stat::ObjectStatSum;
+use types::{Bytes, CollId, EVersion, GHObject, HObject, ObjectInfo, PgLogEntry, SnapId, SnapSet, SpgId};
 
 /// Turns that a store may take to fetch what it was asked for.
 const TURNS: u32 = 100_000;
@@ -28,7 +31,8 @@ struct Member {
     objects: BTreeMap<GHObject, Found>,
     log: Vec<PgLogEntry>,
     missing: usize,
-    counted: i64,
+    counted: ObjectStatSum,
+    is_counted: bool,
 }
 
 /// Asks until the store need not fetch any more.
@@ -70,15 +74,20 @@ fn member(osd: usize, store: &mut dyn ObjectStore, pgid: SpgId) -> Result<Option
     }
     let log = ask(store, |s| s.pg_log(pgid, EVersion::ZERO, usize::MAX))?;
     let info = &record.info;
-    let counted = info.stats.stats.sum.num_objects;
-    Ok(Some(Member { osd, head: info.last_update, tail: info.log_tail, objects, log, missing: record.missing.len(), counted }))
+    let (counted, is_counted) = (info.stats.stats.sum, !info.stats.stats_invalid);
+    Ok(Some(Member { osd, head: info.last_update, tail: info.log_tail, objects, log, missing: record.missing.len(), counted, is_counted }))
 }
 
-/// Compares the members of each group. `acting` names those that must have it; all others must not.
+/// Compares the members of each group. `acting` names those that must have it; all others must not. `may_keep`: whether
+/// an object may have a clone for a snapshot.
 ///
 /// # Errors
 /// What differs, and between which members.
-pub fn check(stores: &mut [Box<dyn ObjectStore>], acting: &BTreeMap<SpgId, Vec<usize>>) -> Result<(), String> {
+pub fn check(
+    stores: &mut [Box<dyn ObjectStore>],
+    acting: &BTreeMap<SpgId, Vec<usize>>,
+    may_keep: &dyn Fn(&HObject, SnapId) -> bool,
+) -> Result<(), String> {
     for (pgid, wanted) in acting {
         let mut members = Vec::new();
         for (osd, store) in stores.iter_mut().enumerate() {
@@ -91,9 +100,9 @@ pub fn check(stores: &mut [Box<dyn ObjectStore>], acting: &BTreeMap<SpgId, Vec<u
             return Err(format!("{pgid} lies on {here:?}, and acting are {wanted:?}"));
         }
         let Some((first, others)) = members.split_first() else { continue };
-        alone(*pgid, first)?;
+        alone(*pgid, first, may_keep)?;
         for other in others {
-            alone(*pgid, other)?;
+            alone(*pgid, other, may_keep)?;
             same(*pgid, first, other)?;
         }
     }
@@ -101,7 +110,7 @@ pub fn check(stores: &mut [Box<dyn ObjectStore>], acting: &BTreeMap<SpgId, Vec<u
 }
 
 /// What one member must be, whatever the others are.
-fn alone(pgid: SpgId, m: &Member) -> Result<(), String> {
+fn alone(pgid: SpgId, m: &Member, may_keep: &dyn Fn(&HObject, SnapId) -> bool) -> Result<(), String> {
     if m.missing > 0 {
         return Err(format!("{pgid}: osd.{} misses {} objects", m.osd, m.missing));
     }
@@ -109,14 +118,68 @@ fn alone(pgid: SpgId, m: &Member) -> Result<(), String> {
     if m.log.last().is_some_and(|e| e.version > m.head) {
         return Err(format!("{pgid}: osd.{}'s log ends at {:?}, its info at {}", m.osd, m.log.last().map(|e| e.version), m.head));
     }
-    let objects = m.objects.keys().filter(|name| !is_temporary(name)).count() as i64;
-    if m.counted != objects {
-        return Err(format!("{pgid}: osd.{} counts {} objects, and there are {objects}", m.osd, m.counted));
+    let there = count(m, may_keep).map_err(|what| format!("{pgid}: osd.{}: {what}", m.osd))?;
+    let counts = [
+        ("objects", m.counted.num_objects, there.num_objects),
+        ("clones", m.counted.num_object_clones, there.num_object_clones),
+        ("bytes", m.counted.num_bytes, there.num_bytes),
+        ("whiteouts", m.counted.num_whiteouts, there.num_whiteouts),
+        ("objects with omap", m.counted.num_objects_omap, there.num_objects_omap),
+    ];
+    if let Some((what, counted, there)) = counts.into_iter().find(|(_, counted, there)| m.is_counted && counted != there) {
+        return Err(format!("{pgid}: osd.{} counts {counted} {what}, and there are {there}", m.osd));
     }
     if let Some(name) = m.objects.keys().find(|name| is_temporary(name)) {
         return Err(format!("{pgid}: osd.{} still has {name}", m.osd));
     }
     Ok(())
+}
+
+/// What a member's objects come to; an error if heads and clones don't know of each other, or a clone serves no snapshot.
+fn count(m: &Member, may_keep: &dyn Fn(&HObject, SnapId) -> bool) -> Result<ObjectStatSum, String> {
+    let mut sum = ObjectStatSum::default();
+    for (name, found) in m.objects.iter().filter(|(name, _)| !is_temporary(name)) {
+        let attr = |name: &str| found.attrs.get(name.as_bytes()).map(|bytes| Bytes::copy_from_slice(bytes));
+        let record = attr(OI_ATTR).ok_or_else(|| format!("{name} has no record"))?;
+        let info = ObjectInfo::decode_of(name.hobj.clone(), &mut Decoder::new(record)).map_err(|e| format!("the record of {name}: {e}"))?;
+        sum.num_objects += 1;
+        sum.num_objects_omap += i64::from(info.is_omap());
+        if info.size != found.size {
+            return Err(format!("{name} has {} bytes, and its record says {}", found.size, info.size));
+        }
+        if !name.hobj.is_head() {
+            sum.num_object_clones += 1;
+            let head = m.objects.get(&GHObject::plain(name.hobj.head())).ok_or_else(|| format!("{name} has no head"))?;
+            let set = snapset(head, name)?;
+            if !set.clones.contains(&name.hobj.snap) {
+                return Err(format!("the head of {name} does not know it"));
+            }
+            continue;
+        }
+        sum.num_whiteouts += i64::from(info.is_whiteout());
+        sum.num_bytes += found.size as i64;
+        let set = snapset(found, name)?;
+        for clone in &set.clones {
+            let there = m
+                .objects
+                .get(&GHObject::plain(name.hobj.at_snap(*clone)))
+                .ok_or_else(|| format!("clone {clone} of {name} is not there"))?;
+            let shared = set.clone_overlap.get(clone).map_or(0, |ranges| ranges.iter().map(|(_, len)| len).sum::<u64>());
+            if set.clone_size.get(clone) != Some(&there.size) || shared > there.size {
+                return Err(format!("clone {clone} of {name} has {} bytes, and its head knows of others", there.size));
+            }
+            sum.num_bytes += (there.size - shared) as i64;
+            let serves = set.clone_snaps.get(clone).is_some_and(|snaps| snaps.iter().any(|snap| may_keep(&name.hobj, *snap)));
+            if !serves {
+                return Err(format!("clone {clone} of {name} is kept for {:?}, which are removed", set.clone_snaps.get(clone)));
+            }
+        }
+    }
+    Ok(sum)
+}
+fn snapset(head: &Found, name: &GHObject) -> Result<SnapSet, String> {
+    let Some(bytes) = head.attrs.get(SS_ATTR.as_bytes()) else { return Ok(SnapSet::default()) };
+    SnapSet::decode(&mut Decoder::new(Bytes::copy_from_slice(bytes))).map_err(|e| format!("the snapshots of {name}: {e}"))
 }
 
 /// Objects under recovery have names in a pool of their own, below -1.

@@ -3,14 +3,14 @@
 use crate::MS;
 use crate::SEC;
 use crate::history::History;
-use crate::model::{GUARD, Object, Op, Outcome};
-use crate::monitor::{Who, mon_addr};
+use crate::model::{GUARD, Object, Op, Outcome, SIGNATURES};
+use crate::monitor::{Who, fsid, mon_addr};
 use crate::net::{Life, LinkId, Net, Proc, What};
 use crate::plan::Plan;
 use base::Rng;
 use bytes::Bytes;
 use cephx::Identity;
-use messages::RawMessage;
+use messages::{MPoolOp, RawMessage, pool_op};
 use objecter::monc::{Answer, Effect as MonEffect, Request};
 use objecter::objecter::{Effect, Reply, Submit};
 use objecter::ops::{Ops, pairs_of, vals_of};
@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use types::osd_op::cmp_op;
-use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityText, ObjectLocator, OsdId};
+use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityText, ObjectLocator, OpCode, OsdId, OsdOp, SnapContext, SnapId};
 
 /// Pause before an OSD that refused is dialled again.
 const REDIAL_NS: u64 = 300 * MS;
@@ -41,7 +41,12 @@ pub struct ClientProcess {
     under_way: BTreeMap<u64, usize>,
     /// Answers to commands, by number.
     pub answers: BTreeMap<u64, (i32, String)>,
+    /// The OSD that has just said that a write is done.
+    pub acked_by: Option<OsdId>,
+    /// Snapshots that were asked for and are made, in this order.
+    pub made: Vec<SnapId>,
     counter: u64,
+    writes_done: u64,
 }
 
 impl ClientProcess {
@@ -61,7 +66,10 @@ impl ClientProcess {
             newest_tid: 0,
             under_way: BTreeMap::new(),
             answers: BTreeMap::new(),
+            acked_by: None,
+            made: Vec::new(),
             counter: 0,
+            writes_done: 0,
         };
         let mut none = History::default();
         client.monc(&mut none, net, |core, net, out| core.start(net.clock(), out));
@@ -88,18 +96,33 @@ impl ClientProcess {
         tid
     }
 
+    /// Asks the monitor for a snapshot of the pool, or to remove one. What is made will be in [`Self::made`].
+    pub fn snapshot(&mut self, removes: Option<SnapId>, history: &mut History, net: &mut Net) {
+        let Some(pool) = self.objecter.map().and_then(|m| m.pool_by_name(POOL)) else { return };
+        let op = if removes.is_some() { pool_op::DELETE_UNMANAGED_SNAP } else { pool_op::CREATE_UNMANAGED_SNAP };
+        let request = MPoolOp { fsid: fsid(), pool: pool as u32, op, snapid: removes.unwrap_or(0), ..MPoolOp::default() };
+        self.monc(history, net, |core, _, out| {
+            core.request(Request::PoolOp(request), out);
+        });
+    }
+
     /// The next operation by chance.
     pub fn work(&mut self, plan: &Plan, history: &mut History, net: &mut Net) {
         self.counter += 1;
         let object = net.rng.below(plan.objects.into()) as u32;
-        let op = self.choose(&mut net.rng);
+        let op = self.choose(&history.snaps.now.live, &mut net.rng);
         self.submit(object, op, history, net);
     }
     pub fn submit(&mut self, object: u32, op: Op, history: &mut History, net: &mut Net) {
         let Some(pool) = self.objecter.map().and_then(|m| m.pool_by_name(POOL)) else { return };
         let call = history.call(self.number, object, op.clone());
         let ops = encode(&op);
-        let request = Submit::new(ObjectLocator::pool(pool), format!("o{object}").into_bytes().into(), ops);
+        let mut request = Submit::new(ObjectLocator::pool(pool), format!("o{object}").into_bytes().into(), ops);
+        let snaps = &history.calls[call].snaps;
+        request.snapc = SnapContext { seq: snaps.seq, snaps: snaps.live.clone() };
+        if let Op::ReadAt(snap) = op {
+            request.snap = snap;
+        }
         net.note(format!("client {} calls {call} on o{object}: {}", self.number, short(&op)));
         let mut tid = 0;
         self.objecter(history, net, |core, net, out| {
@@ -115,11 +138,17 @@ impl ClientProcess {
         bytes.resize(bytes.len().max(long as usize), b'.');
         bytes.into()
     }
-    fn choose(&self, rng: &mut Rng) -> Op {
+    fn choose(&self, snaps: &[SnapId], rng: &mut Rng) -> Op {
         let fresh = self.fresh(rng);
         let name = |rng: &mut Rng| format!("k{}", rng.below(3));
+        if !snaps.is_empty() && rng.chance(1, 4) {
+            let snap = snaps[rng.below(snaps.len() as u64) as usize];
+            return if rng.chance(1, 8) { Op::Rollback(snap) } else { Op::ReadAt(snap) };
+        }
         match rng.below(100) {
-            0..35 => Op::Read,
+            0..31 => Op::Read,
+            31..33 => Op::Greet(format!("c{}", self.counter)),
+            33..35 => Op::Louder,
             35..47 => Op::WriteFull(fresh),
             47..57 => Op::Write(rng.below(9000), fresh),
             57..69 => Op::Append(fresh.slice(..fresh.len().min(30))),
@@ -129,7 +158,8 @@ impl ClientProcess {
             81..86 => Op::SetXattr(name(rng), fresh.slice(..fresh.len().min(30))),
             86..92 => Op::OmapSet(name(rng), fresh.slice(..fresh.len().min(30))),
             92..95 => Op::OmapRemove(name(rng)),
-            95..97 => Op::SetXattr(GUARD.into(), Bytes::from_static(b"a")),
+            95..96 => Op::SetXattr(GUARD.into(), Bytes::from_static(b"a")),
+            96..98 => Op::CompareAndWrite(rng.below(3), Bytes::from_static(if rng.chance(1, 2) { &b"<"[..] } else { &b"\0\0"[..] }), fresh),
             _ => Op::Guarded(Bytes::from_static(b"a"), Bytes::from_static(b"b")),
         }
     }
@@ -142,7 +172,8 @@ impl ClientProcess {
             other => format!("{other:?}"),
         };
         net.note(format!("client {} has the answer to {call} on o{}: {told}", self.number, history.calls[call].object));
-        history.returned(call, outcome);
+        self.writes_done += u64::from(outcome == Outcome::Done);
+        history.returned(call, outcome, reply.user_version);
     }
 
     fn objecter(&mut self, history: &mut History, net: &mut Net, f: impl FnOnce(&mut Objecter, &mut Net, &mut Vec<Effect>)) {
@@ -207,6 +238,10 @@ impl ClientProcess {
                     self.objecter(history, net, |core, _, out| core.on_newest(newest as u32, out));
                 }
                 MonEffect::Answer(Answer::Command { tid, result, status, .. }) => drop(self.answers.insert(tid, (result, status))),
+                MonEffect::Answer(Answer::PoolOp { reply, .. }) => {
+                    let number = |data: Bytes| data.get(..8).map(|b| u64::from_le_bytes(b.try_into().expect("eight bytes")));
+                    self.made.extend(reply.response.and_then(number).filter(|_| reply.result == 0));
+                }
                 MonEffect::Answer(_) | MonEffect::MonMap | MonEffect::Connected | MonEffect::Config(_) | MonEffect::Rotating => {}
             }
         }
@@ -254,9 +289,13 @@ impl ClientProcess {
                 });
             }
         } else if let Some(osd) = self.osd_of(link) {
+            let before = self.writes_done;
             self.objecter(history, net, |core, net, out| {
                 core.on_message(osd, msg, net.clock(), out);
             });
+            if self.writes_done > before {
+                self.acked_by = Some(osd);
+            }
         }
     }
 }
@@ -274,7 +313,14 @@ fn encode(op: &Op) -> Ops {
         Op::OmapSet(key, value) => ops.omap_set(&BTreeMap::from([(key.as_bytes().to_vec().into(), value.clone())])),
         Op::OmapRemove(key) => ops.omap_rm_keys(&[key.as_bytes().to_vec().into()].into()),
         Op::Guarded(expected, new) => ops.cmp_xattr(GUARD, expected, cmp_op::EQ).set_xattr(GUARD, new).write_full(new.clone()),
-        Op::Read => ops.read(0, 0).get_xattrs().omap_get_vals("", "", 1000),
+        Op::CompareAndWrite(at, expected, new) => {
+            let compare = OsdOp::range(OpCode::CMPEXT, *at, expected.len() as u64);
+            ops.push(compare, expected.clone()).write_full(new.clone())
+        }
+        Op::Greet(name) => ops.exec("hello", "record_hello", name.as_bytes(), true),
+        Op::Louder => ops.exec("hello", "turn_it_to_11", b"", true),
+        Op::Rollback(snap) => ops.rollback(*snap),
+        Op::Read | Op::ReadAt(_) => ops.read(0, 0).get_xattrs().omap_get_vals("", "", 1000),
     }
 }
 
@@ -282,7 +328,7 @@ fn decode(op: &Op, reply: &Reply) -> Outcome {
     if reply.result < 0 {
         return Outcome::Error(-reply.result);
     }
-    if *op != Op::Read {
+    if !op.is_read() {
         return Outcome::Done;
     }
     let text = |name: &types::ByteStr| String::from_utf8_lossy(name.as_slice()).into_owned();
@@ -291,7 +337,7 @@ fn decode(op: &Op, reply: &Reply) -> Outcome {
     assert!(!more, "three keys fit into an answer");
     Outcome::Read(Rc::new(Object {
         data: reply.ops[0].outdata.to_vec(),
-        xattrs: xattrs.iter().map(|(k, v)| (text(k), v.clone())).collect(),
+        xattrs: xattrs.iter().map(|(k, v)| (text(k), v.clone())).filter(|(k, _)| !SIGNATURES.contains(&k.as_str())).collect(),
         omap: omap.iter().map(|(k, v)| (text(k), v.clone())).collect(),
     }))
 }

@@ -1,37 +1,26 @@
-//! The cluster: one queue of events, each handed to its process; faults by chance, then peace, then the checkers.
+//! The cluster: one queue of events, each handed to its process. What faults do is in [`crate::faults`], what is asked of it in [`crate::judge`].
 
-use crate::agree;
+use crate::acks;
 use crate::client::{ClientProcess, POOL};
 use crate::drive::Drive;
 use crate::history::History;
-use crate::linear;
-use crate::model::Op;
 use crate::monitor::{MonDisk, Monitor, Who};
-use crate::net::{Fault, Life, LinkId, Net, Port, Proc, What};
+use crate::net::{Life, LinkId, Net, Port, Proc, What};
 use crate::osd::{OsdProcess, osd_uuid};
-use crate::plan::{Plan, StoreKind};
+use crate::plan::Plan;
+use crate::planted::{Broken, Planted, acknowledged, as_another_request};
 use crate::rest::restless;
+use crate::seen::Seen;
 use crate::{MS, SEC};
-use std::collections::BTreeMap;
-use types::{PgId, PgShard, SpgId};
 
 /// Events between two steps of time; more of them are a core that hangs.
 const EVENTS_AT_ONCE: u32 = 50_000;
 /// Events of one run.
 const EVENTS_MAX: u64 = 20_000_000;
-
-/// A promise that is broken on purpose, so that the checkers show that they notice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Planted {
-    /// A killed OSD comes back with what its disk held when it started the time before.
-    OldDisk,
-    /// Every so many messages of a client to an OSD arrive twice, as two different requests.
-    TwiceAsTwo,
-    /// A monitor that dies forgets its last batch.
-    MonForgets,
-    /// Now and then a replica acknowledges a write that it did not keep.
-    AcknowledgesUnkept,
-}
+/// How often it is looked at whether the cluster is where it shall be.
+const LOOK_NS: u64 = 20 * MS;
+/// Of so many events of OSDs, after one a group is looked at whole.
+const WHOLE_EVERY: u64 = 200;
 
 /// What a run was.
 #[derive(Debug)]
@@ -46,12 +35,15 @@ pub struct Report {
     pub faults: u32,
     /// Objects whose histories had too many explanations to follow.
     pub wild: u32,
+    /// What of the cores the run reached.
+    pub seen: Seen,
     /// What is wrong, and the last events of the object or group that it concerns.
     pub failure: Option<String>,
 }
 
 /// Runs one plan to its end.
 pub fn run(plan: &Plan, planted: Option<Planted>, loud: bool) -> Report {
+    let _broken = Broken::of(planted);
     let mut cluster = Cluster::new(plan.clone(), planted);
     cluster.net.trace.loud = loud;
     let failure = cluster.live().err();
@@ -67,23 +59,24 @@ pub fn run_deep(plan: &Plan) -> Report {
 
 /// See the module.
 pub struct Cluster {
-    plan: Plan,
-    planted: Option<Planted>,
+    pub(crate) plan: Plan,
+    pub(crate) planted: Option<Planted>,
     pub net: Net,
     lives: u32,
-    mon_disk: MonDisk,
-    monitor: Option<Monitor>,
-    drives: Vec<Drive>,
-    osds: Vec<Option<OsdProcess>>,
-    clients: Vec<Option<ClientProcess>>,
+    pub(crate) mon_disk: MonDisk,
+    pub(crate) monitor: Option<Monitor>,
+    pub(crate) drives: Vec<Drive>,
+    pub(crate) osds: Vec<Option<OsdProcess>>,
+    pub(crate) clients: Vec<Option<ClientProcess>>,
     pub history: History,
     /// Faults still come.
-    troubled: bool,
-    faults: u32,
-    wild: u32,
+    pub(crate) troubled: bool,
+    pub(crate) faults: u32,
+    pub(crate) wild: u32,
     /// What an OSD's disk was at its last start, for a planted bug.
-    old: Vec<Option<disk::MemDisks>>,
-    broken: Option<String>,
+    pub(crate) old: Vec<Option<disk::MemDisks>>,
+    pub(crate) broken: Option<String>,
+    pub(crate) seen: Seen,
 }
 
 impl Cluster {
@@ -107,6 +100,7 @@ impl Cluster {
             wild: 0,
             old: (0..plan.osds).map(|_| None).collect(),
             broken: None,
+            seen: Seen::default(),
             plan,
         }
     }
@@ -120,6 +114,7 @@ impl Cluster {
             virtual_s: self.net.now_ns as f64 / 1e9,
             faults: self.faults,
             wild: self.wild,
+            seen: self.seen,
             failure,
         }
     }
@@ -194,10 +189,17 @@ impl Cluster {
         self.read_all()?;
         self.judge()
     }
-    /// Lets things happen until `done`; an error when that takes longer than `limit_ns` and it must come (`what` is not empty).
-    fn until(&mut self, limit_ns: u64, what: &str, done: impl Fn(&Self) -> bool) -> Result<(), String> {
+    /// Lets things happen until `done`, which is looked at now and then; an error when that takes longer than `limit_ns` and it must come (`what` is not empty).
+    pub(crate) fn until(&mut self, limit_ns: u64, what: &str, done: impl Fn(&Self) -> bool) -> Result<(), String> {
         let end = self.net.now_ns + limit_ns;
-        while !done(self) {
+        let mut look_at = 0;
+        loop {
+            if self.net.now_ns >= look_at {
+                if done(self) {
+                    break;
+                }
+                look_at = self.net.now_ns + LOOK_NS;
+            }
             if self.net.now_ns > end {
                 if what.is_empty() {
                     return Ok(());
@@ -209,7 +211,7 @@ impl Cluster {
         }
         Ok(())
     }
-    fn tell(&self, what: &str, words: &[String]) -> String {
+    pub(crate) fn tell(&self, what: &str, words: &[String]) -> String {
         let lines = self.net.trace.last(words, 60);
         format!("seed {:#x}: {what}\n  {}", self.plan.seed, lines.join("\n  "))
     }
@@ -288,6 +290,7 @@ impl Cluster {
         }
     }
     fn note_message(&mut self, link: LinkId, to_server: bool, kind: u16, len: usize) {
+        self.seen.message(kind);
         if let Some(l) = self.net.link(link) {
             let (a, b) = if to_server { (l.dialer.0, l.server.0) } else { (l.server.0, l.dialer.0) };
             let line = format!("{a:?} -> {b:?} message {kind} of {len} bytes");
@@ -365,12 +368,15 @@ impl Cluster {
             What::Disk(_) => osd.disk(drive, net),
             _ => {}
         }
+        self.check_acks();
+        self.look_at_group(id);
         let ended = self.osds[id].as_ref().and_then(|o| o.ended.clone());
         if let Some(why) = ended {
             self.net.note(format!("osd.{id} ends: {why:?}"));
             if let Some(why) = why
                 && !why.contains("markdown")
                 && !why.contains("marked down")
+                && !self.drives[id].was_struck()
             {
                 self.broken = Some(format!("osd.{id} ends by itself: {why}"));
             }
@@ -384,7 +390,13 @@ impl Cluster {
             What::Opened(link) => client.opened(link, history, net),
             What::Refused { link, .. } => client.refused(link, history, net),
             What::Closed { link, .. } => client.lost(link, history, net),
-            What::Deliver { link, msg, .. } => client.message(link, &msg, history, net),
+            What::Deliver { link, msg, .. } => {
+                client.message(link, &msg, history, net);
+                let acked_by = client.acked_by.take();
+                let made = std::mem::take(&mut client.made);
+                self.snaps_made(made);
+                self.acknowledged_by(acked_by);
+            }
             What::Tick(_) => client.tick(history, net),
             What::Think(life) => {
                 let wanted = self.troubled && history.calls.len() < self.plan.ops as usize;
@@ -398,234 +410,45 @@ impl Cluster {
         }
     }
 
-    fn trouble(&mut self) {
-        self.troubled = true;
-        let p = &self.plan;
-        let all = [
-            (Fault::KillOsd, p.kill_osd),
-            (Fault::KillMon, p.kill_mon),
-            (Fault::KillClient, p.kill_client),
-            (Fault::Cut, p.cut),
-            (Fault::Partition, p.partition),
-            (Fault::PauseOsd, p.pause_osd),
-            (Fault::OsdDownCommand, p.osd_down_command),
-            (Fault::PgNum, p.pg_num_changes),
-            (Fault::PauseFlag, p.pause_flag),
-            (Fault::OutIn, p.out_in),
-            (Fault::Size, p.size_changes),
-        ];
-        for (fault, every) in all {
-            self.next_fault(fault, every);
+    /// Answers to writes that OSDs have just sent.
+    fn check_acks(&mut self) {
+        for ack in std::mem::take(&mut self.net.acks) {
+            if let Err(why) = self.check_ack(&ack) {
+                self.broken.get_or_insert(why);
+            }
         }
     }
-    fn next_fault(&mut self, fault: Fault, every_ms: u64) {
-        if every_ms > 0 {
-            let delay = self.net.rng.below(2 * every_ms * MS) + 1;
-            self.net.after(delay, What::Fault(fault));
+    fn check_ack(&self, ack: &acks::Ack) -> Result<(), String> {
+        let acks::Ack { osd, pgid, version, acting, min_size } = ack;
+        if acting.len() < *min_size as usize {
+            return Err(format!("osd.{osd} acknowledges {version} of {pgid}, which {acting:?} have: fewer than {min_size}"));
         }
-    }
-    fn kill_monitor(&mut self) {
-        let Some(monitor) = self.monitor.take() else { return };
-        if self.planted == Some(Planted::MonForgets) {
-            self.mon_disk.forget_last();
+        let epoch = |osd: i32| self.osds[osd as usize].as_ref().map(|o| o.core().map().epoch);
+        for member in acting {
+            let has = match (&self.osds[*member as usize], &self.drives[*member as usize]) {
+                (Some(process), _) => acks::has(process.core().store(), *pgid, *version),
+                (None, Drive::Ideal(Some(store))) => acks::has(&**store, *pgid, *version),
+                (None, _) => None,
+            };
+            // A member that knows a newer map may have been told to let go of the group.
+            if has == Some(false) && epoch(*member) <= epoch(*osd) {
+                return Err(format!("osd.{osd} acknowledges {version} of {pgid}, which osd.{member} of {acting:?} does not have"));
+            }
         }
-        self.net.died(monitor.life);
-        let delay = self.net.rng.below(self.plan.down_ms * MS) + MS;
-        self.net.after(delay, What::Start(Proc::Mon));
+        Ok(())
     }
-    fn kill_osd(&mut self, id: usize, power_cut: bool) {
-        let Some(osd) = self.osds[id].take() else { return };
-        self.net.paused.remove(&Proc::Osd(id as i32));
-        self.net.died(osd.life);
-        let store = osd.into_core().into_store();
-        self.drives[id].killed(store, power_cut, &mut self.net.rng);
-        if self.planted == Some(Planted::OldDisk)
-            && let (Drive::Block(disks), Some(old)) = (&mut self.drives[id], self.old[id].take())
-        {
-            *disks = old;
-        }
-        let delay = self.net.rng.below(self.plan.down_ms * MS) + MS;
-        self.net.after(delay, What::Start(Proc::Osd(id as i32)));
-    }
-
-    fn fault(&mut self, fault: Fault) {
-        if !self.troubled && fault != Fault::UnpauseFlag {
+    /// Now and then a group of an OSD that something happened to is looked at whole, with its store.
+    fn look_at_group(&mut self, id: usize) {
+        let Some(osd) = &self.osds[id] else { return };
+        if !self.net.rng.chance(1, WHOLE_EVERY) {
             return;
         }
-        self.faults += 1;
-        self.net.note(format!("fault {fault:?}"));
-        let id = self.net.rng.below(self.plan.osds.into()) as usize;
-        match fault {
-            Fault::KillOsd => {
-                let power_cut = self.plan.store == StoreKind::Block && self.net.rng.below(100) < self.plan.power_cuts;
-                self.kill_osd(id, power_cut);
-                if self.net.rng.below(100) < self.plan.together {
-                    for other in 0..self.plan.osds as usize {
-                        if self.net.rng.chance(2, 3) {
-                            self.kill_osd(other, power_cut);
-                        }
-                    }
-                }
-                self.next_fault(fault, self.plan.kill_osd);
-            }
-            Fault::KillMon => {
-                if self.net.rng.chance(1, 2) {
-                    self.kill_monitor();
-                } else if let Some(monitor) = &mut self.monitor {
-                    monitor.dies_at_commit = true;
-                }
-                self.next_fault(fault, self.plan.kill_mon);
-            }
-            Fault::KillClient => {
-                let n = self.net.rng.below(self.plan.clients.into()) as usize;
-                if let Some(client) = self.clients[n].take() {
-                    self.net.died(client.life);
-                    self.net.after(200 * MS, What::Start(Proc::Client(n as u32)));
-                }
-                self.next_fault(fault, self.plan.kill_client);
-            }
-            Fault::Cut => {
-                if let Some(link) = self.net.any_link() {
-                    self.net.cut(link);
-                }
-                self.next_fault(fault, self.plan.cut);
-            }
-            Fault::Partition => {
-                self.partition(id);
-                self.next_fault(fault, self.plan.partition);
-            }
-            Fault::PauseOsd => {
-                let until = self.net.now_ns + self.net.rng.below(40 * SEC);
-                let proc = Proc::Osd(id as i32);
-                let paused = self.net.paused.entry(proc).or_default();
-                paused.until_ns = until.max(paused.until_ns);
-                self.net.at(until, What::GoesOn(proc));
-                self.next_fault(fault, self.plan.pause_osd);
-            }
-            Fault::OsdDownCommand => {
-                self.say(format!(r#"{{"prefix":"osd down","ids":["{id}"]}}"#));
-                self.next_fault(fault, self.plan.osd_down_command);
-            }
-            Fault::PgNum => {
-                let pg_num = 1 << self.net.rng.below(6);
-                self.say(format!(r#"{{"prefix":"osd pool set","pool":"{POOL}","var":"pg_num","val":"{pg_num}"}}"#));
-                self.next_fault(fault, self.plan.pg_num_changes);
-            }
-            Fault::PauseFlag => {
-                self.say(r#"{"prefix":"osd set","key":"pause"}"#.into());
-                self.net.after(3 * SEC, What::Fault(Fault::UnpauseFlag));
-                self.next_fault(fault, self.plan.pause_flag);
-            }
-            Fault::UnpauseFlag => self.say(r#"{"prefix":"osd unset","key":"pause"}"#.into()),
-            Fault::OutIn => {
-                let verb = if self.net.rng.chance(1, 2) { "out" } else { "in" };
-                self.say(format!(r#"{{"prefix":"osd {verb}","ids":["{id}"]}}"#));
-                self.next_fault(fault, self.plan.out_in);
-            }
-            Fault::Size => {
-                let size = 2 + self.net.rng.below(2);
-                self.say(format!(r#"{{"prefix":"osd pool set","pool":"{POOL}","var":"size","val":"{size}"}}"#));
-                self.next_fault(fault, self.plan.size_changes);
-            }
+        let count = osd.core().pgs().count() as u64;
+        if count > 0 {
+            let nth = self.net.rng.below(count) as usize;
+            let pg = osd.core().pgs().nth(nth).expect("below their number");
+            pg.assert_whole(osd.core().store());
         }
+        osd.core().pgs().for_each(|pg| self.seen.states(&pg.peering.history));
     }
-    fn partition(&mut self, id: usize) {
-        let one = Proc::Osd(id as i32);
-        let other = match self.net.rng.below(3) {
-            0 => Proc::Mon,
-            1 => Proc::Client(self.net.rng.below(self.plan.clients.into()) as u32),
-            _ => Proc::Osd(self.net.rng.below(self.plan.osds.into()) as i32),
-        };
-        let until = self.net.now_ns + self.net.rng.below(30 * SEC);
-        let ways = 1 + self.net.rng.below(3);
-        if ways & 1 != 0 {
-            self.net.partition(one, other, until);
-        }
-        if ways & 2 != 0 {
-            self.net.partition(other, one, until);
-        }
-    }
-    /// A command by whichever client lives; nobody waits for its answer.
-    fn say(&mut self, json: String) {
-        if let Some(client) = self.clients.iter_mut().flatten().next() {
-            client.command(json, &mut self.history, &mut self.net);
-        }
-    }
-    /// No more faults; what is down comes back, and pauses and partitions end when they would have.
-    fn heal(&mut self) {
-        self.net.note("the cluster is healed".into());
-        self.troubled = false;
-        if let Some(monitor) = &mut self.monitor {
-            monitor.dies_at_commit = false;
-        }
-        self.say(r#"{"prefix":"osd unset","key":"pause"}"#.into());
-        let all: Vec<String> = (0..self.plan.osds).map(|id| format!("\"{id}\"")).collect();
-        self.say(format!(r#"{{"prefix":"osd in","ids":[{}]}}"#, all.join(",")));
-    }
-    fn read_all(&mut self) -> Result<(), String> {
-        for object in 0..self.plan.objects {
-            if let Some(client) = self.clients.iter_mut().flatten().next() {
-                client.submit(object, Op::Read, &mut self.history, &mut self.net);
-            }
-        }
-        self.until(self.plan.rest_ns, "at rest", |c| restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none())
-    }
-    fn judge(&mut self) -> Result<(), String> {
-        match linear::check(&self.history, self.plan.objects) {
-            Ok(wild) => self.wild = wild,
-            Err(why) => return Err(self.tell(&why.text, &[format!("o{}:", why.object), format!("on o{}", why.object)])),
-        }
-        self.members_agree().map_err(|why| {
-            let group = why.split_whitespace().next().unwrap_or_default().trim_end_matches(':').to_owned();
-            self.tell(&why, &[group])
-        })
-    }
-    /// Stops every OSD and compares what lies on the disks of each group's members.
-    fn members_agree(&mut self) -> Result<(), String> {
-        let monitor = self.monitor.as_ref().expect("the cluster is at rest");
-        let (map, mut placement) = (&monitor.core().osd.map, maps::Placement::default());
-        let mut acting = BTreeMap::new();
-        for (id, pool) in &map.pools {
-            for seed in 0..pool.pg_num {
-                let pgid = PgId::new(*id, seed);
-                let at = map.pg_to_up_acting(pgid, &mut placement).acting;
-                acting.insert(SpgId::whole(pgid), at.into_iter().map(|osd| osd as usize).collect());
-            }
-        }
-        let mut stores = Vec::new();
-        for (osd, drive) in self.osds.iter_mut().zip(&mut self.drives) {
-            let store = osd.take().expect("the cluster is at rest").into_core().into_store();
-            drive.killed(store, false, &mut self.net.rng);
-            stores.push(drive.open_to_read()?);
-        }
-        agree::check(&mut stores, &acting)
-    }
-}
-
-/// The same operation under another number: what a server that forgets duplicates would do with a resent one.
-fn as_another_request(msg: &messages::RawMessage) -> Option<messages::RawMessage> {
-    use messages::{MOSDOp, Message};
-    let mut op = (msg.kind == MOSDOp::KIND).then(|| MOSDOp::decode(msg).ok())??;
-    op.tid += 1 << 40;
-    op.reqid = Default::default();
-    let raw = op.encode(types::features::SUPPORTED);
-    let data = raw.data_flat();
-    Some(messages::RawMessage { data: if data.is_empty() { Vec::new() } else { vec![data] }, ..raw })
-}
-
-/// The answer to a replica's write, whatever becomes of that.
-fn acknowledged(msg: &messages::RawMessage, osd: i32) -> Option<messages::RawMessage> {
-    use messages::{MOSDRepOp, MOSDRepOpReply, Message};
-    let m = (msg.kind == MOSDRepOp::KIND).then(|| MOSDRepOp::decode(msg).ok())??;
-    let answer = MOSDRepOpReply {
-        tid: m.tid,
-        map_epoch: m.map_epoch,
-        min_epoch: m.min_epoch,
-        reqid: m.reqid,
-        pgid: m.pgid,
-        ack_type: types::osd_op::osd_flag::ONDISK as u8,
-        from: PgShard::new(osd, m.pgid.shard),
-        ..MOSDRepOpReply::default()
-    };
-    Some(answer.encode(types::features::SUPPORTED))
 }

@@ -2,7 +2,7 @@
 
 use crate::plan::StoreKind;
 use base::Rng;
-use disk::{CrashStates, MemDisks, Order, Tear};
+use disk::{CrashStates, Fault, FaultKind, MemDisks, Order, Tear};
 use store::ObjectStore;
 use store_block::{BlockStore, Config};
 use store_mem::MemStore;
@@ -61,6 +61,16 @@ impl Drive {
         }
         Ok(store)
     }
+    /// A write or a flush fails before long: what the store promises then is to stop.
+    pub fn strike(&self, rng: &mut Rng) {
+        let Self::Block(disks) = self else { return };
+        let kind = [FaultKind::FlushError, FaultKind::NoSpace][rng.below(2) as usize];
+        disks.add_fault(Fault { nth: disks.started() + rng.below(20), kind, sticky: false, dev: None });
+    }
+    /// True if something failed since the OSD's start.
+    pub fn was_struck(&self) -> bool {
+        matches!(self, Self::Block(disks) if disks.faults_fired() > 0)
+    }
     /// Completes some of what is under way; true if there is more.
     pub fn complete_some(&self, rng: &mut Rng) -> bool {
         let Self::Block(disks) = self else { return false };
@@ -83,6 +93,7 @@ impl Drive {
             }
             Self::Block(disks) => {
                 drop(store);
+                disks.clear_faults();
                 if power_cut {
                     let recording = disks.take_recording();
                     let mut states = CrashStates::new(&recording);

@@ -1,6 +1,7 @@
-//! What clients asked and what they were answered, in the order in which it happened.
+//! What clients asked and what they were answered, in the order in which it happened; and the snapshots that they know of.
 
-use crate::model::{Op, Outcome};
+use crate::model::{Op, Outcome, Snaps};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One operation of one client.
 #[derive(Debug, Clone)]
@@ -8,6 +9,10 @@ pub struct Call {
     pub client: u32,
     pub object: u32,
     pub op: Op,
+    /// What a write comes with.
+    pub snaps: Snaps,
+    /// The object's version that some client had seen before the call.
+    floor: u64,
     /// The answer; `None`: it never came, so the operation may have taken effect at any time, or not at all.
     pub outcome: Option<Outcome>,
 }
@@ -19,25 +24,92 @@ pub enum Moment {
     Returned(usize),
 }
 
+/// Snapshots that were made.
+#[derive(Debug, Default, Clone)]
+pub struct SnapTable {
+    pub now: Snaps,
+    /// Those whose removal was asked for.
+    pub removed: BTreeSet<u64>,
+    /// How many moments there were when their removal was asked for.
+    removed_at: BTreeMap<u64, usize>,
+    all: BTreeSet<u64>,
+}
+
+impl SnapTable {
+    /// The monitor made a snapshot.
+    ///
+    /// # Errors
+    /// It gave a number a second time.
+    pub fn made(&mut self, snap: u64) -> Result<(), String> {
+        if !self.all.insert(snap) {
+            return Err(format!("the monitor gives the number {snap} to a second snapshot"));
+        }
+        self.now.seq = self.now.seq.max(snap);
+        self.now.live.push(snap);
+        self.now.live.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(())
+    }
+    /// A snapshot is going to be removed: no later call is to name it.
+    fn removes(&mut self, snap: u64, moments: usize) {
+        self.now.live.retain(|s| *s != snap);
+        self.removed.insert(snap);
+        self.removed_at.insert(snap, moments);
+    }
+}
+
 /// See the module.
 #[derive(Debug, Default, Clone)]
 pub struct History {
     pub calls: Vec<Call>,
     pub moments: Vec<Moment>,
+    pub snaps: SnapTable,
+    /// The newest version of each object that a client has seen.
+    newest: BTreeMap<u32, u64>,
+    /// The first answer with a version that is older than one that was seen before the call.
+    pub went_back: Option<String>,
 }
 
 impl History {
     pub fn call(&mut self, client: u32, object: u32, op: Op) -> usize {
-        self.calls.push(Call { client, object, op, outcome: None });
+        let floor = self.newest.get(&object).copied().unwrap_or(0);
+        let snaps = if op.is_read() { Snaps::default() } else { self.snaps.now.clone() };
+        self.calls.push(Call { client, object, op, snaps, floor, outcome: None });
         self.moments.push(Moment::Called(self.calls.len() - 1));
         self.calls.len() - 1
     }
     /// # Panics
     /// When a call returns twice: a client hears one answer.
-    pub fn returned(&mut self, call: usize, outcome: Outcome) {
-        assert!(self.calls[call].outcome.is_none(), "call {call} is answered twice");
-        self.calls[call].outcome = Some(outcome);
-        self.moments.push(Moment::Returned(call));
+    pub fn returned(&mut self, number: usize, outcome: Outcome, version: u64) {
+        let call = &mut self.calls[number];
+        assert!(call.outcome.is_none(), "call {number} is answered twice");
+        let has_version = match (&call.op, &outcome) {
+            (Op::Read, Outcome::Read(_)) => true,
+            (Op::WriteFull(_) | Op::Write(..) | Op::Append(_) | Op::SetXattr(..) | Op::OmapSet(..), Outcome::Done) => true,
+            _ => false,
+        };
+        if has_version {
+            if version < call.floor && self.went_back.is_none() {
+                let text =
+                    format!("call {number} on o{} is answered with version {version}, and {} was seen before", call.object, call.floor);
+                self.went_back = Some(text);
+            }
+            let newest = self.newest.entry(call.object).or_default();
+            *newest = version.max(*newest);
+        }
+        call.outcome = Some(outcome);
+        self.moments.push(Moment::Returned(number));
+    }
+    /// A snapshot is going to be removed: no later call names it.
+    pub fn removes(&mut self, snap: u64) {
+        self.snaps.removes(snap, self.moments.len());
+    }
+    /// True if a write of this object that names a removed snapshot may have come after that was purged: what it kept stays, as stock's does until a
+    /// scrub of snapshots.
+    pub fn may_keep(&self, object: u32, snap: u64) -> bool {
+        let Some(since) = self.snaps.removed_at.get(&snap) else { return true };
+        let is_late = |call: usize| !self.moments[..*since].contains(&Moment::Returned(call));
+        let names = |call: &Call| call.object == object && call.snaps.live.contains(&snap);
+        self.calls.iter().enumerate().any(|(number, call)| names(call) && is_late(number))
     }
     pub fn answered(&self) -> usize {
         self.calls.iter().filter(|c| c.outcome.is_some()).count()

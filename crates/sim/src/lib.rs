@@ -12,7 +12,11 @@
 //!     │        net                        links: delay, order, cuts, partitions
 //!     │        drive                      what an OSD's store lies on; a kill may be a power cut
 //!     │
-//!   history ──> linear    every object's operations have an order that explains each answer
+//!     │        faults                     what goes wrong, and what operators do
+//!     │
+//!     ├─────> acks      what is acknowledged lies on every member, at the moment of the answer
+//!     ├─────> seen      what of the cores was reached
+//!   history ──> linear    every object's operations have an order that explains each answer, snapshots too
 //!               rest      the healed cluster: groups clean, nothing unanswered
 //!               agree     what lies on the disks of a group's members is the same
 //! ```
@@ -21,22 +25,29 @@
 
 #![forbid(unsafe_code)]
 
+pub mod acks;
 pub mod agree;
 pub mod client;
 pub mod cluster;
 pub mod drive;
+mod faults;
 pub mod history;
+mod judge;
 pub mod linear;
 pub mod model;
 pub mod monitor;
 pub mod net;
 pub mod osd;
 pub mod plan;
+pub mod planted;
 pub mod rest;
+pub mod seen;
 pub mod trace;
 
-pub use cluster::{Cluster, Planted, Report, run, run_deep};
+pub use cluster::{Cluster, Report, run, run_deep};
 pub use plan::Plan;
+pub use planted::Planted;
+pub use seen::Seen;
 
 /// Nanoseconds of virtual time in a millisecond and in a second.
 pub const MS: u64 = 1_000_000;

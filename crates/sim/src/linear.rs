@@ -4,7 +4,7 @@
 //! its call among them. A call without an answer stays open for ever: it may take effect at any later moment, or never.
 
 use crate::history::{History, Moment};
-use crate::model::{State, apply};
+use crate::model::{Op, State, apply};
 use std::collections::BTreeSet;
 
 /// Explanations that are kept at one moment; more of them are a history that is too wild for this checker, not a wrong one.
@@ -32,12 +32,12 @@ pub fn check(history: &History, objects: u32) -> Result<u32, Unexplained> {
 
 /// False: too many explanations to follow.
 fn check_object(history: &History, object: u32) -> Result<bool, Unexplained> {
-    let mut explanations: BTreeSet<Explanation> = BTreeSet::from([(None, BTreeSet::new())]);
+    let mut explanations: BTreeSet<Explanation> = BTreeSet::from([(State::default(), BTreeSet::new())]);
     let mut open: BTreeSet<usize> = BTreeSet::new();
     for moment in &history.moments {
         match *moment {
-            Moment::Called(call) if history.calls[call].object == object => drop(open.insert(call)),
-            Moment::Returned(call) if history.calls[call].object == object => {
+            Moment::Called(call) if counts(history, object, call) => drop(open.insert(call)),
+            Moment::Returned(call) if counts(history, object, call) => {
                 let Some(kept) = until(history, &open, &explanations, call) else { return Ok(false) };
                 if kept.is_empty() {
                     return Err(Unexplained { object, call, text: tell(history, &explanations, &open, call) });
@@ -49,6 +49,17 @@ fn check_object(history: &History, object: u32) -> Result<bool, Unexplained> {
         }
     }
     Ok(true)
+}
+
+/// True if a call says something of the object: not if it reads a snapshot that is going to be removed, nor if it reads and has no answer.
+fn counts(history: &History, object: u32, call: usize) -> bool {
+    let call = &history.calls[call];
+    let is_vague = match call.op {
+        Op::ReadAt(snap) => history.snaps.removed.contains(&snap) || call.outcome.is_none(),
+        Op::Read => call.outcome.is_none(),
+        _ => false,
+    };
+    call.object == object && !is_vague
 }
 
 /// All ways to go on from these explanations until `call` has taken effect; `None` when there are too many.
@@ -68,13 +79,14 @@ fn until(history: &History, open: &BTreeSet<usize>, from: &BTreeSet<Explanation>
         }
         for next in open.iter().filter(|c| !effective.contains(*c)) {
             let made = &history.calls[*next];
-            let (outcome, after) = apply(&made.op, &state);
-            if made.outcome.as_ref().is_none_or(|told| *told == outcome) {
-                let mut more = effective.clone();
-                more.insert(*next);
-                let explanation = (after, more);
-                if seen.insert(explanation.clone()) {
-                    stack.push(explanation);
+            for (outcome, after) in apply(&made.op, &made.snaps, &state, &history.snaps.removed) {
+                if made.outcome.as_ref().is_none_or(|told| *told == outcome) {
+                    let mut more = effective.clone();
+                    more.insert(*next);
+                    let explanation = (after, more);
+                    if seen.insert(explanation.clone()) {
+                        stack.push(explanation);
+                    }
                 }
             }
         }
@@ -95,7 +107,7 @@ fn tell(history: &History, explanations: &BTreeSet<Explanation>, open: &BTreeSet
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Object, Op, Outcome};
+    use crate::model::{Object, Outcome};
     use bytes::Bytes;
     use std::rc::Rc;
 
@@ -110,12 +122,12 @@ mod tests {
     fn a_read_after_an_acknowledged_write_must_see_it() {
         let mut h = History::default();
         let w = put(&mut h, "a");
-        h.returned(w, Outcome::Done);
+        h.returned(w, Outcome::Done, 0);
         let r = h.call(1, 0, Op::Read);
         let mut stale = h.clone();
-        h.returned(r, read(b"a"));
+        h.returned(r, read(b"a"), 0);
         assert_eq!(check(&h, 1), Ok(0));
-        stale.returned(r, Outcome::Error(2));
+        stale.returned(r, Outcome::Error(2), 0);
         assert!(check(&stale, 1).is_err());
     }
 
@@ -125,11 +137,11 @@ mod tests {
         put(&mut h, "a");
         for seen in [Outcome::Error(2), read(b"a"), read(b"a")] {
             let r = h.call(1, 0, Op::Read);
-            h.returned(r, seen);
+            h.returned(r, seen, 0);
         }
         assert_eq!(check(&h, 1), Ok(0));
         let r = h.call(1, 0, Op::Read);
-        h.returned(r, Outcome::Error(2));
+        h.returned(r, Outcome::Error(2), 0);
         assert!(check(&h, 1).is_err());
     }
 
@@ -137,9 +149,9 @@ mod tests {
     fn an_append_that_takes_effect_twice_is_found() {
         let mut h = History::default();
         let a = h.call(0, 0, Op::Append(Bytes::from_static(b"x")));
-        h.returned(a, Outcome::Done);
+        h.returned(a, Outcome::Done, 0);
         let r = h.call(0, 0, Op::Read);
-        h.returned(r, read(b"xx"));
+        h.returned(r, read(b"xx"), 0);
         assert_eq!(check(&h, 1).unwrap_err().call, 1);
     }
 
@@ -149,13 +161,40 @@ mod tests {
         let (a, b) = (put(&mut h, "a"), put(&mut h, "b"));
         for seen in ["a", "b"] {
             let r = h.call(1, 0, Op::Read);
-            h.returned(r, read(seen.as_bytes()));
+            h.returned(r, read(seen.as_bytes()), 0);
         }
-        h.returned(a, Outcome::Done);
-        h.returned(b, Outcome::Done);
+        h.returned(a, Outcome::Done, 0);
+        h.returned(b, Outcome::Done, 0);
         assert_eq!(check(&h, 1), Ok(0));
         let r = h.call(1, 0, Op::Read);
-        h.returned(r, read(b"a"));
+        h.returned(r, read(b"a"), 0);
         assert!(check(&h, 1).is_err());
+    }
+
+    #[test]
+    fn a_snapshot_reads_as_it_was_until_it_is_removed() {
+        let mut h = History::default();
+        let at = |snap: u64, seen: Outcome, h: &mut History| {
+            let r = h.call(1, 0, Op::ReadAt(snap));
+            h.returned(r, seen, 0);
+        };
+        let w = put(&mut h, "a");
+        h.returned(w, Outcome::Done, 0);
+        h.snaps.made(2).expect("the first of this number");
+        assert!(h.snaps.made(2).is_err());
+        let w = put(&mut h, "b");
+        h.returned(w, Outcome::Done, 0);
+        at(2, read(b"a"), &mut h);
+        assert_eq!(check(&h, 1), Ok(0));
+        let mut wrong = h.clone();
+        at(2, read(b"b"), &mut wrong);
+        assert!(check(&wrong, 1).is_err());
+        wrong.removes(2);
+        assert_eq!(check(&wrong, 1), Ok(0));
+        let back = h.call(0, 0, Op::Rollback(2));
+        h.returned(back, Outcome::Done, 0);
+        let r = h.call(1, 0, Op::Read);
+        h.returned(r, read(b"a"), 0);
+        assert_eq!(check(&h, 1), Ok(0));
     }
 }

@@ -3,7 +3,7 @@
 //! Source of the facts: what stock 18.2 answers (`COMPATIBILITY.md`'s suites hold the OSD to the same).
 
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// An operation on one object.
@@ -21,8 +21,32 @@ pub enum Op {
     OmapRemove(String),
     /// Writes the object whole if attribute `guard` has the first value, else ECANCELED (ENODATA without the attribute counts as empty).
     Guarded(Bytes, Bytes),
+    /// Writes the object whole if the bytes from there on are these, with zeros behind the end; else the place of the first other one (CMPEXT).
+    CompareAndWrite(u64, Bytes, Bytes),
+    /// Class `hello`: a greeting, in an object that is not there yet.
+    Greet(String),
+    /// Class `hello`: the object's first bytes, which are all that stays of it, in capitals.
+    Louder,
+    /// The object becomes what it was at a snapshot.
+    Rollback(u64),
     /// Data, attributes and omap at one moment.
     Read,
+    /// The same at a snapshot.
+    ReadAt(u64),
+}
+
+impl Op {
+    /// Changes nothing, whatever comes of it.
+    pub fn is_read(&self) -> bool {
+        matches!(self, Self::Read | Self::ReadAt(_))
+    }
+}
+
+/// The snapshots that a write comes with: the newest ever, and those that there are, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snaps {
+    pub seq: u64,
+    pub live: Vec<u64>,
 }
 
 /// An object that exists.
@@ -33,8 +57,26 @@ pub struct Object {
     pub omap: BTreeMap<String, Bytes>,
 }
 
-/// What an object is; `None`: it does not exist.
-pub type State = Option<Rc<Object>>;
+/// What an object was when it was first changed after some snapshots.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kept {
+    /// The newest snapshot of the change.
+    pub id: u64,
+    /// The snapshots that it serves.
+    pub snaps: Vec<u64>,
+    pub object: Rc<Object>,
+}
+
+/// What an object is and what it was.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct State {
+    /// `None`: it does not exist.
+    pub head: Option<Rc<Object>>,
+    /// The newest snapshot that a change came with.
+    pub seq: u64,
+    /// Oldest first.
+    pub kept: Vec<Kept>,
+}
 
 /// What an operation answered: an errno (positive) or success, with what was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,52 +89,132 @@ pub enum Outcome {
 pub const ENOENT: i32 = 2;
 pub const EEXIST: i32 = 17;
 pub const ECANCELED: i32 = 125;
+/// Where bytes differ is told beyond the errnos.
+pub const DIFFERS: i32 = 4095;
+/// Bytes that [`Op::Louder`] reads.
+const LOUD_MAX: usize = 1100;
 
 /// The name of the attribute that [`Op::Guarded`] compares.
 pub const GUARD: &str = "guard";
+/// Attributes that tell which connection a class was called by.
+pub const SIGNATURES: [&str; 2] = ["said_by", "amplified_by"];
 
-fn changed(state: &State, change: impl FnOnce(&mut Object)) -> State {
-    let mut object = state.as_deref().cloned().unwrap_or_default();
+type Head = Option<Rc<Object>>;
+
+fn changed(head: &Head, change: impl FnOnce(&mut Object)) -> Option<Head> {
+    let mut object = head.as_deref().cloned().unwrap_or_default();
     change(&mut object);
-    Some(Rc::new(object))
+    Some(Some(Rc::new(object)))
 }
 
-/// What `op` answers in this state, and the state after it.
-pub fn apply(op: &Op, state: &State) -> (Outcome, State) {
-    let done = |state: State| (Outcome::Done, state);
-    let error = |errno: i32| (Outcome::Error(errno), state.clone());
+/// What an operation on the head answers, and the head after it; `None`: nothing changes.
+fn on_head(op: &Op, head: &Head) -> (Outcome, Option<Head>) {
+    let done = |head: Option<Head>| (Outcome::Done, head);
+    let error = |errno: i32| (Outcome::Error(errno), None);
     match op {
-        Op::WriteFull(data) => done(changed(state, |o| o.data = data.to_vec())),
-        Op::Write(at, data) => done(changed(state, |o| {
+        Op::WriteFull(data) => done(changed(head, |o| o.data = data.to_vec())),
+        Op::Write(at, data) => done(changed(head, |o| {
             let end = *at as usize + data.len();
             if o.data.len() < end {
                 o.data.resize(end, 0);
             }
             o.data[*at as usize..end].copy_from_slice(data);
         })),
-        Op::Append(data) => done(changed(state, |o| o.data.extend_from_slice(data))),
+        Op::Append(data) => done(changed(head, |o| o.data.extend_from_slice(data))),
         // Truncating what is not there succeeds and makes nothing.
-        Op::Truncate(size) if state.is_some() => done(changed(state, |o| o.data.resize(*size as usize, 0))),
+        Op::Truncate(size) if head.is_some() => done(changed(head, |o| o.data.resize(*size as usize, 0))),
         Op::Truncate(_) => done(None),
-        Op::Delete if state.is_some() => done(None),
+        Op::Delete if head.is_some() => done(Some(None)),
         Op::Delete => error(ENOENT),
-        Op::CreateExclusive if state.is_some() => error(EEXIST),
-        Op::CreateExclusive => done(changed(state, |_| ())),
-        Op::SetXattr(name, value) => done(changed(state, |o| drop(o.xattrs.insert(name.clone(), value.clone())))),
-        Op::OmapSet(key, value) => done(changed(state, |o| drop(o.omap.insert(key.clone(), value.clone())))),
-        Op::OmapRemove(key) if state.is_some() => done(changed(state, |o| drop(o.omap.remove(key)))),
+        Op::CreateExclusive | Op::Greet(_) if head.is_some() => error(EEXIST),
+        Op::CreateExclusive => done(changed(head, |_| ())),
+        Op::Greet(name) => done(changed(head, |o| o.data = format!("Hello, {name}!").into_bytes())),
+        // A class reads nothing of what is not there, and then writes.
+        Op::Louder => done(changed(head, |o| {
+            o.data.truncate(LOUD_MAX);
+            o.data.make_ascii_uppercase();
+        })),
+        Op::SetXattr(name, value) => done(changed(head, |o| drop(o.xattrs.insert(name.clone(), value.clone())))),
+        Op::OmapSet(key, value) => done(changed(head, |o| drop(o.omap.insert(key.clone(), value.clone())))),
+        Op::OmapRemove(key) if head.is_some() => done(changed(head, |o| drop(o.omap.remove(key)))),
         Op::OmapRemove(_) => error(ENOENT),
-        Op::Guarded(expected, new) => match state.as_ref().and_then(|o| o.xattrs.get(GUARD)) {
-            None if state.is_none() => error(ENOENT),
-            found if found.map_or(&b""[..], |v| &v[..]) == &expected[..] => done(changed(state, |o| {
+        Op::Guarded(expected, new) => match head.as_ref().and_then(|o| o.xattrs.get(GUARD)) {
+            None if head.is_none() => error(ENOENT),
+            found if found.map_or(&b""[..], |v| &v[..]) == &expected[..] => done(changed(head, |o| {
                 o.xattrs.insert(GUARD.into(), new.clone());
                 o.data = new.to_vec();
             })),
             _ => error(ECANCELED),
         },
-        Op::Read => match state {
-            Some(object) => (Outcome::Read(object.clone()), state.clone()),
+        Op::CompareAndWrite(at, expected, new) => {
+            let byte = |i: usize| head.as_ref().and_then(|o| o.data.get(*at as usize + i)).copied().unwrap_or(0);
+            match (0..expected.len()).find(|i| expected[*i] != byte(*i)) {
+                Some(differs) => error(DIFFERS + differs as i32),
+                None => done(changed(head, |o| o.data = new.to_vec())),
+            }
+        }
+        Op::Read => match head {
+            Some(object) => (Outcome::Read(object.clone()), None),
             None => error(ENOENT),
+        },
+        Op::Rollback(_) | Op::ReadAt(_) => unreachable!("they look at more than the head"),
+    }
+}
+
+impl State {
+    /// What there was at a snapshot.
+    fn at(&self, snap: u64) -> Head {
+        if snap > self.seq {
+            return self.head.clone();
+        }
+        let kept = self.kept.iter().find(|kept| kept.id >= snap)?;
+        kept.snaps.contains(&snap).then(|| kept.object.clone())
+    }
+    /// After a change, which keeps what snapshots need.
+    fn after(&self, head: Head, snaps: &Snaps) -> Self {
+        let mut after = self.clone();
+        if let Some(object) = &self.head
+            && snaps.live.first().is_some_and(|newest| *newest > self.seq)
+        {
+            let served = snaps.live.iter().copied().filter(|snap| *snap > self.seq).collect();
+            after.kept.push(Kept { id: snaps.seq, snaps: served, object: object.clone() });
+        }
+        after.seq = after.seq.max(snaps.seq);
+        after.head = head;
+        // Nothing is left that could remember.
+        if after.head.is_none() && after.kept.is_empty() { Self::default() } else { after }
+    }
+}
+
+/// What `op` may answer in this state, and the state after it. `removed`: snapshots of which nothing is certain.
+pub fn apply(op: &Op, snaps: &Snaps, state: &State, removed: &BTreeSet<u64>) -> Vec<(Outcome, State)> {
+    let rolled_back = |head: Head| match head {
+        // Nothing is what was wanted.
+        None if state.head.is_none() => (Outcome::Done, state.clone()),
+        head => (Outcome::Done, state.after(head, snaps)),
+    };
+    match op {
+        Op::ReadAt(snap) => {
+            let outcome = state.at(*snap).map_or(Outcome::Error(ENOENT), Outcome::Read);
+            vec![(outcome, state.clone())]
+        }
+        Op::Rollback(snap) if removed.contains(snap) => vec![rolled_back(state.at(*snap)), rolled_back(None)],
+        Op::Rollback(snap) => vec![rolled_back(state.at(*snap))],
+        // Where clones are kept, a record stays in the head's place, without attributes.
+        Op::Guarded(expected, _) if state.head.is_none() && !state.kept.is_empty() => {
+            assert!(!expected.is_empty(), "no attribute is equal to one of no bytes");
+            [ENOENT, ECANCELED].map(|errno| (Outcome::Error(errno), state.clone())).into()
+        }
+        _ => match on_head(op, &state.head) {
+            (outcome, None) => vec![(outcome, state.clone())],
+            (outcome, Some(head)) => {
+                let mut all = vec![(outcome.clone(), state.after(head.clone(), snaps))];
+                // What was kept for removed snapshots may be gone, and with it the memory of the newest one.
+                if state.head.is_none() && snaps.seq < state.seq {
+                    all.push((outcome, State::default().after(head, snaps)));
+                }
+                all
+            }
         },
     }
 }

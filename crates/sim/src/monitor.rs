@@ -101,6 +101,9 @@ impl Monitor {
         self.core.handle(event, net.clock(), &mut effects);
         let epoch = self.core.osd.epoch();
         assert!(epoch >= self.newest_epoch, "the map's epoch goes back from {} to {epoch}", self.newest_epoch);
+        if epoch > self.newest_epoch {
+            net.has_map("the monitor", &self.core.osd.map);
+        }
         self.newest_epoch = epoch;
         for effect in effects {
             match effect {

@@ -5,11 +5,14 @@
 //! acknowledged, it only delays. A dial to an address behind which no process listens is refused.
 
 use crate::MS;
+use crate::acks::Ack;
 use crate::trace::Trace;
 use base::{Clock, Rng, Stamp};
+use denc::Denc;
+use maps::OsdMap;
 use messages::RawMessage;
 use std::collections::BTreeMap;
-use types::{EntityAddr, EntityAddrVec};
+use types::{EntityAddr, EntityAddrVec, Epoch};
 
 /// A process by its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,6 +103,19 @@ pub enum Fault {
     UnpauseFlag,
     OutIn,
     Size,
+    Isolate,
+    ClockJump,
+    Flag,
+    Unflag,
+    Reweight,
+    Affinity,
+    Upmap,
+    PgTemp,
+    MinSize,
+    MakeSnap,
+    RemoveSnap,
+    OtherPool,
+    DiskError,
 }
 
 /// A process that was stopped, and what came for it meanwhile.
@@ -124,6 +140,10 @@ pub struct Net {
     partitions: BTreeMap<(Proc, Proc), u64>,
     /// Processes that do nothing for a while.
     pub paused: BTreeMap<Proc, Paused>,
+    /// Answers to writes that OSDs have sent, to be looked at.
+    pub acks: Vec<Ack>,
+    /// A hash of each epoch's map, by the first that had it.
+    maps: BTreeMap<Epoch, u32>,
     delay_ns: (u64, u64),
 }
 
@@ -140,6 +160,8 @@ impl Net {
             listeners: BTreeMap::new(),
             partitions: BTreeMap::new(),
             paused: BTreeMap::new(),
+            acks: Vec::new(),
+            maps: BTreeMap::new(),
             delay_ns,
         }
     }
@@ -158,6 +180,15 @@ impl Net {
         let ((at_ns, _), what) = self.queue.pop_first()?;
         self.now_ns = at_ns;
         Some(what)
+    }
+    /// A process has this map of this epoch.
+    ///
+    /// # Panics
+    /// When another has another one.
+    pub fn has_map(&mut self, who: &str, map: &OsdMap) {
+        let crc = base::crc32c(0, &map.to_bytes(types::features::SUPPORTED));
+        let first = *self.maps.entry(map.epoch).or_insert(crc);
+        assert_eq!(crc, first, "{who} has another map of epoch {} than others", map.epoch);
     }
     pub fn note(&mut self, line: String) {
         self.trace.event(self.now_ns, line);

@@ -3,12 +3,13 @@
 //! As the messenger does: what is sent on a dial before it is open waits for it; a lossless dial that fails is tried again, with pauses, until the
 //! daemon gives it up; a lossy one is over.
 
+use crate::acks;
 use crate::drive::Drive;
 use crate::monitor::{Who, fsid, mon_addr};
 use crate::net::{Life, LinkId, Net, Port, Proc, What};
 use crate::plan::Plan;
 use crate::{MS, SEC};
-use base::{Rng, Stamp};
+use base::{Clock, Rng, Stamp};
 use cephx::Identity;
 use messages::{MOSDOp, Message, RawMessage};
 use objecter::MonClient;
@@ -61,6 +62,9 @@ pub struct OsdProcess {
     wake_at: Stamp,
     disk_turn: bool,
     newest_epoch: Epoch,
+    /// Its clocks: the monotonic one counts from its start, the one on the wall is so far ahead.
+    born_ns: u64,
+    wall_ahead_ns: i64,
     /// Why it ended by itself.
     pub ended: Option<Option<String>>,
 }
@@ -82,6 +86,8 @@ impl OsdProcess {
                 // Trimmed as soon as it is longer; what is listed for a backfill, in pages of as many.
                 ("osd_pg_log_trim_min".into(), entries.clone()),
                 ("osd_backfill_scan_max".into(), entries),
+                ("osd_recovery_max_chunk".into(), plan.chunk_bytes.to_string()),
+                ("osd_recovery_max_omap_entries_per_chunk".into(), plan.chunk_keys.to_string()),
             ],
         };
         for port in [Port::Public, Port::Cluster, Port::HbFront, Port::HbBack] {
@@ -113,6 +119,8 @@ impl OsdProcess {
             wake_at: Stamp(0),
             disk_turn: false,
             newest_epoch: 0,
+            born_ns: net.now_ns,
+            wall_ahead_ns: net.rng.below(4 * SEC) as i64 - 2 * SEC as i64,
             ended: None,
         };
         osd.event(Event::Start, drive, net);
@@ -132,14 +140,31 @@ impl OsdProcess {
         Who { entity, global_id: 1000 + id as u64, addrs: EntityAddrVec::one(addr(id, port, life)) }
     }
 
+    /// The clocks of this process.
+    fn clock(&self, net: &Net) -> Clock {
+        let wall_ns = net.clock().wall_ns.saturating_add_signed(self.wall_ahead_ns);
+        Clock { mono: Stamp(net.now_ns - self.born_ns + SEC), wall_ns }
+    }
+    /// The clock on the wall jumps by so much.
+    pub fn wall_jumps(&mut self, by_ns: i64) {
+        self.wall_ahead_ns = (self.wall_ahead_ns + by_ns).clamp(-100 * SEC as i64, 100 * SEC as i64);
+    }
+    /// When it is so late on its monotonic clock.
+    fn when(&self, at: Stamp) -> u64 {
+        at.0.saturating_add(self.born_ns).saturating_sub(SEC)
+    }
+
     fn event(&mut self, event: Event, drive: &mut Drive, net: &mut Net) {
-        let mut effects = Vec::new();
-        self.daemon.handle(event, net.clock(), &mut effects);
+        let (clock, mut effects) = (self.clock(net), Vec::new());
+        self.daemon.handle(event, clock, &mut effects);
         for effect in effects {
             self.carry_out(effect, net);
         }
         let epoch = self.core().map().epoch;
         assert!(epoch >= self.newest_epoch, "osd.{}'s map goes back from epoch {} to {epoch}", self.id, self.newest_epoch);
+        if epoch > self.newest_epoch {
+            net.has_map(&format!("osd.{}", self.id), self.daemon.osd().map());
+        }
         self.newest_epoch = epoch;
         if !self.disk_turn && drive.is_busy() {
             self.disk_turn = true;
@@ -151,6 +176,12 @@ impl OsdProcess {
     fn carry_out(&mut self, effect: Effect, net: &mut Net) {
         if !matches!(effect, Effect::Send { .. }) {
             net.trace.effect(&effect);
+        }
+        if let Effect::Send { msg, .. } = &effect {
+            let (map, mut pgs) = (self.core().map(), self.core().pgs());
+            // A group that waits for its split or merge goes by an older map than its OSD.
+            let is_now = |ack: &acks::Ack| pgs.any(|pg| pg.pgid.pgid == ack.pgid && pg.peering.mapping.epoch == map.epoch);
+            net.acks.extend(acks::told(self.id, msg, map).filter(is_now));
         }
         match effect {
             Effect::Send { conn, msg } => match self.dialled.get_mut(&conn) {
@@ -167,10 +198,10 @@ impl OsdProcess {
                 let link = self.forget(conn).unwrap_or(conn.0);
                 net.close(self.life, link);
             }
-            Effect::Keepalive { .. } => self.acked_wall_ns = Some(net.clock().wall_ns),
+            Effect::Keepalive { .. } => self.acked_wall_ns = Some(self.clock(net).wall_ns),
             Effect::WakeAt(at) => {
                 self.wake_at = at;
-                net.at(at.0.max(net.now_ns), What::Tick(self.life));
+                net.at(self.when(at).max(net.now_ns), What::Tick(self.life));
             }
             Effect::Continue => net.after(1000, What::Continue(self.life)),
             Effect::Booted { epoch } => net.note(format!("osd.{} is up in epoch {epoch}", self.id)),
@@ -196,7 +227,7 @@ impl OsdProcess {
 
     /// A time that the daemon named has come; it may have named another one since.
     pub fn tick(&mut self, drive: &mut Drive, net: &mut Net) {
-        if net.now_ns < self.wake_at.0 {
+        if net.now_ns < self.when(self.wake_at) {
             return;
         }
         if let Some(sent_wall_ns) = self.acked_wall_ns.take() {

@@ -3,6 +3,7 @@
 //! Each seed has only some kinds of faults (swarm): a cluster with all of them at once seldom gets far enough for any.
 
 use crate::SEC;
+use crate::net::Fault;
 use base::Rng;
 
 /// What OSDs keep objects in.
@@ -60,6 +61,28 @@ pub struct Plan {
     pub out_in: EveryMs,
     /// The pool gets another number of copies.
     pub size_changes: EveryMs,
+    /// An OSD reaches neither the others nor the monitor, while clients reach it, one of which does not hear of newer maps.
+    pub isolate: EveryMs,
+    /// An OSD's clock on the wall jumps.
+    pub clock_jumps: EveryMs,
+    /// One of noup, nodown, noout, noin is set for a while.
+    pub flags: EveryMs,
+    pub reweight: EveryMs,
+    pub affinity: EveryMs,
+    pub upmap: EveryMs,
+    pub pg_temp: EveryMs,
+    pub min_size_changes: EveryMs,
+    pub make_snap: EveryMs,
+    pub remove_snap: EveryMs,
+    /// Another pool is made or removed.
+    pub other_pools: EveryMs,
+    /// A write or a flush of an OSD's device fails.
+    pub disk_errors: EveryMs,
+    /// Of so many acknowledged writes, one is the last thing that its primary did, by chance with others; 0: never.
+    pub kill_at_ack: u64,
+    /// Bytes and keys that one message of recovery has at most.
+    pub chunk_bytes: u64,
+    pub chunk_keys: u64,
     /// How long faults go on at most.
     pub faults_ns: u64,
     /// How long the healed cluster may take to come to rest.
@@ -72,7 +95,7 @@ impl Plan {
         let mut rng = Rng::new(seed ^ 0x9143_77aa);
         let tiny = rng.chance(1, 3);
         let pick = |rng: &mut Rng, from: &[u64]| from[rng.below(from.len() as u64) as usize];
-        let sometimes = |rng: &mut Rng, every: &[u64]| if rng.chance(1, 2) { pick(rng, every) } else { 0 };
+        let sometimes = |rng: &mut Rng, every: &[u64]| if rng.chance(2, 5) { pick(rng, every) } else { 0 };
         let osds = if tiny { 1 } else { 1 + rng.below(5) as u32 };
         let size = 1 + rng.below(u64::from(osds.min(3))) as u32;
         Self {
@@ -96,52 +119,65 @@ impl Plan {
             kill_mon: sometimes(&mut rng, &[5_000, 30_000]),
             kill_client: sometimes(&mut rng, &[60_000, 200_000]),
             cut: sometimes(&mut rng, &[200, 2_000, 10_000]),
-            // Until reads are under a lease, a primary that is cut off answers with what was true.
-            partition: sometimes(&mut rng, &[10_000, 40_000]) * u64::from(size == 1),
-            pause_osd: sometimes(&mut rng, &[10_000, 40_000]) * u64::from(size == 1),
+            partition: sometimes(&mut rng, &[3_000, 10_000, 40_000]),
+            pause_osd: sometimes(&mut rng, &[3_000, 10_000, 40_000]),
             osd_down_command: sometimes(&mut rng, &[10_000, 40_000]),
             // What a group has is counted when it is split, in a store that may lack objects for now.
             pg_num_changes: sometimes(&mut rng, &[10_000, 40_000]) * u64::from(osds == 1),
             pause_flag: sometimes(&mut rng, &[20_000]),
             out_in: sometimes(&mut rng, &[15_000, 60_000]) * u64::from(size > 1),
             size_changes: sometimes(&mut rng, &[30_000]) * u64::from(size > 1 && osds > 2),
+            isolate: sometimes(&mut rng, &[10_000, 40_000]) * u64::from(osds > 1),
+            clock_jumps: sometimes(&mut rng, &[5_000, 40_000]),
+            flags: sometimes(&mut rng, &[20_000, 60_000]),
+            reweight: sometimes(&mut rng, &[20_000, 60_000]) * u64::from(size > 1),
+            affinity: sometimes(&mut rng, &[20_000, 60_000]) * u64::from(size > 1),
+            upmap: sometimes(&mut rng, &[10_000, 40_000]) * u64::from(size > 1),
+            pg_temp: sometimes(&mut rng, &[10_000, 40_000]) * u64::from(size > 1),
+            min_size_changes: sometimes(&mut rng, &[20_000, 60_000]) * u64::from(size > 1),
+            make_snap: sometimes(&mut rng, &[3_000, 15_000, 60_000]),
+            remove_snap: sometimes(&mut rng, &[5_000, 20_000]),
+            other_pools: sometimes(&mut rng, &[20_000]) * u64::from(osds > 1),
+            disk_errors: sometimes(&mut rng, &[10_000, 40_000]),
+            kill_at_ack: sometimes(&mut rng, &[20, 100, 400]),
+            chunk_bytes: pick(&mut rng, &[4096, 8 << 20]),
+            chunk_keys: pick(&mut rng, &[1, 64_000]),
             faults_ns: 600 * SEC,
             rest_ns: 900 * SEC,
         }
     }
     /// The same without any fault.
     pub fn calm(mut self) -> Self {
-        for every in [
-            &mut self.kill_osd,
-            &mut self.kill_mon,
-            &mut self.kill_client,
-            &mut self.cut,
-            &mut self.partition,
-            &mut self.pause_osd,
-            &mut self.osd_down_command,
-            &mut self.pg_num_changes,
-            &mut self.pause_flag,
-            &mut self.out_in,
-            &mut self.size_changes,
-        ] {
-            *every = 0;
-        }
+        self.faults().into_iter().for_each(|(_, _, every)| *every = 0);
+        self.kill_at_ack = 0;
         self
     }
     /// The kinds of faults by name: what `--shrink` takes away one at a time.
-    pub fn faults(&mut self) -> [(&'static str, &mut EveryMs); 11] {
+    pub fn faults(&mut self) -> [(&'static str, Fault, &mut EveryMs); 23] {
         [
-            ("kill_osd", &mut self.kill_osd),
-            ("kill_mon", &mut self.kill_mon),
-            ("kill_client", &mut self.kill_client),
-            ("cut", &mut self.cut),
-            ("partition", &mut self.partition),
-            ("pause_osd", &mut self.pause_osd),
-            ("osd_down_command", &mut self.osd_down_command),
-            ("pg_num_changes", &mut self.pg_num_changes),
-            ("pause_flag", &mut self.pause_flag),
-            ("out_in", &mut self.out_in),
-            ("size_changes", &mut self.size_changes),
+            ("kill_osd", Fault::KillOsd, &mut self.kill_osd),
+            ("kill_mon", Fault::KillMon, &mut self.kill_mon),
+            ("kill_client", Fault::KillClient, &mut self.kill_client),
+            ("cut", Fault::Cut, &mut self.cut),
+            ("partition", Fault::Partition, &mut self.partition),
+            ("pause_osd", Fault::PauseOsd, &mut self.pause_osd),
+            ("osd_down_command", Fault::OsdDownCommand, &mut self.osd_down_command),
+            ("pg_num_changes", Fault::PgNum, &mut self.pg_num_changes),
+            ("pause_flag", Fault::PauseFlag, &mut self.pause_flag),
+            ("out_in", Fault::OutIn, &mut self.out_in),
+            ("size_changes", Fault::Size, &mut self.size_changes),
+            ("isolate", Fault::Isolate, &mut self.isolate),
+            ("clock_jumps", Fault::ClockJump, &mut self.clock_jumps),
+            ("flags", Fault::Flag, &mut self.flags),
+            ("reweight", Fault::Reweight, &mut self.reweight),
+            ("affinity", Fault::Affinity, &mut self.affinity),
+            ("upmap", Fault::Upmap, &mut self.upmap),
+            ("pg_temp", Fault::PgTemp, &mut self.pg_temp),
+            ("min_size_changes", Fault::MinSize, &mut self.min_size_changes),
+            ("make_snap", Fault::MakeSnap, &mut self.make_snap),
+            ("remove_snap", Fault::RemoveSnap, &mut self.remove_snap),
+            ("other_pools", Fault::OtherPool, &mut self.other_pools),
+            ("disk_errors", Fault::DiskError, &mut self.disk_errors),
         ]
     }
 }

@@ -31,6 +31,15 @@ pub fn restless(monitor: Option<&Monitor>, osds: &[Option<OsdProcess>], clients:
             }
         }
     }
+    if let Some((pool, snaps)) = map.removed_snaps_queue.iter().find(|(_, snaps)| !snaps.is_empty()) {
+        return Some(format!("snapshots {snaps} of pool {pool} are not purged"));
+    }
+    for (id, osd) in osds.iter().enumerate() {
+        let mut waiting = osd.iter().flat_map(|osd| osd.core().pgs()).flat_map(|pg| pg.unanswered().map(move |op| (pg.pgid, *op.0, op.3)));
+        if let Some((pgid, reqid, why)) = waiting.next() {
+            return Some(format!("osd.{id} has not answered {reqid} of {pgid}, which is {why}"));
+        }
+    }
     let here: usize = osds.iter().flatten().map(|o| o.core().pgs().count()).sum();
     let wanted: usize = map.pools.values().map(|p| (p.pg_num * u32::from(p.size)) as usize).sum();
     if here != wanted {

@@ -2,6 +2,7 @@
 
 use super::Report;
 use crate::Mon;
+use crate::planted::{Bug, planted};
 use crate::session::ConnId;
 use base::{Clock, Stamp};
 use cephx::caps::Perm;
@@ -83,6 +84,9 @@ impl Mon {
         if count >= needed && clock.mono.since(since) >= self.grace() {
             let text = format!("osd.{target} failed ({count} reporters after {:.1} s)", clock.mono.since(since).as_secs_f64());
             self.say(clock, log_level::INFO, text);
+            if planted(Bug::DeadWithoutProof) {
+                return self.mark_gone(target, target, clock);
+            }
             self.osd.pending().new_state.insert(target, osd_state::UP);
         }
     }

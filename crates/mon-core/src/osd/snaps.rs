@@ -7,6 +7,7 @@ use super::OsdService;
 use crate::Mon;
 use crate::cmd::CmdError;
 use crate::kv::Batch;
+use crate::planted::{Bug, planted};
 use crate::session::ConnId;
 use bytes::Bytes;
 use denc::Denc;
@@ -51,7 +52,10 @@ impl Mon {
                     return invalid();
                 }
                 let pool = self.osd.pool_mut(id).expect("we looked");
-                let snap = pool.add_unmanaged_snap();
+                let mut snap = pool.add_unmanaged_snap();
+                if planted(Bug::ReuseSnapId) && snap > 2 {
+                    snap -= 1;
+                }
                 pool.snap_epoch = epoch;
                 Ok(Some(snap.to_bytes(0)))
             }

@@ -2,7 +2,7 @@
 
 use super::exec::{Answer, Exec, Step, answer, done, fail, kb};
 use super::mods::{Base, Mod};
-use super::planted::{Bug, planted};
+use crate::planted::{Bug, planted};
 use std::collections::BTreeMap;
 use store::{MAX_ATTR_BYTES, MAX_ATTRS_BYTES};
 use types::errno::{ECANCELED, EFBIG, EINVAL, ENAMETOOLONG, ENODATA, ENOENT};

@@ -5,6 +5,7 @@
 use super::costs::Costs;
 use super::mods::Mods;
 use super::plan::{ObjectContext, OpResult, OutData, PlanCtx, PlanStop, WatchEffect};
+use crate::planted::{Bug, planted};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -167,10 +168,16 @@ impl<'a> Exec<'a> {
         self.info.to_mut()
     }
     pub fn dirty_data(&mut self, offset: u64, length: u64) {
-        self.clean.get_or_insert_default().mark_data_dirty(offset, length);
+        let clean = self.clean.get_or_insert_default();
+        if !planted(Bug::ForgetDataDirty) {
+            clean.mark_data_dirty(offset, length);
+        }
     }
     pub fn dirty_omap(&mut self) {
-        self.clean.get_or_insert_default().mark_omap_dirty();
+        let clean = self.clean.get_or_insert_default();
+        if !planted(Bug::ForgetOmapDirty) {
+            clean.mark_omap_dirty();
+        }
     }
     /// Notes that the newest clone no longer shares this range with the head.
     pub fn unshare(&mut self, offset: u64, length: u64) {

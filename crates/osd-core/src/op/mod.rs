@@ -34,7 +34,6 @@ mod list;
 mod mods;
 mod omap;
 pub mod plan;
-mod planted;
 mod read;
 mod snaps;
 mod source;

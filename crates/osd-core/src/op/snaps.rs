@@ -6,6 +6,7 @@ use super::context::{AtSnap, load_object, resolve_snap};
 use super::exec::{Answer, Exec, Step, Stop, answer, done, fail};
 use super::mods::Mod;
 use super::plan::{ObjectContext, PlanStop, SnapIndexChange};
+use crate::planted::{Bug, planted};
 use denc::{Denc, Encoder};
 use types::errno::{EBUSY, EFBIG, EINVAL};
 use types::object_info::{OI_ATTR, SS_ATTR, oi_flag};
@@ -158,7 +159,10 @@ impl Exec<'_> {
 
     /// A snapshot needs the object as it was.
     fn must_clone(&self) -> bool {
-        self.obj.hobj().is_head() && self.obj.visible() && self.ctx.snapc.snaps.first().is_some_and(|newest| *newest > self.snapset.seq)
+        !planted(Bug::SkipClone)
+            && self.obj.hobj().is_head()
+            && self.obj.visible()
+            && self.ctx.snapc.snaps.first().is_some_and(|newest| *newest > self.snapset.seq)
     }
     /// EFBIG if the object can't be cloned though a snapshot needs it: it has so many clones that its list of them, an attribute that is written with
     /// each, would be too long.

@@ -3,6 +3,7 @@
 //! Source of the facts: Ceph 18.2 `src/osd/PrimaryLogPG.cc` (`trim_object`).
 
 use super::plan::{ObjectContext, Plan, PlanKind, SnapIndexChange};
+use crate::planted::{Bug, planted};
 use denc::Denc;
 use types::object_info::{OI_ATTR, SS_ATTR, oi_flag};
 use types::{
@@ -38,7 +39,8 @@ pub fn plan_trim(ctx: &TrimCtx<'_>, clone: &ObjectContext, head: &ObjectContext)
         log: Vec::new(),
         snapset: head.snapset.clone(),
     };
-    let clone_after = if new.is_empty() { trim.remove_clone(clone) } else { trim.shrink_clone(clone, &new) };
+    let clone_after =
+        if new.is_empty() || planted(Bug::TrimSharedClone) { trim.remove_clone(clone) } else { trim.shrink_clone(clone, &new) };
     let head_after = trim.update_head(head);
     Some(Plan {
         kind: PlanKind::Write,

@@ -9,6 +9,7 @@ use super::logs::{LogError, PeerLog, common_point, part};
 use super::submit::Submitted;
 use crate::event::{Effect, Level};
 use crate::peers;
+use crate::planted::{Bug, planted};
 use crate::shared::Cx;
 use messages::osd_peering::query_kind;
 use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGUpdateLogMissing, MOSDRepOp, MOSDRepScrub, PgQuery};
@@ -87,7 +88,7 @@ impl Pg {
 
     /// A primary asks what we have.
     fn queried(&mut self, from: PgShard, query: &PgQuery, cx: &mut Cx<'_>) -> Result<(), Stop> {
-        if query.epoch_sent < self.peering.last_peering_reset {
+        if self.is_old(query.epoch_sent) {
             return Ok(());
         }
         let log = match query.kind {
@@ -112,7 +113,7 @@ impl Pg {
         if !self.peering.is_primary() {
             return self.log_of_primary(from, sent, m, cx);
         }
-        if sent < self.peering.last_peering_reset {
+        if self.is_old(sent) {
             return Ok(());
         }
         if self.peering.best() == Some(from) {
@@ -181,9 +182,14 @@ impl Pg {
             true => self.whole_record(merged.entries(entries)),
             false => LogDelta { info: InfoChange::Full(Box::new(self.info.clone())), ..merged.delta(self.pgid) },
         };
+        let delta = match planted(Bug::ForgetMissingRecord) {
+            true => LogDelta { missing: Vec::new(), ..delta },
+            false => delta,
+        };
         if !self.to_store(txn, Some(delta), Submitted::Record, cx) {
             let why = format!("{}: the store has no room for what peering found", self.pgid);
             cx.out.push(Effect::Stop { why: Some(why) });
         }
+        self.assert_invariants();
     }
 }

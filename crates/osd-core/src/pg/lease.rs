@@ -10,6 +10,7 @@
 //! those of the holder's own monotonic clock; how clocks of two OSDs differ is `crate::clocks`' to say. A group of one member has no lease.
 //! Holds no message and no timer: [`Lease::deadline`] says when [`Lease::pass`] is due.
 
+use crate::planted::{Bug, planted};
 use base::Stamp;
 use messages::{PgLease, PgLeaseAck, SpanNs};
 use smallvec::SmallVec;
@@ -41,6 +42,9 @@ struct Grants {
 
 impl Grants {
     fn until(&self) -> Stamp {
+        if planted(Bug::ServeUnacknowledged) {
+            return self.sent;
+        }
         self.acknowledged.iter().fold(self.sent, |least, (_, end)| least.min(*end))
     }
 }
@@ -115,8 +119,9 @@ impl Lease {
 
     fn refresh(&mut self) {
         self.serves_until = match &self.part {
-            _ if self.prior.is_some() => NEVER,
+            _ if self.prior.is_some() && !planted(Bug::IgnorePriorLease) => NEVER,
             Part::Alone => FOREVER,
+            Part::Primary(grants) if planted(Bug::ServeAfterLease) && grants.until() != NEVER => FOREVER,
             Part::Primary(grants) => grants.until(),
             Part::None | Part::Follower { .. } => NEVER,
         };

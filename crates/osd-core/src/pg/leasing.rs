@@ -6,6 +6,7 @@
 use super::Pg;
 use super::peering::State;
 use crate::peers;
+use crate::planted::{Bug, planted};
 use crate::shared::Cx;
 use maps::{OptKey, OsdMap};
 use messages::{MOSDPGLease, MOSDPGLeaseAck, Message, PgLease, PgLeaseAck};
@@ -28,7 +29,7 @@ impl Pg {
     }
     /// The OSD starts with this group. Another member may serve still, by what an earlier life of ours granted or acknowledged.
     pub(crate) fn resume_lease(&mut self, cx: &Cx<'_>) {
-        if self.pool.size > 1 || self.peering.mapping.acting.len() > 1 {
+        if (self.pool.size > 1 || self.peering.mapping.acting.len() > 1) && !planted(Bug::ForgetLeaseAtStart) {
             self.lease.resumed(self.lease_interval(cx), cx.clock.mono);
         }
     }
@@ -130,7 +131,7 @@ impl Pg {
     }
     /// A member has heard of the lease.
     pub(crate) fn lease_acknowledged(&mut self, from: OsdId, sent: Epoch, ack: PgLeaseAck, cx: &mut Cx<'_>) {
-        if !self.peering.is_primary() || sent < self.peering.last_peering_reset {
+        if !self.peering.is_primary() || self.is_old(sent) {
             return;
         }
         let before = self.lease.bits();

@@ -13,13 +13,15 @@
 //! Beside them: how it peers in [`peering`] by the logs of members ([`logs`]), what it hears meanwhile in [`hear`], until when it may serve in [`lease`] and
 //! [`leasing`], what it tells other members and hears of them as their primary in [`primary`], and as one that follows
 //! a primary in [`replica`], how members get what they lack in [`recovery`] and [`backfill`] with the places of [`reserve`], what it remembers of requests in [`log`], watches in [`watch`] and [`watchers`], what it does by
-//! itself in [`upkeep`], [`scrub`] and [`trim`], what it reports in [`stats`], its part of the hashes in [`range`].
+//! itself in [`upkeep`], [`scrub`] and [`trim`], what is always true of it in [`invariants`],
+//! what it reports in [`stats`], its part of the hashes in [`range`].
 
 mod account;
 mod admit;
 pub mod backfill;
 mod backoff;
 mod hear;
+mod invariants;
 pub mod lease;
 mod leasing;
 pub mod log;
@@ -29,7 +31,6 @@ pub(crate) mod notify_room;
 pub mod objects;
 pub mod order;
 pub mod peering;
-pub(crate) mod planted;
 mod primary;
 pub mod range;
 mod recover;
@@ -52,6 +53,7 @@ pub mod watch;
 mod watchers;
 
 use crate::event::{ConnId, Effect};
+use crate::planted::{Bug, planted};
 use crate::request::ClientOp;
 use crate::shared::Cx;
 use base::Stamp;
@@ -221,6 +223,10 @@ impl Pg {
         self.watches.clear();
         self.end_places(cx.sh);
         self.end_recovery(cx);
+        if planted(Bug::AckAtIntervalEnd) {
+            let held = self.inflight.end_interval().into_iter().filter_map(|mut op| Some((op.conn, op.unanswered.take()?.reply)));
+            held.for_each(|(conn, reply)| cx.send(conn, reply));
+        }
         self.requeue();
         self.release_backoffs(cx);
     }
@@ -288,6 +294,7 @@ impl Pg {
         if self.peering.is_stuck() {
             self.back_off_waiting(cx);
         }
+        self.assert_invariants();
         out
     }
 
@@ -307,6 +314,7 @@ impl Pg {
             Submitted::ReplicaWrite => self.replica_committed(cx),
             Submitted::Write(version) => self.arrived(self.ourselves(), version, cx),
         }
+        self.assert_invariants();
         was_unsettled && !self.at_store.is_unsettled()
     }
 

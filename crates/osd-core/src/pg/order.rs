@@ -21,6 +21,7 @@
 //! after each event that may let one go. The queue has no bound of its own: each request of it is one that the OSD's budget has let in.
 //! Holds no object, no ticket and no plan.
 
+use crate::planted::{Bug, planted};
 use std::collections::VecDeque;
 
 /// What a request asks of its object's order.
@@ -187,7 +188,7 @@ impl<W: Ordered> ObjectOrder<W> {
 
     /// What is under way lets a request go on.
     fn lets(&self, access: Access) -> bool {
-        if access == Access::Write { self.reading == 0 } else { self.writing == 0 }
+        if access == Access::Write { self.reading == 0 } else { self.writing == 0 || planted(Bug::ReadUncommitted) }
     }
     /// A holder lets a request pass.
     fn lets_pass(&self, access: Access) -> bool {

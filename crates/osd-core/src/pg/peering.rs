@@ -28,6 +28,7 @@ pub use mapping::{Mapping, MergeRole, children, parent_seed};
 
 use super::logs::member::Member;
 use super::replicate::Members;
+use crate::planted::{Bug, planted};
 use base::Stamp;
 use mapping::splits;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +56,7 @@ pub enum State {
 }
 
 /// The edges of the picture above. [`State::Reset`] follows every state: a new interval begins.
-const EDGES: [(State, State); 14] = {
+pub const EDGES: [(State, State); 14] = {
     use State::*;
     [
         (Reset, GetInfo),
@@ -375,7 +376,7 @@ impl Peering {
                 State::GetLog if self.peers.keys().any(|member| !map.is_up(member.osd)) => self.enter(State::Reset, now),
                 State::GetLog => self.choose(info, map, now, out),
                 State::GetMissing if !self.has_judged_all(info, out) => {}
-                State::GetMissing if map.up_thru(self.whoami.osd) < info.history.same_interval_since => {
+                State::GetMissing if map.up_thru(self.whoami.osd) < info.history.same_interval_since && !planted(Bug::SkipUpThru) => {
                     out.push(PeerOut::UpThru(info.history.same_interval_since));
                     self.enter(State::WaitUpThru, now);
                 }

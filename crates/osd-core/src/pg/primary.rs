@@ -11,6 +11,7 @@ use super::peering::State;
 use super::replicate::InFlight;
 use crate::event::Effect;
 use crate::peers;
+use crate::planted::{Bug, planted};
 use crate::shared::Cx;
 use denc::{Bytes, Denc};
 use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGRemove, MOSDPGTemp, MOSDRepOp, MOSDRepOpReply, Message, Paxos, PgLease};
@@ -26,6 +27,10 @@ pub(super) struct Payload {
 }
 
 impl Pg {
+    /// True if what was sent by this map belongs to a former interval, and means nothing any more.
+    pub(super) fn is_old(&self, sent: Epoch) -> bool {
+        sent < self.peering.last_peering_reset && !planted(Bug::AcceptOldInterval)
+    }
     /// The group as another member names it.
     pub(super) fn pgid_at(&self, member: PgShard) -> SpgId {
         SpgId { shard: member.shard, ..self.pgid }
@@ -149,13 +154,13 @@ impl Pg {
     }
     /// A member says how it stands: the first word of each is that its activation is durable.
     pub(crate) fn member_info(&mut self, from: PgShard, sent: Epoch, cx: &mut Cx<'_>) {
-        if sent >= self.peering.last_peering_reset && self.peering.state() == State::Activating {
+        if !self.is_old(sent) && self.peering.state() == State::Activating {
             self.member_activated(from, cx);
         }
     }
     /// A member of this interval or of another says what it has.
     pub(crate) fn notified(&mut self, from: PgShard, query_epoch: Epoch, theirs: PgInfo, cx: &mut Cx<'_>) {
-        if !self.peering.is_primary() || query_epoch < self.peering.last_peering_reset {
+        if !self.peering.is_primary() || self.is_old(query_epoch) {
             return;
         }
         self.lease.heard(theirs.history.prior_readable_until_ub_ns, cx.clock.mono);
@@ -229,7 +234,7 @@ impl Pg {
         self.acknowledged(m.from, m.map_epoch, m.tid, m.last_complete_ondisk, cx);
     }
     pub(crate) fn acknowledged(&mut self, from: PgShard, epoch: Epoch, number: u64, complete: EVersion, cx: &mut Cx<'_>) {
-        if !self.peering.is_primary() || epoch < self.peering.last_peering_reset {
+        if !self.peering.is_primary() || self.is_old(epoch) {
             return;
         }
         self.peering.complete_on_disk(from, complete);

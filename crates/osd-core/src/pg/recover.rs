@@ -15,6 +15,7 @@ use super::submit::Submitted;
 use crate::event::{ConnId, Effect, Level};
 use crate::osd::Osd;
 use crate::peers;
+use crate::planted::{Bug, planted};
 use crate::request::ClientOp;
 use crate::shared::Cx;
 use crate::work::{Status, Work};
@@ -321,7 +322,7 @@ impl Pg {
 
     /// A request on an object that a member lacks waits, and what comes after it on the same object; the object goes first from now on.
     pub(super) fn wait_for_recovery(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) -> Option<Box<ClientOp>> {
-        if !self.is_lacking() && self.room.waiting.is_empty() {
+        if (!self.is_lacking() && self.room.waiting.is_empty()) || planted(Bug::ServeMissing) {
             return Some(op);
         }
         let head = head_name(&op.msg.hobj).into_owned();
@@ -346,7 +347,7 @@ impl Pg {
 
     /// A message of another member about objects.
     fn recovery_came(&mut self, from: OsdId, envelope: Envelope, parts: Vec<Part>, cx: &mut Cx<'_>) {
-        if envelope.map_epoch < self.peering.last_peering_reset {
+        if self.is_old(envelope.map_epoch) {
             return;
         }
         let from = PgShard::new(from, envelope.from.shard);

@@ -11,6 +11,7 @@ use super::snaps;
 use super::submit::Submitted;
 use crate::event::Effect;
 use crate::peers;
+use crate::planted::{Bug, planted};
 use crate::shared::Cx;
 use denc::Denc;
 use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp, MOSDRepOpReply, Message, PgLease};
@@ -39,7 +40,7 @@ fn flat(pieces: &[Bytes]) -> Bytes {
 impl Pg {
     /// A message of the primary of this interval, sent in it.
     pub(super) fn is_of_primary(&self, from: PgShard, sent: Epoch) -> bool {
-        sent >= self.peering.last_peering_reset && from == self.peering.primary() && !self.peering.is_primary()
+        !self.is_old(sent) && from == self.peering.primary() && !self.peering.is_primary()
     }
 
     /// The primary says how the group stands. To a stray it is the word to serve: what that has beyond the primary's log does not count.
@@ -176,12 +177,16 @@ impl Pg {
     fn keep_for_primary(&mut self, txn: Transaction, mut delta: LogDelta, (number, reqid, is_bare): (u64, ReqId, bool), cx: &mut Cx<'_>) {
         delta.info = InfoChange::Fast(FastInfo::of(&self.info));
         let (since, complete) = (self.peering.last_peering_reset, self.info.last_complete);
-        if self.to_store(txn, Some(delta), Submitted::ReplicaWrite, cx) {
+        if planted(Bug::ReplicaAckEarly) {
+            self.to_store(txn, Some(delta), Submitted::Record, cx);
+            self.acknowledge(&Acknowledgement { since, number, reqid, complete, is_bare }, cx);
+        } else if self.to_store(txn, Some(delta), Submitted::ReplicaWrite, cx) {
             self.to_acknowledge.push_back(Acknowledgement { since, number, reqid, complete, is_bare });
         } else {
             let why = format!("{}: the store has no room for a write that the primary has done", self.pgid);
             cx.out.push(Effect::Stop { why: Some(why) });
         }
+        self.assert_invariants();
     }
     /// Entries of the primary's log alone: errors that clients were answered, and objects that were given up. We lack what they change, until the
     /// primary recovers it.
@@ -211,9 +216,11 @@ impl Pg {
     pub(super) fn replica_committed(&mut self, cx: &mut Cx<'_>) {
         let done = self.to_acknowledge.pop_front().expect("each write of a primary is acknowledged once");
         // Another interval: its primary asked anew what we have.
-        if done.since != self.peering.last_peering_reset {
-            return;
+        if done.since == self.peering.last_peering_reset {
+            self.acknowledge(&done, cx);
         }
+    }
+    fn acknowledge(&self, done: &Acknowledgement, cx: &mut Cx<'_>) {
         let to = self.peering.primary();
         if done.is_bare {
             let msg = MOSDPGUpdateLogMissingReply {

@@ -86,6 +86,9 @@ impl Replication {
     pub fn iter(&self) -> impl Iterator<Item = &InFlight> {
         self.writes.iter()
     }
+    pub fn last_version(&self) -> Option<EVersion> {
+        self.writes.back().map(|write| write.version)
+    }
     /// A write was given to every member that it waits for.
     pub fn submitted(&mut self, write: InFlight) {
         assert!(!write.waiting.is_empty(), "a write waits for our own store at least");

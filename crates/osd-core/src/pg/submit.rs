@@ -8,6 +8,7 @@ use super::admit::Halt;
 use super::replicate::InFlight;
 use crate::event::Effect;
 use crate::op::{Plan, PlanKind, WatchEffect};
+use crate::planted::{Bug, planted};
 use crate::request::{ClientOp, plan_reply};
 use crate::shared::Cx;
 use maps::pool_flags;
@@ -161,7 +162,15 @@ impl Pg {
 
     fn inflight_of(&self, op: Box<ClientOp>, log: &[PgLogEntry], reply: RawMessage) -> InFlight {
         let bytes_out = reply.data_len() as u64;
-        InFlight { bytes_out, reqid: op.reqid, received: op.received, request: Some((op, reply)), ..InFlight::of(log, self.members()) }
+        let mut waiting = self.members();
+        if planted(Bug::AckBeforeReplica) {
+            waiting.retain(|member| *member == self.ourselves());
+        }
+        if planted(Bug::ForgetMember) && waiting.len() > 1 {
+            let last = waiting.iter().rposition(|member| *member != self.ourselves()).expect("there are others");
+            waiting.remove(last);
+        }
+        InFlight { bytes_out, reqid: op.reqid, received: op.received, request: Some((op, reply)), ..InFlight::of(log, waiting) }
     }
 
     /// Submits a change: its contexts are what readers see from now on, once it is durable.
@@ -215,7 +224,8 @@ impl Pg {
         let target = cx.sh.log_target();
         let bounds = cx.sh.log_bounds;
         let everywhere = self.peering.complete_everywhere(self.info.last_complete);
-        let trim = self.log.trim_to(target, bounds.trim_min, bounds.trim_max, everywhere);
+        let limit = if planted(Bug::TrimTooFar) { self.log.head() } else { everywhere };
+        let trim = self.log.trim_to(target, bounds.trim_min, bounds.trim_max, limit);
         let mut delta = LogDelta { entries, trim_to: trim, ..LogDelta::new(self.pgid) };
         if let Some(to) = trim {
             (delta.dups, delta.trim_dups_to) = self.log.trim(to, bounds.dups);
@@ -235,6 +245,7 @@ impl Pg {
             backfill.logged(&noted);
         }
         self.inflight.submitted(inflight);
+        self.assert_invariants();
         Ok(())
     }
 

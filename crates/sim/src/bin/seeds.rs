@@ -1,6 +1,8 @@
-//! Runs seeds: `seeds --from N --count N`, or one: `seeds --seed N [--trace] [--shrink]`. `cargo xtask sim` calls it.
+//! Runs seeds: `seeds --from N --count N`, or one: `seeds --seed N [--trace] [--shrink]`, or the planted bugs: `seeds --bugs [--only WORD]`.
+//! `cargo xtask sim` calls it.
 
-use sim::{Plan, Report, run};
+use sim::planted::ALL;
+use sim::{Plan, Planted, Report, Seen, run};
 use std::process::ExitCode;
 
 fn number(text: &str) -> Option<u64> {
@@ -17,10 +19,16 @@ fn main() -> ExitCode {
     if let Some(seed) = value("--seed") {
         return one(seed, flag("--trace"), flag("--shrink"));
     }
+    if flag("--bugs") {
+        let only = args.iter().position(|a| a == "--only").and_then(|i| args.get(i + 1));
+        return bugs(value("--from").unwrap_or(0), value("--count").unwrap_or(1000), only.map_or("", String::as_str));
+    }
     let (from, count) = (value("--from").unwrap_or(0), value("--count").unwrap_or(100));
+    let mut seen = Seen::default();
     let (mut failed, mut hours, mut calls, mut faults) = (Vec::new(), 0.0, 0, 0);
     for seed in from..from + count {
-        let report = run_caught(&Plan::of(seed), false);
+        let report = run_caught(&Plan::of(seed), None, false);
+        seen.add(&report.seen);
         hours += report.virtual_s / 3600.0;
         calls += report.answered;
         faults += report.faults;
@@ -35,13 +43,39 @@ fn main() -> ExitCode {
         failed.len(),
         from + count
     );
+    seen.lines().iter().for_each(|line| println!("{line}"));
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Each planted bug whose name has this in it: how many seeds it takes until a checker notices, and what that says.
+fn bugs(from: u64, count: u64, only: &str) -> ExitCode {
+    let mut missed = 0;
+    // Most are noticed by an assertion or a checker that panics.
+    std::panic::set_hook(Box::new(|_| {}));
+    println!("{:<22} {:>6}  checker", "bug", "seeds");
+    for planted in ALL.iter().filter(|bug| bug.name().contains(only)) {
+        let found = (from..from + count).find_map(|seed| Some((seed, run_caught(&Plan::of(seed), Some(*planted), false).failure?)));
+        match found {
+            Some((seed, why)) => println!("{:<22} {:>6}  {}", planted.name(), seed - from + 1, checker(&why)),
+            None => {
+                missed += 1;
+                println!("{:<22} {:>6}  not found", planted.name(), format!(">{count}"));
+            }
+        }
+    }
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+/// The first line of what a checker says, without the seed.
+fn checker(why: &str) -> String {
+    let line = why.lines().next().unwrap_or_default();
+    let text = line.split_once(": ").map_or(line, |(_, text)| text);
+    text.chars().take(110).collect()
+}
+
 /// A broken invariant of a core is a failure of its seed, not of the run.
-fn run_caught(plan: &Plan, loud: bool) -> Report {
+fn run_caught(plan: &Plan, planted: Option<Planted>, loud: bool) -> Report {
     let seed = plan.seed;
-    std::panic::catch_unwind(|| run(plan, None, loud)).unwrap_or_else(|why| {
+    std::panic::catch_unwind(|| run(plan, planted, loud)).unwrap_or_else(|why| {
         let text = why.downcast_ref::<String>().cloned().or_else(|| why.downcast_ref::<&str>().map(|s| s.to_string()));
         Report {
             seed,
@@ -52,6 +86,7 @@ fn run_caught(plan: &Plan, loud: bool) -> Report {
             virtual_s: 0.0,
             faults: 0,
             wild: 0,
+            seen: Seen::default(),
             failure: Some(format!("seed {seed:#x}: a panic: {}", text.unwrap_or_default())),
         }
     })
@@ -63,7 +98,7 @@ fn one(seed: u64, loud: bool, shrink: bool) -> ExitCode {
         plan = shrunk(plan);
     }
     println!("{plan:?}");
-    let report = run_caught(&plan, loud);
+    let report = run_caught(&plan, None, loud);
     println!("{:#018x} is the hash of its {} events in {:.1} virtual seconds", report.trace, report.events, report.virtual_s);
     match report.failure {
         Some(why) => {
@@ -82,16 +117,20 @@ fn one(seed: u64, loud: bool, shrink: bool) -> ExitCode {
 
 /// The same seed with as few kinds of faults, clients and operations as it still fails with.
 fn shrunk(mut plan: Plan) -> Plan {
-    let fails = |plan: &Plan| run_caught(plan, false).failure.is_some();
+    let fails = |plan: &Plan| run_caught(plan, None, false).failure.is_some();
     if !fails(&plan) {
         return plan;
     }
     for n in 0..plan.faults().len() {
         let mut less = plan.clone();
-        *less.faults()[n].1 = 0;
+        *less.faults()[n].2 = 0;
         if less != plan && fails(&less) {
             plan = less;
         }
+    }
+    let less = Plan { kill_at_ack: 0, ..plan.clone() };
+    if less != plan && fails(&less) {
+        plan = less;
     }
     for shrink in [|p: &mut Plan| p.clients /= 2, |p: &mut Plan| p.objects /= 2, |p: &mut Plan| p.ops /= 2, |p: &mut Plan| p.depth /= 2] {
         loop {

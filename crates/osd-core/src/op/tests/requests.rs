@@ -3,7 +3,7 @@
 use super::bench::{Bench, cmpxattr, encoded, extent, flagged, head, op, put, truncating, xattr};
 use crate::op::plan::{PlanKind, PlanStop, WatchEffect};
 use crate::op::plan_pg;
-use crate::op::planted::{Bug, is_noticed};
+use crate::planted::{Bug, is_noticed};
 use denc::Denc;
 use messages::InOp;
 use std::collections::BTreeMap;

@@ -14,7 +14,7 @@
 //! change is missed. How far a target is told it is ends before the first object under way. Holds no message and no transaction.
 
 use super::interval::{Interval, scan};
-use crate::pg::planted::{Bug, planted};
+use crate::planted::{Bug, planted};
 use crate::pg::recovery::host::{Host, Part};
 use std::collections::{BTreeMap, BTreeSet};
 use store::StoreError;
@@ -105,7 +105,7 @@ impl Backfill {
     /// The log goes on by these entries.
     pub fn logged(&mut self, entries: &[PgLogEntry]) {
         for entry in entries.iter().filter(|entry| !entry.is_error() && entry.soid > self.started) {
-            if planted(Bug::MissDelete) && entry.is_delete() {
+            if planted(Bug::PassDelete) && entry.is_delete() {
                 continue;
             }
             self.ours.changed(&entry.soid, (!entry.is_delete()).then_some(entry.version));

@@ -2,7 +2,7 @@
 //!
 //! Holds no log and no map: infos of a prior set are in already, and what is chosen is asked for elsewhere.
 
-use crate::pg::planted::{Bug, planted};
+use crate::planted::{Bug, planted};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, OsdId, PgInfo, PgShard};

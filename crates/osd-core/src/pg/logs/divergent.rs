@@ -12,7 +12,7 @@
 //! does count are taken in afterwards, by [`Missing::next_event`].
 
 use super::missing::Missing;
-use crate::pg::planted::{Bug, planted};
+use crate::planted::{Bug, planted};
 use std::collections::BTreeMap;
 use types::{EVersion, HObject, LogOp, PgLogEntry};
 

@@ -7,7 +7,7 @@ use super::divergent;
 use super::missing::Missing;
 use super::{LogError, PeerLog, common_point};
 use crate::pg::log::Log;
-use crate::pg::planted::{Bug, planted};
+use crate::planted::{Bug, planted};
 use std::collections::BTreeSet;
 use types::{EVersion, HObject, ObjectStatCollection, PgInfo, PgLogEntry};
 

@@ -3,6 +3,7 @@
 //! Holds the set, ordered by object and by the version that is needed, and how it follows a log entry by entry. A delete that isn't done yet is
 //! missing like any other change. Holds no word of where an object could be had: that is recovery's.
 
+use crate::planted::{Bug, planted};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, HObject, LogOp, ObjectCleanRegions, PgLogEntry, PgMissing, PgMissingItem};
 
@@ -84,7 +85,7 @@ impl Missing {
     /// Takes in the next entry of the log: its change is not in the store. Entries come in the log's order, and the set is right up to the one
     /// before. An entry that changes nothing (an error) leaves no trace.
     pub fn next_event(&mut self, e: &PgLogEntry) {
-        if e.is_error() {
+        if e.is_error() || (planted(Bug::MissDelete) && e.is_delete()) {
             return;
         }
         let mut item = PgMissingItem { need: e.version, delete: e.is_delete(), ..PgMissingItem::default() };

@@ -23,7 +23,6 @@ pub mod member;
 pub mod merge;
 pub mod missing;
 pub mod part;
-
 #[cfg(test)]
 mod tests;
 

@@ -2,6 +2,7 @@
 //!
 //! Holds the arithmetic of splits and merges. Holds no state of a group.
 
+use crate::planted::{Bug, planted};
 use types::{Epoch, OsdId};
 
 /// A group's part in a merge: the source is over after it, the target has the objects of both.
@@ -38,7 +39,7 @@ impl Mapping {
     }
     /// True if an interval with these members may serve clients.
     pub fn may_serve(&self) -> bool {
-        self.acting.len() >= self.min_size as usize
+        self.acting.len() >= if planted(Bug::ActiveBelowMinSize) { 1 } else { self.min_size as usize }
     }
     /// True if as many members serve as the pool wants, and just those that the map chose.
     pub fn is_whole(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Which members are asked what they have: those that serve now, and those that may have written since the group was last active.
 
 use super::{OsdView, PeerOut, Peering, State};
+use crate::planted::{Bug, planted};
 use base::Stamp;
 use std::collections::BTreeSet;
 use types::{PgInfo, PgShard};
@@ -17,7 +18,7 @@ impl Peering {
     fn prior(&self, info: &PgInfo, map: &dyn OsdView) -> Prior {
         let mut probe: BTreeSet<PgShard> = self.mapping.acting.iter().chain(&self.mapping.up).map(|osd| self.member(*osd)).collect();
         let mut blocked_by = BTreeSet::new();
-        for interval in self.past.may_be_rw_back_to(info.history.last_epoch_started) {
+        for interval in self.past.may_be_rw_back_to(info.history.last_epoch_started).filter(|_| !planted(Bug::ForgetPast)) {
             let (mut any_up, mut gone) = (false, Vec::new());
             for member in &interval.acting {
                 if *member == self.whoami || map.is_up(member.osd) {
@@ -28,7 +29,7 @@ impl Peering {
                 }
             }
             // If none of them can be asked, writes of that interval may be lost.
-            if !any_up {
+            if !any_up && !planted(Bug::IgnoreDown) {
                 blocked_by.extend(gone);
             }
         }

@@ -7,7 +7,7 @@ use super::super::missing::Missing;
 use super::super::{LogError, PeerLog};
 use super::model::{Node, World};
 use super::{object, v};
-use crate::pg::planted::{self, Bug};
+use crate::planted::{self, Bug};
 use base::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::catch_unwind;

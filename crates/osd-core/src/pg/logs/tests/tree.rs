@@ -4,7 +4,7 @@ use super::model::{Node, World};
 use super::v;
 use crate::pg::logs::LogError;
 use crate::pg::logs::member::Member;
-use crate::pg::planted::{self, Bug};
+use crate::planted::{self, Bug};
 use base::Rng;
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;

@@ -1,0 +1,129 @@
+//! Promises that tests break on purpose, one at a time, to see that a test notices: the random histories of this crate's own tests, and the cluster
+//! simulator. In a release build none is ever broken: the switch is a constant, and the branches behind it are gone.
+
+/// A promise, by what happens when it is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(any(test, debug_assertions)), allow(dead_code))]
+pub enum Bug {
+    // Operations.
+    /// A client may set attributes of any size, and as many as it likes.
+    UnboundedAttrs,
+    /// A write to an object's omap does not say so in its entry.
+    ForgetOmapDirty,
+    /// A write does not say in its entry which bytes it changed.
+    ForgetDataDirty,
+    /// The first write after a snapshot keeps no clone.
+    SkipClone,
+    /// A clone goes with the first of its snapshots.
+    TrimSharedClone,
+
+    // Logs of several members.
+    /// An object of a history that does not count stays as it is.
+    KeepDivergent,
+    /// The log counts that ends last, whatever its owner took part in.
+    IgnoreLastStarted,
+    /// A merge loses a duplicate.
+    LoseDup,
+    /// The primary takes a replica's missing set as it is, divergent entries or not.
+    TrustMissing,
+    /// A member that takes in another's log counts what is new there as done.
+    SkipNewMissing,
+    /// Deletions that a member has not done are not missing.
+    MissDelete,
+    /// What a merge of logs says is missing is not kept in the record.
+    ForgetMissingRecord,
+
+    // Writes in flight.
+    /// A write is answered when our own store has it.
+    AckBeforeReplica,
+    /// The last member of a write's waiting set is forgotten.
+    ForgetMember,
+    /// A replica acknowledges a write that its store has not made durable.
+    ReplicaAckEarly,
+    /// A write is answered when its interval ends, whatever members have it.
+    AckAtIntervalEnd,
+    /// A request that was executed before is executed again.
+    ForgetDups,
+    /// Reads do not wait for their object's writes in flight.
+    ReadUncommitted,
+    /// The log is trimmed beyond what every member has.
+    TrimTooFar,
+
+    // Peering.
+    /// A group serves without up_thru of its interval.
+    SkipUpThru,
+    /// Members of past intervals are not asked.
+    ForgetPast,
+    /// Nothing waits for the members of a past interval that are gone.
+    IgnoreDown,
+    /// A group of fewer than min_size members serves.
+    ActiveBelowMinSize,
+    /// Answers of a former interval count.
+    AcceptOldInterval,
+
+    // Leases.
+    /// A primary serves after its lease.
+    ServeAfterLease,
+    /// A primary counts a lease from when it was sent, acknowledged or not.
+    ServeUnacknowledged,
+    /// A primary serves while the former interval may.
+    IgnorePriorLease,
+    /// A restarted member remembers no lease and waits for none.
+    ForgetLeaseAtStart,
+
+    // Recovery.
+    /// Requests do not wait for objects that members lack.
+    ServeMissing,
+    /// An object counts as recovered after its first part.
+    StopAfterFirstPart,
+    /// An object is pulled from a member that lacks it, whatever version comes.
+    PullFromLacking,
+
+    // Backfill and reservations.
+    /// Backfill sends an object that a client's write is on its way to.
+    PassWrite,
+    /// Backfill does not notice that an object which it is about to compare is deleted.
+    PassDelete,
+    /// A target is told that it has objects which are still under way to it.
+    TellEarly,
+    /// A write's data does not go to a target that has the object.
+    SkipWrite,
+    /// A reservation is granted to more than there is room for.
+    GrantTwice,
+}
+
+#[cfg(any(test, debug_assertions))]
+thread_local! {
+    static BROKEN: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// True in tests that break this promise.
+#[cfg(any(test, debug_assertions))]
+pub(crate) fn planted(bug: Bug) -> bool {
+    BROKEN.get() == Some(bug)
+}
+#[cfg(not(any(test, debug_assertions)))]
+#[inline(always)]
+pub(crate) const fn planted(_: Bug) -> bool {
+    false
+}
+
+/// Breaks this promise on this thread from now on; `None`: none any more.
+#[cfg(any(test, debug_assertions))]
+pub fn plant(bug: Option<Bug>) {
+    BROKEN.set(bug);
+}
+
+/// Runs `f` with a promise broken, on this thread.
+#[cfg(test)]
+pub(crate) fn with<T>(bug: Bug, f: impl FnOnce() -> T) -> T {
+    plant(Some(bug));
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+    plant(None);
+    result.unwrap_or_else(|e| std::panic::resume_unwind(e))
+}
+/// True if `f` fails with a promise broken, on this thread.
+#[cfg(test)]
+pub(crate) fn is_noticed(bug: Bug, f: impl FnOnce()) -> bool {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| with(bug, f))).is_err()
+}

@@ -1,0 +1,69 @@
+//! What is asked of a cluster that has come to rest: the histories of its objects, and what lies on its disks.
+
+use crate::agree;
+use crate::client::POOL;
+use crate::cluster::Cluster;
+use crate::linear;
+use crate::model::Op;
+use crate::rest::restless;
+use std::collections::BTreeMap;
+use types::{HObject, PgId, SpgId};
+
+impl Cluster {
+    pub(crate) fn read_all(&mut self) -> Result<(), String> {
+        let live = self.history.snaps.now.live.clone();
+        for object in 0..self.plan.objects {
+            for snap in &live {
+                if let Some(client) = self.clients.iter_mut().flatten().next() {
+                    client.submit(object, Op::ReadAt(*snap), &mut self.history, &mut self.net);
+                }
+            }
+            if let Some(client) = self.clients.iter_mut().flatten().next() {
+                client.submit(object, Op::Read, &mut self.history, &mut self.net);
+            }
+        }
+        self.until(self.plan.rest_ns, "at rest", |c| restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none())
+    }
+    pub(crate) fn judge(&mut self) -> Result<(), String> {
+        if let Some(why) = &self.history.went_back {
+            return Err(self.tell(why, &[]));
+        }
+        match linear::check(&self.history, self.plan.objects) {
+            Ok(wild) => self.wild = wild,
+            Err(why) => return Err(self.tell(&why.text, &[format!("o{}:", why.object), format!("on o{}", why.object)])),
+        }
+        self.members_agree().map_err(|why| {
+            let group = why.split_whitespace().next().unwrap_or_default().trim_end_matches(':').to_owned();
+            self.tell(&why, &[group])
+        })
+    }
+    /// Stops every OSD and compares what lies on the disks of each group's members.
+    fn members_agree(&mut self) -> Result<(), String> {
+        let monitor = self.monitor.as_ref().expect("the cluster is at rest");
+        let (map, mut placement) = (&monitor.core().osd.map, maps::Placement::default());
+        let mut acting = BTreeMap::new();
+        for (id, pool) in &map.pools {
+            for seed in 0..pool.pg_num {
+                let pgid = PgId::new(*id, seed);
+                let at = map.pg_to_up_acting(pgid, &mut placement).acting;
+                acting.insert(SpgId::whole(pgid), at.into_iter().map(|osd| osd as usize).collect());
+            }
+        }
+        let clients = map.pool_by_name(POOL);
+        let mut stores = Vec::new();
+        for osd in self.osds.iter().flatten() {
+            osd.core().pgs().for_each(|pg| pg.assert_whole(osd.core().store()));
+        }
+        for (osd, drive) in self.osds.iter_mut().zip(&mut self.drives) {
+            let store = osd.take().expect("the cluster is at rest").into_core().into_store();
+            drive.killed(store, false, &mut self.net.rng);
+            stores.push(drive.open_to_read()?);
+        }
+        let history = &self.history;
+        let may_keep = |name: &HObject, snap| {
+            let number = std::str::from_utf8(name.oid.as_slice()).ok().and_then(|oid| oid.strip_prefix('o')?.parse().ok());
+            Some(name.pool) != clients || number.is_none_or(|object| history.may_keep(object, snap))
+        };
+        agree::check(&mut stores, &acting, &may_keep)
+    }
+}

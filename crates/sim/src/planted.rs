@@ -1,0 +1,125 @@
+//! Promises that are broken on purpose, so that the checkers show that they notice: those of the cores, and of what lies around them here.
+
+pub use mon_core::planted::Bug as MonBug;
+pub use osd_core::planted::Bug as OsdBug;
+
+use messages::{MOSDOp, MOSDRepOp, MOSDRepOpReply, Message, RawMessage};
+use types::PgShard;
+
+/// A promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Planted {
+    /// A killed OSD comes back with what its disk held when it started the time before.
+    OldDisk,
+    /// Every so many messages of a client to an OSD arrive twice, as two different requests.
+    TwiceAsTwo,
+    /// A monitor that dies forgets its last batch.
+    MonForgets,
+    /// Now and then a replica acknowledges a write that it did not keep.
+    AcknowledgesUnkept,
+    Osd(OsdBug),
+    Mon(MonBug),
+}
+
+/// Every bug that the simulator has to find.
+pub const ALL: &[Planted] = &[
+    Planted::OldDisk,
+    Planted::TwiceAsTwo,
+    Planted::MonForgets,
+    Planted::AcknowledgesUnkept,
+    Planted::Osd(OsdBug::ForgetOmapDirty),
+    Planted::Osd(OsdBug::ForgetDataDirty),
+    Planted::Osd(OsdBug::SkipClone),
+    Planted::Osd(OsdBug::TrimSharedClone),
+    Planted::Osd(OsdBug::KeepDivergent),
+    Planted::Osd(OsdBug::IgnoreLastStarted),
+    Planted::Osd(OsdBug::LoseDup),
+    Planted::Osd(OsdBug::TrustMissing),
+    Planted::Osd(OsdBug::SkipNewMissing),
+    Planted::Osd(OsdBug::MissDelete),
+    Planted::Osd(OsdBug::ForgetMissingRecord),
+    Planted::Osd(OsdBug::AckBeforeReplica),
+    Planted::Osd(OsdBug::ForgetMember),
+    Planted::Osd(OsdBug::ReplicaAckEarly),
+    Planted::Osd(OsdBug::AckAtIntervalEnd),
+    Planted::Osd(OsdBug::ForgetDups),
+    Planted::Osd(OsdBug::ReadUncommitted),
+    Planted::Osd(OsdBug::TrimTooFar),
+    Planted::Osd(OsdBug::SkipUpThru),
+    Planted::Osd(OsdBug::ForgetPast),
+    Planted::Osd(OsdBug::IgnoreDown),
+    Planted::Osd(OsdBug::ActiveBelowMinSize),
+    Planted::Osd(OsdBug::AcceptOldInterval),
+    Planted::Osd(OsdBug::ServeAfterLease),
+    Planted::Osd(OsdBug::ServeUnacknowledged),
+    Planted::Osd(OsdBug::IgnorePriorLease),
+    Planted::Osd(OsdBug::ForgetLeaseAtStart),
+    Planted::Osd(OsdBug::ServeMissing),
+    Planted::Osd(OsdBug::StopAfterFirstPart),
+    Planted::Osd(OsdBug::PullFromLacking),
+    Planted::Mon(MonBug::ReuseSnapId),
+    Planted::Mon(MonBug::PurgeEarly),
+    Planted::Mon(MonBug::DeadWithoutProof),
+];
+
+impl Planted {
+    /// The bug's own name.
+    pub fn name(self) -> String {
+        match self {
+            Self::Osd(bug) => format!("{bug:?}"),
+            Self::Mon(bug) => format!("{bug:?}"),
+            own => format!("{own:?}"),
+        }
+    }
+}
+
+/// While it lives, the cores of this thread break a promise.
+pub(crate) struct Broken;
+
+impl Broken {
+    /// # Panics
+    /// In a release build, whose cores have no such switch.
+    pub fn of(planted: Option<Planted>) -> Self {
+        #[cfg(debug_assertions)]
+        {
+            osd_core::planted::plant(if let Some(Planted::Osd(bug)) = planted { Some(bug) } else { None });
+            mon_core::planted::plant(if let Some(Planted::Mon(bug)) = planted { Some(bug) } else { None });
+        }
+        let is_of_core = matches!(planted, Some(Planted::Osd(_) | Planted::Mon(_)));
+        assert!(cfg!(debug_assertions) || !is_of_core, "a release build breaks no promise");
+        Self
+    }
+}
+#[cfg(debug_assertions)]
+impl Drop for Broken {
+    fn drop(&mut self) {
+        osd_core::planted::plant(None);
+        mon_core::planted::plant(None);
+    }
+}
+
+/// The same operation under another number: what a server that forgets duplicates would do with a resent one.
+pub(crate) fn as_another_request(msg: &RawMessage) -> Option<RawMessage> {
+    let mut op = (msg.kind == MOSDOp::KIND).then(|| MOSDOp::decode(msg).ok())??;
+    op.tid += 1 << 40;
+    op.reqid = Default::default();
+    let raw = op.encode(types::features::SUPPORTED);
+    let data = raw.data_flat();
+    Some(RawMessage { data: if data.is_empty() { Vec::new() } else { vec![data] }, ..raw })
+}
+
+/// The answer to a replica's write, whatever becomes of that.
+pub(crate) fn acknowledged(msg: &RawMessage, osd: i32) -> Option<RawMessage> {
+    let m = (msg.kind == MOSDRepOp::KIND).then(|| MOSDRepOp::decode(msg).ok())??;
+    let answer = MOSDRepOpReply {
+        tid: m.tid,
+        map_epoch: m.map_epoch,
+        min_epoch: m.min_epoch,
+        reqid: m.reqid,
+        pgid: m.pgid,
+        ack_type: types::osd_op::osd_flag::ONDISK as u8,
+        from: PgShard::new(osd, m.pgid.shard),
+        ..MOSDRepOpReply::default()
+    };
+    Some(answer.encode(types::features::SUPPORTED))
+}
