@@ -15,6 +15,7 @@ use crate::sys;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -36,6 +37,18 @@ fn chroot(release: &str) -> Option<PathBuf> {
         "20.2" => Some(Path::new(CHROOTS).join("sid")),
         _ => None,
     }
+}
+
+/// The shared folder is seen within a chroot; where the machine's own mounts lack that, the lab's have it.
+fn share(root: &Path) -> Result<()> {
+    let within = root.join(SHARED.trim_start_matches('/'));
+    std::fs::create_dir_all(SHARED)?;
+    std::fs::create_dir_all(&within)?;
+    let (a, b) = (std::fs::metadata(SHARED)?, std::fs::metadata(&within)?);
+    if (a.dev(), a.ino()) != (b.dev(), b.ino()) {
+        chore(Command::new("mount").args(["--bind", SHARED]).arg(&within), COMMAND)?;
+    }
+    Ok(())
 }
 
 /// Why this stock cluster can't be had here, if it can't.
@@ -169,6 +182,9 @@ impl Ceph {
         self.osds.add(socket, Box::new(start))?.wait(READY, up).with_context(|| format!("the stock osd.{id}"))
     }
     fn start_new(&mut self) -> Result<()> {
+        if let Some(root) = &self.root {
+            share(root)?;
+        }
         let _ = std::fs::remove_dir_all(&self.dir);
         for sub in ["mon", "run", "log"] {
             std::fs::create_dir_all(self.dir.join(sub))?;
