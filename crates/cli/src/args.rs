@@ -22,12 +22,26 @@ pub enum Command {
     Osd(OsdArgs),
     /// Load a cluster, or with --store a store alone, and measure it, with no other client installed.
     Bench(Bench),
+    /// Administer any cluster, stock ones too: the words of the program `ceph`.
+    #[command(disable_help_flag = true)]
+    Ceph(Words),
+    /// Objects of any cluster, stock ones too: the words of the program `rados`.
+    #[command(disable_help_flag = true)]
+    Rados(Words),
     /// The laboratory: studies as files, run on Humboldt, stock Ceph and bare devices side by side.
     Lab(crate::lab::LabArgs),
     /// Look at, check, copy or damage the block store of an OSD that is not running.
     Store(crate::store_tool::StoreArgs),
     /// Make the monitor's store of the copy beside it, when it is damaged or gone. The damaged one is kept.
     RestoreMon(RestoreMon),
+}
+
+/// A command line in another program's words.
+#[derive(Debug, clap::Args)]
+pub struct Words {
+    /// The other program's options and words; `--help` lists them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -7,6 +7,8 @@ mod again;
 mod allocator;
 mod args;
 mod bench;
+mod ceph;
+mod connect;
 mod daemons;
 mod files_limit;
 mod folder;
@@ -15,6 +17,7 @@ mod lab;
 mod networks;
 mod osd_daemon;
 mod processes;
+mod rados;
 mod regroup;
 mod signals;
 mod store_bench;
@@ -38,6 +41,8 @@ fn main() -> ExitCode {
             Some(kind) => store_bench::bench(&args, kind),
             None => bench::bench(&args),
         },
+        Command::Ceph(args) => return ceph::run(&args.words),
+        Command::Rados(args) => return rados::run(&args.words),
         Command::Lab(args) => return lab::run(&args),
         Command::Store(args) => store_tool::run(&args),
         Command::RestoreMon(args) => daemons::restore_mon(&args.dir),

@@ -1,5 +1,6 @@
 //! A connection to a cluster.
 
+use crate::daemons::Daemons;
 use crate::{ClientError, Pool, setup};
 use bytes::Bytes;
 use cephx::Entropy;
@@ -37,8 +38,8 @@ pub(crate) type Sink = Rc<dyn Fn(u64, Reply)>;
 pub struct Cluster(pub(crate) Rc<Inner>);
 
 pub(crate) struct Inner {
-    messenger: Messenger,
-    mon: MonSession,
+    pub(crate) messenger: Messenger,
+    pub(crate) mon: MonSession,
     objecter: RefCell<Objecter>,
     /// Connections to OSDs, both ways.
     osds: RefCell<BTreeMap<OsdId, Conn>>,
@@ -50,7 +51,8 @@ pub(crate) struct Inner {
     pub(crate) lingers: RefCell<BTreeMap<u64, mpsc::UnboundedSender<LingerEvent>>>,
     sink: RefCell<Option<Sink>>,
     /// Something happened that a waiter in [`Cluster::connect`] or for a map may wait for.
-    changed: Notify,
+    pub(crate) changed: Notify,
+    pub(crate) daemons: Daemons,
     timer: RefCell<Option<AbortHandle>>,
 }
 
@@ -109,6 +111,7 @@ impl Cluster {
             lingers: RefCell::default(),
             sink: RefCell::new(None),
             changed: Notify::new(),
+            daemons: Daemons::default(),
             timer: RefCell::new(None),
         });
         inner.messenger.set_dispatcher(Rc::new(Door(Rc::downgrade(&inner))));
@@ -135,6 +138,7 @@ impl Cluster {
         self.0.messenger.shutdown();
         self.0.waiters.borrow_mut().clear();
         self.0.answers.borrow_mut().clear();
+        self.0.daemons.end();
         self.0.lingers.borrow_mut().clear();
     }
     pub fn fsid(&self) -> Option<Uuid> {
@@ -292,7 +296,7 @@ impl Inner {
         }
     }
     /// What the session with the monitor brought.
-    fn on_mon(&self, effects: Vec<monc::Effect>) {
+    pub(crate) fn on_mon(&self, effects: Vec<monc::Effect>) {
         for effect in effects {
             match effect {
                 monc::Effect::Answer(Answer::Version { tid, newest, .. }) if tid == self.newest_tid.get() => {
@@ -318,11 +322,15 @@ impl Inner {
 impl Dispatcher for Door {
     fn on_message(&self, conn: &Conn, message: RawMessage) {
         let Some(inner) = self.0.upgrade() else { return };
+        if inner.daemons.on_reply(&message) {
+            return;
+        }
         if let Some(osd) = inner.osd_of(conn) {
             inner.objecter(|o, out| o.on_message(osd, &message, clock(), out));
         } else if inner.mon.is_mine(conn) {
             match inner.mon.on_message(&message) {
                 Some(effects) => inner.on_mon(effects),
+                None if inner.on_news(&message) => {}
                 None => drop(inner.objecter(|o, out| o.on_message(-1, &message, clock(), out))),
             }
         }
@@ -335,6 +343,7 @@ impl Dispatcher for Door {
     }
     fn on_reset(&self, conn: &Conn) {
         let Some(inner) = self.0.upgrade() else { return };
+        inner.daemons.on_lost(conn);
         if inner.mon.is_mine(conn) {
             inner.on_mon(inner.mon.on_reset());
         } else if let Some(osd) = inner.osd_of(conn) {
@@ -345,6 +354,7 @@ impl Dispatcher for Door {
     }
     fn on_dial_failed(&self, conn: &Conn, _: &net::DialError, _: u32) {
         let Some(inner) = self.0.upgrade() else { return };
+        inner.daemons.on_lost(conn);
         if inner.mon.is_mine(conn) {
             inner.on_mon(inner.mon.on_dial_failed());
             inner.changed.notify_waiters();

@@ -16,11 +16,14 @@
 
 pub mod bench;
 mod cluster;
+mod daemons;
+pub mod describe;
 mod error;
 mod pool;
 pub mod setup;
 
 pub use cluster::{Cluster, CommandOutput};
 pub use error::ClientError;
+pub use objecter::monc::{Answer, Request};
 pub use objecter::ops::{self, Ops};
-pub use pool::{Pool, Stat, Watch, WatchEvent};
+pub use pool::{Listed, Pool, Stat, Watch, WatchEvent};

@@ -14,6 +14,8 @@ use types::{CEPH_NOSNAP, HObject, ObjectLocator, PgId, PoolId, SnapContext, Snap
 const WATCH_TIMEOUT_S: u32 = 30;
 /// Entries that one listing request asks for.
 const LIST_MAX: u64 = 1000;
+/// The name that stands for all namespaces in a listing (`LIBRADOS_ALL_NSPACES`).
+const ALL_NAMESPACES: &str = "\u{1}";
 
 /// A pool, and with what namespace, key and snapshots it is used. Cheap to clone.
 #[derive(Clone)]
@@ -31,6 +33,15 @@ pub struct Pool {
 pub struct Stat {
     pub size: u64,
     pub mtime: UTime,
+}
+
+/// An object in a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    pub nspace: ByteStr,
+    pub oid: ByteStr,
+    /// What places it, if not its name.
+    pub key: ByteStr,
 }
 
 /// What a watch tells.
@@ -174,28 +185,40 @@ impl Pool {
 
     /// Names of the objects of our namespace, in the order of the placement groups.
     pub async fn list(&self) -> Result<Vec<ByteStr>, ClientError> {
+        Ok(self.list_named().await?.into_iter().map(|entry| entry.oid).collect())
+    }
+    /// The same, with what else a listing says.
+    pub async fn list_named(&self) -> Result<Vec<Listed>, ClientError> {
+        self.list_in(self.locator.nspace.clone()).await
+    }
+    /// Objects of all namespaces.
+    pub async fn list_all(&self) -> Result<Vec<Listed>, ClientError> {
+        self.list_in(ALL_NAMESPACES.into()).await
+    }
+    async fn list_in(&self, nspace: ByteStr) -> Result<Vec<Listed>, ClientError> {
         let map = self.cluster.map();
         let pg_num = map.pool(self.id()).map_or(0, |p| p.pg_num);
         let mut names = Vec::new();
-        for seed in 0..pg_num {
+        // As hashes go: from the bit that tells most groups apart.
+        let mut seeds: Vec<u32> = (0..pg_num).collect();
+        seeds.sort_by_key(|seed| seed.reverse_bits());
+        for seed in seeds {
             let mut cursor = HObject { hash: seed, pool: self.id(), snap: CEPH_NOSNAP, ..HObject::min() };
             loop {
                 let ops = Ops::new().pgnls(LIST_MAX, 0, cursor.to_bytes(types::features::SUPPORTED));
-                let submit = Submit::on_pg(PgId::new(self.id(), seed), self.locator.nspace.clone(), ops);
+                let submit = Submit::on_pg(PgId::new(self.id(), seed), nspace.clone(), ops);
                 let reply = self.cluster.operate(submit).await?;
                 let Some(out) = reply.ops.first() else { break };
                 let (next, entries) = Decoder::new(out.outdata.clone()).frame("pg_nls_response_t", 2, |d, _| {
                     let next: HObject = d.get()?;
                     let n = d.count(12)?;
-                    let mut entries: Vec<(ByteStr, ByteStr)> = Vec::new();
+                    let mut entries = Vec::new();
                     for _ in 0..n {
-                        let (nspace, oid) = (d.get()?, d.get()?);
-                        d.ignore::<ByteStr>()?;
-                        entries.push((nspace, oid));
+                        entries.push(Listed { nspace: d.get()?, oid: d.get()?, key: d.get()? });
                     }
                     Ok((next, entries))
                 })?;
-                names.extend(entries.into_iter().map(|(_, oid)| oid));
+                names.extend(entries);
                 if reply.result == 1 || next.max {
                     break;
                 }

@@ -14,6 +14,7 @@ mod run;
 mod store;
 
 pub use files::{Cluster, MkfsOptions, admin_socket, conf_text, mkfs, open_or_mkfs};
+pub use mon_core::CEPH_VERSION;
 pub use run::{MonConfig, MonHandle, start};
 pub use store::{Store, restore};
 

@@ -21,6 +21,7 @@ mod manager;
 mod maps;
 mod notify;
 mod order;
+mod own_programs;
 mod python;
 mod qemu;
 mod rados;
@@ -83,6 +84,7 @@ fn cases() -> Vec<Case> {
         security::CASES,
         caps::CASES,
         commands::CASES,
+        own_programs::CASES,
         daemons::CASES,
         maps::CASES,
         hostile::CASES,

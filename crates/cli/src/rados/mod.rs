@@ -1,0 +1,220 @@
+//! `humboldt rados`: objects of a pool, in the words of the program `rados`, as far as there is need for them without a stock client.
+//!
+//! Source of the facts: what the program of 16.2 prints and ends with.
+
+mod df;
+mod objects;
+
+use crate::connect::{Connect, Words, block_on, errno_texts, exit, value};
+use crate::{args, bench};
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use client::ClientError;
+use std::process::ExitCode;
+
+/// The program's own options.
+#[derive(Debug, Default)]
+struct Options {
+    connect: Connect,
+    help: bool,
+    pool: Option<String>,
+    namespace: String,
+    /// All namespaces.
+    all: bool,
+    format: Option<String>,
+    offset: u64,
+    block: Option<u64>,
+    depth: Option<usize>,
+    object_size: Option<u64>,
+    keep: bool,
+    words: Vec<String>,
+}
+
+/// What ends a command: a line on standard error, and the code 1.
+#[derive(Debug)]
+struct Failed(String);
+
+type Done = Result<(), Failed>;
+
+/// `error getting p/o: (2) No such file or directory`.
+fn failed(what: impl std::fmt::Display, error: &ClientError) -> Failed {
+    match error.errno() {
+        Some(errno) => Failed(format!("error {what}: ({errno}) {}", errno_texts(errno).1)),
+        None => Failed(format!("error {what}: {error}")),
+    }
+}
+
+fn usage_of(words: &str) -> Failed {
+    Failed(format!("usage: humboldt rados {words}"))
+}
+
+impl Options {
+    fn parse(words: &[String]) -> Result<Self> {
+        let mut o = Self::default();
+        let mut words: Words = words.to_vec().into_iter().peekable();
+        while let Some(word) = words.next() {
+            let key = word.split_once('=').map_or(word.as_str(), |(key, _)| key).to_string();
+            let number = |words: &mut Words| -> Result<u64> {
+                let text = value(&word, words)?;
+                args::parse_size(&text).map_err(|why| anyhow::anyhow!("{key}: {why}"))
+            };
+            match key.as_str() {
+                "-h" | "--help" => o.help = true,
+                "-p" | "--pool" => o.pool = Some(value(&word, &mut words)?),
+                "-N" | "--namespace" => o.namespace = value(&word, &mut words)?,
+                "--all" => o.all = true,
+                "-f" | "--format" => o.format = Some(value(&word, &mut words)?),
+                "--offset" => o.offset = number(&mut words)?,
+                "-b" | "--block-size" => o.block = Some(number(&mut words)?),
+                "-t" | "--concurrent-ios" => o.depth = Some(number(&mut words)? as usize),
+                "-O" | "--object-size" => o.object_size = Some(number(&mut words)?),
+                "--no-cleanup" => o.keep = true,
+                "--" => o.words.extend(words.by_ref()),
+                _ if word.starts_with('-') && word != "-" && o.words.is_empty() => {
+                    ensure!(o.connect.take(&word, &mut words)?, "unrecognized option {word}; -h or --help for usage");
+                }
+                // Behind the command a word may look like anything.
+                _ if word.starts_with('-') && word != "-" && o.connect.take(&word, &mut words)? => {}
+                _ => o.words.push(word),
+            }
+        }
+        if let Some(format) = &o.format {
+            ensure!(matches!(format.as_str(), "plain" | "json" | "json-pretty"), "unrecognized format: {format}");
+        }
+        Ok(o)
+    }
+    fn json(&self) -> Option<&str> {
+        self.format.as_deref().filter(|f| f.starts_with("json"))
+    }
+}
+
+/// A value as text, as `-f json` or `-f json-pretty` has it.
+fn json_text(value: &serde_json::Value, format: &str) -> String {
+    if format != "json-pretty" {
+        return value.to_string();
+    }
+    let mut out = Vec::new();
+    let mut writer = serde_json::Serializer::with_formatter(&mut out, serde_json::ser::PrettyFormatter::with_indent(b"    "));
+    serde::Serialize::serialize(value, &mut writer).expect("a value can be written to memory");
+    String::from_utf8_lossy(&out).into_owned() + "\n"
+}
+
+/// Runs the program on its words.
+pub fn run(words: &[String]) -> ExitCode {
+    let options = match Options::parse(words) {
+        Ok(options) => options,
+        Err(e) => {
+            eprintln!("{e:#}");
+            return exit(1);
+        }
+    };
+    if options.help {
+        print_help();
+        return ExitCode::SUCCESS;
+    }
+    if options.words.is_empty() {
+        eprintln!("humboldt rados: -h or --help for usage");
+        return exit(1);
+    }
+    if options.words[0] == "bench" {
+        return load(&options);
+    }
+    match block_on(serve(&options)).and_then(|r| r) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(Failed(why))) => {
+            eprintln!("{why}");
+            exit(1)
+        }
+        Err(e) => {
+            eprintln!("couldn't connect to cluster: {e:#}");
+            exit(1)
+        }
+    }
+}
+
+async fn serve(options: &Options) -> Result<Done> {
+    let cluster = options.connect.open().await?;
+    let done = objects::run(&cluster, options).await;
+    cluster.shutdown();
+    Ok(done)
+}
+
+/// `bench SECONDS write|seq|rand`: what `humboldt bench` does, with the other program's defaults.
+fn load(o: &Options) -> ExitCode {
+    let run = || -> Result<()> {
+        let (seconds, mode) = (o.words.get(1), o.words.get(2));
+        let (Some(seconds), Some(mode)) = (seconds, mode) else {
+            anyhow::bail!("usage: humboldt rados -p POOL bench SECONDS write|seq|rand")
+        };
+        let pool = o.pool.as_ref().context("pool name was not specified")?;
+        let block = o.block.unwrap_or(4 << 20);
+        let mut line: Vec<String> =
+            ["humboldt", "bench", mode, "-s", seconds, "-p", pool, "-n", o.connect.name()].map(String::from).to_vec();
+        line.extend(["-b".into(), block.to_string(), "-t".into(), o.depth.unwrap_or(16).to_string()]);
+        line.extend(["--object-size".into(), o.object_size.unwrap_or(block).to_string()]);
+        if o.keep {
+            line.push("--keep".into());
+        }
+        if let Some(conf) = o.connect.conf_path() {
+            line.extend(["-c".into(), conf.display().to_string()]);
+        }
+        match args::Args::try_parse_from(line)?.command {
+            args::Command::Bench(args) => bench::bench(&args),
+            _ => unreachable!("the line says bench"),
+        }
+    };
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error during benchmark: {e:#}");
+            exit(1)
+        }
+    }
+}
+
+fn print_help() {
+    println!(
+        "usage: humboldt rados [options] COMMAND...\n\n\
+         Objects of a cluster, in the words of the program `rados`.\n\n\
+         pools:\n\
+         \x20 lspools                             names of all pools\n\
+         \x20 df                                  objects, bytes and operations of each pool, and the cluster's\n\n\
+         objects of a pool (-p):\n\
+         \x20 ls [-]                              names (with --all: of all namespaces)\n\
+         \x20 put OBJECT FILE [--offset N]        write a file; - is standard input\n\
+         \x20 append OBJECT FILE\n\
+         \x20 get OBJECT FILE                     read into a file; - is standard output\n\
+         \x20 stat OBJECT                         size and time of the last write\n\
+         \x20 create OBJECT                       fails if it is there\n\
+         \x20 truncate OBJECT SIZE\n\
+         \x20 rm OBJECT...\n\
+         \x20 setxattr OBJECT NAME [VALUE]        getxattr OBJECT NAME, rmxattr OBJECT NAME, listxattr OBJECT\n\
+         \x20 setomapval OBJECT KEY [VALUE]       rmomapkey OBJECT KEY, listomapkeys OBJECT\n\
+         \x20 bench SECONDS write|seq|rand        -b BYTES, -t OPERATIONS, -O BYTES of an object, --no-cleanup\n\n\
+         options:\n\
+         \x20 -p, --pool NAME            -N, --namespace NAME\n\
+         \x20 -f, --format FORMAT        json or json-pretty, for df and ls\n\
+         \x20 -c, --conf FILE            ceph.conf; unless given: CEPH_CONF, /etc/ceph/ceph.conf, ceph.conf, humboldt-data/ceph.conf\n\
+         \x20 -n, --name TYPE.ID         --id ID, -k/--keyring FILE, -m/--mon-host ADDRESS, --connect-timeout SECONDS"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_and_words_are_told_apart() {
+        let words = |line: &str| line.split(' ').map(String::from).collect::<Vec<_>>();
+        let o = Options::parse(&words("-p p put o - --offset 4K -N n")).unwrap();
+        assert_eq!((o.pool.as_deref(), o.namespace.as_str(), o.offset), (Some("p"), "n", 4096));
+        assert_eq!(o.words, ["put", "o", "-"]);
+        assert_eq!(Options::parse(&words("-p p setxattr o a -- -5")).unwrap().words, ["setxattr", "o", "a", "-5"]);
+        for (line, say) in
+            [("--nosuch ls", "unrecognized option --nosuch"), ("-f csv df", "unrecognized format: csv"), ("-b x bench", "-b: x")]
+        {
+            let error = format!("{:#}", Options::parse(&words(line)).unwrap_err());
+            assert!(error.contains(say), "{line}: {error}");
+        }
+    }
+}
