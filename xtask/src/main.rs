@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a shell: it has clocks, files and threads
 
 mod args;
+mod browser;
 mod clients;
 mod cluster;
 mod commands;

@@ -28,6 +28,8 @@ pub enum Command {
     /// Objects of any cluster, stock ones too: the words of the program `rados`.
     #[command(disable_help_flag = true)]
     Rados(Words),
+    /// The state of a cluster in a terminal, drawn anew each second; plain lines in a pipe.
+    Top(crate::top::TopArgs),
     /// The laboratory: studies as files, run on Humboldt, stock Ceph and bare devices side by side.
     Lab(crate::lab::LabArgs),
     /// Look at, check, copy or damage the block store of an OSD that is not running.
@@ -117,6 +119,8 @@ pub struct Up {
     /// (128 MiB each unless given).
     #[arg(long)]
     pub memory: Option<u64>,
+    #[command(flatten)]
+    pub web: Web,
     /// Each daemon as a process of its own.
     #[arg(long)]
     pub processes: bool,
@@ -126,6 +130,45 @@ pub struct Up {
     /// OSDs answer from what a request says and keep nothing: the floor of any measurement.
     #[arg(long, hide = true)]
     pub null: bool,
+}
+
+/// The page and the metrics.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Web {
+    /// Where the page and the metrics for Prometheus are served: an address with a port, or `none`. Unless given: 127.0.0.1:9283, or a free port if
+    /// that one is taken. An address that other machines reach needs --http-token.
+    #[arg(long, value_name = "ADDRESS")]
+    pub http: Option<String>,
+    /// What visitors of the page and the metrics must show: `?token=TOKEN` in the address, or the header `Authorization: Bearer TOKEN`.
+    #[arg(long, value_name = "TOKEN", env = "HUMBOLDT_HTTP_TOKEN", hide_env_values = true)]
+    pub http_token: Option<String>,
+}
+
+impl Web {
+    /// What the monitor is to do about it.
+    pub fn config(&self) -> anyhow::Result<Option<mon::HttpConfig>> {
+        let token = self.http_token.clone();
+        if let Some(token) = &token {
+            let plain = token.chars().all(|c| c.is_ascii_alphanumeric() || "-._~".contains(c));
+            anyhow::ensure!(plain, "--http-token: letters, digits and -._~ only, since it stands in addresses");
+        }
+        let config = match self.http.as_deref() {
+            Some("none") => return Ok(None),
+            None => mon::HttpConfig { listen: std::net::SocketAddr::from(([127, 0, 0, 1], mon::HTTP_PORT)), elsewhere: true, token },
+            Some(text) => {
+                let listen = text
+                    .parse()
+                    .map_err(|_| anyhow::anyhow!("--http {text}: an address with a port is wanted, as 127.0.0.1:9283, or none"))?;
+                mon::HttpConfig { listen, elsewhere: false, token }
+            }
+        };
+        config.check()?;
+        Ok(Some(config))
+    }
+    /// The same options again, for a process that is started with them; the token goes by the environment.
+    pub fn words(&self) -> Vec<String> {
+        self.http.iter().flat_map(|http| ["--http".to_string(), http.clone()]).collect()
+    }
 }
 
 /// Where a block store lies; settled when it is made.
@@ -193,6 +236,8 @@ pub struct MonArgs {
     /// The monitor's port; 0 takes a free one.
     #[arg(long, default_value_t = 3300)]
     pub port: u16,
+    #[command(flatten)]
+    pub web: Web,
     /// Make keys for so many OSDs in a new cluster.
     #[arg(long, default_value_t = 1)]
     pub osds: u32,

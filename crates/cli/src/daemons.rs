@@ -1,11 +1,12 @@
 //! The monitor alone: `humboldt mon`; and how `up` configures its OSDs.
 
-use crate::args::{KeyKind, MonArgs};
+use crate::args::{KeyKind, MonArgs, Web};
 use crate::folder::Folder;
 use crate::signals;
 use anyhow::{Context, Result};
 use cephx::Keyring;
 use osd::{OsdConfig, StoreConfig};
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,14 +26,16 @@ pub struct Monitor {
 }
 
 /// Opens or makes the cluster in `dir`, and starts its monitor. Writes `ceph.conf`.
-pub fn start_mon(dir: &Path, listen: SocketAddr, auth: mon::AuthMode, key_type: KeyKind, osds: u32) -> Result<Monitor> {
+pub fn start_mon(dir: &Path, listen: SocketAddr, auth: mon::AuthMode, key_type: KeyKind, osds: u32, web: &Web) -> Result<Monitor> {
+    // Before anything is made.
+    let http = web.config()?;
     let cluster =
         mon::open_or_mkfs(dir, &mon::MkfsOptions { auth, key_type: key_type.key_type(), listen, osds, config: Vec::new() }, || {
             crate::stores::refuse_orphans(dir)
         })?;
     crate::stores::refuse_strangers(dir, cluster.fsid)?;
     let (fsid, keyring, is_new) = (cluster.fsid, cluster.keyring.clone(), cluster.is_new);
-    let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: mon::admin_socket(dir, "mon.a") })
+    let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: mon::admin_socket(dir, "mon.a"), http })
         .with_context(|| format!("the monitor on {listen}"))?;
     let conf = dir.join("ceph.conf");
     std::fs::write(&conf, mon::conf_text(dir, fsid, handle.mon_addr, auth)).with_context(|| conf.display().to_string())?;
@@ -43,10 +46,21 @@ pub fn start_mon(dir: &Path, listen: SocketAddr, auth: mon::AuthMode, key_type: 
 pub fn mon(args: &MonArgs) -> Result<()> {
     let folder = Folder::hold(&args.dir.join("mon"))?;
     let dir = folder.dir.parent().context("the monitor's folder lies in the cluster's")?;
-    let Monitor { handle, .. } = start_mon(dir, SocketAddr::new(args.listen, args.port), args.auth.mode(), args.key_type, args.osds)?;
+    let Monitor { handle, .. } =
+        start_mon(dir, SocketAddr::new(args.listen, args.port), args.auth.mode(), args.key_type, args.osds, &args.web)?;
     println!("mon.a serves at {}", handle.mon_addr);
+    if let Some(addr) = handle.http_addr {
+        // What started us may have read enough.
+        let _ = writeln!(std::io::stdout(), "{}", web_line(addr, &args.web));
+    }
     signals::wait(|| handle.is_finished())?;
     handle.stop()
+}
+
+/// Where to look at the cluster.
+pub fn web_line(addr: SocketAddr, web: &Web) -> String {
+    let token = if web.http_token.is_some() { "?token=TOKEN" } else { "" };
+    format!("page: http://{addr}/{token}; metrics: http://{addr}/metrics{token}")
 }
 
 /// `humboldt restore-mon`: a store of the copy, while nothing runs.

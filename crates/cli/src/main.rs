@@ -17,12 +17,14 @@ mod lab;
 mod networks;
 mod osd_daemon;
 mod processes;
+mod progress;
 mod rados;
 mod regroup;
 mod signals;
 mod store_bench;
 mod store_tool;
 mod stores;
+mod top;
 mod up;
 
 use args::{Args, Command};
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         },
         Command::Ceph(args) => return ceph::run(&args.words),
         Command::Rados(args) => return rados::run(&args.words),
+        Command::Top(args) => top::top(&args),
         Command::Lab(args) => return lab::run(&args),
         Command::Store(args) => store_tool::run(&args),
         Command::RestoreMon(args) => daemons::restore_mon(&args.dir),

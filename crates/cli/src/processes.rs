@@ -6,7 +6,7 @@ use crate::folder::Folder;
 use crate::{kept, regroup, signals, stores, up};
 use anyhow::{Context, Result, bail};
 use osd::StoreConfig;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,8 @@ fn spawn(name: &str, cmd: &mut Command) -> Result<(Child, String)> {
         let status = child.wait()?;
         bail!("{name} ended with {status} before it served");
     }
+    // What it says further is ours to pass on, as long as something reads us.
+    std::thread::spawn(move || lines.lines().map_while(Result::ok).try_for_each(|line| writeln!(std::io::stdout(), "{line}")));
     Ok((child, line))
 }
 
@@ -90,6 +92,10 @@ pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
         "--osds",
         &osds,
     ]);
+    cmd.args(args.web.words());
+    if let Some(token) = &args.web.http_token {
+        cmd.env("HUMBOLDT_HTTP_TOKEN", token);
+    }
     let mut mon = Daemon::start("the monitor".into(), cmd, started.elapsed())?;
     let addr = mon.line.rsplit(' ').next().unwrap_or_default().trim().parse().context("the monitor says where it serves")?;
     let conf_path = folder.dir.join("ceph.conf");

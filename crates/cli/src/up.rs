@@ -2,7 +2,7 @@
 
 use crate::again::Again;
 use crate::args::Up;
-use crate::daemons::{Monitor, UP_TIMEOUT, monitor_at, osd_config, start_mon};
+use crate::daemons::{Monitor, UP_TIMEOUT, monitor_at, osd_config, start_mon, web_line};
 use crate::folder::Folder;
 use crate::{processes, regroup, signals, stores};
 use anyhow::{Context, Result, anyhow};
@@ -20,7 +20,8 @@ pub fn up(args: &Up) -> Result<()> {
     }
     let listen = SocketAddr::new(args.listen, args.port);
     let osd_count = stores::osd_count(args, &folder.dir);
-    let Monitor { handle: mon, keyring, is_new, fsid } = start_mon(&folder.dir, listen, args.auth.mode(), args.key_type, osd_count)?;
+    let Monitor { handle: mon, keyring, is_new, fsid } =
+        start_mon(&folder.dir, listen, args.auth.mode(), args.key_type, osd_count, &args.web)?;
     let stores = stores::find_or_make(args, osd_count, &folder.dir, fsid)?;
     let mut osds: Vec<Kept> = Vec::new();
     let kept = stores.iter().all(|s| s.config.is_durable());
@@ -58,6 +59,9 @@ pub fn up(args: &Up) -> Result<()> {
         regroup::start_empty(&folder.dir.join("ceph.conf"))?;
     }
     announce(started.elapsed(), &folder.dir, mon.mon_addr, args, osd_count, kept);
+    if let Some(addr) = mon.http_addr {
+        println!("{}", web_line(addr, &args.web));
+    }
 
     // Where others serve on, one that ends is started again; objects in memory ended with it.
     let goes_on = osd_count > 1 && kept;

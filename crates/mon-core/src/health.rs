@@ -68,6 +68,8 @@ pub struct HealthService {
     /// When each pool was first seen by this process.
     pools_since: BTreeMap<i64, UTime>,
     pub mutes: BTreeMap<String, Mute>,
+    /// Checks that this process has found, with how bad they were last.
+    seen: BTreeMap<String, Severity>,
     last_status: &'static str,
 }
 
@@ -82,7 +84,14 @@ impl HealthService {
             let until = UTime { sec: until.parse().unwrap_or(0), nsec: 0 };
             mutes.insert(code.to_string(), Mute { until, sticky: sticky == "1", summary, count: count.parse().unwrap_or(0) });
         }
-        Self { mutes, pools_since: BTreeMap::new(), last_status: "HEALTH_OK" }
+        Self { mutes, last_status: "HEALTH_OK", ..Self::default() }
+    }
+    /// What was found since the start.
+    pub fn seen(&self) -> impl Iterator<Item = (&str, Severity)> {
+        self.seen.iter().map(|(code, severity)| (code.as_str(), *severity))
+    }
+    pub fn has_seen(&self, code: &str) -> bool {
+        self.seen.contains_key(code)
     }
     /// Reports begin anew: what was heard of before has its time again.
     pub(crate) fn await_reports(&mut self) {
@@ -191,10 +200,10 @@ impl Mon {
     }
 
     fn slow_checks(&self, out: &mut Checks) {
-        let slow: Vec<_> = self.manager.daemons.iter().map(|(name, d)| (name, self.slow_ops(name, d))).filter(|(_, s)| s.0 > 0).collect();
+        let slow = self.slow_daemons();
         if !slow.is_empty() {
-            let (count, oldest) = slow.iter().fold((0, 0), |(n, age), (_, s)| (n + s.0, age.max(s.1)));
-            let names: Vec<_> = slow.iter().map(|(name, _)| name.as_str()).collect();
+            let (count, oldest) = slow.iter().fold((0, 0), |(n, age), (_, count, oldest_s)| (n + count, age.max(*oldest_s)));
+            let names: Vec<_> = slow.iter().map(|(name, ..)| name.as_str()).collect();
             // The manager's prometheus module reads this text: its form is stock's, the dot of several included.
             let who = match &names[..] {
                 [one] => format!("{one} has slow ops"),
@@ -208,9 +217,15 @@ impl Mon {
         }
     }
 
+    /// Daemons with slow requests: name, how many, and the age of the oldest in seconds.
+    pub fn slow_daemons(&self) -> Vec<(String, u32, u32)> {
+        let all = self.manager.daemons.iter().map(|(name, d)| (name, self.slow_ops_of(name, d)));
+        all.filter(|(_, s)| s.0 > 0).map(|(name, (count, oldest_s))| (name.clone(), count, oldest_s)).collect()
+    }
+
     /// How many requests of a daemon are slow, and the age of the oldest in seconds. An OSD that is up, has a session with us and reports nothing
     /// for as long as a request may take stands in one: its loop, which would tell us, doesn't turn.
-    fn slow_ops(&self, name: &str, daemon: &DaemonState) -> (u32, u32) {
+    pub(crate) fn slow_ops_of(&self, name: &str, daemon: &DaemonState) -> (u32, u32) {
         let Some(osd) = name.strip_prefix("osd.").and_then(|n| n.parse::<i32>().ok()) else { return daemon.slow_ops };
         let silent_s = age(daemon.last_seen, self.manager.pgs.stamp);
         let complaint_s =
@@ -434,6 +449,7 @@ impl Mon {
             self.health.pools_since.entry(*id).or_insert(now);
         }
         let checks = self.health_checks();
+        self.health.seen.extend(checks.iter().map(|(code, c)| (code.to_string(), c.severity)));
         let over: Vec<String> = self
             .health
             .mutes

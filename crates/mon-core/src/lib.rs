@@ -11,6 +11,7 @@
 //! | [`fs`] | the FSMap: metadata servers, ranks, standbys, fencing |
 //! | [`mgr`] | the manager endpoint: reports of daemons, statistics |
 //! | [`config`], [`config_key`], [`log`], [`health`], [`monmap`] | the smaller services |
+//! | [`metrics`], [`view`] | the state of the whole, for Prometheus and for people who watch |
 //! | [`cmd`] | the command framework, and a file for each family of commands |
 
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ pub mod fs;
 pub mod health;
 pub mod kv;
 pub mod log;
+pub mod metrics;
 pub mod mgr;
 mod mkfs;
 pub mod mon;
@@ -34,6 +36,7 @@ pub mod monmap;
 pub mod osd;
 pub mod session;
 mod subs;
+pub mod view;
 
 pub use auth::{Door, Handshake, Login, Step};
 pub use kv::{Batch, Snapshot};

@@ -68,6 +68,8 @@ pub enum Event {
     },
     /// It was cut. A dial that fails is tried again by the shell, until [`Effect::HangUpManager`].
     ManagerClosed,
+    /// Somebody looks at the state of the cluster, or nobody does any more.
+    Watched(bool),
     /// Time passed; to be said about once a second.
     Tick,
 }
@@ -226,6 +228,7 @@ impl Mon {
             Event::ManagerOpen => self.on_manager_open(),
             Event::ManagerMessage { message } => self.on_manager_message(&message, clock),
             Event::ManagerClosed => self.on_manager_closed(clock),
+            Event::Watched(watched) => self.set_viewers(watched, clock),
             Event::Tick => self.tick(clock),
         }
         self.finish(clock, effects);
@@ -340,6 +343,7 @@ impl Mon {
         if clock.mono.since(self.last_sample).as_millis() >= 900 {
             self.last_sample = clock.mono;
             self.manager.pgs.sample(clock.mono, now);
+            self.manager.remember(clock.mono, now);
         }
         self.tick_health(clock);
     }

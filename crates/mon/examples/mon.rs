@@ -11,7 +11,7 @@ fn main() -> anyhow::Result<()> {
     let cluster =
         mon::open_or_mkfs(dir, &mon::MkfsOptions { auth, key_type: cephx::KeyType::AES, listen, osds: 1, config: Vec::new() }, || Ok(()))?;
     let fsid = cluster.fsid;
-    let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: None })?;
+    let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: None, http: None })?;
     std::fs::write(dir.join("ceph.conf"), mon::conf_text(dir, fsid, handle.mon_addr, auth))?;
     println!("mon {} mgr {}", handle.mon_addr, handle.mgr_addr);
     while !handle.is_finished() {

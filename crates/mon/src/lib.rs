@@ -1,4 +1,4 @@
-//! The monitor's shell: a thread with two listeners, a timer and a small embedded database around `mon_core`.
+//! The monitor's shell: a thread with two listeners and a web address, a timer and a small embedded database around `mon_core`.
 //!
 //! Holds what touches the world: sockets (through `net`), the store's file, the clock, entropy, and the files that clients need
 //! (`ceph.conf`, keyrings). What the monitor decides is `mon_core`'s.
@@ -9,11 +9,13 @@
 mod copy;
 mod door;
 mod files;
+mod http;
 mod manager;
 mod run;
 mod store;
 
 pub use files::{Cluster, MkfsOptions, admin_socket, conf_text, mkfs, open_or_mkfs};
+pub use http::{HttpConfig, PORT as HTTP_PORT};
 pub use mon_core::CEPH_VERSION;
 pub use run::{MonConfig, MonHandle, start};
 pub use store::{Store, restore};

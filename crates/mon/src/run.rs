@@ -2,7 +2,7 @@
 
 use crate::door::{DoorServer, LetIn};
 use crate::manager::{Knock, ManagerLink};
-use crate::{AuthMode, Cluster, Store};
+use crate::{AuthMode, Cluster, HttpConfig, Store, http};
 use anyhow::{Context, Result, anyhow};
 use base::{Budget, Clock, Permit, Stamp};
 use bytes::Bytes;
@@ -33,6 +33,8 @@ pub struct MonConfig {
     pub mgr_port: u16,
     /// Where to take commands of this machine (`ceph daemon mon.a`), if at all.
     pub admin_socket: Option<PathBuf>,
+    /// The web address, if there is to be one.
+    pub http: Option<HttpConfig>,
 }
 
 /// A running monitor.
@@ -40,6 +42,8 @@ pub struct MonHandle {
     pub fsid: Uuid,
     pub mon_addr: SocketAddr,
     pub mgr_addr: SocketAddr,
+    /// Where metrics and the page are.
+    pub http_addr: Option<SocketAddr>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Result<()>>>,
 }
@@ -71,7 +75,9 @@ pub fn start(config: MonConfig) -> Result<MonHandle> {
         local.block_on(&runtime, serve(config, ready_tx, stop_rx))
     })?;
     match ready_rx.recv() {
-        Ok((mon_addr, mgr_addr)) => Ok(MonHandle { fsid, mon_addr, mgr_addr, stop: Some(stop_tx), thread: Some(thread) }),
+        Ok((mon_addr, mgr_addr, http_addr)) => {
+            Ok(MonHandle { fsid, mon_addr, mgr_addr, http_addr, stop: Some(stop_tx), thread: Some(thread) })
+        }
         Err(_) => match thread.join() {
             Ok(result) => Err(result.err().unwrap_or_else(|| anyhow!("the monitor ended before it began"))),
             Err(_) => Err(anyhow!("the monitor's thread panicked")),
@@ -129,6 +135,26 @@ impl Shared {
             }
         }
         step
+    }
+    /// What Prometheus reads; `None` before the monitor has started, as below.
+    pub fn metrics(&self) -> Option<String> {
+        Some(self.mon.borrow().as_ref()?.metrics(self.clock()))
+    }
+    /// The state of the cluster as JSON.
+    pub fn view(&self) -> Option<String> {
+        Some(self.mon.borrow().as_ref()?.view(self.clock()).to_string())
+    }
+    /// The last hour behind that second, as JSON.
+    pub fn past(&self, from_s: u32) -> Option<String> {
+        Some(self.mon.borrow().as_ref()?.past_view(from_s).to_string())
+    }
+    /// The second of the newest point of the past.
+    pub fn newest_point_s(&self) -> u32 {
+        self.mon.borrow().as_ref().and_then(|mon| mon.manager.past.points.back().map(|p| p.at.sec)).unwrap_or(0)
+    }
+    /// Somebody looks, or nobody does any more.
+    pub fn watched(&self, watched: bool) {
+        self.push(Event::Watched(watched));
     }
     /// What shows a manager that we are the monitor; None before the monitor has started.
     pub fn manager_ticket(&self) -> Option<Result<cephx::Authorizer, cephx::Refusal>> {
@@ -188,7 +214,10 @@ impl Dispatcher for Listener {
     }
 }
 
-async fn serve(config: MonConfig, ready: std::sync::mpsc::Sender<(SocketAddr, SocketAddr)>, mut stop: oneshot::Receiver<()>) -> Result<()> {
+/// Where a monitor, the manager endpoint and the page listen.
+type Addrs = (SocketAddr, SocketAddr, Option<SocketAddr>);
+
+async fn serve(config: MonConfig, ready: std::sync::mpsc::Sender<Addrs>, mut stop: oneshot::Receiver<()>) -> Result<()> {
     let Cluster { fsid, store, auth, .. } = config.cluster;
     let shared = Rc::new(Shared {
         mon: RefCell::new(None),
@@ -228,9 +257,13 @@ async fn serve(config: MonConfig, ready: std::sync::mpsc::Sender<(SocketAddr, So
             Err(e) => eprintln!("mon.a: no admin socket at {}: {e}", path.display()),
         }
     }
+    let http_addr = match &config.http {
+        Some(http) => Some(http::serve(shared.clone(), http).await?),
+        None => None,
+    };
     let socket = |a: EntityAddr| a.socket().expect("a bound address is one");
     // Who started us may be gone already: then nobody has to know.
-    let _ = ready.send((socket(mon_addr), socket(mgr_addr)));
+    let _ = ready.send((socket(mon_addr), socket(mgr_addr), http_addr));
 
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::event::{Effect, Level};
 use crate::osd::Osd;
-use crate::perf::{C, COUNTERS, Kind};
+use crate::perf::{self, BIN_PRIORITY, BINS, C, COUNTERS, HISTOGRAMS, Kind, Perf};
 use crate::shared::Cx;
 use base::{Clock, Stamp};
 use denc::Encoder;
@@ -49,6 +49,44 @@ impl Default for MgrSession {
             last_report: Stamp(0),
             seq: 0,
             config_told: Bytes::new(),
+        }
+    }
+}
+
+/// A counter, or a bin of a histogram, as managers know it. Bins are numbered behind the counters.
+struct Reported {
+    number: usize,
+    about: PerfCounterType,
+}
+
+impl Reported {
+    fn counter(i: usize) -> Self {
+        let (name, kind, unit, priority, nick, description) = COUNTERS[i];
+        let about = PerfCounterType {
+            path: format!("osd.{name}"),
+            description: description.into(),
+            nick: nick.into(),
+            kind: kind.bits(),
+            priority,
+            unit: if unit == 1 { perf_counter::UNIT_BYTES } else { perf_counter::UNIT_NONE },
+        };
+        Self { number: i, about }
+    }
+    fn bin(i: usize) -> Self {
+        let about = PerfCounterType {
+            path: format!("osd.{}", perf::bin_name(i / BINS, i % BINS)),
+            kind: Kind::Counter.bits(),
+            priority: BIN_PRIORITY,
+            unit: perf_counter::UNIT_NONE,
+            ..PerfCounterType::default()
+        };
+        Self { number: COUNTERS.len() + i, about }
+    }
+    /// The value, and the count of a mean.
+    fn value(&self, perf: &Perf) -> (u64, u64) {
+        match self.number.checked_sub(COUNTERS.len()) {
+            None => perf.at(self.number),
+            Some(i) => (perf.bin(i / BINS, i % BINS), 0),
         }
     }
 }
@@ -133,39 +171,30 @@ impl Osd {
     }
 
     fn counters_report(&mut self, clock: Clock) -> MMgrReport {
-        let wanted = |prio: u8| u32::from(prio) >= self.mgr.threshold;
+        let threshold = self.mgr.threshold;
+        let all: Vec<Reported> =
+            (0..COUNTERS.len()).map(Reported::counter).chain((0..BINS * HISTOGRAMS.len()).map(Reported::bin)).collect();
+        let wanted = |r: &Reported| u32::from(r.about.priority) >= threshold;
         // Values go in the order of their paths.
-        let mut order: Vec<usize> = (0..COUNTERS.len()).filter(|i| wanted(COUNTERS[*i].3)).collect();
-        order.sort_by_key(|i| COUNTERS[*i].0);
-        let told = std::mem::replace(&mut self.mgr.declared, order.iter().copied().collect());
+        let mut order: Vec<&Reported> = all.iter().filter(|r| wanted(r)).collect();
+        order.sort_by(|a, b| a.about.path.cmp(&b.about.path));
+        let told = std::mem::replace(&mut self.mgr.declared, order.iter().map(|r| r.number).collect());
         let again = std::mem::replace(&mut self.mgr.reported, true);
-        let path = |i: usize| format!("osd.{}", COUNTERS[i].0);
-        let declare = |i: usize| {
-            let (_, kind, unit, priority, nick, description) = COUNTERS[i];
-            PerfCounterType {
-                path: path(i),
-                description: description.into(),
-                nick: nick.into(),
-                kind: kind.bits(),
-                priority,
-                unit: if unit == 1 { perf_counter::UNIT_BYTES } else { perf_counter::UNIT_NONE },
-            }
-        };
         let mut m = MMgrReport {
             daemon_name: self.sh.whoami.to_string(),
-            declare: order.iter().copied().filter(|i| !told.contains(i)).map(declare).collect(),
+            declare: order.iter().filter(|r| !told.contains(&r.number)).map(|r| r.about.clone()).collect(),
             // No tasks of ours are shown to the manager; it hears so once.
             task_status: (!again).then(BTreeMap::new),
             // The manager reads values of all that it knows of: what is left out is taken back first.
-            undeclare: told.iter().copied().filter(|i| !wanted(COUNTERS[*i].3)).map(path).collect(),
+            undeclare: all.iter().filter(|r| told.contains(&r.number) && !wanted(r)).map(|r| r.about.path.clone()).collect(),
             ..MMgrReport::default()
         };
         let mut e = Encoder::new(features::SUPPORTED);
         e.frame(1, 1, |e| {
-            for i in &order {
-                let (value, count) = self.sh.perf.at(*i);
+            for reported in &order {
+                let (value, count) = reported.value(&self.sh.perf);
                 e.u64(value);
-                if COUNTERS[*i].1 == Kind::TimeAvg {
+                if reported.about.kind == Kind::TimeAvg.bits() {
                     e.u64(count);
                     e.u64(count);
                 }

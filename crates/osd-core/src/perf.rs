@@ -85,6 +85,29 @@ counters! {
     op_dup Counter 0 0 "" "Client operations that came again and were answered from the log (stock has no such counter)";
 }
 
+/// Latencies whose spread is reported to Humboldt's own manager endpoint, beside the counters: stock has no such messages, and no priority that a
+/// stock manager asks for.
+pub const HISTOGRAMS: [&str; 2] = ["op_read_latency", "op_write_latency"];
+/// The first bound; each further one is twice the one before, and the last bin has none.
+const BIN_FIRST_NS: u64 = 32_000;
+/// Bins of a histogram: from 32 us to 4.2 s.
+pub const BINS: usize = 19;
+/// `PRIO_UNINTERESTING`.
+pub const BIN_PRIORITY: u8 = 2;
+
+/// The path under which a bin is reported, without its `osd.`.
+pub fn bin_name(histogram: usize, bin: usize) -> String {
+    let bound = if bin + 1 == BINS { "inf".into() } else { (BIN_FIRST_NS << bin).to_string() };
+    format!("hist_{}.{bound}", HISTOGRAMS[histogram])
+}
+
+/// The bin of a span: the first whose bound is not below it.
+#[inline]
+fn bin_of(ns: u64) -> usize {
+    let steps = ns.saturating_sub(1) / BIN_FIRST_NS;
+    ((u64::BITS - steps.leading_zeros()) as usize).min(BINS - 1)
+}
+
 /// The budget of clients as stock's two throttles show it, by their names: what is held, its bound, how often it was taken and waited for.
 pub fn throttles(budget: base::BudgetStats) -> [(&'static str, Value); 2] {
     let one = |val: u64, max: u64| json!({ "val": val, "max": max, "get": budget.taken, "wait": { "avgcount": budget.waits }, "waiting": budget.waiting });
@@ -99,11 +122,12 @@ pub fn throttles(budget: base::BudgetStats) -> [(&'static str, Value); 2] {
 pub struct Perf {
     values: Vec<u64>,
     counts: Vec<u64>,
+    bins: [[u64; BINS]; HISTOGRAMS.len()],
 }
 
 impl Default for Perf {
     fn default() -> Self {
-        Self { values: vec![0; COUNTERS.len()], counts: vec![0; COUNTERS.len()] }
+        Self { values: vec![0; COUNTERS.len()], counts: vec![0; COUNTERS.len()], bins: [[0; BINS]; HISTOGRAMS.len()] }
     }
 }
 
@@ -125,6 +149,15 @@ impl Perf {
     pub fn time(&mut self, c: C, ns: u64) {
         self.values[c as usize] += ns;
         self.counts[c as usize] += 1;
+        match c {
+            C::op_r_latency => self.bins[0][bin_of(ns)] += 1,
+            C::op_w_latency | C::op_rw_latency => self.bins[1][bin_of(ns)] += 1,
+            _ => {}
+        }
+    }
+    /// What a bin counts.
+    pub fn bin(&self, histogram: usize, bin: usize) -> u64 {
+        self.bins[histogram][bin]
     }
     pub fn get(&self, c: C) -> u64 {
         self.values[c as usize]
@@ -168,5 +201,24 @@ impl Perf {
             );
         }
         json!({ "osd": osd })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_in_the_first_bin_whose_bound_is_not_below_it() {
+        for (ns, bin) in [(0, 0), (1, 0), (32_000, 0), (32_001, 1), (64_000, 1), (64_001, 2), (128_000, 2), (u64::MAX, BINS - 1)] {
+            assert_eq!(bin_of(ns), bin, "{ns}");
+        }
+        let mut perf = Perf::default();
+        perf.time(C::op_r_latency, 40_000);
+        perf.time(C::op_rw_latency, 10_000_000_000);
+        perf.time(C::op_latency, 40_000);
+        assert_eq!((perf.bin(0, 1), perf.bin(1, BINS - 1)), (1, 1));
+        assert_eq!(perf.bins.as_flattened().iter().sum::<u64>(), 2);
+        assert_eq!((bin_name(0, 0).as_str(), bin_name(1, BINS - 1).as_str()), ("hist_op_read_latency.32000", "hist_op_write_latency.inf"));
     }
 }

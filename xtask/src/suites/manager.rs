@@ -22,13 +22,13 @@ pub const CASES: &[Case] = &[
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A running `ceph-mgr`.
-struct Manager {
+pub struct Manager {
     conf: PathBuf,
     child: Child,
 }
 
 impl Manager {
-    fn new(c: &Cluster) -> Result<Self> {
+    pub fn new(c: &Cluster) -> Result<Self> {
         let (data, conf) = (c.dir.join("mgr.y"), c.dir.join("mgr.conf"));
         std::fs::create_dir_all(&data)?;
         let keyring = data.join("keyring");
@@ -94,10 +94,10 @@ c.shutdown()
 "#;
 
 /// A page by HTTP.
-fn page(port: u16, path: &str) -> Result<String> {
+pub fn page(port: u16, path: &str) -> Result<String> {
     let mut s = TcpStream::connect(("127.0.0.1", port))?;
     s.set_read_timeout(Some(Duration::from_secs(20)))?;
-    write!(s, "GET {path} HTTP/1.0\r\n\r\n")?;
+    write!(s, "GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")?;
     let mut text = String::new();
     s.read_to_string(&mut text)?;
     Ok(text)

@@ -34,6 +34,7 @@ mod stock;
 mod stock_duties;
 mod stock_faults;
 mod under_way;
+mod web;
 mod wire;
 
 pub use caps::record as record_caps;
@@ -85,6 +86,7 @@ fn cases() -> Vec<Case> {
         caps::CASES,
         commands::CASES,
         own_programs::CASES,
+        web::CASES,
         daemons::CASES,
         maps::CASES,
         hostile::CASES,

@@ -7,6 +7,7 @@
 
 use super::Offline;
 use super::objects;
+use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use denc::{ALL_FEATURES, Decoder, Denc, Encoder};
@@ -63,16 +64,18 @@ pub fn export(offline: &mut Offline, file: &Path, mut left_out: Option<&mut Vec<
         txn.create_collection(coll, bits);
         put(&mut *out, TRANSACTION, &txn.to_bytes(ALL_FEATURES))?;
     }
+    let mut progress = Progress::new("export", offline.store.statfs().data_stored.max(0) as u64);
     objects::each(offline, &mut |offline, coll, name| {
-        let Some(left_out) = &mut left_out else { return export_object(offline, coll, name, &mut *out).map(|()| true) };
+        let Some(left_out) = &mut left_out else { return export_object(offline, coll, name, &mut *out, &mut progress).map(|()| true) };
         let mut whole = Vec::new();
-        match export_object(offline, coll, name, &mut whole) {
+        match export_object(offline, coll, name, &mut whole, &mut progress) {
             Ok(()) => out.write_all(&whole)?,
             Err(e) if is_damage(&e) => left_out.push(format!("object {name}: {e}")),
             Err(e) => return Err(e),
         }
         Ok(true)
     })?;
+    drop(progress);
     for pg in offline.ask(|s| s.pgs())? {
         match (offline.ask(|s| s.load_pg(pg)), &mut left_out) {
             (Ok(record), _) => record.map_or(Ok(()), |record| put(&mut *out, GROUP, &encode_group(&record)))?,
@@ -88,7 +91,7 @@ fn is_damage(e: &anyhow::Error) -> bool {
     matches!(e.downcast_ref::<StoreError>(), Some(StoreError::Damaged { .. }))
 }
 
-fn export_object(offline: &mut Offline, coll: CollId, name: &GHObject, out: &mut dyn Write) -> Result<()> {
+fn export_object(offline: &mut Offline, coll: CollId, name: &GHObject, out: &mut dyn Write, progress: &mut Progress) -> Result<()> {
     let stat = offline.ask(|s| s.stat(coll, name))?;
     let mut txn = Transaction::new(coll);
     txn.remove(name);
@@ -111,6 +114,7 @@ fn export_object(offline: &mut Offline, coll: CollId, name: &GHObject, out: &mut
             let mut txn = Transaction::new(coll);
             txn.write(name, at, data, 0);
             put(out, TRANSACTION, &txn.to_bytes(ALL_FEATURES))?;
+            progress.add(n);
         }
     }
     let mut after = ByteStr::new();
@@ -170,8 +174,11 @@ pub fn import(offline: &mut Offline, file: &Path) -> Result<()> {
         bail!("{} is no export", file.display());
     }
     let here = offline.ask(|s| s.collections())?;
+    // Of standard input nobody knows how much comes.
+    let mut progress = Progress::new("import", std::fs::metadata(file).map_or(0, |about| about.len()));
     loop {
         let (kind, content) = get(&mut *from)?;
+        progress.add(content.len() as u64 + 9);
         match kind {
             END => return Ok(()),
             TRANSACTION => {

@@ -50,7 +50,7 @@ impl Cluster {
             })
             .unwrap();
         let keyring = cluster.keyring.clone();
-        let mon = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: None }).unwrap();
+        let mon = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: None, http: None }).unwrap();
         let admin = EntityText::new(EntityKind::CLIENT, "admin");
         let keyed = auth == AuthMode::Cephx;
         let config = OsdConfig {

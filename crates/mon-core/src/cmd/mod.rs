@@ -41,6 +41,7 @@ mod osd_crush_edit;
 mod osd_daemon;
 mod osd_erasure;
 pub use osd_erasure::ErasurePool;
+pub(crate) use status::pool_df;
 mod osd_flags;
 mod osd_group_flags;
 mod osd_map;

@@ -18,6 +18,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     cmd("health unmute name=code,type=CephString,req=false", "shows a hidden health check again", "mon", "w", unmute),
     cmd("df name=detail,type=CephChoices,strings=detail,req=false", "how full the cluster and its pools are", "mon", "r", df),
+    cmd("humboldt view", "all that the page and `humboldt top` show; OSDs report each second while it is asked for", "mon", "r", view),
 ];
 
 /// A span as people read it: `12s`, `3m`, `5h`, `2d`.
@@ -321,15 +322,22 @@ fn df(ctx: &mut Ctx<'_>) -> CmdResult {
     let pools: Vec<Value> = map
         .pools
         .keys()
-        .map(|id| json!({"name": map.pool_name(*id).unwrap_or_default(), "id": id, "stats": pool_df(ctx, *id, per_pool, detail)}))
+        .map(|id| json!({"name": map.pool_name(*id).unwrap_or_default(), "id": id, "stats": pool_df(mon, *id, per_pool, detail)}))
         .collect();
     let json = json!({"stats": all, "stats_by_class": classes, "pools": pools});
     let pg_num = |id: i64| map.pools.get(&id).map_or(0, |p| p.pg_num);
     ctx.answer(json.clone(), || df_text(&json, detail, &pg_num))
 }
 
-fn pool_df(ctx: &Ctx<'_>, id: i64, per_pool: bool, detail: bool) -> Value {
-    let (map, pgs) = (&ctx.mon.osd.map, &ctx.mon.manager.pgs);
+fn view(ctx: &mut Ctx<'_>) -> CmdResult {
+    ctx.mon.looked_at(ctx.clock);
+    let view = ctx.mon.view(ctx.clock);
+    ctx.answer_json(view)
+}
+
+/// What a pool holds, as `df` shows it; with `detail`, what it did and may hold, too.
+pub(crate) fn pool_df(mon: &crate::Mon, id: i64, per_pool: bool, detail: bool) -> Value {
+    let (map, pgs) = (&mon.osd.map, &mon.manager.pgs);
     let pool = &map.pools[&id];
     let stat = pgs.pool_stat(id);
     let (sum, fs) = (stat.stats.sum, stat.store_stats);
@@ -338,7 +346,7 @@ fn pool_df(ctx: &Ctx<'_>, id: i64, per_pool: bool, detail: bool) -> Value {
     let omap_used = if per_pool { fs.omap_allocated.max(0) as u64 } else { (sum.num_omap_bytes.max(0) as f64 * copies) as u64 };
     let stored = sum.num_bytes.max(0) as u64;
     let omap_stored = sum.num_omap_bytes.max(0) as u64;
-    let raw_avail = ctx.mon.rule_avail(u32::from(pool.crush_rule));
+    let raw_avail = mon.rule_avail(u32::from(pool.crush_rule));
     let avail = (raw_avail as f64 / copies) as u64;
     let percent = if used + raw_avail == 0 { 0.0 } else { (used + omap_used) as f64 / (used + omap_used + raw_avail) as f64 };
     let mut v = json!({"stored": stored + omap_stored});

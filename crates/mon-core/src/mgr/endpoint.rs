@@ -1,20 +1,27 @@
 //! Messages at the manager's door.
 
-use super::DaemonState;
+use super::{DaemonState, clients};
 use crate::Mon;
 use crate::session::ConnId;
 use base::Clock;
 use denc::DencError;
 use messages::*;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use types::{EntityKind, UTime};
 
 /// How often daemons are to report.
 const REPORT_PERIOD_S: u32 = 5;
-/// Counters below this priority stay at home.
-const REPORT_PRIORITY: u32 = 5;
+/// The same while somebody looks.
+const WATCHED_PERIOD_S: u32 = 1;
+/// How long somebody looks who asked once.
+const LOOK: Duration = Duration::from_secs(5);
+/// Counters below this priority stay at home: histograms have it.
+const REPORT_PRIORITY: u32 = 2;
 /// `DaemonHealthMetric::kind` of slow operations.
 const SLOW_OPS: u8 = 0;
+/// Of groups that are to be created.
+const PENDING_CREATES: u8 = 1;
 
 impl Mon {
     pub(crate) fn dispatch_mgr(&mut self, conn: ConnId, raw: &RawMessage, clock: Clock) -> Result<(), DencError> {
@@ -35,7 +42,7 @@ impl Mon {
                     (daemon.metadata, daemon.status) = (metadata, status);
                 }
             }
-            MMgrReport::KIND => self.on_mgr_report(conn, MMgrReport::decode(raw)?, now),
+            MMgrReport::KIND => self.on_mgr_report(conn, MMgrReport::decode(raw)?, clock)?,
             MMgrClose::KIND => {
                 let m = MMgrClose::decode(raw)?;
                 if let Some(name) = self.daemon_name(conn, &m.service_name, &m.daemon_name) {
@@ -67,13 +74,48 @@ impl Mon {
                 self.register_service(conn, &m.service_name, &m.daemon_name, metadata, now);
             }
             let (metadata, status) = m.service.unwrap_or_default();
-            self.manager.daemons.insert(name.clone(), DaemonState { metadata, status, config: m.config, last_seen: now, slow_ops: (0, 0) });
+            self.manager
+                .daemons
+                .insert(name.clone(), DaemonState { metadata, status, config: m.config, last_seen: now, ..DaemonState::default() });
             if let Some(session) = self.sessions.get_mut(&conn) {
                 session.mgr_name = Some(name);
             }
         }
-        let configure = MMgrConfigure { stats_period_s: REPORT_PERIOD_S, stats_threshold: REPORT_PRIORITY, ..MMgrConfigure::default() };
-        self.send(conn, 0, &configure);
+        self.configure_daemon(conn);
+    }
+
+    /// Tells a daemon how often to report, and what.
+    fn configure_daemon(&mut self, conn: ConnId) {
+        let stats_period_s = if self.manager.watched { WATCHED_PERIOD_S } else { REPORT_PERIOD_S };
+        let osd_perf_queries = if self.manager.watched { vec![clients::query()] } else { Vec::new() };
+        self.send(
+            conn,
+            0,
+            &MMgrConfigure { stats_period_s, stats_threshold: REPORT_PRIORITY, osd_perf_queries, ..MMgrConfigure::default() },
+        );
+    }
+
+    /// Viewers came or left.
+    pub(crate) fn set_viewers(&mut self, viewers: bool, clock: Clock) {
+        self.manager.viewers = viewers;
+        self.tick_watched(clock);
+    }
+    /// The state was asked for, and will be again.
+    pub(crate) fn looked_at(&mut self, clock: Clock) {
+        self.manager.looked_until = clock.mono + LOOK;
+        self.tick_watched(clock);
+    }
+    /// OSDs report each second while somebody looks.
+    fn tick_watched(&mut self, clock: Clock) {
+        let watched = self.manager.viewers || clock.mono < self.manager.looked_until;
+        if std::mem::replace(&mut self.manager.watched, watched) == watched || !self.mgrmap.is_endpoint() {
+            return;
+        }
+        self.manager.clients.clear();
+        let osds = self.sessions.iter().filter(|(_, s)| s.mgr_name.as_deref().is_some_and(|name| name.starts_with("osd.")));
+        for conn in osds.map(|(conn, _)| *conn).collect::<Vec<_>>() {
+            self.configure_daemon(conn);
+        }
     }
 
     /// Clients that say what service they are show in the map of services.
@@ -85,20 +127,28 @@ impl Mon {
         }
     }
 
-    fn on_mgr_report(&mut self, conn: ConnId, m: MMgrReport, now: UTime) {
-        let Some(name) = self.daemon_name(conn, &m.service_name, &m.daemon_name) else { return };
+    fn on_mgr_report(&mut self, conn: ConnId, m: MMgrReport, clock: Clock) -> Result<(), DencError> {
+        let now = UTime::from_wall_ns(clock.wall_ns);
+        let Some(name) = self.daemon_name(conn, &m.service_name, &m.daemon_name) else { return Ok(()) };
         self.manager.services.seen(&m.service_name, &m.daemon_name, m.task_status.as_ref(), now, &mut self.batch);
+        if let (true, Some(osd), Some(report)) =
+            (self.manager.watched, name.strip_prefix("osd.").and_then(|id| id.parse().ok()), &m.metric_report)
+        {
+            self.manager.clients.take(osd, report, clock.mono)?;
+        }
         let daemon = self.manager.daemons.entry(name).or_default();
         daemon.last_seen = now;
         if !m.config.is_empty() {
             // Cut out of the frame that brought it.
             daemon.config = bytes::Bytes::copy_from_slice(&m.config);
         }
-        if let Some(status) = m.daemon_status {
-            daemon.status = status;
+        if let Some(status) = &m.daemon_status {
+            daemon.status.clone_from(status);
         }
         let slow = m.health.iter().find(|h| h.kind == SLOW_OPS);
         daemon.slow_ops = slow.map_or((0, 0), |h| (h.value as u32, (h.value >> 32) as u32));
+        daemon.pending_creates = m.health.iter().find(|h| h.kind == PENDING_CREATES).map_or(0, |h| h.value as u32);
+        daemon.perf.take(&m, clock.mono)
     }
 
     fn on_pg_stats(&mut self, conn: ConnId, m: MPGStats) {
@@ -123,6 +173,7 @@ impl Mon {
 
     pub(crate) fn tick_manager(&mut self, clock: Clock) {
         self.tick_managers(clock);
+        self.tick_watched(clock);
         if self.mgrmap.is_endpoint() {
             self.drive_pg_nums(clock);
             self.manager.services.tick(UTime::from_wall_ns(clock.wall_ns), &mut self.batch);

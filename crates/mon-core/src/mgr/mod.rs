@@ -4,8 +4,11 @@
 //! then what the monitor shows.
 
 mod beacon;
+pub mod clients;
+pub mod counters;
 mod endpoint;
 mod map;
+pub mod past;
 pub mod pgmap;
 mod proxy;
 mod report;
@@ -18,6 +21,7 @@ pub use proxy::Proxy;
 pub use report::{Digests, StockReport};
 pub use services::ServiceMapService;
 
+use base::Stamp;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{PgId, UTime};
 
@@ -31,6 +35,9 @@ pub struct DaemonState {
     pub last_seen: UTime,
     /// Slow operations, and the age of the oldest in seconds.
     pub slow_ops: (u32, u32),
+    /// Groups that it is to create and has not heard of yet.
+    pub pending_creates: u32,
+    pub perf: counters::Counters,
 }
 
 /// The manager's state. All but the services is learnt anew with each start.
@@ -44,6 +51,15 @@ pub struct Manager {
     pub stock: Option<StockReport>,
     pub digests: Digests,
     pub proxy: Proxy,
+    /// The last hour.
+    pub past: past::Past,
+    /// Something that is open shows the state, and something asked for it until then.
+    pub(crate) viewers: bool,
+    pub(crate) looked_until: Stamp,
+    /// What clients do, while somebody looks.
+    pub clients: clients::Clients,
+    /// True while OSDs report each second.
+    pub(crate) watched: bool,
     /// Groups of which it was said that they keep a pool from its number of groups.
     pub(crate) blocked_merges: BTreeSet<PgId>,
 }

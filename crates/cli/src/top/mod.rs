@@ -1,0 +1,122 @@
+//! `humboldt top`: the state of the cluster in a terminal, drawn anew each second; in a pipe, plain lines.
+//!
+//! Shows what the page shows, from the same answer of the monitor (`humboldt view`), so it needs Humboldt's monitor. Holds the loop (here) and the drawing
+//! (`draw`).
+
+mod draw;
+
+use crate::connect::{Connect, block_on};
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use client::Cluster;
+use serde_json::{Value, json};
+use std::io::{IsTerminal, Write};
+use std::process::Command;
+use std::time::Duration;
+use types::errno;
+
+/// The command's own options.
+#[derive(Debug, clap::Args)]
+pub struct TopArgs {
+    /// The cluster's ceph.conf; unless given: CEPH_CONF, /etc/ceph/ceph.conf, ceph.conf, humboldt-data/ceph.conf.
+    #[arg(long, short = 'c')]
+    conf: Option<String>,
+    /// The user.
+    #[arg(long, short = 'n', default_value = "client.admin")]
+    name: String,
+    /// The keyring with the user's key.
+    #[arg(long, short = 'k')]
+    keyring: Option<String>,
+    /// Seconds between two looks.
+    #[arg(long, short = 'd', default_value_t = 1.0)]
+    delay: f64,
+    /// End after so many looks.
+    #[arg(long)]
+    count: Option<u64>,
+    /// Plain lines, as in a pipe.
+    #[arg(long)]
+    plain: bool,
+}
+
+/// Enters a screen of its own and hides the cursor; leaves both when it goes.
+struct Screen;
+impl Screen {
+    fn enter() -> Self {
+        print!("\x1b[?1049h\x1b[?25l");
+        Self
+    }
+}
+impl Drop for Screen {
+    fn drop(&mut self) {
+        print!("\x1b[?25h\x1b[?1049l");
+        let _ = std::io::stdout().flush();
+    }
+}
+
+/// Rows and columns of the terminal.
+fn size() -> (usize, usize) {
+    let asked = Command::new("stty").arg("size").stdin(std::process::Stdio::inherit()).output();
+    let text = asked.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default();
+    let mut words = text.split_whitespace().filter_map(|w| w.parse().ok());
+    match (words.next(), words.next()) {
+        (Some(rows), Some(columns)) if rows > 4 && columns > 20 => (rows, columns),
+        _ => (24, 80),
+    }
+}
+
+pub fn top(args: &TopArgs) -> Result<()> {
+    let mut connect = Connect::default();
+    let options = [("--conf", &args.conf), ("--name", &Some(args.name.clone())), ("--keyring", &args.keyring)];
+    for (option, value) in options {
+        if let Some(value) = value {
+            connect.take(option, &mut vec![value.clone()].into_iter().peekable())?;
+        }
+    }
+    block_on(async {
+        let cluster = connect.open().await?;
+        let done = look(&cluster, args).await;
+        cluster.shutdown();
+        done
+    })?
+}
+
+/// The state, as the monitor has it.
+async fn view(cluster: &Cluster) -> Result<Value> {
+    let answer = cluster.mon_command(&json!({"prefix": "humboldt view", "format": "json"}).to_string(), Bytes::new()).await?;
+    match -answer.result {
+        0 => serde_json::from_slice(&answer.output).context("the monitor's answer"),
+        errno::EINVAL => bail!("this cluster's monitor is not Humboldt's, so it keeps no figures for `top`: use `humboldt ceph -s`"),
+        _ => bail!("the monitor: {}", answer.status),
+    }
+}
+
+async fn look(cluster: &Cluster, args: &TopArgs) -> Result<()> {
+    let plain = args.plain || !std::io::stdout().is_terminal();
+    let delay = Duration::from_secs_f64(args.delay.clamp(0.1, 3600.0));
+    let first = view(cluster).await?;
+    let _screen = (!plain).then(Screen::enter);
+    let mut state = first;
+    let mut n = 0;
+    loop {
+        let text = if plain {
+            draw::lines(&state, n == 0)
+        } else {
+            let (rows, columns) = size();
+            draw::screen(&state, rows, columns)
+        };
+        let mut out = std::io::stdout().lock();
+        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+            return Ok(());
+        }
+        drop(out);
+        n += 1;
+        if args.count.is_some_and(|count| n >= count) {
+            return Ok(());
+        }
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+        }
+        state = view(cluster).await?;
+    }
+}
