@@ -46,7 +46,8 @@ impl Browser {
         // The protocol's pipes are the numbers 3 and 4.
         let script = "exec /usr/bin/chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --no-first-run \
                       --remote-debugging-pipe --user-data-dir=\"$0/profile\" about:blank 3<\"$0/in\" 4>\"$0/out\"";
-        let child = Command::new("sh").args(["-c", script]).arg(dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let child =
+            Command::new("sh").args(["-c", script]).arg(dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let to = OpenOptions::new().write(true).open(&pipes[0])?;
         let mut out = BufReader::new(File::open(&pipes[1])?);
         let (tell, from) = channel();
@@ -89,7 +90,9 @@ impl Browser {
         let params = &message["params"];
         let complaint = match message["method"].as_str() {
             Some("Runtime.exceptionThrown") => Some(&params["exceptionDetails"]),
-            Some("Runtime.consoleAPICalled") if matches!(params["type"].as_str(), Some("error" | "warning" | "assert")) => Some(&params["args"]),
+            Some("Runtime.consoleAPICalled") if matches!(params["type"].as_str(), Some("error" | "warning" | "assert")) => {
+                Some(&params["args"])
+            }
             Some("Log.entryAdded") if matches!(params["entry"]["level"].as_str(), Some("error" | "warning")) => Some(&params["entry"]),
             _ => None,
         };
@@ -127,7 +130,10 @@ impl Browser {
     pub fn look(&mut self, width: u32, height: u32, dark: bool) -> Result<()> {
         let scheme = if dark { "dark" } else { "light" };
         self.ask("Emulation.setEmulatedMedia", json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]}))?;
-        self.ask("Emulation.setDeviceMetricsOverride", json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}))?;
+        self.ask(
+            "Emulation.setDeviceMetricsOverride",
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}),
+        )?;
         Ok(())
     }
     /// A picture of the whole page.

@@ -50,6 +50,14 @@ pub struct Words {
     pub words: Vec<String>,
 }
 
+/// A command line in another program's words.
+#[derive(Debug, clap::Args)]
+pub struct Words {
+    /// The other program's options and words; `--help` lists them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StoreKind {
     /// In memory: gone with the process.
@@ -160,7 +168,9 @@ impl Web {
             Some("none") => return Ok(None),
             None => mon::HttpConfig { listen: std::net::SocketAddr::from(([127, 0, 0, 1], mon::HTTP_PORT)), elsewhere: true, token },
             Some(text) => {
-                let listen = text.parse().map_err(|_| anyhow::anyhow!("--http {text}: an address with a port is wanted, as 127.0.0.1:9283, or none"))?;
+                let listen = text
+                    .parse()
+                    .map_err(|_| anyhow::anyhow!("--http {text}: an address with a port is wanted, as 127.0.0.1:9283, or none"))?;
                 mon::HttpConfig { listen, elsewhere: false, token }
             }
         };

@@ -57,7 +57,8 @@ impl Connect {
             "--key" => set("key", value(word, words)?),
             "--connect-timeout" => {
                 let text = value(word, words)?;
-                let seconds: f64 = text.parse().ok().filter(|s: &f64| (0.0..1e9).contains(s)).with_context(|| format!("{text}: no number of seconds"))?;
+                let seconds: f64 =
+                    text.parse().ok().filter(|s: &f64| (0.0..1e9).contains(s)).with_context(|| format!("{text}: no number of seconds"))?;
                 self.patience = if seconds == 0.0 { PATIENCE } else { Duration::from_secs_f64(seconds) };
             }
             _ => return Ok(false),

@@ -46,7 +46,8 @@ pub fn start_mon(dir: &Path, listen: SocketAddr, auth: mon::AuthMode, key_type: 
 pub fn mon(args: &MonArgs) -> Result<()> {
     let folder = Folder::hold(&args.dir.join("mon"))?;
     let dir = folder.dir.parent().context("the monitor's folder lies in the cluster's")?;
-    let Monitor { handle, .. } = start_mon(dir, SocketAddr::new(args.listen, args.port), args.auth.mode(), args.key_type, args.osds, &args.web)?;
+    let Monitor { handle, .. } =
+        start_mon(dir, SocketAddr::new(args.listen, args.port), args.auth.mode(), args.key_type, args.osds, &args.web)?;
     println!("mon.a serves at {}", handle.mon_addr);
     if let Some(addr) = handle.http_addr {
         // What started us may have read enough.

@@ -20,7 +20,7 @@ pub fn up(args: &Up) -> Result<()> {
     }
     let listen = SocketAddr::new(args.listen, args.port);
     let osd_count = stores::osd_count(args, &folder.dir);
-    let Monitor { handle: mon, keyring, is_new, fsid } = 
+    let Monitor { handle: mon, keyring, is_new, fsid } =
         start_mon(&folder.dir, listen, args.auth.mode(), args.key_type, osd_count, &args.web)?;
     let stores = stores::find_or_make(args, osd_count, &folder.dir, fsid)?;
     let mut osds: Vec<Kept> = Vec::new();

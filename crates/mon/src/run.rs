@@ -74,7 +74,9 @@ pub fn start(config: MonConfig) -> Result<MonHandle> {
         local.block_on(&runtime, serve(config, ready_tx, stop_rx))
     })?;
     match ready_rx.recv() {
-        Ok((mon_addr, mgr_addr, http_addr)) => Ok(MonHandle { fsid, mon_addr, mgr_addr, http_addr, stop: Some(stop_tx), thread: Some(thread) }),
+        Ok((mon_addr, mgr_addr, http_addr)) => {
+            Ok(MonHandle { fsid, mon_addr, mgr_addr, http_addr, stop: Some(stop_tx), thread: Some(thread) })
+        }
         Err(_) => match thread.join() {
             Ok(result) => Err(result.err().unwrap_or_else(|| anyhow!("the monitor ended before it began"))),
             Err(_) => Err(anyhow!("the monitor's thread panicked")),

@@ -172,7 +172,8 @@ impl Osd {
 
     fn counters_report(&mut self, clock: Clock) -> MMgrReport {
         let threshold = self.mgr.threshold;
-        let all: Vec<Reported> = (0..COUNTERS.len()).map(Reported::counter).chain((0..BINS * HISTOGRAMS.len()).map(Reported::bin)).collect();
+        let all: Vec<Reported> =
+            (0..COUNTERS.len()).map(Reported::counter).chain((0..BINS * HISTOGRAMS.len()).map(Reported::bin)).collect();
         let wanted = |r: &Reported| u32::from(r.about.priority) >= threshold;
         // Values go in the order of their paths.
         let mut order: Vec<&Reported> = all.iter().filter(|r| wanted(r)).collect();

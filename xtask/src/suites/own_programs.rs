@@ -140,9 +140,18 @@ fn difference(line: &str, held: Held, ours: &Output, theirs: &Output) -> Option<
         && match held {
             Whole => ours.stdout == theirs.stdout && ours.stderr == theirs.stderr,
             Form => steady(&ours.stdout) == steady(&theirs.stdout) && steady(&ours.stderr) == steady(&theirs.stderr),
-            Error => ours.stdout == theirs.stdout && !ours.stderr.is_empty() && (line.starts_with("rados") || first(&ours.stderr).get(..12) == first(&theirs.stderr).get(..12)),
+            Error => {
+                ours.stdout == theirs.stdout
+                    && !ours.stderr.is_empty()
+                    && (line.starts_with("rados") || first(&ours.stderr).get(..12) == first(&theirs.stderr).get(..12))
+            }
         };
-    (!same).then(|| format!("{line}\n--- ours\n{}\n{}{}--- stock's\n{}\n{}{}", ours.code, ours.stdout, ours.stderr, theirs.code, theirs.stdout, theirs.stderr))
+    (!same).then(|| {
+        format!(
+            "{line}\n--- ours\n{}\n{}{}--- stock's\n{}\n{}{}",
+            ours.code, ours.stdout, ours.stderr, theirs.code, theirs.stdout, theirs.stderr
+        )
+    })
 }
 
 fn beside_stock() -> Result<()> {

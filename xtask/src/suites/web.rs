@@ -201,7 +201,8 @@ const LACKING: &[(&str, &str)] = &[
 ];
 
 /// Names whose labels differ, and why.
-const OTHER_LABELS: &[(&str, &str)] = &[("ceph_pool_objects_repaired", "its label is `poolid` in 16.2 and `pool_id` in 18.2, which we are")];
+const OTHER_LABELS: &[(&str, &str)] =
+    &[("ceph_pool_objects_repaired", "its label is `poolid` in 16.2 and `pool_id` in 18.2, which we are")];
 
 /// Every name on a stock manager's page for the same cluster is on ours, with its type and its labels, or stands in the list.
 fn as_stock() -> Result<()> {
@@ -213,17 +214,31 @@ fn as_stock() -> Result<()> {
     let complete = |text: &str| text.contains("ceph_osd_op_w{ceph_daemon=\"osd.1\"}");
     let ours = {
         let mut text = String::new();
-        ensure!(until(PATIENCE, || get(mine, "/metrics").is_ok_and(|(_, t)| { text = t; complete(&text) })), "no counters of osd.1:\n{text}");
+        ensure!(
+            until(PATIENCE, || get(mine, "/metrics").is_ok_and(|(_, t)| {
+                text = t;
+                complete(&text)
+            })),
+            "no counters of osd.1:\n{text}"
+        );
         text
     };
     for (key, value) in [("mgr/prometheus/server_port", theirs.to_string()), ("mgr/prometheus/server_addr", "127.0.0.1".into())] {
         c.must(Pacific, &format!("ceph config set mgr {key} {value}"))?;
     }
     let manager = Manager::new(&c)?;
-    ensure!(until(PATIENCE, || c.must(Pacific, "ceph mgr stat").is_ok_and(|out| out.contains("\"active_name\": \"y\""))), "no stock manager");
+    ensure!(
+        until(PATIENCE, || c.must(Pacific, "ceph mgr stat").is_ok_and(|out| out.contains("\"active_name\": \"y\""))),
+        "no stock manager"
+    );
     ensure!(until(PATIENCE, || c.must(Pacific, "ceph mgr module enable prometheus").is_ok()), "the module can't be enabled");
     let mut stock = String::new();
-    let shown = until(2 * PATIENCE, || page(theirs, "/metrics").is_ok_and(|text| { stock = text; complete(&stock) && stock.contains("ceph_pool_metadata{") }));
+    let shown = until(2 * PATIENCE, || {
+        page(theirs, "/metrics").is_ok_and(|text| {
+            stock = text;
+            complete(&stock) && stock.contains("ceph_pool_metadata{")
+        })
+    });
     ensure!(shown, "the stock manager shows no counters:\n{stock}");
     let stock = stock.split_once("\r\n\r\n").map_or(stock.as_str(), |(_, body)| body);
     let (ours, stock) = (names(&ours), names(stock));
@@ -236,7 +251,9 @@ fn as_stock() -> Result<()> {
             Some((k, _)) if k != kind => wrong.push(format!("{name} is a {k}; stock's is a {kind}")),
             Some(_) if OTHER_LABELS.iter().any(|(n, _)| n == name) => {}
             // A name without values on one side has no labels to compare.
-            Some((_, l)) if l != labels && !l.is_empty() && !labels.is_empty() => wrong.push(format!("{name} has the labels {l:?}; stock's are {labels:?}")),
+            Some((_, l)) if l != labels && !l.is_empty() && !labels.is_empty() => {
+                wrong.push(format!("{name} has the labels {l:?}; stock's are {labels:?}"))
+            }
             Some(_) => {}
         }
     }
@@ -309,7 +326,11 @@ fn for_prometheus() -> Result<()> {
     let c = Cluster::start("prometheus", &["--osds", "2", "--processes", "--http", "127.0.0.1:0", "--size", "1G"])?;
     let port = port(&c)?;
     pools(&c)?;
-    ensure!(until(PATIENCE, || get(port, "/metrics").is_ok_and(|(_, t)| t.contains("ceph_osd_op_write_latency_seconds_bucket{ceph_daemon=\"osd.1\""))), "no histogram");
+    ensure!(
+        until(PATIENCE, || get(port, "/metrics")
+            .is_ok_and(|(_, t)| t.contains("ceph_osd_op_write_latency_seconds_bucket{ceph_daemon=\"osd.1\""))),
+        "no histogram"
+    );
     let (_, text) = get(port, "/metrics")?;
     promtool(&c, &text)?;
     let rules = c.dir.join("rules.yml");
@@ -334,9 +355,15 @@ fn for_prometheus() -> Result<()> {
     killed(&c, 1)?;
     ensure!(until(PATIENCE, || prometheus.fires("CephOSDDown")), "CephOSDDown does not fire: {:?}", prometheus.ask("/api/v1/alerts"));
     if upstream.is_some() {
-        let known = |v: &Value| v["data"]["groups"].as_array().map_or(0, |groups| groups.iter().flat_map(|g| g["rules"].as_array()).flatten().count());
+        let known = |v: &Value| {
+            v["data"]["groups"].as_array().map_or(0, |groups| groups.iter().flat_map(|g| g["rules"].as_array()).flatten().count())
+        };
         let healthy = |v: &Value| !v.to_string().contains("\"health\":\"err\"");
-        ensure!(until(PATIENCE, || prometheus.ask("/api/v1/rules").is_ok_and(|v| known(&v) > 20 && healthy(&v))), "{:?}", prometheus.ask("/api/v1/rules"));
+        ensure!(
+            until(PATIENCE, || prometheus.ask("/api/v1/rules").is_ok_and(|v| known(&v) > 20 && healthy(&v))),
+            "{:?}",
+            prometheus.ask("/api/v1/rules")
+        );
     }
     drop(prometheus);
     c.stop()

@@ -67,5 +67,9 @@ pub fn run(socket: &Path, words: &[String], options: &Options) -> Result<i32> {
     };
     request.insert("format".into(), json!(options.format.as_deref().unwrap_or("json-pretty")));
     let output = ask(socket, &Value::Object(request))?;
-    show(&CommandOutput { result: 0, status: String::new(), output: output.into() }, "", &Options { output: options.output.clone(), ..Options::default() })
+    show(
+        &CommandOutput { result: 0, status: String::new(), output: output.into() },
+        "",
+        &Options { output: options.output.clone(), ..Options::default() },
+    )
 }

@@ -145,7 +145,13 @@ fn errno_lost() -> i32 {
     types::errno::ENXIO
 }
 
-async fn one(cluster: &Cluster, target: &Target, words: &[String], options: &Options, input: &Bytes) -> Result<CommandOutput, CommandOutput> {
+async fn one(
+    cluster: &Cluster,
+    target: &Target,
+    words: &[String],
+    options: &Options,
+    input: &Bytes,
+) -> Result<CommandOutput, CommandOutput> {
     let all = descriptions(cluster, target).await?;
     let (command, mut request) = describe::choose(&all, words).map_err(|why| {
         eprintln!("{why}");
@@ -189,7 +195,8 @@ fn show(answer: &CommandOutput, prefix: &str, options: &Options) -> Result<i32> 
             let is_json = options.format.as_deref().is_some_and(|f| f.starts_with("json"));
             // Programs that read `ceph` skip the first line of JSON: it has always been another.
             let blank: &[u8] = if is_json && file.is_none() { b"\n" } else { b"" };
-            let (mut text, end): (&[u8], &[u8]) = if prefix.is_empty() { (&answer.output, b"") } else { (answer.output.trim_ascii_end(), b"\n") };
+            let (mut text, end): (&[u8], &[u8]) =
+                if prefix.is_empty() { (&answer.output, b"") } else { (answer.output.trim_ascii_end(), b"\n") };
             if answer.result < 0 && text.is_empty() {
                 text = b"";
             }

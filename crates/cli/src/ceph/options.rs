@@ -53,14 +53,20 @@ impl Options {
             "-v" | "--version" => self.version = true,
             "-s" | "--status" => self.status = true,
             "-w" | "--watch" => self.watch = Some("info".into()),
-            "--watch-debug" | "--watch-info" | "--watch-sec" | "--watch-warn" | "--watch-error" => self.watch = key.strip_prefix("--watch-").map(String::from),
+            "--watch-debug" | "--watch-info" | "--watch-sec" | "--watch-warn" | "--watch-error" => {
+                self.watch = key.strip_prefix("--watch-").map(String::from)
+            }
             "-W" | "--watch-channel" => {
                 self.channel = value(word, words)?;
                 self.watch.get_or_insert_with(|| "info".into());
             }
             "-f" | "--format" => {
                 let format = value(word, words)?;
-                ensure!(FORMATS.contains(&format.as_str()), "argument -f/--format: invalid choice: '{format}' (choose from {})", FORMATS.join(", "));
+                ensure!(
+                    FORMATS.contains(&format.as_str()),
+                    "argument -f/--format: invalid choice: '{format}' (choose from {})",
+                    FORMATS.join(", ")
+                );
                 self.format = Some(format);
             }
             "-i" | "--in-file" => self.input = Some(value(word, words)?),
@@ -157,7 +163,8 @@ mod tests {
 
     #[test]
     fn wrong_options_are_told() {
-        for (line, say) in [("-f csv status", "invalid choice: 'csv'"), ("status -c", "-c needs a value"), ("-p soon x", "soon: no number")] {
+        for (line, say) in [("-f csv status", "invalid choice: 'csv'"), ("status -c", "-c needs a value"), ("-p soon x", "soon: no number")]
+        {
             let error = format!("{:#}", Options::parse(&split(line)).unwrap_err());
             assert!(error.contains(say), "{line}: {error}");
         }

@@ -5,8 +5,22 @@ use super::{Done, Failed, Options, failed, json_text};
 use client::{Answer, ClientError, Cluster, Request};
 use serde_json::json;
 
-const HEADINGS: [&str; 14] = ["POOL_NAME", "USED", "OBJECTS", "CLONES", "COPIES", "MISSING_ON_PRIMARY", "UNFOUND", "DEGRADED", "RD_OPS", "RD",
-    "WR_OPS", "WR", "USED COMPR", "UNDER COMPR"];
+const HEADINGS: [&str; 14] = [
+    "POOL_NAME",
+    "USED",
+    "OBJECTS",
+    "CLONES",
+    "COPIES",
+    "MISSING_ON_PRIMARY",
+    "UNFOUND",
+    "DEGRADED",
+    "RD_OPS",
+    "RD",
+    "WR_OPS",
+    "WR",
+    "USED COMPR",
+    "UNDER COMPR",
+];
 
 /// Bytes as people read them: three digits, powers of 1024.
 fn bytes_text(bytes: u64) -> String {
@@ -27,7 +41,11 @@ fn table(rows: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..HEADINGS.len()).map(|i| rows.iter().map(|r| r[i].chars().count()).max().unwrap_or(0)).collect();
     let mut text = String::new();
     for row in rows {
-        let cells = row.iter().zip(&widths).enumerate().map(|(i, (cell, width))| if i == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") });
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(i, (cell, width))| if i == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") });
         text += &(cells.collect::<Vec<_>>().join("  ") + "\n");
     }
     text
@@ -53,10 +71,18 @@ pub async fn run(cluster: &Cluster, o: &Options) -> Done {
         let (s, fs) = (&stat.stats.sum, &stat.store_stats);
         let copies = map.pool_by_name(name).and_then(|id| map.pool(id)).map_or(1, |p| i64::from(p.size.max(1)));
         // What the stores allocated, where they count by pool; with keys and values.
-        let (data, omap) = if reply.per_pool { (fs.allocated, fs.omap_allocated) } else { (s.num_bytes * copies, s.num_omap_bytes * copies) };
+        let (data, omap) =
+            if reply.per_pool { (fs.allocated, fs.omap_allocated) } else { (s.num_bytes * copies, s.num_omap_bytes * copies) };
         let used = (data.max(0) + omap.max(0)) as u64;
         let kib = |n: i64| n.max(0) as u64 * 1024;
-        let counts = [s.num_objects, s.num_object_clones, s.num_object_copies, s.num_objects_missing_on_primary, s.num_objects_unfound, s.num_objects_degraded];
+        let counts = [
+            s.num_objects,
+            s.num_object_clones,
+            s.num_object_copies,
+            s.num_objects_missing_on_primary,
+            s.num_objects_unfound,
+            s.num_objects_degraded,
+        ];
         let mut row = vec![name.clone(), bytes_text(used)];
         row.extend(counts.iter().map(i64::to_string));
         row.extend([s.num_rd.to_string(), bytes_text(kib(s.num_rd_kb)), s.num_wr.to_string(), bytes_text(kib(s.num_wr_kb))]);

@@ -143,10 +143,13 @@ async fn serve(options: &Options) -> Result<Done> {
 fn load(o: &Options) -> ExitCode {
     let run = || -> Result<()> {
         let (seconds, mode) = (o.words.get(1), o.words.get(2));
-        let (Some(seconds), Some(mode)) = (seconds, mode) else { anyhow::bail!("usage: humboldt rados -p POOL bench SECONDS write|seq|rand") };
+        let (Some(seconds), Some(mode)) = (seconds, mode) else {
+            anyhow::bail!("usage: humboldt rados -p POOL bench SECONDS write|seq|rand")
+        };
         let pool = o.pool.as_ref().context("pool name was not specified")?;
         let block = o.block.unwrap_or(4 << 20);
-        let mut line: Vec<String> = ["humboldt", "bench", mode, "-s", seconds, "-p", pool, "-n", o.connect.name()].map(String::from).to_vec();
+        let mut line: Vec<String> =
+            ["humboldt", "bench", mode, "-s", seconds, "-p", pool, "-n", o.connect.name()].map(String::from).to_vec();
         line.extend(["-b".into(), block.to_string(), "-t".into(), o.depth.unwrap_or(16).to_string()]);
         line.extend(["--object-size".into(), o.object_size.unwrap_or(block).to_string()]);
         if o.keep {
@@ -207,7 +210,9 @@ mod tests {
         assert_eq!((o.pool.as_deref(), o.namespace.as_str(), o.offset), (Some("p"), "n", 4096));
         assert_eq!(o.words, ["put", "o", "-"]);
         assert_eq!(Options::parse(&words("-p p setxattr o a -- -5")).unwrap().words, ["setxattr", "o", "a", "-5"]);
-        for (line, say) in [("--nosuch ls", "unrecognized option --nosuch"), ("-f csv df", "unrecognized format: csv"), ("-b x bench", "-b: x")] {
+        for (line, say) in
+            [("--nosuch ls", "unrecognized option --nosuch"), ("-f csv df", "unrecognized format: csv"), ("-b x bench", "-b: x")]
+        {
             let error = format!("{:#}", Options::parse(&words(line)).unwrap_err());
             assert!(error.contains(say), "{line}: {error}");
         }

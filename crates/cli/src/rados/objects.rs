@@ -24,8 +24,25 @@ pub async fn run(cluster: &Cluster, o: &Options) -> Done {
         ["df", ..] => return df::run(cluster, o).await,
         _ => {}
     }
-    const KNOWN: [&str; 17] = ["ls", "put", "append", "get", "stat", "stat2", "create", "touch", "truncate", "rm", "setxattr", "getxattr",
-        "rmxattr", "listxattr", "setomapval", "rmomapkey", "listomapkeys"];
+    const KNOWN: [&str; 17] = [
+        "ls",
+        "put",
+        "append",
+        "get",
+        "stat",
+        "stat2",
+        "create",
+        "touch",
+        "truncate",
+        "rm",
+        "setxattr",
+        "getxattr",
+        "rmxattr",
+        "listxattr",
+        "setomapval",
+        "rmomapkey",
+        "listomapkeys",
+    ];
     if !KNOWN.contains(&words[0]) {
         return Err(Failed(format!("unrecognized command {}; -h or --help for usage\nerror 22: (22) Invalid argument", words[0])));
     }
@@ -58,8 +75,12 @@ async fn one(pool: &Pool, name: &str, o: &Options, words: &[&str]) -> Done {
             println!("{} mtime {mtime}, size {}", at(object), stat.size);
             Ok(())
         }
-        ["create", object] => change(pool, object, Ops::new().create(true)).await.map_err(|e| failed(format_args!("creating {}", at(object)), &e)),
-        ["touch", object] => change(pool, object, Ops::new().create(false)).await.map_err(|e| Failed(format!(" error touch-ing {}: {}", at(object), told(&e)))),
+        ["create", object] => {
+            change(pool, object, Ops::new().create(true)).await.map_err(|e| failed(format_args!("creating {}", at(object)), &e))
+        }
+        ["touch", object] => change(pool, object, Ops::new().create(false))
+            .await
+            .map_err(|e| Failed(format!(" error touch-ing {}: {}", at(object), told(&e)))),
         ["truncate", object, size] => {
             let size: u64 = size.parse().map_err(|_| Failed(format!("Invalid value for size: '{size}'")))?;
             change(pool, object, Ops::new().truncate(size)).await.map_err(|e| failed(format_args!("truncating oid {object} to {size}"), &e))
@@ -78,9 +99,9 @@ async fn one(pool: &Pool, name: &str, o: &Options, words: &[&str]) -> Done {
             let value = pool.get_xattr(object, attr).await.map_err(|e| failed(format_args!("getting xattr {}/{attr}", at(object)), &e))?;
             out(&value)
         }
-        ["rmxattr", object, attr] => {
-            change(pool, object, Ops::new().rm_xattr(attr)).await.map_err(|e| failed(format_args!("removing xattr {}/{attr}", at(object)), &e))
-        }
+        ["rmxattr", object, attr] => change(pool, object, Ops::new().rm_xattr(attr))
+            .await
+            .map_err(|e| failed(format_args!("removing xattr {}/{attr}", at(object)), &e)),
         ["listxattr", object] => {
             let all = pool.xattrs(object).await.map_err(|e| failed(format_args!("getting xattr set {}", at(object)), &e))?;
             all.keys().try_for_each(|key| out(format!("{}\n", key.to_lossy()).as_bytes()))
@@ -231,7 +252,8 @@ async fn list(pool: &Pool, o: &Options) -> Done {
         return out(json_text(&json!(rows), format).as_bytes());
     }
     for entry in all {
-        let mut line = if o.all { format!("{}\t{}", entry.nspace.to_lossy(), entry.oid.to_lossy()) } else { entry.oid.to_lossy().into_owned() };
+        let mut line =
+            if o.all { format!("{}\t{}", entry.nspace.to_lossy(), entry.oid.to_lossy()) } else { entry.oid.to_lossy().into_owned() };
         if !entry.key.is_empty() {
             line += &format!("\t{}", entry.key.to_lossy());
         }

@@ -105,11 +105,25 @@ fn span(s: u64) -> String {
 fn head(s: &Value) -> Vec<String> {
     let (health, c, io) = (text(&s["health"]["status"]), &s["capacity"], &s["io"]);
     let osds = rows(&s["osds"]).len();
-    let states: Vec<String> = rows(&s["groups"]["states"]).iter().map(|g| format!("{} {}", count(&g["count"]), text(&g["state"]))).collect();
+    let states: Vec<String> =
+        rows(&s["groups"]["states"]).iter().map(|g| format!("{} {}", count(&g["count"]), text(&g["state"]))).collect();
     let used = share(&c["used"], &c["total"]);
     let mut out = vec![
-        format!("{BOLD}{}{health}{PLAIN}   {} of {osds} OSDs up, {} in   {DIM}{}{PLAIN}", colour(health), count(&s["up"]), count(&s["in"]), text(&s["fsid"])),
-        format!("capacity  {} {:.1} % of {}   {} objects, {}", bar(used, 24), used * 100.0, bytes(&c["total"]), count(&c["objects"]), bytes(&c["stored"])),
+        format!(
+            "{BOLD}{}{health}{PLAIN}   {} of {osds} OSDs up, {} in   {DIM}{}{PLAIN}",
+            colour(health),
+            count(&s["up"]),
+            count(&s["in"]),
+            text(&s["fsid"])
+        ),
+        format!(
+            "capacity  {} {:.1} % of {}   {} objects, {}",
+            bar(used, 24),
+            used * 100.0,
+            bytes(&c["total"]),
+            count(&c["objects"]),
+            bytes(&c["stored"])
+        ),
         format!("groups    {}", if states.is_empty() { "none".into() } else { states.join(", ") }),
         format!(
             "clients   read {:>7} op/s {:>10}/s {:>8}   write {:>7} op/s {:>10}/s {:>8}",
@@ -127,7 +141,12 @@ fn head(s: &Value) -> Vec<String> {
         out.push(format!("{mark}●{PLAIN} {}  {DIM}{}{PLAIN}", text(&check["text"]), text(&check["advice"])));
     }
     for d in rows(&s["slow"]) {
-        out.push(format!("slow      {}: {} requests, the oldest waits for {}", text(&d["daemon"]), count(&d["count"]), span(d["oldest_s"].as_u64().unwrap_or(0))));
+        out.push(format!(
+            "slow      {}: {} requests, the oldest waits for {}",
+            text(&d["daemon"]),
+            count(&d["count"]),
+            span(d["oldest_s"].as_u64().unwrap_or(0))
+        ));
     }
     out
 }
@@ -312,7 +331,12 @@ mod tests {
         let lines = seen(&screen(&state(), 40, 200)).join("\n");
         let at = |what: &str| lines.find(what).unwrap_or_else(|| panic!("{what} in\n{lines}"));
         assert!(at("osd.2") < at("osd.1") && at("osd.1") < at("osd.0"), "{lines}");
-        assert!(lines.contains("75.0 %  25 missing, 0 to move, 5 objects/s, about 5 s left") && lines.contains("● 1 osds down  Start it.") && lines.contains("client.7         127.0.0.1:0"), "{lines}");
+        assert!(
+            lines.contains("75.0 %  25 missing, 0 to move, 5 objects/s, about 5 s left")
+                && lines.contains("● 1 osds down  Start it.")
+                && lines.contains("client.7         127.0.0.1:0"),
+            "{lines}"
+        );
     }
 
     #[test]

@@ -7,7 +7,8 @@ use super::{Description, Kind, Param, Part};
 use serde_json::{Map, Value, json};
 
 /// Words that confirm something: older daemons take them by place although they look like names.
-const CONFIRM: [&str; 4] = ["--yes-i-really-mean-it", "--yes-i-really-really-mean-it", "--yes-i-really-really-mean-it-not-faking", "--force"];
+const CONFIRM: [&str; 4] =
+    ["--yes-i-really-mean-it", "--yes-i-really-really-mean-it", "--yes-i-really-really-mean-it-not-faking", "--force"];
 
 /// Why words are not a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +33,8 @@ pub struct Misfit {
 impl Description {
     /// The request that these words mean, if they are this command.
     pub fn fit(&self, words: &[String]) -> Result<Map<String, Value>, Misfit> {
-        let mut fitting = Fitting { matched: 0, out: Map::new(), rest: words.to_vec(), injects: words.first().is_some_and(|w| w == "injectargs") };
+        let mut fitting =
+            Fitting { matched: 0, out: Map::new(), rest: words.to_vec(), injects: words.first().is_some_and(|w| w == "injectargs") };
         fitting.out.insert("prefix".into(), json!(self.prefix()));
         fitting.go(self).map_err(|why| Misfit { matched: fitting.matched, why })?;
         Ok(fitting.out)

@@ -131,7 +131,11 @@ impl Kind {
                 if bad.is_empty() { Ok(json!(word)) } else { Err(format!("invalid chars {bad} in {word}")) }
             }
             Self::Choices(all) => {
-                if all.iter().any(|s| s == word) { Ok(json!(word)) } else { Err(format!("{word} not in {}", all.join("|"))) }
+                if all.iter().any(|s| s == word) {
+                    Ok(json!(word))
+                } else {
+                    Err(format!("{word} not in {}", all.join("|")))
+                }
             }
             Self::Bool => match word.to_ascii_lowercase().as_str() {
                 "true" | "1" => Ok(json!(true)),

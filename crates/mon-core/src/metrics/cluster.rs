@@ -49,7 +49,13 @@ impl Mon {
         // What was wrong since this process started goes on being named, with 0 once it is over.
         for (code, severity) in self.health.seen() {
             let active = checks.contains_key(code);
-            page.put("ceph_health_detail", Kind::Gauge, help, &[("name", code), ("severity", severity.name())], f64::from(u8::from(active)));
+            page.put(
+                "ceph_health_detail",
+                Kind::Gauge,
+                help,
+                &[("name", code), ("severity", severity.name())],
+                f64::from(u8::from(active)),
+            );
         }
         for (code, check) in checks.iter().filter(|(code, _)| !self.health.has_seen(code)) {
             let severity = if check.severity == Severity::Error { "HEALTH_ERR" } else { "HEALTH_WARN" };
@@ -66,7 +72,11 @@ impl Mon {
         for osd in map.osds() {
             let name = format!("osd.{osd}");
             let label = [("ceph_daemon", name.as_str())];
-            let states = [("weight", f64::from(map.weight(osd)) / 65536.0), ("up", f64::from(u8::from(map.is_up(osd)))), ("in", f64::from(u8::from(map.is_in(osd))))];
+            let states = [
+                ("weight", f64::from(map.weight(osd)) / 65536.0),
+                ("up", f64::from(u8::from(map.is_up(osd)))),
+                ("in", f64::from(u8::from(map.is_in(osd)))),
+            ];
             for (state, value) in states {
                 page.put(&format!("ceph_osd_{state}"), Kind::Untyped, &format!("OSD status {state}"), &label, value);
             }
@@ -162,7 +172,13 @@ impl Mon {
             let daemon = format!("mon.{name}");
             let addr = self.monmap.map.mons.get(name).map_or_else(|| "-".into(), |m| host(&m.public_addrs.front()));
             let rank = rank.to_string();
-            let labels = [("ceph_daemon", daemon.as_str()), ("hostname", hostname), ("public_addr", &addr), ("rank", &rank), ("ceph_version", version)];
+            let labels = [
+                ("ceph_daemon", daemon.as_str()),
+                ("hostname", hostname),
+                ("public_addr", &addr),
+                ("rank", &rank),
+                ("ceph_version", version),
+            ];
             page.put("ceph_mon_metadata", Kind::Untyped, "MON Metadata", &labels, 1.0);
             page.put("ceph_mon_quorum_status", Kind::Gauge, "Monitors in quorum", &[("ceph_daemon", &daemon)], 1.0);
         }
@@ -184,7 +200,8 @@ impl Mon {
     fn module_metrics(&self, page: &mut Page) {
         let mgr = &self.mgrmap.map;
         let always = mgr.always_on_modules.values().next_back();
-        let (status, can_run) = ("MGR module status (0=disabled, 1=enabled, 2=auto-enabled)", "MGR module runnable state i.e. can it run (0=no, 1=yes)");
+        let (status, can_run) =
+            ("MGR module status (0=disabled, 1=enabled, 2=auto-enabled)", "MGR module runnable state i.e. can it run (0=no, 1=yes)");
         page.family("ceph_mgr_module_status", Kind::Gauge, status);
         page.family("ceph_mgr_module_can_run", Kind::Gauge, can_run);
         for module in &mgr.available_modules {
@@ -218,12 +235,19 @@ impl Mon {
                 match service.as_str() {
                     "rgw" => {
                         let name = format!("rgw.{}", if about("id").is_empty() { id } else { about("id") });
-                        let labels = [("ceph_daemon", name.as_str()), ("hostname", hostname), ("ceph_version", version), ("instance_id", id)];
+                        let labels =
+                            [("ceph_daemon", name.as_str()), ("hostname", hostname), ("ceph_version", version), ("instance_id", id)];
                         page.put("ceph_rgw_metadata", Kind::Untyped, "RGW Metadata", &labels, 1.0);
                     }
                     "rbd-mirror" => {
                         let name = format!("rbd-mirror.{id}");
-                        let labels = [("ceph_daemon", name.as_str()), ("id", about("id")), ("instance_id", about("instance_id")), ("hostname", hostname), ("ceph_version", version)];
+                        let labels = [
+                            ("ceph_daemon", name.as_str()),
+                            ("id", about("id")),
+                            ("instance_id", about("instance_id")),
+                            ("hostname", hostname),
+                            ("ceph_version", version),
+                        ];
                         page.put("ceph_rbd_mirror_metadata", Kind::Untyped, "RBD Mirror Metadata", &labels, 1.0);
                     }
                     _ => {}

@@ -64,7 +64,11 @@ impl Page {
         self.family(name, kind, help).rows += &row;
     }
     fn family(&mut self, name: &str, kind: Kind, help: &str) -> &mut Family {
-        self.0.entry(name.into()).or_insert_with(|| Family { kind, help: help.replace('\\', "\\\\").replace('\n', " "), rows: String::new() })
+        self.0.entry(name.into()).or_insert_with(|| Family {
+            kind,
+            help: help.replace('\\', "\\\\").replace('\n', " "),
+            rows: String::new(),
+        })
     }
     /// Adds a histogram: its bounds with how many lie at or below each and above the one before, and the sum of all, in seconds.
     fn histogram(&mut self, name: &str, help: &str, labels: &[(&str, &str)], bins: &[(u64, u64)], sum_s: f64) {

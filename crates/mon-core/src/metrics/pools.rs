@@ -51,10 +51,23 @@ impl Mon {
             for (key, value) in recovery {
                 page.put(&format!("ceph_pool_{key}"), Kind::Gauge, &format!("OSD pool stats: {key}"), &label, value);
             }
-            page.put("ceph_pool_objects_repaired", Kind::Counter, "Number of objects repaired in a pool", &label, f64::from(sum.num_objects_repaired as i32));
+            page.put(
+                "ceph_pool_objects_repaired",
+                Kind::Counter,
+                "Number of objects repaired in a pool",
+                &label,
+                f64::from(sum.num_objects_repaired as i32),
+            );
             let kind = if pool.is_erasure() { "erasure" } else { "replicated" };
-            let description = if pool.is_erasure() { format!("ec:{}", pool.erasure_code_profile) } else { format!("replica:{}", pool.size) };
-            let labels = [("pool_id", number.as_str()), ("name", map.pool_name(*id).unwrap_or_default()), ("type", kind), ("description", &description), ("compression_mode", "none")];
+            let description =
+                if pool.is_erasure() { format!("ec:{}", pool.erasure_code_profile) } else { format!("replica:{}", pool.size) };
+            let labels = [
+                ("pool_id", number.as_str()),
+                ("name", map.pool_name(*id).unwrap_or_default()),
+                ("type", kind),
+                ("description", &description),
+                ("compression_mode", "none"),
+            ];
             page.put("ceph_pool_metadata", Kind::Untyped, "POOL Metadata", &labels, 1.0);
             self.group_metrics(page, *id, &number);
         }

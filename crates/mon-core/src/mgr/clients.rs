@@ -165,7 +165,8 @@ mod tests {
         }
         // ops, reads, writes, read bytes, written bytes, read latency with its count, write latency with its count
         c.take(0, &report(&[("client.5", [30, 10, 20, 100, 200, 20_000, 10, 40_000, 20])]), at(3)).unwrap();
-        c.take(1, &report(&[("client.5", [10, 10, 0, 100, 0, 60_000, 10, 0, 0]), ("client.6", [2, 0, 2, 0, 8, 0, 0, 2000, 2])]), at(3)).unwrap();
+        c.take(1, &report(&[("client.5", [10, 10, 0, 100, 0, 60_000, 10, 0, 0]), ("client.6", [2, 0, 2, 0, 8, 0, 0, 2000, 2])]), at(3))
+            .unwrap();
         let all = c.busiest(at(4));
         assert_eq!(all.iter().map(|(key, _)| key.0.as_str()).collect::<Vec<_>>(), ["client.5", "client.6"]);
         let r = all[0].1;

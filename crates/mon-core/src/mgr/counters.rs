@@ -140,7 +140,10 @@ impl Counters {
     pub fn histograms(&self) -> BTreeMap<&str, Vec<(u64, u64)>> {
         let mut out: BTreeMap<&str, Vec<(u64, u64)>> = BTreeMap::new();
         for (path, counter) in &self.all {
-            let Some((name, bound)) = path.strip_prefix("osd.").and_then(|p| p.strip_prefix(HISTOGRAM)).and_then(|p| p.rsplit_once('.')) else { continue };
+            let Some((name, bound)) = path.strip_prefix("osd.").and_then(|p| p.strip_prefix(HISTOGRAM)).and_then(|p| p.rsplit_once('.'))
+            else {
+                continue;
+            };
             let bound = if bound == "inf" { Some(u64::MAX) } else { bound.parse().ok() };
             out.entry(name).or_default().extend(bound.map(|b| (b, counter.value)));
         }
@@ -158,7 +161,8 @@ mod tests {
     fn report(declare: &[(&str, u8)], undeclare: &[&str], values: &[u64]) -> MMgrReport {
         let mut e = Encoder::new(types::features::SUPPORTED);
         e.frame(1, 1, |e| values.iter().for_each(|v| e.u64(*v)));
-        let declare = declare.iter().map(|(path, kind)| PerfCounterType { path: (*path).into(), kind: *kind, ..PerfCounterType::default() });
+        let declare =
+            declare.iter().map(|(path, kind)| PerfCounterType { path: (*path).into(), kind: *kind, ..PerfCounterType::default() });
         MMgrReport {
             declare: declare.collect(),
             undeclare: undeclare.iter().map(ToString::to_string).collect(),
@@ -172,7 +176,8 @@ mod tests {
         let (counter, avg) = (perf_counter::U64 | perf_counter::COUNTER, perf_counter::TIME | perf_counter::LONGRUNAVG);
         let mut c = Counters::default();
         let at = |s: u64| Stamp(s * 1_000_000_000);
-        c.take(&report(&[("osd.op_r", counter), ("osd.op_r_latency", avg), ("osd.a", counter)], &[], &[7, 10, 5000, 10, 10]), at(1)).unwrap();
+        c.take(&report(&[("osd.op_r", counter), ("osd.op_r_latency", avg), ("osd.a", counter)], &[], &[7, 10, 5000, 10, 10]), at(1))
+            .unwrap();
         assert_eq!((c.get("osd.a").unwrap().value, c.get("osd.op_r").unwrap().value), (7, 10));
         assert_eq!((c.get("osd.op_r_latency").unwrap().value, c.get("osd.op_r_latency").unwrap().count), (5000, 10));
         // One is taken back: the others move up.

@@ -74,7 +74,9 @@ impl Mon {
                 self.register_service(conn, &m.service_name, &m.daemon_name, metadata, now);
             }
             let (metadata, status) = m.service.unwrap_or_default();
-            self.manager.daemons.insert(name.clone(), DaemonState { metadata, status, config: m.config, last_seen: now, ..DaemonState::default() });
+            self.manager
+                .daemons
+                .insert(name.clone(), DaemonState { metadata, status, config: m.config, last_seen: now, ..DaemonState::default() });
             if let Some(session) = self.sessions.get_mut(&conn) {
                 session.mgr_name = Some(name);
             }
@@ -86,7 +88,11 @@ impl Mon {
     fn configure_daemon(&mut self, conn: ConnId) {
         let stats_period_s = if self.manager.watched { WATCHED_PERIOD_S } else { REPORT_PERIOD_S };
         let osd_perf_queries = if self.manager.watched { vec![clients::query()] } else { Vec::new() };
-        self.send(conn, 0, &MMgrConfigure { stats_period_s, stats_threshold: REPORT_PRIORITY, osd_perf_queries, ..MMgrConfigure::default() });
+        self.send(
+            conn,
+            0,
+            &MMgrConfigure { stats_period_s, stats_threshold: REPORT_PRIORITY, osd_perf_queries, ..MMgrConfigure::default() },
+        );
     }
 
     /// Viewers came or left.
@@ -125,7 +131,9 @@ impl Mon {
         let now = UTime::from_wall_ns(clock.wall_ns);
         let Some(name) = self.daemon_name(conn, &m.service_name, &m.daemon_name) else { return Ok(()) };
         self.manager.services.seen(&m.service_name, &m.daemon_name, m.task_status.as_ref(), now, &mut self.batch);
-        if let (true, Some(osd), Some(report)) = (self.manager.watched, name.strip_prefix("osd.").and_then(|id| id.parse().ok()), &m.metric_report) {
+        if let (true, Some(osd), Some(report)) =
+            (self.manager.watched, name.strip_prefix("osd.").and_then(|id| id.parse().ok()), &m.metric_report)
+        {
             self.manager.clients.take(osd, report, clock.mono)?;
         }
         let daemon = self.manager.daemons.entry(name).or_default();

@@ -2,12 +2,18 @@
 
 /// Codes and their lines.
 const ADVICE: &[(&str, &str)] = &[
-    ("OSD_DOWN", "The OSDs below answer no more. Start them again, or look at their machine; their data is served from other copies, if there are any."),
+    (
+        "OSD_DOWN",
+        "The OSDs below answer no more. Start them again, or look at their machine; their data is served from other copies, if there are any.",
+    ),
     ("OSD_HOST_DOWN", "All OSDs of a machine are down: look at its power and its network first."),
     ("OSD_FULL", "Writes are refused until there is room. Delete data, add an OSD, or move data off the OSDs below."),
     ("OSD_NEARFULL", "The OSDs below are soon full, and writes will be refused. Add room or delete data now."),
     ("OSD_BACKFILLFULL", "No data is moved to the OSDs below. Add room before another OSD fails."),
-    ("OSD_FLAGS", "Somebody keeps OSDs from being marked up, down, in or out. Take the flags back when the work is done: ceph osd unset-group."),
+    (
+        "OSD_FLAGS",
+        "Somebody keeps OSDs from being marked up, down, in or out. Take the flags back when the work is done: ceph osd unset-group.",
+    ),
     ("OSDMAP_FLAGS", "A flag of the whole cluster is set, usually for maintenance. Take it back when that is done: ceph osd unset FLAG."),
     ("OSD_NO_DOWN_OUT_INTERVAL", "An OSD that stays down is never marked out, so its data is not copied elsewhere by itself."),
     ("TOO_FEW_OSDS", "New pools ask for more copies than there are OSDs. Add OSDs, or set osd_pool_default_size lower."),
@@ -27,7 +33,10 @@ const ADVICE: &[(&str, &str)] = &[
     ("POOL_APP_NOT_ENABLED", "Say what the pool is for, so that clients find it: ceph osd pool application enable POOL rbd."),
     ("POOL_SCRUB_FLAGS", "Scrubs of a pool are switched off, so rot would not be noticed."),
     ("POOL_PG_NUM_NOT_POWER_OF_TWO", "Groups of the pool differ in size. Set pg_num to a power of two when it suits."),
-    ("SLOW_OPS", "Requests wait for longer than they may. Look at the OSDs named: a slow disk, a full queue, or a peer that does not answer."),
+    (
+        "SLOW_OPS",
+        "Requests wait for longer than they may. Look at the OSDs named: a slow disk, a full queue, or a peer that does not answer.",
+    ),
     ("MGR_DOWN", "No manager is active, so figures are not renewed. Data is served."),
     ("MON_DOWN", "A monitor is out of the quorum. Data is served while more than half of them are there."),
     ("MON_CLOCK_SKEW", "Clocks of monitors differ. Check their time service."),

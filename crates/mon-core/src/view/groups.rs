@@ -44,7 +44,8 @@ impl Mon {
             .pools
             .keys()
             .map(|id| {
-                let cells: String = pgs.pgs.range(PgId::new(*id, 0)..=PgId::new(*id, u32::MAX)).map(|(_, stat)| letter(stat.state)).collect();
+                let cells: String =
+                    pgs.pgs.range(PgId::new(*id, 0)..=PgId::new(*id, u32::MAX)).map(|(_, stat)| letter(stat.state)).collect();
                 json!({"pool": id, "name": map.pool_name(*id).unwrap_or_default(), "cells": cells})
             })
             .collect();

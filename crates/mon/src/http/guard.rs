@@ -86,7 +86,14 @@ mod tests {
     #[test]
     fn without_a_token_the_address_is_named_as_what_it_is() {
         let guard = Guard::new(None);
-        for (host, wanted) in [("127.0.0.1:9283", "pass"), ("localhost:9283", "pass"), ("[::1]:9283", "pass"), ("localhost", "pass"), ("evil.example:9283", "403"), ("", "403")] {
+        for (host, wanted) in [
+            ("127.0.0.1:9283", "pass"),
+            ("localhost:9283", "pass"),
+            ("[::1]:9283", "pass"),
+            ("localhost", "pass"),
+            ("evil.example:9283", "403"),
+            ("", "403"),
+        ] {
             assert_eq!(verdict(&guard, "/", "", host, "", ""), wanted, "{host}");
         }
     }

@@ -78,7 +78,9 @@ pub async fn serve(shared: Rc<Shared>, config: &HttpConfig) -> Result<SocketAddr
     config.check()?;
     let bound = TcpListener::bind(config.listen).await;
     let listener = match bound {
-        Err(e) if config.elsewhere && e.kind() == std::io::ErrorKind::AddrInUse => TcpListener::bind(SocketAddr::new(config.listen.ip(), 0)).await,
+        Err(e) if config.elsewhere && e.kind() == std::io::ErrorKind::AddrInUse => {
+            TcpListener::bind(SocketAddr::new(config.listen.ip(), 0)).await
+        }
         bound => bound,
     };
     let listener = listener.with_context(|| format!("the web address {}", config.listen))?;
