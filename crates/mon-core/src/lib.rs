@@ -18,6 +18,10 @@
 // `json!` with as many members as some answers have.
 #![recursion_limit = "512"]
 
+// What integration tests share names the crate from outside.
+#[cfg(test)]
+extern crate self as mon_core;
+
 pub mod auth;
 pub mod caps;
 pub mod cmd;

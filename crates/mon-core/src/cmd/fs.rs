@@ -254,9 +254,6 @@ fn new(ctx: &mut Ctx<'_>) -> CmdResult {
     if name.is_empty() {
         return err(errno::EINVAL, "a file system needs a name");
     }
-    if metadata == data {
-        return err(errno::EINVAL, "metadata and data need a pool each");
-    }
     may_change(ctx, &name)?;
     let (force, overlay) = (ctx.args.flag("force"), ctx.args.flag("allow_dangerous_metadata_overlay"));
     let map = ctx.mon.fs.view();

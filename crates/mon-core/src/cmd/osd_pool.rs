@@ -234,6 +234,9 @@ fn mksnap(ctx: &mut Ctx<'_>) -> CmdResult {
     if p.is_tier() {
         return err(errno::EINVAL, format!("pool {name} is a cache tier"));
     }
+    if ctx.mon.fs.view().uses_pool(id) {
+        return err(errno::EOPNOTSUPP, format!("pool {name} belongs to a file system, which makes its own snapshots"));
+    }
     let (now, epoch) = (UTime::from_wall_ns(ctx.clock.wall_ns), ctx.mon.osd.epoch() + 1);
     let p = ctx.mon.osd.pool_mut(id).expect("we looked");
     p.add_snap(&snap, now);

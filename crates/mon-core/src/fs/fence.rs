@@ -1,5 +1,6 @@
 //! The end of a metadata server's time: what it could still write is kept from the OSDs before its rank goes to another.
 
+use super::planted::{Bug, planted};
 use crate::Mon;
 use base::Clock;
 use maps::{MdsGid, MdsState};
@@ -40,11 +41,14 @@ impl Mon {
     /// Puts a daemon's addresses on the blocklist. The osdmap epoch in which they stand there.
     fn fence_mds(&mut self, addrs: &EntityAddrVec, clock: Clock) -> Epoch {
         let seconds = self.config.mon_number("mon_mds_blocklist_interval").max(1.0);
+        if planted(Bug::DontFence) {
+            return self.osd.epoch();
+        }
         let until = UTime::from_wall_ns(clock.wall_ns.saturating_add((seconds * 1e9) as u64));
         let inc = self.osd.pending();
         for addr in &addrs.0 {
             inc.new_blocklist.insert(addr.with_kind(AddrType::ANY), until);
         }
-        self.osd.epoch() + 1
+        if planted(Bug::NameNoEpoch) { 0 } else { self.osd.epoch() + 1 }
     }
 }

@@ -14,7 +14,10 @@ mod beacon;
 mod checks;
 mod fence;
 mod placing;
+mod planted;
 mod publish;
+#[cfg(test)]
+mod tests;
 mod tick;
 
 use crate::kv::{Batch, Snapshot};

@@ -1,6 +1,7 @@
 //! What time does to metadata servers: silent ones are laggy, and are replaced when others can be heard.
 
 use super::named;
+use super::planted::{Bug, planted};
 use crate::Mon;
 use base::Clock;
 use maps::{FsId, MdsGid, MdsState};
@@ -35,9 +36,11 @@ impl Mon {
     fn drop_silent_mds(&mut self, clock: Clock) {
         let seconds = |name: &str, least: f64| Duration::from_secs_f64(self.config.mon_number(name).max(least));
         let (grace, interval) = (seconds("mds_beacon_grace", 1.0), seconds("mds_beacon_interval", 0.1));
+        let grace = if planted(Bug::HaveNoGrace) { interval } else { grace };
         let service = &mut self.fs;
         // If it was us who didn't look, silence says nothing.
-        if service.last_tick.is_none_or(|at| clock.mono.since(at) > grace.saturating_sub(interval)) {
+        let was_away = service.last_tick.is_none_or(|at| clock.mono.since(at) > grace.saturating_sub(interval));
+        if was_away && !planted(Bug::CountOwnAbsence) {
             service.beacons.values_mut().for_each(|at| *at = clock.mono);
         }
         for gid in service.map.roles.keys() {

@@ -1,14 +1,16 @@
 //! File systems and their servers at the monitor, event by event: who gets which rank, and that nobody gets one whose holder isn't fenced.
 
+#[path = "../../tests/common/mod.rs"]
 mod common;
 
+use super::planted::{Bug, is_noticed};
+use crate::{ConnId, Door, Effect, Event, Handshake, Mon, NewCluster, PeerInfo, Snapshot, mkfs};
 use base::Rng;
 use cephx::AuthCapsInfo;
 use common::{addr, clock, options};
 use denc::Denc;
 use maps::{FsMap, FsMapUser, MdsMap, MdsState};
 use messages::*;
-use mon_core::{ConnId, Door, Effect, Event, Handshake, Mon, NewCluster, PeerInfo, Snapshot, mkfs};
 use serde_json::Value;
 use types::{AddrType, CompatSet, EntityText, UTime, Uuid, features};
 
@@ -302,6 +304,11 @@ fn a_monitor_that_was_away_counts_silence_from_its_return() {
     w.now_ms += 3_600_000;
     w.event(Event::Tick);
     assert_eq!((w.mds("one").up[&0], w.map().standbys.len()), (a.gid, 1));
+    // Who is heard first after that doesn't make the others silent.
+    w.now_ms += 3_600_000;
+    w.beat(&mut b);
+    w.event(Event::Tick);
+    assert_eq!((w.mds("one").up[&0], w.map().standbys.len()), (a.gid, 1));
 }
 
 #[test]
@@ -373,6 +380,43 @@ fn beacons_that_are_late_or_of_others_change_nothing() {
     w.take::<MMDSMap>(a.conn);
     w.send(a.conn, &beacon);
     assert!(*w.map() == before && w.was_told_to_go(&a));
+}
+
+#[test]
+fn each_broken_promise_is_noticed() {
+    let plans: [(Bug, fn()); 5] = [
+        (Bug::DontFence, a_silent_server_is_fenced_and_replaced),
+        (Bug::NameNoEpoch, a_silent_server_is_fenced_and_replaced),
+        (Bug::TakeAnyState, who_says_what_it_may_not_is_fenced_and_told_to_go),
+        (Bug::HaveNoGrace, a_silent_server_is_fenced_and_replaced),
+        (Bug::CountOwnAbsence, a_monitor_that_was_away_counts_silence_from_its_return),
+    ];
+    for (bug, test) in plans {
+        assert!(is_noticed(bug, test), "{bug:?}");
+    }
+}
+
+/// A beacon in another's name, or in a connection that is another's, moves nothing of that other.
+#[test]
+fn a_beacon_speaks_for_its_own_number_alone() {
+    let (mut w, mut a, mut b) = World::served();
+    w.pass(1, &mut [&mut a, &mut b]);
+    let before = w.map().clone();
+    b.seq += 1;
+    let mut beacon = b.beacon(w.map().standby_epochs[&b.gid]);
+    beacon.name = "a".into();
+    w.send(b.conn, &beacon);
+    assert_eq!(*w.map(), before, "a name is said once, when a server boots");
+    // A standby that wants to be what it isn't, whatever it calls itself, is out; the rank's holder stays.
+    for state in [MdsState::STOPPED, MdsState::REPLAY, MdsState::ACTIVE, MdsState::DAMAGED] {
+        let (mut w, a, mut b) = World::served();
+        b.seq += 1;
+        b.state = state;
+        let mut beacon = b.beacon(w.map().standby_epochs[&b.gid]);
+        beacon.name = "a".into();
+        w.send(b.conn, &beacon);
+        assert!(w.map().daemon(b.gid).is_none() && w.mds("one").up[&0] == a.gid && w.mds("one").damaged.is_empty(), "{state:?}");
+    }
 }
 
 #[test]
@@ -455,7 +499,9 @@ fn file_systems_are_made_and_removed_with_care() {
     let (mut w, a, _) = World::served();
     let refused = [
         (r#"{"prefix":"fs new","fs_name":"x","metadata":"none","data":"other"}"#, -2),
-        (r#"{"prefix":"fs new","fs_name":"x","metadata":"other","data":"other"}"#, -22),
+        (r#"{"prefix":"fs new","fs_name":"","metadata":"more","data":"other"}"#, -22),
+        (r#"{"prefix":"osd pool mksnap","pool":"meta","snap":"s"}"#, -95),
+        (r#"{"prefix":"osd pool mksnap","pool":"data","snap":"s"}"#, -95),
         (r#"{"prefix":"fs new","fs_name":"x","metadata":"meta","data":"other"}"#, -22),
         (r#"{"prefix":"fs new","fs_name":"one","metadata":"more","data":"other"}"#, -22),
         (r#"{"prefix":"fs new","fs_name":"x","metadata":"more","data":"other","fscid":7}"#, -22),

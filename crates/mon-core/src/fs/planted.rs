@@ -1,0 +1,43 @@
+//! Promises that tests break on purpose, one at a time, to see that a test notices. In every other build none is ever broken: the switch is a
+//! constant, and the branches behind it are gone.
+
+/// A promise, by what happens when it is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(test), allow(dead_code))]
+pub enum Bug {
+    /// A rank goes to another while its holder may still write.
+    DontFence,
+    /// The holder is fenced, but whoever replays need not have seen it.
+    NameNoEpoch,
+    /// A server may say that it is in any state.
+    TakeAnyState,
+    /// A server is silent as soon as one beacon of it is late.
+    HaveNoGrace,
+    /// A monitor that was away counts that as silence of the servers.
+    CountOwnAbsence,
+}
+
+#[cfg(test)]
+thread_local! {
+    static BROKEN: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// True in tests that break this promise.
+#[cfg(test)]
+pub fn planted(bug: Bug) -> bool {
+    BROKEN.get() == Some(bug)
+}
+#[cfg(not(test))]
+#[inline(always)]
+pub const fn planted(_: Bug) -> bool {
+    false
+}
+
+/// True if `f` fails with a promise broken, on this thread.
+#[cfg(test)]
+pub fn is_noticed(bug: Bug, f: impl FnOnce()) -> bool {
+    BROKEN.set(Some(bug));
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+    BROKEN.set(None);
+    result.is_err()
+}
