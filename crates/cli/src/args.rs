@@ -50,14 +50,6 @@ pub struct Words {
     pub words: Vec<String>,
 }
 
-/// A command line in another program's words.
-#[derive(Debug, clap::Args)]
-pub struct Words {
-    /// The other program's options and words; `--help` lists them.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub words: Vec<String>,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StoreKind {
     /// In memory: gone with the process.
