@@ -7,6 +7,7 @@
 
 use crate::io::{Extent, Purpose};
 use crate::layout::{BLOCK, DATA, WAL, WAL_FIRST};
+use crate::load::{LONE_TXNS, Load};
 use crate::overlay::Content;
 use crate::planted::{Bug, planted};
 use crate::state::Core;
@@ -22,9 +23,6 @@ const RUNS: usize = 16;
 
 /// How often one turn looks for what has completed, and goes on with a checkpoint.
 const ROUNDS: usize = if cfg!(test) { 2 } else { 4 };
-
-/// Transactions of a record, and blocks of a run, that are few: of somebody who waits for each.
-pub const FEW: usize = 2;
 
 /// Rows that are freed in one turn.
 const DROP_ROWS: usize = 512;
@@ -91,9 +89,9 @@ impl Core {
         {
             self.taken.pop();
         }
-        let reads_max = match self.reads.is_calm() {
-            true => self.cfg.calm_reads_max().min(self.spare()).max(self.cfg.reads_max()),
-            false => self.cfg.reads_max(),
+        let reads_max = match self.reads.load() {
+            Load::Lone | Load::Few => self.cfg.calm_reads_max().min(self.spare()).max(self.cfg.reads_max()),
+            Load::Many => self.cfg.reads_max(),
         };
         self.reads.shrink(reads_max, self.cfg.fresh_max());
         let held = self.leaves.take_turn();
@@ -142,8 +140,8 @@ impl Core {
         self.io.write(Purpose::Record { seq }, WAL, WAL_FIRST + block, vec![bytes.clone()], durability(Bug::VolatileRecord));
         let runs: Vec<(u64, Bytes)> = batch.runs.into_iter().map(|r| (r.place, r.freeze())).collect();
         self.reads.step();
-        if batch.tokens.len() <= FEW && self.reads.is_calm() {
-            for (place, bytes) in runs.iter().filter(|(_, bytes)| bytes.len() as u64 <= FEW as u64 * BLOCK) {
+        if Load::of_record(batch.tokens.len()) == Load::Lone && !self.reads.load().is_many() {
+            for (place, bytes) in runs.iter().filter(|(_, bytes)| bytes.len() as u64 <= LONE_TXNS as u64 * BLOCK) {
                 for (n, block) in bytes.chunks_exact(BLOCK as usize).enumerate() {
                     self.reads.wrote(Extent { dev: DATA, block: place + n as u64, blocks: 1 }, block);
                 }
@@ -243,7 +241,7 @@ impl Core {
         // Who reads while nothing is written, as an OSD that starts does, is not to stand behind a whole log's images.
         let only_read = self.tickets.is_awaited() && self.log.is_idle() && self.queue.is_empty();
         let room = if only_read { (self.cfg.in_place / 8).max(1) } else { self.cfg.in_place };
-        let is_calm = self.reads.is_calm();
+        let is_calm = !self.reads.load().is_many();
         while self.in_place < room {
             let due = self.overlay.take_due(upto, GROUP);
             if due.is_empty() {

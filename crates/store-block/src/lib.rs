@@ -37,6 +37,7 @@ mod large_rows;
 mod layers;
 mod layout;
 mod leaves;
+mod load;
 mod log;
 mod meta;
 mod names;

@@ -7,6 +7,7 @@
 //! Holds no device: [`crate::commit`] writes what goes out, and decides when. Holds no change: [`crate::write`] puts them into the open record.
 
 use crate::layout::{BLOCK, WAL_FIRST};
+use crate::load::Load;
 use crate::planted::{Bug, planted};
 use crate::superblock::Superblock;
 use crate::wal::{Ahead, Batch, Ring};
@@ -70,9 +71,9 @@ impl Log {
     pub fn names(&mut self, slot: u32) -> bool {
         self.named.replace(slot) != Some(slot)
     }
-    /// Transactions of the record before the open one.
-    pub fn txns_before(&self) -> usize {
-        self.txns
+    /// How many wrote together, by the record before the open one.
+    pub fn load_before(&self) -> Load {
+        Load::of_record(self.txns)
     }
 
     pub fn ring(&self) -> &Ring {

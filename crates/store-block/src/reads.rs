@@ -12,6 +12,7 @@
 
 use crate::io::{Extent, Waiters};
 use crate::layout::BLOCK;
+use crate::load::{Load, Readers};
 use crate::overlay::NumberBuild;
 use crate::state::OWN;
 use base::fixed::HashMap;
@@ -74,20 +75,14 @@ pub struct Reads {
     is_turn: bool,
     /// Bytes of the largest request of late, and the stamp when it came.
     largest: (usize, u64),
-    /// Reads under way, and the most that were in this span and in the one before it. A span is so many reads and records.
-    under_way: u32,
-    most: [u32; 2],
-    span: u32,
+    readers: Readers,
     /// Looks for blocks since the window began, and those that found them; and whether too few did in the one before.
     looks: u32,
     hits: u32,
     choosy: bool,
 }
 
-/// Reads that may be under way together while it is calm, and reads and records of a span.
-const CALM: u32 = 4;
-const SPAN: u32 = 64;
-/// Blocks of a read that is worth keeping for whoever asks for the same again, when it is calm.
+/// Blocks of a read that is worth keeping for what asks for the same again, while few ask.
 const KEPT_BLOCKS: u32 = 4;
 /// Looks of a window. One of `WORTH` must find its block: a block that is kept is memory taken (of the system, while there is more and more of it),
 /// copied to, and let go again: 5 us of 45, measured, for what spares 20 when it is found.
@@ -96,7 +91,7 @@ const WORTH: u32 = 8;
 /// One block of so many is kept even so.
 const SAMPLE: u64 = 4;
 // A hash's lowest bits choose the samples; a window tells whether one of so many is found.
-const _: () = assert!(SAMPLE.is_power_of_two() && WINDOW > WORTH && SPAN > CALM);
+const _: () = assert!(SAMPLE.is_power_of_two() && WINDOW > WORTH);
 
 impl Reads {
     pub fn get(&self, extent: &Extent) -> Option<&Read> {
@@ -134,7 +129,7 @@ impl Reads {
     /// What is read there for somebody alone need not stay once he has it.
     pub fn passes(&self, extent: &Extent) -> bool {
         let is_sample = extent.block.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & (SAMPLE - 1) == 0;
-        self.choosy && self.is_calm() && !is_sample
+        self.choosy && !self.load().is_many() && !is_sample
     }
     /// Who waits for the extent, if it is one.
     pub fn waiter(&self, extent: &Extent) -> Option<u64> {
@@ -201,30 +196,25 @@ impl Reads {
         if ticket == OWN {
             self.hold(extent);
         }
-        self.under_way += 1;
-        self.most[0] = self.most[0].max(self.under_way);
+        self.readers.begin();
         self.step();
         true
     }
     /// A read was started, or a record is on its way.
     pub fn step(&mut self) {
-        self.span += 1;
-        if self.span == SPAN {
-            (self.span, self.most) = (0, [self.under_way, self.most[0]]);
-            if !self.is_calm() {
-                (self.looks, self.hits, self.choosy) = (0, 0, false);
-            }
+        if self.readers.step() && self.load().is_many() {
+            (self.looks, self.hits, self.choosy) = (0, 0, false);
         }
     }
-    /// Few ask at a time, and did lately.
-    pub fn is_calm(&self) -> bool {
-        self.most.iter().all(|most| *most <= CALM)
+    /// How many ask at a time, and did lately.
+    pub fn load(&self) -> Load {
+        self.readers.load()
     }
     /// What is read there may stay for long.
     pub fn stays(&self, extent: &Extent) -> bool {
-        self.is_calm() && extent.blocks <= KEPT_BLOCKS
+        !self.load().is_many() && extent.blocks <= KEPT_BLOCKS
     }
-    /// A block is being written to its place, while it is calm: who reads it next need not ask the device.
+    /// A block is being written to its place, while few ask: the next read of it need not ask the device.
     pub fn wrote(&mut self, extent: Extent, block: &[u8]) {
         if self.passes(&extent) {
             return;
@@ -248,7 +238,7 @@ impl Reads {
         }
         *slot_passes = passes;
         self.stamp += 1;
-        self.under_way -= 1;
+        self.readers.end();
         *stamp = self.stamp;
         let fetched = match result {
             Ok(bytes) => {
@@ -275,7 +265,7 @@ impl Reads {
         let of = |read: &Read| if let Fetched::Here { bytes, .. } = &read.fetched { bytes.len() } else { 0 };
         assert_eq!(self.bytes, self.map.values().map(of).sum::<usize>());
         let under_way = self.map.values().filter(|read| matches!(read.fetched, Fetched::UnderWay { .. })).count();
-        assert_eq!(self.under_way as usize, under_way);
+        assert_eq!(self.readers.under_way(), under_way);
     }
     /// Bytes that are here.
     pub fn bytes(&self) -> usize {

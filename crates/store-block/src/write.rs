@@ -46,10 +46,8 @@ fn parts(offset: u64, len: u64) -> impl Iterator<Item = Part> {
 
 /// What is new and at least so many blocks goes directly to its place.
 const DIRECT_BLOCKS: u64 = 8;
-/// So does everything new that goes where there was something before, and into holes while records carry at least so many transactions: writes that
-/// lie together are one then.
-const DIRECT_TXNS: usize = 8;
-const _: () = assert!(DIRECT_BLOCKS <= CHUNK_BLOCKS && crate::commit::FEW < DIRECT_TXNS);
+// And so does everything new that goes where there was something before, and into holes while many write.
+const _: () = assert!(DIRECT_BLOCKS <= CHUNK_BLOCKS);
 
 /// What is to be written.
 #[derive(Debug, Clone, Copy)]
@@ -246,7 +244,7 @@ impl Core {
                 let (first, end) = (part.from / BLOCK, part.to.div_ceil(BLOCK));
                 let place = self.place(slots)?;
                 self.change::<&[u8]>(slot, Op::Map { cell, place, slots })?;
-                let is_few = end - first < DIRECT_BLOCKS && self.log.txns_before() < DIRECT_TXNS && !self.queue.is_without_images();
+                let is_few = end - first < DIRECT_BLOCKS && !self.log.load_before().is_many() && !self.queue.is_without_images();
                 if is_few && self.alloc.may_be_hole(place) {
                     return self.write_blocks(t, part, data.bytes);
                 }
