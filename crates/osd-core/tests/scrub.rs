@@ -160,6 +160,51 @@ fn is_deep(kind: Damage) -> bool {
     matches!(kind, DamagedBytes | Omap)
 }
 
+const OBJECT_ERRORS: &[(u64, &str)] = &[
+    (object_error::INFO, "object_info_inconsistency"),
+    (object_error::DATA_DIGEST, "data_digest_mismatch"),
+    (object_error::OMAP_DIGEST, "omap_digest_mismatch"),
+    (object_error::SIZE, "size_mismatch"),
+    (object_error::ATTR_VALUE, "attr_value_mismatch"),
+    (object_error::SNAPSET, "snapset_inconsistency"),
+];
+const SHARD_ERRORS: &[(u64, &str)] = &[
+    (shard_error::MISSING, "missing"),
+    (shard_error::DATA_DIGEST_INFO, "data_digest_mismatch_info"),
+    (shard_error::SIZE_INFO, "size_mismatch_info"),
+    (shard_error::INFO_MISSING, "info_missing"),
+    (shard_error::SNAPSET_MISSING, "snapset_missing"),
+];
+
+/// Stock has told the same of the same damage, where its tool can do it.
+fn assert_told_as_stock_did(kind: Damage, on_primary: bool, found: &InconsistentObj) {
+    let name = match kind {
+        DamagedBytes => "bytes",
+        Attr => "attr",
+        Info => "info",
+        Omap => "omap",
+        NoSnapset => "snapset",
+        Removed => "removed",
+        _ => return,
+    };
+    let name = format!("{name}-{}", if on_primary { "primary" } else { "replica" });
+    let all: serde_json::Value = serde_json::from_str(include_str!("../../../fixtures/scrub/deep-obj.json")).unwrap();
+    let stocks = all["inconsistents"].as_array().unwrap().iter().find(|o| o["object"]["name"] == *name).unwrap();
+    let ours = |errors: u64, names: &[(u64, &str)]| {
+        assert_eq!(names.iter().fold(errors, |left, (bit, _)| left & !bit), 0, "{name}: bits without a name");
+        let mut texts: Vec<String> = names.iter().filter(|(bit, _)| errors & bit != 0).map(|(_, text)| text.to_string()).collect();
+        texts.sort();
+        texts
+    };
+    let theirs = |errors: &serde_json::Value| {
+        let mut texts: Vec<String> = errors.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_string()).collect();
+        texts.sort();
+        texts
+    };
+    assert_eq!(ours(found.errors, OBJECT_ERRORS), theirs(&stocks["errors"]), "{name}");
+    assert_eq!(ours(found.union_errors, SHARD_ERRORS), theirs(&stocks["union_shard_errors"]), "{name}");
+}
+
 #[test]
 fn undamaged_copies_have_no_findings() {
     for seed in 0..3 {
@@ -193,6 +238,7 @@ fn damage_of_each_kind_is_found_told_and_repaired() {
         assert!(c.errors.iter().any(|line| line.contains(":::o:")), "{what}: {:?}", c.errors);
         let found = objects(&mut c);
         assert_eq!(found.len(), 1, "{what}: {found:#?}");
+        assert_told_as_stock_did(kind, on_primary, &found[0]);
         let (of_object, of_shard) = expected(kind);
         assert_eq!(found[0].errors, of_object, "{what}: {found:#?}");
         for (shard, copy) in &found[0].shards {
