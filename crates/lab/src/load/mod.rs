@@ -180,6 +180,10 @@ impl Work {
         let jobs = if self.jobs > 1 { format!(", {} jobs", self.jobs) } else { String::new() };
         format!("{} {} {}, depth {}{jobs}", self.name, show_size(self.block), self.op.name(), self.depth)
     }
+    /// True if it ends when all that is there has been read: `rados bench seq` reads each object once.
+    pub fn may_run_out(&self) -> bool {
+        self.tool == Tool::RadosBench && self.op == Op::Read
+    }
     pub fn is_drill(&self) -> bool {
         self.under.as_deref().and_then(course).is_some()
     }

@@ -5,6 +5,8 @@ use std::process::Command;
 
 /// How long what will be read is written at most, seconds.
 const FILL_S: u64 = 2;
+/// And by how many operations at once at least.
+const FILL_DEPTH: u32 = 64;
 
 fn base(job: &Job) -> Command {
     let mut cmd = job.place.command("rados");
@@ -12,9 +14,9 @@ fn base(job: &Job) -> Command {
     cmd
 }
 
-fn write(job: &Job, seconds: u64) -> Command {
+fn write(job: &Job, seconds: u64, depth: u32) -> Command {
     let mut cmd = base(job);
-    let (block, depth) = (job.work.block.to_string(), job.work.depth.to_string());
+    let (block, depth) = (job.work.block.to_string(), depth.to_string());
     cmd.args([&seconds.to_string(), "write", "-b", &block, "-t", &depth, "--run-name", job.tag, "--no-cleanup"]);
     cmd
 }
@@ -24,12 +26,12 @@ fn whole(seconds: f64) -> u64 {
 }
 
 pub fn prepare(job: &Job) -> Vec<Command> {
-    if job.work.op == Op::Write { Vec::new() } else { vec![write(job, FILL_S.min(whole(job.seconds)))] }
+    if job.work.op == Op::Write { Vec::new() } else { vec![write(job, FILL_S.min(whole(job.seconds)), job.work.depth.max(FILL_DEPTH))] }
 }
 
 pub fn command(job: &Job) -> Command {
     if job.work.op == Op::Write {
-        return write(job, whole(job.seconds));
+        return write(job, whole(job.seconds), job.work.depth);
     }
     let mut cmd = base(job);
     let kind = if job.work.op == Op::Read { "seq" } else { "rand" };

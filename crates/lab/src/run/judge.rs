@@ -25,6 +25,8 @@ const STORED_MIN: f64 = 0.95;
 /// How far the tool's clock and ours may differ, as a share and in seconds.
 const CLOCK_SHARE: f64 = 0.1;
 const CLOCK_S: f64 = 0.5;
+/// The part of its time that a load must run whose objects may run out.
+const RUN_OUT_SHARE: f64 = 0.25;
 /// How late our first look may be.
 const LATE_S: f64 = 0.25;
 /// How far the time of day may move against the clock that is never set.
@@ -106,7 +108,8 @@ fn clocks(work: &Work, told: &Told, seen: &Seen) -> Option<String> {
     if (used.real_seconds - used.seconds).abs() > JUMP_S {
         return Some(format!("the clock jumped: the time of day moved by {:.2} s in {:.2} s", used.real_seconds, used.seconds));
     }
-    if work.tool.is_timed() && told.seconds < seen.wanted_s * (1.0 - CLOCK_SHARE) {
+    let least = if work.may_run_out() { RUN_OUT_SHARE } else { 1.0 - CLOCK_SHARE };
+    if work.tool.is_timed() && told.seconds < seen.wanted_s * least {
         return Some(format!("the tool ended early: after {:.2} s of {:.2}", told.seconds, seen.wanted_s));
     }
     // A tool without marks starts and clears up within what we saw: so it may tell less than we saw, but not more.
@@ -114,7 +117,7 @@ fn clocks(work: &Work, told: &Told, seen: &Seen) -> Option<String> {
     (over > CLOCK_S + used.seconds * CLOCK_SHARE)
         .then(|| format!("the tool says that it measured for {:.2} s; it ran for {:.2} s", told.seconds, used.seconds))
         .or_else(|| {
-            (work.tool.is_timed() && used.seconds < seen.wanted_s * (1.0 - CLOCK_SHARE) - LATE_S)
+            (work.tool.is_timed() && used.seconds < seen.wanted_s * least - LATE_S)
                 .then(|| format!("the tool ran for {:.2} s of {:.2}", used.seconds, seen.wanted_s))
         })
 }

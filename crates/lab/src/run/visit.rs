@@ -245,6 +245,9 @@ impl Visit<'_> {
         if let Ok(told) = told {
             if !is_drill {
                 stat.marks.extend(judge::marks(&told, &stat.used, self.foreign_max));
+                if work.may_run_out() && told.seconds < self.seconds * 0.9 {
+                    stat.marks.push(format!("all objects were read after {:.2} s", told.seconds));
+                }
             }
             stat.told = Some(told);
         }

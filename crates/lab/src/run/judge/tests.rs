@@ -104,6 +104,19 @@ fn reads_are_reached_by_what_the_target_gave() {
 }
 
 #[test]
+fn objects_may_run_out_for_a_reader_in_order_but_not_at_once() {
+    let early = |seconds: f64| {
+        let (mut told, mut seen) = round();
+        (told.seconds, seen.used.seconds, seen.used.real_seconds, told.write_share) = (seconds, seconds, seconds, 0.0);
+        (told.ops, told.latency) = (500, None);
+        seen.counted = Some(Counted { ops: 500, bytes_in: 0, bytes_out: 500 * 4096 });
+        judge(&Work { tool: Tool::RadosBench, op: Op::Read, ..work() }, &Ok(told), &seen)
+    };
+    assert_eq!(early(1.5), State::Valid);
+    assert!(invalid(&early(0.3), "ended early"));
+}
+
+#[test]
 fn what_gives_no_figures_failed() {
     let (_, seen) = round();
     let of = |bad| judge(&work(), &Err(bad), &seen);
