@@ -239,7 +239,7 @@ fn apt_inside(root: &Path, packages: &[&str]) -> Result<()> {
 }
 
 /// Where this machine's own apt gets Debian from.
-fn archive() -> Option<String> {
+pub fn archive() -> Option<String> {
     if let Ok(mirror) = std::env::var("DEBIAN_MIRROR") {
         return Some(mirror);
     }

@@ -30,7 +30,7 @@ pub fn package() -> Result<PathBuf> {
     install(&tree)?;
     let deb = out.join(format!("humboldt_{version}_amd64.deb"));
     control(&tree, version)?;
-    quietly(Command::new("dpkg-deb").args(["--root-owner-group", "-Zxz", "--build"]).arg(&tree).arg(&deb))
+    quietly(Command::new("dpkg-deb").args(["--root-owner-group", "-Zgzip", "--build"]).arg(&tree).arg(&deb))
         .context("dpkg-deb makes the package (apt install dpkg)")?;
     fs::remove_dir_all(tree.join("DEBIAN"))?;
     let tarball = out.join(format!("humboldt-{version}-linux-amd64.tar.gz"));

@@ -34,7 +34,7 @@ impl System {
     fn fresh(suite: &str) -> Result<Self> {
         let system = Self { root: Path::new(crate::clients::SHARED).join(format!("package-{suite}")) };
         let _ = std::fs::remove_dir_all(&system.root);
-        let mirror = mirror()?;
+        let mirror = crate::clients::archive().context("no Debian archive in apt's sources")?;
         quietly(Command::new("debootstrap").args(["--variant=minbase", "--include=adduser", suite]).arg(&system.root).arg(mirror))
             .context("debootstrap makes a fresh Debian (apt install debootstrap)")?;
         quietly(Command::new("mount").args(["--bind", "/proc"]).arg(system.root.join("proc")))?;
@@ -105,15 +105,6 @@ impl Drop for System {
         let _ = Command::new("umount").arg(self.root.join("proc")).status();
         let _ = std::fs::remove_dir_all(&self.root);
     }
-}
-
-/// Where this machine's own packages come from.
-fn mirror() -> Result<String> {
-    let lists = "grep -rhoE 'https?://[^ ]+' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null | grep -v security | head -n1";
-    let out = run(Command::new("sh").args(["-c", lists]), Duration::from_secs(10))?;
-    let url = out.stdout.trim().to_string();
-    ensure!(!url.is_empty(), "apt has no source of packages");
-    Ok(url)
 }
 
 /// systemd takes the unit as it stands, and finds it hardened.
