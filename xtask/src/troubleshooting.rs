@@ -15,7 +15,9 @@ const HEALTH: [&str; 2] = ["crates/mon-core/src/health.rs", "crates/mon-core/src
 const LINES: [&str; 5] =
     ["crates/cli/src", "crates/osd/src", "crates/mon/src", "crates/disk/src/error.rs", "crates/store-block/src/recover.rs"];
 /// Of these, what is no daemon's: tools that tell their user at once.
-const TOOLS: [&str; 6] = ["bench.rs", "store_bench", "store_tool", "lab.rs", "args.rs", "networks.rs"];
+const TOOLS: [&str; 11] = [
+    "bench.rs", "store_bench", "store_tool", "lab.rs", "args.rs", "networks.rs", "src/ceph/", "src/rados/", "src/top/", "connect.rs", "progress.rs",
+];
 
 fn sources(path: &Path, out: &mut Vec<PathBuf>) {
     if path.is_dir() {

@@ -17,6 +17,7 @@ In the cluster, for daemons and clients of all machines:
 ```console,run
 $ humboldt up &
 ready in 0.17 s: monitor at 127.0.0.1:3300, 1 OSD on disk, auth cephx; try: ceph -c humboldt-data/ceph.conf -s
+page: http://127.0.0.1:9283/; metrics: http://127.0.0.1:9283/metrics
 $ export CEPH_CONF=$PWD/humboldt-data/ceph.conf
 $ ceph config set osd osd_op_complaint_time 10
 $ ceph config get osd.0 osd_op_complaint_time
