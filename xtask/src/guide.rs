@@ -26,7 +26,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// How long a command may take, and how long a state may take to come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(90);
 const FENCE: &str = "```console,run";
 /// What a page stands in place of: the name that the machine has while it runs.
 const HOST: &str = "node1";
@@ -204,7 +204,7 @@ impl Shell {
         if let Some(command) = step.command.strip_suffix('&') {
             return self.start_background(command.trim(), |came| if update { step.shown.is_empty() || !came.is_empty() } else { agree(&step.shown, came) });
         }
-        let end = Instant::now() + PATIENCE / 2;
+        let end = Instant::now() + PATIENCE;
         loop {
             let came = self.run(&step.command)?;
             if agree(&step.shown, &came) || !only_looks(&step.command) || Instant::now() > end {
