@@ -241,6 +241,7 @@ fn on_stock() -> Result<()> {
     let mut d = stock_control_plane("own-programs-on-stock", &Plane { monitors: 1, ..Plane::default() })?;
     stock_osd(&mut d, 0, "memstore")?;
     d.wait_up(1)?;
+    d.wait("ceph osd df -f json", "its figures", |out| !out.replace(' ', "").contains("\"total_kb\":0,"))?;
     let mut wrong = Vec::new();
     let lines = [
         ("ceph osd pool ls -f json", Whole),
@@ -256,7 +257,9 @@ fn on_stock() -> Result<()> {
     ];
     for (line, held) in lines {
         let words = words(line);
-        let theirs = Reef.run(&d.conf, &words[0], &words[1..].iter().map(String::as_str).collect::<Vec<_>>(), LIMIT)?;
+        let mut theirs = Reef.run(&d.conf, &words[0], &words[1..].iter().map(String::as_str).collect::<Vec<_>>(), LIMIT)?;
+        // 18.2's client finds the socket of a client that this case keeps open, and says so.
+        theirs.stderr = theirs.stderr.lines().filter(|l| !l.contains(" asok(")).map(|l| format!("{l}\n")).collect();
         wrong.extend(difference(line, held, &ours(&d.conf, line)?, &theirs));
     }
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
