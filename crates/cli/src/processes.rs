@@ -7,7 +7,7 @@ use crate::{kept, regroup, signals, stores, up};
 use anyhow::{Context, Result, bail};
 use osd::StoreConfig;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A daemon that ends when this process does in order; its first line says that it serves.
@@ -16,11 +16,13 @@ struct Daemon {
     cmd: Command,
     child: Child,
     line: String,
+    /// What it says behind its first line, until that is passed on.
+    more: Option<BufReader<ChildStdout>>,
     again: Again,
 }
 
 /// Starts a process, and waits for its first line.
-fn spawn(name: &str, cmd: &mut Command) -> Result<(Child, String)> {
+fn spawn(name: &str, cmd: &mut Command) -> Result<(Child, String, BufReader<ChildStdout>)> {
     let mut child = cmd.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().with_context(|| format!("starting {name}"))?;
     let mut lines = BufReader::new(child.stdout.take().context("its output is piped")?);
     let mut line = String::new();
@@ -29,16 +31,20 @@ fn spawn(name: &str, cmd: &mut Command) -> Result<(Child, String)> {
         let status = child.wait()?;
         bail!("{name} ended with {status} before it served");
     }
-    // What it says further is ours to pass on, as long as something reads us.
-    std::thread::spawn(move || lines.lines().map_while(Result::ok).try_for_each(|line| writeln!(std::io::stdout(), "{line}")));
-    Ok((child, line))
+    Ok((child, line, lines))
 }
 
 impl Daemon {
     fn start(name: String, mut cmd: Command, now: Duration) -> Result<Self> {
         kept::keep(&mut cmd);
-        let (child, line) = spawn(&name, &mut cmd)?;
-        Ok(Self { name, cmd, child, line, again: Again::started(now) })
+        let (child, line, more) = spawn(&name, &mut cmd)?;
+        Ok(Self { name, cmd, child, line, more: Some(more), again: Again::started(now) })
+    }
+    /// Passes on what it says further, as long as something reads us.
+    fn pass_on(&mut self) {
+        if let Some(more) = self.more.take() {
+            std::thread::spawn(move || more.lines().map_while(Result::ok).try_for_each(|line| writeln!(std::io::stdout(), "{line}")));
+        }
     }
     fn ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
@@ -126,6 +132,9 @@ pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
         regroup::start_empty(&folder.dir.join("ceph.conf"))?;
     }
     up::announce(started.elapsed(), &folder.dir, addr, args, osd_count, kept);
+    // Our own line comes first.
+    mon.pass_on();
+    daemons.iter_mut().for_each(Daemon::pass_on);
     // Where others serve on, one that ends is started again; objects in memory ended with it.
     let goes_on = osd_count > 1 && kept;
     let mut failed = None;

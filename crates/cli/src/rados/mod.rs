@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(o.words, ["put", "o", "-"]);
         assert_eq!(Options::parse(&words("-p p setxattr o a -- -5")).unwrap().words, ["setxattr", "o", "a", "-5"]);
         for (line, say) in
-            [("--nosuch ls", "unrecognized option --nosuch"), ("-f csv df", "unrecognized format: csv"), ("-b x bench", "-b: x")]
+            [("--nosuch ls", "unrecognized option --nosuch"), ("-f csv df", "unrecognized format: csv"), ("-b x bench", "-b: give a number of bytes")]
         {
             let error = format!("{:#}", Options::parse(&words(line)).unwrap_err());
             assert!(error.contains(say), "{line}: {error}");
