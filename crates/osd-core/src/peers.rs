@@ -180,7 +180,10 @@ impl Osd {
             }
             MOSDPGRemove::KIND => {
                 let m = MOSDPGRemove::decode(msg)?;
-                m.pgs.iter().for_each(|pgid| self.let_go(*pgid, m.epoch, out));
+                // It is said once: by a map that we don't have yet, it waits.
+                if !m.pgs.iter().any(|pgid| self.is_ahead(from, *pgid, m.epoch, msg, out)) {
+                    m.pgs.iter().for_each(|pgid| self.let_go(*pgid, m.epoch, out));
+                }
             }
             MBackfillReserve::KIND => {
                 let m = MBackfillReserve::decode(msg)?;

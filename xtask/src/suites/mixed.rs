@@ -7,6 +7,7 @@ use crate::clients::Release::Reef;
 use crate::run::{run, until};
 use crate::stock::{Daemons, PATIENCE, Plane, stock_control_plane, stock_osd};
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use std::time::Duration;
 
 pub const CASES: &[Case] = &[Case { name: "stock_and_our_osds_in_one_group", needs: &[Reef], run: mixed }];
@@ -30,6 +31,20 @@ fn workload(d: &Daemons) -> std::thread::JoinHandle<Result<()>> {
         Ok(())
     })
 }
+fn groups(d: &Daemons) -> Result<Vec<Value>> {
+    Ok(d.json("ceph pg ls-by-pool mixed")?["pg_stats"].as_array().context("pg ls-by-pool")?.clone())
+}
+/// Waits until every group is clean on all three, by a map that every OSD that is up has.
+fn clean(d: &Daemons, what: &str) -> Result<()> {
+    let epoch = d.json("ceph osd dump")?["epoch"].as_u64().context("an epoch")?;
+    let is_clean = |pg: &Value| {
+        let is_new = pg["reported_epoch"].as_u64().is_some_and(|reported| reported >= epoch);
+        is_new && pg["state"] == "active+clean" && pg["acting"].as_array().is_some_and(|acting| acting.len() == 3)
+    };
+    let reached = until(PATIENCE, || groups(d).is_ok_and(|pgs| pgs.len() == 16 && pgs.iter().all(is_clean)));
+    ensure!(reached, "{what} did not come:\n{}{}", d.must("ceph pg dump pgs_brief")?, d.last_words());
+    nothing_ended(d)
+}
 /// All OSDs run on.
 fn nothing_ended(d: &Daemons) -> Result<()> {
     let words = d.last_words();
@@ -45,6 +60,9 @@ fn mixed() -> Result<()> {
     d.new_ours(2, "ssd", &["--store", "block", "--size", "2G"])?;
     d.wait_up(3)?;
     for line in [
+        "ceph osd crush reweight osd.0 1",
+        "ceph osd crush reweight osd.1 1",
+        "ceph osd crush reweight osd.2 1",
         "ceph osd crush rule create-replicated any default osd",
         "ceph osd pool create mixed 16 16 replicated any",
         "ceph osd pool application enable mixed test",
@@ -53,17 +71,9 @@ fn mixed() -> Result<()> {
     ] {
         d.must(line)?;
     }
-    let clean = |d: &Daemons, what: &str| -> Result<()> {
-        d.wait("ceph pg stat", what, |out| {
-            let (all, states) = out.trim().split_once(" pgs: ").unwrap_or_default();
-            states.split(';').next() == Some(&format!("{all} active+clean"))
-        })?;
-        nothing_ended(d)
-    };
     clean(&d, "clean groups of three")?;
-    let pgs = d.json("ceph pg ls-by-pool mixed")?;
-    let leads = |osd: u64| pgs["pg_stats"].as_array().is_some_and(|pgs| pgs.iter().any(|pg| pg["acting_primary"].as_u64() == Some(osd)));
-    ensure!((0..3).all(leads), "of 16 groups each OSD leads some: {pgs}");
+    let leaders: Vec<Option<u64>> = groups(&d)?.iter().map(|pg| pg["acting_primary"].as_u64()).collect();
+    ensure!((0..3).all(|osd| leaders.contains(&Some(osd))), "of 16 groups each OSD leads some: {leaders:?}");
 
     // Each dies once under the workload, ours without a warning, and comes back.
     let test = workload(&d);
@@ -76,16 +86,11 @@ fn mixed() -> Result<()> {
     }
     test.join().ok().context("the workload's thread ended badly")??;
     clean(&d, "clean groups at the end")?;
-    // Every copy is what the others are, by the word of whichever leads.
-    let before = d.json("ceph pg ls-by-pool mixed")?;
-    let stamps = |pgs: &serde_json::Value| -> Vec<String> {
-        pgs["pg_stats"].as_array().into_iter().flatten().map(|pg| pg["last_deep_scrub_stamp"].to_string()).collect()
-    };
-    let before = stamps(&before);
+    // Every copy is what the others are, by the word of the one that leads.
+    let stamps = |pgs: Vec<Value>| -> Vec<String> { pgs.iter().map(|pg| pg["last_deep_scrub_stamp"].to_string()).collect() };
+    let before = stamps(groups(&d)?);
     d.must("ceph osd pool deep-scrub mixed")?;
-    let scrubbed = until(PATIENCE, || {
-        d.json("ceph pg ls-by-pool mixed").is_ok_and(|now| stamps(&now).iter().zip(&before).all(|(now, before)| now != before))
-    });
+    let scrubbed = until(PATIENCE, || groups(&d).is_ok_and(|now| stamps(now).iter().zip(&before).all(|(now, before)| now != before)));
     ensure!(scrubbed, "not every group was scrubbed: {}", d.must("ceph pg dump pgs_brief")?);
     clean(&d, "clean groups after the scrub")?;
     let health = d.must("ceph health detail")?;

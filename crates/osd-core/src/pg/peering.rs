@@ -159,6 +159,9 @@ pub struct Peering {
     /// Members without which we may lose writes.
     pub blocked_by: BTreeSet<PgShard>,
     asked_pg_temp: Option<Vec<OsdId>>,
+    /// A map came, and we have something of a group that is served elsewhere. Its primary may have taken the group later than we first told it what we
+    /// have, and then it did not listen.
+    tells_again: bool,
     creating: bool,
     /// States with the time they were entered, newest last; for `pg query` and for reading after the fact. The last dozen.
     pub history: Vec<(State, Stamp)>,
@@ -185,6 +188,7 @@ impl Peering {
             activating: BTreeSet::new(),
             blocked_by: BTreeSet::new(),
             asked_pg_temp: None,
+            tells_again: false,
             creating,
             history: vec![(State::Reset, now)],
         }
@@ -332,6 +336,7 @@ impl Peering {
     /// The map changed, the interval didn't.
     pub fn keep_interval(&mut self, new: Mapping) {
         self.mapping = new;
+        self.tells_again = self.state == State::Stray;
     }
 
     /// The one door to another state.
@@ -368,6 +373,9 @@ impl Peering {
                     if self.mapping.acting_primary >= 0 && !info.dne() {
                         out.push(PeerOut::Notify(self.primary()));
                     }
+                }
+                State::Stray if std::mem::take(&mut self.tells_again) && self.mapping.acting_primary >= 0 && !info.dne() => {
+                    out.push(PeerOut::Notify(self.primary()));
                 }
                 State::GetInfo => self.ask(info, map, now, out),
                 // A member came back, or was given up: look again.

@@ -10,12 +10,14 @@
 //!    └── done, or the interval is over: all are given back
 //! ```
 //!
-//! Members are asked one after the other, in the order of their numbers, so that two groups never wait for each other. Holds no message: what is to be
-//! done comes out as [`Do`].
+//! Members are asked one after the other, in the order of their numbers, so that two groups never wait for each other. A stock member ignores that a
+//! place for recovery is given back before it has granted it, and ends by an assertion when it is asked for a second one: such a place is given
+//! back when it is granted, and until then its member is not asked again. Holds no message: what is to be done comes out as [`Do`].
 //!
 //! Source of the facts: Ceph 18.2 `src/osd/PeeringState.cc`, `osd_types.h` (priorities).
 
 use base::Stamp;
+use std::collections::BTreeSet;
 use types::PgShard;
 
 /// What the places are for.
@@ -54,11 +56,13 @@ pub struct Reservation {
     /// Members whose place is needed, in the order in which they are asked; those before `asked` were.
     members: Vec<PgShard>,
     asked: usize,
+    /// Members that were asked for a place for recovery and have not granted it, needed or not.
+    owed: BTreeSet<PgShard>,
 }
 
 impl Default for Reservation {
     fn default() -> Self {
-        Self { state: State::None, priority: 0, members: Vec::new(), asked: 0 }
+        Self { state: State::None, priority: 0, members: Vec::new(), asked: 0, owed: BTreeSet::new() }
     }
 }
 
@@ -102,19 +106,35 @@ impl Reservation {
     fn ask_next(&mut self, kind: Kind, out: &mut Vec<Do>) {
         match self.members.get(self.asked) {
             Some(member) => {
+                let member = *member;
                 self.asked += 1;
                 self.state = State::Remote(kind);
-                out.push(Do::Ask(*member, kind, self.priority));
+                if !self.owed.contains(&member) {
+                    self.ask(member, kind, out);
+                }
             }
             None => self.state = State::Held(kind),
         }
     }
+    fn ask(&mut self, member: PgShard, kind: Kind, out: &mut Vec<Do>) {
+        if kind == Kind::Recovery {
+            self.owed.insert(member);
+        }
+        out.push(Do::Ask(member, kind, self.priority));
+    }
     /// A member has a place. What comes twice, or of a member that is not waited for, changes nothing.
     pub fn granted(&mut self, from: PgShard, out: &mut Vec<Do>) {
-        if let State::Remote(kind) = self.state
-            && self.asked.checked_sub(1).and_then(|at| self.members.get(at)) == Some(&from)
-        {
-            self.ask_next(kind, out);
+        let was_owed = self.owed.remove(&from);
+        match self.state {
+            State::Remote(kind) if self.asked.checked_sub(1).and_then(|at| self.members.get(at)) == Some(&from) => {
+                if was_owed && kind != Kind::Recovery {
+                    out.push(Do::GiveBack(from, Kind::Recovery));
+                    return self.ask(from, kind, out);
+                }
+                self.ask_next(kind, out);
+            }
+            _ if was_owed => out.push(Do::GiveBack(from, Kind::Recovery)),
+            _ => {}
         }
     }
     /// Our own OSD takes its place back.
@@ -160,10 +180,11 @@ impl Reservation {
     /// The interval is over: other members give their places back by themselves.
     pub fn end_interval(&mut self, out: &mut Vec<Do>) {
         self.asked = 0;
+        self.owed.clear();
         self.release(out);
     }
     fn release_remotes(&mut self, kind: Kind, but: Option<PgShard>, out: &mut Vec<Do>) {
-        let held = self.members.iter().take(self.asked).filter(|member| Some(**member) != but);
+        let held = self.members.iter().take(self.asked).filter(|member| Some(**member) != but && !self.owed.contains(member));
         out.extend(held.map(|member| Do::GiveBack(*member, kind)));
         self.asked = 0;
     }
@@ -244,6 +265,33 @@ mod tests {
         assert_eq!(done(|out| r.preempted(out)), preempted);
         assert_eq!(done(|out| r.end_interval(out)), [Do::GiveOursBack]);
         assert_eq!(done(|out| r.release(out)), []);
+    }
+
+    #[test]
+    fn a_place_for_recovery_that_is_not_granted_yet_is_given_back_when_it_is() {
+        let mut r = Reservation::default();
+        let begun = |r: &mut Reservation, kind| {
+            r.want(kind, 180, vec![A], &mut Vec::new());
+            done(|out| r.local_granted(out))
+        };
+        assert_eq!(begun(&mut r, Kind::Recovery), [Do::Ask(A, Kind::Recovery, 180)]);
+        assert_eq!(done(|out| r.release(out)), [Do::GiveOursBack], "it would ignore that its place is not needed");
+        // Needed again: the grant that is owed counts.
+        assert_eq!(begun(&mut r, Kind::Recovery), [], "it would end if it were asked twice");
+        assert_eq!(done(|out| r.granted(A, out)), []);
+        assert!(r.holds(Kind::Recovery));
+        assert_eq!(done(|out| r.release(out)), [Do::GiveBack(A, Kind::Recovery), Do::GiveOursBack]);
+        // Not needed when it comes.
+        assert_eq!(begun(&mut r, Kind::Recovery), [Do::Ask(A, Kind::Recovery, 180)]);
+        r.release(&mut Vec::new());
+        assert_eq!(done(|out| r.granted(A, out)), [Do::GiveBack(A, Kind::Recovery)]);
+        assert_eq!(done(|out| r.granted(A, out)), []);
+        // Another kind is needed by then.
+        assert_eq!(begun(&mut r, Kind::Recovery), [Do::Ask(A, Kind::Recovery, 180)]);
+        assert_eq!(begun(&mut r, Kind::Backfill), []);
+        assert_eq!(done(|out| r.granted(A, out)), [Do::GiveBack(A, Kind::Recovery), Do::Ask(A, Kind::Backfill, 180)]);
+        assert_eq!(done(|out| r.granted(A, out)), []);
+        assert!(r.holds(Kind::Backfill));
     }
 
     #[test]
