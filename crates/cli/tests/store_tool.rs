@@ -36,7 +36,7 @@ fn a_store_is_looked_at_and_left_as_it_was() {
         assert!(!out.status.success() && !out.stderr.is_empty(), "{wrong:?}: {out:?}");
     }
     let out = Folder::empty("none").remove_store().tool(&["fsck"]);
-    assert!(!out.status.success() && text(&out.stderr).contains("no store in"), "{out:?}");
+    assert!(!out.status.success() && text(&out.stderr).contains("is no folder of an OSD"), "{out:?}");
     let now = a.files();
     // Opened for writing, by the import that fails, the store has begun a new epoch; nothing else is different.
     assert!(now[..2] == before[..2] && now[2][2 * 4096..] == before[2][2 * 4096..], "what only looks changes nothing");
