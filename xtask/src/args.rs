@@ -159,7 +159,11 @@ pub enum Chore {
     /// Server CPU per operation and latency beside stock, in interleaved pairs.
     Figures(FiguresArgs),
     /// A Debian package and a tarball, in target/package; of the program in `HUMBOLDT_BINARY`, if that is set.
-    Package,
+    Package {
+        /// Install it in fresh chroots of Debian 12 and 13 as well, and serve a client from there.
+        #[arg(long)]
+        install: bool,
+    },
     /// Make the guide a book: links checked, mdBook run.
     Docs {
         /// Run the guide's blocks first, and put what they print into the pages.

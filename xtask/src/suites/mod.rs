@@ -20,7 +20,6 @@ mod kill9;
 mod lab;
 mod manager;
 mod maps;
-mod mixed;
 mod notify;
 mod order;
 mod package;
@@ -48,6 +47,7 @@ pub use failures::image_check;
 pub use figures::figures;
 pub use figures_block::figures_block;
 pub use kill9::kill_loop;
+pub use package::installs as package_installs;
 pub use rot::rot_matrix;
 pub use turns::kill_in_turns;
 
@@ -104,13 +104,11 @@ fn cases() -> Vec<Case> {
         manager::CASES,
         kill9::CASES,
         copies::CASES,
-        mixed::CASES,
         scrub::CASES,
         failures::CASES,
         fills::CASES,
         lab::CASES,
         guide::CASES,
-        package::CASES,
         CONFORMANCE,
     ]
     .into_iter()

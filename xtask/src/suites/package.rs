@@ -3,7 +3,6 @@
 //!
 //! No systemd runs in a chroot: units are judged by `systemd-analyze`, and their command is started as they would.
 
-use super::Case;
 use crate::clients::Release::Pacific;
 use crate::run::{quietly, root, run, until};
 use anyhow::{Context, Result, ensure};
@@ -11,12 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-pub const CASES: &[Case] = &[Case { name: "package_installs", needs: &[Pacific], run: installs }];
-
 /// A unit whose exposure is above this, as `systemd-analyze security` counts (0 to 100), lost its hardening.
 const EXPOSURE_MAX: u32 = 25;
 
-fn installs() -> Result<()> {
+pub fn installs() -> Result<()> {
+    Pacific.install()?;
     let deb = crate::package::package()?;
     for suite in ["bookworm", "trixie"] {
         let system = System::fresh(suite)?;
