@@ -48,7 +48,8 @@ impl Pg {
         let serves = peering.is_active() || (peering.state() == Peered::Peered && !peering.is_premerge());
         let recovery = self.room.recovery().filter(|_| serves && peering.is_primary())?;
         match () {
-            _ if recovery.has_log_work() => Some(Kind::Recovery),
+            // What was queued and is not lacking any more, since clients waited for it, needs no place.
+            _ if recovery.has_log_work() && self.is_lacking() => Some(Kind::Recovery),
             // What no member has is not filled in.
             _ if recovery.unfound().len() > 0 || peering.targets().is_empty() => None,
             _ => Some(Kind::Backfill),
