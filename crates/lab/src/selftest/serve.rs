@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -34,11 +34,19 @@ struct Manner {
     lie: String,
 }
 
+#[derive(Default, Clone, Copy)]
+struct Done {
+    ops: u64,
+    bytes: u64,
+    sectors: u64,
+}
+
 struct Store {
     manner: Manner,
-    ops: AtomicU64,
-    bytes: AtomicU64,
-    sectors: AtomicU64,
+    /// Operations begun. Each has a number of its own: two that begin together must not pass the stall's number by.
+    begun: AtomicU64,
+    /// The lock is held while the file is written: what it says is of one moment, and never older than what it said before.
+    done: Mutex<Done>,
     /// When a stall ends, in ns since `epoch`.
     stalled_until: AtomicU64,
     epoch: Instant,
@@ -55,18 +63,26 @@ impl Store {
         std::thread::sleep(Duration::from_nanos(until.saturating_sub(now())));
     }
     /// In the form of the kernel's file, each number as wide as any, so that a reader never meets half of it.
-    fn tell(&self) {
-        let (n, written) = (self.ops.load(Ordering::Relaxed), self.sectors.load(Ordering::Relaxed));
+    fn tell(&self, done: &Done) {
         let mut fields = [0; 17];
-        (fields[4], fields[6], fields[15]) = (n, written, n);
+        (fields[4], fields[6], fields[15]) = (done.ops, done.sectors, done.ops);
         let text: String = fields.iter().map(|f| format!("{f:>20} ")).collect();
         // A reader that finds nothing tries nothing else.
         let _ = self.stat.write_all_at(text.as_bytes(), 0);
     }
+    fn count(&self, bytes: u64) {
+        let mut done = self.done.lock().expect("no holder panics");
+        done.ops += 1;
+        done.bytes += bytes;
+        if self.manner.lie != "keeps-nothing" {
+            done.sectors += bytes * self.manner.amplification / SECTOR;
+        }
+        self.tell(&done);
+    }
     /// One operation of `bytes`; the reply.
     fn operate(&self, bytes: u64, cpu: &mut Cpu) -> u8 {
         let (start, m) = (Instant::now(), &self.manner);
-        let n = self.ops.load(Ordering::Relaxed) + 1;
+        let n = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
         match m.lie.as_str() {
             "full" if n > 50 => return libc::ENOSPC as u8,
             "dies" if n > 100 => std::process::exit(1),
@@ -82,17 +98,12 @@ impl Store {
         cpu.burn(m.cpu_ns);
         let time = if m.slow_every > 0 && n.is_multiple_of(m.slow_every) { m.slow } else { m.latency };
         std::thread::sleep(time.saturating_sub(start.elapsed()));
-        self.ops.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if m.lie != "keeps-nothing" {
-            self.sectors.fetch_add(bytes * m.amplification / SECTOR, Ordering::Relaxed);
-        }
-        self.tell();
+        self.count(bytes);
         DONE
     }
     fn dump(&self) -> serde_json::Value {
-        let bytes = self.bytes.load(Ordering::Relaxed);
-        json!({ "osd": { "op": self.ops.load(Ordering::Relaxed), "op_in_bytes": bytes, "op_out_bytes": 0 } })
+        let done = *self.done.lock().expect("no holder panics");
+        json!({ "osd": { "op": done.ops, "op_in_bytes": done.bytes, "op_out_bytes": 0 } })
     }
 }
 
@@ -148,8 +159,8 @@ pub fn serve(words: &Words) -> Result<()> {
     };
     let stat = File::options().create(true).truncate(true).write(true).open(dir.join("stat"))?;
     let zero = || AtomicU64::new(0);
-    let store = Arc::new(Store { manner, ops: zero(), bytes: zero(), sectors: zero(), stalled_until: zero(), epoch: Instant::now(), stat });
-    store.tell();
+    let store = Arc::new(Store { manner, begun: zero(), done: Mutex::default(), stalled_until: zero(), epoch: Instant::now(), stat });
+    store.tell(&Done::default());
     let listen = |name: &str| {
         let _ = std::fs::remove_file(dir.join(name));
         UnixListener::bind(dir.join(name)).with_context(|| dir.join(name).display().to_string())
