@@ -74,8 +74,9 @@ fn the_map_names_every_crate_and_what_each_lacks() {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let names: Vec<String> = crates().into_iter().map(|(name, _)| name).collect();
     for name in &names {
-        let paragraph = map.lines().find(|l| l.starts_with(&format!("- **`{name}`**")));
-        let paragraph = paragraph.unwrap_or_else(|| panic!("ARCHITECTURE.md has no paragraph for {name}"));
+        let mut paragraphs = map.lines().filter(|l| l.starts_with(&format!("- **`{name}`**")));
+        let paragraph = paragraphs.next().unwrap_or_else(|| panic!("ARCHITECTURE.md has no paragraph for {name}"));
+        assert!(paragraphs.next().is_none(), "ARCHITECTURE.md: {name} has one paragraph");
         assert!(paragraph.contains("Absent:"), "ARCHITECTURE.md: the paragraph of {name} ends in what is deliberately absent");
     }
     for line in map.lines().filter_map(|l| l.strip_prefix("- **`")) {
