@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  every osd_heartbeat_interval: PING to hb_front and to hb_back of each peer
-//!  nothing heard on one of them for osd_heartbeat_grace ──▶ MOSDFailure to the monitor, again each interval
+//!  nothing heard on one of them for osd_heartbeat_grace ──▶ MOSDFailure to the monitor at that moment, again each interval
 //!  its connection is cut ──▶ PING at once; its port, or that for members' messages, refuses ──▶ MOSDFailure, immediate
 //!  heard on both again ──▶ MOSDFailure that takes it back
 //! ```
@@ -23,6 +23,8 @@ use types::{EntityAddrVec, EntityKind, EntityName, Epoch, OsdId, PeerPings, Ping
 pub struct Heartbeats {
     peers: BTreeMap<OsdId, Heard>,
     last_sent: Option<Stamp>,
+    /// When the peers' silence was last looked at.
+    looked: Option<Stamp>,
 }
 
 /// Pings kept for their times: a quarter of an hour's at the usual pace.
@@ -81,7 +83,10 @@ impl Heard {
     }
     /// How long one of the networks has been silent.
     fn silent(&self, now: Stamp) -> Duration {
-        now.since(self.front.last.min(self.back.last))
+        now.since(self.silent_since())
+    }
+    fn silent_since(&self) -> Stamp {
+        self.front.last.min(self.back.last)
     }
 }
 
@@ -252,9 +257,52 @@ impl Osd {
         ping.encode(features::SUPPORTED)
     }
 
+    /// True if it may say of another OSD that it is silent.
+    fn may_report(&self) -> bool {
+        self.boot.pings() && !self.boot.is_unhealthy()
+    }
+    /// When the next peer will have been silent for too long.
+    pub(crate) fn silence_due_at(&self) -> Option<Stamp> {
+        let unreported = self.heartbeats.peers.values().filter(|h| !h.reported);
+        let due = unreported.map(|h| h.silent_since() + self.heartbeat_grace() + Duration::from_nanos(1)).min();
+        due.filter(|_| self.may_report())
+    }
+    /// Tells the monitor of peers that have been silent for too long: of each once, and again if `again`.
+    pub(crate) fn report_silent(&mut self, again: bool, clock: Clock, out: &mut Vec<Effect>) {
+        let now = clock.mono;
+        let awake = self.heartbeat_interval() * 2;
+        // Time in which this OSD stood still itself is no silence of others: their answers lie unread.
+        let slept = self.heartbeats.looked.replace(now).map_or(Duration::ZERO, |at| now.since(at)).saturating_sub(awake);
+        if !slept.is_zero() {
+            for answers in self.heartbeats.peers.values_mut().flat_map(|h| [&mut h.front, &mut h.back]) {
+                answers.last = answers.last + slept.min(now.since(answers.last));
+            }
+        }
+        if !self.may_report() {
+            return;
+        }
+        let (grace, map) = (self.heartbeat_grace(), &self.sh.map);
+        let is_due = |h: &Heard| h.silent(now) > grace && (again || !h.reported);
+        let mut silent = Vec::new();
+        for (osd, h) in self.heartbeats.peers.iter_mut().filter(|(_, h)| is_due(h)) {
+            h.reported = true;
+            // What the map says is down, or another life by now, is reported by nothing of this one.
+            if map.is_up(*osd) && map.osd_info[*osd as usize].up_from == h.up_from {
+                silent.push((*osd, h.silent(now)));
+            }
+        }
+        for (osd, silent) in silent {
+            self.report_failure(osd, failure_flag::FAILED, silent.as_secs() as i32, out);
+        }
+    }
+
+    fn heartbeat_interval(&self) -> Duration {
+        Duration::from_secs(self.sh.config.int("osd_heartbeat_interval").max(1))
+    }
+
     /// Sends pings when it is time, and tells the monitor of those that don't answer.
     pub(crate) fn heartbeat_tick(&mut self, clock: Clock, out: &mut Vec<Effect>) {
-        let period = Duration::from_secs(self.sh.config.int("osd_heartbeat_interval").max(1));
+        let period = self.heartbeat_interval();
         if !self.boot.pings() || self.heartbeats.last_sent.is_some_and(|at| clock.mono.since(at) < period) {
             return;
         }
@@ -273,19 +321,16 @@ impl Osd {
         }
         self.heartbeats.peers.retain(|osd, _| wanted.contains(osd));
         self.sh.clocks.retain(|osd| map.is_up(osd));
-        let grace = self.heartbeat_grace();
-        for osd in wanted {
+        for osd in &wanted {
+            let (osd, now) = (*osd, clock.mono);
             let up_from = map.osd_info[osd as usize].up_from;
-            let now = clock.mono;
             let heard = self.heartbeats.peers.entry(osd).or_insert_with(|| Heard::new(up_from, now));
             if heard.up_from != up_from {
                 *heard = Heard::new(up_from, now);
             }
-            let silent = heard.silent(now);
-            if silent > grace && !self.boot.is_unhealthy() {
-                heard.reported = true;
-                self.report_failure(osd, failure_flag::FAILED, silent.as_secs() as i32, out);
-            }
+        }
+        self.report_silent(true, clock, out);
+        for osd in wanted {
             let msg = self.ping_for(osd, clock);
             for (net, addrs) in [(HbNet::Back, &map.hb_back_addrs), (HbNet::Front, &map.hb_front_addrs)] {
                 let addrs = addrs[osd as usize].clone();

@@ -242,7 +242,7 @@ impl Osd {
     }
     /// When [`Event::Due`] is due, if that is before the next [`Event::Tick`].
     pub fn due_at(&self) -> Option<Stamp> {
-        self.sh.lease_due
+        [self.sh.lease_due, self.silence_due_at()].into_iter().flatten().min()
     }
 
     /// The door.
@@ -279,7 +279,10 @@ impl Osd {
             Event::MgrConnected => self.mgr_connected(out),
             Event::Osd { osd, msg } => self.peer_message(osd, &msg, clock, out),
             Event::Tick => self.tick(clock, out),
-            Event::Due => self.leases_due(clock, out),
+            Event::Due => {
+                self.leases_due(clock, out);
+                self.report_silent(false, clock, out);
+            }
             Event::Boot(info) => self.start_boot(*info, clock, out),
             Event::MapVersions { oldest, newest } => self.map_versions(oldest, newest, out),
             Event::Continue => self.go_on(clock, out),

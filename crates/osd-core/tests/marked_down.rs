@@ -1,4 +1,5 @@
-//! An OSD that the map says is down while it lives: it comes back when others answer it, and not before.
+//! An OSD that the map says is down while it lives: it comes back when others answer it, and not before. And the other side: when an OSD says that
+//! others are silent.
 
 mod world;
 
@@ -6,6 +7,7 @@ use maps::osd_state;
 use messages::osd_ping::ping_op;
 use messages::{MOSDBoot, MOSDFailure, MOSDPing, Message, RawMessage};
 use osd_core::{ConnId, Effect, Event, HbNet, Peer};
+use std::time::Duration;
 use types::{EntityAddrVec, EntityName, UTime, features};
 use world::{Kind, World, addr};
 
@@ -130,4 +132,65 @@ fn who_is_marked_down_again_and_again_ends() {
         });
         assert!(w.osd.is_up());
     }
+}
+
+/// Failures that were reported: of which OSD, after how many seconds.
+fn failures(w: &mut World) -> Vec<(i32, i32)> {
+    w.sent_to_mon::<MOSDFailure>().iter().map(|m| (m.target_osd, m.failed_for_s)).collect()
+}
+fn answers(w: &mut World, osd: u64) {
+    let asked = pings(w);
+    NETS.into_iter().for_each(|net| w.feed(pong(osd, net, asked.last().unwrap())));
+}
+fn answers_both(w: &mut World) {
+    let asked = pings(w);
+    for osd in [1, 2] {
+        NETS.into_iter().for_each(|net| w.feed(pong(osd, net, asked.last().unwrap())));
+    }
+}
+
+#[test]
+fn a_silent_peer_is_reported_when_the_grace_is_over_and_not_at_the_next_ping() {
+    let mut w = three();
+    for (name, value) in [("osd_heartbeat_interval", "1"), ("osd_heartbeat_grace", "7")] {
+        w.feed(Event::Config { name: name.into(), value: value.into() });
+    }
+    seconds(&mut w, 2);
+    answers_both(&mut w);
+    let heard = w.clock().mono;
+    // From now on osd.2 alone answers.
+    for _ in 0..6 {
+        seconds(&mut w, 1);
+        answers(&mut w, 2);
+        assert_eq!(failures(&mut w), []);
+    }
+    let due = w.osd.due_at().expect("osd.1 is awaited");
+    assert_eq!(due, heard + Duration::from_secs(7) + Duration::from_nanos(1));
+    let mut at = w.clock();
+    at.mono = due;
+    w.osd.handle(Event::Due, at, &mut w.out);
+    assert_eq!(failures(&mut w), [(1, 7)]);
+    assert!(w.osd.due_at().is_none_or(|at| at > due + Duration::from_secs(5)), "told once between two pings");
+    seconds(&mut w, 2);
+    assert!(failures(&mut w).contains(&(1, 8)), "and again with pings");
+}
+
+#[test]
+fn what_stood_still_itself_reports_nothing_that_it_did_not_wait_for() {
+    let mut w = three();
+    for (name, value) in [("osd_heartbeat_interval", "1"), ("osd_heartbeat_grace", "7")] {
+        w.feed(Event::Config { name: name.into(), value: value.into() });
+    }
+    seconds(&mut w, 2);
+    answers_both(&mut w);
+    // Stopped for a minute: the first thing that it sees is the clock.
+    w.now_s += 60;
+    w.feed(Event::Tick);
+    assert_eq!(failures(&mut w), []);
+    seconds(&mut w, 4);
+    assert_eq!(failures(&mut w), []);
+    // What stays silent is reported after all.
+    seconds(&mut w, 4);
+    let told = failures(&mut w);
+    assert!(told.iter().any(|f| f.0 == 1) && told.iter().any(|f| f.0 == 2), "{told:?}");
 }
