@@ -95,7 +95,9 @@ impl Objecter {
     }
 
     fn send_linger(&mut self, cookie: u64, clock: Clock, out: &mut Vec<Effect>) {
-        let Some(linger) = self.lingers.by_cookie.get(&cookie) else { return };
+        let Some(linger) = self.lingers.by_cookie.get_mut(&cookie) else { return };
+        // A notify that is sent again has another number, and may end before its reply says which.
+        linger.notify_id = None;
         let ops = match &linger.what {
             What::Watch { timeout_s } if linger.registered => Ops::new().watch(cookie, watch_op::RECONNECT, linger.generation, *timeout_s),
             What::Watch { timeout_s } => Ops::new().watch(cookie, watch_op::WATCH, 0, *timeout_s),

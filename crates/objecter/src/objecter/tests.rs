@@ -55,6 +55,13 @@ impl World {
         let raw = MOSDOpReply { tid, attempt, result, ..MOSDOpReply::default() }.encode(0);
         assert!(self.o.on_message(osd, &raw, self.clock, &mut self.out));
     }
+    /// A reply that says something.
+    fn reply_with(&mut self, osd: i32, tid: u64, outdata: Bytes) {
+        let op = messages::OutOp { outdata, ..Default::default() };
+        let raw = MOSDOpReply { tid, ops: [op].into_iter().collect(), ..MOSDOpReply::default() }.encode(0);
+        let raw = RawMessage { data: vec![raw.data_flat()], ..raw };
+        assert!(self.o.on_message(osd, &raw, self.clock, &mut self.out));
+    }
     fn reset(&mut self, osd: i32) {
         self.o.on_reset(osd, self.clock, &mut self.out);
     }
@@ -278,6 +285,22 @@ fn a_notify_ends_when_everybody_answered() {
     let done = messages::MWatchNotify { cookie, event: 2, return_code: -110, ..Default::default() };
     w.o.on_message(0, &done.encode(0), w.clock, &mut w.out);
     assert_eq!(w.seen(), "NotifyDone { result: -110, answers: b\"\" }");
+}
+
+/// The OSD says that a notify of nobody is over before it says the notify's number: the number of an earlier try is not waited for.
+#[test]
+fn a_notify_that_is_sent_again_ends_under_its_new_number() {
+    let mut w = world();
+    let cookie = w.o.notify(ObjectLocator::pool(1), "obj".into(), 10, Bytes::from_static(b"hi"), w.clock, &mut w.out);
+    assert_eq!(w.seen(), "open 0, 0 notify #1.0");
+    w.reply_with(0, 1, 7_u64.to_bytes(0));
+    w.reset(0);
+    assert_eq!(w.seen(), "open 0, 0 notify #2.0");
+    let done = messages::MWatchNotify { cookie, event: 2, notify_id: 8, ..Default::default() };
+    w.o.on_message(0, &done.encode(0), w.clock, &mut w.out);
+    assert_eq!(w.seen(), "NotifyDone { result: 0, answers: b\"\" }");
+    w.reply_with(0, 2, 8_u64.to_bytes(0));
+    assert_eq!(w.seen(), "", "what is over has no reply");
 }
 
 /// An OSD that was down in a map and is up in the next, at the same address, has dropped what it held: a message with both must not hide that.

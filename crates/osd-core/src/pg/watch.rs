@@ -39,7 +39,7 @@ pub struct Watch {
     last_ping: Stamp,
     /// When it is over; `None` while a client that doesn't ping is connected.
     deadline: Option<Stamp>,
-    /// Notifies that it has not answered.
+    /// Notifies that it has not answered, the oldest first: a client that comes back hears of them in that order.
     pending: Vec<u64>,
 }
 
@@ -161,10 +161,10 @@ impl Watches {
             return;
         }
         watch.conn = Some(conn);
-        watch.timeout_s = timeout_s;
+        // A client that comes back names no timeout: the first one stays. Source: Ceph 18.2 `Watch::connect`.
         watch.will_ping = will_ping;
         watch.last_ping = now;
-        watch.deadline = will_ping.then(|| now + Duration::from_secs(timeout_s.into()));
+        watch.deadline = will_ping.then(|| now + Duration::from_secs(watch.timeout_s.into()));
         let pending = watch.pending.clone();
         for id in pending {
             if let Some(n) = self.notifies.get(&id) {
@@ -249,7 +249,7 @@ impl Watches {
         let Some(list) = self.objects.get_mut(obj) else { return };
         for w in list.iter_mut().filter(|w| w.key.entity == entity && cookie.is_none_or(|c| c == w.key.cookie)) {
             let Some(at) = w.pending.iter().position(|p| *p == id) else { continue };
-            w.pending.swap_remove(at);
+            w.pending.remove(at);
             if let Some(n) = self.notifies.get_mut(&id) {
                 n.waiting.retain(|(o, k)| (o, *k) != (obj, w.key));
                 let (gid, cookie) = (w.key.entity.num as u64, w.key.cookie);
