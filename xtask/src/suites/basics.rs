@@ -81,7 +81,30 @@ fn several_osds() -> Result<()> {
     for release in [Release::Pacific] {
         ensure!(c.must(release, "rados df")?.contains('p'), "rados df lists the pool");
     }
+    fewer_places_and_groups(&c)?;
     c.stop()
+}
+
+/// Groups go from one OSD to another as pgp_num says, and become fewer: objects are where they belong each time.
+fn fewer_places_and_groups(c: &Cluster) -> Result<()> {
+    let content = "here and there\n".repeat(1000);
+    std::fs::write(c.dir.join("content"), &content)?;
+    for n in 0..24 {
+        c.must(Pacific, &format!("rados -p p put moved{n} {}", c.dir.join("content").display()))?;
+    }
+    for (what, target, groups) in [("pgp_num", 26, 32), ("pg_num", 28, 28)] {
+        c.must(Pacific, &format!("ceph osd pool set p {what} {target}"))?;
+        let has = || -> Result<bool> {
+            let is_set = c.must(Pacific, &format!("ceph osd pool get p {what}"))?.trim() == format!("{what}: {target}");
+            Ok(is_set && c.must(Pacific, "ceph pg stat")?.contains(&format!("{groups} pgs: {groups} active+clean;")))
+        };
+        let came = until(Duration::from_secs(90), || has().unwrap_or(false));
+        ensure!(came, "{what} {target} did not come: {}{}", c.must(Pacific, "ceph osd pool ls detail")?, c.must(Pacific, "ceph pg stat")?);
+        for n in 0..24 {
+            ensure!(c.must(Pacific, &format!("rados -p p get moved{n} -"))? == content, "moved{n} is another with {what} {target}");
+        }
+    }
+    Ok(())
 }
 
 /// Without any stock client: our own load generator against our own server.
