@@ -131,9 +131,9 @@ impl Scene {
             let mut moved = false;
             for n in 0..2 {
                 moved |= self.does_what_was_asked(n);
-                self.from_osd();
+                self.hand_out();
                 moved |= self.carry(n, Way::Up);
-                self.from_osd();
+                self.hand_out();
                 moved |= self.carry(n, Way::Down);
             }
             if !moved {
@@ -175,7 +175,7 @@ impl Scene {
         self.clients[n].link = Some(Link { conn: ConnId(self.links), client: end(core), osd });
     }
     /// Hands what the OSD says to its ends of the connections; what is for one that is gone is lost.
-    fn from_osd(&mut self) {
+    fn hand_out(&mut self) {
         self.w.go_on();
         for effect in std::mem::take(&mut self.w.out) {
             let Effect::Send { conn, msg } = effect else { continue };
