@@ -25,6 +25,12 @@ fn up_starts_and_ends() -> Result<()> {
     }
     let status = c.must(Pacific, &format!("ceph -c {}/ceph.conf -s", c.dir.display()))?;
     ensure!(status.contains("osd: 1 osds: 1 up") && status.contains("mgr: x(active"), "ceph -s says:\n{status}");
+    // A kernel maps images by a protocol that is served: the cluster says so, and an operator may say otherwise.
+    let mode = |c: &Cluster| c.must(Pacific, "ceph config get client rbd_default_map_options").map(|text| text.trim().to_string());
+    ensure!(mode(&c)? == "ms_mode=prefer-crc", "kernels are told {}", mode(&c)?);
+    ensure!(std::fs::read_to_string(c.dir.join("ceph.conf"))?.contains("ms_mode=prefer-crc"), "ceph.conf does not speak of kernels");
+    c.must(Pacific, "ceph config set global rbd_default_map_options ms_mode=secure")?;
+    ensure!(mode(&c)? == "ms_mode=secure", "kernels are told {}", mode(&c)?);
     // A second one on the same folder says who holds it, and harms nothing.
     let second = run(Command::new(binary()).args(["up", "--port", "0", "--dir"]).arg(&c.dir), Duration::from_secs(10))?;
     ensure!(second.code != 0 && second.stderr.contains(&c.pid().to_string()), "a second up said: {second:?}");

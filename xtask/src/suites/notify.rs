@@ -29,7 +29,7 @@ const SLOW_MS: u64 = 120;
 const NEAR_MS: u64 = 40;
 /// How many places, of a hundred, may be cut on one side alone: what comes last may come before or after the notifier has its answer, and replies
 /// need not be of one length.
-const CUT_ON_ONE_SIDE: usize = 15;
+const CUT_ON_ONE_SIDE: usize = 40;
 
 /// What a proxy did and a watcher heard, a row for each cut; and all of it in one.
 fn count(conf: &Path, release: Release, places: &str, slow_ms: u64, side: &str) -> Result<(Vec<Value>, Value)> {
