@@ -145,6 +145,7 @@ impl Osd {
                 fullness: Default::default(),
                 damaged: 0,
                 history: Default::default(),
+                swallowed: Default::default(),
                 perf_queries: Default::default(),
                 clocks: Default::default(),
                 lease_due: None,
@@ -199,6 +200,13 @@ impl Osd {
     }
     pub fn whoami(&self) -> OsdId {
         self.sh.whoami
+    }
+    pub(crate) fn swallowed(&self) -> crate::daemon::blackhole::Swallowed {
+        self.sh.swallowed
+    }
+    /// What kind of peer a connection that was accepted belongs to.
+    pub(crate) fn peer_kind(&self, conn: ConnId) -> Option<types::EntityKind> {
+        self.sh.sessions.get(&conn).map(|session| session.peer.name.kind)
     }
     /// True once a map shows us up where we listen.
     pub fn is_up(&self) -> bool {

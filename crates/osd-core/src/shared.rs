@@ -67,6 +67,8 @@ pub struct Shared {
     pub(crate) damaged: u64,
     /// Requests that took longest.
     pub(crate) history: crate::history::History,
+    /// Peers whose messages vanish.
+    pub(crate) swallowed: crate::daemon::blackhole::Swallowed,
     /// What the manager wants counted by client, image and the like.
     pub(crate) perf_queries: crate::perf_queries::PerfQueries,
     /// How clocks of other OSDs differ from ours.
@@ -124,6 +126,7 @@ impl Shared {
         self.local_places.configure(places, priority_min);
         self.remote_places.configure(places, priority_min);
         let age = std::time::Duration::from_secs(self.config.int("osd_op_history_duration"));
+        self.swallowed = crate::daemon::blackhole::Swallowed::of(&self.config);
         self.history.configure(self.config.int("osd_op_history_size") as usize, age);
     }
     /// Bounds that others look at.

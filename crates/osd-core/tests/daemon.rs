@@ -5,7 +5,7 @@ use base::{Clock, Rng, Stamp};
 use cephx::Identity;
 use denc::Denc;
 use maps::{MgrMap, MonMap};
-use messages::{MMgrMap, MMgrOpen, MMonCommand, MMonCommandAck, MMonGetVersion, MMonMap, Message, RawMessage};
+use messages::{MConfig, MMgrMap, MMgrOpen, MMonCommand, MMonCommandAck, MMonGetVersion, MMonMap, Message, RawMessage};
 use objecter::MonClient;
 use osd_core::daemon::{DialFailure, Effect, Event, Location, Network, StartSetup};
 use osd_core::{ConnId, Daemon, Osd, OsdSetup, Peer};
@@ -272,4 +272,24 @@ fn one_that_is_not_up_goes_at_once() {
     let mut r = Rig::new(setup());
     r.feed(Event::Shutdown);
     assert_eq!(r.stopped(), Some(None));
+}
+
+#[test]
+fn a_swallowed_monitor_is_neither_heard_nor_told_anything_and_its_session_stays() {
+    let mut r = Rig::new(setup());
+    let mon = r.log_in();
+    r.answer(mon, 0);
+    r.answer(mon, 0);
+    let config = |value: &str| MConfig { config: [("ms_blackhole_mon".to_string(), value.to_string())].into() }.encode(features::SUPPORTED);
+    r.out.clear();
+    r.message(mon, config("true"));
+    r.out.clear();
+    r.pass(20 * SEC);
+    let sends = r.out.iter().filter(|e| matches!(e, Effect::Send { .. })).count();
+    assert_eq!(sends, 0, "beacons, subscriptions and commands vanish: {:?}", r.out);
+    assert!(r.dialled(EntityKind::MON).is_none(), "the session is alive");
+    // Its word that this be over is not heard either.
+    r.message(mon, config("false"));
+    r.pass(20 * SEC);
+    assert!(!r.out.iter().any(|e| matches!(e, Effect::Send { .. })));
 }

@@ -16,6 +16,7 @@
 //! simulator drive the same value. Absent: sockets, clocks, devices; the messenger's own business, which is to keep a lossless session over its
 //! transports.
 
+pub(crate) mod blackhole;
 mod cluster_log;
 mod event;
 mod links;
@@ -117,6 +118,14 @@ impl Daemon {
 
     /// The door.
     pub fn handle(&mut self, event: Event, now: Clock, out: &mut Vec<Effect>) {
+        let from = out.len();
+        if !self.is_swallowed(&event) {
+            self.take(event, now, out);
+        }
+        self.name_next_time(out);
+        self.swallow(from, out);
+    }
+    fn take(&mut self, event: Event, now: Clock, out: &mut Vec<Effect>) {
         match event {
             Event::Request { conn, msg, permit } => {
                 self.solo.came(conn);
@@ -146,7 +155,6 @@ impl Daemon {
         while let Some(event) = self.later.pop_front() {
             self.osd_event_alone(event, now, out);
         }
-        self.name_next_time(out);
     }
     /// Waits for the device where that keeps no other client waiting, at the end of a batch of requests and for the `round`th time since. True:
     /// [`Event::TurnEnd`] is due.
