@@ -42,6 +42,11 @@ pub enum StoreTool {
         /// The name as `list` shows it, or a plain object's name.
         object: String,
     },
+    /// One placement group: where its log stands, duplicates, entries, missing objects.
+    Log {
+        /// Such as 2.1f.
+        group: String,
+    },
     /// Copy everything into a file (`-`: standard output).
     Export {
         file: PathBuf,

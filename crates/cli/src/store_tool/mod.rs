@@ -4,6 +4,7 @@
 
 mod archive;
 mod args;
+mod group;
 mod objects;
 
 pub use args::StoreArgs;
@@ -108,6 +109,7 @@ pub fn run(args: &StoreArgs) -> Result<()> {
         }
         StoreTool::List => objects::list(&mut Offline::open(folder, false)?),
         StoreTool::Dump { object } => objects::dump(&mut Offline::open(folder, false)?, object),
+        StoreTool::Log { group } => group::log(&mut Offline::open(folder, false)?, group),
         StoreTool::Export { file, skip_damaged: false } => {
             archive::writable(file)?;
             let exported = archive::export(&mut Offline::open(folder, false)?, file, None);
