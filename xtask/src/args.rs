@@ -147,9 +147,21 @@ pub enum Chore {
         rounds: u32,
     },
     /// Pools of three copies: one, two or three OSDs killed at a time, each copy compared.
-    Thrash {
+    KillCopies {
         #[arg(long, default_value_t = 30)]
         cycles: usize,
+    },
+    /// Upstream's random workload on three copies while OSDs die, hang and move, and the pool changes: 0 errors, clean in six minutes.
+    Thrash {
+        /// The mixes of operations by their letters.
+        #[arg(long, default_value = "ABDE")]
+        mixes: String,
+        /// Operations of each mix; a tenth of them where objects are big.
+        #[arg(long, default_value_t = 20_000)]
+        ops: u64,
+        /// What draws the deeds.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
     },
     /// The device below the store copied while clients write: each copy comes up whole.
     ImageCheck {

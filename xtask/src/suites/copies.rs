@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
 
-pub const CASES: &[Case] = &[Case { name: "three_copies_and_kills", needs: &[Pacific], run: || thrash(6) }];
+pub const CASES: &[Case] = &[Case { name: "three_copies_and_kills", needs: &[Pacific], run: || kill_copies(6) }];
 
 const R: Release = Pacific;
 const OSDS: usize = 3;
@@ -21,7 +21,7 @@ const CLEAN: Duration = Duration::from_secs(90);
 const VICTIMS: &[&[usize]] = &[&[0], &[1], &[2], &[0, 1], &[1, 2], &[0, 1, 2]];
 
 /// The process of an OSD of this cluster, if it runs.
-fn pid_of(c: &Cluster, osd: usize) -> Option<u32> {
+pub fn pid_of(c: &Cluster, osd: usize) -> Option<u32> {
     let conf = c.conf.display().to_string();
     let is_it = |args: &[&str]| {
         args.get(1) == Some(&"osd") && args.contains(&&*conf) && args.windows(2).any(|w| w[0] == "--id" && w[1] == osd.to_string())
@@ -33,7 +33,7 @@ fn pid_of(c: &Cluster, osd: usize) -> Option<u32> {
         is_it(&text.split('\0').collect::<Vec<_>>()).then_some(pid)
     })
 }
-fn kill(c: &Cluster, osds: &[usize]) -> Result<()> {
+pub fn kill(c: &Cluster, osds: &[usize]) -> Result<()> {
     let pids: Vec<String> = osds.iter().filter_map(|osd| pid_of(c, *osd)).map(|pid| pid.to_string()).collect();
     ensure!(pids.len() == osds.len(), "of osd.{osds:?} some don't run:\n{}", c.log());
     ensure!(Command::new("kill").arg("-KILL").args(&pids).status()?.success(), "kill");
@@ -41,7 +41,7 @@ fn kill(c: &Cluster, osds: &[usize]) -> Result<()> {
     ensure!(until(Duration::from_secs(10), gone), "they outlive kill -9");
     Ok(())
 }
-fn groups(c: &Cluster) -> Result<Vec<Value>> {
+pub fn groups(c: &Cluster) -> Result<Vec<Value>> {
     let dump: Value = serde_json::from_str(&c.must(R, "ceph pg dump pgs -f json")?)?;
     Ok(dump["pg_stats"].as_array().context("pg dump")?.clone())
 }
@@ -67,7 +67,7 @@ fn settle(c: &Cluster, before: u64, new: &[usize], what: &str) -> Result<()> {
 }
 
 /// Kills so many times; a verb has more than the tests.
-pub fn thrash(cycles: usize) -> Result<()> {
+pub fn kill_copies(cycles: usize) -> Result<()> {
     let c = Cluster::start("copies", &["--store", "block", "--size", "1G", "--osds", "3", "--processes"])?;
     for line in ["ceph osd pool create ledger 8", "ceph osd pool set ledger size 3", "ceph osd pool set ledger min_size 2"] {
         c.must(R, line)?;

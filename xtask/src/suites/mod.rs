@@ -33,22 +33,25 @@ mod rbd_more;
 mod rot;
 mod scrub;
 mod security;
+mod stale_read;
 mod stock;
 mod stock_duties;
 mod stock_faults;
+mod thrash;
 mod turns;
 mod under_way;
 mod web;
 mod wire;
 
 pub use caps::record as record_caps;
-pub use copies::thrash;
+pub use copies::kill_copies;
 pub use failures::image_check;
 pub use figures::figures;
 pub use figures_block::figures_block;
 pub use kill9::kill_loop;
 pub use package::installs as package_installs;
 pub use rot::rot_matrix;
+pub use thrash::verb as thrash;
 pub use turns::kill_in_turns;
 
 use crate::clients::Release;
@@ -104,6 +107,8 @@ fn cases() -> Vec<Case> {
         manager::CASES,
         kill9::CASES,
         copies::CASES,
+        thrash::CASES,
+        stale_read::CASES,
         scrub::CASES,
         failures::CASES,
         fills::CASES,

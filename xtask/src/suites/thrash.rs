@@ -1,0 +1,299 @@
+//! Upstream's random workload (`ceph_test_rados`, which compares all that it reads with a model of its own) on three copies, while OSDs die, hang, move
+//! out and in, change weight and affinity, and the pool its groups, copies and places. Afterwards the cluster is clean within six minutes and a deep
+//! scrub finds nothing.
+//!
+//! [`Deed`] is what may happen; a number draws the deeds and their targets, so that a run that failed is drawn again. When each comes is the machine's.
+
+use super::Case;
+use super::copies::{groups, kill, pid_of};
+use crate::clients::Release::{self, Pacific, Reef};
+use crate::cluster::Cluster;
+use crate::run::{Output, run, until};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+pub const CASES: &[Case] =
+    &[Case { name: "three_copies_under_upstreams_workload", needs: &[Pacific, Reef], run: || thrash("ABDE", 8000, 1, SMALL) }];
+
+/// The `ceph` command that changes the cluster: 16.2's starts fastest.
+const R: Release = Pacific;
+const OSDS: u64 = 4;
+const POOL: &str = "thrashed";
+/// From the end of the faults until every group is clean.
+const CLEAN: Duration = Duration::from_secs(360);
+/// How long a run of the workload may take before it counts as hung.
+const HUNG: Duration = Duration::from_secs(1800);
+
+/// Sizes of objects: upstream's suites have both.
+type Sizes = &'static str;
+const SMALL: Sizes = "--objects 256 --max-in-flight 32 --size 16384 --min-stride-size 1638 --max-stride-size 3276";
+const BIG: Sizes = "--objects 50 --max-in-flight 16 --size 4000000 --min-stride-size 400000 --max-stride-size 800000";
+/// The mixes of operations by upstream's names and weights. The last one has big objects, whatever was asked for.
+const MIXES: [(char, &str); 4] = [
+    ('A', "read 100 write 50 write_excl 50 delete 10 append 50 append_excl 50 copy_from 50"),
+    ('B', "read 100 write 50 write_excl 50 delete 10 append 50 append_excl 50 setattr 25 rmattr 25"),
+    ('D', "read 100 write 50 write_excl 50 delete 50 snap_create 50 snap_remove 50 rollback 50 copy_from 50 setattr 25 rmattr 25"),
+    ('E', "read 100 write 50 write_excl 50 delete 50 snap_create 50 snap_remove 50 rollback 50 copy_from 50"),
+];
+
+/// Numbers out of one: the same again for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// What happens to the cluster.
+#[derive(Debug, Clone, Copy)]
+enum Deed {
+    Kill { osd: u64 },
+    KillTwo { osd: u64 },
+    Terminate { osd: u64 },
+    Hang { osd: u64, ms: u64 },
+    OutAndIn { osd: u64, ms: u64 },
+    Reweight { osd: u64, percent: u64 },
+    Affinity { osd: u64, percent: u64 },
+    Upmap { group: u64 },
+    Groups { count: u64 },
+    Copies { size: u64 },
+    Full,
+    Scrub { how: &'static str },
+}
+
+fn deed(dice: &mut Dice) -> Deed {
+    let osd = dice.below(OSDS);
+    match dice.below(20) {
+        0..=5 => Deed::Kill { osd },
+        6 => Deed::KillTwo { osd },
+        7 => Deed::Terminate { osd },
+        8 => Deed::Hang { osd, ms: 500 + dice.below(9500) },
+        9..=10 => Deed::OutAndIn { osd, ms: 3000 + dice.below(9000) },
+        11..=12 => Deed::Reweight { osd, percent: 30 + dice.below(71) },
+        13..=14 => Deed::Affinity { osd, percent: 50 * dice.below(3) },
+        15..=16 => Deed::Upmap { group: dice.below(64) },
+        17 => Deed::Groups { count: [4, 6, 8, 13, 16][dice.below(5) as usize] },
+        18 => Deed::Copies { size: 2 + dice.below(2) },
+        19 if dice.below(2) == 0 => Deed::Full,
+        _ => Deed::Scrub { how: ["scrub", "deep-scrub"][dice.below(2) as usize] },
+    }
+}
+
+/// The cluster, and whether the thrashing is to end.
+struct Thrasher<'a> {
+    c: &'a Cluster,
+    over: &'a AtomicBool,
+    dice: Dice,
+    started: Instant,
+    kills: u32,
+    deeds: u32,
+    /// What was done when.
+    course: String,
+}
+
+impl Thrasher<'_> {
+    /// True if the workload went on for so long.
+    fn wait(&self, limit: Duration) -> bool {
+        !until(limit, || self.over.load(Ordering::Relaxed))
+    }
+    fn ceph(&self, line: &str) -> Result<String> {
+        self.c.must(R, &format!("ceph {line}"))
+    }
+    /// OSDs that don't run are started again by `humboldt up`.
+    fn wait_running(&self, what: &str) -> Result<()> {
+        let all = until(Duration::from_secs(90), || (0..OSDS).all(|osd| pid_of(self.c, osd as usize).is_some()));
+        ensure!(all, "{what}: an OSD was not started again:\n{}", self.c.log());
+        Ok(())
+    }
+    fn go_on(&mut self) -> Result<()> {
+        loop {
+            let pause = Duration::from_millis(3000 + self.dice.below(3000));
+            if !self.wait(pause) {
+                return Ok(());
+            }
+            let deed = deed(&mut self.dice);
+            self.course += &format!("{:7.1} s: {deed:?}\n", self.started.elapsed().as_secs_f64());
+            self.carry_out(deed).with_context(|| format!("{deed:?}"))?;
+            self.deeds += 1;
+        }
+    }
+    fn carry_out(&mut self, deed: Deed) -> Result<()> {
+        match deed {
+            Deed::Kill { osd } => {
+                kill(self.c, &[osd as usize])?;
+                self.kills += 1;
+                self.wait_running("kill")?;
+            }
+            Deed::KillTwo { osd } => {
+                kill(self.c, &[osd as usize, ((osd + 1) % OSDS) as usize])?;
+                self.kills += 2;
+                self.wait_running("kill of two")?;
+            }
+            Deed::Terminate { osd } => {
+                let pid = pid_of(self.c, osd as usize).context("it runs")?;
+                signal(pid, "TERM")?;
+                let gone = until(Duration::from_secs(30), || pid_of(self.c, osd as usize) != Some(pid));
+                ensure!(gone, "osd.{osd} does not end by SIGTERM:\n{}", self.c.log());
+                self.wait_running("SIGTERM")?;
+            }
+            Deed::Hang { osd, ms } => {
+                let pid = pid_of(self.c, osd as usize).context("it runs")?;
+                signal(pid, "STOP")?;
+                self.wait(Duration::from_millis(ms));
+                signal(pid, "CONT")?;
+            }
+            Deed::OutAndIn { osd, ms } => {
+                self.ceph(&format!("osd out {osd}"))?;
+                self.wait(Duration::from_millis(ms));
+                self.ceph(&format!("osd in {osd}"))?;
+            }
+            Deed::Reweight { osd, percent } => drop(self.ceph(&format!("osd reweight {osd} {}", percent as f64 / 100.0))?),
+            Deed::Affinity { osd, percent } => drop(self.ceph(&format!("osd primary-affinity {osd} {}", percent as f64 / 100.0))?),
+            Deed::Upmap { group } => self.upmap(group)?,
+            Deed::Groups { count } => {
+                self.ceph(&format!("osd pool set {POOL} pg_num {count}"))?;
+                self.ceph(&format!("osd pool set {POOL} pgp_num {count}"))?;
+            }
+            Deed::Copies { size } => drop(self.ceph(&format!("osd pool set {POOL} size {size}"))?),
+            Deed::Full => {
+                self.ceph("osd set-full-ratio 0.0001")?;
+                self.wait(Duration::from_secs(1));
+                self.ceph("osd set-full-ratio 0.95")?;
+            }
+            Deed::Scrub { how } => drop(self.ceph(&format!("osd pool {how} {POOL}"))?),
+        }
+        Ok(())
+    }
+    /// Moves one member of a group to an OSD that has none of it, or takes such a move back.
+    fn upmap(&mut self, group: u64) -> Result<()> {
+        let pgs = groups(self.c)?;
+        let pg = &pgs[group as usize % pgs.len()];
+        let (pgid, up) = (pg["pgid"].as_str().context("pgid")?, pg["up"].as_array().context("up")?);
+        let up: Vec<u64> = up.iter().filter_map(Value::as_u64).collect();
+        let Some(to) = (0..OSDS).find(|osd| !up.contains(osd)) else { return Ok(()) };
+        let line = match self.dice.below(3) {
+            0 => format!("osd rm-pg-upmap-items {pgid}"),
+            _ => format!("osd pg-upmap-items {pgid} {} {to}", up[self.dice.below(up.len() as u64) as usize]),
+        };
+        // The group may be merged away by now.
+        self.c.client(R, &format!("ceph {line}"))?;
+        Ok(())
+    }
+    /// Takes back what keeps groups from being clean, and waits until all are.
+    fn heal(&self) -> Result<()> {
+        for osd in 0..OSDS {
+            for line in [format!("osd in {osd}"), format!("osd reweight {osd} 1"), format!("osd primary-affinity {osd} 1")] {
+                self.ceph(&line)?;
+            }
+        }
+        self.ceph(&format!("osd pool set {POOL} size 3"))?;
+        let healed = Instant::now();
+        let clean = until(CLEAN, || self.is_clean().unwrap_or(false));
+        ensure!(clean, "not clean:\n{}\n{}\n{}", self.ceph("-s")?, self.ceph("pg dump pgs_brief")?, self.c.log());
+        println!("  clean {:.0} s after the last deed", healed.elapsed().as_secs_f64());
+        Ok(())
+    }
+    fn is_clean(&self) -> Result<bool> {
+        let map: Value = serde_json::from_str(&self.ceph("osd dump -f json")?)?;
+        let epoch = map["epoch"].as_u64().context("an epoch")?;
+        let up = map["osds"].as_array().context("osds")?.iter().filter(|osd| osd["up"] == 1).count();
+        let is_clean = |pg: &Value| {
+            let state = pg["state"].as_str().unwrap_or_default();
+            let whole = pg["acting"].as_array().is_some_and(|acting| acting.len() == 3);
+            pg["reported_epoch"].as_u64().is_some_and(|e| e >= epoch) && state.starts_with("active+clean") && !state.contains("wait") && whole
+        };
+        let pool = &map["pools"].as_array().context("pools")?[0];
+        let settled = pool["pg_num"] == pool["pg_num_target"] && pool["pg_placement_num"] == pool["pg_placement_num_target"];
+        let pgs = groups(self.c)?;
+        Ok(up == OSDS as usize && settled && pool["pg_num"] == pgs.len() as u64 && pgs.iter().all(is_clean))
+    }
+    /// Every copy of every object is what the others are.
+    fn scrub(&self) -> Result<()> {
+        let stamps = || -> Result<Vec<String>> { Ok(groups(self.c)?.iter().map(|pg| pg["last_deep_scrub_stamp"].to_string()).collect()) };
+        let before = stamps()?;
+        self.ceph(&format!("osd pool deep-scrub {POOL}"))?;
+        let all = || stamps().is_ok_and(|now| now.iter().zip(&before).all(|(now, before)| now != before));
+        ensure!(until(CLEAN, all), "not every group was scrubbed:\n{}", self.ceph("pg dump pgs_brief")?);
+        let health = self.ceph("health detail")?;
+        ensure!(!health.contains("PG_DAMAGED") && !health.contains("SCRUB_ERRORS"), "the scrub found:\n{health}");
+        Ok(())
+    }
+}
+
+fn signal(pid: u32, name: &str) -> Result<()> {
+    ensure!(Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status()?.success(), "kill -{name} {pid}");
+    Ok(())
+}
+
+/// One run of the workload.
+fn workload(c: &Cluster, mix: char, ops: u64, sizes: Sizes) -> Result<Output> {
+    let (_, weights) = MIXES.into_iter().find(|(name, _)| *name == mix).with_context(|| format!("there is no mix {mix}"))?;
+    let words: Vec<&str> = weights.split(' ').collect();
+    let weights: String = words.chunks(2).map(|op| format!(" --op {} {}", op[0], op[1])).collect();
+    // Big objects have a tenth of the operations: as many bytes.
+    let (sizes, ops) = if mix == 'E' { (BIG, ops.div_ceil(10)) } else { (sizes, ops) };
+    let line = format!("--pool {POOL} --max-ops {ops} --max-seconds {} {sizes}{weights}", HUNG.as_secs());
+    run(Reef.command(&c.conf, "ceph_test_rados").args(line.split(' ')), HUNG)
+}
+
+fn judged(mix: char, out: &Output) -> Result<()> {
+    let is_right = out.ok() && [&out.stdout, &out.stderr].iter().any(|text| text.lines().any(|line| line.trim() == "0 errors."));
+    let last: String = [&*out.stdout, &*out.stderr].concat().lines().rev().take(30).map(|line| format!("{line}\n")).collect();
+    ensure!(is_right, "mix {mix}: ceph_test_rados ended with {}, its last lines, newest first:\n{last}", out.code);
+    Ok(())
+}
+
+/// `ops` operations of each of these mixes; `seed` draws the deeds.
+pub fn thrash(mixes: &str, ops: u64, seed: u64, sizes: Sizes) -> Result<()> {
+    Reef.install_tests()?;
+    let osds = OSDS.to_string();
+    let c = Cluster::start("thrash", &["--store", "block", "--size", "4G", "--osds", &osds, "--processes"])?;
+    for line in [
+        // Short logs: a member that was away for long is filled by backfill, and places for it are refused now and then.
+        "ceph config set osd osd_min_pg_log_entries 30",
+        "ceph config set osd osd_max_pg_log_entries 100",
+        "ceph config set osd osd_debug_reject_backfill_probability 0.3",
+        "ceph config set osd osd_backfill_retry_interval 2",
+        "ceph config set osd osd_recovery_retry_interval 2",
+        "ceph config set osd osd_max_markdown_count 1000",
+        &format!("ceph osd pool create {POOL} 8"),
+        &format!("ceph osd pool set {POOL} size 3"),
+        &format!("ceph osd pool set {POOL} min_size 2"),
+    ] {
+        c.must(R, line)?;
+    }
+    let (mut deeds, mut kills) = (0, 0);
+    for (i, mix) in mixes.chars().enumerate() {
+        let over = AtomicBool::new(false);
+        let mut thrasher = Thrasher { c: &c, over: &over, dice: Dice(seed + i as u64 * 1000), started: Instant::now(), kills: 0, deeds: 0, course: String::new() };
+        let out = std::thread::scope(|scope| {
+            let load = scope.spawn(|| {
+                let out = workload(&c, mix, ops, sizes);
+                over.store(true, Ordering::Relaxed);
+                out
+            });
+            let thrashed = thrasher.go_on();
+            let out = load.join().expect("the load does not panic")?;
+            thrashed.map(|()| out)
+        })?;
+        println!("  mix {mix}: {} deeds, {} kills in {:.0} s", thrasher.deeds, thrasher.kills, thrasher.started.elapsed().as_secs_f64());
+        let told = c.dir.join(format!("mix-{mix}.txt"));
+        std::fs::write(&told, [&*thrasher.course, &*c.log(), &*out.stdout, &*out.stderr].concat())?;
+        judged(mix, &out).with_context(|| format!("seed {seed}, all of it in {}", told.display()))?;
+        thrasher.heal().with_context(|| format!("mix {mix}, seed {seed}"))?;
+        thrasher.scrub().with_context(|| format!("mix {mix}, seed {seed}"))?;
+        (deeds, kills) = (deeds + thrasher.deeds, kills + thrasher.kills);
+    }
+    println!("  {ops} operations of each of {mixes}, {deeds} deeds, {kills} kills: 0 errors, clean, and no copy differs");
+    c.stop()
+}
+
+/// The verb: small objects.
+pub fn verb(mixes: &str, ops: u64, seed: u64) -> Result<()> {
+    thrash(mixes, ops, seed, SMALL)
+}
