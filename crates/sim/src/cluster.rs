@@ -419,20 +419,32 @@ impl Cluster {
         }
     }
     fn check_ack(&self, ack: &acks::Ack) -> Result<(), String> {
-        let acks::Ack { osd, pgid, version, acting, min_size } = ack;
-        if acting.len() < *min_size as usize {
-            return Err(format!("osd.{osd} acknowledges {version} of {pgid}, which {acting:?} have: fewer than {min_size}"));
+        let mut wrong = None;
+        for (acting, min_size) in &ack.by {
+            match self.check_members(ack, acting, *min_size) {
+                Ok(()) => return Ok(()),
+                Err(why) => wrong = Some(why),
+            }
+        }
+        wrong.map_or(Ok(()), Err)
+    }
+    /// Whether all of these members have what is acknowledged.
+    fn check_members(&self, ack: &acks::Ack, acting: &[i32], min_size: usize) -> Result<(), String> {
+        let acks::Ack { osd, pool, hash, version, .. } = ack;
+        let what = format!("osd.{osd} acknowledges {version} of an object with hash {hash:#x} in pool {pool}");
+        if acting.len() < min_size {
+            return Err(format!("{what}, which {acting:?} have: fewer than {min_size}"));
         }
         let epoch = |osd: i32| self.osds[osd as usize].as_ref().map(|o| o.core().map().epoch);
         for member in acting {
             let has = match (&self.osds[*member as usize], &self.drives[*member as usize]) {
-                (Some(process), _) => acks::has(process.core().store(), *pgid, *version),
-                (None, Drive::Ideal(Some(store))) => acks::has(&**store, *pgid, *version),
+                (Some(process), _) => acks::has(process.core().store(), ack),
+                (None, Drive::Ideal(Some(store))) => acks::has(&**store, ack),
                 (None, _) => None,
             };
             // A member that knows a newer map may have been told to let go of the group.
             if has == Some(false) && epoch(*member) <= epoch(*osd) {
-                return Err(format!("osd.{osd} acknowledges {version} of {pgid}, which osd.{member} of {acting:?} does not have"));
+                return Err(format!("{what}, which osd.{member} of {acting:?} does not have"));
             }
         }
         Ok(())

@@ -11,6 +11,7 @@ use crate::plan::Plan;
 use crate::{MS, SEC};
 use base::{Clock, Rng, Stamp};
 use cephx::Identity;
+use maps::OsdMap;
 use messages::{MOSDOp, Message, RawMessage};
 use objecter::MonClient;
 use osd_core::daemon::{DialFailure, Effect, Event, Location, Network, StartSetup};
@@ -156,8 +157,16 @@ impl OsdProcess {
 
     fn event(&mut self, event: Event, drive: &mut Drive, net: &mut Net) {
         let (clock, mut effects) = (self.clock(net), Vec::new());
+        // A group that waits for its split or merge goes by an older map than its OSD: then nothing is known of its members.
+        let before = self.is_level().then(|| self.core().map().clone());
         self.daemon.handle(event, clock, &mut effects);
+        let behind = self.is_level().then(|| self.core().map().clone());
+        let mut maps: Vec<&OsdMap> = before.iter().chain(&behind).map(|map| &**map).collect();
+        maps.dedup_by_key(|map| map.epoch);
         for effect in effects {
+            if let (Effect::Send { msg, .. }, false) = (&effect, maps.is_empty()) {
+                net.acks.extend(acks::told(self.id, msg, &maps));
+            }
             self.carry_out(effect, net);
         }
         let epoch = self.core().map().epoch;
@@ -173,15 +182,15 @@ impl OsdProcess {
         }
     }
 
+    /// True if every group has taken in the OSD's map.
+    fn is_level(&self) -> bool {
+        let epoch = self.core().map().epoch;
+        self.core().pgs().all(|pg| pg.peering.mapping.epoch == epoch)
+    }
+
     fn carry_out(&mut self, effect: Effect, net: &mut Net) {
         if !matches!(effect, Effect::Send { .. }) {
             net.trace.effect(&effect);
-        }
-        if let Effect::Send { msg, .. } = &effect {
-            let (map, mut pgs) = (self.core().map(), self.core().pgs());
-            // A group that waits for its split or merge goes by an older map than its OSD.
-            let is_now = |ack: &acks::Ack| pgs.any(|pg| pg.pgid.pgid == ack.pgid && pg.peering.mapping.epoch == map.epoch);
-            net.acks.extend(acks::told(self.id, msg, map).filter(is_now));
         }
         match effect {
             Effect::Send { conn, msg } => match self.dialled.get_mut(&conn) {
