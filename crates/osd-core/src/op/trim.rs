@@ -23,11 +23,12 @@ pub struct TrimCtx<'a> {
     pub osd_features: u64,
 }
 
-/// Plans the trim of one clone. None if the records don't have the clone, which then is not there to be trimmed.
+/// Plans the trim of one clone. None if the records don't have the clone, or not for this snapshot: then it is not there to be trimmed.
 pub fn plan_trim(ctx: &TrimCtx<'_>, clone: &ObjectContext, head: &ObjectContext) -> Option<Plan> {
     let id = clone.hobj().snap;
     let old = head.snapset.clone_snaps.get(&id)?.clone();
-    if !clone.exists || !head.exists || !head.snapset.clones.contains(&id) {
+    // The index may still have a snapshot that the clone no longer serves: it was trimmed while this OSD was away, and came by recovery.
+    if !clone.exists || !head.exists || !head.snapset.clones.contains(&id) || !old.contains(&ctx.snap) {
         return None;
     }
     let new: Vec<SnapId> = old.iter().copied().filter(|snap| *snap != ctx.snap && !(ctx.snap_removed)(*snap)).collect();

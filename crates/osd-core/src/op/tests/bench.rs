@@ -212,6 +212,13 @@ impl Bench {
         self.snapc.snaps.insert(0, self.snapc.seq);
         self.snapc.seq
     }
+    /// Whether trimming the object's newest clone of this snapshot changes anything.
+    pub fn trims(&mut self, oid: &str, snap: SnapId) -> bool {
+        let head = self.load(&head(oid));
+        let clone = self.load(&head.hobj().at_snap(*head.snapset.clones.last().expect("it has a clone")));
+        let ctx = TrimCtx { pgid: self.pgid, at_version: self.version, snap, snap_removed: &|_| false, osd_features: u64::MAX };
+        plan_trim(&ctx, &clone, &head).is_some()
+    }
     /// Removes a snapshot and trims what it leaves of one object.
     pub fn remove_snap(&mut self, oid: &str, snap: SnapId) {
         self.snapc.snaps.retain(|s| *s != snap);
