@@ -76,9 +76,7 @@ impl MemStore {
             });
             return Err(e);
         }
-        if let Some(delta) = log {
-            self.apply_log(delta);
-        }
+        log.into_iter().flat_map(LogDelta::apart).for_each(|delta| self.apply_log(delta));
         self.commits.push(token);
         Ok(())
     }

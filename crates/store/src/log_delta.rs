@@ -67,6 +67,8 @@ pub struct LogDelta {
     pub trim_dups_to: Option<EVersion>,
     /// Objects that are missing since, or no longer.
     pub missing: Vec<(HObject, Option<PgMissingItem>)>,
+    /// What changes in other groups' memory with it, in this order: a split or a merge changes several, all or none. Theirs have none of their own.
+    pub with: Vec<LogDelta>,
 }
 
 impl LogDelta {
@@ -76,6 +78,15 @@ impl LogDelta {
     /// The group is forgotten.
     pub fn forget(pg: SpgId) -> Self {
         Self { reset: true, ..Self::new(pg) }
+    }
+    /// This one, and those that go with it: each is of one group.
+    pub fn apart(mut self) -> impl Iterator<Item = Self> {
+        let with = std::mem::take(&mut self.with);
+        std::iter::once(self).chain(with)
+    }
+    /// Rows that they add to what groups remember, at most.
+    pub fn rows(&self) -> usize {
+        self.entries.len() + self.dups.len() + self.missing.len() + self.with.iter().map(Self::rows).sum::<usize>()
     }
     /// True if, after a reset, there would be nothing.
     fn is_bare(&self) -> bool {
@@ -96,7 +107,7 @@ pub struct PgRecord {
 }
 
 impl PgRecord {
-    /// Applies a change to a group's record, which may not be there yet; `None` afterwards: forgotten. For stores that keep records
+    /// Applies a change to its group's record, but for what goes with it. The record may not be there yet; `None` afterwards: forgotten. For stores that keep records
     /// in memory, and as the meaning of a delta for those that don't.
     pub fn apply(record: &mut Option<PgRecord>, delta: LogDelta) {
         if delta.reset {

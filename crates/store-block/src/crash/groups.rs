@@ -22,10 +22,12 @@ impl Groups {
         self.0.values().map(|r| r.info.last_update.version as usize).max().unwrap_or(0)
     }
     pub fn apply(&mut self, delta: LogDelta) {
-        let pg = delta.pg;
-        let mut record = self.0.remove(&pg).map(Rc::unwrap_or_clone);
-        PgRecord::apply(&mut record, delta);
-        self.0.extend(record.map(|r| (pg, Rc::new(r))));
+        for delta in delta.apart() {
+            let pg = delta.pg;
+            let mut record = self.0.remove(&pg).map(Rc::unwrap_or_clone);
+            PgRecord::apply(&mut record, delta);
+            self.0.extend(record.map(|r| (pg, Rc::new(r))));
+        }
     }
     /// The change of transaction `n`: an entry mostly, now and then a group that begins anew or is forgotten.
     pub fn change(&self, rng: &mut Rng, n: usize, object: HObject) -> LogDelta {
@@ -60,6 +62,12 @@ impl Groups {
         };
         if rng.chance(1, 10) {
             delta.epoch = Some(record.epoch + 1);
+        }
+        if rng.chance(1, 12) {
+            // As a split does: another group begins with what this one has.
+            let other = group((pg.pgid.seed + 1) % GROUPS);
+            let dups = record.dups.iter().cloned().collect();
+            delta.with.push(LogDelta { reset: true, dups, entries: delta.entries.clone(), ..fresh(other, version) });
         }
         if rng.chance(1, 6) {
             let item = rng.chance(1, 2).then(|| PgMissingItem { need: version, ..PgMissingItem::default() });

@@ -46,9 +46,13 @@ pub fn of(txn: &Transaction, log: Option<&LogDelta>) -> Growth {
     let rows = txn.objects().count() as u64 + txn.ops().iter().map(keys).sum::<u64>();
     let mut growth = Growth { pieces, largest: CHUNK_BLOCKS, bytes: bytes as u64, rows, spilled: 0 };
     if pieces > 0 || bytes > 0 {
-        growth.bytes += ROW_BYTES * (txn.objects().count() + log.map_or(0, |log| log.entries.len())) as u64;
+        growth.bytes += ROW_BYTES * (txn.objects().count() + log.map_or(0, entries)) as u64;
     }
     growth
+}
+/// Entries of groups' logs.
+fn entries(log: &LogDelta) -> usize {
+    log.entries.len() + log.with.iter().map(entries).sum::<usize>()
 }
 /// Images that one change puts into the record at most: cells that are written whole go to their places.
 pub fn images(kind: &TxKind) -> u64 {
@@ -75,7 +79,7 @@ pub fn changes(txn: &Transaction, log: Option<&LogDelta>) -> u64 {
         TxKind::OmapSetHeader(header) => header.len(),
         _ => 0,
     };
-    let log = log.map_or(0, |log| (log.entries.len() + log.dups.len() + log.missing.len()) * ENTRY_BYTES);
+    let log = log.map_or(0, |log| log.rows() * ENTRY_BYTES);
     (txn.ops().iter().map(|op| of(op) + OP_BYTES).sum::<usize>() + log) as u64
 }
 /// Cells that a range touches: each may have to move.

@@ -138,9 +138,11 @@ impl Core {
             }
             self.recount(slot);
         }
-        if let Some(delta) = q.log.take() {
+        while let Some(delta) = q.log.pop_front() {
             self.log_delta(&delta).map_err(|e| StoreError::Stopped(format!("a change of group {}: {e}", delta.pg)))?;
-            self.spill_if_many();
+            if self.spill_if_many() && !q.log.is_empty() {
+                return Err(StoreError::Wait(OWN));
+            }
         }
         Ok(())
     }

@@ -20,7 +20,8 @@ use types::{GHObject, Transaction, TxKind};
 #[derive(Debug)]
 pub struct Queued {
     txn: Transaction,
-    log: Option<LogDelta>,
+    /// What changes in groups' memory, each of one group, as far as it is not made.
+    log: VecDeque<LogDelta>,
     token: u64,
     growth: Growth,
     /// Some change is of a collection, not of an object in it.
@@ -52,7 +53,7 @@ struct Slots(Vec<Option<u32>>);
 impl Queued {
     fn new(txn: Transaction, log: Option<LogDelta>, token: u64, growth: Growth) -> Self {
         let of_coll = txn.ops().iter().any(|op| of_coll(&op.kind));
-        Self { txn, log, token, growth, of_coll, made: Made::default() }
+        Self { txn, log: log.into_iter().flat_map(LogDelta::apart).collect(), token, growth, of_coll, made: Made::default() }
     }
 }
 

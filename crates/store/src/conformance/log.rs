@@ -94,12 +94,17 @@ pub fn run(subject: &mut dyn Subject) {
     let mut tokens = VecDeque::new();
     for step in 0..1500 {
         let pg = SpgId::whole(PgId::new(2, rng.below(3) as u32));
-        let record = model.entry(pg).or_default();
-        let delta = delta(&mut rng, pg, record.as_ref());
-        PgRecord::apply(record, delta.clone());
-        store.submit(Transaction::default(), Some(delta), step).expect("a delta");
+        let mut change = delta(&mut rng, pg, model.entry(pg).or_default().as_ref());
+        // Other groups change with it, as in a split or a merge.
+        for _ in 0..if rng.chance(1, 10) { 1 + rng.below(2) } else { 0 } {
+            let other = SpgId::whole(PgId::new(2, (pg.pgid.seed + 1 + change.with.len() as u32) % 3));
+            change.with.push(delta(&mut rng, other, model.entry(other).or_default().as_ref()));
+        }
+        change.clone().apart().for_each(|delta| PgRecord::apply(model.entry(delta.pg).or_default(), delta));
+        store.submit(Transaction::default(), Some(change), step).expect("a delta");
         tokens.push_back(step);
         if rng.chance(1, 30) {
+            let record = &model[&pg];
             assert_eq!(&ask(subject, &mut *store, |s| s.load_pg(pg)).expect("a record"), record, "step {step}");
             ranges(subject, &mut *store, &mut rng, pg, record.as_ref());
         }
