@@ -649,8 +649,12 @@ fn a_pool_of_several_osds_shrinks_one_merge_at_a_time() {
     );
     let ready = |w: &mut World, seed, ready| {
         let osd = w.open("osd.0", "allow profile osd");
-        w.send(osd, &MOSDPGReadyToMerge { pgid: PgId::new(id, seed), ready, ..MOSDPGReadyToMerge::default() });
+        let paxos = messages::Paxos::at(w.mon.osd.epoch().into());
+        w.send(osd, &MOSDPGReadyToMerge { paxos, pgid: PgId::new(id, seed), ready, ..MOSDPGReadyToMerge::default() });
     };
+    let osd = w.open("osd.0", "allow profile osd");
+    w.send(osd, &MOSDPGReadyToMerge { pgid: PgId::new(id, 3), ready: true, ..MOSDPGReadyToMerge::default() });
+    assert_eq!(numbers(&w, id)[..2], [4, 3], "what was said of an earlier attempt counts no more");
     ready(&mut w, 3, false);
     assert_eq!(numbers(&w, id), [4, 4, 2, 3, 2], "a group that can't takes the step back");
     w.event(Event::Tick);

@@ -245,6 +245,10 @@ impl Mon {
         if pool.pg_num_pending >= pool.pg_num || m.pgid.seed != pool.pg_num_pending {
             return;
         }
+        // Said of an earlier attempt: groups may have served since, and be further.
+        if m.paxos.version < u64::from(pool.last_force_op_resend_prenautilus) {
+            return;
+        }
         let epoch = self.osd.map.epoch;
         let pool = self.osd.pool_mut(m.pgid.pool).expect("we looked");
         if m.ready {
