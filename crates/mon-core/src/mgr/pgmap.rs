@@ -12,7 +12,7 @@ use types::interval_set::IntervalSet;
 use types::object_stat::ObjectStatSum;
 use types::osd_stat::{OsdStat, StoreStatfs};
 use types::pg_stat::{PgStat, PoolStat, pg_state};
-use types::{OsdId, PgId, PgMapDigest, PoolId, UTime};
+use types::{Epoch, OsdId, PgId, PgMapDigest, PoolId, UTime};
 
 /// Rates are taken over about this long.
 const RATE_SPAN: Duration = Duration::from_secs(10);
@@ -311,15 +311,21 @@ impl PgMap {
         }
         self.pgs.values().map(|s| s.last_epoch_clean).min()
     }
-    /// Snapshots that every group of a pool has trimmed; `None` while one of them has not reported.
-    pub fn purged_in_all(&self, pool: PoolId) -> Option<IntervalSet> {
+    /// Snapshots that every group of a pool with so many groups has trimmed; `None` while one of them has not reported. `since` is when the pool got that
+    /// number: what a group said before it took in another does not speak for that one's objects.
+    pub fn purged_in_all(&self, pool: PoolId, pg_num: u32, since: Epoch) -> Option<IntervalSet> {
         if let Some(d) = &self.digest {
             return d.purged_snaps.get(&pool).cloned();
         }
-        let mut pgs = self.pgs.range(PgId::new(pool, 0)..=PgId::new(pool, u32::MAX)).map(|(_, s)| s);
-        let mut all = pgs.next().filter(|s| s.state != 0)?.purged_snaps.clone();
+        let mut pgs = self.pgs.range(PgId::new(pool, 0)..PgId::new(pool, pg_num)).map(|(_, s)| s);
+        if pgs.clone().count() < pg_num as usize {
+            // One that has just been split off.
+            return None;
+        }
+        let is_told = |s: &PgStat| s.state != 0 && s.reported_epoch >= since;
+        let mut all = pgs.next().filter(|s| is_told(s))?.purged_snaps.clone();
         for stat in pgs {
-            if stat.state == 0 {
+            if !is_told(stat) {
                 return None;
             }
             if planted(Bug::PurgeEarly) {
