@@ -6,6 +6,8 @@ use crate::event::{Effect, Level};
 use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::peering::{Mapping, OsdView, PeerOut, children, parent_seed};
+use crate::pg::split::{COUNT_MAX, Reshape, tells_of_merges};
+use crate::pg::stats::count_apart;
 use crate::shared::Cx;
 use base::Clock;
 use denc::Denc;
@@ -13,7 +15,7 @@ use maps::{Incremental, OsdMap};
 use messages::{MOSDMap, MOSDPGCreate2};
 use std::rc::Rc;
 use store::StoreError;
-use types::{Bytes, EVersion, Epoch, OsdId, PastIntervals, PgHistory, PgId, PgInfo, PgLogEntry, SpgId, features};
+use types::{Bytes, CollId, EVersion, Epoch, HObject, OsdId, PastIntervals, PgHistory, PgId, PgInfo, PgLogEntry, SpgId, features};
 
 /// As what a group is made of which another member told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +86,8 @@ impl Osd {
         self.take_pending_creates(clock, out);
         self.activate_all(clock, out);
         self.replay_waiting(clock, out);
+        // Either group of a merge may lie elsewhere now.
+        self.sh.merge_soon |= self.sh.map.pools.values().any(|pool| pool.pg_num_pending < pool.pg_num);
         true
     }
 
@@ -196,45 +200,66 @@ impl Osd {
             return Advance::Done;
         };
         if pgid.pgid.seed >= pool.pg_num {
-            return self.await_merge(slot, new, clock, out);
+            return self.await_merge(slot, old, new, clock, out);
         }
         let (old_num, new_num) = (pg.peering.mapping.pg_num, pool.pg_num);
-        let sources: Vec<usize> = children(pgid.pgid.seed, new_num, old_num)
-            .into_iter()
-            .filter_map(|seed| self.index.get(&SpgId { pgid: PgId::new(pgid.pgid.pool, seed), shard: pgid.shard }))
+        let merged = children(pgid.pgid.seed, new_num, old_num);
+        let sources: Vec<usize> = merged
+            .iter()
+            .filter_map(|seed| self.index.get(&SpgId { pgid: PgId::new(pgid.pgid.pool, *seed), shard: pgid.shard }))
             .map(|slot| *slot as usize)
             .collect();
         let seeds = children(pgid.pgid.seed, old_num, new_num);
-        let Some(log) = self.ready_to_change(slot, &sources, !seeds.is_empty(), old, out) else {
+        // What is left of one that was removed would be the merged group's objects.
+        let is_free = !merged.iter().any(|seed| self.removals.has(SpgId { pgid: PgId::new(pgid.pgid.pool, *seed), shard: pgid.shard }));
+        let log = if is_free { self.ready_to_change(slot, &sources, !seeds.is_empty(), old, out) } else { None };
+        let Some(log) = log else {
             self.behind.put(slot);
             sources.iter().for_each(|source| self.behind.put(*source));
             return Advance::Waits;
         };
         let (pool, name) = (Rc::new(pool.clone()), new.pool_name(pgid.pgid.pool).unwrap_or_default().into());
+        let sums = if seeds.is_empty() { None } else { count_apart(&*self.sh.store, pgid, COUNT_MAX, |hash| pool.fold(hash)) };
         let mapping = self.mapping(new, pgid.pgid).expect("the pool is there");
         let pg = self.pgs[slot].as_mut().expect("looked at above");
         pg.advance(pool, name, mapping, old, &mut Cx { sh: &mut self.sh, clock, out });
-        let mut log = log;
+        let is_short = sources.len() < merged.len() && tells_of_merges(&pg.pool);
+        if is_short {
+            pg.merge_absent();
+        }
+        if seeds.is_empty() && sources.is_empty() && !is_short {
+            return Advance::Done;
+        }
+        let (mut log, mut reshape) = (log, Reshape::new(CollId::Pg(pgid)));
         for seed in seeds {
             let child = PgId::new(pgid.pgid.pool, seed);
             let mapping = self.mapping(new, child).expect("the pool is there");
             let place = self.pgs.len();
             let pg = self.pgs[slot].as_mut().expect("looked at above");
-            let child = pg.split_off(place as u32, child, mapping, &mut log, &mut Cx { sh: &mut self.sh, clock, out });
+            let sum = sums.as_ref().map(|sums| sums.get(&seed).copied().unwrap_or_default());
+            let cx = &mut Cx { sh: &mut self.sh, clock, out };
+            let child = pg.split_off(place as u32, child, mapping, &mut log, sum, &mut reshape, cx);
             self.insert(child);
             // The rest of the maps, if its parent was behind.
             if new.epoch < self.sh.map.epoch {
                 self.behind.put(place);
             }
         }
-        for source in sources {
-            self.merge(source, slot, clock, out);
+        for source in &sources {
+            self.merge(*source, slot, &mut reshape, clock, out);
+        }
+        // Requests of before a merge are known as duplicates; entries of two logs don't make one.
+        let entries = if merged.is_empty() { log } else { Vec::new() };
+        let (pg, cx) = (self.pgs[slot].as_mut().expect("looked at above"), &mut Cx { sh: &mut self.sh, clock, out });
+        pg.reshaped(reshape, entries, cx);
+        if !sources.is_empty() {
+            pg.go_on_merged(cx);
         }
         Advance::Done
     }
 
-    /// A group that is over with this map: the group that takes its objects in asks for it. With none here, it stays as it is.
-    fn await_merge(&mut self, slot: usize, new: &OsdMap, clock: Clock, out: &mut Vec<Effect>) -> Advance {
+    /// A group that is over with this map: the group that takes its objects in asks for it. With none here, one is made that knows that it has not all.
+    fn await_merge(&mut self, slot: usize, old: &OsdMap, new: &OsdMap, clock: Clock, out: &mut Vec<Effect>) -> Advance {
         let pg = self.pgs[slot].as_mut().expect("called for a group that is here");
         let (pgid, pg_num) = (pg.pgid, new.pool(pg.pgid.pgid.pool).map_or(1, |p| p.pg_num));
         let mut seed = pgid.pgid.seed;
@@ -245,10 +270,35 @@ impl Osd {
         if let Some(target) = self.index.get(&target).map(|slot| *slot as usize) {
             return self.merge_late(slot, target, new, clock, out);
         }
+        if new.pool(pgid.pgid.pool).is_some_and(tells_of_merges) {
+            return self.make_room_for_merge(slot, target, old, new, clock, out);
+        }
         pg.hold_for_merge(new.epoch, &mut Cx { sh: &mut self.sh, clock, out });
         let text = format!("{pgid} can't be merged: {target} is not here; its objects stay until it is");
         out.push(Effect::ClusterLog { level: Level::Error, text });
         Advance::Done
+    }
+
+    /// This OSD has a group that is to be merged into one that it does not have: what other members have in both is more. The one that is absent is made as
+    /// it would be by `old`, without an object, and takes the other in: it is a member like any other then, to be filled or to be removed.
+    fn make_room_for_merge(&mut self, slot: usize, target: SpgId, old: &OsdMap, new: &OsdMap, clock: Clock, out: &mut Vec<Effect>) -> Advance {
+        if self.removals.has(target) {
+            self.behind.put(slot);
+            return Advance::Waits;
+        }
+        let Some((pool, mapping)) = old.pool(target.pgid.pool).cloned().zip(self.mapping(old, target.pgid)) else { return Advance::Done };
+        let name = old.pool_name(target.pgid.pool).unwrap_or_default().into();
+        let source = &self.pgs[slot].as_ref().expect("called for a group that is here");
+        let (mut info, past) = (PgInfo::new(target), source.peering.past.clone());
+        info.history = source.info.history;
+        info.last_epoch_started = source.info.last_epoch_started;
+        info.last_interval_started = source.info.last_interval_started;
+        info.last_backfill = HObject::min();
+        let (place, cx) = (self.pgs.len(), &mut Cx { sh: &mut self.sh, clock, out });
+        let mut pg = Pg::new(place as u32, target, Rc::new(pool), name, info, past, mapping, false, cx);
+        pg.create_in_store(cx);
+        self.insert(pg);
+        self.advance_group(place, old, new, clock, out)
     }
 
     /// The group that takes this one in is here. With the same number of groups it asks for it when it takes in the map; otherwise this one was
@@ -262,7 +312,11 @@ impl Osd {
             self.behind.put(slot);
             return Advance::Waits;
         }
-        self.merge(slot, target, clock, out);
+        let mut reshape = Reshape::new(self.pgs[target].as_ref().expect("called for groups that are here").coll);
+        self.merge(slot, target, &mut reshape, clock, out);
+        let (pg, cx) = (self.pgs[target].as_mut().expect("called for groups that are here"), &mut Cx { sh: &mut self.sh, clock, out });
+        pg.reshaped(reshape, Vec::new(), cx);
+        pg.go_on_merged(cx);
         Advance::Done
     }
 
@@ -306,12 +360,12 @@ impl Osd {
     }
 
     /// The group is over: its objects go to the one that it was once split from, which has taken in the map already.
-    fn merge(&mut self, source: usize, target: usize, clock: Clock, out: &mut Vec<Effect>) {
+    fn merge(&mut self, source: usize, target: usize, reshape: &mut Reshape, clock: Clock, out: &mut Vec<Effect>) {
         let mut source = *self.pgs[source].take().expect("the index names groups that are here");
         source.end_places(&mut self.sh);
         self.index.remove(&source.pgid);
         let target = self.pgs[target].as_mut().expect("the index names groups that are here");
-        target.merge(source, &mut Cx { sh: &mut self.sh, clock, out });
+        target.merge(source, reshape, &mut Cx { sh: &mut self.sh, clock, out });
         self.sh.num_pgs -= 1;
     }
 

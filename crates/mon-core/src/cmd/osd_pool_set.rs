@@ -142,6 +142,8 @@ fn wish_pg_num(p: &mut PgPool, n: u32, alone: bool) {
     p.pgp_num_target = if alone { n } else { p.pgp_num_target.min(n) };
     if alone {
         (p.pg_num, p.pg_num_pending, p.pgp_num) = (n, n, n);
+        // Nothing says how far the groups were when they were merged: there is one copy.
+        p.last_pg_merge_meta = Default::default();
     } else if n > p.pg_num && p.pg_num == p.pg_num_pending {
         (p.pg_num, p.pg_num_pending) = (n, n);
     }

@@ -163,6 +163,7 @@ impl Pg {
         let merged = merge::replace(theirs, &mut self.missing);
         self.info.last_backfill = HObject::min();
         self.info.stats.stats = info.stats.stats.clone();
+        self.info.stats.stats_invalid = info.stats.stats_invalid;
         self.info.last_user_version = info.last_user_version;
         self.take_merged(&merged, Vec::new(), info, cx);
         Ok(())

@@ -103,6 +103,7 @@ impl Pg {
         self.peering.take_history(&theirs.history, &mut self.info);
         if !self.info.is_incomplete() {
             self.info.stats.stats = theirs.stats.stats.clone();
+            self.info.stats.stats_invalid = theirs.stats.stats_invalid;
         }
         self.info.last_user_version = self.info.last_user_version.max(theirs.last_user_version);
         let mut purged = theirs.purged_snaps.clone();

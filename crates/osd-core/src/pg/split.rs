@@ -1,29 +1,73 @@
 //! A placement group becomes several when its pool's pg_num grows, and one with another when it shrinks.
 //!
 //! Every object goes to the group that its hash folds to by the new number; the log and what is missing go with the objects, duplicates go to
-//! both. Nothing of the group may be on its way to the store meanwhile: see `catch_up`.
+//! both. Nothing of the group may be on its way to the store meanwhile: see `catch_up`. What the store is told is one transaction with the records of all
+//! groups that take part ([`Reshape`]): a power cut leaves all of it or nothing, never objects in one group and their log in another.
 
 use super::Pg;
 use super::logs::missing::Missing;
 use super::peering::Mapping;
 use super::range::split_bits;
-use super::stats::count;
 use super::submit::Submitted;
+use crate::event::Effect;
 use crate::shared::Cx;
+use maps::PgPool;
 use store::{InfoChange, LogDelta};
-use types::{CollId, HObject, ObjectStatSum, PgId, PgInfo, PgLogEntry, SpgId, Transaction};
+use types::{CollId, EVersion, HObject, ObjectStatSum, PgId, PgInfo, PgLogEntry, SpgId, Transaction};
 
 /// Objects counted at once when a group is split: more would keep clients waiting.
-const COUNT_MAX: usize = 20_000;
+pub(crate) const COUNT_MAX: usize = 20_000;
+
+/// What the store is to be told of a split or a merge.
+pub(crate) struct Reshape {
+    txn: Transaction,
+    /// Of the groups that come of a split, or are over with a merge.
+    records: Vec<LogDelta>,
+}
+
+impl Reshape {
+    pub fn new(coll: CollId) -> Self {
+        Self { txn: Transaction::new(coll), records: Vec::new() }
+    }
+}
+
+/// Half of what a group has: as much as is known of a part that was not counted.
+fn half(all: &ObjectStatSum) -> ObjectStatSum {
+    let (num_objects, num_bytes) = (all.num_objects / 2, all.num_bytes / 2);
+    ObjectStatSum { num_objects, num_bytes, num_object_clones: all.num_object_clones / 2, ..ObjectStatSum::default() }
+}
+
+/// True if both groups of a merge, at these versions, have all that there was when they were found ready, as the map says. An OSD that was away has less.
+/// A map that names no merge is of a monitor with one OSD, which merges at once: there is nothing to compare. Source of the facts: Ceph 18.2
+/// `src/osd/PeeringState.cc` (`merge_from`).
+fn is_as_found_ready(pool: &PgPool, source: PgId, versions: (EVersion, EVersion)) -> bool {
+    let meta = &pool.last_pg_merge_meta;
+    meta.source_pgid == PgId::default() || (meta.source_pgid == source && (meta.source_version, meta.target_version) == versions)
+}
+/// True if the map says how far groups were when they were merged.
+pub(crate) fn tells_of_merges(pool: &PgPool) -> bool {
+    pool.last_pg_merge_meta.source_pgid != PgId::default()
+}
 
 impl Pg {
     /// Splits one child off, which is to have this place among the OSD's groups. The parent has taken in the map already. `entries` is the
-    /// parent's log, as the store has it; what goes to the child is taken out of it.
-    pub fn split_off(&mut self, slot: u32, child: PgId, mapping: Mapping, entries: &mut Vec<PgLogEntry>, cx: &mut Cx<'_>) -> Pg {
+    /// parent's log, as the store has it; what goes to the child is taken out of it. `sum` is what the child has, if it was counted: else it is
+    /// a guess for both, and the next scrub knows.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn split_off(
+        &mut self,
+        slot: u32,
+        child: PgId,
+        mapping: Mapping,
+        entries: &mut Vec<PgLogEntry>,
+        sum: Option<ObjectStatSum>,
+        reshape: &mut Reshape,
+        cx: &mut Cx<'_>,
+    ) -> Pg {
         assert!(self.inflight.is_empty(), "a map that splits a group begins an interval");
         let child = SpgId { pgid: child, shard: self.pgid.shard };
         let bits = split_bits(child.pgid.seed, self.pool.pg_num);
-        let mut txn = Transaction::new(self.coll);
+        let txn = &mut reshape.txn;
         txn.create_collection(CollId::Pg(child), bits);
         txn.split_collection(self.coll, bits, child.pgid.seed, CollId::Pg(child));
         txn.collection_set_bits(self.coll, split_bits(self.pgid.pgid.seed, self.pool.pg_num));
@@ -38,7 +82,14 @@ impl Pg {
         info.last_user_version = self.info.last_user_version;
         info.last_epoch_started = self.info.last_epoch_started;
         info.last_interval_started = self.info.last_interval_started;
+        info.last_backfill = self.info.last_backfill.clone();
         info.stats.parent_split_bits = bits;
+        // What is counted is what the store has; what is missing is no part of it.
+        let is_guess = sum.is_none() || !self.missing.is_empty() || self.info.is_incomplete();
+        info.stats.stats.sum = sum.unwrap_or_else(|| half(&self.info.stats.stats.sum));
+        info.stats.stats_invalid = is_guess;
+        self.info.stats.stats.sum -= &info.stats.stats.sum;
+        self.info.stats.stats_invalid |= is_guess;
         let (past, pool, name) = (self.peering.past.clone(), self.pool.clone(), self.pool_name.clone());
         let mut pg = Pg::new(slot, child, pool, name, info, past, mapping, false, cx);
 
@@ -49,6 +100,7 @@ impl Pg {
             info.log_tail = log.tail();
         }
         let (theirs, ours): (Vec<_>, Vec<_>) = std::mem::take(entries).into_iter().partition(|e| goes(e.soid.hash));
+        *entries = ours;
         pg.missing = self.missing.split_off(goes);
         if self.info.is_incomplete() {
             // A backfill begins anew in both: what is missing is so of objects before its end.
@@ -60,25 +112,20 @@ impl Pg {
         for pg in [&mut pg, &mut *self] {
             pg.note_complete();
         }
-        let delta = pg.whole_record(theirs);
-        pg.to_store(txn, Some(delta), Submitted::Record, cx);
-        // What the child has is counted in the store; the parent keeps the rest, and what was read and written so far. Where counting takes
-        // too long, half of it is a guess, and the next scrub knows.
-        let sum = count(&*cx.sh.store, pg.coll, COUNT_MAX).unwrap_or_else(|| {
-            (pg.info.stats.stats_invalid, self.info.stats.stats_invalid) = (true, true);
-            let mut half = ObjectStatSum::default();
-            let all = &self.info.stats.stats.sum;
-            (half.num_objects, half.num_bytes, half.num_object_clones) =
-                (all.num_objects / 2, all.num_bytes / 2, all.num_object_clones / 2);
-            half
-        });
-        pg.info.stats.stats.sum = sum;
-        self.info.stats.stats.sum -= &sum;
-        let delta = self.whole_record(ours.clone());
-        self.to_store(Transaction::new(self.coll), Some(delta), Submitted::Record, cx);
-        *entries = ours;
-        (pg.info_dirty, self.info_dirty) = (true, true);
+        reshape.records.push(pg.whole_record(theirs));
         pg
+    }
+
+    /// Gives a split or a merge to the store, with this group's record: the parent's, or that of the group that took others in. `entries` are its
+    /// log's.
+    pub(crate) fn reshaped(&mut self, reshape: Reshape, entries: Vec<PgLogEntry>, cx: &mut Cx<'_>) {
+        let delta = LogDelta { with: reshape.records, ..self.whole_record(entries) };
+        if !self.to_store(reshape.txn, Some(delta), Submitted::Record, cx) {
+            let why = format!("{}: no room in the store for the records of a split or a merge", self.pgid);
+            cx.out.push(Effect::Stop { why: Some(why) });
+        }
+        self.info_dirty = true;
+        self.assert_invariants();
     }
 
     /// All that the store is to remember of the group, in place of what it does. `entries` are those of the log.
@@ -96,30 +143,45 @@ impl Pg {
         }
     }
 
-    /// Takes in the objects of another group, which is over then. This one has taken in the map already.
-    pub fn merge(&mut self, mut source: Pg, cx: &mut Cx<'_>) {
+    /// Takes in the objects of another group, which is over then. This one has taken in the map already. If either lacks what it had when they were found
+    /// ready, this OSD lacks objects without knowing which: all of them are looked at by a backfill.
+    pub(crate) fn merge(&mut self, mut source: Pg, reshape: &mut Reshape, cx: &mut Cx<'_>) {
         assert!(self.inflight.is_empty() && source.is_settled(), "groups are merged when nothing of them is on its way");
         source.release_backoffs(cx);
-        let mut txn = Transaction::new(source.coll);
-        txn.merge_collection(source.coll, self.coll, split_bits(self.pgid.pgid.seed, self.pool.pg_num));
-        let forget = LogDelta::forget(source.pgid);
-        source.to_store(txn, Some(forget), Submitted::Record, cx);
+        reshape.txn.merge_collection(source.coll, self.coll, split_bits(self.pgid.pgid.seed, self.pool.pg_num));
+        reshape.records.push(LogDelta::forget(source.pgid));
+        let is_whole = is_as_found_ready(&self.pool, source.pgid.pgid, (source.info.last_update, self.info.last_update));
         let sum = std::mem::take(&mut source.info.stats.stats.sum);
         self.info.stats.stats.sum += &sum;
+        self.info.stats.stats_invalid |= source.info.stats.stats_invalid;
         self.log.merge(source.log);
         self.info.last_update = self.log.head();
         self.missing.append(std::mem::take(&mut source.missing));
-        if self.info.is_incomplete() || source.info.is_incomplete() {
-            self.info.last_backfill = HObject::min();
-            self.missing = Missing::default();
+        if !is_whole || self.info.is_incomplete() || source.info.is_incomplete() {
+            self.lacks_a_part();
         }
         self.note_complete();
         self.info.log_tail = self.log.tail();
         self.info.last_user_version = self.info.last_user_version.max(source.info.last_user_version);
-        // Requests of before the merge are known as duplicates; entries of two logs don't make one.
-        let delta = self.whole_record(Vec::new());
-        self.to_store(Transaction::new(self.coll), Some(delta), Submitted::Record, cx);
-        self.info_dirty = true;
+        // What only one of them has purged is looked for again.
+        self.info.purged_snaps = self.info.purged_snaps.intersection(&source.info.purged_snaps);
+    }
+
+    /// The group has not all objects that its log is of, and does not know which.
+    fn lacks_a_part(&mut self) {
+        self.info.last_backfill = HObject::min();
+        self.missing = Missing::default();
+    }
+    /// A group that this one should take in is not here: its objects are elsewhere.
+    pub(crate) fn merge_absent(&mut self) {
+        self.log.forget_entries();
+        self.info.log_tail = self.log.tail();
+        self.lacks_a_part();
+        self.note_complete();
+    }
+
+    /// After a merge: requests go on, and are looked at anew.
+    pub(crate) fn go_on_merged(&mut self, cx: &mut Cx<'_>) {
         // What is at hand of an object may be older than the merge.
         self.requeue();
         if self.peering.is_active() {

@@ -4,7 +4,8 @@ use super::Pg;
 use crate::op::ObjectContext;
 use crate::shared::Cx;
 use store::ObjectStore;
-use types::{CollId, Epoch, GHObject, ObjectStatSum, PgShard, PgStat, UTime, oi_flag, pg_state};
+use std::collections::BTreeMap;
+use types::{CollId, Epoch, GHObject, ObjectStatSum, PgShard, PgStat, SpgId, UTime, oi_flag, pg_state};
 
 /// Objects looked at in one step of counting.
 const PAGE: usize = 1024;
@@ -23,21 +24,27 @@ pub(super) fn contribution(ctx: &ObjectContext, sum: &mut ObjectStatSum) {
     }
 }
 
-/// Counts a collection's objects, if there are no more than `max` and all of them can be read at once.
-pub fn count(store: &dyn ObjectStore, coll: CollId, max: usize) -> Option<ObjectStatSum> {
-    let (mut sum, mut at, mut seen) = (ObjectStatSum::default(), GHObject::min(), 0);
+/// Counts a group's objects by the groups that they are to be in, if there are no more than `max` and all of them can be read at once. What recovery keeps
+/// beside them under names of its own is none.
+pub(crate) fn count_apart(
+    store: &dyn ObjectStore,
+    pgid: SpgId,
+    max: usize,
+    group: impl Fn(u32) -> u32,
+) -> Option<BTreeMap<u32, ObjectStatSum>> {
+    let (coll, mut sums, mut at, mut seen) = (CollId::Pg(pgid), BTreeMap::<u32, ObjectStatSum>::new(), GHObject::min(), 0);
     loop {
         let page = store.list(coll, &at, &GHObject::max(), PAGE).ok()?;
         seen += page.objects.len();
         if seen > max {
             return None;
         }
-        for obj in &page.objects {
-            contribution(&crate::op::load_object(store, coll, &obj.hobj).ok()?, &mut sum);
+        for obj in page.objects.iter().filter(|obj| obj.hobj.pool == pgid.pgid.pool) {
+            contribution(&crate::op::load_object(store, coll, &obj.hobj).ok()?, sums.entry(group(obj.hobj.hash)).or_default());
         }
         match page.next {
             Some(next) => at = next,
-            None => return Some(sum),
+            None => return Some(sums),
         }
     }
 }
@@ -111,7 +118,8 @@ impl Pg {
     pub fn report(&mut self, cx: &Cx<'_>) -> PgStat {
         let now: UTime = cx.now();
         let bits = self.state_bits();
-        let epoch: Epoch = cx.sh.map.epoch;
+        // Not the OSD's: what a group says that waits for a merge is of before it.
+        let epoch: Epoch = self.epoch;
         let (log_size, log_dups, tail) = (self.log.len() as i64, self.log.dups_len() as i64, self.log.tail());
         let m = &self.peering.mapping;
         let copies = (m.size as i64).max(m.acting.len() as i64).max(m.up.len() as i64);
