@@ -6,7 +6,7 @@ use crate::cluster::Cluster;
 use crate::linear;
 use crate::model::Op;
 use crate::rest::restless;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::{HObject, PgId, SpgId};
 
 impl Cluster {
@@ -59,8 +59,15 @@ impl Cluster {
             drive.killed(store, false, &mut self.net.rng);
             stores.push(drive.open_to_read()?);
         }
+        // A removal may have died with the client that wished it: then the snapshot is there.
+        let wished = self.history.snaps.removed.iter().copied();
+        let monitor = self.monitor.as_ref().expect("the cluster is at rest").core();
+        let lost: BTreeSet<u64> = wished.filter(|snap| clients.is_some_and(|pool| !monitor.osd.is_removed_snap(pool, *snap))).collect();
         let history = &self.history;
         let may_keep = |name: &HObject, snap| {
+            if lost.contains(&snap) {
+                return true;
+            }
             let number = std::str::from_utf8(name.oid.as_slice()).ok().and_then(|oid| oid.strip_prefix('o')?.parse().ok());
             Some(name.pool) != clients || number.is_none_or(|object| history.may_keep(object, snap))
         };

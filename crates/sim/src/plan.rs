@@ -122,8 +122,7 @@ impl Plan {
             partition: sometimes(&mut rng, &[3_000, 10_000, 40_000]),
             pause_osd: sometimes(&mut rng, &[3_000, 10_000, 40_000]),
             osd_down_command: sometimes(&mut rng, &[10_000, 40_000]),
-            // What a group has is counted when it is split, in a store that may lack objects for now.
-            pg_num_changes: sometimes(&mut rng, &[10_000, 40_000]) * u64::from(osds == 1),
+            pg_num_changes: sometimes(&mut rng, &[10_000, 40_000]),
             pause_flag: sometimes(&mut rng, &[20_000]),
             out_in: sometimes(&mut rng, &[15_000, 60_000]) * u64::from(size > 1),
             size_changes: sometimes(&mut rng, &[30_000]) * u64::from(size > 1 && osds > 2),

@@ -12,9 +12,8 @@ fn seeds() -> std::ops::Range<u64> {
     from..from + count
 }
 
-/// Seeds that show a defect which is not mended yet. Both have one OSD, one copy, and groups that split and merge: 0x2c ends with a count of objects below
-/// zero; in 0x32 a write is acknowledged whose entry no log has at that moment (an answer to a repeated request after a merge, or a lost entry: open).
-const OPEN: &[u64] = &[0x2c, 0x32];
+/// Seeds that show a defect which is not mended yet, with a line of what it shows.
+const OPEN: &[u64] = &[];
 
 #[test]
 fn seeds_come_out_right() {
