@@ -6,14 +6,22 @@ use std::panic::catch_unwind;
 
 /// Seeds of a test run; `SIM_SEEDS=from,count` has others.
 fn seeds() -> std::ops::Range<u64> {
-    let text = std::env::var("SIM_SEEDS").unwrap_or_else(|_| "0,24".into());
+    let text = std::env::var("SIM_SEEDS").unwrap_or_else(|_| "0,300".into());
     let (from, count) = text.split_once(',').expect("from,count");
     let (from, count): (u64, u64) = (from.parse().expect("a number"), count.parse().expect("a number"));
     from..from + count
 }
 
-/// Seeds that show a defect which is not mended yet, with a line of what it shows.
-const OPEN: &[u64] = &[];
+/// Seeds that show a defect which is not mended yet. In both a clone stays that only removed snapshots had: a snapshot counts as purged when its last trim
+/// is submitted, and another interval may take the trim back.
+const OPEN: &[u64] = &[0xed, 0x109];
+
+/// The most memory that this process ever had, in bytes.
+fn memory_max() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a line of it");
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).expect("in KiB") << 10
+}
 
 #[test]
 fn seeds_come_out_right() {
@@ -29,6 +37,8 @@ fn seeds_come_out_right() {
         calls += report.answered;
         faults += report.faults;
     }
+    // One run leaves nothing to the next, and no core fills its store by itself: 20 GiB were seen.
+    assert!(memory_max() < 1 << 30, "{} MiB", memory_max() >> 20);
     println!("{hours:.1} virtual hours, {calls} operations, {faults} faults");
     assert!(calls > 0 && faults > 0);
 }
