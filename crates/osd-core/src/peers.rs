@@ -194,7 +194,8 @@ impl Osd {
                         backfill_reserve::GRANT => Word::Grant,
                         backfill_reserve::RELEASE => Word::Release,
                         backfill_reserve::REVOKE => Word::Revoke,
-                        backfill_reserve::REJECT_TOOFULL | backfill_reserve::REVOKE_TOOFULL => Word::TooFull,
+                        backfill_reserve::REJECT_TOOFULL => Word::Refuse,
+                        backfill_reserve::REVOKE_TOOFULL => Word::RevokeTooFull,
                         _ => return Ok(()),
                     };
                     self.place_word(from, m.pgid, m.query_epoch, word, clock, out);

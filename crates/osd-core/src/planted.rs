@@ -90,6 +90,12 @@ pub enum Bug {
     SkipWrite,
     /// A reservation is granted to more than there is room for.
     GrantTwice,
+    /// A place that a member takes back is not given back to it.
+    KeepRevoked,
+    /// A member that has not answered is asked for a place again.
+    AskTwice,
+    /// A place is taken back before it is granted.
+    RevokeUngranted,
 }
 
 #[cfg(any(test, debug_assertions))]

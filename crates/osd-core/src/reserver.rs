@@ -81,6 +81,17 @@ impl Reserver {
         self.news.pop_front()
     }
 
+    /// True if this group has a place.
+    #[cfg(test)]
+    pub fn has(&self, pgid: SpgId) -> bool {
+        self.held.contains_key(&pgid)
+    }
+    /// True if no group has a place or waits for one.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty() && self.wishes.is_empty()
+    }
+
     fn grant(&mut self) {
         while let Some((Reverse(priority), number, pgid)) = self.queue.first().copied() {
             if priority < self.priority_min {

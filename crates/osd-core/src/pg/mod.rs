@@ -24,6 +24,7 @@ mod hear;
 mod invariants;
 pub mod lease;
 mod leasing;
+pub mod lend;
 pub mod log;
 pub mod log_item;
 pub mod logs;
@@ -66,8 +67,8 @@ use objects::Objects;
 use peering::{Mapping, PeerOut, Peering};
 use replica::Acknowledgement;
 use replicate::{Members, Replication};
+use lend::Lender;
 use reserve::Reservation;
-use reserving::Lent;
 pub(crate) use reserving::Word;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -117,7 +118,7 @@ pub struct Pg {
     scrubs: scrub::Room,
     /// Places for recovery and backfill, as the primary; and what we lend as another member.
     reservation: Reservation,
-    lent: Option<Lent>,
+    lender: Lender,
     /// `PG_STATE_FORCED_*`: what an operator wants first.
     forced: u64,
 }
@@ -168,7 +169,7 @@ impl Pg {
             unsaved: None,
             scrubs: scrub::Room::default(),
             reservation: Reservation::default(),
-            lent: None,
+            lender: Lender::default(),
             forced: 0,
         };
         pg.note_mapping();

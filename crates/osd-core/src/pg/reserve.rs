@@ -10,14 +10,17 @@
 //!    └── done, or the interval is over: all are given back
 //! ```
 //!
-//! Members are asked one after the other, in the order of their numbers, so that two groups never wait for each other. A stock member ignores that a
-//! place for recovery is given back before it has granted it, and ends by an assertion when it is asked for a second one: such a place is given
-//! back when it is granted, and until then its member is not asked again. Holds no message: what is to be done comes out as [`Do`].
+//! Members are asked one after the other, in the order of their numbers, so that two groups never wait for each other. A member that was asked owes an
+//! answer, and is asked nothing else until that is here: a place that is needed no longer by then is given back when it is granted. A stock member
+//! takes a request in one state alone, that of a member with no place, and ends by an assertion in each other one. Before its answer it may ignore
+//! that the place is given back, and a place that it takes back stays its primary's until that gives it back. Holds no message: what is to be done
+//! comes out as [`Do`]. The member's side is [`super::lend`].
 //!
-//! Source of the facts: Ceph 18.2 `src/osd/PeeringState.cc`, `osd_types.h` (priorities).
+//! Source of the facts: Ceph 18.2 `src/osd/PeeringState.h` and `.cc`, `osd_types.h` (priorities).
 
+use crate::planted::{Bug, planted};
 use base::Stamp;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use types::PgShard;
 
 /// What the places are for.
@@ -56,13 +59,13 @@ pub struct Reservation {
     /// Members whose place is needed, in the order in which they are asked; those before `asked` were.
     members: Vec<PgShard>,
     asked: usize,
-    /// Members that were asked for a place for recovery and have not granted it, needed or not.
-    owed: BTreeSet<PgShard>,
+    /// Members that were asked for a place and have not answered, needed or not.
+    owed: BTreeMap<PgShard, Kind>,
 }
 
 impl Default for Reservation {
     fn default() -> Self {
-        Self { state: State::None, priority: 0, members: Vec::new(), asked: 0, owed: BTreeSet::new() }
+        Self { state: State::None, priority: 0, members: Vec::new(), asked: 0, owed: BTreeMap::new() }
     }
 }
 
@@ -109,7 +112,7 @@ impl Reservation {
                 let member = *member;
                 self.asked += 1;
                 self.state = State::Remote(kind);
-                if !self.owed.contains(&member) {
+                if !self.owed.contains_key(&member) || planted(Bug::AskTwice) {
                     self.ask(member, kind, out);
                 }
             }
@@ -117,39 +120,63 @@ impl Reservation {
         }
     }
     fn ask(&mut self, member: PgShard, kind: Kind, out: &mut Vec<Do>) {
-        if kind == Kind::Recovery {
-            self.owed.insert(member);
-        }
+        self.owed.insert(member, kind);
         out.push(Do::Ask(member, kind, self.priority));
     }
-    /// A member has a place. What comes twice, or of a member that is not waited for, changes nothing.
+    /// The member that is waited for, and what for.
+    fn awaited(&self) -> Option<(PgShard, Kind)> {
+        let State::Remote(kind) = self.state else { return None };
+        self.asked.checked_sub(1).and_then(|at| self.members.get(at)).map(|member| (*member, kind))
+    }
+    /// A member has a place. What was not asked for changes nothing.
     pub fn granted(&mut self, from: PgShard, out: &mut Vec<Do>) {
-        let was_owed = self.owed.remove(&from);
-        match self.state {
-            State::Remote(kind) if self.asked.checked_sub(1).and_then(|at| self.members.get(at)) == Some(&from) => {
-                if was_owed && kind != Kind::Recovery {
-                    out.push(Do::GiveBack(from, Kind::Recovery));
-                    return self.ask(from, kind, out);
-                }
-                self.ask_next(kind, out);
+        let Some(asked) = self.owed.remove(&from) else { return };
+        match self.awaited() {
+            Some((member, kind)) if member == from && kind == asked => self.ask_next(kind, out),
+            awaited => {
+                out.push(Do::GiveBack(from, asked));
+                self.ask_instead(from, awaited, out);
             }
-            _ if was_owed => out.push(Do::GiveBack(from, Kind::Recovery)),
-            _ => {}
+        }
+    }
+    /// A member that was asked is too full: it is asked again at that time.
+    pub fn refused(&mut self, from: PgShard, again: Stamp, out: &mut Vec<Do>) {
+        let Some(asked) = self.owed.remove(&from) else { return };
+        match self.awaited() {
+            Some((member, kind)) if member == from && kind == asked => {
+                self.asked -= 1;
+                self.release_remotes(kind, out);
+                out.push(Do::GiveOursBack);
+                self.state = State::Refused(kind, again);
+            }
+            awaited => self.ask_instead(from, awaited, out),
+        }
+    }
+    /// A member's answer is here, to what is not needed any more; it may be waited for with something else.
+    fn ask_instead(&mut self, from: PgShard, awaited: Option<(PgShard, Kind)>, out: &mut Vec<Do>) {
+        if let Some((member, kind)) = awaited
+            && member == from
+        {
+            self.ask(from, kind, out);
         }
     }
     /// Our own OSD takes its place back.
     pub fn preempted(&mut self, out: &mut Vec<Do>) {
         let Some(kind) = self.kind() else { return };
-        self.release_remotes(kind, None, out);
+        self.release_remotes(kind, out);
         self.ask_ours(kind, out);
     }
-    /// A member takes its place back, or has none; if it is too full, it is asked again at that time.
+    /// A member takes back the place that it gave; if it is too full, it is asked again at that time. The place is given back to it like to all
+    /// others. A member that owes an answer has no place to take back: what it says of one that it had before comes late.
     pub fn revoked(&mut self, from: PgShard, again: Option<Stamp>, out: &mut Vec<Do>) {
         let (State::Remote(kind) | State::Held(kind)) = self.state else { return };
-        if !self.members[..self.asked].contains(&from) {
+        if !self.members[..self.asked].contains(&from) || self.owed.contains_key(&from) {
             return;
         }
-        self.release_remotes(kind, Some(from), out);
+        self.release_remotes(kind, out);
+        if planted(Bug::KeepRevoked) {
+            out.retain(|one| *one != Do::GiveBack(from, kind));
+        }
         out.push(Do::GiveOursBack);
         match again {
             Some(at) => self.state = State::Refused(kind, at),
@@ -172,7 +199,7 @@ impl Reservation {
     /// No place is needed any more.
     pub fn release(&mut self, out: &mut Vec<Do>) {
         if let Some(kind) = self.kind() {
-            self.release_remotes(kind, None, out);
+            self.release_remotes(kind, out);
             out.push(Do::GiveOursBack);
         }
         self.state = State::None;
@@ -183,8 +210,8 @@ impl Reservation {
         self.owed.clear();
         self.release(out);
     }
-    fn release_remotes(&mut self, kind: Kind, but: Option<PgShard>, out: &mut Vec<Do>) {
-        let held = self.members.iter().take(self.asked).filter(|member| Some(**member) != but && !self.owed.contains(member));
+    fn release_remotes(&mut self, kind: Kind, out: &mut Vec<Do>) {
+        let held = self.members.iter().take(self.asked).filter(|member| !self.owed.contains_key(member));
         out.extend(held.map(|member| Do::GiveBack(*member, kind)));
         self.asked = 0;
     }
@@ -229,83 +256,4 @@ pub fn priority(kind: Kind, u: &Urgency) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const A: PgShard = PgShard::whole(1);
-    const B: PgShard = PgShard::whole(2);
-
-    fn done(f: impl FnOnce(&mut Vec<Do>)) -> Vec<Do> {
-        let mut out = Vec::new();
-        f(&mut out);
-        out
-    }
-
-    #[test]
-    fn places_are_asked_for_one_after_the_other_and_given_back() {
-        let mut r = Reservation::default();
-        assert_eq!(done(|out| r.want(Kind::Backfill, 100, vec![B, A], out)), [Do::AskOurs(100)]);
-        assert_eq!(done(|out| r.granted(A, out)), [], "nobody was asked");
-        assert_eq!(done(|out| r.local_granted(out)), [Do::Ask(A, Kind::Backfill, 100)]);
-        assert_eq!(done(|out| r.granted(B, out)), [], "another one was asked");
-        assert_eq!(done(|out| r.granted(A, out)), [Do::Ask(B, Kind::Backfill, 100)]);
-        assert_eq!(done(|out| r.granted(B, out)), []);
-        assert!(r.holds(Kind::Backfill));
-        let again = [Do::GiveBack(A, Kind::Backfill), Do::GiveOursBack, Do::AskOurs(100)];
-        assert_eq!(done(|out| r.revoked(B, None, out)), again);
-        assert_eq!(done(|out| r.local_granted(out)), [Do::Ask(A, Kind::Backfill, 100)]);
-        assert_eq!(done(|out| r.revoked(A, Some(Stamp(5)), out)), [Do::GiveOursBack]);
-        assert_eq!(r.state(), State::Refused(Kind::Backfill, Stamp(5)));
-        assert_eq!(done(|out| r.pass(Stamp(4), out)), []);
-        assert_eq!(done(|out| r.pass(Stamp(5), out)), [Do::AskOurs(100)]);
-        r.local_granted(&mut Vec::new());
-        r.granted(A, &mut Vec::new());
-        r.granted(B, &mut Vec::new());
-        let preempted = [Do::GiveBack(A, Kind::Backfill), Do::GiveBack(B, Kind::Backfill), Do::AskOurs(100)];
-        assert_eq!(done(|out| r.preempted(out)), preempted);
-        assert_eq!(done(|out| r.end_interval(out)), [Do::GiveOursBack]);
-        assert_eq!(done(|out| r.release(out)), []);
-    }
-
-    #[test]
-    fn a_place_for_recovery_that_is_not_granted_yet_is_given_back_when_it_is() {
-        let mut r = Reservation::default();
-        let begun = |r: &mut Reservation, kind| {
-            r.want(kind, 180, vec![A], &mut Vec::new());
-            done(|out| r.local_granted(out))
-        };
-        assert_eq!(begun(&mut r, Kind::Recovery), [Do::Ask(A, Kind::Recovery, 180)]);
-        assert_eq!(done(|out| r.release(out)), [Do::GiveOursBack], "it would ignore that its place is not needed");
-        // Needed again: the grant that is owed counts.
-        assert_eq!(begun(&mut r, Kind::Recovery), [], "it would end if it were asked twice");
-        assert_eq!(done(|out| r.granted(A, out)), []);
-        assert!(r.holds(Kind::Recovery));
-        assert_eq!(done(|out| r.release(out)), [Do::GiveBack(A, Kind::Recovery), Do::GiveOursBack]);
-        // Not needed when it comes.
-        assert_eq!(begun(&mut r, Kind::Recovery), [Do::Ask(A, Kind::Recovery, 180)]);
-        r.release(&mut Vec::new());
-        assert_eq!(done(|out| r.granted(A, out)), [Do::GiveBack(A, Kind::Recovery)]);
-        assert_eq!(done(|out| r.granted(A, out)), []);
-        // Another kind is needed by then.
-        assert_eq!(begun(&mut r, Kind::Recovery), [Do::Ask(A, Kind::Recovery, 180)]);
-        assert_eq!(begun(&mut r, Kind::Backfill), []);
-        assert_eq!(done(|out| r.granted(A, out)), [Do::GiveBack(A, Kind::Recovery), Do::Ask(A, Kind::Backfill, 180)]);
-        assert_eq!(done(|out| r.granted(A, out)), []);
-        assert!(r.holds(Kind::Backfill));
-    }
-
-    #[test]
-    fn priorities_are_ceph_s() {
-        let u = Urgency { is_forced: false, is_degraded: false, serving: 3, size: 3, min_size: 2, pool: 0 };
-        let of = |kind, u| priority(kind, &u);
-        assert_eq!((of(Kind::Backfill, u), of(Kind::Recovery, u)), (100, 180));
-        assert_eq!(of(Kind::Backfill, Urgency { is_degraded: true, ..u }), 140);
-        assert_eq!(of(Kind::Backfill, Urgency { serving: 2, is_degraded: true, ..u }), 141);
-        assert_eq!(of(Kind::Backfill, Urgency { serving: 1, ..u }), 221);
-        assert_eq!(of(Kind::Recovery, Urgency { serving: 1, is_degraded: true, ..u }), 221);
-        assert_eq!(of(Kind::Recovery, Urgency { serving: 1, ..u }), 180);
-        assert_eq!((of(Kind::Backfill, Urgency { pool: 10, ..u }), of(Kind::Backfill, Urgency { pool: -10, ..u })), (110, 90));
-        let forced = Urgency { is_forced: true, pool: -10, ..u };
-        assert_eq!((of(Kind::Backfill, forced), of(Kind::Recovery, forced)), (254, 255));
-    }
-}
+mod tests;

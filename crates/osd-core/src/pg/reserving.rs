@@ -3,6 +3,7 @@
 //! The states are [`super::reserve`]'s, the places of an OSD [`crate::reserver`]'s. As another member, the group lends a place to its primary.
 
 use super::Pg;
+use super::lend::{Do as Lend, Lender};
 use super::peering::State as Peered;
 use super::recovery::run::Gates;
 use super::reserve::{Do, Kind, State, Urgency, priority};
@@ -19,13 +20,6 @@ use messages::{MBackfillReserve, MOSDForceRecovery, MRecoveryReserve, Message};
 use std::time::Duration;
 use types::{Epoch, OsdId, PgShard, SpgId, features, pg_state};
 
-/// A place that our OSD gives to the primary of the group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lent {
-    Asked(Kind),
-    Held(Kind),
-}
-
 /// What another member says of a place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Word {
@@ -37,8 +31,10 @@ pub(crate) enum Word {
     Grant,
     Release,
     Revoke,
-    /// Refused, or taken back, as its store is too full.
-    TooFull,
+    /// Refused, as its store is too full.
+    Refuse,
+    /// Taken back, as its store is too full.
+    RevokeTooFull,
 }
 
 impl Pg {
@@ -135,13 +131,19 @@ impl Pg {
         let msg = MBackfillReserve { pgid, query_epoch, kind, priority, primary_num_bytes, shard_num_bytes };
         peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
     }
-    fn answer(&self, kind: Kind, granted: bool, cx: &mut Cx<'_>) {
+    fn do_lend(&mut self, out: Vec<Lend>, cx: &mut Cx<'_>) {
         let primary = self.peering.primary();
-        match (kind, granted) {
-            (Kind::Recovery, true) => self.say_recovery(primary, recovery_reserve::GRANT, 0, cx),
-            (Kind::Recovery, false) => self.say_recovery(primary, recovery_reserve::REVOKE, 0, cx),
-            (Kind::Backfill, true) => self.say_backfill(primary, backfill_reserve::GRANT, 0, cx),
-            (Kind::Backfill, false) => self.say_backfill(primary, backfill_reserve::REVOKE, 0, cx),
+        for one in out {
+            match one {
+                Lend::AskOurs(priority) => cx.sh.remote_places.ask(self.pgid, priority),
+                Lend::GiveOursBack => cx.sh.remote_places.cancel(self.pgid),
+                Lend::Grant(Kind::Recovery) => self.say_recovery(primary, recovery_reserve::GRANT, 0, cx),
+                Lend::Grant(Kind::Backfill) => self.say_backfill(primary, backfill_reserve::GRANT, 0, cx),
+                Lend::Revoke(Kind::Recovery) => self.say_recovery(primary, recovery_reserve::REVOKE, 0, cx),
+                Lend::Revoke(Kind::Backfill) => self.say_backfill(primary, backfill_reserve::REVOKE, 0, cx),
+                Lend::Refuse => self.say_backfill(primary, backfill_reserve::REJECT_TOOFULL, 0, cx),
+                Lend::RevokeTooFull => self.say_backfill(primary, backfill_reserve::REVOKE_TOOFULL, 0, cx),
+            }
         }
     }
 
@@ -154,36 +156,31 @@ impl Pg {
         match word {
             Word::Grant if self.peering.is_primary() => self.reservation.granted(from, &mut out),
             Word::Revoke if self.peering.is_primary() => self.reservation.revoked(from, None, &mut out),
-            Word::TooFull if self.peering.is_primary() => {
-                let at = retry_at("osd_backfill_retry_interval", cx);
-                self.reservation.revoked(from, Some(at), &mut out);
+            Word::Refuse if self.peering.is_primary() => {
+                self.reservation.refused(from, retry_at("osd_backfill_retry_interval", cx), &mut out);
             }
-            Word::Request { kind, priority, bytes } if self.is_of_primary(from, sent) => return self.lend(kind, priority, bytes, cx),
-            Word::Release if self.is_of_primary(from, sent) => return self.take_back(cx.sh),
+            Word::RevokeTooFull if self.peering.is_primary() => {
+                self.reservation.revoked(from, Some(retry_at("osd_backfill_retry_interval", cx)), &mut out);
+            }
+            Word::Request { kind, priority, bytes } if self.is_of_primary(from, sent) => {
+                let is_refused = kind == Kind::Backfill && (is_rejected_by_chance(cx.sh) || is_too_full(cx.sh, bytes));
+                return self.lend(|lender, out| lender.asked(kind, priority, is_refused, out), cx);
+            }
+            Word::Release if self.is_of_primary(from, sent) => return self.lend(Lender::release, cx),
             _ => return,
         }
         cx.sh.report_soon = true;
         self.do_reserve(out, cx);
         self.gate(cx);
     }
-    fn lend(&mut self, kind: Kind, priority: u32, bytes: i64, cx: &mut Cx<'_>) {
-        let chance = cx.sh.config.num("osd_debug_reject_backfill_probability");
-        let is_refused = kind == Kind::Backfill && chance > 0.0 && cx.sh.rng.below(1_000_000) < (chance * 1e6) as u64;
-        if is_refused || (kind == Kind::Backfill && is_too_full(cx.sh, bytes)) {
-            return self.say_backfill(self.peering.primary(), backfill_reserve::REJECT_TOOFULL, 0, cx);
-        }
-        self.lent = Some(Lent::Asked(kind));
-        cx.sh.remote_places.ask(self.pgid, priority);
-    }
-    fn take_back(&mut self, sh: &mut Shared) {
-        if self.lent.take().is_some() {
-            sh.remote_places.cancel(self.pgid);
-        }
+    fn lend(&mut self, does: impl FnOnce(&mut Lender, &mut Vec<Lend>), cx: &mut Cx<'_>) {
+        let mut out = Vec::new();
+        does(&mut self.lender, &mut out);
+        self.do_lend(out, cx);
     }
     /// The store is too full to be filled further: the primary is told.
     pub(super) fn revoke_too_full(&mut self, cx: &mut Cx<'_>) {
-        self.take_back(cx.sh);
-        self.say_backfill(self.peering.primary(), backfill_reserve::REVOKE_TOOFULL, 0, cx);
+        self.lend(Lender::too_full, cx);
     }
 
     /// Our OSD has a place for the group, or takes it back.
@@ -199,15 +196,18 @@ impl Pg {
     }
     /// The same for a place that the primary asked for.
     fn remote_news(&mut self, news: News, cx: &mut Cx<'_>) {
-        let Some(Lent::Asked(kind) | Lent::Held(kind)) = self.lent else { return };
-        self.lent = (news == News::Granted).then_some(Lent::Held(kind));
-        self.answer(kind, news == News::Granted, cx);
+        self.lend(|lender, out| lender.news(news, out), cx);
     }
 
     /// Time passes.
     pub(super) fn tick_places(&mut self, cx: &mut Cx<'_>) {
         let mut out = Vec::new();
-        self.reservation.pass(cx.clock.mono, &mut out);
+        match self.reservation.state() {
+            State::Refused(Kind::Recovery, at) if at <= cx.clock.mono && self.has_full_member(cx) => {
+                self.reservation.refuse(Kind::Recovery, retry_at("osd_recovery_retry_interval", cx), &mut out);
+            }
+            _ => self.reservation.pass(cx.clock.mono, &mut out),
+        }
         self.do_reserve(out, cx);
         if !self.peering.targets().is_empty() {
             self.room.run().is_free_again();
@@ -218,7 +218,8 @@ impl Pg {
     pub(crate) fn end_places(&mut self, sh: &mut Shared) {
         self.reservation.end_interval(&mut Vec::new());
         sh.local_places.cancel(self.pgid);
-        self.take_back(sh);
+        self.lender.release(&mut Vec::new());
+        sh.remote_places.cancel(self.pgid);
     }
 
     /// An operator wants the group recovered or filled before others, or no longer.
@@ -263,6 +264,11 @@ impl Pg {
     }
 }
 
+/// True at times if an operator tests what comes of it.
+fn is_rejected_by_chance(sh: &mut Shared) -> bool {
+    let chance = sh.config.num("osd_debug_reject_backfill_probability");
+    chance > 0.0 && sh.rng.below(1_000_000) < (chance * 1e6) as u64
+}
 fn retry_at(option: &str, cx: &Cx<'_>) -> Stamp {
     cx.clock.mono + Duration::from_secs_f64(cx.sh.config.num(option).clamp(0.0, 86_400.0))
 }
