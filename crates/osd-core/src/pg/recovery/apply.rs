@@ -19,7 +19,7 @@ use messages::{ObjectRecoveryInfo, ObjectRecoveryProgress, PushOp};
 use std::collections::BTreeMap;
 use store::{ObjectStore, StoreError};
 use thiserror::Error;
-use types::object_info::{OI_ATTR, SS_ATTR};
+use types::object_info::{OI_ATTR, SS_ATTR, oi_flag};
 use types::osd_op::op_flag;
 use types::{Bytes, CollId, EVersion, GHObject, HObject, IntervalSet, ObjectInfo, PoolId, SnapId, SnapSet, Transaction};
 
@@ -241,16 +241,17 @@ fn begin(
     if info.object_exist && here.is_none() {
         return Err(ApplyStop::Bad(info.soid.clone(), "builds on an object that is not here"));
     }
+    let record = push.attrs.get(OI_ATTR.as_bytes()).and_then(|record| ObjectInfo::decode(&mut Decoder::new(record.clone())).ok());
+    let record = record.expect("a first push was looked at");
     if in_place && info.object_exist {
         txn.rm_attrs(target);
-        if !push.before_progress.omap_complete {
+        // Stock's entry of a copy says that the omap did not change, also where the copied object has none and took one away.
+        if !push.before_progress.omap_complete || !record.has(oi_flag::OMAP) {
             txn.omap_clear(target);
         }
     } else {
         txn.remove(target);
         txn.touch(target);
-        let record = push.attrs.get(OI_ATTR.as_bytes()).and_then(|record| ObjectInfo::decode(&mut Decoder::new(record.clone())).ok());
-        let record = record.expect("a first push was looked at");
         txn.set_alloc_hint(target, record.expected_object_size, record.expected_write_size, record.alloc_hint_flags);
     }
     txn.truncate(target, info.size);

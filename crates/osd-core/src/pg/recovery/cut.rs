@@ -75,10 +75,12 @@ pub fn cut(
             return Err(CutStop::OtherVersion(obj.hobj, oi.version));
         }
         digest = oi.has(oi_flag::DATA_DIGEST).then_some((oi.size, oi.data_digest));
+        // An object without an omap leaves none: stock's entry of a copy does not say that one went.
+        push.before_progress.omap_complete &= oi.has(oi_flag::OMAP);
         to.first = false;
     }
     let mut left = chunk.bytes_max;
-    if !from.omap_complete {
+    if !push.before_progress.omap_complete {
         left = omap_part(store, coll, &obj, chunk, &mut to, &mut push)?;
     }
     let end = info.copy_subset.end().unwrap_or(0);

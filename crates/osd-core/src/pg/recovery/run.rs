@@ -611,7 +611,10 @@ impl Recovery {
         }
         let mut info = info.clone();
         let other = push.version != info.version && !planted(Bug::PullFromLacking);
-        if other || push.before_progress != *progress {
+        // What is told of an object without an omap: that ours is to go.
+        let mut before = push.before_progress.clone();
+        before.omap_complete |= progress.first && progress.omap_complete;
+        if other || before != *progress {
             return self.disappoint(host, from, push, "it does not have it");
         }
         apply::agree(&mut info, push);

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use store::{ObjectStore, OmapFrom};
 use store_mem::MemStore;
-use types::object_info::{OI_ATTR, SS_ATTR};
+use types::object_info::{OI_ATTR, SS_ATTR, oi_flag};
 use types::{
     ByteStr, Bytes, CEPH_NOSNAP, CollId, EVersion, GHObject, HObject, IntervalSet, ObjectCleanRegions, ObjectInfo, PgId, PgMissingItem,
     SnapSet, SpgId, Transaction,
@@ -60,6 +60,7 @@ struct Author {
     /// What changed since it was asked last.
     regions: ObjectCleanRegions,
     omap: bool,
+    has_omap: bool,
 }
 
 impl Author {
@@ -76,6 +77,7 @@ impl Author {
             version: 0,
             regions: ObjectCleanRegions::fully_dirty(),
             omap,
+            has_omap: false,
         };
         author.change(3);
         author
@@ -89,7 +91,8 @@ impl Author {
         out.into()
     }
     fn record(&self, name: &HObject, size: u64) -> (ByteStr, Bytes) {
-        let info = ObjectInfo { version: self.version_of(), size, ..ObjectInfo::new(name.clone()) };
+        let flags = if self.has_omap { oi_flag::OMAP } else { 0 };
+        let info = ObjectInfo { version: self.version_of(), size, flags, ..ObjectInfo::new(name.clone()) };
         (OI_ATTR.into(), info.to_bytes(0))
     }
     /// The head changes in this many places.
@@ -131,6 +134,12 @@ impl Author {
             txn.omap_set_keys(&obj, (from..from + n).map(|i| (format!("key {i}").into(), value.clone())).collect());
             txn.omap_rm_keys(&obj, vec!["key 3".into(), "key 30".into()]);
             txn.omap_set_header(&obj, value);
+            self.has_omap = true;
+        }
+        // As a copy over it by a stock primary, whose entry doesn't say so.
+        if self.has_omap && self.size % 4 == 0 {
+            txn.omap_clear(&obj);
+            self.has_omap = false;
         }
         let snapset = (SS_ATTR.into(), self.set.to_bytes(0));
         txn.set_attrs(&obj, vec![self.record(&self.name, self.size), snapset]);
