@@ -7,6 +7,7 @@ use super::Pg;
 use super::hear::Stop;
 use super::logs::PeerLog;
 use super::peering::State;
+use super::recovery::apply::temp_name;
 use super::snaps;
 use super::submit::Submitted;
 use crate::event::Effect;
@@ -17,7 +18,7 @@ use denc::Denc;
 use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp, MOSDRepOpReply, Message, PgLease};
 use store::{FastInfo, InfoChange, LogDelta};
 use types::osd_op::osd_flag;
-use types::{Bytes, CollId, EVersion, Epoch, PgInfo, PgLogEntry, PgShard, ReqId, Transaction, features};
+use types::{Bytes, CollId, EVersion, Epoch, GHObject, HObject, PgInfo, PgLogEntry, PgShard, ReqId, Transaction, features};
 
 /// A write of the primary that our store has: what the primary is told when it is durable.
 #[derive(Debug)]
@@ -143,19 +144,32 @@ impl Pg {
         if txn.colls().next().is_none() {
             txn.set_home(self.coll);
         }
-        // A target that does not have the object yet hears only of the entries.
+        // A member that does not have the object yet hears only of the entries.
         let index = if txn.is_empty() { Vec::new() } else { snaps::changes_of(&entries).map_err(|e| e.to_string())? };
         if !index.is_empty() {
             txn.append(snaps::note(&index));
         }
+        if txn.is_empty() && self.is_built_for(&m.discard_temp_oid, &m.poid) {
+            // What a copy was built as, here too, does not become the object. It need not be there.
+            let temp = GHObject::plain(m.discard_temp_oid.clone());
+            txn.touch(&temp);
+            txn.remove(&temp);
+        }
+        // A stock primary does not wait for a member that lacks the object if it recovers that beside its writes: more is missing, or it is deleted.
+        let lacks = self.missing.contains(&m.poid);
+        let mut missing = Vec::new();
         for entry in &entries {
             self.log.push(entry);
             self.info.last_user_version = self.info.last_user_version.max(entry.user_version);
+            if lacks && !entry.is_error() && entry.soid <= self.info.last_backfill {
+                self.missing.next_event(entry);
+                missing.push((entry.soid.clone(), self.missing.get(&entry.soid).cloned()));
+            }
         }
         self.info.last_update = self.log.head();
         self.note_complete();
         self.info.stats = m.pg_stats.clone();
-        let mut delta = LogDelta { entries, ..LogDelta::new(self.pgid) };
+        let mut delta = LogDelta { entries, missing, ..LogDelta::new(self.pgid) };
         if m.pg_trim_to > self.log.tail() && m.pg_trim_to <= self.info.last_complete {
             delta.trim_to = Some(m.pg_trim_to);
             (delta.dups, delta.trim_dups_to) = self.log.trim(m.pg_trim_to, cx.sh.log_bounds.dups);
@@ -163,6 +177,10 @@ impl Pg {
         }
         self.keep_for_primary(txn, delta, (m.tid, m.reqid, false), cx);
         Ok(())
+    }
+    /// True for a temporary object beside one of this group.
+    fn is_built_for(&self, temp: &HObject, obj: &HObject) -> bool {
+        obj.pool == self.pgid.pgid.pool && (temp.pool, temp.hash) == (temp_name(obj).hobj.pool, obj.hash) && !temp.oid.is_empty()
     }
     fn check_order(&self, entries: &[PgLogEntry]) -> Result<(), String> {
         let mut last = self.log.head();
