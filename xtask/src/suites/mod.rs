@@ -20,6 +20,7 @@ mod kill9;
 mod lab;
 mod manager;
 mod maps;
+mod mixed;
 mod notify;
 mod order;
 mod package;
@@ -109,6 +110,7 @@ fn cases() -> Vec<Case> {
         copies::CASES,
         thrash::CASES,
         stale_read::CASES,
+        mixed::CASES,
         scrub::CASES,
         failures::CASES,
         fills::CASES,

@@ -55,8 +55,20 @@ impl Leader {
     /// The place that it holds, all others with it.
     pub fn held(&self) -> Option<Kind> {
         match self {
-            Self::Ours(ours) => if let State::Held(kind) = ours.state() { Some(kind) } else { None },
-            Self::Stock(stock) => if let At::Going(kind) = stock.at { Some(kind) } else { None },
+            Self::Ours(ours) => {
+                if let State::Held(kind) = ours.state() {
+                    Some(kind)
+                } else {
+                    None
+                }
+            }
+            Self::Stock(stock) => {
+                if let At::Going(kind) = stock.at {
+                    Some(kind)
+                } else {
+                    None
+                }
+            }
         }
     }
     pub fn need(&mut self, needed: Option<Kind>, priority: u32, mut members: Vec<PgShard>, out: &mut Vec<Do>) {

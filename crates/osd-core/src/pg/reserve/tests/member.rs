@@ -102,7 +102,9 @@ impl Member {
             Side::Stock(stock) => {
                 // What goes to the objects does not pass by the group's states.
                 match msg {
-                    Msg::Scan(true) if stock.state == State::Recovering && stock.asks == Some(Kind::Backfill) => out.push(Msg::RevokeTooFull),
+                    Msg::Scan(true) if stock.state == State::Recovering && stock.asks == Some(Kind::Backfill) => {
+                        out.push(Msg::RevokeTooFull)
+                    }
                     Msg::Scan(_) => {}
                     Msg::Finish => stock.queue.push_back((*epoch, Event::Done)),
                     _ => stock.queue.push_back((*epoch, Event::Heard(msg))),

@@ -196,7 +196,8 @@ impl World {
             }
             76..86 => {
                 let (other, priority, gives_back) = (1 + self.rng.below(3) as u32, self.priority(), self.rng.chance(1, 2));
-                let does = |places: &mut Reserver| if gives_back { places.cancel(group(other)) } else { places.ask(group(other), priority) };
+                let does =
+                    |places: &mut Reserver| if gives_back { places.cancel(group(other)) } else { places.ask(group(other), priority) };
                 if self.rng.chance(1, 3) {
                     does(&mut self.places);
                 } else {

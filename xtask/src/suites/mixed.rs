@@ -1,0 +1,108 @@
+//! Groups whose members are stock OSDs of 18.2 and ours, each of them leading some: upstream's random workload runs on them while members die.
+//!
+//! A stock member checks ours: it ends by an assertion where a message says what no stock OSD would say.
+
+use super::Case;
+use crate::clients::Release::Reef;
+use crate::run::{run, until};
+use crate::stock::{Daemons, PATIENCE, Plane, stock_control_plane, stock_osd};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::time::Duration;
+
+pub const CASES: &[Case] = &[Case { name: "stock_and_our_osds_in_one_group", needs: &[Reef], run: mixed }];
+
+/// Upstream's mix of operations with snapshots, on small objects. Its own limit in seconds is far beyond what the operations take.
+const WORKLOAD: &str = "--max-seconds 240 --objects 128 --max-in-flight 16 --size 16384 --min-stride-size 1638 --max-stride-size 3276 --op read 100 \
+                        --op write 50 --op append 50 --op delete 20 --op snap_create 5 --op snap_remove 5 --op rollback 10";
+/// The rest of the mix, in two runs side by side. Stock's log does not say that a copy took an omap away, so that a stock member that was down keeps it:
+/// among stock OSDs alone too. So no object is copied that another has an omap of.
+const MIXES: [&str; 2] = ["--op copy_from 30", "--op setattr 25 --op rmattr 25"];
+/// Operations of one run.
+const OPS: u32 = 2500;
+
+/// One of the two in a process of its own.
+fn workload(d: &Daemons, mix: &str) -> std::thread::JoinHandle<Result<()>> {
+    let mut cmd = Reef.command(&d.conf, "ceph_test_rados");
+    cmd.args(["--pool", "mixed", "--max-ops", &OPS.to_string()]).args(WORKLOAD.split_whitespace()).args(mix.split_whitespace());
+    std::thread::spawn(move || {
+        let out = run(&mut cmd, Duration::from_secs(300))?;
+        let is_right = out.ok() && [&out.stdout, &out.stderr].iter().any(|text| text.lines().any(|line| line.trim() == "0 errors."));
+        let last = || [&*out.stdout, &*out.stderr].concat().lines().rev().take(20).map(|line| format!("{line}\n")).collect::<String>();
+        ensure!(is_right, "ceph_test_rados ended with {}, its last lines, newest first:\n{}", out.code, last());
+        Ok(())
+    })
+}
+fn groups(d: &Daemons) -> Result<Vec<Value>> {
+    Ok(d.json("ceph pg ls-by-pool mixed")?["pg_stats"].as_array().context("pg ls-by-pool")?.clone())
+}
+/// Waits until every group is clean on all three, by a map that every OSD that is up has.
+fn clean(d: &Daemons, what: &str) -> Result<()> {
+    let epoch = d.json("ceph osd dump")?["epoch"].as_u64().context("an epoch")?;
+    let is_clean = |pg: &Value| {
+        let is_new = pg["reported_epoch"].as_u64().is_some_and(|reported| reported >= epoch);
+        is_new && pg["state"] == "active+clean" && pg["acting"].as_array().is_some_and(|acting| acting.len() == 3)
+    };
+    let reached = until(PATIENCE, || groups(d).is_ok_and(|pgs| pgs.len() == 16 && pgs.iter().all(is_clean)));
+    ensure!(reached, "{what} did not come:\n{}{}", d.must("ceph pg dump pgs_brief")?, d.last_words());
+    nothing_ended(d)
+}
+/// All OSDs run on.
+fn nothing_ended(d: &Daemons) -> Result<()> {
+    let words = d.last_words();
+    ensure!(words.is_empty(), "a daemon ended by itself:{words}");
+    Ok(())
+}
+
+/// A scrub found copies that differ.
+fn is_damaged(pg: &Value) -> bool {
+    pg["state"].as_str().is_some_and(|state| state.contains("inconsistent"))
+}
+
+fn mixed() -> Result<()> {
+    Reef.install_tests()?;
+    let mut d = stock_control_plane("mixed-groups", &Plane { monitors: 1, ..Plane::default() })?;
+    stock_osd(&mut d, 0, "memstore")?;
+    stock_osd(&mut d, 1, "bluestore")?;
+    d.new_ours(2, "ssd", &["--store", "block", "--size", "2G"])?;
+    d.wait_up(3)?;
+    for line in [
+        "ceph osd crush reweight osd.0 1",
+        "ceph osd crush reweight osd.1 1",
+        "ceph osd crush reweight osd.2 1",
+        "ceph osd crush rule create-replicated any default osd",
+        "ceph osd pool create mixed 16 16 replicated any",
+        "ceph osd pool application enable mixed test",
+        "ceph osd pool set mixed size 3",
+        "ceph osd pool set mixed min_size 2",
+    ] {
+        d.must(line)?;
+    }
+    clean(&d, "clean groups of three")?;
+    let leaders: Vec<Option<u64>> = groups(&d)?.iter().map(|pg| pg["acting_primary"].as_u64()).collect();
+    ensure!((0..3).all(|osd| leaders.contains(&Some(osd))), "of 16 groups each OSD leads some: {leaders:?}");
+
+    // Each dies once under the workload, ours without a warning, and comes back.
+    let tests = MIXES.map(|mix| workload(&d, mix));
+    for victim in ["osd.2", "osd.1", "osd.2"] {
+        d.kill(victim)?;
+        d.wait_up(2)?;
+        d.start(victim)?;
+        d.wait_up(3)?;
+        clean(&d, &format!("clean groups after the death of {victim}"))?;
+    }
+    for test in tests {
+        test.join().ok().context("the workload's thread ended badly")??;
+    }
+    clean(&d, "clean groups at the end")?;
+    // Every copy is what the others are, by the word of the one that leads.
+    let stamps = |pgs: Vec<Value>| -> Vec<String> { pgs.iter().map(|pg| pg["last_deep_scrub_stamp"].to_string()).collect() };
+    let before = stamps(groups(&d)?);
+    d.must("ceph osd pool deep-scrub mixed")?;
+    let scrubbed = until(PATIENCE, || groups(&d).is_ok_and(|now| stamps(now).iter().zip(&before).all(|(now, before)| now != before)));
+    ensure!(scrubbed, "not every group was scrubbed: {}", d.must("ceph pg dump pgs_brief")?);
+    let damaged: Vec<String> = groups(&d)?.iter().filter(|pg| is_damaged(pg)).map(|pg| pg["pgid"].to_string().replace('"', "")).collect();
+    let differences: Result<Vec<String>> = damaged.iter().map(|pgid| d.must(&format!("rados list-inconsistent-obj {pgid} --format=json"))).collect();
+    ensure!(damaged.is_empty(), "copies differ in {damaged:?}: {differences:?}");
+    clean(&d, "clean groups after the scrub")
+}
