@@ -143,6 +143,32 @@ fn the_index_of_snapshots_is_the_same_on_every_member() {
     assert_eq!(c.errors, [""; 0]);
 }
 
+/// A trim that some members lack may be taken back by the next interval, and then the clone is here again: until then its snapshot is not purged.
+#[test]
+fn a_snapshot_is_purged_when_every_member_has_trimmed() {
+    for seed in 30..40 {
+        let mut c = Cluster::new(seed, 3, 3, 2, 1);
+        c.one("a", vec![append(b"x")]);
+        let m = MOSDOp { snapc: SnapContext { seq: 1, snaps: vec![1] }, ..c.request("a", vec![append(b"y")]) };
+        c.give(&m);
+        c.settle();
+        let pgid = PgId::new(POOL, 0);
+        let clones = |c: &Cluster| -> usize { (0..3).map(|osd| c.clones(osd, pgid)).sum() };
+        assert_eq!(clones(&c), 3);
+        c.publish(|m| drop(m.removed_snaps_queue.insert(POOL, IntervalSet::of(1, 1))));
+        let purged = |c: &Cluster, osd: usize| c.nodes[osd].as_ref().is_some_and(|n| n.osd.pgs().any(|pg| pg.info.purged_snaps.contains_point(1)));
+        let primary = c.primary(pgid) as usize;
+        for _ in 0..50 {
+            while c.step() {
+                assert!(!purged(&c, primary) || clones(&c) == 0, "seed {seed}: purged while a member has the clone");
+            }
+            c.tick();
+        }
+        assert!(purged(&c, primary), "seed {seed}: at last it is purged");
+        assert_eq!(c.errors, [""; 0]);
+    }
+}
+
 /// A member that stops is left out; below min_size nothing is answered, and what waited is answered when a member is back that has all.
 #[test]
 fn too_few_members_answer_nothing() {

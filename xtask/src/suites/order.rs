@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 /// by itself: seconds, and seconds of processor time of all that it starts.
 const MOSTLY_WAIT: &[&str] = &[
     "filled_with_anything",               // 212, 60
+    "stock_and_our_osds_in_one_group",    // 94 beside builds; deaths and recovery are waited for
     "gateways_killed_in_turns",           // 126 at a load of 20; kills wait for standbys
     "stock_daemons_across_a_cut_network", // 55, 15
     "stock_daemons_with_our_osds",        // 52, 17

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 pub const CASES: &[Case] =
-    &[Case { name: "three_copies_under_upstreams_workload", needs: &[Pacific, Reef], run: || thrash("ABDE", 8000, 1, SMALL) }];
+    &[Case { name: "three_copies_under_upstreams_workload", needs: &[Pacific, Reef], run: || thrash("ABDE", 6000, 1, SMALL) }];
 
 /// The `ceph` command that changes the cluster: 16.2's starts fastest.
 const R: Release = Pacific;

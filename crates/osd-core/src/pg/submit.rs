@@ -270,7 +270,7 @@ impl Pg {
 
     /// Every member has a write: watches take effect, the answer goes out, requests that waited for it go on.
     pub(super) fn finish(&mut self, done: InFlight, cx: &mut Cx<'_>) {
-        let conn = done.request.as_ref().map(|(op, _)| op.conn);
+        let (conn, is_own) = (done.request.as_ref().map(|(op, _)| op.conn), done.request.is_none());
         if let Some((op, reply)) = done.request {
             account::write_answered(self.pgid, &op, done.bytes_out, cx);
             cx.send(op.conn, reply);
@@ -290,6 +290,9 @@ impl Pg {
         if !self.peering.targets().is_empty() {
             self.room.run().is_free_again();
             cx.sh.turns.want(self.work());
+        }
+        if is_own {
+            self.own_is_durable(cx);
         }
     }
 

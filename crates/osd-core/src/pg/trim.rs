@@ -8,7 +8,7 @@ use super::submit::Submitted;
 use crate::event::{Effect, Level};
 use crate::op::{ObjectContext, PlanStop, SnapIndexChange, TrimCtx, load_object, plan_trim};
 use crate::shared::Cx;
-use crate::work::{Status, Work};
+use crate::work::{For, Status, Work};
 use store::StoreError;
 use types::{HObject, IntervalSet};
 
@@ -49,6 +49,10 @@ impl Trim {
 impl Pg {
     /// Removed snapshots of the map that this group has not dealt with.
     pub(super) fn queue_snap_trims(&mut self, cx: &mut Cx<'_>) {
+        if self.trim.work == Work::Waiting(For::Peer) {
+            // For trims of an interval that may be over.
+            self.trim.work = Work::Busy;
+        }
         let queue = cx.sh.map.removed_snaps_queue.get(&self.pgid.pgid.pool);
         let mut todo = queue.cloned().unwrap_or_default();
         // What the map no longer has in its queue is purged everywhere: no need to go on saying so.
@@ -77,6 +81,11 @@ impl Pg {
     /// Snapshots of which nothing was cloned here are done at once.
     fn purge_idle_snaps(&mut self, cx: &mut Cx<'_>) {
         if !self.trim.work().is_busy() {
+            return;
+        }
+        if self.inflight.iter().any(|write| write.request.is_none()) {
+            // A trim that not every member has may be taken back by another interval: then the clone is here again.
+            self.trim.work = Work::Waiting(For::Peer);
             return;
         }
         let range = self.snap_range();
@@ -121,6 +130,13 @@ impl Pg {
                 cx.sh.damaged += 1;
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{} snaptrim: {error}", self.pgid) });
             }
+        }
+    }
+    /// A change of our own is durable everywhere: it may be the last trim that purged snapshots wait for.
+    pub(super) fn own_is_durable(&mut self, cx: &mut Cx<'_>) {
+        if self.trim.work == Work::Waiting(For::Peer) {
+            self.trim.work = Work::Busy;
+            cx.sh.turns.want(self.work());
         }
     }
     pub fn is_trimming(&self) -> bool {

@@ -491,6 +491,12 @@ impl Cluster {
         }
         text
     }
+    /// How many clones one OSD has of a group.
+    pub fn clones(&self, osd: usize, pgid: PgId) -> usize {
+        let store = self.nodes[osd].as_ref().expect("it runs").osd.store();
+        let page = store.list(CollId::Pg(SpgId::whole(pgid)), &GHObject::min(), &GHObject::max(), 100_000).unwrap();
+        page.objects.iter().filter(|o| o.hobj.snap < CEPH_NOSNAP).count()
+    }
     /// The index of snapshots on one OSD.
     pub fn snap_index(&self, osd: usize) -> Vec<Vec<u8>> {
         let object = GHObject::plain(HObject { oid: "snapmapper".into(), pool: -1, ..HObject::min() });
