@@ -1,12 +1,13 @@
 //! Groups that are over: their objects go a page a turn, so that clients don't wait for it, and their record goes last. An OSD that dies meanwhile
-//! goes on with it when it starts again, because the record is still there.
+//! goes on with it when it starts again, because the record is still there. The first page's transaction makes the record one of a group that lacks all:
+//! a member again, it is filled, and nothing takes it for a copy.
 
 use crate::event::{Effect, Level};
 use crate::osd::Osd;
 use crate::persist::OWN_SLOT;
 use crate::work::{Status, Work};
-use store::{LogDelta, StoreError};
-use types::{CollId, GHObject, SpgId, Transaction};
+use store::{InfoChange, LogDelta, StoreError};
+use types::{CollId, GHObject, HObject, PgInfo, SpgId, Transaction};
 
 /// Objects removed in one turn.
 const PAGE: usize = 256;
@@ -15,12 +16,14 @@ const PAGE: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Removals {
     groups: Vec<SpgId>,
+    /// The first one's record no longer says that its objects are here.
+    is_first_disowned: bool,
     pub work: Work,
 }
 
 impl Default for Removals {
     fn default() -> Self {
-        Self { groups: Vec::new(), work: Work::Idle }
+        Self { groups: Vec::new(), is_first_disowned: false, work: Work::Idle }
     }
 }
 
@@ -39,6 +42,7 @@ impl Removals {
     /// The first is gone, or is left.
     fn next(&mut self) {
         self.groups.remove(0);
+        self.is_first_disowned = false;
         self.work = if self.groups.is_empty() { Work::Idle } else { Work::Busy };
     }
 }
@@ -69,6 +73,21 @@ impl Osd {
         }
     }
 
+    /// The change after which the record of a group claims no object. None if there is no record, or none that can be read.
+    fn disown(&self, pgid: SpgId) -> Result<Option<LogDelta>, StoreError> {
+        let record = match self.sh.store.load_pg(pgid) {
+            Ok(record) => record,
+            Err(error @ (StoreError::Wait(_) | StoreError::Stopped(_))) => return Err(error),
+            // Then a start can't take it for a copy either.
+            Err(_) => None,
+        };
+        Ok(record.map(|record| {
+            let info = PgInfo { last_backfill: HObject::min(), ..record.info };
+            let missing = record.missing.into_keys().map(|object| (object, None)).collect();
+            LogDelta { pg: pgid, info: InfoChange::Full(Box::new(info)), missing, ..LogDelta::default() }
+        }))
+    }
+
     /// Done with the last.
     fn remove_page(&mut self, pgid: SpgId) -> Result<Work, StoreError> {
         let coll = CollId::Pg(pgid);
@@ -77,7 +96,9 @@ impl Osd {
             let page = self.sh.store.list(coll, &GHObject::min(), &GHObject::max(), PAGE)?;
             page.objects.iter().for_each(|o| txn.remove(o));
             if page.next.is_some() {
-                self.sh.store.submit(txn, None, OWN_SLOT << 40)?;
+                let disowns = if self.removals.is_first_disowned { None } else { self.disown(pgid)? };
+                self.sh.store.submit(txn, disowns, OWN_SLOT << 40)?;
+                self.removals.is_first_disowned = true;
                 return Ok(Work::Busy);
             }
             txn.remove_collection(coll);

@@ -10,7 +10,7 @@ use maps::{map_flags, osd_state};
 use messages::{InOp, MOSDOp};
 use std::collections::{BTreeMap, BTreeSet};
 use types::osd_op::OpCode;
-use types::{OsdOp, PgId, SnapContext, pg_state};
+use types::{OsdOp, PgId, SnapContext, SpgId, pg_state};
 use world::write_full;
 
 fn append(data: &[u8]) -> InOp {
@@ -246,4 +246,45 @@ fn one_group_at_a_time_is_filled_unless_the_option_says_more() {
         assert!(most <= places && most > 0, "{most} groups were filled at a time with {places} places");
         assert_done(&mut c, "places");
     }
+}
+
+/// A former member that dies while its objects are removed, a page at a time, is no copy when it starts again: as a member it is filled.
+#[test]
+fn a_removal_that_is_cut_short_leaves_no_copy() {
+    const OBJECTS: usize = 700;
+    let pg = SpgId::whole(PgId::new(POOL, 0));
+    let mut parts = 0;
+    for seed in 70..82 {
+        let mut c = Cluster::new(seed, 3, 2, 1, 1);
+        for n in 0..OBJECTS {
+            let m = c.request(&format!("o{n}"), vec![append(b"x")]);
+            c.give(&m);
+        }
+        c.settle();
+        let former = (0..3).find(|osd| c.objects(*osd, pg) == OBJECTS && c.primary(pg.pgid) != *osd as i32).expect("a replica has all");
+        c.publish(|m| m.osd_weight[former] = 0);
+        // Until some are gone, by whatever order of events.
+        let goes = |c: &Cluster| (1..OBJECTS).contains(&c.objects(former, pg));
+        for _ in 0..100 {
+            while !goes(&c) && c.step() {}
+            if goes(&c) {
+                break;
+            }
+            c.tick();
+        }
+        assert!(goes(&c), "seed {seed}: it removes a page a turn");
+        c.kill(former);
+        c.mark_down(former);
+        c.start(former);
+        let left = c.objects(former, pg);
+        let record = c.nodes[former].as_ref().unwrap().osd.store().load_pg(pg).unwrap();
+        let claims = record.as_ref().is_some_and(|record| record.info.last_backfill.max);
+        assert!(!claims || left == OBJECTS, "seed {seed}: {left} of {OBJECTS} objects, and the record claims all");
+        parts += u32::from((1..OBJECTS).contains(&left));
+        c.publish(|m| m.osd_weight[former] = 0x10000);
+        c.settle();
+        c.assert_filled_equal();
+        assert_eq!(c.read("o5"), Ok(b"x".to_vec()));
+    }
+    assert!(parts > 0, "of some a part is left");
 }

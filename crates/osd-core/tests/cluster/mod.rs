@@ -491,6 +491,11 @@ impl Cluster {
         }
         text
     }
+    /// How many objects one OSD has of a group; 0 if it has no such group.
+    pub fn objects(&self, osd: usize, pgid: SpgId) -> usize {
+        let store = self.nodes[osd].as_ref().expect("it runs").osd.store();
+        store.list(CollId::Pg(pgid), &GHObject::min(), &GHObject::max(), 100_000).map_or(0, |page| page.objects.len())
+    }
     /// How many clones one OSD has of a group.
     pub fn clones(&self, osd: usize, pgid: PgId) -> usize {
         let store = self.nodes[osd].as_ref().expect("it runs").osd.store();
