@@ -156,7 +156,7 @@ pub enum Chore {
         /// The mixes of operations by their letters.
         #[arg(long, default_value = "ABDE")]
         mixes: String,
-        /// Operations of each mix; a tenth of them where objects are big.
+        /// Operations of each mix; a twentieth of them where objects are big.
         #[arg(long, default_value_t = 20_000)]
         ops: u64,
         /// What draws the deeds.

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 pub const CASES: &[Case] =
-    &[Case { name: "three_copies_under_upstreams_workload", needs: &[Pacific, Reef], run: || thrash("ABDE", 6000, 1, SMALL) }];
+    &[Case { name: "three_copies_under_upstreams_workload", needs: &[Pacific, Reef], run: || thrash("ABDE", 15_000, 1, SMALL) }];
 
 /// The `ceph` command that changes the cluster: 16.2's starts fastest.
 const R: Release = Pacific;
@@ -112,7 +112,7 @@ impl Thrasher<'_> {
     }
     fn go_on(&mut self) -> Result<()> {
         loop {
-            let pause = Duration::from_millis(3000 + self.dice.below(3000));
+            let pause = Duration::from_millis(1500 + self.dice.below(3000));
             if !self.wait(pause) {
                 return Ok(());
             }
@@ -235,8 +235,8 @@ fn workload(c: &Cluster, mix: char, ops: u64, sizes: Sizes) -> Result<Output> {
     let (_, weights) = MIXES.into_iter().find(|(name, _)| *name == mix).with_context(|| format!("there is no mix {mix}"))?;
     let words: Vec<&str> = weights.split(' ').collect();
     let weights: String = words.chunks(2).map(|op| format!(" --op {} {}", op[0], op[1])).collect();
-    // Big objects have a tenth of the operations: as many bytes.
-    let (sizes, ops) = if mix == 'E' { (BIG, ops.div_ceil(10)) } else { (sizes, ops) };
+    // Big objects have a twentieth of the operations.
+    let (sizes, ops) = if mix == 'E' { (BIG, ops.div_ceil(20)) } else { (sizes, ops) };
     let line = format!("--pool {POOL} --max-ops {ops} --max-seconds {} {sizes}{weights}", HUNG.as_secs());
     run(Reef.command(&c.conf, "ceph_test_rados").args(line.split(' ')), HUNG)
 }
