@@ -27,6 +27,7 @@ mod run;
 mod stock;
 mod suites;
 mod troubleshooting;
+mod workload;
 
 use anyhow::Result;
 use args::{Args, Chore};

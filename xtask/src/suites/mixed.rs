@@ -3,9 +3,11 @@
 //! A stock member checks ours: it ends by an assertion where a message says what no stock OSD would say.
 
 use super::Case;
+use super::scrub::all_scrubbed;
 use crate::clients::Release::Reef;
 use crate::run::{run, until};
 use crate::stock::{Daemons, PATIENCE, Plane, stock_control_plane, stock_osd};
+use crate::workload::judge;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::time::Duration;
@@ -25,13 +27,7 @@ const OPS: u32 = 2500;
 fn workload(d: &Daemons, mix: &str) -> std::thread::JoinHandle<Result<()>> {
     let mut cmd = Reef.command(&d.conf, "ceph_test_rados");
     cmd.args(["--pool", "mixed", "--max-ops", &OPS.to_string()]).args(WORKLOAD.split_whitespace()).args(mix.split_whitespace());
-    std::thread::spawn(move || {
-        let out = run(&mut cmd, Duration::from_secs(300))?;
-        let is_right = out.ok() && [&out.stdout, &out.stderr].iter().any(|text| text.lines().any(|line| line.trim() == "0 errors."));
-        let last = || [&*out.stdout, &*out.stderr].concat().lines().rev().take(20).map(|line| format!("{line}\n")).collect::<String>();
-        ensure!(is_right, "ceph_test_rados ended with {}, its last lines, newest first:\n{}", out.code, last());
-        Ok(())
-    })
+    std::thread::spawn(move || judge(&run(&mut cmd, Duration::from_secs(300))?))
 }
 fn groups(d: &Daemons) -> Result<Vec<Value>> {
     Ok(d.json("ceph pg ls-by-pool mixed")?["pg_stats"].as_array().context("pg ls-by-pool")?.clone())
@@ -96,10 +92,7 @@ fn mixed() -> Result<()> {
     }
     clean(&d, "clean groups at the end")?;
     // Every copy is what the others are, by the word of the one that leads.
-    let stamps = |pgs: Vec<Value>| -> Vec<String> { pgs.iter().map(|pg| pg["last_deep_scrub_stamp"].to_string()).collect() };
-    let before = stamps(groups(&d)?);
-    d.must("ceph osd pool deep-scrub mixed")?;
-    let scrubbed = until(PATIENCE, || groups(&d).is_ok_and(|now| stamps(now).iter().zip(&before).all(|(now, before)| now != before)));
+    let scrubbed = all_scrubbed(PATIENCE, || groups(&d), || d.must("ceph osd pool deep-scrub mixed").map(drop))?;
     ensure!(scrubbed, "not every group was scrubbed: {}", d.must("ceph pg dump pgs_brief")?);
     let damaged: Vec<String> = groups(&d)?.iter().filter(|pg| is_damaged(pg)).map(|pg| pg["pgid"].to_string().replace('"', "")).collect();
     let differences: Result<Vec<String>> = damaged.iter().map(|pgid| d.must(&format!("rados list-inconsistent-obj {pgid} --format=json"))).collect();

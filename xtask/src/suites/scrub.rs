@@ -51,6 +51,14 @@ fn scrub(c: &Cluster, verb: &str) -> Result<()> {
     Ok(())
 }
 
+/// Starts deep scrubs and waits until each of these groups has had one. False if that takes longer.
+pub fn all_scrubbed(limit: Duration, groups: impl Fn() -> Result<Vec<Value>>, start: impl FnOnce() -> Result<()>) -> Result<bool> {
+    let stamps = || -> Result<Vec<String>> { Ok(groups()?.iter().map(|pg| pg["last_deep_scrub_stamp"].to_string()).collect()) };
+    let before = stamps()?;
+    start()?;
+    Ok(until(limit, || stamps().is_ok_and(|now| now.iter().zip(&before).all(|(now, before)| now != before))))
+}
+
 /// What is wrong with each object: with the object, with all of its copies, and with the copy of each role.
 type Findings = BTreeMap<String, (Value, Value, BTreeMap<String, Value>)>;
 

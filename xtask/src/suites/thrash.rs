@@ -6,9 +6,11 @@
 
 use super::Case;
 use super::copies::{groups, kill, pid_of};
+use super::scrub::all_scrubbed;
 use crate::clients::Release::{self, Pacific, Reef};
 use crate::cluster::Cluster;
 use crate::run::{Output, run, until};
+use crate::workload::{MIXES, judge};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::process::Command;
@@ -31,14 +33,6 @@ const HUNG: Duration = Duration::from_secs(1800);
 type Sizes = &'static str;
 const SMALL: Sizes = "--objects 256 --max-in-flight 32 --size 16384 --min-stride-size 1638 --max-stride-size 3276";
 const BIG: Sizes = "--objects 50 --max-in-flight 16 --size 4000000 --min-stride-size 400000 --max-stride-size 800000";
-/// The mixes of operations by upstream's names and weights. The last one has big objects, whatever was asked for.
-const MIXES: [(char, &str); 4] = [
-    ('A', "read 100 write 50 write_excl 50 delete 10 append 50 append_excl 50 copy_from 50"),
-    ('B', "read 100 write 50 write_excl 50 delete 10 append 50 append_excl 50 setattr 25 rmattr 25"),
-    ('D', "read 100 write 50 write_excl 50 delete 50 snap_create 50 snap_remove 50 rollback 50 copy_from 50 setattr 25 rmattr 25"),
-    ('E', "read 100 write 50 write_excl 50 delete 50 snap_create 50 snap_remove 50 rollback 50 copy_from 50"),
-];
-
 /// Numbers out of one: the same again for the same seed.
 struct Dice(u64);
 
@@ -214,11 +208,8 @@ impl Thrasher<'_> {
     }
     /// Every copy of every object is what the others are.
     fn scrub(&self) -> Result<()> {
-        let stamps = || -> Result<Vec<String>> { Ok(groups(self.c)?.iter().map(|pg| pg["last_deep_scrub_stamp"].to_string()).collect()) };
-        let before = stamps()?;
-        self.ceph(&format!("osd pool deep-scrub {POOL}"))?;
-        let all = || stamps().is_ok_and(|now| now.iter().zip(&before).all(|(now, before)| now != before));
-        ensure!(until(CLEAN, all), "not every group was scrubbed:\n{}", self.ceph("pg dump pgs_brief")?);
+        let done = all_scrubbed(CLEAN, || groups(self.c), || self.ceph(&format!("osd pool deep-scrub {POOL}")).map(drop))?;
+        ensure!(done, "not every group was scrubbed:\n{}", self.ceph("pg dump pgs_brief")?);
         let health = self.ceph("health detail")?;
         ensure!(!health.contains("PG_DAMAGED") && !health.contains("SCRUB_ERRORS"), "the scrub found:\n{health}");
         Ok(())
@@ -232,20 +223,11 @@ fn signal(pid: u32, name: &str) -> Result<()> {
 
 /// One run of the workload.
 fn workload(c: &Cluster, mix: char, ops: u64, sizes: Sizes) -> Result<Output> {
-    let (_, weights) = MIXES.into_iter().find(|(name, _)| *name == mix).with_context(|| format!("there is no mix {mix}"))?;
-    let words: Vec<&str> = weights.split(' ').collect();
-    let weights: String = words.chunks(2).map(|op| format!(" --op {} {}", op[0], op[1])).collect();
+    let ops_of = MIXES.iter().find(|known| known.letter == mix).with_context(|| format!("there is no mix {mix}"))?.ops();
     // Big objects have a twentieth of the operations.
     let (sizes, ops) = if mix == 'E' { (BIG, ops.div_ceil(20)) } else { (sizes, ops) };
-    let line = format!("--pool {POOL} --max-ops {ops} --max-seconds {} {sizes}{weights}", HUNG.as_secs());
+    let line = format!("--pool {POOL} --max-ops {ops} --max-seconds {} {sizes} {ops_of}", HUNG.as_secs());
     run(Reef.command(&c.conf, "ceph_test_rados").args(line.split(' ')), HUNG)
-}
-
-fn judged(mix: char, out: &Output) -> Result<()> {
-    let is_right = out.ok() && [&out.stdout, &out.stderr].iter().any(|text| text.lines().any(|line| line.trim() == "0 errors."));
-    let last: String = [&*out.stdout, &*out.stderr].concat().lines().rev().take(30).map(|line| format!("{line}\n")).collect();
-    ensure!(is_right, "mix {mix}: ceph_test_rados ended with {}, its last lines, newest first:\n{last}", out.code);
-    Ok(())
 }
 
 /// `ops` operations of each of these mixes; `seed` draws the deeds.
@@ -284,7 +266,7 @@ pub fn thrash(mixes: &str, ops: u64, seed: u64, sizes: Sizes) -> Result<()> {
         println!("  mix {mix}: {} deeds, {} kills in {:.0} s", thrasher.deeds, thrasher.kills, thrasher.started.elapsed().as_secs_f64());
         let told = c.dir.join(format!("mix-{mix}.txt"));
         std::fs::write(&told, [&*thrasher.course, &*c.log(), &*out.stdout, &*out.stderr].concat())?;
-        judged(mix, &out).with_context(|| format!("seed {seed}, all of it in {}", told.display()))?;
+        judge(&out).with_context(|| format!("mix {mix}, seed {seed}, all of it in {}", told.display()))?;
         thrasher.heal().with_context(|| format!("mix {mix}, seed {seed}"))?;
         thrasher.scrub().with_context(|| format!("mix {mix}, seed {seed}"))?;
         (deeds, kills) = (deeds + thrasher.deeds, kills + thrasher.kills);
