@@ -25,6 +25,9 @@ pub struct Heartbeats {
     last_sent: Option<Stamp>,
     /// When the peers' silence was last looked at.
     looked: Option<Stamp>,
+    /// When the next peer will have been silent for too long, as far as was known when it was last looked at: an answer puts it off. Asked for after
+    /// each event, so it is kept.
+    due: Option<Stamp>,
 }
 
 /// Pings kept for their times: a quarter of an hour's at the usual pace.
@@ -261,11 +264,9 @@ impl Osd {
     fn may_report(&self) -> bool {
         self.boot.pings() && !self.boot.is_unhealthy()
     }
-    /// When the next peer will have been silent for too long.
+    /// When to look at the peers' silence, if that is before the next ping.
     pub(crate) fn silence_due_at(&self) -> Option<Stamp> {
-        let unreported = self.heartbeats.peers.values().filter(|h| !h.reported);
-        let due = unreported.map(|h| h.silent_since() + self.heartbeat_grace() + Duration::from_nanos(1)).min();
-        due.filter(|_| self.may_report())
+        self.heartbeats.due
     }
     /// Tells the monitor of peers that have been silent for too long: of each once, and again if `again`.
     pub(crate) fn report_silent(&mut self, again: bool, clock: Clock, out: &mut Vec<Effect>) {
@@ -278,6 +279,7 @@ impl Osd {
                 answers.last = answers.last + slept.min(now.since(answers.last));
             }
         }
+        self.heartbeats.due = None;
         if !self.may_report() {
             return;
         }
@@ -291,6 +293,8 @@ impl Osd {
                 silent.push((*osd, h.silent(now)));
             }
         }
+        let unreported = self.heartbeats.peers.values().filter(|h| !h.reported);
+        self.heartbeats.due = unreported.map(|h| h.silent_since() + grace + Duration::from_nanos(1)).min();
         for (osd, silent) in silent {
             self.report_failure(osd, failure_flag::FAILED, silent.as_secs() as i32, out);
         }

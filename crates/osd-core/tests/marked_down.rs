@@ -148,15 +148,20 @@ fn answers_both(w: &mut World) {
         NETS.into_iter().for_each(|net| w.feed(pong(osd, net, asked.last().unwrap())));
     }
 }
-
-#[test]
-fn a_silent_peer_is_reported_when_the_grace_is_over_and_not_at_the_next_ping() {
+/// The grace is 7 s; both others have just answered.
+fn pinged_each_second() -> World {
     let mut w = three();
     for (name, value) in [("osd_heartbeat_interval", "1"), ("osd_heartbeat_grace", "7")] {
         w.feed(Event::Config { name: name.into(), value: value.into() });
     }
     seconds(&mut w, 2);
     answers_both(&mut w);
+    w
+}
+
+#[test]
+fn a_silent_peer_is_reported_when_the_grace_is_over_and_not_at_the_next_ping() {
+    let mut w = pinged_each_second();
     let heard = w.clock().mono;
     // From now on osd.2 alone answers.
     for _ in 0..6 {
@@ -177,12 +182,7 @@ fn a_silent_peer_is_reported_when_the_grace_is_over_and_not_at_the_next_ping() {
 
 #[test]
 fn what_stood_still_itself_reports_nothing_that_it_did_not_wait_for() {
-    let mut w = three();
-    for (name, value) in [("osd_heartbeat_interval", "1"), ("osd_heartbeat_grace", "7")] {
-        w.feed(Event::Config { name: name.into(), value: value.into() });
-    }
-    seconds(&mut w, 2);
-    answers_both(&mut w);
+    let mut w = pinged_each_second();
     // Stopped for a minute: the first thing that it sees is the clock.
     w.now_s += 60;
     w.feed(Event::Tick);
