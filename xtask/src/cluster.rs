@@ -1,11 +1,12 @@
 //! A `humboldt up` of our own under test, on a free port and in a folder that is thrown away.
 
-use crate::clients::{Release, SHARED};
+use crate::clients::Release;
+use crate::folders;
 use crate::netns::Net;
 use crate::run::{Output, must, root, run, until, words};
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -48,14 +49,6 @@ pub fn rss_bytes(pid: u32) -> u64 {
     line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) * 1024
 }
 
-/// A folder of that name with nothing in it.
-fn fresh(name: &str) -> Result<PathBuf> {
-    let dir = Path::new(SHARED).join(name);
-    let _ = std::fs::remove_dir_all(&dir);
-    std::fs::create_dir_all(&dir)?;
-    Ok(dir)
-}
-
 /// The command in that namespace.
 fn placed(namespace: Option<&str>, cmd: Command) -> Command {
     match namespace {
@@ -67,12 +60,12 @@ fn placed(namespace: Option<&str>, cmd: Command) -> Command {
 impl Cluster {
     /// Starts `humboldt up` with `args` in a fresh folder `name`.
     pub fn start(name: &str, args: &[&str]) -> Result<Self> {
-        Self::start_in(fresh(name)?, args)
+        Self::start_in(folders::fresh(name)?, args)
     }
 
     /// The same, it and its clients in that network namespace.
     pub fn start_inside(name: &str, namespace: &str, args: &[&str]) -> Result<Self> {
-        Self::start_all(fresh(name)?, "0", args, Some(namespace))
+        Self::start_all(folders::fresh(name)?, "0", args, Some(namespace))
     }
 
     /// Starts it on a folder that may hold a cluster already.

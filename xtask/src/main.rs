@@ -15,6 +15,7 @@ mod conformance;
 mod crash;
 mod docs;
 mod figures;
+mod folders;
 mod guide;
 mod gateway;
 mod lint;

@@ -2,8 +2,9 @@
 //!
 //! Holds the monitors, managers and OSDs, what is asked of them, and the network between them. What must come of it is the suites'.
 
-use crate::clients::{Release, Release::Reef, SHARED, pacific_manager, reef_daemons};
+use crate::clients::{Release, Release::Reef, pacific_manager, reef_daemons};
 use crate::cluster::binary;
+use crate::folders;
 use crate::looker::Looker;
 use crate::netns::{self, Net};
 use crate::run::{root, run, until, words};
@@ -38,8 +39,7 @@ pub struct Daemons {
 impl Daemons {
     pub fn new(name: &str) -> Result<Self> {
         reef_daemons()?;
-        let dir = Path::new(SHARED).join(name);
-        let _ = std::fs::remove_dir_all(&dir);
+        let dir = folders::fresh(name)?;
         for sub in ["log", "run"] {
             std::fs::create_dir_all(dir.join(sub))?;
         }

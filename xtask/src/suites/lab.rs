@@ -1,8 +1,8 @@
 //! The laboratory: its proof of itself, and a short study on our own servers, killed and gone on with.
 
 use super::Case;
-use crate::clients::SHARED;
 use crate::cluster::binary;
+use crate::folders;
 use crate::run::{Output, run};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
@@ -30,9 +30,7 @@ fn study() -> Result<()> {
     const STUDY: &str = "lab = 1\nname = \"short\"\n[axes]\nop = [\"write\", \"randread\"]\n[[target]]\nname = \"mem\"\nkind = \"humboldt\"\n\
         store = \"mem\"\n[[target]]\nname = \"block\"\nkind = \"humboldt\"\n[[target]]\nname = \"null\"\nkind = \"null\"\n[[load]]\n\
         tool = \"humboldt bench\"\ndepth = 16\n[rules]\ncontrol = \"mem\"\nquick = { rounds = 2, seconds = 1.0, warm_s = 0.2 }\n";
-    let dir = Path::new(SHARED).join("lab");
-    let _ = std::fs::remove_dir_all(&dir);
-    std::fs::create_dir_all(&dir)?;
+    let dir = folders::fresh("lab")?;
     let (file, out) = (dir.join("short.toml").display().to_string(), dir.join("r").display().to_string());
     std::fs::write(&file, STUDY)?;
     let ran = lab(&["run", &file, "--quick", "--out", &out], Duration::from_secs(120))?;
@@ -82,9 +80,7 @@ impl Drop for Disk {
 
 /// A device that holds data, too little memory, results of another study, cells that can't run: each is said, with its place, and nothing is lost.
 fn refusals() -> Result<()> {
-    let dir = Path::new(SHARED).join("lab-refusals");
-    let _ = std::fs::remove_dir_all(&dir);
-    std::fs::create_dir_all(&dir)?;
+    let dir = folders::fresh("lab-refusals")?;
     let disk = Disk::with_ext4(&dir.join("disk"))?;
     let head = "lab = 1\nname = \"refused\"\n[rules]\nquick = { rounds = 1, seconds = 1.0 }\n";
     let own = "[[target]]\nname = \"mem\"\nkind = \"humboldt\"\nstore = \"mem\"\n[[load]]\ntool = \"humboldt bench\"\n";

@@ -156,6 +156,7 @@ pub fn stock_daemons(long: bool, only: Option<&str>) -> Result<()> {
 
 fn run_cases(cases: Vec<Case>, allow_skips: bool, only: Option<&str>) -> Result<()> {
     cluster::build()?;
+    crate::folders::room()?;
     let cases: Vec<Case> = cases.into_iter().filter(|c| only.is_none_or(|o| c.name.contains(o))).collect();
     let mut missing = Vec::new();
     for release in Release::ALL {

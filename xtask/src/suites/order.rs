@@ -3,6 +3,7 @@
 //! Holds no case; [`super::cases`] lists them.
 
 use super::Case;
+use crate::folders;
 use anyhow::Result;
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -87,6 +88,7 @@ fn one(case: &Case, ran: &Mutex<Vec<Ran>>) {
     let started = Instant::now();
     let result = (case.run)();
     let took = started.elapsed();
+    folders::ended(result.is_ok());
     match &result {
         Ok(()) => println!("ok {} ({:.1} s)", case.name, took.as_secs_f64()),
         Err(e) => println!("FAILED {} ({:.1} s): {e:#}", case.name, took.as_secs_f64()),
