@@ -40,6 +40,10 @@ impl SendQueue {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
+    /// Bytes of memory that what waits keeps: a piece is given up when its last byte is sent.
+    pub fn held(&self) -> usize {
+        self.len + self.sent
+    }
     /// Points `slices` at the first bytes that wait; says how many slices are filled.
     pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let mut n = 0;
@@ -231,4 +235,25 @@ impl Writer {
 /// Messages are made by this process, and none has a segment of 4 GiB.
 fn u32_len(len: usize) -> u32 {
     u32::try_from(len).expect("a segment is shorter than 4 GiB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_is_held_until_its_last_byte_is_sent() {
+        let mut queue = SendQueue::default();
+        queue.put(&[1; 100]);
+        queue.put_shared(&Bytes::from(vec![2; 1 << 20]));
+        queue.put(&[3; 10]);
+        queue.advance(100 + 1000);
+        assert_eq!((queue.len(), queue.held()), ((1 << 20) - 1000 + 10, (1 << 20) + 10), "a socket took the first thousand bytes of the piece");
+        queue.advance((1 << 20) - 1001);
+        assert_eq!((queue.len(), queue.held()), (11, (1 << 20) + 10));
+        queue.advance(1);
+        assert_eq!((queue.len(), queue.held()), (10, 10));
+        queue.advance(10);
+        assert_eq!((queue.len(), queue.held()), (0, 0));
+    }
 }

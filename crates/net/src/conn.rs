@@ -98,9 +98,9 @@ impl Conn {
     pub fn take_permit(&self) -> Option<Permit> {
         self.0.permit.borrow_mut().take()
     }
-    /// Bytes that wait for the socket.
+    /// Bytes of memory that what waits for the socket keeps.
     pub fn queued_bytes(&self) -> usize {
-        self.0.core.borrow_mut().out().len()
+        self.0.core.borrow_mut().out().held()
     }
     /// Asks for a sign of life, see [`Conn::last_keepalive_ack`].
     pub fn keepalive(&self) {

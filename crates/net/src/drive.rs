@@ -366,11 +366,11 @@ impl<'a> Pump<'a> {
                 Poll::Ready(Err(error)) => return Err(error.into()),
             }
         }
-        let left = out.len();
-        self.gate.iter_mut().for_each(|gate| gate.queued(left));
+        let held = out.held();
+        self.gate.iter_mut().for_each(|gate| gate.queued(held));
         Ok(())
     }
-    /// Bytes that may wait for the socket before nothing more is taken from it.
+    /// Bytes that our queue may hold before nothing more is taken from the socket.
     fn out_max(&self) -> usize {
         let max = self.conn.0.shared.config.out_max;
         self.gate.as_ref().map_or(max, |gate| gate.out_max().min(max))
@@ -381,7 +381,7 @@ impl<'a> Pump<'a> {
         self.backlog = false;
         loop {
             if let Some(gate) = &mut self.gate {
-                self.backlog = self.conn.0.core.borrow_mut().out().len() > gate.out_max();
+                self.backlog = self.conn.0.core.borrow_mut().out().held() > gate.out_max();
                 if self.backlog {
                     break;
                 }
@@ -481,7 +481,7 @@ impl<'a> Pump<'a> {
             }
             // Wakes from inside this turn are served by the write below.
             conn.0.notified.set(true);
-            let full = conn.0.core.borrow_mut().out().len() > self.out_max();
+            let full = conn.0.core.borrow_mut().out().held() > self.out_max();
             let read = if full { Poll::Pending } else { self.read(cx) };
             let mut progress = matches!(read, Poll::Ready(Ok(())));
             if let Poll::Ready(Err(cut)) = read {

@@ -106,7 +106,7 @@ impl Gate {
         true
     }
 
-    /// Bytes that may wait for the socket before nothing more is taken from it.
+    /// Bytes that our queue may hold before nothing more is taken from the socket.
     pub fn out_max(&self) -> usize {
         usize::try_from(self.budget.allowance().saturating_add(self.charged / 2)).unwrap_or(usize::MAX)
     }
@@ -115,7 +115,7 @@ impl Gate {
     pub fn moved(&mut self, bytes: usize) {
         self.moved += bytes as u64;
     }
-    /// So many bytes wait for the socket now.
+    /// So many bytes are held by what waits for the socket now.
     #[inline]
     pub fn queued(&mut self, now: usize) {
         if self.charged != now as u64 && !planted(Bug::ForgetAnswers) {
