@@ -164,6 +164,9 @@ impl Core {
                     (0..slots).filter(|b| mask & 1 << b != 0).for_each(|b| self.overlay.drop_blocks(place + b, 1));
                 }
             }
+            Op::Spoil { cell, block } => {
+                self.set_block(slot, *cell, *block, crate::layout::SPOILED)?;
+            }
             Op::Unshare { cell } => {
                 let node = self.node_mut(slot)?;
                 let i = node.find(*cell).map_err(|_| Corrupt("a cell without a place is unshared"))?;

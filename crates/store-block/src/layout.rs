@@ -23,12 +23,14 @@
 //! another, it is refused. Version 2 has rows of a group's log in a short form beside those of version 1: `pg_row`. Version 3
 //! has metadata on the data device, pages in pieces (`HIX3`, an index that says so), and rows beside damaged leaves. Version 4 has
 //! changes beside records (`spill`), and omaps that stand on layers (`layers`). Version 5 has a list of the index's pieces where a superblock has no
-//! room for them all.
+//! room for them all. Version 6 has blocks that were damaged when a part of them was written ([`SPOILED`]).
 
+use bytes::Bytes;
 use disk::Dev;
+use store::ReadData;
 
 /// Counts changes of the layout.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// The oldest version that this program reads.
 pub const OLDEST: u32 = 1;
 
@@ -71,8 +73,20 @@ pub fn crc_seed(uuid: &[u8; 16]) -> u32 {
     base::crc32c(u32::MAX, uuid)
 }
 
+/// In place of a block's crc: it was damaged when a part of it was written, and is until all of it is. No block has it.
+pub const SPOILED: u32 = 0x0bad_b10c;
+/// What a block has whose crc would be [`SPOILED`].
+const STAND_IN: u32 = SPOILED + 1;
+
 /// The crc of a block of data.
 pub fn block_crc(block: &[u8]) -> u32 {
     debug_assert_eq!(block.len() as u64, BLOCK);
-    base::crc32c(u32::MAX, block)
+    match base::crc32c(u32::MAX, block) {
+        SPOILED => STAND_IN,
+        crc => crc,
+    }
+}
+/// A block with its crc, for who needs one of the same kind; one that may be a stand-in is of no use.
+pub fn checked(block: Bytes, crc: u32) -> ReadData {
+    if crc == STAND_IN { block.into() } else { ReadData::checked(block, crc) }
 }

@@ -62,6 +62,8 @@ mod spill;
 mod state;
 mod superblock;
 #[cfg(test)]
+mod spoiled;
+#[cfg(test)]
 mod tests;
 mod wal;
 mod write;

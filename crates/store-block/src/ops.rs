@@ -51,6 +51,11 @@ pub enum Op<B> {
     Unshare {
         cell: u64,
     },
+    /// The block can't be read, whatever it has: it was damaged when a part of it was written.
+    Spoil {
+        cell: u64,
+        block: u64,
+    },
     SetAttr {
         name: B,
         value: B,
@@ -143,6 +148,7 @@ mod code {
     pub const LOG: u8 = 25;
     pub const SPILL: u8 = 26;
     pub const SHARE_TO: u8 = 27;
+    pub const SPOIL: u8 = 28;
 }
 
 impl<B: AsRef<[u8]>> Op<B> {
@@ -191,6 +197,10 @@ impl<B: AsRef<[u8]>> Op<B> {
             Op::Unshare { cell } => {
                 out.put_u8(code::UNSHARE);
                 out.put_var(*cell);
+            }
+            Op::Spoil { cell, block } => {
+                out.put_u8(code::SPOIL);
+                out.put_var(cell << 4 | block);
             }
             Op::SetAttr { name, value } => {
                 out.put_u8(code::SET_ATTR);
@@ -301,6 +311,10 @@ impl Op<Bytes> {
             }
             code::CLEAR => Op::Clear { cell: cell(get.var()?)?, mask: get.u16()? },
             code::UNSHARE => Op::Unshare { cell: cell(get.var()?)? },
+            code::SPOIL => {
+                let v = get.var()?;
+                Op::Spoil { cell: cell(v >> 4)?, block: v & 15 }
+            }
             code::SET_ATTR => Op::SetAttr { name: get.blob()?, value: get.blob()? },
             code::PATCH_ATTR => Op::PatchAttr { name: get.blob()?, runs: get.blob()? },
             code::RM_ATTR => Op::RmAttr { name: get.blob()? },
@@ -392,6 +406,7 @@ mod tests {
             Op::Image { cell: 7, block: 15, at: 300, crc: 9 },
             Op::Direct { cell: 7, block: 14, at: 300, crcs: b(b"12345678") },
             Op::Clear { cell: 1, mask: 0xfff0 },
+            Op::Spoil { cell: 9, block: 15 },
             Op::PatchAttr { name: b(b"_"), runs: b(b"") },
             Op::OmapRmRange { first: b(b"a"), last: b(b"b") },
             Op::CloneTo { key: b(b"k"), nid: 1 << 50 },

@@ -2,7 +2,7 @@
 
 use crate::io::{Asked, Extent};
 use crate::key;
-use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, DATA, WAL};
+use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, DATA, SPOILED, WAL, checked};
 use crate::meta::Row;
 use crate::meta::index::LeafRef;
 use crate::onode::Onode;
@@ -21,6 +21,8 @@ use types::{CollId, GHObject, IntervalSet};
 enum Piece {
     Zeros,
     Here(Bytes),
+    /// A block that was damaged when a part of it was written.
+    Spoiled,
     /// Blocks to be read, and which of the crcs that were gathered are theirs.
     Device(Extent, std::ops::Range<usize>),
 }
@@ -67,6 +69,10 @@ impl Core {
             let piece = match chunk.flatten() {
                 Some(c) if c.has(within) => {
                     let crc = c.crcs[within as usize];
+                    if crc == SPOILED {
+                        pieces.push((Piece::Spoiled, 1));
+                        continue;
+                    }
                     let mut device = |dev, block| {
                         crcs.push(crc);
                         Piece::Device(Extent { dev, block, blocks: 1 }, crcs.len() - 1..crcs.len())
@@ -126,6 +132,10 @@ impl Core {
             match piece {
                 Piece::Zeros => out.push_zeros(range.len()),
                 Piece::Here(bytes) => out.push(bytes.slice(range)),
+                Piece::Spoiled => {
+                    let what = format!("a block at {at} was damaged when a part of it was written");
+                    return Err(StoreError::Damaged { coll: t.coll, what });
+                }
                 Piece::Device(extent, theirs) => match self.fetch(extent, &crcs[theirs.clone()], t.coll, &mut t.ticket) {
                     Ok(bytes) => {
                         match t.ticket {
@@ -133,7 +143,7 @@ impl Core {
                             _ => came.push(extent),
                         }
                         match crcs[theirs] {
-                            [crc] if is_one && range.len() == bytes.len() => *out = ReadData::checked(bytes, crc),
+                            [crc] if is_one && range.len() == bytes.len() => *out = checked(bytes, crc),
                             _ => out.push(bytes.slice(range)),
                         }
                     }
@@ -156,13 +166,38 @@ impl Core {
         missing
     }
 
+    /// What a change needs of an object's data, and the numbers of blocks that are damaged: zeros stand for those. A change does not stop at
+    /// damage: what it does not replace of such a block is spoiled for good, the rest of the object is what it is to be.
+    pub fn collect_old(&mut self, t: &mut Target, offset: u64, len: u64) -> StoreResult<(Bytes, Vec<u64>)> {
+        let mut out = ReadData::new();
+        match self.collect(t, offset, len, &mut out) {
+            Err(StoreError::Damaged { .. }) => {}
+            other => return other.map(|()| (out.flat(), Vec::new())),
+        }
+        let end = offset.saturating_add(len).min(self.objects.node(t.slot).map_or(0, |node| node.size));
+        let (mut all, mut bad, mut missing, mut at) = (Vec::new(), Vec::new(), Ok(()), offset);
+        while at < end {
+            let next = end.min((at / BLOCK + 1) * BLOCK);
+            let mut part = ReadData::new();
+            match self.collect(t, at, next - at, &mut part) {
+                Ok(()) => all.extend_from_slice(&part.flat()),
+                Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
+                Err(StoreError::Damaged { .. }) => bad.push(at / BLOCK),
+                Err(e) => return Err(e),
+            }
+            all.resize((next - offset) as usize, 0);
+            at = next;
+        }
+        missing.map(|()| (all.into(), bad))
+    }
+
     /// The block that was read for a ticket, or its part.
     pub fn take_read(&mut self, ticket: u64) -> Option<ReadData> {
         let asked = self.tickets.given(ticket)?;
         let data = match &self.reads.get(&asked.extent)?.fetched {
             Fetched::Here { bytes, crcs } if crcs[..] == [asked.crc] && self.failed.is_none() => {
                 match bytes.slice(asked.from as usize..asked.to as usize) {
-                    all if all.len() == bytes.len() => ReadData::checked(all, asked.crc),
+                    all if all.len() == bytes.len() => checked(all, asked.crc),
                     part => part.into(),
                 }
             }

@@ -18,7 +18,7 @@ use crate::planted::{Bug, planted};
 use crate::state::Core;
 use crate::wal::Batch;
 use bytes::Bytes;
-use store::{ReadData, StoreError, StoreResult};
+use store::{StoreError, StoreResult};
 use types::CollId;
 
 /// An object that is being changed, and whose ticket waits for what must be read.
@@ -167,10 +167,15 @@ impl Core {
     fn size_of(&self, slot: u32) -> u64 {
         self.objects.node(slot).map_or(0, |o| o.size)
     }
-    fn bytes(&mut self, t: &mut Target, cell: u64, from: u64, to: u64) -> StoreResult<Bytes> {
-        let mut out = ReadData::new();
-        self.collect(t, cell * CHUNK + from, to - from, &mut out)?;
-        Ok(out.flat())
+    /// What a cell has, and the numbers of its blocks that are damaged.
+    fn old(&mut self, t: &mut Target, cell: u64, from: u64, to: u64) -> StoreResult<(Bytes, Vec<u64>)> {
+        let (bytes, mut bad) = self.collect_old(t, cell * CHUNK + from, to - from)?;
+        bad.iter_mut().for_each(|block| *block %= CHUNK_BLOCKS);
+        Ok((bytes, bad))
+    }
+    /// A block that was damaged stays it, though a part of it was written.
+    fn spoil(&mut self, slot: u32, cell: u64, block: u64) -> StoreResult<()> {
+        self.change::<&[u8]>(slot, Op::Spoil { cell, block })
     }
 
     /// All that a write needs to know is in memory; otherwise it is asked for.
@@ -184,7 +189,7 @@ impl Core {
                 Way::InPlace { .. } => self.edges(t.slot, part),
             };
             for (from, to) in need {
-                match self.bytes(t, part.cell, from, to) {
+                match self.old(t, part.cell, from, to) {
                     Ok(_) => {}
                     Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
                     Err(e) => return Err(e),
@@ -251,7 +256,7 @@ impl Core {
                 self.direct(slot, cell, first, zeros(part.from % BLOCK), data, zeros(end * BLOCK - part.to))
             }
             Way::Move { slots } => {
-                let old = self.bytes(t, cell, 0, slots * BLOCK)?;
+                let (old, bad) = self.old(t, cell, 0, slots * BLOCK)?;
                 let place = self.place(slots)?;
                 self.change::<&[u8]>(slot, Op::Map { cell, place, slots })?;
                 let (from, to) = (part.from as usize, part.to as usize);
@@ -265,7 +270,9 @@ impl Core {
                     all.extend_from_slice(&old[to..]);
                 }
                 all.resize(len, 0);
-                self.direct(slot, cell, 0, &[], Data { bytes: &all, shared: None }, &[])
+                self.direct(slot, cell, 0, &[], Data { bytes: &all, shared: None }, &[])?;
+                let is_replaced = |block: &u64| part.from <= block * BLOCK && part.to >= (block + 1) * BLOCK;
+                bad.into_iter().filter(|block| !is_replaced(block)).try_for_each(|block| self.spoil(slot, cell, block))
             }
         }
     }
@@ -281,10 +288,14 @@ impl Core {
             if n == BLOCK {
                 self.image(t.slot, part.cell, block, [now, &[], &[]])?;
             } else if has {
-                let mut old = self.bytes(t, part.cell, block * BLOCK, (block + 1) * BLOCK)?.to_vec();
+                let (old, bad) = self.old(t, part.cell, block * BLOCK, (block + 1) * BLOCK)?;
+                let mut old = old.to_vec();
                 // What the object has of the block; zeros behind its end.
                 old.resize(BLOCK as usize, 0);
                 self.image(t.slot, part.cell, block, [&old[..within as usize], now, &old[(within + n) as usize..]])?;
+                if !bad.is_empty() {
+                    self.spoil(t.slot, part.cell, block)?;
+                }
             } else {
                 self.image(t.slot, part.cell, block, [&ZEROS[..within as usize], now, &ZEROS[(within + n) as usize..]])?;
             }
@@ -382,20 +393,22 @@ impl Core {
         }
         if from.slot == to.slot {
             // What is zeroed may be what is copied.
-            let mut data = ReadData::new();
-            self.collect(from, src, len, &mut data)?;
-            return self.write(to, dst, len, Some(&data.flat()));
+            let (data, bad) = self.collect_old(from, src, len)?;
+            self.write(to, dst, len, Some(&data))?;
+            return self.spoil_cloned(to, &bad, src, len, dst);
         }
         // Everything is in memory before anything is changed. Zeroing can change what a write must read: then it is read when a part is made, and
         // all is done again, from a source that is what it was.
         let mut missing = Ok(());
-        let mut pieces = Vec::new();
+        let (mut pieces, mut damaged) = (Vec::new(), Vec::new());
         let node = self.objects.node(from.slot).expect("the source is there");
         let extents = crate::read::extents(node, src, len);
         for (at, n) in extents.iter() {
-            let mut data = ReadData::new();
-            match self.collect(from, at, n, &mut data) {
-                Ok(()) => pieces.push((at - src + dst, data.flat())),
+            match self.collect_old(from, at, n) {
+                Ok((data, bad)) => {
+                    pieces.push((at - src + dst, data));
+                    damaged.extend(bad);
+                }
                 Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
                 Err(e) => return Err(e),
             }
@@ -421,6 +434,16 @@ impl Core {
         }
         if self.size_of(to.slot) < dst + len {
             self.change::<&[u8]>(to.slot, Op::Size(dst + len))?;
+        }
+        self.spoil_cloned(to, &damaged, src, len, dst)
+    }
+    /// Blocks that have something of damaged ones of the source are damaged, too.
+    fn spoil_cloned(&mut self, to: &Target, damaged: &[u64], src: u64, len: u64, dst: u64) -> StoreResult<()> {
+        for block in damaged {
+            let (from, end) = ((block * BLOCK).max(src), ((block + 1) * BLOCK).min(src + len));
+            for block in (from - src + dst) / BLOCK..(end - src + dst).div_ceil(BLOCK) {
+                self.spoil(to.slot, block / CHUNK_BLOCKS, block % CHUNK_BLOCKS)?;
+            }
         }
         Ok(())
     }

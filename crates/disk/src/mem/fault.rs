@@ -3,6 +3,8 @@
 use crate::DiskError;
 use crate::disks::Dev;
 use base::Rng;
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +45,8 @@ pub(crate) enum OpKind {
 pub(crate) struct Faults {
     pending: Vec<Fault>,
     pub(crate) fired: u64,
+    /// Blocks that can't be read, and how many more reads each fails.
+    bad: BTreeMap<(Dev, u64), u32>,
 }
 
 impl Faults {
@@ -51,6 +55,27 @@ impl Faults {
     }
     pub(crate) fn clear(&mut self) {
         self.pending.clear();
+    }
+    pub(crate) fn add_bad(&mut self, dev: Dev, block: u64, times: u32) {
+        self.bad.insert((dev, block), times);
+    }
+    pub(crate) fn bad(&self) -> &BTreeMap<(Dev, u64), u32> {
+        &self.bad
+    }
+    /// True if one of these blocks can't be read now. Those that come back are so much nearer to it.
+    pub(crate) fn fails(&mut self, dev: Dev, blocks: Range<u64>) -> bool {
+        let mut fails = false;
+        self.bad.range_mut((dev, blocks.start)..(dev, blocks.end)).for_each(|(_, times)| {
+            fails |= *times > 0;
+            *times = if *times == u32::MAX { u32::MAX } else { times.saturating_sub(1) };
+        });
+        fails
+    }
+    /// A device has another place for a bad block that is written.
+    pub(crate) fn written(&mut self, dev: Dev, block: u64) {
+        if !self.bad.is_empty() {
+            self.bad.remove(&(dev, block));
+        }
     }
     /// What happens to operation number `nth`.
     pub(crate) fn strike(&mut self, nth: u64, op: OpKind, dev: Dev) -> Option<FaultKind> {

@@ -97,6 +97,12 @@ impl Image {
     pub fn block(&self, dev: Dev, block: u64) -> Option<&[u8; BLOCK_BYTES]> {
         self.get(dev, block).map(Block::bytes)
     }
+    /// The blocks of a device that were ever written, ascending.
+    pub fn written(&self, dev: Dev) -> impl Iterator<Item = u64> {
+        let leaves = self.devs[dev.0 as usize].leaves.iter().enumerate();
+        let blocks = leaves.flat_map(|(n, leaf)| leaf.iter().map(move |leaf| (n, leaf)));
+        blocks.flat_map(|(n, leaf)| (0..FAN).filter(|at| leaf[*at].is_some()).map(move |at| (n * FAN + at) as u64))
+    }
     pub(crate) fn get(&self, dev: Dev, block: u64) -> Option<&Block> {
         self.devs[dev.0 as usize].leaves.get(block as usize / FAN)?.as_ref()?[block as usize % FAN].as_ref()
     }

@@ -213,6 +213,24 @@ impl MemDisks {
         change(&mut bytes);
         inner.over.insert((dev, block), Block::of(&bytes));
     }
+    /// From now on a block can't be read (EIO), for as many reads as `times` says, or until it is written; `u32::MAX`: it does not come back by itself.
+    pub fn make_bad(&self, dev: Dev, block: u64, times: u32) {
+        self.lock().faults.add_bad(dev, block, times);
+    }
+    /// Bad blocks stay bad when the same device is looked at as another set.
+    pub fn take_bad_from(&self, other: &Self) {
+        let bad: Vec<_> = other.lock().faults.bad().iter().map(|(at, times)| (*at, *times)).collect();
+        bad.into_iter().for_each(|((dev, block), times)| self.make_bad(dev, block, times));
+    }
+    /// The blocks of a device that were ever written, ascending.
+    pub fn written(&self, dev: Dev) -> Vec<u64> {
+        let inner = self.lock();
+        let over = inner.over.keys().filter(|(d, _)| *d == dev).map(|(_, block)| *block);
+        let mut all: Vec<u64> = inner.base.written(dev).chain(over).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
     /// Everything that is written from now on is recorded. Nothing may be under way.
     pub fn record(&self) {
         let base = self.image();

@@ -53,6 +53,10 @@ impl Inner {
         for mut op in queued.drain(..) {
             op.fault = self.faults.strike(self.started, op.kind(), op.dev);
             self.started += 1;
+            let blocks = op.offset / BLOCK_BYTES as u64..(op.offset + op.len_bytes as u64) / BLOCK_BYTES as u64;
+            if matches!(op.work, Work::Read) && self.faults.fails(op.dev, blocks) {
+                op.fault = Some(FaultKind::Error);
+            }
             let traffic = &mut self.traffic[op.dev.0 as usize];
             match &op.work {
                 Work::Read => {
@@ -163,6 +167,7 @@ impl Inner {
         let flipped = (op.fault == Some(FaultKind::FlipWrite)).then(|| self.rng.below((op.len_bytes / BLOCK_BYTES) as u64));
         for (n, new) in pieces.enumerate() {
             let block = op.offset / BLOCK_BYTES as u64 + n as u64;
+            self.faults.written(op.dev, block);
             if error.is_none() && flipped != Some(n as u64) {
                 // Recorded bytes are kept anyway; others are copied, so that a block does not keep a large buffer.
                 let kept = if op.recorded.is_some() || op.len_bytes <= KEPT_BYTES { new } else { Block::of(new.bytes()) };

@@ -53,6 +53,35 @@ fn completions_come_when_the_test_says() {
 }
 
 #[test]
+fn a_bad_block_fails_reads_until_it_is_written_or_comes_back() {
+    let mut disks = MemDisks::new(&[1 << 20]);
+    let read = |disks: &mut MemDisks, block: u64, blocks: usize| {
+        disks.read(1, D, block * 4096, blocks * 4096);
+        disks.kick();
+        poll(disks).pop().expect("a completion").result
+    };
+    disks.write(0, D, 8192, buf(7, 4), Durability::Volatile);
+    disks.kick();
+    poll(&mut disks);
+    assert_eq!(disks.written(D), [2, 3, 4, 5]);
+    disks.make_bad(D, 3, u32::MAX);
+    disks.make_bad(D, 5, 2);
+    for blocks in [(3, 1), (2, 3), (0, 6), (5, 1)] {
+        assert!(matches!(read(&mut disks, blocks.0, blocks.1), Err(DiskError::Read { errno: 5, .. })), "{blocks:?}");
+    }
+    assert_eq!(read(&mut disks, 5, 1).expect("it is back").expect("bytes")[0], 7);
+    assert!(read(&mut disks, 2, 1).is_ok() && read(&mut disks, 4, 1).is_ok());
+    let mut other = disks.copy();
+    assert!(read(&mut other, 3, 1).is_ok());
+    other.take_bad_from(&disks);
+    assert!(read(&mut other, 3, 1).is_err());
+    disks.write(0, D, 3 * 4096, buf(8, 1), Durability::Volatile);
+    disks.kick();
+    poll(&mut disks);
+    assert_eq!(read(&mut disks, 3, 1).expect("it was written").expect("bytes")[0], 8);
+}
+
+#[test]
 #[should_panic(expected = "under way together")]
 fn two_writes_to_a_block_at_once_are_a_mistake() {
     let mut disks = MemDisks::new(&[1 << 20]);

@@ -1,0 +1,126 @@
+//! A change of a part of a damaged block: the store goes on, the block stays damaged until all of it is written, the rest is what it is to be.
+
+use crate::layout::{BLOCK, DATA};
+use crate::{BlockStore, Config};
+use disk::MemDisks;
+use store::conformance::{object_coll, object_name};
+use store::{ObjectStore, StoreError, StoreResult};
+use types::Transaction;
+
+const LENS: [u64; 3] = [16 << 20, 8 << 20, 8 << 20];
+
+fn open(disks: &MemDisks) -> BlockStore {
+    disks.restart();
+    BlockStore::open(Config { memory: 1 << 20, ..Config::default() }, Box::new(disks.clone())).expect("it opens")
+}
+fn ask<T>(store: &mut BlockStore, f: impl Fn(&BlockStore) -> StoreResult<T>) -> StoreResult<T> {
+    loop {
+        match f(store) {
+            Err(StoreError::Wait(_)) => {
+                store.turn_end();
+                store.take_ready(&mut Vec::new());
+            }
+            done => return done,
+        }
+    }
+}
+/// Which blocks of an object can be read: their first bytes.
+fn blocks(store: &mut BlockStore, n: u64) -> Vec<Option<u8>> {
+    let (coll, name) = (object_coll(0), object_name(n));
+    let read = |store: &mut BlockStore, block: u64| match ask(store, |s| s.read(coll, &name, block * BLOCK, BLOCK)) {
+        Ok(data) => Some(data.flat()[0]),
+        Err(StoreError::Damaged { .. }) => None,
+        Err(e) => panic!("{e}"),
+    };
+    (0..4).map(|block| read(store, block)).collect()
+}
+fn change(store: &mut BlockStore, f: impl FnOnce(&mut Transaction)) {
+    let mut txn = Transaction::new(object_coll(0));
+    f(&mut txn);
+    store.submit(txn, None, 1).expect("it is taken");
+    for _ in 0..1000 {
+        store.turn_end();
+        store.take_ready(&mut Vec::new());
+        assert_eq!(store.failure(), None);
+        if store.stats().idle {
+            return;
+        }
+    }
+    panic!("it never comes to rest");
+}
+/// A store with one object of four blocks, the second of which is damaged.
+fn damaged(can_be_read: bool) -> MemDisks {
+    let disks = MemDisks::new(&LENS);
+    BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+    let mut store = open(&disks);
+    let data: Vec<u8> = (1..5).flat_map(|n| vec![n; BLOCK as usize]).collect();
+    change(&mut store, |txn| {
+        txn.create_collection(object_coll(0), 0);
+        // As the device is to have it, not the log.
+        txn.write(&object_name(0), 0, vec![9; 60_000].into(), 0);
+    });
+    change(&mut store, |txn| txn.truncate(&object_name(0), 4 * BLOCK));
+    change(&mut store, |txn| txn.write(&object_name(0), 0, data.into(), 0));
+    store.checkpoint();
+    while store.is_checkpointing() || !store.stats().idle {
+        store.turn_end();
+        store.poll();
+    }
+    drop(store);
+    disks.restart();
+    let image = disks.image();
+    let of = |n: u8| disks.written(DATA).into_iter().find(|at| image.block(DATA, *at).is_some_and(|b| b.iter().all(|b| *b == n)));
+    let at = of(2).expect("the second block lies on the device");
+    match can_be_read {
+        true => disks.damage(DATA, at * BLOCK, |bytes| bytes[7] ^= 1),
+        false => disks.make_bad(DATA, at, u32::MAX),
+    }
+    disks
+}
+
+#[test]
+fn a_part_of_a_damaged_block_is_written_and_the_block_stays_damaged() {
+    for can_be_read in [true, false] {
+        let disks = damaged(can_be_read);
+        let mut store = open(&disks);
+        assert_eq!(blocks(&mut store, 0), [Some(1), None, Some(3), Some(4)]);
+        change(&mut store, |txn| txn.write(&object_name(0), BLOCK + 100, vec![8; 2 * BLOCK as usize].into(), 0));
+        for round in 0..3 {
+            assert_eq!(blocks(&mut store, 0), [Some(1), None, Some(8), Some(8)], "round {round}");
+            if round == 1 {
+                store.checkpoint();
+                while store.is_checkpointing() || !store.stats().idle {
+                    store.turn_end();
+                    store.poll();
+                }
+            }
+            store = open(&disks);
+        }
+        change(&mut store, |txn| txn.write(&object_name(0), BLOCK, vec![5; BLOCK as usize].into(), 0));
+        assert_eq!(blocks(&mut open(&disks), 0), [Some(1), Some(5), Some(8), Some(8)]);
+    }
+}
+
+#[test]
+fn what_shares_or_copies_a_damaged_block_has_it_damaged_too() {
+    let disks = damaged(true);
+    let mut store = open(&disks);
+    let [a, b, c, d] = [0, 1, 2, 3].map(object_name);
+    change(&mut store, |txn| txn.clone_object(&a, &b));
+    // The place is shared: all of the cell moves.
+    change(&mut store, |txn| txn.write(&a, 3 * BLOCK + 5, vec![6; 10].into(), 0));
+    change(&mut store, |txn| txn.clone_range(&b, &c, 0, 4 * BLOCK, 0));
+    change(&mut store, |txn| {
+        txn.touch(&d);
+        txn.clone_range(&b, &d, 0, 2 * BLOCK, 100);
+    });
+    store = open(&disks);
+    for n in 0..3 {
+        assert_eq!(blocks(&mut store, n), [Some(1), None, Some(3), Some(4)], "object {n}");
+    }
+    // What is copied to another offset is in two blocks.
+    let read = |store: &mut BlockStore, at: u64| ask(store, |s| s.read(object_coll(0), &object_name(3), at, 10)).is_ok();
+    assert_eq!([0, BLOCK, 2 * BLOCK].map(|at| read(&mut store, at)), [true, false, false]);
+    change(&mut store, |txn| txn.write(&a, 0, vec![7; 4 * BLOCK as usize].into(), 0));
+    assert_eq!(blocks(&mut store, 0), [Some(7); 4]);
+}
