@@ -132,6 +132,16 @@ impl Host for InGroup<'_, '_> {
     fn change(&mut self, change: Change) -> bool {
         self.pg.recovery_change(change, self.cx)
     }
+    fn gives_up_own(&mut self, obj: &HObject, need: EVersion) -> bool {
+        let others: Vec<PgShard> = self.pg.peering.others().collect();
+        let gives_up = self.pg.may_be_had_elsewhere(obj, need, &others, self.cx) && self.pg.give_up_own(obj, need, self.cx);
+        if gives_up {
+            let text = format!("{} recovery: the copy of {obj} here is damaged: another one is looked for", self.pg.pgid);
+            self.cx.out.push(Effect::ClusterLog { level: Level::Error, text });
+            self.pg.peering.lacks_again();
+        }
+        gives_up
+    }
     fn member_got(&mut self, member: PgShard, obj: &HObject, version: EVersion) {
         self.pg.peering.member_got(member, obj, version);
     }

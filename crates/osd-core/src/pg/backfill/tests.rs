@@ -51,6 +51,9 @@ impl Host for Side {
     fn coll(&self) -> CollId {
         COLL
     }
+    fn gives_up_own(&mut self, _: &HObject, _: EVersion) -> bool {
+        false
+    }
     fn is_primary(&self) -> bool {
         self.is_primary
     }

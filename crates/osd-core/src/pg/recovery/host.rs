@@ -89,6 +89,9 @@ pub trait Host {
     fn member_got(&mut self, member: PgShard, obj: &HObject, version: EVersion);
     /// Fewer members lack the object than before: requests that waited for it may go on.
     fn is_nearer(&mut self, obj: &HObject);
+    /// Our copy of an object, which others lack at this version, can't be read: from now on we lack it, too, if another member has it or may have it.
+    /// False if none is known that could.
+    fn gives_up_own(&mut self, obj: &HObject, need: EVersion) -> bool;
     /// Something for the operator.
     fn complain(&mut self, text: String);
 

@@ -8,6 +8,8 @@
 //!    │ └── a member turns up               others lack it, or its deletion
 //!    │     Unfound ◀── no member has it         │
 //!    └──────────────────────────────────────────┴────▶ Pushing ── each has answered its last part ──▶ recovered
+//!    ▲                                                    │
+//!    └──── our copy is damaged, another member has it ────┘
 //! ```
 //!
 //! The primary pulls what it lacks itself, then pushes to each member what that lacks; a head goes before its clones, what a client waits for
@@ -517,6 +519,13 @@ impl Recovery {
             Err(CutStop::Store(error @ (StoreError::Wait(_) | StoreError::Full))) => {
                 due.insert(member);
                 self.stopped(&error);
+            }
+            Err(CutStop::Damaged(..) | CutStop::Store(StoreError::Damaged { .. } | StoreError::NoObject(_)))
+                if host.gives_up_own(obj, item.need) =>
+            {
+                // It begins anew, with a copy of another member.
+                self.end(obj);
+                self.queue.push_front(obj.clone());
             }
             Err(stop) => {
                 // The members that lack it go on lacking it, and the group stays degraded: there is nothing to make it from.

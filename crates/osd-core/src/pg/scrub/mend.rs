@@ -2,7 +2,7 @@
 //!
 //! A request that meets damage here waits while its object's name is inspected: every member that has it is asked for its map of it, and what
 //! comparing says is bad is lacked from then on, like anything else that a member lacks. If no copy is to be relied on, the request is answered EIO when it
-//! meets the damage again.
+//! meets the damage again; unless an OSD that is away may have one: then the object is not found, and the request waits.
 
 use super::super::Pg;
 use super::super::objects::head_name;
@@ -17,7 +17,7 @@ use denc::Denc;
 use store::{InfoChange, LogDelta};
 use types::object_info::OI_ATTR;
 use types::{
-    ByteStr, EVersion, GHObject, HObject, LogOp, ModDesc, ObjectCleanRegions, ObjectStatSum, PgLogEntry, PgMissingItem, SnapSet,
+    ByteStr, EVersion, GHObject, HObject, LogOp, ModDesc, ObjectCleanRegions, ObjectStatSum, PgLogEntry, PgMissingItem, PgShard, SnapSet,
     Transaction, UTime,
 };
 
@@ -83,6 +83,7 @@ impl Pg {
     pub(super) fn inspected(&mut self, head: &HObject, found: &Found, cx: &mut Cx<'_>) {
         cx.sh.damaged += found.errors();
         self.mend(found, cx);
+        self.give_up_hopeless(found, cx);
         for op in self.scrubs.held.remove(head).unwrap_or_default() {
             self.client_op(op, cx);
         }
@@ -126,23 +127,68 @@ impl Pg {
                 count += u64::from(self.peering.lost_copy(shard, obj, &item));
                 continue;
             }
-            self.missing.insert(obj, item.clone());
-            self.info.last_complete = super::super::logs::last_complete(&self.log, &self.missing);
-            let info = InfoChange::Fast(store::FastInfo::of(&self.info));
-            let delta = LogDelta { missing: vec![(obj.clone(), Some(item.clone()))], info, ..LogDelta::new(self.pgid) };
-            if self.to_store(Transaction::new(self.coll), Some(delta), Submitted::Record, cx) {
-                count += 1;
-            } else {
-                self.missing.remove(obj);
-                self.note_complete();
-            }
+            count += u64::from(self.lack_own(obj, &item, cx));
         }
+        self.forget_copy(obj);
+        count
+    }
+    /// Our copy is lacked from now on; false if the store has no room for saying so.
+    fn lack_own(&mut self, obj: &HObject, item: &PgMissingItem, cx: &mut Cx<'_>) -> bool {
+        self.missing.insert(obj, item.clone());
+        self.info.last_complete = super::super::logs::last_complete(&self.log, &self.missing);
+        let info = InfoChange::Fast(store::FastInfo::of(&self.info));
+        let delta = LogDelta { missing: vec![(obj.clone(), Some(item.clone()))], info, ..LogDelta::new(self.pgid) };
+        let is_kept = self.to_store(Transaction::new(self.coll), Some(delta), Submitted::Record, cx);
+        if !is_kept {
+            self.missing.remove(obj);
+            self.note_complete();
+        }
+        is_kept
+    }
+    /// What was known of an object's copies is of no use.
+    fn forget_copy(&mut self, obj: &HObject) {
         self.scrubs.suspects.remove(&obj.head());
         self.objects.forget(&obj.head());
         if let Some(run) = &mut self.scrubs.run {
             run.disturb();
         }
-        count
+    }
+
+    /// True if one of these members has an object at this version, or a former one has it or may yet say so: then a copy that is damaged here is of no
+    /// use to anyone, and one that can be waited for is.
+    pub(in crate::pg) fn may_be_had_elsewhere(&self, obj: &HObject, need: EVersion, members: &[PgShard], cx: &Cx<'_>) -> bool {
+        let has = |member: PgShard| {
+            let known = self.peering.judged_member(member);
+            known.is_some_and(|k| k.info.last_update >= need && *obj < k.info.last_backfill && !k.missing.contains(obj))
+        };
+        let mut former = self.peering.former(&*cx.sh.map).into_iter();
+        members.iter().any(|member| has(*member)) || former.any(|(member, state)| state.may_have_more() || has(member))
+    }
+    /// Our copy is damaged: we lack the object at this version from now on. False if that can't be.
+    pub(in crate::pg) fn give_up_own(&mut self, obj: &HObject, need: EVersion, cx: &mut Cx<'_>) -> bool {
+        if self.missing.contains(obj) || need > self.info.last_update || need == EVersion::ZERO {
+            return false;
+        }
+        let item = PgMissingItem { need, have: EVersion::ZERO, delete: false, clean_regions: ObjectCleanRegions::fully_dirty() };
+        let gives_up = self.lack_own(obj, &item, cx);
+        self.forget_copy(obj);
+        gives_up
+    }
+    /// Objects of which no member has a good copy now, but one that is away may: they are waited for.
+    fn give_up_hopeless(&mut self, found: &Found, cx: &mut Cx<'_>) {
+        let mut given_up = Vec::new();
+        for obj in &found.hopeless {
+            let Ok(context) = load_object(&*cx.sh.store, self.coll, obj) else { continue };
+            let need = context.info.version;
+            if context.exists && self.may_be_had_elsewhere(obj, need, &[], cx) && self.give_up_own(obj, need, cx) {
+                given_up.push(obj.clone());
+            }
+        }
+        if !given_up.is_empty() {
+            self.note_complete();
+            cx.sh.report_soon = true;
+            self.begin_recovery_of(given_up.iter(), cx);
+        }
     }
 
     /// Digests that records have wrong while all copies agree.

@@ -78,6 +78,14 @@ impl Host for Side {
     fn member_got(&mut self, member: PgShard, obj: &HObject, version: EVersion) {
         assert!(self.peers.get_mut(&member).unwrap().1.got(obj, version), "{obj} was missing on {member}");
     }
+    fn gives_up_own(&mut self, obj: &HObject, need: EVersion) -> bool {
+        let may = self.peers.values().any(|(_, missing)| !missing.contains(obj)) && !self.missing.contains(obj);
+        if may {
+            let item = PgMissingItem { need, clean_regions: ObjectCleanRegions::fully_dirty(), ..PgMissingItem::default() };
+            self.missing.insert(obj, item);
+        }
+        may
+    }
     fn is_nearer(&mut self, obj: &HObject) {
         self.nearer.push(obj.clone());
     }
@@ -393,6 +401,35 @@ fn what_a_client_waits_for_goes_first() {
     world.rest();
     let (_, side) = &world.sides[0];
     assert!(side.nearer.contains(&last) && !Recovery::is_lacking(side, &last, true));
+}
+
+#[test]
+fn what_is_damaged_on_the_primary_comes_from_another_member() {
+    let mut world = World::new(12, 3);
+    let (whole, need) = (head(), EVersion::new(3, 9));
+    let obj = GHObject::plain(whole.clone());
+    for (n, (_, side)) in world.sides.iter_mut().enumerate() {
+        side.full = 0;
+        let mut txn = Transaction::new(COLL);
+        // The primary's is not what its digest says, the second has none.
+        let mut info = ObjectInfo { version: need, size: 3, ..ObjectInfo::new(whole.clone()) };
+        info.set_data_digest(base::crc32c(u32::MAX, b"abc"));
+        txn.write(&obj, 0, Bytes::from_static(if n == 0 { b"xyz" } else { b"abc" }), 0);
+        txn.set_attr(&obj, OI_ATTR, info.to_bytes(0));
+        txn.set_attr(&obj, types::object_info::SS_ATTR, types::SnapSet::default().to_bytes(0));
+        if n == 1 {
+            let item = PgMissingItem { need, clean_regions: ObjectCleanRegions::fully_dirty(), ..PgMissingItem::default() };
+            side.missing.insert(&whole, item);
+        } else {
+            side.store.submit(txn, None, 0).unwrap();
+        }
+    }
+    world.interval();
+    world.rest();
+    for (recovery, side) in &world.sides {
+        assert_eq!((recovery.unfound().len(), side.missing.len(), &side.complaints), (0, 0, &Vec::<String>::new()), "osd.{}", side.whoami);
+        assert_eq!(&side.store.read(COLL, &obj, 0, 9).unwrap().flat()[..], b"abc", "osd.{}", side.whoami);
+    }
 }
 
 #[test]
