@@ -3,6 +3,7 @@
 use crate::acks;
 use crate::client::{ClientProcess, POOL};
 use crate::drive::Drive;
+use crate::harm::Harm;
 use crate::history::History;
 use crate::monitor::{MonDisk, Monitor, Who};
 use crate::net::{Life, LinkId, Net, Port, Proc, What};
@@ -77,6 +78,7 @@ pub struct Cluster {
     pub(crate) old: Vec<Option<disk::MemDisks>>,
     pub(crate) broken: Option<String>,
     pub(crate) seen: Seen,
+    pub(crate) harm: Harm,
 }
 
 impl Cluster {
@@ -101,6 +103,7 @@ impl Cluster {
             old: (0..plan.osds).map(|_| None).collect(),
             broken: None,
             seen: Seen::default(),
+            harm: Harm::default(),
             plan,
         }
     }
@@ -187,6 +190,7 @@ impl Cluster {
         self.heal();
         self.until(self.plan.rest_ns, "at rest", |c| restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none())?;
         self.read_all()?;
+        self.repair_all()?;
         self.judge()
     }
     /// Lets things happen until `done`, which is looked at now and then; an error when that takes longer than `limit_ns` and it must come (`what` is not empty).
@@ -377,10 +381,13 @@ impl Cluster {
                 && !why.contains("markdown")
                 && !why.contains("marked down")
                 && !self.drives[id].was_struck()
+                && !self.harm.explains(id, &why)
             {
                 self.broken = Some(format!("osd.{id} ends by itself: {why}"));
             }
-            self.kill_osd(id, false);
+            // What a flush that failed should have covered may be lost for good.
+            let loses = self.drives[id].was_struck() && self.net.rng.chance(1, 2);
+            self.kill_osd(id, loses);
         }
     }
     fn to_client(&mut self, n: usize, what: What) {

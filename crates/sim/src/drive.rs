@@ -2,7 +2,7 @@
 
 use crate::plan::StoreKind;
 use base::Rng;
-use disk::{CrashStates, Fault, FaultKind, MemDisks, Order, Tear};
+use disk::{CrashStates, Dev, Fault, FaultKind, MemDisks, Order, Tear};
 use store::ObjectStore;
 use store_block::{BlockStore, Config};
 use store_mem::MemStore;
@@ -13,6 +13,8 @@ const IDEAL_BYTES: u64 = 1 << 30;
 const BLOCK_BYTES: [u64; 3] = [96 << 20, 8 << 20, 16 << 20];
 /// What a block store keeps in memory.
 const MEMORY: usize = 4 << 20;
+/// The device that objects' data lie on.
+const DATA: Dev = Dev(0);
 
 /// See the module.
 pub enum Drive {
@@ -67,7 +69,37 @@ impl Drive {
         let kind = [FaultKind::FlushError, FaultKind::NoSpace][rng.below(2) as usize];
         disks.add_fault(Fault { nth: disks.started() + rng.below(20), kind, sticky: false, dev: None });
     }
-    /// True if something failed since the OSD's start.
+    /// Something that lies on the device changes, or can't be read: told what. `None`: nothing lies there.
+    pub fn rot(&self, rng: &mut Rng) -> Option<String> {
+        let Self::Block(disks) = self else { return None };
+        let dev = DATA;
+        let written = disks.written(dev);
+        // The first is the store's own.
+        let block = written.get(1..)?.get(rng.below((written.len() as u64).saturating_sub(1).max(1)) as usize)?;
+        let at = block * disk::BLOCK_BYTES as u64;
+        let what = match rng.below(5) {
+            0 => {
+                disks.damage(dev, at, |bytes| bytes.fill(0));
+                "is zeros".into()
+            }
+            1 | 2 => {
+                let bit = rng.below(8 * disk::BLOCK_BYTES as u64) as usize;
+                disks.damage(dev, at, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
+                format!("has another bit {bit}")
+            }
+            3 => {
+                disks.make_bad(dev, *block, u32::MAX);
+                "can't be read any more".into()
+            }
+            _ => {
+                let times = 1 + rng.below(3) as u32;
+                disks.make_bad(dev, *block, times);
+                format!("can't be read for {times} times")
+            }
+        };
+        Some(format!("block {block} of device {} {what}", dev.0))
+    }
+    /// True if a write or a flush failed since the OSD's start.
     pub fn was_struck(&self) -> bool {
         matches!(self, Self::Block(disks) if disks.faults_fired() > 0)
     }
@@ -99,10 +131,16 @@ impl Drive {
                     let mut states = CrashStates::new(&recording);
                     while states.step().is_some() {}
                     let tear = [Tear::Never, Tear::Blocks, Tear::Sectors][rng.below(3) as usize];
-                    *disks = states.state(rng, tear);
+                    let next = states.state(rng, tear);
+                    next.take_bad_from(disks);
+                    *disks = next;
                 } else {
                     disks.restart();
                     drop(disks.take_recording());
+                    // As another set: what failed so far is not counted for the next life.
+                    let next = disks.copy();
+                    next.take_bad_from(disks);
+                    *disks = next;
                 }
             }
         }

@@ -162,6 +162,9 @@ impl Cluster {
             }
             Fault::DiskError if self.osds[id].is_some() => self.drives[id].strike(&mut self.net.rng),
             Fault::DiskError => {}
+            Fault::Rot => self.rot(id),
+            Fault::SlowDisk => self.slow_disk(id),
+            Fault::Scrub => self.scrub_some(),
             Fault::MakeSnap if self.history.snaps.now.live.len() < SNAPS_MAX => self.snapshot(None),
             Fault::MakeSnap => {}
             Fault::RemoveSnap => {
@@ -221,7 +224,7 @@ impl Cluster {
         self.net.partition(Proc::Mon, late, until);
     }
     /// A group of the clients' pool.
-    fn any_group(&mut self) -> Option<types::PgId> {
+    pub(crate) fn any_group(&mut self) -> Option<types::PgId> {
         let map = &self.monitor.as_ref()?.core().osd.map;
         let id = map.pool_by_name(POOL)?;
         let pg_num = map.pools.get(&id)?.pg_num;
@@ -262,7 +265,7 @@ impl Cluster {
         FLAGS.iter().for_each(|flag| self.say(format!(r#"{{"prefix":"osd unset","key":"{flag}"}}"#)));
     }
     /// A command by whichever client lives; nobody waits for its answer.
-    fn say(&mut self, json: String) {
+    pub(crate) fn say(&mut self, json: String) {
         if let Some(client) = self.clients.iter_mut().flatten().next() {
             client.command(json, &mut self.history, &mut self.net);
         }

@@ -13,6 +13,7 @@
 //!     │        drive                      what an OSD's store lies on; a kill may be a power cut
 //!     │
 //!     │        faults                     what goes wrong, and what operators do
+//!     │        harm                       what goes wrong with disks for good, and how operators mend it
 //!     │
 //!     ├─────> acks      what is acknowledged lies on every member, at the moment of the answer
 //!     ├─────> seen      what of the cores was reached
@@ -31,6 +32,7 @@ pub mod client;
 pub mod cluster;
 pub mod drive;
 mod faults;
+mod harm;
 pub mod history;
 mod judge;
 pub mod linear;

@@ -116,6 +116,9 @@ pub enum Fault {
     RemoveSnap,
     OtherPool,
     DiskError,
+    Rot,
+    SlowDisk,
+    Scrub,
 }
 
 /// A process that was stopped, and what came for it meanwhile.

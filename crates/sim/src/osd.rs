@@ -62,6 +62,8 @@ pub struct OsdProcess {
     acked_wall_ns: Option<u64>,
     wake_at: Stamp,
     disk_turn: bool,
+    /// Until when its device is slow, and by how much.
+    slow: (u64, u64),
     newest_epoch: Epoch,
     /// Its clocks: the monotonic one counts from its start, the one on the wall is so far ahead.
     born_ns: u64,
@@ -119,6 +121,7 @@ impl OsdProcess {
             acked_wall_ns: None,
             wake_at: Stamp(0),
             disk_turn: false,
+            slow: (0, 0),
             newest_epoch: 0,
             born_ns: net.now_ns,
             wall_ahead_ns: net.rng.below(4 * SEC) as i64 - 2 * SEC as i64,
@@ -150,6 +153,10 @@ impl OsdProcess {
     pub fn wall_jumps(&mut self, by_ns: i64) {
         self.wall_ahead_ns = (self.wall_ahead_ns + by_ns).clamp(-100 * SEC as i64, 100 * SEC as i64);
     }
+    /// Until then its device takes up to so much longer for something.
+    pub fn disk_is_slow(&mut self, until_ns: u64, by_ns: u64) {
+        self.slow = (until_ns, by_ns);
+    }
     /// When it is so late on its monotonic clock.
     fn when(&self, at: Stamp) -> u64 {
         at.0.saturating_add(self.born_ns).saturating_sub(SEC)
@@ -177,7 +184,10 @@ impl OsdProcess {
         self.newest_epoch = epoch;
         if !self.disk_turn && drive.is_busy() {
             self.disk_turn = true;
-            let delay = 20_000 + net.rng.below(if net.rng.clone().chance(1, 50) { 40 * MS } else { MS });
+            let mut delay = 20_000 + net.rng.below(if net.rng.clone().chance(1, 50) { 40 * MS } else { MS });
+            if self.slow.0 > net.now_ns {
+                delay += net.rng.below(self.slow.1);
+            }
             net.after(delay, What::Disk(self.life));
         }
     }

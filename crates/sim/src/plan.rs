@@ -78,6 +78,12 @@ pub struct Plan {
     pub other_pools: EveryMs,
     /// A write or a flush of an OSD's device fails.
     pub disk_errors: EveryMs,
+    /// Something that lies on one OSD's device changes, or can't be read: never on two OSDs in a run.
+    pub rot: EveryMs,
+    /// An OSD's device is slow for a while.
+    pub slow_disk: EveryMs,
+    /// A group is scrubbed or repaired.
+    pub scrubs: EveryMs,
     /// Of so many acknowledged writes, one is the last thing that its primary did, by chance with others; 0: never.
     pub kill_at_ack: u64,
     /// Bytes and keys that one message of recovery has at most.
@@ -98,7 +104,7 @@ impl Plan {
         let sometimes = |rng: &mut Rng, every: &[u64]| if rng.chance(2, 5) { pick(rng, every) } else { 0 };
         let osds = if tiny { 1 } else { 1 + rng.below(5) as u32 };
         let size = 1 + rng.below(u64::from(osds.min(3))) as u32;
-        Self {
+        let plan = Self {
             seed,
             osds,
             clients: 1 + rng.below(if tiny { 3 } else { 6 }) as u32,
@@ -143,7 +149,24 @@ impl Plan {
             chunk_keys: pick(&mut rng, &[1, 64_000]),
             faults_ns: 600 * SEC,
             rest_ns: 900 * SEC,
+            rot: 0,
+            slow_disk: 0,
+            scrubs: 0,
+        };
+        plan.with_harm(&mut rng)
+    }
+    /// What comes to disks besides, which is drawn last. Rot needs three copies, two of which are written at least: with fewer there is nothing to mend from.
+    fn with_harm(mut self, rng: &mut Rng) -> Self {
+        let is_block = self.store == StoreKind::Block;
+        let pick = |rng: &mut Rng, from: &[u64]| from[rng.below(from.len() as u64) as usize];
+        let sometimes = |rng: &mut Rng, every: &[u64]| if rng.chance(2, 5) { pick(rng, every) } else { 0 };
+        self.slow_disk = sometimes(rng, &[10_000, 40_000]) * u64::from(is_block);
+        self.scrubs = sometimes(rng, &[2_000, 15_000]);
+        if self.osds > 2 && rng.chance(1, 2) {
+            (self.size, self.min_size, self.size_changes, self.min_size_changes) = (3, 2, 0, 0);
+            self.rot = pick(rng, &[1_000, 4_000, 20_000]) * u64::from(is_block);
         }
+        self
     }
     /// The same without any fault.
     pub fn calm(mut self) -> Self {
@@ -152,7 +175,7 @@ impl Plan {
         self
     }
     /// The kinds of faults by name: what `--shrink` takes away one at a time.
-    pub fn faults(&mut self) -> [(&'static str, Fault, &mut EveryMs); 23] {
+    pub fn faults(&mut self) -> [(&'static str, Fault, &mut EveryMs); 26] {
         [
             ("kill_osd", Fault::KillOsd, &mut self.kill_osd),
             ("kill_mon", Fault::KillMon, &mut self.kill_mon),
@@ -177,6 +200,9 @@ impl Plan {
             ("remove_snap", Fault::RemoveSnap, &mut self.remove_snap),
             ("other_pools", Fault::OtherPool, &mut self.other_pools),
             ("disk_errors", Fault::DiskError, &mut self.disk_errors),
+            ("rot", Fault::Rot, &mut self.rot),
+            ("slow_disk", Fault::SlowDisk, &mut self.slow_disk),
+            ("scrubs", Fault::Scrub, &mut self.scrubs),
         ]
     }
 }

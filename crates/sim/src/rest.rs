@@ -25,8 +25,11 @@ pub fn restless(monitor: Option<&Monitor>, osds: &[Option<OsdProcess>], clients:
                 let (m, p) = (&pg.peering.mapping, &pg.peering);
                 let (state, is_recovered) = (p.state(), p.is_recovered());
                 return Some(format!(
-                    "osd.{id} has {} {state:?}, recovered: {is_recovered}, up {:?}, acting {:?}",
-                    pg.pgid, m.up, m.acting
+                    "osd.{id} has {} {state:?}, recovered: {is_recovered}, up {:?}, acting {:?}, works at {:?}",
+                    pg.pgid,
+                    m.up,
+                    m.acting,
+                    pg.work()
                 ));
             }
         }

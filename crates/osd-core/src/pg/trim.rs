@@ -83,6 +83,10 @@ impl Pg {
         if !self.trim.work().is_busy() {
             return;
         }
+        if self.is_lacking() {
+            // A clone that a member lacks is in no index of it: which snapshots have none is known when all is recovered.
+            return;
+        }
         if self.inflight.iter().any(|write| write.request.is_none()) {
             // A trim that not every member has may be taken back by another interval: then the clone is here again.
             self.trim.work = Work::Waiting(For::Peer);

@@ -1,0 +1,85 @@
+//! What goes wrong with disks for good, and how operators mend it.
+//!
+//! **Rot**: something that lies on one OSD's device changes, or can't be read any more. One OSD of a run rots, and only where a pool has three copies
+//! of which two are written at least: then each acknowledged write lies on a device that does not. No client is ever told that an object can't be
+//! read, or given other bytes; in the end a repair finds all that is left.
+
+use crate::cluster::Cluster;
+use crate::rest::restless;
+use crate::{MS, SEC};
+use types::{SpgId, UTime};
+
+/// Of a slow device, how much later it completes something at most.
+const SLOW_NS: u64 = 3 * SEC;
+/// How often a repair that does not come is asked for again, and how long each may take.
+const REPAIRS_MAX: u32 = 8;
+const REPAIR_NS: u64 = 120 * SEC;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Harm {
+    /// The OSD whose device rots.
+    pub rotten: Option<usize>,
+}
+
+impl Harm {
+    /// True if an OSD may end because of this: a change that needs what rotted.
+    pub fn explains(&self, id: usize, why: &str) -> bool {
+        self.rotten == Some(id) && (why.contains("checksum") || why.contains("errno 5"))
+    }
+}
+
+impl Cluster {
+    pub(crate) fn rot(&mut self, id: usize) {
+        let id = *self.harm.rotten.get_or_insert(id);
+        if let Some(what) = self.drives[id].rot(&mut self.net.rng) {
+            self.net.note(format!("rot on osd.{id}: {what}"));
+        }
+    }
+    pub(crate) fn slow_disk(&mut self, id: usize) {
+        let until_ns = self.net.now_ns + self.net.rng.below(20 * SEC);
+        if let Some(osd) = &mut self.osds[id] {
+            osd.disk_is_slow(until_ns, 10 * MS + self.net.rng.below(SLOW_NS));
+        }
+    }
+    pub(crate) fn scrub_some(&mut self) {
+        let verb = ["scrub", "deep-scrub", "repair"][self.net.rng.below(3) as usize];
+        if let Some(pgid) = self.any_group() {
+            self.say(format!(r#"{{"prefix":"pg {verb}","pgid":"{pgid}"}}"#));
+        }
+    }
+
+    /// Of each group, when it was last scrubbed deeply, and how many errors it has.
+    fn scrubbed(&self) -> Vec<(SpgId, UTime, i64)> {
+        let primaries = self.osds.iter().flatten().flat_map(|osd| osd.core().pgs()).filter(|pg| pg.peering.is_primary());
+        primaries.map(|pg| (pg.pgid, pg.info.history.last_deep_scrub_stamp, pg.info.stats.stats.sum.num_scrub_errors)).collect()
+    }
+    /// A cluster at rest whose devices rotted is repaired, group by group, until a deep scrub of each finds nothing.
+    pub(crate) fn repair_all(&mut self) -> Result<(), String> {
+        if self.harm.rotten.is_none() {
+            return Ok(());
+        }
+        let mut before = self.scrubbed();
+        for _ in 0..REPAIRS_MAX {
+            let (then, now) = (before.clone(), self.scrubbed());
+            let is_due = |(pgid, at, errors): &(SpgId, UTime, i64)| *errors > 0 || then.iter().any(|(id, was, _)| id == pgid && was == at);
+            let due: Vec<SpgId> = now.iter().filter(|group| is_due(group)).map(|(pgid, ..)| *pgid).collect();
+            if due.is_empty() {
+                return Ok(());
+            }
+            before.iter_mut().zip(&now).filter(|(was, _)| due.contains(&was.0)).for_each(|(was, now)| *was = *now);
+            for pgid in &due {
+                self.say(format!(r#"{{"prefix":"pg repair","pgid":"{}"}}"#, pgid.pgid));
+            }
+            let asked = before.clone();
+            self.until(REPAIR_NS, "", move |c| {
+                let is_done = |(pgid, at, errors): &(SpgId, UTime, i64)| {
+                    *errors == 0 && !(due.contains(pgid) && asked.iter().any(|(id, was, _)| id == pgid && was == at))
+                };
+                c.scrubbed().iter().all(is_done) && restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none()
+            })?;
+        }
+        let left: Vec<String> = self.scrubbed().iter().filter(|g| g.2 > 0).map(|g| format!("{} has {} errors", g.0, g.2)).collect();
+        Err(self.tell(&format!("{REPAIRS_MAX} repairs do not mend what rotted: {}", left.join(", ")), &["rot on".into()]))
+    }
+}
