@@ -63,6 +63,8 @@ impl Pg {
         }
         let info = op.info.as_ref().expect("admission looks it up");
         if info.may_mutate() && self.is_known(&op) {
+            // All members have the entry. What it wrote may be on one only: that is told when it is on all that must have it.
+            let Some(op) = self.wait_for_recovery(op, cx) else { return };
             return self.repeated(op, cx);
         }
         if info.pg_op {
