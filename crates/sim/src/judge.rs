@@ -25,6 +25,13 @@ impl Cluster {
         self.until(self.plan.rest_ns, "at rest", |c| restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none())
     }
     pub(crate) fn judge(&mut self) -> Result<(), String> {
+        self.judge_histories()?;
+        self.members_agree().map_err(|why| {
+            let group = why.split_whitespace().next().unwrap_or_default().trim_end_matches(':').to_owned();
+            self.tell(&why, &[group])
+        })
+    }
+    pub(crate) fn judge_histories(&mut self) -> Result<(), String> {
         if let Some(why) = &self.history.went_back {
             return Err(self.tell(why, &[]));
         }
@@ -32,10 +39,7 @@ impl Cluster {
             Ok(wild) => self.wild = wild,
             Err(why) => return Err(self.tell(&why.text, &[format!("o{}:", why.object), format!("on o{}", why.object)])),
         }
-        self.members_agree().map_err(|why| {
-            let group = why.split_whitespace().next().unwrap_or_default().trim_end_matches(':').to_owned();
-            self.tell(&why, &[group])
-        })
+        Ok(())
     }
     /// Stops every OSD and compares what lies on the disks of each group's members.
     fn members_agree(&mut self) -> Result<(), String> {

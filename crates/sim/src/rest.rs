@@ -25,10 +25,11 @@ pub fn restless(monitor: Option<&Monitor>, osds: &[Option<OsdProcess>], clients:
                 let (m, p) = (&pg.peering.mapping, &pg.peering);
                 let (state, is_recovered) = (p.state(), p.is_recovered());
                 return Some(format!(
-                    "osd.{id} has {} {state:?}, recovered: {is_recovered}, up {:?}, acting {:?}, works at {:?}",
+                    "osd.{id} has {} {state:?}, recovered: {is_recovered}, up {:?}, acting {:?}, is {}, works at {:?}",
                     pg.pgid,
                     m.up,
                     m.acting,
+                    types::pg_stat::pg_state::to_text(pg.state_bits()),
                     pg.work()
                 ));
             }

@@ -14,8 +14,6 @@ pub struct Seen {
 /// Kinds of messages that OSDs, monitors and clients have, and that this cluster does not: each with its reason.
 const ABSENT: &[(&str, &str)] = &[
     ("MAuth", "sessions open without a handshake"),
-    ("MOSDScan, MOSDPGBackfill, MOSDPGBackfillRemove, MBackfillReserve, MRecoveryReserve", "no plan needs backfill yet"),
-    ("MOSDRepScrub, MOSDScrubReserve, MOSDScrub2, MOSDRepScrubMap", "no operator asks for scrubs yet"),
     ("MOSDFailure of a still-alive OSD, MOSDMarkMeDown", "no OSD is shut down in order"),
     ("MWatchNotify", "clients of the simulator watch nothing"),
     ("MMgr*", "no stock manager lives here; reports go to the monitor's endpoint"),
