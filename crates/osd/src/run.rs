@@ -234,6 +234,7 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     shell.close_admin();
     listening.inspect(tokio::task::JoinHandle::abort);
     sides.iter().for_each(Messenger::shutdown);
+    failure.iter().for_each(|why| config.store.note_end(why));
     failure.map_or(Ok(()), |why| Err(anyhow!("osd.{}: {why}", config.id)))
 }
 

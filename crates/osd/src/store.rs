@@ -17,7 +17,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::ObjectStore;
-use store_block::{BlockStore, Config};
+use store_block::{BlockStore, Config, NEEDS_DAMAGED};
 use store_mem::MemStore;
 use types::{OsdId, Uuid};
 
@@ -71,6 +71,8 @@ pub const MEM_DEFAULT: u64 = 4 << 30;
 pub const CACHE_DEFAULT: u64 = store_block::MEMORY_DEFAULT as u64;
 /// Devices by their names in a folder, in the order that the store wants.
 const DEVICES: [&str; 3] = ["data", "wal", "meta"];
+/// A note that the last process ended at a change that needed what is damaged.
+const MET_DAMAGE: &str = "met-damage";
 /// Of the data's size, for the log: what it may hold is how seldom metadata are rewritten, and how long a restart takes.
 const WAL_SHARE: u64 = 16;
 const WAL_MIN: u64 = 64 << 20;
@@ -106,6 +108,14 @@ impl StoreConfig {
     pub fn is_durable(&self) -> bool {
         matches!(self, Self::Block { .. })
     }
+    /// Why the OSD ends: if a change needed what is damaged, the next process goes on with that, since a device that is read wrong by two is not read
+    /// wrong by chance.
+    pub fn note_end(&self, why: &str) {
+        if let (Self::Block { dir, .. }, true) = (self, why.contains(NEEDS_DAMAGED)) {
+            // Without the note, the next process stops there again.
+            let _ = std::fs::write(dir.join(MET_DAMAGE), why);
+        }
+    }
     /// Opens the store.
     pub fn open(&self) -> Result<OpenStore> {
         match self {
@@ -114,8 +124,9 @@ impl StoreConfig {
                 let memory = (*memory).try_into().unwrap_or(usize::MAX);
                 let holes = |n: usize| has_holes(&dir.join(DEVICES[n]));
                 let folder = dir.display().to_string();
-                let config = Config { memory, zero_ahead: holes(1), data_has_holes: holes(0), folder, ..Config::default() };
                 let disks = disks(dir, LOCK_PATIENCE)?;
+                let spoils = takes_note(dir);
+                let config = Config { memory, zero_ahead: holes(1), data_has_holes: holes(0), folder, spoils, ..Config::default() };
                 let memory = disks.known_memory();
                 let store = BlockStore::open(config, Box::new(disks)).with_context(|| format!("the store in {}", dir.display()))?;
                 let fd = store.event_fd();
@@ -123,6 +134,11 @@ impl StoreConfig {
             }
         }
     }
+}
+
+/// True if the last process ended at a change that needed what is damaged: this one knows, the next one does not.
+fn takes_note(dir: &Path) -> bool {
+    std::fs::remove_file(dir.join(MET_DAMAGE)).is_ok()
 }
 
 /// Where a folder's store lies.
@@ -297,4 +313,21 @@ pub fn size_default(free: u64, osds: u32) -> u64 {
     const MAX: u64 = 16 << 30;
     const MIN: u64 = 256 << 20;
     (free / 2 / u64::from(osds.max(1))).clamp(MIN, MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_after_one_that_met_damage_knows_it_and_no_other() {
+        let dir = std::env::temp_dir().join(format!("humboldt-met-damage-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let store = StoreConfig::Block { dir: dir.clone(), memory: 0 };
+        store.note_end("device 0: no space left");
+        assert!(!takes_note(&dir));
+        store.note_end(&format!("1.0: the store has stopped: {NEEDS_DAMAGED}: block 7"));
+        assert_eq!([(); 2].map(|()| takes_note(&dir)), [true, false]);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
 }

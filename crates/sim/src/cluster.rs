@@ -138,8 +138,10 @@ impl Cluster {
                 {
                     self.old[id as usize] = Some(disks.copy());
                 }
-                match OsdProcess::start(id, life, &self.plan, &mut self.drives[id as usize], &mut self.net) {
+                let spoils = self.harm.stopped.remove(&(id as usize));
+                match OsdProcess::start(id, life, &self.plan, &mut self.drives[id as usize], spoils, &mut self.net) {
                     Ok(osd) => self.osds[id as usize] = Some(osd),
+                    Err(why) if self.harm.explains_end(id as usize, &why) => self.net.note(format!("osd.{id} stays away: {why}")),
                     Err(why) => self.broken = Some(format!("osd.{id} does not start: {why}")),
                 }
             }

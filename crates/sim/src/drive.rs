@@ -34,18 +34,18 @@ impl Drive {
             }
         }
     }
-    /// A store for the OSD's next life.
+    /// A store for the OSD's next life. `spoils`: the last one stopped at a change that needed what is damaged.
     ///
     /// # Errors
     /// The text of why a block store does not open: whatever happened to it here, it must.
-    pub fn open(&mut self, rng: &mut Rng) -> Result<Box<dyn ObjectStore>, String> {
+    pub fn open(&mut self, spoils: bool, rng: &mut Rng) -> Result<Box<dyn ObjectStore>, String> {
         match self {
             Self::Ideal(store) => Ok(store.take().expect("the last OSD gave its store back")),
             Self::Block(disks) => {
                 disks.set_order(Order::AtOnce, 0);
                 disks.record();
                 let order = if rng.chance(1, 2) { Order::Shuffled } else { Order::Held };
-                let config = Config { memory: MEMORY, ..Config::default() };
+                let config = Config { memory: MEMORY, spoils, ..Config::default() };
                 let store = BlockStore::open(config, Box::new(disks.clone())).map_err(|e| e.to_string())?;
                 disks.set_order(order, rng.u64());
                 Ok(Box::new(store))
@@ -57,7 +57,7 @@ impl Drive {
     /// # Errors
     /// As [`Drive::open`].
     pub fn open_to_read(&mut self) -> Result<Box<dyn ObjectStore>, String> {
-        let store = self.open(&mut Rng::new(0))?;
+        let store = self.open(false, &mut Rng::new(0))?;
         if let Self::Block(disks) = self {
             disks.set_order(Order::AtOnce, 0);
         }

@@ -8,10 +8,14 @@ use crate::cluster::Cluster;
 use crate::model::Op;
 use crate::rest::restless;
 use crate::{MS, SEC};
+use std::collections::BTreeSet;
+use store_block::NEEDS_DAMAGED;
 use types::{SpgId, UTime};
 
 /// Of a slow device, how much later it completes something at most.
 const SLOW_NS: u64 = 3 * SEC;
+/// A repaired object may have what was copied from another one that is damaged too: each repair goes over what the one before has made.
+const REPAIRS: u32 = 3;
 /// How often a repair that does not come is asked for again, and how long each may take.
 const REPAIRS_MAX: u32 = 8;
 const REPAIR_NS: u64 = 120 * SEC;
@@ -21,12 +25,26 @@ const REPAIR_NS: u64 = 120 * SEC;
 pub(crate) struct Harm {
     /// The OSD whose device rots.
     pub rotten: Option<usize>,
+    /// OSDs whose last life ended at a change that needed what rotted: the next one goes on with that.
+    pub stopped: BTreeSet<usize>,
+    /// The OSD that rots does not start any more.
+    pub is_gone: bool,
 }
 
 impl Harm {
     /// True if an OSD may end because of this: a change that needs what rotted.
-    pub fn explains(&self, id: usize, why: &str) -> bool {
-        self.rotten == Some(id) && (why.contains("checksum") || why.contains("errno 5"))
+    pub fn explains(&mut self, id: usize, why: &str) -> bool {
+        let is_rot = self.rotten == Some(id) && why.contains(NEEDS_DAMAGED);
+        if is_rot {
+            self.stopped.insert(id);
+        }
+        is_rot
+    }
+    /// True if an OSD may not start because of this: what rotted is a change that its log has last. An operator has to fill it anew, and leaves it away here.
+    pub fn explains_end(&mut self, id: usize, why: &str) -> bool {
+        let is_rot = self.rotten == Some(id) && why.contains("the log is damaged");
+        self.is_gone |= is_rot;
+        is_rot
     }
 }
 
@@ -50,14 +68,14 @@ impl Cluster {
         }
     }
 
-    /// Waits for the healed cluster's rest. False: it has an object that is not found, which is right in one case: the newest write to the object was never
-    /// answered, and the only OSD that had it by then rots. All other objects are read.
+    /// Waits for the healed cluster's rest. False: it does not come to rest, as is right in two cases: the OSD that rots does not start any more; or an
+    /// object is not found whose newest write was never answered, and the only OSD that had it by then rots. All objects but such are read.
     pub(crate) fn comes_to_rest(&mut self) -> Result<bool, String> {
         let rests = |c: &Self| restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none();
         let may_lack = self.harm.rotten.is_some();
         self.until(self.plan.rest_ns, if may_lack { "" } else { "at rest" }, rests)?;
         let Some(why) = restless(self.monitor.as_ref(), &self.osds, &self.clients) else { return Ok(true) };
-        if !why.contains("recovery_unfound") {
+        if !why.contains("recovery_unfound") && !self.harm.is_gone {
             return Err(self.tell(&format!("the cluster is not at rest after {} virtual seconds: {why}", self.plan.rest_ns / SEC), &[]));
         }
         let first = self.history.calls.len();
@@ -79,11 +97,17 @@ impl Cluster {
         let primaries = self.osds.iter().flatten().flat_map(|osd| osd.core().pgs()).filter(|pg| pg.peering.is_primary());
         primaries.map(|pg| (pg.pgid, pg.info.history.last_deep_scrub_stamp, pg.info.stats.stats.sum.num_scrub_errors)).collect()
     }
-    /// A cluster at rest whose devices rotted is repaired, group by group, until a deep scrub of each finds nothing.
+    /// A cluster at rest whose devices rotted is repaired, group by group.
     pub(crate) fn repair_all(&mut self) -> Result<(), String> {
         if self.harm.rotten.is_none() {
             return Ok(());
         }
+        for _ in 0..REPAIRS {
+            self.repair_each()?;
+        }
+        Ok(())
+    }
+    fn repair_each(&mut self) -> Result<(), String> {
         let mut before = self.scrubbed();
         for _ in 0..REPAIRS_MAX {
             let (then, now) = (before.clone(), self.scrubbed());

@@ -73,9 +73,9 @@ pub struct OsdProcess {
 }
 
 impl OsdProcess {
-    pub fn start(id: i32, number: u32, plan: &Plan, drive: &mut Drive, net: &mut Net) -> Result<Self, String> {
+    pub fn start(id: i32, number: u32, plan: &Plan, drive: &mut Drive, spoils: bool, net: &mut Net) -> Result<Self, String> {
         let life = (Proc::Osd(id), number);
-        let store = drive.open(&mut net.rng)?;
+        let store = drive.open(spoils, &mut net.rng)?;
         let entries = plan.log_entries.to_string();
         let setup = OsdSetup {
             whoami: id,

@@ -25,6 +25,9 @@ pub struct Config {
     pub folder: String,
     /// For tools: opened as far as it can be, though damage has taken what can't be made good. See `BlockStore::repair_damage`.
     pub salvage: bool,
+    /// A change goes on though a block that it needs can't be read, and the block is spoiled. Else such a change stops the store, since a device that is
+    /// read wrong now may be read right by the next process: so this is for a store that has stopped for that reason before.
+    pub spoils: bool,
     /// For tools: a damaged record is the log's end, whatever stands behind it.
     pub cut_log: bool,
 }
@@ -46,6 +49,7 @@ impl Default for Config {
             data_has_holes: false,
             folder: "DIR".into(),
             salvage: false,
+            spoils: false,
             cut_log: false,
         }
     }

@@ -59,10 +59,10 @@ mod room;
 #[cfg(test)]
 mod scattered;
 mod spill;
-mod state;
-mod superblock;
 #[cfg(test)]
 mod spoiled;
+mod state;
+mod superblock;
 #[cfg(test)]
 mod tests;
 mod wal;
@@ -78,4 +78,5 @@ pub use config::{Config, MEMORY_DEFAULT};
 pub use damaged::Damage;
 pub use fsck::{ERRORS_MAX, FsckReport};
 pub use io::Wrote;
+pub use queue::NEEDS_DAMAGED;
 pub use recover::OpenError;

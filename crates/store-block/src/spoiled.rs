@@ -11,7 +11,7 @@ const LENS: [u64; 3] = [16 << 20, 8 << 20, 8 << 20];
 
 fn open(disks: &MemDisks) -> BlockStore {
     disks.restart();
-    BlockStore::open(Config { memory: 1 << 20, ..Config::default() }, Box::new(disks.clone())).expect("it opens")
+    BlockStore::open(Config { memory: 1 << 20, spoils: true, ..Config::default() }, Box::new(disks.clone())).expect("it opens")
 }
 fn ask<T>(store: &mut BlockStore, f: impl Fn(&BlockStore) -> StoreResult<T>) -> StoreResult<T> {
     loop {
@@ -99,6 +99,26 @@ fn a_part_of_a_damaged_block_is_written_and_the_block_stays_damaged() {
         change(&mut store, |txn| txn.write(&object_name(0), BLOCK, vec![5; BLOCK as usize].into(), 0));
         assert_eq!(blocks(&mut open(&disks), 0), [Some(1), Some(5), Some(8), Some(8)]);
     }
+}
+
+/// What is read wrong now may be read right by the next process: nothing is given up the first time.
+#[test]
+fn the_first_time_the_store_stops_and_nothing_is_spoiled() {
+    let disks = damaged(false);
+    let at = (0..).find(|at| disks.is_bad(DATA, *at)).expect("the second block");
+    let mut store = BlockStore::open(Config { memory: 1 << 20, ..Config::default() }, Box::new(disks.clone())).expect("it opens");
+    let mut txn = Transaction::new(object_coll(0));
+    txn.write(&object_name(0), BLOCK + 100, vec![8; 10].into(), 0);
+    // Whether it is refused at once or the store stops later.
+    let _ = store.submit(txn, None, 1);
+    for _ in 0..100 {
+        store.turn_end();
+        store.take_ready(&mut Vec::new());
+    }
+    assert!(store.failure().is_some_and(|why| why.contains(crate::NEEDS_DAMAGED)), "{:?}", store.failure());
+    drop(store);
+    disks.make_bad(DATA, at, 0);
+    assert_eq!(blocks(&mut open(&disks), 0), [Some(1), Some(2), Some(3), Some(4)]);
 }
 
 #[test]

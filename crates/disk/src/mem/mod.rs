@@ -217,6 +217,10 @@ impl MemDisks {
     pub fn make_bad(&self, dev: Dev, block: u64, times: u32) {
         self.lock().faults.add_bad(dev, block, times);
     }
+    /// True if a read of the block would fail now.
+    pub fn is_bad(&self, dev: Dev, block: u64) -> bool {
+        self.lock().faults.bad().get(&(dev, block)).is_some_and(|times| *times > 0)
+    }
     /// Bad blocks stay bad when the same device is looked at as another set.
     pub fn take_bad_from(&self, other: &Self) {
         let bad: Vec<_> = other.lock().faults.bad().iter().map(|(at, times)| (*at, *times)).collect();

@@ -15,6 +15,8 @@ use store::{LogDelta, StoreError, StoreResult};
 use types::transaction::ObjIx;
 use types::{CollId, GHObject, Transaction, TxKind, TxOp};
 
+/// How the reason begins for which a store stops at a change that needs what is damaged.
+pub const NEEDS_DAMAGED: &str = "a change needs what is damaged";
 /// Changes of a transaction whose objects and blocks are asked for together.
 const AHEAD_OPS: usize = 512;
 
@@ -89,12 +91,13 @@ impl Core {
                     return Ok(());
                 }
                 Err(e) => {
-                    self.stop(match &e {
+                    let why = match &e {
                         StoreError::Stopped(why) => why.clone(),
-                        StoreError::Damaged { .. } => format!("a change needs what is damaged: {e}; {}", self.cfg.command("repair")),
+                        StoreError::Damaged { .. } => format!("{NEEDS_DAMAGED}: {e}; {}", self.cfg.command("repair")),
                         other => other.to_string(),
-                    });
-                    return Err(e);
+                    };
+                    self.stop(why.clone());
+                    return Err(StoreError::Stopped(why));
                 }
             }
         }

@@ -10,6 +10,8 @@
 pub mod growth;
 mod make;
 
+pub use make::NEEDS_DAMAGED;
+
 use crate::state::Core;
 use growth::Growth;
 use std::collections::VecDeque;
