@@ -66,8 +66,16 @@ pub enum Bug {
     ServeAfterLease,
     /// A primary counts a lease from when it was sent, acknowledged or not.
     ServeUnacknowledged,
+    /// A primary counts a lease as soon as one member has acknowledged it.
+    ServeAtFirstAck,
+    /// A lease is counted from when its acknowledgement arrives.
+    CountFromAnswer,
     /// A primary serves while the former interval may.
     IgnorePriorLease,
+    /// A member remembers the first lease of an interval and none of its renewals.
+    ForgetRenewals,
+    /// A member that led ignores what others say of intervals that others led since.
+    TrustOldKnowledge,
     /// A restarted member remembers no lease and waits for none.
     ForgetLeaseAtStart,
 

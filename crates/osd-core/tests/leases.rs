@@ -111,6 +111,32 @@ fn members_that_restart_have_not_forgotten_the_lease() {
     assert!(bits(&c, c.primary(PG) as usize) & pg_state::WAIT == 0, "{:?}", c.states());
 }
 
+/// A replica hangs, and nothing says that it is dead. The other one has acknowledged leases ever since, which were of no use to the primary.
+#[test]
+fn a_primary_that_loses_a_silent_replica_serves_at_once() {
+    let mut c = Cluster::new(3, 3, 3, 2, 1);
+    assert_eq!(c.one("a", vec![write_full(b"1")]).map(|r| r.result), Some(0));
+    let primary = c.primary(PG) as usize;
+    let silent = (primary + 1) % 3;
+    let stopped = c.nodes[silent].take();
+    for _ in 0..20 {
+        c.tick();
+        quiet(&mut c);
+    }
+    assert!(bits(&c, primary) & pg_state::LAGGY != 0, "{:?}", c.states());
+    let write = c.request("a", vec![write_full(b"2")]);
+    c.give(&write);
+    c.publish(|m| {
+        m.osd_state[silent] &= !osd_state::UP;
+        m.osd_info[silent].down_at = m.epoch;
+    });
+    quiet(&mut c);
+    assert_eq!(c.primary(PG) as usize, primary);
+    assert!(bits(&c, primary) & (pg_state::ACTIVE | pg_state::WAIT) == pg_state::ACTIVE, "{:?}", c.states());
+    assert!(c.replies.iter().any(|r| r.tid == write.tid && r.result == 0), "answered with no time passing");
+    drop(stopped);
+}
+
 #[test]
 fn nothing_waits_for_a_primary_that_ended_in_order() {
     let mut c = Cluster::new(3, 3, 3, 2, 1);

@@ -6,6 +6,9 @@
 //!   another interval begins: what a member granted or acknowledged bounds what the former interval serves. The next primary serves when
 //!   that time has passed, or when each member of the former intervals is dead, is itself, or has answered in the new interval
 //! ```
+//! What a primary served it alone knows: the least of what was acknowledged to it. Those who followed acknowledge more than that while one of them is
+//! silent, so a primary that goes on leading ignores what they say. Members count, not primaries alone: stock ones serve balanced reads until then.
+//!
 //! A primary that is paused or cut off serves nothing after its lease, and the next one nothing before: no two of them serve at once. Times are
 //! those of the holder's own monotonic clock; how clocks of two OSDs differ is `crate::clocks`' to say. A group of one member has no lease.
 //! Holds no message and no timer: [`Lease::deadline`] says when [`Lease::pass`] is due.
@@ -45,6 +48,9 @@ impl Grants {
         if planted(Bug::ServeUnacknowledged) {
             return self.sent;
         }
+        if planted(Bug::ServeAtFirstAck) {
+            return self.acknowledged.iter().map(|(_, end)| *end).max().unwrap_or(self.sent);
+        }
         self.acknowledged.iter().fold(self.sent, |least, (_, end)| least.min(*end))
     }
 }
@@ -65,7 +71,7 @@ enum Part {
 }
 
 /// Former intervals that may still be served.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Prior {
     until: Stamp,
     /// Members of them, as far as they are known.
@@ -79,13 +85,13 @@ pub struct Lease {
     serves_until: Stamp,
     part: Part,
     prior: Option<Prior>,
-    /// Each member of the former intervals was seen not to serve: what one of them says of these later is old.
-    is_settled: bool,
+    /// What former intervals may serve is known here, by `prior`: what one of their members says of it is old, or more than is so.
+    knows_prior: bool,
 }
 
 impl Default for Lease {
     fn default() -> Self {
-        Self { serves_until: NEVER, part: Part::None, prior: None, is_settled: false }
+        Self { serves_until: NEVER, part: Part::None, prior: None, knows_prior: false }
     }
 }
 
@@ -127,21 +133,28 @@ impl Lease {
         };
     }
 
-    /// The interval that these members served is over.
-    pub fn start_interval(&mut self, acting: &[OsdId], now: Stamp) {
-        let until = match std::mem::replace(&mut self.part, Part::None) {
-            Part::Primary(grants) => grants.until(),
-            Part::Follower { until, .. } => until,
+    /// The interval that these members served is over. `led`: this one was their primary.
+    pub fn start_interval(&mut self, acting: &[OsdId], led: bool, now: Stamp) {
+        let (until, knows) = match std::mem::replace(&mut self.part, Part::None) {
+            // Before it granted the first lease it had heard members of all former intervals.
+            Part::Primary(grants) => (grants.until(), true),
             // A lone primary that hears of another interval serves no longer.
-            Part::None | Part::Alone => NEVER,
+            Part::Alone => (NEVER, true),
+            Part::Follower { until, .. } => (until, false),
+            // What it was the primary of and did not begin was served by none.
+            Part::None => (NEVER, self.knows_prior && (led || planted(Bug::TrustOldKnowledge))),
         };
         self.prior.take_if(|prior| prior.until <= now);
-        self.is_settled = false;
+        self.knows_prior = knows;
         if until > now {
             let prior = self.extend(until);
             prior.holders.extend(acting);
         }
         self.refresh();
+    }
+    /// What a group that is split off this one has to know: former intervals served its objects too.
+    pub fn for_child(&self) -> Self {
+        Self { prior: self.prior.clone(), knows_prior: self.knows_prior, ..Self::default() }
     }
     /// The OSD starts: an earlier life of it may have let others of the last interval serve for so long, and has forgotten.
     pub fn resumed(&mut self, interval: Duration, now: Stamp) {
@@ -155,7 +168,7 @@ impl Lease {
     }
     /// Another member knows of former intervals that may be served for so many nanoseconds.
     pub fn heard(&mut self, remaining_ns: u64, now: Stamp) {
-        if remaining_ns > 0 && !self.is_settled {
+        if remaining_ns > 0 && !self.knows_prior {
             self.extend(now + Duration::from_nanos(remaining_ns));
             self.refresh();
         }
@@ -174,7 +187,7 @@ impl Lease {
         prior.holders.extend(past);
         let is_over = !prior.holders.is_empty() && prior.holders.iter().all(|osd| is_settled(*osd));
         if is_over {
-            self.is_settled = true;
+            self.knows_prior = true;
             self.prior = None;
             self.refresh();
         }
@@ -219,6 +232,10 @@ impl Lease {
         let sent = grants.sent;
         if let Some((_, end)) = grants.acknowledged.iter_mut().find(|(osd, _)| *osd == from) {
             *end = stamp(ack.readable_until_ub.0.into()).min(sent).max(*end);
+            if planted(Bug::CountFromAnswer) {
+                *end = now + grants.interval;
+                grants.sent = grants.sent.max(*end);
+            }
         }
         self.pass(now);
         !served && self.may_serve(now)
@@ -234,7 +251,10 @@ impl Lease {
             self.part = Part::Follower { until: NEVER, named: SpanNs(0) };
         }
         if let Part::Follower { until, named } = &mut self.part {
-            (*until, *named) = (end.max(*until), lease.readable_until_ub.max(*named));
+            if *until == NEVER || !planted(Bug::ForgetRenewals) {
+                *until = end.max(*until);
+            }
+            *named = lease.readable_until_ub.max(*named);
         }
     }
     /// What the primary is answered: the end that this member knows of.

@@ -214,7 +214,7 @@ impl Pg {
             return self.recovery_map(cx);
         }
         self.at_store.start_interval();
-        self.lease.start_interval(&self.peering.mapping.acting, cx.clock.mono);
+        self.lease.start_interval(&self.peering.mapping.acting, self.peering.is_primary(), cx.clock.mono);
         self.peering.start_interval(&mut self.info, mapping, before, cx.clock.mono);
         self.note_mapping();
         self.info_dirty = true;

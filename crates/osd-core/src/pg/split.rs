@@ -92,6 +92,7 @@ impl Pg {
         self.info.stats.stats_invalid |= is_guess;
         let (past, pool, name) = (self.peering.past.clone(), self.pool.clone(), self.pool_name.clone());
         let mut pg = Pg::new(slot, child, pool, name, info, past, mapping, false, cx);
+        pg.lease = self.lease.for_child();
 
         let goes = |hash: u32| self.pool.fold(hash) == child.pgid.seed;
         pg.log = self.log.split_off(goes);

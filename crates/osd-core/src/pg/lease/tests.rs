@@ -1,12 +1,14 @@
 //! Leases of several OSDs with clocks of their own, held against a naive model: no interval serves after a later one has.
 
 use super::*;
+use crate::planted::is_noticed;
 use base::Rng;
 use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
 const INTERVAL: Duration = Duration::from_millis(1000);
 const OSDS: i32 = 5;
+const SEEDS: u64 = 1000;
 
 /// What the OSDs send each other. Times in it are the sender's.
 enum Message {
@@ -29,6 +31,8 @@ struct Node {
     started: bool,
     active: BTreeSet<i32>,
     paused_until: u64,
+    /// No later interval reaches it until then.
+    deaf_until: u64,
     dead: bool,
 }
 
@@ -60,6 +64,7 @@ impl Model {
             started: false,
             active: BTreeSet::new(),
             paused_until: 0,
+            deaf_until: 0,
             dead: false,
         });
         let nodes = nodes.collect();
@@ -101,7 +106,7 @@ impl Model {
         while self.nodes[osd as usize].interval < interval {
             let n = &mut self.nodes[osd as usize];
             let old = &self.intervals[n.interval];
-            n.lease.start_interval(old, now);
+            n.lease.start_interval(old, old.first() == Some(&osd), now);
             n.interval += 1;
             (n.asked, n.started) = (false, false);
             n.heard.clear();
@@ -214,6 +219,11 @@ impl Model {
                 self.wire.insert((node.paused_until + self.sent % 7, self.sent), (from, to, interval, msg));
                 continue;
             }
+            if node.deaf_until > self.now && node.interval < interval {
+                self.sent += 1;
+                self.wire.insert((node.deaf_until + self.sent % 7, self.sent), (from, to, interval, msg));
+                continue;
+            }
             self.receive(from, to, interval, msg);
         }
         if self.rng.chance(1, 150) {
@@ -228,6 +238,7 @@ impl Model {
             }
             match self.rng.below(4000) {
                 0..10 => self.nodes[osd as usize].paused_until = self.now + self.rng.below(3000) * MS,
+                20..23 => self.nodes[osd as usize].deaf_until = self.now + self.rng.below(4000) * MS,
                 10 if self.nodes.iter().filter(|n| n.dead).count() < 2 => self.nodes[osd as usize].dead = true,
                 _ => {}
             }
@@ -236,7 +247,7 @@ impl Model {
             }
             // What was asked of it before it goes on comes first: nothing but its lease holds it back.
             self.serve(osd);
-            if self.rng.chance(1, 20) {
+            if self.rng.chance(1, 20) && self.nodes[osd as usize].deaf_until <= self.now {
                 self.hear_of(osd, self.intervals.len() - 1);
             }
             self.peer(osd);
@@ -268,13 +279,79 @@ impl Model {
     }
 }
 
+fn history(seed: u64) -> Model {
+    let mut m = Model::new(seed);
+    m.begin_interval();
+    (0..3000).for_each(|_| m.turn());
+    m
+}
+
+#[test]
+fn each_broken_promise_is_noticed() {
+    for bug in [
+        Bug::ServeAfterLease,
+        Bug::ServeUnacknowledged,
+        Bug::ServeAtFirstAck,
+        Bug::CountFromAnswer,
+        Bug::IgnorePriorLease,
+        Bug::ForgetRenewals,
+        Bug::TrustOldKnowledge,
+    ] {
+        let seed = (0..SEEDS).find(|seed| is_noticed(bug, || drop(history(*seed))));
+        println!("{bug:?}: noticed by seed {seed:?}");
+        assert!(seed.is_some(), "{bug:?} is not noticed");
+    }
+}
+
+/// One of three members is silent: the other acknowledges on, and its primary serves no longer than the silent one allowed.
+#[test]
+fn a_primary_that_goes_on_leading_waits_for_what_it_served_and_no_longer() {
+    let at = |ms: u64| Stamp(ms * MS);
+    let ack = |ms: u64| PgLeaseAck { readable_until_ub: SpanNs((ms * MS) as i64) };
+    let led = || {
+        let mut lease = Lease::default();
+        lease.grant([1, 2].into_iter(), INTERVAL, at(10));
+        lease.acknowledged(1, ack(1010), at(11));
+        lease.acknowledged(2, ack(1010), at(11));
+        for now in [510, 1010] {
+            lease.renew(INTERVAL, at(now));
+            lease.acknowledged(1, ack(now + 1000), at(now + 1));
+        }
+        lease
+    };
+    // The other has acknowledged an end at 2010.
+    let mut lease = led();
+    lease.start_interval(&[0, 1, 2], true, at(1100));
+    lease.heard(910 * MS, at(1110));
+    assert!(!lease.waits(), "its own lease was over at 1010");
+    // An interval that it led and did not begin changes nothing of that; one that another led does.
+    lease.start_interval(&[0, 1], true, at(1120));
+    lease.heard(890 * MS, at(1120));
+    assert!(!lease.waits());
+    lease.start_interval(&[1, 0], false, at(1130));
+    lease.heard(880 * MS, at(1130));
+    assert!(lease.waits());
+    // While its own lease runs it waits for that: not for what others say, and not less.
+    let mut lease = led();
+    lease.start_interval(&[0, 1, 2], true, at(1000));
+    lease.heard(1010 * MS, at(1000));
+    assert_eq!(lease.remaining_ns(at(1000)), 10 * MS);
+    // What is split off waits for the same, and believes no more.
+    let mut child = lease.for_child();
+    child.heard(1010 * MS, at(1000));
+    assert_eq!(child.remaining_ns(at(1000)), 10 * MS);
+    let mut follower = Lease::default();
+    let named = PgLease { readable_until: SpanNs(0), readable_until_ub: SpanNs(7), interval: SpanNs(1000 * MS as i64) };
+    follower.granted(&named, None, at(10));
+    follower.start_interval(&[0, 1, 2], false, at(20));
+    assert!(follower.for_child().waits());
+}
+
 #[test]
 fn no_interval_serves_after_a_later_one_has() {
     let mut all = BTreeMap::new();
-    for seed in 0..300 {
-        let mut m = Model::new(seed);
-        m.begin_interval();
-        (0..3000).for_each(|_| m.turn());
+    for seed in 0..SEEDS {
+        let m = history(seed);
         m.counts.iter().for_each(|(what, n)| *all.entry(*what).or_insert(0_u64) += n);
     }
     for what in ["served", "held back", "settled", "waited", "renewed after a pause"] {
@@ -318,7 +395,7 @@ fn the_next_primary_waits_unless_each_holder_is_dead_or_has_answered() {
         let named = PgLease { readable_until: SpanNs(0), readable_until_ub: SpanNs(77), interval: SpanNs(1000 * MS as i64) };
         lease.granted(&named, None, at(10));
         assert_eq!(lease.acknowledgement(), Some(PgLeaseAck { readable_until_ub: SpanNs(77) }));
-        lease.start_interval(&[0, 1, 2], at(200));
+        lease.start_interval(&[0, 1, 2], false, at(200));
         lease
     };
     let mut lease = granted();
@@ -330,7 +407,7 @@ fn the_next_primary_waits_unless_each_holder_is_dead_or_has_answered() {
     assert!(!lease.pass(at(1009)) && lease.pass(at(1010)) && lease.may_serve(at(1010)));
     // All dead or heard: at once. Holders of an interval before it count too.
     let mut lease = granted();
-    lease.start_interval(&[1, 2], at(210));
+    lease.start_interval(&[1, 2], false, at(210));
     assert!(!lease.settle([1, 2].into_iter(), |osd| osd != 0));
     assert!(lease.settle([1, 2].into_iter(), |_| true) && !lease.waits());
     // What only others tell, of members that are not known, takes its time.
