@@ -24,8 +24,9 @@ pub fn restless(monitor: Option<&Monitor>, osds: &[Option<OsdProcess>], clients:
             if !rests {
                 let (m, p) = (&pg.peering.mapping, &pg.peering);
                 let (state, is_recovered) = (p.state(), p.is_recovered());
+                let unfound: Vec<String> = pg.unfound().map(|(obj, lacked)| format!("{obj}: {lacked:?}")).collect();
                 return Some(format!(
-                    "osd.{id} has {} {state:?}, recovered: {is_recovered}, up {:?}, acting {:?}, is {}, works at {:?}",
+                    "osd.{id} has {} {state:?}, recovered: {is_recovered}, up {:?}, acting {:?}, is {}, works at {:?}, unfound: {unfound:?}",
                     pg.pgid,
                     m.up,
                     m.acting,

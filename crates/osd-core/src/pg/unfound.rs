@@ -46,6 +46,11 @@ impl Pg {
         }
     }
 
+    /// Objects of which no member is known to have a good copy, and what is lacked here of each.
+    pub fn unfound(&self) -> impl Iterator<Item = (&HObject, Option<&PgMissingItem>)> {
+        self.room.unfound().map(|obj| (obj, self.missing.get(obj)))
+    }
+
     /// What a member lacks of an object: ours, or that of the first other member that lacks it.
     fn lacked(&self, obj: &HObject) -> Option<&PgMissingItem> {
         self.missing.get(obj).or_else(|| self.missing_elsewhere().find_map(|missing| missing.get(obj)))
