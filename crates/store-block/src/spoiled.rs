@@ -1,10 +1,11 @@
 //! A change of a part of a damaged block: the store goes on, the block stays damaged until all of it is written, the rest is what it is to be.
 
+use crate::crash::rot::{ask, checkpoint};
 use crate::layout::{BLOCK, DATA};
 use crate::{BlockStore, Config};
 use disk::MemDisks;
 use store::conformance::{object_coll, object_name};
-use store::{ObjectStore, StoreError, StoreResult};
+use store::{ObjectStore, StoreError};
 use types::Transaction;
 
 const LENS: [u64; 3] = [16 << 20, 8 << 20, 8 << 20];
@@ -12,17 +13,6 @@ const LENS: [u64; 3] = [16 << 20, 8 << 20, 8 << 20];
 fn open(disks: &MemDisks) -> BlockStore {
     disks.restart();
     BlockStore::open(Config { memory: 1 << 20, spoils: true, ..Config::default() }, Box::new(disks.clone())).expect("it opens")
-}
-fn ask<T>(store: &mut BlockStore, f: impl Fn(&BlockStore) -> StoreResult<T>) -> StoreResult<T> {
-    loop {
-        match f(store) {
-            Err(StoreError::Wait(_)) => {
-                store.turn_end();
-                store.take_ready(&mut Vec::new());
-            }
-            done => return done,
-        }
-    }
 }
 /// Which blocks of an object can be read: their first bytes.
 fn blocks(store: &mut BlockStore, n: u64) -> Vec<Option<u8>> {
@@ -61,11 +51,7 @@ fn damaged(can_be_read: bool) -> MemDisks {
     });
     change(&mut store, |txn| txn.truncate(&object_name(0), 4 * BLOCK));
     change(&mut store, |txn| txn.write(&object_name(0), 0, data.into(), 0));
-    store.checkpoint();
-    while store.is_checkpointing() || !store.stats().idle {
-        store.turn_end();
-        store.poll();
-    }
+    checkpoint(&mut store).expect("a checkpoint");
     drop(store);
     disks.restart();
     let image = disks.image();
@@ -88,11 +74,7 @@ fn a_part_of_a_damaged_block_is_written_and_the_block_stays_damaged() {
         for round in 0..3 {
             assert_eq!(blocks(&mut store, 0), [Some(1), None, Some(8), Some(8)], "round {round}");
             if round == 1 {
-                store.checkpoint();
-                while store.is_checkpointing() || !store.stats().idle {
-                    store.turn_end();
-                    store.poll();
-                }
+                checkpoint(&mut store).expect("a checkpoint");
             }
             store = open(&disks);
         }

@@ -24,7 +24,7 @@ mod groups;
 mod killed;
 mod left_behind;
 mod life;
-mod rot;
+pub(crate) mod rot;
 mod seen;
 mod setting;
 mod work;

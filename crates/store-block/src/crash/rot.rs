@@ -48,7 +48,7 @@ fn write(n: u64, version: u64) -> Transaction {
 }
 
 /// Drives the store until `f` has its answer.
-fn ask<T>(store: &mut BlockStore, mut f: impl FnMut(&BlockStore) -> StoreResult<T>) -> StoreResult<T> {
+pub(crate) fn ask<T>(store: &mut BlockStore, mut f: impl FnMut(&BlockStore) -> StoreResult<T>) -> StoreResult<T> {
     loop {
         match f(store) {
             Err(StoreError::Wait(_)) => {
@@ -71,7 +71,7 @@ fn settle(store: &mut BlockStore) -> Result<(), String> {
     }
     Err("it never comes to rest".into())
 }
-fn checkpoint(store: &mut BlockStore) -> Result<(), String> {
+pub(crate) fn checkpoint(store: &mut BlockStore) -> Result<(), String> {
     store.checkpoint();
     settle(store)
 }
