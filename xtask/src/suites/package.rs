@@ -1,7 +1,7 @@
 //! The Debian package in fresh systems of Debian 12 and 13: it installs, its unit is sound, its command serves as its user, and what it serves outlives a kill
 //! and a purge.
 //!
-//! No systemd runs in a chroot: units are judged by `systemd-analyze`, and their command is started as they would.
+//! No systemd runs in a chroot: units are judged by the `systemd-analyze` of that Debian, and their command is started as they would.
 
 use crate::clients::Release::Pacific;
 use crate::run::{quietly, root, run, until};
@@ -33,7 +33,7 @@ impl System {
         let system = Self { root: Path::new(crate::clients::SHARED).join(format!("package-{suite}")) };
         let _ = std::fs::remove_dir_all(&system.root);
         let mirror = crate::clients::archive().context("no Debian archive in apt's sources")?;
-        quietly(Command::new("debootstrap").args(["--variant=minbase", "--include=adduser", suite]).arg(&system.root).arg(mirror))
+        quietly(Command::new("debootstrap").args(["--variant=minbase", "--include=adduser,systemd", suite]).arg(&system.root).arg(mirror))
             .context("debootstrap makes a fresh Debian (apt install debootstrap)")?;
         quietly(Command::new("mount").args(["--bind", "/proc"]).arg(system.root.join("proc")))?;
         Ok(system)
@@ -55,7 +55,7 @@ impl System {
         self.must("humboldt --version && humboldt up --help >/dev/null && test -s /usr/share/man/man1/humboldt-up.1.gz")?;
         self.must("bash -n /usr/share/bash-completion/completions/humboldt")?;
         for unit in ["humboldt.service", "humboldt-osd@1.service"] {
-            units_are_sound(&self.root, unit)?;
+            self.unit_is_sound(unit)?;
         }
         let mut serves = self.start()?;
         let conf = self.root.join("var/lib/humboldt/ceph.conf");
@@ -81,6 +81,19 @@ impl System {
         self.must("dpkg -i /humboldt.deb && HUMBOLDT_PURGE_DATA=1 dpkg --purge humboldt && ! test -e /var/lib/humboldt").map(drop)
     }
 
+    /// systemd takes the unit as it stands, and finds it hardened.
+    fn unit_is_sound(&self, unit: &str) -> Result<()> {
+        let analyze = |words: &str| run(&mut self.inside(&format!("systemd-analyze {words}")), Duration::from_secs(60));
+        let out = analyze(&format!("verify --man=no {unit}"))?;
+        ensure!(out.ok(), "systemd-analyze verify {unit}: {}{}", out.stdout, out.stderr);
+        let about = out.stderr.lines().filter(|l| l.contains("humboldt")).collect::<Vec<_>>();
+        ensure!(about.is_empty(), "systemd-analyze verify {unit}: {about:?}");
+        let place = unit.replace("@1", "@");
+        let out = analyze(&format!("security --offline=true --threshold={EXPOSURE_MAX} /lib/systemd/system/{place}"))?;
+        ensure!(out.ok(), "systemd-analyze security {unit}: {}{}", out.stdout, out.stderr);
+        Ok(())
+    }
+
     /// The unit's command, as its user; serving when this returns.
     fn start(&self) -> Result<Child> {
         let unit = std::fs::read_to_string(root().join("packaging/humboldt.service"))?;
@@ -103,20 +116,4 @@ impl Drop for System {
         let _ = Command::new("umount").arg(self.root.join("proc")).status();
         let _ = std::fs::remove_dir_all(&self.root);
     }
-}
-
-/// systemd takes the unit as it stands, and finds it hardened.
-fn units_are_sound(system: &Path, unit: &str) -> Result<()> {
-    let analyze = |args: &[&str]| run(Command::new("systemd-analyze").arg(format!("--root={}", system.display())).args(args), Duration::from_secs(60));
-    let out = analyze(&["verify", "--man=no", unit])?;
-    let about = out.stderr.lines().filter(|l| l.contains("humboldt") && !l.contains("is not executable")).collect::<Vec<_>>();
-    ensure!(about.is_empty(), "systemd-analyze verify {unit}: {about:?}");
-    let place = format!("lib/systemd/system/{}", unit.replace("@1", "@"));
-    let threshold = format!("--threshold={EXPOSURE_MAX}");
-    let out = run(
-        Command::new("systemd-analyze").args(["security", "--offline=true", &threshold]).arg(system.join(place)),
-        Duration::from_secs(60),
-    )?;
-    ensure!(out.ok(), "systemd-analyze security {unit}: {}{}", out.stdout, out.stderr);
-    Ok(())
 }
