@@ -179,10 +179,26 @@ impl Store {
     }
 }
 
+/// The store has every key of the cluster: its file is made for its owner alone, and one that others may read, as older versions made it, is closed to them.
+fn keep_private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        // An empty file becomes a database when it is opened.
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            let mode = std::fs::metadata(path)?.permissions().mode();
+            if mode & 0o077 != 0 { std::fs::set_permissions(path, PermissionsExt::from_mode(mode & 0o700)) } else { Ok(()) }
+        }
+        // A folder that is missing or read only is told when the database is opened.
+        Err(_) => Ok(()),
+    }
+}
+
 /// Opens the database. One that another process has open, and a folder that can't be written, are no damage.
 fn catch_database(path: &Path) -> Result<Database> {
     use std::io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem, StorageFull};
     let context = || format!("the monitor's store {}", path.display());
+    keep_private(path).with_context(context)?;
     let mut other = None;
     let opened = guarded(path, || match Database::builder().set_cache_size(CACHE).create(path) {
         Ok(db) => Ok(Some(db)),
@@ -203,6 +219,9 @@ fn catch_database(path: &Path) -> Result<Database> {
     })?;
     match (opened, other) {
         (Some(db), _) => Ok(db),
+        (None, Some(e @ DatabaseError::DatabaseAlreadyOpen)) => Err(e).with_context(|| {
+            format!("{} is open in another process, perhaps `humboldt up`: stop that one, or give another --dir", context())
+        }),
         (None, Some(e)) => Err(e).with_context(context),
         (None, None) => bail!(context()),
     }
@@ -255,6 +274,21 @@ mod tests {
             batch.remove(format!("osdmap/{:06}", n - 20));
         }
         batch
+    }
+
+    /// It has the keys of all users.
+    #[test]
+    fn others_may_not_read_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = fresh("private");
+        let path = dir.join("mon.redb");
+        let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        drop(Store::open(&path).unwrap());
+        assert_eq!(mode(), 0o600);
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+        drop(Store::open(&path).unwrap());
+        assert_eq!(mode(), 0o600);
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     /// Whatever byte of the file changes: it is served with the rows that were written, or refused with the way back, and that gives all of them.
