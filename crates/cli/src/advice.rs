@@ -12,10 +12,19 @@ pub fn of(error: &anyhow::Error) -> Option<String> {
     })
 }
 
+/// Says the next step on standard error, below what was said of the error.
+pub fn print(error: &anyhow::Error) {
+    if let Some(next) = of(error) {
+        eprintln!("  {next}");
+    }
+}
+
 fn of_client(error: &ClientError) -> Option<String> {
     Some(match error {
-        ClientError::NoConf(_) => "give the cluster's ceph.conf with --conf, or start a cluster here: humboldt up".into(),
-        ClientError::NoKey(name) => format!("name its keyring in ceph.conf (keyring = FILE); on the cluster, `ceph auth get {name}` prints it"),
+        ClientError::NoConf(_) => "give the cluster's ceph.conf with -c (--conf), or start a cluster here: humboldt up".into(),
+        ClientError::NoKey(name) => {
+            format!("name its keyring in ceph.conf (keyring = FILE); on the cluster, `ceph auth get {name}` prints it")
+        }
         ClientError::Timeout(_) => "is the cluster running, and does `mon host` in ceph.conf name it? `humboldt up` starts one here".into(),
         ClientError::Refused { name, .. } => format!("the cluster does not know {name} with this key: compare with `ceph auth get {name}`"),
         ClientError::NoPool(name) => format!("`ceph osd pool create {name} 32` makes it; without --pool a pool of the bench's own is used"),
@@ -26,7 +35,12 @@ fn of_client(error: &ClientError) -> Option<String> {
 fn of_store(error: &disk::OpenError) -> Option<String> {
     Some(match error {
         disk::OpenError::InUse(_) => "stop the OSD that has it open first".into(),
-        disk::OpenError::Ring(_) => "allow io_uring: sysctl kernel.io_uring_disabled=0, or a seccomp profile of the container that has it".into(),
+        disk::OpenError::Ring(_) => {
+            "allow io_uring: sysctl kernel.io_uring_disabled=0, or a seccomp profile of the container that has it".into()
+        }
+        disk::OpenError::Io { cause, .. } if cause.kind() == ErrorKind::NotFound => {
+            "name a block device that is attached, or a file in a folder that is there".into()
+        }
         disk::OpenError::Io { cause, .. } => return of_io(cause),
         _ => return None,
     })
@@ -34,9 +48,14 @@ fn of_store(error: &disk::OpenError) -> Option<String> {
 
 fn of_io(error: &Error) -> Option<String> {
     Some(match error.kind() {
-        ErrorKind::AddrInUse => "another process listens there, perhaps a cluster that runs already: stop it, or give another --port (0: any)".into(),
-        ErrorKind::AddrNotAvailable => "no interface of this machine has that address (`ip address` lists them): give one with --listen".into(),
+        ErrorKind::AddrInUse => {
+            "another process listens there, perhaps a cluster that runs already: stop it, or give another --port (0: any)".into()
+        }
+        ErrorKind::AddrNotAvailable => {
+            "no interface of this machine has that address (`ip address` lists them): give one with --listen".into()
+        }
         ErrorKind::PermissionDenied => "run it as the user that owns the file, folder or device, or give another one".into(),
+        ErrorKind::IsADirectory => "that is a folder: name a file or a block device".into(),
         ErrorKind::StorageFull => "make room on that file system, then try again: nothing is lost".into(),
         _ => return None,
     })

@@ -205,7 +205,9 @@ impl Devices {
             let now = folder.join(role).canonicalize()?;
             if given.canonicalize().ok().as_ref() != Some(&now) {
                 let (folder, now, given) = (folder.display(), now.display(), given.display());
-                anyhow::bail!("{folder} has its {role} at {now}, settled when it was made: start without --{role} {given}, or with another --dir");
+                anyhow::bail!(
+                    "{folder} has its {role} at {now}, settled when it was made: start without --{role} {given}, or with another --dir"
+                );
             }
         }
         Ok(())
@@ -288,7 +290,7 @@ pub struct OsdArgs {
     /// The keyring of a client that may register OSDs. Default: that of client.admin in ceph.conf.
     #[arg(long)]
     pub admin_keyring: Option<PathBuf>,
-    /// Where objects are kept, for --mkfs.
+    /// Where objects are kept, for --mkfs. Without a data folder, `mem` starts an OSD in memory, which takes its number over at each start.
     #[arg(long, value_enum, default_value_t = StoreKind::Block)]
     pub store: StoreKind,
     #[command(flatten)]
@@ -344,14 +346,14 @@ pub struct Bench {
     pub replicas: Option<u32>,
     #[arg(long, short = 's', default_value_t = 10.0)]
     pub seconds: f64,
-    /// Bytes of an operation.
-    #[arg(long, short = 'b', default_value_t = 4096)]
+    /// Bytes of an operation: 4096, or 4K.
+    #[arg(long, short = 'b', default_value = "4096", value_parser = parse_size)]
     pub block: u64,
     /// Operations under way at the same time.
     #[arg(long, short = 't', default_value_t = 16)]
     pub depth: usize,
     /// Bytes of an object; a block unless given, or 4 MiB where --store reads or overwrites.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value = "0", hide_default_value = true, value_parser = parse_size)]
     pub object_size: u64,
     /// Objects that are used before the first is met again; as many as there is time for, or 1024 to be read, unless given.
     #[arg(long, default_value_t = 0)]

@@ -14,7 +14,9 @@ pub struct Folder {
 impl Folder {
     /// Makes the folder if it is not there. An error names the process that holds it.
     pub fn hold(dir: &Path) -> Result<Self> {
-        disk::create_dirs(dir).with_context(|| format!("making the folder {}", dir.display()))?;
+        disk::create_dirs(dir).with_context(|| {
+            format!("making the folder {} (a place for a folder is wanted: no file, and where you may write)", dir.display())
+        })?;
         let dir = dir.canonicalize().with_context(|| format!("the folder {}", dir.display()))?;
         let path = dir.join("lock");
         let mut lock = OpenOptions::new()

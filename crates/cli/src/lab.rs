@@ -120,6 +120,7 @@ pub fn run(args: &LabArgs) -> ExitCode {
         Ok(code) => code,
         Err(e) => {
             eprintln!("humboldt lab: {e:#}");
+            crate::advice::print(&e);
             ExitCode::FAILURE
         }
     }

@@ -58,9 +58,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("humboldt: {e:#}");
-            if let Some(next) = advice::of(&e) {
-                eprintln!("  {next}");
-            }
+            advice::print(&e);
             ExitCode::FAILURE
         }
     }

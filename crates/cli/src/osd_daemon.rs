@@ -1,7 +1,8 @@
 //! `humboldt osd`: one OSD of the cluster that a ceph.conf names, ours or stock, as operators of Ceph run ceph-osd.
 //!
-//! With a data folder (`osd data`, made by `--mkfs`) the OSD has the identity that the folder holds, and logs in with the folder's keyring. Without one its store
-//! is in memory: it has a new identity at each start, and registers itself with the admin's key.
+//! With a data folder (`osd data`, made by `--mkfs`) the OSD has the identity that the folder holds, and logs in with the folder's keyring. Without one, and only
+//! if `--store mem` asks for it, its store is in memory: it has a new identity at each start, and registers itself with the admin's key. That takes the number
+//! from the OSD that has it, so a folder that is not there is an error otherwise.
 
 use crate::args::{OsdArgs, StoreKind};
 use crate::daemons::{UP_TIMEOUT, key_of, osd_config};
@@ -28,7 +29,9 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
         return mkfs(args, &conf, &data);
     }
     let monitors = conf.mon_hosts();
-    let Some(monitor) = monitors.first() else { bail!("{}: no `mon host`: add the monitors' addresses, as `mon host = [v2:192.0.2.1:3300]`", path.display()) };
+    let Some(monitor) = monitors.first() else {
+        bail!("{}: no `mon host`: add the monitors' addresses, as `mon host = [v2:192.0.2.1:3300]`", path.display())
+    };
     let listen = match (args.listen, networks::configured(&conf, "public")?) {
         (Some(ip), _) | (None, Some(ip)) => ip,
         (None, None) => networks::towards(monitor.msgr2().context("monitors of msgr1 only")?.socket().context("the monitor's address")?)?,
@@ -36,6 +39,12 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let memory = args.memory.or_else(|| conf.number("memstore device bytes")).unwrap_or(MEM_DEFAULT);
     let folder = if DataDir::is_made(&data) { Some((DataDir::open(&data, args.id)?, Folder::hold(&data)?)) } else { None };
+    if folder.is_none() && !args.register && args.store != StoreKind::Mem {
+        bail!(
+            "{} is no OSD's data folder: name the right one with --osd-data, or make it with --mkfs (--store mem: an OSD in memory, new at each start)",
+            data.display()
+        );
+    }
     let store = match &folder {
         Some((made, _)) if made.kind == BLOCK => StoreConfig::Block { dir: data.clone(), memory: args.memory.unwrap_or(CACHE_DEFAULT) },
         Some((made, _)) if made.kind != MEM => {

@@ -117,6 +117,8 @@ pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
         if let Some(made) = &store.made {
             let keyring = folder.dir.join(format!("osd.{id}.keyring"));
             cmd.arg("--register").arg("--osd-data").arg(&made.path).arg("--keyring").arg(keyring);
+        } else {
+            cmd.args(["--store", "mem"]);
         }
         let memory = match store.config {
             StoreConfig::Mem { capacity } => capacity,

@@ -23,6 +23,7 @@ impl World {
         let port = line.split("127.0.0.1:").nth(1).unwrap().split(',').next().unwrap().to_string();
         for (name, text) in [
             ("junk", "no export\n"),
+            ("names.conf", "[global]\nmon host = ceph-a.example\nfsid = 5b27a4ab-6299-4c38-85fd-bc2212d51bd9\n"),
             ("bad.conf", "[global\n"),
             ("nomon.conf", "[global]\nfsid = 5b27a4ab-6299-4c38-85fd-bc2212d51bd9\n"),
             ("dead.conf", "[global]\nmon host = [v2:127.0.0.1:1]\nfsid = 5b27a4ab-6299-4c38-85fd-bc2212d51bd9\n"),
@@ -67,7 +68,7 @@ const BESIDE_A_CLUSTER: &[(&str, &str)] = &[
     ("up --dir e --memory much", "K, M, G or T"),
     ("up --dir e --store mem --size 1G", "start without --store mem"),
     ("up --dir e --auth maybe", "possible values: cephx, none"),
-    ("bench write -c /none", "give the cluster's ceph.conf with --conf"),
+    ("bench write -c /none", "give the cluster's ceph.conf with -c"),
     ("bench write -c bad.conf", "bad.conf: ceph.conf line 1"),
     ("bench write -c d/ceph.conf -p nopool", "ceph osd pool create nopool"),
     ("bench read -c d/ceph.conf", "possible values: write, seq, rand"),
@@ -75,13 +76,29 @@ const BESIDE_A_CLUSTER: &[(&str, &str)] = &[
     ("bench write -c d/ceph.conf -n client.nobody", "ceph auth get client.nobody"),
     ("osd --id 3", "give --conf"),
     ("osd --id 3 --conf nomon.conf", "mon host = [v2:"),
-    ("osd --id 3 --conf dead.conf --osd-data x3", "give --keyring"),
+    ("osd --id 3 --conf dead.conf --osd-data x3", "make it with --mkfs"),
+    ("osd --id 3 --conf dead.conf --osd-data x3 --store mem", "give --keyring"),
+    ("osd --id 0 --conf d/ceph.conf", "name the right one with --osd-data"),
     ("osd --id 3 --conf dead.conf --mkfs --osd-uuid nope --osd-data x3", "uuidgen"),
     ("store --dir d/osd.0 stat", "stop the OSD"),
     ("store --dir nowhere stat", "such as humboldt-data/osd.0"),
     ("store stat", "--dir <DIR>"),
     ("restore-mon --dir nowhere", "give the cluster's folder with --dir"),
     ("frobnicate", "--help"),
+    ("up --dir junk --port 0", "a place for a folder is wanted"),
+    ("up --dir f --port 0 --size 0", "give a larger size"),
+    ("up --dir g --port 0 --data nowhere/x", "a file in a folder that is there"),
+    ("up --dir g --port 0 --data d", "name a file or a block device"),
+    ("mon --dir d", "stop that one, or give another --dir"),
+    ("bench write -c names.conf", "mon host = [v2:"),
+    ("bench write -c d/ceph.conf -b 4X", "K, M, G or T"),
+    ("ceph -c /none -s", "give the cluster's ceph.conf with -c"),
+    ("ceph -c d/ceph.conf -n client.nobody -s", "ceph auth get client.nobody"),
+    ("rados -c d/ceph.conf -n client.nobody lspools", "ceph auth get client.nobody"),
+    ("rados -c d/ceph.conf -p p bench x write", "bench SECONDS write|seq|rand"),
+    ("rados -c d/ceph.conf -p p bench 1 write", "ceph osd pool create p"),
+    ("lab report nowhere", "humboldt lab run --out"),
+    ("lab plan nosuch", "the studies are"),
 ];
 
 const BESIDE_A_STOPPED_ONE: &[(&str, &str)] = &[
@@ -104,6 +121,9 @@ fn an_error_names_the_next_step() {
         assert!(said.contains(next), "`humboldt {line}` says\n{said}and not: {next}");
     }
     assert!(!world.dir.join("nowhere").exists(), "a wrong folder was made");
+    // The OSD that runs was not replaced by one that was started by mistake.
+    let map = humboldt(&world.dir, "ceph -c d/ceph.conf health").stdout(Stdio::piped()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&map.stdout).trim(), "HEALTH_OK");
     world.stop();
     for (line, next) in BESIDE_A_STOPPED_ONE {
         let said = world.says(line);

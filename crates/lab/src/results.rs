@@ -71,7 +71,8 @@ pub struct Run {
 
 impl Run {
     pub fn load(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path.join("study.toml")).with_context(|| format!("{} is no results folder", path.display()))?;
+        let text = std::fs::read_to_string(path.join("study.toml"))
+            .with_context(|| format!("{} is no results folder, as `humboldt lab run --out` makes one", path.display()))?;
         let study = Study::parse("study.toml", &text)?;
         let plan: Plan = read_json(&path.join("plan.json"))?;
         let lines = journal(path)?;

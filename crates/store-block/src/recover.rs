@@ -39,7 +39,7 @@ pub enum OpenError {
     Version(u32),
     #[error("the {0} device is not of this store")]
     Foreign(&'static str),
-    #[error("the {role} device has {is} blocks of 4 KiB, the store needs {needs}")]
+    #[error("the {role} device has {is} blocks of 4 KiB, the store needs {needs}: give a larger size or another device")]
     Size { role: &'static str, is: u64, needs: u64 },
     /// What is damaged, and the sentence that says what to do.
     #[error("{what}; nothing was changed: {next}")]

@@ -185,7 +185,7 @@ fn outlives() -> Result<()> {
     monitor.arg("mon").arg("--dir").arg(&d.dir).args(["--port", &port.to_string(), "--osds", "1"]);
     d.spawn("mon", monitor)?;
     ensure!(until(PATIENCE, || d.conf.exists() && d.said("mon").contains("serves")), "the monitor does not start: {}", d.said("mon"));
-    d.ours(0, &["--memory", "1073741824"])?;
+    d.ours(0, &["--store", "mem", "--memory", "1073741824"])?;
     d.wait_up(1)?;
     let (at, conf) = (d.dir.display().to_string(), d.dir.join("mgr.conf"));
     std::fs::create_dir_all(d.dir.join("mgr.y"))?;

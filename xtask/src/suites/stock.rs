@@ -121,7 +121,7 @@ fn their_osds() -> Result<()> {
     };
     d.spawn("mon", monitor(&d.dir))?;
     ensure!(until(PATIENCE, || d.conf.exists() && d.said("mon").contains("serves")), "the monitor does not start: {}", d.said("mon"));
-    d.ours(0, &["--memory", "1073741824"])?;
+    d.ours(0, &["--store", "mem", "--memory", "1073741824"])?;
     d.wait_up(1)?;
     for (id, store) in [(1, "bluestore"), (2, "memstore")] {
         let data = d.dir.join(format!("osd.{id}"));

@@ -27,6 +27,7 @@ pub fn run(words: &[String]) -> ExitCode {
         Ok(options) => options,
         Err(e) => {
             eprintln!("humboldt ceph: {e:#}");
+            crate::advice::print(&e);
             return exit(EINVAL);
         }
     };
@@ -38,6 +39,7 @@ pub fn run(words: &[String]) -> ExitCode {
         Ok(code) => exit(code),
         Err(e) => {
             eprintln!("humboldt ceph: {e:#}");
+            crate::advice::print(&e);
             exit(refused(&e).into())
         }
     }

@@ -127,6 +127,7 @@ pub fn run(words: &[String]) -> ExitCode {
         }
         Err(e) => {
             eprintln!("couldn't connect to cluster: {e:#}");
+            crate::advice::print(&e);
             exit(1)
         }
     }
@@ -139,13 +140,13 @@ async fn serve(options: &Options) -> Result<Done> {
     Ok(done)
 }
 
+const BENCH_USAGE: &str = "humboldt rados -p POOL bench SECONDS write|seq|rand";
+
 /// `bench SECONDS write|seq|rand`: what `humboldt bench` does, with the other program's defaults.
 fn load(o: &Options) -> ExitCode {
     let run = || -> Result<()> {
         let (seconds, mode) = (o.words.get(1), o.words.get(2));
-        let (Some(seconds), Some(mode)) = (seconds, mode) else {
-            anyhow::bail!("usage: humboldt rados -p POOL bench SECONDS write|seq|rand")
-        };
+        let (Some(seconds), Some(mode)) = (seconds, mode) else { anyhow::bail!("usage: {BENCH_USAGE}") };
         let pool = o.pool.as_ref().context("pool name was not specified")?;
         let block = o.block.unwrap_or(4 << 20);
         let mut line: Vec<String> =
@@ -158,7 +159,12 @@ fn load(o: &Options) -> ExitCode {
         if let Some(conf) = o.connect.conf_path() {
             line.extend(["-c".into(), conf.display().to_string()]);
         }
-        match args::Args::try_parse_from(line)?.command {
+        // The words are not the user's own: the error's first line says what is wrong with theirs.
+        let parsed = args::Args::try_parse_from(line).map_err(|e| {
+            let text = e.to_string();
+            anyhow::anyhow!("{}; usage: {BENCH_USAGE}", text.lines().next().unwrap_or_default().trim_start_matches("error: "))
+        })?;
+        match parsed.command {
             args::Command::Bench(args) => bench::bench(&args),
             _ => unreachable!("the line says bench"),
         }
@@ -167,6 +173,7 @@ fn load(o: &Options) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("error during benchmark: {e:#}");
+            crate::advice::print(&e);
             exit(1)
         }
     }
@@ -210,9 +217,11 @@ mod tests {
         assert_eq!((o.pool.as_deref(), o.namespace.as_str(), o.offset), (Some("p"), "n", 4096));
         assert_eq!(o.words, ["put", "o", "-"]);
         assert_eq!(Options::parse(&words("-p p setxattr o a -- -5")).unwrap().words, ["setxattr", "o", "a", "-5"]);
-        for (line, say) in
-            [("--nosuch ls", "unrecognized option --nosuch"), ("-f csv df", "unrecognized format: csv"), ("-b x bench", "-b: give a number of bytes")]
-        {
+        for (line, say) in [
+            ("--nosuch ls", "unrecognized option --nosuch"),
+            ("-f csv df", "unrecognized format: csv"),
+            ("-b x bench", "-b: give a number of bytes"),
+        ] {
             let error = format!("{:#}", Options::parse(&words(line)).unwrap_err());
             assert!(error.contains(say), "{line}: {error}");
         }

@@ -66,6 +66,8 @@ fn size() -> (usize, usize) {
 
 pub fn top(args: &TopArgs) -> Result<()> {
     let mut connect = Connect::default();
+    // A screen that stays empty for a minute says nothing.
+    connect.patience = Duration::from_secs(15);
     let options = [("--conf", &args.conf), ("--name", &Some(args.name.clone())), ("--keyring", &args.keyring)];
     for (option, value) in options {
         if let Some(value) = value {

@@ -89,7 +89,8 @@ fn journal_lines(text: &str) -> Result<(Vec<Line>, usize)> {
 
 /// The lines of a folder's journal.
 pub fn journal(path: &Path) -> Result<Vec<Line>> {
-    let text = fs::read_to_string(path.join("journal.jsonl")).with_context(|| format!("{} is no results folder", path.display()))?;
+    let text = fs::read_to_string(path.join("journal.jsonl"))
+        .with_context(|| format!("{} is no results folder, as `humboldt lab run --out` makes one", path.display()))?;
     journal_lines(&text).map(|(lines, _)| lines)
 }
 
@@ -103,7 +104,8 @@ impl Folder {
     }
     /// Goes on with a folder that a run left.
     pub fn resume(path: &Path, study: &str) -> Result<Self> {
-        let theirs = fs::read_to_string(path.join("study.toml")).with_context(|| format!("{} is no results folder", path.display()))?;
+        let theirs = fs::read_to_string(path.join("study.toml"))
+            .with_context(|| format!("{} is no results folder, as `humboldt lab run --out` makes one", path.display()))?;
         ensure!(theirs == study, "{} holds the results of another study, or of another version of this one", path.display());
         let folder = Self::with_journal(path)?;
         folder.set_aside()?;
