@@ -3,6 +3,7 @@
 /// Names and files.
 pub const ALL: &[(&str, &str)] = &[
     ("caches", include_str!("../../studies/caches.toml")),
+    ("copies", include_str!("../../studies/copies.toml")),
     ("depths", include_str!("../../studies/depths.toml")),
     ("humboldt-block", include_str!("../../studies/humboldt-block.toml")),
     ("humboldt-mem", include_str!("../../studies/humboldt-mem.toml")),
