@@ -11,7 +11,7 @@ use crate::map_cache::MapCache;
 use crate::mgr::MgrSession;
 use crate::pg::Pg;
 use crate::pg::log::WordHash;
-use crate::pg::recovery::host::Slots;
+use crate::pg::recovery::host::{Pace, Slots};
 use crate::remove::Removals;
 use crate::request::{ClientOp, answer_bytes, error_reply};
 use crate::reserver::Reserver;
@@ -111,7 +111,7 @@ impl Osd {
             compat_features: types::CompatSet::osd_initial(),
             ..OsdSuperblock::default()
         };
-        let recoveries = Slots::max_of(&config);
+        let (recoveries, pace) = (Slots::max_of(&config), Pace::of(&config));
         let places = || Reserver::new(config.int("osd_max_backfills") as usize, config.int("osd_min_recovery_priority") as u32);
         let (local_places, remote_places) = (places(), places());
         Self {
@@ -134,7 +134,7 @@ impl Osd {
                 own_answers: Vec::new(),
                 notify_ids: 1,
                 notify_room: Rc::default(),
-                recovery_slots: Rc::new(Slots::new(recoveries)),
+                recovery_slots: Rc::new(Slots::new(recoveries, pace)),
                 scrub_slots: Rc::default(),
                 local_places,
                 remote_places,

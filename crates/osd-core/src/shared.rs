@@ -5,7 +5,7 @@ use crate::event::{ConnId, Effect, Level};
 use crate::op::Limits;
 use crate::perf::Perf;
 use crate::pg::log::WordHash;
-use crate::pg::recovery::host::Slots;
+use crate::pg::recovery::host::{Pace, Slots};
 use crate::reserver::Reserver;
 use crate::session::Session;
 use base::breadcrumb::Breadcrumb;
@@ -117,7 +117,7 @@ impl Shared {
         self.limits = self.config.limits();
         self.log_bounds = LogBounds::of(&self.config);
         self.reload_limits();
-        self.recovery_slots.set_max(Slots::max_of(&self.config));
+        self.recovery_slots.set(Slots::max_of(&self.config), Pace::of(&self.config));
         // What clients have under way is bounded by itself; the store's caches give way to all the rest.
         let besides = self.config.int("osd_client_message_size_cap") + MEMORY_BESIDES;
         let caches = self.config.int("osd_memory_target").saturating_sub(besides);

@@ -57,7 +57,7 @@ impl Pg {
             return self.not_active(op, cx);
         }
         match self.admit(&mut op, cx) {
-            Ok(()) => {}
+            Ok(()) => cx.sh.recovery_slots.client_asks(cx.clock.mono),
             Err(Halt::Drop) => return,
             Err(Halt::Reply(errno)) => return self.reply_error(&op, errno, cx),
         }

@@ -4,7 +4,7 @@ use crate::pg::backfill::run::Backfill;
 use crate::pg::logs::missing::Missing;
 use crate::planted::{self, Bug};
 use crate::pg::recovery::cut::Chunk;
-use crate::pg::recovery::host::{Change, Host, Limits, Part, Slots};
+use crate::pg::recovery::host::{Change, Host, Limits, Pace, Part, Slots};
 use crate::pg::recovery::run::Recovery;
 use crate::work::Work;
 use base::{Rng, Stamp};
@@ -175,7 +175,7 @@ impl World {
                 limits,
                 complaints: Vec::new(),
             };
-            (Recovery::new(Rc::new(Slots::new(3))), side)
+            (Recovery::new(Rc::new(Slots::new(3, Pace { slots: 3, share: 1.0 }))), side)
         });
         Self { sides: sides.collect(), queues: BTreeMap::new(), entries: Vec::new(), rng }
     }

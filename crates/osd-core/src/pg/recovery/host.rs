@@ -152,16 +152,49 @@ impl Limits {
     }
 }
 
-/// Objects that all groups of an OSD recover at a time. What a client waits for goes beyond it.
+/// What recovery takes while clients ask the OSD, too: `osd_mclock_profile`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// Objects at a time.
+    pub slots: usize,
+    /// Of the time, from 0 to 1: what begins next waits that much longer than the last object took.
+    pub share: f64,
+}
+
+impl Pace {
+    /// Source of the names: Ceph 18.2's documentation of mClock. The figures are ours; `custom` takes
+    /// `osd_mclock_scheduler_background_recovery_lim`, where 0 is no limit.
+    pub fn of(config: &Config) -> Self {
+        match config.get("osd_mclock_profile") {
+            Some("high_client_ops") => Self { slots: 1, share: 0.25 },
+            Some("high_recovery_ops") => Self { slots: 8, share: 0.8 },
+            Some("custom") => {
+                let limit = config.num("osd_mclock_scheduler_background_recovery_lim");
+                Self { slots: usize::MAX, share: if limit > 0.0 { limit.clamp(0.01, 1.0) } else { 1.0 } }
+            }
+            _ => Self { slots: 2, share: 0.5 },
+        }
+    }
+}
+
+/// Clients count as present for so long after the last request.
+const CLIENTS_STAY: Duration = Duration::from_secs(1);
+/// No object that took long makes the next one wait for longer than this.
+const REST_MAX: Duration = Duration::from_millis(500);
+
+/// Objects that all groups of an OSD recover at a time, fewer while clients ask. What a client waits for goes beyond it.
 #[derive(Debug)]
 pub struct Slots {
     max: Cell<usize>,
     used: Cell<usize>,
+    pace: Cell<Pace>,
+    /// When a client asked last; nothing if none did for a while.
+    asked: Cell<Option<Stamp>>,
 }
 
 impl Slots {
-    pub fn new(max: usize) -> Self {
-        Self { max: Cell::new(max), used: Cell::new(0) }
+    pub fn new(max: usize, pace: Pace) -> Self {
+        Self { max: Cell::new(max), used: Cell::new(0), pace: Cell::new(pace), asked: Cell::new(None) }
     }
     /// `osd_recovery_max_active`, or for 0 that of the kind of device.
     pub fn max_of(config: &Config) -> usize {
@@ -169,19 +202,59 @@ impl Slots {
         let max = if any > 0 { any } else { config.int("osd_recovery_max_active_ssd") };
         max.max(1) as usize
     }
-    pub fn set_max(&self, max: usize) {
+    pub fn set(&self, max: usize, pace: Pace) {
         self.max.set(max);
+        self.pace.set(pace);
+    }
+    /// A client asks something of this OSD.
+    pub fn client_asks(&self, now: Stamp) {
+        self.asked.set(Some(now));
+    }
+    /// It is that late: clients that asked nothing for a while don't count any more.
+    pub(super) fn look(&self, now: Stamp) {
+        if self.asked.get().is_some_and(|asked| now.since(asked) > CLIENTS_STAY) {
+            self.asked.set(None);
+        }
+    }
+    /// How long nothing begins after an object that took so long.
+    pub(super) fn rest(&self, took: Duration) -> Option<Duration> {
+        let share = self.pace.get().share;
+        (self.asked.get().is_some() && share < 1.0).then(|| took.mul_f64(1.0 / share - 1.0).min(REST_MAX))
     }
     pub fn is_used(&self) -> bool {
         self.used.get() > 0
     }
     pub fn has_room(&self) -> bool {
-        self.used.get() < self.max.get()
+        let max = if self.asked.get().is_some() { self.max.get().min(self.pace.get().slots) } else { self.max.get() };
+        self.used.get() < max
     }
     pub(super) fn take(&self) {
         self.used.set(self.used.get() + 1);
     }
     pub(super) fn give_back(&self, n: usize) {
         self.used.set(self.used.get().checked_sub(n).expect("what was taken is given back"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_that_ask_make_recovery_slow_down_for_as_long_as_they_do() {
+        let at = |ms: u64| Stamp::default() + Duration::from_millis(ms);
+        let slots = Slots::new(10, Pace { slots: 2, share: 0.25 });
+        let took = Duration::from_millis(4);
+        slots.take();
+        slots.take();
+        assert!(slots.has_room() && slots.rest(took).is_none());
+        slots.client_asks(at(100));
+        assert!(!slots.has_room());
+        assert_eq!(slots.rest(took), Some(Duration::from_millis(12)));
+        assert_eq!(slots.rest(Duration::from_secs(9)), Some(REST_MAX));
+        slots.look(at(1000));
+        assert!(!slots.has_room());
+        slots.look(at(1101));
+        assert!(slots.has_room() && slots.rest(took).is_none());
     }
 }

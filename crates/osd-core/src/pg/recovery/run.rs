@@ -60,6 +60,7 @@ enum Sent {
 struct Active {
     step: Step,
     has_slot: bool,
+    since: Stamp,
     /// Members whose next part the store did not give yet.
     due: BTreeSet<PgShard>,
 }
@@ -93,7 +94,7 @@ pub struct Recovery {
     recovered: ObjectStatSum,
     gates: Gates,
     backfill: Option<Box<Backfill>>,
-    /// No object begins before this: `osd_recovery_sleep`.
+    /// No object begins before this: `osd_recovery_sleep`, and the share of the time that clients leave.
     sleeps_until: Option<Stamp>,
 }
 
@@ -322,6 +323,7 @@ impl Recovery {
             return;
         }
         self.work = Work::Waiting(For::Peer);
+        self.slots.look(host.now());
         for (from, part) in std::mem::take(&mut self.parked) {
             self.handle(host, from, part);
         }
@@ -344,8 +346,8 @@ impl Recovery {
                 None => break,
             };
             starts += usize::from(started);
-            if started && !is_wanted {
-                self.sleeps_until = host.limits().sleep.map(|sleep| host.now() + sleep);
+            if started && !is_wanted && let Some(sleep) = host.limits().sleep {
+                self.sleep(host.now() + sleep);
             }
         }
         self.tell_targets(host);
@@ -455,7 +457,7 @@ impl Recovery {
             self.slots.take();
         }
         let pushes = matches!(step, Step::Pushing(_));
-        self.active.insert(obj.clone(), Active { step, has_slot, due: BTreeSet::new() });
+        self.active.insert(obj.clone(), Active { step, has_slot, since: host.now(), due: BTreeSet::new() });
         if pushes {
             self.push_all(host, &obj);
         }
@@ -475,10 +477,17 @@ impl Recovery {
         self.unfound.insert(obj);
     }
     /// An object that is under way comes to an end here, done or not.
-    fn end(&mut self, obj: &HObject) {
+    fn end(&mut self, host: &dyn Host, obj: &HObject) {
         let active = self.active.remove(obj).expect("an object that ends was under way");
         self.slots.give_back(usize::from(active.has_slot));
+        let now = host.now();
+        if let Some(rest) = self.slots.rest(now.since(active.since)).filter(|rest| active.has_slot && !rest.is_zero()) {
+            self.sleep(now + rest);
+        }
         self.go_on();
+    }
+    fn sleep(&mut self, until: Stamp) {
+        self.sleeps_until = Some(self.sleeps_until.map_or(until, |at| at.max(until)));
     }
 
     // Pushing.
@@ -526,7 +535,7 @@ impl Recovery {
                 if host.gives_up_own(obj, item.need) =>
             {
                 // It begins anew, with a copy of another member.
-                self.end(obj);
+                self.end(host, obj);
                 self.queue.push_front(obj.clone());
             }
             Err(stop) => {
@@ -536,7 +545,7 @@ impl Recovery {
                 let is_last = to.is_empty();
                 self.unfound.insert(obj.clone());
                 if is_last {
-                    self.end(obj);
+                    self.end(host, obj);
                 }
             }
         }
@@ -565,7 +574,7 @@ impl Recovery {
 
     /// No member lacks the object any more.
     fn recovered(&mut self, host: &mut dyn Host, obj: &HObject) {
-        self.end(obj);
+        self.end(host, obj);
         if self.backfill.as_mut().is_some_and(|backfill| backfill.pushed(obj)) {
             self.tell_targets(host);
         }
@@ -670,7 +679,7 @@ impl Recovery {
         if !txn.is_empty() {
             host.change(Change { txn, index: None, got: None, then: None });
         }
-        self.end(&obj);
+        self.end(host, &obj);
         self.queue.push_front(obj);
     }
 

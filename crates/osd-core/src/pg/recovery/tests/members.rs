@@ -1,6 +1,6 @@
 //! A primary and its members, joined by queues: who lacks what at the start is drawn by chance, at rest nobody lacks anything that can be had.
 
-use super::super::host::{Change, Host, Limits, Part, Slots};
+use super::super::host::{Change, Host, Limits, Pace, Part, Slots};
 use super::super::run::Recovery;
 use super::*;
 use crate::persist::{SNAPMAPPER, own_object};
@@ -144,7 +144,16 @@ struct World {
 impl World {
     fn new(seed: u64, members: usize) -> Self {
         let mut rng = Rng::new(seed);
-        let slots: Vec<_> = (0..members).map(|_| Rc::new(Slots::new(1 + rng.below(SLOTS_MAX) as usize))).collect();
+        let slots: Vec<_> = (0..members)
+            .map(|_| {
+                let slots = Slots::new(1 + rng.below(SLOTS_MAX) as usize, Pace { slots: 1, share: 0.5 });
+                // Clients slow recovery down and stop nothing.
+                if rng.chance(1, 4) {
+                    slots.client_asks(base::Stamp(0));
+                }
+                Rc::new(slots)
+            })
+            .collect();
         let full = if rng.chance(1, 3) { 4 } else { 0 };
         let limits = Limits { chunk: chunk(&mut rng), starts_max: 1 + rng.below(2) as usize, ranges_max: 10, scan_max: 10, sleep: None };
         let sides = (0..members)
