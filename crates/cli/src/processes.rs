@@ -137,8 +137,9 @@ pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
     // Our own line comes first.
     mon.pass_on();
     daemons.iter_mut().for_each(Daemon::pass_on);
-    // Where others serve on, one that ends is started again; objects in memory ended with it.
-    let goes_on = osd_count > 1 && kept;
+    // Where others serve on, one that ends is started again. Objects in memory ended with it: copies on others fill it anew, and groups
+    // without one wait, as `ceph -s` shows.
+    let goes_on = osd_count > 1;
     let mut failed = None;
     let asked = signals::wait(|| {
         for osd in &mut daemons {

@@ -64,8 +64,9 @@ pub fn up(args: &Up) -> Result<()> {
         say(&web_line(addr, &args.web));
     }
 
-    // Where others serve on, one that ends is started again; objects in memory ended with it.
-    let goes_on = osd_count > 1 && kept;
+    // Where others serve on, one that ends is started again. Objects in memory ended with it: copies on others fill it anew, and groups
+    // without one wait, as `ceph -s` shows.
+    let goes_on = osd_count > 1;
     let mut failed = None;
     let asked = signals::wait(|| {
         for osd in &mut osds {

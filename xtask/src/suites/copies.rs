@@ -11,7 +11,10 @@ use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
 
-pub const CASES: &[Case] = &[Case { name: "three_copies_and_kills", needs: &[Pacific], run: || kill_copies(6) }];
+pub const CASES: &[Case] = &[
+    Case { name: "three_copies_and_kills", needs: &[Pacific], run: || kill_copies(6) },
+    Case { name: "memory_is_filled_anew", needs: &[Pacific], run: memory },
+];
 
 const R: Release = Pacific;
 const OSDS: usize = 3;
@@ -96,5 +99,25 @@ pub fn kill_copies(cycles: usize) -> Result<()> {
         check_ledger(&c, &book).with_context(|| format!("the copies of osd.{leader}"))?;
     }
     println!("  {cycles} times one, two or three of {OSDS} OSDs were killed; {said}, on each of the {OSDS} copies");
+    c.stop()
+}
+
+/// OSDs in memory lose their copies when they end; the others have them, and fill each that comes back.
+fn memory() -> Result<()> {
+    let c = Cluster::start("refilled", &["--store", "mem", "--osds", "3", "--processes"])?;
+    for line in ["ceph osd pool create p 8", "ceph osd pool set p size 3", "ceph osd pool set p min_size 2", "rados -p p put first /etc/hostname"] {
+        c.must(R, line)?;
+    }
+    settle(&c, 0, &[], "at the start")?;
+    for osd in 0..OSDS {
+        let (epoch, _) = map(&c)?;
+        kill(&c, &[osd])?;
+        settle(&c, epoch, &[osd], &format!("osd.{osd} killed"))?;
+        c.must(R, &format!("rados -p p put behind{osd} /etc/hostname"))?;
+    }
+    let hostname = std::fs::read_to_string("/etc/hostname")?;
+    for name in ["first", "behind0", "behind1", "behind2"] {
+        ensure!(c.must(R, &format!("rados -p p get {name} -"))? == hostname, "{name} is not what was written");
+    }
     c.stop()
 }
