@@ -7,10 +7,11 @@ mod world;
 use base::Rng;
 use bytes::Bytes;
 use cluster::{Cluster, POOL};
+use maps::map_flags;
 use messages::{InOp, MOSDOp, MOSDOpReply};
 use std::collections::BTreeMap;
 use types::osd_op::OpCode;
-use types::{IntervalSet, OsdOp, PgId, SnapContext, pg_state};
+use types::{IntervalSet, OsdOp, PgId, SnapContext, SpgId, pg_state};
 use world::write_full;
 
 fn append(data: &[u8]) -> InOp {
@@ -165,6 +166,85 @@ fn a_snapshot_is_purged_when_every_member_has_trimmed() {
             c.tick();
         }
         assert!(purged(&c, primary), "seed {seed}: at last it is purged");
+        assert_eq!(c.errors, [""; 0]);
+    }
+}
+
+/// A member is away while objects change, and is back without them: with the flag that holds recovery, it stays so. `first`: it is the primary.
+fn comes_back_without(c: &mut Cluster, first: bool, change: &[MOSDOp]) -> usize {
+    let pgid = PgId::new(POOL, 0);
+    let primary = c.primary(pgid) as usize;
+    let away = if first { primary } else { 1 - primary };
+    c.kill(away);
+    c.mark_down(away);
+    c.settle();
+    for m in change {
+        c.give(&MOSDOp { map_epoch: c.map.epoch, ..m.clone() });
+        c.settle();
+    }
+    c.publish(|m| m.flags |= map_flags::NORECOVER);
+    c.start(away);
+    c.settle();
+    assert_eq!(c.primary(pgid) as usize, primary, "it leads again");
+    assert!(c.is_active(pgid));
+    away
+}
+fn missing(c: &Cluster, osd: usize) -> usize {
+    let store = c.nodes[osd].as_ref().unwrap().osd.store();
+    store.load_pg(SpgId::whole(PgId::new(POOL, 0))).unwrap().expect("it has the group").missing.len()
+}
+fn recovers(c: &mut Cluster) {
+    c.publish(|m| m.flags &= !map_flags::NORECOVER);
+    (0..3).for_each(|_| c.settle());
+}
+
+/// A clone that a member lacks is in no index of its: whether a snapshot has clones is known when all is recovered.
+#[test]
+fn a_snapshot_is_not_purged_while_members_lack_objects() {
+    for (seed, first) in (50..54).flat_map(|seed| [(seed, true), (seed, false)]) {
+        let mut c = Cluster::new(seed, 2, 2, 1, 1);
+        c.one("a", vec![append(b"x")]);
+        let change = MOSDOp { snapc: SnapContext { seq: 1, snaps: vec![1] }, ..c.request("a", vec![append(b"y")]) };
+        let away = comes_back_without(&mut c, first, &[change]);
+        let pgid = PgId::new(POOL, 0);
+        let what = format!("seed {seed}, the primary: {first}");
+        assert_eq!((missing(&c, away), c.clones(away, pgid), c.clones(1 - away, pgid)), (2, 0, 1), "{what}");
+        let is_purged = |c: &Cluster, osd: usize| c.nodes[osd].as_ref().unwrap().osd.pgs().any(|pg| pg.info.purged_snaps.contains_point(1));
+        c.publish(|m| drop(m.removed_snaps_queue.insert(POOL, IntervalSet::of(1, 1))));
+        c.settle();
+        assert!((0..2).all(|osd| !is_purged(&c, osd)), "{what}: purged while a member has the clone");
+        recovers(&mut c);
+        assert!((0..2).all(|osd| is_purged(&c, osd) && c.clones(osd, pgid) == 0), "{what}: trimmed and purged");
+        assert_eq!((0..2).map(|osd| c.snap_index(osd).len()).sum::<usize>(), 0, "{what}");
+        assert_eq!(c.read("a").unwrap(), b"xy");
+        c.assert_copies_equal();
+        c.assert_clean();
+        assert_eq!(c.errors, [""; 0]);
+    }
+}
+
+/// A write whose answer was lost is sent again: members that have its entry may lack what it wrote.
+#[test]
+fn a_resent_write_is_answered_when_members_have_what_it_wrote() {
+    for (seed, first) in (60..64).flat_map(|seed| [(seed, true), (seed, false)]) {
+        let mut c = Cluster::new(seed, 2, 2, 1, 1);
+        let what = format!("seed {seed}, the primary: {first}");
+        c.one("a", vec![append(b"x")]);
+        let write = c.request("a", vec![append(b"y")]);
+        let away = comes_back_without(&mut c, first, std::slice::from_ref(&write));
+        assert_eq!((missing(&c, away), c.replies.len()), (1, 1), "{what}");
+        c.replies.clear();
+        c.give(&MOSDOp { attempt: 1, map_epoch: c.map.epoch, ..write.clone() });
+        for _ in 0..50 {
+            while c.step() {
+                assert!(c.replies.is_empty() || missing(&c, away) == 0, "{what}: answered while one copy is all there is");
+            }
+            c.tick();
+        }
+        recovers(&mut c);
+        assert_eq!(c.replies.iter().map(|r| (r.tid, r.result)).collect::<Vec<_>>(), [(write.tid, 0)], "{what}");
+        assert_eq!(c.read("a").unwrap(), b"xy", "{what}: it was executed once");
+        c.assert_copies_equal();
         assert_eq!(c.errors, [""; 0]);
     }
 }
