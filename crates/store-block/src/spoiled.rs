@@ -83,6 +83,33 @@ fn a_part_of_a_damaged_block_is_written_and_the_block_stays_damaged() {
     }
 }
 
+/// Data of the log's last record lie beside it, and nothing says that they were durable: a start reads them. A block that can't be read is damaged,
+/// while the record, the rest of its data and the store are not.
+#[test]
+fn data_of_the_last_record_that_cant_be_read_do_not_keep_the_store_from_opening() {
+    for (in_a_row, times) in [(1, 1), (1, 3), (1, u32::MAX), (3, u32::MAX)] {
+        let disks = MemDisks::new(&LENS);
+        BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+        let mut store = open(&disks);
+        change(&mut store, |txn| txn.create_collection(object_coll(0), 0));
+        let data: Vec<u8> = (1..17).flat_map(|n| vec![n; BLOCK as usize]).collect();
+        change(&mut store, |txn| txn.write(&object_name(0), 0, data.into(), 0));
+        drop(store);
+        disks.restart();
+        let image = disks.image();
+        let of = |n: u8| disks.written(DATA).into_iter().find(|at| image.block(DATA, *at).is_some_and(|b| b.iter().all(|b| *b == n)));
+        let first = of(2).expect("the data lie at their place");
+        (first..first + in_a_row).for_each(|at| disks.make_bad(DATA, at, times));
+        let mut store = open(&disks);
+        let wanted: Vec<Option<u8>> = (1..5).map(|n| (times < u32::MAX || !(2..2 + in_a_row).contains(&u64::from(n))).then_some(n)).collect();
+        // What can be read at last is whole.
+        let found = (0..4).map(|_| blocks(&mut store, 0)).last().expect("four looks");
+        assert_eq!(found, wanted, "{in_a_row} blocks, for {times} times");
+        change(&mut store, |txn| txn.write(&object_name(0), 0, vec![6; 4 * BLOCK as usize].into(), 0));
+        assert_eq!(blocks(&mut open(&disks), 0), [Some(6); 4]);
+    }
+}
+
 /// What is read wrong now may be read right by the next process: nothing is given up the first time.
 #[test]
 fn the_first_time_the_store_stops_and_nothing_is_spoiled() {
