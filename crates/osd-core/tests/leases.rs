@@ -67,17 +67,32 @@ fn a_stopped_primary_serves_nothing_and_the_next_one_waits_for_its_lease() {
 /// Both who had acknowledged the lease are killed and come back, while the primary that had it is stopped and nothing says that it is dead.
 #[test]
 fn members_that_restart_have_not_forgotten_the_lease() {
+    // In an interval of their own, of which all are left, they may have waited for it before.
+    [false, true].into_iter().for_each(restarts_within_a_lease);
+}
+fn restarts_within_a_lease(waited_before: bool) {
     let mut c = Cluster::new(6, 3, 3, 2, 1);
     assert_eq!(c.one("a", vec![write_full(b"1")]).map(|r| r.result), Some(0));
     let old = c.primary(PG) as usize;
     let stopped = c.nodes[old].take();
     let rest: Vec<usize> = (0..3).filter(|osd| *osd != old).collect();
+    let is_lost = |c: &mut Cluster| {
+        c.publish(|m| {
+            m.osd_state[old] &= !osd_state::UP;
+            m.osd_info[old].down_at = m.epoch;
+        });
+    };
+    if waited_before {
+        is_lost(&mut c);
+        quiet(&mut c);
+        let next = c.primary(PG) as usize;
+        assert!(bits(&c, next) & (pg_state::ACTIVE | pg_state::WAIT) == pg_state::ACTIVE | pg_state::WAIT, "{:?}", c.states());
+    }
     rest.iter().for_each(|osd| c.kill(*osd));
     rest.iter().for_each(|osd| c.mark_down(*osd));
-    c.publish(|m| {
-        m.osd_state[old] &= !osd_state::UP;
-        m.osd_info[old].down_at = m.epoch;
-    });
+    if !waited_before {
+        is_lost(&mut c);
+    }
     rest.iter().for_each(|osd| c.start(*osd));
     let mut waited_s = 0;
     let next = loop {
@@ -93,7 +108,7 @@ fn members_that_restart_have_not_forgotten_the_lease() {
     let write = c.request("a", vec![write_full(b"2")]);
     c.give(&write);
     quiet(&mut c);
-    assert!(bits(&c, next) & pg_state::WAIT != 0 && c.replies.is_empty(), "{:?}", c.states());
+    assert!(bits(&c, next) & pg_state::WAIT != 0 && c.replies.is_empty(), "waited before: {waited_before}: {:?}", c.states());
     // The primary goes on within its lease: what it says is still true.
     c.nodes[old] = stopped;
     while bits(&c, next) & pg_state::WAIT != 0 {

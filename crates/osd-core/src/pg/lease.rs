@@ -180,7 +180,7 @@ impl Lease {
         }
         self.heard(remaining_ns, now);
     }
-    /// Looks whether no member of former intervals can serve any more. `past`: members of those that are remembered. True if that is so now and
+    /// Looks whether no member of former intervals can serve any more. `past`: members of all since the group was clean. True if that is so now and
     /// was not. Without any known member only time helps.
     pub fn settle(&mut self, past: impl Iterator<Item = OsdId>, is_settled: impl Fn(OsdId) -> bool) -> bool {
         let Some(prior) = &mut self.prior else { return false };

@@ -66,7 +66,8 @@ impl Pg {
             return false;
         }
         let (map, peering) = (&cx.sh.map, &self.peering);
-        let past = peering.past.may_be_rw_back_to(0).flat_map(|interval| interval.acting.iter().map(|member| member.osd));
+        // An interval is forgotten when all members of a later one are of it. Others of it may still serve, so every participant counts.
+        let past = peering.past.all_participants.iter().map(|member| member.osd);
         let has_answered = |osd| peering.peers().keys().chain(peering.members()).any(|member| member.osd == osd);
         self.lease.settle(past, |osd| osd == peering.whoami().osd || has_answered(osd) || is_dead(map, osd))
     }
