@@ -291,6 +291,27 @@ fn a_read_that_meets_damage_is_answered_from_another_copy() {
     }
 }
 
+/// The members of an interval that ended before all of them had answered are not those of the next one.
+#[test]
+fn a_read_that_met_damage_asks_the_members_of_the_next_interval() {
+    for seed in 0..6 {
+        let mut c = written(700 + seed);
+        let primary = c.primary(GROUP) as usize;
+        damage(&mut c, primary, DamagedBytes);
+        let silent = (primary + 1 + seed as usize % 2) % 3;
+        c.kill(silent);
+        let m = c.request("o", vec![read()]);
+        c.give(&m);
+        c.settle();
+        assert!(c.replies.iter().all(|r| r.tid != m.tid), "seed {seed}: a member has not said what it has");
+        c.mark_down(silent);
+        c.settle();
+        let reply = c.replies.iter().find(|r| r.tid == m.tid).unwrap_or_else(|| panic!("seed {seed}: not answered: {:?}", c.errors));
+        assert_eq!((reply.result, &reply.ops[0].outdata[..]), (0, RIGHT), "seed {seed}: the third member has a good copy");
+        assert_eq!(c.read("o").as_deref(), Ok(RIGHT), "seed {seed}");
+    }
+}
+
 #[test]
 fn without_a_good_copy_a_read_is_eio_and_never_a_wrong_byte() {
     let mut c = written(40);

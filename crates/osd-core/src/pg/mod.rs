@@ -246,7 +246,11 @@ impl Pg {
         }
         requests.extend(self.waiting_active.drain(..));
         requests.sort_by_key(|op| op.received);
-        requests.iter_mut().for_each(|op| op.waits_for = "waiting for peered");
+        for op in &mut requests {
+            op.waits_for = "waiting for peered";
+            // The members of the next interval have not been asked for a good copy.
+            op.was_inspected = false;
+        }
         self.waiting_active = requests.into();
     }
 
