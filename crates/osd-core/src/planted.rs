@@ -72,12 +72,20 @@ pub enum Bug {
     CountFromAnswer,
     /// A primary serves while the former interval may.
     IgnorePriorLease,
+    /// A member that is down counts as one that serves nothing.
+    TakeDownForDead,
+    /// Former intervals count as far as peering remembers them, which is not all of their members.
+    CountKnownIntervals,
+    /// Members do not tell the next primary how long a former one may serve.
+    ForgetToTellLease,
     /// A member remembers the first lease of an interval and none of its renewals.
     ForgetRenewals,
     /// A member that led ignores what others say of intervals that others led since.
     TrustOldKnowledge,
     /// A restarted member remembers no lease and waits for none.
     ForgetLeaseAtStart,
+    /// A group that is split off knows nothing of its parent's former intervals.
+    ForgetLeaseAtSplit,
 
     // Recovery.
     /// Requests do not wait for objects that members lack.

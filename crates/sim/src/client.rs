@@ -89,6 +89,19 @@ impl ClientProcess {
     pub fn has_pool(&self) -> bool {
         self.objecter.map().is_some_and(|m| m.pool_by_name(POOL).is_some())
     }
+    /// Where this object's group is led by the map that the client has.
+    pub fn primary_of(&self, object: u32) -> Option<OsdId> {
+        let map = self.objecter.map()?;
+        let id = map.pool_by_name(POOL)?;
+        let pool = map.pools.get(&id)?;
+        let pgid = types::PgId::new(id, pool.fold(pool.hash_key(format!("o{object}").as_bytes(), &[])));
+        Some(map.pg_to_up_acting(pgid, &mut maps::Placement::default()).acting_primary)
+    }
+    /// An operation after which the object has none of what it had.
+    pub fn overwrite(&mut self, rng: &mut Rng) -> Op {
+        self.counter += 1;
+        Op::WriteFull(self.fresh(rng))
+    }
     /// Sends a command; its answer will be in [`Self::answers`].
     pub fn command(&mut self, json: String, history: &mut History, net: &mut Net) -> u64 {
         let mut tid = 0;

@@ -3,6 +3,7 @@
 use crate::acks;
 use crate::client::{ClientProcess, POOL};
 use crate::drive::Drive;
+use crate::fence::Fences;
 use crate::harm::Harm;
 use crate::history::History;
 use crate::monitor::{MonDisk, Monitor, Who};
@@ -10,7 +11,7 @@ use crate::net::{Life, LinkId, Net, Port, Proc, What};
 use crate::osd::{OsdProcess, osd_uuid};
 use crate::plan::Plan;
 use crate::planted::{Broken, Planted, acknowledged, as_another_request};
-use crate::rest::restless;
+use crate::rest::{Rest, restless};
 use crate::seen::Seen;
 use crate::{MS, SEC};
 
@@ -36,9 +37,11 @@ pub struct Report {
     pub faults: u32,
     /// Objects whose histories had too many explanations to follow.
     pub wild: u32,
+    /// How the healed cluster came to rest, if it did.
+    pub rest: Option<Rest>,
     /// What of the cores the run reached.
     pub seen: Seen,
-    /// What is wrong, and the last events of the object or group that it concerns.
+    /// What is wrong, by which checker, and the last events of the object or group that it concerns.
     pub failure: Option<String>,
 }
 
@@ -74,11 +77,13 @@ pub struct Cluster {
     pub(crate) troubled: bool,
     pub(crate) faults: u32,
     pub(crate) wild: u32,
+    rest: Option<Rest>,
     /// What an OSD's disk was at its last start, for a planted bug.
     pub(crate) old: Vec<Option<disk::MemDisks>>,
     pub(crate) broken: Option<String>,
     pub(crate) seen: Seen,
     pub(crate) harm: Harm,
+    pub(crate) fences: Fences,
 }
 
 impl Cluster {
@@ -95,15 +100,17 @@ impl Cluster {
             monitor: None,
             drives,
             osds: (0..plan.osds).map(|_| None).collect(),
-            clients: (0..plan.clients).map(|_| None).collect(),
+            clients: (0..plan.clients + Fences::clients(&plan)).map(|_| None).collect(),
             history: History::default(),
             troubled: false,
             faults: 0,
             wild: 0,
+            rest: None,
             old: (0..plan.osds).map(|_| None).collect(),
             broken: None,
             seen: Seen::default(),
             harm: Harm::default(),
+            fences: Fences::default(),
             plan,
         }
     }
@@ -117,6 +124,7 @@ impl Cluster {
             virtual_s: self.net.now_ns as f64 / 1e9,
             faults: self.faults,
             wild: self.wild,
+            rest: self.rest,
             seen: self.seen,
             failure,
         }
@@ -142,7 +150,7 @@ impl Cluster {
                 match OsdProcess::start(id, life, &self.plan, &mut self.drives[id as usize], spoils, &mut self.net) {
                     Ok(osd) => self.osds[id as usize] = Some(osd),
                     Err(why) if self.harm.explains_end(id as usize, &why) => self.net.note(format!("osd.{id} stays away: {why}")),
-                    Err(why) => self.broken = Some(format!("osd.{id} does not start: {why}")),
+                    Err(why) => self.broken = Some(format!("process: osd.{id} does not start: {why}")),
                 }
             }
             Proc::Client(n) if self.clients[n as usize].is_none() => {
@@ -183,14 +191,16 @@ impl Cluster {
         self.until(self.plan.rest_ns, "its pool clean", |c| {
             c.clients[0].as_ref().is_some_and(ClientProcess::has_pool) && restless(c.monitor.as_ref(), &c.osds, &[]).is_none()
         })?;
-        for n in 1..self.plan.clients {
+        for n in 1..self.clients.len() as u32 {
             self.start(Proc::Client(n));
         }
         self.trouble();
         let ops = self.plan.ops as usize;
-        self.until(self.plan.faults_ns, "", |c| c.history.calls.len() >= ops)?;
+        self.until(self.plan.faults_ns, "", |c| c.calls_by_chance() >= ops && c.fences.are_over(&c.plan))?;
         self.heal();
-        if !self.comes_to_rest()? {
+        let rest = self.comes_to_rest()?;
+        self.rest = Some(rest);
+        if rest != Rest::Whole {
             return self.judge_histories();
         }
         self.read_all()?;
@@ -213,7 +223,7 @@ impl Cluster {
                     return Ok(());
                 }
                 let why = restless(self.monitor.as_ref(), &self.osds, &self.clients).unwrap_or_default();
-                return Err(self.tell(&format!("the cluster is not {what} after {} virtual seconds: {why}", limit_ns / SEC), &[]));
+                return Err(self.tell(&format!("rest: the cluster is not {what} after {} virtual seconds: {why}", limit_ns / SEC), &[]));
             }
             self.step()?;
         }
@@ -236,7 +246,7 @@ impl Cluster {
         let before = self.net.now_ns;
         let mut at_once = 0;
         loop {
-            let Some(what) = self.net.next() else { return Err(self.tell("nothing happens any more", &[])) };
+            let Some(what) = self.net.next() else { return Err(self.tell("hang: nothing happens any more", &[])) };
             self.happens(what);
             if let Some(why) = self.broken.take() {
                 return Err(self.tell(&why, &[]));
@@ -246,10 +256,10 @@ impl Cluster {
                 break;
             }
             if at_once > EVENTS_AT_ONCE {
-                return Err(self.tell("time stands still", &[]));
+                return Err(self.tell("hang: time stands still", &[]));
             }
         }
-        if self.net.trace.events() > EVENTS_MAX { Err(self.tell("too many events", &[])) } else { Ok(()) }
+        if self.net.trace.events() > EVENTS_MAX { Err(self.tell("hang: too many events", &[])) } else { Ok(()) }
     }
     /// True if this life is the one that runs.
     fn lives(&self, life: Life) -> bool {
@@ -267,7 +277,7 @@ impl Cluster {
             What::Deliver { link, to_server, .. } => self.net.link(*link).map(|l| if *to_server { l.server } else { l.dialer }),
             What::Refused { life, .. } | What::Closed { life, .. } | What::Redial { life, .. } => Some(*life),
             What::Tick(life) | What::Continue(life) | What::Disk(life) | What::Think(life) => Some(*life),
-            What::Fault(_) | What::Start(_) | What::GoesOn(_) => None,
+            What::Fault(_) | What::Start(_) | What::GoesOn(_) | What::Fence(_) => None,
         }
     }
     fn happens(&mut self, what: What) {
@@ -275,6 +285,7 @@ impl Cluster {
             What::Fault(fault) => return self.fault(fault),
             What::Start(proc) => return self.start(proc),
             What::GoesOn(proc) => return self.goes_on(proc),
+            What::Fence(step) => return self.fence_step(step),
             _ => {}
         }
         let Some(life) = self.target(&what) else { return };
@@ -387,7 +398,7 @@ impl Cluster {
                 && !self.drives[id].was_struck()
                 && !self.harm.explains(id, &why)
             {
-                self.broken = Some(format!("osd.{id} ends by itself: {why}"));
+                self.broken = Some(format!("process: osd.{id} ends by itself: {why}"));
             }
             // What a flush that failed should have covered may be lost for good.
             let loses = self.drives[id].was_struck() && self.net.rng.chance(1, 2);
@@ -409,8 +420,9 @@ impl Cluster {
                 self.acknowledged_by(acked_by);
             }
             What::Tick(_) => client.tick(history, net),
+            What::Think(life) if n >= self.plan.clients as usize => self.fence_client(n, life),
             What::Think(life) => {
-                let wanted = self.troubled && history.calls.len() < self.plan.ops as usize;
+                let wanted = self.troubled && history.calls.len() - self.fences.calls < self.plan.ops as usize;
                 if wanted && client.in_flight() < self.plan.depth as usize && client.has_pool() {
                     client.work(&self.plan, history, net);
                 }
@@ -425,7 +437,7 @@ impl Cluster {
     fn check_acks(&mut self) {
         for ack in std::mem::take(&mut self.net.acks) {
             if let Err(why) = self.check_ack(&ack) {
-                self.broken.get_or_insert(why);
+                self.broken.get_or_insert(format!("acks: {why}"));
             }
         }
     }

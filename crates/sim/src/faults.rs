@@ -96,11 +96,8 @@ impl Cluster {
                 self.partition(id);
             }
             Fault::PauseOsd => {
-                let until = self.net.now_ns + self.net.rng.below(40 * SEC);
-                let proc = Proc::Osd(id as i32);
-                let paused = self.net.paused.entry(proc).or_default();
-                paused.until_ns = until.max(paused.until_ns);
-                self.net.at(until, What::GoesOn(proc));
+                let for_ns = self.net.rng.below(40 * SEC);
+                self.pause_osd(id as i32, for_ns);
             }
             Fault::OsdDownCommand => {
                 self.say(format!(r#"{{"prefix":"osd down","ids":["{id}"]}}"#));
@@ -165,6 +162,7 @@ impl Cluster {
             Fault::Rot => self.rot(id),
             Fault::SlowDisk => self.slow_disk(id),
             Fault::Scrub => self.scrub_some(),
+            Fault::Fence => self.fence(),
             Fault::MakeSnap if self.history.snaps.now.live.len() < SNAPS_MAX => self.snapshot(None),
             Fault::MakeSnap => {}
             Fault::RemoveSnap => {
@@ -194,6 +192,12 @@ impl Cluster {
                 self.say(format!(r#"{{"prefix":"osd pool set","pool":"{POOL}","var":"size","val":"{size}"}}"#));
             }
         }
+    }
+    pub(crate) fn pause_osd(&mut self, id: i32, for_ns: u64) {
+        let (proc, until) = (Proc::Osd(id), self.net.now_ns + for_ns);
+        let paused = self.net.paused.entry(proc).or_default();
+        paused.until_ns = until.max(paused.until_ns);
+        self.net.at(until, What::GoesOn(proc));
     }
     fn partition(&mut self, id: usize) {
         let one = Proc::Osd(id as i32);
@@ -241,7 +245,7 @@ impl Cluster {
         for snap in made {
             self.net.note(format!("snapshot {snap} is made"));
             if let Err(why) = self.history.snaps.made(snap) {
-                self.broken.get_or_insert(why);
+                self.broken.get_or_insert(format!("snaps: {why}"));
             }
         }
     }

@@ -6,11 +6,11 @@
 
 use crate::cluster::Cluster;
 use crate::model::Op;
-use crate::rest::restless;
+use crate::rest::{Rest, restless};
 use crate::{MS, SEC};
 use std::collections::BTreeSet;
 use store_block::NEEDS_DAMAGED;
-use types::{SpgId, UTime};
+use types::{HObject, SpgId, UTime};
 
 /// Of a slow device, how much later it completes something at most.
 const SLOW_NS: u64 = 3 * SEC;
@@ -68,28 +68,63 @@ impl Cluster {
         }
     }
 
-    /// Waits for the healed cluster's rest. False: it does not come to rest, as is right in two cases: the OSD that rots does not start any more; or an
-    /// object is not found whose newest write was never answered, and the only OSD that had it by then rots. All objects but such are read.
-    pub(crate) fn comes_to_rest(&mut self) -> Result<bool, String> {
+    /// Waits for the healed cluster's rest. It is right that not all of it comes to rest in two cases: the OSD that rots does not start any more; or an
+    /// object is not found whose newest write was never answered, and the only OSD that had it by then rots. All else is served, and is read.
+    pub(crate) fn comes_to_rest(&mut self) -> Result<Rest, String> {
         let rests = |c: &Self| restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none();
         let may_lack = self.harm.rotten.is_some();
         self.until(self.plan.rest_ns, if may_lack { "" } else { "at rest" }, rests)?;
-        let Some(why) = restless(self.monitor.as_ref(), &self.osds, &self.clients) else { return Ok(true) };
-        if !why.contains("recovery_unfound") && !self.harm.is_gone {
-            return Err(self.tell(&format!("the cluster is not at rest after {} virtual seconds: {why}", self.plan.rest_ns / SEC), &[]));
+        let Some(why) = restless(self.monitor.as_ref(), &self.osds, &self.clients) else { return Ok(Rest::Whole) };
+        let lacks = self.unfound();
+        if lacks.is_empty() && !self.harm.is_gone {
+            return Err(
+                self.tell(&format!("rest: the cluster is not at rest after {} virtual seconds: {why}", self.plan.rest_ns / SEC), &[])
+            );
+        }
+        if let Some(why) = self.unexplained(&lacks) {
+            return Err(self.tell(&format!("rest: {why}"), &[]));
         }
         let first = self.history.calls.len();
         for object in 0..self.plan.objects {
-            let is_open = self.history.calls.iter().any(|call| call.object == object && !call.op.is_read() && call.outcome.is_none());
+            let is_open = self.history.has_open_write(object);
             if let (false, Some(client)) = (is_open, self.clients.iter_mut().flatten().next()) {
                 client.submit(object, Op::Read, &mut self.history, &mut self.net);
             }
         }
         self.until(REPAIR_NS, "", move |c| c.history.calls[first..].iter().all(|call| call.outcome.is_some()))?;
         match self.history.calls[first..].iter().find(|call| call.outcome.is_none()) {
-            Some(call) => Err(self.tell(&format!("o{} can't be read, and no write to it is open: {why}", call.object), &[])),
-            None => Ok(false),
+            Some(call) => Err(self.tell(&format!("rest: o{} can't be read, and no write to it is open: {why}", call.object), &[])),
+            None if self.harm.is_gone => Ok(Rest::WithoutOne),
+            None => Ok(Rest::Unfound),
         }
+    }
+    /// Objects that are not found, with their groups.
+    fn unfound(&self) -> Vec<(SpgId, HObject)> {
+        let primaries = self.osds.iter().flatten().flat_map(|osd| osd.core().pgs()).filter(|pg| pg.peering.is_primary());
+        primaries.flat_map(|pg| pg.unfound().map(|(obj, _)| (pg.pgid, obj.clone()))).collect()
+    }
+    /// What neither of the two cases is the reason for.
+    fn unexplained(&self, lacks: &[(SpgId, HObject)]) -> Option<String> {
+        let number = |obj: &HObject| std::str::from_utf8(obj.oid.as_slice()).ok()?.strip_prefix('o')?.parse().ok();
+        if let Some((pgid, obj)) = lacks.iter().find(|(_, obj)| !number(obj).is_some_and(|object| self.history.has_open_write(object))) {
+            return Some(format!("{pgid}: {obj} is not found, and no write to it is open"));
+        }
+        for (id, osd) in self.osds.iter().enumerate() {
+            let Some(osd) = osd else {
+                if self.harm.is_gone && self.harm.rotten == Some(id) {
+                    continue;
+                }
+                return Some(format!("osd.{id} is down"));
+            };
+            for pg in osd.core().pgs().filter(|pg| pg.peering.is_primary()) {
+                let is_done = pg.peering.is_active() && (pg.peering.is_recovered() || lacks.iter().any(|(pgid, _)| *pgid == pg.pgid));
+                if !is_done {
+                    let (bits, work) = (types::pg_stat::pg_state::to_text(pg.state_bits()), pg.work());
+                    return Some(format!("osd.{id} has {} {:?}, is {bits}, works at {work:?}", pg.pgid, pg.peering.state()));
+                }
+            }
+        }
+        None
     }
 
     /// Of each group, when it was last scrubbed deeply, and how many errors it has.
@@ -129,6 +164,6 @@ impl Cluster {
             })?;
         }
         let left: Vec<String> = self.scrubbed().iter().filter(|g| g.2 > 0).map(|g| format!("{} has {} errors", g.0, g.2)).collect();
-        Err(self.tell(&format!("{REPAIRS_MAX} repairs do not mend what rotted: {}", left.join(", ")), &["rot on".into()]))
+        Err(self.tell(&format!("repair: {REPAIRS_MAX} repairs do not mend what rotted: {}", left.join(", ")), &["rot on".into()]))
     }
 }

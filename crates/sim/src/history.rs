@@ -111,6 +111,10 @@ impl History {
         let names = |call: &Call| call.object == object && call.snaps.live.contains(&snap);
         self.calls.iter().enumerate().any(|(number, call)| names(call) && is_late(number))
     }
+    /// True if a write of this object was never answered.
+    pub fn has_open_write(&self, object: u32) -> bool {
+        self.calls.iter().any(|call| call.object == object && !call.op.is_read() && call.outcome.is_none())
+    }
     pub fn answered(&self) -> usize {
         self.calls.iter().filter(|c| c.outcome.is_some()).count()
     }

@@ -28,16 +28,18 @@ impl Cluster {
         self.judge_histories()?;
         self.members_agree().map_err(|why| {
             let group = why.split_whitespace().next().unwrap_or_default().trim_end_matches(':').to_owned();
-            self.tell(&why, &[group])
+            self.tell(&format!("agree: {why}"), &[group])
         })
     }
     pub(crate) fn judge_histories(&mut self) -> Result<(), String> {
         if let Some(why) = &self.history.went_back {
-            return Err(self.tell(why, &[]));
+            return Err(self.tell(&format!("versions: {why}"), &[]));
         }
         match linear::check(&self.history, self.plan.objects) {
             Ok(wild) => self.wild = wild,
-            Err(why) => return Err(self.tell(&why.text, &[format!("o{}:", why.object), format!("on o{}", why.object)])),
+            Err(why) => {
+                return Err(self.tell(&format!("linear: {}", why.text), &[format!("o{}:", why.object), format!("on o{}", why.object)]));
+            }
         }
         Ok(())
     }

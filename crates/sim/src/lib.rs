@@ -14,6 +14,7 @@
 //!     │
 //!     │        faults                     what goes wrong, and what operators do
 //!     │        harm                       what goes wrong with disks for good, and how operators mend it
+//!     │        fence                      primaries that are cut off or stopped, with a client that knows no other
 //!     │
 //!     ├─────> acks      what is acknowledged lies on every member, at the moment of the answer
 //!     ├─────> seen      what of the cores was reached
@@ -32,6 +33,7 @@ pub mod client;
 pub mod cluster;
 pub mod drive;
 mod faults;
+mod fence;
 mod harm;
 pub mod history;
 mod judge;
@@ -49,6 +51,7 @@ pub mod trace;
 pub use cluster::{Cluster, Report, run, run_deep};
 pub use plan::Plan;
 pub use planted::Planted;
+pub use rest::Rest;
 pub use seen::Seen;
 
 /// Nanoseconds of virtual time in a millisecond and in a second.

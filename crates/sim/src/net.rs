@@ -86,6 +86,8 @@ pub enum What {
     Start(Proc),
     /// A pause is over, unless it was prolonged.
     GoesOn(Proc),
+    /// Something that a fence has in store.
+    Fence(crate::fence::Step),
 }
 
 /// A kind of fault whose time has come.
@@ -119,6 +121,7 @@ pub enum Fault {
     Rot,
     SlowDisk,
     Scrub,
+    Fence,
 }
 
 /// A process that was stopped, and what came for it meanwhile.

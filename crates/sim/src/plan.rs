@@ -84,6 +84,8 @@ pub struct Plan {
     pub slow_disk: EveryMs,
     /// A group is scrubbed or repaired.
     pub scrubs: EveryMs,
+    /// A primary is cut off or stopped and loses its group, while one client knows no other and reads there.
+    pub fence: EveryMs,
     /// Of so many acknowledged writes, one is the last thing that its primary did, by chance with others; 0: never.
     pub kill_at_ack: u64,
     /// Bytes and keys that one message of recovery has at most.
@@ -148,6 +150,7 @@ impl Plan {
             chunk_bytes: pick(&mut rng, &[4096, 8 << 20]),
             chunk_keys: pick(&mut rng, &[1, 64_000]),
             faults_ns: 600 * SEC,
+            fence: 0,
             rest_ns: 900 * SEC,
             rot: 0,
             slow_disk: 0,
@@ -155,7 +158,7 @@ impl Plan {
         };
         plan.with_harm(&mut rng)
     }
-    /// What comes to disks besides, which is drawn last. Rot needs three copies, two of which are written at least: with fewer there is nothing to mend from.
+    /// What comes to disks besides, and fences: drawn last. Rot needs three copies, two of which are written at least: with fewer there is nothing to mend from.
     fn with_harm(mut self, rng: &mut Rng) -> Self {
         let is_block = self.store == StoreKind::Block;
         let pick = |rng: &mut Rng, from: &[u64]| from[rng.below(from.len() as u64) as usize];
@@ -166,6 +169,7 @@ impl Plan {
             (self.size, self.min_size, self.size_changes, self.min_size_changes) = (3, 2, 0, 0);
             self.rot = pick(rng, &[1_000, 4_000, 20_000]) * u64::from(is_block);
         }
+        self.fence = sometimes(rng, &[2_000, 8_000]) * u64::from(self.size > 1);
         self
     }
     /// The same without any fault.
@@ -175,7 +179,7 @@ impl Plan {
         self
     }
     /// The kinds of faults by name: what `--shrink` takes away one at a time.
-    pub fn faults(&mut self) -> [(&'static str, Fault, &mut EveryMs); 26] {
+    pub fn faults(&mut self) -> [(&'static str, Fault, &mut EveryMs); 27] {
         [
             ("kill_osd", Fault::KillOsd, &mut self.kill_osd),
             ("kill_mon", Fault::KillMon, &mut self.kill_mon),
@@ -203,6 +207,7 @@ impl Plan {
             ("rot", Fault::Rot, &mut self.rot),
             ("slow_disk", Fault::SlowDisk, &mut self.slow_disk),
             ("scrubs", Fault::Scrub, &mut self.scrubs),
+            ("fence", Fault::Fence, &mut self.fence),
         ]
     }
 }

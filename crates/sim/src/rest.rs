@@ -5,6 +5,17 @@ use crate::monitor::Monitor;
 use crate::osd::OsdProcess;
 use osd_core::pg::peering::State;
 
+/// How a healed cluster ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// At rest, with every OSD.
+    Whole,
+    /// The OSD that rots does not start any more; the others serve.
+    WithoutOne,
+    /// Objects are not found whose newest write was never answered.
+    Unfound,
+}
+
 /// What is not at rest yet; `None`: all is.
 pub fn restless(monitor: Option<&Monitor>, osds: &[Option<OsdProcess>], clients: &[Option<ClientProcess>]) -> Option<String> {
     let Some(monitor) = monitor else { return Some("the monitor is down".into()) };

@@ -101,7 +101,8 @@ fn data_of_the_last_record_that_cant_be_read_do_not_keep_the_store_from_opening(
         let first = of(2).expect("the data lie at their place");
         (first..first + in_a_row).for_each(|at| disks.make_bad(DATA, at, times));
         let mut store = open(&disks);
-        let wanted: Vec<Option<u8>> = (1..5).map(|n| (times < u32::MAX || !(2..2 + in_a_row).contains(&u64::from(n))).then_some(n)).collect();
+        let wanted: Vec<Option<u8>> =
+            (1..5).map(|n| (times < u32::MAX || !(2..2 + in_a_row).contains(&u64::from(n))).then_some(n)).collect();
         // What can be read at last is whole.
         let found = (0..4).map(|_| blocks(&mut store, 0)).last().expect("four looks");
         assert_eq!(found, wanted, "{in_a_row} blocks, for {times} times");

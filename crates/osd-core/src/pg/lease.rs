@@ -154,6 +154,9 @@ impl Lease {
     }
     /// What a group that is split off this one has to know: former intervals served its objects too.
     pub fn for_child(&self) -> Self {
+        if planted(Bug::ForgetLeaseAtSplit) {
+            return Self::default();
+        }
         Self { prior: self.prior.clone(), knows_prior: self.knows_prior, ..Self::default() }
     }
     /// The OSD starts: an earlier life of it may have let others of the last interval serve for so long, and has forgotten.

@@ -16,7 +16,8 @@ use types::{Epoch, OsdId, PgInfo, PgShard, features};
 /// True if the map shows that this life of an OSD, or one after it, was over: it serves nothing.
 fn is_dead(map: &OsdMap, osd: OsdId) -> bool {
     let (info, xinfo) = (map.osd_info.get(osd as usize), map.osd_xinfo.get(osd as usize));
-    map.exists(osd) && !map.is_up(osd) && info.zip(xinfo).is_some_and(|(info, xinfo)| xinfo.dead_epoch > info.up_from)
+    let is_over = info.zip(xinfo).is_some_and(|(info, xinfo)| xinfo.dead_epoch > info.up_from);
+    map.exists(osd) && !map.is_up(osd) && (is_over || planted(Bug::TakeDownForDead))
 }
 
 impl Pg {
@@ -48,6 +49,9 @@ impl Pg {
     pub(crate) fn info_to_tell(&self, cx: &Cx<'_>) -> PgInfo {
         let mut info = self.info.clone();
         info.history.prior_readable_until_ub_ns = self.lease.remaining_ns(cx.clock.mono);
+        if planted(Bug::ForgetToTellLease) {
+            info.history.prior_readable_until_ub_ns = 0;
+        }
         info
     }
 
@@ -67,7 +71,10 @@ impl Pg {
         }
         let (map, peering) = (&cx.sh.map, &self.peering);
         // An interval is forgotten when all members of a later one are of it. Others of it may still serve, so every participant counts.
-        let past = peering.past.all_participants.iter().map(|member| member.osd);
+        let is_counted = |member: &PgShard| {
+            !planted(Bug::CountKnownIntervals) || peering.past.intervals.iter().any(|interval| interval.acting.contains(member))
+        };
+        let past = peering.past.all_participants.iter().filter(|member| is_counted(member)).map(|member| member.osd);
         let has_answered = |osd| peering.peers().keys().chain(peering.members()).any(|member| member.osd == osd);
         self.lease.settle(past, |osd| osd == peering.whoami().osd || has_answered(osd) || is_dead(map, osd))
     }

@@ -2,7 +2,8 @@
 //! `cargo xtask sim` calls it.
 
 use sim::planted::ALL;
-use sim::{Plan, Planted, Report, Seen, run};
+use sim::{Plan, Planted, Report, Rest, Seen, run};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 fn number(text: &str) -> Option<u64> {
@@ -26,12 +27,18 @@ fn main() -> ExitCode {
     let (from, count) = (value("--from").unwrap_or(0), value("--count").unwrap_or(100));
     let mut seen = Seen::default();
     let (mut failed, mut hours, mut calls, mut faults) = (Vec::new(), 0.0, 0, 0);
+    let (mut without_one, mut unfound) = (Vec::new(), Vec::new());
     for seed in from..from + count {
         let report = run_caught(&Plan::of(seed), None, false);
         seen.add(&report.seen);
         hours += report.virtual_s / 3600.0;
         calls += report.answered;
         faults += report.faults;
+        match report.rest {
+            Some(Rest::WithoutOne) => without_one.push(format!("{seed:#x}")),
+            Some(Rest::Unfound) => unfound.push(format!("{seed:#x}")),
+            Some(Rest::Whole) | None => {}
+        }
         if let Some(why) = &report.failure {
             println!("FAILED {}", why.lines().next().unwrap_or_default());
             println!("  cargo xtask sim --seed {seed:#x}");
@@ -43,27 +50,59 @@ fn main() -> ExitCode {
         failed.len(),
         from + count
     );
+    for (seeds, what) in
+        [(without_one, "an OSD does not start any more, its log has rotted"), (unfound, "an object is not found whose write is open")]
+    {
+        println!("{} come to rest though {what}: {}", seeds.len(), seeds.join(" "));
+    }
     seen.lines().iter().for_each(|line| println!("{line}"));
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Each planted bug whose name has this in it: how many seeds it takes until a checker notices, and what that says.
+/// Seeds without any bug: what each is, as far as it was asked for.
+#[derive(Default)]
+struct Clean(BTreeMap<u64, (u64, Option<String>)>);
+
+impl Clean {
+    /// The trace, and what is wrong.
+    fn of(&mut self, seed: u64) -> &(u64, Option<String>) {
+        self.0.entry(seed).or_insert_with(|| {
+            let report = run_caught(&Plan::of(seed), None, false);
+            (report.trace, report.failure)
+        })
+    }
+}
+
+/// Each planted bug whose name has this in it: the first seed that a checker finds wrong, and that is right without the bug.
 fn bugs(from: u64, count: u64, only: &str) -> ExitCode {
     let mut missed = 0;
+    let mut clean = Clean::default();
     // Most are noticed by an assertion or a checker that panics.
     std::panic::set_hook(Box::new(|_| {}));
-    println!("{:<22} {:>6}  checker", "bug", "seeds");
+    println!("{:<22} {:>6} {:>6}  checker: what it says", "bug", "first", "seeds");
     for planted in ALL.iter().filter(|bug| bug.name().contains(only)) {
-        let found = (from..from + count).find_map(|seed| Some((seed, run_caught(&Plan::of(seed), Some(*planted), false).failure?)));
+        let mut others = 0;
+        let found = (from..from + count).find_map(|seed| {
+            let report = run_caught(&Plan::of(seed), Some(*planted), false);
+            match report.failure {
+                Some(why) => clean.of(seed).1.is_none().then_some((seed, why)),
+                None => {
+                    others += u64::from(clean.0.get(&seed).is_some_and(|(trace, _)| *trace != report.trace));
+                    None
+                }
+            }
+        });
         match found {
-            Some((seed, why)) => println!("{:<22} {:>6}  {}", planted.name(), seed - from + 1, checker(&why)),
+            Some((seed, why)) => println!("{:<22} {:>#6x} {:>6}  {}", planted.name(), seed, seed - from + 1, checker(&why)),
             None => {
                 missed += 1;
-                println!("{:<22} {:>6}  not found", planted.name(), format!(">{count}"));
+                println!("{:<22} {:>6} {:>6}  not found; {others} other histories", planted.name(), "", format!(">{count}"));
             }
         }
     }
-    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let wrong: Vec<&String> = clean.0.values().filter_map(|(_, failure)| failure.as_ref()).collect();
+    wrong.iter().for_each(|why| println!("FAILED without any bug: {}", why.lines().next().unwrap_or_default()));
+    if missed == 0 && wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 /// The first line of what a checker says, without the seed.
 fn checker(why: &str) -> String {
@@ -86,8 +125,9 @@ fn run_caught(plan: &Plan, planted: Option<Planted>, loud: bool) -> Report {
             virtual_s: 0.0,
             faults: 0,
             wild: 0,
+            rest: None,
             seen: Seen::default(),
-            failure: Some(format!("seed {seed:#x}: a panic: {}", text.unwrap_or_default())),
+            failure: Some(format!("seed {seed:#x}: assertion: {}", text.unwrap_or_default())),
         }
     })
 }
