@@ -87,7 +87,7 @@ fn bugs(from: u64, count: u64, only: &str) -> ExitCode {
             match report.failure {
                 Some(why) => clean.of(seed).1.is_none().then_some((seed, why)),
                 None => {
-                    others += u64::from(clean.0.get(&seed).is_some_and(|(trace, _)| *trace != report.trace));
+                    others += u64::from(clean.of(seed).0 != report.trace);
                     None
                 }
             }
