@@ -8,8 +8,7 @@ use crate::pg::Pg;
 use crate::pg::peering::{Mapping, OsdView, PeerOut, children, parent_seed};
 use crate::pg::split::{COUNT_MAX, Reshape, tells_of_merges};
 use crate::pg::stats::count_apart;
-use crate::shared::Cx;
-use base::Clock;
+use crate::shared::EventCx;
 use denc::Denc;
 use maps::{Incremental, OsdMap};
 use messages::{MOSDMap, MOSDPGCreate2};
@@ -44,7 +43,7 @@ impl OsdView for OsdMap {
 
 impl Osd {
     /// Maps are taken in at once, whatever is in flight; before the store is read they wait.
-    pub(crate) fn maps_came(&mut self, m: MOSDMap, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn maps_came(&mut self, m: MOSDMap, cx: &mut EventCx<'_>) {
         use crate::perf::C;
         self.sh.perf.inc(C::map_messages);
         self.sh.perf.add(C::map_message_epochs, (m.incrementals.len() + m.maps.len()) as u64);
@@ -56,19 +55,19 @@ impl Osd {
             return;
         }
         self.pending_maps.push_back(m);
-        self.take_maps(clock, out);
+        self.take_maps(cx);
     }
 
     /// Takes in every map that waits. False if there is none.
-    pub(crate) fn take_maps(&mut self, clock: Clock, out: &mut Vec<Effect>) -> bool {
+    pub(crate) fn take_maps(&mut self, cx: &mut EventCx<'_>) -> bool {
         if self.pending_maps.is_empty() || self.loading.is_some() {
             return false;
         }
         let before = self.sh.map.epoch;
         while let Some(m) = self.pending_maps.pop_front() {
-            if let Err(why) = self.take_message(&m, clock, out) {
-                out.push(Effect::Log { level: Level::Error, text: format!("a map that doesn't fit: {why}; asking for a whole one") });
-                out.push(Effect::SubscribeMaps { from: 0 });
+            if let Err(why) = self.take_message(&m, cx) {
+                cx.out.push(Effect::Log { level: Level::Error, text: format!("a map that doesn't fit: {why}; asking for a whole one") });
+                cx.out.push(Effect::SubscribeMaps { from: 0 });
                 self.asked_whole_map = true;
             }
         }
@@ -80,18 +79,18 @@ impl Osd {
             if self.behind.has(slot) {
                 continue;
             }
-            pg.refresh_record(&mut Cx { sh: &mut self.sh, clock, out });
+            pg.refresh_record(&mut cx.with(&mut self.sh));
         }
-        self.check_ourselves(clock, out);
-        self.take_pending_creates(clock, out);
-        self.activate_all(clock, out);
-        self.replay_waiting(clock, out);
+        self.check_ourselves(cx);
+        self.take_pending_creates(cx);
+        self.activate_all(cx);
+        self.replay_waiting(cx);
         // Either group of a merge may lie elsewhere now.
         self.sh.merge_soon |= self.sh.map.pools.values().any(|pool| pool.pg_num_pending < pool.pg_num);
         true
     }
 
-    fn take_message(&mut self, m: &MOSDMap, clock: Clock, out: &mut Vec<Effect>) -> Result<(), String> {
+    fn take_message(&mut self, m: &MOSDMap, cx: &mut EventCx<'_>) -> Result<(), String> {
         let Some((_, last)) = m.range() else { return Ok(()) };
         while self.sh.map.epoch < last {
             let next = self.sh.map.epoch + 1;
@@ -100,23 +99,23 @@ impl Osd {
                 let mut map = (*self.sh.map).clone();
                 let full = map.apply_and_encode(&inc).map_err(|e| format!("incremental {next}: {e}"))?;
                 self.maps.put_inc(next, bytes.clone());
-                self.new_map(map, full, clock, out);
+                self.new_map(map, full, cx);
             } else if let Some((epoch, bytes)) = m.maps.range(next..).next().filter(|(epoch, _)| self.may_jump(**epoch, m)) {
                 self.asked_whole_map = false;
                 let map = OsdMap::from_bytes(bytes).map_err(|e| format!("map {epoch}: {e}"))?;
                 if let Some(inc) = m.incrementals.get(epoch) {
                     self.maps.put_inc(*epoch, inc.clone());
                 }
-                self.new_map(map, bytes.clone(), clock, out);
+                self.new_map(map, bytes.clone(), cx);
             } else if let (0, Some(bytes)) = (self.sh.map.epoch, m.incrementals.get(&1)) {
                 // The first change of all makes a map out of nothing.
                 let inc = Incremental::from_bytes(bytes).map_err(|e| format!("incremental 1: {e}"))?;
                 let mut map = OsdMap::default();
                 let full = map.apply_and_encode(&inc).map_err(|e| format!("incremental 1: {e}"))?;
-                self.new_map(map, full, clock, out);
+                self.new_map(map, full, cx);
             } else {
                 // A gap: ask from where we stand.
-                out.push(Effect::SubscribeMaps { from: if next == 1 { 0 } else { next } });
+                cx.out.push(Effect::SubscribeMaps { from: if next == 1 { 0 } else { next } });
                 return Ok(());
             }
         }
@@ -129,7 +128,7 @@ impl Osd {
         epoch == next || next == 1 || m.trim_lower_bound > next || self.asked_whole_map
     }
     /// One map further.
-    fn new_map(&mut self, map: OsdMap, full: Bytes, clock: Clock, out: &mut Vec<Effect>) {
+    fn new_map(&mut self, map: OsdMap, full: Bytes, cx: &mut EventCx<'_>) {
         self.maps.put_full(map.epoch, full);
         if self.cluster_fsid.is_zero() {
             self.cluster_fsid = map.fsid;
@@ -141,7 +140,7 @@ impl Osd {
             Ok(()) => {}
             // Kept in memory only: what is missing after a restart is asked for again.
             Err(StoreError::Full) => self.sh.fullness.refused(),
-            Err(error) => out.push(Effect::Stop { why: Some(format!("map {}: {error}", new.epoch)) }),
+            Err(error) => cx.out.push(Effect::Stop { why: Some(format!("map {}: {error}", new.epoch)) }),
         }
         if old.epoch == 0 {
             let me = self.sh.whoami as usize;
@@ -149,15 +148,15 @@ impl Osd {
             self.store_was_lost = was_up && self.sh.store.kind() == "memstore" && self.sh.store.pgs().is_ok_and(|pgs| pgs.is_empty());
             return;
         }
-        self.close_sessions_of_the_dead(&old, &new, out);
-        self.advance_groups(&old, &new, clock, out);
-        self.create_by_map(&old, &new, clock, out);
+        self.close_sessions_of_the_dead(&old, &new, cx);
+        self.advance_groups(&old, &new, cx);
+        self.create_by_map(&old, &new, cx);
         if old.blocklist != new.blocklist || old.range_blocklist != new.range_blocklist {
             for pg in self.pgs.iter_mut().flatten().filter(|pg| pg.has_watches()) {
-                pg.end_blocklisted_watches(&mut Cx { sh: &mut self.sh, clock, out });
+                pg.end_blocklisted_watches(&mut cx.with(&mut self.sh));
             }
         }
-        self.copy_map(clock, out);
+        self.copy_map(cx);
     }
 
     /// What a map says of one group.
@@ -178,17 +177,17 @@ impl Osd {
     }
 
     /// Shows a map to every group. Those that can't take it in now are behind.
-    pub(crate) fn advance_groups(&mut self, old: &Rc<OsdMap>, new: &Rc<OsdMap>, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn advance_groups(&mut self, old: &Rc<OsdMap>, new: &Rc<OsdMap>, cx: &mut EventCx<'_>) {
         for slot in 0..self.pgs.len() {
             if !self.behind.has(slot) {
-                self.advance_group(slot, old, new, clock, out);
+                self.advance_group(slot, old, new, cx);
             }
         }
         self.behind.note_maps(old, new);
     }
 
     /// Shows a map to one group, which has the one before it.
-    pub(crate) fn advance_group(&mut self, slot: usize, old: &OsdMap, new: &OsdMap, clock: Clock, out: &mut Vec<Effect>) -> Advance {
+    pub(crate) fn advance_group(&mut self, slot: usize, old: &OsdMap, new: &OsdMap, cx: &mut EventCx<'_>) -> Advance {
         let Some(pg) = &mut self.pgs[slot] else { return Advance::Done };
         // Split off, or merged, while this map was shown to others.
         if pg.epoch >= new.epoch {
@@ -196,11 +195,11 @@ impl Osd {
         }
         let pgid = pg.pgid;
         let Some(pool) = new.pool(pgid.pgid.pool) else {
-            self.remove(slot, out);
+            self.remove(slot, cx);
             return Advance::Done;
         };
         if pgid.pgid.seed >= pool.pg_num {
-            return self.await_merge(slot, old, new, clock, out);
+            return self.await_merge(slot, old, new, cx);
         }
         let (old_num, new_num) = (pg.peering.mapping.pg_num, pool.pg_num);
         let merged = children(pgid.pgid.seed, new_num, old_num);
@@ -212,7 +211,7 @@ impl Osd {
         let seeds = children(pgid.pgid.seed, old_num, new_num);
         // What is left of one that was removed would be the merged group's objects.
         let is_free = !merged.iter().any(|seed| self.removals.has(SpgId { pgid: PgId::new(pgid.pgid.pool, *seed), shard: pgid.shard }));
-        let log = if is_free { self.ready_to_change(slot, &sources, !seeds.is_empty(), old, out) } else { None };
+        let log = if is_free { self.ready_to_change(slot, &sources, !seeds.is_empty(), old, cx) } else { None };
         let Some(log) = log else {
             self.behind.put(slot);
             sources.iter().for_each(|source| self.behind.put(*source));
@@ -222,7 +221,7 @@ impl Osd {
         let sums = if seeds.is_empty() { None } else { count_apart(&*self.sh.store, pgid, COUNT_MAX, |hash| pool.fold(hash)) };
         let mapping = self.mapping(new, pgid.pgid).expect("the pool is there");
         let pg = self.pgs[slot].as_mut().expect("looked at above");
-        pg.advance(pool, name, mapping, old, &mut Cx { sh: &mut self.sh, clock, out });
+        pg.advance(pool, name, mapping, old, &mut cx.with(&mut self.sh));
         let is_short = sources.len() < merged.len() && tells_of_merges(&pg.pool);
         if is_short {
             pg.merge_absent();
@@ -237,7 +236,7 @@ impl Osd {
             let place = self.pgs.len();
             let pg = self.pgs[slot].as_mut().expect("looked at above");
             let sum = sums.as_ref().map(|sums| sums.get(&seed).copied().unwrap_or_default());
-            let cx = &mut Cx { sh: &mut self.sh, clock, out };
+            let cx = &mut cx.with(&mut self.sh);
             let child = pg.split_off(place as u32, child, mapping, &mut log, sum, &mut reshape, cx);
             self.insert(child);
             // The rest of the maps, if its parent was behind.
@@ -246,11 +245,11 @@ impl Osd {
             }
         }
         for source in &sources {
-            self.merge(*source, slot, &mut reshape, clock, out);
+            self.merge(*source, slot, &mut reshape, cx);
         }
         // Requests of before a merge are known as duplicates; entries of two logs don't make one.
         let entries = if merged.is_empty() { log } else { Vec::new() };
-        let (pg, cx) = (self.pgs[slot].as_mut().expect("looked at above"), &mut Cx { sh: &mut self.sh, clock, out });
+        let (pg, cx) = (self.pgs[slot].as_mut().expect("looked at above"), &mut cx.with(&mut self.sh));
         pg.reshaped(reshape, entries, cx);
         if !sources.is_empty() {
             pg.go_on_merged(cx);
@@ -259,7 +258,7 @@ impl Osd {
     }
 
     /// A group that is over with this map: the group that takes its objects in asks for it. With none here, one is made that knows that it has not all.
-    fn await_merge(&mut self, slot: usize, old: &OsdMap, new: &OsdMap, clock: Clock, out: &mut Vec<Effect>) -> Advance {
+    fn await_merge(&mut self, slot: usize, old: &OsdMap, new: &OsdMap, cx: &mut EventCx<'_>) -> Advance {
         let pg = self.pgs[slot].as_mut().expect("called for a group that is here");
         let (pgid, pg_num) = (pg.pgid, new.pool(pg.pgid.pgid.pool).map_or(1, |p| p.pg_num));
         let mut seed = pgid.pgid.seed;
@@ -268,20 +267,20 @@ impl Osd {
         }
         let target = SpgId { pgid: PgId::new(pgid.pgid.pool, seed), shard: pgid.shard };
         if let Some(target) = self.index.get(&target).map(|slot| *slot as usize) {
-            return self.merge_late(slot, target, new, clock, out);
+            return self.merge_late(slot, target, new, cx);
         }
         if new.pool(pgid.pgid.pool).is_some_and(tells_of_merges) {
-            return self.make_room_for_merge(slot, target, old, new, clock, out);
+            return self.make_room_for_merge(slot, target, old, new, cx);
         }
-        pg.hold_for_merge(new.epoch, &mut Cx { sh: &mut self.sh, clock, out });
+        pg.hold_for_merge(new.epoch, &mut cx.with(&mut self.sh));
         let text = format!("{pgid} can't be merged: {target} is not here; its objects stay until it is");
-        out.push(Effect::ClusterLog { level: Level::Error, text });
+        cx.out.push(Effect::ClusterLog { level: Level::Error, text });
         Advance::Done
     }
 
     /// This OSD has a group that is to be merged into one that it does not have: what other members have in both is more. The one that is absent is made as
     /// it would be by `old`, without an object, and takes the other in: it is a member like any other then, to be filled or to be removed.
-    fn make_room_for_merge(&mut self, slot: usize, target: SpgId, old: &OsdMap, new: &OsdMap, clock: Clock, out: &mut Vec<Effect>) -> Advance {
+    fn make_room_for_merge(&mut self, slot: usize, target: SpgId, old: &OsdMap, new: &OsdMap, cx: &mut EventCx<'_>) -> Advance {
         if self.removals.has(target) {
             self.behind.put(slot);
             return Advance::Waits;
@@ -294,16 +293,16 @@ impl Osd {
         info.last_epoch_started = source.info.last_epoch_started;
         info.last_interval_started = source.info.last_interval_started;
         info.last_backfill = HObject::min();
-        let (place, cx) = (self.pgs.len(), &mut Cx { sh: &mut self.sh, clock, out });
-        let mut pg = Pg::new(place as u32, target, Rc::new(pool), name, info, past, mapping, false, cx);
-        pg.create_in_store(cx);
+        let (place, group_cx) = (self.pgs.len(), &mut cx.with(&mut self.sh));
+        let mut pg = Pg::new(place as u32, target, Rc::new(pool), name, info, past, mapping, false, group_cx);
+        pg.create_in_store(group_cx);
         self.insert(pg);
-        self.advance_group(place, old, new, clock, out)
+        self.advance_group(place, old, new, cx)
     }
 
     /// The group that takes this one in is here. With the same number of groups it asks for it when it takes in the map; otherwise this one was
     /// left over by an earlier map, and goes to it now.
-    fn merge_late(&mut self, slot: usize, target: usize, new: &OsdMap, clock: Clock, out: &mut Vec<Effect>) -> Advance {
+    fn merge_late(&mut self, slot: usize, target: usize, new: &OsdMap, cx: &mut EventCx<'_>) -> Advance {
         let group = |slot: usize| self.pgs[slot].as_ref().expect("called for groups that are here");
         if group(slot).peering.mapping.pg_num == group(target).peering.mapping.pg_num {
             return Advance::Waits;
@@ -313,8 +312,8 @@ impl Osd {
             return Advance::Waits;
         }
         let mut reshape = Reshape::new(self.pgs[target].as_ref().expect("called for groups that are here").coll);
-        self.merge(slot, target, &mut reshape, clock, out);
-        let (pg, cx) = (self.pgs[target].as_mut().expect("called for groups that are here"), &mut Cx { sh: &mut self.sh, clock, out });
+        self.merge(slot, target, &mut reshape, cx);
+        let (pg, cx) = (self.pgs[target].as_mut().expect("called for groups that are here"), &mut cx.with(&mut self.sh));
         pg.reshaped(reshape, Vec::new(), cx);
         pg.go_on_merged(cx);
         Advance::Done
@@ -328,7 +327,7 @@ impl Osd {
         sources: &[usize],
         splits: bool,
         old: &OsdMap,
-        out: &mut Vec<Effect>,
+        cx: &mut EventCx<'_>,
     ) -> Option<Vec<PgLogEntry>> {
         if sources.is_empty() && !splits {
             return Some(Vec::new());
@@ -345,14 +344,14 @@ impl Osd {
             Ok(log) => Some(log),
             Err(StoreError::Wait(_)) => None,
             Err(StoreError::Stopped(why)) => {
-                out.push(Effect::Stop { why: Some(why) });
+                cx.out.push(Effect::Stop { why: Some(why) });
                 None
             }
             Err(error) => {
                 // Objects are whole. Requests stay known as duplicates, and what can't be read is no longer in the log's range.
                 self.sh.damaged += 1;
                 let text = format!("{} is split without its log, which can't be read: {error}", pg.pgid);
-                out.push(Effect::ClusterLog { level: Level::Error, text });
+                cx.out.push(Effect::ClusterLog { level: Level::Error, text });
                 pg.log.forget_entries();
                 Some(Vec::new())
             }
@@ -360,22 +359,22 @@ impl Osd {
     }
 
     /// The group is over: its objects go to the one that it was once split from, which has taken in the map already.
-    fn merge(&mut self, source: usize, target: usize, reshape: &mut Reshape, clock: Clock, out: &mut Vec<Effect>) {
+    fn merge(&mut self, source: usize, target: usize, reshape: &mut Reshape, cx: &mut EventCx<'_>) {
         let mut source = *self.pgs[source].take().expect("the index names groups that are here");
         source.end_places(&mut self.sh);
         self.index.remove(&source.pgid);
         let target = self.pgs[target].as_mut().expect("the index names groups that are here");
-        target.merge(source, reshape, &mut Cx { sh: &mut self.sh, clock, out });
+        target.merge(source, reshape, &mut cx.with(&mut self.sh));
         self.sh.num_pgs -= 1;
     }
 
-    pub(crate) fn remove(&mut self, slot: usize, out: &mut Vec<Effect>) {
+    pub(crate) fn remove(&mut self, slot: usize, cx: &mut EventCx<'_>) {
         let Some(mut pg) = self.pgs[slot].take() else { return };
         pg.end_places(&mut self.sh);
         self.index.remove(&pg.pgid);
         self.sh.num_pgs -= 1;
         self.remove_rest(pg.pgid);
-        self.remove_some(out);
+        self.remove_some(cx);
         for session in self.sh.sessions.values_mut() {
             session.backoffs.retain(|b| b.pgid != pg.pgid);
         }
@@ -395,9 +394,7 @@ impl Osd {
         history: PgHistory,
         past: PastIntervals,
         fresh: bool,
-        clock: Clock,
-        out: &mut Vec<Effect>,
-    ) -> bool {
+        cx: &mut EventCx<'_>,) -> bool {
         let map = self.sh.map.clone();
         if self.index.contains_key(&pgid) || self.removals.has(pgid) || self.awaits_map(pgid) || self.damaged_groups.contains(&pgid) {
             return false;
@@ -415,7 +412,7 @@ impl Osd {
             }
         }
         let name = map.pool_name(pgid.pgid.pool).unwrap_or_default().into();
-        let mut cx = Cx { sh: &mut self.sh, clock, out };
+        let mut cx = cx.with(&mut self.sh);
         let place = self.pgs.len() as u32;
         let mut pg = Pg::new(place, pgid, Rc::new(pool.clone()), name, info, past, mapping, fresh, &cx);
         pg.create_in_store(&mut cx);
@@ -433,16 +430,14 @@ impl Osd {
         history: PgHistory,
         past: PastIntervals,
         part: Part,
-        clock: Clock,
-        out: &mut Vec<Effect>,
-    ) {
+        cx: &mut EventCx<'_>,) {
         let map = self.sh.map.clone();
         let is_primary = self.mapping(&map, pgid.pgid).is_some_and(|at| at.acting_primary == self.sh.whoami);
         if is_primary != (part == Part::Primary) || history.same_interval_since > sent || !self.is_same_interval(pgid, sent) {
             return;
         }
         let since = history.same_interval_since;
-        if self.create(pgid, history, past, false, clock, out) && part == Part::Replica {
+        if self.create(pgid, history, past, false, cx) && part == Part::Replica {
             let pg = self.pgs.last_mut().and_then(Option::as_mut).expect("made above");
             pg.peering.follow_since(since);
         }
@@ -450,7 +445,7 @@ impl Osd {
 
     /// Groups of pools that this very map makes: nothing can have been written to them, so whoever is primary makes them, and need not
     /// wait for the monitor's word.
-    fn create_by_map(&mut self, old: &OsdMap, new: &OsdMap, clock: Clock, out: &mut Vec<Effect>) {
+    fn create_by_map(&mut self, old: &OsdMap, new: &OsdMap, cx: &mut EventCx<'_>) {
         if new.epoch != old.epoch + 1 {
             return;
         }
@@ -458,25 +453,25 @@ impl Osd {
             for seed in 0..pool.pg_num {
                 let pgid = PgId::new(*id, seed);
                 if new.pg_to_up_acting(pgid, &mut self.placement).acting_primary == self.sh.whoami {
-                    let stamp = types::UTime::from_wall_ns(clock.wall_ns);
-                    self.create(SpgId::whole(pgid), PgHistory::created(new.epoch, stamp), PastIntervals::default(), true, clock, out);
+                    let stamp = types::UTime::from_wall_ns(cx.clock.wall_ns);
+                    self.create(SpgId::whole(pgid), PgHistory::created(new.epoch, stamp), PastIntervals::default(), true, cx);
                 }
             }
         }
     }
 
     /// The monitor wants groups made.
-    pub(crate) fn creates_came(&mut self, m: MOSDPGCreate2, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn creates_came(&mut self, m: MOSDPGCreate2, cx: &mut EventCx<'_>) {
         self.pending_creates.push(m);
-        self.take_pending_creates(clock, out);
-        self.activate_all(clock, out);
-        self.replay_waiting(clock, out);
+        self.take_pending_creates(cx);
+        self.activate_all(cx);
+        self.replay_waiting(cx);
     }
 
-    pub(crate) fn take_pending_creates(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn take_pending_creates(&mut self, cx: &mut EventCx<'_>) {
         for m in std::mem::take(&mut self.pending_creates) {
             if m.epoch > self.sh.map.epoch {
-                self.want_maps(out);
+                self.want_maps(cx);
                 self.pending_creates.push(m);
                 continue;
             }
@@ -487,18 +482,18 @@ impl Osd {
                 }
                 let (history, past) =
                     m.pg_extra.get(pgid).cloned().unwrap_or_else(|| (PgHistory::created(*created, *stamp), PastIntervals::default()));
-                self.create(*pgid, history, past, true, clock, out);
+                self.create(*pgid, history, past, true, cx);
             }
         }
     }
 
     /// Every group peers as far as it goes.
-    pub(crate) fn activate_all(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn activate_all(&mut self, cx: &mut EventCx<'_>) {
         let (mut up_thru, mut pg_temp) = (0, std::collections::BTreeMap::new());
         for slot in 0..self.pgs.len() {
-            self.activate_one(slot, &mut up_thru, &mut pg_temp, clock, out);
+            self.activate_one(slot, &mut up_thru, &mut pg_temp, cx);
         }
-        self.tell_mon(up_thru, pg_temp, out);
+        self.tell_mon(up_thru, pg_temp, cx);
     }
 
     pub(crate) fn activate_one(
@@ -506,39 +501,37 @@ impl Osd {
         slot: usize,
         up_thru: &mut Epoch,
         pg_temp: &mut std::collections::BTreeMap<PgId, Vec<OsdId>>,
-        clock: Clock,
-        out: &mut Vec<Effect>,
-    ) {
+        cx: &mut EventCx<'_>,) {
         if !self.boot.is_active() || self.behind.has(slot) {
             return;
         }
         let Some(pg) = &mut self.pgs[slot] else { return };
-        let outs = pg.activate_map(&mut Cx { sh: &mut self.sh, clock, out });
+        let outs = pg.activate_map(&mut cx.with(&mut self.sh));
         for one in outs {
             match one {
                 PeerOut::UpThru(want) => *up_thru = (*up_thru).max(want),
                 PeerOut::PgTemp(want) => drop(pg_temp.insert(pg.pgid.pgid, want)),
-                PeerOut::Query(member) => crate::peers::query(pg, member, &mut Cx { sh: &mut self.sh, clock, out }),
-                PeerOut::QueryLog(member, since) => crate::peers::query_log(pg, member, since, &mut Cx { sh: &mut self.sh, clock, out }),
-                PeerOut::Notify(member) => crate::peers::notify(pg, member, 0, &mut Cx { sh: &mut self.sh, clock, out }),
+                PeerOut::Query(member) => crate::peers::query(pg, member, &mut cx.with(&mut self.sh)),
+                PeerOut::QueryLog(member, since) => crate::peers::query_log(pg, member, since, &mut cx.with(&mut self.sh)),
+                PeerOut::Notify(member) => crate::peers::notify(pg, member, 0, &mut cx.with(&mut self.sh)),
                 PeerOut::Activate => {}
             }
         }
     }
 
     /// Groups whose peering waits for the store go on.
-    pub(crate) fn peer_waiting(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn peer_waiting(&mut self, cx: &mut EventCx<'_>) {
         let (mut up_thru, mut pg_temp) = (0, std::collections::BTreeMap::new());
         for slot in 0..self.pgs.len() {
             if self.pgs[slot].as_ref().is_some_and(|pg| pg.waits_for_log()) {
-                self.activate_one(slot, &mut up_thru, &mut pg_temp, clock, out);
+                self.activate_one(slot, &mut up_thru, &mut pg_temp, cx);
             }
         }
-        self.tell_mon(up_thru, pg_temp, out);
+        self.tell_mon(up_thru, pg_temp, cx);
     }
 
     /// What groups want of the monitor, once more.
-    pub(crate) fn ask_again(&mut self, out: &mut Vec<Effect>) {
+    pub(crate) fn ask_again(&mut self, cx: &mut EventCx<'_>) {
         let (mut up_thru, mut pg_temp) = (0, std::collections::BTreeMap::new());
         for pg in self.pgs() {
             match pg.peering.asks() {
@@ -547,19 +540,19 @@ impl Osd {
                 _ => {}
             }
         }
-        self.tell_mon(up_thru, pg_temp, out);
+        self.tell_mon(up_thru, pg_temp, cx);
     }
 
-    pub(crate) fn tell_mon(&mut self, up_thru: Epoch, pg_temp: std::collections::BTreeMap<PgId, Vec<OsdId>>, out: &mut Vec<Effect>) {
+    pub(crate) fn tell_mon(&mut self, up_thru: Epoch, pg_temp: std::collections::BTreeMap<PgId, Vec<OsdId>>, cx: &mut EventCx<'_>) {
         use messages::{MOSDAlive, MOSDPGTemp, Message, Paxos};
         let paxos = Paxos::at(self.sh.map.epoch.into());
         if up_thru > 0 {
             let msg = MOSDAlive { paxos, want: up_thru };
-            out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
+            cx.out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
         }
         if !pg_temp.is_empty() {
             let msg = MOSDPGTemp { paxos, map_epoch: self.sh.map.epoch, pg_temp, forced: false };
-            out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
+            cx.out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
         }
     }
 }

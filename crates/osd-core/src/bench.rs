@@ -2,8 +2,9 @@
 
 use crate::event::{ConnId, Effect};
 use crate::osd::Osd;
+use crate::shared::EventCx;
 use crate::work::{Status, Work};
-use base::{Clock, Rng, Stamp};
+use base::{Rng, Stamp};
 use bytes::Bytes;
 use messages::{MCommandReply, Message};
 use serde_json::{Map, Value};
@@ -83,12 +84,12 @@ impl Osd {
         Ok(())
     }
 
-    pub(crate) fn bench_step(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn bench_step(&mut self, cx: &mut EventCx<'_>) {
         let Some(mut b) = self.bench.take() else { return };
-        let started = *b.started.get_or_insert(clock.mono);
+        let started = *b.started.get_or_insert(cx.clock.mono);
         // What was written last turn is durable now: that is when it is over.
         if b.written >= b.count {
-            return self.bench_over(b, started, clock, out);
+            return self.bench_over(b, started, cx);
         }
         if b.written == 0 && self.sh.store.collection_bits(CollId::Meta).ok().flatten().is_none() {
             let mut txn = Transaction::new(CollId::Meta);
@@ -114,16 +115,16 @@ impl Osd {
         }
         self.sh.store.turn_end();
         self.bench = Some(b);
-        self.want_turn(out);
+        self.want_turn(cx);
     }
 
-    fn bench_over(&mut self, b: Bench, started: Stamp, clock: Clock, out: &mut Vec<Effect>) {
+    fn bench_over(&mut self, b: Bench, started: Stamp, cx: &mut EventCx<'_>) {
         for n in 0..b.highest {
             let mut txn = Transaction::new(CollId::Meta);
             txn.remove(&object(n));
             self.bench_submit(txn);
         }
-        let elapsed = clock.mono.since(started).as_secs_f64().max(1e-9);
+        let elapsed = cx.clock.mono.since(started).as_secs_f64().max(1e-9);
         let rate = b.written as f64 / elapsed;
         let text = format!(
             "{{\n    \"bytes_written\": {},\n    \"blocksize\": {},\n    \"elapsed_sec\": {elapsed},\n    \"bytes_per_sec\": {rate},\n    \
@@ -133,7 +134,7 @@ impl Osd {
             rate / b.size as f64
         );
         let reply = MCommandReply { tid: b.tid, result: 0, status: String::new(), data: text.into_bytes().into() };
-        out.push(Effect::Send { conn: b.conn, msg: reply.encode(features::SUPPORTED) });
+        cx.out.push(Effect::Send { conn: b.conn, msg: reply.encode(features::SUPPORTED) });
     }
 
     fn bench_submit(&mut self, txn: Transaction) {

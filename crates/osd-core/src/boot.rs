@@ -9,7 +9,8 @@
 
 use crate::event::{BootInfo, Effect, Level};
 use crate::osd::Osd;
-use base::{Clock, Stamp};
+use crate::shared::EventCx;
+use base::Stamp;
 use messages::{MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDBeacon, MOSDBoot, MOSDMarkMeDown, Message, Paxos};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -80,24 +81,24 @@ impl BootState {
 }
 
 impl Osd {
-    pub(crate) fn start_boot(&mut self, info: BootInfo, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn start_boot(&mut self, info: BootInfo, cx: &mut EventCx<'_>) {
         if let Some(loading) = &mut self.loading {
             loading.boot = Some(Box::new(info));
             return;
         }
         self.boot.info = info;
-        self.started = clock.mono;
-        self.preboot(clock, out);
+        self.started = cx.clock.mono;
+        self.preboot(cx);
     }
 
-    fn preboot(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    fn preboot(&mut self, cx: &mut EventCx<'_>) {
         self.boot.stage = Stage::Preboot;
-        self.boot.sent = clock.mono;
-        out.push(Effect::AskMapVersions);
+        self.boot.sent = cx.clock.mono;
+        cx.out.push(Effect::AskMapVersions);
     }
 
     /// The monitor's range of maps: if ours is among the newest we boot, otherwise we get those that lack first.
-    pub(crate) fn map_versions(&mut self, oldest: Epoch, newest: Epoch, out: &mut Vec<Effect>) {
+    pub(crate) fn map_versions(&mut self, oldest: Epoch, newest: Epoch, cx: &mut EventCx<'_>) {
         if self.boot.stage != Stage::Preboot {
             return;
         }
@@ -109,7 +110,7 @@ impl Osd {
                 "its maps go up to epoch {epoch}, the monitor's to {newest}: the monitor's store is older than this OSD's, and going on would give \
                  epochs a second meaning. Put the newer monitor's store back (an OSD alone goes on only with a monitor of its time)"
             );
-            out.push(Effect::Stop { why: Some(why) });
+            cx.out.push(Effect::Stop { why: Some(why) });
             return;
         }
         let map = self.sh.map.clone();
@@ -133,7 +134,7 @@ impl Osd {
         if let Some(why) = &cannot
             && self.boot.complaint.as_ref() != Some(why)
         {
-            out.push(Effect::Log { level: Level::Warn, text: format!("can't boot: {why}") });
+            cx.out.push(Effect::Log { level: Level::Warn, text: format!("can't boot: {why}") });
         }
         self.boot.complaint = cannot;
         let refused = match () {
@@ -142,29 +143,29 @@ impl Osd {
             _ if newest < epoch => Some("the monitor's maps are older than ours"),
             _ if self.sh.map.state(me) & maps::osd_state::NOUP != 0 || self.sh.map.has_flag(maps::map_flags::NOUP) => Some("noup is set"),
             _ if self.superblock.purged_snaps_last < epoch => {
-                self.ask_purged_snaps(out);
+                self.ask_purged_snaps(cx);
                 Some("asking for purged snapshots")
             }
             _ => None,
         };
         if let Some(why) = refused {
-            out.push(Effect::Log { level: Level::Debug, text: format!("not booting: {why}") });
+            cx.out.push(Effect::Log { level: Level::Debug, text: format!("not booting: {why}") });
         } else if epoch + 1 >= oldest && epoch + LAG_MAX > newest {
-            return self.send_boot(out);
+            return self.send_boot(cx);
         }
         // From nothing, the newest map as a whole will do. Where the monitors forgot the next one they give their oldest as a whole, if asked for
         // one before it.
         let from = if epoch == 0 { 0 } else { (epoch + 1).max(oldest.saturating_sub(1)) };
-        out.push(Effect::SubscribeMaps { from });
+        cx.out.push(Effect::SubscribeMaps { from });
     }
 
-    fn ask_purged_snaps(&self, out: &mut Vec<Effect>) {
+    fn ask_purged_snaps(&self, cx: &mut EventCx<'_>) {
         let start = self.superblock.purged_snaps_last + 1;
         let msg = MMonGetPurgedSnaps { paxos: Paxos::default(), start, last: self.sh.map.epoch + 1 };
-        out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
+        cx.out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
     }
     /// Snapshots that everybody was rid of while we were away: a group that still has clones of them rids itself of them when it is active.
-    pub(crate) fn purged_snaps(&mut self, m: &MMonGetPurgedSnapsReply, out: &mut Vec<Effect>) {
+    pub(crate) fn purged_snaps(&mut self, m: &MMonGetPurgedSnapsReply, cx: &mut EventCx<'_>) {
         if self.boot.stage != Stage::Preboot || m.last <= self.superblock.purged_snaps_last {
             return;
         }
@@ -175,10 +176,10 @@ impl Osd {
         }
         self.superblock.purged_snaps_last = m.last;
         // The rest, or the boot.
-        if m.last < self.sh.map.epoch { self.ask_purged_snaps(out) } else { out.push(Effect::AskMapVersions) }
+        if m.last < self.sh.map.epoch { self.ask_purged_snaps(cx) } else { cx.out.push(Effect::AskMapVersions) }
     }
 
-    fn send_boot(&mut self, out: &mut Vec<Effect>) {
+    fn send_boot(&mut self, cx: &mut EventCx<'_>) {
         self.boot.stage = Stage::Booting;
         let info = &self.boot.info;
         let mut metadata: BTreeMap<String, String> = info.metadata.iter().cloned().collect();
@@ -211,17 +212,17 @@ impl Osd {
             metadata,
             osd_features: features::SUPPORTED,
         };
-        out.push(Effect::SendMon(boot.encode(features::SUPPORTED)));
+        cx.out.push(Effect::SendMon(boot.encode(features::SUPPORTED)));
     }
 
     /// Looks whether a new map has us up, or no longer.
-    pub(crate) fn check_ourselves(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn check_ourselves(&mut self, cx: &mut EventCx<'_>) {
         let (map, me) = (self.sh.map.clone(), self.sh.whoami);
         let ours = map.is_up(me) && map.client_addrs[me as usize] == self.boot.info.public;
         match self.boot.stage {
             Stage::Preboot => {
-                self.boot.sent = clock.mono;
-                out.push(Effect::AskMapVersions);
+                self.boot.sent = cx.clock.mono;
+                cx.out.push(Effect::AskMapVersions);
             }
             Stage::Booting if ours => {
                 self.boot.stage = Stage::Active;
@@ -230,78 +231,78 @@ impl Osd {
                     self.boot.boot_epoch = map.epoch;
                 }
                 self.superblock.mounted = map.epoch;
-                out.push(Effect::SubscribeCreates { from: 0 });
-                out.push(Effect::Booted { epoch: map.epoch });
+                cx.out.push(Effect::SubscribeCreates { from: 0 });
+                cx.out.push(Effect::Booted { epoch: map.epoch });
             }
             Stage::Active if !ours => {
                 let text = format!("map e{} wrongly marked me down at e{}", map.epoch, map.epoch);
-                out.push(Effect::ClusterLog { level: Level::Error, text });
-                self.wrongly_down(clock, out);
+                cx.out.push(Effect::ClusterLog { level: Level::Error, text });
+                self.wrongly_down(cx);
             }
-            Stage::Stopping if !ours => out.push(Effect::Stop { why: None }),
+            Stage::Stopping if !ours => cx.out.push(Effect::Stop { why: None }),
             _ => {}
         }
     }
 
     /// Somebody did not hear us. We come back when we hear others, so that a cut between OSDs is not one change of the map after the other; and not
     /// for ever.
-    fn wrongly_down(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    fn wrongly_down(&mut self, cx: &mut EventCx<'_>) {
         let times = &mut self.boot.markdowns;
-        times.push_back(clock.mono);
+        times.push_back(cx.clock.mono);
         let period = Duration::from_secs(self.sh.config.int("osd_max_markdown_period"));
-        times.retain(|at| clock.mono.since(*at) <= period);
+        times.retain(|at| cx.clock.mono.since(*at) <= period);
         if times.len() > MARKDOWNS_MAX {
             times.pop_front();
         }
         if times.len() as u64 > self.sh.config.int("osd_max_markdown_count") {
             let text = format!("marked down {} times within {} s (osd_max_markdown_count): ending", times.len(), period.as_secs());
-            out.push(Effect::Log { level: Level::Error, text });
-            out.push(Effect::Stop { why: None });
+            cx.out.push(Effect::Log { level: Level::Error, text });
+            cx.out.push(Effect::Stop { why: None });
             return;
         }
         self.boot.stage = Stage::Unhealthy;
-        self.ping_afresh(clock, out);
-        self.boot_if_healthy(clock, out);
+        self.ping_afresh(cx);
+        self.boot_if_healthy(cx);
     }
     /// Whether enough of the others answered since we wait for that, or nothing was heard of being down for long.
-    pub(crate) fn boot_if_healthy(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn boot_if_healthy(&mut self, cx: &mut EventCx<'_>) {
         if self.boot.stage != Stage::Unhealthy {
             return;
         }
         let period = Duration::from_secs(self.sh.config.int("osd_max_markdown_period"));
-        let long_ago = self.boot.markdowns.back().is_none_or(|at| clock.mono.since(*at) > period);
+        let long_ago = self.boot.markdowns.back().is_none_or(|at| cx.clock.mono.since(*at) > period);
         let (heard, of) = self.heard_since(self.boot.markdowns.back().copied().unwrap_or_default());
         if long_ago || heard as f64 >= of as f64 * self.sh.config.num("osd_heartbeat_min_healthy_ratio") {
-            self.preboot(clock, out);
+            self.preboot(cx);
         }
     }
 
     /// What a monitor that went away may not have heard is said again.
-    pub(crate) fn mon_connected(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn mon_connected(&mut self, cx: &mut EventCx<'_>) {
         match self.boot.stage {
-            Stage::Preboot | Stage::Booting => self.preboot(clock, out),
+            Stage::Preboot | Stage::Booting => self.preboot(cx),
             Stage::Active => {
                 self.boot.last_beacon = None;
                 self.merging.forget();
-                self.tell_ready_to_merge(out);
-                self.ask_again(out);
-                self.boot_tick(clock, out);
+                self.tell_ready_to_merge(cx);
+                self.ask_again(cx);
+                self.boot_tick(cx);
             }
-            Stage::Stopping => self.send_mark_down(out),
+            Stage::Stopping => self.send_mark_down(cx),
             Stage::Waiting | Stage::Unhealthy => {}
         }
     }
 
-    pub(crate) fn boot_tick(&mut self, clock: Clock, out: &mut Vec<Effect>) {
-        let waited = clock.mono.since(self.boot.sent);
+    pub(crate) fn boot_tick(&mut self, cx: &mut EventCx<'_>) {
+        let waited = cx.clock.mono.since(self.boot.sent);
         match self.boot.stage {
-            Stage::Preboot if self.boot.older > 0 => self.preboot(clock, out),
-            Stage::Preboot | Stage::Booting if waited > BOOT_AGAIN => self.preboot(clock, out),
-            Stage::Unhealthy => self.boot_if_healthy(clock, out),
+            Stage::Preboot if self.boot.older > 0 => self.preboot(cx),
+            Stage::Preboot | Stage::Booting if waited > BOOT_AGAIN => self.preboot(cx),
+            Stage::Unhealthy => self.boot_if_healthy(cx),
             Stage::Active => {
                 let period = Duration::from_secs(self.sh.config.int("osd_beacon_report_interval").max(1));
-                if self.boot.last_beacon.is_none_or(|at| clock.mono.since(at) >= period) {
-                    self.boot.last_beacon = Some(clock.mono);
+                if self.boot.last_beacon.is_none_or(|at| cx.clock.mono.since(at) >= period) {
+                    self.boot.last_beacon = Some(cx.clock.mono);
                     let pgs = || self.pgs().filter(|pg| pg.peering.is_primary());
                     let beacon = MOSDBeacon {
                         paxos: Paxos::at(self.sh.map.epoch.into()),
@@ -310,22 +311,22 @@ impl Osd {
                         last_purged_snaps_scrub: self.superblock.last_purged_snaps_scrub,
                         report_interval_s: period.as_secs() as i32,
                     };
-                    out.push(Effect::SendMon(beacon.encode(features::SUPPORTED)));
+                    cx.out.push(Effect::SendMon(beacon.encode(features::SUPPORTED)));
                 }
             }
             _ => {}
         }
     }
 
-    pub(crate) fn shutdown(&mut self, out: &mut Vec<Effect>) {
+    pub(crate) fn shutdown(&mut self, cx: &mut EventCx<'_>) {
         if self.boot.stage != Stage::Active {
-            out.push(Effect::Stop { why: None });
+            cx.out.push(Effect::Stop { why: None });
             return;
         }
         self.boot.stage = Stage::Stopping;
-        self.send_mark_down(out);
+        self.send_mark_down(cx);
     }
-    fn send_mark_down(&self, out: &mut Vec<Effect>) {
+    fn send_mark_down(&self, cx: &mut EventCx<'_>) {
         let msg = MOSDMarkMeDown {
             paxos: Paxos::at(self.sh.map.epoch.into()),
             fsid: self.cluster_fsid,
@@ -336,16 +337,16 @@ impl Osd {
             // From here on clients get no answer of ours, so nobody has to wait for our leases to end.
             down_and_dead: true,
         };
-        out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
+        cx.out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
     }
     /// True once the monitor was told that we are dead.
     pub(crate) fn is_stopping(&self) -> bool {
         self.boot.stage == Stage::Stopping
     }
     /// The monitor's word that we are down.
-    pub(crate) fn marked_down(&mut self, out: &mut Vec<Effect>) {
+    pub(crate) fn marked_down(&mut self, cx: &mut EventCx<'_>) {
         if self.boot.stage == Stage::Stopping {
-            out.push(Effect::Stop { why: None });
+            cx.out.push(Effect::Stop { why: None });
         }
     }
 }

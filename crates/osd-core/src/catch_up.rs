@@ -5,11 +5,10 @@
 //! merged with; all other groups go on. Holds those groups, the maps that they have yet to take in, and requests and messages of
 //! other OSDs for them. Holds no rule of what a map changes: that is `advance`.
 
-use crate::event::Effect;
 use crate::osd::Osd;
 use crate::pg::peering::children;
 use crate::request::ClientOp;
-use base::Clock;
+use crate::shared::EventCx;
 use maps::OsdMap;
 use messages::RawMessage;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -99,7 +98,7 @@ impl Osd {
     }
 
     /// Groups that are behind take in maps as far as their store lets them. True if any did.
-    pub(crate) fn catch_up(&mut self, clock: Clock, out: &mut Vec<Effect>) -> bool {
+    pub(crate) fn catch_up(&mut self, cx: &mut EventCx<'_>) -> bool {
         if self.behind.is_empty() {
             return false;
         }
@@ -115,7 +114,7 @@ impl Osd {
                     progress |= self.behind.groups.remove(&slot);
                     continue;
                 };
-                progress |= self.advance_group(slot, &old, &new, clock, out) == Advance::Done;
+                progress |= self.advance_group(slot, &old, &new, cx) == Advance::Done;
             }
             any |= progress;
         }
@@ -125,14 +124,14 @@ impl Osd {
         if self.behind.is_empty() {
             self.behind.maps.clear();
         }
-        self.activate_all(clock, out);
+        self.activate_all(cx);
         for (from, msg) in std::mem::take(&mut self.behind.messages) {
-            self.peer_message(from, &msg, clock, out);
+            self.peer_message(from, &msg, cx);
         }
         for op in std::mem::take(&mut self.behind.requests) {
-            self.place(op, clock, out);
+            self.place(op, cx);
         }
-        self.replay_waiting(clock, out);
+        self.replay_waiting(cx);
         true
     }
 }

@@ -4,6 +4,7 @@ use crate::config::{Config, Source};
 use crate::event::{ConnId, DeviceQuestion, Effect};
 use crate::osd::Osd;
 use crate::perf::{C, Perf};
+use crate::shared::EventCx;
 use base::Clock;
 use bytes::Bytes;
 use messages::{MCommand, MCommandReply, Message, RawMessage};
@@ -21,14 +22,13 @@ struct Command {
 }
 
 /// The answer, or none yet: it comes when what was asked for is there.
-type Run = fn(&mut Osd, &Asked<'_>, &mut Vec<Effect>) -> Option<Answer>;
+type Run = fn(&mut Osd, &Asked<'_>, &mut EventCx<'_>) -> Option<Answer>;
 
 /// One command that came, and on which connection.
 struct Asked<'a> {
     conn: ConnId,
     tid: u64,
     cmd: &'a Map<String, Value>,
-    clock: Clock,
 }
 
 impl Asked<'_> {
@@ -41,8 +41,8 @@ impl Asked<'_> {
         self.given(name).unwrap_or_default()
     }
     /// What the shell must find out.
-    fn devices(&self, question: DeviceQuestion, out: &mut Vec<Effect>) -> Option<Answer> {
-        out.push(Effect::AskDevices { conn: self.conn, tid: self.tid, question });
+    fn devices(&self, question: DeviceQuestion, cx: &mut EventCx<'_>) -> Option<Answer> {
+        cx.out.push(Effect::AskDevices { conn: self.conn, tid: self.tid, question });
         None
     }
 }
@@ -56,10 +56,10 @@ const fn row(sig: &'static str, help: &'static str, run: Run) -> Command {
 }
 
 /// What a group is asked.
-fn tell_pg(osd: &mut Osd, asked: &Asked<'_>, out: &mut Vec<Effect>) -> Option<Answer> {
+fn tell_pg(osd: &mut Osd, asked: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
     let prefix = asked.text("prefix");
     let verb = if prefix == "pg" { asked.given("cmd").unwrap_or("query") } else { prefix };
-    now(osd.pg_command(verb, asked.cmd, asked.clock, out))
+    now(osd.pg_command(verb, asked.cmd, cx))
 }
 
 /// All commands, by name.
@@ -78,7 +78,7 @@ const COMMANDS: &[Command] = &[
     row("dump_historic_ops name=filterstr,type=CephString,n=N,req=false", "show recent ops", Osd::tell_historic_ops),
     row("dump_mempools", "what memory is used for, by pool", |osd, _, _| now(ok(osd.memory()))),
     row("dump_pg_recovery_stats", "dump pg recovery statistics", |osd, _, _| now(ok(osd.peering_times()))),
-    row("dump_ops_in_flight name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight", |osd, asked, _| now(ok(osd.dump_ops(asked.clock, 0.0)))),
+    row("dump_ops_in_flight name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight", |osd, _, cx| now(ok(osd.dump_ops(cx.clock, 0.0)))),
     row("compact", "Commpact object store's omap. WARNING: Compaction probably slows your requests", Osd::tell_compact),
     row("flush_pg_stats", "flush pg stats", Osd::tell_flush_pg_stats),
     row("get_command_descriptions", "list available commands", |_, _, _| now(ok(describe()))),
@@ -86,11 +86,11 @@ const COMMANDS: &[Command] = &[
          name=value,type=CephString,req=false", "show heap usage info (available only if compiled with tcmalloc)", |_, _, _| now((EINVAL, "tcmalloc not enabled, can't use heap profiler commands".into(), Vec::new()))),
     row("help", "list available commands", |_, _, _| now(ok(Value::Object(COMMANDS.iter().map(|row| (words(row.sig), json!(row.help))).collect())))),
     row("injectargs name=injected_args,type=CephString,n=N", "inject configuration arguments into running daemon", Osd::tell_injectargs),
-    row("injectfull name=type,type=CephString,req=false name=count,type=CephInt,req=false", "Inject a full disk (optional count times)", |osd, asked, out| now(osd.inject_full(asked.given("type").unwrap_or("full"), asked.cmd.get("count").and_then(Value::as_i64), out))),
-    row("list_devices", "list OSD devices.", |_, asked, out| asked.devices(DeviceQuestion::List, out)),
+    row("injectfull name=type,type=CephString,req=false name=count,type=CephInt,req=false", "Inject a full disk (optional count times)", |osd, asked, cx| now(osd.inject_full(asked.given("type").unwrap_or("full"), asked.cmd.get("count").and_then(Value::as_i64), cx))),
+    row("list_devices", "list OSD devices.", |_, asked, cx| asked.devices(DeviceQuestion::List, cx)),
     row("list_unfound name=pgid,type=CephPgid name=offset,type=CephString,req=false", "list objects of a pg that no OSD has", tell_pg),
     row("mark_unfound_lost name=pgid,type=CephPgid name=mulcmd,type=CephChoices,strings=revert|delete", "give up all objects of a pg that no OSD has: go back to the version before, or delete them", tell_pg),
-    row("ops name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight", |osd, asked, _| now(ok(osd.dump_ops(asked.clock, 0.0)))),
+    row("ops name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight", |osd, _, cx| now(ok(osd.dump_ops(cx.clock, 0.0)))),
     row("perf dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false", "dump non-labeled counters and their values", Osd::tell_perf_dump),
     row("perf reset name=var,type=CephString", "perf reset <name>: perf reset all or one perfcounter name", Osd::tell_perf_reset),
     row("perf schema", "dump non-labeled counters schemas", |_, _, _| now(ok(Perf::schema()))),
@@ -146,27 +146,27 @@ pub fn command_output(tid: u64, told: &Value) -> RawMessage {
 
 impl Osd {
     /// Executes a command and answers it; `conn` is `None` when it came on a connection that the shell keeps (monitor, manager).
-    pub(crate) fn command(&mut self, conn: Option<ConnId>, m: &MCommand, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn command(&mut self, conn: Option<ConnId>, m: &MCommand, cx: &mut EventCx<'_>) {
         let Some(conn) = conn else { return };
         let allowed = self.sh.sessions.get(&conn).is_some_and(|s| s.peer.cap.is_none());
         let answer = if !allowed {
             now((types::errno::EACCES, "access denied".into(), Vec::new()))
         } else {
             match serde_json::from_str::<Value>(&m.cmd.concat()) {
-                Ok(Value::Object(cmd)) => self.run(&Asked { conn, tid: m.tid, cmd: &cmd, clock }, out),
+                Ok(Value::Object(cmd)) => self.run(&Asked { conn, tid: m.tid, cmd: &cmd }, cx),
                 _ => now((EINVAL, "invalid json".into(), Vec::new())),
             }
         };
         if let Some((errno, status, data)) = answer {
             let reply = MCommandReply { tid: m.tid, result: -errno, status, data: Bytes::from(data) };
-            out.push(Effect::Send { conn, msg: reply.encode(features::SUPPORTED) });
+            cx.out.push(Effect::Send { conn, msg: reply.encode(features::SUPPORTED) });
         }
     }
 
-    fn run(&mut self, asked: &Asked<'_>, out: &mut Vec<Effect>) -> Option<Answer> {
+    fn run(&mut self, asked: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
         let Some(prefix) = asked.given("prefix") else { return now((EINVAL, "no command given".into(), Vec::new())) };
         match COMMANDS.iter().find(|row| words(row.sig) == prefix) {
-            Some(row) => (row.run)(self, asked, out),
+            Some(row) => (row.run)(self, asked, cx),
             // What we lack is refused by name.
             None => now((EINVAL, format!("unknown command prefix {prefix}"), Vec::new())),
         }
@@ -185,18 +185,18 @@ impl Osd {
     }
 
     /// Answered when it is done.
-    fn tell_bench(&mut self, asked: &Asked<'_>, out: &mut Vec<Effect>) -> Option<Answer> {
+    fn tell_bench(&mut self, asked: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
         if let Err((errno, status)) = self.start_bench(asked.cmd, asked.conn, asked.tid) {
             return now((errno, status, Vec::new()));
         }
-        self.want_turn(out);
+        self.want_turn(cx);
         None
     }
-    fn tell_smart(&mut self, asked: &Asked<'_>, out: &mut Vec<Effect>) -> Option<Answer> {
+    fn tell_smart(&mut self, asked: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
         let timeout_s = self.sh.config.int("osd_smart_report_timeout");
-        asked.devices(DeviceQuestion::Smart { only: asked.text("devid").into(), timeout_s }, out)
+        asked.devices(DeviceQuestion::Smart { only: asked.text("devid").into(), timeout_s }, cx)
     }
-    fn tell_status(&mut self, _: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+    fn tell_status(&mut self, _: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
         now(ok(json!({
             "cluster_fsid": self.cluster_fsid.to_string(),
             "osd_fsid": self.superblock.osd_fsid.to_string(),
@@ -208,19 +208,19 @@ impl Osd {
             "num_pgs": self.sh.num_pgs,
         })))
     }
-    fn tell_config_diff_get(&mut self, asked: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+    fn tell_config_diff_get(&mut self, asked: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
         let name = asked.text("var");
         let one = self.sh.config.diff()["diff"].get(name).cloned();
         now(ok(json!({ "diff": one.map_or(json!({}), |v| json!({ name: v })) })))
     }
-    fn tell_config_get(&mut self, asked: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+    fn tell_config_get(&mut self, asked: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
         let name = asked.text("var");
         now(match self.sh.config.get(name) {
             Some(value) => ok(json!({ name: value })),
             None => (ENOENT, format!("error getting '{name}': (2) No such file or directory"), Vec::new()),
         })
     }
-    fn tell_config_unset(&mut self, asked: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+    fn tell_config_unset(&mut self, asked: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
         let name = asked.text("var");
         if !Config::knows(name) {
             return now((ENOENT, format!("error unsetting '{name}': (2) No such file or directory"), Vec::new()));
@@ -229,7 +229,7 @@ impl Osd {
         self.sh.reload_config();
         now(ok(json!({})))
     }
-    fn tell_injectargs(&mut self, asked: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+    fn tell_injectargs(&mut self, asked: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
         now(match options::inject(&joined(asked.cmd.get("injected_args"))) {
             Ok(settings) => {
                 let mut said = String::new();
@@ -243,11 +243,11 @@ impl Osd {
             Err(why) => (EINVAL, why, Vec::new()),
         })
     }
-    fn tell_compact(&mut self, _: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+    fn tell_compact(&mut self, _: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
         self.sh.store.compact();
         now(ok(json!({ "elapsed_time": 0.0 })))
     }
-    fn tell_perf_dump(&mut self, asked: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+    fn tell_perf_dump(&mut self, asked: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
         self.refresh_gauges();
         let mut dump = self.sh.perf.dump();
         for (name, throttle) in crate::perf::throttles(self.sh.budget.stats()) {
@@ -263,27 +263,27 @@ impl Osd {
         }
         now(ok(dump))
     }
-    fn tell_perf_reset(&mut self, _: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+    fn tell_perf_reset(&mut self, _: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
         self.sh.perf = Perf::default();
         now(ok(json!({ "success": "perf reset all" })))
     }
-    fn tell_flush_pg_stats(&mut self, asked: &Asked<'_>, out: &mut Vec<Effect>) -> Option<Answer> {
-        let seq = self.stats_now(asked.clock, out);
+    fn tell_flush_pg_stats(&mut self, _: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
+        let seq = self.stats_now(cx);
         now((0, String::new(), seq.to_string().into_bytes()))
     }
-    fn tell_blocked_ops(&mut self, asked: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+    fn tell_blocked_ops(&mut self, _: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
         let late = self.sh.config.num("osd_op_complaint_time");
-        let mut dump = self.dump_ops(asked.clock, late);
+        let mut dump = self.dump_ops(cx.clock, late);
         dump["complaint_time"] = json!(late);
         dump["num_blocked_ops"] = dump["num_ops"].take();
         dump.as_object_mut().expect("an object").remove("num_ops");
         now(ok(dump))
     }
-    fn tell_historic_ops(&mut self, asked: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+    fn tell_historic_ops(&mut self, _: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
         let (size, duration) = (self.sh.config.int("osd_op_history_size"), self.sh.config.int("osd_op_history_duration"));
-        now(ok(json!({ "size": size, "duration": duration, "ops": self.dump_history(asked.clock) })))
+        now(ok(json!({ "size": size, "duration": duration, "ops": self.dump_history(cx.clock) })))
     }
-    fn tell_blocklist(&mut self, _: &Asked<'_>, _: &mut Vec<Effect>) -> Option<Answer> {
+    fn tell_blocklist(&mut self, _: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
         let dump = |list: &std::collections::BTreeMap<types::EntityAddr, UTime>| -> Value {
             list.iter().map(|(a, t)| json!({ "entity_addr_t": a.to_string(), "expire_time": t.to_string() })).collect()
         };

@@ -13,6 +13,7 @@
 
 use crate::event::{Effect, Level};
 use crate::osd::Osd;
+use crate::shared::EventCx;
 use maps::{OsdMap, osd_state};
 use messages::{MOSDFull, Message, Paxos};
 use types::errno::EINVAL;
@@ -136,7 +137,7 @@ fn rank(state: u32) -> u8 {
 
 impl Osd {
     /// Tells the monitor when the map doesn't show how full we are; again until it does.
-    pub(crate) fn tell_fullness(&mut self, out: &mut Vec<Effect>) {
+    pub(crate) fn tell_fullness(&mut self, cx: &mut EventCx<'_>) {
         if !self.boot.is_active() {
             return;
         }
@@ -156,17 +157,17 @@ impl Osd {
                 osd_state::NEARFULL => "nearfull",
                 _ => "no longer full",
             };
-            out.push(Effect::ClusterLog { level, text: format!("the store is {state} ({percent:.1} % used)") });
+            cx.out.push(Effect::ClusterLog { level, text: format!("the store is {state} ({percent:.1} % used)") });
             self.sh.report_soon = true;
         }
         if self.sh.map.state(self.sh.whoami) & MASK != wanted {
             let msg = MOSDFull { paxos: Paxos::at(self.sh.map.epoch.into()), map_epoch: self.sh.map.epoch, state: wanted };
-            out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
+            cx.out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
         }
     }
 
     /// `injectfull`: pretends.
-    pub(crate) fn inject_full(&mut self, kind: &str, count: Option<i64>, out: &mut Vec<Effect>) -> (i32, String, Vec<u8>) {
+    pub(crate) fn inject_full(&mut self, kind: &str, count: Option<i64>, cx: &mut EventCx<'_>) -> (i32, String, Vec<u8>) {
         let state = match kind {
             "none" => None,
             "nearfull" => Some(osd_state::NEARFULL),
@@ -177,7 +178,7 @@ impl Osd {
         };
         let left = count.filter(|n| *n > 0).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
         self.sh.fullness.injected = state.map(|state| (state, left));
-        self.tell_fullness(out);
+        self.tell_fullness(cx);
         (0, String::new(), Vec::new())
     }
 }

@@ -10,6 +10,7 @@
 
 use crate::event::{ConnId, Effect, HbNet, Level};
 use crate::osd::Osd;
+use crate::shared::EventCx;
 use base::{Clock, Stamp};
 use messages::osd_mon::failure_flag;
 use messages::osd_ping::{SpanNs, ping_op};
@@ -106,31 +107,31 @@ impl Heartbeats {
 
 impl Osd {
     /// A message on a connection of one of the heartbeat networks.
-    pub(crate) fn heartbeat(&mut self, conn: ConnId, net: HbNet, raw: &RawMessage, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn heartbeat(&mut self, conn: ConnId, net: HbNet, raw: &RawMessage, cx: &mut EventCx<'_>) {
         let Some(session) = self.sh.sessions.get(&conn) else { return };
         let peer = session.peer.name;
         match MOSDPing::decode(raw) {
-            Ok(m) => self.ping(conn, peer, net, &m, clock, out),
+            Ok(m) => self.ping(conn, peer, net, &m, cx),
             Err(error) => {
-                out.push(Effect::Log { level: Level::Warn, text: format!("{peer}: a ping that can't be read: {error}") });
-                out.push(Effect::Close(conn));
+                cx.out.push(Effect::Log { level: Level::Warn, text: format!("{peer}: a ping that can't be read: {error}") });
+                cx.out.push(Effect::Close(conn));
             }
         }
     }
 
     /// Another OSD asks whether we live, or says that it does.
-    pub(crate) fn ping(&mut self, conn: ConnId, peer: EntityName, net: HbNet, m: &MOSDPing, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn ping(&mut self, conn: ConnId, peer: EntityName, net: HbNet, m: &MOSDPing, cx: &mut EventCx<'_>) {
         if !self.cluster_fsid.is_zero() && m.fsid != self.cluster_fsid {
             return;
         }
         if m.map_epoch > self.sh.map.epoch && peer.kind == EntityKind::OSD {
-            self.want_maps(out);
+            self.want_maps(cx);
         }
         match m.op {
             ping_op::PING => {
                 let from = peer.num as OsdId;
                 if peer.kind == EntityKind::OSD {
-                    self.sh.clocks.heard(from, m.up_from, m.mono_send_stamp, clock.mono);
+                    self.sh.clocks.heard(from, m.up_from, m.mono_send_stamp, cx.clock.mono);
                 }
                 let mut reply = MOSDPing {
                     fsid: self.cluster_fsid,
@@ -139,42 +140,42 @@ impl Osd {
                     ping_stamp: m.ping_stamp,
                     up_from: self.boot.up_from,
                     mono_ping_stamp: m.mono_ping_stamp,
-                    mono_send_stamp: SpanNs(clock.mono.0 as i64),
+                    mono_send_stamp: SpanNs(cx.clock.mono.0 as i64),
                     delta_ub: self.sh.clocks.ours_ahead(from, m.up_from),
                     ..MOSDPing::default()
                 };
                 reply.pad_to(m.min_message_size());
-                out.push(Effect::Send { conn, msg: reply.encode(features::SUPPORTED) });
+                cx.out.push(Effect::Send { conn, msg: reply.encode(features::SUPPORTED) });
                 let map = &self.sh.map;
                 let down_at = map.osd_info.get(from as usize).map_or(Epoch::MAX, |i| i.down_at);
                 if peer.kind == EntityKind::OSD && map.epoch > 0 && !map.is_up(from) && down_at > m.map_epoch {
                     // It doesn't know yet that the map has it down.
                     let died = MOSDPing { op: ping_op::YOU_DIED, ..reply };
-                    out.push(Effect::Send { conn, msg: died.encode(features::SUPPORTED) });
+                    cx.out.push(Effect::Send { conn, msg: died.encode(features::SUPPORTED) });
                 }
             }
-            ping_op::PING_REPLY if peer.kind == EntityKind::OSD => self.pong(peer.num as OsdId, net, m, clock, out),
+            ping_op::PING_REPLY if peer.kind == EntityKind::OSD => self.pong(peer.num as OsdId, net, m, cx),
             // The map will say so too, and why.
-            ping_op::YOU_DIED => self.want_maps(out),
+            ping_op::YOU_DIED => self.want_maps(cx),
             _ => {}
         }
     }
 
     /// Another OSD lives.
-    fn pong(&mut self, from: OsdId, net: HbNet, m: &MOSDPing, clock: Clock, out: &mut Vec<Effect>) {
-        self.sh.clocks.heard(from, m.up_from, m.mono_send_stamp, clock.mono);
+    fn pong(&mut self, from: OsdId, net: HbNet, m: &MOSDPing, cx: &mut EventCx<'_>) {
+        self.sh.clocks.heard(from, m.up_from, m.mono_send_stamp, cx.clock.mono);
         let grace = self.heartbeat_grace();
         let Some(heard) = self.heartbeats.peers.get_mut(&from) else { return };
-        let us = (clock.mono.0 as i64).saturating_sub(m.mono_ping_stamp.0).clamp(0, i64::from(u32::MAX) * 1000) / 1000;
+        let us = (cx.clock.mono.0 as i64).saturating_sub(m.mono_ping_stamp.0).clamp(0, i64::from(u32::MAX) * 1000) / 1000;
         heard.retried = false;
-        heard.last_s = UTime::from_wall_ns(clock.wall_ns).sec;
+        heard.last_s = UTime::from_wall_ns(cx.clock.wall_ns).sec;
         let answers = if net == HbNet::Front { &mut heard.front } else { &mut heard.back };
-        answers.note(clock.mono, us as u32);
-        if heard.reported && heard.silent(clock.mono) <= grace {
+        answers.note(cx.clock.mono, us as u32);
+        if heard.reported && heard.silent(cx.clock.mono) <= grace {
             heard.reported = false;
-            self.report_failure(from, failure_flag::ALIVE, 0, out);
+            self.report_failure(from, failure_flag::ALIVE, 0, cx);
         }
-        self.boot_if_healthy(clock, out);
+        self.boot_if_healthy(cx);
     }
 
     /// How many of those whom we ping answered on both networks since then, and how many there are.
@@ -183,17 +184,17 @@ impl Osd {
         (peers.filter(|h| h.front.last > since && h.back.last > since).count(), self.heartbeats.peers.len())
     }
     /// Asks everybody at once, and forgets what was heard before.
-    pub(crate) fn ping_afresh(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn ping_afresh(&mut self, cx: &mut EventCx<'_>) {
         self.heartbeats.peers.clear();
         self.heartbeats.last_sent = None;
-        self.heartbeat_tick(clock, out);
+        self.heartbeat_tick(cx);
     }
 
     fn heartbeat_grace(&self) -> Duration {
         Duration::from_secs(self.sh.config.int("osd_heartbeat_grace").max(1))
     }
 
-    fn report_failure(&self, osd: OsdId, flags: u8, failed_for_s: i32, out: &mut Vec<Effect>) {
+    fn report_failure(&self, osd: OsdId, flags: u8, failed_for_s: i32, cx: &mut EventCx<'_>) {
         let msg = MOSDFailure {
             paxos: Paxos::at(self.sh.map.epoch.into()),
             fsid: self.cluster_fsid,
@@ -203,7 +204,7 @@ impl Osd {
             flags,
             failed_for_s,
         };
-        out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
+        cx.out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
     }
 
     /// The OSD that we ping at this address.
@@ -218,28 +219,28 @@ impl Osd {
 
     /// A connection was cut: a ping dials again at once, and a process that is gone refuses. Once until something is heard: a peer that
     /// cuts each connection is none that is pinged without a pause.
-    pub(crate) fn heartbeat_cut(&mut self, net: HbNet, addrs: &EntityAddrVec, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn heartbeat_cut(&mut self, net: HbNet, addrs: &EntityAddrVec, cx: &mut EventCx<'_>) {
         let Some(osd) = self.pinged_at(addrs) else { return };
         let heard = self.heartbeats.peers.get_mut(&osd).expect("found among them");
         if self.boot.pings() && !std::mem::replace(&mut heard.retried, true) {
-            let msg = self.ping_for(osd, clock);
-            out.push(Effect::SendHeartbeat { net, addrs: addrs.clone(), msg });
+            let msg = self.ping_for(osd, cx.clock);
+            cx.out.push(Effect::SendHeartbeat { net, addrs: addrs.clone(), msg });
         }
     }
 
     /// Nothing listens where the map says that an OSD hears other OSDs: it is dead, not just silent.
-    pub(crate) fn peer_refused(&mut self, addrs: &EntityAddrVec, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn peer_refused(&mut self, addrs: &EntityAddrVec, cx: &mut EventCx<'_>) {
         let map = &self.sh.map;
         let is_at = |osd: usize| [&map.cluster_addrs, &map.hb_back_addrs, &map.hb_front_addrs].iter().any(|at| at[osd] == *addrs);
         let Some(osd) = map.osds().find(|osd| map.is_up(*osd) && is_at(*osd as usize)) else { return };
         let up_from = map.osd_info[osd as usize].up_from;
         // One that was never pinged, or not in this life, may be gone all the same.
-        let heard = self.heartbeats.peers.entry(osd).or_insert_with(|| Heard::new(up_from, clock.mono));
+        let heard = self.heartbeats.peers.entry(osd).or_insert_with(|| Heard::new(up_from, cx.clock.mono));
         if heard.up_from != up_from {
-            *heard = Heard::new(up_from, clock.mono);
+            *heard = Heard::new(up_from, cx.clock.mono);
         }
         if self.boot.is_active() && !std::mem::replace(&mut heard.reported, true) {
-            self.report_failure(osd, failure_flag::FAILED | failure_flag::IMMEDIATE, 0, out);
+            self.report_failure(osd, failure_flag::FAILED | failure_flag::IMMEDIATE, 0, cx);
         }
     }
 
@@ -269,8 +270,8 @@ impl Osd {
         self.heartbeats.due
     }
     /// Tells the monitor of peers that have been silent for too long: of each once, and again if `again`.
-    pub(crate) fn report_silent(&mut self, again: bool, clock: Clock, out: &mut Vec<Effect>) {
-        let now = clock.mono;
+    pub(crate) fn report_silent(&mut self, again: bool, cx: &mut EventCx<'_>) {
+        let now = cx.clock.mono;
         let awake = self.heartbeat_interval() * 2;
         // Time in which this OSD stood still itself is no silence of others: their answers lie unread.
         let slept = self.heartbeats.looked.replace(now).map_or(Duration::ZERO, |at| now.since(at)).saturating_sub(awake);
@@ -296,7 +297,7 @@ impl Osd {
         let unreported = self.heartbeats.peers.values().filter(|h| !h.reported);
         self.heartbeats.due = unreported.map(|h| h.silent_since() + grace + Duration::from_nanos(1)).min();
         for (osd, silent) in silent {
-            self.report_failure(osd, failure_flag::FAILED, silent.as_secs() as i32, out);
+            self.report_failure(osd, failure_flag::FAILED, silent.as_secs() as i32, cx);
         }
     }
 
@@ -305,12 +306,12 @@ impl Osd {
     }
 
     /// Sends pings when it is time, and tells the monitor of those that don't answer.
-    pub(crate) fn heartbeat_tick(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn heartbeat_tick(&mut self, cx: &mut EventCx<'_>) {
         let period = self.heartbeat_interval();
-        if !self.boot.pings() || self.heartbeats.last_sent.is_some_and(|at| clock.mono.since(at) < period) {
+        if !self.boot.pings() || self.heartbeats.last_sent.is_some_and(|at| cx.clock.mono.since(at) < period) {
             return;
         }
-        self.heartbeats.last_sent = Some(clock.mono);
+        self.heartbeats.last_sent = Some(cx.clock.mono);
         let (map, me) = (self.sh.map.clone(), self.sh.whoami);
         let mappings = || self.pgs().map(|pg| &pg.peering.mapping);
         let mut wanted: BTreeSet<OsdId> = mappings().flat_map(|m| m.up.iter().chain(&m.acting).copied()).collect();
@@ -326,20 +327,20 @@ impl Osd {
         self.heartbeats.peers.retain(|osd, _| wanted.contains(osd));
         self.sh.clocks.retain(|osd| map.is_up(osd));
         for osd in &wanted {
-            let (osd, now) = (*osd, clock.mono);
+            let (osd, now) = (*osd, cx.clock.mono);
             let up_from = map.osd_info[osd as usize].up_from;
             let heard = self.heartbeats.peers.entry(osd).or_insert_with(|| Heard::new(up_from, now));
             if heard.up_from != up_from {
                 *heard = Heard::new(up_from, now);
             }
         }
-        self.report_silent(true, clock, out);
+        self.report_silent(true, cx);
         for osd in wanted {
-            let msg = self.ping_for(osd, clock);
+            let msg = self.ping_for(osd, cx.clock);
             for (net, addrs) in [(HbNet::Back, &map.hb_back_addrs), (HbNet::Front, &map.hb_front_addrs)] {
                 let addrs = addrs[osd as usize].clone();
                 if addrs.msgr2().is_some() {
-                    out.push(Effect::SendHeartbeat { net, addrs, msg: msg.clone() });
+                    cx.out.push(Effect::SendHeartbeat { net, addrs, msg: msg.clone() });
                 }
             }
         }

@@ -14,9 +14,8 @@ use crate::osd::Osd;
 use crate::persist::{map_object, map_of, superblock};
 use crate::pg::Pg;
 use crate::pg::log::Log;
-use crate::shared::Cx;
+use crate::shared::EventCx;
 use crate::work::{For, Status, Work};
-use base::Clock;
 use denc::Denc;
 use maps::OsdMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -97,7 +96,7 @@ impl Loaded {
 
 impl Osd {
     /// Reads as far as the store gives; called until it is through.
-    pub(crate) fn load_some(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn load_some(&mut self, cx: &mut EventCx<'_>) {
         let Some(mut loading) = self.loading.take() else { return };
         if loading.failed {
             self.loading = Some(loading);
@@ -106,14 +105,14 @@ impl Osd {
         match self.load_step(&mut loading) {
             Ok(()) => {
                 for what in loading.damaged.drain(..) {
-                    out.push(Effect::ClusterLog { level: Level::Error, text: format!("{}: {what}", self.sh.whoami) });
+                    cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{}: {what}", self.sh.whoami) });
                 }
                 if loading.has_lost_maps {
                     self.superblock.newest_map = self.maps.newest_full();
                 }
-                self.raise_groups(std::mem::take(&mut loading.loaded), clock, out);
+                self.raise_groups(std::mem::take(&mut loading.loaded), cx);
                 if let Some(info) = loading.boot {
-                    self.start_boot(*info, clock, out);
+                    self.start_boot(*info, cx);
                 }
             }
             Err(Stop::Wait) => self.loading = Some(loading),
@@ -123,7 +122,7 @@ impl Osd {
                 }
                 loading.failed = true;
                 self.loading = Some(loading);
-                out.push(Effect::Stop { why: Some(format!("what the store keeps of this OSD can't be used: {why}")) });
+                cx.out.push(Effect::Stop { why: Some(format!("what the store keeps of this OSD can't be used: {why}")) });
             }
         }
     }
@@ -225,7 +224,7 @@ impl Osd {
     }
 
     /// Makes the groups, oldest map first.
-    fn raise_groups(&mut self, mut loaded: Vec<Loaded>, clock: Clock, out: &mut Vec<Effect>) {
+    fn raise_groups(&mut self, mut loaded: Vec<Loaded>, cx: &mut EventCx<'_>) {
         let newest = self.superblock.newest_map;
         if newest == 0 {
             assert!(loaded.is_empty(), "a group's record follows the map that it names");
@@ -245,7 +244,7 @@ impl Osd {
             loop {
                 while loaded.front().is_some_and(|l| known(self, l.epoch) <= epoch) {
                     let one = loaded.pop_front().expect("looked at above");
-                    self.raise_group(one, clock, out);
+                    self.raise_group(one, cx);
                 }
                 if epoch == newest {
                     return Ok(());
@@ -253,32 +252,32 @@ impl Osd {
                 epoch = known(self, epoch + 1);
                 let new = map_at(self, epoch)?;
                 let old = std::mem::replace(&mut self.sh.map, new.clone());
-                self.advance_groups(&old, &new, clock, out);
+                self.advance_groups(&old, &new, cx);
             }
         })();
         if let Err(why) = result {
             let why: String = why;
             self.loading = Some(Loading { failed: true, ..Loading::default() });
-            out.push(Effect::Stop { why: Some(format!("what the store keeps of this OSD can't be used: {why}")) });
+            cx.out.push(Effect::Stop { why: Some(format!("what the store keeps of this OSD can't be used: {why}")) });
         }
         for pg in self.pgs.iter_mut().flatten() {
-            pg.resume_lease(&Cx { sh: &mut self.sh, clock, out });
+            pg.resume_lease(&cx.with(&mut self.sh));
         }
         self.sh.osd_features = self.sh.map.up_osd_features() & types::features::SUPPORTED;
-        self.end_for_the_others(out);
+        self.end_for_the_others(cx);
     }
     /// An OSD that is up and can't say what it has of a group keeps that group's other members waiting for ever.
-    fn end_for_the_others(&mut self, out: &mut Vec<Effect>) {
+    fn end_for_the_others(&mut self, cx: &mut EventCx<'_>) {
         let has_others = |pg: &&SpgId| self.sh.map.pool(pg.pgid.pool).is_some_and(|pool| pool.size > 1);
         let Some(pgid) = self.damaged_groups.iter().find(has_others) else { return };
         let how = self.sh.store.damage().unwrap_or_else(|| "run `humboldt store --dir DIR repair`".into());
         let why =
             format!("group {pgid} can't be loaded. OSDs with other copies of it serve while this one is down; {how}, and start it again");
         self.loading = Some(Loading { failed: true, ..Loading::default() });
-        out.push(Effect::Stop { why: Some(why) });
+        cx.out.push(Effect::Stop { why: Some(why) });
     }
 
-    fn raise_group(&mut self, l: Loaded, clock: Clock, out: &mut Vec<Effect>) {
+    fn raise_group(&mut self, l: Loaded, cx: &mut EventCx<'_>) {
         let map = self.sh.map.clone();
         let (Some(pool), Some(mapping)) = (map.pool(l.pgid.pgid.pool), self.mapping(&map, l.pgid.pgid)) else {
             // Its pool went, and it wasn't quite gone yet.
@@ -287,13 +286,13 @@ impl Osd {
         };
         let name = map.pool_name(l.pgid.pgid.pool).unwrap_or_default().into();
         let gap = l.epoch < mapping.epoch;
-        let cx = Cx { sh: &mut self.sh, clock, out };
+        let cx = cx.with(&mut self.sh);
         let place = self.pgs.len() as u32;
         let mut pg = Pg::new(place, l.pgid, Rc::new(pool.clone()), name, l.info, l.past, mapping.clone(), false, &cx);
         pg.take_record(l.log, l.missing.into(), l.epoch);
         if gap {
             // What happened in maps that nobody has any more can't be known: another interval begins.
-            pg.peering.start_interval(&mut pg.info, mapping, &*map, clock.mono);
+            pg.peering.start_interval(&mut pg.info, mapping, &*map, cx.clock.mono);
         }
         self.insert(pg);
     }

@@ -3,6 +3,7 @@
 use crate::event::Effect;
 use crate::osd::Osd;
 use crate::pg::peering::{MergeRole, parent_seed};
+use crate::shared::EventCx;
 use crate::work::{For, Status, Work};
 use maps::Placement;
 use messages::{MOSDPGReadyToMerge, Message, Paxos};
@@ -33,7 +34,7 @@ impl Merging {
 
 impl Osd {
     /// Tells of merges that can go on, or can't.
-    pub(crate) fn tell_ready_to_merge(&mut self, out: &mut Vec<Effect>) {
+    pub(crate) fn tell_ready_to_merge(&mut self, cx: &mut EventCx<'_>) {
         let map = self.sh.map.clone();
         let pending = |pg: &PgId| map.pool(pg.pool).is_some_and(|p| (p.pg_num_pending..p.pg_num).contains(&pg.seed));
         self.merging.told.retain(|pg, _| pending(pg));
@@ -67,7 +68,7 @@ impl Osd {
                 last_epoch_clean: if ready { history.last_epoch_clean } else { 0 },
                 ready,
             };
-            out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
+            cx.out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
             told.push((pgid, (ready, quiet_since)));
         }
         self.merging.told.extend(told);

@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::event::{Effect, Level};
 use crate::osd::Osd;
 use crate::perf::{self, BIN_PRIORITY, BINS, C, COUNTERS, HISTOGRAMS, Kind, Perf};
-use crate::shared::Cx;
+use crate::shared::EventCx;
 use base::{Clock, Stamp};
 use denc::Encoder;
 use messages::mgr::perf_counter;
@@ -93,7 +93,7 @@ impl Reported {
 
 impl Osd {
     /// The shell has a session with the active manager.
-    pub(crate) fn mgr_connected(&mut self, out: &mut Vec<Effect>) {
+    pub(crate) fn mgr_connected(&mut self, cx: &mut EventCx<'_>) {
         self.mgr.connected = true;
         self.mgr.period = None;
         self.mgr.reported = false;
@@ -103,10 +103,10 @@ impl Osd {
         let config = self.config_for_mgr();
         self.mgr.config_told = config.clone();
         let open = MMgrOpen { daemon_name: self.sh.whoami.to_string(), config, config_defaults: defaults.finish(), ..MMgrOpen::default() };
-        out.push(Effect::SendMgr(open.encode(features::SUPPORTED)));
+        cx.out.push(Effect::SendMgr(open.encode(features::SUPPORTED)));
     }
 
-    pub(crate) fn mgr_message(&mut self, msg: &RawMessage, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn mgr_message(&mut self, msg: &RawMessage, cx: &mut EventCx<'_>) {
         let result = match msg.kind {
             MMgrConfigure::KIND => MMgrConfigure::decode(msg).map(|m| {
                 let first = self.mgr.period.is_none();
@@ -114,41 +114,41 @@ impl Osd {
                 self.mgr.threshold = m.stats_threshold;
                 self.sh.perf_queries.set(&m.osd_perf_queries);
                 if first {
-                    self.report_now(clock, out);
+                    self.report_now(cx);
                 }
             }),
             MOSDScrub2::KIND => MOSDScrub2::decode(msg).map(|m| self.scrub_wanted(&m)),
-            MOSDForceRecovery::KIND => MOSDForceRecovery::decode(msg).map(|m| self.force_recovery(&m, clock, out)),
-            MCommand::KIND => MCommand::decode(msg).map(|m| self.command(None, &m, clock, out)),
+            MOSDForceRecovery::KIND => MOSDForceRecovery::decode(msg).map(|m| self.force_recovery(&m, cx)),
+            MCommand::KIND => MCommand::decode(msg).map(|m| self.command(None, &m, cx)),
             _ => Ok(()),
         };
         if let Err(error) = result {
             let text = format!("manager: {} that can't be read: {error}", messages::kind_name(msg.kind));
-            out.push(Effect::Log { level: Level::Warn, text });
+            cx.out.push(Effect::Log { level: Level::Warn, text });
         }
     }
 
-    pub(crate) fn mgr_tick(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn mgr_tick(&mut self, cx: &mut EventCx<'_>) {
         // A manager's period is in seconds, and so is the tick: half of one is early enough.
         let Some(period) = self.mgr.period.filter(|_| self.mgr.connected) else { return };
-        let due = clock.mono.since(self.mgr.last_report) + Duration::from_millis(500) >= period;
+        let due = cx.clock.mono.since(self.mgr.last_report) + Duration::from_millis(500) >= period;
         if due || std::mem::take(&mut self.sh.report_soon) {
-            self.report_now(clock, out);
+            self.report_now(cx);
         }
     }
 
-    fn report_now(&mut self, clock: Clock, out: &mut Vec<Effect>) {
-        self.mgr.last_report = clock.mono;
+    fn report_now(&mut self, cx: &mut EventCx<'_>) {
+        self.mgr.last_report = cx.clock.mono;
         self.refresh_gauges();
-        let report = self.counters_report(clock);
-        out.push(Effect::SendMgr(report.encode(features::SUPPORTED)));
-        self.stats_now(clock, out);
+        let report = self.counters_report(cx.clock);
+        cx.out.push(Effect::SendMgr(report.encode(features::SUPPORTED)));
+        self.stats_now(cx);
     }
 
     /// Tells the state of our groups, whatever the time is (`flush_pg_stats`); the number of the report.
-    pub(crate) fn stats_now(&mut self, clock: Clock, out: &mut Vec<Effect>) -> u64 {
-        let (stats, seq) = self.stats_report(clock, out);
-        out.push(Effect::SendMgr(stats));
+    pub(crate) fn stats_now(&mut self, cx: &mut EventCx<'_>) -> u64 {
+        let (stats, seq) = self.stats_report(cx);
+        cx.out.push(Effect::SendMgr(stats));
         seq
     }
 
@@ -231,13 +231,13 @@ impl Osd {
         vec![DaemonHealthMetric { kind: 0, value: oldest.as_secs() << 32 | slow }, DaemonHealthMetric { kind: 1, value: 0 }]
     }
 
-    fn stats_report(&mut self, clock: Clock, out: &mut Vec<Effect>) -> (RawMessage, u64) {
+    fn stats_report(&mut self, cx: &mut EventCx<'_>) -> (RawMessage, u64) {
         self.mgr.seq += 1;
         let seq = u64::from(self.boot.up_from) << 32 | u64::from(self.mgr.seq);
         let mut osd_stat = OsdStat {
             statfs: self.sh.store.statfs(),
             hb_peers: self.heartbeats.peers(),
-            hb_pingtime: self.heartbeats.times(clock.mono),
+            hb_pingtime: self.heartbeats.times(cx.clock.mono),
             up_from: self.boot.up_from,
             seq,
             num_pgs: self.sh.num_pgs as u32,
@@ -263,7 +263,7 @@ impl Osd {
         }
         let mut pg_stat = BTreeMap::new();
         for pg in self.pgs.iter_mut().flatten().filter(|pg| pg.peering.is_primary()) {
-            let stat = pg.report(&Cx { sh: &mut self.sh, clock, out });
+            let stat = pg.report(&cx.with(&mut self.sh));
             osd_stat.snap_trim_queue_len += stat.snaptrimq_len as i32;
             pg_stat.insert(pg.pgid.pgid, stat);
         }

@@ -16,7 +16,7 @@ use crate::remove::Removals;
 use crate::request::{ClientOp, answer_bytes, error_reply};
 use crate::reserver::Reserver;
 use crate::session::Session;
-use crate::shared::{Cx, LogBounds, Shared};
+use crate::shared::{EventCx, LogBounds, Shared};
 use crate::work::Work;
 use base::breadcrumb::Breadcrumb;
 use base::fixed::HashMap;
@@ -257,46 +257,46 @@ impl Osd {
     pub fn handle(&mut self, event: Event, clock: Clock, out: &mut Vec<Effect>) {
         self.sh.crumb.event(event_code(&event));
         let before = out.len();
-        self.take_event(event, clock, out);
+        self.take_event(event, &mut EventCx { clock, out });
         if self.is_stopping() {
             Self::withhold_answers(before, out);
         }
         self.sh.crumb.event(0);
     }
-    fn take_event(&mut self, event: Event, clock: Clock, out: &mut Vec<Effect>) {
+    fn take_event(&mut self, event: Event, cx: &mut EventCx<'_>) {
         if self.loading.is_some() {
-            self.load_some(clock, out);
+            self.load_some(cx);
         }
         match &event {
             Event::Request { .. } => {}
             Event::Message { msg, .. } if msg.kind == MOSDOp::KIND => {}
-            _ => self.take_arrived(clock, out),
+            _ => self.take_arrived(cx),
         }
         match event {
-            Event::Message { conn, msg } if msg.kind == MOSDOp::KIND => self.client_op(conn, &msg, None, clock, out),
-            Event::Request { conn, msg, permit } => self.client_op(conn, &msg, permit, clock, out),
-            Event::Message { conn, msg } => self.message(conn, msg, clock, out),
-            Event::Heartbeat { conn, net, msg } => self.heartbeat(conn, net, &msg, clock, out),
-            Event::PeerRefused { addrs } => self.peer_refused(&addrs, clock, out),
-            Event::HeartbeatCut { net, addrs } => self.heartbeat_cut(net, &addrs, clock, out),
-            Event::TurnEnd => self.turn_end(clock, out),
+            Event::Message { conn, msg } if msg.kind == MOSDOp::KIND => self.client_op(conn, &msg, None, cx),
+            Event::Request { conn, msg, permit } => self.client_op(conn, &msg, permit, cx),
+            Event::Message { conn, msg } => self.message(conn, msg, cx),
+            Event::Heartbeat { conn, net, msg } => self.heartbeat(conn, net, &msg, cx),
+            Event::PeerRefused { addrs } => self.peer_refused(&addrs, cx),
+            Event::HeartbeatCut { net, addrs } => self.heartbeat_cut(net, &addrs, cx),
+            Event::TurnEnd => self.turn_end(cx),
             Event::Connected { conn, peer } => self.connected(conn, peer),
-            Event::Reset { conn } => self.reset(conn, clock, out),
-            Event::Mon(msg) => self.mon_message(msg, clock, out),
-            Event::Mgr(msg) => self.mgr_message(&msg, clock, out),
-            Event::MgrConnected => self.mgr_connected(out),
-            Event::Osd { osd, msg } => self.peer_message(osd, &msg, clock, out),
-            Event::Tick => self.tick(clock, out),
+            Event::Reset { conn } => self.reset(conn, cx),
+            Event::Mon(msg) => self.mon_message(msg, cx),
+            Event::Mgr(msg) => self.mgr_message(&msg, cx),
+            Event::MgrConnected => self.mgr_connected(cx),
+            Event::Osd { osd, msg } => self.peer_message(osd, &msg, cx),
+            Event::Tick => self.tick(cx),
             Event::Due => {
-                self.leases_due(clock, out);
-                self.report_silent(false, clock, out);
+                self.leases_due(cx);
+                self.report_silent(false, cx);
             }
-            Event::Boot(info) => self.start_boot(*info, clock, out),
-            Event::MapVersions { oldest, newest } => self.map_versions(oldest, newest, out),
-            Event::Continue => self.go_on(clock, out),
-            Event::Config { name, value } => self.configure(&name, &value, crate::config::Source::Override, out),
-            Event::Shutdown => self.shutdown(out),
-            Event::MonConnected => self.mon_connected(clock, out),
+            Event::Boot(info) => self.start_boot(*info, cx),
+            Event::MapVersions { oldest, newest } => self.map_versions(oldest, newest, cx),
+            Event::Continue => self.go_on(cx),
+            Event::Config { name, value } => self.configure(&name, &value, crate::config::Source::Override, cx),
+            Event::Shutdown => self.shutdown(cx),
+            Event::MonConnected => self.mon_connected(cx),
             Event::MonConfig(config) => self.mon_config(MConfig { config }),
         }
     }
@@ -311,11 +311,11 @@ impl Osd {
         });
     }
     /// Leases are renewed, and end.
-    fn leases_due(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    fn leases_due(&mut self, cx: &mut EventCx<'_>) {
         self.sh.lease_due = None;
         for pg in self.pgs.iter_mut().flatten() {
-            pg.lease_due(&mut Cx { sh: &mut self.sh, clock, out });
-            pg.wake_recovery(&mut Cx { sh: &mut self.sh, clock, out });
+            pg.lease_due(&mut cx.with(&mut self.sh));
+            pg.wake_recovery(&mut cx.with(&mut self.sh));
         }
     }
 
@@ -323,14 +323,14 @@ impl Osd {
         self.sh.sessions.insert(conn, Session::new(peer));
     }
 
-    fn reset(&mut self, conn: ConnId, clock: Clock, out: &mut Vec<Effect>) {
+    fn reset(&mut self, conn: ConnId, cx: &mut EventCx<'_>) {
         if let Some(session) = self.sh.sessions.remove(&conn)
             && session.peer.name.kind == EntityKind::OSD
         {
-            self.copy_reset(session.peer.name.num as OsdId, clock, out);
+            self.copy_reset(session.peer.name.num as OsdId, cx);
         }
         for pg in self.pgs.iter_mut().flatten() {
-            pg.reset(conn, clock.mono);
+            pg.reset(conn, cx.clock.mono);
         }
         self.behind.requests.retain(|op| op.conn != conn);
         self.waiting_map.retain(|op| op.conn != conn);
@@ -338,14 +338,14 @@ impl Osd {
     }
 
     /// A request: decoded, and taken with others of this turn.
-    fn client_op(&mut self, conn: ConnId, raw: &RawMessage, mut permit: Option<Permit>, clock: Clock, out: &mut Vec<Effect>) {
+    fn client_op(&mut self, conn: ConnId, raw: &RawMessage, mut permit: Option<Permit>, cx: &mut EventCx<'_>) {
         let Some(session) = self.sh.sessions.get_mut(&conn) else { return };
         let msg = match MOSDOp::decode(raw) {
             Ok(msg) => msg,
             Err(error) => {
                 let text = format!("{}: a request that can't be read: {error}", session.peer.name);
-                out.push(Effect::Log { level: Level::Warn, text });
-                out.push(Effect::Close(conn));
+                cx.out.push(Effect::Log { level: Level::Warn, text });
+                cx.out.push(Effect::Close(conn));
                 return;
             }
         };
@@ -357,13 +357,13 @@ impl Osd {
             // Whoever lags behind gets the maps with the answer.
             if let Some((maps, reached)) = self.maps.message(self.cluster_fsid, session.map_epoch, newest) {
                 session.map_epoch = reached;
-                out.push(Effect::Send { conn, msg: maps });
+                cx.out.push(Effect::Send { conn, msg: maps });
             }
         }
         if let Some(permit) = &mut permit {
             permit.expect_answer(answer_bytes(&msg));
         }
-        let (received, waits_for) = (clock.mono, "");
+        let (received, waits_for) = (cx.clock.mono, "");
         let op = Box::new(ClientOp {
             conn,
             msg,
@@ -379,11 +379,11 @@ impl Osd {
         });
         self.arrived.push(op);
         if self.arrived.len() == ARRIVED_MAX {
-            self.take_arrived(clock, out);
+            self.take_arrived(cx);
         }
     }
     /// The requests that have come go to their groups, in order. Before anything else that happens, so nobody sees that they were gathered.
-    fn take_arrived(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    fn take_arrived(&mut self, cx: &mut EventCx<'_>) {
         if self.arrived.is_empty() {
             return;
         }
@@ -392,17 +392,17 @@ impl Osd {
             self.sh.store.soon(&mut arrived.iter().map(|op| (CollId::Pg(op.msg.pgid), &op.msg.hobj)));
         }
         for op in arrived.drain(..) {
-            self.place(op, clock, out);
+            self.place(op, cx);
         }
         self.arrived = arrived;
     }
 
     /// Gives a request to its group, or puts it where it waits.
-    pub(crate) fn place(&mut self, mut op: Box<ClientOp>, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn place(&mut self, mut op: Box<ClientOp>, cx: &mut EventCx<'_>) {
         let ahead = op.msg.map_epoch > self.sh.map.epoch || !self.boot.is_active();
         if ahead || (!self.waiting_map.is_empty() && self.waiting_map.iter().any(|w| w.conn == op.conn)) {
             if self.waiting_map.len() < WAITING_MAX {
-                self.want_maps(out);
+                self.want_maps(cx);
                 op.waits_for = "waiting for a map";
                 self.waiting_map.push_back(op);
             }
@@ -411,20 +411,20 @@ impl Osd {
         if self.awaits_map(op.msg.pgid) {
             return self.hold_request(op);
         }
-        let Some(slot) = self.index.get(&op.msg.pgid) else { return self.no_such_pg(op, clock, out) };
+        let Some(slot) = self.index.get(&op.msg.pgid) else { return self.no_such_pg(op, cx) };
         let pg = self.pgs[*slot as usize].as_mut().expect("the index names groups that are here");
-        pg.client_op(op, &mut Cx { sh: &mut self.sh, clock, out });
+        pg.client_op(op, &mut cx.with(&mut self.sh));
     }
 
     /// A group that is ours by the map is being created; any other isn't our business, and the client finds out by the next map.
-    fn no_such_pg(&mut self, mut op: Box<ClientOp>, clock: Clock, out: &mut Vec<Effect>) {
+    fn no_such_pg(&mut self, mut op: Box<ClientOp>, cx: &mut EventCx<'_>) {
         let pgid = op.msg.pgid;
         let ours = self.sh.map.pool(pgid.pgid.pool).is_some_and(|p| pgid.pgid.seed < p.pg_num)
             && self.sh.map.pg_to_up_acting(pgid.pgid, &mut self.placement).acting_primary == self.sh.whoami;
         if ours && self.sh.map.pool(pgid.pgid.pool).is_some_and(|p| p.is_erasure()) {
             // No group of such a pool is made here: whoever asks is told so, rather than left waiting.
             let msg = error_reply(&op.msg, -types::errno::EOPNOTSUPP, self.sh.map.epoch, Default::default(), 0, None);
-            Cx { sh: &mut self.sh, clock, out }.send(op.conn, msg);
+            cx.with(&mut self.sh).send(op.conn, msg);
             return;
         }
         let waiting: usize = self.waiting_pg.values().map(VecDeque::len).sum();
@@ -434,84 +434,84 @@ impl Osd {
         }
     }
 
-    pub(crate) fn want_maps(&mut self, out: &mut Vec<Effect>) {
+    pub(crate) fn want_maps(&mut self, cx: &mut EventCx<'_>) {
         let from = self.sh.map.epoch + 1;
         if self.asked_maps_from != from {
             self.asked_maps_from = from;
-            out.push(Effect::SubscribeMaps { from });
+            cx.out.push(Effect::SubscribeMaps { from });
         }
     }
 
     /// After maps or groups came: what waited for them goes on.
-    pub(crate) fn replay_waiting(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn replay_waiting(&mut self, cx: &mut EventCx<'_>) {
         if self.boot.is_active() {
-            self.replay_peers(clock, out);
+            self.replay_peers(cx);
             for op in std::mem::take(&mut self.waiting_map) {
-                self.place(op, clock, out);
+                self.place(op, cx);
             }
         }
         for (_, ops) in std::mem::take(&mut self.waiting_pg) {
             for op in ops {
-                self.place(op, clock, out);
+                self.place(op, cx);
             }
         }
     }
 
     /// Takes what is durable and what the store has fetched, until nothing more comes of it.
-    fn turn_end(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    fn turn_end(&mut self, cx: &mut EventCx<'_>) {
         self.sh.store.turn_end();
         loop {
-            self.take_commits(clock, out);
-            if self.tell_places(clock, out) || self.copy_some(clock, out) || self.take_maps(clock, out) || self.catch_up(clock, out) {
+            self.take_commits(cx);
+            if self.tell_places(cx) || self.copy_some(cx) || self.take_maps(cx) || self.catch_up(cx) {
                 self.sh.store.turn_end();
                 continue;
             }
             // Until there are no more: what waits for just this ticket may be the only thing that would bring another turn.
-            if !self.take_fetched(clock, out) {
+            if !self.take_fetched(cx) {
                 break;
             }
             self.sh.store.turn_end();
         }
         if std::mem::take(&mut self.sh.merge_soon) {
-            self.tell_ready_to_merge(out);
+            self.tell_ready_to_merge(cx);
         }
         if self.sh.fullness.was_refused() {
-            self.tell_fullness(out);
+            self.tell_fullness(cx);
         }
-        self.want_turn(out);
+        self.want_turn(cx);
     }
 
     /// What waited for the store's tickets goes on. False if the store has no news.
-    fn take_fetched(&mut self, clock: Clock, out: &mut Vec<Effect>) -> bool {
+    fn take_fetched(&mut self, cx: &mut EventCx<'_>) -> bool {
         let mut tickets = std::mem::take(&mut self.tickets);
         tickets.clear();
         self.sh.store.take_ready(&mut tickets);
         let any = !tickets.is_empty();
         if any {
             tickets.sort_unstable();
-            self.load_some(clock, out);
+            self.load_some(cx);
             self.removals.work.store_ready(&tickets);
             for pg in self.pgs.iter_mut().flatten() {
-                pg.store_ready(&tickets, &mut Cx { sh: &mut self.sh, clock, out });
+                pg.store_ready(&tickets, &mut cx.with(&mut self.sh));
             }
-            self.catch_up(clock, out);
-            self.peer_waiting(clock, out);
+            self.catch_up(cx);
+            self.peer_waiting(cx);
         }
         self.tickets = tickets;
         any
     }
 
-    pub(crate) fn take_commits(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn take_commits(&mut self, cx: &mut EventCx<'_>) {
         loop {
             let mut commits = std::mem::take(&mut self.commits);
             self.sh.store.take_commits(&mut commits);
             let none = commits.is_empty();
             for token in commits.drain(..) {
                 if let Some(Some(pg)) = self.pgs.get_mut(Pg::slot_of(token) as usize)
-                    && pg.committed(token, &mut Cx { sh: &mut self.sh, clock, out })
+                    && pg.committed(token, &mut cx.with(&mut self.sh))
                 {
                     let pgid = pg.pgid;
-                    self.peer_on(pgid, clock, out);
+                    self.peer_on(pgid, cx);
                 }
             }
             self.commits = commits;
@@ -521,69 +521,69 @@ impl Osd {
         }
     }
 
-    pub(crate) fn want_turn(&mut self, out: &mut Vec<Effect>) {
+    pub(crate) fn want_turn(&mut self, cx: &mut EventCx<'_>) {
         self.sh.turns.want(self.removals.work);
         if self.bench.is_some() {
             self.sh.turns.want(Work::Busy);
         }
         if self.sh.turns.ask() {
-            out.push(Effect::Continue);
+            cx.out.push(Effect::Continue);
         }
     }
-    fn go_on(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    fn go_on(&mut self, cx: &mut EventCx<'_>) {
         self.sh.turns.begin();
         let behind = &self.behind;
         for pg in self.pgs.iter_mut().flatten().filter(|pg| pg.work().is_busy() && !behind.has(pg.slot as usize)) {
-            pg.turn(&mut Cx { sh: &mut self.sh, clock, out });
+            pg.turn(&mut cx.with(&mut self.sh));
             self.sh.turns.want(pg.work());
         }
-        self.remove_some(out);
-        self.bench_step(clock, out);
-        self.turn_end(clock, out);
+        self.remove_some(cx);
+        self.bench_step(cx);
+        self.turn_end(cx);
     }
 
     /// Everything but requests.
-    fn message(&mut self, conn: ConnId, msg: RawMessage, clock: Clock, out: &mut Vec<Effect>) {
+    fn message(&mut self, conn: ConnId, msg: RawMessage, cx: &mut EventCx<'_>) {
         let Some(session) = self.sh.sessions.get(&conn) else { return };
         let peer = session.peer.name;
         let result = match msg.kind {
-            MCommand::KIND => MCommand::decode(&msg).map(|m| self.command(Some(conn), &m, clock, out)),
+            MCommand::KIND => MCommand::decode(&msg).map(|m| self.command(Some(conn), &m, cx)),
             // Another OSD holds back what we ask of it.
             MOSDBackoff::KIND if peer.kind == EntityKind::OSD => {
-                self.copy_answer(peer.num as OsdId, &msg, clock, out);
+                self.copy_answer(peer.num as OsdId, &msg, cx);
                 Ok(())
             }
             // The client has understood; the block itself is remembered by its session.
             MOSDBackoff::KIND => MOSDBackoff::decode(&msg).map(drop),
-            MOSDMap::KIND if peer.kind != EntityKind::CLIENT => MOSDMap::decode(&msg).map(|m| self.maps_came(m, clock, out)),
+            MOSDMap::KIND if peer.kind != EntityKind::CLIENT => MOSDMap::decode(&msg).map(|m| self.maps_came(m, cx)),
             MOSDScrub2::KIND if peer.kind != EntityKind::CLIENT => MOSDScrub2::decode(&msg).map(|m| self.scrub_wanted(&m)),
             _ if peer.kind == EntityKind::OSD => {
-                self.peer_message(peer.num as OsdId, &msg, clock, out);
+                self.peer_message(peer.num as OsdId, &msg, cx);
                 Ok(())
             }
             _ => Ok(()),
         };
         if let Err(error) = result {
             let text = format!("{peer}: {} that can't be read: {error}", messages::kind_name(msg.kind));
-            out.push(Effect::Log { level: Level::Warn, text });
-            out.push(Effect::Close(conn));
+            cx.out.push(Effect::Log { level: Level::Warn, text });
+            cx.out.push(Effect::Close(conn));
         }
     }
 
-    fn mon_message(&mut self, msg: RawMessage, clock: Clock, out: &mut Vec<Effect>) {
+    fn mon_message(&mut self, msg: RawMessage, cx: &mut EventCx<'_>) {
         let result = match msg.kind {
-            MOSDMap::KIND => MOSDMap::decode(&msg).map(|m| self.maps_came(m, clock, out)),
-            MOSDPGCreate2::KIND => MOSDPGCreate2::decode(&msg).map(|m| self.creates_came(m, clock, out)),
+            MOSDMap::KIND => MOSDMap::decode(&msg).map(|m| self.maps_came(m, cx)),
+            MOSDPGCreate2::KIND => MOSDPGCreate2::decode(&msg).map(|m| self.creates_came(m, cx)),
             MConfig::KIND => MConfig::decode(&msg).map(|m| self.mon_config(m)),
-            MMonGetPurgedSnapsReply::KIND => MMonGetPurgedSnapsReply::decode(&msg).map(|m| self.purged_snaps(&m, out)),
-            MOSDMarkMeDown::KIND => MOSDMarkMeDown::decode(&msg).map(|_| self.marked_down(out)),
+            MMonGetPurgedSnapsReply::KIND => MMonGetPurgedSnapsReply::decode(&msg).map(|m| self.purged_snaps(&m, cx)),
+            MOSDMarkMeDown::KIND => MOSDMarkMeDown::decode(&msg).map(|_| self.marked_down(cx)),
             MOSDScrub2::KIND => MOSDScrub2::decode(&msg).map(|m| self.scrub_wanted(&m)),
-            MCommand::KIND => MCommand::decode(&msg).map(|m| self.command(None, &m, clock, out)),
+            MCommand::KIND => MCommand::decode(&msg).map(|m| self.command(None, &m, cx)),
             _ => Ok(()),
         };
         if let Err(error) = result {
             let text = format!("monitor: {} that can't be read: {error}", messages::kind_name(msg.kind));
-            out.push(Effect::Log { level: Level::Warn, text });
+            cx.out.push(Effect::Log { level: Level::Warn, text });
         }
     }
 
@@ -594,11 +594,11 @@ impl Osd {
         }
         self.sh.reload_config();
     }
-    pub(crate) fn configure(&mut self, name: &str, value: &str, source: crate::config::Source, out: &mut Vec<Effect>) {
+    pub(crate) fn configure(&mut self, name: &str, value: &str, source: crate::config::Source, cx: &mut EventCx<'_>) {
         if self.sh.config.set(name, value, source) {
             self.sh.reload_config();
         } else {
-            out.push(Effect::Log { level: Level::Warn, text: format!("no option {name} or no value for it: {value}") });
+            cx.out.push(Effect::Log { level: Level::Warn, text: format!("no option {name} or no value for it: {value}") });
         }
     }
 
@@ -610,25 +610,25 @@ impl Osd {
         }
     }
 
-    fn tick(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    fn tick(&mut self, cx: &mut EventCx<'_>) {
         if self.started == Stamp(0) {
-            self.started = clock.mono;
+            self.started = cx.clock.mono;
         }
-        self.leases_due(clock, out);
+        self.leases_due(cx);
         for pg in self.pgs.iter_mut().flatten() {
-            pg.tick(&mut Cx { sh: &mut self.sh, clock, out });
+            pg.tick(&mut cx.with(&mut self.sh));
         }
         if let Err(StoreError::Stopped(why)) = self.sh.store.collection_bits(CollId::Meta) {
-            out.push(Effect::Stop { why: Some(why) });
+            cx.out.push(Effect::Stop { why: Some(why) });
         }
         self.removals.work.tick();
-        self.replay_peers(clock, out);
-        self.peer_waiting(clock, out);
-        self.tell_fullness(out);
-        self.boot_tick(clock, out);
-        self.mgr_tick(clock, out);
-        self.heartbeat_tick(clock, out);
-        self.copy_tick(clock, out);
-        self.turn_end(clock, out);
+        self.replay_peers(cx);
+        self.peer_waiting(cx);
+        self.tell_fullness(cx);
+        self.boot_tick(cx);
+        self.mgr_tick(cx);
+        self.heartbeat_tick(cx);
+        self.copy_tick(cx);
+        self.turn_end(cx);
     }
 }

@@ -7,8 +7,7 @@ use crate::pg::peering::Mapping;
 use crate::pg::recovery::wire;
 use crate::pg::reserve::Kind;
 use crate::pg::{Pg, Said, Word};
-use crate::shared::Cx;
-use base::Clock;
+use crate::shared::{Cx, EventCx};
 use denc::Denc;
 use maps::OsdMap;
 use messages::osd_peering::{backfill_reserve, query_kind, recovery_reserve};
@@ -68,19 +67,19 @@ fn notify_info(info: PgInfo, past_intervals: PastIntervals, to: PgShard, query_e
 
 impl Osd {
     /// A message of another OSD.
-    pub(crate) fn peer_message(&mut self, from: OsdId, msg: &RawMessage, clock: Clock, out: &mut Vec<Effect>) {
-        if let Err(error) = self.take_peer_message(from, msg, clock, out) {
+    pub(crate) fn peer_message(&mut self, from: OsdId, msg: &RawMessage, cx: &mut EventCx<'_>) {
+        if let Err(error) = self.take_peer_message(from, msg, cx) {
             let text = format!("osd.{from}: {} that can't be read: {error}", messages::kind_name(msg.kind));
-            out.push(Effect::Log { level: Level::Warn, text });
+            cx.out.push(Effect::Log { level: Level::Warn, text });
         }
     }
-    fn take_peer_message(&mut self, from: OsdId, msg: &RawMessage, clock: Clock, out: &mut Vec<Effect>) -> Result<(), denc::DencError> {
+    fn take_peer_message(&mut self, from: OsdId, msg: &RawMessage, cx: &mut EventCx<'_>) -> Result<(), denc::DencError> {
         match msg.kind {
             MOSDRepOp::KIND => {
                 let mut m = MOSDRepOp::decode(msg)?;
                 m.from.osd = from;
-                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, out)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
                 {
                     pg.hear(m.from, Said::Write(Box::new(m)), &mut cx);
                 }
@@ -88,74 +87,74 @@ impl Osd {
             MOSDRepOpReply::KIND => {
                 let mut m = MOSDRepOpReply::decode(msg)?;
                 m.from.osd = from;
-                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, out)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
                 {
                     pg.write_acknowledged(&m, &mut cx);
                 }
             }
             MOSDPGUpdateLogMissing::KIND => {
                 let m = MOSDPGUpdateLogMissing::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, out)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
                 {
                     pg.hear(PgShard::new(from, m.from), Said::Entries(Box::new(m)), &mut cx);
                 }
             }
             MOSDPGUpdateLogMissingReply::KIND => {
                 let m = MOSDPGUpdateLogMissingReply::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, out)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
                 {
                     pg.acknowledged(PgShard::new(from, m.from), m.map_epoch, m.rep_tid, m.last_complete_ondisk, &mut cx);
                 }
             }
             MOSDPGQuery2::KIND => {
                 let m = MOSDPGQuery2::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.query.epoch_sent, msg, out) {
-                    self.queried(from, &m, clock, out);
+                if !self.is_ahead(from, m.pgid, m.query.epoch_sent, msg, cx) {
+                    self.queried(from, &m, cx);
                 }
             }
             MOSDPGNotify2::KIND => {
                 let m = MOSDPGNotify2::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.notify.epoch_sent, msg, out) {
-                    self.notified(from, m, clock, out);
+                if !self.is_ahead(from, m.pgid, m.notify.epoch_sent, msg, cx) {
+                    self.notified(from, m, cx);
                 }
             }
             MOSDPGInfo2::KIND => {
                 let m = MOSDPGInfo2::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.epoch_sent, msg, out)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                if !self.is_ahead(from, m.pgid, m.epoch_sent, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
                 {
                     pg.hear(PgShard::new(from, m.info.pgid.shard), Said::Info(Box::new(m)), &mut cx);
                 }
             }
             MOSDPGLog::KIND => {
                 let m = MOSDPGLog::decode(msg)?;
-                if !self.is_ahead(from, m.pgid(), m.epoch, msg, out) {
-                    self.log_came(from, m, clock, out);
+                if !self.is_ahead(from, m.pgid(), m.epoch, msg, cx) {
+                    self.log_came(from, m, cx);
                 }
             }
             MOSDPGLease::KIND => {
                 let m = MOSDPGLease::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.epoch, msg, out)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                if !self.is_ahead(from, m.pgid, m.epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
                 {
                     pg.lease_came(PgShard::new(from, m.pgid.shard), &m, &mut cx);
                 }
             }
             MOSDPGLeaseAck::KIND => {
                 let m = MOSDPGLeaseAck::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.epoch, msg, out)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                if !self.is_ahead(from, m.pgid, m.epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
                 {
                     pg.lease_acknowledged(from, m.epoch, m.ack, &mut cx);
                 }
             }
             MOSDRepScrub::KIND => {
                 let m = MOSDRepScrub::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, out)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
                 {
                     pg.hear(PgShard::new(from, m.pgid.shard), Said::Scrub(Box::new(m)), &mut cx);
                 }
@@ -163,8 +162,8 @@ impl Osd {
             MOSDRepScrubMap::KIND => {
                 let mut m = MOSDRepScrubMap::decode(msg)?;
                 m.from.osd = from;
-                if !self.is_ahead(from, m.pgid, m.map_epoch, msg, out)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                if !self.is_ahead(from, m.pgid, m.map_epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
                 {
                     pg.scrub_map_came(&m, &mut cx);
                 }
@@ -172,8 +171,8 @@ impl Osd {
             MOSDScrubReserve::KIND => {
                 let mut m = MOSDScrubReserve::decode(msg)?;
                 m.from.osd = from;
-                if !self.is_ahead(from, m.pgid, m.map_epoch, msg, out)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, clock, out)
+                if !self.is_ahead(from, m.pgid, m.map_epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
                 {
                     pg.reserve_came(&m, &mut cx);
                 }
@@ -181,13 +180,13 @@ impl Osd {
             MOSDPGRemove::KIND => {
                 let m = MOSDPGRemove::decode(msg)?;
                 // It is said once: by a map that we don't have yet, it waits.
-                if !m.pgs.iter().any(|pgid| self.is_ahead(from, *pgid, m.epoch, msg, out)) {
-                    m.pgs.iter().for_each(|pgid| self.let_go(*pgid, m.epoch, out));
+                if !m.pgs.iter().any(|pgid| self.is_ahead(from, *pgid, m.epoch, msg, cx)) {
+                    m.pgs.iter().for_each(|pgid| self.let_go(*pgid, m.epoch, cx));
                 }
             }
             MBackfillReserve::KIND => {
                 let m = MBackfillReserve::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.query_epoch, msg, out) {
+                if !self.is_ahead(from, m.pgid, m.query_epoch, msg, cx) {
                     let bytes = m.primary_num_bytes.saturating_sub(m.shard_num_bytes.max(0));
                     let word = match m.kind {
                         backfill_reserve::REQUEST => Word::Request { kind: Kind::Backfill, priority: m.priority, bytes },
@@ -198,12 +197,12 @@ impl Osd {
                         backfill_reserve::REVOKE_TOOFULL => Word::RevokeTooFull,
                         _ => return Ok(()),
                     };
-                    self.place_word(from, m.pgid, m.query_epoch, word, clock, out);
+                    self.place_word(from, m.pgid, m.query_epoch, word, cx);
                 }
             }
             MRecoveryReserve::KIND => {
                 let m = MRecoveryReserve::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.query_epoch, msg, out) {
+                if !self.is_ahead(from, m.pgid, m.query_epoch, msg, cx) {
                     let word = match m.kind {
                         recovery_reserve::REQUEST => Word::Request { kind: Kind::Recovery, priority: m.priority, bytes: 0 },
                         recovery_reserve::GRANT => Word::Grant,
@@ -211,24 +210,24 @@ impl Osd {
                         recovery_reserve::REVOKE => Word::Revoke,
                         _ => return Ok(()),
                     };
-                    self.place_word(from, m.pgid, m.query_epoch, word, clock, out);
+                    self.place_word(from, m.pgid, m.query_epoch, word, cx);
                 }
             }
             kind if wire::is_ours(kind) => {
                 let (envelope, parts) = wire::decode(msg)?;
-                if !self.is_ahead(from, envelope.pgid, envelope.min_epoch, msg, out) {
-                    self.recovery_came(from, envelope, parts, clock, out);
+                if !self.is_ahead(from, envelope.pgid, envelope.min_epoch, msg, cx) {
+                    self.recovery_came(from, envelope, parts, cx);
                 }
             }
-            MOSDMap::KIND => self.maps_came(MOSDMap::decode(msg)?, clock, out),
-            MOSDOpReply::KIND => self.copy_answer(from, msg, clock, out),
+            MOSDMap::KIND => self.maps_came(MOSDMap::decode(msg)?, cx),
+            MOSDOpReply::KIND => self.copy_answer(from, msg, cx),
             _ => {}
         }
         Ok(())
     }
 
     /// Sessions with an OSD that was up and is up there no longer are closed at once: nothing of that life is to be heard any more.
-    pub(crate) fn close_sessions_of_the_dead(&mut self, before: &OsdMap, now: &OsdMap, out: &mut Vec<Effect>) {
+    pub(crate) fn close_sessions_of_the_dead(&mut self, before: &OsdMap, now: &OsdMap, cx: &mut EventCx<'_>) {
         let same = |osd: OsdId| now.is_up(osd) && now.cluster_addrs.get(osd as usize) == before.cluster_addrs.get(osd as usize);
         let gone: Vec<OsdId> = before.osds().filter(|osd| *osd != self.sh.whoami && before.is_up(*osd) && !same(*osd)).collect();
         if gone.is_empty() {
@@ -243,11 +242,11 @@ impl Osd {
         };
         let mut conns: Vec<ConnId> = self.sh.sessions.iter().filter(|(_, s)| is_gone(&s.peer)).map(|(conn, _)| *conn).collect();
         conns.sort_unstable();
-        out.extend(conns.into_iter().map(Effect::Close));
+        cx.out.extend(conns.into_iter().map(Effect::Close));
     }
 
     /// True if a message has to wait: for the map that it was sent by, for a group that is behind or on its way out, or for another one that waits.
-    fn is_ahead(&mut self, from: OsdId, pgid: SpgId, epoch: Epoch, msg: &RawMessage, out: &mut Vec<Effect>) -> bool {
+    fn is_ahead(&mut self, from: OsdId, pgid: SpgId, epoch: Epoch, msg: &RawMessage, cx: &mut EventCx<'_>) -> bool {
         let is_newer = epoch > self.sh.map.epoch;
         let waits = is_newer
             || !self.boot.is_active()
@@ -255,7 +254,7 @@ impl Osd {
             || (!self.ahead.is_empty() && self.ahead.iter().any(|a| (a.from, a.pgid) == (from, pgid)));
         if waits {
             if is_newer {
-                self.want_maps(out);
+                self.want_maps(cx);
             }
             if self.ahead.len() < AHEAD_MAX {
                 self.ahead.push(Ahead { from, pgid, msg: msg.clone() });
@@ -269,22 +268,22 @@ impl Osd {
         false
     }
     /// Messages that waited are looked at again.
-    pub(crate) fn replay_peers(&mut self, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn replay_peers(&mut self, cx: &mut EventCx<'_>) {
         for Ahead { from, msg, .. } in std::mem::take(&mut self.ahead) {
-            self.peer_message(from, &msg, clock, out);
+            self.peer_message(from, &msg, cx);
         }
     }
 
     /// A group that is here, with what it is to work with.
-    fn group<'a>(&'a mut self, pgid: SpgId, clock: Clock, out: &'a mut Vec<Effect>) -> Option<(&'a mut Pg, Cx<'a>)> {
+    fn group<'a>(&'a mut self, pgid: SpgId, cx: &'a mut EventCx<'_>) -> Option<(&'a mut Pg, Cx<'a>)> {
         let slot = *self.index.get(&pgid)?;
         let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
-        Some((pg, Cx { sh: &mut self.sh, clock, out }))
+        Some((pg, cx.with(&mut self.sh)))
     }
 
-    fn queried(&mut self, from: OsdId, m: &MOSDPGQuery2, clock: Clock, out: &mut Vec<Effect>) {
+    fn queried(&mut self, from: OsdId, m: &MOSDPGQuery2, cx: &mut EventCx<'_>) {
         let from = PgShard::new(from, m.query.from);
-        if let Some((pg, mut cx)) = self.group(m.pgid, clock, out) {
+        if let Some((pg, mut cx)) = self.group(m.pgid, cx) {
             return pg.hear(from, Said::Query(Box::new(m.query.clone())), &mut cx);
         }
         if self.damaged_groups.contains(&m.pgid) {
@@ -292,52 +291,52 @@ impl Osd {
             return;
         }
         // Never heard of it: an info that says so.
-        notify_info(PgInfo::new(m.pgid), Default::default(), from, m.query.epoch_sent, &mut Cx { sh: &mut self.sh, clock, out });
+        notify_info(PgInfo::new(m.pgid), Default::default(), from, m.query.epoch_sent, &mut cx.with(&mut self.sh));
     }
 
     /// Another OSD has some of a group, or answers that it has none.
-    fn notified(&mut self, from: OsdId, m: MOSDPGNotify2, clock: Clock, out: &mut Vec<Effect>) {
+    fn notified(&mut self, from: OsdId, m: MOSDPGNotify2, cx: &mut EventCx<'_>) {
         if !self.index.contains_key(&m.pgid) {
             if m.notify.info.dne() {
                 return;
             }
             let (history, past) = (m.notify.info.history, m.notify.past_intervals.clone());
-            self.create_for_peer(m.pgid, m.notify.epoch_sent, history, past, Part::Primary, clock, out);
+            self.create_for_peer(m.pgid, m.notify.epoch_sent, history, past, Part::Primary, cx);
         }
-        let Some((pg, mut cx)) = self.group(m.pgid, clock, out) else { return };
-        pg.notified(PgShard::new(from, m.notify.from), m.notify.query_epoch, m.notify.info, &mut cx);
-        self.peer_on(m.pgid, clock, out);
+        let Some((pg, mut group_cx)) = self.group(m.pgid, cx) else { return };
+        pg.notified(PgShard::new(from, m.notify.from), m.notify.query_epoch, m.notify.info, &mut group_cx);
+        self.peer_on(m.pgid, cx);
     }
 
     /// The log of a group's primary.
-    fn log_came(&mut self, from: OsdId, m: MOSDPGLog, clock: Clock, out: &mut Vec<Effect>) {
+    fn log_came(&mut self, from: OsdId, m: MOSDPGLog, cx: &mut EventCx<'_>) {
         let pgid = m.pgid();
         if !self.index.contains_key(&pgid) {
             let (history, past) = (m.info.history, m.past_intervals.clone());
-            self.create_for_peer(pgid, m.epoch.min(m.query_epoch), history, past, Part::Replica, clock, out);
+            self.create_for_peer(pgid, m.epoch.min(m.query_epoch), history, past, Part::Replica, cx);
             // The first step of a group that follows another.
-            self.peer_on(pgid, clock, out);
+            self.peer_on(pgid, cx);
         }
-        let Some((pg, mut cx)) = self.group(pgid, clock, out) else { return };
-        pg.hear(PgShard::new(from, m.from), Said::Log(Box::new(m)), &mut cx);
-        self.peer_on(pgid, clock, out);
+        let Some((pg, mut group_cx)) = self.group(pgid, cx) else { return };
+        pg.hear(PgShard::new(from, m.from), Said::Log(Box::new(m)), &mut group_cx);
+        self.peer_on(pgid, cx);
     }
 
     /// A group peers as far as it goes.
-    pub(crate) fn peer_on(&mut self, pgid: SpgId, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn peer_on(&mut self, pgid: SpgId, cx: &mut EventCx<'_>) {
         let Some(slot) = self.index.get(&pgid).copied() else { return };
         let (mut up_thru, mut pg_temp) = (0, Default::default());
-        self.activate_one(slot as usize, &mut up_thru, &mut pg_temp, clock, out);
-        self.tell_mon(up_thru, pg_temp, out);
+        self.activate_one(slot as usize, &mut up_thru, &mut pg_temp, cx);
+        self.tell_mon(up_thru, pg_temp, cx);
     }
 
     /// The primary needs our copy of a group no longer. A group that the map has here stays.
-    fn let_go(&mut self, pgid: SpgId, epoch: Epoch, out: &mut Vec<Effect>) {
+    fn let_go(&mut self, pgid: SpgId, epoch: Epoch, cx: &mut EventCx<'_>) {
         let Some(slot) = self.index.get(&pgid).copied() else { return };
         let pg = self.pgs[slot as usize].as_ref().expect("the index names groups that are here");
         let (me, m) = (self.sh.whoami, &pg.peering.mapping);
         if epoch >= pg.peering.last_peering_reset && !m.up.contains(&me) && !m.acting.contains(&me) {
-            self.remove(slot as usize, out);
+            self.remove(slot as usize, cx);
         }
     }
 

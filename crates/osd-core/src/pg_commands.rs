@@ -1,10 +1,9 @@
 //! Commands about one placement group: what it knows, which of its objects no OSD has, and giving those up.
 
 use crate::command::{Answer, ok};
-use crate::event::Effect;
 use crate::osd::Osd;
 use crate::pg::unfound::GiveUp;
-use crate::shared::Cx;
+use crate::shared::EventCx;
 use base::Clock;
 use serde_json::{Map, Value, json};
 use types::errno::{EINVAL, ENOENT};
@@ -12,7 +11,7 @@ use types::{HObject, PgId, SpgId, pg_state};
 
 impl Osd {
     /// `cmd`: the command's arguments, of which `pgid` names the group.
-    pub(crate) fn pg_command(&mut self, name: &str, cmd: &Map<String, Value>, clock: Clock, out: &mut Vec<Effect>) -> Answer {
+    pub(crate) fn pg_command(&mut self, name: &str, cmd: &Map<String, Value>, cx: &mut EventCx<'_>) -> Answer {
         let text = |name: &str| cmd.get(name).and_then(Value::as_str);
         let refused = |why: String| (EINVAL, why, Vec::new());
         let Some(pgid) = text("pgid").and_then(PgId::parse) else { return refused("no pgid specified".into()) };
@@ -21,7 +20,7 @@ impl Osd {
         };
         let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
         match name {
-            "query" => self.query_pg(slot, clock),
+            "query" => self.query_pg(slot, cx.clock),
             _ if !pg.peering.is_primary() => refused("not primary".into()),
             "list_unfound" => {
                 let after = match text("offset").filter(|offset| !offset.is_empty()).map(after) {
@@ -37,7 +36,7 @@ impl Osd {
                     Some("delete") => GiveUp::Delete,
                     _ => return refused("mode must be 'revert' or 'delete'".into()),
                 };
-                match pg.give_up_unfound(how, &mut Cx { sh: &mut self.sh, clock, out }) {
+                match pg.give_up_unfound(how, &mut cx.with(&mut self.sh)) {
                     Ok(0) => (0, "pg has no unfound objects".into(), Vec::new()),
                     Ok(n) => (0, format!("pg has {n} objects unfound and apparently lost marking"), Vec::new()),
                     Err(why) => refused(why),

@@ -5,6 +5,7 @@
 use crate::event::{Effect, Level};
 use crate::osd::Osd;
 use crate::persist::OWN_SLOT;
+use crate::shared::EventCx;
 use crate::work::{Status, Work};
 use store::{InfoChange, LogDelta, StoreError};
 use types::{CollId, GHObject, HObject, PgInfo, SpgId, Transaction};
@@ -58,17 +59,17 @@ impl Osd {
     }
 
     /// One page of it.
-    pub(crate) fn remove_some(&mut self, out: &mut Vec<Effect>) {
+    pub(crate) fn remove_some(&mut self, cx: &mut EventCx<'_>) {
         let Some(pgid) = self.removals.groups.first().copied().filter(|_| self.removals.work.is_busy()) else { return };
         match self.remove_page(pgid) {
             Ok(Work::Done) => self.removals.next(),
             Ok(work) => self.removals.work = work,
             Err(error @ (StoreError::Wait(_) | StoreError::Full)) => self.removals.work = Work::stopped(&error),
-            Err(StoreError::Stopped(why)) => out.push(Effect::Stop { why: Some(why) }),
+            Err(StoreError::Stopped(why)) => cx.out.push(Effect::Stop { why: Some(why) }),
             Err(error) => {
                 // Space that can't be had back is no reason not to serve.
                 self.removals.next();
-                out.push(Effect::ClusterLog { level: Level::Error, text: format!("{pgid} can't be removed: {error}") });
+                cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{pgid} can't be removed: {error}") });
             }
         }
     }

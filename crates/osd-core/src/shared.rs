@@ -157,7 +157,21 @@ impl Shared {
     }
 }
 
-/// What one event gives.
+/// What one event gives: when it is, and where its effects go.
+pub struct EventCx<'a> {
+    pub clock: Clock,
+    pub out: &'a mut Vec<Effect>,
+}
+
+impl EventCx<'_> {
+    /// With what groups share: a group's context.
+    #[inline]
+    pub fn with<'b>(&'b mut self, sh: &'b mut Shared) -> Cx<'b> {
+        Cx { sh, clock: self.clock, out: self.out }
+    }
+}
+
+/// What one event gives a group.
 pub struct Cx<'a> {
     pub sh: &'a mut Shared,
     pub clock: Clock,

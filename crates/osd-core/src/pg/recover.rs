@@ -17,9 +17,9 @@ use crate::osd::Osd;
 use crate::peers;
 use crate::planted::{Bug, planted};
 use crate::request::ClientOp;
-use crate::shared::Cx;
+use crate::shared::{Cx, EventCx};
 use crate::work::{Status, Work};
-use base::{Clock, Stamp};
+use base::Stamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use store::{FastInfo, InfoChange, LogDelta, ObjectStore};
@@ -416,9 +416,9 @@ impl Pg {
 
 impl Osd {
     /// A message of another member about objects of a group, sent by a map that we have.
-    pub(crate) fn recovery_came(&mut self, from: OsdId, envelope: Envelope, parts: Vec<Part>, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn recovery_came(&mut self, from: OsdId, envelope: Envelope, parts: Vec<Part>, cx: &mut EventCx<'_>) {
         let Some(slot) = self.index.get(&envelope.pgid).copied() else { return };
         let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
-        pg.recovery_came(from, envelope, parts, &mut Cx { sh: &mut self.sh, clock, out });
+        pg.recovery_came(from, envelope, parts, &mut cx.with(&mut self.sh));
     }
 }

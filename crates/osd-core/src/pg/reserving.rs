@@ -7,12 +7,11 @@ use super::lend::{Do as Lend, Lender};
 use super::peering::State as Peered;
 use super::recovery::run::Gates;
 use super::reserve::{Do, Kind, State, Urgency, priority};
-use crate::event::Effect;
 use crate::osd::Osd;
 use crate::peers;
 use crate::reserver::News;
-use crate::shared::{Cx, Shared};
-use base::{Clock, Stamp};
+use crate::shared::{Cx, EventCx, Shared};
+use base::Stamp;
 use maps::{OptKey, map_flags, osd_state};
 use messages::force_recovery::{BACKFILL, CANCEL, RECOVERY};
 use messages::osd_peering::{backfill_reserve, recovery_reserve};
@@ -285,14 +284,14 @@ pub(super) fn is_too_full(sh: &Shared, more: i64) -> bool {
 
 impl Osd {
     /// Another OSD says something of a place.
-    pub(crate) fn place_word(&mut self, from: OsdId, pgid: SpgId, sent: Epoch, word: Word, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn place_word(&mut self, from: OsdId, pgid: SpgId, sent: Epoch, word: Word, cx: &mut EventCx<'_>) {
         let Some(slot) = self.index.get(&pgid).copied() else { return };
         let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
         let from = PgShard::new(from, pgid.shard);
-        pg.place_word(from, sent, word, &mut Cx { sh: &mut self.sh, clock, out });
+        pg.place_word(from, sent, word, &mut cx.with(&mut self.sh));
     }
     /// What the OSD's places came to is told to their groups. False if there was nothing.
-    pub(crate) fn tell_places(&mut self, clock: Clock, out: &mut Vec<Effect>) -> bool {
+    pub(crate) fn tell_places(&mut self, cx: &mut EventCx<'_>) -> bool {
         let mut any = false;
         loop {
             let (local, (pgid, news)) = match (self.sh.local_places.take_news(), self.sh.remote_places.take_news()) {
@@ -300,27 +299,27 @@ impl Osd {
                 (Some(news), None) => (true, news),
                 (None, Some(news)) => (false, news),
                 (Some(local), Some(remote)) => {
-                    self.place_news(false, remote, clock, out);
+                    self.place_news(false, remote, cx);
                     (true, local)
                 }
             };
             any = true;
-            self.place_news(local, (pgid, news), clock, out);
+            self.place_news(local, (pgid, news), cx);
         }
     }
-    fn place_news(&mut self, is_local: bool, (pgid, news): (SpgId, News), clock: Clock, out: &mut Vec<Effect>) {
+    fn place_news(&mut self, is_local: bool, (pgid, news): (SpgId, News), cx: &mut EventCx<'_>) {
         let Some(slot) = self.index.get(&pgid).copied() else { return };
         let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
-        let mut cx = Cx { sh: &mut self.sh, clock, out };
+        let mut cx = cx.with(&mut self.sh);
         if is_local { pg.local_news(news, &mut cx) } else { pg.remote_news(news, &mut cx) }
     }
     /// An operator wants groups recovered or filled first.
-    pub(crate) fn force_recovery(&mut self, m: &MOSDForceRecovery, clock: Clock, out: &mut Vec<Effect>) {
+    pub(crate) fn force_recovery(&mut self, m: &MOSDForceRecovery, cx: &mut EventCx<'_>) {
         for pgid in &m.pgs {
             if let Some(pg) = self.index.get(pgid).and_then(|slot| self.pgs[*slot as usize].as_mut())
                 && pg.peering.is_primary()
             {
-                pg.force(m.options, &mut Cx { sh: &mut self.sh, clock, out });
+                pg.force(m.options, &mut cx.with(&mut self.sh));
             }
         }
     }
