@@ -1,15 +1,14 @@
 //! Commands to this OSD (`ceph tell osd.N ...`): their table, and the answers as stock 18.2 gives them.
 
-use crate::config::{Config, Source};
 use crate::event::{ConnId, DeviceQuestion, Effect};
+use crate::joint::ToShard;
 use crate::osd::Osd;
 use crate::perf::{C, Perf};
 use crate::shared::EventCx;
-use base::Clock;
 use bytes::Bytes;
 use messages::{MCommand, MCommandReply, Message, RawMessage};
 use serde_json::{Map, Value, json};
-use types::errno::{EINVAL, ENOENT};
+use types::errno::EINVAL;
 use types::{UTime, features};
 
 pub use options::{RELEASE, VERSION};
@@ -59,38 +58,38 @@ const fn row(sig: &'static str, help: &'static str, run: Run) -> Command {
 fn tell_pg(osd: &mut Osd, asked: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
     let prefix = asked.text("prefix");
     let verb = if prefix == "pg" { asked.given("cmd").unwrap_or("query") } else { prefix };
-    now(osd.pg_command(verb, asked.cmd, cx))
+    now(osd.shard.pg_command(verb, asked.cmd, cx))
 }
 
 /// All commands, by name.
 const COMMANDS: &[Command] = &[
     row("bench name=count,type=CephInt,req=false name=size,type=CephInt,req=false name=object_size,type=CephInt,req=false \
          name=object_num,type=CephInt,req=false", "OSD benchmark: write <count> <size>-byte objects(with <obj_size> <obj_num>), (default count=1G default size=4MB). Results in log.", Osd::tell_bench),
-    row("config diff", "dump diff of current config and default config", |osd, _, _| now(ok(osd.sh.config.diff()))),
-    row("config diff get name=var,type=CephString", "dump diff get <field>: dump diff of current and default config setting <field>", Osd::tell_config_diff_get),
-    row("config get name=var,type=CephString", "config get <field>: get the config value", Osd::tell_config_get),
-    row("config set name=var,type=CephString name=val,type=CephString,n=N", "config set <field> <val> [<val> ...]: set a config variable", |osd, asked, _| now(osd.config_set(asked.text("var"), &joined(asked.cmd.get("val"))))),
-    row("config show", "dump current config settings", |osd, _, _| now(ok(osd.sh.config.show()))),
-    row("config unset name=var,type=CephString", "config unset <field>: unset a config variable", Osd::tell_config_unset),
+    row("config diff", "dump diff of current config and default config", |osd, _, _| now(ok(osd.control.config().diff()))),
+    row("config diff get name=var,type=CephString", "dump diff get <field>: dump diff of current and default config setting <field>", |osd, asked, _| now(osd.control.config_diff_get(asked.text("var")))),
+    row("config get name=var,type=CephString", "config get <field>: get the config value", |osd, asked, _| now(osd.control.config_get(asked.text("var")))),
+    row("config set name=var,type=CephString name=val,type=CephString,n=N", "config set <field> <val> [<val> ...]: set a config variable", |osd, asked, _| now(osd.control.config_set(asked.text("var"), &joined(asked.cmd.get("val"))))),
+    row("config show", "dump current config settings", |osd, _, _| now(ok(osd.control.config().show()))),
+    row("config unset name=var,type=CephString", "config unset <field>: unset a config variable", |osd, asked, _| now(osd.control.config_unset(asked.text("var")))),
     row("dump_background_work", "show what the OSD does by itself, and what that waits for", |osd, _, _| now(ok(osd.background_work()))),
     row("dump_blocked_ops name=filterstr,type=CephString,n=N,req=false", "show the blocked ops currently in flight", Osd::tell_blocked_ops),
     row("dump_blocklist", "dump blocklisted clients and times", Osd::tell_blocklist),
     row("dump_historic_ops name=filterstr,type=CephString,n=N,req=false", "show recent ops", Osd::tell_historic_ops),
-    row("dump_mempools", "what memory is used for, by pool", |osd, _, _| now(ok(osd.memory()))),
-    row("dump_pg_recovery_stats", "dump pg recovery statistics", |osd, _, _| now(ok(osd.peering_times()))),
-    row("dump_ops_in_flight name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight", |osd, _, cx| now(ok(osd.dump_ops(cx.clock, 0.0)))),
+    row("dump_mempools", "what memory is used for, by pool", |osd, _, _| now(ok(osd.shard.memory()))),
+    row("dump_pg_recovery_stats", "dump pg recovery statistics", |osd, _, _| now(ok(osd.shard.peering_times()))),
+    row("dump_ops_in_flight name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight", |osd, _, cx| now(ok(osd.shard.dump_ops(cx.clock, 0.0)))),
     row("compact", "Commpact object store's omap. WARNING: Compaction probably slows your requests", Osd::tell_compact),
     row("flush_pg_stats", "flush pg stats", Osd::tell_flush_pg_stats),
     row("get_command_descriptions", "list available commands", |_, _, _| now(ok(describe()))),
     row("heap name=heapcmd,type=CephChoices,strings=dump|start_profiler|stop_profiler|release|get_release_rate|set_release_rate|stats \
          name=value,type=CephString,req=false", "show heap usage info (available only if compiled with tcmalloc)", |_, _, _| now((EINVAL, "tcmalloc not enabled, can't use heap profiler commands".into(), Vec::new()))),
     row("help", "list available commands", |_, _, _| now(ok(Value::Object(COMMANDS.iter().map(|row| (words(row.sig), json!(row.help))).collect())))),
-    row("injectargs name=injected_args,type=CephString,n=N", "inject configuration arguments into running daemon", Osd::tell_injectargs),
+    row("injectargs name=injected_args,type=CephString,n=N", "inject configuration arguments into running daemon", |osd, asked, _| now(osd.control.inject_options(&joined(asked.cmd.get("injected_args"))))),
     row("injectfull name=type,type=CephString,req=false name=count,type=CephInt,req=false", "Inject a full disk (optional count times)", |osd, asked, cx| now(osd.inject_full(asked.given("type").unwrap_or("full"), asked.cmd.get("count").and_then(Value::as_i64), cx))),
     row("list_devices", "list OSD devices.", |_, asked, cx| asked.devices(DeviceQuestion::List, cx)),
     row("list_unfound name=pgid,type=CephPgid name=offset,type=CephString,req=false", "list objects of a pg that no OSD has", tell_pg),
     row("mark_unfound_lost name=pgid,type=CephPgid name=mulcmd,type=CephChoices,strings=revert|delete", "give up all objects of a pg that no OSD has: go back to the version before, or delete them", tell_pg),
-    row("ops name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight", |osd, _, cx| now(ok(osd.dump_ops(cx.clock, 0.0)))),
+    row("ops name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight", |osd, _, cx| now(ok(osd.shard.dump_ops(cx.clock, 0.0)))),
     row("perf dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false", "dump non-labeled counters and their values", Osd::tell_perf_dump),
     row("perf reset name=var,type=CephString", "perf reset <name>: perf reset all or one perfcounter name", Osd::tell_perf_reset),
     row("perf schema", "dump non-labeled counters schemas", |_, _, _| now(ok(Perf::schema()))),
@@ -105,7 +104,7 @@ const COMMANDS: &[Command] = &[
 ];
 
 /// Pretty as stock prints: four spaces, a newline at the end.
-fn pretty(value: &Value) -> Vec<u8> {
+pub(crate) fn pretty(value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     let mut ser = serde_json::Serializer::with_formatter(&mut out, formatter);
@@ -148,7 +147,7 @@ impl Osd {
     /// Executes a command and answers it; `conn` is `None` when it came on a connection that the shell keeps (monitor, manager).
     pub(crate) fn command(&mut self, conn: Option<ConnId>, m: &MCommand, cx: &mut EventCx<'_>) {
         let Some(conn) = conn else { return };
-        let allowed = self.sh.sessions.get(&conn).is_some_and(|s| s.peer.cap.is_none());
+        let allowed = self.shard.peer(conn).is_some_and(|peer| peer.cap.is_none());
         let answer = if !allowed {
             now((types::errno::EACCES, "access denied".into(), Vec::new()))
         } else {
@@ -172,85 +171,29 @@ impl Osd {
         }
     }
 
-    /// Memory by use. Where stock counts items, we count only some.
-    fn memory(&self) -> Value {
-        let mut pools: Vec<(&str, usize, usize)> = self.sh.store.memory().into_iter().map(|(name, bytes)| (name, 0, bytes)).collect();
-        let (items, bytes) =
-            self.pgs().fold((0, 0), |(items, bytes), pg| (items + pg.log.len() + pg.log.dups_len(), bytes + pg.log.memory()));
-        pools.push(("osd_pglog", items, bytes));
-        let total = pools.iter().fold((0, 0), |(items, bytes), pool| (items + pool.1, bytes + pool.2));
-        let shown = |items: usize, bytes: usize| json!({ "items": items, "bytes": bytes });
-        let by_pool: Map<String, Value> = pools.iter().map(|(name, items, bytes)| (name.to_string(), shown(*items, *bytes))).collect();
-        json!({ "mempool": { "by_pool": by_pool, "total": shown(total.0, total.1) } })
-    }
-
     /// Answered when it is done.
     fn tell_bench(&mut self, asked: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
-        if let Err((errno, status)) = self.start_bench(asked.cmd, asked.conn, asked.tid) {
+        if let Err((errno, status)) = self.shard.start_bench(asked.cmd, asked.conn, asked.tid) {
             return now((errno, status, Vec::new()));
         }
-        self.want_turn(cx);
+        self.shard.want_turn(cx);
         None
     }
     fn tell_smart(&mut self, asked: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
-        let timeout_s = self.sh.config.int("osd_smart_report_timeout");
+        let timeout_s = self.control.config().int("osd_smart_report_timeout");
         asked.devices(DeviceQuestion::Smart { only: asked.text("devid").into(), timeout_s }, cx)
     }
     fn tell_status(&mut self, _: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
-        now(ok(json!({
-            "cluster_fsid": self.cluster_fsid.to_string(),
-            "osd_fsid": self.superblock.osd_fsid.to_string(),
-            "whoami": self.sh.whoami,
-            "state": self.boot.name(),
-            "oldest_map": self.maps.first,
-            "cluster_osdmap_trim_lower_bound": self.maps.first,
-            "newest_map": self.sh.map.epoch,
-            "num_pgs": self.sh.num_pgs,
-        })))
+        now(ok(self.control.status(self.shard.num_pgs())))
     }
-    fn tell_config_diff_get(&mut self, asked: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
-        let name = asked.text("var");
-        let one = self.sh.config.diff()["diff"].get(name).cloned();
-        now(ok(json!({ "diff": one.map_or(json!({}), |v| json!({ name: v })) })))
-    }
-    fn tell_config_get(&mut self, asked: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
-        let name = asked.text("var");
-        now(match self.sh.config.get(name) {
-            Some(value) => ok(json!({ name: value })),
-            None => (ENOENT, format!("error getting '{name}': (2) No such file or directory"), Vec::new()),
-        })
-    }
-    fn tell_config_unset(&mut self, asked: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
-        let name = asked.text("var");
-        if !Config::knows(name) {
-            return now((ENOENT, format!("error unsetting '{name}': (2) No such file or directory"), Vec::new()));
-        }
-        self.sh.config.unset(name, Source::Override);
-        self.sh.reload_config();
-        now(ok(json!({})))
-    }
-    fn tell_injectargs(&mut self, asked: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
-        now(match options::inject(&joined(asked.cmd.get("injected_args"))) {
-            Ok(settings) => {
-                let mut said = String::new();
-                for (name, value) in settings {
-                    self.sh.config.set(&name, &value, Source::Override);
-                    said += &format!("{name} = '{value}' ");
-                }
-                self.sh.reload_config();
-                (0, said, pretty(&json!({})))
-            }
-            Err(why) => (EINVAL, why, Vec::new()),
-        })
-    }
-    fn tell_compact(&mut self, _: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
-        self.sh.store.compact();
+    fn tell_compact(&mut self, _: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
+        self.to_shard(ToShard::Compact, cx);
         now(ok(json!({ "elapsed_time": 0.0 })))
     }
     fn tell_perf_dump(&mut self, asked: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
-        self.refresh_gauges();
-        let mut dump = self.sh.perf.dump();
-        for (name, throttle) in crate::perf::throttles(self.sh.budget.stats()) {
+        self.shard.refresh_gauges(self.control.pinged());
+        let mut dump = self.shard.perf().dump();
+        for (name, throttle) in crate::perf::throttles(self.control.budget().stats()) {
             dump[name] = throttle;
         }
         if let Some(logger) = asked.given("logger").filter(|l| !l.is_empty()) {
@@ -264,7 +207,7 @@ impl Osd {
         now(ok(dump))
     }
     fn tell_perf_reset(&mut self, _: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
-        self.sh.perf = Perf::default();
+        self.shard.reset_perf();
         now(ok(json!({ "success": "perf reset all" })))
     }
     fn tell_flush_pg_stats(&mut self, _: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
@@ -272,121 +215,29 @@ impl Osd {
         now((0, String::new(), seq.to_string().into_bytes()))
     }
     fn tell_blocked_ops(&mut self, _: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
-        let late = self.sh.config.num("osd_op_complaint_time");
-        let mut dump = self.dump_ops(cx.clock, late);
+        let late = self.control.config().num("osd_op_complaint_time");
+        let mut dump = self.shard.dump_ops(cx.clock, late);
         dump["complaint_time"] = json!(late);
         dump["num_blocked_ops"] = dump["num_ops"].take();
         dump.as_object_mut().expect("an object").remove("num_ops");
         now(ok(dump))
     }
     fn tell_historic_ops(&mut self, _: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
-        let (size, duration) = (self.sh.config.int("osd_op_history_size"), self.sh.config.int("osd_op_history_duration"));
-        now(ok(json!({ "size": size, "duration": duration, "ops": self.dump_history(cx.clock) })))
+        let (size, duration) = (self.control.config().int("osd_op_history_size"), self.control.config().int("osd_op_history_duration"));
+        now(ok(json!({ "size": size, "duration": duration, "ops": self.shard.dump_history(cx.clock) })))
     }
     fn tell_blocklist(&mut self, _: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
         let dump = |list: &std::collections::BTreeMap<types::EntityAddr, UTime>| -> Value {
             list.iter().map(|(a, t)| json!({ "entity_addr_t": a.to_string(), "expire_time": t.to_string() })).collect()
         };
-        let mut text = pretty(&dump(&self.sh.map.blocklist));
-        text.extend(pretty(&dump(&self.sh.map.range_blocklist)));
+        let mut text = pretty(&dump(&self.control.map().blocklist));
+        text.extend(pretty(&dump(&self.control.map().range_blocklist)));
         now((0, String::new(), text))
-    }
-
-    fn config_set(&mut self, name: &str, value: &str) -> Answer {
-        if !Config::knows(name) {
-            return (ENOENT, format!("error setting '{name}' to '{value}': (2) No such file or directory"), Vec::new());
-        }
-        if !self.sh.config.set(name, value, Source::Override) {
-            return (EINVAL, format!("error setting '{name}' to '{value}': (22) Invalid argument"), Vec::new());
-        }
-        self.sh.reload_config();
-        ok(json!({ "success": format!("{name} = '{}' ", self.sh.config.get(name).unwrap_or_default()) }))
-    }
-
-    /// Time spent in each state of peering, as far back as groups remember.
-    fn peering_times(&self) -> Value {
-        use crate::pg::peering::State;
-        let path = |state: State| match state {
-            State::Reset => "Reset",
-            State::GetInfo => "Started/Primary/Peering/GetInfo",
-            State::GetLog => "Started/Primary/Peering/GetLog",
-            State::GetMissing => "Started/Primary/Peering/GetMissing",
-            State::WaitUpThru => "Started/Primary/Peering/WaitUpThru",
-            State::Down => "Started/Primary/Peering/Down",
-            State::Activating => "Started/Primary/Active/Activating",
-            State::Active => "Started/Primary/Active",
-            State::Peered => "Started/Primary/Active/Peered",
-            State::Incomplete => "Started/Primary/Peering/Incomplete",
-            State::Stray => "Started/Stray",
-            State::ReplicaActive => "Started/ReplicaActive",
-        };
-        let mut by_state: std::collections::BTreeMap<&str, (u64, Vec<f64>)> = Default::default();
-        for pg in self.pgs() {
-            let history = &pg.peering.history;
-            for (i, (state, at)) in history.iter().enumerate() {
-                let entry = by_state.entry(path(*state)).or_default();
-                entry.0 += 1;
-                entry.1.extend(history.get(i + 1).map(|(_, next)| next.since(*at).as_secs_f64()));
-            }
-        }
-        let rows: Vec<Value> = by_state
-            .into_iter()
-            .map(|(state, (entered, times))| {
-                let stats = json!({
-                    "entered": entered,
-                    "exited": times.len(),
-                    "total_time": times.iter().sum::<f64>(),
-                    "min_time": times.iter().copied().reduce(f64::min).unwrap_or(0.0),
-                    "max_time": times.iter().copied().reduce(f64::max).unwrap_or(0.0),
-                });
-                json!({ "recovery_state": state, "stats": stats })
-            })
-            .collect();
-        json!({ "pg_recovery_stats": rows })
-    }
-
-    fn dump_ops(&self, clock: Clock, older_s: f64) -> Value {
-        let mut ops = Vec::new();
-        for pg in self.pgs() {
-            for (reqid, obj, received, waits_for) in pg.unanswered() {
-                let age = clock.mono.since(received).as_secs_f64();
-                if age < older_s {
-                    continue;
-                }
-                let at = UTime::from_wall_ns(clock.wall_ns.saturating_sub((age * 1e9) as u64)).to_string();
-                ops.push(json!({
-                    "description": format!("osd_op({reqid} {} {obj} e{})", pg.pgid, self.sh.map.epoch),
-                    "initiated_at": at,
-                    "age": age,
-                    "duration": age,
-                    "type_data": { "flag_point": if waits_for.is_empty() { "started" } else { waits_for } },
-                }));
-            }
-        }
-        json!({ "ops": ops, "num_ops": ops.len() })
-    }
-
-    fn dump_history(&mut self, clock: Clock) -> Vec<Value> {
-        self.sh.history.expire(clock.mono);
-        let done = self.sh.history.dump().into_iter();
-        done.map(|d| {
-            let age = clock.mono.since(d.received);
-            let at = UTime::from_wall_ns(clock.wall_ns.saturating_sub(age.as_nanos() as u64)).to_string();
-            let flags = if d.writes { "ondisk+write" } else { "ondisk+read" };
-            json!({
-                "description": format!("osd_op({} {} {} {flags})", d.reqid, d.pgid, d.obj),
-                "initiated_at": at,
-                "age": age.as_secs_f64(),
-                "duration": d.took.as_secs_f64(),
-                "type_data": { "flag_point": if d.writes { "commit sent; apply or cleanup" } else { "started" }, "events": [] },
-            })
-        })
-        .collect()
     }
 
     /// Counts of operations so far: reads and writes.
     pub fn op_counts(&self) -> (u64, u64) {
-        (self.sh.perf.get(C::op_r), self.sh.perf.get(C::op_w) + self.sh.perf.get(C::op_rw))
+        (self.shard.perf().get(C::op_r), self.shard.perf().get(C::op_w) + self.shard.perf().get(C::op_rw))
     }
 }
 

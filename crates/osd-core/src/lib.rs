@@ -5,24 +5,18 @@
 
 #![forbid(unsafe_code)]
 
-mod advance;
-mod bench;
-mod boot;
-mod catch_up;
 mod clocks;
 mod command;
 pub mod config;
-mod copying;
+mod control;
 mod crumb;
 pub mod daemon;
 mod event;
-mod fullness;
-mod heartbeat;
+mod fetch;
 mod history;
+mod joint;
 mod load;
 mod map_cache;
-mod merging;
-mod mgr;
 pub mod op;
 mod osd;
 mod peers;
@@ -30,12 +24,11 @@ pub mod perf;
 mod perf_queries;
 mod persist;
 pub mod pg;
-mod pg_commands;
 pub mod planted;
-mod remove;
 mod request;
 mod reserver;
 mod session;
+mod shard;
 mod shared;
 mod work;
 

@@ -1,7 +1,9 @@
 //! Maps by epoch, encoded as they came: what clients and peers that lag behind are sent, and what the store keeps.
 
 use messages::{MOSDMap, Message, RawMessage};
+use std::cell::{Ref, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use types::{Bytes, Epoch, Uuid};
 
 /// Incrementals and full maps kept, in number and bytes: more than any client lags behind in practice. Whoever lags more gets a full map.
@@ -10,6 +12,20 @@ pub const FULLS_MAX: usize = 50;
 const BYTES_MAX: usize = 16 << 20;
 /// Maps in one message (`osd_map_message_max`).
 const MESSAGE_MAX: u32 = 40;
+
+/// What shards have of the cache: they read it, and Control alone writes it.
+#[derive(Debug, Clone)]
+pub(crate) struct Maps(Rc<RefCell<MapCache>>);
+
+impl Maps {
+    pub fn of(cache: &Rc<RefCell<MapCache>>) -> Self {
+        Self(cache.clone())
+    }
+    /// For one look: it must not be held over anything that may reach Control.
+    pub fn read(&self) -> Ref<'_, MapCache> {
+        self.0.borrow()
+    }
+}
 
 /// A map that came, or one too many.
 #[derive(Debug, Clone, PartialEq, Eq)]

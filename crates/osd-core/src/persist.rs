@@ -11,9 +11,8 @@
 //! that is ahead of its OSD's maps. Holds the names and the writing; what reads them again is in `load`.
 
 use crate::map_cache::MapChange;
-use crate::osd::Osd;
 use denc::Denc;
-use types::{Bytes, CollId, Epoch, GHObject, HObject, Transaction, features};
+use types::{Bytes, CollId, Epoch, GHObject, HObject, OsdSuperblock, Transaction, features};
 
 /// No group has this place: whose commits are the OSD's own.
 pub(crate) const OWN_SLOT: u64 = 0xff_fffe;
@@ -47,39 +46,30 @@ fn put(txn: &mut Transaction, obj: &GHObject, data: Bytes) {
     txn.write(obj, 0, data, 0);
 }
 
-impl Osd {
-    /// The collection and the first superblock of an empty store.
-    pub(crate) fn make_meta(&mut self) -> Result<(), store::StoreError> {
-        let mut txn = Transaction::new(CollId::Meta);
-        txn.create_collection(CollId::Meta, 0);
-        let superblock = superblock();
-        txn.create(&superblock);
-        put(&mut txn, &superblock, self.superblock.to_bytes(features::SUPPORTED));
-        txn.create(&own_object(SNAPMAPPER, 0));
-        self.sh.store.submit(txn, None, OWN_SLOT << 40)
-    }
+/// The change that gives an empty store the collection and the first superblock.
+pub(crate) fn make_meta(first: &OsdSuperblock) -> Transaction {
+    let mut txn = Transaction::new(CollId::Meta);
+    txn.create_collection(CollId::Meta, 0);
+    let superblock = superblock();
+    txn.create(&superblock);
+    put(&mut txn, &superblock, first.to_bytes(features::SUPPORTED));
+    txn.create(&own_object(SNAPMAPPER, 0));
+    txn
+}
 
-    /// Writes maps that came since the last time, with a superblock that says so.
-    pub(crate) fn save_maps(&mut self) -> Result<(), store::StoreError> {
-        let changes = self.maps.take_changes();
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let mut txn = Transaction::new(CollId::Meta);
-        for change in changes {
-            match change {
-                MapChange::Put { epoch, full, bytes } => {
-                    let obj = map_object(epoch, full);
-                    txn.touch(&obj);
-                    put(&mut txn, &obj, bytes);
-                }
-                MapChange::Drop { epoch, full } => txn.remove(&map_object(epoch, full)),
+/// The change that keeps maps that came, with a superblock that says so.
+pub(crate) fn keep_maps(changes: Vec<MapChange>, told: &OsdSuperblock) -> Transaction {
+    let mut txn = Transaction::new(CollId::Meta);
+    for change in changes {
+        match change {
+            MapChange::Put { epoch, full, bytes } => {
+                let obj = map_object(epoch, full);
+                txn.touch(&obj);
+                put(&mut txn, &obj, bytes);
             }
+            MapChange::Drop { epoch, full } => txn.remove(&map_object(epoch, full)),
         }
-        self.superblock.oldest_map = self.maps.oldest();
-        self.superblock.newest_map = self.sh.map.epoch;
-        self.superblock.current_epoch = self.sh.map.epoch;
-        put(&mut txn, &superblock(), self.superblock.to_bytes(features::SUPPORTED));
-        self.sh.store.submit(txn, None, OWN_SLOT << 40)
     }
+    put(&mut txn, &superblock(), told.to_bytes(features::SUPPORTED));
+    txn
 }

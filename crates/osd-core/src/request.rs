@@ -1,7 +1,7 @@
 //! A client's request on its way through the OSD, and the answers to it.
 
-use crate::copying::Fetches;
 use crate::event::ConnId;
+use crate::fetch::Fetches;
 use crate::op::OpInfo;
 use crate::op::Plan;
 use crate::pg::replicate::Unanswered;

@@ -1,7 +1,9 @@
-//! What all placement groups of an OSD share, and what one event gives them to work with.
+//! What all placement groups of a shard share, and what one event gives to work with.
 
 use crate::config::Config;
 use crate::event::{ConnId, Effect, Level};
+use crate::joint::ToControl;
+use crate::map_cache::Maps;
 use crate::op::Limits;
 use crate::perf::Perf;
 use crate::pg::log::WordHash;
@@ -10,24 +12,29 @@ use crate::reserver::Reserver;
 use crate::session::Session;
 use base::breadcrumb::Breadcrumb;
 use base::fixed::HashMap;
-use base::{Budget, Clock, Rng};
+use base::{Clock, Rng};
 use classes::Registry;
 use maps::OsdMap;
 use messages::RawMessage;
 use std::rc::Rc;
 use std::sync::Arc;
 use store::ObjectStore;
-use types::{Epoch, OsdId, UTime};
+use types::{Epoch, OsdId, UTime, Uuid};
 
-/// One OSD's common things.
+/// One shard's common things. Of what Control has it holds copies, as Control told them last.
 pub struct Shared {
     pub whoami: OsdId,
     pub store: Box<dyn ObjectStore>,
     /// The map in force; epoch 0 before the first.
     pub map: Rc<OsdMap>,
+    /// Maps of before.
+    pub(crate) maps: Maps,
+    pub(crate) cluster_fsid: Uuid,
+    /// The map has this OSD up where it listens.
+    pub(crate) serves: bool,
     pub sessions: HashMap<ConnId, Session, WordHash>,
     pub classes: &'static Registry,
-    pub config: Config,
+    pub config: Rc<Config>,
     pub limits: Limits,
     pub log_bounds: LogBounds,
     pub perf: Perf,
@@ -37,10 +44,18 @@ pub struct Shared {
     pub(crate) report_soon: bool,
     /// Some group got quiet for a merge.
     pub(crate) merge_soon: bool,
+    /// Something names a map that is not here.
+    pub(crate) wants_maps: bool,
+    /// The store had no room for a change.
+    pub(crate) store_refused: bool,
+    /// There was no group in the store when the first map came.
+    pub(crate) found_no_group: bool,
+    /// Backfill must not make the store fuller.
+    pub(crate) is_backfillfull: bool,
     /// Placement groups here: the log's length goes by it.
     pub num_pgs: usize,
     /// What groups want of others.
-    pub(crate) fetches: Vec<crate::copying::Fetch>,
+    pub(crate) fetches: Vec<crate::fetch::Fetch>,
     /// Answers to questions that we asked ourselves.
     pub(crate) own_answers: Vec<RawMessage>,
     pub(crate) notify_ids: u32,
@@ -57,18 +72,12 @@ pub struct Shared {
     pub(crate) internal_tids: u64,
     /// Bytes that the store surely takes; counted down and asked for again when it is used up.
     pub(crate) room: u64,
-    /// What clients have under way.
-    pub(crate) budget: Rc<Budget>,
     /// Where the loop stands, for another thread.
     pub(crate) crumb: Arc<Breadcrumb>,
-    /// How full the store is.
-    pub(crate) fullness: crate::fullness::Fullness,
     /// Reads that the store could not answer because of damage.
     pub(crate) damaged: u64,
     /// Requests that took longest.
     pub(crate) history: crate::history::History,
-    /// Peers whose messages vanish.
-    pub(crate) swallowed: crate::daemon::blackhole::Swallowed,
     /// What the manager wants counted by client, image and the like.
     pub(crate) perf_queries: crate::perf_queries::PerfQueries,
     /// How clocks of other OSDs differ from ours.
@@ -112,11 +121,11 @@ impl LogBounds {
 const MEMORY_BESIDES: u64 = 64 << 20;
 
 impl Shared {
-    /// To be called when an option changed: what is asked for with each request is looked up once.
-    pub(crate) fn reload_config(&mut self) {
+    /// Options have changed: what is asked for with each request is looked up once.
+    pub(crate) fn take_config(&mut self, config: Rc<Config>) {
+        self.config = config;
         self.limits = self.config.limits();
         self.log_bounds = LogBounds::of(&self.config);
-        self.reload_limits();
         self.recovery_slots.set(Slots::max_of(&self.config), Pace::of(&self.config));
         // What clients have under way is bounded by itself; the store's caches give way to all the rest.
         let besides = self.config.int("osd_client_message_size_cap") + MEMORY_BESIDES;
@@ -126,13 +135,19 @@ impl Shared {
         self.local_places.configure(places, priority_min);
         self.remote_places.configure(places, priority_min);
         let age = std::time::Duration::from_secs(self.config.int("osd_op_history_duration"));
-        self.swallowed = crate::daemon::blackhole::Swallowed::of(&self.config);
         self.history.configure(self.config.int("osd_op_history_size") as usize, age);
     }
-    /// Bounds that others look at.
-    pub(crate) fn reload_limits(&self) {
-        self.budget.set_limits(self.config.int("osd_client_message_size_cap"), self.config.int("osd_client_message_cap"));
-        self.crumb.set_limits(self.config.int("osd_op_thread_timeout") * 1000, self.config.int("osd_op_thread_suicide_timeout") * 1000);
+    /// What Control is to hear, one after the other.
+    #[inline]
+    pub(crate) fn next_for_control(&mut self) -> Option<ToControl> {
+        let flags = [
+            (&mut self.wants_maps, ToControl::WantMaps),
+            (&mut self.store_refused, ToControl::StoreRefused),
+            (&mut self.report_soon, ToControl::ReportSoon),
+            (&mut self.merge_soon, ToControl::MergeSoon),
+            (&mut self.found_no_group, ToControl::FoundNoGroup),
+        ];
+        flags.into_iter().find_map(|(flag, msg)| std::mem::take(flag).then_some(msg))
     }
     /// How many entries a group's log shall have.
     pub fn log_target(&self) -> usize {
@@ -181,7 +196,7 @@ pub struct Cx<'a> {
 impl Cx<'_> {
     #[inline]
     pub fn send(&mut self, conn: ConnId, msg: RawMessage) {
-        if conn == crate::copying::OWN_CONN {
+        if conn == crate::fetch::OWN_CONN {
             self.sh.own_answers.push(msg);
             return;
         }

@@ -113,10 +113,8 @@ pub struct Status {
 impl Osd {
     /// What is under way beside requests.
     pub(crate) fn background_work(&self) -> Value {
-        let of_groups = self.pgs().flat_map(|pg| pg.work_status());
-        let of_osd = self.loading.iter().map(|loading| loading.status()).chain(self.removals.status());
-        let asked = self.copying.status().chain(self.merging.status()).chain(self.bench.iter().map(|bench| bench.status()));
-        let rows = of_osd.chain(of_groups).chain(asked).map(|Status { what, pgid, work, progress }| {
+        let of_shard = self.loading.iter().map(|loading| loading.status()).chain(self.shard.tell_work());
+        let rows = of_shard.chain(self.control.merging().status()).chain(self.shard.tell_bench_work()).map(|Status { what, pgid, work, progress }| {
             json!({ "work": what, "pgid": pgid.map(|pgid| pgid.to_string()), "state": work.name(), "progress": progress })
         });
         json!({ "work": rows.collect::<Vec<_>>() })

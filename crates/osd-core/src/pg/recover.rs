@@ -13,11 +13,10 @@ use super::recovery::wire::{self, Envelope};
 use super::reserving::is_too_full;
 use super::submit::Submitted;
 use crate::event::{ConnId, Effect, Level};
-use crate::osd::Osd;
 use crate::peers;
 use crate::planted::{Bug, planted};
 use crate::request::ClientOp;
-use crate::shared::{Cx, EventCx};
+use crate::shared::Cx;
 use crate::work::{Status, Work};
 use base::Stamp;
 use std::collections::{BTreeMap, VecDeque};
@@ -356,7 +355,7 @@ impl Pg {
     }
 
     /// A message of another member about objects.
-    fn recovery_came(&mut self, from: OsdId, envelope: Envelope, parts: Vec<Part>, cx: &mut Cx<'_>) {
+    pub(crate) fn recovery_came(&mut self, from: OsdId, envelope: Envelope, parts: Vec<Part>, cx: &mut Cx<'_>) {
         if self.is_old(envelope.map_epoch) {
             return;
         }
@@ -411,14 +410,5 @@ impl Pg {
         if let Some((to, part)) = reply {
             self.send_part(to, part, cx);
         }
-    }
-}
-
-impl Osd {
-    /// A message of another member about objects of a group, sent by a map that we have.
-    pub(crate) fn recovery_came(&mut self, from: OsdId, envelope: Envelope, parts: Vec<Part>, cx: &mut EventCx<'_>) {
-        let Some(slot) = self.index.get(&envelope.pgid).copied() else { return };
-        let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
-        pg.recovery_came(from, envelope, parts, &mut cx.with(&mut self.sh));
     }
 }

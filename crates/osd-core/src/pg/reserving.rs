@@ -7,17 +7,16 @@ use super::lend::{Do as Lend, Lender};
 use super::peering::State as Peered;
 use super::recovery::run::Gates;
 use super::reserve::{Do, Kind, State, Urgency, priority};
-use crate::osd::Osd;
 use crate::peers;
 use crate::reserver::News;
-use crate::shared::{Cx, EventCx, Shared};
+use crate::shared::{Cx, Shared};
 use base::Stamp;
 use maps::{OptKey, map_flags, osd_state};
 use messages::force_recovery::{BACKFILL, CANCEL, RECOVERY};
 use messages::osd_peering::{backfill_reserve, recovery_reserve};
-use messages::{MBackfillReserve, MOSDForceRecovery, MRecoveryReserve, Message};
+use messages::{MBackfillReserve, MRecoveryReserve, Message};
 use std::time::Duration;
-use types::{Epoch, OsdId, PgShard, SpgId, features, pg_state};
+use types::{Epoch, PgShard, features, pg_state};
 
 /// What another member says of a place.
 #[derive(Debug, Clone, Copy)]
@@ -147,7 +146,7 @@ impl Pg {
     }
 
     /// Another member says something of a place.
-    fn place_word(&mut self, from: PgShard, sent: Epoch, word: Word, cx: &mut Cx<'_>) {
+    pub(crate) fn place_word(&mut self, from: PgShard, sent: Epoch, word: Word, cx: &mut Cx<'_>) {
         if sent < self.peering.last_peering_reset {
             return;
         }
@@ -183,7 +182,7 @@ impl Pg {
     }
 
     /// Our OSD has a place for the group, or takes it back.
-    fn local_news(&mut self, news: News, cx: &mut Cx<'_>) {
+    pub(crate) fn local_news(&mut self, news: News, cx: &mut Cx<'_>) {
         let mut out = Vec::new();
         match news {
             News::Granted => self.reservation.local_granted(&mut out),
@@ -194,7 +193,7 @@ impl Pg {
         self.gate(cx);
     }
     /// The same for a place that the primary asked for.
-    fn remote_news(&mut self, news: News, cx: &mut Cx<'_>) {
+    pub(crate) fn remote_news(&mut self, news: News, cx: &mut Cx<'_>) {
         self.lend(|lender, out| lender.news(news, out), cx);
     }
 
@@ -222,7 +221,7 @@ impl Pg {
     }
 
     /// An operator wants the group recovered or filled before others, or no longer.
-    fn force(&mut self, options: u8, cx: &mut Cx<'_>) {
+    pub(crate) fn force(&mut self, options: u8, cx: &mut Cx<'_>) {
         let bits = self.state_bits();
         let wants = [
             (RECOVERY, pg_state::FORCED_RECOVERY, pg_state::DEGRADED | pg_state::RECOVERY_WAIT | pg_state::RECOVERING),
@@ -274,53 +273,10 @@ fn retry_at(option: &str, cx: &Cx<'_>) -> Stamp {
 /// True if the store is, or would be with so many bytes more, fuller than backfill may make it.
 pub(super) fn is_too_full(sh: &Shared, more: i64) -> bool {
     const FULL: u32 = osd_state::BACKFILLFULL | osd_state::FULL;
-    if sh.map.state(sh.whoami) & FULL != 0 || sh.fullness.is_backfillfull() {
+    if sh.map.state(sh.whoami) & FULL != 0 || sh.is_backfillfull {
         return true;
     }
     let (fs, ratio) = (sh.store.statfs(), f64::from(sh.map.backfillfull_ratio));
     let used = fs.total.saturating_sub(fs.available) as f64 + more.max(0) as f64;
     more > 0 && ratio > 0.0 && fs.total > 0 && used >= ratio * fs.total as f64
-}
-
-impl Osd {
-    /// Another OSD says something of a place.
-    pub(crate) fn place_word(&mut self, from: OsdId, pgid: SpgId, sent: Epoch, word: Word, cx: &mut EventCx<'_>) {
-        let Some(slot) = self.index.get(&pgid).copied() else { return };
-        let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
-        let from = PgShard::new(from, pgid.shard);
-        pg.place_word(from, sent, word, &mut cx.with(&mut self.sh));
-    }
-    /// What the OSD's places came to is told to their groups. False if there was nothing.
-    pub(crate) fn tell_places(&mut self, cx: &mut EventCx<'_>) -> bool {
-        let mut any = false;
-        loop {
-            let (local, (pgid, news)) = match (self.sh.local_places.take_news(), self.sh.remote_places.take_news()) {
-                (None, None) => return any,
-                (Some(news), None) => (true, news),
-                (None, Some(news)) => (false, news),
-                (Some(local), Some(remote)) => {
-                    self.place_news(false, remote, cx);
-                    (true, local)
-                }
-            };
-            any = true;
-            self.place_news(local, (pgid, news), cx);
-        }
-    }
-    fn place_news(&mut self, is_local: bool, (pgid, news): (SpgId, News), cx: &mut EventCx<'_>) {
-        let Some(slot) = self.index.get(&pgid).copied() else { return };
-        let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
-        let mut cx = cx.with(&mut self.sh);
-        if is_local { pg.local_news(news, &mut cx) } else { pg.remote_news(news, &mut cx) }
-    }
-    /// An operator wants groups recovered or filled first.
-    pub(crate) fn force_recovery(&mut self, m: &MOSDForceRecovery, cx: &mut EventCx<'_>) {
-        for pgid in &m.pgs {
-            if let Some(pg) = self.index.get(pgid).and_then(|slot| self.pgs[*slot as usize].as_mut())
-                && pg.peering.is_primary()
-            {
-                pg.force(m.options, &mut cx.with(&mut self.sh));
-            }
-        }
-    }
 }

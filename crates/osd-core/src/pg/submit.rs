@@ -141,7 +141,7 @@ impl Pg {
             return None;
         }
         if no_room {
-            cx.sh.fullness.refused();
+            cx.sh.store_refused = true;
         }
         Some(if op.msg.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) == 0 {
             Halt::Drop
@@ -153,7 +153,7 @@ impl Pg {
     }
     /// The store did not take a request's change.
     fn refused(&self, refused: Refused, cx: &mut Cx<'_>) {
-        cx.sh.fullness.refused();
+        cx.sh.store_refused = true;
         let Some((op, _)) = &refused.0.request else { return };
         if op.msg.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0 {
             self.reply_error(op, ENOSPC, cx);
@@ -258,7 +258,7 @@ impl Pg {
                 true
             }
             Err(StoreError::Full) => {
-                cx.sh.fullness.refused();
+                cx.sh.store_refused = true;
                 false
             }
             Err(error) => {

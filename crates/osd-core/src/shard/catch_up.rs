@@ -5,7 +5,7 @@
 //! merged with; all other groups go on. Holds those groups, the maps that they have yet to take in, and requests and messages of
 //! other OSDs for them. Holds no rule of what a map changes: that is `advance`.
 
-use crate::osd::Osd;
+use super::Shard;
 use crate::pg::peering::children;
 use crate::request::ClientOp;
 use crate::shared::EventCx;
@@ -67,9 +67,9 @@ impl Behind {
     }
 }
 
-impl Osd {
+impl Shard {
     /// True if this group, or one that it is to be split from, is behind.
-    pub(crate) fn awaits_map(&self, pgid: SpgId) -> bool {
+    pub(super) fn awaits_map(&self, pgid: SpgId) -> bool {
         if self.behind.is_empty() {
             return false;
         }
@@ -83,14 +83,14 @@ impl Osd {
         })
     }
     /// A message about a group that is behind: looked at again when the group is not.
-    pub(crate) fn hold_message(&mut self, from: OsdId, msg: RawMessage) {
+    pub(super) fn hold_message(&mut self, from: OsdId, msg: RawMessage) {
         if self.behind.messages.len() < MESSAGES_MAX {
             self.behind.messages.push((from, msg));
         }
     }
 
     /// A request to a group that is behind, or that is to be split from one.
-    pub(crate) fn hold_request(&mut self, mut op: Box<ClientOp>) {
+    pub(super) fn hold_request(&mut self, mut op: Box<ClientOp>) {
         if self.behind.requests.len() < REQUESTS_MAX {
             op.waits_for = "waiting for a map";
             self.behind.requests.push_back(op);
@@ -98,7 +98,7 @@ impl Osd {
     }
 
     /// Groups that are behind take in maps as far as their store lets them. True if any did.
-    pub(crate) fn catch_up(&mut self, cx: &mut EventCx<'_>) -> bool {
+    pub(super) fn catch_up(&mut self, cx: &mut EventCx<'_>) -> bool {
         if self.behind.is_empty() {
             return false;
         }

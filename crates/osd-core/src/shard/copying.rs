@@ -4,9 +4,10 @@
 //! The request stands first among its object's waiters meanwhile, so that everything behind it waits. The objecter finds where a question goes and
 //! sends it again when that changes; groups of our own are asked by the same messages as others', over a connection of our own that no shell knows.
 
-use crate::event::{ConnId, Effect, Peer};
-use crate::op::fetch::{Got, Place, Questions, Wanted};
-use crate::osd::Osd;
+use super::Shard;
+use crate::event::{Effect, Peer};
+use crate::fetch::{Fetch, OWN_CONN};
+use crate::op::fetch::{Got, Place, Questions};
 use crate::request::ClientOp;
 use crate::session::Session;
 use crate::shared::EventCx;
@@ -22,28 +23,8 @@ use types::errno::{EIO, ENOENT};
 use types::osd_op::osd_flag;
 use types::{EntityAddr, EntityName, HObject, ObjectLocator, OsdId, ReqId, SpgId, features};
 
-/// The connection to ourselves.
-pub(crate) const OWN_CONN: ConnId = ConnId(u64::MAX);
 /// A question is put anew after so long without an answer: its OSD may have dropped it.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// A request that wants something of other objects.
-#[derive(Debug)]
-pub(crate) struct Fetch {
-    pub pgid: SpgId,
-    /// The head of the object that the request is on.
-    pub obj: HObject,
-    pub reqid: ReqId,
-    pub wanted: Wanted,
-}
-
-/// How far a request has come with what it wants.
-#[derive(Debug, Default)]
-pub struct Fetches {
-    /// It stands first at its object until something comes.
-    pub waiting: bool,
-    pub got: Vec<(Wanted, Got)>,
-}
 
 /// Something on its way.
 #[derive(Debug)]
@@ -78,11 +59,11 @@ impl Copying {
     }
 }
 
-impl Osd {
+impl Shard {
     /// Starts what groups want, and takes what came back.
     ///
     /// True if anything was done, so that there may be something new to commit.
-    pub(crate) fn copy_some(&mut self, cx: &mut EventCx<'_>) -> bool {
+    pub(super) fn copy_some(&mut self, cx: &mut EventCx<'_>) -> bool {
         let mut any = false;
         while !(self.sh.fetches.is_empty() && self.sh.own_answers.is_empty() && self.copying.done.is_empty()) {
             any = true;
@@ -102,7 +83,7 @@ impl Osd {
     }
 
     /// Questions without an answer are put anew, wherever the object is by now; those whose request is gone are forgotten.
-    pub(crate) fn copy_tick(&mut self, cx: &mut EventCx<'_>) {
+    pub(super) fn copy_tick(&mut self, cx: &mut EventCx<'_>) {
         for msg in std::mem::take(&mut self.copying.again) {
             self.ask_ourselves(msg, cx);
         }
@@ -119,19 +100,19 @@ impl Osd {
         self.copy_some(cx);
     }
     /// A new map is in force: questions that belong elsewhere by it are put there.
-    pub(crate) fn copy_map(&mut self, cx: &mut EventCx<'_>) {
+    pub(super) fn copy_map(&mut self, cx: &mut EventCx<'_>) {
         if !self.copying.jobs.is_empty() {
             let (map, clock) = (self.sh.map.clone(), cx.clock);
             self.objecter(cx, |objecter, effects| objecter.set_map(map, clock, effects));
         }
     }
     /// The session with another OSD is lost, and what was asked in it.
-    pub(crate) fn copy_reset(&mut self, osd: OsdId, cx: &mut EventCx<'_>) {
+    pub(super) fn copy_reset(&mut self, osd: OsdId, cx: &mut EventCx<'_>) {
         let clock = cx.clock;
         self.objecter(cx, |objecter, effects| objecter.on_reset(osd, clock, effects));
     }
     /// An answer to a question, or a backoff.
-    pub(crate) fn copy_answer(&mut self, from: OsdId, raw: &RawMessage, cx: &mut EventCx<'_>) {
+    pub(super) fn copy_answer(&mut self, from: OsdId, raw: &RawMessage, cx: &mut EventCx<'_>) {
         let clock = cx.clock;
         self.objecter(cx, |objecter, effects| {
             objecter.on_message(from, raw, clock, effects);

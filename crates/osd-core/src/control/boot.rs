@@ -7,8 +7,10 @@
 //!                                                                                     ended ◀── stopping ◀────┘ it was told to end
 //! ```
 
+use crate::control::Control;
 use crate::event::{BootInfo, Effect, Level};
-use crate::osd::Osd;
+use crate::joint::ToShard;
+use crate::shard::told::Primaries;
 use crate::shared::EventCx;
 use base::Stamp;
 use messages::{MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDBeacon, MOSDBoot, MOSDMarkMeDown, Message, Paxos};
@@ -80,19 +82,24 @@ impl BootState {
     }
 }
 
-impl Osd {
-    pub(crate) fn start_boot(&mut self, info: BootInfo, cx: &mut EventCx<'_>) {
-        if let Some(loading) = &mut self.loading {
-            loading.boot = Some(Box::new(info));
-            return;
+impl Control {
+    /// The only writer of the stage: shards hear whether they serve.
+    fn enter(&mut self, stage: Stage) {
+        let before = self.boot.is_active();
+        self.boot.stage = stage;
+        if self.boot.is_active() != before {
+            self.to_shard.push(ToShard::Serves(!before));
         }
+    }
+
+    pub(crate) fn start_boot(&mut self, info: BootInfo, cx: &mut EventCx<'_>) {
         self.boot.info = info;
         self.started = cx.clock.mono;
         self.preboot(cx);
     }
 
     fn preboot(&mut self, cx: &mut EventCx<'_>) {
-        self.boot.stage = Stage::Preboot;
+        self.enter(Stage::Preboot);
         self.boot.sent = cx.clock.mono;
         cx.out.push(Effect::AskMapVersions);
     }
@@ -102,10 +109,10 @@ impl Osd {
         if self.boot.stage != Stage::Preboot {
             return;
         }
-        let (epoch, me) = (self.sh.map.epoch, self.sh.whoami);
+        let (epoch, me) = (self.map.epoch, self.whoami);
         self.boot.older = if newest < epoch { self.boot.older + 1 } else { 0 };
         if self.boot.older >= OLDER_MAX {
-            self.boot.stage = Stage::Stopping;
+            self.enter(Stage::Stopping);
             let why = format!(
                 "its maps go up to epoch {epoch}, the monitor's to {newest}: the monitor's store is older than this OSD's, and going on would give \
                  epochs a second meaning. Put the newer monitor's store back (an OSD alone goes on only with a monitor of its time)"
@@ -113,7 +120,7 @@ impl Osd {
             cx.out.push(Effect::Stop { why: Some(why) });
             return;
         }
-        let map = self.sh.map.clone();
+        let map = self.map.clone();
         let other_uuid =
             map.osd_uuid.get(me as usize).filter(|known| map.exists(me) && !known.is_zero() && **known != self.superblock.osd_fsid);
         let cannot = match other_uuid {
@@ -141,7 +148,7 @@ impl Osd {
             _ if self.boot.complaint.is_some() => Some("as said"),
             _ if epoch == 0 => Some("waiting for the first map"),
             _ if newest < epoch => Some("the monitor's maps are older than ours"),
-            _ if self.sh.map.state(me) & maps::osd_state::NOUP != 0 || self.sh.map.has_flag(maps::map_flags::NOUP) => Some("noup is set"),
+            _ if self.map.state(me) & maps::osd_state::NOUP != 0 || self.map.has_flag(maps::map_flags::NOUP) => Some("noup is set"),
             _ if self.superblock.purged_snaps_last < epoch => {
                 self.ask_purged_snaps(cx);
                 Some("asking for purged snapshots")
@@ -161,7 +168,7 @@ impl Osd {
 
     fn ask_purged_snaps(&self, cx: &mut EventCx<'_>) {
         let start = self.superblock.purged_snaps_last + 1;
-        let msg = MMonGetPurgedSnaps { paxos: Paxos::default(), start, last: self.sh.map.epoch + 1 };
+        let msg = MMonGetPurgedSnaps { paxos: Paxos::default(), start, last: self.map.epoch + 1 };
         cx.out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
     }
     /// Snapshots that everybody was rid of while we were away: a group that still has clones of them rids itself of them when it is active.
@@ -170,26 +177,23 @@ impl Osd {
             return;
         }
         for (pool, snaps) in m.purged.values().flatten() {
-            for pg in self.pgs.iter_mut().flatten().filter(|pg| pg.pgid.pgid.pool == *pool) {
-                pg.missed_purges(snaps);
-            }
+            self.to_shard.push(ToShard::Purged { pool: *pool, snaps: snaps.clone() });
         }
         self.superblock.purged_snaps_last = m.last;
         // The rest, or the boot.
-        if m.last < self.sh.map.epoch { self.ask_purged_snaps(cx) } else { cx.out.push(Effect::AskMapVersions) }
+        if m.last < self.map.epoch { self.ask_purged_snaps(cx) } else { cx.out.push(Effect::AskMapVersions) }
     }
 
     fn send_boot(&mut self, cx: &mut EventCx<'_>) {
-        self.boot.stage = Stage::Booting;
+        self.enter(Stage::Booting);
         let info = &self.boot.info;
         let mut metadata: BTreeMap<String, String> = info.metadata.iter().cloned().collect();
-        let kind = self.sh.store.kind();
         for (name, value) in [
             ("front_addr", info.public.to_string()),
             ("back_addr", info.cluster.to_string()),
             ("hb_front_addr", info.hb_front.to_string()),
             ("hb_back_addr", info.hb_back.to_string()),
-            ("osd_objectstore", kind.into()),
+            ("osd_objectstore", self.store_kind.clone()),
             ("rotational", "0".into()),
             ("journal_rotational", "0".into()),
             ("default_device_class", "ssd".into()),
@@ -197,13 +201,13 @@ impl Osd {
             metadata.entry(name.into()).or_insert(value);
         }
         let superblock = OsdSuperblock {
-            current_epoch: self.sh.map.epoch,
-            oldest_map: self.maps.oldest(),
-            newest_map: self.sh.map.epoch,
+            current_epoch: self.map.epoch,
+            oldest_map: self.maps.borrow().oldest(),
+            newest_map: self.map.epoch,
             ..self.superblock.clone()
         };
         let boot = MOSDBoot {
-            paxos: Paxos::at(self.sh.map.epoch.into()),
+            paxos: Paxos::at(self.map.epoch.into()),
             superblock,
             hb_back_addrs: info.hb_back.clone(),
             cluster_addrs: info.cluster.clone(),
@@ -215,9 +219,10 @@ impl Osd {
         cx.out.push(Effect::SendMon(boot.encode(features::SUPPORTED)));
     }
 
-    /// Looks whether a new map has us up, or no longer.
-    pub(crate) fn check_ourselves(&mut self, cx: &mut EventCx<'_>) {
-        let (map, me) = (self.sh.map.clone(), self.sh.whoami);
+    /// Looks whether a new map has us up, or no longer. True if others are to be pinged at once: it has us down, and perhaps nobody hears us.
+    #[must_use]
+    pub(crate) fn check_ourselves(&mut self, cx: &mut EventCx<'_>) -> bool {
+        let (map, me) = (self.map.clone(), self.whoami);
         let ours = map.is_up(me) && map.client_addrs[me as usize] == self.boot.info.public;
         match self.boot.stage {
             Stage::Preboot => {
@@ -225,7 +230,7 @@ impl Osd {
                 cx.out.push(Effect::AskMapVersions);
             }
             Stage::Booting if ours => {
-                self.boot.stage = Stage::Active;
+                self.enter(Stage::Active);
                 self.boot.up_from = map.osd_info[me as usize].up_from;
                 if self.boot.boot_epoch == 0 {
                     self.boot.boot_epoch = map.epoch;
@@ -237,85 +242,92 @@ impl Osd {
             Stage::Active if !ours => {
                 let text = format!("map e{} wrongly marked me down at e{}", map.epoch, map.epoch);
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text });
-                self.wrongly_down(cx);
+                return self.wrongly_down(cx);
             }
             Stage::Stopping if !ours => cx.out.push(Effect::Stop { why: None }),
             _ => {}
         }
+        false
     }
 
     /// Somebody did not hear us. We come back when we hear others, so that a cut between OSDs is not one change of the map after the other; and not
     /// for ever.
-    fn wrongly_down(&mut self, cx: &mut EventCx<'_>) {
+    fn wrongly_down(&mut self, cx: &mut EventCx<'_>) -> bool {
         let times = &mut self.boot.markdowns;
         times.push_back(cx.clock.mono);
-        let period = Duration::from_secs(self.sh.config.int("osd_max_markdown_period"));
+        let period = Duration::from_secs(self.config.int("osd_max_markdown_period"));
         times.retain(|at| cx.clock.mono.since(*at) <= period);
         if times.len() > MARKDOWNS_MAX {
             times.pop_front();
         }
-        if times.len() as u64 > self.sh.config.int("osd_max_markdown_count") {
+        if times.len() as u64 > self.config.int("osd_max_markdown_count") {
             let text = format!("marked down {} times within {} s (osd_max_markdown_count): ending", times.len(), period.as_secs());
             cx.out.push(Effect::Log { level: Level::Error, text });
             cx.out.push(Effect::Stop { why: None });
-            return;
+            return false;
         }
-        self.boot.stage = Stage::Unhealthy;
-        self.ping_afresh(cx);
-        self.boot_if_healthy(cx);
+        self.enter(Stage::Unhealthy);
+        self.forget_pings();
+        true
     }
     /// Whether enough of the others answered since we wait for that, or nothing was heard of being down for long.
     pub(crate) fn boot_if_healthy(&mut self, cx: &mut EventCx<'_>) {
         if self.boot.stage != Stage::Unhealthy {
             return;
         }
-        let period = Duration::from_secs(self.sh.config.int("osd_max_markdown_period"));
+        let period = Duration::from_secs(self.config.int("osd_max_markdown_period"));
         let long_ago = self.boot.markdowns.back().is_none_or(|at| cx.clock.mono.since(*at) > period);
         let (heard, of) = self.heard_since(self.boot.markdowns.back().copied().unwrap_or_default());
-        if long_ago || heard as f64 >= of as f64 * self.sh.config.num("osd_heartbeat_min_healthy_ratio") {
+        if long_ago || heard as f64 >= of as f64 * self.config.num("osd_heartbeat_min_healthy_ratio") {
             self.preboot(cx);
         }
     }
 
-    /// What a monitor that went away may not have heard is said again.
-    pub(crate) fn mon_connected(&mut self, cx: &mut EventCx<'_>) {
+    /// What a monitor that went away may not have heard is said again. True if that goes for groups, too.
+    #[must_use]
+    pub(crate) fn mon_connected(&mut self, cx: &mut EventCx<'_>) -> bool {
         match self.boot.stage {
             Stage::Preboot | Stage::Booting => self.preboot(cx),
             Stage::Active => {
                 self.boot.last_beacon = None;
                 self.merging.forget();
-                self.tell_ready_to_merge(cx);
-                self.ask_again(cx);
-                self.boot_tick(cx);
+                return true;
             }
             Stage::Stopping => self.send_mark_down(cx),
             Stage::Waiting | Stage::Unhealthy => {}
         }
+        false
     }
 
-    pub(crate) fn boot_tick(&mut self, cx: &mut EventCx<'_>) {
+    /// True if the monitor is to have a beacon.
+    #[must_use]
+    pub(crate) fn boot_tick(&mut self, cx: &mut EventCx<'_>) -> bool {
         let waited = cx.clock.mono.since(self.boot.sent);
         match self.boot.stage {
             Stage::Preboot if self.boot.older > 0 => self.preboot(cx),
             Stage::Preboot | Stage::Booting if waited > BOOT_AGAIN => self.preboot(cx),
             Stage::Unhealthy => self.boot_if_healthy(cx),
             Stage::Active => {
-                let period = Duration::from_secs(self.sh.config.int("osd_beacon_report_interval").max(1));
-                if self.boot.last_beacon.is_none_or(|at| cx.clock.mono.since(at) >= period) {
-                    self.boot.last_beacon = Some(cx.clock.mono);
-                    let pgs = || self.pgs().filter(|pg| pg.peering.is_primary());
-                    let beacon = MOSDBeacon {
-                        paxos: Paxos::at(self.sh.map.epoch.into()),
-                        pgs: pgs().map(|pg| pg.pgid.pgid).collect(),
-                        min_last_epoch_clean: pgs().map(|pg| pg.info.history.last_epoch_clean).min().unwrap_or(self.sh.map.epoch),
-                        last_purged_snaps_scrub: self.superblock.last_purged_snaps_scrub,
-                        report_interval_s: period.as_secs() as i32,
-                    };
-                    cx.out.push(Effect::SendMon(beacon.encode(features::SUPPORTED)));
-                }
+                return self.boot.last_beacon.is_none_or(|at| cx.clock.mono.since(at) >= self.beacon_period());
             }
             _ => {}
         }
+        false
+    }
+    fn beacon_period(&self) -> Duration {
+        Duration::from_secs(self.config.int("osd_beacon_report_interval").max(1))
+    }
+    /// Tells the monitor that we live, and which groups have us as their primary.
+    pub(crate) fn send_beacon(&mut self, of: Primaries, cx: &mut EventCx<'_>) {
+        self.boot.last_beacon = Some(cx.clock.mono);
+        let beacon = MOSDBeacon {
+            paxos: Paxos::at(self.map.epoch.into()),
+            pgs: of.pgs,
+            min_last_epoch_clean: of.min_last_epoch_clean.unwrap_or(self.map.epoch),
+            last_purged_snaps_scrub: self.superblock.last_purged_snaps_scrub,
+            report_interval_s: self.beacon_period().as_secs() as i32,
+        };
+        cx.out.push(Effect::SendMon(beacon.encode(features::SUPPORTED)));
     }
 
     pub(crate) fn shutdown(&mut self, cx: &mut EventCx<'_>) {
@@ -323,16 +335,16 @@ impl Osd {
             cx.out.push(Effect::Stop { why: None });
             return;
         }
-        self.boot.stage = Stage::Stopping;
+        self.enter(Stage::Stopping);
         self.send_mark_down(cx);
     }
     fn send_mark_down(&self, cx: &mut EventCx<'_>) {
         let msg = MOSDMarkMeDown {
-            paxos: Paxos::at(self.sh.map.epoch.into()),
+            paxos: Paxos::at(self.map.epoch.into()),
             fsid: self.cluster_fsid,
-            target_osd: self.sh.whoami,
+            target_osd: self.whoami,
             target_addrs: self.boot.info.public.clone(),
-            epoch: self.sh.map.epoch,
+            epoch: self.map.epoch,
             request_ack: true,
             // From here on clients get no answer of ours, so nobody has to wait for our leases to end.
             down_and_dead: true,

@@ -1,7 +1,7 @@
 //! Commands about one placement group: what it knows, which of its objects no OSD has, and giving those up.
 
+use super::Shard;
 use crate::command::{Answer, ok};
-use crate::osd::Osd;
 use crate::pg::unfound::GiveUp;
 use crate::shared::EventCx;
 use base::Clock;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use types::errno::{EINVAL, ENOENT};
 use types::{HObject, PgId, SpgId, pg_state};
 
-impl Osd {
+impl Shard {
     /// `cmd`: the command's arguments, of which `pgid` names the group.
     pub(crate) fn pg_command(&mut self, name: &str, cmd: &Map<String, Value>, cx: &mut EventCx<'_>) -> Answer {
         let text = |name: &str| cmd.get(name).and_then(Value::as_str);

@@ -1,20 +1,19 @@
-//! How maps come in and what they change: each is applied, checked against its sender's crc, and shown to every group, epoch by epoch;
-//! groups are created, split, merged and removed by it.
+//! What maps change: each is shown to every group, epoch by epoch; groups are created, split, merged and removed by it.
 
-use crate::catch_up::Advance;
+use super::Shard;
+use super::catch_up::Advance;
 use crate::event::{Effect, Level};
-use crate::osd::Osd;
+use crate::joint::NextMap;
 use crate::pg::Pg;
 use crate::pg::peering::{Mapping, OsdView, PeerOut, children, parent_seed};
 use crate::pg::split::{COUNT_MAX, Reshape, tells_of_merges};
 use crate::pg::stats::count_apart;
 use crate::shared::EventCx;
-use denc::Denc;
-use maps::{Incremental, OsdMap};
-use messages::{MOSDMap, MOSDPGCreate2};
+use maps::OsdMap;
+use messages::MOSDPGCreate2;
 use std::rc::Rc;
 use store::StoreError;
-use types::{Bytes, CollId, EVersion, Epoch, HObject, OsdId, PastIntervals, PgHistory, PgId, PgInfo, PgLogEntry, SpgId, features};
+use types::{CollId, EVersion, Epoch, HObject, OsdId, PastIntervals, PgHistory, PgId, PgInfo, PgLogEntry, SpgId, features};
 
 /// As what a group is made of which another member told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,111 +40,20 @@ impl OsdView for OsdMap {
     }
 }
 
-impl Osd {
-    /// Maps are taken in at once, whatever is in flight; before the store is read they wait.
-    pub(crate) fn maps_came(&mut self, m: MOSDMap, cx: &mut EventCx<'_>) {
-        use crate::perf::C;
-        self.sh.perf.inc(C::map_messages);
-        self.sh.perf.add(C::map_message_epochs, (m.incrementals.len() + m.maps.len()) as u64);
-        if !m.fsid.is_zero() && !self.cluster_fsid.is_zero() && m.fsid != self.cluster_fsid {
-            return;
-        }
-        if m.range().is_some_and(|(_, last)| last <= self.sh.map.epoch) {
-            self.sh.perf.add(C::map_message_epoch_dups, 1);
-            return;
-        }
-        self.pending_maps.push_back(m);
-        self.take_maps(cx);
-    }
-
-    /// Takes in every map that waits. False if there is none.
-    pub(crate) fn take_maps(&mut self, cx: &mut EventCx<'_>) -> bool {
-        if self.pending_maps.is_empty() || self.loading.is_some() {
-            return false;
-        }
-        let before = self.sh.map.epoch;
-        while let Some(m) = self.pending_maps.pop_front() {
-            if let Err(why) = self.take_message(&m, cx) {
-                cx.out.push(Effect::Log { level: Level::Error, text: format!("a map that doesn't fit: {why}; asking for a whole one") });
-                cx.out.push(Effect::SubscribeMaps { from: 0 });
-                self.asked_whole_map = true;
-            }
-        }
-        if self.sh.map.epoch == before {
-            return true;
-        }
-        self.sh.osd_features = self.sh.map.up_osd_features() & features::SUPPORTED;
-        for (slot, pg) in self.pgs.iter_mut().enumerate().filter_map(|(slot, pg)| Some((slot, pg.as_mut()?))) {
-            if self.behind.has(slot) {
-                continue;
-            }
-            pg.refresh_record(&mut cx.with(&mut self.sh));
-        }
-        self.check_ourselves(cx);
-        self.take_pending_creates(cx);
-        self.activate_all(cx);
-        self.replay_waiting(cx);
-        // Either group of a merge may lie elsewhere now.
-        self.sh.merge_soon |= self.sh.map.pools.values().any(|pool| pool.pg_num_pending < pool.pg_num);
-        true
-    }
-
-    fn take_message(&mut self, m: &MOSDMap, cx: &mut EventCx<'_>) -> Result<(), String> {
-        let Some((_, last)) = m.range() else { return Ok(()) };
-        while self.sh.map.epoch < last {
-            let next = self.sh.map.epoch + 1;
-            if let (true, Some(bytes)) = (next > 1, m.incrementals.get(&next)) {
-                let inc = Incremental::from_bytes(bytes).map_err(|e| format!("incremental {next}: {e}"))?;
-                let mut map = (*self.sh.map).clone();
-                let full = map.apply_and_encode(&inc).map_err(|e| format!("incremental {next}: {e}"))?;
-                self.maps.put_inc(next, bytes.clone());
-                self.new_map(map, full, cx);
-            } else if let Some((epoch, bytes)) = m.maps.range(next..).next().filter(|(epoch, _)| self.may_jump(**epoch, m)) {
-                self.asked_whole_map = false;
-                let map = OsdMap::from_bytes(bytes).map_err(|e| format!("map {epoch}: {e}"))?;
-                if let Some(inc) = m.incrementals.get(epoch) {
-                    self.maps.put_inc(*epoch, inc.clone());
-                }
-                self.new_map(map, bytes.clone(), cx);
-            } else if let (0, Some(bytes)) = (self.sh.map.epoch, m.incrementals.get(&1)) {
-                // The first change of all makes a map out of nothing.
-                let inc = Incremental::from_bytes(bytes).map_err(|e| format!("incremental 1: {e}"))?;
-                let mut map = OsdMap::default();
-                let full = map.apply_and_encode(&inc).map_err(|e| format!("incremental 1: {e}"))?;
-                self.new_map(map, full, cx);
-            } else {
-                // A gap: ask from where we stand.
-                cx.out.push(Effect::SubscribeMaps { from: if next == 1 { 0 } else { next } });
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// True if a whole map of this epoch may be next. Intervals begin in maps between, so none is left out that the monitor has.
-    fn may_jump(&self, epoch: Epoch, m: &MOSDMap) -> bool {
-        let next = self.sh.map.epoch + 1;
-        epoch == next || next == 1 || m.trim_lower_bound > next || self.asked_whole_map
-    }
-    /// One map further.
-    fn new_map(&mut self, map: OsdMap, full: Bytes, cx: &mut EventCx<'_>) {
-        self.maps.put_full(map.epoch, full);
-        if self.cluster_fsid.is_zero() {
-            self.cluster_fsid = map.fsid;
-            self.superblock.cluster_fsid = map.fsid;
-        }
-        let old = std::mem::replace(&mut self.sh.map, Rc::new(map));
-        let new = self.sh.map.clone();
-        match self.save_maps() {
+impl Shard {
+    /// One map further, whatever is in flight.
+    pub(super) fn take_map(&mut self, next: NextMap, cx: &mut EventCx<'_>) {
+        let NextMap { old, new, cluster_fsid, keep } = next;
+        self.sh.map = new.clone();
+        self.sh.cluster_fsid = cluster_fsid;
+        match keep.map_or(Ok(()), |txn| self.keep(txn)) {
             Ok(()) => {}
             // Kept in memory only: what is missing after a restart is asked for again.
-            Err(StoreError::Full) => self.sh.fullness.refused(),
+            Err(StoreError::Full) => self.sh.store_refused = true,
             Err(error) => cx.out.push(Effect::Stop { why: Some(format!("map {}: {error}", new.epoch)) }),
         }
         if old.epoch == 0 {
-            let me = self.sh.whoami as usize;
-            let was_up = new.osd_info.get(me).is_some_and(|i| i.up_from > 0) && new.osd_uuid.get(me) == Some(&self.superblock.osd_fsid);
-            self.store_was_lost = was_up && self.sh.store.kind() == "memstore" && self.sh.store.pgs().is_ok_and(|pgs| pgs.is_empty());
+            self.sh.found_no_group = self.sh.store.pgs().is_ok_and(|pgs| pgs.is_empty());
             return;
         }
         self.close_sessions_of_the_dead(&old, &new, cx);
@@ -158,9 +66,29 @@ impl Osd {
         }
         self.copy_map(cx);
     }
+    /// No other map is next.
+    pub(super) fn maps_end(&mut self, cx: &mut EventCx<'_>) {
+        let map = self.sh.map.clone();
+        self.sh.osd_features = map.up_osd_features() & features::SUPPORTED;
+        self.sh.clocks.retain(|osd| map.is_up(osd));
+        for (slot, pg) in self.pgs.iter_mut().enumerate().filter_map(|(slot, pg)| Some((slot, pg.as_mut()?))) {
+            if self.behind.has(slot) {
+                continue;
+            }
+            pg.refresh_record(&mut cx.with(&mut self.sh));
+        }
+    }
+    /// After maps.
+    pub(super) fn go_on(&mut self, cx: &mut EventCx<'_>) {
+        self.take_pending_creates(cx);
+        self.activate_all(cx);
+        self.replay_waiting(cx);
+        // Either group of a merge may lie elsewhere now.
+        self.sh.merge_soon |= self.sh.map.pools.values().any(|pool| pool.pg_num_pending < pool.pg_num);
+    }
 
     /// What a map says of one group.
-    pub(crate) fn mapping(&mut self, map: &OsdMap, pgid: PgId) -> Option<Mapping> {
+    pub(super) fn mapping(&mut self, map: &OsdMap, pgid: PgId) -> Option<Mapping> {
         let pool = map.pool(pgid.pool)?;
         let at = map.pg_to_up_acting(pgid, &mut self.placement);
         Some(Mapping {
@@ -177,7 +105,7 @@ impl Osd {
     }
 
     /// Shows a map to every group. Those that can't take it in now are behind.
-    pub(crate) fn advance_groups(&mut self, old: &Rc<OsdMap>, new: &Rc<OsdMap>, cx: &mut EventCx<'_>) {
+    pub(super) fn advance_groups(&mut self, old: &Rc<OsdMap>, new: &Rc<OsdMap>, cx: &mut EventCx<'_>) {
         for slot in 0..self.pgs.len() {
             if !self.behind.has(slot) {
                 self.advance_group(slot, old, new, cx);
@@ -187,7 +115,7 @@ impl Osd {
     }
 
     /// Shows a map to one group, which has the one before it.
-    pub(crate) fn advance_group(&mut self, slot: usize, old: &OsdMap, new: &OsdMap, cx: &mut EventCx<'_>) -> Advance {
+    pub(super) fn advance_group(&mut self, slot: usize, old: &OsdMap, new: &OsdMap, cx: &mut EventCx<'_>) -> Advance {
         let Some(pg) = &mut self.pgs[slot] else { return Advance::Done };
         // Split off, or merged, while this map was shown to others.
         if pg.epoch >= new.epoch {
@@ -368,7 +296,7 @@ impl Osd {
         self.sh.num_pgs -= 1;
     }
 
-    pub(crate) fn remove(&mut self, slot: usize, cx: &mut EventCx<'_>) {
+    pub(super) fn remove(&mut self, slot: usize, cx: &mut EventCx<'_>) {
         let Some(mut pg) = self.pgs[slot].take() else { return };
         pg.end_places(&mut self.sh);
         self.index.remove(&pg.pgid);
@@ -380,7 +308,7 @@ impl Osd {
         }
     }
 
-    pub(crate) fn insert(&mut self, pg: Pg) {
+    pub(super) fn insert(&mut self, pg: Pg) {
         self.index.insert(pg.pgid, pg.slot);
         assert_eq!(pg.slot as usize, self.pgs.len(), "places are given in order");
         self.pgs.push(Some(Box::new(pg)));
@@ -388,13 +316,7 @@ impl Osd {
     }
 
     /// Makes a group that has never had an object.
-    pub(crate) fn create(
-        &mut self,
-        pgid: SpgId,
-        history: PgHistory,
-        past: PastIntervals,
-        fresh: bool,
-        cx: &mut EventCx<'_>,) -> bool {
+    pub(super) fn create(&mut self, pgid: SpgId, history: PgHistory, past: PastIntervals, fresh: bool, cx: &mut EventCx<'_>) -> bool {
         let map = self.sh.map.clone();
         if self.index.contains_key(&pgid) || self.removals.has(pgid) || self.awaits_map(pgid) || self.damaged_groups.contains(&pgid) {
             return false;
@@ -423,14 +345,15 @@ impl Osd {
     /// Makes a group of which another member told us by the map of `sent`, if it is ours to have and its interval is still that one. Otherwise it is
     /// told of again.
     #[allow(clippy::too_many_arguments)]
-    pub(crate) fn create_for_peer(
+    pub(super) fn create_for_peer(
         &mut self,
         pgid: SpgId,
         sent: Epoch,
         history: PgHistory,
         past: PastIntervals,
         part: Part,
-        cx: &mut EventCx<'_>,) {
+        cx: &mut EventCx<'_>,
+    ) {
         let map = self.sh.map.clone();
         let is_primary = self.mapping(&map, pgid.pgid).is_some_and(|at| at.acting_primary == self.sh.whoami);
         if is_primary != (part == Part::Primary) || history.same_interval_since > sent || !self.is_same_interval(pgid, sent) {
@@ -461,17 +384,17 @@ impl Osd {
     }
 
     /// The monitor wants groups made.
-    pub(crate) fn creates_came(&mut self, m: MOSDPGCreate2, cx: &mut EventCx<'_>) {
+    pub(super) fn creates_came(&mut self, m: MOSDPGCreate2, cx: &mut EventCx<'_>) {
         self.pending_creates.push(m);
         self.take_pending_creates(cx);
         self.activate_all(cx);
         self.replay_waiting(cx);
     }
 
-    pub(crate) fn take_pending_creates(&mut self, cx: &mut EventCx<'_>) {
+    pub(super) fn take_pending_creates(&mut self, cx: &mut EventCx<'_>) {
         for m in std::mem::take(&mut self.pending_creates) {
             if m.epoch > self.sh.map.epoch {
-                self.want_maps(cx);
+                self.sh.wants_maps = true;
                 self.pending_creates.push(m);
                 continue;
             }
@@ -488,7 +411,7 @@ impl Osd {
     }
 
     /// Every group peers as far as it goes.
-    pub(crate) fn activate_all(&mut self, cx: &mut EventCx<'_>) {
+    pub(super) fn activate_all(&mut self, cx: &mut EventCx<'_>) {
         let (mut up_thru, mut pg_temp) = (0, std::collections::BTreeMap::new());
         for slot in 0..self.pgs.len() {
             self.activate_one(slot, &mut up_thru, &mut pg_temp, cx);
@@ -496,13 +419,14 @@ impl Osd {
         self.tell_mon(up_thru, pg_temp, cx);
     }
 
-    pub(crate) fn activate_one(
+    pub(super) fn activate_one(
         &mut self,
         slot: usize,
         up_thru: &mut Epoch,
         pg_temp: &mut std::collections::BTreeMap<PgId, Vec<OsdId>>,
-        cx: &mut EventCx<'_>,) {
-        if !self.boot.is_active() || self.behind.has(slot) {
+        cx: &mut EventCx<'_>,
+    ) {
+        if !self.sh.serves || self.behind.has(slot) {
             return;
         }
         let Some(pg) = &mut self.pgs[slot] else { return };
@@ -520,7 +444,7 @@ impl Osd {
     }
 
     /// Groups whose peering waits for the store go on.
-    pub(crate) fn peer_waiting(&mut self, cx: &mut EventCx<'_>) {
+    pub(super) fn peer_waiting(&mut self, cx: &mut EventCx<'_>) {
         let (mut up_thru, mut pg_temp) = (0, std::collections::BTreeMap::new());
         for slot in 0..self.pgs.len() {
             if self.pgs[slot].as_ref().is_some_and(|pg| pg.waits_for_log()) {
@@ -531,7 +455,7 @@ impl Osd {
     }
 
     /// What groups want of the monitor, once more.
-    pub(crate) fn ask_again(&mut self, cx: &mut EventCx<'_>) {
+    pub(super) fn ask_again(&mut self, cx: &mut EventCx<'_>) {
         let (mut up_thru, mut pg_temp) = (0, std::collections::BTreeMap::new());
         for pg in self.pgs() {
             match pg.peering.asks() {
@@ -543,7 +467,7 @@ impl Osd {
         self.tell_mon(up_thru, pg_temp, cx);
     }
 
-    pub(crate) fn tell_mon(&mut self, up_thru: Epoch, pg_temp: std::collections::BTreeMap<PgId, Vec<OsdId>>, cx: &mut EventCx<'_>) {
+    pub(super) fn tell_mon(&mut self, up_thru: Epoch, pg_temp: std::collections::BTreeMap<PgId, Vec<OsdId>>, cx: &mut EventCx<'_>) {
         use messages::{MOSDAlive, MOSDPGTemp, Message, Paxos};
         let paxos = Paxos::at(self.sh.map.epoch.into());
         if up_thru > 0 {

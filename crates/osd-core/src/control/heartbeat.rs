@@ -6,10 +6,11 @@
 //!  its connection is cut ──▶ PING at once; its port, or that for members' messages, refuses ──▶ MOSDFailure, immediate
 //!  heard on both again ──▶ MOSDFailure that takes it back
 //! ```
-//! An OSD that was marked down and lives pings too, and reports nobody: it wants to know whether it is heard (see [`crate::boot`]).
+//! An OSD that was marked down and lives pings too, and reports nobody: it wants to know whether it is heard (see [`super::boot`]).
 
+use crate::control::Control;
 use crate::event::{ConnId, Effect, HbNet, Level};
-use crate::osd::Osd;
+use crate::joint::ToShard;
 use crate::shared::EventCx;
 use base::{Clock, Stamp};
 use messages::osd_mon::failure_flag;
@@ -105,11 +106,9 @@ impl Heartbeats {
     }
 }
 
-impl Osd {
+impl Control {
     /// A message on a connection of one of the heartbeat networks.
-    pub(crate) fn heartbeat(&mut self, conn: ConnId, net: HbNet, raw: &RawMessage, cx: &mut EventCx<'_>) {
-        let Some(session) = self.sh.sessions.get(&conn) else { return };
-        let peer = session.peer.name;
+    pub(crate) fn heartbeat(&mut self, conn: ConnId, peer: EntityName, net: HbNet, raw: &RawMessage, cx: &mut EventCx<'_>) {
         match MOSDPing::decode(raw) {
             Ok(m) => self.ping(conn, peer, net, &m, cx),
             Err(error) => {
@@ -120,33 +119,33 @@ impl Osd {
     }
 
     /// Another OSD asks whether we live, or says that it does.
-    pub(crate) fn ping(&mut self, conn: ConnId, peer: EntityName, net: HbNet, m: &MOSDPing, cx: &mut EventCx<'_>) {
+    pub(super) fn ping(&mut self, conn: ConnId, peer: EntityName, net: HbNet, m: &MOSDPing, cx: &mut EventCx<'_>) {
         if !self.cluster_fsid.is_zero() && m.fsid != self.cluster_fsid {
             return;
         }
-        if m.map_epoch > self.sh.map.epoch && peer.kind == EntityKind::OSD {
+        if m.map_epoch > self.map.epoch && peer.kind == EntityKind::OSD {
             self.want_maps(cx);
         }
         match m.op {
             ping_op::PING => {
                 let from = peer.num as OsdId;
                 if peer.kind == EntityKind::OSD {
-                    self.sh.clocks.heard(from, m.up_from, m.mono_send_stamp, cx.clock.mono);
+                    self.heard_clock(from, m, cx.clock.mono);
                 }
                 let mut reply = MOSDPing {
                     fsid: self.cluster_fsid,
-                    map_epoch: self.sh.map.epoch,
+                    map_epoch: self.map.epoch,
                     op: ping_op::PING_REPLY,
                     ping_stamp: m.ping_stamp,
                     up_from: self.boot.up_from,
                     mono_ping_stamp: m.mono_ping_stamp,
                     mono_send_stamp: SpanNs(cx.clock.mono.0 as i64),
-                    delta_ub: self.sh.clocks.ours_ahead(from, m.up_from),
+                    delta_ub: self.clocks.ours_ahead(from, m.up_from),
                     ..MOSDPing::default()
                 };
                 reply.pad_to(m.min_message_size());
                 cx.out.push(Effect::Send { conn, msg: reply.encode(features::SUPPORTED) });
-                let map = &self.sh.map;
+                let map = &self.map;
                 let down_at = map.osd_info.get(from as usize).map_or(Epoch::MAX, |i| i.down_at);
                 if peer.kind == EntityKind::OSD && map.epoch > 0 && !map.is_up(from) && down_at > m.map_epoch {
                     // It doesn't know yet that the map has it down.
@@ -161,9 +160,16 @@ impl Osd {
         }
     }
 
+    /// How far another OSD's clock is: shards want it for leases.
+    fn heard_clock(&mut self, osd: OsdId, m: &MOSDPing, now: Stamp) {
+        let (up_from, sent) = (m.up_from, m.mono_send_stamp);
+        self.clocks.heard(osd, up_from, sent, now);
+        self.to_shard.push(ToShard::Clock { osd, up_from, sent, now });
+    }
+
     /// Another OSD lives.
     fn pong(&mut self, from: OsdId, net: HbNet, m: &MOSDPing, cx: &mut EventCx<'_>) {
-        self.sh.clocks.heard(from, m.up_from, m.mono_send_stamp, cx.clock.mono);
+        self.heard_clock(from, m, cx.clock.mono);
         let grace = self.heartbeat_grace();
         let Some(heard) = self.heartbeats.peers.get_mut(&from) else { return };
         let us = (cx.clock.mono.0 as i64).saturating_sub(m.mono_ping_stamp.0).clamp(0, i64::from(u32::MAX) * 1000) / 1000;
@@ -179,28 +185,27 @@ impl Osd {
     }
 
     /// How many of those whom we ping answered on both networks since then, and how many there are.
-    pub(crate) fn heard_since(&self, since: Stamp) -> (usize, usize) {
+    pub(super) fn heard_since(&self, since: Stamp) -> (usize, usize) {
         let peers = self.heartbeats.peers.values();
         (peers.filter(|h| h.front.last > since && h.back.last > since).count(), self.heartbeats.peers.len())
     }
-    /// Asks everybody at once, and forgets what was heard before.
-    pub(crate) fn ping_afresh(&mut self, cx: &mut EventCx<'_>) {
+    /// Nothing was heard, and all are pinged next.
+    pub(super) fn forget_pings(&mut self) {
         self.heartbeats.peers.clear();
         self.heartbeats.last_sent = None;
-        self.heartbeat_tick(cx);
     }
 
     fn heartbeat_grace(&self) -> Duration {
-        Duration::from_secs(self.sh.config.int("osd_heartbeat_grace").max(1))
+        Duration::from_secs(self.config.int("osd_heartbeat_grace").max(1))
     }
 
     fn report_failure(&self, osd: OsdId, flags: u8, failed_for_s: i32, cx: &mut EventCx<'_>) {
         let msg = MOSDFailure {
-            paxos: Paxos::at(self.sh.map.epoch.into()),
+            paxos: Paxos::at(self.map.epoch.into()),
             fsid: self.cluster_fsid,
             target_osd: osd,
-            target_addrs: self.sh.map.client_addrs.get(osd as usize).cloned().unwrap_or_default(),
-            epoch: self.sh.map.epoch,
+            target_addrs: self.map.client_addrs.get(osd as usize).cloned().unwrap_or_default(),
+            epoch: self.map.epoch,
             flags,
             failed_for_s,
         };
@@ -209,7 +214,7 @@ impl Osd {
 
     /// The OSD that we ping at this address.
     fn pinged_at(&self, addrs: &EntityAddrVec) -> Option<OsdId> {
-        let map = &self.sh.map;
+        let map = &self.map;
         let at = |osd: &OsdId| {
             let i = *osd as usize;
             map.is_up(*osd) && (map.hb_back_addrs[i] == *addrs || map.hb_front_addrs[i] == *addrs)
@@ -230,7 +235,7 @@ impl Osd {
 
     /// Nothing listens where the map says that an OSD hears other OSDs: it is dead, not just silent.
     pub(crate) fn peer_refused(&mut self, addrs: &EntityAddrVec, cx: &mut EventCx<'_>) {
-        let map = &self.sh.map;
+        let map = &self.map;
         let is_at = |osd: usize| [&map.cluster_addrs, &map.hb_back_addrs, &map.hb_front_addrs].iter().any(|at| at[osd] == *addrs);
         let Some(osd) = map.osds().find(|osd| map.is_up(*osd) && is_at(*osd as usize)) else { return };
         let up_from = map.osd_info[osd as usize].up_from;
@@ -245,7 +250,7 @@ impl Osd {
     }
 
     fn ping_for(&self, osd: OsdId, clock: Clock) -> RawMessage {
-        let map = &self.sh.map;
+        let map = &self.map;
         let mut ping = MOSDPing {
             fsid: self.cluster_fsid,
             map_epoch: map.epoch,
@@ -254,10 +259,10 @@ impl Osd {
             up_from: self.boot.up_from,
             mono_ping_stamp: SpanNs(clock.mono.0 as i64),
             mono_send_stamp: SpanNs(clock.mono.0 as i64),
-            delta_ub: self.sh.clocks.ours_ahead(osd, map.osd_info[osd as usize].up_from),
+            delta_ub: self.clocks.ours_ahead(osd, map.osd_info[osd as usize].up_from),
             ..MOSDPing::default()
         };
-        ping.pad_to(self.sh.config.int("osd_heartbeat_min_size").min(1 << 16) as u32);
+        ping.pad_to(self.config.int("osd_heartbeat_min_size").min(1 << 16) as u32);
         ping.encode(features::SUPPORTED)
     }
 
@@ -284,7 +289,7 @@ impl Osd {
         if !self.may_report() {
             return;
         }
-        let (grace, map) = (self.heartbeat_grace(), &self.sh.map);
+        let (grace, map) = (self.heartbeat_grace(), &self.map);
         let is_due = |h: &Heard| h.silent(now) > grace && (again || !h.reported);
         let mut silent = Vec::new();
         for (osd, h) in self.heartbeats.peers.iter_mut().filter(|(_, h)| is_due(h)) {
@@ -302,30 +307,29 @@ impl Osd {
     }
 
     fn heartbeat_interval(&self) -> Duration {
-        Duration::from_secs(self.sh.config.int("osd_heartbeat_interval").max(1))
+        Duration::from_secs(self.config.int("osd_heartbeat_interval").max(1))
     }
 
-    /// Sends pings when it is time, and tells the monitor of those that don't answer.
-    pub(crate) fn heartbeat_tick(&mut self, cx: &mut EventCx<'_>) {
-        let period = self.heartbeat_interval();
-        if !self.boot.pings() || self.heartbeats.last_sent.is_some_and(|at| cx.clock.mono.since(at) < period) {
-            return;
-        }
+    /// True if it is time for pings.
+    pub(crate) fn wants_to_ping(&self, now: Stamp) -> bool {
+        self.boot.pings() && self.heartbeats.last_sent.is_none_or(|at| now.since(at) >= self.heartbeat_interval())
+    }
+    /// Sends pings, to `members` of our groups and to some others, and tells the monitor of those that don't answer.
+    pub(crate) fn send_pings(&mut self, members: BTreeSet<OsdId>, cx: &mut EventCx<'_>) {
         self.heartbeats.last_sent = Some(cx.clock.mono);
-        let (map, me) = (self.sh.map.clone(), self.sh.whoami);
-        let mappings = || self.pgs().map(|pg| &pg.peering.mapping);
-        let mut wanted: BTreeSet<OsdId> = mappings().flat_map(|m| m.up.iter().chain(&m.acting).copied()).collect();
+        let (map, me) = (self.map.clone(), self.whoami);
+        let mut wanted = members;
         wanted.retain(|osd| *osd != me && map.is_up(*osd));
         // Neighbours by number, going round: where all do so each is pinged by as many.
         let others: Vec<OsdId> = map.osds().filter(|osd| *osd != me && map.is_up(*osd)).collect();
         let first = others.partition_point(|osd| *osd < me);
-        let least = (self.sh.config.int("osd_heartbeat_min_peers") as usize).min(others.len());
+        let least = (self.config.int("osd_heartbeat_min_peers") as usize).min(others.len());
         let mut neighbours = others.iter().cycle().skip(first).take(others.len());
         while wanted.len() < least {
             wanted.insert(*neighbours.next().expect("there are as many"));
         }
         self.heartbeats.peers.retain(|osd, _| wanted.contains(osd));
-        self.sh.clocks.retain(|osd| map.is_up(osd));
+        self.clocks.retain(|osd| map.is_up(osd));
         for osd in &wanted {
             let (osd, now) = (*osd, cx.clock.mono);
             let up_from = map.osd_info[osd as usize].up_from;

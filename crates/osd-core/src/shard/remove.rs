@@ -2,8 +2,8 @@
 //! goes on with it when it starts again, because the record is still there. The first page's transaction makes the record one of a group that lacks all:
 //! a member again, it is filled, and nothing takes it for a copy.
 
+use super::Shard;
 use crate::event::{Effect, Level};
-use crate::osd::Osd;
 use crate::persist::OWN_SLOT;
 use crate::shared::EventCx;
 use crate::work::{Status, Work};
@@ -48,9 +48,9 @@ impl Removals {
     }
 }
 
-impl Osd {
+impl Shard {
     /// What the store has of a group goes.
-    pub(crate) fn remove_rest(&mut self, pgid: SpgId) {
+    pub(super) fn remove_rest(&mut self, pgid: SpgId) {
         self.removals.groups.push(pgid);
         if self.removals.work == Work::Idle {
             self.removals.work = Work::Busy;
@@ -59,7 +59,7 @@ impl Osd {
     }
 
     /// One page of it.
-    pub(crate) fn remove_some(&mut self, cx: &mut EventCx<'_>) {
+    pub(super) fn remove_some(&mut self, cx: &mut EventCx<'_>) {
         let Some(pgid) = self.removals.groups.first().copied().filter(|_| self.removals.work.is_busy()) else { return };
         match self.remove_page(pgid) {
             Ok(Work::Done) => self.removals.next(),

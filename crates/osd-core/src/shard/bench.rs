@@ -1,7 +1,7 @@
 //! `tell osd.N bench`: writes to the store itself, past the network and the groups.
 
+use super::Shard;
 use crate::event::{ConnId, Effect};
-use crate::osd::Osd;
 use crate::shared::EventCx;
 use crate::work::{Status, Work};
 use base::{Rng, Stamp};
@@ -32,7 +32,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn status(&self) -> Status {
+    pub(super) fn status(&self) -> Status {
         let progress = format!("{} of {} bytes written", self.written, self.count);
         Status { what: "bench", pgid: None, work: Work::Busy, progress }
     }
@@ -43,7 +43,7 @@ fn int(cmd: &Map<String, Value>, name: &str) -> Option<u64> {
     v.as_u64().or_else(|| v.as_str().and_then(|s| s.parse().ok()))
 }
 
-impl Osd {
+impl Shard {
     pub(crate) fn start_bench(&mut self, cmd: &Map<String, Value>, conn: ConnId, tid: u64) -> Result<(), (i32, String)> {
         if self.bench.is_some() {
             return Err((types::errno::EBUSY, "a bench is running".into()));
@@ -84,7 +84,7 @@ impl Osd {
         Ok(())
     }
 
-    pub(crate) fn bench_step(&mut self, cx: &mut EventCx<'_>) {
+    pub(super) fn bench_step(&mut self, cx: &mut EventCx<'_>) {
         let Some(mut b) = self.bench.take() else { return };
         let started = *b.started.get_or_insert(cx.clock.mono);
         // What was written last turn is durable now: that is when it is over.

@@ -11,8 +11,10 @@
 //! the edge it would come and go otherwise, with an epoch of the map each time. While the store is full or nearly full, it is asked to give back
 //! what removals have freed.
 
+use crate::command::Answer;
+use crate::control::Control;
 use crate::event::{Effect, Level};
-use crate::osd::Osd;
+use crate::joint::ToShard;
 use crate::shared::EventCx;
 use maps::{OsdMap, osd_state};
 use messages::{MOSDFull, Message, Paxos};
@@ -135,19 +137,15 @@ fn rank(state: u32) -> u8 {
     }
 }
 
-impl Osd {
+impl Control {
     /// Tells the monitor when the map doesn't show how full we are; again until it does.
-    pub(crate) fn tell_fullness(&mut self, cx: &mut EventCx<'_>) {
-        if !self.boot.is_active() {
-            return;
-        }
-        let fs = self.sh.store.statfs();
-        let before = self.sh.fullness.wanted;
-        if self.sh.fullness.wants_compaction() {
+    pub(crate) fn tell_fullness(&mut self, fs: &StoreStatfs, cx: &mut EventCx<'_>) {
+        let before = self.fullness.wanted;
+        if self.fullness.wants_compaction() {
             // What was removed is free when the store has it in its metadata.
-            self.sh.store.compact();
+            self.to_shard.push(ToShard::Compact);
         }
-        let wanted = self.sh.fullness.look(&fs, &self.sh.map);
+        let wanted = self.fullness.look(fs, &self.map);
         if wanted != before {
             let percent = 100.0 - 100.0 * fs.available as f64 / fs.total.max(1) as f64;
             let level = if wanted & osd_state::FULL != 0 { Level::Error } else { Level::Warn };
@@ -158,16 +156,17 @@ impl Osd {
                 _ => "no longer full",
             };
             cx.out.push(Effect::ClusterLog { level, text: format!("the store is {state} ({percent:.1} % used)") });
-            self.sh.report_soon = true;
+            self.report_soon = true;
+            self.to_shard.push(ToShard::BackfillFull(self.fullness.is_backfillfull()));
         }
-        if self.sh.map.state(self.sh.whoami) & MASK != wanted {
-            let msg = MOSDFull { paxos: Paxos::at(self.sh.map.epoch.into()), map_epoch: self.sh.map.epoch, state: wanted };
+        if self.map.state(self.whoami) & MASK != wanted {
+            let msg = MOSDFull { paxos: Paxos::at(self.map.epoch.into()), map_epoch: self.map.epoch, state: wanted };
             cx.out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
         }
     }
 
-    /// `injectfull`: pretends.
-    pub(crate) fn inject_full(&mut self, kind: &str, count: Option<i64>, cx: &mut EventCx<'_>) -> (i32, String, Vec<u8>) {
+    /// `injectfull`: pretends, from the next look on.
+    pub(crate) fn inject_full(&mut self, kind: &str, count: Option<i64>) -> Answer {
         let state = match kind {
             "none" => None,
             "nearfull" => Some(osd_state::NEARFULL),
@@ -177,8 +176,7 @@ impl Osd {
             other => return (EINVAL, format!("type '{other}' is none of none, nearfull, backfillfull, full, failsafe"), Vec::new()),
         };
         let left = count.filter(|n| *n > 0).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-        self.sh.fullness.injected = state.map(|state| (state, left));
-        self.tell_fullness(cx);
+        self.fullness.injected = state.map(|state| (state, left));
         (0, String::new(), Vec::new())
     }
 }

@@ -1,0 +1,43 @@
+//! What Control takes of what the store remembers, after a start.
+
+use super::Control;
+use crate::map_cache::MapCache;
+use ::maps::OsdMap;
+use std::cell::Ref;
+use std::rc::Rc;
+use types::{Bytes, Epoch, OsdSuperblock};
+
+impl Control {
+    /// The superblock of the store: ours from now on, if it is one of ours.
+    pub fn take_superblock(&mut self, found: OsdSuperblock) -> Result<(), String> {
+        if found.whoami != self.whoami {
+            return Err(format!("it is the store of osd.{}", found.whoami));
+        }
+        if found.osd_fsid != self.superblock.osd_fsid {
+            let (found, ours) = (found.osd_fsid, self.superblock.osd_fsid);
+            return Err(format!("it is the store of OSD {found}, not of {ours}"));
+        }
+        if self.cluster_fsid.is_zero() {
+            self.cluster_fsid = found.cluster_fsid;
+        } else if !found.cluster_fsid.is_zero() && found.cluster_fsid != self.cluster_fsid {
+            let (found, ours) = (found.cluster_fsid, self.cluster_fsid);
+            return Err(format!("it belongs to cluster {found}, not to {ours}"));
+        }
+        self.superblock = found;
+        Ok(())
+    }
+    pub fn take_map_bytes(&mut self, epoch: Epoch, full: bool, bytes: Bytes) {
+        self.maps.borrow_mut().insert(epoch, full, bytes);
+    }
+    /// Maps could not be read: the newest of those that could is the OSD's.
+    pub fn lost_maps(&mut self) {
+        self.superblock.newest_map = self.maps.borrow().newest_full();
+    }
+    /// The OSD goes on with this map.
+    pub fn resume_at(&mut self, map: Rc<OsdMap>) {
+        self.map = map;
+    }
+    pub fn maps(&self) -> Ref<'_, MapCache> {
+        self.maps.borrow()
+    }
+}

@@ -1,0 +1,129 @@
+//! How maps come in: each is applied and checked against its sender's crc, in the order of epochs, and kept; shards are shown it one by one.
+
+use super::Control;
+use crate::event::{Effect, Level};
+use crate::joint::{NextMap, ToShard};
+use crate::perf::C;
+use crate::persist;
+use crate::shared::EventCx;
+use ::maps::{Incremental, OsdMap};
+use denc::Denc;
+use messages::MOSDMap;
+use std::rc::Rc;
+use types::{Bytes, Epoch, Transaction};
+
+impl Control {
+    /// Maps have come. False if there is nothing new in them.
+    pub fn maps_came(&mut self, m: MOSDMap) -> bool {
+        self.to_shard.push(ToShard::Count(C::map_messages, 1));
+        self.to_shard.push(ToShard::Count(C::map_message_epochs, (m.incrementals.len() + m.maps.len()) as u64));
+        if !m.fsid.is_zero() && !self.cluster_fsid.is_zero() && m.fsid != self.cluster_fsid {
+            return false;
+        }
+        if m.range().is_some_and(|(_, last)| last <= self.map.epoch) {
+            self.to_shard.push(ToShard::Count(C::map_message_epoch_dups, 1));
+            return false;
+        }
+        self.pending_maps.push_back(m);
+        true
+    }
+    pub fn has_pending_maps(&self) -> bool {
+        !self.pending_maps.is_empty()
+    }
+
+    /// Takes in the next map of those that wait. False if none is left.
+    pub fn next_map(&mut self, cx: &mut EventCx<'_>) -> bool {
+        while let Some(m) = self.pending_maps.pop_front() {
+            match self.next_of(&m, cx) {
+                Ok(true) => {
+                    self.pending_maps.push_front(m);
+                    return true;
+                }
+                Ok(false) => {}
+                Err(why) => {
+                    let text = format!("a map that doesn't fit: {why}; asking for a whole one");
+                    cx.out.push(Effect::Log { level: Level::Error, text });
+                    cx.out.push(Effect::SubscribeMaps { from: 0 });
+                    self.asked_whole_map = true;
+                }
+            }
+        }
+        false
+    }
+    /// The next map of a message. False if it has none.
+    fn next_of(&mut self, m: &MOSDMap, cx: &mut EventCx<'_>) -> Result<bool, String> {
+        if m.range().is_none_or(|(_, last)| self.map.epoch >= last) {
+            return Ok(false);
+        }
+        let next = self.map.epoch + 1;
+        if let (true, Some(bytes)) = (next > 1, m.incrementals.get(&next)) {
+            let inc = Incremental::from_bytes(bytes).map_err(|e| format!("incremental {next}: {e}"))?;
+            let mut map = (*self.map).clone();
+            let full = map.apply_and_encode(&inc).map_err(|e| format!("incremental {next}: {e}"))?;
+            self.maps.borrow_mut().put_inc(next, bytes.clone());
+            self.new_map(map, full);
+        } else if let Some((epoch, bytes)) = m.maps.range(next..).next().filter(|(epoch, _)| self.may_jump(**epoch, m)) {
+            self.asked_whole_map = false;
+            let map = OsdMap::from_bytes(bytes).map_err(|e| format!("map {epoch}: {e}"))?;
+            if let Some(inc) = m.incrementals.get(epoch) {
+                self.maps.borrow_mut().put_inc(*epoch, inc.clone());
+            }
+            self.new_map(map, bytes.clone());
+        } else if let (0, Some(bytes)) = (self.map.epoch, m.incrementals.get(&1)) {
+            // The first change of all makes a map out of nothing.
+            let inc = Incremental::from_bytes(bytes).map_err(|e| format!("incremental 1: {e}"))?;
+            let mut map = OsdMap::default();
+            let full = map.apply_and_encode(&inc).map_err(|e| format!("incremental 1: {e}"))?;
+            self.new_map(map, full);
+        } else {
+            // A gap: ask from where we stand.
+            cx.out.push(Effect::SubscribeMaps { from: if next == 1 { 0 } else { next } });
+            return Ok(false);
+        }
+        Ok(true)
+    }
+    /// True if a whole map of this epoch may be next. Intervals begin in maps between, so none is left out that the monitor has.
+    fn may_jump(&self, epoch: Epoch, m: &MOSDMap) -> bool {
+        let next = self.map.epoch + 1;
+        epoch == next || next == 1 || m.trim_lower_bound > next || self.asked_whole_map
+    }
+
+    /// One map further.
+    fn new_map(&mut self, map: OsdMap, full: Bytes) {
+        self.maps.borrow_mut().put_full(map.epoch, full);
+        if self.cluster_fsid.is_zero() {
+            self.cluster_fsid = map.fsid;
+            self.superblock.cluster_fsid = map.fsid;
+        }
+        let new = Rc::new(map);
+        let old = std::mem::replace(&mut self.map, new.clone());
+        if old.epoch == 0 {
+            let me = self.whoami as usize;
+            self.was_up_before =
+                new.osd_info.get(me).is_some_and(|i| i.up_from > 0) && new.osd_uuid.get(me) == Some(&self.superblock.osd_fsid);
+        }
+        let keep = self.keep_maps();
+        self.to_shard.push(ToShard::Map(Box::new(NextMap { old, new, cluster_fsid: self.cluster_fsid, keep })));
+    }
+
+    /// The change that keeps what came since the last time.
+    fn keep_maps(&mut self) -> Option<Transaction> {
+        let mut maps = self.maps.borrow_mut();
+        let changes = maps.take_changes();
+        if changes.is_empty() {
+            return None;
+        }
+        self.superblock.oldest_map = maps.oldest();
+        self.superblock.newest_map = self.map.epoch;
+        self.superblock.current_epoch = self.map.epoch;
+        Some(persist::keep_maps(changes, &self.superblock))
+    }
+
+    pub(super) fn want_maps(&mut self, cx: &mut EventCx<'_>) {
+        let from = self.map.epoch + 1;
+        if self.asked_maps_from != from {
+            self.asked_maps_from = from;
+            cx.out.push(Effect::SubscribeMaps { from });
+        }
+    }
+}

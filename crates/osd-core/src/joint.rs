@@ -1,0 +1,120 @@
+//! Where an OSD is cut in two: what [`Control`](crate::control::Control), which it has once, and a [`Shard`](crate::shard::Shard), which each of its threads
+//! would have, say to each other.
+//!
+//! ```text
+//!                       ToShard
+//!     Control ─────────────────────────▶ Shard: groups, their requests, sessions, counters, the store
+//!     boot, maps, pings,                   │
+//!     manager, options ◀───────────────────┘
+//!                       ToControl
+//! ```
+//! Neither holds the other. With one shard a message is a call, made by [`crate::Osd`], which has both: nothing is queued on a request's way. What is
+//! shared beside messages is read-only for shards: the maps of before ([`crate::map_cache::Maps`]) and where the loop stands.
+
+use crate::config::Config;
+use crate::event::{ConnId, Peer};
+use crate::perf::C;
+use base::{Permit, Stamp};
+use maps::OsdMap;
+use messages::{Framed, MOSDForceRecovery, MOSDPGCreate2, MOSDScrub2, RawMessage, SpanNs};
+use std::rc::Rc;
+use types::{Epoch, IntervalSet, OsdId, Transaction, Uuid};
+
+/// What a shard is told.
+pub(crate) enum ToShard {
+    /// A client's request, with what it holds of the OSD's budget.
+    Request {
+        conn: ConnId,
+        msg: RawMessage,
+        permit: Option<Permit>,
+    },
+    /// Something else than a request is next: those that were gathered go to their groups.
+    Gathered,
+    /// What was read at once has all been handed in: what is durable and what the store has fetched is taken.
+    TurnEnd,
+    /// Work that is busy gets its turn.
+    Turn,
+    Connected {
+        conn: ConnId,
+        peer: Peer,
+    },
+    Reset {
+        conn: ConnId,
+    },
+    /// A message of another OSD about a group, or an answer to a question of ours.
+    Osd {
+        osd: OsdId,
+        msg: RawMessage,
+    },
+    /// Another OSD holds back what a question asked.
+    HeldBack {
+        osd: OsdId,
+        msg: RawMessage,
+    },
+    /// One map further.
+    Map(Box<NextMap>),
+    /// No other map is next: records are written that name this one.
+    MapsEnd,
+    /// After maps: groups are created and peer, and what waited goes on.
+    GoOn,
+    /// The map has this OSD up where it listens, or no longer.
+    Serves(bool),
+    /// The monitor wants groups made.
+    Creates(MOSDPGCreate2),
+    /// Snapshots that all were rid of while this OSD was away.
+    Purged {
+        pool: i64,
+        snaps: IntervalSet,
+    },
+    /// A new session with a monitor: what groups want of it is said once more.
+    MonConnected,
+    Scrub(MOSDScrub2),
+    ForceRecovery(MOSDForceRecovery),
+    /// What the manager wants counted of requests.
+    PerfQueries(Vec<(Framed, Vec<Framed>)>),
+    /// Options have changed.
+    Config(Rc<Config>),
+    /// A ping told how far another OSD's clock is.
+    Clock {
+        osd: OsdId,
+        up_from: Epoch,
+        sent: SpanNs,
+        now: Stamp,
+    },
+    /// Whether backfill must not make the store fuller.
+    BackfillFull(bool),
+    /// The store is to give back what removals have freed.
+    Compact,
+    /// Something to count that came to Control.
+    Count(C, u64),
+    Tick,
+    /// The tick is nearly over: questions that have no answer are put anew.
+    AskAnew,
+    /// Leases are renewed, and end.
+    LeasesDue,
+}
+
+/// A map and the one before it.
+pub(crate) struct NextMap {
+    pub old: Rc<OsdMap>,
+    pub new: Rc<OsdMap>,
+    /// The cluster as it is known by now.
+    pub cluster_fsid: Uuid,
+    /// The change of `meta` that keeps the map.
+    pub keep: Option<Transaction>,
+}
+
+/// What a shard wants of Control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ToControl {
+    /// A map that others have and we don't.
+    WantMaps,
+    /// The manager hears of groups before its period is over.
+    ReportSoon,
+    /// A group got quiet for a merge, or groups of merges may lie elsewhere.
+    MergeSoon,
+    /// The store had no room for a change.
+    StoreRefused,
+    /// There was no group in the store when the first map came.
+    FoundNoGroup,
+}

@@ -1,0 +1,237 @@
+//! What each thread of an OSD would have: its groups, their requests and sessions, its counters, its part of the store. Today an OSD has one.
+//!
+//! A shard is told what happens as [`ToShard`] and acts by itself: it answers clients and other OSDs, and wants of Control only what
+//! [`crate::joint::ToControl`] names. Its fields are its own; groups work with [`Shared`], which is the shard's part that they have in common.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`requests`] | requests on their way to their groups |
+//! | [`peers`] | messages of other OSDs on theirs |
+//! | [`advance`], [`catch_up`] | what maps change; groups that are behind the newest one |
+//! | [`turns`] | commits, what the store has fetched, work, leases |
+//! | [`copying`] | what requests want of objects of other groups |
+//! | [`remove`], [`bench`] | work of the shard's own |
+//! | [`raise`] | how groups become what the store remembers |
+//! | [`told`], [`pg_commands`] | what it tells of itself |
+
+pub(crate) mod advance;
+pub(crate) mod bench;
+pub(crate) mod catch_up;
+pub(crate) mod copying;
+pub(crate) mod peers;
+mod pg_commands;
+pub(crate) mod raise;
+pub(crate) mod remove;
+mod requests;
+pub(crate) mod told;
+mod turns;
+
+use crate::config::Config;
+use crate::event::{ConnId, Peer};
+use crate::joint::{ToControl, ToShard};
+use crate::map_cache::Maps;
+use crate::osd::OsdSetup;
+use crate::pg::Pg;
+use crate::pg::log::WordHash;
+use crate::pg::recovery::host::{Pace, Slots};
+use crate::request::ClientOp;
+use crate::reserver::Reserver;
+use crate::shared::{EventCx, LogBounds, Shared};
+use base::breadcrumb::Breadcrumb;
+use base::fixed::HashMap;
+use base::{Rng, Stamp};
+use catch_up::Behind;
+use maps::{OsdMap, Placement};
+use messages::{MOSDForceRecovery, MOSDPGCreate2, MOSDScrub2};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use store::ObjectStore;
+use types::SpgId;
+
+/// See the module.
+pub(crate) struct Shard {
+    sh: Shared,
+    placement: Placement,
+    pgs: Vec<Option<Box<Pg>>>,
+    index: HashMap<SpgId, u32, WordHash>,
+    /// Groups that have not taken in the newest map.
+    behind: Behind,
+    /// Messages of other OSDs by a map that we don't have yet.
+    ahead: Vec<peers::Ahead>,
+    /// Requests by a map that we don't have yet.
+    waiting_map: VecDeque<Box<ClientOp>>,
+    /// Requests to groups that are ours and not created yet.
+    waiting_pg: BTreeMap<SpgId, VecDeque<Box<ClientOp>>>,
+    /// Groups that the monitor wants and whose map we don't have yet.
+    pending_creates: Vec<MOSDPGCreate2>,
+    removals: remove::Removals,
+    copying: copying::Copying,
+    bench: Option<bench::Bench>,
+    commits: Vec<u64>,
+    tickets: Vec<u64>,
+    /// Requests of this turn, in order, that their groups don't have yet.
+    arrived: Vec<Box<ClientOp>>,
+    /// Groups whose records are damaged: neither loaded nor made anew.
+    damaged_groups: BTreeSet<SpgId>,
+}
+
+impl Shard {
+    pub fn new(setup: &OsdSetup, config: Rc<Config>, store: Box<dyn ObjectStore>, maps: Maps, crumb: Arc<Breadcrumb>) -> Self {
+        let (limits, log_bounds) = (config.limits(), LogBounds::of(&config));
+        let (recoveries, pace) = (Slots::max_of(&config), Pace::of(&config));
+        let places = || Reserver::new(config.int("osd_max_backfills") as usize, config.int("osd_min_recovery_priority") as u32);
+        let (local_places, remote_places) = (places(), places());
+        Self {
+            sh: Shared {
+                whoami: setup.whoami,
+                store,
+                map: Rc::default(),
+                maps,
+                cluster_fsid: setup.cluster_fsid,
+                serves: false,
+                sessions: HashMap::default(),
+                classes: setup.classes,
+                config,
+                limits,
+                log_bounds,
+                perf: Default::default(),
+                rng: Rng::new(setup.seed),
+                turns: Default::default(),
+                report_soon: false,
+                merge_soon: false,
+                wants_maps: false,
+                store_refused: false,
+                found_no_group: false,
+                is_backfillfull: false,
+                num_pgs: 0,
+                fetches: Vec::new(),
+                own_answers: Vec::new(),
+                notify_ids: 1,
+                notify_room: Rc::default(),
+                recovery_slots: Rc::new(Slots::new(recoveries, pace)),
+                scrub_slots: Rc::default(),
+                local_places,
+                remote_places,
+                internal_tids: 0,
+                room: 0,
+                crumb,
+                damaged: 0,
+                history: Default::default(),
+                perf_queries: Default::default(),
+                clocks: Default::default(),
+                lease_due: None,
+                osd_features: types::features::SUPPORTED,
+            },
+            placement: Placement::default(),
+            pgs: Vec::new(),
+            index: HashMap::default(),
+            behind: Behind::default(),
+            ahead: Vec::new(),
+            waiting_map: VecDeque::new(),
+            waiting_pg: BTreeMap::new(),
+            pending_creates: Vec::new(),
+            removals: Default::default(),
+            copying: Default::default(),
+            bench: None,
+            commits: Vec::new(),
+            tickets: Vec::new(),
+            arrived: Vec::new(),
+            damaged_groups: BTreeSet::new(),
+        }
+    }
+
+    /// The door.
+    #[inline]
+    pub fn take(&mut self, msg: ToShard, cx: &mut EventCx<'_>) {
+        match msg {
+            ToShard::Request { conn, msg, permit } => self.client_op(conn, &msg, permit, cx),
+            ToShard::Gathered => self.take_arrived(cx),
+            ToShard::TurnEnd => self.turn_end(cx),
+            other => self.take_other(other, cx),
+        }
+    }
+    fn take_other(&mut self, msg: ToShard, cx: &mut EventCx<'_>) {
+        match msg {
+            ToShard::Request { .. } | ToShard::Gathered | ToShard::TurnEnd => unreachable!("taken at the door"),
+            ToShard::Turn => self.turn(cx),
+            ToShard::Connected { conn, peer } => self.connected(conn, peer),
+            ToShard::Reset { conn } => self.reset(conn, cx),
+            ToShard::Osd { osd, msg } => self.peer_message(osd, &msg, cx),
+            ToShard::HeldBack { osd, msg } => self.copy_answer(osd, &msg, cx),
+            ToShard::Map(next) => self.take_map(*next, cx),
+            ToShard::MapsEnd => self.maps_end(cx),
+            ToShard::GoOn => self.go_on(cx),
+            ToShard::Serves(serves) => self.sh.serves = serves,
+            ToShard::Creates(m) => self.creates_came(m, cx),
+            ToShard::Purged { pool, snaps } => {
+                self.pgs.iter_mut().flatten().filter(|pg| pg.pgid.pgid.pool == pool).for_each(|pg| pg.missed_purges(&snaps));
+            }
+            ToShard::MonConnected => self.ask_again(cx),
+            ToShard::Scrub(m) => self.scrub_wanted(&m),
+            ToShard::ForceRecovery(m) => self.force_recovery(&m, cx),
+            ToShard::PerfQueries(queries) => self.sh.perf_queries.set(&queries),
+            ToShard::Config(config) => self.take_config(config),
+            ToShard::Clock { osd, up_from, sent, now } => self.sh.clocks.heard(osd, up_from, sent, now),
+            ToShard::BackfillFull(is_full) => self.sh.is_backfillfull = is_full,
+            ToShard::Compact => self.sh.store.compact(),
+            ToShard::Count(c, by) => self.sh.perf.add(c, by),
+            ToShard::Tick => self.tick(cx),
+            ToShard::AskAnew => self.copy_tick(cx),
+            ToShard::LeasesDue => self.leases_due(cx),
+        }
+    }
+    /// What Control is to hear, one after the other.
+    #[inline]
+    pub fn next_for_control(&mut self) -> Option<ToControl> {
+        self.sh.next_for_control()
+    }
+
+    /// Who is at the other end of a connection.
+    pub fn peer(&self, conn: ConnId) -> Option<&Peer> {
+        Some(&self.sh.sessions.get(&conn)?.peer)
+    }
+    pub fn map(&self) -> &Rc<OsdMap> {
+        &self.sh.map
+    }
+    /// Options have changed.
+    pub fn take_config(&mut self, config: Rc<Config>) {
+        self.sh.take_config(config);
+    }
+    pub fn pgs(&self) -> impl Iterator<Item = &Pg> {
+        self.pgs.iter().flatten().map(|pg| &**pg)
+    }
+    pub fn store(&self) -> &dyn ObjectStore {
+        &*self.sh.store
+    }
+    pub fn into_store(self) -> Box<dyn ObjectStore> {
+        self.sh.store
+    }
+    /// Waits for the store: see [`ObjectStore::linger`].
+    pub fn linger(&mut self, limit: Duration) -> bool {
+        self.sh.store.linger(limit)
+    }
+    /// When a lease is to be renewed, or ends, first.
+    pub fn lease_due_at(&self) -> Option<Stamp> {
+        self.sh.lease_due
+    }
+
+    fn scrub_wanted(&mut self, m: &MOSDScrub2) {
+        for pgid in &m.pgs {
+            if let Some(slot) = self.index.get(pgid) {
+                self.pgs[*slot as usize].as_mut().expect("the index names groups that are here").want_scrub(m.deep, m.repair);
+            }
+        }
+    }
+    /// An operator wants groups recovered or filled first.
+    fn force_recovery(&mut self, m: &MOSDForceRecovery, cx: &mut EventCx<'_>) {
+        for pgid in &m.pgs {
+            if let Some(pg) = self.index.get(pgid).and_then(|slot| self.pgs[*slot as usize].as_mut())
+                && pg.peering.is_primary()
+            {
+                pg.force(m.options, &mut cx.with(&mut self.sh));
+            }
+        }
+    }
+}

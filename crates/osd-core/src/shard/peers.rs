@@ -1,0 +1,355 @@
+//! What OSDs tell each other of placement groups: each message finds its group, when the group has the map that it was sent by.
+
+use super::Shard;
+use super::advance::Part;
+use crate::event::{ConnId, Effect, Level, Peer};
+use crate::peers::notify_info;
+use crate::pg::peering::Mapping;
+use crate::pg::recovery::host;
+use crate::pg::recovery::wire::{self, Envelope};
+use crate::pg::reserve::Kind;
+use crate::pg::{Pg, Said, Word};
+use crate::reserver::News;
+use crate::shared::{Cx, EventCx};
+use denc::Denc;
+use maps::OsdMap;
+use messages::osd_peering::{backfill_reserve, recovery_reserve};
+use messages::{
+    MBackfillReserve, MOSDOpReply, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGLog, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove,
+    MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp, MOSDRepOpReply, MOSDRepScrub, MOSDRepScrubMap, MOSDScrubReserve,
+    MRecoveryReserve, Message, RawMessage,
+};
+use types::{EntityAddrVec, EntityKind, Epoch, OsdId, PgInfo, PgShard, SpgId};
+
+/// Messages that wait for a map or a group's removal; more of them are dropped, and asked for again when the next interval begins.
+const AHEAD_MAX: usize = 4096;
+
+/// A message by a map that we don't have, or to a group that is on its way out.
+pub(crate) struct Ahead {
+    from: OsdId,
+    pgid: SpgId,
+    msg: RawMessage,
+}
+
+impl Shard {
+    /// A message of another OSD.
+    pub(super) fn peer_message(&mut self, from: OsdId, msg: &RawMessage, cx: &mut EventCx<'_>) {
+        if let Err(error) = self.take_peer_message(from, msg, cx) {
+            let text = format!("osd.{from}: {} that can't be read: {error}", messages::kind_name(msg.kind));
+            cx.out.push(Effect::Log { level: Level::Warn, text });
+        }
+    }
+    fn take_peer_message(&mut self, from: OsdId, msg: &RawMessage, cx: &mut EventCx<'_>) -> Result<(), denc::DencError> {
+        match msg.kind {
+            MOSDRepOp::KIND => {
+                let mut m = MOSDRepOp::decode(msg)?;
+                m.from.osd = from;
+                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
+                {
+                    pg.hear(m.from, Said::Write(Box::new(m)), &mut cx);
+                }
+            }
+            MOSDRepOpReply::KIND => {
+                let mut m = MOSDRepOpReply::decode(msg)?;
+                m.from.osd = from;
+                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
+                {
+                    pg.write_acknowledged(&m, &mut cx);
+                }
+            }
+            MOSDPGUpdateLogMissing::KIND => {
+                let m = MOSDPGUpdateLogMissing::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
+                {
+                    pg.hear(PgShard::new(from, m.from), Said::Entries(Box::new(m)), &mut cx);
+                }
+            }
+            MOSDPGUpdateLogMissingReply::KIND => {
+                let m = MOSDPGUpdateLogMissingReply::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
+                {
+                    pg.acknowledged(PgShard::new(from, m.from), m.map_epoch, m.rep_tid, m.last_complete_ondisk, &mut cx);
+                }
+            }
+            MOSDPGQuery2::KIND => {
+                let m = MOSDPGQuery2::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.query.epoch_sent, msg, cx) {
+                    self.queried(from, &m, cx);
+                }
+            }
+            MOSDPGNotify2::KIND => {
+                let m = MOSDPGNotify2::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.notify.epoch_sent, msg, cx) {
+                    self.notified(from, m, cx);
+                }
+            }
+            MOSDPGInfo2::KIND => {
+                let m = MOSDPGInfo2::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.epoch_sent, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
+                {
+                    pg.hear(PgShard::new(from, m.info.pgid.shard), Said::Info(Box::new(m)), &mut cx);
+                }
+            }
+            MOSDPGLog::KIND => {
+                let m = MOSDPGLog::decode(msg)?;
+                if !self.is_ahead(from, m.pgid(), m.epoch, msg, cx) {
+                    self.log_came(from, m, cx);
+                }
+            }
+            MOSDPGLease::KIND => {
+                let m = MOSDPGLease::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
+                {
+                    pg.lease_came(PgShard::new(from, m.pgid.shard), &m, &mut cx);
+                }
+            }
+            MOSDPGLeaseAck::KIND => {
+                let m = MOSDPGLeaseAck::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
+                {
+                    pg.lease_acknowledged(from, m.epoch, m.ack, &mut cx);
+                }
+            }
+            MOSDRepScrub::KIND => {
+                let m = MOSDRepScrub::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
+                {
+                    pg.hear(PgShard::new(from, m.pgid.shard), Said::Scrub(Box::new(m)), &mut cx);
+                }
+            }
+            MOSDRepScrubMap::KIND => {
+                let mut m = MOSDRepScrubMap::decode(msg)?;
+                m.from.osd = from;
+                if !self.is_ahead(from, m.pgid, m.map_epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
+                {
+                    pg.scrub_map_came(&m, &mut cx);
+                }
+            }
+            MOSDScrubReserve::KIND => {
+                let mut m = MOSDScrubReserve::decode(msg)?;
+                m.from.osd = from;
+                if !self.is_ahead(from, m.pgid, m.map_epoch, msg, cx)
+                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
+                {
+                    pg.reserve_came(&m, &mut cx);
+                }
+            }
+            MOSDPGRemove::KIND => {
+                let m = MOSDPGRemove::decode(msg)?;
+                // It is said once: by a map that we don't have yet, it waits.
+                if !m.pgs.iter().any(|pgid| self.is_ahead(from, *pgid, m.epoch, msg, cx)) {
+                    m.pgs.iter().for_each(|pgid| self.let_go(*pgid, m.epoch, cx));
+                }
+            }
+            MBackfillReserve::KIND => {
+                let m = MBackfillReserve::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.query_epoch, msg, cx) {
+                    let bytes = m.primary_num_bytes.saturating_sub(m.shard_num_bytes.max(0));
+                    let word = match m.kind {
+                        backfill_reserve::REQUEST => Word::Request { kind: Kind::Backfill, priority: m.priority, bytes },
+                        backfill_reserve::GRANT => Word::Grant,
+                        backfill_reserve::RELEASE => Word::Release,
+                        backfill_reserve::REVOKE => Word::Revoke,
+                        backfill_reserve::REJECT_TOOFULL => Word::Refuse,
+                        backfill_reserve::REVOKE_TOOFULL => Word::RevokeTooFull,
+                        _ => return Ok(()),
+                    };
+                    self.place_word(from, m.pgid, m.query_epoch, word, cx);
+                }
+            }
+            MRecoveryReserve::KIND => {
+                let m = MRecoveryReserve::decode(msg)?;
+                if !self.is_ahead(from, m.pgid, m.query_epoch, msg, cx) {
+                    let word = match m.kind {
+                        recovery_reserve::REQUEST => Word::Request { kind: Kind::Recovery, priority: m.priority, bytes: 0 },
+                        recovery_reserve::GRANT => Word::Grant,
+                        recovery_reserve::RELEASE => Word::Release,
+                        recovery_reserve::REVOKE => Word::Revoke,
+                        _ => return Ok(()),
+                    };
+                    self.place_word(from, m.pgid, m.query_epoch, word, cx);
+                }
+            }
+            kind if wire::is_ours(kind) => {
+                let (envelope, parts) = wire::decode(msg)?;
+                if !self.is_ahead(from, envelope.pgid, envelope.min_epoch, msg, cx) {
+                    self.recovery_came(from, envelope, parts, cx);
+                }
+            }
+            MOSDOpReply::KIND => self.copy_answer(from, msg, cx),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Sessions with an OSD that was up and is up there no longer are closed at once: nothing of that life is to be heard any more.
+    pub(super) fn close_sessions_of_the_dead(&mut self, before: &OsdMap, now: &OsdMap, cx: &mut EventCx<'_>) {
+        let same = |osd: OsdId| now.is_up(osd) && now.cluster_addrs.get(osd as usize) == before.cluster_addrs.get(osd as usize);
+        let gone: Vec<OsdId> = before.osds().filter(|osd| *osd != self.sh.whoami && before.is_up(*osd) && !same(*osd)).collect();
+        if gone.is_empty() {
+            return;
+        }
+        let is_gone = |peer: &Peer| {
+            let osd = peer.name.num as OsdId;
+            let at = |addrs: &[EntityAddrVec]| addrs.get(osd as usize).and_then(EntityAddrVec::msgr2) == Some(peer.addr);
+            peer.name.kind == EntityKind::OSD
+                && gone.contains(&osd)
+                && (at(&before.cluster_addrs) || at(&before.client_addrs) || at(&before.hb_back_addrs) || at(&before.hb_front_addrs))
+        };
+        let mut conns: Vec<ConnId> = self.sh.sessions.iter().filter(|(_, s)| is_gone(&s.peer)).map(|(conn, _)| *conn).collect();
+        conns.sort_unstable();
+        cx.out.extend(conns.into_iter().map(Effect::Close));
+    }
+
+    /// True if a message has to wait: for the map that it was sent by, for a group that is behind or on its way out, or for another one that waits.
+    fn is_ahead(&mut self, from: OsdId, pgid: SpgId, epoch: Epoch, msg: &RawMessage, _cx: &mut EventCx<'_>) -> bool {
+        let is_newer = epoch > self.sh.map.epoch;
+        let waits = is_newer
+            || !self.sh.serves
+            || self.removals.has(pgid)
+            || (!self.ahead.is_empty() && self.ahead.iter().any(|a| (a.from, a.pgid) == (from, pgid)));
+        if waits {
+            if is_newer {
+                self.sh.wants_maps = true;
+            }
+            if self.ahead.len() < AHEAD_MAX {
+                self.ahead.push(Ahead { from, pgid, msg: msg.clone() });
+            }
+            return true;
+        }
+        if self.awaits_map(pgid) {
+            self.hold_message(from, msg.clone());
+            return true;
+        }
+        false
+    }
+    /// Messages that waited are looked at again.
+    pub(super) fn replay_peers(&mut self, cx: &mut EventCx<'_>) {
+        for Ahead { from, msg, .. } in std::mem::take(&mut self.ahead) {
+            self.peer_message(from, &msg, cx);
+        }
+    }
+
+    /// A group that is here, with what it is to work with.
+    fn group<'a>(&'a mut self, pgid: SpgId, cx: &'a mut EventCx<'_>) -> Option<(&'a mut Pg, Cx<'a>)> {
+        let slot = *self.index.get(&pgid)?;
+        let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
+        Some((pg, cx.with(&mut self.sh)))
+    }
+
+    fn queried(&mut self, from: OsdId, m: &MOSDPGQuery2, cx: &mut EventCx<'_>) {
+        let from = PgShard::new(from, m.query.from);
+        if let Some((pg, mut cx)) = self.group(m.pgid, cx) {
+            return pg.hear(from, Said::Query(Box::new(m.query.clone())), &mut cx);
+        }
+        if self.damaged_groups.contains(&m.pgid) {
+            // What it has is unknown. The answer that it has none would let the others go on without what this OSD alone acknowledged.
+            return;
+        }
+        // Never heard of it: an info that says so.
+        notify_info(PgInfo::new(m.pgid), Default::default(), from, m.query.epoch_sent, &mut cx.with(&mut self.sh));
+    }
+
+    /// Another OSD has some of a group, or answers that it has none.
+    fn notified(&mut self, from: OsdId, m: MOSDPGNotify2, cx: &mut EventCx<'_>) {
+        if !self.index.contains_key(&m.pgid) {
+            if m.notify.info.dne() {
+                return;
+            }
+            let (history, past) = (m.notify.info.history, m.notify.past_intervals.clone());
+            self.create_for_peer(m.pgid, m.notify.epoch_sent, history, past, Part::Primary, cx);
+        }
+        let Some((pg, mut group_cx)) = self.group(m.pgid, cx) else { return };
+        pg.notified(PgShard::new(from, m.notify.from), m.notify.query_epoch, m.notify.info, &mut group_cx);
+        self.peer_on(m.pgid, cx);
+    }
+
+    /// The log of a group's primary.
+    fn log_came(&mut self, from: OsdId, m: MOSDPGLog, cx: &mut EventCx<'_>) {
+        let pgid = m.pgid();
+        if !self.index.contains_key(&pgid) {
+            let (history, past) = (m.info.history, m.past_intervals.clone());
+            self.create_for_peer(pgid, m.epoch.min(m.query_epoch), history, past, Part::Replica, cx);
+            // The first step of a group that follows another.
+            self.peer_on(pgid, cx);
+        }
+        let Some((pg, mut group_cx)) = self.group(pgid, cx) else { return };
+        pg.hear(PgShard::new(from, m.from), Said::Log(Box::new(m)), &mut group_cx);
+        self.peer_on(pgid, cx);
+    }
+
+    /// A group peers as far as it goes.
+    pub(super) fn peer_on(&mut self, pgid: SpgId, cx: &mut EventCx<'_>) {
+        let Some(slot) = self.index.get(&pgid).copied() else { return };
+        let (mut up_thru, mut pg_temp) = (0, Default::default());
+        self.activate_one(slot as usize, &mut up_thru, &mut pg_temp, cx);
+        self.tell_mon(up_thru, pg_temp, cx);
+    }
+
+    /// The primary needs our copy of a group no longer. A group that the map has here stays.
+    fn let_go(&mut self, pgid: SpgId, epoch: Epoch, cx: &mut EventCx<'_>) {
+        let Some(slot) = self.index.get(&pgid).copied() else { return };
+        let pg = self.pgs[slot as usize].as_ref().expect("the index names groups that are here");
+        let (me, m) = (self.sh.whoami, &pg.peering.mapping);
+        if epoch >= pg.peering.last_peering_reset && !m.up.contains(&me) && !m.acting.contains(&me) {
+            self.remove(slot as usize, cx);
+        }
+    }
+
+    /// True if the group has had one interval from a map up to ours.
+    pub(super) fn is_same_interval(&mut self, pgid: SpgId, since: Epoch) -> bool {
+        let map = self.sh.map.clone();
+        let Some(now) = self.mapping(&map, pgid.pgid) else { return false };
+        let mut at = |epoch: Epoch| -> Option<Mapping> {
+            let map = maps::OsdMap::from_bytes(self.sh.maps.read().full(epoch)?).ok()?;
+            self.mapping(&map, pgid.pgid)
+        };
+        (since..map.epoch).all(|epoch| at(epoch).is_some_and(|then| !then.begins_interval(pgid.pgid.seed, &now)))
+    }
+
+    /// Another OSD says something of a place.
+    fn place_word(&mut self, from: OsdId, pgid: SpgId, sent: Epoch, word: Word, cx: &mut EventCx<'_>) {
+        let Some(slot) = self.index.get(&pgid).copied() else { return };
+        let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
+        let from = PgShard::new(from, pgid.shard);
+        pg.place_word(from, sent, word, &mut cx.with(&mut self.sh));
+    }
+    /// What the OSD's places came to is told to their groups. False if there was nothing.
+    pub(super) fn tell_places(&mut self, cx: &mut EventCx<'_>) -> bool {
+        let mut any = false;
+        loop {
+            let (local, (pgid, news)) = match (self.sh.local_places.take_news(), self.sh.remote_places.take_news()) {
+                (None, None) => return any,
+                (Some(news), None) => (true, news),
+                (None, Some(news)) => (false, news),
+                (Some(local), Some(remote)) => {
+                    self.place_news(false, remote, cx);
+                    (true, local)
+                }
+            };
+            any = true;
+            self.place_news(local, (pgid, news), cx);
+        }
+    }
+    fn place_news(&mut self, is_local: bool, (pgid, news): (SpgId, News), cx: &mut EventCx<'_>) {
+        let Some(slot) = self.index.get(&pgid).copied() else { return };
+        let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
+        let mut cx = cx.with(&mut self.sh);
+        if is_local { pg.local_news(news, &mut cx) } else { pg.remote_news(news, &mut cx) }
+    }
+    /// A message of another member about objects of a group, sent by a map that we have.
+    fn recovery_came(&mut self, from: OsdId, envelope: Envelope, parts: Vec<host::Part>, cx: &mut EventCx<'_>) {
+        let Some(slot) = self.index.get(&envelope.pgid).copied() else { return };
+        let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
+        pg.recovery_came(from, envelope, parts, &mut cx.with(&mut self.sh));
+    }
+}

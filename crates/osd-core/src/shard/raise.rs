@@ -1,0 +1,93 @@
+//! How groups become what the store remembers, after a start: each is made by the map that it had taken in, and shown every map since.
+
+use super::Shard;
+use crate::persist::OWN_SLOT;
+use crate::pg::Pg;
+use crate::pg::log::Log;
+use crate::shared::EventCx;
+use maps::OsdMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use store::{PgRecord, StoreError};
+use types::{Epoch, HObject, PastIntervals, PgInfo, PgMissingItem, SpgId, Transaction, Uuid};
+
+/// One group's memory.
+pub(crate) struct Loaded {
+    pgid: SpgId,
+    pub epoch: Epoch,
+    info: PgInfo,
+    past: PastIntervals,
+    log: Log,
+    missing: BTreeMap<HObject, PgMissingItem>,
+}
+
+impl Loaded {
+    pub fn of(pgid: SpgId, record: PgRecord) -> Result<Self, String> {
+        let failed = |what: &str| Err(format!("{pgid}: {what}"));
+        let PgRecord { epoch, info, past_intervals: past, log, dups, missing } = record;
+        if info.pgid != pgid {
+            return failed("its info is another group's");
+        }
+        let mut last = info.log_tail;
+        for entry in &log {
+            if entry.version <= last || entry.version > info.last_update {
+                return failed("its log is in disorder");
+            }
+            last = entry.version;
+        }
+        let log = Log::load(info.last_update, info.log_tail, dups, log);
+        Ok(Self { pgid, epoch, info, past, log, missing })
+    }
+}
+
+impl Shard {
+    /// Gives the store a change of the OSD's own objects.
+    pub fn keep(&mut self, txn: Transaction) -> Result<(), StoreError> {
+        self.sh.store.submit(txn, None, OWN_SLOT << 40)
+    }
+    /// The record of a group can't be read.
+    pub fn note_damaged(&mut self, pgid: SpgId) {
+        self.damaged_groups.insert(pgid);
+    }
+    pub fn damaged_groups(&self) -> &BTreeSet<SpgId> {
+        &self.damaged_groups
+    }
+    /// Groups are raised by this map, the oldest that one of them names.
+    pub fn start_at(&mut self, map: Rc<OsdMap>, cluster_fsid: Uuid) {
+        self.sh.map = map;
+        self.sh.cluster_fsid = cluster_fsid;
+    }
+    /// Groups that were raised are shown the next map.
+    pub fn raise_to(&mut self, new: Rc<OsdMap>, cx: &mut EventCx<'_>) {
+        let old = std::mem::replace(&mut self.sh.map, new.clone());
+        self.advance_groups(&old, &new, cx);
+    }
+    /// All groups have the newest map.
+    pub fn raised(&mut self, cx: &mut EventCx<'_>) {
+        for pg in self.pgs.iter_mut().flatten() {
+            pg.resume_lease(&cx.with(&mut self.sh));
+        }
+        self.sh.osd_features = self.sh.map.up_osd_features() & types::features::SUPPORTED;
+    }
+
+    /// Makes a group as it was by the map that is in force.
+    pub fn raise_group(&mut self, l: Loaded, cx: &mut EventCx<'_>) {
+        let map = self.sh.map.clone();
+        let (Some(pool), Some(mapping)) = (map.pool(l.pgid.pgid.pool), self.mapping(&map, l.pgid.pgid)) else {
+            // Its pool went, and it wasn't quite gone yet.
+            self.remove_rest(l.pgid);
+            return;
+        };
+        let name = map.pool_name(l.pgid.pgid.pool).unwrap_or_default().into();
+        let gap = l.epoch < mapping.epoch;
+        let cx = cx.with(&mut self.sh);
+        let place = self.pgs.len() as u32;
+        let mut pg = Pg::new(place, l.pgid, Rc::new(pool.clone()), name, l.info, l.past, mapping.clone(), false, &cx);
+        pg.take_record(l.log, l.missing.into(), l.epoch);
+        if gap {
+            // What happened in maps that nobody has any more can't be known: another interval begins.
+            pg.peering.start_interval(&mut pg.info, mapping, &*map, cx.clock.mono);
+        }
+        self.insert(pg);
+    }
+}

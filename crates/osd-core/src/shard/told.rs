@@ -1,0 +1,285 @@
+//! What a shard tells of itself: figures for the monitor and the manager, and answers to commands. Plain values, which Control puts together.
+
+use super::Shard;
+use crate::perf::{C, Perf};
+use crate::pg::peering::{MergeRole, State, parent_seed};
+use crate::shared::EventCx;
+use crate::work::Status;
+use base::Clock;
+use maps::Placement;
+use messages::Rest;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use types::{EVersion, Epoch, OsdId, PgId, PgStat, SpgId, StoreStatfs, UTime};
+
+/// Groups whose primary this OSD is.
+pub(crate) struct Primaries {
+    pub pgs: Vec<PgId>,
+    pub min_last_epoch_clean: Option<Epoch>,
+}
+
+/// A group that is to be merged into another, and is quiet for that.
+pub(crate) struct Merge {
+    pub source: PgId,
+    /// The map in which both groups were made quiet.
+    pub quiet_since: Epoch,
+    /// What both have, if they can be merged; otherwise they have to serve again first.
+    pub ready: Option<Ready>,
+}
+
+/// Two groups that can be merged.
+#[derive(Default)]
+pub(crate) struct Ready {
+    pub source_version: EVersion,
+    pub target_version: EVersion,
+    pub last_epoch_started: Epoch,
+    pub last_epoch_clean: Epoch,
+}
+
+/// Requests that take too long.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Slow {
+    pub count: u64,
+    pub oldest: Duration,
+}
+
+/// What is counted for the manager.
+pub(crate) struct Counters<'a> {
+    pub perf: &'a Perf,
+    /// What its queries counted since the last report.
+    pub queries: Rest,
+    pub slow: Slow,
+}
+
+/// The state of groups and of the store.
+pub(crate) struct GroupStats {
+    pub statfs: StoreStatfs,
+    pub num_pgs: usize,
+    /// Of each whose primary this OSD is.
+    pub pgs: BTreeMap<PgId, PgStat>,
+    pub pools: BTreeMap<i64, types::StoreStatfs>,
+    /// What is damaged, for people.
+    pub damage: Vec<String>,
+}
+
+impl Shard {
+    pub fn num_pgs(&self) -> usize {
+        self.sh.num_pgs
+    }
+    pub fn perf(&self) -> &Perf {
+        &self.sh.perf
+    }
+    pub fn reset_perf(&mut self) {
+        self.sh.perf = Perf::default();
+    }
+    fn primaries(&self) -> impl Iterator<Item = &crate::pg::Pg> {
+        self.pgs().filter(|pg| pg.peering.is_primary())
+    }
+    /// For the beacon.
+    pub fn tell_primaries(&self) -> Primaries {
+        Primaries {
+            pgs: self.primaries().map(|pg| pg.pgid.pgid).collect(),
+            min_last_epoch_clean: self.primaries().map(|pg| pg.info.history.last_epoch_clean).min(),
+        }
+    }
+    /// OSDs that have a part in our groups, ourselves among them.
+    pub fn tell_members(&self) -> BTreeSet<OsdId> {
+        let mappings = self.pgs().map(|pg| &pg.peering.mapping);
+        mappings.flat_map(|m| m.up.iter().chain(&m.acting).copied()).collect()
+    }
+    /// Groups that are quiet for a merge and about which something can be said.
+    pub fn tell_merges(&self) -> Vec<Merge> {
+        let sources = self.primaries().filter(|pg| pg.peering.pending_merge() == Some(MergeRole::Source) && pg.peering.is_premerge());
+        let merge = |source: &crate::pg::Pg| {
+            let pgid = source.pgid.pgid;
+            let target_id = SpgId { pgid: PgId::new(pgid.pool, parent_seed(pgid.seed)), shard: source.pgid.shard };
+            let target = self.index.get(&target_id).and_then(|slot| self.pgs[*slot as usize].as_deref());
+            // Groups that lie on other OSDs than each other since they were made quiet serve again first, and so do those that lack copies.
+            let is_apart = self.sh.map.pg_to_up_acting(target_id.pgid, &mut Placement::default()).acting != source.peering.mapping.acting;
+            let target = target.filter(|t| t.peering.is_premerge());
+            if target.is_none() && !is_apart && source.peering.is_clean() {
+                return None;
+            }
+            let whole = target.filter(|t| !is_apart && source.peering.is_clean() && t.peering.is_clean());
+            let ready = whole.map(|target| Ready {
+                source_version: source.info.last_update,
+                target_version: target.info.last_update,
+                last_epoch_started: target.info.history.last_epoch_started,
+                last_epoch_clean: target.info.history.last_epoch_clean,
+            });
+            Some(Merge { source: pgid, quiet_since: source.pool.last_force_op_resend_prenautilus, ready })
+        };
+        sources.filter_map(merge).collect()
+    }
+
+    /// Counters that show a state follow it; `pinged`: how many other OSDs are pinged.
+    pub fn refresh_gauges(&mut self, pinged: usize) {
+        let primary = self.primaries().count() as u64;
+        let all = self.sh.num_pgs as u64;
+        let fs = self.sh.store.statfs();
+        let perf = &mut self.sh.perf;
+        for (c, v) in [
+            (C::numpg, all),
+            (C::numpg_primary, primary),
+            (C::numpg_stray, all - primary),
+            (C::heartbeat_to_peers, pinged as u64),
+            (C::stat_bytes, fs.total),
+            (C::stat_bytes_used, fs.used()),
+            (C::stat_bytes_avail, fs.available),
+        ] {
+            perf.set(c, v);
+        }
+    }
+    pub fn tell_counters(&mut self, clock: Clock) -> Counters<'_> {
+        let late = Duration::from_secs_f64(self.sh.config.num("osd_op_complaint_time").max(1.0));
+        let mut slow = Slow::default();
+        for (.., received, _) in self.pgs().flat_map(|pg| pg.unanswered()) {
+            let age = clock.mono.since(received);
+            if age > late {
+                slow.count += 1;
+                slow.oldest = slow.oldest.max(age);
+            }
+        }
+        let queries = self.sh.perf_queries.report();
+        Counters { perf: &self.sh.perf, queries, slow }
+    }
+    pub fn tell_stats(&mut self, cx: &mut EventCx<'_>) -> GroupStats {
+        let mut damage = Vec::new();
+        if self.sh.damaged > 0 {
+            damage.push(format!("{} reads found damage since it started; see the cluster log, and scrub deeply", self.sh.damaged));
+        }
+        damage.extend(self.sh.store.damage());
+        if !self.damaged_groups.is_empty() {
+            let groups: Vec<String> = self.damaged_groups.iter().map(|pg| pg.to_string()).collect();
+            damage.push(format!(
+                "groups that can't be loaded and are not served until the OSD is stopped and `humboldt store repair` has left out what is damaged: {}",
+                groups.join(" ")
+            ));
+        }
+        let mut pgs = BTreeMap::new();
+        for pg in self.pgs.iter_mut().flatten().filter(|pg| pg.peering.is_primary()) {
+            pgs.insert(pg.pgid.pgid, pg.report(&cx.with(&mut self.sh)));
+        }
+        let pools: BTreeSet<i64> = self.pgs().map(|pg| pg.pgid.pgid.pool).collect();
+        let pools = pools.into_iter().map(|id| (id, self.sh.store.pool_statfs(id))).collect();
+        GroupStats { statfs: self.sh.store.statfs(), num_pgs: self.sh.num_pgs, pgs, pools, damage }
+    }
+
+    /// Groups of one copy that are ours by the map, and are not here.
+    pub fn lost_groups(&mut self) -> Vec<PgId> {
+        let map = self.sh.map.clone();
+        let mut lost = Vec::new();
+        for (id, pool) in map.pools.iter().filter(|(_, p)| p.size == 1) {
+            for pgid in (0..pool.pg_num).map(|seed| PgId::new(*id, seed)) {
+                let at = map.pg_to_up_acting(pgid, &mut self.placement);
+                if at.acting == [self.sh.whoami] && !self.index.contains_key(&SpgId::whole(pgid)) {
+                    lost.push(pgid);
+                }
+            }
+        }
+        lost
+    }
+
+    /// Work of groups and for them.
+    pub fn tell_work(&self) -> impl Iterator<Item = Status> {
+        self.removals.status().chain(self.pgs().flat_map(|pg| pg.work_status())).chain(self.copying.status())
+    }
+    pub fn tell_bench_work(&self) -> Option<Status> {
+        self.bench.as_ref().map(|bench| bench.status())
+    }
+
+    /// Memory by use. Where stock counts items, we count only some.
+    pub fn memory(&self) -> Value {
+        let mut pools: Vec<(&str, usize, usize)> = self.sh.store.memory().into_iter().map(|(name, bytes)| (name, 0, bytes)).collect();
+        let (items, bytes) =
+            self.pgs().fold((0, 0), |(items, bytes), pg| (items + pg.log.len() + pg.log.dups_len(), bytes + pg.log.memory()));
+        pools.push(("osd_pglog", items, bytes));
+        let total = pools.iter().fold((0, 0), |(items, bytes), pool| (items + pool.1, bytes + pool.2));
+        let shown = |items: usize, bytes: usize| json!({ "items": items, "bytes": bytes });
+        let by_pool: Map<String, Value> = pools.iter().map(|(name, items, bytes)| (name.to_string(), shown(*items, *bytes))).collect();
+        json!({ "mempool": { "by_pool": by_pool, "total": shown(total.0, total.1) } })
+    }
+
+    /// Time spent in each state of peering, as far back as groups remember.
+    pub fn peering_times(&self) -> Value {
+        let path = |state: State| match state {
+            State::Reset => "Reset",
+            State::GetInfo => "Started/Primary/Peering/GetInfo",
+            State::GetLog => "Started/Primary/Peering/GetLog",
+            State::GetMissing => "Started/Primary/Peering/GetMissing",
+            State::WaitUpThru => "Started/Primary/Peering/WaitUpThru",
+            State::Down => "Started/Primary/Peering/Down",
+            State::Activating => "Started/Primary/Active/Activating",
+            State::Active => "Started/Primary/Active",
+            State::Peered => "Started/Primary/Active/Peered",
+            State::Incomplete => "Started/Primary/Peering/Incomplete",
+            State::Stray => "Started/Stray",
+            State::ReplicaActive => "Started/ReplicaActive",
+        };
+        let mut by_state: std::collections::BTreeMap<&str, (u64, Vec<f64>)> = Default::default();
+        for pg in self.pgs() {
+            let history = &pg.peering.history;
+            for (i, (state, at)) in history.iter().enumerate() {
+                let entry = by_state.entry(path(*state)).or_default();
+                entry.0 += 1;
+                entry.1.extend(history.get(i + 1).map(|(_, next)| next.since(*at).as_secs_f64()));
+            }
+        }
+        let rows: Vec<Value> = by_state
+            .into_iter()
+            .map(|(state, (entered, times))| {
+                let stats = json!({
+                    "entered": entered,
+                    "exited": times.len(),
+                    "total_time": times.iter().sum::<f64>(),
+                    "min_time": times.iter().copied().reduce(f64::min).unwrap_or(0.0),
+                    "max_time": times.iter().copied().reduce(f64::max).unwrap_or(0.0),
+                });
+                json!({ "recovery_state": state, "stats": stats })
+            })
+            .collect();
+        json!({ "pg_recovery_stats": rows })
+    }
+
+    /// Requests that are not answered, and are older than that.
+    pub fn dump_ops(&self, clock: Clock, older_s: f64) -> Value {
+        let mut ops = Vec::new();
+        for pg in self.pgs() {
+            for (reqid, obj, received, waits_for) in pg.unanswered() {
+                let age = clock.mono.since(received).as_secs_f64();
+                if age < older_s {
+                    continue;
+                }
+                let at = UTime::from_wall_ns(clock.wall_ns.saturating_sub((age * 1e9) as u64)).to_string();
+                ops.push(json!({
+                    "description": format!("osd_op({reqid} {} {obj} e{})", pg.pgid, self.sh.map.epoch),
+                    "initiated_at": at,
+                    "age": age,
+                    "duration": age,
+                    "type_data": { "flag_point": if waits_for.is_empty() { "started" } else { waits_for } },
+                }));
+            }
+        }
+        json!({ "ops": ops, "num_ops": ops.len() })
+    }
+
+    /// Requests that took longest.
+    pub fn dump_history(&mut self, clock: Clock) -> Vec<Value> {
+        self.sh.history.expire(clock.mono);
+        let done = self.sh.history.dump().into_iter();
+        done.map(|d| {
+            let age = clock.mono.since(d.received);
+            let at = UTime::from_wall_ns(clock.wall_ns.saturating_sub(age.as_nanos() as u64)).to_string();
+            let flags = if d.writes { "ondisk+write" } else { "ondisk+read" };
+            json!({
+                "description": format!("osd_op({} {} {} {flags})", d.reqid, d.pgid, d.obj),
+                "initiated_at": at,
+                "age": age.as_secs_f64(),
+                "duration": d.took.as_secs_f64(),
+                "type_data": { "flag_point": if d.writes { "commit sent; apply or cleanup" } else { "started" }, "events": [] },
+            })
+        })
+        .collect()
+    }
+}
