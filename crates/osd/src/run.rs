@@ -234,7 +234,9 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     shell.close_admin();
     listening.inspect(tokio::task::JoinHandle::abort);
     sides.iter().for_each(Messenger::shutdown);
-    failure.iter().for_each(|why| config.store.note_end(why));
+    if let Some(why) = failure.as_ref().filter(|_| shell.daemon.borrow().osd().store().stopped_at_damage()) {
+        config.store.note_damage(why);
+    }
     failure.map_or(Ok(()), |why| Err(anyhow!("osd.{}: {why}", config.id)))
 }
 

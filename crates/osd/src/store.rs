@@ -17,7 +17,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::ObjectStore;
-use store_block::{BlockStore, Config, NEEDS_DAMAGED};
+use store_block::{BlockStore, Config};
 use store_mem::MemStore;
 use types::{OsdId, Uuid};
 
@@ -108,10 +108,9 @@ impl StoreConfig {
     pub fn is_durable(&self) -> bool {
         matches!(self, Self::Block { .. })
     }
-    /// Why the OSD ends: if a change needed what is damaged, the next process goes on with that, since a device that is read wrong by two is not read
-    /// wrong by chance.
-    pub fn note_end(&self, why: &str) {
-        if let (Self::Block { dir, .. }, true) = (self, why.contains(NEEDS_DAMAGED)) {
+    /// The OSD ends since a change needed what is damaged: the next process goes on with that, see [`ObjectStore::stopped_at_damage`].
+    pub fn note_damage(&self, why: &str) {
+        if let Self::Block { dir, .. } = self {
             // Without the note, the next process stops there again.
             let _ = std::fs::write(dir.join(MET_DAMAGE), why);
         }
@@ -324,9 +323,8 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("humboldt-met-damage-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let store = StoreConfig::Block { dir: dir.clone(), memory: 0 };
-        store.note_end("device 0: no space left");
         assert!(!takes_note(&dir));
-        store.note_end(&format!("1.0: the store has stopped: {NEEDS_DAMAGED}: block 7"));
+        store.note_damage("1.0: block 7");
         assert_eq!([(); 2].map(|()| takes_note(&dir)), [true, false]);
         std::fs::remove_dir_all(&dir).unwrap();
     }

@@ -230,6 +230,9 @@ impl ObjectStore for BlockStore {
         let what = format!("{leaves} leaves of metadata can't be read, with {rows} rows, {objects} objects among them at most");
         (leaves > 0).then(|| format!("{what}: the rest is served. Stop the OSD, then: {}", core.cfg.command("repair")))
     }
+    fn stopped_at_damage(&self) -> bool {
+        self.0.borrow().stopped_at_damage
+    }
     fn limit_memory(&mut self, bytes: usize) {
         let core = self.0.get_mut();
         core.memory_max = core.memory_given.min(bytes.max(MEMORY_MIN));

@@ -125,7 +125,7 @@ fn the_first_time_the_store_stops_and_nothing_is_spoiled() {
         store.turn_end();
         store.take_ready(&mut Vec::new());
     }
-    assert!(store.failure().is_some_and(|why| why.contains(crate::NEEDS_DAMAGED)), "{:?}", store.failure());
+    assert!(store.failure().is_some() && store.stopped_at_damage(), "{:?}", store.failure());
     drop(store);
     disks.make_bad(DATA, at, 0);
     assert_eq!(blocks(&mut open(&disks), 0), [Some(1), Some(2), Some(3), Some(4)]);

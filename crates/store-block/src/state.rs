@@ -55,6 +55,8 @@ pub struct Core {
     pub seed: u32,
     /// Why it stopped.
     pub failed: Option<String>,
+    /// It stopped at a change that needs what is damaged.
+    pub stopped_at_damage: bool,
 
     pub io: Io,
     pub tickets: Tickets,
@@ -119,6 +121,7 @@ impl Core {
             uuid: sb.uuid,
             seed: crc_seed(&sb.uuid),
             failed: None,
+            stopped_at_damage: false,
             tickets: Tickets::default(),
             reads: Reads::default(),
             leaves: Leaves::default(),
@@ -197,7 +200,15 @@ impl Core {
     }
     /// The store does nothing any more.
     pub fn stop(&mut self, why: String) {
+        self.stop_as(why, false);
+    }
+    /// The same, for a change that needs what is damaged.
+    pub fn stop_at_damage(&mut self, why: String) {
+        self.stop_as(why, true);
+    }
+    fn stop_as(&mut self, why: String, at_damage: bool) {
         if self.failed.is_none() {
+            self.stopped_at_damage = at_damage;
             // Whoever waits asks again, and hears why.
             let waiting: Vec<u64> = self.tickets.everyone();
             self.tickets.ready.extend(waiting);

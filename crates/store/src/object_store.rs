@@ -107,6 +107,11 @@ pub trait ObjectStore {
     fn damage(&self) -> Option<String> {
         None
     }
+    /// True if the store has stopped at a change that needs what is damaged. What a device reads wrong twice is not read wrong by chance: the next process goes on
+    /// with that, instead of stopping there again.
+    fn stopped_at_damage(&self) -> bool {
+        false
+    }
     /// The store's caches take no more than this from now on, whatever they were given; what is above goes in the next turns.
     fn limit_memory(&mut self, bytes: usize) {
         let _ = bytes;

@@ -96,7 +96,8 @@ impl Core {
                         StoreError::Damaged { .. } => format!("{NEEDS_DAMAGED}: {e}; {}", self.cfg.command("repair")),
                         other => other.to_string(),
                     };
-                    self.stop(why.clone());
+                    let is_damage = matches!(e, StoreError::Damaged { .. });
+                    if is_damage { self.stop_at_damage(why.clone()) } else { self.stop(why.clone()) }
                     return Err(StoreError::Stopped(why));
                 }
             }
