@@ -240,6 +240,7 @@ impl Pg {
         }
         if let Some(payload) = for_others {
             self.send_write(payload, &inflight, everywhere, cx);
+            self.peering.sent_to_members(self.info.last_update);
         }
         if let (Some(noted), Some(backfill)) = (noted, self.room.run().backfill_mut()) {
             backfill.logged(&noted);

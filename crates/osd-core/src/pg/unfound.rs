@@ -162,6 +162,7 @@ impl Pg {
         for member in self.peering.others() {
             peers::send(member.osd, raw.clone(), cx);
         }
+        self.peering.sent_to_members(self.info.last_update);
         self.inflight.submitted(write);
         Ok(())
     }

@@ -145,6 +145,13 @@ impl Peering {
     pub fn lacks_again(&mut self) {
         self.is_recovered = false;
     }
+    /// Members that writes go to were sent the log up to here: what is known of each says so, as it will once it has done what it was sent.
+    pub fn sent_to_members(&mut self, last_update: EVersion) {
+        let members = &self.members;
+        for (_, peer) in self.peers.iter_mut().filter(|(member, peer)| peer.is_judged && members.contains(member)) {
+            peer.member.info.last_update = last_update;
+        }
+    }
     /// The log goes on by these entries, and no member has done what they say.
     pub fn tell_members(&mut self, entries: &[PgLogEntry]) {
         let members = self.members.clone();

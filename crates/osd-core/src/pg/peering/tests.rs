@@ -138,6 +138,12 @@ fn a_better_log_is_fetched_and_members_are_judged_beside_it() {
     p.step(&mut info, false, &map, Stamp(2), &mut out);
     assert_eq!((p.state(), out.last()), (State::Activating, Some(&PeerOut::Activate)));
     assert!(!p.activated(p.whoami(), &mut info, Stamp(3)) && p.activated(PgShard::whole(0), &mut info, Stamp(3)) && p.is_active());
+    // Writes go to members, and to no former one.
+    let (former, sent) = (PgShard::whole(5), EVersion::new(20, 8));
+    p.judged(former, Member::unasked(PgInfo { last_update: EVersion::new(9, 1), ..info.clone() }));
+    p.sent_to_members(sent);
+    let known = |member| p.judged_member(member).map(|known| known.info.last_update);
+    assert_eq!((known(PgShard::whole(0)), known(former)), (Some(sent), Some(EVersion::new(9, 1))));
 }
 
 #[test]

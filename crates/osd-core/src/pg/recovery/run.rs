@@ -109,9 +109,7 @@ pub struct Gates {
 fn has(host: &dyn Host, member: PgShard, obj: &HObject, need: EVersion) -> bool {
     let known = host.info_of(member).zip(host.missing_of(member));
     known.is_some_and(|(info, missing)| {
-        // What was written in this interval went to all of its members, and what is known of them is of the interval's begin.
-        let has_come = info.last_update >= need || host.members().contains(&member);
-        has_come && *obj < info.last_backfill && (!missing.contains(obj) || planted(Bug::PullFromLacking))
+        info.last_update >= need && *obj < info.last_backfill && (!missing.contains(obj) || planted(Bug::PullFromLacking))
     })
 }
 

@@ -157,13 +157,12 @@ impl Pg {
     /// True if one of these members has an object at this version, or a former one has it or may yet say so: then a copy that is damaged here is of no
     /// use to anyone, and one that can be waited for is.
     pub(in crate::pg) fn may_be_had_elsewhere(&self, obj: &HObject, need: EVersion, members: &[PgShard], cx: &Cx<'_>) -> bool {
-        // What was written in this interval went to all of its members.
-        let has = |member: PgShard, came: bool| {
+        let has = |member: PgShard| {
             let known = self.peering.judged_member(member);
-            known.is_some_and(|k| (came || k.info.last_update >= need) && *obj < k.info.last_backfill && !k.missing.contains(obj))
+            known.is_some_and(|k| k.info.last_update >= need && *obj < k.info.last_backfill && !k.missing.contains(obj))
         };
         let mut former = self.peering.former(&*cx.sh.map).into_iter();
-        members.iter().any(|member| has(*member, true)) || former.any(|(member, state)| state.may_have_more() || has(member, false))
+        members.iter().any(|member| has(*member)) || former.any(|(member, state)| state.may_have_more() || has(member))
     }
     /// Our copy is damaged: we lack the object at this version from now on. False if that can't be.
     pub(in crate::pg) fn give_up_own(&mut self, obj: &HObject, need: EVersion, cx: &mut Cx<'_>) -> bool {

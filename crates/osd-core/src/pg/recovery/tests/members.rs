@@ -434,8 +434,6 @@ fn what_is_damaged_on_the_primary_comes_from_another_member() {
         }
     }
     world.interval();
-    // The object was written since the interval began: what is known of the members is older.
-    world.sides.iter_mut().flat_map(|(_, side)| side.peers.values_mut()).for_each(|(info, _)| info.last_update = EVersion::new(1, 1));
     world.rest();
     for (recovery, side) in &world.sides {
         assert_eq!((recovery.unfound().len(), side.missing.len(), &side.complaints), (0, 0, &Vec::<String>::new()), "osd.{}", side.whoami);
