@@ -187,7 +187,7 @@ impl Osd {
         now(ok(self.control.status(self.shard.num_pgs())))
     }
     fn tell_compact(&mut self, _: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
-        self.to_shard(ToShard::Compact, cx);
+        self.tell_shard(ToShard::Compact, cx);
         now(ok(json!({ "elapsed_time": 0.0 })))
     }
     fn tell_perf_dump(&mut self, asked: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {

@@ -136,11 +136,11 @@ impl Osd {
             self.load_some(cx);
         }
         match event {
-            Event::Request { conn, msg, permit } => return self.to_shard(ToShard::Request { conn, msg, permit }, cx),
+            Event::Request { conn, msg, permit } => return self.tell_shard(ToShard::Request { conn, msg, permit }, cx),
             Event::Message { conn, msg } if msg.kind == MOSDOp::KIND => {
-                return self.to_shard(ToShard::Request { conn, msg, permit: None }, cx);
+                return self.tell_shard(ToShard::Request { conn, msg, permit: None }, cx);
             }
-            _ => self.to_shard(ToShard::Gathered, cx),
+            _ => self.tell_shard(ToShard::Gathered, cx),
         }
         match event {
             Event::Request { .. } => unreachable!("taken above"),
@@ -153,21 +153,21 @@ impl Osd {
             Event::PeerRefused { addrs } => self.control.peer_refused(&addrs, cx),
             Event::HeartbeatCut { net, addrs } => self.control.heartbeat_cut(net, &addrs, cx),
             Event::TurnEnd => self.turn_end(cx),
-            Event::Connected { conn, peer } => self.to_shard(ToShard::Connected { conn, peer }, cx),
-            Event::Reset { conn } => self.to_shard(ToShard::Reset { conn }, cx),
+            Event::Connected { conn, peer } => self.tell_shard(ToShard::Connected { conn, peer }, cx),
+            Event::Reset { conn } => self.tell_shard(ToShard::Reset { conn }, cx),
             Event::Mon(msg) => self.mon_message(msg, cx),
             Event::Mgr(msg) => self.mgr_message(&msg, cx),
             Event::MgrConnected => self.control.mgr_connected(cx),
             Event::Osd { osd, msg } => self.osd_message(osd, msg, cx),
             Event::Tick => self.tick(cx),
             Event::Due => {
-                self.to_shard(ToShard::LeasesDue, cx);
+                self.tell_shard(ToShard::LeasesDue, cx);
                 self.control.report_silent(false, cx);
             }
             Event::Boot(info) => self.start_boot(*info, cx),
             Event::MapVersions { oldest, newest } => self.control.map_versions(oldest, newest, cx),
             Event::Continue => {
-                self.to_shard(ToShard::Turn, cx);
+                self.tell_shard(ToShard::Turn, cx);
                 self.turn_end(cx);
             }
             Event::Config { name, value } => self.control.configure(&name, &value, crate::config::Source::Override, cx),
@@ -180,7 +180,7 @@ impl Osd {
 
     /// Tells the shard something, and Control what the shard says to that.
     #[inline]
-    pub(crate) fn to_shard(&mut self, msg: ToShard, cx: &mut EventCx<'_>) {
+    pub(crate) fn tell_shard(&mut self, msg: ToShard, cx: &mut EventCx<'_>) {
         self.shard.take(msg, cx);
         self.hear_shard(cx);
     }
@@ -193,7 +193,7 @@ impl Osd {
     /// Tells the shard what Control has to say. To be called before anything else happens that concerns the shard.
     pub(crate) fn deliver(&mut self, cx: &mut EventCx<'_>) {
         while let Some(said) = self.control.next_for_shards() {
-            said.into_iter().for_each(|msg| self.to_shard(msg, cx));
+            said.into_iter().for_each(|msg| self.tell_shard(msg, cx));
         }
     }
 
@@ -212,7 +212,7 @@ impl Osd {
         if self.loading.is_some() || self.control.has_pending_maps() {
             self.turn_end_at_start(cx);
         } else {
-            self.to_shard(ToShard::TurnEnd, cx);
+            self.tell_shard(ToShard::TurnEnd, cx);
         }
         if self.control.take_merge_soon() {
             self.tell_ready_to_merge(cx);
@@ -242,14 +242,14 @@ impl Osd {
     }
     fn tick(&mut self, cx: &mut EventCx<'_>) {
         self.control.tick(cx.clock.mono);
-        self.to_shard(ToShard::Tick, cx);
+        self.tell_shard(ToShard::Tick, cx);
         self.tell_fullness(cx);
         self.boot_tick(cx);
         if self.control.mgr_tick(cx.clock.mono) {
             self.report_now(cx);
         }
         self.ping(cx);
-        self.to_shard(ToShard::AskAnew, cx);
+        self.tell_shard(ToShard::AskAnew, cx);
         self.turn_end(cx);
     }
 
@@ -268,7 +268,7 @@ impl Osd {
     fn mon_connected(&mut self, cx: &mut EventCx<'_>) {
         if self.control.mon_connected(cx) {
             self.tell_ready_to_merge(cx);
-            self.to_shard(ToShard::MonConnected, cx);
+            self.tell_shard(ToShard::MonConnected, cx);
             self.boot_tick(cx);
         }
     }
@@ -326,13 +326,13 @@ impl Osd {
         if self.control.map().epoch == before {
             return true;
         }
-        self.to_shard(ToShard::MapsEnd, cx);
+        self.tell_shard(ToShard::MapsEnd, cx);
         if self.control.check_ourselves(cx) {
             self.ping(cx);
             self.control.boot_if_healthy(cx);
         }
         self.deliver(cx);
-        self.to_shard(ToShard::GoOn, cx);
+        self.tell_shard(ToShard::GoOn, cx);
         true
     }
 
@@ -343,13 +343,13 @@ impl Osd {
         let result = match kind {
             MCommand::KIND => MCommand::decode(&msg).map(|m| self.command(Some(conn), &m, cx)),
             MOSDBackoff::KIND if peer.kind == EntityKind::OSD => {
-                self.to_shard(ToShard::HeldBack { osd: peer.num as OsdId, msg }, cx);
+                self.tell_shard(ToShard::HeldBack { osd: peer.num as OsdId, msg }, cx);
                 Ok(())
             }
             // The client has understood; the block itself is remembered by its session.
             MOSDBackoff::KIND => MOSDBackoff::decode(&msg).map(drop),
             MOSDMap::KIND if peer.kind != EntityKind::CLIENT => MOSDMap::decode(&msg).map(|m| self.maps_came(m, cx)),
-            MOSDScrub2::KIND if peer.kind != EntityKind::CLIENT => MOSDScrub2::decode(&msg).map(|m| self.to_shard(ToShard::Scrub(m), cx)),
+            MOSDScrub2::KIND if peer.kind != EntityKind::CLIENT => MOSDScrub2::decode(&msg).map(|m| self.tell_shard(ToShard::Scrub(m), cx)),
             _ if peer.kind == EntityKind::OSD => {
                 self.osd_message(peer.num as OsdId, msg, cx);
                 Ok(())
@@ -364,7 +364,7 @@ impl Osd {
     /// A message of another OSD.
     fn osd_message(&mut self, osd: OsdId, msg: RawMessage, cx: &mut EventCx<'_>) {
         if msg.kind != MOSDMap::KIND {
-            return self.to_shard(ToShard::Osd { osd, msg }, cx);
+            return self.tell_shard(ToShard::Osd { osd, msg }, cx);
         }
         match MOSDMap::decode(&msg) {
             Ok(m) => self.maps_came(m, cx),
@@ -374,11 +374,11 @@ impl Osd {
     fn mon_message(&mut self, msg: RawMessage, cx: &mut EventCx<'_>) {
         let result = match msg.kind {
             MOSDMap::KIND => MOSDMap::decode(&msg).map(|m| self.maps_came(m, cx)),
-            MOSDPGCreate2::KIND => MOSDPGCreate2::decode(&msg).map(|m| self.to_shard(ToShard::Creates(m), cx)),
+            MOSDPGCreate2::KIND => MOSDPGCreate2::decode(&msg).map(|m| self.tell_shard(ToShard::Creates(m), cx)),
             MConfig::KIND => MConfig::decode(&msg).map(|m| self.control.mon_config(&m.config)),
             MMonGetPurgedSnapsReply::KIND => MMonGetPurgedSnapsReply::decode(&msg).map(|m| self.control.purged_snaps(&m, cx)),
             MOSDMarkMeDown::KIND => MOSDMarkMeDown::decode(&msg).map(|_| self.control.marked_down(cx)),
-            MOSDScrub2::KIND => MOSDScrub2::decode(&msg).map(|m| self.to_shard(ToShard::Scrub(m), cx)),
+            MOSDScrub2::KIND => MOSDScrub2::decode(&msg).map(|m| self.tell_shard(ToShard::Scrub(m), cx)),
             MCommand::KIND => MCommand::decode(&msg).map(|m| self.command(None, &m, cx)),
             _ => Ok(()),
         };
@@ -395,8 +395,8 @@ impl Osd {
                     self.report_now(cx);
                 }
             }),
-            MOSDScrub2::KIND => MOSDScrub2::decode(msg).map(|m| self.to_shard(ToShard::Scrub(m), cx)),
-            MOSDForceRecovery::KIND => MOSDForceRecovery::decode(msg).map(|m| self.to_shard(ToShard::ForceRecovery(m), cx)),
+            MOSDScrub2::KIND => MOSDScrub2::decode(msg).map(|m| self.tell_shard(ToShard::Scrub(m), cx)),
+            MOSDForceRecovery::KIND => MOSDForceRecovery::decode(msg).map(|m| self.tell_shard(ToShard::ForceRecovery(m), cx)),
             MCommand::KIND => MCommand::decode(msg).map(|m| self.command(None, &m, cx)),
             _ => Ok(()),
         };
