@@ -25,6 +25,7 @@ const MOSTLY_WAIT: &[&str] = &[
     "stock_daemons_whose_maps_went_on",   // 25, 12
     "stock_daemons_with_modules",         // 25, 11
     "stock_manager_outlives_our_monitor", // 17, 11
+    "memory_is_filled_anew",              // 13, 5
     "stock_daemons_and_full_stores",      // 12, 9
     "stock_daemons_see_right_figures",    // 12, 8
 ];
