@@ -34,4 +34,4 @@ mod wire;
 pub use cephfs::InodeTag;
 pub use registry::{ATTRIBUTE_FILTERS, BUILTIN, Class, METHOD_PROMOTE, METHOD_RD, METHOD_WR, Method, MethodFn, Registry};
 pub use rgw::encoded_again;
-pub use view::{ClsError, ClsReply, ClsResult, KeyPage, ObjectView, ValPage, Watcher};
+pub use view::{ClsError, ClsReply, ClsResult, Kept, KeyPage, ObjectView, ValPage, Watcher};

@@ -135,4 +135,19 @@ pub trait ObjectView {
     -> ClsResult<BTreeMap<ByteStr, Bytes>>;
     /// Random bytes for ids and cookies.
     fn random(&mut self, out: &mut [u8]);
+
+    // Calls that read more than one turn has time for.
+    /// What this call kept with [`ObjectView::keep`] before it had to wait; nothing the first time. The object has not changed since.
+    fn kept(&mut self) -> Option<Kept> {
+        None
+    }
+    /// Keeps how far the call has come, so that it goes on there when it is called again after a [`ClsError::Wait`].
+    fn keep(&mut self, _: Kept) {}
+    /// Others are to have their turn: [`ClsError::Wait`], and the call comes again with what it kept. `None` where calls run to their end.
+    fn pause(&mut self) -> Option<ClsError> {
+        None
+    }
 }
+
+/// How far a call has come; of the type that the method chose.
+pub type Kept = Box<dyn std::any::Any + Send>;

@@ -3,7 +3,7 @@
 use crate::event::ConnId;
 use crate::fetch::Fetches;
 use crate::op::OpInfo;
-use crate::op::Plan;
+use crate::op::{Passes, Plan};
 use crate::pg::replicate::Unanswered;
 use base::{Permit, Stamp};
 use messages::{MOSDOp, MOSDOpReply, Message, OutOp, RawMessage, SmallVec};
@@ -25,6 +25,8 @@ pub struct ClientOp {
     pub waits_for: &'static str,
     /// What it has got of other objects, if it has asked for some.
     pub fetches: Option<Box<Fetches>>,
+    /// How far its calls have come, if they take more than one turn.
+    pub passes: Passes,
     /// The answer to it, if it is a write whose interval ended before it was answered.
     pub unanswered: Option<Box<Unanswered>>,
     /// It met damage, and its object was inspected since.

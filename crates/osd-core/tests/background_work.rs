@@ -2,10 +2,11 @@
 
 mod world;
 
-use messages::{MCommand, MCommandReply, MOSDScrub2, Message};
+use messages::{InOp, MCommand, MCommandReply, MOSDOpReply, MOSDScrub2, Message};
 use osd_core::{ConnId, Effect, Event};
 use serde_json::Value;
-use types::{PgId, SnapContext, SpgId, features};
+use types::osd_op::{CallArgs, OpCode};
+use types::{OsdOp, PgId, SnapContext, SpgId, features};
 use world::{Kind, POOL, World, uuid, write_full};
 
 fn kinds() -> impl Iterator<Item = Kind> {
@@ -95,5 +96,76 @@ fn removal_goes_a_page_a_turn_and_is_shown() {
         w.go_on();
         assert_eq!(rows(&mut w), []);
         assert_eq!(w.osd.store().collections().unwrap(), vec![types::CollId::Meta]);
+    }
+}
+
+fn text(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as u32).to_le_bytes(), bytes].concat()
+}
+fn call(method: &str, input: &[u8]) -> InOp {
+    let args = CallArgs { class_len: 3, method_len: method.len() as u8, argc: 0, indata_len: input.len() as u32 };
+    InOp::new(OsdOp::with_call(OpCode::CALL, args), [b"rgw", method.as_bytes(), input].concat().into())
+}
+
+const ENTRIES: u64 = 20_000;
+
+/// A bucket's index with that many entries, all made of one that the class made.
+fn index(w: &mut World) {
+    assert_eq!(w.one("index", vec![write_full(b""), call("bucket_init_index", b"")]).result, 0);
+    let key = [text(b"k00000"), text(b"")].concat();
+    let body = [&[0][..], &text(b"tag"), &text(b""), &[0, 1, 1], &text(&key), &[0; 6]].concat();
+    assert_eq!(w.one("index", vec![call("bucket_prepare_op", &[&[7, 5][..], &text(&body)].concat())]).result, 0);
+    let wish = [text(b""), 10u64.to_le_bytes().to_vec(), text(b"")].concat();
+    let got = w.one("index", vec![InOp::new(OsdOp::new(OpCode::OMAPGETVALS), wish.into())]);
+    // One key, its value's length, the value, whether there are more.
+    let page = &got.ops[0].outdata;
+    let value = page[4 + 4 + 6 + 4..page.len() - 1].to_vec();
+    for first in (0..ENTRIES).step_by(1000) {
+        let mut vals = 1000u32.to_le_bytes().to_vec();
+        for i in first..first + 1000 {
+            let (name, mut value) = (format!("k{i:05}"), value.clone());
+            // Behind the frame's head: the name, an epoch, and whether it exists.
+            value[10..16].copy_from_slice(name.as_bytes());
+            value[24] = 1;
+            vals.extend([text(name.as_bytes()), text(&value)].concat());
+        }
+        assert_eq!(w.one("index", vec![InOp::new(OsdOp::new(OpCode::OMAPSETVALS), vals.into())]).result, 0);
+    }
+}
+
+/// Others have their turns between, and the call goes on where it was, also while the store forgets what it read.
+#[test]
+fn a_call_over_a_long_index_takes_turns() {
+    for kind in kinds() {
+        for method in ["bucket_check_index", "bucket_rebuild_index"] {
+            let mut w = World::new(kind, 1);
+            index(&mut w);
+            let m = w.request("index", vec![call(method, b"")]);
+            w.out.clear();
+            let mut replies = w.send(1, &m);
+            // A store that fetches lets others have their turn by itself.
+            assert!(replies.is_empty() || kind != Kind::Memory, "{kind:?}: {method} was answered in one turn");
+            // What is behind it on its object waits for it; another object's does not.
+            let behind = w.request("index", vec![InOp::new(OsdOp::new(OpCode::OMAPCLEAR), Default::default())]);
+            replies.extend(w.send(1, &behind));
+            assert!(replies.is_empty() || kind != Kind::Memory, "{kind:?}");
+            let mut turns = 0;
+            while replies.len() < 2 {
+                assert!(wants_turn(&w), "{kind:?}: {method} waits for nothing");
+                assert_eq!(w.write("other", b"quick").result, 0);
+                w.out.retain(|e| !matches!(e, Effect::Continue));
+                w.feed(Event::Continue);
+                replies.extend(w.sent::<MOSDOpReply>(1));
+                turns += 1;
+                assert!(turns < 1000, "{kind:?}: {method} does not end");
+            }
+            assert!(turns > 1 || kind != Kind::Memory, "{kind:?}");
+            assert_eq!([replies[0].tid, replies[1].tid], [m.tid, behind.tid], "{kind:?}");
+            assert_eq!((replies[0].result, replies[1].result), (0, 0), "{kind:?}");
+            if method == "bucket_check_index" {
+                let told = &replies[0].ops[0].outdata;
+                assert!(told.windows(8).any(|at| at == ENTRIES.to_le_bytes()), "{kind:?}: {told:?}");
+            }
+        }
     }
 }

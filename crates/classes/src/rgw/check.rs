@@ -1,8 +1,7 @@
 //! An index as a whole: it is made, its sums are set, counted anew, and compared.
 
-use super::entry::Entry;
 use super::header::{Header, Stats};
-use super::raw::each_entry;
+use super::raw::sum_of_entries;
 use crate::registry::Method;
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{decode, done, errno, reply};
@@ -72,13 +71,13 @@ fn update_stats(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
 fn count(obj: &mut dyn ObjectView) -> ClsResult<CheckReply> {
     let stored = Header::load(obj)?;
     let Header { tag_timeout_s, ver, sync_stopped, .. } = stored;
-    let mut counted = Header { tag_timeout_s, ver, sync_stopped, ..Header::default() };
-    each_entry(obj, |is_version, entry: Entry| {
+    let sums: Header = sum_of_entries(obj, |sums: &mut Header, is_version, entry| {
         // Where objects have versions, what is listed is counted by its other entry.
         if entry.exists && (is_version || entry.flags == 0) {
-            counted.count(&entry.meta);
+            sums.count(&entry.meta);
         }
     })?;
+    let counted = Header { tag_timeout_s, ver, sync_stopped, ..sums };
     Ok(CheckReply { stored, counted })
 }
 

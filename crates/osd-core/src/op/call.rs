@@ -4,9 +4,9 @@ use super::costs::CHANGE_BYTES;
 use super::exec::{Answer, Exec, Step, Stop, fail};
 use super::fetch::{CallSource, Got, Wanted};
 use super::omap::PageWish;
-use super::plan::{ANY_TICKET, PlanStop};
+use super::plan::{ANY_TICKET, NEXT_TURN, PlanStop};
 use base::Rng;
-use classes::{ClsError, ClsResult, KeyPage, METHOD_RD, METHOD_WR, ObjectView, ValPage, Watcher};
+use classes::{ClsError, ClsResult, Kept, KeyPage, METHOD_RD, METHOD_WR, ObjectView, ValPage, Watcher};
 use std::collections::BTreeMap;
 use types::errno::{EINVAL, EIO, EMSGSIZE, ENOENT, EOPNOTSUPP};
 use types::osd_op::Extent;
@@ -236,6 +236,19 @@ impl ObjectView for View<'_, '_> {
                 Err(ClsError::Wait)
             }
         }
+    }
+    fn kept(&mut self) -> Option<Kept> {
+        self.exec.ctx.passes.and_then(|passes| passes.take(self.subop, self.exec.info.version))
+    }
+    fn keep(&mut self, kept: Kept) {
+        if let Some(passes) = self.exec.ctx.passes {
+            passes.keep(self.subop, self.exec.info.version, kept);
+        }
+    }
+    fn pause(&mut self) -> Option<ClsError> {
+        self.exec.ctx.passes?;
+        self.stop.get_or_insert(PlanStop::Wait(NEXT_TURN));
+        Some(ClsError::Wait)
     }
     fn watchers(&mut self) -> ClsResult<Vec<Watcher>> {
         self.exec.num_read += 1;

@@ -33,6 +33,7 @@ pub mod info;
 mod list;
 mod mods;
 mod omap;
+mod passes;
 pub mod plan;
 mod read;
 mod snaps;
@@ -46,8 +47,9 @@ pub use context::{AtSnap, load_object, resolve_clone, resolve_snap};
 pub use finish::{answer_read, plan, plan_error};
 pub use info::OpInfo;
 pub use list::plan_pg;
+pub use passes::Passes;
 pub use plan::{
-    ANY_TICKET, Awaited, CLASSES_BY_DEFAULT, ClassList, Limits, ObjectContext, OpResult, OutData, Plan, PlanCtx, PlanKind, PlanStop,
+    ANY_TICKET, Awaited, CLASSES_BY_DEFAULT, ClassList, Limits, NEXT_TURN, ObjectContext, OpResult, OutData, Plan, PlanCtx, PlanKind, PlanStop,
     SnapIndexChange, WatchEffect,
 };
 pub use trim::{TrimCtx, plan_trim};

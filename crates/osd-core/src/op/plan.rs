@@ -135,6 +135,8 @@ pub struct PlanCtx<'a> {
     pub notify_room: u64,
     /// What plans before this one wanted of other objects ([`PlanStop::Fetch`]).
     pub fetched: &'a super::fetch::Fetched,
+    /// How far calls of this request came in plans before this one; `None` where they run to their end.
+    pub passes: Option<&'a super::passes::Passes>,
     /// A fresh random number, for classes that make ids.
     pub entropy: u64,
     /// `require_min_compat_client` and `require_osd_release` of the map, as numbers of releases.
@@ -144,6 +146,8 @@ pub struct PlanCtx<'a> {
 
 /// No ticket of a store: what waits for it goes on whenever the store has something.
 pub const ANY_TICKET: u64 = 0;
+/// No ticket of a store either: what waits for it goes on at the group's next turn.
+pub const NEXT_TURN: u64 = u64::MAX;
 
 /// The answer of a request that does nothing but read a range, but for the bytes. It is good until the object is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -250,6 +250,7 @@ impl Pg {
             op.waits_for = "waiting for peered";
             // The members of the next interval have not been asked for a good copy.
             op.was_inspected = false;
+            op.passes.forget();
         }
         self.waiting_active = requests.into();
     }

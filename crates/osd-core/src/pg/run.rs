@@ -12,14 +12,23 @@ use super::watch::WatchKey;
 use crate::event::{Effect, Level};
 use crate::fetch::Fetch;
 use crate::op::fetch::{Got, Wanted};
-use crate::op::{self, ObjectContext, Plan, PlanCtx, PlanStop, load_object};
+use crate::op::{self, NEXT_TURN, ObjectContext, Plan, PlanCtx, PlanStop, load_object};
 use crate::request::{ClientOp, plan_reply};
 use crate::session::Session;
 use crate::shared::{Cx, Shared};
+use crate::work::Work;
 use base::Clock;
 use types::errno::EIO;
 use types::osd_op::osd_flag;
 use types::{EntityAddr, HObject, ReqId, SnapContext, UTime};
+
+/// Says what a request waits for, and asks for the turn if it is that.
+fn note_wait(op: &mut ClientOp, ticket: u64, cx: &mut Cx<'_>) {
+    op.waits_for = if ticket == NEXT_TURN { "waiting for its next turn" } else { "waiting for the store" };
+    if ticket == NEXT_TURN {
+        cx.sh.turns.want(Work::Busy);
+    }
+}
 
 static NO_SNAPS: SnapContext = SnapContext { seq: 0, snaps: Vec::new() };
 
@@ -88,7 +97,7 @@ impl Pg {
         match plan {
             Ok(plan) => self.take_plan(op, plan, cx),
             Err(PlanStop::Wait(ticket)) if turn == Turn::InOrder => {
-                op.waits_for = "waiting for the store";
+                note_wait(&mut op, ticket, cx);
                 if writes {
                     return self.hold_for_store(Hold::Stalled, op, ticket);
                 }
@@ -138,6 +147,7 @@ impl Pg {
             next_notify_id: (sh.map.epoch as u64) << 32 | sh.notify_ids as u64,
             notify_room: sh.notify_room.left(session.peer.global_id),
             fetched: op.fetches.as_ref().map_or(&[], |f| &f.got),
+            passes: Some(&op.passes),
             entropy: sh.rng.clone().u64(),
             ..self.plan_cx(op.reqid, &session.peer.addr, sh, clock)
         };
@@ -167,6 +177,7 @@ impl Pg {
             next_notify_id: 0,
             notify_room: 0,
             fetched: &[],
+            passes: None,
             entropy: 0,
             min_compat_client: sh.map.require_min_compat_client.0,
             required_osd_release: sh.map.require_osd_release.0,
@@ -177,7 +188,7 @@ impl Pg {
     pub(super) fn stopped(&mut self, mut op: Box<ClientOp>, turn: Turn, stop: PlanStop, cx: &mut Cx<'_>) {
         match stop {
             PlanStop::Wait(ticket) | PlanStop::Read(ticket, _) => {
-                op.waits_for = "waiting for the store";
+                note_wait(&mut op, ticket, cx);
                 self.store_waiters.push(ticket, StoreWaiter::Request(op));
             }
             PlanStop::Reply(errno) => self.reply_error(&op, errno, cx),

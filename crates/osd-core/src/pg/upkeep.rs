@@ -60,6 +60,9 @@ impl Pg {
 
     /// What the group does by itself, all together.
     pub fn work(&self) -> Work {
+        if self.store_waiters.want_turn() {
+            return Work::Busy;
+        }
         let (recovery, scrub) = (self.room.work(), self.scrubs.work());
         if self.scrubs.asked_work().is_busy() || scrub.is_busy() && self.scrubs.is_inspecting() && self.peering.is_active() {
             return Work::Busy;
@@ -86,8 +89,9 @@ impl Pg {
         cx.sh.turns.want(self.work());
     }
 
-    /// A turn for what the group does by itself.
+    /// A turn for what the group does by itself, and for requests that take more than one.
     pub fn turn(&mut self, cx: &mut Cx<'_>) {
+        self.requests_turn(cx);
         if self.room.work().is_busy() {
             self.recovery_turn(cx);
         }

@@ -2,7 +2,7 @@
 
 use super::Pg;
 use super::order::Turn;
-use crate::op::{self, ANY_TICKET, Awaited, ObjectContext};
+use crate::op::{self, ANY_TICKET, Awaited, NEXT_TURN, ObjectContext};
 use crate::request::ClientOp;
 use crate::shared::Cx;
 use store::StoreError;
@@ -45,6 +45,13 @@ impl StoreWaiters {
     fn take_ready(&mut self, tickets: &[u64]) -> Vec<(u64, StoreWaiter)> {
         self.all.extract_if(.., |(ticket, _)| *ticket == ANY_TICKET || tickets.binary_search(ticket).is_ok()).collect()
     }
+    fn take_turn(&mut self) -> Vec<(u64, StoreWaiter)> {
+        self.all.extract_if(.., |(ticket, _)| *ticket == NEXT_TURN).collect()
+    }
+    /// True if something waits for the group's next turn.
+    pub fn want_turn(&self) -> bool {
+        self.all.iter().any(|(ticket, _)| *ticket == NEXT_TURN)
+    }
     /// Requests that no order has.
     pub fn requests(&self) -> impl Iterator<Item = &ClientOp> {
         self.all.iter().filter_map(|(_, waiter)| waiter.op())
@@ -58,7 +65,18 @@ impl Pg {
     /// The store has what these tickets (ascending) stand for: what waits for one of them goes on, each object's requests in their order. What waits
     /// for another ticket is left alone: with hundreds of reads under way, each would be tried hundreds of times.
     pub fn store_ready(&mut self, tickets: &[u64], cx: &mut Cx<'_>) {
-        for (ticket, waiter) in self.store_waiters.take_ready(tickets) {
+        let ready = self.store_waiters.take_ready(tickets);
+        self.go_on(ready, cx);
+        self.wake_work(|work| work.store_ready(tickets), cx);
+    }
+
+    /// It is the group's turn: requests that gave others theirs go on.
+    pub(super) fn requests_turn(&mut self, cx: &mut Cx<'_>) {
+        let waited = self.store_waiters.take_turn();
+        self.go_on(waited, cx);
+    }
+    fn go_on(&mut self, ready: Vec<(u64, StoreWaiter)>, cx: &mut Cx<'_>) {
+        for (ticket, waiter) in ready {
             match waiter {
                 StoreWaiter::Object(head) => {
                     self.objects.store_ready(&head);
@@ -72,7 +90,6 @@ impl Pg {
                 StoreWaiter::Request(op) => self.client_op(op, cx),
             }
         }
-        self.wake_work(|work| work.store_ready(tickets), cx);
     }
 
     /// A read whose bytes have come is answered. Nothing of the object was written since: writes wait for it.

@@ -217,6 +217,7 @@ impl Shard {
             fetches: None,
             unanswered: None,
             was_inspected: false,
+            passes: Default::default(),
             permit: None,
         };
         self.place(Box::new(op), cx);

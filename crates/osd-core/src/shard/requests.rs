@@ -72,6 +72,7 @@ impl Shard {
             fetches: None,
             unanswered: None,
             was_inspected: false,
+            passes: Default::default(),
             permit,
         });
         self.arrived.push(op);

@@ -129,6 +129,7 @@ impl Bench {
         let addr = EntityAddr::default();
         let name = EntityName { kind: EntityKind::CLIENT, num: self.client };
         let ctx = PlanCtx {
+            passes: None,
             pgid: self.pgid,
             pool: &self.pool,
             limits: &self.limits,
