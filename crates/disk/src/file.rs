@@ -10,7 +10,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Files or block devices behind one io_uring. Belongs to the thread that uses it first.
 pub struct FileDisks {
@@ -59,9 +59,6 @@ impl FileDisks {
     }
 }
 
-/// A process that was killed is gone before the kernel has closed its files: what its ring still had under way keeps them open.
-const LOCK_PATIENCE: Duration = Duration::from_secs(3);
-
 impl OpenFile {
     fn open(path: &Path, window: Option<Window>) -> Result<Self, OpenError> {
         let failed = |e| OpenError::io(path, e);
@@ -72,25 +69,17 @@ impl OpenFile {
         // O_EXCL on a device keeps file systems and their like away from it; but every other window, too.
         let exclusive = if kind.is_block_device() && window.is_none() { libc::O_EXCL } else { 0 };
         let open = |flags| OpenOptions::new().read(true).write(true).custom_flags(flags | exclusive | libc::O_CLOEXEC).open(path);
-        let mut file = None;
-        let is_free = within(LOCK_PATIENCE, || {
-            let opened = match open(libc::O_DIRECT) {
-                // File systems in memory have no direct IO.
-                Err(e) if e.raw_os_error() == Some(libc::EINVAL) => open(0),
-                Err(e) if e.raw_os_error() == Some(libc::EBUSY) => return Ok(false),
-                other => other,
-            };
-            file = Some(opened.map_err(failed)?);
-            Ok(true)
-        })?;
-        let Some(file) = file.filter(|_| is_free) else { return Err(OpenError::InUse(path.to_path_buf())) };
-        let lock = || match if window.is_some() { file.try_lock_shared() } else { file.try_lock() } {
-            Ok(()) => Ok(true),
-            Err(TryLockError::WouldBlock) => Ok(false),
-            Err(TryLockError::Error(e)) => Err(failed(e)),
+        let file = match open(libc::O_DIRECT) {
+            // File systems in memory have no direct IO.
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => open(0),
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) => return Err(OpenError::InUse(path.to_path_buf())),
+            other => other,
         };
-        if !within(LOCK_PATIENCE, lock)? {
-            return Err(OpenError::InUse(path.to_path_buf()));
+        let mut file = file.map_err(failed)?;
+        match if window.is_some() { file.try_lock_shared() } else { file.try_lock() } {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(path.to_path_buf())),
+            Err(TryLockError::Error(e)) => return Err(failed(e)),
         }
         if kind.is_block_device() {
             let sector_bytes = crate::uring::sector_bytes(&file).map_err(failed)?;
@@ -98,33 +87,19 @@ impl OpenFile {
                 return Err(OpenError::Sectors { path: path.to_path_buf(), sector_bytes });
             }
         }
-        let mut len_bytes = (&file).seek(SeekFrom::End(0)).map_err(failed)?;
+        let mut len_bytes = file.seek(SeekFrom::End(0)).map_err(failed)?;
         if let Some(window) = window {
             let fits = window.end_bytes().is_some_and(|end| end <= len_bytes) && window.start_bytes.is_multiple_of(BLOCK_BYTES as u64);
             if !fits {
                 return Err(OpenError::Window { path: path.to_path_buf(), window });
             }
-            if !within(LOCK_PATIENCE, || window.try_lock(&file).map_err(failed))? {
+            if !window.try_lock(&file).map_err(failed)? {
                 return Err(OpenError::InUse(path.to_path_buf()));
             }
             len_bytes = window.len_bytes;
         }
         let way = way_to(&file).map_err(failed)?;
         Ok(Self { file, len_bytes: len_bytes - len_bytes % BLOCK_BYTES as u64, window, way })
-    }
-}
-
-/// Asks for a lock again and again, for so long. False if it is another's all the time.
-fn within(patience: Duration, mut lock: impl FnMut() -> Result<bool, OpenError>) -> Result<bool, OpenError> {
-    let end = Instant::now() + patience;
-    loop {
-        if lock()? {
-            return Ok(true);
-        }
-        if Instant::now() >= end {
-            return Ok(false);
-        }
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -188,23 +188,6 @@ fn one_opener_at_a_time() {
     assert!(matches!(create_zeroed(&path, BLOCK, 0), Err(OpenError::Io { .. })), "never over a file that is there");
 }
 
-/// A process that was killed holds its files a little longer.
-#[test]
-fn a_file_that_is_let_go_is_opened() {
-    let folder = Folder::new("let-go");
-    let path = folder.file("data", 1);
-    let holder = std::fs::File::open(&path).unwrap();
-    holder.lock().unwrap();
-    let opening = std::thread::spawn({
-        let path = path.clone();
-        move || FileDisks::open(&[&path]).map(drop)
-    });
-    // It may begin before or after: either way it gets the file.
-    std::thread::sleep(std::time::Duration::from_millis(100));
-    drop(holder);
-    opening.join().unwrap().expect("it was let go");
-}
-
 #[test]
 fn a_file_that_shrank_gives_short_reads() {
     let folder = Folder::new("errors");
