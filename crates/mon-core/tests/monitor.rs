@@ -393,6 +393,19 @@ fn what_is_no_command_says_so() {
 }
 
 #[test]
+fn a_pool_that_can_not_be_served_is_refused_by_name() {
+    let mut w = World::new();
+    let admin = w.open("client.admin", "allow *");
+    let create = |pool: &str, kind: &str| format!(r#"{{"prefix":"osd pool create","pool":"{pool}","pg_num":8,"pool_type":"{kind}"}}"#);
+    let (result, status, _) = w.command(admin, &create("coded", "erasure"));
+    assert_eq!(result, -95, "{status}");
+    assert!(status.contains("erasure codes") && status.contains("ceph osd pool create coded"), "{status}");
+    w.ok(admin, &create("copies", "replicated"));
+    assert_eq!(w.command(admin, &create("copies", "erasure")).0, -22);
+    assert_eq!(w.ok(admin, r#"{"prefix":"osd pool ls"}"#).trim(), "copies");
+}
+
+#[test]
 fn osds_go_down_and_out_and_come_back() {
     let mut w = World::new();
     let (a, b) = (w.osd(0), w.osd(1));

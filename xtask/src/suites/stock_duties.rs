@@ -4,7 +4,7 @@
 use super::Case;
 use super::rados::Background;
 use crate::clients::Release::{Pacific, Reef};
-use crate::run::until;
+use crate::run::{run, until};
 use crate::stock::{Daemons, PATIENCE, Plane, stock_control_plane, stock_osd};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -70,6 +70,11 @@ fn full_stores() -> Result<()> {
         }
         ensure!(!line(&pools()?).contains("full"), "the pool keeps its flag: {}", pools()?);
     }
+    // A pool that only stock OSDs could serve: a client is told at once.
+    d.must("ceph osd erasure-code-profile set two k=2 m=1 crush-failure-domain=osd")?;
+    d.must("ceph osd pool create coded 4 4 erasure two")?;
+    let out = run(Reef.command(&d.conf, "rados").args(["-p", "coded", "create", "o"]), PATIENCE)?;
+    ensure!(out.code == 1 && out.stderr.contains("(95) Operation not supported"), "an object of a pool with erasure codes: {out:?}");
     d.end("osd.0")?;
     d.end("osd.1")
 }

@@ -40,7 +40,6 @@ mod osd_crush_dump;
 mod osd_crush_edit;
 mod osd_daemon;
 mod osd_erasure;
-pub use osd_erasure::ErasurePool;
 pub(crate) use status::pool_df;
 mod osd_flags;
 mod osd_group_flags;

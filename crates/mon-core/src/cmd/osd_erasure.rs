@@ -1,7 +1,4 @@
-//! Profiles of erasure coding, their rules, and pools by them.
-//!
-//! Such pools stand in the map and are not served: no OSD of ours codes. Operations on them are refused by name (`EOPNOTSUPP`), so that
-//! nobody waits for what doesn't come.
+//! Profiles of erasure coding and their rules. Pools by them are refused: no OSD of ours codes.
 
 use super::osd_crush::refused;
 use super::{CmdError, CmdResult, Command, Ctx, Reply, cmd};
@@ -40,18 +37,16 @@ pub const COMMANDS: &[Command] = &[
 
 /// Plug-ins of the field.
 const PLUGINS: [&str; 5] = ["jerasure", "isa", "lrc", "shec", "clay"];
-/// Bytes of a chunk unless the profile says so (`osd_pool_erasure_code_stripe_unit`).
-const STRIPE_UNIT: u32 = 4096;
 
 fn err<T>(errno: i32, text: impl Into<String>) -> Result<T, CmdError> {
     Err(CmdError::new(errno, text))
 }
 
-/// A number of a profile, at least `min`.
-fn number(profile: &Profile, key: &str, default: u8, min: u8) -> Result<u8, CmdError> {
+/// Refuses a number of a profile that is below `min`, or none.
+fn check_number(profile: &Profile, key: &str, min: u8) -> Result<(), CmdError> {
     match profile.get(key).map(|text| text.parse::<u8>()) {
-        None => Ok(default),
-        Some(Ok(n)) if n >= min => Ok(n),
+        None => Ok(()),
+        Some(Ok(n)) if n >= min => Ok(()),
         Some(_) => err(errno::EINVAL, format!("{key}={} must be a number >= {min}", profile[key])),
     }
 }
@@ -97,7 +92,8 @@ fn set(ctx: &mut Ctx<'_>) -> CmdResult {
     if !PLUGINS.contains(&plugin.as_str()) {
         return err(errno::ENOENT, format!("there is no erasure code plugin '{plugin}'"));
     }
-    (number(&made, "k", 2, 2)?, number(&made, "m", 1, 1)?);
+    check_number(&made, "k", 2)?;
+    check_number(&made, "m", 1)?;
     let (force, sure) = (ctx.args.flag("force"), ctx.args.flag("yes_i_really_mean_it"));
     match profile(ctx, &name) {
         Some(old) if old == made => return Ok(Reply::default()),
@@ -152,25 +148,4 @@ fn create_rule(ctx: &mut Ctx<'_>) -> CmdResult {
     let Some(profile) = profile(ctx, &wanted) else { return err(errno::ENOENT, format!("unknown erasure code profile '{wanted}'")) };
     let id = rule_by(ctx, &name, &profile)?;
     Ok(Reply::status(format!("created rule {name} at {id}")))
-}
-
-/// What a profile makes of a pool.
-#[derive(Debug)]
-pub struct ErasurePool {
-    pub profile: String,
-    pub rule: u32,
-    pub size: u8,
-    pub min_size: u8,
-    pub stripe_width: u32,
-}
-
-/// Looks a pool's profile up and finds or makes its rule: the named one, or one by the pool's name.
-pub fn pool_by(ctx: &mut Ctx<'_>, pool: &str, name: &str, rule: Option<String>) -> Result<ErasurePool, CmdError> {
-    let Some(profile) = profile(ctx, name) else { return err(errno::ENOENT, format!("unknown erasure code profile '{name}'")) };
-    let (k, m) = (number(&profile, "k", 2, 2)?, number(&profile, "m", 1, 1)?);
-    let rule_name = rule.unwrap_or_else(|| if name == "default" { "erasure-code".into() } else { pool.into() });
-    let rule = rule_by(ctx, &rule_name, &profile)?;
-    let unit = profile.get("stripe_unit").and_then(|t| t.parse().ok()).unwrap_or(STRIPE_UNIT);
-    let Some(size) = k.checked_add(m) else { return err(errno::EINVAL, format!("k={k} and m={m} are too many")) };
-    Ok(ErasurePool { profile: name.into(), rule, size, min_size: k + u8::from(m > 1), stripe_width: unit.saturating_mul(k.into()) })
 }

@@ -116,17 +116,7 @@ fn create(ctx: &mut Ctx<'_>) -> CmdResult {
             "pool names beginning with . are reserved for system pools.  If you are absolutely certain, pass --yes-i-really-mean-it",
         );
     }
-    let mut kind = args.text("pool_type");
-    let mut profile = args.text("erasure_code_profile");
-    if let Some(text) = &profile
-        && kind.as_deref() != Some("erasure")
-        && ctx.mon.osd.map.crush.rule_id(text).is_some()
-    {
-        // `osd pool create NAME 8 8 RULE`: the third word may be a rule.
-        profile = None;
-        kind = Some("replicated".into());
-    }
-    let erasure = kind.as_deref() == Some("erasure");
+    let erasure = args.text("pool_type").as_deref() == Some("erasure");
     if let Some(id) = ctx.mon.osd.pool_id(&name) {
         if pool(ctx, id).is_erasure() != erasure {
             let shown = if erasure { "erasure" } else { "replicated" };
@@ -134,17 +124,12 @@ fn create(ctx: &mut Ctx<'_>) -> CmdResult {
         }
         return Ok(Reply::status(format!("pool '{name}' already exists")));
     }
-    let args = ctx.args.clone();
-    let args = &args;
-    let erasure = match erasure {
-        true => {
-            let by = profile.take().filter(|p| !p.is_empty()).unwrap_or_else(|| "default".into());
-            Some(super::osd_erasure::pool_by(ctx, &name, &by, args.text("rule").filter(|r| !r.is_empty()))?)
-        }
-        false => None,
-    };
+    if erasure {
+        let text = "pools with erasure codes are not supported: the OSDs of this cluster keep copies";
+        return err(errno::EOPNOTSUPP, format!("{text}; make a replicated pool: ceph osd pool create {name}"));
+    }
+    // `osd pool create NAME 8 8 RULE`: the third word may be a rule.
     let rule = match args.text("rule").or_else(|| args.text("erasure_code_profile")).filter(|r| !r.is_empty()) {
-        _ if erasure.is_some() => None,
         None => None,
         Some(text) => match ctx.mon.osd.map.crush.rule_id(&text) {
             Some(rule) => Some(rule),
@@ -178,7 +163,6 @@ fn create(ctx: &mut Ctx<'_>) -> CmdResult {
         pg_num_max: args.int("pg_num_max")?,
         target_size_bytes: args.int("target_size_bytes")?,
         target_size_ratio: args.float("target_size_ratio")?,
-        erasure,
         ..PoolSpec::default()
     };
     let now = UTime::from_wall_ns(ctx.clock.wall_ns);

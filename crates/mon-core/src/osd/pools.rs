@@ -27,8 +27,6 @@ pub struct PoolSpec {
     pub pg_num_max: Option<i64>,
     pub target_size_bytes: Option<i64>,
     pub target_size_ratio: Option<f64>,
-    /// Coded, not replicated.
-    pub erasure: Option<crate::cmd::ErasurePool>,
 }
 
 fn refuse<T>(errno: i32, text: impl Into<String>) -> Result<T, CmdError> {
@@ -76,10 +74,7 @@ impl OsdService {
                 format!("'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in this case is {pg_num}"),
             );
         }
-        let rule = match &spec.erasure {
-            Some(coded) => coded.rule,
-            None => self.default_rule(spec, config)?,
-        };
+        let rule = self.default_rule(spec, config)?;
         let size = spec.size.unwrap_or(config.mon_number("osd_pool_default_size") as u8).clamp(1, 10);
         let min_default = config.mon_number("osd_pool_default_min_size") as u8;
         let min_size = spec.min_size.unwrap_or(if min_default > 0 && min_default <= size { min_default } else { size - size / 2 });
@@ -145,13 +140,6 @@ impl OsdService {
         }
         if let Some(ratio) = spec.target_size_ratio.filter(|r| *r > 0.0) {
             pool.opts.0.insert(OptKey::TARGET_SIZE_RATIO, OptValue::Double(ratio));
-        }
-        if let Some(coded) = &spec.erasure {
-            pool.kind = PgPool::ERASURE;
-            (pool.size, pool.min_size, pool.stripe_width) = (coded.size, coded.min_size, coded.stripe_width);
-            pool.erasure_code_profile.clone_from(&coded.profile);
-            // Nobody makes its groups: see `cmd::osd_erasure`.
-            pool.flags &= !pool_flags::CREATING;
         }
         inc.new_pools.insert(id, pool);
         inc.new_pool_names.insert(id, spec.name.clone());
