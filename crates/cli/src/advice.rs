@@ -8,7 +8,8 @@ pub fn of(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| {
         let client = cause.downcast_ref::<ClientError>().and_then(of_client);
         let store = cause.downcast_ref::<disk::OpenError>().and_then(of_store);
-        client.or(store).or_else(|| cause.downcast_ref::<Error>().and_then(of_io))
+        let study = cause.downcast_ref::<lab::study::StudyError>().map(|_| "mend that line; `humboldt lab show depths` prints a whole study to compare with".to_string());
+        client.or(store).or(study).or_else(|| cause.downcast_ref::<Error>().and_then(of_io))
     })
 }
 
@@ -22,10 +23,12 @@ pub fn print(error: &anyhow::Error) {
 fn of_client(error: &ClientError) -> Option<String> {
     Some(match error {
         ClientError::NoConf(_) => "give the cluster's ceph.conf with -c (--conf), or start a cluster here: humboldt up".into(),
-        ClientError::NoKey(name) => {
-            format!("name its keyring in ceph.conf (keyring = FILE); on the cluster, `ceph auth get {name}` prints it")
+        ClientError::NoKey { name, .. } => {
+            format!("name its keyring with -k or in ceph.conf (keyring = FILE); on the cluster, `ceph auth get {name}` prints it")
         }
-        ClientError::Timeout(_) => "is the cluster running, and does `mon host` in ceph.conf name it? `humboldt up` starts one here".into(),
+        ClientError::Timeout { .. } => {
+            "start the cluster (`humboldt up` starts one here), or give the ceph.conf of one that runs with -c (--conf)".into()
+        }
         ClientError::Refused { name, .. } => format!("the cluster does not know {name} with this key: compare with `ceph auth get {name}`"),
         ClientError::NoPool(name) => format!("`ceph osd pool create {name} 32` makes it; without --pool a pool of the bench's own is used"),
         _ => return None,

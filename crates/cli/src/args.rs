@@ -4,9 +4,16 @@ use clap::{Parser, Subcommand, ValueEnum};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+const FIRST_STEPS: &str = "\
+First steps:
+  humboldt up                 start a cluster in the folder humboldt-data, and serve
+  humboldt ceph -s            in another terminal: ask how it does
+  humboldt bench write        load it for ten seconds, and show its figures
+  humboldt COMMAND --help     what a command does, and its options";
+
 /// A Ceph cluster in one program, for unmodified Ceph clients of 16.2 to 20.2.
 #[derive(Debug, Parser)]
-#[command(name = "humboldt", version)]
+#[command(name = "humboldt", version, after_help = FIRST_STEPS)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
@@ -16,30 +23,36 @@ pub struct Args {
 pub enum Command {
     /// Start a whole cluster on this machine and serve until SIGTERM or Ctrl-C.
     Up(Up),
-    /// One monitor with the manager endpoint, as a process of its own.
+    /// Run the monitor, with the manager endpoint, as a process of its own.
     Mon(MonArgs),
-    /// One OSD, as a process of its own.
+    /// Run one OSD (the daemon that keeps objects) as a process of its own.
     Osd(OsdArgs),
-    /// Load a cluster, or with --store a store alone, and measure it, with no other client installed.
+    /// Load a cluster and show its IOPS, throughput and latency. With --store: a store alone.
     Bench(Bench),
-    /// Administer any cluster, stock ones too: the words of the program `ceph`.
+    /// Administer a cluster, in the words of the program `ceph`. Works with stock clusters, too.
     #[command(disable_help_flag = true)]
     Ceph(Words),
-    /// Objects of any cluster, stock ones too: the words of the program `rados`.
+    /// Read and write objects, in the words of the program `rados`. Works with stock clusters, too.
     #[command(disable_help_flag = true)]
     Rados(Words),
-    /// The state of a cluster in a terminal, drawn anew each second; plain lines in a pipe.
+    /// Watch a cluster in the terminal, drawn anew each second. In a pipe: plain lines.
     Top(crate::top::TopArgs),
-    /// The laboratory: studies as files, run on Humboldt, stock Ceph and bare devices side by side.
+    /// Run studies of performance on Humboldt, stock Ceph and bare devices, side by side.
     Lab(crate::lab::LabArgs),
-    /// Look at, check, copy or damage the block store of an OSD that is not running.
+    /// Inspect, check, repair, export or import the store of an OSD that is not running.
     Store(crate::store_tool::StoreArgs),
-    /// Make the monitor's store of the copy beside it, when it is damaged or gone. The damaged one is kept.
+    /// Restore the monitor's store from the copy beside it, when it is damaged or gone. A damaged one is kept.
     RestoreMon(RestoreMon),
-    /// Print what completes this program's commands in a shell.
-    Completions { shell: clap_complete::Shell },
+    /// Print a script that completes this program's commands in a shell.
+    Completions {
+        /// The shell that reads the script.
+        shell: clap_complete::Shell,
+    },
     /// Write a manual page for each command into a folder.
-    ManPages { dir: PathBuf },
+    ManPages {
+        /// The folder, made if it is not there.
+        dir: PathBuf,
+    },
 }
 
 /// A command line in another program's words.
@@ -96,13 +109,13 @@ impl KeyKind {
 
 #[derive(Debug, clap::Args)]
 pub struct Up {
-    /// The cluster's folder: gets ceph.conf and the admin's keyring.
+    /// The cluster's folder, made if it is not there. It gets ceph.conf and the administrator's key.
     #[arg(long, default_value = "humboldt-data")]
     pub dir: PathBuf,
     /// Number of OSDs. Default: as many as the folder has; one in a new folder.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub osds: Option<u32>,
-    /// Where objects are kept. Default: on disk. With `mem` they are gone when the process ends.
+    /// Where objects are kept. Default: on disk (`block`).
     #[arg(long, value_enum)]
     pub store: Option<StoreKind>,
     #[command(flatten)]
@@ -110,25 +123,25 @@ pub struct Up {
     /// How clients log in: with keys (`cephx`), or not at all.
     #[arg(long, value_enum, default_value_t = Auth::Cephx)]
     pub auth: Auth,
-    /// Default key type of a new cluster.
+    /// Type of the keys that a new cluster makes.
     #[arg(long, value_enum, default_value_t = KeyKind::Aes)]
     pub key_type: KeyKind,
-    /// The address to listen on.
+    /// The address to listen on. The default serves this machine only; give one of its addresses to serve others.
     #[arg(long, default_value = "127.0.0.1")]
     pub listen: IpAddr,
     /// The monitor's port; 0 takes a free one. OSDs always take free ones.
     #[arg(long, default_value_t = 3300)]
     pub port: u16,
-    /// Memory of all OSDs together. Memory stores: room for objects (default: half of the machine's). Block stores: caches (default: 128 MiB
-    /// for each OSD).
+    /// Memory for all OSDs together, such as 2G. Stores on disk use it as cache (default: 128 MiB for each OSD), stores in memory as room for
+    /// objects (default: half of the machine's memory).
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
     #[command(flatten)]
     pub web: Web,
-    /// Each daemon as a process of its own.
+    /// Run each daemon as a process of its own.
     #[arg(long)]
     pub processes: bool,
-    /// Microseconds for which an idle OSD polls for work before it sleeps.
+    /// Microseconds for which an idle OSD polls for work before it sleeps: lower latency for more CPU time.
     #[arg(long, default_value_t = 0)]
     pub spin_us: u64,
     /// OSDs answer from what a request says and keep nothing: the floor of any measurement.
@@ -139,8 +152,8 @@ pub struct Up {
 /// The page and the metrics.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Web {
-    /// Where the page and the metrics for Prometheus are served: an address with a port, or `none`. Unless given: 127.0.0.1:9283, or a free port if
-    /// that one is taken. An address that other machines reach needs --http-token.
+    /// Where the web page and the metrics for Prometheus are served: an address with a port, or `none`. Default: 127.0.0.1:9283, or a free port
+    /// if that one is taken. An address that other machines reach needs --http-token.
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<String>,
     /// What visitors of the page and the metrics must show: `?token=TOKEN` in the address, or the header `Authorization: Bearer TOKEN`.
@@ -178,17 +191,17 @@ impl Web {
 /// Where a block store lies; settled when it is made.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Devices {
-    /// A file or block device for data; a file in the OSD's folder unless given. Several OSDs get equal shares of it, settled when they are made.
+    /// A file or block device for data. Default: a file in the OSD's folder. Several OSDs get equal shares, settled when they are made.
     #[arg(long)]
     pub data: Option<PathBuf>,
-    /// The same for the log.
+    /// A file or block device for the log (WAL), which each write waits for: a fast one makes writes fast.
     #[arg(long)]
     pub wal: Option<PathBuf>,
-    /// The same for metadata.
+    /// A file or block device for metadata: names, attributes, omap.
     #[arg(long)]
     pub meta: Option<PathBuf>,
-    /// Bytes of data of each new store in a file that is made (1G is 1073741824); a share of what the file system has left unless given, 16G at most.
-    /// A store that is there becomes as large, if it is smaller.
+    /// Size of the file that is made for each new store's data, such as 4G. Default: a share of what the file system has left, 16G at most.
+    /// A store that is there already is made larger.
     #[arg(long, value_parser = parse_size)]
     pub size: Option<u64>,
 }
@@ -232,10 +245,10 @@ pub struct MonArgs {
     /// The cluster's folder, made if it is not there.
     #[arg(long, default_value = "humboldt-data")]
     pub dir: PathBuf,
-    /// What clients must prove.
+    /// How clients log in: with keys (`cephx`), or not at all.
     #[arg(long, value_enum, default_value_t = Auth::Cephx)]
     pub auth: Auth,
-    /// Default key type of a new cluster.
+    /// Type of the keys that a new cluster makes.
     #[arg(long, value_enum, default_value_t = KeyKind::Aes)]
     pub key_type: KeyKind,
     /// The address to listen on.
@@ -246,14 +259,14 @@ pub struct MonArgs {
     pub port: u16,
     #[command(flatten)]
     pub web: Web,
-    /// Make keys for so many OSDs in a new cluster.
+    /// For how many OSDs a new cluster makes keys.
     #[arg(long, default_value_t = 1)]
     pub osds: u32,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct RestoreMon {
-    /// The cluster's folder, with mon.copy.
+    /// The cluster's folder; the copy is the file mon.copy in it.
     #[arg(long, default_value = "humboldt-data")]
     pub dir: PathBuf,
 }
@@ -263,34 +276,34 @@ pub struct OsdArgs {
     /// The cluster's ceph.conf.
     #[arg(long, short = 'c', env = "CEPH_CONF")]
     pub conf: Option<PathBuf>,
-    /// Which OSD this is.
+    /// The OSD's number.
     #[arg(long, short = 'i')]
     pub id: i32,
     /// Make the OSD's data folder and end; `ceph osd new` gives the number to --osd-uuid before or after.
     #[arg(long)]
     pub mkfs: bool,
-    /// The OSD's uuid, for --mkfs; a random one unless given.
+    /// The OSD's UUID (with --mkfs). Default: a random one.
     #[arg(long, requires = "mkfs")]
     pub osd_uuid: Option<String>,
-    /// Make a key for it in the folder's keyring, for --mkfs.
+    /// Make a key for it, in the file `keyring` of its folder (with --mkfs).
     #[arg(long, requires = "mkfs")]
     pub mkkey: bool,
     /// CRUSH device class (with --mkfs). Default: detected from the device.
     #[arg(long, requires = "mkfs")]
     pub device_class: Option<String>,
-    /// The data folder; what ceph.conf says as `osd data` unless given.
+    /// The OSD's data folder. Default: `osd data` of ceph.conf.
     #[arg(long)]
     pub osd_data: Option<PathBuf>,
-    /// Make placement groups anew of which this OSD had the only copy, in memory, when it last ran.
+    /// For stores in memory: make the placement groups again, empty, whose only copy ended with this OSD's last process.
     #[arg(long)]
     pub start_empty: bool,
-    /// The keyring with this OSD's key; what ceph.conf says unless given.
+    /// The file with this OSD's key. Default: `keyring` of ceph.conf.
     #[arg(long)]
     pub keyring: Option<PathBuf>,
-    /// The keyring of a client that may register OSDs. Default: that of client.admin in ceph.conf.
+    /// The file with the key of a client that may register OSDs. Default: that of client.admin in ceph.conf.
     #[arg(long)]
     pub admin_keyring: Option<PathBuf>,
-    /// Where objects are kept, for --mkfs. Without a data folder, `mem` starts an OSD in memory, which takes its number over at each start.
+    /// Where objects are kept (with --mkfs). Without a data folder, `mem` starts an empty OSD in memory at each start.
     #[arg(long, value_enum, default_value_t = StoreKind::Block)]
     pub store: StoreKind,
     #[command(flatten)]
@@ -298,14 +311,14 @@ pub struct OsdArgs {
     /// Register with the admin's key although there is a data folder, and say when it is up.
     #[arg(long, hide = true)]
     pub register: bool,
-    /// The address to listen on; out of ceph.conf's `public addr` or `public network` unless given, else the one that reaches the monitor.
+    /// The address to listen on. Default: by `public addr` or `public network` of ceph.conf, else the one that reaches the monitor.
     #[arg(long)]
     pub listen: Option<IpAddr>,
-    /// Memory of this OSD. Block store: caches (default: 128 MiB). Memory store: room for objects (default: `memstore device bytes` of ceph.conf,
-    /// or 4 GiB).
+    /// Memory of this OSD, such as 1G. A store on disk uses it as cache (default: 128 MiB), a store in memory as room for objects (default:
+    /// `memstore device bytes` of ceph.conf, or 4 GiB).
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
-    /// Microseconds for which it polls for work, when idle, before it sleeps.
+    /// Microseconds for which an idle OSD polls for work before it sleeps: lower latency for more CPU time.
     #[arg(long, default_value_t = 0)]
     pub spin_us: u64,
     /// Answer from what a request says and keep nothing.
@@ -315,21 +328,21 @@ pub struct OsdArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct Bench {
-    /// What to do: write new objects, read blocks in order or by chance; with --store, also write blocks of objects that are there.
+    /// `write`: new objects. `seq`, `rand`: read them, in order or at random. `overwrite` (with --store only): write blocks of existing objects.
     #[arg(value_parser = ["write", "seq", "rand", "overwrite"])]
     pub mode: String,
-    /// Load a store of this kind, made for it, instead of a cluster: no network, no OSD.
+    /// Load a store alone, made for it, instead of a cluster: no network, no OSD.
     #[arg(long, value_enum)]
     pub store: Option<StoreKind>,
-    /// With --store block: a folder that is made for the store, and removed unless --keep is given.
+    /// With --store block: the folder for the store. It must not exist yet, and is removed in the end unless --keep is given.
     #[arg(long, default_value = "humboldt-bench-store", requires = "store")]
     pub dir: PathBuf,
     #[command(flatten)]
     pub devices: Devices,
-    /// With --store: bytes of the objects that are used before the first is written again.
+    /// With --store: bytes of all objects together; the first is written again when the last is full.
     #[arg(long, value_parser = parse_size, requires = "store")]
     pub span: Option<u64>,
-    /// With --store block: bytes that its caches may take.
+    /// With --store block: size of its caches, such as 256M.
     #[arg(long, value_parser = parse_size, requires = "store")]
     pub memory: Option<u64>,
     /// The cluster's ceph.conf.
@@ -338,37 +351,38 @@ pub struct Bench {
     /// The client's name; its key is in a keyring that ceph.conf names.
     #[arg(long, short = 'n', default_value = "client.admin")]
     pub name: String,
-    /// The pool; made if it is called `bench` and not there.
+    /// The pool. It must exist; only `bench` is made if it is not there.
     #[arg(long, short = 'p', default_value = "bench")]
     pub pool: String,
-    /// Copies that the pool keeps of each object, if it is made; what the cluster's `osd_pool_default_size` says unless given.
+    /// Copies of each object, if the pool is made. Default: the cluster's `osd_pool_default_size`.
     #[arg(long, conflicts_with = "store", value_parser = clap::value_parser!(u32).range(1..=10))]
     pub replicas: Option<u32>,
+    /// How long the load lasts.
     #[arg(long, short = 's', default_value_t = 10.0)]
     pub seconds: f64,
-    /// Bytes of an operation: 4096, or 4K.
+    /// Size of an operation: 4096, or 4K.
     #[arg(long, short = 'b', default_value = "4096", value_parser = parse_size)]
     pub block: u64,
     /// Operations under way at the same time.
     #[arg(long, short = 't', default_value_t = 16)]
     pub depth: usize,
-    /// Bytes of an object; a block unless given, or 4 MiB where --store reads or overwrites.
+    /// Size of an object. Default: one block, or 4M where --store reads or overwrites.
     #[arg(long, default_value = "0", hide_default_value = true, value_parser = parse_size)]
     pub object_size: u64,
-    /// Objects that are used before the first is met again; as many as there is time for, or 1024 to be read, unless given.
-    #[arg(long, default_value_t = 0)]
+    /// Number of objects; after the last comes the first again. Default: as many as there is time for; to read, 1024.
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
     pub objects: u64,
-    /// Seconds of load before what is measured.
+    /// Seconds of load before the measured part.
     #[arg(long, default_value_t = 0.0)]
     pub warm: f64,
     /// With --json: say on a line of its own when the measured part begins and ends, and wait behind the second for a line on standard input.
     #[arg(long, hide = true, requires = "json")]
     pub marks: bool,
-    /// Leave the objects there, for `seq` and `rand`; or the store.
+    /// Leave the objects there, for a later `seq` or `rand`; with --store, leave the store.
     #[arg(long)]
     pub keep: bool,
-    /// The result as one line of JSON on standard output: operations, errors, latencies in microseconds. What is said of the progress goes to
-    /// standard error. An error is a line with `error`.
+    /// Print the result as one line of JSON: operations, errors, latencies in microseconds. Progress goes to standard error. A failure is a line
+    /// with `error`.
     #[arg(long)]
     pub json: bool,
 }

@@ -1,6 +1,7 @@
 //! `humboldt bench`: our own client and load generator, for machines without any other.
 
 use crate::args::{Bench, StoreKind};
+use crate::connect::connect;
 use anyhow::{Context, Result, bail};
 use client::bench::{Mark, Mode, Options};
 use client::{ClientError, Cluster, setup};
@@ -69,7 +70,7 @@ fn run(args: &Bench) -> Result<()> {
     let local = tokio::task::LocalSet::new();
     local.block_on(&runtime, async {
         let conf = setup::load(options.conf.as_deref(), &options.name)?;
-        let cluster = Cluster::connect(conf, options.connect_timeout).await?;
+        let cluster = connect(conf, options.connect_timeout).await?;
         make_pool(&cluster, &args.pool, args.replicas).await?;
         let mut out: Box<dyn Write> = if args.json { Box::new(stderr()) } else { Box::new(stdout()) };
         let report = client::bench::run_on(&cluster, &options, &mut out).await;

@@ -12,6 +12,8 @@ use types::{EntityText, errno};
 
 /// How long a cluster may take to answer unless told otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// After how long without an answer a line says what is waited for.
+const NOTICE_AFTER: Duration = Duration::from_secs(3);
 /// Where a `ceph.conf` may lie; the last is where `humboldt up` makes one.
 const PLACES: [&str; 3] = ["/etc/ceph/ceph.conf", "ceph.conf", "humboldt-data/ceph.conf"];
 
@@ -86,7 +88,7 @@ impl Connect {
     }
 
     pub async fn open(&self) -> Result<Cluster> {
-        Ok(Cluster::connect(self.conf(&self.name)?, self.patience).await?)
+        connect(self.conf(&self.name)?, self.patience).await
     }
     pub fn name(&self) -> &str {
         &self.name
@@ -95,6 +97,17 @@ impl Connect {
     pub fn conf_path(&self) -> Option<PathBuf> {
         self.file()
     }
+}
+
+/// Connects to a cluster. While no monitor answers, a line on standard error says which ones are asked, and for how long.
+pub async fn connect(conf: Conf, patience: Duration) -> Result<Cluster> {
+    let at = setup::monitors_text(&conf);
+    let mut connected = std::pin::pin!(Cluster::connect(conf, patience));
+    if let Ok(result) = tokio::time::timeout(NOTICE_AFTER, &mut connected).await {
+        return Ok(result?);
+    }
+    eprintln!("waiting for the monitors at {at}: no answer yet, giving up after {} s", patience.as_secs_f64().ceil());
+    Ok(connected.await?)
 }
 
 /// Runs `work` on this thread until it is done.

@@ -21,17 +21,28 @@ pub struct LabArgs {
 
 #[derive(Debug, Subcommand)]
 enum Lab {
-    /// The studies that come with the program.
+    /// List the studies that come with the program.
     List,
+    /// Print a study that comes with the program: a start for a file of your own.
+    Show {
+        /// Its name, as `humboldt lab list` has it.
+        study: String,
+    },
     /// Read a study file and say what is wrong with it, with line and column.
-    Check { file: PathBuf },
-    /// What a run would do: cells, minutes, memory, what is missing. Changes nothing.
+    Check {
+        /// A file in TOML; `humboldt lab show` prints one.
+        file: PathBuf,
+    },
+    /// Say what a run would do: what is measured, minutes, memory, what this machine lacks. Changes nothing.
     Plan {
         #[command(flatten)]
         what: What,
     },
-    /// Install the packages that a study's loads need (apt-get, as root).
-    Setup { study: String },
+    /// Install the packages that a study needs (apt-get, as root).
+    Setup {
+        /// A shipped study's name, or a file.
+        study: String,
+    },
     /// Measure. Each result is on the disk before the next begins.
     Run {
         #[command(flatten)]
@@ -39,25 +50,34 @@ enum Lab {
         /// A new folder for the results.
         #[arg(long, conflicts_with = "resume", required_unless_present = "resume")]
         out: Option<PathBuf>,
-        /// Go on with a folder that a run left: at most its running round is repeated.
+        /// Go on with the folder of a run that was interrupted; at most one round is repeated.
         #[arg(long)]
         resume: Option<PathBuf>,
-        /// Where targets keep what they store; below the results unless given.
+        /// Where the clusters under test keep their data. Default: below the results.
         #[arg(long)]
         scratch: Option<PathBuf>,
-        /// Cells that can't run here are no failure.
+        /// Succeed although some of the study can't run on this machine.
         #[arg(long)]
         allow_skips: bool,
-        /// A device of the study that may lose what it holds.
+        /// A device that the study names and may overwrite. Give it for each such device.
         #[arg(long, value_name = "DEVICE")]
         may_destroy: Vec<PathBuf>,
     },
-    /// Write report.html out of a results folder.
-    Report { dir: PathBuf },
-    /// Two results folders side by side, cell by cell.
-    Compare { a: PathBuf, b: PathBuf },
-    /// A study out of a CBT YAML file, on standard output; what has no meaning here is named on standard error.
+    /// Write report.html from a results folder.
+    Report {
+        /// The folder that `humboldt lab run --out` made.
+        dir: PathBuf,
+    },
+    /// Compare two results folders, figure by figure.
+    Compare {
+        /// The folder of one run.
+        a: PathBuf,
+        /// The folder of the other.
+        b: PathBuf,
+    },
+    /// Print a study made from a CBT YAML file. What has no meaning here is named on standard error.
     Import {
+        /// The YAML file.
         file: PathBuf,
         /// The ceph.conf that belongs to it.
         #[arg(long)]
@@ -66,7 +86,7 @@ enum Lab {
         #[arg(long)]
         part: Option<String>,
     },
-    /// Prove the instrument: known targets, known effects, planted lies.
+    /// Test the laboratory itself, with targets whose results are known.
     Selftest,
     /// A modelled device: a FUSE file that answers as slowly as it should.
     #[command(hide = true)]
@@ -101,13 +121,13 @@ struct ModelArgs {
 struct What {
     /// A shipped study's name, or a file.
     study: String,
-    /// Few short rounds: only large differences can be told.
+    /// Few short rounds: minutes instead of hours, but small differences do not show.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// As the study has it; this is the usual.
+    /// As many and as long rounds as the study says (the default).
     #[arg(long)]
     full: bool,
-    /// Only the points with this value of an axis: depth=1. Several must all hold.
+    /// Only a part of the study, such as depth=1. Of several, all must hold.
     #[arg(long, value_name = "AXIS=VALUE")]
     only: Vec<String>,
 }
@@ -132,6 +152,10 @@ fn command(command: &Lab) -> Result<ExitCode> {
             say(&format!("{name:<16} {}\n", Study::parse(name, text)?.title));
             anyhow::Ok(())
         })?,
+        Lab::Show { study } => match shipped::find(study) {
+            Some(text) => say(text),
+            None => bail!("no study is called {study}; the studies are {}", shipped_names()),
+        },
         Lab::Check { file } => {
             let (study, _) = load(&file.display().to_string())?;
             println!("{}: {} targets, {} points", study.name(), study.targets.len(), lab::study::axes::points(&study).len());
@@ -182,14 +206,17 @@ fn program() -> Result<PathBuf> {
     std::env::current_exe().context("finding our own program")
 }
 
+fn shipped_names() -> String {
+    shipped::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
 /// A shipped study or a file; with its text.
 fn load(name: &str) -> Result<(Study, String)> {
     if let Some(text) = shipped::find(name) {
         return Ok((Study::parse(name, text)?, text.into()));
     }
     if !Path::new(name).exists() {
-        let names: Vec<&str> = shipped::ALL.iter().map(|(name, _)| *name).collect();
-        bail!("no study and no file is called {name}; the studies are {}", names.join(", "));
+        bail!("no study and no file is called {name}; the studies are {}", shipped_names());
     }
     let text = std::fs::read_to_string(name).with_context(|| name.to_string())?;
     Ok((Study::parse(name, &text)?, text))

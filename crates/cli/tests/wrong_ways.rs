@@ -25,6 +25,7 @@ impl World {
             ("junk", "no export\n"),
             ("names.conf", "[global]\nmon host = ceph-a.example\nfsid = 5b27a4ab-6299-4c38-85fd-bc2212d51bd9\n"),
             ("bad.conf", "[global\n"),
+            ("study.toml", "title = \"half a study\"\n"),
             ("nomon.conf", "[global]\nfsid = 5b27a4ab-6299-4c38-85fd-bc2212d51bd9\n"),
             ("dead.conf", "[global]\nmon host = [v2:127.0.0.1:1]\nfsid = 5b27a4ab-6299-4c38-85fd-bc2212d51bd9\n"),
         ] {
@@ -66,7 +67,7 @@ const BESIDE_A_CLUSTER: &[(&str, &str)] = &[
     ("up --dir e --osds 0", "1..=64"),
     ("up --dir e --size 5X", "K, M, G or T"),
     ("up --dir e --memory much", "K, M, G or T"),
-    ("up --dir e --store mem --size 1G", "start without --store mem"),
+    ("up --dir e --port 0 --store mem --size 1G", "start without --store mem"),
     ("up --dir e --auth maybe", "possible values: cephx, none"),
     ("bench write -c /none", "give the cluster's ceph.conf with -c"),
     ("bench write -c bad.conf", "bad.conf: ceph.conf line 1"),
@@ -97,6 +98,29 @@ const BESIDE_A_CLUSTER: &[(&str, &str)] = &[
     ("rados -c d/ceph.conf -n client.nobody lspools", "ceph auth get client.nobody"),
     ("rados -c d/ceph.conf -p p bench x write", "bench SECONDS write|seq|rand"),
     ("rados -c d/ceph.conf -p p bench 1 write", "ceph osd pool create p"),
+    ("rados -c d/ceph.conf -p nopool ls", "humboldt ceph osd pool create nopool 32"),
+    ("rados -c d/ceph.conf ls", "humboldt rados lspools"),
+    ("rados -c d/ceph.conf -p p put o x", "osd pool create p 32"),
+    ("rados -c d/ceph.conf put o x", "name a pool with -p"),
+    ("rados -c d/ceph.conf -k none.keyring lspools", "no key for client.admin in none.keyring"),
+    ("rados -c dead.conf --connect-timeout 4 lspools", "give the ceph.conf of one that runs"),
+    ("ceph -c dead.conf --connect-timeout 4 -s", "waiting for the monitors at 127.0.0.1:1"),
+    ("ceph -c d/ceph.conf tell osd.9 version", "`ceph osd tree` lists"),
+    ("ceph -c d/ceph.conf tell osd.x version", "name one as osd.0"),
+    ("ceph -c d/ceph.conf tell mon.z version", "`ceph mon dump` lists"),
+    ("ceph -c d/ceph.conf tell 9.0 query", "`ceph pg ls` lists"),
+    ("ceph -c d/ceph.conf osd pool create ec 8 8 erasure", "make a replicated pool"),
+    ("ceph -c d/ceph.conf osd pool get nopool size", "`ceph osd pool ls` names"),
+    ("ceph -c d/ceph.conf config set osd no_such_option 1", "`ceph config ls` lists"),
+    ("ceph -c d/ceph.conf config set osd osd_max_backfills many", "`ceph config help OPTION`"),
+    ("ceph -c d/ceph.conf auth get client.nobody", "`ceph auth ls` lists"),
+    ("ceph -c d/ceph.conf osd find 9", "`ceph osd tree` lists"),
+    ("ceph -c d/ceph.conf osd frobnicate", "closest matches"),
+    ("ceph -c d/ceph.conf daemon osd.7 version", "give its socket's path"),
+    ("ceph -c d/ceph.conf -f csv -s", "choose from json"),
+    ("lab check study.toml", "humboldt lab show depths"),
+    ("lab check nowhere.toml", "the studies are"),
+    ("lab show nosuch", "the studies are"),
     ("lab report nowhere", "humboldt lab run --out"),
     ("lab plan nosuch", "the studies are"),
 ];
@@ -108,6 +132,9 @@ const BESIDE_A_STOPPED_ONE: &[(&str, &str)] = &[
     ("store --dir d/osd.0 dump nothing", "humboldt store list"),
     ("store --dir d/osd.0 grow --size 1M", "a store becomes larger only"),
     ("store --dir d/osd.0 import junk", "export"),
+    ("store --dir d/osd.0 import cut", "nothing was imported"),
+    ("store --dir d/osd.0 list nothing", "--help"),
+    ("store --dir d/osd.0 log 9.0", "`list` shows collections"),
     ("store --dir d/osd.0 export nowhere/x", "make it first"),
     ("store --dir d/osd.0 export junk", "give another name"),
     ("restore-mon --dir d", "nothing is to be restored"),
@@ -125,6 +152,10 @@ fn an_error_names_the_next_step() {
     let map = humboldt(&world.dir, "ceph -c d/ceph.conf health").stdout(Stdio::piped()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&map.stdout).trim(), "HEALTH_OK");
     world.stop();
+    let export = humboldt(&world.dir, "store --dir d/osd.0 export whole").output().unwrap();
+    assert!(export.status.success(), "{export:?}");
+    let whole = std::fs::read(world.dir.join("whole")).unwrap();
+    std::fs::write(world.dir.join("cut"), &whole[..whole.len() - 5]).unwrap();
     for (line, next) in BESIDE_A_STOPPED_ONE {
         let said = world.says(line);
         assert!(said.contains(next), "`humboldt {line}` says\n{said}and not: {next}");

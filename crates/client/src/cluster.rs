@@ -77,7 +77,8 @@ impl Cluster {
                 changed.await;
             }
         };
-        let result = tokio::time::timeout(timeout, ready).await.unwrap_or(Err(ClientError::Timeout(timeout.as_secs())));
+        let late = || ClientError::Timeout { seconds: timeout.as_secs(), at: setup::monitors_text(&conf) };
+        let result = tokio::time::timeout(timeout, ready).await.unwrap_or_else(|_| Err(late()));
         if let Err(error) = result {
             cluster.shutdown();
             return Err(error);

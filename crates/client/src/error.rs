@@ -8,8 +8,9 @@ pub enum ClientError {
     /// The cluster's answer: a positive errno.
     #[error("errno {0}")]
     Errno(i32),
-    #[error("no monitor answered within {0} s")]
-    Timeout(u64),
+    /// Seconds, and the monitors that were asked.
+    #[error("no answer from the monitors at {at} within {seconds} s")]
+    Timeout { seconds: u64, at: String },
     #[error("the monitor refused {name}: errno {errno}")]
     Refused { name: String, errno: i32 },
     /// Writes wait until there is room: what is full, and how to go on.
@@ -20,8 +21,9 @@ pub enum ClientError {
     /// There is no ceph.conf: the path, and why.
     #[error("{0}")]
     NoConf(String),
-    #[error("no key for {0} in any keyring")]
-    NoKey(String),
+    /// The name, and the files in which its key was looked for.
+    #[error("no key for {name} in {files}")]
+    NoKey { name: String, files: String },
     #[error("{0}")]
     Config(String),
     #[error("a reply that can't be read: {0}")]

@@ -28,6 +28,17 @@ pub fn load(path: Option<&Path>, name: &str) -> Result<Conf, ClientError> {
     Conf::parse(&text, name).map_err(|e| config(format!("{}: {e}", path.display())))
 }
 
+/// The monitors' addresses, as an error or a notice shows them.
+pub fn monitors_text(conf: &Conf) -> String {
+    let addrs = conf.mon_hosts().into_iter().filter_map(|mon| mon.msgr2()?.socket());
+    addrs.map(|addr| addr.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// The files in which a key may be, first the likeliest.
+fn keyrings(conf: &Conf) -> String {
+    conf.get_or("keyring", KEYRING_DEFAULT)
+}
+
 /// Our key: `key`, `keyfile` or the first keyring that there is.
 fn find_key(conf: &Conf) -> Result<Option<CryptoKey>, ClientError> {
     if let Some(text) = conf.get("key").filter(|t| !t.is_empty()) {
@@ -37,7 +48,7 @@ fn find_key(conf: &Conf) -> Result<Option<CryptoKey>, ClientError> {
         let text = fs::read_to_string(&path).map_err(|e| config(format!("{path}: {e}")))?;
         return CryptoKey::from_base64(text.trim()).map(Some).map_err(config);
     }
-    for path in conf.get_or("keyring", KEYRING_DEFAULT).split([',', ';']).map(str::trim) {
+    for path in keyrings(conf).split([',', ';']).map(str::trim) {
         let Ok(text) = fs::read_to_string(path) else { continue };
         let ring = Keyring::parse(&text).map_err(|e| config(format!("{path}: {e}")))?;
         if let Some(entity) = ring.get(&conf.name) {
@@ -58,7 +69,8 @@ pub fn identity(conf: &Conf) -> Result<Identity, ClientError> {
             return Ok(Identity::Cephx(ClientAuth::new(conf.name.clone(), key, &TICKETS)));
         }
         if !methods.iter().any(|m| m == "none") {
-            return Err(ClientError::NoKey(conf.name.to_string()));
+            let files = keyrings(conf).replace([',', ';'], ", ");
+            return Err(ClientError::NoKey { name: conf.name.to_string(), files });
         }
     }
     Ok(Identity::none(conf.name.clone()))

@@ -22,7 +22,7 @@ pub fn wanted(options: &Options) -> Result<Option<(PathBuf, Vec<String>)>> {
     if options.words.first().is_none_or(|w| w != "daemon") || options.help {
         return Ok(None);
     }
-    ensure!(options.words.len() > 2, "daemon requires at least 3 arguments");
+    ensure!(options.words.len() > 2, "daemon requires at least 3 arguments: daemon osd.0 COMMAND; `help` is a command");
     let name = &options.words[1];
     let path = if name.contains('/') {
         name.into()
@@ -55,6 +55,7 @@ pub fn run(socket: &Path, words: &[String], options: &Options) -> Result<i32> {
         Ok(all) => all,
         Err(e) => {
             eprintln!("admin_socket: exception getting command descriptions: {e:#}");
+            eprintln!("  the daemon must run on this machine; give its socket's path in place of its name if ceph.conf names another");
             return Ok(EINVAL);
         }
     };

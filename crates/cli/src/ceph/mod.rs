@@ -19,7 +19,7 @@ use std::io::{BufRead, IsTerminal, Read, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 use target::Target;
-use types::errno::EINVAL;
+use types::errno::{EINVAL, ENOENT};
 
 /// Runs the program on its words.
 pub fn run(words: &[String]) -> ExitCode {
@@ -100,7 +100,7 @@ async fn command(cluster: &Cluster, words: Vec<String>, options: &Options, input
     let (targets, words) = match target::of(cluster, words).await {
         Ok(found) => found,
         Err(why) => {
-            eprintln!("error handling command target: {why}");
+            eprintln!("error handling command target: {why}\n  name one as osd.0, osd.*, mon.a, mgr, or a placement group as 2.1f");
             return Ok(1);
         }
     };
@@ -118,14 +118,40 @@ async fn command(cluster: &Cluster, words: Vec<String>, options: &Options, input
             one(cluster, target, &words, options, &input).await
         };
         match answer {
-            Ok(answer) => code = show(&answer, &prefix, options)?.max(code),
+            Ok(answer) => {
+                let ended = show(&answer, &prefix, options)?;
+                if let Some(next) = next_step(&words, ended) {
+                    eprintln!("  {next}");
+                }
+                code = ended.max(code);
+            }
             Err(answer) => {
                 show(&answer, &prefix, options)?;
                 code = -answer.result;
+                if code != EINVAL && let Some(next) = target.advice(cluster) {
+                    eprintln!("  {next}");
+                }
             }
         }
     }
     Ok(code)
+}
+
+/// Where what the words name can be looked up, if the cluster says that it has no such thing.
+fn next_step(words: &[String], errno: i32) -> Option<&'static str> {
+    const LISTS: [(&str, i32, &str); 9] = [
+        ("osd pool ", ENOENT, "`ceph osd pool ls` names the pools, `ceph osd crush rule ls` the rules"),
+        ("osd crush rule ", ENOENT, "`ceph osd crush rule ls` names the rules"),
+        ("osd crush ", ENOENT, "`ceph osd tree` shows the OSDs and where they stand"),
+        ("osd erasure-code-profile ", ENOENT, "`ceph osd erasure-code-profile ls` names the profiles"),
+        ("osd ", ENOENT, "`ceph osd tree` lists the OSDs"),
+        ("auth ", ENOENT, "`ceph auth ls` lists the users"),
+        ("config-key ", ENOENT, "`ceph config-key ls` lists the keys"),
+        ("config ", ENOENT, "`ceph config ls` lists all options"),
+        ("config set ", EINVAL, "`ceph config ls` lists all options, `ceph config help OPTION` says what one takes"),
+    ];
+    let line = words.join(" ");
+    LISTS.iter().find(|(start, of, _)| line.starts_with(start) && errno == *of).map(|(_, _, next)| *next)
 }
 
 fn failed(errno: i32, status: impl Into<String>) -> CommandOutput {
@@ -229,7 +255,7 @@ async fn ping(cluster: &Cluster, words: &[String]) -> Result<i32> {
     };
     let names: Vec<String> = cluster.monitors().into_iter().map(|(n, _)| n).filter(|n| name == "*" || n == name).collect();
     if names.is_empty() {
-        eprintln!("there is no mon.{name}");
+        eprintln!("there is no mon.{name}: `ceph mon dump` lists the monitors");
         return Ok(1);
     }
     for mon in names {

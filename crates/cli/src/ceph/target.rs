@@ -34,6 +34,23 @@ impl Target {
     pub fn is_daemon(&self) -> bool {
         !matches!(self, Self::Monitors | Self::Manager)
     }
+    /// Why it can't be reached and what to do, as far as the cluster's maps say.
+    pub fn advice(&self, cluster: &Cluster) -> Option<String> {
+        let map = cluster.map();
+        Some(match self {
+            Self::Osd(id) if !map.exists(*id) => format!("the cluster has no osd.{id}: `ceph osd tree` lists those that it has"),
+            Self::Osd(id) if !map.is_up(*id) => format!("osd.{id} is down: start it on its machine; `ceph osd find {id}` names the machine"),
+            Self::Pg(pg) if map.pool(pg.pool).is_none_or(|pool| pg.seed >= pool.pg_num) => {
+                format!("the cluster has no placement group {pg}: `ceph pg ls` lists those that it has")
+            }
+            Self::Pg(_) => "its OSDs may be down: `ceph health detail` names the groups that do not serve, `ceph osd tree` the OSDs".into(),
+            Self::Mon(name) if !cluster.monitors().iter().any(|(mon, _)| mon == name) => {
+                format!("the cluster has no mon.{name}: `ceph mon dump` lists those that it has")
+            }
+            Self::Mgr | Self::Manager => "`ceph mgr stat` says which manager is active, if any".into(),
+            _ => return None,
+        })
+    }
     pub async fn send(&self, cluster: &Cluster, request: &str, input: Bytes) -> Result<CommandOutput, ClientError> {
         match self {
             Self::Monitors => cluster.mon_command(request, input).await,

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use client::ClientError;
 use std::process::ExitCode;
+use types::errno;
 
 /// The program's own options.
 #[derive(Debug, Default)]
@@ -30,18 +31,58 @@ struct Options {
     words: Vec<String>,
 }
 
-/// What ends a command: a line on standard error, and the code 1.
+/// What ends a command: a line on standard error, the next step below it, and the code 1.
 #[derive(Debug)]
 struct Failed(String);
 
 type Done = Result<(), Failed>;
 
+impl Failed {
+    fn with_next(self, step: &str) -> Self {
+        Self(format!("{}\n  {step}", self.0))
+    }
+}
+
 /// `error getting p/o: (2) No such file or directory`.
 fn failed(what: impl std::fmt::Display, error: &ClientError) -> Failed {
-    match error.errno() {
-        Some(errno) => Failed(format!("error {what}: ({errno}) {}", errno_texts(errno).1)),
-        None => Failed(format!("error {what}: {error}")),
+    failure(format_args!("error {what}"), error)
+}
+
+/// The same with a beginning of its own.
+fn failure(what: impl std::fmt::Display, error: &ClientError) -> Failed {
+    let failed = match error.errno() {
+        Some(errno) => Failed(format!("{what}: ({errno}) {}", errno_texts(errno).1)),
+        None => Failed(format!("{what}: {error}")),
+    };
+    match next_step(error) {
+        Some(step) => failed.with_next(&step),
+        None => failed,
     }
+}
+
+/// What to do about an error of the cluster.
+fn next_step(error: &ClientError) -> Option<String> {
+    if let ClientError::Full(how) = error {
+        return Some(how.clone());
+    }
+    Some(match error {
+        ClientError::NoPool(name) => {
+            format!("`humboldt ceph osd pool create {name} 32` makes it; `humboldt rados lspools` names those that are there")
+        }
+        other => match other.errno()? {
+            errno::ENOENT => "`humboldt rados -p POOL ls` names the objects of a pool; with --all, of all namespaces",
+            errno::EEXIST => "it is there already: `put` replaces what is in it, `rm` removes it",
+            errno::ENODATA => "`listxattr OBJECT` names the attributes that an object has",
+            errno::EPERM | errno::EACCES => {
+                "the user's capabilities do not allow it: `humboldt ceph auth get NAME` shows them, `ceph auth caps` changes them"
+            }
+            errno::ENOSPC => "`humboldt ceph health detail` says what is full, and how to go on",
+            errno::EDQUOT => "the pool's quota is reached: `humboldt ceph osd pool set-quota` changes it",
+            errno::EOPNOTSUPP => "`humboldt ceph osd pool ls detail` says what kind of pool it is; pools with erasure codes are not served",
+            _ => return None,
+        }
+        .into(),
+    })
 }
 
 fn usage_of(words: &str) -> Failed {
@@ -104,7 +145,7 @@ pub fn run(words: &[String]) -> ExitCode {
     let options = match Options::parse(words) {
         Ok(options) => options,
         Err(e) => {
-            eprintln!("{e:#}");
+            eprintln!("humboldt rados: {e:#}");
             return exit(1);
         }
     };
@@ -147,7 +188,7 @@ fn load(o: &Options) -> ExitCode {
     let run = || -> Result<()> {
         let (seconds, mode) = (o.words.get(1), o.words.get(2));
         let (Some(seconds), Some(mode)) = (seconds, mode) else { anyhow::bail!("usage: {BENCH_USAGE}") };
-        let pool = o.pool.as_ref().context("pool name was not specified")?;
+        let pool = o.pool.as_ref().context("pool name was not specified: name one with -p")?;
         let block = o.block.unwrap_or(4 << 20);
         let mut line: Vec<String> =
             ["humboldt", "bench", mode, "-s", seconds, "-p", pool, "-n", o.connect.name()].map(String::from).to_vec();

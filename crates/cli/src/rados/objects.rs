@@ -1,6 +1,6 @@
 //! Commands on objects and their pools.
 
-use super::{Done, Failed, Options, df, failed, json_text, usage_of};
+use super::{Done, Failed, Options, df, failed, failure, json_text, usage_of};
 use bytes::{Bytes, BytesMut};
 use client::{ClientError, Cluster, Ops, Pool};
 use serde_json::json;
@@ -49,8 +49,9 @@ pub async fn run(cluster: &Cluster, o: &Options) -> Done {
     let Some(name) = o.pool.as_deref() else {
         return Err(match words[0] {
             "ls" => Failed("either pool name or pg id needs to be specified".into()),
-            _ => Failed("pool name was not specified: name one with -p".into()),
-        });
+            _ => Failed("pool name was not specified".into()),
+        }
+        .with_next("name a pool with -p; `humboldt rados lspools` names them all"));
     };
     let pool = cluster.pool(name).map_err(|e| failed(format_args!("opening pool {name}"), &e))?.with_namespace(&o.namespace);
     if words[0] == "ls" {
@@ -67,7 +68,7 @@ async fn one(pool: &Pool, name: &str, o: &Options, words: &[&str]) -> Done {
         ["append", object, file] => append(pool, object, file).await.map_err(|e| e.told("appending", &at(object))),
         ["get", object, file] => get(pool, object, file, o.offset).await.map_err(|e| e.told("getting", &at(object))),
         ["stat" | "stat2", object] => {
-            let stat = pool.stat(object).await.map_err(|e| Failed(format!(" error stat-ing {}: {}", at(object), told(&e))))?;
+            let stat = pool.stat(object).await.map_err(|e| failure(format_args!(" error stat-ing {}", at(object)), &e))?;
             let mut mtime = stat.mtime;
             if words[0] == "stat" {
                 mtime.nsec = 0;
@@ -80,7 +81,7 @@ async fn one(pool: &Pool, name: &str, o: &Options, words: &[&str]) -> Done {
         }
         ["touch", object] => change(pool, object, Ops::new().create(false))
             .await
-            .map_err(|e| Failed(format!(" error touch-ing {}: {}", at(object), told(&e)))),
+            .map_err(|e| failure(format_args!(" error touch-ing {}", at(object)), &e)),
         ["truncate", object, size] => {
             let size: u64 = size.parse().map_err(|_| Failed(format!("Invalid value for size: '{size}'")))?;
             change(pool, object, Ops::new().truncate(size)).await.map_err(|e| failed(format_args!("truncating oid {object} to {size}"), &e))
@@ -147,10 +148,6 @@ impl Trouble {
             }
         }
     }
-}
-
-fn told(e: &ClientError) -> String {
-    e.errno().map_or_else(|| e.to_string(), |n| format!("({n}) {}", crate::connect::errno_texts(n).1))
 }
 
 fn open(file: &str) -> Result<Box<dyn Read>, Trouble> {

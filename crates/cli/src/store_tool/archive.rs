@@ -176,17 +176,40 @@ fn decode_group(content: Bytes) -> Result<LogDelta> {
     Ok(delta)
 }
 
-pub fn import(offline: &mut Offline, file: &Path) -> Result<()> {
+/// An export, behind its first bytes.
+fn opened(file: &Path) -> Result<Box<dyn Read>> {
     let mut from: Box<dyn Read> = if file == Path::new("-") {
         Box::new(std::io::stdin().lock())
     } else {
         Box::new(std::io::BufReader::new(File::open(file).with_context(|| file.display().to_string())?))
     };
     let mut magic = [0; MAGIC.len()];
-    from.read_exact(&mut magic).context("the file is too short for an export")?;
+    from.read_exact(&mut magic).with_context(|| format!("{} is too short for an export", file.display()))?;
     if magic != *MAGIC {
-        bail!("{} is no export", file.display());
+        bail!("{} is no export: `humboldt store export` writes one", file.display());
     }
+    Ok(from)
+}
+
+/// Reads an export to its end: what is damaged or cut off is found before anything of it is in a store. Standard input can be read only once.
+pub fn check(file: &Path) -> Result<()> {
+    if file == Path::new("-") {
+        return Ok(());
+    }
+    let mut from = opened(file)?;
+    let mut progress = Progress::new("check", std::fs::metadata(file).map_or(0, |about| about.len()));
+    let whole = || format!("{}: nothing was imported; make the export again, or give a copy that is whole", file.display());
+    loop {
+        let (kind, content) = get(&mut *from).with_context(whole)?;
+        progress.add(content.len() as u64 + 9);
+        if kind == END {
+            return Ok(());
+        }
+    }
+}
+
+pub fn import(offline: &mut Offline, file: &Path) -> Result<()> {
+    let mut from = opened(file)?;
     let here = offline.ask(|s| s.collections())?;
     // Of standard input nobody knows how much comes.
     let mut progress = Progress::new("import", std::fs::metadata(file).map_or(0, |about| about.len()));

@@ -3,10 +3,10 @@
 use clap::Subcommand;
 use std::path::PathBuf;
 
-/// Look at, check, copy or damage the block store of an OSD that is not running.
+/// Inspect, check, repair, export or import the store of an OSD that is not running.
 #[derive(Debug, clap::Args)]
 pub struct StoreArgs {
-    /// The OSD's folder, with data, wal and meta.
+    /// The OSD's folder, such as humboldt-data/osd.0.
     #[arg(long)]
     pub dir: PathBuf,
     #[command(subcommand)]
@@ -15,48 +15,52 @@ pub struct StoreArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum StoreTool {
-    /// Check that everything agrees: space that is leaked or used twice, shares, omap, groups' memory, counters. Changes nothing.
+    /// Check the store: space that is leaked or used twice, shared data, omap, logs of placement groups, counters. Changes nothing.
     Fsck {
-        /// Read all data and compare them with their checksums, too.
+        /// Also read all data, and compare them with their checksums.
         #[arg(long)]
         deep: bool,
     },
-    /// Check, and rebuild what can be derived from the objects: free space, shares, counters. What damage has taken is left out and named.
+    /// Check, and rebuild what follows from the objects: free space, shared data, counters. Names what is damaged for good.
     Repair {
-        /// If a record of the log is damaged, end the log there: writes of the records behind it are lost, acknowledged or not. Says which.
+        /// If a record of the log is damaged, end the log there. The writes behind it are lost, acknowledged or not; they are named.
         #[arg(long)]
         discard_log_from_damage: bool,
     },
-    /// Room, use, and the state of the log.
+    /// Show size, use, and the state of the log.
     Stat,
-    /// Make the store larger: it takes all of its devices, which may have become larger. A store never becomes smaller.
+    /// Make the store larger: it takes the whole of its devices, which may have grown. A store never becomes smaller.
     Grow {
-        /// Bytes of its file of data from now on (4G is 4294967296).
+        /// New size of its file of data, such as 32G.
         #[arg(long, value_parser = crate::args::parse_size)]
         size: Option<u64>,
     },
-    /// All objects: collection, size, name.
+    /// List all objects: collection, size, name.
     List,
-    /// One object: size, attributes, omap, extents.
+    /// Show one object: size, attributes, omap, extents.
     Dump {
         /// The name as `list` shows it, or a plain object's name.
         object: String,
     },
-    /// One placement group: where its log stands, duplicates, entries, missing objects.
+    /// Show what the store knows of a placement group: its log, duplicates, missing objects.
     Log {
         /// Such as 2.1f.
         group: String,
     },
-    /// Copy everything into a file (`-`: standard output).
+    /// Copy everything into a file.
     Export {
+        /// The file, which must not exist yet; `-` is standard output.
         file: PathBuf,
-        /// Go round what is damaged, name what is left out on standard error, and end with status 3 if anything is.
+        /// Leave out what is damaged, and name it on standard error. The exit status is then 3.
         #[arg(long)]
         skip_damaged: bool,
     },
-    /// Put what was exported into this store; what has the same name is replaced.
-    Import { file: PathBuf },
-    /// Change an object behind the OSD's back: for tests of scrub and repair, on a copy.
+    /// Put what was exported into this store. Objects of the same name are replaced.
+    Import {
+        /// The file; `-` is standard input.
+        file: PathBuf,
+    },
+    /// Change an object without the OSD's knowledge, to test scrub and repair.
     Damage {
         /// The name as `list` shows it, or a plain object's name.
         object: String,

@@ -119,6 +119,7 @@ pub fn run(args: &StoreArgs) -> Result<()> {
         StoreTool::Export { file, skip_damaged: true } => skip_damaged(folder, file),
         StoreTool::Import { file } => {
             let mut store = Offline::open(folder, true)?;
+            archive::check(file)?;
             archive::import(&mut store, file)?;
             store.checkpoint()
         }

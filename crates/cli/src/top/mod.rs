@@ -18,22 +18,22 @@ use types::errno;
 /// The command's own options.
 #[derive(Debug, clap::Args)]
 pub struct TopArgs {
-    /// The cluster's ceph.conf; unless given: CEPH_CONF, /etc/ceph/ceph.conf, ceph.conf, humboldt-data/ceph.conf.
+    /// The cluster's ceph.conf. Default: the first that exists of CEPH_CONF, /etc/ceph/ceph.conf, ceph.conf, humboldt-data/ceph.conf.
     #[arg(long, short = 'c')]
     conf: Option<String>,
-    /// The user.
+    /// The name of the user.
     #[arg(long, short = 'n', default_value = "client.admin")]
     name: String,
-    /// The keyring with the user's key.
+    /// The file with the user's key.
     #[arg(long, short = 'k')]
     keyring: Option<String>,
-    /// Seconds between two looks.
+    /// Seconds between two updates.
     #[arg(long, short = 'd', default_value_t = 1.0)]
     delay: f64,
-    /// End after so many looks.
+    /// End after this many updates.
     #[arg(long)]
     count: Option<u64>,
-    /// Plain lines, as in a pipe.
+    /// Print plain lines, as in a pipe.
     #[arg(long)]
     plain: bool,
 }
