@@ -1,4 +1,4 @@
-//! The guide's runnable blocks: what a page says to type is typed, and what it shows must come.
+//! The runnable blocks of the guide and of README: what a page says to type is typed, and what it shows must come.
 //!
 //! ````text
 //! ```console,run
@@ -103,8 +103,8 @@ fn agree(shown: &[String], came: &[String]) -> bool {
 
 /// True for a command that changes nothing, and shows a state that may still come.
 fn only_looks(command: &str) -> bool {
-    const LOOKS: [&str; 15] = [
-        "ceph -s", "ceph status", "ceph health", "ceph df", "ceph osd tree", "ceph osd df", "ceph osd stat", "ceph pg ", "ceph mgr stat", "rados df", "rados -p",
+    const LOOKS: [&str; 16] = [
+        "humboldt ceph health", "ceph -s", "ceph status", "ceph health", "ceph df", "ceph osd tree", "ceph osd df", "ceph osd stat", "ceph pg ", "ceph mgr stat", "rados df", "rados -p",
         "rbd ls", "rbd status", "cat ", "curl -s",
     ];
     !command.contains('&') && LOOKS.iter().any(|look| command.starts_with(look)) && !command.contains(" put ") && !command.contains(" rm ")
@@ -235,6 +235,12 @@ fn stand_ins(bin: &Path, root: &str) -> Result<()> {
     Ok(())
 }
 
+/// What README says to type, in its order.
+pub fn commands_of_readme() -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(root().join("README.md"))?;
+    Ok(steps(&text).into_iter().map(|step| step.command).collect())
+}
+
 /// The guide's pages, in the order of their names.
 pub fn pages() -> Result<Vec<PathBuf>> {
     let mut pages: Vec<PathBuf> =
@@ -243,11 +249,11 @@ pub fn pages() -> Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// Runs every page that has something to run, below `shared`; those that wait for stock daemons beside the others. With `update` the pages get what came,
+/// Runs README and every page that has something to run, below `shared`; those that wait for stock daemons beside the others. With `update` the pages get what came,
 /// in place of what they show, where that differs.
 pub fn run(shared: &Path, only: Option<&str>, update: bool) -> Result<usize> {
     let mut lanes: [Vec<Page>; 2] = Default::default();
-    for path in pages()? {
+    for path in pages()?.into_iter().chain([root().join("README.md")]) {
         let page = Page::read(path)?;
         if !page.steps.is_empty() && only.is_none_or(|o| page.name.contains(o)) {
             lanes[usize::from(page.release != Release::Pacific)].push(page);
@@ -298,7 +304,7 @@ impl Page {
             }
             ensure!(
                 update,
-                "docs/src/{}.md, line {}: `{}` shows\n{}\nbut the page says\n{}\n(`cargo xtask docs --update` puts what comes into the page)",
+                "{}.md, line {}: `{}` shows\n{}\nbut the page says\n{}\n(`cargo xtask docs --update` puts what comes into the page)",
                 self.name,
                 step.line,
                 step.command,

@@ -54,6 +54,7 @@ impl System {
         self.must("dpkg -i /humboldt.deb")?;
         self.must("humboldt --version && humboldt up --help >/dev/null && test -s /usr/share/man/man1/humboldt-up.1.gz")?;
         self.must("bash -n /usr/share/bash-completion/completions/humboldt")?;
+        self.readme_holds()?;
         for unit in ["humboldt.service", "humboldt-osd@1.service"] {
             self.unit_is_sound(unit)?;
         }
@@ -79,6 +80,22 @@ impl System {
         ensure!(serves.wait()?.success(), "the service's command ended badly on SIGTERM");
         self.must("dpkg --purge humboldt && test -d /var/lib/humboldt/osd.0 && ! test -e /usr/bin/humboldt")?;
         self.must("dpkg -i /humboldt.deb && HUMBOLDT_PURGE_DATA=1 dpkg --purge humboldt && ! test -e /var/lib/humboldt").map(drop)
+    }
+
+    /// What README says to type works with the package alone: no Rust, no client of Ceph's. On a network of its own, since the ports are README's, too.
+    fn readme_holds(&self) -> Result<()> {
+        let (up, others): (Vec<String>, Vec<String>) = crate::guide::commands_of_readme()?.into_iter().partition(|c| c.ends_with('&'));
+        let ([up], false) = (&up[..], others.is_empty()) else { anyhow::bail!("README starts one program and uses it: {up:?}, {others:?}") };
+        let script = format!(
+            "mkdir /readme && cd /readme && {{ {} >log 2>&1 & }}; n=0; until grep -q '^ready in' log; do n=$((n+1)); test $n -lt 600; sleep 0.1; done; {}; kill $!; wait $!",
+            up.trim_end_matches('&'),
+            others.join("; ")
+        );
+        let mut cmd = Command::new("unshare");
+        cmd.args(["--net", "sh", "-c", "ip link set lo up; exec chroot \"$0\" /bin/sh -e -c \"$1\""]).arg(&self.root).arg(script);
+        let out = run(&mut cmd, Duration::from_secs(120))?;
+        ensure!(out.ok() && out.stdout.contains("HEALTH_OK") && out.stdout.contains(", 0 errors"), "README's lines in a fresh Debian: {out:?}");
+        Ok(())
     }
 
     /// systemd takes the unit as it stands, and finds it hardened.
