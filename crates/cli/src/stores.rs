@@ -2,11 +2,14 @@
 
 use crate::args::{Devices, StoreKind, Up};
 use crate::folder::half_of_memory;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use osd::store::{BLOCK, CACHE_DEFAULT, Share, size_default};
 use osd::{DataDir, NewStore, StoreConfig};
 use std::path::{Path, PathBuf};
 use types::Uuid;
+
+/// Bytes below which an OSD has no room for maps and logs in a memory store.
+const MEM_MIN: u64 = 16 << 20;
 
 /// One OSD's store.
 pub struct OsdStore {
@@ -91,6 +94,7 @@ pub fn find_or_make(args: &Up, osds: u32, dir: &Path, cluster_fsid: Uuid) -> Res
             }
             None if wanted == StoreKind::Mem => {
                 let capacity = memory.unwrap_or_else(|| half_of_memory() / u64::from(osds));
+                ensure!(capacity >= MEM_MIN, "--memory is too little: give {} MiB or more for each OSD", MEM_MIN >> 20);
                 stores.push(OsdStore { config: StoreConfig::Mem { capacity }, made: None, is_new: true });
                 continue;
             }
@@ -108,6 +112,17 @@ pub fn find_or_make(args: &Up, osds: u32, dir: &Path, cluster_fsid: Uuid) -> Res
     Ok(stores)
 }
 
+/// Says so if the file system of `dir` has less room than stores on it may take: files are made with holes, and fill later.
+pub fn warn_of_room(dir: &Path, bytes: u64) {
+    const MIB: u64 = 1 << 20;
+    if let Ok(free) = disk::free_bytes(dir)
+        && bytes > free
+    {
+        let (dir, free, bytes) = (dir.display(), free / MIB, bytes / MIB);
+        eprintln!("the file system of {dir} has {free} MiB left, and {bytes} MiB may be stored: make room before it is full, or give a smaller --size");
+    }
+}
+
 /// A store that is there becomes as large as is asked for, if its data lie in a file of their own; it never becomes smaller.
 fn grow(folder: &Path, size: Option<u64>) -> Result<()> {
     let Some(size) = size else { return Ok(()) };
@@ -118,6 +133,7 @@ fn grow(folder: &Path, size: Option<u64>) -> Result<()> {
         }
         return Ok(());
     }
+    warn_of_room(folder, size - now);
     let (data, meta) =
         osd::store::grow(folder, Some(size)).context("making the store larger: start without --size to leave it as it is")?;
     eprintln!("{} has {data} bytes of data and {meta} of metadata now", folder.display());
@@ -131,5 +147,8 @@ pub fn new_store(devices: &Devices, dir: &Path, osds: u32) -> Result<NewStore> {
         Some(size) => size,
         None => size_default(disk::free_bytes(dir).with_context(|| dir.display().to_string())?, osds),
     };
+    if data.is_none() {
+        warn_of_room(dir, size);
+    }
     Ok(NewStore { data, wal, meta, size, share: None })
 }

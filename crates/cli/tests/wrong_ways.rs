@@ -24,6 +24,7 @@ impl World {
         for (name, text) in [
             ("junk", "no export\n"),
             ("names.conf", "[global]\nmon host = ceph-a.example\nfsid = 5b27a4ab-6299-4c38-85fd-bc2212d51bd9\n"),
+            ("devnull", ""),
             ("bad.conf", "[global\n"),
             ("study.toml", "title = \"half a study\"\n"),
             ("nomon.conf", "[global]\nfsid = 5b27a4ab-6299-4c38-85fd-bc2212d51bd9\n"),
@@ -68,6 +69,8 @@ const BESIDE_A_CLUSTER: &[(&str, &str)] = &[
     ("up --dir e --size 5X", "K, M, G or T"),
     ("up --dir e --memory much", "K, M, G or T"),
     ("up --dir e --port 0 --store mem --size 1G", "start without --store mem"),
+    ("up --dir e --port 0 --store mem --memory 1K", "16 MiB or more"),
+    ("up --dir e --port 0 --osds 2 --data devnull", "start fewer OSDs"),
     ("up --dir e --auth maybe", "possible values: cephx, none"),
     ("bench write -c /none", "give the cluster's ceph.conf with -c"),
     ("bench write -c bad.conf", "bad.conf: ceph.conf line 1"),

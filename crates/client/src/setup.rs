@@ -69,7 +69,9 @@ pub fn identity(conf: &Conf) -> Result<Identity, ClientError> {
             return Ok(Identity::Cephx(ClientAuth::new(conf.name.clone(), key, &TICKETS)));
         }
         if !methods.iter().any(|m| m == "none") {
-            let files = keyrings(conf).replace([',', ';'], ", ");
+            let closed = |path: &str| fs::File::open(path).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied);
+            let named = |path: &str| format!("{path}{}", if closed(path) { " (not readable for this user)" } else { "" });
+            let files = keyrings(conf).split([',', ';']).map(|path| named(path.trim())).collect::<Vec<_>>().join(", ");
             return Err(ClientError::NoKey { name: conf.name.to_string(), files });
         }
     }

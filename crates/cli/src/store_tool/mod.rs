@@ -103,6 +103,9 @@ pub fn run(args: &StoreArgs) -> Result<()> {
         StoreTool::Repair { discard_log_from_damage } => tell(&Offline::salvage(folder, true, *discard_log_from_damage)?.store.repair()),
         StoreTool::Stat => stat(&mut Offline::open(folder, false)?),
         StoreTool::Grow { size } => {
+            if let (Some(size), Ok(now)) = (*size, std::fs::metadata(folder.join("data"))) {
+                crate::stores::warn_of_room(folder, size.saturating_sub(now.len()));
+            }
             let (data, meta) = osd::store::grow(folder, *size)?;
             println!("{data} bytes of data, {meta} of metadata");
             Ok(())
