@@ -128,9 +128,13 @@ pub fn refused(error: &anyhow::Error) -> u8 {
 pub fn errno_texts(errno: i32) -> (String, String) {
     macro_rules! names { ($($name:ident)*) => { &[$((errno::$name, stringify!($name))),*] } }
     const NAMES: &[(i32, &str)] = names!(EPERM ENOENT EINTR EIO ENXIO E2BIG EBADF EAGAIN ENOMEM EACCES EBUSY EEXIST EXDEV ENODEV ENOTDIR
-        EISDIR EINVAL EFBIG ENOSPC EROFS EDOM ERANGE EDEADLK ENAMETOOLONG ENOSYS ENOTEMPTY ENODATA EOVERFLOW EBADMSG EILSEQ EOPNOTSUPP
+        EISDIR EINVAL EFBIG ENOSPC EROFS EDOM ERANGE EDEADLK ENAMETOOLONG ENOSYS ENOTEMPTY ENODATA EOVERFLOW EBADMSG EILSEQ
         ESTALE EDQUOT ECANCELED ETIMEDOUT EMSGSIZE ENOTCONN EALREADY EINPROGRESS);
-    let name = NAMES.iter().find(|(n, _)| *n == errno).map_or_else(|| "Unknown".into(), |(_, name)| (*name).to_string());
+    let name = match errno {
+        // The name that the program `ceph` has for it.
+        errno::EOPNOTSUPP => "ENOTSUP".into(),
+        _ => NAMES.iter().find(|(n, _)| *n == errno).map_or_else(|| "Unknown".into(), |(_, name)| (*name).to_string()),
+    };
     let text = std::io::Error::from_raw_os_error(errno).to_string();
     (name, text.split(" (os error").next().unwrap_or_default().into())
 }

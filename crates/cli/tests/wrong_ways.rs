@@ -112,7 +112,7 @@ const BESIDE_A_CLUSTER: &[(&str, &str)] = &[
     ("ceph -c d/ceph.conf tell osd.x version", "name one as osd.0"),
     ("ceph -c d/ceph.conf tell mon.z version", "`ceph mon dump` lists"),
     ("ceph -c d/ceph.conf tell 9.0 query", "`ceph pg ls` lists"),
-    ("ceph -c d/ceph.conf osd pool create ec 8 8 erasure", "make a replicated pool"),
+    ("ceph -c d/ceph.conf osd pool create ec 8 8 erasure", "Error ENOTSUP: pools with erasure codes"),
     ("ceph -c d/ceph.conf osd pool get nopool size", "`ceph osd pool ls` names"),
     ("ceph -c d/ceph.conf config set osd no_such_option 1", "`ceph config ls` lists"),
     ("ceph -c d/ceph.conf config set osd osd_max_backfills many", "`ceph config help OPTION`"),

@@ -53,7 +53,7 @@ fn unserved() -> Result<()> {
     let ok = |line: &str| c.must(R, line);
     ok("ceph osd erasure-code-profile set two k=2 m=1 crush-failure-domain=osd")?;
     let create = c.must_fail(R, "ceph osd pool create coded 4 4 erasure two", 95)?;
-    ensure!(create.stderr.contains("Error EOPNOTSUPP: pools with erasure codes"), "{}", create.stderr);
+    ensure!(create.stderr.contains("Error ENOTSUP: pools with erasure codes"), "{}", create.stderr);
     ensure!(!ok("ceph osd pool ls")?.contains("coded"), "the pool was made");
     ok("ceph osd pool create base 4")?;
     ok("ceph osd pool create cache 4")?;
