@@ -8,7 +8,9 @@ pub fn of(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| {
         let client = cause.downcast_ref::<ClientError>().and_then(of_client);
         let store = cause.downcast_ref::<disk::OpenError>().and_then(of_store);
-        let study = cause.downcast_ref::<lab::study::StudyError>().map(|_| "mend that line; `humboldt lab show depths` prints a whole study to compare with".to_string());
+        let study = cause
+            .downcast_ref::<lab::study::StudyError>()
+            .map(|_| "mend that line; `humboldt lab show depths` prints a whole study to compare with".to_string());
         client.or(store).or(study).or_else(|| cause.downcast_ref::<Error>().and_then(of_io))
     })
 }

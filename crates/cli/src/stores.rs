@@ -119,7 +119,9 @@ pub fn warn_of_room(dir: &Path, bytes: u64) {
         && bytes > free
     {
         let (dir, free, bytes) = (dir.display(), free / MIB, bytes / MIB);
-        eprintln!("the file system of {dir} has {free} MiB left, and {bytes} MiB may be stored: make room before it is full, or give a smaller --size");
+        eprintln!(
+            "the file system of {dir} has {free} MiB left, and {bytes} MiB may be stored: make room before it is full, or give a smaller --size"
+        );
     }
 }
 

@@ -89,7 +89,8 @@ impl Cluster {
     fn open(conf: &Conf) -> Result<Self, ClientError> {
         let hosts = conf.mon_hosts();
         if hosts.is_empty() {
-            let why = "ceph.conf's `mon host` has no address to dial: write `mon host = [v2:192.0.2.1:3300]`; names of hosts are not looked up";
+            let why =
+                "ceph.conf's `mon host` has no address to dial: write `mon host = [v2:192.0.2.1:3300]`; names of hosts are not looked up";
             return Err(ClientError::Config(why.into()));
         }
         let dialer = setup::dialer(conf, setup::identity(conf)?);

@@ -208,7 +208,9 @@ fn parse(text: &str) -> BTreeMap<String, String> {
         }
         None => line.to_string(),
     };
-    let own = |(name, body): (&str, &str)| (name.trim().to_string(), format!("{}\n", body.trim().lines().map(whole).collect::<Vec<_>>().join("\n")));
+    let own = |(name, body): (&str, &str)| {
+        (name.trim().to_string(), format!("{}\n", body.trim().lines().map(whole).collect::<Vec<_>>().join("\n")))
+    };
     parts().filter(|(name, _)| !OWN.contains(name)).map(own).collect()
 }
 
@@ -291,7 +293,8 @@ mod tests {
     fn a_reason_stands_once_and_nothing_is_lost() {
         let row = "2 of 4 cases passed, 0 failed, 0 skipped, 2 left out, in 1 s.";
         let body = format!("{row}\n\n- `p`, left out: a, b: it is not there.\n- `q`, passed: x: 1.\n");
-        let sections: BTreeMap<String, String> = [("one", &body), ("two", &body)].map(|(name, body)| (name.to_string(), body.clone())).into();
+        let sections: BTreeMap<String, String> =
+            [("one", &body), ("two", &body)].map(|(name, body)| (name.to_string(), body.clone())).into();
         let text = render(&sections);
         assert_eq!(text.matches("it is not there").count(), 1, "{text}");
         assert!(text.contains("| one | 2 of 2 | – | – | – |") && text.contains("Left out: [1]"), "{text}");

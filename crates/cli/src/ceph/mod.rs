@@ -128,7 +128,9 @@ async fn command(cluster: &Cluster, words: Vec<String>, options: &Options, input
             Err(answer) => {
                 show(&answer, &prefix, options)?;
                 code = -answer.result;
-                if code != EINVAL && let Some(next) = target.advice(cluster) {
+                if code != EINVAL
+                    && let Some(next) = target.advice(cluster)
+                {
                     eprintln!("  {next}");
                 }
             }

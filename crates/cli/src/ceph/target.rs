@@ -39,7 +39,9 @@ impl Target {
         let map = cluster.map();
         Some(match self {
             Self::Osd(id) if !map.exists(*id) => format!("the cluster has no osd.{id}: `ceph osd tree` lists those that it has"),
-            Self::Osd(id) if !map.is_up(*id) => format!("osd.{id} is down: start it on its machine; `ceph osd find {id}` names the machine"),
+            Self::Osd(id) if !map.is_up(*id) => {
+                format!("osd.{id} is down: start it on its machine; `ceph osd find {id}` names the machine")
+            }
             Self::Pg(pg) if map.pool(pg.pool).is_none_or(|pool| pg.seed >= pool.pg_num) => {
                 format!("the cluster has no placement group {pg}: `ceph pg ls` lists those that it has")
             }

@@ -79,9 +79,9 @@ async fn one(pool: &Pool, name: &str, o: &Options, words: &[&str]) -> Done {
         ["create", object] => {
             change(pool, object, Ops::new().create(true)).await.map_err(|e| failed(format_args!("creating {}", at(object)), &e))
         }
-        ["touch", object] => change(pool, object, Ops::new().create(false))
-            .await
-            .map_err(|e| failure(format_args!(" error touch-ing {}", at(object)), &e)),
+        ["touch", object] => {
+            change(pool, object, Ops::new().create(false)).await.map_err(|e| failure(format_args!(" error touch-ing {}", at(object)), &e))
+        }
         ["truncate", object, size] => {
             let size: u64 = size.parse().map_err(|_| Failed(format!("Invalid value for size: '{size}'")))?;
             change(pool, object, Ops::new().truncate(size)).await.map_err(|e| failed(format_args!("truncating oid {object} to {size}"), &e))
