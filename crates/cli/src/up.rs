@@ -136,8 +136,9 @@ fn say(line: &str) {
 
 /// The one line that says that it serves, and how to use it.
 pub fn announce(took: Duration, dir: &Path, mon: SocketAddr, args: &Up, osd_count: u32, kept: bool) {
-    let shown =
-        std::env::current_dir().ok().and_then(|cwd| dir.strip_prefix(cwd).ok().map(Path::to_path_buf)).unwrap_or_else(|| dir.to_path_buf());
+    // Below this folder by its name in it; a service starts in `/`, where its reader is not.
+    let here = std::env::current_dir().ok().filter(|cwd| cwd.parent().is_some());
+    let shown = here.and_then(|cwd| dir.strip_prefix(cwd).ok().map(Path::to_path_buf)).unwrap_or_else(|| dir.to_path_buf());
     say(&format!(
         "ready in {:.2} s: monitor at {mon}, {} OSD{} {}, auth {}; try: ceph -c {}/ceph.conf -s",
         took.as_secs_f64(),
