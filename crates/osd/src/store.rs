@@ -173,12 +173,12 @@ fn keep_window(dir: &Path, name: &str, window: Window) -> Result<()> {
 pub fn disks(dir: &Path, patience: Duration) -> Result<FileDisks> {
     let (paths, windows) = (devices(dir), windows(dir)?);
     let parts: Vec<_> = paths.iter().map(PathBuf::as_path).zip(windows).collect();
-    let tries_max = patience.as_millis() / LOCK_PAUSE.as_millis();
-    // The kernel takes the ring of a process that was killed down in its own time, and holds the files, and so their locks, until then.
-    let mut tries = 0;
+    // The kernel takes the ring of a process that was killed down in its own time, and holds the files, and so their locks, until then. One try may
+    // itself take seconds.
+    let end = std::time::Instant::now() + patience;
     loop {
         match FileDisks::open_windows(&parts) {
-            Err(OpenError::InUse(_)) if tries < tries_max => tries += 1,
+            Err(OpenError::InUse(_)) if std::time::Instant::now() < end => {}
             other => return Ok(other?),
         }
         std::thread::sleep(LOCK_PAUSE);
