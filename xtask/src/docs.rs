@@ -105,7 +105,9 @@ fn broken_links() -> Result<Vec<String>> {
                 continue;
             };
             let headings = String::from_utf8_lossy(&there).into_owned();
-            if !fragment.is_empty() && !headings.lines().filter(|l| l.starts_with('#')).any(|l| anchor(l.trim_start_matches('#')) == fragment) {
+            if !fragment.is_empty()
+                && !headings.lines().filter(|l| l.starts_with('#')).any(|l| anchor(l.trim_start_matches('#')) == fragment)
+            {
                 broken.push(format!("{name}: {target} (no such heading)"));
             }
         }

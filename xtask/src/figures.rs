@@ -161,7 +161,8 @@ fn table(run: &Value) -> String {
         };
         let cells: Vec<String> = columns.iter().map(|(key, _)| cell(key)).collect();
         let load = row["load"].as_str().unwrap_or_default();
-        let _ = writeln!(out, "| {load} | {} | {} | {} |", cells.join(" | "), number(row.get("cpu_ratio")), number(row.get("latency_ratio")));
+        let _ =
+            writeln!(out, "| {load} | {} | {} | {} |", cells.join(" | "), number(row.get("cpu_ratio")), number(row.get("latency_ratio")));
     }
     out
 }

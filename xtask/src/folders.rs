@@ -4,7 +4,7 @@
 //! Absent: the chroots (`clients`), images and their mounts (`loops`), outputs that are kept on purpose (`conformance::kept`).
 
 use crate::clients::SHARED;
-use crate::run::{run, root};
+use crate::run::{root, run};
 use anyhow::{Context, Result, bail, ensure};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,10 @@ pub fn room() -> Result<()> {
     let left = left.with_context(|| format!("df says: {}", df.stdout))?;
     println!("{left} MiB of disk are left at {SHARED}");
     if left < ROOM_GIB << 10 {
-        bail!("the cases need {ROOM_GIB} GiB of disk at {SHARED}, and {left} MiB are left: free some ({} holds what was built)", root().join("target").display());
+        bail!(
+            "the cases need {ROOM_GIB} GiB of disk at {SHARED}, and {left} MiB are left: free some ({} holds what was built)",
+            root().join("target").display()
+        );
     }
     Ok(())
 }

@@ -104,8 +104,22 @@ fn agree(shown: &[String], came: &[String]) -> bool {
 /// True for a command that changes nothing, and shows a state that may still come.
 fn only_looks(command: &str) -> bool {
     const LOOKS: [&str; 16] = [
-        "humboldt ceph health", "ceph -s", "ceph status", "ceph health", "ceph df", "ceph osd tree", "ceph osd df", "ceph osd stat", "ceph pg ", "ceph mgr stat", "rados df", "rados -p",
-        "rbd ls", "rbd status", "cat ", "curl -s",
+        "humboldt ceph health",
+        "ceph -s",
+        "ceph status",
+        "ceph health",
+        "ceph df",
+        "ceph osd tree",
+        "ceph osd df",
+        "ceph osd stat",
+        "ceph pg ",
+        "ceph mgr stat",
+        "rados df",
+        "rados -p",
+        "rbd ls",
+        "rbd status",
+        "cat ",
+        "curl -s",
     ];
     !command.contains('&') && LOOKS.iter().any(|look| command.starts_with(look)) && !command.contains(" put ") && !command.contains(" rm ")
 }
@@ -202,7 +216,9 @@ impl Shell {
     /// What a step prints: what the page shows, if that comes in time.
     fn step(&mut self, step: &Step, update: bool) -> Result<Vec<String>> {
         if let Some(command) = step.command.strip_suffix('&') {
-            return self.start_background(command.trim(), |came| if update { step.shown.is_empty() || !came.is_empty() } else { agree(&step.shown, came) });
+            return self.start_background(command.trim(), |came| {
+                if update { step.shown.is_empty() || !came.is_empty() } else { agree(&step.shown, came) }
+            });
         }
         let end = Instant::now() + PATIENCE;
         loop {
@@ -243,8 +259,10 @@ pub fn commands_of_readme() -> Result<Vec<String>> {
 
 /// The guide's pages, in the order of their names.
 pub fn pages() -> Result<Vec<PathBuf>> {
-    let mut pages: Vec<PathBuf> =
-        std::fs::read_dir(root().join("docs/src"))?.filter_map(|e| Some(e.ok()?.path())).filter(|p| p.extension().is_some_and(|e| e == "md")).collect();
+    let mut pages: Vec<PathBuf> = std::fs::read_dir(root().join("docs/src"))?
+        .filter_map(|e| Some(e.ok()?.path()))
+        .filter(|p| p.extension().is_some_and(|e| e == "md"))
+        .collect();
     pages.sort();
     Ok(pages)
 }

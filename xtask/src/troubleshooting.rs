@@ -16,7 +16,17 @@ const LINES: [&str; 5] =
     ["crates/cli/src", "crates/osd/src", "crates/mon/src", "crates/disk/src/error.rs", "crates/store-block/src/recover.rs"];
 /// Of these, what is no daemon's: tools that tell their user at once.
 const TOOLS: [&str; 11] = [
-    "bench.rs", "store_bench", "store_tool", "lab.rs", "args.rs", "networks.rs", "src/ceph/", "src/rados/", "src/top/", "connect.rs", "progress.rs",
+    "bench.rs",
+    "store_bench",
+    "store_tool",
+    "lab.rs",
+    "args.rs",
+    "networks.rs",
+    "src/ceph/",
+    "src/rados/",
+    "src/top/",
+    "connect.rs",
+    "progress.rs",
 ];
 
 fn sources(path: &Path, out: &mut Vec<PathBuf>) {
@@ -44,7 +54,8 @@ fn every_health_code_has_its_row() {
     let page = std::fs::read_to_string(root().join("docs/src/troubleshooting.md")).unwrap();
     let code_of = Regex::new(r#""([A-Z]+(?:_[A-Z0-9]+)+)""#).unwrap();
     let named = |text: &str| -> BTreeSet<String> { code_of.captures_iter(text).map(|c| c[1].to_string()).collect() };
-    let codes: BTreeSet<String> = HEALTH.iter().flat_map(|file| named(&code(&root().join(file)))).filter(|c| !c.starts_with("HEALTH_")).collect();
+    let codes: BTreeSet<String> =
+        HEALTH.iter().flat_map(|file| named(&code(&root().join(file)))).filter(|c| !c.starts_with("HEALTH_")).collect();
     assert!(codes.len() > 30, "codes are not found any more: {codes:?}");
     let missing: Vec<_> = codes.iter().filter(|code| !page.contains(&format!("`{code}`"))).collect();
     assert!(missing.is_empty(), "docs/src/troubleshooting.md has no row for {missing:?}");
@@ -63,7 +74,8 @@ fn every_line_of_a_daemon_has_its_row() {
     let page = std::fs::read_to_string(root().join("docs/src/troubleshooting.md")).unwrap().replace(['`', '\''], "");
     let mut files = Vec::new();
     LINES.iter().for_each(|path| sources(&root().join(path), &mut files));
-    let said = Regex::new(r#"(?:bail!|ensure!|anyhow!|eprintln!|#\[error)\s*\((?:[^"();{}]*[(),][^"();{}]*)*\s*"((?:[^"\\]|\\[\s\S])*)""#).unwrap();
+    let said = Regex::new(r#"(?:bail!|ensure!|anyhow!|eprintln!|#\[error)\s*\((?:[^"();{}]*[(),][^"();{}]*)*\s*"((?:[^"\\]|\\[\s\S])*)""#)
+        .unwrap();
     let (mut missing, mut count) = (Vec::new(), 0);
     for file in &files {
         for found in said.captures_iter(&code(file)) {

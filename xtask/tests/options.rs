@@ -11,10 +11,10 @@ fn root() -> PathBuf {
 /// Crates in which options are read.
 const READERS: [&str; 8] = ["mon-core", "osd-core", "osd", "mon", "net", "client", "objecter", "cli"];
 /// Files with names of options that they don't read: lists of defaults, of what is shown or set, of what stays in a file.
-const LISTS: [&str; 5] = ["osd-core/src/config.rs", "mon/src/files.rs", "osd/src/metadata.rs", "mon-core/src/cmd/mon_map.rs", "cli/src/lab.rs"];
+const LISTS: [&str; 5] =
+    ["osd-core/src/config.rs", "mon/src/files.rs", "osd/src/metadata.rs", "mon-core/src/cmd/mon_map.rs", "cli/src/lab.rs"];
 /// Words that are names of options and, where they stand, mean something else.
-const WORDS: [&str; 9] =
-    ["host", "key", "fsid", "keyring", "monmap", "cluster_addr", "public_addr", "container_image", "crush_location"];
+const WORDS: [&str; 9] = ["host", "key", "fsid", "keyring", "monmap", "cluster_addr", "public_addr", "container_image", "crush_location"];
 /// Known by name only: kept in a file, or settled with the store.
 const NOT_READ: [&str; 4] = ["mon_host_override", "mon_initial_members", "log_file", "rbd_cache"];
 

@@ -114,7 +114,8 @@ impl Shared {
         match self.store.apply(batch) {
             Ok(()) => true,
             Err(e) => {
-                *self.failed.borrow_mut() = Some(e.context("the monitor's store can't be written (if its file system is full, make room there, and start again)"));
+                *self.failed.borrow_mut() =
+                    Some(e.context("the monitor's store can't be written (if its file system is full, make room there, and start again)"));
                 self.ended.set(true);
                 self.wake.notify_one();
                 false

@@ -248,7 +248,11 @@ mod tests {
         queue.put_shared(&Bytes::from(vec![2; 1 << 20]));
         queue.put(&[3; 10]);
         queue.advance(100 + 1000);
-        assert_eq!((queue.len(), queue.held()), ((1 << 20) - 1000 + 10, (1 << 20) + 10), "a socket took the first thousand bytes of the piece");
+        assert_eq!(
+            (queue.len(), queue.held()),
+            ((1 << 20) - 1000 + 10, (1 << 20) + 10),
+            "a socket took the first thousand bytes of the piece"
+        );
         queue.advance((1 << 20) - 1001);
         assert_eq!((queue.len(), queue.held()), (11, (1 << 20) + 10));
         queue.advance(1);

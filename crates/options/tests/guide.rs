@@ -46,19 +46,22 @@ Every other option of Ceph's is accepted and kept, since scripts set them, and t
 ";
 
 fn page() -> String {
-    let parts = [
-        ("OSDs", "osd", false),
-        ("Monitor and manager endpoint", "mon", false),
-        ("In ceph.conf only", "file", true),
-    ];
+    let parts = [("OSDs", "osd", false), ("Monitor and manager endpoint", "mon", false), ("In ceph.conf only", "file", true)];
     let mut out = HEAD.to_string();
     for (title, part, in_file) in parts {
         let _ = write!(out, "\n## {title}\n\n| option | default | heeded by | effect |\n|---|---|---|---|\n");
-        let own = |by: &str| by.ends_with("file") == in_file && (in_file || by.starts_with(part) || (part == "mon" && by.starts_with("mgr")));
+        let own =
+            |by: &str| by.ends_with("file") == in_file && (in_file || by.starts_with(part) || (part == "mon" && by.starts_with("mgr")));
         for row in HEEDED.iter().filter(|row| own(row.by)) {
             let default = find(row.name).map_or("", |o| o.default).replace('|', "\\|");
             // A long list of classes says nothing in a table.
-            let default = if default.len() > 40 { "see `ceph config help`".into() } else if default.is_empty() { default } else { format!("`{default}`") };
+            let default = if default.len() > 40 {
+                "see `ceph config help`".into()
+            } else if default.is_empty() {
+                default
+            } else {
+                format!("`{default}`")
+            };
             let by = row.by.replace(",file", "").replace("file", "humboldt").replace(',', ", ");
             let _ = writeln!(out, "| `{}` | {default} | {by} | {} |", row.name, row.effect);
         }

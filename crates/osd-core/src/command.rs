@@ -63,40 +63,84 @@ fn tell_pg(osd: &mut Osd, asked: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Ans
 
 /// All commands, by name.
 const COMMANDS: &[Command] = &[
-    row("bench name=count,type=CephInt,req=false name=size,type=CephInt,req=false name=object_size,type=CephInt,req=false \
-         name=object_num,type=CephInt,req=false", "OSD benchmark: write <count> <size>-byte objects(with <obj_size> <obj_num>), (default count=1G default size=4MB). Results in log.", Osd::tell_bench),
+    row(
+        "bench name=count,type=CephInt,req=false name=size,type=CephInt,req=false name=object_size,type=CephInt,req=false \
+         name=object_num,type=CephInt,req=false",
+        "OSD benchmark: write <count> <size>-byte objects(with <obj_size> <obj_num>), (default count=1G default size=4MB). Results in log.",
+        Osd::tell_bench,
+    ),
     row("config diff", "dump diff of current config and default config", |osd, _, _| now(ok(osd.control.config().diff()))),
-    row("config diff get name=var,type=CephString", "dump diff get <field>: dump diff of current and default config setting <field>", |osd, asked, _| now(osd.control.config_diff_get(asked.text("var")))),
-    row("config get name=var,type=CephString", "config get <field>: get the config value", |osd, asked, _| now(osd.control.config_get(asked.text("var")))),
-    row("config set name=var,type=CephString name=val,type=CephString,n=N", "config set <field> <val> [<val> ...]: set a config variable", |osd, asked, _| now(osd.control.config_set(asked.text("var"), &joined(asked.cmd.get("val"))))),
+    row(
+        "config diff get name=var,type=CephString",
+        "dump diff get <field>: dump diff of current and default config setting <field>",
+        |osd, asked, _| now(osd.control.config_diff_get(asked.text("var"))),
+    ),
+    row("config get name=var,type=CephString", "config get <field>: get the config value", |osd, asked, _| {
+        now(osd.control.config_get(asked.text("var")))
+    }),
+    row(
+        "config set name=var,type=CephString name=val,type=CephString,n=N",
+        "config set <field> <val> [<val> ...]: set a config variable",
+        |osd, asked, _| now(osd.control.config_set(asked.text("var"), &joined(asked.cmd.get("val")))),
+    ),
     row("config show", "dump current config settings", |osd, _, _| now(ok(osd.control.config().show()))),
-    row("config unset name=var,type=CephString", "config unset <field>: unset a config variable", |osd, asked, _| now(osd.control.config_unset(asked.text("var")))),
+    row("config unset name=var,type=CephString", "config unset <field>: unset a config variable", |osd, asked, _| {
+        now(osd.control.config_unset(asked.text("var")))
+    }),
     row("dump_background_work", "show what the OSD does by itself, and what that waits for", |osd, _, _| now(ok(osd.background_work()))),
     row("dump_blocked_ops name=filterstr,type=CephString,n=N,req=false", "show the blocked ops currently in flight", Osd::tell_blocked_ops),
     row("dump_blocklist", "dump blocklisted clients and times", Osd::tell_blocklist),
     row("dump_historic_ops name=filterstr,type=CephString,n=N,req=false", "show recent ops", Osd::tell_historic_ops),
     row("dump_mempools", "what memory is used for, by pool", |osd, _, _| now(ok(osd.shard.memory()))),
     row("dump_pg_recovery_stats", "dump pg recovery statistics", |osd, _, _| now(ok(osd.shard.peering_times()))),
-    row("dump_ops_in_flight name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight", |osd, _, cx| now(ok(osd.shard.dump_ops(cx.clock, 0.0)))),
+    row("dump_ops_in_flight name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight", |osd, _, cx| {
+        now(ok(osd.shard.dump_ops(cx.clock, 0.0)))
+    }),
     row("compact", "Commpact object store's omap. WARNING: Compaction probably slows your requests", Osd::tell_compact),
     row("flush_pg_stats", "flush pg stats", Osd::tell_flush_pg_stats),
     row("get_command_descriptions", "list available commands", |_, _, _| now(ok(describe()))),
-    row("heap name=heapcmd,type=CephChoices,strings=dump|start_profiler|stop_profiler|release|get_release_rate|set_release_rate|stats \
-         name=value,type=CephString,req=false", "show heap usage info (available only if compiled with tcmalloc)", |_, _, _| now((EINVAL, "tcmalloc not enabled, can't use heap profiler commands".into(), Vec::new()))),
-    row("help", "list available commands", |_, _, _| now(ok(Value::Object(COMMANDS.iter().map(|row| (words(row.sig), json!(row.help))).collect())))),
-    row("injectargs name=injected_args,type=CephString,n=N", "inject configuration arguments into running daemon", |osd, asked, _| now(osd.control.inject_options(&joined(asked.cmd.get("injected_args"))))),
-    row("injectfull name=type,type=CephString,req=false name=count,type=CephInt,req=false", "Inject a full disk (optional count times)", |osd, asked, cx| now(osd.inject_full(asked.given("type").unwrap_or("full"), asked.cmd.get("count").and_then(Value::as_i64), cx))),
+    row(
+        "heap name=heapcmd,type=CephChoices,strings=dump|start_profiler|stop_profiler|release|get_release_rate|set_release_rate|stats \
+         name=value,type=CephString,req=false",
+        "show heap usage info (available only if compiled with tcmalloc)",
+        |_, _, _| now((EINVAL, "tcmalloc not enabled, can't use heap profiler commands".into(), Vec::new())),
+    ),
+    row("help", "list available commands", |_, _, _| {
+        now(ok(Value::Object(COMMANDS.iter().map(|row| (words(row.sig), json!(row.help))).collect())))
+    }),
+    row("injectargs name=injected_args,type=CephString,n=N", "inject configuration arguments into running daemon", |osd, asked, _| {
+        now(osd.control.inject_options(&joined(asked.cmd.get("injected_args"))))
+    }),
+    row(
+        "injectfull name=type,type=CephString,req=false name=count,type=CephInt,req=false",
+        "Inject a full disk (optional count times)",
+        |osd, asked, cx| now(osd.inject_full(asked.given("type").unwrap_or("full"), asked.cmd.get("count").and_then(Value::as_i64), cx)),
+    ),
     row("list_devices", "list OSD devices.", |_, asked, cx| asked.devices(DeviceQuestion::List, cx)),
     row("list_unfound name=pgid,type=CephPgid name=offset,type=CephString,req=false", "list objects of a pg that no OSD has", tell_pg),
-    row("mark_unfound_lost name=pgid,type=CephPgid name=mulcmd,type=CephChoices,strings=revert|delete", "give up all objects of a pg that no OSD has: go back to the version before, or delete them", tell_pg),
-    row("ops name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight", |osd, _, cx| now(ok(osd.shard.dump_ops(cx.clock, 0.0)))),
-    row("perf dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false", "dump non-labeled counters and their values", Osd::tell_perf_dump),
+    row(
+        "mark_unfound_lost name=pgid,type=CephPgid name=mulcmd,type=CephChoices,strings=revert|delete",
+        "give up all objects of a pg that no OSD has: go back to the version before, or delete them",
+        tell_pg,
+    ),
+    row("ops name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight", |osd, _, cx| {
+        now(ok(osd.shard.dump_ops(cx.clock, 0.0)))
+    }),
+    row(
+        "perf dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false",
+        "dump non-labeled counters and their values",
+        Osd::tell_perf_dump,
+    ),
     row("perf reset name=var,type=CephString", "perf reset <name>: perf reset all or one perfcounter name", Osd::tell_perf_reset),
     row("perf schema", "dump non-labeled counters schemas", |_, _, _| now(ok(Perf::schema()))),
     row("pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=query", "", tell_pg),
     row("pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=list_unfound name=offset,type=CephString,req=false", "", tell_pg),
-    row("pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=mark_unfound_lost \
-         name=mulcmd,type=CephChoices,strings=revert|delete", "", tell_pg),
+    row(
+        "pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=mark_unfound_lost \
+         name=mulcmd,type=CephChoices,strings=revert|delete",
+        "",
+        tell_pg,
+    ),
     row("query", "show details of a specific pg", tell_pg),
     row("smart name=devid,type=CephString,req=false", "probe OSD devices for SMART data.", Osd::tell_smart),
     row("status", "high-level status of OSD", Osd::tell_status),

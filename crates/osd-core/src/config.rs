@@ -152,7 +152,9 @@ impl Config {
     pub fn set(&mut self, name: &str, value: &str, source: Source) -> bool {
         let checked = match (options::find(name), default_of(name)) {
             (Some(info), _) => info.check(value).ok(),
-            (None, Some(default)) => (options::size::number(default).is_none() || options::size::number(value).is_some()).then(|| value.to_string()),
+            (None, Some(default)) => {
+                (options::size::number(default).is_none() || options::size::number(value).is_some()).then(|| value.to_string())
+            }
             (None, None) => (source != Source::Override).then(|| value.to_string()),
         };
         let Some(value) = checked else { return false };

@@ -157,7 +157,8 @@ fn a_snapshot_is_purged_when_every_member_has_trimmed() {
         let clones = |c: &Cluster| -> usize { (0..3).map(|osd| c.clones(osd, pgid)).sum() };
         assert_eq!(clones(&c), 3);
         c.publish(|m| drop(m.removed_snaps_queue.insert(POOL, IntervalSet::of(1, 1))));
-        let purged = |c: &Cluster, osd: usize| c.nodes[osd].as_ref().is_some_and(|n| n.osd.pgs().any(|pg| pg.info.purged_snaps.contains_point(1)));
+        let purged =
+            |c: &Cluster, osd: usize| c.nodes[osd].as_ref().is_some_and(|n| n.osd.pgs().any(|pg| pg.info.purged_snaps.contains_point(1)));
         let primary = c.primary(pgid) as usize;
         for _ in 0..50 {
             while c.step() {

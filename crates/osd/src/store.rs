@@ -276,7 +276,11 @@ pub fn grow(dir: &Path, size: Option<u64>) -> Result<(u64, u64)> {
 /// Refuses a part of a device that another OSD beside `dir` has, or that has no bytes.
 fn check_free(dir: &Path, target: &Path, window: Option<Window>) -> Result<()> {
     if let Some(window) = window {
-        anyhow::ensure!(window.len_bytes > 0, "{} is too small to be shared out: name a larger file or device, or start fewer OSDs", target.display());
+        anyhow::ensure!(
+            window.len_bytes > 0,
+            "{} is too small to be shared out: name a larger file or device, or start fewer OSDs",
+            target.display()
+        );
     }
     let beside = dir.parent().and_then(|up| std::fs::read_dir(up).ok()).into_iter().flatten().flatten().map(|entry| entry.path());
     for other in beside.filter(|path| path != dir && DataDir::is_made(path)) {

@@ -105,7 +105,9 @@ pub fn kill_copies(cycles: usize) -> Result<()> {
 /// OSDs in memory lose their copies when they end; the others have them, and fill each that comes back.
 fn memory() -> Result<()> {
     let c = Cluster::start("refilled", &["--store", "mem", "--osds", "3", "--processes"])?;
-    for line in ["ceph osd pool create p 8", "ceph osd pool set p size 3", "ceph osd pool set p min_size 2", "rados -p p put first /etc/hostname"] {
+    for line in
+        ["ceph osd pool create p 8", "ceph osd pool set p size 3", "ceph osd pool set p min_size 2", "rados -p p put first /etc/hostname"]
+    {
         c.must(R, line)?;
     }
     settle(&c, 0, &[], "at the start")?;

@@ -95,7 +95,8 @@ fn mixed() -> Result<()> {
     let scrubbed = all_scrubbed(PATIENCE, || groups(&d), || d.must("ceph osd pool deep-scrub mixed").map(drop))?;
     ensure!(scrubbed, "not every group was scrubbed: {}", d.must("ceph pg dump pgs_brief")?);
     let damaged: Vec<String> = groups(&d)?.iter().filter(|pg| is_damaged(pg)).map(|pg| pg["pgid"].to_string().replace('"', "")).collect();
-    let differences: Result<Vec<String>> = damaged.iter().map(|pgid| d.must(&format!("rados list-inconsistent-obj {pgid} --format=json"))).collect();
+    let differences: Result<Vec<String>> =
+        damaged.iter().map(|pgid| d.must(&format!("rados list-inconsistent-obj {pgid} --format=json"))).collect();
     ensure!(damaged.is_empty(), "copies differ in {damaged:?}: {differences:?}");
     clean(&d, "clean groups after the scrub")
 }

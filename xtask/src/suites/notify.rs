@@ -94,7 +94,11 @@ fn beside_stock(seed: u32) -> Result<()> {
         let others: Vec<String> = alike.iter().filter(|(a, b)| !same(a, b)).map(|(a, b)| format!("{a}\n{b}")).collect();
         ensure!(others.is_empty(), "{side}: ours, and stock beside it:\n{}", others.join("\n"));
         let alone = pairs.len() - alike.len();
-        println!("  {} places are equal, {alone} were cut on one side alone, {} are left to chance", alike.len(), of_ours.len() - pairs.len());
+        println!(
+            "  {} places are equal, {alone} were cut on one side alone, {} are left to chance",
+            alike.len(),
+            of_ours.len() - pairs.len()
+        );
         ensure!(alone * 100 <= CUT_ON_ONE_SIDE * of_ours.len(), "{side}: {alone} of {} places were cut on one side alone", of_ours.len());
         let (twice, cut) = (of_ours.iter().filter(|row| row["heard"] == 2).count(), cuts(&of_ours, ""));
         let is_quick = side == "watcher" && slow_ms == 0;

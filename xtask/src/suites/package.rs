@@ -61,7 +61,8 @@ impl System {
         let mut serves = self.start()?;
         let conf = self.root.join("var/lib/humboldt/ceph.conf");
         let client = |line: &str| -> Result<String> {
-            let text = std::fs::read_to_string(&conf)?.replace("/var/lib/humboldt", &self.root.join("var/lib/humboldt").display().to_string());
+            let text =
+                std::fs::read_to_string(&conf)?.replace("/var/lib/humboldt", &self.root.join("var/lib/humboldt").display().to_string());
             let outside = self.root.join("client.conf");
             std::fs::write(&outside, text)?;
             let words = crate::run::words(line);
@@ -85,7 +86,9 @@ impl System {
     /// What README says to type works with the package alone: no Rust, no client of Ceph's. On a network of its own, since the ports are README's, too.
     fn readme_holds(&self) -> Result<()> {
         let (up, others): (Vec<String>, Vec<String>) = crate::guide::commands_of_readme()?.into_iter().partition(|c| c.ends_with('&'));
-        let ([up], false) = (&up[..], others.is_empty()) else { anyhow::bail!("README starts one program and uses it: {up:?}, {others:?}") };
+        let ([up], false) = (&up[..], others.is_empty()) else {
+            anyhow::bail!("README starts one program and uses it: {up:?}, {others:?}")
+        };
         let script = format!(
             "mkdir /readme && cd /readme && {{ {} >log 2>&1 & }}; n=0; until grep -q '^ready in' log; do n=$((n+1)); test $n -lt 600; sleep 0.1; done; {}; kill $!; wait $!",
             up.trim_end_matches('&'),
@@ -94,7 +97,10 @@ impl System {
         let mut cmd = Command::new("unshare");
         cmd.args(["--net", "sh", "-c", "ip link set lo up; exec chroot \"$0\" /bin/sh -e -c \"$1\""]).arg(&self.root).arg(script);
         let out = run(&mut cmd, Duration::from_secs(120))?;
-        ensure!(out.ok() && out.stdout.contains("HEALTH_OK") && out.stdout.contains(", 0 errors"), "README's lines in a fresh Debian: {out:?}");
+        ensure!(
+            out.ok() && out.stdout.contains("HEALTH_OK") && out.stdout.contains(", 0 errors"),
+            "README's lines in a fresh Debian: {out:?}"
+        );
         Ok(())
     }
 

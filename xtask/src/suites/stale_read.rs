@@ -15,7 +15,14 @@ fn fenced() -> Result<()> {
     c.must(Pacific, "ceph config set global osd_pool_default_size 3")?;
     c.must(Pacific, "ceph config set global osd_pool_default_min_size 2")?;
     let out = c.client_within(Reef, "ceph_test_osd_stale_read", Duration::from_secs(240))?;
-    ensure!(out.ok() && out.stdout.contains("[  PASSED  ] 1 test."), "it ended with {}:\n{}{}\n{}", out.code, out.stdout, out.stderr, c.log());
+    ensure!(
+        out.ok() && out.stdout.contains("[  PASSED  ] 1 test."),
+        "it ended with {}:\n{}{}\n{}",
+        out.code,
+        out.stdout,
+        out.stderr,
+        c.log()
+    );
     // It does not look whether its fence stands. The map says that the fenced one is down: its socket is asked.
     let is_fenced = |osd: u32| -> Result<bool> {
         let socket = c.dir.join(format!("osd.{osd}.asok"));

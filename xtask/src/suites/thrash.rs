@@ -199,7 +199,10 @@ impl Thrasher<'_> {
         let is_clean = |pg: &Value| {
             let state = pg["state"].as_str().unwrap_or_default();
             let whole = pg["acting"].as_array().is_some_and(|acting| acting.len() == 3);
-            pg["reported_epoch"].as_u64().is_some_and(|e| e >= epoch) && state.starts_with("active+clean") && !state.contains("wait") && whole
+            pg["reported_epoch"].as_u64().is_some_and(|e| e >= epoch)
+                && state.starts_with("active+clean")
+                && !state.contains("wait")
+                && whole
         };
         let pool = &map["pools"].as_array().context("pools")?[0];
         let settled = pool["pg_num"] == pool["pg_num_target"] && pool["pg_placement_num"] == pool["pg_placement_num_target"];
@@ -252,7 +255,15 @@ pub fn thrash(mixes: &str, ops: u64, seed: u64, sizes: Sizes) -> Result<()> {
     let (mut deeds, mut kills) = (0, 0);
     for (i, mix) in mixes.chars().enumerate() {
         let over = AtomicBool::new(false);
-        let mut thrasher = Thrasher { c: &c, over: &over, dice: Dice(seed + i as u64 * 1000), started: Instant::now(), kills: 0, deeds: 0, course: String::new() };
+        let mut thrasher = Thrasher {
+            c: &c,
+            over: &over,
+            dice: Dice(seed + i as u64 * 1000),
+            started: Instant::now(),
+            kills: 0,
+            deeds: 0,
+            course: String::new(),
+        };
         let out = std::thread::scope(|scope| {
             let load = scope.spawn(|| {
                 let out = workload(&c, mix, ops, sizes);

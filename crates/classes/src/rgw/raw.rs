@@ -157,7 +157,10 @@ struct Pass<S> {
 
 /// Sums up every entry of the objects' and of the versions', by its own kind, one page after the other. An index may be longer than the store's
 /// caches, so the pass goes on where it had to wait; and a few pages are a turn.
-pub fn sum_of_entries<S: Default + Clone + Send + 'static>(obj: &mut dyn ObjectView, mut add: impl FnMut(&mut S, bool, Entry)) -> ClsResult<S> {
+pub fn sum_of_entries<S: Default + Clone + Send + 'static>(
+    obj: &mut dyn ObjectView,
+    mut add: impl FnMut(&mut S, bool, Entry),
+) -> ClsResult<S> {
     let parts = parts(b"");
     let begun = obj.kept().and_then(|kept| kept.downcast::<Pass<S>>().ok());
     let mut pass = begun.map_or_else(|| Pass { part: 0, after: ByteStr::new(), sum: S::default() }, |pass| *pass);

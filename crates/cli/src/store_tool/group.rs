@@ -9,7 +9,8 @@ use types::{PgId, SpgId};
 pub fn log(store: &mut Offline, name: &str) -> Result<()> {
     let pgid = PgId::parse(name).with_context(|| format!("{name:?} is no placement group: give one such as 2.1f"))?;
     let pg = SpgId::whole(pgid);
-    let record = store.ask(|s| s.load_pg(pg))?.with_context(|| format!("this store has nothing of group {name}; `list` shows collections"))?;
+    let record =
+        store.ask(|s| s.load_pg(pg))?.with_context(|| format!("this store has nothing of group {name}; `list` shows collections"))?;
     let (info, history) = (&record.info, &record.info.history);
     println!("group {pg}, as of map {}: log ({}, {}], complete to {}", record.epoch, info.log_tail, info.last_update, info.last_complete);
     println!(

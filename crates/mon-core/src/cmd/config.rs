@@ -15,7 +15,13 @@ pub const COMMANDS: &[Command] = &[
         set,
     ),
     cmd("config rm name=who,type=CephString name=name,type=CephString", "takes a setting back", "config", "rw", rm),
-    cmd("config get name=who,type=CephString name=key,type=CephString,req=false", "the options that apply to a daemon or client", "config", "r", get),
+    cmd(
+        "config get name=who,type=CephString name=key,type=CephString,req=false",
+        "the options that apply to a daemon or client",
+        "config",
+        "r",
+        get,
+    ),
     cmd("config dump", "all settings", "mon", "r", dump),
     cmd("config help name=key,type=CephString", "what an option is", "config", "r", help),
     cmd("config ls", "names of all options", "config", "r", ls),
@@ -45,7 +51,13 @@ struct About {
 
 fn about(ctx: &Ctx<'_>, name: &str) -> Option<About> {
     if let Some(info) = find(name) {
-        return Some(About { kind: info.kind, level: info.level, runtime: info.runtime, default: info.default.into(), desc: who_heeds(name) });
+        return Some(About {
+            kind: info.kind,
+            level: info.level,
+            runtime: info.runtime,
+            default: info.default.into(),
+            desc: who_heeds(name),
+        });
     }
     let option = ctx.mon.mgrmap.module_option(name)?;
     let (kind, level) = super::mgr_status::option_kind(option);

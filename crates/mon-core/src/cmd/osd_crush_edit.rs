@@ -140,7 +140,13 @@ pub const COMMANDS: &[Command] = &[
         set_tunable,
     ),
     cmd("osd crush class create name=class,type=CephString,goodchars=[A-Za-z0-9-_]", "makes a class of devices", "osd", "rw", class_create),
-    cmd("osd crush class rm name=class,type=CephString,goodchars=[A-Za-z0-9-_]", "removes a device class without OSDs", "osd", "rw", class_rm),
+    cmd(
+        "osd crush class rm name=class,type=CephString,goodchars=[A-Za-z0-9-_]",
+        "removes a device class without OSDs",
+        "osd",
+        "rw",
+        class_rm,
+    ),
 ];
 
 fn no_item(name: &str) -> CmdError {

@@ -85,7 +85,9 @@ impl Mon {
         let waiting: Vec<PoolId> = self.osd.map.removed_snaps_queue.keys().copied().collect();
         for pool in waiting {
             // Set whenever the number of groups changes, by the map that has it.
-            let Some((pg_num, since)) = self.osd.map.pools.get(&pool).map(|p| (p.pg_num, p.last_force_op_resend_prenautilus)) else { continue };
+            let Some((pg_num, since)) = self.osd.map.pools.get(&pool).map(|p| (p.pg_num, p.last_force_op_resend_prenautilus)) else {
+                continue;
+            };
             let Some(done) = self.manager.pgs.purged_in_all(pool, pg_num, since) else { continue };
             let done = done.intersection(&self.osd.map.removed_snaps_queue[&pool]);
             if !done.is_empty() {

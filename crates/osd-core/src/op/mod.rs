@@ -49,8 +49,8 @@ pub use info::OpInfo;
 pub use list::plan_pg;
 pub use passes::Passes;
 pub use plan::{
-    ANY_TICKET, Awaited, CLASSES_BY_DEFAULT, ClassList, Limits, NEXT_TURN, ObjectContext, OpResult, OutData, Plan, PlanCtx, PlanKind, PlanStop,
-    SnapIndexChange, WatchEffect,
+    ANY_TICKET, Awaited, CLASSES_BY_DEFAULT, ClassList, Limits, NEXT_TURN, ObjectContext, OpResult, OutData, Plan, PlanCtx, PlanKind,
+    PlanStop, SnapIndexChange, WatchEffect,
 };
 pub use trim::{TrimCtx, plan_trim};
 pub(crate) use watch::notify_bytes;

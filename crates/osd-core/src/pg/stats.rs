@@ -3,8 +3,8 @@
 use super::Pg;
 use crate::op::ObjectContext;
 use crate::shared::Cx;
-use store::ObjectStore;
 use std::collections::BTreeMap;
+use store::ObjectStore;
 use types::{CollId, Epoch, GHObject, ObjectStatSum, PgShard, PgStat, SpgId, UTime, oi_flag, pg_state};
 
 /// Objects looked at in one step of counting.

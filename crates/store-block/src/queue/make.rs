@@ -97,7 +97,11 @@ impl Core {
                         other => other.to_string(),
                     };
                     let is_damage = matches!(e, StoreError::Damaged { .. });
-                    if is_damage { self.stop_at_damage(why.clone()) } else { self.stop(why.clone()) }
+                    if is_damage {
+                        self.stop_at_damage(why.clone())
+                    } else {
+                        self.stop(why.clone())
+                    }
                     return Err(StoreError::Stopped(why));
                 }
             }

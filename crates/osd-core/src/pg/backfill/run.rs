@@ -14,8 +14,8 @@
 //! change is missed. How far a target is told it is ends before the first object under way. Holds no message and no transaction.
 
 use super::interval::{Interval, scan};
-use crate::planted::{Bug, planted};
 use crate::pg::recovery::host::{Host, Part};
+use crate::planted::{Bug, planted};
 use std::collections::{BTreeMap, BTreeSet};
 use store::StoreError;
 use types::{EVersion, HObject, ObjectStatSum, PgLogEntry, PgShard};

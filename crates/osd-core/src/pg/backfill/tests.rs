@@ -2,10 +2,10 @@
 
 use crate::pg::backfill::run::Backfill;
 use crate::pg::logs::missing::Missing;
-use crate::planted::{self, Bug};
 use crate::pg::recovery::cut::Chunk;
 use crate::pg::recovery::host::{Change, Host, Limits, Pace, Part, Slots};
 use crate::pg::recovery::run::Recovery;
+use crate::planted::{self, Bug};
 use crate::work::Work;
 use base::{Rng, Stamp};
 use denc::Denc;

@@ -344,7 +344,10 @@ impl Recovery {
                 None => break,
             };
             starts += usize::from(started);
-            if started && !is_wanted && let Some(sleep) = host.limits().sleep {
+            if started
+                && !is_wanted
+                && let Some(sleep) = host.limits().sleep
+            {
                 self.sleep(host.now() + sleep);
             }
         }
