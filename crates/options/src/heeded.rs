@@ -113,11 +113,7 @@ pub const HEEDED: &[Heeded] = &[
     row("osd_max_scrubs", "osd", "Scrubs that an OSD takes part in at a time."),
     row("osd_max_write_op_reply_len", "osd", "Bytes that a write may answer at most."),
     row("osd_max_write_size", "osd", "Largest write, in MiB."),
-    row(
-        "osd_mclock_profile",
-        "osd",
-        "What recovery leaves to clients that ask at the same time: `high_client_ops`, `balanced`, `high_recovery_ops`, `custom`.",
-    ),
+    row("osd_mclock_profile", "osd", "What recovery leaves to clients: `high_client_ops`, `balanced`, `high_recovery_ops`, `custom`."),
     row("osd_mclock_scheduler_background_recovery_lim", "osd", "For `custom`: recovery's share of the time, from 0 to 1; 0: all of it."),
     row("osd_memory_target", "osd", "Bounds the OSD's memory: the block store's caches give way to stay below it."),
     row("osd_min_pg_log_entries", "osd", "Entries of a group's log at least."),
