@@ -15,7 +15,7 @@ use std::io::Read;
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::ObjectStore;
 use store_block::{BlockStore, Config};
 use store_mem::MemStore;
@@ -175,10 +175,10 @@ pub fn disks(dir: &Path, patience: Duration) -> Result<FileDisks> {
     let parts: Vec<_> = paths.iter().map(PathBuf::as_path).zip(windows).collect();
     // The kernel takes the ring of a process that was killed down in its own time, and holds the files, and so their locks, until then. One try may
     // itself take seconds.
-    let end = std::time::Instant::now() + patience;
+    let end = Instant::now() + patience;
     loop {
         match FileDisks::open_windows(&parts) {
-            Err(OpenError::InUse(_)) if std::time::Instant::now() < end => {}
+            Err(OpenError::InUse(_)) if Instant::now() < end => {}
             other => return Ok(other?),
         }
         std::thread::sleep(LOCK_PAUSE);

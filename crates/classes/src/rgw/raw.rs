@@ -170,14 +170,9 @@ pub fn sum_of_entries<S: Default + Clone + Send + 'static>(
             pass.part += 1;
             continue;
         }
-        if pages == TURN_PAGES {
-            obj.keep(Box::new(pass.clone()));
-            pages = 0;
-            if let Some(wait) = obj.pause() {
-                return Err(wait);
-            }
-        }
-        let (page, more) = match part.page(obj, pass.after.as_slice(), PAGE_MAX) {
+        // A turn's pages are read, or the store has to fetch the next one: the pass goes on from here.
+        let paused = if pages == TURN_PAGES { obj.pause() } else { None };
+        let (page, more) = match paused.map_or_else(|| part.page(obj, pass.after.as_slice(), PAGE_MAX), Err) {
             Err(ClsError::Wait) => {
                 obj.keep(Box::new(pass));
                 return Err(ClsError::Wait);

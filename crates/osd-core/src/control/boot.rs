@@ -36,7 +36,7 @@ enum Stage {
     Preboot,
     Booting,
     Active,
-    /// Marked down although it lives: perhaps it is us whom nobody hears.
+    /// Marked down although it lives: perhaps no other OSD hears us.
     Unhealthy,
     Stopping,
 }
@@ -219,7 +219,7 @@ impl Control {
         cx.out.push(Effect::SendMon(boot.encode(features::SUPPORTED)));
     }
 
-    /// Looks whether a new map has us up, or no longer. True if others are to be pinged at once: it has us down, and perhaps nobody hears us.
+    /// Looks whether a new map has us up, or no longer. True if others are to be pinged at once: it has us down, and perhaps no other OSD hears us.
     #[must_use]
     pub(crate) fn check_ourselves(&mut self, cx: &mut EventCx<'_>) -> bool {
         let (map, me) = (self.map.clone(), self.whoami);
@@ -250,7 +250,7 @@ impl Control {
         false
     }
 
-    /// Somebody did not hear us. We come back when we hear others, so that a cut between OSDs is not one change of the map after the other; and not
+    /// Other OSDs did not hear us. We come back when we hear others, so that a cut between OSDs is not one change of the map after the other; and not
     /// for ever.
     fn wrongly_down(&mut self, cx: &mut EventCx<'_>) -> bool {
         let times = &mut self.boot.markdowns;
@@ -346,7 +346,7 @@ impl Control {
             target_addrs: self.boot.info.public.clone(),
             epoch: self.map.epoch,
             request_ack: true,
-            // From here on clients get no answer of ours, so nobody has to wait for our leases to end.
+            // From here on clients get no answer of ours, so the next primary need not wait for our leases to end.
             down_and_dead: true,
         };
         cx.out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));

@@ -6,7 +6,7 @@
 //!  its connection is cut ──▶ PING at once; its port, or that for members' messages, refuses ──▶ MOSDFailure, immediate
 //!  heard on both again ──▶ MOSDFailure that takes it back
 //! ```
-//! An OSD that was marked down and lives pings too, and reports nobody: it wants to know whether it is heard (see [`super::boot`]).
+//! An OSD that was marked down and lives pings too, and reports no other: it wants to know whether it is heard (see [`super::boot`]).
 
 use crate::control::Control;
 use crate::event::{ConnId, Effect, HbNet, Level};

@@ -1,4 +1,4 @@
-//! Reports to the manager: who we are, counters, the state of our groups.
+//! Reports to the manager: our name and metadata, counters, the state of our groups.
 
 use crate::config::Config;
 use crate::control::Control;

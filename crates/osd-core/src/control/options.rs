@@ -1,4 +1,4 @@
-//! Options as they are in force: what the monitors, a file or an operator set, and who hears of a change.
+//! Options as they are in force: what the monitors, a file or an operator set, and what a change is told to.
 
 use super::Control;
 use crate::command::{Answer, ok, pretty};

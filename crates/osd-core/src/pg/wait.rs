@@ -31,33 +31,36 @@ impl StoreWaiter {
     }
 }
 
-/// All that waits for the store, with the ticket of each. Bounded by the requests under way.
+/// All that waits for the store, with the ticket of each, or for a turn. Bounded by the requests under way.
 #[derive(Debug, Default)]
 pub(super) struct StoreWaiters {
     all: Vec<(u64, StoreWaiter)>,
+    /// What waits for the group's next turn instead.
+    turn: Vec<StoreWaiter>,
 }
 
 impl StoreWaiters {
     pub fn push(&mut self, ticket: u64, waiter: StoreWaiter) {
-        self.all.push((ticket, waiter));
+        if ticket == NEXT_TURN { self.turn.push(waiter) } else { self.all.push((ticket, waiter)) }
     }
     /// What waits for one of these tickets (ascending), in order.
     fn take_ready(&mut self, tickets: &[u64]) -> Vec<(u64, StoreWaiter)> {
         self.all.extract_if(.., |(ticket, _)| *ticket == ANY_TICKET || tickets.binary_search(ticket).is_ok()).collect()
     }
     fn take_turn(&mut self) -> Vec<(u64, StoreWaiter)> {
-        self.all.extract_if(.., |(ticket, _)| *ticket == NEXT_TURN).collect()
+        std::mem::take(&mut self.turn).into_iter().map(|waiter| (NEXT_TURN, waiter)).collect()
     }
     /// True if something waits for the group's next turn.
     pub fn want_turn(&self) -> bool {
-        self.all.iter().any(|(ticket, _)| *ticket == NEXT_TURN)
+        !self.turn.is_empty()
     }
     /// Requests that no order has.
     pub fn requests(&self) -> impl Iterator<Item = &ClientOp> {
-        self.all.iter().filter_map(|(_, waiter)| waiter.op())
+        self.all.iter().map(|(_, waiter)| waiter).chain(&self.turn).filter_map(StoreWaiter::op)
     }
     pub fn end_interval(&mut self) -> impl Iterator<Item = Box<ClientOp>> {
-        std::mem::take(&mut self.all).into_iter().filter_map(|(_, waiter)| waiter.into_op())
+        let turn = self.take_turn();
+        std::mem::take(&mut self.all).into_iter().chain(turn).filter_map(|(_, waiter)| waiter.into_op())
     }
 }
 

@@ -366,7 +366,7 @@ impl Shard {
         }
     }
 
-    /// Groups of pools that this very map makes: nothing can have been written to them, so whoever is primary makes them, and need not
+    /// Groups of pools that this very map makes: nothing can have been written to them, so their primary makes them, and need not
     /// wait for the monitor's word.
     fn create_by_map(&mut self, old: &OsdMap, new: &OsdMap, cx: &mut EventCx<'_>) {
         if new.epoch != old.epoch + 1 {

@@ -188,7 +188,7 @@ impl Shard {
         self.sh.next_for_control()
     }
 
-    /// Who is at the other end of a connection.
+    /// The other end of a connection.
     pub fn peer(&self, conn: ConnId) -> Option<&Peer> {
         Some(&self.sh.sessions.get(&conn)?.peer)
     }

@@ -44,115 +44,95 @@ impl Shard {
             MOSDRepOp::KIND => {
                 let mut m = MOSDRepOp::decode(msg)?;
                 m.from.osd = from;
-                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, cx)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
-                {
+                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.min_epoch, msg, cx) {
                     pg.hear(m.from, Said::Write(Box::new(m)), &mut cx);
                 }
             }
             MOSDRepOpReply::KIND => {
                 let mut m = MOSDRepOpReply::decode(msg)?;
                 m.from.osd = from;
-                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, cx)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
-                {
+                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.min_epoch, msg, cx) {
                     pg.write_acknowledged(&m, &mut cx);
                 }
             }
             MOSDPGUpdateLogMissing::KIND => {
                 let m = MOSDPGUpdateLogMissing::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, cx)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
-                {
+                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.min_epoch, msg, cx) {
                     pg.hear(PgShard::new(from, m.from), Said::Entries(Box::new(m)), &mut cx);
                 }
             }
             MOSDPGUpdateLogMissingReply::KIND => {
                 let m = MOSDPGUpdateLogMissingReply::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, cx)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
-                {
+                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.min_epoch, msg, cx) {
                     pg.acknowledged(PgShard::new(from, m.from), m.map_epoch, m.rep_tid, m.last_complete_ondisk, &mut cx);
                 }
             }
             MOSDPGQuery2::KIND => {
                 let m = MOSDPGQuery2::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.query.epoch_sent, msg, cx) {
+                if !self.is_ahead(from, m.pgid, m.query.epoch_sent, msg) {
                     self.queried(from, &m, cx);
                 }
             }
             MOSDPGNotify2::KIND => {
                 let m = MOSDPGNotify2::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.notify.epoch_sent, msg, cx) {
+                if !self.is_ahead(from, m.pgid, m.notify.epoch_sent, msg) {
                     self.notified(from, m, cx);
                 }
             }
             MOSDPGInfo2::KIND => {
                 let m = MOSDPGInfo2::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.epoch_sent, msg, cx)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
-                {
+                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.epoch_sent, msg, cx) {
                     pg.hear(PgShard::new(from, m.info.pgid.shard), Said::Info(Box::new(m)), &mut cx);
                 }
             }
             MOSDPGLog::KIND => {
                 let m = MOSDPGLog::decode(msg)?;
-                if !self.is_ahead(from, m.pgid(), m.epoch, msg, cx) {
+                if !self.is_ahead(from, m.pgid(), m.epoch, msg) {
                     self.log_came(from, m, cx);
                 }
             }
             MOSDPGLease::KIND => {
                 let m = MOSDPGLease::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.epoch, msg, cx)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
-                {
+                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.epoch, msg, cx) {
                     pg.lease_came(PgShard::new(from, m.pgid.shard), &m, &mut cx);
                 }
             }
             MOSDPGLeaseAck::KIND => {
                 let m = MOSDPGLeaseAck::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.epoch, msg, cx)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
-                {
+                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.epoch, msg, cx) {
                     pg.lease_acknowledged(from, m.epoch, m.ack, &mut cx);
                 }
             }
             MOSDRepScrub::KIND => {
                 let m = MOSDRepScrub::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.min_epoch, msg, cx)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
-                {
+                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.min_epoch, msg, cx) {
                     pg.hear(PgShard::new(from, m.pgid.shard), Said::Scrub(Box::new(m)), &mut cx);
                 }
             }
             MOSDRepScrubMap::KIND => {
                 let mut m = MOSDRepScrubMap::decode(msg)?;
                 m.from.osd = from;
-                if !self.is_ahead(from, m.pgid, m.map_epoch, msg, cx)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
-                {
+                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.map_epoch, msg, cx) {
                     pg.scrub_map_came(&m, &mut cx);
                 }
             }
             MOSDScrubReserve::KIND => {
                 let mut m = MOSDScrubReserve::decode(msg)?;
                 m.from.osd = from;
-                if !self.is_ahead(from, m.pgid, m.map_epoch, msg, cx)
-                    && let Some((pg, mut cx)) = self.group(m.pgid, cx)
-                {
+                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.map_epoch, msg, cx) {
                     pg.reserve_came(&m, &mut cx);
                 }
             }
             MOSDPGRemove::KIND => {
                 let m = MOSDPGRemove::decode(msg)?;
                 // It is said once: by a map that we don't have yet, it waits.
-                if !m.pgs.iter().any(|pgid| self.is_ahead(from, *pgid, m.epoch, msg, cx)) {
+                if !m.pgs.iter().any(|pgid| self.is_ahead(from, *pgid, m.epoch, msg)) {
                     m.pgs.iter().for_each(|pgid| self.let_go(*pgid, m.epoch, cx));
                 }
             }
             MBackfillReserve::KIND => {
                 let m = MBackfillReserve::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.query_epoch, msg, cx) {
+                if !self.is_ahead(from, m.pgid, m.query_epoch, msg) {
                     let bytes = m.primary_num_bytes.saturating_sub(m.shard_num_bytes.max(0));
                     let word = match m.kind {
                         backfill_reserve::REQUEST => Word::Request { kind: Kind::Backfill, priority: m.priority, bytes },
@@ -168,7 +148,7 @@ impl Shard {
             }
             MRecoveryReserve::KIND => {
                 let m = MRecoveryReserve::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.query_epoch, msg, cx) {
+                if !self.is_ahead(from, m.pgid, m.query_epoch, msg) {
                     let word = match m.kind {
                         recovery_reserve::REQUEST => Word::Request { kind: Kind::Recovery, priority: m.priority, bytes: 0 },
                         recovery_reserve::GRANT => Word::Grant,
@@ -181,7 +161,7 @@ impl Shard {
             }
             kind if wire::is_ours(kind) => {
                 let (envelope, parts) = wire::decode(msg)?;
-                if !self.is_ahead(from, envelope.pgid, envelope.min_epoch, msg, cx) {
+                if !self.is_ahead(from, envelope.pgid, envelope.min_epoch, msg) {
                     self.recovery_came(from, envelope, parts, cx);
                 }
             }
@@ -211,7 +191,7 @@ impl Shard {
     }
 
     /// True if a message has to wait: for the map that it was sent by, for a group that is behind or on its way out, or for another one that waits.
-    fn is_ahead(&mut self, from: OsdId, pgid: SpgId, epoch: Epoch, msg: &RawMessage, _cx: &mut EventCx<'_>) -> bool {
+    fn is_ahead(&mut self, from: OsdId, pgid: SpgId, epoch: Epoch, msg: &RawMessage) -> bool {
         let is_newer = epoch > self.sh.map.epoch;
         let waits = is_newer
             || !self.sh.serves
@@ -244,6 +224,18 @@ impl Shard {
         let slot = *self.index.get(&pgid)?;
         let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
         Some((pg, cx.with(&mut self.sh)))
+    }
+
+    /// The group that a message is for, at the map that it was sent by; nothing if there is none, or the message has to wait.
+    fn group_at<'a>(
+        &'a mut self,
+        from: OsdId,
+        pgid: SpgId,
+        epoch: Epoch,
+        msg: &RawMessage,
+        cx: &'a mut EventCx<'_>,
+    ) -> Option<(&'a mut Pg, Cx<'a>)> {
+        if self.is_ahead(from, pgid, epoch, msg) { None } else { self.group(pgid, cx) }
     }
 
     fn queried(&mut self, from: OsdId, m: &MOSDPGQuery2, cx: &mut EventCx<'_>) {

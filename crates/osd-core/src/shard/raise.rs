@@ -85,7 +85,7 @@ impl Shard {
         let mut pg = Pg::new(place, l.pgid, Rc::new(pool.clone()), name, l.info, l.past, mapping.clone(), false, &cx);
         pg.take_record(l.log, l.missing.into(), l.epoch);
         if gap {
-            // What happened in maps that nobody has any more can't be known: another interval begins.
+            // What happened in maps that no OSD has any more can't be known: another interval begins.
             pg.peering.start_interval(&mut pg.info, mapping, &*map, cx.clock.mono);
         }
         self.insert(pg);

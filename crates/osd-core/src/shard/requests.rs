@@ -51,7 +51,7 @@ impl Shard {
         session.map_epoch = session.map_epoch.max(msg.map_epoch);
         let newest = self.sh.map.epoch;
         if session.map_epoch < newest && newest > 0 {
-            // Whoever lags behind gets the maps with the answer.
+            // A client that lags behind gets the maps with the answer.
             if let Some((maps, reached)) = self.sh.maps.read().message(self.sh.cluster_fsid, session.map_epoch, newest) {
                 session.map_epoch = reached;
                 cx.out.push(Effect::Send { conn, msg: maps });
@@ -80,7 +80,7 @@ impl Shard {
             self.take_arrived(cx);
         }
     }
-    /// The requests that have come go to their groups, in order. Before anything else that happens, so nobody sees that they were gathered.
+    /// The requests that have come go to their groups, in order. Before anything else that happens, so it is not seen that they were gathered.
     pub(super) fn take_arrived(&mut self, cx: &mut EventCx<'_>) {
         if self.arrived.is_empty() {
             return;
@@ -120,7 +120,7 @@ impl Shard {
         let ours = self.sh.map.pool(pgid.pgid.pool).is_some_and(|p| pgid.pgid.seed < p.pg_num)
             && self.sh.map.pg_to_up_acting(pgid.pgid, &mut self.placement).acting_primary == self.sh.whoami;
         if ours && self.sh.map.pool(pgid.pgid.pool).is_some_and(|p| p.is_erasure()) {
-            // No group of such a pool is made here: whoever asks is told so, rather than left waiting.
+            // No group of such a pool is made here: the client that asks is told so, rather than left waiting.
             let msg = error_reply(&op.msg, -types::errno::EOPNOTSUPP, self.sh.map.epoch, Default::default(), 0, None);
             cx.with(&mut self.sh).send(op.conn, msg);
             return;
