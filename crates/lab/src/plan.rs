@@ -3,6 +3,8 @@
 pub mod lacks;
 pub mod room;
 mod settle;
+#[cfg(test)]
+mod tests;
 
 pub use lacks::{lacks_here, packages};
 pub use settle::Setup;
@@ -134,7 +136,9 @@ impl Plan {
             cells.len() - 1
         };
         let names = names(study);
-        for point in axes::points(study).into_iter().filter(|p| only.allows(p)) {
+        let rules = study.rules(quick);
+        let wanted = |point: &Point| only.allows(point) && !rules.exclude.iter().any(|part| axes::has(point, part));
+        for point in axes::points(study).into_iter().filter(wanted) {
             for Name { row: shown, load: name, base } in &names {
                 let mut row = Row { load: shown.clone(), point: point.clone(), cells: Vec::new() };
                 let mut control_cell = None;
@@ -170,7 +174,6 @@ impl Plan {
                 }
             }
         }
-        let rules = study.rules(quick);
         let mut plan = Self {
             study: study.name().into(),
             quick,

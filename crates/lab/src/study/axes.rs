@@ -45,15 +45,21 @@ pub fn points(study: &Study) -> Vec<Point> {
         };
         points = points.iter().flat_map(|point| (0..length).map(|at| with(point, at)).collect::<Vec<_>>()).collect();
     }
-    let excluded: Vec<_> = study
-        .axes
-        .values()
-        .filter_map(|entry| match entry.get_ref() {
-            AxisEntry::Exclude(parts) => Some(parts),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    points.retain(|point| !excluded.iter().any(|part| !part.is_empty() && part.iter().all(|(axis, value)| point.get(axis) == Some(value))));
+    let excluded: Vec<&Point> = excluded(study).collect();
+    points.retain(|point| !excluded.iter().any(|part| has(point, part)));
     points
+}
+
+/// What the axes exclude.
+fn excluded(study: &Study) -> impl Iterator<Item = &Point> {
+    let parts = study.axes.values().filter_map(|entry| match entry.get_ref() {
+        AxisEntry::Exclude(parts) => Some(parts),
+        _ => None,
+    });
+    parts.flatten()
+}
+
+/// `part` is of `point`; an empty one is of none.
+pub fn has(point: &Point, part: &Point) -> bool {
+    !part.is_empty() && part.iter().all(|(axis, value)| point.get(axis) == Some(value))
 }

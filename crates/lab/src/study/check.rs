@@ -7,7 +7,7 @@ use crate::load::{Op, Tool, course};
 use crate::metric::Metric;
 use crate::target::Kind;
 use crate::target::osds::{self, Action};
-use crate::value::{Filter, parse_size};
+use crate::value::{Filter, Point, parse_size};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use toml::Spanned;
@@ -101,6 +101,27 @@ fn check_axes(study: &Study) -> Checked {
                 let known = [axes::SERVER, axes::WORK].concat().join(", ");
                 return Err(wrong(span, format!("unknown axis `{name}`, expected one of {known}, exclude, pairs")));
             }
+        }
+    }
+    for (key, entry) in &study.axes {
+        if let AxisEntry::Exclude(parts) = entry.get_ref() {
+            check_excluded(study, parts).map_err(|e| wrong(key.span(), e))?;
+        }
+    }
+    Ok(())
+}
+
+/// Each part names values that axes have: another one would exclude nothing, and say so nowhere.
+fn check_excluded(study: &Study, parts: &[Point]) -> Result<(), String> {
+    for (name, value) in parts.iter().flatten() {
+        let values = study.axes.iter().find_map(|(key, entry)| match entry.get_ref() {
+            AxisEntry::Values(values) if key.get_ref() == name => Some(values),
+            _ => None,
+        });
+        match values {
+            None => return Err(format!("exclude: {name} is no axis of this study")),
+            Some(values) if !values.contains(value) => return Err(format!("exclude: axis {name} has no value {value}")),
+            Some(_) => {}
         }
     }
     Ok(())
@@ -254,6 +275,9 @@ fn check_rules(study: &Study, targets: &BTreeSet<&str>) -> Checked {
         if !sane {
             return Err(wrong(span, "[rules]: 1 to 1000 rounds of 0.2 to 86,400 seconds are wanted"));
         }
+    }
+    for set in [&study.rules.full, &study.rules.quick].into_iter().flatten() {
+        check_excluded(study, &set.exclude).map_err(|e| wrong(span.clone(), format!("[rules]: {e}")))?;
     }
     if let Some(control) = &study.rules.control
         && !targets.contains(control.get_ref().as_str())

@@ -2,7 +2,7 @@
 //!
 //! Absent: whether the values make sense together (`check`), and what becomes of them (`crate::plan`).
 
-use crate::value::Value;
+use crate::value::{Point, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -46,7 +46,7 @@ pub struct Study {
 #[serde(untagged)]
 pub enum AxisEntry {
     Values(Vec<Value>),
-    Exclude(Vec<BTreeMap<String, Value>>),
+    Exclude(Vec<Point>),
     Pairs(Vec<Vec<String>>),
 }
 
@@ -204,6 +204,9 @@ pub struct RuleSet {
     /// How many more times a round runs that other processes disturbed.
     #[serde(default)]
     pub repeats: u32,
+    /// Parts of points that this form of the study leaves out, besides what the axes exclude.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<Point>,
 }
 
 /// A sentence of a study, and the ratio that it stands or falls with.

@@ -66,8 +66,8 @@ impl Study {
     pub fn rules(&self, quick: bool) -> file::RuleSet {
         let given = if quick { &self.rules.quick } else { &self.rules.full };
         given.clone().unwrap_or(match quick {
-            true => file::RuleSet { rounds: 3, seconds: 3.0, warm_s: 1.0, prolong: 0, repeats: 0 },
-            false => file::RuleSet { rounds: 5, seconds: 10.0, warm_s: 3.0, prolong: 2, repeats: 2 },
+            true => file::RuleSet { rounds: 3, seconds: 3.0, warm_s: 1.0, prolong: 0, repeats: 0, exclude: Vec::new() },
+            false => file::RuleSet { rounds: 5, seconds: 10.0, warm_s: 3.0, prolong: 2, repeats: 2, exclude: Vec::new() },
         })
     }
     pub fn margin(&self) -> f64 {
