@@ -28,10 +28,14 @@ pub enum Metric {
     PauseMs,
     /// From the drill that ends the trouble until everything has all its copies, seconds.
     CleanS,
+    /// From there on: what crossed the loopback interface, millions of bytes a second.
+    MendMbS,
+    /// CPU of the servers for each million of those bytes, microseconds.
+    MendCpuUs,
 }
 
 impl Metric {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Iops,
         Self::MbS,
         Self::MeanUs,
@@ -43,6 +47,8 @@ impl Metric {
         Self::RssMib,
         Self::PauseMs,
         Self::CleanS,
+        Self::MendMbS,
+        Self::MendCpuUs,
     ];
 
     pub fn name(self) -> &'static str {
@@ -58,6 +64,8 @@ impl Metric {
             Self::RssMib => "rss_mib",
             Self::PauseMs => "pause_ms",
             Self::CleanS => "clean_s",
+            Self::MendMbS => "mend_mb_s",
+            Self::MendCpuUs => "mend_cpu_us",
         }
     }
     /// As a heading.
@@ -74,10 +82,12 @@ impl Metric {
             Self::RssMib => "server memory, MiB",
             Self::PauseMs => "longest pause, ms",
             Self::CleanS => "until clean, s",
+            Self::MendMbS => "sent until clean, MB/s",
+            Self::MendCpuUs => "server CPU per MB sent until clean, µs",
         }
     }
     pub fn better(self) -> Better {
-        if matches!(self, Self::Iops | Self::MbS) { Better::More } else { Better::Less }
+        if matches!(self, Self::Iops | Self::MbS | Self::MendMbS) { Better::More } else { Better::Less }
     }
     pub fn parse(text: &str) -> Result<Self, String> {
         let names = || Self::ALL.map(Self::name).join(", ");

@@ -55,6 +55,14 @@ impl Round {
             }
             Metric::PauseMs => self.stat.drill.as_ref()?.pause_ms,
             Metric::CleanS => self.stat.drill.as_ref()?.clean_s,
+            Metric::MendMbS => {
+                let drill = self.stat.drill.as_ref()?;
+                Some(drill.mended.as_ref()?.sent_bytes as f64 / 1e6 / drill.clean_s.filter(|s| *s > 0.0)?)
+            }
+            Metric::MendCpuUs => {
+                let mended = self.stat.drill.as_ref()?.mended.as_ref()?;
+                Some(us(mended.server_cpu_ns) / (mended.sent_bytes.max(1) as f64 / 1e6))
+            }
             Metric::RssMib => (used.rss_bytes > 0).then(|| used.rss_bytes as f64 / (1 << 20) as f64),
         }
     }

@@ -23,6 +23,10 @@ pub fn command(job: &Job) -> Command {
     let objects = (work.size / work.block.max(1)).max(1);
     cmd.args(["--objects", &objects.to_string()]);
     cmd.args(["--block", &work.block.to_string(), "--depth", &work.depth.to_string()]);
+    if work.is_drill() {
+        // What a drill hurts must be there until all copies of it are made again.
+        cmd.arg("--keep");
+    }
     cmd.args(["--seconds", &job.seconds.to_string(), "--warm", &job.warm_s.to_string()]);
     cmd
 }

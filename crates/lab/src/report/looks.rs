@@ -24,7 +24,7 @@ pub fn drills(run: &Run) -> Markup {
             h2 { "Drills" }
             p.note { "What was done under load, in seconds from its begin. The pause is the longest time without an answer to any request; \"clean\" counts from the drill that waits for it. The ledger holds writes that were acknowledged outside of the cluster, read back at the end." }
             div.wide { table {
-                thead { tr { th { "target" } th { "load" } th.n { "round" } th { "done" } th.n { "pause, ms" } th.n { "clean after, s" } th.n { "ledger" } th.n { "lost" } } }
+                thead { tr { th { "target" } th { "load" } th.n { "round" } th { "done" } th.n { "pause, ms" } th.n { "clean after, s" } th.n { "sent meanwhile, MB" } th.n { "server CPU meanwhile, s" } th.n { "ledger" } th.n { "lost" } } }
                 tbody { @for (at, cell) in cells { @for r in run.of(at) { @if let Some(d) = &r.stat.drill { tr {
                     td { (cell.setup.show()) }
                     td { (cell.work.show()) }
@@ -32,6 +32,8 @@ pub fn drills(run: &Run) -> Markup {
                     td { @for (i, (what, at_s)) in d.done.iter().enumerate() { @if i > 0 { ", " } (what) " at " (figure(*at_s)) } }
                     td.n { (d.pause_ms.map_or("–".into(), figure)) }
                     td.n { (d.clean_s.map_or("–".into(), figure)) }
+                    td.n { (d.mended.as_ref().map_or("–".into(), |m| figure(m.sent_bytes as f64 / 1e6))) }
+                    td.n { (d.mended.as_ref().map_or("–".into(), |m| figure(m.server_cpu_ns as f64 / 1e9))) }
                     td.n { (d.acknowledged) }
                     td.n { @if d.lost > 0 { span.FAILED { (d.lost) } } @else { "0" } }
                 } } } } }

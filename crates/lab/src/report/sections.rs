@@ -9,8 +9,17 @@ use crate::target::Kind;
 use maud::{Markup, html};
 
 /// What verdicts are given on, if it was measured.
-const JUDGED: [Metric; 7] =
-    [Metric::Iops, Metric::MeanUs, Metric::P99Us, Metric::ServerCpuUs, Metric::Amplification, Metric::PauseMs, Metric::CleanS];
+const JUDGED: [Metric; 9] = [
+    Metric::Iops,
+    Metric::MeanUs,
+    Metric::P99Us,
+    Metric::ServerCpuUs,
+    Metric::Amplification,
+    Metric::PauseMs,
+    Metric::CleanS,
+    Metric::MendMbS,
+    Metric::MendCpuUs,
+];
 
 fn class(word: Word) -> &'static str {
     match word {
@@ -25,11 +34,25 @@ fn class(word: Word) -> &'static str {
 fn word(metric: Metric, word: Word) -> String {
     match (metric, word) {
         (
-            Metric::ServerCpuUs | Metric::ClientCpuUs | Metric::Amplification | Metric::RssMib | Metric::PauseMs | Metric::CleanS,
+            Metric::ServerCpuUs
+            | Metric::ClientCpuUs
+            | Metric::Amplification
+            | Metric::RssMib
+            | Metric::PauseMs
+            | Metric::CleanS
+            | Metric::MendMbS
+            | Metric::MendCpuUs,
             Word::Faster,
         ) => "less".into(),
         (
-            Metric::ServerCpuUs | Metric::ClientCpuUs | Metric::Amplification | Metric::RssMib | Metric::PauseMs | Metric::CleanS,
+            Metric::ServerCpuUs
+            | Metric::ClientCpuUs
+            | Metric::Amplification
+            | Metric::RssMib
+            | Metric::PauseMs
+            | Metric::CleanS
+            | Metric::MendMbS
+            | Metric::MendCpuUs,
             Word::Slower,
         ) => "more".into(),
         (_, word) => word.to_string(),

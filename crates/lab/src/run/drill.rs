@@ -5,6 +5,7 @@
 
 use super::interrupt;
 use crate::load::runner::chore;
+use crate::sample::{Sample, Subject, Used};
 use crate::study::file::Drill;
 use crate::target::osds::{self, Action};
 use crate::target::{Place, Target};
@@ -19,10 +20,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long a cluster may take until it is whole.
-const WHOLE: Duration = Duration::from_secs(180);
+const WHOLE: Duration = Duration::from_secs(900);
 /// How often that is asked while a load runs, and afterwards.
 const ASK: Duration = Duration::from_secs(1);
 const ASK_OFTEN: Duration = Duration::from_millis(200);
+const SLEEP: Duration = Duration::from_millis(20);
 /// Between two writes of the ledger.
 const PACE: Duration = Duration::from_millis(100);
 const WRITE: Duration = Duration::from_secs(120);
@@ -36,16 +38,42 @@ pub struct Drilled {
     pub pause_ms: Option<f64>,
     /// From the drill that waits for it.
     pub clean_s: Option<f64>,
+    /// What that took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mended: Option<Mended>,
     /// Writes of the ledger that were acknowledged, and those of them that are gone.
     pub acknowledged: u64,
     pub lost: u64,
+}
+
+/// What passed from the drill that waits until everything was whole.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Mended {
+    /// Over the loopback interface of the whole machine: daemons among each other, and clients.
+    pub sent_bytes: u64,
+    pub server_cpu_ns: u64,
+}
+
+/// The moment from which a cluster is waited for.
+struct Wait {
+    since: Instant,
+    sample: Sample,
+    sent_bytes: u64,
+}
+
+/// Bytes that the loopback interface has carried: /proc/net/dev.
+fn loopback_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/net/dev").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.trim().strip_prefix("lo:"));
+    line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
 /// A load's drills, in their course.
 pub struct Course {
     left: VecDeque<Drill>,
     begun: Option<Instant>,
-    waits: Option<Instant>,
+    ended: Option<Instant>,
+    waits: Option<Wait>,
     asked: Instant,
     pub drilled: Drilled,
     /// Why it could not go on.
@@ -55,48 +83,59 @@ pub struct Course {
 impl Course {
     pub fn new<'a>(drills: impl Iterator<Item = &'a Drill>) -> Self {
         let mut left: Vec<Drill> = drills.cloned().collect();
-        left.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
-        Self { left: left.into(), begun: None, waits: None, asked: Instant::now(), drilled: Drilled::default(), failed: None }
+        left.sort_by(|a, b| a.after.cmp(&b.after).then(a.at_s.total_cmp(&b.at_s)));
+        Self { left: left.into(), begun: None, ended: None, waits: None, asked: Instant::now(), drilled: Drilled::default(), failed: None }
     }
     /// The load begins.
     pub fn begin(&mut self) {
         self.begun = Some(Instant::now());
     }
     /// Does what is due.
-    pub fn look(&mut self, target: &mut dyn Target) {
-        let Some(begun) = self.begun else { return };
+    pub fn look(&mut self, target: &mut dyn Target, subject: &mut Subject) {
+        let (Some(begun), ended) = (self.begun, self.ended) else { return };
+        let due = |drill: &mut Drill| {
+            let from = if drill.after { ended } else { Some(begun) };
+            from.is_some_and(|from| from.elapsed().as_secs_f64() >= drill.at_s)
+        };
         while self.failed.is_none()
-            && let Some(drill) = self.left.pop_front_if(|d| begun.elapsed().as_secs_f64() >= d.at_s)
+            && let Some(drill) = self.left.pop_front_if(due)
         {
             let at_s = begun.elapsed().as_secs_f64();
             if let Err(e) = act(target, &drill) {
                 self.failed = Some(format!("{} of {}: {e:#}", drill.action, drill.what));
             }
             self.drilled.done.push((format!("{} {}", drill.action, drill.what), (at_s * 1000.0).round() / 1000.0));
+            // A process that was started again is another one.
+            subject.servers = target.servers();
             if drill.until.as_deref() == Some("active+clean") {
-                self.waits = Some(Instant::now());
+                self.waits = Some(Wait { since: Instant::now(), sample: subject.sample(false), sent_bytes: loopback_bytes() });
             }
         }
-        if self.asked.elapsed() >= ASK {
-            self.ask(target);
+        let pace = if self.ended.is_some() { ASK_OFTEN } else { ASK };
+        if self.asked.elapsed() >= pace {
+            self.ask(target, subject);
         }
     }
-    fn ask(&mut self, target: &mut dyn Target) {
+    fn ask(&mut self, target: &mut dyn Target, subject: &Subject) {
         self.asked = Instant::now();
-        if let Some(since) = self.waits
-            // A monitor that has no answer just now has one the next time.
-            && target.is_clean().unwrap_or(false)
-        {
-            self.drilled.clean_s = Some((since.elapsed().as_secs_f64() * 1000.0).round() / 1000.0);
-            self.waits = None;
+        // A monitor that has no answer just now has one the next time.
+        if self.waits.is_some() && target.is_clean().unwrap_or(false) {
+            let wait = self.waits.take().expect("just seen");
+            self.drilled.clean_s = Some((wait.since.elapsed().as_secs_f64() * 1000.0).round() / 1000.0);
+            self.drilled.mended = Some(Mended {
+                sent_bytes: loopback_bytes().saturating_sub(wait.sent_bytes),
+                server_cpu_ns: Used::between(&wait.sample, &subject.sample(false)).server_cpu_ns,
+            });
         }
     }
-    /// The load is over: waits for what is waited for, and makes the target whole.
-    pub fn finish(&mut self, target: &mut dyn Target) -> Result<()> {
+    /// The load is over: does what comes after it, waits for what is waited for, and makes the target whole.
+    pub fn finish(&mut self, target: &mut dyn Target, subject: &mut Subject) -> Result<()> {
+        self.ended = Some(Instant::now());
         let end = Instant::now() + WHOLE;
-        while self.waits.is_some() && Instant::now() < end && !interrupt::asked() {
-            std::thread::sleep(ASK_OFTEN);
-            self.ask(target);
+        let comes = |left: &VecDeque<Drill>| left.front().is_some_and(|d| d.after);
+        while self.failed.is_none() && (self.waits.is_some() || comes(&self.left)) && Instant::now() < end && !interrupt::asked() {
+            std::thread::sleep(SLEEP);
+            self.look(target, subject);
         }
         target.heal()?;
         let end = Instant::now() + WHOLE;
@@ -156,9 +195,13 @@ impl Ledger {
         });
         Self { place: place.clone(), dir: dir.into(), stop, thread }
     }
+    /// The load is over: nothing more is written.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
     /// Reads back what was acknowledged; how many that are, and how many of them are gone or other than they were.
     pub fn settle(self) -> Result<(u64, u64)> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop();
         let acknowledged = self.thread.join().ok().context("the ledger's writer panicked")?;
         let file = self.dir.join("ledger.get");
         let mut lost = 0;

@@ -220,7 +220,7 @@ fn visits(study: &Study, plan: &Plan, fleet: &mut Fleet, folder: &mut Folder) ->
 /// How long a load under drills runs at least: until some time after the last of them.
 fn drill_s(cell: &Cell, drills: &[Drill]) -> Option<f64> {
     let course = cell.work.under.as_deref().and_then(crate::load::course)?;
-    let last = drills.iter().filter(|d| d.course == course).map(|d| d.at_s).fold(0.0, f64::max);
+    let last = drills.iter().filter(|d| d.course == course && !d.after).map(|d| d.at_s).fold(0.0, f64::max);
     Some((last + DRILL_AFTER_S).ceil())
 }
 

@@ -95,9 +95,7 @@ impl Watch for Eyes<'_> {
         let sample = self.subject.sample(false);
         self.rss = self.rss.max(sample.rss_bytes);
         if let Some(course) = &mut self.course {
-            course.look(self.target);
-            // A process that was started again is another one.
-            self.subject.servers = self.target.servers();
+            course.look(self.target, &mut self.subject);
         }
         let _ = writeln!(self.samples, "{}", serde_json::to_string(&sample).expect("plain data"));
     }
@@ -210,7 +208,7 @@ impl Visit<'_> {
         fs::write(dir.join("out"), &ended.out)?;
         fs::write(dir.join("err"), &ended.err)?;
         eyes.died |= !eyes.target.alive();
-        let Eyes { target, subject, before, after, rss, died, counted_at_ns, course, .. } = eyes;
+        let Eyes { target, mut subject, before, after, rss, died, counted_at_ns, course, .. } = eyes;
         let mut counted_s = None;
         if let Some(((a, counted_a), (b, counted_b))) = before.zip(after) {
             stat.used = Used::between(&a, &b);
@@ -236,7 +234,8 @@ impl Visit<'_> {
             code: ended.code,
             ledger: None,
         };
-        let hurt = course.zip(ledger).and_then(|(course, ledger)| drilled(course, ledger, target, told.as_ref().ok(), stat).err());
+        let hurt =
+            course.zip(ledger).and_then(|(course, ledger)| drilled(course, ledger, target, &mut subject, told.as_ref().ok(), stat).err());
         seen.ledger = stat.drill.as_ref().map(|d| (d.acknowledged, d.lost));
         stat.state = Some(match hurt {
             Some(e) => State::Failed(format!("{e:#}")),
@@ -276,8 +275,16 @@ impl Visit<'_> {
 }
 
 /// The drills' end: the target is whole again, and what it acknowledged is there.
-fn drilled(mut course: Course, ledger: Ledger, target: &mut dyn Target, told: Option<&Told>, stat: &mut Stat) -> Result<()> {
-    let whole = course.finish(target);
+fn drilled(
+    mut course: Course,
+    ledger: Ledger,
+    target: &mut dyn Target,
+    subject: &mut Subject,
+    told: Option<&Told>,
+    stat: &mut Stat,
+) -> Result<()> {
+    ledger.stop();
+    let whole = course.finish(target, subject);
     let mut drilled = course.drilled;
     let slowest = |t: &Told| t.latency.as_ref().and_then(|l| l.max_ns()).map(|ns| ns as f64 / 1e6);
     drilled.pause_ms = told.and_then(|t| t.gap_ms.or_else(|| slowest(t)));

@@ -160,8 +160,13 @@ pub struct Drill {
     /// Drills of one course are carried out together, under loads that name it: `under = "drill COURSE"`.
     #[serde(default)]
     pub course: String,
+    /// From the load's begin, or with `after` from its end.
+    #[serde(default)]
     pub at_s: f64,
-    /// `kill -9`, `hang` (SIGSTOP), `resume` (SIGCONT), `restart`, `mark out` or `mark in`.
+    /// It is done when the load is over: what comes then meets an idle cluster.
+    #[serde(default)]
+    pub after: bool,
+    /// `kill -9`, `empty` (a killed OSD loses its data), `hang` (SIGSTOP), `resume` (SIGCONT), `restart`, `mark out` or `mark in`.
     #[serde(rename = "do")]
     pub action: String,
     /// `osd.N`.

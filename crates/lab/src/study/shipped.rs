@@ -8,6 +8,7 @@ pub const ALL: &[(&str, &str)] = &[
     ("humboldt-block", include_str!("../../studies/humboldt-block.toml")),
     ("humboldt-mem", include_str!("../../studies/humboldt-mem.toml")),
     ("placement", include_str!("../../studies/placement.toml")),
+    ("recovery", include_str!("../../studies/recovery.toml")),
     ("releases", include_str!("../../studies/releases.toml")),
     ("stores", include_str!("../../studies/stores.toml")),
     ("vm", include_str!("../../studies/vm.toml")),

@@ -3,7 +3,7 @@
 
 use super::device::Backing;
 use super::files::Files;
-use super::osds::{Action, Osds};
+use super::osds::{self, Action, Empty, Osds};
 use super::process::Daemon;
 use super::{Counted, Kind, Place, Target, reach};
 use crate::cgroup::Group;
@@ -134,10 +134,22 @@ impl Humboldt {
             };
             let before = std::fs::metadata(&log).map_or(0, |m| m.len());
             let socket = self.cluster().join(format!("osd.{id}.asok"));
-            let osd = self.osds.add(socket, Box::new(start))?;
+            let osd = self.osds.add(socket, Box::new(start), self.emptying(id))?;
             osd.wait(READY, || std::fs::metadata(&log).is_ok_and(|m| m.len() > before)).with_context(|| format!("osd.{id}"))?;
         }
         Ok(())
+    }
+    /// Makes an OSD's store anew, under the uuid that the monitor knows it by.
+    fn emptying(&self, id: u32) -> Empty {
+        let (program, cluster, place, store) = (self.program.clone(), self.cluster(), self.place(), self.setup.store.clone());
+        Box::new(move || {
+            let uuid = osds::uuid(&place, id)?;
+            let (conf, data) = (cluster.join("ceph.conf"), cluster.join(format!("osd.{id}")));
+            std::fs::remove_dir_all(&data).with_context(|| data.display().to_string())?;
+            let mut cmd = Command::new(&program);
+            cmd.arg("osd").arg("--conf").arg(&conf).args(["--id", &id.to_string(), "--mkfs", "--osd-uuid", &uuid, "--store", &store]);
+            chore(cmd.arg("--osd-data").arg(&data), READY).map(drop)
+        })
     }
     /// The cluster's own, with librbd's cache off: it would answer in the server's place.
     fn client_conf(&self) -> Result<()> {

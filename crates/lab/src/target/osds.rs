@@ -2,17 +2,27 @@
 //!
 //! ```text
 //!   Runs ── kill -9 ──▶ Killed ── restart ──▶ Runs
+//!     │                 │    ▲
+//!     │                 └────┘ empty
 //!     └──── hang ─────▶ Hung ──── resume ───▶ Runs        `heal` takes each back to Runs
 //! ```
 
+use super::Place;
 use super::process::Daemon;
+use crate::load::runner::chore;
 use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 use std::path::PathBuf;
+use std::time::Duration;
+
+const COMMAND: Duration = Duration::from_secs(60);
 
 /// What a drill does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Kill,
+    /// What it stored is gone; it is the same OSD, with the same key.
+    Empty,
     Hang,
     Resume,
     Restart,
@@ -24,12 +34,13 @@ impl Action {
     pub fn parse(text: &str) -> Result<Self, String> {
         Ok(match text {
             "kill -9" => Self::Kill,
+            "empty" => Self::Empty,
             "hang" => Self::Hang,
             "resume" => Self::Resume,
             "restart" => Self::Restart,
             "mark out" => Self::MarkOut,
             "mark in" => Self::MarkIn,
-            _ => return Err(format!("do = {text}: one of kill -9, hang, resume, restart, mark out, mark in is wanted")),
+            _ => return Err(format!("do = {text}: one of kill -9, empty, hang, resume, restart, mark out, mark in is wanted")),
         })
     }
 }
@@ -37,6 +48,15 @@ impl Action {
 /// The number of `osd.N`.
 pub fn number(what: &str) -> Result<u32, String> {
     what.strip_prefix("osd.").and_then(|n| n.parse().ok()).ok_or_else(|| format!("what = {what}: osd.N is wanted"))
+}
+
+/// The uuid by which the monitor knows an OSD.
+pub fn uuid(place: &Place, id: u32) -> Result<String> {
+    let dump: Value = serde_json::from_str(&chore(place.command("ceph").args(["osd", "dump", "-f", "json"]), COMMAND)?)?;
+    let all = dump.get("osds").and_then(Value::as_array).context("osd dump has no osds")?;
+    let one = all.iter().find(|osd| osd.get("osd").and_then(Value::as_u64) == Some(id.into()));
+    let uuid = one.and_then(|osd| osd.get("uuid")).and_then(Value::as_str);
+    uuid.map(String::from).with_context(|| format!("osd dump has no uuid of osd.{id}"))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,10 +67,13 @@ enum State {
 }
 
 type Start = Box<dyn Fn() -> Result<Daemon>>;
+/// Takes away what a killed OSD stored, and makes it anew.
+pub type Empty = Box<dyn Fn() -> Result<()>>;
 
 struct One {
     daemon: Daemon,
     start: Start,
+    empty: Empty,
     state: State,
     socket: PathBuf,
 }
@@ -60,9 +83,9 @@ pub struct Osds(Vec<One>);
 
 impl Osds {
     /// Starts one; its number is as many as there are. `socket` is its admin socket.
-    pub fn add(&mut self, socket: PathBuf, start: Start) -> Result<&mut Daemon> {
+    pub fn add(&mut self, socket: PathBuf, start: Start, empty: Empty) -> Result<&mut Daemon> {
         let daemon = start()?;
-        self.0.push(One { daemon, start, state: State::Runs, socket });
+        self.0.push(One { daemon, start, empty, state: State::Runs, socket });
         Ok(&mut self.0.last_mut().expect("just pushed").daemon)
     }
     pub fn len(&self) -> usize {
@@ -87,6 +110,10 @@ impl Osds {
         one.state = match (action, one.state) {
             (Action::Kill, State::Runs | State::Hung) => {
                 one.daemon.kill();
+                State::Killed
+            }
+            (Action::Empty, State::Killed) => {
+                (one.empty)()?;
                 State::Killed
             }
             (Action::Hang, State::Runs) => {
@@ -130,7 +157,7 @@ mod tests {
         let mut osds = Osds::default();
         let log = std::env::temp_dir().join(format!("lab-osds-{}", std::process::id()));
         let start = move || Daemon::start(Command::new("sleep").arg("60"), &log);
-        osds.add("none".into(), Box::new(start)).unwrap();
+        osds.add("none".into(), Box::new(start), Box::new(|| bail!("its disk is gone"))).unwrap();
         osds
     }
 
@@ -141,8 +168,11 @@ mod tests {
         osds.drill(Action::Kill, 0).unwrap();
         assert!(osds.alive() && osds.sockets().is_empty());
         assert!(osds.drill(Action::Hang, 0).is_err() && osds.drill(Action::Kill, 1).is_err());
+        assert_eq!(osds.drill(Action::Empty, 0).unwrap_err().to_string(), "its disk is gone");
         osds.heal().unwrap();
         assert!(osds.alive() && osds.pids().next() != first);
+        // One that runs is not emptied.
+        assert!(osds.drill(Action::Empty, 0).unwrap_err().to_string().contains("can't Empty"));
         // One that ends by itself is dead.
         osds.0[0].daemon.kill();
         assert!(!osds.alive() && osds.heal().is_err());

@@ -4,7 +4,7 @@ mod conf;
 
 use super::device::Backing;
 use super::files::Files;
-use super::osds::{Action, Osds};
+use super::osds::{self, Action, Empty, Osds};
 use super::process::Daemon;
 use super::{Counted, Place, Target, cephfs, reach, volume};
 use crate::cgroup::Group;
@@ -179,7 +179,22 @@ impl Ceph {
         let socket = self.dir.join(format!("run/osd.{id}.asok"));
         let of_start = id.clone();
         let start = move || Daemon::start(place.command("ceph-osd").args(["-f", "-i", &of_start]), &log);
-        self.osds.add(socket, Box::new(start))?.wait(READY, up).with_context(|| format!("the stock osd.{id}"))
+        let empty = self.emptying(self.osds.len() as u32);
+        self.osds.add(socket, Box::new(start), empty)?.wait(READY, up).with_context(|| format!("the stock osd.{id}"))
+    }
+    /// Makes an OSD's store anew, under the uuid that the monitor knows it by, and with the key that it has.
+    fn emptying(&self, id: u32) -> Empty {
+        let (place, home) = (Place { group: None, ..self.server_place() }, self.dir.join(format!("osd.{id}")));
+        Box::new(move || {
+            let (uuid, keyring) = (osds::uuid(&place, id)?, home.join("keyring"));
+            let key = std::fs::read(&keyring).with_context(|| keyring.display().to_string())?;
+            std::fs::remove_dir_all(&home).with_context(|| home.display().to_string())?;
+            std::fs::create_dir_all(&home)?;
+            std::fs::write(&keyring, key)?;
+            let mut mkfs = place.command("ceph-osd");
+            mkfs.args(["-i", &id.to_string(), "--mkfs", "--osd-uuid", &uuid, "--keyring", &keyring.display().to_string()]);
+            chore(&mut mkfs, READY).map(drop)
+        })
     }
     fn start_new(&mut self) -> Result<()> {
         if let Some(root) = &self.root {
@@ -271,10 +286,20 @@ impl Target for Ceph {
             action => self.osds.drill(action, osd),
         }
     }
-    /// By what the primaries say of their groups: there is no manager that would collect it.
+    /// By what the primaries say of their groups: there is no manager that would collect it. That is old if an OSD has still to be marked
+    /// up, or a primary has still to learn of it.
     fn is_clean(&mut self) -> Result<bool> {
+        let stat: Value = serde_json::from_str(&self.tool("ceph", &["osd", "stat", "-f", "json"])?)?;
+        let number = |of: &Value, name: &str| of.get(name).and_then(Value::as_u64).with_context(|| format!("no {name} in {of}"));
+        let (epoch, sockets) = (number(&stat, "epoch")?, self.osds.sockets());
+        if number(&stat, "num_up_osds")? < sockets.len() as u64 {
+            return Ok(false);
+        }
         let mut clean = 0;
-        for socket in self.osds.sockets() {
+        for socket in sockets {
+            if number(&reach::ask(&socket, &json!({ "prefix": "status" }))?, "newest_map")? < epoch {
+                return Ok(false);
+            }
             let answer = reach::ask(&socket, &json!({ "prefix": "dump_pgstate_history" }))?;
             let Some(groups) = answer.get("pgs").and_then(Value::as_array).or(answer.as_array()) else {
                 bail!("{}: an unknown form of dump_pgstate_history", socket.display());
