@@ -50,6 +50,14 @@ pub fn children_cpu_ns() -> u64 {
     ns(usage.ru_utime) + ns(usage.ru_stime)
 }
 
+/// Sets an extended attribute of a file or folder.
+pub fn set_xattr(path: &Path, name: &str, value: &str) -> io::Result<()> {
+    let (path, name) = (CString::new(path.as_os_str().as_bytes())?, CString::new(name)?);
+    // SAFETY: both names end in a zero byte, and the kernel reads `value.len()` bytes of the value.
+    let code = unsafe { libc::setxattr(path.as_ptr(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// The child is killed when the thread that started it ends, however it ends; and has a process group of its own, so that Ctrl-C is ours to
 /// pass on.
 pub fn ends_with_us(cmd: &mut Command) -> &mut Command {
