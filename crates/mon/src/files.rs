@@ -67,10 +67,8 @@ impl Cluster {
     }
 }
 
-/// Settings of every new cluster: one machine, pools of size 1. All in `global`: a narrower section would win over what an operator sets there.
+/// Settings of every new cluster, which is one machine. All in `global`: a narrower section would win over what an operator sets there.
 const SETTINGS: &[(&str, &str, &str)] = &[
-    ("global", "osd_pool_default_size", "1"),
-    ("global", "osd_pool_default_min_size", "1"),
     ("global", "osd_pool_default_pg_autoscale_mode", "off"),
     ("global", "osd_crush_chooseleaf_type", "0"),
     ("global", "mon_allow_pool_delete", "true"),
@@ -83,6 +81,16 @@ const SETTINGS: &[(&str, &str, &str)] = &[
     ("global", "osd_heartbeat_grace", "7"),
     ("global", "osd_heartbeat_interval", "1"),
 ];
+
+/// Copies of new pools: as many as there are OSDs, up to Ceph's own three. With one OSD a pool whose size is raised later goes on with one copy.
+fn copies(osds: u32) -> Vec<(String, String, String)> {
+    let set = |name: &str, value: u32| ("global".to_string(), name.to_string(), value.to_string());
+    let mut all = vec![set("osd_pool_default_size", osds.clamp(1, 3))];
+    if osds <= 1 {
+        all.push(set("osd_pool_default_min_size", 1));
+    }
+    all
+}
 
 /// How the kernel maps images of a cluster that speaks msgr2 only.
 const RBD_MAP_OPTIONS: &str = "ms_mode=prefer-crc";
@@ -126,7 +134,7 @@ pub fn mkfs(dir: &Path, store: Store, options: &MkfsOptions) -> Result<Cluster> 
     cephx::Entropy::fill(&mut entropy, &mut id);
     let fsid = Uuid::from_random(id);
     let owned = |(s, n, v): &(&str, &str, &str)| (s.to_string(), n.to_string(), v.to_string());
-    let mut config: Vec<_> = SETTINGS.iter().map(owned).collect();
+    let mut config: Vec<_> = SETTINGS.iter().map(owned).chain(copies(options.osds)).collect();
     config.extend(options.config.iter().cloned());
     let new = NewCluster {
         fsid,

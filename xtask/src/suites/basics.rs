@@ -78,6 +78,12 @@ fn up_as_processes() -> Result<()> {
 
 fn several_osds() -> Result<()> {
     let c = Cluster::start("several", &["--osds", "3", "--auth", "none"])?;
+    c.must(Pacific, "ceph osd pool create three 8")?;
+    let pools = c.must(Pacific, "ceph osd pool ls detail")?;
+    ensure!(pools.contains("'three' replicated size 3 min_size 2"), "a pool on three OSDs: {pools}");
+    c.must(Pacific, "ceph osd pool rm three three --yes-i-really-really-mean-it")?;
+    // Groups of one copy have somewhere to go.
+    c.must(Pacific, "ceph config set global osd_pool_default_size 1")?;
     c.must(Pacific, "ceph osd pool create p 32")?;
     c.must(Pacific, "rados -p p bench 1 write -b 4096 -t 16 --no-cleanup")?;
     let tree = c.must(Pacific, "ceph osd tree")?;

@@ -17,7 +17,7 @@ fn read_our_maps() -> Result<()> {
     c.must(Pacific, &format!("ceph osd getmap -o {dir}/osdmap"))?;
     c.must(Pacific, &format!("ceph osd getcrushmap -o {dir}/crush"))?;
     let print = c.must(Reef, &format!("osdmaptool --print {dir}/osdmap"))?;
-    ensure!(print.contains("'p1' replicated size 1") && print.contains("max_osd 3"), "osdmaptool says:\n{print}");
+    ensure!(print.contains("'p1' replicated size 3") && print.contains("max_osd 3"), "osdmaptool says:\n{print}");
     let text = c.must(Reef, &format!("crushtool -d {dir}/crush"))?;
     ensure!(text.contains("rule replicated_rule") && text.contains("rule other") && text.contains("item osd.2"), "crushtool says:\n{text}");
     // Their mapping of our map, and ours.
