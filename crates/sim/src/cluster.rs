@@ -389,14 +389,14 @@ impl Cluster {
         }
         self.check_acks();
         self.look_at_group(id);
-        let ended = self.osds[id].as_ref().and_then(|o| o.ended.clone());
-        if let Some(why) = ended {
+        let ended = self.osds[id].as_ref().and_then(|o| Some((o.ended.clone()?, o.core().store())));
+        if let Some((why, store)) = ended {
             self.net.note(format!("osd.{id} ends: {why:?}"));
             if let Some(why) = why
                 && !why.contains("markdown")
                 && !why.contains("marked down")
                 && !self.drives[id].was_struck()
-                && !self.harm.explains(id, &why)
+                && !self.harm.explains(id, store)
             {
                 self.broken = Some(format!("process: osd.{id} ends by itself: {why}"));
             }

@@ -9,7 +9,7 @@ use crate::model::Op;
 use crate::rest::{Rest, restless};
 use crate::{MS, SEC};
 use std::collections::BTreeSet;
-use store_block::NEEDS_DAMAGED;
+use store::ObjectStore;
 use types::{HObject, SpgId, UTime};
 
 /// Of a slow device, how much later it completes something at most.
@@ -32,9 +32,9 @@ pub(crate) struct Harm {
 }
 
 impl Harm {
-    /// True if an OSD may end because of this: a change that needs what rotted.
-    pub fn explains(&mut self, id: usize, why: &str) -> bool {
-        let is_rot = self.rotten == Some(id) && why.contains(NEEDS_DAMAGED);
+    /// True if an OSD may end: its store has stopped at a change that needs what rotted.
+    pub fn explains(&mut self, id: usize, store: &dyn ObjectStore) -> bool {
+        let is_rot = self.rotten == Some(id) && store.stopped_at_damage();
         if is_rot {
             self.stopped.insert(id);
         }

@@ -78,5 +78,4 @@ pub use config::{Config, MEMORY_DEFAULT};
 pub use damaged::Damage;
 pub use fsck::{ERRORS_MAX, FsckReport};
 pub use io::Wrote;
-pub use queue::NEEDS_DAMAGED;
 pub use recover::OpenError;

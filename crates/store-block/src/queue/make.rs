@@ -15,8 +15,6 @@ use store::{LogDelta, StoreError, StoreResult};
 use types::transaction::ObjIx;
 use types::{CollId, GHObject, Transaction, TxKind, TxOp};
 
-/// How the reason begins for which a store stops at a change that needs what is damaged.
-pub const NEEDS_DAMAGED: &str = "a change needs what is damaged";
 /// Changes of a transaction whose objects and blocks are asked for together.
 const AHEAD_OPS: usize = 512;
 
@@ -93,7 +91,7 @@ impl Core {
                 Err(e) => {
                     let why = match &e {
                         StoreError::Stopped(why) => why.clone(),
-                        StoreError::Damaged { .. } => format!("{NEEDS_DAMAGED}: {e}; {}", self.cfg.command("repair")),
+                        StoreError::Damaged { .. } => format!("a change needs what is damaged: {e}; {}", self.cfg.command("repair")),
                         other => other.to_string(),
                     };
                     let is_damage = matches!(e, StoreError::Damaged { .. });

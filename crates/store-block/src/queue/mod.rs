@@ -10,8 +10,6 @@
 pub mod growth;
 mod make;
 
-pub use make::NEEDS_DAMAGED;
-
 use crate::state::Core;
 use growth::Growth;
 use std::collections::VecDeque;
