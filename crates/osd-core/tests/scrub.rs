@@ -291,6 +291,32 @@ fn a_read_that_meets_damage_is_answered_from_another_copy() {
     }
 }
 
+/// Damage to what was written in the interval that goes on: nobody has told anything of the members since it began but their answers to these writes.
+#[test]
+fn what_was_written_in_this_interval_is_mended_from_a_member() {
+    for (seed, kind) in [DamagedBytes, Size].into_iter().enumerate() {
+        for by_scrub in [false, true] {
+            let mut c = written(60 + seed as u64);
+            let (primary, since) = (c.primary(GROUP) as usize, c.map.epoch);
+            let head = head(&mut c);
+            c.nodes[primary].as_ref().unwrap().store.borrow_mut().behind.push(damage_of(kind, &head));
+            c.feed(primary, Event::Tick);
+            c.settle();
+            assert!(c.nodes[primary].as_ref().unwrap().store.borrow().behind.is_empty(), "it is damaged");
+            if by_scrub {
+                scrub(&mut c, true, true);
+                assert_eq!(sum(&c).num_scrub_errors, 0, "{kind:?}: {:?}", c.errors);
+            }
+            assert_eq!(c.read("o").as_deref(), Ok(RIGHT), "{kind:?}, by a scrub: {by_scrub}: {:?}", c.errors);
+            assert!(!c.errors.is_empty(), "{kind:?}, by a scrub: {by_scrub}: the damage was met");
+            c.settle();
+            c.assert_clean();
+            c.assert_objects_equal(&format!("{kind:?}"));
+            assert_eq!(c.map.epoch, since, "no other interval began");
+        }
+    }
+}
+
 /// The members of an interval that ended before all of them had answered are not those of the next one.
 #[test]
 fn a_read_that_met_damage_asks_the_members_of_the_next_interval() {

@@ -38,6 +38,8 @@ pub struct Control {
     /// The record of this group is damaged.
     pub damaged_group: Option<SpgId>,
     pub stopped: Option<String>,
+    /// What happens to it with the next turn, and the OSD knows nothing of.
+    pub behind: Vec<Transaction>,
     /// Changes are refused for want of room, whatever `statfs` says.
     pub refuses: bool,
     /// Bytes available less than there are.
@@ -122,6 +124,10 @@ impl ObjectStore for TestStore {
     fn take_commits(&mut self, tokens: &mut Vec<u64>) {
         let c = &mut *self.control.borrow_mut();
         self.inner.take_commits(&mut c.held);
+        for txn in std::mem::take(&mut c.behind) {
+            self.inner.submit(txn, None, 0).expect("what is damaged is there");
+            self.inner.take_commits(&mut Vec::new());
+        }
         let count = if c.holds_commits { std::mem::take(&mut c.let_go).min(c.held.len()) } else { c.held.len() };
         c.committed += count;
         tokens.extend(c.held.drain(..count));
