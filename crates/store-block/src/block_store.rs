@@ -86,12 +86,11 @@ impl BlockStore {
     }
     /// A checkpoint begins as soon as it can.
     pub fn checkpoint(&mut self) {
-        self.0.get_mut().checkpoint_wanted = true;
+        self.0.get_mut().generations.want();
     }
     /// True while a checkpoint is under way or wanted.
     pub fn is_checkpointing(&self) -> bool {
-        let core = self.0.borrow();
-        core.checkpoint.is_some() || core.checkpoint_wanted
+        !self.0.borrow().generations.is_settled()
     }
     /// Checks that everything agrees; with `deep`, reads all data. Waits for its reads: for tools.
     pub fn fsck(&mut self, deep: bool) -> FsckReport {
@@ -123,7 +122,7 @@ impl BlockStore {
             core.log.open().blocks(),
             core.log.under_way(),
             core.in_place,
-            core.checkpoint,
+            core.generations.under_way(),
             core.log.ring(),
             core.overlay.bytes(),
             core.cfg.overlay_max()

@@ -84,11 +84,7 @@ impl Core {
         self.shrink();
     }
     fn shrink(&mut self) {
-        if let Some(rows) = self.taken.last_mut()
-            && rows.take(DROP_ROWS).count() < DROP_ROWS
-        {
-            self.taken.pop();
-        }
+        self.generations.free_some(DROP_ROWS);
         let reads_max = match self.reads.load() {
             Load::Lone | Load::Few => self.cfg.calm_reads_max().min(self.spare()).max(self.cfg.reads_max()),
             Load::Many => self.cfg.reads_max(),
@@ -98,7 +94,7 @@ impl Core {
         self.table.cache.shrink(self.cfg.leaves_max() + held);
         // While somebody waits for what is being read, objects stay; where the queue stands still for a checkpoint, nobody does.
         if self.queue.is_empty() || self.is_crowded() && !self.queue.is_half() {
-            self.objects.shrink(self.objects_max(), self.saved);
+            self.objects.shrink(self.objects_max(), self.generations.saved());
         }
     }
 
@@ -119,8 +115,8 @@ impl Core {
         if !self.log.may_send() {
             return;
         }
-        let barrier = self.is_barrier(self.log.seq());
-        let Some(at) = self.log.take_room(barrier, self.checkpoint_at()) else { return };
+        let barrier = self.generations.is_barrier(self.log.seq());
+        let Some(at) = self.log.take_room(barrier, self.generations.tail_to_be()) else { return };
         let mut batch = self.log.next();
         let block = self.log.ring().block(at);
         let header = Header {
@@ -224,7 +220,7 @@ impl Core {
 
     /// Writes zeros in front of the log's end.
     fn zero_ahead(&mut self) {
-        let is_calm = self.log.is_idle() && self.checkpoint.is_none();
+        let is_calm = self.log.is_idle() && !self.generations.is_under_way();
         if let Some((block, blocks)) = self.log.next_zeros(is_calm) {
             let zeros = disk::AlignedBuf::zeroed((blocks * BLOCK) as usize).freeze();
             self.io.write(Purpose::Zeros, WAL, WAL_FIRST + block, vec![zeros], Durability::Volatile);
@@ -233,7 +229,7 @@ impl Core {
 
     /// Writes images to their places: when they take much memory, and those that a checkpoint waits for.
     fn write_out(&mut self) {
-        let upto = match self.drain_to() {
+        let upto = match self.generations.drain_to() {
             Some(seq) => seq.min(self.log.durable()),
             None if self.overlay.bytes() > self.cfg.overlay_max() / 2 => self.log.durable(),
             None => return,

@@ -242,7 +242,7 @@ impl Core {
         self.refs.counts = shares.into_iter().collect();
         self.usage = usage.into_iter().collect();
         self.table.active.put(&[key::COUNTERS], Val::Del);
-        self.checkpoint_wanted = true;
+        self.generations.want();
         Ok(())
     }
 

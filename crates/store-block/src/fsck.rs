@@ -447,11 +447,11 @@ impl Core {
         let leaves: u64 = self.table.index.iter().map(|(_, l)| u64::from(l.blocks)).sum();
         let index: u64 = self.sb.index.iter().chain(&self.sb.list).map(|(_, n)| n).sum();
         let taken = self.space.taken();
-        if self.checkpoint.is_none() && taken != META_FIRST + leaves + index {
+        if !self.generations.is_under_way() && taken != META_FIRST + leaves + index {
             report.error(format!("{taken} blocks of metadata are taken, leaves and index have {}", META_FIRST + leaves + index));
         }
-        if let Some((_, leaf)) = self.table.index.iter().find(|(_, l)| l.id >= self.next_leaf) {
-            report.error(format!("leaf {} is there, the next one to be made is {}", leaf.id, self.next_leaf));
+        if let Some((_, leaf)) = self.table.index.iter().find(|(_, l)| l.id >= self.generations.next_leaf()) {
+            report.error(format!("leaf {} is there, the next one to be made is {}", leaf.id, self.generations.next_leaf()));
         }
     }
 
@@ -523,8 +523,8 @@ impl Core {
         }
         // An empty change makes the checkpoint worth writing.
         self.table.active.put(&[key::COUNTERS], crate::meta::layer::Val::Del);
-        self.checkpoint_wanted = true;
-        while self.failed.is_none() && (self.checkpoint.is_some() || self.checkpoint_wanted) {
+        self.generations.want();
+        while self.failed.is_none() && !self.generations.is_settled() {
             self.poll();
             self.io.wait();
         }

@@ -14,7 +14,7 @@ impl Core {
     pub fn assert_invariants(&self) {
         self.log.assert_invariants(self.sb.wal_at);
         self.assert_promises();
-        self.assert_checkpoint();
+        self.generations.assert_invariants(self.table.frozen.is_some(), &self.log);
         #[cfg(test)]
         if self.log.seq().is_multiple_of(WHOLE_EVERY) {
             self.assert_whole();
@@ -26,15 +26,6 @@ impl Core {
         let lent = self.space.lent_chunks() + self.spills.chunks().count() as u64;
         assert_eq!(self.alloc.lent_chunks(), lent, "a chunk that is lent has metadata or changes of records");
         assert!(self.alloc.available_blocks() <= self.alloc.chunks() * crate::layout::CHUNK_BLOCKS, "no more is free than there is");
-    }
-    /// Generations of changes: those in leaves, those that a checkpoint writes, those since.
-    fn assert_checkpoint(&self) {
-        let is_under_way = self.checkpoint.is_some();
-        assert_eq!(is_under_way, self.table.frozen.is_some(), "a checkpoint has frozen rows, and nothing else does");
-        assert_eq!(self.saved + 1 + u32::from(is_under_way), self.generation, "one generation is open, and one frozen by a checkpoint");
-        if let Some(c) = &self.checkpoint {
-            c.assert_place(self.log.seq(), self.log.ring());
-        }
     }
 }
 

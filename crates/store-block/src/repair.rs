@@ -59,7 +59,7 @@ impl Core {
     }
     /// Waits until nothing is under way.
     fn settle(&mut self) {
-        while self.failed.is_none() && (self.checkpoint.is_some() || self.io.in_flight() > 0) {
+        while self.failed.is_none() && (self.generations.is_under_way() || self.io.in_flight() > 0) {
             self.poll();
             if self.io.in_flight() > 0 {
                 self.io.wait();

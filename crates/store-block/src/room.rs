@@ -141,7 +141,9 @@ impl Core {
         let fits = self.fits(growth);
         // What is lent and empty, or has changes beside a record, goes back with a checkpoint.
         let is_idle = self.space.idle_chunks() > 0 || self.spills.chunks().next().is_some();
-        self.checkpoint_wanted |= !fits && self.checkpoint.is_none() && is_idle;
+        if !fits && is_idle {
+            self.generations.want_if_idle();
+        }
         fits
     }
     fn fits(&mut self, growth: &Growth) -> bool {
@@ -190,7 +192,7 @@ impl Core {
             (self.sb.data_blocks, self.sb.meta_blocks) = (data, meta);
             // The checkpoint puts the counters there; until then it has something to do.
             self.table.active.put(&[key::COUNTERS], Val::Del);
-            self.checkpoint_wanted = true;
+            self.generations.want();
             self.finish_checkpoints()?;
         }
         Ok((data * BLOCK, meta * BLOCK))
@@ -201,7 +203,7 @@ impl Core {
             if let Some(why) = &self.failed {
                 return Err(why.clone());
             }
-            if self.checkpoint.is_none() && !self.checkpoint_wanted {
+            if self.generations.is_settled() {
                 return Ok(());
             }
             self.io.wait();

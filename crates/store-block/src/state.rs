@@ -1,7 +1,7 @@
 //! The state of an open store, and what its parts have in common: finding objects, reading what is not in memory.
 
 use crate::alloc::Alloc;
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::Generations;
 use crate::config::Config;
 use crate::io::{Extent, Io, Purpose, Tickets};
 use crate::key;
@@ -24,7 +24,6 @@ use crate::superblock::Superblock;
 use base::fixed::HashSet;
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
-use std::collections::btree_map::IntoIter;
 use store::{StoreError, StoreResult};
 use types::{CollId, GHObject};
 
@@ -85,7 +84,6 @@ pub struct Core {
     /// By pool.
     pub usage: Vec<(i64, Usage)>,
     pub next_nid: u64,
-    pub next_leaf: u64,
 
     pub log: Log,
     /// Transactions that wait.
@@ -94,16 +92,7 @@ pub struct Core {
     pub spills: Spills,
 
     pub sb: Superblock,
-    pub checkpoint: Option<Checkpoint>,
-    /// What the last checkpoints took, being freed a little at a time.
-    pub taken: Vec<IntoIter<Key, Val>>,
-    /// Asked for by the owner.
-    pub checkpoint_wanted: bool,
-    /// Changes belong to this generation; those up to `saved` are in leaves.
-    pub generation: u32,
-    pub saved: u32,
-    /// Of objects that changed in this generation, in bytes.
-    pub changed_bytes: usize,
+    pub generations: Generations,
     /// What is to come into the metadata: see [`crate::room`].
     pub inflow: crate::room::Inflow,
     pub in_place: usize,
@@ -140,16 +129,10 @@ impl Core {
             groups: Groups::default(),
             usage: Vec::new(),
             next_nid: sb.next_nid,
-            next_leaf: sb.next_leaf,
+            generations: Generations::new(sb.next_leaf),
             log: Log::new(&sb, cfg.zero_ahead),
             queue: Queue::default(),
             spills: Spills::default(),
-            checkpoint: None,
-            taken: Vec::new(),
-            checkpoint_wanted: false,
-            generation: 1,
-            saved: 0,
-            changed_bytes: 0,
             inflow: crate::room::Inflow::default(),
             in_place: 0,
             scratch: Vec::new(),
@@ -180,7 +163,7 @@ impl Core {
     /// What nobody else has of the memory that may be taken, less what a checkpoint wants while there is one: it is let go when that begins.
     pub fn spare(&self) -> usize {
         let rows = self.table.recent_bytes();
-        let checkpoint = if self.checkpoint.is_some() { self.cfg.leaves_max() } else { 0 };
+        let checkpoint = if self.generations.is_under_way() { self.cfg.leaves_max() } else { 0 };
         let others = self.objects.bytes() + self.table.cache.bytes() + rows + self.overlay.memory() + checkpoint;
         self.cfg.memory.saturating_sub(others)
     }
@@ -290,12 +273,12 @@ impl Core {
 
     /// The object in the slot is about to change.
     pub fn touch(&mut self, slot: u32) {
-        let generation = self.generation;
+        let generation = self.generations.open();
         let entry = self.objects.get_mut(slot);
         if entry.changed == generation {
             return;
         }
-        if entry.changed > self.saved
+        if entry.changed > self.generations.saved()
             && let Some(frozen) = &mut self.table.frozen
         {
             // The checkpoint will want it as it was.
@@ -312,13 +295,13 @@ impl Core {
         entry.changed = generation;
         self.table.active.put(entry.key(), Val::Obj(slot));
         self.objects.account(slot);
-        self.changed_bytes += self.objects.get(slot).memory();
+        self.generations.changed(self.objects.get(slot).memory());
     }
     /// The object in the slot has changed: what it takes now counts.
     pub fn recount(&mut self, slot: u32) {
         let grown = self.objects.account(slot);
-        if self.objects.get(slot).changed == self.generation {
-            self.changed_bytes += grown;
+        if self.objects.get(slot).changed == self.generations.open() {
+            self.generations.changed(grown);
             self.inflow.grew(grown);
         }
     }

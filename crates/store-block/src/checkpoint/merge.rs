@@ -38,9 +38,9 @@ impl Core {
     /// Merges some frozen rows into leaves; true when all are.
     pub(super) fn merge_some(&mut self) -> bool {
         let mut frozen = self.table.frozen.take().expect("a checkpoint has frozen rows");
-        let mut cursor = std::mem::take(&mut self.under_way_mut().cursor);
+        let mut cursor = std::mem::take(&mut self.generations.checkpoint().cursor);
         let mut builder = LeafBuilder::default();
-        self.under_way_mut().budget = STEP_LEAVES;
+        self.generations.checkpoint().budget = STEP_LEAVES;
         self.read_ahead(&frozen, &cursor);
         let mut gone = 0;
         let all = loop {
@@ -49,7 +49,7 @@ impl Core {
             let end = leaf.and_then(|(_, _, end)| end.cloned());
             let leaf = leaf.map(|(start, at, _)| (start.clone(), at.clone()));
             let is_long = gone >= STEP_GONE && self.io.in_flight() > 0;
-            let c = self.under_way_mut();
+            let c = self.generations.checkpoint();
             let (spent, busy) = (c.budget == 0 || is_long, c.pages >= PAGES_MAX);
             // Rows that were gathered go on only into a neighbour that is merged at once: until then nobody would find them.
             if spent || leaf.as_ref().is_some_and(|(start, _)| *start > cursor) {
@@ -76,7 +76,7 @@ impl Core {
                     None => {
                         if !self.leaves.is_reading(at.id) {
                             // It came, and had to leave again: from here on once more.
-                            let c = self.under_way_mut();
+                            let c = self.generations.checkpoint();
                             c.asked.clear();
                             c.asked_blocks = 0;
                             c.ahead = Key::default();
@@ -93,7 +93,7 @@ impl Core {
                 self.table.cache.remove(at.id);
                 self.leaves.forget_bad(at.id);
                 at.runs().for_each(|run| self.space.put_aside(run));
-                let c = self.under_way_mut();
+                let c = self.generations.checkpoint();
                 if c.asked.pop_front_if(|id| *id == at.id).is_some() {
                     c.asked_blocks -= u64::from(at.blocks);
                 }
@@ -111,12 +111,12 @@ impl Core {
         self.emit_all(&mut builder);
         self.send_made();
         self.table.frozen = Some(frozen);
-        self.under_way_mut().cursor = cursor;
+        self.generations.checkpoint().cursor = cursor;
         all && self.failed.is_none()
     }
     /// Asks for leaves that changes from `from` on belong to, unless enough were asked for: neighbours on the device together.
     fn read_ahead(&mut self, frozen: &Layer, from: &Key) {
-        let c = self.checkpoint.as_mut().expect("a checkpoint is under way");
+        let c = self.generations.checkpoint();
         // They must find room together, with those that are made: some rows are as large as many others.
         let (ahead, room) = (AHEAD.min(self.cfg.leaves_max() >> 16), self.cfg.leaves_max() as u64 / BLOCK / 2);
         if c.asked.len() >= ahead || c.asked_blocks >= room {
@@ -196,7 +196,7 @@ impl Core {
                 row = upto;
             }
             let (key, val) = change?;
-            if self.under_way_mut().budget == 0 {
+            if self.generations.checkpoint().budget == 0 {
                 self.emit_all(builder);
                 for row in row..old_rows {
                     self.keep(builder, old.expect("the row is a leaf's"), row);
@@ -204,7 +204,7 @@ impl Core {
                 self.emit_all(builder);
                 return Some(key.clone());
             }
-            self.under_way_mut().merged += 1;
+            self.generations.checkpoint().merged += 1;
             if old.is_some_and(|l| row < old_rows && l.key(row) == &**key) {
                 row += 1;
             }
@@ -232,7 +232,7 @@ impl Core {
         builder: &mut LeafBuilder,
     ) -> Option<Key> {
         if let Some((id, blocks)) = self.table.index.leaf_of_key(start).map(|leaf| (leaf.id, leaf.blocks)) {
-            let c = self.under_way_mut();
+            let c = self.generations.checkpoint();
             if c.asked.pop_front_if(|asked| *asked == id).is_some() {
                 c.asked_blocks -= u64::from(blocks);
             }
@@ -255,7 +255,7 @@ impl Core {
         if change >= &behind {
             return self.merge_leaf(frozen, None, change, end, builder).or_else(|| end.cloned());
         }
-        let c = self.under_way_mut();
+        let c = self.generations.checkpoint();
         c.budget = c.budget.saturating_sub(1);
         self.put_beside(frozen, start, &behind);
         Some(behind)
@@ -290,10 +290,9 @@ impl Core {
     }
     /// A leaf goes to the device, and into the index.
     fn emit(&mut self, builder: &mut LeafBuilder) {
-        let c = self.under_way_mut();
+        let c = self.generations.checkpoint();
         c.budget = c.budget.saturating_sub(1);
-        let id = self.next_leaf;
-        self.next_leaf += 1;
+        let id = self.generations.make_leaf();
         let page = builder.cut(self.seed, id);
         let blocks = page.bytes.len() as u64 / BLOCK;
         let may_lend = self.chunks_to_lend();
@@ -302,7 +301,7 @@ impl Core {
         };
         self.table.cache.put(id, Leaf::made(&page));
         self.table.cache.pin(id);
-        let c = self.under_way_mut();
+        let c = self.generations.checkpoint();
         c.pages += blocks;
         c.on_data |= runs.iter().any(|run| run.0 >= ON_DATA);
         if runs.len() > 1 {
@@ -318,7 +317,7 @@ impl Core {
     }
     /// Sends off the leaves that were made: neighbours on the device, which follow each other in their numbers too, in one write.
     fn send_made(&mut self) {
-        let mut made = std::mem::take(&mut self.under_way_mut().made).into_iter().peekable();
+        let mut made = std::mem::take(&mut self.generations.checkpoint().made).into_iter().peekable();
         while let Some((id, block, bytes)) = made.next() {
             let mut blocks = bytes.len() as u64 / BLOCK;
             let (mut bufs, mut last) = (vec![bytes], id);
@@ -331,7 +330,7 @@ impl Core {
         }
     }
     pub fn pages_written(&mut self, ids: Range<u64>, blocks: u64) {
-        let c = self.checkpoint.as_mut().expect("pages are a checkpoint's");
+        let c = self.generations.checkpoint();
         c.pages -= blocks;
         for id in ids {
             // Of a leaf in pieces each is a write.

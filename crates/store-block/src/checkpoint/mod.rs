@@ -8,14 +8,17 @@
 //! The checkpoint is the exact state at its record: an object that changes again before it was written is put aside as it was
 //! ([`Core::touch`]). The superblock waits for the records of the drain because those may have ended the need for an older image.
 
+mod generations;
 mod merge;
+
+pub use generations::Generations;
 
 use crate::codec::Put;
 use crate::io::Purpose;
 use crate::key;
 use crate::layout::{BLOCK, DATA, META, ON_DATA};
 use crate::meta::index::{Encoding, Index};
-use crate::meta::layer::{Key, Layer, Val};
+use crate::meta::layer::{Key, Val};
 use crate::planted::{Bug, planted};
 use crate::state::Core;
 use crate::superblock::{EXTENTS_MAX, Superblock, encode_list};
@@ -118,25 +121,17 @@ impl Checkpoint {
 }
 
 impl Core {
-    /// The record that the checkpoint waits for to be drained, if it does.
-    pub fn drain_to(&self) -> Option<u64> {
-        self.checkpoint.as_ref().filter(|c| c.stage == Stage::Drain).map(|c| c.seq - 1)
-    }
     fn is_due(&self) -> bool {
-        self.checkpoint_wanted
+        self.generations.is_wanted()
             || self.log.is_filling()
-            || self.table.active.bytes + self.changed_bytes > self.recent_max()
+            || self.table.active.bytes + self.generations.changed_bytes() > self.recent_max()
             || self.space.idle_chunks() > self.alloc.chunks() / 8
     }
 
-    /// What will be the log's tail when the checkpoint that is under way is done.
-    pub fn checkpoint_at(&self) -> Option<u64> {
-        self.checkpoint.as_ref().filter(|_| !planted(Bug::TrimEarly)).map(|c| c.at)
-    }
     /// How much may have changed since the checkpoint that is under way began: the more, the farther it is, so that whoever changes more than it can
     /// take is slowed down all the time, and not stopped at its end. In bytes; `None`: none is under way.
     pub fn changes_max(&self) -> Option<usize> {
-        let c = self.checkpoint.as_ref()?;
+        let c = self.generations.under_way()?;
         let all = self.recent_max() * 3 / 2;
         let done = match c.stage {
             Stage::Drain | Stage::FlushData => 0,
@@ -145,17 +140,13 @@ impl Core {
         };
         Some(all / 4 + (all - all / 4) * done.min(c.rows) / c.rows.max(1))
     }
-    /// True if the checkpoint waits for this record.
-    pub fn is_barrier(&self, seq: u64) -> bool {
-        self.checkpoint.as_ref().is_some_and(|c| c.stage != Stage::Drain && seq <= c.barrier)
-    }
     /// Begins a checkpoint if one is due; only between two records.
     pub fn begin_checkpoint(&mut self) {
-        if self.checkpoint.is_some() || !self.log.open().is_empty() || !self.is_due() {
+        if self.generations.is_under_way() || !self.log.open().is_empty() || !self.is_due() {
             return;
         }
         if self.log.ring().used() == 0 && self.table.active.is_empty() && self.space.idle_chunks() == 0 {
-            self.checkpoint_wanted = false;
+            self.generations.want_none();
             return;
         }
         self.freeze();
@@ -163,11 +154,11 @@ impl Core {
 
     pub fn checkpoint_step(&mut self) {
         self.begin_checkpoint();
-        if self.checkpoint.is_none() || self.failed.is_some() {
+        if !self.generations.is_under_way() || self.failed.is_some() {
             return;
         }
         loop {
-            let c = self.checkpoint.as_mut().expect("a checkpoint is under way");
+            let c = self.generations.checkpoint();
             match c.stage {
                 Stage::Drain => {
                     let images = self.overlay.oldest().is_some_and(|seq| seq < c.seq) || self.overlay.writing() > 0;
@@ -193,7 +184,7 @@ impl Core {
                 // A piece at a time: the next one when some page has come back.
                 Stage::Index if c.pages < PAGES_MAX => {
                     self.write_index_piece();
-                    if self.failed.is_some() || self.under_way_mut().pages > 0 {
+                    if self.failed.is_some() || self.generations.checkpoint().pages > 0 {
                         return;
                     }
                 }
@@ -265,10 +256,7 @@ impl Core {
         self.table.active.put(&[key::COUNTERS], Val::Row(out.into()));
         self.freeze_inflow();
         self.table.frozen = Some(std::mem::take(&mut self.table.active));
-        self.generation += 1;
-        self.changed_bytes = 0;
-        self.checkpoint_wanted = false;
-        self.checkpoint = Some(Checkpoint {
+        self.generations.begin(Checkpoint {
             stage: Stage::Drain,
             seq: self.log.seq(),
             at: self.log.ring().head,
@@ -300,14 +288,11 @@ impl Core {
         }
     }
 
-    fn under_way_mut(&mut self) -> &mut Checkpoint {
-        self.checkpoint.as_mut().expect("a checkpoint is under way")
-    }
     /// A piece of the index goes to the device.
     fn send_piece(&mut self, block: u64, bytes: &[u8]) {
         let bytes = disk::AlignedBuf::padded(bytes).freeze();
         let blocks = bytes.len() as u64 / BLOCK;
-        let c = self.under_way_mut();
+        let c = self.generations.checkpoint();
         c.pages += blocks;
         c.on_data |= block >= ON_DATA;
         self.io.write_pages(0..0, block, vec![bytes]);
@@ -317,7 +302,7 @@ impl Core {
         let (index, list) = (std::mem::take(&mut self.sb.index), std::mem::take(&mut self.sb.list));
         index.into_iter().chain(list).for_each(|run| self.space.put_aside(run));
         let len = self.table.index.stored_len();
-        let c = self.under_way_mut();
+        let c = self.generations.checkpoint();
         // Half of them may be cut once before it needs a list.
         c.piece = PIECE_BLOCKS.max((len as u64).div_ceil(BLOCK).div_ceil(PIECES));
         c.index_len = len;
@@ -325,15 +310,15 @@ impl Core {
     }
     /// Encodes a part of the index and sends it to the device; behind the last, the first one.
     fn write_index_piece(&mut self) {
-        let done = self.under_way_mut().index.iter().map(|(_, n)| n).sum::<u64>();
-        let left = (self.under_way_mut().index_len as u64).div_ceil(BLOCK) - done;
-        let n = self.under_way_mut().piece.min(left);
+        let done = self.generations.checkpoint().index.iter().map(|(_, n)| n).sum::<u64>();
+        let left = (self.generations.checkpoint().index_len as u64).div_ceil(BLOCK) - done;
+        let n = self.generations.checkpoint().piece.min(left);
         let may_lend = self.chunks_to_lend();
         let Some(runs) = self.space.take(n, &mut self.alloc, may_lend) else {
             return self.stop(self.no_room());
         };
-        let Self { table, checkpoint, .. } = self;
-        let c = checkpoint.as_mut().expect("a checkpoint is under way");
+        let Self { table, generations, .. } = self;
+        let c = generations.checkpoint();
         let len = (n * BLOCK) as usize;
         table.index.encode_some(&mut c.encoding, len);
         let part = c.encoding.take(len).expect("so much was encoded, or all");
@@ -344,7 +329,7 @@ impl Core {
             let (piece, behind) = rest.split_at(rest.len().min((n * BLOCK) as usize));
             rest = behind;
             if done == 0 && i == 0 {
-                self.under_way_mut().front = Some((block, piece.to_vec()));
+                self.generations.checkpoint().front = Some((block, piece.to_vec()));
             } else {
                 self.send_piece(block, piece);
             }
@@ -352,7 +337,7 @@ impl Core {
         if n < left {
             return;
         }
-        let c = self.under_way_mut();
+        let c = self.generations.checkpoint();
         c.enter(Stage::Pages);
         let (block, mut front) = c.front.take().expect("there is a first piece");
         Index::seal(&mut front, c.index_crc.expect("pieces went out"));
@@ -361,7 +346,7 @@ impl Core {
     }
     /// Where the superblock has no room for all places of the index, it names a list of them.
     fn write_list(&mut self) {
-        let c = self.under_way_mut();
+        let c = self.generations.checkpoint();
         if c.index.len() <= EXTENTS_MAX {
             return;
         }
@@ -380,21 +365,21 @@ impl Core {
             rest = behind;
             self.send_piece(*block, piece);
         }
-        let c = self.under_way_mut();
+        let c = self.generations.checkpoint();
         (c.index, c.list, c.list_len) = (index, runs.to_vec(), list.len());
     }
     pub fn flushed(&mut self) {
-        self.checkpoint.as_mut().expect("flushes are a checkpoint's").flush_done = true;
+        self.generations.checkpoint().flush_done = true;
     }
     fn next_superblock(&self) -> Superblock {
-        let c = self.checkpoint.as_ref().expect("it is under way");
+        let c = self.generations.under_way().expect("a checkpoint is under way");
         assert!(c.stage == Stage::Superblock && c.front.is_none(), "the index went out whole");
         Superblock {
             generation: self.sb.generation + 1,
             wal_seq: c.seq,
             wal_at: c.at,
             next_nid: c.next_nid,
-            next_leaf: self.next_leaf,
+            next_leaf: self.generations.next_leaf(),
             index: c.index.clone(),
             index_len: c.index_len as u64,
             list: c.list.clone(),
@@ -404,9 +389,7 @@ impl Core {
     }
     pub fn checkpoint_done(&mut self) {
         self.sb = self.next_superblock();
-        let c = self.checkpoint.take().expect("it is under way");
-        self.taken.extend(self.table.frozen.take().map(Layer::into_rows));
-        self.saved = self.generation - 1;
+        let c = self.generations.done(self.table.frozen.take());
         self.space.release(&mut self.alloc);
         self.free_spills(c.seq);
         self.inflow_merged();

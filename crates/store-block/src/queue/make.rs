@@ -48,7 +48,7 @@ impl Core {
     }
     /// True while a checkpoint is under way and others change more than it gets done.
     pub fn is_crowded(&self) -> bool {
-        self.changes_max().is_some_and(|max| self.table.active.bytes + self.changed_bytes > max)
+        self.changes_max().is_some_and(|max| self.table.active.bytes + self.generations.changed_bytes() > max)
     }
 
     /// Makes what waits, as far as everything that it needs has come.
@@ -66,7 +66,7 @@ impl Core {
                 return Ok(());
             }
             if !self.queue.half && self.queue.waiting.front().is_some_and(|first| self.is_tight(&first.growth)) {
-                self.checkpoint_wanted |= self.checkpoint.is_none();
+                self.generations.want_if_idle();
                 return Ok(());
             }
             let Some(mut first) = self.queue.waiting.pop_front() else { return Ok(()) };
