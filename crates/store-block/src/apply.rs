@@ -3,6 +3,7 @@
 //! A replayed change can be wrong only if we wrote it wrong or the log lies: that is an error, not a panic.
 
 use crate::codec::Corrupt;
+use crate::colls;
 use crate::key;
 use crate::layers::over;
 use crate::meta::layer::Val;
@@ -39,13 +40,9 @@ impl Core {
     /// A chunk's place is not the object's any more.
     fn let_go(&mut self, seq: u64, place: u64, slots: u64, shared: bool) {
         if shared {
-            let count = self.refs.counts.get_mut(&place).expect("a shared place is counted");
-            *count -= 1;
-            self.refs.dirty.insert(place);
-            if *count > 0 {
+            if !self.refs.release(place) {
                 return;
             }
-            self.refs.counts.remove(&place);
         }
         if !planted(Bug::KeepFreedImage) {
             self.overlay.drop_blocks(place, slots);
@@ -80,7 +77,7 @@ impl Core {
         match op {
             Op::Object(_) => {}
             Op::Create { nid } => {
-                self.next_nid = self.next_nid.max(nid + 1);
+                self.objects.gave_nid(*nid);
                 self.touch(slot);
                 let entry = self.objects.get_mut(slot);
                 if entry.node.is_none() {
@@ -172,8 +169,7 @@ impl Core {
                 let i = node.find(*cell).map_err(|_| Corrupt("a cell without a place is unshared"))?;
                 node.chunks[i].shared = false;
                 let place = node.chunks[i].place;
-                self.refs.dirty.insert(place);
-                if self.refs.counts.remove(&place) != Some(1) {
+                if self.refs.unshare(place) != Some(1) {
                     return Err(Corrupt("a chunk is unshared that others share"));
                 }
             }
@@ -251,13 +247,13 @@ impl Core {
             }
             Op::MkColl { coll, bits } => {
                 let coll = Bytes::copy_from_slice(coll.as_ref());
-                self.colls.insert(ops::parse_coll(&coll)?, *bits);
-                self.table.active.put(&[&[key::COLL], &coll[..]].concat(), Val::Row(bits.to_le_bytes().to_vec().into()));
+                self.colls.set(ops::parse_coll(&coll)?, *bits);
+                self.table.active.put(&colls::row_key(&coll), colls::row(*bits));
             }
             Op::RmColl { coll } => {
                 let coll = Bytes::copy_from_slice(coll.as_ref());
-                self.colls.remove(&ops::parse_coll(&coll)?);
-                self.table.active.put(&[&[key::COLL], &coll[..]].concat(), Val::Del);
+                self.colls.remove(ops::parse_coll(&coll)?);
+                self.table.active.put(&colls::row_key(&coll), Val::Del);
             }
             Op::Spill { .. } => return Err(Corrupt("a record's changes are beside those that are beside it")),
             Op::Log(delta) => self.apply_log(Bytes::copy_from_slice(delta.as_ref()))?,
@@ -289,7 +285,7 @@ impl Core {
     }
     /// An object and its clone, which has none yet, share the object's omap.
     fn share_omap(&mut self, from: u32, to: u32, own: u64) -> Result<(), Corrupt> {
-        self.next_nid = self.next_nid.max(own + 1);
+        self.objects.gave_nid(own);
         let before = self.usage_of(to);
         let node = self.node_mut(from)?;
         let (nid, parent, bytes) = (node.nid, node.base(), node.omap_bytes);
@@ -318,7 +314,7 @@ impl Core {
         Ok(())
     }
     fn clone_to(&mut self, seq: u64, from: u32, to: u32, nid: u64) -> Result<(), Corrupt> {
-        self.next_nid = self.next_nid.max(nid + 1);
+        self.objects.gave_nid(nid);
         let before = self.usage_of(to);
         self.remove_node(seq, to);
         let node = self.node_mut(from)?;
@@ -327,9 +323,7 @@ impl Core {
         (copy.nid, copy.omap, copy.omap_bytes) = (nid, false, 0);
         copy.set_base(0);
         for chunk in &copy.chunks {
-            // One that was not shared has two owners now.
-            *self.refs.counts.entry(chunk.place).or_insert(1) += 1;
-            self.refs.dirty.insert(chunk.place);
+            self.refs.hold(chunk.place);
         }
         self.objects.get_mut(to).node = Some(Box::new(copy));
         self.count(to, before);

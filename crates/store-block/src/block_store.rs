@@ -26,9 +26,6 @@ use types::{ByteStr, CollId, EVersion, GHObject, HObject, IntervalSet, PgLogEntr
 #[derive(Debug)]
 pub struct BlockStore(RefCell<Core>);
 
-/// A limit below this is none: a store with less would wait for itself.
-const MEMORY_MIN: usize = 8 << 20;
-
 /// What a store is doing, for its owner and for tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -121,11 +118,11 @@ impl BlockStore {
             core.log.seq(),
             core.log.open().blocks(),
             core.log.under_way(),
-            core.in_place,
+            core.overlay.under_way(),
             core.generations.under_way(),
             core.log.ring(),
             core.overlay.bytes(),
-            core.cfg.overlay_max()
+            core.budget.overlay_max()
         )
     }
     /// What is known to be damaged: leaves that were asked for and could not be read.
@@ -134,7 +131,7 @@ impl BlockStore {
     }
     /// Why the store has stopped, if it has.
     pub fn failure(&self) -> Option<String> {
-        self.0.borrow().failed.clone()
+        self.0.borrow().stopped.why().cloned()
     }
     pub fn stats(&self) -> Stats {
         let core = self.0.borrow();
@@ -173,7 +170,7 @@ impl BlockStore {
     fn usage(&self, pool: Option<PoolId>) -> StoreStatfs {
         let core = self.0.borrow();
         let mut fs = StoreStatfs::default();
-        for (_, u) in core.usage.iter().filter(|(p, _)| pool.is_none_or(|pool| *p == pool)) {
+        for (_, u) in core.counters.iter().filter(|(p, _)| pool.is_none_or(|pool| *p == pool)) {
             fs.allocated += u.data;
             fs.data_stored += u.stored;
             fs.omap_allocated += u.omap;
@@ -230,11 +227,11 @@ impl ObjectStore for BlockStore {
         (leaves > 0).then(|| format!("{what}: the rest is served. Stop the OSD, then: {}", core.cfg.command("repair")))
     }
     fn stopped_at_damage(&self) -> bool {
-        self.0.borrow().stopped_at_damage
+        self.0.borrow().stopped.at_damage()
     }
     fn limit_memory(&mut self, bytes: usize) {
         let core = self.0.get_mut();
-        core.memory_max = core.memory_given.min(bytes.max(MEMORY_MIN));
+        core.budget.limit(bytes);
         core.share_memory();
     }
     fn memory(&self) -> Vec<(&'static str, usize)> {
@@ -333,13 +330,13 @@ impl ObjectStore for BlockStore {
         let mut core = self.0.borrow_mut();
         core.alive()?;
         core.busy(None)?;
-        Ok(core.colls.keys().copied().collect())
+        Ok(core.colls.iter().map(|(coll, _)| coll).collect())
     }
     fn collection_bits(&self, coll: CollId) -> StoreResult<Option<u32>> {
         let mut core = self.0.borrow_mut();
         core.alive()?;
         core.busy(None)?;
-        Ok(core.colls.get(&coll).copied())
+        Ok(core.colls.bits(coll))
     }
 
     fn load_pg(&self, pg: SpgId) -> StoreResult<Option<PgRecord>> {

@@ -48,7 +48,7 @@ fn advice(e: &DiskError) -> String {
 impl Core {
     /// Takes what has completed, starts what can be started.
     pub fn poll(&mut self) {
-        let mut done = std::mem::take(&mut self.done);
+        let mut done = self.io.take_done();
         // Devices that are fast have always something to say, and the thread has other things to do, too: after some rounds comes one as if there
         // were nothing more. What came meanwhile wakes the thread again.
         for round in 0..=ROUNDS {
@@ -59,7 +59,7 @@ impl Core {
             for completion in done.drain(..) {
                 self.completed(completion);
             }
-            if self.failed.is_some() {
+            if self.is_stopped() {
                 break;
             }
             self.seal_if_due();
@@ -80,18 +80,18 @@ impl Core {
                 break;
             }
         }
-        self.done = done;
+        self.io.put_done(done);
         self.shrink();
     }
     fn shrink(&mut self) {
         self.generations.free_some(DROP_ROWS);
         let reads_max = match self.reads.load() {
-            Load::Lone | Load::Few => self.cfg.calm_reads_max().min(self.spare()).max(self.cfg.reads_max()),
-            Load::Many => self.cfg.reads_max(),
+            Load::Lone | Load::Few => self.budget.calm_reads_max().min(self.spare()).max(self.budget.reads_max()),
+            Load::Many => self.budget.reads_max(),
         };
-        self.reads.shrink(reads_max, self.cfg.fresh_max());
+        self.reads.shrink(reads_max, self.budget.fresh_max());
         let held = self.leaves.take_turn();
-        self.table.cache.shrink(self.cfg.leaves_max() + held);
+        self.table.cache.shrink(self.budget.leaves_max() + held);
         // While somebody waits for what is being read, objects stay; where the queue stands still for a checkpoint, nobody does.
         if self.queue.is_empty() || self.is_crowded() && !self.queue.is_half() {
             self.objects.shrink(self.objects_max(), self.generations.saved());
@@ -100,7 +100,7 @@ impl Core {
 
     fn seal_if_due(&mut self) {
         // When images take more memory than they may, new ones wait for older ones to reach their places.
-        let crowded = self.overlay.bytes() > self.cfg.overlay_max() && self.in_place > 0;
+        let crowded = self.overlay.bytes() > self.budget.overlay_max() && self.overlay.under_way() > 0;
         if !self.log.open().is_empty() && self.log.under_way() < self.cfg.pipeline && !crowded {
             self.seal();
         }
@@ -109,7 +109,7 @@ impl Core {
     /// Sends the open record off, unless it holds a half transaction or there is no room.
     pub fn seal(&mut self) {
         let half = self.queue.is_half() && !planted(Bug::HalfTransaction);
-        if half || self.log.open().is_empty() || self.failed.is_some() {
+        if half || self.log.open().is_empty() || self.is_stopped() {
             return;
         }
         if !self.log.may_send() {
@@ -129,7 +129,7 @@ impl Core {
             block: block as u32,
             meta_crc: 0,
         };
-        let bytes = batch.seal(header, &self.uuid, self.seed);
+        let bytes = batch.seal(header, &self.sb.uuid, self.seed);
         self.log.went(bytes.len(), batch.tokens.len(), std::mem::take(&mut batch.meta));
         let seq = batch.seq;
         let mut parts = 1 + self.spills.seal();
@@ -199,9 +199,7 @@ impl Core {
             Purpose::Spill { seq } if seq == self.log.seq() => self.spills.done(),
             Purpose::Spill { seq } => self.part_done(seq),
             Purpose::InPlace(blocks) => {
-                self.in_place -= 1;
-                blocks.iter().for_each(|(place, seq)| self.overlay.written(*place, *seq));
-                self.overlay.forget();
+                self.overlay.written(&blocks);
                 self.release();
             }
             Purpose::Read(extent) => {
@@ -231,14 +229,14 @@ impl Core {
     fn write_out(&mut self) {
         let upto = match self.generations.drain_to() {
             Some(seq) => seq.min(self.log.durable()),
-            None if self.overlay.bytes() > self.cfg.overlay_max() / 2 => self.log.durable(),
+            None if self.overlay.bytes() > self.budget.overlay_max() / 2 => self.log.durable(),
             None => return,
         };
         // Who reads while nothing is written, as an OSD that starts does, is not to stand behind a whole log's images.
         let only_read = self.tickets.is_awaited() && self.log.is_idle() && self.queue.is_empty();
         let room = if only_read { (self.cfg.in_place / 8).max(1) } else { self.cfg.in_place };
         let is_calm = !self.reads.load().is_many();
-        while self.in_place < room {
+        while self.overlay.under_way() < room {
             let due = self.overlay.take_due(upto, GROUP);
             if due.is_empty() {
                 return;
@@ -251,7 +249,7 @@ impl Core {
             }
             let mut due = due.into_iter().peekable();
             while let Some(d) = due.next() {
-                self.in_place += 1;
+                self.overlay.began();
                 match d.content {
                     Content::Wal(block, crc) => {
                         let purpose = Purpose::Lift { place: d.place, seq: d.seq, crc };

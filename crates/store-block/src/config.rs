@@ -60,34 +60,4 @@ impl Config {
     pub(crate) fn command(&self, verb: &str) -> String {
         format!("run `humboldt store --dir {} {verb}`", self.folder)
     }
-    /// Rows and objects that changed since the last checkpoint.
-    pub(crate) fn recent_max(&self) -> usize {
-        self.memory / 4
-    }
-    /// All objects in memory.
-    pub(crate) fn objects_max(&self) -> usize {
-        self.memory / 4 + self.memory / 8
-    }
-    /// A scan must have its leaves in memory together.
-    pub(crate) fn leaves_max(&self) -> usize {
-        (self.memory / 8).max(LEAVES_MIN)
-    }
-    /// Blocks that were read and may be wanted again. Few: memory that comes back soon is still in the processor's cache when the next read is
-    /// written to it, and of a device's data nobody asks for the same again before long.
-    pub(crate) fn reads_max(&self) -> usize {
-        self.memory / 64
-    }
-    /// The same while few ask at a time, if nobody else has the memory: a reader who waits for each answer gains from every block that is here, and
-    /// memory that is cold costs him little.
-    pub(crate) fn calm_reads_max(&self) -> usize {
-        self.memory / 4 * 3
-    }
-    /// What was read and must stay, since those who asked for it have not come yet.
-    pub(crate) fn fresh_max(&self) -> usize {
-        self.memory / 4
-    }
-    /// Images that are not at their places. More would be overwritten before they get there, but few of a large image's.
-    pub(crate) fn overlay_max(&self) -> usize {
-        self.memory / 8
-    }
 }

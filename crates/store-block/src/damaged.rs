@@ -13,6 +13,8 @@
 //!
 //! Holds no repair: see [`crate::repair`].
 
+use crate::colls;
+use crate::counters;
 use crate::key;
 use crate::layout::CHUNK_BLOCKS;
 use crate::meta::layer::{Key, Layer, Val};
@@ -100,7 +102,7 @@ impl Core {
     }
     /// True if so much lies beside damaged leaves that nothing more may come.
     pub fn is_beside_full(&self) -> bool {
-        self.table.beside.bytes > self.cfg.recent_max() / BESIDE_SHARE
+        self.table.beside.bytes > self.budget.recent_max() / BESIDE_SHARE
     }
 
     /// Rows of collections, layers and groups that changed get their copies; all of them if there are none yet.
@@ -130,7 +132,7 @@ impl Core {
             };
             self.table.active.put(&key::spare(key::SPARE_COPY, &key), val);
         }
-        self.copied = true;
+        self.salvage.set_copies(true);
     }
     /// Rows of the OSD's own objects, from their copies if a damaged leaf has them: from here on they are known, and lie beside it.
     pub fn load_own_objects(&mut self) -> Result<(), OpenError> {
@@ -140,11 +142,11 @@ impl Core {
             rows.push((k.to_vec(), Bytes::copy_from_slice(&row)));
             Ok(())
         })?;
-        if whole && !self.copied {
+        if whole && !self.salvage.has_copies() {
             rows.into_iter().for_each(|(key, row)| self.table.active.put(&key::spare(key::SPARE_COPY, &key), Val::Row(row)));
             return Ok(());
         }
-        if whole || !self.copied {
+        if whole || !self.salvage.has_copies() {
             return Ok(());
         }
         let (from, to) = (key::spare(key::SPARE_COPY, &first), key::spare(key::SPARE_COPY, &last));
@@ -154,7 +156,7 @@ impl Core {
             Ok(())
         })?;
         if whole {
-            self.has_bare_rows = true;
+            self.salvage.puts_bare_rows();
             self.table.active.remove_range(&first, &last);
             copies.into_iter().for_each(|(key, row)| self.table.active.put(&key, Val::Row(row)));
         }
@@ -164,9 +166,8 @@ impl Core {
     pub fn renew_rows(&mut self) {
         self.groups.renew();
         self.layers.renew();
-        for (coll, bits) in &self.colls {
-            let key = [&[key::COLL], &crate::ops::coll_bytes(*coll)[..]].concat();
-            self.table.active.put(&key, Val::Row(bits.to_le_bytes().to_vec().into()));
+        for (coll, bits) in self.colls.iter() {
+            self.table.active.put(&colls::row_key(&crate::ops::coll_bytes(coll)), colls::row(bits));
         }
     }
 
@@ -198,7 +199,7 @@ impl Core {
     ) -> Result<(), OpenError> {
         let (first, last) = (key::spare(key::SPARE_COPY, &[kind]), key::spare(key::SPARE_COPY, &key::kind_end(kind)));
         let whole = self.rows_now(&first, &last, &mut |core, k, row| visit(core, &k[2..], row))?;
-        if !whole || !self.copied {
+        if !whole || !self.salvage.has_copies() {
             let what = match kind {
                 key::COLL => "collections",
                 key::LAYER => "shared omaps",
@@ -215,8 +216,7 @@ impl Core {
         let (mut shares, mut usage): (BTreeMap<u64, u32>, BTreeMap<i64, Usage>) = (BTreeMap::new(), BTreeMap::new());
         let whole = self.rows_now(&[key::OBJECT], &key::kind_end(key::OBJECT), &mut |core, k, row| {
             let Ok(node) = Onode::decode(row) else { return Ok(()) };
-            let (family, pool) = (key::family_of(k), key::pool_of(k));
-            let pool = if family == 0 || pool >= -1 { pool } else { key::temp_pool(pool) };
+            let pool = counters::pool_of(key::family_of(k), key::pool_of(k));
             usage.entry(pool).or_default().change(Usage::default(), node.usage());
             for chunk in &node.chunks {
                 if chunk.shared {
@@ -227,7 +227,7 @@ impl Core {
                     *chunk.ok_or(crate::codec::Corrupt("a place is outside the device"))? |= 1 << (block % CHUNK_BLOCKS);
                 }
             }
-            core.table.cache.shrink(core.cfg.leaves_max());
+            core.table.cache.shrink(core.budget.leaves_max());
             Ok(())
         })?;
         if !whole && !self.cfg.salvage {
@@ -237,10 +237,8 @@ impl Core {
         used[0] = u16::MAX;
         used.iter_mut().skip((self.sb.data_blocks / CHUNK_BLOCKS) as usize).for_each(|c| *c = u16::MAX);
         self.alloc.set_all(&used);
-        let places: Vec<u64> = shares.keys().chain(self.refs.counts.keys()).copied().collect();
-        self.refs.dirty.extend(places);
-        self.refs.counts = shares.into_iter().collect();
-        self.usage = usage.into_iter().collect();
+        self.refs.rebuild(shares);
+        self.counters.recount(usage);
         self.table.active.put(&[key::COUNTERS], Val::Del);
         self.generations.want();
         Ok(())

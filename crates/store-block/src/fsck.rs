@@ -4,6 +4,7 @@
 //! same. Differences there are repaired from the objects; two owners of a block or bytes without their checksum are not: nobody knows who is
 //! right. Waits for its reads: for tools and tests, not for a store that serves.
 
+use crate::counters;
 use crate::key;
 use crate::layout::{BLOCK, CHUNK_BLOCKS, META_FIRST};
 use crate::meta::Row;
@@ -90,7 +91,7 @@ impl Core {
 
     fn examine(&mut self, deep: bool, report: &mut FsckReport) -> Owned {
         let mut owned = Owned { used: vec![0; self.alloc.used_map().len()], ..Owned::default() };
-        if let Some(why) = &self.failed {
+        if let Some(why) = self.stopped.why() {
             report.error(format!("the store has stopped: {why}"));
             owned.incomplete = true;
             return owned;
@@ -132,7 +133,7 @@ impl Core {
             }
             let Err(mut missing) = shown else { return flow.is_break().then_some(from) };
             // No more than stay in memory together: large ones would push each other out for ever.
-            let (mut room, most) = (0, self.cfg.leaves_max() as u64 / crate::layout::BLOCK / 2);
+            let (mut room, most) = (0, self.budget.leaves_max() as u64 / crate::layout::BLOCK / 2);
             missing.retain(|leaf| {
                 let first = room == 0;
                 room += u64::from(leaf.blocks);
@@ -143,7 +144,7 @@ impl Core {
                     self.io.wait();
                     self.poll();
                     self.tickets.ready.clear();
-                    if self.failed.is_some() {
+                    if self.is_stopped() {
                         *incomplete = true;
                         report.error("the store stopped while it was checked".to_string());
                         return None;
@@ -166,7 +167,7 @@ impl Core {
     fn check_objects(&mut self, deep: bool, report: &mut FsckReport, owned: &mut Owned) {
         let (first, last) = (vec![key::OBJECT], key::kind_end(key::OBJECT));
         let mut incomplete = false;
-        let colls: Vec<(CollId, u32)> = self.colls.iter().map(|(c, bits)| (*c, *bits)).collect();
+        let colls: Vec<(CollId, u32)> = self.colls.iter().collect();
         let mut from = Some(first);
         while let Some(first) = from {
             let mut to_read = Vec::new();
@@ -229,11 +230,10 @@ impl Core {
                 report.error(format!("the omap of {name} stands on layer {}, which is not there", node.base()));
             }
         }
-        if node.nid >= self.next_nid {
-            report.error(format!("{name} has the number {}, the next one to be given is {}", node.nid, self.next_nid));
+        if node.nid >= self.objects.next_nid() {
+            report.error(format!("{name} has the number {}, the next one to be given is {}", node.nid, self.objects.next_nid()));
         }
-        let pool = name.hobj.pool;
-        let pool = if family == 0 || pool >= -1 { pool } else { key::temp_pool(pool) };
+        let pool = counters::pool_of(family, name.hobj.pool);
         owned.usage.entry(pool).or_default().change(Usage::default(), node.usage());
         if node.blocks != node.chunks.iter().map(|c| c.slots()).sum::<u64>() {
             report.error(format!("{name} counts {} blocks and has others", node.blocks));
@@ -299,7 +299,7 @@ impl Core {
                     at += PIECE;
                     tries = 0;
                 }
-                Err(StoreError::Wait(_)) if tries < 1000 && self.failed.is_none() => {
+                Err(StoreError::Wait(_)) if tries < 1000 && !self.is_stopped() => {
                     tries += 1;
                     self.io.wait();
                     self.poll();
@@ -352,18 +352,18 @@ impl Core {
     fn check_shares(&self, report: &mut FsckReport, owned: &Owned) {
         report.shared_chunks = owned.shared.len() as u64;
         for (place, (_, owners)) in &owned.shared {
-            match self.refs.counts.get(place) {
-                Some(count) if count == owners => {}
-                count => report.error(format!("{owners} objects have the shared chunk at {place}, {} are counted", count.unwrap_or(&0))),
+            match self.refs.get(*place) {
+                Some(count) if count == *owners => {}
+                count => report.error(format!("{owners} objects have the shared chunk at {place}, {} are counted", count.unwrap_or(0))),
             }
         }
-        for place in self.refs.counts.keys().filter(|p| !owned.shared.contains_key(p) && !owned.incomplete) {
+        for (place, _) in self.refs.iter().filter(|(p, _)| !owned.shared.contains_key(p) && !owned.incomplete) {
             report.error(format!("the chunk at {place} is counted as shared, and no object says so"));
         }
     }
     fn check_layers(&self, report: &mut FsckReport, owned: &mut Owned) {
         for (id, parent, _) in self.layers.iter() {
-            if owned.nids.insert(id, true).is_some() || id >= self.next_nid {
+            if owned.nids.insert(id, true).is_some() || id >= self.objects.next_nid() {
                 report.error(format!("layer {id} has the number of an object, or one that was not given"));
             }
             if parent != 0 {
@@ -436,7 +436,7 @@ impl Core {
         if owned.incomplete {
             return;
         }
-        let kept: BTreeMap<i64, Usage> = self.usage.iter().copied().filter(|(_, u)| *u != Usage::default()).collect();
+        let kept: BTreeMap<i64, Usage> = self.counters.iter().map(|(p, u)| (p, *u)).filter(|(_, u)| *u != Usage::default()).collect();
         let real: BTreeMap<i64, Usage> = owned.usage.iter().map(|(p, u)| (*p, *u)).filter(|(_, u)| *u != Usage::default()).collect();
         if kept != real {
             report.error(format!("the counters say {kept:?}, the objects {real:?}"));
@@ -477,19 +477,7 @@ impl Core {
             repaired.push(format!("{changed} chunks have the blocks in use that objects own"));
         }
         let shares: BTreeMap<u64, u32> = owned.shared.iter().map(|(place, (_, owners))| (*place, *owners)).collect();
-        let places: BTreeSet<u64> = shares.keys().chain(self.refs.counts.keys()).copied().collect();
-        let mut counted = 0;
-        for place in places {
-            let (is, be) = (self.refs.counts.get(&place).copied(), shares.get(&place).copied());
-            if is != be {
-                counted += 1;
-                self.refs.dirty.insert(place);
-                match be {
-                    Some(n) => drop(self.refs.counts.insert(place, n)),
-                    None => drop(self.refs.counts.remove(&place)),
-                }
-            }
-        }
+        let counted = self.refs.recount(&shares);
         if counted > 0 {
             repaired.push(format!("{counted} shared chunks are counted again"));
         }
@@ -516,15 +504,13 @@ impl Core {
             self.table.active.remove_range(&key::omap(*nid), &key::omap_end(*nid));
             repaired.push(format!("omap rows with the number {nid} are removed"));
         }
-        let usage: Vec<(i64, Usage)> = owned.usage.into_iter().collect();
-        if self.usage != usage {
-            self.usage = usage;
+        if self.counters.recount(owned.usage) {
             repaired.push("counters are taken from the objects".to_string());
         }
         // An empty change makes the checkpoint worth writing.
         self.table.active.put(&[key::COUNTERS], crate::meta::layer::Val::Del);
         self.generations.want();
-        while self.failed.is_none() && !self.generations.is_settled() {
+        while !self.is_stopped() && !self.generations.is_settled() {
             self.poll();
             self.io.wait();
         }

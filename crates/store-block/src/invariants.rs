@@ -47,14 +47,14 @@ impl Core {
             for chunk in &node.chunks {
                 let (place, slots) = (chunk.place, chunk.slots());
                 assert!(place >= CHUNK_BLOCKS && self.alloc.is_used(place, slots), "{name}: {place}+{slots} are not its own");
-                let is_shared = self.refs.counts.contains_key(&place);
+                let is_shared = self.refs.get(place).is_some();
                 assert_eq!(chunk.shared, is_shared, "{name}: chunk {place} is counted as shared if it is");
                 let blocks = if is_shared { 0 } else { slots };
                 assert!((place..place + blocks).all(|block| owned.insert(block)), "{name}: {place}+{slots} are another's");
             }
         });
-        for (place, count) in &self.refs.counts {
-            assert!(*count > 0 && self.alloc.is_used(*place, 1), "chunk {place} is shared by {count}");
+        for (place, count) in self.refs.iter() {
+            assert!(count > 0 && self.alloc.is_used(place, 1), "chunk {place} is shared by {count}");
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::layout::{BLOCK, DATA, META, WAL, meta_place};
 use crate::meta::space::Run;
 use crate::overlay::Numbers;
 use bytes::Bytes;
-use disk::{Dev, Disks, Durability};
+use disk::{Completion, Dev, Disks, Durability};
 use smallvec::SmallVec;
 use std::collections::hash_map::Entry;
 use std::time::Duration;
@@ -151,6 +151,8 @@ pub struct Io {
     purposes: Numbers<Purpose>,
     last: u64,
     pub wrote: Wrote,
+    /// Memory for what has completed.
+    done: Vec<Completion>,
 }
 
 /// Blocks that were queued for writing, by what they were written for.
@@ -168,7 +170,7 @@ pub struct Wrote {
 
 impl Io {
     pub fn new(disks: Box<dyn Disks>) -> Self {
-        Self { disks, purposes: Numbers::default(), last: 0, wrote: Wrote::default() }
+        Self { disks, purposes: Numbers::default(), last: 0, wrote: Wrote::default(), done: Vec::new() }
     }
     fn token(&mut self, purpose: Purpose) -> u64 {
         self.last += 1;
@@ -231,8 +233,15 @@ impl Io {
         let token = self.token(Purpose::Flush);
         self.disks.flush(token, dev);
     }
-    /// What has completed, with what it was for.
-    pub fn poll(&mut self, out: &mut Vec<disk::Completion>) {
+    /// Memory for what has completed, empty, which is to be put back.
+    pub fn take_done(&mut self) -> Vec<Completion> {
+        std::mem::take(&mut self.done)
+    }
+    pub fn put_done(&mut self, done: Vec<Completion>) {
+        self.done = done;
+    }
+    /// What has completed; [`Io::purpose`] says what it was for.
+    pub fn poll(&mut self, out: &mut Vec<Completion>) {
         self.disks.poll(out);
     }
     pub fn purpose(&mut self, token: u64) -> Purpose {

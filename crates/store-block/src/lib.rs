@@ -16,10 +16,13 @@ mod attrs;
 mod block_store;
 #[cfg(test)]
 mod bounds;
+mod budget;
 mod checkpoint;
 mod codec;
+mod colls;
 mod commit;
 mod config;
+mod counters;
 #[cfg(test)]
 mod crash;
 mod damaged;
@@ -54,14 +57,17 @@ mod queue;
 mod read;
 mod reads;
 mod recover;
+mod refs;
 mod repair;
 mod room;
+mod salvage;
 #[cfg(test)]
 mod scattered;
 mod spill;
 #[cfg(test)]
 mod spoiled;
 mod state;
+mod stopped;
 mod superblock;
 #[cfg(test)]
 mod tests;

@@ -37,6 +37,8 @@ pub struct Log {
     under_way: VecDeque<UnderWay>,
     durable: u64,
     commits: Vec<u64>,
+    /// Where a change is encoded on its way into the open record.
+    scratch: Vec<u8>,
 }
 
 impl Log {
@@ -53,6 +55,7 @@ impl Log {
             under_way: VecDeque::new(),
             durable: sb.wal_seq.saturating_sub(1),
             commits: Vec::new(),
+            scratch: Vec::new(),
         }
     }
 
@@ -70,6 +73,13 @@ impl Log {
     /// The next change is to this object: true if the record must name it first.
     pub fn names(&mut self, slot: u32) -> bool {
         self.named.replace(slot) != Some(slot)
+    }
+    /// Memory in which a change is encoded on its way into the open record, and which is to be put back.
+    pub fn take_scratch(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.scratch)
+    }
+    pub fn put_scratch(&mut self, scratch: Vec<u8>) {
+        self.scratch = scratch;
     }
     /// How many wrote together, by the record before the open one.
     pub fn load_before(&self) -> Load {

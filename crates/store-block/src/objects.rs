@@ -112,6 +112,8 @@ pub struct Objects {
     restless: usize,
     /// The key of the name that was looked for last.
     sought: Vec<u8>,
+    /// The number that the next object, or layer of an omap, is given.
+    next_nid: u64,
 }
 
 /// Of an object's key. The name's own hash, which is in it, is a good one; clones and pools share it.
@@ -131,7 +133,7 @@ fn node_of(record: &[u8]) -> Onode {
 }
 
 impl Objects {
-    pub fn new() -> Self {
+    pub fn new(next_nid: u64) -> Self {
         Self {
             pages: Vec::new(),
             free: Vec::new(),
@@ -145,7 +147,16 @@ impl Objects {
             came: 0,
             restless: 0,
             sought: Vec::new(),
+            next_nid,
         }
+    }
+    /// The number that the next object, or layer of an omap, is given.
+    pub fn next_nid(&self) -> u64 {
+        self.next_nid
+    }
+    /// This number was given: no other one is given it again.
+    pub fn gave_nid(&mut self, nid: u64) {
+        self.next_nid = self.next_nid.max(nid + 1);
     }
     fn slot(&self, n: u32) -> Option<&Slot> {
         self.pages[n as usize / PAGE][n as usize % PAGE].as_ref()
@@ -403,7 +414,7 @@ mod tests {
     #[test]
     fn names_are_found_while_others_come_and_go() {
         let mut rng = base::Rng::new(8);
-        let mut o = Objects::new();
+        let mut o = Objects::new(1);
         let mut model = std::collections::BTreeSet::new();
         let name = |n: u64| GHObject::plain(HObject { oid: n.to_string().into(), hash: (n % 50) as u32, ..HObject::min() });
         for _ in 0..20_000 {
@@ -432,7 +443,7 @@ mod tests {
     /// Names without an object go when the checkpoint has them, among many that stay; then nobody looks any more.
     #[test]
     fn names_without_an_object_go_soon() {
-        let mut o = Objects::new();
+        let mut o = Objects::new(1);
         let mut key = Vec::new();
         let mut add = |o: &mut Objects, n: u64, node| {
             key.clear();
@@ -458,7 +469,7 @@ mod tests {
     #[test]
     fn packed_or_not_an_object_is_the_same() {
         let mut rng = base::Rng::new(9);
-        let mut o = Objects::new();
+        let mut o = Objects::new(1);
         let name =
             |n: u64| GHObject::plain(HObject { oid: format!("an object {n:05}").into(), hash: n as u32 * 77, pool: 3, ..HObject::min() });
         let mut model: Vec<(u32, Onode)> = Vec::new();

@@ -90,6 +90,8 @@ pub struct Overlay {
     records: VecDeque<Record>,
     /// Places that are being written.
     writing: HashSet<u64, NumberBuild>,
+    /// Writes to places that are under way, each with what it may have to read first.
+    under_way: usize,
     /// Bytes of records that are kept.
     bytes: usize,
     /// While records are replayed on trust: blocks that should be at their places, with the record and the crc.
@@ -254,13 +256,25 @@ impl Overlay {
         self.forget();
         due
     }
-    /// An image has reached its place.
-    pub fn written(&mut self, place: u64, seq: u64) {
-        self.writing.remove(&place);
-        if let Some(entry) = self.map.get(&place).copied().filter(|e| e.seq == seq && e.run.is_none()) {
-            self.map.remove(&place);
-            self.unlink(entry);
+    /// Some of what is due goes out, in one write.
+    pub fn began(&mut self) {
+        self.under_way += 1;
+    }
+    /// Writes to places that are under way.
+    pub fn under_way(&self) -> usize {
+        self.under_way
+    }
+    /// A write is done: these images, each of a record, have reached their places.
+    pub fn written(&mut self, blocks: &[(u64, u64)]) {
+        self.under_way -= 1;
+        for (place, seq) in blocks {
+            self.writing.remove(place);
+            if let Some(entry) = self.map.get(place).copied().filter(|e| e.seq == *seq && e.run.is_none()) {
+                self.map.remove(place);
+                self.unlink(entry);
+            }
         }
+        self.forget();
     }
     /// Lets go of the oldest records that nothing needs.
     pub fn forget(&mut self) {

@@ -43,31 +43,35 @@ pub struct PgMem {
 
 /// What the groups remember, but for the rows of their logs.
 #[derive(Debug, Default)]
-pub struct Groups(BTreeMap<SpgId, PgMem>);
+pub struct Groups {
+    groups: BTreeMap<SpgId, PgMem>,
+    /// Where values are encoded on their way into a record.
+    buf: BytesMut,
+}
 
 impl Groups {
     pub fn get(&self, id: SpgId) -> Option<&PgMem> {
-        self.0.get(&id)
+        self.groups.get(&id)
     }
     pub fn ids(&self) -> impl Iterator<Item = SpgId> + '_ {
-        self.0.keys().copied()
+        self.groups.keys().copied()
     }
     pub fn iter(&self) -> impl Iterator<Item = (&SpgId, &PgMem)> {
-        self.0.iter()
+        self.groups.iter()
     }
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.groups.len()
     }
     /// As a row has it.
     pub fn load(&mut self, pg: PgMem) {
-        self.0.insert(pg.pgid(), pg);
+        self.groups.insert(pg.pgid(), pg);
     }
     /// The rows of all are written with the next checkpoint, changed or not.
     pub fn renew(&mut self) {
-        self.0.values_mut().for_each(|pg| pg.changed = true);
+        self.groups.values_mut().for_each(|pg| pg.changed = true);
     }
     pub fn memory(&self) -> usize {
-        self.0.values().map(PgMem::memory).sum()
+        self.groups.values().map(PgMem::memory).sum()
     }
 }
 
@@ -212,13 +216,14 @@ fn missing_key(pg: SpgId, object: &HObject) -> Vec<u8> {
 impl Core {
     /// Writes a change of a group's memory into the open record and applies it.
     pub fn log_delta(&mut self, delta: &LogDelta) -> Result<(), Corrupt> {
-        let mut out = std::mem::take(&mut self.scratch);
+        let mut out = self.log.take_scratch();
         out.clear();
-        let old = if delta.reset { None } else { self.groups.get(delta.pg).map(|pg| &pg.sum[..]) };
-        encode_delta(delta, old, &mut out, &mut self.encode_buf);
+        let Groups { groups, buf } = &mut self.groups;
+        let old = if delta.reset { None } else { groups.get(&delta.pg).map(|pg| &pg.sum[..]) };
+        encode_delta(delta, old, &mut out, buf);
         Op::Log(&out[..]).encode(&mut self.log.open_mut().meta);
         let bytes = Bytes::copy_from_slice(&out);
-        self.scratch = out;
+        self.log.put_scratch(out);
         self.apply_log(bytes)
     }
 
@@ -230,7 +235,7 @@ impl Core {
         let flags = get.u8()?;
         let has = |flag: u8| flags & flag != 0;
         if has(flag::RESET) {
-            self.groups.0.remove(&id);
+            self.groups.groups.remove(&id);
             for kind in [key::LOG, key::DUP, key::MISSING, key::PG] {
                 self.table.active.remove_range(&key::pg(kind, id), &key::pg_end(kind, id));
             }
@@ -240,7 +245,7 @@ impl Core {
                 return Ok(());
             }
         }
-        let pg = self.groups.0.entry(id).or_insert_with(|| PgMem::new(id));
+        let pg = self.groups.groups.entry(id).or_insert_with(|| PgMem::new(id));
         pg.changed = true;
         if has(flag::EPOCH) {
             pg.epoch = get.var()? as u32;
@@ -307,7 +312,7 @@ impl Core {
 
     /// Puts what changed of groups into rows.
     pub fn save_pgs(&mut self) -> Result<(), Corrupt> {
-        for (id, pg) in self.groups.0.iter_mut().filter(|(_, pg)| pg.changed) {
+        for (id, pg) in self.groups.groups.iter_mut().filter(|(_, pg)| pg.changed) {
             pg.changed = false;
             self.table.active.put(&key::pg(key::PG, *id), Val::Row(pg.encode()?));
         }
@@ -347,7 +352,7 @@ impl Core {
     /// groups behind it, who come next when an OSD starts. Returns how many rows the leaves have that hold its log.
     fn pg_leaves(&mut self, id: SpgId) -> StoreResult<usize> {
         let (mut missing, mut others, mut rows) = (Vec::new(), Vec::new(), 0);
-        let mut room = self.cfg.leaves_max() / 2;
+        let mut room = self.budget.leaves_max() / 2;
         for kind in PG_KINDS {
             let (first, last, behind) = (key::pg(kind, id), key::pg_end(kind, id), key::kind_end(kind));
             for (start, leaf) in self.table.index.leaves_from(&first).take_while(|(start, _)| *start < &behind[..]) {

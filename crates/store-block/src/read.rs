@@ -199,7 +199,7 @@ impl Core {
     pub fn take_read(&mut self, ticket: u64) -> Option<ReadData> {
         let asked = self.tickets.given(ticket)?;
         let data = match &self.reads.get(&asked.extent)?.fetched {
-            Fetched::Here { bytes, crcs } if crcs[..] == [asked.crc] && self.failed.is_none() => {
+            Fetched::Here { bytes, crcs } if crcs[..] == [asked.crc] && !self.is_stopped() => {
                 match bytes.slice(asked.from as usize..asked.to as usize) {
                     all if all.len() == bytes.len() => checked(all, asked.crc),
                     part => part.into(),
@@ -261,7 +261,7 @@ impl Core {
 
     /// Objects of a collection, ascending; fewer than `max` where their rows are large.
     pub fn list(&mut self, coll: CollId, start: &GHObject, end: &GHObject, max: usize, ticket: &mut u64) -> StoreResult<ListPage> {
-        let bits = *self.colls.get(&coll).ok_or(StoreError::NoCollection(coll))?;
+        let bits = self.colls.need(coll)?;
         let family = key::family(coll);
         let mut page = ListPage::default();
         let bound = |obj: &GHObject| {
@@ -274,7 +274,7 @@ impl Core {
         };
         let (from, to) = (bound(start), bound(end));
         // A page begins anew after each wait: its leaves must find room together, and rows with many attributes are large.
-        let (mut bytes, bytes_max) = (0, self.cfg.leaves_max() / 2);
+        let (mut bytes, bytes_max) = (0, self.budget.leaves_max() / 2);
         for (first, last) in key::coll_ranges(coll, bits) {
             let (first, last) = (first.max(from.clone()), last.min(to.clone()));
             if first >= last {

@@ -14,11 +14,12 @@ use crate::meta::index::{Index, LeafRef};
 use crate::meta::layer::{Key, Val};
 use crate::meta::leaf::Leaf;
 use crate::meta::space::Run;
-use crate::onode::{Onode, Usage};
-use crate::ops::{self, Op};
+use crate::onode::Onode;
+use crate::ops::Op;
 use crate::pg::PgMem;
 use crate::planted::{Bug, planted};
-use crate::state::{Core, Refs};
+use crate::salvage::Salvage;
+use crate::state::Core;
 use crate::superblock::{Label, Superblock, label, read_label};
 use crate::wal::{HEAD_ROOM, HEADER, Header};
 use bytes::Bytes;
@@ -178,7 +179,7 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
         }
     };
     let mut core = Core::new(cfg, io, sb);
-    (core.table.index, core.left_out, core.reach) = (index, left_out, reach);
+    (core.table.index, core.salvage) = (index, Salvage::new(left_out, reach));
     let mut extents: Vec<(u64, u64)> = core.sb.index.clone();
     extents.extend(core.sb.list.iter().copied());
     extents.extend(core.table.index.iter().flat_map(|(_, leaf)| leaf.runs()));
@@ -236,7 +237,7 @@ impl Core {
                     visit(self, leaf.key(row), leaf.value(row))?;
                 }
             }
-            self.table.cache.shrink(self.cfg.leaves_max());
+            self.table.cache.shrink(self.budget.leaves_max());
         }
         let beside = self.table.beside.rows().range::<[u8], _>((Bound::Included(first), Bound::Excluded(last)));
         let beside: Vec<(Key, Val)> = beside.map(|(key, val)| (key.clone(), val.clone())).collect();
@@ -281,15 +282,11 @@ impl Core {
             copied = true;
             Ok(())
         })?;
-        self.copied = copied;
+        self.salvage.set_copies(copied);
         let (first, last) = kind(key::ALLOC);
         let mut whole = self.rows_now(&first, &last, &mut |core, k, row| Ok(core.alloc.load(key::parse_numbered(k)?, &row)?))?;
         self.alloc.loaded();
-        let mut coll = |core: &mut Self, k: &[u8], row: Bytes| {
-            let bits = Get::new(row).u32()?;
-            core.colls.insert(ops::parse_coll(&Bytes::copy_from_slice(&k[1..]))?, bits);
-            Ok(())
-        };
+        let mut coll = |core: &mut Self, k: &[u8], row: Bytes| Ok(core.colls.load(k, row)?);
         let (first, last) = kind(key::COLL);
         if !self.rows_now(&first, &last, &mut coll)? {
             self.rows_of_copies(key::COLL, &mut coll)?;
@@ -308,22 +305,13 @@ impl Core {
         if !self.rows_now(&first, &last, &mut layer)? {
             self.rows_of_copies(key::LAYER, &mut layer)?;
         }
-        let mut refs = Refs::default();
         let (first, last) = kind(key::REFS);
-        whole &= self.rows_now(&first, &last, &mut |_, k, row| {
-            refs.counts.insert(key::parse_numbered(k)?, Get::new(row).u32()?);
+        whole &= self.rows_now(&first, &last, &mut |core, k, row| {
+            core.refs.load(key::parse_numbered(k)?, Get::new(row).u32()?);
             Ok(())
         })?;
-        self.refs = refs;
         let (first, last) = kind(key::COUNTERS);
-        whole &= self.rows_now(&first, &last, &mut |core, _, row| {
-            let mut get = Get::new(row);
-            for _ in 0..get.count(5)? {
-                let (pool, data, stored) = (get.zigzag()?, get.zigzag()?, get.zigzag()?);
-                core.usage.push((pool, Usage { data, stored, omap: get.zigzag()?, objects: get.zigzag()? }));
-            }
-            Ok(())
-        })?;
+        whole &= self.rows_now(&first, &last, &mut |core, _, row| Ok(core.counters.load(row)?))?;
         if !whole {
             self.rebuild()?;
         }
@@ -351,7 +339,7 @@ impl Core {
     }
     /// A change of an object that only a damaged leaf knows. Its slot, if it is known from here on: it was not there before, or is not any more.
     fn replay_lost(&mut self, seq: u64, key: &Key, op: &Op<Bytes>) -> Result<Option<u32>, OpenError> {
-        self.has_bare_rows = true;
+        self.salvage.puts_bare_rows();
         match op {
             // What is made was not there. What is removed leaves its blocks to the next repair.
             Op::Create { .. } | Op::Remove => return Ok(Some(self.objects.insert(key, None))),
@@ -359,7 +347,7 @@ impl Core {
             Op::CloneTo { key: to, .. } | Op::ShareTo { key: to, .. } | Op::RenameTo(to) => {
                 if let Op::CloneTo { nid, .. } | Op::ShareTo { nid, .. } = op {
                     let own = if let Op::ShareTo { own, .. } = op { *own } else { 0 };
-                    self.next_nid = self.next_nid.max(nid.max(&own) + 1);
+                    self.objects.gave_nid(*nid.max(&own));
                 }
                 if let Some(slot) = self.slot_now(to)? {
                     let at = crate::apply::At { seq, slot, images: 0, run: None };
@@ -421,8 +409,8 @@ impl Core {
         }
         let end = self.log.seq();
         log.look_for_later(self, applied_end, end)?;
-        if end < self.reach && !self.cfg.cut_log {
-            let what = format!("the log of an older checkpoint ends with record {}, before the newer one's first, {}", end - 1, self.reach);
+        if end < self.salvage.reach() && !self.cfg.cut_log {
+            let what = format!("the log of an older checkpoint ends with record {}, before the newer one's first, {}", end - 1, self.salvage.reach());
             return Err(OpenError::Damaged { what, next: self.cfg.command("repair --discard-log-from-damage") });
         }
         assert_eq!(end, self.log.seq(), "the log ends with the last record that was applied");
@@ -443,7 +431,7 @@ impl Core {
             end = Some(found.at + found.header.blocks());
             self.replay_one(found, on_trust)?;
             if ready == 0 {
-                self.table.cache.shrink(self.cfg.leaves_max());
+                self.table.cache.shrink(self.budget.leaves_max());
             }
         }
         Ok(end)
@@ -640,12 +628,12 @@ impl LogReader {
         let next_lap = at + (self.blocks - at % self.blocks);
         let block = at % self.blocks;
         let head = self.get(&mut core.io, block, 1)?;
-        let here = match Header::decode(&head, &core.uuid) {
+        let here = match Header::decode(&head, &core.sb.uuid) {
             Ok(header) => self.whole(core, header, at, seq, epoch)?,
             Err(_) => None,
         };
         if self.front.is_none() {
-            self.front = Some(Header::decode(&self.peek(&mut core.io, 0)?, &core.uuid).ok());
+            self.front = Some(Header::decode(&self.peek(&mut core.io, 0)?, &core.sb.uuid).ok());
         }
         let front = self.front.flatten();
         let later = match &here {
@@ -679,7 +667,7 @@ impl LogReader {
             let at = end + n;
             let block = at % self.blocks;
             let bytes = self.get(&mut core.io, block, 1)?;
-            let Ok(header) = Header::decode(&bytes, &core.uuid) else { continue };
+            let Ok(header) = Header::decode(&bytes, &core.sb.uuid) else { continue };
             let later = header.seq > seq && header.seq - seq < self.blocks && u64::from(header.block) == block;
             // What a former end of the log left behind is of a former epoch.
             let epoch_ok = seq < core.sb.epoch_seq || header.epoch >= core.sb.epoch;
@@ -708,7 +696,7 @@ impl LogReader {
             let block = (end + n) % self.blocks;
             n += 1;
             let bytes = self.get(&mut core.io, block, 1)?;
-            let Ok(header) = Header::decode(&bytes, &core.uuid) else { continue };
+            let Ok(header) = Header::decode(&bytes, &core.sb.uuid) else { continue };
             let fits = u64::from(header.block) == block && block + header.blocks() <= self.blocks;
             let is_later = header.seq > seq && header.seq - seq < self.blocks && (seq < core.sb.epoch_seq || header.epoch >= core.sb.epoch);
             if !fits || !is_later {
@@ -720,12 +708,12 @@ impl LogReader {
             objects.extend(ops.iter().filter_map(|op| if let Op::Object(key) = op { Some(key.clone()) } else { None }));
             n += header.blocks() - 1;
         }
-        core.left_out.push(format!(
+        core.salvage.leave_out(format!(
             "the log from its damaged record {seq} on, to record {last}: {records} records behind it. What was written in them, acknowledged or not, \
              is as it was before; what the damaged record changed is not known"
         ));
         let known = objects.iter().filter_map(|key| key::parse_object(key).ok());
-        core.left_out.extend(known.map(|(_, name)| format!("of the log: changes of {name}")));
+        known.for_each(|(_, name)| core.salvage.leave_out(format!("of the log: changes of {name}")));
         Ok(())
     }
 }

@@ -37,9 +37,9 @@ impl Gap {
 impl Core {
     /// Takes what damaged leaves had out of the store, and says what that was. True if there was any.
     pub fn drop_damaged(&mut self, report: &mut FsckReport) -> bool {
-        report.lost.append(&mut self.left_out);
+        report.lost.append(&mut self.salvage.take_left_out());
         self.settle();
-        self.has_bare_rows = true;
+        self.salvage.puts_bare_rows();
         let gaps = self.take_bad_leaves(report);
         let beside = (key::spare(key::SPARE_RANGE, b""), key::kind_end(key::SPARE));
         let (first, last) = (Key::default(), Key::from(beside.0.clone()));
@@ -59,7 +59,7 @@ impl Core {
     }
     /// Waits until nothing is under way.
     fn settle(&mut self) {
-        while self.failed.is_none() && (self.generations.is_under_way() || self.io.in_flight() > 0) {
+        while !self.is_stopped() && (self.generations.is_under_way() || self.io.in_flight() > 0) {
             self.poll();
             if self.io.in_flight() > 0 {
                 self.io.wait();
@@ -75,7 +75,7 @@ impl Core {
                 // Whether it comes or not is seen below.
                 let _ = self.want_leaf(leaf, CollId::Meta, &mut ask());
             }
-            while self.leaves.is_any_read() && self.failed.is_none() {
+            while self.leaves.is_any_read() && !self.is_stopped() {
                 self.io.wait();
                 self.poll();
                 self.tickets.ready.clear();
@@ -98,7 +98,7 @@ impl Core {
     }
     /// Rows that have copies, and the copies, are written once more: either may have been in a leaf that went.
     fn renew_copied(&mut self) {
-        self.copied = false;
+        self.salvage.set_copies(false);
         let (first, last) = own_objects();
         let mut rows = Vec::new();
         self.all_rows(&first, &last, &mut |key, row| {
@@ -229,7 +229,7 @@ impl Core {
             self.io.wait();
             self.poll();
             self.tickets.ready.clear();
-            if self.failed.is_some() {
+            if self.is_stopped() {
                 return;
             }
         }

@@ -200,7 +200,7 @@ impl Core {
     fn finish_checkpoints(&mut self) -> Result<(), String> {
         loop {
             self.poll();
-            if let Some(why) = &self.failed {
+            if let Some(why) = self.stopped.why() {
                 return Err(why.clone());
             }
             if self.generations.is_settled() {
@@ -223,7 +223,7 @@ impl Core {
         const SHARE: u64 = 128;
         const MIN: u64 = if cfg!(test) { 256 << 10 } else { 1 << 20 };
         let blocks = self.sb.data_blocks + self.sb.meta_blocks;
-        self.cfg.recent_max().min(usize::try_from((blocks * BLOCK / SHARE).max(MIN)).unwrap_or(usize::MAX))
+        self.budget.recent_max().min(usize::try_from((blocks * BLOCK / SHARE).max(MIN)).unwrap_or(usize::MAX))
     }
     /// Sizes and use of the devices.
     pub fn fill(&self, fs: &mut StoreStatfs) {

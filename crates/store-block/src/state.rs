@@ -1,8 +1,11 @@
 //! The state of an open store, and what its parts have in common: finding objects, reading what is not in memory.
 
 use crate::alloc::Alloc;
+use crate::budget::Budget;
 use crate::checkpoint::Generations;
+use crate::colls::Colls;
 use crate::config::Config;
+use crate::counters::{self, Counters};
 use crate::io::{Extent, Io, Purpose, Tickets};
 use crate::key;
 use crate::layers::Layers;
@@ -14,16 +17,17 @@ use crate::meta::space::Space;
 use crate::meta::{Found, Table};
 use crate::objects::Objects;
 use crate::onode::{Onode, Usage};
-use crate::overlay::{NumberBuild, Numbers, Overlay};
+use crate::overlay::Overlay;
 use crate::pg::Groups;
 use crate::planted::{Bug, planted};
 use crate::queue::Queue;
 use crate::reads::{Fetched, Reads};
+use crate::refs::Refs;
+use crate::salvage::Salvage;
 use crate::spill::Spills;
+use crate::stopped::Stopped;
 use crate::superblock::Superblock;
-use base::fixed::HashSet;
-use bytes::{Bytes, BytesMut};
-use std::collections::BTreeMap;
+use bytes::Bytes;
 use store::{StoreError, StoreResult};
 use types::{CollId, GHObject};
 
@@ -34,42 +38,19 @@ pub fn ask() -> u64 {
 /// Stands for the store itself, which looks at what came whenever something does.
 pub const OWN: u64 = 0;
 
-/// Who shares a chunk: how many objects by place. Places that nobody shares are not in it.
-#[derive(Debug, Default)]
-pub struct Refs {
-    pub counts: Numbers<u32>,
-    /// Changed since the last checkpoint took them.
-    pub dirty: HashSet<u64, NumberBuild>,
-}
-
 #[derive(Debug)]
 pub struct Core {
-    /// `memory` is what is left of `memory_max`: see [`Core::share_memory`].
     pub cfg: Config,
-    /// The setting, or what it was limited to since.
-    pub memory_max: usize,
-    /// The setting with which the store was opened.
-    pub memory_given: usize,
-    pub uuid: [u8; 16],
+    pub budget: Budget,
     pub seed: u32,
-    /// Why it stopped.
-    pub failed: Option<String>,
-    /// It stopped at a change that needs what is damaged.
-    pub stopped_at_damage: bool,
+    pub stopped: Stopped,
+    pub salvage: Salvage,
 
     pub io: Io,
     pub tickets: Tickets,
     pub reads: Reads,
     /// Leaves on their way, and damaged ones.
     pub leaves: Leaves,
-    /// The rows of collections and groups have copies: see [`crate::damaged`].
-    pub copied: bool,
-    /// The log must be whole up to before this record: 0, unless an older checkpoint than the newest one had to be taken.
-    pub reach: u64,
-    /// Layers have rows of objects that are not in memory: after damage, some are put there as they are.
-    pub has_bare_rows: bool,
-    /// What opening had to leave out, a sentence each, if it was told to.
-    pub left_out: Vec<String>,
 
     pub table: Table,
     pub space: Space,
@@ -79,11 +60,9 @@ pub struct Core {
     /// Omaps that are shared.
     pub layers: Layers,
     pub overlay: Overlay,
-    pub colls: BTreeMap<CollId, u32>,
+    pub colls: Colls,
     pub groups: Groups,
-    /// By pool.
-    pub usage: Vec<(i64, Usage)>,
-    pub next_nid: u64,
+    pub counters: Counters,
 
     pub log: Log,
     /// Transactions that wait.
@@ -95,91 +74,44 @@ pub struct Core {
     pub generations: Generations,
     /// What is to come into the metadata: see [`crate::room`].
     pub inflow: crate::room::Inflow,
-    pub in_place: usize,
-    pub scratch: Vec<u8>,
-    /// Where values are encoded on their way into a record.
-    pub encode_buf: BytesMut,
-    pub done: Vec<disk::Completion>,
 }
 
 impl Core {
     pub fn new(cfg: Config, io: Io, sb: Superblock) -> Self {
         Self {
-            memory_max: cfg.memory,
-            memory_given: cfg.memory,
-            uuid: sb.uuid,
+            budget: Budget::new(cfg.memory),
             seed: crc_seed(&sb.uuid),
-            failed: None,
-            stopped_at_damage: false,
+            stopped: Stopped::default(),
+            salvage: Salvage::default(),
             tickets: Tickets::default(),
             reads: Reads::default(),
             leaves: Leaves::default(),
-            copied: false,
-            reach: 0,
-            has_bare_rows: false,
-            left_out: Vec::new(),
             table: Table::new(),
             space: Space::new(sb.meta_blocks, crate::layout::META_FIRST),
-            objects: Objects::new(),
+            objects: Objects::new(sb.next_nid),
             alloc: Alloc::new(sb.data_blocks, cfg.data_has_holes),
             refs: Refs::default(),
             layers: Layers::default(),
             overlay: Overlay::default(),
-            colls: BTreeMap::new(),
+            colls: Colls::default(),
             groups: Groups::default(),
-            usage: Vec::new(),
-            next_nid: sb.next_nid,
+            counters: Counters::default(),
             generations: Generations::new(sb.next_leaf),
             log: Log::new(&sb, cfg.zero_ahead),
             queue: Queue::default(),
             spills: Spills::default(),
             inflow: crate::room::Inflow::default(),
-            in_place: 0,
-            scratch: Vec::new(),
-            encode_buf: BytesMut::new(),
-            done: Vec::new(),
             cfg,
             io,
             sb,
         }
     }
 
-    /// Bytes of what must be in memory whole, but for the index.
-    pub fn whole(&self) -> usize {
-        const COUNT_BYTES: usize = 20; // of a place and its count in a hash table
-        self.alloc.memory()
-            + self.space.memory()
-            + self.spills.memory()
-            + self.layers.memory()
-            + self.refs.counts.capacity() * COUNT_BYTES
-            + self.groups.memory()
-    }
-    /// What must be in memory whole comes off the setting; everything else shares the rest.
-    pub fn share_memory(&mut self) {
-        let whole = self.whole() + self.table.index.memory();
-        self.cfg.memory = self.memory_max.saturating_sub(whole).max(self.memory_max / 4);
-    }
-
-    /// What nobody else has of the memory that may be taken, less what a checkpoint wants while there is one: it is let go when that begins.
-    pub fn spare(&self) -> usize {
-        let rows = self.table.recent_bytes();
-        let checkpoint = if self.generations.is_under_way() { self.cfg.leaves_max() } else { 0 };
-        let others = self.objects.bytes() + self.table.cache.bytes() + rows + self.overlay.memory() + checkpoint;
-        self.cfg.memory.saturating_sub(others)
-    }
-
-    /// What objects may take: their share, and what others don't have of theirs, but for some into which they can grow at once.
-    pub fn objects_max(&self) -> usize {
-        let rows = self.table.recent_bytes();
-        let others = self.cfg.leaves_max() + rows + self.overlay.memory() + self.reads.bytes();
-        (self.cfg.memory - self.cfg.memory / 8).saturating_sub(others).max(self.cfg.objects_max())
-    }
-
     pub fn alive(&self) -> StoreResult<()> {
-        match &self.failed {
-            None => Ok(()),
-            Some(why) => Err(StoreError::Stopped(why.clone())),
-        }
+        self.stopped.alive()
+    }
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.why().is_some()
     }
     /// The store does nothing any more.
     pub fn stop(&mut self, why: String) {
@@ -190,21 +122,13 @@ impl Core {
         self.stop_as(why, true);
     }
     fn stop_as(&mut self, why: String, at_damage: bool) {
-        if self.failed.is_none() {
-            self.stopped_at_damage = at_damage;
+        if self.stopped.stop(why, at_damage) {
             // Whoever waits asks again, and hears why.
             let waiting: Vec<u64> = self.tickets.everyone();
             self.tickets.ready.extend(waiting);
             let queued = self.queue.take_tickets();
             self.tickets.ready.extend(queued);
-            self.failed = Some(why);
         }
-    }
-
-    /// The collection is there, and the object's place is in it.
-    pub fn coll_has(&self, coll: CollId, obj: &GHObject) -> StoreResult<bool> {
-        let bits = *self.colls.get(&coll).ok_or(StoreError::NoCollection(coll))?;
-        Ok(key::belongs(coll, bits, obj))
     }
 
     /// The slot of a name, whether there is such an object or not; it may be packed.
@@ -215,7 +139,7 @@ impl Core {
         }
         let key: Key = self.objects.sought().into();
         // What changed lately is in memory, and was found there.
-        let found = if self.has_bare_rows { self.table.get(&key) } else { self.table.get_stored(&key) };
+        let found = if self.salvage.has_bare_rows() { self.table.get(&key) } else { self.table.get_stored(&key) };
         match found {
             Found::Absent => Ok(self.objects.insert(&key, None)),
             Found::Row(row) => {
@@ -230,7 +154,7 @@ impl Core {
     pub fn object(&mut self, coll: CollId, obj: &GHObject) -> StoreResult<u32> {
         self.alive()?;
         self.busy(Some(obj))?;
-        if !self.coll_has(coll, obj)? {
+        if !self.colls.has(coll, obj)? {
             return Err(StoreError::NoObject(coll));
         }
         let slot = self.slot(coll, obj, &mut ask())?;
@@ -313,15 +237,7 @@ impl Core {
         if before == after {
             return;
         }
-        let pool = entry.pool();
-        let pool = if entry.family() == 0 || pool >= -1 { pool } else { key::temp_pool(pool) };
-        match self.usage.iter_mut().find(|(p, _)| *p == pool) {
-            Some((_, usage)) => usage.change(before, after),
-            None => {
-                let mut usage = Usage::default();
-                usage.change(before, after);
-                self.usage.push((pool, usage));
-            }
-        }
+        let pool = counters::pool_of(entry.family(), entry.pool());
+        self.counters.change(pool, before, after);
     }
 }

@@ -90,11 +90,11 @@ impl Core {
         if self.objects.get(slot).node.is_some() {
             return Ok(());
         }
-        let nid = self.next_nid;
+        let nid = self.objects.next_nid();
         self.change::<&[u8]>(slot, Op::Create { nid })
     }
     pub fn set_attr(&mut self, slot: u32, name: &[u8], value: &[u8]) -> StoreResult<()> {
-        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut scratch = self.log.take_scratch();
         let old = self.objects.node(slot).and_then(|o| o.attrs.get(name)).filter(|old| old.len() == value.len());
         let patched = old.and_then(|old| ops::runs(&old, value, &mut scratch)).is_some();
         if planted(Bug::RewriteAttrs) {
@@ -110,7 +110,7 @@ impl Core {
         } else {
             self.change(slot, Op::SetAttr { name, value })
         };
-        self.scratch = scratch;
+        self.log.put_scratch(scratch);
         done
     }
 
@@ -155,7 +155,7 @@ impl Core {
             _ if part.from == 0 && part.to == CHUNK => Way::New { slots: CHUNK_BLOCKS },
             None => Way::New { slots: exact(part.from < BLOCK) },
             Some(c) if last_block < c.slots() && !c.shared && !self.queue.is_without_images() => Way::InPlace { unshare: false },
-            Some(c) if last_block < c.slots() && !self.queue.is_without_images() && self.refs.counts.get(&c.place) == Some(&1) => {
+            Some(c) if last_block < c.slots() && !self.queue.is_without_images() && self.refs.get(c.place) == Some(1) => {
                 Way::InPlace { unshare: true }
             }
             // All that there is gets replaced.

@@ -55,7 +55,7 @@ impl Core {
             if spent || leaf.as_ref().is_some_and(|(start, _)| *start > cursor) {
                 self.emit_all(&mut builder);
             }
-            if spent || busy || self.failed.is_some() {
+            if spent || busy || self.is_stopped() {
                 break false;
             }
             if let Some((start, _)) = &leaf {
@@ -99,7 +99,7 @@ impl Core {
                 }
             }
             let stopped = self.merge_leaf(&frozen, old.as_ref(), &cursor, end.as_ref(), &mut builder);
-            if self.failed.is_some() {
+            if self.is_stopped() {
                 break false;
             }
             match (stopped, end) {
@@ -112,13 +112,13 @@ impl Core {
         self.send_made();
         self.table.frozen = Some(frozen);
         self.generations.checkpoint().cursor = cursor;
-        all && self.failed.is_none()
+        all && !self.is_stopped()
     }
     /// Asks for leaves that changes from `from` on belong to, unless enough were asked for: neighbours on the device together.
     fn read_ahead(&mut self, frozen: &Layer, from: &Key) {
         let c = self.generations.checkpoint();
         // They must find room together, with those that are made: some rows are as large as many others.
-        let (ahead, room) = (AHEAD.min(self.cfg.leaves_max() >> 16), self.cfg.leaves_max() as u64 / BLOCK / 2);
+        let (ahead, room) = (AHEAD.min(self.budget.leaves_max() >> 16), self.budget.leaves_max() as u64 / BLOCK / 2);
         if c.asked.len() >= ahead || c.asked_blocks >= room {
             return;
         }
@@ -183,7 +183,7 @@ impl Core {
         let is_cut = frozen.next_range(from).is_some_and(|(first, _)| end.is_none_or(|end| first < end));
         let mut row = 0;
         let mut scratch = Vec::new();
-        while self.failed.is_none() {
+        while !self.is_stopped() {
             let change = changes.next();
             if let Some(l) = old {
                 let upto = change.map_or(old_rows, |(key, _)| l.lower_bound_from(row, key));
@@ -265,7 +265,7 @@ impl Core {
     fn keep(&mut self, builder: &mut LeafBuilder, leaf: &Leaf, row: usize) {
         self.part_classes(builder, leaf.key(row));
         builder.push_stored(leaf.key(row), leaf.stored(row));
-        while builder.is_full() && self.failed.is_none() {
+        while builder.is_full() && !self.is_stopped() {
             self.emit(builder);
         }
     }
@@ -278,13 +278,13 @@ impl Core {
     fn add(&mut self, builder: &mut LeafBuilder, key: &[u8], value: &[u8]) {
         self.part_classes(builder, key);
         builder.push(key, value);
-        while builder.is_full() && self.failed.is_none() {
+        while builder.is_full() && !self.is_stopped() {
             self.emit(builder);
         }
     }
     /// Everything that was gathered goes out.
     fn emit_all(&mut self, builder: &mut LeafBuilder) {
-        while !builder.is_empty() && self.failed.is_none() {
+        while !builder.is_empty() && !self.is_stopped() {
             self.emit(builder);
         }
     }

@@ -13,7 +13,6 @@ mod merge;
 
 pub use generations::Generations;
 
-use crate::codec::Put;
 use crate::io::Purpose;
 use crate::key;
 use crate::layout::{BLOCK, DATA, META, ON_DATA};
@@ -154,7 +153,7 @@ impl Core {
 
     pub fn checkpoint_step(&mut self) {
         self.begin_checkpoint();
-        if !self.generations.is_under_way() || self.failed.is_some() {
+        if !self.generations.is_under_way() || self.is_stopped() {
             return;
         }
         loop {
@@ -184,7 +183,7 @@ impl Core {
                 // A piece at a time: the next one when some page has come back.
                 Stage::Index if c.pages < PAGES_MAX => {
                     self.write_index_piece();
-                    if self.failed.is_some() || self.generations.checkpoint().pages > 0 {
+                    if self.is_stopped() || self.generations.checkpoint().pages > 0 {
                         return;
                     }
                 }
@@ -224,19 +223,10 @@ impl Core {
         for (page, bytes) in self.alloc.take_dirty() {
             self.table.active.put(&key::numbered(key::ALLOC, page), Val::Row(bytes.into()));
         }
-        if planted(Bug::ForgetShares) {
-            self.refs.dirty.clear();
+        for (key, val) in self.refs.take_dirty() {
+            self.table.active.put(&key, val);
         }
-        let mut places: Vec<u64> = std::mem::take(&mut self.refs.dirty).into_iter().collect();
-        places.sort_unstable();
-        for place in places {
-            let val = match self.refs.counts.get(&place) {
-                Some(count) => Val::Row(count.to_le_bytes().to_vec().into()),
-                None => Val::Del,
-            };
-            self.table.active.put(&key::numbered(key::REFS, place), val);
-        }
-        if !self.copied {
+        if !self.salvage.has_copies() {
             self.renew_rows();
         }
         for (key, val) in self.layers.take_dirty() {
@@ -246,21 +236,14 @@ impl Core {
             return self.stop(format!("what groups remember can't be saved: {e}"));
         }
         self.copy_rows();
-        let mut out = Vec::new();
-        out.put_var(self.usage.len() as u64);
-        for (pool, usage) in &self.usage {
-            for v in [*pool, usage.data, usage.stored, usage.omap, usage.objects] {
-                out.put_zigzag(v);
-            }
-        }
-        self.table.active.put(&[key::COUNTERS], Val::Row(out.into()));
+        self.table.active.put(&[key::COUNTERS], Val::Row(self.counters.encode()));
         self.freeze_inflow();
         self.table.frozen = Some(std::mem::take(&mut self.table.active));
         self.generations.begin(Checkpoint {
             stage: Stage::Drain,
             seq: self.log.seq(),
             at: self.log.ring().head,
-            next_nid: self.next_nid,
+            next_nid: self.objects.next_nid(),
             barrier: 0,
             cursor: Key::default(),
             pages: 0,

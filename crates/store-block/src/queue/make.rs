@@ -119,7 +119,7 @@ impl Core {
         let Queued { txn, made, .. } = q;
         if !self.queue.half {
             let slots = Slots(vec![None; txn.objects().count()]);
-            *made = Made { slots, first_new: self.next_nid, images: self.log.open().images(), ..Made::default() };
+            *made = Made { slots, first_new: self.objects.next_nid(), images: self.log.open().images(), ..Made::default() };
             self.queue.spill_from = self.log.open().meta.len();
         }
         self.queue.without_images = false;
@@ -212,7 +212,7 @@ impl Core {
     }
     /// The object's slot, in a collection that it belongs to.
     fn at(&mut self, txn: &Transaction, coll: CollId, obj: ObjIx, slots: &mut Slots) -> StoreResult<Target> {
-        if !self.coll_has(coll, txn.object(obj))? {
+        if !self.colls.has(coll, txn.object(obj))? {
             return Err(broken(coll, &format!("{} does not belong there", txn.object(obj))));
         }
         Ok(Target { coll, slot: self.find(txn, coll, obj, slots)?, ticket: OWN })
@@ -320,7 +320,7 @@ impl Core {
                 let (has, base, is_large) = (node.omap, node.base(), node.omap_bytes >= SHARE_MIN);
                 let is_deep = self.layers.depth(base) >= DEPTH_MAX;
                 let key: Box<[u8]> = Box::from(self.objects.get(to).key());
-                let nid = self.next_nid;
+                let nid = self.objects.next_nid();
                 let copy = if !has && base == 0 {
                     self.change(from, Op::CloneTo { key: &key[..], nid })?;
                     None
@@ -400,19 +400,16 @@ impl Core {
         let at = crate::apply::At { seq: self.log.seq(), slot: 0, images: 0, run: None };
         self.apply(at, &op).map_err(|e| broken(coll, &e.to_string()))
     }
-    fn bits(&self, coll: CollId) -> StoreResult<u32> {
-        self.colls.get(&coll).copied().ok_or(StoreError::NoCollection(coll))
-    }
     fn make_coll(&mut self, txn: &Transaction, coll: CollId, kind: &TxKind) -> StoreResult<()> {
         match kind {
             TxKind::MkColl { bits } => {
-                if self.colls.contains_key(&coll) {
+                if self.colls.bits(coll).is_some() {
                     return Err(broken(coll, "the collection to be made is there"));
                 }
                 self.set_coll(coll, Some(*bits))
             }
             TxKind::RmColl => {
-                self.bits(coll)?;
+                self.colls.need(coll)?;
                 let some = self.list(coll, &GHObject::min(), &GHObject::max(), 1, &mut OWN.clone())?;
                 if !some.objects.is_empty() {
                     return Err(broken(coll, "the collection to be removed has objects"));
@@ -421,7 +418,7 @@ impl Core {
             }
             TxKind::SplitColl { to, bits, rem } => {
                 let to = txn.coll(*to);
-                (self.bits(coll)?, self.bits(to)?);
+                (self.colls.need(coll)?, self.colls.need(to)?);
                 if to.pg().is_none_or(|pg| pg.pgid.seed & hash_mask(*bits) != *rem) {
                     return Err(broken(to, "a collection is split into one that has not the remainder as its number"));
                 }
@@ -430,7 +427,7 @@ impl Core {
             }
             TxKind::MergeColl { to, bits } => {
                 let to = txn.coll(*to);
-                (self.bits(coll)?, self.bits(to)?);
+                (self.colls.need(coll)?, self.colls.need(to)?);
                 if coll == to {
                     return Err(broken(coll, "a collection is merged into itself"));
                 }
@@ -438,7 +435,7 @@ impl Core {
                 self.set_coll(to, Some(*bits))
             }
             TxKind::CollSetBits { bits } => {
-                self.bits(coll)?;
+                self.colls.need(coll)?;
                 self.set_coll(coll, Some(*bits))
             }
             _ => Ok(()),
