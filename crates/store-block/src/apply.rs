@@ -39,10 +39,8 @@ impl Core {
 
     /// A chunk's place is not the object's any more.
     fn let_go(&mut self, seq: u64, place: u64, slots: u64, shared: bool) {
-        if shared {
-            if !self.refs.release(place) {
-                return;
-            }
+        if shared && !self.refs.release(place) {
+            return;
         }
         if !planted(Bug::KeepFreedImage) {
             self.overlay.drop_blocks(place, slots);
@@ -65,7 +63,7 @@ impl Core {
     /// The rows of an omap go, and it stands on nothing any more.
     fn remove_omap(&mut self, node: &Onode) {
         if node.omap {
-            self.table.active.remove_range(&key::omap(node.nid), &key::omap_end(node.nid));
+            self.table.remove_range(&key::omap(node.nid), &key::omap_end(node.nid));
         }
         if node.base() != 0 {
             self.release_layer(node.base());
@@ -189,23 +187,23 @@ impl Core {
                 let (nid, base) = self.omap_grows(slot, more)?;
                 if base == 0 {
                     let row = Val::Row(Bytes::copy_from_slice(value.as_ref()));
-                    self.table.active.put(&key::omap_key(nid, key.as_ref()), row);
+                    self.table.put(&key::omap_key(nid, key.as_ref()), row);
                 } else {
-                    self.table.active.put(&key::omap_over(nid, key.as_ref()), Val::Row(over(Some(value.as_ref()))));
+                    self.table.put(&key::omap_over(nid, key.as_ref()), Val::Row(over(Some(value.as_ref()))));
                 }
             }
             Op::OmapHeader(header) => {
                 let (nid, _) = self.omap_grows(slot, header.as_ref().len() as u64)?;
-                self.table.active.put(&key::omap_header(nid), Val::Row(Bytes::copy_from_slice(header.as_ref())));
+                self.table.put(&key::omap_header(nid), Val::Row(Bytes::copy_from_slice(header.as_ref())));
             }
             Op::OmapRm { key } => {
                 let node = self.node_mut(slot)?;
                 if node.base() == 0 {
                     let nid = node.nid;
-                    self.table.active.put(&key::omap_key(nid, key.as_ref()), Val::Del);
+                    self.table.put(&key::omap_key(nid, key.as_ref()), Val::Del);
                 } else {
                     let (nid, _) = self.omap_grows(slot, key.as_ref().len() as u64)?;
-                    self.table.active.put(&key::omap_over(nid, key.as_ref()), Val::Row(over(None)));
+                    self.table.put(&key::omap_over(nid, key.as_ref()), Val::Row(over(None)));
                 }
             }
             Op::OmapRmRange { first, last } => {
@@ -214,7 +212,7 @@ impl Core {
                     return Err(Corrupt("a range is removed from an omap that stands on a layer"));
                 }
                 let nid = node.nid;
-                self.table.active.remove_range(&key::omap_key(nid, first.as_ref()), &key::omap_key(nid, last.as_ref()));
+                self.table.remove_range(&key::omap_key(nid, first.as_ref()), &key::omap_key(nid, last.as_ref()));
             }
             Op::OmapClear => {
                 let before = self.usage_of(slot);
@@ -248,12 +246,12 @@ impl Core {
             Op::MkColl { coll, bits } => {
                 let coll = Bytes::copy_from_slice(coll.as_ref());
                 self.colls.set(ops::parse_coll(&coll)?, *bits);
-                self.table.active.put(&colls::row_key(&coll), colls::row(*bits));
+                self.table.put(&colls::row_key(&coll), colls::row(*bits));
             }
             Op::RmColl { coll } => {
                 let coll = Bytes::copy_from_slice(coll.as_ref());
                 self.colls.remove(ops::parse_coll(&coll)?);
-                self.table.active.put(&colls::row_key(&coll), Val::Del);
+                self.table.put(&colls::row_key(&coll), Val::Del);
             }
             Op::Spill { .. } => return Err(Corrupt("a record's changes are beside those that are beside it")),
             Op::Log(delta) => self.apply_log(Bytes::copy_from_slice(delta.as_ref()))?,

@@ -136,16 +136,16 @@ impl BlockStore {
     pub fn stats(&self) -> Stats {
         let core = self.0.borrow();
         Stats {
-            wrote: core.io.wrote,
+            wrote: core.io.wrote(),
             log_used: core.log.ring().used(),
             log_blocks: core.log.ring().blocks(),
             generation: core.sb.generation,
             idle: core.io.in_flight() == 0 && core.log.open().is_empty() && core.queue.is_empty(),
             memory: Memory {
                 objects: core.objects.bytes(),
-                leaves: core.table.cache.bytes(),
+                leaves: core.table.leaves().bytes(),
                 recent: core.table.recent_bytes(),
-                index: core.table.index.memory(),
+                index: core.table.index().memory(),
                 overlay: core.overlay.memory(),
                 reads: core.reads.bytes(),
                 whole: core.whole(),

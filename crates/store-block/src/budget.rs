@@ -81,7 +81,7 @@ impl Core {
     }
     /// The shares follow what must be in memory whole now.
     pub fn share_memory(&mut self) {
-        let whole = self.whole() + self.table.index.memory();
+        let whole = self.whole() + self.table.index().memory();
         self.budget.share(whole);
     }
 
@@ -89,7 +89,7 @@ impl Core {
     pub fn spare(&self) -> usize {
         let rows = self.table.recent_bytes();
         let checkpoint = if self.generations.is_under_way() { self.budget.leaves_max() } else { 0 };
-        let others = self.objects.bytes() + self.table.cache.bytes() + rows + self.overlay.memory() + checkpoint;
+        let others = self.objects.bytes() + self.table.leaves().bytes() + rows + self.overlay.memory() + checkpoint;
         self.budget.shared.saturating_sub(others)
     }
 

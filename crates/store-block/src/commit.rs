@@ -69,8 +69,7 @@ impl Core {
                 self.seal_if_due();
             }
             if some || self.queue.is_empty() {
-                let waiting = self.queue.take_tickets();
-                self.tickets.ready.extend(waiting);
+                self.tickets.wake(self.queue.take_tickets());
             }
             self.checkpoint_step();
             self.write_out();
@@ -91,7 +90,7 @@ impl Core {
         };
         self.reads.shrink(reads_max, self.budget.fresh_max());
         let held = self.leaves.take_turn();
-        self.table.cache.shrink(self.budget.leaves_max() + held);
+        self.table.shrink_leaves(self.budget.leaves_max() + held);
         // While somebody waits for what is being read, objects stay; where the queue stands still for a checkpoint, nobody does.
         if self.queue.is_empty() || self.is_crowded() && !self.queue.is_half() {
             self.objects.shrink(self.objects_max(), self.generations.saved());

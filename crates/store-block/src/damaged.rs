@@ -52,11 +52,10 @@ impl Core {
     /// What lies beside the leaf from `start` to `end` becomes a change of this checkpoint, below those that are newer.
     pub fn lift_beside(&mut self, frozen: &mut Layer, start: &Key, end: Option<&Key>) {
         let end = Self::leaf_end(end);
-        if self.table.beside.is_empty() || start >= &end || !self.table.beside.has_any(start, &end) {
+        if self.table.beside().is_empty() || start >= &end || !self.table.beside().has_any(start, &end) {
             return;
         }
-        frozen.underlay(&self.table.beside, start, &end);
-        self.table.beside.forget(start, &end);
+        self.table.lift_beside(frozen, start, &end);
         for what in [key::SPARE_RANGE, key::SPARE_ROW] {
             frozen.remove_range(&key::spare(what, start), &key::spare(what, &end));
         }
@@ -73,7 +72,7 @@ impl Core {
             return;
         }
         for (from, to) in ranges {
-            self.table.beside.remove_range(&from, &to);
+            self.table.remove_beside(&from, &to);
             frozen.put(&key::spare(key::SPARE_RANGE, &from), Val::Row(Bytes::copy_from_slice(&to)));
         }
         for (key, val) in rows {
@@ -86,40 +85,40 @@ impl Core {
                 }
             };
             frozen.put(&key::spare(key::SPARE_ROW, &key), Val::Row(spare_row(row.as_deref())));
-            self.table.beside.put_key(key, row.map_or(Val::Del, Val::Row));
+            self.table.put_beside(key, row);
         }
     }
     /// All that lies beside damaged leaves, as rows again.
     pub fn put_spare_rows(&mut self, frozen: &mut Layer) {
         let (first, last) = (Key::default(), Key::from(&[u8::MAX][..]));
-        for (from, to) in self.table.beside.ranges_in(&first, &last) {
+        for (from, to) in self.table.beside().ranges_in(&first, &last) {
             frozen.put(&key::spare(key::SPARE_RANGE, &from), Val::Row(Bytes::copy_from_slice(&to)));
         }
-        for (key, val) in self.table.beside.rows() {
+        for (key, val) in self.table.beside().rows() {
             let row = if let Val::Row(row) = val { Some(&row[..]) } else { None };
             frozen.put(&key::spare(key::SPARE_ROW, key), Val::Row(spare_row(row)));
         }
     }
     /// True if so much lies beside damaged leaves that nothing more may come.
     pub fn is_beside_full(&self) -> bool {
-        self.table.beside.bytes > self.budget.recent_max() / BESIDE_SHARE
+        self.table.beside().bytes() > self.budget.recent_max() / BESIDE_SHARE
     }
 
     /// Rows of collections, layers and groups that changed get their copies; all of them if there are none yet.
     pub fn copy_rows(&mut self) {
-        let active = &mut self.table.active;
+        let table = &mut self.table;
         for kind in [key::COLL, key::LAYER, key::PG] {
             let (first, last) = (Key::from(&[kind][..]), Key::from(key::kind_end(kind)));
-            for (from, to) in active.ranges_in(&first, &last) {
-                active.remove_range(&key::spare(key::SPARE_COPY, &from), &key::spare(key::SPARE_COPY, &to));
+            for (from, to) in table.active().ranges_in(&first, &last) {
+                table.remove_range(&key::spare(key::SPARE_COPY, &from), &key::spare(key::SPARE_COPY, &to));
             }
-            let rows = active.rows().range::<Key, _>((Bound::Included(&first), Bound::Excluded(&last)));
+            let rows = table.active().rows().range::<Key, _>((Bound::Included(&first), Bound::Excluded(&last)));
             let rows: Vec<(Key, Val)> = rows.map(|(key, val)| (key.clone(), val.clone())).collect();
-            rows.into_iter().for_each(|(key, val)| active.put(&key::spare(key::SPARE_COPY, &key), val));
+            rows.into_iter().for_each(|(key, val)| table.put(&key::spare(key::SPARE_COPY, &key), val));
         }
-        active.put(&key::spare(key::SPARE_COPY, b""), Val::Row(Bytes::new()));
+        table.put(&key::spare(key::SPARE_COPY, b""), Val::Row(Bytes::new()));
         let (first, last) = own_objects();
-        let rows = self.table.active.rows().range::<Key, _>((Bound::Included(&first), Bound::Excluded(&last)));
+        let rows = self.table.active().rows().range::<Key, _>((Bound::Included(&first), Bound::Excluded(&last)));
         let rows: Vec<(Key, Val)> = rows.map(|(key, val)| (key.clone(), val.clone())).collect();
         for (key, val) in rows {
             // As it is now: the object may change before the copy is merged.
@@ -130,7 +129,7 @@ impl Core {
                 }
                 other => other,
             };
-            self.table.active.put(&key::spare(key::SPARE_COPY, &key), val);
+            self.table.put(&key::spare(key::SPARE_COPY, &key), val);
         }
         self.salvage.set_copies(true);
     }
@@ -143,7 +142,7 @@ impl Core {
             Ok(())
         })?;
         if whole && !self.salvage.has_copies() {
-            rows.into_iter().for_each(|(key, row)| self.table.active.put(&key::spare(key::SPARE_COPY, &key), Val::Row(row)));
+            rows.into_iter().for_each(|(key, row)| self.table.put(&key::spare(key::SPARE_COPY, &key), Val::Row(row)));
             return Ok(());
         }
         if whole || !self.salvage.has_copies() {
@@ -157,8 +156,8 @@ impl Core {
         })?;
         if whole {
             self.salvage.puts_bare_rows();
-            self.table.active.remove_range(&first, &last);
-            copies.into_iter().for_each(|(key, row)| self.table.active.put(&key, Val::Row(row)));
+            self.table.remove_range(&first, &last);
+            copies.into_iter().for_each(|(key, row)| self.table.put(&key, Val::Row(row)));
         }
         Ok(())
     }
@@ -167,7 +166,7 @@ impl Core {
         self.groups.renew();
         self.layers.renew();
         for (coll, bits) in self.colls.iter() {
-            self.table.active.put(&colls::row_key(&crate::ops::coll_bytes(coll)), colls::row(bits));
+            self.table.put(&colls::row_key(&crate::ops::coll_bytes(coll)), colls::row(bits));
         }
     }
 
@@ -188,7 +187,7 @@ impl Core {
             let why = "metadata are damaged, and so is what was written beside damaged metadata since".to_string();
             return Err(OpenError::Damaged { what: why, next: self.cfg.command("repair") });
         }
-        self.table.beside = beside;
+        self.table.load_beside(beside);
         Ok(())
     }
     /// Rows of a kind that has copies, from those.
@@ -227,7 +226,7 @@ impl Core {
                     *chunk.ok_or(crate::codec::Corrupt("a place is outside the device"))? |= 1 << (block % CHUNK_BLOCKS);
                 }
             }
-            core.table.cache.shrink(core.budget.leaves_max());
+            core.table.shrink_leaves(core.budget.leaves_max());
             Ok(())
         })?;
         if !whole && !self.cfg.salvage {
@@ -239,7 +238,7 @@ impl Core {
         self.alloc.set_all(&used);
         self.refs.rebuild(shares);
         self.counters.recount(usage);
-        self.table.active.put(&[key::COUNTERS], Val::Del);
+        self.table.put(&[key::COUNTERS], Val::Del);
         self.generations.want();
         Ok(())
     }
@@ -250,10 +249,10 @@ impl Core {
         if !self.leaves.has_bad() {
             return damage;
         }
-        for (start, leaf) in self.table.index.iter().filter(|(_, l)| self.leaves.is_bad(l.id)) {
+        for (start, leaf) in self.table.index().iter().filter(|(_, l)| self.leaves.is_bad(l.id)) {
             damage.leaves += 1;
             damage.rows += u64::from(leaf.rows);
-            let end = self.table.index.end_of(start).unwrap_or(&[u8::MAX]);
+            let end = self.table.index().end_of(start).unwrap_or(&[u8::MAX]);
             if *start < key::kind_end(key::OBJECT)[..] && *end > [key::OBJECT][..] {
                 damage.objects += u64::from(leaf.rows);
             }

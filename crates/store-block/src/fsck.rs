@@ -143,7 +143,7 @@ impl Core {
                 StoreError::Wait(_) => {
                     self.io.wait();
                     self.poll();
-                    self.tickets.ready.clear();
+                    self.tickets.tell_none();
                     if self.is_stopped() {
                         *incomplete = true;
                         report.error("the store stopped while it was checked".to_string());
@@ -154,8 +154,8 @@ impl Core {
                     // The first damaged leaf of the range is what stands in the way.
                     report.error(e.to_string());
                     *incomplete = true;
-                    let bad = self.table.index.leaves_from(&from).find(|(_, l)| self.leaves.is_bad(l.id));
-                    match bad.and_then(|(start, _)| self.table.index.end_of(start)).map(<[u8]>::to_vec) {
+                    let bad = self.table.index().leaves_from(&from).find(|(_, l)| self.leaves.is_bad(l.id));
+                    match bad.and_then(|(start, _)| self.table.index().end_of(start)).map(<[u8]>::to_vec) {
                         Some(end) if &end[..] < last && end > from => from = end,
                         _ => return None,
                     }
@@ -443,14 +443,14 @@ impl Core {
         }
     }
     fn check_meta(&self, report: &mut FsckReport) {
-        report.leaves = self.table.index.iter().count() as u64;
-        let leaves: u64 = self.table.index.iter().map(|(_, l)| u64::from(l.blocks)).sum();
+        report.leaves = self.table.index().iter().count() as u64;
+        let leaves: u64 = self.table.index().iter().map(|(_, l)| u64::from(l.blocks)).sum();
         let index: u64 = self.sb.index.iter().chain(&self.sb.list).map(|(_, n)| n).sum();
         let taken = self.space.taken();
         if !self.generations.is_under_way() && taken != META_FIRST + leaves + index {
             report.error(format!("{taken} blocks of metadata are taken, leaves and index have {}", META_FIRST + leaves + index));
         }
-        if let Some((_, leaf)) = self.table.index.iter().find(|(_, l)| l.id >= self.generations.next_leaf()) {
+        if let Some((_, leaf)) = self.table.index().iter().find(|(_, l)| l.id >= self.generations.next_leaf()) {
             report.error(format!("leaf {} is there, the next one to be made is {}", leaf.id, self.generations.next_leaf()));
         }
     }
@@ -494,21 +494,21 @@ impl Core {
                 }
             }
             recounted += self.layers.forget(id);
-            self.table.active.remove_range(&key::omap(id), &key::omap_end(id));
+            self.table.remove_range(&key::omap(id), &key::omap_end(id));
         }
         recounted += self.layers.recount(&users);
         if recounted > 0 {
             repaired.push(format!("{recounted} layers of omaps are counted again"));
         }
         for nid in &owned.orphans {
-            self.table.active.remove_range(&key::omap(*nid), &key::omap_end(*nid));
+            self.table.remove_range(&key::omap(*nid), &key::omap_end(*nid));
             repaired.push(format!("omap rows with the number {nid} are removed"));
         }
         if self.counters.recount(owned.usage) {
             repaired.push("counters are taken from the objects".to_string());
         }
         // An empty change makes the checkpoint worth writing.
-        self.table.active.put(&[key::COUNTERS], crate::meta::layer::Val::Del);
+        self.table.put(&[key::COUNTERS], crate::meta::layer::Val::Del);
         self.generations.want();
         while !self.is_stopped() && !self.generations.is_settled() {
             self.poll();

@@ -14,7 +14,7 @@ impl Core {
     pub fn assert_invariants(&self) {
         self.log.assert_invariants(self.sb.wal_at);
         self.assert_promises();
-        self.generations.assert_invariants(self.table.frozen.is_some(), &self.log);
+        self.generations.assert_invariants(self.table.frozen().is_some(), &self.log);
         #[cfg(test)]
         if self.log.seq().is_multiple_of(WHOLE_EVERY) {
             self.assert_whole();
@@ -38,7 +38,7 @@ impl Core {
         self.space.assert_counts();
         self.overlay.assert_counts(self.log.seq());
         self.objects.assert_counts();
-        self.table.cache.assert_counts();
+        self.table.leaves().assert_counts();
         self.reads.assert_counts();
         self.queue.assert_counts();
         // What objects in memory have is in use, and nobody else's unless it says so.

@@ -85,7 +85,7 @@ struct Waiting {
 pub struct Tickets {
     last: u64,
     waiting: Numbers<Waiting>,
-    pub ready: Vec<u64>,
+    ready: Vec<u64>,
     /// Of those that are ready and were for a block, what they asked for.
     came: Vec<(u64, Asked)>,
     /// Of those that the owner was given last, ascending.
@@ -126,9 +126,17 @@ impl Tickets {
     pub fn given(&self, ticket: u64) -> Option<Asked> {
         self.given.binary_search_by_key(&ticket, |(ticket, _)| *ticket).ok().map(|at| self.given[at].1)
     }
-    /// All tickets that are not ready; nobody waits any more.
-    pub fn everyone(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.waiting).into_keys().collect()
+    /// All tickets are ready: nothing is waited for any more.
+    pub fn wake_all(&mut self) {
+        self.ready.extend(std::mem::take(&mut self.waiting).into_keys());
+    }
+    /// These tickets are ready, which waited for no read.
+    pub fn wake(&mut self, tickets: Vec<u64>) {
+        self.ready.extend(tickets);
+    }
+    /// For tools, which look themselves whether what they wait for has come: no ticket is told.
+    pub fn tell_none(&mut self) {
+        self.ready.clear();
     }
     pub fn arrived(&mut self, tickets: impl IntoIterator<Item = u64>) {
         for ticket in tickets {
@@ -150,7 +158,7 @@ pub struct Io {
     disks: Box<dyn Disks>,
     purposes: Numbers<Purpose>,
     last: u64,
-    pub wrote: Wrote,
+    wrote: Wrote,
     /// Memory for what has completed.
     done: Vec<Completion>,
 }
@@ -176,6 +184,10 @@ impl Io {
         self.last += 1;
         self.purposes.insert(self.last, purpose);
         self.last
+    }
+    /// Blocks written since the store was opened.
+    pub fn wrote(&self) -> Wrote {
+        self.wrote
     }
     pub fn into_disks(self) -> Box<dyn Disks> {
         self.disks

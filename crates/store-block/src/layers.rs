@@ -226,7 +226,7 @@ impl Core {
     pub fn omap_leaves(&self, slot: u32, keys: &[ByteStr]) -> usize {
         let Some(node) = self.objects.node(slot) else { return 0 };
         let all = self.omap_sources(node, CollId::Meta).unwrap_or_default();
-        let leaf = |key: Vec<u8>| self.table.index.leaf_of(&key).map(|(_, leaf)| (leaf.id, leaf.blocks));
+        let leaf = |key: Vec<u8>| self.table.index().leaf_of(&key).map(|(_, leaf)| (leaf.id, leaf.blocks));
         let leaves: BTreeMap<u64, u32> = all.iter().flat_map(|rows| keys.iter().filter_map(|key| leaf(rows.key(key.as_slice())))).collect();
         leaves.values().map(|blocks| *blocks as usize * BLOCK as usize).sum()
     }
@@ -313,7 +313,7 @@ impl Core {
     /// An object does not stand on the layer any more.
     pub fn release_layer(&mut self, id: u64) {
         for gone in self.layers.release(id) {
-            self.table.active.remove_range(&key::omap(gone), &key::omap_end(gone));
+            self.table.remove_range(&key::omap(gone), &key::omap_end(gone));
         }
     }
 }

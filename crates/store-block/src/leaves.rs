@@ -138,9 +138,9 @@ impl Core {
     pub fn leaf_here(&mut self, id: u64, piece: usize, result: Result<Bytes, String>) {
         let Some((result, tickets)) = self.leaves.came(id, piece, result) else { return };
         match result.and_then(|bytes| Leaf::open(bytes, self.seed, id).map_err(|e| e.to_string())) {
-            Ok(leaf) => self.table.cache.put(id, leaf),
+            Ok(leaf) => self.table.leaf_came(id, leaf),
             // A leaf that was replaced while it was read: the index has another by now.
-            Err(_) if !self.table.index.iter().any(|(_, l)| l.id == id) => {}
+            Err(_) if !self.table.index().iter().any(|(_, l)| l.id == id) => {}
             Err(why) => self.leaves.put_bad(id, why),
         }
         self.tickets.arrived(tickets);
@@ -148,6 +148,6 @@ impl Core {
     /// A read or a copy needs leaves of so many bytes together, and begins anew after each wait: they stay until all have come. Several reads of one
     /// request begin anew together, so what was looked at in this turn stays too.
     pub fn hold_leaves(&mut self, bytes: usize) {
-        self.leaves.hold(bytes + self.table.cache.seen());
+        self.leaves.hold(bytes + self.table.leaves().seen());
     }
 }

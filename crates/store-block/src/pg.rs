@@ -237,7 +237,7 @@ impl Core {
         if has(flag::RESET) {
             self.groups.groups.remove(&id);
             for kind in [key::LOG, key::DUP, key::MISSING, key::PG] {
-                self.table.active.remove_range(&key::pg(kind, id), &key::pg_end(kind, id));
+                self.table.remove_range(&key::pg(kind, id), &key::pg_end(kind, id));
             }
             // Nothing but the reset, or trims of nothing: forgotten.
             let rest = get.clone();
@@ -270,7 +270,7 @@ impl Core {
         let rewind = has(flag::REWIND).then(|| get_version(&mut get)).transpose()?;
         let trim = has(flag::TRIM).then(|| get_version(&mut get)).transpose()?;
         let trim_dups = has(flag::TRIM_DUPS).then(|| get_version(&mut get)).transpose()?;
-        let rows = &mut self.table.active;
+        let rows = &mut self.table;
         if let Some(to) = rewind {
             rows.remove_range(&behind(key::LOG, id, to), &key::pg_end(key::LOG, id));
         }
@@ -314,7 +314,7 @@ impl Core {
     pub fn save_pgs(&mut self) -> Result<(), Corrupt> {
         for (id, pg) in self.groups.groups.iter_mut().filter(|(_, pg)| pg.changed) {
             pg.changed = false;
-            self.table.active.put(&key::pg(key::PG, *id), Val::Row(pg.encode()?));
+            self.table.put(&key::pg(key::PG, *id), Val::Row(pg.encode()?));
         }
         Ok(())
     }
@@ -355,7 +355,7 @@ impl Core {
         let mut room = self.budget.leaves_max() / 2;
         for kind in PG_KINDS {
             let (first, last, behind) = (key::pg(kind, id), key::pg_end(kind, id), key::kind_end(kind));
-            for (start, leaf) in self.table.index.leaves_from(&first).take_while(|(start, _)| *start < &behind[..]) {
+            for (start, leaf) in self.table.index().leaves_from(&first).take_while(|(start, _)| *start < &behind[..]) {
                 let is_mine = *start < last[..];
                 if is_mine && kind == key::LOG {
                     rows += leaf.rows as usize;
@@ -363,7 +363,7 @@ impl Core {
                 if !is_mine && (missing.is_empty() || room == 0) {
                     break;
                 }
-                if self.table.cache.get(leaf.id).is_some() {
+                if self.table.leaf(leaf.id).is_some() {
                     continue;
                 }
                 room = room.saturating_sub((u64::from(leaf.blocks) * BLOCK) as usize);

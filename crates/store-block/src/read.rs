@@ -252,7 +252,7 @@ impl Core {
     /// The same for a scan that begins anew at `first` when they have come: what it has read by then stays.
     fn want_from(&mut self, first: &[u8], missing: &[LeafRef], coll: CollId, ticket: &mut u64) -> StoreError {
         if let Some(last) = missing.last() {
-            let before = self.table.index.leaves_from(first).map(|(_, leaf)| leaf).take_while(|leaf| leaf.id != last.id);
+            let before = self.table.index().leaves_from(first).map(|(_, leaf)| leaf).take_while(|leaf| leaf.id != last.id);
             let blocks: u64 = before.map(|leaf| u64::from(leaf.blocks)).sum();
             self.hold_leaves(((blocks + u64::from(last.blocks)) * BLOCK) as usize);
         }

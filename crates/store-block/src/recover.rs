@@ -179,10 +179,11 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
         }
     };
     let mut core = Core::new(cfg, io, sb);
-    (core.table.index, core.salvage) = (index, Salvage::new(left_out, reach));
+    core.table.load_index(index);
+    core.salvage = Salvage::new(left_out, reach);
     let mut extents: Vec<(u64, u64)> = core.sb.index.clone();
     extents.extend(core.sb.list.iter().copied());
-    extents.extend(core.table.index.iter().flat_map(|(_, leaf)| leaf.runs()));
+    extents.extend(core.table.index().iter().flat_map(|(_, leaf)| leaf.runs()));
     let chunks = core.alloc.chunks();
     if let Some((block, _)) = extents.into_iter().find(|run| !core.space.mark(*run, chunks)) {
         return Err(damaged(format!("block {block} of the metadata is used twice, or not there")));
@@ -217,7 +218,7 @@ impl Core {
         visit: &mut dyn FnMut(&mut Self, &[u8], Bytes) -> Result<(), OpenError>,
     ) -> Result<bool, OpenError> {
         // A leaf that begins with a key of another class has none of these rows, though its range reaches over them.
-        let leaves = self.table.index.leaves_from(first).take_while(|(k, _)| *k < last);
+        let leaves = self.table.index().leaves_from(first).take_while(|(k, _)| *k < last);
         let leaves: Vec<_> =
             leaves.filter(|(k, _)| !key::is_apart(first) || key::class(k) == key::class(first)).map(|(_, l)| l.clone()).collect();
         let mut whole = true;
@@ -233,13 +234,13 @@ impl Core {
                 if leaf.key(row) >= last {
                     break;
                 }
-                if self.table.beside.is_empty() || self.table.beside.get(&leaf.key(row).into()).is_none() {
+                if self.table.beside().is_empty() || self.table.beside().get(&leaf.key(row).into()).is_none() {
                     visit(self, leaf.key(row), leaf.value(row))?;
                 }
             }
-            self.table.cache.shrink(self.budget.leaves_max());
+            self.table.shrink_leaves(self.budget.leaves_max());
         }
-        let beside = self.table.beside.rows().range::<[u8], _>((Bound::Included(first), Bound::Excluded(last)));
+        let beside = self.table.beside().rows().range::<[u8], _>((Bound::Included(first), Bound::Excluded(last)));
         let beside: Vec<(Key, Val)> = beside.map(|(key, val)| (key.clone(), val.clone())).collect();
         for (key, val) in beside {
             if let Val::Row(row) = val {
@@ -250,15 +251,15 @@ impl Core {
     }
     /// A leaf, unless it is damaged.
     fn leaf_now(&mut self, leaf: &LeafRef) -> Option<Leaf> {
-        if self.table.cache.get(leaf.id).is_none() {
+        if self.table.leaf(leaf.id).is_none() {
             self.leaves_now(std::slice::from_ref(leaf));
         }
-        self.table.cache.get(leaf.id).cloned()
+        self.table.leaf(leaf.id).cloned()
     }
 
     /// Reads those of the leaves that are not in memory, together. Those that are damaged are known to be from then on.
     fn leaves_now(&mut self, leaves: &[LeafRef]) {
-        let missing: Vec<&LeafRef> = leaves.iter().filter(|l| self.table.cache.get(l.id).is_none() && !self.leaves.is_bad(l.id)).collect();
+        let missing: Vec<&LeafRef> = leaves.iter().filter(|l| self.table.leaf(l.id).is_none() && !self.leaves.is_bad(l.id)).collect();
         let pages: Vec<Vec<Run>> = missing.iter().map(|l| l.runs().collect()).collect();
         let all = self.io.pages_now(&pages).ok();
         for (n, at) in missing.into_iter().enumerate() {
@@ -268,7 +269,7 @@ impl Core {
                 None => self.io.pages_now(&pages[n..=n]).map(|mut page| page.remove(0)).map_err(|e| e.to_string()),
             };
             match bytes.and_then(|bytes| Leaf::open(bytes, self.seed, at.id).map_err(|e| e.to_string())) {
-                Ok(leaf) => self.table.cache.put(at.id, leaf),
+                Ok(leaf) => self.table.leaf_came(at.id, leaf),
                 Err(why) => self.leaves.put_bad(at.id, why),
             }
         }
@@ -354,16 +355,16 @@ impl Core {
                     self.apply::<Bytes>(at, &Op::Remove)?;
                     self.objects.let_go(slot);
                 }
-                self.table.active.put(to, Val::Row(Bytes::from_static(LOST)));
+                self.table.put(to, Val::Row(Bytes::from_static(LOST)));
                 if matches!(op, Op::RenameTo(_)) {
-                    self.table.active.put_key(key.clone(), Val::Del);
+                    self.table.put_key(key.clone(), Val::Del);
                     return Ok(None);
                 }
             }
             Op::Map { place, slots, .. } if self.alloc.is_free(*place, *slots) => self.alloc.take(*place, *slots),
             _ => {}
         }
-        self.table.active.put_key(key.clone(), Val::Row(Bytes::from_static(LOST)));
+        self.table.put_key(key.clone(), Val::Row(Bytes::from_static(LOST)));
         Ok(None)
     }
 
@@ -431,7 +432,7 @@ impl Core {
             end = Some(found.at + found.header.blocks());
             self.replay_one(found, on_trust)?;
             if ready == 0 {
-                self.table.cache.shrink(self.budget.leaves_max());
+                self.table.shrink_leaves(self.budget.leaves_max());
             }
         }
         Ok(end)

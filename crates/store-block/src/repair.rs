@@ -43,11 +43,8 @@ impl Core {
         let gaps = self.take_bad_leaves(report);
         let beside = (key::spare(key::SPARE_RANGE, b""), key::kind_end(key::SPARE));
         let (first, last) = (Key::default(), Key::from(beside.0.clone()));
-        if !self.table.beside.is_empty() {
-            let lain = std::mem::take(&mut self.table.beside);
-            self.table.active.underlay(&lain, &first, &last);
-        }
-        self.table.active.remove_range(&beside.0, &beside.1);
+        self.table.settle_beside(&first, &last);
+        self.table.remove_range(&beside.0, &beside.1);
         if !gaps.is_empty() {
             self.renew_copied();
         }
@@ -68,8 +65,8 @@ impl Core {
     }
     /// Reads all leaves, and takes those out of the index that are damaged.
     fn take_bad_leaves(&mut self, report: &mut FsckReport) -> Vec<Gap> {
-        let mut unread: Vec<LeafRef> = self.table.index.iter().map(|(_, leaf)| leaf.clone()).collect();
-        unread.retain(|leaf| self.table.cache.get(leaf.id).is_none());
+        let mut unread: Vec<LeafRef> = self.table.index().iter().map(|(_, leaf)| leaf.clone()).collect();
+        unread.retain(|leaf| self.table.leaf(leaf.id).is_none());
         for part in unread.chunks(AHEAD) {
             for leaf in part {
                 // Whether it comes or not is seen below.
@@ -78,17 +75,16 @@ impl Core {
             while self.leaves.is_any_read() && !self.is_stopped() {
                 self.io.wait();
                 self.poll();
-                self.tickets.ready.clear();
+                self.tickets.tell_none();
             }
         }
         self.settle();
-        let all: Vec<(Key, LeafRef)> = self.table.index.iter().map(|(start, leaf)| (start.into(), leaf.clone())).collect();
+        let all: Vec<(Key, LeafRef)> = self.table.index().iter().map(|(start, leaf)| (start.into(), leaf.clone())).collect();
         let mut gaps = Vec::new();
         let ends: Vec<Key> = all.iter().skip(1).map(|(start, _)| start.clone()).chain([Key::from(&[u8::MAX][..])]).collect();
         for ((start, leaf), end) in all.into_iter().zip(ends) {
             let Some(why) = self.leaves.forget_bad(leaf.id) else { continue };
-            self.table.index.remove(&start);
-            self.table.cache.remove(leaf.id);
+            self.table.drop_leaf(&start);
             leaf.runs().for_each(|run| self.space.put_aside(run));
             report.repaired.push(format!("a leaf of metadata with {} rows is left out ({why})", leaf.rows));
             report.lost.push(format!("up to {} rows: {}", leaf.rows, describe(&start, &end)));
@@ -107,7 +103,7 @@ impl Core {
                 rows.push((key.to_vec(), bytes::Bytes::copy_from_slice(row)));
             }
         });
-        rows.into_iter().for_each(|(key, row)| self.table.active.put(&key::spare(key::SPARE_COPY, &key), Val::Row(row)));
+        rows.into_iter().for_each(|(key, row)| self.table.put(&key::spare(key::SPARE_COPY, &key), Val::Row(row)));
     }
     /// Objects whose rows say nothing go.
     fn drop_lost(&mut self, report: &mut FsckReport) -> u64 {
@@ -122,7 +118,7 @@ impl Core {
         for (key, e) in &lost {
             let name = key::parse_object(key).map_or_else(|_| format!("{key:?}"), |(_, name)| name.to_string());
             report.lost.push(format!("object {name}: {e}"));
-            self.table.active.put(key, Val::Del);
+            self.table.put(key, Val::Del);
         }
         lost.len() as u64
     }
@@ -228,7 +224,7 @@ impl Core {
             }
             self.io.wait();
             self.poll();
-            self.tickets.ready.clear();
+            self.tickets.tell_none();
             if self.is_stopped() {
                 return;
             }

@@ -96,7 +96,7 @@ impl Room {
 impl Core {
     /// Bytes of rows that changed since the last checkpoint began, and how many rows.
     fn recent(&self) -> (u64, u64) {
-        let (bytes, rows) = self.table.active.stored();
+        let (bytes, rows) = self.table.active().stored();
         (bytes + self.inflow.grown, rows)
     }
     /// The checkpoint that begins takes what has changed.
@@ -114,7 +114,7 @@ impl Core {
     /// Pages that so many changed rows may split.
     fn splits(&self, rows: u64) -> u64 {
         const NEW: u64 = 8; // pages of kinds of rows that there were none of
-        rows.min(self.table.index.len() as u64 + NEW)
+        rows.min(self.table.index().len() as u64 + NEW)
     }
     /// The checkpoint is done.
     pub fn inflow_merged(&mut self) {
@@ -191,7 +191,7 @@ impl Core {
             self.space.grow(meta);
             (self.sb.data_blocks, self.sb.meta_blocks) = (data, meta);
             // The checkpoint puts the counters there; until then it has something to do.
-            self.table.active.put(&[key::COUNTERS], Val::Del);
+            self.table.put(&[key::COUNTERS], Val::Del);
             self.generations.want();
             self.finish_checkpoints()?;
         }

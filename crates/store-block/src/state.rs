@@ -124,10 +124,8 @@ impl Core {
     fn stop_as(&mut self, why: String, at_damage: bool) {
         if self.stopped.stop(why, at_damage) {
             // Whoever waits asks again, and hears why.
-            let waiting: Vec<u64> = self.tickets.everyone();
-            self.tickets.ready.extend(waiting);
-            let queued = self.queue.take_tickets();
-            self.tickets.ready.extend(queued);
+            self.tickets.wake_all();
+            self.tickets.wake(self.queue.take_tickets());
         }
     }
 
@@ -203,7 +201,7 @@ impl Core {
             return;
         }
         if entry.changed > self.generations.saved()
-            && let Some(frozen) = &mut self.table.frozen
+            && self.table.frozen().is_some()
         {
             // The checkpoint will want it as it was.
             let val = match &entry.node {
@@ -214,10 +212,10 @@ impl Core {
                     Val::Row(out.into())
                 }
             };
-            frozen.settle(&entry.key().into(), val);
+            self.table.settle(&entry.key().into(), val);
         }
         entry.changed = generation;
-        self.table.active.put(entry.key(), Val::Obj(slot));
+        self.table.put(entry.key(), Val::Obj(slot));
         self.objects.account(slot);
         self.generations.changed(self.objects.get(slot).memory());
     }

@@ -107,9 +107,9 @@ impl Generations {
         self.checkpoint = Some(checkpoint);
     }
     /// The checkpoint is durable, and these rows, which it wrote, are of no use any more.
-    pub fn done(&mut self, rows: Option<Layer>) -> Checkpoint {
+    pub fn done(&mut self, rows: Layer) -> Checkpoint {
         self.saved = self.open - 1;
-        self.taken.extend(rows.map(Layer::into_rows));
+        self.taken.push(rows.into_rows());
         self.checkpoint.take().expect("it is under way")
     }
     /// Some rows that checkpoints took are freed.

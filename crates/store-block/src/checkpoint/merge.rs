@@ -37,7 +37,7 @@ fn is_gone(frozen: &Layer, cursor: &Key, start: &Key, end: Option<&Key>) -> bool
 impl Core {
     /// Merges some frozen rows into leaves; true when all are.
     pub(super) fn merge_some(&mut self) -> bool {
-        let mut frozen = self.table.frozen.take().expect("a checkpoint has frozen rows");
+        let mut frozen = self.table.take_frozen();
         let mut cursor = std::mem::take(&mut self.generations.checkpoint().cursor);
         let mut builder = LeafBuilder::default();
         self.generations.checkpoint().budget = STEP_LEAVES;
@@ -45,7 +45,7 @@ impl Core {
         let mut gone = 0;
         let all = loop {
             let Some(change) = frozen.first_change_from(&cursor).map(|k| k.max(&cursor).clone()) else { break true };
-            let leaf = self.table.index.leaf_for(&change);
+            let leaf = self.table.index().leaf_for(&change);
             let end = leaf.and_then(|(_, _, end)| end.cloned());
             let leaf = leaf.map(|(start, at, _)| (start.clone(), at.clone()));
             let is_long = gone >= STEP_GONE && self.io.in_flight() > 0;
@@ -71,7 +71,7 @@ impl Core {
                 continue;
             }
             let old = match &leaf {
-                Some((start, at)) if !is_gone(&frozen, &cursor, start, end.as_ref()) => match self.table.cache.get(at.id) {
+                Some((start, at)) if !is_gone(&frozen, &cursor, start, end.as_ref()) => match self.table.leaf(at.id) {
                     Some(old) => Some(old.clone()),
                     None => {
                         if !self.leaves.is_reading(at.id) {
@@ -89,8 +89,7 @@ impl Core {
             };
             gone += usize::from(leaf.is_some() && old.is_none());
             if let Some((start, at)) = &leaf {
-                self.table.index.remove(start);
-                self.table.cache.remove(at.id);
+                self.table.drop_leaf(start);
                 self.leaves.forget_bad(at.id);
                 at.runs().for_each(|run| self.space.put_aside(run));
                 let c = self.generations.checkpoint();
@@ -110,7 +109,7 @@ impl Core {
         };
         self.emit_all(&mut builder);
         self.send_made();
-        self.table.frozen = Some(frozen);
+        self.table.put_frozen(frozen);
         self.generations.checkpoint().cursor = cursor;
         all && !self.is_stopped()
     }
@@ -126,11 +125,11 @@ impl Core {
         let mut at = from.max(&c.ahead).clone();
         for _ in 0..ahead {
             let next = frozen.first_change_from(&at).map(|k| k.max(&at));
-            let Some((start, leaf, end)) = next.and_then(|next| self.table.index.leaf_for(next)) else { break };
+            let Some((start, leaf, end)) = next.and_then(|next| self.table.index().leaf_for(next)) else { break };
             if c.asked_blocks >= room {
                 break;
             }
-            let is_known = self.table.cache.get(leaf.id).is_some() || self.leaves.is_bad(leaf.id);
+            let is_known = self.table.leaf(leaf.id).is_some() || self.leaves.is_bad(leaf.id);
             if !is_known && !is_gone(frozen, from, start, end) && !self.leaves.is_reading(leaf.id) {
                 c.asked.push_back(leaf.id);
                 c.asked_blocks += u64::from(leaf.blocks);
@@ -231,7 +230,7 @@ impl Core {
         (start, end): (&Key, Option<&Key>),
         builder: &mut LeafBuilder,
     ) -> Option<Key> {
-        if let Some((id, blocks)) = self.table.index.leaf_of_key(start).map(|leaf| (leaf.id, leaf.blocks)) {
+        if let Some((id, blocks)) = self.table.index().leaf_of_key(start).map(|leaf| (leaf.id, leaf.blocks)) {
             let c = self.generations.checkpoint();
             if c.asked.pop_front_if(|asked| *asked == id).is_some() {
                 c.asked_blocks -= u64::from(blocks);
@@ -247,7 +246,7 @@ impl Core {
         if start >= &beside {
             // The leaf is made anew.
             self.put_spare_rows(frozen);
-            let leaf = self.table.index.remove(start).expect("it was found in the index");
+            let leaf = self.table.drop_leaf(start).expect("it was found in the index");
             self.leaves.forget_bad(leaf.id);
             leaf.runs().for_each(|run| self.space.put_aside(run));
             return Some(start.clone());
@@ -299,8 +298,6 @@ impl Core {
         let Some(runs) = self.space.take(blocks, &mut self.alloc, may_lend) else {
             return self.stop(self.no_room());
         };
-        self.table.cache.put(id, Leaf::made(&page));
-        self.table.cache.pin(id);
         let c = self.generations.checkpoint();
         c.pages += blocks;
         c.on_data |= runs.iter().any(|run| run.0 >= ON_DATA);
@@ -313,7 +310,8 @@ impl Core {
             c.made.push((id, *block, page.bytes.slice(at..end)));
             at = end;
         }
-        self.table.index.insert(&page.first, LeafRef::new(id, &runs, page.rows, page.filter.into()));
+        let leaf = Leaf::made(&page);
+        self.table.add_leaf(&page.first, LeafRef::new(id, &runs, page.rows, page.filter.into()), leaf);
     }
     /// Sends off the leaves that were made: neighbours on the device, which follow each other in their numbers too, in one write.
     fn send_made(&mut self) {
@@ -341,7 +339,7 @@ impl Core {
                 }
                 c.in_pieces.remove(&id);
             }
-            self.table.cache.unpin(id);
+            self.table.leaf_written(id);
         }
     }
 }

@@ -123,7 +123,7 @@ impl Core {
     fn is_due(&self) -> bool {
         self.generations.is_wanted()
             || self.log.is_filling()
-            || self.table.active.bytes + self.generations.changed_bytes() > self.recent_max()
+            || self.table.active().bytes() + self.generations.changed_bytes() > self.recent_max()
             || self.space.idle_chunks() > self.alloc.chunks() / 8
     }
 
@@ -144,7 +144,7 @@ impl Core {
         if self.generations.is_under_way() || !self.log.open().is_empty() || !self.is_due() {
             return;
         }
-        if self.log.ring().used() == 0 && self.table.active.is_empty() && self.space.idle_chunks() == 0 {
+        if self.log.ring().used() == 0 && self.table.active().is_empty() && self.space.idle_chunks() == 0 {
             self.generations.want_none();
             return;
         }
@@ -219,26 +219,26 @@ impl Core {
     }
 
     fn freeze(&mut self) {
-        assert!(self.log.open().is_empty() && self.table.frozen.is_none());
+        assert!(self.log.open().is_empty(), "a checkpoint begins between two records");
         for (page, bytes) in self.alloc.take_dirty() {
-            self.table.active.put(&key::numbered(key::ALLOC, page), Val::Row(bytes.into()));
+            self.table.put(&key::numbered(key::ALLOC, page), Val::Row(bytes.into()));
         }
         for (key, val) in self.refs.take_dirty() {
-            self.table.active.put(&key, val);
+            self.table.put(&key, val);
         }
         if !self.salvage.has_copies() {
             self.renew_rows();
         }
         for (key, val) in self.layers.take_dirty() {
-            self.table.active.put(&key, val);
+            self.table.put(&key, val);
         }
         if let Err(e) = self.save_pgs() {
             return self.stop(format!("what groups remember can't be saved: {e}"));
         }
         self.copy_rows();
-        self.table.active.put(&[key::COUNTERS], Val::Row(self.counters.encode()));
+        self.table.put(&[key::COUNTERS], Val::Row(self.counters.encode()));
         self.freeze_inflow();
-        self.table.frozen = Some(std::mem::take(&mut self.table.active));
+        self.table.freeze();
         self.generations.begin(Checkpoint {
             stage: Stage::Drain,
             seq: self.log.seq(),
@@ -263,7 +263,7 @@ impl Core {
             on_data: false,
             in_pieces: BTreeMap::new(),
             budget: 0,
-            rows: self.table.frozen.as_ref().map_or(0, |f| f.rows().len()),
+            rows: self.table.frozen().map_or(0, |f| f.rows().len()),
             merged: 0,
         });
         if planted(Bug::TrimEarly) {
@@ -284,7 +284,7 @@ impl Core {
     fn begin_index(&mut self) {
         let (index, list) = (std::mem::take(&mut self.sb.index), std::mem::take(&mut self.sb.list));
         index.into_iter().chain(list).for_each(|run| self.space.put_aside(run));
-        let len = self.table.index.stored_len();
+        let len = self.table.index().stored_len();
         let c = self.generations.checkpoint();
         // Half of them may be cut once before it needs a list.
         c.piece = PIECE_BLOCKS.max((len as u64).div_ceil(BLOCK).div_ceil(PIECES));
@@ -303,7 +303,7 @@ impl Core {
         let Self { table, generations, .. } = self;
         let c = generations.checkpoint();
         let len = (n * BLOCK) as usize;
-        table.index.encode_some(&mut c.encoding, len);
+        table.index().encode_some(&mut c.encoding, len);
         let part = c.encoding.take(len).expect("so much was encoded, or all");
         c.index_crc = Some(Index::crc(c.index_crc, self.seed, &part));
         c.index.extend_from_slice(&runs);
@@ -372,7 +372,7 @@ impl Core {
     }
     pub fn checkpoint_done(&mut self) {
         self.sb = self.next_superblock();
-        let c = self.generations.done(self.table.frozen.take());
+        let c = self.generations.done(self.table.take_frozen());
         self.space.release(&mut self.alloc);
         self.free_spills(c.seq);
         self.inflow_merged();

@@ -71,12 +71,16 @@ pub struct Layer {
     /// Removed from what lies below: first (in), last (out). They don't touch each other.
     ranges: BTreeMap<Key, Key>,
     /// Of memory, roughly; of objects only their keys.
-    pub bytes: usize,
+    bytes: usize,
 }
 
 impl Layer {
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.ranges.is_empty()
+    }
+    /// Bytes of memory, roughly; of objects only their keys.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
     /// Bytes of its rows without what they cost in memory, roughly, and how many rows there are.
     pub fn stored(&self) -> (u64, u64) {

@@ -6,21 +6,19 @@
 //! ```
 //! Holds no row's meaning, and starts no input or output: it says which leaf it needs.
 
+mod cache;
 pub mod index;
 pub mod layer;
 pub mod leaf;
 pub mod space;
 
 use crate::layout::BLOCK;
-use crate::overlay::{NumberBuild, Numbers};
-use base::fixed::HashSet;
 use bytes::Bytes;
+use cache::LeafCache;
 use index::{Index, LeafRef};
 use layer::{Key, Layer, Val};
 use leaf::Leaf;
 use smallvec::SmallVec;
-use std::cell::Cell;
-use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
 
 /// What is known of a key without reading.
@@ -42,93 +40,16 @@ pub enum Row<'a> {
 }
 
 #[derive(Debug)]
-struct Cached {
-    leaf: Leaf,
-    used: Cell<bool>,
-    /// The turn in which it was looked at last.
-    turn: Cell<u32>,
-}
-
-/// Leaves in memory; those that were used since they were looked at last stay longer.
-#[derive(Debug, Default)]
-pub struct LeafCache {
-    leaves: Numbers<Cached>,
-    order: VecDeque<u64>,
-    bytes: usize,
-    /// Not on the device yet.
-    pinned: HashSet<u64, NumberBuild>,
-    turn: u32,
-    /// Bytes of the leaves that were looked at in this turn.
-    seen: Cell<usize>,
-}
-
-impl LeafCache {
-    /// The leaf stays until it is unpinned.
-    pub fn pin(&mut self, id: u64) {
-        self.pinned.insert(id);
-    }
-    pub fn unpin(&mut self, id: u64) {
-        self.pinned.remove(&id);
-    }
-    pub fn get(&self, id: u64) -> Option<&Leaf> {
-        let cached = self.leaves.get(&id)?;
-        cached.used.set(true);
-        if cached.turn.replace(self.turn) != self.turn {
-            self.seen.set(self.seen.get() + cached.leaf.memory());
-        }
-        Some(&cached.leaf)
-    }
-    /// Bytes of the leaves that were looked at since the last [`LeafCache::shrink`].
-    pub fn seen(&self) -> usize {
-        self.seen.get()
-    }
-    pub fn put(&mut self, id: u64, leaf: Leaf) {
-        self.bytes += leaf.memory();
-        if let Some(old) = self.leaves.insert(id, Cached { leaf, used: Cell::new(true), turn: Cell::new(self.turn.wrapping_sub(1)) }) {
-            self.bytes -= old.leaf.memory();
-        } else {
-            self.order.push_back(id);
-        }
-    }
-    pub fn remove(&mut self, id: u64) {
-        if let Some(old) = self.leaves.remove(&id) {
-            self.bytes -= old.leaf.memory();
-        }
-    }
-    /// Lets leaves go until there are at most so many bytes. A turn ends.
-    pub fn shrink(&mut self, max: usize) {
-        self.turn = self.turn.wrapping_add(1);
-        self.seen.set(0);
-        let mut looks = self.order.len() * 2;
-        // The last two stay, however large: something waits for them, and a scan goes on from the end of one to the next.
-        while self.bytes > max && looks > 0 && self.leaves.len() > 2 {
-            looks -= 1;
-            let Some(id) = self.order.pop_front() else { break };
-            match self.leaves.get(&id) {
-                Some(_) if self.pinned.contains(&id) => self.order.push_back(id),
-                Some(cached) if cached.used.replace(false) => self.order.push_back(id),
-                Some(_) => self.remove(id),
-                None => {}
-            }
-        }
-    }
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-    #[cfg(test)]
-    pub fn assert_counts(&self) {
-        assert_eq!(self.bytes, self.leaves.values().map(|cached| cached.leaf.memory()).sum::<usize>());
-    }
-}
-
-#[derive(Debug)]
 pub struct Table {
-    pub active: Layer,
-    pub frozen: Option<Layer>,
+    /// Changes since the last checkpoint began.
+    active: Layer,
+    /// What a checkpoint writes.
+    frozen: Option<Layer>,
     /// Changes to rows of damaged leaves, which no checkpoint could merge: see [`crate::damaged`]. No objects in memory.
-    pub beside: Layer,
-    pub index: Index,
-    pub cache: LeafCache,
+    beside: Layer,
+    /// Every leaf; those that are in memory are in the cache.
+    index: Index,
+    cache: LeafCache,
 }
 
 /// Leaves that a scan asks for at a time, bytes: no more than the smallest cache has room for.
@@ -144,7 +65,108 @@ impl Table {
     }
     /// Bytes of the rows that are in no leaf yet.
     pub fn recent_bytes(&self) -> usize {
-        self.active.bytes + self.frozen.as_ref().map_or(0, |frozen| frozen.bytes)
+        self.active.bytes() + self.frozen.as_ref().map_or(0, Layer::bytes)
+    }
+
+    /// Changes since the last checkpoint began.
+    pub fn active(&self) -> &Layer {
+        &self.active
+    }
+    pub fn put(&mut self, key: &[u8], val: Val) {
+        self.active.put(key, val);
+    }
+    pub fn put_key(&mut self, key: Key, val: Val) {
+        self.active.put_key(key, val);
+    }
+    pub fn remove_range(&mut self, first: &[u8], last: &[u8]) {
+        self.active.remove_range(first, last);
+    }
+
+    /// A checkpoint begins: it writes what has changed, and changes from now on are the next one's.
+    pub fn freeze(&mut self) {
+        assert!(self.frozen.is_none(), "one checkpoint is under way at a time");
+        self.frozen = Some(std::mem::take(&mut self.active));
+    }
+    /// What a checkpoint writes; not while [`Table::take_frozen`] has it.
+    pub fn frozen(&self) -> Option<&Layer> {
+        self.frozen.as_ref()
+    }
+    /// What a checkpoint writes, while some of it is merged; no row is looked for meanwhile. [`Table::put_frozen`] comes next, unless all is done.
+    pub fn take_frozen(&mut self) -> Layer {
+        self.frozen.take().expect("a checkpoint has frozen rows")
+    }
+    pub fn put_frozen(&mut self, frozen: Layer) {
+        self.frozen = Some(frozen);
+    }
+    /// An object changes that the checkpoint has not written yet: it will want what the key had.
+    pub fn settle(&mut self, key: &Key, val: Val) {
+        if let Some(frozen) = &mut self.frozen {
+            frozen.settle(key, val);
+        }
+    }
+
+    /// Changes to rows of damaged leaves.
+    pub fn beside(&self) -> &Layer {
+        &self.beside
+    }
+    /// As it was at the last checkpoint.
+    pub fn load_beside(&mut self, beside: Layer) {
+        self.beside = beside;
+    }
+    pub fn put_beside(&mut self, key: Key, row: Option<Bytes>) {
+        self.beside.put_key(key, row.map_or(Val::Del, Val::Row));
+    }
+    pub fn remove_beside(&mut self, first: &[u8], last: &[u8]) {
+        self.beside.remove_range(first, last);
+    }
+    /// What lies beside a leaf from `start` to before `end` goes below the changes of this layer.
+    pub fn lift_beside(&mut self, above: &mut Layer, start: &Key, end: &Key) {
+        above.underlay(&self.beside, start, end);
+        self.beside.forget(start, end);
+    }
+    /// All that lies beside leaves becomes a change that is older than the others: the leaves are gone.
+    pub fn settle_beside(&mut self, first: &Key, last: &Key) {
+        if !self.beside.is_empty() {
+            let lain = std::mem::take(&mut self.beside);
+            self.active.underlay(&lain, first, last);
+        }
+    }
+
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+    pub fn load_index(&mut self, index: Index) {
+        self.index = index;
+    }
+    /// A leaf, if it is in memory.
+    pub fn leaf(&self, id: u64) -> Option<&Leaf> {
+        self.cache.get(id)
+    }
+    pub fn leaves(&self) -> &LeafCache {
+        &self.cache
+    }
+    /// A leaf was read.
+    pub fn leaf_came(&mut self, id: u64, leaf: Leaf) {
+        self.cache.put(id, leaf);
+    }
+    /// A leaf is made, and found from now on; it stays in memory until [`Table::leaf_written`].
+    pub fn add_leaf(&mut self, first: &[u8], at: LeafRef, leaf: Leaf) {
+        self.cache.put(at.id, leaf);
+        self.cache.pin(at.id);
+        self.index.insert(first, at);
+    }
+    pub fn leaf_written(&mut self, id: u64) {
+        self.cache.unpin(id);
+    }
+    /// The leaf that begins here is not found any more.
+    pub fn drop_leaf(&mut self, start: &Key) -> Option<LeafRef> {
+        let leaf = self.index.remove(start)?;
+        self.cache.remove(leaf.id);
+        Some(leaf)
+    }
+    /// Lets leaves go until there are at most so many bytes. A turn ends.
+    pub fn shrink_leaves(&mut self, max: usize) {
+        self.cache.shrink(max);
     }
 
     pub fn get(&self, key: &Key) -> Found {

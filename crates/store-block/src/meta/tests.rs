@@ -15,8 +15,9 @@ fn flatten(table: &mut Table, model: &BTreeMap<Key, Bytes>, id: &mut u64) {
     let mut b = LeafBuilder::default();
     let mut done = |b: &mut LeafBuilder, table: &mut Table| {
         let page = b.cut(1, *id);
-        table.cache.put(*id, Leaf::open(page.bytes, 1, *id).unwrap());
-        table.index.insert(&page.first, LeafRef::new(*id, &[(0, 0)], page.rows, page.filter.into()));
+        let at = LeafRef::new(*id, &[(0, 0)], page.rows, page.filter.into());
+        table.add_leaf(&page.first, at, Leaf::open(page.bytes, 1, *id).unwrap());
+        table.leaf_written(*id);
         *id += 1;
     };
     for (i, (k, v)) in model.iter().enumerate() {
@@ -39,19 +40,19 @@ fn layers_over_leaves_are_one_map() {
         match rng.below(100) {
             0..60 => {
                 let row = Bytes::from(rng.u64().to_le_bytes().to_vec());
-                table.active.put(&key(n), Val::Row(row.clone()));
+                table.put(&key(n), Val::Row(row.clone()));
                 model.insert(key(n), row);
             }
             60..90 => {
-                table.active.put(&key(n), Val::Del);
+                table.put(&key(n), Val::Del);
                 model.remove(&key(n));
             }
             90..97 => {
                 let end = n + rng.below(40);
-                table.active.remove_range(&key(n), &key(end));
+                table.remove_range(&key(n), &key(end));
                 model.retain(|k, _| *k < key(n) || *k >= key(end));
             }
-            97 if table.frozen.is_none() => table.frozen = Some(std::mem::take(&mut table.active)),
+            97 if table.frozen().is_none() => table.freeze(),
             _ if rng.chance(1, 5) => flatten(&mut table, &model, &mut id),
             _ => {}
         }
@@ -83,14 +84,14 @@ fn what_is_not_in_memory_is_asked_for() {
     let mut table = Table::new();
     let model: BTreeMap<Key, Bytes> = (0..100).map(|n| (key(n), Bytes::from_static(b"v"))).collect();
     flatten(&mut table, &model, &mut 1);
-    table.cache.shrink(0);
-    table.cache.shrink(0);
+    table.shrink_leaves(0);
+    table.shrink_leaves(0);
     assert!(matches!(table.get(&key(50)), Found::Read(_)));
     assert!(matches!(table.get(&b"zzz"[..].into()), Found::Absent | Found::Read(_)));
     let missing = table.scan(&key(10), &key(90), 4, &mut |_, _| ControlFlow::Continue(())).unwrap_err();
     assert_eq!(missing.len(), 4);
     // Leaves that a range covers are not.
-    table.active.remove_range(&key(0), &key(98));
+    table.remove_range(&key(0), &key(98));
     assert!(matches!(table.get(&key(50)), Found::Absent));
     table.scan(&key(0), &key(98), 4, &mut |_, _| panic!("nothing is left")).unwrap();
 }

@@ -48,7 +48,7 @@ impl Core {
     }
     /// True while a checkpoint is under way and others change more than it gets done.
     pub fn is_crowded(&self) -> bool {
-        self.changes_max().is_some_and(|max| self.table.active.bytes + self.generations.changed_bytes() > max)
+        self.changes_max().is_some_and(|max| self.table.active().bytes() + self.generations.changed_bytes() > max)
     }
 
     /// Makes what waits, as far as everything that it needs has come.
