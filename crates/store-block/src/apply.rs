@@ -66,7 +66,9 @@ impl Core {
             self.table.remove_range(&key::omap(node.nid), &key::omap_end(node.nid));
         }
         if node.base() != 0 {
-            self.release_layer(node.base());
+            for gone in self.layers.release(node.base()) {
+                self.table.remove_range(&key::omap(gone), &key::omap_end(gone));
+            }
         }
     }
 
@@ -254,7 +256,7 @@ impl Core {
                 self.table.put(&colls::row_key(&coll), Val::Del);
             }
             Op::Spill { .. } => return Err(Corrupt("a record's changes are beside those that are beside it")),
-            Op::Log(delta) => self.apply_log(Bytes::copy_from_slice(delta.as_ref()))?,
+            Op::Log(delta) => self.groups.apply(Bytes::copy_from_slice(delta.as_ref()), &mut self.table)?,
         }
         Ok(())
     }

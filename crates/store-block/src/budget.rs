@@ -72,12 +72,7 @@ impl Budget {
 impl Core {
     /// Bytes of what must be in memory whole, but for the index.
     pub fn whole(&self) -> usize {
-        self.alloc.memory()
-            + self.space.memory()
-            + self.spills.memory()
-            + self.layers.memory()
-            + self.refs.memory()
-            + self.groups.memory()
+        self.alloc.memory() + self.space.memory() + self.spills.memory() + self.layers.memory() + self.refs.memory() + self.groups.memory()
     }
     /// The shares follow what must be in memory whole now.
     pub fn share_memory(&mut self) {

@@ -17,7 +17,9 @@ use crate::colls;
 use crate::counters;
 use crate::key;
 use crate::layout::CHUNK_BLOCKS;
+use crate::meta::Table;
 use crate::meta::layer::{Key, Layer, Val};
+use crate::objects::Objects;
 use crate::onode::{Onode, Usage};
 use crate::planted::{Bug, planted};
 use crate::recover::OpenError;
@@ -43,25 +45,25 @@ pub struct Damage {
     pub objects: u64,
 }
 
-impl Core {
+impl Table {
     /// The last key of rows that a leaf from `start` to `end` may have, exclusive: what lies beside damaged leaves is in other leaves.
     fn leaf_end(end: Option<&Key>) -> Key {
         let beside = Key::from(key::spare(key::SPARE_RANGE, b""));
         end.map_or(beside.clone(), |end| end.clone().min(beside))
     }
     /// What lies beside the leaf from `start` to `end` becomes a change of this checkpoint, below those that are newer.
-    pub fn lift_beside(&mut self, frozen: &mut Layer, start: &Key, end: Option<&Key>) {
+    pub fn come_from_beside(&mut self, frozen: &mut Layer, start: &Key, end: Option<&Key>) {
         let end = Self::leaf_end(end);
-        if self.table.beside().is_empty() || start >= &end || !self.table.beside().has_any(start, &end) {
+        if self.beside().is_empty() || start >= &end || !self.beside().has_any(start, &end) {
             return;
         }
-        self.table.lift_beside(frozen, start, &end);
+        self.lift_beside(frozen, start, &end);
         for what in [key::SPARE_RANGE, key::SPARE_ROW] {
             frozen.remove_range(&key::spare(what, start), &key::spare(what, &end));
         }
     }
     /// Frozen changes from `first` to before `last`, which are all of a damaged leaf, go beside it.
-    pub fn put_beside(&mut self, frozen: &mut Layer, first: &Key, last: &Key) {
+    pub fn go_beside(&mut self, frozen: &mut Layer, first: &Key, last: &Key, objects: &mut Objects) {
         let ranges = frozen.ranges_in(first, last);
         let rows: Vec<(Key, Val)> = frozen
             .rows()
@@ -72,7 +74,7 @@ impl Core {
             return;
         }
         for (from, to) in ranges {
-            self.table.remove_beside(&from, &to);
+            self.remove_beside(&from, &to);
             frozen.put(&key::spare(key::SPARE_RANGE, &from), Val::Row(Bytes::copy_from_slice(&to)));
         }
         for (key, val) in rows {
@@ -81,24 +83,27 @@ impl Core {
                 Val::Row(row) => Some(row),
                 Val::Obj(slot) => {
                     let mut out = Vec::new();
-                    self.objects.encode(slot, &mut out).then(|| out.into())
+                    objects.encode(slot, &mut out).then(|| out.into())
                 }
             };
             frozen.put(&key::spare(key::SPARE_ROW, &key), Val::Row(spare_row(row.as_deref())));
-            self.table.put_beside(key, row);
+            self.put_beside(key, row);
         }
     }
     /// All that lies beside damaged leaves, as rows again.
     pub fn put_spare_rows(&mut self, frozen: &mut Layer) {
         let (first, last) = (Key::default(), Key::from(&[u8::MAX][..]));
-        for (from, to) in self.table.beside().ranges_in(&first, &last) {
+        for (from, to) in self.beside().ranges_in(&first, &last) {
             frozen.put(&key::spare(key::SPARE_RANGE, &from), Val::Row(Bytes::copy_from_slice(&to)));
         }
-        for (key, val) in self.table.beside().rows() {
+        for (key, val) in self.beside().rows() {
             let row = if let Val::Row(row) = val { Some(&row[..]) } else { None };
             frozen.put(&key::spare(key::SPARE_ROW, key), Val::Row(spare_row(row)));
         }
     }
+}
+
+impl Core {
     /// True if so much lies beside damaged leaves that nothing more may come.
     pub fn is_beside_full(&self) -> bool {
         self.table.beside().bytes() > self.budget.recent_max() / BESIDE_SHARE

@@ -309,13 +309,6 @@ impl Core {
         let next = out.last().filter(|_| is_full).map(|(key, _)| [key, &[0][..]].concat());
         Ok((out, next))
     }
-
-    /// An object does not stand on the layer any more.
-    pub fn release_layer(&mut self, id: u64) {
-        for gone in self.layers.release(id) {
-            self.table.remove_range(&key::omap(gone), &key::omap_end(gone));
-        }
-    }
 }
 
 /// Keys with their values.

@@ -10,8 +10,9 @@
 use crate::codec::{Corrupt, Get, Put};
 use crate::key;
 use crate::layout::BLOCK;
-use crate::meta::Row;
+use crate::log::Log;
 use crate::meta::layer::Val;
+use crate::meta::{Row, Table};
 use crate::ops::{self, Op};
 use crate::pg_row::{PgRow, encode_into, get_version, put_dup, put_entry, put_version};
 use crate::planted::{Bug, planted};
@@ -213,31 +214,29 @@ fn missing_key(pg: SpgId, object: &HObject) -> Vec<u8> {
     out
 }
 
-impl Core {
-    /// Writes a change of a group's memory into the open record and applies it.
-    pub fn log_delta(&mut self, delta: &LogDelta) -> Result<(), Corrupt> {
-        let mut out = self.log.take_scratch();
+impl Groups {
+    /// Writes a change of a group's memory into the open record. [`Groups::apply`] makes it.
+    fn write(&mut self, delta: &LogDelta, log: &mut Log) -> Bytes {
+        let mut out = log.take_scratch();
         out.clear();
-        let Groups { groups, buf } = &mut self.groups;
-        let old = if delta.reset { None } else { groups.get(&delta.pg).map(|pg| &pg.sum[..]) };
-        encode_delta(delta, old, &mut out, buf);
-        Op::Log(&out[..]).encode(&mut self.log.open_mut().meta);
+        let old = if delta.reset { None } else { self.groups.get(&delta.pg).map(|pg| &pg.sum[..]) };
+        encode_delta(delta, old, &mut out, &mut self.buf);
+        Op::Log(&out[..]).encode(&mut log.open_mut().meta);
         let bytes = Bytes::copy_from_slice(&out);
-        self.log.put_scratch(out);
-        self.apply_log(bytes)
+        log.put_scratch(out);
+        bytes
     }
-
-    /// Applies what [`Core::log_delta`] wrote.
-    pub fn apply_log(&mut self, delta: Bytes) -> Result<(), Corrupt> {
+    /// A change of a group's memory, as [`Groups::write`] wrote it: what is remembered, and rows.
+    pub fn apply(&mut self, delta: Bytes, table: &mut Table) -> Result<(), Corrupt> {
         let mut get = Get::new(delta);
         let (pool, seed, shard) = (get.zigzag()?, get.var()? as u32, get.u8()? as i8);
         let id = SpgId { pgid: PgId { pool, seed }, shard };
         let flags = get.u8()?;
         let has = |flag: u8| flags & flag != 0;
         if has(flag::RESET) {
-            self.groups.groups.remove(&id);
+            self.groups.remove(&id);
             for kind in [key::LOG, key::DUP, key::MISSING, key::PG] {
-                self.table.remove_range(&key::pg(kind, id), &key::pg_end(kind, id));
+                table.remove_range(&key::pg(kind, id), &key::pg_end(kind, id));
             }
             // Nothing but the reset, or trims of nothing: forgotten.
             let rest = get.clone();
@@ -245,7 +244,7 @@ impl Core {
                 return Ok(());
             }
         }
-        let pg = self.groups.groups.entry(id).or_insert_with(|| PgMem::new(id));
+        let pg = self.groups.entry(id).or_insert_with(|| PgMem::new(id));
         pg.changed = true;
         if has(flag::EPOCH) {
             pg.epoch = get.var()? as u32;
@@ -270,29 +269,28 @@ impl Core {
         let rewind = has(flag::REWIND).then(|| get_version(&mut get)).transpose()?;
         let trim = has(flag::TRIM).then(|| get_version(&mut get)).transpose()?;
         let trim_dups = has(flag::TRIM_DUPS).then(|| get_version(&mut get)).transpose()?;
-        let rows = &mut self.table;
         if let Some(to) = rewind {
-            rows.remove_range(&behind(key::LOG, id, to), &key::pg_end(key::LOG, id));
+            table.remove_range(&behind(key::LOG, id, to), &key::pg_end(key::LOG, id));
         }
         for _ in 0..get.count(3)? {
             let version = get_version(&mut get)?;
             // The row lives longer than the delta, and is smaller.
-            rows.put(&key::log(id, version), Val::Row(own(get.blob()?)));
+            table.put(&key::log(id, version), Val::Row(own(get.blob()?)));
         }
         if let Some(to) = trim {
-            rows.remove_range(&key::pg(key::LOG, id), &behind(key::LOG, id, to));
+            table.remove_range(&key::pg(key::LOG, id), &behind(key::LOG, id, to));
             pg.info.log_tail = to;
         }
         for _ in 0..get.count(3)? {
             let version = get_version(&mut get)?;
             let row = Val::Row(get.blob()?);
             if !planted(Bug::LoseDup) || version.version % 16 != 0 {
-                rows.put(&dup_key(id, version, pg.next_dup), row);
+                table.put(&dup_key(id, version, pg.next_dup), row);
             }
             pg.next_dup = pg.next_dup.wrapping_add(1);
         }
         if let Some(to) = trim_dups {
-            rows.remove_range(&key::pg(key::DUP, id), &behind(key::DUP, id, to));
+            table.remove_range(&key::pg(key::DUP, id), &behind(key::DUP, id, to));
         }
         for _ in 0..get.count(2)? {
             let object = get.blob()?;
@@ -305,20 +303,27 @@ impl Core {
             } else {
                 Val::Del
             };
-            rows.put(&key, val);
+            table.put(&key, val);
         }
         Ok(())
     }
 
     /// Puts what changed of groups into rows.
-    pub fn save_pgs(&mut self) -> Result<(), Corrupt> {
-        for (id, pg) in self.groups.groups.iter_mut().filter(|(_, pg)| pg.changed) {
+    pub fn save(&mut self, table: &mut Table) -> Result<(), Corrupt> {
+        for (id, pg) in self.groups.iter_mut().filter(|(_, pg)| pg.changed) {
             pg.changed = false;
-            self.table.put(&key::pg(key::PG, *id), Val::Row(pg.encode()?));
+            table.put(&key::pg(key::PG, *id), Val::Row(pg.encode()?));
         }
         Ok(())
     }
+}
 
+impl Core {
+    /// Writes a change of a group's memory into the open record and makes it.
+    pub fn log_delta(&mut self, delta: &LogDelta) -> Result<(), Corrupt> {
+        let written = self.groups.write(delta, &mut self.log);
+        self.groups.apply(written, &mut self.table)
+    }
     pub fn load_pg(&mut self, id: SpgId) -> StoreResult<Option<PgRecord>> {
         let Some(pg) = self.groups.get(id) else { return Ok(None) };
         let damaged = |e: Corrupt| StoreError::Damaged { coll: CollId::Pg(id), what: format!("what group {id} remembers: {e}") };

@@ -411,7 +411,11 @@ impl Core {
         let end = self.log.seq();
         log.look_for_later(self, applied_end, end)?;
         if end < self.salvage.reach() && !self.cfg.cut_log {
-            let what = format!("the log of an older checkpoint ends with record {}, before the newer one's first, {}", end - 1, self.salvage.reach());
+            let what = format!(
+                "the log of an older checkpoint ends with record {}, before the newer one's first, {}",
+                end - 1,
+                self.salvage.reach()
+            );
             return Err(OpenError::Damaged { what, next: self.cfg.command("repair --discard-log-from-damage") });
         }
         assert_eq!(end, self.log.seq(), "the log ends with the last record that was applied");
@@ -497,7 +501,7 @@ impl Core {
                             let what = format!("the log is damaged: the changes that lie beside record {seq} have not their checksum");
                             return Err(OpenError::Damaged { what, next: self.cfg.command("repair --discard-log-from-damage") });
                         };
-                        self.hold_spill(seq, len, &chunks)?;
+                        self.spills.hold(seq, len, &chunks, &mut self.alloc)?;
                         beside = Get::new(changes);
                         continue;
                     }

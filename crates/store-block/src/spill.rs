@@ -7,12 +7,13 @@
 //!   a start: Spill ──> the changes, in the place of the Spill      a checkpoint: the chunks are free
 //! ```
 //! - The chunks are lent to the log: stored as free, like those of metadata, since the next checkpoint does not need them. Until then
-//!   no other may have them: [`Core::free_spills`] gives them back when the superblock is durable that trims the record.
+//!   no other may have them: [`Spills::free`] gives them back when the superblock is durable that trims the record.
 //! - Images stay in the record, in the order of all changes, and it says their crcs. Blocks that are written in part move their cells where a record has
 //!   many images ([`Core::images_max`]).
 //! - A record in the ring is bounded by the ring, which other transactions, checkpoints and the next start share; a chunk of the data device is bounded by
 //!   nothing but the room that admission promised.
 
+use crate::alloc::Alloc;
 use crate::codec::{Corrupt, Get, Put};
 use crate::io::Purpose;
 use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, DATA, block_crc};
@@ -44,6 +45,22 @@ impl Spills {
     /// A write of the open record has completed.
     pub fn done(&mut self) {
         self.under_way -= 1;
+    }
+    /// A checkpoint has trimmed the log up to before this record.
+    pub fn free(&mut self, before: u64, alloc: &mut Alloc) {
+        while let Some((_, chunk)) = self.chunks.pop_front_if(|(seq, _)| *seq < before) {
+            alloc.take_back(chunk);
+        }
+    }
+    /// A record that is replayed has its changes in these chunks: nothing else may have them until it is trimmed.
+    pub fn hold(&mut self, seq: u64, len: u64, chunks: &[u8], alloc: &mut Alloc) -> Result<(), Corrupt> {
+        for chunk in spilled_chunks(len, chunks)? {
+            if !alloc.lend_this(chunk) {
+                return Err(Corrupt("changes beside a record are in a chunk that is not free"));
+            }
+            self.chunks.push_back((seq, chunk));
+        }
+        Ok(())
     }
     pub fn memory(&self) -> usize {
         self.chunks.capacity() * size_of::<(u64, u64)>()
@@ -113,15 +130,9 @@ impl Core {
         self.log.open_mut().pointers = self.log.open().meta.len();
         self.queue.set_spill_from(self.log.open().meta.len());
         if planted(Bug::ReuseSpill) {
-            self.free_spills(u64::MAX);
+            self.spills.free(u64::MAX, &mut self.alloc);
         }
         true
-    }
-    /// A checkpoint has trimmed the log up to before this record.
-    pub fn free_spills(&mut self, before: u64) {
-        while let Some((_, chunk)) = self.spills.chunks.pop_front_if(|(seq, _)| *seq < before) {
-            self.alloc.take_back(chunk);
-        }
     }
 
     /// The changes that a record has in these chunks; `None` if what is there has not the crc.
@@ -149,16 +160,6 @@ impl Core {
             }
         }
         Ok(true)
-    }
-    /// A record that is replayed has its changes in these chunks: nothing else may have them until it is trimmed.
-    pub fn hold_spill(&mut self, seq: u64, len: u64, chunks: &[u8]) -> Result<(), Corrupt> {
-        for chunk in spilled_chunks(len, chunks)? {
-            if !self.alloc.lend_this(chunk) {
-                return Err(Corrupt("changes beside a record are in a chunk that is not free"));
-            }
-            self.spills.chunks.push_back((seq, chunk));
-        }
-        Ok(())
     }
 }
 

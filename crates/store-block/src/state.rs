@@ -23,6 +23,7 @@ use crate::planted::{Bug, planted};
 use crate::queue::Queue;
 use crate::reads::{Fetched, Reads};
 use crate::refs::Refs;
+use crate::room::Inflow;
 use crate::salvage::Salvage;
 use crate::spill::Spills;
 use crate::stopped::Stopped;
@@ -38,42 +39,49 @@ pub fn ask() -> u64 {
 /// Stands for the store itself, which looks at what came whenever something does.
 pub const OWN: u64 = 0;
 
+/// An open store: its owners, joined. Each keeps its fields to itself; what is here belongs to no single one of them.
 #[derive(Debug)]
 pub struct Core {
-    pub cfg: Config,
-    pub budget: Budget,
-    pub seed: u32,
-    pub stopped: Stopped,
-    pub salvage: Salvage,
+    /// As it was told when it was opened.
+    pub(crate) cfg: Config,
+    /// As it is on the device, but for the index while a checkpoint makes a new one.
+    pub(crate) sb: Superblock,
+    /// Of the checksums of metadata.
+    pub(crate) seed: u32,
+    pub(crate) budget: Budget,
+    pub(crate) stopped: Stopped,
+    pub(crate) salvage: Salvage,
 
-    pub io: Io,
-    pub tickets: Tickets,
-    pub reads: Reads,
+    pub(crate) io: Io,
+    pub(crate) tickets: Tickets,
+    pub(crate) reads: Reads,
     /// Leaves on their way, and damaged ones.
-    pub leaves: Leaves,
+    pub(crate) leaves: Leaves,
 
-    pub table: Table,
-    pub space: Space,
-    pub objects: Objects,
-    pub alloc: Alloc,
-    pub refs: Refs,
+    /// The rows of the metadata.
+    pub(crate) table: Table,
+    /// Where the leaves lie.
+    pub(crate) space: Space,
+    pub(crate) objects: Objects,
+    /// Where objects' data lie.
+    pub(crate) alloc: Alloc,
+    pub(crate) refs: Refs,
     /// Omaps that are shared.
-    pub layers: Layers,
-    pub overlay: Overlay,
-    pub colls: Colls,
-    pub groups: Groups,
-    pub counters: Counters,
+    pub(crate) layers: Layers,
+    /// Blocks that are not at their places.
+    pub(crate) overlay: Overlay,
+    pub(crate) colls: Colls,
+    pub(crate) groups: Groups,
+    pub(crate) counters: Counters,
 
-    pub log: Log,
+    pub(crate) log: Log,
     /// Transactions that wait.
-    pub queue: Queue,
+    pub(crate) queue: Queue,
     /// Changes that lie beside records.
-    pub spills: Spills,
-
-    pub sb: Superblock,
-    pub generations: Generations,
-    /// What is to come into the metadata: see [`crate::room`].
-    pub inflow: crate::room::Inflow,
+    pub(crate) spills: Spills,
+    pub(crate) generations: Generations,
+    /// What is to come into the metadata.
+    pub(crate) inflow: Inflow,
 }
 
 impl Core {
@@ -100,7 +108,7 @@ impl Core {
             log: Log::new(&sb, cfg.zero_ahead),
             queue: Queue::default(),
             spills: Spills::default(),
-            inflow: crate::room::Inflow::default(),
+            inflow: Inflow::default(),
             cfg,
             io,
             sb,
@@ -200,9 +208,7 @@ impl Core {
         if entry.changed == generation {
             return;
         }
-        if entry.changed > self.generations.saved()
-            && self.table.frozen().is_some()
-        {
+        if entry.changed > self.generations.saved() && self.table.frozen().is_some() {
             // The checkpoint will want it as it was.
             let val = match &entry.node {
                 None => Val::Del,

@@ -59,7 +59,7 @@ impl Core {
                 break false;
             }
             if let Some((start, _)) = &leaf {
-                self.lift_beside(&mut frozen, start, end.as_ref());
+                self.table.come_from_beside(&mut frozen, start, end.as_ref());
             }
             let is_needed = |(start, _): &&(Key, LeafRef)| !is_gone(&frozen, &cursor, start, end.as_ref());
             if let Some((start, _)) = leaf.as_ref().filter(|(_, at)| self.leaves.is_bad(at.id)).filter(is_needed) {
@@ -245,7 +245,7 @@ impl Core {
         }
         if start >= &beside {
             // The leaf is made anew.
-            self.put_spare_rows(frozen);
+            self.table.put_spare_rows(frozen);
             let leaf = self.table.drop_leaf(start).expect("it was found in the index");
             self.leaves.forget_bad(leaf.id);
             leaf.runs().for_each(|run| self.space.put_aside(run));
@@ -256,7 +256,7 @@ impl Core {
         }
         let c = self.generations.checkpoint();
         c.budget = c.budget.saturating_sub(1);
-        self.put_beside(frozen, start, &behind);
+        self.table.go_beside(frozen, start, &behind, &mut self.objects);
         Some(behind)
     }
 

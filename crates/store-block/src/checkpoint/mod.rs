@@ -232,7 +232,7 @@ impl Core {
         for (key, val) in self.layers.take_dirty() {
             self.table.put(&key, val);
         }
-        if let Err(e) = self.save_pgs() {
+        if let Err(e) = self.groups.save(&mut self.table) {
             return self.stop(format!("what groups remember can't be saved: {e}"));
         }
         self.copy_rows();
@@ -374,7 +374,7 @@ impl Core {
         self.sb = self.next_superblock();
         let c = self.generations.done(self.table.take_frozen());
         self.space.release(&mut self.alloc);
-        self.free_spills(c.seq);
+        self.spills.free(c.seq, &mut self.alloc);
         self.inflow_merged();
         self.log.trim(c.at);
         self.share_memory();
