@@ -1,4 +1,4 @@
-//! The collections: how many bits of an object's hash say whether it is in one. Rows of them are [`crate::apply`]'s.
+//! The collections: how many bits of an object's hash say whether it is in one, in memory and as a row.
 
 use crate::codec::{Corrupt, Get};
 use crate::key;

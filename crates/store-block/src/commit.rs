@@ -11,7 +11,7 @@ use crate::load::{LONE_TXNS, Load};
 use crate::overlay::Content;
 use crate::planted::{Bug, planted};
 use crate::state::Core;
-use crate::wal::Header;
+use crate::wal::{Header, Sealed};
 use bytes::Bytes;
 use disk::{Completion, DiskError, Durability};
 
@@ -116,7 +116,7 @@ impl Core {
         }
         let barrier = self.generations.is_barrier(self.log.seq());
         let Some(at) = self.log.take_room(barrier, self.generations.tail_to_be()) else { return };
-        let mut batch = self.log.next();
+        let batch = self.log.next();
         let block = self.log.ring().block(at);
         let header = Header {
             seq: 0,
@@ -128,14 +128,12 @@ impl Core {
             block: block as u32,
             meta_crc: 0,
         };
-        let bytes = batch.seal(header, &self.sb.uuid, self.seed);
-        self.log.went(bytes.len(), batch.tokens.len(), std::mem::take(&mut batch.meta));
-        let seq = batch.seq;
+        let Sealed { seq, bytes, places, runs, tokens, changes } = batch.seal(header, &self.sb.uuid, self.seed);
+        self.log.went(bytes.len(), tokens.len(), changes);
         let mut parts = 1 + self.spills.seal();
         self.io.write(Purpose::Record { seq }, WAL, WAL_FIRST + block, vec![bytes.clone()], durability(Bug::VolatileRecord));
-        let runs: Vec<(u64, Bytes)> = batch.runs.into_iter().map(|r| (r.place, r.freeze())).collect();
         self.reads.step();
-        if Load::of_record(batch.tokens.len()) == Load::Lone && !self.reads.load().is_many() {
+        if Load::of_record(tokens.len()) == Load::Lone && !self.reads.load().is_many() {
             for (place, bytes) in runs.iter().filter(|(_, bytes)| bytes.len() as u64 <= LONE_TXNS as u64 * BLOCK) {
                 for (n, block) in bytes.chunks_exact(BLOCK as usize).enumerate() {
                     self.reads.wrote(Extent { dev: DATA, block: place + n as u64, blocks: 1 }, block);
@@ -150,8 +148,8 @@ impl Core {
             first += group.len();
             parts += 1;
         }
-        self.overlay.seal(seq, block, bytes, batch.places, runs);
-        self.log.sent(seq, at, parts, batch.tokens);
+        self.overlay.seal(seq, block, bytes, places, runs);
+        self.log.sent(seq, at, parts, tokens);
         // Here the state is that of whole records: a checkpoint can begin.
         self.assert_invariants();
         self.begin_checkpoint();

@@ -8,6 +8,7 @@
 
 use crate::layout::{BLOCK, WAL_FIRST};
 use crate::load::Load;
+use crate::ops::Op;
 use crate::planted::{Bug, planted};
 use crate::superblock::Superblock;
 use crate::wal::{Ahead, Batch, Ring};
@@ -68,7 +69,11 @@ impl Log {
     }
     /// The open record's number.
     pub fn seq(&self) -> u64 {
-        self.open.seq
+        self.open.seq()
+    }
+    /// A change goes into the open record.
+    pub fn put<B: AsRef<[u8]>>(&mut self, op: &Op<B>) {
+        self.open.put(|out| op.encode(out));
     }
     /// The next change is to this object: true if the record must name it first.
     pub fn names(&mut self, slot: u32) -> bool {
@@ -102,7 +107,7 @@ impl Log {
     /// All records were found: they end here, and are durable.
     pub fn found_all(&mut self, end: u64) {
         self.ring.head = end;
-        self.durable = self.open.seq - 1;
+        self.durable = self.open.seq() - 1;
     }
 
     /// An open record is not grown when it has so many bytes, until it is sealed.
@@ -163,8 +168,7 @@ impl Log {
     }
     /// The open record goes out, and another is open.
     pub fn next(&mut self) -> Batch {
-        let mut next = Batch::new(self.open.seq + 1, self.like);
-        next.run_like = self.open.runs.iter().map(|r| r.gathered()).max().unwrap_or(0);
+        let next = self.open.after(self.like);
         self.named = None;
         std::mem::replace(&mut self.open, next)
     }
@@ -216,7 +220,7 @@ impl Log {
 
     /// Records are numbered without a gap: those that are durable, those on their way, the open one.
     pub fn assert_invariants(&self, tail: u64) {
-        assert_eq!(self.durable + self.under_way.len() as u64 + 1, self.open.seq, "each record is durable, on its way, or open");
+        assert_eq!(self.durable + self.under_way.len() as u64 + 1, self.open.seq(), "each record is durable, on its way, or open");
         assert!(self.under_way.front().is_none_or(|r| r.seq == self.durable + 1), "records become durable in order");
         assert!(self.ring.used() <= self.ring.blocks(), "the log ends in front of what it still needs");
         assert!(self.ring.tail == tail || planted(Bug::TrimEarly), "the log begins where the superblock says");

@@ -26,7 +26,7 @@ pub struct Slot {
     pub node: Option<Box<Onode>>,
     hash: u32,
     /// The generation of the checkpoint that will have its last change; 0 if it did not change in memory.
-    pub changed: u32,
+    changed: u32,
     /// As counted in `Objects::bytes`.
     counted: u32,
     /// What it is packed by.
@@ -52,6 +52,13 @@ impl Slot {
     }
     pub fn pool(&self) -> i64 {
         key::pool_of(self.key())
+    }
+    /// The generation of the checkpoint that will have its last change; 0 if it did not change in memory.
+    pub fn changed(&self) -> u32 {
+        self.changed
+    }
+    pub fn set_changed(&mut self, generation: u32) {
+        self.changed = generation;
     }
     /// Bytes of memory besides its own, roughly.
     pub fn memory(&self) -> usize {

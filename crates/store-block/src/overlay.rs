@@ -192,7 +192,7 @@ impl Overlay {
     /// The block's content, if it is not the one at its place.
     pub fn get(&self, place: u64, open: &Batch) -> Option<Content> {
         let entry = *self.map.get(&place)?;
-        if entry.seq == open.seq {
+        if entry.seq == open.seq() {
             return Some(Content::Here(match entry.run {
                 None => open.copy_image(entry.n),
                 Some(run) => open.run_block(run as usize, entry.n),

@@ -221,7 +221,7 @@ impl Groups {
         out.clear();
         let old = if delta.reset { None } else { self.groups.get(&delta.pg).map(|pg| &pg.sum[..]) };
         encode_delta(delta, old, &mut out, &mut self.buf);
-        Op::Log(&out[..]).encode(&mut log.open_mut().meta);
+        log.put(&Op::Log(&out[..]));
         let bytes = Bytes::copy_from_slice(&out);
         log.put_scratch(out);
         bytes

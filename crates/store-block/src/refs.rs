@@ -45,7 +45,7 @@ impl Refs {
         }
         is_last
     }
-    /// The chunk is its object's own from now on; how many shared it, which must have been one.
+    /// The chunk is its object's own from now on; how many had it until now.
     pub fn unshare(&mut self, place: u64) -> Option<u32> {
         self.dirty.insert(place);
         self.counts.remove(&place)

@@ -1,4 +1,4 @@
-//! What damage has left of a store, as far as opening found it: what it had to leave out, and what follows from that later.
+//! What damage has taken of a store: what opening had to leave out, what follows from that later, and whether rows have copies against the next time.
 
 #[derive(Debug, Default)]
 pub struct Salvage {

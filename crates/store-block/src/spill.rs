@@ -88,11 +88,10 @@ impl Core {
     }
     /// Puts what the open record has of changes so far beside it, if the transaction that is being made has many. True if it did: a step is done.
     pub fn spill_if_many(&mut self) -> bool {
-        if self.log.open().meta.len() < self.queue.spill_from() + self.spill_bytes() {
+        if self.log.open().changes_len() < self.queue.spill_from() + self.spill_bytes() {
             return false;
         }
-        let before = self.log.open().pointers;
-        let changes = self.log.open_mut().meta.split_off(before);
+        let changes = self.log.open_mut().take_changes();
         let mut chunks = Vec::new();
         for _ in 0..(changes.len() as u64).div_ceil(CHUNK) {
             match self.alloc.lend() {
@@ -100,8 +99,8 @@ impl Core {
                 None => {
                     // More than was promised: they stay in the record.
                     chunks.into_iter().for_each(|chunk| self.alloc.take_back(chunk));
-                    self.log.open_mut().meta.extend_from_slice(&changes);
-                    self.queue.set_spill_from(self.log.open().meta.len());
+                    self.log.open_mut().put_back(&changes);
+                    self.queue.set_spill_from(self.log.open().changes_len());
                     return false;
                 }
             }
@@ -111,13 +110,12 @@ impl Core {
         let mut places = Vec::new();
         chunks.iter().for_each(|chunk| places.put_var(*chunk));
         let mut images = Vec::new();
-        let all = self.log.open().images();
-        for n in std::mem::replace(&mut self.log.open_mut().pointed_images, all)..all {
+        for n in self.log.open_mut().take_images() {
             images.put_u32(block_crc(self.log.open().get_image(n as u32)));
         }
         let (len, crc) = (changes.len() as u64, base::crc32c(self.seed, &changes));
         let op = Op::Spill { len, crc, chunks: &places[..], images: &images[..] };
-        op.encode(&mut self.log.open_mut().meta);
+        self.log.put(&op);
         let bytes = AlignedBuf::padded(&changes).freeze();
         let durability = if planted(Bug::VolatileSpill) { Durability::Volatile } else { Durability::Durable };
         let mut at = 0;
@@ -127,8 +125,8 @@ impl Core {
             self.spills.under_way += 1;
             at = end;
         }
-        self.log.open_mut().pointers = self.log.open().meta.len();
-        self.queue.set_spill_from(self.log.open().meta.len());
+        self.log.open_mut().is_pointers();
+        self.queue.set_spill_from(self.log.open().changes_len());
         if planted(Bug::ReuseSpill) {
             self.spills.free(u64::MAX, &mut self.alloc);
         }

@@ -205,10 +205,10 @@ impl Core {
     pub fn touch(&mut self, slot: u32) {
         let generation = self.generations.open();
         let entry = self.objects.get_mut(slot);
-        if entry.changed == generation {
+        if entry.changed() == generation {
             return;
         }
-        if entry.changed > self.generations.saved() && self.table.frozen().is_some() {
+        if entry.changed() > self.generations.saved() && self.table.frozen().is_some() {
             // The checkpoint will want it as it was.
             let val = match &entry.node {
                 None => Val::Del,
@@ -220,7 +220,7 @@ impl Core {
             };
             self.table.settle(&entry.key().into(), val);
         }
-        entry.changed = generation;
+        entry.set_changed(generation);
         self.table.put(entry.key(), Val::Obj(slot));
         self.objects.account(slot);
         self.generations.changed(self.objects.get(slot).memory());
@@ -228,7 +228,7 @@ impl Core {
     /// The object in the slot has changed: what it takes now counts.
     pub fn recount(&mut self, slot: u32) {
         let grown = self.objects.account(slot);
-        if self.objects.get(slot).changed == self.generations.open() {
+        if self.objects.get(slot).changed() == self.generations.open() {
             self.generations.changed(grown);
             self.inflow.grew(grown);
         }

@@ -76,14 +76,14 @@ impl Core {
     /// Writes a change to an object into the open record, and makes it.
     pub fn change<B: AsRef<[u8]>>(&mut self, slot: u32, op: Op<B>) -> StoreResult<()> {
         self.name(slot);
-        op.encode(&mut self.log.open_mut().meta);
+        self.log.put(&op);
         let at = At { seq: self.log.seq(), slot, images: 0, run: None };
         self.apply(at, &op).map_err(broken)
     }
     /// The record's next changes are to this object.
     fn name(&mut self, slot: u32) {
         if self.log.names(slot) {
-            Op::Object(self.objects.get(slot).key()).encode(&mut self.log.open_mut().meta);
+            self.log.put(&Op::Object(self.objects.get(slot).key()));
         }
     }
     pub fn create(&mut self, slot: u32) -> StoreResult<()> {
@@ -105,7 +105,7 @@ impl Core {
         let done = if patched {
             // What is written down is short; what is applied is the value itself.
             self.name(slot);
-            Op::PatchAttr { name, runs: &scratch[..] }.encode(&mut self.log.open_mut().meta);
+            self.log.put(&Op::PatchAttr { name, runs: &scratch[..] });
             self.apply(At { seq: self.log.seq(), slot, images: 0, run: None }, &Op::SetAttr { name, value }).map_err(broken)
         } else {
             self.change(slot, Op::SetAttr { name, value })
@@ -119,7 +119,7 @@ impl Core {
         let n = self.log.open_mut().image(place, pieces);
         let op = Op::<&[u8]>::Image { cell, block, at: place, crc: block_crc(self.log.open().last_image()) };
         self.name(slot);
-        op.encode(&mut self.log.open_mut().meta);
+        self.log.put(&op);
         self.apply(At { seq: self.log.seq(), slot, images: n, run: None }, &op).map_err(broken)
     }
     /// Whole blocks, directly to the cell's place. What is shared, and lies as devices want it, is not copied.
@@ -141,7 +141,7 @@ impl Core {
         };
         let op = Op::Direct { cell, block, at, crcs };
         self.name(slot);
-        op.encode(&mut self.log.open_mut().meta);
+        self.log.put(&op);
         self.apply(At { seq: self.log.seq(), slot, images: 0, run: Some(run) }, &op).map_err(broken)
     }
 

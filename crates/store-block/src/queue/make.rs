@@ -70,7 +70,7 @@ impl Core {
                 return Ok(());
             }
             let Some(mut first) = self.queue.waiting.pop_front() else { return Ok(()) };
-            let before = self.log.open().meta.len();
+            let before = self.log.open().changes_len();
             self.reads.turn(true);
             let done = self.make(&mut first);
             self.reads.turn(false);
@@ -79,11 +79,11 @@ impl Core {
                     self.queue.half = false;
                     self.reads.let_go();
                     self.queue.made(&first);
-                    self.log.open_mut().tokens.push(first.token);
+                    self.log.open_mut().has_whole(first.token);
                 }
                 Err(StoreError::Wait(_)) => {
                     // A change, too, may wait when a part of it is made: what it needs is found by what there was before.
-                    let part = self.log.open().meta.len() > before && !planted(Bug::HalfChange);
+                    let part = self.log.open().changes_len() > before && !planted(Bug::HalfChange);
                     self.queue.half |= first.made.next > 0 || first.made.part > 0 || part;
                     self.queue.waiting.push_front(first);
                     return Ok(());
@@ -120,7 +120,7 @@ impl Core {
         if !self.queue.half {
             let slots = Slots(vec![None; txn.objects().count()]);
             *made = Made { slots, first_new: self.objects.next_nid(), images: self.log.open().images(), ..Made::default() };
-            self.queue.spill_from = self.log.open().meta.len();
+            self.queue.spill_from = self.log.open().changes_len();
         }
         self.queue.without_images = false;
         self.prepare(txn, made.next, &mut made.slots)?;
@@ -396,7 +396,7 @@ impl Core {
             Some(bits) => Op::MkColl { coll: &name[..], bits },
             None => Op::RmColl { coll: &name[..] },
         };
-        op.encode(&mut self.log.open_mut().meta);
+        self.log.put(&op);
         let at = crate::apply::At { seq: self.log.seq(), slot: 0, images: 0, run: None };
         self.apply(at, &op).map_err(|e| broken(coll, &e.to_string()))
     }

@@ -4,11 +4,12 @@ use super::{HEAD_ROOM, HEADER, Header, blocks};
 use crate::layout::BLOCK;
 use bytes::Bytes;
 use disk::AlignedBuf;
+use std::ops::Range;
 
 /// Neighbouring blocks that are written to their place beside the record.
 #[derive(Debug)]
 pub struct Run {
-    pub place: u64,
+    place: u64,
     data: RunData,
 }
 
@@ -27,14 +28,14 @@ impl Run {
             RunData::Given(bytes) => bytes,
         }
     }
-    pub fn blocks(&self) -> u64 {
+    fn blocks(&self) -> u64 {
         self.bytes().len() as u64 / BLOCK
     }
     /// Bytes that were copied.
-    pub fn gathered(&self) -> usize {
+    fn gathered(&self) -> usize {
         if let RunData::Gathered(buf) = &self.data { buf.len() } else { 0 }
     }
-    pub fn freeze(self) -> Bytes {
+    fn freeze(self) -> Bytes {
         match self.data {
             RunData::Gathered(buf) => buf.freeze(),
             RunData::Given(bytes) => bytes,
@@ -54,22 +55,36 @@ const META_KEPT: usize = 256 << 10;
 
 #[derive(Debug)]
 pub struct Batch {
-    pub seq: u64,
+    seq: u64,
     /// Encoded changes.
-    pub meta: Vec<u8>,
+    meta: Vec<u8>,
     /// Of those, bytes in front that say where others are: see [`crate::spill`].
-    pub pointers: usize,
+    pointers: usize,
     /// Images of changes that are there.
-    pub pointed_images: u64,
+    pointed_images: u64,
     /// The head block's room, then the images.
     buf: AlignedBuf,
     /// Where each image belongs.
-    pub places: Vec<u64>,
-    pub runs: Vec<Run>,
+    places: Vec<u64>,
+    runs: Vec<Run>,
     /// Of whole transactions.
-    pub tokens: Vec<u64>,
+    tokens: Vec<u64>,
     /// Bytes of the longest run of the record before, as a guess.
-    pub run_like: usize,
+    run_like: usize,
+}
+
+/// A record as it goes out.
+#[derive(Debug)]
+pub struct Sealed {
+    pub seq: u64,
+    pub bytes: Bytes,
+    /// Where each image belongs.
+    pub places: Vec<u64>,
+    /// Data that go to their places beside it.
+    pub runs: Vec<(u64, Bytes)>,
+    pub tokens: Vec<u64>,
+    /// Memory of its changes, to be used again.
+    pub changes: Vec<u8>,
 }
 
 impl Batch {
@@ -88,6 +103,43 @@ impl Batch {
             tokens: Vec::new(),
             run_like: 0,
         }
+    }
+    /// The record behind this one, which is like it.
+    pub fn after(&self, like: usize) -> Self {
+        let run_like = self.runs.iter().map(Run::gathered).max().unwrap_or(0);
+        Self { run_like, ..Self::new(self.seq + 1, like) }
+    }
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+    /// A change is encoded behind the others.
+    pub fn put(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
+        encode(&mut self.meta);
+    }
+    /// Bytes of changes.
+    pub fn changes_len(&self) -> usize {
+        self.meta.len()
+    }
+    /// All of a transaction is in it.
+    pub fn has_whole(&mut self, token: u64) {
+        self.tokens.push(token);
+    }
+    /// Takes out the changes that are not pointed to yet, to put them beside the record.
+    pub fn take_changes(&mut self) -> Vec<u8> {
+        self.meta.split_off(self.pointers)
+    }
+    /// They stay in the record.
+    pub fn put_back(&mut self, changes: &[u8]) {
+        self.meta.extend_from_slice(changes);
+    }
+    /// Images of the changes that were taken out, by number; each is told once.
+    pub fn take_images(&mut self) -> Range<u64> {
+        let all = self.images();
+        std::mem::replace(&mut self.pointed_images, all)..all
+    }
+    /// All changes that are here say where others are.
+    pub fn is_pointers(&mut self) {
+        self.pointers = self.meta.len();
     }
     /// Takes the memory that a sealed record's changes were encoded in.
     pub fn reuse(&mut self, mut meta: Vec<u8>) {
@@ -173,19 +225,20 @@ impl Batch {
         }
     }
     /// Finishes the record: its header, filled in but for what only this knows, and its bytes.
-    pub fn seal(&mut self, mut header: Header, uuid: &[u8; 16], seed: u32) -> Bytes {
+    pub fn seal(self, mut header: Header, uuid: &[u8; 16], seed: u32) -> Sealed {
         header.seq = self.seq;
         header.meta_len = self.meta.len() as u32;
         header.images = self.images() as u32;
         header.meta_crc = base::crc32c(seed, &self.meta);
-        let mut buf = std::mem::replace(&mut self.buf, AlignedBuf::with_capacity(1));
-        let (head, rest) = self.meta.split_at(self.meta.len().min(HEAD_ROOM));
+        let Self { seq, meta, mut buf, places, runs, tokens, .. } = self;
+        let (head, rest) = meta.split_at(meta.len().min(HEAD_ROOM));
         buf[..HEADER].copy_from_slice(&header.encode(uuid));
         buf[HEADER..HEADER + head.len()].copy_from_slice(head);
         buf.push(rest);
         buf.pad();
         assert_eq!(buf.len() as u64, header.blocks() * BLOCK);
-        buf.freeze()
+        let runs = runs.into_iter().map(|run| (run.place, run.freeze())).collect();
+        Sealed { seq, bytes: buf.freeze(), places, runs, tokens, changes: meta }
     }
 }
 

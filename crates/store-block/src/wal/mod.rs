@@ -20,7 +20,7 @@ mod batch;
 mod ring;
 
 pub use ahead::Ahead;
-pub use batch::Batch;
+pub use batch::{Batch, Sealed};
 pub use ring::Ring;
 
 use crate::codec::Corrupt;
