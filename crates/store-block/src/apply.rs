@@ -33,9 +33,6 @@ impl Core {
         self.touch(slot);
         self.objects.get_mut(slot).node.as_deref_mut().ok_or(GONE)
     }
-    fn usage_of(&self, slot: u32) -> Usage {
-        self.objects.node(slot).map_or(Usage::default(), Onode::usage)
-    }
 
     /// A chunk's place is not the object's any more.
     fn let_go(&mut self, seq: u64, place: u64, slots: u64, shared: bool) {
@@ -86,17 +83,17 @@ impl Core {
                 }
             }
             Op::Remove => {
-                let before = self.usage_of(slot);
+                let before = self.objects.usage(slot);
                 self.remove_node(at.seq, slot);
                 self.count(slot, before);
             }
             Op::Size(size) => {
-                let before = self.usage_of(slot);
+                let before = self.objects.usage(slot);
                 self.node_mut(slot)?.size = *size;
                 self.count(slot, before);
             }
             Op::Map { cell, place, slots } => {
-                let before = self.usage_of(slot);
+                let before = self.objects.usage(slot);
                 if !self.alloc.is_free(*place, *slots) {
                     return Err(Corrupt("a place is given to a second object"));
                 }
@@ -118,7 +115,7 @@ impl Core {
                 self.count(slot, before);
             }
             Op::Unmap { cell } => {
-                let before = self.usage_of(slot);
+                let before = self.objects.usage(slot);
                 let node = self.node_mut(slot)?;
                 if let Ok(i) = node.find(*cell) {
                     let old = node.chunks.remove(i);
@@ -217,7 +214,7 @@ impl Core {
                 self.table.remove_range(&key::omap_key(nid, first.as_ref()), &key::omap_key(nid, last.as_ref()));
             }
             Op::OmapClear => {
-                let before = self.usage_of(slot);
+                let before = self.objects.usage(slot);
                 let node = self.node_mut(slot)?;
                 let mut was = Onode::on(node.nid, node.base());
                 was.omap = node.omap;
@@ -237,7 +234,7 @@ impl Core {
             }
             Op::RenameTo(key) => {
                 let to = self.slot_of_key(key.as_ref())?;
-                let (before, before_to) = (self.usage_of(slot), self.usage_of(to));
+                let (before, before_to) = (self.objects.usage(slot), self.objects.usage(to));
                 self.remove_node(at.seq, to);
                 self.touch(slot);
                 let node = self.objects.get_mut(slot).node.take().ok_or(GONE)?;
@@ -275,7 +272,7 @@ impl Core {
     }
     /// The number of the omap's own rows, and the layer that it stands on.
     fn omap_grows(&mut self, slot: u32, by: u64) -> Result<(u64, u64), Corrupt> {
-        let before = self.usage_of(slot);
+        let before = self.objects.usage(slot);
         let node = self.node_mut(slot)?;
         node.omap = true;
         node.omap_bytes += by;
@@ -286,7 +283,7 @@ impl Core {
     /// An object and its clone, which has none yet, share the object's omap.
     fn share_omap(&mut self, from: u32, to: u32, own: u64) -> Result<(), Corrupt> {
         self.objects.gave_nid(own);
-        let before = self.usage_of(to);
+        let before = self.objects.usage(to);
         let node = self.node_mut(from)?;
         let (nid, parent, bytes) = (node.nid, node.base(), node.omap_bytes);
         let base = if own == 0 {
@@ -315,7 +312,7 @@ impl Core {
     }
     fn clone_to(&mut self, seq: u64, from: u32, to: u32, nid: u64) -> Result<(), Corrupt> {
         self.objects.gave_nid(nid);
-        let before = self.usage_of(to);
+        let before = self.objects.usage(to);
         self.remove_node(seq, to);
         let node = self.node_mut(from)?;
         node.chunks.iter_mut().for_each(|c| c.shared = !planted(Bug::WriteSharedInPlace));

@@ -118,6 +118,10 @@ impl Log {
     pub fn txn_max(&self) -> u64 {
         sizes::txn(self.ring.blocks())
     }
+    /// Images that one transaction puts into a record; blocks that are written in part move then.
+    pub fn images_max(&self) -> u64 {
+        self.txn_max() * 7 / 8
+    }
     /// Blocks that a record may have.
     pub fn record_max(&self) -> u64 {
         sizes::record(self.ring.blocks())

@@ -10,8 +10,9 @@
 //! ```
 
 use crate::key;
+use crate::layout::{CHUNK_BLOCKS, SPOILED};
 use crate::names::Names;
-use crate::onode::Onode;
+use crate::onode::{Onode, Usage};
 use crate::packed::{self, Like, PLAIN, Patterns};
 use smallvec::SmallVec;
 use std::hint::black_box;
@@ -192,6 +193,18 @@ impl Objects {
             return self.lens.node.as_ref();
         }
         entry.node.as_deref()
+    }
+    /// What an object takes; nothing, if it is not there.
+    pub fn usage(&self, slot: u32) -> Usage {
+        self.node(slot).map_or(Usage::default(), Onode::usage)
+    }
+    pub fn size(&self, slot: u32) -> u64 {
+        self.node(slot).map_or(0, |node| node.size)
+    }
+    /// True if this block of the object's data is damaged for good, and known to be.
+    pub fn is_spoiled(&self, slot: u32, block: u64) -> bool {
+        let chunk = self.node(slot).and_then(|node| node.chunk(block / CHUNK_BLOCKS));
+        chunk.is_some_and(|chunk| chunk.has(block % CHUNK_BLOCKS) && chunk.crcs[(block % CHUNK_BLOCKS) as usize] == SPOILED)
     }
     /// Makes an object's node known until another is looked for; false if there is no such object.
     pub fn look(&mut self, n: u32) -> bool {

@@ -166,10 +166,6 @@ impl Core {
         missing
     }
 
-    fn is_spoiled(&self, slot: u32, block: u64) -> bool {
-        let chunk = self.objects.node(slot).and_then(|node| node.chunk(block / CHUNK_BLOCKS));
-        chunk.is_some_and(|chunk| chunk.has(block % CHUNK_BLOCKS) && chunk.crcs[(block % CHUNK_BLOCKS) as usize] == SPOILED)
-    }
     /// What a change needs of an object's data, and the numbers of blocks that are damaged: zeros stand for those. Where the store
     /// spoils, a change does not stop at damage: of such a block what is not replaced is gone, the rest of the object is what it is to be.
     pub fn collect_old(&mut self, t: &mut Target, offset: u64, len: u64) -> StoreResult<(Bytes, Vec<u64>)> {
@@ -186,7 +182,7 @@ impl Core {
             match self.collect(t, at, next - at, &mut part) {
                 Ok(()) => all.extend_from_slice(&part.flat()),
                 Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
-                Err(StoreError::Damaged { .. }) if self.cfg.spoils || self.is_spoiled(t.slot, at / BLOCK) => bad.push(at / BLOCK),
+                Err(StoreError::Damaged { .. }) if self.cfg.spoils || self.objects.is_spoiled(t.slot, at / BLOCK) => bad.push(at / BLOCK),
                 Err(e) => return Err(e),
             }
             all.resize((next - offset) as usize, 0);

@@ -73,10 +73,6 @@ fn runs(chunks: &[u64]) -> impl Iterator<Item = (u64, u64)> + '_ {
 }
 
 impl Core {
-    /// Images that one transaction puts into a record; blocks that are written in part move then.
-    pub fn images_max(&self) -> u64 {
-        self.log.txn_max() * 7 / 8
-    }
     /// Bytes of changes of one transaction that are spilled together. Also how much of a large one is made in one step: some milliseconds' work.
     fn spill_bytes(&self) -> usize {
         self.cfg.spill_bytes.min((self.log.txn_max() * BLOCK / 16) as usize).max(1)

@@ -44,7 +44,7 @@ pub const OWN: u64 = 0;
 pub struct Core {
     /// As it was told when it was opened.
     pub(crate) cfg: Config,
-    /// As it is on the device, but for the index while a checkpoint makes a new one.
+    /// The last one that was written, but for sizes that have grown since, and for the index while a new one is made.
     pub(crate) sb: Superblock,
     /// Of the checksums of metadata.
     pub(crate) seed: u32,

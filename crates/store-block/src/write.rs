@@ -164,9 +164,6 @@ impl Core {
             Some(_) => Way::Move { slots: CHUNK_BLOCKS },
         }
     }
-    fn size_of(&self, slot: u32) -> u64 {
-        self.objects.node(slot).map_or(0, |o| o.size)
-    }
     /// What a cell has, and the numbers of its blocks that are damaged.
     fn old(&mut self, t: &mut Target, cell: u64, from: u64, to: u64) -> StoreResult<(Bytes, Vec<u64>)> {
         let (bytes, mut bad) = self.collect_old(t, cell * CHUNK + from, to - from)?;
@@ -180,7 +177,7 @@ impl Core {
 
     /// All that a write needs to know is in memory; otherwise it is asked for.
     pub fn check_write(&mut self, t: &mut Target, offset: u64, len: u64) -> StoreResult<()> {
-        let after = self.size_of(t.slot).max(offset + len);
+        let after = self.objects.size(t.slot).max(offset + len);
         let mut missing = Ok(());
         for part in parts(offset, len) {
             let need = match self.way(t.slot, part, after) {
@@ -219,7 +216,7 @@ impl Core {
             return Ok(());
         }
         self.check_write(t, offset, len)?;
-        let before = self.size_of(t.slot);
+        let before = self.objects.size(t.slot);
         let after = before.max(offset + len);
         static ZEROS: [u8; CHUNK as usize] = [0; CHUNK as usize];
         for part in parts(offset, len) {
@@ -340,7 +337,7 @@ impl Core {
     /// Zeros a range; the object's size stays.
     pub fn zero(&mut self, t: &mut Target, offset: u64, len: u64) -> StoreResult<()> {
         self.check_zero(t, offset, len)?;
-        let size = self.size_of(t.slot);
+        let size = self.objects.size(t.slot);
         for (at, n) in self.zero_edges(t.slot, offset, len) {
             // Behind the object's end there is nothing but zeros already.
             let n = n.min(size.saturating_sub(at));
@@ -374,7 +371,7 @@ impl Core {
         Ok(())
     }
     pub fn truncate(&mut self, t: &mut Target, size: u64) -> StoreResult<()> {
-        let now = self.size_of(t.slot);
+        let now = self.objects.size(t.slot);
         if size < now {
             // Through the last block's end, so that nothing of what is cut off is left.
             self.zero(t, size, now.next_multiple_of(BLOCK) - size)?;
@@ -387,7 +384,7 @@ impl Core {
 
     /// Copies a range of another object.
     pub fn clone_range(&mut self, from: &mut Target, to: &mut Target, src: u64, len: u64, dst: u64) -> StoreResult<()> {
-        let len = len.min(self.size_of(from.slot).saturating_sub(src));
+        let len = len.min(self.objects.size(from.slot).saturating_sub(src));
         if len == 0 {
             return Ok(());
         }
@@ -432,7 +429,7 @@ impl Core {
         for (at, data) in pieces {
             self.write(to, at, data.len() as u64, Some(&data))?;
         }
-        if self.size_of(to.slot) < dst + len {
+        if self.objects.size(to.slot) < dst + len {
             self.change::<&[u8]>(to.slot, Op::Size(dst + len))?;
         }
         self.spoil_cloned(to, &damaged, src, len, dst)

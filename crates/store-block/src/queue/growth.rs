@@ -1,10 +1,10 @@
 //! What transactions add at most, counted before they are accepted: places, bytes of rows, changes that lie beside the record.
 
 use crate::key;
-use crate::layers::{DEPTH_MAX, SHARE_MIN};
+use crate::layers::{DEPTH_MAX, Layers, SHARE_MIN};
 use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS};
+use crate::objects::Objects;
 use crate::room::ROW_BYTES;
-use crate::state::Core;
 use store::LogDelta;
 use types::{Transaction, TxKind, TxOp};
 
@@ -96,47 +96,40 @@ fn end_blocks(offset: u64, len: u64) -> u64 {
     if end <= first_end { end - first } else { first_end - first + end - last }
 }
 
-impl Core {
-    /// Blocks of the largest piece that writes may need: they may have to move what the object has there already.
-    pub(super) fn largest(&mut self, txn: &Transaction) -> u64 {
-        let mut largest = 0;
-        for op in txn.ops() {
-            let (TxKind::Write { offset, .. } | TxKind::CloneRange { dst_offset: offset, .. } | TxKind::Zero { offset, .. }) = &op.kind
-            else {
-                continue;
-            };
-            let end = match &op.kind {
-                TxKind::Write { data, .. } => offset.saturating_add(data.len() as u64),
-                _ => u64::MAX,
-            };
-            let slot = self.objects.find(key::family(txn.coll(op.coll)), txn.object(op.obj));
-            let known = match slot.filter(|slot| self.objects.look(*slot)).and_then(|slot| self.objects.node(slot)) {
-                Some(node) => node.chunks.iter().map(|chunk| chunk.slots()).max().unwrap_or(0),
-                // Not there, as it seems: what asks for an object has just looked for it. If not, the largest.
-                None if slot.is_some() => 0,
-                None => CHUNK_BLOCKS,
-            };
-            let new = if end > CHUNK { CHUNK_BLOCKS } else { end.div_ceil(BLOCK) };
-            largest = largest.max(known).max(new);
-        }
-        if txn.ops().iter().any(|op| matches!(op.kind, TxKind::Truncate { .. } | TxKind::CloneRange { .. })) {
-            CHUNK_BLOCKS
-        } else {
-            largest
-        }
+/// Blocks of the largest piece that writes may need: they may have to move what the object has there already.
+pub fn largest(txn: &Transaction, objects: &mut Objects) -> u64 {
+    let mut largest = 0;
+    for op in txn.ops() {
+        let (TxKind::Write { offset, .. } | TxKind::CloneRange { dst_offset: offset, .. } | TxKind::Zero { offset, .. }) = &op.kind else {
+            continue;
+        };
+        let end = match &op.kind {
+            TxKind::Write { data, .. } => offset.saturating_add(data.len() as u64),
+            _ => u64::MAX,
+        };
+        let slot = objects.find(key::family(txn.coll(op.coll)), txn.object(op.obj));
+        let known = match slot.filter(|slot| objects.look(*slot)).and_then(|slot| objects.node(slot)) {
+            Some(node) => node.chunks.iter().map(|chunk| chunk.slots()).max().unwrap_or(0),
+            // Not there, as it seems: what asks for an object has just looked for it. If not, the largest.
+            None if slot.is_some() => 0,
+            None => CHUNK_BLOCKS,
+        };
+        let new = if end > CHUNK { CHUNK_BLOCKS } else { end.div_ceil(BLOCK) };
+        largest = largest.max(known).max(new);
     }
-    /// Bytes of rows that clones of objects copy at most. (Who makes a transaction of clones has just asked for the objects, so they are in memory.)
-    pub(super) fn copied(&mut self, txn: &Transaction) -> u64 {
-        let mut bytes = 0;
-        for op in txn.ops().iter().filter(|op| matches!(op.kind, TxKind::Clone { .. })) {
-            let slot = self.objects.find(key::family(txn.coll(op.coll)), txn.object(op.obj));
-            if let Some(slot) = slot.filter(|slot| self.objects.look(*slot)) {
-                let node = self.objects.node(slot).expect("it was looked at");
-                if node.omap_bytes < SHARE_MIN || self.layers.depth(node.base()) >= DEPTH_MAX {
-                    bytes += node.omap_bytes;
-                }
+    if txn.ops().iter().any(|op| matches!(op.kind, TxKind::Truncate { .. } | TxKind::CloneRange { .. })) { CHUNK_BLOCKS } else { largest }
+}
+/// Bytes of rows that clones of objects copy at most. (Who makes a transaction of clones has just asked for the objects, so they are in memory.)
+pub fn copied(txn: &Transaction, objects: &mut Objects, layers: &Layers) -> u64 {
+    let mut bytes = 0;
+    for op in txn.ops().iter().filter(|op| matches!(op.kind, TxKind::Clone { .. })) {
+        let slot = objects.find(key::family(txn.coll(op.coll)), txn.object(op.obj));
+        if let Some(slot) = slot.filter(|slot| objects.look(*slot)) {
+            let node = objects.node(slot).expect("it was looked at");
+            if node.omap_bytes < SHARE_MIN || layers.depth(node.base()) >= DEPTH_MAX {
+                bytes += node.omap_bytes;
             }
         }
-        bytes
     }
+    bytes
 }

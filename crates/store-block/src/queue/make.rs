@@ -29,10 +29,10 @@ impl Core {
     pub fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()> {
         self.alive()?;
         let mut growth = growth::of(&txn, log.as_ref());
-        let copied = self.copied(&txn);
+        let copied = growth::copied(&txn, &mut self.objects, &self.layers);
         growth.bytes += copied;
         if growth.pieces > 0 && self.alloc.is_scarce() {
-            growth.largest = self.largest(&txn);
+            growth.largest = growth::largest(&txn, &mut self.objects);
         }
         growth.spilled = self.chunks_to_spill(growth::changes(&txn, log.as_ref()) + 2 * copied);
         if !self.has_room(&growth) && !planted(Bug::AcceptWithoutRoom) || (growth.pieces > 0 || growth.bytes > 0) && self.is_beside_full() {
@@ -128,7 +128,7 @@ impl Core {
             // As it was decided once: whoever tries again finds the same way.
             self.queue.without_images = match made.decided {
                 Some((of, without)) if of == i => without,
-                _ => self.log.open().images() - made.images + images(&op.kind) > self.images_max(),
+                _ => self.log.open().images() - made.images + images(&op.kind) > self.log.images_max(),
             };
             made.decided = Some((i, self.queue.without_images));
             self.make_one(txn, op, made)?;
