@@ -346,6 +346,15 @@ message! {
         map: Rest,
     }
 
+    /// Asks for the maps of a range of epochs as a whole, and for the changes of another; 0 to 0 is none. `MMonGetOSDMap.h` of 18.2.
+    MMonGetOSDMap = 6, v 1, compat 0 {
+        paxos: Paxos,
+        full_first: Epoch,
+        full_last: Epoch,
+        inc_first: Epoch,
+        inc_last: Epoch,
+    }
+
     /// Asks which snapshots were purged in a range of epochs.
     MMonGetPurgedSnaps = 76, v 1, compat 1 {
         paxos: Paxos,

@@ -91,6 +91,7 @@ fn understand(raw: &RawMessage) -> Option<Result<RawMessage, denc::DencError>> {
         MFSMap,
         MFSMapUser,
         MServiceMap,
+        MMonGetOSDMap,
         MMonGetPurgedSnaps,
         MMonGetPurgedSnapsReply,
         MOSDBoot,

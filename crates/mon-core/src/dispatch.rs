@@ -41,6 +41,7 @@ impl Mon {
             MMDSBeacon::KIND if self.may(conn, "mds", Perm::X) => self.on_mds_beacon(conn, MMDSBeacon::decode(raw)?, clock),
             MMDSLoadTargets::KIND if self.may(conn, "mds", Perm::X) => self.on_mds_load_targets(MMDSLoadTargets::decode(raw)?),
             MMonMgrReport::KIND if self.may(conn, "mgr", Perm::X) => self.on_mgr_report_to_mon(MMonMgrReport::decode(raw)?)?,
+            MMonGetOSDMap::KIND if self.may(conn, "osd", Perm::R) => self.on_get_osdmap(conn, &MMonGetOSDMap::decode(raw)?),
             MMonGetPurgedSnaps::KIND if self.may(conn, "osd", Perm::R) => {
                 self.on_get_purged_snaps(conn, &MMonGetPurgedSnaps::decode(raw)?);
             }

@@ -250,6 +250,45 @@ fn snapshots_are_numbered_once_and_purged_when_all_groups_have_trimmed() {
     assert_eq!(w.mon.osd.epoch(), epoch);
 }
 
+/// A tier gets the numbers of its base's snapshots, and the flag that says whose snapshots they are: without that a map read back is another.
+#[test]
+fn a_tier_has_the_snapshots_of_its_base_in_everybodys_map() {
+    let mut w = World::new();
+    w.osd(0);
+    let osd = w.open("osd.0", "allow profile osd");
+    w.subscribe(osd, "osdmap", 0, 0);
+    let first = w.take::<MOSDMap>(osd).pop().unwrap();
+    let mut map = OsdMap::from_bytes(first.maps.values().next().unwrap()).unwrap();
+    let admin = w.open("client.admin", "allow *");
+    for pool in ["base", "tier", "other"] {
+        w.ok(admin, &format!(r#"{{"prefix":"osd pool create","pool":"{pool}","pg_num":1}}"#));
+    }
+    let id = |w: &World, name: &str| w.mon.osd.map.pool_by_name(name).unwrap();
+    let (base, tier, other) = (id(&w, "base"), id(&w, "tier"), id(&w, "other"));
+    let op = MPoolOp { fsid: w.mon.options.fsid, pool: base as u32, op: pool_op::CREATE_UNMANAGED_SNAP, ..MPoolOp::default() };
+    w.send(admin, &op);
+    w.ok(admin, r#"{"prefix":"osd tier add","pool":"base","tierpool":"tier"}"#);
+    w.send(admin, &op);
+    w.ok(admin, r#"{"prefix":"osd tier add","pool":"base","tierpool":"other"}"#);
+    let updates = w.take::<MOSDMap>(osd);
+    assert!(updates.len() >= 7, "{}", updates.len());
+    for bytes in updates.iter().flat_map(|m| m.incrementals.values()) {
+        map.apply_and_encode(&maps::Incremental::from_bytes(bytes).unwrap()).expect("it fits");
+    }
+    for pool in [base, tier, other].map(|id| &map.pools[&id]) {
+        assert!(pool.is_unmanaged_snaps_mode() && pool.snap_seq == map.pools[&base].snap_seq && pool.snap_seq >= 3, "{pool:?}");
+    }
+    // An OSD may ask for maps as a whole, and for changes; only what is there is given.
+    w.send(osd, &MMonGetOSDMap { full_first: map.epoch - 1, full_last: u32::MAX, ..MMonGetOSDMap::default() });
+    w.send(osd, &MMonGetOSDMap { inc_first: map.epoch, inc_last: map.epoch, ..MMonGetOSDMap::default() });
+    w.send(osd, &MMonGetOSDMap::default());
+    let answers = w.take::<MOSDMap>(osd);
+    let epochs = |m: &MOSDMap| (m.maps.keys().copied().collect::<Vec<_>>(), m.incrementals.keys().copied().collect::<Vec<_>>());
+    let e = map.epoch;
+    assert_eq!(answers.iter().map(epochs).collect::<Vec<_>>(), [(vec![e - 1, e], vec![]), (vec![], vec![e]), (vec![], vec![])]);
+    assert_eq!(OsdMap::from_bytes(&answers[0].maps[&e]).unwrap().encode_canonical().1, map.encode_canonical().1);
+}
+
 #[test]
 fn who_may_not_is_refused() {
     let mut w = World::new();
@@ -515,6 +554,7 @@ fn damaged_messages_harm_nobody() {
         MLog { fsid, entries: vec![LogEntry::default()], ..MLog::default() }.encode(f),
         MAuth::default().encode(f),
         MGetConfig { name: EntityText::parse("client.a").unwrap(), ..MGetConfig::default() }.encode(f),
+        MMonGetOSDMap { full_first: 1, full_last: u32::MAX, inc_last: u32::MAX, ..MMonGetOSDMap::default() }.encode(f),
         MMonGetPurgedSnaps { start: 0, last: u32::MAX, ..MMonGetPurgedSnaps::default() }.encode(f),
     ];
     for round in 0..1500 {

@@ -2,7 +2,8 @@
 
 mod world;
 
-use messages::{MOSDMap, Message};
+use maps::Incremental;
+use messages::{MMonGetOSDMap, MOSDMap, Message};
 use osd_core::{Effect, Event};
 use types::features;
 use world::{Kind, POOL, World, uuid};
@@ -34,6 +35,40 @@ fn a_map_that_the_monitor_still_has_is_not_left_out() {
     assert!(w.out.iter().any(|e| matches!(e, Effect::SubscribeMaps { from } if *from == before + 1)), "{:?}", w.out);
     w.send_maps(before + 1);
     assert_eq!(w.osd.map().epoch, w.map.epoch);
+    w.settle();
+}
+
+/// A change that was made for another map than ours is asked for as a whole, and it alone: no epoch is left out.
+#[test]
+fn a_change_that_does_not_fit_is_asked_for_as_a_whole() {
+    let mut w = World::new(Kind::Memory, 1);
+    let before = w.map.epoch;
+    publish_unseen(&mut w);
+    let inc = |w: &World, epoch| {
+        let encode_features = w.map.canonical_features();
+        Incremental { epoch, fsid: uuid(1), full_crc: 1, encode_features, ..Incremental::default() }.encode_with(encode_features).0
+    };
+    let mut m = MOSDMap { fsid: uuid(1), newest: before + 2, trim_lower_bound: 1, ..MOSDMap::default() };
+    m.incrementals = (before + 1..=before + 2).map(|epoch| (epoch, inc(&w, epoch))).collect();
+    w.out.clear();
+    w.feed(Event::Mon(m.encode(features::SUPPORTED)));
+    assert_eq!(w.osd.map().epoch, before);
+    let asked = w.sent_to_mon::<MMonGetOSDMap>();
+    assert_eq!(asked.iter().map(|a| (a.full_first, a.full_last, a.inc_first)).collect::<Vec<_>>(), [(before + 1, before + 1, 0)]);
+    assert!(w.out.iter().any(|e| matches!(e, Effect::SubscribeMaps { from } if *from == before + 2)), "{:?}", w.out);
+    // The newest as a whole, which comes for another reason, is not taken in its place.
+    newest_alone(&mut w, 1);
+    assert_eq!(w.osd.map().epoch, before);
+    // The whole one comes, with the change beside it that does not fit.
+    let whole = |w: &World, epoch: u32| [(epoch, w.maps[&epoch].clone())].into();
+    m.maps = whole(&w, before + 1);
+    m.incrementals.remove(&(before + 2));
+    w.feed(Event::Mon(m.encode(features::SUPPORTED)));
+    assert_eq!(w.osd.map().epoch, before + 1);
+    (m.maps, m.incrementals) = (whole(&w, before + 2), Default::default());
+    w.feed(Event::Mon(m.encode(features::SUPPORTED)));
+    assert_eq!(w.osd.map().epoch, before + 2);
+    assert!(w.osd.pgs().all(|pg| pg.info.history.same_interval_since == before + 2), "the size changed twice");
     w.settle();
 }
 

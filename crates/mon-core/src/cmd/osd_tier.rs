@@ -80,10 +80,11 @@ fn add(ctx: &mut Ctx<'_>) -> CmdResult {
             format!("tier pool '{tier_name}' has snapshot state; it cannot be added as a tier without breaking the pool"),
         );
     }
-    let (apps, snap_seq, snap_epoch) = (b.application_metadata.clone(), b.snap_seq, ctx.mon.osd.map.epoch + 1);
-    ctx.mon.osd.pool_mut(base).expect("we looked").tiers.insert(tier as u64);
-    let t = ctx.mon.osd.pool_mut(tier).expect("we looked");
-    (t.tier_of, t.application_metadata, t.snap_seq, t.snap_epoch) = (base, apps, t.snap_seq.max(snap_seq), snap_epoch);
+    let epoch = ctx.mon.osd.map.epoch + 1;
+    let base_pool = ctx.mon.osd.pool_mut(base).expect("we looked");
+    base_pool.tiers.insert(tier as u64);
+    base_pool.snap_epoch = epoch;
+    ctx.mon.osd.pool_mut(tier).expect("we looked").tier_of = base;
     Ok(Reply::status(format!("pool '{tier_name}' is now (or already was) a tier of '{name}'")))
 }
 

@@ -5,9 +5,9 @@ use crate::Mon;
 use crate::kv::Batch;
 use base::Clock;
 use denc::Denc;
-use maps::{Incremental, OsdMap, osd_state, pool_flags};
+use maps::{Incremental, OsdMap, PgPool, osd_state, pool_flags};
 use messages::log_level;
-use types::{Epoch, UTime};
+use types::{Epoch, PoolId, UTime};
 
 /// Epochs that are kept whatever else: OSDs that were away for a moment get them one by one.
 const KEPT_MIN: Epoch = 500;
@@ -68,11 +68,15 @@ impl OsdService {
         inc.epoch = self.map.epoch + 1;
         inc.fsid = self.map.fsid;
         complete(&mut inc, &self.map, now);
+        follow_bases(&mut inc, &self.map);
         mark_full_pools(&mut inc, &self.map);
 
         let mut next = self.map.clone();
         next.apply(&inc).expect("a change that we made fits our map");
         let features = next.canonical_features();
+        // The map is what receivers read, and what we read after a restart: one that came back otherwise than it was sent would have a crc that
+        // is never theirs.
+        let mut next = OsdMap::from_bytes(&next.encode_with(features).0).expect("a map that we encoded");
         let (full, crc) = next.encode_with(features);
         next.crc = crc;
         inc.full_crc = crc;
@@ -148,6 +152,22 @@ fn complete(inc: &mut Incremental, map: &OsdMap, now: UTime) {
         inc.new_pool_names.remove(pool);
         if let Some(queue) = map.removed_snaps_queue.get(pool) {
             inc.new_purged_snaps.insert(*pool, queue.clone());
+        }
+    }
+}
+
+/// A tier has its base's snapshots and applications: what changes there changes here. `propagate_base_properties_to_tiers` of 18.2.
+fn follow_bases(inc: &mut Incremental, map: &OsdMap) {
+    let bases: Vec<PgPool> = inc.new_pools.values().filter(|pool| !pool.tiers.is_empty()).cloned().collect();
+    for base in bases {
+        for tier in base.tiers.iter().map(|id| *id as PoolId) {
+            let Some(there) = inc.new_pools.get(&tier).or(map.pools.get(&tier)) else { continue };
+            let mut tier_pool = there.clone();
+            (tier_pool.snap_seq, tier_pool.snap_epoch) = (base.snap_seq, base.snap_epoch);
+            (tier_pool.snaps, tier_pool.removed_snaps) = (base.snaps.clone(), base.removed_snaps.clone());
+            tier_pool.flags |= base.flags & (pool_flags::SELFMANAGED_SNAPS | pool_flags::POOL_SNAPS);
+            tier_pool.application_metadata = base.application_metadata.clone();
+            inc.new_pools.insert(tier, tier_pool);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::subs::Served;
 use bytes::Bytes;
 use denc::Denc;
 use maps::{Incremental, OsdMap};
-use messages::MOSDMap;
+use messages::{MMonGetOSDMap, MOSDMap};
 use types::{EntityKind, Epoch, features};
 
 /// Epochs in one message: more follow behind it.
@@ -52,6 +52,20 @@ impl OsdService {
         m.maps.extend(self.encoded(epoch, true, features).map(|bytes| (epoch, bytes)));
         m
     }
+    /// What was asked for, as far as it is there and one message holds it.
+    fn asked(&mut self, m: &MMonGetOSDMap, features: u64) -> MOSDMap {
+        let mut reply = self.message();
+        let (first, last) = (self.first, self.map.epoch);
+        let epochs = |from: Epoch, to: Epoch| from.max(first).max(1)..=to.min(last);
+        for epoch in epochs(m.full_first, m.full_last).take(PER_MESSAGE as usize) {
+            reply.maps.extend(self.encoded(epoch, true, features).map(|bytes| (epoch, bytes)));
+        }
+        let left = PER_MESSAGE as usize - reply.maps.len();
+        for epoch in epochs(m.inc_first, m.inc_last).take(left) {
+            reply.incrementals.extend(self.encoded(epoch, false, features).map(|bytes| (epoch, bytes)));
+        }
+        reply
+    }
     /// The next step for somebody who wants epochs from `first` on; the epoch to go on with.
     fn step(&mut self, first: Epoch, features: u64) -> (MOSDMap, Epoch) {
         let mut m = self.message();
@@ -84,6 +98,13 @@ impl Mon {
             self.send_maps_from(conn, sub.next as Epoch, sub.onetime);
         }
         Served::Up(u64::from(epoch) + 1)
+    }
+
+    /// An OSD whose map is not what a change was made for asks for that epoch as a whole.
+    pub(crate) fn on_get_osdmap(&mut self, conn: ConnId, m: &MMonGetOSDMap) {
+        let features = self.features(conn);
+        let reply = self.osd.asked(m, features);
+        self.send(conn, 0, &reply);
     }
 
     /// Sends all epochs from `first` on; only one message of them if `once`.

@@ -8,9 +8,9 @@ use crate::persist;
 use crate::shared::EventCx;
 use ::maps::{Incremental, OsdMap};
 use denc::Denc;
-use messages::MOSDMap;
+use messages::{MMonGetOSDMap, MOSDMap, Message};
 use std::rc::Rc;
-use types::{Bytes, Epoch, Transaction};
+use types::{Bytes, Epoch, Transaction, features};
 
 impl Control {
     /// Maps have come. False if there is nothing new in them.
@@ -43,8 +43,7 @@ impl Control {
                 Err(why) => {
                     let text = format!("a map that doesn't fit: {why}; asking for a whole one");
                     cx.out.push(Effect::Log { level: Level::Error, text });
-                    cx.out.push(Effect::SubscribeMaps { from: 0 });
-                    self.asked_whole_map = true;
+                    self.ask_whole(cx);
                 }
             }
         }
@@ -59,11 +58,17 @@ impl Control {
         if let (true, Some(bytes)) = (next > 1, m.incrementals.get(&next)) {
             let inc = Incremental::from_bytes(bytes).map_err(|e| format!("incremental {next}: {e}"))?;
             let mut map = (*self.map).clone();
-            let full = map.apply_and_encode(&inc).map_err(|e| format!("incremental {next}: {e}"))?;
+            let full = match (map.apply_and_encode(&inc), m.maps.get(&next)) {
+                (Ok(full), _) => full,
+                (Err(_), Some(whole)) => {
+                    map = OsdMap::from_bytes(whole).map_err(|e| format!("map {next}: {e}"))?;
+                    whole.clone()
+                }
+                (Err(e), None) => return Err(format!("incremental {next}: {e}")),
+            };
             self.maps.borrow_mut().put_inc(next, bytes.clone());
             self.new_map(map, full);
         } else if let Some((epoch, bytes)) = m.maps.range(next..).next().filter(|(epoch, _)| self.may_jump(**epoch, m)) {
-            self.asked_whole_map = false;
             let map = OsdMap::from_bytes(bytes).map_err(|e| format!("map {epoch}: {e}"))?;
             if let Some(inc) = m.incrementals.get(epoch) {
                 self.maps.borrow_mut().put_inc(*epoch, inc.clone());
@@ -82,10 +87,18 @@ impl Control {
         }
         Ok(true)
     }
+    /// Asks for the next map as a whole, and for what follows it. No epoch is left out: an OSD that leaves one out and another that does not see
+    /// other intervals of one group, and then neither answers to what the other says.
+    fn ask_whole(&self, cx: &mut EventCx<'_>) {
+        let next = self.map.epoch + 1;
+        let msg = MMonGetOSDMap { full_first: next, full_last: next, ..MMonGetOSDMap::default() };
+        cx.out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
+        cx.out.push(Effect::SubscribeMaps { from: next + 1 });
+    }
     /// True if a whole map of this epoch may be next. Intervals begin in maps between, so none is left out that the monitor has.
     fn may_jump(&self, epoch: Epoch, m: &MOSDMap) -> bool {
         let next = self.map.epoch + 1;
-        epoch == next || next == 1 || m.trim_lower_bound > next || self.asked_whole_map
+        epoch == next || next == 1 || m.trim_lower_bound > next
     }
 
     /// One map further.

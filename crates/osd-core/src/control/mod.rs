@@ -46,8 +46,6 @@ pub(crate) struct Control {
     maps: Rc<RefCell<MapCache>>,
     /// Messages of maps that are not taken in yet.
     pending_maps: VecDeque<MOSDMap>,
-    /// A whole map was asked for, of whatever epoch, since a change did not fit.
-    asked_whole_map: bool,
     asked_maps_from: Epoch,
     /// Shards have this one too.
     config: Rc<Config>,
@@ -94,7 +92,6 @@ impl Control {
             map: Rc::default(),
             maps: Rc::default(),
             pending_maps: VecDeque::new(),
-            asked_whole_map: false,
             asked_maps_from: 0,
             config,
             budget: Rc::default(),
