@@ -7,7 +7,6 @@ use crate::meta::Row;
 use crate::meta::index::LeafRef;
 use crate::onode::Onode;
 use crate::overlay::Content;
-use crate::reads::Fetched;
 use crate::state::{Core, OWN};
 use crate::write::Target;
 use bytes::Bytes;
@@ -194,14 +193,10 @@ impl Core {
     /// The block that was read for a ticket, or its part.
     pub fn take_read(&mut self, ticket: u64) -> Option<ReadData> {
         let asked = self.tickets.given(ticket)?;
-        let data = match &self.reads.get(&asked.extent)?.fetched {
-            Fetched::Here { bytes, crcs } if crcs[..] == [asked.crc] && !self.is_stopped() => {
-                match bytes.slice(asked.from as usize..asked.to as usize) {
-                    all if all.len() == bytes.len() => checked(all, asked.crc),
-                    part => part.into(),
-                }
-            }
-            _ => return None,
+        let bytes = self.reads.here(&asked.extent, &[asked.crc]).filter(|_| !self.is_stopped())?;
+        let data = match bytes.slice(asked.from as usize..asked.to as usize) {
+            all if all.len() == bytes.len() => checked(all, asked.crc),
+            part => part.into(),
         };
         self.reads.taken(&asked.extent);
         Some(data)

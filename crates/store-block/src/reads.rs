@@ -14,6 +14,7 @@ use crate::io::{Extent, Waiters};
 use crate::layout::BLOCK;
 use crate::load::{Load, Readers};
 use crate::overlay::NumberBuild;
+use crate::planted::{Bug, planted};
 use crate::state::OWN;
 use base::fixed::HashMap;
 use bytes::Bytes;
@@ -23,7 +24,7 @@ use std::collections::hash_map::Entry;
 
 /// Blocks that were read, or are being.
 #[derive(Debug)]
-pub enum Fetched {
+enum Fetched {
     UnderWay {
         tickets: Waiters,
     },
@@ -37,17 +38,27 @@ pub enum Fetched {
 
 /// A read, and how often the same content was looked for in vain before.
 #[derive(Debug)]
-pub struct Read {
-    pub fetched: Fetched,
-    pub tries: u8,
-    /// A hash of the crcs that the blocks should have.
-    pub wanted: u32,
+struct Read {
+    fetched: Fetched,
+    tries: u8,
+    /// Of the crcs that the blocks should have: see [`mark`].
+    wanted: u32,
     /// Whether it must stay.
     hold: Hold,
     /// It is not worth keeping: who takes it has it alone.
     passes: bool,
     /// When it came.
     stamp: u64,
+}
+
+/// What is known of blocks, of which the crcs are told.
+#[derive(Debug)]
+pub enum Known<'a> {
+    Here(&'a Bytes),
+    /// They can't be read, or not with these crcs.
+    Damaged(String),
+    /// Nothing that could be relied on: they are to be read.
+    Unread,
 }
 
 /// Why something that was read stays.
@@ -93,9 +104,34 @@ const SAMPLE: u64 = 4;
 // A hash's lowest bits choose the samples; a window tells whether one of so many is found.
 const _: () = assert!(SAMPLE.is_power_of_two() && WINDOW > WORTH);
 
+/// Reads in vain, for the same contents, behind which they are damaged.
+const TRIES: u8 = 2;
+
+/// A hash of the crcs that blocks should have.
+fn mark(wanted: &[u32]) -> u32 {
+    wanted.iter().fold(0, |hash: u32, crc| hash.rotate_left(5) ^ crc)
+}
+
 impl Reads {
-    pub fn get(&self, extent: &Extent) -> Option<&Read> {
-        self.map.get(extent)
+    /// Blocks that were read, if they have these crcs.
+    pub fn here(&self, extent: &Extent, wanted: &[u32]) -> Option<&Bytes> {
+        match &self.map.get(extent)?.fetched {
+            Fetched::Here { bytes, crcs } if crcs[..] == *wanted => Some(bytes),
+            _ => None,
+        }
+    }
+    /// The same, and what is wrong with them. Asked for while it changed, or damaged: a few tries tell.
+    pub fn known(&self, extent: &Extent, wanted: &[u32]) -> Known<'_> {
+        let Some(read) = self.map.get(extent) else { return Known::Unread };
+        let is_certain = || read.tries >= TRIES && read.wanted == mark(wanted);
+        match &read.fetched {
+            Fetched::Here { bytes, crcs } if crcs[..] == *wanted || planted(Bug::ForgetDataCrc) => Known::Here(bytes),
+            Fetched::Here { .. } if is_certain() => {
+                Known::Damaged(format!("block {} of device {} has not its checksum", extent.block, extent.dev.0))
+            }
+            Fetched::Failed(why) if is_certain() => Known::Damaged(why.clone()),
+            _ => Known::Unread,
+        }
     }
     /// Who came for the extent got all that was asked for.
     pub fn used(&mut self, extent: &Extent) {
@@ -170,7 +206,8 @@ impl Reads {
         }
     }
     /// Somebody waits for the extent with these contents. True if it must be read.
-    pub fn start(&mut self, extent: Extent, wanted: u32, ticket: u64) -> bool {
+    pub fn start(&mut self, extent: Extent, wanted: &[u32], ticket: u64) -> bool {
+        let wanted = mark(wanted);
         let tickets: Waiters = (ticket > 0).then_some(ticket).into_iter().collect();
         let mut tries = 0;
         match self.map.get_mut(&extent) {

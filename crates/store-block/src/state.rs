@@ -19,9 +19,8 @@ use crate::objects::Objects;
 use crate::onode::{Onode, Usage};
 use crate::overlay::Overlay;
 use crate::pg::Groups;
-use crate::planted::{Bug, planted};
 use crate::queue::Queue;
-use crate::reads::{Fetched, Reads};
+use crate::reads::{Known, Reads};
 use crate::refs::Refs;
 use crate::room::Inflow;
 use crate::salvage::Salvage;
@@ -180,22 +179,14 @@ impl Core {
 
     /// Blocks of a device that should have these crcs: from memory, or being read.
     pub fn fetch(&mut self, extent: Extent, wanted: &[u32], coll: CollId, ticket: &mut u64) -> StoreResult<Bytes> {
-        let damaged = |what: String| StoreError::Damaged { coll, what };
-        let mark = wanted.iter().fold(0u32, |h, crc| h.rotate_left(5) ^ crc);
-        if let Some(read) = self.reads.get(&extent) {
-            match &read.fetched {
-                Fetched::Here { bytes, crcs } if crcs[..] == *wanted || planted(Bug::ForgetDataCrc) => return Ok(bytes.clone()),
-                // Asked for while it changed, or damaged: a few tries tell.
-                Fetched::Here { .. } if read.tries >= 2 && read.wanted == mark => {
-                    return Err(damaged(format!("block {} of device {} has not its checksum", extent.block, extent.dev.0)));
-                }
-                Fetched::Failed(why) if read.tries >= 2 && read.wanted == mark => return Err(damaged(why.clone())),
-                _ => {}
-            }
+        match self.reads.known(&extent, wanted) {
+            Known::Here(bytes) => return Ok(bytes.clone()),
+            Known::Damaged(what) => return Err(StoreError::Damaged { coll, what }),
+            Known::Unread => {}
         }
         let ticket = self.ticket(ticket);
         self.tickets.await_one(ticket);
-        if self.reads.start(extent, mark, ticket) {
+        if self.reads.start(extent, wanted, ticket) {
             self.io.read(Purpose::Read(extent), extent.dev, extent.block, u64::from(extent.blocks));
         }
         Err(StoreError::Wait(ticket))
