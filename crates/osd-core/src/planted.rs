@@ -22,7 +22,7 @@ pub enum Bug {
     KeepDivergent,
     /// The log counts that ends last, whatever its owner took part in.
     IgnoreLastStarted,
-    /// A merge loses a duplicate.
+    /// A merge of logs, or a log that is taken whole, loses a duplicate.
     LoseDup,
     /// The primary takes a replica's missing set as it is, divergent entries or not.
     TrustMissing,

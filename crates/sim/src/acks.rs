@@ -1,28 +1,40 @@
-//! What a client is told is done lies in the logs of all members of its group's interval, and these are no fewer than the pool's min_size.
+//! What a client is told is done lies durably in the logs of all members of its group's interval, with the object at that version, and the members are no
+//! fewer than the pool's min_size.
 //!
-//! Looked at when an OSD sends the answer, in the members' stores. Which members these are is placement's word by the OSD's own map: the one of before the
-//! event that the answer came of, or the one behind it. The same event may bring a map and split the group after the answer, so the entry is looked for
-//! where the object's hash lies now. Shares no code with the cores.
+//! Looked at when an OSD sends the answer, in the members' stores and in the ledgers of what these have committed ([`crate::durable`]); of a member
+//! that is dead, on its disk. Which members these are is placement's word by the OSD's own map: the one of before the event that the answer came of, or the
+//! one behind it; those that are to be filled count as well, for the entry. The same event may bring a map and split the group after the answer, so the entry is looked
+//! for where the object's hash lies now. Shares no code with the cores.
 
+use crate::durable::Ledger;
+use denc::Decoder;
 use maps::{OsdMap, Placement};
 use messages::{MOSDOpReply, Message, RawMessage};
 use store::{ObjectStore, StoreError};
 use types::hash::{bins_mask, stable_mod};
-use types::{EVersion, OsdId, PgId, PoolId, SpgId};
+use types::object_info::OI_ATTR;
+use types::{CEPH_NOSNAP, CollId, EVersion, GHObject, HObject, ObjectInfo, OsdId, PgId, ReqId, SpgId};
 
 /// More groups than any pool has here.
 const PG_NUM_MAX: u32 = 64;
+
+/// Members of an interval by one map.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Members {
+    pub acting: Vec<OsdId>,
+    /// Those that are to be filled.
+    pub filled: Vec<OsdId>,
+    pub min_size: usize,
+}
 
 /// An answer to a write that an OSD sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ack {
     pub osd: OsdId,
-    pub pool: PoolId,
-    /// Of the object.
-    pub hash: u32,
+    pub obj: HObject,
     pub version: EVersion,
-    /// The members, by each map that it may have been sent by, and how many there must be.
-    pub by: Vec<(Vec<OsdId>, usize)>,
+    /// The members, by each map that it may have been sent by.
+    pub by: Vec<Members>,
 }
 
 /// What a message tells of a write that is done; `None` for all other messages. `maps`: those that it may have been sent by.
@@ -34,32 +46,68 @@ pub fn told(osd: OsdId, msg: &RawMessage, maps: &[&OsdMap]) -> Option<Ack> {
     let hash = maps.iter().find_map(|map| map.pools.get(&pool)).filter(|_| writes)?.hash_key(reply.oid.as_slice(), &[]);
     let members = |map: &&OsdMap| {
         let p = map.pools.get(&pool)?;
-        let acting = map.pg_to_up_acting(PgId::new(pool, p.fold(hash)), &mut Placement::default()).acting;
-        Some((acting, p.min_size as usize))
+        let at = map.pg_to_up_acting(PgId::new(pool, p.fold(hash)), &mut Placement::default());
+        let filled = at.up.into_iter().filter(|osd| !at.acting.contains(osd)).collect();
+        Some(Members { acting: at.acting, filled, min_size: p.min_size as usize })
     };
-    Some(Ack { osd, pool, hash, version: reply.replay_version, by: maps.iter().filter_map(members).collect() })
+    let obj = HObject { oid: reply.oid.clone(), snap: CEPH_NOSNAP, hash, pool, ..HObject::min() };
+    Some(Ack { osd, obj, version: reply.replay_version, by: maps.iter().filter_map(members).collect() })
 }
 
-/// Has this store the entry of an object with this hash, or trimmed it? `None`: it can't say now.
-pub fn has(store: &dyn ObjectStore, ack: &Ack) -> Option<bool> {
-    let Some(pgid) = group(&store.pgs().ok()?, ack) else { return Some(false) };
+/// What a member lacks of a write that is acknowledged; `None`: nothing. `serves`: it must have the object, too, unless `may_miss`.
+///
+/// # Errors
+/// The store can't say now.
+pub fn lacks(
+    store: &dyn ObjectStore,
+    ledger: Option<&Ledger>,
+    ack: &Ack,
+    serves: bool,
+    may_miss: bool,
+) -> Result<Option<&'static str>, StoreError> {
+    let Some(pgid) = group(&store.pgs()?, ack) else { return Ok(Some("has no such group")) };
     let before = EVersion::new(ack.version.epoch, ack.version.version - 1);
-    match store.pg_log(pgid, before, 1) {
-        Ok(entries) if entries.first().is_some_and(|e| e.version == ack.version) => Some(true),
-        Ok(_) => match store.load_pg(pgid) {
-            Ok(Some(record)) => Some(record.info.log_tail >= ack.version),
-            Ok(None) => Some(false),
-            Err(StoreError::Wait(_)) => None,
-            Err(_) => None,
-        },
-        Err(_) => None,
+    let is_there = store.pg_log(pgid, before, 1)?.first().is_some_and(|e| e.version == ack.version);
+    if !is_there && store.load_pg(pgid)?.is_none_or(|record| record.info.log_tail < ack.version) {
+        return Ok(Some("has no entry of it"));
     }
+    if ledger.is_some_and(|ledger| ledger.is_pending(ack.obj.pool, ack.obj.hash, ack.version)) {
+        return Ok(Some("has not made it durable"));
+    }
+    if !serves {
+        return Ok(None);
+    }
+    let version = match store.attr(CollId::Pg(pgid), &GHObject::plain(ack.obj.clone()), OI_ATTR.as_bytes()) {
+        Ok(record) => record.and_then(|bytes| ObjectInfo::decode_of(ack.obj.clone(), &mut Decoder::new(bytes)).ok()).map(|info| info.version),
+        Err(StoreError::NoObject(_)) => None,
+        Err(error) => return Err(error),
+    };
+    if version.is_some_and(|version| version >= ack.version) {
+        return Ok(None);
+    }
+    // It may be deleted by this or since, or an entry that changes nothing.
+    let since = store.pg_log(pgid, before, usize::MAX)?;
+    let is_gone = !is_there || since.iter().any(|e| e.soid == ack.obj && (e.is_delete() || (e.is_error() && e.version == ack.version)));
+    if is_gone {
+        return Ok(None);
+    }
+    let Some(record) = store.load_pg(pgid)? else { return Ok(Some("has no record of the group")) };
+    // What is to be filled is not there yet, also if it has become a member since.
+    let is_known = record.info.last_backfill <= ack.obj || (may_miss && record.missing.contains_key(&ack.obj));
+    Ok((!is_known).then_some("has the object at another version"))
+}
+
+/// The request that an acknowledged write was, by its entry; `None`: it is not in the log any more, or can't be read now.
+pub fn request(store: &dyn ObjectStore, ack: &Ack) -> Option<ReqId> {
+    let pgid = group(&store.pgs().ok()?, ack)?;
+    let before = EVersion::new(ack.version.epoch, ack.version.version - 1);
+    store.pg_log(pgid, before, 1).ok()?.into_iter().find(|e| e.version == ack.version).map(|e| e.reqid)
 }
 
 /// The group of these that has the object: the one that was split off last of all that its hash ever folds to.
 fn group(groups: &[SpgId], ack: &Ack) -> Option<SpgId> {
-    let folds = |seed: u32| (1..=PG_NUM_MAX).any(|n| stable_mod(ack.hash, n, bins_mask(n)) == seed);
-    groups.iter().copied().filter(|pg| pg.pgid.pool == ack.pool && folds(pg.pgid.seed)).max_by_key(|pg| pg.pgid.seed)
+    let folds = |seed: u32| (1..=PG_NUM_MAX).any(|n| stable_mod(ack.obj.hash, n, bins_mask(n)) == seed);
+    groups.iter().copied().filter(|pg| pg.pgid.pool == ack.obj.pool && folds(pg.pgid.seed)).max_by_key(|pg| pg.pgid.seed)
 }
 
 #[cfg(test)]
@@ -69,7 +117,8 @@ mod tests {
     /// Seed 0x32: an answer leaves by the map of 8 groups, and the same event brings the map of 16.
     #[test]
     fn an_entry_is_looked_for_where_a_split_has_put_it() {
-        let ack = Ack { osd: 0, pool: 1, hash: 0x9587_c4bb, version: EVersion::new(109, 25), by: Vec::new() };
+        let obj = HObject { pool: 1, hash: 0x9587_c4bb, ..HObject::min() };
+        let ack = Ack { osd: 0, obj, version: EVersion::new(109, 25), by: Vec::new() };
         let all = |n: u32| (0..n).map(|seed| SpgId::whole(PgId::new(1, seed))).collect::<Vec<_>>();
         for (pg_num, seed) in [(1, 0), (2, 1), (8, 3), (12, 11), (16, 11), (32, 27), (64, 59)] {
             assert_eq!(group(&all(pg_num), &ack), Some(SpgId::whole(PgId::new(1, seed))), "of {pg_num}");

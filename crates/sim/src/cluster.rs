@@ -1,6 +1,8 @@
 //! The cluster: one queue of events, each handed to its process. What faults do is in [`crate::faults`], what is asked of it in [`crate::judge`].
 
 use crate::acks;
+use crate::alike;
+use crate::chains::Chains;
 use crate::client::{ClientProcess, POOL};
 use crate::drive::Drive;
 use crate::fence::Fences;
@@ -12,8 +14,15 @@ use crate::osd::{OsdProcess, osd_uuid};
 use crate::plan::Plan;
 use crate::planted::{Broken, Planted, acknowledged, as_another_request};
 use crate::rest::{Rest, restless};
+use crate::purge;
 use crate::seen::Seen;
+use crate::serving;
 use crate::{MS, SEC};
+use messages::{MOSDOpReply, MOSDRepOp, Message, RawMessage};
+use osd_core::pg::Pg;
+use osd_core::pg::peering::State;
+use std::collections::BTreeMap;
+use types::{EVersion, Epoch, HObject, SpgId};
 
 /// Events between two steps of time; more of them are a core that hangs.
 const EVENTS_AT_ONCE: u32 = 50_000;
@@ -84,6 +93,9 @@ pub struct Cluster {
     pub(crate) seen: Seen,
     pub(crate) harm: Harm,
     pub(crate) fences: Fences,
+    chains: Chains,
+    /// Of each group, since when its interval is, and up to where its primary had its log trimmed in it.
+    tails: BTreeMap<SpgId, (Epoch, EVersion)>,
 }
 
 impl Cluster {
@@ -111,6 +123,8 @@ impl Cluster {
             seen: Seen::default(),
             harm: Harm::default(),
             fences: Fences::default(),
+            chains: Chains::default(),
+            tails: BTreeMap::new(),
             plan,
         }
     }
@@ -142,10 +156,11 @@ impl Cluster {
             }
             Proc::Osd(id) if self.osds[id as usize].is_none() => {
                 if self.planted == Some(Planted::OldDisk)
-                    && let Drive::Block(disks) = &self.drives[id as usize]
+                    && let Drive::Block(disks, _) = &self.drives[id as usize]
                 {
                     self.old[id as usize] = Some(disks.copy());
                 }
+                self.drives[id as usize].ledger().lag(self.plan.commits_lag);
                 let spoils = self.harm.stopped.remove(&(id as usize));
                 match OsdProcess::start(id, life, &self.plan, &mut self.drives[id as usize], spoils, &mut self.net) {
                     Ok(osd) => self.osds[id as usize] = Some(osd),
@@ -205,6 +220,10 @@ impl Cluster {
         }
         self.read_all()?;
         self.repair_all()?;
+        // What members say to each other at the very end is on its way.
+        let (now, is_said) = (self.net.now_ns, 5 * SEC);
+        self.until(2 * is_said, "quiet", |c| c.net.now_ns >= now + is_said)?;
+        self.look_at_rest()?;
         self.judge()
     }
     /// Lets things happen until `done`, which is looked at now and then; an error when that takes longer than `limit_ns` and it must come (`what` is not empty).
@@ -213,6 +232,7 @@ impl Cluster {
         let mut look_at = 0;
         loop {
             if self.net.now_ns >= look_at {
+                self.look_at_all().map_err(|why| self.tell(&why, &[]))?;
                 if done(self) {
                     break;
                 }
@@ -339,6 +359,7 @@ impl Cluster {
             }
             _ => {}
         }
+        self.check_purged();
         if self.monitor.as_ref().is_some_and(|m| m.dead) {
             self.kill_monitor();
         }
@@ -369,6 +390,7 @@ impl Cluster {
         }
         let osd = self.osds[id].as_mut().expect("it lives");
         let (drive, net) = (&mut self.drives[id], &mut self.net);
+        let mut wrote_for = None;
         match what {
             What::Open(link) => osd.accept(link, &accepted.expect("set above"), drive, net),
             What::Opened(link) => osd.opened(link, &opened.expect("set above"), drive, net),
@@ -380,6 +402,9 @@ impl Cluster {
                 if twice && let Some(other) = as_another_request(&msg) {
                     osd.message(link, port, other, drive, net);
                 }
+                if msg.kind == MOSDRepOp::KIND {
+                    wrote_for = net.other_end(link, osd.life);
+                }
                 osd.message(link, port, msg, drive, net);
             }
             What::Tick(_) => osd.tick(drive, net),
@@ -388,7 +413,14 @@ impl Cluster {
             _ => {}
         }
         self.check_acks();
+        self.check_trims();
+        if let Some(why) = self.net.wrong.take() {
+            self.broken.get_or_insert(why);
+        }
         self.look_at_group(id);
+        if let Some(Proc::Osd(primary)) = wrote_for {
+            self.replica_wrote(id as i32, primary);
+        }
         let ended = self.osds[id].as_ref().and_then(|o| Some((o.ended.clone()?, o.core().store())));
         if let Some((why, store)) = ended {
             self.net.note(format!("osd.{id} ends: {why:?}"));
@@ -406,6 +438,11 @@ impl Cluster {
         }
     }
     fn to_client(&mut self, n: usize, what: What) {
+        if let What::Deliver { link, msg, .. } = &what
+            && self.is_lost(n, *link, msg)
+        {
+            return;
+        }
         let client = self.clients[n].as_mut().expect("it lives");
         let (history, net) = (&mut self.history, &mut self.net);
         match what {
@@ -433,6 +470,13 @@ impl Cluster {
         }
     }
 
+    /// True if an answer to a client's write goes lost.
+    fn is_lost(&mut self, n: usize, link: LinkId, msg: &RawMessage) -> bool {
+        let client = (Proc::Client(n as u32), self.clients[n].as_ref().map_or(0, |client| client.life.1));
+        let Some(Proc::Osd(osd)) = self.net.other_end(link, client) else { return false };
+        let is_write = msg.kind == MOSDOpReply::KIND && MOSDOpReply::decode(msg).is_ok_and(|m| m.replay_version != EVersion::ZERO);
+        is_write && self.answer_is_lost(client.0, osd, link)
+    }
     /// Answers to writes that OSDs have just sent.
     fn check_acks(&mut self) {
         for ack in std::mem::take(&mut self.net.acks) {
@@ -441,33 +485,100 @@ impl Cluster {
             }
         }
     }
-    fn check_ack(&self, ack: &acks::Ack) -> Result<(), String> {
+    fn check_ack(&mut self, ack: &acks::Ack) -> Result<(), String> {
         let mut wrong = None;
-        for (acting, min_size) in &ack.by {
-            match self.check_members(ack, acting, *min_size) {
-                Ok(()) => return Ok(()),
+        for members in &ack.by {
+            match self.check_members(ack, members) {
+                Ok(()) => {
+                    let request = self.osds[ack.osd as usize].as_ref().and_then(|o| acks::request(o.core().store(), ack));
+                    self.chains.acknowledged(&ack.obj, ack.version, request);
+                    return Ok(());
+                }
                 Err(why) => wrong = Some(why),
             }
         }
         wrong.map_or(Ok(()), Err)
     }
     /// Whether all of these members have what is acknowledged.
-    fn check_members(&self, ack: &acks::Ack, acting: &[i32], min_size: usize) -> Result<(), String> {
-        let acks::Ack { osd, pool, hash, version, .. } = ack;
-        let what = format!("osd.{osd} acknowledges {version} of an object with hash {hash:#x} in pool {pool}");
-        if acting.len() < min_size {
-            return Err(format!("{what}, which {acting:?} have: fewer than {min_size}"));
+    fn check_members(&mut self, ack: &acks::Ack, members: &acks::Members) -> Result<(), String> {
+        let acks::Ack { osd, obj, version, .. } = ack;
+        let what = format!("osd.{osd} acknowledges {version} of {obj}");
+        if members.acting.len() < members.min_size {
+            return Err(format!("{what}, which {:?} have: fewer than {}", members.acting, members.min_size));
         }
-        let epoch = |osd: i32| self.osds[osd as usize].as_ref().map(|o| o.core().map().epoch);
-        for member in acting {
-            let has = match (&self.osds[*member as usize], &self.drives[*member as usize]) {
-                (Some(process), _) => acks::has(process.core().store(), ack),
-                (None, Drive::Ideal(Some(store))) => acks::has(&**store, ack),
-                (None, _) => None,
+        let epoch = |c: &Self, osd: i32| c.osds[osd as usize].as_ref().map(|o| o.core().map().epoch);
+        let filled = members.filled.iter().filter(|member| self.osds[**member as usize].is_some());
+        for (member, serves) in members.acting.iter().map(|osd| (*osd, true)).chain(filled.map(|osd| (*osd, false))) {
+            let may_miss = self.plan.rot > 0;
+            let lacks = match (&self.osds[member as usize], &self.drives[member as usize]) {
+                (Some(process), drive) => acks::lacks(process.core().store(), Some(drive.ledger()), ack, serves, may_miss),
+                (None, Drive::Ideal(Some(store), _)) => acks::lacks(&**store, None, ack, serves, may_miss),
+                (None, _) => continue,
             };
             // A member that knows a newer map may have been told to let go of the group.
-            if has == Some(false) && epoch(*member) <= epoch(*osd) {
-                return Err(format!("{what}, which osd.{member} of {acting:?} does not have"));
+            if let Ok(Some(lacks)) = lacks
+                && epoch(self, member) <= epoch(self, *osd)
+            {
+                return Err(format!("{what}, and osd.{member} of {:?} {lacks}", members.acting));
+            }
+        }
+        Ok(())
+    }
+    /// What the monitor has just called purged is gone everywhere.
+    fn check_purged(&mut self) {
+        for purged in std::mem::take(&mut self.net.purged) {
+            let history = &self.history;
+            let number = |name: &HObject| std::str::from_utf8(name.oid.as_slice()).ok()?.strip_prefix('o')?.parse().ok();
+            let may_keep = |name: &HObject, snap| number(name).is_none_or(|object| history.may_keep(object, snap));
+            for osd in self.osds.iter().flatten() {
+                if let Err(why) = purge::check(osd, &purged, &may_keep) {
+                    self.broken.get_or_insert(format!("purge: {why}"));
+                }
+            }
+        }
+    }
+    /// No log is trimmed of what a member has not got on its disk: it could not be brought up to date by the log.
+    fn check_trims(&mut self) {
+        for trim in std::mem::take(&mut self.net.trims) {
+            // An interval begins with a tail that some members' objects may lie behind.
+            let before = self.tails.insert(trim.pgid, (trim.since, trim.to));
+            if before.is_none_or(|(since, to)| since != trim.since || to >= trim.to) {
+                continue;
+            }
+            for (osd, drive) in self.osds.iter().zip(&self.drives) {
+                let Some(osd) = osd else { continue };
+                let follows = |pg: &&Pg| {
+                    let peering = &pg.peering;
+                    pg.pgid == trim.pgid && peering.last_peering_reset == trim.since && peering.state() == State::ReplicaActive
+                };
+                let Some(pg) = osd.core().pgs().find(follows) else { continue };
+                let is_trimmed = |(pool, hash, version)| {
+                    pool == trim.pgid.pgid.pool && pg.pool.fold(hash) == trim.pgid.pgid.seed && version <= trim.to
+                };
+                if trim.to > pg.info.last_complete || drive.ledger().any_pending(is_trimmed) {
+                    let (pgid, to, has) = (trim.pgid, trim.to, pg.info.last_complete);
+                    let why = format!("trims: {pgid} is to be trimmed to {to}, and osd.{} is complete up to {has}, or not durably", osd.id());
+                    self.broken.get_or_insert(why);
+                }
+            }
+        }
+    }
+    /// What is true of all OSDs together, at any moment.
+    fn look_at_all(&mut self) -> Result<(), String> {
+        serving::check(&self.osds, self.net.now_ns).map_err(|why| format!("serving: {why}"))?;
+        for osd in self.osds.iter().flatten() {
+            for pg in osd.core().pgs().filter(|pg| pg.peering.is_primary() && pg.peering.is_active()) {
+                self.chains.look(osd.life.1, pg).map_err(|why| format!("chains: {why}"))?;
+            }
+        }
+        Ok(())
+    }
+    /// The same of a cluster at rest.
+    fn look_at_rest(&self) -> Result<(), String> {
+        for osd in self.osds.iter().flatten() {
+            self.net.places.rest(osd.life.1, osd.core()).map_err(|why| self.tell(&format!("places: {why}"), &[]))?;
+            for pg in osd.core().pgs().filter(|pg| pg.peering.is_primary()) {
+                self.chains.requests_are_known(pg).map_err(|why| self.tell(&format!("chains: {why}"), &[]))?;
             }
         }
         Ok(())
@@ -483,6 +594,9 @@ impl Cluster {
             let nth = self.net.rng.below(count) as usize;
             let pg = osd.core().pgs().nth(nth).expect("below their number");
             pg.assert_whole(osd.core().store());
+            if let Err(why) = alike::check(&self.osds, osd, pg) {
+                self.broken.get_or_insert(format!("alike: {why}"));
+            }
         }
         osd.core().pgs().for_each(|pg| self.seen.states(&pg.peering.history));
     }

@@ -1,5 +1,6 @@
 //! What an OSD's store lies on, between the OSD's lives.
 
+use crate::durable::{Ledger, Watched};
 use crate::plan::StoreKind;
 use base::Rng;
 use disk::{CrashStates, Dev, Fault, FaultKind, MemDisks, Order, Tear};
@@ -19,19 +20,28 @@ const DATA: Dev = Dev(0);
 /// See the module.
 pub enum Drive {
     /// The memory store itself, while no OSD has it.
-    Ideal(Option<Box<dyn ObjectStore>>),
-    Block(MemDisks),
+    Ideal(Option<Box<dyn ObjectStore>>, Ledger),
+    Block(MemDisks, Ledger),
 }
 
 impl Drive {
     pub fn new(kind: StoreKind, uuid: [u8; 16]) -> Self {
         match kind {
-            StoreKind::Ideal => Self::Ideal(Some(Box::new(MemStore::new(IDEAL_BYTES)))),
+            StoreKind::Ideal => {
+                let ledger = Ledger::default();
+                Self::Ideal(Some(Box::new(Watched::new(Box::new(MemStore::new(IDEAL_BYTES)), ledger.clone()))), ledger)
+            }
             StoreKind::Block => {
                 let disks = MemDisks::new(&BLOCK_BYTES);
                 BlockStore::mkfs(Box::new(disks.clone()), uuid).expect("new disks take a store");
-                Self::Block(disks)
+                Self::Block(disks, Ledger::default())
             }
+        }
+    }
+    /// What the OSD has given to its store and does not know to be durable.
+    pub fn ledger(&self) -> &Ledger {
+        match self {
+            Self::Ideal(_, ledger) | Self::Block(_, ledger) => ledger,
         }
     }
     /// A store for the OSD's next life. `spoils`: the last one stopped at a change that needed what is damaged.
@@ -40,15 +50,15 @@ impl Drive {
     /// The text of why a block store does not open: whatever happened to it here, it must.
     pub fn open(&mut self, spoils: bool, rng: &mut Rng) -> Result<Box<dyn ObjectStore>, String> {
         match self {
-            Self::Ideal(store) => Ok(store.take().expect("the last OSD gave its store back")),
-            Self::Block(disks) => {
+            Self::Ideal(store, _) => Ok(store.take().expect("the last OSD gave its store back")),
+            Self::Block(disks, ledger) => {
                 disks.set_order(Order::AtOnce, 0);
                 disks.record();
                 let order = if rng.chance(1, 2) { Order::Shuffled } else { Order::Held };
                 let config = Config { memory: MEMORY, spoils, ..Config::default() };
                 let store = BlockStore::open(config, Box::new(disks.clone())).map_err(|e| e.to_string())?;
                 disks.set_order(order, rng.u64());
-                Ok(Box::new(store))
+                Ok(Box::new(Watched::new(Box::new(store), ledger.clone())))
             }
         }
     }
@@ -58,20 +68,20 @@ impl Drive {
     /// As [`Drive::open`].
     pub fn open_to_read(&mut self) -> Result<Box<dyn ObjectStore>, String> {
         let store = self.open(false, &mut Rng::new(0))?;
-        if let Self::Block(disks) = self {
+        if let Self::Block(disks, _) = self {
             disks.set_order(Order::AtOnce, 0);
         }
         Ok(store)
     }
     /// A write or a flush fails before long: what the store promises then is to stop.
     pub fn strike(&self, rng: &mut Rng) {
-        let Self::Block(disks) = self else { return };
+        let Self::Block(disks, _) = self else { return };
         let kind = [FaultKind::FlushError, FaultKind::NoSpace][rng.below(2) as usize];
         disks.add_fault(Fault { nth: disks.started() + rng.below(20), kind, sticky: false, dev: None });
     }
     /// Something that lies on the device changes, or can't be read: told what. `None`: nothing lies there.
     pub fn rot(&self, rng: &mut Rng) -> Option<String> {
-        let Self::Block(disks) = self else { return None };
+        let Self::Block(disks, _) = self else { return None };
         let dev = DATA;
         let written = disks.written(dev);
         // The first is the store's own.
@@ -101,30 +111,39 @@ impl Drive {
     }
     /// True if a write or a flush failed since the OSD's start.
     pub fn was_struck(&self) -> bool {
-        matches!(self, Self::Block(disks) if disks.faults_fired() > 0)
+        matches!(self, Self::Block(disks, _) if disks.faults_fired() > 0)
     }
     /// Completes some of what is under way; true if there is more.
     pub fn complete_some(&self, rng: &mut Rng) -> bool {
-        let Self::Block(disks) = self else { return false };
+        let Self::Block(disks, _) = self else {
+            self.ledger().release(1 + rng.below(4) as usize);
+            return self.ledger().waits();
+        };
         for _ in 0..1 + rng.below(4) {
             disks.complete_any(rng);
         }
         disks.under_way() > 0
     }
     pub fn is_busy(&self) -> bool {
-        matches!(self, Self::Block(disks) if disks.under_way() > 0)
+        match self {
+            Self::Ideal(_, ledger) => ledger.waits(),
+            Self::Block(disks, _) => disks.under_way() > 0,
+        }
     }
     /// The OSD was killed. `power_cut`: what was not flushed is lost, torn or kept by chance; else it all lands.
     pub fn killed(&mut self, store: Box<dyn ObjectStore>, power_cut: bool, rng: &mut Rng) {
         match self {
-            Self::Ideal(kept) => {
+            Self::Ideal(kept, ledger) => {
                 let mut store = store;
-                // Nobody is left to hear of these.
+                // No OSD is left to hear of these.
+                ledger.release(usize::MAX);
                 store.take_commits(&mut Vec::new());
+                ledger.clear();
                 *kept = Some(store);
             }
-            Self::Block(disks) => {
+            Self::Block(disks, ledger) => {
                 drop(store);
+                ledger.clear();
                 disks.clear_faults();
                 if power_cut {
                     let recording = disks.take_recording();

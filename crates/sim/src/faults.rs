@@ -3,7 +3,7 @@
 use crate::client::POOL;
 use crate::cluster::Cluster;
 use crate::drive::Drive;
-use crate::net::{Fault, Proc, What};
+use crate::net::{Fault, LinkId, Proc, What};
 use crate::plan::StoreKind;
 use crate::planted::Planted;
 use crate::{MS, SEC};
@@ -44,7 +44,7 @@ impl Cluster {
         let store = osd.into_core().into_store();
         self.drives[id].killed(store, power_cut, &mut self.net.rng);
         if self.planted == Some(Planted::OldDisk)
-            && let (Drive::Block(disks), Some(old)) = (&mut self.drives[id], self.old[id].take())
+            && let (Drive::Block(disks, _), Some(old)) = (&mut self.drives[id], self.old[id].take())
         {
             *disks = old;
         }
@@ -163,6 +163,12 @@ impl Cluster {
             Fault::SlowDisk => self.slow_disk(id),
             Fault::Scrub => self.scrub_some(),
             Fault::Fence => self.fence(),
+            Fault::Force => {
+                let verb = ["force-recovery", "force-backfill", "cancel-force-recovery", "cancel-force-backfill"][self.net.rng.below(4) as usize];
+                if let Some(pgid) = self.any_group() {
+                    self.say(format!(r#"{{"prefix":"pg {verb}","pgid":["{pgid}"]}}"#));
+                }
+            }
             Fault::MakeSnap if self.history.snaps.now.live.len() < SNAPS_MAX => self.snapshot(None),
             Fault::MakeSnap => {}
             Fault::RemoveSnap => {
@@ -262,6 +268,43 @@ impl Cluster {
         for id in 0..self.plan.osds as usize {
             if id == osd as usize || (all && self.net.rng.chance(2, 3)) {
                 self.kill_osd(id, power_cut);
+            }
+        }
+    }
+    /// An OSD is about to answer that a write is done. By chance the client never hears of it, and reaches that OSD only later: others write meanwhile, and
+    /// the operation comes again to a primary that knows it by its log, by what is left of that, or by another's.
+    pub(crate) fn answer_is_lost(&mut self, client: Proc, osd: i32, link: LinkId) -> bool {
+        if !self.troubled || self.plan.lose_answer == 0 || !self.net.rng.chance(1, self.plan.lose_answer) {
+            return false;
+        }
+        self.faults += 1;
+        self.net.note(format!("the answer of osd.{osd} to {client:?} is lost"));
+        self.net.cut(link);
+        let until = self.net.now_ns + self.net.rng.below(20 * SEC);
+        self.net.partition(client, Proc::Osd(osd), until);
+        match self.net.rng.below(4) {
+            0 => self.say(format!(r#"{{"prefix":"osd down","ids":["{osd}"]}}"#)),
+            1 => {
+                let delay = self.net.rng.below(10 * SEC);
+                self.net.after(delay, What::Fault(Fault::PgTemp));
+            }
+            2 if self.plan.kill_osd > 0 => self.kill_osd(osd as usize, false),
+            _ => {}
+        }
+        true
+    }
+    /// A replica has just taken a write, durably or not. By chance it dies, and by chance the primary and others with it: some members have the write then.
+    pub(crate) fn replica_wrote(&mut self, osd: i32, primary: i32) {
+        if !self.troubled || self.plan.kill_at_write == 0 || !self.net.rng.chance(1, self.plan.kill_at_write) {
+            return;
+        }
+        self.faults += 1;
+        self.net.note(format!("fault at a write of osd.{primary} to osd.{osd}"));
+        for id in 0..self.plan.osds as i32 {
+            let goes = [(3, 4), (3, 4), (1, 3)][if id == osd { 0 } else if id == primary { 1 } else { 2 }];
+            if self.net.rng.chance(goes.0, goes.1) {
+                let power_cut = self.plan.store == StoreKind::Block && self.net.rng.below(100) < self.plan.power_cuts;
+                self.kill_osd(id as usize, power_cut);
             }
         }
     }

@@ -16,7 +16,13 @@
 //!     │        harm                       what goes wrong with disks for good, and how operators mend it
 //!     │        fence                      primaries that are cut off or stopped, with a client that knows no other
 //!     │
-//!     ├─────> acks      what is acknowledged lies on every member, at the moment of the answer
+//!     ├─────> acks      what is acknowledged lies on every member, durably (durable), at the moment of the answer
+//!     ├─────> serving   no two OSDs would serve one object now
+//!     ├─────> alike     members of an active group have what their primary takes them to have
+//!     ├─────> chains    logs go on from where the interval before ended, and know each acknowledged request
+//!     ├─────> former    what was said in a former interval changes nothing
+//!     ├─────> purge     what the monitor calls purged no member keeps
+//!     ├─────> places    reservations are asked for, granted and given back as stock OSDs take it, and never too many
 //!     ├─────> seen      what of the cores was reached
 //!   history ──> linear    every object's operations have an order that explains each answer, snapshots too
 //!               rest      the healed cluster: groups clean, nothing unanswered
@@ -29,11 +35,15 @@
 
 pub mod acks;
 pub mod agree;
+mod alike;
+mod chains;
 pub mod client;
 pub mod cluster;
 pub mod drive;
+mod durable;
 mod faults;
 mod fence;
+mod former;
 mod harm;
 pub mod history;
 mod judge;
@@ -42,10 +52,13 @@ pub mod model;
 pub mod monitor;
 pub mod net;
 pub mod osd;
+mod places;
 pub mod plan;
 pub mod planted;
+mod purge;
 pub mod rest;
 pub mod seen;
+mod serving;
 pub mod trace;
 
 pub use cluster::{Cluster, Report, run, run_deep};

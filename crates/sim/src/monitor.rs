@@ -1,5 +1,6 @@
 //! The monitor's process: [`Mon`] and what its shell does, which is to make a batch durable before the effects behind it.
 
+use crate::purge;
 use crate::net::{Life, LinkId, Net, Port, Proc};
 use base::Rng;
 use bytes::Bytes;
@@ -98,11 +99,15 @@ impl Monitor {
 
     fn feed(&mut self, event: Event, disk: &mut MonDisk, net: &mut Net) {
         let mut effects = Vec::new();
+        let queued = self.core.osd.map.removed_snaps_queue.clone();
         self.core.handle(event, net.clock(), &mut effects);
         let epoch = self.core.osd.epoch();
         assert!(epoch >= self.newest_epoch, "the map's epoch goes back from {} to {epoch}", self.newest_epoch);
         if epoch > self.newest_epoch {
             net.has_map("the monitor", &self.core.osd.map);
+            let map = &self.core.osd.map;
+            let there = queued.iter().filter(|(pool, _)| map.pools.contains_key(pool));
+            net.purged.extend(there.filter_map(|(pool, before)| purge::between(epoch, *pool, before, map.removed_snaps_queue.get(pool))));
         }
         self.newest_epoch = epoch;
         for effect in effects {

@@ -6,13 +6,15 @@
 
 use crate::MS;
 use crate::acks::Ack;
+use crate::places::Places;
+use crate::purge::Purged;
 use crate::trace::Trace;
 use base::{Clock, Rng, Stamp};
 use denc::Denc;
 use maps::OsdMap;
 use messages::RawMessage;
 use std::collections::BTreeMap;
-use types::{EntityAddr, EntityAddrVec, Epoch};
+use types::{EVersion, EntityAddr, EntityAddrVec, Epoch, SpgId};
 
 /// A process by its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -122,6 +124,7 @@ pub enum Fault {
     SlowDisk,
     Scrub,
     Fence,
+    Force,
 }
 
 /// A process that was stopped, and what came for it meanwhile.
@@ -129,6 +132,14 @@ pub enum Fault {
 pub struct Paused {
     pub until_ns: u64,
     pub waiting: Vec<What>,
+}
+
+/// A primary tells the members of its interval to trim their logs.
+#[derive(Debug, Clone, Copy)]
+pub struct Trim {
+    pub pgid: SpgId,
+    pub since: Epoch,
+    pub to: EVersion,
 }
 
 /// What processes act through: time, chance, links, and the queue.
@@ -148,6 +159,13 @@ pub struct Net {
     pub paused: BTreeMap<Proc, Paused>,
     /// Answers to writes that OSDs have sent, to be looked at.
     pub acks: Vec<Ack>,
+    /// How far logs are trimmed by what primaries have sent, to be looked at.
+    pub trims: Vec<Trim>,
+    /// Snapshots that the monitor says are purged, to be looked at.
+    pub(crate) purged: Vec<Purged>,
+    pub(crate) places: Places,
+    /// The first thing that a checker found wrong at an OSD's event.
+    pub wrong: Option<String>,
     /// A hash of each epoch's map, by the first that had it.
     maps: BTreeMap<Epoch, u32>,
     delay_ns: (u64, u64),
@@ -167,6 +185,10 @@ impl Net {
             partitions: BTreeMap::new(),
             paused: BTreeMap::new(),
             acks: Vec::new(),
+            trims: Vec::new(),
+            purged: Vec::new(),
+            places: Places::default(),
+            wrong: None,
             maps: BTreeMap::new(),
             delay_ns,
         }
@@ -230,6 +252,10 @@ impl Net {
     }
     pub fn link(&self, link: LinkId) -> Option<&Link> {
         self.links.get(&link)
+    }
+    /// Who is at the other end of a process's link.
+    pub fn other_end(&self, link: LinkId, me: Life) -> Option<Proc> {
+        self.links.get(&link).map(|l| if l.dialer == me { l.server.0 } else { l.dialer.0 })
     }
     /// The server took the link: its dialer hears of it.
     pub fn accepted(&mut self, link: LinkId) {

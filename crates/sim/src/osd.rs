@@ -5,14 +5,15 @@
 
 use crate::acks;
 use crate::drive::Drive;
+use crate::former;
 use crate::monitor::{Who, fsid, mon_addr};
-use crate::net::{Life, LinkId, Net, Port, Proc, What};
+use crate::net::{Life, LinkId, Net, Port, Proc, Trim, What};
 use crate::plan::Plan;
 use crate::{MS, SEC};
 use base::{Clock, Rng, Stamp};
 use cephx::Identity;
 use maps::OsdMap;
-use messages::{MOSDOp, Message, RawMessage};
+use messages::{MBackfillReserve, MOSDOp, MOSDRepOp, MRecoveryReserve, Message, RawMessage};
 use objecter::MonClient;
 use osd_core::daemon::{DialFailure, Effect, Event, Location, Network, StartSetup};
 use osd_core::{BootInfo, ConnId, Daemon, Osd, OsdSetup, Peer};
@@ -91,6 +92,8 @@ impl OsdProcess {
                 ("osd_backfill_scan_max".into(), entries),
                 ("osd_recovery_max_chunk".into(), plan.chunk_bytes.to_string()),
                 ("osd_recovery_max_omap_entries_per_chunk".into(), plan.chunk_keys.to_string()),
+                ("osd_recovery_sleep".into(), (plan.recovery_sleep_ms as f64 / 1e3).to_string()),
+                ("osd_debug_reject_backfill_probability".into(), (plan.refused_places as f64 / 1e2).to_string()),
             ],
         };
         for port in [Port::Public, Port::Cluster, Port::HbFront, Port::HbBack] {
@@ -133,6 +136,36 @@ impl OsdProcess {
     pub fn core(&self) -> &Osd {
         self.daemon.osd()
     }
+    pub fn id(&self) -> i32 {
+        self.id
+    }
+    /// Groups of which it would answer a read at this moment.
+    pub fn served(&self, now_ns: u64) -> impl Iterator<Item = &osd_core::pg::Pg> {
+        let now = Stamp(now_ns - self.born_ns + SEC);
+        self.core().pgs().filter(move |pg| pg.peering.is_primary() && pg.peering.is_active() && pg.lease.may_serve(now))
+    }
+    /// The OSD that a connection is to.
+    fn other_osd(&self, conn: ConnId, net: &Net) -> Option<i32> {
+        let dialled = self.dialled.get(&conn);
+        match net.other_end(dialled.map_or(conn.0, |dialled| dialled.link), self.life) {
+            Some(Proc::Osd(id)) => Some(id),
+            Some(_) => None,
+            None => dialled?.addrs.front().to_string().split_once("10.0.1.")?.1.split(':').next()?.parse().ok(),
+        }
+    }
+    /// What a message that is sent tells checkers.
+    fn look_at_sent(&self, conn: ConnId, msg: &RawMessage, maps: &[&OsdMap], net: &mut Net) {
+        net.acks.extend(acks::told(self.id, msg, maps));
+        if matches!(msg.kind, MBackfillReserve::KIND | MRecoveryReserve::KIND)
+            && let Some(to) = self.other_osd(conn, net)
+            && let Err(why) = net.places.goes(self.life.1, self.daemon.osd(), to, msg)
+        {
+            net.wrong.get_or_insert(format!("places: {why}"));
+        }
+        if let Some(m) = (msg.kind == MOSDRepOp::KIND).then(|| MOSDRepOp::decode(msg).ok()).flatten() {
+            net.trims.push(Trim { pgid: m.pgid, since: m.min_epoch, to: m.pg_trim_to });
+        }
+    }
     /// The process is gone; its store stays.
     pub fn into_core(self) -> Osd {
         self.daemon.into_osd()
@@ -171,8 +204,8 @@ impl OsdProcess {
         let mut maps: Vec<&OsdMap> = before.iter().chain(&behind).map(|map| &**map).collect();
         maps.dedup_by_key(|map| map.epoch);
         for effect in effects {
-            if let (Effect::Send { msg, .. }, false) = (&effect, maps.is_empty()) {
-                net.acks.extend(acks::told(self.id, msg, &maps));
+            if let Effect::Send { conn, msg } = &effect {
+                self.look_at_sent(*conn, msg, &maps, net);
             }
             self.carry_out(effect, net);
         }
@@ -320,7 +353,21 @@ impl OsdProcess {
             true => Event::Request { conn, msg, permit: None },
             false => Event::Message { conn, network, msg },
         };
+        let kind = match &event {
+            Event::Message { msg, .. } => msg.kind,
+            _ => MOSDOp::KIND,
+        };
+        let before = match (&event, net.other_end(link, self.life)) {
+            (Event::Message { msg, .. }, Some(Proc::Osd(from))) => {
+                net.places.comes(self.life.1, self.daemon.osd(), from, msg);
+                former::before(self.core(), msg)
+            }
+            _ => None,
+        };
         self.event(event, drive, net);
+        if let Some(Err(why)) = before.map(|before| former::after(self.core(), &before, kind)) {
+            net.wrong.get_or_insert(format!("former: {why}"));
+        }
         self.event(Event::TurnEnd, drive, net);
     }
 }

@@ -36,6 +36,8 @@ pub struct Plan {
     /// Pause of a client between two operations, at most.
     pub think_ms: u64,
     pub store: StoreKind,
+    /// An ideal disk's commits come by and by, as a device's do.
+    pub commits_lag: bool,
     /// Entries that a group's log keeps.
     pub log_entries: u32,
     /// One-way delay of a message: least, and what chance adds at most.
@@ -88,6 +90,16 @@ pub struct Plan {
     pub fence: EveryMs,
     /// Of so many acknowledged writes, one is the last thing that its primary did, by chance with others; 0: never.
     pub kill_at_ack: u64,
+    /// Of so many acknowledged writes, the answer to one is lost, and its client reaches the primary only later, or another one by then; 0: never.
+    pub lose_answer: u64,
+    /// Of so many writes that come to a replica, one is the last thing that it did, by chance with the primary and others; 0: never.
+    pub kill_at_write: u64,
+    /// An operator wants a group recovered or filled before others, or no longer.
+    pub force: EveryMs,
+    /// Pause between two objects of recovery or backfill.
+    pub recovery_sleep_ms: u64,
+    /// Of 100 requests for a place for backfill, so many are refused as if the store were too full.
+    pub refused_places: u64,
     /// Bytes and keys that one message of recovery has at most.
     pub chunk_bytes: u64,
     pub chunk_keys: u64,
@@ -118,6 +130,7 @@ impl Plan {
             ops: if tiny { 300 } else { 1000 },
             think_ms: pick(&mut rng, &[20, 500, 1_500, 4_000]),
             store: if rng.chance(1, 2) { StoreKind::Ideal } else { StoreKind::Block },
+            commits_lag: false,
             log_entries: pick(&mut rng, &[4, 20, 200, 2000]) as u32,
             delay_ns: (pick(&mut rng, &[20_000, 200_000, 2_000_000]), pick(&mut rng, &[50_000, 5_000_000, 80_000_000])),
             kill_osd: sometimes(&mut rng, &[3_000, 15_000, 60_000]),
@@ -151,12 +164,17 @@ impl Plan {
             chunk_keys: pick(&mut rng, &[1, 64_000]),
             faults_ns: 600 * SEC,
             fence: 0,
+            lose_answer: 0,
+            kill_at_write: 0,
+            force: 0,
+            recovery_sleep_ms: 0,
+            refused_places: 0,
             rest_ns: 900 * SEC,
             rot: 0,
             slow_disk: 0,
             scrubs: 0,
         };
-        plan.with_harm(&mut rng)
+        plan.with_harm(&mut rng).with_overlaps(&mut rng)
     }
     /// What comes to disks besides, and fences: drawn last. Rot needs three copies, two of which are written at least: with fewer there is nothing to mend from.
     fn with_harm(mut self, rng: &mut Rng) -> Self {
@@ -170,16 +188,35 @@ impl Plan {
             self.rot = pick(rng, &[1_000, 4_000, 20_000]) * u64::from(is_block);
         }
         self.fence = sometimes(rng, &[2_000, 8_000]) * u64::from(self.size > 1);
+        self.commits_lag = !is_block && rng.chance(2, 3);
+        self
+    }
+    /// What makes recovery, backfill and resent operations overlap with all else: drawn behind the rest.
+    fn with_overlaps(mut self, rng: &mut Rng) -> Self {
+        let pick = |rng: &mut Rng, from: &[u64]| from[rng.below(from.len() as u64) as usize];
+        let sometimes = |rng: &mut Rng, every: &[u64]| if rng.chance(2, 5) { pick(rng, every) } else { 0 };
+        self.lose_answer = sometimes(rng, &[10, 40]);
+        self.kill_at_write = sometimes(rng, &[40, 200]) * u64::from(self.size > 1);
+        self.force = sometimes(rng, &[3_000, 15_000]) * u64::from(self.size > 1);
+        self.recovery_sleep_ms = sometimes(rng, &[100, 1_000]);
+        self.refused_places = sometimes(rng, &[20, 60]);
+        if self.osds > 2 && self.rot == 0 && rng.chance(1, 3) {
+            // Groups of many objects whose logs soon don't reach back far enough move from one OSD to another all the time, while clients write.
+            (self.pg_num, self.log_entries, self.objects) = (1 << rng.below(3), 4, 20 + rng.below(20) as u32);
+            (self.size, self.min_size) = if rng.chance(1, 2) { (2, 1) } else { (self.size, self.min_size) };
+            (self.out_in, self.upmap) = (pick(rng, &[4_000, 12_000]), pick(rng, &[4_000, 12_000]));
+            (self.think_ms, self.recovery_sleep_ms) = (pick(rng, &[20, 500]), pick(rng, &[0, 50, 300]));
+        }
         self
     }
     /// The same without any fault.
     pub fn calm(mut self) -> Self {
         self.faults().into_iter().for_each(|(_, _, every)| *every = 0);
-        self.kill_at_ack = 0;
+        (self.kill_at_ack, self.lose_answer, self.kill_at_write) = (0, 0, 0);
         self
     }
     /// The kinds of faults by name: what `--shrink` takes away one at a time.
-    pub fn faults(&mut self) -> [(&'static str, Fault, &mut EveryMs); 27] {
+    pub fn faults(&mut self) -> [(&'static str, Fault, &mut EveryMs); 28] {
         [
             ("kill_osd", Fault::KillOsd, &mut self.kill_osd),
             ("kill_mon", Fault::KillMon, &mut self.kill_mon),
@@ -208,6 +245,7 @@ impl Plan {
             ("slow_disk", Fault::SlowDisk, &mut self.slow_disk),
             ("scrubs", Fault::Scrub, &mut self.scrubs),
             ("fence", Fault::Fence, &mut self.fence),
+            ("force", Fault::Force, &mut self.force),
         ]
     }
 }

@@ -69,6 +69,7 @@ pub const ALL: &[Planted] = &[
     Planted::Osd(OsdBug::PassDelete),
     Planted::Osd(OsdBug::TellEarly),
     Planted::Osd(OsdBug::SkipWrite),
+    Planted::Osd(OsdBug::GrantTwice),
     Planted::Osd(OsdBug::KeepRevoked),
     Planted::Osd(OsdBug::AskTwice),
     Planted::Osd(OsdBug::RevokeUngranted),

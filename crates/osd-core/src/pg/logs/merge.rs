@@ -80,7 +80,10 @@ pub fn rewind(
 
 /// Takes their log in place of ours: a backfill begins anew, and nothing in our store counts.
 pub fn replace(theirs: PeerLog, missing: &mut Missing) -> Merged {
-    let PeerLog { head, tail, entries, dups } = theirs;
+    let PeerLog { head, tail, entries, mut dups } = theirs;
+    if planted(Bug::LoseDup) {
+        dups.pop();
+    }
     let gone = std::mem::take(missing).iter().map(|(obj, _)| (obj.clone(), None)).collect();
     Merged { head, tail, newer: entries, dups: Some(dups), missing: gone, whole: true, ..Merged::default() }
 }
