@@ -78,7 +78,9 @@ pub fn lacks(
         return Ok(None);
     }
     let version = match store.attr(CollId::Pg(pgid), &GHObject::plain(ack.obj.clone()), OI_ATTR.as_bytes()) {
-        Ok(record) => record.and_then(|bytes| ObjectInfo::decode_of(ack.obj.clone(), &mut Decoder::new(bytes)).ok()).map(|info| info.version),
+        Ok(record) => {
+            record.and_then(|bytes| ObjectInfo::decode_of(ack.obj.clone(), &mut Decoder::new(bytes)).ok()).map(|info| info.version)
+        }
         Err(StoreError::NoObject(_)) => None,
         Err(error) => return Err(error),
     };

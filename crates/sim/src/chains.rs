@@ -50,7 +50,10 @@ impl Chains {
             return Ok(());
         }
         if let Some(old) = pg.log.versions_after(head).find(|version| version.epoch < newest) {
-            return Err(format!("{}: entry {old} is back, and an interval of epoch {newest} was active with a log that ended at {head}", pg.pgid));
+            return Err(format!(
+                "{}: entry {old} is back, and an interval of epoch {newest} was active with a log that ended at {head}",
+                pg.pgid
+            ));
         }
         self.begun.insert(pg.pgid, (started, pg.log.head()));
         self.requests_are_known(pg)

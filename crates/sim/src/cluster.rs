@@ -1,7 +1,5 @@
 //! The cluster: one queue of events, each handed to its process. What faults do is in [`crate::faults`], what is asked of it in [`crate::judge`].
 
-use crate::acks;
-use crate::alike;
 use crate::chains::Chains;
 use crate::client::{ClientProcess, POOL};
 use crate::drive::Drive;
@@ -14,15 +12,11 @@ use crate::osd::{OsdProcess, osd_uuid};
 use crate::plan::Plan;
 use crate::planted::{Broken, Planted, acknowledged, as_another_request};
 use crate::rest::{Rest, restless};
-use crate::purge;
 use crate::seen::Seen;
-use crate::serving;
 use crate::{MS, SEC};
 use messages::{MOSDOpReply, MOSDRepOp, Message, RawMessage};
-use osd_core::pg::Pg;
-use osd_core::pg::peering::State;
 use std::collections::BTreeMap;
-use types::{EVersion, Epoch, HObject, SpgId};
+use types::{EVersion, Epoch, SpgId};
 
 /// Events between two steps of time; more of them are a core that hangs.
 const EVENTS_AT_ONCE: u32 = 50_000;
@@ -30,8 +24,8 @@ const EVENTS_AT_ONCE: u32 = 50_000;
 const EVENTS_MAX: u64 = 20_000_000;
 /// How often it is looked at whether the cluster is where it shall be.
 const LOOK_NS: u64 = 20 * MS;
-/// Of so many events of OSDs, after one a group is looked at whole.
-const WHOLE_EVERY: u64 = 200;
+/// Longer than anything is on its way in a healed cluster, but for what a partition holds.
+const QUIET_NS: u64 = 5 * SEC;
 
 /// What a run was.
 #[derive(Debug)]
@@ -93,9 +87,9 @@ pub struct Cluster {
     pub(crate) seen: Seen,
     pub(crate) harm: Harm,
     pub(crate) fences: Fences,
-    chains: Chains,
+    pub(crate) chains: Chains,
     /// Of each group, since when its interval is, and up to where its primary had its log trimmed in it.
-    tails: BTreeMap<SpgId, (Epoch, EVersion)>,
+    pub(crate) tails: BTreeMap<SpgId, (Epoch, EVersion)>,
 }
 
 impl Cluster {
@@ -220,9 +214,7 @@ impl Cluster {
         }
         self.read_all()?;
         self.repair_all()?;
-        // What members say to each other at the very end is on its way.
-        let (now, is_said) = (self.net.now_ns, 5 * SEC);
-        self.until(2 * is_said, "quiet", |c| c.net.now_ns >= now + is_said)?;
+        self.stays_at_rest()?;
         self.look_at_rest()?;
         self.judge()
     }
@@ -248,6 +240,20 @@ impl Cluster {
             self.step()?;
         }
         Ok(())
+    }
+    /// Waits until nothing has happened to a cluster at rest for a while: what members say to each other at the very end is on its way, and so may be a
+    /// command that was given before.
+    fn stays_at_rest(&mut self) -> Result<(), String> {
+        let epoch = |c: &Self| c.monitor.as_ref().map(|monitor| monitor.core().osd.epoch());
+        let rests = |c: &Self| restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none();
+        loop {
+            self.until(self.plan.rest_ns, "at rest", rests)?;
+            let (before, then) = (epoch(self), self.net.now_ns + QUIET_NS);
+            self.until(2 * QUIET_NS, "quiet", |c| c.net.now_ns >= then)?;
+            if rests(self) && epoch(self) == before {
+                return Ok(());
+            }
+        }
     }
     pub(crate) fn tell(&self, what: &str, words: &[String]) -> String {
         let lines = self.net.trace.last(words, 60);
@@ -296,7 +302,7 @@ impl Cluster {
             What::Opened(link) => self.net.link(*link).map(|l| l.dialer),
             What::Deliver { link, to_server, .. } => self.net.link(*link).map(|l| if *to_server { l.server } else { l.dialer }),
             What::Refused { life, .. } | What::Closed { life, .. } | What::Redial { life, .. } => Some(*life),
-            What::Tick(life) | What::Continue(life) | What::Disk(life) | What::Think(life) => Some(*life),
+            What::Tick(life) | What::Continue(life) | What::TurnEnd(life) | What::Disk(life) | What::Think(life) => Some(*life),
             What::Fault(_) | What::Start(_) | What::GoesOn(_) | What::Fence(_) => None,
         }
     }
@@ -409,6 +415,7 @@ impl Cluster {
             }
             What::Tick(_) => osd.tick(drive, net),
             What::Continue(_) => osd.continued(drive, net),
+            What::TurnEnd(_) => osd.turn_end(drive, net),
             What::Disk(_) => osd.disk(drive, net),
             _ => {}
         }
@@ -476,128 +483,5 @@ impl Cluster {
         let Some(Proc::Osd(osd)) = self.net.other_end(link, client) else { return false };
         let is_write = msg.kind == MOSDOpReply::KIND && MOSDOpReply::decode(msg).is_ok_and(|m| m.replay_version != EVersion::ZERO);
         is_write && self.answer_is_lost(client.0, osd, link)
-    }
-    /// Answers to writes that OSDs have just sent.
-    fn check_acks(&mut self) {
-        for ack in std::mem::take(&mut self.net.acks) {
-            if let Err(why) = self.check_ack(&ack) {
-                self.broken.get_or_insert(format!("acks: {why}"));
-            }
-        }
-    }
-    fn check_ack(&mut self, ack: &acks::Ack) -> Result<(), String> {
-        let mut wrong = None;
-        for members in &ack.by {
-            match self.check_members(ack, members) {
-                Ok(()) => {
-                    let request = self.osds[ack.osd as usize].as_ref().and_then(|o| acks::request(o.core().store(), ack));
-                    self.chains.acknowledged(&ack.obj, ack.version, request);
-                    return Ok(());
-                }
-                Err(why) => wrong = Some(why),
-            }
-        }
-        wrong.map_or(Ok(()), Err)
-    }
-    /// Whether all of these members have what is acknowledged.
-    fn check_members(&mut self, ack: &acks::Ack, members: &acks::Members) -> Result<(), String> {
-        let acks::Ack { osd, obj, version, .. } = ack;
-        let what = format!("osd.{osd} acknowledges {version} of {obj}");
-        if members.acting.len() < members.min_size {
-            return Err(format!("{what}, which {:?} have: fewer than {}", members.acting, members.min_size));
-        }
-        let epoch = |c: &Self, osd: i32| c.osds[osd as usize].as_ref().map(|o| o.core().map().epoch);
-        let filled = members.filled.iter().filter(|member| self.osds[**member as usize].is_some());
-        for (member, serves) in members.acting.iter().map(|osd| (*osd, true)).chain(filled.map(|osd| (*osd, false))) {
-            let may_miss = self.plan.rot > 0;
-            let lacks = match (&self.osds[member as usize], &self.drives[member as usize]) {
-                (Some(process), drive) => acks::lacks(process.core().store(), Some(drive.ledger()), ack, serves, may_miss),
-                (None, Drive::Ideal(Some(store), _)) => acks::lacks(&**store, None, ack, serves, may_miss),
-                (None, _) => continue,
-            };
-            // A member that knows a newer map may have been told to let go of the group.
-            if let Ok(Some(lacks)) = lacks
-                && epoch(self, member) <= epoch(self, *osd)
-            {
-                return Err(format!("{what}, and osd.{member} of {:?} {lacks}", members.acting));
-            }
-        }
-        Ok(())
-    }
-    /// What the monitor has just called purged is gone everywhere.
-    fn check_purged(&mut self) {
-        for purged in std::mem::take(&mut self.net.purged) {
-            let history = &self.history;
-            let number = |name: &HObject| std::str::from_utf8(name.oid.as_slice()).ok()?.strip_prefix('o')?.parse().ok();
-            let may_keep = |name: &HObject, snap| number(name).is_none_or(|object| history.may_keep(object, snap));
-            for osd in self.osds.iter().flatten() {
-                if let Err(why) = purge::check(osd, &purged, &may_keep) {
-                    self.broken.get_or_insert(format!("purge: {why}"));
-                }
-            }
-        }
-    }
-    /// No log is trimmed of what a member has not got on its disk: it could not be brought up to date by the log.
-    fn check_trims(&mut self) {
-        for trim in std::mem::take(&mut self.net.trims) {
-            // An interval begins with a tail that some members' objects may lie behind.
-            let before = self.tails.insert(trim.pgid, (trim.since, trim.to));
-            if before.is_none_or(|(since, to)| since != trim.since || to >= trim.to) {
-                continue;
-            }
-            for (osd, drive) in self.osds.iter().zip(&self.drives) {
-                let Some(osd) = osd else { continue };
-                let follows = |pg: &&Pg| {
-                    let peering = &pg.peering;
-                    pg.pgid == trim.pgid && peering.last_peering_reset == trim.since && peering.state() == State::ReplicaActive
-                };
-                let Some(pg) = osd.core().pgs().find(follows) else { continue };
-                let is_trimmed = |(pool, hash, version)| {
-                    pool == trim.pgid.pgid.pool && pg.pool.fold(hash) == trim.pgid.pgid.seed && version <= trim.to
-                };
-                if trim.to > pg.info.last_complete || drive.ledger().any_pending(is_trimmed) {
-                    let (pgid, to, has) = (trim.pgid, trim.to, pg.info.last_complete);
-                    let why = format!("trims: {pgid} is to be trimmed to {to}, and osd.{} is complete up to {has}, or not durably", osd.id());
-                    self.broken.get_or_insert(why);
-                }
-            }
-        }
-    }
-    /// What is true of all OSDs together, at any moment.
-    fn look_at_all(&mut self) -> Result<(), String> {
-        serving::check(&self.osds, self.net.now_ns).map_err(|why| format!("serving: {why}"))?;
-        for osd in self.osds.iter().flatten() {
-            for pg in osd.core().pgs().filter(|pg| pg.peering.is_primary() && pg.peering.is_active()) {
-                self.chains.look(osd.life.1, pg).map_err(|why| format!("chains: {why}"))?;
-            }
-        }
-        Ok(())
-    }
-    /// The same of a cluster at rest.
-    fn look_at_rest(&self) -> Result<(), String> {
-        for osd in self.osds.iter().flatten() {
-            self.net.places.rest(osd.life.1, osd.core()).map_err(|why| self.tell(&format!("places: {why}"), &[]))?;
-            for pg in osd.core().pgs().filter(|pg| pg.peering.is_primary()) {
-                self.chains.requests_are_known(pg).map_err(|why| self.tell(&format!("chains: {why}"), &[]))?;
-            }
-        }
-        Ok(())
-    }
-    /// Now and then a group of an OSD that something happened to is looked at whole, with its store.
-    fn look_at_group(&mut self, id: usize) {
-        let Some(osd) = &self.osds[id] else { return };
-        if !self.net.rng.chance(1, WHOLE_EVERY) {
-            return;
-        }
-        let count = osd.core().pgs().count() as u64;
-        if count > 0 {
-            let nth = self.net.rng.below(count) as usize;
-            let pg = osd.core().pgs().nth(nth).expect("below their number");
-            pg.assert_whole(osd.core().store());
-            if let Err(why) = alike::check(&self.osds, osd, pg) {
-                self.broken.get_or_insert(format!("alike: {why}"));
-            }
-        }
-        osd.core().pgs().for_each(|pg| self.seen.states(&pg.peering.history));
     }
 }

@@ -164,7 +164,8 @@ impl Cluster {
             Fault::Scrub => self.scrub_some(),
             Fault::Fence => self.fence(),
             Fault::Force => {
-                let verb = ["force-recovery", "force-backfill", "cancel-force-recovery", "cancel-force-backfill"][self.net.rng.below(4) as usize];
+                let verb =
+                    ["force-recovery", "force-backfill", "cancel-force-recovery", "cancel-force-backfill"][self.net.rng.below(4) as usize];
                 if let Some(pgid) = self.any_group() {
                     self.say(format!(r#"{{"prefix":"pg {verb}","pgid":["{pgid}"]}}"#));
                 }
@@ -301,7 +302,13 @@ impl Cluster {
         self.faults += 1;
         self.net.note(format!("fault at a write of osd.{primary} to osd.{osd}"));
         for id in 0..self.plan.osds as i32 {
-            let goes = [(3, 4), (3, 4), (1, 3)][if id == osd { 0 } else if id == primary { 1 } else { 2 }];
+            let goes = [(3, 4), (3, 4), (1, 3)][if id == osd {
+                0
+            } else if id == primary {
+                1
+            } else {
+                2
+            }];
             if self.net.rng.chance(goes.0, goes.1) {
                 let power_cut = self.plan.store == StoreKind::Block && self.net.rng.below(100) < self.plan.power_cuts;
                 self.kill_osd(id as usize, power_cut);

@@ -6,7 +6,7 @@
 //!   has the old map, reads                            ┆  another interval of the group       writes the same objects
 //! ```
 //! Sometimes one way is open, or the primary stands still for a part of the time, or a command marks it down at once, which its silence would do only
-//! after its lease; sometimes the other members are killed and start again, and what they knew of the lease is gone; or the group splits.
+//! after its lease; or it leads only while the one that led before is away; sometimes the other members are killed and start again, and what they knew of the lease is gone; or the group splits.
 //! The two clients are there for nothing else: those that work by chance soon wait for writes that the primary can't finish, and read no more.
 
 use crate::client::POOL;
@@ -27,6 +27,8 @@ const OBJECTS: usize = 2;
 /// What happens in the course of a fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
+    /// It is cut off until then.
+    CutOff(i32, u64),
     /// An operator marks it down.
     Down(i32),
     /// It is killed, and starts again soon.
@@ -89,7 +91,18 @@ impl Cluster {
         if self.fences.begun == FENCES || self.fences.begun > self.fences.ended {
             return;
         }
-        let Some((objects, members)) = self.fence_target() else { return };
+        let Some((objects, mut members)) = self.fence_target() else { return };
+        // The primary has led before, is away for an interval that another one leads, and comes back when that one is cut off. It knows of that
+        // interval's lease only what the others tell.
+        let is_back = members.len() > 2 && self.net.rng.chance(1, 2);
+        if is_back {
+            let first = members.remove(0);
+            self.net.note(format!("osd.{first} is away for an interval"));
+            self.say(format!(r#"{{"prefix":"osd down","ids":["{first}"]}}"#));
+            let back_ns = self.net.rng.below(3 * SEC);
+            self.net.partition(Proc::Mon, Proc::Osd(first), self.net.now_ns + back_ns);
+            members.push(first);
+        }
         let primary = members[0];
         self.fences.begun += 1;
         (self.fences.objects, self.fences.primary) = (objects, primary);
@@ -100,15 +113,21 @@ impl Cluster {
             inside.push(members[1]);
         }
         self.net.note(format!("{inside:?} are cut off, o{:?} are read there", self.fences.objects));
-        self.cut_off(&inside, until);
         let is_told = self.net.rng.chance(3, 4);
         let down_ns = self.net.rng.below(8 * SEC);
-        if is_told {
+        if is_back {
+            let begin = self.net.rng.below(3 * SEC);
+            self.net.after(begin, What::Fence(Step::CutOff(primary, until)));
+            self.net.after(begin + self.net.rng.clone().below(SEC), What::Fence(Step::Down(primary)));
+        } else {
+            self.cut_off(&inside, until);
+        }
+        if is_told && !is_back {
             inside.iter().for_each(|osd| self.net.after(down_ns, What::Fence(Step::Down(*osd))));
         }
         match self.net.rng.below(6) {
             // It is to be within the lease that all are back and serve.
-            0 | 1 if is_told => {
+            0 | 1 if is_told && !is_back => {
                 for osd in members.iter().filter(|osd| !inside.contains(osd)) {
                     let delay = self.net.rng.below(SEC);
                     self.net.after(delay, What::Fence(Step::Restart(*osd)));
@@ -157,6 +176,7 @@ impl Cluster {
         }
         self.net.note(format!("fence: {step:?}"));
         match step {
+            Step::CutOff(osd, until) => self.cut_off(&[osd], until),
             Step::Down(osd) => self.say(format!(r#"{{"prefix":"osd down","ids":["{osd}"]}}"#)),
             Step::Restart(osd) => {
                 self.kill_osd(osd as usize, false);

@@ -3,8 +3,8 @@
 //! Where such a message is about to reach an OSD, its group is looked at before and after: state, record, log, lease, what members have, what waits.
 
 use messages::{
-    MBackfillReserve, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp, MOSDRepOpReply,
-    MRecoveryReserve, Message, RawMessage,
+    MBackfillReserve, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp,
+    MOSDRepOpReply, MRecoveryReserve, Message, RawMessage,
 };
 use osd_core::Osd;
 use osd_core::pg::Pg;
@@ -28,7 +28,8 @@ fn said(msg: &RawMessage) -> Option<(SpgId, Epoch)> {
 
 /// What may not change.
 fn look(pg: &Pg) -> String {
-    let members: Vec<_> = pg.peering.peers().iter().map(|(who, peer)| (*who, peer.complete_on_disk, peer.member.info.last_update)).collect();
+    let members: Vec<_> =
+        pg.peering.peers().iter().map(|(who, peer)| (*who, peer.complete_on_disk, peer.member.info.last_update)).collect();
     let (p, waiting) = (&pg.peering, pg.unanswered().count());
     format!("{:?} {:?} {:?} {} {:?} {members:?} {waiting}", p.state(), pg.info, pg.lease, pg.state_bits(), pg.log.head())
 }

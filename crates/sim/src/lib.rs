@@ -48,6 +48,7 @@ mod harm;
 pub mod history;
 mod judge;
 pub mod linear;
+mod looks;
 pub mod model;
 pub mod monitor;
 pub mod net;

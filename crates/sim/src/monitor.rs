@@ -1,7 +1,7 @@
 //! The monitor's process: [`Mon`] and what its shell does, which is to make a batch durable before the effects behind it.
 
-use crate::purge;
 use crate::net::{Life, LinkId, Net, Port, Proc};
+use crate::purge;
 use base::Rng;
 use bytes::Bytes;
 use cephx::AuthCapsInfo;

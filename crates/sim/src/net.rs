@@ -79,6 +79,8 @@ pub enum What {
     },
     /// A core asked for another turn.
     Continue(Life),
+    /// An OSD's loop has read what there was.
+    TurnEnd(Life),
     /// A disk may have completed something.
     Disk(Life),
     /// A client has time for its next operation.

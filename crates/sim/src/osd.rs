@@ -63,6 +63,9 @@ pub struct OsdProcess {
     acked_wall_ns: Option<u64>,
     wake_at: Stamp,
     disk_turn: bool,
+    /// How long a turn of the loop reads messages at most, and whether one goes on.
+    turn_ns: u64,
+    in_turn: bool,
     /// Until when its device is slow, and by how much.
     slow: (u64, u64),
     newest_epoch: Epoch,
@@ -93,6 +96,7 @@ impl OsdProcess {
                 ("osd_recovery_max_chunk".into(), plan.chunk_bytes.to_string()),
                 ("osd_recovery_max_omap_entries_per_chunk".into(), plan.chunk_keys.to_string()),
                 ("osd_recovery_sleep".into(), (plan.recovery_sleep_ms as f64 / 1e3).to_string()),
+                ("osd_pool_default_read_lease_ratio".into(), (plan.lease_percent as f64 / 1e2).to_string()),
                 ("osd_debug_reject_backfill_probability".into(), (plan.refused_places as f64 / 1e2).to_string()),
             ],
         };
@@ -124,6 +128,8 @@ impl OsdProcess {
             acked_wall_ns: None,
             wake_at: Stamp(0),
             disk_turn: false,
+            turn_ns: plan.turn_ns,
+            in_turn: false,
             slow: (0, 0),
             newest_epoch: 0,
             born_ns: net.now_ns,
@@ -360,7 +366,8 @@ impl OsdProcess {
         let before = match (&event, net.other_end(link, self.life)) {
             (Event::Message { msg, .. }, Some(Proc::Osd(from))) => {
                 net.places.comes(self.life.1, self.daemon.osd(), from, msg);
-                former::before(self.core(), msg)
+                // What was gathered in this turn may be done with it.
+                former::before(self.core(), msg).filter(|_| !self.in_turn)
             }
             _ => None,
         };
@@ -368,6 +375,19 @@ impl OsdProcess {
         if let Some(Err(why)) = before.map(|before| former::after(self.core(), &before, kind)) {
             net.wrong.get_or_insert(format!("former: {why}"));
         }
+        match self.turn_ns {
+            0 => self.event(Event::TurnEnd, drive, net),
+            _ if self.in_turn => {}
+            longest => {
+                self.in_turn = true;
+                let delay = net.rng.below(longest);
+                net.after(delay, What::TurnEnd(self.life));
+            }
+        }
+    }
+    /// The loop has read what there was.
+    pub fn turn_end(&mut self, drive: &mut Drive, net: &mut Net) {
+        self.in_turn = false;
         self.event(Event::TurnEnd, drive, net);
     }
 }

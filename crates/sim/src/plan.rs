@@ -100,6 +100,10 @@ pub struct Plan {
     pub recovery_sleep_ms: u64,
     /// Of 100 requests for a place for backfill, so many are refused as if the store were too full.
     pub refused_places: u64,
+    /// How long leases of reads are, of 100 of the time after which a silent OSD counts as failed.
+    pub lease_percent: u64,
+    /// How long an OSD's loop reads messages at most before it does what comes of them all; 0: each has a turn of its own.
+    pub turn_ns: u64,
     /// Bytes and keys that one message of recovery has at most.
     pub chunk_bytes: u64,
     pub chunk_keys: u64,
@@ -168,6 +172,8 @@ impl Plan {
             kill_at_write: 0,
             force: 0,
             recovery_sleep_ms: 0,
+            turn_ns: 0,
+            lease_percent: 80,
             refused_places: 0,
             rest_ns: 900 * SEC,
             rot: 0,
@@ -200,10 +206,20 @@ impl Plan {
         self.force = sometimes(rng, &[3_000, 15_000]) * u64::from(self.size > 1);
         self.recovery_sleep_ms = sometimes(rng, &[100, 1_000]);
         self.refused_places = sometimes(rng, &[20, 60]);
+        self.turn_ns = pick(rng, &[0, 100_000, 3_000_000]);
+        self.lease_percent = pick(rng, &[80, 80, 20, 250]);
         if self.osds > 2 && self.rot == 0 && rng.chance(1, 3) {
             // Groups of many objects whose logs soon don't reach back far enough move from one OSD to another all the time, while clients write.
             (self.pg_num, self.log_entries, self.objects) = (1 << rng.below(3), 4, 20 + rng.below(20) as u32);
-            (self.size, self.min_size) = if rng.chance(1, 2) { (2, 1) } else { (self.size, self.min_size) };
+            (self.size, self.min_size) = match rng.below(4) {
+                0 => (2, 1),
+                // One member alone may go on, and the others come back with writes that do not count.
+                1 => (3, 1),
+                _ => (self.size, self.min_size),
+            };
+            if self.size > 1 && rng.chance(1, 2) {
+                self.kill_at_write = 60;
+            }
             (self.out_in, self.upmap) = (pick(rng, &[4_000, 12_000]), pick(rng, &[4_000, 12_000]));
             (self.think_ms, self.recovery_sleep_ms) = (pick(rng, &[20, 500]), pick(rng, &[0, 50, 300]));
         }

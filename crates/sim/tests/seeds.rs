@@ -76,6 +76,10 @@ fn broken_promises_are_noticed() {
         Planted::Osd(OsdBug::ForgetDataDirty),
         Planted::Osd(OsdBug::SkipClone),
         Planted::Osd(OsdBug::TrimSharedClone),
+        Planted::Osd(OsdBug::ReplicaAckEarly),
+        Planted::Osd(OsdBug::IgnoreLastStarted),
+        Planted::Osd(OsdBug::LoseDup),
+        Planted::Osd(OsdBug::GrantTwice),
     ];
     for planted in few.into_iter().filter(|_| cfg!(debug_assertions)) {
         assert!(ALL.contains(&planted), "{planted:?} is in the table");

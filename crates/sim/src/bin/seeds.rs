@@ -1,4 +1,4 @@
-//! Runs seeds: `seeds --from N --count N`, or one: `seeds --seed N [--trace] [--shrink]`, or the planted bugs: `seeds --bugs [--only WORD]`.
+//! Runs seeds: `seeds --from N --count N`, or one: `seeds --seed N [--trace] [--shrink]`, or the planted bugs: `seeds --bugs [--only WORD,WORD]`.
 //! `cargo xtask sim` calls it.
 
 use sim::planted::ALL;
@@ -73,14 +73,14 @@ impl Clean {
     }
 }
 
-/// Each planted bug whose name has this in it: the first seed that a checker finds wrong, and that is right without the bug.
+/// Each planted bug whose name has one of these words in it: the first seed that a checker finds wrong, and that is right without the bug.
 fn bugs(from: u64, count: u64, only: &str) -> ExitCode {
     let mut missed = 0;
     let mut clean = Clean::default();
     // Most are noticed by an assertion or a checker that panics.
     std::panic::set_hook(Box::new(|_| {}));
     println!("{:<22} {:>6} {:>6}  checker: what it says", "bug", "first", "seeds");
-    for planted in ALL.iter().filter(|bug| bug.name().contains(only)) {
+    for planted in ALL.iter().filter(|bug| only.split(',').any(|word| bug.name().contains(word))) {
         let mut others = 0;
         let found = (from..from + count).find_map(|seed| {
             let report = run_caught(&Plan::of(seed), Some(*planted), false);
