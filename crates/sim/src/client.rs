@@ -86,6 +86,14 @@ impl ClientProcess {
     pub fn in_flight(&self) -> usize {
         self.under_way.len()
     }
+    pub fn epoch(&self) -> types::Epoch {
+        self.objecter.epoch()
+    }
+    /// Calls that are not answered, and the links to OSDs.
+    pub fn open_calls(&self) -> Vec<String> {
+        let calls = self.under_way.iter().map(|(tid, call)| format!("call {call} (number {tid})"));
+        calls.chain(self.osds.iter().map(|(osd, link)| format!("link {link} to osd.{osd}"))).collect()
+    }
     pub fn has_pool(&self) -> bool {
         self.objecter.map().is_some_and(|m| m.pool_by_name(POOL).is_some())
     }

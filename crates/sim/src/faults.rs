@@ -333,6 +333,10 @@ impl Cluster {
         }
         self.say(r#"{"prefix":"osd unset","key":"pause"}"#.into());
         self.unset_flags();
+        // A command of another client that sets one may be on its way, held by a partition: none lasts longer than a minute.
+        for fault in [Fault::UnpauseFlag, Fault::Unflag] {
+            self.net.after(70 * SEC, What::Fault(fault));
+        }
         for id in 0..self.plan.osds {
             self.say(format!(r#"{{"prefix":"osd reweight","id":"{id}","weight":1.0}}"#));
         }

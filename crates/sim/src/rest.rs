@@ -65,5 +65,5 @@ pub fn restless(monitor: Option<&Monitor>, osds: &[Option<OsdProcess>], clients:
         .iter()
         .flatten()
         .find(|c| c.in_flight() > 0)
-        .map(|c| format!("{:?} has {} operations without an answer", c.life.0, c.in_flight()))
+        .map(|c| format!("{:?}, at epoch {} of {}, flags {:#x}, has no answer to {}", c.life.0, c.epoch(), map.epoch, map.flags, c.open_calls().join(", ")))
 }
