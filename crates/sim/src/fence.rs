@@ -31,6 +31,8 @@ pub enum Step {
     CutOff(i32, u64),
     /// An operator marks it down.
     Down(i32),
+    /// It is killed.
+    Away(i32),
     /// It is killed, and starts again soon.
     Restart(i32),
     /// It stands still for so long.
@@ -103,6 +105,9 @@ impl Cluster {
             self.net.partition(Proc::Mon, Proc::Osd(first), self.net.now_ns + back_ns);
             members.push(first);
         }
+        if !is_back && members.len() > 2 && self.net.rng.chance(1, 3) {
+            return self.fence_unheard(objects, &members);
+        }
         let primary = members[0];
         self.fences.begun += 1;
         (self.fences.objects, self.fences.primary) = (objects, primary);
@@ -146,6 +151,24 @@ impl Cluster {
         }
         self.net.at(until, What::Fence(Step::End));
     }
+    /// One member hears of no lease any more, and the other goes on to. Then that one dies and the primary is cut off: of the primary's lease, which
+    /// counts only as far as all have heard of it, the one that is left knows nothing newer.
+    fn fence_unheard(&mut self, objects: Vec<u32>, members: &[i32]) {
+        let (primary, hears, unheard) = (members[0], members[1], members[2]);
+        self.fences.begun += 1;
+        (self.fences.objects, self.fences.primary) = (objects, primary);
+        let begin = (3 + self.net.rng.below(14)) * SEC;
+        let until = self.net.now_ns + begin + (20 + self.net.rng.below(20)) * SEC;
+        self.net.note(format!("osd.{unheard} hears nothing of osd.{primary}, o{:?} are read there", self.fences.objects));
+        match self.net.rng.chance(1, 2) {
+            true => self.net.partition(Proc::Osd(primary), Proc::Osd(unheard), until),
+            false => self.net.partition(Proc::Osd(unheard), Proc::Osd(primary), until),
+        }
+        self.net.after(begin, What::Fence(Step::CutOff(primary, until)));
+        self.net.after(begin, What::Fence(Step::Away(hears)));
+        self.net.after(begin + 1, What::Fence(Step::Down(primary)));
+        self.net.at(until, What::Fence(Step::End));
+    }
     /// Between these OSDs and the rest nothing goes, or nothing one way; the reader hears none of the rest.
     fn cut_off(&mut self, inside: &[i32], until: u64) {
         let reader = Proc::Client(self.plan.clients);
@@ -178,6 +201,7 @@ impl Cluster {
         match step {
             Step::CutOff(osd, until) => self.cut_off(&[osd], until),
             Step::Down(osd) => self.say(format!(r#"{{"prefix":"osd down","ids":["{osd}"]}}"#)),
+            Step::Away(osd) => self.kill_osd(osd as usize, false),
             Step::Restart(osd) => {
                 self.kill_osd(osd as usize, false);
                 let delay = self.net.rng.below(500 * MS);

@@ -208,6 +208,9 @@ impl Plan {
         self.refused_places = sometimes(rng, &[20, 60]);
         self.turn_ns = pick(rng, &[0, 100_000, 3_000_000]);
         self.lease_percent = pick(rng, &[80, 80, 20, 250]);
+        if self.fence > 0 && self.size == 3 && self.rot == 0 && rng.chance(1, 3) {
+            self.min_size = 1;
+        }
         if self.osds > 2 && self.rot == 0 && rng.chance(1, 3) {
             // Groups of many objects whose logs soon don't reach back far enough move from one OSD to another all the time, while clients write.
             (self.pg_num, self.log_entries, self.objects) = (1 << rng.below(3), 4, 20 + rng.below(20) as u32);

@@ -61,9 +61,14 @@ pub fn restless(monitor: Option<&Monitor>, osds: &[Option<OsdProcess>], clients:
     if here != wanted {
         return Some(format!("{here} groups are there of {wanted}"));
     }
-    clients
-        .iter()
-        .flatten()
-        .find(|c| c.in_flight() > 0)
-        .map(|c| format!("{:?}, at epoch {} of {}, flags {:#x}, has no answer to {}", c.life.0, c.epoch(), map.epoch, map.flags, c.open_calls().join(", ")))
+    clients.iter().flatten().find(|c| c.in_flight() > 0).map(|c| {
+        format!(
+            "{:?}, at epoch {} of {}, flags {:#x}, has no answer to {}",
+            c.life.0,
+            c.epoch(),
+            map.epoch,
+            map.flags,
+            c.open_calls().join(", ")
+        )
+    })
 }
