@@ -16,6 +16,7 @@ mod lock;
 mod log;
 mod numops;
 mod otp;
+mod pass;
 mod queue;
 mod rbd;
 mod refcount;

@@ -223,3 +223,22 @@ fn each_with(
         }
     }
 }
+
+/// One page of it, behind `prefix + last`. `last` goes along with what was visited, so that a pass goes on there. True if more follow and `visit`
+/// has not said to stop.
+fn each_of_page(
+    obj: &mut dyn ObjectView,
+    prefix: &[u8],
+    last: &mut ByteStr,
+    mut visit: impl FnMut(&mut dyn ObjectView, &[u8], &Bytes) -> ClsResult<bool>,
+) -> ClsResult<bool> {
+    let (page, more) = obj.omap_vals(&[prefix, last.as_slice()].concat(), prefix, KEYS_PER_READ)?;
+    for (key, value) in &page {
+        let name = key.as_slice().strip_prefix(prefix).unwrap_or_default();
+        if !visit(obj, name, value)? {
+            return Ok(false);
+        }
+        *last = name.into();
+    }
+    Ok(more)
+}

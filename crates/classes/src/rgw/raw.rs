@@ -4,8 +4,9 @@ use super::PAGE_MAX;
 use super::entry::Entry;
 use super::keys::{INSTANCES, OLHS, ObjKey, SPECIAL, SPECIAL_END};
 use super::olh::Olh;
+use crate::pass::in_turns;
 use crate::registry::Method;
-use crate::view::{ClsError, ClsReply, ClsResult, ObjectView, ValPage};
+use crate::view::{ClsReply, ClsResult, ObjectView, ValPage};
 use crate::wire::{decode, done, errno, reply, stored};
 use denc::{ByteStr, Bytes, denc_struct};
 use types::errno::EINVAL;
@@ -27,9 +28,6 @@ pub struct Raw {
     value: Bytes,
 }
 denc_struct!(Raw, v 1, compat 1, { kind, key, value });
-
-/// Pages of one turn: a few milliseconds.
-const TURN_PAGES: u32 = 8;
 
 /// `rgw_cls_bi_get_op`.
 pub struct GetOp {
@@ -147,7 +145,7 @@ fn list(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
 }
 
 /// How far a pass over all entries has come.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Pass<S> {
     part: usize,
     /// The last key of that part.
@@ -155,43 +153,26 @@ struct Pass<S> {
     sum: S,
 }
 
-/// Sums up every entry of the objects' and of the versions', by its own kind, one page after the other. An index may be longer than the store's
-/// caches, so the pass goes on where it had to wait; and a few pages are a turn.
+/// Sums up every entry of the objects' and of the versions', by its own kind, one page after the other.
 pub fn sum_of_entries<S: Default + Clone + Send + 'static>(
     obj: &mut dyn ObjectView,
     mut add: impl FnMut(&mut S, bool, Entry),
 ) -> ClsResult<S> {
     let parts = parts(b"");
-    let begun = obj.kept().and_then(|kept| kept.downcast::<Pass<S>>().ok());
-    let mut pass = begun.map_or_else(|| Pass { part: 0, after: ByteStr::new(), sum: S::default() }, |pass| *pass);
-    let mut pages = 0;
-    while let Some(part) = parts.get(pass.part) {
-        if part.kind == kind::OLH {
-            pass.part += 1;
-            continue;
-        }
-        // A turn's pages are read, or the store has to fetch the next one: the pass goes on from here.
-        let paused = if pages == TURN_PAGES { obj.pause() } else { None };
-        let (page, more) = match paused.map_or_else(|| part.page(obj, pass.after.as_slice(), PAGE_MAX), Err) {
-            Err(ClsError::Wait) => {
-                obj.keep(Box::new(pass));
-                return Err(ClsError::Wait);
-            }
-            page => page?,
-        };
-        pages += 1;
+    let pass = in_turns(obj, |obj, pass: &mut Pass<S>| {
+        let part = &parts[pass.part];
+        let (page, more) = if part.kind == kind::OLH { (Vec::new(), false) } else { part.page(obj, pass.after.as_slice(), PAGE_MAX)? };
         for (_, value) in &page {
             add(&mut pass.sum, part.kind == kind::INSTANCE, stored(value)?);
         }
         pass.after = match page.into_iter().next_back() {
-            // It is cut from a page, which is not to be kept for its sake.
             Some((last, _)) if more => last.detach(),
             _ => {
                 pass.part += 1;
                 ByteStr::new()
             }
         };
-    }
-    obj.keep(Box::new(pass.clone()));
+        Ok(pass.part < parts.len())
+    })?;
     Ok(pass.sum)
 }

@@ -2,6 +2,7 @@
 
 use super::change::{read, write};
 use super::{PAGE_MAX, record};
+use crate::pass::in_turns;
 use crate::registry::{METHOD_WR, Method};
 use crate::view::{ClsError, ClsReply, ClsResult, ObjectView};
 use crate::wire::{decode, done, errno, or_none, reply};
@@ -229,15 +230,12 @@ fn trim(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     obj.stat()?;
     let op: TrimOp = decode(&input)?;
     let wanted = Wanted { from: op.from, to: op.to, user: &op.user, bucket: &op.bucket };
-    let (mut marker, mut gone) = (ByteStr::new(), Vec::new());
-    loop {
-        let (records, next) = wanted.page(obj, &marker, PAGE_MAX)?;
+    let (_, gone) = in_turns(obj, |obj, (marker, gone): &mut (ByteStr, Vec<ByteStr>)| {
+        let (records, next) = wanted.page(obj, marker, PAGE_MAX)?;
         gone.extend(records.iter().flat_map(Record::keys));
-        match next {
-            Some(next) if gone.is_empty() => marker = next,
-            _ => break,
-        }
-    }
+        *marker = next.unwrap_or_default().detach();
+        Ok(!marker.is_empty() && gone.is_empty())
+    })?;
     if gone.is_empty() {
         return errno(ENODATA);
     }

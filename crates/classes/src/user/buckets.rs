@@ -2,6 +2,7 @@
 
 use super::LIST_MAX;
 use super::records::{Bucket, Entry, Header, Stats};
+use crate::pass::in_turns;
 use crate::registry::Method;
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{NoArgs, decode, done, encode, errno, reply, stored};
@@ -176,12 +177,12 @@ fn sum(obj: &mut dyn ObjectView, after: &ByteStr, stats: &mut Stats) -> ClsResul
 
 fn reset(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let op: TimeOp = decode(&input)?;
-    let mut header = Header { updated: op.time, ..Header::default() };
-    let mut after = ByteStr::new();
-    while let (Some(last), true) = sum(obj, &after, &mut header.stats)? {
-        after = last;
-    }
-    obj.omap_set_header(encode(&header))?;
+    let (_, stats) = in_turns(obj, |obj, (after, stats): &mut (ByteStr, Stats)| {
+        let (last, more) = sum(obj, after, stats)?;
+        *after = last.unwrap_or_default().detach();
+        Ok(more)
+    })?;
+    obj.omap_set_header(encode(&Header { stats, updated: op.time, ..Header::default() }))?;
     done()
 }
 

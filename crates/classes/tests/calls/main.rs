@@ -11,6 +11,7 @@ mod records;
 mod rgw;
 mod rgw_rest;
 mod rgw_versions;
+mod slow;
 mod stock;
 
 use bytes::Bytes;

@@ -1,8 +1,10 @@
 //! An object in memory behind the view that methods get: by the errnos that an OSD's operations have.
 
 use bytes::Bytes;
-use classes::{BUILTIN, ClsError, ClsReply, ClsResult, KeyPage, ObjectView, ValPage, Watcher};
-use std::collections::BTreeMap;
+use classes::{BUILTIN, ClsError, ClsReply, ClsResult, Kept, KeyPage, ObjectView, ValPage, Watcher};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 use types::errno::{EEXIST, EFBIG, ENODATA, ENOENT};
 use types::{ByteStr, EntityAddr, EntityInst, EntityName, UTime};
 
@@ -25,14 +27,61 @@ pub struct Object {
     pub now: UTime,
     pub writes: u32,
     pub random: u64,
+    /// A client that is called as [`ObjectView::origin`] watches the object.
+    pub watched: bool,
+    pub slow: Option<Slow>,
 }
 
+/// An OSD that has others' requests to answer, too; and its store.
+#[derive(Debug, Clone, Default)]
+pub struct Slow {
+    /// It fetches each page, and soon forgets it.
+    fetches: bool,
+    /// What was read last, by where it begins.
+    at_hand: VecDeque<Vec<u8>>,
+    kept: Rc<RefCell<Option<Kept>>>,
+    /// How often the call let others have their turn.
+    pub turns: u32,
+}
+
+impl Slow {
+    pub fn new(fetches: bool) -> Self {
+        Self { fetches, ..Self::default() }
+    }
+}
+
+/// Pages that such a store remembers.
+const AT_HAND: usize = 6;
+/// A call that takes more plans than this begins anew for ever.
+const PLANS_MAX: u32 = 10_000;
+
 impl Object {
+    /// Waits for what is not at hand.
+    fn fetch(&mut self, what: &[u8]) -> ClsResult<()> {
+        let Some(slow) = &mut self.slow else { return Ok(()) };
+        if !slow.fetches || slow.at_hand.iter().any(|had| had == what) {
+            return Ok(());
+        }
+        slow.at_hand.push_back(what.to_vec());
+        if slow.at_hand.len() > AT_HAND {
+            slow.at_hand.pop_front();
+        }
+        Err(ClsError::Wait)
+    }
     /// Calls a method; what it wrote stays only if it succeeds.
     pub fn call(&mut self, class: &str, method: &str, input: impl Into<Bytes>) -> Result<ClsReply, i32> {
         let found = BUILTIN.method(class.as_bytes(), method.as_bytes()).unwrap_or_else(|| panic!("{class}.{method}"));
-        let before = self.state.clone();
-        match (found.call)(self, input.into()) {
+        let (before, input) = (self.state.clone(), input.into());
+        let mut result = (found.call)(self, input.clone());
+        let mut plans = 1;
+        while self.slow.is_some() && matches!(result, Err(ClsError::Wait)) {
+            assert!(plans < PLANS_MAX, "{class}.{method} does not end");
+            self.state = before.clone();
+            result = (found.call)(self, input.clone());
+            plans += 1;
+        }
+        self.slow.iter_mut().for_each(|slow| drop(slow.kept.take()));
+        match result {
             Ok(reply) if reply.code >= 0 => Ok(reply),
             Ok(reply) => {
                 self.state = before;
@@ -130,10 +179,12 @@ impl ObjectView for Object {
         Ok(self.state.as_ref().map(|s| s.header.clone()).unwrap_or_default())
     }
     fn omap_keys(&mut self, after: &[u8], max: u64) -> ClsResult<KeyPage> {
+        self.fetch(after)?;
         let (page, more) = self.omap_vals(after, b"", max)?;
         Ok((page.into_iter().map(|(key, _)| key).collect(), more))
     }
     fn omap_vals(&mut self, after: &[u8], prefix: &[u8], max: u64) -> ClsResult<ValPage> {
+        self.fetch(after)?;
         let Some(state) = &self.state else { return Ok((Vec::new(), false)) };
         let fits = |(key, _): &(&ByteStr, &Bytes)| key.as_slice() > after && key.as_slice().starts_with(prefix);
         let mut found = state.omap.iter().filter(fits).map(|(key, value)| (key.clone(), value.clone()));
@@ -141,6 +192,7 @@ impl ObjectView for Object {
         Ok((page, found.next().is_some()))
     }
     fn omap_val(&mut self, key: &[u8]) -> ClsResult<Bytes> {
+        self.fetch(key)?;
         self.state.as_ref().and_then(|s| s.omap.get(key).cloned()).ok_or(ClsError::Errno(ENOENT))
     }
     fn omap_vals_by_keys(&mut self, keys: &[ByteStr]) -> ClsResult<Vec<(ByteStr, Bytes)>> {
@@ -193,7 +245,21 @@ impl ObjectView for Object {
         if objects.is_empty() { Ok(BTreeMap::new()) } else { Err(ClsError::Errno(ENOENT)) }
     }
     fn watchers(&mut self) -> ClsResult<Vec<Watcher>> {
-        Ok(Vec::new())
+        let EntityInst { name, addr } = self.origin();
+        Ok(self.watched.then_some(Watcher { name, cookie: 1, timeout_s: 30, addr }).into_iter().collect())
+    }
+    fn kept(&mut self) -> Option<Kept> {
+        self.slow.as_ref().and_then(|slow| slow.kept.take())
+    }
+    fn keep(&mut self, kept: Kept) {
+        if let Some(slow) = &self.slow {
+            slow.kept.replace(Some(kept));
+        }
+    }
+    fn pause(&mut self) -> Option<ClsError> {
+        let slow = self.slow.as_mut()?;
+        slow.turns += 1;
+        Some(ClsError::Wait)
     }
     fn client_features(&self) -> u64 {
         u64::MAX

@@ -246,7 +246,7 @@ fn an_index_by_time_lists_and_trims() {
 }
 
 /// One bucket's entry.
-fn bucket(e: &mut denc::Encoder, name: &str, size: u64) {
+pub fn bucket(e: &mut denc::Encoder, name: &str, size: u64) {
     e.frame(9, 5, |e| {
         e.blob(b"");
         e.u64(size);

@@ -1,10 +1,11 @@
 //! What sites say of a mirrored image: `status_global_ID` for this site, `remote_status_global_ID_SITE` for the others. A site is up while
 //! its daemon watches the object.
 
-use super::super::{RECORD_FEATURES, answer, each, each_with, find, reads, writes};
+use super::super::{RECORD_FEATURES, answer, each, each_of_page, each_with, find, reads, writes};
 use super::image::MirrorImage;
 use super::peer::MirrorPeer;
 use super::{forget, image, peer};
+use crate::pass::in_turns;
 use crate::registry::{METHOD_PROMOTE, METHOD_RD, METHOD_WR, Method};
 use crate::view::{ClsError, ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, errno};
@@ -255,33 +256,39 @@ fn summary(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     }
     let tx_sites: BTreeSet<ByteStr> = senders.iter().map(|peer| peer.mirror_uuid.clone()).collect();
     let up = watchers(obj)?;
-    let mut states: BTreeMap<u8, i32> = BTreeMap::new();
-    each_with(obj, image::IMAGES, b"", |obj, _, record| {
-        let image = MirrorImage::stored(&record)?;
-        let status = match get(obj, &image.global_image_id, &up) {
-            Err(e) if e.is(ENOENT) => ImageStatus { local: None, remote: Vec::new() },
-            other => other?,
-        };
-        *states.entry(summarized(&status, direction, &tx_sites)).or_default() += 1;
-        Ok(true)
+    let (_, states) = in_turns(obj, |obj, (last, states): &mut (ByteStr, BTreeMap<u8, i32>)| {
+        each_of_page(obj, image::IMAGES, last, |obj, _, record| {
+            let image = MirrorImage::stored(record)?;
+            let status = match get(obj, &image.global_image_id, &up) {
+                Err(e) if e.is(ENOENT) => ImageStatus { local: None, remote: Vec::new() },
+                other => other?,
+            };
+            *states.entry(summarized(&status, direction, &tx_sites)).or_default() += 1;
+            Ok(true)
+        })
     })?;
     answer!(states)
 }
 
 /// Forgets what daemons said that are gone.
 fn remove_down(obj: &mut dyn ObjectView, _: Bytes) -> ClsResult<ClsReply> {
+    const PREFIXES: [&[u8]; 2] = [LOCAL, REMOTE];
     let up = watchers(obj)?;
-    for prefix in [LOCAL, REMOTE] {
-        let mut gone: Vec<ByteStr> = Vec::new();
-        each(obj, prefix, b"", |name, record| {
-            if !up.contains(&stored(&record)?.origin) {
+    let (.., gone) = in_turns(obj, |obj, (part, last, gone): &mut (usize, ByteStr, Vec<ByteStr>)| {
+        let prefix = PREFIXES[*part];
+        let more = each_of_page(obj, prefix, last, |_, name, record| {
+            if !up.contains(&stored(record)?.origin) {
                 gone.push([prefix, name].concat().into());
             }
             Ok(true)
         })?;
-        if !gone.is_empty() {
-            obj.omap_remove(gone)?;
+        if !more {
+            (*part, *last) = (*part + 1, ByteStr::new());
         }
+        Ok(*part < PREFIXES.len())
+    })?;
+    if !gone.is_empty() {
+        obj.omap_remove(gone)?;
     }
     Ok(().into())
 }
@@ -302,16 +309,18 @@ fn instance_list(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> 
     let mut input = Input::new(&input);
     let (after, max): (ByteStr, u64) = (input.get()?, input.get()?);
     let up = watchers(obj)?;
-    let mut found: BTreeMap<ByteStr, EntityInst> = BTreeMap::new();
-    if max > 0 {
-        each_with(obj, image::IMAGES, after.as_slice(), |obj, id, record| {
-            match instance(obj, &MirrorImage::stored(&record)?.global_image_id, &up) {
+    let (_, found) = in_turns(obj, |obj, (last, found): &mut (Option<ByteStr>, BTreeMap<ByteStr, EntityInst>)| {
+        if max == 0 {
+            return Ok(false);
+        }
+        each_of_page(obj, image::IMAGES, last.get_or_insert_with(|| after.clone()), |obj, id, record| {
+            match instance(obj, &MirrorImage::stored(record)?.global_image_id, &up) {
                 Ok(origin) => _ = found.insert(id.into(), origin),
                 Err(ClsError::Wait) => return Err(ClsError::Wait),
                 Err(_) => {}
             }
             Ok((found.len() as u64) < max)
-        })?;
-    }
+        })
+    })?;
     Ok(found.to_bytes(obj.client_features()).into())
 }
