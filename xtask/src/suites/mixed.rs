@@ -1,10 +1,13 @@
-//! Groups whose members are stock OSDs of 18.2 and ours, each of them leading some: upstream's random workload runs on them while members die.
+//! Stock OSDs of 18.2 and ours with the same groups: as members of one, each of them leading some, while upstream's random workload runs and members
+//! die; and one after the other, with what radosgw made on the one read and changed on the other.
 //!
 //! A stock member checks ours: it ends by an assertion where a message says what no stock OSD would say.
 
 use super::Case;
+use super::radosgw::{ACCESS, SECRET, speak, told};
 use super::scrub::all_scrubbed;
-use crate::clients::Release::Reef;
+use crate::clients::{Release::Reef, reef_radosgw};
+use crate::gateway::{Gateway, admin, objects_of_data};
 use crate::run::{run, until};
 use crate::stock::{Daemons, PATIENCE, Plane, stock_control_plane, stock_osd};
 use crate::workload::judge;
@@ -12,7 +15,10 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::time::Duration;
 
-pub const CASES: &[Case] = &[Case { name: "stock_and_our_osds_in_one_group", needs: &[Reef], run: mixed }];
+pub const CASES: &[Case] = &[
+    Case { name: "stock_and_our_osds_in_one_group", needs: &[Reef], run: mixed },
+    Case { name: "stock_and_our_osds_take_a_bucket_in_turn", needs: &[Reef], run: bucket_in_turn },
+];
 
 /// Upstream's mix of operations with snapshots, on small objects. Its own limit in seconds is far beyond what the operations take.
 const WORKLOAD: &str = "--max-seconds 240 --objects 128 --max-in-flight 16 --size 16384 --min-stride-size 1638 --max-stride-size 3276 --op read 100 \
@@ -99,4 +105,72 @@ fn mixed() -> Result<()> {
         damaged.iter().map(|pgid| d.must(&format!("rados list-inconsistent-obj {pgid} --format=json"))).collect();
     ensure!(damaged.is_empty(), "copies differ in {damaged:?}: {differences:?}");
     clean(&d, "clean groups after the scrub")
+}
+
+/// Every group moves to that one of two OSDs, and the other ends: it serves alone.
+fn moved_to(d: &mut Daemons, to: u32, from: u32) -> Result<()> {
+    d.must(&format!("ceph osd in {to}"))?;
+    d.must(&format!("ceph osd out {from}"))?;
+    let epoch = d.json("ceph osd dump")?["epoch"].as_u64().context("an epoch")?;
+    let is_there = |pg: &Value| {
+        let is_new = pg["reported_epoch"].as_u64().is_some_and(|reported| reported >= epoch);
+        is_new && pg["state"] == "active+clean" && pg["acting"] == serde_json::json!([to])
+    };
+    let groups = || -> Result<Vec<Value>> { Ok(d.json("ceph pg dump pgs")?["pg_stats"].as_array().context("pg dump")?.clone()) };
+    let moved = until(PATIENCE, || groups().is_ok_and(|pgs| !pgs.is_empty() && pgs.iter().all(is_there)));
+    ensure!(moved, "not every group is on osd.{to}:\n{}{}", d.must("ceph pg dump pgs_brief")?, d.last_words());
+    nothing_ended(d)?;
+    d.kill(&format!("osd.{from}"))?;
+    d.wait_up(1)
+}
+
+/// radosgw fills a bucket on a stock OSD; it is read and changed on ours after a move, and again on the stock one when it is back there.
+fn bucket_in_turn() -> Result<()> {
+    reef_radosgw()?;
+    let plane = Plane { monitors: 1, conf: "osd pool default pg num = 8\nosd pool default pgp num = 8\n", ..Plane::default() };
+    let mut d = stock_control_plane("mixed-bucket", &plane)?;
+    stock_osd(&mut d, 0, "bluestore")?;
+    d.wait_up(1)?;
+    let gateway = Gateway::start(&d.conf, &[])?;
+    let conf = d.conf.clone();
+    admin(&conf, &format!("user create --uid=t --display-name=T --access-key={ACCESS} --secret-key={SECRET}"))?;
+    speak(&gateway, &["kept", "mixed"])?;
+    let is_whole = |objects: u64| -> Result<()> {
+        speak(&gateway, &["check"])?;
+        let check: Value = serde_json::from_str(&admin(&conf, "bucket check --bucket=mixed")?).context("bucket check")?;
+        let check = &check["check_result"];
+        let sums = &check["existing_header"]["usage"]["rgw.main"];
+        ensure!(check["existing_header"] == check["calculated_header"] && sums["num_objects"] == objects, "{check}");
+        Ok(())
+    };
+    is_whole(8)?;
+    let at_first = told(&gateway, "tell")?;
+
+    d.new_ours(1, "ssd", &["--store", "block", "--size", "2G"])?;
+    d.wait_up(2)?;
+    for osd in [0, 1] {
+        d.must(&format!("ceph osd crush reweight osd.{osd} 1"))?;
+    }
+    moved_to(&mut d, 1, 0)?;
+    is_whole(8)?;
+    ensure!(told(&gateway, "tell")? == at_first, "on ours the bucket is another one, not:\n{at_first}\n{}", told(&gateway, "tell")?);
+    // The index and its log go on where stock left them.
+    speak(&gateway, &["grow", "plain", "versions", "uploads"])?;
+    admin(&conf, "bucket reshard --bucket=kept --num-shards=13")?;
+    is_whole(10)?;
+    let on_ours = told(&gateway, "tell")?;
+    ensure!(on_ours != at_first, "nothing has changed:\n{on_ours}");
+
+    d.start("osd.0")?;
+    d.wait_up(2)?;
+    moved_to(&mut d, 0, 1)?;
+    is_whole(10)?;
+    ensure!(told(&gateway, "tell")? == on_ours, "back on stock the bucket is another one, not:\n{on_ours}\n{}", told(&gateway, "tell")?);
+    speak(&gateway, &["plain", "versions", "uploads"])?;
+    for bucket in ["kept", "mixed"] {
+        admin(&conf, &format!("bucket rm --bucket={bucket} --purge-objects"))?;
+    }
+    admin(&conf, "gc process --include-all")?;
+    ensure!(objects_of_data(&conf)? == 0, "{} objects of data are left", objects_of_data(&conf)?);
+    nothing_ended(&d)
 }

@@ -21,12 +21,23 @@ pub const ACCESS: &str = "accesskeyoftest";
 pub const SECRET: &str = "secretkeyoftest";
 
 /// Runs steps of `s3.py`.
-fn speak(gateway: &Gateway, steps: &[&str]) -> Result<()> {
+pub fn speak(gateway: &Gateway, steps: &[&str]) -> Result<()> {
+    let said = ask(gateway, steps)?;
+    ensure!(said.is_empty(), "s3.py: {said}");
+    Ok(())
+}
+/// What a step of it prints.
+pub fn told(gateway: &Gateway, step: &str) -> Result<String> {
+    let said = ask(gateway, &[step])?;
+    ensure!(!said.is_empty(), "s3.py {step} says nothing");
+    Ok(said)
+}
+fn ask(gateway: &Gateway, steps: &[&str]) -> Result<String> {
     let mut cmd = Command::new("python3");
     cmd.arg(root().join("xtask/src/suites/s3.py")).arg(format!("127.0.0.1:{}", gateway.port)).args([ACCESS, SECRET]).args(steps);
     let out = run(&mut cmd, SCRIPT)?;
-    ensure!(out.ok() && out.stdout.trim() == "ok", "s3.py: {}{}{}", out.stdout, out.stderr, gateway.last_words());
-    Ok(())
+    let said = out.stdout.trim_end().strip_suffix("ok").filter(|said| out.ok() && (said.is_empty() || said.ends_with('\n')));
+    Ok(said.with_context(|| format!("s3.py: {}{}{}", out.stdout, out.stderr, gateway.last_words()))?.to_string())
 }
 
 /// What its administrator asks of the index: sums that are right, more shards, what waits to be removed, what nobody owns.

@@ -155,6 +155,31 @@ def mixed():
     ask("POST", "/mixed/upload", {"uploads": ""})
 
 
+def grow():
+    """That bucket gets more of everything, and loses some."""
+    ask("PUT", "/mixed/obj", body=b"back again")
+    ask("PUT", "/mixed/dir/3", body=b"new" * 2000)
+    ask("DELETE", "/mixed/dir/1", expect=204)
+    _, data = ask("GET", "/mixed", {"versions": "", "prefix": "old"})
+    ask("DELETE", "/mixed/old", {"versionId": found("VersionId", data)[0]}, expect=204)
+    upload = found("UploadId", ask("GET", "/mixed", {"uploads": ""})[1])[0]
+    etag = ask("PUT", "/mixed/upload", {"partNumber": 1, "uploadId": upload}, b"part")[0]["etag"]
+    part = f"<Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>"
+    ask("POST", "/mixed/upload", {"uploadId": upload}, f"<CompleteMultipartUpload>{part}</CompleteMultipartUpload>".encode())
+    ask("POST", "/mixed/upload", {"uploads": ""})
+
+
+def tell():
+    """Prints all that there is of that bucket."""
+    _, data = ask("GET", "/mixed", {"versions": ""})
+    versions = re.findall(r"<(Version|DeleteMarker)>(.*?)</\1>", data.decode())
+    for kind, version in versions:
+        key, number, latest = (found(tag, version.encode())[0] for tag in ("Key", "VersionId", "IsLatest"))
+        body = ask("GET", f"/mixed/{key}", {"versionId": number})[1] if kind == "Version" else b""
+        print(kind, key, number, latest, len(body), hashlib.sha256(body).hexdigest())
+    print("listed", names("mixed"), "uploads", found("UploadId", ask("GET", "/mixed", {"uploads": ""})[1]))
+
+
 def told(i):
     return b"%d|" % i * (1 + i * 37 % 4000)
 
