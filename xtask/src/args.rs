@@ -46,6 +46,9 @@ pub struct ConformanceArgs {
     /// For suite s3: a checkout of ceph/s3-tests, branch ceph-reef.
     #[arg(long, value_name = "DIR")]
     pub s3_tests: Option<PathBuf>,
+    /// For suite s3: all tests, also those that upstream's own runs leave out; in a section of its own.
+    #[arg(long, requires = "s3_tests")]
+    pub s3_whole: bool,
     /// For suite posix: a checkout of pjd/pjdfstest.
     #[arg(long, value_name = "DIR")]
     pub pjdfstest: Option<PathBuf>,

@@ -61,6 +61,7 @@ fn chore(chore: Chore) -> Result<()> {
             manner.among_stock = a.among_stock;
             let sources = conformance::Sources {
                 s3_tests: a.s3_tests.as_deref(),
+                s3_whole: a.s3_whole,
                 pjdfstest: a.pjdfstest.as_deref(),
                 xfstests: a.xfstests.as_deref(),
                 ceph: a.ceph_source.as_deref(),

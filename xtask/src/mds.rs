@@ -42,6 +42,9 @@ impl Server {
         let child = cmd.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
         Ok(Self { child, conf: conf.to_path_buf(), name: name.into() })
     }
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
     /// Waits until it serves rank 0.
     pub fn await_active(&self) -> Result<()> {
         let mut last = Value::Null;
@@ -107,10 +110,12 @@ fn open_to_all(conf: &Path) -> Result<()> {
     let dir = conf.parent().context("ceph.conf is in the cluster's folder")?;
     let mut keys = vec![];
     for entry in std::fs::read_dir(dir)? {
-        keys.extend(Some(entry?.path()).filter(|path| path.extension().is_some_and(|e| e == "keyring")));
+        keys.extend(Some(entry?.path()).filter(|path| path.ends_with("keyring") || path.extension().is_some_and(|e| e == "keyring")));
     }
+    // Those that clients write to, where a cluster has them.
+    let folders = [dir.to_path_buf(), dir.join("run"), dir.join("log")].into_iter().filter(|path| path.is_dir());
     let ok = Command::new("chmod").args(["a+rX", "--"]).args(keys).status()?.success();
-    ensure!(ok && Command::new("chmod").arg("1777").arg(dir).status()?.success(), "chmod in {}", dir.display());
+    ensure!(ok && Command::new("chmod").arg("1777").args(folders).status()?.success(), "chmod in {}", dir.display());
     let script = "import cephfs, sys\nfs = cephfs.LibCephFS(conffile=sys.argv[1], auth_id='admin')\nfs.mount()\nfs.chmod('/', 0o1777)\nfs.unmount()\nfs.shutdown()\n";
     let out = run(Reef.command(conf, "python3").args(["-c", script]).arg(conf), COMMAND)?;
     ensure!(out.ok(), "chmod of the file system's root: {}{}", out.stdout, out.stderr);

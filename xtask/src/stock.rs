@@ -273,6 +273,8 @@ pub struct Plane {
     pub manager: Release,
     /// Monitors and manager think and report each second, instead of each five: whoever waits for what they say waits less.
     pub brisk: bool,
+    /// Connections of every kind in secure mode, instead of each as its kind has it by default.
+    pub secure: bool,
     /// More lines for `[global]`.
     pub conf: &'static str,
     /// Networks of its own, with one for each of so many OSDs.
@@ -281,11 +283,11 @@ pub struct Plane {
 
 impl Default for Plane {
     fn default() -> Self {
-        Self { monitors: 3, manager: Reef, brisk: true, conf: "", nodes: 0 }
+        Self { monitors: 3, manager: Reef, brisk: true, secure: true, conf: "", nodes: 0 }
     }
 }
 
-/// Stock monitors and a stock manager. Everything with cephx and in secure mode.
+/// Stock monitors and a stock manager. Everything with cephx.
 pub fn stock_control_plane(name: &str, plane: &Plane) -> Result<Daemons> {
     let mut d = Daemons::new(name)?;
     if plane.manager == Release::Pacific {
@@ -302,10 +304,8 @@ pub fn stock_control_plane(name: &str, plane: &Plane) -> Result<Daemons> {
         let networks = "public network = 127.0.0.0/8\ncluster network = 127.0.0.0/8\n".to_string();
         (ports[..plane.monitors].iter().map(|p| format!("[v2:127.0.0.1:{p}]")).collect(), networks)
     };
-    let modes: String = ["cluster", "service", "client", "mon cluster", "mon service", "mon client"]
-        .iter()
-        .map(|m| format!("ms {m} mode = secure\n"))
-        .collect();
+    let kinds = ["cluster", "service", "client", "mon cluster", "mon service", "mon client"];
+    let modes: String = kinds[..if plane.secure { kinds.len() } else { 0 }].iter().map(|m| format!("ms {m} mode = secure\n")).collect();
     let auth: String = ["cluster", "service", "client"].iter().map(|s| format!("auth {s} required = cephx\n")).collect();
     let (pace, clients) = if plane.brisk {
         let daemons = "mgr stats period = 1\nmgr tick period = 1\nmon tick interval = 1\npaxos propose interval = 0.1\n";
@@ -328,7 +328,7 @@ pub fn stock_control_plane(name: &str, plane: &Plane) -> Result<Daemons> {
     )?;
     d.must(&format!("ceph-authtool --create-keyring {at}/keyring --gen-key -n mon. --cap mon 'allow *'"))?;
     for (who, caps) in [
-        ("client.admin", "--cap mon 'allow *' --cap osd 'allow *' --cap mgr 'allow *'"),
+        ("client.admin", "--cap mon 'allow *' --cap osd 'allow *' --cap mgr 'allow *' --cap mds 'allow *'"),
         ("mgr.x", "--cap mon 'allow profile mgr' --cap osd 'allow *'"),
     ] {
         d.must(&format!("ceph-authtool {at}/keyring --gen-key -n {who} {caps}"))?;

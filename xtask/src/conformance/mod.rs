@@ -305,6 +305,8 @@ pub struct Run {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sources<'a> {
     pub s3_tests: Option<&'a Path>,
+    /// All of them, not what upstream's own runs select.
+    pub s3_whole: bool,
     pub pjdfstest: Option<&'a Path>,
     pub xfstests: Option<&'a Path>,
     pub ceph: Option<&'a Path>,
@@ -326,7 +328,7 @@ fn means(word: Option<&str>, suite: &str) -> bool {
 /// Runs a suite of given sources, or says what it lacks.
 fn run_given(suite: &str, manner: Manner, sources: Sources) -> Result<Result<Run, &'static str>> {
     Ok(match (suite, sources) {
-        (s3::NAME, Sources { s3_tests: Some(dir), .. }) => Ok(s3::s3(manner, dir)?),
+        (s3::NAME, Sources { s3_tests: Some(dir), s3_whole, .. }) => Ok(s3::s3(manner, dir, s3_whole)?),
         (s3::NAME, _) => Err("--s3-tests DIR: a checkout of ceph/s3-tests, branch ceph-reef"),
         (posix::NAME, Sources { pjdfstest: None, xfstests: None, .. }) => {
             Err("--pjdfstest DIR and --xfstests DIR: checkouts of pjd/pjdfstest and kdave/xfstests")

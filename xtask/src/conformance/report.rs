@@ -22,7 +22,7 @@ const NOTES: &str = "
   cluster. The sections at the end of the page have each program by itself.
 - The first two columns are `humboldt up` with one OSD and keys (cephx).
 - *Among stock daemons*: two OSDs of Humboldt under three stock monitors of 18.2 and a stock manager of
-  16.2. All connections are encrypted (secure mode).
+  16.2. All connections are encrypted (secure mode). *Mixed*: one OSD with each store.
 - *Skipped*: the program itself does not run the case here. *Unsettled*: the case failed once, and passed
   when it ran again alone on a fresh cluster. *Left out*: the case was not tried, for one of the
   [reasons below](#why-cases-fail-or-are-left-out).
@@ -226,8 +226,17 @@ fn passed_of_run(body: &str) -> Option<String> {
 /// A row for each suite and release, a column for each way to run it.
 fn summary(sections: &BTreeMap<String, String>) -> String {
     const WAYS: [&str; 4] = ["", ", block store", ", among stock daemons", ", among stock daemons, block store"];
+    // One OSD with this store, the other with that.
+    const BOTH: &str = ", among stock daemons, both stores";
     let mut rows: BTreeMap<&str, [Option<String>; 4]> = BTreeMap::new();
     for (name, body) in sections {
+        if let Some(suite) = name.strip_suffix(BOTH) {
+            let row = rows.entry(suite).or_default();
+            for cell in &mut row[2..] {
+                *cell = cell.take().or_else(|| passed_of_run(body).map(|passed| format!("{passed}, mixed")));
+            }
+            continue;
+        }
         let longest = |way: &usize| if name.ends_with(WAYS[*way]) { WAYS[*way].len() + 1 } else { 0 };
         let way = (0..WAYS.len()).max_by_key(longest).expect("there are ways");
         rows.entry(name.strip_suffix(WAYS[way]).expect("each name ends with nothing, at least")).or_default()[way] = passed_of_run(body);
@@ -332,6 +341,9 @@ mod tests {
         let names = ["cls with 18.2", "cls with 18.2, block store", "cls with 18.2, among stock daemons, block store"];
         let sections: BTreeMap<String, String> = names.iter().zip(1..).map(|(name, n)| ((*name).to_string(), body(n))).collect();
         assert!(summary(&sections).ends_with("| cls with 18.2 | 6 of 7 | 5 of 7 | – | 4 of 7 |\n"), "{}", summary(&sections));
+        let both = BTreeMap::from([("cls with 18.2, among stock daemons, both stores".to_string(), body(1))]);
+        let sections = both.into_iter().chain(sections).collect();
+        assert!(summary(&sections).ends_with("| cls with 18.2 | 6 of 7 | 5 of 7 | 6 of 7, mixed | 4 of 7 |\n"), "{}", summary(&sections));
     }
 
     #[test]
