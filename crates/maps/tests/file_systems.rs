@@ -137,4 +137,19 @@ fn fuzz_maps_of_file_systems() {
             assert!(map.to_bytes(features::SUPPORTED).len() >= 20);
         }
     });
+    // What servers and clients are sent of it.
+    let all: Vec<FsMap> = samples.iter().map(|bytes| FsMap::from_bytes(bytes).unwrap()).collect();
+    let users: Vec<Bytes> = all.iter().map(|m| FsMapUser::from(m).to_bytes(features::SUPPORTED)).collect();
+    let servers: Vec<Bytes> = all.iter().flat_map(|m| m.filesystems.values().map(|fs| fs.mds.to_bytes(features::SUPPORTED))).collect();
+    fuzzing::run("mdsmap", 2500, |rng| {
+        for (name, samples) in [("FsMapUser", &users), ("MdsMap", &servers)] {
+            let (good, other) = (fuzzing::pick(rng, samples), fuzzing::pick(rng, samples));
+            let bad = Bytes::from(fuzzing::damaged(rng, good, other));
+            let again = fuzzing::bounded(name, bad.len(), 100, || match name {
+                "MdsMap" => MdsMap::from_bytes(&bad).map(|map| map.to_bytes(features::SUPPORTED).len()),
+                _ => FsMapUser::from_bytes(&bad).map(|map| map.to_bytes(features::SUPPORTED).len()),
+            });
+            assert!(again.is_err() || again.is_ok_and(|len| len > 4), "{name}");
+        }
+    });
 }
