@@ -85,6 +85,22 @@ pub struct FiguresArgs {
     pub draw: bool,
 }
 
+#[derive(Debug, clap::Args)]
+pub struct GatewayFiguresArgs {
+    /// Interleaved pairs.
+    #[arg(long, default_value_t = 5)]
+    pub pairs: usize,
+    /// How long a load is, in seconds of a machine of two cores.
+    #[arg(long, default_value_t = 8)]
+    pub seconds: u32,
+    /// Seconds that the gateway is idle for; 0: that is not measured.
+    #[arg(long, default_value_t = 60)]
+    pub idle: u32,
+    /// Loads with this in their name.
+    #[arg(long)]
+    pub only: Option<String>,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Chore {
     /// Everything that CI runs.
@@ -173,6 +189,8 @@ pub enum Chore {
     },
     /// Server CPU per operation and latency beside stock, in interleaved pairs.
     Figures(FiguresArgs),
+    /// The OSD's CPU per request of S3 and per operation on files, apart from that of radosgw, ceph-mds and the client, beside stock memstore.
+    GatewayFigures(GatewayFiguresArgs),
     /// A Debian package and a tarball, in target/package; of the program in `HUMBOLDT_BINARY`, if that is set.
     Package {
         /// Install it in fresh chroots of Debian 12 and 13 as well, and serve a client from there.

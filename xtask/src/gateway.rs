@@ -59,6 +59,10 @@ impl Gateway {
         Ok(gateway)
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills it with -9 and starts another in its place, at the same port.
     pub fn kill_and_restart(mut self) -> Result<Self> {
         self.child.kill()?;
