@@ -87,6 +87,8 @@ const PACKAGES: &[&str] = &[
 const LIMIT: Duration = Duration::from_secs(3600);
 /// For one test; those of lifecycles sleep up to 70 s.
 const TEST_S: u32 = 180;
+/// Objects `test1/a` and `test1/b` of a test of lifecycles.
+const LEFT_BY_LIFECYCLES: usize = 2;
 const GONE: Duration = Duration::from_secs(60);
 
 /// One user of the tests, as their sample configuration has it.
@@ -282,7 +284,7 @@ fn last(out: &Output) -> String {
 }
 
 /// Removes what the tests left, and looks whether it is gone.
-fn nothing_left(conf: &Path) -> Result<Outcome> {
+fn nothing_left(conf: &Path, whole: bool) -> Result<Outcome> {
     let mut runs = Runs::new("radosgw-admin");
     let started = Instant::now();
     let buckets: Vec<String> = serde_json::from_str(&admin(conf, "metadata list bucket")?).context("metadata list bucket")?;
@@ -299,7 +301,11 @@ fn nothing_left(conf: &Path) -> Result<Outcome> {
     });
     let against = (left > 0).then(|| format!("{left} objects are left in the data pool"));
     let nothing = Output { code: 0, stdout: String::new(), stderr: String::new() };
-    runs.add("everything removed, gc process --include-all: the data pool is empty".into(), started.elapsed(), against, &nothing);
+    let case = "everything removed, gc process --include-all: the data pool is empty".to_string();
+    if whole && left == LEFT_BY_LIFECYCLES {
+        runs.outcome.expected.insert(case.clone(), "a test of lifecycles leaves two objects; on stock 18.2 too");
+    }
+    runs.add(case, started.elapsed(), against, &nothing);
     Ok(runs.end())
 }
 
@@ -317,7 +323,7 @@ pub fn s3(manner: Manner, checkout: &Path, whole: bool) -> Result<Run> {
     prepare(server.conf())?;
     // It has read its zone before the storage classes came.
     let gateway = gateway.kill_and_restart()?;
-    let outcomes = vec![tests(&server, &gateway, checkout, whole)?, nothing_left(server.conf())?];
+    let outcomes = vec![tests(&server, &gateway, checkout, whole)?, nothing_left(server.conf(), whole)?];
     server.stands("s3-tests")?;
     drop(gateway);
     server.stop()?;
