@@ -259,7 +259,13 @@ impl Plan {
             };
             // Until its devices are quiet.
             let overhead = overhead + if cell.setup.store == "block" && !cell.work.op.reads() { 1.5 } else { 0.0 };
-            seconds + warm + overhead
+            // Until all copies are there again; a course may take minutes on a slow store.
+            let mending = match cell.setup.kind {
+                _ if !cell.work.is_drill() => 0.0,
+                Kind::Ceph => 25.0,
+                _ => 6.0,
+            };
+            seconds + warm + overhead + mending
         };
         start + self.steps.iter().map(|s| visit(&self.cells[s.cell])).sum::<f64>() + 3.0
     }
