@@ -30,32 +30,14 @@ fn class(word: Word) -> &'static str {
     }
 }
 
-/// Of CPU and bytes, less is not "faster".
+/// Of CPU, bytes and waiting, less is not "faster".
 fn word(metric: Metric, word: Word) -> String {
-    match (metric, word) {
-        (
-            Metric::ServerCpuUs
-            | Metric::ClientCpuUs
-            | Metric::Amplification
-            | Metric::RssMib
-            | Metric::PauseMs
-            | Metric::CleanS
-            | Metric::MendMbS
-            | Metric::MendCpuUs,
-            Word::Faster,
-        ) => "less".into(),
-        (
-            Metric::ServerCpuUs
-            | Metric::ClientCpuUs
-            | Metric::Amplification
-            | Metric::RssMib
-            | Metric::PauseMs
-            | Metric::CleanS
-            | Metric::MendMbS
-            | Metric::MendCpuUs,
-            Word::Slower,
-        ) => "more".into(),
-        (_, word) => word.to_string(),
+    use Metric::*;
+    let is_amount = matches!(metric, ServerCpuUs | ClientCpuUs | Amplification | RssMib | PauseMs | CleanS | MendCpuUs);
+    match word {
+        Word::Faster if is_amount => "less".into(),
+        Word::Slower if is_amount => "more".into(),
+        word => word.to_string(),
     }
 }
 
@@ -292,6 +274,21 @@ pub fn published(run: &Run) -> Markup {
                     } } }
                 } }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_speed_is_faster_and_an_amount_less() {
+        for metric in [Metric::Iops, Metric::MeanUs, Metric::P99Us, Metric::MendMbS] {
+            assert_eq!((word(metric, Word::Faster), word(metric, Word::Slower)), ("faster".into(), "slower".into()), "{}", metric.name());
+        }
+        for metric in [Metric::ServerCpuUs, Metric::Amplification, Metric::CleanS, Metric::MendCpuUs] {
+            assert_eq!((word(metric, Word::Faster), word(metric, Word::Slower)), ("less".into(), "more".into()), "{}", metric.name());
         }
     }
 }
