@@ -142,7 +142,9 @@ impl Humboldt {
     /// Makes an OSD's store anew, under the uuid that the monitor knows it by.
     fn emptying(&self, id: u32) -> Empty {
         let (program, cluster, place, store) = (self.program.clone(), self.cluster(), self.place(), self.setup.store.clone());
+        let in_folder = self.backings.is_empty();
         Box::new(move || {
+            ensure!(in_folder, "its store lies on devices of the study, which keep what they hold");
             let uuid = osds::uuid(&place, id)?;
             let (conf, data) = (cluster.join("ceph.conf"), cluster.join(format!("osd.{id}")));
             std::fs::remove_dir_all(&data).with_context(|| data.display().to_string())?;

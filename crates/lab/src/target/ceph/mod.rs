@@ -185,7 +185,9 @@ impl Ceph {
     /// Makes an OSD's store anew, under the uuid that the monitor knows it by, and with the key that it has.
     fn emptying(&self, id: u32) -> Empty {
         let (place, home) = (Place { group: None, ..self.server_place() }, self.dir.join(format!("osd.{id}")));
+        let in_folder = self.backings.is_empty() && self.folders.is_empty();
         Box::new(move || {
+            ensure!(in_folder, "its store lies on devices of the study, which keep what they hold");
             let (uuid, keyring) = (osds::uuid(&place, id)?, home.join("keyring"));
             let key = std::fs::read(&keyring).with_context(|| keyring.display().to_string())?;
             std::fs::remove_dir_all(&home).with_context(|| home.display().to_string())?;
