@@ -24,6 +24,7 @@ const WHOLE: Duration = Duration::from_secs(900);
 /// How often that is asked while a load runs, and afterwards.
 const ASK: Duration = Duration::from_secs(1);
 const ASK_OFTEN: Duration = Duration::from_millis(200);
+/// Between two looks at what is due when the load is over.
 const SLEEP: Duration = Duration::from_millis(20);
 /// Between two writes of the ledger.
 const PACE: Duration = Duration::from_millis(100);

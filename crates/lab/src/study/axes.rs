@@ -10,13 +10,16 @@ pub const WORK: &[&str] = &["op", "block", "depth", "jobs", "size", "cache"];
 /// Axes that advance together, each with as many values as the others.
 type Group<'a> = Vec<(&'a str, &'a [Value])>;
 
+/// An axis with its values, if the study has it.
+pub fn axis<'a>(study: &'a Study, name: &str) -> Option<(&'a str, &'a [Value])> {
+    study.axes.iter().find_map(|(key, entry)| match entry.get_ref() {
+        AxisEntry::Values(values) if key.get_ref() == name => Some((key.get_ref().as_str(), values.as_slice())),
+        _ => None,
+    })
+}
+
 fn groups(study: &Study) -> Vec<Group<'_>> {
-    let axis = |name: &str| {
-        study.axes.iter().find_map(|(key, entry)| match entry.get_ref() {
-            AxisEntry::Values(values) if key.get_ref() == name => Some((key.get_ref().as_str(), values.as_slice())),
-            _ => None,
-        })
-    };
+    let axis = |name: &str| axis(study, name);
     let pairs: Vec<&Vec<String>> = study
         .axes
         .iter()

@@ -77,10 +77,7 @@ fn check_axes(study: &Study) -> Checked {
             ("exclude", _) => return Err(wrong(span, "exclude is a list of tables: [{ depth = 1, op = \"read\" }]")),
             ("pairs", AxisEntry::Pairs(pairs)) => {
                 for pair in pairs {
-                    let length = |axis: &String| match study.axes.iter().find(|(k, _)| k.get_ref() == axis).map(|(_, e)| e.get_ref()) {
-                        Some(AxisEntry::Values(values)) => Some(values.len()),
-                        _ => None,
-                    };
+                    let length = |name: &String| axes::axis(study, name).map(|(_, values)| values.len());
                     let lengths: BTreeSet<Option<usize>> = pair.iter().map(length).collect();
                     if lengths.len() != 1 || lengths.contains(&None) {
                         return Err(wrong(span, format!("pairs: {} are not axes of as many values", pair.join(" and "))));
@@ -114,13 +111,9 @@ fn check_axes(study: &Study) -> Checked {
 /// Each part names values that axes have: another one would exclude nothing, and say so nowhere.
 fn check_excluded(study: &Study, parts: &[Point]) -> Result<(), String> {
     for (name, value) in parts.iter().flatten() {
-        let values = study.axes.iter().find_map(|(key, entry)| match entry.get_ref() {
-            AxisEntry::Values(values) if key.get_ref() == name => Some(values),
-            _ => None,
-        });
-        match values {
+        match axes::axis(study, name) {
             None => return Err(format!("exclude: {name} is no axis of this study")),
-            Some(values) if !values.contains(value) => return Err(format!("exclude: axis {name} has no value {value}")),
+            Some((_, values)) if !values.contains(value) => return Err(format!("exclude: axis {name} has no value {value}")),
             Some(_) => {}
         }
     }
