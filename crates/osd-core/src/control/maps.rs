@@ -55,17 +55,11 @@ impl Control {
             return Ok(false);
         }
         let next = self.map.epoch + 1;
-        if let (true, Some(bytes)) = (next > 1, m.incrementals.get(&next)) {
+        // A map that came as a whole counts, rather than the change beside it.
+        if let (true, Some(bytes), None) = (next > 1, m.incrementals.get(&next), m.maps.get(&next)) {
             let inc = Incremental::from_bytes(bytes).map_err(|e| format!("incremental {next}: {e}"))?;
             let mut map = (*self.map).clone();
-            let full = match (map.apply_and_encode(&inc), m.maps.get(&next)) {
-                (Ok(full), _) => full,
-                (Err(_), Some(whole)) => {
-                    map = OsdMap::from_bytes(whole).map_err(|e| format!("map {next}: {e}"))?;
-                    whole.clone()
-                }
-                (Err(e), None) => return Err(format!("incremental {next}: {e}")),
-            };
+            let full = map.apply_and_encode(&inc).map_err(|e| format!("incremental {next}: {e}"))?;
             self.maps.borrow_mut().put_inc(next, bytes.clone());
             self.new_map(map, full);
         } else if let Some((epoch, bytes)) = m.maps.range(next..).next().filter(|(epoch, _)| self.may_jump(**epoch, m)) {
