@@ -208,20 +208,9 @@ fn each_with(
     after: &[u8],
     mut visit: impl FnMut(&mut dyn ObjectView, &[u8], Bytes) -> ClsResult<bool>,
 ) -> ClsResult<()> {
-    let mut last = [prefix, after].concat();
-    loop {
-        let (page, more) = obj.omap_vals(&last, prefix, KEYS_PER_READ)?;
-        for (key, value) in &page {
-            let name = key.as_slice().strip_prefix(prefix).unwrap_or_default();
-            if !visit(obj, name, value.clone())? {
-                return Ok(());
-            }
-        }
-        match page.last() {
-            Some((key, _)) if more => last = key.as_slice().to_vec(),
-            _ => return Ok(()),
-        }
-    }
+    let mut last = after.into();
+    while each_of_page(obj, prefix, &mut last, |obj, name, value| visit(obj, name, value.clone()))? {}
+    Ok(())
 }
 
 /// One page of it, behind `prefix + last`. `last` goes along with what was visited, so that a pass goes on there. True if more follow and `visit`
@@ -240,5 +229,5 @@ fn each_of_page(
         }
         *last = name.into();
     }
-    Ok(more)
+    Ok(more && !page.is_empty())
 }
