@@ -304,8 +304,8 @@ pub fn stock_control_plane(name: &str, plane: &Plane) -> Result<Daemons> {
         let networks = "public network = 127.0.0.0/8\ncluster network = 127.0.0.0/8\n".to_string();
         (ports[..plane.monitors].iter().map(|p| format!("[v2:127.0.0.1:{p}]")).collect(), networks)
     };
-    let kinds = ["cluster", "service", "client", "mon cluster", "mon service", "mon client"];
-    let modes: String = kinds[..if plane.secure { kinds.len() } else { 0 }].iter().map(|m| format!("ms {m} mode = secure\n")).collect();
+    let kinds = ["cluster", "service", "client", "mon cluster", "mon service", "mon client"].iter().filter(|_| plane.secure);
+    let modes: String = kinds.map(|m| format!("ms {m} mode = secure\n")).collect();
     let auth: String = ["cluster", "service", "client"].iter().map(|s| format!("auth {s} required = cephx\n")).collect();
     let (pace, clients) = if plane.brisk {
         let daemons = "mgr stats period = 1\nmgr tick period = 1\nmon tick interval = 1\npaxos propose interval = 0.1\n";

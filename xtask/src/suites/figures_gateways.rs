@@ -184,11 +184,10 @@ fn create(side: &Side, mount: &Mount, ops: u32, tag: usize) -> Result<f64> {
 type Rows = [Vec<Run>; 2];
 
 fn through_gateways(sides: &mut [Side; 2], loads: &[&Load], pairs: usize, seconds: u32, idle_s: u32) -> Result<Vec<Rows>> {
-    let reads = |all: &[Side; 2]| [cpu(all[0].osd), cpu(all[1].osd)];
-    let alone = still(sides, idle_s, reads);
+    let alone = still(sides, idle_s);
     let gateways = [sides[0].gateway()?, sides[1].gateway()?];
     std::thread::sleep(SETTLE);
-    let beside = still(sides, idle_s, reads);
+    let beside = still(sides, idle_s);
     for (n, name) in ["humboldt", "stock"].into_iter().enumerate().filter(|_| idle_s > 0) {
         println!(
             "{name}: {:.2} % of a core with an idle radosgw, {:.2} % without, over {idle_s} s (1 % asked)",
@@ -227,10 +226,11 @@ fn through_gateways(sides: &mut [Side; 2], loads: &[&Load], pairs: usize, second
 }
 
 /// The share of a core that each OSD took while nothing was asked.
-fn still(sides: &[Side; 2], seconds: u32, reads: impl Fn(&[Side; 2]) -> [f64; 2]) -> [f64; 2] {
-    let before = reads(sides);
+fn still(sides: &[Side; 2], seconds: u32) -> [f64; 2] {
+    let used = || [0, 1].map(|n: usize| cpu(sides[n].osd));
+    let before = used();
     std::thread::sleep(Duration::from_secs(seconds.into()));
-    let after = reads(sides);
+    let after = used();
     [0, 1].map(|n| (after[n] - before[n]) / f64::from(seconds.max(1)))
 }
 
