@@ -291,7 +291,7 @@ fn a_read_that_meets_damage_is_answered_from_another_copy() {
     }
 }
 
-/// Damage to what was written in the interval that goes on: nobody has told anything of the members since it began but their answers to these writes.
+/// Damage to what was written in the interval that goes on: since it began the members have said nothing but their answers to these writes.
 #[test]
 fn what_was_written_in_this_interval_is_mended_from_a_member() {
     for (seed, kind) in [DamagedBytes, Size].into_iter().enumerate() {

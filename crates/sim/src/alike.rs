@@ -8,7 +8,7 @@ use denc::Decoder;
 use osd_core::pg::Pg;
 use osd_core::pg::peering::State;
 use std::collections::BTreeMap;
-use store::{ObjectStore, PgRecord, StoreError, StoreResult};
+use store::{ObjectStore, PgRecord, StoreResult};
 use types::object_info::OI_ATTR;
 use types::{CollId, EVersion, GHObject, HObject, ObjectInfo, PgShard};
 
@@ -32,12 +32,8 @@ fn versions(store: &dyn ObjectStore, pg: &Pg) -> StoreResult<BTreeMap<HObject, E
 fn state(osd: &OsdProcess, pg: &Pg) -> Option<(PgRecord, Option<BTreeMap<HObject, EVersion>>)> {
     let store = osd.core().store();
     let record = store.load_pg(pg.pgid).ok()??;
-    let objects = match versions(store, pg) {
-        Ok(objects) if objects.len() < OBJECTS_MAX => Some(objects),
-        Ok(_) | Err(StoreError::Wait(_)) => None,
-        // A device that reads wrong is another checker's.
-        Err(_) => None,
-    };
+    // What has to be fetched first is not looked at, and a device that reads wrong is another checker's.
+    let objects = versions(store, pg).ok().filter(|objects| objects.len() < OBJECTS_MAX);
     Some((record, objects))
 }
 

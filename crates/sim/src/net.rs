@@ -255,7 +255,7 @@ impl Net {
     pub fn link(&self, link: LinkId) -> Option<&Link> {
         self.links.get(&link)
     }
-    /// Who is at the other end of a process's link.
+    /// The process at the other end of a process's link.
     pub fn other_end(&self, link: LinkId, me: Life) -> Option<Proc> {
         self.links.get(&link).map(|l| if l.dialer == me { l.server.0 } else { l.dialer.0 })
     }

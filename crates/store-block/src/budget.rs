@@ -50,16 +50,16 @@ impl Budget {
         (self.shared / 8).max(LEAVES_MIN)
     }
     /// Blocks that were read and may be wanted again. Few: memory that comes back soon is still in the processor's cache when the next read is
-    /// written to it, and of a device's data nobody asks for the same again before long.
+    /// written to it, and a device's data is seldom asked for again before long.
     pub fn reads_max(&self) -> usize {
         self.shared / 64
     }
-    /// The same while few ask at a time, if nobody else has the memory: a reader that waits for each answer gains from every block that is here, and
+    /// The same while few ask at a time, if nothing else has the memory: a reader that waits for each answer gains from every block that is here, and
     /// memory that is cold costs it little.
     pub fn calm_reads_max(&self) -> usize {
         self.shared / 4 * 3
     }
-    /// What was read and must stay, since those who asked for it have not come yet.
+    /// What was read and must stay, since the readers that asked for it have not come yet.
     pub fn fresh_max(&self) -> usize {
         self.shared / 4
     }
