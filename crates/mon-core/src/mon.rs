@@ -220,7 +220,7 @@ impl Mon {
                 self.osd.forget_reporter(conn);
                 self.manager.proxy.forget(conn);
                 if let Some(osd) = ended.and_then(|session| session.osd()) {
-                    self.osd_fell_silent(osd, clock);
+                    self.check_failure(osd, clock);
                 }
             }
             Event::Message { conn, message } => self.dispatch(conn, &message, clock),

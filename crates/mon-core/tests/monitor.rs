@@ -399,6 +399,75 @@ fn a_refused_connection_is_evidence_not_proof() {
     assert!(w.mon.osd.map.is_up(0), "no report, and no proof");
 }
 
+/// `mon_osd_min_up_ratio` and `mon_osd_min_in_ratio`: a cut network must not take the whole cluster down, nor its data out.
+#[test]
+fn enough_osds_stay_up_and_in() {
+    let mut w = World::new();
+    let osds: Vec<ConnId> = (0..4).map(|id| w.osd(id)).collect();
+    let admin = w.open("client.admin", "allow *");
+    let set = |w: &mut World, name: &str, value: &str| {
+        w.ok(admin, &format!(r#"{{"prefix":"config set","who":"mon","name":"{name}","value":"{value}"}}"#));
+    };
+    set(&mut w, "mon_osd_min_up_ratio", "0.6");
+    w.now_ms += 60_000;
+    let refuses = |w: &mut World, target: i32| {
+        let m = MOSDFailure {
+            fsid: w.mon.options.fsid,
+            target_osd: target,
+            target_addrs: w.mon.osd.map.client_addrs[target as usize].clone(),
+            flags: failure_flag::FAILED | failure_flag::IMMEDIATE,
+            ..MOSDFailure::default()
+        };
+        w.event(Event::Closed { conn: osds[target as usize] });
+        w.send(osds[0], &m);
+    };
+    for target in [1, 2, 3] {
+        refuses(&mut w, target);
+    }
+    let is_up = |w: &World| [0, 1, 2, 3].map(|osd| w.mon.osd.map.is_up(osd));
+    assert_eq!(is_up(&w), [true, false, false, true], "half of them is less than what must stay");
+    w.now_ms += 1000;
+    w.event(Event::Tick);
+    assert!(w.mon.osd.map.is_up(3));
+    // What was reported still holds when others are back.
+    let uuid = w.mon.osd.map.osd_uuid[1];
+    let back = w.open("osd.1", "allow profile osd");
+    w.boot(back, 1, uuid);
+    w.now_ms += 1000;
+    w.event(Event::Tick);
+    assert_eq!(is_up(&w), [true, true, false, false]);
+    // Both have been down for long enough, in the same moment.
+    set(&mut w, "mon_osd_min_in_ratio", "0.9");
+    w.now_ms += 700_000;
+    w.event(Event::Tick);
+    assert_eq!(w.mon.osd.map.num_in(), 3, "one is marked out, then too few would be left");
+}
+
+/// Flags and snapshots make maps, but no new interval: a cluster that stays clean must not keep them all.
+#[test]
+fn a_cluster_that_stays_clean_keeps_no_old_maps() {
+    let mut w = World::new();
+    let osd = w.osd(0);
+    let admin = w.open("client.admin", "allow *");
+    w.ok(admin, r#"{"prefix":"osd pool create","pool":"p","pg_num":1}"#);
+    w.ok(admin, r#"{"prefix":"config set","who":"mon","name":"mon_min_osdmap_epochs","value":"5"}"#);
+    let pgid = PgId::new(w.mon.osd.map.pool_by_name("p").unwrap(), 0);
+    let clean_first = w.mon.osd.epoch();
+    for _ in 0..20 {
+        w.ok(admin, r#"{"prefix":"osd set","key":"noout"}"#);
+        w.ok(admin, r#"{"prefix":"osd unset","key":"noout"}"#);
+    }
+    let epoch = w.mon.osd.epoch();
+    w.send(osd, &MOSDBeacon { min_last_epoch_clean: epoch, ..MOSDBeacon::default() });
+    for (state, first) in [(pg_state::ACTIVE, clean_first), (pg_state::ACTIVE | pg_state::CLEAN, epoch - 5)] {
+        let stat = PgStat { state, last_epoch_clean: clean_first, ..w.stat(&[]) };
+        w.mon.manager.pgs.report_pg(pgid, stat);
+        w.now_ms += 1000;
+        w.event(Event::Tick);
+        assert_eq!(w.mon.osd.first_epoch(), first, "state {state:#x}");
+    }
+}
+
 #[test]
 fn commands_of_this_machine_are_for_the_monitor_itself() {
     let mut w = World::new();

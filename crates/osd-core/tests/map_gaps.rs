@@ -3,7 +3,7 @@
 mod world;
 
 use maps::Incremental;
-use messages::{MMonGetOSDMap, MOSDMap, Message};
+use messages::{MMonGetOSDMap, MOSDBeacon, MOSDMap, Message};
 use osd_core::{Effect, Event};
 use types::features;
 use world::{Kind, POOL, World, uuid};
@@ -81,4 +81,27 @@ fn maps_that_are_gone_end_the_interval() {
     assert_eq!(w.osd.map().epoch, epoch);
     assert!(w.osd.pgs().all(|pg| pg.info.history.same_interval_since == epoch));
     w.settle();
+}
+
+/// A group that is clean needs no map from before its newest one, however long ago its interval began: the monitor may forget those.
+#[test]
+fn a_clean_group_holds_no_old_maps_back() {
+    let mut w = World::new(Kind::Memory, 2);
+    w.settle();
+    let needed = |w: &mut World| {
+        w.now_s += 301;
+        w.feed(Event::Tick);
+        w.sent_to_mon::<MOSDBeacon>().pop().expect("a beacon is due").min_last_epoch_clean
+    };
+    for _ in 0..10 {
+        w.publish(|map| map.flags ^= maps::map_flags::NOOUT);
+    }
+    let epoch = w.map.epoch;
+    assert_eq!(needed(&mut w), epoch);
+    // It keeps fewer copies than it should: the past from here on may be asked for.
+    w.publish(|map| map.pools.get_mut(&POOL).unwrap().size = 2);
+    for _ in 0..10 {
+        w.publish(|map| map.flags ^= maps::map_flags::NOOUT);
+    }
+    assert!(needed(&mut w) <= epoch);
 }

@@ -309,7 +309,9 @@ impl PgMap {
         if self.digest.is_some() {
             return None;
         }
-        self.pgs.values().map(|s| s.last_epoch_clean).min()
+        // `last_epoch_clean` is where its interval was clean first: a group that is clean is so as of its report.
+        let clean_as_of = |s: &PgStat| if s.state & pg_state::CLEAN != 0 { s.reported_epoch } else { s.last_epoch_clean };
+        self.pgs.values().map(clean_as_of).min()
     }
     /// Snapshots that every group of a pool with so many groups has trimmed; `None` while one of them has not reported. `since` is when the pool got that
     /// number: what a group said before it took in another does not speak for that one's objects.

@@ -192,10 +192,6 @@ impl Mon {
         self.osd.pending().new_xinfo.insert(osd, xinfo);
     }
 
-    pub(crate) fn can_go_down(&self, osd: OsdId) -> bool {
-        !self.osd.map.has_flag(map_flags::NODOWN) && self.osd.map.state(osd) & osd_state::NODOWN == 0
-    }
-
     fn on_full(&mut self, conn: ConnId, osd: OsdId, m: &MOSDFull) {
         const MASK: u32 = osd_state::FULL | osd_state::NEARFULL | osd_state::BACKFILLFULL;
         if !self.is_current(conn, osd) {

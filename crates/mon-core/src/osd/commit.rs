@@ -9,8 +9,6 @@ use maps::{Incremental, OsdMap, PgPool, osd_state, pool_flags};
 use messages::log_level;
 use types::{Epoch, PoolId, UTime};
 
-/// Epochs that are kept whatever else: OSDs that were away for a moment get them one by one.
-const KEPT_MIN: Epoch = 500;
 /// Epochs that are trimmed in one go.
 const TRIM_MAX: Epoch = 2000;
 
@@ -96,9 +94,10 @@ impl OsdService {
         self.map = next;
     }
 
-    /// Drops epochs that nobody needs any more. `needed` is the oldest that a placement group may still ask for.
-    pub(crate) fn trim(&mut self, needed: Epoch, batch: &mut Batch) {
-        let floor = needed.min(self.map.epoch.saturating_sub(KEPT_MIN)).min(self.first + TRIM_MAX);
+    /// Drops epochs that are not needed any more. `needed` is the oldest that a placement group may still ask for; the last `kept` are kept whatever
+    /// else, so that OSDs that were away for a moment get them one by one.
+    pub(crate) fn trim(&mut self, needed: Epoch, kept: Epoch, batch: &mut Batch) {
+        let floor = needed.min(self.map.epoch.saturating_sub(kept)).min(self.first + TRIM_MAX);
         while self.first < floor {
             batch.remove(format!("osdmap/full/{:010}", self.first));
             batch.remove(format!("osdmap/inc/{:010}", self.first));

@@ -6,7 +6,7 @@ use crate::planted::{Bug, planted};
 use crate::session::ConnId;
 use base::{Clock, Stamp};
 use cephx::caps::Perm;
-use maps::osd_state;
+use maps::{Incremental, map_flags, osd_state};
 use messages::{MOSDFailure, failure_flag, log_level};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,7 +21,7 @@ impl Mon {
         let target = m.target_osd;
         let map = &self.osd.map;
         let known = m.fsid == self.options.fsid && map.is_up(target) && map.is_up(reporter) && self.may(conn, "osd", Perm::X);
-        if !known || m.target_addrs.msgr2() != map.client_addrs[target as usize].msgr2() || !self.can_go_down(target) {
+        if !known || m.target_addrs.msgr2() != map.client_addrs[target as usize].msgr2() {
             return;
         }
         if m.flags & failure_flag::FAILED == 0 {
@@ -33,9 +33,6 @@ impl Mon {
         // A port that refuses is evidence, not proof: one host with a wrong firewall would take everybody down. The target's own silence
         // makes it proof; while it talks to us, the report counts as one that has waited long enough, and it takes as many as others do.
         let refused = m.flags & failure_flag::IMMEDIATE != 0;
-        if refused && !self.talks_to(target) {
-            return self.mark_gone(target, reporter, clock);
-        }
         let silent = if refused { self.grace() } else { Duration::from_secs(m.failed_for_s.max(0) as u64) };
         let since = clock.mono - silent;
         let reports = self.osd.failures.entry(target).or_default();
@@ -44,18 +41,6 @@ impl Mon {
     }
     fn talks_to(&self, osd: OsdId) -> bool {
         self.sessions.values().any(|s| s.osd() == Some(osd))
-    }
-    /// A session with this OSD is over. Its peers may have heard before us that its port refuses.
-    pub(crate) fn osd_fell_silent(&mut self, target: OsdId, clock: Clock) {
-        let reports = self.osd.failures.get(&target);
-        let refused = reports.and_then(|reports| reports.reporters.iter().find(|(_, report)| report.refused));
-        if let Some((reporter, _)) = refused
-            && !self.talks_to(target)
-            && self.osd.map.is_up(target)
-            && self.can_go_down(target)
-        {
-            self.mark_gone(target, *reporter, clock);
-        }
     }
     /// Its port refuses and it is silent: the process is gone, and its peers needn't wait for leases that it might still hold.
     fn mark_gone(&mut self, target: OsdId, reporter: OsdId, clock: Clock) {
@@ -67,9 +52,26 @@ impl Mon {
         inc.new_xinfo.insert(target, xinfo);
     }
 
-    /// Marks an OSD down if enough others have missed it for long enough.
+    /// Whether the map may come to show `osd` down: no flag is against it, and enough others stay up. What is reported meanwhile is kept, and
+    /// looked at again.
+    pub(crate) fn can_go_down(&self, osd: OsdId) -> bool {
+        let map = &self.osd.map;
+        let is_held = map.has_flag(map_flags::NODOWN) || map.state(osd) & osd_state::NODOWN != 0;
+        !is_held
+            && self.osd.share_that_stays(|o| map.is_up(o), |inc, o| inc.new_state.get(&o).is_some_and(|s| s & osd_state::UP != 0))
+                >= self.config.mon_number("mon_osd_min_up_ratio")
+    }
+    /// Marks an OSD down if its port refuses and it is silent, or enough others have missed it for long enough.
     pub(crate) fn check_failure(&mut self, target: OsdId, clock: Clock) {
         let Some(reports) = self.osd.failures.get(&target) else { return };
+        if !self.can_go_down(target) {
+            return;
+        }
+        if let Some((reporter, _)) = reports.reporters.iter().find(|(_, report)| report.refused)
+            && !self.talks_to(target)
+        {
+            return self.mark_gone(target, *reporter, clock);
+        }
         let level = self.config.mon_value("mon_osd_reporter_subtree_level");
         let crush = &self.osd.map.crush;
         let kind = crush.type_id(&level).unwrap_or(1);
@@ -93,6 +95,11 @@ impl Mon {
 }
 
 impl super::OsdService {
+    /// Of all OSDs in the map, the share that `is` holds for and that the change being made does not take from it by `goes`.
+    pub(crate) fn share_that_stays(&self, is: impl Fn(OsdId) -> bool, goes: impl Fn(&Incremental, OsdId) -> bool) -> f64 {
+        let stays = |osd: &OsdId| is(*osd) && !self.peek_pending().is_some_and(|inc| goes(inc, *osd));
+        self.map.osds().filter(stays).count() as f64 / self.map.num_osds().max(1) as f64
+    }
     pub(crate) fn note_beacon(&mut self, osd: OsdId, now: Stamp, needed: types::Epoch) {
         self.beacons.insert(osd, (now, needed));
     }

@@ -5,10 +5,7 @@ use base::Clock;
 use maps::{map_flags, osd_state, pool_flags};
 use messages::log_level;
 use std::time::Duration;
-use types::UTime;
-
-/// Below this share of OSDs in the map, none is marked out any more (`mon_osd_min_in_ratio`).
-const MIN_IN_RATIO: f64 = 0.75;
+use types::{Epoch, UTime};
 
 impl Mon {
     pub(crate) fn tick_osds(&mut self, clock: Clock) {
@@ -29,7 +26,8 @@ impl Mon {
         self.check_quotas(clock);
         let oldest = self.osd.beacons.values().map(|(_, needed)| *needed).min().unwrap_or(0);
         let clean = self.manager.pgs.min_last_epoch_clean().unwrap_or(self.osd.epoch());
-        self.osd.trim(oldest.min(clean), &mut self.batch);
+        let kept = self.config.mon_number("mon_min_osdmap_epochs").max(1.0) as Epoch;
+        self.osd.trim(oldest.min(clean), kept, &mut self.batch);
     }
 
     fn mark_out_the_lost(&mut self, clock: Clock) {
@@ -37,12 +35,14 @@ impl Mon {
         if after <= 0.0 || self.osd.map.has_flag(map_flags::NOOUT) {
             return;
         }
+        let least = self.config.mon_number("mon_osd_min_in_ratio");
         let long = |since| clock.mono.since(since).as_secs_f64() >= after;
         let lost: Vec<_> = self.osd.down_since.iter().filter(|(_, since)| long(**since)).map(|(o, _)| *o).collect();
         for osd in lost {
             let map = &self.osd.map;
-            let ratio = map.num_in() as f64 / map.num_osds().max(1) as f64;
-            if map.is_up(osd) || !map.is_in(osd) || map.state(osd) & osd_state::NOOUT != 0 || ratio < MIN_IN_RATIO {
+            // Too few would be left to hold what they have.
+            let ratio = self.osd.share_that_stays(|o| map.is_in(o), |inc, o| inc.new_weight.get(&o) == Some(&0));
+            if map.is_up(osd) || !map.is_in(osd) || map.state(osd) & osd_state::NOOUT != 0 || ratio < least {
                 continue;
             }
             self.say(clock, log_level::INFO, format!("Marking osd.{osd} out (has been down for {after:.0} seconds)"));

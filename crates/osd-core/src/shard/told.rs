@@ -78,10 +78,13 @@ impl Shard {
     }
     /// For the beacon.
     pub fn tell_primaries(&self) -> Primaries {
-        Primaries {
-            pgs: self.primaries().map(|pg| pg.pgid.pgid).collect(),
-            min_last_epoch_clean: self.primaries().map(|pg| pg.info.history.last_epoch_clean).min(),
-        }
+        // The history has the first epoch in which a group was clean in this interval: it is clean as of its newest map.
+        let clean_as_of = |pg: &crate::pg::Pg| {
+            let history = &pg.info.history;
+            let is_known = history.last_epoch_clean >= history.same_interval_since;
+            if is_known && pg.peering.is_clean() { pg.epoch } else { history.last_epoch_clean }
+        };
+        Primaries { pgs: self.primaries().map(|pg| pg.pgid.pgid).collect(), min_last_epoch_clean: self.primaries().map(clean_as_of).min() }
     }
     /// OSDs that have a part in our groups, ourselves among them.
     pub fn tell_members(&self) -> BTreeSet<OsdId> {
