@@ -40,6 +40,9 @@ pub struct ConformanceArgs {
     /// OSDs of ours under stock monitors of 18.2 and a stock manager, instead of `humboldt up`.
     #[arg(long)]
     pub among_stock: bool,
+    /// Copies of each object, on that many OSDs of `humboldt up`.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=3), conflicts_with = "among_stock")]
+    pub copies: u8,
     /// Run nothing: put COMPATIBILITY.md into its form.
     #[arg(long)]
     pub rewrite: bool,

@@ -58,7 +58,7 @@ fn chore(chore: Chore) -> Result<()> {
             let mut manner = conformance::Manner::default();
             manner.features = a.features.as_deref().unwrap_or(manner.features);
             manner.store = a.store.as_deref().unwrap_or(manner.store);
-            manner.among_stock = a.among_stock;
+            (manner.among_stock, manner.copies) = (a.among_stock, a.copies);
             let sources = conformance::Sources {
                 s3_tests: a.s3_tests.as_deref(),
                 s3_whole: a.s3_whole,

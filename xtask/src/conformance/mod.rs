@@ -190,6 +190,8 @@ pub struct Manner<'a> {
     pub store: &'a str,
     /// OSDs of ours under stock monitors of 18.2 and a stock manager, instead of `humboldt up`.
     pub among_stock: bool,
+    /// Copies of each object, under our own monitor: that many OSDs, each a process.
+    pub copies: u8,
 }
 
 /// The default features of an image.
@@ -197,7 +199,7 @@ const DEFAULT_FEATURES: &str = "61";
 
 impl Default for Manner<'_> {
     fn default() -> Self {
-        Self { features: DEFAULT_FEATURES, store: "mem", among_stock: false }
+        Self { features: DEFAULT_FEATURES, store: "mem", among_stock: false, copies: 1 }
     }
 }
 
@@ -220,13 +222,14 @@ impl Manner<'_> {
             ("rbd" | "luks", features) => format!(", RBD_FEATURES={features}"),
             _ => String::new(),
         };
+        let copies = if self.copies > 1 { format!(", {} copies", self.copies) } else { String::new() };
         let store = match self.store {
             "mem" => "",
             "block" => ", block store",
             _ => ", both stores",
         };
         let among = if self.among_stock { ", among stock daemons" } else { "" };
-        format!("{suite} with {}{features}{among}{store}", release.version())
+        format!("{suite} with {}{features}{copies}{among}{store}", release.version())
     }
 }
 

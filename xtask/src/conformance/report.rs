@@ -20,7 +20,7 @@ const NOTES: &str = "
 
 - A row of the summary is one suite of the package `ceph-test` of one release. Each run has a fresh
   cluster. The sections at the end of the page have each program by itself.
-- The first two columns are `humboldt up` with one OSD and keys (cephx).
+- The first two columns are `humboldt up` with one OSD and keys (cephx); *3 copies*: with three OSDs.
 - *Among stock daemons*: two OSDs of Humboldt under three stock monitors of 18.2 and a stock manager of
   16.2. All connections are encrypted (secure mode). *Mixed*: one OSD with each store.
 - *Skipped*: the program itself does not run the case here. *Unsettled*: the case failed once, and passed

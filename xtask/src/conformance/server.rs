@@ -40,7 +40,9 @@ impl Server {
     }
     fn plane(name: &str, manner: Manner) -> Result<Kind> {
         if !manner.among_stock {
-            return Ok(Up(Cluster::start(name, &["--store", manner.store])?));
+            let osds = manner.copies.to_string();
+            let several: &[&str] = if manner.copies > 1 { &["--osds", &osds, "--processes"] } else { &[] };
+            return Ok(Up(Cluster::start(name, &[&["--store", manner.store], several].concat())?));
         }
         // 18.2's own manager loads no module in these chroots.
         let plane = Plane { manager: Release::Pacific, brisk: false, conf: CONF, ..Plane::default() };

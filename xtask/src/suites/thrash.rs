@@ -46,24 +46,55 @@ impl Dice {
 /// What happens to the cluster.
 #[derive(Debug, Clone, Copy)]
 enum Deed {
-    Kill { osd: u64 },
-    KillTwo { osd: u64 },
-    Terminate { osd: u64 },
-    Hang { osd: u64, ms: u64 },
-    OutAndIn { osd: u64, ms: u64 },
-    Reweight { osd: u64, percent: u64 },
-    Affinity { osd: u64, percent: u64 },
-    Upmap { group: u64 },
-    Groups { count: u64 },
-    Copies { size: u64 },
+    Kill {
+        osd: u64,
+    },
+    KillTwo {
+        osd: u64,
+    },
+    Terminate {
+        osd: u64,
+    },
+    Hang {
+        osd: u64,
+        ms: u64,
+    },
+    OutAndIn {
+        osd: u64,
+        ms: u64,
+    },
+    Reweight {
+        osd: u64,
+        percent: u64,
+    },
+    Affinity {
+        osd: u64,
+        percent: u64,
+    },
+    Upmap {
+        group: u64,
+    },
+    Groups {
+        count: u64,
+    },
+    Copies {
+        size: u64,
+    },
     Full,
-    Scrub { how: &'static str },
+    Scrub {
+        how: &'static str,
+    },
+    /// It hangs while the others get on without it, until the monitor has none of the maps that it lacks.
+    MapGap {
+        osd: u64,
+    },
 }
 
 fn deed(dice: &mut Dice) -> Deed {
     let osd = dice.below(OSDS);
     match dice.below(20) {
-        0..=5 => Deed::Kill { osd },
+        0..=4 => Deed::Kill { osd },
+        5 => Deed::MapGap { osd },
         6 => Deed::KillTwo { osd },
         7 => Deed::Terminate { osd },
         8 => Deed::Hang { osd, ms: 500 + dice.below(9500) },
@@ -85,6 +116,7 @@ struct Thrasher<'a> {
     dice: Dice,
     started: Instant,
     kills: u32,
+    gaps: u32,
     deeds: u32,
     /// What was done when.
     course: String,
@@ -160,8 +192,48 @@ impl Thrasher<'_> {
                 self.ceph("osd set-full-ratio 0.95")?;
             }
             Deed::Scrub { how } => drop(self.ceph(&format!("osd pool {how} {POOL}"))?),
+            Deed::MapGap { osd } => self.map_gap(osd)?,
         }
         Ok(())
+    }
+    fn map_gap(&mut self, osd: u64) -> Result<()> {
+        let pid = pid_of(self.c, osd as usize).context("it runs")?;
+        signal(pid, "STOP")?;
+        let known = self.report("osdmap_last_committed")?;
+        let forgot = self.forget_maps(osd, known);
+        // It is dead by its own will when it is let go: `humboldt up` starts it again, with the maps that it had.
+        signal(pid, "KILL")?;
+        self.kills += 1;
+        self.gaps += u32::from(forgot?);
+        self.wait_running("a gap in the maps")?;
+        self.ceph(&format!("osd in {osd}"))?;
+        Ok(())
+    }
+    /// Waits until the monitor's oldest map is newer than `known`. Maps are kept for groups that are not clean: the OSD is out meanwhile. False: the
+    /// workload was over before.
+    fn forget_maps(&self, osd: u64, known: u64) -> Result<bool> {
+        self.ceph(&format!("osd down {osd}"))?;
+        self.ceph(&format!("osd out {osd}"))?;
+        let since = Instant::now();
+        while self.report("osdmap_first_committed")? <= known {
+            ensure!(
+                since.elapsed() < CLEAN,
+                "the monitor keeps maps up to {known}:\n{}\n{}",
+                self.ceph("-s")?,
+                self.ceph("pg dump pgs_brief")?
+            );
+            if !self.wait(Duration::from_millis(500)) {
+                return Ok(false);
+            }
+            // Each is a map.
+            self.ceph("osd set noscrub")?;
+            self.ceph("osd unset noscrub")?;
+        }
+        Ok(true)
+    }
+    fn report(&self, field: &str) -> Result<u64> {
+        let report: Value = serde_json::from_str(&self.ceph("report")?)?;
+        report[field].as_u64().with_context(|| format!("`ceph report` tells no {field}"))
     }
     /// Moves one member of a group to an OSD that has none of it, or takes such a move back.
     fn upmap(&mut self, group: u64) -> Result<()> {
@@ -246,13 +318,16 @@ pub fn thrash(mixes: &str, ops: u64, seed: u64, sizes: Sizes) -> Result<()> {
         "ceph config set osd osd_backfill_retry_interval 2",
         "ceph config set osd osd_recovery_retry_interval 2",
         "ceph config set osd osd_max_markdown_count 1000",
+        // Few maps are kept: an OSD that was away for long finds those gone that it lacks.
+        "ceph config set mon mon_min_osdmap_epochs 10",
+        "ceph config set osd osd_beacon_report_interval 2",
         &format!("ceph osd pool create {POOL} 8"),
         &format!("ceph osd pool set {POOL} size 3"),
         &format!("ceph osd pool set {POOL} min_size 2"),
     ] {
         c.must(R, line)?;
     }
-    let (mut deeds, mut kills) = (0, 0);
+    let (mut deeds, mut kills, mut gaps) = (0, 0, 0);
     for (i, mix) in mixes.chars().enumerate() {
         let over = AtomicBool::new(false);
         let mut thrasher = Thrasher {
@@ -261,6 +336,7 @@ pub fn thrash(mixes: &str, ops: u64, seed: u64, sizes: Sizes) -> Result<()> {
             dice: Dice(seed + i as u64 * 1000),
             started: Instant::now(),
             kills: 0,
+            gaps: 0,
             deeds: 0,
             course: String::new(),
         };
@@ -280,9 +356,11 @@ pub fn thrash(mixes: &str, ops: u64, seed: u64, sizes: Sizes) -> Result<()> {
         judge(&out).with_context(|| format!("mix {mix}, seed {seed}, all of it in {}", told.display()))?;
         thrasher.heal().with_context(|| format!("mix {mix}, seed {seed}"))?;
         thrasher.scrub().with_context(|| format!("mix {mix}, seed {seed}"))?;
-        (deeds, kills) = (deeds + thrasher.deeds, kills + thrasher.kills);
+        (deeds, kills, gaps) = (deeds + thrasher.deeds, kills + thrasher.kills, gaps + thrasher.gaps);
     }
-    println!("  {ops} operations of each of {mixes}, {deeds} deeds, {kills} kills: 0 errors, clean, and no copy differs");
+    println!(
+        "  {ops} operations of each of {mixes}, {deeds} deeds, {kills} kills, {gaps} gaps in maps: 0 errors, clean, and no copy differs"
+    );
     c.stop()
 }
 
