@@ -3,7 +3,7 @@
 //! Knows the cluster by its ceph.conf, in whose folder keyrings, logs and mounts lie.
 
 use crate::clients::{Release::Reef, reef_mds};
-use crate::run::{run, until, words};
+use crate::run::{ended, run, until, words};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,8 @@ use std::time::Duration;
 /// A first start makes the journal and the root; a takeover waits for `mds_beacon_grace`, 15 s.
 const READY: Duration = Duration::from_secs(120);
 const COMMAND: Duration = Duration::from_secs(120);
+/// A client's leave of its servers, after which it is killed.
+const LEAVE: Duration = Duration::from_secs(30);
 
 /// A ceph-mds that ends with this value.
 pub struct Server {
@@ -122,8 +124,12 @@ fn open_to_all(conf: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A mount by ceph-fuse, which ends with this value.
+/// A mount by ceph-fuse; both end with this value, while servers are there to take the client's leave.
+///
+/// The program is a child of this one: one that goes to the background leaves the group of processes that a broken-off run is killed by, says that the mount
+/// is gone before it has taken leave, and then dials servers that have ended for ever.
 pub struct Mount {
+    client: Child,
     /// As programs of 18.2 see it.
     pub inside: PathBuf,
     /// As those of this machine do.
@@ -136,17 +142,32 @@ impl Mount {
         std::fs::create_dir_all(&inside)?;
         let root = Reef.chroot().expect("18.2 lives in a chroot");
         let outside = root.join(inside.strip_prefix("/").expect("an absolute path"));
-        let out = run(Reef.command(conf, "ceph-fuse").args(["-n", "client.admin"]).arg(&inside), COMMAND)?;
-        ensure!(out.ok(), "ceph-fuse ended with {}: {}{}", out.code, out.stdout, out.stderr);
-        Ok(Self { inside, outside })
+        let log = conf.with_file_name("ceph-fuse.log");
+        let out = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
+        let mut cmd = Reef.command(conf, "ceph-fuse");
+        cmd.args(["-f", "-n", "client.admin"]).arg(&inside).stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
+        // From here on whatever fails ends it.
+        let mut mount = Self { client: cmd.spawn()?, inside, outside };
+        let mounted = until(COMMAND, || mount.is_mounted() || ended(&mut mount.client)) && mount.is_mounted();
+        // A look from outside has a time limit: it waits for an answer of the client.
+        let serves = mounted && run(Command::new("stat").arg(&mount.outside), COMMAND)?.ok();
+        ensure!(serves, "ceph-fuse mounts nothing: {}", std::fs::read_to_string(&log).unwrap_or_default());
+        Ok(mount)
+    }
+    fn is_mounted(&self) -> bool {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        mounts.lines().any(|line| line.split(' ').nth(1).is_some_and(|at| Path::new(at) == self.outside))
     }
 }
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // A client that is detached only goes on to dial its servers for ever.
-        if !Command::new("umount").arg(&self.outside).status().is_ok_and(|s| s.success()) {
-            let _ = Command::new("umount").args(["-f", "-l"]).arg(&self.outside).status();
+        let umount = |how: &[&str]| run(Command::new("umount").args(how).arg(&self.outside), COMMAND).is_ok_and(|out| out.ok());
+        // With files open nothing is unmounted in order.
+        if !(umount(&[]) && until(LEAVE, || ended(&mut self.client))) {
+            let _ = self.client.kill();
+            let _ = self.client.wait();
         }
+        while self.is_mounted() && umount(&["-f", "-l"]) {}
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What a program said and how it ended. A code of -1 stands for a signal, 124 for the time limit.
@@ -99,6 +99,11 @@ pub fn words(line: &str) -> Vec<String> {
         words.push(word);
     }
     words
+}
+
+/// True once a child has ended.
+pub fn ended(child: &mut Child) -> bool {
+    matches!(child.try_wait(), Ok(Some(_)))
 }
 
 /// True as soon as `check` is; false when `limit` has passed without it.

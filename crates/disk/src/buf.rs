@@ -200,7 +200,9 @@ impl KnownMemory {
     pub(crate) fn new(arena: Arc<Arena>) -> Self {
         Self(arena)
     }
-    /// A buffer of this length, at most 1 MiB, with bytes of no meaning, all of which the caller overwrites.
+    /// The longest buffer.
+    pub const LEN_MAX: usize = 1 << 20;
+    /// A buffer of this length, at most [`KnownMemory::LEN_MAX`], with bytes of no meaning, all of which the caller overwrites.
     pub fn take(&self, len_bytes: usize) -> Option<AlignedBuf> {
         let (ptr, capacity) = self.0.lend(len_bytes)?;
         Some(AlignedBuf { ptr, capacity, len: len_bytes, from: From::Lent(self.0.clone()) })

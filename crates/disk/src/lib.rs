@@ -4,7 +4,7 @@
 //! [`Disks::poll`]. [`FileDisks`] is files or block devices; [`MemDisks`] is memory with completions and faults at a test's will, and it
 //! can keep a [`Recording`] of which [`CrashStates`] gives every state that a power cut could have left.
 //!
-//! [`ScratchDisks`] lets tools look at devices without changing them.
+//! [`ScratchDisks`] lets tools look at devices without changing them. [`LargeMemory`] is for large data that stay in memory.
 //!
 //! Knows nothing of stores: no layout, checksum, cache or retry.
 
@@ -18,6 +18,7 @@ mod error;
 mod fd;
 mod file;
 mod folder;
+mod large;
 mod mem;
 mod scratch;
 mod space;
@@ -31,6 +32,7 @@ pub use error::{DiskError, OpenError};
 pub use fd::duplicate;
 pub use file::{FileDisks, create_zeroed};
 pub use folder::{create_dirs, sync_dir};
+pub use large::{LargeBuf, LargeMemory};
 pub use mem::{Fault, FaultKind, Image, MemDisks, Order, Slow, Traffic};
 pub use scratch::ScratchDisks;
 pub use space::free_bytes;

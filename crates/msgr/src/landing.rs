@@ -10,11 +10,14 @@
 //! Where a frame's data begin is known once its preamble is here. That is worth a read of its own only if the data are long: the next frame is
 //! **taken to be like the last one that had a room**, and when it is not, what was put into the room goes back between what is before and behind it.
 //!
+//! What is longest is known when its first bytes are in the buffer, and these are copied into its room.
+//!
 //! A room is held while a frame's data are here in part, and no longer: a peer that sends nothing holds none. What a peer may hold in this way is
 //! the giver's to bound: without a room everything goes through the buffer.
 
 use crate::frame::{CRC_EPILOGUE, PREAMBLE, Preamble};
 use bytes::{Bytes, BytesMut};
+use std::ops::RangeInclusive;
 
 /// Memory for one segment.
 pub trait Room {
@@ -26,13 +29,17 @@ pub trait Room {
 
 /// Who gives memory for segments.
 pub trait Rooms {
-    /// Memory for so many bytes, [`LAND_MIN`] to [`LAND_MAX`]; `None` if there is none at the moment.
+    /// Lengths of segments that there may be memory for.
+    fn sizes(&self) -> RangeInclusive<usize>;
+    /// Memory for so many bytes, which is one of these lengths and [`LAND_MIN`] to [`LAND_MAX`]; `None` if there is none at the moment.
     fn take(&self, len: usize) -> Option<Box<dyn Room>>;
 }
 
 /// Segments of so many bytes are worth it.
 pub const LAND_MIN: usize = 16 << 10;
-pub const LAND_MAX: usize = 1 << 20;
+pub const LAND_MAX: usize = 16 << 20;
+/// Those of more bytes are never expected: what comes by the buffer before their preamble is understood is a small part of them, and copied.
+const FORESEEN_MAX: usize = 1 << 20;
 /// Longer ones are not put into a room before it is known that they come.
 const EXPECTED_MAX: usize = 64 << 10;
 /// What is before the data has at most so many bytes; more comes with large attributes only.
@@ -96,11 +103,12 @@ impl Landing {
     pub(crate) fn spot(&mut self, rooms: &dyn Rooms, known: Option<&Preamble>, buf: &mut BytesMut) -> Option<Spot<'_>> {
         if self.now.is_none() {
             let shape = match known {
-                Some(preamble) => Shape::of(preamble)?,
+                Some(preamble) => Shape::of(preamble),
                 // A preamble that nobody has looked at yet.
-                None if buf.len() >= PREAMBLE => return None,
-                None => self.expected?,
+                None if buf.len() >= PREAMBLE => None,
+                None => self.expected,
             };
+            let shape = shape.filter(|shape| rooms.sizes().contains(&shape.len))?;
             if known.is_none() && shape.len > EXPECTED_MAX {
                 return Some(Spot { head: shape.head - buf.len(), data: &mut [], tail: 0 });
             }
@@ -135,7 +143,7 @@ impl Landing {
     pub(crate) fn begun(&mut self, preamble: &Preamble, buf: &mut BytesMut) {
         let shape = Shape::of(preamble);
         if shape.is_some() {
-            (self.expected, self.others) = (shape, 0);
+            (self.expected, self.others) = (shape.filter(|shape| shape.len <= FORESEEN_MAX), 0);
         } else if self.expected.is_some() {
             self.others += 1;
             if self.others > OTHERS_MAX {

@@ -1,7 +1,6 @@
 //! The OSD's thread: listens, logs in, registers, boots, and serves until it is told to end.
 
 use crate::devices::Machine;
-use crate::rooms::DeviceMemory;
 use crate::shell::{Shell, Status};
 use crate::store::OpenStore;
 use crate::wake::StoreWake;
@@ -147,8 +146,10 @@ async fn bind(side: &Messenger, ip: IpAddr, ports: Option<(u16, u16)>, before: O
 
 async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Receiver<()>) -> Result<()> {
     // First of all: an OSD whose store can't be opened has nothing to say to anybody.
-    let OpenStore { store, fd: store_fd, memory } = config.store.open()?;
-    let rooms = memory.map(|memory| Rc::new(DeviceMemory(memory)) as Rc<dyn Rooms>);
+    let OpenStore { store, fd: store_fd, rooms, memory } = config.store.open()?;
+    if let Some(memory) = memory {
+        tokio::task::spawn_local(crate::rooms::give_back(memory));
+    }
     let mut fresh = [0; 16];
     entropy().fill(&mut fresh);
     let me = Me { osd: config.id, osd_fsid: config.deployment.osd_fsid.unwrap_or_else(|| Uuid::from_random(fresh)) };

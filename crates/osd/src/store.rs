@@ -9,12 +9,16 @@
 //! beside the small files of [`crate::DataDir`], which are written last: a folder without them holds no store yet.
 
 use crate::DataDir;
+use crate::rooms::{DeviceMemory, StoreMemory};
 use anyhow::{Context, Result, bail};
-use disk::{FileDisks, KnownMemory, OpenError, Window, create_zeroed};
+use disk::{FileDisks, LargeMemory, OpenError, Window, create_zeroed};
+use msgr::Rooms;
 use std::io::Read;
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::ObjectStore;
 use store_block::{BlockStore, Config};
@@ -67,6 +71,10 @@ const ALIGN: u64 = 1 << 20;
 
 /// Bytes that a store in memory may take if nobody says.
 pub const MEM_DEFAULT: u64 = 4 << 30;
+/// Memory of large writes that a store in memory keeps while it is free, so that data in place of others need no new memory: one part in so many of what
+/// the store may hold, and no more than this.
+const FREE_OF: u64 = 8;
+const FREE_MAX: u64 = 512 << 20;
 /// Bytes of the caches of a block store if nobody says.
 pub const CACHE_DEFAULT: u64 = store_block::MEMORY_DEFAULT as u64;
 /// Devices by their names in a folder, in the order that the store wants.
@@ -90,8 +98,10 @@ pub struct OpenStore {
     pub store: Box<dyn ObjectStore>,
     /// Readable when the store has something to say.
     pub fd: Option<RawFd>,
-    /// Memory from which it writes at the least cost.
-    pub memory: Option<KnownMemory>,
+    /// Where large data of clients arrive, at the least cost for it.
+    pub rooms: Option<Rc<dyn Rooms>>,
+    /// Memory of theirs that is to be given back once it has been free for some time.
+    pub memory: Option<Arc<LargeMemory>>,
 }
 
 impl StoreConfig {
@@ -118,7 +128,11 @@ impl StoreConfig {
     /// Opens the store.
     pub fn open(&self) -> Result<OpenStore> {
         match self {
-            Self::Mem { capacity } => Ok(OpenStore { store: Box::new(MemStore::new(*capacity)), fd: None, memory: None }),
+            Self::Mem { capacity } => {
+                let memory = LargeMemory::new((capacity / FREE_OF).min(FREE_MAX) as usize);
+                let store = MemStore::with_memory(*capacity, memory.clone());
+                Ok(OpenStore { store: Box::new(store), fd: None, rooms: Some(Rc::new(StoreMemory(memory.clone()))), memory: Some(memory) })
+            }
             Self::Block { dir, memory } => {
                 let memory = (*memory).try_into().unwrap_or(usize::MAX);
                 let holes = |n: usize| has_holes(&dir.join(DEVICES[n]));
@@ -126,10 +140,10 @@ impl StoreConfig {
                 let disks = disks(dir, LOCK_PATIENCE)?;
                 let spoils = takes_note(dir);
                 let config = Config { memory, zero_ahead: holes(1), data_has_holes: holes(0), folder, spoils, ..Config::default() };
-                let memory = disks.known_memory();
+                let rooms = disks.known_memory().map(|memory| Rc::new(DeviceMemory(memory)) as Rc<dyn Rooms>);
                 let store = BlockStore::open(config, Box::new(disks)).with_context(|| format!("the store in {}", dir.display()))?;
                 let fd = store.event_fd();
-                Ok(OpenStore { store: Box::new(store), fd, memory })
+                Ok(OpenStore { store: Box::new(store), fd, rooms, memory: None })
             }
         }
     }

@@ -3,6 +3,7 @@
 use crate::MemStore;
 use crate::coll::{Coll, Entry};
 use crate::object::Object;
+use disk::LargeMemory;
 use store::{StoreError, StoreResult};
 use types::transaction::{CollIx, ObjIx};
 use types::{CollId, GHObject, Transaction, TxKind, TxOp};
@@ -37,7 +38,10 @@ impl MemStore {
                     range(*offset, data.len() as u64)?;
                 }
             }
-            self.coll_mut(txn.coll(first.coll))?.change_or_make(txn.object(first.obj), |o| run.iter().for_each(|op| change(o, &op.kind)));
+            let id = txn.coll(first.coll);
+            let coll = self.colls.get_mut(&id).ok_or(StoreError::NoCollection(id))?;
+            let memory = self.memory.as_deref();
+            coll.change_or_make(txn.object(first.obj), |o| run.iter().for_each(|op| change(o, &op.kind, memory)));
             ops = behind;
         }
         Ok(())
@@ -70,13 +74,13 @@ impl MemStore {
                 range(*offset, *len)?;
                 self.make(txn, op, |o| o.zero(*offset, *len))
             }
-            TxKind::Truncate { .. } => self.may(txn, op, |o| change(o, &op.kind)),
+            TxKind::Truncate { .. } => self.may(txn, op, |o| change(o, &op.kind, None)),
             TxKind::Remove => {
                 self.coll_mut(txn.coll(op.coll))?.take(txn.object(op.obj));
                 Ok(())
             }
             TxKind::SetAttr { .. } | TxKind::SetAttrs(_) | TxKind::RmAttr { .. } | TxKind::OmapSetKeys(_) | TxKind::OmapRmKeys(_) => {
-                self.must(txn, op, |o| change(o, &op.kind))
+                self.must(txn, op, |o| change(o, &op.kind, None))
             }
             TxKind::RmAttrs => self.may(txn, op, Object::rm_attrs),
             TxKind::Clone { to } => {
@@ -200,11 +204,18 @@ fn in_object(kind: &TxKind) -> bool {
     )
 }
 
-/// A change within one object that is there; the range of a write was looked at.
-fn change(o: &mut Object, kind: &TxKind) {
+/// Writes of fewer bytes are copied without a look at where they are.
+const KEEP_MIN: usize = 128 << 10;
+
+/// A change within one object that is there; the range of a write was looked at. `memory`: where large writes may stay.
+fn change(o: &mut Object, kind: &TxKind, memory: Option<&LargeMemory>) {
     match kind {
         TxKind::Create | TxKind::Touch => {}
-        TxKind::Write { offset, data } => o.write(*offset, data),
+        TxKind::Write { offset, data } if data.len() < KEEP_MIN => o.write(*offset, data),
+        TxKind::Write { offset, data } => match memory.and_then(|memory| memory.holds(data)) {
+            Some(kept) => o.keep(*offset, data, kept),
+            None => o.write(*offset, data),
+        },
         TxKind::Truncate { size } => o.truncate(*size),
         TxKind::SetAttr { name, value } => o.set_attr(name, value),
         TxKind::SetAttrs(attrs) => attrs.iter().for_each(|(name, value)| o.set_attr(name, value)),

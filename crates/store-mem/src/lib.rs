@@ -8,6 +8,7 @@ mod apply;
 mod attrs;
 mod chunks;
 mod coll;
+mod homes;
 mod log;
 mod object;
 mod pages;
@@ -16,8 +17,10 @@ mod read;
 mod tests;
 
 use coll::Coll;
+use disk::LargeMemory;
 use log::Group;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use store::{LogDelta, PgRecord, StoreError, StoreResult};
 use types::{CollId, PoolId, SpgId, StoreStatfs, Transaction};
 
@@ -31,6 +34,8 @@ pub struct MemStore {
     /// What may be added before use is counted again.
     headroom: u64,
     commits: Vec<u64>,
+    /// Where large writes arrive, if they may stay there.
+    memory: Option<Arc<LargeMemory>>,
     /// Why it stopped.
     failed: Option<String>,
 }
@@ -38,7 +43,11 @@ pub struct MemStore {
 impl MemStore {
     /// A store that holds up to `capacity` bytes of data, omap and names.
     pub fn new(capacity: u64) -> Self {
-        Self { colls: BTreeMap::new(), pgs: BTreeMap::new(), capacity, headroom: 0, commits: Vec::new(), failed: None }
+        Self { colls: BTreeMap::new(), pgs: BTreeMap::new(), capacity, headroom: 0, commits: Vec::new(), memory: None, failed: None }
+    }
+    /// The same; writes that arrive in this memory stay in it. An object keeps at most twice as much of it as it has bytes there.
+    pub fn with_memory(capacity: u64, memory: Arc<LargeMemory>) -> Self {
+        Self { memory: Some(memory), ..Self::new(capacity) }
     }
     fn used(&self) -> i64 {
         self.colls.values().map(|c| c.usage.total()).sum()

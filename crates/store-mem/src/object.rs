@@ -60,6 +60,11 @@ impl Object {
         self.data.write(offset, bytes);
         self.size = self.size.max(offset + bytes.len() as u64);
     }
+    /// The same, in the memory of `bytes`, of which there is so much.
+    pub fn keep(&mut self, offset: u64, bytes: &Bytes, memory: usize) {
+        self.data.keep(offset, bytes, memory);
+        self.size = self.size.max(offset + bytes.len() as u64);
+    }
     pub fn zero(&mut self, offset: u64, len: u64) {
         if len == 0 {
             return;

@@ -28,8 +28,8 @@ const NOTES: &str = "
   [reasons below](#why-cases-fail-or-are-left-out).
 - Suite `luks` has the cases of encrypted images. Suite `model` has random workloads that check
   themselves; each run of one counts as a case.
-- Suites `rgw` and `s3` run on stock radosgw of 18.2. Of the 566 cases of s3-tests that upstream itself
-  selects, stock passes 557. Of all 673 (`--s3-whole`), 605 pass on our block store and 597 on stock.
+- Suites `rgw`, `s3` and `s3-whole` run on stock radosgw of 18.2. `s3` has the 566 cases of s3-tests that
+  upstream itself selects; stock passes 557. `s3-whole` has all 673; stock passes 597.
 - Suites `cephfs`, `posix` and `workunits` run on stock ceph-mds of 18.2. The options `--s3-tests`,
   `--pjdfstest`, `--xfstests` and `--ceph-source` name the folders of their sources.
 ";

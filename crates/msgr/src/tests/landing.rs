@@ -19,6 +19,9 @@ struct Held {
 }
 
 impl Rooms for Giver {
+    fn sizes(&self) -> std::ops::RangeInclusive<usize> {
+        LAND_MIN..=LAND_MAX
+    }
     fn take(&self, len: usize) -> Option<Box<dyn Room>> {
         assert!((LAND_MIN..=LAND_MAX).contains(&len));
         if self.rng.borrow_mut().as_mut().is_some_and(|rng| rng.chance(1, 4)) {
@@ -88,9 +91,9 @@ fn some(rng: &mut Rng, n: u64) -> Vec<RawMessage> {
     let mut shape = (300, 0, 65536);
     let mut one = |tid| {
         if rng.chance(1, 3) {
-            let len = [0, 1, 4096, LAND_MIN - 1, LAND_MIN, 40_000, 65_536, LAND_MAX, LAND_MAX + 1, 200_000];
+            let len = [0, 1, 4096, LAND_MIN - 1, LAND_MIN, 40_000, 65_536, 1 << 20, (1 << 20) + 1, 200_000, 3 << 20];
             let middle = if rng.chance(1, 5) { rng.below(4000) as usize } else { 0 };
-            shape = (rng.below(400) as usize, middle, len[rng.below(10) as usize]);
+            shape = (rng.below(400) as usize, middle, len[rng.below(11) as usize]);
         }
         message(tid, shape.0, shape.1, &[shape.2])
     };
@@ -192,4 +195,39 @@ fn frames_that_wait_together_have_a_room_each() {
     }
     let ups = receive(&mut b, &mut buf, &bytes, || usize::MAX).unwrap();
     assert_eq!((ups.len(), giver.frozen.get()), (20, 39));
+}
+
+/// A giver of rooms for the largest alone.
+struct Large(Rc<Giver>);
+
+impl Rooms for Large {
+    fn sizes(&self) -> std::ops::RangeInclusive<usize> {
+        2 << 20..=LAND_MAX
+    }
+    fn take(&self, len: usize) -> Option<Box<dyn Room>> {
+        assert!(self.sizes().contains(&len));
+        self.0.take(len)
+    }
+}
+
+#[test]
+fn a_giver_is_asked_for_its_sizes_only_and_the_largest_are_not_foreseen() {
+    let giver = Rc::new(Giver::default());
+    let policy = |_| Policy::stateless_server();
+    let mut server = keyed_local(EntityKind::OSD, 2, ConMode::CRC, policy);
+    server.rooms = Some(Rc::new(Large(giver.clone())));
+    let (mut a, mut b) = pair(keyed_local(EntityKind::CLIENT, 1, ConMode::CRC, policy), server, Policy::lossy_client());
+    settle(&mut a, &mut b, usize::MAX).unwrap();
+    let mut buf = BytesMut::new();
+    let mut landed = 0;
+    for (tid, len) in [65_536, 65_536, 4 << 20, 4 << 20, 300, LAND_MAX, 300, LAND_MAX + 1, 4 << 20].into_iter().enumerate() {
+        a.send(message(tid as u64, 300, 0, &[len]));
+        let bytes = a.out().take_flat();
+        assert!(b.spot(&mut buf).is_none(), "what comes next is not known");
+        // A socket gives as much as the buffer has room for.
+        let ups = receive(&mut b, &mut buf, &bytes, || 65_536).unwrap();
+        assert_eq!(ups.len(), 1);
+        landed += usize::from((4 << 20..=LAND_MAX).contains(&len));
+        assert_eq!((giver.frozen.get(), giver.held.get()), (landed, 0), "message {tid}");
+    }
 }
