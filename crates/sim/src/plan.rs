@@ -274,6 +274,8 @@ impl Plan {
         // No seed draws `add_osd` yet: with it seed 0x72 did not come to rest, and why is not known. What is added where a plan says so is tested.
         if rng.chance(1, 3) && is_safe && self.rot == 0 {
             (self.empty_osd, self.lose_osd) = (pick(rng, &[0, 1_000, 5_000]), pick(rng, &[0, 5_000, 20_000]));
+            // They have one copy of each object.
+            self.other_pools = 0;
         }
         self
     }
