@@ -153,7 +153,8 @@ pub enum Chore {
         #[arg(long)]
         servers: bool,
     },
-    /// The cluster simulator: --from SEED, --count N (1,000), --seed SEED [--trace] [--shrink]; --bugs [--only WORD]: promises that are broken on purpose.
+    /// The cluster simulator: --from SEED, --count N (1,000), --seed SEED [--trace] [--shrink]; --bugs [--only WORD]: promises that are broken on purpose;
+    /// --figure [N]: seeds a second.
     Sim {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,

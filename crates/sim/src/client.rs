@@ -94,6 +94,10 @@ impl ClientProcess {
         let calls = self.under_way.iter().map(|(tid, call)| format!("call {call} (number {tid})"));
         calls.chain(self.osds.iter().map(|(osd, link)| format!("link {link} to osd.{osd}"))).collect()
     }
+    /// The calls that are not answered.
+    pub fn unanswered(&self) -> impl Iterator<Item = usize> {
+        self.under_way.values().copied()
+    }
     pub fn has_pool(&self) -> bool {
         self.objecter.map().is_some_and(|m| m.pool_by_name(POOL).is_some())
     }
@@ -131,7 +135,7 @@ impl ClientProcess {
     pub fn work(&mut self, plan: &Plan, history: &mut History, net: &mut Net) {
         self.counter += 1;
         let object = net.rng.below(plan.objects.into()) as u32;
-        let op = self.choose(&history.snaps.now.live, &mut net.rng);
+        let op = self.choose(plan, &history.snaps.now.live, &mut net.rng);
         self.submit(object, op, history, net);
     }
     pub fn submit(&mut self, object: u32, op: Op, history: &mut History, net: &mut Net) {
@@ -159,12 +163,15 @@ impl ClientProcess {
         bytes.resize(bytes.len().max(long as usize), b'.');
         bytes.into()
     }
-    fn choose(&self, snaps: &[SnapId], rng: &mut Rng) -> Op {
+    fn choose(&self, plan: &Plan, snaps: &[SnapId], rng: &mut Rng) -> Op {
         let fresh = self.fresh(rng);
         let name = |rng: &mut Rng| format!("k{}", rng.below(3));
         if !snaps.is_empty() && rng.chance(1, 4) {
             let snap = snaps[rng.below(snaps.len() as u64) as usize];
             return if rng.chance(1, 8) { Op::Rollback(snap) } else { Op::ReadAt(snap) };
+        }
+        if plan.deletes > 0 && rng.below(100) < plan.deletes {
+            return Op::Delete;
         }
         match rng.below(100) {
             0..31 => Op::Read,

@@ -2,6 +2,7 @@
 
 use crate::chains::Chains;
 use crate::client::{ClientProcess, POOL};
+use crate::devices::Devices;
 use crate::drive::Drive;
 use crate::fence::Fences;
 use crate::harm::Harm;
@@ -40,6 +41,9 @@ pub struct Report {
     pub faults: u32,
     /// Objects whose histories had too many explanations to follow.
     pub wild: u32,
+    /// How often an OSD came up with another device, and how many OSDs were added.
+    pub replaced: u32,
+    pub added: u32,
     /// How the healed cluster came to rest, if it did.
     pub rest: Option<Rest>,
     /// What of the cores the run reached.
@@ -86,6 +90,9 @@ pub struct Cluster {
     pub(crate) broken: Option<String>,
     pub(crate) seen: Seen,
     pub(crate) harm: Harm,
+    pub(crate) devices: Devices,
+    /// OSDs that don't start before then.
+    pub(crate) away: BTreeMap<usize, u64>,
     pub(crate) fences: Fences,
     pub(crate) chains: Chains,
     /// Of each group, since when its interval is, and up to where its primary had its log trimmed in it.
@@ -97,7 +104,7 @@ impl Cluster {
         let mut net = Net::new(plan.seed, plan.delay_ns);
         let wall_ns = net.clock().wall_ns;
         let mon_disk = MonDisk::new("osd", wall_ns, &mut net.rng);
-        let drives = (0..plan.osds).map(|id| Drive::new(plan.store, osd_uuid(id as i32).0)).collect();
+        let drives = (0..plan.osds).map(|id| Drive::new(plan.store, osd_uuid(id as i32, 0).0)).collect();
         Self {
             planted,
             net,
@@ -107,7 +114,7 @@ impl Cluster {
             drives,
             osds: (0..plan.osds).map(|_| None).collect(),
             clients: (0..plan.clients + Fences::clients(&plan)).map(|_| None).collect(),
-            history: History::default(),
+            history: History::new(plan.rot_beyond),
             troubled: false,
             faults: 0,
             wild: 0,
@@ -116,6 +123,8 @@ impl Cluster {
             broken: None,
             seen: Seen::default(),
             harm: Harm::default(),
+            devices: Devices::default(),
+            away: BTreeMap::new(),
             fences: Fences::default(),
             chains: Chains::default(),
             tails: BTreeMap::new(),
@@ -132,6 +141,8 @@ impl Cluster {
             virtual_s: self.net.now_ns as f64 / 1e9,
             faults: self.faults,
             wild: self.wild,
+            replaced: self.devices.count_replaced(),
+            added: self.osds.len() as u32 - self.plan.osds,
             rest: self.rest,
             seen: self.seen,
             failure,
@@ -139,6 +150,11 @@ impl Cluster {
     }
 
     fn start(&mut self, proc: Proc) {
+        if let Proc::Osd(id) = proc
+            && (self.osds[id as usize].is_some() || !self.may_start(id as usize))
+        {
+            return;
+        }
         self.lives += 1;
         let life = self.lives;
         self.net.note(format!("{proc:?} starts its life {life}"));
@@ -156,9 +172,12 @@ impl Cluster {
                 }
                 self.drives[id as usize].ledger().lag(self.plan.commits_lag);
                 let spoils = self.harm.stopped.remove(&(id as usize));
-                match OsdProcess::start(id, life, &self.plan, &mut self.drives[id as usize], spoils, &mut self.net) {
+                let uuid = osd_uuid(id, self.devices.generation(id as usize));
+                match OsdProcess::start(id, life, uuid, &self.plan, &mut self.drives[id as usize], spoils, &mut self.net) {
                     Ok(osd) => self.osds[id as usize] = Some(osd),
-                    Err(why) if self.harm.explains_end(id as usize, &why) => self.net.note(format!("osd.{id} stays away: {why}")),
+                    Err(why) if self.harm.explains_end(id as usize, self.plan.rot_wide, &why) => {
+                        self.net.note(format!("osd.{id} stays away: {why}"))
+                    }
                     Err(why) => self.broken = Some(format!("process: osd.{id} does not start: {why}")),
                 }
             }
@@ -185,7 +204,7 @@ impl Cluster {
         self.start(Proc::Mon);
         self.start(Proc::Client(0));
         for id in 0..self.plan.osds {
-            let uuid = osd_uuid(id as i32);
+            let uuid = osd_uuid(id as i32, 0);
             self.command(format!(r#"{{"prefix":"osd new","uuid":"{uuid}","id":"{id}"}}"#))?;
             self.start(Proc::Osd(id as i32));
         }
@@ -303,7 +322,7 @@ impl Cluster {
             What::Deliver { link, to_server, .. } => self.net.link(*link).map(|l| if *to_server { l.server } else { l.dialer }),
             What::Refused { life, .. } | What::Closed { life, .. } | What::Redial { life, .. } => Some(*life),
             What::Tick(life) | What::Continue(life) | What::TurnEnd(life) | What::Disk(life) | What::Think(life) => Some(*life),
-            What::Fault(_) | What::Start(_) | What::GoesOn(_) | What::Fence(_) => None,
+            What::Fault(_) | What::Start(_) | What::GoesOn(_) | What::Fence(_) | What::Say(..) | What::Replace(_) => None,
         }
     }
     fn happens(&mut self, what: What) {
@@ -312,6 +331,8 @@ impl Cluster {
             What::Start(proc) => return self.start(proc),
             What::GoesOn(proc) => return self.goes_on(proc),
             What::Fence(step) => return self.fence_step(step),
+            What::Say(id, words) => return self.say_of_gone(id, words),
+            What::Replace(id) => return self.may_replace(id),
             _ => {}
         }
         let Some(life) = self.target(&what) else { return };

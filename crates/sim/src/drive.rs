@@ -12,10 +12,12 @@ use store_mem::MemStore;
 const IDEAL_BYTES: u64 = 1 << 30;
 /// Bytes of the block store's devices: data, log, metadata.
 const BLOCK_BYTES: [u64; 3] = [96 << 20, 8 << 20, 16 << 20];
-/// What a block store keeps in memory.
-const MEMORY: usize = 4 << 20;
-/// The device that objects' data lie on.
+/// What a block store that is only read keeps in memory.
+const MEMORY_TO_READ: u64 = 4 << 20;
+/// The device that objects' data lie on, the log's, and that of the metadata.
 const DATA: Dev = Dev(0);
+const WAL: Dev = Dev(1);
+const META: Dev = Dev(2);
 
 /// See the module.
 pub enum Drive {
@@ -45,17 +47,18 @@ impl Drive {
         }
     }
     /// A store for the OSD's next life. `spoils`: the last one stopped at a change that needed what is damaged.
+    /// `memory_bytes`: what a block store keeps in memory.
     ///
     /// # Errors
     /// The text of why a block store does not open: whatever happened to it here, it must.
-    pub fn open(&mut self, spoils: bool, rng: &mut Rng) -> Result<Box<dyn ObjectStore>, String> {
+    pub fn open(&mut self, spoils: bool, memory_bytes: u64, rng: &mut Rng) -> Result<Box<dyn ObjectStore>, String> {
         match self {
             Self::Ideal(store, _) => Ok(store.take().expect("the last OSD gave its store back")),
             Self::Block(disks, ledger) => {
                 disks.set_order(Order::AtOnce, 0);
                 disks.record();
                 let order = if rng.chance(1, 2) { Order::Shuffled } else { Order::Held };
-                let config = Config { memory: MEMORY, spoils, ..Config::default() };
+                let config = Config { memory: memory_bytes as usize, spoils, ..Config::default() };
                 let store = BlockStore::open(config, Box::new(disks.clone())).map_err(|e| e.to_string())?;
                 disks.set_order(order, rng.u64());
                 Ok(Box::new(Watched::new(Box::new(store), ledger.clone())))
@@ -67,7 +70,7 @@ impl Drive {
     /// # Errors
     /// As [`Drive::open`].
     pub fn open_to_read(&mut self) -> Result<Box<dyn ObjectStore>, String> {
-        let store = self.open(false, &mut Rng::new(0))?;
+        let store = self.open(false, MEMORY_TO_READ, &mut Rng::new(0))?;
         if let Self::Block(disks, _) = self {
             disks.set_order(Order::AtOnce, 0);
         }
@@ -79,10 +82,10 @@ impl Drive {
         let kind = [FaultKind::FlushError, FaultKind::NoSpace][rng.below(2) as usize];
         disks.add_fault(Fault { nth: disks.started() + rng.below(20), kind, sticky: false, dev: None });
     }
-    /// Something that lies on the device changes, or can't be read: told what. `None`: nothing lies there.
-    pub fn rot(&self, rng: &mut Rng) -> Option<String> {
+    /// Something that lies on the device changes, or can't be read: told what. `None`: nothing lies there. `is_wide`: also of the log and the metadata.
+    pub fn rot(&self, is_wide: bool, rng: &mut Rng) -> Option<String> {
         let Self::Block(disks, _) = self else { return None };
-        let dev = DATA;
+        let dev = if is_wide { [DATA, WAL, META, META][rng.below(4) as usize] } else { DATA };
         let written = disks.written(dev);
         // The first is the store's own.
         let block = written.get(1..)?.get(rng.below((written.len() as u64).saturating_sub(1).max(1)) as usize)?;

@@ -60,13 +60,13 @@ impl Cluster {
         self.net.note(format!("fault {fault:?}"));
         let every = self.plan.faults().into_iter().find(|(_, kind, _)| *kind == fault).map_or(0, |(_, _, every)| *every);
         self.next_fault(fault, every);
-        let id = self.net.rng.below(self.plan.osds.into()) as usize;
+        let id = self.net.rng.below(self.osd_count().into()) as usize;
         match fault {
             Fault::KillOsd => {
                 let power_cut = self.plan.store == StoreKind::Block && self.net.rng.below(100) < self.plan.power_cuts;
                 self.kill_osd(id, power_cut);
                 if self.net.rng.below(100) < self.plan.together {
-                    for other in 0..self.plan.osds as usize {
+                    for other in 0..self.osd_count() as usize {
                         if self.net.rng.chance(2, 3) {
                             self.kill_osd(other, power_cut);
                         }
@@ -134,7 +134,7 @@ impl Cluster {
                 self.say(format!(r#"{{"prefix":"osd primary-affinity","id":"{id}","weight":{weight:?}}}"#));
             }
             Fault::Upmap => {
-                let to = self.net.rng.below(self.plan.osds.into());
+                let to = self.net.rng.below(self.osd_count().into());
                 if let Some(pgid) = self.any_group() {
                     match self.net.rng.chance(1, 3) {
                         true => self.say(format!(r#"{{"prefix":"osd rm-pg-upmap-items","pgid":"{pgid}"}}"#)),
@@ -144,7 +144,7 @@ impl Cluster {
             }
             Fault::PgTemp => {
                 if let Some(pgid) = self.any_group() {
-                    let mut all: Vec<u64> = (0..self.plan.osds.into()).collect();
+                    let mut all: Vec<u64> = (0..self.osd_count().into()).collect();
                     let mut ids = Vec::new();
                     for _ in 0..self.plan.size {
                         let n = self.net.rng.below(all.len() as u64) as usize;
@@ -163,6 +163,9 @@ impl Cluster {
             Fault::SlowDisk => self.slow_disk(id),
             Fault::Scrub => self.scrub_some(),
             Fault::Fence => self.fence(),
+            Fault::AddOsd => self.add_osd(),
+            Fault::EmptyOsd => self.empty_osd(id),
+            Fault::LoseOsd => self.lose_osd(id),
             Fault::Force => {
                 let verb =
                     ["force-recovery", "force-backfill", "cancel-force-recovery", "cancel-force-backfill"][self.net.rng.below(4) as usize];
@@ -211,7 +214,7 @@ impl Cluster {
         let other = match self.net.rng.below(3) {
             0 => Proc::Mon,
             1 => Proc::Client(self.net.rng.below(self.plan.clients.into()) as u32),
-            _ => Proc::Osd(self.net.rng.below(self.plan.osds.into()) as i32),
+            _ => Proc::Osd(self.net.rng.below(self.osd_count().into()) as i32),
         };
         let until = self.net.now_ns + self.net.rng.below(30 * SEC);
         let ways = 1 + self.net.rng.below(3);
@@ -226,7 +229,7 @@ impl Cluster {
     fn isolate(&mut self, id: usize) {
         let until = self.net.now_ns + self.net.rng.below(60 * SEC);
         let one = Proc::Osd(id as i32);
-        let others = (0..self.plan.osds as i32).filter(|other| *other != id as i32).map(Proc::Osd).chain([Proc::Mon]);
+        let others = (0..self.osd_count() as i32).filter(|other| *other != id as i32).map(Proc::Osd).chain([Proc::Mon]);
         for other in others.collect::<Vec<_>>() {
             self.net.partition(one, other, until);
             self.net.partition(other, one, until);
@@ -266,7 +269,7 @@ impl Cluster {
         self.net.note(format!("fault at the acknowledgement of osd.{osd}"));
         let power_cut = self.plan.store == StoreKind::Block && self.net.rng.below(100) < self.plan.power_cuts;
         let all = self.net.rng.below(100) < self.plan.together;
-        for id in 0..self.plan.osds as usize {
+        for id in 0..self.osd_count() as usize {
             if id == osd as usize || (all && self.net.rng.chance(2, 3)) {
                 self.kill_osd(id, power_cut);
             }
@@ -301,7 +304,7 @@ impl Cluster {
         }
         self.faults += 1;
         self.net.note(format!("fault at a write of osd.{primary} to osd.{osd}"));
-        for id in 0..self.plan.osds as i32 {
+        for id in 0..self.osd_count() as i32 {
             let goes = [(3, 4), (3, 4), (1, 3)][if id == osd {
                 0
             } else if id == primary {
@@ -337,10 +340,10 @@ impl Cluster {
         for fault in [Fault::UnpauseFlag, Fault::Unflag] {
             self.net.after(70 * SEC, What::Fault(fault));
         }
-        for id in 0..self.plan.osds {
+        for id in 0..self.osd_count() {
             self.say(format!(r#"{{"prefix":"osd reweight","id":"{id}","weight":1.0}}"#));
         }
-        let all: Vec<String> = (0..self.plan.osds).map(|id| format!("\"{id}\"")).collect();
+        let all: Vec<String> = (0..self.osd_count()).map(|id| format!("\"{id}\"")).collect();
         self.say(format!(r#"{{"prefix":"osd in","ids":[{}]}}"#, all.join(",")));
     }
 }

@@ -16,8 +16,6 @@ use crate::net::{Life, Proc, What};
 use crate::plan::Plan;
 use crate::{MS, SEC};
 
-/// Fences of one run: each takes as long as a few leases.
-const FENCES: u32 = 2;
 /// Reads that the reader has under way: with more of them a history has too many explanations.
 const READS: usize = 3;
 const WRITES: usize = 2;
@@ -31,8 +29,8 @@ pub enum Step {
     CutOff(i32, u64),
     /// An operator marks it down.
     Down(i32),
-    /// It is killed.
-    Away(i32),
+    /// It is killed, and does not start before then.
+    Away(i32, u64),
     /// It is killed, and starts again soon.
     Restart(i32),
     /// It stands still for so long.
@@ -61,7 +59,7 @@ impl Fences {
     }
     /// True if all that the plan has are over.
     pub fn are_over(&self, plan: &Plan) -> bool {
-        plan.fence == 0 || self.ended == FENCES
+        plan.fence == 0 || self.ended == plan.fences
     }
 }
 
@@ -90,7 +88,7 @@ impl Cluster {
 
     /// See the module.
     pub(crate) fn fence(&mut self) {
-        if self.fences.begun == FENCES || self.fences.begun > self.fences.ended {
+        if self.fences.begun == self.plan.fences || self.fences.begun > self.fences.ended {
             return;
         }
         let Some((objects, mut members)) = self.fence_target() else { return };
@@ -111,14 +109,16 @@ impl Cluster {
         let primary = members[0];
         self.fences.begun += 1;
         (self.fences.objects, self.fences.primary) = (objects, primary);
-        let lasts_ns = (20 + self.net.rng.below(30)) * SEC;
+        // Where a lease is longer than the time after which a silent OSD counts as failed, its silence alone is to bring that out.
+        let is_long = self.plan.lease_percent > 100;
+        let lasts_ns = (if is_long { 45 } else { 20 } + self.net.rng.below(30)) * SEC;
         let until = self.net.now_ns + lasts_ns;
         let mut inside = vec![primary];
         if members.len() > 2 && self.net.rng.chance(1, 3) {
             inside.push(members[1]);
         }
         self.net.note(format!("{inside:?} are cut off, o{:?} are read there", self.fences.objects));
-        let is_told = self.net.rng.chance(3, 4);
+        let is_told = self.net.rng.chance(if is_long { 1 } else { 3 }, 4);
         let down_ns = self.net.rng.below(8 * SEC);
         if is_back {
             let begin = self.net.rng.below(3 * SEC);
@@ -165,7 +165,7 @@ impl Cluster {
             false => self.net.partition(Proc::Osd(unheard), Proc::Osd(primary), until),
         }
         self.net.after(begin, What::Fence(Step::CutOff(primary, until)));
-        self.net.after(begin, What::Fence(Step::Away(hears)));
+        self.net.after(begin, What::Fence(Step::Away(hears, until)));
         self.net.after(begin + 1, What::Fence(Step::Down(primary)));
         self.net.at(until, What::Fence(Step::End));
     }
@@ -173,7 +173,7 @@ impl Cluster {
     fn cut_off(&mut self, inside: &[i32], until: u64) {
         let reader = Proc::Client(self.plan.clients);
         let ways = [1, 2, 3, 3][self.net.rng.below(4) as usize];
-        let outside: Vec<Proc> = (0..self.plan.osds as i32).filter(|osd| !inside.contains(osd)).map(Proc::Osd).collect();
+        let outside: Vec<Proc> = (0..self.osd_count() as i32).filter(|osd| !inside.contains(osd)).map(Proc::Osd).collect();
         for one in inside.iter().map(|osd| Proc::Osd(*osd)) {
             for other in &outside {
                 if ways & 1 != 0 {
@@ -201,7 +201,10 @@ impl Cluster {
         match step {
             Step::CutOff(osd, until) => self.cut_off(&[osd], until),
             Step::Down(osd) => self.say(format!(r#"{{"prefix":"osd down","ids":["{osd}"]}}"#)),
-            Step::Away(osd) => self.kill_osd(osd as usize, false),
+            Step::Away(osd, until) => {
+                self.away.insert(osd as usize, until);
+                self.kill_osd(osd as usize, false);
+            }
             Step::Restart(osd) => {
                 self.kill_osd(osd as usize, false);
                 let delay = self.net.rng.below(500 * MS);

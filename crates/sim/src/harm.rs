@@ -2,8 +2,10 @@
 //!
 //! **Rot**: something that lies on one OSD's device changes, or can't be read any more. One OSD of a run rots, and only where a pool has three copies
 //! of which two are written at least: then each acknowledged write lies on a device that does not. No client is ever told that an object can't be
-//! read, or given other bytes; in the end a repair finds all that is left.
+//! read, or given other bytes; in the end a repair finds all that is left. In some runs the log and the metadata rot as well: then the OSD may not start any
+//! more. In a few, data rot on any OSD, beyond the promise: an object may be lost, but nobody is given other bytes, and its group says so.
 
+use crate::client::{ClientProcess, POOL};
 use crate::cluster::Cluster;
 use crate::model::Op;
 use crate::rest::{Rest, restless};
@@ -19,39 +21,45 @@ const REPAIRS: u32 = 3;
 /// How often a repair that does not come is asked for again, and how long each may take.
 const REPAIRS_MAX: u32 = 8;
 const REPAIR_NS: u64 = 120 * SEC;
+/// How long a cluster has to come to rest whose devices rotted beyond the promise.
+const BEYOND_NS: u64 = 300 * SEC;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Harm {
-    /// The OSD whose device rots.
-    pub rotten: Option<usize>,
+    /// OSDs whose devices rot: one, or beyond the promise any.
+    pub rotten: BTreeSet<usize>,
     /// OSDs whose last life ended at a change that needed what rotted: the next one goes on with that.
     pub stopped: BTreeSet<usize>,
-    /// The OSD that rots does not start any more.
-    pub is_gone: bool,
+    /// OSDs that rot and do not start any more.
+    pub gone: BTreeSet<usize>,
 }
 
 impl Harm {
     /// True if an OSD may end: its store has stopped at a change that needs what rotted.
     pub fn explains(&mut self, id: usize, store: &dyn ObjectStore) -> bool {
-        let is_rot = self.rotten == Some(id) && store.stopped_at_damage();
+        let is_rot = self.rotten.contains(&id) && store.stopped_at_damage();
         if is_rot {
             self.stopped.insert(id);
         }
         is_rot
     }
-    /// True if an OSD may not start because of this: what rotted is a change that its log has last. An operator has to fill it anew, and leaves it away here.
-    pub fn explains_end(&mut self, id: usize, why: &str) -> bool {
-        let is_rot = self.rotten == Some(id) && why.contains("the log is damaged");
-        self.is_gone |= is_rot;
+    /// True if an OSD may not start because of this: what rotted is a change that its log has last, or of a log or metadata (`is_wide`) anything without
+    /// which there is no store. An operator has to fill it anew, and leaves it away here.
+    pub fn explains_end(&mut self, id: usize, is_wide: bool, why: &str) -> bool {
+        let is_rot = self.rotten.contains(&id) && (is_wide || why.contains("the log is damaged"));
+        if is_rot {
+            self.gone.insert(id);
+        }
         is_rot
     }
 }
 
 impl Cluster {
     pub(crate) fn rot(&mut self, id: usize) {
-        let id = *self.harm.rotten.get_or_insert(id);
-        if let Some(what) = self.drives[id].rot(&mut self.net.rng) {
+        let id = self.harm.rotten.first().copied().filter(|_| !self.plan.rot_beyond).unwrap_or(id);
+        self.harm.rotten.insert(id);
+        if let Some(what) = self.drives[id].rot(self.plan.rot_wide, &mut self.net.rng) {
             self.net.note(format!("rot on osd.{id}: {what}"));
         }
     }
@@ -72,11 +80,14 @@ impl Cluster {
     /// object is not found whose newest write was never answered, and the only OSD that had it by then rots. All else is served, and is read.
     pub(crate) fn comes_to_rest(&mut self) -> Result<Rest, String> {
         let rests = |c: &Self| restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none();
-        let may_lack = self.harm.rotten.is_some();
+        if self.plan.rot_beyond {
+            return self.ends_beyond();
+        }
+        let may_lack = !self.harm.rotten.is_empty();
         self.until(self.plan.rest_ns, if may_lack { "" } else { "at rest" }, rests)?;
         let Some(why) = restless(self.monitor.as_ref(), &self.osds, &self.clients) else { return Ok(Rest::Whole) };
         let lacks = self.unfound();
-        if lacks.is_empty() && !self.harm.is_gone {
+        if lacks.is_empty() && self.harm.gone.is_empty() {
             return Err(
                 self.tell(&format!("rest: the cluster is not at rest after {} virtual seconds: {why}", self.plan.rest_ns / SEC), &[])
             );
@@ -94,9 +105,39 @@ impl Cluster {
         self.until(REPAIR_NS, "", move |c| c.history.calls[first..].iter().all(|call| call.outcome.is_some()))?;
         match self.history.calls[first..].iter().find(|call| call.outcome.is_none()) {
             Some(call) => Err(self.tell(&format!("rest: o{} can't be read, and no write to it is open: {why}", call.object), &[])),
-            None if self.harm.is_gone => Ok(Rest::WithoutOne),
+            None if !self.harm.gone.is_empty() => Ok(Rest::WithoutOne),
             None => Ok(Rest::Unfound),
         }
+    }
+    /// More devices have rotted than is promised to be survived: what is read is right, and an object that can't be read lies in a group that says so.
+    fn ends_beyond(&mut self) -> Result<Rest, String> {
+        self.until(BEYOND_NS, "", |c| restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none())?;
+        let first = self.history.calls.len();
+        for object in 0..self.plan.objects {
+            if let Some(client) = self.clients.iter_mut().flatten().next() {
+                client.submit(object, Op::Read, &mut self.history, &mut self.net);
+            }
+        }
+        self.until(REPAIR_NS, "", move |c| {
+            c.clients.iter().flatten().all(|client| client.in_flight() == 0) || first == c.history.calls.len()
+        })?;
+        let silent: Vec<u32> =
+            self.clients.iter().flatten().flat_map(ClientProcess::unanswered).map(|call| self.history.calls[call].object).collect();
+        match silent.into_iter().find(|object| self.is_said_to_serve(*object)) {
+            Some(object) => Err(self.tell(&format!("rest: o{object} is not answered, and its group says that all is well"), &[])),
+            None => Ok(Rest::Beyond),
+        }
+    }
+    /// True if an object's group tells of nothing that keeps a client from it.
+    fn is_said_to_serve(&self, object: u32) -> bool {
+        let Some(map) = self.monitor.as_ref().map(|monitor| &monitor.core().osd.map) else { return false };
+        let Some((id, pool)) = map.pool_by_name(POOL).and_then(|id| Some((id, map.pools.get(&id)?))) else { return false };
+        let pgid = types::PgId::new(id, pool.fold(pool.hash_key(format!("o{object}").as_bytes(), &[])));
+        let primary = map.pg_to_up_acting(pgid, &mut maps::Placement::default()).acting_primary;
+        let Some(osd) = self.osds.get(primary as usize).and_then(Option::as_ref) else { return false };
+        let well =
+            |pg: &osd_core::pg::Pg| pg.peering.is_clean() && pg.unfound().next().is_none() && pg.info.stats.stats.sum.num_scrub_errors == 0;
+        osd.core().pgs().find(|pg| pg.pgid.pgid == pgid).is_some_and(well)
     }
     /// Objects that are not found, with their groups.
     fn unfound(&self) -> Vec<(SpgId, HObject)> {
@@ -111,7 +152,7 @@ impl Cluster {
         }
         for (id, osd) in self.osds.iter().enumerate() {
             let Some(osd) = osd else {
-                if self.harm.is_gone && self.harm.rotten == Some(id) {
+                if self.harm.gone.contains(&id) {
                     continue;
                 }
                 return Some(format!("osd.{id} is down"));
@@ -134,7 +175,7 @@ impl Cluster {
     }
     /// A cluster at rest whose devices rotted is repaired, group by group.
     pub(crate) fn repair_all(&mut self) -> Result<(), String> {
-        if self.harm.rotten.is_none() {
+        if self.harm.rotten.is_empty() {
             return Ok(());
         }
         for _ in 0..REPAIRS {

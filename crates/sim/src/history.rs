@@ -3,6 +3,9 @@
 use crate::model::{Op, Outcome, Snaps};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// An answer of a device that can't read.
+const EIO: i32 = 5;
+
 /// One operation of one client.
 #[derive(Debug, Clone)]
 pub struct Call {
@@ -67,9 +70,14 @@ pub struct History {
     newest: BTreeMap<u32, u64>,
     /// The first answer with a version that is older than one that was seen before the call.
     pub went_back: Option<String>,
+    /// An operation may fail since what it needs is damaged: nothing is known of it then.
+    may_fail: bool,
 }
 
 impl History {
+    pub fn new(may_fail: bool) -> Self {
+        Self { may_fail, ..Self::default() }
+    }
     pub fn call(&mut self, client: u32, object: u32, op: Op) -> usize {
         let floor = self.newest.get(&object).copied().unwrap_or(0);
         let snaps = if op.is_read() { Snaps::default() } else { self.snaps.now.clone() };
@@ -82,6 +90,9 @@ impl History {
     pub fn returned(&mut self, number: usize, outcome: Outcome, version: u64) {
         let call = &mut self.calls[number];
         assert!(call.outcome.is_none(), "call {number} is answered twice");
+        if self.may_fail && outcome == Outcome::Error(EIO) {
+            return;
+        }
         let has_version = match (&call.op, &outcome) {
             (Op::Read, Outcome::Read(_)) => true,
             (Op::WriteFull(_) | Op::Write(..) | Op::Append(_) | Op::SetXattr(..) | Op::OmapSet(..), Outcome::Done) => true,

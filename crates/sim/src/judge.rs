@@ -60,10 +60,15 @@ impl Cluster {
         for osd in self.osds.iter().flatten() {
             osd.core().pgs().for_each(|pg| pg.assert_whole(osd.core().store()));
         }
-        for (osd, drive) in self.osds.iter_mut().zip(&mut self.drives) {
+        for (id, (osd, drive)) in self.osds.iter_mut().zip(&mut self.drives).enumerate() {
             let store = osd.take().expect("the cluster is at rest").into_core().into_store();
             drive.killed(store, false, &mut self.net.rng);
-            stores.push(drive.open_to_read()?);
+            match drive.open_to_read() {
+                Ok(store) => stores.push(store),
+                // What it would need to start again has rotted while it served: nothing is left to compare its members' copies with.
+                Err(why) if self.harm.explains_end(id, self.plan.rot_wide, &why) => return Ok(()),
+                Err(why) => return Err(why),
+            }
         }
         // A removal may have died with the client that wished it: then the snapshot is there.
         let wished = self.history.snaps.removed.iter().copied();

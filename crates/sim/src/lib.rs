@@ -6,6 +6,7 @@
 //!
 //! ```text
 //!   plan     what a seed draws: sizes, which faults and how often (swarm)
+//!     │      themes: a share of the seeds is about one situation
 //!     │
 //!   cluster  one queue of events by virtual time; hands each to its process
 //!     │        monitor · osd · client     processes: a core and the model of its shell
@@ -14,6 +15,7 @@
 //!     │
 //!     │        faults                     what goes wrong, and what operators do
 //!     │        harm                       what goes wrong with disks for good, and how operators mend it
+//!     │        devices                    OSDs that are added, emptied or lost, and the operator who replaces them
 //!     │        fence                      primaries that are cut off or stopped, with a client that knows no other
 //!     │
 //!     ├─────> acks      what is acknowledged lies on every member, durably (durable), at the moment of the answer
@@ -39,6 +41,7 @@ mod alike;
 mod chains;
 pub mod client;
 pub mod cluster;
+mod devices;
 pub mod drive;
 mod durable;
 mod faults;
@@ -60,6 +63,7 @@ mod purge;
 pub mod rest;
 pub mod seen;
 mod serving;
+mod themes;
 pub mod trace;
 
 pub use cluster::{Cluster, Report, run, run_deep};

@@ -49,6 +49,7 @@ impl Cluster {
             let may_miss = self.plan.rot > 0;
             let lacks = match (&self.osds[member as usize], &self.drives[member as usize]) {
                 (Some(process), drive) => acks::lacks(process.core().store(), Some(drive.ledger()), ack, serves, may_miss),
+                (None, _) if self.devices.was_replaced(member as usize) => continue,
                 (None, Drive::Ideal(Some(store), _)) => acks::lacks(&**store, None, ack, serves, may_miss),
                 (None, _) => continue,
             };

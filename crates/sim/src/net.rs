@@ -92,6 +92,10 @@ pub enum What {
     GoesOn(Proc),
     /// Something that a fence has in store.
     Fence(crate::fence::Step),
+    /// An operator says this of an OSD whose device is gone.
+    Say(usize, &'static str),
+    /// An operator looks whether a lost OSD may have another device.
+    Replace(usize),
 }
 
 /// A kind of fault whose time has come.
@@ -127,6 +131,9 @@ pub enum Fault {
     Scrub,
     Fence,
     Force,
+    AddOsd,
+    EmptyOsd,
+    LoseOsd,
 }
 
 /// A process that was stopped, and what came for it meanwhile.

@@ -26,8 +26,11 @@ use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityName, EntityT
 const PAUSE_FIRST_NS: u64 = 200 * MS;
 const PAUSE_MAX_NS: u64 = 15 * SEC;
 
-pub fn osd_uuid(id: i32) -> Uuid {
-    Uuid::from_random([id as u8 + 100; 16])
+/// The name of an OSD's device; it may have had others before.
+pub fn osd_uuid(id: i32, generation: u8) -> Uuid {
+    let mut bytes = [id as u8 + 100; 16];
+    bytes[15] += generation;
+    Uuid::from_random(bytes)
 }
 fn addr(id: i32, port: Port, life: u32) -> EntityAddr {
     let at = match port {
@@ -77,14 +80,16 @@ pub struct OsdProcess {
 }
 
 impl OsdProcess {
-    pub fn start(id: i32, number: u32, plan: &Plan, drive: &mut Drive, spoils: bool, net: &mut Net) -> Result<Self, String> {
+    pub fn start(id: i32, number: u32, uuid: Uuid, plan: &Plan, drive: &mut Drive, spoils: bool, net: &mut Net) -> Result<Self, String> {
         let life = (Proc::Osd(id), number);
-        let store = drive.open(spoils, &mut net.rng)?;
+        let store = drive.open(spoils, plan.memory_bytes, &mut net.rng)?;
         let entries = plan.log_entries.to_string();
+        let scan_max = if plan.scan_max > 0 { plan.scan_max.to_string() } else { entries.clone() };
+        let profile = if plan.recovery_unpaced { "custom" } else { "balanced" };
         let setup = OsdSetup {
             whoami: id,
             cluster_fsid: fsid(),
-            osd_fsid: osd_uuid(id),
+            osd_fsid: uuid,
             seed: net.rng.u64(),
             classes: &classes::BUILTIN,
             config: vec![
@@ -92,7 +97,9 @@ impl OsdProcess {
                 ("osd_max_pg_log_entries".into(), entries.clone()),
                 // Trimmed as soon as it is longer; what is listed for a backfill, in pages of as many.
                 ("osd_pg_log_trim_min".into(), entries.clone()),
-                ("osd_backfill_scan_max".into(), entries),
+                ("osd_backfill_scan_max".into(), scan_max),
+                ("osd_recovery_max_active".into(), plan.recovery_active.to_string()),
+                ("osd_mclock_profile".into(), profile.into()),
                 ("osd_recovery_max_chunk".into(), plan.chunk_bytes.to_string()),
                 ("osd_recovery_max_omap_entries_per_chunk".into(), plan.chunk_keys.to_string()),
                 ("osd_recovery_sleep".into(), (plan.recovery_sleep_ms as f64 / 1e3).to_string()),

@@ -14,6 +14,8 @@ pub enum Rest {
     WithoutOne,
     /// Objects are not found whose newest write was never answered.
     Unfound,
+    /// More devices rotted than is promised to be survived.
+    Beyond,
 }
 
 /// What is not at rest yet; `None`: all is.

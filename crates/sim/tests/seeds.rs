@@ -1,7 +1,8 @@
 //! Some seeds come out right, a seed is a history, and each promise that is broken on purpose is noticed.
 
+use sim::plan::StoreKind;
 use sim::planted::{ALL, OsdBug};
-use sim::{Plan, Planted, run, run_deep};
+use sim::{Plan, Planted, Rest, run, run_deep};
 use std::panic::catch_unwind;
 
 /// Seeds of a test run; `SIM_SEEDS=from,count` has others.
@@ -41,6 +42,20 @@ fn a_seed_is_the_same_history_twice() {
         let (a, b) = (run(&Plan::of(seed), None, false), run(&Plan::of(seed), None, false));
         assert_eq!((a.trace, a.events, a.calls), (b.trace, b.events, b.calls), "seed {seed:#x}");
     }
+}
+
+/// Devices of three copies of which two are written at least go one at a time, and others come.
+#[test]
+fn a_cluster_survives_the_loss_of_its_devices_one_at_a_time() {
+    let mut replaced = 0;
+    for (seed, store) in [(1, StoreKind::Ideal), (2, StoreKind::Block)] {
+        let plan = Plan { add_osd: 60_000, empty_osd: 5_000, lose_osd: 60_000, ..Plan::figure(seed, store) };
+        let report = run(&plan, None, false);
+        assert_eq!((report.failure, report.rest), (None, Some(Rest::Whole)), "seed {seed}, {store:?}");
+        assert!(report.added > 0, "seed {seed}, {store:?}");
+        replaced += report.replaced;
+    }
+    assert!(replaced > 1, "{replaced} devices were replaced");
 }
 
 /// A core that looks at an address, a clock or a randomly hashed map would do something else the second time: standard maps hash differently each

@@ -1,6 +1,9 @@
 //! Runs seeds: `seeds --from N --count N`, or one: `seeds --seed N [--trace] [--shrink]`, or the planted bugs: `seeds --bugs [--only WORD,WORD]`.
+//! `--theme WORD` leaves the seeds with other themes out.
+//! `seeds --figure memory|block --count N` runs the plan by which speed is measured.
 //! `cargo xtask sim` calls it.
 
+use sim::plan::StoreKind;
 use sim::planted::ALL;
 use sim::{Plan, Planted, Report, Rest, Seen, run};
 use std::collections::BTreeMap;
@@ -17,26 +20,39 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let value = |name: &str| args.iter().position(|a| a == name).and_then(|i| number(args.get(i + 1)?));
     let flag = |name: &str| args.iter().any(|a| a == name);
+    let word = |name: &str| args.iter().position(|a| a == name).and_then(|i| args.get(i + 1)).map_or("", String::as_str);
     if let Some(seed) = value("--seed") {
         return one(seed, flag("--trace"), flag("--shrink"));
     }
     if flag("--bugs") {
-        let only = args.iter().position(|a| a == "--only").and_then(|i| args.get(i + 1));
-        return bugs(value("--from").unwrap_or(0), value("--count").unwrap_or(1000), only.map_or("", String::as_str));
+        return bugs(value("--from").unwrap_or(0), value("--count").unwrap_or(1000), word("--only"), word("--theme"));
     }
     let (from, count) = (value("--from").unwrap_or(0), value("--count").unwrap_or(100));
+    if flag("--figure") {
+        return match word("--figure") {
+            "memory" => figure(StoreKind::Ideal, from, count),
+            "block" => figure(StoreKind::Block, from, count),
+            other => {
+                eprintln!("--figure memory or --figure block, not {other:?}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let mut seen = Seen::default();
     let (mut failed, mut hours, mut calls, mut faults) = (Vec::new(), 0.0, 0, 0);
-    let (mut without_one, mut unfound) = (Vec::new(), Vec::new());
-    for seed in from..from + count {
+    let (mut replaced, mut added) = (0, 0);
+    let (mut without_one, mut unfound, mut beyond) = (Vec::new(), Vec::new(), Vec::new());
+    for seed in (from..from + count).filter(|seed| is_about(&Plan::of(*seed), word("--theme"))) {
         let report = run_caught(&Plan::of(seed), None, false);
         seen.add(&report.seen);
         hours += report.virtual_s / 3600.0;
         calls += report.answered;
         faults += report.faults;
+        (replaced, added) = (replaced + report.replaced, added + report.added);
         match report.rest {
             Some(Rest::WithoutOne) => without_one.push(format!("{seed:#x}")),
             Some(Rest::Unfound) => unfound.push(format!("{seed:#x}")),
+            Some(Rest::Beyond) => beyond.push(format!("{seed:#x}")),
             Some(Rest::Whole) | None => {}
         }
         if let Some(why) = &report.failure {
@@ -50,13 +66,44 @@ fn main() -> ExitCode {
         failed.len(),
         from + count
     );
-    for (seeds, what) in
-        [(without_one, "an OSD does not start any more, its log has rotted"), (unfound, "an object is not found whose write is open")]
-    {
+    println!("{replaced} devices were replaced by empty ones, {added} OSDs were added");
+    for (seeds, what) in [
+        (without_one, "an OSD does not start any more, its log or its metadata have rotted"),
+        (unfound, "an object is not found whose write is open"),
+        (beyond, "devices rotted beyond the promise"),
+    ] {
         println!("{} come to rest though {what}: {}", seeds.len(), seeds.join(" "));
     }
     seen.lines().iter().for_each(|line| println!("{line}"));
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// True if a plan has this theme; every plan is about anything.
+fn is_about(plan: &Plan, theme: &str) -> bool {
+    theme.is_empty() || format!("{:?}", plan.theme).eq_ignore_ascii_case(theme)
+}
+
+/// Seeds of the plan by which speed is measured: what they were. How long they took is the caller's to say.
+fn figure(store: StoreKind, from: u64, count: u64) -> ExitCode {
+    let (mut failed, mut minutes, mut answered, mut faults, mut events) = (0, 0.0, 0, 0, 0);
+    for seed in from..from + count {
+        let report = run_caught(&Plan::figure(seed, store), None, false);
+        if let Some(why) = &report.failure {
+            println!("FAILED {}", why.lines().next().unwrap_or_default());
+            failed += 1;
+        }
+        (minutes, answered, faults) = (minutes + report.virtual_s / 60.0, answered + report.answered, faults + report.faults);
+        events += report.events;
+    }
+    let each = |sum: f64| sum / count.max(1) as f64;
+    println!(
+        "{count} seeds of the figure: each {:.1} virtual minutes, {:.0} operations, {:.0} faults, {:.0} events",
+        each(minutes),
+        each(answered as f64),
+        each(f64::from(faults)),
+        each(events as f64)
+    );
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Seeds without any bug: what each is, as far as it was asked for.
@@ -74,7 +121,8 @@ impl Clean {
 }
 
 /// Each planted bug whose name has one of these words in it: the first seed that a checker finds wrong, and that is right without the bug.
-fn bugs(from: u64, count: u64, only: &str) -> ExitCode {
+fn bugs(from: u64, count: u64, only: &str, theme: &str) -> ExitCode {
+    let seeds = || (from..from + count).filter(|seed| is_about(&Plan::of(*seed), theme));
     let mut missed = 0;
     let mut clean = Clean::default();
     // Most are noticed by an assertion or a checker that panics.
@@ -82,7 +130,7 @@ fn bugs(from: u64, count: u64, only: &str) -> ExitCode {
     println!("{:<22} {:>6} {:>6}  checker: what it says", "bug", "first", "seeds");
     for planted in ALL.iter().filter(|bug| only.split(',').any(|word| bug.name().contains(word))) {
         let mut others = 0;
-        let found = (from..from + count).find_map(|seed| {
+        let found = seeds().find_map(|seed| {
             let report = run_caught(&Plan::of(seed), Some(*planted), false);
             match report.failure {
                 Some(why) => clean.of(seed).1.is_none().then_some((seed, why)),
@@ -125,6 +173,8 @@ fn run_caught(plan: &Plan, planted: Option<Planted>, loud: bool) -> Report {
             virtual_s: 0.0,
             faults: 0,
             wild: 0,
+            replaced: 0,
+            added: 0,
             rest: None,
             seen: Seen::default(),
             failure: Some(format!("seed {seed:#x}: assertion: {}", text.unwrap_or_default())),

@@ -1,0 +1,127 @@
+//! Themes: a share of the seeds is about one situation that few of the others come to, and has little else.
+//!
+//! | theme | what it is about |
+//! |---|---|
+//! | filling | backfills of many objects, some at a time, in pages of any size, while clients write and delete |
+//! | diverging | members come back with writes that do not count, and their logs still meet the others' |
+//! | fencing | primaries that are cut off and lose their groups |
+//! | purging | snapshots are removed while some groups serve and others do not |
+//! | reserving | many groups want the same few places, and some are urgent |
+
+use crate::SEC;
+use crate::plan::{Plan, StoreKind};
+use base::Rng;
+
+/// See the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Theme {
+    None,
+    Filling,
+    Diverging,
+    Fencing,
+    Purging,
+    Reserving,
+}
+
+impl Theme {
+    const ALL: [Self; 5] = [Self::Filling, Self::Diverging, Self::Fencing, Self::Purging, Self::Reserving];
+}
+
+impl Plan {
+    /// The same, or a plan with a theme: what it does not name it has as it was drawn, and of the faults only some.
+    pub(crate) fn with_theme(mut self, rng: &mut Rng) -> Self {
+        if !rng.chance(1, 2) {
+            return self;
+        }
+        self.theme = Theme::ALL[rng.below(5) as usize];
+        self.faults().into_iter().filter(|_| !rng.chance(1, 5)).for_each(|(_, _, every)| *every = 0);
+        (self.rot, self.size_changes, self.min_size_changes, self.pg_num_changes) = (0, 0, 0, 0);
+        (self.kill_at_write, self.kill_at_ack, self.lose_answer) = (0, 0, 0);
+        self.clients = 2 + rng.below(4) as u32;
+        match self.theme {
+            Theme::None => {}
+            Theme::Filling => self.filling(rng),
+            Theme::Diverging => self.diverging(rng),
+            Theme::Fencing => self.fencing(rng),
+            Theme::Purging => self.purging(rng),
+            Theme::Reserving => self.reserving(rng),
+        }
+        self.commits_lag = self.store == StoreKind::Ideal && rng.chance(1, 2);
+        self
+    }
+    /// The plan by which speed is measured: always as much work, with faults of each kind at times.
+    pub fn figure(seed: u64, store: StoreKind) -> Self {
+        let mut plan = Self::of(seed).calm();
+        (plan.osds, plan.pg_num, plan.size, plan.min_size, plan.store) = (3, 16, 3, 2, store);
+        (plan.clients, plan.objects, plan.depth, plan.ops) = (4, 30, 2, 1000);
+        // So that the operations take the ten minutes.
+        (plan.think_ms, plan.faults_ns) = (4_700, 600 * SEC);
+        (plan.kill_osd, plan.down_ms, plan.together, plan.power_cuts) = (60_000, 5_000, 20, 100);
+        (plan.cut, plan.partition, plan.pause_osd, plan.osd_down_command) = (10_000, 60_000, 60_000, 60_000);
+        (plan.make_snap, plan.remove_snap, plan.scrubs) = (60_000, 60_000, 60_000);
+        (plan.log_entries, plan.delay_ns, plan.turn_ns) = (200, (200_000, 5_000_000), 100_000);
+        (plan.recovery_sleep_ms, plan.refused_places, plan.lease_percent, plan.deletes) = (0, 0, 80, 0);
+        (plan.scan_max, plan.recovery_active, plan.recovery_unpaced) = (0, 0, false);
+        (plan.rot_wide, plan.rot_beyond, plan.commits_lag) = (false, false, false);
+        (plan.memory_bytes, plan.chunk_bytes, plan.chunk_keys) = (4 << 20, 8 << 20, 64_000);
+        plan
+    }
+    fn filling(&mut self, rng: &mut Rng) {
+        self.osds = 3 + rng.below(3) as u32;
+        self.size = 2 + rng.below(2) as u32;
+        self.min_size = if rng.chance(1, 3) { 1 } else { self.size - self.size / 2 };
+        (self.pg_num, self.log_entries, self.objects) = (1 << rng.below(3), 4, 20 + rng.below(40) as u32);
+        (self.out_in, self.upmap) = (pick(rng, &[2_000, 8_000]), pick(rng, &[2_000, 8_000]));
+        self.scan_max = pick(rng, &[2, 8, 64, 512]);
+        self.recovery_active = pick(rng, &[2, 10]);
+        self.recovery_unpaced = rng.chance(2, 3);
+        self.recovery_sleep_ms = pick(rng, &[0, 0, 20, 100]);
+        self.chunk_bytes = pick(rng, &[4096, 4096, 8 << 20]);
+        self.deletes = pick(rng, &[0, 20]);
+        self.memory_bytes = pick(rng, &[1 << 20, 4 << 20]);
+        (self.think_ms, self.depth, self.ops) = (pick(rng, &[40, 200]), 4, 2000);
+    }
+    fn diverging(&mut self, rng: &mut Rng) {
+        (self.osds, self.size) = (3 + rng.below(2) as u32, 3);
+        self.min_size = if rng.chance(3, 4) { 1 } else { 2 };
+        (self.pg_num, self.log_entries, self.objects) = (1 << rng.below(2), pick(rng, &[50, 2000]) as u32, 3 + rng.below(12) as u32);
+        (self.kill_at_write, self.kill_osd) = (pick(rng, &[10, 40]), pick(rng, &[0, 6_000]));
+        (self.down_ms, self.together) = (pick(rng, &[2_000, 15_000]), pick(rng, &[0, 20]));
+        // What is to be recovered lacks for some time.
+        self.recovery_sleep_ms = pick(rng, &[0, 100, 500]);
+        self.lease_percent = pick(rng, &[20, 80]);
+        (self.think_ms, self.depth) = (pick(rng, &[100, 400]), 3);
+    }
+    fn fencing(&mut self, rng: &mut Rng) {
+        (self.osds, self.size) = (3 + rng.below(2) as u32, 3);
+        self.min_size = 1 + rng.below(2) as u32;
+        (self.pg_num, self.objects) = (1 << rng.below(3), 6 + rng.below(10) as u32);
+        (self.fence, self.fences) = (1_500, 4);
+        self.lease_percent = pick(rng, &[80, 80, 250]);
+        (self.down_ms, self.think_ms) = (pick(rng, &[300, 20_000]), 1_500);
+    }
+    fn purging(&mut self, rng: &mut Rng) {
+        (self.osds, self.size, self.min_size) = (3, 2, 2);
+        (self.pg_num, self.objects, self.log_entries) = (8 << rng.below(2), 10 + rng.below(20) as u32, 200);
+        (self.make_snap, self.remove_snap) = (1_500, 2_000);
+        (self.kill_osd, self.down_ms, self.together) = (pick(rng, &[8_000, 20_000]), 30_000, 0);
+        self.recovery_sleep_ms = pick(rng, &[0, 300]);
+        (self.think_ms, self.depth) = (pick(rng, &[300, 1_000]), 2);
+    }
+    fn reserving(&mut self, rng: &mut Rng) {
+        (self.osds, self.size) = (3 + rng.below(3) as u32, 2);
+        self.min_size = 1;
+        (self.pg_num, self.objects) = (16 << rng.below(2), 30 + rng.below(30) as u32);
+        self.log_entries = pick(rng, &[4, 200]) as u32;
+        (self.out_in, self.upmap, self.force) = (pick(rng, &[3_000, 10_000]), pick(rng, &[1_000, 4_000]), pick(rng, &[500, 2_000]));
+        self.kill_osd = pick(rng, &[0, 15_000]);
+        self.refused_places = pick(rng, &[0, 10, 50]);
+        self.recovery_sleep_ms = pick(rng, &[20, 200, 1_000]);
+        self.turn_ns = pick(rng, &[100_000, 3_000_000, 30_000_000]);
+        (self.think_ms, self.depth) = (pick(rng, &[300, 1_000]), 3);
+    }
+}
+
+fn pick(rng: &mut Rng, from: &[u64]) -> u64 {
+    from[rng.below(from.len() as u64) as usize]
+}
