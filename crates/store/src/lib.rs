@@ -1,4 +1,5 @@
-//! What an object store is: the trait that every one implements, and the suite that judges them all.
+//! What an object store is: the trait that every one implements, the suite that all pass, and, for the tests of durable
+//! ones (feature `crash`), the judge of what comes up after a power cut.
 //!
 //! Holds no store. A store keeps collections of objects (data, attributes, omap) and, for each placement group, its log and info,
 //! which travel beside the transactions as a [`LogDelta`].
@@ -6,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 pub mod conformance;
+#[cfg(feature = "crash")]
+pub mod crash;
 mod error;
 mod log_delta;
 mod object_store;
