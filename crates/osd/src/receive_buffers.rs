@@ -4,20 +4,20 @@
 
 use bytes::Bytes;
 use disk::{AlignedBuf, KnownMemory};
-use msgr::{Room, Rooms};
+use msgr::{ReceiveBuffer, ReceiveBuffers};
 
 /// The memory of a store's devices.
 pub struct DeviceMemory(pub KnownMemory);
 
 struct Lent(AlignedBuf);
 
-impl Rooms for DeviceMemory {
-    fn take(&self, len: usize) -> Option<Box<dyn Room>> {
-        self.0.take(len).map(|buf| Box::new(Lent(buf)) as Box<dyn Room>)
+impl ReceiveBuffers for DeviceMemory {
+    fn take(&self, len: usize) -> Option<Box<dyn ReceiveBuffer>> {
+        self.0.take(len).map(|buf| Box::new(Lent(buf)) as Box<dyn ReceiveBuffer>)
     }
 }
 
-impl Room for Lent {
+impl ReceiveBuffer for Lent {
     fn bytes(&mut self) -> &mut [u8] {
         &mut self.0
     }
