@@ -26,6 +26,8 @@ const BOOT_AGAIN: Duration = Duration::from_secs(10);
 const OLDER_MAX: u32 = 5;
 /// Times remembered at which it was marked down; no option asks for more.
 const MARKDOWNS_MAX: usize = 1000;
+// What lacks then comes in one message.
+const _: () = assert!(LAG_MAX <= crate::map_cache::MESSAGE_MAX);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Stage {
