@@ -43,6 +43,19 @@ enum Stage {
     Stopping,
 }
 
+/// The picture's arrows. A boot that is not heard is asked for again; an OSD that the map must not have ends before it boots.
+const EDGES: [(Stage, Stage); 9] = [
+    (Stage::Waiting, Stage::Preboot),
+    (Stage::Preboot, Stage::Preboot),
+    (Stage::Preboot, Stage::Booting),
+    (Stage::Preboot, Stage::Stopping),
+    (Stage::Booting, Stage::Preboot),
+    (Stage::Booting, Stage::Active),
+    (Stage::Active, Stage::Unhealthy),
+    (Stage::Active, Stage::Stopping),
+    (Stage::Unhealthy, Stage::Preboot),
+];
+
 /// Where the OSD stands.
 #[derive(Debug, Default)]
 pub struct BootState {
@@ -87,6 +100,8 @@ impl BootState {
 impl Control {
     /// The only writer of the stage: shards hear whether they serve.
     fn enter(&mut self, stage: Stage) {
+        let from = self.boot.stage;
+        assert!(EDGES.contains(&(from, stage)), "from {from:?} to {stage:?}");
         let before = self.boot.is_active();
         self.boot.stage = stage;
         if self.boot.is_active() != before {
