@@ -1,6 +1,6 @@
 """A stock client for the cases among stock daemons: many requests by one process. Processes by the dozen cost more than what they ask.
 
-    stay.py look                            answers command lines of `ceph` from its input, each with a line of JSON, until that ends
+    stay.py ask                             answers command lines of `ceph` from its input, each with a line of JSON, until that ends
     stay.py write|verify POOL TAG COUNT     so many objects, each with its own content
 
 Which cluster: CEPH_CONF. Commands are checked and sent by what the `ceph` tool itself uses for that.
@@ -44,7 +44,7 @@ class Commands:
         return json_command(self.cluster, argdict={**valid, **form})
 
 
-def look():
+def ask():
     with client() as cluster:
         commands = Commands(cluster)
         for line in sys.stdin:
@@ -70,7 +70,7 @@ def objects(verb, pool, tag, count):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "look":
-        look()
+    if sys.argv[1] == "ask":
+        ask()
     else:
         objects(*sys.argv[1:])

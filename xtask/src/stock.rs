@@ -5,8 +5,8 @@
 use crate::clients::{Release, Release::Reef, pacific_manager, reef_daemons};
 use crate::cluster::binary;
 use crate::folders;
-use crate::looker::Looker;
 use crate::netns::{self, Net};
+use crate::persistent_client::PersistentClient;
 use crate::run::{root, run, until, words};
 use anyhow::{Context, Result, bail, ensure};
 use std::cell::RefCell;
@@ -33,7 +33,7 @@ pub struct Daemons {
     /// Where they run, if not in this machine's own network.
     pub net: Option<Net>,
     /// The client that answers those who wait for a state, once there is one.
-    looker: RefCell<Option<Looker>>,
+    persistent_client: RefCell<Option<PersistentClient>>,
 }
 
 impl Daemons {
@@ -49,7 +49,7 @@ impl Daemons {
             running: BTreeMap::new(),
             ways: BTreeMap::new(),
             net: None,
-            looker: RefCell::default(),
+            persistent_client: RefCell::default(),
         })
     }
     pub fn spawn(&mut self, name: &str, cmd: Command) -> Result<()> {
@@ -156,14 +156,14 @@ impl Daemons {
         if !line.starts_with("ceph ") || line.starts_with("ceph tell ") {
             return self.must_within(line, limit);
         }
-        let mut looker = self.looker.borrow_mut();
-        if looker.is_none() {
-            *looker = Some(Looker::start(self.stay("look"))?);
+        let mut persistent_client = self.persistent_client.borrow_mut();
+        if persistent_client.is_none() {
+            *persistent_client = Some(PersistentClient::start(self.stay("ask"))?);
         }
-        match looker.as_mut().and_then(|l| l.ask(line, limit)) {
+        match persistent_client.as_mut().and_then(|l| l.ask(line, limit)) {
             Some(answer) => answer,
             None => {
-                *looker = None;
+                *persistent_client = None;
                 bail!("`{line}` is not answered within {} s", limit.as_secs())
             }
         }

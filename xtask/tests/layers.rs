@@ -1,23 +1,10 @@
-//! The crate graph points down, as DESIGN's table has it; the map in ARCHITECTURE.md names every crate; every module says what it holds.
-//! A new arrow that does not fit is a change of the design, not a typo.
+//! The crate graph points down, as the layers of ARCHITECTURE.md ("Crates, bottom first") have it; that map names every crate; every module says what
+//! it holds. A new arrow that does not fit is a change of the design, not a typo.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bottom first. A crate may use only what stands in an earlier row (and `denc` its derive macros). Layer 4 has two rows: an OSD is a client of its
-/// monitor and of other OSDs, so `objecter` stands below `osd-core`.
-const LAYERS: &[&[&str]] = &[
-    &["base", "denc", "denc-derive"],
-    &["types", "crush", "disk", "options"],
-    &["cephx", "messages", "maps", "store", "classes"],
-    &["msgr", "objecter", "store-mem", "store-block", "store-file"],
-    &["osd-core", "mon-core"],
-    &["net", "sim"],
-    &["osd", "mon", "client"],
-    &["lab"],
-    &["cli"],
-];
 /// The only crates that may name a runtime, a socket or a clock.
 const SHELLS: &[&str] = &["net", "osd", "mon", "client", "lab", "cli"];
 /// The only crate below the shells that may name files and the kernel's rings: the disks themselves.
@@ -50,10 +37,24 @@ fn crates() -> Vec<(String, Vec<String>)> {
     found
 }
 
+/// The layer of each crate, bottom first: a line of ARCHITECTURE.md that begins with `Layer` opens one, and the paragraphs behind it are its crates'.
+fn layers(map: &str) -> BTreeMap<&str, usize> {
+    let (mut found, mut layer) = (BTreeMap::new(), 0);
+    for line in map.lines().skip_while(|l| *l != "## Crates, bottom first").take_while(|l| !l.starts_with("Beside the layers")) {
+        layer += usize::from(line.starts_with("Layer "));
+        if let Some(name) = line.strip_prefix("- **`").and_then(|l| l.split('`').next()) {
+            found.insert(name, layer);
+        }
+    }
+    assert!(layer >= 8 && !found.values().any(|layer| *layer == 0), "ARCHITECTURE.md has the layers");
+    found
+}
+
+/// A crate may use only what stands in an earlier layer.
 #[test]
 fn the_crate_graph_points_down() {
-    let layer_of: BTreeMap<&str, usize> =
-        LAYERS.iter().enumerate().flat_map(|(layer, crates)| crates.iter().map(move |name| (*name, layer))).collect();
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let layer_of = layers(&map);
     for (name, uses) in crates() {
         let layer = *layer_of.get(name.as_str()).unwrap_or_else(|| panic!("{name} stands in no layer"));
         for used in &uses {
@@ -93,6 +94,62 @@ fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
         } else if path.extension().is_some_and(|e| e == "rs") {
             out.push(path);
         }
+    }
+}
+
+/// A file or folder as the map names it: by its path, or by its crate and its place in the crate's `src`, or by its name alone.
+fn find(named: &str, all: &[PathBuf]) -> Option<PathBuf> {
+    let (first, rest) = named.split_once('/').unwrap_or((".", named));
+    let in_crate = root().join("crates").join(first).join("src").join(rest);
+    let by_path = [in_crate, root().join(named)].into_iter().find(|path| path.exists());
+    by_path.or_else(|| all.iter().flat_map(|file| file.ancestors().take(3)).find(|path| path.ends_with(named)).map(Path::to_path_buf))
+}
+
+/// The names in code quotes that stand in parentheses right behind a file: its functions.
+fn functions_behind(text: &str) -> Vec<String> {
+    let Some(inside) =
+        text.trim_start().strip_prefix('(').and_then(|rest| rest.split_once(')')).filter(|(inside, _)| inside.starts_with('`'))
+    else {
+        return Vec::new();
+    };
+    let quoted = inside.0.split('`').skip(1).step_by(2);
+    quoted.filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == ':')).map(String::from).collect()
+}
+
+#[test]
+fn files_and_functions_that_the_map_names_exist() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let mut all = Vec::new();
+    sources(&root().join("crates"), &mut all);
+    sources(&root().join("xtask"), &mut all);
+    let (mut files, mut functions) = (0, 0);
+    let parts: Vec<&str> = map.split('`').collect();
+    for (n, name) in parts.iter().enumerate().skip(1).step_by(2).filter(|(_, word)| word.ends_with(".rs") || word.ends_with('/')) {
+        let path = find(name, &all).unwrap_or_else(|| panic!("ARCHITECTURE.md names {name}, which is not there"));
+        files += 1;
+        for function in functions_behind(&parts[n + 1..].join("`")).iter().filter(|_| path.is_file()) {
+            let last = function.rsplit("::").next().unwrap();
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(
+                text.contains(&format!("fn {last}(")) || text.contains(&format!("fn {last}<")),
+                "ARCHITECTURE.md: {name} has no function {last}"
+            );
+            functions += 1;
+        }
+    }
+    assert!(files > 60 && functions > 15, "the map names {files} files, {functions} functions");
+    for walk in ["## The life of a write", "## The life of a map", "## The life of a command"] {
+        assert!(map.contains(walk), "ARCHITECTURE.md has {walk}");
+    }
+}
+
+#[test]
+fn the_picture_has_every_crate() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let picture = map.split_once("## Bird's eye").and_then(|(_, rest)| rest.split_once("A **core** is a value")).expect("a picture").0;
+    let words: Vec<&str> = picture.split(|c: char| !c.is_alphanumeric() && c != '-').collect();
+    for (name, _) in crates() {
+        assert!(words.contains(&name.as_str()), "the picture lacks {name}");
     }
 }
 

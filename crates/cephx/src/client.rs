@@ -222,7 +222,7 @@ impl ClientAuth {
         }
     }
 
-    /// What opens a service's door; None without a ticket that is good now.
+    /// What a service accepts; None without a ticket that is good now.
     pub fn authorizer(&self, service: EntityKind, now: UTime, entropy: &mut dyn Entropy) -> Result<Option<Authorizer>, Refusal> {
         if !self.has_ticket(service, now) {
             return Ok(None);

@@ -16,9 +16,9 @@ pub const SECURE_SECRET_LEN: usize = 64;
 /// What a first payload asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// A service's door: an authorizer follows.
+    /// At a service: an authorizer follows.
     Authorizer,
-    /// A monitor's door: a login follows.
+    /// At a monitor: a login follows.
     Mon,
 }
 

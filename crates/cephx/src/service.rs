@@ -1,4 +1,4 @@
-//! The door of a service (OSD, manager, monitor as a service): who shows an authorizer is challenged, always, and then let in.
+//! A service (OSD, manager, monitor as a service): a peer that shows an authorizer is challenged, always, and then let in.
 //!
 //! An authorizer that was recorded and is shown again answers a challenge that was never asked, so it is refused.
 //!
@@ -44,7 +44,7 @@ pub enum Verdict {
     Accept { reply: Bytes, peer: Box<Peer> },
 }
 
-/// The door as one connection sees it.
+/// The service as one connection sees it.
 #[derive(Debug, Clone, Default)]
 pub struct ServiceSession {
     challenge: Option<u64>,

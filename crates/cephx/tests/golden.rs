@@ -1,4 +1,4 @@
-//! Recorded logins: our client takes a stock monitor's replies, and what it holds then opens our service's door.
+//! Recorded logins: our client takes a stock monitor's replies, and what it holds is then accepted by our service.
 
 use base::Rng;
 use bytes::Bytes;
@@ -71,10 +71,12 @@ fn understood(r: Record, now: u32) {
         rotating.secrets.insert(2, ExpiringKey { key: secret, expiration: now });
         assert_eq!(RotatingSecrets::from_bytes(&rotating.to_bytes(0)).unwrap(), rotating);
         let keys = (EntityKind::OSD, &rotating);
-        let mut door = ServiceSession::default();
-        let Ok(Verdict::Challenge(challenge)) = door.handle(&keys, &authorizer.payload, 64, now, rng) else { panic!("a challenge first") };
-        let Ok(Verdict::Accept { peer, .. }) = door.handle(&keys, &authorizer.answer(&challenge, rng).unwrap(), 64, now, rng) else {
-            panic!("a stock ticket opens our door")
+        let mut service = ServiceSession::default();
+        let Ok(Verdict::Challenge(challenge)) = service.handle(&keys, &authorizer.payload, 64, now, rng) else {
+            panic!("a challenge first")
+        };
+        let Ok(Verdict::Accept { peer, .. }) = service.handle(&keys, &authorizer.answer(&challenge, rng).unwrap(), 64, now, rng) else {
+            panic!("our service accepts a stock ticket")
         };
         assert_eq!(peer.caps.text().as_deref(), Some("allow *"));
     }

@@ -89,10 +89,10 @@ fn both_types_of_key_with_both_types_of_secret() {
         assert_eq!(c.handle_reply(&answer.payload, at(3000), rng).unwrap(), Progress::Done);
         let osd = (EntityKind::OSD, db.rotating(4).unwrap());
         let a = c.authorizer(EntityKind::OSD, at(3001), rng).unwrap().unwrap();
-        let mut door = ServiceSession::default();
-        let Verdict::Challenge(challenge) = door.handle(&osd, &a.payload, 64, at(3001), rng).unwrap() else { panic!() };
+        let mut service = ServiceSession::default();
+        let Verdict::Challenge(challenge) = service.handle(&osd, &a.payload, 64, at(3001), rng).unwrap() else { panic!() };
         let answer = a.answer(&challenge, rng).unwrap();
-        let Verdict::Accept { reply, peer } = door.handle(&osd, &answer, 64, at(3001), rng).unwrap() else { panic!() };
+        let Verdict::Accept { reply, peer } = service.handle(&osd, &answer, 64, at(3001), rng).unwrap() else { panic!() };
         assert_eq!(a.verify(&reply).unwrap().connection_secret, peer.connection_secret);
         assert_eq!(peer.session_key.kind, both);
         // A daemon learns its secrets.
@@ -104,7 +104,7 @@ fn both_types_of_key_with_both_types_of_secret() {
     }
 }
 
-/// CVE-2025-30156: what is sealed with `aes` can be changed by who carries it. Every single bit of a ticket, at a service's door.
+/// CVE-2025-30156: what is sealed with `aes` can be changed by who carries it. Every single bit of a ticket, at a service.
 #[test]
 fn a_changed_ticket_gives_nobody_more_rights() {
     let rng = &mut Rng::new(12);
@@ -241,10 +241,10 @@ fn a_service_challenges_then_lets_in_once() {
     let secrets = db.rotating(4).unwrap();
     let keys = (EntityKind::OSD, secrets);
     let a = c.authorizer(EntityKind::OSD, at(1), rng).unwrap().unwrap();
-    let mut door = ServiceSession::default();
-    let Verdict::Challenge(challenge) = door.handle(&keys, &a.payload, 64, at(1), rng).unwrap() else { panic!() };
+    let mut service = ServiceSession::default();
+    let Verdict::Challenge(challenge) = service.handle(&keys, &a.payload, 64, at(1), rng).unwrap() else { panic!() };
     let answer = a.answer(&challenge, rng).unwrap();
-    let Verdict::Accept { reply, peer } = door.handle(&keys, &answer, 64, at(1), rng).unwrap() else { panic!() };
+    let Verdict::Accept { reply, peer } = service.handle(&keys, &answer, 64, at(1), rng).unwrap() else { panic!() };
     let ours = a.verify(&reply).unwrap();
     assert_eq!((ours.session_key, ours.connection_secret), (peer.session_key.clone(), peer.connection_secret.clone()));
     assert_eq!((peer.name.to_string(), peer.global_id, peer.caps), ("client.admin".into(), 4242, AuthCapsInfo::from_text("allow *")));
@@ -341,17 +341,17 @@ fn fuzz_what_is_sealed() {
         let mut chance = rng.clone();
         let ticket =
             TicketBlob { secret_id: head.ticket.secret_id, blob: secret.seal(Usage::TICKET_INFO, &Raw(bytes.clone()), rng).unwrap() };
-        let mut door = |ticket: &TicketBlob, inner: &[u8]| {
+        let mut service = |ticket: &TicketBlob, inner: &[u8]| {
             let mut e = denc::Encoder::new(0);
             AuthorizerHead { ticket: ticket.clone(), ..head.clone() }.encode(&mut e);
             session.seal_into(Usage::AUTHORIZE, &Raw(inner.to_vec()), rng, &mut e).unwrap();
             let payload = e.finish();
-            fuzzing::bounded("a service's door", n, 100, || {
+            fuzzing::bounded("a service", n, 100, || {
                 let _ = ServiceSession::default().handle(&keys, &payload, 64, at(1), &mut chance);
             });
         };
-        door(&ticket, &samples[1]);
-        door(&head.ticket, &bytes);
+        service(&ticket, &samples[1]);
+        service(&head.ticket, &bytes);
         let mut e = denc::Encoder::new(0);
         cephx::proto::ResponseHeader { request_type: cephx::proto::GET_ROTATING_KEY, status: 0 }.encode(&mut e);
         own.seal_into(Usage::ROTATING_SECRET, &Raw(bytes.clone()), rng, &mut e).unwrap();
@@ -398,10 +398,10 @@ fn fuzz(kind: KeyType, what: &str) {
     let _ = session.handle(&db, &answer, Some(64), at(0), rng);
     let a = c.authorizer(EntityKind::OSD, at(1), rng).unwrap().unwrap();
     let keys = (EntityKind::OSD, db.rotating(4).unwrap());
-    let mut door = ServiceSession::default();
-    let Verdict::Challenge(osd_challenge) = door.handle(&keys, &a.payload, 64, at(1), rng).unwrap() else { panic!() };
+    let mut service = ServiceSession::default();
+    let Verdict::Challenge(osd_challenge) = service.handle(&keys, &a.payload, 64, at(1), rng).unwrap() else { panic!() };
     let osd_answer = a.answer(&osd_challenge, rng).unwrap();
-    let osd_reply = match door.clone().handle(&keys, &osd_answer, 64, at(1), rng).unwrap() {
+    let osd_reply = match service.clone().handle(&keys, &osd_answer, 64, at(1), rng).unwrap() {
         Verdict::Accept { reply, .. } => reply,
         other => panic!("{other:?}"),
     };
@@ -412,14 +412,14 @@ fn fuzz(kind: KeyType, what: &str) {
         let bytes = Bytes::from(fuzzing::damaged(rng, sample, other));
         let n = bytes.len();
         let mut own = rng.clone();
-        fuzzing::bounded("a monitor's door", n, 100, || {
+        fuzzing::bounded("a monitor", n, 100, || {
             let _ = cephx::proto::MonLogin::from_bytes(&bytes);
             let _ = cephx::mode::ask(&bytes);
             let _ = before.clone().handle(&db, &bytes, Some(64), at(0), &mut own);
         });
-        fuzzing::bounded("a service's door", n, 100, || {
+        fuzzing::bounded("a service", n, 100, || {
             let _ = ServiceSession::default().handle(&keys, &bytes, 64, at(1), &mut own);
-            let _ = door.clone().handle(&keys, &bytes, 64, at(1), &mut own);
+            let _ = service.clone().handle(&keys, &bytes, 64, at(1), &mut own);
         });
         fuzzing::bounded("a client", n, 100, || {
             let _ = a.answer(&bytes, rng);
@@ -451,17 +451,17 @@ fn a_monitor_makes_its_own_ticket() {
         let secrets = db.table.services[&u32::from(EntityKind::MGR.0)].clone();
         let monitor = name("mon.");
         let authorizer = cephx::server::own_authorizer(&db, &monitor, EntityKind::MGR, at(1), rng).unwrap();
-        let mut door = ServiceSession::default();
+        let mut service = ServiceSession::default();
         let keys = (EntityKind::MGR, &secrets);
-        let Verdict::Challenge(challenge) = door.handle(&keys, &authorizer.payload, 64, at(1), rng).unwrap() else {
+        let Verdict::Challenge(challenge) = service.handle(&keys, &authorizer.payload, 64, at(1), rng).unwrap() else {
             panic!("let in unasked")
         };
         let answer = authorizer.answer(&challenge, rng).unwrap();
-        let Verdict::Accept { reply, peer } = door.handle(&keys, &answer, 64, at(1), rng).unwrap() else { panic!("asked twice") };
+        let Verdict::Accept { reply, peer } = service.handle(&keys, &answer, 64, at(1), rng).unwrap() else { panic!("asked twice") };
         assert_eq!((&peer.name, peer.global_id, &peer.caps), (&monitor, 0, &AuthCapsInfo::default()));
         let ours = authorizer.verify(&reply).unwrap();
         assert_eq!((ours.connection_secret, ours.session_key), (peer.connection_secret, peer.session_key));
-        // At another service's door it is nothing.
+        // At another service it is nothing.
         let osds = db.table.services[&u32::from(EntityKind::OSD.0)].clone();
         assert!(ServiceSession::default().handle(&(EntityKind::OSD, &osds), &authorizer.payload, 64, at(1), rng).is_err());
     }

@@ -73,29 +73,14 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
             config.deployment.device_class.clone_from(&made.device_class);
         }
     }
-    let files = |given: &Option<PathBuf>, conf: &Conf, beside: PathBuf| -> Vec<PathBuf> {
-        let mut files: Vec<PathBuf> = given.iter().cloned().chain([beside]).collect();
-        files.extend(conf.get("keyring").iter().flat_map(|list| list.split([',', ';'])).map(|p| PathBuf::from(p.trim())));
-        files
-    };
-    let admin_name = EntityText::new(EntityKind::CLIENT, "admin");
     let registers = folder.is_none() || args.register;
-    if !method(&conf, "cluster") {
-        config.admin = registers.then_some(Admin { name: admin_name, key: None });
-    } else {
+    if method(&conf, "cluster") {
         let beside = if folder.is_some() { data.join("keyring") } else { dir.join(format!("osd.{}.keyring", args.id)) };
-        let key = key_of(&name, &files(&args.keyring, &conf, beside))?;
+        let key = key_of(&name, &keyrings(&args.keyring, &conf, beside))?;
         let Some(key) = key else { bail!("no keyring holds the key of {name}: give --keyring, or put it into {}/keyring", data.display()) };
         config.key = Some(key.key);
-        if registers {
-            let admin_conf = Conf::parse(&text, admin_name.clone()).with_context(|| path.display().to_string())?;
-            let admin = key_of(&admin_name, &files(&args.admin_keyring, &admin_conf, dir.join("ceph.client.admin.keyring")))?;
-            config.admin = admin.map(|auth| Admin::of(admin_name, &auth));
-            if config.admin.is_none() {
-                bail!("{} is no OSD's data folder: make it with --mkfs", data.display());
-            }
-        }
     }
+    config.admin = if registers { admin(args, &conf, &path, &text, &data)? } else { None };
     let mut handle = osd::start(config)?;
     if registers {
         handle.wait_up(UP_TIMEOUT, || false)?;
@@ -106,6 +91,27 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
     }
     signals::wait(|| handle.is_finished())?;
     handle.stop()
+}
+
+/// Files in which a key is looked for: those that are given, the one beside the OSD's data, those that ceph.conf names.
+fn keyrings(given: &Option<PathBuf>, conf: &Conf, beside: PathBuf) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = given.iter().cloned().chain([beside]).collect();
+    files.extend(conf.get("keyring").iter().flat_map(|list| list.split([',', ';'])).map(|p| PathBuf::from(p.trim())));
+    files
+}
+
+/// The client that makes the OSD known to the monitors.
+fn admin(args: &OsdArgs, conf: &Conf, path: &Path, text: &str, data: &Path) -> Result<Option<Admin>> {
+    let name = EntityText::new(EntityKind::CLIENT, "admin");
+    if !method(conf, "cluster") {
+        return Ok(Some(Admin { name, key: None }));
+    }
+    let conf = Conf::parse(text, name.clone()).with_context(|| path.display().to_string())?;
+    let beside = path.parent().unwrap_or(Path::new(".")).join("ceph.client.admin.keyring");
+    match key_of(&name, &keyrings(&args.admin_keyring, &conf, beside))? {
+        Some(auth) => Ok(Some(Admin::of(name, &auth))),
+        None => bail!("{} is no OSD's data folder: make it with --mkfs", data.display()),
+    }
 }
 
 /// Makes the data folder, and says by which commands the cluster gets to know the OSD.

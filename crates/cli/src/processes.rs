@@ -7,6 +7,7 @@ use crate::{kept, regroup, signals, stores, up};
 use anyhow::{Context, Result, bail};
 use osd::StoreConfig;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -79,29 +80,57 @@ impl Drop for Daemon {
     }
 }
 
-pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
-    let is_new = !folder.dir.join("mon.redb").exists();
-    let program = std::env::current_exe().context("this program's own path")?;
-    let auth = args.auth.mode().name();
-    let osd_count = stores::osd_count(args, &folder.dir);
-    let (port, osds, listen) = (args.port.to_string(), osd_count.to_string(), args.listen.to_string());
-    let mut cmd = Command::new(&program);
-    cmd.arg("mon").arg("--dir").arg(&folder.dir).args([
-        "--auth",
-        auth,
-        "--key-type",
-        args.key_type.name(),
-        "--listen",
-        &listen,
-        "--port",
-        &port,
-        "--osds",
-        &osds,
-    ]);
+fn monitor_command(program: &Path, args: &Up, folder: &Folder, osds: u32) -> Command {
+    let mut cmd = Command::new(program);
+    cmd.arg("mon").arg("--dir").arg(&folder.dir);
+    cmd.args(["--auth", args.auth.mode().name(), "--key-type", args.key_type.name(), "--listen", &args.listen.to_string()]);
+    cmd.args(["--port", &args.port.to_string(), "--osds", &osds.to_string()]);
     cmd.args(args.web.words());
     if let Some(token) = &args.web.http_token {
         cmd.env("HUMBOLDT_HTTP_TOKEN", token);
     }
+    cmd
+}
+
+fn osd_command(program: &Path, args: &Up, folder: &Folder, id: u32, store: &stores::OsdStore) -> Command {
+    let mut cmd = Command::new(program);
+    cmd.arg("osd").arg("--conf").arg(folder.dir.join("ceph.conf")).args(["--id", &id.to_string(), "--listen", &args.listen.to_string()]);
+    if let Some(made) = &store.made {
+        let keyring = folder.dir.join(format!("osd.{id}.keyring"));
+        cmd.arg("--register").arg("--osd-data").arg(&made.path).arg("--keyring").arg(keyring);
+    } else {
+        cmd.args(["--store", "mem"]);
+    }
+    let memory = match store.config {
+        StoreConfig::Mem { capacity } => capacity,
+        StoreConfig::Block { memory, .. } => memory,
+    };
+    cmd.args(["--memory", &memory.to_string(), "--spin-us", &args.spin_us.to_string()]);
+    if args.null {
+        cmd.arg("--null");
+    }
+    cmd
+}
+
+/// Asks all to end and waits: OSDs first, while there is a monitor to tell; it stands last.
+fn end_all(daemons: &mut [Daemon]) {
+    let count = daemons.len();
+    for part in [0..count - 1, count - 1..count] {
+        daemons[part.clone()].iter_mut().for_each(Daemon::ask_to_end);
+        for daemon in &mut daemons[part] {
+            let end = Instant::now() + Duration::from_secs(8);
+            while !daemon.ended() && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+}
+
+pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
+    let is_new = !folder.dir.join("mon.redb").exists();
+    let program = std::env::current_exe().context("this program's own path")?;
+    let osd_count = stores::osd_count(args, &folder.dir);
+    let cmd = monitor_command(&program, args, folder, osd_count);
     let mut mon = Daemon::start("the monitor".into(), cmd, started.elapsed())?;
     let addr = mon.line.rsplit(' ').next().unwrap_or_default().trim().parse().context("the monitor says where it serves")?;
     let conf_path = folder.dir.join("ceph.conf");
@@ -112,22 +141,7 @@ pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
     let kept = stores.iter().all(|s| s.config.is_durable());
     let mut daemons = Vec::new();
     for (id, store) in (0..osd_count).zip(stores) {
-        let mut cmd = Command::new(&program);
-        cmd.arg("osd").arg("--conf").arg(folder.dir.join("ceph.conf")).args(["--id", &id.to_string(), "--listen", &listen]);
-        if let Some(made) = &store.made {
-            let keyring = folder.dir.join(format!("osd.{id}.keyring"));
-            cmd.arg("--register").arg("--osd-data").arg(&made.path).arg("--keyring").arg(keyring);
-        } else {
-            cmd.args(["--store", "mem"]);
-        }
-        let memory = match store.config {
-            StoreConfig::Mem { capacity } => capacity,
-            StoreConfig::Block { memory, .. } => memory,
-        };
-        cmd.args(["--memory", &memory.to_string(), "--spin-us", &args.spin_us.to_string()]);
-        if args.null {
-            cmd.arg("--null");
-        }
+        let cmd = osd_command(&program, args, folder, id, &store);
         daemons.push(Daemon::start(format!("osd.{id}"), cmd, started.elapsed())?);
     }
     if !is_new && !kept {
@@ -155,17 +169,7 @@ pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
         failed.is_some()
     })?;
     daemons.push(mon);
-    // OSDs first, while there is a monitor to tell; it stands last.
-    let count = daemons.len();
-    for part in [0..count - 1, count - 1..count] {
-        daemons[part.clone()].iter_mut().for_each(Daemon::ask_to_end);
-        for daemon in &mut daemons[part] {
-            let end = Instant::now() + Duration::from_secs(8);
-            while !daemon.ended() && Instant::now() < end {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        }
-    }
+    end_all(&mut daemons);
     match failed {
         Some(name) if !asked => bail!("{name} ended; everything else was stopped"),
         _ => Ok(()),

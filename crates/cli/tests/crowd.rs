@@ -77,6 +77,6 @@ fn service_keys_change_under_a_working_client() {
         opened += usize::from(Evil::dial(&cluster, EntityKind::OSD, admin.live()).is_some());
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert!(opened > 20, "new tickets opened the OSD's door {opened} times in ten seconds");
+    assert!(opened > 20, "the OSD accepted new tickets {opened} times in ten seconds");
     cluster.stop();
 }

@@ -327,14 +327,14 @@ fn who_has_no_right_to_come_in() {
         assert_eq!(said.len(), 2, "an authorizer and the answer to its challenge");
         assert!(Evil::dial(&cluster, at, recorder.replay(said.clone())).is_none(), "a replay at {at:?}");
         assert!(Evil::dial(&cluster, at, recorder.replay(vec![said[1].clone(), said[1].clone()])).is_none(), "its end alone at {at:?}");
-        // Forged: each ninth byte of the authorizer turned. Not all of it is sealed, but nothing of it opens the door without the key.
+        // Forged: each ninth byte of the authorizer turned. Not all of it is sealed, but nothing of it is accepted without the key.
         for byte in (0..said[0].len()).step_by(9) {
             let mut forged = said[0].to_vec();
             forged[byte] ^= 1;
             assert!(Evil::dial(&cluster, at, recorder.replay(vec![forged.into(), said[1].clone()])).is_none(), "byte {byte} at {at:?}");
         }
     }
-    // What was said at the OSD opens no other door.
+    // What was said at the OSD is accepted by no other service.
     drop(login);
     let said = recorder.said.borrow().clone();
     assert!(Evil::dial(&cluster, EntityKind::MON, recorder.replay(said)).is_none());

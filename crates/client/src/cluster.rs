@@ -57,7 +57,7 @@ pub(crate) struct Inner {
 }
 
 /// What the messenger calls: the messenger outlives nothing, so it holds us weakly.
-struct Door(Weak<Inner>);
+struct Inbound(Weak<Inner>);
 
 impl Cluster {
     /// Logs in and waits for the maps.
@@ -117,7 +117,7 @@ impl Cluster {
             daemons: Daemons::default(),
             timer: RefCell::new(None),
         });
-        inner.messenger.set_dispatcher(Rc::new(Door(Rc::downgrade(&inner))));
+        inner.messenger.set_dispatcher(Rc::new(Inbound(Rc::downgrade(&inner))));
         let weak = Rc::downgrade(&inner);
         let timer = spawn_local(async move {
             let mut interval = tokio::time::interval(Duration::from_secs(1));
@@ -322,7 +322,7 @@ impl Inner {
     }
 }
 
-impl Dispatcher for Door {
+impl Dispatcher for Inbound {
     fn on_message(&self, conn: &Conn, message: RawMessage) {
         let Some(inner) = self.0.upgrade() else { return };
         if inner.daemons.on_reply(&message) {

@@ -1,12 +1,12 @@
-//! What a session may do at its door: one question for both kinds of capability.
+//! What a session may do at its endpoint: one question for both kinds of capability.
 
-use crate::auth::Door;
+use crate::auth::Endpoint;
 use cephx::AuthCapsInfo;
 use cephx::caps::{MgrCap, MgrRequest, MonCap, MonRequest, Perm};
 use std::collections::BTreeMap;
 use types::{EntityAddr, EntityText};
 
-/// A session's capability: the monitor's or the manager's, by the door it came through.
+/// A session's capability: the monitor's or the manager's, by the endpoint it came to.
 #[derive(Debug, Clone)]
 pub enum Caps {
     Mon(MonCap),
@@ -14,10 +14,10 @@ pub enum Caps {
 }
 
 impl Caps {
-    pub fn new(door: Door, info: &AuthCapsInfo) -> Self {
-        match door {
-            Door::Mon => Self::Mon(MonCap::from_info(info)),
-            Door::Mgr => Self::Mgr(MgrCap::from_info(info)),
+    pub fn new(endpoint: Endpoint, info: &AuthCapsInfo) -> Self {
+        match endpoint {
+            Endpoint::Mon => Self::Mon(MonCap::from_info(info)),
+            Endpoint::Mgr => Self::Mgr(MgrCap::from_info(info)),
         }
     }
     /// True if a message to `service` that is no command may have `need`.

@@ -1,7 +1,7 @@
 //! Which handler each message goes to, and which peers may send it. An unknown or forbidden message is dropped, as Ceph does.
 
 use crate::Mon;
-use crate::auth::Door;
+use crate::auth::Endpoint;
 use crate::session::ConnId;
 use base::Clock;
 use bytes::Bytes;
@@ -15,9 +15,9 @@ impl Mon {
     /// Handles a message of an open session. A message that can't be read ends its connection: the peer is broken or not one of ours.
     pub(crate) fn dispatch(&mut self, conn: ConnId, raw: &RawMessage, clock: Clock) {
         let Some(session) = self.sessions.get(&conn) else { return };
-        let result = match session.door {
-            Door::Mon => self.dispatch_mon(conn, raw, clock),
-            Door::Mgr => self.dispatch_mgr(conn, raw, clock),
+        let result = match session.endpoint {
+            Endpoint::Mon => self.dispatch_mon(conn, raw, clock),
+            Endpoint::Mgr => self.dispatch_mgr(conn, raw, clock),
         };
         if result.is_err() {
             self.close(conn);

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`mon`] | the event loop's one step: event in, effects out |
 //! | [`osd`] | the OSDMap: boot, failure, pools, snapshots, groups to create, history |
-//! | [`auth`] | entities, keys, tickets, the two doors |
+//! | [`auth`] | entities, keys, tickets, the two endpoints |
 //! | [`fs`] | the FSMap: metadata servers, ranks, standbys, fencing |
 //! | [`mgr`] | the manager endpoint: reports of daemons, statistics |
 //! | [`config`], [`config_key`], [`log`], [`health`], [`monmap`] | the smaller services |
@@ -43,7 +43,7 @@ pub mod session;
 mod subs;
 pub mod view;
 
-pub use auth::{Door, Handshake, Login, Step};
+pub use auth::{Endpoint, Handshake, Login, Step};
 pub use kv::{Batch, Snapshot};
 pub use mkfs::{Keys, NewCluster, OSD_CAPS, mkfs};
 pub use mon::{Effect, Event, LOCAL, LoadError, Mon, MonOptions};

@@ -3,7 +3,7 @@
 //! Events are handled one at a time. What an event changes is applied in memory at once and handed out as one batch **before** the answers
 //! that rest on it: a shell that does the effects in their order never lets out an answer whose grounds a crash can take away.
 
-use crate::auth::{AuthService, Door, Handshake, Step};
+use crate::auth::{AuthService, Endpoint, Handshake, Step};
 use crate::cmd::{self, Args, CmdError, Ctx, Registry, Reply};
 use crate::config::ConfigDb;
 use crate::config_key::ConfigKeys;
@@ -44,7 +44,7 @@ pub enum Event {
     /// A connection got through its handshake.
     Open {
         conn: ConnId,
-        door: Door,
+        endpoint: Endpoint,
         peer: Box<PeerInfo>,
     },
     Message {
@@ -212,8 +212,8 @@ impl Mon {
     /// Handles one event; what is to be done for it is appended to `effects`.
     pub fn handle(&mut self, event: Event, clock: Clock, effects: &mut Vec<Effect>) {
         match event {
-            Event::Open { conn, door, peer } => {
-                self.sessions.insert(conn, Session::new(door, *peer));
+            Event::Open { conn, endpoint, peer } => {
+                self.sessions.insert(conn, Session::new(endpoint, *peer));
             }
             Event::Closed { conn } => {
                 let ended = self.sessions.remove(&conn);
@@ -238,7 +238,7 @@ impl Mon {
     /// A payload of a handshake. What lands in `effects` (a batch at most) must be done before the answer goes out.
     pub fn handshake(
         &mut self,
-        door: Door,
+        endpoint: Endpoint,
         state: &mut Handshake,
         method: u32,
         payload: &Bytes,
@@ -247,7 +247,7 @@ impl Mon {
         effects: &mut Vec<Effect>,
     ) -> Step {
         let now = UTime::from_wall_ns(clock.wall_ns);
-        let step = self.auth.handshake(door, state, method, payload, secret_len, now, self.entropy.as_mut(), &mut self.batch);
+        let step = self.auth.handshake(endpoint, state, method, payload, secret_len, now, self.entropy.as_mut(), &mut self.batch);
         if !self.batch.is_empty() {
             effects.push(Effect::Persist(std::mem::take(&mut self.batch)));
         }
@@ -426,7 +426,7 @@ impl Mon {
             features: types::features::SUPPORTED,
             handshake: Handshake::default(),
         };
-        self.sessions.insert(LOCAL, Session::new(Door::Mon, peer));
+        self.sessions.insert(LOCAL, Session::new(Endpoint::Mon, peer));
         let answer = split(self.run_command(LOCAL, &[command], Bytes::new(), true, clock));
         self.sessions.remove(&LOCAL);
         self.answers.push(Answer::Local { id, answer });
@@ -435,10 +435,10 @@ impl Mon {
     /// Finds, checks and runs a command.
     fn run_command(&mut self, conn: ConnId, words: &[String], input: Bytes, tell: bool, clock: Clock) -> cmd::CmdResult {
         let args = Args::parse(words)?;
-        let door = self.sessions.get(&conn).map_or(Door::Mon, |s| s.door);
+        let endpoint = self.sessions.get(&conn).map_or(Endpoint::Mon, |s| s.endpoint);
         if args.prefix() == "get_command_descriptions" {
             let stock = &self.mgrmap.commands;
-            return Ok(Reply::data(self.registry.describe(door == Door::Mgr, tell, stock, self.features(conn)).to_string()));
+            return Ok(Reply::data(self.registry.describe(endpoint == Endpoint::Mgr, tell, stock, self.features(conn)).to_string()));
         }
         let registry = self.registry.clone();
         let Some((command, sig)) = registry.find(&args, tell) else {

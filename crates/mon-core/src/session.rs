@@ -1,6 +1,6 @@
 //! A session: its entity, its capabilities, and its subscriptions.
 
-use crate::auth::{Door, Handshake};
+use crate::auth::{Endpoint, Handshake};
 use cephx::AuthCapsInfo;
 use std::collections::BTreeMap;
 use types::{EntityAddrVec, EntityKind, EntityName, EntityText};
@@ -32,13 +32,13 @@ pub struct Sub {
 /// A session.
 #[derive(Debug)]
 pub struct Session {
-    pub door: Door,
+    pub endpoint: Endpoint,
     pub peer: PeerInfo,
     /// Name and number as messages have them: `osd.0`, `client.4123`.
     pub name: EntityName,
     /// Where the peer says that it runs: configuration may depend on it.
     pub hostname: String,
-    /// What of the entity's capabilities is for this door: parsed once.
+    /// What of the entity's capabilities is for this endpoint: parsed once.
     pub caps: crate::caps::Caps,
     pub subs: BTreeMap<String, Sub>,
     /// The configuration sent last.
@@ -50,14 +50,14 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(door: Door, peer: PeerInfo) -> Self {
+    pub fn new(endpoint: Endpoint, peer: PeerInfo) -> Self {
         let num = match peer.entity.kind {
             EntityKind::OSD => peer.entity.id.parse().unwrap_or(-1),
             _ => peer.global_id as i64,
         };
         let name = EntityName { kind: peer.entity.kind, num };
-        let caps = crate::caps::Caps::new(door, &peer.caps);
-        Self { door, peer, name, hostname: String::new(), caps, subs: BTreeMap::new(), config_sent: None, osd_epoch: 0, mgr_name: None }
+        let caps = crate::caps::Caps::new(endpoint, &peer.caps);
+        Self { endpoint, peer, name, hostname: String::new(), caps, subs: BTreeMap::new(), config_sent: None, osd_epoch: 0, mgr_name: None }
     }
     /// The OSD behind this session, if it is one.
     pub fn osd(&self) -> Option<i32> {

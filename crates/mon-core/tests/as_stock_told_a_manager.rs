@@ -13,7 +13,7 @@ use conversation::Said;
 use denc::Denc;
 use maps::{MgrMap, ServiceMap};
 use messages::*;
-use mon_core::{ConnId, Door, Effect, Event, Handshake, Mon, NewCluster, PeerInfo, Snapshot, mkfs};
+use mon_core::{ConnId, Effect, Endpoint, Event, Handshake, Mon, NewCluster, PeerInfo, Snapshot, mkfs};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EntityText, PgMapDigest, UTime, Uuid, features};
@@ -123,7 +123,7 @@ fn replay(said: &[Said]) -> World {
                 features: features::SUPPORTED,
                 handshake: Handshake::default(),
             };
-            w.event(Event::Open { conn: id, door: Door::Mon, peer: Box::new(peer) }, said);
+            w.event(Event::Open { conn: id, endpoint: Endpoint::Mon, peer: Box::new(peer) }, said);
         }
         w.event(Event::Message { conn: id, message: s.raw.clone() }, said);
     }

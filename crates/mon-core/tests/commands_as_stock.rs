@@ -12,7 +12,7 @@ use base::{Clock, Rng, Stamp};
 use bytes::Bytes;
 use cephx::AuthCapsInfo;
 use messages::{MCommand, MCommandReply, MMonCommand, MMonCommandAck, MOSDBoot, MPGStats, Message, RawMessage};
-use mon_core::{ConnId, Door, Effect, Event, Mon, MonOptions, NewCluster, PeerInfo, Snapshot, mkfs};
+use mon_core::{ConnId, Effect, Endpoint, Event, Mon, MonOptions, NewCluster, PeerInfo, Snapshot, mkfs};
 use script::{SCRIPT, Step, Want};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -67,11 +67,11 @@ impl Cluster {
         let options = MonOptions { fsid, mon_addrs: addrs(3300), mgr_addrs: addrs(6800), cephx: true, metadata };
         let mon = Mon::load(&snapshot, options, Box::new(rng), clock(0)).unwrap();
         let mut cluster = Self { mon, seconds: 0, reports: 0, descriptions: Vec::new(), at_mgr: Vec::new() };
-        for (conn, door, name) in [
-            (CLIENT, Door::Mon, "client.admin"),
-            (CLIENT_AT_MGR, Door::Mgr, "client.admin"),
-            (OSD, Door::Mon, "osd.0"),
-            (OSD_AT_MGR, Door::Mgr, "osd.0"),
+        for (conn, endpoint, name) in [
+            (CLIENT, Endpoint::Mon, "client.admin"),
+            (CLIENT_AT_MGR, Endpoint::Mgr, "client.admin"),
+            (OSD, Endpoint::Mon, "osd.0"),
+            (OSD_AT_MGR, Endpoint::Mgr, "osd.0"),
         ] {
             let peer = PeerInfo {
                 entity: EntityText::parse(name).unwrap(),
@@ -81,15 +81,15 @@ impl Cluster {
                 features: features::SUPPORTED,
                 handshake: Default::default(),
             };
-            cluster.event(Event::Open { conn, door, peer: Box::new(peer) });
+            cluster.event(Event::Open { conn, endpoint, peer: Box::new(peer) });
         }
-        for (door, conn) in [("mon", CLIENT), ("mgr", CLIENT_AT_MGR)] {
+        for (endpoint, conn) in [("mon", CLIENT), ("mgr", CLIENT_AT_MGR)] {
             let (_, _, data) = cluster.send(conn, &json!({"prefix": "get_command_descriptions"}));
             let all: Map<String, Value> = serde_json::from_slice(&data).unwrap();
             // As the monitor's are fetched, those of the manager are known to belong there by their flag.
-            let sigs = all.values().filter(|c| door == "mgr" || c["flags"].as_u64().unwrap() & 8 == 0);
+            let sigs = all.values().filter(|c| endpoint == "mgr" || c["flags"].as_u64().unwrap() & 8 == 0);
             let sigs = sigs.map(|c| c["sig"].as_array().unwrap().clone()).collect();
-            *(if door == "mon" { &mut cluster.descriptions } else { &mut cluster.at_mgr }) = sigs;
+            *(if endpoint == "mon" { &mut cluster.descriptions } else { &mut cluster.at_mgr }) = sigs;
         }
         cluster.boot(fsid);
         // The recorded cluster had made and removed two pools before.

@@ -9,7 +9,7 @@ use denc::Denc;
 use maps::mgr_map::{ModuleInfo, ModuleOption};
 use maps::{MgrMap, OsdMap, ServiceMap};
 use messages::*;
-use mon_core::{ConnId, Door, Effect, Event, Handshake, Mon, NewCluster, PeerInfo, Snapshot, mkfs};
+use mon_core::{ConnId, Effect, Endpoint, Event, Handshake, Mon, NewCluster, PeerInfo, Snapshot, mkfs};
 use serde_json::Value;
 use types::{EntityAddrVec, EntityText, PgMapDigest, UTime, Uuid, features};
 
@@ -44,13 +44,13 @@ impl World {
         let mon = Mon::load(&store, options(fsid), Box::new(Rng::new(2)), clock(0)).unwrap();
         let mut w = Self { mon, store, sent: Vec::new(), closed: Vec::new(), link: Vec::new(), asked: Vec::new(), now_ms: 0 };
         w.event(Event::Tick);
-        w.open(ADMIN, Door::Mon, "client.admin", "allow *");
+        w.open(ADMIN, Endpoint::Mon, "client.admin", "allow *");
         w
     }
     fn restart(&mut self) {
         self.mon = Mon::load(&self.store, options(fsid()), Box::new(Rng::new(3)), clock(self.now_ms)).unwrap();
         self.event(Event::Tick);
-        self.open(ADMIN, Door::Mon, "client.admin", "allow *");
+        self.open(ADMIN, Endpoint::Mon, "client.admin", "allow *");
     }
     fn event(&mut self, event: Event) {
         let mut effects = Vec::new();
@@ -67,16 +67,16 @@ impl World {
             }
         }
     }
-    fn open(&mut self, conn: ConnId, door: Door, name: &str, caps: &str) {
+    fn open(&mut self, conn: ConnId, endpoint: Endpoint, name: &str, caps: &str) {
         let peer = PeerInfo {
             entity: EntityText::parse(name).unwrap(),
             global_id: 5000 + conn.0,
-            caps: if door == Door::Mon { AuthCapsInfo::from_text(caps) } else { AuthCapsInfo::all() },
+            caps: if endpoint == Endpoint::Mon { AuthCapsInfo::from_text(caps) } else { AuthCapsInfo::all() },
             addrs: addr(&format!("v2:127.0.0.1:{}/{}", 6800 + conn.0, conn.0)),
             features: features::SUPPORTED,
             handshake: Handshake::default(),
         };
-        self.event(Event::Open { conn, door, peer: Box::new(peer) });
+        self.event(Event::Open { conn, endpoint, peer: Box::new(peer) });
     }
     fn send<M: Message>(&mut self, conn: ConnId, message: &M) {
         self.event(Event::Message { conn, message: message.encode(features::SUPPORTED) });
@@ -160,15 +160,15 @@ fn serving(b: &MMgrBeacon) -> MMgrBeacon {
 fn a_stock_manager_takes_over_and_gives_back() {
     let mut w = World::new();
     w.ask("osd pool ls");
-    w.open(AT_ENDPOINT, Door::Mgr, "client.admin", "allow *");
-    w.open(OSD, Door::Mon, "osd.0", "allow profile osd");
+    w.open(AT_ENDPOINT, Endpoint::Mgr, "client.admin", "allow *");
+    w.open(OSD, Endpoint::Mon, "osd.0", "allow profile osd");
     assert_eq!(w.map().active_name, "x");
     let endpoint = w.map().clone();
     assert!(endpoint.available);
 
     // It is chosen at its first beacon, and serves when it says so.
     let mgr = ConnId(10);
-    w.open(mgr, Door::Mon, "mgr.y", "allow profile mgr");
+    w.open(mgr, Endpoint::Mon, "mgr.y", "allow profile mgr");
     let (b, ready) = (beacon("y", 77), serving(&beacon("y", 77)));
     w.send(mgr, &b);
     assert_eq!((w.map().active_gid, w.map().available), (77, false));
@@ -223,13 +223,13 @@ fn a_stock_manager_takes_over_and_gives_back() {
     w.restart();
     assert_eq!((w.map().active_gid, w.map().available), (77, true));
     assert!(w.ask("get_command_descriptions").to_string().contains(r#"["balancer","status"]"#));
-    w.open(mgr, Door::Mon, "mgr.y", "allow profile mgr");
+    w.open(mgr, Endpoint::Mon, "mgr.y", "allow profile mgr");
     w.pass(40, &[(mgr, &ready)]);
     assert_eq!(w.map().active_gid, 77);
 
     // A second one waits, and comes into its place when it falls silent; the first and its clients are fenced.
     let other = ConnId(11);
-    w.open(other, Door::Mon, "mgr.z", "allow profile mgr");
+    w.open(other, Endpoint::Mon, "mgr.z", "allow profile mgr");
     let z = beacon("z", 88);
     w.send(other, &z);
     assert_eq!(w.ask("mgr stat")["num_standby"], 1);
@@ -273,7 +273,7 @@ const WRITING: &str = r#"{"prefix":"rbd task add remove","image_spec":"rbd/x"}"#
 fn commands_of_the_manager_are_handed_on_to_it() {
     let mut w = World::new();
     let mgr = ConnId(10);
-    w.open(mgr, Door::Mon, "mgr.y", "allow profile mgr");
+    w.open(mgr, Endpoint::Mon, "mgr.y", "allow profile mgr");
     let b = beacon("y", 77);
     let mut ready = serving(&b);
     ready.commands.push(MonCommand {
@@ -313,7 +313,7 @@ fn commands_of_the_manager_are_handed_on_to_it() {
 
     // It is the monitor who says who may: managers believe monitors.
     let reader = ConnId(12);
-    w.open(reader, Door::Mon, "client.reader", "allow r");
+    w.open(reader, Endpoint::Mon, "client.reader", "allow r");
     w.start(reader, 3, WRITING);
     assert_eq!(w.answer(reader), Some((-13, "access denied".into(), 3)));
     w.start(reader, 4, BALANCER);

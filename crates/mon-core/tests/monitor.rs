@@ -9,7 +9,7 @@ use common::{addr, clock, options};
 use denc::Denc;
 use maps::{OsdMap, pool_flags};
 use messages::*;
-use mon_core::{ConnId, Door, Effect, Event, Handshake, Mon, NewCluster, PeerInfo, Snapshot, mkfs};
+use mon_core::{ConnId, Effect, Endpoint, Event, Handshake, Mon, NewCluster, PeerInfo, Snapshot, mkfs};
 use std::collections::BTreeMap;
 use types::{EntityText, PgId, PgStat, Uuid, features, pg_stat::pg_state};
 
@@ -63,7 +63,7 @@ impl World {
             }
         }
     }
-    fn open_at(&mut self, door: Door, name: &str, caps: AuthCapsInfo, features: u64) -> ConnId {
+    fn open_at(&mut self, endpoint: Endpoint, name: &str, caps: AuthCapsInfo, features: u64) -> ConnId {
         self.next_conn += 1;
         let conn = ConnId(self.next_conn);
         let peer = PeerInfo {
@@ -74,11 +74,11 @@ impl World {
             features,
             handshake: Handshake::default(),
         };
-        self.event(Event::Open { conn, door, peer: Box::new(peer) });
+        self.event(Event::Open { conn, endpoint, peer: Box::new(peer) });
         conn
     }
     fn open(&mut self, name: &str, caps: &str) -> ConnId {
-        self.open_at(Door::Mon, name, AuthCapsInfo::from_text(caps), features::SUPPORTED)
+        self.open_at(Endpoint::Mon, name, AuthCapsInfo::from_text(caps), features::SUPPORTED)
     }
     fn send<M: Message>(&mut self, conn: ConnId, message: &M) {
         let message = message.encode(features::SUPPORTED);
@@ -173,7 +173,7 @@ fn peers_of_older_releases_can_read_it() {
     let mut w = World::new();
     w.osd(0);
     let pacific = features::SUPPORTED & !(1 << 31);
-    let c = w.open_at(Door::Mon, "client.old", AuthCapsInfo::all(), pacific);
+    let c = w.open_at(Endpoint::Mon, "client.old", AuthCapsInfo::all(), pacific);
     w.subscribe(c, "osdmap", 1, 0);
     for m in w.take::<MOSDMap>(c) {
         for bytes in m.maps.values() {
@@ -233,15 +233,15 @@ fn snapshots_are_numbered_once_and_purged_when_all_groups_have_trimmed() {
     }
     assert_eq!(w.mon.osd.map.removed_snaps_queue[&id].size(), 3);
     // One group has trimmed everything, the other only the first.
-    let door = w.open_at(Door::Mgr, "osd.0", AuthCapsInfo::all(), features::SUPPORTED);
+    let endpoint = w.open_at(Endpoint::Mgr, "osd.0", AuthCapsInfo::all(), features::SUPPORTED);
     let first = (numbers[0], 1);
     let all: Vec<_> = numbers.iter().map(|n| (*n, 1)).collect();
     let pg_stat = [(PgId::new(id, 0), w.stat(&all)), (PgId::new(id, 1), w.stat(&[first]))].into();
-    w.send(door, &MPGStats { fsid, pg_stat, ..MPGStats::default() });
-    assert_eq!(w.take::<MPGStatsAck>(door).len(), 1);
+    w.send(endpoint, &MPGStats { fsid, pg_stat, ..MPGStats::default() });
+    assert_eq!(w.take::<MPGStatsAck>(endpoint).len(), 1);
     assert_eq!(w.mon.osd.map.removed_snaps_queue[&id].size(), 2);
     let pg_stat = [(PgId::new(id, 1), w.stat(&all))].into();
-    w.send(door, &MPGStats { fsid, pg_stat, ..MPGStats::default() });
+    w.send(endpoint, &MPGStats { fsid, pg_stat, ..MPGStats::default() });
     assert!(w.mon.osd.map.removed_snaps_queue.is_empty());
     // A purged one is not removed a second time.
     let epoch = w.mon.osd.epoch();
@@ -296,7 +296,7 @@ fn who_may_not_is_refused() {
     assert_eq!(w.command(reader, r#"{"prefix":"osd pool create","pool":"p"}"#).0, -13);
     assert_eq!(w.command(reader, r#"{"prefix":"auth ls"}"#).0, -13);
     assert_eq!(w.command(reader, r#"{"prefix":"fsid"}"#).0, 0);
-    let nobody = w.open_at(Door::Mon, "client.n", AuthCapsInfo::default(), features::SUPPORTED);
+    let nobody = w.open_at(Endpoint::Mon, "client.n", AuthCapsInfo::default(), features::SUPPORTED);
     assert_eq!(w.command(nobody, r#"{"prefix":"fsid"}"#).0, -13);
     w.subscribe(nobody, "osdmap", 0, 0);
     assert!(w.take::<MOSDMap>(nobody).is_empty());
@@ -558,9 +558,9 @@ fn full_pools_are_marked() {
     w.ok(admin, r#"{"prefix":"osd pool set-quota","pool":"p","field":"max_objects","val":"1"}"#);
     let mut stat = w.stat(&[]);
     stat.stats.sum.num_objects = 1;
-    let door = w.open_at(Door::Mgr, "osd.0", AuthCapsInfo::all(), features::SUPPORTED);
+    let endpoint = w.open_at(Endpoint::Mgr, "osd.0", AuthCapsInfo::all(), features::SUPPORTED);
     let fsid = w.mon.options.fsid;
-    w.send(door, &MPGStats { fsid, pg_stat: [(PgId::new(id, 0), stat)].into(), ..MPGStats::default() });
+    w.send(endpoint, &MPGStats { fsid, pg_stat: [(PgId::new(id, 0), stat)].into(), ..MPGStats::default() });
     w.event(Event::Tick);
     assert!(w.mon.osd.map.pools[&id].has(pool_flags::FULL) && w.mon.osd.map.pools[&id].has(pool_flags::FULL_QUOTA));
 }
@@ -593,7 +593,7 @@ fn log_subscribers_hear_of_what_happens() {
     assert!(heard.iter().any(|e| e.text.to_lossy().contains("osd.0") && e.text.to_lossy().contains("boot")));
 }
 
-/// Every kind of message, whole, cut and with bits turned, at both doors: some connections end, the monitor doesn't.
+/// Every kind of message, whole, cut and with bits turned, at both endpoints: some connections end, the monitor doesn't.
 #[test]
 fn damaged_messages_harm_nobody() {
     let mut w = World::new();
@@ -638,9 +638,9 @@ fn damaged_messages_harm_nobody() {
             }
         }
         message.front = Bytes::from(front);
-        let door = if rng.chance(1, 2) { Door::Mon } else { Door::Mgr };
+        let endpoint = if rng.chance(1, 2) { Endpoint::Mon } else { Endpoint::Mgr };
         let name = ["osd.0", "client.admin", "mgr.y"][rng.below(3) as usize];
-        let conn = w.open_at(door, name, AuthCapsInfo::all(), f);
+        let conn = w.open_at(endpoint, name, AuthCapsInfo::all(), f);
         w.event(Event::Message { conn, message });
         w.event(Event::Closed { conn });
         if round % 100 == 0 {
@@ -651,7 +651,7 @@ fn damaged_messages_harm_nobody() {
     w.restart();
 }
 
-/// Payloads that no client sends, at both doors and for both methods: refused, and nothing worse.
+/// Payloads that no client sends, at both endpoints and for both methods: refused, and nothing worse.
 #[test]
 fn damaged_handshakes_are_refused() {
     let mut w = World::new();
@@ -669,16 +669,16 @@ fn damaged_handshakes_are_refused() {
             {
                 *first = [1, 10, 0][rng.below(3) as usize];
             }
-            let door = if round % 3 == 0 { Door::Mgr } else { Door::Mon };
+            let endpoint = if round % 3 == 0 { Endpoint::Mgr } else { Endpoint::Mon };
             let secret_len = [0, 64][rng.below(2) as usize];
             let mut effects = Vec::new();
-            let step = w.mon.handshake(door, &mut state, 2, &payload.into(), secret_len, clock(w.now_ms), &mut effects);
+            let step = w.mon.handshake(endpoint, &mut state, 2, &payload.into(), secret_len, clock(w.now_ms), &mut effects);
             assert!(!matches!(step, mon_core::Step::Done(_)), "nobody gets in by chance");
         }
     }
     // Somebody unknown is told so before any challenge.
     let who = cephx::proto::MonLogin { name: EntityText::parse("client.nobody").unwrap(), global_id: 0 }.to_bytes(0);
-    let step = w.mon.handshake(Door::Mon, &mut Handshake::default(), 2, &who, 0, clock(9), &mut Vec::new());
+    let step = w.mon.handshake(Endpoint::Mon, &mut Handshake::default(), 2, &who, 0, clock(9), &mut Vec::new());
     assert_eq!(step, mon_core::Step::Bad(13));
 }
 
@@ -688,7 +688,7 @@ fn every_command_answers() {
     let mut w = World::new();
     w.osd(0);
     let admin = w.open("client.admin", "allow *");
-    let mgr = w.open_at(Door::Mgr, "client.admin", AuthCapsInfo::all(), features::SUPPORTED);
+    let mgr = w.open_at(Endpoint::Mgr, "client.admin", AuthCapsInfo::all(), features::SUPPORTED);
     w.ok(admin, r#"{"prefix":"osd pool create","pool":"p","pg_num":2}"#);
     let table: serde_json::Value = serde_json::from_str(&w.ok(admin, r#"{"prefix":"get_command_descriptions"}"#)).unwrap();
     let mut rng = Rng::new(5);
@@ -923,7 +923,7 @@ fn slow_requests_show_in_health_and_go() {
         health["checks"]["SLOW_OPS"]["summary"]["message"].as_str().map(String::from)
     };
     let sessions: Vec<ConnId> =
-        (0..2).map(|id| w.open_at(Door::Mgr, &format!("osd.{id}"), AuthCapsInfo::from_text("allow *"), features::SUPPORTED)).collect();
+        (0..2).map(|id| w.open_at(Endpoint::Mgr, &format!("osd.{id}"), AuthCapsInfo::from_text("allow *"), features::SUPPORTED)).collect();
     let report = |w: &mut World, id: usize, count: u64, oldest_s: u64| {
         let health = vec![DaemonHealthMetric { kind: 0, value: oldest_s << 32 | count }, DaemonHealthMetric { kind: 1, value: 0 }];
         w.send(sessions[id], &MMgrReport { daemon_name: id.to_string(), health, ..MMgrReport::default() });

@@ -6,8 +6,8 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a shell: it has clocks, files and threads
 #![forbid(unsafe_code)]
 
+mod auth_server;
 mod copy;
-mod door;
 mod files;
 mod http;
 mod manager;

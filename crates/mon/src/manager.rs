@@ -44,9 +44,9 @@ impl ManagerLink {
 }
 
 /// Makes the monitor's tickets, one for each attempt.
-pub struct Knock(pub Weak<Shared>);
+pub struct ManagerAuth(pub Weak<Shared>);
 
-impl AuthClients for Knock {
+impl AuthClients for ManagerAuth {
     fn exchange(&self, _: EntityKind) -> Box<dyn AuthClient> {
         Box::new(Attempt { shared: self.0.clone(), authorizer: None })
     }

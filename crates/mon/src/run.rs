@@ -1,13 +1,13 @@
 //! The monitor's thread: events are collected, handled together, made durable together, and then answered.
 
-use crate::door::{DoorServer, LetIn};
-use crate::manager::{Knock, ManagerLink};
+use crate::auth_server::{EndpointAuth, LoggedIn};
+use crate::manager::{ManagerAuth, ManagerLink};
 use crate::{AuthMode, Cluster, HttpConfig, Store, http};
 use anyhow::{Context, Result, anyhow};
 use base::{Budget, Clock, Permit, Stamp};
 use bytes::Bytes;
 use messages::RawMessage;
-use mon_core::{Batch, ConnId, Door, Effect, Event, Handshake, Mon, MonOptions, PeerInfo, Step};
+use mon_core::{Batch, ConnId, Effect, Endpoint, Event, Handshake, Mon, MonOptions, PeerInfo, Step};
 use msgr::{Local, Policy};
 use net::admin_socket::AdminSocket;
 use net::{Conn, Dispatcher, Messenger};
@@ -122,11 +122,11 @@ impl Shared {
             }
         }
     }
-    pub fn handshake(&self, door: Door, state: &mut Handshake, method: u32, payload: &Bytes, secret_len: usize) -> Step {
+    pub fn handshake(&self, endpoint: Endpoint, state: &mut Handshake, method: u32, payload: &Bytes, secret_len: usize) -> Step {
         let mut mon = self.mon.borrow_mut();
         let Some(mon) = mon.as_mut() else { return Step::Bad(types::errno::EAGAIN) };
         let mut effects = Vec::new();
-        let step = mon.handshake(door, state, method, payload, secret_len, self.clock(), &mut effects);
+        let step = mon.handshake(endpoint, state, method, payload, secret_len, self.clock(), &mut effects);
         for effect in effects {
             if let Effect::Persist(batch) = effect
                 && !self.persist(&batch)
@@ -163,19 +163,19 @@ impl Shared {
 }
 
 /// The core's number of a connection: which messenger, and the messenger's number.
-fn conn_id(door: Door, conn: &Conn) -> ConnId {
-    ConnId(conn.id().0 << 1 | u64::from(door == Door::Mgr))
+fn conn_id(endpoint: Endpoint, conn: &Conn) -> ConnId {
+    ConnId(conn.id().0 << 1 | u64::from(endpoint == Endpoint::Mgr))
 }
 
 struct Listener {
     shared: Rc<Shared>,
-    door: Door,
+    endpoint: Endpoint,
 }
 
 impl Dispatcher for Listener {
     fn on_accept(&self, conn: &Conn) {
         let peer = conn.peer();
-        let Some(let_in) = peer.user.as_ref().and_then(|u| u.downcast_ref::<LetIn>()) else { return conn.close() };
+        let Some(logged_in) = peer.user.as_ref().and_then(|u| u.downcast_ref::<LoggedIn>()) else { return conn.close() };
         // Whoever has no address of its own is known by where its socket comes from.
         let mut addrs = peer.addrs.clone();
         for addr in &mut addrs.0 {
@@ -184,14 +184,14 @@ impl Dispatcher for Listener {
             }
         }
         let info = PeerInfo {
-            entity: let_in.login.name.clone(),
-            global_id: let_in.login.global_id,
-            caps: let_in.login.caps.clone(),
+            entity: logged_in.login.name.clone(),
+            global_id: logged_in.login.global_id,
+            caps: logged_in.login.caps.clone(),
             addrs,
             features: peer.features,
-            handshake: let_in.handshake.take(),
+            handshake: logged_in.handshake.take(),
         };
-        self.shared.push(Event::Open { conn: conn_id(self.door, conn), door: self.door, peer: Box::new(info) });
+        self.shared.push(Event::Open { conn: conn_id(self.endpoint, conn), endpoint: self.endpoint, peer: Box::new(info) });
     }
     fn on_connect(&self, conn: &Conn) {
         if self.shared.manager.is(conn) {
@@ -204,13 +204,13 @@ impl Dispatcher for Listener {
         }
         // Held until the queue has been handled.
         self.shared.permits.borrow_mut().extend(conn.take_permit());
-        self.shared.push(Event::Message { conn: conn_id(self.door, conn), message });
+        self.shared.push(Event::Message { conn: conn_id(self.endpoint, conn), message });
     }
     fn on_reset(&self, conn: &Conn) {
         if self.shared.manager.lost(conn) {
             return self.shared.push(Event::ManagerClosed);
         }
-        self.shared.push(Event::Closed { conn: conn_id(self.door, conn) });
+        self.shared.push(Event::Closed { conn: conn_id(self.endpoint, conn) });
     }
 }
 
@@ -233,11 +233,11 @@ async fn serve(config: MonConfig, ready: std::sync::mpsc::Sender<Addrs>, mut sto
         admin: RefCell::new(None),
         manager: ManagerLink::default(),
     });
-    let (mon_net, mon_addr) = listen(&shared, Door::Mon, config.listen, 0).await?;
+    let (mon_net, mon_addr) = listen(&shared, Endpoint::Mon, config.listen, 0).await?;
     let mut nonce = [0; 4];
     aws_lc_rs::rand::fill(&mut nonce).map_err(|_| anyhow!("the system has no random bytes"))?;
     let nonce = u32::from_le_bytes(nonce).max(1);
-    let (mgr_net, mgr_addr) = listen(&shared, Door::Mgr, SocketAddr::new(config.listen.ip(), config.mgr_port), nonce).await?;
+    let (mgr_net, mgr_addr) = listen(&shared, Endpoint::Mgr, SocketAddr::new(config.listen.ip(), config.mgr_port), nonce).await?;
     let options = MonOptions {
         fsid,
         mon_addrs: EntityAddrVec::one(mon_addr),
@@ -348,16 +348,16 @@ fn find(conn: ConnId, mon_net: &Messenger, mgr_net: &Messenger) -> Option<Conn> 
     net.get(net::ConnId(conn.0 >> 1))
 }
 
-async fn listen(shared: &Rc<Shared>, door: Door, addr: SocketAddr, nonce: u32) -> Result<(Messenger, EntityAddr)> {
-    let kind = if door == Door::Mon { EntityKind::MON } else { EntityKind::MGR };
+async fn listen(shared: &Rc<Shared>, endpoint: Endpoint, addr: SocketAddr, nonce: u32) -> Result<(Messenger, EntityAddr)> {
+    let kind = if endpoint == Endpoint::Mon { EntityKind::MON } else { EntityKind::MGR };
     let mut seed = [0; 8];
     aws_lc_rs::rand::fill(&mut seed).map_err(|_| anyhow!("the system has no random bytes"))?;
-    let clients = Rc::new(Knock(Rc::downgrade(shared)));
+    let clients = Rc::new(ManagerAuth(Rc::downgrade(shared)));
     let mut local = Local::new(kind, 0, EntityAddrVec::default(), clients, u64::from_le_bytes(seed));
-    local.auth_server = Some(Rc::new(DoorServer { shared: shared.clone(), door }));
+    local.auth_server = Some(Rc::new(EndpointAuth { shared: shared.clone(), endpoint }));
     local.accept_policy = |_| Policy::stateless_server();
     let net = Messenger::new(Rc::new(local), net::Config::default());
-    net.set_dispatcher(Rc::new(Listener { shared: shared.clone(), door }));
+    net.set_dispatcher(Rc::new(Listener { shared: shared.clone(), endpoint }));
     net.set_budget(shared.budget.clone());
     let bound = net.bind_as(addr, nonce).await.with_context(|| format!("can't listen on {addr}"))?;
     Ok((net, bound))

@@ -36,7 +36,7 @@ impl Connection {
     /// that isn't closed.
     pub fn decide(&mut self, existing: Option<&mut Connection>) -> Result<Decision, MsgrError> {
         assert_eq!(self.state, State::Deciding, "only asked after Up::Identified");
-        self.state = State::Session;
+        self.enter(State::Session);
         let ident = self.ident.take().expect("set together with the state");
         match (ident, existing.filter(|e| e.state != State::Closed)) {
             (Ident::New, None) => {
@@ -116,7 +116,7 @@ impl Connection {
             peer.supported = existing.peer.supported;
         }
         existing.peer = peer;
-        existing.state = State::Session;
+        existing.adopt();
         match resume {
             Some(seq) => existing.send_reconnect_ok(seq),
             None => {

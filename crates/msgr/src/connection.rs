@@ -4,7 +4,7 @@ use crate::accept::Ident;
 use crate::auth::{AuthClient, AuthExchange, ConMode};
 use crate::control::{Ack, Control, Keepalive2, Keepalive2Ack};
 use crate::session::Session;
-use crate::{Frame, Header, Local, MsgrError, Policy, Reader, SendQueue, Spot, Tag, Writer};
+use crate::{Frame, Header, Local, MsgrError, Policy, ReadTarget, Reader, SendQueue, Tag, Writer};
 use bytes::BytesMut;
 use messages::RawMessage;
 use std::any::Any;
@@ -34,6 +34,30 @@ pub enum State {
     /// Told to wait for the peer's own dial.
     Wait,
     Closed,
+}
+
+impl State {
+    /// The arrows of the picture. A cut and the end may come at any time.
+    fn leads_to(self, to: State) -> bool {
+        use State::*;
+        match (self, to) {
+            (_, Closed) => true,
+            (Closed, _) => false,
+            (_, Idle | Standby) => true,
+            _ => matches!(
+                (self, to),
+                (Idle, Banner)
+                    | (Banner, Hello)
+                    | (Hello, Auth)
+                    | (Auth, AuthLater | AuthSign)
+                    | (AuthLater, Auth)
+                    | (AuthSign, Compression | Session)
+                    | (Compression, Session)
+                    | (Session, Deciding | Wait | Ready)
+                    | (Deciding, Session)
+            ),
+        }
+    }
 }
 
 /// Who is at the other end.
@@ -84,6 +108,7 @@ pub enum Fault {
 /// First pause between dials, and the longest; it doubles in between.
 const BACKOFF_FIRST: Duration = Duration::from_millis(200);
 const BACKOFF_MAX: Duration = Duration::from_secs(15);
+const _: () = assert!(BACKOFF_FIRST.as_millis() < BACKOFF_MAX.as_millis());
 /// A lossless receiver says what it has after this many messages or bytes, at the latest; see [`Connection::ack`].
 const ACK_MESSAGES: u32 = 16;
 const ACK_BYTES: usize = 1 << 20;
@@ -200,15 +225,15 @@ impl Connection {
     pub fn coming(&self) -> Option<u64> {
         self.reader.coming()
     }
-    /// Where the next bytes of the stream belong, if not all of them to the end of `buf`; see [`crate::landing`]. After reading,
-    /// [`Connection::landed`] is to be told, then [`Connection::next`] called.
+    /// Where the next bytes of the stream belong, if not all of them to the end of `buf`; see [`crate::direct`]. After reading,
+    /// [`Connection::received`] is to be told, then [`Connection::next`] called.
     #[inline]
-    pub fn spot(&mut self, buf: &mut BytesMut) -> Option<Spot<'_>> {
-        self.reader.spot(self.local.rooms.as_deref()?, buf)
+    pub fn read_target(&mut self, buf: &mut BytesMut) -> Option<ReadTarget<'_>> {
+        self.reader.read_target(self.local.receive_buffers.as_deref()?, buf)
     }
-    /// So many bytes are in the spot's room, perhaps none.
-    pub fn landed(&mut self, n: usize) {
-        self.reader.landed(n);
+    /// So many bytes are in the target's data, perhaps none.
+    pub fn received(&mut self, n: usize) {
+        self.reader.received(n);
     }
     /// Bytes of messages that wait for a transport or an ack.
     pub fn kept_bytes(&self) -> usize {
@@ -371,7 +396,7 @@ impl Connection {
     }
     /// The session ends here and now.
     pub fn close(&mut self) {
-        self.state = State::Closed;
+        self.enter(State::Closed);
         self.session = Session::default();
         self.reset_transport();
         self.pending.clear();
@@ -402,10 +427,10 @@ impl Connection {
             return Fault::Closed;
         }
         if (self.policy.standby && !self.session.has_messages() && was != State::Wait) || self.policy.server {
-            self.state = State::Standby;
+            self.enter(State::Standby);
             return Fault::Standby;
         }
-        self.state = State::Idle;
+        self.enter(State::Idle);
         if self.session.server_cookie != 0 {
             self.session.connect_seq += 1;
         }
@@ -422,10 +447,20 @@ impl Connection {
             if self.session.server_cookie != 0 {
                 self.session.connect_seq += 1;
             }
-            self.state = State::Idle;
+            self.enter(State::Idle);
         }
     }
 
+    /// The only way to another state, but for [`Connection::adopt`].
+    pub(crate) fn enter(&mut self, to: State) {
+        assert!(self.state.leads_to(to), "from {:?} to {to:?}", self.state);
+        self.state = to;
+    }
+    /// Another connection's transport is this one's now; it stands at the session.
+    pub(crate) fn adopt(&mut self) {
+        assert!(self.state != State::Closed, "what is closed takes no transport");
+        self.state = State::Session;
+    }
     pub(crate) fn reset_transport(&mut self) {
         self.reader = Reader::new(self.local.limits);
         self.writer = Writer::default();
@@ -439,7 +474,7 @@ impl Connection {
     }
     /// The session is open: what waited goes out.
     pub(crate) fn ready(&mut self) {
-        self.state = State::Ready;
+        self.enter(State::Ready);
         self.backoff = Duration::ZERO;
         self.reader.open();
         self.auth = Auth::None;

@@ -36,7 +36,7 @@ impl Connection {
         self.transcript.recording = true;
         self.transcript.tx.extend_from_slice(&banner);
         self.put(&Hello { kind: self.local.kind.0, you: self.peer.target });
-        self.state = State::Banner;
+        self.enter(State::Banner);
     }
 
     /// True once the peer's banner is read.
@@ -64,7 +64,7 @@ impl Connection {
             return Err(MsgrError::BannerFeatures { supported, required });
         }
         self.peer_msgr_features = supported;
-        self.state = State::Hello;
+        self.enter(State::Hello);
         Ok(true)
     }
 
@@ -89,7 +89,7 @@ impl Connection {
             (State::Compression, false, Tag::CompressionRequest) => {
                 CompressionRequest::parse(payload)?;
                 self.put(&CompressionDone { compress: false, method: 0 });
-                self.state = State::Session;
+                self.enter(State::Session);
             }
             (State::Compression, true, Tag::CompressionDone) => {
                 if CompressionDone::parse(payload)?.compress {
@@ -107,7 +107,7 @@ impl Connection {
 
     fn hello(&mut self, hello: Hello) -> Result<(), MsgrError> {
         let kind = EntityKind(hello.kind);
-        self.state = State::Auth;
+        self.enter(State::Auth);
         if !self.dialled {
             self.peer.kind = kind;
             self.policy = (self.local.accept_policy)(kind);
@@ -204,7 +204,7 @@ impl Connection {
     /// The answer that [`AuthStep::Later`] put off.
     pub fn auth_answer(&mut self, step: AuthStep) {
         if self.state == State::AuthLater {
-            self.state = State::Auth;
+            self.enter(State::Auth);
             if let Err(error) = self.auth_step(step) {
                 self.broken.get_or_insert(error);
             }
@@ -215,7 +215,7 @@ impl Connection {
             AuthStep::More(payload) => self.put(&AuthReplyMore { payload }),
             AuthStep::Bad(errno) => self.refuse(errno),
             AuthStep::Busy => return Err(MsgrError::Auth(16)),
-            AuthStep::Later => self.state = State::AuthLater,
+            AuthStep::Later => self.enter(State::AuthLater),
             AuthStep::Done(done) => {
                 let Authenticated { payload, global_id, name, session_key, connection_secret, user } = *done;
                 let mode = self.peer.mode;
@@ -256,7 +256,7 @@ impl Connection {
         let digest = self.digest(&self.transcript.rx);
         self.put(&AuthSignature { digest });
         self.auth = Auth::None;
-        self.state = State::AuthSign;
+        self.enter(State::AuthSign);
         Ok(())
     }
     fn digest(&self, transcript: &[u8]) -> [u8; 32] {
@@ -274,12 +274,12 @@ impl Connection {
         let compression = self.peer_msgr_features & self.local.msgr_features & COMPRESSION != 0;
         match (compression, self.dialled) {
             (true, true) => {
-                self.state = State::Compression;
+                self.enter(State::Compression);
                 self.put(&CompressionRequest { compress: false, methods: Vec::new() });
             }
-            (true, false) => self.state = State::Compression,
+            (true, false) => self.enter(State::Compression),
             (false, true) => self.ask_for_session(),
-            (false, false) => self.state = State::Session,
+            (false, false) => self.enter(State::Session),
         }
         Ok(())
     }
@@ -287,7 +287,7 @@ impl Connection {
     // ---- the session, dialling
 
     fn ask_for_session(&mut self) {
-        self.state = State::Session;
+        self.enter(State::Session);
         if self.session.server_cookie == 0 { self.send_client_ident() } else { self.send_reconnect() }
     }
     fn send_client_ident(&mut self) {
@@ -345,7 +345,7 @@ impl Connection {
                 self.send_reconnect();
             }
             Tag::Wait => {
-                self.state = State::Wait;
+                self.enter(State::Wait);
                 return Err(MsgrError::Waiting);
             }
             tag => return Err(MsgrError::Unexpected { tag, state: self.state }),
@@ -411,7 +411,7 @@ impl Connection {
             return Ok(self.pending.pop_front());
         }
         self.ident = Some(Ident::New);
-        self.state = State::Deciding;
+        self.enter(State::Deciding);
         Ok(Some(Up::Identified))
     }
     fn reconnect(&mut self, reconnect: Reconnect) -> Result<Option<Up>, MsgrError> {
@@ -420,7 +420,7 @@ impl Connection {
         }
         self.identify(&reconnect.addrs, reconnect.global_seq);
         self.ident = Some(Ident::Again(reconnect));
-        self.state = State::Deciding;
+        self.enter(State::Deciding);
         Ok(Some(Up::Identified))
     }
     fn identify(&mut self, addrs: &types::EntityAddrVec, global_seq: u64) {

@@ -29,11 +29,11 @@ mod accept;
 mod auth;
 mod connection;
 pub mod control;
+pub mod direct;
 mod error;
 pub mod frame;
 mod handshake;
 mod header;
-pub mod landing;
 mod local;
 mod policy;
 mod read;
@@ -50,10 +50,10 @@ pub use auth::{
     ClientAuthenticated, ConMode, MODE_AUTHORIZER, MODE_MON, NoneRequest, method,
 };
 pub use connection::{Connection, Fault, Peer, State, Up};
+pub use direct::{ReadTarget, ReceiveBuffer, ReceiveBuffers};
 pub use error::MsgrError;
 pub use frame::{Preamble, Tag};
 pub use header::{HEADER, Header};
-pub use landing::{Room, Rooms, Spot};
 pub use local::{COMPRESSION, Local, REVISION_1};
 pub use policy::Policy;
 pub use read::{Frame, Limits, Reader};

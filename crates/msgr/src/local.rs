@@ -1,6 +1,6 @@
 //! Our side, shared by all connections of one messenger.
 
-use crate::{AuthClients, AuthServer, Limits, Policy, Rooms};
+use crate::{AuthClients, AuthServer, Limits, Policy, ReceiveBuffers};
 use base::Rng;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -28,7 +28,7 @@ pub struct Local {
     /// Treatment of peers that dial us, by kind.
     pub accept_policy: fn(EntityKind) -> Policy,
     /// Memory for large data segments; without it they come by the buffer.
-    pub rooms: Option<Rc<dyn Rooms>>,
+    pub receive_buffers: Option<Rc<dyn ReceiveBuffers>>,
     global_seq: Cell<u64>,
     rng: RefCell<Rng>,
 }
@@ -46,7 +46,7 @@ impl Local {
             auth_server: None,
             auth_clients,
             accept_policy: |_| Policy::stateless_server(),
-            rooms: None,
+            receive_buffers: None,
             global_seq: Cell::new(0),
             rng: RefCell::new(Rng::new(seed)),
         }

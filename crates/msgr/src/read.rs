@@ -1,10 +1,10 @@
 //! From bytes to frames, in both modes.
 //!
 //! Bytes are taken from the front of a growing buffer only once a frame is there in whole, and the frame's segments share that buffer. Large data
-//! may have memory of their own: see [`crate::landing`].
+//! may have memory of their own: see [`crate::direct`].
 
+use crate::direct::{DirectReceive, ReadTarget, ReceiveBuffers};
 use crate::frame::{ABORTED, COMPLETE, CRC_EPILOGUE, GCM_TAG, INLINE, MAX_SEGMENTS, PREAMBLE, padded};
-use crate::landing::{Landing, Rooms, Spot};
 use crate::secure::Cipher;
 use crate::{MsgrError, Preamble, Tag};
 use base::crc32c;
@@ -68,12 +68,12 @@ pub struct Reader {
     cipher: Option<Cipher>,
     /// The preamble of the frame that is being waited for. In secure mode it has been decrypted where it stands.
     preamble: Option<Preamble>,
-    landing: Landing,
+    direct: DirectReceive,
 }
 
 impl Reader {
     pub fn new(limits: Limits) -> Self {
-        Self { limits, open: false, cipher: None, preamble: None, landing: Landing::default() }
+        Self { limits, open: false, cipher: None, preamble: None, direct: DirectReceive::default() }
     }
     /// From here on frames come encrypted.
     pub fn encrypt(&mut self, cipher: Cipher) {
@@ -83,17 +83,17 @@ impl Reader {
     pub fn open(&mut self) {
         self.open = true;
     }
-    /// Where the next bytes of the stream belong, if some of them are expected to be of a large segment. After a read [`Reader::landed`] is to be
+    /// Where the next bytes of the stream belong, if some of them are expected to be of a large segment. After a read [`Reader::received`] is to be
     /// told.
-    pub fn spot(&mut self, rooms: &dyn Rooms, buf: &mut BytesMut) -> Option<Spot<'_>> {
+    pub fn read_target(&mut self, buffers: &dyn ReceiveBuffers, buf: &mut BytesMut) -> Option<ReadTarget<'_>> {
         if !self.open || self.cipher.is_some() {
             return None;
         }
-        self.landing.spot(rooms, self.preamble.as_ref(), buf)
+        self.direct.read_target(buffers, self.preamble.as_ref(), buf)
     }
-    /// So many bytes are in the spot's room, perhaps none.
-    pub fn landed(&mut self, n: usize) {
-        self.landing.landed(n);
+    /// So many bytes are in the target's data, perhaps none.
+    pub fn received(&mut self, n: usize) {
+        self.direct.received(n);
     }
     /// Bytes of the whole frame, if it is a message whose preamble is here and whose end is not known to be.
     pub fn coming(&self) -> Option<u64> {
@@ -104,7 +104,7 @@ impl Reader {
         match (&self.preamble, &self.cipher) {
             (None, None) => PREAMBLE,
             (None, Some(_)) => PREAMBLE + INLINE + GCM_TAG,
-            (Some(p), None) => p.crc_len() - self.landing.aside().0,
+            (Some(p), None) => p.crc_len() - self.direct.aside().0,
             (Some(p), Some(_)) => {
                 let (rest, others) = p.secure_lens();
                 PREAMBLE + INLINE + GCM_TAG + rest + others
@@ -121,17 +121,17 @@ impl Reader {
             }
             let Some(preamble) = self.preamble else {
                 let preamble = self.take_preamble(buf)?;
-                self.landing.begun(&preamble, buf);
+                self.direct.begun(&preamble, buf);
                 self.preamble = Some(preamble);
                 continue;
             };
-            if self.landing.aside().1 {
+            if self.direct.aside().1 {
                 return Ok(None);
             }
             let len = self.need();
             self.preamble = None;
             let frame = match &mut self.cipher {
-                None => Self::crc_frame(&preamble, buf.split_to(len), self.landing.take())?,
+                None => Self::crc_frame(&preamble, buf.split_to(len), self.direct.take())?,
                 Some(cipher) => Self::secure_frame(cipher, &preamble, buf.split_to(len))?,
             };
             if frame.is_some() {

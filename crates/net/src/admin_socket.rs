@@ -20,7 +20,7 @@ use types::errno;
 const REQUEST_MAX: usize = 64 << 10;
 /// How long a client may take over its request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Requests at a time; more wait at the door.
+/// Requests at a time; more wait to be accepted.
 const OPEN_MAX: usize = 64;
 
 /// A command's result: a negative errno or 0, a line, and output.

@@ -1,6 +1,6 @@
-//! Glue between the messenger's authentication traits and `cephx`: how we dial with an [`Identity`], and the door of a service.
+//! Glue between the messenger's authentication traits and `cephx`: how we dial with an [`Identity`], and a service's side.
 //!
-//! Holds no monitor's door: that one gives out global_ids and looks entities up, so it is the monitor's own.
+//! Holds no monitor's side: that one gives out global_ids and looks entities up, so it is the monitor's own.
 
 use bytes::Bytes;
 use cephx::identity::Identity;
@@ -120,7 +120,7 @@ fn errno_of(refusal: Refusal) -> i32 {
     refusal.errno()
 }
 
-/// What a service's door leaves on the connection, as [`msgr::Peer::user`].
+/// What a service leaves on the connection, as [`msgr::Peer::user`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerAuth {
     pub name: EntityText,
@@ -129,8 +129,8 @@ pub struct PeerAuth {
     pub caps: AuthCapsInfo,
 }
 
-/// The door of an OSD or a manager.
-pub struct ServiceDoor {
+/// An OSD or a manager, as it authenticates its peers.
+pub struct ServiceAuth {
     pub kind: EntityKind,
     /// Methods for other daemons (`auth_cluster_required`).
     pub cluster_methods: Vec<u32>,
@@ -150,7 +150,7 @@ fn is_daemon(kind: EntityKind) -> bool {
     [EntityKind::MON, EntityKind::OSD, EntityKind::MDS, EntityKind::MGR].contains(&kind)
 }
 
-impl AuthServer for ServiceDoor {
+impl AuthServer for ServiceAuth {
     fn methods(&self, kind: EntityKind) -> Vec<u32> {
         if is_daemon(kind) { self.cluster_methods.clone() } else { self.client_methods.clone() }
     }

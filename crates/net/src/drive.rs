@@ -4,7 +4,7 @@ use crate::conn::{Closing, Conn};
 use crate::gate::Gate;
 use crate::messenger::{HalfOpen, without_transport};
 use bytes::BytesMut;
-use msgr::landing::ENDS_MAX;
+use msgr::direct::ENDS_MAX;
 use msgr::{Fault, MsgrError, State, Up};
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -286,7 +286,7 @@ impl<'a> Pump<'a> {
                 return Poll::Pending;
             }
         }
-        if self.conn.0.shared.local.rooms.is_some()
+        if self.conn.0.shared.local.receive_buffers.is_some()
             && self.deadline.is_none()
             && let Some(read) = self.read_apart(cx)
         {
@@ -320,16 +320,16 @@ impl<'a> Pump<'a> {
                 Poll::Ready(Err(error)) => return Some(Poll::Ready(Err(error.into()))),
                 Poll::Ready(Ok(())) => {}
             }
-            let spot = core.spot(buf)?;
+            let target = core.read_target(buf)?;
             let mut ends = [0; ENDS_MAX];
-            let (head, rest) = ends.split_at_mut(spot.head);
-            let tail = &mut rest[..spot.tail];
-            let (before, apart) = (head.len(), spot.data.len());
+            let (head, rest) = ends.split_at_mut(target.head);
+            let tail = &mut rest[..target.tail];
+            let (before, apart) = (head.len(), target.data.len());
             let asked = before + apart + tail.len();
-            let mut slices = [IoSliceMut::new(head), IoSliceMut::new(spot.data), IoSliceMut::new(tail)];
+            let mut slices = [IoSliceMut::new(head), IoSliceMut::new(target.data), IoSliceMut::new(tail)];
             let read = stream.try_read_vectored(&mut slices);
             let n = *read.as_ref().unwrap_or(&0);
-            core.landed(n.saturating_sub(before).min(apart));
+            core.received(n.saturating_sub(before).min(apart));
             match read {
                 Ok(0) => return Some(Poll::Ready(Err(Cut::Eof))),
                 Ok(n) => {

@@ -10,7 +10,7 @@
 //!
 //! Bounds: half-open handshakes ([`Config::half_open_max`], 10 s each); bytes that wait to be sent on a connection, above which nothing
 //! is read from it ([`Config::out_max`]), so that a peer that doesn't take its answers can't ask for more; a read buffer of 64 KiB a
-//! connection, or of one message's size; for clients' messages and answers one budget a daemon ([`Messenger::set_budget`]); for large data one piece of the memory that the daemon gives for them ([`msgr::landing`]), if it has any left.
+//! connection, or of one message's size; for clients' messages and answers one budget a daemon ([`Messenger::set_budget`]); for large data one piece of the memory that the daemon gives for them ([`msgr::direct`]), if it has any left.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a shell: it has clocks, files and threads
 #![forbid(unsafe_code)]

@@ -1,10 +1,10 @@
-//! CephX on real sockets: an identity with tickets at a service's door, in both modes, and who is not let in.
+//! CephX on real sockets: an identity with tickets at a service, in both modes, and what is refused.
 
 use cephx::rotating::TicketLife;
 use cephx::{AuthDb, ClientAuth, CryptoKey, EntityAuth, Identity, RotatingSecrets, RotatingTable, ServerSession, mode};
 use messages::{Message, RawMessage};
 use msgr::{ConMode, Local, Policy};
-use net::auth_cephx::{Dialer, PeerAuth, ServiceDoor, entropy, now};
+use net::auth_cephx::{Dialer, PeerAuth, ServiceAuth, entropy, now};
 use net::{Config, Conn, Dispatcher, Messenger};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -62,18 +62,18 @@ impl Dispatcher for Log {
     }
 }
 
-/// Dials the door with this identity and sends a message; what is seen first on either side.
-async fn knock(identity: Identity, service: &RotatingSecrets, methods: &[u32], client_mode: ConMode, door_modes: &[ConMode]) -> Seen {
+/// Dials the service with this identity and sends a message; what is seen first on either side.
+async fn knock(identity: Identity, service: &RotatingSecrets, methods: &[u32], client_mode: ConMode, service_modes: &[ConMode]) -> Seen {
     let (sender, mut seen) = mpsc::unbounded_channel();
     let log: Rc<dyn Dispatcher> = Rc::new(Log(sender));
     let nobody = || Dialer::new(Rc::new(RefCell::new(Identity::none(EntityText::parse("osd.0").unwrap()))));
     let mut local = Local::new(EntityKind::OSD, 0, EntityAddrVec::default(), Rc::new(nobody()), 1);
-    local.auth_server = Some(Rc::new(ServiceDoor {
+    local.auth_server = Some(Rc::new(ServiceAuth {
         kind: EntityKind::OSD,
         cluster_methods: methods.to_vec(),
         client_methods: methods.to_vec(),
-        cluster_modes: door_modes.to_vec(),
-        client_modes: door_modes.to_vec(),
+        cluster_modes: service_modes.to_vec(),
+        client_modes: service_modes.to_vec(),
         secrets: Rc::new(RefCell::new(service.clone())),
         missing: Rc::default(),
     }));
@@ -100,13 +100,13 @@ fn run(test: impl Future<Output = ()>) {
 }
 
 #[test]
-fn a_ticket_opens_the_door_in_both_modes() {
+fn a_ticket_is_accepted_in_both_modes() {
     run(async {
         let db = db();
         let client = logged_in(&db);
         for wanted in [ConMode::CRC, ConMode::SECURE] {
-            let door = [ConMode::CRC, ConMode::SECURE];
-            let seen = knock(Identity::Cephx(client.clone()), db.rotating(4).unwrap(), &[mode::METHOD_CEPHX], wanted, &door).await;
+            let modes = [ConMode::CRC, ConMode::SECURE];
+            let seen = knock(Identity::Cephx(client.clone()), db.rotating(4).unwrap(), &[mode::METHOD_CEPHX], wanted, &modes).await;
             let Seen::Message(peer) = seen else { panic!("{seen:?}") };
             assert_eq!((peer.mode, peer.global_id, peer.auth_name.to_string()), (wanted, 77, "client.x".into()));
             let user = peer.user.clone().unwrap().downcast::<PeerAuth>().unwrap();
@@ -130,7 +130,7 @@ fn who_is_not_let_in() {
         assert!(matches!(knock(Identity::Cephx(fresh), ours, &[mode::METHOD_CEPHX], ConMode::CRC, &both).await, Seen::Failed(_)));
         let none = Identity::none(EntityText::parse("client.x").unwrap());
         assert!(matches!(knock(none, ours, &[mode::METHOD_CEPHX], ConMode::CRC, &both).await, Seen::Failed(_)));
-        // Nobody is talked down to crc by a door that wants secure, nor the other way round.
+        // No peer is talked down to crc by a service that wants secure, nor the other way round.
         assert!(matches!(knock(cephx.clone(), ours, &[mode::METHOD_CEPHX], ConMode::CRC, &[ConMode::SECURE]).await, Seen::Failed(_)));
         assert!(matches!(knock(cephx, ours, &[mode::METHOD_CEPHX], ConMode::SECURE, &[ConMode::CRC]).await, Seen::Failed(_)));
     });

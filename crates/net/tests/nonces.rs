@@ -9,7 +9,7 @@ use cephx::rotating::TicketLife;
 use cephx::{AuthDb, ClientAuth, CryptoKey, EntityAuth, Identity, KeyType, RotatingSecrets, RotatingTable, ServerSession, mode};
 use messages::RawMessage;
 use msgr::{ConMode, Connection, Decision, Local, Policy, State, Up};
-use net::auth_cephx::{Dialer, ServiceDoor, now};
+use net::auth_cephx::{Dialer, ServiceAuth, now};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -29,7 +29,7 @@ fn addr(port: u16) -> EntityAddr {
     EntityAddr::parse(&format!("127.0.0.1:{port}/{port}"), AddrType::MSGR2).unwrap()
 }
 
-/// A client with a ticket, and the OSD's door that takes it.
+/// A client with a ticket, and the OSD's side that takes it.
 fn both(kind: KeyType) -> (Rc<Local>, Rc<Local>) {
     let rng = &mut Rng::new(1);
     let caps = [("mon", "allow r"), ("osd", "allow *")].map(|(k, v)| (k.to_string(), v.to_string()));
@@ -51,7 +51,7 @@ fn both(kind: KeyType) -> (Rc<Local>, Rc<Local>) {
     let client = Local::new(EntityKind::OSD, 1, addr(1).into(), Rc::new(dialer.clone()), 2);
     let mut server = Local::new(EntityKind::OSD, 2, addr(2).into(), Rc::new(dialer), 3);
     server.accept_policy = |_| Policy::lossless_peer();
-    server.auth_server = Some(Rc::new(ServiceDoor {
+    server.auth_server = Some(Rc::new(ServiceAuth {
         kind: EntityKind::OSD,
         cluster_methods: vec![mode::METHOD_CEPHX],
         client_methods: vec![mode::METHOD_CEPHX],

@@ -1,4 +1,4 @@
-//! Prints what a 4 KiB request costs from the door of the OSD to its reply, over the memory store: nothing of sockets and frames is in it.
+//! Prints what a 4 KiB request costs from the OSD's entry to its reply, over the memory store: nothing of sockets and frames is in it.
 //!
 //! `cargo run --release -p osd-core --example small_ops [OBJECTS [OPS [read|write|create]]]`; to count instructions, in one kind of request only,
 //! under `valgrind --tool=callgrind --toggle-collect='*measured*'`.

@@ -1,5 +1,6 @@
 //! Commands to this OSD (`ceph tell osd.N ...`): their table, and the answers as stock 18.2 gives them.
 
+use crate::answer::{Answer, ok, pretty};
 use crate::event::{ConnId, DeviceQuestion, Effect};
 use crate::joint::ToShard;
 use crate::osd::Osd;
@@ -147,16 +148,6 @@ const COMMANDS: &[Command] = &[
     row("version", "get ceph version", |_, _, _| now(ok(json!({ "version": VERSION, "release": RELEASE, "release_type": "stable" })))),
 ];
 
-/// Pretty as stock prints: four spaces, a newline at the end.
-pub(crate) fn pretty(value: &Value) -> Vec<u8> {
-    let mut out = Vec::new();
-    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-    let mut ser = serde_json::Serializer::with_formatter(&mut out, formatter);
-    serde::Serialize::serialize(value, &mut ser).expect("a value can be written to memory");
-    out.push(b'\n');
-    out
-}
-
 fn describe() -> Value {
     let mut all = Map::new();
     for (i, Command { sig, help, .. }) in COMMANDS.iter().enumerate() {
@@ -173,13 +164,6 @@ fn describe() -> Value {
         all.insert(format!("cmd{i:03}"), json!({ "sig": words.collect::<Vec<_>>(), "help": help }));
     }
     Value::Object(all)
-}
-
-/// The answer to a command: a positive errno or 0, a line, and output.
-pub(crate) type Answer = (i32, String, Vec<u8>);
-
-pub(crate) fn ok(value: Value) -> Answer {
-    (0, String::new(), pretty(&value))
 }
 
 /// The answer to a command that the shell found.

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answer;
 mod clocks;
 mod command;
 pub mod config;
@@ -28,6 +29,7 @@ pub mod planted;
 mod request;
 mod reserver;
 mod session;
+mod setup;
 mod shard;
 mod shared;
 mod work;
@@ -36,5 +38,6 @@ pub use command::{RELEASE, VERSION, command_output};
 pub use crumb::crumb_text;
 pub use daemon::Daemon;
 pub use event::{BootInfo, ConnId, DeviceQuestion, Effect, Event, HbNet, Level, Peer};
-pub use osd::{Osd, OsdSetup};
+pub use osd::Osd;
 pub use request::answer_bytes;
+pub use setup::OsdSetup;

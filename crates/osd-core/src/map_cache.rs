@@ -11,7 +11,9 @@ const INCREMENTALS_MAX: usize = 500;
 pub const FULLS_MAX: usize = 50;
 const BYTES_MAX: usize = 16 << 20;
 /// Maps in one message (`osd_map_message_max`).
-const MESSAGE_MAX: u32 = 40;
+pub(crate) const MESSAGE_MAX: u32 = 40;
+// A message of maps is cut from what is kept.
+const _: () = assert!(MESSAGE_MAX as usize <= FULLS_MAX && FULLS_MAX <= INCREMENTALS_MAX);
 
 /// What shards have of the cache: they read it, and Control alone writes it.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! One OSD: the door through which everything comes in, and what carries messages between its two halves.
+//! One OSD: the entry through which everything comes in, and what carries messages between its two halves.
 //!
 //! An OSD is [`Control`] and, today, one [`Shard`]. What happens goes to the half that it concerns. What that half wants of the other is handed over
 //! before anything else happens, as the messages of [`crate::joint`]; figures that one half tells the other are values. What is submitted while a batch of
@@ -10,11 +10,12 @@ use crate::event::{BootInfo, ConnId, Effect, Event, Level};
 use crate::joint::ToShard;
 use crate::load::Loading;
 use crate::pg::Pg;
+use crate::setup::OsdSetup;
 use crate::shard::Shard;
 use crate::shared::EventCx;
+use crate::work::Status;
 use base::breadcrumb::Breadcrumb;
 use base::{Budget, Clock, Stamp};
-use classes::Registry;
 use maps::OsdMap;
 use messages::{
     MCommand, MConfig, MMgrConfigure, MMonGetPurgedSnapsReply, MOSDBackoff, MOSDForceRecovery, MOSDMap, MOSDMarkMeDown, MOSDOp,
@@ -24,19 +25,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use store::ObjectStore;
-use types::{EntityKind, OsdId, OsdSuperblock, PgId, Uuid};
-
-/// What an OSD is told when it is made.
-pub struct OsdSetup {
-    pub whoami: OsdId,
-    pub cluster_fsid: Uuid,
-    pub osd_fsid: Uuid,
-    /// Seed of everything random that is no secret.
-    pub seed: u64,
-    pub classes: &'static Registry,
-    /// Options from a file, by name.
-    pub config: Vec<(String, String)>,
-}
+use types::{EntityKind, OsdId, OsdSuperblock, PgId};
 
 /// An OSD as a value.
 pub struct Osd {
@@ -79,7 +68,13 @@ impl Osd {
     pub fn whoami(&self) -> OsdId {
         self.control.whoami()
     }
-    pub(crate) fn swallowed(&self) -> crate::daemon::blackhole::Swallowed {
+    /// What is under way beside requests.
+    pub(crate) fn background_work(&self) -> serde_json::Value {
+        let of_shard = self.loading.iter().map(|loading| loading.status()).chain(self.shard.tell_work());
+        let all = of_shard.chain(self.control.merging().status()).chain(self.shard.tell_bench_work());
+        serde_json::json!({ "work": all.map(Status::json).collect::<Vec<_>>() })
+    }
+    pub(crate) fn swallowed(&self) -> crate::control::blackhole::Swallowed {
         self.control.swallowed()
     }
     /// What kind of peer a connection that was accepted belongs to.
@@ -121,7 +116,7 @@ impl Osd {
         [self.shard.lease_due_at(), self.control.silence_due_at()].into_iter().flatten().min()
     }
 
-    /// The door.
+    /// Takes one event: everything that happens comes in here.
     pub fn handle(&mut self, event: Event, clock: Clock, out: &mut Vec<Effect>) {
         self.control.crumb().event(event_code(&event));
         let before = out.len();
@@ -289,7 +284,7 @@ impl Osd {
         }
     }
     /// `injectfull`: pretends.
-    pub(crate) fn inject_full(&mut self, kind: &str, count: Option<i64>, cx: &mut EventCx<'_>) -> crate::command::Answer {
+    pub(crate) fn inject_full(&mut self, kind: &str, count: Option<i64>, cx: &mut EventCx<'_>) -> crate::answer::Answer {
         let answer = self.control.inject_full(kind, count);
         if answer.0 == 0 {
             self.tell_fullness(cx);

@@ -16,6 +16,8 @@ use types::{Bytes, CollId, Epoch, GHObject, HObject, OsdSuperblock, Transaction,
 
 /// No group has this place: whose commits are the OSD's own.
 pub(crate) const OWN_SLOT: u64 = 0xff_fffe;
+// A group's slot is 24 bits of its tokens, and these are no group's.
+const _: () = assert!(OWN_SLOT < crate::shard::bench::SLOT as u64 && (crate::shard::bench::SLOT as u64) < 1 << 24);
 pub(crate) const SUPERBLOCK: &str = "osd_superblock";
 pub(crate) const SNAPMAPPER: &str = "snapmapper";
 const FULL: &str = "osdmap.";

@@ -60,7 +60,7 @@ pub struct Shared {
     pub(crate) own_answers: Vec<RawMessage>,
     pub(crate) notify_ids: u32,
     /// What notifies of all groups hold.
-    pub(crate) notify_room: Rc<crate::pg::notify_room::NotifyRoom>,
+    pub(crate) notify_budget: Rc<crate::pg::notify_budget::NotifyBudget>,
     /// Objects that groups recover at a time.
     pub(crate) recovery_slots: Rc<Slots>,
     /// Scrubs that it takes part in.

@@ -12,7 +12,6 @@
 //! Busy work gets a turn of the loop now and then, so that clients have theirs in between: [`Turns`] asks the shell for one. Holds no work itself.
 
 use crate::op::{ANY_TICKET, PlanStop};
-use crate::osd::Osd;
 use serde_json::{Value, json};
 use store::StoreError;
 use types::SpgId;
@@ -110,14 +109,10 @@ pub struct Status {
     pub progress: String,
 }
 
-impl Osd {
-    /// What is under way beside requests.
-    pub(crate) fn background_work(&self) -> Value {
-        let of_shard = self.loading.iter().map(|loading| loading.status()).chain(self.shard.tell_work());
-        let rows = of_shard.chain(self.control.merging().status()).chain(self.shard.tell_bench_work()).map(|Status { what, pgid, work, progress }| {
-            json!({ "work": what, "pgid": pgid.map(|pgid| pgid.to_string()), "state": work.name(), "progress": progress })
-        });
-        json!({ "work": rows.collect::<Vec<_>>() })
+impl Status {
+    pub fn json(self) -> Value {
+        let pgid = self.pgid.map(|pgid| pgid.to_string());
+        json!({ "work": self.what, "pgid": pgid, "state": self.work.name(), "progress": self.progress })
     }
 }
 

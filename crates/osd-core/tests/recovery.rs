@@ -1,4 +1,4 @@
-//! Messages of recovery at an OSD's door: another OSD asks for objects and gets them, and what belongs to nothing changes nothing.
+//! Messages of recovery at an OSD: another OSD asks for objects and gets them, and what belongs to nothing changes nothing.
 
 mod world;
 

@@ -12,7 +12,7 @@ pub mod deployment;
 mod devices;
 mod metadata;
 mod ports;
-mod rooms;
+mod receive_buffers;
 mod run;
 mod shell;
 pub mod store;

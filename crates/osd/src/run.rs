@@ -9,8 +9,8 @@ use crate::{Me, OsdConfig, bootstrap, metadata, ports};
 use anyhow::{Context, Result, anyhow};
 use base::breadcrumb::Breadcrumb;
 use cephx::{ClientAuth, Entropy, Identity, RotatingSecrets, mode};
-use msgr::{Local, Policy, Rooms};
-use net::auth_cephx::{Dialer, ServiceDoor, entropy};
+use msgr::{Local, Policy, ReceiveBuffers};
+use net::auth_cephx::{Dialer, ServiceAuth, entropy};
 use net::mon_session::clock;
 use net::{Config, Messenger};
 use objecter::MonClient;
@@ -94,7 +94,7 @@ pub fn start(config: OsdConfig) -> Result<OsdHandle> {
     Ok(OsdHandle { id, up, stop: Some(stop), thread: Some(thread) })
 }
 
-/// The secrets that our doors read tickets with, and whether one was missing.
+/// The secrets that our messengers read tickets with, and whether one was missing.
 type Secrets = (Rc<RefCell<RotatingSecrets>>, Rc<Cell<bool>>);
 
 /// A messenger of ours that others can dial.
@@ -102,12 +102,12 @@ fn messenger(
     config: &OsdConfig,
     dialer: &Dialer,
     secrets: &Secrets,
-    rooms: Option<Rc<dyn Rooms>>,
+    buffers: Option<Rc<dyn ReceiveBuffers>>,
     accept: fn(EntityKind) -> Policy,
 ) -> Messenger {
     let method = if config.key.is_some() { mode::METHOD_CEPHX } else { mode::METHOD_NONE };
     let how = &config.deployment;
-    let door = ServiceDoor {
+    let auth = ServiceAuth {
         kind: EntityKind::OSD,
         cluster_methods: vec![method],
         client_methods: vec![if how.open_to_clients { mode::METHOD_NONE } else { method }],
@@ -118,9 +118,9 @@ fn messenger(
     };
     let (clients, seed) = (Rc::new(dialer.clone()), entropy().u64());
     let mut local = Local::new(EntityKind::OSD, config.id.into(), EntityAddrVec::default(), clients, seed);
-    local.auth_server = Some(Rc::new(door));
+    local.auth_server = Some(Rc::new(auth));
     local.accept_policy = accept;
-    local.rooms = rooms;
+    local.receive_buffers = buffers;
     Messenger::new(Rc::new(local), Config { spin_us: config.spin_us, ..Config::default() })
 }
 
@@ -144,23 +144,46 @@ async fn bind(side: &Messenger, ip: IpAddr, ports: Option<(u16, u16)>, before: O
     Err(anyhow!("listening on {ip}: every port from {first} to {last} is taken: {taken:?}"))
 }
 
+/// Makes the OSD known to the monitors, if it is to do that by itself.
+async fn register(config: &OsdConfig, me: Me) -> Result<()> {
+    let Some(admin) = &config.admin else { return Ok(()) };
+    let lost = bootstrap::osd_new(me, config.key.as_ref(), admin, &config.monitors, config.store_is_new, clock)
+        .await
+        .with_context(|| format!("registering osd.{}", me.osd))?;
+    if lost && !config.quiet {
+        eprintln!("osd.{}: the store of its last run is gone; starting as a new, empty OSD {}", me.osd, me.osd_fsid);
+    }
+    Ok(())
+}
+
+/// Binds all four messengers: to the ports of the last run, where they are free.
+async fn bind_all(config: &OsdConfig, sides: &[Messenger]) -> Result<Vec<EntityAddrVec>> {
+    let how = &config.deployment;
+    let back = how.cluster_listen.unwrap_or(config.listen);
+    let mut bound = Vec::new();
+    let before = config.ports_file.as_deref().map(ports::load).unwrap_or_default();
+    for ((side, ip), before) in sides.iter().zip([config.listen, back, config.listen, back]).zip(before) {
+        bound.push(bind(side, ip, how.ports, before).await?);
+    }
+    if let Some(path) = &config.ports_file {
+        let port = |n: usize| bound[n].msgr2().and_then(|a: EntityAddr| a.socket()).map_or(0, |s| s.port());
+        if let Err(e) = ports::store(path, std::array::from_fn(port)) {
+            eprintln!("osd.{}: the next start will take other ports: {e:#}", config.id);
+        }
+    }
+    Ok(bound)
+}
+
 async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Receiver<()>) -> Result<()> {
     // First of all: an OSD whose store can't be opened has nothing to say to anybody.
-    let OpenStore { store, fd: store_fd, rooms, memory } = config.store.open()?;
+    let OpenStore { store, fd: store_fd, buffers, memory } = config.store.open()?;
     if let Some(memory) = memory {
-        tokio::task::spawn_local(crate::rooms::give_back(memory));
+        tokio::task::spawn_local(crate::receive_buffers::give_back(memory));
     }
     let mut fresh = [0; 16];
     entropy().fill(&mut fresh);
     let me = Me { osd: config.id, osd_fsid: config.deployment.osd_fsid.unwrap_or_else(|| Uuid::from_random(fresh)) };
-    if let Some(admin) = &config.admin {
-        let lost = bootstrap::osd_new(me, config.key.as_ref(), admin, &config.monitors, config.store_is_new, clock)
-            .await
-            .with_context(|| format!("registering osd.{}", me.osd))?;
-        if lost && !config.quiet {
-            eprintln!("osd.{}: the store of its last run is gone; starting as a new, empty OSD {}", me.osd, me.osd_fsid);
-        }
-    }
+    register(&config, me).await?;
 
     let name = EntityText::new(EntityKind::OSD, config.id.to_string());
     let identity = match &config.key {
@@ -174,23 +197,12 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     let lossy = |_| Policy::stateless_server();
     let peers = |kind| if kind == EntityKind::OSD { Policy::lossless_peer() } else { Policy::stateless_server() };
     let sides = [
-        messenger(&config, &dialer, &secrets, rooms, lossy),
+        messenger(&config, &dialer, &secrets, buffers, lossy),
         messenger(&config, &dialer, &secrets, None, peers),
         messenger(&config, &dialer, &secrets, None, lossy),
         messenger(&config, &dialer, &secrets, None, lossy),
     ];
-    let back = how.cluster_listen.unwrap_or(config.listen);
-    let mut bound = Vec::new();
-    let before = config.ports_file.as_deref().map(ports::load).unwrap_or_default();
-    for ((side, ip), before) in sides.iter().zip([config.listen, back, config.listen, back]).zip(before) {
-        bound.push(bind(side, ip, how.ports, before).await?);
-    }
-    if let Some(path) = &config.ports_file {
-        let port = |n: usize| bound[n].msgr2().and_then(|a: EntityAddr| a.socket()).map_or(0, |s| s.port());
-        if let Err(e) = ports::store(path, std::array::from_fn(port)) {
-            eprintln!("osd.{}: the next start will take other ports: {e:#}", config.id);
-        }
-    }
+    let bound = bind_all(&config, &sides).await?;
 
     let mut client = MonClient::new(identity, config.monitors.clone(), metadata::hostname(), entropy().u64());
     client.keep_rotating(secrets.0, secrets.1);

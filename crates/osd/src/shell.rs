@@ -74,7 +74,7 @@ impl Shell {
             null: null.then(net::null::NullDispatcher::default),
         });
         for network in Network::ALL {
-            shell.messengers[network as usize].set_dispatcher(Rc::new(Ear { network, shell: shell.clone() }));
+            shell.messengers[network as usize].set_dispatcher(Rc::new(NetworkDispatcher { network, shell: shell.clone() }));
         }
         shell
     }
@@ -249,12 +249,12 @@ impl Shell {
 }
 
 /// One messenger's dispatcher.
-struct Ear {
+struct NetworkDispatcher {
     network: Network,
     shell: Rc<Shell>,
 }
 
-impl Dispatcher for Ear {
+impl Dispatcher for NetworkDispatcher {
     fn on_message(&self, conn: &Conn, msg: RawMessage) {
         let (shell, network) = (&self.shell, self.network);
         if let Some(null) = &shell.null

@@ -9,10 +9,10 @@
 //! beside the small files of [`crate::DataDir`], which are written last: a folder without them holds no store yet.
 
 use crate::DataDir;
-use crate::rooms::{DeviceMemory, StoreMemory};
+use crate::receive_buffers::{DeviceMemory, StoreMemory};
 use anyhow::{Context, Result, bail};
 use disk::{FileDisks, LargeMemory, OpenError, Window, create_zeroed};
-use msgr::Rooms;
+use msgr::ReceiveBuffers;
 use std::io::Read;
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileTypeExt;
@@ -99,7 +99,7 @@ pub struct OpenStore {
     /// Readable when the store has something to say.
     pub fd: Option<RawFd>,
     /// Where large data of clients arrive, at the least cost for it.
-    pub rooms: Option<Rc<dyn Rooms>>,
+    pub buffers: Option<Rc<dyn ReceiveBuffers>>,
     /// Memory of theirs that is to be given back once it has been free for some time.
     pub memory: Option<Arc<LargeMemory>>,
 }
@@ -131,7 +131,12 @@ impl StoreConfig {
             Self::Mem { capacity } => {
                 let memory = LargeMemory::new((capacity / FREE_OF).min(FREE_MAX) as usize);
                 let store = MemStore::with_memory(*capacity, memory.clone());
-                Ok(OpenStore { store: Box::new(store), fd: None, rooms: Some(Rc::new(StoreMemory(memory.clone()))), memory: Some(memory) })
+                Ok(OpenStore {
+                    store: Box::new(store),
+                    fd: None,
+                    buffers: Some(Rc::new(StoreMemory(memory.clone()))),
+                    memory: Some(memory),
+                })
             }
             Self::Block { dir, memory } => {
                 let memory = (*memory).try_into().unwrap_or(usize::MAX);
@@ -140,10 +145,10 @@ impl StoreConfig {
                 let disks = disks(dir, LOCK_PATIENCE)?;
                 let spoils = takes_note(dir);
                 let config = Config { memory, zero_ahead: holes(1), data_has_holes: holes(0), folder, spoils, ..Config::default() };
-                let rooms = disks.known_memory().map(|memory| Rc::new(DeviceMemory(memory)) as Rc<dyn Rooms>);
+                let buffers = disks.known_memory().map(|memory| Rc::new(DeviceMemory(memory)) as Rc<dyn ReceiveBuffers>);
                 let store = BlockStore::open(config, Box::new(disks)).with_context(|| format!("the store in {}", dir.display()))?;
                 let fd = store.event_fd();
-                Ok(OpenStore { store: Box::new(store), fd, rooms, memory: None })
+                Ok(OpenStore { store: Box::new(store), fd, buffers, memory: None })
             }
         }
     }

@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Duration;
-use store::{ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, OmapPage, OmapQuery, PgRecord, ReadData, StoreResult};
+use store::{ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, OmapPage, OmapQuery, PgRecord, ReadData, StoreHints, StoreResult};
 use types::{ByteStr, CollId, EVersion, GHObject, HObject, IntervalSet, PgLogEntry, PoolId, SpgId, StoreStatfs, Transaction};
 
 /// A log entry by its object's pool and hash, wherever a split puts it.
@@ -85,6 +85,27 @@ fn entries_of(delta: &LogDelta) -> Vec<Entry> {
     all.map(|e| (e.soid.pool, e.soid.hash, e.version)).collect()
 }
 
+impl StoreHints for Watched {
+    fn linger(&mut self, limit: Duration) -> bool {
+        self.inner.linger(limit)
+    }
+    fn soon(&self, names: &mut dyn Iterator<Item = (CollId, &HObject)>) {
+        self.inner.soon(names);
+    }
+    fn compact(&mut self) {
+        self.inner.compact();
+    }
+    fn take_read(&self, ticket: u64) -> Option<ReadData> {
+        self.inner.take_read(ticket)
+    }
+    fn limit_memory(&mut self, bytes: usize) {
+        self.inner.limit_memory(bytes);
+    }
+    fn memory(&self) -> Vec<(&'static str, usize)> {
+        self.inner.memory()
+    }
+}
+
 impl ObjectStore for Watched {
     fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()> {
         let entries = log.as_ref().map_or_else(Vec::new, entries_of);
@@ -109,20 +130,8 @@ impl ObjectStore for Watched {
     fn turn_end(&mut self) {
         self.inner.turn_end();
     }
-    fn linger(&mut self, limit: Duration) -> bool {
-        self.inner.linger(limit)
-    }
-    fn soon(&self, names: &mut dyn Iterator<Item = (CollId, &HObject)>) {
-        self.inner.soon(names);
-    }
-    fn compact(&mut self) {
-        self.inner.compact();
-    }
     fn take_ready(&mut self, tickets: &mut Vec<u64>) {
         self.inner.take_ready(tickets);
-    }
-    fn take_read(&self, ticket: u64) -> Option<ReadData> {
-        self.inner.take_read(ticket)
     }
     fn forget(&mut self, coll: CollId, obj: &GHObject, offset: u64, len: u64) {
         self.inner.forget(coll, obj, offset, len);
@@ -132,12 +141,6 @@ impl ObjectStore for Watched {
     }
     fn stopped_at_damage(&self) -> bool {
         self.inner.stopped_at_damage()
-    }
-    fn limit_memory(&mut self, bytes: usize) {
-        self.inner.limit_memory(bytes);
-    }
-    fn memory(&self) -> Vec<(&'static str, usize)> {
-        self.inner.memory()
     }
     fn exists(&self, coll: CollId, obj: &GHObject) -> StoreResult<bool> {
         self.inner.exists(coll, obj)

@@ -6,7 +6,7 @@ use base::Rng;
 use bytes::Bytes;
 use cephx::AuthCapsInfo;
 use messages::RawMessage;
-use mon_core::{Batch, ConnId, Door, Effect, Event, Handshake, Mon, MonOptions, NewCluster, PeerInfo, Snapshot, mkfs};
+use mon_core::{Batch, ConnId, Effect, Endpoint, Event, Handshake, Mon, MonOptions, NewCluster, PeerInfo, Snapshot, mkfs};
 use std::collections::BTreeMap;
 use types::{AddrType, EntityAddr, EntityAddrVec, EntityText, UTime, Uuid, features};
 
@@ -130,7 +130,7 @@ impl Monitor {
         self.feed(Event::Tick, disk, net);
     }
     pub fn accept(&mut self, link: LinkId, port: Port, who: &Who, disk: &mut MonDisk, net: &mut Net) {
-        let door = if port == Port::Mgr { Door::Mgr } else { Door::Mon };
+        let endpoint = if port == Port::Mgr { Endpoint::Mgr } else { Endpoint::Mon };
         let peer = PeerInfo {
             entity: who.entity.clone(),
             global_id: who.global_id,
@@ -139,7 +139,7 @@ impl Monitor {
             features: features::SUPPORTED,
             handshake: Handshake::default(),
         };
-        self.feed(Event::Open { conn: ConnId(link), door, peer: Box::new(peer) }, disk, net);
+        self.feed(Event::Open { conn: ConnId(link), endpoint, peer: Box::new(peer) }, disk, net);
     }
     pub fn message(&mut self, link: LinkId, message: RawMessage, disk: &mut MonDisk, net: &mut Net) {
         self.feed(Event::Message { conn: ConnId(link), message }, disk, net);

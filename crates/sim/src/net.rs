@@ -27,7 +27,7 @@ pub enum Proc {
 /// A process and which of its lives; numbers of lives are never given twice.
 pub type Life = (Proc, u32);
 
-/// Which of a server's doors a link came to.
+/// Which of a server's ports a link came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Port {
     Mon,

@@ -309,7 +309,7 @@ impl OsdProcess {
         self.event(Event::TurnEnd, drive, net);
     }
 
-    /// A link of another process to one of our doors.
+    /// A link of another process to one of our networks.
     pub fn accept(&mut self, link: LinkId, who: &Who, drive: &mut Drive, net: &mut Net) {
         self.event(Event::Accepted { conn: ConnId(link), peer: peer(who) }, drive, net);
     }

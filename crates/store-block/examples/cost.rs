@@ -182,6 +182,49 @@ impl Load {
 /// Bytes of data, log and metadata.
 const LENS: [u64; 3] = [6 << 30, 256 << 20, 1 << 30];
 
+fn collections(load: &mut Load) {
+    for seed in 0..PGS {
+        let pg = SpgId::whole(PgId::new(POOL, seed));
+        let mut txn = Transaction::new(CollId::Pg(pg));
+        txn.create_collection(CollId::Pg(pg), PGS.trailing_zeros());
+        let delta = LogDelta { epoch: Some(1), info: InfoChange::Full(Box::new(PgInfo::new(pg))), ..LogDelta::new(pg) };
+        load.next += 1;
+        load.store.submit(txn, Some(delta), load.next).expect("a collection");
+        load.started.push_back((load.next, Instant::now()));
+    }
+}
+
+/// Reads of 4 KiB anywhere in the image's objects.
+fn reads(load: &mut Load, image_objects: u64, seconds: f64) {
+    for depth in [64usize, 1] {
+        let (began, cpu_before) = (Instant::now(), cpu());
+        let mut ops = 0u64;
+        let mut waiting: Vec<(GHObject, u64)> = Vec::new();
+        while began.elapsed().as_secs_f64() < seconds {
+            while waiting.len() < depth {
+                waiting.push((object(load.rng.below(image_objects), true), load.rng.below(1024) * 4096));
+            }
+            let before = waiting.len();
+            waiting.retain(|(obj, at)| match load.store.read(CollId::Pg(pg_of(obj)), obj, *at, 4096) {
+                Ok(data) => data.len() != 4096,
+                Err(StoreError::Wait(_)) => true,
+                Err(e) => panic!("{e}"),
+            });
+            ops += (before - waiting.len()) as u64;
+            load.store.turn_end();
+            if waiting.len() == depth && !load.store.stats().idle {
+                load.store.wait();
+            }
+        }
+        let (took, used) = (began.elapsed(), cpu() - cpu_before);
+        println!(
+            "4 KiB read, depth {depth:9} {:>8.0} op/s  CPU {:>5.2} us/op",
+            ops as f64 / took.as_secs_f64(),
+            used.as_secs_f64() * 1e6 / ops as f64
+        );
+    }
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let folder = args.get(1).map_or("mem", |s| s.as_str()).to_string();
@@ -203,15 +246,7 @@ fn main() {
         trimmed: vec![0; PGS as usize],
         sums: vec![ObjectStatSum::default(); PGS as usize],
     };
-    for seed in 0..PGS {
-        let pg = SpgId::whole(PgId::new(POOL, seed));
-        let mut txn = Transaction::new(CollId::Pg(pg));
-        txn.create_collection(CollId::Pg(pg), PGS.trailing_zeros());
-        let delta = LogDelta { epoch: Some(1), info: InfoChange::Full(Box::new(PgInfo::new(pg))), ..LogDelta::new(pg) };
-        load.next += 1;
-        load.store.submit(txn, Some(delta), load.next).expect("a collection");
-        load.started.push_back((load.next, Instant::now()));
-    }
+    collections(&mut load);
     load.settle(1);
     let data = |n: usize| {
         let mut v = vec![0; n];
@@ -258,35 +293,7 @@ fn main() {
     }
     if wanted("read") {
         load.checkpointed();
-        let mut store = load.store;
-        for depth in [64usize, 1] {
-            let (began, cpu_before) = (Instant::now(), cpu());
-            let mut ops = 0u64;
-            let mut waiting: Vec<(GHObject, u64)> = Vec::new();
-            while began.elapsed().as_secs_f64() < seconds {
-                while waiting.len() < depth {
-                    waiting.push((object(load.rng.below(image_objects), true), load.rng.below(1024) * 4096));
-                }
-                let before = waiting.len();
-                waiting.retain(|(obj, at)| match store.read(CollId::Pg(pg_of(obj)), obj, *at, 4096) {
-                    Ok(data) => data.len() != 4096,
-                    Err(StoreError::Wait(_)) => true,
-                    Err(e) => panic!("{e}"),
-                });
-                ops += (before - waiting.len()) as u64;
-                store.turn_end();
-                if waiting.len() == depth && !store.stats().idle {
-                    store.wait();
-                }
-            }
-            let (took, used) = (began.elapsed(), cpu() - cpu_before);
-            println!(
-                "4 KiB read, depth {depth:9} {:>8.0} op/s  CPU {:>5.2} us/op",
-                ops as f64 / took.as_secs_f64(),
-                used.as_secs_f64() * 1e6 / ops as f64
-            );
-        }
-        load.store = store;
+        reads(&mut load, image_objects, seconds);
     }
     load.checkpointed();
     let last = load.version;
@@ -295,7 +302,6 @@ fn main() {
         let began = Instant::now();
         let mut store = BlockStore::open(Config::default(), devices(&folder, LENS)).expect("it opens");
         println!("opened in {:?} after {last} writes", began.elapsed());
-        let colls = ask(&mut store, |s| s.collections());
-        assert_eq!(colls.len(), PGS as usize);
+        assert_eq!(ask(&mut store, |s| s.collections()).len(), PGS as usize);
     }
 }

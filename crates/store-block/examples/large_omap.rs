@@ -9,7 +9,7 @@ mod shared;
 use bytes::Bytes;
 use shared::{ask, devices};
 use std::time::{Duration, Instant};
-use store::{ObjectStore, OmapQuery, StoreError, StoreResult};
+use store::{ObjectStore, OmapQuery, StoreError, StoreHints, StoreResult};
 use store_block::{BlockStore, Config};
 use types::{ByteStr, CEPH_NOSNAP, CollId, GHObject, HObject, PgId, SpgId, Transaction};
 

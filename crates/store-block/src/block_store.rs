@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::os::fd::RawFd;
 use std::time::Duration;
-use store::{ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, PgRecord, ReadData, StoreError, StoreResult};
+use store::{ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, PgRecord, ReadData, StoreError, StoreHints, StoreResult};
 use types::{ByteStr, CollId, EVersion, GHObject, HObject, IntervalSet, PgLogEntry, PoolId, SpgId, StoreStatfs, Transaction};
 
 /// An object store on block devices.
@@ -186,16 +186,7 @@ fn meta_bytes(usage: &Usage) -> i64 {
     usage.objects * ROW_BYTES
 }
 
-impl ObjectStore for BlockStore {
-    fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()> {
-        self.0.get_mut().submit(txn, log, token)
-    }
-    fn take_commits(&mut self, tokens: &mut Vec<u64>) {
-        self.0.get_mut().log.take_commits(tokens);
-    }
-    fn turn_end(&mut self) {
-        self.poll();
-    }
+impl StoreHints for BlockStore {
     fn linger(&mut self, limit: Duration) -> bool {
         self.0.get_mut().io.linger(limit)
     }
@@ -206,28 +197,8 @@ impl ObjectStore for BlockStore {
     fn compact(&mut self) {
         self.checkpoint();
     }
-    fn take_ready(&mut self, tickets: &mut Vec<u64>) {
-        self.0.get_mut().tickets.give(tickets);
-    }
     fn take_read(&self, ticket: u64) -> Option<ReadData> {
         self.0.borrow_mut().take_read(ticket)
-    }
-
-    fn forget(&mut self, coll: CollId, obj: &GHObject, offset: u64, len: u64) {
-        let core = self.0.get_mut();
-        // Whoever can't be found is in no cache either, and reading it says why.
-        if let Ok(slot) = core.object(coll, obj) {
-            core.forget(slot, offset, len);
-        }
-    }
-    fn damage(&self) -> Option<String> {
-        let core = self.0.borrow();
-        let Damage { leaves, rows, objects } = core.damage();
-        let what = format!("{leaves} leaves of metadata can't be read, with {rows} rows, {objects} objects among them at most");
-        (leaves > 0).then(|| format!("{what}: the rest is served. Stop the OSD, then: {}", core.cfg.command("repair")))
-    }
-    fn stopped_at_damage(&self) -> bool {
-        self.0.borrow().stopped.at_damage()
     }
     fn limit_memory(&mut self, bytes: usize) {
         let core = self.0.get_mut();
@@ -246,6 +217,37 @@ impl ObjectStore for BlockStore {
             ("bluestore_txc", recent),
             ("bluestore_writing", overlay),
         ]
+    }
+}
+
+impl ObjectStore for BlockStore {
+    fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()> {
+        self.0.get_mut().submit(txn, log, token)
+    }
+    fn take_commits(&mut self, tokens: &mut Vec<u64>) {
+        self.0.get_mut().log.take_commits(tokens);
+    }
+    fn turn_end(&mut self) {
+        self.poll();
+    }
+    fn take_ready(&mut self, tickets: &mut Vec<u64>) {
+        self.0.get_mut().tickets.give(tickets);
+    }
+    fn forget(&mut self, coll: CollId, obj: &GHObject, offset: u64, len: u64) {
+        let core = self.0.get_mut();
+        // Whoever can't be found is in no cache either, and reading it says why.
+        if let Ok(slot) = core.object(coll, obj) {
+            core.forget(slot, offset, len);
+        }
+    }
+    fn damage(&self) -> Option<String> {
+        let core = self.0.borrow();
+        let Damage { leaves, rows, objects } = core.damage();
+        let what = format!("{leaves} leaves of metadata can't be read, with {rows} rows, {objects} objects among them at most");
+        (leaves > 0).then(|| format!("{what}: the rest is served. Stop the OSD, then: {}", core.cfg.command("repair")))
+    }
+    fn stopped_at_damage(&self) -> bool {
+        self.0.borrow().stopped.at_damage()
     }
 
     fn exists(&self, coll: CollId, obj: &GHObject) -> StoreResult<bool> {

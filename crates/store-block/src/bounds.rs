@@ -5,7 +5,7 @@ use base::Rng;
 use disk::{MemDisks, Order};
 use std::collections::HashMap;
 use store::conformance::object_coll;
-use store::{ObjectStore, StoreError};
+use store::{ObjectStore, StoreError, StoreHints};
 use types::{CEPH_NOSNAP, GHObject, HObject, Transaction};
 
 const MEMORY: usize = 16 << 20;

@@ -170,7 +170,7 @@ impl Core {
         let result = match (&purpose, c.result) {
             // Whatever it is, a record that comes there will tell.
             (Purpose::Zeros, Err(_)) => return self.log.give_up_zeros(),
-            (Purpose::Read(_) | Purpose::Leaf { .. } | Purpose::Leaves { .. } | Purpose::Lift { .. }, Err(e)) => Err(e.to_string()),
+            (Purpose::Read(_) | Purpose::Leaf { .. } | Purpose::Leaves { .. } | Purpose::ReplayImage { .. }, Err(e)) => Err(e.to_string()),
             (_, Err(e)) => {
                 // What is on the device is not known any more.
                 return self.stop(advice(&e));
@@ -204,7 +204,7 @@ impl Core {
                 self.tickets.arrived(tickets);
             }
             Purpose::Leaf { id, piece } => self.leaf_here(id, piece, bytes),
-            Purpose::Lift { place, seq, crc } => self.lifted(place, seq, crc, bytes),
+            Purpose::ReplayImage { place, seq, crc } => self.image_read(place, seq, crc, bytes),
             Purpose::Leaves { block, leaves } => self.leaves_here(block, leaves, bytes),
             Purpose::Pages { ids, blocks } => self.pages_written(ids, blocks),
             Purpose::Zeros => self.log.zeros_done(),
@@ -249,7 +249,7 @@ impl Core {
                 self.overlay.began();
                 match d.content {
                     Content::Wal(block, crc) => {
-                        let purpose = Purpose::Lift { place: d.place, seq: d.seq, crc };
+                        let purpose = Purpose::ReplayImage { place: d.place, seq: d.seq, crc };
                         self.io.read(purpose, WAL, WAL_FIRST + block, 1);
                     }
                     Content::Here(bytes) => {
@@ -271,7 +271,7 @@ impl Core {
         }
     }
     /// An image of before the restart was read from the log; it goes to its place now.
-    fn lifted(&mut self, place: u64, seq: u64, crc: Option<u32>, bytes: Result<Bytes, String>) {
+    fn image_read(&mut self, place: u64, seq: u64, crc: Option<u32>, bytes: Result<Bytes, String>) {
         match bytes {
             Ok(bytes) if bytes.len() as u64 == BLOCK && crc.is_none_or(|crc| crate::layout::block_crc(&bytes) == crc) => {
                 self.io.write(Purpose::InPlace(vec![(place, seq)]), DATA, place, vec![bytes], Durability::Volatile);

@@ -57,7 +57,7 @@ impl Table {
         if self.beside().is_empty() || start >= &end || !self.beside().has_any(start, &end) {
             return;
         }
-        self.lift_beside(frozen, start, &end);
+        self.underlay_beside(frozen, start, &end);
         for what in [key::SPARE_RANGE, key::SPARE_ROW] {
             frozen.remove_range(&key::spare(what, start), &key::spare(what, &end));
         }

@@ -28,7 +28,7 @@ pub enum Purpose {
     InPlace(Vec<(u64, u64)>),
     Read(Extent),
     /// An image that is in the log only, on its way to its place.
-    Lift {
+    ReplayImage {
         place: u64,
         seq: u64,
         crc: Option<u32>,

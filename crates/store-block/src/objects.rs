@@ -5,7 +5,7 @@
 //! ```text
 //!        insert                  unused, or new                      unused, in a leaf
 //!   ──────────────> as it is ─────────────────────────> packed ─────────────────────────> gone
-//!                      ^   whoever may change it: unpack  │ whoever reads it: look, through the lens
+//!                      ^   to change it: unpack           │ to read it: look, at an unpacked copy
 //!                      └──────────────────────────────────┘
 //! ```
 
@@ -13,7 +13,7 @@ use crate::key;
 use crate::layout::{CHUNK_BLOCKS, SPOILED};
 use crate::names::Names;
 use crate::onode::{Onode, Usage};
-use crate::packed::{self, Like, PLAIN, Patterns};
+use crate::packed::{self, PLAIN, PatternId, Patterns};
 use smallvec::SmallVec;
 use std::hint::black_box;
 use types::{GHObject, HObject, NO_GEN};
@@ -31,14 +31,14 @@ pub struct Slot {
     /// As counted in `Objects::bytes`.
     counted: u32,
     /// What it is packed by.
-    like: Like,
+    pattern: PatternId,
     used: bool,
 }
 const _: () = assert!(size_of::<Slot>() <= 40);
 
 impl Slot {
     fn is_packed(&self) -> bool {
-        self.like != PLAIN
+        self.pattern != PLAIN
     }
     fn is_there(&self) -> bool {
         self.node.is_some() || self.is_packed()
@@ -68,17 +68,17 @@ impl Slot {
     }
 }
 
-/// The object that was packed and is looked at, as it is.
+/// A copy of the packed object that was looked at last, unpacked.
 #[derive(Debug)]
-struct Lens {
+struct Unpacked {
     slot: u32,
     record: Vec<u8>,
     node: Option<Onode>,
 }
-impl Lens {
+impl Unpacked {
     fn turn(&mut self, n: u32, slot: &Slot, patterns: &Patterns) {
         if self.slot != n {
-            patterns.unpack(slot.like, &slot.bytes, &mut self.record);
+            patterns.unpack(slot.pattern, &slot.bytes, &mut self.record);
             (self.slot, self.node) = (n, None);
         }
     }
@@ -108,7 +108,7 @@ pub struct Objects {
     /// Slots' numbers.
     names: Names,
     patterns: Patterns,
-    lens: Lens,
+    unpacked: Unpacked,
     /// Where a record is packed.
     runs: Vec<u8>,
     len: usize,
@@ -147,7 +147,7 @@ impl Objects {
             free: Vec::new(),
             names: Names::new(),
             patterns: Patterns::new(),
-            lens: Lens { slot: NONE, record: Vec::new(), node: None },
+            unpacked: Unpacked { slot: NONE, record: Vec::new(), node: None },
             runs: Vec::new(),
             len: 0,
             hand: 0,
@@ -189,8 +189,8 @@ impl Objects {
     pub fn node(&self, slot: u32) -> Option<&Onode> {
         let entry = self.get(slot);
         if entry.is_packed() {
-            assert_eq!(self.lens.slot, slot, "what is packed is looked at first");
-            return self.lens.node.as_ref();
+            assert_eq!(self.unpacked.slot, slot, "what is packed is looked at first");
+            return self.unpacked.node.as_ref();
         }
         entry.node.as_deref()
     }
@@ -208,21 +208,21 @@ impl Objects {
     }
     /// Makes an object's node known until another is looked for; false if there is no such object.
     pub fn look(&mut self, n: u32) -> bool {
-        let Self { pages, lens, patterns, .. } = self;
+        let Self { pages, unpacked, patterns, .. } = self;
         let slot = pages[n as usize / PAGE][n as usize % PAGE].as_ref().expect("a slot that is named is in use");
         if slot.is_packed() {
-            lens.turn(n, slot, patterns);
-            lens.node.get_or_insert_with(|| node_of(&lens.record));
+            unpacked.turn(n, slot, patterns);
+            unpacked.node.get_or_insert_with(|| node_of(&unpacked.record));
         }
         slot.is_there()
     }
     /// Appends an object's row; false if there is no such object.
     pub fn encode(&mut self, n: u32, out: &mut Vec<u8>) -> bool {
-        let Self { pages, lens, patterns, .. } = self;
+        let Self { pages, unpacked, patterns, .. } = self;
         let slot = pages[n as usize / PAGE][n as usize % PAGE].as_ref().expect("a slot that is named is in use");
         if slot.is_packed() {
-            lens.turn(n, slot, patterns);
-            out.extend_from_slice(&lens.record[packed::row_at(&lens.record)..]);
+            unpacked.turn(n, slot, patterns);
+            out.extend_from_slice(&unpacked.record[packed::row_at(&unpacked.record)..]);
         } else if let Some(node) = &slot.node {
             node.encode(out);
         }
@@ -259,20 +259,20 @@ impl Objects {
     }
     fn record(&self, slot: &Slot) -> Vec<u8> {
         let mut record = Vec::new();
-        self.patterns.unpack(slot.like, &slot.bytes, &mut record);
+        self.patterns.unpack(slot.pattern, &slot.bytes, &mut record);
         record
     }
     /// The object in the slot will change, perhaps.
     pub fn unpack(&mut self, n: u32) {
         if self.get(n).is_packed() {
             self.look(n);
-            let node = self.lens.node.take().expect("it was looked at");
-            self.lens.slot = NONE;
-            let key = packed::key(&self.lens.record).into();
+            let node = self.unpacked.node.take().expect("it was looked at");
+            self.unpacked.slot = NONE;
+            let key = packed::key(&self.unpacked.record).into();
             let slot = self.get_mut(n);
             (slot.bytes, slot.node) = (key, Some(Box::new(node)));
-            let like = std::mem::replace(&mut slot.like, PLAIN);
-            self.patterns.drop(like);
+            let pattern = std::mem::replace(&mut slot.pattern, PLAIN);
+            self.patterns.drop(pattern);
             self.account(n);
         }
     }
@@ -290,13 +290,13 @@ impl Objects {
     }
     /// The slot of an object's key, which must be well-formed.
     pub fn find_key(&mut self, key: &[u8]) -> Option<u32> {
-        let Self { names, pages, patterns, lens, .. } = self;
+        let Self { names, pages, patterns, unpacked, .. } = self;
         names.with(hash(key)).find(|n| {
             let slot = pages[*n as usize / PAGE][*n as usize % PAGE].as_mut().expect("names are those of slots in use");
             let is_it = match slot.is_packed() {
                 true => {
-                    lens.turn(*n, slot, patterns);
-                    packed::key(&lens.record) == key
+                    unpacked.turn(*n, slot, patterns);
+                    packed::key(&unpacked.record) == key
                 }
                 false => *slot.bytes == *key,
             };
@@ -329,7 +329,7 @@ impl Objects {
     pub fn insert(&mut self, key: &[u8], node: Option<Onode>) -> u32 {
         let node = node.map(Box::new);
         let hash = hash(key);
-        let slot = Slot { bytes: key.into(), node, hash, changed: 0, counted: 0, like: PLAIN, used: true };
+        let slot = Slot { bytes: key.into(), node, hash, changed: 0, counted: 0, pattern: PLAIN, used: true };
         let n = self.free.pop().unwrap_or_else(|| {
             if self.pages.last().is_none_or(|last| last.len() == PAGE) {
                 self.pages.push(Vec::with_capacity(PAGE));
@@ -370,8 +370,8 @@ impl Objects {
         self.bytes -= slot.counted as usize;
         self.names.remove(slot.hash, n);
         if slot.is_packed() {
-            self.patterns.drop(slot.like);
-            self.lens.slot = NONE;
+            self.patterns.drop(slot.pattern);
+            self.unpacked.slot = NONE;
         }
         self.free.push(n);
         self.len -= 1;
@@ -411,16 +411,16 @@ impl Objects {
     }
     /// Packs an object, if it was not, and some are like it: it takes less than before.
     pub fn pack(&mut self, n: u32) -> bool {
-        let Self { pages, lens, patterns, runs, .. } = self;
+        let Self { pages, unpacked, patterns, runs, .. } = self;
         let slot = pages[n as usize / PAGE][n as usize % PAGE].as_mut().expect("a slot that is named is in use");
         let Some(node) = slot.node.as_deref() else { return false };
-        lens.slot = NONE;
-        if node.memory() > packed::RECORD_MAX || !packed::begin(&slot.bytes, &mut lens.record) {
+        unpacked.slot = NONE;
+        if node.memory() > packed::RECORD_MAX || !packed::begin(&slot.bytes, &mut unpacked.record) {
             return false;
         }
-        node.encode(&mut lens.record);
-        let Some(like) = patterns.pack(&lens.record, runs) else { return false };
-        (slot.bytes, slot.node, slot.like) = (runs.as_slice().into(), None, like);
+        node.encode(&mut unpacked.record);
+        let Some(pattern) = patterns.pack(&unpacked.record, runs) else { return false };
+        (slot.bytes, slot.node, slot.pattern) = (runs.as_slice().into(), None, pattern);
         self.account(n);
         true
     }

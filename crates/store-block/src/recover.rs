@@ -483,6 +483,22 @@ impl Core {
         }
         Ok(first)
     }
+    /// The changes that lie beside a record of the log.
+    fn replay_spill(&mut self, seq: u64, len: u64, crc: u32, chunks: &[u8]) -> Result<Bytes, OpenError> {
+        let Some(changes) = self.read_spill(len, crc, chunks)? else {
+            let what = format!("the log is damaged: the changes that lie beside record {seq} have not their checksum");
+            return Err(OpenError::Damaged { what, next: self.cfg.command("repair --discard-log-from-damage") });
+        };
+        self.spills.hold(seq, len, chunks, &mut self.alloc)?;
+        Ok(changes)
+    }
+    /// Data that a record wrote directly are to have their checksums when they are read.
+    fn expect_direct(&mut self, seq: u64, op: &Op<Bytes>) {
+        let Op::Direct { at: place, crcs, .. } = op else { return };
+        for (block, crc) in (*place..).zip(crcs.chunks_exact(4)) {
+            self.overlay.expect(block, seq, u32::from_le_bytes(crc.try_into().expect("four bytes")));
+        }
+    }
     fn replay_one(&mut self, found: Whole, on_trust: bool) -> Result<(), OpenError> {
         let (seq, at_block) = (found.header.seq, found.at);
         // What earlier records freed could be given again: they were durable when it was.
@@ -497,12 +513,7 @@ impl Core {
                 false => Op::decode(&mut beside).map_err(|e| damaged(format!("changes beside record {seq} of the log: {e}")))?,
                 true => match ops.pop_front() {
                     Some(Op::Spill { len, crc, chunks, .. }) => {
-                        let Some(changes) = self.read_spill(len, crc, &chunks)? else {
-                            let what = format!("the log is damaged: the changes that lie beside record {seq} have not their checksum");
-                            return Err(OpenError::Damaged { what, next: self.cfg.command("repair --discard-log-from-damage") });
-                        };
-                        self.spills.hold(seq, len, &chunks, &mut self.alloc)?;
-                        beside = Get::new(changes);
+                        beside = Get::new(self.replay_spill(seq, len, crc, &chunks)?);
                         continue;
                     }
                     Some(op) => op,
@@ -548,12 +559,8 @@ impl Core {
                 return Err(damaged("a record of the log changes no object"));
             }
             self.apply(at, op).map_err(|e| damaged(format!("record {seq} of the log can't be applied: {e}")))?;
-            if let Op::Direct { at: place, crcs, .. } = op
-                && on_trust
-            {
-                for (block, crc) in (*place..).zip(crcs.chunks_exact(4)) {
-                    self.overlay.expect(block, seq, u32::from_le_bytes(crc.try_into().expect("four bytes")));
-                }
+            if on_trust {
+                self.expect_direct(seq, op);
             }
             if let Op::Image { at: place, crc, .. } = op {
                 places.push(*place);

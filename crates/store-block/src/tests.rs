@@ -3,14 +3,14 @@
 use crate::{BlockStore, Config};
 use disk::{MemDisks, Order};
 use store::conformance::{Shape, Subject, Workload, list_all, object_coll, object_name, run};
-use store::{ObjectStore, OmapQuery, StoreError};
+use store::{ObjectStore, OmapQuery, StoreError, StoreHints};
 use types::Transaction;
 
 /// Makes stores, and has the devices of the one that is open.
 struct Block {
     disks: Option<MemDisks>,
     order: Order,
-    lens: [u64; 3],
+    unpacked: [u64; 3],
     memory: usize,
     seed: u64,
     /// Drives since the last checkpoint was asked for.
@@ -18,8 +18,8 @@ struct Block {
 }
 
 impl Block {
-    fn make(&mut self, lens: [u64; 3]) -> Box<dyn ObjectStore> {
-        let disks = MemDisks::new(&lens);
+    fn make(&mut self, unpacked: [u64; 3]) -> Box<dyn ObjectStore> {
+        let disks = MemDisks::new(&unpacked);
         BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
         self.disks = Some(disks);
         self.open()
@@ -35,7 +35,7 @@ impl Block {
 
 impl Subject for Block {
     fn fresh(&mut self) -> Box<dyn ObjectStore> {
-        self.make(self.lens)
+        self.make(self.unpacked)
     }
     fn small(&mut self, bytes: u64) -> Option<Box<dyn ObjectStore>> {
         Some(self.make([bytes, 8 << 20, 4 << 20]))
@@ -54,7 +54,7 @@ impl Subject for Block {
 #[test]
 fn conforms() {
     run(
-        &mut Block { disks: None, order: Order::AtOnce, lens: [256 << 20, 64 << 20, 64 << 20], memory: 32 << 20, seed: 0, drives: 0 },
+        &mut Block { disks: None, order: Order::AtOnce, unpacked: [256 << 20, 64 << 20, 64 << 20], memory: 32 << 20, seed: 0, drives: 0 },
         0..4,
     );
 }
@@ -62,7 +62,7 @@ fn conforms() {
 #[test]
 fn conforms_in_little_room_and_any_order() {
     run(
-        &mut Block { disks: None, order: Order::Shuffled, lens: [64 << 20, 8 << 20, 16 << 20], memory: 256 << 10, seed: 0, drives: 0 },
+        &mut Block { disks: None, order: Order::Shuffled, unpacked: [64 << 20, 8 << 20, 16 << 20], memory: 256 << 10, seed: 0, drives: 0 },
         4..8,
     );
 }
@@ -77,7 +77,7 @@ fn a_long_life_in_little_room() {
 
 fn long_life(seed: u64, steps: u64) {
     let mut subject =
-        Block { disks: None, order: Order::Shuffled, lens: [512 << 20, 16 << 20, 64 << 20], memory: 2 << 20, seed, drives: 0 };
+        Block { disks: None, order: Order::Shuffled, unpacked: [512 << 20, 16 << 20, 64 << 20], memory: 2 << 20, seed, drives: 0 };
     let shape = Shape { names: 3000, offset_max: 200_000, changes_max: 40 };
     let mut store = subject.fresh();
     let (mut load, first) = Workload::new(seed, shape);
@@ -441,7 +441,7 @@ fn damage_in_front_of_giant_records_is_damage() {
 #[test]
 fn omaps_of_any_size_are_cloned() {
     let mut subject =
-        Block { disks: None, order: Order::Shuffled, lens: [16 << 20, 8 << 20, 64 << 20], memory: 64 << 10, seed: 1, drives: 0 };
+        Block { disks: None, order: Order::Shuffled, unpacked: [16 << 20, 8 << 20, 64 << 20], memory: 64 << 10, seed: 1, drives: 0 };
     let mut store = subject.fresh();
     let coll = object_coll(0);
     let settle = |store: &mut dyn ObjectStore| {

@@ -5,7 +5,7 @@ use crate::log::Group;
 use crate::object::Object;
 use bytes::Bytes;
 use std::ops::{Bound, ControlFlow};
-use store::{ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, PgRecord, ReadData, StoreError, StoreResult};
+use store::{ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, PgRecord, ReadData, StoreError, StoreHints, StoreResult};
 use types::{ByteStr, CollId, EVersion, GHObject, IntervalSet, PgLogEntry, PoolId, SpgId, StoreStatfs, Transaction};
 
 impl MemStore {
@@ -14,6 +14,9 @@ impl MemStore {
         self.coll(coll)?.get(obj).ok_or(StoreError::NoObject(coll))
     }
 }
+
+/// Everything lies in memory where it is looked for: there is nothing to be told.
+impl StoreHints for MemStore {}
 
 impl ObjectStore for MemStore {
     fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()> {

@@ -1,4 +1,5 @@
-//! What an object store is: the trait that every one implements, and the suite that judges them all.
+//! What an object store is: the trait that every one implements, the hints that make it faster, the suite that all pass, and, for the tests of
+//! durable ones (feature `crash`), the judge of what comes up after a power cut.
 //!
 //! Holds no store. A store keeps collections of objects (data, attributes, omap) and, for each placement group, its log and info,
 //! which travel beside the transactions as a [`LogDelta`].
@@ -6,15 +7,22 @@
 #![forbid(unsafe_code)]
 
 pub mod conformance;
+#[cfg(feature = "crash")]
+pub mod crash;
 mod error;
+mod hints;
 mod log_delta;
 mod object_store;
 mod read_data;
 
 pub use error::{StoreError, StoreResult};
+pub use hints::StoreHints;
 pub use log_delta::{FastInfo, InfoChange, LogDelta, PgRecord};
 pub use object_store::{ListPage, ObjectStat, ObjectStore, OmapFrom, OmapPage, OmapQuery};
 pub use read_data::ReadData;
+/// For [`forward_reads`], which is used in crates that need not name it.
+#[doc(hidden)]
+pub use types as __types;
 pub use types::CollId;
 
 /// Bytes of one attribute's value that a client may set. Source: ours, as Linux bounds an extended attribute (`XATTR_SIZE_MAX`), which is

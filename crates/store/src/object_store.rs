@@ -1,10 +1,9 @@
-//! The trait that every object store implements.
+//! What every object store owes.
 
-use crate::{LogDelta, PgRecord, ReadData, StoreResult};
+use crate::{LogDelta, PgRecord, ReadData, StoreHints, StoreResult};
 use bytes::Bytes;
 use std::ops::ControlFlow;
-use std::time::Duration;
-use types::{ByteStr, CollId, EVersion, GHObject, HObject, IntervalSet, PgLogEntry, PoolId, SpgId, StoreStatfs, Transaction};
+use types::{ByteStr, CollId, EVersion, GHObject, IntervalSet, PgLogEntry, PoolId, SpgId, StoreStatfs, Transaction};
 
 /// What a store knows of an object without looking at its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,12 +58,16 @@ pub struct ListPage {
     pub next: Option<GHObject>,
 }
 
-/// Collections of objects, and what placement groups remember.
+/// Collections of objects, and what placement groups remember: what a store owes. What only makes it faster is in [`StoreHints`], and callers give
+/// hints through this trait, too.
+///
+/// A method without a body is owed by every store. One whose default does nothing is owed by stores that do what its text names, and is right as it
+/// is for all others. `two_attrs` and `omap_list` follow from other methods.
 ///
 /// What was submitted is visible at once, in order, whether it is durable or not; that it is durable is told by its token. Reads answer
 /// synchronously, or with [`crate::StoreError::Wait`]. An object's payloads are copied into the store's own memory when they are applied, so a
 /// receive buffer is free as soon as its transaction is gone.
-pub trait ObjectStore {
+pub trait ObjectStore: StoreHints {
     /// Applies `txn`, and `log` with it: all of it or, on an error, nothing ([`crate::StoreError::Full`]). Anything else that can't be applied
     /// (a collection that is not there, an attribute on an object that is not there) is the caller's mistake and stops the store.
     ///
@@ -72,55 +75,27 @@ pub trait ObjectStore {
     fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()>;
     /// Appends the tokens of what has become durable, in the order of submission.
     fn take_commits(&mut self, tokens: &mut Vec<u64>);
-    /// The caller has submitted what it has for now: a store that gathers starts writing.
+    /// The caller has submitted what it has for now. Owed by a store that gathers, or has devices: it starts writing, and takes in what has come.
     fn turn_end(&mut self) {}
-    /// Waits for something that is under way, but no longer than this; true if something came, and then, as in any case, a turn's end should follow.
-    /// For a caller that has nothing else to do and knows that nobody else has a wish. A store without devices has nothing to wait for.
-    fn linger(&mut self, limit: Duration) -> bool {
-        let _ = limit;
-        false
-    }
-    /// These objects will be asked for next: a store that must look in many places of memory for each looks for all of them together. Changes nothing
-    /// that can be seen.
-    fn soon(&self, names: &mut dyn Iterator<Item = (CollId, &HObject)>) {
-        let _ = names;
-    }
-    /// Brings what the store keeps beside the data into its smallest form, if it has another.
-    fn compact(&mut self) {}
-    /// Appends tickets of [`crate::StoreError::Wait`] whose bytes have come.
+    /// Appends tickets of [`crate::StoreError::Wait`] whose bytes have come. Owed by a store that ever lets a caller wait.
     fn take_ready(&mut self, tickets: &mut Vec<u64>) {
         let _ = tickets;
     }
-
-    /// The bytes of a [`ObjectStore::read`] that was told to wait for this ticket, which [`ObjectStore::take_ready`] gave last: the object's as they were
-    /// when it asked. For somebody who knows that they are still the same; `None` if he must ask again.
-    fn take_read(&self, ticket: u64) -> Option<ReadData> {
-        let _ = ticket;
-        None
-    }
-
-    /// The next [`ObjectStore::read`] of this range is to see what lies on the devices: what the store keeps of it only to be faster goes.
+    /// The next [`ObjectStore::read`] of this range is to see what lies on the devices: what the store keeps of it only to be faster goes. Owed by a
+    /// store that caches data: a scrub looks for what the devices have lost.
     fn forget(&mut self, coll: CollId, obj: &GHObject, offset: u64, len: u64) {
         let _ = (coll, obj, offset, len);
     }
-    /// What the store knows to be damaged of what it keeps beside the data, in a sentence for the operator; `None` while it knows of nothing.
+    /// What the store knows to be damaged of what it keeps beside the data, in a sentence for the operator; `None` while it knows of nothing. Owed by a
+    /// store that serves beside damage.
     fn damage(&self) -> Option<String> {
         None
     }
-    /// True if the store has stopped at a change that needs what is damaged. What a device reads wrong twice is not read wrong by chance: the next process goes on
-    /// with that, instead of stopping there again.
+    /// True if the store has stopped at a change that needs what is damaged. What a device reads wrong twice is not read wrong by chance: the next process
+    /// goes on with that, instead of stopping there again. Owed by a store that can go on so.
     fn stopped_at_damage(&self) -> bool {
         false
     }
-    /// The store's caches take no more than this from now on, whatever they were given; what is above goes in the next turns.
-    fn limit_memory(&mut self, bytes: usize) {
-        let _ = bytes;
-    }
-    /// What the store keeps in memory, in bytes, roughly, by what it is for.
-    fn memory(&self) -> Vec<(&'static str, usize)> {
-        Vec::new()
-    }
-
     fn exists(&self, coll: CollId, obj: &GHObject) -> StoreResult<bool>;
     fn stat(&self, coll: CollId, obj: &GHObject) -> StoreResult<ObjectStat>;
     /// Up to `len` bytes from `offset`, holes as zeros, cut at the object's end. A read within one of the store's chunks is one piece
@@ -129,7 +104,7 @@ pub trait ObjectStore {
     /// Where there is data in the range, cut at the object's end; what is outside is zeros. A store may report zeros as data.
     fn extents(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<IntervalSet>;
     fn attr(&self, coll: CollId, obj: &GHObject, name: &[u8]) -> StoreResult<Option<Bytes>>;
-    /// Two of them; stores look the object up once.
+    /// Two of them, as [`ObjectStore::attr`] gives each. A store that looks the object up once for both is faster.
     fn two_attrs(&self, coll: CollId, obj: &GHObject, names: [&[u8]; 2]) -> StoreResult<[Option<Bytes>; 2]> {
         Ok([self.attr(coll, obj, names[0])?, self.attr(coll, obj, names[1])?])
     }
@@ -148,7 +123,7 @@ pub trait ObjectStore {
         visit: &mut dyn FnMut(&ByteStr, &Bytes) -> ControlFlow<()>,
     ) -> StoreResult<()>;
 
-    /// A page of keys and values.
+    /// A page of keys and values, as [`ObjectStore::omap_scan`] shows them. No store need have its own.
     fn omap_list(&self, coll: CollId, obj: &GHObject, query: &OmapQuery<'_>) -> StoreResult<OmapPage> {
         let mut page = OmapPage::default();
         let mut bytes = 0;

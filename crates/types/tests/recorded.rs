@@ -92,7 +92,7 @@ fn pacific_and_tentacle_are_read() {
 
 /// Cut short or with bits turned: an error or another value, never a panic.
 #[test]
-fn damage_is_an_error() {
+fn damage_never_panics() {
     let mut rng = Rng::new(3);
     for (_, data) in rep_ops("reef") {
         for _ in 0..300 {

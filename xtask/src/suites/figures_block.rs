@@ -242,6 +242,71 @@ fn durable_write_us(file: &Path) -> Result<f64> {
     json["jobs"][0]["write"]["lat_ns"]["mean"].as_f64().map(|ns| ns / 1e3).context("fio's result lacks a mean")
 }
 
+/// Each group of loads on one side, then on the other, and on what answers without a store.
+fn run_pair(tag: &str, loads: &[Load], seconds: u32, sides: &[Side<'_>], floor: &Side<'_>, all: &mut [Rows]) -> Result<()> {
+    let mut rows = all.iter_mut();
+    for group in groups(loads) {
+        let mut rows: Vec<&mut Rows> = rows.by_ref().take(group.len()).collect();
+        for (n, side) in sides.iter().enumerate() {
+            for (load, rows) in group.iter().zip(&mut rows) {
+                rows.sides[n].push(side.run(load, seconds, tag)?);
+            }
+            side.clean(group, tag)?;
+        }
+        for (load, rows) in group.iter().zip(&mut rows).filter(|(load, _)| matches!(load.what, What::Bench(..))) {
+            rows.null.push(floor.run(load, seconds, tag)?);
+        }
+    }
+    Ok(())
+}
+
+/// The table, and the rows as they are kept.
+fn print_table(loads: &[Load], all: &[Rows]) -> Vec<serde_json::Value> {
+    println!(
+        "{:<21}{:>31}{:>31}{:>15}  {:>19}{:>15}",
+        "", "ours: CPU, latency, tail us, amp", "BlueStore 18.2", "null", "CPU ratio (asked)", "latency"
+    );
+    let mut kept = Vec::new();
+    for (load, Rows { sides: rows, null: null_rows }) in loads.iter().zip(all) {
+        let of = |row: &[Run], f: fn(&Run) -> f64| median(row.iter().map(f).collect());
+        let ratio = |f: fn(&Run) -> f64| median(rows[0].iter().zip(&rows[1]).map(|(a, b)| f(a) / f(b)).collect());
+        let cell = |row: &[Run]| {
+            let (tail, amp) = (of(row, |r| r.tail_us), of(row, |r| r.amplification));
+            let text = |v: f64, digits: usize| if v > 0.0 { format!("{v:.digits$}") } else { "-".to_string() };
+            format!(
+                "{:.1}, {:.0}, {}, {}",
+                of(row, |r| r.sample.cpu_us_per_op),
+                of(row, |r| r.sample.latency_us),
+                text(tail, 0),
+                text(amp, 2)
+            )
+        };
+        let null = if null_rows.is_empty() {
+            "-".into()
+        } else {
+            format!("{:.1}, {:.0}", of(null_rows, |r| r.sample.cpu_us_per_op), of(null_rows, |r| r.sample.latency_us))
+        };
+        let asked = |v: Option<f64>| v.map_or(String::new(), |v| format!(" ({v:.2})"));
+        println!(
+            "{:<21}{:>31}{:>31}{:>15}  {:>19}{:>15}{}  {:.0} IOPS beside {:.0}",
+            load.label(),
+            cell(&rows[0]),
+            cell(&rows[1]),
+            null,
+            format!("{:.2} ({:.2})", ratio(|r| r.sample.cpu_us_per_op), load.cpu),
+            format!("{:.2}{}", ratio(|r| r.sample.latency_us), asked(load.latency)),
+            load.amplification.map_or(String::new(), |v| format!("  amp asked {v}")),
+            of(&rows[0], |r| r.sample.iops),
+            of(&rows[1], |r| r.sample.iops)
+        );
+        kept.push(json!({
+            "load": load.kept_name(), "ours": kept_side(&rows[0]), "stock": kept_side(&rows[1]),
+            "cpu_ratio": hundredths(ratio(|r| r.sample.cpu_us_per_op)), "latency_ratio": hundredths(ratio(|r| r.sample.latency_us)),
+        }));
+    }
+    kept
+}
+
 /// Prints a table: per load the medians of both sides, the ratios' median over the pairs, and what is asked for. `only`: loads with this in their name
 /// or depth, and those that make what they read. `keep`: into the kept figures, too.
 pub fn figures_block(pairs: usize, seconds: u32, raw: bool, only: Option<&str>, keep: bool) -> Result<()> {
@@ -296,20 +361,7 @@ pub fn figures_block(pairs: usize, seconds: u32, raw: bool, only: Option<&str>, 
     let mut memory = Vec::new();
     for pair in 0..pairs {
         ceilings.push(durable_write_us(&ceiling)?);
-        let tag = format!("f{pair}");
-        let mut rows = all.iter_mut();
-        for group in groups(&loads) {
-            let mut rows: Vec<&mut Rows> = rows.by_ref().take(group.len()).collect();
-            for (n, side) in sides.iter().enumerate() {
-                for (load, rows) in group.iter().zip(&mut rows) {
-                    rows.sides[n].push(side.run(load, seconds, &tag)?);
-                }
-                side.clean(group, &tag)?;
-            }
-            for (load, rows) in group.iter().zip(&mut rows).filter(|(load, _)| matches!(load.what, What::Bench(..))) {
-                rows.null.push(floor.run(load, seconds, &tag)?);
-            }
-        }
+        run_pair(&format!("f{pair}"), &loads, seconds, &sides, &floor, &mut all)?;
         memory.push((rss_bytes(sides[0].pid) >> 20, rss_bytes(sides[1].pid) >> 20));
         // What is known so far, should the rest not come.
         let known = loads.iter().zip(&all).map(|(load, rows)| {
@@ -318,48 +370,7 @@ pub fn figures_block(pairs: usize, seconds: u32, raw: bool, only: Option<&str>, 
         });
         eprintln!("pair {}: CPU {}; memory {:?} MiB", pair + 1, known.collect::<Vec<_>>().join(", "), memory[pair]);
     }
-    println!(
-        "{:<21}{:>31}{:>31}{:>15}  {:>19}{:>15}",
-        "", "ours: CPU, latency, tail us, amp", "BlueStore 18.2", "null", "CPU ratio (asked)", "latency"
-    );
-    let mut kept = Vec::new();
-    for (load, Rows { sides: rows, null: null_rows }) in loads.iter().zip(&all) {
-        let of = |row: &[Run], f: fn(&Run) -> f64| median(row.iter().map(f).collect());
-        let ratio = |f: fn(&Run) -> f64| median(rows[0].iter().zip(&rows[1]).map(|(a, b)| f(a) / f(b)).collect());
-        let cell = |row: &[Run]| {
-            let (tail, amp) = (of(row, |r| r.tail_us), of(row, |r| r.amplification));
-            let text = |v: f64, digits: usize| if v > 0.0 { format!("{v:.digits$}") } else { "-".to_string() };
-            format!(
-                "{:.1}, {:.0}, {}, {}",
-                of(row, |r| r.sample.cpu_us_per_op),
-                of(row, |r| r.sample.latency_us),
-                text(tail, 0),
-                text(amp, 2)
-            )
-        };
-        let null = if null_rows.is_empty() {
-            "-".into()
-        } else {
-            format!("{:.1}, {:.0}", of(null_rows, |r| r.sample.cpu_us_per_op), of(null_rows, |r| r.sample.latency_us))
-        };
-        let asked = |v: Option<f64>| v.map_or(String::new(), |v| format!(" ({v:.2})"));
-        println!(
-            "{:<21}{:>31}{:>31}{:>15}  {:>19}{:>15}{}  {:.0} IOPS beside {:.0}",
-            load.label(),
-            cell(&rows[0]),
-            cell(&rows[1]),
-            null,
-            format!("{:.2} ({:.2})", ratio(|r| r.sample.cpu_us_per_op), load.cpu),
-            format!("{:.2}{}", ratio(|r| r.sample.latency_us), asked(load.latency)),
-            load.amplification.map_or(String::new(), |v| format!("  amp asked {v}")),
-            of(&rows[0], |r| r.sample.iops),
-            of(&rows[1], |r| r.sample.iops)
-        );
-        kept.push(json!({
-            "load": load.kept_name(), "ours": kept_side(&rows[0]), "stock": kept_side(&rows[1]),
-            "cpu_ratio": hundredths(ratio(|r| r.sample.cpu_us_per_op)), "latency_ratio": hundredths(ratio(|r| r.sample.latency_us)),
-        }));
-    }
+    let kept = print_table(&loads, &all);
     if keep {
         let raw = if raw { " --raw" } else { "" };
         crate::figures::keep("block", &format!("cargo xtask figures --store block{raw} --pairs {pairs} --seconds {seconds}"), kept)?;
@@ -371,7 +382,7 @@ pub fn figures_block(pairs: usize, seconds: u32, raw: bool, only: Option<&str>, 
     drop(sides);
     ours.stop()?;
     drop((stock, null));
-    // Nobody has them any more.
+    // No process has them any more.
     ours_loops.clear();
     stock_loops.clear();
     Ok(())

@@ -175,6 +175,41 @@ fn manager() -> Result<()> {
     c.stop()
 }
 
+const CRASH: &str = "2026-11-21T12:00:00.000000Z_0192ed8b-7853-40d2-9108-243fba1ce56b";
+
+/// A crash is posted, shown in the health, and archived.
+fn crash_is_archived(d: &Daemons) -> Result<()> {
+    let crash = d.dir.join("crash.json");
+    let stamp = d.must("date -u +%Y-%m-%dT%H:%M:%S.000000Z")?;
+    std::fs::write(
+        &crash,
+        format!(
+            "{{\"crash_id\": \"{CRASH}\", \"timestamp\": \"{}\", \"entity_name\": \"osd.0\", \"process_name\": \"humboldt\", \
+             \"ceph_version\": \"18.2\", \"utsname_hostname\": \"h\", \"backtrace\": [\"main\"]}}",
+            stamp.trim()
+        ),
+    )?;
+    d.must(&format!("ceph crash post -i {}", crash.display()))?;
+    ensure!(d.must("ceph crash ls")?.contains(CRASH) && d.must(&format!("ceph crash info {CRASH}"))?.contains("humboldt"), "crash ls");
+    d.wait("ceph health detail", "RECENT_CRASH", |out| out.contains("RECENT_CRASH"))?;
+    d.must("ceph crash archive-all")?;
+    d.wait("ceph health detail", "no crash", |out| !out.contains("RECENT_CRASH"))?;
+    d.must("ceph device ls")?;
+    d.must("ceph device monitoring off")?;
+    Ok(())
+}
+
+/// A quota that the manager's figures exceed.
+fn quota_is_heeded(d: &Daemons) -> Result<()> {
+    d.must("ceph osd pool set-quota p max_objects 3")?;
+    d.write("p", "first", 4)?;
+    d.wait("ceph health detail", "POOL_FULL", |out| out.contains("POOL_FULL"))?;
+    d.must("ceph osd pool set-quota p max_objects 0")?;
+    d.wait("ceph health detail", "room", |out| !out.contains("POOL_FULL"))?;
+    d.write("p", "second", 2)?;
+    Ok(())
+}
+
 /// Our monitor dies and comes back while a stock manager serves: it is the active one again, with what it knew. Crashes, quotas and devices are what
 /// its modules and our monitor do together.
 fn outlives() -> Result<()> {
@@ -215,33 +250,8 @@ fn outlives() -> Result<()> {
     d.must("ceph osd pool application enable p test")?;
     clean(&d)?;
 
-    // A crash is posted, shown in the health, and archived.
-    let crash = d.dir.join("crash.json");
-    let id = "2026-11-21T12:00:00.000000Z_0192ed8b-7853-40d2-9108-243fba1ce56b";
-    let stamp = d.must("date -u +%Y-%m-%dT%H:%M:%S.000000Z")?;
-    std::fs::write(
-        &crash,
-        format!(
-            "{{\"crash_id\": \"{id}\", \"timestamp\": \"{}\", \"entity_name\": \"osd.0\", \"process_name\": \"humboldt\", \
-             \"ceph_version\": \"18.2\", \"utsname_hostname\": \"h\", \"backtrace\": [\"main\"]}}",
-            stamp.trim()
-        ),
-    )?;
-    d.must(&format!("ceph crash post -i {}", crash.display()))?;
-    ensure!(d.must("ceph crash ls")?.contains(id) && d.must(&format!("ceph crash info {id}"))?.contains("humboldt"), "crash ls");
-    d.wait("ceph health detail", "RECENT_CRASH", |out| out.contains("RECENT_CRASH"))?;
-    d.must("ceph crash archive-all")?;
-    d.wait("ceph health detail", "no crash", |out| !out.contains("RECENT_CRASH"))?;
-    d.must("ceph device ls")?;
-    d.must("ceph device monitoring off")?;
-
-    // A quota that the manager's figures exceed.
-    d.must("ceph osd pool set-quota p max_objects 3")?;
-    d.write("p", "first", 4)?;
-    d.wait("ceph health detail", "POOL_FULL", |out| out.contains("POOL_FULL"))?;
-    d.must("ceph osd pool set-quota p max_objects 0")?;
-    d.wait("ceph health detail", "room", |out| !out.contains("POOL_FULL"))?;
-    d.write("p", "second", 2)?;
+    crash_is_archived(&d)?;
+    quota_is_heeded(&d)?;
 
     // The monitor dies, twice: what clients do goes on, and so does the manager.
     for tag in ["third", "fourth"] {
@@ -254,7 +264,7 @@ fn outlives() -> Result<()> {
         ensure!(d.must("ceph balancer status")?.contains("\"active\""), "balancer");
     }
     d.wait("ceph osd pool get p pg_num", "what the manager drives", |out| out.trim() == "pg_num: 16")?;
-    ensure!(d.must("ceph crash ls")?.contains(id), "the crash is forgotten");
+    ensure!(d.must("ceph crash ls")?.contains(CRASH), "the crash is forgotten");
     // Both die.
     d.kill("mgr.y")?;
     d.start("mgr.y")?;

@@ -10,7 +10,7 @@ use crate::cluster::binary;
 use crate::run::until;
 use crate::stock::{COMMAND, Daemons, PATIENCE, Plane, free_ports, register, stock_control_plane};
 use anyhow::{Context, Result, bail, ensure};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub const CASES: &[Case] = &[
@@ -18,15 +18,8 @@ pub const CASES: &[Case] = &[
     Case { name: "stock_daemons_under_our_monitor", needs: &[Reef], run: their_osds },
 ];
 
-fn our_osds() -> Result<()> {
-    let mut d = stock_control_plane("stock-control-plane", &Plane::default())?;
-    let conf = d.conf.clone();
-    for (id, class, store) in [(0, "ssd", &["--store", "mem"][..]), (1, "nvme", &["--store", "block", "--size", "2G"])] {
-        d.new_ours(id, class, store)?;
-    }
-    d.wait_up(2)?;
-
-    // What operators see of them.
+/// What operators see of our OSDs.
+fn seen_by_operators(d: &Daemons) -> Result<()> {
     let tree = d.json("ceph osd tree")?;
     let nodes = tree["nodes"].as_array().context("nodes")?;
     for (id, class) in [(0, "ssd"), (1, "nvme")] {
@@ -47,8 +40,11 @@ fn our_osds() -> Result<()> {
     d.must("ceph config set osd osd_op_history_size 33")?;
     d.wait("ceph config show osd.0 osd_op_history_size", "the monitors' configuration", |out| out.trim() == "33")?;
     ensure!(d.must("ceph tell osd.1 config get osd_op_history_size")?.contains("33"), "config get");
+    Ok(())
+}
 
-    // Pools come, grow, shrink and go.
+/// Pools come, grow, shrink and go.
+fn pools_come_and_go(d: &Daemons) -> Result<()> {
     d.pool_on("ssd", "a", 4)?;
     d.pool_on("nvme", "b", 4)?;
     d.wait_pgs(8)?;
@@ -66,13 +62,26 @@ fn our_osds() -> Result<()> {
     let df = d.json("ceph osd df")?;
     ensure!(df["nodes"].as_array().is_some_and(|n| n.len() == 2 && n.iter().all(|o| o["kb_used"].as_u64() > Some(0))), "{df}");
     ensure!(d.must("ceph osd perf")?.lines().count() == 3, "osd perf");
+    Ok(())
+}
+
+fn our_osds() -> Result<()> {
+    let mut d = stock_control_plane("stock-control-plane", &Plane::default())?;
+    let conf = d.conf.clone();
+    for (id, class, store) in [(0, "ssd", &["--store", "mem"][..]), (1, "nvme", &["--store", "block", "--size", "2G"])] {
+        d.new_ours(id, class, store)?;
+    }
+    d.wait_up(2)?;
+
+    seen_by_operators(&d)?;
+    pools_come_and_go(&d)?;
 
     // A quorum that loses its leader, and a manager that dies.
     let leader = d.json("ceph quorum_status")?["quorum_leader_name"].as_str().context("a leader")?.to_string();
     d.kill(&format!("mon.{leader}"))?;
     d.write("a", "second", 5)?;
     d.write("b", "second", 5)?;
-    d.pool_on("hdd-none", "never", 1).err().context("a class that nobody has")?;
+    d.pool_on("hdd-none", "never", 1).err().context("a class that no OSD has")?;
     d.must("ceph osd pool create c 2 2 replicated on-ssd")?;
     d.wait_pgs(13)?;
     d.stock(&format!("mon.{leader}"), &conf)?;
@@ -111,6 +120,28 @@ fn our_osds() -> Result<()> {
     d.end("osd.1")
 }
 
+/// Makes a stock OSD's data; gives its configuration.
+fn make_stock(d: &Daemons, id: u32, store: &str) -> Result<PathBuf> {
+    let data = d.dir.join(format!("osd.{id}"));
+    let uuid = register(d, id, &data)?;
+    let (at, conf) = (d.dir.display().to_string(), d.dir.join(format!("osd.{id}.conf")));
+    let ours = std::fs::read_to_string(&d.conf)?;
+    let ours: Vec<&str> = ours.lines().filter(|l| !l.starts_with("log file")).collect();
+    std::fs::write(
+        &conf,
+        format!(
+            "{}\nosd data = {at}/osd.$id\nrun dir = {at}/run\nadmin socket = {at}/run/$name.asok\nlog file = {at}/log/$name.log\ncrash dir = {at}\n\
+             osd objectstore = {store}\nmemstore device bytes = 1073741824\nbluestore block size = 2147483648\nms cluster mode = secure\n\
+             [osd]\nkeyring = {}/keyring\n",
+            ours.join("\n"),
+            data.display()
+        ),
+    )?;
+    let out = Reef.run(&conf, "ceph-osd", &["--mkfs", "-i", &id.to_string(), "--osd-uuid", &uuid], COMMAND)?;
+    ensure!(out.ok(), "ceph-osd --mkfs: {out:?}");
+    Ok(conf)
+}
+
 fn their_osds() -> Result<()> {
     let mut d = Daemons::new("stock-osds")?;
     let [port] = free_ports::<1>()?;
@@ -124,23 +155,7 @@ fn their_osds() -> Result<()> {
     d.ours(0, &["--store", "mem", "--memory", "1073741824"])?;
     d.wait_up(1)?;
     for (id, store) in [(1, "bluestore"), (2, "memstore")] {
-        let data = d.dir.join(format!("osd.{id}"));
-        let uuid = register(&d, id, &data)?;
-        let (at, conf) = (d.dir.display().to_string(), d.dir.join(format!("osd.{id}.conf")));
-        let ours = std::fs::read_to_string(&d.conf)?;
-        let ours: Vec<&str> = ours.lines().filter(|l| !l.starts_with("log file")).collect();
-        std::fs::write(
-            &conf,
-            format!(
-                "{}\nosd data = {at}/osd.$id\nrun dir = {at}/run\nadmin socket = {at}/run/$name.asok\nlog file = {at}/log/$name.log\ncrash dir = {at}\n\
-                 osd objectstore = {store}\nmemstore device bytes = 1073741824\nbluestore block size = 2147483648\nms cluster mode = secure\n\
-                 [osd]\nkeyring = {}/keyring\n",
-                ours.join("\n"),
-                data.display()
-            ),
-        )?;
-        let out = Reef.run(&conf, "ceph-osd", &["--mkfs", "-i", &id.to_string(), "--osd-uuid", &uuid], COMMAND)?;
-        ensure!(out.ok(), "ceph-osd --mkfs: {out:?}");
+        let conf = make_stock(&d, id, store)?;
         d.stock(&format!("osd.{id}"), &conf)?;
     }
     d.wait_up(3)?;

@@ -26,6 +26,45 @@ pub const LONG: &[Case] = &[
     Case { name: "stock_daemons_die_in_any_order_for_long", needs: &[Reef, Pacific], run: || any_order(2, 40) },
 ];
 
+/// To the manager alone: its reports come again.
+fn cut_from_manager(d: &Daemons) -> Result<()> {
+    let net = || d.net.as_ref().expect("made with one");
+    let reported = || -> Result<u64> {
+        let dump = d.json("ceph pg dump pgs")?;
+        let pgs = dump["pg_stats"].as_array().context("pg dump")?.clone();
+        let count = |v: &serde_json::Value| v.as_u64().or_else(|| v.as_str()?.parse().ok());
+        let of = |osd: i64| pgs.iter().filter(|pg| pg["acting_primary"] == osd).filter_map(|pg| count(&pg["reported_seq"])).max();
+        of(1).context("no report of osd.1")
+    };
+    net().refuse(1, MGR)?;
+    net().cut_sockets(1, MGR)?;
+    d.must("ceph config set osd osd_op_history_size 44")?;
+    d.wait("ceph tell osd.1 config get osd_op_history_size", "what the monitors say", |out| out.contains("44"))?;
+    net().allow(1, MGR)?;
+    let before = reported()?;
+    ensure!(until(PATIENCE, || reported().is_ok_and(|now| now > before)), "osd.1 reports to the manager no more");
+    d.wait("ceph config show osd.1 osd_op_history_size", "its session with the manager", |out| out.trim() == "44")?;
+    Ok(())
+}
+
+/// The network between OSDs: one of them is taken out of the map, and stays out until it hears the other one again.
+fn cut_between_osds(d: &Daemons, cut: Duration) -> Result<()> {
+    let net = || d.net.as_ref().expect("made with one");
+    let up = || -> Result<i64> { d.json("ceph osd stat")?["num_up_osds"].as_i64().context("osd stat") };
+    net().silence(0, &Net::cluster(1))?;
+    d.wait_up(1)?;
+    let epoch = d.json("ceph osd stat")?["epoch"].as_u64();
+    let started = Instant::now();
+    while started.elapsed() < cut {
+        ensure!(up()? == 1, "it came back into the map although it hears no other");
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let later = d.json("ceph osd stat")?["epoch"].as_u64();
+    ensure!(later <= epoch.map(|e| e + 2), "the map changed again and again: {epoch:?}, {later:?}");
+    net().allow(0, &Net::cluster(1))?;
+    Ok(())
+}
+
 /// Cuts between OSDs and monitors, manager and each other: silent ones, refused ones, sockets that end. `cut`: how long a silence lasts.
 fn cut_network(cut: Duration) -> Result<()> {
     // On a busy machine it is marked down more often than the cuts alone would do it.
@@ -72,36 +111,9 @@ fn cut_network(cut: Duration) -> Result<()> {
     stretch(&d, "refused", &mut pgs)?;
     net().allow(1, CONTROL_PLANE)?;
     settled(&d, "refused", pgs)?;
-    // To the manager alone: its reports come again.
-    let reported = |d: &Daemons| -> Result<u64> {
-        let dump = d.json("ceph pg dump pgs")?;
-        let pgs = dump["pg_stats"].as_array().context("pg dump")?.clone();
-        let count = |v: &serde_json::Value| v.as_u64().or_else(|| v.as_str()?.parse().ok());
-        let of = |osd: i64| pgs.iter().filter(|pg| pg["acting_primary"] == osd).filter_map(|pg| count(&pg["reported_seq"])).max();
-        of(1).context("no report of osd.1")
-    };
-    net().refuse(1, MGR)?;
-    net().cut_sockets(1, MGR)?;
-    d.must("ceph config set osd osd_op_history_size 44")?;
-    d.wait("ceph tell osd.1 config get osd_op_history_size", "what the monitors say", |out| out.contains("44"))?;
-    net().allow(1, MGR)?;
-    let before = reported(&d)?;
-    ensure!(until(PATIENCE, || reported(&d).is_ok_and(|now| now > before)), "osd.1 reports to the manager no more");
-    d.wait("ceph config show osd.1 osd_op_history_size", "its session with the manager", |out| out.trim() == "44")?;
+    cut_from_manager(&d)?;
 
-    // The network between OSDs: one of them is taken out of the map, and stays out until it hears the other one again.
-    let up = |d: &Daemons| -> Result<i64> { d.json("ceph osd stat")?["num_up_osds"].as_i64().context("osd stat") };
-    net().silence(0, &Net::cluster(1))?;
-    d.wait_up(1)?;
-    let epoch = d.json("ceph osd stat")?["epoch"].as_u64();
-    let started = Instant::now();
-    while started.elapsed() < cut {
-        ensure!(up(&d)? == 1, "it came back into the map although it hears nobody");
-        std::thread::sleep(Duration::from_millis(500));
-    }
-    let later = d.json("ceph osd stat")?["epoch"].as_u64();
-    ensure!(later <= epoch.map(|e| e + 2), "the map changed again and again: {epoch:?}, {later:?}");
-    net().allow(0, &Net::cluster(1))?;
+    cut_between_osds(&d, cut)?;
     settled(&d, "refused", pgs)?;
 
     // No network at all.
@@ -190,6 +202,47 @@ impl Dice {
     }
 }
 
+const NAMES: [&str; 6] = ["mon.a", "mon.b", "mon.c", "mgr.x", "osd.0", "osd.1"];
+
+/// Kills, ends or stalls one daemon, and has it back.
+fn harm_one(d: &mut Daemons, dice: &mut Dice, is_first: bool, done: &mut Vec<String>) -> Result<()> {
+    // The first is the leader's death: the rest is the seed's.
+    let name = if is_first { "mon.a" } else { NAMES[dice.below(NAMES.len())] };
+    let how = if is_first { 0 } else { dice.below(4) };
+    let pause = Duration::from_millis(200 + dice.below(4000) as u64);
+    match how {
+        // Killed, away for a while, back; another one may die meanwhile.
+        0 | 1 => {
+            d.kill(name)?;
+            let other = NAMES[dice.below(NAMES.len())];
+            let both = how == 1 && other != name && !(other.starts_with("mon") && name.starts_with("mon"));
+            std::thread::sleep(pause);
+            if both {
+                d.kill(other)?;
+                std::thread::sleep(pause);
+                d.start(other)?;
+                done.push(format!("{other} killed while {name} is away"));
+            }
+            d.start(name)?;
+            done.push(format!("{name} killed, {} ms", pause.as_millis()));
+        }
+        2 if name.starts_with("osd") => {
+            d.end(name)?;
+            std::thread::sleep(pause);
+            d.start(name)?;
+            done.push(format!("{name} ended in order"));
+        }
+        // Stalls: alive, and says nothing.
+        _ => {
+            d.signal(name, "STOP")?;
+            std::thread::sleep(pause * 3);
+            d.signal(name, "CONT")?;
+            done.push(format!("{name} stalled, {} ms", 3 * pause.as_millis()));
+        }
+    }
+    Ok(())
+}
+
 /// OSDs, monitors and the manager are killed, stopped, stalled and started in the order that a seed gives, while a writer keeps a ledger of what was
 /// acknowledged and `rados bench` runs. Then everything is there.
 fn any_order(seed: u64, steps: usize) -> Result<()> {
@@ -219,44 +272,10 @@ fn any_order(seed: u64, steps: usize) -> Result<()> {
     let mut bench = background("bench.out", bench)?;
     let acked = || std::fs::read_to_string(&ledger).map_or(0, |t| t.lines().filter(|l| l.starts_with('!')).count());
 
-    let names = ["mon.a", "mon.b", "mon.c", "mgr.x", "osd.0", "osd.1"];
     let mut dice = Dice(seed);
     let (mut done, mut longest) = (Vec::new(), Duration::ZERO);
     for step in 0..steps {
-        // The first is the leader's death: the rest is the seed's.
-        let name = if step == 0 { "mon.a" } else { names[dice.below(names.len())] };
-        let how = if step == 0 { 0 } else { dice.below(4) };
-        let pause = Duration::from_millis(200 + dice.below(4000) as u64);
-        match how {
-            // Killed, away for a while, back; another one may die meanwhile.
-            0 | 1 => {
-                d.kill(name)?;
-                let other = names[dice.below(names.len())];
-                let both = how == 1 && other != name && !(other.starts_with("mon") && name.starts_with("mon"));
-                std::thread::sleep(pause);
-                if both {
-                    d.kill(other)?;
-                    std::thread::sleep(pause);
-                    d.start(other)?;
-                    done.push(format!("{other} killed while {name} is away"));
-                }
-                d.start(name)?;
-                done.push(format!("{name} killed, {} ms", pause.as_millis()));
-            }
-            2 if name.starts_with("osd") => {
-                d.end(name)?;
-                std::thread::sleep(pause);
-                d.start(name)?;
-                done.push(format!("{name} ended in order"));
-            }
-            // Stalls: alive, and says nothing.
-            _ => {
-                d.signal(name, "STOP")?;
-                std::thread::sleep(pause * 3);
-                d.signal(name, "CONT")?;
-                done.push(format!("{name} stalled, {} ms", 3 * pause.as_millis()));
-            }
-        }
+        harm_one(&mut d, &mut dice, step == 0, &mut done)?;
         let (before, started) = (acked(), Instant::now());
         let goes_on = until(PATIENCE * 2, || acked() > before + 10);
         longest = longest.max(started.elapsed());

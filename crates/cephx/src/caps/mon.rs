@@ -183,76 +183,101 @@ fn command(p: &mut Parser<'_>) -> Option<Grant> {
     Some(Grant { what: What::Command(prefix, args.unwrap_or_default()), network: p.network(), fs: None })
 }
 
-/// The rules that a profile stands for; none for one that nobody knows.
+fn may_use(name: &str, perm: Perm) -> What {
+    What::Service(name.into(), perm)
+}
+fn may_run(prefix: &str, args: &[(&str, Constraint)]) -> What {
+    What::Command(prefix.into(), args.iter().map(|(k, c)| (k.to_string(), c.clone())).collect())
+}
+fn rx(pattern: &str) -> Constraint {
+    Constraint::Regex(pattern.into())
+}
+fn reads(services: &[&str]) -> Vec<What> {
+    services.iter().map(|s| may_use(s, Perm::R)).collect()
+}
+/// One address with its nonce: a client may fence another client, not a host.
+fn fence(prefix: &str, op: &str) -> What {
+    may_run(prefix, &[(op, Constraint::Equal("add".into())), ("addr", rx("[^/]+/[0-9]+"))])
+}
+/// Keys for entities whose names begin so.
+fn may_create(entity: &str, caps: &[(&str, Constraint)]) -> What {
+    let mut args = vec![("entity", Constraint::Prefix(entity.into()))];
+    args.extend_from_slice(caps);
+    may_run("auth get-or-create", &args)
+}
+/// Of a client of images, and what mirrors them.
+fn rbd_profile(name: &str) -> Vec<What> {
+    let mut out = reads(&["mon", "osd", "pg"]);
+    out.push(fence("osd blocklist", "blocklistop"));
+    out.push(fence("osd blacklist", "blacklistop"));
+    match name {
+        "rbd-mirror" => out.push(may_run("config-key get", &[("key", Constraint::Prefix("rbd/mirror/".into()))])),
+        "rbd-mirror-peer" => {
+            out.push(may_run("config-key get", &[("key", rx("rbd/mirror/[^/]+"))]));
+            out.push(may_run("config-key set", &[("key", Constraint::Prefix("rbd/mirror/peer/".into()))]));
+        }
+        _ => {}
+    }
+    out
+}
+
+/// The rules that a profile stands for; none for one that is not known.
 fn profile(name: &str, entity: &EntityText) -> Vec<What> {
-    use Constraint::{Equal, Prefix, Regex};
-    let service = |name: &str, perm| What::Service(name.into(), perm);
-    let command = |prefix: &str, args: &[(&str, Constraint)]| {
-        What::Command(prefix.into(), args.iter().map(|(k, c)| (k.to_string(), c.clone())).collect())
-    };
-    let rx = |pattern: &str| Regex(pattern.into());
+    use Constraint::{Equal, Prefix};
     let own_keys = || {
         let own = Prefix(format!("daemon-private/{entity}/"));
-        ["get", "put", "set", "exists", "delete"].map(|verb| command(&format!("config-key {verb}"), &[("key", own.clone())]))
-    };
-    // One address with its nonce: a client may fence another client, not a host.
-    let fence = |prefix: &str, op: &str| command(prefix, &[(op, Equal("add".into())), ("addr", rx("[^/]+/[0-9]+"))]);
-    let reads = |services: &[&str]| services.iter().map(|s| service(s, Perm::R)).collect::<Vec<_>>();
-    let create = |entity: &str, caps: &[(&str, Constraint)]| {
-        let mut args = vec![("entity", Prefix(entity.into()))];
-        args.extend_from_slice(caps);
-        command("auth get-or-create", &args)
+        ["get", "put", "set", "exists", "delete"].map(|verb| may_run(&format!("config-key {verb}"), &[("key", own.clone())]))
     };
     match name {
         "read-only" => vec![What::Rights(Perm::R)],
         "read-write" => vec![What::Rights(Perm::RW)],
-        "mon" => [service("mon", Perm::RWX), service("log", Perm::RWX)].into_iter().chain(own_keys()).collect(),
+        "mon" => [may_use("mon", Perm::RWX), may_use("log", Perm::RWX)].into_iter().chain(own_keys()).collect(),
         "osd" => [
-            service("osd", Perm::RWX),
-            service("mon", Perm::R),
-            service("pg", Perm::RW),
-            service("log", Perm::W),
-            command("config set", &[("name", rx("osd_mclock_max_capacity_iops_(hdd|ssd)"))]),
-            command("config rm", &[("name", rx("(osd_max_backfills|osd_recovery_max_active(.*)|osd_mclock_scheduler_(.*))"))]),
+            may_use("osd", Perm::RWX),
+            may_use("mon", Perm::R),
+            may_use("pg", Perm::RW),
+            may_use("log", Perm::W),
+            may_run("config set", &[("name", rx("osd_mclock_max_capacity_iops_(hdd|ssd)"))]),
+            may_run("config rm", &[("name", rx("(osd_max_backfills|osd_recovery_max_active(.*)|osd_mclock_scheduler_(.*))"))]),
         ]
         .into_iter()
         .chain(own_keys())
         .collect(),
         "mds" => [
-            service("mds", Perm::RWX),
-            service("mon", Perm::R),
-            service("osd", Perm::R),
-            command("osd pool rmsnap", &[]),
-            command("osd blocklist", &[]),
-            command("osd blacklist", &[]),
-            service("log", Perm::W),
+            may_use("mds", Perm::RWX),
+            may_use("mon", Perm::R),
+            may_use("osd", Perm::R),
+            may_run("osd pool rmsnap", &[]),
+            may_run("osd blocklist", &[]),
+            may_run("osd blacklist", &[]),
+            may_use("log", Perm::W),
         ]
         .into_iter()
         .chain(own_keys())
         .collect(),
         "mgr" => {
-            let mut out = vec![service("mgr", Perm::RWX), service("auth", Perm::RWX)];
-            out.extend(["log", "mon", "mds", "fs", "osd", "config-key", "config"].map(|s| service(s, Perm::RW)));
-            out.extend(["auth get-or-create", "auth caps", "auth rm", "smart", "heap", "dump_mempools"].map(|c| command(c, &[])));
+            let mut out = vec![may_use("mgr", Perm::RWX), may_use("auth", Perm::RWX)];
+            out.extend(["log", "mon", "mds", "fs", "osd", "config-key", "config"].map(|s| may_use(s, Perm::RW)));
+            out.extend(["auth get-or-create", "auth caps", "auth rm", "smart", "heap", "dump_mempools"].map(|c| may_run(c, &[])));
             out.extend(own_keys());
             out
         }
         "bootstrap-osd" => {
             let mut out = reads(&["mon", "osd"]);
-            out.extend(["mon getmap", "osd new", "osd purge-new"].map(|c| command(c, &[])));
+            out.extend(["mon getmap", "osd new", "osd purge-new"].map(|c| may_run(c, &[])));
             out
         }
         "bootstrap-mds" | "bootstrap-mgr" | "bootstrap-rgw" => {
             let equal = |text: &str| Equal(text.into());
             let mut out = reads(&["mon", "osd"]);
-            out.push(command("mon getmap", &[]));
+            out.push(may_run("mon getmap", &[]));
             out.push(match name {
-                "bootstrap-mds" => create(
+                "bootstrap-mds" => may_create(
                     "mds.",
                     &[("caps_mon", equal("allow profile mds")), ("caps_osd", equal("allow rwx")), ("caps_mds", equal("allow"))],
                 ),
-                "bootstrap-mgr" => create("mgr.", &[("caps_mon", equal("allow profile mgr"))]),
-                _ => create("client.rgw.", &[("caps_mon", equal("allow rw")), ("caps_osd", equal("allow rwx"))]),
+                "bootstrap-mgr" => may_create("mgr.", &[("caps_mon", equal("allow profile mgr"))]),
+                _ => may_create("client.rgw.", &[("caps_mon", equal("allow rw")), ("caps_osd", equal("allow rwx"))]),
             });
             out
         }
@@ -260,7 +285,7 @@ fn profile(name: &str, entity: &EntityText) -> Vec<What> {
             let mon = if name == "bootstrap-rbd" { "profile rbd" } else { "profile rbd-mirror" };
             let osd = rx(r#"([ ,]*profile(=|[ ]+)['"]?rbd[^ ,'"]*['"]?([ ]+pool(=|[ ]+)['"]?[^,'"]+['"]?)?)+"#);
             let mut out = reads(&["mon"]);
-            out.push(create("client.", &[("caps_mon", Equal(mon.into())), ("caps_osd", osd)]));
+            out.push(may_create("client.", &[("caps_mon", Equal(mon.into())), ("caps_osd", osd)]));
             out
         }
         "fs-client" => reads(&["mon", "mds", "osd", "pg"]),
@@ -273,24 +298,11 @@ fn profile(name: &str, entity: &EntityText) -> Vec<What> {
         "crash" => reads(&["mon"]),
         "cephfs-mirror" => {
             let mut out = reads(&["mon", "mds", "osd", "pg"]);
-            out.push(command("config-key get", &[("key", Prefix("cephfs/mirror/peer/".into()))]));
+            out.push(may_run("config-key get", &[("key", Prefix("cephfs/mirror/peer/".into()))]));
             out
         }
-        "role-definer" => vec![service("mon", Perm::R), service("auth", Perm::RWX)],
-        name if name.starts_with("rbd") => {
-            let mut out = reads(&["mon", "osd", "pg"]);
-            out.push(fence("osd blocklist", "blocklistop"));
-            out.push(fence("osd blacklist", "blacklistop"));
-            match name {
-                "rbd-mirror" => out.push(command("config-key get", &[("key", Prefix("rbd/mirror/".into()))])),
-                "rbd-mirror-peer" => {
-                    out.push(command("config-key get", &[("key", rx("rbd/mirror/[^/]+"))]));
-                    out.push(command("config-key set", &[("key", Prefix("rbd/mirror/peer/".into()))]));
-                }
-                _ => {}
-            }
-            out
-        }
+        "role-definer" => vec![may_use("mon", Perm::R), may_use("auth", Perm::RWX)],
+        name if name.starts_with("rbd") => rbd_profile(name),
         _ => Vec::new(),
     }
 }

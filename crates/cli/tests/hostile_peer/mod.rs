@@ -375,6 +375,6 @@ impl AuthClient for ReplayExchange {
         self.said.next().ok_or(1)
     }
     fn done(&mut self, _: u64, _: ConMode, _: Bytes) -> Result<ClientAuthenticated, i32> {
-        panic!("the door opened to somebody without a key")
+        panic!("a peer without a key was let in")
     }
 }

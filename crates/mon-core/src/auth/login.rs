@@ -8,9 +8,9 @@ use cephx::{AuthCapsInfo, CryptoKey, Entropy, ServerSession, ServiceSession, Ver
 use denc::Denc;
 use types::{EntityKind, EntityText, UTime, errno};
 
-/// Which of our two doors a connection stands at.
+/// Which of our two endpoints a connection came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Door {
+pub enum Endpoint {
     Mon,
     /// The manager endpoint.
     Mgr,
@@ -63,12 +63,12 @@ impl Handshake {
 }
 
 impl AuthService {
-    /// Takes the next payload of a handshake at `door`. `secret_len` is how long a connection secret the connection's mode wants (0 in
+    /// Takes the next payload of a handshake at `endpoint`. `secret_len` is how long a connection secret the connection's mode wants (0 in
     /// crc mode). What lands in `batch` must be durable before the answer goes out.
     #[allow(clippy::too_many_arguments)]
     pub fn handshake(
         &mut self,
-        door: Door,
+        endpoint: Endpoint,
         state: &mut Handshake,
         method: u32,
         payload: &Bytes,
@@ -77,19 +77,19 @@ impl AuthService {
         entropy: &mut dyn Entropy,
         batch: &mut Batch,
     ) -> Step {
-        match (door, method) {
-            (Door::Mon, mode::METHOD_NONE) => self.none_login(payload, batch),
-            (Door::Mgr, mode::METHOD_NONE) => match NoneAuthorizer::from_bytes(payload) {
-                Ok(who) => open_door(who.name, who.global_id, Bytes::new()),
+        match (endpoint, method) {
+            (Endpoint::Mon, mode::METHOD_NONE) => self.none_login(payload, batch),
+            (Endpoint::Mgr, mode::METHOD_NONE) => match NoneAuthorizer::from_bytes(payload) {
+                Ok(who) => granted(who.name, who.global_id, Bytes::new()),
                 Err(_) => Step::Bad(errno::EPERM),
             },
-            (Door::Mon, mode::METHOD_CEPHX) if state.login.is_none() && mode::ask(payload) == Some(mode::Ask::Mon) => {
+            (Endpoint::Mon, mode::METHOD_CEPHX) if state.login.is_none() && mode::ask(payload) == Some(mode::Ask::Mon) => {
                 self.cephx_start(state, payload, entropy, batch)
             }
-            (Door::Mon, mode::METHOD_CEPHX) if state.login.is_some() => {
+            (Endpoint::Mon, mode::METHOD_CEPHX) if state.login.is_some() => {
                 self.cephx_continue(state, payload, secret_len, now, entropy, batch)
             }
-            (_, mode::METHOD_CEPHX) => self.authorizer(door, state, payload, secret_len, now, entropy),
+            (_, mode::METHOD_CEPHX) => self.authorizer(endpoint, state, payload, secret_len, now, entropy),
             _ => Step::Bad(errno::EOPNOTSUPP),
         }
     }
@@ -97,7 +97,7 @@ impl AuthService {
     fn none_login(&mut self, payload: &Bytes, batch: &mut Batch) -> Step {
         let Ok(MonLogin { name, global_id }) = MonLogin::from_bytes(payload) else { return Step::Bad(errno::EPERM) };
         let global_id = if global_id == 0 { self.global_id(batch) } else { global_id };
-        open_door(name, global_id, Bytes::new())
+        granted(name, global_id, Bytes::new())
     }
 
     fn cephx_start(&mut self, state: &mut Handshake, payload: &Bytes, entropy: &mut dyn Entropy, batch: &mut Batch) -> Step {
@@ -141,25 +141,25 @@ impl AuthService {
         }))
     }
 
-    /// Who comes with a ticket: everybody at the manager's door, few at the monitor's.
+    /// A peer with a ticket: all of them at the manager's endpoint, few at the monitor's.
     fn authorizer(
         &self,
-        door: Door,
+        endpoint: Endpoint,
         state: &mut Handshake,
         payload: &Bytes,
         secret_len: usize,
         now: UTime,
         entropy: &mut dyn Entropy,
     ) -> Step {
-        let kind = if door == Door::Mon { EntityKind::MON } else { EntityKind::MGR };
+        let kind = if endpoint == Endpoint::Mon { EntityKind::MON } else { EntityKind::MGR };
         let Some(secrets) = self.rotating.services.get(&u32::from(kind.0)) else { return Step::Bad(errno::EACCES) };
         match state.service.handle(&(kind, secrets), payload, secret_len, now, entropy) {
             Ok(Verdict::Challenge(reply)) => Step::More(reply),
             Ok(Verdict::Accept { reply, peer }) => {
-                let caps = match door {
-                    Door::Mgr => peer.caps,
+                let caps = match endpoint {
+                    Endpoint::Mgr => peer.caps,
                     // Tickets for monitors carry no capabilities: they are looked up.
-                    Door::Mon => match self.entities.get(&peer.name).and_then(|e| e.caps.get("mon")) {
+                    Endpoint::Mon => match self.entities.get(&peer.name).and_then(|e| e.caps.get("mon")) {
                         Some(text) => AuthCapsInfo::from_text(text),
                         None => return Step::Bad(errno::EACCES),
                     },
@@ -178,7 +178,7 @@ impl AuthService {
     }
 }
 
-fn open_door(name: EntityText, global_id: u64, reply: Bytes) -> Step {
+fn granted(name: EntityText, global_id: u64, reply: Bytes) -> Step {
     let (session_key, connection_secret) = (CryptoKey::default(), Bytes::new());
     Step::Done(Box::new(Login { reply, name, global_id, caps: AuthCapsInfo::all(), session_key, connection_secret }))
 }

@@ -1,10 +1,10 @@
 //! Who may log in: entities with their keys and capabilities, rotating secrets, and numbers for sessions.
 //!
-//! Holds the database and the doors of the monitor and of the manager endpoint. What a capability allows is `cephx::caps`' to say.
+//! Holds the database and the endpoints of the monitor and of the manager. What a capability allows is `cephx::caps`' to say.
 
 mod login;
 
-pub use login::{Door, Handshake, Login, Step};
+pub use login::{Endpoint, Handshake, Login, Step};
 
 use crate::kv::{Batch, Snapshot};
 use cephx::rotating::TicketLife;

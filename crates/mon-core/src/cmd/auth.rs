@@ -285,8 +285,8 @@ fn refresh_sessions(ctx: &mut Ctx<'_>, name: &EntityText) {
     let text = ctx.mon.auth.entities.get(name).and_then(|e| e.caps.get("mon")).cloned();
     let info = text.map(|t| cephx::AuthCapsInfo::from_text(&t)).unwrap_or_default();
     for session in ctx.mon.sessions.values_mut() {
-        if session.door == crate::Door::Mon && session.peer.entity == *name && !session.peer.caps.allow_all {
-            session.caps = crate::caps::Caps::new(crate::Door::Mon, &info);
+        if session.endpoint == crate::Endpoint::Mon && session.peer.entity == *name && !session.peer.caps.allow_all {
+            session.caps = crate::caps::Caps::new(crate::Endpoint::Mon, &info);
         }
     }
 }

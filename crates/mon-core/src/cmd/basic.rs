@@ -77,7 +77,7 @@ fn one_kind(ctx: &mut Ctx<'_>, kind: &str) -> CmdResult {
 fn connected_features(ctx: &mut Ctx<'_>) -> CmdResult {
     let mut groups: BTreeMap<EntityKind, BTreeMap<u64, u64>> = BTreeMap::new();
     *groups.entry(EntityKind::MON).or_default().entry(features::SUPPORTED).or_default() += 1;
-    for session in ctx.mon.sessions.values().filter(|s| s.door == crate::Door::Mon) {
+    for session in ctx.mon.sessions.values().filter(|s| s.endpoint == crate::Endpoint::Mon) {
         *groups.entry(session.peer.entity.kind).or_default().entry(session.peer.features).or_default() += 1;
     }
     if ctx.mon.mgrmap.is_endpoint() {

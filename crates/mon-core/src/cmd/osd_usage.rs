@@ -4,6 +4,7 @@ use super::osd_tree::{children, node_fields, share_text, status_name, strays, ty
 use super::table::{Table, bytes_text, percent_text, weight_text};
 use super::{CmdError, CmdResult, Command, Ctx, cmd, mgr_cmd};
 use crush::TreeNode;
+use maps::OsdMap;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use types::errno;
@@ -60,6 +61,137 @@ impl Usage {
     }
 }
 
+/// Leaves of the tree and of what stands in none only what is asked for: devices of a class, or what is below a name.
+fn keep_chosen(map: &OsdMap, by: &str, filter: &str, nodes: &mut Vec<TreeNode>, stray: &mut Vec<TreeNode>) -> Result<(), CmdError> {
+    let crush = &map.crush;
+    let chosen: Vec<i32> = if by == "class" {
+        if crush.class_id(filter).is_none() {
+            return Err(CmdError::new(errno::EINVAL, format!("specified class '{filter}' does not exist")));
+        }
+        crush.devices_of_class(filter)
+    } else {
+        let id = crush.item_id(filter);
+        crush.subtree(id.ok_or_else(|| CmdError::new(errno::EINVAL, format!("specified name '{filter}' does not exist")))?)
+    };
+    nodes.retain(|n| chosen.contains(&n.id) || (n.id < 0 && crush.devices_below(n.id).keys().any(|o| chosen.contains(o))));
+    stray.retain(|n| chosen.contains(&n.id));
+    Ok(())
+}
+
+/// How evenly OSDs are used.
+struct Spread {
+    average: f64,
+    min_var: f64,
+    max_var: f64,
+    dev: f64,
+}
+impl Spread {
+    /// OSDs without a size or a weight say nothing about it.
+    fn of(map: &OsdMap, osds: &[(i32, Usage)], average: f64) -> Self {
+        let mut spread = Self { average, min_var: f64::MAX, max_var: 0.0, dev: 0.0 };
+        let (mut squares, mut weights, mut counted) = (0.0, 0.0, 0);
+        for (osd, u) in osds.iter().filter(|(o, u)| u.fs.total > 0 && map.is_in(*o)) {
+            spread.min_var = spread.min_var.min(spread.var(u));
+            spread.max_var = spread.max_var.max(spread.var(u));
+            let weight = f64::from(map.weight(*osd)) / 65536.0;
+            squares += (u.utilization() - average).powi(2) * weight;
+            weights += weight;
+            counted += 1;
+        }
+        if counted == 0 {
+            spread.min_var = 0.0;
+        }
+        if weights > 0.0 {
+            spread.dev = (squares / weights).sqrt();
+        }
+        spread
+    }
+    /// One's use beside the average.
+    fn var(&self, u: &Usage) -> f64 {
+        if self.average > 0.0 { u.utilization() / self.average } else { 1.0 }
+    }
+}
+
+/// What `osd df` shows.
+struct UsageTable<'a> {
+    map: &'a OsdMap,
+    nodes: Vec<TreeNode>,
+    stray: Vec<TreeNode>,
+    /// By node.
+    usage: BTreeMap<i32, Usage>,
+    total: Usage,
+    spread: Spread,
+    as_tree: bool,
+}
+impl UsageTable<'_> {
+    fn shown(&self) -> impl Iterator<Item = &TreeNode> {
+        self.nodes.iter().filter(|n| self.as_tree || n.id >= 0)
+    }
+    fn row(&self, node: &TreeNode) -> Value {
+        let (map, u) = (self.map, self.usage[&node.id]);
+        let mut v = node_fields(map, node);
+        v.insert("reweight".into(), if node.id >= 0 { json!(f64::from(map.weight(node.id)) / 65536.0) } else { json!(-1) });
+        for (name, kb) in u.fields() {
+            v.insert(format!("kb{name}"), json!(kb));
+        }
+        v.insert("utilization".into(), json!(u.utilization()));
+        v.insert("var".into(), json!(self.spread.var(&u)));
+        v.insert("pgs".into(), json!(u.pgs));
+        if node.id >= 0 {
+            v.insert("status".into(), json!(status_name(map, node.id)));
+        } else {
+            v.insert("children".into(), json!(children(&self.nodes, node.id)));
+        }
+        Value::Object(v)
+    }
+    fn json(&self) -> Value {
+        let Spread { average, min_var, max_var, dev } = self.spread;
+        let mut summary = Map::new();
+        for (name, kb) in self.total.fields() {
+            summary.insert(format!("total_kb{name}"), json!(kb));
+        }
+        for (name, value) in [("average_utilization", average), ("min_var", min_var), ("max_var", max_var), ("dev", dev)] {
+            summary.insert(name.into(), json!(value));
+        }
+        json!({
+            "nodes": self.shown().map(|n| self.row(n)).collect::<Vec<_>>(),
+            "stray": self.stray.iter().map(|n| self.row(n)).collect::<Vec<_>>(),
+            "summary": summary,
+        })
+    }
+    fn text(&self) -> String {
+        let map = self.map;
+        let mut headings =
+            vec!["ID", "CLASS", "WEIGHT", "REWEIGHT", "SIZE", "RAW USE", "DATA", "OMAP", "META", "AVAIL", "%USE", "VAR", "PGS", "STATUS"];
+        if self.as_tree {
+            headings.push("<TYPE NAME");
+        }
+        let mut t = Table::new(&headings);
+        for node in self.shown().chain(&self.stray) {
+            let u = self.usage[&node.id];
+            let class = if node.id >= 0 { map.crush.item_class(node.id).unwrap_or_default() } else { "" };
+            let reweight = if node.id >= 0 { share_text(map.weight(node.id)) } else { "-".into() };
+            let mut cells = vec![node.id.to_string(), class.to_string(), weight_text(node.weight), reweight];
+            cells.extend(u.cells());
+            cells.push(format!("{:.2}", self.spread.var(&u)));
+            if node.id >= 0 {
+                cells.extend([u.pgs.to_string(), status_name(map, node.id).into()]);
+            } else {
+                cells.extend(["-".into(), String::new()]);
+            }
+            if self.as_tree {
+                cells.push(type_and_name(map, node));
+            }
+            t.row(cells);
+        }
+        let mut cells = vec![String::new(), String::new(), String::new(), "TOTAL".into()];
+        cells.extend(self.total.cells());
+        t.row(cells);
+        let (Spread { min_var, max_var, .. }, dev) = (&self.spread, percent_text(self.spread.dev / 100.0));
+        t.text() + &format!("MIN/MAX VAR: {min_var:.2}/{max_var:.2}  STDDEV: {dev}\n")
+    }
+}
+
 fn df(ctx: &mut Ctx<'_>) -> CmdResult {
     let (map, pgs) = (&ctx.mon.osd.map, &ctx.mon.manager.pgs);
     let as_tree = ctx.args.text("output_method").is_some_and(|m| m == "tree");
@@ -70,117 +202,23 @@ fn df(ctx: &mut Ctx<'_>) -> CmdResult {
     let mut nodes = map.crush.walk(false);
     let mut stray = strays(map, &nodes);
     if let (Some(by), Some(filter)) = (by, filter) {
-        let chosen: Vec<i32> = if by == "class" {
-            if map.crush.class_id(&filter).is_none() {
-                return Err(CmdError::new(errno::EINVAL, format!("specified class '{filter}' does not exist")));
-            }
-            map.crush.devices_of_class(&filter)
-        } else {
-            let id = map.crush.item_id(&filter);
-            let id = id.ok_or_else(|| CmdError::new(errno::EINVAL, format!("specified name '{filter}' does not exist")))?;
-            map.crush.subtree(id)
-        };
-        let crush = &map.crush;
-        nodes.retain(|n| chosen.contains(&n.id) || (n.id < 0 && crush.devices_below(n.id).keys().any(|o| chosen.contains(o))));
-        stray.retain(|n| chosen.contains(&n.id));
+        keep_chosen(map, &by, &filter, &mut nodes, &mut stray)?;
     }
-
-    let of_osd = |osd: i32| Usage { fs: pgs.osds.get(&osd).map(|o| o.statfs).unwrap_or_default(), pgs: pgs.pgs_on(osd) };
-    let usage: BTreeMap<i32, Usage> = nodes
-        .iter()
-        .chain(&stray)
-        .map(|n| {
-            let mut sum = Usage::default();
-            let below = if n.id >= 0 { vec![n.id] } else { map.crush.devices_below(n.id).into_keys().collect() };
-            for osd in below {
-                let u = of_osd(osd);
-                sum.fs.add(&u.fs);
-                sum.pgs += u.pgs;
-            }
-            (n.id, sum)
-        })
-        .collect();
+    let of_node = |id: i32| {
+        let mut sum = Usage::default();
+        for osd in if id >= 0 { vec![id] } else { map.crush.devices_below(id).into_keys().collect() } {
+            sum.fs.add(&pgs.osds.get(&osd).map(|o| o.statfs).unwrap_or_default());
+            sum.pgs += pgs.pgs_on(osd);
+        }
+        sum
+    };
+    let usage: BTreeMap<i32, Usage> = nodes.iter().chain(&stray).map(|n| (n.id, of_node(n.id))).collect();
     let osds: Vec<(i32, Usage)> = usage.iter().filter(|(id, _)| **id >= 0).map(|(id, u)| (*id, *u)).collect();
     let mut total = Usage::default();
     osds.iter().for_each(|(_, u)| total.fs.add(&u.fs));
-    let average = total.utilization();
-    let var = |u: &Usage| if average > 0.0 { u.utilization() / average } else { 1.0 };
-    // OSDs without a size or a weight say nothing about the spread.
-    let counted: Vec<&(i32, Usage)> = osds.iter().filter(|(o, u)| u.fs.total > 0 && map.is_in(*o)).collect();
-    let (mut min_var, mut max_var) = (f64::MAX, 0.0f64);
-    let (mut squares, mut weights) = (0.0, 0.0);
-    for (osd, u) in &counted {
-        min_var = min_var.min(var(u));
-        max_var = max_var.max(var(u));
-        let weight = f64::from(map.weight(*osd)) / 65536.0;
-        squares += (u.utilization() - average).powi(2) * weight;
-        weights += weight;
-    }
-    if counted.is_empty() {
-        (min_var, max_var) = (0.0, 0.0);
-    }
-    let dev = if weights > 0.0 { (squares / weights).sqrt() } else { 0.0 };
-
-    let row = |node: &TreeNode| {
-        let u = usage[&node.id];
-        let mut v = node_fields(map, node);
-        v.insert("reweight".into(), if node.id >= 0 { json!(f64::from(map.weight(node.id)) / 65536.0) } else { json!(-1) });
-        for (name, kb) in u.fields() {
-            v.insert(format!("kb{name}"), json!(kb));
-        }
-        v.insert("utilization".into(), json!(u.utilization()));
-        v.insert("var".into(), json!(var(&u)));
-        v.insert("pgs".into(), json!(u.pgs));
-        if node.id >= 0 {
-            v.insert("status".into(), json!(status_name(map, node.id)));
-        } else {
-            v.insert("children".into(), json!(children(&nodes, node.id)));
-        }
-        Value::Object(v)
-    };
-    let shown: Vec<&TreeNode> = nodes.iter().filter(|n| as_tree || n.id >= 0).collect();
-    let mut summary = Map::new();
-    for (name, kb) in total.fields() {
-        summary.insert(format!("total_kb{name}"), json!(kb));
-    }
-    for (name, value) in [("average_utilization", average), ("min_var", min_var), ("max_var", max_var), ("dev", dev)] {
-        summary.insert(name.into(), json!(value));
-    }
-    let json = json!({
-        "nodes": shown.iter().map(|n| row(n)).collect::<Vec<_>>(),
-        "stray": stray.iter().map(row).collect::<Vec<_>>(),
-        "summary": summary,
-    });
-    ctx.answer(json, || {
-        let mut headings =
-            vec!["ID", "CLASS", "WEIGHT", "REWEIGHT", "SIZE", "RAW USE", "DATA", "OMAP", "META", "AVAIL", "%USE", "VAR", "PGS", "STATUS"];
-        if as_tree {
-            headings.push("<TYPE NAME");
-        }
-        let mut t = Table::new(&headings);
-        for node in shown.into_iter().chain(&stray) {
-            let u = usage[&node.id];
-            let class = if node.id >= 0 { map.crush.item_class(node.id).unwrap_or_default() } else { "" };
-            let reweight = if node.id >= 0 { share_text(map.weight(node.id)) } else { "-".into() };
-            let mut cells = vec![node.id.to_string(), class.to_string(), weight_text(node.weight), reweight];
-            cells.extend(u.cells());
-            cells.push(format!("{:.2}", var(&u)));
-            if node.id >= 0 {
-                cells.extend([u.pgs.to_string(), status_name(map, node.id).into()]);
-            } else {
-                cells.extend(["-".into(), String::new()]);
-            }
-            if as_tree {
-                cells.push(type_and_name(map, node));
-            }
-            t.row(cells);
-        }
-        let mut cells = vec![String::new(), String::new(), String::new(), "TOTAL".into()];
-        cells.extend(total.cells());
-        t.row(cells);
-        let dev = percent_text(dev / 100.0);
-        t.text() + &format!("MIN/MAX VAR: {min_var:.2}/{max_var:.2}  STDDEV: {dev}\n")
-    })
+    let spread = Spread::of(map, &osds, total.utilization());
+    let table = UsageTable { map, nodes, stray, usage, total, spread, as_tree };
+    ctx.answer(table.json(), || table.text())
 }
 
 fn perf(ctx: &mut Ctx<'_>) -> CmdResult {

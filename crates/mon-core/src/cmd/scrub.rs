@@ -2,7 +2,7 @@
 //! force-recovery` and their kin).
 
 use super::{CmdError, CmdResult, Command, Ctx, Reply, mgr_cmd, parse_osd};
-use crate::auth::Door;
+use crate::auth::Endpoint;
 use messages::force_recovery::{BACKFILL, CANCEL, RECOVERY};
 use messages::{MOSDForceRecovery, MOSDScrub2};
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ fn err<T>(errno: i32, text: impl Into<String>) -> Result<T, CmdError> {
 
 /// Sessions of an OSD with the manager.
 fn sessions_of(ctx: &Ctx<'_>, osd: OsdId) -> Vec<crate::ConnId> {
-    let of_osd = ctx.mon.sessions.iter().filter(|(_, s)| s.door == Door::Mgr && s.osd() == Some(osd));
+    let of_osd = ctx.mon.sessions.iter().filter(|(_, s)| s.endpoint == Endpoint::Mgr && s.osd() == Some(osd));
     of_osd.map(|(conn, _)| *conn).collect()
 }
 

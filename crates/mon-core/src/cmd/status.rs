@@ -3,6 +3,7 @@
 use super::table::{Table, bytes_text, count_text, percent_text};
 use super::{CmdError, CmdResult, Command, Ctx, cmd};
 use crate::health::Mute;
+use maps::FsMap;
 use serde_json::{Value, json};
 use types::{UTime, errno};
 
@@ -121,90 +122,121 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
         "servicemap": super::daemons::servicemap_json(&mon.manager.services.map),
         "progress_events": progress_json(mon),
     });
-    let text = || {
-        let mut out = String::new();
-        let (h, checks) = (mon.health_status(), mon.health_checks());
-        out += &format!("  cluster:\n    id:     {}\n    health: {h}\n", mon.options.fsid);
-        for (code, check) in &checks {
-            if !mon.health.mutes.contains_key(&**code) {
-                out += &format!("            {}\n", check.summary);
-            }
+    ctx.answer(json, || status_text(ctx, &fsmap, quorum_age))
+}
+
+/// The same as `ceph -s` shows it.
+fn status_text(ctx: &Ctx<'_>, fsmap: &FsMap, quorum_age: u64) -> String {
+    let mut out = cluster_text(ctx.mon);
+    out += &services_text(ctx, fsmap, quorum_age);
+    out += &data_text(ctx.mon, fsmap);
+    out += &activity_text(ctx.mon);
+    out + " \n"
+}
+
+/// The cluster's name and health.
+fn cluster_text(mon: &crate::Mon) -> String {
+    let mut out = String::new();
+    let (h, checks) = (mon.health_status(), mon.health_checks());
+    out += &format!("  cluster:\n    id:     {}\n    health: {h}\n", mon.options.fsid);
+    for (code, check) in &checks {
+        if !mon.health.mutes.contains_key(&**code) {
+            out += &format!("            {}\n", check.summary);
         }
-        if !mon.health.mutes.is_empty() {
-            let codes: Vec<_> = mon.health.mutes.keys().map(String::as_str).collect();
-            out += &format!("            (muted: {})\n", codes.join(" "));
-        }
-        let services = &mon.manager.services.map.services;
-        let width = services.keys().map(String::len).max().unwrap_or(0).max(3);
-        let gap = " ".repeat(width - 3);
-        out += &format!(" \n  services:\n    mon: {gap}1 daemons, quorum a (age {})\n", span_text(quorum_age));
-        let mgr_age = span_text(age(ctx, mgr.active_change));
-        let mgr_line = if mgr.active_gid != 0 {
-            format!("{}(active, {}since {mgr_age})", mgr.active_name, if mgr.available { "" } else { "starting, " })
-        } else {
-            format!("no daemons active (since {mgr_age})")
-        };
-        let standbys: Vec<_> = mgr.standbys.values().map(|s| s.name.clone()).collect();
-        let standbys = if standbys.is_empty() { String::new() } else { format!(", standbys: {}", standbys.join(", ")) };
-        out += &format!("    mgr: {gap}{mgr_line}{standbys}\n");
-        if let Some(line) = super::fs_show::daemons_line(&fsmap) {
-            out += &format!("    mds: {gap}{line}\n");
-        }
-        let since = |at: UTime| if at.is_zero() { String::new() } else { format!(" (since {})", span_text(age(ctx, at))) };
-        out += &format!(
-            "    osd: {gap}{} osds: {} up{}, {} in{}\n",
-            map.num_osds(),
-            map.num_up(),
-            since(map.last_up_change),
-            map.num_in(),
-            since(map.last_in_change)
-        );
-        let flags = map.flags_text();
-        if !flags.is_empty() {
-            out += &format!("         {gap}flags {flags}\n");
-        }
-        for (name, service) in services {
-            out += &format!("    {name}: {}{}\n", " ".repeat(width - name.len()), crate::mgr::services::summary(service));
-        }
-        let pgs = &mon.manager.pgs;
-        let (total, fs) = (pgs.total(), pgs.statfs());
-        out += " \n  data:\n";
-        if let Some(line) = super::fs_show::volumes_line(&fsmap) {
-            out += &format!("    volumes: {line}\n");
-        }
-        out += &format!("    pools:   {} pools, {} pgs\n", map.pools.len(), pgs.num_pgs());
-        let (objects, bytes) = (count_text(total.stats.num_objects.max(0) as u64), bytes_text(total.stats.num_bytes.max(0) as u64));
-        out += &format!("    objects: {objects} objects, {bytes}\n");
-        out += &format!("    usage:   {} used, {} / {} avail\n", bytes_text(fs.used_raw()), bytes_text(fs.available), bytes_text(fs.total));
-        let states = pgs.states();
-        let width = states.iter().map(|(_, n)| n.to_string().len()).max().unwrap_or(0);
-        for (i, (name, n)) in states.iter().enumerate() {
-            out += &format!("    {} {n:<width$} {name}\n", if i == 0 { "pgs:    " } else { "        " });
-        }
-        let r = pgs.rates(None);
-        let mut io = Vec::new();
-        if r.read_bytes > 0 {
-            io.push(format!("{}/s rd", bytes_text(r.read_bytes)));
-        }
-        if r.write_bytes > 0 {
-            io.push(format!("{}/s wr", bytes_text(r.write_bytes)));
-        }
-        if r.read_ops > 0 || r.write_ops > 0 {
-            io.push(format!("{} op/s rd", count_text(r.read_ops)));
-            io.push(format!("{} op/s wr", count_text(r.write_ops)));
-        }
-        if !io.is_empty() {
-            out += &format!(" \n  io:\n    client:   {}\n", io.join(", "));
-        }
-        let progress = mon.manager.stock.as_ref().map(|s| &s.progress);
-        let mut shown = progress.into_iter().flat_map(|p| p.values()).filter(|e| e.show_in_status).peekable();
-        if shown.peek().is_some() {
-            out += " \n  progress:\n";
-            shown.for_each(|e| out += &format!("    {}\n", e.message));
-        }
-        out + " \n"
+    }
+    if !mon.health.mutes.is_empty() {
+        let codes: Vec<_> = mon.health.mutes.keys().map(String::as_str).collect();
+        out += &format!("            (muted: {})\n", codes.join(" "));
+    }
+    out
+}
+
+/// Daemons of each kind.
+fn services_text(ctx: &Ctx<'_>, fsmap: &FsMap, quorum_age: u64) -> String {
+    let mon = &*ctx.mon;
+    let (map, mgr) = (&mon.osd.map, &mon.mgrmap.map);
+    let mut out = String::new();
+    let services = &mon.manager.services.map.services;
+    let width = services.keys().map(String::len).max().unwrap_or(0).max(3);
+    let gap = " ".repeat(width - 3);
+    out += &format!(" \n  services:\n    mon: {gap}1 daemons, quorum a (age {})\n", span_text(quorum_age));
+    let mgr_age = span_text(age(ctx, mgr.active_change));
+    let mgr_line = if mgr.active_gid != 0 {
+        format!("{}(active, {}since {mgr_age})", mgr.active_name, if mgr.available { "" } else { "starting, " })
+    } else {
+        format!("no daemons active (since {mgr_age})")
     };
-    ctx.answer(json, text)
+    let standbys: Vec<_> = mgr.standbys.values().map(|s| s.name.clone()).collect();
+    let standbys = if standbys.is_empty() { String::new() } else { format!(", standbys: {}", standbys.join(", ")) };
+    out += &format!("    mgr: {gap}{mgr_line}{standbys}\n");
+    if let Some(line) = super::fs_show::daemons_line(fsmap) {
+        out += &format!("    mds: {gap}{line}\n");
+    }
+    let since = |at: UTime| if at.is_zero() { String::new() } else { format!(" (since {})", span_text(age(ctx, at))) };
+    out += &format!(
+        "    osd: {gap}{} osds: {} up{}, {} in{}\n",
+        map.num_osds(),
+        map.num_up(),
+        since(map.last_up_change),
+        map.num_in(),
+        since(map.last_in_change)
+    );
+    let flags = map.flags_text();
+    if !flags.is_empty() {
+        out += &format!("         {gap}flags {flags}\n");
+    }
+    for (name, service) in services {
+        out += &format!("    {name}: {}{}\n", " ".repeat(width - name.len()), crate::mgr::services::summary(service));
+    }
+    out
+}
+
+/// Pools, objects, room and groups.
+fn data_text(mon: &crate::Mon, fsmap: &FsMap) -> String {
+    let mut out = String::new();
+    let pgs = &mon.manager.pgs;
+    let (total, fs) = (pgs.total(), pgs.statfs());
+    out += " \n  data:\n";
+    if let Some(line) = super::fs_show::volumes_line(fsmap) {
+        out += &format!("    volumes: {line}\n");
+    }
+    out += &format!("    pools:   {} pools, {} pgs\n", mon.osd.map.pools.len(), pgs.num_pgs());
+    let (objects, bytes) = (count_text(total.stats.num_objects.max(0) as u64), bytes_text(total.stats.num_bytes.max(0) as u64));
+    out += &format!("    objects: {objects} objects, {bytes}\n");
+    out += &format!("    usage:   {} used, {} / {} avail\n", bytes_text(fs.used_raw()), bytes_text(fs.available), bytes_text(fs.total));
+    let states = pgs.states();
+    let width = states.iter().map(|(_, n)| n.to_string().len()).max().unwrap_or(0);
+    for (i, (name, n)) in states.iter().enumerate() {
+        out += &format!("    {} {n:<width$} {name}\n", if i == 0 { "pgs:    " } else { "        " });
+    }
+    out
+}
+
+/// What clients do, and what a stock manager says is under way.
+fn activity_text(mon: &crate::Mon) -> String {
+    let mut out = String::new();
+    let r = mon.manager.pgs.rates(None);
+    let mut io = Vec::new();
+    if r.read_bytes > 0 {
+        io.push(format!("{}/s rd", bytes_text(r.read_bytes)));
+    }
+    if r.write_bytes > 0 {
+        io.push(format!("{}/s wr", bytes_text(r.write_bytes)));
+    }
+    if r.read_ops > 0 || r.write_ops > 0 {
+        io.push(format!("{} op/s rd", count_text(r.read_ops)));
+        io.push(format!("{} op/s wr", count_text(r.write_ops)));
+    }
+    if !io.is_empty() {
+        out += &format!(" \n  io:\n    client:   {}\n", io.join(", "));
+    }
+    let progress = mon.manager.stock.as_ref().map(|s| &s.progress);
+    let mut shown = progress.into_iter().flat_map(|p| p.values()).filter(|e| e.show_in_status).peekable();
+    if shown.peek().is_some() {
+        out += " \n  progress:\n";
+        shown.for_each(|e| out += &format!("    {}\n", e.message));
+    }
+    out
 }
 
 /// What a stock manager says is under way.

@@ -66,8 +66,8 @@ fn err<T>(errno: i32, text: impl Into<String>) -> Result<T, CmdError> {
 }
 
 fn help(ctx: &mut Ctx<'_>) -> CmdResult {
-    let door = ctx.mon.sessions.get(&ctx.conn).map_or(crate::Door::Mon, |s| s.door);
-    let all = ctx.mon.registry.help(door == crate::Door::Mgr);
+    let endpoint = ctx.mon.sessions.get(&ctx.conn).map_or(crate::Endpoint::Mon, |s| s.endpoint);
+    let all = ctx.mon.registry.help(endpoint == crate::Endpoint::Mgr);
     ctx.answer_json(json!(all))
 }
 
@@ -138,7 +138,7 @@ fn diff(ctx: &Ctx<'_>, only: Option<&str>) -> Value {
 }
 
 fn sessions(ctx: &mut Ctx<'_>) -> CmdResult {
-    let rows = ctx.mon.sessions.iter().filter(|(conn, s)| **conn != crate::LOCAL && s.door == crate::Door::Mon).map(|(_, s)| {
+    let rows = ctx.mon.sessions.iter().filter(|(conn, s)| **conn != crate::LOCAL && s.endpoint == crate::Endpoint::Mon).map(|(_, s)| {
         json!({
             "name": s.name.to_string(),
             "entity_name": s.peer.entity.to_string(),

@@ -4,7 +4,7 @@
 mod common;
 
 use super::planted::{Bug, is_noticed};
-use crate::{ConnId, Door, Effect, Event, Handshake, Mon, NewCluster, PeerInfo, Snapshot, mkfs};
+use crate::{ConnId, Effect, Endpoint, Event, Handshake, Mon, NewCluster, PeerInfo, Snapshot, mkfs};
 use base::Rng;
 use cephx::AuthCapsInfo;
 use common::{addr, clock, options};
@@ -92,7 +92,7 @@ impl World {
             features: features::SUPPORTED,
             handshake: Handshake::default(),
         };
-        self.event(Event::Open { conn, door: Door::Mon, peer: Box::new(peer) });
+        self.event(Event::Open { conn, endpoint: Endpoint::Mon, peer: Box::new(peer) });
     }
     fn send<M: Message>(&mut self, conn: ConnId, message: &M) {
         self.event(Event::Message { conn, message: message.encode(features::SUPPORTED) });

@@ -5,7 +5,7 @@
 
 use super::PgMap;
 use crate::Mon;
-use crate::auth::Door;
+use crate::auth::Endpoint;
 use crate::session::ConnId;
 use base::Clock;
 use denc::{Denc, DencError};
@@ -103,7 +103,7 @@ impl Mon {
     /// The endpoint of this process ceases to be the manager: its sessions are to find the one that is.
     fn stand_back(&mut self, clock: Clock) {
         self.mgrmap.clear_active(UTime::from_wall_ns(clock.wall_ns), &mut self.batch);
-        let conns: Vec<ConnId> = self.sessions.iter().filter(|(_, s)| s.door == Door::Mgr).map(|(c, _)| *c).collect();
+        let conns: Vec<ConnId> = self.sessions.iter().filter(|(_, s)| s.endpoint == Endpoint::Mgr).map(|(c, _)| *c).collect();
         for conn in conns {
             self.close(conn);
         }

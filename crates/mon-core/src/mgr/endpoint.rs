@@ -1,4 +1,4 @@
-//! Messages at the manager's door.
+//! Messages at the manager's endpoint.
 
 use super::{DaemonState, clients};
 use crate::Mon;

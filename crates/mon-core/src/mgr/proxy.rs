@@ -186,7 +186,7 @@ impl Mon {
         self.send(w.conn, w.tid, &ack);
     }
 
-    /// What a manager's door wants of us, with cephx: a ticket that we make ourselves.
+    /// What a manager's endpoint wants of us, with cephx: a ticket that we make ourselves.
     pub fn manager_ticket(&mut self, clock: Clock) -> Result<Authorizer, Refusal> {
         let monitors = EntityText::new(EntityKind::MON, "");
         cephx::server::own_authorizer(&self.auth, &monitors, EntityKind::MGR, UTime::from_wall_ns(clock.wall_ns), self.entropy.as_mut())

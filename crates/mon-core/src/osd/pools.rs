@@ -33,6 +33,61 @@ fn refuse<T>(errno: i32, text: impl Into<String>) -> Result<T, CmdError> {
     Err(CmdError::new(errno, text))
 }
 
+/// `pg_num` and `pgp_num` of a new pool.
+fn group_numbers(spec: &PoolSpec, config: &ConfigDb) -> Result<(u32, u32), CmdError> {
+    let pg_num = spec.pg_num.filter(|n| *n > 0).unwrap_or(config.mon_number("osd_pool_default_pg_num") as u32).max(1);
+    let pgp_default = config.mon_number("osd_pool_default_pgp_num") as u32;
+    let pgp_num = spec.pgp_num.filter(|n| *n > 0).unwrap_or(if pgp_default > 0 { pgp_default.min(pg_num) } else { pg_num });
+    if pg_num > 65536 {
+        return refuse(
+            errno::ERANGE,
+            format!(
+                "'pg_num' must be greater than 0 and less than or equal to 65536 (you may adjust 'mon max pool pg num' for higher values), got {pg_num}"
+            ),
+        );
+    }
+    if pgp_num > pg_num {
+        return refuse(
+            errno::ERANGE,
+            format!("'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in this case is {pg_num}"),
+        );
+    }
+    Ok((pg_num, pgp_num))
+}
+
+fn default_flags(spec: &PoolSpec, config: &ConfigDb) -> u64 {
+    let mut flags = pool_flags::CREATING;
+    for (name, flag) in [
+        ("osd_pool_default_flag_hashpspool", pool_flags::HASHPSPOOL),
+        ("osd_pool_default_flag_nodelete", pool_flags::NODELETE),
+        ("osd_pool_default_flag_nopgchange", pool_flags::NOPGCHANGE),
+        ("osd_pool_default_flag_nosizechange", pool_flags::NOSIZECHANGE),
+        ("osd_pool_default_flag_bulk", pool_flags::BULK),
+    ] {
+        if config.mon_bool(name) {
+            flags |= flag;
+        }
+    }
+    if spec.bulk {
+        flags |= pool_flags::BULK;
+    }
+    flags
+}
+
+/// The options that are given with a new pool.
+fn set_options(pool: &mut PgPool, spec: &PoolSpec) {
+    let ints =
+        [(OptKey::PG_NUM_MIN, spec.pg_num_min), (OptKey::PG_NUM_MAX, spec.pg_num_max), (OptKey::TARGET_SIZE_BYTES, spec.target_size_bytes)];
+    for (key, value) in ints {
+        if let Some(value) = value.filter(|v| *v > 0) {
+            pool.opts.0.insert(key, OptValue::Int(value));
+        }
+    }
+    if let Some(ratio) = spec.target_size_ratio.filter(|r| *r > 0.0) {
+        pool.opts.0.insert(OptKey::TARGET_SIZE_RATIO, OptValue::Double(ratio));
+    }
+}
+
 impl OsdService {
     /// A pool's number by name, as the change being made leaves it.
     pub fn pool_id(&self, name: &str) -> Option<PoolId> {
@@ -57,44 +112,13 @@ impl OsdService {
         if spec.name.is_empty() {
             return refuse(errno::EINVAL, "a pool needs a name");
         }
-        let pg_num = spec.pg_num.filter(|n| *n > 0).unwrap_or(config.mon_number("osd_pool_default_pg_num") as u32).max(1);
-        let pgp_default = config.mon_number("osd_pool_default_pgp_num") as u32;
-        let pgp_num = spec.pgp_num.filter(|n| *n > 0).unwrap_or(if pgp_default > 0 { pgp_default.min(pg_num) } else { pg_num });
-        if pg_num > 65536 {
-            return refuse(
-                errno::ERANGE,
-                format!(
-                    "'pg_num' must be greater than 0 and less than or equal to 65536 (you may adjust 'mon max pool pg num' for higher values), got {pg_num}"
-                ),
-            );
-        }
-        if pgp_num > pg_num {
-            return refuse(
-                errno::ERANGE,
-                format!("'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in this case is {pg_num}"),
-            );
-        }
+        let (pg_num, pgp_num) = group_numbers(spec, config)?;
         let rule = self.default_rule(spec, config)?;
         let size = spec.size.unwrap_or(config.mon_number("osd_pool_default_size") as u8).clamp(1, 10);
         let min_default = config.mon_number("osd_pool_default_min_size") as u8;
         let min_size = spec.min_size.unwrap_or(if min_default > 0 && min_default <= size { min_default } else { size - size / 2 });
         self.check_pg_limit(None, pg_num, size, config)?;
 
-        let mut flags = pool_flags::CREATING;
-        for (name, flag) in [
-            ("osd_pool_default_flag_hashpspool", pool_flags::HASHPSPOOL),
-            ("osd_pool_default_flag_nodelete", pool_flags::NODELETE),
-            ("osd_pool_default_flag_nopgchange", pool_flags::NOPGCHANGE),
-            ("osd_pool_default_flag_nosizechange", pool_flags::NOSIZECHANGE),
-            ("osd_pool_default_flag_bulk", pool_flags::BULK),
-        ] {
-            if config.mon_bool(name) {
-                flags |= flag;
-            }
-        }
-        if spec.bulk {
-            flags |= pool_flags::BULK;
-        }
         let autoscale = match config.mon_value("osd_pool_default_pg_autoscale_mode").as_str() {
             "on" => PgPool::AUTOSCALE_ON,
             "warn" => PgPool::AUTOSCALE_WARN,
@@ -107,7 +131,7 @@ impl OsdService {
         inc.new_pool_max = id;
         let mut pool = PgPool {
             create_time: now,
-            flags,
+            flags: default_flags(spec, config),
             kind: PgPool::REPLICATED,
             size,
             min_size,
@@ -128,19 +152,7 @@ impl OsdService {
             cache_min_evict_age: 0,
             ..PgPool::default()
         };
-        let ints = [
-            (OptKey::PG_NUM_MIN, spec.pg_num_min),
-            (OptKey::PG_NUM_MAX, spec.pg_num_max),
-            (OptKey::TARGET_SIZE_BYTES, spec.target_size_bytes),
-        ];
-        for (key, value) in ints {
-            if let Some(value) = value.filter(|v| *v > 0) {
-                pool.opts.0.insert(key, OptValue::Int(value));
-            }
-        }
-        if let Some(ratio) = spec.target_size_ratio.filter(|r| *r > 0.0) {
-            pool.opts.0.insert(OptKey::TARGET_SIZE_RATIO, OptValue::Double(ratio));
-        }
+        set_options(&mut pool, spec);
         inc.new_pools.insert(id, pool);
         inc.new_pool_names.insert(id, spec.name.clone());
         Ok(id)

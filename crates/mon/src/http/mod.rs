@@ -30,7 +30,7 @@ use tokio::task::spawn_local;
 use viewers::{Events, Viewers};
 use wire::{Answer, Asked};
 
-/// Connections at a time; more wait at the door.
+/// Connections at a time; more wait to be accepted.
 const OPEN_MAX: usize = 64;
 /// The port of the manager's `prometheus` module.
 pub const PORT: u16 = 9283;

@@ -1,9 +1,9 @@
 //! Core against core: handshakes byte by byte, broken input, and worlds of two peers with sockets that break.
 
+mod direct;
 mod framing;
 mod handshake;
 mod hostile;
-mod landing;
 mod world;
 
 use crate::*;

@@ -78,7 +78,7 @@ pub struct MonClient {
     identity: SharedIdentity,
     /// Present for daemons, whose service has secrets.
     rotating: Option<Rc<RefCell<RotatingSecrets>>>,
-    /// Set by our door when a ticket names a secret that we don't have.
+    /// Set by our service's side when a ticket names a secret that we don't have.
     missing: Rc<Cell<bool>>,
     hostname: String,
     bootstrap: Vec<EntityAddrVec>,
@@ -125,9 +125,9 @@ impl MonClient {
             rng: Rng::new(seed),
         }
     }
-    /// Keeps these secrets fresh: for OSDs, managers and MDSs, whose door reads them.
+    /// Keeps these secrets fresh: for OSDs, managers and MDSs, which read tickets with them.
     ///
-    /// They are asked for ahead of their time, and when `missing` says that the door met a ticket which none of them reads.
+    /// They are asked for ahead of their time, and when `missing` says that a ticket came which none of them reads.
     pub fn keep_rotating(&mut self, secrets: Rc<RefCell<RotatingSecrets>>, missing: Rc<Cell<bool>>) {
         self.rotating = Some(secrets);
         self.missing = missing;

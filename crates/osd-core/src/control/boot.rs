@@ -26,6 +26,8 @@ const BOOT_AGAIN: Duration = Duration::from_secs(10);
 const OLDER_MAX: u32 = 5;
 /// Times remembered at which it was marked down; no option asks for more.
 const MARKDOWNS_MAX: usize = 1000;
+// What lacks then comes in one message.
+const _: () = assert!(LAG_MAX <= crate::map_cache::MESSAGE_MAX);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Stage {
@@ -40,6 +42,19 @@ enum Stage {
     Unhealthy,
     Stopping,
 }
+
+/// The picture's arrows. A boot that is not heard is asked for again; an OSD that the map must not have ends before it boots.
+const EDGES: [(Stage, Stage); 9] = [
+    (Stage::Waiting, Stage::Preboot),
+    (Stage::Preboot, Stage::Preboot),
+    (Stage::Preboot, Stage::Booting),
+    (Stage::Preboot, Stage::Stopping),
+    (Stage::Booting, Stage::Preboot),
+    (Stage::Booting, Stage::Active),
+    (Stage::Active, Stage::Unhealthy),
+    (Stage::Active, Stage::Stopping),
+    (Stage::Unhealthy, Stage::Preboot),
+];
 
 /// Where the OSD stands.
 #[derive(Debug, Default)]
@@ -85,6 +100,8 @@ impl BootState {
 impl Control {
     /// The only writer of the stage: shards hear whether they serve.
     fn enter(&mut self, stage: Stage) {
+        let from = self.boot.stage;
+        assert!(EDGES.contains(&(from, stage)), "from {from:?} to {stage:?}");
         let before = self.boot.is_active();
         self.boot.stage = stage;
         if self.boot.is_active() != before {

@@ -11,7 +11,7 @@
 //! the edge it would come and go otherwise, with an epoch of the map each time. While the store is full or nearly full, it is asked to give back
 //! what removals have freed.
 
-use crate::command::Answer;
+use crate::answer::Answer;
 use crate::control::Control;
 use crate::event::{Effect, Level};
 use crate::joint::ToShard;
@@ -27,6 +27,7 @@ const MASK: u32 = osd_state::FULL | osd_state::NEARFULL | osd_state::BACKFILLFUL
 /// and removing gave it back unseen. Twice as many after each try that was refused, up to so many.
 const RETRY_LOOKS: u32 = 10;
 const RETRY_LOOKS_MAX: u32 = 640;
+const _: () = assert!(RETRY_LOOKS < RETRY_LOOKS_MAX);
 
 /// Looks in a row that must find a lower state before it is told.
 const DOWN_LOOKS: u32 = 3;

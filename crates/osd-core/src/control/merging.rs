@@ -1,10 +1,10 @@
 //! Shrinking pools: when both groups of a merge are quiet the monitor hears of it, and takes the source out of the map.
 
-use crate::control::Control;
 use crate::event::Effect;
 use crate::shard::told::Merge;
 use crate::shared::EventCx;
 use crate::work::{For, Status, Work};
+use maps::OsdMap;
 use messages::{MOSDPGReadyToMerge, Message, Paxos};
 use std::collections::BTreeMap;
 use types::{Epoch, PgId, SpgId, features};
@@ -29,17 +29,13 @@ impl Merging {
             progress: "the monitor was told whether the group is ready to be merged".into(),
         })
     }
-}
-
-impl Control {
     /// Tells of merges that can go on, or can't.
-    pub(crate) fn tell_ready_to_merge(&mut self, merges: Vec<Merge>, cx: &mut EventCx<'_>) {
-        let map = self.map.clone();
+    pub fn tell(&mut self, merges: Vec<Merge>, map: &OsdMap, cx: &mut EventCx<'_>) {
         let pending = |pg: &PgId| map.pool(pg.pool).is_some_and(|p| (p.pg_num_pending..p.pg_num).contains(&pg.seed));
-        self.merging.told.retain(|pg, _| pending(pg));
+        self.told.retain(|pg, _| pending(pg));
         for Merge { source: pgid, quiet_since, ready } in merges {
             let now = (ready.is_some(), quiet_since);
-            if self.merging.told.insert(pgid, now) == Some(now) {
+            if self.told.insert(pgid, now) == Some(now) {
                 continue;
             }
             let quiet = ready.unwrap_or_default();

@@ -3,6 +3,7 @@
 //! Control holds no group, no request and no store. What it wants of a shard it says as [`ToShard`], and what a shard wants of it comes as
 //! [`ToControl`]; figures about groups are arguments, see [`crate::shard::told`]. [`crate::Osd`] has both and carries these from one to the other.
 
+pub(crate) mod blackhole;
 pub(crate) mod boot;
 pub(crate) mod fullness;
 pub(crate) mod heartbeat;
@@ -14,14 +15,15 @@ pub(crate) mod options;
 
 use crate::clocks::Clocks;
 use crate::config::Config;
-use crate::daemon::blackhole::Swallowed;
 use crate::joint::{ToControl, ToShard};
 use crate::map_cache::{MapCache, Maps};
-use crate::osd::OsdSetup;
+use crate::setup::OsdSetup;
+use crate::shard::told::Merge;
 use crate::shared::EventCx;
 use ::maps::OsdMap;
 use base::breadcrumb::Breadcrumb;
 use base::{Budget, Stamp};
+use blackhole::Swallowed;
 use boot::BootState;
 use fullness::Fullness;
 use heartbeat::Heartbeats;
@@ -183,6 +185,9 @@ impl Control {
     }
     pub fn merging(&self) -> &Merging {
         &self.merging
+    }
+    pub fn tell_ready_to_merge(&mut self, merges: Vec<Merge>, cx: &mut EventCx<'_>) {
+        self.merging.tell(merges, &self.map, cx);
     }
     /// What `status` shows.
     pub fn status(&self, num_pgs: usize) -> serde_json::Value {

@@ -1,9 +1,9 @@
 //! Options as they are in force: what the monitors, a file or an operator set, and what a change is told to.
 
 use super::Control;
-use crate::command::{Answer, ok, pretty};
+use crate::answer::{Answer, ok, pretty};
 use crate::config::{Config, Source};
-use crate::daemon::blackhole::Swallowed;
+use crate::control::blackhole::Swallowed;
 use crate::event::{Effect, Level};
 use crate::joint::ToShard;
 use crate::shared::EventCx;

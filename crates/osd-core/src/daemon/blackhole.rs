@@ -1,36 +1,9 @@
 //! Kinds of peers whose messages vanish, both ways, as operators' tests want it: `ms_blackhole_osd` and its siblings. Connections stay, and so does
-//! what keeps them alive; nothing is sent later when the option is taken back.
+//! what keeps them alive; nothing is sent later when the option is taken back. Which kinds is [`crate::control::blackhole`]'s.
 
 use super::{Daemon, Effect, Event, Role};
-use crate::config::Config;
 use crate::event::ConnId;
 use types::EntityKind;
-
-const OPTIONS: [(&str, EntityKind); 5] = [
-    ("ms_blackhole_client", EntityKind::CLIENT),
-    ("ms_blackhole_mds", EntityKind::MDS),
-    ("ms_blackhole_mgr", EntityKind::MGR),
-    ("ms_blackhole_mon", EntityKind::MON),
-    ("ms_blackhole_osd", EntityKind::OSD),
-];
-
-/// Kinds of peers, a bit each.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Swallowed(u8);
-
-impl Swallowed {
-    pub fn of(config: &Config) -> Self {
-        let set = OPTIONS.iter().filter(|(name, _)| config.get(name) == Some("true"));
-        Self(set.fold(0, |bits, (_, kind)| bits | kind.0))
-    }
-    #[inline]
-    pub fn is_none(self) -> bool {
-        self.0 == 0
-    }
-    fn has(self, kind: EntityKind) -> bool {
-        self.0 & kind.0 != 0
-    }
-}
 
 impl Daemon {
     fn peer_kind(&self, conn: ConnId) -> EntityKind {

@@ -10,6 +10,7 @@ use types::{EntityAddrVec, EntityKind, Epoch};
 const OWN: u64 = 1 << 63;
 /// Beside [`OWN`]: a command of this machine, which is a session of its own.
 const ADMIN: u64 = 1 << 62;
+const _: () = assert!(OWN & ADMIN == 0);
 
 impl ConnId {
     pub(super) fn dialled(number: u64) -> Self {

@@ -9,7 +9,7 @@
 //!            monitor    the session with a monitor        ─┐
 //!            manager    the session with the manager       ├─ links: numbers of what was dialled; redial: when again
 //!            peers      other OSDs                        ─┘
-//!            solo       whether the thread may wait for the device by itself
+//!            lone_client  whether the thread may wait for the device by itself
 //!            Osd        all the rest
 //! ```
 //! Connections are numbers: those of dials are the daemon's ([`ConnId::is_dialled`]), those of accepted ones the shell's. The shell `osd` and the
@@ -20,12 +20,12 @@ pub(crate) mod blackhole;
 mod cluster_log;
 mod event;
 mod links;
+mod lone_client;
 mod manager;
 mod monitor;
 mod peers;
 mod redial;
 mod register;
-mod solo;
 mod start;
 
 pub use event::{DialFailure, Effect, Event, Network};
@@ -38,11 +38,11 @@ use base::{Clock, Rng, Stamp};
 use cephx::Entropy;
 use cluster_log::ClusterLog;
 use links::{Link, Links, Role};
+use lone_client::LoneClient;
 use manager::Manager;
 use messages::{MCommand, MCommandReply, Message, RawMessage};
 use monitor::Monitor;
 use objecter::MonClient;
-use solo::Solo;
 use start::Start;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -69,7 +69,7 @@ pub struct Daemon {
     links: Links,
     start: Start,
     log: ClusterLog,
-    solo: Solo,
+    lone_client: LoneClient,
     /// For secrets.
     entropy: Box<dyn Entropy>,
     /// For pauses.
@@ -98,7 +98,7 @@ impl Daemon {
             links: Links::default(),
             start: Start::new(setup),
             log: ClusterLog::default(),
-            solo: Solo::default(),
+            lone_client: LoneClient::default(),
             rng: Rng::new(entropy.u64()),
             entropy,
             seen_epoch: 0,
@@ -116,7 +116,7 @@ impl Daemon {
         self.osd
     }
 
-    /// The door.
+    /// Takes one event: everything that happens comes in here.
     pub fn handle(&mut self, event: Event, now: Clock, out: &mut Vec<Effect>) {
         let from = out.len();
         if !self.is_swallowed(&event) {
@@ -128,7 +128,7 @@ impl Daemon {
     fn take(&mut self, event: Event, now: Clock, out: &mut Vec<Effect>) {
         match event {
             Event::Request { conn, msg, permit } => {
-                self.solo.came(conn);
+                self.lone_client.came(conn);
                 self.osd_event(OsdEvent::Request { conn, msg, permit }, now, out);
             }
             Event::TurnEnd => self.osd_event(OsdEvent::TurnEnd, now, out),
@@ -159,11 +159,11 @@ impl Daemon {
     /// Waits for the device where that keeps no other client waiting, at the end of a batch of requests and for the `round`th time since. True:
     /// [`Event::TurnEnd`] is due.
     pub fn linger(&mut self, round: usize) -> bool {
-        if round >= LINGERS || !self.solo.may_wait() {
+        if round >= LINGERS || !self.lone_client.may_wait() {
             return false;
         }
         if !self.osd.linger(LINGER) {
-            self.solo.was_slow();
+            self.lone_client.was_slow();
         }
         true
     }
@@ -189,7 +189,7 @@ impl Daemon {
     fn osd_effect(&mut self, effect: OsdEffect, now: Clock, out: &mut Vec<Effect>) {
         match effect {
             OsdEffect::Send { conn, msg } => {
-                self.solo.answered(conn);
+                self.lone_client.answered(conn);
                 self.send(conn, msg, out);
             }
             OsdEffect::SendMon(msg) => self.monc(now, out, |client, effects| client.send(msg, effects)),

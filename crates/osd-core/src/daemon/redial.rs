@@ -13,6 +13,7 @@ const FIRST: Duration = Duration::from_millis(200);
 const MAX: Duration = Duration::from_secs(15);
 /// After a session that was open.
 const AFTER_CUT: Duration = Duration::from_secs(1);
+const _: () = assert!(FIRST.as_millis() < AFTER_CUT.as_millis() && AFTER_CUT.as_millis() < MAX.as_millis());
 
 /// The state of one address.
 #[derive(Debug, Default)]

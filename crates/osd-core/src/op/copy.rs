@@ -26,6 +26,7 @@ use types::{ByteStr, Bytes, CopyCursor, CopyData, ObjectLocator, OpCode, OsdOp, 
 const CHUNK: u64 = 8 << 20;
 /// Bytes of data or omap that one COPY_GET answers.
 const PORTION_MAX: u64 = 64 << 20;
+const _: () = assert!(CHUNK <= PORTION_MAX);
 /// The flags of COPY_FROM2 that there are.
 const KNOWN_FLAGS: u8 = copy_from_flag::FLUSH
     | copy_from_flag::IGNORE_OVERLAY

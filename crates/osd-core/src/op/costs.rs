@@ -14,6 +14,8 @@ const READ_MIN_BYTES: u64 = 256 << 20;
 const ANSWER_ROOM_BYTES: u64 = 32 << 20;
 /// The largest object that the default configuration allows, bytes: it can be read in one piece whatever the limit is now.
 const OBJECT_BYTES: u64 = 128 << 20;
+// An object that is read whole, and its answer, fit into what one request may cost.
+const _: () = assert!(OBJECT_BYTES + ANSWER_ROOM_BYTES <= READ_MIN_BYTES);
 /// Changes or keys looked at: some tenths of a second.
 const STEPS_MAX: u64 = 1 << 24;
 /// A change that a class method makes costs as much as so many written bytes, beside those that it writes.

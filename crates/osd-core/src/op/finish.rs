@@ -1,4 +1,4 @@
-//! The door: a request becomes a plan. What follows from all operations together is here: the object's new record, its log entries, the
+//! The entry: a request becomes a plan. What follows from all operations together is here: the object's new record, its log entries, the
 //! answer.
 
 use super::context::{AtSnap, load_object, resolve_clone, resolve_snap};

@@ -67,6 +67,7 @@ const PAGE_MAX_BYTES: usize = 4 << 20;
 const KEYS_AT_ONCE: usize = 1024;
 /// What an answer needs beside the pairs of a page, bytes.
 const PAGE_REST_BYTES: u64 = 64 << 10;
+const _: () = assert!(PAGE_REST_BYTES < PAGE_MAX_BYTES as u64);
 
 fn pairs_bytes(pairs: &BTreeMap<ByteStr, Bytes>) -> u64 {
     pairs.iter().map(|(key, value)| 8 + key.len() + value.len()).sum::<usize>() as u64

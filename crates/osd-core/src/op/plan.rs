@@ -132,7 +132,7 @@ pub struct PlanCtx<'a> {
     /// The id of the next notify; a plan takes as many from here as it has [`WatchEffect::Notify`].
     pub next_notify_id: u64,
     /// Bytes that notifies of this client may hold beside those that are under way.
-    pub notify_room: u64,
+    pub notify_budget: u64,
     /// What plans before this one wanted of other objects ([`PlanStop::Fetch`]).
     pub fetched: &'a super::fetch::Fetched,
     /// How far calls of this request came in plans before this one; `None` where they run to their end.

@@ -105,7 +105,7 @@ impl Exec<'_> {
         // Every watcher is sent one.
         self.costs.steps(NOTIFY_STEPS * self.info.watchers.len() as u64)?;
         self.notify_bytes += notify_bytes(payload.len(), self.info.watchers.len());
-        if self.notify_bytes > self.ctx.notify_room {
+        if self.notify_bytes > self.ctx.notify_budget {
             return fail(EBUSY);
         }
         let id = self.ctx.next_notify_id + self.notifies;

@@ -6,51 +6,16 @@ use super::logs::member::Member;
 use super::logs::merge::{self, Merged};
 use super::logs::missing::Missing;
 use super::logs::{LogError, PeerLog, common_point, part};
+use super::said::{Said, Stop};
 use super::submit::Submitted;
 use crate::event::{Effect, Level};
 use crate::peers;
 use crate::planted::{Bug, planted};
 use crate::shared::Cx;
 use messages::osd_peering::query_kind;
-use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGUpdateLogMissing, MOSDRepOp, MOSDRepScrub, PgQuery};
-use store::{InfoChange, LogDelta, StoreError};
+use messages::{MOSDPGLog, PgQuery};
+use store::{InfoChange, LogDelta};
 use types::{EVersion, GHObject, HObject, PgInfo, PgLogEntry, PgShard, Transaction};
-
-/// What another member says.
-#[derive(Debug)]
-pub(crate) enum Said {
-    Query(Box<PgQuery>),
-    Info(Box<MOSDPGInfo2>),
-    Log(Box<MOSDPGLog>),
-    Write(Box<MOSDRepOp>),
-    Entries(Box<MOSDPGUpdateLogMissing>),
-    Scrub(Box<MOSDRepScrub>),
-}
-
-/// Why a message goes no further.
-#[derive(Debug)]
-pub(super) enum Stop {
-    /// The store fetches.
-    Wait,
-    /// Another member's mistake, or damage of ours.
-    Bad(String),
-}
-
-impl From<StoreError> for Stop {
-    fn from(error: StoreError) -> Self {
-        if let StoreError::Wait(_) = error { Self::Wait } else { Self::Bad(error.to_string()) }
-    }
-}
-impl From<LogError> for Stop {
-    fn from(error: LogError) -> Self {
-        Self::Bad(error.to_string())
-    }
-}
-impl From<String> for Stop {
-    fn from(what: String) -> Self {
-        Self::Bad(what)
-    }
-}
 
 impl Pg {
     /// Another member says something.

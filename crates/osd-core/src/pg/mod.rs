@@ -28,7 +28,7 @@ pub mod lend;
 pub mod log;
 pub mod log_item;
 pub mod logs;
-pub(crate) mod notify_room;
+pub(crate) mod notify_budget;
 pub mod objects;
 pub mod order;
 pub mod peering;
@@ -41,6 +41,7 @@ pub mod replicate;
 pub mod reserve;
 mod reserving;
 mod run;
+mod said;
 pub(crate) mod scrub;
 pub mod snaps;
 pub mod split;
@@ -58,7 +59,6 @@ use crate::planted::{Bug, planted};
 use crate::request::ClientOp;
 use crate::shared::Cx;
 use base::Stamp;
-pub(crate) use hear::Said;
 use lease::Lease;
 use lend::Lender;
 use log::Log;
@@ -66,10 +66,10 @@ use logs::missing::Missing;
 use maps::PgPool;
 use objects::Objects;
 use peering::{Mapping, PeerOut, Peering};
-use replica::Acknowledgement;
 use replicate::{Members, Replication};
 use reserve::Reservation;
-pub(crate) use reserving::Word;
+use said::Acknowledgement;
+pub(crate) use said::{Said, Word};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use store::StoreError;
@@ -162,7 +162,7 @@ impl Pg {
             parked: VecDeque::new(),
             waiting_active: VecDeque::new(),
             store_waiters: StoreWaiters::default(),
-            watches: Watches::new(&cx.sh.notify_room),
+            watches: Watches::new(&cx.sh.notify_budget),
             trim: Trim::default(),
             info_dirty: true,
             saved_epoch: 0,

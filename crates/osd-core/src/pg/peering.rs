@@ -339,7 +339,7 @@ impl Peering {
         self.tells_again = self.state == State::Stray;
     }
 
-    /// The one door to another state.
+    /// The only way to another state.
     fn enter(&mut self, to: State, now: Stamp) {
         if to == State::Reset {
             self.asked.clear();

@@ -4,10 +4,10 @@
 //! the transaction is the same for every member.
 
 use super::Pg;
-use super::hear::Stop;
 use super::logs::PeerLog;
 use super::peering::State;
 use super::recovery::apply::temp_name;
+use super::said::{Acknowledgement, Stop};
 use super::snaps;
 use super::submit::Submitted;
 use crate::event::Effect;
@@ -18,20 +18,7 @@ use denc::Denc;
 use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp, MOSDRepOpReply, Message, PgLease};
 use store::{FastInfo, InfoChange, LogDelta};
 use types::osd_op::osd_flag;
-use types::{Bytes, CollId, EVersion, Epoch, GHObject, HObject, PgInfo, PgLogEntry, PgShard, ReqId, Transaction, features};
-
-/// A write of the primary that our store has: what the primary is told when it is durable.
-#[derive(Debug)]
-pub(super) struct Acknowledgement {
-    /// The interval that it belongs to.
-    since: Epoch,
-    number: u64,
-    reqid: ReqId,
-    /// Everything up to here is in our store with it.
-    complete: EVersion,
-    /// It was entries alone.
-    is_bare: bool,
-}
+use types::{Bytes, CollId, Epoch, GHObject, HObject, PgInfo, PgLogEntry, PgShard, ReqId, Transaction, features};
 
 /// A write's data in one piece.
 fn flat(pieces: &[Bytes]) -> Bytes {

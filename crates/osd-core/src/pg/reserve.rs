@@ -237,6 +237,8 @@ const INACTIVE: i64 = 220;
 const MAX: i64 = 253;
 const BACKFILL_FORCED: u32 = 254;
 const RECOVERY_FORCED: u32 = 255;
+const _: () = assert!(BACKFILL < BACKFILL_DEGRADED && BACKFILL_DEGRADED < RECOVERY && RECOVERY < INACTIVE && INACTIVE < MAX);
+const _: () = assert!(MAX < BACKFILL_FORCED as i64 && BACKFILL_FORCED < RECOVERY_FORCED);
 
 /// A group's priority: a higher one goes first.
 pub fn priority(kind: Kind, u: &Urgency) -> u32 {

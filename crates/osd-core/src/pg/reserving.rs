@@ -7,6 +7,7 @@ use super::lend::{Do as Lend, Lender};
 use super::peering::State as Peered;
 use super::recovery::run::Gates;
 use super::reserve::{Do, Kind, State, Urgency, priority};
+use super::said::Word;
 use crate::peers;
 use crate::reserver::News;
 use crate::shared::{Cx, Shared};
@@ -17,23 +18,6 @@ use messages::osd_peering::{backfill_reserve, recovery_reserve};
 use messages::{MBackfillReserve, MRecoveryReserve, Message};
 use std::time::Duration;
 use types::{Epoch, PgShard, features, pg_state};
-
-/// What another member says of a place.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Word {
-    Request {
-        kind: Kind,
-        priority: u32,
-        bytes: i64,
-    },
-    Grant,
-    Release,
-    Revoke,
-    /// Refused, as its store is too full.
-    Refuse,
-    /// Taken back, as its store is too full.
-    RevokeTooFull,
-}
 
 impl Pg {
     /// What the group needs places for.

@@ -4,7 +4,7 @@
 //! timeout is over. What is here is the living half: connections, deadlines, notifies on their way. It says what to send as [`WatchOut`]s and
 //! which watches are over; `watchers` writes those out of the object's info.
 
-use super::notify_room::{NotifyRoom, Share};
+use super::notify_budget::{CLIENTS_MAX, NotifyBudget, Share};
 use crate::event::ConnId;
 use crate::op::notify_bytes;
 use base::Stamp;
@@ -20,6 +20,8 @@ use types::{EntityAddr, EntityName, HObject};
 
 /// Bytes of the answers to one notify. A watcher whose answer does not fit is named as one that gave none. Source: ours; stock has no limit.
 const REPLIES_MAX: usize = 8 << 20;
+// One notify's replies leave most of what notifies may hold to others.
+const _: () = assert!(REPLIES_MAX as u64 <= CLIENTS_MAX / 4);
 
 /// What names a watch on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -116,17 +118,17 @@ impl WatchOut {
     }
 }
 
-/// The watches of one placement group, bounded by what object infos hold, and its notifies, bounded by the OSD's [`NotifyRoom`].
+/// The watches of one placement group, bounded by what object infos hold, and its notifies, bounded by the OSD's [`NotifyBudget`].
 #[derive(Debug, Default)]
 pub struct Watches {
     objects: BTreeMap<HObject, Vec<Watch>>,
     notifies: BTreeMap<u64, Notify>,
-    room: Rc<NotifyRoom>,
+    budget: Rc<NotifyBudget>,
 }
 
 impl Watches {
-    pub fn new(room: &Rc<NotifyRoom>) -> Self {
-        Self { room: room.clone(), ..Self::default() }
+    pub fn new(budget: &Rc<NotifyBudget>) -> Self {
+        Self { budget: budget.clone(), ..Self::default() }
     }
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.notifies.is_empty()
@@ -237,7 +239,7 @@ impl Watches {
             }
         }
         let deadline = now + Duration::from_secs(timeout_s.into());
-        let share = self.room.take(client_gid, notify_bytes(payload.len(), waiting.len()));
+        let share = self.budget.take(client_gid, notify_bytes(payload.len(), waiting.len()));
         let (replies, replies_bytes, unheard) = Default::default();
         let notify = Notify { client, client_gid, cookie, version, payload, deadline, waiting, replies, replies_bytes, unheard, share };
         self.notifies.insert(id, notify);
@@ -376,34 +378,34 @@ mod tests {
 
     #[test]
     fn notifies_under_way_are_counted_until_they_end() {
-        let room = Rc::new(NotifyRoom::default());
-        let (mut w, obj, mut out) = (Watches::new(&room), HObject::min(), Vec::new());
+        let budget = Rc::new(NotifyBudget::default());
+        let (mut w, obj, mut out) = (Watches::new(&budget), HObject::min(), Vec::new());
         w.connect(&obj, A, EntityAddr::default(), 30, ConnId(1), true, at(0), &mut out);
         w.connect(&obj, B, EntityAddr::default(), 30, ConnId(2), true, at(0), &mut out);
         let notify = |w: &mut Watches, id, conn, out: &mut Vec<WatchOut>| {
             w.notify(&obj, id, ConnId(conn), 99, 5, 1, 10, vec![0; 4 << 20].into(), at(1), out);
         };
-        let before = room.left(99);
+        let before = budget.left(99);
         notify(&mut w, 7, 3, &mut out);
-        assert!(room.held() > 4 << 20 && room.left(99) < before - (4 << 20));
+        assert!(budget.held() > 4 << 20 && budget.left(99) < before - (4 << 20));
         // Answers that don't fit are as if there were none; those that do count.
         w.ack(&obj, A.entity, 7, None, &vec![1; REPLIES_MAX].into(), &mut out);
-        assert!(room.held() > (4 << 20) + REPLIES_MAX as u64);
+        assert!(budget.held() > (4 << 20) + REPLIES_MAX as u64);
         w.ack(&obj, B.entity, 7, None, &Bytes::from_static(b"x"), &mut out);
         let Some(WatchOut::Complete { replies, missed, timed_out, .. }) = out.last() else { panic!("{out:?}") };
         assert_eq!((replies.len(), missed.as_slice(), *timed_out), (1, &[(11, 2)][..], false));
-        assert_eq!(room.held(), 0);
+        assert_eq!(budget.held(), 0);
         // Those of a client that has gone end where there is no room for them, and watchers' answers to them are nothing.
         (10..20).for_each(|id| notify(&mut w, id, 3, &mut out));
         w.reset(ConnId(3), at(2));
-        assert_eq!(room.held() >> 20, 12, "three of ten");
+        assert_eq!(budget.held() >> 20, 12, "three of ten");
         assert_eq!(w.notifies.len(), 3);
         let sent = out.len();
         (10..20).for_each(|id| w.ack(&obj, A.entity, id, None, &Bytes::new(), &mut out));
         assert_eq!(out.len(), sent);
         assert_eq!(w.get(&obj, B).map(|w| w.pending.len()), Some(3));
         w.clear();
-        assert_eq!(room.held(), 0);
+        assert_eq!(budget.held(), 0);
     }
 
     #[test]

@@ -30,12 +30,12 @@ use crate::config::Config;
 use crate::event::{ConnId, Peer};
 use crate::joint::{ToControl, ToShard};
 use crate::map_cache::Maps;
-use crate::osd::OsdSetup;
 use crate::pg::Pg;
 use crate::pg::log::WordHash;
 use crate::pg::recovery::host::{Pace, Slots};
 use crate::request::ClientOp;
 use crate::reserver::Reserver;
+use crate::setup::OsdSetup;
 use crate::shared::{EventCx, LogBounds, Shared};
 use base::breadcrumb::Breadcrumb;
 use base::fixed::HashMap;
@@ -109,7 +109,7 @@ impl Shard {
                 fetches: Vec::new(),
                 own_answers: Vec::new(),
                 notify_ids: 1,
-                notify_room: Rc::default(),
+                notify_budget: Rc::default(),
                 recovery_slots: Rc::new(Slots::new(recoveries, pace)),
                 scrub_slots: Rc::default(),
                 local_places,
@@ -142,7 +142,7 @@ impl Shard {
         }
     }
 
-    /// The door.
+    /// Takes one message: everything that Control says comes in here.
     #[inline]
     pub fn take(&mut self, msg: ToShard, cx: &mut EventCx<'_>) {
         match msg {
@@ -154,7 +154,7 @@ impl Shard {
     }
     fn take_other(&mut self, msg: ToShard, cx: &mut EventCx<'_>) {
         match msg {
-            ToShard::Request { .. } | ToShard::Gathered | ToShard::TurnEnd => unreachable!("taken at the door"),
+            ToShard::Request { .. } | ToShard::Gathered | ToShard::TurnEnd => unreachable!("taken by their own entries"),
             ToShard::Turn => self.turn(cx),
             ToShard::Connected { conn, peer } => self.connected(conn, peer),
             ToShard::Reset { conn } => self.reset(conn, cx),

@@ -1,7 +1,7 @@
 //! Commands about one placement group: what it knows, which of its objects no OSD has, and giving those up.
 
 use super::Shard;
-use crate::command::{Answer, ok};
+use crate::answer::{Answer, ok};
 use crate::pg::unfound::GiveUp;
 use crate::shared::EventCx;
 use base::Clock;

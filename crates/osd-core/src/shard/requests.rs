@@ -14,6 +14,7 @@ use types::{CollId, EntityKind, OsdId};
 const WAITING_MAX: usize = 4096;
 /// Requests of one turn that are looked for in the store together.
 const ARRIVED_MAX: usize = 64;
+const _: () = assert!(ARRIVED_MAX <= WAITING_MAX);
 
 impl Shard {
     pub(super) fn connected(&mut self, conn: ConnId, peer: Peer) {

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::rc::Rc;
-use store::{ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, PgRecord, ReadData, StoreError, StoreResult};
+use store::{ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, PgRecord, ReadData, StoreError, StoreHints, StoreResult};
 use store_mem::MemStore;
 use types::{ByteStr, CollId, EVersion, GHObject, IntervalSet, PgLogEntry, PoolId, SpgId, StoreStatfs, Transaction};
 
@@ -106,6 +106,15 @@ impl TestStore {
     }
 }
 
+impl StoreHints for TestStore {
+    fn take_read(&self, ticket: u64) -> Option<ReadData> {
+        let c = self.control.borrow();
+        let (coll, obj, offset, len) = c.given.get(&ticket)?;
+        c.given_by_ticket.set(c.given_by_ticket.get() + 1);
+        self.inner.read(*coll, obj, *offset, *len).ok()
+    }
+}
+
 impl ObjectStore for TestStore {
     fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()> {
         let mut c = self.control.borrow_mut();
@@ -146,13 +155,6 @@ impl ObjectStore for TestStore {
             c.given.extend(c.asked.remove(&ticket).filter(|_| rng.chance(3, 4)).map(|asked| (ticket, asked)));
             c.fetched.insert(key);
         }
-    }
-
-    fn take_read(&self, ticket: u64) -> Option<ReadData> {
-        let c = self.control.borrow();
-        let (coll, obj, offset, len) = c.given.get(&ticket)?;
-        c.given_by_ticket.set(c.given_by_ticket.get() + 1);
-        self.inner.read(*coll, obj, *offset, *len).ok()
     }
     fn exists(&self, coll: CollId, obj: &GHObject) -> StoreResult<bool> {
         self.gate(coll, obj, "exists")?;

@@ -120,7 +120,7 @@ impl Table {
         self.beside.remove_range(first, last);
     }
     /// What lies beside a leaf from `start` to before `end` goes below the changes of this layer.
-    pub fn lift_beside(&mut self, above: &mut Layer, start: &Key, end: &Key) {
+    pub fn underlay_beside(&mut self, above: &mut Layer, start: &Key, end: &Key) {
         above.underlay(&self.beside, start, end);
         self.beside.forget(start, end);
     }
@@ -201,6 +201,18 @@ impl Table {
         }
     }
 
+    /// Of these leaves, the next ones that are not in memory: the first in any case, and others up to `ahead`.
+    fn missing<'a>(&self, leaves: impl Iterator<Item = &'a LeafRef>, ahead: usize) -> Vec<LeafRef> {
+        let mut bytes = 0;
+        // Leaves of large rows ahead of the first would drive each other out of the cache, and the scan would ask for them for ever.
+        let fits = |(n, at): &(usize, &LeafRef)| {
+            bytes += u64::from(at.blocks) * BLOCK;
+            *n == 0 || bytes <= AHEAD_MAX_BYTES
+        };
+        let missing = leaves.filter(|at| self.cache.get(at.id).is_none()).take(ahead.max(1)).enumerate();
+        missing.take_while(fits).map(|(_, at)| at.clone()).collect()
+    }
+
     /// Shows the rows from `first` on and before `last`, ascending, until `visit` breaks. If leaves must be read first, says which: the next
     /// ones that are missing, up to `ahead`; what was shown then is to be forgotten.
     pub fn scan(
@@ -245,16 +257,7 @@ impl Table {
                     continue;
                 }
                 let Some(l) = self.cache.get(at.id) else {
-                    let missing = leaves.take_while(|(start, _)| *start < last).filter(|(_, at)| self.cache.get(at.id).is_none());
-                    let mut bytes = 0;
-                    // The first in any case; leaves of large rows ahead of it would drive each other out of the cache, and the scan would
-                    // ask for them for ever.
-                    let fits = |(n, (_, at)): &(usize, (_, &LeafRef))| {
-                        bytes += u64::from(at.blocks) * BLOCK;
-                        *n == 0 || bytes <= AHEAD_MAX_BYTES
-                    };
-                    let missing = missing.take(ahead.max(1)).enumerate().take_while(fits);
-                    return Err(missing.map(|(_, (_, at))| at.clone()).collect());
+                    return Err(self.missing(leaves.take_while(|(start, _)| *start < last).map(|(_, at)| at), ahead));
                 };
                 leaves.next();
                 started = true;
@@ -272,16 +275,7 @@ impl Table {
                 (Some(a), Some(b)) => a.min(b),
                 (Some(k), None) | (None, Some(k)) => k,
             };
-            // The highest layer that has the key or a range over it decides.
-            let mut shown = None;
-            let mut decided = false;
-            for (iter, layer) in layers.iter_mut().zip(&by_age) {
-                let here = iter.next_if(|(k, _)| ***k == *key).map(|(_, val)| val);
-                if !decided && (here.is_some() || layer.covers(key)) {
-                    decided = true;
-                    shown = here;
-                }
-            }
+            let (decided, shown) = newest(&mut layers, &by_age, key);
             let from_leaf = leaf.filter(|_| leaf_key == Some(key));
             let flow = match (decided, shown, from_leaf) {
                 (true, Some(Val::Row(row)), _) => visit(key, Row::Bytes(row)),
@@ -297,6 +291,18 @@ impl Table {
             }
         }
     }
+}
+
+/// What the layers have at a key, and whether one decides it: the highest that has the key, or a range over it. All step over the key.
+fn newest<'a>(layers: &mut [LayerIter<'a>], by_age: &[&Layer], key: &[u8]) -> (bool, Option<&'a Val>) {
+    let (mut decided, mut shown) = (false, None);
+    for (iter, layer) in layers.iter_mut().zip(by_age) {
+        let here = iter.next_if(|(k, _)| ***k == *key).map(|(_, val)| val);
+        if !decided && (here.is_some() || layer.covers(key)) {
+            (decided, shown) = (true, here);
+        }
+    }
+    (decided, shown)
 }
 
 #[cfg(test)]

@@ -1,17 +1,22 @@
 //! The suite that every store passes: directed cases, and random transactions from a seed compared with a naive model.
 //!
-//! A store's tests call [`run`]. Whatever is wrong panics, naming the seed and step.
+//! A store's tests call [`run`]. Whatever is wrong panics, naming the seed and step. Everything runs twice: with hints by chance, and on the same kind of
+//! store with its hints hidden ([`Plain`]).
 
 mod directed;
+mod hints;
 mod log;
 mod model;
+mod plain;
 mod random;
 mod workload;
 
 pub use model::{Model, ModelColl, ModelObject};
+pub use plain::Plain;
 pub use workload::{Shape, Workload, coll as object_coll, name as object_name};
 
 use crate::{ObjectStore, StoreError, StoreResult};
+use std::ops::Range;
 use types::{CollId, GHObject};
 
 /// A kind of store, to be made and driven.
@@ -28,8 +33,13 @@ pub trait Subject {
     }
 }
 
-/// Runs everything; random cases once for each seed.
-pub fn run(subject: &mut dyn Subject, seeds: std::ops::Range<u64>) {
+/// Runs everything, with hints and without; random cases once for each seed.
+pub fn run(subject: &mut dyn Subject, seeds: Range<u64>) {
+    run_once(subject, seeds.clone());
+    run_once(&mut plain::Hiding(subject), seeds);
+}
+
+fn run_once(subject: &mut dyn Subject, seeds: Range<u64>) {
     directed::run(subject);
     log::run(subject);
     for seed in seeds {

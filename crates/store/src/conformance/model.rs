@@ -164,6 +164,10 @@ impl Model {
             assert_eq!(ask(subject, store, |s| s.attr(id, name, key.as_slice())), Ok(Some(value.clone())));
         }
         assert_eq!(ask(subject, store, |s| s.attr(id, name, b"no such attribute")), Ok(None));
+        let (first, last) = (o.attrs.first_key_value(), o.attrs.last_key_value());
+        let names = [first.map_or(&b"none"[..], |(k, _)| k.as_slice()), last.map_or(&b"none"[..], |(k, _)| k.as_slice())];
+        let both = ask(subject, store, |s| s.two_attrs(id, name, names));
+        assert_eq!(both, Ok([first.map(|(_, v)| v.clone()), last.map(|(_, v)| v.clone())]));
         self.check_omap(subject, store, id, name, o);
     }
 

@@ -1,9 +1,10 @@
-//! Random transactions, each applied to the store and to the model.
+//! Random transactions, each applied to the store and to the model, with hints among them.
 
 use super::model::Model;
 use super::workload::{Shape, Workload};
-use super::{Subject, ask, wait_for};
+use super::{Subject, hints, wait_for};
 use crate::{ObjectStore, ReadData};
+use base::Rng;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use types::{CollId, GHObject};
@@ -15,6 +16,7 @@ const SHAPE: Shape = Shape { names: 14, offset_max: 300_000, changes_max: 5 };
 pub fn run(subject: &mut dyn Subject, seed: u64) {
     println!("seed {seed}");
     let (mut work, first) = Workload::new(seed, SHAPE);
+    let mut chance = Rng::new(seed ^ 0x417); // hints' own: the transactions are the same whatever hints there are
     let mut store = subject.fresh();
     let mut tokens = VecDeque::new();
     let mut held: VecDeque<(ReadData, Bytes)> = VecDeque::new();
@@ -25,6 +27,9 @@ pub fn run(subject: &mut dyn Subject, seed: u64) {
         let touched: Vec<_> = txn.objects().cloned().collect();
         store.submit(txn, None, step).unwrap_or_else(|e| panic!("seed {seed}, step {step}: {e}"));
         tokens.push_back(step);
+        if chance.chance(1, 4) {
+            hints::give(&mut chance, &mut *store, home);
+        }
         if work.model().colls.contains_key(&home) {
             for object in touched {
                 work.model().check_object(subject, &mut *store, home, &object);
@@ -59,7 +64,7 @@ fn hold(
     held: &mut VecDeque<(ReadData, Bytes)>,
 ) {
     let Some(o) = model.colls[&home].objects.get(object) else { return };
-    let read = ask(subject, store, |s| s.read(home, object, offset, len)).expect("a read");
+    let read = hints::read(subject, store, home, object, offset, len);
     let size = o.data.len() as u64;
     let wanted = &o.data[offset.min(size) as usize..offset.saturating_add(len).min(size) as usize];
     assert!(read.flat() == *wanted, "{object}: {offset}~{len}");

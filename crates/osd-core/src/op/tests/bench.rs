@@ -148,7 +148,7 @@ impl Bench {
             osd_features: u64::MAX,
             watch_connected: &|_| self.connected,
             next_notify_id: 77,
-            notify_room: 1 << 20,
+            notify_budget: 1 << 20,
             fetched: &self.fetched,
             entropy: 1,
             min_compat_client: 15,

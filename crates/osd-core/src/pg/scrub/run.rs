@@ -201,7 +201,7 @@ impl Scrub {
         format!("{state}{} objects looked at, {} errors", self.found.count, self.found.errors())
     }
 
-    /// The one door between states.
+    /// The only way between states.
     fn enter(&mut self, to: State) {
         let may = match (&self.state, &to) {
             (State::Reserving, State::Choosing | State::Comparing(_) | State::Over) => true,

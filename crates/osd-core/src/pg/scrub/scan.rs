@@ -22,6 +22,7 @@ const TURN_OBJECTS: usize = 128;
 const TURN_BYTES: u64 = 8 << 20;
 /// Names listed at a time.
 const PAGE: usize = 128;
+const _: () = assert!(PAGE <= TURN_OBJECTS);
 
 /// Bounds, from the options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What is looked at while things happen: the checkers' calls, and what of the cluster each is given.
+//! What is checked while things happen: the checkers' calls, and what of the cluster each is given.
 
 use crate::acks;
 use crate::alike;

@@ -8,14 +8,14 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-pub struct Looker {
+pub struct PersistentClient {
     child: Child,
     stdin: ChildStdin,
     lines: Receiver<String>,
 }
 
-impl Looker {
-    /// `cmd`: stay.py with `look`.
+impl PersistentClient {
+    /// `cmd`: stay.py with `ask`.
     pub fn start(mut cmd: Command) -> Result<Self> {
         let mut child =
             cmd.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("starting a client that stays")?;
@@ -40,7 +40,7 @@ fn answer(line: &str, said: &str) -> Result<String> {
     Ok(text("out"))
 }
 
-impl Drop for Looker {
+impl Drop for PersistentClient {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,9 +1,9 @@
 //! What placement groups remember in a life: each transaction changes one of them, and one after the other says how many there were.
 
+use crate::{FastInfo, InfoChange, LogDelta, PgRecord};
 use base::Rng;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use store::{FastInfo, InfoChange, LogDelta, PgRecord};
 use types::{EVersion, HObject, LogOp, ModDesc, PgId, PgInfo, PgLogEntry, PgMissingItem, ReqId, SpgId};
 
 pub const GROUPS: u32 = 3;
@@ -35,7 +35,7 @@ impl Groups {
         let version = EVersion::new(1, n as u64);
         let Some(record) = self.0.get(&pg) else { return fresh(pg, version) };
         if rng.chance(1, 30) {
-            // Somebody must still say how many transactions there were.
+            // Another group must still say how many transactions there were.
             let others = self.0.iter().filter(|(id, _)| **id != pg).map(|(_, r)| r.info.last_update.version).max();
             if others >= Some(record.info.last_update.version) && rng.chance(1, 2) {
                 return LogDelta::forget(pg);
@@ -71,7 +71,7 @@ impl Groups {
         }
         if rng.chance(1, 6) {
             let item = rng.chance(1, 2).then(|| PgMissingItem { need: version, ..PgMissingItem::default() });
-            delta.missing.push((store::conformance::object_name(rng.below(6)).hobj, item));
+            delta.missing.push((crate::conformance::object_name(rng.below(6)).hobj, item));
         }
         delta
     }

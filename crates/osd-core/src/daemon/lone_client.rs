@@ -20,10 +20,11 @@ const WATCH: u32 = 16;
 const WAITS: u32 = 240;
 /// Requests that pass before a slow device is tried again.
 const REST: u32 = 4096;
+const _: () = assert!(WATCH < WAITS && WAITS < REST);
 
 /// What was seen of the requests of late.
 #[derive(Debug, Default)]
-pub struct Solo {
+pub struct LoneClient {
     /// The client that has no answer yet.
     asking: Option<ConnId>,
     last: Option<ConnId>,
@@ -33,7 +34,7 @@ pub struct Solo {
     rest: u32,
 }
 
-impl Solo {
+impl LoneClient {
     /// A request has come.
     pub fn came(&mut self, from: ConnId) {
         self.rest = self.rest.saturating_sub(1);
@@ -62,60 +63,60 @@ mod tests {
     use super::*;
 
     /// `n` requests of one client, each answered before the next.
-    fn one_by_one(solo: &mut Solo, n: u32) -> u32 {
+    fn one_by_one(lone_client: &mut LoneClient, n: u32) -> u32 {
         let mut waits = 0;
         for _ in 0..n {
-            solo.came(ConnId(1));
-            waits += u32::from(solo.may_wait());
-            solo.answered(ConnId(1));
-            assert!(!solo.may_wait(), "there is nothing to wait for");
+            lone_client.came(ConnId(1));
+            waits += u32::from(lone_client.may_wait());
+            lone_client.answered(ConnId(1));
+            assert!(!lone_client.may_wait(), "there is nothing to wait for");
         }
         waits
     }
 
     #[test]
-    fn one_client_at_depth_1_is_waited_for_with_looks_between() {
-        let mut solo = Solo::default();
-        assert_eq!(one_by_one(&mut solo, WATCH), 0);
+    fn one_client_at_depth_1_is_waited_for_with_checks_between() {
+        let mut lone_client = LoneClient::default();
+        assert_eq!(one_by_one(&mut lone_client, WATCH), 0);
         // The first had no client before it.
-        assert_eq!(one_by_one(&mut solo, WAITS), WAITS);
-        assert_eq!(one_by_one(&mut solo, WATCH), 0);
-        assert_eq!(one_by_one(&mut solo, 1), 1);
+        assert_eq!(one_by_one(&mut lone_client, WAITS), WAITS);
+        assert_eq!(one_by_one(&mut lone_client, WATCH), 0);
+        assert_eq!(one_by_one(&mut lone_client, 1), 1);
     }
     #[test]
-    fn nobody_waits_where_two_are() {
-        let mut solo = Solo::default();
+    fn no_thread_waits_where_two_clients_are() {
+        let mut lone_client = LoneClient::default();
         for i in 0..1000 {
-            solo.came(ConnId(i % 2));
-            assert!(!solo.may_wait());
-            solo.answered(ConnId(i % 2));
+            lone_client.came(ConnId(i % 2));
+            assert!(!lone_client.may_wait());
+            lone_client.answered(ConnId(i % 2));
         }
         // One client with two requests under way: the answer to one is the next one's call.
-        let mut solo = Solo::default();
-        solo.came(ConnId(1));
+        let mut lone_client = LoneClient::default();
+        lone_client.came(ConnId(1));
         for _ in 0..1000 {
-            solo.came(ConnId(1));
-            assert!(!solo.may_wait());
-            solo.answered(ConnId(1));
-            solo.came(ConnId(1));
-            assert!(!solo.may_wait());
+            lone_client.came(ConnId(1));
+            assert!(!lone_client.may_wait());
+            lone_client.answered(ConnId(1));
+            lone_client.came(ConnId(1));
+            assert!(!lone_client.may_wait());
         }
     }
     #[test]
     fn another_client_ends_the_waiting() {
-        let mut solo = Solo::default();
-        assert!(one_by_one(&mut solo, WATCH + 10) > 0);
-        solo.came(ConnId(2));
-        assert!(!solo.may_wait());
-        solo.answered(ConnId(2));
-        assert_eq!(one_by_one(&mut solo, WATCH), 0);
+        let mut lone_client = LoneClient::default();
+        assert!(one_by_one(&mut lone_client, WATCH + 10) > 0);
+        lone_client.came(ConnId(2));
+        assert!(!lone_client.may_wait());
+        lone_client.answered(ConnId(2));
+        assert_eq!(one_by_one(&mut lone_client, WATCH), 0);
     }
     #[test]
     fn slow_devices_are_left_alone() {
-        let mut solo = Solo::default();
-        assert!(one_by_one(&mut solo, WATCH + 1) > 0);
-        solo.was_slow();
-        assert_eq!(one_by_one(&mut solo, REST + WATCH - 2), 0);
-        assert!(one_by_one(&mut solo, 2) > 0);
+        let mut lone_client = LoneClient::default();
+        assert!(one_by_one(&mut lone_client, WATCH + 1) > 0);
+        lone_client.was_slow();
+        assert_eq!(one_by_one(&mut lone_client, REST + WATCH - 2), 0);
+        assert!(one_by_one(&mut lone_client, 2) > 0);
     }
 }

@@ -1,15 +1,15 @@
 //! Is what came up one of the states that it may be?
 
 use super::groups::Groups;
-use super::life::{History, Step, pump};
+use super::life::{History, Step};
 use super::seen::Seen;
-use super::setting::config;
-use crate::{BlockStore, Config};
+use super::{Setting, Subject};
+use crate::conformance::ModelObject;
+use crate::{ObjectStore, OmapQuery, StoreError, StoreResult};
 use base::Rng;
 use disk::MemDisks;
 use std::fmt::{Debug, Display, Formatter};
 use std::rc::Rc;
-use store::{ObjectStore, OmapQuery, StoreError, StoreResult};
 use types::{CollId, GHObject};
 
 /// What is not as it should be.
@@ -46,11 +46,7 @@ fn equal<T: PartialEq + Debug>(what: &str, have: &T, want: &T) -> Result<(), Wro
 }
 
 /// Asks until nothing must be fetched any more.
-fn ask<T>(
-    store: &mut BlockStore,
-    drive: &mut dyn FnMut(&mut BlockStore),
-    mut f: impl FnMut(&mut BlockStore) -> StoreResult<T>,
-) -> Result<T, Wrong> {
+fn ask<S: ObjectStore, T>(store: &mut S, drive: &mut dyn FnMut(&mut S), mut f: impl FnMut(&mut S) -> StoreResult<T>) -> Result<T, Wrong> {
     for _ in 0..10_000 {
         match f(store) {
             Err(StoreError::Wait(_)) => {
@@ -64,17 +60,18 @@ fn ask<T>(
     Err(Wrong::Refused("what is fetched never comes".to_string()))
 }
 
-/// Opens what is on these disks, with any settings.
-pub fn open(disks: &MemDisks, rng: &mut Rng) -> Result<BlockStore, Wrong> {
-    open_as(disks, config(rng))
+/// Opens what is on these disks, in any way.
+pub fn open<S: Subject>(disks: &MemDisks, rng: &mut Rng) -> Result<S::Store, Wrong> {
+    open_as::<S>(disks, rng, None)
 }
-pub fn open_as(disks: &MemDisks, config: Config) -> Result<BlockStore, Wrong> {
+/// The same, as a life has it.
+pub fn open_as<S: Subject>(disks: &MemDisks, rng: &mut Rng, life: Option<&Setting<S::Opening>>) -> Result<S::Store, Wrong> {
     disks.restart();
-    BlockStore::open(config, Box::new(disks.clone())).map_err(|e| Wrong::Refused(format!("it does not open: {e}")))
+    S::open(Box::new(disks.clone()), rng, life).map_err(|e| Wrong::Refused(format!("it does not open: {e}")))
 }
 
 /// What all groups remember.
-fn groups(store: &mut BlockStore, drive: &mut dyn FnMut(&mut BlockStore)) -> Result<Groups, Wrong> {
+fn groups<S: ObjectStore>(store: &mut S, drive: &mut dyn FnMut(&mut S)) -> Result<Groups, Wrong> {
     let mut groups = Groups::default();
     for pg in ask(store, drive, |s| s.pgs())? {
         groups.0.extend(ask(store, drive, |s| s.load_pg(pg))?.map(|record| (pg, Rc::new(record))));
@@ -83,7 +80,7 @@ fn groups(store: &mut BlockStore, drive: &mut dyn FnMut(&mut BlockStore)) -> Res
 }
 
 /// How many transactions a store has, by what its groups remember; that is exactly what they should.
-pub fn find(store: &mut BlockStore, steps: &[Step], drive: &mut dyn FnMut(&mut BlockStore)) -> Result<usize, Wrong> {
+pub fn find<S: ObjectStore>(store: &mut S, steps: &[Step], drive: &mut dyn FnMut(&mut S)) -> Result<usize, Wrong> {
     let have = groups(store, drive)?;
     let n = have.newest();
     let Some(wanted) = steps.get(n) else { return Err(Wrong::Different(format!("it has {n} transactions, more than there were"))) };
@@ -98,9 +95,9 @@ pub fn find(store: &mut BlockStore, steps: &[Step], drive: &mut dyn FnMut(&mut B
 
 /// Opens a state and holds it against the history; returns how many transactions it has. With `all`, objects that did not change lately are
 /// looked at, too.
-pub fn check(disks: &MemDisks, history: &History, rng: &mut Rng, all: bool) -> Result<usize, Wrong> {
-    let mut store = open(disks, rng)?;
-    let n = find(&mut store, &history.steps, &mut pump)?;
+pub fn check<S: Subject>(disks: &MemDisks, history: &History, rng: &mut Rng, all: bool) -> Result<usize, Wrong> {
+    let mut store = open::<S>(disks, rng)?;
+    let n = find(&mut store, &history.steps, &mut S::poll)?;
     let allowed = history.allowed();
     if !allowed.contains(&n) {
         let why = format!("it has {n} transactions, {} were acknowledged, {} submitted", allowed.start(), allowed.end());
@@ -108,30 +105,36 @@ pub fn check(disks: &MemDisks, history: &History, rng: &mut Rng, all: bool) -> R
     }
     // What did not change lately was looked at in the states before: most times, the rest is enough.
     let lately = (!all && !rng.chance(1, 16)).then(|| &history.steps[n.saturating_sub(8)]);
-    same_objects(&mut store, &history.steps[n], lately, Some(&history.seen), rng, true, &mut pump)
+    same_objects::<S>(&mut store, &history.steps[n], lately, Some(&history.seen), rng, true, &mut S::poll)
         .map_err(|e| e.at(format!("with {n} transactions ({allowed:?} allowed)")))?;
     Ok(n)
 }
 
 /// The store has what the model has, and passes fsck.
-pub fn same(store: &mut BlockStore, step: &Step, rng: &mut Rng, fsck: bool, drive: &mut dyn FnMut(&mut BlockStore)) -> Result<(), Wrong> {
+pub fn same<S: Subject>(
+    store: &mut S::Store,
+    step: &Step,
+    rng: &mut Rng,
+    fsck: bool,
+    drive: &mut dyn FnMut(&mut S::Store),
+) -> Result<(), Wrong> {
     let have = groups(store, drive)?;
     if have.0 != step.groups.0 {
         return Err(difference("what groups remember", &format!("{:#?}", have.0), &format!("{:#?}", step.groups.0)));
     }
-    same_objects(store, step, None, None, rng, fsck, drive)
+    same_objects::<S>(store, step, None, None, rng, fsck, drive)
 }
 
 /// As [`same`], but for the groups; of objects that are what they were at `since`, only that they are there. `seen` is that of the history which has
 /// the step.
-fn same_objects(
-    store: &mut BlockStore,
+fn same_objects<S: Subject>(
+    store: &mut S::Store,
     step: &Step,
     since: Option<&Step>,
     seen: Option<&Seen>,
     rng: &mut Rng,
     fsck: bool,
-    drive: &mut dyn FnMut(&mut BlockStore),
+    drive: &mut dyn FnMut(&mut S::Store),
 ) -> Result<(), Wrong> {
     let colls = ask(store, drive, |s| s.collections())?;
     equal("collections", &colls, &step.model.colls.keys().copied().collect())?;
@@ -157,26 +160,24 @@ fn same_objects(
         }
     }
     if fsck {
-        let findings = store.fsck(false);
-        if store.damage().leaves > 0 && !findings.errors.is_empty() {
+        let errors = S::fsck(store);
+        if !errors.is_empty() {
+            let what = format!("fsck: {}", errors.join("; "));
             // What is asked for is served, from what lies beside damage and from copies; that there is damage is told.
-            return Err(Wrong::Refused(format!("fsck: {}", findings.errors.join("; "))));
-        }
-        if !findings.errors.is_empty() {
-            return Err(Wrong::Different(format!("fsck: {}", findings.errors.join("; "))));
+            return Err(if S::is_damaged(store) { Wrong::Refused(what) } else { Wrong::Different(what) });
         }
     }
     Ok(())
 }
 
-fn same_object(
-    store: &mut BlockStore,
+fn same_object<S: ObjectStore>(
+    store: &mut S,
     coll: CollId,
     name: &GHObject,
-    wanted: &store::conformance::ModelObject,
+    wanted: &ModelObject,
     seen: Option<&Seen>,
     rng: &mut Rng,
-    drive: &mut dyn FnMut(&mut BlockStore),
+    drive: &mut dyn FnMut(&mut S),
 ) -> Result<(), Wrong> {
     let stat = ask(store, drive, |s| s.stat(coll, name))?;
     equal("size", &stat.size, &(wanted.data.len() as u64))?;
@@ -199,14 +200,14 @@ fn same_object(
     Ok(())
 }
 
-fn same_data(
-    store: &mut BlockStore,
+fn same_data<S: ObjectStore>(
+    store: &mut S,
     coll: CollId,
     name: &GHObject,
-    wanted: &store::conformance::ModelObject,
+    wanted: &ModelObject,
     (offset, len): (u64, u64),
     seen: Option<&Seen>,
-    drive: &mut dyn FnMut(&mut BlockStore),
+    drive: &mut dyn FnMut(&mut S),
 ) -> Result<(), Wrong> {
     let data = ask(store, drive, |s| s.read(coll, name, offset, len))?;
     let wanted = &wanted.data[offset as usize..wanted.data.len().min(offset.saturating_add(len) as usize)];

@@ -3,15 +3,14 @@
 use super::check::{Wrong, find, open, open_as, same};
 use super::groups::Groups;
 use super::seen::Seen;
-use super::setting::Setting;
 use super::work::Work;
-use crate::BlockStore;
+use super::{Setting, Subject};
+use crate::conformance::{self, Model};
+use crate::{ObjectStore, StoreError};
 use base::Rng;
 use disk::{Disks, Fault, Image, MemDisks, Order, Recording};
 use std::cell::Cell;
 use std::sync::Arc;
-use store::conformance::Model;
-use store::{ObjectStore, StoreError};
 use types::Transaction;
 
 /// Transactions of one life.
@@ -58,10 +57,10 @@ impl History {
 }
 
 /// A store that lives.
-pub struct Life {
-    setting: Setting,
+pub struct Life<S: Subject> {
+    setting: Setting<S::Opening>,
     disks: MemDisks,
-    store: BlockStore,
+    store: S::Store,
     work: Work,
     steps: Vec<Step>,
     groups: Groups,
@@ -72,19 +71,14 @@ pub struct Life {
     acked: usize,
 }
 
-/// Lets the store get on with what has completed.
-pub fn pump(store: &mut BlockStore) {
-    store.poll();
-}
-
-impl Life {
-    /// A new store. Its first transaction is not recorded: a store that was never finished is nobody's.
+impl<S: Subject> Life<S> {
+    /// A new store. Its first transaction is not recorded: a store that was never finished holds no promise.
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let setting = Setting::of(seed);
+        let setting = S::setting(seed);
         let disks = setting.disks();
-        BlockStore::mkfs(Box::new(disks.clone()), [seed as u8 | 1; 16]).expect("a new store");
-        let store = open_as(&disks, setting.config(&mut rng)).expect("a store that was just made");
+        S::make(Box::new(disks.clone()), seed);
+        let store = open_as::<S>(&disks, &mut rng, Some(&setting)).expect("a store that was just made");
         let (work, first) = Work::new(seed, setting.kind, setting.shape);
         let steps = vec![Step { model: Model::default(), groups: Groups::default() }];
         let mut life = Self { setting, disks, store, work, steps, groups: Groups::default(), calm_end: false, submitted: 0, acked: 0 };
@@ -95,19 +89,19 @@ impl Life {
     /// Goes on with what came up from a crash of another life.
     pub fn from_crash(seed: u64, generation: u64, disks: &MemDisks, history: &History) -> Result<Self, Wrong> {
         let mut rng = Rng::new(seed ^ generation << 32 ^ 0xabcd);
-        let setting = Setting::of(seed);
-        let mut store = open_as(disks, setting.config(&mut rng))?;
-        let n = find(&mut store, &history.steps, &mut pump)?;
+        let setting = S::setting(seed);
+        let mut store = open_as::<S>(disks, &mut rng, Some(&setting))?;
+        let n = find(&mut store, &history.steps, &mut S::poll)?;
         let step = history.steps[n].clone();
         let work = Work::resume(seed ^ generation << 40 ^ 1, setting.kind, setting.shape, step.model);
-        // Numbers go on from there; what came before is nobody's question any more.
+        // Numbers go on from there; what came before is not asked for any more.
         let steps = history.steps[..=n].to_vec();
         Ok(Self { setting, disks: disks.clone(), store, work, steps, groups: step.groups, calm_end: false, submitted: n, acked: n })
     }
 
     fn submit(&mut self, rng: &mut Rng, txn: Transaction) -> Result<(), StoreError> {
         let n = self.submitted + 1;
-        let object = txn.objects().next().map_or_else(|| store::conformance::object_name(0).hobj, |o| o.hobj.clone());
+        let object = txn.objects().next().map_or_else(|| conformance::object_name(0).hobj, |o| o.hobj.clone());
         let delta = self.groups.change(rng, n, object);
         self.groups.apply(delta.clone());
         // The mark first: what is submitted may be on the disks from then on.
@@ -133,20 +127,15 @@ impl Life {
     fn settle(&mut self) -> Result<(), Wrong> {
         for _ in 0..100_000 {
             self.store.turn_end();
-            pump(&mut self.store);
+            S::poll(&mut self.store);
             self.take_commits()?;
             if self.acked == self.submitted {
                 return Ok(());
             }
             self.disks.complete(1);
         }
-        let stats = self.store.stats();
-        Err(Wrong::Refused(format!(
-            "only {} of {} transactions ever become durable: {stats:?}, {}",
-            self.acked,
-            self.submitted,
-            self.store.stand()
-        )))
+        let (acked, submitted, stand) = (self.acked, self.submitted, S::stand(&self.store));
+        Err(Wrong::Refused(format!("only {acked} of {submitted} transactions ever become durable: {stand}")))
     }
 
     /// Lives: transactions by chance, in turns of some, while operations complete by chance. With faults to come, the life may end early.
@@ -162,15 +151,15 @@ impl Life {
         self.live(rng)?;
         self.disks.restart();
         self.disks.set_order(Order::AtOnce, 0);
-        self.store = open(&self.disks, rng)?;
-        let n = find(&mut self.store, &self.steps, &mut pump)?;
+        self.store = open::<S>(&self.disks, rng)?;
+        let n = find(&mut self.store, &self.steps, &mut S::poll)?;
         self.disks.note(ACKED + n as u64);
-        pump(&mut self.store);
+        S::poll(&mut self.store);
         Ok(self.over(started))
     }
     fn start_recording(&mut self, rng: &mut Rng, faults: &[Fault]) -> u64 {
         while self.disks.in_flight() > 0 {
-            pump(&mut self.store);
+            S::poll(&mut self.store);
         }
         self.disks.record();
         self.disks.note(self.submitted as u64);
@@ -221,11 +210,11 @@ impl Life {
                     Some((slow, late)) => self.disks.complete_any_but(slow, late, rng),
                     None => self.disks.complete_any(rng),
                 };
-                pump(&mut self.store);
+                S::poll(&mut self.store);
                 self.take_commits()?;
             }
             if rng.chance(1, self.setting.checkpoint_every) {
-                self.store.checkpoint();
+                S::checkpoint(&mut self.store);
             }
             if rng.chance(1, self.setting.settle_every) {
                 self.settle()?;
@@ -238,7 +227,7 @@ impl Life {
             self.settle()?;
         }
         for _ in 0..if self.calm_end { 4 } else { 0 } {
-            let mut txn = Transaction::new(store::conformance::object_coll(0));
+            let mut txn = Transaction::new(conformance::object_coll(0));
             txn.nop();
             self.submit(rng, txn).map_err(|e| Wrong::Refused(e.to_string()))?;
             self.settle()?;
@@ -249,19 +238,18 @@ impl Life {
     fn read_something(&mut self, rng: &mut Rng) -> Result<(), Wrong> {
         let disks = self.disks.clone();
         let step = self.steps.last().expect("there is a first");
-        same(&mut self.store, step, rng, false, &mut |store| {
+        same::<S>(&mut self.store, step, rng, false, &mut |store| {
             disks.complete(1);
-            pump(store);
+            S::poll(store);
         })
     }
 }
 
 /// From a state that came up: more transactions, an orderly restart, a crash while it comes up; checked after each.
-pub fn go_on(disks: &MemDisks, setting: &Setting, step: &Step, rng: &mut Rng) -> Result<(), Wrong> {
-    let mut pumped = |store: &mut BlockStore| pump(store);
+pub fn go_on<S: Subject>(disks: &MemDisks, setting: &Setting<S::Opening>, step: &Step, rng: &mut Rng) -> Result<(), Wrong> {
     disks.record();
-    let mut store = open(disks, rng)?;
-    pump(&mut store);
+    let mut store = open::<S>(disks, rng)?;
+    S::poll(&mut store);
     // Half way through coming up, again. Nothing was promised since, so the same must be there.
     drop(store);
     let recording = disks.take_recording();
@@ -269,11 +257,11 @@ pub fn go_on(disks: &MemDisks, setting: &Setting, step: &Step, rng: &mut Rng) ->
     while states.step().is_some() {
         if rng.chance(1, 3) {
             let again = states.state(rng, disk::Tear::Sectors);
-            let mut store = open(&again, rng).map_err(|e| e.at("after a second crash"))?;
-            same(&mut store, step, rng, false, &mut pumped).map_err(|e| e.at("after a second crash"))?;
+            let mut store = open::<S>(&again, rng).map_err(|e| e.at("after a second crash"))?;
+            same::<S>(&mut store, step, rng, false, &mut S::poll).map_err(|e| e.at("after a second crash"))?;
         }
     }
-    let mut store = open(disks, rng)?;
+    let mut store = open::<S>(disks, rng)?;
     let mut work = Work::resume(rng.u64(), setting.kind, setting.shape, step.model.clone());
     let mut groups = step.groups.clone();
     // One had a group forgotten, perhaps, and left no number.
@@ -281,7 +269,7 @@ pub fn go_on(disks: &MemDisks, setting: &Setting, step: &Step, rng: &mut Rng) ->
     for _ in 0..1 + rng.below(setting.go_on_max) {
         let saved = (work.clone(), groups.clone());
         let txn = work.next_txn();
-        let delta = groups.change(rng, n + 1, store::conformance::object_name(0).hobj);
+        let delta = groups.change(rng, n + 1, conformance::object_name(0).hobj);
         groups.apply(delta.clone());
         match store.submit(txn, Some(delta), n as u64 + 1) {
             Ok(()) => n += 1,
@@ -293,24 +281,24 @@ pub fn go_on(disks: &MemDisks, setting: &Setting, step: &Step, rng: &mut Rng) ->
         }
         if rng.chance(1, setting.turn_every.min(2) * 2 - 1) {
             store.turn_end();
-            pump(&mut store);
+            S::poll(&mut store);
         }
         if rng.chance(1, 10) {
-            store.checkpoint();
+            S::checkpoint(&mut store);
         }
     }
     let step = Step { model: work.model().clone(), groups };
     let mut tokens = Vec::new();
     for _ in 0..1000 {
         store.turn_end();
-        pump(&mut store);
+        S::poll(&mut store);
         store.take_commits(&mut tokens);
-        if store.stats().idle && !store.is_checkpointing() {
+        if S::is_idle(&store) {
             break;
         }
     }
-    same(&mut store, &step, rng, false, &mut pumped)?;
+    same::<S>(&mut store, &step, rng, false, &mut S::poll)?;
     drop(store);
-    let mut store = open(disks, rng).map_err(|e| e.at("at the next start"))?;
-    same(&mut store, &step, rng, true, &mut pumped).map_err(|e| e.at("at the next start"))
+    let mut store = open::<S>(disks, rng).map_err(|e| e.at("at the next start"))?;
+    same::<S>(&mut store, &step, rng, true, &mut S::poll).map_err(|e| e.at("at the next start"))
 }

@@ -1,19 +1,35 @@
 //! What was found equal in one state need not be read by us again in the next: comparing took more of a state's time than anything but the log.
 //!
 //! Only of bytes that lie in the memory of a recorded write, and of objects of the history: both live, and stay as they are, as long as this does. So
-//! whoever comes with the same two places comes with the same bytes. The store has read them, and computed their checksums, each time.
+//! the same two places have the same bytes. The store has read them, and computed their checksums, each time.
 
-use crate::overlay::NumberBuild;
+use base::fixed::HashSet;
 use disk::Recording;
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
+
+/// For keys that are places in memory: the same in each run.
+#[derive(Default)]
+struct PlaceHasher(u64);
+
+impl Hasher for PlaceHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|b| self.write_u64(u64::from(*b)));
+    }
+    fn write_u64(&mut self, n: u64) {
+        self.0 = (self.0 ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    }
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// Pairs of places and a length: what was read, what it should be.
 pub struct Seen {
     /// Of what was written, ascending.
     recorded: Vec<Range<*const u8>>,
-    equal: RefCell<HashSet<(u64, u64, u64), NumberBuild>>,
+    equal: RefCell<HashSet<(u64, u64, u64), BuildHasherDefault<PlaceHasher>>>,
 }
 
 impl Seen {

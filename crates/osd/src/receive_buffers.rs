@@ -6,8 +6,8 @@
 
 use bytes::Bytes;
 use disk::{AlignedBuf, KnownMemory, LargeBuf, LargeMemory};
-use msgr::landing::{LAND_MAX, LAND_MIN};
-use msgr::{Room, Rooms};
+use msgr::direct::{DIRECT_MAX, DIRECT_MIN};
+use msgr::{ReceiveBuffer, ReceiveBuffers};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,21 +24,21 @@ const MAPPED_MIN: usize = 512 << 10;
 struct Lent(AlignedBuf);
 struct Mapped(LargeBuf);
 
-impl Rooms for DeviceMemory {
+impl ReceiveBuffers for DeviceMemory {
     fn sizes(&self) -> RangeInclusive<usize> {
-        LAND_MIN..=KnownMemory::LEN_MAX
+        DIRECT_MIN..=KnownMemory::LEN_MAX
     }
-    fn take(&self, len: usize) -> Option<Box<dyn Room>> {
-        self.0.take(len).map(|buf| Box::new(Lent(buf)) as Box<dyn Room>)
+    fn take(&self, len: usize) -> Option<Box<dyn ReceiveBuffer>> {
+        self.0.take(len).map(|buf| Box::new(Lent(buf)) as Box<dyn ReceiveBuffer>)
     }
 }
 
-impl Rooms for StoreMemory {
+impl ReceiveBuffers for StoreMemory {
     fn sizes(&self) -> RangeInclusive<usize> {
-        MAPPED_MIN..=LAND_MAX
+        MAPPED_MIN..=DIRECT_MAX
     }
-    fn take(&self, len: usize) -> Option<Box<dyn Room>> {
-        self.0.take(len).map(|buf| Box::new(Mapped(buf)) as Box<dyn Room>)
+    fn take(&self, len: usize) -> Option<Box<dyn ReceiveBuffer>> {
+        self.0.take(len).map(|buf| Box::new(Mapped(buf)) as Box<dyn ReceiveBuffer>)
     }
 }
 
@@ -59,7 +59,7 @@ pub async fn give_back(memory: Arc<LargeMemory>) {
     }
 }
 
-impl Room for Lent {
+impl ReceiveBuffer for Lent {
     fn bytes(&mut self) -> &mut [u8] {
         &mut self.0
     }
@@ -68,7 +68,7 @@ impl Room for Lent {
     }
 }
 
-impl Room for Mapped {
+impl ReceiveBuffer for Mapped {
     fn bytes(&mut self) -> &mut [u8] {
         &mut self.0
     }

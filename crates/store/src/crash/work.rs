@@ -4,12 +4,12 @@
 //! |---|---|---|
 //! | chance | any change of any object | most |
 //! | steady | one block of a few objects, in place: every record is as long as any other | what a crash left behind the end of the log stands exactly where the next record is looked for |
-//! | churn | blocks in place, then the whole chunk moves, on a device with a few chunks to spare | a place that is given again while an old image is on its way to it |
-//! | copies | a range of one object over the middle of a short other one, whose cell has to move | a change that waits for bytes when a part of it is made |
+//! | churn | blocks in place, then a whole chunk of 64 KiB, on a device with a few chunks to spare | a place that is given again while an old image is on its way to it |
+//! | copies | a range of one object over the middle of a short other one, which must move to grow | a change that waits for bytes when a part of it is made |
 
+use crate::conformance::{Model, Shape, Workload, object_coll, object_name};
 use base::Rng;
 use bytes::Bytes;
-use store::conformance::{Model, Shape, Workload, object_coll, object_name};
 use types::{GHObject, Transaction};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ const BLOCK: u64 = 4096;
 const CHUNK: u64 = 16 * BLOCK;
 const STEADY_OBJECTS: u64 = 3;
 const STEADY_BLOCKS: u64 = 4;
-/// Objects of a chunk each. `setting` leaves some chunks more than these.
+/// Objects of a chunk each. The setting leaves some chunks more than these.
 pub const CHURN_OBJECTS: u64 = 6;
 
 /// Transactions, and the model that they have been applied to.
@@ -105,7 +105,7 @@ impl Work {
             txn.clone_range(&from, &to, src, 40_000, dst);
             return txn;
         }
-        // Twelve blocks: what goes beyond them has the cell moved.
+        // Twelve blocks: what goes beyond them has it moved.
         txn.remove(&to);
         let data = fresh(self.rng(), 12 * BLOCK);
         txn.write(&to, 0, data, 0);

@@ -1,11 +1,11 @@
 //! Large data with memory of their own: the same messages as by the buffer, wherever reads end and whatever was expected.
 
 use super::*;
-use crate::landing::{ENDS_MAX, LAND_MAX, LAND_MIN};
+use crate::direct::{DIRECT_MAX, DIRECT_MIN, ENDS_MAX};
 use base::Rng;
 use std::cell::{Cell, RefCell};
 
-/// Gives rooms, but not always.
+/// Gives receive buffers, but not always.
 #[derive(Default)]
 struct Giver {
     rng: RefCell<Option<Rng>>,
@@ -18,12 +18,12 @@ struct Held {
     frozen: Rc<Cell<usize>>,
 }
 
-impl Rooms for Giver {
+impl ReceiveBuffers for Giver {
     fn sizes(&self) -> std::ops::RangeInclusive<usize> {
-        LAND_MIN..=LAND_MAX
+        DIRECT_MIN..=DIRECT_MAX
     }
-    fn take(&self, len: usize) -> Option<Box<dyn Room>> {
-        assert!((LAND_MIN..=LAND_MAX).contains(&len));
+    fn take(&self, len: usize) -> Option<Box<dyn ReceiveBuffer>> {
+        assert!((DIRECT_MIN..=DIRECT_MAX).contains(&len));
         if self.rng.borrow_mut().as_mut().is_some_and(|rng| rng.chance(1, 4)) {
             return None;
         }
@@ -31,7 +31,7 @@ impl Rooms for Giver {
         Some(Box::new(Held { bytes: vec![0xee; len], held: self.held.clone(), frozen: self.frozen.clone() }))
     }
 }
-impl Room for Held {
+impl ReceiveBuffer for Held {
     fn bytes(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
@@ -50,28 +50,28 @@ fn ready(mode: ConMode, rng: Option<Rng>) -> (Connection, Connection, Rc<Giver>)
     let policy = |_| Policy::stateless_server();
     let giver = Rc::new(Giver { rng: RefCell::new(rng), ..Giver::default() });
     let mut server = keyed_local(EntityKind::OSD, 2, mode, policy);
-    server.rooms = Some(giver.clone());
+    server.receive_buffers = Some(giver.clone());
     let (mut a, mut b) = pair(keyed_local(EntityKind::CLIENT, 1, mode, policy), server, Policy::lossy_client());
     settle(&mut a, &mut b, usize::MAX).unwrap();
     (a, b, giver)
 }
 
-/// One read of at most `max` bytes, as a socket's; how many there were room for.
+/// One read of at most `max` bytes, as a socket's; how many fitted.
 fn read(c: &mut Connection, buf: &mut BytesMut, bytes: &[u8], max: usize) -> usize {
     let bytes = &bytes[..bytes.len().min(max)];
-    let Some(spot) = c.spot(buf) else {
+    let Some(target) = c.read_target(buf) else {
         buf.extend_from_slice(bytes);
         return bytes.len();
     };
-    assert!(spot.head + spot.tail <= ENDS_MAX);
-    let n = bytes.len().min(spot.head + spot.data.len() + spot.tail);
-    let (head, rest) = bytes[..n].split_at(n.min(spot.head));
-    let (data, tail) = rest.split_at(rest.len().min(spot.data.len()));
-    spot.data[..data.len()].copy_from_slice(data);
+    assert!(target.head + target.tail <= ENDS_MAX);
+    let n = bytes.len().min(target.head + target.data.len() + target.tail);
+    let (head, rest) = bytes[..n].split_at(n.min(target.head));
+    let (data, tail) = rest.split_at(rest.len().min(target.data.len()));
+    target.data[..data.len()].copy_from_slice(data);
     let landed = data.len();
     buf.extend_from_slice(head);
     buf.extend_from_slice(tail);
-    c.landed(landed);
+    c.received(landed);
     n
 }
 
@@ -91,7 +91,7 @@ fn some(rng: &mut Rng, n: u64) -> Vec<RawMessage> {
     let mut shape = (300, 0, 65536);
     let mut one = |tid| {
         if rng.chance(1, 3) {
-            let len = [0, 1, 4096, LAND_MIN - 1, LAND_MIN, 40_000, 65_536, 1 << 20, (1 << 20) + 1, 200_000, 3 << 20];
+            let len = [0, 1, 4096, DIRECT_MIN - 1, DIRECT_MIN, 40_000, 65_536, 1 << 20, (1 << 20) + 1, 200_000, 3 << 20];
             let middle = if rng.chance(1, 5) { rng.below(4000) as usize } else { 0 };
             shape = (rng.below(400) as usize, middle, len[rng.below(11) as usize]);
         }
@@ -125,11 +125,11 @@ fn the_same_messages_arrive_wherever_reads_end() {
             assert!(got.tid == sent.tid && got.front == sent.front && got.middle == sent.middle, "seed {seed}");
             assert!(got.data_flat() == sent.data_flat(), "seed {seed}, message {}", sent.tid);
         }
-        assert!(buf.is_empty() && giver.held.get() == 0, "seed {seed}: a room is held for nothing");
+        assert!(buf.is_empty() && giver.held.get() == 0, "seed {seed}: a receive buffer is held for nothing");
         assert!(mode == ConMode::CRC || giver.frozen.get() == 0);
         landed += giver.frozen.get();
     }
-    assert!(landed > 200, "{landed} of them had rooms");
+    assert!(landed > 200, "{landed} of them had receive buffers");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_flipped_bit_is_an_error_there_too() {
 }
 
 #[test]
-fn frames_that_wait_together_have_a_room_each() {
+fn frames_that_wait_together_have_a_receive_buffer_each() {
     let (mut a, mut b, giver) = ready(ConMode::CRC, None);
     let mut buf = BytesMut::new();
     a.send(message(0, 300, 0, &[65536]));
@@ -197,14 +197,14 @@ fn frames_that_wait_together_have_a_room_each() {
     assert_eq!((ups.len(), giver.frozen.get()), (20, 39));
 }
 
-/// A giver of rooms for the largest alone.
+/// Gives receive buffers for the largest alone.
 struct Large(Rc<Giver>);
 
-impl Rooms for Large {
+impl ReceiveBuffers for Large {
     fn sizes(&self) -> std::ops::RangeInclusive<usize> {
-        2 << 20..=LAND_MAX
+        2 << 20..=DIRECT_MAX
     }
-    fn take(&self, len: usize) -> Option<Box<dyn Room>> {
+    fn take(&self, len: usize) -> Option<Box<dyn ReceiveBuffer>> {
         assert!(self.sizes().contains(&len));
         self.0.take(len)
     }
@@ -215,19 +215,19 @@ fn a_giver_is_asked_for_its_sizes_only_and_the_largest_are_not_foreseen() {
     let giver = Rc::new(Giver::default());
     let policy = |_| Policy::stateless_server();
     let mut server = keyed_local(EntityKind::OSD, 2, ConMode::CRC, policy);
-    server.rooms = Some(Rc::new(Large(giver.clone())));
+    server.receive_buffers = Some(Rc::new(Large(giver.clone())));
     let (mut a, mut b) = pair(keyed_local(EntityKind::CLIENT, 1, ConMode::CRC, policy), server, Policy::lossy_client());
     settle(&mut a, &mut b, usize::MAX).unwrap();
     let mut buf = BytesMut::new();
     let mut landed = 0;
-    for (tid, len) in [65_536, 65_536, 4 << 20, 4 << 20, 300, LAND_MAX, 300, LAND_MAX + 1, 4 << 20].into_iter().enumerate() {
+    for (tid, len) in [65_536, 65_536, 4 << 20, 4 << 20, 300, DIRECT_MAX, 300, DIRECT_MAX + 1, 4 << 20].into_iter().enumerate() {
         a.send(message(tid as u64, 300, 0, &[len]));
         let bytes = a.out().take_flat();
-        assert!(b.spot(&mut buf).is_none(), "what comes next is not known");
+        assert!(b.read_target(&mut buf).is_none(), "what comes next is not known");
         // A socket gives as much as the buffer has room for.
         let ups = receive(&mut b, &mut buf, &bytes, || 65_536).unwrap();
         assert_eq!(ups.len(), 1);
-        landed += usize::from((4 << 20..=LAND_MAX).contains(&len));
+        landed += usize::from((4 << 20..=DIRECT_MAX).contains(&len));
         assert_eq!((giver.frozen.get(), giver.held.get()), (landed, 0), "message {tid}");
     }
 }

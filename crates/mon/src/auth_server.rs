@@ -4,25 +4,25 @@ use crate::AuthMode;
 use crate::run::Shared;
 use bytes::Bytes;
 use cephx::mode;
-use mon_core::{Door, Handshake, Step};
+use mon_core::{Endpoint, Handshake, Step};
 use msgr::{AuthExchange, AuthPeer, AuthServer, AuthStep, Authenticated, ConMode};
 use std::cell::RefCell;
 use std::rc::Rc;
 use types::{EntityKind, errno};
 
 /// One of the two listening sides.
-pub struct DoorServer {
+pub struct EndpointAuth {
     pub shared: Rc<Shared>,
-    pub door: Door,
+    pub endpoint: Endpoint,
 }
 
 /// What is left on the connection for when it is ready.
-pub struct LetIn {
+pub struct LoggedIn {
     pub login: mon_core::Login,
     pub handshake: RefCell<Handshake>,
 }
 
-impl AuthServer for DoorServer {
+impl AuthServer for EndpointAuth {
     fn methods(&self, _: EntityKind) -> Vec<u32> {
         match self.shared.auth {
             AuthMode::Cephx => vec![mode::METHOD_CEPHX],
@@ -37,14 +37,14 @@ impl AuthServer for DoorServer {
             return Err(errno::EOPNOTSUPP);
         }
         let secret_len = if peer.mode == ConMode::SECURE { mode::SECURE_SECRET_LEN } else { 0 };
-        let (shared, door) = (self.shared.clone(), self.door);
-        Ok(Box::new(Exchange { shared, door, method: peer.method, secret_len, state: Handshake::default() }))
+        let (shared, endpoint) = (self.shared.clone(), self.endpoint);
+        Ok(Box::new(Exchange { shared, endpoint, method: peer.method, secret_len, state: Handshake::default() }))
     }
 }
 
 struct Exchange {
     shared: Rc<Shared>,
-    door: Door,
+    endpoint: Endpoint,
     method: u32,
     secret_len: usize,
     state: Handshake,
@@ -52,7 +52,7 @@ struct Exchange {
 
 impl AuthExchange for Exchange {
     fn request(&mut self, payload: Bytes) -> AuthStep {
-        match self.shared.handshake(self.door, &mut self.state, self.method, &payload, self.secret_len) {
+        match self.shared.handshake(self.endpoint, &mut self.state, self.method, &payload, self.secret_len) {
             Step::More(bytes) => AuthStep::More(bytes),
             Step::Bad(errno) => AuthStep::Bad(errno),
             Step::Done(login) => AuthStep::Done(Box::new(Authenticated {
@@ -61,7 +61,7 @@ impl AuthExchange for Exchange {
                 name: login.name.clone(),
                 session_key: login.session_key.secret.clone().into(),
                 connection_secret: login.connection_secret.clone(),
-                user: Some(Rc::new(LetIn { login: *login, handshake: RefCell::new(std::mem::take(&mut self.state)) })),
+                user: Some(Rc::new(LoggedIn { login: *login, handshake: RefCell::new(std::mem::take(&mut self.state)) })),
             })),
         }
     }

@@ -1,0 +1,43 @@
+//! Hints: what a caller tells a store, or asks it, so that it is faster or smaller. A store that implements none of them is right, only slower.
+//!
+//! Each method's default does nothing, and no answer of [`crate::ObjectStore`] depends on whether a hint was given. Absent: what a store owes; that is
+//! [`crate::ObjectStore`], and the conformance suite runs each store also with its hints hidden ([`crate::conformance::Plain`]).
+
+use crate::ReadData;
+use std::time::Duration;
+use types::{CollId, HObject};
+
+/// What makes a store faster or smaller. `impl StoreHints for MyStore {}` is a whole implementation.
+pub trait StoreHints {
+    /// Waits for something that is under way, but no longer than this; true if something came, and then, as in any case, a turn's end should follow.
+    /// For a caller that has nothing else to do and knows that no other has a wish. Saves the wakeup through an event descriptor.
+    /// By default it does not wait: the caller sleeps until the store's devices wake it.
+    fn linger(&mut self, limit: Duration) -> bool {
+        let _ = limit;
+        false
+    }
+    /// These objects will be asked for next: a store that must look in many places of memory for each looks for all of them together.
+    /// By default each is found when it is asked for.
+    fn soon(&self, names: &mut dyn Iterator<Item = (CollId, &HObject)>) {
+        let _ = names;
+    }
+    /// The bytes of a [`crate::ObjectStore::read`] that was told to wait for this ticket, which [`crate::ObjectStore::take_ready`] gave last: the
+    /// object's as they were when the read was asked for. For a caller that knows that they are still the same. Saves a second look-up and a second
+    /// check of their checksums. `None`, always the default's answer: the caller asks again.
+    fn take_read(&self, ticket: u64) -> Option<ReadData> {
+        let _ = ticket;
+        None
+    }
+    /// Brings what the store keeps beside the data into its smallest form, now and not when it would do so by itself.
+    /// By default nothing happens: the store has one form only, or waits until it must.
+    fn compact(&mut self) {}
+    /// The store's caches take no more than this from now on, whatever they were given; what is above goes in the next turns.
+    /// By default nothing changes: a store without caches has nothing to give back.
+    fn limit_memory(&mut self, bytes: usize) {
+        let _ = bytes;
+    }
+    /// What the store keeps in memory, in bytes, roughly, by what it is for: for people. By default nothing is told.
+    fn memory(&self) -> Vec<(&'static str, usize)> {
+        Vec::new()
+    }
+}

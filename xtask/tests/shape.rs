@@ -1,0 +1,213 @@
+//! How the code reads: functions are short, and files of the OSD's core don't go round in circles. What is longer is a list, and stands here with
+//! what it lists.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Lines of a function that is no list.
+const LINES_MAX: usize = 80;
+/// Files of one import circle: a type, and its methods in the files of their subjects.
+const CIRCLE_MAX: usize = 5;
+
+/// Functions that are lists: one entry after the other, each read by itself.
+const LISTS: &[(&str, &str, &str)] = &[
+    ("cephx/src/caps/mon.rs", "profile", "the monitor's profiles"),
+    ("maps/src/pool.rs", "decode", "a pool's fields, by version"),
+    ("maps/src/pool.rs", "encode", "a pool's fields, by version"),
+    ("messages/src/kind.rs", "kind_name", "kinds of messages"),
+    ("messages/tests/recorded.rs", "understand", "kinds of messages"),
+    ("mon-core/src/cmd/fs_set.rs", "change_of", "settings of a file system"),
+    ("mon-core/src/cmd/osd_pool_set.rs", "set", "settings of a pool"),
+    ("mon-core/src/cmd/pool_json.rs", "pool", "a pool's fields"),
+    ("mon-core/tests/as_stock_told_a_manager.rs", "a_stock_manager_is_told_what_a_stock_monitor_tells_it", "steps of a recorded session"),
+    ("mon-core/tests/managers.rs", "a_stock_manager_takes_over_and_gives_back", "steps of a manager's life"),
+    ("mon-core/tests/managers.rs", "commands_of_the_manager_are_handed_on_to_it", "commands and their answers"),
+    ("osd-core/src/pg/logs/tests/rules.rs", "divergent_objects_become_what_the_rules_say", "rules"),
+    ("osd-core/src/shard/peers.rs", "take_peer_message", "kinds of messages"),
+    ("osd-core/tests/bounds.rs", "numbers_beyond_their_bounds", "operations with numbers that are too large"),
+    ("sim/src/faults.rs", "fault", "kinds of faults"),
+    ("store-block/src/apply.rs", "apply", "kinds of changes"),
+    ("store-block/src/crash/setting.rs", "of", "kinds of lives"),
+    ("store-block/src/ops.rs", "encode", "kinds of changes"),
+    ("store-block/src/queue/make.rs", "make_one", "operations of a transaction"),
+    ("types/src/transaction_wire.rs", "put_op", "operations of a transaction"),
+    ("types/tests/recorded.rs", "fuzz_recorded_and_blank_values", "types with an encoding"),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
+}
+
+fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, out);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            out.push(path);
+        }
+    }
+}
+
+/// Functions and their lines, as rustfmt indents them: from `fn` to the brace that stands below it.
+fn functions(text: &str) -> Vec<(String, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (n, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let modifiers = ["pub", "pub(crate)", "pub(super)", "const", "async", "unsafe", "default"];
+        let mut words = code.split(' ').skip_while(|word| modifiers.contains(word));
+        if words.next() != Some("fn") {
+            continue;
+        }
+        let name: String = words.next().unwrap_or_default().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let indent = &line[..line.len() - code.len()];
+        let is_over = |l: &str| l == format!("{indent}}}");
+        let is_declared = |l: &str| l.starts_with(indent) && l.ends_with(';') && l[indent.len()..].starts_with([')', 'f', 'p']);
+        let whole = code.ends_with('}') || code.ends_with(';');
+        let len = if whole { 1 } else { lines[n..].iter().position(|l| is_over(l) || is_declared(l)).map_or(1, |end| end + 1) };
+        found.push((name, len));
+    }
+    found
+}
+
+#[test]
+fn functions_are_short_unless_they_are_lists() {
+    let mut files = Vec::new();
+    sources(&root().join("crates"), &mut files);
+    sources(&root().join("xtask"), &mut files);
+    let (mut long, mut seen, mut lists) = (Vec::new(), 0, BTreeSet::new());
+    for file in &files {
+        let text = fs::read_to_string(file).unwrap();
+        for (name, lines) in functions(&text) {
+            seen += 1;
+            if lines <= LINES_MAX {
+                continue;
+            }
+            match LISTS.iter().position(|(of, list, _)| file.ends_with(of) && *list == name) {
+                Some(n) => drop(lists.insert(n)),
+                None => long.push(format!("{}: {name} has {lines} lines", file.display())),
+            }
+        }
+    }
+    assert!(seen > 5000, "{seen} functions in {} files", files.len());
+    assert!(long.is_empty(), "cut these, or say what they list:\n{}", long.join("\n"));
+    let short: Vec<_> =
+        LISTS.iter().enumerate().filter(|(n, _)| !lists.contains(n)).map(|(_, (file, name, _))| format!("{file}: {name}")).collect();
+    assert!(short.is_empty(), "no longer long, or gone: {short:?}");
+}
+
+/// The modules of a crate by path, without tests.
+fn modules(src: &Path) -> BTreeMap<String, String> {
+    let mut files = Vec::new();
+    sources(src, &mut files);
+    let name = |file: &Path| {
+        let path = file.strip_prefix(src).unwrap().with_extension("");
+        let parts: Vec<String> = path.iter().map(|p| p.to_string_lossy().to_string()).filter(|p| p != "mod" && p != "lib").collect();
+        parts.join("::")
+    };
+    let all = files.iter().map(|file| (name(file), fs::read_to_string(file).unwrap()));
+    let all = all.filter(|(name, _)| !name.split("::").any(|part| part == "tests"));
+    all.map(|(name, text)| (name, text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_string())).collect()
+}
+
+/// The paths that a text's `use` lines name, one each, without what they rename to.
+fn imports(text: &str) -> Vec<String> {
+    let code: String = text.lines().map(|l| l.split("//").next().unwrap()).collect::<Vec<_>>().join(" ");
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("use ").filter(|(at, _)| *at == 0 || code[..*at].ends_with([' ', ';', '}', '{'])) {
+        let Some(end) = code[at..].find(';') else { continue };
+        let path: String = code[at + 4..at + end].split_whitespace().collect::<Vec<_>>().join(" ");
+        expand(&path, &mut found);
+    }
+    found
+}
+
+fn expand(path: &str, out: &mut Vec<String>) {
+    let Some((front, rest)) = path.split_once('{') else {
+        return out.push(path.split(" as ").next().unwrap().trim().to_string());
+    };
+    let body = rest.trim_end().strip_suffix('}').unwrap_or(rest);
+    let (mut depth, mut from) = (0, 0);
+    for (n, c) in body.char_indices().chain([(body.len(), ',')]) {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                let part = body[from..n].trim();
+                if !part.is_empty() {
+                    expand(&format!("{front}{part}"), out);
+                }
+                from = n + 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The module that a path named in `of` lies in; `None` if it is of another crate, or of the crate's root.
+fn target(path: &str, of: &str, all: &BTreeMap<String, String>) -> Option<String> {
+    let mut parts: Vec<&str> = path.split("::").map(str::trim).collect();
+    let mut base: Vec<&str> = of.split("::").filter(|p| !p.is_empty()).collect();
+    match parts[0] {
+        "crate" => {
+            base.clear();
+            parts.remove(0);
+        }
+        "super" | "self" => {
+            while ["super", "self"].contains(parts.first()?) {
+                if parts.remove(0) == "super" {
+                    base.pop();
+                }
+            }
+        }
+        child => drop(all.get(&[&base[..], &[child]].concat().join("::"))?),
+    }
+    base.extend(parts);
+    while !base.is_empty() {
+        let name = base.join("::");
+        if all.contains_key(&name) {
+            return Some(name);
+        }
+        base.pop();
+    }
+    None
+}
+
+/// All that can be reached from a module.
+fn reached(from: &str, uses: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
+    let (mut seen, mut to_go) = (BTreeSet::new(), vec![from]);
+    while let Some(module) = to_go.pop() {
+        for next in uses.get(module).into_iter().flatten() {
+            if seen.insert(next.clone()) {
+                to_go.push(next);
+            }
+        }
+    }
+    seen
+}
+
+#[test]
+fn files_of_the_osds_core_import_each_other_in_small_circles_only() {
+    let all = modules(&root().join("crates/osd-core/src"));
+    let uses: BTreeMap<String, BTreeSet<String>> = all
+        .iter()
+        .map(|(name, text)| {
+            let used = imports(text).iter().filter_map(|path| target(path, name, &all)).filter(|used| used != name).collect();
+            (name.clone(), used)
+        })
+        .collect();
+    assert!(all.len() > 100 && uses["osd"].contains("control") && uses["pg::trim"].contains("pg"), "imports are read");
+    let reached: BTreeMap<&String, BTreeSet<String>> = uses.keys().map(|name| (name, reached(name, &uses))).collect();
+    let mut largest = BTreeSet::new();
+    for name in uses.keys() {
+        let circle: BTreeSet<&String> = reached[name].iter().filter(|other| reached[*other].contains(name)).collect();
+        if circle.len() > largest.len() {
+            largest = circle;
+        }
+    }
+    println!("the largest circle: {largest:?}");
+    assert!(largest.len() > 1, "a type and its methods in several files are a small one");
+    assert!(largest.len() <= CIRCLE_MAX, "{} files import each other in a circle: {largest:?}", largest.len());
+}
