@@ -7,6 +7,7 @@ mod world;
 use base::Rng;
 use bytes::Bytes;
 use cluster::{Cluster, POOL};
+use maps::Placement;
 use messages::{InOp, MOSDOp};
 use std::collections::BTreeSet;
 use types::osd_op::OpCode;
@@ -112,4 +113,37 @@ fn a_damaged_group_is_not_an_empty_one() {
     c.settle();
     assert_eq!(c.read("o").unwrap(), b"12");
     assert_logs_agree(&c, "repaired");
+}
+
+/// A group may wait long for a former member before it becomes active. A new member, which has none of it, follows however many maps have come since
+/// the interval began: it keeps the newest ones only, and need know no more than that the interval of the message is still the present one.
+#[test]
+fn a_new_member_follows_in_an_interval_that_began_many_maps_ago() {
+    let pgid = PgId::new(POOL, 0);
+    let mut c = Cluster::new(7, 3, 2, 1, 1);
+    assert_eq!(c.one("o", vec![append(b"1")]).unwrap().result, 0);
+    let first = c.primary(pgid) as usize;
+    let members = c.map.pg_to_up_acting(pgid, &mut Placement::default()).acting;
+    let second = members.iter().map(|osd| *osd as usize).find(|osd| *osd != first).unwrap();
+    // The second was alone for a while: what it has is not known until it is back.
+    c.kill(first);
+    c.mark_down(first);
+    c.settle();
+    c.kill(second);
+    c.mark_down(second);
+    c.publish(|m| m.osd_weight[second] = 0);
+    c.start(first);
+    c.settle();
+    assert!(!c.is_active(pgid), "{:?}", c.states());
+    for _ in 0..60 {
+        c.publish(|m| m.flags ^= maps::map_flags::NOSCRUB);
+        c.settle();
+    }
+    c.start(second);
+    c.settle();
+    assert!(c.is_active(pgid), "{:?}", c.states());
+    let now = c.map.pg_to_up_acting(pgid, &mut Placement::default()).acting;
+    assert!(now.len() == 2 && now.iter().any(|osd| !members.contains(osd)), "{now:?} has a new member");
+    assert_eq!(c.read("o").unwrap(), b"1");
+    assert_logs_agree(&c, "at rest");
 }

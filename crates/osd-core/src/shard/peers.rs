@@ -270,7 +270,8 @@ impl Shard {
         let pgid = m.pgid();
         if !self.index.contains_key(&pgid) {
             let (history, past) = (m.info.history, m.past_intervals.clone());
-            self.create_for_peer(pgid, m.epoch.min(m.query_epoch), history, past, Part::Replica, cx);
+            // Its interval is the primary's at this map, and may have begun before all maps that are kept here.
+            self.create_for_peer(pgid, m.epoch, history, past, Part::Replica, cx);
             // The first step of a group that follows another.
             self.peer_on(pgid, cx);
         }
