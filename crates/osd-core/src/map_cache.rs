@@ -14,6 +14,8 @@ const BYTES_MAX: usize = 16 << 20;
 pub(crate) const MESSAGE_MAX: u32 = 40;
 // A message of maps is cut from what is kept.
 const _: () = assert!(MESSAGE_MAX as usize <= FULLS_MAX && FULLS_MAX <= INCREMENTALS_MAX);
+/// Bytes of maps in one message to an OSD (`osd_map_message_max_bytes`).
+const MESSAGE_BYTES_MAX: usize = 10 << 20;
 
 /// What shards have of the cache: they read it, and Control alone writes it.
 #[derive(Debug, Clone)]
@@ -118,6 +120,30 @@ impl MapCache {
             m.maps.insert(newest, self.full.get(&newest)?.clone());
             newest
         };
+        Some((m.encode(u64::MAX), reached))
+    }
+
+    /// What leads another OSD from `have` towards `newest`, and the epoch that it gets to. No epoch is left out, for an interval may begin in each.
+    /// If the next one is not kept, the newest comes alone: the OSD sees the gap and asks the monitors.
+    pub fn message_for_osd(&self, fsid: Uuid, have: Epoch, newest: Epoch) -> Option<(RawMessage, Epoch)> {
+        let mut m = MOSDMap { fsid, newest, ..MOSDMap::default() };
+        let (mut reached, mut room) = (have, MESSAGE_BYTES_MAX);
+        for epoch in have + 1..=newest.min(have.saturating_add(MESSAGE_MAX)) {
+            let (maps, map) = match (self.inc.get(&epoch), self.full.get(&epoch)) {
+                (Some(inc), _) => (&mut m.incrementals, inc),
+                (None, Some(full)) => (&mut m.maps, full),
+                (None, None) => break,
+            };
+            if reached > have && map.len() > room {
+                break;
+            }
+            maps.insert(epoch, map.clone());
+            (reached, room) = (epoch, room.saturating_sub(map.len()));
+        }
+        if reached == have {
+            m.maps.insert(newest, self.full.get(&newest)?.clone());
+            reached = newest;
+        }
         Some((m.encode(u64::MAX), reached))
     }
 }

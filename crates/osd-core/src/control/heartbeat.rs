@@ -123,8 +123,11 @@ impl Control {
         if !self.cluster_fsid.is_zero() && m.fsid != self.cluster_fsid {
             return;
         }
-        if m.map_epoch > self.map.epoch && peer.kind == EntityKind::OSD {
-            self.want_maps(cx);
+        if peer.kind == EntityKind::OSD {
+            if m.map_epoch > self.map.epoch {
+                self.want_maps(cx);
+            }
+            self.share_maps(peer.num as OsdId, m.map_epoch, cx);
         }
         match m.op {
             ping_op::PING => {
@@ -306,7 +309,7 @@ impl Control {
         }
     }
 
-    fn heartbeat_interval(&self) -> Duration {
+    pub(super) fn heartbeat_interval(&self) -> Duration {
         Duration::from_secs(self.config.int("osd_heartbeat_interval").max(1))
     }
 
@@ -330,6 +333,7 @@ impl Control {
         }
         self.heartbeats.peers.retain(|osd, _| wanted.contains(osd));
         self.clocks.retain(|osd| map.is_up(osd));
+        self.shared_maps.retain(|osd| map.is_up(osd));
         for osd in &wanted {
             let (osd, now) = (*osd, cx.clock.mono);
             let up_from = map.osd_info[osd as usize].up_from;

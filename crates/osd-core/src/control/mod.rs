@@ -12,6 +12,7 @@ pub(crate) mod maps;
 pub(crate) mod merging;
 pub(crate) mod mgr;
 pub(crate) mod options;
+mod sharing;
 
 use crate::clocks::Clocks;
 use crate::config::Config;
@@ -30,6 +31,7 @@ use heartbeat::Heartbeats;
 use merging::Merging;
 use messages::MOSDMap;
 use mgr::MgrSession;
+use sharing::SharedMaps;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -61,6 +63,7 @@ pub(crate) struct Control {
     mgr: MgrSession,
     merging: Merging,
     heartbeats: Heartbeats,
+    shared_maps: SharedMaps,
     /// How clocks of other OSDs differ from ours.
     clocks: Clocks,
     fullness: Fullness,
@@ -103,6 +106,7 @@ impl Control {
             mgr: MgrSession::default(),
             merging: Merging::default(),
             heartbeats: Heartbeats::default(),
+            shared_maps: SharedMaps::default(),
             clocks: Clocks::default(),
             fullness: Fullness::default(),
             started: Stamp(0),
