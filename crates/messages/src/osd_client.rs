@@ -20,11 +20,13 @@ pub struct InOp {
     pub op: OsdOp,
     /// A slice of the request's data segment, `op.payload_len` bytes.
     pub indata: Bytes,
+    /// Its crc32c from `u32::MAX` on, if the messenger has computed that already: of an op whose data is the whole segment.
+    pub crc: Option<u32>,
 }
 
 impl InOp {
     pub fn new(op: OsdOp, indata: Bytes) -> Self {
-        Self { op: OsdOp { payload_len: indata.len() as u32, ..op }, indata }
+        Self { op: OsdOp { payload_len: indata.len() as u32, ..op }, indata, crc: None }
     }
 }
 
@@ -179,7 +181,7 @@ impl MOSDOp {
         }
         self.ops.reserve_exact(n);
         for _ in 0..n {
-            self.ops.push(InOp { op: d.get()?, indata: Bytes::new() });
+            self.ops.push(InOp { op: d.get()?, ..InOp::default() });
         }
         self.hobj.snap = d.u64()?;
         self.snapc = d.get()?;
@@ -208,7 +210,7 @@ impl Message for MOSDOp {
         e.put(&self.hobj.oid);
         e.u16(u16::try_from(self.ops.len()).expect("a request has fewer than 2^16 ops"));
         let mut data = Vec::new();
-        for InOp { op, indata } in &self.ops {
+        for InOp { op, indata, .. } in &self.ops {
             e.put(&OsdOp { payload_len: indata.len() as u32, ..*op });
             if !indata.is_empty() {
                 data.push(indata.clone());
@@ -258,6 +260,9 @@ impl Message for MOSDOp {
         }
         let data = raw.data_flat();
         m.decode_tail(d, &data)?;
+        if let Some(op) = m.ops.iter_mut().find(|op| !op.indata.is_empty() && op.indata.len() == data.len()) {
+            op.crc = raw.data_crc;
+        }
         Ok(m)
     }
 }
@@ -562,6 +567,19 @@ mod tests {
         assert_eq!(back.ops[2].indata.as_ptr(), raw.data[0][3..].as_ptr());
         let source = EntityName::client(77);
         assert_eq!(back.reqid_from(source), ReqId { name: source, tid: 9, inc: 6 });
+    }
+
+    #[test]
+    fn the_crc_of_the_segment_is_that_of_an_op_which_has_all_of_it() {
+        let decoded = |ops: &[InOp]| {
+            let raw = MOSDOp { ops: ops.into(), ..request() }.encode(SUPPORTED);
+            let raw = RawMessage { data: vec![raw.data_flat()], data_crc: Some(7), ..raw };
+            MOSDOp::decode(&raw).unwrap().ops.iter().map(|op| op.crc).collect::<Vec<_>>()
+        };
+        let ops = request().ops;
+        assert_eq!(decoded(&ops), [None; 3]);
+        assert_eq!(decoded(&ops[1..]), [None, Some(7)]);
+        assert_eq!(decoded(&ops[1..2]), [None]);
     }
 
     #[test]

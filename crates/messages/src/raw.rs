@@ -28,7 +28,8 @@ pub struct RawMessage {
     pub middle: Bytes,
     /// The data segment, in pieces that are sent one behind the other. What is received is one piece or none.
     pub data: Vec<Bytes>,
-    /// The data segment's crc32c from `u32::MAX` on, where the sender knows it from where the bytes come from. Of what is received it is `None`.
+    /// The data segment's crc32c from `u32::MAX` on, where it is known: the sender has it from where the bytes come from, a receiver in crc mode from
+    /// the frame that it checked.
     pub data_crc: Option<u32>,
 }
 

@@ -307,7 +307,7 @@ impl Connection {
             front: frame.segment(1),
             middle: frame.segment(2),
             data: if data.is_empty() { Vec::new() } else { vec![data] },
-            data_crc: None,
+            data_crc: frame.data_crc(),
         };
         if !self.policy.lossy {
             session.unacked += 1;

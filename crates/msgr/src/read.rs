@@ -34,9 +34,15 @@ pub struct Frame {
     segments: [Range<usize>; MAX_SEGMENTS],
     /// The last segment, if it is not in `bytes`.
     data: Option<Bytes>,
+    /// The last segment's crc32c from `u32::MAX` on, if the frame brought it and it is right: it is there in crc mode.
+    data_crc: Option<u32>,
 }
 
 impl Frame {
+    #[inline]
+    pub fn data_crc(&self) -> Option<u32> {
+        self.data_crc
+    }
     #[inline]
     pub fn segment(&self, i: usize) -> Bytes {
         if i == MAX_SEGMENTS - 1
@@ -169,6 +175,7 @@ impl Reader {
                 at += 4;
             }
         }
+        let mut data_crc = None;
         if preamble.segments > 1 {
             let epilogue = &bytes[at..at + CRC_EPILOGUE];
             if !complete(epilogue[0])? {
@@ -177,10 +184,14 @@ impl Reader {
             for i in 1..preamble.segments as usize {
                 let elsewhere = data.as_ref().filter(|_| i == MAX_SEGMENTS - 1);
                 let segment = elsewhere.map_or(&bytes[segments[i].clone()], |data| &data[..]);
-                check("a segment", segment, u32_at(epilogue, 1 + 4 * (i - 1)))?;
+                let crc = u32_at(epilogue, 1 + 4 * (i - 1));
+                check("a segment", segment, crc)?;
+                if i == MAX_SEGMENTS - 1 {
+                    data_crc = Some(crc);
+                }
             }
         }
-        Ok(Some(Frame { tag: preamble.tag, bytes: bytes.freeze(), segments, data }))
+        Ok(Some(Frame { tag: preamble.tag, bytes: bytes.freeze(), segments, data, data_crc }))
     }
 
     fn secure_frame(cipher: &mut Cipher, preamble: &Preamble, mut bytes: BytesMut) -> Result<Option<Frame>, MsgrError> {
@@ -207,7 +218,7 @@ impl Reader {
                 return Ok(None);
             }
         }
-        Ok(Some(Frame { tag: preamble.tag, bytes: bytes.freeze(), segments, data: None }))
+        Ok(Some(Frame { tag: preamble.tag, bytes: bytes.freeze(), segments, data: None, data_crc: None }))
     }
 }
 

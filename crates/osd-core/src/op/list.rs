@@ -93,7 +93,7 @@ enum Filter {
 }
 
 impl List<'_> {
-    fn op(&self, InOp { op, indata }: &InOp) -> Result<(i32, Bytes), Failure> {
+    fn op(&self, InOp { op, indata, .. }: &InOp) -> Result<(i32, Bytes), Failure> {
         let mut d = Decoder::new(indata.clone());
         let filter = match op.code {
             OpCode::PGLS_FILTER | OpCode::PGNLS_FILTER => Some(decode_filter(&mut d)?),

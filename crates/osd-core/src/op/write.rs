@@ -90,7 +90,8 @@ impl Exec<'_> {
         }
         let size = self.info.size;
         if offset == 0 && length >= size {
-            self.info_mut().set_data_digest(crc32c(u32::MAX, &data));
+            let digest = self.crc_of(&data);
+            self.info_mut().set_data_digest(digest);
         } else if offset == size && self.info.has(oi_flag::DATA_DIGEST) {
             let digest = crc32c(self.info.data_digest, &data);
             self.info_mut().set_data_digest(digest);
@@ -157,7 +158,8 @@ impl Exec<'_> {
             self.mods.note(|| Mod::Write(0, data.clone()));
         }
         self.modify = true;
-        self.info_mut().set_data_digest(crc32c(u32::MAX, &data));
+        let digest = self.crc_of(&data);
+        self.info_mut().set_data_digest(digest);
         self.dirty_data(0, size.max(length));
         self.unshare(0, size);
         self.resize(length);

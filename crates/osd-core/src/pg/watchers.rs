@@ -113,7 +113,7 @@ impl Pg {
         let reqid = self.own_reqid(cx);
         let args = WatchArgs { cookie: key.cookie, op: watch_op::UNWATCH, ..WatchArgs::default() };
         let mut msg = MOSDOp { hobj: obj.clone(), ..MOSDOp::default() };
-        msg.ops.push(InOp { op: OsdOp::with_watch(OpCode::WATCH, args), indata: Default::default() });
+        msg.ops.push(InOp { op: OsdOp::with_watch(OpCode::WATCH, args), ..InOp::default() });
         let Ok(what) = OpInfo::of(0, msg.ops.iter().map(|o| (&o.op, &o.indata)), cx.sh.classes) else { return };
         // UNWATCH speaks of the asker's own watch: ask in its name.
         let plan_cx = self.plan_cx(ReqId { name: key.entity, ..reqid }, &info.addr, cx.sh, cx.clock);

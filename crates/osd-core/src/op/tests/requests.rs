@@ -53,6 +53,25 @@ fn a_write_is_logged_and_answered() {
     assert_eq!((b.stats.num_objects, b.stats.num_bytes, b.stats.num_objects_dirty), (0, 0, 0));
 }
 
+/// A crc that no data has shows which digest was computed.
+#[test]
+fn the_crc_of_the_wire_is_the_digest_of_what_it_covers() {
+    const KNOWN: u32 = 0x1234;
+    let known = |op: InOp| InOp { crc: Some(KNOWN), ..op };
+    let digest = |ops: Vec<InOp>| {
+        let mut b = Bench::new();
+        let m = b.message("o", ops);
+        b.send(&m).unwrap().changed[0].info.data_digest
+    };
+    let hello = base::crc32c(u32::MAX, b"hello");
+    assert_eq!(digest(vec![known(put(OpCode::WRITE, 0, b"hello"))]), KNOWN);
+    assert_eq!(digest(vec![known(put(OpCode::WRITEFULL, 0, b"hello"))]), KNOWN);
+    assert_eq!(digest(vec![put(OpCode::WRITE, 0, b"hello")]), hello);
+    // The next op's data is not covered, nor is what goes on behind other data.
+    assert_eq!(digest(vec![known(put(OpCode::WRITE, 0, b"x")), put(OpCode::WRITEFULL, 0, b"hello")]), hello);
+    assert_eq!(digest(vec![put(OpCode::WRITE, 0, b"hel"), known(put(OpCode::WRITE, 3, b"lo"))]), hello);
+}
+
 #[test]
 fn data_changes() {
     let mut b = Bench::new();
