@@ -3,14 +3,14 @@
 //! Found by perf under `rados bench` of 16.2, 4 KiB writes at depth 256: glibc's allocator took 30 % of the server's CPU, growing its heap
 //! most of all. mimalloc as it comes spent 65 % clearing huge pages that it had just given back; without huge pages, and with memory
 //! given back later than after 10 ms, allocation vanishes from the profile and a write costs 11 us instead of 19. Not at once, because a virtual
-//! machine that got a page back pays for it again at its host: the first touch of such pages doubled the cost of a write. But within seconds: a minute
-//! here is ten for what lies in arenas, and a third of the program's memory was of loads that were over (299 MiB, 203 of them in use).
+//! machine that got a page back pays for it again at its host: the first touch of such pages doubled the cost of a write. But within seconds: a third of
+//! the program's memory was of loads that were over (299 MiB, 203 of them in use).
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// `mi_option_purge_delay`: milliseconds until free memory goes back to the system, ten times as many for pages of its arenas, which are most
-/// (`mi_option_arena_purge_mult`). The number is the option's place in mimalloc's list.
+/// `mi_option_purge_delay`: milliseconds until free memory goes back to the system. mimalloc 3 waits as long for pages of its arenas
+/// (`mi_option_arena_purge_mult` is 1; in version 2 it is 10). The number is the option's place in mimalloc's list.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 const PURGE_DELAY_MS: i64 = 3_000;
 
