@@ -117,6 +117,9 @@ impl Pg {
     }
     /// Requests that waited for the lease.
     pub(super) fn serve_waiting(&mut self, cx: &mut Cx<'_>) {
+        if self.serves(cx) {
+            self.release_backoffs(cx);
+        }
         for op in std::mem::take(&mut self.waiting_active) {
             self.client_op(op, cx);
         }
