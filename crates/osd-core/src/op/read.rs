@@ -15,7 +15,7 @@ use types::{Bytes, OsdOp};
 const MAX_ERRNO: i32 = 4095;
 
 impl Exec<'_> {
-    /// The object's size for a reader who may know of a truncate that has not come yet.
+    /// The object's size for a reader that may know of a truncate that has not come yet.
     fn size_for(&self, extent: &Extent) -> u64 {
         let ahead = self.info.truncate_seq < u64::from(extent.truncate_seq);
         if ahead && extent.offset.saturating_add(extent.length) > extent.truncate_size {

@@ -1,4 +1,4 @@
-//! Peering: how a placement group finds out, after each change of its members, who has what, before it serves again.
+//! Peering: how a placement group finds out, after each change of its members, which member has what, before it serves again.
 //!
 //! ```text
 //!            map changes the members                  every answer is in      the members are chosen
