@@ -58,7 +58,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("osd_bench_max_block_size", "67108864"),
     ("osd_bench_small_size_max_iops", "100"),
     ("osd_class_default_list", CLASSES_BY_DEFAULT),
-    // All that this program has: unlike stock's, none of them is a library that somebody put into a folder.
+    // All that this program has: unlike stock's, none of them is a library that was put into a folder.
     ("osd_class_load_list", "*"),
     ("osd_client_message_cap", "256"),
     // Stock's default is 500 MiB. An OSD here is promised to be served with 256 MiB in all, of which the store's caches are half.

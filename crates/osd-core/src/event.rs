@@ -15,7 +15,7 @@ pub struct ConnId(pub u64);
 pub struct Peer {
     /// A client's number is its global_id.
     pub name: EntityName,
-    /// `client.admin`: whom the ticket names. Empty without authentication.
+    /// `client.admin`: the name in the ticket. Empty without authentication.
     pub entity: String,
     pub global_id: u64,
     /// Feature bits that both ends have.

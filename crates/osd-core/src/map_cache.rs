@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use types::{Bytes, Epoch, Uuid};
 
-/// Incrementals and full maps kept, in number and bytes: more than any client lags behind in practice. Whoever lags more gets a full map.
+/// Incrementals and full maps kept, in number and bytes: more than any client lags behind in practice. A client or peer that lags more gets a full map.
 const INCREMENTALS_MAX: usize = 500;
 pub const FULLS_MAX: usize = 50;
 const BYTES_MAX: usize = 16 << 20;
@@ -109,7 +109,7 @@ impl MapCache {
         }
     }
 
-    /// What leads somebody from `have` towards `newest`, and the epoch that it gets to.
+    /// What leads a peer from `have` towards `newest`, and the epoch that it gets to.
     pub fn message(&self, fsid: Uuid, have: Epoch, newest: Epoch) -> Option<(RawMessage, Epoch)> {
         let mut m = MOSDMap { fsid, trim_lower_bound: self.oldest(), newest, ..MOSDMap::default() };
         let upto = newest.min(have.saturating_add(MESSAGE_MAX));

@@ -1,7 +1,7 @@
 //! What an OSD keeps of itself in its store, as objects of the collection `meta`.
 //!
 //! ```text
-//! meta/osd_superblock    OSDSuperblock: who the OSD is, and which maps it has; written whole with each batch of maps
+//! meta/osd_superblock    OSDSuperblock: which OSD it is, and which maps it has; written whole with each batch of maps
 //! meta/osdmap.EPOCH      a full map, as it came or as our canonical encoding has it
 //! meta/inc_osdmap.EPOCH  the change that led to it
 //! meta/snapmapper        omap: which clones hold which snapshot (see `pg::snaps`)

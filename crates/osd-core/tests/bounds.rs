@@ -10,7 +10,8 @@ use bytes::Bytes;
 use denc::Denc;
 use disk::MemDisks;
 use fuzzing::peak_of;
-use messages::{InOp, MOSDOpReply};
+use messages::osd_client::backoff_op;
+use messages::{InOp, MOSDAlive, MOSDBackoff, MOSDOpReply};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use store::{MAX_ATTR_BYTES, MAX_ATTRS_BYTES, ObjectStore};
@@ -18,9 +19,11 @@ use store_block::{BlockStore, Config};
 use types::errno::*;
 use types::osd_op::*;
 use types::{ByteStr, CEPH_MAXSNAP, CEPH_NOSNAP, OsdOp, SnapContext};
-use world::{World, watch, write_full};
+use world::{Kind, POOL, World, watch, write_full};
 
 const MAX: u64 = 128 << 20;
+/// Requests that wait for a group to serve.
+const WAITING_MAX: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum On {
@@ -515,4 +518,41 @@ fn fuzz_the_operations() {
     println!("a good client waited {slowest:?} of processor time at most");
     // A fuzzer whose requests all fail at their first number says nothing.
     assert!(succeeded > round / 4, "{succeeded} of {round} rounds");
+}
+
+/// A group that peers for long keeps so many requests. The client of one more is asked to keep all of its own, and sends them when the group serves.
+#[test]
+fn what_waits_for_a_group_is_bounded() {
+    let mut w = World::new(Kind::Memory, 1);
+    w.connect(2, 4002);
+    // Another interval, of which the monitor does not hear.
+    w.publish(|m| m.pools.get_mut(&POOL).unwrap().size = 2);
+    let append = |w: &mut World, n: usize| w.request("a", vec![put(OpCode::APPEND, 0, if n.is_multiple_of(2) { b"0" } else { b"1" })]);
+    let first: Vec<_> = (0..WAITING_MAX).map(|n| append(&mut w, n)).collect();
+    for m in &first[..WAITING_MAX - 1] {
+        assert!(w.send(1, m).is_empty());
+    }
+    let second: Vec<_> = (0..3).map(|n| append(&mut w, n)).collect();
+    // One of the second client's is within the bound.
+    assert!(w.send(2, &second[0]).is_empty());
+    assert!(w.sent::<MOSDBackoff>(1).is_empty() && w.sent::<MOSDBackoff>(2).is_empty());
+    assert!(w.send(2, &second[1]).is_empty());
+    let block = w.sent::<MOSDBackoff>(2);
+    assert_eq!(block.iter().map(|b| (b.op, b.pgid)).collect::<Vec<_>>(), [(backoff_op::BLOCK, second[1].pgid)]);
+    // There is room again, but not for what the second client sent before it heard of it.
+    assert!(w.send(2, &second[2]).is_empty());
+    assert!(w.send(1, &first[WAITING_MAX - 1]).is_empty());
+    assert!(w.sent::<MOSDBackoff>(1).is_empty() && w.sent::<MOSDBackoff>(2).is_empty());
+    let want = w.sent_to_mon::<MOSDAlive>().iter().map(|m| m.want).max().expect("it waits for the monitor");
+    w.publish(|m| m.osd_info[0].up_thru = want);
+    w.turn_end();
+    let done: Vec<_> = w.sent::<MOSDOpReply>(1).iter().map(|r| (r.tid, r.result)).collect();
+    assert_eq!(done, first.iter().map(|m| (m.tid, 0)).collect::<Vec<_>>());
+    assert!(w.sent::<MOSDOpReply>(2).is_empty(), "the second client has its requests");
+    let lifted = w.sent::<MOSDBackoff>(2);
+    assert_eq!(lifted.iter().map(|b| (b.op, b.id)).collect::<Vec<_>>(), [(backoff_op::UNBLOCK, block[0].id)]);
+    for m in &second {
+        assert_eq!(w.send(2, m).iter().map(|r| r.result).collect::<Vec<_>>(), [0]);
+    }
+    assert_eq!(w.read("a").unwrap().len(), WAITING_MAX + second.len());
 }

@@ -161,7 +161,7 @@ fn without_room_clients_wait_or_hear_of_it_and_removing_helps() {
     assert_eq!((version(&w), sum.num_objects, sum.num_bytes), (before.0, before.1.num_objects, before.1.num_bytes));
     assert_eq!(w.read("a").unwrap(), [1; 4096]);
     mark(&mut w, osd_state::FULL);
-    // The pool is full now: only what removes passes, and only for who says so.
+    // The pool is full now: only what removes passes, and only for clients that say so.
     w.store.borrow_mut().refuses = false;
     assert_eq!(w.send(1, &MOSDOp { map_epoch: w.map.epoch, tid: tries.tid + 100, ..tries.clone() }).remove(0).result, -ENOSPC);
     let mut remove = w.request("a", vec![InOp::new(OsdOp::new(OpCode::DELETE), Bytes::new())]);

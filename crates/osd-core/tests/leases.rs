@@ -64,7 +64,7 @@ fn a_stopped_primary_serves_nothing_and_the_next_one_waits_for_its_lease() {
     assert_eq!(c.read("a").unwrap(), b"2");
 }
 
-/// Both who had acknowledged the lease are killed and come back, while the primary that had it is stopped and nothing says that it is dead.
+/// Both members that had acknowledged the lease are killed and come back, while the primary that had it is stopped and nothing says that it is dead.
 #[test]
 fn members_that_restart_have_not_forgotten_the_lease() {
     // In an interval of their own, of which all are left, they may have waited for it before.

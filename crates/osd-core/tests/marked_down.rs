@@ -94,7 +94,7 @@ fn who_hears_nobody_stays_away_and_reports_nobody() {
     assert!(w.sent_to_mon::<MOSDFailure>().is_empty());
     let asked = pings(&mut w);
     assert!(asked.len() > 100, "{} pings", asked.len());
-    // The others turn out to be dead: nobody is left to hear us.
+    // The others turn out to be dead: no OSD is left to hear us.
     w.publish(|m| m.osd_state[1] &= !osd_state::UP);
     w.publish(|m| m.osd_state[2] &= !osd_state::UP);
     seconds(&mut w, 10);

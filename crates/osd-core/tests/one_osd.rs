@@ -95,7 +95,7 @@ fn reads_wait_for_a_write_that_keeps_the_former_state_in_a_clone(kind: Kind) {
     let mut m = w.request("a", vec![write_full(b"latter")]);
     m.snapc = SnapContext { seq: 1, snaps: vec![1] };
     assert!(w.send(1, &m).is_empty());
-    // The write is not durable: nobody is shown what it made.
+    // The write is not durable: no reader is shown what it made.
     let m = w.request("a", vec![InOp::new(OsdOp::range(OpCode::READ, 0, 0), Bytes::new())]);
     assert!(w.send(1, &m).is_empty());
     w.store.borrow_mut().holds_commits = false;
@@ -449,7 +449,7 @@ fn bad_requests_are_answered(kind: Kind) {
     assert_eq!(r.result, -types::errno::EOPNOTSUPP);
 }
 
-/// Requests whose frames are whole and whose content isn't: each is answered, dropped or ends its own connection, and nobody else's.
+/// Requests whose frames are whole and whose content isn't: each is answered, dropped or ends its own connection, and no other.
 fn damaged_content_harms_nobody_else(kind: Kind) {
     let mut w = World::new(kind, 2);
     w.write("good", b"1");

@@ -147,3 +147,37 @@ fn a_new_member_follows_in_an_interval_that_began_many_maps_ago() {
     assert_eq!(c.read("o").unwrap(), b"1");
     assert_logs_agree(&c, "at rest");
 }
+
+/// A primary's log is long on its way to a new member, or the primary's maps are: by then the member keeps no map as old as that of the log, and can't
+/// know that the interval is still the present one. The primary says it again by the map that it has got since.
+#[test]
+fn a_log_by_a_map_that_a_new_member_no_longer_keeps_is_sent_again() {
+    let pgid = PgId::new(POOL, 0);
+    let mut c = Cluster::new(7, 3, 2, 1, 1);
+    assert_eq!(c.one("o", vec![append(b"1")]).unwrap().result, 0);
+    let first = c.primary(pgid) as usize;
+    let members = c.map.pg_to_up_acting(pgid, &mut Placement::default()).acting;
+    let second = members.iter().map(|osd| *osd as usize).find(|osd| *osd != first).unwrap();
+    let new = (0..3).find(|osd| ![first, second].contains(osd)).unwrap();
+    c.kill(second);
+    c.mark_down(second);
+    c.publish(|m| m.osd_weight[second] = 0);
+    let activates = |c: &Cluster| c.states().contains(&format!("{first}:{} Activating", SpgId::whole(pgid)));
+    while !(activates(&c) && c.map.pg_to_up_acting(pgid, &mut Placement::default()).acting.contains(&(new as i32))) {
+        assert!(c.step(), "{:?}", c.states());
+    }
+    c.cut.insert((first as i32, new as i32));
+    c.lagging.insert(first);
+    for _ in 0..60 {
+        c.publish(|m| m.flags ^= maps::map_flags::NOSCRUB);
+        c.settle();
+    }
+    c.cut.clear();
+    c.settle();
+    assert!(activates(&c), "the log came too late: {:?}", c.states());
+    c.lagging.clear();
+    c.settle();
+    assert!(c.is_active(pgid), "{:?}", c.states());
+    assert_eq!(c.read("o").unwrap(), b"1");
+    assert_logs_agree(&c, "at rest");
+}

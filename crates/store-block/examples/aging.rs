@@ -252,7 +252,7 @@ fn main() {
     image.take_snap();
     let mut turns = Vec::new();
     for turn in 0..TURNS {
-        // The same overwrites; who comes first takes turns, too.
+        // The same overwrites; which comes first takes turns, too.
         let mut both = [&mut image, &mut young];
         both.iter_mut().for_each(|image| image.rng = base::Rng::new(100 + turn));
         if turn % 2 == 1 {

@@ -1,6 +1,6 @@
 //! Which blocks of the data device are in use: 16 bits a chunk, in pages that are rows of the metadata.
 //!
-//! Freed blocks are not free at once: [`Alloc::free`] puts them aside until what freed them is durable and nobody writes to them any more
+//! Freed blocks are not free at once: [`Alloc::free`] puts them aside until what freed them is durable and nothing is being written to them any more
 //! ([`Alloc::release`]). A checkpoint stores them as free, since its own records freed them.
 //!
 //! Where the device is a file with holes, chunks that had data before are given first: to write into a hole is a change of the file system, which

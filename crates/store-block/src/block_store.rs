@@ -21,7 +21,7 @@ use types::{ByteStr, CollId, EVersion, GHObject, HObject, IntervalSet, PgLogEntr
 
 /// An object store on block devices.
 ///
-/// It never waits: whoever owns it calls [`BlockStore::poll`] (or [`ObjectStore::turn_end`], which does the same) when its descriptor is
+/// It never waits: its owner calls [`BlockStore::poll`] (or [`ObjectStore::turn_end`], which does the same) when its descriptor is
 /// readable and at the end of each turn; then what has completed is taken, and what was submitted is written.
 #[derive(Debug)]
 pub struct BlockStore(RefCell<Core>);
@@ -294,7 +294,7 @@ impl ObjectStore for BlockStore {
             for k in keys {
                 match core.omap_row(slot, Some(k.as_slice()), coll, &mut ask()) {
                     Ok(row) => out.extend(row.map(|row| (k.clone(), Bytes::copy_from_slice(&row)))),
-                    // One ticket is as good as another: who comes back asks for the rest.
+                    // One ticket is as good as another: a caller that comes back asks for the rest.
                     Err(StoreError::Wait(n)) => missing = Some(n),
                     Err(e) => return Err(e),
                 }

@@ -143,7 +143,7 @@ fn memory_keeps_to_its_setting() {
     assert!(load.store.fsck(false).is_clean());
 }
 
-/// What a lone client reads stays, soon after many asked at once; until somebody wants to see what lies on the device.
+/// What a lone client reads stays, soon after many asked at once; until a caller wants to see what lies on the device.
 #[test]
 fn a_crowd_is_soon_forgotten() {
     const CROWD: u64 = 400;
@@ -191,7 +191,7 @@ fn a_crowd_is_soon_forgotten() {
 }
 
 impl Load {
-    /// Reads a block as an OSD does for a client who waits for it.
+    /// Reads a block as an OSD does for a client that waits for it.
     fn read_alone(&mut self, n: u64, block: u64) {
         let mut tickets = Vec::new();
         for _ in 0..1000 {
@@ -239,7 +239,7 @@ fn what_is_read_once_passes() {
     assert_eq!(asked(), before, "they are here");
 }
 
-/// What somebody overwrites who waits for each write, he finds in memory when he reads it next, though it went to its place meanwhile.
+/// A client that waits for each write finds what it overwrote in memory when it reads it next, though it went to its place meanwhile.
 #[test]
 fn what_was_overwritten_alone_is_here() {
     const BLOCKS: u64 = 256;

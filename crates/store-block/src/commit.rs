@@ -91,7 +91,7 @@ impl Core {
         self.reads.shrink(reads_max, self.budget.fresh_max());
         let held = self.leaves.take_turn();
         self.table.shrink_leaves(self.budget.leaves_max() + held);
-        // While somebody waits for what is being read, objects stay; where the queue stands still for a checkpoint, nobody does.
+        // While a ticket waits for what is being read, objects stay; where the queue stands still for a checkpoint, none does.
         if self.queue.is_empty() || self.is_crowded() && !self.queue.is_half() {
             self.objects.shrink(self.objects_max(), self.generations.saved());
         }
@@ -239,7 +239,7 @@ impl Core {
                 return;
             }
             for d in due.iter().filter(|_| is_calm) {
-                // From here on it is in memory only if it stays for whoever reads it next.
+                // From here on it is in memory only if it stays for the next read.
                 if let Content::Here(bytes) = &d.content {
                     self.reads.wrote(Extent { dev: DATA, block: d.place, blocks: 1 }, bytes);
                 }

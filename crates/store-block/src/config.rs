@@ -32,7 +32,7 @@ pub struct Config {
     pub cut_log: bool,
 }
 
-/// [`Config::memory`] if nobody says.
+/// [`Config::memory`] unless it is given.
 pub const MEMORY_DEFAULT: usize = 128 << 20;
 
 /// Bytes that leaves may have at least, whatever the setting.

@@ -1,7 +1,7 @@
 //! Does everything that a store has agree? And what of it can be put right.
 //!
 //! Objects own blocks, omap rows and a part of the counters; what is kept about them apart from them (allocator, shares, layers, counters) must say the
-//! same. Differences there are repaired from the objects; two owners of a block or bytes without their checksum are not: nobody knows who is
+//! same. Differences there are repaired from the objects; two owners of a block or bytes without their checksum are not: nothing tells which is
 //! right. Waits for its reads: for tools and tests, not for a store that serves.
 
 use crate::counters;
@@ -32,7 +32,7 @@ pub struct FsckReport {
     pub shared_chunks: u64,
     pub omap_rows: u64,
     pub leaves: u64,
-    /// Blocks that nobody owns and that are not free.
+    /// Blocks that have no owner and are not free.
     pub leaked_blocks: u64,
     /// Blocks that are owned twice, or owned and free.
     pub doubly_used_blocks: u64,
@@ -481,7 +481,7 @@ impl Core {
         if counted > 0 {
             repaired.push(format!("{counted} shared chunks are counted again"));
         }
-        // A layer that nobody stands on has stood on another.
+        // A layer that nothing stands on has stood on another.
         let mut users = owned.layers;
         let mut recounted = 0;
         loop {

@@ -20,7 +20,7 @@ impl Core {
             self.assert_whole();
         }
     }
-    /// What was promised to transactions that wait is known, and what is lent is somebody's.
+    /// What was promised to transactions that wait is known, and what is lent has a borrower.
     fn assert_promises(&self) {
         self.queue.assert_invariants();
         let lent = self.space.lent_chunks() + self.spills.chunks().count() as u64;
@@ -41,7 +41,7 @@ impl Core {
         self.table.leaves().assert_counts();
         self.reads.assert_counts();
         self.queue.assert_counts();
-        // What objects in memory have is in use, and nobody else's unless it says so.
+        // What objects in memory have is in use, and no other object's unless it says so.
         let mut owned = BTreeSet::new();
         self.objects.each(&mut |name, node| {
             for chunk in &node.chunks {

@@ -1,4 +1,4 @@
-//! Input and output that is under way: what each token is for, and who waits for what is read (`reads` has what came).
+//! Input and output that is under way: what each token is for, and which tickets wait for what is read (`reads` has what came).
 
 use crate::layout::{BLOCK, DATA, META, WAL, meta_place};
 use crate::meta::space::Run;
@@ -80,7 +80,7 @@ struct Waiting {
     asked: Option<Asked>,
 }
 
-/// Reads that somebody waits for. A ticket is ready when all that it waits for has come; ticket 0 is the store's own, and never told.
+/// Reads that a ticket waits for. A ticket is ready when all that it waits for has come; ticket 0 is the store's own, and never told.
 #[derive(Debug, Default)]
 pub struct Tickets {
     last: u64,
@@ -150,7 +150,7 @@ impl Tickets {
     }
 }
 
-/// Tickets of those who wait for a read: one, nearly always.
+/// Tickets that wait for a read: one, nearly always.
 pub type Waiters = SmallVec<[u64; 2]>;
 
 /// The devices, and what is under way on them.

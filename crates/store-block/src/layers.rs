@@ -8,7 +8,7 @@
 //!   older clone ─> rows of its own (nid 6) ─> layer 2
 //! ```
 //! - Rows of what has something below it carry a byte in front: 1 and the value, or 0 where the key is removed. The topmost row of a key decides.
-//! - A layer never changes. It counts who stands on it, objects and layers; when the last one goes, its rows go, as one removal of a range.
+//! - A layer never changes. It counts what stands on it, objects and layers; when the last one goes, its rows go, as one removal of a range.
 //! - A clone and a removal cost the same whatever the omap's size. A read asks as many layers as there are, a listing merges them, so their number is
 //!   bounded ([`DEPTH_MAX`]): the clone that would pass it also copies the head's rows into a layer of their own, a step at a time. To remove a range
 //!   of keys from an omap with layers is to remove each, since what lies below may have any.
@@ -98,7 +98,7 @@ impl Layers {
         assert!(old.is_none(), "layer {id} is made once");
         self.dirty.insert(id);
     }
-    /// One less stands on it: the layers that are nobody's then.
+    /// One less stands on it: the layers that nothing stands on then.
     pub fn release(&mut self, id: u64) -> Vec<u64> {
         let (mut gone, mut next) = (Vec::new(), id);
         while let Some(layer) = self.all.get_mut(&next) {

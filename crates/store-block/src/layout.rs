@@ -86,7 +86,7 @@ pub fn block_crc(block: &[u8]) -> u32 {
         crc => crc,
     }
 }
-/// A block with its crc, for who needs one of the same kind; one that may be a stand-in is of no use.
+/// A block with its crc, for a caller that needs one of the same kind; one that may be a stand-in is of no use.
 pub fn checked(block: Bytes, crc: u32) -> ReadData {
     if crc == STAND_IN { block.into() } else { ReadData::checked(block, crc) }
 }

@@ -15,7 +15,7 @@ pub enum Load {
     Many,
 }
 
-/// Transactions of a record, and blocks of a run, that one client makes who waits for each.
+/// Transactions of a record, and blocks of a run, of one client that waits for each.
 pub const LONE_TXNS: usize = 2;
 /// Transactions of a record from which on writes that lie together are one.
 const MANY_TXNS: usize = 8;

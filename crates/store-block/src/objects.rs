@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use std::hint::black_box;
 use types::{GHObject, HObject, NO_GEN};
 
-/// What is known of one name. Small: whoever looks for an object reads a table, one of these, and the key.
+/// What is known of one name. Small: a look for an object reads a table, one of these, and the key.
 #[derive(Debug)]
 pub struct Slot {
     /// The name, as the key of its row; see [`key::object`]. Of an object that is packed, all of it; see [`packed`].
@@ -116,7 +116,7 @@ pub struct Objects {
     bytes: usize,
     /// Names since the last look for what can go.
     came: usize,
-    /// Slots to be looked at until no name without an object can be among them, if none comes: looking is reading memory that nobody else does.
+    /// Slots to be looked at until no name without an object can be among them, if none comes: looking is reading memory that nothing else reads.
     restless: usize,
     /// The key of the name that was looked for last.
     sought: Vec<u8>,
@@ -305,7 +305,7 @@ impl Objects {
         })
     }
     /// Reads what finding these objects, by their hashes, and serving them will read: the same stage for all of them, so that the processor waits for
-    /// memory once a stage and not once an object. Of 160,000 objects each is some eight lines of cache that nobody has read lately.
+    /// memory once a stage and not once an object. Of 160,000 objects each is some eight lines of cache that were not read lately.
     pub fn warm(&self, hashes: &mut dyn Iterator<Item = u32>) {
         let hashes: SmallVec<[u32; 64]> = hashes.collect();
         let mut seen = hashes.iter().map(|hash| self.names.warm(*hash)).fold(0, usize::wrapping_add);
@@ -460,7 +460,7 @@ mod tests {
         assert_eq!((o.len, o.bytes), (0, 0));
     }
 
-    /// Names without an object go when the checkpoint has them, among many that stay; then nobody looks any more.
+    /// Names without an object go when the checkpoint has them, among many that stay; then there are no more looks.
     #[test]
     fn names_without_an_object_go_soon() {
         let mut o = Objects::new(1);

@@ -281,7 +281,7 @@ impl Overlay {
         while self.records.front().is_some_and(|r| r.live == 0 && r.runs.iter().all(|(_, b)| b.is_empty())) {
             self.records.pop_front();
         }
-        // A lone writer's records are many and small, and it is not always he who writes.
+        // A lone writer's records are many and small, and not all writes are that writer's.
         if self.records.capacity() > FEW_RECORDS.max(self.records.len() * 4) {
             self.records.shrink_to(self.records.len() * 2);
         }

@@ -136,7 +136,7 @@ impl Patterns {
 mod tests {
     use super::*;
 
-    /// Records come back, those of one kind take a part of their memory, and patterns that nobody needs are gone.
+    /// Records come back, those of one kind take a part of their memory, and patterns without a user are gone.
     #[test]
     fn what_is_alike_takes_little() {
         let mut rng = base::Rng::new(6);

@@ -353,8 +353,8 @@ impl Core {
 }
 
 impl Core {
-    /// Asks for the leaves of a group's rows together, so that what is decoded is decoded once; and, as somebody waits anyway, for those of the
-    /// groups behind it, who come next when an OSD starts. Returns how many rows the leaves have that hold its log.
+    /// Asks for the leaves of a group's rows together, so that what is decoded is decoded once; and, as a ticket waits anyway, for those of the
+    /// groups behind it, which come next when an OSD starts. Returns how many rows the leaves have that hold its log.
     fn pg_leaves(&mut self, id: SpgId) -> StoreResult<usize> {
         let (mut missing, mut others, mut rows) = (Vec::new(), Vec::new(), 0);
         let mut room = self.budget.leaves_max() / 2;
@@ -380,7 +380,7 @@ impl Core {
         }
         let (mut ticket, mut waits) = (crate::state::ask(), false);
         for leaf in missing.iter().chain(&others) {
-            // A damaged one is told of by who shows its rows, if any of them count.
+            // A damaged one is told of where its rows are shown, if any of them count.
             waits |= matches!(self.want_leaf(leaf, CollId::Pg(id), &mut ticket), StoreError::Wait(_));
         }
         if waits { Err(StoreError::Wait(ticket)) } else { Ok(rows) }

@@ -1,4 +1,4 @@
-//! Promises that tests break on purpose, one at a time, to see that somebody notices. In every other build none is ever broken: the switch is a
+//! Promises that tests break on purpose, one at a time, to see that a check notices. In every other build none is ever broken: the switch is a
 //! constant, and the branches behind it are gone.
 
 /// A promise, by what happens when it is broken.

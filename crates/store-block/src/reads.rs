@@ -1,4 +1,4 @@
-//! What was read of the devices lately, for those who asked and come back: bounded, and as much as there is room while few ask at a time.
+//! What was read of the devices lately, for callers that asked and come back: bounded, and as much as there is room while few ask at a time.
 //!
 //! ```text
 //!         start               done                    used                   shrink
@@ -45,7 +45,7 @@ struct Read {
     wanted: u32,
     /// Whether it must stay.
     hold: Hold,
-    /// It is not worth keeping: who takes it has it alone.
+    /// It is not worth keeping: the caller that takes it has it alone.
     passes: bool,
     /// When it came.
     stamp: u64,
@@ -72,7 +72,7 @@ enum Hold {
     Free,
 }
 
-/// What was read lately, for those who asked and come back. Bounded; the oldest goes first.
+/// What was read lately, for callers that asked and come back. Bounded; the oldest goes first.
 #[derive(Debug, Default)]
 pub struct Reads {
     map: HashMap<Extent, Read, NumberBuild>,
@@ -142,7 +142,7 @@ impl Reads {
             Hold::Waiting => {}
         }
     }
-    /// The same of who came for this extent alone, and will not ask again.
+    /// The same of a caller that came for this extent alone, and will not ask again.
     pub fn taken(&mut self, extent: &Extent) {
         match self.map.entry(*extent) {
             Entry::Occupied(read) if read.get().passes && read.get().hold == Hold::Fresh => {
@@ -162,7 +162,7 @@ impl Reads {
             (self.looks, self.hits) = (0, 0);
         }
     }
-    /// What is read there for somebody alone need not stay once he has it.
+    /// What is read there for one caller need not stay once that has it.
     pub fn passes(&self, extent: &Extent) -> bool {
         let is_sample = extent.block.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & (SAMPLE - 1) == 0;
         self.choosy && !self.load().is_many() && !is_sample
@@ -196,7 +196,7 @@ impl Reads {
             }
         }
     }
-    /// What was read goes, unless somebody is to come for it.
+    /// What was read goes, unless a caller is to come for it.
     pub fn forget(&mut self, extent: &Extent) {
         let may_go = |read: &Read| read.hold == Hold::Free && !matches!(read.fetched, Fetched::UnderWay { .. });
         if self.map.get(extent).is_some_and(may_go)
@@ -267,7 +267,7 @@ impl Reads {
         let fetched = Fetched::Here { bytes: Bytes::copy_from_slice(block), crcs: SmallVec::from_elem(crate::layout::block_crc(block), 1) };
         self.map.insert(extent, Read { fetched, tries: 0, wanted: 0, hold: Hold::Free, passes: false, stamp: self.stamp });
     }
-    /// Takes what came, which goes when it is taken if it `passes`; returns who waited.
+    /// Takes what came, which goes when it is taken if it `passes`; returns the tickets that waited.
     pub fn done(&mut self, extent: Extent, result: Result<Bytes, String>, passes: bool) -> Waiters {
         let Some(Read { fetched: slot, hold, stamp, passes: slot_passes, .. }) = self.map.get_mut(&extent) else { return Waiters::new() };
         if *hold == Hold::Free {
@@ -308,7 +308,7 @@ impl Reads {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
-    /// Lets the oldest go until `max` bytes are left. What nobody has come for yet stays, since whoever waits for several asks for all again, but
+    /// Lets the oldest go until `max` bytes are left. What no caller has come for yet stays, since one that waits for several asks for all again, but
     /// not without end: `fresh` bytes more, or what the largest request of late needs, twice. What is held stays in any case.
     pub fn shrink(&mut self, max: usize, fresh: usize) {
         let fresh = fresh.max(2 * self.largest.0);

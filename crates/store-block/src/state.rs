@@ -31,7 +31,7 @@ use bytes::Bytes;
 use store::{StoreError, StoreResult};
 use types::{CollId, GHObject};
 
-/// Stands for a ticket that is made when it turns out that somebody must wait.
+/// Stands for a ticket that is made when it turns out that a caller must wait.
 pub fn ask() -> u64 {
     u64::MAX
 }

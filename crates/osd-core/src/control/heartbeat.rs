@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{EntityAddrVec, EntityKind, EntityName, Epoch, OsdId, PeerPings, PingTimes, UTime, features};
 
-/// When we last heard of whom.
+/// When we last heard of each peer.
 #[derive(Debug, Default)]
 pub struct Heartbeats {
     peers: BTreeMap<OsdId, Heard>,
@@ -187,7 +187,7 @@ impl Control {
         self.boot_if_healthy(cx);
     }
 
-    /// How many of those whom we ping answered on both networks since then, and how many there are.
+    /// How many of the OSDs that we ping answered on both networks since then, and how many there are.
     pub(super) fn heard_since(&self, since: Stamp) -> (usize, usize) {
         let peers = self.heartbeats.peers.values();
         (peers.filter(|h| h.front.last > since && h.back.last > since).count(), self.heartbeats.peers.len())

@@ -42,10 +42,10 @@ impl ObjectContext {
     }
 }
 
-/// Reads an object's record; for a head also its snapshots. The context's name is the one given: who keeps it longer than a message detaches it.
+/// Reads an object's record; for a head also its snapshots. The context's name is the one given: what keeps it longer than a message detaches it.
 pub fn load_object(store: &dyn ObjectStore, coll: CollId, hobj: &HObject) -> Result<ObjectContext, PlanStop> {
     let gobj = GHObject::plain(hobj.clone());
-    // A clone's second attribute is nobody's.
+    // A clone's second attribute means nothing.
     let [info, snaps] = match store.two_attrs(coll, &gobj, [OI_ATTR.as_bytes(), SS_ATTR.as_bytes()]) {
         Ok(both) => both,
         Err(StoreError::NoObject(..)) => return Ok(ObjectContext::absent(gobj.hobj)),

@@ -1,6 +1,6 @@
 //! Copying objects between placement groups: COPY_GET reads one in portions, COPY_FROM writes what was gathered.
 //!
-//! A plan that needs another object stops with [`PlanStop::Fetch`]; whoever made it gathers the object with a [`Gather`] and plans again with
+//! A plan that needs another object stops with [`PlanStop::Fetch`]; its caller gathers the object with a [`Gather`] and plans again with
 //! the [`Copied`]. What is gathered is bounded by what an object may be.
 //!
 //! Source of the facts: Ceph 18.2 `src/osd/osd_types.cc` (`object_copy_cursor_t` v1, `object_copy_data_t` v8) and `PrimaryLogPG.cc`

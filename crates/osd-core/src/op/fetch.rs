@@ -1,4 +1,4 @@
-//! What a request wants of other objects before it can be planned, and how it is got: question by question, by whoever planned it.
+//! What a request wants of other objects before it can be planned, and how it is got: question by question, by the code that planned it.
 //!
 //! A plan that lacks something stops with [`PlanStop::Fetch`](super::PlanStop::Fetch); its owner asks as [`Questions`] says until there is a
 //! [`Got`], and plans again with all that the request got so far ([`PlanCtx::fetched`](super::PlanCtx::fetched)).

@@ -4,6 +4,7 @@
 //! whether it is a duplicate. What is admitted goes to its object's order (`run`).
 
 use super::Pg;
+use super::backoff::WAITING_MAX;
 use crate::op::{Limits, OpInfo};
 use crate::perf::C;
 use crate::planted::{Bug, planted};
@@ -93,8 +94,10 @@ impl Pg {
             return;
         }
         let held = self.peering.is_stuck();
-        if held && self.back_off(op.conn, cx) {
-            return;
+        // What such a client sent before it heard of it comes again with the rest, in order.
+        let keeps = cx.sh.sessions.get(&op.conn).is_none_or(|session| session.holds_back(self.pgid));
+        if (held || keeps || self.waiting_active.len() >= WAITING_MAX) && self.back_off(op.conn, cx) {
+            return self.waiting_active.retain(|waiting| waiting.conn != op.conn);
         }
         op.waits_for = match () {
             _ if held => "waiting for active",

@@ -86,13 +86,15 @@ impl Pg {
         }
         self.note_deadline(cx);
     }
-    fn renew_lease(&mut self, cx: &mut Cx<'_>) {
-        let Some(lease) = self.lease.renew(self.lease_interval(cx), cx.clock.mono) else { return };
+    /// Members hear of a lease that ends later, if there is one.
+    pub(super) fn renew_lease(&mut self, cx: &mut Cx<'_>) -> Option<PgLease> {
+        let lease = self.lease.renew(self.lease_interval(cx), cx.clock.mono)?;
         let epoch = cx.sh.map.epoch;
         for member in self.peering.others() {
             let msg = MOSDPGLease { epoch, pgid: self.pgid_at(member), lease };
             peers::send(member.osd, msg.encode(features::SUPPORTED), cx);
         }
+        Some(lease)
     }
 
     /// Time passes, or another map came.
@@ -115,6 +117,9 @@ impl Pg {
     }
     /// Requests that waited for the lease.
     pub(super) fn serve_waiting(&mut self, cx: &mut Cx<'_>) {
+        if self.serves(cx) {
+            self.release_backoffs(cx);
+        }
         for op in std::mem::take(&mut self.waiting_active) {
             self.client_op(op, cx);
         }

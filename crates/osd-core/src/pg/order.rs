@@ -18,7 +18,8 @@
 //! ```
 //!
 //! A request comes in by [`ObjectOrder::enter`]; those that wait come out by [`ObjectOrder::next`], which is to be called until it has none,
-//! after each event that may let one go. The queue has no bound of its own: each request of it is one that the OSD's budget has let in.
+//! after each event that may let one go. The queue has no bound of its own: clients' requests are bounded by the OSD's budget, those of connections
+//! without a permit (metadata servers, managers, OSDs) by what each of these has under way.
 //! Holds no object, no ticket and no plan.
 
 use crate::planted::{Bug, planted};

@@ -1,4 +1,4 @@
-//! Peering: how a placement group finds out, after each change of its members, who has what, before it serves again.
+//! Peering: how a placement group finds out, after each change of its members, which member has what, before it serves again.
 //!
 //! ```text
 //!            map changes the members                  every answer is in      the members are chosen
@@ -26,7 +26,7 @@ mod prior;
 pub use former::Former;
 pub use mapping::{Mapping, MergeRole, children, parent_seed};
 
-use super::logs::member::Member;
+use super::logs::member::{Bring, Member};
 use super::replicate::Members;
 use crate::planted::{Bug, planted};
 use base::Stamp;
@@ -114,14 +114,16 @@ pub struct Peer {
     is_judged: bool,
     /// Everything up to here is durable there.
     pub complete_on_disk: EVersion,
+    /// What it was sent to start the interval.
+    pub brought: Option<Bring>,
 }
 
 impl Peer {
     fn new(info: PgInfo) -> Self {
-        Self { complete_on_disk: info.last_complete, member: Member::unasked(info), is_judged: false }
+        Self { complete_on_disk: info.last_complete, member: Member::unasked(info), is_judged: false, brought: None }
     }
     fn judged(member: Member) -> Self {
-        Self { complete_on_disk: member.info.last_complete, member, is_judged: true }
+        Self { complete_on_disk: member.info.last_complete, member, is_judged: true, brought: None }
     }
 }
 
@@ -156,6 +158,8 @@ pub struct Peering {
     is_recovered: bool,
     /// Members that have not activated yet.
     activating: BTreeSet<PgShard>,
+    /// The map by which they were told to, the last time.
+    told_by: Epoch,
     /// Members without which we may lose writes.
     pub blocked_by: BTreeSet<PgShard>,
     asked_pg_temp: Option<Vec<OsdId>>,
@@ -186,6 +190,7 @@ impl Peering {
             wants_log: None,
             is_recovered: false,
             activating: BTreeSet::new(),
+            told_by: 0,
             blocked_by: BTreeSet::new(),
             asked_pg_temp: None,
             tells_again: false,

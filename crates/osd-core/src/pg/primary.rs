@@ -39,30 +39,52 @@ impl Pg {
     /// Starts the interval at each other member: those that have the log hear so, others get what they lack of it. `entries` are those of our log
     /// above what the last of them has.
     pub(super) fn activate_members(&mut self, entries: &[PgLogEntry], lease: Option<PgLease>, cx: &mut Cx<'_>) {
-        let (ours, tracked) = (&self.info, cx.sh.log_bounds.dups as u64);
+        let ours = &self.info;
         for member in self.peering.others().collect::<Vec<_>>() {
             let bring = self.peering.bring(member, ours);
             let peer = self.peering.peer_mut(member).expect("a member is chosen by its info");
-            let since = match bring {
-                Bring::Log(since) => since,
-                Bring::Info => {
-                    self.send_info(member, lease, cx);
-                    continue;
-                }
+            peer.brought = Some(bring);
+            match bring {
+                Bring::Log(since) => peer.member.send_log(entries.iter().filter(|e| e.version > since), ours),
+                Bring::Info => {}
                 Bring::Backfill => {
-                    let log = part::newest(&self.log, entries, cx.sh.log_bounds.min, tracked);
-                    peer.member.send_backfill(log.tail, ours);
+                    peer.member.send_backfill(part::newest_tail(&self.log, cx.sh.log_bounds.min), ours);
                     peer.complete_on_disk = EVersion::ZERO;
-                    let info = peer.member.info.clone();
-                    self.send_log_as(member, info, log, lease, cx);
-                    continue;
                 }
-            };
-            let later = || entries.iter().filter(|e| e.version > since);
-            peer.member.send_log(later(), ours);
-            let log = part::after(&self.log, later(), since, tracked);
-            self.send_log(member, log, PgMissing::default(), lease, self.peering.last_peering_reset, cx);
+            }
+            self.send_start(member, bring, entries, lease, cx);
         }
+    }
+    /// The word to start the interval, with what the member lacks.
+    fn send_start(&self, member: PgShard, bring: Bring, entries: &[PgLogEntry], lease: Option<PgLease>, cx: &mut Cx<'_>) {
+        let tracked = cx.sh.log_bounds.dups as u64;
+        match bring {
+            Bring::Log(since) => {
+                let log = part::after(&self.log, entries.iter().filter(|e| e.version > since), since, tracked);
+                self.send_log(member, log, PgMissing::default(), lease, self.peering.last_peering_reset, cx);
+            }
+            Bring::Info => self.send_info(member, lease, cx),
+            Bring::Backfill => {
+                let info = self.peering.peers()[&member].member.info.clone();
+                let log = part::newest(&self.log, entries, cx.sh.log_bounds.min, tracked);
+                self.send_log_as(member, info, log, lease, cx);
+            }
+        }
+    }
+    /// Tells members that have not answered to start the interval once more, if the map is a newer one by now. A new member drops a log whose map is
+    /// older than all that it keeps: it can't know that the interval of that map is the present one. A member that has started ignores it.
+    pub(super) fn activate_again(&mut self, cx: &mut Cx<'_>) {
+        let late = self.peering.told_by_older_map();
+        if late.is_empty() {
+            return;
+        }
+        // What the store has to fetch is there at a later tick.
+        let Ok(entries) = cx.sh.store.pg_log(self.pgid, EVersion::ZERO, usize::MAX) else { return };
+        let lease = self.renew_lease(cx);
+        for (member, bring) in late {
+            self.send_start(member, bring, &entries, lease, cx);
+        }
+        self.peering.told_again();
     }
     /// Sends a part of our log. `asked`: the epoch that it answers to.
     pub(super) fn send_log(&self, to: PgShard, log: PgLog, missing: PgMissing, lease: Option<PgLease>, asked: Epoch, cx: &mut Cx<'_>) {

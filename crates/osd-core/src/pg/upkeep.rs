@@ -50,6 +50,7 @@ impl Pg {
         if let Some(what) = self.unsaved.take() {
             self.save_info_as(what, cx);
         }
+        self.activate_again(cx);
         self.tick_watches(cx);
         self.sweep_leftovers(cx);
         self.tick_scrub(cx);

@@ -31,7 +31,8 @@ impl StoreWaiter {
     }
 }
 
-/// All that waits for the store, with the ticket of each, or for a turn. Bounded by the requests under way.
+/// All that waits for the store, with the ticket of each, or for a turn. Clients' requests are bounded by the OSD's budget; those of connections without
+/// a permit (metadata servers, managers, OSDs) by what each of these has under way.
 #[derive(Debug, Default)]
 pub(super) struct StoreWaiters {
     all: Vec<(u64, StoreWaiter)>,

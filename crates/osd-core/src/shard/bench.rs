@@ -138,7 +138,7 @@ impl Shard {
     }
 
     fn bench_submit(&mut self, txn: Transaction) {
-        // A store that refuses says so again to those who can do something about it.
+        // A store that refuses says so again where something can be done about it.
         let _ = self.sh.store.submit(txn, None, u64::from(SLOT) << 40);
     }
 }

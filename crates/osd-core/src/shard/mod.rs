@@ -60,9 +60,9 @@ pub(crate) struct Shard {
     behind: Behind,
     /// Messages of other OSDs by a map that we don't have yet.
     ahead: Vec<peers::Ahead>,
-    /// Requests by a map that we don't have yet.
+    /// Requests by a map that we don't have yet; bounded by `requests::WAITING_MAX`.
     waiting_map: VecDeque<Box<ClientOp>>,
-    /// Requests to groups that are ours and not created yet.
+    /// Requests to groups that are ours and not created yet; all together bounded by `requests::WAITING_MAX`.
     waiting_pg: BTreeMap<SpgId, VecDeque<Box<ClientOp>>>,
     /// Groups that the monitor wants and whose map we don't have yet.
     pending_creates: Vec<MOSDPGCreate2>,

@@ -13,7 +13,7 @@ use messages::{
 };
 use osd_core::{BootInfo, ConnId, Effect, Event, Level, Osd, OsdSetup, Peer};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -49,6 +49,10 @@ pub struct Cluster {
     maps: BTreeMap<Epoch, Bytes>,
     /// Messages between OSDs, by sender and receiver.
     queues: BTreeMap<(OsdId, OsdId), VecDeque<RawMessage>>,
+    /// Such queues that stand still.
+    pub cut: BTreeSet<(OsdId, OsdId)>,
+    /// OSDs that take nothing of their monitor.
+    pub lagging: BTreeSet<usize>,
     pub replies: Vec<MOSDOpReply>,
     /// Answers to commands.
     told: Vec<MCommandReply>,
@@ -95,6 +99,8 @@ impl Cluster {
             map,
             maps,
             queues: BTreeMap::new(),
+            cut: BTreeSet::new(),
+            lagging: BTreeSet::new(),
             replies: Vec::new(),
             told: Vec::new(),
             errors: Vec::new(),
@@ -329,8 +335,9 @@ impl Cluster {
     /// One thing that can happen happens. False if there is none.
     pub fn step(&mut self) -> bool {
         let inboxes = self.nodes.iter().enumerate().filter(|(_, n)| n.as_ref().is_some_and(|n| !n.inbox.is_empty())).map(|(id, _)| id);
-        let inboxes: Vec<usize> = inboxes.collect();
-        let queues: Vec<(OsdId, OsdId)> = self.queues.iter().filter(|(_, q)| !q.is_empty()).map(|(at, _)| *at).collect();
+        let inboxes: Vec<usize> = inboxes.filter(|id| !self.lagging.contains(id)).collect();
+        let moves = |(at, q): &(&(OsdId, OsdId), &VecDeque<RawMessage>)| !q.is_empty() && !self.cut.contains(at);
+        let queues: Vec<(OsdId, OsdId)> = self.queues.iter().filter(moves).map(|(at, _)| *at).collect();
         if inboxes.is_empty() && queues.is_empty() {
             return false;
         }

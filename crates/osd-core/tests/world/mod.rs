@@ -197,7 +197,7 @@ impl World {
         self.osd.handle(event, clock, &mut self.out);
         self.turn_end();
     }
-    /// Requests that came are gathered until anything else happens: here, that a client goes whom nobody knows.
+    /// Requests that came are gathered until anything else happens: here, that a client goes that was never there.
     pub fn go_to_their_groups(&mut self, clock: Clock) {
         self.osd.handle(Event::Reset { conn: ConnId(u64::MAX) }, clock, &mut self.out);
     }

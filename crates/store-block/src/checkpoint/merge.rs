@@ -51,7 +51,7 @@ impl Core {
             let is_long = gone >= STEP_GONE && self.io.in_flight() > 0;
             let c = self.generations.checkpoint();
             let (spent, busy) = (c.budget == 0 || is_long, c.pages >= PAGES_MAX);
-            // Rows that were gathered go on only into a neighbour that is merged at once: until then nobody would find them.
+            // Rows that were gathered go on only into a neighbour that is merged at once: until then no look would find them.
             if spent || leaf.as_ref().is_some_and(|(start, _)| *start > cursor) {
                 self.emit_all(&mut builder);
             }

@@ -217,7 +217,7 @@ fn serve(disks: &MemDisks, wanted: &mut Wanted, rng: &mut Rng) -> Result<Result<
             }
         }
         for token in 1..60 {
-            // An object that can't be read is not changed by a client, who would have to read it.
+            // An object that can't be read is not changed by a client, which would have to read it.
             let n =
                 if here.is_empty() || rng.chance(1, 3) { OBJECTS + rng.below(400) } else { here[rng.below(here.len() as u64) as usize] };
             if !wanted.contains_key(&n) && ask(&mut store, |s| s.exists(object_coll(0), &object_name(n))).is_err() {

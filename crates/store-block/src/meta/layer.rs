@@ -129,7 +129,7 @@ impl Layer {
             }
         }
     }
-    /// Its rows, to be freed some at a time: nobody needs it any more.
+    /// Its rows, to be freed some at a time: nothing needs it any more.
     pub fn into_rows(self) -> IntoIter<Key, Val> {
         self.rows.into_iter()
     }

@@ -125,7 +125,7 @@ impl Core {
         self.queue.without_images = false;
         self.prepare(txn, made.next, &mut made.slots)?;
         for (i, op) in txn.ops().iter().enumerate().skip(made.next) {
-            // As it was decided once: whoever tries again finds the same way.
+            // As it was decided once: another attempt finds the same way.
             self.queue.without_images = match made.decided {
                 Some((of, without)) if of == i => without,
                 _ => self.log.open().images() - made.images + images(&op.kind) > self.log.images_max(),

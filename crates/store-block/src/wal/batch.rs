@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(batch.run(100, [&all[..N], &[], &[]]), (0, 0));
         assert_eq!(batch.run(101, [&[3; 96], &all[..N - 96], &[]]), (0, 1));
         assert_eq!(batch.give(102, all.slice(..8 * N)), (1, 0));
-        // Nothing is put behind what is somebody else's.
+        // Nothing is put behind memory of another owner.
         assert_eq!(batch.run(110, [&all[..N], &[], &[]]), (2, 0));
         assert_eq!((batch.run_block(0, 1)[..97].to_vec(), batch.run_block(1, 7).len()), ([vec![3; 96], vec![7]].concat(), N));
         assert_eq!(batch.bytes(), N + 11 * N);

@@ -579,7 +579,7 @@ fn how_long_a_plan_takes() {
             }
             started.elapsed().as_nanos() / u128::from(ROUNDS)
         };
-        // The best of many short batches: the one that nobody disturbed.
+        // The best of many short batches: the one that nothing disturbed.
         println!("{what}: {} ns a plan", (0..400).map(batch).min().expect("there are batches"));
     }
 }

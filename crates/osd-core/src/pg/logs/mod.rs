@@ -7,7 +7,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`choose`] | the authoritative log, and who is to serve, by infos alone |
+//! | [`choose`] | the authoritative log, and which members are to serve, by infos alone |
 //! | [`merge`] | an authoritative log into ours; our log back to an older head |
 //! | [`divergent`] | what becomes of an object that was written in a history that does not count |
 //! | [`member`] | a replica as its primary sees it: asked, judged, brought up to date |

@@ -18,8 +18,13 @@ pub fn after<'a>(log: &Log, entries: impl IntoIterator<Item = &'a PgLogEntry>, s
 
 /// At most `max` entries, the newest: for a member to be backfilled, which needs them to know requests again.
 pub fn newest<'a>(log: &Log, entries: impl IntoIterator<Item = &'a PgLogEntry>, max: usize, tracked: u64) -> PgLog {
-    let tail = log.nth_last(max).unwrap_or(log.tail());
+    let tail = newest_tail(log, max);
     part(log, entries, tail, log.dups_up_to(tail, tracked))
+}
+
+/// The version above which that part begins.
+pub fn newest_tail(log: &Log, max: usize) -> EVersion {
+    log.nth_last(max).unwrap_or(log.tail())
 }
 
 fn part<'a>(log: &Log, entries: impl IntoIterator<Item = &'a PgLogEntry>, tail: EVersion, dups: Vec<PgLogDup>) -> PgLog {

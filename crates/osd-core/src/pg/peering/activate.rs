@@ -1,6 +1,6 @@
 //! How a group becomes active: each member starts the interval, and says so when that is durable there.
 
-use super::{PeerOut, Peering, State};
+use super::{Bring, PeerOut, Peering, State};
 use base::Stamp;
 use types::{EVersion, Epoch, OsdId, PgInfo, PgShard};
 
@@ -10,6 +10,7 @@ impl Peering {
         assert!(self.members.contains(&self.whoami), "{}: a primary is a member", self.pgid);
         self.start_serving(info, self.mapping.epoch);
         self.activating = self.members.iter().copied().collect();
+        self.told_by = self.mapping.epoch;
         self.enter(State::Activating, now);
         out.push(PeerOut::Activate);
     }
@@ -69,6 +70,18 @@ impl Peering {
     /// Members whose activation the group waits for.
     pub fn activating(&self) -> impl Iterator<Item = PgShard> {
         self.activating.iter().copied()
+    }
+
+    /// Other members that have not activated, and what each was sent, if that was sent by a map of before the present one.
+    pub fn told_by_older_map(&self) -> Vec<(PgShard, Bring)> {
+        if self.state != State::Activating || self.told_by >= self.mapping.epoch {
+            return Vec::new();
+        }
+        self.activating().filter_map(|member| Some((member, self.peers.get(&member)?.brought?))).collect()
+    }
+    /// They were told again.
+    pub fn told_again(&mut self) {
+        self.told_by = self.mapping.epoch;
     }
 
     /// A member has everything up to this version on disk.

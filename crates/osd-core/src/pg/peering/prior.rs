@@ -37,7 +37,7 @@ impl Peering {
         Prior { probe, blocked_by }
     }
 
-    /// Asks whom there is to ask; when every answer is in, goes on. An answer may tell that the group was active later than we knew: then fewer
+    /// Asks all members that there are; when every answer is in, goes on. An answer may tell that the group was active later than we knew: then fewer
     /// have to be asked.
     pub(super) fn ask(&mut self, info: &PgInfo, map: &dyn OsdView, now: Stamp, out: &mut Vec<PeerOut>) {
         let prior = self.prior(info, map);

@@ -1,4 +1,4 @@
-//! The states by hand: who is asked, who serves, and what follows what.
+//! The states by hand: which members are asked, which serve, and what follows what.
 
 use super::*;
 use types::{EVersion, PgId};
@@ -79,7 +79,7 @@ fn the_old_member_is_asked_and_serves_on() {
     p.step(&mut info, false, &map, Stamp(2), &mut out);
     assert_eq!(out[1], PeerOut::PgTemp(vec![0]));
     assert!(!p.is_active());
-    // With nobody of that interval there, nothing is served.
+    // With no member of that interval there, nothing is served.
     p.start_interval(&mut info, mapping(21, &[1]), &map, Stamp(3));
     p.step(&mut info, false, &Map { up: vec![1], up_thru: 30, up_from: 1 }, Stamp(4), &mut out);
     assert_eq!(p.state(), State::Down);

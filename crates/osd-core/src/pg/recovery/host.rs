@@ -1,4 +1,4 @@
-//! What recovery needs of the group that it works for: a view of who lacks what, and ways out for messages and changes.
+//! What recovery needs of the group that it works for: a view of what each member lacks, and ways out for messages and changes.
 //!
 //! Holds the agreement only. The group implements it; tests do so without one.
 

@@ -2,7 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`run`] | who recovers what, and when |
+//! | [`run`] | what is recovered, by which member and when |
 //! | [`host`] | what recovery needs of the group that it works for |
 //! | [`subset`] | which bytes are sent, and which the other member has already |
 //! | [`cut`] | an object becomes pushes |

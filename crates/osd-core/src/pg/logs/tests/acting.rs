@@ -1,4 +1,4 @@
-//! Whose log counts and who serves: infos by hand.
+//! Whose log counts and which members serve: infos by hand.
 
 use super::super::choose::{Infos, Placement, ask_best_since, choose_acting, find_best};
 use super::super::member::{Ask, Bring, Member, ask};
@@ -71,7 +71,7 @@ fn members_that_are_to_serve() {
     let out = choose_acting(&infos(&gap), osd(0), &Placement { acting: &[0, 1, 4], ..PLACE });
     assert_eq!(out.acting, [0, 1, 4], "who serves goes on");
 
-    // The first of up lacks everything: who has the log leads.
+    // The first of up lacks everything: the member that has the log leads.
     let mut empty = all.clone();
     empty[0] = PgInfo::new(SpgId::default());
     let out = choose_acting(&infos(&empty), osd(1), &PLACE);

@@ -1,4 +1,4 @@
-//! A primary and its members, joined by queues: who lacks what at the start is drawn by chance, at rest nobody lacks anything that can be had.
+//! A primary and its members, joined by queues: what each lacks at the start is drawn by chance, at rest none lacks anything that can be had.
 
 use super::super::host::{Change, Host, Limits, Pace, Part, Slots};
 use super::super::run::Recovery;
