@@ -55,7 +55,7 @@ pub fn finish(mut client: Background, what: &str, conf: &Path, log: &str, limit:
     }
 }
 
-/// What the cluster and a bench's client say of themselves while somebody waits for ever.
+/// What the cluster and a bench's client say of themselves while a client waits for ever.
 fn stand(conf: &Path) -> String {
     let socket = conf.with_file_name(BENCH_SOCKET);
     let asked = [
