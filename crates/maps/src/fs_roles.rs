@@ -139,7 +139,7 @@ impl FsMap {
 
     /// A daemon that came: it stands by.
     pub fn insert(&mut self, mut info: MdsInfo) {
-        assert!(info.state == MdsState::STANDBY && info.rank == NO_RANK, "who comes has no rank");
+        assert!(info.state == MdsState::STANDBY && info.rank == NO_RANK, "a daemon that comes has no rank");
         if info.compat.is_empty() {
             info.compat = CompatSet::mds_unsaid();
         }
@@ -155,11 +155,11 @@ impl FsMap {
         if follows {
             assert!(fs.mds.info.get(&gid).is_some_and(|i| i.state == MdsState::STANDBY_REPLAY && i.rank == rank), "it follows that rank");
         } else {
-            let info = self.standbys.remove(&gid).expect("who is promoted stands by");
+            let info = self.standbys.remove(&gid).expect("a daemon that is promoted stands by");
             self.standby_epochs.remove(&gid);
             fs.mds.info.insert(gid, info);
         }
-        assert!(!fs.mds.up.contains_key(&rank), "nobody holds the rank");
+        assert!(!fs.mds.up.contains_key(&rank), "the rank has no holder");
         let upgradeable = fs.is_upgradeable();
         let info = fs.mds.info.get_mut(&gid).expect("it was put there");
         if !fs.mds.compat.writeable(&info.compat) {
@@ -181,7 +181,7 @@ impl FsMap {
     }
     /// Lets a standby follow the journal of a rank.
     pub fn follow(&mut self, gid: MdsGid, fscid: FsId, rank: MdsRank) {
-        let mut info = self.standbys.remove(&gid).expect("who is to follow stands by");
+        let mut info = self.standbys.remove(&gid).expect("a daemon that is to follow stands by");
         self.standby_epochs.remove(&gid);
         (info.rank, info.state) = (rank, MdsState::STANDBY_REPLAY);
         self.modify(fscid, |fs| drop(fs.mds.info.insert(gid, info)));

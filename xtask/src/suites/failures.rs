@@ -218,7 +218,7 @@ pub fn image_check(copies: u32) -> Result<()> {
     let ways: &[Way] = if Loop::can_share() {
         &[Way::AtOnce, Way::Stopped, Way::Frozen]
     } else {
-        println!("  no XFS here: no copies without anybody standing still");
+        println!("  no XFS here: no copies while the store goes on");
         &[Way::Stopped, Way::Frozen]
     };
     // What is below goes last.
