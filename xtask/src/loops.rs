@@ -17,7 +17,7 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// Where images are: `HUMBOLDT_IMAGES`, if it is set (in memory, say, where the machine's disk is somebody else's too).
+    /// Where images are: `HUMBOLDT_IMAGES`, if it is set (in memory, say, where the machine's disk serves others too).
     pub fn folder() -> Result<PathBuf> {
         let folder = std::env::var_os("HUMBOLDT_IMAGES").map_or_else(|| Path::new(SHARED).join("images"), PathBuf::from);
         std::fs::create_dir_all(&folder)?;
@@ -43,13 +43,13 @@ impl Loop {
         std::fs::File::create(&image).and_then(|f| f.set_len(mib << 20)).with_context(|| image.display().to_string())?;
         Self::attach(image)
     }
-    /// Over a copy of this one's image, read piece by piece: whoever writes meanwhile gets a copy of many moments, which no power cut leaves.
+    /// Over a copy of this one's image, read piece by piece: with writes meanwhile it is a copy of many moments, which no power cut leaves.
     pub fn copy(&self, name: &str) -> Result<Self> {
         let image = Path::new(SHARED).join(name).with_extension("image");
         quietly(Command::new("cp").args(["--sparse=always", "--reflink=never"]).arg(&self.image).arg(&image))?;
         Self::attach(image)
     }
-    /// Over this one's image as it is at one moment, whoever writes to it: the file system below must be one that shares blocks between files.
+    /// Over this one's image as it is at one moment, whatever is written to it: the file system below must be one that shares blocks between files.
     pub fn snapshot(&self, name: &str) -> Result<Self> {
         let image = self.image.with_file_name(name).with_extension("image");
         quietly(Command::new("cp").arg("--reflink=always").arg(&self.image).arg(&image))?;

@@ -120,7 +120,7 @@ pub struct Tap {
     pub namespace: Namespace,
 }
 
-/// A namespace with nothing but a loopback: what runs in it reaches nobody else.
+/// A namespace with nothing but a loopback: what runs in it reaches nothing else.
 pub struct Namespace {
     pub name: String,
 }

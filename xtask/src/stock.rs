@@ -32,7 +32,7 @@ pub struct Daemons {
     ways: BTreeMap<String, Command>,
     /// Where they run, if not in this machine's own network.
     pub net: Option<Net>,
-    /// The client that answers those who wait for a state, once there is one.
+    /// The client that answers what waits for a state, once there is one.
     persistent_client: RefCell<Option<PersistentClient>>,
 }
 
@@ -236,9 +236,9 @@ impl Drop for Daemons {
     }
 }
 
-/// Ports that nobody listens on now. Below those that the kernel gives by itself: whoever connects meanwhile doesn't take one.
+/// Ports that no program listens on now. Below those that the kernel gives by itself: one that connects meanwhile doesn't take one.
 pub fn free_ports<const N: usize>() -> Result<[u16; N]> {
-    // Each is given once: whoever got it may not listen yet.
+    // Each is given once: the daemon that got it may not listen yet.
     static GIVEN: AtomicU16 = AtomicU16::new(0);
     let first = 10_000 + u16::try_from(std::process::id() % 20_000).expect("small");
     let next = std::iter::repeat_with(|| first + GIVEN.fetch_add(1, Ordering::Relaxed));
@@ -271,7 +271,7 @@ pub struct Plane {
     pub monitors: usize,
     /// Of which release the manager is; 18.2's has no Python modules here.
     pub manager: Release,
-    /// Monitors and manager think and report each second, instead of each five: whoever waits for what they say waits less.
+    /// Monitors and manager think and report each second, instead of each five: a case that waits for what they say waits less.
     pub brisk: bool,
     /// Connections of every kind in secure mode, instead of each as its kind has it by default.
     pub secure: bool,

@@ -1,4 +1,4 @@
-//! What goes wrong with keys, and why somebody is not let in.
+//! What goes wrong with keys, and why an entity is not let in.
 
 use denc::DencError;
 use thiserror::Error;

@@ -63,7 +63,7 @@ pub struct AuthTicket {
 const MADE_TOGETHER_S: u64 = 300;
 
 impl ServiceTicketInfo {
-    /// False for what no monitor puts into a ticket: then somebody changed what is sealed without a tag (`aes`, CVE-2025-30156). Flipped
+    /// False for what no monitor puts into a ticket: then what is sealed without a tag was changed (`aes`, CVE-2025-30156). Flipped
     /// bits make noise of a block before the one that they change, and every field of that block but names is held against something
     /// here: monitors never give everything by a flag, nothing stands behind a capability, clocks are in order, and the session key is
     /// as old as the ticket.
@@ -100,7 +100,7 @@ impl Denc for AuthTicket {
     }
 }
 
-/// A ticket sealed for a service: opaque to who carries it. `secret_id` says with which of the service's rotating secrets.
+/// A ticket sealed for a service: opaque to its bearer. `secret_id` says with which of the service's rotating secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TicketBlob {
     pub secret_id: u64,

@@ -1,4 +1,4 @@
-//! Our client, our monitor's side and our service's side, against each other: who gets in and who does not.
+//! Our client, our monitor's side and our service's side, against each other: what gets in and what does not.
 
 #[path = "../../base/tests/fuzzing/mod.rs"]
 mod fuzzing;
@@ -104,7 +104,7 @@ fn both_types_of_key_with_both_types_of_secret() {
     }
 }
 
-/// CVE-2025-30156: what is sealed with `aes` can be changed by who carries it. Every single bit of a ticket, at a service.
+/// CVE-2025-30156: what is sealed with `aes` can be changed by its bearer. Every single bit of a ticket, at a service.
 #[test]
 fn a_changed_ticket_gives_nobody_more_rights() {
     let rng = &mut Rng::new(12);
@@ -222,7 +222,7 @@ fn a_global_id_comes_back_with_its_ticket_only() {
     c.login();
     let answer = c.handle_challenge(&challenge, at(20), rng).unwrap();
     assert_eq!(s.handle(&db, &answer, Some(0), at(20), rng).unwrap_err(), Refusal::OldTicket("a ticket of somebody else"));
-    // And nobody claims anything with nothing.
+    // And nothing is claimed with nothing.
     let challenge = cephx::proto::ServerChallenge::from_bytes(&challenge).unwrap().challenge;
     let key = &db.ring.get(&name("client.admin")).unwrap().key;
     let proof = key.proof(challenge, 0).unwrap();
@@ -295,7 +295,7 @@ fn damaged_payloads_are_refused_without_panic() {
     }
 }
 
-/// Bytes as they are, to be sealed: what only who has the key can send.
+/// Bytes as they are, to be sealed: what only the key's owner can send.
 struct Raw(Vec<u8>);
 impl Denc for Raw {
     fn encode(&self, e: &mut denc::Encoder) {
@@ -306,7 +306,7 @@ impl Denc for Raw {
     }
 }
 
-/// Damage inside of what is sealed, by somebody who has the keys: a monitor or a client gone mad.
+/// Damage inside of what is sealed, by a peer that has the keys: a monitor or a client gone mad.
 #[test]
 fn fuzz_what_is_sealed() {
     use cephx::Usage;

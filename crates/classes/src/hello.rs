@@ -38,7 +38,7 @@ fn greeting(name: &Bytes) -> ClsResult<Bytes> {
     Ok([b"Hello, ", name, b"!"].concat().into())
 }
 
-/// Notes who called in an attribute.
+/// Notes the caller in an attribute.
 fn sign(obj: &mut dyn ObjectView, attribute: &[u8]) -> ClsResult<()> {
     let who = obj.origin().to_string();
     obj.setxattr(attribute, who.into())

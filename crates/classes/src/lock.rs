@@ -34,7 +34,7 @@ const EPHEMERAL: u8 = 3;
 
 /// Whoever holds it already renews it instead of failing.
 const FLAG_MAY_RENEW: u8 = 1;
-/// Only who holds it already gets it.
+/// Only a holder gets it.
 const FLAG_MUST_RENEW: u8 = 2;
 
 const PREFIX: &[u8] = b"lock.";
@@ -118,7 +118,7 @@ fn attribute(name: &ByteStr) -> Vec<u8> {
     [PREFIX, name.as_slice()].concat()
 }
 
-/// The lock without holders whose time is over. An object without that lock has one that nobody holds; no object is ENOENT.
+/// The lock without holders whose time is over. An object without that lock has one without holders; no object is ENOENT.
 fn load(obj: &mut dyn ObjectView, name: &ByteStr) -> ClsResult<LockInfo> {
     let bytes = match obj.getxattr(&attribute(name)) {
         Err(e) if e.is(ENODATA) => return Ok(LockInfo::default()),

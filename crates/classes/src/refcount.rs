@@ -16,7 +16,7 @@ pub static CLASS: Class = Class {
 
 const ATTRIBUTE: &[u8] = b"refcount";
 
-/// The reference that an object without any has, if the caller assumes one: that of whoever wrote the object before it was counted.
+/// The reference that an object without any has, if the caller assumes one: that of the writer of the object before it was counted.
 const IMPLICIT: ByteStr = ByteStr::new();
 
 /// `obj_refcount`: what the attribute holds.

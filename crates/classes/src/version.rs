@@ -1,4 +1,4 @@
-//! Class `version`: a number and a tag in an attribute, by which writers see that nobody came between.
+//! Class `version`: a number and a tag in an attribute, by which writers see that no other came between.
 //!
 //! Source of the encodings, errnos and rules: Ceph 18.2 `src/cls/version/*`.
 

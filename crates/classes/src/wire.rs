@@ -15,7 +15,7 @@ pub fn stored<T: Denc>(bytes: &Bytes) -> ClsResult<T> {
     T::from_bytes(bytes).map_err(|_| ClsError::Errno(EIO))
 }
 
-/// The encoding of a value that does not depend on who reads it.
+/// The encoding of a value that does not depend on its reader.
 pub fn encode<T: Denc>(value: &T) -> Bytes {
     value.to_bytes(ALL_FEATURES)
 }

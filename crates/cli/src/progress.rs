@@ -37,7 +37,7 @@ fn span(d: Duration) -> String {
 }
 
 impl Progress {
-    /// Of `total` bytes; 0 if nobody knows how many.
+    /// Of `total` bytes; 0 if it is not known how many.
     pub fn new(what: &'static str, total: u64) -> Self {
         Self { what, total, done: 0, began: Instant::now(), shown: None, terminal: std::io::stderr().is_terminal() }
     }

@@ -67,7 +67,7 @@ fn requests_with_wrong_content() {
     }
     cluster.check("requests that can't be read");
 
-    // An op that nobody has.
+    // An op that no OSD has.
     for code in [0x12ff, 0x22ff, 0x0001, 0x4201, 0xffff] {
         let op = InOp::new(OsdOp::new(OpCode(code)), Bytes::new());
         let replies = evil.poke(&cluster, request(&cluster, 2, code & 0x2000 != 0, vec![op]).encode(FEATURES));
@@ -301,7 +301,7 @@ fn frames_that_are_wrong_for_an_open_session() {
 #[test]
 fn who_has_no_right_to_come_in() {
     let cluster = Cluster::start(AuthMode::Cephx);
-    // A key that is not the entity's, another entity's, and a name that nobody has.
+    // A key that is not the entity's, another entity's, and a name that no entity has.
     let admin = cluster.key("client.admin");
     let osd = cluster.key("osd.0");
     let fresh = cephx::CryptoKey::generate(net::auth_cephx::now(), &mut net::auth_cephx::entropy());

@@ -181,7 +181,7 @@ fn space_that_leaked_or_is_used_twice_is_found() {
         assert!(a.ok(&["fsck", "--deep"]).contains("no errors"));
         assert_eq!(a.ok(&["list"]).lines().count(), OBJECTS as usize);
     }
-    // Two objects with the same blocks: nobody knows who is right.
+    // Two objects with the same blocks: nothing tells which is right.
     let a = Folder::filled("twice");
     let mut first = None;
     a.change_rows(|key, value| {

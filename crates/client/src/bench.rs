@@ -235,7 +235,7 @@ pub async fn run_on(cluster: &Cluster, options: &Options, out: &mut dyn Write) -
             let result = run.go(Some(o.seconds), out).await;
             let meta = Meta { prefix, objects: run.objects_written(), object_size: o.object_size };
             if let Err(error @ ClientError::Full(_)) = result {
-                // What was written is nobody's any more: it goes, whatever `keep` says, so that the pool is as it was.
+                // What was written is of no use any more: it goes, whatever `keep` says, so that the pool is as it was.
                 remove(cluster, &pool, &o, meta).await?;
                 return Err(error);
             }
@@ -357,7 +357,7 @@ struct State {
     sent: Vec<Instant>,
     stop: bool,
     errors: u64,
-    /// The first error, for who asks why.
+    /// The first error, for a caller that asks why.
     error: i32,
     /// When something was answered last.
     heard: Instant,

@@ -164,7 +164,7 @@ impl Pool {
             _ => Err(ClientError::Shutdown),
         }
     }
-    /// Notifies all who watch an object and waits for their answers: encoded, as the OSD put them together.
+    /// Notifies all watchers of an object and waits for their answers: encoded, as the OSD put them together.
     pub async fn notify(&self, oid: impl Into<ByteStr>, payload: Bytes, timeout_s: u32) -> Result<Bytes, ClientError> {
         let (sender, mut events) = mpsc::unbounded_channel();
         let inner = &self.cluster.0;

@@ -6,10 +6,10 @@ use std::fmt;
 
 /// A byte string that compares and sorts by its bytes and shares its storage when cloned.
 ///
-/// Decoding one shares the frame that it came in: whoever keeps it longer than the message calls [`ByteStr::detach`].
+/// Decoding one shares the frame that it came in: what keeps it longer than the message calls [`ByteStr::detach`].
 #[derive(Clone, Default, Eq, PartialOrd, Ord)]
 pub struct ByteStr(
-    /// `None` for the empty string, which most strings of an object's name are: to clone and drop it asks nobody.
+    /// `None` for the empty string, which most strings of an object's name are: to clone and drop it counts nothing.
     Option<Bytes>,
 );
 

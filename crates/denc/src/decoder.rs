@@ -130,7 +130,7 @@ impl Decoder {
     pub fn get<T: Denc>(&mut self) -> Result<T, DencError> {
         T::decode(self)
     }
-    /// Skips a value that nobody needs.
+    /// Skips a value that is not needed.
     pub fn ignore<T: Denc>(&mut self) -> Result<(), DencError> {
         T::decode(self).map(drop)
     }

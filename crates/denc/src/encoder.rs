@@ -21,7 +21,7 @@ impl Encoder {
     pub fn append_to(buf: BytesMut, features: u64) -> Self {
         Self { buf, features }
     }
-    /// The feature bits of whoever reads this.
+    /// The feature bits of the reader.
     pub fn features(&self) -> u64 {
         self.features
     }

@@ -16,7 +16,7 @@ pub struct Feature {
     pub name: &'static str,
     /// The bit together with its incarnation's markers.
     pub mask: u64,
-    /// What whoever advertises it must understand and may be sent.
+    /// What a peer that advertises it must understand and may be sent.
     pub obliges: &'static str,
 }
 

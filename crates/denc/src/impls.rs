@@ -152,7 +152,7 @@ impl<K: Denc + Ord, V: Denc> Denc for BTreeMap<K, V> {
     }
 }
 
-/// `unordered_map`: same bytes but for the order, which nobody may rely on.
+/// `unordered_map`: same bytes but for the order, which no reader may rely on.
 #[allow(clippy::disallowed_types)]
 impl<K: Denc + Eq + Hash, V: Denc, S: BuildHasher + Default> Denc for HashMap<K, V, S> {
     fn encode(&self, e: &mut Encoder) {

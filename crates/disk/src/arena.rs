@@ -72,7 +72,7 @@ impl Arena {
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         assert!(bytes.is_multiple_of(SLAB_BYTES) && (1..=SLABS_MAX).contains(&(bytes / SLAB_BYTES)), "whole slabs");
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping, which touches no memory of anybody.
+        // SAFETY: a new mapping, which touches no other memory.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -93,7 +93,7 @@ impl Arena {
         let (at, base) = (bytes.as_ptr() as usize, self.base.as_ptr() as usize);
         at >= base && at + bytes.len() <= base + self.bytes
     }
-    /// As [`Arena::take`], for somebody who keeps it for as long as others let him: such have no more than their share.
+    /// As [`Arena::take`], for a caller that keeps it for as long as others let it: such have no more than their share.
     pub(crate) fn lend(&self, len_bytes: usize) -> Option<(NonNull<u8>, usize)> {
         if self.lent.load(Relaxed) + len_bytes > self.lent_max {
             return None;
@@ -147,7 +147,7 @@ impl Arena {
         // SAFETY: within the mapping, since all of these slabs are.
         Some((unsafe { self.base.add(n * SLAB_BYTES) }, slabs * SLAB_BYTES))
     }
-    /// Takes a slot back; it came from here, and nobody has it any more.
+    /// Takes a slot back; it came from here, and nothing has it any more.
     pub(crate) fn give_back(&self, slot: NonNull<u8>) {
         let at = slot.as_ptr() as usize - self.base.as_ptr() as usize;
         let n = (at / SLAB_BYTES) as u32;
@@ -219,7 +219,7 @@ impl State {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: nobody has a slot any more: each holds the arena.
+        // SAFETY: nothing has a slot any more: each holds the arena.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }

@@ -29,7 +29,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         for (class, list) in self.0.iter_mut().enumerate() {
             for ptr in list.drain(..) {
-                // SAFETY: what is in the list of a class was allocated with that class' layout, and nobody else has it.
+                // SAFETY: what is in the list of a class was allocated with that class' layout, and nothing else has it.
                 unsafe { alloc::dealloc(ptr.as_ptr(), layout(BLOCK_BYTES << class)) };
             }
         }
@@ -192,7 +192,7 @@ impl AlignedBuf {
 
 /// Memory that the kernel knows beforehand, for what is to be written to a set's devices: neither copied nor looked up on its way there.
 ///
-/// There is little of it, and reads need it too: who takes some must do with other memory when there is none.
+/// There is little of it, and reads need it too: what takes some must do with other memory when there is none.
 #[derive(Clone)]
 pub struct KnownMemory(Arc<Arena>);
 
@@ -230,7 +230,7 @@ impl Drop for AlignedBuf {
                 return;
             }
         }
-        // SAFETY: allocated with this layout, and nobody else has it.
+        // SAFETY: allocated with this layout, and nothing else has it.
         unsafe { alloc::dealloc(self.ptr.as_ptr(), layout(self.capacity)) };
     }
 }

@@ -69,7 +69,7 @@ impl Mapping {
     /// New memory, of which every page is there; `None` if the system has none.
     fn new(bytes: usize) -> Option<Self> {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping, which touches no memory of anybody.
+        // SAFETY: a new mapping, which touches no other memory.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
         if base == libc::MAP_FAILED {
             return None;
@@ -79,7 +79,7 @@ impl Mapping {
         Some(Self { ptr: NonNull::new(base.cast()).expect("a mapping is not at 0"), bytes })
     }
     fn unmap(self) {
-        // SAFETY: a mapping of ours, of which nobody has a reference.
+        // SAFETY: a mapping of ours, of which nothing has a reference.
         unsafe { libc::munmap(self.ptr.as_ptr().cast(), self.bytes) };
     }
 }

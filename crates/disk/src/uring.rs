@@ -89,7 +89,7 @@ pub(crate) struct Way {
 /// The ring and its operations.
 pub(crate) struct Ring {
     ring: IoUring,
-    /// `None` where the system gives none: who may lock little memory reads as well, at a higher price.
+    /// `None` where the system gives none: a process that may lock little memory reads as well, at a higher price.
     arena: Option<Arc<Arena>>,
     /// Several pieces of the arena can be written at once: kernels since 6.15.
     vectored: bool,
@@ -134,7 +134,7 @@ impl Ring {
         });
         let mut probe = io_uring::Probe::new();
         let vectored = ring.submitter().register_probe(&mut probe).is_ok() && probe.is_supported(opcode::WritevFixed::CODE);
-        // SAFETY: a call without memory; a descriptor that it returns is new and nobody else's.
+        // SAFETY: a call without memory; a descriptor that it returns is new and ours alone.
         let event = unsafe {
             let fd = libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
             if fd < 0 {
@@ -265,9 +265,9 @@ impl Ring {
     /// Has the kernel post what is there to post, some at a time. What is posted here is reaped at once, so the eventfd, which would bring another
     /// turn for each, is quiet meanwhile. What comes after it is on again signals it; what came just before is seen by the flag.
     ///
-    /// The flag alone says nothing: whoever completes an operation sets it after he has handed it over, and if we took it in between, the flag
+    /// The flag alone says nothing: the completer of an operation sets it after it has handed it over, and if we took it in between, the flag
     /// stays (seen on 6.18: this loop never ended). Completions alone say nothing either: an operation that found no tag is handed over too, and
-    /// only given to a worker then; and while anything is left, who adds to it signals nobody (seen: the next tick found them, 0.8 s later). So
+    /// only given to a worker then; and while anything is left, what adds to it sends no signal (seen: the next tick found them, 0.8 s later). So
     /// when nothing comes, the eventfd is on, and as many times more as there can be something left: what comes later signals it.
     fn post(&mut self) {
         let mut left = None;

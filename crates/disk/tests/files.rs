@@ -96,7 +96,7 @@ struct Epoll(OwnedFd);
 
 impl Epoll {
     fn of(fd: RawFd) -> Self {
-        // SAFETY: the calls get a descriptor that is open and an event of ours; the new descriptor is nobody else's.
+        // SAFETY: the calls get a descriptor that is open and an event of ours; the new descriptor is ours alone.
         unsafe {
             let epoll = OwnedFd::from_raw_fd(libc::epoll_create1(libc::EPOLL_CLOEXEC));
             let mut event = libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: 0 };

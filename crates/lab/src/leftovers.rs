@@ -24,7 +24,7 @@ fn sweep_in(dir: &Path, prefix: &str) {
         let name = entry.file_name().to_string_lossy().into_owned();
         if owner(&name, prefix).is_some_and(|pid| !lives(pid)) {
             let is_dir = entry.file_type().is_ok_and(|t| t.is_dir());
-            // What can't be removed is somebody else's to look after.
+            // What can't be removed is for its owner to look after.
             let _ = if is_dir { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
         }
     }

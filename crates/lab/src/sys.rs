@@ -71,7 +71,7 @@ pub fn ends_with_us(cmd: &mut Command) -> &mut Command {
     }
 }
 
-/// Gives this thread, and all that it starts, mounts of its own: nobody else sees them, and they are gone with the last process that does.
+/// Gives this thread, and all that it starts, mounts of its own: no other process sees them, and they are gone with the last process that does.
 pub fn own_mounts() -> io::Result<()> {
     // SAFETY: the strings are constants, and the kernel keeps none of them.
     let ok = unsafe {
@@ -91,7 +91,7 @@ pub fn mount_fuse(fd: i32, dir: &Path) -> io::Result<()> {
     if ok { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Unmounts at once for everybody who looks, later for those who still have a file open.
+/// Unmounts at once for all that look, later for processes that still have a file open.
 pub fn unmount(dir: &Path) {
     let Ok(dir) = CString::new(dir.as_os_str().as_bytes()) else { return };
     // SAFETY: the string lives through the call.

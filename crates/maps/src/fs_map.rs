@@ -1,4 +1,4 @@
-//! The map of file systems: each with its [`MdsMap`], who serves which, and who stands by.
+//! The map of file systems: each with its [`MdsMap`], which daemon serves which, and which stand by.
 //!
 //! Holds the encodings. What moves daemons between ranks is in [`crate::fs_roles`].
 //! Source of the facts: Ceph 18.2 `src/mds/FSMap.{h,cc}` (version 7, compat 6), `src/mds/FSMapUser.cc`.

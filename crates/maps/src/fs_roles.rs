@@ -82,7 +82,7 @@ impl FsMap {
             ..MdsMap::default()
         };
         if recover {
-            // Rank 0 is there and waits to be replayed, once somebody lets daemons join.
+            // Rank 0 is there and waits to be replayed, once daemons may join.
             mds.in_ranks.insert(0);
             mds.failed.insert(0);
             mds.flags |= mds_flags::NOT_JOINABLE;
@@ -117,7 +117,7 @@ impl FsMap {
         };
         fs.mirror = Default::default();
     }
-    /// Removes a file system that nobody serves.
+    /// Removes a file system that no daemon serves.
     pub fn remove(&mut self, fscid: FsId) {
         self.filesystems.remove(&fscid);
         if self.legacy_client_fscid == fscid {
@@ -129,7 +129,7 @@ impl FsMap {
         }
     }
 
-    /// Gives two file systems, which nobody serves, each other's numbers.
+    /// Gives two file systems, which no daemon serves, each other's numbers.
     pub fn swap_ids(&mut self, one: FsId, other: FsId) {
         let (Some(mut a), Some(mut b)) = (self.filesystems.remove(&one), self.filesystems.remove(&other)) else { return };
         (a.fscid, b.fscid) = (other, one);
@@ -139,7 +139,7 @@ impl FsMap {
 
     /// A daemon that came: it stands by.
     pub fn insert(&mut self, mut info: MdsInfo) {
-        assert!(info.state == MdsState::STANDBY && info.rank == NO_RANK, "who comes has no rank");
+        assert!(info.state == MdsState::STANDBY && info.rank == NO_RANK, "a daemon that comes has no rank");
         if info.compat.is_empty() {
             info.compat = CompatSet::mds_unsaid();
         }
@@ -148,18 +148,18 @@ impl FsMap {
         self.standby_epochs.insert(info.gid, self.epoch);
         self.standbys.insert(info.gid, info);
     }
-    /// Gives a rank to a standby, or to who follows it.
+    /// Gives a rank to a standby, or to its follower.
     pub fn promote(&mut self, gid: MdsGid, fscid: FsId, rank: MdsRank) {
         let follows = self.roles.get(&gid).is_some_and(|fs| *fs != NO_FS);
         let fs = self.filesystems.get_mut(&fscid).expect("the file system exists");
         if follows {
             assert!(fs.mds.info.get(&gid).is_some_and(|i| i.state == MdsState::STANDBY_REPLAY && i.rank == rank), "it follows that rank");
         } else {
-            let info = self.standbys.remove(&gid).expect("who is promoted stands by");
+            let info = self.standbys.remove(&gid).expect("a daemon that is promoted stands by");
             self.standby_epochs.remove(&gid);
             fs.mds.info.insert(gid, info);
         }
-        assert!(!fs.mds.up.contains_key(&rank), "nobody holds the rank");
+        assert!(!fs.mds.up.contains_key(&rank), "the rank has no holder");
         let upgradeable = fs.is_upgradeable();
         let info = fs.mds.info.get_mut(&gid).expect("it was put there");
         if !fs.mds.compat.writeable(&info.compat) {
@@ -181,7 +181,7 @@ impl FsMap {
     }
     /// Lets a standby follow the journal of a rank.
     pub fn follow(&mut self, gid: MdsGid, fscid: FsId, rank: MdsRank) {
-        let mut info = self.standbys.remove(&gid).expect("who is to follow stands by");
+        let mut info = self.standbys.remove(&gid).expect("a daemon that is to follow stands by");
         self.standby_epochs.remove(&gid);
         (info.rank, info.state) = (rank, MdsState::STANDBY_REPLAY);
         self.modify(fscid, |fs| drop(fs.mds.info.insert(gid, info)));
@@ -208,7 +208,7 @@ impl FsMap {
             fs.mds.last_failure_osd_epoch = fenced_at;
         });
     }
-    /// Forgets who holds a rank that can't be served any more before it is repaired.
+    /// Forgets the holder of a rank that can't be served any more before it is repaired.
     pub fn damaged(&mut self, gid: MdsGid, fenced_at: Epoch) {
         let Some((fscid, rank)) = self.filesystem_of(gid).map(|fs| (fs.fscid, fs.mds.info[&gid].rank)) else { return };
         self.erase(gid, fenced_at);
@@ -228,7 +228,7 @@ impl FsMap {
         fs.mds.epoch = self.epoch;
         true
     }
-    /// A rank that emptied itself: it is no more, its daemon and who followed it are gone. All of those.
+    /// A rank that emptied itself: it is no more, its daemon and those that followed it are gone. All of those.
     pub fn stop(&mut self, gid: MdsGid) -> Vec<MdsGid> {
         let Some(fscid) = self.filesystem_of(gid).map(|fs| fs.fscid) else { return Vec::new() };
         let mut gone = Vec::new();
@@ -259,7 +259,7 @@ impl FsMap {
         }
         best
     }
-    /// Who would take over a rank: who follows it, or else a standby. None if the follower is frozen.
+    /// The daemon that would take over a rank: its follower, or else a standby. None if the follower is frozen.
     pub fn replacement_for<'a>(&'a self, fs: &'a Filesystem, rank: MdsRank) -> Option<&'a MdsInfo> {
         match fs.mds.follower(rank) {
             Some(follower) => (!follower.is_frozen()).then_some(follower),

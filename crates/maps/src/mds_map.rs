@@ -1,4 +1,4 @@
-//! The map of one file system's metadata servers: who holds which rank, in which state, and the settings that clients go by.
+//! The map of one file system's metadata servers: which holds which rank, in which state, and the settings that clients go by.
 //!
 //! Holds the encodings. What moves daemons between ranks is in [`crate::fs_roles`].
 //! Source of the facts: Ceph 18.2 `src/mds/MDSMap.{h,cc}`, `src/include/ceph_fs.h`.
@@ -305,7 +305,7 @@ pub struct MdsMap {
     pub stopped: BTreeSet<MdsRank>,
     pub damaged: BTreeSet<MdsRank>,
     pub up: BTreeMap<MdsRank, MdsGid>,
-    /// Those who hold ranks, and those who follow them.
+    /// Daemons that hold ranks, and those that follow them.
     pub info: BTreeMap<MdsGid, MdsInfo>,
     pub ever_allowed_features: u8,
     pub explicitly_allowed_features: u8,
@@ -354,7 +354,7 @@ impl Default for MdsMap {
 }
 
 impl MdsMap {
-    /// A map newer than any, with nobody in it: a daemon that gets it and finds itself missing starts over.
+    /// A map newer than any, with no daemon in it: a daemon that gets it and finds itself missing starts over.
     pub fn null() -> Self {
         Self { epoch: u32::MAX, ..Self::default() }
     }

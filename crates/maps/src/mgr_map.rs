@@ -1,4 +1,4 @@
-//! The map of managers: who is active, where it listens, what modules there are.
+//! The map of managers: which is active, where it listens, what modules there are.
 //!
 //! Source of the encodings: Ceph 18.2 `src/mon/MgrMap.h`.
 

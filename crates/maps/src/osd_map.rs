@@ -202,7 +202,7 @@ impl OsdMap {
         addrs.0.iter().any(|addr| self.is_blocklisted(addr))
     }
 
-    /// The feature bits that this map and its Incremental are encoded with, whoever reads them: what all OSDs of the required release
+    /// The feature bits that this map and its Incremental are encoded with, whatever reads them: what all OSDs of the required release
     /// agree on, so that all have the same crc.
     pub fn canonical_features(&self) -> u64 {
         let mut f = features::MAP_ENCODING | SERVER_TENTACLE;

@@ -14,7 +14,7 @@ pub struct Placement {
     scratch: Scratch,
 }
 
-/// Who should serve a placement group and who does. Holes of erasure-coded pools are [`crush::ITEM_NONE`]; no primary is -1.
+/// Which OSDs should serve a placement group and which do. Holes of erasure-coded pools are [`crush::ITEM_NONE`]; no primary is -1.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UpActing {
     pub up: Vec<OsdId>,
@@ -45,7 +45,7 @@ impl OsdMap {
         Some(self.pool(raw.pool)?.raw_pg_to_pg(raw))
     }
 
-    /// Up and acting set of a placement group. A raw one is folded; nobody has a group of a pool that isn't there.
+    /// Up and acting set of a placement group. A raw one is folded; no OSD has a group of a pool that isn't there.
     pub fn pg_to_up_acting(&self, pg: PgId, work: &mut Placement) -> UpActing {
         let Some(pool) = self.pool(pg.pool) else { return UpActing::nobody() };
         let pg = pool.raw_pg_to_pg(pg);
@@ -57,7 +57,7 @@ impl OsdMap {
         }
         UpActing { up, up_primary, acting: temp, acting_primary: temp_primary }
     }
-    /// The OSD that a client sends to; -1: nobody.
+    /// The OSD that a client sends to; -1: none.
     pub fn pg_primary(&self, pg: PgId, work: &mut Placement) -> OsdId {
         self.pg_to_up_acting(pg, work).acting_primary
     }

@@ -472,7 +472,7 @@ impl Denc for PgPool {
 
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
         d.frame("pg_pool_t", 32, |d, v| {
-            // Below this nobody writes that we speak with: 21 is what peers before Jewel are sent.
+            // Below this no peer writes that we speak with: 21 is what peers before Jewel are sent.
             if v < 21 {
                 return Err(DencError::TooOld { what: "pg_pool_t", version: v, oldest: 21 });
             }

@@ -13,7 +13,7 @@ fn server(gid: u64) -> MdsInfo {
     MdsInfo { gid, name: format!("s{gid}"), addrs: EntityAddrVec::one(addr), compat: CompatSet::mds_unsaid(), ..MdsInfo::default() }
 }
 
-/// Two file systems, one of them with a rank that is held and followed, one damaged and one stopped; and two who stand by.
+/// Two file systems, one of them with a rank that is held and followed, one damaged and one stopped; and two that stand by.
 fn busy() -> FsMap {
     let mut m = FsMap { epoch: 7, ..FsMap::default() };
     let (one, two) = (m.create("one", 1, 2, None, false, UTime::ZERO), m.create("two", 3, 4, Some(9), true, UTime::ZERO));

@@ -303,7 +303,7 @@ message! {
         config: BTreeMap<String, String>,
     }
 
-    /// Asks for the configuration of somebody who has no session yet.
+    /// Asks for the configuration of a daemon or client that has no session yet.
     MGetConfig = 63, v 1, compat 1 {
         name: EntityText,
         host: String,

@@ -131,7 +131,7 @@ pub struct MOSDOp {
 }
 
 impl MOSDOp {
-    /// The id of the request, the same for each resend: what the sender set, or made of who it is.
+    /// The id of the request, the same for each resend: what the sender set, or made of its name.
     pub fn reqid_from(&self, source: EntityName) -> ReqId {
         if self.reqid.name != EntityName::default() || self.reqid.tid != 0 {
             return self.reqid;
@@ -409,7 +409,7 @@ pub mod backoff_op {
 
 /// `CEPH_WATCH_EVENT_*`.
 pub mod watch_event {
-    /// OSD to watcher: somebody notifies.
+    /// OSD to watcher: a client notifies.
     pub const NOTIFY: u8 = 1;
     /// OSD to notifier: everybody answered, or time is up.
     pub const NOTIFY_COMPLETE: u8 = 2;
@@ -448,7 +448,7 @@ pub struct MWatchNotify {
     pub answers: Bytes,
     /// For the end of a notify: 0 or a negative errno (ETIMEDOUT).
     pub return_code: i32,
-    /// The global_id of who notifies.
+    /// The global_id of the client that notifies.
     pub notifier_gid: u64,
 }
 
@@ -491,7 +491,7 @@ pub struct MOSDMap {
     pub fsid: Uuid,
     pub incrementals: BTreeMap<Epoch, Bytes>,
     pub maps: BTreeMap<Epoch, Bytes>,
-    /// Maps below it may be dropped by whoever receives this: the monitors have dropped them (`oldest_map` of older releases).
+    /// Maps below it may be dropped by the receiver: the monitors have dropped them (`oldest_map` of older releases).
     pub trim_lower_bound: Epoch,
     /// The newest map that the sender has.
     pub newest: Epoch,
@@ -528,7 +528,7 @@ impl Message for MOSDMap {
             m.trim_lower_bound = d.u32()?;
             m.newest = d.u32()?;
         }
-        // Version 4 goes on with gap_removed_snaps, of which nobody needs anything.
+        // Version 4 goes on with gap_removed_snaps, which is not needed.
         Ok(m)
     }
 }

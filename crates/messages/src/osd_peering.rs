@@ -1,4 +1,4 @@
-//! Peering between OSDs: who has what, logs, and reservations for recovery and backfill.
+//! Peering between OSDs: what each has, logs, and reservations for recovery and backfill.
 //!
 //! Source of the facts: Ceph 18.2 `src/messages/{MOSDPGNotify2,MOSDPGInfo2,MOSDPGQuery2,MOSDPGLog,MOSDPGTrim,MOSDPGRemove,
 //! MBackfillReserve,MRecoveryReserve}.h`, `src/osd/osd_types.cc`.

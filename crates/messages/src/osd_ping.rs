@@ -97,7 +97,7 @@ impl Message for MOSDPing {
         if raw.version >= 5 {
             (m.up_from, m.mono_ping_stamp, m.mono_send_stamp, m.delta_ub) = (d.u32()?, d.get()?, d.get()?, d.get()?);
         }
-        // The answer is padded as the ping is: nobody gets more than they sent.
+        // The answer is padded as the ping is: no sender gets more than it sent.
         d.skip(m.padding as usize)?;
         Ok(m)
     }
@@ -107,7 +107,7 @@ impl Message for MOSDPing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PgLease {
     pub readable_until: SpanNs,
-    /// An upper bound: nobody serves reads of the interval after it.
+    /// An upper bound: no OSD serves reads of the interval after it.
     pub readable_until_ub: SpanNs,
     pub interval: SpanNs,
 }

@@ -3,7 +3,7 @@
 use denc::{Decoder, Denc, DencError, Encoder};
 
 /// The version of the service's map that the sender has seen (0: whatever), for monitors that lag behind to wait. Two fields of
-/// forwarding among monitors follow on the wire, which nobody reads any more.
+/// forwarding among monitors follow on the wire, which no daemon reads any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Paxos {
     pub version: u64,

@@ -40,7 +40,7 @@ pub struct Check {
 /// Checks by code: ours, and those that a stock manager found.
 pub type Checks = BTreeMap<Cow<'static, str>, Check>;
 
-/// A check that somebody doesn't want to hear of.
+/// A check that an operator doesn't want to hear of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mute {
     /// Ends then; zero never.

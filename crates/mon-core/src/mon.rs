@@ -54,7 +54,7 @@ pub enum Event {
     Closed {
         conn: ConnId,
     },
-    /// A command by somebody on this machine whom the shell lets do everything (the admin socket), as JSON. Answered by
+    /// A command of a program on this machine that the shell lets do everything (the admin socket), as JSON. Answered by
     /// [`Effect::LocalAnswer`] with its number.
     Local {
         id: u64,
@@ -68,7 +68,7 @@ pub enum Event {
     },
     /// It was cut. A dial that fails is tried again by the shell, until [`Effect::HangUpManager`].
     ManagerClosed,
-    /// Somebody looks at the state of the cluster, or nobody does any more.
+    /// A browser looks at the state of the cluster, or none does any more.
     Watched(bool),
     /// Time passed; to be said about once a second.
     Tick,
@@ -299,7 +299,7 @@ impl Mon {
         }
     }
 
-    /// Sends news to whoever subscribed, if there are any.
+    /// Sends news to the sessions that subscribed, if there are any.
     fn publish(&mut self) {
         let now = Versions {
             osdmap: self.osd.epoch(),
@@ -348,7 +348,7 @@ impl Mon {
         self.tick_health(clock);
     }
 
-    /// Feature bits of whoever is behind a connection.
+    /// Feature bits of the peer of a connection.
     pub fn features(&self, conn: ConnId) -> u64 {
         self.sessions.get(&conn).map_or(types::features::SUPPORTED, |s| s.peer.features)
     }
@@ -416,7 +416,7 @@ impl Mon {
         self.answers.push(Answer::Command { conn, ack });
     }
 
-    /// A command from this machine: whoever it is may do everything, and is gone with the answer.
+    /// A command from this machine: its sender may do everything, and is gone with the answer.
     fn on_local(&mut self, id: u64, command: String, clock: Clock) {
         let peer = PeerInfo {
             entity: EntityText::new(EntityKind::CLIENT, "admin"),
@@ -469,7 +469,7 @@ impl Mon {
         let all = self.sessions.get(&conn).is_some_and(|s| s.caps.is_allow_all(&s.peer.addrs.front()));
         if all { Ok(()) } else { Err(CmdError::new(errno::EACCES, "access denied")) }
     }
-    /// Refuses who may not give this command with these arguments.
+    /// Refuses a session that may not give this command with these arguments.
     pub(crate) fn check_caps(&self, conn: ConnId, module: &str, prefix: &str, perms: &str, args: &Args) -> Result<(), CmdError> {
         let denied = || Err(CmdError::new(errno::EACCES, "access denied"));
         let Some(session) = self.sessions.get(&conn) else { return denied() };

@@ -148,7 +148,7 @@ fn a_stock_manager_is_told_what_a_stock_monitor_tells_it() {
     let stock = Told(said.iter().filter(|s| s.who & 1 == 0).map(|s| (s.who >> 1, s.raw.clone())).collect());
     let w = replay(&said);
 
-    // The map: chosen, serving, failed, the next one chosen and serving, with the same in it. Ours names the endpoint where stock names nobody.
+    // The map: chosen, serving, failed, the next one chosen and serving, with the same in it. Ours names the endpoint where stock names none.
     let maps = |told: &Told| {
         let mut out: Vec<MgrMap> = told.of::<MMgrMap>(None).iter().map(|m| MgrMap::from_bytes(&m.map.0).unwrap()).collect();
         out.retain(|m| m.active_gid == 4100 || m.active_gid == 4133);

@@ -254,7 +254,7 @@ fn a_stock_manager_takes_over_and_gives_back() {
     w.send(other, &beacon("z", 89));
     assert_eq!(w.map().active_gid, 89);
 
-    // Held down, nobody is.
+    // Held down, none is.
     assert_eq!(w.command(r#"{"prefix":"mgr set","var":"down","val":"true"}"#).0, 0);
     assert_eq!(w.map().active_gid, 0);
     w.send(other, &beacon("z", 90));
@@ -297,7 +297,7 @@ fn commands_of_the_manager_are_handed_on_to_it() {
     assert_eq!((first.cmd[0].as_str(), &first.data[..], first.fsid), (DUMP, &b"file"[..], Uuid::default()));
     assert_eq!(second.cmd[0], BALANCER);
 
-    // Answers find who asked, in whatever order they come, and once.
+    // Answers find the session that asked, in whatever order they come, and once.
     let reply = |tid, result| MMgrCommandReply { tid, result, status: format!("s{result}"), data: "out".into() };
     let event = |tid, result| {
         let mut message = reply(tid, result).encode(features::SUPPORTED);
@@ -311,7 +311,7 @@ fn commands_of_the_manager_are_handed_on_to_it() {
     let ack = w.take::<MMonCommandAck>(ADMIN);
     assert_eq!((ack.len(), ack[0].result, &ack[0].data[..], ack[0].cmd[0].as_str()), (1, 0, &b"out"[..], DUMP));
 
-    // It is the monitor who says who may: managers believe monitors.
+    // The monitor says which session may: managers believe monitors.
     let reader = ConnId(12);
     w.open(reader, Endpoint::Mon, "client.reader", "allow r");
     w.start(reader, 3, WRITING);
@@ -319,7 +319,7 @@ fn commands_of_the_manager_are_handed_on_to_it() {
     w.start(reader, 4, BALANCER);
     w.start(ADMIN, 5, WRITING);
     assert_eq!(w.asked.iter().map(|m| m.cmd[0].as_str()).collect::<Vec<_>>(), [BALANCER, WRITING]);
-    // Neither is answered before the link is cut; who went away is forgotten, the other command is sent again.
+    // Neither is answered before the link is cut; the session that went away is forgotten, the other command is sent again.
     w.event(Event::Closed { conn: reader });
     w.asked.clear();
     w.event(Event::ManagerClosed);
@@ -349,7 +349,7 @@ fn commands_of_the_manager_are_handed_on_to_it() {
     assert_eq!(w.answer(ADMIN).map(|(result, _, tid)| (result, tid)), Some((0, 70)));
     assert_eq!(w.answer(ADMIN), Some((-22, "command not known".into(), 7)));
     assert_eq!(w.answer(ADMIN).map(|(result, _, tid)| (result, tid)), Some((0, 8)));
-    // With nobody there at all they wait.
+    // With no manager there at all they wait.
     assert_eq!(w.command(r#"{"prefix":"mgr set","var":"down","val":"true"}"#).0, 0);
     w.start(ADMIN, 9, DUMP);
     w.pass(3, &[]);

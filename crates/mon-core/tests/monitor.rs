@@ -160,7 +160,7 @@ fn a_subscriber_follows_the_map_step_by_step() {
         }
     }
     assert_eq!((map.epoch, map.pools.len()), (w.mon.osd.epoch(), 60));
-    // One who comes late gets the same in messages of at most 40 epochs.
+    // A session that comes late gets the same in messages of at most 40 epochs.
     let late = w.open("client.y", "allow r");
     w.subscribe(late, "osdmap", 1, 0);
     let messages = w.take::<MOSDMap>(late);

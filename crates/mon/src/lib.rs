@@ -25,7 +25,7 @@ pub use store::{Store, restore};
 pub enum AuthMode {
     #[default]
     Cephx,
-    /// Everybody is who they say.
+    /// Every peer has the name that it gives.
     None,
 }
 

@@ -152,7 +152,7 @@ impl Shared {
     pub fn newest_point_s(&self) -> u32 {
         self.mon.borrow().as_ref().and_then(|mon| mon.manager.past.points.back().map(|p| p.at.sec)).unwrap_or(0)
     }
-    /// Somebody looks, or nobody does any more.
+    /// A browser looks, or none does any more.
     pub fn watched(&self, watched: bool) {
         self.push(Event::Watched(watched));
     }
@@ -262,7 +262,7 @@ async fn serve(config: MonConfig, ready: std::sync::mpsc::Sender<Addrs>, mut sto
         None => None,
     };
     let socket = |a: EntityAddr| a.socket().expect("a bound address is one");
-    // Who started us may be gone already: then nobody has to know.
+    // The program that started us may be gone already: then it need not know.
     let _ = ready.send((socket(mon_addr), socket(mgr_addr), http_addr));
 
     let mut ticks = tokio::time::interval(TICK);

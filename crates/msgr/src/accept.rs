@@ -1,6 +1,6 @@
 //! The accepting side's choice: which of two sockets to the same peer lives on, and with which session.
 //!
-//! Source of the facts: Ceph 18.2 `src/msg/async/ProtocolV2.cc`; both ends must come to the same answer, whoever they are.
+//! Source of the facts: Ceph 18.2 `src/msg/async/ProtocolV2.cc`; both ends must come to the same answer.
 
 use crate::connection::{Connection, State, Up};
 use crate::control::{Reconnect, Reset, Retry, RetryGlobal, Wait};
@@ -32,7 +32,7 @@ pub enum Decision {
 }
 
 impl Connection {
-    /// After [`Up::Identified`]. `existing` is the lossless connection to [`crate::Peer::addrs`], whoever dialled it, if there is one
+    /// After [`Up::Identified`]. `existing` is the lossless connection to [`crate::Peer::addrs`], dialled by either end, if there is one
     /// that isn't closed.
     pub fn decide(&mut self, existing: Option<&mut Connection>) -> Result<Decision, MsgrError> {
         assert_eq!(self.state, State::Deciding, "only asked after Up::Identified");

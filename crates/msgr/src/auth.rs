@@ -119,7 +119,7 @@ pub trait AuthClient {
     fn done(&mut self, global_id: u64, mode: ConMode, payload: Bytes) -> Result<ClientAuthenticated, i32>;
 }
 
-/// Method `none`, listening: everybody is who they say.
+/// Method `none`, listening: every peer has the name that it gives.
 ///
 /// A monitor gives new clients their global_id by `next_global_id`; elsewhere the peer's own word stands.
 #[derive(Default)]

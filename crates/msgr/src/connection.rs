@@ -133,7 +133,7 @@ pub struct Connection {
     pub(crate) local: Rc<Local>,
     pub(crate) policy: Policy,
     pub(crate) state: State,
-    /// On the present transport we are the one who dialled.
+    /// On the present transport we are the end that dialled.
     pub(crate) dialled: bool,
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
@@ -371,7 +371,7 @@ impl Connection {
         }
     }
     /// Says what was received, where no message of ours said it. Called at the end of a turn it does so only for long arrears;
-    /// `now` (a timer of some 50 ms) for any. Lossy sessions have no acks: nobody keeps what it could free.
+    /// `now` (a timer of some 50 ms) for any. Lossy sessions have no acks: neither end keeps what it could free.
     pub fn ack(&mut self, now: bool) {
         let s = &mut self.session;
         if self.state != State::Ready || s.unacked == 0 || self.policy.lossy {

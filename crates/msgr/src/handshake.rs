@@ -18,7 +18,7 @@ const PREFIX: &[u8; 8] = b"ceph v2\n";
 const PREFIX_V1: &[u8; 6] = b"ceph v";
 /// Prefix, length and the two feature words.
 pub(crate) const BANNER: usize = 26;
-/// Newer releases may say more; nobody says this much.
+/// Newer releases may say more; none says this much.
 const BANNER_PAYLOAD_MAX: usize = 1024;
 const AUTH_ATTEMPTS: u32 = 16;
 const TRANSCRIPT_MAX: usize = 256 << 10;

@@ -35,7 +35,7 @@ impl Policy {
     pub const fn lossless_peer() -> Self {
         Self::new(false, false, true, false)
     }
-    /// Monitors between each other: who restarted is a new peer.
+    /// Monitors between each other: one that restarted is a new peer.
     pub const fn lossless_peer_reuse() -> Self {
         Self::new(false, false, true, true)
     }

@@ -9,12 +9,12 @@ pub(crate) struct Session {
     /// The last message received, and the last that was given a number.
     pub in_seq: u64,
     pub out_seq: u64,
-    /// Made by whoever dialled first, and by whoever answered. 0: no session yet.
+    /// Made by the end that dialled first, and by the one that answered. 0: no session yet.
     pub client_cookie: u64,
     pub server_cookie: u64,
     /// Counts this session's sockets; tells an old dial from a new one.
     pub connect_seq: u64,
-    /// Ours and the peer's count of dials to anybody.
+    /// Ours and the peer's count of dials to any peer.
     pub global_seq: u64,
     pub peer_global_seq: u64,
     /// Without a number yet.

@@ -89,7 +89,7 @@ fn fuzz_frames_in_every_state() {
         let flights = [b.conn.out().take_flat(), a.conn.out().take_flat()];
         for (end, (sent, other)) in [a, b].into_iter().zip([(&flights[0], &flights[1]), (&flights[1], &flights[0])]) {
             let bad = match rng.below(3) {
-                // An honest preamble of a length that nobody sends.
+                // An honest preamble of a length that no peer sends.
                 0 => {
                     let mut bad = sent.clone();
                     let lens = [41, 1, 1, 1].map(|n| if rng.chance(1, 2) { n } else { rng.u64() as u32 >> rng.below(32) });

@@ -51,7 +51,7 @@ impl AdminSocket {
         Ok(socket)
     }
 
-    /// Gives a command's result to whoever asked.
+    /// Gives a command's result to the client that asked.
     pub fn answer(&self, id: u64, answer: Answer) {
         if let Some(to) = self.waiting.borrow_mut().remove(&id) {
             // They may have gone.

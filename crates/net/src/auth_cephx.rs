@@ -23,7 +23,7 @@ pub fn now() -> UTime {
     UTime::from_wall_ns(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64))
 }
 
-/// Our identity, shared between whoever logs in, renews and dials.
+/// Our identity, shared between what logs in, renews and dials.
 pub type SharedIdentity = Rc<RefCell<Identity>>;
 
 /// Dials monitors with a login and services with what the login brought.
@@ -84,7 +84,7 @@ impl AuthClient for Dial {
     }
     fn bad_method(&mut self, _: u32, result: i32, methods: &[u32], _: &[ConMode]) -> Result<AuthStart, i32> {
         if self.peer == EntityKind::MON {
-            // A monitor that wants another method answers EOPNOTSUPP: for whoever asks it is a refusal like any other.
+            // A monitor that wants another method answers EOPNOTSUPP: to the caller it is a refusal like any other.
             let offered = methods.contains(&self.of.identity.borrow().method());
             let errno = if offered { result.abs() } else { errno::EOPNOTSUPP };
             self.of.refused.set(errno);
@@ -140,9 +140,9 @@ pub struct ServiceAuth {
     pub cluster_modes: Vec<ConMode>,
     /// Modes for clients, best first (`ms_service_mode`).
     pub client_modes: Vec<ConMode>,
-    /// The service's secrets, which whoever is logged in to the monitor keeps fresh.
+    /// The service's secrets, which the session with the monitor keeps fresh.
     pub secrets: Rc<RefCell<RotatingSecrets>>,
-    /// Set when somebody shows a ticket that is sealed with a newer secret than we have.
+    /// Set when a client shows a ticket that is sealed with a newer secret than we have.
     pub missing: Rc<Cell<bool>>,
 }
 
@@ -182,7 +182,7 @@ impl AuthServer for ServiceAuth {
     }
 }
 
-/// Everybody is who they say.
+/// Every peer has the name that it gives.
 struct AtNone;
 
 impl AuthExchange for AtNone {

@@ -7,7 +7,7 @@ use messages::RawMessage;
 /// after the callback that called them. Callbacks don't block.
 #[allow(unused_variables)]
 pub trait Dispatcher {
-    /// A message. Its segments share the buffer that it was read into: who keeps a small part for long copies it out.
+    /// A message. Its segments share the buffer that it was read into: a dispatcher that keeps a small part for long copies it out.
     fn on_message(&self, conn: &Conn, message: RawMessage);
     /// True if a client's message takes a slot of the budget's requests until its permit is dropped.
     fn is_request(&self, message: &RawMessage) -> bool {

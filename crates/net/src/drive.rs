@@ -22,7 +22,7 @@ use types::EntityKind;
 const READ_CHUNK: usize = 64 << 10;
 /// With less room than this in the buffer, more is got before reading.
 const READ_MIN: usize = 16 << 10;
-/// The same two while a handshake goes on: who has not proven anything yet costs little memory.
+/// The same two while a handshake goes on: a peer that has not proven anything yet costs little memory.
 const HANDSHAKE_CHUNK: usize = 4 << 10;
 const HANDSHAKE_MIN: usize = 1 << 10;
 /// Turns of reading and writing before other tasks have theirs.

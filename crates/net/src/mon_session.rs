@@ -110,7 +110,7 @@ impl MonSession {
         }
         self.with(|core, out| core.on_lost(clock(), out)).1
     }
-    /// From [`crate::Dispatcher::on_message`], for this connection only; None: the message is for somebody else.
+    /// From [`crate::Dispatcher::on_message`], for this connection only; None: the message is for another.
     pub fn on_message(&self, message: &RawMessage) -> Option<Vec<Effect>> {
         let (mine, effects) = self.with(|core, out| core.on_message(message, clock(), &mut entropy(), out));
         mine.then_some(effects)

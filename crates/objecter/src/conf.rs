@@ -40,7 +40,7 @@ impl Conf {
     pub fn empty(name: EntityText) -> Self {
         Self { name, cluster: "ceph".into(), sections: BTreeMap::new(), overrides: BTreeMap::new() }
     }
-    /// Reads `text` for whoever is called `name`.
+    /// Reads `text` for the daemon or client of this `name`.
     pub fn parse(text: &str, name: EntityText) -> Result<Self, ConfError> {
         let mut conf = Self::empty(name);
         let mut section = "global".to_string();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use types::{Bytes, Epoch, Uuid};
 
-/// Incrementals and full maps kept, in number and bytes: more than any client lags behind in practice. A client or peer that lags more gets a full map.
+/// Incrementals and full maps kept, in number and bytes: more than any client lags behind in practice. One that lags more gets a full map.
 const INCREMENTALS_MAX: usize = 500;
 pub const FULLS_MAX: usize = 50;
 const BYTES_MAX: usize = 16 << 20;

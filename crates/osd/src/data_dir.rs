@@ -61,7 +61,7 @@ impl DataDir {
         Self::open(path, id)
     }
 
-    /// Reads it; `id` is who we are to be.
+    /// Reads it; `id` is the OSD that we are to be.
     pub fn open(path: &Path, id: OsdId) -> Result<Self> {
         let read = |name: &str| -> Result<String> {
             let at = path.join(name);

@@ -63,7 +63,7 @@ pub struct OsdConfig {
     pub deployment: Deployment,
 }
 
-/// Somebody whom the monitor lets register OSDs.
+/// A user that the monitor lets register OSDs.
 #[derive(Debug, Clone)]
 pub struct Admin {
     pub name: EntityText,

@@ -44,7 +44,7 @@ impl ReceiveBuffers for StoreMemory {
 
 /// How long memory is kept that is free: a minute has objects that go and others that come in their place.
 const FREE_FOR: Duration = Duration::from_secs(60);
-/// What goes back in one turn: 8 MiB take a millisecond, in which nobody is served.
+/// What goes back in one turn: 8 MiB take a millisecond, in which no request is served.
 const TURN_BYTES: usize = 8 << 20;
 /// How often is looked, and until when after a turn.
 const LOOK: Duration = Duration::from_secs(1);

@@ -175,7 +175,7 @@ async fn bind_all(config: &OsdConfig, sides: &[Messenger]) -> Result<Vec<EntityA
 }
 
 async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Receiver<()>) -> Result<()> {
-    // First of all: an OSD whose store can't be opened has nothing to say to anybody.
+    // First of all: an OSD whose store can't be opened has nothing to say to any peer.
     let OpenStore { store, fd: store_fd, buffers, memory } = config.store.open()?;
     if let Some(memory) = memory {
         tokio::task::spawn_local(crate::receive_buffers::give_back(memory));

@@ -69,13 +69,13 @@ impl Share {
 /// Parts of devices begin and end at multiples of this.
 const ALIGN: u64 = 1 << 20;
 
-/// Bytes that a store in memory may take if nobody says.
+/// Bytes that a store in memory may take unless it is told.
 pub const MEM_DEFAULT: u64 = 4 << 30;
 /// Memory of large writes that a store in memory keeps while it is free, so that data in place of others need no new memory: one part in so many of what
 /// the store may hold, and no more than this.
 const FREE_OF: u64 = 8;
 const FREE_MAX: u64 = 512 << 20;
-/// Bytes of the caches of a block store if nobody says.
+/// Bytes of the caches of a block store unless it is told.
 pub const CACHE_DEFAULT: u64 = store_block::MEMORY_DEFAULT as u64;
 /// Devices by their names in a folder, in the order that the store wants.
 const DEVICES: [&str; 3] = ["data", "wal", "meta"];
@@ -314,7 +314,7 @@ fn check_free(dir: &Path, target: &Path, window: Option<Window>) -> Result<()> {
     Ok(())
 }
 
-/// A device or file whose part from `start` on begins with anything but zeros belongs to somebody.
+/// A device or file whose part from `start` on begins with anything but zeros has an owner.
 fn check_empty(path: &Path, start: u64) -> Result<()> {
     let kind = std::fs::metadata(path).with_context(|| path.display().to_string())?.file_type();
     let mut head = Vec::new();
@@ -330,7 +330,7 @@ fn check_empty(path: &Path, start: u64) -> Result<()> {
     Ok(())
 }
 
-/// Bytes for a new store whose size nobody says: an equal share of half of what the file system has left, and no more than this.
+/// Bytes for a new store whose size is not given: an equal share of half of what the file system has left, and no more than this.
 pub fn size_default(free: u64, osds: u32) -> u64 {
     const MAX: u64 = 16 << 30;
     const MIN: u64 = 256 << 20;

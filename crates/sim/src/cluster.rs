@@ -314,7 +314,7 @@ impl Cluster {
             Proc::Client(n) => self.clients[n as usize].as_ref().is_some_and(|c| c.life == life),
         }
     }
-    /// For whom something is, if it is for a process.
+    /// The process that something is for, if it is for one.
     fn target(&self, what: &What) -> Option<Life> {
         match what {
             What::Open(link) => self.net.link(*link).map(|l| l.server),

@@ -321,7 +321,7 @@ impl Cluster {
     fn unset_flags(&mut self) {
         FLAGS.iter().for_each(|flag| self.say(format!(r#"{{"prefix":"osd unset","key":"{flag}"}}"#)));
     }
-    /// A command by whichever client lives; nobody waits for its answer.
+    /// A command by whichever client lives; none waits for its answer.
     pub(crate) fn say(&mut self, json: String) {
         if let Some(client) = self.clients.iter_mut().flatten().next() {
             client.command(json, &mut self.history, &mut self.net);

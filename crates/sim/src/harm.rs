@@ -3,7 +3,7 @@
 //! **Rot**: something that lies on one OSD's device changes, or can't be read any more. One OSD of a run rots, and only where a pool has three copies
 //! of which two are written at least: then each acknowledged write lies on a device that does not. No client is ever told that an object can't be
 //! read, or given other bytes; in the end a repair finds all that is left. In some runs the log and the metadata rot as well: then the OSD may not start any
-//! more. In a few, data rot on any OSD, beyond the promise: an object may be lost, but nobody is given other bytes, and its group says so.
+//! more. In a few, data rot on any OSD, beyond the promise: an object may be lost, but no client is given other bytes, and its group says so.
 
 use crate::client::{ClientProcess, POOL};
 use crate::cluster::Cluster;

@@ -15,7 +15,7 @@ pub struct Trace {
     lines: VecDeque<String>,
     /// Write each line to standard error as well.
     pub loud: bool,
-    /// The hash covers every byte of every message, and every effect of the OSDs; else what happens, to whom and when.
+    /// The hash covers every byte of every message, and every effect of the OSDs; else what happens, to which process and when.
     pub deep: bool,
 }
 

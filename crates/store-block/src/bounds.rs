@@ -183,7 +183,7 @@ fn a_crowd_is_soon_forgotten() {
     let before = asked();
     load.read(last, 4096);
     load.settle();
-    assert_eq!(asked(), before, "it was read a moment ago, and nobody else asks");
+    assert_eq!(asked(), before, "it was read a moment ago, and no other client asks");
     load.store.forget(object_coll(0), &name(last), 0, 4096);
     load.read(last, 4096);
     load.settle();

@@ -229,7 +229,7 @@ fn change(o: &mut Object, kind: &TxKind, memory: Option<&LargeMemory>) {
     }
 }
 
-/// Offsets beyond this are nobody's: objects are bounded long before.
+/// Offsets beyond this have no bytes: objects are bounded long before.
 const OFFSET_MAX: u64 = 1 << 60;
 
 fn range(offset: u64, len: u64) -> StoreResult<()> {

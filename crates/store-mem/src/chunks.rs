@@ -40,7 +40,7 @@ impl Chunk {
     fn lies(&self) -> (HomeId, usize) {
         (self.home, self.data.len())
     }
-    /// The buffer to write to: its own if nobody else has it, otherwise a copy.
+    /// The buffer to write to: its own if nothing else has it, otherwise a copy.
     fn take_mut(&mut self) -> BytesMut {
         self.home = OWN;
         std::mem::take(&mut self.data).try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]))
@@ -49,7 +49,7 @@ impl Chunk {
     fn write(&mut self, at: usize, bytes: &[u8]) {
         let end = at + bytes.len();
         if at <= self.start() && end >= self.end() {
-            // Nothing of the old bytes stays: their buffer serves again if it fits and nobody reads it.
+            // Nothing of the old bytes stays: their buffer serves again if it fits and nothing reads it.
             let same = at == self.start() && end == self.end();
             self.home = OWN;
             self.data = match std::mem::take(&mut self.data).try_into_mut() {
@@ -102,7 +102,7 @@ impl Chunk {
     }
 }
 
-/// Chunks by cell, ascending. What is behind the object's size is zeros: whoever shortens the object zeros it.
+/// Chunks by cell, ascending. What is behind the object's size is zeros: what shortens the object zeros it.
 #[derive(Debug, Clone, Default)]
 pub struct Chunks {
     /// Small objects have one.

@@ -6,7 +6,7 @@ use crate::{Epoch, OsdId, PgShard};
 use denc::{Decoder, Denc, DencError, Encoder, denc_struct};
 use std::collections::BTreeSet;
 
-/// In an acting set: nobody.
+/// In an acting set: no OSD.
 const ITEM_NONE: OsdId = 0x7fff_ffff;
 
 /// `compact_interval_t`: both epochs inclusive.

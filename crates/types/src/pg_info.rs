@@ -199,7 +199,7 @@ impl PgInfo {
     pub fn is_empty(&self) -> bool {
         self.last_update.version == 0
     }
-    /// "Does not exist": whoever answers so has never heard of the group.
+    /// "Does not exist": an OSD that answers so has never heard of the group.
     pub fn dne(&self) -> bool {
         self.history.epoch_created == 0
     }

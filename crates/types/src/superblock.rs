@@ -1,4 +1,4 @@
-//! `OSDSuperblock`: who an OSD is and which maps it has.
+//! `OSDSuperblock`: which OSD it is and which maps it has.
 
 use crate::compat_set::{CompatSet, FeatureSet};
 use crate::{Epoch, OsdId, UTime, Uuid};

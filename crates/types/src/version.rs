@@ -43,7 +43,7 @@ impl fmt::Display for EVersion {
     }
 }
 
-/// `osd_reqid_t`: who asked, the incarnation of the session, and the client's number for the request. The same for each resend.
+/// `osd_reqid_t`: the sender, the incarnation of the session, and the client's number for the request. The same for each resend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ReqId {
     pub name: EntityName,

@@ -126,7 +126,7 @@ macro_rules! each {
 /// Bytes of memory for each byte of input: an empty interval or a missing object takes a few bytes on the wire and some hundred here.
 const MEMORY: usize = 200;
 
-/// What each type looks like when it is blank, so that there is a sample of those too that nobody recorded.
+/// What each type looks like when it is blank, so that there is a sample of those too that were not recorded.
 macro_rules! blanks {
     ($($name:ty),* $(,)?) => { vec![ $( <$name>::default().to_bytes(features::SUPPORTED) ),* ] };
 }

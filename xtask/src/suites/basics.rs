@@ -31,7 +31,7 @@ fn up_starts_and_ends() -> Result<()> {
     ensure!(std::fs::read_to_string(c.dir.join("ceph.conf"))?.contains("ms_mode=prefer-crc"), "ceph.conf does not speak of kernels");
     c.must(Pacific, "ceph config set global rbd_default_map_options ms_mode=secure")?;
     ensure!(mode(&c)? == "ms_mode=secure", "kernels are told {}", mode(&c)?);
-    // A second one on the same folder says who holds it, and harms nothing.
+    // A second one on the same folder says which process holds it, and harms nothing.
     let second = run(Command::new(binary()).args(["up", "--port", "0", "--dir"]).arg(&c.dir), Duration::from_secs(10))?;
     ensure!(second.code != 0 && second.stderr.contains(&c.pid().to_string()), "a second up said: {second:?}");
     c.must(Pacific, "ceph osd stat")?;

@@ -69,7 +69,7 @@ fn files(store: &[&str]) -> Result<()> {
     write_across_a_kill(&c, a)?;
     b.await_active()?;
     let fenced = c.must(Reef, "ceph osd blocklist ls -f json")?;
-    ensure!(fenced.contains("addr"), "nobody is on the blocklist: {fenced}");
+    ensure!(fenced.contains("addr"), "no client is on the blocklist: {fenced}");
     speak(&c, &["check"])?;
     let health = c.must(Reef, "ceph health -f json")?;
     ensure!(health.contains("MDS_INSUFFICIENT_STANDBY") && !health.contains("FS_DEGRADED"), "{health}");

@@ -132,7 +132,7 @@ fn full_and_back() -> Result<()> {
     std::fs::write(c.dir.join("in"), vec![9; 14 << 20])?;
     ok(&format!("rados -p p put o4 {input}"))?;
     ensure!(until(Duration::from_secs(20), || health(&c, "OSD_NEARFULL")), "not near full: {}", ok("ceph health detail")?);
-    // A bench that nobody tells of a full pool fills the rest, and waits. What it writes in all (37 MiB) is more than what is left, and less than
+    // A bench that is not told of a full pool fills the rest, and waits. What it writes in all (37 MiB) is more than what is left, and less than
     // what the removes below give back: a bench by time, let go before its time was up, filled the store again on a fast machine.
     let bench =
         background(&c.conf, "rados", "-p p bench 600 write -t 4 -b 65536 --max-objects 600 --no-cleanup --run-name b", "bench.log")?;
@@ -206,19 +206,19 @@ enum Way {
     Stopped,
     /// The file system is frozen: its memory is on the device, too.
     Frozen,
-    /// Nothing stands still, and nobody knows of it: the file system that the image lies in shares the image's blocks with a second file.
+    /// Nothing stands still, and no program knows of it: the file system that the image lies in shares the image's blocks with a second file.
     AtOnce,
 }
 
 /// The device below is copied while clients write, again and again: each copy is what a power cut at one moment would have left of a device whose
 /// cache lasts (what it lost of a cache that does not is the crash states' part). Everything acknowledged before is there, fsck is clean, and it
-/// serves. No promise holds for an image that is read piece by piece while somebody writes to it, which is a copy of many moments: a store that
+/// serves. No promise holds for an image that is read piece by piece while a program writes to it, which is a copy of many moments: a store that
 /// was copied so may be refused, or found damaged.
 pub fn image_check(copies: u32) -> Result<()> {
     let ways: &[Way] = if Loop::can_share() {
         &[Way::AtOnce, Way::Stopped, Way::Frozen]
     } else {
-        println!("  no XFS here: no copies without anybody standing still");
+        println!("  no XFS here: no copies while the store goes on");
         &[Way::Stopped, Way::Frozen]
     };
     // What is below goes last.

@@ -56,7 +56,7 @@ fn hostile() -> Result<()> {
     // The good client's load fills logs and buffers: what it needs is there before the counting starts.
     c.must(Pacific, "rados -p p bench 2 write -b 4096 -t 16")?;
     let before = c.rss_bytes();
-    // Some are held open: whoever says nothing sensible is cut.
+    // Some are held open: a peer that says nothing sensible is cut.
     let mut held = Vec::new();
     for n in 0..500_u64 {
         for port in &ports {

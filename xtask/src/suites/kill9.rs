@@ -55,7 +55,7 @@ pub fn finish(mut client: Background, what: &str, conf: &Path, log: &str, limit:
     }
 }
 
-/// What the cluster and a bench's client say of themselves while somebody waits for ever.
+/// What the cluster and a bench's client say of themselves while a client waits for ever.
 fn stand(conf: &Path) -> String {
     let socket = conf.with_file_name(BENCH_SOCKET);
     let asked = [
@@ -185,7 +185,7 @@ pub fn kill_loop(cycles: u32) -> Result<()> {
         // Until every writer of the ledger and the bench went on, and then for a time that differs from cycle to cycle.
         let (before, bench) = (lines(), rounds.progress());
         let goes_on = || (lines() > before + 20 && rounds.progress() != bench) || benches.is_finished();
-        ensure!(until(STILL, goes_on), "cycle {cycle}: somebody is not answered any more:\n{}\n{}", c.log(), stand(&conf));
+        ensure!(until(STILL, goes_on), "cycle {cycle}: a client is not answered any more:\n{}\n{}", c.log(), stand(&conf));
         if benches.is_finished() {
             // It failed: what it says is the reason.
             break;

@@ -135,7 +135,7 @@ fn manager() -> Result<()> {
     ensure!(ok("ceph mgr metadata y")?.contains("16.2") && ok("ceph versions")?.contains("16.2"), "metadata");
     ensure!(ok("ceph osd df")?.contains("osd.0") || ok("ceph osd df -f json")?.contains("\"osd.0\""), "osd df");
 
-    // The same through the monitor, who says the same of what there is.
+    // The same through the monitor, which says the same of what there is.
     let script = c.dir.join("ask.py");
     std::fs::write(&script, TO_THE_MONITOR)?;
     let told = ok(&format!(

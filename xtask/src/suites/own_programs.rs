@@ -172,7 +172,7 @@ fn beside_stock() -> Result<()> {
     ensure!(until(LIMIT, known), "the manager endpoint does not hear from osd.0");
     let mut wrong = Vec::new();
     for (line, held) in LINES {
-        // Ours goes first: what a line makes is there for the second, who says the same of it.
+        // Ours goes first: what a line makes is there for the second, which says the same of it.
         let (mine, theirs) = (ours(&c.conf, line)?, c.client(Pacific, line)?);
         // What is made twice is answered otherwise the second time: stock's word for it is ours, asked again.
         let mine = if mine.code == theirs.code && mine.stderr != theirs.stderr { ours(&c.conf, line)? } else { mine };

@@ -40,7 +40,7 @@ fn ask(gateway: &Gateway, steps: &[&str]) -> Result<String> {
     Ok(said.with_context(|| format!("s3.py: {}{}{}", out.stdout, out.stderr, gateway.last_words()))?.to_string())
 }
 
-/// What its administrator asks of the index: sums that are right, more shards, what waits to be removed, what nobody owns.
+/// What its administrator asks of the index: sums that are right, more shards, what waits to be removed, what has no owner.
 fn look_after(c: &Cluster, gateway: &Gateway) -> Result<()> {
     let admin = |line: &str| gateway::admin(&c.conf, line);
     let json = |line: &str| -> Result<Value> { serde_json::from_str(&admin(line)?).with_context(|| line.to_string()) };

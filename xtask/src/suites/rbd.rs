@@ -157,7 +157,7 @@ fn killed_client() -> Result<()> {
     c.stop()
 }
 
-/// Two living clients share an image: the lock goes to whoever asks.
+/// Two living clients share an image: the lock goes to the one that asks.
 fn lock_handover() -> Result<()> {
     let c = start("handover", Pacific, &[])?;
     c.must(Pacific, "rbd create --size 64M img")?;

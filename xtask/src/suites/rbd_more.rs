@@ -178,7 +178,7 @@ fn journals(c: &Cluster, release: Release) -> Result<()> {
     Ok(())
 }
 
-/// What mirroring needs of a pool that nobody mirrors elsewhere.
+/// What mirroring needs of a pool that is not mirrored elsewhere.
 fn mirroring(c: &Cluster, release: Release) -> Result<()> {
     let ok = |line: &str| c.must(release, line);
     ok("rbd mirror pool enable rbd image")?;

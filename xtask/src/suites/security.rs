@@ -26,7 +26,7 @@ fn keys() -> Result<()> {
     c.must(Pacific, "ceph osd pool create p 8")?;
     let good = user(&c, "good", "mon 'allow r' osd 'allow rwx pool=p'")?;
     c.must(Pacific, &format!("rados {good} -p p create o"))?;
-    // A key that nobody has, a key that another has, a user that does not exist, a user without caps.
+    // A key that no user has, a key that another has, a user that does not exist, a user without caps.
     let wrong = c.dir.join("wrong.keyring");
     std::fs::write(&wrong, "[client.good]\n\tkey = AQBAAAAAAAAAABAAAAAAAAAAAAAAAAAAAAAAAA==\n")?;
     let refused = |line: &str| -> Result<()> {

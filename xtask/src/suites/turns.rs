@@ -94,7 +94,7 @@ fn files(conf: &Path, step: &str, count: usize) -> Result<Command> {
     Ok(cmd)
 }
 
-/// Kills the server of rank 0, waits for the other to serve, and lets it stand by. Servers as they are then, and how long nobody served.
+/// Kills the server of rank 0, waits for the other to serve, and lets it stand by. Servers as they are then, and how long none served.
 fn kill_active([active, standby]: [Server; 2]) -> Result<([Server; 2], Duration)> {
     let (conf, name) = (active.conf.clone(), active.name.clone());
     standby.await_standby()?;

@@ -1,7 +1,7 @@
 //! Capabilities: texts like `allow rw pool=rbd`, parsed, and asked whether they allow something.
 //!
-//! What no grant allows is denied. A text that can't be read grants nothing: whoever stores one checks it first
-//! ([`check`]), whoever loads one gets a value that denies everything.
+//! What no grant allows is denied. A text that can't be read grants nothing: what stores one checks it first
+//! ([`check`]), what loads one gets a value that denies everything.
 //!
 //! Source of the grammars: Ceph 18.2 `src/osd/OSDCap.cc`, `src/mon/MonCap.cc`, `src/mgr/MgrCap.cc`. Alternatives are tried in the
 //! order in which Ceph tries them and a later failure does not come back to an earlier choice, so the same texts are refused.

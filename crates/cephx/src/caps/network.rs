@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use types::EntityAddr;
 
-/// A network as written in a grant. One that can't be read contains nobody.
+/// A network as written in a grant. One that can't be read contains no address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
     pub text: String,

@@ -335,7 +335,7 @@ fn profile(p: &mut Parser<'_>) -> Option<Vec<Rule>> {
     })
 }
 
-/// A profile that nobody knows stands for no rule.
+/// An unknown profile stands for no rule.
 fn rules_of_profile(name: &str, pool: String, namespace: Option<String>) -> Vec<Rule> {
     let within = Match { pool: pool.clone(), namespace, ..Match::default() };
     let rights = |matches: &Match, allow| Rule { matches: matches.clone(), spec: Spec { allow, class: None } };

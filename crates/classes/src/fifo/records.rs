@@ -11,7 +11,7 @@ pub const ENTRY_PREFIX: u64 = 5 * 8 + 4;
 /// What an entry takes besides its data: the first bytes, and a frame with a time.
 pub const ENTRY_OVERHEAD: u64 = ENTRY_PREFIX + 6 + 8;
 
-/// `objv`: by which writers of the head see that nobody came between.
+/// `objv`: by which writers of the head see that no other came between.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Version {
     pub instance: ByteStr,

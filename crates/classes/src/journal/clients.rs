@@ -1,4 +1,4 @@
-//! Clients of a journal: who they are, and how far each has taken its entries.
+//! Clients of a journal: their records, and how far each has taken its entries.
 
 use super::records::{Client, Positions, STATE_DISCONNECTED};
 use super::{ORDER, SPLAY_WIDTH, each, load, must_be_new, save, tags};

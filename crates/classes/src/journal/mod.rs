@@ -1,6 +1,6 @@
 //! Class `journal`: what librbd's journals keep in the omap of their header object, and appends to the objects with their data.
 //!
-//! This file has the header's numbers and the appends; [`clients`] those who read and trim the journal, [`tags`] the epochs of its entries.
+//! This file has the header's numbers and the appends; [`clients`] those that read and trim the journal, [`tags`] the epochs of its entries.
 //!
 //! Source of the formats, errnos and rules: Ceph 18.2 `src/cls/journal/*`.
 

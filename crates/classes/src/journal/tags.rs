@@ -46,7 +46,7 @@ fn in_use(obj: &mut dyn ObjectView, tid: u64) -> ClsResult<(BTreeMap<u64, u64>, 
     Ok((newest, seen))
 }
 
-/// Removes the tags that nobody needs.
+/// Removes the tags that no client needs.
 pub fn expire(obj: &mut dyn ObjectView) -> ClsResult<()> {
     let mut tid = None;
     let mut one_is_at_the_start = false;

@@ -1,4 +1,4 @@
-//! What stands at the start of a queue's object: where the entries begin and end, and some bytes of whoever builds on the queue.
+//! What stands at the start of a queue's object: where the entries begin and end, and some bytes of the class that builds on the queue.
 //!
 //! On the object: 0xDEAD (16 bits), the length of the encoded head (64 bits), the head. Entries start at `head_max`.
 

@@ -1,4 +1,4 @@
-//! Who was cloned from whom: the pool's `rbd_children` of old, and the lists that a parent's header keeps for its snapshots.
+//! Which image was cloned from which: the pool's `rbd_children` of old, and the lists that a parent's header keeps for its snapshots.
 
 use super::records::{ChildSpec, NAMESPACE_TRASH};
 use super::{answer, find, forget, load, op_feature, reads, save, set_op_features, snapshot, writes};

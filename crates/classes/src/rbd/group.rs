@@ -139,7 +139,7 @@ const SNAPS: &[u8] = b"snapshot_";
 const ORDERS: &[u8] = b"snap_order_";
 const ORDER_MAX: &[u8] = b"snap_max_order";
 
-/// A snapshot of a group is being made: nobody else may make one of that id.
+/// A snapshot of a group is being made: no other client may make one of that id.
 const INCOMPLETE: u8 = 0;
 
 /// `cls::rbd::GroupSnapshot`: the class looks at its start; the whole stays as the client wrote it.

@@ -45,7 +45,7 @@ struct MigrationSpec {
     source_spec: ByteStr,
 }
 
-/// Version 2 has the mirror mode, 3 the source; who does not know sources must not read a spec that has one.
+/// Version 2 has the mirror mode, 3 the source; a client that does not know sources must not read a spec that has one.
 impl Denc for MigrationSpec {
     fn encode(&self, e: &mut Encoder) {
         let compat = if self.source_spec.is_empty() { 1 } else { 3 };

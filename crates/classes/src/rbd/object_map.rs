@@ -184,7 +184,7 @@ fn resize(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
         other => other?,
     };
     let before = map.objects;
-    // What would be cut off must be as new: otherwise somebody still uses it.
+    // What would be cut off must be as new: otherwise it is still in use.
     if objects < before && !all_are(&map.data, objects, before, state) {
         return errno(ESTALE);
     }

@@ -173,7 +173,7 @@ fn remove(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     Ok(().into())
 }
 
-/// The snapshot stays for its clones' sake, under a name that nobody else has.
+/// The snapshot stays for its clones' sake, under a name that no other has.
 fn trash_add(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let mut snap = get(obj, Input::new(&input).get()?)?;
     if snap.protection != UNPROTECTED {

@@ -31,7 +31,7 @@ struct Group {
     sum: ObjectStatSum,
 }
 
-/// Objects of one size, and who writes to them.
+/// Objects of one size, and which workers write to them.
 pub struct Work {
     block: u64,
     object: u64,

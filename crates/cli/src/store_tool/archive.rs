@@ -211,7 +211,7 @@ pub fn check(file: &Path) -> Result<()> {
 pub fn import(offline: &mut Offline, file: &Path) -> Result<()> {
     let mut from = opened(file)?;
     let here = offline.ask(|s| s.collections())?;
-    // Of standard input nobody knows how much comes.
+    // Of standard input it is not known how much comes.
     let mut progress = Progress::new("import", std::fs::metadata(file).map_or(0, |about| about.len()));
     loop {
         let (kind, content) = get(&mut *from)?;

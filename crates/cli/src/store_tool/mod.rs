@@ -25,7 +25,7 @@ const MEMORY: usize = 256 << 20;
 /// How long a store that another process holds is asked for again.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// An open store, with nobody else around.
+/// An open store, with no other process around.
 pub struct Offline {
     store: BlockStore,
     last: u64,

@@ -33,7 +33,7 @@ pub struct Cluster {
     runtime: tokio::runtime::Runtime,
     tasks: tokio::task::LocalSet,
     good: Option<client::Cluster>,
-    /// Of the manager's address; whoever dials must know it.
+    /// Of the manager's address; what dials must know it.
     mgr_nonce: u32,
     checks: Cell<u64>,
 }

@@ -6,7 +6,7 @@ use base::fixed::HashMap;
 use bytes::Bytes;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Something for some blocks of a set of devices. Blocks are numbers that nobody chooses to our harm: one multiplication tells them apart, where
+/// Something for some blocks of a set of devices. Blocks are numbers that no peer chooses to our harm: one multiplication tells them apart, where
 /// the standard hash took a tenth of a crash state's time.
 pub(crate) type Blocks<V> = HashMap<(Dev, u64), V, BuildHasherDefault<BlockHasher>>;
 

@@ -24,7 +24,7 @@ pub enum Order {
     AtOnce,
     /// Each poll completes some of those under way, in any order.
     Shuffled,
-    /// When the test says so: [`MemDisks::complete`], [`MemDisks::complete_any`]; or when somebody waits.
+    /// When the test says so: [`MemDisks::complete`], [`MemDisks::complete_any`]; or when a caller waits.
     Held,
 }
 
@@ -185,7 +185,7 @@ impl MemDisks {
         }
         inner.base.clone()
     }
-    /// The process that used the set is gone: what it had started is finished, what it had only queued is forgotten, nobody hears of either. What
+    /// The process that used the set is gone: what it had started is finished, what it had only queued is forgotten, nothing is told of either. What
     /// was to be durable may be in a cache: the flush that is a part of it died with the process.
     pub fn restart(&self) {
         let mut inner = self.lock();

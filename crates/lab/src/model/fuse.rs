@@ -114,7 +114,7 @@ struct Clockwork {
 
 impl Clockwork {
     fn now(&self, answer: &Answer) {
-        // A request that the kernel has given up, or a file system that is unmounted: nobody waits for the answer.
+        // A request that the kernel has given up, or a file system that is unmounted: nothing waits for the answer.
         let _ = (&self.kernel).write(&answer.bytes());
     }
     fn at(&self, due_ns: u64, answer: Answer) {

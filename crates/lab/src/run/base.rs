@@ -12,7 +12,7 @@ use std::time::Duration;
 /// How long the capacity is measured, seconds.
 const LOOK_S: f64 = 2.0;
 const CHORE: Duration = Duration::from_secs(120);
-/// It is ended with the measured load; this is for the case that nobody does.
+/// It is ended with the measured load; this is for the case that it is not.
 const LONGEST_S: f64 = 3600.0;
 
 /// Bytes a second that the target gives to the base load alone.

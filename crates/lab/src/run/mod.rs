@@ -130,7 +130,7 @@ pub fn run(study: &Study, text: &str, plan: &Plan, options: &Options) -> Result<
         folder
     };
     if sys::is_root() {
-        // What is mounted for targets is nobody else's, and gone with us.
+        // What is mounted for targets is ours alone, and gone with us.
         sys::own_mounts().context("mounts of our own")?;
     }
     leftovers::sweep();

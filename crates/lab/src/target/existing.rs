@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const COMMAND: Duration = Duration::from_secs(60);
-/// The pool's name: nobody else's, and the one that all loads use.
+/// The pool's name: ours alone, and the one that all loads use.
 const POOL: &str = "bench";
 const PGS: &str = "32";
 

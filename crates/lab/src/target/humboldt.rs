@@ -46,7 +46,7 @@ impl Humboldt {
                 backings.push((option, Backing::new(name, devices, dir)?));
             }
         }
-        // A log that is not named would lie in the OSD's folder, on a disk that nobody asked for and whose sectors are not counted.
+        // A log that is not named would lie in the OSD's folder, on a disk that was not asked for and whose sectors are not counted.
         for (option, role, named, bytes) in [("--wal", "wal", &setup.wal, WAL_BYTES), ("--meta", "meta", &setup.meta, META_BYTES)] {
             if let (Some(data), None) = (&setup.data, named)
                 && let Some(backing) = Backing::beside(data, role, bytes * u64::from(setup.osds), devices, dir)?

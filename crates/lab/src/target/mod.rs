@@ -108,7 +108,7 @@ impl Place {
         if let Some(procs) = &self.group
             && let Err(e) = crate::sys::in_group(&mut cmd, procs)
         {
-            // A path with a zero byte: nobody makes one.
+            // A path with a zero byte: no study makes one.
             unreachable!("{}: {e}", procs.display());
         }
         if let Some(conf) = &self.conf {

@@ -27,7 +27,7 @@ pub enum Step {
     Bad(i32),
 }
 
-/// Somebody who was let in.
+/// A client that was let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
     /// The last payload of the handshake.

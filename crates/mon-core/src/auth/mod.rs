@@ -29,7 +29,7 @@ pub struct AuthService {
     pub version: u64,
     /// As configured (`auth_mon_ticket_ttl`, `auth_service_ticket_ttl`).
     pub life: TicketLife,
-    /// The type of new keys, if nobody asks for another.
+    /// The type of new keys, unless another is asked for.
     pub preferred: KeyType,
     /// A daemon came whose kind's secrets may be of a type that it can't read.
     recheck: bool,
@@ -53,7 +53,7 @@ impl Default for AuthService {
 /// The type that a service's rotating secrets are to have.
 ///
 /// Only the monitor reads tickets for itself. A daemon whose key is `aes256k` knows the type, and one with an `aes` key may be of a
-/// release that doesn't: where there is one of those, or nobody yet, tickets stay `aes`.
+/// release that doesn't: where there is one of those, or none at all yet, tickets stay `aes`.
 fn secret_kind(entities: &BTreeMap<EntityText, EntityAuth>, service: EntityKind) -> KeyType {
     if service == EntityKind::AUTH || service == EntityKind::MON {
         return KeyType::AES256K;
@@ -151,7 +151,7 @@ impl AuthService {
         Keyring { entities: entities.map(|(n, e)| (n.clone(), e.clone())).collect() }
     }
 
-    /// A number for somebody of our own process.
+    /// A number for a client in our own process.
     pub fn fresh_id(&mut self, batch: &mut Batch) -> u64 {
         self.global_id(batch)
     }

@@ -15,7 +15,7 @@ impl Args {
         match serde_json::from_str(&text) {
             Ok(Value::Object(map)) if map.contains_key("prefix") => Ok(Self(map)),
             Ok(Value::Object(_)) => Err(CmdError::new(errno::EINVAL, "command has no prefix")),
-            // Ceph's clients before JSON sent plain words; nobody we serve does.
+            // Ceph's clients before JSON sent plain words; none that we serve does.
             _ => Err(CmdError::new(errno::EINVAL, format!("command not understood: {}", text.chars().take(200).collect::<String>()))),
         }
     }

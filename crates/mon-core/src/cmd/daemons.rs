@@ -10,7 +10,7 @@ use types::errno;
 
 pub const COMMANDS: &[Command] = &[
     cmd("time-sync-status", "how far the monitors' clocks differ", "mon", "r", |ctx| {
-        // One monitor has nobody to compare its clock with: no round was ever begun.
+        // One monitor has no other to compare its clock with: no round was ever begun.
         ctx.answer_json(json!({"timechecks": {"epoch": 3, "round": 0, "round_status": "finished"}}))
     }),
     cmd("node ls name=type,type=CephChoices,strings=all|osd|mon|mds|mgr,req=false", "which daemons run on which host", "mon", "r", node_ls),

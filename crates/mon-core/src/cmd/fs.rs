@@ -317,7 +317,7 @@ fn fail(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(Reply::status(format!("{} marked not joinable; MDS cannot join the cluster. All MDS ranks marked failed.", fs.mds.fs_name)))
 }
 
-/// Ends those who follow ranks that have no holder.
+/// Ends servers that follow ranks without a holder.
 fn drop_followers(ctx: &mut Ctx<'_>, fs: &Filesystem) {
     for info in fs.mds.info.values().filter(|i| i.state == MdsState::STANDBY_REPLAY) {
         ctx.mon.fail_mds(info.gid, ctx.clock);

@@ -232,7 +232,7 @@ fn set_state(ctx: &mut Ctx<'_>) -> CmdResult {
     let (gid, state) = (ctx.args.need_int("gid")? as MdsGid, MdsState(ctx.args.need_int("state")? as i32));
     let Some(info) = ctx.mon.visible_fsmap(ctx.conn).daemon(gid).cloned() else { return Ok(Reply::default()) };
     changeable(ctx, &info)?;
-    // What the map says of a standby, or of who follows, is bound to the place where it stands.
+    // What the map says of a standby, or of a follower, is bound to the place where it stands.
     if matches!(info.state, MdsState::STANDBY | MdsState::STANDBY_REPLAY) || !(MdsState::REPLAY..=MdsState::STOPPING).contains(&state) {
         return err(errno::EINVAL, format!("mds gid {gid} can't be {}", state.name()));
     }

@@ -187,7 +187,7 @@ fn new(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.answer(json!({"osdid": id}), || format!("{id}\n"))
 }
 
-/// What comes with `osd new`: keys of the OSD and of whoever unlocks its disk, and what unlocks it.
+/// What comes with `osd new`: keys of the OSD and of the client that unlocks its disk, and what unlocks it.
 #[derive(Default)]
 struct Secrets {
     cephx: Option<CryptoKey>,

@@ -142,7 +142,7 @@ fn reweight(ctx: &mut Ctx<'_>, by_pg: bool, test: bool) -> CmdResult {
     Ok(reply)
 }
 
-/// New weights, those that are farthest from the average first: less for who is above `threshold`, more for who is below the average.
+/// New weights, those that are farthest from the average first: less for those above `threshold`, more for those below the average.
 fn choose(
     ctx: &Ctx<'_>,
     loads: &Loads,

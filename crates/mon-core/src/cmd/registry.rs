@@ -24,7 +24,7 @@ impl Default for Registry {
 
 impl Registry {
     /// The command that a request means: of several with its prefix, the first whose signature it fits. With `tell` for who speaks to the
-    /// daemon: what is meant for that comes first, and what only is for that is for nobody else.
+    /// daemon: what is meant for that comes first, and what only is for that is for no other.
     pub fn find(&self, args: &Args, tell: bool) -> Option<(&'static Command, &Signature)> {
         let all = self.by_prefix.get(args.prefix())?;
         let mut candidates: Vec<&(&'static Command, Signature)> =

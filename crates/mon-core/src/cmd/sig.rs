@@ -51,7 +51,7 @@ impl Signature {
     pub fn param(&self, name: &str) -> Option<&Param> {
         self.params.iter().find(|p| p.name == name)
     }
-    /// The `sig` array of `get_command_descriptions`, for whoever has `features`.
+    /// The `sig` array of `get_command_descriptions`, for a client with `features`.
     pub fn to_json(&self, features: u64) -> Value {
         let words = self.prefix.split(' ').map(Value::from);
         Value::Array(words.chain(self.params.iter().map(|p| p.to_json(features))).collect())
@@ -99,7 +99,7 @@ impl Param {
     }
 }
 
-/// The `sig` array of a command that somebody else describes, by its line in the same form, for whoever has `features`.
+/// The `sig` array of a command that another daemon describes, by its line in the same form, for a client with `features`.
 pub fn line_to_json(line: &str, features: u64) -> Value {
     let quincy = features::has(features, features::SERVER_QUINCY);
     let (mut out, mut named) = (Vec::new(), false);

@@ -48,7 +48,7 @@ impl Section {
             _ => false,
         })
     }
-    /// Narrower sections win: by how exactly they name somebody, then by their masks.
+    /// Narrower sections win: by how exactly they name a daemon or client, then by their masks.
     fn precision(&self) -> (usize, usize) {
         let depth = if self.who == "global" { 0 } else { 1 + self.who.matches('.').count() };
         (depth, self.mask.split('/').filter(|m| !m.is_empty()).count())
@@ -138,7 +138,7 @@ impl ConfigDb {
         best
     }
 
-    /// The value of `name` for the monitor itself or for whom its own services act, or the option's default.
+    /// The value of `name` for the monitor itself or for the daemon that its own services act for, or the option's default.
     pub fn value(&self, entity: &EntityText, name: &str) -> String {
         match self.resolve(entity, "", "").get(name) {
             Some((_, value)) => (*value).to_string(),

@@ -7,7 +7,7 @@ use maps::{MdsGid, MdsState};
 use types::{AddrType, EntityAddrVec, Epoch, UTime};
 
 impl Mon {
-    /// Forgets a daemon; who holds a rank is fenced.
+    /// Forgets a daemon; one that holds a rank is fenced.
     pub(crate) fn fail_mds(&mut self, gid: MdsGid, clock: Clock) {
         let Some(info) = self.fs.view().daemon(gid).cloned() else { return };
         let holds = info.rank >= 0 && info.state != MdsState::STANDBY_REPLAY;

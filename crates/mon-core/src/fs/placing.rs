@@ -104,7 +104,7 @@ impl Mon {
         })
     }
 
-    /// Ends a daemon, and gives its rank to another at once if there is one. A rank that nobody could take keeps its holder.
+    /// Ends a daemon, and gives its rank to another at once if there is one. A rank that no daemon could take keeps its holder.
     /// True if the daemon is gone.
     pub(super) fn replace_mds(&mut self, gid: MdsGid, by: Option<MdsGid>, clock: Clock) -> bool {
         let map = self.fs.view();

@@ -7,7 +7,7 @@
 pub enum Bug {
     /// A rank goes to another while its holder may still write.
     DontFence,
-    /// The holder is fenced, but whoever replays need not have seen it.
+    /// The holder is fenced, but the server that replays need not have seen it.
     NameNoEpoch,
     /// A server may say that it is in any state.
     TakeAnyState,

@@ -60,7 +60,7 @@ impl Mon {
             match own.and_then(|i| map.filesystem_of(i.gid)) {
                 Some(fs) => &fs.mds,
                 None => {
-                    // A standby finds only itself; one that is unknown, nobody.
+                    // A standby finds only itself; one that is unknown, no server.
                     alone = MdsMap {
                         epoch: own.and_then(|i| map.standby_epochs.get(&i.gid).copied()).unwrap_or(map.epoch),
                         info: own.map(|i| (i.gid, i.clone())).into_iter().collect(),

@@ -1,4 +1,4 @@
-//! File systems and their servers at the monitor, event by event: who gets which rank, and that nobody gets one whose holder isn't fenced.
+//! File systems and their servers at the monitor, event by event: which gets which rank, and that none gets one whose holder isn't fenced.
 
 #[path = "../../tests/common/mod.rs"]
 mod common;
@@ -268,7 +268,7 @@ fn a_silent_server_is_fenced_and_replaced() {
     assert!(w.health().contains(&"FS_DEGRADED".to_string()));
     w.activate(&mut b);
     assert_eq!(w.health(), ["MDS_INSUFFICIENT_STANDBY"]);
-    // It comes back to find that it is nobody.
+    // It comes back to find that it has no place.
     w.take::<MMDSMap>(a.conn);
     w.beat(&mut a);
     assert!(w.was_told_to_go(&a) && w.mds("one").up[&0] == b.gid);
@@ -370,7 +370,7 @@ fn beacons_that_are_late_or_of_others_change_nothing() {
         w.send(a.conn, &beacon);
         assert_eq!(*w.map(), before);
     }
-    // One without the right to, and one that nobody knows.
+    // One without the right to, and one that is not known.
     w.open(CLIENT, "client.c", "allow r");
     let mut beacon = a.beacon(w.mds("one").epoch);
     beacon.state = MdsState::DAMAGED.0;
@@ -438,7 +438,7 @@ fn ranks_are_added_taken_away_followed_and_repaired() {
     w.ok(r#"{"prefix":"fs set","fs_name":"one","var":"allow_standby_replay","val":"true"}"#);
     w.pass(1, &mut [&mut a, &mut b, &mut c]);
     assert_eq!(w.mds("one").follower(0).unwrap().gid, c.gid);
-    // The follower is who takes over.
+    // The follower takes over.
     w.ok(r#"{"prefix":"mds fail","role_or_gid":"one:0"}"#);
     assert!(w.is_fenced(&a));
     w.activate(&mut c);
@@ -450,7 +450,7 @@ fn ranks_are_added_taken_away_followed_and_repaired() {
     b.state = MdsState::STOPPED;
     w.beat(&mut b);
     assert!(w.mds("one").stopped.contains(&1) && w.map().daemon(b.gid).is_none() && !w.is_fenced(&b));
-    // A damaged rank is nobody's before it is repaired.
+    // A damaged rank has no holder before it is repaired.
     c.state = MdsState::DAMAGED;
     w.beat(&mut c);
     assert!(w.is_fenced(&c) && w.mds("one").damaged.contains(&0));

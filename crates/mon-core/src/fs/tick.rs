@@ -38,7 +38,7 @@ impl Mon {
         let (grace, interval) = (seconds("mds_beacon_grace", 1.0), seconds("mds_beacon_interval", 0.1));
         let grace = if planted(Bug::HaveNoGrace) { interval } else { grace };
         let service = &mut self.fs;
-        // If it was us who didn't look, silence says nothing.
+        // If it was we that didn't look, silence says nothing.
         let was_away = service.last_tick.is_none_or(|at| clock.mono.since(at) > grace.saturating_sub(interval));
         if was_away && !planted(Bug::CountOwnAbsence) {
             service.beacons.values_mut().for_each(|at| *at = clock.mono);
@@ -48,7 +48,7 @@ impl Mon {
             service.beacons.entry(*gid).or_insert(clock.mono);
         }
         let silent: Vec<MdsGid> = service.beacons.iter().filter(|(_, at)| clock.mono.since(**at) >= grace).map(|(gid, _)| *gid).collect();
-        // When nobody at all is heard, the fault may be ours.
+        // When no server at all is heard, the fault may be ours.
         let newest = service.beacons.values().max().copied();
         let hears = newest.is_some_and(|at| clock.mono.since(at) < interval.max(grace / 2));
         for gid in silent {

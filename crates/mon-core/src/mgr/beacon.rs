@@ -1,7 +1,7 @@
 //! Managers come and go: a stock one's beacons, and what follows from their absence.
 //!
 //! Whoever stops being the active manager may still be writing: its address and those of its clients are put on the blocklist before
-//! anybody else becomes active. The endpoint of this process has no clients, and goes without.
+//! another becomes active. The endpoint of this process has no clients, and goes without.
 
 use super::PgMap;
 use crate::Mon;
@@ -38,7 +38,7 @@ impl Mon {
             return Ok(());
         }
         if m.available {
-            // It doesn't know yet that it isn't the one: a map without anybody, newer than any that it has, makes it start over.
+            // It doesn't know yet that it isn't the one: a map without a manager, newer than any that it has, makes it start over.
             let map = MgrMap { epoch: u32::MAX, ..MgrMap::default() };
             let map = Rest(map.to_bytes(self.features(conn)));
             self.send(conn, 0, &MMgrMap { map });
@@ -191,7 +191,7 @@ impl Mon {
         let grace = seconds("mon_mgr_beacon_grace", 1.0);
         let quiet = grace.saturating_sub(seconds("mgr_tick_period", 0.0));
         let service = &mut self.mgrmap;
-        // If it was us who didn't look, silence says nothing.
+        // If it was we that didn't look, silence says nothing.
         if clock.mono.since(service.last_tick) > quiet {
             service.beacons.values_mut().for_each(|at| *at = clock.mono);
         }

@@ -1,6 +1,6 @@
-//! What each client does: OSDs count it while somebody looks, by a query as managers send it (`OSDPerfMetricQuery`).
+//! What each client does: OSDs count it while a browser looks, by a query as managers send it (`OSDPerfMetricQuery`).
 //!
-//! Nothing is counted while nobody looks, and nothing is kept: a client is known from the last report of each OSD.
+//! Nothing is counted while none looks, and nothing is kept: a client is known from the last report of each OSD.
 
 use super::counters::DaemonRates;
 use base::Stamp;

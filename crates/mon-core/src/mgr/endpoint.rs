@@ -12,9 +12,9 @@ use types::{EntityKind, UTime};
 
 /// How often daemons are to report.
 const REPORT_PERIOD_S: u32 = 5;
-/// The same while somebody looks.
+/// The same while a browser looks.
 const WATCHED_PERIOD_S: u32 = 1;
-/// How long somebody looks who asked once.
+/// How long a browser looks that asked once.
 const LOOK: Duration = Duration::from_secs(5);
 /// Counters below this priority stay at home: histograms have it.
 const REPORT_PRIORITY: u32 = 2;
@@ -105,7 +105,7 @@ impl Mon {
         self.manager.looked_until = clock.mono + LOOK;
         self.tick_watched(clock);
     }
-    /// OSDs report each second while somebody looks.
+    /// OSDs report each second while a browser looks.
     fn tick_watched(&mut self, clock: Clock) {
         let watched = self.manager.viewers || clock.mono < self.manager.looked_until;
         if std::mem::replace(&mut self.manager.watched, watched) == watched || !self.mgrmap.is_endpoint() {
@@ -161,7 +161,7 @@ impl Mon {
         if map.is_up(osd) {
             self.manager.pgs.report_osd(osd, m.osd_stat, m.pool_stat.into_iter());
             for (pg, stat) in m.pg_stat {
-                // Groups of pools that are gone, or behind a pool's end after a merge, are nobody's.
+                // Groups of pools that are gone, or behind a pool's end after a merge, are no pool's.
                 if map.pools.get(&pg.pool).is_some_and(|p| pg.seed < p.pg_num) {
                     self.manager.pgs.report_pg(pg, stat);
                 }

@@ -84,7 +84,7 @@ impl MgrMapService {
     pub fn is_stock(&self) -> bool {
         self.map.active_gid != 0 && self.map.active_gid != self.endpoint_gid
     }
-    /// True if nobody may become active (`mgr set down true`).
+    /// True if no manager may become active (`mgr set down true`).
     pub fn is_held_down(&self) -> bool {
         self.map.flags & MgrMap::FLAG_DOWN != 0
     }

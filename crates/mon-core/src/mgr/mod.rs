@@ -56,7 +56,7 @@ pub struct Manager {
     /// Something that is open shows the state, and something asked for it until then.
     pub(crate) viewers: bool,
     pub(crate) looked_until: Stamp,
-    /// What clients do, while somebody looks.
+    /// What clients do, while a browser looks.
     pub clients: clients::Clients,
     /// True while OSDs report each second.
     pub(crate) watched: bool,

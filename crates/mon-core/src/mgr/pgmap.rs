@@ -146,7 +146,7 @@ impl PgMap {
         }
         self.version += 1;
     }
-    /// Marks groups whose primary is down: nobody reports them any more.
+    /// Marks groups whose primary is down: no OSD reports them any more.
     pub fn mark_stale(&mut self, is_up: impl Fn(OsdId) -> bool, now: UTime) {
         for stat in self.pgs.values_mut() {
             if stat.state != 0 && stat.state & pg_state::STALE == 0 && stat.acting_primary >= 0 && !is_up(stat.acting_primary) {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! As Ceph's monitors do it: who may give the command is the monitor's to say, since a manager believes monitors; what waits is sent to
-//! whoever is active next, and to nobody while nobody is. If that is the endpoint of this process, it answers at once. The link is a
+//! the manager that is active next, and to none while none is. If that is the endpoint of this process, it answers at once. The link is a
 //! client's: our monitor has no counters to report, so it doesn't register as a daemon. Absent: the connection; that is the shell's.
 
 use crate::Mon;
@@ -120,7 +120,7 @@ impl Mon {
         Ok(true)
     }
 
-    /// Keeps the link with whoever is the manager, as long as anything waits for it.
+    /// Keeps the link with the active manager, as long as anything waits for it.
     pub(crate) fn drive_proxy(&mut self, clock: Clock) {
         let proxy = &mut self.manager.proxy;
         if proxy.waiting.is_empty() && proxy.link == Link::None {
@@ -161,7 +161,7 @@ impl Mon {
         self.manager.proxy.link = Link::None;
         self.manager.proxy.cut_at = Some(clock.mono);
     }
-    /// An answer; whoever can't be understood is hung up on.
+    /// An answer; a manager that can't be understood is hung up on.
     pub(crate) fn on_manager_message(&mut self, raw: &RawMessage, clock: Clock) {
         let read = || -> Result<Option<(i32, String, Bytes)>, DencError> {
             Ok(match raw.kind {

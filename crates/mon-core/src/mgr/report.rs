@@ -50,13 +50,13 @@ impl Mon {
         Ok(())
     }
 
-    /// The monitor's state and the cluster's health, to one who subscribed to them.
+    /// The monitor's state and the cluster's health, to a session that subscribed to them.
     pub(crate) fn send_digest(&mut self, conn: ConnId, health: &str) {
         let mon_status_json = crate::cmd::mon_status(self).to_string().into();
         self.send(conn, 0, &MMgrDigest { mon_status_json, health_json: bytes::Bytes::copy_from_slice(health.as_bytes()) });
     }
 
-    /// The same to all who subscribed, now and then and when the health has changed.
+    /// The same to all that subscribed, now and then and when the health has changed.
     pub(super) fn tick_digests(&mut self, clock: Clock) {
         let wants = |subs: &BTreeMap<String, Sub>| subs.contains_key("mgrdigest");
         let conns: Vec<ConnId> = self.sessions.iter().filter(|(_, s)| wants(&s.subs)).map(|(c, _)| *c).collect();

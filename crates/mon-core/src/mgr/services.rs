@@ -85,7 +85,7 @@ impl ServiceMapService {
         self.last_seen.remove(&(service.to_string(), name.to_string()));
         self.changed(now, batch);
     }
-    /// Removes who fell silent.
+    /// Removes services that fell silent.
     pub fn tick(&mut self, now: UTime, batch: &mut Batch) {
         let mut silent = Vec::new();
         for (service, s) in &self.map.services {

@@ -54,7 +54,7 @@ impl CreatingPgs {
     fn store(&self, batch: &mut Batch) {
         batch.put("osd/creating", (self.pgs.clone(), self.pools.clone()).to_bytes(denc::ALL_FEATURES));
     }
-    /// Counts changes that somebody is to be told of.
+    /// Counts changes that a session is to be told of.
     pub fn version(&self) -> u64 {
         self.version
     }

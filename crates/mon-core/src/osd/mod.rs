@@ -47,7 +47,7 @@ struct Report {
 /// Keeper of the OSDMap.
 #[derive(Debug)]
 pub struct OsdService {
-    /// The map as it is: durable, or about to be before anybody hears of it.
+    /// The map as it is: durable, or about to be before any session hears of it.
     pub map: OsdMap,
     /// The change being made.
     pending: Option<Incremental>,

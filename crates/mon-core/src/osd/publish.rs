@@ -66,7 +66,7 @@ impl OsdService {
         }
         reply
     }
-    /// The next step for somebody who wants epochs from `first` on; the epoch to go on with.
+    /// The next step for a session that wants epochs from `first` on; the epoch to go on with.
     fn step(&mut self, first: Epoch, features: u64) -> (MOSDMap, Epoch) {
         let mut m = self.message();
         let mut next = first;

@@ -43,7 +43,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Where to serve, and for whom.
+/// Where to serve, and for which clients.
 #[derive(Debug, Clone)]
 pub struct HttpConfig {
     pub listen: SocketAddr,

@@ -1,4 +1,4 @@
-//! Input that nobody sane would send, in every state: errors, no panic, no memory.
+//! Input that no sane peer would send, in every state: errors, no panic, no memory.
 
 use super::*;
 use base::Rng;

@@ -41,7 +41,7 @@ const RENEW_PAUSE: Duration = Duration::from_secs(5);
 /// Secrets are asked for this long before the current one runs out.
 const ROTATING_AHEAD: Duration = Duration::from_secs(30);
 
-/// What the shell is to do, or whoever stands above is to hear.
+/// What the shell is to do, or the layer above is to hear.
 #[derive(Debug)]
 pub enum Effect {
     /// Dial this monitor, lossy, and forget the previous connection.
@@ -50,7 +50,7 @@ pub enum Effect {
     Send(RawMessage),
     /// Ask for a sign of life on the connection dialled last.
     Keepalive,
-    /// A session is open; messages of the last one that had no answer are to be sent again by whoever sent them.
+    /// A session is open; messages of the last one that had no answer are to be sent again by their senders.
     Connected,
     MonMap,
     /// The configuration that the monitors have for us, whole.
@@ -60,7 +60,7 @@ pub enum Effect {
     Rotating,
 }
 
-/// Identity shared with whoever dials.
+/// Identity shared with what dials.
 pub type SharedIdentity = Rc<RefCell<Identity>>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,7 +208,7 @@ impl MonClient {
         self.identity.borrow_mut().forget();
     }
 
-    /// Sends to whichever monitor there is, or will be. Lost with the session: who needs an answer sends again on
+    /// Sends to whichever monitor there is, or will be. Lost with the session: a caller that needs an answer sends again on
     /// [`Effect::Connected`].
     pub fn send(&mut self, message: RawMessage, out: &mut Vec<Effect>) {
         match self.state {
@@ -260,7 +260,7 @@ impl MonClient {
         }
     }
 
-    /// A message from the connection dialled last. False: it is for somebody else.
+    /// A message from the connection dialled last. False: it is for another.
     pub fn on_message(&mut self, raw: &RawMessage, clock: Clock, entropy: &mut dyn Entropy, out: &mut Vec<Effect>) -> bool {
         match raw.kind {
             MMonMap::KIND => self.on_monmap(raw, out),

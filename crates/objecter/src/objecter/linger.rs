@@ -47,7 +47,7 @@ pub enum LingerEvent {
     Notify { notify_id: u64, notifier_gid: u64, payload: Bytes },
     /// The watch is lost (ENOTCONN): notifies may have been missed.
     Error(i32),
-    /// All watchers answered a notify of ours, or time was up: the encoded answers and who was late.
+    /// All watchers answered a notify of ours, or time was up: the encoded answers and which were late.
     NotifyDone { result: i32, answers: Bytes },
 }
 
@@ -84,7 +84,7 @@ impl Objecter {
         self.send_linger(cookie, clock, out);
         cookie
     }
-    /// Forgets a watch and tells the OSD; the request's number is returned for whoever waits for it.
+    /// Forgets a watch and tells the OSD; the request's number is returned for the caller that waits for it.
     pub fn unwatch(&mut self, cookie: u64, clock: Clock, out: &mut Vec<Effect>) -> Option<u64> {
         let linger = self.lingers.by_cookie.remove(&cookie)?;
         if let Some(tid) = linger.tid {

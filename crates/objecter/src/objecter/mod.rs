@@ -216,7 +216,7 @@ impl Objecter {
         out.push(Effect::Send { osd, message: message(tid, op, &target, map.epoch, self.client_inc) });
     }
 
-    /// A message of an OSD. False: it is for somebody else.
+    /// A message of an OSD. False: it is for another.
     pub fn on_message(&mut self, osd: OsdId, raw: &RawMessage, clock: Clock, out: &mut Vec<Effect>) -> bool {
         match raw.kind {
             MOSDOpReply::KIND => {

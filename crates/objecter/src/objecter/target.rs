@@ -12,7 +12,7 @@ pub struct PgTarget {
     pub up: Vec<OsdId>,
     pub up_primary: OsdId,
     pub acting: Vec<OsdId>,
-    /// Whom to send to; -1: nobody.
+    /// The OSD to send to; -1: none.
     pub acting_primary: OsdId,
     size: u8,
     min_size: u8,

@@ -1,4 +1,4 @@
-//! Stories of requests: each names its event, then what it expects to see leave. Placement is by pg_temp, so that a test says who serves.
+//! Stories of requests: each names its event, then what it expects to see leave. Placement is by pg_temp, so that a test says which OSD serves.
 
 use super::*;
 use crate::ops::Ops;
@@ -287,7 +287,7 @@ fn a_notify_ends_when_everybody_answered() {
     assert_eq!(w.seen(), "NotifyDone { result: -110, answers: b\"\" }");
 }
 
-/// The OSD says that a notify of nobody is over before it says the notify's number: the number of an earlier try is not waited for.
+/// The OSD says that a notify without watchers is over before it says the notify's number: the number of an earlier try is not waited for.
 #[test]
 fn a_notify_that_is_sent_again_ends_under_its_new_number() {
     let mut w = world();

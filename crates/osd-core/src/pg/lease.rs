@@ -6,7 +6,7 @@
 //!   another interval begins: what a member granted or acknowledged bounds what the former interval serves. The next primary serves when
 //!   that time has passed, or when each member of the former intervals is dead, is itself, or has answered in the new interval
 //! ```
-//! What a primary served it alone knows: the least of what was acknowledged to it. Members that followed acknowledge more than that while one of them is
+//! What a primary served it alone knows: the least of what was acknowledged to it. Followers acknowledge more than that while one of them is
 //! silent, so a primary that goes on leading ignores what they say. Members count, not primaries alone: stock ones serve balanced reads until then.
 //!
 //! A primary that is paused or cut off serves nothing after its lease, and the next one nothing before: no two of them serve at once. Times are

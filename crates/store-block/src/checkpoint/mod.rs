@@ -127,7 +127,7 @@ impl Core {
             || self.space.idle_chunks() > self.alloc.chunks() / 8
     }
 
-    /// How much may have changed since the checkpoint that is under way began: the more, the farther it is, so that a client that changes more than it can
+    /// How much may have changed since the checkpoint that is under way began: the more, the farther it is, so that what changes more than it can
     /// take is slowed down all the time, and not stopped at its end. In bytes; `None`: none is under way.
     pub fn changes_max(&self) -> Option<usize> {
         let c = self.generations.under_way()?;

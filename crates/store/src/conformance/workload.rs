@@ -44,7 +44,7 @@ impl Workload {
     pub fn rng(&mut self) -> &mut Rng {
         &mut self.rng
     }
-    /// The store has applied a transaction of somebody else's making.
+    /// The store has applied a transaction that was made elsewhere.
     pub fn apply(&mut self, txn: &Transaction) {
         self.model.apply(txn);
     }

@@ -65,7 +65,7 @@ impl Denc for MirrorPeer {
 }
 
 impl MirrorPeer {
-    /// Whoever fetches images needs somebody to log in as.
+    /// A peer that fetches images needs a user to log in as.
     fn is_valid(&self) -> bool {
         let can_fetch = match self.direction {
             TX => true,
@@ -97,7 +97,7 @@ pub fn all(obj: &mut dyn ObjectView) -> ClsResult<Vec<MirrorPeer>> {
     }
 }
 
-/// A peer's daemon says that it is there. A site that nobody knows yet becomes a peer that fetches from here.
+/// A peer's daemon says that it is there. A site that is not known yet becomes a peer that fetches from here.
 fn ping(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let mut input = Input::new(&input);
     let (site_name, mirror_uuid, direction): (ByteStr, ByteStr, u8) = (input.get()?, input.get()?, input.get()?);

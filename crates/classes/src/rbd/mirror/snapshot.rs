@@ -1,4 +1,4 @@
-//! Snapshots that mirroring takes of an image: who still needs them and how far they are copied, in the image's header.
+//! Snapshots that mirroring takes of an image: which peers still need them and how far they are copied, in the image's header.
 
 use super::super::records::{NAMESPACE_MIRROR, Snap};
 use super::super::{snapshot, writes};

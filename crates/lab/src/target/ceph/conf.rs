@@ -12,7 +12,7 @@ pub fn text(setup: &Setup, dir: &Path, fsid: &str, port: u16, devices: &[String]
         format!("mon data = {d}/mon\nosd data = {d}/osd.$id\ncrash dir = {d}\nmon cluster log file = {d}/log/cluster.log"),
         format!("osd pool default size = {}\nosd pool default min size = 1\nosd pool default pg autoscale mode = off", setup.replicas),
         "osd crush chooseleaf type = 0\nmon allow pool size one = true\nmon warn on pool no redundancy = false".into(),
-        // All OSDs are on one host: nobody else could report one that hangs.
+        // All OSDs are on one host: no other host could report one that hangs.
         "mon osd min down reporters = 1\nmon allow pool delete = true\nmon max pg per osd = 1000".into(),
         // Not of the cluster but of the disk that the monitor's small store lies on.
         "mon data avail crit = 1\nmon data avail warn = 2".into(),

@@ -71,7 +71,7 @@ pub struct Serving {
     pub acting_backfill: BTreeSet<PgShard>,
 }
 
-/// Chooses the members that serve, where `best` has the log that counts: first the primary, then members of `up`, of `acting` and strays whose log meets
+/// Chooses members to serve, where `best` has the log that counts: first the primary, then members of `up`, of `acting` and strays whose log meets
 /// that one. Members of `up` whose log doesn't are to be backfilled. Every member of up and acting has an info.
 pub fn choose_acting(infos: &Infos, best: PgShard, place: &Placement<'_>) -> Serving {
     let info = |shard: PgShard| infos.get(&shard).expect("members of up and acting have told what they have");
