@@ -44,6 +44,10 @@ pub struct Report {
     /// How often an OSD came up with another device, and how many OSDs were added.
     pub replaced: u32,
     pub added: u32,
+    /// How often an OSD that had been in the map started with an older one than the monitor still had.
+    pub behind: u32,
+    /// How many maps the monitor has trimmed.
+    pub trimmed: u32,
     /// How the healed cluster came to rest, if it did.
     pub rest: Option<Rest>,
     /// What of the cores the run reached.
@@ -84,6 +88,9 @@ pub struct Cluster {
     pub(crate) troubled: bool,
     pub(crate) faults: u32,
     pub(crate) wild: u32,
+    behind: u32,
+    /// The newest map that an OSD had when it ended, on the device that it still has.
+    pub(crate) known: BTreeMap<usize, Epoch>,
     rest: Option<Rest>,
     /// What an OSD's disk was at its last start, for a planted bug.
     pub(crate) old: Vec<Option<disk::MemDisks>>,
@@ -103,7 +110,7 @@ impl Cluster {
     pub fn new(plan: Plan, planted: Option<Planted>) -> Self {
         let mut net = Net::new(plan.seed, plan.delay_ns);
         let wall_ns = net.clock().wall_ns;
-        let mon_disk = MonDisk::new("osd", wall_ns, &mut net.rng);
+        let mon_disk = MonDisk::new("osd", plan.maps_kept, wall_ns, &mut net.rng);
         let drives = (0..plan.osds).map(|id| Drive::new(plan.store, osd_uuid(id as i32, 0).0)).collect();
         Self {
             planted,
@@ -118,6 +125,8 @@ impl Cluster {
             troubled: false,
             faults: 0,
             wild: 0,
+            behind: 0,
+            known: BTreeMap::new(),
             rest: None,
             old: (0..plan.osds).map(|_| None).collect(),
             broken: None,
@@ -143,6 +152,8 @@ impl Cluster {
             wild: self.wild,
             replaced: self.devices.count_replaced(),
             added: self.osds.len() as u32 - self.plan.osds,
+            behind: self.behind,
+            trimmed: self.monitor.as_ref().map_or(0, |m| m.core().osd.first_epoch().saturating_sub(1)),
             rest: self.rest,
             seen: self.seen,
             failure,
@@ -174,7 +185,10 @@ impl Cluster {
                 let spoils = self.harm.stopped.remove(&(id as usize));
                 let uuid = osd_uuid(id, self.devices.generation(id as usize));
                 match OsdProcess::start(id, life, uuid, &self.plan, &mut self.drives[id as usize], spoils, &mut self.net) {
-                    Ok(osd) => self.osds[id as usize] = Some(osd),
+                    Ok(osd) => {
+                        self.osds[id as usize] = Some(osd);
+                        self.comes_back(id as usize);
+                    }
                     Err(why) if self.harm.explains_end(id as usize, self.plan.rot_wide, &why) => {
                         self.net.note(format!("osd.{id} stays away: {why}"))
                     }
@@ -185,6 +199,15 @@ impl Cluster {
                 self.clients[n as usize] = Some(ClientProcess::start(n, life, &mut self.net));
             }
             _ => {}
+        }
+    }
+    /// An OSD has started: is its newest map one that the monitor has trimmed?
+    fn comes_back(&mut self, id: usize) {
+        let Some(epoch) = self.known.remove(&id).filter(|epoch| *epoch > 0) else { return };
+        let oldest = self.monitor.as_ref().map_or(0, |monitor| monitor.core().osd.first_epoch());
+        if epoch < oldest {
+            self.behind += 1;
+            self.net.note(format!("osd.{id} has the map of epoch {epoch}, the monitor those from {oldest} on"));
         }
     }
     fn who(&self, life: Life, port: Port) -> Who {
@@ -457,6 +480,8 @@ impl Cluster {
                 && !why.contains("marked down")
                 && !self.drives[id].was_struck()
                 && !self.harm.explains(id, store)
+                // Its maps are objects as well.
+                && !(why.contains("what the store keeps of this OSD can't be used") && self.harm.explains_end(id, true, &why))
             {
                 self.broken = Some(format!("process: osd.{id} ends by itself: {why}"));
             }

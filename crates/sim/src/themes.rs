@@ -9,7 +9,7 @@
 //! | reserving | many groups want the same few places, and some are urgent |
 
 use crate::SEC;
-use crate::plan::{Plan, StoreKind};
+use crate::plan::{MAPS_KEPT, Plan, StoreKind};
 use base::Rng;
 
 /// See the module.
@@ -63,6 +63,7 @@ impl Plan {
         (plan.recovery_sleep_ms, plan.refused_places, plan.lease_percent, plan.deletes) = (0, 0, 80, 0);
         (plan.scan_max, plan.recovery_active, plan.recovery_unpaced) = (0, 0, false);
         (plan.rot_wide, plan.rot_beyond, plan.commits_lag) = (false, false, false);
+        plan.maps_kept = MAPS_KEPT;
         (plan.memory_bytes, plan.chunk_bytes, plan.chunk_keys) = (4 << 20, 8 << 20, 64_000);
         plan
     }
