@@ -15,7 +15,7 @@ use crate::planted::{Broken, Planted, acknowledged, as_another_request};
 use crate::rest::{Rest, restless};
 use crate::seen::Seen;
 use crate::{MS, SEC};
-use messages::{MOSDOpReply, MOSDRepOp, Message, RawMessage};
+use messages::{MOSDOpReply, MOSDPGBackfill, MOSDRepOp, Message, RawMessage};
 use std::collections::BTreeMap;
 use types::{EVersion, Epoch, SpgId};
 
@@ -440,7 +440,7 @@ impl Cluster {
         }
         let osd = self.osds[id].as_mut().expect("it lives");
         let (drive, net) = (&mut self.drives[id], &mut self.net);
-        let mut wrote_for = None;
+        let (mut wrote_for, mut filled) = (None, None);
         match what {
             What::Open(link) => osd.accept(link, &accepted.expect("set above"), drive, net),
             What::Opened(link) => osd.opened(link, &opened.expect("set above"), drive, net),
@@ -454,6 +454,9 @@ impl Cluster {
                 }
                 if msg.kind == MOSDRepOp::KIND {
                     wrote_for = net.other_end(link, osd.life);
+                }
+                if msg.kind == MOSDPGBackfill::KIND {
+                    filled = MOSDPGBackfill::decode(&msg).ok().map(|m| m.pgid);
                 }
                 osd.message(link, port, msg, drive, net);
             }
@@ -469,6 +472,9 @@ impl Cluster {
             self.broken.get_or_insert(why);
         }
         self.look_at_group(id);
+        if let Some(pgid) = filled {
+            self.look_at_filled(pgid);
+        }
         if let Some(Proc::Osd(primary)) = wrote_for {
             self.replica_wrote(id as i32, primary);
         }
