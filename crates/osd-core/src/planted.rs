@@ -92,7 +92,7 @@ pub enum Bug {
     ServeMissing,
     /// An object counts as recovered after its first part.
     StopAfterFirstPart,
-    /// An object is pulled from a member that lacks it, whatever version comes.
+    /// An object is pulled from a member that lacks it, and that sends what it has for what was asked for.
     PullFromLacking,
 
     // Backfill and reservations.

@@ -2,18 +2,19 @@
 //! fewer than the pool's min_size.
 //!
 //! Looked at when an OSD sends the answer, in the members' stores and in the ledgers of what these have committed ([`crate::durable`]); of a member
-//! that is dead, on its disk. Which members these are is placement's word by the OSD's own map: the one of before the event that the answer came of, or the
-//! one behind it; those that are to be filled count as well, for the entry. The same event may bring a map and split the group after the answer, so the entry is looked
-//! for where the object's hash lies now. Shares no code with the cores.
+//! that is dead, on its disk. Which members these are is placement's word by the map that the group goes by, which may be older than its OSD's while it waits
+//! to be split: the one of before the event that the answer came of, or the one behind it; those that are to be filled count as well, for the entry. The same
+//! event may bring a map and split the group after the answer, so the entry is looked for where the object's hash lies now. Shares no code with the cores.
 
 use crate::durable::Ledger;
 use denc::Decoder;
 use maps::{OsdMap, Placement};
 use messages::{MOSDOpReply, Message, RawMessage};
+use std::rc::Rc;
 use store::{ObjectStore, StoreError};
 use types::hash::{bins_mask, stable_mod};
 use types::object_info::OI_ATTR;
-use types::{CEPH_NOSNAP, CollId, EVersion, GHObject, HObject, ObjectInfo, OsdId, PgId, ReqId, SpgId};
+use types::{CEPH_NOSNAP, CollId, EVersion, Epoch, GHObject, HObject, ObjectInfo, OsdId, PgId, PoolId, ReqId, SpgId};
 
 /// More groups than any pool has here.
 const PG_NUM_MAX: u32 = 64;
@@ -37,21 +38,32 @@ pub struct Ack {
     pub by: Vec<Members>,
 }
 
-/// What a message tells of a write that is done; `None` for all other messages. `maps`: those that it may have been sent by.
-pub fn told(osd: OsdId, msg: &RawMessage, maps: &[&OsdMap]) -> Option<Ack> {
+/// The groups of an OSD, each with the epoch of the map that it goes by.
+pub type Epochs = Vec<(SpgId, Epoch)>;
+
+/// The epoch of the map that an object's group goes by.
+pub fn epoch_of(groups: &[(SpgId, Epoch)], pool: PoolId, hash: u32) -> Option<Epoch> {
+    let names: Vec<SpgId> = groups.iter().map(|(pgid, _)| *pgid).collect();
+    let pgid = group(&names, pool, hash)?;
+    groups.iter().find(|(name, _)| *name == pgid).map(|(_, epoch)| *epoch)
+}
+
+/// What a message tells of a write that is done; `None` for all other messages. `maps`: those that it may have been sent by, given the object's pool and hash;
+/// `any` is one that knows the pool.
+pub fn told(osd: OsdId, msg: &RawMessage, any: &OsdMap, maps: impl Fn(PoolId, u32) -> Vec<Rc<OsdMap>>) -> Option<Ack> {
     let reply = (msg.kind == MOSDOpReply::KIND).then(|| MOSDOpReply::decode(msg).ok())??;
     let writes = reply.result >= 0 && reply.replay_version != EVersion::ZERO && reply.ops.iter().any(|op| op.op.code.is_write());
     let pool = reply.pgid.pool;
     // The answer names the group as the client did, which may not know of a split. Clients' objects have no namespace and no key of their own.
-    let hash = maps.iter().find_map(|map| map.pools.get(&pool)).filter(|_| writes)?.hash_key(reply.oid.as_slice(), &[]);
-    let members = |map: &&OsdMap| {
+    let hash = any.pools.get(&pool).filter(|_| writes)?.hash_key(reply.oid.as_slice(), &[]);
+    let members = |map: &Rc<OsdMap>| {
         let p = map.pools.get(&pool)?;
         let at = map.pg_to_up_acting(PgId::new(pool, p.fold(hash)), &mut Placement::default());
         let filled = at.up.into_iter().filter(|osd| !at.acting.contains(osd)).collect();
         Some(Members { acting: at.acting, filled, min_size: p.min_size as usize })
     };
     let obj = HObject { oid: reply.oid.clone(), snap: CEPH_NOSNAP, hash, pool, ..HObject::min() };
-    Some(Ack { osd, obj, version: reply.replay_version, by: maps.iter().filter_map(members).collect() })
+    Some(Ack { osd, obj, version: reply.replay_version, by: maps(pool, hash).iter().filter_map(members).collect() })
 }
 
 /// What a member lacks of a write that is acknowledged; `None`: nothing. `serves`: it must have the object, too, unless `may_miss`.
@@ -65,7 +77,7 @@ pub fn lacks(
     serves: bool,
     may_miss: bool,
 ) -> Result<Option<&'static str>, StoreError> {
-    let Some(pgid) = group(&store.pgs()?, ack) else { return Ok(Some("has no such group")) };
+    let Some(pgid) = group(&store.pgs()?, ack.obj.pool, ack.obj.hash) else { return Ok(Some("has no such group")) };
     let before = EVersion::new(ack.version.epoch, ack.version.version - 1);
     let is_there = store.pg_log(pgid, before, 1)?.first().is_some_and(|e| e.version == ack.version);
     if !is_there && store.load_pg(pgid)?.is_none_or(|record| record.info.log_tail < ack.version) {
@@ -101,15 +113,15 @@ pub fn lacks(
 
 /// The request that an acknowledged write was, by its entry; `None`: it is not in the log any more, or can't be read now.
 pub fn request(store: &dyn ObjectStore, ack: &Ack) -> Option<ReqId> {
-    let pgid = group(&store.pgs().ok()?, ack)?;
+    let pgid = group(&store.pgs().ok()?, ack.obj.pool, ack.obj.hash)?;
     let before = EVersion::new(ack.version.epoch, ack.version.version - 1);
     store.pg_log(pgid, before, 1).ok()?.into_iter().find(|e| e.version == ack.version).map(|e| e.reqid)
 }
 
 /// The group of these that has the object: the one that was split off last of all that its hash ever folds to.
-fn group(groups: &[SpgId], ack: &Ack) -> Option<SpgId> {
-    let folds = |seed: u32| (1..=PG_NUM_MAX).any(|n| stable_mod(ack.obj.hash, n, bins_mask(n)) == seed);
-    groups.iter().copied().filter(|pg| pg.pgid.pool == ack.obj.pool && folds(pg.pgid.seed)).max_by_key(|pg| pg.pgid.seed)
+fn group(groups: &[SpgId], pool: PoolId, hash: u32) -> Option<SpgId> {
+    let folds = |seed: u32| (1..=PG_NUM_MAX).any(|n| stable_mod(hash, n, bins_mask(n)) == seed);
+    groups.iter().copied().filter(|pg| pg.pgid.pool == pool && folds(pg.pgid.seed)).max_by_key(|pg| pg.pgid.seed)
 }
 
 #[cfg(test)]
@@ -119,12 +131,11 @@ mod tests {
     /// Seed 0x32: an answer leaves by the map of 8 groups, and the same event brings the map of 16.
     #[test]
     fn an_entry_is_looked_for_where_a_split_has_put_it() {
-        let obj = HObject { pool: 1, hash: 0x9587_c4bb, ..HObject::min() };
-        let ack = Ack { osd: 0, obj, version: EVersion::new(109, 25), by: Vec::new() };
+        let hash = 0x9587_c4bb;
         let all = |n: u32| (0..n).map(|seed| SpgId::whole(PgId::new(1, seed))).collect::<Vec<_>>();
         for (pg_num, seed) in [(1, 0), (2, 1), (8, 3), (12, 11), (16, 11), (32, 27), (64, 59)] {
-            assert_eq!(group(&all(pg_num), &ack), Some(SpgId::whole(PgId::new(1, seed))), "of {pg_num}");
+            assert_eq!(group(&all(pg_num), 1, hash), Some(SpgId::whole(PgId::new(1, seed))), "of {pg_num}");
         }
-        assert_eq!(group(&[SpgId::whole(PgId::new(2, 0)), SpgId::whole(PgId::new(1, 2))], &ack), None);
+        assert_eq!(group(&[SpgId::whole(PgId::new(2, 0)), SpgId::whole(PgId::new(1, 2))], 1, hash), None);
     }
 }

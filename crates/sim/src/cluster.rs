@@ -15,7 +15,7 @@ use crate::planted::{Broken, Planted, acknowledged, as_another_request};
 use crate::rest::{Rest, restless};
 use crate::seen::Seen;
 use crate::{MS, SEC};
-use messages::{MOSDOpReply, MOSDRepOp, Message, RawMessage};
+use messages::{MOSDOpReply, MOSDPGBackfill, MOSDRepOp, Message, RawMessage};
 use std::collections::BTreeMap;
 use types::{EVersion, Epoch, SpgId};
 
@@ -44,6 +44,10 @@ pub struct Report {
     /// How often an OSD came up with another device, and how many OSDs were added.
     pub replaced: u32,
     pub added: u32,
+    /// How often an OSD that had been in the map started with an older one than the monitor still had.
+    pub behind: u32,
+    /// How many maps the monitor has trimmed.
+    pub trimmed: u32,
     /// How the healed cluster came to rest, if it did.
     pub rest: Option<Rest>,
     /// What of the cores the run reached.
@@ -84,6 +88,9 @@ pub struct Cluster {
     pub(crate) troubled: bool,
     pub(crate) faults: u32,
     pub(crate) wild: u32,
+    behind: u32,
+    /// The newest map that an OSD had when it ended, on the device that it still has.
+    pub(crate) known: BTreeMap<usize, Epoch>,
     rest: Option<Rest>,
     /// What an OSD's disk was at its last start, for a planted bug.
     pub(crate) old: Vec<Option<disk::MemDisks>>,
@@ -103,7 +110,7 @@ impl Cluster {
     pub fn new(plan: Plan, planted: Option<Planted>) -> Self {
         let mut net = Net::new(plan.seed, plan.delay_ns);
         let wall_ns = net.clock().wall_ns;
-        let mon_disk = MonDisk::new("osd", wall_ns, &mut net.rng);
+        let mon_disk = MonDisk::new("osd", plan.maps_kept, wall_ns, &mut net.rng);
         let drives = (0..plan.osds).map(|id| Drive::new(plan.store, osd_uuid(id as i32, 0).0)).collect();
         Self {
             planted,
@@ -118,6 +125,8 @@ impl Cluster {
             troubled: false,
             faults: 0,
             wild: 0,
+            behind: 0,
+            known: BTreeMap::new(),
             rest: None,
             old: (0..plan.osds).map(|_| None).collect(),
             broken: None,
@@ -143,6 +152,8 @@ impl Cluster {
             wild: self.wild,
             replaced: self.devices.count_replaced(),
             added: self.osds.len() as u32 - self.plan.osds,
+            behind: self.behind,
+            trimmed: self.monitor.as_ref().map_or(0, |m| m.core().osd.first_epoch().saturating_sub(1)),
             rest: self.rest,
             seen: self.seen,
             failure,
@@ -174,7 +185,10 @@ impl Cluster {
                 let spoils = self.harm.stopped.remove(&(id as usize));
                 let uuid = osd_uuid(id, self.devices.generation(id as usize));
                 match OsdProcess::start(id, life, uuid, &self.plan, &mut self.drives[id as usize], spoils, &mut self.net) {
-                    Ok(osd) => self.osds[id as usize] = Some(osd),
+                    Ok(osd) => {
+                        self.osds[id as usize] = Some(osd);
+                        self.comes_back(id as usize);
+                    }
                     Err(why) if self.harm.explains_end(id as usize, self.plan.rot_wide, &why) => {
                         self.net.note(format!("osd.{id} stays away: {why}"))
                     }
@@ -185,6 +199,15 @@ impl Cluster {
                 self.clients[n as usize] = Some(ClientProcess::start(n, life, &mut self.net));
             }
             _ => {}
+        }
+    }
+    /// An OSD has started: is its newest map one that the monitor has trimmed?
+    fn comes_back(&mut self, id: usize) {
+        let Some(epoch) = self.known.remove(&id).filter(|epoch| *epoch > 0) else { return };
+        let oldest = self.monitor.as_ref().map_or(0, |monitor| monitor.core().osd.first_epoch());
+        if epoch < oldest {
+            self.behind += 1;
+            self.net.note(format!("osd.{id} has the map of epoch {epoch}, the monitor those from {oldest} on"));
         }
     }
     fn who(&self, life: Life, port: Port) -> Who {
@@ -417,7 +440,7 @@ impl Cluster {
         }
         let osd = self.osds[id].as_mut().expect("it lives");
         let (drive, net) = (&mut self.drives[id], &mut self.net);
-        let mut wrote_for = None;
+        let (mut wrote_for, mut filled) = (None, None);
         match what {
             What::Open(link) => osd.accept(link, &accepted.expect("set above"), drive, net),
             What::Opened(link) => osd.opened(link, &opened.expect("set above"), drive, net),
@@ -431,6 +454,9 @@ impl Cluster {
                 }
                 if msg.kind == MOSDRepOp::KIND {
                     wrote_for = net.other_end(link, osd.life);
+                }
+                if msg.kind == MOSDPGBackfill::KIND {
+                    filled = MOSDPGBackfill::decode(&msg).ok().map(|m| m.pgid);
                 }
                 osd.message(link, port, msg, drive, net);
             }
@@ -446,6 +472,9 @@ impl Cluster {
             self.broken.get_or_insert(why);
         }
         self.look_at_group(id);
+        if let Some(pgid) = filled {
+            self.look_at_filled(pgid);
+        }
         if let Some(Proc::Osd(primary)) = wrote_for {
             self.replica_wrote(id as i32, primary);
         }
@@ -457,6 +486,8 @@ impl Cluster {
                 && !why.contains("marked down")
                 && !self.drives[id].was_struck()
                 && !self.harm.explains(id, store)
+                // Its maps are objects as well.
+                && !(why.contains("what the store keeps of this OSD can't be used") && self.harm.explains_end(id, true, &why))
             {
                 self.broken = Some(format!("process: osd.{id} ends by itself: {why}"));
             }

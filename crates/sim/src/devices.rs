@@ -114,6 +114,7 @@ impl Cluster {
         *generation += 1;
         self.drives[id] = Drive::new(self.plan.store, osd_uuid(id as i32, *generation).0);
         self.devices.gone = None;
+        self.known.remove(&id);
         self.devices.replaced.insert(id);
         self.devices.strangers.insert(id);
         self.net.note(format!("osd.{id} has an empty device"));

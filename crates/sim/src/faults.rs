@@ -41,6 +41,7 @@ impl Cluster {
         let Some(osd) = self.osds[id].take() else { return };
         self.net.paused.remove(&Proc::Osd(id as i32));
         self.net.died(osd.life);
+        self.known.insert(id, osd.core().map().epoch);
         let store = osd.into_core().into_store();
         self.drives[id].killed(store, power_cut, &mut self.net.rng);
         if self.planted == Some(Planted::OldDisk)
@@ -166,6 +167,7 @@ impl Cluster {
             Fault::AddOsd => self.add_osd(),
             Fault::EmptyOsd => self.empty_osd(id),
             Fault::LoseOsd => self.lose_osd(id),
+            Fault::LongAway => self.long_away(id),
             Fault::Force => {
                 let verb =
                     ["force-recovery", "force-backfill", "cancel-force-recovery", "cancel-force-backfill"][self.net.rng.below(4) as usize];
@@ -208,6 +210,18 @@ impl Cluster {
         let paused = self.net.paused.entry(proc).or_default();
         paused.until_ns = until.max(paused.until_ns);
         self.net.at(until, What::GoesOn(proc));
+    }
+    /// An OSD is put out and dies, and the others become clean without it. One that was away before comes in again.
+    fn long_away(&mut self, id: usize) {
+        if self.away.values().any(|until| *until > self.net.now_ns) {
+            return;
+        }
+        let before: Vec<usize> = self.away.keys().copied().filter(|other| *other != id).collect();
+        before.iter().for_each(|other| self.say(format!(r#"{{"prefix":"osd in","ids":["{other}"]}}"#)));
+        let away_ns = (60 + self.net.rng.below(120)) * SEC;
+        self.away.insert(id, self.net.now_ns + away_ns);
+        self.say(format!(r#"{{"prefix":"osd out","ids":["{id}"]}}"#));
+        self.kill_osd(id, false);
     }
     fn partition(&mut self, id: usize) {
         let one = Proc::Osd(id as i32);

@@ -1,6 +1,7 @@
 //! The monitor's process: [`Mon`] and what its shell does, which is to make a batch durable before the effects behind it.
 
 use crate::net::{Life, LinkId, Net, Port, Proc};
+use crate::plan::MAPS_KEPT;
 use crate::purge;
 use base::Rng;
 use bytes::Bytes;
@@ -27,15 +28,21 @@ pub struct MonDisk {
 
 impl MonDisk {
     /// A new cluster's.
-    pub fn new(failure_domain: &str, now_ns: u64, rng: &mut Rng) -> Self {
+    pub fn new(failure_domain: &str, maps_kept: u64, now_ns: u64, rng: &mut Rng) -> Self {
         let set = |section: &str, name: &str, value: &str| (section.to_string(), name.to_string(), value.to_string());
+        let mut config = vec![set("global", "osd_pool_default_size", "1"), set("global", "mon_allow_pool_delete", "true")];
+        if maps_kept < MAPS_KEPT {
+            config.push(set("mon", "mon_min_osdmap_epochs", &maps_kept.to_string()));
+            config.push(set("mon", "mon_osd_down_out_interval", "10"));
+            config.push(set("osd", "osd_beacon_report_interval", "5"));
+        }
         let new = NewCluster {
             fsid: fsid(),
             mon_addrs: EntityAddrVec::one(mon_addr()),
             failure_domain: failure_domain.into(),
             osds: 0,
             key_type: cephx::KeyType::AES,
-            config: vec![set("global", "osd_pool_default_size", "1"), set("global", "mon_allow_pool_delete", "true")],
+            config,
         };
         let (batch, _) = mkfs(&new, UTime::from_wall_ns(now_ns), rng);
         let mut disk = Self::default();

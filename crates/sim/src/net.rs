@@ -14,6 +14,7 @@ use denc::Denc;
 use maps::OsdMap;
 use messages::RawMessage;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use types::{EVersion, EntityAddr, EntityAddrVec, Epoch, SpgId};
 
 /// A process by its role.
@@ -134,6 +135,7 @@ pub enum Fault {
     AddOsd,
     EmptyOsd,
     LoseOsd,
+    LongAway,
 }
 
 /// A process that was stopped, and what came for it meanwhile.
@@ -175,8 +177,8 @@ pub struct Net {
     pub(crate) places: Places,
     /// The first thing that a checker found wrong at an OSD's event.
     pub wrong: Option<String>,
-    /// A hash of each epoch's map, by the first that had it.
-    maps: BTreeMap<Epoch, u32>,
+    /// Each epoch's map, of the first that had it, and its hash.
+    maps: BTreeMap<Epoch, (Rc<OsdMap>, u32)>,
     delay_ns: (u64, u64),
 }
 
@@ -224,8 +226,12 @@ impl Net {
     /// When another has another one.
     pub fn has_map(&mut self, who: &str, map: &OsdMap) {
         let crc = base::crc32c(0, &map.to_bytes(types::features::SUPPORTED));
-        let first = *self.maps.entry(map.epoch).or_insert(crc);
-        assert_eq!(crc, first, "{who} has another map of epoch {} than others", map.epoch);
+        let (_, first) = self.maps.entry(map.epoch).or_insert_with(|| (Rc::new(map.clone()), crc));
+        assert_eq!(crc, *first, "{who} has another map of epoch {} than others", map.epoch);
+    }
+    /// The map of an epoch that a process has had.
+    pub fn map(&self, epoch: Epoch) -> Option<Rc<OsdMap>> {
+        self.maps.get(&epoch).map(|(map, _)| map.clone())
     }
     pub fn note(&mut self, line: String) {
         self.trace.event(self.now_ns, line);

@@ -8,7 +8,7 @@ use crate::purge;
 use crate::serving;
 use osd_core::pg::Pg;
 use osd_core::pg::peering::State;
-use types::HObject;
+use types::{HObject, SpgId};
 
 /// Of so many events of OSDs, after one a group is looked at whole.
 const WHOLE_EVERY: u64 = 200;
@@ -120,6 +120,15 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+    /// A member has heard how far it is filled, or its primary that it has everything: what counts as filled is there.
+    pub(crate) fn look_at_filled(&mut self, pgid: SpgId) {
+        for osd in self.osds.iter().flatten() {
+            let Some(pg) = osd.core().pgs().find(|pg| pg.pgid == pgid && pg.peering.is_primary()) else { continue };
+            if let Err(why) = alike::check(&self.osds, osd, pg) {
+                self.broken.get_or_insert(format!("alike: {why}"));
+            }
+        }
     }
     /// Now and then a group of an OSD that something happened to is looked at whole, with its store.
     pub(crate) fn look_at_group(&mut self, id: usize) {

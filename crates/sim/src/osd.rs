@@ -20,7 +20,7 @@ use osd_core::{BootInfo, ConnId, Daemon, Osd, OsdSetup, Peer};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityName, EntityText, Epoch, Uuid, features};
+use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityName, EntityText, Epoch, PoolId, Uuid, features};
 
 /// The messenger's pauses between dials of a lossless connection.
 const PAUSE_FIRST_NS: u64 = 200 * MS;
@@ -52,6 +52,13 @@ struct Dialled {
     attempts: u32,
     /// What was sent before it was open.
     waiting: Vec<RawMessage>,
+}
+
+/// What an OSD went by before an event.
+struct Before {
+    map: Rc<OsdMap>,
+    /// Its groups, if any of them goes by an older map: one waits with its split or merge for its store.
+    groups: acks::Epochs,
 }
 
 /// See the module.
@@ -167,8 +174,9 @@ impl OsdProcess {
         }
     }
     /// What a message that is sent tells checkers.
-    fn look_at_sent(&self, conn: ConnId, msg: &RawMessage, maps: &[&OsdMap], net: &mut Net) {
-        net.acks.extend(acks::told(self.id, msg, maps));
+    fn look_at_sent(&self, conn: ConnId, msg: &RawMessage, before: &Before, net: &mut Net) {
+        let ack = acks::told(self.id, msg, &before.map, |pool, hash| self.maps_of(before, pool, hash, net));
+        net.acks.extend(ack);
         if matches!(msg.kind, MBackfillReserve::KIND | MRecoveryReserve::KIND)
             && let Some(to) = self.other_osd(conn, net)
             && let Err(why) = net.places.goes(self.life.1, self.daemon.osd(), to, msg)
@@ -210,24 +218,21 @@ impl OsdProcess {
 
     fn event(&mut self, event: Event, drive: &mut Drive, net: &mut Net) {
         let (clock, mut effects) = (self.clock(net), Vec::new());
-        // A group that waits for its split or merge goes by an older map than its OSD: then nothing is known of its members.
-        let before = self.is_level().then(|| self.core().map().clone());
+        let map = self.core().map().clone();
+        let before = Before { groups: if self.is_level() { Vec::new() } else { self.epochs() }, map };
         self.daemon.handle(event, clock, &mut effects);
-        let behind = self.is_level().then(|| self.core().map().clone());
-        let mut maps: Vec<&OsdMap> = before.iter().chain(&behind).map(|map| &**map).collect();
-        maps.dedup_by_key(|map| map.epoch);
-        for effect in effects {
-            if let Effect::Send { conn, msg } = &effect {
-                self.look_at_sent(*conn, msg, &maps, net);
-            }
-            self.carry_out(effect, net);
-        }
         let epoch = self.core().map().epoch;
         assert!(epoch >= self.newest_epoch, "osd.{}'s map goes back from epoch {} to {epoch}", self.id, self.newest_epoch);
         if epoch > self.newest_epoch {
             net.has_map(&format!("osd.{}", self.id), self.daemon.osd().map());
         }
         self.newest_epoch = epoch;
+        for effect in effects {
+            if let Effect::Send { conn, msg } = &effect {
+                self.look_at_sent(*conn, msg, &before, net);
+            }
+            self.carry_out(effect, net);
+        }
         if !self.disk_turn && drive.is_busy() {
             self.disk_turn = true;
             let mut delay = 20_000 + net.rng.below(if net.rng.clone().chance(1, 50) { 40 * MS } else { MS });
@@ -242,6 +247,20 @@ impl OsdProcess {
     fn is_level(&self) -> bool {
         let epoch = self.core().map().epoch;
         self.core().pgs().all(|pg| pg.peering.mapping.epoch == epoch)
+    }
+    fn epochs(&self) -> acks::Epochs {
+        self.core().pgs().map(|pg| (pg.pgid, pg.peering.mapping.epoch)).collect()
+    }
+    /// The maps that an object's group went by before an event and goes by now.
+    fn maps_of(&self, before: &Before, pool: PoolId, hash: u32, net: &Net) -> Vec<Rc<OsdMap>> {
+        let then = match before.groups.is_empty() {
+            true => Some(before.map.clone()),
+            false => acks::epoch_of(&before.groups, pool, hash).and_then(|epoch| net.map(epoch)),
+        };
+        let now = acks::epoch_of(&self.epochs(), pool, hash).and_then(|epoch| net.map(epoch));
+        let mut maps: Vec<Rc<OsdMap>> = then.into_iter().chain(now).collect();
+        maps.dedup_by_key(|map| map.epoch);
+        maps
     }
 
     fn carry_out(&mut self, effect: Effect, net: &mut Net) {

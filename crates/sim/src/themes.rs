@@ -9,7 +9,7 @@
 //! | reserving | many groups want the same few places, and some are urgent |
 
 use crate::SEC;
-use crate::plan::{Plan, StoreKind};
+use crate::plan::{MAPS_KEPT, Plan, StoreKind};
 use base::Rng;
 
 /// See the module.
@@ -63,6 +63,7 @@ impl Plan {
         (plan.recovery_sleep_ms, plan.refused_places, plan.lease_percent, plan.deletes) = (0, 0, 80, 0);
         (plan.scan_max, plan.recovery_active, plan.recovery_unpaced) = (0, 0, false);
         (plan.rot_wide, plan.rot_beyond, plan.commits_lag) = (false, false, false);
+        plan.maps_kept = MAPS_KEPT;
         (plan.memory_bytes, plan.chunk_bytes, plan.chunk_keys) = (4 << 20, 8 << 20, 64_000);
         plan
     }
@@ -78,7 +79,9 @@ impl Plan {
         self.recovery_sleep_ms = pick(rng, &[0, 0, 20, 100]);
         self.chunk_bytes = pick(rng, &[4096, 4096, 8 << 20]);
         self.deletes = pick(rng, &[0, 20]);
-        self.memory_bytes = pick(rng, &[1 << 20, 4 << 20]);
+        // With little of it reads wait for the device, and writes behind them, while an object is sent.
+        self.memory_bytes = pick(rng, &[1 << 17, 1 << 20, 4 << 20]);
+        self.chunk_keys = pick(rng, &[1, 1, 64_000]);
         (self.think_ms, self.depth, self.ops) = (pick(rng, &[40, 200]), 4, 2000);
     }
     fn diverging(&mut self, rng: &mut Rng) {
@@ -109,16 +112,18 @@ impl Plan {
         (self.think_ms, self.depth) = (pick(rng, &[300, 1_000]), 2);
     }
     fn reserving(&mut self, rng: &mut Rng) {
-        (self.osds, self.size) = (3 + rng.below(3) as u32, 2);
+        self.osds = 3 + rng.below(3) as u32;
+        self.size = if self.osds > 3 { 2 + rng.below(2) as u32 } else { 2 };
         self.min_size = 1;
-        (self.pg_num, self.objects) = (16 << rng.below(2), 30 + rng.below(30) as u32);
+        // Of few groups one has its turn again soon; of many several ask at once.
+        (self.pg_num, self.objects) = (4 << rng.below(4), 30 + rng.below(30) as u32);
         self.log_entries = pick(rng, &[4, 200]) as u32;
         (self.out_in, self.upmap, self.force) = (pick(rng, &[3_000, 10_000]), pick(rng, &[1_000, 4_000]), pick(rng, &[500, 2_000]));
         self.kill_osd = pick(rng, &[0, 15_000]);
         self.refused_places = pick(rng, &[0, 10, 50]);
         self.recovery_sleep_ms = pick(rng, &[20, 200, 1_000]);
         self.turn_ns = pick(rng, &[100_000, 3_000_000, 30_000_000]);
-        (self.think_ms, self.depth) = (pick(rng, &[300, 1_000]), 3);
+        (self.think_ms, self.depth) = (pick(rng, &[100, 300, 1_000]), 3);
     }
 }
 

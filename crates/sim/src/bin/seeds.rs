@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     }
     let mut seen = Seen::default();
     let (mut failed, mut hours, mut calls, mut faults) = (Vec::new(), 0.0, 0, 0);
-    let (mut replaced, mut added) = (0, 0);
+    let (mut replaced, mut added, mut behind, mut trimmed) = (0, 0, 0, 0);
     let (mut without_one, mut unfound, mut beyond) = (Vec::new(), Vec::new(), Vec::new());
     for seed in (from..from + count).filter(|seed| is_about(&Plan::of(*seed), word("--theme"))) {
         let report = run_caught(&Plan::of(seed), None, false);
@@ -49,6 +49,7 @@ fn main() -> ExitCode {
         calls += report.answered;
         faults += report.faults;
         (replaced, added) = (replaced + report.replaced, added + report.added);
+        (behind, trimmed) = (behind + report.behind, trimmed + u32::from(report.trimmed > 0));
         match report.rest {
             Some(Rest::WithoutOne) => without_one.push(format!("{seed:#x}")),
             Some(Rest::Unfound) => unfound.push(format!("{seed:#x}")),
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         from + count
     );
     println!("{replaced} devices were replaced by empty ones, {added} OSDs were added");
+    println!("maps were trimmed in {trimmed} of them; {behind} times an OSD came back whose newest map was trimmed");
     for (seeds, what) in [
         (without_one, "an OSD does not start any more, its log or its metadata have rotted"),
         (unfound, "an object is not found whose write is open"),
@@ -175,6 +177,8 @@ fn run_caught(plan: &Plan, planted: Option<Planted>, loud: bool) -> Report {
             wild: 0,
             replaced: 0,
             added: 0,
+            behind: 0,
+            trimmed: 0,
             rest: None,
             seen: Seen::default(),
             failure: Some(format!("seed {seed:#x}: assertion: {}", text.unwrap_or_default())),

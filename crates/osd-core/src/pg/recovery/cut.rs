@@ -7,6 +7,7 @@
 //! Source of the facts: Ceph 18.2 `src/osd/ReplicatedBackend.cc` (`build_push_op`, `handle_pull`) and `osd_types.h` (`ObjectRecoveryProgress`).
 
 use super::subset::SIZE_UNKNOWN;
+use crate::planted::{Bug, planted};
 use denc::Decoder;
 use messages::{ObjectRecoveryInfo, ObjectRecoveryProgress, PullOp, PushOp};
 use std::ops::ControlFlow;
@@ -71,7 +72,7 @@ pub fn cut(
         let oi = first_part(store, coll, &obj, &mut push)?;
         if push.version == EVersion::ZERO {
             push.version = oi.version;
-        } else if oi.version != push.version {
+        } else if oi.version != push.version && !planted(Bug::PullFromLacking) {
             return Err(CutStop::OtherVersion(obj.hobj, oi.version));
         }
         digest = oi.has(oi_flag::DATA_DIGEST).then_some((oi.size, oi.data_digest));

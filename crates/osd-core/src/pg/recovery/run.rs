@@ -631,7 +631,7 @@ impl Recovery {
             return Ok(());
         }
         let mut info = info.clone();
-        let other = push.version != info.version && !planted(Bug::PullFromLacking);
+        let other = push.version != info.version;
         // What is told of an object without an omap: that ours is to go.
         let mut before = push.before_progress.clone();
         before.omap_complete |= progress.first && progress.omap_complete;
