@@ -478,6 +478,10 @@ impl Cluster {
         if let Some(Proc::Osd(primary)) = wrote_for {
             self.replica_wrote(id as i32, primary);
         }
+        self.look_at_end(id);
+    }
+    /// An OSD that has ended by itself had a reason to, and is as dead as one that was killed.
+    fn look_at_end(&mut self, id: usize) {
         let ended = self.osds[id].as_ref().and_then(|o| Some((o.ended.clone()?, o.core().store())));
         if let Some((why, store)) = ended {
             self.net.note(format!("osd.{id} ends: {why:?}"));

@@ -144,13 +144,19 @@ pub struct Plan {
     pub rest_ns: u64,
 }
 
+fn pick(rng: &mut Rng, from: &[u64]) -> u64 {
+    from[rng.below(from.len() as u64) as usize]
+}
+/// How often something happens; 0 in most seeds: never.
+fn sometimes(rng: &mut Rng, every: &[u64]) -> u64 {
+    if rng.chance(2, 5) { pick(rng, every) } else { 0 }
+}
+
 impl Plan {
     /// What this seed draws.
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x9143_77aa);
         let tiny = rng.chance(1, 3);
-        let pick = |rng: &mut Rng, from: &[u64]| from[rng.below(from.len() as u64) as usize];
-        let sometimes = |rng: &mut Rng, every: &[u64]| if rng.chance(2, 5) { pick(rng, every) } else { 0 };
         let osds = if tiny { 1 } else { 1 + rng.below(5) as u32 };
         let size = 1 + rng.below(u64::from(osds.min(3))) as u32;
         let plan = Self {
@@ -230,8 +236,6 @@ impl Plan {
     /// What comes to disks besides, and fences: drawn last. Rot needs three copies, two of which are written at least: with fewer there is nothing to mend from.
     fn with_harm(mut self, rng: &mut Rng) -> Self {
         let is_block = self.store == StoreKind::Block;
-        let pick = |rng: &mut Rng, from: &[u64]| from[rng.below(from.len() as u64) as usize];
-        let sometimes = |rng: &mut Rng, every: &[u64]| if rng.chance(2, 5) { pick(rng, every) } else { 0 };
         self.slow_disk = sometimes(rng, &[10_000, 40_000]) * u64::from(is_block);
         self.scrubs = sometimes(rng, &[2_000, 15_000]);
         if self.osds > 2 && rng.chance(1, 2) {
@@ -244,8 +248,6 @@ impl Plan {
     }
     /// What makes recovery, backfill and resent operations overlap with all else: drawn behind the rest.
     fn with_overlaps(mut self, rng: &mut Rng) -> Self {
-        let pick = |rng: &mut Rng, from: &[u64]| from[rng.below(from.len() as u64) as usize];
-        let sometimes = |rng: &mut Rng, every: &[u64]| if rng.chance(2, 5) { pick(rng, every) } else { 0 };
         self.lose_answer = sometimes(rng, &[10, 40]);
         self.kill_at_write = sometimes(rng, &[40, 200]) * u64::from(self.size > 1);
         self.force = sometimes(rng, &[3_000, 15_000]) * u64::from(self.size > 1);
@@ -275,7 +277,6 @@ impl Plan {
     }
     /// Rot beyond objects' data, or on any device; and OSDs that are emptied or lost, where two members have each acknowledged write at least: drawn last.
     fn with_devices(mut self, rng: &mut Rng) -> Self {
-        let pick = |rng: &mut Rng, from: &[u64]| from[rng.below(from.len() as u64) as usize];
         let is_safe = self.size > 2 && self.min_size > 1 && self.size_changes + self.min_size_changes + self.rot == 0;
         self.rot_wide = self.rot > 0 && rng.chance(1, 2);
         if rng.chance(1, 12) && self.store == StoreKind::Block && self.rot == 0 {

@@ -163,6 +163,22 @@ impl Control {
         }
     }
 
+    /// Another OSD says which map it has, and is sent what it lacks. One that has none yet asks the monitors.
+    fn share_maps(&mut self, osd: OsdId, has: Epoch, cx: &mut EventCx<'_>) {
+        let (newest, now) = (self.map.epoch, cx.clock.mono);
+        if has == 0 || has >= newest || !self.map.is_up(osd) || !self.boot.is_active() {
+            return;
+        }
+        let have = self.shared_maps.reaches(osd, has, now, self.heartbeat_interval());
+        if have >= newest {
+            return;
+        }
+        let Some((msg, upto)) = self.maps.borrow().message_for_osd(self.cluster_fsid, have, newest) else { return };
+        self.shared_maps.sent(osd, upto, now);
+        let addrs = self.map.cluster_addrs[osd as usize].clone();
+        cx.out.push(Effect::SendOsd { osd, addrs, msg });
+    }
+
     /// How far another OSD's clock is: shards want it for leases.
     fn heard_clock(&mut self, osd: OsdId, m: &MOSDPing, now: Stamp) {
         let (up_from, sent) = (m.up_from, m.mono_send_stamp);
@@ -309,7 +325,7 @@ impl Control {
         }
     }
 
-    pub(super) fn heartbeat_interval(&self) -> Duration {
+    fn heartbeat_interval(&self) -> Duration {
         Duration::from_secs(self.config.int("osd_heartbeat_interval").max(1))
     }
 

@@ -4,7 +4,6 @@
 //! whether it is a duplicate. What is admitted goes to its object's order (`run`).
 
 use super::Pg;
-use super::backoff::WAITING_MAX;
 use crate::op::{Limits, OpInfo};
 use crate::perf::C;
 use crate::planted::{Bug, planted};
@@ -47,6 +46,9 @@ fn check_names(m: &MOSDOp, may_write: bool, bytes: u64, limits: &Limits) -> Resu
     let snapdir = hobj.snap == CEPH_SNAPDIR;
     if m.ops.iter().any(|op| (op.op.code == OpCode::LIST_SNAPS) != snapdir) { Err(EINVAL) } else { Ok(()) }
 }
+
+/// Requests that wait for the group to serve. The client of one more is asked to keep its requests. Source: ours; as many as wait for a map.
+const WAITING_MAX: usize = 4096;
 
 impl Pg {
     /// Takes one request as far as it goes now: answered, submitted, waiting, or dropped.

@@ -11,9 +11,6 @@ use messages::osd_client::backoff_op;
 use messages::{MOSDBackoff, Message};
 use types::features;
 
-/// Requests that wait for the group to serve. The client of one more is asked to keep its requests. Source: ours; as many as wait for a map.
-pub(super) const WAITING_MAX: usize = 4096;
-
 impl Pg {
     /// Asks a client to keep its requests to this group until it is told otherwise. False if it doesn't know how to.
     pub(super) fn back_off(&self, conn: ConnId, cx: &mut Cx<'_>) -> bool {

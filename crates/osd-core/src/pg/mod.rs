@@ -106,7 +106,7 @@ pub struct Pg {
     /// What members said, while the first of it waits for the store.
     parked: VecDeque<(PgShard, Said)>,
     /// Requests that came before the group was active. Clients' are bounded by the OSD's budget; those of connections without a permit (metadata
-    /// servers, managers, OSDs), and all of them where the budget has no bound, by `backoff::WAITING_MAX`.
+    /// servers, managers, OSDs), and all of them where the budget has no bound, by `admit::WAITING_MAX`.
     waiting_active: VecDeque<Box<ClientOp>>,
     store_waiters: StoreWaiters,
     watches: Watches,
