@@ -1,11 +1,16 @@
 //! Upstream's random workload, `ceph_test_rados`: its mixes of operations by upstream's names and weights, and what it says when all that it read was
-//! right. Knows no cluster and no sizes of objects: those are the caller's.
+//! right. Knows no cluster, and no number of objects or operations: those are the caller's.
 
 use crate::run::Output;
 use anyhow::{Result, ensure};
 
 /// What the program prints at the end of a run without a fault.
 pub const CONTENT: &str = "0 errors.";
+
+/// Small objects of 16 KiB. Upstream's suites end the strides at 3276; then each 1404th change is of no byte if it is an append: the length of change `n`
+/// is `16807 * n % (3 * 3276)`, and 16807 is 7 to the fifth. On an object that is not there it makes an empty one, whose checksum is an empty list, which
+/// the program takes for an error. With 5003 the first such change is the 15009th.
+pub const SMALL: &str = "--size 16384 --min-stride-size 1638 --max-stride-size 5003";
 
 /// One mix of operations.
 pub struct Mix {

@@ -8,14 +8,14 @@ use super::server::Server;
 use super::{Manner, Run};
 use crate::clients::Release;
 use crate::run::{Output, run};
-use crate::workload::{CONTENT, MIXES};
+use crate::workload::{CONTENT, MIXES, SMALL};
 use anyhow::Result;
 use std::time::{Duration, Instant};
 
 pub const NAME: &str = "model";
 
-/// Small objects in a hurry: 16 KiB, 64 operations in flight.
-const SIZES: &str = "--objects 1024 --max-in-flight 64 --size 16384 --min-stride-size 1638 --max-stride-size 3276";
+/// Small objects in a hurry: 64 operations in flight.
+const OBJECTS: &str = "--objects 1024 --max-in-flight 64";
 const MIX_OPS: u32 = 50_000;
 /// Among stock monitors: each snapshot is a map on which three of them agree.
 const MIX_OPS_AMONG_STOCK: u32 = 10_000;
@@ -40,7 +40,7 @@ fn mixes(server: &Server, release: Release) -> Result<Outcome> {
     for (i, each) in MIXES.iter().filter(|mix| mix.letter != 'E').enumerate() {
         let name = each.name;
         server.must(release, &format!("ceph osd pool create mix{i} 16"))?;
-        let load = format!("--max-ops {max_ops} --max-seconds 3600 {SIZES} {}", each.ops());
+        let load = format!("--max-ops {max_ops} --max-seconds 3600 {OBJECTS} {SMALL} {}", each.ops());
         let mut started = Instant::now();
         let mut out = mix(server, release, &format!("mix{i}"), &load)?;
         for again in 0..3 {

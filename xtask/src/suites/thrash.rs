@@ -10,7 +10,7 @@ use super::scrub::all_scrubbed;
 use crate::clients::Release::{self, Pacific, Reef};
 use crate::cluster::Cluster;
 use crate::run::{Output, run, until};
-use crate::workload::{MIXES, judge};
+use crate::workload::{self, MIXES, judge};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::process::Command;
@@ -29,10 +29,11 @@ const CLEAN: Duration = Duration::from_secs(360);
 /// How long a run of the workload may take before it counts as hung.
 const HUNG: Duration = Duration::from_secs(1800);
 
-/// Sizes of objects: upstream's suites have both.
-type Sizes = &'static str;
-const SMALL: Sizes = "--objects 256 --max-in-flight 32 --size 16384 --min-stride-size 1638 --max-stride-size 5003";
-const BIG: Sizes = "--objects 50 --max-in-flight 16 --size 4000000 --min-stride-size 400000 --max-stride-size 800000";
+/// How many objects and their sizes: upstream's suites have both.
+type Sizes = [&'static str; 2];
+const SMALL: Sizes = ["--objects 256 --max-in-flight 32", workload::SMALL];
+const BIG: Sizes = ["--objects 50 --max-in-flight 16", "--size 4000000 --min-stride-size 400000 --max-stride-size 800000"];
+
 /// Numbers out of one: the same again for the same seed.
 struct Dice(u64);
 
@@ -301,7 +302,7 @@ fn workload(c: &Cluster, mix: char, ops: u64, sizes: Sizes) -> Result<Output> {
     let ops_of = MIXES.iter().find(|known| known.letter == mix).with_context(|| format!("there is no mix {mix}"))?.ops();
     // Big objects have a twentieth of the operations.
     let (sizes, ops) = if mix == 'E' { (BIG, ops.div_ceil(20)) } else { (sizes, ops) };
-    let line = format!("--pool {POOL} --max-ops {ops} --max-seconds {} {sizes} {ops_of}", HUNG.as_secs());
+    let line = format!("--pool {POOL} --max-ops {ops} --max-seconds {} {} {ops_of}", HUNG.as_secs(), sizes.join(" "));
     run(Reef.command(&c.conf, "ceph_test_rados").args(line.split(' ')), HUNG)
 }
 

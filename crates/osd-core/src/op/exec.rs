@@ -138,8 +138,7 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// The crc32c of data from `u32::MAX` on: the messenger's, if these very bytes are the op's whole data. A digest of 4 MiB is a fifth of what such a
-    /// write costs.
+    /// The crc32c of data from `u32::MAX` on: the messenger's, if these very bytes are the op's whole data.
     pub fn crc_of(&self, data: &Bytes) -> u32 {
         let is_it = |known: &Bytes| known.as_ptr() == data.as_ptr() && known.len() == data.len();
         match &self.known_crc {
