@@ -151,6 +151,9 @@ impl ObjectStore for Watched {
     fn read(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<ReadData> {
         self.inner.read(coll, obj, offset, len)
     }
+    fn read_ranges(&self, coll: CollId, obj: &GHObject, ranges: &IntervalSet) -> StoreResult<ReadData> {
+        self.inner.read_ranges(coll, obj, ranges)
+    }
     fn extents(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<IntervalSet> {
         self.inner.extents(coll, obj, offset, len)
     }

@@ -270,6 +270,13 @@ impl ObjectStore for BlockStore {
             Ok(out)
         })
     }
+    fn read_ranges(&self, coll: CollId, obj: &GHObject, ranges: &IntervalSet) -> StoreResult<ReadData> {
+        self.object(coll, obj, |core, slot| {
+            let mut out = ReadData::new();
+            core.collect_ranges(&mut Target { coll, slot, ticket: ask() }, ranges, &mut out)?;
+            Ok(out)
+        })
+    }
     fn extents(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<IntervalSet> {
         self.node(coll, obj, |o| crate::read::extents(o, offset, len))
     }

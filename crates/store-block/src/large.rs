@@ -5,7 +5,7 @@ use bytes::Bytes;
 use disk::{CrashStates, MemDisks, Order, Tear};
 use store::conformance::{object_coll, object_name};
 use store::{ObjectStore, OmapQuery, StoreError, StoreResult};
-use types::{ByteStr, GHObject, Transaction};
+use types::{ByteStr, GHObject, IntervalSet, Transaction};
 
 /// The log is smaller than what is written in one transaction.
 const LENS: [u64; 3] = [128 << 20, 4 << 20, 64 << 20];
@@ -107,6 +107,30 @@ impl Subject {
             after = all.last().map(|(key, _)| key.as_slice().to_vec()).expect("a page has rows");
         }
     }
+}
+
+/// Of an object in pieces, a part is in memory, and there is no room for all: that part does not go while the rest is fetched, and the rest while that
+/// is fetched again.
+#[test]
+fn ranges_of_an_object_come_together() {
+    const PIECES: u64 = 16;
+    const PIECE: u64 = 700_000;
+    let mut subject = Subject::new();
+    subject.submit(|txn| (0..PIECES).for_each(|n| txn.write(&name(0), n << 20, vec![n as u8 + 1; PIECE as usize].into(), 0)));
+    subject.restart();
+    for n in 0..PIECES / 2 {
+        let piece = subject.ask(|s| s.read(object_coll(0), &name(0), n << 20, PIECE));
+        assert_eq!(piece.len() as u64, PIECE);
+    }
+    let ranges: IntervalSet = (0..PIECES).map(|n| (n << 20, PIECE)).collect();
+    let mut asked = 0;
+    let all = subject.ask(|s| {
+        asked += 1;
+        assert!(asked < 1000, "it is asked for without end");
+        s.read_ranges(object_coll(0), &name(0), &ranges)
+    });
+    assert_eq!(all.len() as u64, PIECES * PIECE);
+    assert!(all.flat().chunks(PIECE as usize).zip(1..).all(|(piece, n)| piece.iter().all(|byte| *byte == n)));
 }
 
 #[test]

@@ -32,6 +32,9 @@ struct Pieces {
     crcs: SmallVec<[u32; 16]>,
 }
 
+/// What was read of the device for a caller that asked again.
+type Came = SmallVec<[Extent; 4]>;
+
 /// Blocks of one read of the device at most.
 const READ_BLOCKS: u32 = 256;
 /// Leaves that a scan asks for at once.
@@ -113,6 +116,28 @@ impl Core {
 
     /// Appends a range of an object's data, cut at its end. Everything that must be read for it is asked for at once.
     pub fn collect(&mut self, t: &mut Target, offset: u64, len: u64, out: &mut ReadData) -> StoreResult<()> {
+        let mut came = Came::new();
+        self.reads.asked(len.min(self.objects.size(t.slot).saturating_sub(offset)) as usize);
+        self.gather(t, offset, len, true, out, &mut came)?;
+        came.iter().for_each(|extent| self.reads.used(extent));
+        Ok(())
+    }
+    /// The same for several ranges. What has come of them counts as used when all of it has.
+    pub fn collect_ranges(&mut self, t: &mut Target, ranges: &IntervalSet, out: &mut ReadData) -> StoreResult<()> {
+        let (mut came, mut missing) = (Came::new(), Ok(()));
+        self.reads.asked(ranges.size() as usize);
+        for (offset, len) in ranges.iter() {
+            match self.gather(t, offset, len, false, out, &mut came) {
+                Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
+                other => other?,
+            }
+        }
+        missing?;
+        came.iter().for_each(|extent| self.reads.used(extent));
+        Ok(())
+    }
+    /// Appends a range, and notes what of it `came` from the device. `alone`: it is all that the caller asks for.
+    fn gather(&mut self, t: &mut Target, offset: u64, len: u64, alone: bool, out: &mut ReadData, came: &mut Came) -> StoreResult<()> {
         let Some(node) = self.objects.node(t.slot) else { return Ok(()) };
         let end = offset.saturating_add(len).min(node.size);
         if offset >= end {
@@ -120,10 +145,8 @@ impl Core {
         }
         let Pieces { pieces, crcs } = self.pieces(node, offset, end);
         let mut at = offset / BLOCK * BLOCK;
-        let is_one = pieces.len() == 1 && out.is_empty();
+        let is_one = alone && pieces.len() == 1 && out.is_empty();
         let mut missing = Ok(());
-        let mut came: SmallVec<[Extent; 4]> = SmallVec::new();
-        self.reads.asked((end - offset) as usize);
         for (piece, blocks) in pieces {
             let stop = at + blocks * BLOCK;
             let (from, to) = (offset.max(at) - at, end.min(stop) - at);
@@ -158,9 +181,6 @@ impl Core {
                 },
             }
             at = stop;
-        }
-        if missing.is_ok() {
-            came.iter().for_each(|extent| self.reads.used(extent));
         }
         missing
     }

@@ -44,6 +44,13 @@ impl ObjectStore for MemStore {
         let len = len.min(o.size.saturating_sub(offset));
         Ok(if len == 0 { ReadData::new() } else { o.data.read(offset, len) })
     }
+    fn read_ranges(&self, coll: CollId, obj: &GHObject, ranges: &IntervalSet) -> StoreResult<ReadData> {
+        let mut all = ReadData::new();
+        for (at, len) in ranges.iter() {
+            self.read(coll, obj, at, len)?.into_pieces().into_iter().for_each(|piece| all.push(piece));
+        }
+        Ok(all)
+    }
     fn extents(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<IntervalSet> {
         let o = self.object(coll, obj)?;
         Ok(o.data.extents(offset, len.min(o.size.saturating_sub(offset))))

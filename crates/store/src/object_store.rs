@@ -101,6 +101,9 @@ pub trait ObjectStore: StoreHints {
     /// Up to `len` bytes from `offset`, holes as zeros, cut at the object's end. A read within one of the store's chunks is one piece
     /// and copies nothing.
     fn read(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<ReadData>;
+    /// The bytes of several ranges of an object, one after the other. All that must be fetched is asked for before the first wait is told, and what has
+    /// come stays until the caller that asks again has all of it: a store that lets a range go while another one is fetched fetches both for ever.
+    fn read_ranges(&self, coll: CollId, obj: &GHObject, ranges: &IntervalSet) -> StoreResult<ReadData>;
     /// Where there is data in the range, cut at the object's end; what is outside is zeros. A store may report zeros as data.
     fn extents(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<IntervalSet>;
     fn attr(&self, coll: CollId, obj: &GHObject, name: &[u8]) -> StoreResult<Option<Bytes>>;

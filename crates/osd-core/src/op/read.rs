@@ -109,11 +109,15 @@ impl Exec<'_> {
         extents.encode(&mut head);
         head.count(total as usize);
         let mut out = OutData::from(head.finish());
-        for (offset, length) in extents {
-            for piece in self.data_unchecked(offset, length)?.pieces() {
-                out.push(piece.clone());
-            }
+        let data = match extents[..] {
+            [] => OutData::new(),
+            [(offset, length)] => self.data_unchecked(offset, length)?,
+            _ => self.store_read_ranges(&self.gobj, &extents)?,
+        };
+        if data.len() as u64 != total {
+            return fail(EIO);
         }
+        data.into_pieces().into_iter().for_each(|piece| out.push(piece));
         self.count_read(total);
         Ok((0, out))
     }

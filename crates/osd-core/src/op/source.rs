@@ -19,6 +19,10 @@ impl Exec<'_> {
     pub fn store_read(&self, obj: &GHObject, offset: u64, length: u64) -> Step<OutData> {
         given(self.store.read(self.coll, obj, offset, length))
     }
+    /// Several ranges, one after the other.
+    pub fn store_read_ranges(&self, obj: &GHObject, ranges: &[(u64, u64)]) -> Step<OutData> {
+        given(self.store.read_ranges(self.coll, obj, &ranges.iter().copied().collect()))
+    }
     pub fn store_extents(&self, obj: &GHObject, offset: u64, length: u64) -> Step<Vec<(u64, u64)>> {
         Ok(given(self.store.extents(self.coll, obj, offset, length))?.as_slice().to_vec())
     }

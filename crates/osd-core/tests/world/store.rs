@@ -172,6 +172,10 @@ impl ObjectStore for TestStore {
         })?;
         self.inner.read(coll, obj, offset, len)
     }
+    fn read_ranges(&self, coll: CollId, obj: &GHObject, ranges: &IntervalSet) -> StoreResult<ReadData> {
+        self.gate(coll, obj, &format!("read {ranges:?}"))?;
+        self.inner.read_ranges(coll, obj, ranges)
+    }
     fn extents(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<IntervalSet> {
         self.gate(coll, obj, "extents")?;
         self.inner.extents(coll, obj, offset, len)

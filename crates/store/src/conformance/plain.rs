@@ -23,6 +23,14 @@ macro_rules! forward_reads {
         ) -> $crate::StoreResult<$crate::ReadData> {
             self.$inner.read(coll, obj, offset, len)
         }
+        fn read_ranges(
+            &self,
+            coll: $crate::__types::CollId,
+            obj: &$crate::__types::GHObject,
+            ranges: &$crate::__types::IntervalSet,
+        ) -> $crate::StoreResult<$crate::ReadData> {
+            self.$inner.read_ranges(coll, obj, ranges)
+        }
         fn extents(
             &self,
             coll: $crate::__types::CollId,

@@ -11,7 +11,7 @@ use crate::planted::{Bug, planted};
 use denc::Decoder;
 use messages::{ObjectRecoveryInfo, ObjectRecoveryProgress, PullOp, PushOp};
 use std::ops::ControlFlow;
-use store::{ObjectStore, OmapFrom, ReadData, StoreError, StoreResult};
+use store::{ObjectStore, OmapFrom, StoreError, StoreResult};
 use thiserror::Error;
 use types::object_info::{OI_ATTR, oi_flag};
 use types::{CollId, EVersion, GHObject, HObject, IntervalSet, ObjectInfo};
@@ -92,7 +92,7 @@ pub fn cut(
         // Behind the last byte that exists there is nothing to wait for.
         let last = push.data_included.end();
         to.data_recovered_to = last.filter(|last| Some(*last) != wanted.end()).unwrap_or(end);
-        push.data = read_all(store, coll, &obj, &push.data_included)?.flat();
+        push.data = store.read_ranges(coll, &obj, &push.data_included)?.flat();
         if let Some((size, digest)) = digest
             && push.data_included == IntervalSet::of(0, size)
             && base::crc32c(u32::MAX, &push.data) != digest
@@ -150,22 +150,6 @@ fn omap_part(
         None => to.omap_complete = true,
     }
     Ok(left)
-}
-
-/// The bytes of these ranges, one after the other. All that must be fetched is asked for before the first wait is told.
-fn read_all(store: &dyn ObjectStore, coll: CollId, obj: &GHObject, ranges: &IntervalSet) -> StoreResult<ReadData> {
-    let (mut all, mut wait) = (ReadData::new(), None);
-    for (at, len) in ranges.iter() {
-        match store.read(coll, obj, at, len) {
-            Ok(bytes) => bytes.into_pieces().into_iter().for_each(|piece| all.push(piece)),
-            Err(StoreError::Wait(ticket)) => wait = Some(ticket),
-            Err(other) => return Err(other),
-        }
-    }
-    match wait {
-        Some(ticket) => Err(StoreError::Wait(ticket)),
-        None => Ok(all),
-    }
 }
 
 /// The answer to a pull; [`PushOp::version`] is zero if the object can't be had here, and the reason comes beside it.
