@@ -224,7 +224,7 @@ impl OsdProcess {
         let epoch = self.core().map().epoch;
         assert!(epoch >= self.newest_epoch, "osd.{}'s map goes back from epoch {} to {epoch}", self.id, self.newest_epoch);
         if epoch > self.newest_epoch {
-            net.has_map(&format!("osd.{}", self.id), self.daemon.osd().map());
+            net.has_map(self.life.0, self.daemon.osd().map());
         }
         self.newest_epoch = epoch;
         for effect in effects {
