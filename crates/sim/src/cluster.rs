@@ -14,6 +14,7 @@ use crate::plan::Plan;
 use crate::planted::{Broken, Planted, acknowledged, as_another_request};
 use crate::rest::{Rest, restless};
 use crate::seen::Seen;
+use crate::serving::Serving;
 use crate::{MS, SEC};
 use messages::{MOSDOpReply, MOSDPGBackfill, MOSDRepOp, Message, RawMessage};
 use std::collections::BTreeMap;
@@ -102,6 +103,7 @@ pub struct Cluster {
     pub(crate) away: BTreeMap<usize, u64>,
     pub(crate) fences: Fences,
     pub(crate) chains: Chains,
+    pub(crate) serving: Serving,
     /// Of each group, since when its interval is, and up to where its primary had its log trimmed in it.
     pub(crate) tails: BTreeMap<SpgId, (Epoch, EVersion)>,
 }
@@ -136,6 +138,7 @@ impl Cluster {
             away: BTreeMap::new(),
             fences: Fences::default(),
             chains: Chains::default(),
+            serving: Serving::default(),
             tails: BTreeMap::new(),
             plan,
         }
