@@ -49,6 +49,8 @@ pub struct Report {
     pub behind: u32,
     /// How many maps the monitor has trimmed.
     pub trimmed: u32,
+    /// How often an OSD came to where its planted bug matters.
+    pub reached: u64,
     /// How the healed cluster came to rest, if it did.
     pub rest: Option<Rest>,
     /// What of the cores the run reached.
@@ -59,11 +61,11 @@ pub struct Report {
 
 /// Runs one plan to its end.
 pub fn run(plan: &Plan, planted: Option<Planted>, loud: bool) -> Report {
-    let _broken = Broken::of(planted);
+    let broken = Broken::of(planted);
     let mut cluster = Cluster::new(plan.clone(), planted);
     cluster.net.trace.loud = loud;
     let failure = cluster.live().err();
-    cluster.report(failure)
+    Report { reached: broken.reached(), ..cluster.report(failure) }
 }
 /// Runs one plan with every byte of every message and every effect in [`Report::trace`].
 pub fn run_deep(plan: &Plan) -> Report {
@@ -157,6 +159,7 @@ impl Cluster {
             added: self.osds.len() as u32 - self.plan.osds,
             behind: self.behind,
             trimmed: self.monitor.as_ref().map_or(0, |m| m.core().osd.first_epoch().saturating_sub(1)),
+            reached: 0,
             rest: self.rest,
             seen: self.seen,
             failure,

@@ -8,6 +8,7 @@ use crate::drive::Drive;
 use crate::former;
 use crate::monitor::{Who, fsid, mon_addr};
 use crate::net::{Life, LinkId, Net, Port, Proc, Trim, What};
+use crate::one_version;
 use crate::plan::Plan;
 use crate::{MS, SEC};
 use base::{Clock, Rng, Stamp};
@@ -185,6 +186,11 @@ impl OsdProcess {
         }
         if let Some(m) = (msg.kind == MOSDRepOp::KIND).then(|| MOSDRepOp::decode(msg).ok()).flatten() {
             net.trims.push(Trim { pgid: m.pgid, since: m.min_epoch, to: m.pg_trim_to });
+            if let Some(to) = self.other_osd(conn, net)
+                && let Err(why) = one_version::check(self.daemon.osd(), to, &m)
+            {
+                net.wrong.get_or_insert(format!("one version: {why}"));
+            }
         }
     }
     /// The process is gone; its store stays.
