@@ -92,7 +92,7 @@ pub enum Bug {
     ServeMissing,
     /// An object counts as recovered after its first part.
     StopAfterFirstPart,
-    /// An object is pulled from a member that lacks it, and that sends what it has for what was asked for.
+    /// An object is pulled from a member that lacks it, that sends what it has for what was asked for, and the primary takes it.
     PullFromLacking,
 
     // Backfill and reservations.
@@ -117,12 +117,15 @@ pub enum Bug {
 #[cfg(any(test, debug_assertions))]
 thread_local! {
     static BROKEN: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+    static REACHED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// True in tests that break this promise.
+/// True in tests that break this promise. Asked last of all conditions, so that a call is a situation in which it matters.
 #[cfg(any(test, debug_assertions))]
 pub(crate) fn planted(bug: Bug) -> bool {
-    BROKEN.get() == Some(bug)
+    let is_broken = BROKEN.get() == Some(bug);
+    REACHED.set(REACHED.get() + u64::from(is_broken));
+    is_broken
 }
 #[cfg(not(any(test, debug_assertions)))]
 #[inline(always)]
@@ -134,6 +137,12 @@ pub(crate) const fn planted(_: Bug) -> bool {
 #[cfg(any(test, debug_assertions))]
 pub fn plant(bug: Option<Bug>) {
     BROKEN.set(bug);
+    REACHED.set(0);
+}
+/// How often the promise that is broken on this thread could have been kept.
+#[cfg(any(test, debug_assertions))]
+pub fn reached() -> u64 {
+    REACHED.get()
 }
 
 /// Runs `f` with a promise broken, on this thread.

@@ -17,12 +17,16 @@ use objecter::ops::{Ops, pairs_of, vals_of};
 use objecter::{MonClient, Objecter};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::rc::Rc;
 use types::osd_op::cmp_op;
 use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityText, ObjectLocator, OpCode, OsdId, OsdOp, SnapContext, SnapId};
 
 /// Pause before an OSD that refused is dialled again.
 const REDIAL_NS: u64 = 300 * MS;
+
+/// What of an operation a line of the trace tells.
+const LINE_MAX: usize = 60;
 
 /// The pool that clients use.
 pub const POOL: &str = "p";
@@ -370,7 +374,37 @@ fn decode(op: &Op, reply: &Reply) -> Outcome {
     }))
 }
 
+/// Text that takes no more than a line has room for: what is written may be 70,000 bytes long.
+struct Line(String);
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.push_str(text);
+        if self.0.len() > LINE_MAX { Err(std::fmt::Error) } else { Ok(()) }
+    }
+}
+
 fn short(op: &Op) -> String {
-    let text = format!("{op:?}");
-    if text.len() <= 60 { text } else { format!("{}...", text.chars().take(57).collect::<String>()) }
+    let mut line = Line(String::new());
+    match write!(line, "{op:?}") {
+        Ok(()) => line.0,
+        Err(_) => format!("{}...", line.0.chars().take(LINE_MAX - 3).collect::<String>()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_operation_is_told_by_its_beginning() {
+        for len in (0..100).chain([70_000]) {
+            let op = Op::WriteFull(vec![b'.'; len].into());
+            let (whole, told) = (format!("{op:?}"), short(&op));
+            match whole.len() <= 60 {
+                true => assert_eq!(told, whole),
+                false => assert_eq!(told, format!("{}...", &whole[..57])),
+            }
+        }
+    }
 }

@@ -14,6 +14,7 @@ use crate::plan::Plan;
 use crate::planted::{Broken, Planted, acknowledged, as_another_request};
 use crate::rest::{Rest, restless};
 use crate::seen::Seen;
+use crate::serving::Serving;
 use crate::{MS, SEC};
 use messages::{MOSDOpReply, MOSDPGBackfill, MOSDRepOp, Message, RawMessage};
 use std::collections::BTreeMap;
@@ -48,6 +49,8 @@ pub struct Report {
     pub behind: u32,
     /// How many maps the monitor has trimmed.
     pub trimmed: u32,
+    /// How often an OSD came to where its planted bug matters.
+    pub reached: u64,
     /// How the healed cluster came to rest, if it did.
     pub rest: Option<Rest>,
     /// What of the cores the run reached.
@@ -58,11 +61,11 @@ pub struct Report {
 
 /// Runs one plan to its end.
 pub fn run(plan: &Plan, planted: Option<Planted>, loud: bool) -> Report {
-    let _broken = Broken::of(planted);
+    let broken = Broken::of(planted);
     let mut cluster = Cluster::new(plan.clone(), planted);
     cluster.net.trace.loud = loud;
     let failure = cluster.live().err();
-    cluster.report(failure)
+    Report { reached: broken.reached(), ..cluster.report(failure) }
 }
 /// Runs one plan with every byte of every message and every effect in [`Report::trace`].
 pub fn run_deep(plan: &Plan) -> Report {
@@ -102,6 +105,7 @@ pub struct Cluster {
     pub(crate) away: BTreeMap<usize, u64>,
     pub(crate) fences: Fences,
     pub(crate) chains: Chains,
+    pub(crate) serving: Serving,
     /// Of each group, since when its interval is, and up to where its primary had its log trimmed in it.
     pub(crate) tails: BTreeMap<SpgId, (Epoch, EVersion)>,
 }
@@ -136,6 +140,7 @@ impl Cluster {
             away: BTreeMap::new(),
             fences: Fences::default(),
             chains: Chains::default(),
+            serving: Serving::default(),
             tails: BTreeMap::new(),
             plan,
         }
@@ -154,6 +159,7 @@ impl Cluster {
             added: self.osds.len() as u32 - self.plan.osds,
             behind: self.behind,
             trimmed: self.monitor.as_ref().map_or(0, |m| m.core().osd.first_epoch().saturating_sub(1)),
+            reached: 0,
             rest: self.rest,
             seen: self.seen,
             failure,

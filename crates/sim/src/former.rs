@@ -2,6 +2,7 @@
 //!
 //! Where such a message is about to reach an OSD, its group is looked at before and after: state, record, log, lease, what members have, what waits.
 
+use denc::{Decoder, DencError};
 use messages::{
     MBackfillReserve, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp,
     MOSDRepOpReply, MRecoveryReserve, Message, RawMessage,
@@ -17,13 +18,20 @@ fn said(msg: &RawMessage) -> Option<(SpgId, Epoch)> {
         MOSDRepOpReply::KIND => MOSDRepOpReply::decode(msg).map(|m| (m.pgid, m.map_epoch)).ok()?,
         MOSDPGUpdateLogMissing::KIND => MOSDPGUpdateLogMissing::decode(msg).map(|m| (m.pgid, m.map_epoch)).ok()?,
         MOSDPGUpdateLogMissingReply::KIND => MOSDPGUpdateLogMissingReply::decode(msg).map(|m| (m.pgid, m.map_epoch)).ok()?,
-        MOSDPGInfo2::KIND => MOSDPGInfo2::decode(msg).map(|m| (m.pgid, m.epoch_sent.min(m.min_epoch))).ok()?,
+        MOSDPGInfo2::KIND => said_in_info(msg).ok()?,
         MOSDPGLease::KIND => MOSDPGLease::decode(msg).map(|m| (m.pgid, m.epoch)).ok()?,
         MOSDPGLeaseAck::KIND => MOSDPGLeaseAck::decode(msg).map(|m| (m.pgid, m.epoch)).ok()?,
         MBackfillReserve::KIND => MBackfillReserve::decode(msg).map(|m| (m.pgid, m.query_epoch)).ok()?,
         MRecoveryReserve::KIND => MRecoveryReserve::decode(msg).map(|m| (m.pgid, m.query_epoch)).ok()?,
         _ => return None,
     })
+}
+
+/// The same of an info, which is long and of which only what stands first is read.
+fn said_in_info(msg: &RawMessage) -> Result<(SpgId, Epoch), DencError> {
+    let mut front = Decoder::new(msg.front.clone());
+    let (pgid, sent, least): (SpgId, Epoch, Epoch) = (front.get()?, front.get()?, front.get()?);
+    Ok((pgid, sent.min(least)))
 }
 
 /// What may not change.
@@ -57,5 +65,20 @@ pub fn after(osd: &Osd, before: &Before, kind: u16) -> Result<(), String> {
             Err(format!("{} of a former interval of {} changes it on osd.{me}:\n  {}\n  {now}", name, before.pgid, before.look))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::{PgId, features};
+
+    #[test]
+    fn an_info_is_told_by_its_first_fields() {
+        let pgid = SpgId::whole(PgId::new(3, 7));
+        for (epoch_sent, min_epoch) in [(9, 5), (5, 9)] {
+            let msg = MOSDPGInfo2 { pgid, epoch_sent, min_epoch, ..MOSDPGInfo2::default() }.encode(features::SUPPORTED);
+            assert_eq!(said(&msg), Some((pgid, 5)));
+        }
     }
 }

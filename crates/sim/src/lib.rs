@@ -22,6 +22,7 @@
 //!     ├─────> serving   no two OSDs would serve one object now
 //!     ├─────> alike     members of an active group have what their primary takes them to have
 //!     ├─────> chains    logs go on from where the interval before ended, and know each acknowledged request
+//!     ├─────> one_version   an object that is sent to a member in parts is not written meanwhile
 //!     ├─────> former    what was said in a former interval changes nothing
 //!     ├─────> purge     what the monitor calls purged no member keeps
 //!     ├─────> places    reservations are asked for, granted and given back as stock OSDs take it, and never too many
@@ -54,6 +55,7 @@ pub mod linear;
 pub mod model;
 pub mod monitor;
 pub mod net;
+mod one_version;
 mod online_checks;
 pub mod osd;
 mod places;

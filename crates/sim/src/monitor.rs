@@ -111,7 +111,7 @@ impl Monitor {
         let epoch = self.core.osd.epoch();
         assert!(epoch >= self.newest_epoch, "the map's epoch goes back from {} to {epoch}", self.newest_epoch);
         if epoch > self.newest_epoch {
-            net.has_map("the monitor", &self.core.osd.map);
+            net.has_map(Proc::Mon, &self.core.osd.map);
             let map = &self.core.osd.map;
             let there = queued.iter().filter(|(pool, _)| map.pools.contains_key(pool));
             net.purged.extend(there.filter_map(|(pool, before)| purge::between(epoch, *pool, before, map.removed_snaps_queue.get(pool))));

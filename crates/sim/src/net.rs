@@ -10,7 +10,6 @@ use crate::places::Places;
 use crate::purge::Purged;
 use crate::trace::Trace;
 use base::{Clock, Rng, Stamp};
-use denc::Denc;
 use maps::OsdMap;
 use messages::RawMessage;
 use std::collections::BTreeMap;
@@ -177,8 +176,8 @@ pub struct Net {
     pub(crate) places: Places,
     /// The first thing that a checker found wrong at an OSD's event.
     pub wrong: Option<String>,
-    /// Each epoch's map, of the first that had it, and its hash.
-    maps: BTreeMap<Epoch, (Rc<OsdMap>, u32)>,
+    /// Each epoch's map, of the first that had it.
+    maps: BTreeMap<Epoch, Rc<OsdMap>>,
     delay_ns: (u64, u64),
 }
 
@@ -224,14 +223,15 @@ impl Net {
     ///
     /// # Panics
     /// When another has another one.
-    pub fn has_map(&mut self, who: &str, map: &OsdMap) {
-        let crc = base::crc32c(0, &map.to_bytes(types::features::SUPPORTED));
-        let (_, first) = self.maps.entry(map.epoch).or_insert_with(|| (Rc::new(map.clone()), crc));
-        assert_eq!(crc, *first, "{who} has another map of epoch {} than others", map.epoch);
+    pub fn has_map(&mut self, who: Proc, map: &OsdMap) {
+        match self.maps.get(&map.epoch) {
+            Some(first) => assert!(**first == *map, "{who:?} has another map of epoch {} than others", map.epoch),
+            None => drop(self.maps.insert(map.epoch, Rc::new(map.clone()))),
+        }
     }
     /// The map of an epoch that a process has had.
     pub fn map(&self, epoch: Epoch) -> Option<Rc<OsdMap>> {
-        self.maps.get(&epoch).map(|(map, _)| map.clone())
+        self.maps.get(&epoch).cloned()
     }
     pub fn note(&mut self, line: String) {
         self.trace.event(self.now_ns, line);

@@ -5,7 +5,6 @@ use crate::alike;
 use crate::cluster::Cluster;
 use crate::drive::Drive;
 use crate::purge;
-use crate::serving;
 use osd_core::pg::Pg;
 use osd_core::pg::peering::State;
 use types::{HObject, SpgId};
@@ -103,7 +102,7 @@ impl Cluster {
     }
     /// What is true of all OSDs together, at any moment.
     pub(crate) fn look_at_all(&mut self) -> Result<(), String> {
-        serving::check(&self.osds, self.net.now_ns).map_err(|why| format!("serving: {why}"))?;
+        self.serving.look(&self.osds, self.net.now_ns).map_err(|why| format!("serving: {why}"))?;
         for osd in self.osds.iter().flatten() {
             for pg in osd.core().pgs().filter(|pg| pg.peering.is_primary() && pg.peering.is_active()) {
                 self.chains.look(osd.life.1, pg).map_err(|why| format!("chains: {why}"))?;

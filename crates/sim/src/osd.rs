@@ -8,6 +8,7 @@ use crate::drive::Drive;
 use crate::former;
 use crate::monitor::{Who, fsid, mon_addr};
 use crate::net::{Life, LinkId, Net, Port, Proc, Trim, What};
+use crate::one_version;
 use crate::plan::Plan;
 use crate::{MS, SEC};
 use base::{Clock, Rng, Stamp};
@@ -185,6 +186,11 @@ impl OsdProcess {
         }
         if let Some(m) = (msg.kind == MOSDRepOp::KIND).then(|| MOSDRepOp::decode(msg).ok()).flatten() {
             net.trims.push(Trim { pgid: m.pgid, since: m.min_epoch, to: m.pg_trim_to });
+            if let Some(to) = self.other_osd(conn, net)
+                && let Err(why) = one_version::check(self.daemon.osd(), to, &m)
+            {
+                net.wrong.get_or_insert(format!("one version: {why}"));
+            }
         }
     }
     /// The process is gone; its store stays.
@@ -224,7 +230,7 @@ impl OsdProcess {
         let epoch = self.core().map().epoch;
         assert!(epoch >= self.newest_epoch, "osd.{}'s map goes back from epoch {} to {epoch}", self.id, self.newest_epoch);
         if epoch > self.newest_epoch {
-            net.has_map(&format!("osd.{}", self.id), self.daemon.osd().map());
+            net.has_map(self.life.0, self.daemon.osd().map());
         }
         self.newest_epoch = epoch;
         for effect in effects {

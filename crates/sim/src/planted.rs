@@ -105,6 +105,13 @@ impl Broken {
         assert!(cfg!(debug_assertions) || !is_of_core, "a release build breaks no promise");
         Self
     }
+    /// How often an OSD came to where its promise is broken.
+    pub fn reached(&self) -> u64 {
+        #[cfg(debug_assertions)]
+        return osd_core::planted::reached();
+        #[cfg(not(debug_assertions))]
+        0
+    }
 }
 #[cfg(debug_assertions)]
 impl Drop for Broken {

@@ -83,6 +83,11 @@ impl Plan {
         self.memory_bytes = pick(rng, &[1 << 17, 1 << 20, 4 << 20]);
         self.chunk_keys = pick(rng, &[1, 1, 64_000]);
         (self.think_ms, self.depth, self.ops) = (pick(rng, &[40, 200]), 4, 2000);
+        if rng.chance(1, 4) {
+            // Requests wait long for the device, so that a backfill comes to objects that some write is on its way to.
+            (self.store, self.memory_bytes, self.slow_disk) = (StoreKind::Block, 1 << 17, pick(rng, &[500, 2_000]));
+            (self.chunk_bytes, self.chunk_keys, self.recovery_sleep_ms) = (4096, 1, 0);
+        }
     }
     fn diverging(&mut self, rng: &mut Rng) {
         (self.osds, self.size) = (3 + rng.below(2) as u32, 3);

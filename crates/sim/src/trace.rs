@@ -12,7 +12,8 @@ const KEPT: usize = 4000;
 pub struct Trace {
     hash: u64,
     events: u64,
-    lines: VecDeque<String>,
+    /// The time and the text of each.
+    lines: VecDeque<(u64, String)>,
     /// Write each line to standard error as well.
     pub loud: bool,
     /// The hash covers every byte of every message, and every effect of the OSDs; else what happens, to which process and when.
@@ -42,7 +43,7 @@ impl Trace {
         if self.lines.len() == KEPT {
             self.lines.pop_front();
         }
-        self.lines.push_back(format!("{:>12.6} {line}", at_ns as f64 / 1e9));
+        self.lines.push_back((at_ns, line));
     }
     /// A message that is sent.
     pub fn message(&mut self, msg: &RawMessage) {
@@ -68,8 +69,8 @@ impl Trace {
     }
     /// The last lines in which one of these words stands; all of them where there is no word.
     pub fn last(&self, words: &[String], count: usize) -> Vec<String> {
-        let found = self.lines.iter().rev().filter(|l| words.is_empty() || words.iter().any(|w| l.contains(w.as_str())));
-        let mut lines: Vec<String> = found.take(count).cloned().collect();
+        let found = self.lines.iter().rev().filter(|(_, l)| words.is_empty() || words.iter().any(|w| l.contains(w.as_str())));
+        let mut lines: Vec<String> = found.take(count).map(|(at_ns, line)| format!("{:>12.6} {line}", *at_ns as f64 / 1e9)).collect();
         lines.reverse();
         lines
     }

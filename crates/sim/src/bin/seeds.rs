@@ -131,13 +131,15 @@ fn bugs(from: u64, count: u64, only: &str, theme: &str) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     println!("{:<22} {:>6} {:>6}  checker: what it says", "bug", "first", "seeds");
     for planted in ALL.iter().filter(|bug| only.split(',').any(|word| bug.name().contains(word))) {
-        let mut others = 0;
+        // Of runs that come out right: other histories, those that came to where the bug matters, and how often.
+        let (mut others, mut reached, mut times) = (0, 0, 0);
         let found = seeds().find_map(|seed| {
             let report = run_caught(&Plan::of(seed), Some(*planted), false);
             match report.failure {
                 Some(why) => clean.of(seed).1.is_none().then_some((seed, why)),
                 None => {
                     others += u64::from(clean.of(seed).0 != report.trace);
+                    (reached, times) = (reached + u64::from(report.reached > 0), times + report.reached);
                     None
                 }
             }
@@ -146,7 +148,12 @@ fn bugs(from: u64, count: u64, only: &str, theme: &str) -> ExitCode {
             Some((seed, why)) => println!("{:<22} {:>#6x} {:>6}  {}", planted.name(), seed, seed - from + 1, checker(&why)),
             None => {
                 missed += 1;
-                println!("{:<22} {:>6} {:>6}  not found; {others} other histories", planted.name(), "", format!(">{count}"));
+                println!(
+                    "{:<22} {:>6} {:>6}  not found; {others} other histories, {reached} come to it, {times} times",
+                    planted.name(),
+                    "",
+                    format!(">{count}")
+                );
             }
         }
     }
@@ -179,6 +186,7 @@ fn run_caught(plan: &Plan, planted: Option<Planted>, loud: bool) -> Report {
             added: 0,
             behind: 0,
             trimmed: 0,
+            reached: 0,
             rest: None,
             seen: Seen::default(),
             failure: Some(format!("seed {seed:#x}: assertion: {}", text.unwrap_or_default())),
