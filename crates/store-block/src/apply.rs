@@ -2,12 +2,12 @@
 //!
 //! A replayed change can be wrong only if we wrote it wrong or the log lies: that is an error, not a panic.
 
-use crate::codec::Corrupt;
+use crate::codec::{Corrupt, Get};
 use crate::colls;
 use crate::key;
 use crate::layers::over;
 use crate::meta::layer::Val;
-use crate::onode::{Chunk, Hint, Onode, Usage};
+use crate::onode::{Chunk, Hint, Onode, Usage, get_unwritten};
 use crate::ops::{self, Op};
 use crate::planted::{Bug, planted};
 use crate::state::Core;
@@ -169,6 +169,10 @@ impl Core {
                 if self.refs.unshare(place) != Some(1) {
                     return Err(Corrupt("a chunk is unshared that others share"));
                 }
+            }
+            Op::Unwritten(ranges) => {
+                let unwritten = get_unwritten(&mut Get::new(ranges.as_ref()))?;
+                self.node_mut(slot)?.set_unwritten(unwritten);
             }
             Op::SetAttr { name, value } => self.node_mut(slot)?.attrs.set(name.as_ref(), value.as_ref()),
             Op::PatchAttr { name, runs } => {

@@ -23,14 +23,15 @@
 //! another, it is refused. Version 2 has rows of a group's log in a short form beside those of version 1: `pg_row`. Version 3
 //! has metadata on the data device, pages in pieces (`HIX3`, an index that says so), and rows beside damaged leaves. Version 4 has
 //! changes beside records (`spill`), and omaps that stand on layers (`layers`). Version 5 has a list of the index's pieces where a superblock has no
-//! room for them all. Version 6 has blocks that were damaged when a part of them was written ([`SPOILED`]).
+//! room for them all. Version 6 has blocks that were damaged when a part of them was written ([`SPOILED`]). Version 7 has ranges
+//! of an object's blocks that nothing was written to (`holes`).
 
 use bytes::Bytes;
 use disk::Dev;
 use store::ReadData;
 
 /// Counts changes of the layout.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// The oldest version that this program reads.
 pub const OLDEST: u32 = 1;
 

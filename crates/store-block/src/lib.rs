@@ -30,6 +30,7 @@ mod damaged;
 mod fill;
 mod fsck;
 mod gaps;
+mod holes;
 mod invariants;
 mod io;
 mod key;

@@ -2,8 +2,10 @@
 
 use crate::attrs::Attrs;
 use crate::codec::{Corrupt, Get, Put};
-use crate::layout::{CHUNK, CHUNK_BLOCKS};
+use crate::layout::{CHUNK, CHUNK_BLOCKS, OBJECT_MAX};
 use smallvec::SmallVec;
+use store::Unwritten;
+use types::IntervalSet;
 
 /// Crcs of a chunk that need no memory of their own.
 const CRCS_HERE: usize = 4;
@@ -48,6 +50,7 @@ pub struct Hint {
 struct Rare {
     hint: Hint,
     base: u64,
+    unwritten: Unwritten,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -104,17 +107,26 @@ impl Onode {
         self.rare.as_deref().map(|rare| rare.hint.clone()).unwrap_or_default()
     }
     pub fn set_hint(&mut self, hint: Hint) {
-        self.set_rare(Rare { hint, base: self.base() });
+        self.change_rare(|rare| rare.hint = hint);
     }
     /// The layer that its omap stands on; 0: none.
     pub fn base(&self) -> u64 {
         self.rare.as_deref().map_or(0, |rare| rare.base)
     }
     pub fn set_base(&mut self, base: u64) {
-        self.set_rare(Rare { hint: self.hint(), base });
+        self.change_rare(|rare| rare.base = base);
     }
-    fn set_rare(&mut self, rare: Rare) {
-        self.rare = (rare != Rare::default()).then(|| Box::new(rare));
+    /// Bytes of its blocks that nothing was written to.
+    pub fn unwritten(&self) -> Option<&Unwritten> {
+        self.rare.as_deref().map(|rare| &rare.unwritten).filter(|unwritten| !unwritten.is_empty())
+    }
+    pub fn set_unwritten(&mut self, unwritten: Unwritten) {
+        self.change_rare(|rare| rare.unwritten = unwritten);
+    }
+    fn change_rare(&mut self, change: impl FnOnce(&mut Rare)) {
+        let mut rare = self.rare.take().unwrap_or_default();
+        change(&mut rare);
+        self.rare = (*rare != Rare::default()).then_some(rare);
     }
     pub fn usage(&self) -> Usage {
         let data = (self.blocks * crate::layout::BLOCK) as i64;
@@ -141,7 +153,8 @@ impl Onode {
         out.put_var(self.nid);
         out.put_var(self.size);
         let (hint, base) = (self.rare.as_deref().map(|rare| &rare.hint).filter(|hint| **hint != Hint::default()), self.base());
-        out.put_u8(u8::from(self.omap) | u8::from(hint.is_some()) << 1 | u8::from(base != 0) << 2);
+        let unwritten = self.unwritten();
+        out.put_u8(u8::from(self.omap) | u8::from(hint.is_some()) << 1 | u8::from(base != 0) << 2 | u8::from(unwritten.is_some()) << 3);
         if let Some(hint) = hint {
             out.put_var(hint.object_size);
             out.put_var(hint.write_size);
@@ -152,6 +165,9 @@ impl Onode {
         }
         if self.omap || base != 0 {
             out.put_var(self.omap_bytes);
+        }
+        if let Some(unwritten) = unwritten {
+            put_unwritten(unwritten, out);
         }
         self.attrs.encode(out);
         out.put_var(self.chunks.len() as u64);
@@ -185,6 +201,9 @@ impl Onode {
         if o.omap || flags & 4 != 0 {
             o.omap_bytes = get.var()?;
         }
+        if flags & 8 != 0 {
+            o.set_unwritten(get_unwritten(&mut get)?);
+        }
         o.attrs = Attrs::decode(&mut get)?;
         let mut cell = 0u64;
         let chunks = get.count(5)?;
@@ -214,6 +233,28 @@ impl Onode {
     }
 }
 
+/// How many ranges, and each by its distance to the one before and its length.
+pub fn put_unwritten(unwritten: &Unwritten, out: &mut Vec<u8>) {
+    out.put_var(unwritten.iter().len() as u64);
+    let mut end = 0;
+    for (start, len) in unwritten.iter() {
+        out.put_var(start - end);
+        out.put_var(len);
+        end = start + len;
+    }
+}
+pub fn get_unwritten<B: AsRef<[u8]>>(get: &mut Get<B>) -> Result<Unwritten, Corrupt> {
+    const OUTSIDE: Corrupt = Corrupt("an unwritten range is out of bounds");
+    let (mut ranges, mut end) = (IntervalSet::new(), 0u64);
+    for _ in 0..get.count(2)? {
+        let start = end.checked_add(get.var()?).ok_or(OUTSIDE)?;
+        let len = get.var()?;
+        end = start.checked_add(len).filter(|end| *end <= OBJECT_MAX).ok_or(OUTSIDE)?;
+        ranges.insert(start, len);
+    }
+    Ok(Unwritten::of(ranges))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,6 +264,7 @@ mod tests {
         let mut o = Onode { nid: 7, size: 1 << 40, omap: true, omap_bytes: 5, blocks: 19, ..Onode::default() };
         o.set_hint(Hint { object_size: 1 << 22, write_size: 4096, flags: 3 });
         o.set_base(1 << 20);
+        o.set_unwritten(Unwritten::of([(5, 10), (4000, 96)].into_iter().collect()));
         assert!((o.hint().flags, o.base()) == (3, 1 << 20));
         o.attrs.set(b"_", b"info");
         o.attrs.set(b"Z", b"");

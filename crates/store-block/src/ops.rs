@@ -56,6 +56,8 @@ pub enum Op<B> {
         cell: u64,
         block: u64,
     },
+    /// All bytes of the object's blocks that nothing was written to, as in its row.
+    Unwritten(B),
     SetAttr {
         name: B,
         value: B,
@@ -149,6 +151,7 @@ mod code {
     pub const SPILL: u8 = 26;
     pub const SHARE_TO: u8 = 27;
     pub const SPOIL: u8 = 28;
+    pub const UNWRITTEN: u8 = 29;
 }
 
 impl<B: AsRef<[u8]>> Op<B> {
@@ -201,6 +204,10 @@ impl<B: AsRef<[u8]>> Op<B> {
             Op::Spoil { cell, block } => {
                 out.put_u8(code::SPOIL);
                 out.put_var(cell << 4 | block);
+            }
+            Op::Unwritten(ranges) => {
+                out.put_u8(code::UNWRITTEN);
+                out.put_blob(ranges.as_ref());
             }
             Op::SetAttr { name, value } => {
                 out.put_u8(code::SET_ATTR);
@@ -315,6 +322,7 @@ impl Op<Bytes> {
                 let v = get.var()?;
                 Op::Spoil { cell: cell(v >> 4)?, block: v & 15 }
             }
+            code::UNWRITTEN => Op::Unwritten(get.blob()?),
             code::SET_ATTR => Op::SetAttr { name: get.blob()?, value: get.blob()? },
             code::PATCH_ATTR => Op::PatchAttr { name: get.blob()?, runs: get.blob()? },
             code::RM_ATTR => Op::RmAttr { name: get.blob()? },
@@ -407,6 +415,7 @@ mod tests {
             Op::Direct { cell: 7, block: 14, at: 300, crcs: b(b"12345678") },
             Op::Clear { cell: 1, mask: 0xfff0 },
             Op::Spoil { cell: 9, block: 15 },
+            Op::Unwritten(b(&[1, 5, 6])),
             Op::PatchAttr { name: b(b"_"), runs: b(b"") },
             Op::OmapRmRange { first: b(b"a"), last: b(b"b") },
             Op::CloneTo { key: b(b"k"), nid: 1 << 50 },

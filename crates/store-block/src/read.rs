@@ -40,8 +40,17 @@ const READ_BLOCKS: u32 = 256;
 /// Leaves that a scan asks for at once.
 pub const AHEAD: usize = 16;
 
-/// Where there is data in the range, cut at the object's end.
+/// Where something was written in the range, cut at the object's end.
 pub fn extents(node: &Onode, offset: u64, len: u64) -> IntervalSet {
+    let blocks = blocks(node, offset, len);
+    match node.unwritten() {
+        Some(unwritten) => unwritten.written(blocks),
+        None => blocks,
+    }
+}
+
+/// Where there are blocks in the range, cut at the object's end.
+pub fn blocks(node: &Onode, offset: u64, len: u64) -> IntervalSet {
     let mut out = IntervalSet::new();
     let end = offset.saturating_add(len).min(node.size);
     let first = node.chunks.partition_point(|c| (c.cell + 1) * CHUNK <= offset);

@@ -205,8 +205,8 @@ mod tests {
             assert_eq!(Superblock::decode(&bad.into()), Label::None);
         }
         let mut other = block.to_vec();
-        other[16] = 7;
-        assert_eq!(Superblock::decode(&other.into()), Label::Version(7));
+        other[16] = VERSION as u8 + 1;
+        assert_eq!(Superblock::decode(&other.into()), Label::Version(VERSION + 1));
         assert_eq!(read_label(&label(1, &[4; 16]), 1), Label::Ours([4; 16]));
         assert_eq!(read_label(&label(1, &[4; 16]), 0), Label::None);
     }

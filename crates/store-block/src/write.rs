@@ -399,7 +399,7 @@ impl Core {
         let mut missing = Ok(());
         let (mut pieces, mut damaged) = (Vec::new(), Vec::new());
         let node = self.objects.node(from.slot).expect("the source is there");
-        let extents = crate::read::extents(node, src, len);
+        let extents = crate::read::blocks(node, src, len);
         for (at, n) in extents.iter() {
             match self.collect_old(from, at, n) {
                 Ok((data, bad)) => {

@@ -163,7 +163,7 @@ impl MemStore {
         let source = c.get(from).ok_or_else(|| absent(coll, from))?;
         // Cut at the source's end; holes stay holes.
         let len = len.min(source.size.saturating_sub(src));
-        let pieces: Vec<_> = source.data.extents(src, len).iter().map(|(at, n)| (at, source.data.read(at, n))).collect();
+        let pieces: Vec<_> = source.extents(src, len).iter().map(|(at, n)| (at, source.data.read(at, n))).collect();
         c.change_or_make(txn.object(to), |o| {
             o.zero(dst, len);
             for (at, piece) in pieces {

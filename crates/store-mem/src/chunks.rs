@@ -193,6 +193,21 @@ impl Chunks {
         }
     }
 
+    /// True if a write leaves no byte of a buffer unwritten that lies within the object, beside those that are so already. `at_end`: it reaches to the
+    /// object's end, and its own.
+    pub fn is_written_exactly(&self, offset: u64, len: u64, at_end: bool) -> bool {
+        let end = offset + len;
+        let is_exact = |cell: u64| {
+            let Ok(i) = self.find(cell) else { return true };
+            let chunk = &self.chunks[i];
+            let (from, to) = (offset.saturating_sub(cell * CHUNK) as usize, (end - cell * CHUNK).min(CHUNK) as usize);
+            let (replaces, touches) = (from <= chunk.start() && to >= chunk.end(), from >= chunk.start() && from <= chunk.end());
+            replaces || touches && (to <= chunk.end() || at_end)
+        };
+        let (first, last) = (offset / CHUNK, (end - 1) / CHUNK);
+        is_exact(first) && (first == last || is_exact(last))
+    }
+
     /// Makes `offset..offset + len` zeros; `len` may reach to the end of numbers.
     pub fn zero(&mut self, offset: u64, len: u64) {
         let end = offset.saturating_add(len);

@@ -1,11 +1,13 @@
 //! One object: size, data, attributes, omap.
 
 use crate::attrs::Attrs;
-use crate::chunks::Chunks;
+use crate::chunks::{CHUNK, Chunks};
 use crate::pages::Pages;
 use bytes::Bytes;
+use std::ops::Range;
 use std::sync::Arc;
-use types::ByteStr;
+use store::{Unwritten, Written};
+use types::{ByteStr, IntervalSet};
 
 /// What an object costs besides what it holds, roughly: its name and bookkeeping.
 const OBJECT_BYTES: u64 = 512;
@@ -30,6 +32,7 @@ pub struct AllocHint {
 pub struct Object {
     pub size: u64,
     pub data: Chunks,
+    unwritten: Unwritten,
     attrs: Attrs,
     omap: Option<Arc<Omap>>,
     pub hint: AllocHint,
@@ -54,29 +57,64 @@ impl Object {
     }
 
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        self.data.write(offset, bytes);
-        self.size = self.size.max(offset + bytes.len() as u64);
+        let len = bytes.len() as u64;
+        self.change(Written::Data { offset, len }, |o| o.data.write(offset, bytes));
     }
     /// The same, in the memory of `bytes`, of which there is so much.
     pub fn keep(&mut self, offset: u64, bytes: &Bytes, memory: usize) {
-        self.data.keep(offset, bytes, memory);
-        self.size = self.size.max(offset + bytes.len() as u64);
+        let len = bytes.len() as u64;
+        self.change(Written::Data { offset, len }, |o| o.data.keep(offset, bytes, memory));
     }
     pub fn zero(&mut self, offset: u64, len: u64) {
-        if len == 0 {
-            return;
-        }
-        self.data.zero(offset, len);
-        self.size = self.size.max(offset.saturating_add(len));
+        // Behind the object's end there are zeros already: buffers that reach there end before the range.
+        let behind = if offset.saturating_add(len) >= self.size { u64::MAX } else { len };
+        self.change(Written::Zeros { offset, len }, |o| o.data.zero(offset, behind));
     }
     pub fn truncate(&mut self, size: u64) {
         if size < self.size {
-            self.data.zero(size, u64::MAX);
+            let behind = Written::Zeros { offset: size, len: self.size - size };
+            self.change(behind, |o| o.data.zero(size, u64::MAX));
+            self.size = size;
+        } else {
+            self.change(Written::Zeros { offset: self.size, len: size - self.size }, |_| ());
         }
+    }
+    /// Makes a change of a range and grows to its end. What it leaves unwritten of the buffers is noted.
+    fn change(&mut self, what: Written, make: impl FnOnce(&mut Self)) {
+        let (Written::Data { offset, len } | Written::Zeros { offset, len }) = what;
+        if len == 0 {
+            return;
+        }
+        let end = offset.saturating_add(len);
+        let size = self.size.max(end);
+        if self.unwritten.is_empty() && self.leaves_none(what) {
+            make(self);
+            self.size = size;
+            return;
+        }
+        // Buffers are changed in whole cells, and what lay behind the end lies within it if the object grows.
+        let area = offset.min(self.size) / CHUNK * CHUNK..end.checked_next_multiple_of(CHUNK).unwrap_or(u64::MAX);
+        let mut written = self.extents_in(&area);
+        what.apply(&mut written);
+        make(self);
         self.size = size;
+        let allocated = self.data.extents(area.start, area.end.min(size).saturating_sub(area.start));
+        self.unwritten = self.unwritten.after(area, &allocated, &written);
+    }
+    /// True if a change surely leaves no hole within a buffer, if there was none.
+    fn leaves_none(&self, what: Written) -> bool {
+        match what {
+            Written::Data { offset, len } => offset <= self.size && self.data.is_written_exactly(offset, len, offset + len >= self.size),
+            // What is cut off at the end.
+            Written::Zeros { offset, len } => offset < self.size && offset.saturating_add(len) == self.size,
+        }
+    }
+    fn extents_in(&self, area: &Range<u64>) -> IntervalSet {
+        self.extents(area.start, area.end - area.start)
+    }
+    /// Where something was written in the range.
+    pub fn extents(&self, offset: u64, len: u64) -> IntervalSet {
+        self.unwritten.written(self.data.extents(offset, len.min(self.size.saturating_sub(offset))))
     }
 
     pub fn set_attr(&mut self, name: &ByteStr, value: &[u8]) {

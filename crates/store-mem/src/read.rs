@@ -52,8 +52,7 @@ impl ObjectStore for MemStore {
         Ok(all)
     }
     fn extents(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<IntervalSet> {
-        let o = self.object(coll, obj)?;
-        Ok(o.data.extents(offset, len.min(o.size.saturating_sub(offset))))
+        Ok(self.object(coll, obj)?.extents(offset, len))
     }
     fn attr(&self, coll: CollId, obj: &GHObject, name: &[u8]) -> StoreResult<Option<Bytes>> {
         Ok(self.object(coll, obj)?.attr(name))

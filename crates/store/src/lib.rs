@@ -14,6 +14,7 @@ mod hints;
 mod log_delta;
 mod object_store;
 mod read_data;
+mod unwritten;
 
 pub use error::{StoreError, StoreResult};
 pub use hints::StoreHints;
@@ -24,6 +25,7 @@ pub use read_data::ReadData;
 #[doc(hidden)]
 pub use types as __types;
 pub use types::CollId;
+pub use unwritten::{UNWRITTEN_MAX, Unwritten, Written};
 
 /// Bytes of one attribute's value that a client may set. Source: ours, as Linux bounds an extended attribute (`XATTR_SIZE_MAX`), which is
 /// what Ceph's stores on file systems were held to.

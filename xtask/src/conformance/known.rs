@@ -17,9 +17,6 @@ use Known::{Fails, LeftOut, Unsettled};
 const ERASURE_CODED: Known = LeftOut("pools with erasure codes are not there yet");
 const TIERS: Known = LeftOut("cache tiers and manifests of objects are not there yet");
 
-const HOLES: Known =
-    Fails("wants holes told to 4 KiB, or none told at all, as stock's stores do; ours are told where they fill 64 KiB of an object");
-
 /// The program's name or its start, words in the case's name with `*` between them (nothing for all cases; `$` behind the last if the name ends
 /// with it), and what is known.
 const LIST: &[(&str, &str, Known)] = &[
@@ -28,7 +25,6 @@ const LIST: &[(&str, &str, Known)] = &[
     // The parameter is "cache".
     ("ceph_test_rados_api_watch_notify_pp", "LibRadosWatchNotifyPPTests/*/1", TIERS),
     ("ceph_test_librbd", "TestLibRBD.ListChildrenTiered", TIERS),
-    ("ceph_test_librbd", "TestInternal.SparseReadParent", HOLES),
     ("ceph_test_cls_lua", "", LeftOut("the class `lua` runs programs that clients send; it is not there")),
     ("ceph_test_cls_sem_set", "", LeftOut("the class `sem_set` is of 20.2; an 18.2 cluster has none either")),
     ("ceph_test_cls_refcount", "_ec", ERASURE_CODED),

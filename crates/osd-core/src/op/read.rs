@@ -130,7 +130,7 @@ impl Exec<'_> {
         if out.len() as u64 != length { fail(EIO) } else { Ok(out) }
     }
 
-    /// Ranges that hold data within the one asked for, as (offset, length). A hole counts as one where it fills a granule.
+    /// Ranges that hold data within the one asked for, as (offset, length).
     fn extents(&self, offset: u64, length: u64) -> Step<Vec<(u64, u64)>> {
         if length == 0 {
             return Ok(Vec::new());
@@ -138,7 +138,7 @@ impl Exec<'_> {
         if self.mods.changed_data() {
             return Ok(vec![(offset, length)]);
         }
-        Ok(in_granules(&self.store_extents(&self.gobj, offset, length)?, offset, length))
+        self.store_extents(&self.gobj, offset, length)
     }
 
     /// MAPEXT: the ranges alone, as the store knows them.
@@ -238,31 +238,4 @@ pub(super) fn whole(mut out: OutData, length: u64, digest: Option<u32>) -> Resul
     let Some(expected) = digest else { return Ok(out) };
     let crc = out.crc().unwrap_or_else(|| out.pieces().fold(u32::MAX, |crc, piece| crc32c(crc, piece)));
     if crc == expected { Ok(out) } else { Err(format!("full-object read crc {crc:#x} != expected {expected:#x}")) }
-}
-
-/// Holes that do not fill so much of an object are not told.
-///
-/// Upstream's tests judge a store by a probe of their own. If its holes are told, all holes must be; if not, each object must be one range. 18.2's
-/// probe has holes of one byte, 20.2's of 4 KiB. An object with data in its second and fourth 4 KiB is what 20.2 probes with, and what 18.2's
-/// `TestClsRbd.sparsify` and `TestInternal.Sparsify` want as one range, unless holes of one byte are told. So no unit of blocks satisfies both.
-///
-/// Tried with 4 KiB: those two fail with 18.2 on both stores. With 20.2 the block store passes `SparseReadParent` and fails
-/// `TestInternal.SnapshotCopyup`, where an object that was copied up under snapshots is told as one range; the memory store tells holes between its
-/// chunks of 16 KiB alone, and fails six cases. With 64 KiB the objects of these tests are one range each, and 20.2's `SparseReadParent` alone
-/// fails.
-const HOLE_GRANULE: u64 = 64 << 10;
-
-/// `extents` widened to whole granules, within what was asked for.
-fn in_granules(extents: &[(u64, u64)], offset: u64, length: u64) -> Vec<(u64, u64)> {
-    let end = offset.saturating_add(length);
-    let mut wide: Vec<(u64, u64)> = Vec::with_capacity(extents.len());
-    for (at, len) in extents {
-        let from = (at / HOLE_GRANULE * HOLE_GRANULE).max(offset);
-        let to = at.saturating_add(*len).checked_next_multiple_of(HOLE_GRANULE).unwrap_or(u64::MAX).min(end);
-        match wide.last_mut() {
-            Some((last, len)) if *last + *len >= from => *len = to - *last,
-            _ => wide.push((from, to - from)),
-        }
-    }
-    wide
 }

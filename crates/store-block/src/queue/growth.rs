@@ -30,9 +30,16 @@ pub fn of(txn: &Transaction, log: Option<&LogDelta>) -> Growth {
     let edge = |at: u64| u64::from(!at.is_multiple_of(BLOCK));
     for op in txn.ops() {
         match &op.kind {
-            TxKind::Write { offset, data } => pieces += cells(*offset, data.len() as u64),
+            TxKind::Write { offset, data } => {
+                let (at, len) = (*offset, data.len() as u64);
+                pieces += cells(at, len);
+                bytes += UNWRITTEN_BYTES * edge(at) as usize;
+            }
             // It is zeroed before; both may move a cell.
-            TxKind::CloneRange { dst_offset, len, .. } => pieces += cells(*dst_offset, *len) + 2,
+            TxKind::CloneRange { dst_offset, len, .. } => {
+                pieces += cells(*dst_offset, *len) + 2;
+                bytes += UNWRITTEN_BYTES;
+            }
             TxKind::Zero { offset, len } if *len > 0 => pieces += edge(*offset) + edge(offset.saturating_add(*len)),
             TxKind::Truncate { size } => pieces += edge(*size),
             TxKind::SetAttr { value, .. } => bytes += value.len(),
@@ -63,6 +70,8 @@ pub fn images(kind: &TxKind) -> u64 {
         _ => 0,
     }
 }
+/// Of an object's row, and of a change, roughly: ranges that nothing was written to, which are shorter than a cell.
+const UNWRITTEN_BYTES: usize = 8 * store::UNWRITTEN_MAX;
 /// Bytes of changes that a transaction is in the log, at most, roughly.
 pub fn changes(txn: &Transaction, log: Option<&LogDelta>) -> u64 {
     const OP_BYTES: usize = 160; // of one change, with its object's key
@@ -70,8 +79,9 @@ pub fn changes(txn: &Transaction, log: Option<&LogDelta>) -> u64 {
     const ROW_BYTES: usize = 16; // beside key and value
     const ENTRY_BYTES: usize = 400;
     let of = |op: &TxOp| match &op.kind {
-        TxKind::Write { offset, data } => (cells(*offset, data.len() as u64) * CELL_BYTES) as usize,
-        TxKind::CloneRange { dst_offset, len, .. } => (cells(*dst_offset, *len) * CELL_BYTES) as usize,
+        TxKind::Write { offset, data } => (cells(*offset, data.len() as u64) * CELL_BYTES) as usize + UNWRITTEN_BYTES,
+        TxKind::CloneRange { dst_offset, len, .. } => (cells(*dst_offset, *len) * CELL_BYTES) as usize + UNWRITTEN_BYTES,
+        TxKind::Zero { .. } | TxKind::Truncate { .. } => UNWRITTEN_BYTES,
         TxKind::SetAttr { name, value } => name.len() + value.len(),
         TxKind::SetAttrs(attrs) => attrs.iter().map(|(name, value)| name.len() + value.len() + ROW_BYTES).sum(),
         TxKind::OmapSetKeys(keys) => keys.iter().map(|(key, value)| key.len() + value.len() + ROW_BYTES).sum(),

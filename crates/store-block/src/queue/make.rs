@@ -11,7 +11,7 @@ use crate::ops::{self, Op};
 use crate::planted::{Bug, planted};
 use crate::state::{Core, OWN};
 use crate::write::{Target, check_range};
-use store::{LogDelta, StoreError, StoreResult};
+use store::{LogDelta, StoreError, StoreResult, Written};
 use types::transaction::ObjIx;
 use types::{CollId, GHObject, Transaction, TxKind, TxOp};
 
@@ -237,19 +237,27 @@ impl Core {
                 check_range(*offset, data.len() as u64)?;
                 self.check_write(&mut t, *offset, data.len() as u64)?;
                 self.create(slot)?;
-                self.write(&mut t, *offset, data.len() as u64, Some(data))
+                let foreseen = self.foresee(slot, Written::Data { offset: *offset, len: data.len() as u64 });
+                self.write(&mut t, *offset, data.len() as u64, Some(data))?;
+                self.note_unwritten(slot, foreseen)
             }
             TxKind::Zero { offset, len } => {
                 check_range(*offset, *len)?;
                 self.check_zero(&mut t, *offset, *len)?;
                 self.create(slot)?;
+                let foreseen = self.foresee(slot, Written::Zeros { offset: *offset, len: *len });
                 self.zero(&mut t, *offset, *len)?;
                 if *len > 0 && self.objects.node(slot).is_some_and(|o| o.size < offset + len) {
                     self.change::<&[u8]>(slot, Op::Size(offset + len))?;
                 }
-                Ok(())
+                self.note_unwritten(slot, foreseen)
             }
-            TxKind::Truncate { size } if self.there(slot) => self.truncate(&mut t, *size),
+            TxKind::Truncate { size } if self.there(slot) => {
+                let now = self.objects.size(slot);
+                let foreseen = self.foresee(slot, Written::Zeros { offset: now.min(*size), len: now.abs_diff(*size) });
+                self.truncate(&mut t, *size)?;
+                self.note_unwritten(slot, foreseen)
+            }
             TxKind::Remove if self.there(slot) => self.change::<&[u8]>(slot, Op::Remove),
             TxKind::SetAttr { name, value } => {
                 must(self)?;
@@ -274,8 +282,10 @@ impl Core {
                 check_range(*dst_offset, *len)?;
                 must(self)?;
                 let mut to = self.at(txn, coll, *to, slots)?;
+                let foreseen = self.foresee_clone(slot, to.slot, *src_offset, *len, *dst_offset);
                 self.clone_range(&mut t, &mut to, *src_offset, *len, *dst_offset)?;
-                self.create(to.slot)
+                self.create(to.slot)?;
+                self.note_unwritten(to.slot, foreseen)
             }
             TxKind::OmapClear if self.there(slot) => self.change::<&[u8]>(slot, Op::OmapClear),
             TxKind::OmapSetKeys(keys) => {

@@ -1,14 +1,16 @@
 //! Cases with a name.
 
 use super::workload::{coll, name};
-use super::{Subject, ask};
+use super::{Subject, ask, wait_for};
 use crate::{ObjectStore, StoreError};
 use bytes::Bytes;
-use types::{CollId, GHObject, HObject, Transaction};
+use types::{CollId, GHObject, HObject, IntervalSet, Transaction};
 
 pub fn run(subject: &mut dyn Subject) {
     missing_things(subject);
     sparse_objects(subject);
+    holes_are_told_to_the_byte(subject);
+    of_many_holes_no_data_are_told_as_one(subject);
     a_batch_is_visible_at_once(subject);
     full(subject);
     mistakes_stop(subject);
@@ -65,6 +67,89 @@ fn sparse_objects(subject: &mut dyn Subject) {
     t.zero(&a, 0, 4 << 20);
     store.submit(t, None, 4).expect("zeros");
     assert_eq!(ask(subject, &mut *store, |s| s.stat(c, &a)).expect("a stat").size, 4 << 20);
+}
+
+/// Each change of one object, and what a sparse read is to be told afterwards.
+fn holes_are_told_to_the_byte(subject: &mut dyn Subject) {
+    const FAR: u64 = 40_000;
+    let (c, a, b) = (coll(0), name(0), name(1));
+    let write = |at: u64, len: usize| move |t: &mut Transaction, a: &GHObject| t.write(a, at, vec![7; len].into(), 0);
+    let zero = |at: u64, len: u64| move |t: &mut Transaction, a: &GHObject| t.zero(a, at, len);
+    let truncate = |size: u64| move |t: &mut Transaction, a: &GHObject| t.truncate(a, size);
+    type Change<'a> = Box<dyn Fn(&mut Transaction, &GHObject) + 'a>;
+    let steps: [(Change<'_>, &[(u64, u64)]); 16] = [
+        (Box::new(write(1, 1)), &[(1, 1)]),
+        (Box::new(write(3, 1)), &[(1, 1), (3, 1)]),
+        // Appended to, and written behind the end.
+        (Box::new(write(4, 6)), &[(1, 1), (3, 7)]),
+        (Box::new(write(5000, 10)), &[(1, 1), (3, 7), (5000, 10)]),
+        (Box::new(write(5005, 5000)), &[(1, 1), (3, 7), (5000, 5005)]),
+        // Within a unit that is there, over its end, and in front of it.
+        (Box::new(write(4990, 5)), &[(1, 1), (3, 7), (4990, 5), (5000, 5005)]),
+        (Box::new(write(FAR, 8192)), &[(1, 1), (3, 7), (4990, 5), (5000, 5005), (FAR, 8192)]),
+        (Box::new(write(12, 4970)), &[(1, 1), (3, 7), (12, 4970), (4990, 5), (5000, 5005), (FAR, 8192)]),
+        // A hole is made in data, at its edge, over several.
+        (Box::new(zero(100, 10)), &[(1, 1), (3, 7), (12, 88), (110, 4872), (4990, 5), (5000, 5005), (FAR, 8192)]),
+        (Box::new(zero(5, 200)), &[(1, 1), (3, 2), (205, 4777), (4990, 5), (5000, 5005), (FAR, 8192)]),
+        (Box::new(zero(4096, 4096)), &[(1, 1), (3, 2), (205, 3891), (8192, 1813), (FAR, 8192)]),
+        // Shorter, longer, and written in what was cut off.
+        (Box::new(truncate(FAR + 5)), &[(1, 1), (3, 2), (205, 3891), (8192, 1813), (FAR, 5)]),
+        (Box::new(truncate(FAR + 9000)), &[(1, 1), (3, 2), (205, 3891), (8192, 1813), (FAR, 5)]),
+        (Box::new(write(FAR + 100, 1)), &[(1, 1), (3, 2), (205, 3891), (8192, 1813), (FAR, 5), (FAR + 100, 1)]),
+        // Zeros behind the end make it longer; whole units are written.
+        (Box::new(zero(FAR + 9000, 100_000)), &[(1, 1), (3, 2), (205, 3891), (8192, 1813), (FAR, 5), (FAR + 100, 1)]),
+        (Box::new(write(0, 65_536)), &[(0, 65_536)]),
+    ];
+    // As one transaction each, with a clone that shares what there is, and after the store was closed.
+    for (clones, reopens) in [(false, false), (true, false), (false, true)] {
+        let mut store = with_coll(subject);
+        for (n, (change, told)) in steps.iter().enumerate() {
+            let mut t = Transaction::new(c);
+            change(&mut t, &a);
+            if clones {
+                t.clone_object(&a, &name(10 + n as u64));
+            }
+            store.submit(t, None, 2 + n as u64).expect("a change");
+            if reopens {
+                let mut tokens = (if n == 0 { 1 } else { 2 + n as u64 }..=2 + n as u64).collect();
+                wait_for(subject, &mut *store, &mut tokens);
+                store = subject.reopen(store);
+            }
+            let extents = ask(subject, &mut *store, |s| s.extents(c, &a, 0, u64::MAX)).expect("extents");
+            assert_eq!(extents.as_slice(), *told, "after step {n}");
+            let part = ask(subject, &mut *store, |s| s.extents(c, &a, 4, 5000)).expect("extents");
+            assert_eq!(part, extents.intersection(&IntervalSet::of(4, 5000)), "of a part, after step {n}");
+            if clones {
+                let clone = ask(subject, &mut *store, |s| s.extents(c, &name(10 + n as u64), 0, u64::MAX)).expect("extents");
+                assert_eq!(clone.as_slice(), *told, "of the clone of step {n}");
+            }
+        }
+        // A range of an earlier clone, beside what is kept.
+        if clones {
+            let mut t = Transaction::new(c);
+            t.write(&b, 0, vec![5; 6000].into(), 0);
+            t.clone_range(&name(10 + 8), &b, 0, 5000, 10);
+            store.submit(t, None, 100).expect("a copy of a range");
+            let extents = ask(subject, &mut *store, |s| s.extents(c, &b, 0, u64::MAX)).expect("extents");
+            assert_eq!(extents.as_slice(), [(0, 10), (11, 1), (13, 7), (22, 88), (120, 4872), (5000, 5), (5010, 990)]);
+        }
+    }
+}
+
+/// More holes than a store keeps: what was written is told, whatever else is.
+fn of_many_holes_no_data_are_told_as_one(subject: &mut dyn Subject) {
+    let (c, a) = (coll(0), name(0));
+    let mut store = with_coll(subject);
+    let mut written = IntervalSet::new();
+    for n in 0..200_u64 {
+        let mut t = Transaction::new(c);
+        t.write(&a, n * 700 + n % 5, Bytes::from_static(b"some"), 0);
+        store.submit(t, None, 2 + n).expect("a write");
+        written.insert(n * 700 + n % 5, 4);
+    }
+    let told = ask(subject, &mut *store, |s| s.extents(c, &a, 0, u64::MAX)).expect("extents");
+    assert_eq!(told.intersection(&written), written);
+    assert!(told.num_intervals() > 10, "{told:?}");
 }
 
 fn a_batch_is_visible_at_once(subject: &mut dyn Subject) {
