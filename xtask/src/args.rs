@@ -185,6 +185,12 @@ pub enum Chore {
         /// What draws the deeds.
         #[arg(long, default_value_t = 1)]
         seed: u64,
+        /// So many seeds, each on a cluster of its own.
+        #[arg(long, default_value_t = 1)]
+        count: u64,
+        /// Nothing but kills, one every 5 to 10 s.
+        #[arg(long)]
+        only_kills: bool,
     },
     /// The device below the store copied while clients write: each copy comes up whole.
     ImageCheck {

@@ -78,7 +78,7 @@ fn chore(chore: Chore) -> Result<()> {
         Chore::KillLoop { cycles } => built(|| suites::kill_loop(cycles)),
         Chore::KillInTurns { rounds } => built(|| suites::kill_in_turns(rounds)),
         Chore::KillCopies { cycles } => built(|| suites::kill_copies(cycles)),
-        Chore::Thrash { mixes, ops, seed } => built(|| suites::thrash(&mixes, ops, seed)),
+        Chore::Thrash { mixes, ops, seed, count, only_kills } => built(|| suites::thrash(&mixes, ops, seed..seed + count, only_kills)),
         Chore::RotMatrix { count, servers } => built(|| suites::rot_matrix(count, !servers)),
         Chore::ImageCheck { copies } => built(|| suites::image_check(copies)),
         Chore::Package { install: false } => package::package().map(drop),

@@ -17,8 +17,11 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-pub const CASES: &[Case] =
-    &[Case { name: "three_copies_under_upstreams_workload", needs: &[Pacific, Reef], run: || thrash("ABDE", 15_000, 1, SMALL) }];
+pub const CASES: &[Case] = &[Case {
+    name: "three_copies_under_upstreams_workload",
+    needs: &[Pacific, Reef],
+    run: || thrash("ABDE", 15_000, 1, Plan::All).map(drop),
+}];
 
 /// The `ceph` command that changes the cluster: 16.2's starts fastest.
 const R: Release = Pacific;
@@ -41,6 +44,31 @@ impl Dice {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
+    }
+}
+
+/// Which deeds are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Plan {
+    All,
+    /// One OSD is killed every 5 to 10 s, now and then two at once.
+    Kills,
+}
+
+impl Plan {
+    fn pause(self, dice: &mut Dice) -> Duration {
+        Duration::from_millis(match self {
+            Self::All => 1500 + dice.below(3000),
+            Self::Kills => 5000 + dice.below(5000),
+        })
+    }
+    fn deed(self, dice: &mut Dice) -> Deed {
+        let osd = dice.below(OSDS);
+        match self {
+            Self::All => deed(dice, osd),
+            Self::Kills if dice.below(8) == 0 => Deed::KillTwo { osd },
+            Self::Kills => Deed::Kill { osd },
+        }
     }
 }
 
@@ -91,8 +119,7 @@ enum Deed {
     },
 }
 
-fn deed(dice: &mut Dice) -> Deed {
-    let osd = dice.below(OSDS);
+fn deed(dice: &mut Dice, osd: u64) -> Deed {
     match dice.below(20) {
         0..=4 => Deed::Kill { osd },
         5 => Deed::MapGap { osd },
@@ -114,6 +141,7 @@ fn deed(dice: &mut Dice) -> Deed {
 struct Thrasher<'a> {
     c: &'a Cluster,
     over: &'a AtomicBool,
+    plan: Plan,
     dice: Dice,
     started: Instant,
     kills: u32,
@@ -139,11 +167,11 @@ impl Thrasher<'_> {
     }
     fn go_on(&mut self) -> Result<()> {
         loop {
-            let pause = Duration::from_millis(1500 + self.dice.below(3000));
+            let pause = self.plan.pause(&mut self.dice);
             if !self.wait(pause) {
                 return Ok(());
             }
-            let deed = deed(&mut self.dice);
+            let deed = self.plan.deed(&mut self.dice);
             self.course += &format!("{:7.1} s: {deed:?}\n", self.started.elapsed().as_secs_f64());
             self.carry_out(deed).with_context(|| format!("{deed:?}"))?;
             self.deeds += 1;
@@ -298,16 +326,16 @@ fn signal(pid: u32, name: &str) -> Result<()> {
 }
 
 /// One run of the workload.
-fn workload(c: &Cluster, mix: char, ops: u64, sizes: Sizes) -> Result<Output> {
+fn workload(c: &Cluster, mix: char, ops: u64) -> Result<Output> {
     let ops_of = MIXES.iter().find(|known| known.letter == mix).with_context(|| format!("there is no mix {mix}"))?.ops();
     // Big objects have a twentieth of the operations.
-    let (sizes, ops) = if mix == 'E' { (BIG, ops.div_ceil(20)) } else { (sizes, ops) };
+    let (sizes, ops) = if mix == 'E' { (BIG, ops.div_ceil(20)) } else { (SMALL, ops) };
     let line = format!("--pool {POOL} --max-ops {ops} --max-seconds {} {} {ops_of}", HUNG.as_secs(), sizes.join(" "));
     run(Reef.command(&c.conf, "ceph_test_rados").args(line.split(' ')), HUNG)
 }
 
-/// `ops` operations of each of these mixes; `seed` draws the deeds.
-pub fn thrash(mixes: &str, ops: u64, seed: u64, sizes: Sizes) -> Result<()> {
+/// `ops` operations of each of these mixes; `seed` draws the deeds. How many kills there were.
+fn thrash(mixes: &str, ops: u64, seed: u64, plan: Plan) -> Result<u32> {
     Reef.install_tests()?;
     let osds = OSDS.to_string();
     let c = Cluster::start("thrash", &["--store", "block", "--size", "4G", "--osds", &osds, "--processes"])?;
@@ -334,6 +362,7 @@ pub fn thrash(mixes: &str, ops: u64, seed: u64, sizes: Sizes) -> Result<()> {
         let mut thrasher = Thrasher {
             c: &c,
             over: &over,
+            plan,
             dice: Dice(seed + i as u64 * 1000),
             started: Instant::now(),
             kills: 0,
@@ -343,7 +372,7 @@ pub fn thrash(mixes: &str, ops: u64, seed: u64, sizes: Sizes) -> Result<()> {
         };
         let out = std::thread::scope(|scope| {
             let load = scope.spawn(|| {
-                let out = workload(&c, mix, ops, sizes);
+                let out = workload(&c, mix, ops);
                 over.store(true, Ordering::Relaxed);
                 out
             });
@@ -362,10 +391,17 @@ pub fn thrash(mixes: &str, ops: u64, seed: u64, sizes: Sizes) -> Result<()> {
     println!(
         "  {ops} operations of each of {mixes}, {deeds} deeds, {kills} kills, {gaps} gaps in maps: 0 errors, clean, and no copy differs"
     );
-    c.stop()
+    c.stop().map(|()| kills)
 }
 
-/// The verb: small objects.
-pub fn verb(mixes: &str, ops: u64, seed: u64) -> Result<()> {
-    thrash(mixes, ops, seed, SMALL)
+/// The verb: a cluster of its own for each of so many seeds.
+pub fn verb(mixes: &str, ops: u64, seeds: std::ops::Range<u64>, only_kills: bool) -> Result<()> {
+    let plan = if only_kills { Plan::Kills } else { Plan::All };
+    let mut kills = 0;
+    for seed in seeds {
+        println!("seed {seed}");
+        kills += thrash(mixes, ops, seed, plan)?;
+        println!("  {kills} kills so far");
+    }
+    Ok(())
 }
