@@ -122,14 +122,23 @@ impl Ceph {
         }
         Ok(lines)
     }
+    /// 20.2 makes keys of a type that this machine's older clients don't know, and refuses the others unless told.
+    fn key_type(&self) -> &'static [&'static str] {
+        if self.setup.release.as_deref() == Some("20.2") { &["--key-type", "aes"] } else { &[] }
+    }
     fn make(&mut self, fsid: &str, port: u16) -> Result<()> {
         let d = self.dir.display().to_string();
         let (keyring, monmap) = (format!("{d}/keyring"), format!("{d}/monmap"));
-        self.tool("ceph-authtool", &["--create-keyring", &keyring, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *"])?;
+        let of_type = self.key_type();
+        let mon = ["--create-keyring", &keyring, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *"];
+        self.tool("ceph-authtool", &[of_type, &mon].concat())?;
         let admin = ["--cap", "mon", "allow *", "--cap", "osd", "allow *", "--cap", "mgr", "allow *", "--cap", "mds", "allow *"];
-        self.tool("ceph-authtool", &[&[keyring.as_str(), "--gen-key", "-n", "client.admin"][..], &admin].concat())?;
+        self.tool("ceph-authtool", &[of_type, &[keyring.as_str(), "--gen-key", "-n", "client.admin"], &admin].concat())?;
         let addr = format!("[v2:127.0.0.1:{port}]");
-        self.tool("monmaptool", &["--create", "--clobber", "--fsid", fsid, "--addv", "a", &addr, &monmap])?;
+        let ciphers = ["--auth-service-cipher", "aes", "--auth-allowed-ciphers", "aes,aes256k", "--auth-preferred-cipher", "aes"];
+        let ciphers = if of_type.is_empty() { &[][..] } else { &ciphers };
+        let map = ["--create", "--clobber", "--fsid", fsid, "--addv", "a", &addr, &monmap];
+        self.tool("monmaptool", &[ciphers, &map].concat())?;
         self.tool("ceph-mon", &["--mkfs", "-i", "a", "--monmap", &monmap, "--keyring", &keyring]).map(drop)
     }
     fn run_mon(&mut self) -> Result<()> {
@@ -145,7 +154,7 @@ impl Ceph {
         let home = self.dir.join(format!("osd.{id}"));
         std::fs::create_dir_all(&home)?;
         let uuid = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_string();
-        let key = self.tool("ceph-authtool", &["--gen-print-key"])?.trim().to_string();
+        let key = self.tool("ceph-authtool", &[self.key_type(), &["--gen-print-key"]].concat())?.trim().to_string();
         let secrets = self.dir.join("new.json");
         std::fs::write(&secrets, json!({ "cephx_secret": key }).to_string())?;
         self.tool("ceph", &["osd", "new", &uuid, &id, "-i", &secrets.display().to_string()])?;
