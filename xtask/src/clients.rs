@@ -15,6 +15,9 @@ pub const SHARED: &str = "/tmp/humboldt-test";
 /// What was installed for tests and is kept: chroots, an unpacked kernel.
 pub const CACHE: &str = "/var/cache/humboldt-clients";
 
+/// Makes a chroot, or adds packages to one: the laboratory's own, so that neither harms what the other installed.
+const RECIPE: &str = include_str!("../../crates/lab/stock-chroot.sh");
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
     Pacific,
@@ -105,7 +108,7 @@ impl Release {
         }
         match self.suite() {
             None => install_here(self),
-            Some(suite) => self.install_chroot(suite),
+            Some(_) => self.install_chroot(),
         }
     }
 
@@ -122,29 +125,15 @@ impl Release {
         apt_inside(&root, &["ceph-test"])
     }
 
-    fn install_chroot(self, suite: &str) -> Result<()> {
+    fn install_chroot(self) -> Result<()> {
         let root = self.chroot().expect("has a suite");
-        if !root.join("etc/apt/sources.list").exists() {
-            if !Path::new("/usr/sbin/debootstrap").exists() {
-                apt(&["install", "-y", "-q", "--no-install-recommends", "debootstrap"])?;
-            }
-            std::fs::create_dir_all(&root)?;
-            let archive = archive().context("no Debian archive in apt's sources: can't make a chroot with stock clients")?;
-            quietly(Command::new("debootstrap").args(["--variant=minbase", "--include=ca-certificates", suite]).arg(&root).arg(archive))?;
-        }
-        std::fs::write(root.join("etc/apt/apt.conf.d/99novalid"), "Acquire::Check-Valid-Until \"false\";\n")?;
-        std::fs::write(root.join("usr/sbin/policy-rc.d"), "#!/bin/sh\nexit 101\n")?;
-        quietly(Command::new("chmod").arg("+x").arg(root.join("usr/sbin/policy-rc.d")))?;
-        mount(&["-t", "proc", "proc"], &root.join("proc"))?;
-        mount(&["--rbind", "/dev"], &root.join("dev"))?;
-        let shared = root.join(SHARED.trim_start_matches('/'));
-        std::fs::create_dir_all(&shared)?;
-        mount(&["--bind", SHARED], &shared)?;
-        if !self.present() {
-            // 18.2's osdmaptool and crushtool are in ceph-base.
-            apt_inside(&root, if self == Self::Reef { &["ceph-common", "fio", "ceph-base"] } else { &["ceph-common", "fio"] })?;
-        }
-        Ok(())
+        // 18.2's osdmaptool and crushtool are in ceph-base.
+        let packages: &[&str] = match self {
+            _ if self.present() => &[],
+            Self::Reef => &["ceph-common", "fio", "ceph-base"],
+            _ => &["ceph-common", "fio"],
+        };
+        apt_inside(&root, packages)
     }
 }
 
@@ -230,36 +219,17 @@ pub fn apt(args: &[&str]) -> Result<()> {
     quietly(Command::new("apt-get").args(args).env("DEBIAN_FRONTEND", "noninteractive"))
 }
 
-/// Installs packages in a chroot, with a fresh list.
+/// Installs packages in a chroot, and makes the chroot if it is not there.
 fn apt_inside(root: &Path, packages: &[&str]) -> Result<()> {
     let _one = INSTALLS.lock().expect("no holder panics");
-    let inside = |args: &[&str]| quietly(Command::new("chroot").arg(root).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
-    inside(&["apt-get", "update", "-q"])?;
-    inside(&[&["apt-get", "install", "-y", "-q", "--no-install-recommends"], packages].concat())
+    let suite = root.file_name().context("a chroot is called as its suite")?;
+    quietly(Command::new("sh").args(["-c", RECIPE, "stock-chroot"]).arg(root).arg(suite).arg(SHARED).args(packages))
 }
 
 /// Where this machine's own apt gets Debian from.
 pub fn archive() -> Option<String> {
-    if let Ok(mirror) = std::env::var("DEBIAN_MIRROR") {
-        return Some(mirror);
-    }
-    let mut texts = vec![std::fs::read_to_string("/etc/apt/sources.list").unwrap_or_default()];
-    for entry in std::fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten() {
-        texts.push(std::fs::read_to_string(entry.path()).unwrap_or_default());
-    }
-    texts
-        .iter()
-        .flat_map(|t| t.split_whitespace())
-        .find(|w| w.contains("://") && w.trim_end_matches('/').ends_with("debian"))
-        .map(String::from)
-}
-
-fn mount(args: &[&str], at: &Path) -> Result<()> {
-    let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
-    if mounts.lines().any(|l| l.split(' ').nth(1) == at.to_str()) {
-        return Ok(());
-    }
-    quietly(Command::new("mount").args(args).arg(at))
+    let out = run(Command::new("sh").args(["-c", RECIPE, "stock-chroot", "archive"]), Duration::from_secs(10)).ok()?;
+    Some(out.stdout.trim().to_string()).filter(|archive| out.ok() && !archive.is_empty())
 }
 
 pub fn is_root() -> bool {

@@ -8,10 +8,13 @@ use lab::results;
 use lab::run::{self, Options, interrupt};
 use lab::sample::memory;
 use lab::study::{Study, shipped};
+use lab::target::ceph::chroot;
 use lab::value::Filter;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
 #[derive(Debug, Args)]
 pub struct LabArgs {
@@ -38,7 +41,7 @@ enum Lab {
         #[command(flatten)]
         what: What,
     },
-    /// Install the packages that a study needs (apt-get, as root).
+    /// Install the packages that a study needs (apt-get, as root), and the chroots of stock releases that this Debian does not have.
     Setup {
         /// A shipped study's name, or a file.
         study: String,
@@ -166,12 +169,16 @@ fn command(command: &Lab) -> Result<ExitCode> {
             let packages = lab::plan::packages(&plan).into_iter().collect::<Vec<_>>().join(" ");
             let disk = lab::plan::room::disk_bytes(&study, &plan) >> 20;
             say(&format!("{}  disk {disk} MiB\n  packages: {packages}\n", report::text::plan(&plan)));
+            for (release, packages) in chroot::packages(&plan) {
+                say(&format!("  packages of {release}: {}\n", packages.into_iter().collect::<Vec<_>>().join(" ")));
+            }
         }
         Lab::Setup { study } => setup(&load(study)?.0)?,
         Lab::Run { what, out, resume, scratch, allow_skips, may_destroy } => {
             let out = resume.as_ref().or(out.as_ref()).context("--out is missing")?;
             let (out, scratch, may_destroy) = (out.clone(), scratch.clone(), may_destroy.clone());
-            let options = Options { file: what.study.clone(), out, resume: resume.is_some(), scratch, program: program()?, may_destroy };
+            let options =
+                Options { file: what.study.clone(), out, resume: resume.is_some(), scratch, program: program()?, may_destroy, prefix: "" };
             return measure(what, &options, *allow_skips);
         }
         Lab::Report { dir } => println!("{}", report::write(dir)?.display()),
@@ -232,17 +239,21 @@ fn plan(study: &Study, what: &What) -> Result<Plan> {
 
 fn setup(study: &Study) -> Result<()> {
     let everything = What { study: String::new(), quick: false, full: false, only: Vec::new() };
-    let packages: Vec<&str> = lab::plan::packages(&plan(study, &everything)?).into_iter().collect();
-    if packages.is_empty() {
+    let plan = plan(study, &everything)?;
+    let (packages, chroots) = (lab::plan::packages(&plan), chroot::packages(&plan));
+    if packages.is_empty() && chroots.is_empty() {
         println!("{} needs no package", study.name());
         return Ok(());
     }
-    anyhow::ensure!(run::is_root(), "installing {} needs root", packages.join(" "));
+    let shown = |packages: &BTreeSet<&str>| packages.iter().copied().collect::<Vec<_>>().join(" ");
+    let all = chroots.iter().map(|(release, packages)| format!(", {} of {release}", shown(packages)));
+    anyhow::ensure!(run::is_root(), "installing {}{} needs root", shown(&packages), all.collect::<String>());
+    let packages: Vec<&str> = packages.into_iter().collect();
     for args in [&["update", "-q"][..], &[&["install", "-y", "-q", "--no-install-recommends"], packages.as_slice()].concat()] {
         let status = std::process::Command::new("apt-get").args(args).env("DEBIAN_FRONTEND", "noninteractive").status()?;
         anyhow::ensure!(status.success(), "apt-get {} ended with {status}", args.join(" "));
     }
-    Ok(())
+    chroots.iter().try_for_each(|(release, packages)| chroot::install(release, packages))
 }
 
 fn measure(what: &What, options: &Options, allow_skips: bool) -> Result<ExitCode> {
@@ -251,6 +262,7 @@ fn measure(what: &What, options: &Options, allow_skips: bool) -> Result<ExitCode
     anyhow::ensure!(!plan.steps.is_empty(), "not one cell can run here:\n{}", report::text::skips(&plan));
     interrupt::listen()?;
     say(&report::text::plan(&plan));
+    let started = Instant::now();
     let outcome = run::run(&study, &text, &plan, options)?;
     if outcome.interrupted {
         let quick = if what.quick { " --quick" } else { "" };
@@ -262,6 +274,10 @@ fn measure(what: &What, options: &Options, allow_skips: bool) -> Result<ExitCode
     say(&format!("{}\n", report::write(&options.out)?.display()));
     let run::Outcome { valid, invalid, failed, skipped, .. } = outcome;
     say(&format!("{valid} rounds valid, {invalid} invalid, {failed} failed; {skipped} cells skipped\n"));
+    if !options.resume {
+        let (took, planned) = (started.elapsed().as_secs_f64() / 60.0, plan.seconds() / 60.0);
+        say(&format!("it took {took:.1} minutes, where {planned:.1} were planned\n"));
+    }
     Ok(match () {
         () if invalid + failed > 0 => ExitCode::FAILURE,
         () if skipped > 0 && !allow_skips => ExitCode::from(SKIPS),

@@ -34,7 +34,7 @@ fn sweep_in(dir: &Path, prefix: &str) {
 pub fn sweep() {
     sweep_in(Path::new(crate::target::device::RAM), FILES);
     sweep_in(&std::env::temp_dir(), FILES);
-    sweep_in(Path::new(crate::target::ceph::SHARED), CLUSTERS);
+    sweep_in(Path::new(crate::target::ceph::chroot::SHARED), CLUSTERS);
     crate::cgroup::sweep();
     crate::trace::sweep();
 }

@@ -137,8 +137,7 @@ impl Plan {
         };
         let names = names(study);
         let rules = study.rules(quick);
-        let wanted = |point: &Point| only.allows(point) && !rules.exclude.iter().any(|part| axes::has(point, part));
-        for point in axes::points(study).into_iter().filter(wanted) {
+        for point in axes::points(study).into_iter().filter(|point| only.allows(point)) {
             for Name { row: shown, load: name, base } in &names {
                 let mut row = Row { load: shown.clone(), point: point.clone(), cells: Vec::new() };
                 let mut control_cell = None;
@@ -148,7 +147,8 @@ impl Plan {
                     whole.insert("load".into(), Value::Text(name.clone()));
                     let wanted = Filter::parse(target.only.as_deref().unwrap_or_default()).is_ok_and(|f| f.allows(&whole));
                     let Ok(kind) = Kind::parse(&target.kind) else { continue };
-                    if !wanted || !only.allows(&whole) {
+                    let excluded = rules.exclude.iter().any(|part| axes::has(&whole, part));
+                    if !wanted || excluded || !only.allows(&whole) {
                         continue;
                     }
                     let has_files = kind == Kind::Glusterfs || target.fs.is_some() || point.contains_key("fs");
@@ -248,6 +248,8 @@ impl Plan {
             let (seconds, warm) = (self.rules.seconds, self.rules.warm_s);
             let overhead = match cell.work.tool {
                 Tool::HumboldtBench | Tool::Fake => 0.6,
+                Tool::FioRbd if cell.setup.data.is_some() => 1.7,
+                Tool::FioRbd => 0.7,
                 Tool::RadosBench => {
                     if cell.work.op == Op::Write {
                         2.5
@@ -258,12 +260,15 @@ impl Plan {
                 _ => 2.0,
             };
             // Until its devices are quiet.
-            let overhead = overhead + if cell.setup.store == "block" && !cell.work.op.reads() { 1.5 } else { 0.0 };
+            let settling = if cell.work.tool == Tool::FioRbd { 0.8 } else { 1.5 };
+            let overhead = overhead + if cell.setup.store == "block" && !cell.work.op.reads() { settling } else { 0.0 };
+            // The base load's own images, and the capacity where it is not known yet.
+            let overhead = overhead + if cell.work.base.is_some() { 3.5 } else { 0.0 };
             // Until all copies are there again; a course may take minutes on a slow store.
             let mending = match cell.setup.kind {
                 _ if !cell.work.is_drill() => 0.0,
-                Kind::Ceph => 25.0,
-                _ => 6.0,
+                Kind::Ceph => 17.0,
+                _ => 15.0,
             };
             seconds + warm + overhead + mending
         };

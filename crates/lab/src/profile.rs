@@ -18,7 +18,7 @@ const STACKS_MAX: usize = 4000;
 pub fn lacks() -> Option<String> {
     let there = std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join("perf").exists()));
     match () {
-        () if !there => Some("needs package linux-perf (lab setup)".into()),
+        () if !there => Some("needs package linux-perf (humboldt lab setup STUDY)".into()),
         () if !crate::sys::is_root() => Some("needs root, for profiles".into()),
         () => None,
     }

@@ -75,11 +75,11 @@ pub fn lacks_here(setup: &Setup, work: &Work, devices: &[Device]) -> Option<Stri
     if let Some((package, program)) = work.tool.needs()
         && !in_path(program)
     {
-        return Some(format!("needs package {package} (lab setup)"));
+        return Some(format!("needs package {package} (humboldt lab setup STUDY)"));
     }
     let wants_ceph = matches!(work.tool, Tool::FioRbd | Tool::RadosBench) || work.base.is_some() || work.is_drill();
     if (wants_ceph || setup.kind == Kind::Existing) && !in_path("rbd") {
-        return Some("needs package ceph-common (lab setup)".into());
+        return Some("needs package ceph-common (humboldt lab setup STUDY)".into());
     }
     if setup.kind == Kind::Ceph
         && let Some(reason) = crate::target::ceph::lacks(setup)

@@ -18,3 +18,36 @@ fn the_short_form_leaves_out_what_its_rules_exclude() {
     assert_eq!(cells(text, false).len(), 4);
     assert_eq!(cells(text, true), ["depth=1, op=write", "depth=1, op=read", "depth=16, op=write"]);
 }
+
+#[test]
+fn the_short_form_may_leave_out_a_target_or_a_load() {
+    let study = |exclude: &str| {
+        format!(
+            "lab = 1\nname = \"t\"\n[axes]\ndepth = [1, 16]\n[[target]]\nname = \"a\"\nkind = \"humboldt\"\n[[target]]\nname = \"b\"\n\
+            kind = \"null\"\n[[load]]\nname = \"l\"\ntool = \"humboldt bench\"\n[rules]\nquick = {{ rounds = 3, seconds = 1.0, exclude = [{exclude}] }}\n"
+        )
+    };
+    let targets = |exclude: &str| {
+        let study = Study::parse("t", &study(exclude)).unwrap();
+        let machine = Machine { memory_bytes: 1 << 40, lacks: Box::new(|_, _, _| None) };
+        let plan = Plan::new(&study, true, &Filter::default(), &machine);
+        plan.cells.iter().map(|c| format!("{}{}", c.setup.target, c.work.depth)).collect::<Vec<_>>()
+    };
+    assert_eq!(targets("{ target = \"b\" }"), ["a1", "a16"]);
+    assert_eq!(targets("{ target = \"a\", load = \"l\", depth = 16 }"), ["a1", "b1", "b16"]);
+    assert!(Study::parse("t", &study("{ target = \"c\" }")).is_err_and(|e| e.to_string().contains("no target is called c")));
+    assert!(Study::parse("t", &study("{ load = \"m\" }")).is_err_and(|e| e.to_string().contains("no load is called m")));
+}
+
+/// By what was run: a machine on which everything runs at a time, and one on which targets start anew in each round.
+#[test]
+fn each_short_form_fits_into_twenty_minutes() {
+    for (memory_bytes, name) in
+        [1 << 40, 1 << 30].into_iter().flat_map(|m| ["releases", "vm", "caches", "placement", "stores"].map(|n| (m, n)))
+    {
+        let study = Study::parse(name, crate::study::shipped::find(name).unwrap()).unwrap();
+        let plan = Plan::new(&study, true, &Filter::default(), &Machine { memory_bytes, lacks: Box::new(|_, _, _| None) });
+        let minutes = plan.seconds() / 60.0;
+        assert!(minutes <= 18.0, "{name}: {minutes:.1} minutes");
+    }
+}

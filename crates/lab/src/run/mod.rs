@@ -36,6 +36,8 @@ pub struct Options {
     pub program: PathBuf,
     /// Devices whose contents may be lost.
     pub may_destroy: Vec<PathBuf>,
+    /// Stands before each line of progress.
+    pub prefix: &'static str,
 }
 
 /// How it ended.
@@ -142,7 +144,7 @@ pub fn run(study: &Study, text: &str, plan: &Plan, options: &Options) -> Result<
     let scratch = scratch(options, &folder)?;
     let devices = room::devices(study, &options.may_destroy);
     let mut fleet = Fleet { devices, scratch, program: &options.program, targets: BTreeMap::new(), prepared: BTreeSet::new() };
-    let result = visits(study, plan, &mut fleet, &mut folder);
+    let result = visits(study, plan, &mut fleet, &mut folder, options.prefix);
     drop(fleet);
     result?;
     let _ = fs::remove_file(folder.path.join("scratch"));
@@ -159,7 +161,7 @@ pub fn run(study: &Study, text: &str, plan: &Plan, options: &Options) -> Result<
     Ok(outcome)
 }
 
-fn visits(study: &Study, plan: &Plan, fleet: &mut Fleet, folder: &mut Folder) -> Result<()> {
+fn visits(study: &Study, plan: &Plan, fleet: &mut Fleet, folder: &mut Folder, prefix: &str) -> Result<()> {
     let numbers: BTreeMap<Setup, usize> = plan.setups().into_iter().cloned().zip(0..).collect();
     let left: Vec<&Step> = plan.steps.iter().filter(|s| !folder.has(s.mode, s.round, &plan.cells[s.cell].hash)).collect();
     let (started, total, program) = (Instant::now(), left.len(), fleet.program);
@@ -205,7 +207,7 @@ fn visits(study: &Study, plan: &Plan, fleet: &mut Fleet, folder: &mut Folder) ->
             let again = more > 0 && stat.state == Some(State::Valid) && disturbed(&stat, plan, attempt);
             let line = Line { round: step.round, cell: cell.hash.clone(), mode: step.mode, attempt, last: !again, sha256: String::new() };
             folder.finish(line, &stat)?;
-            progress(cell, step, &stat, (done + 1, total), started);
+            progress(prefix, cell, step, &stat, (done + 1, total), started);
             if !again {
                 break;
             }
@@ -231,7 +233,7 @@ fn disturbed(stat: &Stat, plan: &Plan, attempt: u32) -> bool {
 }
 
 /// One line a visit: rewritten on a terminal, kept in a pipe.
-fn progress(cell: &Cell, step: &Step, stat: &Stat, (done, total): (usize, usize), started: Instant) {
+fn progress(prefix: &str, cell: &Cell, step: &Step, stat: &Stat, (done, total): (usize, usize), started: Instant) {
     let left = started.elapsed().as_secs_f64() / done as f64 * (total - done) as f64;
     let what = match (&stat.state, &stat.told) {
         (Some(State::Valid), Some(told)) => format!("{:.0} IOPS, {:.0} us", told.ops as f64 / told.seconds, told.mean_ns / 1e3),
@@ -240,7 +242,7 @@ fn progress(cell: &Cell, step: &Step, stat: &Stat, (done, total): (usize, usize)
         _ => String::new(),
     };
     let line = format!(
-        "[{done}/{total}, {:.0}:{:02.0} left] {} {}, {}: {what}",
+        "{prefix}[{done}/{total}, {:.0}:{:02.0} left] {} {}, {}: {what}",
         (left / 60.0).floor(),
         left % 60.0,
         match step.mode {

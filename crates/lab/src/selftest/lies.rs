@@ -5,6 +5,9 @@ use crate::results::{Results, Run};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 
+/// What the rounds say is no result of the self-test: INVALID and FAILED are what must come out.
+pub const EXPECTED: &str = "self-test, lies are planted and INVALID and FAILED are expected: ";
+
 /// The honest ones stand in every row, so that a study that does not go on is seen.
 pub const STUDY: &str = r#"
 lab = 1

@@ -75,6 +75,7 @@ pub fn run_fakes(text: &str, program: &Path, out: &Path, resume: bool) -> Result
         scratch: None,
         program: program.into(),
         may_destroy: Vec::new(),
+        prefix: if text == lies::STUDY { lies::EXPECTED } else { "self-test: " },
     };
     run::run(&study, text, &plan, &options)
 }

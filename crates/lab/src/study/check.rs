@@ -270,7 +270,19 @@ fn check_rules(study: &Study, targets: &BTreeSet<&str>) -> Checked {
         }
     }
     for set in [&study.rules.full, &study.rules.quick].into_iter().flatten() {
-        check_excluded(study, &set.exclude).map_err(|e| wrong(span.clone(), format!("[rules]: {e}")))?;
+        // A form of the study may leave out targets and loads, too.
+        let (named, axes): (Vec<_>, Vec<_>) =
+            set.exclude.iter().flatten().partition(|(name, _)| matches!(name.as_str(), "target" | "load"));
+        let axes: Point = axes.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        check_excluded(study, &[axes]).map_err(|e| wrong(span.clone(), format!("[rules]: {e}")))?;
+        for (name, value) in named {
+            let value = value.to_string();
+            let is_load = |l: &Load| *l.name.as_ref().unwrap_or(&l.tool) == value;
+            let there = if name == "load" { study.loads.iter().any(|l| is_load(l.get_ref())) } else { targets.contains(value.as_str()) };
+            if !there {
+                return Err(wrong(span, format!("[rules]: exclude: no {name} is called {value}")));
+            }
+        }
     }
     if let Some(control) = &study.rules.control
         && !targets.contains(control.get_ref().as_str())

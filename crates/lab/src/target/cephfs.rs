@@ -26,8 +26,8 @@ pub struct CephFs {
 pub fn lacks(root: &Path) -> Option<String> {
     match () {
         () if !sys::is_root() => Some("needs root, for mounts".into()),
-        () if !root.join("usr/bin/ceph-mds").exists() => Some("needs package ceph-mds (lab setup)".into()),
-        () if !Path::new("/usr/bin/ceph-fuse").exists() => Some("needs package ceph-fuse (lab setup)".into()),
+        () if !root.join("usr/bin/ceph-mds").exists() => Some("needs package ceph-mds (humboldt lab setup STUDY)".into()),
+        () if !Path::new("/usr/bin/ceph-fuse").exists() => Some("needs package ceph-fuse (humboldt lab setup STUDY)".into()),
         () => None,
     }
 }

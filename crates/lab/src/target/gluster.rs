@@ -36,8 +36,8 @@ pub fn lacks() -> Option<String> {
     let has = |program: &str| ["/usr/sbin", "/usr/bin", "/sbin"].iter().any(|d| Path::new(d).join(program).exists());
     match () {
         () if !sys::is_root() => Some("needs root, for namespaces and mounts".into()),
-        () if !has("glusterd") || !has("glusterfs") => Some("needs package glusterfs-server (lab setup)".into()),
-        () if !has("ip") => Some("needs package iproute2 (lab setup)".into()),
+        () if !has("glusterd") || !has("glusterfs") => Some("needs package glusterfs-server (humboldt lab setup STUDY)".into()),
+        () if !has("ip") => Some("needs package iproute2 (humboldt lab setup STUDY)".into()),
         () => None,
     }
 }

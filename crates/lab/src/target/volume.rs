@@ -37,8 +37,8 @@ pub fn lacks() -> Option<String> {
     };
     match () {
         () if !sys::is_root() => Some("needs root, for mounts".into()),
-        () if !has(&["/usr/bin/qemu-storage-daemon"]) => Some("needs package qemu-system-common (lab setup)".into()),
-        () if !plugin() => Some("needs package qemu-block-extra (lab setup)".into()),
+        () if !has(&["/usr/bin/qemu-storage-daemon"]) => Some("needs package qemu-system-common (humboldt lab setup STUDY)".into()),
+        () if !plugin() => Some("needs package qemu-block-extra (humboldt lab setup STUDY)".into()),
         () if !Path::new("/dev/fuse").exists() => Some("needs /dev/fuse".into()),
         () => None,
     }

@@ -1,5 +1,6 @@
-//! A stock cluster of one monitor and its OSDs: 16.2 from the machine itself, later releases from chroots as `cargo xtask` makes them.
+//! A stock cluster of one monitor and its OSDs: 16.2 from the machine itself, later releases from chroots as `humboldt lab setup` makes them.
 
+pub mod chroot;
 mod conf;
 
 use super::device::Backing;
@@ -15,15 +16,10 @@ use crate::sys;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::net::TcpListener;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The chroots of later releases.
-const CHROOTS: &str = "/var/cache/humboldt-clients";
-/// The folder that host and chroots see at the same path.
-pub const SHARED: &str = "/tmp/humboldt-test";
 const COMMAND: Duration = Duration::from_secs(60);
 const READY: Duration = Duration::from_secs(90);
 /// Placement groups of the pool.
@@ -31,36 +27,18 @@ const PGS: u64 = 32;
 /// A file store's file system where no device is named: a sparse file.
 const FILE_STORE_BYTES: u64 = 8 << 30;
 
-fn chroot(release: &str) -> Option<PathBuf> {
-    match release {
-        "18.2" => Some(Path::new(CHROOTS).join("trixie")),
-        "20.2" => Some(Path::new(CHROOTS).join("sid")),
-        _ => None,
-    }
-}
-
-/// The shared folder is seen within a chroot; where the machine's own mounts lack that, the lab's have it.
-fn share(root: &Path) -> Result<()> {
-    let within = root.join(SHARED.trim_start_matches('/'));
-    std::fs::create_dir_all(SHARED)?;
-    std::fs::create_dir_all(&within)?;
-    let (a, b) = (std::fs::metadata(SHARED)?, std::fs::metadata(&within)?);
-    if (a.dev(), a.ino()) != (b.dev(), b.ino()) {
-        chore(Command::new("mount").args(["--bind", SHARED]).arg(&within), COMMAND)?;
-    }
-    Ok(())
-}
-
 /// Why this stock cluster can't be had here, if it can't.
 pub fn lacks(setup: &Setup) -> Option<String> {
     let release = setup.release.as_deref().unwrap_or_default();
-    let root = chroot(release).unwrap_or_else(|| "/".into());
+    let root = chroot::root(release).unwrap_or_else(|| "/".into());
     let missing = ["ceph-mon", "ceph-osd", "ceph"].into_iter().find(|program| !root.join("usr/bin").join(program).exists());
     match setup.fs.as_deref() {
         _ if setup.store == "file" && release != "16.2" => Some(format!("needs a file store, which {release} does not have")),
         _ if !sys::is_root() => Some("needs root, for stock daemons".into()),
-        _ if missing.is_some() => missing.map(|program| format!("needs {program} of {release} (cargo xtask clients installs it)")),
-        _ if setup.store == "file" && !Path::new("/usr/sbin/mkfs.xfs").exists() => Some("needs package xfsprogs (lab setup)".into()),
+        _ if missing.is_some() => missing.map(|program| format!("needs {program} of {release} (humboldt lab setup STUDY)")),
+        _ if setup.store == "file" && !Path::new("/usr/sbin/mkfs.xfs").exists() => {
+            Some("needs package xfsprogs (humboldt lab setup STUDY)".into())
+        }
         Some("cephfs") => cephfs::lacks(&root),
         Some(_) => volume::lacks(),
         None => None,
@@ -84,12 +62,14 @@ pub struct Ceph {
 
 impl Ceph {
     pub fn new(setup: &Setup, devices: &[Device], dir: &Path) -> Result<Self> {
-        let root = chroot(setup.release.as_deref().unwrap_or_default());
+        let root = chroot::root(setup.release.as_deref().unwrap_or_default());
         let dir = match &root {
             // Its programs see this folder only.
-            Some(_) => {
-                Path::new(SHARED).join(format!("lab-{}-{}", std::process::id(), dir.file_name().unwrap_or_default().to_string_lossy()))
-            }
+            Some(_) => Path::new(chroot::SHARED).join(format!(
+                "lab-{}-{}",
+                std::process::id(),
+                dir.file_name().unwrap_or_default().to_string_lossy()
+            )),
             None => dir.to_path_buf(),
         };
         let is_file = setup.store == "file";
@@ -142,14 +122,23 @@ impl Ceph {
         }
         Ok(lines)
     }
+    /// 20.2 makes keys of a type that this machine's older clients don't know, and refuses the others unless told.
+    fn key_type(&self) -> &'static [&'static str] {
+        if self.setup.release.as_deref() == Some("20.2") { &["--key-type", "aes"] } else { &[] }
+    }
     fn make(&mut self, fsid: &str, port: u16) -> Result<()> {
         let d = self.dir.display().to_string();
         let (keyring, monmap) = (format!("{d}/keyring"), format!("{d}/monmap"));
-        self.tool("ceph-authtool", &["--create-keyring", &keyring, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *"])?;
+        let of_type = self.key_type();
+        let mon = ["--create-keyring", &keyring, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *"];
+        self.tool("ceph-authtool", &[of_type, &mon].concat())?;
         let admin = ["--cap", "mon", "allow *", "--cap", "osd", "allow *", "--cap", "mgr", "allow *", "--cap", "mds", "allow *"];
-        self.tool("ceph-authtool", &[&[keyring.as_str(), "--gen-key", "-n", "client.admin"][..], &admin].concat())?;
+        self.tool("ceph-authtool", &[of_type, &[keyring.as_str(), "--gen-key", "-n", "client.admin"], &admin].concat())?;
         let addr = format!("[v2:127.0.0.1:{port}]");
-        self.tool("monmaptool", &["--create", "--clobber", "--fsid", fsid, "--addv", "a", &addr, &monmap])?;
+        let ciphers = ["--auth-service-cipher", "aes", "--auth-allowed-ciphers", "aes,aes256k", "--auth-preferred-cipher", "aes"];
+        let ciphers = if of_type.is_empty() { &[][..] } else { &ciphers };
+        let map = ["--create", "--clobber", "--fsid", fsid, "--addv", "a", &addr, &monmap];
+        self.tool("monmaptool", &[ciphers, &map].concat())?;
         self.tool("ceph-mon", &["--mkfs", "-i", "a", "--monmap", &monmap, "--keyring", &keyring]).map(drop)
     }
     fn run_mon(&mut self) -> Result<()> {
@@ -165,7 +154,7 @@ impl Ceph {
         let home = self.dir.join(format!("osd.{id}"));
         std::fs::create_dir_all(&home)?;
         let uuid = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_string();
-        let key = self.tool("ceph-authtool", &["--gen-print-key"])?.trim().to_string();
+        let key = self.tool("ceph-authtool", &[self.key_type(), &["--gen-print-key"]].concat())?.trim().to_string();
         let secrets = self.dir.join("new.json");
         std::fs::write(&secrets, json!({ "cephx_secret": key }).to_string())?;
         self.tool("ceph", &["osd", "new", &uuid, &id, "-i", &secrets.display().to_string()])?;
@@ -200,7 +189,7 @@ impl Ceph {
     }
     fn start_new(&mut self) -> Result<()> {
         if let Some(root) = &self.root {
-            share(root)?;
+            chroot::furnish(root)?;
         }
         let _ = std::fs::remove_dir_all(&self.dir);
         for sub in ["mon", "run", "log"] {
