@@ -4,6 +4,7 @@
 
 use crate::connection::{Connection, State, Up};
 use crate::control::{Reconnect, Reset, Retry, RetryGlobal, Wait};
+use crate::planted::{Bug, planted};
 use crate::{MsgrError, Reader};
 use std::cmp::Ordering;
 use std::net::IpAddr;
@@ -118,6 +119,10 @@ impl Connection {
         existing.peer = peer;
         existing.adopt();
         match resume {
+            Some(seq) if existing.session.in_seq > 0 && planted(Bug::CountAnew) => {
+                existing.session.in_seq = 0;
+                existing.send_reconnect_ok(seq);
+            }
             Some(seq) => existing.send_reconnect_ok(seq),
             None => {
                 existing.session.client_cookie = self.session.client_cookie;

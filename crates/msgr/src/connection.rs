@@ -3,6 +3,7 @@
 use crate::accept::Ident;
 use crate::auth::{AuthClient, AuthExchange, ConMode};
 use crate::control::{Ack, Control, Keepalive2, Keepalive2Ack};
+use crate::planted::{Bug, planted};
 use crate::session::Session;
 use crate::{Frame, Header, Local, MsgrError, Policy, ReadTarget, Reader, SendQueue, Tag, Writer};
 use bytes::BytesMut;
@@ -292,7 +293,7 @@ impl Connection {
     fn message(&mut self, frame: &Frame) -> Result<Option<Up>, MsgrError> {
         let header = Header::decode(frame.as_slice(0))?;
         let session = &mut self.session;
-        if header.seq <= session.in_seq {
+        if header.seq <= session.in_seq && !planted(Bug::KeepDuplicate) {
             return Ok(None); // Resent, although we had it: its ack was lost with the old socket.
         }
         session.in_seq = header.seq;
@@ -344,7 +345,7 @@ impl Connection {
                 self.session.out_seq += 1;
                 let seq = self.session.out_seq;
                 self.frame(seq, &message);
-                if !self.policy.lossy {
+                if !self.policy.lossy && (self.session.sent.len() <= 2 || !planted(Bug::ForgetToKeep)) {
                     self.session.sent.push_back((seq, message));
                 }
             }
@@ -430,6 +431,9 @@ impl Connection {
             self.enter(State::Standby);
             return Fault::Standby;
         }
+        if !self.session.sent.is_empty() && planted(Bug::TakeSentForReceived) {
+            self.session.sent.clear();
+        }
         self.enter(State::Idle);
         if self.session.server_cookie != 0 {
             self.session.connect_seq += 1;
@@ -480,7 +484,8 @@ impl Connection {
         self.auth = Auth::None;
         self.transcript = Transcript::default();
         let sent = std::mem::take(&mut self.session.sent);
-        for (seq, message) in &sent {
+        let from = usize::from(!sent.is_empty() && planted(Bug::ReplayTooLate));
+        for (seq, message) in sent.iter().skip(from) {
             self.frame(*seq, message);
         }
         self.session.sent = sent;

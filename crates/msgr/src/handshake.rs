@@ -8,6 +8,7 @@ use crate::control::{
     Control, FLAG_LOSSY, Hello, IdentMissingFeatures, Reconnect, ReconnectOk, Reset, Retry, RetryGlobal, ServerIdent,
 };
 use crate::local::{COMPRESSION, REVISION_1};
+use crate::planted::{Bug, planted};
 use crate::secure::Cipher;
 use crate::{ConMode, Frame, MsgrError, Tag};
 use aws_lc_rs::{constant_time, hmac};
@@ -328,7 +329,9 @@ impl Connection {
             }
             Tag::SessionReconnectOk if reconnecting => {
                 let ok = ReconnectOk::parse(payload)?;
-                self.session.acked(ok.msg_seq);
+                if !planted(Bug::KeepDuplicate) {
+                    self.session.acked(ok.msg_seq);
+                }
                 self.ready();
             }
             Tag::SessionReset if reconnecting => {
@@ -446,7 +449,9 @@ impl Connection {
         self.ready();
     }
     pub(crate) fn send_reconnect_ok(&mut self, msg_seq: u64) {
-        self.session.acked(msg_seq);
+        if !planted(Bug::KeepDuplicate) {
+            self.session.acked(msg_seq);
+        }
         let msg_seq = self.session.in_seq;
         self.put(&ReconnectOk { msg_seq });
         self.ready();

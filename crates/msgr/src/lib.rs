@@ -35,6 +35,7 @@ pub mod frame;
 mod handshake;
 mod header;
 mod local;
+pub mod planted;
 mod policy;
 mod read;
 mod secure;

@@ -5,7 +5,7 @@ use crate::SEC;
 use crate::history::History;
 use crate::model::{GUARD, Object, Op, Outcome, SIGNATURES};
 use crate::monitor::{Who, fsid, mon_addr};
-use crate::net::{Life, LinkId, Net, Proc, What};
+use crate::net::{Life, LinkId, Net, Port, Proc, What};
 use crate::plan::Plan;
 use base::Rng;
 use bytes::Bytes;
@@ -75,6 +75,7 @@ impl ClientProcess {
             counter: 0,
             writes_done: 0,
         };
+        net.dials(&Self::who(number, life.1), life, Port::Public);
         let mut none = History::default();
         client.monc(&mut none, net, |core, net, out| core.start(net.clock(), out));
         net.after(SEC, What::Tick(life));
@@ -226,7 +227,7 @@ impl ClientProcess {
                 }
                 Effect::Open { osd, addrs } => {
                     self.close_osd(osd, net);
-                    self.osds.insert(osd, net.dial(self.life, &addrs));
+                    self.osds.insert(osd, net.dial(self.life, Port::Public, EntityKind::OSD, &addrs, false));
                 }
                 Effect::Close { osd } => self.close_osd(osd, net),
                 Effect::Map(epoch) => self.monc(history, net, |core, _, _| core.got("osdmap", epoch.into())),
@@ -258,14 +259,19 @@ impl ClientProcess {
                         net.close(self.life, old);
                     }
                     self.last_ack_ns = None;
-                    self.mon = Some(net.dial(self.life, &addrs));
+                    self.mon = Some(net.dial(self.life, Port::Public, EntityKind::MON, &addrs, false));
                 }
                 MonEffect::Send(msg) => {
                     if let Some(mon) = self.mon {
                         net.send(self.life, mon, msg);
                     }
                 }
-                MonEffect::Keepalive => self.last_ack_ns = Some(net.clock().wall_ns),
+                MonEffect::Keepalive => {
+                    let now_ns = net.clock().wall_ns;
+                    if self.mon.is_some_and(|mon| net.keepalive(mon, now_ns)) {
+                        self.last_ack_ns = Some(now_ns);
+                    }
+                }
                 MonEffect::Answer(Answer::Version { tid, newest, .. }) if tid == self.newest_tid => {
                     self.objecter(history, net, |core, _, out| core.on_newest(newest as u32, out));
                 }
@@ -280,7 +286,7 @@ impl ClientProcess {
     }
 
     pub fn tick(&mut self, history: &mut History, net: &mut Net) {
-        let ack = self.last_ack_ns;
+        let ack = self.mon.and_then(|mon| net.keepalive_acked(mon)).or(self.last_ack_ns);
         let mut entropy = Rng::new(net.rng.u64());
         self.monc(history, net, |core, net, out| core.tick(net.clock(), ack, &mut entropy, out));
         self.objecter(history, net, |core, net, out| core.tick(net.clock(), out));
@@ -300,6 +306,12 @@ impl ClientProcess {
             return self.lost(link, history, net);
         }
         net.after(REDIAL_NS, What::Closed { life: self.life, link });
+    }
+    /// A messenger's dial failed. To an OSD it goes on by itself.
+    pub fn dial_failed(&mut self, link: LinkId, history: &mut History, net: &mut Net) {
+        if self.mon == Some(link) {
+            self.lost(link, history, net);
+        }
     }
     /// A link is cut, or a refused dial's pause is over.
     pub fn lost(&mut self, link: LinkId, history: &mut History, net: &mut Net) {

@@ -112,7 +112,7 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn new(plan: Plan, planted: Option<Planted>) -> Self {
-        let mut net = Net::new(plan.seed, plan.delay_ns);
+        let mut net = Net::new(plan.seed, plan.delay_ns, plan.wire);
         let wall_ns = net.clock().wall_ns;
         let mon_disk = MonDisk::new("osd", plan.maps_kept, wall_ns, &mut net.rng);
         let drives = (0..plan.osds).map(|id| Drive::new(plan.store, osd_uuid(id as i32, 0).0)).collect();
@@ -161,7 +161,7 @@ impl Cluster {
             trimmed: self.monitor.as_ref().map_or(0, |m| m.core().osd.first_epoch().saturating_sub(1)),
             reached: 0,
             rest: self.rest,
-            seen: self.seen,
+            seen: self.seen.with_wire(self.net.wires.seen),
             failure,
         }
     }
@@ -263,6 +263,7 @@ impl Cluster {
         self.read_all()?;
         self.repair_all()?;
         self.stays_at_rest()?;
+        self.net.look_at_wires().map_err(|why| self.tell(&why, &[]))?;
         self.look_at_rest()?;
         self.judge()
     }
@@ -346,10 +347,13 @@ impl Cluster {
     /// The process that something is for, if it is for one.
     fn target(&self, what: &What) -> Option<Life> {
         match what {
-            What::Open(link) => self.net.link(*link).map(|l| l.server),
-            What::Opened(link) => self.net.link(*link).map(|l| l.dialer),
-            What::Deliver { link, to_server, .. } => self.net.link(*link).map(|l| if *to_server { l.server } else { l.dialer }),
-            What::Refused { life, .. } | What::Closed { life, .. } | What::Redial { life, .. } => Some(*life),
+            What::Open { life, link } | What::Opened { life, link } | What::Deliver { link, to: life, .. } => {
+                self.net.link(*link).map(|_| *life)
+            }
+            What::Refused { life, .. } | What::Closed { life, .. } | What::Redial { life, .. } | What::DialFailed { life, .. } => {
+                Some(*life)
+            }
+            What::Wire(event) => self.net.wire_target(event),
             What::Tick(life) | What::Continue(life) | What::TurnEnd(life) | What::Disk(life) | What::Think(life) => Some(*life),
             What::Fault(_) | What::Start(_) | What::GoesOn(_) | What::Fence(_) | What::Say(..) | What::Replace(_) => None,
         }
@@ -364,12 +368,24 @@ impl Cluster {
             What::Replace(id) => return self.may_replace(id),
             _ => {}
         }
-        let Some(life) = self.target(&what) else { return };
+        let Some(life) = self.target(&what) else {
+            if let What::Wire(event) = what {
+                self.net.wire_nowhere(event);
+            }
+            return;
+        };
         if !self.lives(life) {
             return;
         }
         if let Some(paused) = self.net.paused.get_mut(&life.0) {
             return paused.waiting.push(what);
+        }
+        if let What::Wire(event) = what {
+            self.net.wire_happens(event);
+            if let Some(why) = self.net.wrong.take() {
+                self.broken.get_or_insert(why);
+            }
+            return;
         }
         match life.0 {
             Proc::Mon => self.to_monitor(what),
@@ -384,10 +400,10 @@ impl Cluster {
             paused.waiting.into_iter().for_each(|what| self.happens(what));
         }
     }
-    fn note_message(&mut self, link: LinkId, to_server: bool, kind: u16, len: usize) {
+    fn note_message(&mut self, link: LinkId, to: Life, kind: u16, len: usize) {
         self.seen.message(kind);
         if let Some(l) = self.net.link(link) {
-            let (a, b) = if to_server { (l.dialer.0, l.server.0) } else { (l.server.0, l.dialer.0) };
+            let (a, b) = if l.server == to { (l.dialer.0, l.server.0) } else { (l.server.0, l.dialer.0) };
             let line = format!("{a:?} -> {b:?} message {kind} of {len} bytes");
             self.net.note(line);
         }
@@ -396,15 +412,15 @@ impl Cluster {
         let monitor = self.monitor.as_mut().expect("it lives");
         let (disk, net) = (&mut self.mon_disk, &mut self.net);
         match what {
-            What::Open(link) => {
+            What::Open { link, .. } => {
                 let (dialer, port) = net.link(link).map(|l| (l.dialer, l.port)).expect("it is there");
                 net.accepted(link);
-                let who = self.who(dialer, Port::Public);
+                let who = self.net.who(link).unwrap_or_else(|| self.who(dialer, Port::Public));
                 let monitor = self.monitor.as_mut().expect("it lives");
                 monitor.accept(link, port, &who, &mut self.mon_disk, &mut self.net);
             }
-            What::Deliver { link, to_server, msg } => {
-                self.note_message(link, to_server, msg.kind, msg.len());
+            What::Deliver { link, to, msg } => {
+                self.note_message(link, to, msg.kind, msg.len());
                 let monitor = self.monitor.as_mut().expect("it lives");
                 monitor.message(link, msg, &mut self.mon_disk, &mut self.net);
             }
@@ -423,16 +439,16 @@ impl Cluster {
     fn to_osd(&mut self, id: usize, what: What) {
         let (mut accepted, mut opened) = (None, None);
         match &what {
-            What::Open(link) => {
+            What::Open { link, .. } => {
                 let l = self.net.link(*link).expect("it is there").clone();
-                accepted = Some(self.who(l.dialer, l.port));
+                accepted = Some(self.net.who(*link).unwrap_or_else(|| self.who(l.dialer, l.port)));
                 self.net.accepted(*link);
             }
-            What::Opened(link) => {
+            What::Opened { link, .. } => {
                 let l = self.net.link(*link).expect("it is there").clone();
-                opened = Some(self.who(l.server, l.port));
+                opened = Some(self.net.who(*link).unwrap_or_else(|| self.who(l.server, l.port)));
             }
-            What::Deliver { link, to_server, msg } => self.note_message(*link, *to_server, msg.kind, msg.len()),
+            What::Deliver { link, to, msg } => self.note_message(*link, *to, msg.kind, msg.len()),
             _ => {}
         }
         let twice = self.planted == Some(Planted::TwiceAsTwo) && self.net.rng.chance(1, 40);
@@ -448,9 +464,10 @@ impl Cluster {
         let (drive, net) = (&mut self.drives[id], &mut self.net);
         let (mut wrote_for, mut filled) = (None, None);
         match what {
-            What::Open(link) => osd.accept(link, &accepted.expect("set above"), drive, net),
-            What::Opened(link) => osd.opened(link, &opened.expect("set above"), drive, net),
+            What::Open { link, .. } => osd.accept(link, &accepted.expect("set above"), drive, net),
+            What::Opened { link, .. } => osd.opened(link, &opened.expect("set above"), drive, net),
             What::Refused { link, .. } => osd.refused(link, drive, net),
+            What::DialFailed { link, is_refused, attempts, .. } => osd.dial_failed(link, is_refused, attempts, drive, net),
             What::Redial { link, .. } => osd.redial(link, net),
             What::Closed { link, .. } => osd.closed(link, drive, net),
             What::Deliver { link, msg, .. } => {
@@ -515,8 +532,9 @@ impl Cluster {
         let client = self.clients[n].as_mut().expect("it lives");
         let (history, net) = (&mut self.history, &mut self.net);
         match what {
-            What::Opened(link) => client.opened(link, history, net),
+            What::Opened { link, .. } => client.opened(link, history, net),
             What::Refused { link, .. } => client.refused(link, history, net),
+            What::DialFailed { link, .. } => client.dial_failed(link, history, net),
             What::Closed { link, .. } => client.lost(link, history, net),
             What::Deliver { link, msg, .. } => {
                 client.message(link, &msg, history, net);

@@ -1,7 +1,7 @@
 //! A whole cluster in one thread, from one seed: monitor, OSDs and clients on a virtual network, virtual disks and virtual time.
 //!
 //! What runs is what ships: [`mon_core::Mon`], [`osd_core::Daemon`], [`objecter::Objecter`] and [`objecter::MonClient`], on `store-mem` or on
-//! `store-block` over [`disk::MemDisks`]. What the shell of clients decides (redials) is a model of a few lines in [`client`], named there. The same
+//! `store-block` over [`disk::MemDisks`], in a share of the seeds joined by [`msgr::Connection`]s. What the shell of clients decides (redials) is a model of a few lines in [`client`], named there. The same
 //! seed gives the same events in the same order, and the same [`Report::trace`].
 //!
 //! ```text
@@ -11,6 +11,7 @@
 //!   cluster  one queue of events by virtual time; hands each to its process
 //!     │        monitor · osd · client     processes: a core and the model of its shell
 //!     │        net                        links: delay, order, cuts, partitions
+//!     │        wire                       links of some seeds: real `msgr` connections over byte pipes
 //!     │        drive                      what an OSD's store lies on; a kill may be a power cut
 //!     │
 //!     │        faults                     what goes wrong, and what operators do
@@ -31,8 +32,8 @@
 //!               rest      the healed cluster: groups clean, nothing unanswered
 //!               agree     what lies on the disks of a group's members is the same
 //! ```
-//! The checkers share no code with the cores. Absent: sockets, files, clocks, threads; cephx: sessions
-//! open without a handshake.
+//! The checkers share no code with the cores. Absent: sockets, files, clocks, threads; cephx: sessions open without tickets, most of them without a
+//! handshake.
 
 #![forbid(unsafe_code)]
 
@@ -67,6 +68,7 @@ pub mod seen;
 mod serving;
 mod themes;
 pub mod trace;
+mod wire;
 
 pub use cluster::{Cluster, Report, run, run_deep};
 pub use plan::Plan;

@@ -9,7 +9,7 @@ use cephx::AuthCapsInfo;
 use messages::RawMessage;
 use mon_core::{Batch, ConnId, Effect, Endpoint, Event, Handshake, Mon, MonOptions, NewCluster, PeerInfo, Snapshot, mkfs};
 use std::collections::BTreeMap;
-use types::{AddrType, EntityAddr, EntityAddrVec, EntityText, UTime, Uuid, features};
+use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityText, UTime, Uuid, features};
 
 pub fn fsid() -> Uuid {
     Uuid::from_random([7; 16])
@@ -93,8 +93,9 @@ impl Monitor {
         };
         let seed = net.rng.u64();
         let core = Mon::load(&disk.kept, options, Box::new(Rng::new(seed)), net.clock()).expect("what a monitor wrote, a monitor reads");
-        net.listen(&mon_addr(), life, Port::Mon);
-        net.listen(&mgr, life, Port::Mgr);
+        let who = |addr| Who { entity: EntityText::new(EntityKind::MON, "a"), global_id: 0, addrs: EntityAddrVec::one(addr) };
+        net.listen(&who(mon_addr()), life, Port::Mon);
+        net.listen(&who(mgr), life, Port::Mgr);
         let newest_epoch = core.osd.epoch();
         let mut monitor = Self { life, core, newest_epoch, dies_at_commit: false, dead: false };
         monitor.feed(Event::Tick, disk, net);

@@ -3,18 +3,23 @@
 //! A link is a session between two processes. Each direction keeps its order; a message arrives after a delay by chance. A partition holds a
 //! direction's messages until it heals, as TCP does. A cut ends a lossy link for both ends; between OSDs, whose sessions replay what was not
 //! acknowledged, it only delays. A dial to an address behind which no process listens is refused.
+//!
+//! That is a link whose messages pass as they are encoded. In a share of the seeds links are sessions of the shipped protocol instead: [`crate::wire`].
 
 use crate::MS;
 use crate::acks::Ack;
+use crate::monitor::Who;
 use crate::places::Places;
+use crate::plan::Wire;
 use crate::purge::Purged;
 use crate::trace::Trace;
+use crate::wire::{self, Wires};
 use base::{Clock, Rng, Stamp};
 use maps::OsdMap;
 use messages::RawMessage;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use types::{EVersion, EntityAddr, EntityAddrVec, Epoch, SpgId};
+use types::{EVersion, EntityAddrVec, EntityKind, Epoch, SpgId};
 
 /// A process by its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,29 +52,44 @@ pub struct Link {
     pub server: Life,
     pub port: Port,
     /// When the last message of each direction arrives: to the server, to the dialer.
-    last_ns: [u64; 2],
+    pub(crate) last_ns: [u64; 2],
 }
 
 /// Something that is going to happen.
 #[derive(Debug)]
 pub enum What {
     /// A dial reaches its server.
-    Open(LinkId),
+    Open {
+        life: Life,
+        link: LinkId,
+    },
     /// The dialer hears that its link is open.
-    Opened(LinkId),
+    Opened {
+        life: Life,
+        link: LinkId,
+    },
     Refused {
         life: Life,
         link: LinkId,
     },
+    /// A messenger's dial failed for so many times in a row; it goes on by itself.
+    DialFailed {
+        life: Life,
+        link: LinkId,
+        is_refused: bool,
+        attempts: u32,
+    },
     Deliver {
         link: LinkId,
-        to_server: bool,
+        to: Life,
         msg: RawMessage,
     },
     Closed {
         life: Life,
         link: LinkId,
     },
+    /// Something below the processes, where links are real.
+    Wire(wire::Event),
     /// Once a second; for an OSD when it wants to hear of the time.
     Tick(Life),
     /// The messenger of an OSD dials again what was refused.
@@ -159,7 +179,7 @@ pub struct Net {
     pub trace: Trace,
     queue: BTreeMap<(u64, u64), What>,
     seq: u64,
-    links: BTreeMap<LinkId, Link>,
+    pub(crate) links: BTreeMap<LinkId, Link>,
     next_link: LinkId,
     /// Who listens where: by the text of an address.
     listeners: BTreeMap<String, (Life, Port)>,
@@ -179,10 +199,11 @@ pub struct Net {
     /// Each epoch's map, of the first that had it.
     maps: BTreeMap<Epoch, Rc<OsdMap>>,
     delay_ns: (u64, u64),
+    pub(crate) wires: Wires,
 }
 
 impl Net {
-    pub fn new(seed: u64, delay_ns: (u64, u64)) -> Self {
+    pub fn new(seed: u64, delay_ns: (u64, u64), wire: Wire) -> Self {
         Self {
             now_ns: 1_000 * MS,
             rng: Rng::new(seed),
@@ -201,6 +222,7 @@ impl Net {
             wrong: None,
             maps: BTreeMap::new(),
             delay_ns,
+            wires: Wires::new(wire),
         }
     }
     pub fn clock(&self) -> Clock {
@@ -215,6 +237,9 @@ impl Net {
     }
     /// The next thing that happens; time goes on to it.
     pub fn next(&mut self) -> Option<What> {
+        if self.wires.are_real() {
+            self.flush_wires();
+        }
         let ((at_ns, _), what) = self.queue.pop_first()?;
         self.now_ns = at_ns;
         Some(what)
@@ -236,23 +261,39 @@ impl Net {
     pub fn note(&mut self, line: String) {
         self.trace.event(self.now_ns, line);
     }
-    fn delay(&mut self) -> u64 {
+    pub(crate) fn delay(&mut self) -> u64 {
         let (least, more) = self.delay_ns;
         // Mostly near the least; now and then far beyond it.
         let spread = if self.rng.chance(1, 8) { more } else { more / 16 };
         least + self.rng.below(spread + 1)
     }
-    fn held_until(&self, from: Proc, to: Proc) -> u64 {
+    pub(crate) fn held_until(&self, from: Proc, to: Proc) -> u64 {
         self.partitions.get(&(from, to)).copied().unwrap_or(0)
     }
 
-    pub fn listen(&mut self, addr: &EntityAddr, life: Life, port: Port) {
-        self.listeners.insert(addr.to_string(), (life, port));
+    pub fn listen(&mut self, who: &Who, life: Life, port: Port) {
+        if self.wires.are_real() {
+            return self.wire_messenger(who, life, port, true);
+        }
+        self.listeners.insert(who.addrs.front().to_string(), (life, port));
     }
-    /// Dials; the link's number is known at once, [`What::Opened`] or [`What::Refused`] follows.
-    pub fn dial(&mut self, dialer: Life, addrs: &EntityAddrVec) -> LinkId {
-        let link = self.next_link;
+    /// A process that only dials.
+    pub fn dials(&mut self, who: &Who, life: Life, port: Port) {
+        if self.wires.are_real() {
+            self.wire_messenger(who, life, port, false);
+        }
+    }
+    pub(crate) fn new_link(&mut self) -> LinkId {
         self.next_link += 1;
+        self.next_link - 1
+    }
+    /// Dials from one of a process's networks; the link's number is known at once, [`What::Opened`] or [`What::Refused`] follows. Where links are real, it may
+    /// be the number of a link that there is, and [`What::DialFailed`] may follow.
+    pub fn dial(&mut self, dialer: Life, port: Port, kind: EntityKind, addrs: &EntityAddrVec, lossless: bool) -> LinkId {
+        if self.wires.are_real() {
+            return self.wire_dial(dialer, port, kind, addrs, lossless);
+        }
+        let link = self.new_link();
         let listener = addrs.msgr2().and_then(|a| self.listeners.get(&a.to_string())).copied();
         let delay = self.delay();
         match listener {
@@ -260,7 +301,7 @@ impl Net {
             Some((server, port)) => {
                 let at_ns = (self.now_ns + delay).max(self.held_until(dialer.0, server.0));
                 self.links.insert(link, Link { dialer, server, port, last_ns: [at_ns, at_ns] });
-                self.at(at_ns, What::Open(link));
+                self.at(at_ns, What::Open { life: server, link });
             }
         }
         link
@@ -274,20 +315,27 @@ impl Net {
     }
     /// The server took the link: its dialer hears of it.
     pub fn accepted(&mut self, link: LinkId) {
+        if self.wires.are_real() {
+            return;
+        }
         let delay = self.delay();
         let Some(l) = self.links.get(&link) else { return };
         let at_ns = (self.now_ns + delay).max(self.held_until(l.server.0, l.dialer.0));
+        let dialer = l.dialer;
         self.links.get_mut(&link).expect("it was there").last_ns[1] = at_ns;
-        self.at(at_ns, What::Opened(link));
+        self.at(at_ns, What::Opened { life: dialer, link });
     }
     /// Sends over a link; nothing happens when the link is gone.
     pub fn send(&mut self, from: Life, link: LinkId, msg: RawMessage) {
         self.trace.message(&msg);
+        if self.wires.are_real() {
+            return self.wire_send(link, msg);
+        }
         let Some(l) = self.links.get(&link) else { return };
         let to_server = l.dialer == from;
-        let (a, b) = if to_server { (l.dialer.0, l.server.0) } else { (l.server.0, l.dialer.0) };
+        let (a, to) = if to_server { (l.dialer.0, l.server) } else { (l.server.0, l.dialer) };
         let delay = self.delay();
-        let held = self.held_until(a, b);
+        let held = self.held_until(a, to.0);
         let l = self.links.get_mut(&link).expect("it was there");
         let last = &mut l.last_ns[usize::from(!to_server)];
         *last = (self.now_ns + delay).max(*last).max(held);
@@ -295,10 +343,13 @@ impl Net {
         // As it comes out of a socket: the data in one piece.
         let data = msg.data_flat();
         let msg = RawMessage { data: if data.is_empty() { Vec::new() } else { vec![data] }, ..msg };
-        self.at(at_ns, What::Deliver { link, to_server, msg });
+        self.at(at_ns, What::Deliver { link, to, msg });
     }
     /// One end closes: the other hears of it.
     pub fn close(&mut self, from: Life, link: LinkId) {
+        if self.wires.are_real() {
+            return self.wire_close(link);
+        }
         let Some(l) = self.links.remove(&link) else { return };
         let other = if l.dialer == from { l.server } else { l.dialer };
         let delay = self.delay();
@@ -306,6 +357,9 @@ impl Net {
     }
     /// The socket below a link is cut.
     pub fn cut(&mut self, link: LinkId) {
+        if self.wires.are_real() {
+            return self.wire_cut(link);
+        }
         let Some(l) = self.links.get_mut(&link) else { return };
         if l.port == Port::Cluster {
             let until = self.now_ns + 200 * MS;
@@ -318,6 +372,21 @@ impl Net {
             self.after(delay, What::Closed { life, link });
         }
     }
+    /// Asks the other end of a link for a sign of life. True if the answer is as good as here: where links are not real it always comes.
+    pub fn keepalive(&mut self, link: LinkId, wall_ns: u64) -> bool {
+        if self.wires.are_real() {
+            self.wire_keepalive(link, wall_ns);
+        }
+        !self.wires.are_real()
+    }
+    /// When the keepalive was sent that was answered last, where links are real.
+    pub fn keepalive_acked(&self, link: LinkId) -> Option<u64> {
+        self.wire_keepalive_acked(link)
+    }
+    /// Who is at the other end of a real link.
+    pub fn who(&self, link: LinkId) -> Option<Who> {
+        self.wire_who(link)
+    }
     /// Links that are there, by chance one of them.
     pub fn any_link(&mut self) -> Option<LinkId> {
         let n = self.links.len() as u64;
@@ -327,6 +396,9 @@ impl Net {
     pub fn partition(&mut self, from: Proc, to: Proc, until_ns: u64) {
         let slot = self.partitions.entry((from, to)).or_default();
         *slot = until_ns.max(*slot);
+        if self.wires.are_real() {
+            return self.hold_sockets(from, to, until_ns);
+        }
         for l in self.links.values_mut() {
             if (l.dialer.0, l.server.0) == (from, to) {
                 l.last_ns[0] = l.last_ns[0].max(until_ns);
@@ -337,6 +409,9 @@ impl Net {
     }
     /// A process is gone: its addresses refuse, its links are over, and their other ends hear of it.
     pub fn died(&mut self, life: Life) {
+        if self.wires.are_real() {
+            return self.wire_died(life);
+        }
         self.listeners.retain(|_, (l, _)| *l != life);
         let gone: Vec<LinkId> = self.links.iter().filter(|(_, l)| l.dialer == life || l.server == life).map(|(id, _)| *id).collect();
         gone.into_iter().for_each(|link| self.close(life, link));

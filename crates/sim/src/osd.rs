@@ -70,8 +70,11 @@ pub struct OsdProcess {
     dialled: BTreeMap<ConnId, Dialled>,
     /// Numbers of dials by their links.
     by_link: BTreeMap<LinkId, ConnId>,
-    /// A keepalive was answered, which here it always is.
+    /// The connection on which a sign of life was asked for last, and the answer where it always comes.
+    keepalive: Option<LinkId>,
     acked_wall_ns: Option<u64>,
+    /// Other numbers of a connection that was closed: the daemon is told after the event.
+    others_closed: Vec<ConnId>,
     wake_at: Stamp,
     disk_turn: bool,
     /// How long a turn of the loop reads messages at most, and whether one goes on.
@@ -116,7 +119,7 @@ impl OsdProcess {
             ],
         };
         for port in [Port::Public, Port::Cluster, Port::HbFront, Port::HbBack] {
-            net.listen(&addr(id, port, number), life, port);
+            net.listen(&Self::who(id, number, port), life, port);
         }
         let at = |port| EntityAddrVec::one(addr(id, port, number));
         let start = StartSetup {
@@ -140,7 +143,9 @@ impl OsdProcess {
             daemon: Daemon::new(Osd::new(setup, store), client, start, Box::new(Rng::new(net.rng.u64()))),
             dialled: BTreeMap::new(),
             by_link: BTreeMap::new(),
+            keepalive: None,
             acked_wall_ns: None,
+            others_closed: Vec::new(),
             wake_at: Stamp(0),
             disk_turn: false,
             turn_ns: plan.turn_ns,
@@ -239,6 +244,9 @@ impl OsdProcess {
             }
             self.carry_out(effect, net);
         }
+        while let Some(conn) = self.others_closed.pop() {
+            self.event(Event::Reset { conn }, drive, net);
+        }
         if !self.disk_turn && drive.is_busy() {
             self.disk_turn = true;
             let mut delay = 20_000 + net.rng.below(if net.rng.clone().chance(1, 50) { 40 * MS } else { MS });
@@ -275,20 +283,29 @@ impl OsdProcess {
         }
         match effect {
             Effect::Send { conn, msg } => match self.dialled.get_mut(&conn) {
-                Some(dialled) if !dialled.is_open => dialled.waiting.push(msg),
+                Some(dialled) if !dialled.is_open && !net.wires.are_real() => dialled.waiting.push(msg),
                 Some(dialled) => net.send(self.life, dialled.link, msg),
                 None => net.send(self.life, conn.0, msg),
             },
-            Effect::Dial { conn, addrs, lossless, .. } => {
-                let link = net.dial(self.life, &addrs);
-                self.by_link.insert(link, conn);
+            Effect::Dial { conn, network, kind, addrs, lossless } => {
+                let link = net.dial(self.life, port(network), kind, &addrs, lossless);
+                // A link that there is keeps the number that it has.
+                self.by_link.entry(link).or_insert(conn);
                 self.dialled.insert(conn, Dialled { link, addrs, lossless, is_open: false, attempts: 0, waiting: Vec::new() });
             }
             Effect::Close { conn } => {
-                let link = self.forget(conn).unwrap_or(conn.0);
+                let link = self.dialled.get(&conn).map_or(conn.0, |dialled| dialled.link);
                 net.close(self.life, link);
+                let others = self.forget(link);
+                self.others_closed.extend(others.into_iter().filter(|other| *other != conn));
             }
-            Effect::Keepalive { .. } => self.acked_wall_ns = Some(self.clock(net).wall_ns),
+            Effect::Keepalive { conn } => {
+                let (link, now_ns) = (self.dialled.get(&conn).map_or(conn.0, |dialled| dialled.link), self.clock(net).wall_ns);
+                self.keepalive = Some(link);
+                if net.keepalive(link, now_ns) {
+                    self.acked_wall_ns = Some(now_ns);
+                }
+            }
             Effect::WakeAt(at) => {
                 self.wake_at = at;
                 net.at(self.when(at).max(net.now_ns), What::Tick(self.life));
@@ -305,12 +322,19 @@ impl OsdProcess {
             Effect::Stop { why } => self.ended = Some(why),
         }
     }
-    fn forget(&mut self, conn: ConnId) -> Option<LinkId> {
-        let dialled = self.dialled.remove(&conn)?;
-        self.by_link.remove(&dialled.link);
-        Some(dialled.link)
+    /// A link is over: all numbers that it had.
+    fn forget(&mut self, link: LinkId) -> Vec<ConnId> {
+        let mut names = vec![self.number(link)];
+        self.by_link.remove(&link);
+        self.dialled.retain(|conn, dialled| {
+            if dialled.link == link && !names.contains(conn) {
+                names.push(*conn);
+            }
+            dialled.link != link
+        });
+        names
     }
-    /// The daemon's number for a link: its own if it dialled.
+    /// The daemon's number for a link: its own if it dialled first.
     fn number(&self, link: LinkId) -> ConnId {
         self.by_link.get(&link).copied().unwrap_or(ConnId(link))
     }
@@ -320,7 +344,7 @@ impl OsdProcess {
         if net.now_ns < self.when(self.wake_at) {
             return;
         }
-        if let Some(sent_wall_ns) = self.acked_wall_ns.take() {
+        if let Some(sent_wall_ns) = self.keepalive.and_then(|link| net.keepalive_acked(link)).or(self.acked_wall_ns.take()) {
             self.event(Event::KeepaliveAcked { sent_wall_ns }, drive, net);
         }
         self.event(Event::Time, drive, net);
@@ -336,15 +360,17 @@ impl OsdProcess {
 
     /// A link of another process to one of our networks.
     pub fn accept(&mut self, link: LinkId, who: &Who, drive: &mut Drive, net: &mut Net) {
-        self.event(Event::Accepted { conn: ConnId(link), peer: peer(who) }, drive, net);
+        let conn = *self.by_link.entry(link).or_insert(ConnId(link));
+        self.event(Event::Accepted { conn, peer: peer(who) }, drive, net);
     }
     /// A link that we dialled is open.
     pub fn opened(&mut self, link: LinkId, who: &Who, drive: &mut Drive, net: &mut Net) {
         let conn = self.number(link);
-        let Some(dialled) = self.dialled.get_mut(&conn) else { return };
-        (dialled.is_open, dialled.attempts) = (true, 0);
-        for msg in std::mem::take(&mut dialled.waiting) {
-            net.send(self.life, link, msg);
+        if let Some(dialled) = self.dialled.get_mut(&conn) {
+            (dialled.is_open, dialled.attempts) = (true, 0);
+            for msg in std::mem::take(&mut dialled.waiting) {
+                net.send(self.life, link, msg);
+            }
         }
         self.event(Event::Opened { conn, peer: peer(who) }, drive, net);
     }
@@ -365,19 +391,24 @@ impl OsdProcess {
             None => {}
         }
     }
+    /// A dial of a real link failed.
+    pub fn dial_failed(&mut self, link: LinkId, is_refused: bool, attempts: u32, drive: &mut Drive, net: &mut Net) {
+        let why = if is_refused { DialFailure::Refused } else { DialFailure::Other };
+        self.event(Event::DialFailed { conn: self.number(link), why, attempts }, drive, net);
+    }
     /// The messenger dials a lossless connection again.
     pub fn redial(&mut self, link: LinkId, net: &mut Net) {
         let conn = self.number(link);
         if let Some(dialled) = self.dialled.get_mut(&conn) {
             self.by_link.remove(&link);
-            dialled.link = net.dial(self.life, &dialled.addrs);
+            dialled.link = net.dial(self.life, Port::Cluster, EntityKind::OSD, &dialled.addrs, true);
             self.by_link.insert(dialled.link, conn);
         }
     }
     pub fn closed(&mut self, link: LinkId, drive: &mut Drive, net: &mut Net) {
-        let conn = self.number(link);
-        self.forget(conn);
-        self.event(Event::Reset { conn }, drive, net);
+        for conn in self.forget(link) {
+            self.event(Event::Reset { conn }, drive, net);
+        }
     }
     pub fn message(&mut self, link: LinkId, port: Port, msg: RawMessage, drive: &mut Drive, net: &mut Net) {
         let conn = self.number(link);
@@ -421,6 +452,16 @@ impl OsdProcess {
     pub fn turn_end(&mut self, drive: &mut Drive, net: &mut Net) {
         self.in_turn = false;
         self.event(Event::TurnEnd, drive, net);
+    }
+}
+
+/// The messenger of a network.
+fn port(network: Network) -> Port {
+    match network {
+        Network::Public => Port::Public,
+        Network::Cluster => Port::Cluster,
+        Network::HbFront => Port::HbFront,
+        Network::HbBack => Port::HbBack,
     }
 }
 

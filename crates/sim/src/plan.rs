@@ -19,8 +19,22 @@ pub enum StoreKind {
 /// How often something happens while there are faults: once in so many virtual milliseconds; 0: never.
 pub type EveryMs = u64;
 
+/// Of so many seeds one has real connections.
+const WIRES_EVERY: u64 = 8;
+
 /// So many maps a monitor keeps by default.
 pub(crate) const MAPS_KEPT: u64 = 500;
+
+/// What a link carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wire {
+    /// Encoded messages.
+    #[default]
+    Messages,
+    /// The bytes of two `msgr` connections, with checksums or encrypted.
+    Crc,
+    Secure,
+}
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +42,7 @@ pub struct Plan {
     pub seed: u64,
     /// The situation that it is about, if it is about one.
     pub theme: Theme,
+    pub wire: Wire,
     pub osds: u32,
     pub clients: u32,
     pub pg_num: u32,
@@ -162,6 +177,7 @@ impl Plan {
         let plan = Self {
             seed,
             theme: Theme::None,
+            wire: Wire::Messages,
             osds,
             clients: 1 + rng.below(if tiny { 3 } else { 6 }) as u32,
             pg_num: if tiny { 1 } else { 1 << rng.below(5) },
@@ -231,7 +247,17 @@ impl Plan {
             slow_disk: 0,
             scrubs: 0,
         };
-        plan.with_harm(&mut rng).with_overlaps(&mut rng).with_theme(&mut rng).with_devices(&mut rng)
+        let plan = plan.with_harm(&mut rng).with_overlaps(&mut rng).with_theme(&mut rng).with_devices(&mut rng);
+        if Rng::new(seed ^ 0x3317_e55a).chance(1, WIRES_EVERY) { plan.with_wires() } else { plan }
+    }
+    /// The same with links that are real connections, which are cut at times. Drawn apart: what else a seed has does not depend on it.
+    pub fn with_wires(mut self) -> Self {
+        let mut rng = Rng::new(self.seed ^ 0x07c9_88d1);
+        self.wire = if rng.chance(1, 3) { Wire::Secure } else { Wire::Crc };
+        if self.cut == 0 && rng.chance(2, 3) {
+            self.cut = pick(&mut rng, &[300, 3_000]);
+        }
+        self
     }
     /// What comes to disks besides, and fences: drawn last. Rot needs three copies, two of which are written at least: with fewer there is nothing to mend from.
     fn with_harm(mut self, rng: &mut Rng) -> Self {

@@ -1,6 +1,7 @@
 //! Promises that are broken on purpose, so that the checkers show that they notice: those of the cores, and of what lies around them here.
 
 pub use mon_core::planted::Bug as MonBug;
+pub use msgr::planted::Bug as WireBug;
 pub use osd_core::planted::Bug as OsdBug;
 
 use messages::{MOSDOp, MOSDRepOp, MOSDRepOpReply, Message, RawMessage};
@@ -19,6 +20,8 @@ pub enum Planted {
     AcknowledgesUnkept,
     Osd(OsdBug),
     Mon(MonBug),
+    /// Only seeds with real connections come to it.
+    Wire(WireBug),
 }
 
 /// Every bug that the simulator has to find.
@@ -76,6 +79,12 @@ pub const ALL: &[Planted] = &[
     Planted::Mon(MonBug::ReuseSnapId),
     Planted::Mon(MonBug::PurgeEarly),
     Planted::Mon(MonBug::DeadWithoutProof),
+    Planted::Wire(WireBug::ReplayTooLate),
+    Planted::Wire(WireBug::KeepDuplicate),
+    Planted::Wire(WireBug::IgnoreAck),
+    Planted::Wire(WireBug::TakeSentForReceived),
+    Planted::Wire(WireBug::ForgetToKeep),
+    Planted::Wire(WireBug::CountAnew),
 ];
 
 impl Planted {
@@ -84,6 +93,7 @@ impl Planted {
         match self {
             Self::Osd(bug) => format!("{bug:?}"),
             Self::Mon(bug) => format!("{bug:?}"),
+            Self::Wire(bug) => format!("{bug:?}"),
             own => format!("{own:?}"),
         }
     }
@@ -99,16 +109,17 @@ impl Broken {
         #[cfg(debug_assertions)]
         {
             osd_core::planted::plant(if let Some(Planted::Osd(bug)) = planted { Some(bug) } else { None });
+            msgr::planted::plant(if let Some(Planted::Wire(bug)) = planted { Some(bug) } else { None });
             mon_core::planted::plant(if let Some(Planted::Mon(bug)) = planted { Some(bug) } else { None });
         }
-        let is_of_core = matches!(planted, Some(Planted::Osd(_) | Planted::Mon(_)));
+        let is_of_core = matches!(planted, Some(Planted::Osd(_) | Planted::Mon(_) | Planted::Wire(_)));
         assert!(cfg!(debug_assertions) || !is_of_core, "a release build breaks no promise");
         Self
     }
-    /// How often an OSD came to where its promise is broken.
+    /// How often an OSD or a connection came to where its promise is broken.
     pub fn reached(&self) -> u64 {
         #[cfg(debug_assertions)]
-        return osd_core::planted::reached();
+        return osd_core::planted::reached() + msgr::planted::reached();
         #[cfg(not(debug_assertions))]
         0
     }
@@ -117,6 +128,7 @@ impl Broken {
 impl Drop for Broken {
     fn drop(&mut self) {
         osd_core::planted::plant(None);
+        msgr::planted::plant(None);
         mon_core::planted::plant(None);
     }
 }

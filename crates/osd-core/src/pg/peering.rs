@@ -307,7 +307,9 @@ impl Peering {
         let old = std::mem::replace(&mut self.mapping, new);
         let new = &self.mapping;
         let first = info.history.same_interval_since;
-        let last = new.epoch.saturating_sub(1);
+        let skipped = old.epoch + 1..=new.epoch.saturating_sub(1);
+        let has_gap = old.epoch > 0 && !skipped.is_empty();
+        let last = if has_gap { old.epoch } else { new.epoch.saturating_sub(1) };
         if first > 0 && last >= first && last > self.past.last {
             let served = old.acting_primary >= 0 && !old.acting.is_empty() && old.acting.len() >= old.min_size as usize;
             let maybe_went_rw = served
@@ -321,6 +323,21 @@ impl Peering {
                 maybe_went_rw,
                 primary: old.acting_primary,
                 up_primary: old.up_primary,
+            };
+            self.past.add(false, &interval);
+        }
+        // Maps that we missed are trimmed: the new interval may be older than the map in which we first see it, and its members may have written. Of what was
+        // before it nothing has to be known, as maps stay until every group was clean.
+        if has_gap && first > 0 && *skipped.end() > self.past.last {
+            let served = new.acting_primary >= 0 && !new.acting.is_empty() && new.acting.len() >= new.min_size as usize;
+            let interval = PgInterval {
+                first: *skipped.start(),
+                last: *skipped.end(),
+                up: new.up.clone(),
+                acting: new.acting.clone(),
+                maybe_went_rw: served,
+                primary: new.acting_primary,
+                up_primary: new.up_primary,
             };
             self.past.add(false, &interval);
         }

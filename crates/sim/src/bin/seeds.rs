@@ -1,9 +1,9 @@
 //! Runs seeds: `seeds --from N --count N`, or one: `seeds --seed N [--trace] [--shrink]`, or the planted bugs: `seeds --bugs [--only WORD,WORD]`.
-//! `--theme WORD` leaves the seeds with other themes out.
+//! `--theme WORD` leaves the seeds with other themes out. With `--wires` all links of all seeds are real connections.
 //! `seeds --figure memory|block --count N` runs the plan by which speed is measured.
 //! `cargo xtask sim` calls it.
 
-use sim::plan::StoreKind;
+use sim::plan::{StoreKind, Wire};
 use sim::planted::ALL;
 use sim::{Plan, Planted, Report, Rest, Seen, run};
 use std::collections::BTreeMap;
@@ -42,8 +42,8 @@ fn main() -> ExitCode {
     let (mut failed, mut hours, mut calls, mut faults) = (Vec::new(), 0.0, 0, 0);
     let (mut replaced, mut added, mut behind, mut trimmed) = (0, 0, 0, 0);
     let (mut without_one, mut unfound, mut beyond) = (Vec::new(), Vec::new(), Vec::new());
-    for seed in (from..from + count).filter(|seed| is_about(&Plan::of(*seed), word("--theme"))) {
-        let report = run_caught(&Plan::of(seed), None, false);
+    for seed in (from..from + count).filter(|seed| is_about(&plan_of(*seed), word("--theme"))) {
+        let report = run_caught(&plan_of(seed), None, false);
         seen.add(&report.seen);
         hours += report.virtual_s / 3600.0;
         calls += report.answered;
@@ -78,6 +78,12 @@ fn main() -> ExitCode {
     }
     seen.lines().iter().for_each(|line| println!("{line}"));
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What a seed draws, with real connections if the command line wants them.
+fn plan_of(seed: u64) -> Plan {
+    let plan = Plan::of(seed);
+    if plan.wire == Wire::Messages && std::env::args().any(|arg| arg == "--wires") { plan.with_wires() } else { plan }
 }
 
 /// True if a plan has this theme; every plan is about anything.
@@ -116,7 +122,7 @@ impl Clean {
     /// The trace, and what is wrong.
     fn of(&mut self, seed: u64) -> &(u64, Option<String>) {
         self.0.entry(seed).or_insert_with(|| {
-            let report = run_caught(&Plan::of(seed), None, false);
+            let report = run_caught(&plan_of(seed), None, false);
             (report.trace, report.failure)
         })
     }
@@ -124,7 +130,7 @@ impl Clean {
 
 /// Each planted bug whose name has one of these words in it: the first seed that a checker finds wrong, and that is right without the bug.
 fn bugs(from: u64, count: u64, only: &str, theme: &str) -> ExitCode {
-    let seeds = || (from..from + count).filter(|seed| is_about(&Plan::of(*seed), theme));
+    let seeds = || (from..from + count).filter(|seed| is_about(&plan_of(*seed), theme));
     let mut missed = 0;
     let mut clean = Clean::default();
     // Most are noticed by an assertion or a checker that panics.
@@ -134,7 +140,7 @@ fn bugs(from: u64, count: u64, only: &str, theme: &str) -> ExitCode {
         // Of runs that come out right: other histories, those that came to where the bug matters, and how often.
         let (mut others, mut reached, mut times) = (0, 0, 0);
         let found = seeds().find_map(|seed| {
-            let report = run_caught(&Plan::of(seed), Some(*planted), false);
+            let report = run_caught(&plan_of(seed), Some(*planted), false);
             match report.failure {
                 Some(why) => clean.of(seed).1.is_none().then_some((seed, why)),
                 None => {
@@ -195,7 +201,7 @@ fn run_caught(plan: &Plan, planted: Option<Planted>, loud: bool) -> Report {
 }
 
 fn one(seed: u64, loud: bool, shrink: bool) -> ExitCode {
-    let mut plan = Plan::of(seed);
+    let mut plan = plan_of(seed);
     if shrink {
         plan = shrunk(plan);
     }
