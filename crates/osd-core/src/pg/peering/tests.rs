@@ -85,6 +85,25 @@ fn the_old_member_is_asked_and_serves_on() {
     assert_eq!(p.state(), State::Down);
 }
 
+/// The interval that is seen first behind a gap in the maps began within the gap: its members may have written there, whatever up_thru says of the
+/// epoch that we count it from.
+#[test]
+fn members_of_the_first_map_behind_a_gap_may_have_written_before_it() {
+    let (mut p, mut info) = fresh(2, 10);
+    p.keep_interval(mapping(10, &[0]));
+    // up_thru of the primary lies in the gap: 15.
+    let map = Map { up: vec![0, 1, 2], up_thru: 15, up_from: 1 };
+    p.start_interval(&mut info, mapping(20, &[1]), &map, Stamp(0));
+    let spans = |p: &Peering| p.past.intervals.iter().map(|i| (i.first, i.last)).collect::<Vec<_>>();
+    assert_eq!((spans(&p), info.history.same_interval_since), (vec![(10, 10), (11, 19)], 20));
+    // Maps without a gap: up_thru decides. osd.1 is asked.
+    p.start_interval(&mut info, mapping(21, &[2]), &map, Stamp(1));
+    assert_eq!(spans(&p), [(10, 10), (11, 19)]);
+    let mut out = Vec::new();
+    p.step(&mut info, false, &map, Stamp(2), &mut out);
+    assert_eq!((p.state(), out.as_slice()), (State::GetInfo, &[0, 1].map(|osd| PeerOut::Query(PgShard::whole(osd)))[..]));
+}
+
 #[test]
 fn a_group_that_is_to_be_merged_gets_quiet_and_clean() {
     for (seed, pending, role) in [(7, 7, Some(MergeRole::Source)), (3, 7, Some(MergeRole::Target)), (2, 7, None), (3, 8, None)] {
