@@ -247,8 +247,10 @@ impl Plan {
             slow_disk: 0,
             scrubs: 0,
         };
-        let plan = plan.with_harm(&mut rng).with_overlaps(&mut rng).with_theme(&mut rng).with_devices(&mut rng);
-        if Rng::new(seed ^ 0x3317_e55a).chance(1, WIRES_EVERY) { plan.with_wires() } else { plan }
+        plan.with_harm(&mut rng).with_overlaps(&mut rng).with_theme(&mut rng).with_devices(&mut rng).with_wires_by_chance()
+    }
+    fn with_wires_by_chance(self) -> Self {
+        if Rng::new(self.seed ^ 0x3317_e55a).chance(1, WIRES_EVERY) { self.with_wires() } else { self }
     }
     /// The same with links that are real connections, which are cut at times. Drawn apart: what else a seed has does not depend on it.
     pub fn with_wires(mut self) -> Self {
