@@ -144,6 +144,10 @@ pub enum Effect {
         msg: RawMessage,
     },
     Close(ConnId),
+    /// We live, and the map has ended this life: from here on we have these addresses on the OSDs' network, and none of the sessions there.
+    RenewCluster {
+        addrs: EntityAddrVec,
+    },
     /// A command about the devices under the store: the shell answers it, with [`crate::command_output`].
     AskDevices {
         conn: ConnId,

@@ -7,6 +7,7 @@ use maps::osd_state;
 use messages::osd_ping::ping_op;
 use messages::{MOSDBoot, MOSDFailure, MOSDPing, Message, RawMessage};
 use osd_core::{ConnId, Effect, Event, HbNet, Peer};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use types::{EntityAddrVec, EntityName, UTime, features};
 use world::{Kind, World, addr};
@@ -111,6 +112,7 @@ fn who_hears_nobody_stays_away_and_reports_nobody() {
 #[test]
 fn who_is_marked_down_again_and_again_ends() {
     let mut w = three();
+    let mut nonces = BTreeSet::new();
     let ends = |w: &World| w.out.iter().any(|e| matches!(e, Effect::Stop { why: None }));
     for time in 0..6 {
         mark_down(&mut w);
@@ -125,7 +127,11 @@ fn who_is_marked_down_again_and_again_ends() {
         w.feed(Event::MapVersions { oldest: 1, newest: w.map.epoch });
         w.answer_purged_snaps();
         w.feed(Event::MapVersions { oldest: 1, newest: w.map.epoch });
-        assert_eq!(w.sent_to_mon::<MOSDBoot>().len(), 1);
+        // Each life has addresses of its own for other OSDs.
+        let boots = w.sent_to_mon::<MOSDBoot>();
+        let [MOSDBoot { cluster_addrs, .. }] = &boots[..] else { panic!("{} boots", boots.len()) };
+        assert!(w.out.iter().any(|e| matches!(e, Effect::RenewCluster { addrs } if addrs == cluster_addrs)));
+        assert!(nonces.insert(cluster_addrs.front().nonce), "{nonces:?}");
         w.publish(|m| {
             m.osd_state[0] |= osd_state::UP;
             m.osd_info[0].up_from = m.epoch;

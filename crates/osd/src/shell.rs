@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
 use tokio::sync::Notify;
-use types::{EntityKind, Epoch, OsdId};
+use types::{EntityAddrVec, EntityKind, Epoch, OsdId};
 
 /// Accepted connections of four messengers have one space of numbers.
 const NETWORK_SHIFT: u32 = 61;
@@ -156,6 +156,7 @@ impl Shell {
                     }
                 }
             }
+            Effect::RenewCluster { addrs } => self.renew_cluster(addrs),
             Effect::Keepalive { conn: id } => {
                 self.keepalive.set(Some(id));
                 if let Some(conn) = self.conn(id) {
@@ -182,6 +183,18 @@ impl Shell {
                 }
             }
             Effect::Stop { why } => self.set_status(Status::Ended(why)),
+        }
+    }
+
+    fn renew_cluster(self: &Rc<Self>, addrs: EntityAddrVec) {
+        let side = &self.messengers[Network::Cluster as usize];
+        side.local().addrs.replace(addrs);
+        for conn in side.conns() {
+            conn.close();
+            // Those that are half open have no number yet.
+            for id in self.forget(&conn).into_iter().filter(|id| id.0 != 0) {
+                self.event_later(Event::Reset { conn: id });
+            }
         }
     }
 

@@ -218,7 +218,10 @@ impl Cluster {
     }
     fn who(&self, life: Life, port: Port) -> Who {
         match life.0 {
-            Proc::Osd(id) => OsdProcess::who(id, life.1, port),
+            Proc::Osd(id) => {
+                let osd = self.osds[id as usize].as_ref();
+                osd.filter(|osd| osd.life == life).map_or_else(|| OsdProcess::who(id, life.1, port), |osd| osd.who_at(port))
+            }
             Proc::Client(n) => ClientProcess::who(n, life.1),
             Proc::Mon => Who {
                 entity: types::EntityText::new(types::EntityKind::MON, "a"),

@@ -283,6 +283,18 @@ impl Net {
             self.wire_messenger(who, life, port, false);
         }
     }
+    /// A process listens as another than before, and each link to or from that port is over. The links.
+    pub fn renew(&mut self, who: &Who, life: Life, port: Port) -> Vec<LinkId> {
+        let ends_here = |l: &&Link| l.port == port && (l.dialer == life || l.server == life);
+        let gone = match self.wires.are_real() {
+            true => self.wires.of(life, port),
+            false => self.links.iter().filter(|(_, l)| ends_here(l)).map(|(id, _)| *id).collect(),
+        };
+        gone.iter().for_each(|link| self.close(life, *link));
+        self.listeners.retain(|_, at| *at != (life, port));
+        self.listen(who, life, port);
+        gone
+    }
     pub(crate) fn new_link(&mut self) -> LinkId {
         self.next_link += 1;
         self.next_link - 1

@@ -19,7 +19,7 @@ use objecter::MonClient;
 use osd_core::daemon::{DialFailure, Effect, Event, Location, Network, StartSetup};
 use osd_core::{BootInfo, ConnId, Daemon, Osd, OsdSetup, Peer};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityName, EntityText, Epoch, PoolId, Uuid, features};
 
@@ -75,6 +75,8 @@ pub struct OsdProcess {
     acked_wall_ns: Option<u64>,
     /// Other numbers of a connection that was closed: the daemon is told after the event.
     others_closed: Vec<ConnId>,
+    /// Where members' links come to, with the nonce of now.
+    cluster_addrs: EntityAddrVec,
     wake_at: Stamp,
     disk_turn: bool,
     /// How long a turn of the loop reads messages at most, and whether one goes on.
@@ -146,6 +148,7 @@ impl OsdProcess {
             keepalive: None,
             acked_wall_ns: None,
             others_closed: Vec::new(),
+            cluster_addrs: at(Port::Cluster),
             wake_at: Stamp(0),
             disk_turn: false,
             turn_ns: plan.turn_ns,
@@ -202,7 +205,12 @@ impl OsdProcess {
     pub fn into_core(self) -> Osd {
         self.daemon.into_osd()
     }
-    /// How monitors and other OSDs see it.
+    /// How others see it that a link from one of its ports comes to.
+    pub fn who_at(&self, port: Port) -> Who {
+        let who = Self::who(self.id, self.life.1, port);
+        if port == Port::Cluster { Who { addrs: self.cluster_addrs.clone(), ..who } } else { who }
+    }
+    /// How monitors and other OSDs see one that has just started.
     pub fn who(id: i32, life: u32, port: Port) -> Who {
         let entity = EntityText::new(EntityKind::OSD, id.to_string());
         let port = if port == Port::Mgr || port == Port::Mon { Port::Public } else { port };
@@ -299,6 +307,7 @@ impl OsdProcess {
                 let others = self.forget(link);
                 self.others_closed.extend(others.into_iter().filter(|other| *other != conn));
             }
+            Effect::RenewCluster { addrs } => self.renew_cluster(addrs, net),
             Effect::Keepalive { conn } => {
                 let (link, now_ns) = (self.dialled.get(&conn).map_or(conn.0, |dialled| dialled.link), self.clock(net).wall_ns);
                 self.keepalive = Some(link);
@@ -320,6 +329,16 @@ impl OsdProcess {
             // No device is asked for its health here, and no command comes by an admin socket.
             Effect::AskDevices { .. } | Effect::AnswerAdmin { .. } => {}
             Effect::Stop { why } => self.ended = Some(why),
+        }
+    }
+    /// The messenger's other addresses, as the shell has them: every link of that network is over.
+    fn renew_cluster(&mut self, addrs: EntityAddrVec, net: &mut Net) {
+        self.cluster_addrs = addrs;
+        let dials: Vec<LinkId> = self.dialled.values().filter(|dialled| dialled.lossless).map(|dialled| dialled.link).collect();
+        let links: BTreeSet<LinkId> = net.renew(&self.who_at(Port::Cluster), self.life, Port::Cluster).into_iter().chain(dials).collect();
+        for link in links {
+            let names = self.forget(link);
+            self.others_closed.extend(names);
         }
     }
     /// A link is over: all numbers that it had.

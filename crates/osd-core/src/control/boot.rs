@@ -24,6 +24,8 @@ const LAG_MAX: Epoch = 40;
 const BOOT_AGAIN: Duration = Duration::from_secs(10);
 /// Answers in a row, a second apart, by which the monitors' maps are older than ours: one of several may be behind for a moment.
 const OLDER_MAX: u32 = 5;
+/// Added to a nonce when the life that it stands for is over; much, as lives of one process after the other may be counted.
+const NEXT_NONCE: u32 = 1 << 16;
 /// Times remembered at which it was marked down; no option asks for more.
 const MARKDOWNS_MAX: usize = 1000;
 // What lacks then comes in one message.
@@ -285,7 +287,15 @@ impl Control {
         }
         self.enter(Stage::Unhealthy);
         self.forget_pings();
+        self.renew_cluster(cx);
         true
+    }
+    /// Others close what they have with the life that ended, each when it has that map; a session of the next life must not be among it, or what it
+    /// brings is lost. By its nonce it is another one.
+    fn renew_cluster(&mut self, cx: &mut EventCx<'_>) {
+        let addrs = &mut self.boot.info.cluster;
+        addrs.0.iter_mut().for_each(|addr| addr.nonce = addr.nonce.wrapping_add(NEXT_NONCE));
+        cx.out.push(Effect::RenewCluster { addrs: addrs.clone() });
     }
     /// Whether enough of the others answered since we wait for that, or nothing was heard of being down for long.
     pub(crate) fn boot_if_healthy(&mut self, cx: &mut EventCx<'_>) {

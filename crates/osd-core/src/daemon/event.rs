@@ -112,6 +112,9 @@ pub enum Effect {
     Keepalive { conn: ConnId },
     /// Ends a connection, or gives a dial up. No [`Event::Reset`] follows.
     Close { conn: ConnId },
+    /// The messenger of the OSDs' network has these addresses from now on: the sockets stay, the nonce is another. All its connections end, half-open
+    /// ones, too, and what waits in them is dropped. [`Event::Reset`] follows for each.
+    RenewCluster { addrs: EntityAddrVec },
     /// [`Event::Time`] is due then, and not at the time that was named before.
     WakeAt(Stamp),
     /// The daemon wants [`Event::Continue`] at once, after what else is waiting.

@@ -68,6 +68,15 @@ impl Links {
     pub fn get(&self, conn: ConnId) -> Option<&Link> {
         self.links.get(&conn)
     }
+    /// All dials to other OSDs on a network: what is sent from now on dials anew.
+    pub fn forget_network(&mut self, network: Network) {
+        self.osds.retain(|(of, _), conn| {
+            if *of == network {
+                self.links.remove(conn);
+            }
+            *of != network
+        });
+    }
     /// The number means nothing from now on.
     pub fn remove(&mut self, conn: ConnId) -> Option<Link> {
         let link = self.links.remove(&conn)?;

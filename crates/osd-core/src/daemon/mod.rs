@@ -210,6 +210,10 @@ impl Daemon {
                 self.close_link(conn, out);
                 self.later.push_back(OsdEvent::Reset { conn });
             }
+            OsdEffect::RenewCluster { addrs } => {
+                self.links.forget_network(Network::Cluster);
+                out.push(Effect::RenewCluster { addrs });
+            }
             OsdEffect::SubscribeMaps { from } => {
                 self.monc(now, out, |client, effects| client.resubscribe("osdmap", from.into(), 0, effects));
             }

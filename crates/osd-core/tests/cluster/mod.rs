@@ -37,6 +37,7 @@ const CLIENT: ConnId = ConnId(1);
 pub struct Node {
     pub osd: Osd,
     pub store: Rc<RefCell<Control>>,
+    public: EntityAddrVec,
     /// What the monitor and its own loop have for it.
     inbox: VecDeque<Event>,
 }
@@ -170,7 +171,8 @@ impl Cluster {
             config: self.config.iter().map(|(name, value)| ((*name).into(), value.clone())).collect(),
         };
         let at = |port: u16| EntityAddrVec::one(addr(6800 + 10 * id as u16 + port, nonce));
-        let info = BootInfo { public: at(0), cluster: at(1), hb_front: at(2), hb_back: at(3), metadata: Vec::new() };
+        let public = at(0);
+        let info = BootInfo { public: public.clone(), cluster: at(1), hb_front: at(2), hb_back: at(3), metadata: Vec::new() };
         let peer = Peer {
             name: EntityName::client(4001),
             entity: "client.admin".into(),
@@ -181,7 +183,7 @@ impl Cluster {
             cap: None,
         };
         let inbox = VecDeque::from([Event::Boot(Box::new(info)), Event::Tick, Event::Connected { conn: CLIENT, peer }, Event::Tick]);
-        self.nodes[id] = Some(Node { osd: Osd::new(setup, Box::new(store)), store: control, inbox });
+        self.nodes[id] = Some(Node { osd: Osd::new(setup, Box::new(store)), store: control, public, inbox });
     }
     /// An OSD dies with all that is on its way from it and to it; the monitor has not noticed yet.
     pub fn kill(&mut self, id: usize) {
@@ -262,6 +264,8 @@ impl Cluster {
                 self.told.push(MCommandReply::decode(&received(&msg)).unwrap());
             }
             Effect::SendMon(msg) => self.to_mon(id, &msg),
+            // Its sessions are over, with what is on its way in them.
+            Effect::RenewCluster { .. } => self.queues.retain(|(from, to), _| *from != id as OsdId && *to != id as OsdId),
             Effect::Log { level: Level::Error, text } | Effect::ClusterLog { level: Level::Error, text } => {
                 self.errors.push(format!("osd.{id}: {text}"));
             }
@@ -315,14 +319,14 @@ impl Cluster {
             }
             MOSDBoot::KIND => {
                 let boot = MOSDBoot::decode(msg).unwrap();
+                let public = self.nodes[id].as_ref().expect("it boots").public.clone();
                 if self.map.is_up(id as OsdId) {
                     self.mark_down(id);
                 }
                 self.publish(|m| {
                     m.osd_state[id] |= osd_state::UP;
                     (m.osd_info[id].up_from, m.osd_uuid[id]) = (m.epoch, uuid(10 + id as u8));
-                    let nonce = boot.cluster_addrs.front().nonce;
-                    m.client_addrs[id] = EntityAddrVec::one(addr(6800 + 10 * id as u16, nonce));
+                    m.client_addrs[id] = public;
                     (m.cluster_addrs[id], m.hb_back_addrs[id]) = (boot.cluster_addrs, boot.hb_back_addrs);
                     m.hb_front_addrs[id] = boot.hb_front_addrs;
                     m.osd_xinfo[id].features = features::SUPPORTED;

@@ -97,6 +97,10 @@ impl Wires {
     pub fn are_real(&self) -> bool {
         self.mode != Wire::Messages
     }
+    /// Connections of one of a process's networks, half-open ones, too.
+    pub fn of(&self, life: Life, port: Port) -> Vec<LinkId> {
+        self.conns.iter().filter(|(_, c)| (c.me, c.port) == (life, port)).map(|(id, _)| *id).collect()
+    }
 }
 
 fn host_and_port(addr: &EntityAddr) -> String {
