@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 use crate::model::Op;
 use crate::rest::{Rest, restless};
 use crate::{MS, SEC};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use store::ObjectStore;
 use types::{HObject, SpgId, UTime};
 
@@ -184,23 +184,24 @@ impl Cluster {
         Ok(())
     }
     fn repair_each(&mut self) -> Result<(), String> {
-        let mut before = self.scrubbed();
+        // Stamps by which each was asked last. Primaries move meanwhile, and with them the order in which groups are listed.
+        let mut before: BTreeMap<SpgId, UTime> = self.scrubbed().into_iter().map(|(pgid, at, _)| (pgid, at)).collect();
         for _ in 0..REPAIRS_MAX {
-            let (then, now) = (before.clone(), self.scrubbed());
-            let is_due = |(pgid, at, errors): &(SpgId, UTime, i64)| *errors > 0 || then.iter().any(|(id, was, _)| id == pgid && was == at);
-            let due: Vec<SpgId> = now.iter().filter(|group| is_due(group)).map(|(pgid, ..)| *pgid).collect();
+            let now = self.scrubbed();
+            let due: BTreeMap<SpgId, UTime> = now
+                .iter()
+                .filter(|(pgid, at, errors)| *errors > 0 || before.get(pgid) == Some(at))
+                .map(|(pgid, at, _)| (*pgid, *at))
+                .collect();
             if due.is_empty() {
                 return Ok(());
             }
-            before.iter_mut().zip(&now).filter(|(was, _)| due.contains(&was.0)).for_each(|(was, now)| *was = *now);
-            for pgid in &due {
+            before.extend(&due);
+            for pgid in due.keys() {
                 self.say(format!(r#"{{"prefix":"pg repair","pgid":"{}"}}"#, pgid.pgid));
             }
-            let asked = before.clone();
             self.until(REPAIR_NS, "", move |c| {
-                let is_done = |(pgid, at, errors): &(SpgId, UTime, i64)| {
-                    *errors == 0 && !(due.contains(pgid) && asked.iter().any(|(id, was, _)| id == pgid && was == at))
-                };
+                let is_done = |(pgid, at, errors): &(SpgId, UTime, i64)| *errors == 0 && due.get(pgid) != Some(at);
                 c.scrubbed().iter().all(is_done) && restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none()
             })?;
         }
