@@ -1,4 +1,5 @@
-//! What the standard library lacks and every layer needs: time as a value, chance as a value, a budget, Ceph's crc32c.
+//! What the standard library lacks and every layer needs: time as a value, chance as a value, a budget, Ceph's crc32c, a switch for
+//! bugs that tests plant.
 //!
 //! Holds no clock and no entropy: shells read those and pass them down. Knows no word of RADOS.
 
@@ -9,6 +10,7 @@ pub mod budget;
 mod crc;
 pub mod fixed;
 mod jenkins;
+mod planted;
 mod rng;
 mod time;
 

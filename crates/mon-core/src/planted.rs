@@ -12,24 +12,4 @@ pub enum Bug {
     DeadWithoutProof,
 }
 
-#[cfg(any(test, debug_assertions))]
-thread_local! {
-    static BROKEN: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
-}
-
-/// True in tests that break this promise.
-#[cfg(any(test, debug_assertions))]
-pub(crate) fn planted(bug: Bug) -> bool {
-    BROKEN.get() == Some(bug)
-}
-#[cfg(not(any(test, debug_assertions)))]
-#[inline(always)]
-pub(crate) const fn planted(_: Bug) -> bool {
-    false
-}
-
-/// Breaks this promise on this thread from now on; `None`: none any more.
-#[cfg(any(test, debug_assertions))]
-pub fn plant(bug: Option<Bug>) {
-    BROKEN.set(bug);
-}
+base::planted_bugs!(Bug, any(test, debug_assertions));

@@ -18,33 +18,4 @@ pub enum Bug {
     CountAnew,
 }
 
-#[cfg(any(test, debug_assertions))]
-thread_local! {
-    static BROKEN: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
-    static REACHED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
-}
-
-/// True in tests that break this promise. Asked last of all conditions, so that a call is a situation in which it matters.
-#[cfg(any(test, debug_assertions))]
-pub(crate) fn planted(bug: Bug) -> bool {
-    let is_broken = BROKEN.get() == Some(bug);
-    REACHED.set(REACHED.get() + u64::from(is_broken));
-    is_broken
-}
-#[cfg(not(any(test, debug_assertions)))]
-#[inline(always)]
-pub(crate) const fn planted(_: Bug) -> bool {
-    false
-}
-
-/// Breaks this promise on this thread from now on; `None`: none any more.
-#[cfg(any(test, debug_assertions))]
-pub fn plant(bug: Option<Bug>) {
-    BROKEN.set(bug);
-    REACHED.set(0);
-}
-/// How often the promise that is broken on this thread could have been kept.
-#[cfg(any(test, debug_assertions))]
-pub fn reached() -> u64 {
-    REACHED.get()
-}
+base::planted_bugs!(Bug, any(test, debug_assertions));

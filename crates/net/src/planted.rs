@@ -13,33 +13,4 @@ pub(crate) enum Bug {
     ForgetAnswers,
 }
 
-#[cfg(test)]
-thread_local! {
-    static BROKEN: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
-}
-
-/// True in tests that break this promise.
-#[cfg(test)]
-pub(crate) fn planted(bug: Bug) -> bool {
-    BROKEN.get() == Some(bug)
-}
-#[cfg(not(test))]
-#[inline(always)]
-pub(crate) const fn planted(_: Bug) -> bool {
-    false
-}
-
-/// True while any promise is broken.
-#[cfg(test)]
-pub(crate) fn is_any_planted() -> bool {
-    BROKEN.get().is_some()
-}
-
-/// True if `f` fails with a promise broken, on this thread.
-#[cfg(test)]
-pub(crate) fn is_noticed(bug: Bug, f: impl FnOnce()) -> bool {
-    BROKEN.set(Some(bug));
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
-    BROKEN.set(None);
-    result.is_err()
-}
+base::planted_bugs!(Bug, test);

@@ -17,27 +17,4 @@ pub enum Bug {
     CountOwnAbsence,
 }
 
-#[cfg(test)]
-thread_local! {
-    static BROKEN: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
-}
-
-/// True in tests that break this promise.
-#[cfg(test)]
-pub fn planted(bug: Bug) -> bool {
-    BROKEN.get() == Some(bug)
-}
-#[cfg(not(test))]
-#[inline(always)]
-pub const fn planted(_: Bug) -> bool {
-    false
-}
-
-/// True if `f` fails with a promise broken, on this thread.
-#[cfg(test)]
-pub fn is_noticed(bug: Bug, f: impl FnOnce()) -> bool {
-    BROKEN.set(Some(bug));
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
-    BROKEN.set(None);
-    result.is_err()
-}
+base::planted_bugs!(Bug, test);

@@ -18,27 +18,4 @@ pub enum Bug {
     IgnoreExtra,
 }
 
-#[cfg(test)]
-thread_local! {
-    static BROKEN: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
-}
-
-/// True in tests that break this promise.
-#[cfg(test)]
-pub fn planted(bug: Bug) -> bool {
-    BROKEN.get() == Some(bug)
-}
-#[cfg(not(test))]
-#[inline(always)]
-pub const fn planted(_: Bug) -> bool {
-    false
-}
-
-/// Runs `f` with a promise broken, on this thread.
-#[cfg(test)]
-pub fn with<T>(bug: Bug, f: impl FnOnce() -> T) -> T {
-    BROKEN.set(Some(bug));
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
-    BROKEN.set(None);
-    result.unwrap_or_else(|e| std::panic::resume_unwind(e))
-}
+base::planted_bugs!(Bug, test);
