@@ -32,7 +32,7 @@ use crate::planted::{Bug, planted};
 use base::Stamp;
 use mapping::splits;
 use std::collections::{BTreeMap, BTreeSet};
-use types::{EVersion, Epoch, OsdId, PastIntervals, PgInfo, PgInterval, PgShard, SpgId, pg_state};
+use types::{EVersion, Epoch, OsdId, PastIntervals, PgInfo, PgShard, SpgId, pg_state};
 
 /// Where a group stands; see the picture above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -311,35 +311,14 @@ impl Peering {
         let has_gap = old.epoch > 0 && !skipped.is_empty();
         let last = if has_gap { old.epoch } else { new.epoch.saturating_sub(1) };
         if first > 0 && last >= first && last > self.past.last {
-            let served = old.acting_primary >= 0 && !old.acting.is_empty() && old.acting.len() >= old.min_size as usize;
-            let maybe_went_rw = served
-                && ((before.up_thru(old.acting_primary) >= first && before.up_from(old.acting_primary) <= first)
-                    || (first..=last).contains(&info.history.last_epoch_clean));
-            let interval = PgInterval {
-                first,
-                last,
-                up: old.up.clone(),
-                acting: old.acting.clone(),
-                maybe_went_rw,
-                primary: old.acting_primary,
-                up_primary: old.up_primary,
-            };
-            self.past.add(false, &interval);
+            let is_written = (before.up_thru(old.acting_primary) >= first && before.up_from(old.acting_primary) <= first)
+                || (first..=last).contains(&info.history.last_epoch_clean);
+            self.past.add(false, &old.interval(first, last, old.might_have_served() && is_written));
         }
         // Maps that we missed are trimmed: the new interval may be older than the map in which we first see it, and its members may have written. Of what was
         // before it nothing has to be known, as maps stay until every group was clean.
         if has_gap && first > 0 && *skipped.end() > self.past.last {
-            let served = new.acting_primary >= 0 && !new.acting.is_empty() && new.acting.len() >= new.min_size as usize;
-            let interval = PgInterval {
-                first: *skipped.start(),
-                last: *skipped.end(),
-                up: new.up.clone(),
-                acting: new.acting.clone(),
-                maybe_went_rw: served,
-                primary: new.acting_primary,
-                up_primary: new.up_primary,
-            };
-            self.past.add(false, &interval);
+            self.past.add(false, &new.interval(*skipped.start(), *skipped.end(), new.might_have_served()));
         }
         info.history.same_interval_since = new.epoch;
         if splits(self.pgid.pgid.seed, old.pg_num, new.pg_num) {

@@ -3,7 +3,7 @@
 //! Holds the arithmetic of splits and merges. Holds no state of a group.
 
 use crate::planted::{Bug, planted};
-use types::{Epoch, OsdId};
+use types::{Epoch, OsdId, PgInterval};
 
 /// A group's part in a merge: the source is over after it, the target has the objects of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,22 @@ impl Mapping {
     /// True if an interval with these members may serve clients.
     pub fn may_serve(&self) -> bool {
         self.acting.len() >= if planted(Bug::ActiveBelowMinSize) { 1 } else { self.min_size as usize }
+    }
+    /// True if these members could have served clients: an interval that is over is judged by it, the one that is by [`Mapping::may_serve`].
+    pub(super) fn might_have_served(&self) -> bool {
+        self.acting_primary >= 0 && !self.acting.is_empty() && self.acting.len() >= self.min_size as usize
+    }
+    /// These members as an interval of the past.
+    pub(super) fn interval(&self, first: Epoch, last: Epoch, maybe_went_rw: bool) -> PgInterval {
+        PgInterval {
+            first,
+            last,
+            up: self.up.clone(),
+            acting: self.acting.clone(),
+            maybe_went_rw,
+            primary: self.acting_primary,
+            up_primary: self.up_primary,
+        }
     }
     /// True if as many members serve as the pool wants, and just those that the map chose.
     pub fn is_whole(&self) -> bool {
