@@ -408,15 +408,18 @@ impl Mon {
 
     /// `HEALTH_OK` or worse, mutes heeded.
     pub fn health_status(&self) -> &'static str {
-        let checks = self.health_checks();
+        self.status_of(&self.health_checks())
+    }
+    fn status_of(&self, checks: &Checks) -> &'static str {
         let worst = checks.iter().filter(|(code, _)| !self.health.mutes.contains_key(&***code)).map(|(_, c)| c.severity).max();
         worst.map_or("HEALTH_OK", Severity::name)
     }
 
     /// What `health` and `status` show.
     pub fn health_json(&self, detail: bool) -> Value {
-        let checks: serde_json::Map<String, Value> = self
-            .health_checks()
+        let checks = self.health_checks();
+        let status = self.status_of(&checks);
+        let checks: serde_json::Map<String, Value> = checks
             .into_iter()
             .map(|(code, c)| {
                 let mut v = json!({"severity": c.severity.name(), "summary": {"message": c.summary, "count": c.count}});
@@ -442,7 +445,7 @@ impl Mon {
                 v
             })
             .collect();
-        json!({"status": self.health_status(), "checks": checks, "mutes": mutes})
+        json!({"status": status, "checks": checks, "mutes": mutes})
     }
 
     /// Ends mutes whose time is up or whose reason has changed, and writes a change of the whole into the cluster log.
@@ -468,7 +471,7 @@ impl Mon {
         for code in over {
             self.health.set_mute(&code, None, &mut self.batch);
         }
-        let status = self.health_status();
+        let status = self.status_of(&checks);
         if status != self.health.last_status {
             let (level, text) = match status {
                 "HEALTH_OK" => (log_level::INFO, "Cluster is now healthy".to_string()),

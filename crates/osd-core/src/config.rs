@@ -4,6 +4,7 @@ use crate::op::{CLASSES_BY_DEFAULT, ClassList, Limits};
 use denc::Encoder;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// Where a value came from; later ones win. The numbers are Ceph's (`CONF_*` of `src/common/config.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,6 +125,19 @@ pub struct Config {
     values: BTreeMap<String, BTreeMap<u8, String>>,
 }
 
+/// Defaults that are numbers. They are asked for at each tick of each group, and parsing one takes longer than finding it.
+static NUMBERS: LazyLock<BTreeMap<&'static str, f64>> = LazyLock::new(|| {
+    let table = options::names().iter().filter_map(|name| Some((*name, options::size::number(options::find(name)?.default)?)));
+    let mut all: BTreeMap<_, _> = table.collect();
+    for (name, value) in OPTIONS {
+        match options::size::number(value) {
+            Some(number) => all.insert(name, number),
+            None => all.remove(name),
+        };
+    }
+    all
+});
+
 fn default_of(name: &str) -> Option<&'static str> {
     let own = OPTIONS.binary_search_by(|(n, _)| (*n).cmp(name)).ok().map(|i| OPTIONS[i].1);
     own.or_else(|| options::find(name).map(|o| o.default))
@@ -141,8 +155,8 @@ impl Config {
     }
     /// A number; the default where the text is none.
     pub fn num(&self, name: &str) -> f64 {
-        let text = self.get(name).unwrap_or("0");
-        options::size::number(text).or_else(|| default_of(name).and_then(options::size::number)).unwrap_or(0.0)
+        let set = self.values.get(name).and_then(|by| by.values().next_back());
+        set.and_then(|text| options::size::number(text)).or_else(|| NUMBERS.get(name).copied()).unwrap_or(0.0)
     }
     pub fn int(&self, name: &str) -> u64 {
         self.num(name) as u64

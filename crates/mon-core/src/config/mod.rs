@@ -139,21 +139,22 @@ impl ConfigDb {
     }
 
     /// The value of `name` for the monitor itself or for the daemon that its own services act for, or the option's default.
-    pub fn value(&self, entity: &EntityText, name: &str) -> String {
-        match self.resolve(entity, "", "").get(name) {
-            Some((_, value)) => (*value).to_string(),
-            None => options::find(name).map(|o| o.default.to_string()).unwrap_or_default(),
+    pub fn value(&self, entity: &EntityText, name: &str) -> &str {
+        let sections = self.entries.iter().filter(|((section, option), _)| option == name && section.applies_to(entity, "", ""));
+        match sections.max_by_key(|((section, _), _)| section.precision()) {
+            Some((_, value)) => value,
+            None => options::find(name).map(|o| o.default).unwrap_or_default(),
         }
     }
     /// [`ConfigDb::value`] for the monitor.
-    pub fn mon_value(&self, name: &str) -> String {
-        if let Some(value) = self.overrides.get(name) {
-            return value.clone();
+    pub fn mon_value(&self, name: &str) -> &str {
+        match self.overrides.get(name) {
+            Some(value) => value,
+            None => self.value(&EntityText::new(EntityKind::MON, "a"), name),
         }
-        self.value(&EntityText::new(EntityKind::MON, "a"), name)
     }
     pub fn mon_bool(&self, name: &str) -> bool {
-        matches!(self.mon_value(name).as_str(), "true" | "1")
+        matches!(self.mon_value(name), "true" | "1")
     }
     pub fn mon_number(&self, name: &str) -> f64 {
         self.mon_value(name).parse().unwrap_or(0.0)

@@ -74,7 +74,7 @@ impl Mon {
         }
         let level = self.config.mon_value("mon_osd_reporter_subtree_level");
         let crush = &self.osd.map.crush;
-        let kind = crush.type_id(&level).unwrap_or(1);
+        let kind = crush.type_id(level).unwrap_or(1);
         let subtree = |osd: OsdId| crush.ancestor_of_type(osd, kind).unwrap_or(osd);
         let reporters: BTreeSet<i32> = reports.reporters.keys().map(|osd| subtree(*osd)).collect();
         // Of a cluster on one host no two subtrees can report: there every OSD counts.

@@ -119,7 +119,7 @@ impl OsdService {
         let min_size = spec.min_size.unwrap_or(if min_default > 0 && min_default <= size { min_default } else { size - size / 2 });
         self.check_pg_limit(None, pg_num, size, config)?;
 
-        let autoscale = match config.mon_value("osd_pool_default_pg_autoscale_mode").as_str() {
+        let autoscale = match config.mon_value("osd_pool_default_pg_autoscale_mode") {
             "on" => PgPool::AUTOSCALE_ON,
             "warn" => PgPool::AUTOSCALE_WARN,
             _ => PgPool::AUTOSCALE_OFF,

@@ -12,6 +12,7 @@ use denc::Encoder;
 use messages::mgr::perf_counter;
 use messages::{DaemonHealthMetric, MMgrConfigure, MMgrOpen, MMgrReport, MPGStats, Message, PerfCounterType, RawMessage};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 use std::time::Duration;
 use types::{Bytes, OsdStat, UTime, features};
 
@@ -51,6 +52,14 @@ impl Default for MgrSession {
         }
     }
 }
+
+/// All that a manager may be told of, in the order of the paths: values go in it.
+static REPORTED: LazyLock<Vec<Reported>> = LazyLock::new(|| {
+    let counters = (0..COUNTERS.len()).map(Reported::counter);
+    let mut all: Vec<Reported> = counters.chain((0..BINS * HISTOGRAMS.len()).map(Reported::bin)).collect();
+    all.sort_by(|a, b| a.about.path.cmp(&b.about.path));
+    all
+});
 
 /// A counter, or a bin of a histogram, as managers know it. Bins are numbered behind the counters.
 struct Reported {
@@ -139,26 +148,22 @@ impl Control {
 
     fn counters_report(&mut self, told: Counters<'_>) -> MMgrReport {
         let threshold = self.mgr.threshold;
-        let all: Vec<Reported> =
-            (0..COUNTERS.len()).map(Reported::counter).chain((0..BINS * HISTOGRAMS.len()).map(Reported::bin)).collect();
-        let wanted = |r: &Reported| u32::from(r.about.priority) >= threshold;
-        // Values go in the order of their paths.
-        let mut order: Vec<&Reported> = all.iter().filter(|r| wanted(r)).collect();
-        order.sort_by(|a, b| a.about.path.cmp(&b.about.path));
-        let known = std::mem::replace(&mut self.mgr.declared, order.iter().map(|r| r.number).collect());
+        let wanted = |r: &&Reported| u32::from(r.about.priority) >= threshold;
+        let order = || REPORTED.iter().filter(wanted);
+        let known = std::mem::replace(&mut self.mgr.declared, order().map(|r| r.number).collect());
         let again = std::mem::replace(&mut self.mgr.reported, true);
         let mut m = MMgrReport {
             daemon_name: self.whoami.to_string(),
-            declare: order.iter().filter(|r| !known.contains(&r.number)).map(|r| r.about.clone()).collect(),
+            declare: order().filter(|r| !known.contains(&r.number)).map(|r| r.about.clone()).collect(),
             // No tasks of ours are shown to the manager; it hears so once.
             task_status: (!again).then(BTreeMap::new),
             // The manager reads values of all that it knows of: what is left out is taken back first.
-            undeclare: all.iter().filter(|r| known.contains(&r.number) && !wanted(r)).map(|r| r.about.path.clone()).collect(),
+            undeclare: REPORTED.iter().filter(|r| known.contains(&r.number) && !wanted(r)).map(|r| r.about.path.clone()).collect(),
             ..MMgrReport::default()
         };
         let mut e = Encoder::new(features::SUPPORTED);
         e.frame(1, 1, |e| {
-            for reported in &order {
+            for reported in order() {
                 let (value, count) = reported.value(told.perf);
                 e.u64(value);
                 if reported.about.kind == Kind::TimeAvg.bits() {
