@@ -46,7 +46,7 @@ impl Core {
         let (Some(Foreseen { area, written }), Some(node)) = (foreseen, self.objects.node(slot)) else { return Ok(()) };
         let none = Unwritten::default();
         let before = node.unwritten().unwrap_or(&none);
-        let after = before.after(area.clone(), &blocks(node, area.start, area.end - area.start), &written);
+        let after = before.after(area.clone(), blocks(node, area.start, area.end - area.start), &written);
         if after == *before {
             return Ok(());
         }

@@ -87,19 +87,19 @@ impl Object {
         }
         let end = offset.saturating_add(len);
         let size = self.size.max(end);
-        if self.unwritten.is_empty() && self.leaves_none(what) {
+        // Buffers are changed in whole cells, and what lay behind the end lies within it if the object grows.
+        let area = offset.min(self.size) / CHUNK * CHUNK..end.checked_next_multiple_of(CHUNK).unwrap_or(u64::MAX);
+        if !self.unwritten.touches(&area) && self.leaves_none(what) {
             make(self);
             self.size = size;
             return;
         }
-        // Buffers are changed in whole cells, and what lay behind the end lies within it if the object grows.
-        let area = offset.min(self.size) / CHUNK * CHUNK..end.checked_next_multiple_of(CHUNK).unwrap_or(u64::MAX);
         let mut written = self.extents_in(&area);
         what.apply(&mut written);
         make(self);
         self.size = size;
         let allocated = self.data.extents(area.start, area.end.min(size).saturating_sub(area.start));
-        self.unwritten = self.unwritten.after(area, &allocated, &written);
+        self.unwritten.note(area, allocated, &written);
     }
     /// True if a change surely leaves no hole within a buffer, if there was none.
     fn leaves_none(&self, what: Written) -> bool {

@@ -32,19 +32,40 @@ impl Unwritten {
         }
         allocated
     }
-    /// After a change within `area`: what is allocated there now, and what of it was written. Nothing else is allocated there.
-    #[must_use]
-    pub fn after(&self, area: Range<u64>, allocated: &IntervalSet, written: &IntervalSet) -> Self {
-        let mut holes = self.0.as_deref().cloned().unwrap_or_default();
+    /// True if one of them lies in the range, or a part of one.
+    pub fn touches(&self, area: &Range<u64>) -> bool {
+        self.0.as_deref().is_some_and(|holes| holes.intersects(area.start, area.end - area.start))
+    }
+    /// Notes a change within `area`: what is allocated there now, and what of it was written. Nothing else is allocated there.
+    pub fn note(&mut self, area: Range<u64>, mut allocated: IntervalSet, written: &IntervalSet) {
+        allocated.subtract(written);
+        let Some(holes) = &mut self.0 else {
+            if !allocated.is_empty() {
+                keep_longest(&mut allocated);
+                *self = Self::of(allocated);
+            }
+            return;
+        };
         holes.erase(area.start, area.end - area.start);
-        let mut new = allocated.clone();
-        new.subtract(written);
-        holes.union_with(&new);
-        while holes.num_intervals() > UNWRITTEN_MAX {
-            let shortest = holes.as_slice().iter().enumerate().min_by_key(|(_, (_, len))| *len);
-            holes.remove_interval(shortest.expect("there are some").0);
+        holes.union_with(&allocated);
+        keep_longest(holes);
+        if holes.is_empty() {
+            self.0 = None;
         }
-        Self::of(holes)
+    }
+    /// What [`Unwritten::note`] makes of it.
+    #[must_use]
+    pub fn after(&self, area: Range<u64>, allocated: IntervalSet, written: &IntervalSet) -> Self {
+        let mut after = self.clone();
+        after.note(area, allocated, written);
+        after
+    }
+}
+
+fn keep_longest(holes: &mut IntervalSet) {
+    while holes.num_intervals() > UNWRITTEN_MAX {
+        let shortest = holes.as_slice().iter().enumerate().min_by_key(|(_, (_, len))| *len);
+        holes.remove_interval(shortest.expect("there are some").0);
     }
 }
 
@@ -72,17 +93,17 @@ mod tests {
     fn what_is_allocated_and_not_written_is_a_hole_until_it_is_written() {
         let none = Unwritten::default();
         // A byte in each of two places of one block.
-        let first = none.after(0..4096, &IntervalSet::of(0, 4096), &IntervalSet::of(1, 1));
+        let first = none.after(0..4096, IntervalSet::of(0, 4096), &IntervalSet::of(1, 1));
         let mut written = first.written(IntervalSet::of(0, 4096));
         assert_eq!(written.as_slice(), [(1, 1)]);
         Written::Data { offset: 3, len: 1 }.apply(&mut written);
-        let second = first.after(0..4096, &IntervalSet::of(0, 4096), &written);
+        let second = first.after(0..4096, IntervalSet::of(0, 4096), &written);
         assert_eq!(second.iter().collect::<Vec<_>>(), [(0, 1), (2, 1), (4, 4092)]);
         Written::Zeros { offset: 0, len: 3 }.apply(&mut written);
         assert_eq!(written.as_slice(), [(3, 1)]);
         // All of it is written, or nothing of it is allocated any more.
-        assert!(second.after(0..4096, &IntervalSet::of(0, 4096), &IntervalSet::of(0, 4096)).is_empty());
-        assert!(second.after(0..4096, &IntervalSet::new(), &IntervalSet::new()).is_empty());
+        assert!(second.after(0..4096, IntervalSet::of(0, 4096), &IntervalSet::of(0, 4096)).is_empty());
+        assert!(second.after(0..4096, IntervalSet::new(), &IntervalSet::new()).is_empty());
     }
 
     #[test]
@@ -90,7 +111,7 @@ mod tests {
         let allocated = IntervalSet::of(0, 1 << 20);
         let mut written = allocated.clone();
         (1..=UNWRITTEN_MAX as u64 + 1).for_each(|n| written.erase(n * 1000, n));
-        let holes = Unwritten::default().after(0..1 << 20, &allocated, &written);
+        let holes = Unwritten::default().after(0..1 << 20, allocated.clone(), &written);
         assert_eq!(holes.iter().len(), UNWRITTEN_MAX);
         let mut told = written.clone();
         told.insert(1000, 1);
