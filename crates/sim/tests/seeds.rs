@@ -4,6 +4,7 @@ use sim::plan::StoreKind;
 use sim::planted::{ALL, OsdBug};
 use sim::{Plan, Planted, Rest, run, run_deep};
 use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Seeds of a test run; `SIM_SEEDS=from,count` has others.
 fn seeds() -> std::ops::Range<u64> {
@@ -11,6 +12,20 @@ fn seeds() -> std::ops::Range<u64> {
     let (from, count) = text.split_once(',').expect("from,count");
     let (from, count): (u64, u64) = (from.parse().expect("a number"), count.parse().expect("a number"));
     from..from + count
+}
+
+/// What `one` gives for each seed. Seeds know nothing of each other, and this is the longest of all tests.
+fn on_all_cores<T: Send>(seeds: std::ops::Range<u64>, one: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    let next = AtomicU64::new(seeds.start);
+    let work = || {
+        let mine = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| seeds.contains(seed)));
+        mine.map(&one).collect::<Vec<T>>()
+    };
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
 }
 
 /// The most memory that this process ever had, in bytes.
@@ -22,14 +37,13 @@ fn memory_max() -> u64 {
 
 #[test]
 fn seeds_come_out_right() {
-    let (mut hours, mut calls, mut faults) = (0.0, 0, 0);
-    for seed in seeds() {
+    let reports = on_all_cores(seeds(), |seed| {
         let report = run(&Plan::of(seed), None, false);
         assert_eq!(report.failure, None, "cargo xtask sim --seed {seed:#x}");
-        hours += report.virtual_s / 3600.0;
-        calls += report.answered;
-        faults += report.faults;
-    }
+        (report.virtual_s / 3600.0, report.answered, report.faults)
+    });
+    let hours: f64 = reports.iter().map(|r| r.0).sum();
+    let (calls, faults) = reports.iter().fold((0, 0), |(calls, faults), r| (calls + r.1, faults + r.2));
     // One run leaves nothing to the next, and no core fills its store by itself: 20 GiB were seen.
     assert!(memory_max() < 1 << 30, "{} MiB", memory_max() >> 20);
     println!("{hours:.1} virtual hours, {calls} operations, {faults} faults");

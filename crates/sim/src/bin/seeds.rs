@@ -9,6 +9,9 @@ use sim::{Plan, Planted, Report, Rest, Seen, run};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+const FLAGS: [&str; 11] =
+    ["--from", "--count", "--seed", "--trace", "--shrink", "--bugs", "--only", "--theme", "--wires", "--figure", "--states"];
+
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
@@ -18,6 +21,10 @@ fn number(text: &str) -> Option<u64> {
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(word) = args.iter().find(|a| a.starts_with("--") && !FLAGS.contains(&a.as_str())) {
+        eprintln!("{word} is none of {}", FLAGS.join(" "));
+        return ExitCode::FAILURE;
+    }
     let value = |name: &str| args.iter().position(|a| a == name).and_then(|i| number(args.get(i + 1)?));
     let flag = |name: &str| args.iter().any(|a| a == name);
     let word = |name: &str| args.iter().position(|a| a == name).and_then(|i| args.get(i + 1)).map_or("", String::as_str);
