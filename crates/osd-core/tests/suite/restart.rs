@@ -1,8 +1,9 @@
 //! An OSD that dies, and the one that starts again on its store: nothing that was answered is lost, nothing is applied twice, whatever part of
 //! what was not answered the store kept.
 
-mod world;
-
+use crate::world;
+use crate::world::store::TestStore;
+use crate::world::{Kind, POOL, World, received, watch, write_full};
 use base::Rng;
 use bytes::Bytes;
 use messages::{InOp, MOSDOp, MOSDOpReply, MWatchNotify, Message};
@@ -11,8 +12,6 @@ use osd_core::{ConnId, Effect, Event, Osd};
 use std::collections::BTreeMap;
 use types::osd_op::{CallArgs, OpCode, watch_op};
 use types::{EVersion, EntityName, OsdOp, SnapContext, features};
-use world::store::TestStore;
-use world::{Kind, POOL, World, received, watch, write_full};
 
 fn append(data: &[u8]) -> InOp {
     InOp::new(OsdOp::range(OpCode::APPEND, 0, data.len() as u64), Bytes::copy_from_slice(data))

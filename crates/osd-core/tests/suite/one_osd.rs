@@ -2,8 +2,7 @@
 //!
 //! Each case runs twice: on a store that has everything at hand, and on one that must fetch what it is asked for, now and then.
 
-mod world;
-
+use crate::world::{Kind, POOL, World, addr, received, watch, write_full};
 use base::Rng;
 use bytes::Bytes;
 use messages::osd_client::backoff_op;
@@ -15,7 +14,6 @@ use osd_core::{ConnId, Effect, Event, Peer};
 use types::errno::{EINVAL, ENOENT, ENOTCONN};
 use types::osd_op::{OpCode, osd_flag, watch_op};
 use types::{EntityAddr, EntityName, OsdOp, PgId, SnapContext, UTime, features, pg_state};
-use world::{Kind, POOL, World, addr, received, watch, write_full};
 
 macro_rules! on_both {
     ($($name:ident)*) => {

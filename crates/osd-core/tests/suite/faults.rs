@@ -1,7 +1,7 @@
 //! Stores that lack room, give damage instead of data, or stop: what clients, the monitor and the log hear of it.
 
-mod world;
-
+use crate::world::store::TestStore;
+use crate::world::{Kind, POOL, World, write_full};
 use bytes::Bytes;
 use maps::{osd_state, pool_flags};
 use messages::{InOp, MMgrConfigure, MOSDFull, MOSDOp, MPGStats, Message};
@@ -10,8 +10,6 @@ use types::OsdOp;
 use types::errno::{EIO, ENOSPC};
 use types::features;
 use types::osd_op::{OpCode, osd_flag};
-use world::store::TestStore;
-use world::{Kind, POOL, World, write_full};
 
 fn reports(w: &World) -> Vec<String> {
     let line = |e: &Effect| match e {

@@ -1,17 +1,14 @@
 //! Members that no log reaches are filled, object by object, while clients write: at rest every copy is the same, whatever ended or came back meanwhile.
 
-mod cluster;
-mod world;
-
+use crate::cluster::{Cluster, POOL};
+use crate::world::write_full;
 use base::Rng;
 use bytes::Bytes;
-use cluster::{Cluster, POOL};
 use maps::{map_flags, osd_state};
 use messages::{InOp, MOSDOp};
 use std::collections::{BTreeMap, BTreeSet};
 use types::osd_op::OpCode;
 use types::{OsdOp, PgId, SnapContext, SpgId, pg_state};
-use world::write_full;
 
 fn append(data: &[u8]) -> InOp {
     InOp::new(OsdOp::range(OpCode::APPEND, 0, data.len() as u64), Bytes::copy_from_slice(data))

@@ -5,8 +5,7 @@
 //! answers at once hears each notification once. One that has not answered when its connection goes hears it again when it comes back. A notifier
 //! that comes back without an answer notifies anew, under another number.
 
-mod world;
-
+use crate::world::{Kind, POOL, World, addr, received, watch};
 use bytes::{Bytes, BytesMut};
 use messages::{InOp, MOSDOp, MWatchNotify, Message};
 use msgr::{AuthNone, AuthNoneClient, Connection, Local, Policy, Up};
@@ -17,7 +16,6 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use types::osd_op::{NotifyArgs, OpCode, watch_op};
 use types::{EntityAddrVec, EntityKind, EntityName, EntityText, ObjectLocator, OsdOp, features};
-use world::{Kind, POOL, World, addr, received, watch};
 
 /// Which way the bytes go that a cut counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,16 +1,13 @@
 //! A stock primary recovers a member beside its writes: of a write to an object that the member lacks it sends the log's entries alone. The member
 //! lacks what they say from then on, also after a restart.
 
-mod cluster;
-mod world;
-
-use cluster::{Cluster, POOL};
+use crate::cluster::{Cluster, POOL};
+use crate::world::{received, write_full};
 use denc::{ByteStr, Denc};
 use messages::{MOSDRepOp, Message};
 use osd_core::Event;
 use store::PgRecord;
 use types::{CollId, EVersion, LogOp, PgId, PgLogEntry, PgShard, SpgId, Transaction, features};
-use world::{received, write_full};
 
 const GROUP: SpgId = SpgId::whole(PgId::new(POOL, 0));
 

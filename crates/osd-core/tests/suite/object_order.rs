@@ -1,14 +1,12 @@
 //! The order of requests on one object, through the whole core; the order alone is tested where it lies (`pg/order.rs`).
 
-mod world;
-
+use crate::world::{Kind, POOL, World, received, write_full};
 use bytes::Bytes;
 use denc::Denc;
 use messages::{InOp, MOSDOp, MOSDOpReply, Message};
 use osd_core::{ConnId, Event};
 use types::osd_op::{CopyFromArgs, OpCode};
 use types::{ByteStr, CEPH_NOSNAP, ObjectLocator, OsdOp, features};
-use world::{Kind, POOL, World, received, write_full};
 
 fn kinds() -> impl Iterator<Item = Kind> {
     [Kind::Memory].into_iter().chain((1..6).map(Kind::Fetching))

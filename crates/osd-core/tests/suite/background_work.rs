@@ -1,13 +1,11 @@
 //! What an OSD does by itself: it goes on with the store's news, in turns between clients' requests, and is shown.
 
-mod world;
-
+use crate::world::{Kind, POOL, World, uuid, write_full};
 use messages::{InOp, MCommand, MCommandReply, MOSDOpReply, MOSDScrub2, Message};
 use osd_core::{ConnId, Effect, Event};
 use serde_json::Value;
 use types::osd_op::{CallArgs, OpCode};
 use types::{OsdOp, PgId, SnapContext, SpgId, features};
-use world::{Kind, POOL, World, uuid, write_full};
 
 fn kinds() -> impl Iterator<Item = Kind> {
     [Kind::Memory].into_iter().chain((1..4).map(Kind::Fetching))

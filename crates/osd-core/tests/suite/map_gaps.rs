@@ -1,12 +1,10 @@
 //! Maps that come without the ones before them: what the monitor still has is asked for; what it has no more ends the interval.
 
-mod world;
-
+use crate::world::{Kind, POOL, World, uuid};
 use maps::Incremental;
 use messages::{MMonGetOSDMap, MOSDBeacon, MOSDMap, Message};
 use osd_core::{Effect, Event};
 use types::features;
-use world::{Kind, POOL, World, uuid};
 
 /// The newest map alone, from a monitor whose oldest one is `oldest`.
 fn newest_alone(w: &mut World, oldest: u32) {

@@ -1,8 +1,8 @@
 //! Maps that come while writes are in flight: they are taken in at once, each request is answered once and in order, and only a group that is
 //! split or merged waits, for its own store.
 
-mod world;
-
+use crate::world::store::TestStore;
+use crate::world::{Kind, POOL, World, received, watch, write_full};
 use base::Rng;
 use bytes::Bytes;
 use maps::OsdMap;
@@ -11,8 +11,6 @@ use osd_core::{ConnId, Event};
 use std::collections::BTreeMap;
 use types::osd_op::{OpCode, watch_op};
 use types::{Epoch, OsdOp, PgId, features};
-use world::store::TestStore;
-use world::{Kind, POOL, World, received, watch, write_full};
 
 fn append(data: &[u8]) -> InOp {
     InOp::new(OsdOp::range(OpCode::APPEND, 0, data.len() as u64), Bytes::copy_from_slice(data))

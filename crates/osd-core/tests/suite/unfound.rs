@@ -1,10 +1,7 @@
 //! Objects that only a lost OSD had: the group serves the others, tells which these are, and goes on when an operator gives them up.
 
-mod cluster;
-mod world;
-
+use crate::cluster::{Cluster, POOL};
 use bytes::Bytes;
-use cluster::{Cluster, POOL};
 use messages::InOp;
 use serde_json::{Value, json};
 use types::osd_op::OpCode;

@@ -1,8 +1,7 @@
 //! An OSD that the map says is down while it lives: it comes back when others answer it, and not before. And the other side: when an OSD says that
 //! others are silent.
 
-mod world;
-
+use crate::world::{Kind, World, addr};
 use maps::osd_state;
 use messages::osd_ping::ping_op;
 use messages::{MOSDBoot, MOSDFailure, MOSDPing, Message, RawMessage};
@@ -10,7 +9,6 @@ use osd_core::{ConnId, Effect, Event, HbNet, Peer};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use types::{EntityAddrVec, EntityName, UTime, features};
-use world::{Kind, World, addr};
 
 const NETS: [HbNet; 2] = [HbNet::Front, HbNet::Back];
 

@@ -1,12 +1,9 @@
 //! Members of groups die and return at any moment: at rest their logs are one, nothing that a client was answered is missing from it, and no
 //! member lacks an object.
 
-mod cluster;
-mod world;
-
+use crate::cluster::{Cluster, POOL};
 use base::Rng;
 use bytes::Bytes;
-use cluster::{Cluster, POOL};
 use maps::Placement;
 use messages::{InOp, MOSDOp};
 use std::collections::BTreeSet;

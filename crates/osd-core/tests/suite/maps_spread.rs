@@ -1,13 +1,11 @@
 //! Maps that another OSD lacks, by the word of its pings, are sent to it: in order, once, and again if they got lost.
 
-mod world;
-
+use crate::world::{Kind, World, addr, uuid};
 use maps::{OsdMap, osd_state};
 use messages::osd_ping::ping_op;
 use messages::{MOSDMap, MOSDPing, Message};
 use osd_core::{ConnId, Effect, Event, HbNet, Peer};
 use types::{EntityAddrVec, EntityName, Epoch, features};
-use world::{Kind, World, addr, uuid};
 
 /// osd.1, which pings on this connection.
 const PEER: u64 = 51;

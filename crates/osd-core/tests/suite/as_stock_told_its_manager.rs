@@ -2,16 +2,12 @@
 //!
 //! `fixtures/osd-core/README.md` says where the conversation is from.
 
-#[path = "../../messages/tests/conversation/mod.rs"]
-mod conversation;
-mod replay;
-mod world;
-
-use conversation::Said;
+use crate::conversation;
+use crate::conversation::Said;
+use crate::replay::{Player, To};
 use denc::{Decoder, Denc};
 use messages::*;
 use osd_core::{Event, Osd};
-use replay::{Player, To};
 use std::collections::BTreeMap;
 use types::{PgStat, UTime};
 

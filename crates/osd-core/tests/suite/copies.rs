@@ -1,14 +1,13 @@
 //! Requests that want other objects: copied out of groups of this OSD, and asked of others wherever the map has them.
 
-mod world;
-
+use crate::world;
+use crate::world::{Kind, POOL, World, addr};
 use denc::Denc;
 use messages::{InOp, MOSDOp, MOSDOpReply, Message};
 use osd_core::{ConnId, Effect, Event, Peer};
 use types::errno::ENOENT;
 use types::osd_op::{CopyFromArgs, OpCode};
 use types::{ByteStr, CEPH_NOSNAP, EntityAddrVec, EntityName, ObjectLocator, OsdOp, features};
-use world::{Kind, POOL, World, addr};
 
 fn copy_from(oid: &str, pool: i64) -> Vec<InOp> {
     let args = CopyFromArgs { snapid: CEPH_NOSNAP, ..CopyFromArgs::default() };

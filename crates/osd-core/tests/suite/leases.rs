@@ -1,18 +1,16 @@
 //! Leases between OSDs that are joined by queues: a primary that was stopped and goes on serves nothing, and the next one waits for it.
 
-mod cluster;
-mod world;
-
+use crate::cluster;
+use crate::cluster::{Cluster, POOL};
+use crate::world::{received, write_full};
 use base::{Clock, Stamp};
 use bytes::Bytes;
-use cluster::{Cluster, POOL};
 use maps::osd_state;
 use messages::osd_mon::failure_flag;
 use messages::{InOp, MOSDFailure, Message};
 use osd_core::{ConnId, Effect, Event, HbNet};
 use types::osd_op::OpCode;
 use types::{OsdOp, PgId, features, pg_state};
-use world::{received, write_full};
 
 const PG: PgId = PgId { pool: POOL, seed: 0 };
 

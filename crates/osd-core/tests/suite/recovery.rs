@@ -1,14 +1,13 @@
 //! Messages of recovery at an OSD: another OSD asks for objects and gets them, and what belongs to nothing changes nothing.
 
-mod world;
-
+use crate::world;
+use crate::world::{Kind, World, addr};
 use messages::{
     MOSDPGPull, MOSDPGPush, MOSDPGPushReply, MOSDPGRecoveryDelete, MOSDPGRecoveryDeleteReply, Message, ObjectRecoveryInfo,
     ObjectRecoveryProgress, PullOp, PushOp,
 };
 use osd_core::{Effect, Event};
 use types::{EVersion, EntityAddrVec, Epoch, HObject, IntervalSet, PgShard, SpgId, features};
-use world::{Kind, World, addr};
 
 const FROM: PgShard = PgShard::whole(1);
 

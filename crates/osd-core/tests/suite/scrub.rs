@@ -1,11 +1,9 @@
 //! Damage behind an OSD's back, of every kind, on the primary and on another member: scrubs find it and say so, no client is handed any of it, and
 //! a repair mends it from a good copy.
 
-mod cluster;
-mod world;
-
+use crate::cluster::{Cluster, POOL};
+use crate::world::{uuid, write_full};
 use bytes::Bytes;
-use cluster::{Cluster, POOL};
 use denc::Denc;
 use messages::{InOp, MOSDScrub2, Message};
 use osd_core::Event;
@@ -14,7 +12,6 @@ use types::scrub_results::{InconsistentObj, InconsistentSnapset, ScrubLsArg, Scr
 use types::{
     ByteStr, CollId, GHObject, HObject, ObjectInfo, ObjectStatSum, OsdOp, PgId, SnapContext, SpgId, Transaction, features, pg_state,
 };
-use world::{uuid, write_full};
 
 const GROUP: PgId = PgId::new(POOL, 0);
 const RIGHT: &[u8] = b"the right bytes";
@@ -188,7 +185,7 @@ fn assert_told_as_stock_did(kind: Damage, on_primary: bool, found: &Inconsistent
         _ => return,
     };
     let name = format!("{name}-{}", if on_primary { "primary" } else { "replica" });
-    let all: serde_json::Value = serde_json::from_str(include_str!("../../../fixtures/scrub/deep-obj.json")).unwrap();
+    let all: serde_json::Value = serde_json::from_str(include_str!("../../../../fixtures/scrub/deep-obj.json")).unwrap();
     let stocks = all["inconsistents"].as_array().unwrap().iter().find(|o| o["object"]["name"] == *name).unwrap();
     let ours = |errors: u64, names: &[(u64, &str)]| {
         assert_eq!(names.iter().fold(errors, |left, (bit, _)| left & !bit), 0, "{name}: bits without a name");

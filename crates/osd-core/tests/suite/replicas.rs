@@ -1,18 +1,15 @@
 //! Groups of two and three copies on OSDs that are joined by queues: what a client was answered is on every member, in whatever order messages
 //! and commits arrive.
 
-mod cluster;
-mod world;
-
+use crate::cluster::{Cluster, POOL};
+use crate::world::write_full;
 use base::Rng;
 use bytes::Bytes;
-use cluster::{Cluster, POOL};
 use maps::map_flags;
 use messages::{InOp, MOSDOp, MOSDOpReply};
 use std::collections::BTreeMap;
 use types::osd_op::OpCode;
 use types::{IntervalSet, OsdOp, PgId, SnapContext, SpgId, pg_state};
-use world::write_full;
 
 fn append(data: &[u8]) -> InOp {
     InOp::new(OsdOp::range(OpCode::APPEND, 0, data.len() as u64), Bytes::copy_from_slice(data))

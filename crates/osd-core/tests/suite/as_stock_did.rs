@@ -2,14 +2,10 @@
 //!
 //! `fixtures/osd-core/README.md` says where the conversation is from.
 
-#[path = "../../messages/tests/conversation/mod.rs"]
-mod conversation;
-mod replay;
-mod world;
-
-use conversation::Said;
+use crate::conversation;
+use crate::conversation::Said;
+use crate::replay::{Player, To, maps_of};
 use messages::{MOSDAlive, MOSDBeacon, MOSDBoot, MOSDPGCreate2, MOSDPGCreated, Message, RawMessage};
-use replay::{Player, To, maps_of};
 use std::collections::BTreeSet;
 use types::PgId;
 
