@@ -406,11 +406,8 @@ impl Mon {
         }
     }
 
-    /// `HEALTH_OK` or worse, mutes heeded.
-    pub fn health_status(&self) -> &'static str {
-        self.status_of(&self.health_checks())
-    }
-    fn status_of(&self, checks: &Checks) -> &'static str {
+    /// `HEALTH_OK` or worse, mutes heeded, by [`Mon::health_checks`].
+    pub fn health_status(&self, checks: &Checks) -> &'static str {
         let worst = checks.iter().filter(|(code, _)| !self.health.mutes.contains_key(&***code)).map(|(_, c)| c.severity).max();
         worst.map_or("HEALTH_OK", Severity::name)
     }
@@ -418,7 +415,7 @@ impl Mon {
     /// What `health` and `status` show.
     pub fn health_json(&self, detail: bool) -> Value {
         let checks = self.health_checks();
-        let status = self.status_of(&checks);
+        let status = self.health_status(&checks);
         let checks: serde_json::Map<String, Value> = checks
             .into_iter()
             .map(|(code, c)| {
@@ -471,7 +468,7 @@ impl Mon {
         for code in over {
             self.health.set_mute(&code, None, &mut self.batch);
         }
-        let status = self.status_of(&checks);
+        let status = self.health_status(&checks);
         if status != self.health.last_status {
             let (level, text) = match status {
                 "HEALTH_OK" => (log_level::INFO, "Cluster is now healthy".to_string()),

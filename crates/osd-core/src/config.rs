@@ -150,13 +150,15 @@ impl Config {
     }
     /// A value as text.
     pub fn get(&self, name: &str) -> Option<&str> {
-        let set = self.values.get(name).and_then(|by| by.values().next_back());
-        set.map(String::as_str).or_else(|| default_of(name))
+        self.set_value(name).or_else(|| default_of(name))
+    }
+    /// What was set, from the source that wins.
+    fn set_value(&self, name: &str) -> Option<&str> {
+        self.values.get(name)?.values().next_back().map(String::as_str)
     }
     /// A number; the default where the text is none.
     pub fn num(&self, name: &str) -> f64 {
-        let set = self.values.get(name).and_then(|by| by.values().next_back());
-        set.and_then(|text| options::size::number(text)).or_else(|| NUMBERS.get(name).copied()).unwrap_or(0.0)
+        self.set_value(name).and_then(options::size::number).or_else(|| NUMBERS.get(name).copied()).unwrap_or(0.0)
     }
     pub fn int(&self, name: &str) -> u64 {
         self.num(name) as u64

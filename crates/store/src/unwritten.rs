@@ -39,13 +39,10 @@ impl Unwritten {
     /// Notes a change within `area`: what is allocated there now, and what of it was written. Nothing else is allocated there.
     pub fn note(&mut self, area: Range<u64>, mut allocated: IntervalSet, written: &IntervalSet) {
         allocated.subtract(written);
-        let Some(holes) = &mut self.0 else {
-            if !allocated.is_empty() {
-                keep_longest(&mut allocated);
-                *self = Self::of(allocated);
-            }
+        if self.is_empty() && allocated.is_empty() {
             return;
-        };
+        }
+        let holes = self.0.get_or_insert_default();
         holes.erase(area.start, area.end - area.start);
         holes.union_with(&allocated);
         keep_longest(holes);

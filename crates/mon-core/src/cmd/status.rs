@@ -137,7 +137,8 @@ fn status_text(ctx: &Ctx<'_>, fsmap: &FsMap, quorum_age: u64) -> String {
 /// The cluster's name and health.
 fn cluster_text(mon: &crate::Mon) -> String {
     let mut out = String::new();
-    let (h, checks) = (mon.health_status(), mon.health_checks());
+    let checks = mon.health_checks();
+    let h = mon.health_status(&checks);
     out += &format!("  cluster:\n    id:     {}\n    health: {h}\n", mon.options.fsid);
     for (code, check) in &checks {
         if !mon.health.mutes.contains_key(&**code) {
@@ -253,7 +254,7 @@ fn health(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.answer(json, || {
         let checks = mon.health_checks();
         let shown: Vec<_> = checks.iter().filter(|(code, _)| !mon.health.mutes.contains_key(&***code)).collect();
-        let mut out = mon.health_status().to_string();
+        let mut out = mon.health_status(&checks).to_string();
         if !shown.is_empty() {
             out += " ";
             out += &shown.iter().map(|(_, c)| c.summary.as_str()).collect::<Vec<_>>().join("; ");

@@ -39,8 +39,8 @@ fn health_number(status: &str) -> f64 {
 
 impl Mon {
     pub(super) fn health_metrics(&self, page: &mut Page) {
-        page.put("ceph_health_status", Kind::Untyped, "Cluster health status", &[], health_number(self.health_status()));
         let checks = self.health_checks();
+        page.put("ceph_health_status", Kind::Untyped, "Cluster health status", &[], health_number(self.health_status(&checks)));
         let slow: u32 = self.slow_daemons().iter().map(|(_, n, _)| n).sum();
         let help = "OSD or Monitor requests taking a long time to process";
         page.put("ceph_healthcheck_slow_ops", Kind::Gauge, help, &[], slow.into());

@@ -69,7 +69,9 @@ impl Mon {
     }
 
     fn health_view(&self) -> Value {
-        let mut checks: Vec<_> = self.health_checks().into_iter().collect();
+        let checks = self.health_checks();
+        let status = self.health_status(&checks);
+        let mut checks: Vec<_> = checks.into_iter().collect();
         checks.sort_by_key(|(_, c)| std::cmp::Reverse(c.severity));
         let rows: Vec<Value> = checks
             .iter()
@@ -81,7 +83,7 @@ impl Mon {
                 })
             })
             .collect();
-        json!({"status": self.health_status(), "checks": rows})
+        json!({"status": status, "checks": rows})
     }
 
     /// What clients do, per second, lately.

@@ -9,8 +9,7 @@ use sim::{Plan, Planted, Report, Rest, Seen, run};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-const FLAGS: [&str; 11] =
-    ["--from", "--count", "--seed", "--trace", "--shrink", "--bugs", "--only", "--theme", "--wires", "--figure", "--states"];
+const FLAGS: [&str; 10] = ["--from", "--count", "--seed", "--trace", "--shrink", "--bugs", "--only", "--theme", "--wires", "--figure"];
 
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
