@@ -220,6 +220,7 @@ impl Mon {
                 self.osd.forget_reporter(conn);
                 self.manager.proxy.forget(conn);
                 if let Some(osd) = ended.and_then(|session| session.osd()) {
+                    self.osd.note_left(osd);
                     self.check_failure(osd, clock);
                 }
             }

@@ -10,6 +10,8 @@ pub enum Bug {
     PurgeEarly,
     /// An OSD that others miss counts as dead: nothing waits for what it may still serve.
     DeadWithoutProof,
+    /// What is said of an OSD's earlier life counts against the present one.
+    BelieveOldReport,
 }
 
 base::planted_bugs!(Bug, any(test, debug_assertions));

@@ -376,6 +376,7 @@ fn a_refused_connection_is_evidence_not_proof() {
         target_osd: target,
         target_addrs: w.mon.osd.map.client_addrs[target as usize].clone(),
         flags: failure_flag::FAILED | failure_flag::IMMEDIATE,
+        epoch: w.mon.osd.map.epoch,
         ..MOSDFailure::default()
     };
     for target in [1, 2, 3] {
@@ -399,6 +400,57 @@ fn a_refused_connection_is_evidence_not_proof() {
     assert!(w.mon.osd.map.is_up(0), "no report, and no proof");
 }
 
+/// An OSD that was wrongly marked down and is back has another port for OSDs, and the former one refuses.
+#[test]
+fn what_was_said_of_a_former_life_does_not_count() {
+    let mut w = World::new();
+    let osds: Vec<ConnId> = (0..3).map(|id| w.osd(id)).collect();
+    let admin = w.open("client.admin", "allow *");
+    w.now_ms += 60_000;
+    let mut m = MOSDFailure {
+        fsid: w.mon.options.fsid,
+        target_osd: 1,
+        target_addrs: w.mon.osd.map.client_addrs[1].clone(),
+        flags: failure_flag::FAILED | failure_flag::IMMEDIATE,
+        epoch: w.mon.osd.map.epoch,
+        ..MOSDFailure::default()
+    };
+    w.ok(admin, r#"{"prefix":"osd down","ids":["1"]}"#);
+    let uuid = w.mon.osd.map.osd_uuid[1];
+    w.boot(osds[1], 1, uuid);
+    let up_from = w.mon.osd.map.osd_info[1].up_from;
+    assert!(w.mon.osd.map.is_up(1) && up_from > m.epoch && m.target_addrs == w.mon.osd.map.client_addrs[1]);
+    w.event(Event::Closed { conn: osds[1] });
+    w.send(osds[0], &m);
+    assert!(w.mon.osd.map.is_up(1), "that was before it came back");
+    m.epoch = up_from;
+    w.send(osds[0], &m);
+    assert!(!w.mon.osd.map.is_up(1));
+}
+
+/// A monitor that has just started has heard nothing of OSDs that live.
+#[test]
+fn silence_since_the_monitors_start_is_no_proof() {
+    let mut w = World::new();
+    (0..3).for_each(|id| drop(w.osd(id)));
+    w.restart();
+    let reporters = ["osd.0", "osd.2"].map(|name| w.open(name, "allow profile osd"));
+    w.now_ms += 60_000;
+    let m = MOSDFailure {
+        fsid: w.mon.options.fsid,
+        target_osd: 1,
+        target_addrs: w.mon.osd.map.client_addrs[1].clone(),
+        flags: failure_flag::FAILED | failure_flag::IMMEDIATE,
+        epoch: w.mon.osd.map.epoch,
+        ..MOSDFailure::default()
+    };
+    w.send(reporters[0], &m);
+    assert!(w.mon.osd.map.is_up(1), "one that it does not answer");
+    w.send(reporters[1], &m);
+    let (info, xinfo) = (w.mon.osd.map.osd_info[1], w.mon.osd.map.osd_xinfo[1]);
+    assert!(!w.mon.osd.map.is_up(1) && xinfo.dead_epoch <= info.up_from, "two: it is down, and its leases count");
+}
+
 /// `mon_osd_min_up_ratio` and `mon_osd_min_in_ratio`: a cut network must not take the whole cluster down, nor its data out.
 #[test]
 fn enough_osds_stay_up_and_in() {
@@ -416,6 +468,7 @@ fn enough_osds_stay_up_and_in() {
             target_osd: target,
             target_addrs: w.mon.osd.map.client_addrs[target as usize].clone(),
             flags: failure_flag::FAILED | failure_flag::IMMEDIATE,
+            epoch: w.mon.osd.map.epoch,
             ..MOSDFailure::default()
         };
         w.event(Event::Closed { conn: osds[target as usize] });
@@ -520,7 +573,9 @@ fn osds_go_down_and_out_and_come_back() {
     let fsid = w.mon.options.fsid;
     w.now_ms += 60_000;
     let target_addrs = w.mon.osd.map.client_addrs[0].clone();
-    let failed = MOSDFailure { fsid, target_osd: 0, target_addrs, flags: failure_flag::FAILED, failed_for_s: 30, ..MOSDFailure::default() };
+    let epoch = w.mon.osd.map.epoch;
+    let failed =
+        MOSDFailure { fsid, target_osd: 0, target_addrs, epoch, flags: failure_flag::FAILED, failed_for_s: 30, ..MOSDFailure::default() };
     w.send(b, &failed);
     assert!(!w.mon.osd.map.is_up(0), "of two OSDs on one host the other's word is enough");
     w.now_ms += 601_000;

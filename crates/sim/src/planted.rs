@@ -79,6 +79,7 @@ pub const ALL: &[Planted] = &[
     Planted::Mon(MonBug::ReuseSnapId),
     Planted::Mon(MonBug::PurgeEarly),
     Planted::Mon(MonBug::DeadWithoutProof),
+    Planted::Mon(MonBug::BelieveOldReport),
     Planted::Wire(WireBug::ReplayTooLate),
     Planted::Wire(WireBug::KeepDuplicate),
     Planted::Wire(WireBug::IgnoreAck),

@@ -24,6 +24,11 @@ impl Mon {
         if !known || m.target_addrs.msgr2() != map.client_addrs[target as usize].msgr2() {
             return;
         }
+        // Said of an earlier life. The addresses for clients do not tell: an OSD that was wrongly marked down keeps them, and its former port on
+        // the OSDs' network refuses.
+        if m.epoch < map.osd_info[target as usize].up_from && !planted(Bug::BelieveOldReport) {
+            return;
+        }
         if m.flags & failure_flag::FAILED == 0 {
             if let Some(reports) = self.osd.failures.get_mut(&target) {
                 reports.reporters.remove(&reporter);
@@ -31,7 +36,7 @@ impl Mon {
             return;
         }
         // A port that refuses is evidence, not proof: one host with a wrong firewall would take everybody down. The target's own silence
-        // makes it proof; while it talks to us, the report counts as one that has waited long enough, and it takes as many as others do.
+        // makes it proof; until then the report counts as one that has waited long enough, and it takes as many as others do.
         let refused = m.flags & failure_flag::IMMEDIATE != 0;
         let silent = if refused { self.grace() } else { Duration::from_secs(m.failed_for_s.max(0) as u64) };
         let since = clock.mono - silent;
@@ -39,8 +44,9 @@ impl Mon {
         reports.reporters.insert(reporter, Report { since, conn, refused });
         self.check_failure(target, clock);
     }
-    fn talks_to(&self, osd: OsdId) -> bool {
-        self.sessions.values().any(|s| s.osd() == Some(osd))
+    /// True if it talked to us and does not any more. A monitor that has just started has heard nothing of those that live, either.
+    fn fell_silent(&self, osd: OsdId) -> bool {
+        self.osd.left.contains(&osd) && !self.sessions.values().any(|s| s.osd() == Some(osd))
     }
     /// Its port refuses and it is silent: the process is gone, and its peers needn't wait for leases that it might still hold.
     fn mark_gone(&mut self, target: OsdId, reporter: OsdId, clock: Clock) {
@@ -68,7 +74,7 @@ impl Mon {
             return;
         }
         if let Some((reporter, _)) = reports.reporters.iter().find(|(_, report)| report.refused)
-            && !self.talks_to(target)
+            && self.fell_silent(target)
         {
             return self.mark_gone(target, *reporter, clock);
         }
@@ -99,6 +105,10 @@ impl super::OsdService {
     pub(crate) fn share_that_stays(&self, is: impl Fn(OsdId) -> bool, goes: impl Fn(&Incremental, OsdId) -> bool) -> f64 {
         let stays = |osd: &OsdId| is(*osd) && !self.peek_pending().is_some_and(|inc| goes(inc, *osd));
         self.map.osds().filter(stays).count() as f64 / self.map.num_osds().max(1) as f64
+    }
+    /// A session of this OSD has ended.
+    pub(crate) fn note_left(&mut self, osd: OsdId) {
+        self.left.insert(osd);
     }
     pub(crate) fn note_beacon(&mut self, osd: OsdId, now: Stamp, needed: types::Epoch) {
         self.beacons.insert(osd, (now, needed));

@@ -23,7 +23,7 @@ use base::{Clock, Stamp};
 use bytes::Bytes;
 use denc::Denc;
 use maps::{Incremental, OsdMap, PgPool};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::interval_set::IntervalSet;
 use types::{Epoch, OsdId, PoolId, UTime};
 
@@ -65,6 +65,8 @@ pub struct OsdService {
     /// The same over all time, by pool: a snapshot is removed once.
     all_purged: BTreeMap<PoolId, IntervalSet>,
     pub(crate) failures: BTreeMap<OsdId, FailureReports>,
+    /// OSDs that had a session with this process, and it ended: only of these does silence mean anything.
+    left: BTreeSet<OsdId>,
     /// Since when OSDs are down, to mark them out.
     down_since: BTreeMap<OsdId, Stamp>,
     /// The last sign of life, and the oldest epoch that it still needs.
@@ -109,6 +111,7 @@ impl OsdService {
             purged,
             all_purged,
             failures: BTreeMap::new(),
+            left: BTreeSet::new(),
             down_since: BTreeMap::new(),
             beacons: BTreeMap::new(),
         })
