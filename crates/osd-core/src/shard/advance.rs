@@ -360,9 +360,16 @@ impl Shard {
             return;
         }
         let since = history.same_interval_since;
-        if self.create(pgid, history, past, false, cx) && part == Part::Replica {
+        if !self.create(pgid, history, past, false, cx) {
+            return;
+        }
+        if part == Part::Replica {
             let pg = self.pgs.last_mut().and_then(Option::as_mut).expect("made above");
             pg.peering.follow_since(since);
+        }
+        // Their clients have no reason to send them again, and no map need come.
+        for op in self.waiting_pg.remove(&pgid).unwrap_or_default() {
+            self.place(op, cx);
         }
     }
 

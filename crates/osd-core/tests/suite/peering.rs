@@ -179,3 +179,30 @@ fn a_log_by_a_map_that_a_new_member_no_longer_keeps_is_sent_again() {
     assert_eq!(c.read("o").unwrap(), b"1");
     assert_logs_agree(&c, "at rest");
 }
+
+/// A group's only copy comes back after a request for it, and no map comes any more: the request was at the group's new primary before the group was.
+#[test]
+fn a_request_that_waits_for_its_group_is_answered_when_the_group_is_made() {
+    let pgid = PgId::new(POOL, 0);
+    for seed in 0..20 {
+        let mut c = Cluster::new(seed, 2, 1, 1, 1);
+        assert_eq!(c.one("o", vec![append(b"1")]).unwrap().result, 0);
+        let first = c.primary(pgid) as usize;
+        c.kill(first);
+        c.mark_down(first);
+        // Its next primary has taken part in this epoch already, in other groups.
+        c.publish(|m| {
+            m.osd_weight[first] = 0;
+            m.osd_info[1 - first].up_thru = m.epoch + 20;
+        });
+        c.settle();
+        assert_eq!(c.primary(pgid) as usize, 1 - first);
+        let m = c.request("o", vec![InOp::new(OsdOp::range(OpCode::READ, 0, 0), Bytes::new())]);
+        c.give(&m);
+        c.settle();
+        assert!(c.replies.is_empty() && c.nodes[1 - first].as_ref().unwrap().osd.pgs().count() == 0);
+        c.start(first);
+        c.settle();
+        assert_eq!(c.replies.iter().map(|r| (r.tid, r.result)).collect::<Vec<_>>(), [(m.tid, 0)], "seed {seed}: {:?}", c.states());
+    }
+}
