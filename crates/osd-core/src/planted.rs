@@ -94,6 +94,8 @@ pub enum Bug {
     StopAfterFirstPart,
     /// An object is pulled from a member that lacks it, that sends what it has for what was asked for, and the primary takes it.
     PullFromLacking,
+    /// Former members let go of their copies before what recovery brought here is durable.
+    CleanBeforeDurable,
 
     // Backfill and reservations.
     /// Backfill sends an object that a client's write is on its way to.

@@ -68,6 +68,7 @@ pub const ALL: &[Planted] = &[
     Planted::Osd(OsdBug::ServeMissing),
     Planted::Osd(OsdBug::StopAfterFirstPart),
     Planted::Osd(OsdBug::PullFromLacking),
+    Planted::Osd(OsdBug::CleanBeforeDurable),
     Planted::Osd(OsdBug::PassWrite),
     Planted::Osd(OsdBug::PassDelete),
     Planted::Osd(OsdBug::TellEarly),

@@ -131,9 +131,10 @@ impl Pg {
         self.peering.others().for_each(|member| self.send_info(member, None, cx));
     }
     /// A group of which no member lacks an object is recovered. It then forgets former intervals, so it is not while their members may still
-    /// serve: the next primary has to know of them.
+    /// serve: the next primary has to know of them. Nor is it before what recovery brought is durable here: former members let go of theirs.
     pub(crate) fn check_recovered(&mut self, cx: &mut Cx<'_>) {
-        if self.peering.is_active() && self.lease.waits() {
+        let waits_for_store = !self.room.is_durable() && !planted(Bug::CleanBeforeDurable);
+        if waits_for_store || (self.peering.is_active() && self.lease.waits()) {
             return;
         }
         if self.peering.is_recovered() || self.is_lacking() || !matches!(self.peering.state(), State::Active | State::Peered) {

@@ -54,6 +54,10 @@ impl Room {
     pub fn recovery(&self) -> Option<&Recovery> {
         self.recovery.as_deref()
     }
+    /// True if all that recovery has given to our own store is durable.
+    pub fn is_durable(&self) -> bool {
+        self.replies.is_empty()
+    }
     pub fn recovery_mut(&mut self) -> Option<&mut Recovery> {
         self.recovery.as_deref_mut()
     }
@@ -409,6 +413,9 @@ impl Pg {
         let reply = self.room.replies.pop_front().expect("each change has its place");
         if let Some((to, part)) = reply {
             self.send_part(to, part, cx);
+        }
+        if self.room.is_durable() {
+            self.check_recovered(cx);
         }
     }
 }
