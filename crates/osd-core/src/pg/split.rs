@@ -29,6 +29,10 @@ impl Reshape {
     pub fn new(coll: CollId) -> Self {
         Self { txn: Transaction::new(coll), records: Vec::new() }
     }
+    /// The group's collection takes the objects that are the group's by the number of groups that there are now.
+    pub fn spread(&mut self, pg: &Pg) {
+        self.txn.collection_set_bits(pg.coll, split_bits(pg.pgid.pgid.seed, pg.pool.pg_num));
+    }
 }
 
 /// Half of what a group has: as much as is known of a part that was not counted.
@@ -70,7 +74,7 @@ impl Pg {
         let txn = &mut reshape.txn;
         txn.create_collection(CollId::Pg(child), bits);
         txn.split_collection(self.coll, bits, child.pgid.seed, CollId::Pg(child));
-        txn.collection_set_bits(self.coll, split_bits(self.pgid.pgid.seed, self.pool.pg_num));
+        reshape.spread(self);
 
         let mut info = PgInfo::new(child);
         info.history = self.info.history;
@@ -127,6 +131,14 @@ impl Pg {
         }
         self.info_dirty = true;
         self.assert_invariants();
+    }
+
+    /// There are fewer groups, and of those that go to this one none is here: its record stays as it is.
+    pub(crate) fn takes_more(&mut self, reshape: Reshape, cx: &mut Cx<'_>) {
+        if !self.to_store(reshape.txn, None, Submitted::Record, cx) {
+            let why = format!("{}: no room in the store for what a merge changes", self.pgid);
+            cx.out.push(Effect::Stop { why: Some(why) });
+        }
     }
 
     /// All that the store is to remember of the group, in place of what it does. `entries` are those of the log.

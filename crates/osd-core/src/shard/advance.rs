@@ -137,8 +137,9 @@ impl Shard {
             .map(|slot| *slot as usize)
             .collect();
         let seeds = children(pgid.pgid.seed, old_num, new_num);
-        // What is left of one that was removed would be the merged group's objects.
-        let is_free = !merged.iter().any(|seed| self.removals.has(SpgId { pgid: PgId::new(pgid.pgid.pool, *seed), shard: pgid.shard }));
+        // What is left of one that was removed would be the merged group's objects, or those of one that is split off.
+        let is_removed = |seed: &u32| self.removals.has(SpgId { pgid: PgId::new(pgid.pgid.pool, *seed), shard: pgid.shard });
+        let is_free = !merged.iter().chain(&seeds).any(is_removed);
         let log = if is_free { self.ready_to_change(slot, &sources, !seeds.is_empty(), old, cx) } else { None };
         let Some(log) = log else {
             self.behind.put(slot);
@@ -154,10 +155,18 @@ impl Shard {
         if is_short {
             pg.merge_absent();
         }
-        if seeds.is_empty() && sources.is_empty() && !is_short {
+        if seeds.is_empty() && merged.is_empty() {
             return Advance::Done;
         }
         let (mut log, mut reshape) = (log, Reshape::new(CollId::Pg(pgid)));
+        if sources.is_empty() && seeds.is_empty() {
+            // The groups that it takes in are not here, but their objects may come.
+            reshape.spread(pg);
+            if !is_short {
+                pg.takes_more(reshape, &mut cx.with(&mut self.sh));
+                return Advance::Done;
+            }
+        }
         for seed in seeds {
             let child = PgId::new(pgid.pgid.pool, seed);
             let mapping = self.mapping(new, child).expect("the pool is there");
