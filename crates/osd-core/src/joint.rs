@@ -53,7 +53,9 @@ pub(crate) enum ToShard {
     },
     /// One map further.
     Map(Box<NextMap>),
-    /// No other map is next: records are written that name this one.
+    /// Records are written that name newer maps: those that the old ones name are to go.
+    RefreshRecords,
+    /// No other map is next.
     MapsEnd,
     /// After maps: groups are created and peer, and what waited goes on.
     GoOn,

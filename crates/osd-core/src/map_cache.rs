@@ -9,6 +9,8 @@ use types::{Bytes, Epoch, Uuid};
 /// Incrementals and full maps kept, in number and bytes: more than any client lags behind in practice. One that lags more gets a full map.
 const INCREMENTALS_MAX: usize = 500;
 pub const FULLS_MAX: usize = 50;
+/// Full maps kept at most for groups whose records name old ones.
+const NEEDED_MAX: usize = 500;
 const BYTES_MAX: usize = 16 << 20;
 /// Maps in one message (`osd_map_message_max`).
 pub(crate) const MESSAGE_MAX: u32 = 40;
@@ -48,6 +50,8 @@ pub struct MapCache {
     changes: Vec<MapChange>,
     /// The oldest epoch that was ever here.
     pub first: Epoch,
+    /// Groups start from this epoch after a crash: it and what follows stay.
+    needed: Epoch,
 }
 
 impl MapCache {
@@ -95,9 +99,16 @@ impl MapCache {
     pub fn oldest(&self) -> Epoch {
         self.full.keys().next().copied().unwrap_or(0)
     }
+    /// Groups start from this epoch after a crash.
+    pub fn need_from(&mut self, epoch: Epoch) {
+        self.needed = epoch;
+    }
+    /// True if there are more full maps, or more bytes, than are to be kept. The newest full map always stays.
+    pub fn is_crowded(&self) -> bool {
+        self.full.len() > FULLS_MAX || (self.bytes > BYTES_MAX && self.full.len() > 1)
+    }
     fn trim(&mut self) {
-        // The newest full map always stays.
-        while self.full.len() > FULLS_MAX || (self.bytes > BYTES_MAX && self.full.len() > 1) {
+        while self.is_crowded() && (self.oldest() < self.needed || self.full.len() > NEEDED_MAX) {
             let Some((epoch, map)) = self.full.pop_first() else { break };
             self.bytes -= map.len();
             self.changes.push(MapChange::Drop { epoch, full: true });

@@ -315,8 +315,15 @@ impl Osd {
             return false;
         }
         let before = self.control.map().epoch;
-        while self.control.next_map(cx) {
+        loop {
+            self.control.need_maps_from(self.shard.oldest_record());
+            if !self.control.next_map(cx) {
+                break;
+            }
             self.deliver(cx);
+            if self.control.maps().is_crowded() {
+                self.tell_shard(ToShard::RefreshRecords, cx);
+            }
         }
         if self.control.map().epoch == before {
             return true;

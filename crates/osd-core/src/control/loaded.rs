@@ -40,4 +40,8 @@ impl Control {
     pub fn maps(&self) -> Ref<'_, MapCache> {
         self.maps.borrow()
     }
+    /// Groups would start from this epoch: it stays, and what follows.
+    pub fn need_maps_from(&mut self, epoch: Epoch) {
+        self.maps.borrow_mut().need_from(epoch);
+    }
 }

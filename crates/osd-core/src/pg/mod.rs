@@ -113,7 +113,7 @@ pub struct Pg {
     trim: Trim,
     info_dirty: bool,
     /// The map that the record in the store names.
-    saved_epoch: Epoch,
+    pub(crate) saved_epoch: Epoch,
     /// A record that the store had no room for; the next tick tries again.
     unsaved: Option<Submitted>,
     scrubs: scrub::Room,

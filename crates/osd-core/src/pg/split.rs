@@ -118,6 +118,7 @@ impl Pg {
             pg.note_complete();
         }
         reshape.records.push(pg.whole_record(theirs));
+        pg.saved_epoch = pg.peering.mapping.epoch;
         pg
     }
 
@@ -129,6 +130,7 @@ impl Pg {
             let why = format!("{}: no room in the store for the records of a split or a merge", self.pgid);
             cx.out.push(Effect::Stop { why: Some(why) });
         }
+        self.saved_epoch = self.peering.mapping.epoch;
         self.info_dirty = true;
         self.assert_invariants();
     }

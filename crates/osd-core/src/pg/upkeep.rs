@@ -7,7 +7,7 @@ use crate::op::Plan;
 use crate::shared::Cx;
 use crate::work::{Status, Work};
 use store::{InfoChange, LogDelta};
-use types::{EntityName, ReqId, Transaction};
+use types::{EntityName, Epoch, ReqId, Transaction};
 
 impl Pg {
     /// Writes the whole info and the past intervals.
@@ -29,9 +29,9 @@ impl Pg {
             self.unsaved = Some(what);
         }
     }
-    /// The record names a map that will soon be too old to start from.
-    pub(crate) fn refresh_record(&mut self, cx: &mut Cx<'_>) {
-        if self.saved_epoch + (crate::map_cache::FULLS_MAX as u32) / 2 < self.peering.mapping.epoch {
+    /// The record is written anew if it names a map more than `lag` epochs old.
+    pub(crate) fn refresh_record(&mut self, lag: Epoch, cx: &mut Cx<'_>) {
+        if self.saved_epoch.saturating_add(lag) < self.peering.mapping.epoch {
             self.save_info(cx);
         }
     }

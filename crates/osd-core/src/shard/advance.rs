@@ -71,12 +71,19 @@ impl Shard {
         let map = self.sh.map.clone();
         self.sh.osd_features = map.up_osd_features() & features::SUPPORTED;
         self.sh.clocks.retain(|osd| map.is_up(osd));
+        self.refresh_records(crate::map_cache::FULLS_MAX as Epoch / 2, cx);
+    }
+    /// Records that name a map more than `lag` epochs old are written anew. One of a group that is behind names the group's own map.
+    pub(super) fn refresh_records(&mut self, lag: Epoch, cx: &mut EventCx<'_>) {
         for (slot, pg) in self.pgs.iter_mut().enumerate().filter_map(|(slot, pg)| Some((slot, pg.as_mut()?))) {
-            if self.behind.has(slot) {
-                continue;
+            if !self.behind.has(slot) {
+                pg.refresh_record(lag, &mut cx.with(&mut self.sh));
             }
-            pg.refresh_record(&mut cx.with(&mut self.sh));
         }
+    }
+    /// The oldest map that a group's record names: the group starts from there after a crash.
+    pub fn oldest_record(&self) -> Epoch {
+        self.pgs.iter().flatten().map(|pg| pg.saved_epoch).min().unwrap_or(Epoch::MAX)
     }
     /// After maps.
     pub(super) fn go_on(&mut self, cx: &mut EventCx<'_>) {

@@ -212,6 +212,46 @@ fn watches_and_snapshots_are_known_after_a_restart() {
     assert_eq!(w.read("b").unwrap(), b"new");
 }
 
+/// An OSD that was away is given more maps at once than it keeps, and dies again at any moment of that: what they changed in the number of groups is made
+/// up for when it starts.
+#[test]
+fn a_death_among_many_maps_leaves_no_map_out() {
+    for seed in 0..24 {
+        let kind = [Kind::Memory, Kind::Fetching(seed)][seed as usize % 2];
+        let mut rng = Rng::new(seed);
+        let mut w = recorded(kind, 4);
+        for i in 0..40 {
+            w.write(&format!("o{i}"), &[i]);
+        }
+        let before = w.store.borrow().journal.clone().unwrap();
+        let mut pg_num = 4;
+        for n in 0..160 {
+            w.map.epoch += 1;
+            let epoch = w.map.epoch;
+            if rng.chance(1, 30) || n == 20 {
+                pg_num = [2, 4, 8, 16][rng.below(4) as usize];
+                let pool = w.map.pools.get_mut(&POOL).unwrap();
+                (pool.pg_num, pool.pgp_num, pool.pg_num_pending, pool.last_change) = (pg_num, pg_num, pg_num, epoch);
+            }
+            w.map.created.nsec = n;
+            w.maps.insert(epoch, w.map.encode_canonical().0);
+        }
+        w.restart(|_| TestStore::replay(&before, kind.seed()));
+        for _ in 0..6 {
+            let cut = w.store.borrow().journal.clone().unwrap();
+            let cut = &cut[..before.len() + rng.below((cut.len() - before.len()) as u64 + 1) as usize];
+            w.restart(|_| TestStore::replay(cut, kind.seed()));
+            assert_eq!(w.osd.pgs().count(), pg_num as usize, "seed {seed}");
+        }
+        w.connect(1, 4001);
+        for i in 0..40 {
+            assert_eq!(w.read(&format!("o{i}")).unwrap(), [i], "seed {seed}");
+        }
+        let kept = w.osd.superblock().newest_map - w.osd.superblock().oldest_map;
+        assert!(kept <= 50, "seed {seed}: {kept} maps are kept");
+    }
+}
+
 #[test]
 fn another_osds_store_is_refused() {
     let mut w = recorded(Kind::Memory, 1);

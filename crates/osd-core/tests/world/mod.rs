@@ -165,6 +165,9 @@ impl World {
             boots = self.sent_to_mon();
         }
         assert_eq!(boots.len(), 1);
+        if self.osd.map().epoch < newest {
+            self.send_maps(self.osd.map().epoch + 1);
+        }
         if self.map.is_up(0) {
             self.publish(|m| m.osd_state[0] &= !osd_state::UP);
         }
