@@ -409,7 +409,7 @@ impl Peering {
         match self.state {
             State::WaitUpThru => Some(PeerOut::UpThru(self.last_peering_reset)),
             State::GetLog if self.best.is_none() => self.asked_pg_temp.clone().map(PeerOut::PgTemp),
-            State::Active => self.asked_pg_temp.clone().map(PeerOut::PgTemp),
+            State::Active | State::Peered => self.asked_pg_temp.clone().map(PeerOut::PgTemp),
             _ => None,
         }
     }

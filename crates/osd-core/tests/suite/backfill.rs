@@ -8,7 +8,7 @@ use maps::{map_flags, osd_state};
 use messages::{InOp, MOSDOp};
 use std::collections::{BTreeMap, BTreeSet};
 use types::osd_op::OpCode;
-use types::{OsdOp, PgId, SnapContext, SpgId, pg_state};
+use types::{CollId, OsdOp, PgId, SnapContext, SpgId, pg_state};
 
 fn append(data: &[u8]) -> InOp {
     InOp::new(OsdOp::range(OpCode::APPEND, 0, data.len() as u64), Bytes::copy_from_slice(data))
@@ -284,4 +284,53 @@ fn a_removal_that_is_cut_short_leaves_no_copy() {
         assert_eq!(c.read("o5"), Ok(b"x".to_vec()));
     }
     assert!(parts > 0, "of some a part is left");
+}
+
+/// Two of three members are left, which is enough to serve. One of them was empty, and by the monitor's exception the other served alone, which is not
+/// enough: when both have everything the exception ends, though placement finds no third.
+#[test]
+fn a_group_that_too_few_serve_by_the_monitors_exception_gives_it_back() {
+    for seed in 0..8 {
+        let mut c = Cluster::new(seed, 3, 3, 2, 1);
+        let mut load = Load::new(seed, 20);
+        load.run(&mut c, 200, 20);
+        c.settle();
+        for lost in [1, 2] {
+            empty(&mut c, lost);
+        }
+        c.publish(|m| m.osd_weight[2] = 0);
+        c.settle();
+        c.start(1);
+        for _ in 0..6 {
+            c.settle();
+        }
+        assert!(c.map.pg_temp.is_empty() && c.is_active(PgId::new(POOL, 0)), "seed {seed}: {:?} {:?}", c.map.pg_temp, c.states());
+        load.check(&mut c);
+    }
+}
+
+/// A group takes others in that are on other OSDs: its collection here takes what will be filled in.
+#[test]
+fn a_merge_with_groups_that_are_elsewhere_makes_room_for_their_objects() {
+    for is_told in [false, true] {
+        let mut c = Cluster::new(1, 3, 1, 1, 8);
+        let target_of = |c: &Cluster, seed: u32| c.primary(PgId::new(POOL, seed)) as usize;
+        let apart = |c: &Cluster, seed: u32| (1..4).any(|nth| target_of(c, seed + 2 * nth) != target_of(c, seed));
+        assert!((0..2).any(|seed| apart(&c, seed)), "some are elsewhere");
+        c.ended = Some(Vec::new());
+        c.publish(|m| {
+            let pool = m.pools.get_mut(&POOL).unwrap();
+            (pool.pg_num, pool.pgp_num, pool.pg_num_pending, pool.last_change) = (2, 2, 2, m.epoch);
+            if is_told {
+                pool.last_pg_merge_meta.source_pgid = PgId::new(POOL, 7);
+            }
+        });
+        c.settle();
+        assert_eq!(c.ended.as_deref(), Some(&[][..]));
+        for (pg, node) in c.nodes.iter().flatten().flat_map(|node| node.osd.pgs().map(move |pg| (pg, node))) {
+            if pg.pgid.pgid.seed < 2 {
+                assert_eq!(node.osd.store().collection_bits(CollId::Pg(pg.pgid)).unwrap(), Some(1), "{is_told} {}", pg.pgid);
+            }
+        }
+    }
 }

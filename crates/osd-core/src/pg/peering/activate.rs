@@ -55,13 +55,15 @@ impl Peering {
         }
     }
     /// The monitor's exception for the group is over where the members that placement wants have every object, or the one that is to lead has: it
-    /// lets the rest follow by its log. True if the monitor is to be told so. Where placement finds too few members, others stand in for them.
+    /// lets the rest follow by its log. True if the monitor is to be told so. Where placement finds too few members, others stand in for them; if none
+    /// does, too few of them may serve by the exception, and enough without it.
     pub fn gives_back_pg_temp(&mut self) -> bool {
         let m = &self.mapping;
         let has = |osd: OsdId| self.members.contains(&self.member(osd));
         let may_lead = m.up_primary != m.acting_primary && has(m.up_primary);
         let all_have = m.up != m.acting && m.up.iter().all(|osd| has(*osd));
-        let is_over = self.is_recovered && self.serves_members() && m.up.len() >= m.size as usize && (may_lead || all_have);
+        let none_stands_in = m.up.len() >= m.size as usize || m.acting.iter().all(|osd| m.up.contains(osd));
+        let is_over = self.is_recovered && self.serves_members() && none_stands_in && (may_lead || all_have);
         if is_over {
             self.asked_pg_temp = Some(Vec::new());
         }
