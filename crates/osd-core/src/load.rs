@@ -198,6 +198,7 @@ impl Osd {
                     let one = loaded.pop_front().expect("looked at above");
                     self.shard.raise_group(one, cx);
                 }
+                self.shard.raise_late(cx);
                 if epoch == newest {
                     return Ok(());
                 }

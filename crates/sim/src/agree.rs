@@ -78,6 +78,20 @@ fn member(osd: usize, store: &mut dyn ObjectStore, pgid: SpgId) -> Result<Option
     Ok(Some(Member { osd, head: info.last_update, tail: info.log_tail, objects, log, missing: record.missing.len(), counted, is_counted }))
 }
 
+/// What is wrong with a group.
+#[derive(Debug)]
+pub enum Wrong {
+    /// This member's store can't be read, as it says.
+    Unreadable(usize, String),
+    Differs(String),
+}
+
+impl From<String> for Wrong {
+    fn from(why: String) -> Self {
+        Self::Differs(why)
+    }
+}
+
 /// Compares the members of each group. `acting` names those that must have it; all others must not. `may_keep`: whether
 /// an object may have a clone for a snapshot.
 ///
@@ -87,17 +101,17 @@ pub fn check(
     stores: &mut [Box<dyn ObjectStore>],
     acting: &BTreeMap<SpgId, Vec<usize>>,
     may_keep: &dyn Fn(&HObject, SnapId) -> bool,
-) -> Result<(), String> {
+) -> Result<(), Wrong> {
     for (pgid, wanted) in acting {
         let mut members = Vec::new();
         for (osd, store) in stores.iter_mut().enumerate() {
-            members.extend(member(osd, &mut **store, *pgid).map_err(|e| format!("{pgid} on osd.{osd}: {e}"))?);
+            members.extend(member(osd, &mut **store, *pgid).map_err(|e| Wrong::Unreadable(osd, format!("{pgid} on osd.{osd}: {e}")))?);
         }
         let here: Vec<usize> = members.iter().map(|m| m.osd).collect();
         let mut wanted = wanted.clone();
         wanted.sort_unstable();
         if here != wanted {
-            return Err(format!("{pgid} lies on {here:?}, and acting are {wanted:?}"));
+            return Err(Wrong::Differs(format!("{pgid} lies on {here:?}, and acting are {wanted:?}")));
         }
         let Some((first, others)) = members.split_first() else { continue };
         alone(*pgid, first, may_keep)?;

@@ -36,11 +36,11 @@ impl Chains {
             self.acked.push(Acked { obj: obj.clone(), version, request });
         }
     }
-    /// Looks at a group that is active on its primary.
+    /// Looks at a group that is active on its primary. `forgets`: its requests may be unknown.
     ///
     /// # Errors
     /// What is wrong with its log.
-    pub fn look(&mut self, life: u32, pg: &Pg) -> Result<(), String> {
+    pub fn look(&mut self, life: u32, pg: &Pg, forgets: bool) -> Result<(), String> {
         let started = pg.info.last_epoch_started;
         if self.seen.insert((life, pg.pgid), started) == Some(started) {
             return Ok(());
@@ -56,7 +56,7 @@ impl Chains {
             ));
         }
         self.begun.insert(pg.pgid, (started, pg.log.head()));
-        self.requests_are_known(pg)
+        if forgets { Ok(()) } else { self.requests_are_known(pg) }
     }
     /// Looks whether each acknowledged write of this group is known by its request.
     ///

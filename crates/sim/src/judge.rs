@@ -82,6 +82,10 @@ impl Cluster {
             let number = std::str::from_utf8(name.oid.as_slice()).ok().and_then(|oid| oid.strip_prefix('o')?.parse().ok());
             Some(name.pool) != clients || number.is_none_or(|object| history.may_keep(object, snap))
         };
-        agree::check(&mut stores, &acting, &may_keep)
+        match agree::check(&mut stores, &acting, &may_keep) {
+            Err(agree::Wrong::Unreadable(id, why)) if self.harm.explains_end(id, self.plan.rot_wide, &why) => Ok(()),
+            Err(agree::Wrong::Unreadable(_, why) | agree::Wrong::Differs(why)) => Err(why),
+            Ok(()) => Ok(()),
+        }
     }
 }

@@ -102,10 +102,12 @@ impl Cluster {
     }
     /// What is true of all OSDs together, at any moment.
     pub(crate) fn look_at_all(&mut self) -> Result<(), String> {
+        // A log that can't be read is given up with a split, and on no device is there another.
+        let forgets = self.plan.rot_beyond && !self.harm.rotten.is_empty();
         self.serving.look(&self.osds, self.net.now_ns).map_err(|why| format!("serving: {why}"))?;
         for osd in self.osds.iter().flatten() {
             for pg in osd.core().pgs().filter(|pg| pg.peering.is_primary() && pg.peering.is_active()) {
-                self.chains.look(osd.life.1, pg).map_err(|why| format!("chains: {why}"))?;
+                self.chains.look(osd.life.1, pg, forgets).map_err(|why| format!("chains: {why}"))?;
             }
         }
         Ok(())

@@ -75,6 +75,8 @@ pub(crate) struct Shard {
     arrived: Vec<Box<ClientOp>>,
     /// Groups whose records are damaged: neither loaded nor made anew.
     damaged_groups: BTreeSet<SpgId>,
+    /// A group was raised with another number of groups than the map's.
+    is_late: bool,
 }
 
 impl Shard {
@@ -139,6 +141,7 @@ impl Shard {
             tickets: Vec::new(),
             arrived: Vec::new(),
             damaged_groups: BTreeSet::new(),
+            is_late: false,
         }
     }
 

@@ -4,12 +4,13 @@ use super::Shard;
 use crate::persist::OWN_SLOT;
 use crate::pg::Pg;
 use crate::pg::log::Log;
+use crate::pg::range::split_bits;
 use crate::shared::EventCx;
 use maps::OsdMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use store::{PgRecord, StoreError};
-use types::{Epoch, HObject, PastIntervals, PgInfo, PgMissingItem, SpgId, Transaction, Uuid};
+use types::{CollId, Epoch, HObject, PastIntervals, PgInfo, PgMissingItem, SpgId, Transaction, Uuid};
 
 /// One group's memory.
 pub(crate) struct Loaded {
@@ -70,6 +71,20 @@ impl Shard {
         self.sh.osd_features = self.sh.map.up_osd_features() & types::features::SUPPORTED;
     }
 
+    /// A number of groups by which this one has the objects that its collection takes. Nothing if the store can't say.
+    fn pg_num_of(&self, pgid: SpgId) -> Option<u32> {
+        let bits = self.sh.store.collection_bits(CollId::Pg(pgid)).ok()??;
+        1_u32.checked_shl(bits).filter(|pg_num| pgid.pgid.seed < *pg_num)
+    }
+    /// Groups that were raised with another number of groups than the map's are split and merged by it.
+    pub fn raise_late(&mut self, cx: &mut EventCx<'_>) {
+        if std::mem::take(&mut self.is_late) {
+            let new = self.sh.map.clone();
+            let old = Rc::new(OsdMap { epoch: new.epoch - 1, ..(*new).clone() });
+            self.advance_groups(&old, &new, cx);
+        }
+    }
+
     /// Makes a group as it was by the map that is in force.
     pub fn raise_group(&mut self, l: Loaded, cx: &mut EventCx<'_>) {
         let map = self.sh.map.clone();
@@ -80,9 +95,18 @@ impl Shard {
         };
         let name = map.pool_name(l.pgid.pgid.pool).unwrap_or_default().into();
         let gap = l.epoch < mapping.epoch;
+        let (mut pool, mut mapping) = (pool.clone(), mapping);
+        if let Some(pg_num) = self.pg_num_of(l.pgid).filter(|_| gap) {
+            let of = |pg_num| if l.pgid.pgid.seed < pg_num { Some(split_bits(l.pgid.pgid.seed, pg_num)) } else { None };
+            if of(pg_num) != of(pool.pg_num) {
+                // It was split or merged, or was to be, by a map that is gone. It begins before ours, and takes in the difference with ours.
+                (pool.pg_num, mapping.pg_num, mapping.epoch) = (pg_num, pg_num, mapping.epoch - 1);
+                self.is_late = true;
+            }
+        }
         let cx = cx.with(&mut self.sh);
         let place = self.pgs.len() as u32;
-        let mut pg = Pg::new(place, l.pgid, Rc::new(pool.clone()), name, l.info, l.past, mapping.clone(), false, &cx);
+        let mut pg = Pg::new(place, l.pgid, Rc::new(pool), name, l.info, l.past, mapping.clone(), false, &cx);
         pg.take_record(l.log, l.missing.into(), l.epoch);
         if gap {
             // What happened in maps that no OSD has any more can't be known: another interval begins.
