@@ -5,8 +5,8 @@
 //! is asked again when it has it, and nothing is read twice. An empty store gets its superblock.
 //!
 //! A group whose record is damaged is left out, and the others are served; unless it has copies on other OSDs: those serve it once this OSD is down, so
-//! the OSD ends. A map that can't be read is fetched anew: the newest one that can be is
-//! the OSD's. Without any, damage in what an OSD keeps of itself ends it: it can't know what it has.
+//! the OSD ends. A map that can't be read is fetched anew: the newest one that can be is the OSD's, and a group whose record names a newer one is made
+//! when that has come.
 
 use crate::event::{BootInfo, Effect, Level};
 use crate::op::ANY_TICKET;
@@ -136,9 +136,6 @@ impl Osd {
             }
             groups.pop_front();
         }
-        if l.has_lost_maps && self.control.maps().newest_full() == 0 && !l.loaded.is_empty() {
-            return Err(Stop::Failed(l.damaged.join("; ")));
-        }
         Ok(())
     }
 
@@ -178,9 +175,10 @@ impl Osd {
     /// Makes the groups, oldest map first.
     fn raise_groups(&mut self, mut loaded: Vec<Loaded>, cx: &mut EventCx<'_>) {
         let newest = self.control.superblock().newest_map;
+        loaded.sort_by_key(|l| l.epoch);
+        let later = loaded.split_off(loaded.partition_point(|l| l.epoch <= newest));
         if newest == 0 {
-            assert!(loaded.is_empty(), "a group's record follows the map that it names");
-            return;
+            return self.shard.raise_later(later);
         }
         let map_at = |osd: &Self, epoch: Epoch| {
             let bytes = osd.control.maps().full(epoch).cloned().ok_or_else(|| format!("map {epoch} is missing"))?;
@@ -188,7 +186,6 @@ impl Osd {
         };
         // A record that names a map of before the oldest one that is kept goes on with that one.
         let known = |osd: &Self, epoch: Epoch| osd.control.maps().next_full(epoch).unwrap_or(newest).min(newest);
-        loaded.sort_by_key(|l| l.epoch);
         let mut loaded = VecDeque::from(loaded);
         let mut epoch = loaded.front().map_or(newest, |l| known(self, l.epoch));
         let result = (|| {
@@ -214,6 +211,7 @@ impl Osd {
         self.shard.raised(cx);
         self.control.resume_at(self.shard.map().clone());
         self.end_for_the_others(cx);
+        self.shard.raise_later(later);
     }
     /// An OSD that is up and can't say what it has of a group keeps that group's other members waiting for ever.
     fn end_for_the_others(&mut self, cx: &mut EventCx<'_>) {

@@ -52,6 +52,7 @@ impl Shard {
             Err(StoreError::Full) => self.sh.store_refused = true,
             Err(error) => cx.out.push(Effect::Stop { why: Some(format!("map {}: {error}", new.epoch)) }),
         }
+        self.raise_waiting(cx);
         if old.epoch == 0 {
             self.sh.found_no_group = self.sh.store.pgs().is_ok_and(|pgs| pgs.is_empty());
             return;

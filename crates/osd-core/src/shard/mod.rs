@@ -75,6 +75,8 @@ pub(crate) struct Shard {
     arrived: Vec<Box<ClientOp>>,
     /// Groups whose records are damaged: neither loaded nor made anew.
     damaged_groups: BTreeSet<SpgId>,
+    /// Groups that are made when the maps have come that their records name.
+    unraised: Vec<raise::Loaded>,
     /// A group was raised with another number of groups than the map's.
     is_late: bool,
 }
@@ -141,6 +143,7 @@ impl Shard {
             tickets: Vec::new(),
             arrived: Vec::new(),
             damaged_groups: BTreeSet::new(),
+            unraised: Vec::new(),
             is_late: false,
         }
     }

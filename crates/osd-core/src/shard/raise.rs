@@ -76,6 +76,30 @@ impl Shard {
         let bits = self.sh.store.collection_bits(CollId::Pg(pgid)).ok()??;
         1_u32.checked_shl(bits).filter(|pg_num| pgid.pgid.seed < *pg_num)
     }
+    /// These groups' records name maps that are not here: nothing is known of them until those come.
+    pub fn raise_later(&mut self, groups: Vec<Loaded>) {
+        self.damaged_groups.extend(groups.iter().map(|l| l.pgid));
+        self.unraised.extend(groups);
+    }
+    /// A map has come: groups are made that waited for it.
+    pub(super) fn raise_waiting(&mut self, cx: &mut EventCx<'_>) {
+        let epoch = self.sh.map.epoch;
+        if self.unraised.iter().all(|l| l.epoch > epoch) {
+            return;
+        }
+        let (now, later) = std::mem::take(&mut self.unraised).into_iter().partition(|l| l.epoch <= epoch);
+        self.unraised = later;
+        let first = self.pgs.len();
+        let now: Vec<Loaded> = now;
+        for l in now {
+            self.damaged_groups.remove(&l.pgid);
+            self.raise_group(l, cx);
+        }
+        for pg in self.pgs[first..].iter_mut().flatten() {
+            pg.resume_lease(&cx.with(&mut self.sh));
+        }
+        self.raise_late(cx);
+    }
     /// Groups that were raised with another number of groups than the map's are split and merged by it.
     pub fn raise_late(&mut self, cx: &mut EventCx<'_>) {
         if std::mem::take(&mut self.is_late) {
