@@ -432,7 +432,9 @@ fn what_was_said_of_a_former_life_does_not_count() {
 #[test]
 fn silence_since_the_monitors_start_is_no_proof() {
     let mut w = World::new();
-    (0..3).for_each(|id| drop(w.osd(id)));
+    for id in 0..3 {
+        w.osd(id);
+    }
     w.restart();
     let reporters = ["osd.0", "osd.2"].map(|name| w.open(name, "allow profile osd"));
     w.now_ms += 60_000;

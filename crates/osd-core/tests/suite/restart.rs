@@ -252,6 +252,37 @@ fn a_death_among_many_maps_leaves_no_map_out() {
     }
 }
 
+/// Maps can't be read, and groups' records name them: the groups are made when the monitor has sent those that it has, split and merged as it says.
+#[test]
+fn groups_outlive_the_maps_that_they_were_at() {
+    for (seed, to) in [2, 4, 16].into_iter().enumerate() {
+        for kind in [Kind::Memory, Kind::Fetching(seed as u64)] {
+            let mut w = recorded(kind, 4);
+            for i in 0..40 {
+                w.write(&format!("o{i}"), &[i]);
+            }
+            let journal = w.store.borrow().journal.clone().unwrap();
+            w.map.epoch += 1;
+            let epoch = w.map.epoch;
+            let pool = w.map.pools.get_mut(&POOL).unwrap();
+            (pool.pg_num, pool.pgp_num, pool.pg_num_pending, pool.last_change) = (to, to, to, epoch);
+            w.maps.insert(epoch, w.map.encode_canonical().0);
+            w.restart(|_| {
+                let (store, control) = TestStore::replay(&journal, kind.seed());
+                control.borrow_mut().damaged = Some("osdmap".into());
+                (store, control)
+            });
+            assert_eq!(w.osd.pgs().count(), to as usize);
+            w.connect(1, 4001);
+            for i in 0..40 {
+                assert_eq!(w.read(&format!("o{i}")).unwrap(), [i], "{to} {kind:?}");
+            }
+            restart_whole(&mut w, kind);
+            assert_eq!(w.read("o1").unwrap(), [1]);
+        }
+    }
+}
+
 #[test]
 fn another_osds_store_is_refused() {
     let mut w = recorded(Kind::Memory, 1);
