@@ -100,6 +100,8 @@ pub enum Bug {
     // Backfill and reservations.
     /// Backfill sends an object that a client's write is on its way to.
     PassWrite,
+    /// A write that makes an object finds there what backfill was to remove first, and the store could not serve yet.
+    OvertakeRemoval,
     /// Backfill does not notice that an object which it is about to compare is deleted.
     PassDelete,
     /// A target is told that it has objects which are still under way to it.

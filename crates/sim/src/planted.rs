@@ -70,6 +70,7 @@ pub const ALL: &[Planted] = &[
     Planted::Osd(OsdBug::PullFromLacking),
     Planted::Osd(OsdBug::CleanBeforeDurable),
     Planted::Osd(OsdBug::PassWrite),
+    Planted::Osd(OsdBug::OvertakeRemoval),
     Planted::Osd(OsdBug::PassDelete),
     Planted::Osd(OsdBug::TellEarly),
     Planted::Osd(OsdBug::SkipWrite),

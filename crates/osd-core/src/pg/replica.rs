@@ -142,6 +142,7 @@ impl Pg {
             txn.touch(&temp);
             txn.remove(&temp);
         }
+        txn = self.room.run().after_removals(self.coll, &entries, txn);
         // A stock primary does not wait for a member that lacks the object if it recovers that beside its writes: more is missing, or it is deleted.
         let lacks = self.missing.contains(&m.poid);
         let mut missing = Vec::new();

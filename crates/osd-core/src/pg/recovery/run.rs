@@ -34,7 +34,7 @@ use messages::{ObjectRecoveryInfo, ObjectRecoveryProgress, PullOp, PushOp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use store::StoreError;
-use types::{EVersion, HObject, ObjectStatSum, PgShard, Transaction};
+use types::{CollId, EVersion, GHObject, HObject, ObjectStatSum, PgLogEntry, PgShard, Transaction};
 
 /// An object that is under way.
 #[derive(Debug)]
@@ -622,6 +622,37 @@ impl Recovery {
             self.stopped(&error);
             self.parked.push_back((from, part));
         }
+    }
+
+    /// A write of the primary, with its entries: what it makes begins from nothing, where an older copy was to be removed first and the store could not
+    /// serve that yet.
+    pub fn after_removals(&mut self, coll: CollId, entries: &[PgLogEntry], txn: Transaction) -> Transaction {
+        if txn.is_empty() || self.parked.is_empty() || planted(Bug::OvertakeRemoval) {
+            return txn;
+        }
+        let mut first = Transaction::new(coll);
+        for obj in entries.iter().filter(|entry| !entry.is_error()).map(|entry| &entry.soid) {
+            if self.takes_removal(obj) {
+                first.remove(&GHObject::plain(obj.clone()));
+            }
+        }
+        if first.is_empty() {
+            return txn;
+        }
+        first.append(txn);
+        first
+    }
+    /// True if the object was to be removed and waits for the store: it does not wait any more.
+    fn takes_removal(&mut self, obj: &HObject) -> bool {
+        let mut found = false;
+        for (_, part) in &mut self.parked {
+            if let Part::Remove(objects) = part {
+                let before = objects.len();
+                objects.retain(|(name, _)| name != obj);
+                found |= objects.len() < before;
+            }
+        }
+        found
     }
 
     /// A part of an object that we asked for.
