@@ -150,8 +150,8 @@ pub struct Peering {
     targets: BTreeSet<PgShard>,
     /// Members that were asked for their logs, whose answers are not here.
     asked_logs: BTreeSet<PgShard>,
-    /// The member whose log is to be merged into ours.
-    best: Option<PgShard>,
+    /// The member whose log is to be merged into ours, and the epoch since which its OSD was up when it was asked.
+    best: Option<(PgShard, Epoch)>,
     /// The part of our own log above this version is needed before the members can be activated.
     pub wants_log: Option<EVersion>,
     /// No member lacks an object, and none is being filled.

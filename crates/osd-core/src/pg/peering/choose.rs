@@ -41,19 +41,20 @@ impl Peering {
         if best == self.whoami {
             self.best = None;
             self.enter(State::GetMissing, now);
-        } else if self.best != Some(best) {
-            self.best = Some(best);
+        } else if self.best != Some((best, map.up_from(best.osd))) {
+            // One that was started again since answers nothing that it was asked before: many maps at once show no moment at which it was down.
+            self.best = Some((best, map.up_from(best.osd)));
             let since = ask_best_since(&infos, self.whoami, best, &self.members.iter().copied().collect());
             out.push(PeerOut::QueryLog(best, Some(since)));
         }
     }
     /// The member whose log is to be merged into ours, while that is waited for.
     pub fn best(&self) -> Option<PgShard> {
-        self.best.filter(|_| self.state == State::GetLog)
+        self.best.filter(|_| self.state == State::GetLog).map(|(member, _)| member)
     }
     /// Its log is merged; with it came what it misses.
     pub fn merged(&mut self, theirs: PgInfo, missing: Missing, now: Stamp) {
-        let from = self.best.take().expect("its log was asked for");
+        let (from, _) = self.best.take().expect("its log was asked for");
         let mut member = Member::unasked(theirs);
         member.missing = missing;
         self.peers.insert(from, Peer::judged(member));

@@ -166,6 +166,30 @@ fn a_better_log_is_fetched_and_members_are_judged_beside_it() {
 }
 
 #[test]
+fn a_member_that_was_started_again_is_asked_for_its_log_anew() {
+    let (mut p, mut info) = fresh(1, 10);
+    p.keep_interval(mapping(10, &[0]));
+    let mut map = Map { up: vec![0, 1], up_thru: 30, up_from: 1 };
+    p.start_interval(&mut info, mapping(20, &[1]), &map, Stamp(0));
+    let (former, mut out) = (PgShard::whole(0), Vec::new());
+    p.step(&mut info, false, &map, Stamp(1), &mut out);
+    let theirs = PgInfo { last_update: EVersion::new(12, 7), last_complete: EVersion::new(12, 7), last_epoch_started: 12, ..info.clone() };
+    p.heard(former, theirs, &mut info, Stamp(1));
+    let mut asks = |p: &mut Peering, map: &Map| {
+        let mut out = Vec::new();
+        p.step(&mut info, false, map, Stamp(2), &mut out);
+        out
+    };
+    let asked = [PeerOut::QueryLog(former, Some(EVersion::ZERO))];
+    assert_eq!(asks(&mut p, &map), asked);
+    assert_eq!((p.state(), p.best(), asks(&mut p, &map)), (State::GetLog, Some(former), Vec::new()), "once");
+    // It went down and came up between two looks at the map.
+    map.up_from = 22;
+    assert_eq!(asks(&mut p, &map), asked);
+    assert_eq!(asks(&mut p, &map), []);
+}
+
+#[test]
 fn a_former_member_is_told_to_let_go_once_for_each_of_its_lives() {
     let (mut p, mut info) = fresh(0, 10);
     let mut map = Map { up: vec![0, 5], up_thru: 10, up_from: 1 };
