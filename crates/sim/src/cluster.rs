@@ -515,7 +515,7 @@ impl Cluster {
                 && !why.contains("markdown")
                 && !why.contains("marked down")
                 && !self.drives[id].was_struck()
-                && !self.harm.explains(id, store)
+                && !self.harm.explains(id, store, self.plan.rot_wide, &why)
                 // Its maps are objects as well.
                 && !(why.contains("what the store keeps of this OSD can't be used") && self.harm.explains_end(id, true, &why))
             {

@@ -36,18 +36,20 @@ pub(crate) struct Harm {
 }
 
 impl Harm {
-    /// True if an OSD may end: its store has stopped at a change that needs what rotted.
-    pub fn explains(&mut self, id: usize, store: &dyn ObjectStore) -> bool {
-        let is_rot = self.rotten.contains(&id) && store.stopped_at_damage();
+    /// True if an OSD may end: its store has stopped at a change that needs what rotted, or (with metadata that rots, `is_wide`) it can't say what it
+    /// has of a group. An operator repairs its store, and starts it again.
+    pub fn explains(&mut self, id: usize, store: &dyn ObjectStore, is_wide: bool, why: &str) -> bool {
+        let lacks_group = is_wide && why.contains("OSDs with other copies of it serve while this one is down");
+        let is_rot = self.rotten.contains(&id) && (store.stopped_at_damage() || lacks_group);
         if is_rot {
             self.stopped.insert(id);
         }
         is_rot
     }
-    /// True if an OSD may not start because of this: what rotted is a change that its log has last, or of a log or metadata (`is_wide`) anything without
+    /// True if an OSD may not start because of this: what rotted is a change that its log has last, or can't be read, or of a log or metadata (`is_wide`) anything without
     /// which there is no store. An operator has to fill it anew, and leaves it away here.
     pub fn explains_end(&mut self, id: usize, is_wide: bool, why: &str) -> bool {
-        let is_rot = self.rotten.contains(&id) && (is_wide || why.contains("the log is damaged"));
+        let is_rot = self.rotten.contains(&id) && (is_wide || why.contains("the log is damaged") || why.contains("errno 5"));
         if is_rot {
             self.gone.insert(id);
         }

@@ -125,7 +125,7 @@ impl Plan {
         self.log_entries = pick(rng, &[4, 200]) as u32;
         (self.out_in, self.upmap, self.force) = (pick(rng, &[3_000, 10_000]), pick(rng, &[1_000, 4_000]), pick(rng, &[500, 2_000]));
         self.kill_osd = pick(rng, &[0, 15_000]);
-        self.refused_places = pick(rng, &[0, 10, 50]);
+        self.refused_places = pick(rng, &[0, 10, 30]);
         self.recovery_sleep_ms = pick(rng, &[20, 200, 1_000]);
         self.turn_ns = pick(rng, &[100_000, 3_000_000, 30_000_000]);
         (self.think_ms, self.depth) = (pick(rng, &[100, 300, 1_000]), 3);
