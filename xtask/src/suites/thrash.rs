@@ -336,6 +336,7 @@ fn workload(c: &Cluster, mix: char, ops: u64) -> Result<Output> {
 
 /// `ops` operations of each of these mixes; `seed` draws the deeds. How many kills there were.
 fn thrash(mixes: &str, ops: u64, seed: u64, plan: Plan) -> Result<u32> {
+    R.install()?;
     Reef.install_tests()?;
     let osds = OSDS.to_string();
     let c = Cluster::start("thrash", &["--store", "block", "--size", "4G", "--osds", &osds, "--processes"])?;
