@@ -46,8 +46,8 @@ impl Harm {
         }
         is_rot
     }
-    /// True if an OSD may not start because of this: what rotted is a change that its log has last, or can't be read, or of a log or metadata (`is_wide`) anything without
-    /// which there is no store. An operator has to fill it anew, and leaves it away here.
+    /// True if an OSD may not start because of this: what rotted is a change that its log has last, or one that can't be read, or of a log or metadata
+    /// (`is_wide`) anything without which there is no store. An operator has to fill it anew, and leaves it away here.
     pub fn explains_end(&mut self, id: usize, is_wide: bool, why: &str) -> bool {
         let is_rot = self.rotten.contains(&id) && (is_wide || why.contains("the log is damaged") || why.contains("errno 5"));
         if is_rot {

@@ -38,12 +38,13 @@ impl Peering {
         let follow = acting_backfill.into_iter().filter(|member| !wanted.contains(&member.osd));
         self.members.extend(follow);
         self.targets = backfill;
+        // One that was started again since answers nothing that it was asked before: many maps at once show no moment at which it was down.
+        let asked = Some((best, map.up_from(best.osd)));
         if best == self.whoami {
             self.best = None;
             self.enter(State::GetMissing, now);
-        } else if self.best != Some((best, map.up_from(best.osd))) {
-            // One that was started again since answers nothing that it was asked before: many maps at once show no moment at which it was down.
-            self.best = Some((best, map.up_from(best.osd)));
+        } else if self.best != asked {
+            self.best = asked;
             let since = ask_best_since(&infos, self.whoami, best, &self.members.iter().copied().collect());
             out.push(PeerOut::QueryLog(best, Some(since)));
         }
