@@ -95,10 +95,20 @@ pub fn mkfs(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, Ope
 
 /// The superblocks, the newest one first.
 pub fn superblock(io: &mut Io) -> Result<Vec<Superblock>, OpenError> {
-    let both = io.read_now(META, 0, 2)?;
+    // One that can't be read is as one that is torn: the other has all that is needed while the log reaches back to it.
+    let slots = match io.read_now(META, 0, 2) {
+        Ok(both) => vec![both.slice(..BLOCK as usize), both.slice(BLOCK as usize..)],
+        Err(e) => {
+            let each: Vec<Bytes> = (0..2).filter_map(|slot| io.read_now(META, slot, 1).ok()).collect();
+            if each.is_empty() {
+                return Err(e.into());
+            }
+            each
+        }
+    };
     let mut found: Vec<Superblock> = Vec::new();
     let mut version = None;
-    for slot in [both.slice(..BLOCK as usize), both.slice(BLOCK as usize..)] {
+    for slot in slots {
         match Superblock::decode(&slot) {
             Label::Ours(sb) => found.push(sb),
             Label::Version(v) => version = Some(v),
@@ -144,8 +154,9 @@ pub fn open(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
     for dev in [WAL, DATA].into_iter().filter(|_| !planted(Bug::TrustCaches)) {
         core.io.flush_now(dev)?;
     }
-    // Whatever is behind the end of the log is never taken for what comes there now.
-    core.sb.epoch += u32::from(!planted(Bug::KeepEpoch));
+    // Whatever is behind the end of the log is never taken for what comes there now. A superblock that is lost may have been of the next epoch.
+    let epochs = if superblock(&mut core.io)?.len() < 2 { 2 } else { 1 };
+    core.sb.epoch += if planted(Bug::KeepEpoch) { 0 } else { epochs };
     core.sb.epoch_seq = core.log.seq();
     core.sb.generation += 1;
     let (slot, block) = (core.sb.generation % 2, core.sb.encode());
@@ -410,6 +421,10 @@ impl Core {
         }
         let end = self.log.seq();
         log.look_for_later(self, applied_end, end)?;
+        // The next record may be far off: until then, these places would be doubted again.
+        for block in log.unread.iter().filter(|_| self.cfg.cut_log) {
+            self.io.write_now(WAL, WAL_FIRST + block, disk::AlignedBuf::zeroed(BLOCK as usize).freeze())?;
+        }
         if end < self.salvage.reach() && !self.cfg.cut_log {
             let what = format!(
                 "the log of an older checkpoint ends with record {}, before the newer one's first, {}",
@@ -595,6 +610,8 @@ struct LogReader {
     next: u64,
     /// What the ring's first block says, once it was looked at.
     front: Option<Option<Header>>,
+    /// Blocks that can't be read: zeros stand for them.
+    unread: BTreeSet<u64>,
 }
 
 /// Blocks that are read at once, at first; tests shall see the edges. Who goes on reading gets more: a device reads the parts of a large piece
@@ -609,44 +626,70 @@ const LEAVES_AT_ONCE: usize = if cfg!(test) { 3 } else { 128 };
 
 impl LogReader {
     fn new(blocks: u64) -> Self {
-        Self { blocks, window: Bytes::new(), first: 0, next: WINDOW_BLOCKS, front: None }
+        Self { blocks, window: Bytes::new(), first: 0, next: WINDOW_BLOCKS, front: None, unread: BTreeSet::new() }
+    }
+    /// Reads from the device. Of blocks that can't be read together, each is read by itself.
+    fn read(&mut self, io: &mut Io, block: u64, n: u64) -> Bytes {
+        if let Ok(all) = io.read_now(WAL, WAL_FIRST + block, n) {
+            return all;
+        }
+        let mut all = Vec::with_capacity((n * BLOCK) as usize);
+        for block in block..block + n {
+            match io.read_now(WAL, WAL_FIRST + block, 1) {
+                Ok(bytes) => all.extend_from_slice(&bytes),
+                Err(_) => {
+                    self.unread.insert(block);
+                    all.resize(all.len() + BLOCK as usize, 0);
+                }
+            }
+        }
+        all.into()
     }
     /// Blocks of the ring, not over its end.
-    fn get(&mut self, io: &mut Io, block: u64, n: u64) -> Result<Bytes, OpenError> {
+    fn get(&mut self, io: &mut Io, block: u64, n: u64) -> Bytes {
         let have = self.window.len() as u64 / BLOCK;
         if block < self.first || block + n > self.first + have {
             let len = n.max(self.next).min(self.blocks - block);
             self.next = (self.next * 2).min(WINDOW_MAX);
-            self.window = io.read_now(WAL, WAL_FIRST + block, len)?;
+            self.window = self.read(io, block, len);
             self.first = block;
         }
         let at = ((block - self.first) * BLOCK) as usize;
-        Ok(self.window.slice(at..at + (n * BLOCK) as usize))
+        self.window.slice(at..at + (n * BLOCK) as usize)
     }
     /// A block that is likely not to be of use: what was read around the others stays.
-    fn peek(&mut self, io: &mut Io, block: u64) -> Result<Bytes, OpenError> {
+    fn peek(&mut self, io: &mut Io, block: u64) -> Bytes {
         let have = self.window.len() as u64 / BLOCK;
-        if block >= self.first && block < self.first + have {
-            self.get(io, block, 1)
-        } else {
-            Ok(io.read_now(WAL, WAL_FIRST + block, 1)?)
-        }
+        if block >= self.first && block < self.first + have { self.get(io, block, 1) } else { self.read(io, block, 1) }
     }
     /// The record `seq`, which begins at `at` or, if it did not fit there, in front of the next lap; `None` if neither is whole.
     ///
     /// If both are, the later epoch's counts: the other was behind the end of the log when that began, and did not need the same room. Starts before
     /// the last one are known by nothing but their records.
+    ///
+    /// Fails if it may be one that can't be read: that is no end of the log.
     fn record(&mut self, core: &mut Core, at: u64, seq: u64, epoch: u32) -> Result<Option<Whole>, OpenError> {
+        let mut unread = None;
+        let found = self.find(core, at, seq, epoch, &mut unread)?;
+        let Some(block) = unread.filter(|_| found.is_none() && !core.cfg.cut_log) else { return Ok(found) };
+        let what = format!("the log is damaged: block {block} can't be read, and record {seq} may be there");
+        Err(OpenError::Damaged { what, next: core.cfg.command("repair --discard-log-from-damage") })
+    }
+    /// The record, if it is there and whole; and a block that can't be read, if it may be there.
+    fn find(&mut self, core: &mut Core, at: u64, seq: u64, epoch: u32, unread: &mut Option<u64>) -> Result<Option<Whole>, OpenError> {
         let next_lap = at + (self.blocks - at % self.blocks);
         let block = at % self.blocks;
-        let head = self.get(&mut core.io, block, 1)?;
+        let head = self.get(&mut core.io, block, 1);
         let here = match Header::decode(&head, &core.sb.uuid) {
-            Ok(header) => self.whole(core, header, at, seq, epoch)?,
+            Ok(header) => self.whole(core, header, at, seq, epoch, unread)?,
             Err(_) => None,
         };
         if self.front.is_none() {
-            self.front = Some(Header::decode(&self.peek(&mut core.io, 0)?, &core.sb.uuid).ok());
+            self.front = Some(Header::decode(&self.peek(&mut core.io, 0), &core.sb.uuid).ok());
         }
+        // Only a record that has no room here goes to the front.
+        let is_at_front = self.unread.contains(&0) && next_lap - at < core.log.record_max();
+        *unread = unread.or(self.unread.get(&block).copied()).or(is_at_front.then_some(0));
         let front = self.front.flatten();
         let later = match &here {
             Some(_) if planted(Bug::TakeLeftBehind) => None,
@@ -654,17 +697,28 @@ impl LogReader {
             None => front,
         };
         let Some(header) = later else { return Ok(here) };
-        Ok(self.whole(core, header, next_lap, seq, epoch)?.or(here))
+        Ok(self.whole(core, header, next_lap, seq, epoch, unread)?.or(here))
     }
-    /// The record with this header, if it is the one that should be here, and whole.
-    fn whole(&mut self, core: &mut Core, header: Header, at: u64, seq: u64, epoch: u32) -> Result<Option<Whole>, OpenError> {
+    /// The record with this header, if it is the one that should be here, and whole; or a block of it that can't be read.
+    fn whole(
+        &mut self,
+        core: &mut Core,
+        header: Header,
+        at: u64,
+        seq: u64,
+        epoch: u32,
+        unread: &mut Option<u64>,
+    ) -> Result<Option<Whole>, OpenError> {
         let block = at % self.blocks;
         let fits = block + header.blocks() <= self.blocks && u64::from(header.block) == block;
         if header.seq != seq || header.lap != core.log.ring().lap(at) || header.epoch < epoch || !fits {
             return Ok(None);
         }
-        let bytes = self.get(&mut core.io, block, header.blocks())?;
-        let Some(ops) = open_record(&bytes, &header, core.seed) else { return Ok(None) };
+        let bytes = self.get(&mut core.io, block, header.blocks());
+        let Some(ops) = open_record(&bytes, &header, core.seed) else {
+            *unread = unread.or(self.unread.range(block..block + header.blocks()).next().copied());
+            return Ok(None);
+        };
         // Where the log is cut, what lies beside a record is looked at as the record itself is.
         if core.cfg.cut_log && !core.has_spilled(&ops)? {
             return Ok(None);
@@ -678,7 +732,7 @@ impl LogReader {
         for n in 0..=core.log.voucher_max().min(room.saturating_sub(1)) {
             let at = end + n;
             let block = at % self.blocks;
-            let bytes = self.get(&mut core.io, block, 1)?;
+            let bytes = self.get(&mut core.io, block, 1);
             let Ok(header) = Header::decode(&bytes, &core.sb.uuid) else { continue };
             let later = header.seq > seq && header.seq - seq < self.blocks && u64::from(header.block) == block;
             // What a former end of the log left behind is of a former epoch.
@@ -707,7 +761,7 @@ impl LogReader {
         while n < room {
             let block = (end + n) % self.blocks;
             n += 1;
-            let bytes = self.get(&mut core.io, block, 1)?;
+            let bytes = self.get(&mut core.io, block, 1);
             let Ok(header) = Header::decode(&bytes, &core.sb.uuid) else { continue };
             let fits = u64::from(header.block) == block && block + header.blocks() <= self.blocks;
             let is_later = header.seq > seq && header.seq - seq < self.blocks && (seq < core.sb.epoch_seq || header.epoch >= core.sb.epoch);
@@ -715,7 +769,7 @@ impl LogReader {
                 continue;
             }
             (last, records) = (last.max(header.seq), records + 1);
-            let bytes = self.get(&mut core.io, block, header.blocks())?;
+            let bytes = self.get(&mut core.io, block, header.blocks());
             let ops = open_record(&bytes, &header, core.seed).unwrap_or_default();
             objects.extend(ops.iter().filter_map(|op| if let Op::Object(key) = op { Some(key.clone()) } else { None }));
             n += header.blocks() - 1;

@@ -138,7 +138,15 @@ impl Core {
             if (first + n) * CHUNK_BLOCKS > self.sb.data_blocks {
                 return Ok(None);
             }
-            all.extend_from_slice(&self.io.read_now(DATA, first * CHUNK_BLOCKS, blocks)?);
+            match self.io.read_now(DATA, first * CHUNK_BLOCKS, blocks) {
+                Ok(bytes) => all.extend_from_slice(&bytes),
+                Err(_) if self.cfg.cut_log => return Ok(None),
+                // It may have been durable: that is no end of the log.
+                Err(e) => {
+                    let what = format!("the log is damaged: changes beside a record can't be read: {e}");
+                    return Err(OpenError::Damaged { what, next: self.cfg.command("repair --discard-log-from-damage") });
+                }
+            }
         }
         all.truncate(len as usize);
         let is_whole = base::crc32c(self.seed, &all) == crc || planted(Bug::TakeMissingSpill);

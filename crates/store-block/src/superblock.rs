@@ -31,7 +31,7 @@ pub struct Superblock {
     pub data_blocks: u64,
     pub wal_blocks: u64,
     pub meta_blocks: u64,
-    /// How often the store was opened.
+    /// Larger with each opening of the store.
     pub epoch: u32,
     /// Records from this on belong to this epoch or a later one.
     pub epoch_seq: u64,

@@ -160,14 +160,14 @@ fn make(seed: u64) -> Made {
     Made { before, last: disks.image(), wanted }
 }
 
-/// Damages one block; says how, if it is another one then.
-fn damage(disks: &MemDisks, made: &Made, dev: Dev, rng: &mut Rng) -> Option<String> {
+/// Damages one block; says which and how, if it is another one then.
+fn damage(disks: &MemDisks, made: &Made, dev: Dev, rng: &mut Rng) -> Option<(u64, String)> {
     let blocks = LENS[dev.0 as usize] / BLOCK_BYTES as u64;
     let block = (0..64).map(|_| rng.below(blocks)).find(|block| made.last.block(dev, *block).is_some_and(|b| b.iter().any(|b| *b != 0)))?;
     let old = *made.last.block(dev, block).expect("it was found");
     let zeros = [0; BLOCK_BYTES];
     let of = |image: &Arc<Image>, block| image.block(dev, block).copied().unwrap_or(zeros);
-    let (what, new) = match rng.below(4) {
+    let (what, new) = match rng.below(5) {
         0 => {
             let mut new = old;
             let bit = rng.below(8 * BLOCK_BYTES as u64) as usize;
@@ -176,6 +176,10 @@ fn damage(disks: &MemDisks, made: &Made, dev: Dev, rng: &mut Rng) -> Option<Stri
         }
         1 => ("zeros", zeros),
         2 => ("as it was before", of(&made.before, block)),
+        3 => {
+            disks.make_bad(dev, block, u32::MAX);
+            return Some((block, format!("device {} block {block} can't be read", dev.0)));
+        }
         _ => {
             let other = rng.below(blocks);
             disks.damage(dev, other * BLOCK_BYTES as u64, |b| b.copy_from_slice(&old));
@@ -183,7 +187,7 @@ fn damage(disks: &MemDisks, made: &Made, dev: Dev, rng: &mut Rng) -> Option<Stri
         }
     };
     disks.damage(dev, block * BLOCK_BYTES as u64, |b| b.copy_from_slice(&new));
-    (new != old).then(|| format!("device {} block {block}: {what}", dev.0))
+    (new != old).then(|| (block, format!("device {} block {block}: {what}", dev.0)))
 }
 
 /// What came of the damages.
@@ -253,7 +257,7 @@ fn one(made: &Made, seed: u64, tally: &mut Tally) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let dev = [DATA, WAL, META, META][seed as usize % 4];
     let disks = MemDisks::with(made.last.clone());
-    let Some(what) = damage(&disks, made, dev, &mut rng) else { return Ok(()) };
+    let Some((block, what)) = damage(&disks, made, dev, &mut rng) else { return Ok(()) };
     let fail = |e: String| format!("seed {seed}, {what}: {}", e.chars().take(300).collect::<String>());
     tally.done += 1;
     let mut wanted = made.wanted.clone();
@@ -276,8 +280,18 @@ fn one(made: &Made, seed: u64, tally: &mut Tally) -> Result<(), String> {
             cut = text.contains("--discard-log-from-damage");
         }
     }
-    let salvage = Config { salvage: true, cut_log: cut, ..config() };
-    let mut store = open(&disks, salvage).map_err(|e| fail(format!("repair does not open it: {e}")))?;
+    let salvage = |cut_log| Config { salvage: true, cut_log, ..config() };
+    let mut opened = open(&disks, salvage(cut));
+    // A block that can't be read is where the log ends by now.
+    if let Err(e) = &opened
+        && !cut
+        && disks.is_bad(dev, block)
+        && e.to_string().contains("--discard-log-from-damage")
+    {
+        cut = true;
+        opened = open(&disks, salvage(cut));
+    }
+    let mut store = opened.map_err(|e| fail(format!("repair does not open it: {e}")))?;
     let report = store.repair();
     if !report.is_clean() {
         return Err(fail(format!("it is not clean when it is repaired: {:?}", report.errors)));
