@@ -258,14 +258,19 @@ impl Cluster {
         let ops = self.plan.ops as usize;
         self.until(self.plan.faults_ns, "", |c| c.calls_by_chance() >= ops && c.fences.are_over(&c.plan))?;
         self.heal();
-        let rest = self.comes_to_rest()?;
+        let mut rest = self.comes_to_rest()?;
+        if rest == Rest::Whole {
+            self.read_all()?;
+            self.repair_all()?;
+            self.stays_at_rest()?;
+            if self.is_one_gone() {
+                rest = self.comes_to_rest()?;
+            }
+        }
         self.rest = Some(rest);
         if rest != Rest::Whole {
             return self.judge_histories();
         }
-        self.read_all()?;
-        self.repair_all()?;
-        self.stays_at_rest()?;
         self.net.look_at_wires().map_err(|why| self.tell(&why, &[]))?;
         self.look_at_rest()?;
         self.judge()
@@ -297,7 +302,7 @@ impl Cluster {
     /// command that was given before.
     fn stays_at_rest(&mut self) -> Result<(), String> {
         let epoch = |c: &Self| c.monitor.as_ref().map(|monitor| monitor.core().osd.epoch());
-        let rests = |c: &Self| restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none();
+        let rests = |c: &Self| c.is_one_gone() || restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none();
         loop {
             self.until(self.plan.rest_ns, "at rest", rests)?;
             let (before, then) = (epoch(self), self.net.now_ns + QUIET_NS);
@@ -516,8 +521,7 @@ impl Cluster {
                 && !why.contains("marked down")
                 && !self.drives[id].was_struck()
                 && !self.harm.explains(id, store, self.plan.rot_wide, &why)
-                // Its maps are objects as well.
-                && !(why.contains("what the store keeps of this OSD can't be used") && self.harm.explains_end(id, true, &why))
+                && !self.harm.explains_loss(id, self.plan.rot_wide, &why)
             {
                 self.broken = Some(format!("process: osd.{id} ends by itself: {why}"));
             }

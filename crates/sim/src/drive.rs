@@ -83,12 +83,16 @@ impl Drive {
         disks.add_fault(Fault { nth: disks.started() + rng.below(20), kind, sticky: false, dev: None });
     }
     /// Something that lies on the device changes, or can't be read: told what. `None`: nothing lies there. `is_wide`: also of the log and the metadata.
-    pub fn rot(&self, is_wide: bool, rng: &mut Rng) -> Option<String> {
+    /// `spares_new`: not what was written just now.
+    pub fn rot(&self, is_wide: bool, spares_new: bool, rng: &mut Rng) -> Option<String> {
         let Self::Block(disks, _) = self else { return None };
         let dev = if is_wide { [DATA, WAL, META, META][rng.below(4) as usize] } else { DATA };
         let written = disks.written(dev);
         // The first is the store's own.
         let block = written.get(1..)?.get(rng.below((written.len() as u64).saturating_sub(1).max(1)) as usize)?;
+        if spares_new && disks.is_new(dev, *block) {
+            return None;
+        }
         let at = block * disk::BLOCK_BYTES as u64;
         let what = match rng.below(5) {
             0 => {
@@ -154,14 +158,14 @@ impl Drive {
                     while states.step().is_some() {}
                     let tear = [Tear::Never, Tear::Blocks, Tear::Sectors][rng.below(3) as usize];
                     let next = states.state(rng, tear);
-                    next.take_bad_from(disks);
+                    next.go_on_from(disks);
                     *disks = next;
                 } else {
                     disks.restart();
                     drop(disks.take_recording());
                     // As another set: what failed so far is not counted for the next life.
                     let next = disks.copy();
-                    next.take_bad_from(disks);
+                    next.go_on_from(disks);
                     *disks = next;
                 }
             }

@@ -3,7 +3,8 @@
 //! **Rot**: something that lies on one OSD's device changes, or can't be read any more. One OSD of a run rots, and only where a pool has three copies
 //! of which two are written at least: then each acknowledged write lies on a device that does not. No client is ever told that an object can't be
 //! read, or given other bytes; in the end a repair finds all that is left. In some runs the log and the metadata rot as well: then the OSD may not start any
-//! more. In a few, data rot on any OSD, beyond the promise: an object may be lost, but no client is given other bytes, and its group says so.
+//! more. In a few, data rot on any OSD, beyond the promise: an object may be lost, but no client is given other bytes, and its group says so. What was
+//! written last does not rot there: a log's last record whose data are gone can't be told from one that a power cut tore, and no other OSD has it.
 
 use crate::client::{ClientProcess, POOL};
 use crate::cluster::Cluster;
@@ -46,6 +47,12 @@ impl Harm {
         }
         is_rot
     }
+    /// True if an OSD may end because of this, and is left away: its maps, which are objects as well, can't be used; or (`is_wide`) a change in its log
+    /// rotted that was not at its place yet.
+    pub fn explains_loss(&mut self, id: usize, is_wide: bool, why: &str) -> bool {
+        let is_lost = why.contains("what the store keeps of this OSD can't be used") || is_wide && why.contains("the log is damaged");
+        is_lost && self.explains_end(id, true, why)
+    }
     /// True if an OSD may not start because of this: what rotted is a change that its log has last, or one that can't be read, or of a log or metadata
     /// (`is_wide`) anything without which there is no store. An operator has to fill it anew, and leaves it away here.
     pub fn explains_end(&mut self, id: usize, is_wide: bool, why: &str) -> bool {
@@ -61,7 +68,7 @@ impl Cluster {
     pub(crate) fn rot(&mut self, id: usize) {
         let id = self.harm.rotten.first().copied().filter(|_| !self.plan.rot_beyond).unwrap_or(id);
         self.harm.rotten.insert(id);
-        if let Some(what) = self.drives[id].rot(self.plan.rot_wide, &mut self.net.rng) {
+        if let Some(what) = self.drives[id].rot(self.plan.rot_wide, self.plan.rot_beyond, &mut self.net.rng) {
             self.net.note(format!("rot on osd.{id}: {what}"));
         }
     }
@@ -185,6 +192,10 @@ impl Cluster {
         }
         Ok(())
     }
+    /// True if an OSD that rots has gone for good: the cluster does not come to rest with it.
+    pub(crate) fn is_one_gone(&self) -> bool {
+        !self.harm.gone.is_empty()
+    }
     fn repair_each(&mut self) -> Result<(), String> {
         // Stamps by which each was asked last. Primaries move meanwhile, and with them the order in which groups are listed.
         let mut before: BTreeMap<SpgId, UTime> = self.scrubbed().into_iter().map(|(pgid, at, _)| (pgid, at)).collect();
@@ -195,7 +206,7 @@ impl Cluster {
                 .filter(|(pgid, at, errors)| *errors > 0 || before.get(pgid) == Some(at))
                 .map(|(pgid, at, _)| (*pgid, *at))
                 .collect();
-            if due.is_empty() {
+            if due.is_empty() || self.is_one_gone() {
                 return Ok(());
             }
             before.extend(&due);
@@ -203,6 +214,9 @@ impl Cluster {
                 self.say(format!(r#"{{"prefix":"pg repair","pgid":"{}"}}"#, pgid.pgid));
             }
             self.until(REPAIR_NS, "", move |c| {
+                if c.is_one_gone() {
+                    return true;
+                }
                 let is_done = |(pgid, at, errors): &(SpgId, UTime, i64)| *errors == 0 && due.get(pgid) != Some(at);
                 c.scrubbed().iter().all(is_done) && restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none()
             })?;

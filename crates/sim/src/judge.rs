@@ -22,7 +22,7 @@ impl Cluster {
                 client.submit(object, Op::Read, &mut self.history, &mut self.net);
             }
         }
-        self.until(self.plan.rest_ns, "at rest", |c| restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none())
+        self.until(self.plan.rest_ns, "at rest", |c| c.is_one_gone() || restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none())
     }
     pub(crate) fn judge(&mut self) -> Result<(), String> {
         self.judge_histories()?;
@@ -57,8 +57,8 @@ impl Cluster {
         }
         let clients = map.pool_by_name(POOL);
         let mut stores = Vec::new();
-        for osd in self.osds.iter().flatten() {
-            osd.core().pgs().for_each(|pg| pg.assert_whole(osd.core().store()));
+        for (id, osd) in self.osds.iter().enumerate().filter_map(|(id, osd)| Some((id, osd.as_ref()?))) {
+            osd.core().pgs().for_each(|pg| pg.assert_whole(osd.core().store(), self.harm.rotten.contains(&id)));
         }
         for (id, (osd, drive)) in self.osds.iter_mut().zip(&mut self.drives).enumerate() {
             let store = osd.take().expect("the cluster is at rest").into_core().into_store();

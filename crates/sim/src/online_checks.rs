@@ -141,7 +141,7 @@ impl Cluster {
         if count > 0 {
             let nth = self.net.rng.below(count) as usize;
             let pg = osd.core().pgs().nth(nth).expect("below their number");
-            pg.assert_whole(osd.core().store());
+            pg.assert_whole(osd.core().store(), self.harm.rotten.contains(&id));
             if let Err(why) = alike::check(&self.osds, osd, pg) {
                 self.broken.get_or_insert(format!("alike: {why}"));
             }

@@ -14,6 +14,8 @@ use crate::disks::{Completion, Dev, Disks, Durability, Token};
 use base::Rng;
 use bytes::Bytes;
 use fault::{Faults, OpKind};
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -85,7 +87,12 @@ struct Inner {
     faults: Faults,
     recording: Option<Recording>,
     traffic: Vec<Traffic>,
+    /// Of each device, the blocks of its newest writes, the newest one last.
+    newest: Vec<VecDeque<Range<u64>>>,
 }
+
+/// So many writes are the newest ones: see [`MemDisks::is_new`].
+const NEWEST: usize = 32;
 
 impl MemDisks {
     /// Devices of these sizes in bytes, all zeros.
@@ -99,6 +106,7 @@ impl MemDisks {
     /// Devices with the content of `base`, but for the blocks in `over`.
     pub(crate) fn of(base: Arc<Image>, over: Blocks<Block>) -> Self {
         let traffic = vec![Traffic::default(); base.devs()];
+        let newest = vec![VecDeque::with_capacity(NEWEST); base.devs()];
         Self(Arc::new(Mutex::new(Inner {
             base,
             over,
@@ -111,6 +119,7 @@ impl MemDisks {
             faults: Faults::default(),
             recording: None,
             traffic,
+            newest,
         })))
     }
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -221,10 +230,14 @@ impl MemDisks {
     pub fn is_bad(&self, dev: Dev, block: u64) -> bool {
         self.lock().faults.bad().get(&(dev, block)).is_some_and(|times| *times > 0)
     }
-    /// Bad blocks stay bad when the same device is looked at as another set.
-    pub fn take_bad_from(&self, other: &Self) {
-        let bad: Vec<_> = other.lock().faults.bad().iter().map(|(at, times)| (*at, *times)).collect();
+    /// The same devices, looked at as another set: bad blocks stay bad, and new ones new.
+    pub fn go_on_from(&self, other: &Self) {
+        let (bad, newest): (Vec<_>, _) = {
+            let other = other.lock();
+            (other.faults.bad().iter().map(|(at, times)| (*at, *times)).collect(), other.newest.clone())
+        };
         bad.into_iter().for_each(|((dev, block), times)| self.make_bad(dev, block, times));
+        self.lock().newest = newest;
     }
     /// The blocks of a device that were ever written, ascending.
     pub fn written(&self, dev: Dev) -> Vec<u64> {
@@ -234,6 +247,10 @@ impl MemDisks {
         all.sort_unstable();
         all.dedup();
         all
+    }
+    /// True if one of a device's newest writes, a few dozen, went to this block.
+    pub fn is_new(&self, dev: Dev, block: u64) -> bool {
+        self.lock().newest[dev.0 as usize].iter().any(|blocks| blocks.contains(&block))
     }
     /// Everything that is written from now on is recorded. Nothing may be under way.
     pub fn record(&self) {

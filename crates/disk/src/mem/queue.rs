@@ -1,6 +1,6 @@
 //! What happens to an operation between its queueing and its completion.
 
-use super::{Block, Durability, Inner, Op, OpKind, Order, Work};
+use super::{Block, Durability, Inner, NEWEST, Op, OpKind, Order, Work};
 use crate::buf::{ZEROS_BYTES, zero_blocks};
 use crate::disks::{Completion, Dev, Token};
 use crate::mem::FaultKind;
@@ -54,8 +54,14 @@ impl Inner {
             op.fault = self.faults.strike(self.started, op.kind(), op.dev);
             self.started += 1;
             let blocks = op.offset / BLOCK_BYTES as u64..(op.offset + op.len_bytes as u64) / BLOCK_BYTES as u64;
-            if matches!(op.work, Work::Read) && self.faults.fails(op.dev, blocks) {
-                op.fault = Some(FaultKind::Error);
+            match op.work {
+                Work::Read if self.faults.fails(op.dev, blocks.clone()) => op.fault = Some(FaultKind::Error),
+                Work::Write(..) => {
+                    let newest = &mut self.newest[op.dev.0 as usize];
+                    newest.drain(..(newest.len() + 1).saturating_sub(NEWEST));
+                    newest.push_back(blocks);
+                }
+                _ => {}
             }
             let traffic = &mut self.traffic[op.dev.0 as usize];
             match &op.work {

@@ -73,7 +73,7 @@ fn a_bad_block_fails_reads_until_it_is_written_or_comes_back() {
     assert!(read(&mut disks, 2, 1).is_ok() && read(&mut disks, 4, 1).is_ok());
     let mut other = disks.copy();
     assert!(read(&mut other, 3, 1).is_ok());
-    other.take_bad_from(&disks);
+    other.go_on_from(&disks);
     assert!(read(&mut other, 3, 1).is_err());
     disks.write(0, D, 3 * 4096, buf(8, 1), Durability::Volatile);
     disks.kick();

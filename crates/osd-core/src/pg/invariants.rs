@@ -28,11 +28,11 @@ impl Pg {
         }
     }
 
-    /// All of it.
+    /// All of it. What the store finds damaged is left out if its device rots.
     ///
     /// # Panics
     /// When something does not agree: a broken invariant of ours.
-    pub fn assert_whole(&self, store: &dyn ObjectStore) {
+    pub fn assert_whole(&self, store: &dyn ObjectStore, rots: bool) {
         self.assert_invariants();
         let (pgid, peering) = (self.pgid, &self.peering);
         match peering.state() {
@@ -52,6 +52,7 @@ impl Pg {
         match self.agrees_with(store) {
             // What the store must fetch first is looked at another time.
             Ok(()) | Err(StoreError::Wait(_) | StoreError::Stopped(_)) => {}
+            Err(StoreError::Damaged { .. }) if rots => {}
             Err(error) => panic!("{pgid}: its store: {error}"),
         }
     }
@@ -79,6 +80,7 @@ impl Pg {
             let context = match load_object(store, self.coll, &e.soid) {
                 Ok(context) => context,
                 Err(crate::op::PlanStop::Wait(ticket)) => return Err(StoreError::Wait(ticket)),
+                Err(crate::op::PlanStop::Store(what)) => return Err(StoreError::Damaged { coll: self.coll, what }),
                 Err(stop) => panic!("{pgid}: {}: {stop:?}", e.soid),
             };
             assert_eq!(context.exists, !e.is_delete(), "{pgid}: {} is not what entry {} left", e.soid, e.version);

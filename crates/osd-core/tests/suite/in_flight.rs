@@ -329,7 +329,7 @@ fn a_crash_at_any_change_of_a_split_or_a_merge_loses_nothing() {
         let counts: Vec<_> = w.osd.pgs().map(|pg| (pg.info.stats.stats.sum.num_objects, pg.info.stats.stats_invalid)).collect();
         assert_eq!(counts.iter().map(|(n, _)| n).sum::<i64>(), names.len() as i64, "after {cut} changes");
         assert!(counts.iter().all(|(n, is_guess)| *n >= 0 && !is_guess), "after {cut} changes: {counts:?}");
-        w.osd.pgs().for_each(|pg| pg.assert_whole(w.osd.store()));
+        w.osd.pgs().for_each(|pg| pg.assert_whole(w.osd.store(), false));
         for (name, m) in names.iter().zip(&asked) {
             let again = MOSDOp { map_epoch: w.map.epoch, attempt: 1, ..m.clone() };
             assert_eq!(w.send(1, &again)[0].result, 0);
