@@ -53,8 +53,10 @@ pub(crate) enum ToShard {
     },
     /// One map further.
     Map(Box<NextMap>),
-    /// Records are written that name newer maps: those that the old ones name are to go.
-    RefreshRecords,
+    /// Records that name a map more than `lag` epochs old are written anew: those maps are to go.
+    RefreshRecords {
+        lag: Epoch,
+    },
     /// No other map is next.
     MapsEnd,
     /// After maps: groups are created and peer, and what waited goes on.

@@ -99,6 +99,10 @@ impl MapCache {
     pub fn oldest(&self) -> Epoch {
         self.full.keys().next().copied().unwrap_or(0)
     }
+    /// Full maps that are kept.
+    pub fn fulls(&self) -> Epoch {
+        self.full.len() as Epoch
+    }
     /// Groups start from this epoch after a crash.
     pub fn need_from(&mut self, epoch: Epoch) {
         self.needed = epoch;

@@ -321,14 +321,17 @@ impl Osd {
                 break;
             }
             self.deliver(cx);
+            // A group that is behind may keep them for long: the others' records are not written with each map.
             if self.control.maps().is_crowded() {
-                self.tell_shard(ToShard::RefreshRecords, cx);
+                let lag = self.control.maps().fulls() / 2;
+                self.tell_shard(ToShard::RefreshRecords { lag }, cx);
             }
         }
         if self.control.map().epoch == before {
             return true;
         }
         self.tell_shard(ToShard::MapsEnd, cx);
+        self.end_for_the_others(cx);
         if self.control.check_ourselves(cx) {
             self.ping(cx);
             self.control.boot_if_healthy(cx);

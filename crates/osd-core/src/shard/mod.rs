@@ -167,7 +167,7 @@ impl Shard {
             ToShard::Osd { osd, msg } => self.peer_message(osd, &msg, cx),
             ToShard::HeldBack { osd, msg } => self.copy_answer(osd, &msg, cx),
             ToShard::Map(next) => self.take_map(*next, cx),
-            ToShard::RefreshRecords => self.refresh_records(0, cx),
+            ToShard::RefreshRecords { lag } => self.refresh_records(lag, cx),
             ToShard::MapsEnd => self.maps_end(cx),
             ToShard::GoOn => self.go_on(cx),
             ToShard::Serves(serves) => self.sh.serves = serves,

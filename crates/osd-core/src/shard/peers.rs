@@ -243,7 +243,7 @@ impl Shard {
         if let Some((pg, mut cx)) = self.group(m.pgid, cx) {
             return pg.hear(from, Said::Query(Box::new(m.query.clone())), &mut cx);
         }
-        if self.damaged_groups.contains(&m.pgid) {
+        if self.is_unknown(m.pgid) {
             // What it has is unknown. The answer that it has none would let the others go on without what this OSD alone acknowledged.
             return;
         }

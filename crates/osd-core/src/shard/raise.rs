@@ -14,7 +14,7 @@ use types::{CollId, Epoch, HObject, PastIntervals, PgInfo, PgMissingItem, SpgId,
 
 /// One group's memory.
 pub(crate) struct Loaded {
-    pgid: SpgId,
+    pub pgid: SpgId,
     pub epoch: Epoch,
     info: PgInfo,
     past: PastIntervals,
@@ -78,8 +78,11 @@ impl Shard {
     }
     /// These groups' records name maps that are not here: nothing is known of them until those come.
     pub fn raise_later(&mut self, groups: Vec<Loaded>) {
-        self.damaged_groups.extend(groups.iter().map(|l| l.pgid));
         self.unraised.extend(groups);
+    }
+    /// True if this group's record can't be read, or waits for the map that it names: what it has is not known.
+    pub(super) fn is_unknown(&self, pgid: SpgId) -> bool {
+        self.damaged_groups.contains(&pgid) || self.unraised.iter().any(|l| l.pgid == pgid)
     }
     /// A map has come: groups are made that waited for it.
     pub(super) fn raise_waiting(&mut self, cx: &mut EventCx<'_>) {
@@ -92,7 +95,6 @@ impl Shard {
         let first = self.pgs.len();
         let now: Vec<Loaded> = now;
         for l in now {
-            self.damaged_groups.remove(&l.pgid);
             self.raise_group(l, cx);
         }
         for pg in self.pgs[first..].iter_mut().flatten() {

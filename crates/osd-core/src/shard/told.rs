@@ -176,7 +176,8 @@ impl Shard {
         for (id, pool) in map.pools.iter().filter(|(_, p)| p.size == 1) {
             for pgid in (0..pool.pg_num).map(|seed| PgId::new(*id, seed)) {
                 let at = map.pg_to_up_acting(pgid, &mut self.placement);
-                if at.acting == [self.sh.whoami] && !self.index.contains_key(&SpgId::whole(pgid)) {
+                let is_here = |pgid| self.index.contains_key(&pgid) || self.unraised.iter().any(|l| l.pgid == pgid);
+                if at.acting == [self.sh.whoami] && !is_here(SpgId::whole(pgid)) {
                     lost.push(pgid);
                 }
             }

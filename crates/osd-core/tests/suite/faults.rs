@@ -80,6 +80,29 @@ fn a_group_with_a_damaged_log_is_away_until_repair_and_health_says_so() {
     assert_eq!(alert(&mut w), None);
 }
 
+/// The maps can't be read either, so nothing tells at the start which groups other OSDs have. When a map has come that does, the OSD ends.
+#[test]
+fn a_group_with_a_damaged_log_ends_the_osd_once_a_map_tells_of_other_copies() {
+    let (store, control) = TestStore::new(None);
+    control.borrow_mut().journal = Some(Vec::new());
+    let mut w = World::with_store(store, control, 4);
+    w.write("o7", b"1");
+    let bad = w.request("o7", Vec::new()).pgid;
+    w.restart(|c| {
+        let (store, control) = TestStore::replay(c.journal.as_ref().unwrap(), None);
+        (control.borrow_mut().damaged_group, control.borrow_mut().damaged) = (Some(bad), Some("osdmap".into()));
+        (store, control)
+    });
+    let why = |w: &World| w.out.iter().find_map(|e| if let Effect::Stop { why } = e { why.clone() } else { None });
+    assert_eq!(why(&w), None, "one copy: the other groups are served");
+    // A group that waited for its map is not called damaged.
+    let said = alert(&mut w).expect("health hears of it");
+    assert!(said.ends_with(&format!("left out what is damaged: {bad}")), "{said}");
+    w.publish(|m| m.pools.get_mut(&POOL).unwrap().size = 3);
+    let why = why(&w).expect("it ends");
+    assert!(why.contains(&format!("group {bad} can't be loaded")) && why.contains("repair"), "{why}");
+}
+
 #[test]
 fn damage_is_an_error_for_its_reader_and_nobody_else() {
     let mut w = World::new(Kind::Memory, 2);
