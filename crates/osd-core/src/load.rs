@@ -213,13 +213,11 @@ impl Osd {
         self.end_for_the_others(cx);
         self.shard.raise_later(later);
     }
-    /// An OSD that is up and can't say what it has of a group keeps that group's other members waiting for ever. Which groups have others, a map says.
+    /// Ends if what it has of a group can't be said to the group's other members. Which groups have others, a map says.
     pub(crate) fn end_for_the_others(&mut self, cx: &mut EventCx<'_>) {
         let has_others = |pg: &&SpgId| self.shard.map().pool(pg.pgid.pool).is_some_and(|pool| pool.size > 1);
         let Some(pgid) = self.shard.damaged_groups().iter().find(has_others) else { return };
-        let how = self.shard.store().damage().unwrap_or_else(|| "run `humboldt store --dir DIR repair`".into());
-        let why =
-            format!("group {pgid} can't be loaded. OSDs with other copies of it serve while this one is down; {how}, and start it again");
+        let why = self.shard.why_it_ends(*pgid);
         self.loading = Some(Loading { failed: true, ..Loading::default() });
         cx.out.push(Effect::Stop { why: Some(why) });
     }

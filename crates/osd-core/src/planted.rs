@@ -96,6 +96,8 @@ pub enum Bug {
     PullFromLacking,
     /// Former members let go of their copies before what recovery brought here is durable.
     CleanBeforeDurable,
+    /// An object that recovery brought here is written over on other members before it is durable here.
+    WriteOverYoung,
 
     // Backfill and reservations.
     /// Backfill sends an object that a client's write is on its way to.

@@ -19,7 +19,7 @@ use messages::RawMessage;
 use std::rc::Rc;
 use std::sync::Arc;
 use store::ObjectStore;
-use types::{Epoch, OsdId, UTime, Uuid};
+use types::{Epoch, OsdId, SpgId, UTime, Uuid};
 
 /// One shard's common things. Of what Control has it holds copies, as Control told them last.
 pub struct Shared {
@@ -121,6 +121,11 @@ impl LogBounds {
 const MEMORY_BESIDES: u64 = 64 << 20;
 
 impl Shared {
+    /// Why an OSD ends that has lost sight of what it has of a group: one that is up keeps the group's other members and clients waiting for ever.
+    pub(crate) fn why_it_ends(&self, pgid: SpgId, what: &str) -> String {
+        let how = self.store.damage().unwrap_or_else(|| "run `humboldt store --dir DIR repair`".into());
+        format!("group {pgid} {what}. OSDs with other copies of it serve while this one is down; {how}, and start it again")
+    }
     /// Options have changed: what is asked for with each request is looked up once.
     pub(crate) fn take_config(&mut self, config: Rc<Config>) {
         self.config = config;

@@ -111,7 +111,12 @@ impl Cluster {
                 self.say(r#"{"prefix":"osd set","key":"pause"}"#.into());
                 self.net.after(3 * SEC, What::Fault(Fault::UnpauseFlag));
             }
-            Fault::UnpauseFlag => self.say(r#"{"prefix":"osd unset","key":"pause"}"#.into()),
+            Fault::UnpauseFlag => {
+                self.say(r#"{"prefix":"osd unset","key":"pause"}"#.into());
+                if !self.troubled {
+                    self.put_all_in();
+                }
+            }
             Fault::Isolate => self.isolate(id),
             Fault::ClockJump => {
                 let jump_ns = self.net.rng.below(20 * SEC) as i64 - 10 * SEC as i64;
@@ -350,10 +355,14 @@ impl Cluster {
         }
         self.say(r#"{"prefix":"osd unset","key":"pause"}"#.into());
         self.unset_flags();
-        // A command of another client that sets one may be on its way, held by a partition: none lasts longer than a minute.
+        // A command of another client that sets one may be on its way, held by a partition: none lasts longer than a minute. Nor need any client live
+        // that could say something now.
         for fault in [Fault::UnpauseFlag, Fault::Unflag] {
             self.net.after(70 * SEC, What::Fault(fault));
         }
+        self.put_all_in();
+    }
+    fn put_all_in(&mut self) {
         for id in 0..self.osd_count() {
             self.say(format!(r#"{{"prefix":"osd reweight","id":"{id}","weight":1.0}}"#));
         }

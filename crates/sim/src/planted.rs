@@ -69,6 +69,7 @@ pub const ALL: &[Planted] = &[
     Planted::Osd(OsdBug::StopAfterFirstPart),
     Planted::Osd(OsdBug::PullFromLacking),
     Planted::Osd(OsdBug::CleanBeforeDurable),
+    Planted::Osd(OsdBug::WriteOverYoung),
     Planted::Osd(OsdBug::PassWrite),
     Planted::Osd(OsdBug::OvertakeRemoval),
     Planted::Osd(OsdBug::PassDelete),

@@ -27,14 +27,22 @@ use types::{CollId, EVersion, HObject, OsdId, PgInfo, PgShard, PgStat, Transacti
 /// Leftovers removed at a time.
 const LEFTOVERS_PAGE: usize = 64;
 
+/// A change that recovery gave to our store.
+struct Given {
+    /// The head of the object that we have with it.
+    got: Option<HObject>,
+    /// What is sent when it is durable; nothing if its interval is over.
+    then: Option<(PgShard, Part)>,
+}
+
 /// What a group has for its recovery.
 pub(super) struct Room {
     /// Away while it works.
     recovery: Option<Box<Recovery>>,
     /// Requests that wait for an object, by its head; each is one that the OSD's budget has let in.
     waiting: BTreeMap<HObject, VecDeque<Box<ClientOp>>>,
-    /// What is sent when our store has a change, in the order of the changes; nothing if the interval of the change is over.
-    replies: VecDeque<Option<(PgShard, Part)>>,
+    /// What was given to our store and is not durable yet, in order.
+    given: VecDeque<Given>,
     /// Objects that fewer members lack than before, to be told to their requests.
     nearer: Vec<HObject>,
     /// What an earlier life of the OSD left half built is gone.
@@ -46,7 +54,7 @@ impl Room {
         Self {
             recovery: Some(Box::new(Recovery::new(slots.clone()))),
             waiting: BTreeMap::new(),
-            replies: VecDeque::new(),
+            given: VecDeque::new(),
             nearer: Vec::new(),
             is_swept: false,
         }
@@ -56,7 +64,12 @@ impl Room {
     }
     /// True if all that recovery has given to our own store is durable.
     pub fn is_durable(&self) -> bool {
-        self.replies.is_empty()
+        self.given.is_empty()
+    }
+    /// True if an object of this name came by recovery and is not durable here. Another member may have the only copy that outlives a crash: a write
+    /// that reaches that one, and then is taken back because we died without it, would leave none.
+    pub fn is_young(&self, head: &HObject) -> bool {
+        self.given.iter().filter_map(|given| given.got.as_ref()).any(|got| got == head)
     }
     pub fn recovery_mut(&mut self) -> Option<&mut Recovery> {
         self.recovery.as_deref_mut()
@@ -243,7 +256,7 @@ impl Pg {
         self.note_mapping();
         let delta = LogDelta { info: InfoChange::Full(Box::new(self.info.clone())), ..LogDelta::new(self.pgid) };
         if self.to_store(Transaction::new(self.coll), Some(delta), Submitted::Recovery, cx) {
-            self.room.replies.push_back(then);
+            self.room.given.push_back(Given { got: None, then });
             return true;
         }
         (self.info.last_backfill, self.info.stats) = before;
@@ -252,9 +265,9 @@ impl Pg {
     /// The interval is over: what was under way goes. Requests that waited are taken by [`Room::end_requests`].
     pub(super) fn end_recovery(&mut self, cx: &mut Cx<'_>) {
         let txn = self.recover(cx, |recovery, host| recovery.end_interval(host));
-        self.room.replies.iter_mut().for_each(|reply| *reply = None);
+        self.room.given.iter_mut().for_each(|given| given.then = None);
         if !txn.is_empty() && self.to_store(txn, None, Submitted::Recovery, cx) {
-            self.room.replies.push_back(None);
+            self.room.given.push_back(Given { got: None, then: None });
         }
     }
     /// A new map of the same interval: what its OSDs that are down had can't be had from them.
@@ -320,7 +333,8 @@ impl Pg {
     pub(super) fn lacks_name(&self, head: &HObject, writes: bool) -> bool {
         let has = |missing: &Missing| !missing.is_empty() && missing.of_name(head).next().is_some();
         let blocks = || self.room.recovery().and_then(Recovery::backfill).is_some_and(|backfill| backfill.blocks(head));
-        has(&self.missing) || (writes && (self.missing_elsewhere().any(has) || blocks()))
+        let is_young = || self.room.is_young(head) && !planted(Bug::WriteOverYoung);
+        has(&self.missing) || (writes && (is_young() || self.missing_elsewhere().any(has) || blocks()))
     }
     /// How it stands with copies that are not where they should be.
     pub(super) fn lacking(&self) -> Lacking {
@@ -335,7 +349,7 @@ impl Pg {
 
     /// A request on an object that a member lacks waits, and what comes after it on the same object; the object goes first from now on.
     pub(super) fn wait_for_recovery(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) -> Option<Box<ClientOp>> {
-        if (!self.is_lacking() && self.room.waiting.is_empty()) || planted(Bug::ServeMissing) {
+        if (!self.is_lacking() && self.room.waiting.is_empty() && self.room.is_durable()) || planted(Bug::ServeMissing) {
             return Some(op);
         }
         let head = head_name(&op.msg.hobj).into_owned();
@@ -398,7 +412,7 @@ impl Pg {
             delta.info = InfoChange::Fast(FastInfo::of(&self.info));
         }
         if self.to_store(txn, Some(delta), Submitted::Recovery, cx) {
-            self.room.replies.push_back(then);
+            self.room.given.push_back(Given { got: got.map(|(obj, _)| obj.head()), then });
             return true;
         }
         if let (last_complete, Some(item)) = before {
@@ -410,11 +424,16 @@ impl Pg {
     }
     /// The oldest change of recovery that was not durable is.
     pub(super) fn recovery_durable(&mut self, cx: &mut Cx<'_>) {
-        let reply = self.room.replies.pop_front().expect("each change has its place");
-        if let Some((to, part)) = reply {
+        let Given { got, then } = self.room.given.pop_front().expect("each change has its place");
+        if let Some((to, part)) = then {
             self.send_part(to, part, cx);
         }
+        if let Some(head) = got.filter(|head| self.room.waiting.contains_key(head) && !self.lacks_name(head, true)) {
+            self.room.nearer.push(head);
+            self.recover(cx, |_, _| ());
+        }
         if self.room.is_durable() {
+            self.own_is_durable(cx);
             self.check_recovered(cx);
         }
     }

@@ -136,7 +136,7 @@ impl Pg {
             }
         }
     }
-    /// A change of our own is durable everywhere: it may be the last trim that purged snapshots wait for.
+    /// A change of our own is durable everywhere, or what recovery brought is here: it may be the last that trimming waits for.
     pub(super) fn own_is_durable(&mut self, cx: &mut Cx<'_>) {
         if self.trim.work == Work::Waiting(For::Peer) {
             self.trim.work = Work::Busy;
@@ -153,6 +153,11 @@ impl Pg {
 
     /// A few clones of removed snapshots go.
     pub(super) fn trim_turn(&mut self, cx: &mut Cx<'_>) {
+        if !self.room.is_durable() {
+            // As clients' writes do: see [`Pg::lacks_name`].
+            self.trim.work = Work::Waiting(For::Peer);
+            return;
+        }
         let map = cx.sh.map.clone();
         let queue = map.removed_snaps_queue.get(&self.pgid.pgid.pool);
         let missed = self.trim.missed.clone();

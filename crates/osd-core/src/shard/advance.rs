@@ -335,7 +335,7 @@ impl Shard {
     /// Makes a group that has never had an object.
     pub(super) fn create(&mut self, pgid: SpgId, history: PgHistory, past: PastIntervals, fresh: bool, cx: &mut EventCx<'_>) -> bool {
         let map = self.sh.map.clone();
-        if self.index.contains_key(&pgid) || self.removals.has(pgid) || self.awaits_map(pgid) || self.is_unknown(pgid) {
+        if self.index.contains_key(&pgid) || self.is_in_the_way(pgid) || self.awaits_map(pgid) || self.is_unknown(pgid) {
             return false;
         }
         let (Some(pool), Some(mapping)) = (map.pool(pgid.pgid.pool), self.mapping(&map, pgid.pgid)) else { return false };

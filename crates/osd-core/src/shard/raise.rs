@@ -53,6 +53,10 @@ impl Shard {
     pub fn damaged_groups(&self) -> &BTreeSet<SpgId> {
         &self.damaged_groups
     }
+    /// Why an OSD ends that can't say what it has of a group.
+    pub fn why_it_ends(&self, pgid: SpgId) -> String {
+        self.sh.why_it_ends(pgid, "can't be loaded")
+    }
     /// Groups are raised by this map, the oldest that one of them names.
     pub fn start_at(&mut self, map: Rc<OsdMap>, cluster_fsid: Uuid) {
         self.sh.map = map;

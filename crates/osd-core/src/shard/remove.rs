@@ -7,6 +7,7 @@ use crate::event::{Effect, Level};
 use crate::persist::OWN_SLOT;
 use crate::shared::EventCx;
 use crate::work::{Status, Work};
+use std::collections::BTreeMap;
 use store::{InfoChange, LogDelta, StoreError};
 use types::{CollId, GHObject, HObject, PgInfo, SpgId, Transaction};
 
@@ -19,12 +20,14 @@ pub(crate) struct Removals {
     groups: Vec<SpgId>,
     /// The first one's record no longer says that its objects are here.
     is_first_disowned: bool,
+    /// Groups of which something is left that can't be removed, and whether this OSD was to be their member again.
+    left: BTreeMap<SpgId, bool>,
     pub work: Work,
 }
 
 impl Default for Removals {
     fn default() -> Self {
-        Self { groups: Vec::new(), is_first_disowned: false, work: Work::Idle }
+        Self { groups: Vec::new(), is_first_disowned: false, left: BTreeMap::new(), work: Work::Idle }
     }
 }
 
@@ -62,16 +65,35 @@ impl Shard {
     pub(super) fn remove_some(&mut self, cx: &mut EventCx<'_>) {
         let Some(pgid) = self.removals.groups.first().copied().filter(|_| self.removals.work.is_busy()) else { return };
         match self.remove_page(pgid) {
-            Ok(Work::Done) => self.removals.next(),
+            Ok(Work::Done) => {
+                self.removals.left.remove(&pgid);
+                self.removals.next();
+            }
             Ok(work) => self.removals.work = work,
             Err(error @ (StoreError::Wait(_) | StoreError::Full)) => self.removals.work = Work::stopped(&error),
             Err(StoreError::Stopped(why)) => cx.out.push(Effect::Stop { why: Some(why) }),
             Err(error) => {
-                // Space that can't be had back is no reason not to serve.
                 self.removals.next();
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{pgid} can't be removed: {error}") });
+                // Space that can't be had back is no reason not to serve, unless it is in the way.
+                if !*self.removals.left.entry(pgid).or_default() {
+                    return;
+                }
+                self.note_damaged(pgid);
+                if self.sh.map.pool(pgid.pgid.pool).is_some_and(|pool| pool.size > 1) {
+                    cx.out.push(Effect::Stop { why: Some(self.why_it_ends(pgid)) });
+                }
             }
         }
+    }
+    /// True if something of this group is left, which goes first. What could not be removed is tried once more: a device may have read it again.
+    pub(super) fn is_in_the_way(&mut self, pgid: SpgId) -> bool {
+        if let Some(is_wanted) = self.removals.left.get_mut(&pgid)
+            && !std::mem::replace(is_wanted, true)
+        {
+            self.remove_rest(pgid);
+        }
+        self.removals.has(pgid)
     }
 
     /// The change after which the record of a group claims no object. None if there is no record, or none that can be read.

@@ -219,10 +219,14 @@ impl Pg {
         suspects.iter().for_each(|head| self.inspect(head, cx));
         self.release_held(cx);
     }
-    /// The group's objects can't be listed.
+    /// The group's objects can't be listed. If requests wait for what other members have, they serve them: this OSD can't mend its copies.
     fn give_up_scrub(&mut self, error: &StoreError, cx: &mut Cx<'_>) {
         cx.sh.damaged += 1;
         cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{} scrub: {error}", self.pgid) });
+        if self.scrubs.is_inspecting() && !self.scrubs.held.is_empty() && self.peering.others().next().is_some() {
+            let why = cx.sh.why_it_ends(self.pgid, &format!("can't be listed: {error}"));
+            return cx.out.push(Effect::Stop { why: Some(why) });
+        }
         let members = self.scrubs.run.as_ref().map(|run| run.members().to_vec()).unwrap_or_default();
         members.into_iter().for_each(|member| self.send_reserve(member, messages::scrub_reserve::RELEASE, cx));
         self.put_off_scrub(cx);
