@@ -22,15 +22,15 @@ use base::Stamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use store::{FastInfo, InfoChange, LogDelta, ObjectStore};
-use types::{CollId, EVersion, HObject, OsdId, PgInfo, PgShard, PgStat, Transaction, pg_state};
+use types::{CollId, EVersion, HObject, ObjectCleanRegions, OsdId, PgInfo, PgMissingItem, PgShard, PgStat, Transaction, pg_state};
 
 /// Leftovers removed at a time.
 const LEFTOVERS_PAGE: usize = 64;
 
 /// A change that recovery gave to our store.
 struct Given {
-    /// The head of the object that we have with it.
-    got: Option<HObject>,
+    /// The object that we have with it, as it was lacked.
+    got: Option<(HObject, PgMissingItem)>,
     /// What is sent when it is durable; nothing if its interval is over.
     then: Option<(PgShard, Part)>,
 }
@@ -69,7 +69,7 @@ impl Room {
     /// True if an object of this name came by recovery and is not durable here. Another member may have the only copy that outlives a crash: a write
     /// that reaches that one, and then is taken back because we died without it, would leave none.
     pub fn is_young(&self, head: &HObject) -> bool {
-        self.given.iter().filter_map(|given| given.got.as_ref()).any(|got| got == head)
+        self.given.iter().filter_map(|given| given.got.as_ref()).any(|(obj, _)| obj.head() == *head)
     }
     pub fn recovery_mut(&mut self) -> Option<&mut Recovery> {
         self.recovery.as_deref_mut()
@@ -269,6 +269,27 @@ impl Pg {
         if !txn.is_empty() && self.to_store(txn, None, Submitted::Recovery, cx) {
             self.room.given.push_back(Given { got: None, then: None });
         }
+        self.lack_young(cx);
+    }
+    /// What recovery brought and is not durable is lacked again: the next primary is not told of a copy that a crash may take back.
+    fn lack_young(&mut self, cx: &mut Cx<'_>) {
+        let young: Vec<_> =
+            self.room.given.iter().filter_map(|given| given.got.clone()).filter(|(obj, _)| !self.missing.contains(obj)).collect();
+        if young.is_empty() || planted(Bug::WriteOverYoung) {
+            return;
+        }
+        let (mut delta, before) = (LogDelta::new(self.pgid), self.info.last_complete);
+        for (obj, item) in &young {
+            let item = PgMissingItem { clean_regions: ObjectCleanRegions::fully_dirty(), ..item.clone() };
+            self.missing.insert(obj, item.clone());
+            delta.missing.push((obj.clone(), Some(item)));
+        }
+        self.info.last_complete = last_complete(&self.log, &self.missing);
+        delta.info = InfoChange::Fast(FastInfo::of(&self.info));
+        if !self.to_store(Transaction::new(self.coll), Some(delta), Submitted::Record, cx) {
+            young.iter().for_each(|(obj, _)| drop(self.missing.remove(obj)));
+            self.info.last_complete = before;
+        }
     }
     /// A new map of the same interval: what its OSDs that are down had can't be had from them.
     pub(super) fn recovery_map(&mut self, cx: &mut Cx<'_>) {
@@ -412,7 +433,8 @@ impl Pg {
             delta.info = InfoChange::Fast(FastInfo::of(&self.info));
         }
         if self.to_store(txn, Some(delta), Submitted::Recovery, cx) {
-            self.room.given.push_back(Given { got: got.map(|(obj, _)| obj.head()), then });
+            let got = got.and_then(|(obj, _)| Some((obj, before.1?)));
+            self.room.given.push_back(Given { got, then });
             return true;
         }
         if let (last_complete, Some(item)) = before {
@@ -428,7 +450,8 @@ impl Pg {
         if let Some((to, part)) = then {
             self.send_part(to, part, cx);
         }
-        if let Some(head) = got.filter(|head| self.room.waiting.contains_key(head) && !self.lacks_name(head, true)) {
+        let head = got.map(|(obj, _)| obj.head());
+        if let Some(head) = head.filter(|head| self.room.waiting.contains_key(head) && !self.lacks_name(head, true)) {
             self.room.nearer.push(head);
             self.recover(cx, |_, _| ());
         }
