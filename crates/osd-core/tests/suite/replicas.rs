@@ -282,3 +282,38 @@ fn a_group_serves_with_a_member_less_and_says_so() {
     assert_eq!(bits, pg_state::ACTIVE | pg_state::UNDERSIZED | pg_state::DEGRADED, "{}", pg_state::to_text(bits));
     c.assert_copies_equal();
 }
+
+/// A write on an object that recovery has just brought to the primary waits until it is durable there: the other member may have the only copy that
+/// outlives a crash, and would write over it.
+#[test]
+fn a_write_waits_until_a_recovered_object_is_durable() {
+    let mut c = Cluster::new(3, 2, 2, 1, 1);
+    assert_eq!(c.one("o", vec![append(b"1")]).unwrap().result, 0);
+    let primary = c.primary(PgId::new(POOL, 0)) as usize;
+    let other = 1 - primary;
+    c.kill(primary);
+    c.mark_down(primary);
+    c.settle();
+    assert_eq!(c.one("o", vec![append(b"2")]).unwrap().result, 0);
+    let group = |c: &Cluster, id: usize| {
+        c.nodes[id].as_ref().and_then(|node| node.osd.pgs().next().map(|pg| (pg.peering.is_active(), pg.info.last_update)))
+    };
+    c.start(primary);
+    while !group(&c, primary).is_some_and(|(is_active, _)| is_active) {
+        if !c.step() {
+            c.tick();
+        }
+    }
+    hold(&mut c, primary, true);
+    c.settle();
+    let before = group(&c, other).unwrap().1;
+    let m = c.request("o", vec![append(b"3")]);
+    c.give(&m);
+    c.settle();
+    assert_eq!((c.replies.len(), group(&c, other).unwrap().1), (0, before), "it has reached the other member");
+    hold(&mut c, primary, false);
+    c.settle();
+    assert_eq!(c.replies.pop().unwrap().result, 0);
+    assert_eq!(c.read("o").unwrap(), b"123");
+    c.assert_copies_equal();
+}
