@@ -167,7 +167,8 @@ impl Ceph {
         let up = || chore(status.command("ceph").args(["osd", "stat"]), COMMAND).is_ok_and(|out| out.contains(&up));
         let socket = self.dir.join(format!("run/osd.{id}.asok"));
         let of_start = id.clone();
-        let start = move || Daemon::start(place.command("ceph-osd").args(["-f", "-i", &of_start]), &log);
+        // ceph.conf names the keyring of clients. A store on disk knows its own key, one in memory does not.
+        let start = move || Daemon::start(place.command("ceph-osd").args(["-f", "-i", &of_start, "--keyring", &keyring]), &log);
         let empty = self.emptying(self.osds.len() as u32);
         self.osds.add(socket, Box::new(start), empty)?.wait(READY, up).with_context(|| format!("the stock osd.{id}"))
     }
