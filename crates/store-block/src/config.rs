@@ -1,5 +1,7 @@
 //! What a store can be told.
 
+use crate::recover::OpenError;
+
 /// Settings of an open store; none of them is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -59,5 +61,9 @@ impl Config {
     /// A sentence that names the command that comes next.
     pub(crate) fn command(&self, verb: &str) -> String {
         format!("run `humboldt store --dir {} {verb}`", self.folder)
+    }
+    /// The log is damaged, and going on without what is behind that is the only way.
+    pub(crate) fn log_damaged(&self, what: String) -> OpenError {
+        OpenError::Damaged { what, next: self.command("repair --discard-log-from-damage") }
     }
 }

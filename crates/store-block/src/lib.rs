@@ -43,6 +43,7 @@ mod layout;
 mod leaves;
 mod load;
 mod log;
+mod log_reader;
 mod meta;
 mod names;
 mod objects;
@@ -72,6 +73,8 @@ mod stopped;
 mod superblock;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod unreadable;
 mod wal;
 mod write;
 

@@ -9,6 +9,7 @@ use crate::damaged::LOST;
 use crate::io::Io;
 use crate::key;
 use crate::layout::*;
+use crate::log_reader::{LogReader, WINDOW_BLOCKS, WINDOW_MAX, Whole};
 use crate::meta::Found;
 use crate::meta::index::{Index, LeafRef};
 use crate::meta::layer::{Key, Val};
@@ -21,10 +22,9 @@ use crate::planted::{Bug, planted};
 use crate::salvage::Salvage;
 use crate::state::Core;
 use crate::superblock::{Label, Superblock, label, read_label};
-use crate::wal::{HEAD_ROOM, HEADER, Header};
 use bytes::Bytes;
 use disk::{DiskError, Disks};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use thiserror::Error;
 
@@ -93,22 +93,22 @@ pub fn mkfs(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, Ope
     Ok(io.into_disks())
 }
 
+/// Records that are gathered before they are replayed, and their blocks.
+const GATHERED: usize = if cfg!(test) { 4 } else { 256 };
+const GATHERED_BLOCKS: u64 = WINDOW_MAX;
+/// Leaves that are read together.
+const LEAVES_AT_ONCE: usize = if cfg!(test) { 3 } else { 128 };
+
 /// The superblocks, the newest one first.
 pub fn superblock(io: &mut Io) -> Result<Vec<Superblock>, OpenError> {
     // One that can't be read is as one that is torn: the other has all that is needed while the log reaches back to it.
-    let slots = match io.read_now(META, 0, 2) {
-        Ok(both) => vec![both.slice(..BLOCK as usize), both.slice(BLOCK as usize..)],
-        Err(e) => {
-            let each: Vec<Bytes> = (0..2).filter_map(|slot| io.read_now(META, slot, 1).ok()).collect();
-            if each.is_empty() {
-                return Err(e.into());
-            }
-            each
-        }
-    };
+    let mut slots: Vec<_> = (0..2).map(|slot| io.read_now(META, slot, 1)).collect();
+    if slots.iter().all(Result::is_err) {
+        return Err(slots.swap_remove(0).expect_err("looked at above").into());
+    }
     let mut found: Vec<Superblock> = Vec::new();
     let mut version = None;
-    for slot in slots {
+    for slot in slots.into_iter().flatten() {
         match Superblock::decode(&slot) {
             Label::Ours(sb) => found.push(sb),
             Label::Version(v) => version = Some(v),
@@ -154,13 +154,16 @@ pub fn open(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
     for dev in [WAL, DATA].into_iter().filter(|_| !planted(Bug::TrustCaches)) {
         core.io.flush_now(dev)?;
     }
-    // Whatever is behind the end of the log is never taken for what comes there now. A superblock that is lost may have been of the next epoch.
-    let epochs = if superblock(&mut core.io)?.len() < 2 { 2 } else { 1 };
+    // Whatever is behind the end of the log is never taken for what comes there now. A superblock that is lost may have been of the next epoch; and
+    // that no lost one is ever of a later one, the two are never more than one epoch apart.
+    let epochs = 1 + u32::from(core.salvage.is_root_alone());
     core.sb.epoch += if planted(Bug::KeepEpoch) { 0 } else { epochs };
     core.sb.epoch_seq = core.log.seq();
-    core.sb.generation += 1;
-    let (slot, block) = (core.sb.generation % 2, core.sb.encode());
-    core.io.write_now(META, slot, block)?;
+    for _ in 0..epochs {
+        core.sb.generation += 1;
+        let (slot, block) = (core.sb.generation % 2, core.sb.encode());
+        core.io.write_now(META, slot, block)?;
+    }
     // A full log is trimmed before anything is added.
     core.begin_checkpoint();
     Ok(core)
@@ -170,6 +173,7 @@ pub fn open(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
 pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
     let mut io = Io::new(disks);
     let (mut found, mut left_out) = (superblock(&mut io)?, Vec::new());
+    let is_root_alone = found.len() < 2;
     let (newest, mut reach) = (found.remove(0), 0);
     let mut newest = newest;
     let (sb, index) = match read_index(&mut io, &mut newest) {
@@ -191,7 +195,7 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
     };
     let mut core = Core::new(cfg, io, sb);
     core.table.load_index(index);
-    core.salvage = Salvage::new(left_out, reach);
+    core.salvage = Salvage::new(left_out, reach, is_root_alone);
     let mut extents: Vec<(u64, u64)> = core.sb.index.clone();
     extents.extend(core.sb.list.iter().copied());
     extents.extend(core.table.index().iter().flat_map(|(_, leaf)| leaf.runs()));
@@ -422,7 +426,7 @@ impl Core {
         let end = self.log.seq();
         log.look_for_later(self, applied_end, end)?;
         // The next record may be far off: until then, these places would be doubted again.
-        for block in log.unread.iter().filter(|_| self.cfg.cut_log) {
+        for block in log.unread().filter(|_| self.cfg.cut_log) {
             self.io.write_now(WAL, WAL_FIRST + block, disk::AlignedBuf::zeroed(BLOCK as usize).freeze())?;
         }
         if end < self.salvage.reach() && !self.cfg.cut_log {
@@ -431,7 +435,7 @@ impl Core {
                 end - 1,
                 self.salvage.reach()
             );
-            return Err(OpenError::Damaged { what, next: self.cfg.command("repair --discard-log-from-damage") });
+            return Err(self.cfg.log_damaged(what));
         }
         assert_eq!(end, self.log.seq(), "the log ends with the last record that was applied");
         self.log.found_all(applied_end);
@@ -501,8 +505,9 @@ impl Core {
     /// The changes that lie beside a record of the log.
     fn replay_spill(&mut self, seq: u64, len: u64, crc: u32, chunks: &[u8]) -> Result<Bytes, OpenError> {
         let Some(changes) = self.read_spill(len, crc, chunks)? else {
-            let what = format!("the log is damaged: the changes that lie beside record {seq} have not their checksum");
-            return Err(OpenError::Damaged { what, next: self.cfg.command("repair --discard-log-from-damage") });
+            return Err(self
+                .cfg
+                .log_damaged(format!("the log is damaged: the changes that lie beside record {seq} have not their checksum")));
         };
         self.spills.hold(seq, len, chunks, &mut self.alloc)?;
         Ok(changes)
@@ -591,229 +596,4 @@ impl Core {
         self.log.found(seq);
         Ok(())
     }
-}
-
-/// A record that is whole.
-struct Whole {
-    header: Header,
-    /// Its position.
-    at: u64,
-    ops: Vec<Op<Bytes>>,
-}
-
-/// Reads the ring in large pieces.
-struct LogReader {
-    blocks: u64,
-    window: Bytes,
-    first: u64,
-    /// Blocks of the next window.
-    next: u64,
-    /// What the ring's first block says, once it was looked at.
-    front: Option<Option<Header>>,
-    /// Blocks that can't be read: zeros stand for them.
-    unread: BTreeSet<u64>,
-}
-
-/// Blocks that are read at once, at first; tests shall see the edges. Who goes on reading gets more: a device reads the parts of a large piece
-/// in parallel.
-const WINDOW_BLOCKS: u64 = if cfg!(test) { 8 } else { 256 };
-const WINDOW_MAX: u64 = if cfg!(test) { 2 } else { 8 } * WINDOW_BLOCKS;
-/// Records that are gathered before they are replayed, and their blocks.
-const GATHERED: usize = if cfg!(test) { 4 } else { 256 };
-const GATHERED_BLOCKS: u64 = WINDOW_MAX;
-/// Leaves that are read together.
-const LEAVES_AT_ONCE: usize = if cfg!(test) { 3 } else { 128 };
-
-impl LogReader {
-    fn new(blocks: u64) -> Self {
-        Self { blocks, window: Bytes::new(), first: 0, next: WINDOW_BLOCKS, front: None, unread: BTreeSet::new() }
-    }
-    /// Reads from the device. Of blocks that can't be read together, each is read by itself.
-    fn read(&mut self, io: &mut Io, block: u64, n: u64) -> Bytes {
-        if let Ok(all) = io.read_now(WAL, WAL_FIRST + block, n) {
-            return all;
-        }
-        let mut all = Vec::with_capacity((n * BLOCK) as usize);
-        for block in block..block + n {
-            match io.read_now(WAL, WAL_FIRST + block, 1) {
-                Ok(bytes) => all.extend_from_slice(&bytes),
-                Err(_) => {
-                    self.unread.insert(block);
-                    all.resize(all.len() + BLOCK as usize, 0);
-                }
-            }
-        }
-        all.into()
-    }
-    /// Blocks of the ring, not over its end.
-    fn get(&mut self, io: &mut Io, block: u64, n: u64) -> Bytes {
-        let have = self.window.len() as u64 / BLOCK;
-        if block < self.first || block + n > self.first + have {
-            let len = n.max(self.next).min(self.blocks - block);
-            self.next = (self.next * 2).min(WINDOW_MAX);
-            self.window = self.read(io, block, len);
-            self.first = block;
-        }
-        let at = ((block - self.first) * BLOCK) as usize;
-        self.window.slice(at..at + (n * BLOCK) as usize)
-    }
-    /// A block that is likely not to be of use: what was read around the others stays.
-    fn peek(&mut self, io: &mut Io, block: u64) -> Bytes {
-        let have = self.window.len() as u64 / BLOCK;
-        if block >= self.first && block < self.first + have { self.get(io, block, 1) } else { self.read(io, block, 1) }
-    }
-    /// The record `seq`, which begins at `at` or, if it did not fit there, in front of the next lap; `None` if neither is whole.
-    ///
-    /// If both are, the later epoch's counts: the other was behind the end of the log when that began, and did not need the same room. Starts before
-    /// the last one are known by nothing but their records.
-    ///
-    /// Fails if it may be one that can't be read: that is no end of the log.
-    fn record(&mut self, core: &mut Core, at: u64, seq: u64, epoch: u32) -> Result<Option<Whole>, OpenError> {
-        let mut unread = None;
-        let found = self.find(core, at, seq, epoch, &mut unread)?;
-        let Some(block) = unread.filter(|_| found.is_none() && !core.cfg.cut_log) else { return Ok(found) };
-        let what = format!("the log is damaged: block {block} can't be read, and record {seq} may be there");
-        Err(OpenError::Damaged { what, next: core.cfg.command("repair --discard-log-from-damage") })
-    }
-    /// The record, if it is there and whole; and a block that can't be read, if it may be there.
-    fn find(&mut self, core: &mut Core, at: u64, seq: u64, epoch: u32, unread: &mut Option<u64>) -> Result<Option<Whole>, OpenError> {
-        let next_lap = at + (self.blocks - at % self.blocks);
-        let block = at % self.blocks;
-        let head = self.get(&mut core.io, block, 1);
-        let here = match Header::decode(&head, &core.sb.uuid) {
-            Ok(header) => self.whole(core, header, at, seq, epoch, unread)?,
-            Err(_) => None,
-        };
-        if self.front.is_none() {
-            self.front = Some(Header::decode(&self.peek(&mut core.io, 0), &core.sb.uuid).ok());
-        }
-        // Only a record that has no room here goes to the front.
-        let is_at_front = self.unread.contains(&0) && next_lap - at < core.log.record_max();
-        *unread = unread.or(self.unread.get(&block).copied()).or(is_at_front.then_some(0));
-        let front = self.front.flatten();
-        let later = match &here {
-            Some(_) if planted(Bug::TakeLeftBehind) => None,
-            Some(here) => front.filter(|front| front.epoch > here.header.epoch),
-            None => front,
-        };
-        let Some(header) = later else { return Ok(here) };
-        Ok(self.whole(core, header, next_lap, seq, epoch, unread)?.or(here))
-    }
-    /// The record with this header, if it is the one that should be here, and whole; or a block of it that can't be read.
-    fn whole(
-        &mut self,
-        core: &mut Core,
-        header: Header,
-        at: u64,
-        seq: u64,
-        epoch: u32,
-        unread: &mut Option<u64>,
-    ) -> Result<Option<Whole>, OpenError> {
-        let block = at % self.blocks;
-        let fits = block + header.blocks() <= self.blocks && u64::from(header.block) == block;
-        if header.seq != seq || header.lap != core.log.ring().lap(at) || header.epoch < epoch || !fits {
-            return Ok(None);
-        }
-        let bytes = self.get(&mut core.io, block, header.blocks());
-        let Some(ops) = open_record(&bytes, &header, core.seed) else {
-            *unread = unread.or(self.unread.range(block..block + header.blocks()).next().copied());
-            return Ok(None);
-        };
-        // Where the log is cut, what lies beside a record is looked at as the record itself is.
-        if core.cfg.cut_log && !core.has_spilled(&ops)? {
-            return Ok(None);
-        }
-        Ok(Some(Whole { header, at, ops }))
-    }
-    /// Fails if some record behind the end says that the missing one was durable once.
-    fn look_for_later(&mut self, core: &mut Core, end: u64, seq: u64) -> Result<(), OpenError> {
-        // Not in what was replayed: nothing can have been written over that.
-        let room = self.blocks - (end - core.sb.wal_at).min(self.blocks);
-        for n in 0..=core.log.voucher_max().min(room.saturating_sub(1)) {
-            let at = end + n;
-            let block = at % self.blocks;
-            let bytes = self.get(&mut core.io, block, 1);
-            let Ok(header) = Header::decode(&bytes, &core.sb.uuid) else { continue };
-            let later = header.seq > seq && header.seq - seq < self.blocks && u64::from(header.block) == block;
-            // What a former end of the log left behind is of a former epoch.
-            let epoch_ok = seq < core.sb.epoch_seq || header.epoch >= core.sb.epoch;
-            if later && header.durable >= seq && epoch_ok && !planted(Bug::DamageIsTheEnd) {
-                if core.cfg.cut_log {
-                    return self.tell_cut(core, end, seq);
-                }
-                let what = format!(
-                    "the log is damaged: record {seq} is missing or wrong, but record {} behind it says that it was durable",
-                    header.seq
-                );
-                return Err(OpenError::Damaged { what, next: core.cfg.command("repair --discard-log-from-damage") });
-            }
-        }
-        Ok(())
-    }
-}
-
-impl LogReader {
-    /// Says what stands behind a damaged record, and is left out with it.
-    fn tell_cut(&mut self, core: &mut Core, end: u64, seq: u64) -> Result<(), OpenError> {
-        let room = self.blocks - (end - core.sb.wal_at).min(self.blocks);
-        let (mut last, mut records, mut objects) = (seq, 0u64, BTreeSet::new());
-        let mut n = 0;
-        while n < room {
-            let block = (end + n) % self.blocks;
-            n += 1;
-            let bytes = self.get(&mut core.io, block, 1);
-            let Ok(header) = Header::decode(&bytes, &core.sb.uuid) else { continue };
-            let fits = u64::from(header.block) == block && block + header.blocks() <= self.blocks;
-            let is_later = header.seq > seq && header.seq - seq < self.blocks && (seq < core.sb.epoch_seq || header.epoch >= core.sb.epoch);
-            if !fits || !is_later {
-                continue;
-            }
-            (last, records) = (last.max(header.seq), records + 1);
-            let bytes = self.get(&mut core.io, block, header.blocks());
-            let ops = open_record(&bytes, &header, core.seed).unwrap_or_default();
-            objects.extend(ops.iter().filter_map(|op| if let Op::Object(key) = op { Some(key.clone()) } else { None }));
-            n += header.blocks() - 1;
-        }
-        core.salvage.leave_out(format!(
-            "the log from its damaged record {seq} on, to record {last}: {records} records behind it. What was written in them, acknowledged or not, \
-             is as it was before; what the damaged record changed is not known"
-        ));
-        let known = objects.iter().filter_map(|key| key::parse_object(key).ok());
-        known.for_each(|(_, name)| core.salvage.leave_out(format!("of the log: changes of {name}")));
-        Ok(())
-    }
-}
-
-/// The changes of a record, if its metadata and its images are what it says.
-pub fn open_record(bytes: &Bytes, header: &Header, seed: u32) -> Option<Vec<Op<Bytes>>> {
-    let len = header.meta_len as usize;
-    let head = &bytes[HEADER..HEADER + len.min(HEAD_ROOM)];
-    let images_end = (1 + header.images as usize) * BLOCK as usize;
-    let mut meta = Vec::with_capacity(len);
-    meta.extend_from_slice(head);
-    meta.extend_from_slice(bytes.get(images_end..images_end + len - head.len())?);
-    if base::crc32c(seed, &meta) != header.meta_crc {
-        return None;
-    }
-    let mut get = Get::new(meta.into());
-    let (mut ops, mut images) = (Vec::new(), 0);
-    while !get.is_empty() {
-        let op = Op::decode(&mut get).ok()?;
-        let crcs: &[u8] = match &op {
-            Op::Image { crc, .. } => &crc.to_le_bytes(),
-            Op::Spill { images, .. } => images,
-            _ => &[],
-        };
-        for crc in crcs.chunks(4) {
-            let at = (1 + images) * BLOCK as usize;
-            if images >= header.images as usize
-                || block_crc(&bytes[at..at + BLOCK as usize]).to_le_bytes() != *crc && !planted(Bug::TakeTornImages)
-            {
-                return None;
-            }
-            images += 1;
-        }
-        ops.push(op);
-    }
-    (images == header.images as usize).then_some(ops)
 }

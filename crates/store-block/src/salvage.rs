@@ -6,6 +6,8 @@ pub struct Salvage {
     left_out: Vec<String>,
     /// The log must be whole up to before this record: 0, unless an older checkpoint than the newest one had to be taken.
     reach: u64,
+    /// One superblock was found: the other may have been of the next epoch.
+    is_root_alone: bool,
     /// Layers have rows of objects that are not in memory: after damage, some are put there as they are.
     has_bare_rows: bool,
     /// The rows of collections and groups have copies: see [`crate::damaged`].
@@ -13,8 +15,11 @@ pub struct Salvage {
 }
 
 impl Salvage {
-    pub fn new(left_out: Vec<String>, reach: u64) -> Self {
-        Self { left_out, reach, ..Self::default() }
+    pub fn new(left_out: Vec<String>, reach: u64, is_root_alone: bool) -> Self {
+        Self { left_out, reach, is_root_alone, ..Self::default() }
+    }
+    pub fn is_root_alone(&self) -> bool {
+        self.is_root_alone
     }
     pub fn leave_out(&mut self, what: String) {
         self.left_out.push(what);

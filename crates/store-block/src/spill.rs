@@ -143,8 +143,7 @@ impl Core {
                 Err(_) if self.cfg.cut_log => return Ok(None),
                 // It may have been durable: that is no end of the log.
                 Err(e) => {
-                    let what = format!("the log is damaged: changes beside a record can't be read: {e}");
-                    return Err(OpenError::Damaged { what, next: self.cfg.command("repair --discard-log-from-damage") });
+                    return Err(self.cfg.log_damaged(format!("the log is damaged: changes beside a record can't be read: {e}")));
                 }
             }
         }
