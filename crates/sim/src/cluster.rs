@@ -302,12 +302,11 @@ impl Cluster {
     /// command that was given before.
     fn stays_at_rest(&mut self) -> Result<(), String> {
         let epoch = |c: &Self| c.monitor.as_ref().map(|monitor| monitor.core().osd.epoch());
-        let rests = |c: &Self| c.is_one_gone() || restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none();
         loop {
-            self.until(self.plan.rest_ns, "at rest", rests)?;
+            self.until(self.plan.rest_ns, "at rest", Self::is_settled)?;
             let (before, then) = (epoch(self), self.net.now_ns + QUIET_NS);
             self.until(2 * QUIET_NS, "quiet", |c| c.net.now_ns >= then)?;
-            if rests(self) && epoch(self) == before {
+            if self.is_settled() && epoch(self) == before {
                 return Ok(());
             }
         }

@@ -196,6 +196,10 @@ impl Cluster {
     pub(crate) fn is_one_gone(&self) -> bool {
         !self.harm.gone.is_empty()
     }
+    /// True if the cluster is at rest, or has no way to it any more.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_one_gone() || restless(self.monitor.as_ref(), &self.osds, &self.clients).is_none()
+    }
     fn repair_each(&mut self) -> Result<(), String> {
         // Stamps by which each was asked last. Primaries move meanwhile, and with them the order in which groups are listed.
         let mut before: BTreeMap<SpgId, UTime> = self.scrubbed().into_iter().map(|(pgid, at, _)| (pgid, at)).collect();
@@ -214,11 +218,8 @@ impl Cluster {
                 self.say(format!(r#"{{"prefix":"pg repair","pgid":"{}"}}"#, pgid.pgid));
             }
             self.until(REPAIR_NS, "", move |c| {
-                if c.is_one_gone() {
-                    return true;
-                }
                 let is_done = |(pgid, at, errors): &(SpgId, UTime, i64)| *errors == 0 && due.get(pgid) != Some(at);
-                c.scrubbed().iter().all(is_done) && restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none()
+                (c.is_one_gone() || c.scrubbed().iter().all(is_done)) && c.is_settled()
             })?;
         }
         let left: Vec<String> = self.scrubbed().iter().filter(|g| g.2 > 0).map(|g| format!("{} has {} errors", g.0, g.2)).collect();

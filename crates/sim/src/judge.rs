@@ -5,7 +5,6 @@ use crate::client::POOL;
 use crate::cluster::Cluster;
 use crate::linear;
 use crate::model::Op;
-use crate::rest::restless;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{HObject, PgId, SpgId};
 
@@ -22,7 +21,7 @@ impl Cluster {
                 client.submit(object, Op::Read, &mut self.history, &mut self.net);
             }
         }
-        self.until(self.plan.rest_ns, "at rest", |c| c.is_one_gone() || restless(c.monitor.as_ref(), &c.osds, &c.clients).is_none())
+        self.until(self.plan.rest_ns, "at rest", Self::is_settled)
     }
     pub(crate) fn judge(&mut self) -> Result<(), String> {
         self.judge_histories()?;

@@ -273,22 +273,11 @@ impl Pg {
     }
     /// What recovery brought and is not durable is lacked again: the next primary is not told of a copy that a crash may take back.
     fn lack_young(&mut self, cx: &mut Cx<'_>) {
-        let young: Vec<_> =
-            self.room.given.iter().filter_map(|given| given.got.clone()).filter(|(obj, _)| !self.missing.contains(obj)).collect();
-        if young.is_empty() || planted(Bug::WriteOverYoung) {
-            return;
-        }
-        let (mut delta, before) = (LogDelta::new(self.pgid), self.info.last_complete);
-        for (obj, item) in &young {
-            let item = PgMissingItem { clean_regions: ObjectCleanRegions::fully_dirty(), ..item.clone() };
-            self.missing.insert(obj, item.clone());
-            delta.missing.push((obj.clone(), Some(item)));
-        }
-        self.info.last_complete = last_complete(&self.log, &self.missing);
-        delta.info = InfoChange::Fast(FastInfo::of(&self.info));
-        if !self.to_store(Transaction::new(self.coll), Some(delta), Submitted::Record, cx) {
-            young.iter().for_each(|(obj, _)| drop(self.missing.remove(obj)));
-            self.info.last_complete = before;
+        let young: Vec<_> = self.room.given.iter().filter_map(|given| given.got.clone()).collect();
+        for (obj, item) in young.into_iter().filter(|_| !planted(Bug::WriteOverYoung)) {
+            if !self.missing.contains(&obj) {
+                self.lack_own(&obj, &PgMissingItem { clean_regions: ObjectCleanRegions::fully_dirty(), ..item }, cx);
+            }
         }
     }
     /// A new map of the same interval: what its OSDs that are down had can't be had from them.

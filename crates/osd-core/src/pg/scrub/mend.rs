@@ -133,7 +133,7 @@ impl Pg {
         count
     }
     /// Our copy is lacked from now on; false if the store has no room for saying so.
-    fn lack_own(&mut self, obj: &HObject, item: &PgMissingItem, cx: &mut Cx<'_>) -> bool {
+    pub(in crate::pg) fn lack_own(&mut self, obj: &HObject, item: &PgMissingItem, cx: &mut Cx<'_>) -> bool {
         self.missing.insert(obj, item.clone());
         self.info.last_complete = super::super::logs::last_complete(&self.log, &self.missing);
         let info = InfoChange::Fast(store::FastInfo::of(&self.info));
