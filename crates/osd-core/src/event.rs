@@ -58,7 +58,7 @@ pub enum Event {
     Heartbeat { conn: ConnId, net: HbNet, msg: RawMessage },
     /// Nothing listens at this address of another OSD's, be it for heartbeats or for members' messages.
     PeerRefused { addrs: EntityAddrVec },
-    /// A heartbeat connection that we dialled to this address was cut.
+    /// A heartbeat connection that we dialled to this address was cut, or did not come about for another reason than a refusal.
     HeartbeatCut { net: HbNet, addrs: EntityAddrVec },
     /// A message of another OSD on a connection that we dialled.
     Osd { osd: OsdId, msg: RawMessage },

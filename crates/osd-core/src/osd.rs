@@ -113,7 +113,7 @@ impl Osd {
     }
     /// When [`Event::Due`] is due, if that is before the next [`Event::Tick`].
     pub fn due_at(&self) -> Option<Stamp> {
-        [self.shard.lease_due_at(), self.control.silence_due_at()].into_iter().flatten().min()
+        [self.shard.lease_due_at(), self.control.heartbeats_due_at()].into_iter().flatten().min()
     }
 
     /// Takes one event: everything that happens comes in here.
@@ -157,6 +157,7 @@ impl Osd {
             Event::Tick => self.tick(cx),
             Event::Due => {
                 self.tell_shard(ToShard::LeasesDue, cx);
+                self.control.dial_cut(cx);
                 self.control.report_silent(false, cx);
             }
             Event::Boot(info) => self.start_boot(*info, cx),

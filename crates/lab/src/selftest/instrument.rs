@@ -58,7 +58,8 @@ pub fn prove(program: &Path) -> Result<String> {
     ensure!(p95 >= SLOW_NS, "95 % is {p95} ns where the slow mode is {SLOW_NS}");
     let (gap, longest) = (told.gap_ms.context("no gap")?, latency.max_ns().unwrap_or(0) as f64 / 1e6);
     ensure!(gap >= STALL_MS * 0.95 && longest >= STALL_MS * 0.95, "the stall of {STALL_MS} ms is not seen: {gap} ms without an answer");
-    let empty = told.slots.windows(2).filter(|w| w[0] + w[1] == 0).count();
+    // Such a gap covers a slot of 100 ms wholly, wherever it begins; two only by luck.
+    let empty = told.slots.iter().filter(|n| **n == 0).count();
     ensure!(empty >= 1, "the curve shows no stall: {:?}", told.slots);
     Ok(format!(
         "        CPU {cpu:.1} us an operation (truth {CPU_US}), {} sectors of {} writes exact, stall of {gap:.0} ms (truth {STALL_MS}), {} operations",

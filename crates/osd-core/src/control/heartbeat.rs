@@ -3,11 +3,13 @@
 //! ```text
 //!  every osd_heartbeat_interval: PING to hb_front and to hb_back of each peer
 //!  nothing heard on one of them for osd_heartbeat_grace ──▶ MOSDFailure to the monitor at that moment, again each interval
-//!  its connection is cut ──▶ PING at once; its port, or that for members' messages, refuses ──▶ MOSDFailure, immediate
+//!  its connection is cut ──▶ PING at once, and after growing waits (see [`super::cut`])
+//!  its port, or that for members' messages, refuses ──▶ MOSDFailure, immediate
 //!  heard on both again ──▶ MOSDFailure that takes it back
 //! ```
 //! An OSD that was marked down and lives pings too, and reports no other: it wants to know whether it is heard (see [`super::boot`]).
 
+use super::cut::Cut;
 use crate::control::Control;
 use crate::event::{ConnId, Effect, HbNet, Level};
 use crate::joint::ToShard;
@@ -30,6 +32,8 @@ pub struct Heartbeats {
     /// When the next peer will have been silent for too long, as far as was known when it was last looked at: an answer puts it off. Asked for after
     /// each event, so it is kept.
     due: Option<Stamp>,
+    /// When the next peer whose connection was cut is dialled again.
+    dial_at: Option<Stamp>,
 }
 
 /// Pings kept for their times: a quarter of an hour's at the usual pace.
@@ -76,15 +80,14 @@ struct Heard {
     front: Answers,
     back: Answers,
     reported: bool,
-    /// A cut connection was tried again, and nothing was heard since.
-    retried: bool,
+    cut: Cut,
     /// Seconds since 1970 of the last answer; 0: none yet.
     last_s: u32,
 }
 
 impl Heard {
     fn new(up_from: Epoch, now: Stamp) -> Self {
-        Self { up_from, front: Answers::new(now), back: Answers::new(now), reported: false, retried: false, last_s: 0 }
+        Self { up_from, front: Answers::new(now), back: Answers::new(now), reported: false, cut: Cut::default(), last_s: 0 }
     }
     /// How long one of the networks has been silent.
     fn silent(&self, now: Stamp) -> Duration {
@@ -98,6 +101,9 @@ impl Heard {
 impl Heartbeats {
     pub fn peers(&self) -> Vec<OsdId> {
         self.peers.keys().copied().collect()
+    }
+    fn note_dials(&mut self) {
+        self.dial_at = self.peers.values().filter_map(|h| h.cut.due_at()).min();
     }
     /// How long pings took of late, for the OSD's statistics.
     pub fn times(&self, now: Stamp) -> BTreeMap<OsdId, PeerPings> {
@@ -192,7 +198,7 @@ impl Control {
         let grace = self.heartbeat_grace();
         let Some(heard) = self.heartbeats.peers.get_mut(&from) else { return };
         let us = (cx.clock.mono.0 as i64).saturating_sub(m.mono_ping_stamp.0).clamp(0, i64::from(u32::MAX) * 1000) / 1000;
-        heard.retried = false;
+        heard.cut.heard();
         heard.last_s = UTime::from_wall_ns(cx.clock.wall_ns).sec;
         let answers = if net == HbNet::Front { &mut heard.front } else { &mut heard.back };
         answers.note(cx.clock.mono, us as u32);
@@ -241,14 +247,37 @@ impl Control {
         self.heartbeats.peers.keys().find(|osd| at(osd)).copied()
     }
 
-    /// A connection was cut: a ping dials again at once, and a process that is gone refuses. Once until something is heard: a peer that
-    /// cuts each connection is none that is pinged without a pause.
+    /// A connection was cut, or a dial failed without being refused: a ping dials again, at once or after a wait.
     pub(crate) fn heartbeat_cut(&mut self, net: HbNet, addrs: &EntityAddrVec, cx: &mut EventCx<'_>) {
         let Some(osd) = self.pinged_at(addrs) else { return };
         let heard = self.heartbeats.peers.get_mut(&osd).expect("found among them");
-        if self.boot.pings() && !std::mem::replace(&mut heard.retried, true) {
+        if !self.boot.pings() || heard.reported {
+            return;
+        }
+        if heard.cut.was_cut(net, cx.clock.mono) {
             let msg = self.ping_for(osd, cx.clock);
             cx.out.push(Effect::SendHeartbeat { net, addrs: addrs.clone(), msg });
+        }
+        self.heartbeats.note_dials();
+    }
+    /// Dials those whose wait after a cut is over.
+    pub(crate) fn dial_cut(&mut self, cx: &mut EventCx<'_>) {
+        let now = cx.clock.mono;
+        if self.heartbeats.dial_at.is_none_or(|at| at > now) {
+            return;
+        }
+        let due = self.heartbeats.peers.iter_mut().filter_map(|(osd, h)| Some((*osd, h.cut.take_due(now)?, h.up_from, h.reported)));
+        let due: Vec<_> = due.collect();
+        self.heartbeats.note_dials();
+        let map = self.map.clone();
+        for (osd, net, up_from, is_reported) in due {
+            // What the map says is down, or another life by now, is dialled by nothing of this one.
+            let is_wanted = self.boot.pings() && !is_reported && map.is_up(osd) && map.osd_info[osd as usize].up_from == up_from;
+            if is_wanted {
+                let at = if net == HbNet::Back { &map.hb_back_addrs } else { &map.hb_front_addrs };
+                let msg = self.ping_for(osd, cx.clock);
+                cx.out.push(Effect::SendHeartbeat { net, addrs: at[osd as usize].clone(), msg });
+            }
         }
     }
 
@@ -289,9 +318,9 @@ impl Control {
     fn may_report(&self) -> bool {
         self.boot.pings() && !self.boot.is_unhealthy()
     }
-    /// When to look at the peers' silence, if that is before the next ping.
-    pub(crate) fn silence_due_at(&self) -> Option<Stamp> {
-        self.heartbeats.due
+    /// When to look at the peers' silence, or to dial one again, if that is before the next ping.
+    pub(crate) fn heartbeats_due_at(&self) -> Option<Stamp> {
+        [self.heartbeats.due, self.heartbeats.dial_at].into_iter().flatten().min()
     }
     /// Tells the monitor of peers that have been silent for too long: of each once, and again if `again`.
     pub(crate) fn report_silent(&mut self, again: bool, cx: &mut EventCx<'_>) {

@@ -5,6 +5,7 @@
 
 pub(crate) mod blackhole;
 pub(crate) mod boot;
+mod cut;
 pub(crate) mod fullness;
 pub(crate) mod heartbeat;
 mod loaded;

@@ -1,6 +1,6 @@
 //! Dials to other OSDs: which are given up when.
 //!
-//! A ping is worth nothing later, so a heartbeat's dial is given up at once, and the next ping dials. What OSDs tell each other is kept by the
+//! A ping is worth nothing later, so a heartbeat's dial is given up at once, and another ping dials. What OSDs tell each other is kept by the
 //! messenger until the peer is there, or until none can be there any more.
 
 use super::Daemon;
@@ -24,14 +24,16 @@ impl Daemon {
     pub(super) fn osd_dial_failed(&mut self, conn: ConnId, why: DialFailure, attempts: u32, now: Clock, out: &mut Vec<Effect>) {
         let link = self.links.get(conn).map(|link| (link.role, link.addrs.clone()));
         if let Some((Role::Osd(network), addrs)) = &link {
-            let is_heartbeat = network.heartbeats().is_some();
-            if is_heartbeat {
+            let heartbeats = network.heartbeats();
+            if heartbeats.is_some() {
                 self.close_link(conn, out);
             }
-            if why == DialFailure::Refused {
-                self.osd_event_alone(OsdEvent::PeerRefused { addrs: addrs.clone() }, now, out);
+            match (why, heartbeats) {
+                (DialFailure::Refused, _) => self.osd_event_alone(OsdEvent::PeerRefused { addrs: addrs.clone() }, now, out),
+                (DialFailure::Other, Some(net)) => self.osd_event_alone(OsdEvent::HeartbeatCut { net, addrs: addrs.clone() }, now, out),
+                (DialFailure::Denied(_), _) | (DialFailure::Other, None) => {}
             }
-            if is_heartbeat {
+            if heartbeats.is_some() {
                 return;
             }
         }

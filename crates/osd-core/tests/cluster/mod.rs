@@ -206,7 +206,7 @@ impl Cluster {
             }
         });
     }
-    fn clock(&self) -> Clock {
+    pub fn clock(&self) -> Clock {
         Clock { mono: Stamp(self.now_ms * 1_000_000), wall_ns: (1_700_000_000_000 + self.now_ms) * 1_000_000 }
     }
 
