@@ -55,7 +55,7 @@ pub enum Purpose {
 }
 
 /// Neighbouring blocks of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extent {
     pub dev: Dev,
     pub block: u64,

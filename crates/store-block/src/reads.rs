@@ -19,8 +19,7 @@ use crate::state::OWN;
 use base::fixed::HashMap;
 use bytes::Bytes;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
-use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Blocks that were read, or are being.
 #[derive(Debug)]
@@ -76,6 +75,8 @@ enum Hold {
 #[derive(Debug, Default)]
 pub struct Reads {
     map: HashMap<Extent, Read, NumberBuild>,
+    /// Those that were read in vain as often as is tried: what is known of them is a verdict, and nothing reads them again.
+    damaged: BTreeSet<Extent>,
     /// As they came. What was read again since has a later stamp, and counts for nothing here.
     order: VecDeque<(Extent, u64)>,
     stamp: u64,
@@ -144,13 +145,18 @@ impl Reads {
     }
     /// The same of a caller that came for this extent alone, and will not ask again.
     pub fn taken(&mut self, extent: &Extent) {
-        match self.map.entry(*extent) {
-            Entry::Occupied(read) if read.get().passes && read.get().hold == Hold::Fresh => {
-                let stamp = read.remove().stamp;
-                self.bytes -= extent.blocks as usize * BLOCK as usize;
-                self.order.pop_back_if(|last| *last == (*extent, stamp));
-            }
-            _ => self.used(extent),
+        let is_over = |read: &&Read| read.passes && read.hold == Hold::Fresh;
+        let Some(stamp) = self.map.get(extent).filter(is_over).map(|read| read.stamp) else { return self.used(extent) };
+        self.remove(extent);
+        self.order.pop_back_if(|last| *last == (*extent, stamp));
+    }
+    /// It is no longer known.
+    fn remove(&mut self, extent: &Extent) {
+        if let Some(Read { fetched: Fetched::Here { bytes, .. }, .. }) = self.map.remove(extent) {
+            self.bytes -= bytes.len();
+        }
+        if !self.damaged.is_empty() {
+            self.damaged.remove(extent);
         }
     }
     /// Somebody looked for a block, and it was here or not.
@@ -196,13 +202,21 @@ impl Reads {
             }
         }
     }
-    /// What was read goes, unless a caller is to come for it.
+    /// What was read goes, unless a caller is to come for it; and every verdict on one of these blocks, however it was read: else what could not be read
+    /// some times would be damaged for good, while another read, of more blocks at once, finds nothing wrong with it.
     pub fn forget(&mut self, extent: &Extent) {
         let may_go = |read: &Read| read.hold == Hold::Free && !matches!(read.fetched, Fetched::UnderWay { .. });
-        if self.map.get(extent).is_some_and(may_go)
-            && let Some(Read { fetched: Fetched::Here { bytes, .. }, .. }) = self.map.remove(extent)
-        {
-            self.bytes -= bytes.len();
+        if self.map.get(extent).is_some_and(may_go) {
+            self.remove(extent);
+        }
+        if !self.damaged.is_empty() {
+            let (from, end) = (extent.block, extent.block + u64::from(extent.blocks));
+            let on_it = Extent { block: 0, blocks: 0, ..*extent }..Extent { block: end, blocks: 0, ..*extent };
+            let touches = |other: &&Extent| other.block + u64::from(other.blocks) > from;
+            let overlapping: Vec<Extent> = self.damaged.range(on_it).filter(touches).copied().collect();
+            for extent in overlapping {
+                self.remove(&extent);
+            }
         }
     }
     /// Somebody waits for the extent with these contents. True if it must be read.
@@ -218,16 +232,10 @@ impl Reads {
                 }
                 return false;
             }
-            Some(read) => {
-                if let Fetched::Here { bytes, .. } = &read.fetched {
-                    self.bytes -= bytes.len();
-                }
-                if read.wanted == wanted {
-                    tries = read.tries.saturating_add(1);
-                }
-            }
-            None => {}
+            Some(read) if read.wanted == wanted => tries = read.tries.saturating_add(1),
+            Some(_) | None => {}
         }
+        self.remove(&extent);
         self.looked(false);
         self.map.insert(extent, Read { fetched: Fetched::UnderWay { tickets }, tries, wanted, hold: Hold::Fresh, passes: false, stamp: 0 });
         if ticket == OWN {
@@ -256,11 +264,10 @@ impl Reads {
         if self.passes(&extent) {
             return;
         }
-        match self.map.get(&extent).map(|read| &read.fetched) {
-            Some(Fetched::UnderWay { .. }) => return,
-            Some(Fetched::Here { bytes, .. }) => self.bytes -= bytes.len(),
-            Some(Fetched::Failed(_)) | None => {}
+        if self.map.get(&extent).is_some_and(|read| matches!(read.fetched, Fetched::UnderWay { .. })) {
+            return;
         }
+        self.remove(&extent);
         self.stamp += 1;
         self.bytes += block.len();
         self.order.push_back((extent, self.stamp));
@@ -269,7 +276,8 @@ impl Reads {
     }
     /// Takes what came, which goes when it is taken if it `passes`; returns the tickets that waited.
     pub fn done(&mut self, extent: Extent, result: Result<Bytes, String>, passes: bool) -> Waiters {
-        let Some(Read { fetched: slot, hold, stamp, passes: slot_passes, .. }) = self.map.get_mut(&extent) else { return Waiters::new() };
+        let Some(read) = self.map.get_mut(&extent) else { return Waiters::new() };
+        let Read { fetched: slot, hold, stamp, passes: slot_passes, tries, wanted } = read;
         if *hold == Hold::Free {
             *hold = Hold::Fresh;
         }
@@ -280,11 +288,15 @@ impl Reads {
         let fetched = match result {
             Ok(bytes) => {
                 self.bytes += bytes.len();
-                let crcs = bytes.chunks_exact(BLOCK as usize).map(crate::layout::block_crc).collect();
+                let crcs: SmallVec<[u32; 2]> = bytes.chunks_exact(BLOCK as usize).map(crate::layout::block_crc).collect();
                 Fetched::Here { bytes, crcs }
             }
             Err(why) => Fetched::Failed(why),
         };
+        let is_good = || matches!(&fetched, Fetched::Here { crcs, .. } if mark(crcs) == *wanted);
+        if *tries >= TRIES && !is_good() {
+            self.damaged.insert(extent);
+        }
         self.order.push_back((extent, self.stamp));
         match std::mem::replace(slot, fetched) {
             Fetched::UnderWay { tickets } => tickets,
@@ -301,6 +313,7 @@ impl Reads {
     pub fn assert_counts(&self) {
         let of = |read: &Read| if let Fetched::Here { bytes, .. } = &read.fetched { bytes.len() } else { 0 };
         assert_eq!(self.bytes, self.map.values().map(of).sum::<usize>());
+        assert!(self.damaged.iter().all(|extent| self.map.get(extent).is_some_and(|read| read.tries >= TRIES)));
         let under_way = self.map.values().filter(|read| matches!(read.fetched, Fetched::UnderWay { .. })).count();
         assert_eq!(self.readers.under_way(), under_way);
     }
@@ -326,9 +339,7 @@ impl Reads {
                 self.order.push_back((extent, stamp));
                 continue;
             }
-            if let Some(Read { fetched: Fetched::Here { bytes, .. }, .. }) = self.map.remove(&extent) {
-                self.bytes -= bytes.len();
-            }
+            self.remove(&extent);
         }
     }
 }

@@ -111,6 +111,31 @@ fn data_of_the_last_record_that_cant_be_read_do_not_keep_the_store_from_opening(
     }
 }
 
+/// What was said of a block that could not be read for a while ends with a look at its object from the device, however many blocks are read at once there.
+#[test]
+fn a_verdict_on_a_block_ends_when_its_object_is_looked_at_anew() {
+    for can_be_read in [true, false] {
+        let disks = damaged(can_be_read);
+        let mut store = open(&disks);
+        assert_eq!(blocks(&mut store, 0), [Some(1), None, Some(3), Some(4)]);
+        match can_be_read {
+            true => {
+                let image = disks.image();
+                let is_it = |at: &u64| image.block(DATA, *at).is_some_and(|b| b[0] == 2 && b[7] == 3);
+                let at = disks.written(DATA).into_iter().find(is_it).expect("the second block");
+                disks.damage(DATA, at * BLOCK, |bytes| bytes[7] ^= 1);
+            }
+            false => {
+                let at = (0..).find(|at| disks.is_bad(DATA, *at)).expect("the second block");
+                disks.make_bad(DATA, at, 0);
+            }
+        }
+        store.forget(object_coll(0), &object_name(0), 0, 4 * BLOCK);
+        ask(&mut store, |s| s.read(object_coll(0), &object_name(0), 0, 4 * BLOCK)).expect("all of it");
+        assert_eq!(blocks(&mut store, 0), [Some(1), Some(2), Some(3), Some(4)]);
+    }
+}
+
 /// What is read wrong now may be read right by the next process: nothing is given up the first time.
 #[test]
 fn the_first_time_the_store_stops_and_nothing_is_spoiled() {
