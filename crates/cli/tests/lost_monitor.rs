@@ -143,17 +143,27 @@ fn an_osd_comes_back_where_it_was() {
     let dir = fresh("ports");
     let ports = || std::fs::read_to_string(dir.join("osd.0/ports")).expect("its ports");
     drop(Up::start(&dir));
-    let first = ports();
+    let mut first = ports();
     assert_eq!(first.split_whitespace().count(), 4);
-    drop(Up::start(&dir));
-    assert_eq!(ports(), first);
+    // While nothing runs, the system may give one of the ports to a connection of any process here: not each time.
+    let mut comes_back = || {
+        drop(Up::start(&dir));
+        std::mem::replace(&mut first, ports()) == ports()
+    };
+    assert!((0..5).any(|_| comes_back()), "it listens elsewhere each time, last at {first}");
     // One of them is another's now.
-    let port: u16 = first.split_whitespace().next().unwrap().parse().unwrap();
-    let taken = std::net::TcpListener::bind(("127.0.0.1", port)).expect("it is free while nothing runs");
-    drop(Up::start(&dir));
-    let now = ports();
-    assert!(now != first && now.split_whitespace().skip(1).eq(first.split_whitespace().skip(1)), "{first} became {now}");
-    drop(taken);
+    let mut keeps_the_others = || {
+        drop(Up::start(&dir));
+        let before = ports();
+        let port: u16 = before.split_whitespace().next().unwrap().parse().unwrap();
+        let Ok(taken) = std::net::TcpListener::bind(("127.0.0.1", port)) else { return false };
+        drop(Up::start(&dir));
+        drop(taken);
+        let now = ports();
+        assert!(now.split_whitespace().next() != before.split_whitespace().next(), "{before} became {now}");
+        now.split_whitespace().skip(1).eq(before.split_whitespace().skip(1))
+    };
+    assert!((0..5).any(|_| keeps_the_others()), "all ports change when one is another's, last to {}", ports());
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
