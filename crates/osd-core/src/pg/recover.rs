@@ -22,7 +22,7 @@ use base::Stamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use store::{FastInfo, InfoChange, LogDelta, ObjectStore};
-use types::{CollId, EVersion, HObject, ObjectCleanRegions, OsdId, PgInfo, PgMissingItem, PgShard, PgStat, Transaction, pg_state};
+use types::{CollId, EVersion, Epoch, HObject, ObjectCleanRegions, OsdId, PgInfo, PgMissingItem, PgShard, PgStat, Transaction, pg_state};
 
 /// Leftovers removed at a time.
 const LEFTOVERS_PAGE: usize = 64;
@@ -47,6 +47,9 @@ pub(super) struct Room {
     nearer: Vec<HObject>,
     /// What an earlier life of the OSD left half built is gone.
     is_swept: bool,
+    /// The epoch that the primary's last question to us as a backfill target named. The primary takes no answer with an older one, and ours may be older:
+    /// a primary that was made in the midst of an interval counts from when it was made.
+    asked_by: Epoch,
 }
 
 impl Room {
@@ -57,6 +60,7 @@ impl Room {
             given: VecDeque::new(),
             nearer: Vec::new(),
             is_swept: false,
+            asked_by: 0,
         }
     }
     pub fn recovery(&self) -> Option<&Recovery> {
@@ -393,16 +397,15 @@ impl Pg {
             if follows || part.is_of_target() && !self.peering.targets().contains(&from) {
                 continue;
             }
+            if part.asks_target() {
+                self.room.asked_by = envelope.min_epoch;
+            }
             self.recover(cx, |recovery, host| recovery.handle(host, from, part));
         }
     }
     fn send_part(&self, to: PgShard, part: Part, cx: &mut Cx<'_>) {
-        let envelope = Envelope {
-            pgid: self.pgid_at(to),
-            from: self.ourselves(),
-            map_epoch: cx.sh.map.epoch,
-            min_epoch: self.peering.last_peering_reset,
-        };
+        let min_epoch = if part.is_of_target() { self.room.asked_by } else { self.peering.last_peering_reset };
+        let envelope = Envelope { pgid: self.pgid_at(to), from: self.ourselves(), map_epoch: cx.sh.map.epoch, min_epoch };
         peers::send(to.osd, wire::encode(envelope, part), cx);
     }
 

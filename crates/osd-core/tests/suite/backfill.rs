@@ -1,14 +1,16 @@
 //! Members that no log reaches are filled, object by object, while clients write: at rest every copy is the same, whatever ended or came back meanwhile.
 
 use crate::cluster::{Cluster, POOL};
-use crate::world::write_full;
+use crate::world::{received, write_full};
 use base::Rng;
 use bytes::Bytes;
 use maps::{map_flags, osd_state};
-use messages::{InOp, MOSDOp};
+use messages::osd_recovery::scan_op;
+use messages::{InOp, MOSDOp, MOSDPGScan, Message};
+use osd_core::{Effect, Event};
 use std::collections::{BTreeMap, BTreeSet};
 use types::osd_op::OpCode;
-use types::{CollId, OsdOp, PgId, SnapContext, SpgId, pg_state};
+use types::{CollId, OsdOp, PgId, PgShard, SnapContext, SpgId, features, pg_state};
 
 fn append(data: &[u8]) -> InOp {
     InOp::new(OsdOp::range(OpCode::APPEND, 0, data.len() as u64), Bytes::copy_from_slice(data))
@@ -333,4 +335,35 @@ fn a_merge_with_groups_that_are_elsewhere_makes_room_for_their_objects() {
             }
         }
     }
+}
+
+/// A primary that was made in the midst of an interval takes no answer with an older epoch than that; a target may have been there before it.
+#[test]
+fn the_answer_of_a_target_names_the_epoch_of_the_question() {
+    let mut c = Cluster::new(3, 3, 3, 2, 1);
+    c.settle();
+    c.publish(|_| {});
+    c.settle();
+    let pgid = PgId::new(POOL, 0);
+    let (primary, epoch) = (c.primary(pgid), c.map.epoch);
+    let target = (0..3).find(|osd| *osd != primary as usize).unwrap();
+    let from = PgShard::new(primary, -1);
+    let scan = MOSDPGScan {
+        op: scan_op::GET_DIGEST,
+        map_epoch: epoch,
+        query_epoch: epoch,
+        pgid: SpgId::whole(pgid),
+        from,
+        ..MOSDPGScan::default()
+    };
+    let (clock, mut out) = (c.clock(), Vec::new());
+    let osd = &mut c.nodes[target].as_mut().unwrap().osd;
+    osd.handle(Event::Osd { osd: primary, msg: received(&scan.encode(features::SUPPORTED)) }, clock, &mut out);
+    osd.handle(Event::TurnEnd, clock, &mut out);
+    let sent = out.iter().filter_map(|effect| match effect {
+        Effect::SendOsd { msg, .. } if msg.kind == MOSDPGScan::KIND => Some(MOSDPGScan::decode(&received(msg)).unwrap()),
+        _ => None,
+    });
+    let answers: Vec<_> = sent.map(|m| (m.op, m.query_epoch)).collect();
+    assert_eq!(answers, [(scan_op::DIGEST, epoch)]);
 }

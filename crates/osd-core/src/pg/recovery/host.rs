@@ -49,6 +49,10 @@ impl Part {
     pub fn fills(&self) -> bool {
         matches!(self, Self::Scan(_) | Self::Remove(_) | Self::Progress { .. })
     }
+    /// True if it asks a backfill target for an answer, which counts by the epoch that the question named.
+    pub fn asks_target(&self) -> bool {
+        matches!(self, Self::Scan(_) | Self::Progress { .. })
+    }
     /// True if only a backfill target says this, to its primary.
     pub fn is_of_target(&self) -> bool {
         matches!(self, Self::Digest { .. } | Self::Finished)
