@@ -245,7 +245,8 @@ impl Plan {
         let starts = if self.all_up { 1.0 } else { f64::from(self.rules.rounds) };
         let start: f64 = self.setups().iter().map(|s| s.start_s() * starts).sum();
         let visit = |cell: &Cell| {
-            let (seconds, warm) = (self.rules.seconds, self.rules.warm_s);
+            // An amount of work takes what it takes, which stands in its overhead.
+            let (seconds, warm) = if cell.work.tool.is_timed() { (self.rules.seconds, self.rules.warm_s) } else { (0.0, 0.0) };
             let overhead = match cell.work.tool {
                 Tool::HumboldtBench | Tool::Fake => 0.6,
                 Tool::FioRbd if cell.setup.data.is_some() => 1.7,
@@ -254,14 +255,13 @@ impl Plan {
                     if cell.work.op == Op::Write {
                         2.5
                     } else {
-                        3.5
+                        2.0 + crate::load::rados::fill_s(seconds) as f64
                     }
                 }
                 _ => 2.0,
             };
             // Until its devices are quiet.
-            let settling = if cell.work.tool == Tool::FioRbd { 0.8 } else { 1.5 };
-            let overhead = overhead + if cell.setup.store == "block" && !cell.work.op.reads() { settling } else { 0.0 };
+            let overhead = overhead + if cell.setup.store == "block" && !cell.work.op.reads() { 0.8 } else { 0.0 };
             // The base load's own images, and the capacity where it is not known yet.
             let overhead = overhead + if cell.work.base.is_some() { 3.5 } else { 0.0 };
             // Until all copies are there again; a course may take minutes on a slow store.

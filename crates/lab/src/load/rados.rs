@@ -3,7 +3,7 @@
 use super::{BadOutput, Job, Op, Told, tail};
 use std::process::Command;
 
-/// How long what will be read is written at most, seconds.
+/// How long what will be read is written at least, seconds.
 const FILL_S: u64 = 2;
 /// And by how many operations at once at least.
 const FILL_DEPTH: u32 = 64;
@@ -25,8 +25,13 @@ fn whole(seconds: f64) -> u64 {
     (seconds.ceil() as u64).max(1)
 }
 
+/// How long what is read for so many seconds is written before: half as long. Where reads are faster than writes, they are over before their time.
+pub fn fill_s(seconds: f64) -> u64 {
+    whole(seconds / 2.0).max(FILL_S)
+}
+
 pub fn prepare(job: &Job) -> Vec<Command> {
-    if job.work.op == Op::Write { Vec::new() } else { vec![write(job, FILL_S.min(whole(job.seconds)), job.work.depth.max(FILL_DEPTH))] }
+    if job.work.op == Op::Write { Vec::new() } else { vec![write(job, fill_s(job.seconds), job.work.depth.max(FILL_DEPTH))] }
 }
 
 pub fn command(job: &Job) -> Command {

@@ -52,7 +52,7 @@ impl Setup {
     /// How long a start takes, seconds.
     pub(super) fn start_s(&self) -> f64 {
         match self.kind {
-            Kind::Ceph => 7.0 + 7.0 * f64::from(self.osds) + if self.fs.is_some() { 4.0 } else { 0.0 },
+            Kind::Ceph => 2.0 + 5.0 * f64::from(self.osds) + if self.fs.is_some() { 8.0 } else { 0.0 },
             Kind::Glusterfs => 8.0,
             Kind::Humboldt if self.fs.is_some() => 4.0,
             Kind::Existing => 6.0,
