@@ -9,7 +9,7 @@ mod tests;
 pub use lacks::{lacks_here, packages};
 pub use settle::Setup;
 
-use crate::load::{Op, Tool, Work};
+use crate::load::{Op, Tool, Work, rados};
 use crate::stats::order;
 use crate::study::axes;
 use crate::study::file::{Device, Load, RuleSet, Study};
@@ -251,13 +251,8 @@ impl Plan {
                 Tool::HumboldtBench | Tool::Fake => 0.6,
                 Tool::FioRbd if cell.setup.data.is_some() => 1.7,
                 Tool::FioRbd => 0.7,
-                Tool::RadosBench => {
-                    if cell.work.op == Op::Write {
-                        2.5
-                    } else {
-                        2.0 + crate::load::rados::fill_s(seconds) as f64
-                    }
-                }
+                Tool::RadosBench if cell.work.op == Op::Write => 2.5,
+                Tool::RadosBench => 2.0 + rados::fill_s(seconds) as f64,
                 _ => 2.0,
             };
             // Until its devices are quiet.

@@ -25,9 +25,9 @@ fn whole(seconds: f64) -> u64 {
     (seconds.ceil() as u64).max(1)
 }
 
-/// How long what is read for so many seconds is written before: half as long. Where reads are faster than writes, they are over before their time.
+/// How long what is read for so many seconds is written before: as long. Where reads are faster than writes, they are over before their time.
 pub fn fill_s(seconds: f64) -> u64 {
-    whole(seconds / 2.0).max(FILL_S)
+    whole(seconds).max(FILL_S)
 }
 
 pub fn prepare(job: &Job) -> Vec<Command> {

@@ -25,9 +25,8 @@ const STORED_MIN: f64 = 0.95;
 /// How far the tool's clock and ours may differ, as a share and in seconds.
 const CLOCK_SHARE: f64 = 0.1;
 const CLOCK_S: f64 = 0.5;
-/// The part of its time that a load must run whose objects may run out: a store may read ten times as fast as it writes, and they are written in half
-/// of that time.
-const RUN_OUT_SHARE: f64 = 0.05;
+/// The part of its time that a load must run whose objects may run out.
+const RUN_OUT_SHARE: f64 = 0.25;
 /// How late our first look may be.
 const LATE_S: f64 = 0.25;
 /// How far the time of day may move against the clock that is never set.

@@ -113,7 +113,7 @@ fn objects_may_run_out_for_a_reader_in_order_but_not_at_once() {
         judge(&Work { tool: Tool::RadosBench, op: Op::Read, ..work() }, &Ok(told), &seen)
     };
     assert_eq!(early(1.5), State::Valid);
-    assert!(invalid(&early(0.1), "ended early"));
+    assert!(invalid(&early(0.3), "ended early"));
 }
 
 #[test]
