@@ -40,6 +40,7 @@ pub struct LogReader {
 /// in parallel.
 pub const WINDOW_BLOCKS: u64 = if cfg!(test) { 8 } else { 256 };
 pub const WINDOW_MAX: u64 = if cfg!(test) { 2 } else { 8 } * WINDOW_BLOCKS;
+
 impl LogReader {
     pub fn new(blocks: u64) -> Self {
         Self { blocks, window: Bytes::new(), first: 0, next: WINDOW_BLOCKS, front: None, unread: BTreeSet::new(), doubt: None }

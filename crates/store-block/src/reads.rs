@@ -232,10 +232,14 @@ impl Reads {
                 }
                 return false;
             }
-            Some(read) if read.wanted == wanted => tries = read.tries.saturating_add(1),
-            Some(_) | None => {}
+            Some(read) => {
+                if read.wanted == wanted {
+                    tries = read.tries.saturating_add(1);
+                }
+                self.remove(&extent);
+            }
+            None => {}
         }
-        self.remove(&extent);
         self.looked(false);
         self.map.insert(extent, Read { fetched: Fetched::UnderWay { tickets }, tries, wanted, hold: Hold::Fresh, passes: false, stamp: 0 });
         if ticket == OWN {

@@ -38,8 +38,8 @@ fn change(store: &mut BlockStore, f: impl FnOnce(&mut Transaction)) {
     }
     panic!("it never comes to rest");
 }
-/// A store with one object of four blocks, the second of which is damaged.
-fn damaged(can_be_read: bool) -> MemDisks {
+/// A store with one object of four blocks, the second of which is damaged; and where that is.
+fn damaged(can_be_read: bool) -> (MemDisks, u64) {
     let disks = MemDisks::new(&LENS);
     BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
     let mut store = open(&disks);
@@ -61,13 +61,13 @@ fn damaged(can_be_read: bool) -> MemDisks {
         true => disks.damage(DATA, at * BLOCK, |bytes| bytes[7] ^= 1),
         false => disks.make_bad(DATA, at, u32::MAX),
     }
-    disks
+    (disks, at)
 }
 
 #[test]
 fn a_part_of_a_damaged_block_is_written_and_the_block_stays_damaged() {
     for can_be_read in [true, false] {
-        let disks = damaged(can_be_read);
+        let (disks, _) = damaged(can_be_read);
         let mut store = open(&disks);
         assert_eq!(blocks(&mut store, 0), [Some(1), None, Some(3), Some(4)]);
         change(&mut store, |txn| txn.write(&object_name(0), BLOCK + 100, vec![8; 2 * BLOCK as usize].into(), 0));
@@ -115,20 +115,12 @@ fn data_of_the_last_record_that_cant_be_read_do_not_keep_the_store_from_opening(
 #[test]
 fn a_verdict_on_a_block_ends_when_its_object_is_looked_at_anew() {
     for can_be_read in [true, false] {
-        let disks = damaged(can_be_read);
+        let (disks, at) = damaged(can_be_read);
         let mut store = open(&disks);
         assert_eq!(blocks(&mut store, 0), [Some(1), None, Some(3), Some(4)]);
         match can_be_read {
-            true => {
-                let image = disks.image();
-                let is_it = |at: &u64| image.block(DATA, *at).is_some_and(|b| b[0] == 2 && b[7] == 3);
-                let at = disks.written(DATA).into_iter().find(is_it).expect("the second block");
-                disks.damage(DATA, at * BLOCK, |bytes| bytes[7] ^= 1);
-            }
-            false => {
-                let at = (0..).find(|at| disks.is_bad(DATA, *at)).expect("the second block");
-                disks.make_bad(DATA, at, 0);
-            }
+            true => disks.damage(DATA, at * BLOCK, |bytes| bytes[7] ^= 1),
+            false => disks.make_bad(DATA, at, 0),
         }
         store.forget(object_coll(0), &object_name(0), 0, 4 * BLOCK);
         ask(&mut store, |s| s.read(object_coll(0), &object_name(0), 0, 4 * BLOCK)).expect("all of it");
@@ -139,8 +131,7 @@ fn a_verdict_on_a_block_ends_when_its_object_is_looked_at_anew() {
 /// What is read wrong now may be read right by the next process: nothing is given up the first time.
 #[test]
 fn the_first_time_the_store_stops_and_nothing_is_spoiled() {
-    let disks = damaged(false);
-    let at = (0..).find(|at| disks.is_bad(DATA, *at)).expect("the second block");
+    let (disks, at) = damaged(false);
     let mut store = BlockStore::open(Config { memory: 1 << 20, ..Config::default() }, Box::new(disks.clone())).expect("it opens");
     let mut txn = Transaction::new(object_coll(0));
     txn.write(&object_name(0), BLOCK + 100, vec![8; 10].into(), 0);
@@ -158,7 +149,7 @@ fn the_first_time_the_store_stops_and_nothing_is_spoiled() {
 
 #[test]
 fn what_shares_or_copies_a_damaged_block_has_it_damaged_too() {
-    let disks = damaged(true);
+    let (disks, _) = damaged(true);
     let mut store = open(&disks);
     let [a, b, c, d] = [0, 1, 2, 3].map(object_name);
     change(&mut store, |txn| txn.clone_object(&a, &b));

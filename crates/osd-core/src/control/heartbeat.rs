@@ -15,6 +15,7 @@ use crate::event::{ConnId, Effect, HbNet, Level};
 use crate::joint::ToShard;
 use crate::shared::EventCx;
 use base::{Clock, Stamp};
+use maps::OsdMap;
 use messages::osd_mon::failure_flag;
 use messages::osd_ping::{SpanNs, ping_op};
 use messages::{MOSDFailure, MOSDPing, Message, Paxos, RawMessage};
@@ -96,6 +97,11 @@ impl Heard {
     fn silent_since(&self) -> Stamp {
         self.front.last.min(self.back.last)
     }
+}
+
+/// True if the map has this OSD up, and in this life: what is down, or another life by now, is neither dialled nor reported for the sake of this one.
+fn is_that_life(map: &OsdMap, osd: OsdId, up_from: Epoch) -> bool {
+    map.is_up(osd) && map.osd_info[osd as usize].up_from == up_from
 }
 
 impl Heartbeats {
@@ -266,18 +272,17 @@ impl Control {
         if self.heartbeats.dial_at.is_none_or(|at| at > now) {
             return;
         }
-        let due = self.heartbeats.peers.iter_mut().filter_map(|(osd, h)| Some((*osd, h.cut.take_due(now)?, h.up_from, h.reported)));
+        let map = self.map.clone();
+        let due = self.heartbeats.peers.iter_mut().filter_map(|(osd, h)| {
+            let net = h.cut.take_due(now)?;
+            (!h.reported && is_that_life(&map, *osd, h.up_from)).then_some((*osd, net))
+        });
         let due: Vec<_> = due.collect();
         self.heartbeats.note_dials();
-        let map = self.map.clone();
-        for (osd, net, up_from, is_reported) in due {
-            // What the map says is down, or another life by now, is dialled by nothing of this one.
-            let is_wanted = self.boot.pings() && !is_reported && map.is_up(osd) && map.osd_info[osd as usize].up_from == up_from;
-            if is_wanted {
-                let at = if net == HbNet::Back { &map.hb_back_addrs } else { &map.hb_front_addrs };
-                let msg = self.ping_for(osd, cx.clock);
-                cx.out.push(Effect::SendHeartbeat { net, addrs: at[osd as usize].clone(), msg });
-            }
+        for (osd, net) in due.into_iter().filter(|_| self.boot.pings()) {
+            let at = if net == HbNet::Back { &map.hb_back_addrs } else { &map.hb_front_addrs };
+            let msg = self.ping_for(osd, cx.clock);
+            cx.out.push(Effect::SendHeartbeat { net, addrs: at[osd as usize].clone(), msg });
         }
     }
 
@@ -342,8 +347,7 @@ impl Control {
         let mut silent = Vec::new();
         for (osd, h) in self.heartbeats.peers.iter_mut().filter(|(_, h)| is_due(h)) {
             h.reported = true;
-            // What the map says is down, or another life by now, is reported by nothing of this one.
-            if map.is_up(*osd) && map.osd_info[*osd as usize].up_from == h.up_from {
+            if is_that_life(map, *osd, h.up_from) {
                 silent.push((*osd, h.silent(now)));
             }
         }
