@@ -152,7 +152,7 @@ fn an_osd_comes_back_where_it_was() {
     };
     assert!((0..5).any(|_| comes_back()), "it listens elsewhere each time, last at {first}");
     // One of them is another's now.
-    let mut keeps_the_others = || {
+    let keeps_the_others = || {
         drop(Up::start(&dir));
         let before = ports();
         let port: u16 = before.split_whitespace().next().unwrap().parse().unwrap();
