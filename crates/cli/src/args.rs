@@ -11,9 +11,12 @@ First steps:
   humboldt bench write        load it for ten seconds, and show its figures
   humboldt COMMAND --help     what a command does, and its options";
 
+/// The program's version, and the commit that it was built from.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("HUMBOLDT_COMMIT"), ")");
+
 /// A Ceph cluster in one program, for unmodified Ceph clients of 16.2 to 20.2.
 #[derive(Debug, Parser)]
-#[command(name = "humboldt", version, after_help = FIRST_STEPS)]
+#[command(name = "humboldt", version = VERSION, after_help = FIRST_STEPS)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,

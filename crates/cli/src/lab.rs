@@ -2,10 +2,10 @@
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use lab::plan::{Machine, Plan, lacks_here};
+use lab::plan::{Machine, Plan, Times, lacks_here};
 use lab::report;
 use lab::results;
-use lab::run::{self, Options, interrupt};
+use lab::run::{self, Options, folder, interrupt};
 use lab::sample::memory;
 use lab::study::{Study, shipped};
 use lab::target::ceph::chroot;
@@ -118,6 +118,10 @@ struct ModelArgs {
     cache_mib: Option<i64>,
     #[arg(long)]
     cache_mib_s: Option<i64>,
+    #[arg(long)]
+    disks: Option<i64>,
+    #[arg(long)]
+    stripe_kib: Option<i64>,
 }
 
 #[derive(Debug, Args)]
@@ -168,7 +172,7 @@ fn command(command: &Lab) -> Result<ExitCode> {
             let plan = plan(&study, what)?;
             let packages = lab::plan::packages(&plan).into_iter().collect::<Vec<_>>().join(" ");
             let disk = lab::plan::room::disk_bytes(&study, &plan) >> 20;
-            say(&format!("{}  disk {disk} MiB\n  packages: {packages}\n", report::text::plan(&plan)));
+            say(&format!("{}  disk {disk} MiB\n  packages: {packages}\n", report::text::plan(&plan, minutes(&study, &plan))));
             for (release, packages) in chroot::packages(&plan) {
                 say(&format!("  packages of {release}: {}\n", packages.into_iter().collect::<Vec<_>>().join(" ")));
             }
@@ -177,8 +181,16 @@ fn command(command: &Lab) -> Result<ExitCode> {
         Lab::Run { what, out, resume, scratch, allow_skips, may_destroy } => {
             let out = resume.as_ref().or(out.as_ref()).context("--out is missing")?;
             let (out, scratch, may_destroy) = (out.clone(), scratch.clone(), may_destroy.clone());
-            let options =
-                Options { file: what.study.clone(), out, resume: resume.is_some(), scratch, program: program()?, may_destroy, prefix: "" };
+            let options = Options {
+                file: what.study.clone(),
+                out,
+                resume: resume.is_some(),
+                scratch,
+                program: program()?,
+                commit: env!("HUMBOLDT_COMMIT"),
+                may_destroy,
+                prefix: "",
+            };
             return measure(what, &options, *allow_skips);
         }
         Lab::Report { dir } => println!("{}", report::write(dir)?.display()),
@@ -195,8 +207,8 @@ fn command(command: &Lab) -> Result<ExitCode> {
             lab::selftest::all(&program()?)?;
         }
         Lab::Model(args) => {
-            let ModelArgs { seek_us, mib_s, flush_us, cache_mib, cache_mib_s, .. } = *args;
-            let model = lab::study::file::Model { seek_us, mib_s, flush_us, cache_mib, cache_mib_s };
+            let ModelArgs { seek_us, mib_s, flush_us, cache_mib, cache_mib_s, disks, stripe_kib, .. } = *args;
+            let model = lab::study::file::Model { seek_us, mib_s, flush_us, cache_mib, cache_mib_s, disks, stripe_kib };
             lab::model::fuse::serve(lab::model::Served { dir: args.dir.clone(), file: args.file.clone(), model })?;
         }
         Lab::Fake { args } => lab::selftest::fake(args)?,
@@ -237,6 +249,10 @@ fn plan(study: &Study, what: &What) -> Result<Plan> {
     Ok(plan)
 }
 
+fn minutes(study: &Study, plan: &Plan) -> f64 {
+    plan.seconds(study, &Times::here()) / 60.0
+}
+
 fn setup(study: &Study) -> Result<()> {
     let everything = What { study: String::new(), quick: false, full: false, only: Vec::new() };
     let plan = plan(study, &everything)?;
@@ -261,7 +277,8 @@ fn measure(what: &What, options: &Options, allow_skips: bool) -> Result<ExitCode
     let plan = plan(&study, what)?;
     anyhow::ensure!(!plan.steps.is_empty(), "not one cell can run here:\n{}", report::text::skips(&plan));
     interrupt::listen()?;
-    say(&report::text::plan(&plan));
+    let planned = minutes(&study, &plan);
+    say(&report::text::plan(&plan, planned));
     let started = Instant::now();
     let outcome = run::run(&study, &text, &plan, options)?;
     if outcome.interrupted {
@@ -271,12 +288,16 @@ fn measure(what: &What, options: &Options, allow_skips: bool) -> Result<ExitCode
         return Ok(ExitCode::from(130));
     }
     say(&report::text::verdicts(&results::Results::of(&results::Run::load(&options.out)?)));
+    let mut times = Times::here();
+    times.learn(&plan, &folder::attempts(&options.out)?);
+    if let Err(e) = times.keep() {
+        eprintln!("humboldt lab: later plans will guess how long this takes: {e:#}");
+    }
     say(&format!("{}\n", report::write(&options.out)?.display()));
     let run::Outcome { valid, invalid, failed, skipped, .. } = outcome;
     say(&format!("{valid} rounds valid, {invalid} invalid, {failed} failed; {skipped} cells skipped\n"));
     if !options.resume {
-        let (took, planned) = (started.elapsed().as_secs_f64() / 60.0, plan.seconds() / 60.0);
-        say(&format!("it took {took:.1} minutes, where {planned:.1} were planned\n"));
+        say(&format!("it took {:.1} minutes, where {planned:.1} were planned\n", started.elapsed().as_secs_f64() / 60.0));
     }
     Ok(match () {
         () if invalid + failed > 0 => ExitCode::FAILURE,

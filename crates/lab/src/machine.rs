@@ -1,11 +1,13 @@
 //! What a run was made on: kernel, CPU, memory, devices, versions; and the ceilings that the machine sets to everything.
 
 use crate::load::runner::chore;
+use crate::run::Options;
+use crate::run::folder::sha256;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -24,8 +26,32 @@ fn file_system(dir: &Path) -> String {
     mounts.lines().filter_map(of).max().map(|(_, fs)| fs).unwrap_or_default()
 }
 
-/// Everything that a reader needs in order to judge the figures.
-pub fn describe(dir: &Path) -> Value {
+/// What the kernel tells of a block device, by its number: a partition has the queue of its disk. Null for what is no block device.
+pub fn disk(dev: u64) -> Value {
+    let node = format!("/sys/dev/block/{}:{}", libc::major(dev), libc::minor(dev));
+    let Ok(own) = fs::canonicalize(node) else { return Value::Null };
+    let whole = if own.join("queue").exists() { own.clone() } else { own.parent().unwrap_or(&own).into() };
+    let of = |name: &str| line(&whole.join(name).display().to_string());
+    json!({
+        "name": own.file_name().unwrap_or_default().to_string_lossy(),
+        "model": of("device/model"),
+        "cache": of("queue/write_cache"),
+        "rotational": of("queue/rotational") == "1",
+        "scheduler": of("queue/scheduler"),
+    })
+}
+
+/// What must be as it was for rounds to stand side by side, and what it is called in an error.
+const SAME: [(&str, &str); 4] = [("cpu", "CPU"), ("cpus", "number of CPUs"), ("kernel", "kernel"), ("program_sha256", "build of humboldt")];
+
+/// How the machine and the program differ from those of a former description, if they do.
+pub fn differs(former: &Value, now: &Value) -> Option<String> {
+    let (key, called) = SAME.iter().find(|(key, _)| former[key] != now[key])?;
+    Some(format!("another {called}: {} then, {} now", former[key], now[key]))
+}
+
+/// Everything that a reader needs in order to judge the figures; `dir` holds the results.
+pub fn describe(dir: &Path, options: &Options) -> Value {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cpu = |key: &str| info.lines().find(|l| l.starts_with(key)).and_then(|l| l.split_once(':')).map(|(_, v)| v.trim().to_string());
     let os = fs::read_to_string("/etc/os-release").unwrap_or_default();
@@ -40,7 +66,10 @@ pub fn describe(dir: &Path) -> Value {
         "memory_bytes": crate::sample::memory().1,
         "governor": line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "file_system": file_system(&fs::canonicalize(dir).unwrap_or_else(|_| dir.into())),
+        "disk": fs::metadata(dir).map_or(Value::Null, |m| disk(m.dev())),
         "humboldt": env!("CARGO_PKG_VERSION"),
+        "commit": options.commit,
+        "program_sha256": fs::read(&options.program).map_or(String::new(), |bytes| sha256(&bytes)),
         "build": if cfg!(debug_assertions) { "dev" } else { "release" },
         "fio": fio.trim(),
         "load_average": line("/proc/loadavg"),

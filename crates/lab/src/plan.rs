@@ -5,11 +5,13 @@ pub mod room;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod times;
 
 pub use lacks::{lacks_here, packages};
 pub use settle::Setup;
+pub use times::Times;
 
-use crate::load::{Op, Tool, Work, rados};
+use crate::load::{Tool, Work};
 use crate::stats::order;
 use crate::study::axes;
 use crate::study::file::{Device, Load, RuleSet, Study};
@@ -105,7 +107,7 @@ fn names(study: &Study) -> Vec<Name> {
         match study.base.as_ref().filter(|_| load.under.as_deref() == Some("base")) {
             None => names.push(Name { row: name.clone(), load: name, base: None }),
             Some(base) => names.extend(base.get_ref().share.iter().map(|share| Name {
-                row: format!("{name}, {:.0} % of the capacity", share * 100.0),
+                row: format!("{name}: {:.0} % of the capacity", share * 100.0),
                 load: name.clone(),
                 base: Some((share * 1000.0).round() as u32),
             })),
@@ -114,8 +116,10 @@ fn names(study: &Study) -> Vec<Name> {
     names
 }
 
-fn hash(setup: &Setup, work: &Work) -> String {
-    let text = serde_json::to_string(&(setup, work)).expect("plain data");
+fn hash(setup: &Setup, work: &Work, devices: &[Device]) -> String {
+    let used: Vec<&Device> = devices.iter().filter(|d| room::uses(setup, &d.name)).collect();
+    let text = if used.is_empty() { serde_json::to_string(&(setup, work)) } else { serde_json::to_string(&(setup, work, used)) };
+    let text = text.expect("plain data");
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
     digest.as_ref()[..6].iter().map(|b| format!("{b:02x}")).collect()
 }
@@ -127,7 +131,7 @@ impl Plan {
         let control = study.rules.control.as_ref().map(|c| c.get_ref().as_str());
         let (mut cells, mut rows): (Vec<Cell>, Vec<Row>) = (Vec::new(), Vec::new());
         let mut add = |setup: Setup, work: Work| -> usize {
-            let hash = hash(&setup, &work);
+            let hash = hash(&setup, &work, &devices);
             if let Some(at) = cells.iter().position(|c: &Cell| c.hash == hash) {
                 return at;
             }
@@ -239,35 +243,6 @@ impl Plan {
             }
         }
         steps
-    }
-    /// How long it will take, seconds.
-    pub fn seconds(&self) -> f64 {
-        let starts = if self.all_up { 1.0 } else { f64::from(self.rules.rounds) };
-        let start: f64 = self.setups().iter().map(|s| s.start_s() * starts).sum();
-        let visit = |cell: &Cell| {
-            // An amount of work takes what it takes, which stands in its overhead.
-            let (seconds, warm) = if cell.work.tool.is_timed() { (self.rules.seconds, self.rules.warm_s) } else { (0.0, 0.0) };
-            let overhead = match cell.work.tool {
-                Tool::HumboldtBench | Tool::Fake => 0.6,
-                Tool::FioRbd if cell.setup.data.is_some() => 1.7,
-                Tool::FioRbd => 0.7,
-                Tool::RadosBench if cell.work.op == Op::Write => 2.5,
-                Tool::RadosBench => 2.0 + rados::fill_s(seconds) as f64,
-                _ => 2.0,
-            };
-            // Until its devices are quiet.
-            let overhead = overhead + if cell.setup.store == "block" && !cell.work.op.reads() { 0.8 } else { 0.0 };
-            // The base load's own images, and the capacity where it is not known yet.
-            let overhead = overhead + if cell.work.base.is_some() { 3.5 } else { 0.0 };
-            // Until all copies are there again; a course may take minutes on a slow store.
-            let mending = match cell.setup.kind {
-                _ if !cell.work.is_drill() => 0.0,
-                Kind::Ceph => 17.0,
-                _ => 15.0,
-            };
-            seconds + warm + overhead + mending
-        };
-        start + self.steps.iter().map(|s| visit(&self.cells[s.cell])).sum::<f64>() + 3.0
     }
     /// The cells that won't run, with the reason.
     pub fn skipped(&self) -> impl Iterator<Item = (&Cell, &str)> {

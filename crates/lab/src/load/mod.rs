@@ -264,6 +264,10 @@ impl Tool {
             _ => Vec::new(),
         }
     }
+    /// Names what warming up writes: else what is measured would overwrite that, and find it made.
+    pub fn warm_tag(self, job: &Job) -> String {
+        if self == Self::RadosBench && job.work.op == Op::Write { rados::warm_tag(job) } else { job.tag.into() }
+    }
     /// The load itself; with `warm_s` in the job's place of `seconds` for tools without marks.
     pub fn command(self, job: &Job) -> Command {
         match self {

@@ -25,13 +25,14 @@ fn whole(seconds: f64) -> u64 {
     (seconds.ceil() as u64).max(1)
 }
 
-/// How long what is read for so many seconds is written before: as long. Where reads are faster than writes, they are over before their time.
-pub fn fill_s(seconds: f64) -> u64 {
-    whole(seconds).max(FILL_S)
+/// How long what is read for so many seconds is written before. Read in order, each object is read once: as long, and where reads are faster
+/// than writes, they are over before their time.
+pub fn fill_s(op: Op, seconds: f64) -> u64 {
+    if op == Op::Read { whole(seconds).max(FILL_S) } else { FILL_S }
 }
 
 pub fn prepare(job: &Job) -> Vec<Command> {
-    if job.work.op == Op::Write { Vec::new() } else { vec![write(job, fill_s(job.seconds), job.work.depth.max(FILL_DEPTH))] }
+    if job.work.op == Op::Write { Vec::new() } else { vec![write(job, fill_s(job.work.op, job.seconds), job.work.depth.max(FILL_DEPTH))] }
 }
 
 pub fn command(job: &Job) -> Command {
@@ -45,10 +46,18 @@ pub fn command(job: &Job) -> Command {
     cmd
 }
 
+pub fn warm_tag(job: &Job) -> String {
+    format!("{}-warm", job.tag)
+}
+
 pub fn clean(job: &Job) -> Vec<Command> {
-    let mut cmd = job.place.command("rados");
-    cmd.args(["cleanup", "-p", "bench", "--run-name", job.tag]);
-    vec![cmd]
+    let warmed = (job.work.op == Op::Write && job.warm_s > 0.0).then(|| warm_tag(job));
+    let of = |tag: &str| {
+        let mut cmd = job.place.command("rados");
+        cmd.args(["cleanup", "-p", "bench", "--run-name", tag]);
+        cmd
+    };
+    warmed.as_deref().into_iter().chain([job.tag]).map(of).collect()
 }
 
 pub fn read(job: &Job, code: i32, out: &str, err: &str) -> Result<Told, BadOutput> {

@@ -4,7 +4,7 @@
 //! the crate for it would bring twenty others. Bytes are read and written at once; the answer waits in a queue for its time. So an answer is
 //! never early; a host that is slower than the model makes it late.
 
-use super::{Ask, Device, Served};
+use super::{Array, Ask, Served};
 use crate::sys;
 use anyhow::{Context, Result};
 use std::cmp::Reverse;
@@ -147,7 +147,7 @@ impl Clockwork {
 struct Disk {
     file: File,
     size: u64,
-    device: Device,
+    device: Array,
 }
 
 impl Disk {
@@ -213,7 +213,7 @@ impl Disk {
 /// Serves until it is unmounted.
 pub fn serve(served: Served) -> Result<()> {
     let file = File::options().read(true).write(true).open(&served.file).with_context(|| served.file.display().to_string())?;
-    let mut disk = Disk { size: file.metadata()?.len(), file, device: Device::new(&served.model) };
+    let mut disk = Disk { size: file.metadata()?.len(), file, device: Array::new(&served.model) };
     let kernel = File::options().read(true).write(true).open("/dev/fuse").context("/dev/fuse")?;
     sys::mount_fuse(kernel.as_raw_fd(), &served.dir).with_context(|| format!("mounting on {}", served.dir.display()))?;
     let mut requests = kernel.try_clone()?;
@@ -256,7 +256,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("lab-fuse-{}", std::process::id()));
         std::fs::write(&path, vec![0; 1 << 16]).unwrap();
         let file = File::options().read(true).write(true).open(&path).unwrap();
-        let mut disk = Disk { size: 1 << 16, file, device: Device::new(&Model::default()) };
+        let mut disk = Disk { size: 1 << 16, file, device: Array::new(&Model::default()) };
         let size = |disk: &Disk, code, node, body: &[u8]| disk.answer(code, node, body).unwrap().unwrap().len();
         assert_eq!(size(&disk, op::INIT, 0, &[0; 64]), 64);
         assert_eq!(size(&disk, op::LOOKUP, ROOT, b"disk\0"), 128);

@@ -6,7 +6,8 @@
 //!   flush ──────┴── everything, and flush_us ───────────┘        read ──▶ medium
 //! ```
 //! A device without `flush_us` takes flushes for nothing: it has power-loss protection, or ignores them. What a cache gathers is drained in
-//! order, without seeks. One request is served at a time. `fuse` is the file that behaves so, below a loop device.
+//! order, without seeks. One request is served at a time. Several of them in a row are an [`Array`]. `fuse` is the file that behaves so, below
+//! a loop device.
 //!
 //! Absent: parallel channels of an SSD, wear, and everything that a data sheet does not say.
 
@@ -18,6 +19,8 @@ use std::path::PathBuf;
 /// The words of our own command line that lead to [`fuse::serve`].
 pub const COMMAND: &[&str] = &["lab", "model"];
 const MIB: f64 = (1u64 << 20) as f64;
+/// What Linux's `md` takes unless told.
+const STRIPE_KIB: u64 = 512;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
@@ -101,6 +104,40 @@ impl Device {
     }
 }
 
+/// Devices of one kind in a row (RAID 0): stripes go round them, and what is asked is done when its last part is.
+#[derive(Debug, Clone)]
+pub struct Array {
+    disks: Vec<Device>,
+    /// Bytes that lie on one device before the next has its turn.
+    stripe: u64,
+}
+
+impl Array {
+    pub fn new(model: &Model) -> Self {
+        let number = |n: Option<i64>, unless: u64| n.filter(|n| *n > 0).map_or(unless, |n| n as u64);
+        let disks = vec![Device::new(model); number(model.disks, 1) as usize];
+        Self { disks, stripe: number(model.stripe_kib, STRIPE_KIB) << 10 }
+    }
+    /// When it answers what it is asked `now`. Questions come in the order of their times.
+    pub fn answers(&mut self, now: u64, ask: Ask) -> u64 {
+        let (at, len) = match ask {
+            Ask::Read { at, len } | Ask::Write { at, len } if self.disks.len() > 1 && len > 0 => (at, len),
+            all => return self.disks.iter_mut().map(|d| d.answers(now, all)).max().unwrap_or(now),
+        };
+        let (number, end) = (self.disks.len() as u64, at.saturating_add(len));
+        let (mut from, mut done) = (at, now);
+        while from < end {
+            let (stripe, within) = (from / self.stripe, from % self.stripe);
+            let len = (self.stripe - within).min(end - from);
+            let at = stripe / number * self.stripe + within;
+            let part = if matches!(ask, Ask::Read { .. }) { Ask::Read { at, len } } else { Ask::Write { at, len } };
+            done = done.max(self.disks[(stripe % number) as usize].answers(now, part));
+            from += len;
+        }
+        done
+    }
+}
+
 /// What a model's process is started with; the rest of its command line.
 pub struct Served {
     /// The mount point: the device is the file `disk` in it.
@@ -144,6 +181,20 @@ mod tests {
         assert!((12_000 * US..=13_000 * US).contains(&(flushed - written + 1000 * US)), "{flushed}");
         let mut protected = device(Model { flush_us: None, ..model });
         assert_eq!(protected.answers(5, Ask::Flush), 5);
+    }
+
+    #[test]
+    fn disks_in_a_row_share_a_large_request_and_each_flushes() {
+        let (kib, model) = (1u64 << 10, Model { mib_s: Some(100), flush_us: Some(3000), ..Model::default() });
+        let mut row = Array::new(&Model { disks: Some(3), stripe_kib: Some(512), ..model.clone() });
+        // 1.5 MiB are 512 KiB on each, which take 5 ms; alone it would be 15.
+        assert_eq!(row.answers(0, Ask::Write { at: 0, len: 1536 * kib }), 5_000 * US);
+        assert_eq!(Array::new(&model).answers(0, Ask::Write { at: 0, len: 1536 * kib }), 15_000 * US);
+        // Across a border: 256 KiB on the third, 256 on the first.
+        assert_eq!(row.answers(5_000 * US, Ask::Read { at: 1280 * kib, len: 512 * kib }), 7_500 * US);
+        // The second disk is free all the time; the third was just used, and is flushed as they all are.
+        assert_eq!(row.answers(7_500 * US, Ask::Read { at: 512 * kib, len: 512 * kib }), 12_500 * US);
+        assert_eq!(row.answers(12_500 * US, Ask::Flush), 15_500 * US);
     }
 
     #[test]

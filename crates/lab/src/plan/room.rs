@@ -27,7 +27,8 @@ pub struct There {
     pub disk: u64,
 }
 
-fn uses<'a>(setup: &'a Setup, device: &str) -> bool {
+/// True if the target keeps something on the device of that name.
+pub(super) fn uses<'a>(setup: &'a Setup, device: &str) -> bool {
     [&setup.data, &setup.wal, &setup.meta].into_iter().flatten().any(|name: &'a String| name == device)
 }
 

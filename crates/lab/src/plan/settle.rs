@@ -49,18 +49,6 @@ impl Setup {
             Kind::Device | Kind::Existing | Kind::Fake => 16 * MIB,
         }
     }
-    /// How long a start takes, seconds.
-    pub(super) fn start_s(&self) -> f64 {
-        match self.kind {
-            Kind::Ceph => 2.0 + 5.0 * f64::from(self.osds) + if self.fs.is_some() { 8.0 } else { 0.0 },
-            Kind::Glusterfs => 8.0,
-            Kind::Humboldt if self.fs.is_some() => 4.0,
-            Kind::Existing => 6.0,
-            // With the image or the objects that loads read.
-            Kind::Humboldt => 2.0,
-            _ => 0.5,
-        }
-    }
 }
 
 /// Parameters of a server by axis name, for kinds that have them; `drilled`: it will be hurt.

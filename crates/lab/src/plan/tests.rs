@@ -1,6 +1,8 @@
 //! Plans of small studies.
 
-use super::{Machine, Plan};
+use super::{Machine, Mode, Plan, Times};
+use crate::run::folder::Line;
+use crate::run::visit::{Stat, Took};
 use crate::study::Study;
 use crate::value::Filter;
 
@@ -47,7 +49,39 @@ fn each_short_form_fits_into_twenty_minutes() {
     {
         let study = Study::parse(name, crate::study::shipped::find(name).unwrap()).unwrap();
         let plan = Plan::new(&study, true, &Filter::default(), &Machine { memory_bytes, lacks: Box::new(|_, _, _| None) });
-        let minutes = plan.seconds() / 60.0;
+        let minutes = plan.seconds(&study, &Times::default()) / 60.0;
         assert!(minutes <= 18.0, "{name}: {minutes:.1} minutes");
     }
+}
+
+#[test]
+fn what_a_run_took_is_what_the_next_is_planned_by() {
+    let text = |rounds: u32| {
+        format!(
+            "lab = 1\nname = \"t\"\n[[target]]\nname = \"a\"\nkind = \"humboldt\"\n[[load]]\ntool = \"humboldt bench\"\n\
+            [rules]\nfull = {{ rounds = {rounds}, seconds = 2.0, warm_s = 1.0, prolong = 1 }}\n"
+        )
+    };
+    let machine = || Machine { memory_bytes: 1 << 40, lacks: Box::new(|_, _, _| None) };
+    let study = |rounds| Study::parse("t", &text(rounds)).unwrap();
+    let plan = |rounds| Plan::new(&study(rounds), false, &Filter::default(), &machine());
+    let mut times = Times::default();
+    let guessed = plan(4).seconds(&study(4), &times);
+    let first = plan(2);
+    let line = |round, attempt, last| {
+        let cell = first.cells[0].hash.clone();
+        Line { round, cell, mode: Mode::Figures, attempt, last, sha256: String::new() }
+    };
+    let stat = |start_s, beyond_s| Stat { took: Took { start_s, beyond_s }, ..Stat::default() };
+    // Two visits, the second of them made again.
+    let attempts = [(line(0, 0, true), stat(Some(20.0), 5.0)), (line(1, 0, false), stat(None, 6.0)), (line(1, 1, true), stat(None, 7.0))];
+    times.learn(&first, &attempts);
+    // A start; four visits of 6 s beyond warming up and measuring; and two of those again, which measure for twice as long.
+    assert_eq!(plan(4).seconds(&study(4), &times), 20.0 + 4.0 * (6.0 + 3.0) + 2.0 * (6.0 + 1.0 + 4.0) + 3.0);
+    assert_ne!(plan(4).seconds(&study(4), &times), guessed);
+    // What it does not know is guessed.
+    let mut other = study(4);
+    other.targets[0].get_mut().osds = Some(3);
+    let plan = Plan::new(&other, false, &Filter::default(), &machine());
+    assert_eq!(plan.seconds(&other, &times), plan.seconds(&other, &Times::default()));
 }

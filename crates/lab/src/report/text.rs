@@ -14,7 +14,8 @@ pub fn skips(plan: &Plan) -> String {
     reasons.iter().map(|((target, why), n)| format!("  SKIPPED {target}: {why} ({n} cells)\n")).collect()
 }
 
-pub fn plan(plan: &Plan) -> String {
+/// What will be done, and how many `minutes` that takes.
+pub fn plan(plan: &Plan, minutes: f64) -> String {
     let skipped = plan.skipped().count();
     let mut out = format!(
         "{}: {} cells in {} rows, {} visits of {} + {} s in {} rounds: about {:.0} minutes; {}\n",
@@ -25,7 +26,7 @@ pub fn plan(plan: &Plan) -> String {
         plan.rules.warm_s,
         plan.rules.seconds,
         plan.rules.rounds,
-        (plan.seconds() / 60.0).ceil(),
+        minutes.ceil(),
         if plan.all_up { "all targets run at once" } else { "one target runs at a time" }
     );
     let _ = writeln!(out, "  memory {} MiB", plan.memory_bytes() >> 20);

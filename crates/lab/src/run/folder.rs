@@ -169,6 +169,11 @@ pub fn stat<T: DeserializeOwned>(folder: &Path, line: &Line) -> Result<T> {
     serde_json::from_slice(&bytes).with_context(|| format!("{} is not what this version writes", path.display()))
 }
 
+/// All finished attempts of a folder, in their order.
+pub fn attempts<T: DeserializeOwned>(folder: &Path) -> Result<Vec<(Line, T)>> {
+    journal(folder)?.into_iter().map(|line| stat(folder, &line).map(|stat| (line, stat))).collect()
+}
+
 /// Writes SHA256SUMS over all files of a folder, in the form that `sha256sum -c` reads.
 pub fn sums(folder: &Path) -> Result<()> {
     fn files(dir: &Path, out: &mut Vec<PathBuf>) -> Result<()> {

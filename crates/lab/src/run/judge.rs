@@ -27,6 +27,8 @@ const CLOCK_SHARE: f64 = 0.1;
 const CLOCK_S: f64 = 0.5;
 /// The part of its time that a load must run whose objects may run out.
 const RUN_OUT_SHARE: f64 = 0.25;
+/// The part of its time that a load must wait on operations for their latency to be the target's.
+const WAITED_MIN: f64 = 0.5;
 /// How late our first look may be.
 const LATE_S: f64 = 0.25;
 /// How far the time of day may move against the clock that is never set.
@@ -178,8 +180,15 @@ fn stored(work: &Work, told: &Told, seen: &Seen) -> Option<String> {
 }
 
 /// What is noted beside figures that count.
-pub fn marks(told: &Told, used: &Used, foreign_max: f64) -> Vec<String> {
+pub fn marks(work: &Work, told: &Told, used: &Used, foreign_max: f64) -> Vec<String> {
     let mut marks = Vec::new();
+    let waited = told.mean_ns / 1e9 * told.ops as f64 / (told.seconds * work.under_way() as f64).max(1e-9);
+    if waited < WAITED_MIN {
+        marks.push(format!(
+            "latencies are a cache's: operations took {:.0} % of the time, what was behind the cache the rest",
+            waited * 100.0
+        ));
+    }
     if used.foreign + used.steal > foreign_max {
         marks.push(format!(
             "disturbed: other processes took {:.0} % of the machine, the hypervisor {:.0} %",

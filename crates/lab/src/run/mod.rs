@@ -34,6 +34,8 @@ pub struct Options {
     pub scratch: Option<PathBuf>,
     /// Our own program.
     pub program: PathBuf,
+    /// What it was built from.
+    pub commit: &'static str,
     /// Devices whose contents may be lost.
     pub may_destroy: Vec<PathBuf>,
     /// Stands before each line of progress.
@@ -136,10 +138,15 @@ pub fn run(study: &Study, text: &str, plan: &Plan, options: &Options) -> Result<
         sys::own_mounts().context("mounts of our own")?;
     }
     leftovers::sweep();
-    for (name, make) in [("machine.json", machine::describe as fn(&Path) -> _), ("ceilings.json", machine::ceilings)] {
-        if !folder.path.join(name).exists() {
-            write_json(&folder.path.join(name), &make(&folder.path))?;
-        }
+    let (now, path) = (machine::describe(&folder.path, options), folder.path.join("machine.json"));
+    if !path.exists() {
+        write_json(&path, &now)?;
+    } else if let Some(how) = machine::differs(&folder::read_json(&path)?, &now) {
+        bail!("{} was begun on {how}: its rounds and new ones don't stand side by side; begin anew with --out", options.out.display());
+    }
+    let path = folder.path.join("ceilings.json");
+    if !path.exists() {
+        write_json(&path, &machine::ceilings(&folder.path))?;
     }
     let scratch = scratch(options, &folder)?;
     let devices = room::devices(study, &options.may_destroy);
@@ -175,14 +182,15 @@ fn visits(study: &Study, plan: &Plan, fleet: &mut Fleet, folder: &mut Folder, pr
             if interrupt::asked() {
                 return Ok(());
             }
+            let begun = Instant::now();
             if !plan.all_up {
                 fleet.stop_others(&cell.setup);
             }
             let attempt = folder.next_attempt(step.mode, step.round, &cell.hash);
             let number = numbers[&cell.setup];
-            let prepare = !fleet.get(&cell.setup, number)?.alive();
+            let starts = !fleet.get(&cell.setup, number)?.alive();
             let key = (cell.setup.clone(), cell.work.tool.name().to_string() + &cell.work.size.to_string());
-            let prepare = prepare || !fleet.prepared.contains(&key);
+            let prepare = starts || !fleet.prepared.contains(&key);
             let target = fleet.get(&cell.setup, number)?;
             let visit = Visit {
                 cell,
@@ -193,12 +201,16 @@ fn visits(study: &Study, plan: &Plan, fleet: &mut Fleet, folder: &mut Folder, pr
                 warm_s: plan.rules.warm_s,
                 foreign_max: study.foreign_max(),
                 program,
+                begun,
+                starts,
                 prepare,
                 drills: &drills,
                 base: study.base.as_ref().map(|b| b.get_ref()),
                 capacities: &capacities,
             };
-            let stat = visit.run(target, folder)?;
+            let mut stat = visit.run(target, folder)?;
+            let measured_s = if cell.work.tool.is_timed() { visit.seconds + visit.warm_s } else { 0.0 };
+            stat.took.beyond_s = (begun.elapsed().as_secs_f64() - stat.took.start_s.unwrap_or(0.0) - measured_s).max(0.0);
             if interrupt::asked() {
                 // What a signal cut short is no result: the round runs again on --resume.
                 return Ok(());
@@ -220,7 +232,7 @@ fn visits(study: &Study, plan: &Plan, fleet: &mut Fleet, folder: &mut Folder, pr
 }
 
 /// How long a load under drills runs at least: until some time after the last of them.
-fn drill_s(cell: &Cell, drills: &[Drill]) -> Option<f64> {
+pub fn drill_s(cell: &Cell, drills: &[Drill]) -> Option<f64> {
     let course = cell.work.under.as_deref().and_then(crate::load::course)?;
     let last = drills.iter().filter(|d| d.course == course && !d.after).map(|d| d.at_s).fold(0.0, f64::max);
     Some((last + DRILL_AFTER_S).ceil())

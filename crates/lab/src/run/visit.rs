@@ -23,6 +23,15 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// How long the parts of a visit took, seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Took {
+    /// Until the target ran; none if it ran already.
+    pub start_s: Option<f64>,
+    /// All but the start and what the load measures.
+    pub beyond_s: f64,
+}
+
 /// stat.json: what a round came to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stat {
@@ -34,6 +43,8 @@ pub struct Stat {
     pub counted: Option<Counted>,
     /// Of the target: what it is.
     pub target: serde_json::Value,
+    #[serde(default)]
+    pub took: Took,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drill: Option<Drilled>,
     /// Of the base load alone.
@@ -131,6 +142,10 @@ pub struct Visit<'a> {
     pub warm_s: f64,
     pub foreign_max: f64,
     pub program: &'a Path,
+    /// When it began: before other targets were stopped for it.
+    pub begun: Instant,
+    /// The target does not run yet.
+    pub starts: bool,
     /// What the load reads is not there yet.
     pub prepare: bool,
     pub drills: &'a [Drill],
@@ -152,6 +167,7 @@ impl Visit<'_> {
         let tag = format!("lab-{}-{}-{}", self.mode as u8, self.round, self.attempt);
         let program = self.program;
         let ready = target.start().and_then(|()| {
+            stat.took.start_s = self.starts.then(|| self.begun.elapsed().as_secs_f64());
             stat.target = target.describe();
             let place = target.place();
             ensure!(place.dir.is_some() || !work.tool.wants_files(), "it has no files");
@@ -243,7 +259,7 @@ impl Visit<'_> {
         });
         if let Ok(told) = told {
             if !is_drill {
-                stat.marks.extend(judge::marks(&told, &stat.used, self.foreign_max));
+                stat.marks.extend(judge::marks(work, &told, &stat.used, self.foreign_max));
                 if work.may_run_out() && told.seconds < self.seconds * 0.9 {
                     stat.marks.push(format!("all objects were read after {:.2} s", told.seconds));
                 }
@@ -267,7 +283,8 @@ impl Visit<'_> {
         if self.warm_s > 0.0 && !work.tool.marks() && !work.tool.wants_files() {
             let dir = job.dir.join("warm");
             fs::create_dir_all(&dir)?;
-            let warm = Job { seconds: self.warm_s, warm_s: 0.0, dir: &dir, tag: job.tag, ..*job };
+            let tag = work.tool.warm_tag(job);
+            let warm = Job { seconds: self.warm_s, warm_s: 0.0, dir: &dir, tag: &tag, ..*job };
             chore(&mut work.tool.command(&warm), self.limit()).map_err(|e| e.context("warming up"))?;
         }
         Ok(())

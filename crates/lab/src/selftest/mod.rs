@@ -74,6 +74,7 @@ pub fn run_fakes(text: &str, program: &Path, out: &Path, resume: bool) -> Result
         resume,
         scratch: None,
         program: program.into(),
+        commit: "",
         may_destroy: Vec::new(),
         prefix: if text == lies::STUDY { lies::EXPECTED } else { "self-test: " },
     };

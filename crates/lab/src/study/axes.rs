@@ -18,20 +18,24 @@ pub fn axis<'a>(study: &'a Study, name: &str) -> Option<(&'a str, &'a [Value])> 
     })
 }
 
+/// Names of axes that advance together.
+fn pairs(study: &Study) -> impl Iterator<Item = &Vec<String>> {
+    let pairs = study.axes.iter().filter_map(|(key, entry)| match entry.get_ref() {
+        AxisEntry::Pairs(pairs) if key.get_ref() == "pairs" => Some(pairs),
+        _ => None,
+    });
+    pairs.flatten()
+}
+
+/// True if the axis advances with others.
+pub fn paired(study: &Study, name: &str) -> bool {
+    pairs(study).flatten().any(|n| n == name)
+}
+
 fn groups(study: &Study) -> Vec<Group<'_>> {
     let axis = |name: &str| axis(study, name);
-    let pairs: Vec<&Vec<String>> = study
-        .axes
-        .iter()
-        .filter_map(|(key, entry)| match entry.get_ref() {
-            AxisEntry::Pairs(pairs) if key.get_ref() == "pairs" => Some(pairs),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    let mut groups: Vec<Group<'_>> = pairs.iter().map(|names| names.iter().filter_map(|name| axis(name)).collect()).collect();
-    let paired = |name: &str| pairs.iter().any(|names| names.iter().any(|n| n == name));
-    let alone = study.axes.keys().filter(|key| !matches!(key.get_ref().as_str(), "pairs" | "exclude") && !paired(key.get_ref()));
+    let mut groups: Vec<Group<'_>> = pairs(study).map(|names| names.iter().filter_map(|name| axis(name)).collect()).collect();
+    let alone = study.axes.keys().filter(|key| !matches!(key.get_ref().as_str(), "pairs" | "exclude") && !paired(study, key.get_ref()));
     groups.extend(alone.filter_map(|key| axis(key.get_ref())).map(|axis| vec![axis]));
     groups
 }

@@ -7,7 +7,7 @@ use crate::load::{Op, Tool, course};
 use crate::metric::Metric;
 use crate::target::Kind;
 use crate::target::osds::{self, Action};
-use crate::value::{Filter, Point, parse_size};
+use crate::value::{Filter, Point, Value, parse_size};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use toml::Spanned;
@@ -82,11 +82,19 @@ fn check_axes(study: &Study) -> Checked {
                     if lengths.len() != 1 || lengths.contains(&None) {
                         return Err(wrong(span, format!("pairs: {} are not axes of as many values", pair.join(" and "))));
                     }
+                    let columns: Vec<_> = pair.iter().filter_map(|name| axes::axis(study, name)).map(|(_, values)| values).collect();
+                    let count = lengths.into_iter().flatten().next().unwrap_or(0);
+                    let together: BTreeSet<Vec<&Value>> = (0..count).map(|at| columns.iter().map(|c| &c[at]).collect()).collect();
+                    if together.len() != count {
+                        return Err(wrong(span, format!("pairs: {} have the same values at two places", pair.join(" and "))));
+                    }
                 }
             }
             ("pairs", _) => return Err(wrong(span, "pairs is a list of lists of axes: [[\"block\", \"depth\"]]")),
             (name, AxisEntry::Values(values)) if is_axis(name) => {
-                if values.iter().collect::<BTreeSet<_>>().len() != values.len() || values.is_empty() {
+                // Of axes that go side by side, the values together are each there once.
+                let again = values.iter().collect::<BTreeSet<_>>().len() != values.len() && !axes::paired(study, name);
+                if again || values.is_empty() {
                     return Err(wrong(entry.span(), format!("axis {name} has no value or one twice")));
                 }
                 for value in values {
@@ -190,6 +198,9 @@ fn check_device(device: &Spanned<Device>) -> Checked {
     let rates = [t.read_iops, t.write_iops, t.read_mib_s, t.write_mib_s];
     if numbers.flatten().any(|n| n < 0) || rates.into_iter().chain([m.mib_s, m.cache_mib_s]).flatten().any(|n| n < 1) {
         return Err(wrong(span, format!("device {}: times are 0 or more, rates 1 or more", d.name)));
+    }
+    if !m.disks.is_none_or(|n| (1..=64).contains(&n)) || !m.stripe_kib.is_none_or(|n| (4..=1 << 20).contains(&n)) {
+        return Err(wrong(span, format!("device {}: 1 to 64 disks, with stripes of 4 KiB to 1 GiB", d.name)));
     }
     d.size.as_deref().map_or(Ok(0), parse_size).map(drop).map_err(|e| wrong(span, e))
 }

@@ -73,7 +73,7 @@ pub struct Target {
     pub fs: Option<String>,
     /// Of `existing`: its ceph.conf.
     pub path: Option<String>,
-    /// Lines of ceph.conf.
+    /// Lines of ceph.conf; of a humboldt target, of its clients' one.
     #[serde(default)]
     pub conf: BTreeMap<String, Value>,
     /// More words of the command line that starts it.
@@ -118,6 +118,11 @@ pub struct Model {
     pub flush_us: Option<i64>,
     pub cache_mib: Option<i64>,
     pub cache_mib_s: Option<i64>,
+    /// So many of them in a row (RAID 0), by stripes of so many KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disks: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stripe_kib: Option<i64>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -52,7 +52,7 @@ fn what_means_nothing_is_refused_where_it_stands() {
         ("lab = 1", "lab = 2", 1, "another version"),
         ("\"humboldt\"", "\"humbolt\"", 9, "unknown kind"),
         ("\"humboldt bench\"", "\"fio rdb\"", 13, "unknown tool"),
-        ("[1, 16]", "[1, 1]", 4, "twice"),
+        ("\"write\", \"read\"", "\"write\", \"write\"", 6, "twice"),
         ("[1, 16]", "[1, 0]", 4, "1 to 4096"),
         ("\"64 KiB\"]", "\"64 kB\"]", 5, "no unit"),
         ("\"write\", \"read\"", "\"write\", \"raed\"", 6, "raed"),
@@ -96,6 +96,10 @@ fn what_means_nothing_is_refused_where_it_stands() {
         let e = fails(&GOOD.replace(from, to));
         assert!(e.message.contains(word) && e.line == line, "{from} -> {to}: {e}");
     }
+    // What goes side by side may have a value again, but not all of them together.
+    let again = GOOD.replace("[1, 16]", "[16, 16]");
+    assert!(Study::parse("f.toml", &again).is_ok());
+    assert!(fails(&again.replace("\"64 KiB\"]", "\"4 KiB\"]")).message.contains("the same values at two places"));
     let twice = GOOD.replace("[[load]]", "[[target]]\nname = \"a\"\nkind = \"null\"\n[[load]]");
     assert!(fails(&twice).message.contains("two targets"));
     let percentiles = GOOD.replace("humboldt bench", "rados bench") + "[rules]\npercentiles = [99.0]\n";

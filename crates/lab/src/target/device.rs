@@ -111,6 +111,8 @@ impl Backing {
             ("--flush-us", m.flush_us),
             ("--cache-mib", m.cache_mib),
             ("--cache-mib-s", m.cache_mib_s),
+            ("--disks", m.disks),
+            ("--stripe-kib", m.stripe_kib),
         ];
         for (option, value) in values.into_iter().filter_map(|(option, value)| Some((option, value?))) {
             cmd.arg(option).arg(value.to_string());
@@ -171,7 +173,15 @@ impl Backing {
     }
     /// For the results: what was made up about it.
     pub fn describe(&self) -> Value {
-        json!({ "kind": self.device.kind, "bytes": self.size, "modelled": self.device.model, "throttled": self.device.throttle })
+        let named = self.device.kind == "path";
+        let disk = named.then(|| std::fs::metadata(&self.file).map_or(Value::Null, |m| crate::machine::disk(m.rdev())));
+        json!({
+            "kind": self.device.kind,
+            "bytes": self.size,
+            "disk": disk,
+            "modelled": self.device.model,
+            "throttled": self.device.throttle,
+        })
     }
 }
 

@@ -153,10 +153,11 @@ impl Humboldt {
             chore(cmd.arg("--osd-data").arg(&data), READY).map(drop)
         })
     }
-    /// The cluster's own, with librbd's cache off: it would answer in the server's place.
+    /// The cluster's own, with librbd's cache off, which would answer in the server's place; and the study's lines.
     fn client_conf(&self) -> Result<()> {
         let own = std::fs::read_to_string(self.cluster().join("ceph.conf"))?;
-        Ok(std::fs::write(self.dir.join("client.conf"), own + "[client]\nrbd cache = false\n")?)
+        let lines: String = self.setup.conf.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+        Ok(std::fs::write(self.dir.join("client.conf"), own + "[client]\nrbd cache = false\n" + &lines)?)
     }
     fn sockets(&self) -> Vec<PathBuf> {
         match self.setup.apart {

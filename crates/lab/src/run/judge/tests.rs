@@ -129,11 +129,13 @@ fn what_gives_no_figures_failed() {
 #[test]
 fn marks_say_what_disturbed() {
     let (told, seen) = round();
-    assert!(marks(&told, &seen.used, 0.1).is_empty());
+    assert!(marks(&work(), &told, &seen.used, 0.1).is_empty());
     let busy = Used { foreign: 0.3, ..seen.used.clone() };
-    assert!(marks(&told, &busy, 0.1)[0].contains("disturbed"));
+    assert!(marks(&work(), &told, &busy, 0.1)[0].contains("disturbed"));
+    let cached = Told { mean_ns: 8_000.0, latency: None, ..told.clone() };
+    assert!(marks(&work(), &cached, &seen.used, 0.1)[0].contains("operations took 1 % of the time"));
     let falling = Told { slots: (0..30).map(|n| 400 - 10 * n).collect(), ..told };
-    assert!(marks(&falling, &seen.used, 0.1)[0].contains("not steady"));
+    assert!(marks(&work(), &falling, &seen.used, 0.1)[0].contains("not steady"));
 }
 
 #[test]
