@@ -68,20 +68,11 @@ pub struct FiguresArgs {
     /// The store to measure: `mem` beside memstore, `block` beside BlueStore.
     #[arg(long, default_value = "mem", value_parser = ["mem", "block"])]
     pub store: String,
-    /// Interleaved pairs.
-    #[arg(long, default_value_t = 5)]
-    pub pairs: usize,
-    /// Seconds of each load; 8, or 4 with `--store block`, unless given.
+    /// Few short rounds, to see that all of it runs.
     #[arg(long)]
-    pub seconds: Option<u32>,
-    /// With `--store block`: each store on loop devices of its own.
-    #[arg(long)]
-    pub raw: bool,
-    /// With `--store block`: loads with this in their name.
-    #[arg(long)]
-    pub only: Option<String>,
+    pub quick: bool,
     /// Keep the result in docs/figures.json, and draw the pictures and tables from it.
-    #[arg(long, conflicts_with = "only")]
+    #[arg(long, conflicts_with = "quick")]
     pub keep: bool,
     /// Measure nothing: draw the pictures and tables from docs/figures.json.
     #[arg(long)]

@@ -167,13 +167,6 @@ impl Cluster {
     pub fn rss_bytes(&self) -> u64 {
         rss_bytes(self.pid())
     }
-    /// User and system time so far.
-    pub fn cpu(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
-        let fields: Vec<u64> =
-            stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2).filter_map(|f| f.parse().ok()).collect();
-        Duration::from_millis(fields.iter().sum::<u64>() * 10)
-    }
     pub fn signal(&self, name: &str) {
         let _ = Command::new("kill").arg(format!("-{name}")).arg(self.pid().to_string()).status();
     }

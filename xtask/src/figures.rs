@@ -1,6 +1,6 @@
 //! The kept figures: `docs/figures.json` and what is drawn from it, README's picture (light and dark) and the guide's tables.
 //!
-//! Holds the data's form and the drawing. Does not measure: `suites::figures` and `suites::figures_block` do, and put their rows here.
+//! Holds the data's form and the drawing. Does not measure: the laboratory does, and `suites::figures` puts its rows here.
 
 use crate::run::{root, run};
 use anyhow::{Context, Result};
@@ -135,7 +135,7 @@ fn picture(run: &Value, palette: &Palette) -> Result<String> {
     let text = |name: &str| run[name].as_str().unwrap_or_default();
     let _ = writeln!(
         svg,
-        "<text x='0' y='{}' fill='{quiet}' font-size='12'>{}, commit {}: one OSD, one copy, fio and librbd, median of interleaved pairs</text>\n</svg>",
+        "<text x='0' y='{}' fill='{quiet}' font-size='12'>{}, commit {}: one OSD, one copy, fio and librbd, median of interleaved rounds</text>\n</svg>",
         height - 6.0,
         text("date"),
         text("commit")
@@ -171,7 +171,7 @@ fn page(data: &Value) -> String {
     let mut out = "\
 # Figures beside stock Ceph
 
-This page is written by `cargo xtask figures` from `docs/figures.json`. A figure is the median of interleaved pairs: Humboldt, stock, Humboldt,
+This page is written by `cargo xtask figures` from `docs/figures.json`. A figure is the median of interleaved rounds: Humboldt, stock, Humboldt,
 stock, in the same run on the same machine. Compare ratios, not microseconds: another machine has other microseconds.
 
 ![Server CPU time per operation beside stock](figures-light.svg)

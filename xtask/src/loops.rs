@@ -1,9 +1,9 @@
-//! Devices of a measurement's own: loop devices over images that were written with zeros, raw or with a file system. Needs root.
+//! Devices of a test's own: loop devices over images that are all holes, raw or with a file system. Needs root. Absent: measurements, whose
+//! devices are the laboratory's.
 
-use crate::clients::{Release, SHARED};
+use crate::clients::SHARED;
 use crate::run::{quietly, run, until};
 use anyhow::{Context, Result, ensure};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -17,27 +17,12 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// Where images are: `HUMBOLDT_IMAGES`, if it is set (in memory, say, where the machine's disk serves others too).
-    pub fn folder() -> Result<PathBuf> {
-        let folder = std::env::var_os("HUMBOLDT_IMAGES").map_or_else(|| Path::new(SHARED).join("images"), PathBuf::from);
-        std::fs::create_dir_all(&folder)?;
-        Ok(folder)
-    }
-    /// Over a new image in that folder.
-    pub fn new(name: &str, mib: u64) -> Result<Self> {
-        let image = Self::folder()?.join(name);
-        let mut file = std::fs::File::create(&image).with_context(|| image.display().to_string())?;
-        // Without holes: to fill one would be a change of the file system below, which no disk has.
-        let zeros = vec![0; 1 << 20];
-        (0..mib).try_for_each(|_| file.write_all(&zeros)).and_then(|()| file.sync_all())?;
-        Self::attach(image)
-    }
-    /// Over a new image that is all holes: where nothing is measured.
+    /// Over a new image.
     pub fn sparse(name: &str, mib: u64) -> Result<Self> {
         std::fs::create_dir_all(SHARED)?;
         Self::sparse_in(Path::new(SHARED), name, mib)
     }
-    /// Over a new image that is all holes in this folder.
+    /// Over a new image in this folder.
     pub fn sparse_in(folder: &Path, name: &str, mib: u64) -> Result<Self> {
         let image = folder.join(name).with_extension("image");
         std::fs::File::create(&image).and_then(|f| f.set_len(mib << 20)).with_context(|| image.display().to_string())?;
@@ -75,19 +60,6 @@ impl Loop {
         let device = attach(true).or_else(|_| attach(false))?;
         Ok(Self { device: device.into(), image, mounted: Vec::new() })
     }
-    /// Puts ext4 on it, and it into `SHARED/name`, where the clients' chroots see it too.
-    pub fn mount(&mut self, name: &str) -> Result<PathBuf> {
-        self.format()?;
-        let at = Path::new(SHARED).join(name);
-        // First here: the chroots' view of the folder does not follow what is mounted in it later.
-        let seen = Release::Reef.chroot().map(|root| root.join(at.strip_prefix("/").expect("an absolute path")));
-        for place in std::iter::once(at.clone()).chain(seen) {
-            std::fs::create_dir_all(&place)?;
-            quietly(Command::new("mount").arg(&self.device).arg(&place))?;
-            self.mounted.push(place);
-        }
-        Ok(at)
-    }
     pub fn format(&self) -> Result<()> {
         // A loop device over blocks that are shared has sectors of 4 KiB, and smaller blocks than that could not be mounted.
         let args = ["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
@@ -100,12 +72,6 @@ impl Loop {
         quietly(Command::new("mount").arg(&self.device).arg(&at))?;
         self.mounted.push(at.clone());
         Ok(at)
-    }
-    /// Bytes that were written to it so far.
-    pub fn written(&self) -> u64 {
-        let name = self.device.file_name().unwrap_or_default();
-        let stat = std::fs::read_to_string(Path::new("/sys/block").join(name).join("stat")).unwrap_or_default();
-        stat.split_whitespace().nth(6).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) * 512
     }
 }
 

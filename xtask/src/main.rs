@@ -85,9 +85,8 @@ fn chore(chore: Chore) -> Result<()> {
         Chore::Package { install: true } => suites::package_installs(),
         Chore::Docs { update, only, allow_skips } => docs::docs(update, only.as_deref(), allow_skips),
         Chore::Figures(a) if a.draw => figures::draw(),
-        Chore::Figures(a) if a.store == "block" => suites::figures_block(a.pairs, a.seconds.unwrap_or(4), a.raw, a.only.as_deref(), a.keep),
         Chore::GatewayFigures(a) => suites::figures_gateways(a.pairs, a.seconds, a.idle, a.only.as_deref()),
-        Chore::Figures(a) => suites::figures(a.pairs, a.seconds.unwrap_or(8), a.keep),
+        Chore::Figures(a) => suites::figures(&a),
     }
 }
 

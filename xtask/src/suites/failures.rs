@@ -192,7 +192,7 @@ fn no_room_below() -> Result<()> {
 }
 
 /// MiB that a file system has left.
-pub fn free_mib(at: &Path) -> Result<u64> {
+fn free_mib(at: &Path) -> Result<u64> {
     let out = run(Command::new("stat").args(["-f", "-c", "%a %S"]).arg(at), Duration::from_secs(10))?;
     let numbers: Vec<u64> = out.stdout.split_whitespace().filter_map(|w| w.parse().ok()).collect();
     ensure!(numbers.len() == 2, "stat: {}", out.stderr);

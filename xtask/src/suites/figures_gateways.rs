@@ -3,7 +3,6 @@
 //! Each side is one OSD with objects in memory under a stock monitor and manager of its own, cephx, pools of one copy, with a stock radosgw and
 //! ceph-mds. OSD, server and client are processes of their own, so the CPU of each is told apart. A ratio is the median of interleaved pairs.
 
-use super::figures::{hundredths, median};
 use super::radosgw::{ACCESS, SECRET};
 use crate::clients::{Release, reef_daemons, reef_mds, reef_radosgw};
 use crate::gateway::{Gateway, admin};
@@ -14,6 +13,15 @@ use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn hundredths(n: f64) -> f64 {
+    (n * 100.0).round() / 100.0
+}
 
 /// Through which server a load goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
