@@ -283,8 +283,10 @@ fn targets(load: &Load, copies: u32, conf: &conf::Conf) -> String {
     let mut out = String::new();
     for (target, kind, release) in [("humboldt", "humboldt", ""), ("ceph-16.2", "ceph", "release = \"16.2\"\n")] {
         let _ = write!(out, "\n[[target]]\nname = \"{target}\"\nkind = \"{kind}\"\n{release}store = {store}\nauth = {auth}\n{several}");
-        if kind == "ceph" && !conf.lines.is_empty() {
-            let lines: Vec<String> = conf.lines.iter().map(|(k, v)| format!("{} = {}", toml(k), toml(v))).collect();
+        // What it says of librbd is said of clients, which both have; the rest is of stock's servers.
+        let meant = conf.lines.iter().filter(|(k, _)| kind == "ceph" || k.replace('_', " ").starts_with("rbd "));
+        let lines: Vec<String> = meant.map(|(k, v)| format!("{} = {}", toml(k), toml(v))).collect();
+        if !lines.is_empty() {
             let _ = writeln!(out, "conf = {{ {} }}", lines.join(", "));
         }
     }
@@ -319,7 +321,7 @@ mod tests {
     use super::*;
 
     const YAML: &str = "cluster:\n  user: me\n  head: \"a\"\n  osds: [\"b\"]\n  iterations: 3\nbenchmarks:\n  radosbench:\n    op_size: [4096]\n    time: 30\n    concurrent_ops: [1, 256]\n    concurrent_procs: 1\n    osd_ra: [4096]\n";
-    const CONF: &str = "[global]\n  fsid = x\n  auth client required = none\n  osd op threads = 8 ; comment\n  memstore_device_bytes = 17179869184\n[osd]\n  osd objectstore = memstore\n  osd data = /srv/osd\n[mon]\n mon host = a\n";
+    const CONF: &str = "[global]\n  fsid = x\n  auth client required = none\n  osd op threads = 8 ; comment\n  rbd cache = true\n  memstore_device_bytes = 17179869184\n[osd]\n  osd objectstore = memstore\n  osd data = /srv/osd\n[mon]\n mon host = a\n";
 
     #[test]
     fn a_cbt_file_becomes_a_study_and_names_what_it_drops() {
@@ -330,7 +332,9 @@ mod tests {
         assert_eq!((rules.rounds, rules.seconds), (3, 30.0));
         let target = study.targets[1].get_ref();
         assert_eq!((target.store.as_deref(), target.auth.as_deref()), (Some("mem"), Some("none")));
-        assert_eq!(target.conf.keys().map(String::as_str).collect::<Vec<_>>(), ["memstore_device_bytes", "osd op threads"]);
+        assert_eq!(target.conf.keys().map(String::as_str).collect::<Vec<_>>(), ["memstore_device_bytes", "osd op threads", "rbd cache"]);
+        // Of a client, which ours has, too.
+        assert_eq!(study.targets[0].get_ref().conf.keys().collect::<Vec<_>>(), ["rbd cache"]);
         for word in ["cluster.user", "cluster.osds", "radosbench.osd_ra", "fsid", "osd data", "mon host"] {
             assert!(imported.named.iter().any(|n| n.contains(word)), "{word} is not named: {:?}", imported.named);
         }

@@ -8,6 +8,9 @@ const FILL_S: u64 = 2;
 /// And by how many operations at once at least.
 const FILL_DEPTH: u32 = 64;
 
+/// By how many operations at once what was written is removed: 16 unless told, which takes longer than to write it did.
+const CLEAN_DEPTH: &str = "128";
+
 fn base(job: &Job) -> Command {
     let mut cmd = job.place.command("rados");
     cmd.args(["bench", "-p", "bench"]);
@@ -54,7 +57,7 @@ pub fn clean(job: &Job) -> Vec<Command> {
     let warmed = (job.work.op == Op::Write && job.warm_s > 0.0).then(|| warm_tag(job));
     let of = |tag: &str| {
         let mut cmd = job.place.command("rados");
-        cmd.args(["cleanup", "-p", "bench", "--run-name", tag]);
+        cmd.args(["cleanup", "-p", "bench", "--run-name", tag, "-t", CLEAN_DEPTH]);
         cmd
     };
     warmed.as_deref().into_iter().chain([job.tag]).map(of).collect()

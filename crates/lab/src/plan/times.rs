@@ -18,7 +18,7 @@ const SCHEMA: u32 = 1;
 /// Before the first visit and behind the last.
 const MARGIN_S: f64 = 3.0;
 /// How often a visit is made again because it was not steady or disturbed.
-const GUESSED_AGAIN: f64 = 0.3;
+const GUESSED_AGAIN: f64 = 0.6;
 
 /// Means of the last run that had the like.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -54,11 +54,13 @@ fn start_key(setup: &Setup) -> String {
     format!("{kind:?} {} {store} on {} {}: {osds} OSDs, {replicas} copies", text(release), text(data), text(fs))
 }
 
-/// What a visit depends on beside its seconds.
-fn visit_key(cell: &Cell, mode: Mode) -> String {
+/// What a visit of `seconds` depends on.
+fn visit_key(cell: &Cell, mode: Mode, seconds: f64) -> String {
     let (start, work) = (start_key(&cell.setup), &cell.work);
     let beside = work.under.as_deref().unwrap_or("nothing");
-    format!("{start}: {} {} {} x {} beside {beside}, {mode:?}", work.tool.name(), work.op.name(), work.block, work.depth)
+    // The more was written, the more is to be removed.
+    let long = if work.tool == Tool::RadosBench { format!(" for {seconds} s") } else { String::new() };
+    format!("{start}: {} {} {} x {}{long} beside {beside}, {mode:?}", work.tool.name(), work.op.name(), work.block, work.depth)
 }
 
 /// How long a start took on other machines.
@@ -79,8 +81,9 @@ fn guessed_beyond_s(cell: &Cell, seconds: f64) -> f64 {
         Tool::HumboldtBench | Tool::Fake => 0.6,
         Tool::FioRbd if cell.setup.data.is_some() => 1.7,
         Tool::FioRbd => 0.7,
-        Tool::RadosBench if cell.work.op == Op::Write => 2.5,
-        Tool::RadosBench => 2.0 + rados::fill_s(cell.work.op, seconds) as f64,
+        Tool::RadosBench if cell.work.op != Op::Write => 4.0 + 1.5 * rados::fill_s(cell.work.op, seconds) as f64,
+        Tool::RadosBench if cell.work.depth > 1 => 2.5 + 0.5 * seconds,
+        Tool::RadosBench => 2.5,
         // With the work itself, for those that have an amount of it.
         _ => 2.0,
     };
@@ -105,7 +108,7 @@ impl Plan {
         let start = |setup: &Setup| times.starts.get(&start_key(setup)).copied().unwrap_or_else(|| guessed_start_s(setup));
         let drills: Vec<_> = study.drills.iter().map(|d| d.get_ref().clone()).collect();
         let visit = |step: &Step| {
-            let (cell, key) = (&self.cells[step.cell], visit_key(&self.cells[step.cell], step.mode));
+            let (cell, key) = (&self.cells[step.cell], visit_key(&self.cells[step.cell], step.mode, rules.seconds));
             let seconds = drill_s(cell, &drills).map_or(rules.seconds, |s| s.max(rules.seconds));
             // An amount of work takes what it takes.
             let (seconds, warm) = if cell.work.tool.is_timed() { (seconds, rules.warm_s) } else { (0.0, 0.0) };
@@ -146,9 +149,9 @@ impl Times {
             if let Some(s) = stat.took.start_s {
                 starts.add(start_key(&cell.setup), s);
             }
-            visits.add(visit_key(cell, line.mode), stat.took.beyond_s);
+            visits.add(visit_key(cell, line.mode, plan.rules.seconds), stat.took.beyond_s);
             if line.last && plan.rules.prolong.max(plan.rules.repeats) > 0 {
-                again.add(visit_key(cell, line.mode), f64::from(line.attempt));
+                again.add(visit_key(cell, line.mode, plan.rules.seconds), f64::from(line.attempt));
             }
         }
         starts.into(&mut self.starts);
