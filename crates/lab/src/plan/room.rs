@@ -28,7 +28,7 @@ pub struct There {
 }
 
 /// True if the target keeps something on the device of that name.
-pub(super) fn uses<'a>(setup: &'a Setup, device: &str) -> bool {
+pub(crate) fn uses<'a>(setup: &'a Setup, device: &str) -> bool {
     [&setup.data, &setup.wal, &setup.meta].into_iter().flatten().any(|name: &'a String| name == device)
 }
 

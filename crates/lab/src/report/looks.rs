@@ -3,6 +3,7 @@
 use super::{figure, flame, svg};
 use crate::plan::{Cell, Mode};
 use crate::results::Run;
+use crate::run::visit::Stat;
 use crate::trace::Summary;
 use crate::value::show_size;
 use maud::{Markup, html};
@@ -51,13 +52,20 @@ fn lengths(s: &Summary) -> String {
     shown.join(", ")
 }
 
+/// What the target keeps on a device, and the kernel's number of it.
+fn device(stat: &Stat, number: &str) -> String {
+    let of = |d: &&serde_json::Value| d["number"] == number;
+    let role = stat.target["devices"].as_array().into_iter().flatten().find(of).and_then(|d| d["role"].as_str());
+    role.map_or(number.into(), |role| format!("{role} ({number})"))
+}
+
 pub fn traces(run: &Run) -> Markup {
-    let looks: Vec<(&Cell, &Summary)> = run
+    let looks: Vec<(&Cell, &Summary, String)> = run
         .plan
         .cells
         .iter()
         .filter_map(|c| Some((c, run.looks.get(&(Mode::Trace, c.hash.clone()))?)))
-        .flat_map(|(c, stat)| stat.trace.iter().map(move |s| (c, s)))
+        .flat_map(|(c, stat)| stat.trace.iter().map(move |s| (c, s, device(stat, &s.device))))
         .collect();
     html! {
         @if !looks.is_empty() {
@@ -65,15 +73,15 @@ pub fn traces(run: &Run) -> Markup {
             p.note { "Each request that devices of the target's own were given in one round that does not count. Sequential: it begins where the last one of its kind ended. Overlapping: a write over blocks that were written before in the same round." }
             div.wide { table {
                 thead { tr { th { "target" } th { "load" } th { "device" } th.n { "reads" } th.n { "writes" } th.n { "flushes" } th.n { "sequential" } th.n { "overlapping" } th.n { "synchronous" } th { "lengths" } } }
-                tbody { @for (cell, s) in &looks { tr {
-                    td { (cell.setup.show()) } td { (cell.work.show()) } td { (s.device) }
+                tbody { @for (cell, s, device) in &looks { tr {
+                    td { (cell.setup.show()) } td { (cell.work.show()) } td { (device) }
                     td.n { (s.reads) } td.n { (s.writes) } td.n { (s.flushes) }
                     td.n { (percent(s.sequential)) } td.n { (percent(s.overlapping)) } td.n { (percent(s.synchronous)) }
                     td { (lengths(s)) }
                 } } }
             } }
-            @for (cell, s) in &looks { @if !s.points.is_empty() {
-                details { summary { (cell.setup.show()) ", " (cell.work.show()) ", device " (s.device) ": place over time" }
+            @for (cell, s, device) in &looks { @if !s.points.is_empty() {
+                details { summary { (cell.setup.show()) ", " (cell.work.show()) ", " (device) ": place over time" }
                     p.note { "Blue: reads. Rust: writes. " (s.points.len()) " requests, evenly chosen." }
                     (svg::scatter(&s.points))
                 }

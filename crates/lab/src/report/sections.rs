@@ -78,7 +78,7 @@ pub fn verdicts(results: &Results) -> Markup {
             tbody { @for row in &results.rows { @for (i, cell) in row.cells.iter().enumerate() {
                 tr {
                     td { @if i == 0 { (row.title) } }
-                    td { (cell.target) }
+                    td { (cell.shown()) }
                     @if cell.state != "valid" {
                         td colspan=(judged.len().max(1)) { span class=(cell.state) { (cell.state) } " " small { (cell.reason.as_deref().unwrap_or_default()) } }
                     } @else if cell.verdicts.is_empty() {
@@ -106,7 +106,7 @@ pub fn bars(run: &Run, results: &Results) -> Markup {
         let cells = results.rows[row].cells.iter().enumerate();
         let bar = |(i, c): (usize, &CellResult)| {
             let r = c.metrics.get(&metric)?;
-            Some(Bar { name: c.target.clone(), value: r.median, low: r.low, high: r.high, colour: colour(run, row, i) })
+            Some(Bar { name: c.shown(), value: r.median, low: r.low, high: r.high, colour: colour(run, row, i) })
         };
         cells.filter_map(bar).collect()
     };
@@ -134,7 +134,7 @@ pub fn latencies(results: &Results) -> Markup {
         let line = |c: &CellResult| {
             let mut points: Vec<(f64, f64)> = c.percentiles.iter().filter_map(|(p, ns)| Some((nines(p)?, *ns as f64 / 1e3))).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            Line { name: c.target.clone(), points }
+            Line { name: c.shown(), control: c.control, points }
         };
         row.cells.iter().map(line).filter(|l| l.points.len() > 1).collect()
     };
@@ -172,8 +172,8 @@ pub fn depths(run: &Run, results: &Results) -> Markup {
         for cell in row.cells.iter().filter(|c| !c.control) {
             let (Some(iops), Some(us)) = (cell.metrics.get(&Metric::Iops), cell.metrics.get(&Metric::MeanUs)) else { continue };
             let lines = &mut groups[at].1;
-            let line = lines.iter().position(|l| l.name == cell.target).unwrap_or_else(|| {
-                lines.push(Line { name: cell.target.clone(), points: Vec::new() });
+            let line = lines.iter().position(|l| l.name == cell.shown()).unwrap_or_else(|| {
+                lines.push(Line { name: cell.shown(), control: false, points: Vec::new() });
                 lines.len() - 1
             });
             lines[line].points.push((iops.median, us.median));
@@ -240,8 +240,10 @@ pub fn cost(run: &Run, results: &Results) -> Markup {
                 thead { tr { th { "target" } th.n { "price" } th.n { "per 1000 IOPS" } th.n { "per MB/s" } th.n { "per TB" } th.n { "W" } th { "source" } } }
                 tbody { @for (given, price) in run.study.prices.iter().filter_map(|p| Some((p.get_ref(), p.get_ref().settle().ok()?))) {
                     @let best = best(&given.target);
+                    @let cells = results.rows.iter().flat_map(|r| r.cells.iter());
+                    @let name = cells.into_iter().find(|c| c.target == given.target).map_or(given.target.clone(), CellResult::shown);
                     tr {
-                        td { (given.target) ", " (price.terabytes) " TB" }
+                        td { (name) ", " (price.terabytes) " TB" }
                         td.n { (figure(price.price)) " " (given.currency) }
                         td.n { @match best { Some((iops, _)) => (figure(price.price / iops * 1000.0)), None => "–" } }
                         td.n { @match best { Some((_, mb)) => (figure(price.price / mb)), None => "–" } }

@@ -44,6 +44,8 @@ fn whisker(from: f64, to: f64, y: f64) -> String {
 /// A line with its points.
 pub struct Line {
     pub name: String,
+    /// The reference under its second name: drawn in dashes.
+    pub control: bool,
     pub points: Vec<(f64, f64)>,
 }
 
@@ -51,7 +53,7 @@ const PLOT: (f64, f64) = (760.0, 300.0);
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 170.0;
 const BOTTOM: f64 = 40.0;
-const COLOURS: usize = 6;
+const COLOURS: usize = 8;
 
 /// Powers of ten within the range.
 fn tens(low: f64, high: f64) -> Vec<f64> {
@@ -82,8 +84,9 @@ pub fn lines(lines: &[Line], across: &[(f64, String)], x_title: &str, y_title: &
             text x=(LEFT) y=(PLOT.1 - 6.0) { (x_title) }
             text x="0" y="12" { (y_title) }
             @for (i, line) in lines.iter().enumerate() {
-                @let colour = format!("var(--c{})", i % COLOURS);
-                path d=(d(&line.points)) style={ "fill:none;stroke-width:2;stroke:" (colour) } {}
+                @let colour = if line.control { "var(--control)".into() } else { format!("var(--c{})", i % COLOURS) };
+                @let dashes = if line.control { ";stroke-dasharray:6 4" } else { "" };
+                path d=(d(&line.points)) style={ "fill:none;stroke-width:2;stroke:" (colour) (dashes) } {}
                 @for point in &line.points {
                     circle cx=(format!("{:.1}", x(point.0))) cy=(format!("{:.1}", y(point.1))) r="3" style={ "fill:" (colour) } {}
                 }

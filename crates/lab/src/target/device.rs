@@ -171,11 +171,15 @@ impl Backing {
             _ => Ok(()),
         }
     }
-    /// For the results: what was made up about it.
-    pub fn describe(&self) -> Value {
+    /// For the results: what it is to its user, which of the kernel's it is while it is attached, and what was made up about it.
+    pub fn describe(&self, role: &str) -> Value {
+        let node = self.block().and_then(|node| std::fs::metadata(node).ok());
+        let number = node.map(|m| format!("{},{}", libc::major(m.rdev()), libc::minor(m.rdev())));
         let named = self.device.kind == "path";
         let disk = named.then(|| std::fs::metadata(&self.file).map_or(Value::Null, |m| crate::machine::disk(m.rdev())));
         json!({
+            "role": role,
+            "number": number,
             "kind": self.device.kind,
             "bytes": self.size,
             "disk": disk,
@@ -314,6 +318,6 @@ impl Target for Bare {
         self.counts
     }
     fn describe(&self) -> Value {
-        self.backing.describe()
+        json!({ "devices": [self.backing.describe("data")] })
     }
 }

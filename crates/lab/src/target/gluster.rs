@@ -219,6 +219,7 @@ impl Target for Gluster {
     }
     fn describe(&self) -> Value {
         let version = chore(Command::new("glusterfs").arg("--version"), COMMAND).unwrap_or_default();
-        json!({ "program": "glusterfs", "version": version.lines().next(), "conf": self.setup.conf })
+        let bricks: Vec<Value> = self.bricks.iter().map(|b| b.describe("brick")).collect();
+        json!({ "program": "glusterfs", "version": version.lines().next(), "conf": self.setup.conf, "devices": bricks })
     }
 }

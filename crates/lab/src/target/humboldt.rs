@@ -170,6 +170,15 @@ impl Humboldt {
     }
 }
 
+/// What a device of that option holds.
+fn role(option: &str) -> &'static str {
+    match option {
+        "--wal" => "log",
+        "--meta" => "metadata",
+        _ => "data",
+    }
+}
+
 impl Target for Humboldt {
     fn start(&mut self) -> Result<()> {
         if self.alive() {
@@ -235,7 +244,7 @@ impl Target for Humboldt {
         self.setup.kind == Kind::Humboldt && self.setup.store != "mem"
     }
     fn describe(&self) -> Value {
-        let devices: Vec<Value> = self.backings.iter().map(|(_, b)| b.describe()).collect();
+        let devices: Vec<Value> = self.backings.iter().map(|(option, b)| b.describe(role(option))).collect();
         json!({ "program": "humboldt", "version": env!("CARGO_PKG_VERSION"), "devices": devices })
     }
     fn drill(&mut self, action: Action, osd: u32) -> Result<()> {

@@ -214,6 +214,15 @@ impl Ceph {
     }
 }
 
+/// What a device of that option holds.
+fn role(option: &str) -> &'static str {
+    match option {
+        "bluestore block wal path" | "osd journal" => "log",
+        "bluestore block db path" => "metadata",
+        _ => "data",
+    }
+}
+
 impl Target for Ceph {
     fn start(&mut self) -> Result<()> {
         if self.alive() {
@@ -267,7 +276,8 @@ impl Target for Ceph {
     }
     fn describe(&self) -> Value {
         let version = chore(self.command("ceph").arg("--version"), COMMAND).unwrap_or_default();
-        let devices: Vec<Value> = self.backings.iter().map(|(_, b)| b).chain(&self.folders).map(Backing::describe).collect();
+        let named = self.backings.iter().map(|(option, b)| b.describe(role(option)));
+        let devices: Vec<Value> = named.chain(self.folders.iter().map(|b| b.describe("data"))).collect();
         json!({ "program": "ceph", "version": version.trim(), "devices": devices })
     }
     fn drill(&mut self, action: Action, osd: u32) -> Result<()> {
