@@ -264,6 +264,10 @@ impl Tool {
             _ => Vec::new(),
         }
     }
+    /// Objects that are there to be read, by what [`Tool::prepare`]'s command said; none for tools that don't count them.
+    pub fn made(self, out: &str) -> Option<u64> {
+        if self == Self::RadosBench { rados::made(out) } else { None }
+    }
     /// Names what warming up writes: else what is measured would overwrite that, and find it made.
     pub fn warm_tag(self, job: &Job) -> String {
         if self == Self::RadosBench && job.work.op == Op::Write { rados::warm_tag(job) } else { job.tag.into() }

@@ -63,16 +63,24 @@ pub fn clean(job: &Job) -> Vec<Command> {
     warmed.as_deref().into_iter().chain([job.tag]).map(of).collect()
 }
 
+/// The number behind a name in what it says at its end.
+fn field(out: &str, name: &str) -> Result<f64, BadOutput> {
+    let line = out.lines().find(|l| l.trim_start().starts_with(name));
+    let value = line.and_then(|l| l.rsplit([' ', '\t', ':']).next()).and_then(|v| v.parse::<f64>().ok());
+    value.ok_or_else(|| BadOutput::CutOff(format!("`{name}` is missing")))
+}
+
+/// Objects that a run made, by what it said.
+pub fn made(out: &str) -> Option<u64> {
+    field(out, "Total writes made").ok().map(|n| n as u64)
+}
+
 pub fn read(job: &Job, code: i32, out: &str, err: &str) -> Result<Told, BadOutput> {
     if code != 0 {
         let said = format!("code {code}: {}", tail(&format!("{out}\n{err}")));
         return Err(if err.contains("No space") || err.contains("(28)") { BadOutput::Full(said) } else { BadOutput::Failed(said) });
     }
-    let field = |name: &str| {
-        let line = out.lines().find(|l| l.trim_start().starts_with(name));
-        let value = line.and_then(|l| l.rsplit([' ', '\t', ':']).next()).and_then(|v| v.parse::<f64>().ok());
-        value.ok_or_else(|| BadOutput::CutOff(format!("`{name}` is missing")))
-    };
+    let field = |name: &str| field(out, name);
     let made = if job.work.op == Op::Write { "Total writes made" } else { "Total reads made" };
     // The table of seconds: `sec Cur ops started finished avg MB/s …`, once a second and with its heading again and again.
     let rows = out.lines().map(|l| l.split_whitespace().collect::<Vec<_>>()).filter(|w| w.len() >= 6 && w[0].parse::<u64>().is_ok());

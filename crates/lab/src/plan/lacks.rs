@@ -22,7 +22,6 @@ pub(super) fn unsupported(setup: &Setup, work: &Work) -> Option<String> {
         {
             Some("stock OSDs don't share a device: leave data, wal and meta out where osds is more than 1".into())
         }
-        () if ours && !setup.conf.is_empty() => Some("needs ceph.conf lines for humboldt up".into()),
         () if work.base.is_some() && (!setup.kind.is_cluster() || setup.kind == Kind::Null) => {
             Some("a base load is fio rbd's: on clusters".into())
         }

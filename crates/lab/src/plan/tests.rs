@@ -41,6 +41,18 @@ fn the_short_form_may_leave_out_a_target_or_a_load() {
     assert!(Study::parse("t", &study("{ load = \"m\" }")).is_err_and(|e| e.to_string().contains("no load is called m")));
 }
 
+/// On a machine that has everything.
+#[test]
+fn no_shipped_study_asks_for_what_this_version_lacks() {
+    for (name, text) in crate::study::shipped::ALL {
+        let study = Study::parse(name, text).unwrap();
+        let machine = Machine { memory_bytes: 1 << 40, lacks: Box::new(|_, _, _| None) };
+        let plan = Plan::new(&study, false, &Filter::default(), &machine);
+        let skipped: Vec<_> = plan.skipped().map(|(cell, why)| format!("{} {}: {why}", cell.setup.show(), cell.work.show())).collect();
+        assert!(skipped.is_empty(), "{name}: {skipped:?}");
+    }
+}
+
 /// By what was run: a machine on which everything runs at a time, and one on which targets start anew in each round.
 #[test]
 fn each_short_form_fits_into_twenty_minutes() {

@@ -25,8 +25,6 @@ const STORED_MIN: f64 = 0.95;
 /// How far the tool's clock and ours may differ, as a share and in seconds.
 const CLOCK_SHARE: f64 = 0.1;
 const CLOCK_S: f64 = 0.5;
-/// The part of its time that a load must run whose objects may run out.
-const RUN_OUT_SHARE: f64 = 0.25;
 /// The part of its time that a load must wait on operations for their latency to be the target's.
 const WAITED_MIN: f64 = 0.5;
 /// How late our first look may be.
@@ -39,6 +37,8 @@ const JUMP_S: f64 = 0.25;
 pub struct Seen {
     pub used: Used,
     pub wanted_s: f64,
+    /// Objects that were there to be read.
+    pub there: Option<u64>,
     /// What the target counted meanwhile, if it counts.
     pub counted: Option<Counted>,
     /// How long it counted, from our first question to the load's end.
@@ -110,7 +110,9 @@ fn clocks(work: &Work, told: &Told, seen: &Seen) -> Option<String> {
     if (used.real_seconds - used.seconds).abs() > JUMP_S {
         return Some(format!("the clock jumped: the time of day moved by {:.2} s in {:.2} s", used.real_seconds, used.seconds));
     }
-    let least = if work.may_run_out() { RUN_OUT_SHARE } else { 1.0 - CLOCK_SHARE };
+    // A reader that has read all that was there is at its end, however early.
+    let read_all = work.may_run_out() && seen.there.is_some_and(|there| told.ops >= there);
+    let least = if read_all { 0.0 } else { 1.0 - CLOCK_SHARE };
     if work.tool.is_timed() && told.seconds < seen.wanted_s * least {
         return Some(format!("the tool ended early: after {:.2} s of {:.2}", told.seconds, seen.wanted_s));
     }

@@ -172,11 +172,11 @@ impl Visit<'_> {
             let place = target.place();
             ensure!(place.dir.is_some() || !work.tool.wants_files(), "it has no files");
             let job = Job { work, place: &place, dir: &dir, seconds: self.seconds, warm_s: self.warm_s, tag: &tag, program };
-            self.prepare(&job)?;
+            let there = self.prepare(&job)?;
             let base = self.base_load(&job, &mut stat)?;
-            Ok((place, base))
+            Ok((place, base, there))
         });
-        let (place, base) = match ready {
+        let (place, base, there) = match ready {
             Ok(ready) => ready,
             Err(e) => {
                 stat.state = Some(State::Failed(format!("{e:#}")));
@@ -184,7 +184,7 @@ impl Visit<'_> {
             }
         };
         let job = Job { work, place: &place, dir: &dir, seconds: self.seconds, warm_s: self.warm_s, tag: &tag, program };
-        self.measure(&job, target, &mut stat)?;
+        self.measure(&job, target, there, &mut stat)?;
         drop(base);
         if target.alive() {
             // What stays behind is the next round's to meet, but no reason to lose this one.
@@ -207,7 +207,7 @@ impl Visit<'_> {
         stat.capacity_bytes_s = Some(capacity);
         base::start(job, base, capacity, share, job.dir).map(Some)
     }
-    fn measure(&self, job: &Job, target: &mut dyn Target, stat: &mut Stat) -> Result<()> {
+    fn measure(&self, job: &Job, target: &mut dyn Target, there: Option<u64>, stat: &mut Stat) -> Result<()> {
         let (work, dir) = (&self.cell.work, job.dir);
         let mut cmd = work.tool.command(job);
         fs::write(dir.join("cmd"), format!("{cmd:?}\n"))?;
@@ -240,6 +240,7 @@ impl Visit<'_> {
         let mut seen = Seen {
             used: stat.used.clone(),
             wanted_s: self.seconds,
+            there,
             // Counters of an OSD that was killed begin at nothing.
             counted: stat.counted.filter(|_| !is_drill),
             counted_s,
@@ -269,14 +270,16 @@ impl Visit<'_> {
         Ok(())
     }
 
-    fn prepare(&self, job: &Job) -> Result<()> {
-        let work = &self.cell.work;
+    /// Makes what the load reads, and warms up; how many objects are there to be read, where they are counted.
+    fn prepare(&self, job: &Job) -> Result<Option<u64>> {
+        let (work, mut there) = (&self.cell.work, None);
         // Objects of rados bench and folders of files belong to a run; images and large files stay.
         if self.prepare || work.tool == Tool::RadosBench || work.tool.wants_files() {
             for mut cmd in work.tool.prepare(job) {
                 match chore(&mut cmd, CHORE) {
                     Err(e) if !e.to_string().contains("File exists") => return Err(e.context("preparing the load")),
-                    _ => {}
+                    Err(_) => {}
+                    Ok(out) => there = work.tool.made(&out).or(there),
                 }
             }
         }
@@ -287,7 +290,7 @@ impl Visit<'_> {
             let warm = Job { seconds: self.warm_s, warm_s: 0.0, dir: &dir, tag: &tag, ..*job };
             chore(&mut work.tool.command(&warm), self.limit()).map_err(|e| e.context("warming up"))?;
         }
-        Ok(())
+        Ok(there)
     }
 }
 

@@ -40,6 +40,7 @@ fn round() -> (Told, Seen) {
         Seen {
             used,
             wanted_s: 3.0,
+            there: None,
             counted,
             counted_s: None,
             durable: true,
@@ -104,16 +105,17 @@ fn reads_are_reached_by_what_the_target_gave() {
 }
 
 #[test]
-fn objects_may_run_out_for_a_reader_in_order_but_not_at_once() {
-    let early = |seconds: f64| {
+fn a_reader_in_order_ends_when_it_has_read_everything_and_no_sooner() {
+    let early = |seconds: f64, there: Option<u64>| {
         let (mut told, mut seen) = round();
         (told.seconds, seen.used.seconds, seen.used.real_seconds, told.write_share) = (seconds, seconds, seconds, 0.0);
         (told.ops, told.latency) = (500, None);
         seen.counted = Some(Counted { ops: 500, bytes_in: 0, bytes_out: 500 * 4096 });
+        seen.there = there;
         judge(&Work { tool: Tool::RadosBench, op: Op::Read, ..work() }, &Ok(told), &seen)
     };
-    assert_eq!(early(1.5), State::Valid);
-    assert!(invalid(&early(0.3), "ended early"));
+    assert_eq!(early(0.7, Some(500)), State::Valid);
+    assert!(invalid(&early(0.7, Some(501)), "ended early") && invalid(&early(2.0, None), "ended early"));
 }
 
 #[test]
