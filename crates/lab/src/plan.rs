@@ -90,6 +90,13 @@ pub struct Machine {
     pub lacks: Box<dyn Fn(&Setup, &Work, &[Device]) -> Option<String>>,
 }
 
+impl Machine {
+    /// One that has everything: what its plans skip, this version lacks.
+    pub fn with_everything() -> Self {
+        Self { memory_bytes: 1 << 40, lacks: Box::new(|_, _, _| None) }
+    }
+}
+
 /// A load as it stands in rows: once, or once for each share of the base load.
 struct Name {
     row: String,
@@ -117,7 +124,7 @@ fn names(study: &Study) -> Vec<Name> {
 }
 
 fn hash(setup: &Setup, work: &Work, devices: &[Device]) -> String {
-    let used: Vec<&Device> = devices.iter().filter(|d| room::uses(setup, &d.name)).collect();
+    let used: Vec<&Device> = devices.iter().filter(|d| setup.uses(&d.name)).collect();
     let text = if used.is_empty() { serde_json::to_string(&(setup, work)) } else { serde_json::to_string(&(setup, work, used)) };
     let text = text.expect("plain data");
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
@@ -164,7 +171,7 @@ impl Plan {
                     let load = study.loads.iter().map(|l| l.get_ref()).find(fits);
                     let drilled = |load: &Load| load.under.as_deref().and_then(crate::load::course).is_some();
                     let made = load.and_then(|load| {
-                        Some((settle::setup(target, kind, &point, drilled(load))?, settle::work(load, &point, shown, *base)?))
+                        Some((settle::setup(target, kind, &point, drilled(load))?.on(&devices), settle::work(load, &point, shown, *base)?))
                     });
                     let Some((setup, work)) = made else { continue };
                     if control == Some(target.name.as_str()) {

@@ -2,7 +2,7 @@
 
 use crate::claims::{self, ClaimResult};
 use crate::metric::Metric;
-use crate::plan::{Mode, Plan, Row, room};
+use crate::plan::{Mode, Plan, Row};
 use crate::run::folder::{self, Line, journal, read_json};
 use crate::run::judge::{self, State};
 use crate::run::visit::{SCHEMA, Stat};
@@ -150,9 +150,6 @@ pub struct RowResult {
 pub struct CellResult {
     pub target: String,
     pub control: bool,
-    /// `modelled` or `throttled`, if a device below it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub devices: Option<String>,
     pub hash: String,
     /// `valid`, `INVALID`, `FAILED`, `SKIPPED` or `missing`.
     pub state: String,
@@ -168,21 +165,6 @@ pub struct CellResult {
     pub longest_gap_ms: Option<f64>,
     /// Against the row's reference.
     pub verdicts: BTreeMap<Metric, Verdict>,
-}
-
-impl CellResult {
-    /// What it is called where people read it: figures of devices that are made up are never shown as others.
-    pub fn shown(&self) -> String {
-        self.devices.as_ref().map_or(self.target.clone(), |how| format!("{} ({how})", self.target))
-    }
-}
-
-/// What is made up about the devices of a cell's target.
-fn devices(run: &Run, cell: usize) -> Option<String> {
-    let setup = &run.plan.cells[cell].setup;
-    let used = || run.study.devices.iter().map(|d| d.get_ref()).filter(|d| room::uses(setup, &d.name));
-    let modelled = used().any(|d| d.model.is_some()).then_some("modelled");
-    modelled.or(used().any(|d| d.throttle.is_some()).then_some("throttled")).map(String::from)
 }
 
 fn state(run: &Run, cell: usize) -> (String, Option<String>) {
@@ -224,7 +206,6 @@ fn cell_result(run: &Run, row: &Row, cell: usize) -> CellResult {
     CellResult {
         target: run.plan.cells[cell].setup.show(),
         control: run.plan.cells[cell].setup.control,
-        devices: devices(run, cell),
         hash: run.plan.cells[cell].hash.clone(),
         state,
         reason,
@@ -282,10 +263,10 @@ mod tests {
         let devices: String = all.iter().map(|(name, more)| device(name, more)).collect();
         let text = format!("lab = 1\nname = \"t\"\n{devices}[[load]]\ntool = \"fio libaio\"\n");
         let study = Study::parse("t", &text).unwrap();
-        let machine = Machine { memory_bytes: 1 << 40, lacks: Box::new(|_, _, _| None) };
+        let machine = Machine::with_everything();
         let plan = Plan::new(&study, true, &Filter::default(), &machine);
         let results = Results::of(&Run { study, plan, rounds: BTreeMap::new(), looks: BTreeMap::new() });
-        let shown: Vec<String> = results.rows[0].cells.iter().map(CellResult::shown).collect();
+        let shown: Vec<String> = results.rows[0].cells.iter().map(|c| c.target.clone()).collect();
         assert_eq!(shown, ["plain", "disk (modelled)", "slow (throttled)"]);
         let text = crate::report::text::verdicts(&results);
         assert!(shown.iter().all(|name| text.contains(name)), "{text}");

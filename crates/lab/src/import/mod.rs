@@ -333,7 +333,7 @@ mod tests {
         let target = study.targets[1].get_ref();
         assert_eq!((target.store.as_deref(), target.auth.as_deref()), (Some("mem"), Some("none")));
         assert_eq!(target.conf.keys().map(String::as_str).collect::<Vec<_>>(), ["memstore_device_bytes", "osd op threads", "rbd cache"]);
-        let machine = crate::plan::Machine { memory_bytes: 1 << 40, lacks: Box::new(|_, _, _| None) };
+        let machine = crate::plan::Machine::with_everything();
         let plan = crate::plan::Plan::new(&study, true, &crate::value::Filter::default(), &machine);
         assert!(plan.skipped().next().is_none(), "{:?}", plan.skipped().next());
         // Of a client, which ours has, too.

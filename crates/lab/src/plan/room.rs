@@ -27,17 +27,12 @@ pub struct There {
     pub disk: u64,
 }
 
-/// True if the target keeps something on the device of that name.
-pub(crate) fn uses<'a>(setup: &'a Setup, device: &str) -> bool {
-    [&setup.data, &setup.wal, &setup.meta].into_iter().flatten().any(|name: &'a String| name == device)
-}
-
 /// Bytes of disk that the plan's targets take at most, and the device that takes most of it.
 pub fn disk_bytes(study: &Study, plan: &Plan) -> u64 {
     let size = |d: &Device| d.size.as_deref().and_then(|s| parse_size(s).ok()).unwrap_or(0);
     let of_disk = |d: &&Device| matches!(d.kind.as_str(), "loop" | "file");
     let of = |setup: &Setup| -> u64 {
-        let named: u64 = study.devices.iter().map(|d| d.get_ref()).filter(|d| uses(setup, &d.name)).filter(of_disk).map(size).sum();
+        let named: u64 = study.devices.iter().map(|d| d.get_ref()).filter(|d| setup.uses(&d.name)).filter(of_disk).map(size).sum();
         let keeps = matches!(setup.kind, Kind::Humboldt | Kind::Ceph | Kind::Glusterfs) && setup.store != "mem";
         named + if keeps && setup.data.is_none() { PLAIN_BYTES * u64::from(setup.osds.max(setup.replicas)) } else { 0 }
     };
@@ -52,7 +47,7 @@ pub fn lacks(study: &Study, plan: &Plan, there: &There) -> Option<(Range<usize>,
         return Some((span(most), format!("{} takes {wants} MiB of memory, and {has} MiB are there", most.show())));
     }
     let ram = |d: &&Device| d.kind == "ram";
-    let used = |name: &str| plan.setups().into_iter().any(|s| uses(s, name));
+    let used = |name: &str| plan.setups().into_iter().any(|s| s.uses(name));
     for device in study.devices.iter().filter(|d| ram(&d.get_ref()) && used(&d.get_ref().name)) {
         let size = device.get_ref().size.as_deref().and_then(|s| parse_size(s).ok()).unwrap_or(0);
         if size > there.memory {
@@ -86,7 +81,7 @@ pub fn check(study: &Study, text: &str, plan: &Plan, options: &Options) -> Resul
         return Err(wrong(lack).into());
     }
     for (device, given) in devices(study, &options.may_destroy).iter().zip(&study.devices) {
-        let used = plan.setups().into_iter().any(|s| uses(s, &device.name));
+        let used = plan.setups().into_iter().any(|s| s.uses(&device.name));
         if let Some(path) = device.path.as_ref().filter(|_| device.kind == "path" && used && !device.may_destroy)
             && let Err(e) = device::refuse_if_in_use(Path::new(path))
         {
@@ -108,7 +103,7 @@ mod tests {
     #[test]
     fn too_little_memory_or_disk_is_an_error_with_its_place() {
         let study = Study::parse("t", STUDY).unwrap();
-        let machine = Machine { memory_bytes: 1 << 40, lacks: Box::new(|_, _, _| None) };
+        let machine = Machine::with_everything();
         let plan = Plan::new(&study, true, &Filter::default(), &machine);
         let says = |memory: u64, disk: u64| {
             lacks(&study, &plan, &There { memory, disk }).map(|(span, message)| StudyError::at("t", STUDY, span, message).to_string())

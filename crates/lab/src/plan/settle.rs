@@ -1,7 +1,7 @@
 //! What a target's servers and a load have at a point: the study's own settings and the axes' values, together.
 
 use crate::load::{Op, Tool, Work};
-use crate::study::file::{Load, Target};
+use crate::study::file::{Device, Load, Target};
 use crate::target::Kind;
 use crate::value::{Point, Value, parse_size};
 use serde::{Deserialize, Serialize};
@@ -29,12 +29,27 @@ pub struct Setup {
     pub apart: bool,
     /// The reference under its second name.
     pub control: bool,
+    /// `modelled` or `throttled`, if a device below it is: its figures are never shown as others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_up: Option<String>,
 }
 
 impl Setup {
     /// What it is called in tables.
     pub fn show(&self) -> String {
-        if self.control { format!("{} (control)", self.target) } else { self.target.clone() }
+        let notes = self.made_up.as_deref().into_iter().chain(self.control.then_some("control"));
+        notes.fold(self.target.clone(), |name, note| format!("{name} ({note})"))
+    }
+    /// True if it keeps something on the device of that name.
+    pub(super) fn uses(&self, device: &str) -> bool {
+        [&self.data, &self.wal, &self.meta].into_iter().flatten().any(|name| name == device)
+    }
+    /// The same, with what the study makes up about its devices.
+    pub(super) fn on(self, devices: &[Device]) -> Self {
+        let used = || devices.iter().filter(|d| self.uses(&d.name));
+        let modelled = used().any(|d| d.model.is_some()).then_some("modelled");
+        let made_up = modelled.or(used().any(|d| d.throttle.is_some()).then_some("throttled")).map(String::from);
+        Self { made_up, ..self }
     }
     /// Memory that it takes, by experience; bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
@@ -92,6 +107,7 @@ pub(super) fn setup(target: &Target, kind: Kind, point: &Point, drilled: bool) -
         args: target.args.clone(),
         apart: drilled && kind == Kind::Humboldt,
         control: false,
+        made_up: None,
     })
 }
 

@@ -8,7 +8,7 @@ use crate::value::Filter;
 
 fn cells(text: &str, quick: bool) -> Vec<String> {
     let study = Study::parse("t", text).unwrap();
-    let machine = Machine { memory_bytes: 1 << 40, lacks: Box::new(|_, _, _| None) };
+    let machine = Machine::with_everything();
     let plan = Plan::new(&study, quick, &Filter::default(), &machine);
     plan.rows.iter().map(|row| crate::value::show(&row.point)).collect()
 }
@@ -31,7 +31,7 @@ fn the_short_form_may_leave_out_a_target_or_a_load() {
     };
     let targets = |exclude: &str| {
         let study = Study::parse("t", &study(exclude)).unwrap();
-        let machine = Machine { memory_bytes: 1 << 40, lacks: Box::new(|_, _, _| None) };
+        let machine = Machine::with_everything();
         let plan = Plan::new(&study, true, &Filter::default(), &machine);
         plan.cells.iter().map(|c| format!("{}{}", c.setup.target, c.work.depth)).collect::<Vec<_>>()
     };
@@ -46,7 +46,7 @@ fn the_short_form_may_leave_out_a_target_or_a_load() {
 fn no_shipped_study_asks_for_what_this_version_lacks() {
     for (name, text) in crate::study::shipped::ALL {
         let study = Study::parse(name, text).unwrap();
-        let machine = Machine { memory_bytes: 1 << 40, lacks: Box::new(|_, _, _| None) };
+        let machine = Machine::with_everything();
         let plan = Plan::new(&study, false, &Filter::default(), &machine);
         let skipped: Vec<_> = plan.skipped().map(|(cell, why)| format!("{} {}: {why}", cell.setup.show(), cell.work.show())).collect();
         assert!(skipped.is_empty(), "{name}: {skipped:?}");
@@ -74,7 +74,7 @@ fn what_a_run_took_is_what_the_next_is_planned_by() {
             [rules]\nfull = {{ rounds = {rounds}, seconds = 2.0, warm_s = 1.0, prolong = 1 }}\n"
         )
     };
-    let machine = || Machine { memory_bytes: 1 << 40, lacks: Box::new(|_, _, _| None) };
+    let machine = Machine::with_everything;
     let study = |rounds| Study::parse("t", &text(rounds)).unwrap();
     let plan = |rounds| Plan::new(&study(rounds), false, &Filter::default(), &machine());
     let mut times = Times::default();

@@ -3,6 +3,7 @@
 use super::figure;
 use super::svg::{self, Bar, Line};
 use crate::metric::Metric;
+use crate::plan::Cell;
 use crate::results::{CellResult, Results, RowResult, Run};
 use crate::stats::{Verdict, Word};
 use crate::target::Kind;
@@ -78,7 +79,7 @@ pub fn verdicts(results: &Results) -> Markup {
             tbody { @for row in &results.rows { @for (i, cell) in row.cells.iter().enumerate() {
                 tr {
                     td { @if i == 0 { (row.title) } }
-                    td { (cell.shown()) }
+                    td { (cell.target) }
                     @if cell.state != "valid" {
                         td colspan=(judged.len().max(1)) { span class=(cell.state) { (cell.state) } " " small { (cell.reason.as_deref().unwrap_or_default()) } }
                     } @else if cell.verdicts.is_empty() {
@@ -106,7 +107,7 @@ pub fn bars(run: &Run, results: &Results) -> Markup {
         let cells = results.rows[row].cells.iter().enumerate();
         let bar = |(i, c): (usize, &CellResult)| {
             let r = c.metrics.get(&metric)?;
-            Some(Bar { name: c.shown(), value: r.median, low: r.low, high: r.high, colour: colour(run, row, i) })
+            Some(Bar { name: c.target.clone(), value: r.median, low: r.low, high: r.high, colour: colour(run, row, i) })
         };
         cells.filter_map(bar).collect()
     };
@@ -134,7 +135,7 @@ pub fn latencies(results: &Results) -> Markup {
         let line = |c: &CellResult| {
             let mut points: Vec<(f64, f64)> = c.percentiles.iter().filter_map(|(p, ns)| Some((nines(p)?, *ns as f64 / 1e3))).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            Line { name: c.shown(), control: c.control, points }
+            Line { name: c.target.clone(), control: c.control, points }
         };
         row.cells.iter().map(line).filter(|l| l.points.len() > 1).collect()
     };
@@ -172,8 +173,8 @@ pub fn depths(run: &Run, results: &Results) -> Markup {
         for cell in row.cells.iter().filter(|c| !c.control) {
             let (Some(iops), Some(us)) = (cell.metrics.get(&Metric::Iops), cell.metrics.get(&Metric::MeanUs)) else { continue };
             let lines = &mut groups[at].1;
-            let line = lines.iter().position(|l| l.name == cell.shown()).unwrap_or_else(|| {
-                lines.push(Line { name: cell.shown(), control: false, points: Vec::new() });
+            let line = lines.iter().position(|l| l.name == cell.target).unwrap_or_else(|| {
+                lines.push(Line { name: cell.target.clone(), control: false, points: Vec::new() });
                 lines.len() - 1
             });
             lines[line].points.push((iops.median, us.median));
@@ -220,12 +221,13 @@ pub fn claims(results: &Results) -> Markup {
 }
 
 pub fn cost(run: &Run, results: &Results) -> Markup {
+    let is = |cell: &Cell, target: &str| cell.setup.target == target && !cell.setup.control;
     let best = |target: &str| {
         let mut found: Option<(f64, f64)> = None;
         for (plan, row) in run.plan.rows.iter().zip(&results.rows) {
-            for (cell, index) in row.cells.iter().zip(&plan.cells).filter(|(c, _)| c.target == target) {
+            for (cell, planned) in row.cells.iter().zip(plan.cells.iter().map(|at| &run.plan.cells[*at])).filter(|(_, p)| is(p, target)) {
                 let Some(iops) = cell.metrics.get(&Metric::Iops) else { continue };
-                let mb = iops.median * run.plan.cells[*index].work.block as f64 / 1e6;
+                let mb = iops.median * planned.work.block as f64 / 1e6;
                 let (i, m) = found.unwrap_or((0.0, 0.0));
                 found = Some((i.max(iops.median), m.max(mb)));
             }
@@ -240,8 +242,8 @@ pub fn cost(run: &Run, results: &Results) -> Markup {
                 thead { tr { th { "target" } th.n { "price" } th.n { "per 1000 IOPS" } th.n { "per MB/s" } th.n { "per TB" } th.n { "W" } th { "source" } } }
                 tbody { @for (given, price) in run.study.prices.iter().filter_map(|p| Some((p.get_ref(), p.get_ref().settle().ok()?))) {
                     @let best = best(&given.target);
-                    @let cells = results.rows.iter().flat_map(|r| r.cells.iter());
-                    @let name = cells.into_iter().find(|c| c.target == given.target).map_or(given.target.clone(), CellResult::shown);
+                    @let measured = run.plan.cells.iter().find(|c| is(c, &given.target));
+                    @let name = measured.map_or(given.target.clone(), |c| c.setup.show());
                     tr {
                         td { (name) ", " (price.terabytes) " TB" }
                         td.n { (figure(price.price)) " " (given.currency) }

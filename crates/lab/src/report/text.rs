@@ -43,7 +43,7 @@ pub fn verdicts(results: &Results) -> String {
         let _ = writeln!(out, "{}", row.title);
         for cell in &row.cells {
             if cell.state != "valid" {
-                let _ = writeln!(out, "  {:<28} {}: {}", cell.shown(), cell.state, cell.reason.as_deref().unwrap_or_default());
+                let _ = writeln!(out, "  {:<28} {}: {}", cell.target, cell.state, cell.reason.as_deref().unwrap_or_default());
                 continue;
             }
             let value = |m: Metric| cell.metrics.get(&m).map_or("-".into(), |r| figure(r.median));
@@ -55,7 +55,7 @@ pub fn verdicts(results: &Results) -> String {
             let _ = writeln!(
                 out,
                 "  {:<28} {} IOPS{}, {} us CPU/op{}",
-                cell.shown(),
+                cell.target,
                 value(Metric::Iops),
                 verdict(Metric::Iops),
                 value(Metric::ServerCpuUs),

@@ -66,7 +66,7 @@ impl Drop for Temp {
 /// Runs a study on fakes into `out`.
 pub fn run_fakes(text: &str, program: &Path, out: &Path, resume: bool) -> Result<Outcome> {
     let study = Study::parse("selftest", text)?;
-    let plan = Plan::new(&study, true, &Filter::default(), &Machine { memory_bytes: 1 << 40, lacks: Box::new(|_, _, _| None) });
+    let plan = Plan::new(&study, true, &Filter::default(), &Machine::with_everything());
     assert!(plan.cells.iter().all(|c| c.work.tool == Tool::Fake), "the self-test runs on fakes alone");
     let options = run::Options {
         file: study.name().into(),

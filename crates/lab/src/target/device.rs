@@ -173,16 +173,13 @@ impl Backing {
     }
     /// For the results: what it is to its user, which of the kernel's it is while it is attached, and what was made up about it.
     pub fn describe(&self, role: &str) -> Value {
-        let node = self.block().and_then(|node| std::fs::metadata(node).ok());
-        let number = node.map(|m| format!("{},{}", libc::major(m.rdev()), libc::minor(m.rdev())));
-        let named = self.device.kind == "path";
-        let disk = named.then(|| std::fs::metadata(&self.file).map_or(Value::Null, |m| crate::machine::disk(m.rdev())));
+        let dev = self.block().and_then(|node| std::fs::metadata(node).ok()).map(|m| m.rdev());
         json!({
             "role": role,
-            "number": number,
+            "number": dev.map(|dev| format!("{},{}", libc::major(dev), libc::minor(dev))),
             "kind": self.device.kind,
             "bytes": self.size,
-            "disk": disk,
+            "disk": dev.filter(|_| self.device.kind == "path").map(crate::machine::disk),
             "modelled": self.device.model,
             "throttled": self.device.throttle,
         })
