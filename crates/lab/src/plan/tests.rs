@@ -2,6 +2,7 @@
 
 use super::{Machine, Mode, Plan, Times};
 use crate::run::folder::Line;
+use crate::run::judge::State;
 use crate::run::visit::{Stat, Took};
 use crate::study::Study;
 use crate::value::Filter;
@@ -84,10 +85,18 @@ fn what_a_run_took_is_what_the_next_is_planned_by() {
         let cell = first.cells[0].hash.clone();
         Line { round, cell, mode: Mode::Figures, attempt, last, sha256: String::new() }
     };
-    let stat = |start_s, beyond_s| Stat { took: Took { start_s, beyond_s }, ..Stat::default() };
+    let stat =
+        |start_s, beyond_s, asked_s| Stat { state: Some(State::Valid), took: Took { start_s, beyond_s, asked_s }, ..Stat::default() };
     // Two visits, the second of them made again.
-    let attempts = [(line(0, 0, true), stat(Some(20.0), 5.0)), (line(1, 0, false), stat(None, 6.0)), (line(1, 1, true), stat(None, 7.0))];
+    let attempts = [
+        (line(0, 0, true), stat(Some(20.0), 5.0, 2.0)),
+        (line(1, 0, false), stat(None, 6.0, 2.0)),
+        (line(1, 1, true), stat(None, 7.0, 4.0)),
+    ];
     times.learn(&first, &attempts);
+    // A start that came to its limit says nothing of the next.
+    let failed = Stat { state: Some(State::Failed("it does not answer".into())), ..stat(Some(300.0), 60.0, 2.0) };
+    times.learn(&first, &[(line(0, 0, true), failed)]);
     // A start; four visits of 6 s beyond warming up and measuring; and two of those again, which measure for twice as long.
     assert_eq!(plan(4).seconds(&study(4), &times), 20.0 + 4.0 * (6.0 + 3.0) + 2.0 * (6.0 + 1.0 + 4.0) + 3.0);
     assert_ne!(plan(4).seconds(&study(4), &times), guessed);

@@ -5,6 +5,7 @@ use super::{Cell, Mode, Plan, Setup, Step};
 use crate::load::{Op, Tool, rados};
 use crate::run::drill_s;
 use crate::run::folder::{Line, read_json, write_json};
+use crate::run::judge::State;
 use crate::run::visit::Stat;
 use crate::study::Study;
 use crate::target::Kind;
@@ -17,8 +18,10 @@ use std::path::PathBuf;
 const SCHEMA: u32 = 1;
 /// Before the first visit and behind the last.
 const MARGIN_S: f64 = 3.0;
-/// How often a visit is made again because it was not steady or disturbed.
-const GUESSED_AGAIN: f64 = 0.6;
+/// How often a visit is made again because it was not steady or disturbed: what was not steady once begins with the longer time from there on.
+const GUESSED_AGAIN: f64 = 0.4;
+/// And what all its attempts together measure, in multiples of the seconds of the rules, where they may be prolonged.
+const GUESSED_TIMES: f64 = 2.1;
 
 /// Means of the last run that had the like.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -30,6 +33,9 @@ pub struct Times {
     visits: BTreeMap<String, f64>,
     /// Further attempts of a visit, where the rules allow them.
     again: BTreeMap<String, f64>,
+    /// What all its attempts together measure, in multiples of the seconds of the rules.
+    #[serde(default)]
+    times: BTreeMap<String, f64>,
 }
 
 /// Sum and number.
@@ -115,8 +121,9 @@ impl Plan {
             let beyond = times.visits.get(&key).copied().unwrap_or_else(|| guessed_beyond_s(cell, seconds));
             let may_repeat = step.mode == Mode::Figures && rules.prolong.max(rules.repeats) > 0;
             let again = if may_repeat { times.again.get(&key).copied().unwrap_or(GUESSED_AGAIN) } else { 0.0 };
-            let longer = if rules.prolong > 0 { 2.0 } else { 1.0 };
-            beyond + warm + seconds + again * (beyond + warm + seconds * longer)
+            let guessed = if rules.prolong > 0 { GUESSED_TIMES } else { 1.0 + again };
+            let measured = if may_repeat { times.times.get(&key).copied().unwrap_or(guessed) } else { 1.0 };
+            (1.0 + again) * (beyond + warm) + measured * seconds
         };
         self.setups().into_iter().map(|s| start(s) * starts).sum::<f64>() + self.steps.iter().map(visit).sum::<f64>() + MARGIN_S
     }
@@ -143,19 +150,30 @@ impl Times {
     }
     /// From the attempts of a run, in their order.
     pub fn learn(&mut self, plan: &Plan, attempts: &[(Line, Stat)]) {
-        let (mut starts, mut visits, mut again) = (Means::default(), Means::default(), Means::default());
+        let (mut starts, mut visits, mut again, mut measured) = (Means::default(), Means::default(), Means::default(), Means::default());
+        let mut so_far = 0.0;
         for (line, stat) in attempts {
             let Some(cell) = plan.cells.iter().find(|c| c.hash == line.cell) else { continue };
+            let key = visit_key(cell, line.mode, plan.rules.seconds);
+            // The attempts of a visit follow each other.
+            so_far = if line.attempt > 0 { so_far } else { 0.0 }
+                + if cell.work.is_drill() { 1.0 } else { stat.took.asked_s / plan.rules.seconds };
+            // A start or a load that failed took as long as its limit.
+            if stat.state != Some(State::Valid) {
+                continue;
+            }
             if let Some(s) = stat.took.start_s {
                 starts.add(start_key(&cell.setup), s);
             }
-            visits.add(visit_key(cell, line.mode, plan.rules.seconds), stat.took.beyond_s);
+            visits.add(key.clone(), stat.took.beyond_s);
             if line.last && plan.rules.prolong.max(plan.rules.repeats) > 0 {
-                again.add(visit_key(cell, line.mode, plan.rules.seconds), f64::from(line.attempt));
+                again.add(key.clone(), f64::from(line.attempt));
+                measured.add(key, so_far);
             }
         }
         starts.into(&mut self.starts);
         visits.into(&mut self.visits);
         again.into(&mut self.again);
+        measured.into(&mut self.times);
     }
 }

@@ -145,6 +145,10 @@ impl Folder {
     pub fn has(&self, mode: Mode, round: u32, cell: &str) -> bool {
         self.lines.iter().any(|l| l.mode == mode && l.round == round && l.cell == cell && l.last)
     }
+    /// The last attempt of the rounds before this one.
+    pub fn before(&self, mode: Mode, round: u32, cell: &str) -> Option<&Line> {
+        self.lines.iter().rfind(|l| l.mode == mode && l.round < round && l.cell == cell && l.last)
+    }
     /// The number of the next attempt.
     pub fn next_attempt(&self, mode: Mode, round: u32, cell: &str) -> u32 {
         self.lines.iter().filter(|l| l.mode == mode && l.round == round && l.cell == cell).map(|l| l.attempt + 1).max().unwrap_or(0)

@@ -5,6 +5,7 @@ pub mod drill;
 pub mod folder;
 pub mod interrupt;
 pub mod judge;
+mod length;
 pub mod visit;
 
 use crate::plan::{Cell, Mode, Plan, Setup, Step, room};
@@ -16,6 +17,7 @@ use crate::{leftovers, machine, sys};
 use anyhow::{Context, Result, bail};
 use folder::{Folder, Line, write, write_json};
 use judge::State;
+use length::Length;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -176,8 +178,9 @@ fn visits(study: &Study, plan: &Plan, fleet: &mut Fleet, folder: &mut Folder, pr
     let capacities = RefCell::default();
     for (done, step) in left.into_iter().enumerate() {
         let cell = &plan.cells[step.cell];
-        let mut more = if step.mode == Mode::Figures { plan.rules.prolong.max(plan.rules.repeats) } else { 0 };
-        let mut longer = 1.0;
+        let counts = step.mode == Mode::Figures;
+        let before = folder.before(step.mode, step.round, &cell.hash).map(|line| folder::stat::<Stat>(&folder.path, line)).transpose()?;
+        let mut length = Length::first(&plan.rules, before.as_ref().filter(|_| counts));
         loop {
             if interrupt::asked() {
                 return Ok(());
@@ -197,7 +200,7 @@ fn visits(study: &Study, plan: &Plan, fleet: &mut Fleet, folder: &mut Folder, pr
                 mode: step.mode,
                 round: step.round,
                 attempt,
-                seconds: drill_s(cell, &drills).map_or(plan.rules.seconds * longer, |s| s.max(plan.rules.seconds)),
+                seconds: drill_s(cell, &drills).map_or(plan.rules.seconds * length.0, |s| s.max(plan.rules.seconds)),
                 warm_s: plan.rules.warm_s,
                 foreign_max: study.foreign_max(),
                 program,
@@ -209,23 +212,24 @@ fn visits(study: &Study, plan: &Plan, fleet: &mut Fleet, folder: &mut Folder, pr
                 capacities: &capacities,
             };
             let mut stat = visit.run(target, folder)?;
-            let measured_s = if cell.work.tool.is_timed() { visit.seconds + visit.warm_s } else { 0.0 };
+            let (asked_s, warm_s) = if cell.work.tool.is_timed() { (visit.seconds, visit.warm_s) } else { (0.0, 0.0) };
+            stat.took.asked_s = asked_s;
+            let measured_s = asked_s + warm_s;
             stat.took.beyond_s = (begun.elapsed().as_secs_f64() - stat.took.start_s.unwrap_or(0.0) - measured_s).max(0.0);
             if interrupt::asked() {
                 // What a signal cut short is no result: the round runs again on --resume.
                 return Ok(());
             }
             fleet.prepared.insert(key);
-            let again = more > 0 && stat.state == Some(State::Valid) && disturbed(&stat, plan, attempt);
-            let line = Line { round: step.round, cell: cell.hash.clone(), mode: step.mode, attempt, last: !again, sha256: String::new() };
+            let again = length.next(&plan.rules, &stat, attempt).filter(|_| counts);
+            let last = again.is_none();
+            let line = Line { round: step.round, cell: cell.hash.clone(), mode: step.mode, attempt, last, sha256: String::new() };
             folder.finish(line, &stat)?;
             progress(prefix, cell, step, &stat, (done + 1, total), started);
-            if !again {
-                break;
+            match again {
+                Some(next) => length = next,
+                None => break,
             }
-            // A load that was not steady yet gets as much time again as it had.
-            longer = if stat.marks.iter().any(|m| m.starts_with("not steady")) { longer + 1.0 } else { longer };
-            more -= 1;
         }
     }
     Ok(())
@@ -238,15 +242,9 @@ pub fn drill_s(cell: &Cell, drills: &[Drill]) -> Option<f64> {
     Some((last + DRILL_AFTER_S).ceil())
 }
 
-/// True if the round is worth another attempt.
-fn disturbed(stat: &Stat, plan: &Plan, attempt: u32) -> bool {
-    let has = |word: &str| stat.marks.iter().any(|m| m.starts_with(word));
-    has("disturbed") && attempt < plan.rules.repeats || has("not steady") && attempt < plan.rules.prolong
-}
-
 /// One line a visit: rewritten on a terminal, kept in a pipe.
 fn progress(prefix: &str, cell: &Cell, step: &Step, stat: &Stat, (done, total): (usize, usize), started: Instant) {
-    let left = started.elapsed().as_secs_f64() / done as f64 * (total - done) as f64;
+    let left = (started.elapsed().as_secs_f64() / done as f64 * (total - done) as f64).round() as u64;
     let what = match (&stat.state, &stat.told) {
         (Some(State::Valid), Some(told)) => format!("{:.0} IOPS, {:.0} us", told.ops as f64 / told.seconds, told.mean_ns / 1e3),
         (Some(State::Invalid(why)), _) => format!("INVALID: {why}"),
@@ -254,9 +252,9 @@ fn progress(prefix: &str, cell: &Cell, step: &Step, stat: &Stat, (done, total): 
         _ => String::new(),
     };
     let line = format!(
-        "{prefix}[{done}/{total}, {:.0}:{:02.0} left] {} {}, {}: {what}",
-        (left / 60.0).floor(),
-        left % 60.0,
+        "{prefix}[{done}/{total}, {}:{:02} left] {} {}, {}: {what}",
+        left / 60,
+        left % 60,
         match step.mode {
             Mode::Figures => format!("round {}", step.round + 1),
             Mode::Trace => "trace".into(),

@@ -30,6 +30,9 @@ pub struct Took {
     pub start_s: Option<f64>,
     /// All but the start and what the load measures.
     pub beyond_s: f64,
+    /// What the load was to measure; 0 for one that has an amount of work.
+    #[serde(default)]
+    pub asked_s: f64,
 }
 
 /// stat.json: what a round came to.
@@ -54,6 +57,14 @@ pub struct Stat {
     pub trace: Vec<trace::Summary>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Folded>,
+}
+
+impl Stat {
+    /// What the target keeps on a device, by the kernel's number of it.
+    pub fn role(&self, number: &str) -> Option<&str> {
+        let of = |d: &&serde_json::Value| d["number"] == number;
+        self.target["devices"].as_array().into_iter().flatten().find(of)?["role"].as_str()
+    }
 }
 
 /// Version of results' files.
