@@ -146,7 +146,7 @@ pub fn run(args: &LabArgs) -> ExitCode {
     match command(&args.command) {
         Ok(code) => code,
         Err(e) => {
-            eprintln!("humboldt lab: {e:#}");
+            tell(&format!("{e:#}"));
             crate::advice::print(&e);
             ExitCode::FAILURE
         }
@@ -165,7 +165,7 @@ fn command(command: &Lab) -> Result<ExitCode> {
         },
         Lab::Check { file } => {
             let (study, _) = load(&file.display().to_string())?;
-            println!("{}: {} targets, {} points", study.name(), study.targets.len(), lab::study::axes::points(&study).len());
+            say(&format!("{}: {} targets, {} points\n", study.name(), study.targets.len(), lab::study::axes::points(&study).len()));
         }
         Lab::Plan { what } => {
             let (study, _) = load(&what.study)?;
@@ -193,13 +193,13 @@ fn command(command: &Lab) -> Result<ExitCode> {
             };
             return measure(what, &options, *allow_skips);
         }
-        Lab::Report { dir } => println!("{}", report::write(dir)?.display()),
+        Lab::Report { dir } => say(&format!("{}\n", report::write(dir)?.display())),
         Lab::Compare { a, b } => say(&report::compare::compare(a, b)?),
         Lab::Import { file, conf, part } => {
             let read = |path: &Path| std::fs::read_to_string(path).with_context(|| path.display().to_string());
             let conf = conf.as_deref().map(read).transpose()?;
             let imported = lab::import::cbt(&file.display().to_string(), &read(file)?, conf.as_deref(), part.as_deref())?;
-            imported.named.iter().for_each(|n| eprintln!("humboldt lab: {n}"));
+            imported.named.iter().for_each(|n| tell(n));
             say(&imported.study);
         }
         Lab::Selftest => {
@@ -219,6 +219,11 @@ fn command(command: &Lab) -> Result<ExitCode> {
 /// To standard output; a reader that has seen enough is no error.
 fn say(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// The same of standard error.
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "humboldt lab: {text}");
 }
 
 fn program() -> Result<PathBuf> {
@@ -258,7 +263,7 @@ fn setup(study: &Study) -> Result<()> {
     let plan = plan(study, &everything)?;
     let (packages, chroots) = (lab::plan::packages(&plan), chroot::packages(&plan));
     if packages.is_empty() && chroots.is_empty() {
-        println!("{} needs no package", study.name());
+        say(&format!("{} needs no package\n", study.name()));
         return Ok(());
     }
     let shown = |packages: &BTreeSet<&str>| packages.iter().copied().collect::<Vec<_>>().join(" ");
@@ -284,14 +289,14 @@ fn measure(what: &What, options: &Options, allow_skips: bool) -> Result<ExitCode
     if outcome.interrupted {
         let quick = if what.quick { " --quick" } else { "" };
         let only: String = what.only.iter().map(|only| format!(" --only {only}")).collect();
-        eprintln!("humboldt lab: interrupted; go on with: humboldt lab run {}{quick}{only} --resume {}", what.study, options.out.display());
+        tell(&format!("interrupted; go on with: humboldt lab run {}{quick}{only} --resume {}", what.study, options.out.display()));
         return Ok(ExitCode::from(130));
     }
     say(&report::text::verdicts(&results::Results::of(&results::Run::load(&options.out)?)));
     let mut times = Times::here();
     times.learn(&plan, &folder::attempts(&options.out)?);
     if let Err(e) = times.keep() {
-        eprintln!("humboldt lab: later plans will guess how long this takes: {e:#}");
+        tell(&format!("later plans will guess how long this takes: {e:#}"));
     }
     say(&format!("{}\n", report::write(&options.out)?.display()));
     let run::Outcome { valid, invalid, failed, skipped, .. } = outcome;
