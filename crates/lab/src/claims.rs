@@ -1,11 +1,13 @@
-//! Claims: sentences of the studies, each with the ratio that it stands or falls with, answered by what was measured.
+//! Claims: sentences of the studies, each with the figure that it stands or falls with, answered by what was measured.
 
-use crate::metric::Metric;
+pub mod quantity;
+
 use crate::results::Run;
 use crate::stats::Ratio;
 use crate::stats::verdict::{BIG, ROUNDS_LEAST, ROUNDS_MIN};
 use crate::study::file::Claim;
 use crate::value::{Filter, Point, Value, show};
+use quantity::Quantity;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,6 +16,9 @@ pub struct ClaimResult {
     pub seed: Option<String>,
     /// What was looked at, as the study has it: `iops auth=none / auth=cephx >= 1.8`.
     pub condition: String,
+    /// The answers' figures are no ratios.
+    #[serde(default)]
+    pub absolute: bool,
     pub answers: Vec<Answer>,
 }
 
@@ -26,14 +31,18 @@ pub struct Answer {
     pub ratio: Option<Ratio>,
 }
 
-/// The word for a ratio. Few rounds answer only what is far from the bounds.
-fn word(claim: &Claim, ratio: Option<&Ratio>) -> &'static str {
-    let Some(ratio) = ratio.filter(|r| r.rounds >= ROUNDS_LEAST) else { return "can't tell" };
-    let room = if ratio.rounds < ROUNDS_MIN { 1.0 + BIG } else { 1.0 };
+/// What a claim is about that names nothing.
+pub(crate) const IOPS: &str = "iops";
+
+/// The word for a figure. Few rounds answer only what is far from the bounds.
+fn word(claim: &Claim, quantity: Quantity, figure: Option<&Ratio>) -> &'static str {
+    let is_trace = matches!(quantity, Quantity::Trace(_));
+    let Some(figure) = figure.filter(|r| is_trace || r.rounds >= ROUNDS_LEAST) else { return "can't tell" };
+    let room = if is_trace || figure.rounds >= ROUNDS_MIN { 1.0 } else { 1.0 + BIG };
     let (least, most) = (claim.at_least.unwrap_or(0.0), claim.at_most.unwrap_or(f64::INFINITY));
-    if ratio.low >= least * room && ratio.high <= most / room {
+    if figure.low >= least * room && figure.high <= most / room {
         "holds"
-    } else if ratio.high * room < least || ratio.low > most * room {
+    } else if figure.high * room < least || figure.low > most * room {
         "doesn't hold"
     } else {
         "can't tell"
@@ -55,9 +64,9 @@ fn places(run: &Run) -> Vec<(Point, usize)> {
 }
 
 fn answers(run: &Run, claim: &Claim) -> Vec<Answer> {
-    let metric = claim.metric.as_deref().and_then(|m| Metric::parse(m).ok()).unwrap_or(Metric::Iops);
     // The study was checked.
-    let Some((above, below)) = claim.ratio.split_once('/') else { return Vec::new() };
+    let Ok(quantity) = Quantity::parse(claim.metric.as_deref().unwrap_or(IOPS)) else { return Vec::new() };
+    let (above, below) = claim.ratio.as_deref().map_or(Some(("", "")), |r| r.split_once('/')).unwrap_or_default();
     let (Ok(above), Ok(below), Ok(filter)) = (Filter::parse(above), Filter::parse(below), Filter::parse(&claim.filter)) else {
         return Vec::new();
     };
@@ -67,10 +76,20 @@ fn answers(run: &Run, claim: &Claim) -> Vec<Answer> {
         let matches = |other: &Point| {
             below.holds(other) && point.iter().all(|(axis, value)| below.get(axis).is_some() || other.get(axis) == Some(value))
         };
-        let Some((_, other)) = places.iter().find(|(p, _)| matches(p)) else { continue };
-        let ratio = run.ratio(*cell, *other, metric);
+        let by = match &claim.ratio {
+            None => None,
+            Some(_) => match places.iter().find(|(p, _)| matches(p)) {
+                Some((_, other)) => Some(*other),
+                None => continue,
+            },
+        };
+        let ratio = quantity.figure(run, *cell, by, claim.device.as_deref());
+        // A target without such a device, or without a price, is not what the claim is about.
+        if ratio.is_none() && !matches!(quantity, Quantity::Round(_)) {
+            continue;
+        }
         let shown: Point = point.iter().filter(|(axis, _)| above.get(axis).is_none()).map(|(a, v)| (a.clone(), v.clone())).collect();
-        out.push(Answer { place: show(&shown), word: word(claim, ratio.as_ref()).into(), ratio });
+        out.push(Answer { place: show(&shown), word: word(claim, quantity, ratio.as_ref()).into(), ratio });
     }
     out
 }
@@ -80,11 +99,14 @@ pub fn answer(run: &Run) -> Vec<ClaimResult> {
     let of = |claim: &Claim| {
         let bounds =
             [("≥", claim.at_least), ("≤", claim.at_most)].map(|(sign, bound)| bound.map(|b| format!(" {sign} {b}")).unwrap_or_default());
+        let device = claim.device.as_ref().map(|d| format!(" of {d}")).unwrap_or_default();
+        let ratio = claim.ratio.as_ref().map(|r| format!(" {r}")).unwrap_or_default();
         let place = if claim.filter.is_empty() { String::new() } else { format!(" where {}", claim.filter) };
         ClaimResult {
             text: claim.text.clone(),
             seed: claim.seed.clone(),
-            condition: format!("{} {}{}{}{place}", claim.metric.as_deref().unwrap_or("iops"), claim.ratio, bounds[0], bounds[1]),
+            condition: format!("{}{device}{ratio}{}{}{place}", claim.metric.as_deref().unwrap_or(IOPS), bounds[0], bounds[1]),
+            absolute: claim.ratio.is_none(),
             answers: answers(run, claim),
         }
     };
@@ -96,13 +118,15 @@ mod tests {
     use super::*;
 
     fn claim(at_least: Option<f64>, at_most: Option<f64>) -> Claim {
-        Claim { text: String::new(), ratio: "a=1 / a=2".into(), filter: String::new(), metric: None, at_least, at_most, seed: None }
+        let ratio = Some("a=1 / a=2".into());
+        Claim { text: String::new(), ratio, filter: String::new(), metric: None, device: None, at_least, at_most, seed: None }
     }
 
     #[test]
     fn an_interval_across_the_bound_tells_nothing() {
         let ratio = |low, high, rounds| Ratio { median: (low + high) / 2.0, low, high, rounds };
-        let word = |claim: &Claim, r| super::word(claim, Some(&r));
+        let iops = Quantity::parse(IOPS).unwrap();
+        let word = |claim: &Claim, r| super::word(claim, iops, Some(&r));
         let c = claim(Some(1.8), None);
         assert_eq!(word(&c, ratio(1.9, 2.1, 5)), "holds");
         assert_eq!(word(&c, ratio(1.0, 1.1, 5)), "doesn't hold");
@@ -112,6 +136,11 @@ mod tests {
         let c = claim(Some(0.95), Some(1.05));
         assert_eq!(word(&c, ratio(0.97, 1.04, 5)), "holds");
         assert_eq!(word(&c, ratio(1.1, 1.2, 5)), "doesn't hold");
-        assert_eq!(super::word(&c, None), "can't tell");
+        assert_eq!(super::word(&c, iops, None), "can't tell");
+        // A trace is one round of thousands of requests.
+        let traced = Quantity::parse("trace_reads").unwrap();
+        assert_eq!(super::word(&c, iops, Some(&ratio(1.0, 1.0, 1))), "can't tell");
+        assert_eq!(super::word(&c, traced, Some(&ratio(1.0, 1.0, 1))), "holds");
+        assert_eq!(super::word(&c, traced, Some(&ratio(0.5, 0.5, 1))), "doesn't hold");
     }
 }

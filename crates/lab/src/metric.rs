@@ -24,6 +24,10 @@ pub enum Metric {
     Amplification,
     /// The servers' resident memory at most, MiB.
     RssMib,
+    /// How many of the servers' own devices had something to do, on average: 0.5 for one that was busy half of the time.
+    DevicesBusy,
+    /// The share of the time in which some task waited for a CPU.
+    CpuWait,
     /// The longest time without an answer while drills were carried out, milliseconds.
     PauseMs,
     /// From the drill that ends the trouble until everything has all its copies, seconds.
@@ -32,10 +36,12 @@ pub enum Metric {
     MendMbS,
     /// CPU of the servers for each million of those bytes, microseconds.
     MendCpuUs,
+    /// Bytes that were written to devices for each of those bytes.
+    MendWritten,
 }
 
 impl Metric {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::Iops,
         Self::MbS,
         Self::MeanUs,
@@ -45,10 +51,13 @@ impl Metric {
         Self::ClientCpuUs,
         Self::Amplification,
         Self::RssMib,
+        Self::DevicesBusy,
+        Self::CpuWait,
         Self::PauseMs,
         Self::CleanS,
         Self::MendMbS,
         Self::MendCpuUs,
+        Self::MendWritten,
     ];
 
     pub fn name(self) -> &'static str {
@@ -66,6 +75,9 @@ impl Metric {
             Self::CleanS => "clean_s",
             Self::MendMbS => "mend_mb_s",
             Self::MendCpuUs => "mend_cpu_us",
+            Self::MendWritten => "mend_written",
+            Self::DevicesBusy => "devices_busy",
+            Self::CpuWait => "cpu_wait",
         }
     }
     /// As a heading.
@@ -84,6 +96,9 @@ impl Metric {
             Self::CleanS => "until clean, s",
             Self::MendMbS => "sent until clean, MB/s",
             Self::MendCpuUs => "server CPU per MB sent until clean, µs",
+            Self::MendWritten => "written per byte sent until clean",
+            Self::DevicesBusy => "devices that were busy",
+            Self::CpuWait => "share of the time that tasks waited for a CPU",
         }
     }
     pub fn better(self) -> Better {

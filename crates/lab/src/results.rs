@@ -53,6 +53,8 @@ impl Round {
                 let sent = told.write_share * seen * self.block as f64;
                 used.written_bytes.filter(|_| self.durable && sent > 0.0).map(|w| w as f64 / sent).filter(|a| *a > 0.0)
             }
+            Metric::DevicesBusy => used.sectors.map(|s| s.busy_ms as f64 / 1e3 / used.seconds),
+            Metric::CpuWait => used.psi,
             Metric::PauseMs => self.stat.drill.as_ref()?.pause_ms,
             Metric::CleanS => self.stat.drill.as_ref()?.clean_s,
             Metric::MendMbS => {
@@ -62,6 +64,10 @@ impl Round {
             Metric::MendCpuUs => {
                 let mended = self.stat.drill.as_ref()?.mended.as_ref()?;
                 Some(us(mended.server_cpu_ns) / (mended.sent_bytes.max(1) as f64 / 1e6))
+            }
+            Metric::MendWritten => {
+                let mended = self.stat.drill.as_ref()?.mended.as_ref()?;
+                Some(mended.written_bytes? as f64 / mended.sent_bytes.max(1) as f64)
             }
             Metric::RssMib => (used.rss_bytes > 0).then(|| used.rss_bytes as f64 / (1 << 20) as f64),
         }
@@ -114,6 +120,14 @@ impl Run {
     }
     pub fn ratio(&self, a: usize, b: usize, metric: Metric) -> Option<Ratio> {
         Ratio::of(&self.pairs(a, b, metric), self.plan.seed)
+    }
+    /// A cell's median over its rounds.
+    pub fn value(&self, cell: usize, metric: Metric) -> Option<Ratio> {
+        Ratio::of_values(&self.of(cell).iter().filter_map(|r| r.value(metric)).collect::<Vec<_>>(), self.plan.seed)
+    }
+    /// The round of a cell that looked closer, if there is one.
+    pub fn look(&self, mode: Mode, cell: usize) -> Option<&Stat> {
+        self.looks.get(&(mode, self.plan.cells[cell].hash.clone()))
     }
     /// What a row's ratios are to: the control's target if there is one, else the first.
     pub fn reference(&self, row: &Row) -> Option<usize> {
@@ -192,7 +206,6 @@ fn cell_result(run: &Run, row: &Row, cell: usize) -> CellResult {
     let valid: Vec<&Round> = rounds.iter().filter(|r| r.stat.state == Some(State::Valid)).collect();
     let mut all = Latency::default();
     valid.iter().filter_map(|r| r.stat.told.as_ref()?.latency.as_ref()).for_each(|l| all.merge(l));
-    let value = |metric: Metric| Ratio::of_values(&valid.iter().filter_map(|r| r.value(metric)).collect::<Vec<_>>(), run.plan.seed);
     let reference = run.reference(row).filter(|r| *r != cell);
     let verdict = |metric: Metric| {
         let ratio = run.ratio(cell, reference?, metric)?;
@@ -211,7 +224,7 @@ fn cell_result(run: &Run, row: &Row, cell: usize) -> CellResult {
         reason,
         rounds: (valid.len(), rounds.len()),
         marks,
-        metrics: Metric::ALL.into_iter().filter_map(|m| Some((m, value(m)?))).collect(),
+        metrics: Metric::ALL.into_iter().filter_map(|m| Some((m, run.value(cell, m)?))).collect(),
         percentiles: all.ladder(),
         max_ns: all.max_ns(),
         longest_gap_ms: gaps.fold(None, |max, gap| Some(max.map_or(gap, |m: f64| m.max(gap)))),

@@ -17,6 +17,9 @@ pub struct Sectors {
     /// Of 512 bytes, whatever the device's own are.
     pub written: u64,
     pub flushes: u64,
+    /// Milliseconds in which a request was under way.
+    #[serde(default)]
+    pub busy_ms: u64,
 }
 
 impl Sectors {
@@ -25,7 +28,7 @@ impl Sectors {
         let text = fs::read_to_string(path).ok()?;
         let fields: Vec<u64> = text.split_whitespace().map_while(|f| f.parse().ok()).collect();
         let at = |i: usize| fields.get(i).copied();
-        Some(Self { reads: at(0)?, read: at(2)?, writes: at(4)?, written: at(6)?, flushes: at(15).unwrap_or(0) })
+        Some(Self { reads: at(0)?, read: at(2)?, writes: at(4)?, written: at(6)?, flushes: at(15).unwrap_or(0), busy_ms: at(9)? })
     }
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -34,6 +37,7 @@ impl Sectors {
             writes: self.writes.saturating_sub(before.writes),
             written: self.written.saturating_sub(before.written),
             flushes: self.flushes.saturating_sub(before.flushes),
+            busy_ms: self.busy_ms.saturating_sub(before.busy_ms),
         }
     }
     fn plus(self, other: Self) -> Self {
@@ -43,6 +47,7 @@ impl Sectors {
             writes: self.writes + other.writes,
             written: self.written + other.written,
             flushes: self.flushes + other.flushes,
+            busy_ms: self.busy_ms + other.busy_ms,
         }
     }
 }
@@ -247,7 +252,7 @@ mod tests {
     fn a_devices_file_is_read_by_its_fields() {
         let path = std::env::temp_dir().join(format!("lab-stat-{}", std::process::id()));
         fs::write(&path, " 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n").unwrap();
-        assert_eq!(Sectors::read(&path), Some(Sectors { reads: 1, read: 3, writes: 5, written: 7, flushes: 16 }));
+        assert_eq!(Sectors::read(&path), Some(Sectors { reads: 1, read: 3, writes: 5, written: 7, flushes: 16, busy_ms: 10 }));
         fs::write(&path, "1 2 3 4 5 6 7 8 9 10 11").unwrap();
         assert_eq!(Sectors::read(&path).map(|s| s.flushes), Some(0));
         fs::write(&path, "1 2 x").unwrap();

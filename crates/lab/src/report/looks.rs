@@ -54,9 +54,7 @@ fn lengths(s: &Summary) -> String {
 
 /// What the target keeps on a device, and the kernel's number of it.
 fn device(stat: &Stat, number: &str) -> String {
-    let of = |d: &&serde_json::Value| d["number"] == number;
-    let role = stat.target["devices"].as_array().into_iter().flatten().find(of).and_then(|d| d["role"].as_str());
-    role.map_or(number.into(), |role| format!("{role} ({number})"))
+    stat.role(number).map_or(number.into(), |role| format!("{role} ({number})"))
 }
 
 pub fn traces(run: &Run) -> Markup {

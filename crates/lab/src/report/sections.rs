@@ -34,7 +34,10 @@ fn class(word: Word) -> &'static str {
 /// Of CPU, bytes and waiting, less is not "faster".
 fn word(metric: Metric, word: Word) -> String {
     use Metric::*;
-    let is_amount = matches!(metric, ServerCpuUs | ClientCpuUs | Amplification | RssMib | PauseMs | CleanS | MendCpuUs);
+    let is_amount = matches!(
+        metric,
+        ServerCpuUs | ClientCpuUs | Amplification | RssMib | DevicesBusy | CpuWait | PauseMs | CleanS | MendCpuUs | MendWritten
+    );
     match word {
         Word::Faster if is_amount => "less".into(),
         Word::Slower if is_amount => "more".into(),
@@ -212,7 +215,7 @@ pub fn claims(results: &Results) -> Markup {
                     div.wide { table { tbody { @for a in &claim.answers { tr {
                         td { (a.place) }
                         td { span class=(class(&a.word)) { (a.word) } }
-                        td { @if let Some(r) = &a.ratio { "×" (figure(r.median)) " " small { "[" (figure(r.low)) "–" (figure(r.high)) "], " (r.rounds) " rounds" } } }
+                        td { @if let Some(r) = &a.ratio { @if !claim.absolute { "×" } (figure(r.median)) " " small { "[" (figure(r.low)) "–" (figure(r.high)) "], " (r.rounds) " rounds" } } }
                     } } } } }
                 }
             }

@@ -66,7 +66,9 @@ pub fn verdicts(results: &Results) -> String {
     for claim in &results.claims {
         let _ = writeln!(out, "claim: {}", claim.text);
         for answer in &claim.answers {
-            let _ = writeln!(out, "  {:<14} {}", answer.word, answer.place);
+            let times = if claim.absolute { "" } else { "x" };
+            let figure = answer.ratio.as_ref().map_or(String::new(), |r| format!("{times}{}", figure(r.median)));
+            let _ = writeln!(out, "  {:<14} {figure:<8} {}", answer.word, answer.place);
         }
     }
     out

@@ -53,6 +53,9 @@ pub struct Mended {
     /// Over the loopback interface of the whole machine: daemons among each other, and clients.
     pub sent_bytes: u64,
     pub server_cpu_ns: u64,
+    /// By the servers, to their devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_bytes: Option<u64>,
 }
 
 /// The moment from which a cluster is waited for.
@@ -123,9 +126,11 @@ impl Course {
         if self.waits.is_some() && target.is_clean().unwrap_or(false) {
             let wait = self.waits.take().expect("just seen");
             self.drilled.clean_s = Some((wait.since.elapsed().as_secs_f64() * 1000.0).round() / 1000.0);
+            let used = Used::between(&wait.sample, &subject.sample(false));
             self.drilled.mended = Some(Mended {
                 sent_bytes: loopback_bytes().saturating_sub(wait.sent_bytes),
-                server_cpu_ns: Used::between(&wait.sample, &subject.sample(false)).server_cpu_ns,
+                server_cpu_ns: used.server_cpu_ns,
+                written_bytes: used.written_bytes,
             });
         }
     }

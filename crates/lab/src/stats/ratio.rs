@@ -61,6 +61,10 @@ impl Ratio {
     pub fn spread(&self) -> f64 {
         [self.low, self.high, 1.0 / self.low, 1.0 / self.high].into_iter().fold(1.0, f64::max) - 1.0
     }
+    /// As many times as much.
+    pub fn times(&self, factor: f64) -> Self {
+        Self { median: self.median * factor, low: self.low * factor, high: self.high * factor, rounds: self.rounds }
+    }
     /// The ratio the other way round.
     pub fn inverse(&self) -> Self {
         Self { median: 1.0 / self.median, low: 1.0 / self.high, high: 1.0 / self.low, rounds: self.rounds }

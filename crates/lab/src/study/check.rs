@@ -3,9 +3,10 @@
 use super::Wrong;
 use super::axes;
 use super::file::{AxisEntry, Base, Claim, Device, Drill, Load, Study, Target};
+use crate::claims::{self, quantity::Quantity};
 use crate::load::{Op, Tool, course};
-use crate::metric::Metric;
 use crate::target::Kind;
+use crate::target::device::ROLES;
 use crate::target::osds::{self, Action};
 use crate::value::{Filter, Point, Value, parse_size};
 use std::collections::BTreeSet;
@@ -262,14 +263,25 @@ fn check_load(study: &Study, load: &Spanned<Load>) -> Checked {
 
 fn check_claim(claim: &Spanned<Claim>) -> Checked {
     let (c, span) = (claim.get_ref(), claim.span());
-    let sides = c.ratio.split_once('/').ok_or_else(|| wrong(span.clone(), "ratio has two sides: \"auth=none / auth=cephx\""))?;
+    let quantity = Quantity::parse(c.metric.as_deref().unwrap_or(claims::IOPS)).map_err(|e| wrong(span.clone(), e))?;
+    let sides = match (&c.ratio, quantity) {
+        (Some(_), Quantity::Trace(_)) => return Err(wrong(span, "a trace is of one round, which no ratio can be had of")),
+        (Some(ratio), _) => ratio.split_once('/').ok_or_else(|| wrong(span.clone(), "ratio has two sides: \"auth=none / auth=cephx\""))?,
+        (None, _) => ("", ""),
+    };
+    match (&c.device, quantity) {
+        (Some(name), Quantity::Trace(_)) if ROLES.contains(&name.as_str()) => {}
+        (Some(name), Quantity::Trace(_)) => return Err(wrong(span, format!("device = {name}: one of {} is wanted", ROLES.join(", ")))),
+        (Some(_), _) => return Err(wrong(span, "device is for what traces say: trace_synchronous, trace_overlapping, trace_reads")),
+        (None, _) => {}
+    }
     for text in [sides.0, sides.1, c.filter.as_str()] {
         Filter::parse(text).map_err(|e| wrong(span.clone(), e))?;
     }
     if c.at_least.is_none() && c.at_most.is_none() {
         return Err(wrong(span, "a claim needs at_least or at_most"));
     }
-    c.metric.as_deref().map_or(Ok(Metric::Iops), Metric::parse).map(drop).map_err(|e| wrong(span, e))
+    Ok(())
 }
 
 fn check_rules(study: &Study, targets: &BTreeSet<&str>) -> Checked {

@@ -219,17 +219,19 @@ pub struct RuleSet {
     pub exclude: Vec<Point>,
 }
 
-/// A sentence of a study, and the ratio that it stands or falls with.
+/// A sentence of a study, and the figure that it stands or falls with.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     pub text: String,
-    /// `auth=none / auth=cephx`.
-    pub ratio: String,
+    /// `auth=none / auth=cephx`; without one the figure itself is held against the bounds, at each place.
+    pub ratio: Option<String>,
     #[serde(default, rename = "where")]
     pub filter: String,
-    /// `iops` unless given; see `crate::metric`.
+    /// `iops` unless given; see `crate::claims::quantity`.
     pub metric: Option<String>,
+    /// Of a trace: what the target keeps on the device that is meant, such as `log`. All its devices together unless given.
+    pub device: Option<String>,
     pub at_least: Option<f64>,
     pub at_most: Option<f64>,
     /// The study and place that said so.

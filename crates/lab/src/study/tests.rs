@@ -50,6 +50,10 @@ fn an_unknown_key_has_a_line_and_a_column() {
 fn what_means_nothing_is_refused_where_it_stands() {
     for (from, to, line, word) in [
         ("lab = 1", "lab = 2", 1, "another version"),
+        ("ratio = \"depth=16 / depth=1\"", "ratio = \"depth=16 / depth=1\"\nmetric = \"trace_reads\"", 15, "no ratio can be had"),
+        ("ratio = \"depth=16 / depth=1\"", "metric = \"trace_reads\"\ndevice = \"lgo\"", 15, "one of data, log, metadata, brick is wanted"),
+        ("ratio = \"depth=16 / depth=1\"", "metric = \"iops\"\ndevice = \"log\"", 15, "what traces say"),
+        ("ratio = \"depth=16 / depth=1\"", "metric = \"speed\"", 15, "unknown metric `speed`"),
         ("\"humboldt\"", "\"humbolt\"", 9, "unknown kind"),
         ("\"humboldt bench\"", "\"fio rdb\"", 13, "unknown tool"),
         ("\"write\", \"read\"", "\"write\", \"write\"", 6, "twice"),

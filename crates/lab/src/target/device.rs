@@ -27,6 +27,9 @@ pub const RAM: &str = "/dev/shm";
 /// How long a model's process may take until its file is there.
 const MODEL_READY: Duration = Duration::from_secs(10);
 
+/// What a device can be to its target.
+pub const ROLES: [&str; 4] = ["data", "log", "metadata", "brick"];
+
 /// A device on its way to be used.
 pub struct Backing {
     device: Device,
@@ -173,6 +176,7 @@ impl Backing {
     }
     /// For the results: what it is to its user, which of the kernel's it is while it is attached, and what was made up about it.
     pub fn describe(&self, role: &str) -> Value {
+        assert!(ROLES.contains(&role));
         let dev = self.block().and_then(|node| std::fs::metadata(node).ok()).map(|m| m.rdev());
         json!({
             "role": role,

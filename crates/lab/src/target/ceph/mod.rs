@@ -175,13 +175,17 @@ impl Ceph {
     /// Makes an OSD's store anew, under the uuid that the monitor knows it by, and with the key that it has.
     fn emptying(&self, id: u32) -> Empty {
         let (place, home) = (Place { group: None, ..self.server_place() }, self.dir.join(format!("osd.{id}")));
-        let in_folder = self.backings.is_empty() && self.folders.is_empty();
+        let in_folder = self.backings.is_empty() && self.setup.data.is_none();
         Box::new(move || {
             ensure!(in_folder, "its store lies on devices of the study, which keep what they hold");
             let (uuid, keyring) = (osds::uuid(&place, id)?, home.join("keyring"));
             let key = std::fs::read(&keyring).with_context(|| keyring.display().to_string())?;
-            std::fs::remove_dir_all(&home).with_context(|| home.display().to_string())?;
-            std::fs::create_dir_all(&home)?;
+            // The folder stays: one of a store on files is a file system of its own.
+            for entry in std::fs::read_dir(&home).with_context(|| home.display().to_string())? {
+                let path = entry?.path();
+                let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+                removed.with_context(|| path.display().to_string())?;
+            }
             std::fs::write(&keyring, key)?;
             let mut mkfs = place.command("ceph-osd");
             mkfs.args(["-i", &id.to_string(), "--mkfs", "--osd-uuid", &uuid, "--keyring", &keyring.display().to_string()]);
