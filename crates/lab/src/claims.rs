@@ -4,7 +4,6 @@ pub mod quantity;
 
 use crate::results::Run;
 use crate::stats::Ratio;
-use crate::stats::verdict::{BIG, ROUNDS_LEAST, ROUNDS_MIN};
 use crate::study::file::Claim;
 use crate::value::{Filter, Point, Value, show};
 use quantity::Quantity;
@@ -19,6 +18,9 @@ pub struct ClaimResult {
     /// The answers' figures are no ratios.
     #[serde(default)]
     pub absolute: bool,
+    /// What the answers' figures are of: rounds, or requests of a trace.
+    #[serde(default)]
+    pub of: String,
     pub answers: Vec<Answer>,
 }
 
@@ -36,9 +38,7 @@ pub(crate) const IOPS: &str = "iops";
 
 /// The word for a figure. Few rounds answer only what is far from the bounds.
 fn word(claim: &Claim, quantity: Quantity, figure: Option<&Ratio>) -> &'static str {
-    let is_trace = matches!(quantity, Quantity::Trace(_));
-    let Some(figure) = figure.filter(|r| is_trace || r.rounds >= ROUNDS_LEAST) else { return "can't tell" };
-    let room = if is_trace || figure.rounds >= ROUNDS_MIN { 1.0 } else { 1.0 + BIG };
+    let Some((figure, room)) = figure.and_then(|f| Some((f, quantity.room(f)?))) else { return "can't tell" };
     let (least, most) = (claim.at_least.unwrap_or(0.0), claim.at_most.unwrap_or(f64::INFINITY));
     if figure.low >= least * room && figure.high <= most / room {
         "holds"
@@ -107,6 +107,7 @@ pub fn answer(run: &Run) -> Vec<ClaimResult> {
             seed: claim.seed.clone(),
             condition: format!("{}{device}{ratio}{}{}{place}", claim.metric.as_deref().unwrap_or(IOPS), bounds[0], bounds[1]),
             absolute: claim.ratio.is_none(),
+            of: Quantity::parse(claim.metric.as_deref().unwrap_or(IOPS)).map_or("rounds", Quantity::of).into(),
             answers: answers(run, claim),
         }
     };
@@ -137,10 +138,11 @@ mod tests {
         assert_eq!(word(&c, ratio(0.97, 1.04, 5)), "holds");
         assert_eq!(word(&c, ratio(1.1, 1.2, 5)), "doesn't hold");
         assert_eq!(super::word(&c, iops, None), "can't tell");
-        // A trace is one round of thousands of requests.
+        // A trace is of one round: its requests count.
         let traced = Quantity::parse("trace_reads").unwrap();
         assert_eq!(super::word(&c, iops, Some(&ratio(1.0, 1.0, 1))), "can't tell");
-        assert_eq!(super::word(&c, traced, Some(&ratio(1.0, 1.0, 1))), "holds");
-        assert_eq!(super::word(&c, traced, Some(&ratio(0.5, 0.5, 1))), "doesn't hold");
+        assert_eq!(super::word(&c, traced, Some(&ratio(1.0, 1.0, 800))), "holds");
+        assert_eq!(super::word(&c, traced, Some(&ratio(0.5, 0.5, 800))), "doesn't hold");
+        assert_eq!(super::word(&c, traced, Some(&ratio(0.5, 0.5, 8))), "can't tell");
     }
 }

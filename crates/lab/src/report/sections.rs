@@ -215,7 +215,7 @@ pub fn claims(results: &Results) -> Markup {
                     div.wide { table { tbody { @for a in &claim.answers { tr {
                         td { (a.place) }
                         td { span class=(class(&a.word)) { (a.word) } }
-                        td { @if let Some(r) = &a.ratio { @if !claim.absolute { "×" } (figure(r.median)) " " small { "[" (figure(r.low)) "–" (figure(r.high)) "], " (r.rounds) " rounds" } } }
+                        td { @if let Some(r) = &a.ratio { @if !claim.absolute { "×" } (figure(r.median)) " " small { "[" (figure(r.low)) "–" (figure(r.high)) "], " (r.rounds) " " (claim.of) } } }
                     } } } } }
                 }
             }
