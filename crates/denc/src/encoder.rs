@@ -3,6 +3,9 @@
 use crate::Denc;
 use bytes::{Bytes, BytesMut};
 
+/// Bytes that are not to be moved again once they are in the buffer.
+const LARGE: usize = 4096;
+
 /// A growing buffer and the features of the peer that will read it.
 #[derive(Debug)]
 pub struct Encoder {
@@ -78,6 +81,10 @@ impl Encoder {
     }
     /// Bytes as they are, without a length.
     pub fn raw(&mut self, bytes: &[u8]) {
+        if bytes.len() >= LARGE {
+            // What little follows would move all of it.
+            self.buf.reserve(bytes.len() + LARGE / 4);
+        }
         self.buf.extend_from_slice(bytes);
     }
     /// A number in seven bits a byte, the lowest first; the highest bit says that more follow (18.2 `src/include/denc.h`, `denc_varint`).

@@ -202,7 +202,7 @@ impl KnownMemory {
     }
     /// The longest buffer.
     pub const LEN_MAX: usize = 1 << 20;
-    /// A buffer of this length, at most [`KnownMemory::LEN_MAX`], with bytes of no meaning, all of which the caller overwrites.
+    /// A buffer of this length, at most [`KnownMemory::LEN_MAX`], with bytes of no meaning: the caller overwrites all that it shows.
     pub fn take(&self, len_bytes: usize) -> Option<AlignedBuf> {
         let (ptr, capacity) = self.0.lend(len_bytes)?;
         Some(AlignedBuf { ptr, capacity, len: len_bytes, from: From::Lent(self.0.clone()) })

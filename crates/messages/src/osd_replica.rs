@@ -49,6 +49,8 @@ pub struct MOSDRepOp {
     pub min_last_complete_ondisk: EVersion,
     /// An encoded transaction, in pieces.
     pub transaction: Vec<Bytes>,
+    /// Where its first byte would have to lie in a page: see [`RawMessage::data_off`].
+    pub data_off: u16,
 }
 
 impl Message for MOSDRepOp {
@@ -68,7 +70,7 @@ impl Message for MOSDRepOp {
             e.put(&self.updated_hit_set_history);
             e.put(&self.min_last_complete_ondisk);
         });
-        RawMessage { tid: self.tid, data: self.transaction.clone(), ..raw }
+        RawMessage { tid: self.tid, data: self.transaction.clone(), data_off: self.data_off, ..raw }
     }
     fn decode(raw: &RawMessage) -> Result<Self, DencError> {
         let d = &mut open(raw, "MOSDRepOp", 3)?;
@@ -95,6 +97,7 @@ impl Message for MOSDRepOp {
             updated_hit_set_history: d.get()?,
             min_last_complete_ondisk: d.get()?,
             transaction: raw.data.clone(),
+            data_off: raw.data_off,
         })
     }
 }

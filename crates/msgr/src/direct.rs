@@ -2,6 +2,8 @@
 //!
 //! In crc mode a message's data lie in one piece in the stream. The owner of the memory ([`ReceiveBuffers`]) can have them where they are needed next,
 //! at an address that a device writes from, and they are not moved again. Nothing that is small, encrypted or of another shape is put there.
+//! A sender says where in a page the first byte belongs (`data_off`): the payload of a replica's write does not begin its data, and begins a page if
+//! they are put that far behind the start of one.
 //!
 //! ```text
 //!   stream   | preamble, segments 0 to 2 | data             | epilogue, what comes next
@@ -16,12 +18,13 @@
 //! way is the owner's to bound: without a receive buffer everything goes through the stream's.
 
 use crate::frame::{CRC_EPILOGUE, PREAMBLE, Preamble};
+use crate::header;
 use bytes::{Bytes, BytesMut};
 use std::ops::RangeInclusive;
 
 /// Memory for one segment.
 pub trait ReceiveBuffer {
-    /// As many bytes as were asked for, all of which will be overwritten.
+    /// As many bytes as were asked for. Those that are not overwritten are not looked at.
     fn bytes(&mut self) -> &mut [u8];
     /// What was put there, to be shared.
     fn freeze(self: Box<Self>) -> Bytes;
@@ -31,7 +34,7 @@ pub trait ReceiveBuffer {
 pub trait ReceiveBuffers {
     /// Lengths of segments that there may be memory for.
     fn sizes(&self) -> RangeInclusive<usize>;
-    /// Memory for so many bytes, which is one of these lengths and [`DIRECT_MIN`] to [`DIRECT_MAX`]; `None` if there is none at the moment.
+    /// Memory for so many bytes, at the start of a page, which is one of these lengths and [`DIRECT_MIN`] to [`DIRECT_MAX`]; `None` if there is none at the moment.
     fn take(&self, len: usize) -> Option<Box<dyn ReceiveBuffer>>;
 }
 
@@ -40,8 +43,8 @@ pub const DIRECT_MIN: usize = 16 << 10;
 pub const DIRECT_MAX: usize = 16 << 20;
 /// Those of more bytes are never expected: what comes by the buffer before their preamble is understood is a small part of them, and copied.
 const FORESEEN_MAX: usize = 1 << 20;
-/// Longer ones get no receive buffer before it is known that they come.
-const EXPECTED_MAX: usize = 64 << 10;
+/// Longer ones get no receive buffer before it is known that they come: 64 KiB, and what goes with them to a replica.
+const EXPECTED_MAX: usize = 68 << 10;
 /// What is before the data has at most so many bytes; more comes with large attributes only.
 pub const HEAD_MAX: usize = 2 << 10;
 /// Bytes before and behind the data that one read takes, at most.
@@ -80,8 +83,13 @@ pub struct ReadTarget<'a> {
     pub tail: usize,
 }
 
+/// What `data_off` counts in.
+const PAGE: usize = 4096;
+
 struct Filling {
     shape: Shape,
+    /// Bytes before the data.
+    lead: usize,
     target: Box<dyn ReceiveBuffer>,
     filled: usize,
 }
@@ -91,6 +99,8 @@ struct Filling {
 pub(crate) struct DirectReceive {
     now: Option<Filling>,
     expected: Option<Shape>,
+    /// Where in a page the last large data belonged.
+    lead: usize,
     others: u32,
 }
 
@@ -121,19 +131,22 @@ impl DirectReceive {
             if buf.len() >= shape.head + shape.len + CRC_EPILOGUE {
                 return None;
             }
-            let mut target = buffers.take(shape.len)?;
+            // The frame's own header says it, if it is here; else it is taken to be like the last one's.
+            let lead = known.and_then(|_| header::data_off(buf.get(PREAMBLE..)?)).map_or(self.lead, |off| usize::from(off) % PAGE);
+            let lead = if buffers.sizes().contains(&(lead + shape.len)) { lead } else { 0 };
+            let mut target = buffers.take(lead + shape.len)?;
             let mut filled = 0;
             if buf.len() > shape.head {
                 filled = shape.len.min(buf.len() - shape.head);
-                target.bytes()[..filled].copy_from_slice(&buf[shape.head..shape.head + filled]);
+                target.bytes()[lead..lead + filled].copy_from_slice(&buf[shape.head..shape.head + filled]);
                 buf.copy_within(shape.head + filled.., shape.head);
                 buf.truncate(buf.len() - filled);
             }
-            self.now = Some(Filling { shape, target, filled });
+            self.now = Some(Filling { shape, lead, target, filled });
         }
-        let Filling { shape, target, filled } = self.now.as_mut().expect("there is one");
+        let Filling { shape, lead, target, filled } = self.now.as_mut().expect("there is one");
         let head = shape.head.saturating_sub(buf.len());
-        Some(ReadTarget { head, data: &mut target.bytes()[*filled..], tail: CRC_EPILOGUE + shape.head })
+        Some(ReadTarget { head, data: &mut target.bytes()[*lead + *filled..], tail: CRC_EPILOGUE + shape.head })
     }
     /// So many more bytes are where [`DirectReceive::read_target`] said that data belong.
     pub(crate) fn received(&mut self, n: usize) {
@@ -159,7 +172,7 @@ impl DirectReceive {
         if let Some(mut now) = self.now.take_if(|now| Some(now.shape) != shape) {
             let behind = buf.split_off(now.shape.head);
             buf.reserve(now.filled + behind.len());
-            buf.extend_from_slice(&now.target.bytes()[..now.filled]);
+            buf.extend_from_slice(&now.target.bytes()[now.lead..now.lead + now.filled]);
             buf.extend_from_slice(&behind);
         }
     }
@@ -167,7 +180,12 @@ impl DirectReceive {
     pub(crate) fn take(&mut self) -> Option<Bytes> {
         let now = self.now.take()?;
         assert_eq!(now.filled, now.shape.len, "the frame is here in whole");
-        Some(now.target.freeze())
+        let bytes = now.target.freeze();
+        Some(if now.lead > 0 { bytes.slice(now.lead..) } else { bytes })
+    }
+    /// A frame with large data is here, and its header says where in a page they belong.
+    pub(crate) fn placed(&mut self, data_off: u16) {
+        self.lead = usize::from(data_off) % PAGE;
     }
 }
 

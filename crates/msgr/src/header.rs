@@ -11,6 +11,14 @@ use crate::MsgrError;
 
 pub const HEADER: usize = 41;
 
+const DATA_OFF: usize = 26;
+
+/// Of a header that is here in part, or in whole but unchecked.
+#[inline]
+pub fn data_off(bytes: &[u8]) -> Option<u16> {
+    Some(u16::from_le_bytes(bytes.get(DATA_OFF..DATA_OFF + 2)?.try_into().expect("two bytes")))
+}
+
 /// The fields that mean something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Header {
@@ -34,7 +42,7 @@ impl Header {
         out[16..18].copy_from_slice(&self.kind.to_le_bytes());
         out[18..20].copy_from_slice(&self.priority.to_le_bytes());
         out[20..22].copy_from_slice(&self.version.to_le_bytes());
-        out[26..28].copy_from_slice(&self.data_off.to_le_bytes());
+        out[DATA_OFF..DATA_OFF + 2].copy_from_slice(&self.data_off.to_le_bytes());
         out[28..36].copy_from_slice(&self.ack_seq.to_le_bytes());
         out[37..39].copy_from_slice(&self.compat.to_le_bytes());
         out
@@ -50,7 +58,7 @@ impl Header {
             kind: u16_at(16),
             priority: u16_at(18),
             version: u16_at(20),
-            data_off: u16_at(26),
+            data_off: u16_at(DATA_OFF),
             ack_seq: u64_at(28),
             compat: u16_at(37),
         })

@@ -3,8 +3,9 @@
 //! Bytes are taken from the front of a growing buffer only once a frame is there in whole, and the frame's segments share that buffer. Large data
 //! may have memory of their own: see [`crate::direct`].
 
-use crate::direct::{DirectReceive, ReadTarget, ReceiveBuffers};
+use crate::direct::{DIRECT_MIN, DirectReceive, ReadTarget, ReceiveBuffers};
 use crate::frame::{ABORTED, COMPLETE, CRC_EPILOGUE, GCM_TAG, INLINE, MAX_SEGMENTS, PREAMBLE, padded};
+use crate::header;
 use crate::secure::Cipher;
 use crate::{MsgrError, Preamble, Tag};
 use base::crc32c;
@@ -58,6 +59,11 @@ impl Frame {
     pub fn as_slice(&self, i: usize) -> &[u8] {
         assert!(i < MAX_SEGMENTS - 1, "the last segment is shared");
         &self.bytes[self.segments[i].clone()]
+    }
+    /// True for a message whose data may be worth memory of their own.
+    #[inline]
+    fn is_large(&self) -> bool {
+        self.tag == Tag::Message && self.data.as_ref().map_or(self.segments[MAX_SEGMENTS - 1].len(), Bytes::len) >= DIRECT_MIN
     }
     /// A handshake's frame as it was on the wire (in crc mode): what the signature covers.
     pub fn on_wire(&self) -> &[u8] {
@@ -140,8 +146,13 @@ impl Reader {
                 None => Self::crc_frame(&preamble, buf.split_to(len), self.direct.take())?,
                 Some(cipher) => Self::secure_frame(cipher, &preamble, buf.split_to(len))?,
             };
-            if frame.is_some() {
-                return Ok(frame);
+            if let Some(frame) = frame {
+                if frame.is_large()
+                    && let Some(data_off) = header::data_off(frame.as_slice(0))
+                {
+                    self.direct.placed(data_off);
+                }
+                return Ok(Some(frame));
             }
         }
     }

@@ -68,4 +68,5 @@ pub use snap::{SnapContext, SnapSet};
 pub use superblock::OsdSuperblock;
 pub use time::UTime;
 pub use transaction::{Transaction, TxKind, TxOp};
+pub use transaction_wire::Pieces;
 pub use version::{EVersion, ReqId};

@@ -83,8 +83,54 @@ fn put_set(e: &mut Encoder, keys: &[ByteStr]) {
     e.list(keys.iter());
 }
 
+/// What the ops carry, in pieces: a long payload is shared, not copied.
+struct Carried {
+    pieces: Vec<Bytes>,
+    last: Encoder,
+    /// Bytes in `pieces`.
+    before: usize,
+}
+
+/// A payload of so many bytes is worth a piece of its own.
+const SHARED_MIN: usize = 4096;
+
+impl Carried {
+    fn new(features: u64) -> Self {
+        Self { pieces: Vec::new(), last: Encoder::with_capacity(features, 512), before: 0 }
+    }
+    fn len(&self) -> usize {
+        self.before + self.last.len()
+    }
+    fn payload(&mut self, bytes: &Bytes) {
+        if bytes.len() < SHARED_MIN {
+            return bytes.encode(&mut self.last);
+        }
+        self.last.count(bytes.len());
+        let next = Encoder::with_capacity(self.last.features(), 512);
+        let small = std::mem::replace(&mut self.last, next).finish();
+        self.before += small.len() + bytes.len();
+        self.pieces.extend([small, bytes.clone()]);
+    }
+}
+
+/// An encoded transaction.
+#[derive(Debug, Clone, Default)]
+pub struct Pieces {
+    /// One behind the other.
+    pub bytes: Vec<Bytes>,
+    /// Where the first byte would have to lie in a page, so that the longest payload of a write begins one; 0 if there is none.
+    pub data_off: u16,
+}
+
+/// What a message's `data_off` counts in.
+const PAGE: usize = 4096;
+
 /// One op into its two places.
-fn put_op(op: &TxOp, ops: &mut Encoder, data: &mut Encoder) {
+fn put_op(op: &TxOp, ops: &mut Encoder, carried: &mut Carried) {
+    if let TxKind::Write { data, .. } = &op.kind {
+        carried.payload(data);
+    }
+    let data = &mut carried.last;
     let mut w = WireOp { coll: op.coll, obj: op.obj, ..WireOp::default() };
     w.code = match &op.kind {
         TxKind::Nop => code::NOP,
@@ -92,7 +138,6 @@ fn put_op(op: &TxOp, ops: &mut Encoder, data: &mut Encoder) {
         TxKind::Touch => code::TOUCH,
         TxKind::Write { offset, data: bytes } => {
             (w.off, w.len) = (*offset, bytes.len() as u64);
-            bytes.encode(data);
             code::WRITE
         }
         TxKind::Zero { offset, len } => {
@@ -262,37 +307,66 @@ fn put_index<'a, K: Denc + Ord + 'a>(e: &mut Encoder, keys: impl Iterator<Item =
     }
 }
 
+/// Version and the oldest reader's.
+const VERSION: u8 = 9;
+/// Before what the ops carry: version, compat, length of the frame, and theirs.
+const HEAD: usize = 10;
+
+impl Transaction {
+    /// Encoded, with long payloads shared: the same bytes as [`Denc::to_bytes`] gives in one piece.
+    pub fn to_pieces(&self, features: u64) -> Pieces {
+        let mut ops = Encoder::with_capacity(features, self.len() * WIRE_OP_BYTES);
+        let mut carried = Carried::new(features);
+        let (mut largest, mut largest_off, mut largest_at) = (0, 0, 0);
+        for op in self.ops() {
+            if let TxKind::Write { offset, data: bytes } = &op.kind
+                && bytes.len() > largest
+            {
+                (largest, largest_off, largest_at) = (bytes.len(), *offset, carried.len() + 4);
+            }
+            put_op(op, &mut ops, &mut carried);
+        }
+        let carried_len = carried.len();
+        let mut tail = carried.last;
+        let in_tail = tail.len();
+        ops.finish().encode(&mut tail);
+        let colls: Vec<CollId> = self.colls().collect();
+        put_index(&mut tail, colls.iter());
+        put_index(&mut tail, self.objects());
+        tail.u64(self.len() as u64);
+        tail.u32(largest as u32);
+        tail.u32(largest_off as u32);
+        tail.u32(largest_at as u32);
+        tail.u32(self.fadvise_flags);
+        let mut head = Encoder::with_capacity(features, HEAD + carried.pieces.first().map_or(tail.len(), Bytes::len));
+        head.u8(VERSION);
+        head.u8(VERSION);
+        head.count(HEAD - 6 + carried_len + tail.len() - in_tail);
+        head.count(carried_len);
+        // What is small goes with the head.
+        let mut pieces = carried.pieces.into_iter();
+        head.raw(&pieces.next().unwrap_or_default());
+        let rest: Vec<Bytes> = pieces.collect();
+        let bytes = if rest.is_empty() {
+            head.raw(tail.as_slice());
+            vec![head.finish()]
+        } else {
+            [head.finish()].into_iter().chain(rest).chain([tail.finish()]).collect()
+        };
+        let data_off = if largest > 0 { (HEAD + largest_at).wrapping_neg() % PAGE } else { 0 };
+        Pieces { bytes, data_off: data_off as u16 }
+    }
+}
+
 impl Denc for Transaction {
     fn encode(&self, e: &mut Encoder) {
-        e.frame(9, 9, |e| {
-            let mut ops = Encoder::with_capacity(e.features(), self.len() * WIRE_OP_BYTES);
-            let mut data = Encoder::with_capacity(e.features(), self.data_len() as usize + 256);
-            let (mut largest, mut largest_off, mut largest_at) = (0, 0, 0);
-            for op in self.ops() {
-                if let TxKind::Write { offset, data: bytes } = &op.kind
-                    && bytes.len() > largest
-                {
-                    (largest, largest_off, largest_at) = (bytes.len(), *offset, data.len() + 4);
-                }
-                put_op(op, &mut ops, &mut data);
-            }
-            data.finish().encode(e);
-            ops.finish().encode(e);
-            let colls: Vec<CollId> = self.colls().collect();
-            put_index(e, colls.iter());
-            put_index(e, self.objects());
-            e.u64(self.len() as u64);
-            e.u32(largest as u32);
-            e.u32(largest_off as u32);
-            e.u32(largest_at as u32);
-            e.u32(self.fadvise_flags);
-        });
+        self.to_pieces(e.features()).bytes.iter().for_each(|piece| e.raw(piece));
     }
 
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("Transaction", 9, |d, v| {
-            if v < 9 {
-                return Err(DencError::TooOld { what: "Transaction", version: v, oldest: 9 });
+        d.frame("Transaction", VERSION, |d, v| {
+            if v < VERSION {
+                return Err(DencError::TooOld { what: "Transaction", version: v, oldest: VERSION });
             }
             let (mut data, mut ops) = (Decoder::new(d.blob()?), Decoder::new(d.blob()?));
             let (colls, objects): (Vec<CollId>, Vec<GHObject>) = (by_index(d)?, by_index(d)?);
@@ -313,6 +387,38 @@ impl Denc for Transaction {
 mod tests {
     use super::*;
     use crate::{HObject, PgId, SpgId};
+
+    #[test]
+    fn long_payloads_are_shared_and_lie_where_the_data_off_says() {
+        let object = GHObject::plain(HObject { oid: "a".into(), pool: 3, hash: 7, snap: crate::CEPH_NOSNAP, ..HObject::min() });
+        let payload = |len: usize| Bytes::from(vec![(len % 251) as u8 | 1; len]);
+        let home = CollId::Pg(SpgId::whole(PgId::new(3, 0x1f)));
+        for (writes, pieces) in [(&[][..], 1), (&[100][..], 1), (&[100, 65536][..], 3), (&[4096, 200, 8192][..], 5), (&[8192, 4096][..], 5)]
+        {
+            let mut t = Transaction::default();
+            t.set_attrs(&object, vec![("x".into(), Bytes::from_static(b"1"))]);
+            writes.iter().for_each(|len| t.write(&object, 4096, payload(*len), 0));
+            t.set_attrs(&object, vec![("y".into(), Bytes::from_static(b"2"))]);
+            t.set_home(home);
+            let encoded = t.to_pieces(denc::ALL_FEATURES);
+            assert_eq!(encoded.bytes.len(), pieces, "{writes:?}");
+            let all = encoded.bytes.concat();
+            assert_eq!(all, t.to_bytes(denc::ALL_FEATURES));
+            assert_eq!(Transaction::from_bytes(&all.clone().into()).unwrap().ops(), t.ops());
+            let Some(longest) = writes.iter().copied().max() else {
+                assert_eq!(encoded.data_off, 0);
+                continue;
+            };
+            let at = all.windows(longest).position(|w| w == payload(longest)).unwrap();
+            assert_eq!((at + usize::from(encoded.data_off)) % PAGE, 0, "{writes:?}");
+            // The payload itself, not a copy.
+            let op = t.ops().iter().find_map(|op| match &op.kind {
+                TxKind::Write { data, .. } if data.len() == longest => Some(data.as_ptr()),
+                _ => None,
+            });
+            assert_eq!(encoded.bytes.iter().any(|piece| Some(piece.as_ptr()) == op), longest >= SHARED_MIN);
+        }
+    }
 
     #[test]
     fn comes_back_as_it_went() {

@@ -11,11 +11,14 @@ struct Giver {
     rng: RefCell<Option<Rng>>,
     held: Rc<Cell<usize>>,
     frozen: Rc<Cell<usize>>,
+    /// Where the last one that was frozen begins.
+    base: Rc<Cell<usize>>,
 }
 struct Held {
     bytes: Vec<u8>,
     held: Rc<Cell<usize>>,
     frozen: Rc<Cell<usize>>,
+    base: Rc<Cell<usize>>,
 }
 
 impl ReceiveBuffers for Giver {
@@ -28,7 +31,7 @@ impl ReceiveBuffers for Giver {
             return None;
         }
         self.held.set(self.held.get() + 1);
-        Some(Box::new(Held { bytes: vec![0xee; len], held: self.held.clone(), frozen: self.frozen.clone() }))
+        Some(Box::new(Held { bytes: vec![0xee; len], held: self.held.clone(), frozen: self.frozen.clone(), base: self.base.clone() }))
     }
 }
 impl ReceiveBuffer for Held {
@@ -37,6 +40,7 @@ impl ReceiveBuffer for Held {
     }
     fn freeze(mut self: Box<Self>) -> Bytes {
         self.frozen.set(self.frozen.get() + 1);
+        self.base.set(self.bytes.as_ptr() as usize);
         std::mem::take(&mut self.bytes).into()
     }
 }
@@ -88,14 +92,14 @@ fn receive(c: &mut Connection, buf: &mut BytesMut, bytes: &[u8], mut max: impl F
 
 /// Messages of which many are large and like the one before.
 fn some(rng: &mut Rng, n: u64) -> Vec<RawMessage> {
-    let mut shape = (300, 0, 65536);
+    let mut shape = (300, 0, 65536, 0);
     let mut one = |tid| {
         if rng.chance(1, 3) {
             let len = [0, 1, 4096, DIRECT_MIN - 1, DIRECT_MIN, 40_000, 65_536, 1 << 20, (1 << 20) + 1, 200_000, 3 << 20];
             let middle = if rng.chance(1, 5) { rng.below(4000) as usize } else { 0 };
-            shape = (rng.below(400) as usize, middle, len[rng.below(11) as usize]);
+            shape = (rng.below(400) as usize, middle, len[rng.below(11) as usize], rng.below(3) as u16 * 1500);
         }
-        message(tid, shape.0, shape.1, &[shape.2])
+        RawMessage { data_off: shape.3, ..message(tid, shape.0, shape.1, &[shape.2]) }
     };
     (0..n).map(&mut one).collect()
 }
@@ -195,6 +199,28 @@ fn frames_that_wait_together_have_a_receive_buffer_each() {
     }
     let ups = receive(&mut b, &mut buf, &bytes, || usize::MAX).unwrap();
     assert_eq!((ups.len(), giver.frozen.get()), (20, 39));
+}
+
+#[test]
+fn data_lie_where_their_sender_says() {
+    let offs = [0, 4082, 4082, 512, 512, 0, 0x5000, 0x5123];
+    // What comes in one read is taken to belong where the last one did; of what comes bit by bit, its own header is known first.
+    let foreseen = [0, 0, 4082, 4082, 512, 512, 0, 0];
+    for (step, leads) in [(usize::MAX, foreseen), (200, offs.map(|off| usize::from(off) % 4096))] {
+        let (mut a, mut b, giver) = ready(ConMode::CRC, None);
+        let mut buf = BytesMut::new();
+        a.send(message(0, 300, 0, &[66_000]));
+        receive(&mut b, &mut buf, &a.out().take_flat(), || usize::MAX).unwrap();
+        for (tid, (data_off, lead)) in offs.into_iter().zip(leads).enumerate() {
+            let sent = RawMessage { data_off, ..message(tid as u64, 300, 0, &[66_000]) };
+            a.send(sent.clone());
+            let ups = receive(&mut b, &mut buf, &a.out().take_flat(), || step).unwrap();
+            let [Up::Message(got)] = &ups[..] else { panic!("{ups:?}") };
+            assert!(got.data_flat() == sent.data_flat() && got.data_off == data_off, "message {tid}");
+            assert_eq!(got.data[0].as_ptr() as usize - giver.base.get(), lead, "message {tid} by {step}");
+        }
+        assert_eq!((giver.frozen.get(), giver.held.get()), (offs.len(), 0));
+    }
 }
 
 /// Gives receive buffers for the largest alone.

@@ -16,11 +16,11 @@ use crate::shared::Cx;
 use denc::{Bytes, Denc};
 use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGRemove, MOSDPGTemp, MOSDRepOp, MOSDRepOpReply, Message, Paxos, PgLease};
 use types::osd_op::osd_flag;
-use types::{EVersion, Epoch, HObject, ObjectStatSum, PgInfo, PgLog, PgLogEntry, PgMissing, PgShard, SpgId, Transaction, features};
+use types::{EVersion, Epoch, HObject, ObjectStatSum, PgInfo, PgLog, PgLogEntry, PgMissing, PgShard, Pieces, SpgId, Transaction, features};
 
 /// A write as other members get it, encoded.
 pub(super) struct Payload {
-    txn: Bytes,
+    txn: Pieces,
     entries: Bytes,
     /// For a target that does not have the object yet: nothing is to be done.
     skipped: Option<Bytes>,
@@ -197,7 +197,7 @@ impl Pg {
         let features = cx.sh.osd_features;
         self.peering.others().next()?;
         let skipped = (!self.peering.targets().is_empty()).then(|| Transaction::new(self.coll).to_bytes(features));
-        Some(Payload { txn: txn.to_bytes(features), entries: entries.to_bytes(features), skipped })
+        Some(Payload { txn: txn.to_pieces(features), entries: entries.to_bytes(features), skipped })
     }
     /// True if a target has this object, or will have it by what is on its way.
     fn has_got_to(&self, target: PgShard, head: &HObject) -> bool {
@@ -234,7 +234,8 @@ impl Pg {
             pg_trim_to: self.log.tail(),
             from: self.ourselves(),
             min_last_complete_ondisk: everywhere,
-            transaction: vec![payload.txn],
+            transaction: payload.txn.bytes,
+            data_off: payload.txn.data_off,
             ..MOSDRepOp::default()
         };
         // Members of a replicated group have the same shard, and get the same bytes.
@@ -245,10 +246,10 @@ impl Pg {
         let Some(skipped) = payload.skipped else { return };
         for target in self.peering.targets() {
             let gets = write.obj.as_ref().is_none_or(|head| self.has_got_to(*target, head));
-            let transaction = if gets { msg.transaction.clone() } else { vec![skipped.clone()] };
+            let (transaction, data_off) = if gets { (msg.transaction.clone(), msg.data_off) } else { (vec![skipped.clone()], 0) };
             // Its counts are of what it has.
             let pg_stats = self.peering.judged_member(*target).map_or_else(|| msg.pg_stats.clone(), |known| known.info.stats.clone());
-            let msg = MOSDRepOp { transaction, pg_stats, ..msg.clone() };
+            let msg = MOSDRepOp { transaction, data_off, pg_stats, ..msg.clone() };
             peers::send(target.osd, msg.encode(features::SUPPORTED), cx);
         }
     }
