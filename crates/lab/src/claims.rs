@@ -33,8 +33,16 @@ pub struct Answer {
     pub ratio: Option<Ratio>,
 }
 
-/// What a claim is about that names nothing.
-pub(crate) const IOPS: &str = "iops";
+impl Claim {
+    /// The name of what it is about: IOPS unless it says.
+    fn metric(&self) -> &str {
+        self.metric.as_deref().unwrap_or("iops")
+    }
+    /// What it is about; an error where the name means nothing.
+    pub(crate) fn quantity(&self) -> Result<Quantity, String> {
+        Quantity::parse(self.metric())
+    }
+}
 
 /// The word for a figure. Few rounds answer only what is far from the bounds.
 fn word(claim: &Claim, quantity: Quantity, figure: Option<&Ratio>) -> &'static str {
@@ -65,7 +73,7 @@ fn places(run: &Run) -> Vec<(Point, usize)> {
 
 fn answers(run: &Run, claim: &Claim) -> Vec<Answer> {
     // The study was checked.
-    let Ok(quantity) = Quantity::parse(claim.metric.as_deref().unwrap_or(IOPS)) else { return Vec::new() };
+    let Ok(quantity) = claim.quantity() else { return Vec::new() };
     let (above, below) = claim.ratio.as_deref().map_or(Some(("", "")), |r| r.split_once('/')).unwrap_or_default();
     let (Ok(above), Ok(below), Ok(filter)) = (Filter::parse(above), Filter::parse(below), Filter::parse(&claim.filter)) else {
         return Vec::new();
@@ -105,9 +113,9 @@ pub fn answer(run: &Run) -> Vec<ClaimResult> {
         ClaimResult {
             text: claim.text.clone(),
             seed: claim.seed.clone(),
-            condition: format!("{}{device}{ratio}{}{}{place}", claim.metric.as_deref().unwrap_or(IOPS), bounds[0], bounds[1]),
+            condition: format!("{}{device}{ratio}{}{}{place}", claim.metric(), bounds[0], bounds[1]),
             absolute: claim.ratio.is_none(),
-            of: Quantity::parse(claim.metric.as_deref().unwrap_or(IOPS)).map_or("rounds", Quantity::of).into(),
+            of: claim.quantity().map_or("rounds", Quantity::of).into(),
             answers: answers(run, claim),
         }
     };
@@ -126,9 +134,9 @@ mod tests {
     #[test]
     fn an_interval_across_the_bound_tells_nothing() {
         let ratio = |low, high, rounds| Ratio { median: (low + high) / 2.0, low, high, rounds };
-        let iops = Quantity::parse(IOPS).unwrap();
-        let word = |claim: &Claim, r| super::word(claim, iops, Some(&r));
         let c = claim(Some(1.8), None);
+        let iops = c.quantity().unwrap();
+        let word = |claim: &Claim, r| super::word(claim, iops, Some(&r));
         assert_eq!(word(&c, ratio(1.9, 2.1, 5)), "holds");
         assert_eq!(word(&c, ratio(1.0, 1.1, 5)), "doesn't hold");
         assert_eq!(word(&c, ratio(1.7, 2.1, 5)), "can't tell");

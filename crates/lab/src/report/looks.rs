@@ -62,7 +62,8 @@ pub fn traces(run: &Run) -> Markup {
         .plan
         .cells
         .iter()
-        .filter_map(|c| Some((c, run.looks.get(&(Mode::Trace, c.hash.clone()))?)))
+        .enumerate()
+        .filter_map(|(at, c)| Some((c, run.look(Mode::Trace, at)?)))
         .flat_map(|(c, stat)| stat.trace.iter().map(move |s| (c, s, device(stat, &s.device))))
         .collect();
     html! {
@@ -93,7 +94,8 @@ pub fn profiles(run: &Run) -> Markup {
         .plan
         .cells
         .iter()
-        .filter_map(|c| Some((c, run.looks.get(&(Mode::Profile, c.hash.clone()))?.profile.as_ref()?)))
+        .enumerate()
+        .filter_map(|(at, c)| Some((c, run.look(Mode::Profile, at)?.profile.as_ref()?)))
         .filter(|(_, p)| p.samples() > 0)
         .collect();
     html! {

@@ -3,7 +3,7 @@
 use super::Wrong;
 use super::axes;
 use super::file::{AxisEntry, Base, Claim, Device, Drill, Load, Study, Target};
-use crate::claims::{self, quantity::Quantity};
+use crate::claims::quantity::Quantity;
 use crate::load::{Op, Tool, course};
 use crate::target::Kind;
 use crate::target::device::ROLES;
@@ -263,7 +263,7 @@ fn check_load(study: &Study, load: &Spanned<Load>) -> Checked {
 
 fn check_claim(claim: &Spanned<Claim>) -> Checked {
     let (c, span) = (claim.get_ref(), claim.span());
-    let quantity = Quantity::parse(c.metric.as_deref().unwrap_or(claims::IOPS)).map_err(|e| wrong(span.clone(), e))?;
+    let quantity = c.quantity().map_err(|e| wrong(span.clone(), e))?;
     let sides = match (&c.ratio, quantity) {
         (Some(_), Quantity::Trace(_)) => return Err(wrong(span, "a trace is of one round, which no ratio can be had of")),
         (Some(ratio), _) => ratio.split_once('/').ok_or_else(|| wrong(span.clone(), "ratio has two sides: \"auth=none / auth=cephx\""))?,
