@@ -25,7 +25,7 @@ fn selftest() -> Result<()> {
     Ok(())
 }
 
-/// Two short rounds of our own stores; every visit valid, the report there and the same twice, nothing different from itself.
+/// Two short rounds of our own stores; every visit valid, the daemons' logs kept, the report there and the same twice, nothing different from itself.
 fn study() -> Result<()> {
     const STUDY: &str = "lab = 1\nname = \"short\"\n[axes]\nop = [\"write\", \"randread\"]\n[[target]]\nname = \"mem\"\nkind = \"humboldt\"\n\
         store = \"mem\"\n[[target]]\nname = \"block\"\nkind = \"humboldt\"\n[[target]]\nname = \"null\"\nkind = \"null\"\n[[load]]\n\
@@ -35,6 +35,9 @@ fn study() -> Result<()> {
     std::fs::write(&file, STUDY)?;
     let ran = lab(&["run", &file, "--quick", "--out", &out], Duration::from_secs(120))?;
     ensure!(ran.ok() && ran.stdout.contains("16 rounds valid, 0 invalid, 0 failed; 0 cells skipped"), "lab run: {ran:?}");
+    let first_log = |cell: std::fs::DirEntry| std::fs::read_to_string(cell.path().join("0-0/logs/log")).unwrap_or_default();
+    let said = std::fs::read_dir(dir.join("r/cells"))?.flatten().map(first_log).filter(|log| log.contains("ready in")).count();
+    ensure!(said >= 4, "the starts of {said} of four targets are in the logs of the first round");
     let again = lab(&["run", &file, "--quick", "--out", &out], Duration::from_secs(60))?;
     ensure!(!again.ok() && again.stderr.contains("not empty"), "results were written over: {again:?}");
     let page = dir.join("r/report.html");

@@ -4,7 +4,7 @@
 //! study.toml          as it was given                 plan.json       what was to be done
 //! machine.json        what it ran on                  ceilings.json   what the machine gives at most
 //! journal.jsonl       one line a finished round, synced
-//! cells/HASH/R-A/     round R, attempt A: cmd, out, err, samples.jsonl, stat.json
+//! cells/HASH/R-A/     round R, attempt A: cmd, out, err, samples.jsonl, stat.json; logs/: what the target's daemons said meanwhile
 //! trace/, profile/    the same of rounds that look closer
 //! results.json        figures, verdicts, claims (schema 1)
 //! report.html         out of the files above          SHA256SUMS

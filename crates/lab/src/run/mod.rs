@@ -6,6 +6,7 @@ pub mod folder;
 pub mod interrupt;
 pub mod judge;
 mod length;
+mod logs;
 pub mod visit;
 
 use crate::plan::{Cell, Mode, Plan, Setup, Step, room};
@@ -18,6 +19,7 @@ use anyhow::{Context, Result, bail};
 use folder::{Folder, Line, write, write_json};
 use judge::State;
 use length::Length;
+use logs::Logs;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -211,7 +213,11 @@ fn visits(study: &Study, plan: &Plan, fleet: &mut Fleet, folder: &mut Folder, pr
                 base: study.base.as_ref().map(|b| b.get_ref()),
                 capacities: &capacities,
             };
+            let logs = Logs::begin(target.home());
             let mut stat = visit.run(target, folder)?;
+            if let Err(e) = logs.keep(&visit.dir(folder).join("logs")) {
+                stat.marks.push(format!("its logs are not kept: {e:#}"));
+            }
             let (asked_s, warm_s) = if cell.work.tool.is_timed() { (visit.seconds, visit.warm_s) } else { (0.0, 0.0) };
             stat.took.asked_s = asked_s;
             let measured_s = asked_s + warm_s;

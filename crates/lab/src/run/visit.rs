@@ -20,7 +20,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long the parts of a visit took, seconds.
@@ -169,9 +169,13 @@ impl Visit<'_> {
     fn limit(&self) -> Duration {
         Duration::from_secs_f64((self.seconds + self.warm_s) * 2.0) + GRACE
     }
+    /// Where everything of it goes.
+    pub fn dir(&self, folder: &Folder) -> PathBuf {
+        folder.path.join(folder::dir(self.mode, &self.cell.hash, self.round, self.attempt))
+    }
     /// Runs it. Errors are the lab's own; what goes wrong with target or load is a state.
     pub fn run(&self, target: &mut dyn Target, folder: &Folder) -> Result<Stat> {
-        let dir = folder.path.join(folder::dir(self.mode, &self.cell.hash, self.round, self.attempt));
+        let dir = self.dir(folder);
         fs::create_dir_all(&dir)?;
         let mut stat = Stat { schema: SCHEMA, ..Stat::default() };
         let work = &self.cell.work;

@@ -194,6 +194,9 @@ impl Target for Gluster {
     fn alive(&mut self) -> bool {
         [&mut self.keeper, &mut self.glusterd, &mut self.client].into_iter().all(|d| d.as_mut().is_some_and(Daemon::alive))
     }
+    fn home(&self) -> Option<PathBuf> {
+        Some(self.dir.clone())
+    }
     fn place(&self) -> Place {
         let dir = self.dir.join("mnt");
         Place { file: dir.join("data"), dir: Some(dir), net: self.kept().ok(), ..Place::default() }

@@ -130,6 +130,10 @@ pub trait Target {
     /// True while everything of it runs.
     fn alive(&mut self) -> bool;
     fn place(&self) -> Place;
+    /// The folder that is its own, where its daemons write their logs; none if nothing of it is ours.
+    fn home(&self) -> Option<PathBuf> {
+        None
+    }
     /// Processes that serve; those that they start count, too.
     fn servers(&self) -> Vec<u32>;
     /// Stat files of the devices that are its alone.

@@ -255,6 +255,9 @@ impl Target for Ceph {
             && self.osds.alive()
             && self.files.as_mut().is_none_or(Files::alive)
     }
+    fn home(&self) -> Option<PathBuf> {
+        Some(self.dir.clone())
+    }
     fn place(&self) -> Place {
         let dir = self.files.as_ref().map(|f| f.dir().to_path_buf());
         let file = dir.as_ref().map(|d| d.join("data")).unwrap_or_default();
