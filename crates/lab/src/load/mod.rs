@@ -178,7 +178,8 @@ impl Work {
     /// One line for people.
     pub fn show(&self) -> String {
         let jobs = if self.jobs > 1 { format!(", {} jobs", self.jobs) } else { String::new() };
-        format!("{} {} {}, depth {}{jobs}", self.name, show_size(self.block), self.op.name(), self.depth)
+        let size = Some(show_size(self.block)).filter(|size| !self.name.contains(size.as_str())).map_or(String::new(), |size| size + " ");
+        format!("{} {size}{}, depth {}{jobs}", self.name, self.op.name(), self.depth)
     }
     /// True if it ends when all that is there has been read: `rados bench seq` reads each object once.
     pub fn may_run_out(&self) -> bool {

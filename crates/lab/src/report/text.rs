@@ -29,7 +29,7 @@ pub fn plan(plan: &Plan, minutes: f64) -> String {
         minutes.ceil(),
         if plan.all_up { "all targets run at once" } else { "one target runs at a time" }
     );
-    let _ = writeln!(out, "  memory {} MiB", plan.memory_bytes() >> 20);
+    let _ = writeln!(out, "  memory {} MiB", plan.memory_at_once_bytes() >> 20);
     for setup in plan.setups() {
         let _ = writeln!(out, "  {}", setup.show());
     }

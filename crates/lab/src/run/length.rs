@@ -23,9 +23,10 @@ impl Length {
             return None;
         }
         match () {
+            // A load that was disturbed shows the machine's curve, not its own: it is made again as it was.
+            () if has("disturbed") => (attempt < rules.repeats).then_some(self),
             // A load that was not steady yet gets as much time again as it had.
             () if has("not steady") && self.0 < Self::most(rules) => Some(Self(self.0 + 1.0)),
-            () if has("disturbed") && attempt < rules.repeats => Some(self),
             () => None,
         }
     }
@@ -65,6 +66,10 @@ mod tests {
         let rules = rules(1, 1);
         assert_eq!(Length(2.0).next(&rules, &stat("disturbed: other processes", 20.0), 0), Some(Length(2.0)));
         assert_eq!(Length(2.0).next(&rules, &stat("disturbed: other processes", 20.0), 1), None);
+        let mut both = stat("disturbed: the hypervisor", 10.0);
+        both.marks.push("not steady: range 30 %".into());
+        assert_eq!(Length(1.0).next(&rules, &both, 0), Some(Length(1.0)));
+        assert_eq!(Length(1.0).next(&rules, &both, 1), None);
         assert_eq!(Length(1.0).next(&rules, &stat("", 10.0), 0), None);
         let failed = Stat { state: Some(State::Failed("it ended".into())), ..stat("not steady", 10.0) };
         assert_eq!(Length(1.0).next(&rules, &failed, 0), None);

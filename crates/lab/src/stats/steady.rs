@@ -35,18 +35,16 @@ impl Steady {
         let range = (high - low) / mean;
         Some(Self { steady: range <= RANGE_MAX && slope.abs() <= SLOPE_MAX, range, slope })
     }
-    /// Of a curve of operations per slot of time, cut into five windows; what doesn't fill a slot in each is left out at the front. None if
-    /// there are fewer slots than windows.
+    /// Of a curve of operations per slot of time, cut into five windows of the same length; a slot that lies in two of them counts in each by
+    /// its part. The first slot, in which the load begins, is left out. None if the others are fewer than the windows.
     pub fn of_curve(slots: &[u64]) -> Option<Self> {
-        let each = slots.len() / WINDOWS;
-        if each == 0 {
-            return None;
-        }
-        let last = &slots[slots.len() - each * WINDOWS..];
-        let mut windows = [0.0; WINDOWS];
-        for (window, slots) in windows.iter_mut().zip(last.chunks(each)) {
-            *window = slots.iter().sum::<u64>() as f64 / each as f64;
-        }
+        let slots = slots.get(1..).filter(|s| s.len() >= WINDOWS)?;
+        let each = slots.len() as f64 / WINDOWS as f64;
+        let windows = std::array::from_fn(|i| {
+            let (from, to) = (i as f64 * each, (i + 1) as f64 * each);
+            let part = |(at, ops): (usize, &u64)| *ops as f64 * (to.min(at as f64 + 1.0) - from.max(at as f64)).max(0.0);
+            slots.iter().enumerate().map(part).sum::<f64>() / each
+        });
         Self::of(&windows)
     }
 }
@@ -63,13 +61,20 @@ mod tests {
         let spread = Steady::of(&[100.0, 120.0, 95.0, 120.0, 100.0]).unwrap();
         assert!(!spread.steady && spread.slope.abs() < 1e-9);
         assert_eq!(Steady::of(&[0.0; 5]), None);
-        assert_eq!(Steady::of_curve(&[1, 2, 3, 4]), None);
+        assert_eq!(Steady::of_curve(&[1, 2, 3, 4, 5]), None);
+        assert_eq!(Steady::of_curve(&[]), None);
     }
 
     #[test]
-    fn the_end_of_a_curve_counts() {
-        // A start-up of three slots that doesn't fill a slot in each window is not part of it.
-        let slots: Vec<u64> = [0, 10, 50].into_iter().chain([100; 25]).collect();
-        assert!(Steady::of_curve(&slots).unwrap().steady);
+    fn all_of_a_curve_counts_but_the_slot_in_which_it_begins() {
+        assert!(Steady::of_curve(&[10, 100, 100, 100, 100, 100]).unwrap().steady);
+        // Eight slots in five windows of 1.6: of 100 operations each but the last, of 100 + 60 / 1.6.
+        let curve = Steady::of_curve(&[0, 100, 100, 100, 100, 100, 100, 100, 160]).unwrap();
+        assert!((curve.range - 37.5 / 107.5).abs() < 1e-9, "{curve:?}");
+        // What goes up and down from slot to slot is steady over more of them.
+        let wave: Vec<u64> = (0..20).map(|i| 100 + 15 * (i % 2)).collect();
+        assert!(Steady::of_curve(&wave).unwrap().steady);
+        let falling: Vec<u64> = (0..9).map(|i| 120 - 5 * i).collect();
+        assert!(!Steady::of_curve(&falling).unwrap().steady);
     }
 }
