@@ -24,6 +24,9 @@ const COMMAND: Duration = Duration::from_secs(60);
 const READY: Duration = Duration::from_secs(90);
 /// Placement groups of the pool.
 const PGS: u64 = 32;
+/// A run of `rados bench` loses some KiB of a store's count: this is for many of them, and little memory.
+const BALLAST_BYTES: u64 = 4 << 20;
+const BALLAST_OBJECTS: u64 = 32;
 /// A file store's file system where no device is named: a sparse file.
 const FILE_STORE_BYTES: u64 = 8 << 30;
 
@@ -192,6 +195,13 @@ impl Ceph {
             chore(&mut mkfs, READY).map(drop)
         })
     }
+    /// Objects that stay. Stock's store in memory counts its bytes without a lock and loses some additions: emptied, it had 18446744073709482293
+    /// bytes in use, called itself full and took no write any more (16.2). With these it does not get near 0, whichever OSDs they are on.
+    fn ballast(&self) -> Result<()> {
+        let (bytes, objects) = (BALLAST_BYTES.to_string(), BALLAST_OBJECTS.to_string());
+        let write = ["bench", "-p", "bench", "1", "write", "-b", &bytes, "-t", "4", "--max-objects", &objects];
+        self.tool("rados", &[&write[..], &["--run-name", "ballast", "--no-cleanup"]].concat()).map(drop).context("objects that stay")
+    }
     fn start_new(&mut self) -> Result<()> {
         if let Some(root) = &self.root {
             chroot::furnish(root)?;
@@ -212,6 +222,9 @@ impl Ceph {
         self.all_backings().for_each(Backing::taken);
         let pgs = PGS.to_string();
         self.tool("ceph", &["osd", "pool", "create", "bench", &pgs, &pgs])?;
+        if self.setup.store == "mem" {
+            self.ballast()?;
+        }
         self.files = Files::start(&self.setup, &self.place(), &self.server_place(), &self.dir)?;
         self.made = true;
         Ok(())
