@@ -10,7 +10,7 @@ const SHELLS: &[&str] = &["net", "osd", "mon", "client", "lab", "cli"];
 /// The only crate below the shells that may name files and the kernel's rings: the disks themselves.
 const DISKS: &[&str] = &["disk"];
 /// What a core must not have among its dependencies.
-const EDGES: &[&str] = &["tokio", "socket2", "libc", "redb", "io-uring", "getrandom", "rand"];
+const EDGES: &[&str] = &["tokio", "socket2", "libc", "redb", "io-uring", "getrandom", "rand", "say"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
@@ -191,6 +191,29 @@ fn no_core_allows_what_clippy_toml_bans() {
             }
         }
     }
+}
+
+/// The standard library's macros panic when a pipe has lost its reader, and a daemon would end with the program that reads its log.
+#[test]
+fn shells_print_by_the_crate_say() {
+    let mut looked = 0;
+    for name in SHELLS.iter().chain(DISKS) {
+        let mut files = Vec::new();
+        sources(&root().join("crates").join(name).join("src"), &mut files);
+        for file in files {
+            let text = fs::read_to_string(&file).unwrap();
+            for (n, line) in text.lines().enumerate() {
+                for word in ["print!(", "println!("] {
+                    for (at, _) in line.match_indices(word) {
+                        let before = line[..at].strip_suffix('e').unwrap_or(&line[..at]);
+                        assert!(before.ends_with("say::"), "{}:{}: say::{word}…)", file.display(), n + 1);
+                        looked += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(looked > 50, "{looked} lines print");
 }
 
 #[test]

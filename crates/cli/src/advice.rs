@@ -18,7 +18,7 @@ pub fn of(error: &anyhow::Error) -> Option<String> {
 /// Says the next step on standard error, below what was said of the error.
 pub fn print(error: &anyhow::Error) {
     if let Some(next) = of(error) {
-        eprintln!("  {next}");
+        say::eprintln!("  {next}");
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub fn bench(args: &Bench) -> Result<()> {
     match run(args) {
         Err(error) if args.json => {
-            println!("{}", error_json(args, &error));
+            say::println!("{}", error_json(args, &error));
             Err(error)
         }
         other => other,
@@ -42,7 +42,7 @@ pub fn error_json(args: &Bench, error: &anyhow::Error) -> String {
 /// Tells the reader of our output; what clears up afterwards waits until that is heard.
 fn mark(mark: Mark) {
     let name = if mark == Mark::Start { "start" } else { "end" };
-    println!("{{\"mark\":\"{name}\"}}");
+    say::println!("{{\"mark\":\"{name}\"}}");
     if mark == Mark::End {
         // Its end is an answer, too.
         let _ = stdin().lock().read_line(&mut String::new());
@@ -77,9 +77,9 @@ fn run(args: &Bench) -> Result<()> {
         cluster.shutdown();
         let report = report?;
         if args.json {
-            println!("{}", report.json(&settings(args)));
+            say::println!("{}", report.json(&settings(args)));
         } else {
-            print!("{report}");
+            say::print!("{report}");
         }
         Ok(())
     })

@@ -106,7 +106,7 @@ pub async fn connect(conf: Conf, patience: Duration) -> Result<Cluster> {
     if let Ok(result) = tokio::time::timeout(NOTICE_AFTER, &mut connected).await {
         return Ok(result?);
     }
-    eprintln!("waiting for the monitors at {at}: no answer yet, giving up after {} s", patience.as_secs_f64().ceil());
+    say::eprintln!("waiting for the monitors at {at}: no answer yet, giving up after {} s", patience.as_secs_f64().ceil());
     Ok(connected.await?)
 }
 

@@ -48,7 +48,7 @@ pub fn mon(args: &MonArgs) -> Result<()> {
     let dir = folder.dir.parent().context("the monitor's folder lies in the cluster's")?;
     let Monitor { handle, .. } =
         start_mon(dir, SocketAddr::new(args.listen, args.port), args.auth.mode(), args.key_type, args.osds, &args.web)?;
-    println!("mon.a serves at {}", handle.mon_addr);
+    say::println!("mon.a serves at {}", handle.mon_addr);
     if let Some(addr) = handle.http_addr {
         // What started us may have read enough.
         let _ = writeln!(std::io::stdout(), "{}", web_line(addr, &args.web));
@@ -67,7 +67,7 @@ pub fn web_line(addr: SocketAddr, web: &Web) -> String {
 pub fn restore_mon(dir: &Path) -> Result<()> {
     anyhow::ensure!(dir.join("mon.copy").exists(), "{} has no mon.copy: give the cluster's folder with --dir", dir.display());
     let folder = Folder::hold(dir)?;
-    println!("{}; start the cluster again", mon::restore(&folder.dir.join("mon.redb"))?);
+    say::println!("{}; start the cluster again", mon::restore(&folder.dir.join("mon.redb"))?);
     Ok(())
 }
 

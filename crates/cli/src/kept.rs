@@ -19,11 +19,11 @@ pub fn end_with_keeper() {
     // SAFETY: sets a number of this process, and touches no memory.
     let refused = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0;
     if refused {
-        eprintln!("humboldt: the kernel does not end this daemon with process {keeper}: end it by hand if that one is gone");
+        say::eprintln!("humboldt: the kernel does not end this daemon with process {keeper}: end it by hand if that one is gone");
     }
     // The keeper may have ended before the kernel was asked.
     if std::os::unix::process::parent_id() != keeper {
-        eprintln!("humboldt: process {keeper}, which kept this daemon, is gone");
+        say::eprintln!("humboldt: process {keeper}, which kept this daemon, is gone");
         std::process::exit(1);
     }
 }

@@ -11,7 +11,6 @@ use lab::study::{Study, shipped};
 use lab::target::ceph::chroot;
 use lab::value::Filter;
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -146,7 +145,7 @@ pub fn run(args: &LabArgs) -> ExitCode {
     match command(&args.command) {
         Ok(code) => code,
         Err(e) => {
-            tell(&format!("{e:#}"));
+            say::eprintln!("humboldt lab: {e:#}");
             crate::advice::print(&e);
             ExitCode::FAILURE
         }
@@ -156,25 +155,25 @@ pub fn run(args: &LabArgs) -> ExitCode {
 fn command(command: &Lab) -> Result<ExitCode> {
     match command {
         Lab::List => shipped::ALL.iter().try_for_each(|(name, text)| {
-            say(&format!("{name:<16} {}\n", Study::parse(name, text)?.title));
+            say::println!("{name:<16} {}", Study::parse(name, text)?.title);
             anyhow::Ok(())
         })?,
         Lab::Show { study } => match shipped::find(study) {
-            Some(text) => say(text),
+            Some(text) => say::print!("{text}"),
             None => bail!("no study is called {study}; the studies are {}", shipped_names()),
         },
         Lab::Check { file } => {
             let (study, _) = load(&file.display().to_string())?;
-            say(&format!("{}: {} targets, {} points\n", study.name(), study.targets.len(), lab::study::axes::points(&study).len()));
+            say::println!("{}: {} targets, {} points", study.name(), study.targets.len(), lab::study::axes::points(&study).len());
         }
         Lab::Plan { what } => {
             let (study, _) = load(&what.study)?;
             let plan = plan(&study, what)?;
             let packages = lab::plan::packages(&plan).into_iter().collect::<Vec<_>>().join(" ");
             let disk = lab::plan::room::disk_bytes(&study, &plan) >> 20;
-            say(&format!("{}  disk {disk} MiB\n  packages: {packages}\n", report::text::plan(&plan, minutes(&study, &plan))));
+            say::println!("{}  disk {disk} MiB\n  packages: {packages}", report::text::plan(&plan, minutes(&study, &plan)));
             for (release, packages) in chroot::packages(&plan) {
-                say(&format!("  packages of {release}: {}\n", packages.into_iter().collect::<Vec<_>>().join(" ")));
+                say::println!("  packages of {release}: {}", packages.into_iter().collect::<Vec<_>>().join(" "));
             }
         }
         Lab::Setup { study } => setup(&load(study)?.0)?,
@@ -193,14 +192,14 @@ fn command(command: &Lab) -> Result<ExitCode> {
             };
             return measure(what, &options, *allow_skips);
         }
-        Lab::Report { dir } => say(&format!("{}\n", report::write(dir)?.display())),
-        Lab::Compare { a, b } => say(&report::compare::compare(a, b)?),
+        Lab::Report { dir } => say::println!("{}", report::write(dir)?.display()),
+        Lab::Compare { a, b } => say::print!("{}", report::compare::compare(a, b)?),
         Lab::Import { file, conf, part } => {
             let read = |path: &Path| std::fs::read_to_string(path).with_context(|| path.display().to_string());
             let conf = conf.as_deref().map(read).transpose()?;
             let imported = lab::import::cbt(&file.display().to_string(), &read(file)?, conf.as_deref(), part.as_deref())?;
-            imported.named.iter().for_each(|n| tell(n));
-            say(&imported.study);
+            imported.named.iter().for_each(|n| say::eprintln!("humboldt lab: {n}"));
+            say::print!("{}", imported.study);
         }
         Lab::Selftest => {
             interrupt::listen()?;
@@ -214,16 +213,6 @@ fn command(command: &Lab) -> Result<ExitCode> {
         Lab::Fake { args } => lab::selftest::fake(args)?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// To standard output; a reader that has seen enough is no error.
-fn say(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
-}
-
-/// The same of standard error.
-fn tell(text: &str) {
-    let _ = writeln!(std::io::stderr(), "humboldt lab: {text}");
 }
 
 fn program() -> Result<PathBuf> {
@@ -263,7 +252,7 @@ fn setup(study: &Study) -> Result<()> {
     let plan = plan(study, &everything)?;
     let (packages, chroots) = (lab::plan::packages(&plan), chroot::packages(&plan));
     if packages.is_empty() && chroots.is_empty() {
-        say(&format!("{} needs no package\n", study.name()));
+        say::println!("{} needs no package", study.name());
         return Ok(());
     }
     let shown = |packages: &BTreeSet<&str>| packages.iter().copied().collect::<Vec<_>>().join(" ");
@@ -283,26 +272,30 @@ fn measure(what: &What, options: &Options, allow_skips: bool) -> Result<ExitCode
     anyhow::ensure!(!plan.steps.is_empty(), "not one cell can run here:\n{}", report::text::skips(&plan));
     interrupt::listen()?;
     let planned = minutes(&study, &plan);
-    say(&report::text::plan(&plan, planned));
+    say::print!("{}", report::text::plan(&plan, planned));
     let started = Instant::now();
     let outcome = run::run(&study, &text, &plan, options)?;
     if outcome.interrupted {
         let quick = if what.quick { " --quick" } else { "" };
         let only: String = what.only.iter().map(|only| format!(" --only {only}")).collect();
-        tell(&format!("interrupted; go on with: humboldt lab run {}{quick}{only} --resume {}", what.study, options.out.display()));
+        say::eprintln!(
+            "humboldt lab: interrupted; go on with: humboldt lab run {}{quick}{only} --resume {}",
+            what.study,
+            options.out.display()
+        );
         return Ok(ExitCode::from(130));
     }
-    say(&report::text::verdicts(&results::Results::of(&results::Run::load(&options.out)?)));
+    say::print!("{}", report::text::verdicts(&results::Results::of(&results::Run::load(&options.out)?)));
     let mut times = Times::here();
     times.learn(&plan, &folder::attempts(&options.out)?);
     if let Err(e) = times.keep() {
-        tell(&format!("later plans will guess how long this takes: {e:#}"));
+        say::eprintln!("humboldt lab: later plans will guess how long this takes: {e:#}");
     }
-    say(&format!("{}\n", report::write(&options.out)?.display()));
+    say::println!("{}", report::write(&options.out)?.display());
     let run::Outcome { valid, invalid, failed, skipped, .. } = outcome;
-    say(&format!("{valid} rounds valid, {invalid} invalid, {failed} failed; {skipped} cells skipped\n"));
+    say::println!("{valid} rounds valid, {invalid} invalid, {failed} failed; {skipped} cells skipped");
     if !options.resume {
-        say(&format!("it took {:.1} minutes, where {planned:.1} were planned\n", started.elapsed().as_secs_f64() / 60.0));
+        say::println!("it took {:.1} minutes, where {planned:.1} were planned", started.elapsed().as_secs_f64() / 60.0);
     }
     Ok(match () {
         () if invalid + failed > 0 => ExitCode::FAILURE,

@@ -37,7 +37,21 @@ fn main() -> ExitCode {
     allocator::tune();
     files_limit::raise();
     kept::end_with_keeper();
-    let result = match Args::parse().command {
+    let command = Args::parse().command;
+    // What a daemon is for is not what it prints.
+    let is_daemon = matches!(command, Command::Up(_) | Command::Mon(_) | Command::Osd(_));
+    let code = run(command);
+    match say::heard() {
+        Err(e) if !is_daemon => {
+            say::eprintln!("humboldt: standard output: {e}");
+            ExitCode::FAILURE
+        }
+        _ => code,
+    }
+}
+
+fn run(command: Command) -> ExitCode {
+    let result = match command {
         Command::Up(args) => up::up(&args),
         Command::Mon(args) => daemons::mon(&args),
         Command::Osd(args) => osd_daemon::osd(&args),
@@ -57,7 +71,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("humboldt: {e:#}");
+            say::eprintln!("humboldt: {e:#}");
             advice::print(&e);
             ExitCode::FAILURE
         }

@@ -84,10 +84,10 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
     let mut handle = osd::start(config)?;
     if registers {
         handle.wait_up(UP_TIMEOUT, || false)?;
-        println!("osd.{} is up", args.id);
+        say::println!("osd.{} is up", args.id);
     } else {
         // Monitors may be away for long: an OSD of a cluster waits for them.
-        println!("osd.{} runs at {listen}", args.id);
+        say::println!("osd.{} runs at {listen}", args.id);
     }
     signals::wait(|| handle.is_finished())?;
     handle.stop()
@@ -145,7 +145,7 @@ fn mkfs(args: &OsdArgs, conf: &Conf, data: &Path) -> Result<()> {
         Keyring::parse(&text).context("the keyring that we write")?;
         write_secret(&keyring, &text)?;
     }
-    println!("osd.{} {osd_fsid} made in {}", args.id, data.display());
+    say::println!("osd.{} {osd_fsid} made in {}", args.id, data.display());
     Ok(())
 }
 

@@ -60,7 +60,7 @@ impl Daemon {
             }
         } else if self.ended() {
             let status = self.child.wait()?;
-            eprintln!("{} ended with {status}; it is started again in {} s", self.name, self.again.ended(now).as_secs());
+            say::eprintln!("{} ended with {status}; it is started again in {} s", self.name, self.again.ended(now).as_secs());
         }
         Ok(())
     }
@@ -160,7 +160,7 @@ pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
             if !goes_on && osd.ended() {
                 failed = Some(osd.name.clone());
             } else if let Err(e) = osd.keep(started.elapsed()) {
-                eprintln!("{e:#}");
+                say::eprintln!("{e:#}");
             }
         }
         if mon.ended() {

@@ -24,7 +24,7 @@ pub fn start_empty(conf: &Path) -> Result<()> {
         }
         cluster.shutdown();
         if !groups.is_empty() {
-            eprintln!("humboldt: the last run's objects were in memory and are gone: {} placement groups start empty", groups.len());
+            say::eprintln!("humboldt: the last run's objects were in memory and are gone: {} placement groups start empty", groups.len());
         }
         Ok(())
     })

@@ -119,7 +119,7 @@ pub fn warn_of_room(dir: &Path, bytes: u64) {
         && bytes > free
     {
         let (dir, free, bytes) = (dir.display(), free / MIB, bytes / MIB);
-        eprintln!(
+        say::eprintln!(
             "the file system of {dir} has {free} MiB left, and {bytes} MiB may be stored: make room before it is full, or give a smaller --size"
         );
     }
@@ -131,14 +131,14 @@ fn grow(folder: &Path, size: Option<u64>) -> Result<()> {
     let now = StoreConfig::Block { dir: folder.to_path_buf(), memory: CACHE_DEFAULT }.size();
     if size <= now {
         if size < now {
-            eprintln!("{} has {now} bytes, and keeps them: a store becomes larger only", folder.display());
+            say::eprintln!("{} has {now} bytes, and keeps them: a store becomes larger only", folder.display());
         }
         return Ok(());
     }
     warn_of_room(folder, size - now);
     let (data, meta) =
         osd::store::grow(folder, Some(size)).context("making the store larger: start without --size to leave it as it is")?;
-    eprintln!("{} has {data} bytes of data and {meta} of metadata now", folder.display());
+    say::eprintln!("{} has {data} bytes of data and {meta} of metadata now", folder.display());
     Ok(())
 }
 

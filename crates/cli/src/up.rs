@@ -73,7 +73,7 @@ pub fn up(args: &Up) -> Result<()> {
             if osd.is_finished() && !goes_on {
                 failed = Some(osd.config.id);
             } else if let Err(e) = osd.keep(started.elapsed()) {
-                eprintln!("osd.{} can't be started: {e:#}", osd.config.id);
+                say::eprintln!("osd.{} can't be started: {e:#}", osd.config.id);
             }
         }
         failed.is_some() || mon.is_finished()
@@ -110,7 +110,7 @@ impl Kept {
     fn keep(&mut self, now: Duration) -> Result<()> {
         if let Some(handle) = self.handle.take_if(|handle| handle.is_finished()) {
             let why = handle.stop().err().map_or_else(|| "without a word".into(), |e| format!("{e:#}"));
-            eprintln!("osd.{} ended: {why}; it is started again in {} s", self.config.id, self.again.ended(now).as_secs());
+            say::eprintln!("osd.{} ended: {why}; it is started again in {} s", self.config.id, self.again.ended(now).as_secs());
         } else if self.handle.is_none() && self.again.is_due(now) {
             match osd::start(self.config.clone()) {
                 Ok(handle) => self.handle = Some(handle),

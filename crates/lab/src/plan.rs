@@ -213,10 +213,13 @@ impl Plan {
     pub fn memory_bytes(&self) -> u64 {
         self.setups().iter().map(|s| s.memory_bytes()).sum()
     }
+    /// The setup that takes most memory.
+    fn largest(&self) -> Option<&Setup> {
+        self.setups().into_iter().max_by_key(|s| s.memory_bytes())
+    }
     /// What is taken at once: by all targets where they run together, else by the largest.
     pub fn memory_at_once_bytes(&self) -> u64 {
-        let largest = || self.setups().iter().map(|s| s.memory_bytes()).max().unwrap_or(0);
-        if self.all_up { self.memory_bytes() } else { largest() }
+        if self.all_up { self.memory_bytes() } else { self.largest().map_or(0, Setup::memory_bytes) }
     }
     /// Rounds of visits. Where all targets run at once, each load goes round all of them before the next; else each target has all its loads.
     fn schedule(&self) -> Vec<Step> {

@@ -254,7 +254,7 @@ async fn serve(config: MonConfig, ready: std::sync::mpsc::Sender<Addrs>, mut sto
         let asked = shared.clone();
         match AdminSocket::listen(path, move |id, command| asked.push(Event::Local { id, command })) {
             Ok(socket) => *shared.admin.borrow_mut() = Some(socket),
-            Err(e) => eprintln!("mon.a: no admin socket at {}: {e}", path.display()),
+            Err(e) => say::eprintln!("mon.a: no admin socket at {}: {e}", path.display()),
         }
     }
     let http_addr = match &config.http {

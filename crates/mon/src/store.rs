@@ -133,7 +133,7 @@ impl Store {
     /// From now on there is a copy beside it.
     pub fn keep_copy(&self, state: &Snapshot) {
         let kept = Copy::write(&self.path, state, self.batches.get());
-        *self.copy.borrow_mut() = kept.inspect_err(|e| eprintln!("mon: {e:#}; the store has no copy until the next start")).ok();
+        *self.copy.borrow_mut() = kept.inspect_err(|e| say::eprintln!("mon: {e:#}; the store has no copy until the next start")).ok();
     }
     /// Makes a batch durable.
     pub fn apply(&self, batch: &Batch) -> Result<()> {
@@ -173,7 +173,7 @@ impl Store {
             Ok(())
         });
         if let Err(e) = renewed {
-            eprintln!("mon: {e:#}; the store has no copy until the next start");
+            say::eprintln!("mon: {e:#}; the store has no copy until the next start");
             slot.take().into_iter().for_each(Copy::give_up);
         }
     }

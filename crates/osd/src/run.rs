@@ -151,7 +151,7 @@ async fn register(config: &OsdConfig, me: Me) -> Result<()> {
         .await
         .with_context(|| format!("registering osd.{}", me.osd))?;
     if lost && !config.quiet {
-        eprintln!("osd.{}: the store of its last run is gone; starting as a new, empty OSD {}", me.osd, me.osd_fsid);
+        say::eprintln!("osd.{}: the store of its last run is gone; starting as a new, empty OSD {}", me.osd, me.osd_fsid);
     }
     Ok(())
 }
@@ -168,7 +168,7 @@ async fn bind_all(config: &OsdConfig, sides: &[Messenger]) -> Result<Vec<EntityA
     if let Some(path) = &config.ports_file {
         let port = |n: usize| bound[n].msgr2().and_then(|a: EntityAddr| a.socket()).map_or(0, |s| s.port());
         if let Err(e) = ports::store(path, std::array::from_fn(port)) {
-            eprintln!("osd.{}: the next start will take other ports: {e:#}", config.id);
+            say::eprintln!("osd.{}: the next start will take other ports: {e:#}", config.id);
         }
     }
     Ok(bound)
@@ -226,7 +226,7 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     if let Some(path) = &config.admin_socket
         && let Err(e) = shell.listen_admin(path)
     {
-        eprintln!("osd.{}: no admin socket at {}: {e}", config.id, path.display());
+        say::eprintln!("osd.{}: no admin socket at {}: {e}", config.id, path.display());
     }
     shell.event(Event::Start);
     let timing = tokio::task::spawn_local(keep_time(shell.clone(), crumb));

@@ -225,7 +225,7 @@ impl Shell {
 
     pub fn say(&self, level: Level, text: &str) {
         if !self.quiet && level <= Level::Info {
-            eprintln!("osd.{}: {text}", self.whoami);
+            say::eprintln!("osd.{}: {text}", self.whoami);
         }
     }
 

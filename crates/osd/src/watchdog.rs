@@ -87,10 +87,10 @@ fn watch(osd: i32, crumb: &Weak<Breadcrumb>, over: &AtomicBool) {
         let place = || osd_core::crumb_text(&crumb);
         match watch.look(crumb.turns(), passed_ms, crumb.limits()) {
             Verdict::Nothing => {}
-            Verdict::Stands(ms) => eprintln!("osd.{osd}: the loop has not turned for {} s: {}", ms / 1000, place()),
-            Verdict::TurnsAgain(ms) => eprintln!("osd.{osd}: the loop turns again, after {} s", ms / 1000),
+            Verdict::Stands(ms) => say::eprintln!("osd.{osd}: the loop has not turned for {} s: {}", ms / 1000, place()),
+            Verdict::TurnsAgain(ms) => say::eprintln!("osd.{osd}: the loop turns again, after {} s", ms / 1000),
             Verdict::End(ms) => {
-                eprintln!(
+                say::eprintln!(
                     "osd.{osd}: the loop has not turned for {} s (osd_op_thread_suicide_timeout): {}; the process ends",
                     ms / 1000,
                     place()

@@ -54,15 +54,15 @@ pub fn run(socket: &Path, words: &[String], options: &Options) -> Result<i32> {
     let all = match asked {
         Ok(all) => all,
         Err(e) => {
-            eprintln!("admin_socket: exception getting command descriptions: {e:#}");
-            eprintln!("  the daemon must run on this machine; give its socket's path in place of its name if ceph.conf names another");
+            say::eprintln!("admin_socket: exception getting command descriptions: {e:#}");
+            say::eprintln!("  the daemon must run on this machine; give its socket's path in place of its name if ceph.conf names another");
             return Ok(EINVAL);
         }
     };
     let (_, mut request) = match describe::choose(&all, words) {
         Ok(found) => found,
         Err(why) => {
-            eprintln!("{why}\nadmin_socket: invalid command");
+            say::eprintln!("{why}\nadmin_socket: invalid command");
             return Ok(EINVAL);
         }
     };

@@ -26,19 +26,19 @@ pub fn run(words: &[String]) -> ExitCode {
     let options = match Options::parse(words) {
         Ok(options) => options,
         Err(e) => {
-            eprintln!("humboldt ceph: {e:#}");
+            say::eprintln!("humboldt ceph: {e:#}");
             crate::advice::print(&e);
             return exit(EINVAL);
         }
     };
     if options.version {
-        println!("{} (humboldt {})", mon::CEPH_VERSION, env!("CARGO_PKG_VERSION"));
+        say::println!("{} (humboldt {})", mon::CEPH_VERSION, env!("CARGO_PKG_VERSION"));
         return ExitCode::SUCCESS;
     }
     match block_on(async { serve(&options).await }).and_then(|r| r) {
         Ok(code) => exit(code),
         Err(e) => {
-            eprintln!("humboldt ceph: {e:#}");
+            say::eprintln!("humboldt ceph: {e:#}");
             crate::advice::print(&e);
             exit(refused(&e).into())
         }
@@ -100,12 +100,12 @@ async fn command(cluster: &Cluster, words: Vec<String>, options: &Options, input
     let (targets, words) = match target::of(cluster, words).await {
         Ok(found) => found,
         Err(why) => {
-            eprintln!("error handling command target: {why}\n  name one as osd.0, osd.*, mon.a, mgr, or a placement group as 2.1f");
+            say::eprintln!("error handling command target: {why}\n  name one as osd.0, osd.*, mon.a, mgr, or a placement group as 2.1f");
             return Ok(1);
         }
     };
     if words.is_empty() {
-        eprintln!("\"ceph tell\" requires additional arguments. Try \"ceph tell <name> <command> [options...]\" instead.");
+        say::eprintln!("\"ceph tell\" requires additional arguments. Try \"ceph tell <name> <command> [options...]\" instead.");
         return Ok(EINVAL);
     }
     let mut code = 0;
@@ -121,7 +121,7 @@ async fn command(cluster: &Cluster, words: Vec<String>, options: &Options, input
             Ok(answer) => {
                 let ended = show(&answer, &prefix, options)?;
                 if let Some(next) = next_step(&words, ended) {
-                    eprintln!("  {next}");
+                    say::eprintln!("  {next}");
                 }
                 code = ended.max(code);
             }
@@ -131,7 +131,7 @@ async fn command(cluster: &Cluster, words: Vec<String>, options: &Options, input
                 if code != EINVAL
                     && let Some(next) = target.advice(cluster)
                 {
-                    eprintln!("  {next}");
+                    say::eprintln!("  {next}");
                 }
             }
         }
@@ -184,7 +184,7 @@ async fn one(
 ) -> Result<CommandOutput, CommandOutput> {
     let all = descriptions(cluster, target).await?;
     let (command, mut request) = describe::choose(&all, words).map_err(|why| {
-        eprintln!("{why}");
+        say::eprintln!("{why}");
         failed(EINVAL, "invalid command")
     })?;
     if let Some(format) = &options.format {
@@ -221,7 +221,6 @@ fn show(answer: &CommandOutput, prefix: &str, options: &Options) -> Result<i32> 
     match options.output.as_deref() {
         Some(path) if path != "-" => std::fs::write(path, &answer.output).with_context(|| format!("Can't open output file {path}"))?,
         file => {
-            let mut out = std::io::stdout().lock();
             let is_json = options.format.as_deref().is_some_and(|f| f.starts_with("json"));
             // Programs that read `ceph` skip the first line of JSON: it has always been another.
             let blank: &[u8] = if is_json && file.is_none() { b"\n" } else { b"" };
@@ -230,21 +229,19 @@ fn show(answer: &CommandOutput, prefix: &str, options: &Options) -> Result<i32> 
             if answer.result < 0 && text.is_empty() {
                 text = b"";
             }
-            // A reader that has left is no error of ours.
-            let _ = out.write_all(blank);
+            say::bytes(blank);
             if !text.is_empty() {
-                let _ = out.write_all(prefix.as_bytes()).and_then(|()| out.write_all(text)).and_then(|()| out.write_all(end));
+                [prefix.as_bytes(), text, end].into_iter().for_each(say::bytes);
             }
-            let _ = out.flush();
         }
     }
     if answer.result < 0 {
         let (name, _) = errno_texts(-answer.result);
-        eprintln!("Error {name}: {}", answer.status);
+        say::eprintln!("Error {name}: {}", answer.status);
         return Ok(-answer.result);
     }
     if !answer.status.is_empty() {
-        eprintln!("{prefix}{}", answer.status);
+        say::eprintln!("{prefix}{}", answer.status);
     }
     Ok(0)
 }
@@ -252,22 +249,22 @@ fn show(answer: &CommandOutput, prefix: &str, options: &Options) -> Result<i32> 
 /// `ping mon.a`: the state of a monitor.
 async fn ping(cluster: &Cluster, words: &[String]) -> Result<i32> {
     let Some(name) = words.get(1).and_then(|w| w.strip_prefix("mon.")) else {
-        eprintln!("\"ping\" expects a monitor to ping; try \"ping mon.<id>\"");
+        say::eprintln!("\"ping\" expects a monitor to ping; try \"ping mon.<id>\"");
         return Ok(1);
     };
     let names: Vec<String> = cluster.monitors().into_iter().map(|(n, _)| n).filter(|n| name == "*" || n == name).collect();
     if names.is_empty() {
-        eprintln!("there is no mon.{name}: `ceph mon dump` lists the monitors");
+        say::eprintln!("there is no mon.{name}: `ceph mon dump` lists the monitors");
         return Ok(1);
     }
     for mon in names {
         let answer = cluster.tell_mon(&mon, &json!({"prefix": "mon_status", "format": "json"}).to_string(), Bytes::new()).await;
         if name == "*" {
-            println!("mon.{mon}");
+            say::println!("mon.{mon}");
         }
         match answer {
-            Ok(answer) => println!("{}", String::from_utf8_lossy(&answer.output)),
-            Err(_) => println!("Error connecting to monitor."),
+            Ok(answer) => say::println!("{}", String::from_utf8_lossy(&answer.output)),
+            Err(_) => say::println!("Error connecting to monitor."),
         }
     }
     Ok(0)
@@ -280,7 +277,7 @@ async fn talk(cluster: &Cluster, options: &Options) -> Result<i32> {
     let mut line = String::new();
     loop {
         if asks {
-            print!("ceph> ");
+            say::print!("ceph> ");
             std::io::stdout().flush()?;
         }
         line.clear();
@@ -291,7 +288,7 @@ async fn talk(cluster: &Cluster, options: &Options) -> Result<i32> {
         match words.first().map(String::as_str) {
             None => {}
             Some("q" | "Q" | "quit" | "exit") if words.len() == 1 => return Ok(0),
-            Some("tell") => eprintln!("Can not use 'tell' in interactive mode."),
+            Some("tell") => say::eprintln!("Can not use 'tell' in interactive mode."),
             Some(_) => drop(command(cluster, words, options, Bytes::new()).await?),
         }
     }
@@ -301,16 +298,16 @@ async fn help(cluster: &Cluster, options: &Options) -> Result<i32> {
     let (targets, words) = match target::of(cluster, options.words.clone()).await {
         Ok(found) => found,
         Err(why) => {
-            eprintln!("{why}; please pass correct target to tell command (e.g., mon.a, osd.1, mgr)");
+            say::eprintln!("{why}; please pass correct target to tell command (e.g., mon.a, osd.1, mgr)");
             return Ok(1);
         }
     };
     let target = targets.first().context("there is no such daemon")?;
     let title = if target.is_daemon() { format!("Tell {target} commands:") } else { "Monitor commands:".into() };
-    println!("\n {title}\n {}", "=".repeat(title.len()));
+    say::println!("\n {title}\n {}", "=".repeat(title.len()));
     match descriptions(cluster, target).await {
         Ok(all) => {
-            let _ = std::io::stdout().write_all(describe::table(&all, &words.join(" "), width()).as_bytes());
+            say::print!("{}", describe::table(&all, &words.join(" "), width()));
             Ok(0)
         }
         Err(answer) => show(&answer, "", options),

@@ -108,7 +108,7 @@ pub fn split(line: &str) -> Vec<String> {
 
 /// What does not depend on a cluster.
 pub fn print_help() {
-    println!(
+    say::println!(
         "\n General usage:\n ==============\nusage: humboldt ceph [options] COMMAND...\n\n\
          Administers a cluster, in the words of the program `ceph`; the cluster says which commands there are.\n\n\
          options:\n\

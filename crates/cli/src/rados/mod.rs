@@ -145,7 +145,7 @@ pub fn run(words: &[String]) -> ExitCode {
     let options = match Options::parse(words) {
         Ok(options) => options,
         Err(e) => {
-            eprintln!("humboldt rados: {e:#}");
+            say::eprintln!("humboldt rados: {e:#}");
             return exit(1);
         }
     };
@@ -154,7 +154,7 @@ pub fn run(words: &[String]) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if options.words.is_empty() {
-        eprintln!("humboldt rados: -h or --help for usage");
+        say::eprintln!("humboldt rados: -h or --help for usage");
         return exit(1);
     }
     if options.words[0] == "bench" {
@@ -163,11 +163,11 @@ pub fn run(words: &[String]) -> ExitCode {
     match block_on(serve(&options)).and_then(|r| r) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(Failed(why))) => {
-            eprintln!("{why}");
+            say::eprintln!("{why}");
             exit(1)
         }
         Err(e) => {
-            eprintln!("couldn't connect to cluster: {e:#}");
+            say::eprintln!("couldn't connect to cluster: {e:#}");
             crate::advice::print(&e);
             exit(1)
         }
@@ -213,7 +213,7 @@ fn load(o: &Options) -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("error during benchmark: {e:#}");
+            say::eprintln!("error during benchmark: {e:#}");
             crate::advice::print(&e);
             exit(1)
         }
@@ -221,7 +221,7 @@ fn load(o: &Options) -> ExitCode {
 }
 
 fn print_help() {
-    println!(
+    say::println!(
         "usage: humboldt rados [options] COMMAND...\n\n\
          Objects of a cluster, in the words of the program `rados`.\n\n\
          pools:\n\

@@ -18,7 +18,7 @@ pub async fn run(cluster: &Cluster, o: &Options) -> Done {
     let words: Vec<&str> = o.words.iter().map(String::as_str).collect();
     match words[..] {
         ["lspools", ..] => {
-            cluster.map().pools.keys().for_each(|id| println!("{}", cluster.map().pool_name(*id).unwrap_or_default()));
+            cluster.map().pools.keys().for_each(|id| say::println!("{}", cluster.map().pool_name(*id).unwrap_or_default()));
             return Ok(());
         }
         ["df", ..] => return df::run(cluster, o).await,
@@ -73,7 +73,7 @@ async fn one(pool: &Pool, name: &str, o: &Options, words: &[&str]) -> Done {
             if words[0] == "stat" {
                 mtime.nsec = 0;
             }
-            println!("{} mtime {mtime}, size {}", at(object), stat.size);
+            say::println!("{} mtime {mtime}, size {}", at(object), stat.size);
             Ok(())
         }
         ["create", object] => {

@@ -64,9 +64,9 @@ pub fn bench(args: &Bench, kind: StoreKind) -> Result<()> {
     load.prepare(mode)?;
     let told = load.measure(mode, args.depth, Duration::from_secs_f64(args.seconds))?;
     if args.json {
-        println!("{}", told.report.json(&crate::bench::settings(args)));
+        say::println!("{}", told.report.json(&crate::bench::settings(args)));
     } else {
-        print!("{told}");
+        say::print!("{told}");
     }
     driven.remove(args.keep)
 }
@@ -205,7 +205,7 @@ impl<'a> Load<'a> {
         }
         self.settle()?;
         if mode != Mode::Write {
-            println!("filling {} objects of {} bytes", self.work.objects(), self.work.object_bytes());
+            say::println!("filling {} objects of {} bytes", self.work.objects(), self.work.object_bytes());
             for n in 0..self.work.objects() {
                 let txn = self.work.fill(n);
                 self.submit(txn)?;

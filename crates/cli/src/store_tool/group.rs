@@ -12,19 +12,27 @@ pub fn log(store: &mut Offline, name: &str) -> Result<()> {
     let record =
         store.ask(|s| s.load_pg(pg))?.with_context(|| format!("this store has nothing of group {name}; `list` shows collections"))?;
     let (info, history) = (&record.info, &record.info.history);
-    println!("group {pg}, as of map {}: log ({}, {}], complete to {}", record.epoch, info.log_tail, info.last_update, info.last_complete);
-    println!(
+    say::println!(
+        "group {pg}, as of map {}: log ({}, {}], complete to {}",
+        record.epoch,
+        info.log_tail,
+        info.last_update,
+        info.last_complete
+    );
+    say::println!(
         "last epoch started {}, interval since {}, backfilled to {}",
-        info.last_epoch_started, history.same_interval_since, info.last_backfill
+        info.last_epoch_started,
+        history.same_interval_since,
+        info.last_backfill
     );
     for d in &record.dups {
-        println!("duplicate {} {} answered {}", d.version, d.reqid, d.return_code);
+        say::println!("duplicate {} {} answered {}", d.version, d.reqid, d.return_code);
     }
     for e in &record.log {
-        println!("entry {} {} {:?} {} prior {} answered {}", e.version, e.reqid, e.op, e.soid, e.prior_version, e.return_code);
+        say::println!("entry {} {} {:?} {} prior {} answered {}", e.version, e.reqid, e.op, e.soid, e.prior_version, e.return_code);
     }
     for (object, item) in &record.missing {
-        println!("missing {object} of {}, here {}", item.need, item.have);
+        say::println!("missing {object} of {}, here {}", item.need, item.have);
     }
     Ok(())
 }

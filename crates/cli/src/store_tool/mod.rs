@@ -107,7 +107,7 @@ pub fn run(args: &StoreArgs) -> Result<()> {
                 crate::stores::warn_of_room(folder, size.saturating_sub(now.len()));
             }
             let (data, meta) = osd::store::grow(folder, *size)?;
-            println!("{data} bytes of data, {meta} of metadata");
+            say::println!("{data} bytes of data, {meta} of metadata");
             Ok(())
         }
         StoreTool::List => objects::list(&mut Offline::open(folder, false)?),
@@ -136,11 +136,11 @@ fn skip_damaged(folder: &Path, file: &Path) -> Result<()> {
     let report = offline.store.repair();
     let mut left_out = report.lost;
     archive::export(&mut offline, file, Some(&mut left_out))?;
-    left_out.iter().for_each(|what| eprintln!("left out: {what}"));
+    left_out.iter().for_each(|what| say::eprintln!("left out: {what}"));
     // What fsck still has to say is no reason not to export the rest, and is told.
-    report.errors.iter().for_each(|e| eprintln!("damaged: {e}"));
+    report.errors.iter().for_each(|e| say::eprintln!("damaged: {e}"));
     if !left_out.is_empty() || !report.errors.is_empty() {
-        eprintln!("exported all but {} things named above", left_out.len());
+        say::eprintln!("exported all but {} things named above", left_out.len());
         std::process::exit(PARTLY);
     }
     Ok(())
@@ -153,18 +153,23 @@ fn damage(store: &mut Offline, object: &str, action: &Action) -> Result<()> {
 }
 
 fn tell(report: &FsckReport) -> Result<()> {
-    report.errors.iter().for_each(|e| println!("{e}"));
-    report.repaired.iter().for_each(|r| println!("repaired: {r}"));
-    report.lost.iter().for_each(|l| println!("lost: {l}"));
-    println!(
+    report.errors.iter().for_each(|e| say::println!("{e}"));
+    report.repaired.iter().for_each(|r| say::println!("repaired: {r}"));
+    report.lost.iter().for_each(|l| say::println!("lost: {l}"));
+    say::println!(
         "{} objects, {} blocks of 4 KiB, {} shared chunks, {} omap rows, {} leaves of metadata; {} bytes read and checked",
-        report.objects, report.blocks, report.shared_chunks, report.omap_rows, report.leaves, report.data_bytes
+        report.objects,
+        report.blocks,
+        report.shared_chunks,
+        report.omap_rows,
+        report.leaves,
+        report.data_bytes
     );
-    println!("{} blocks leaked, {} used twice", report.leaked_blocks, report.doubly_used_blocks);
+    say::println!("{} blocks leaked, {} used twice", report.leaked_blocks, report.doubly_used_blocks);
     if !report.is_clean() {
         bail!("{} errors", report.errors_total);
     }
-    println!("no errors");
+    say::println!("no errors");
     Ok(())
 }
 
@@ -172,15 +177,15 @@ fn stat(offline: &mut Offline) -> Result<()> {
     let (fs, stats) = (offline.store.statfs(), offline.store.stats());
     let groups = offline.ask(|s| s.pgs())?.len();
     let colls = offline.ask(|s| s.collections())?.len();
-    println!("total_bytes {}", fs.total);
-    println!("available_bytes {}", fs.available);
-    println!("allocated_bytes {}", fs.allocated);
-    println!("stored_bytes {}", fs.data_stored);
-    println!("omap_bytes {}", fs.omap_allocated);
-    println!("collections {colls}");
-    println!("groups {groups}");
-    println!("log_blocks_used {}", stats.log_used);
-    println!("log_blocks {}", stats.log_blocks);
-    println!("superblock_generation {}", stats.generation);
+    say::println!("total_bytes {}", fs.total);
+    say::println!("available_bytes {}", fs.available);
+    say::println!("allocated_bytes {}", fs.allocated);
+    say::println!("stored_bytes {}", fs.data_stored);
+    say::println!("omap_bytes {}", fs.omap_allocated);
+    say::println!("collections {colls}");
+    say::println!("groups {groups}");
+    say::println!("log_blocks_used {}", stats.log_used);
+    say::println!("log_blocks {}", stats.log_blocks);
+    say::println!("superblock_generation {}", stats.generation);
     Ok(())
 }

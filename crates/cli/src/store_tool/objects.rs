@@ -48,7 +48,7 @@ pub fn find(offline: &mut Offline, wanted: &str) -> Result<(CollId, GHObject)> {
 pub fn list(offline: &mut Offline) -> Result<()> {
     each(offline, &mut |offline, coll, object| {
         let size = offline.ask(|s| s.stat(coll, object))?.size;
-        println!("{coll}\t{size}\t{object}");
+        say::println!("{coll}\t{size}\t{object}");
         Ok(true)
     })
 }
@@ -56,19 +56,19 @@ pub fn list(offline: &mut Offline) -> Result<()> {
 pub fn dump(offline: &mut Offline, object: &str) -> Result<()> {
     let (coll, name) = find(offline, object)?;
     let stat = offline.ask(|s| s.stat(coll, &name))?;
-    println!("collection {coll}\nobject {name}\nsize {}", stat.size);
-    println!("extents {}", offline.ask(|s| s.extents(coll, &name, 0, u64::MAX))?);
+    say::println!("collection {coll}\nobject {name}\nsize {}", stat.size);
+    say::println!("extents {}", offline.ask(|s| s.extents(coll, &name, 0, u64::MAX))?);
     for (attr, value) in offline.ask(|s| s.attrs(coll, &name))? {
-        println!("attribute {attr} ({} bytes): {}", value.len(), hex(&value));
+        say::println!("attribute {attr} ({} bytes): {}", value.len(), hex(&value));
     }
     let header = offline.ask(|s| s.omap_header(coll, &name))?;
-    println!("omap header ({} bytes): {}", header.len(), hex(&header));
+    say::println!("omap header ({} bytes): {}", header.len(), hex(&header));
     let mut after = ByteStr::new();
     loop {
         let query = OmapQuery { start_after: after.as_slice(), entries_max: PAGE as u64, ..OmapQuery::default() };
         let page = offline.ask(|s| s.omap_list(coll, &name, &query))?;
         for (key, value) in &page.entries {
-            println!("omap {key} ({} bytes): {}", value.len(), hex(value));
+            say::println!("omap {key} ({} bytes): {}", value.len(), hex(value));
         }
         match page.entries.last().filter(|_| page.more) {
             Some((key, _)) => after = key.clone(),

@@ -42,13 +42,13 @@ pub struct TopArgs {
 struct Screen;
 impl Screen {
     fn enter() -> Self {
-        print!("\x1b[?1049h\x1b[?25l");
+        say::print!("\x1b[?1049h\x1b[?25l");
         Self
     }
 }
 impl Drop for Screen {
     fn drop(&mut self) {
-        print!("\x1b[?25h\x1b[?1049l");
+        say::print!("\x1b[?25h\x1b[?1049l");
         let _ = std::io::stdout().flush();
     }
 }

@@ -5,7 +5,7 @@ fn main() -> std::process::ExitCode {
     match lab::selftest::fake(&args) {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("lab-fake: {e:#}");
+            say::eprintln!("lab-fake: {e:#}");
             std::process::ExitCode::FAILURE
         }
     }

@@ -178,8 +178,12 @@ impl Work {
     /// One line for people.
     pub fn show(&self) -> String {
         let jobs = if self.jobs > 1 { format!(", {} jobs", self.jobs) } else { String::new() };
-        let size = Some(show_size(self.block)).filter(|size| !self.name.contains(size.as_str())).map_or(String::new(), |size| size + " ");
+        let size = Some(show_size(self.block)).filter(|size| !self.is_named(size)).map_or(String::new(), |size| size + " ");
         format!("{} {size}{}, depth {}{jobs}", self.name, self.op.name(), self.depth)
+    }
+    /// True if the name says the size: "write-4K" says "4K", "write-64K" does not.
+    fn is_named(&self, size: &str) -> bool {
+        self.name.match_indices(size).any(|(at, _)| !self.name[..at].ends_with(|c: char| c.is_ascii_digit()))
     }
     /// True if it ends when all that is there has been read: `rados bench seq` reads each object once.
     pub fn may_run_out(&self) -> bool {

@@ -27,12 +27,16 @@ pub struct There {
     pub disk: u64,
 }
 
+/// How large a device is to be; bytes.
+fn bytes(device: &Device) -> u64 {
+    device.size.as_deref().and_then(|s| parse_size(s).ok()).unwrap_or(0)
+}
+
 /// Bytes of disk that the plan's targets take at most, and the device that takes most of it.
 pub fn disk_bytes(study: &Study, plan: &Plan) -> u64 {
-    let size = |d: &Device| d.size.as_deref().and_then(|s| parse_size(s).ok()).unwrap_or(0);
     let of_disk = |d: &&Device| matches!(d.kind.as_str(), "loop" | "file");
     let of = |setup: &Setup| -> u64 {
-        let named: u64 = study.devices.iter().map(|d| d.get_ref()).filter(|d| setup.uses(&d.name)).filter(of_disk).map(size).sum();
+        let named: u64 = study.devices.iter().map(|d| d.get_ref()).filter(|d| setup.uses(&d.name)).filter(of_disk).map(bytes).sum();
         let keeps = matches!(setup.kind, Kind::Humboldt | Kind::Ceph | Kind::Glusterfs) && setup.store != "mem";
         named + if keeps && setup.data.is_none() { PLAIN_BYTES * u64::from(setup.osds.max(setup.replicas)) } else { 0 }
     };
@@ -42,19 +46,25 @@ pub fn disk_bytes(study: &Study, plan: &Plan) -> u64 {
 /// What stands in the way, and where in the study.
 pub fn lacks(study: &Study, plan: &Plan, there: &There) -> Option<(Range<usize>, String)> {
     let span = |setup: &Setup| study.targets.iter().find(|t| t.get_ref().name == setup.target).map_or(0..0, |t| t.span());
-    if let Some(most) = plan.setups().into_iter().max_by_key(|s| s.memory_bytes()).filter(|s| s.memory_bytes() > there.memory) {
+    if let Some(most) = plan.largest().filter(|s| s.memory_bytes() > there.memory) {
         let (wants, has) = (most.memory_bytes() >> 20, there.memory >> 20);
         return Some((span(most), format!("{} takes {wants} MiB of memory, and {has} MiB are there", most.show())));
     }
-    let ram = |d: &&Device| d.kind == "ram";
-    let used = |name: &str| plan.setups().into_iter().any(|s| s.uses(name));
-    for device in study.devices.iter().filter(|d| ram(&d.get_ref()) && used(&d.get_ref().name)) {
-        let size = device.get_ref().size.as_deref().and_then(|s| parse_size(s).ok()).unwrap_or(0);
-        if size > there.memory {
-            return Some((
-                device.span(),
-                format!("device {} takes {} of memory, and {} MiB are there", device.get_ref().name, show_size(size), there.memory >> 20),
-            ));
+    let ram: Vec<_> = study.devices.iter().filter(|d| d.get_ref().kind == "ram").map(|d| (d, bytes(d.get_ref()))).collect();
+    let of_ram = |used: &dyn Fn(&str) -> bool| -> u64 { ram.iter().filter(|(d, _)| used(&d.get_ref().name)).map(|(_, size)| size).sum() };
+    let any_uses = |name: &str| plan.setups().into_iter().any(|s| s.uses(name));
+    for (device, size) in ram.iter().filter(|(d, _)| any_uses(&d.get_ref().name)) {
+        let name = &device.get_ref().name;
+        // All that is in memory while the device is.
+        let wants = if plan.all_up {
+            plan.memory_bytes() + of_ram(&any_uses)
+        } else {
+            let at_once = |setup: &Setup| setup.memory_bytes() + of_ram(&|name| setup.uses(name));
+            plan.setups().into_iter().filter(|s| s.uses(name)).map(at_once).max().unwrap_or(0)
+        };
+        if wants > there.memory {
+            let (size, beside, has) = (show_size(*size), (wants - size) >> 20, there.memory >> 20);
+            return Some((device.span(), format!("device {name} takes {size} of memory beside {beside} MiB, and {has} MiB are there")));
         }
     }
     let wants = disk_bytes(study, plan);
@@ -109,6 +119,13 @@ mod tests {
             lacks(&study, &plan, &There { memory, disk }).map(|(span, message)| StudyError::at("t", STUDY, span, message).to_string())
         };
         assert_eq!(says(4 << 30, 8 << 30), None);
+        let beside = says(3 << 30, 8 << 30);
+        assert!(
+            beside
+                .as_ref()
+                .is_some_and(|e| e.starts_with("t:7:1: device log takes 2 GiB of memory beside 1124 MiB, and 3072 MiB are there")),
+            "{beside:?}"
+        );
         assert!(
             says(1 << 30, 8 << 30).is_some_and(|e| e.starts_with("t:11:1: a takes 1124 MiB of memory")),
             "{:?}",

@@ -81,18 +81,18 @@ pub fn load(words: &Words) -> Result<()> {
     let failed = std::thread::scope(|scope| {
         let slots: Vec<_> = (0..depth).map(|_| scope.spawn(|| slot(&socket, block, (start, end), &lie, &tally))).collect();
         std::thread::sleep(start.saturating_duration_since(Instant::now()));
-        println!("{{\"mark\":\"start\"}}");
+        say::println!("{{\"mark\":\"start\"}}");
         slots.into_iter().filter_map(|s| s.join().expect("a slot does not panic").err()).next()
     });
     let took = start.elapsed().as_secs_f64();
-    println!("{{\"mark\":\"end\"}}");
+    say::println!("{{\"mark\":\"end\"}}");
     let _ = std::io::stdin().lock().read_line(&mut String::new());
     if let Some(error) = failed {
         return Err(error);
     }
     let mut t = tally.into_inner().expect("no holder panics");
     if i32::from(t.errno) == libc::ENOSPC {
-        println!("{}", json!({ "mode": "write", "error": "the store has no room (ENOSPC)", "errno": t.errno }));
+        say::println!("{}", json!({ "mode": "write", "error": "the store has no room (ENOSPC)", "errno": t.errno }));
         anyhow::bail!("no room");
     }
     let gap_us = t.gap_us(start);
@@ -103,8 +103,8 @@ pub fn load(words: &Words) -> Result<()> {
     })
     .to_string();
     match lie.as_str() {
-        "cut" => print!("{}", &line[..line.len() / 2]),
-        _ => println!("{line}"),
+        "cut" => say::print!("{}", &line[..line.len() / 2]),
+        _ => say::println!("{line}"),
     }
     Ok(())
 }

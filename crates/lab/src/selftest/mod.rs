@@ -96,9 +96,9 @@ pub fn all(program: &Path) -> Result<()> {
         let result = part();
         let took = start.elapsed().as_secs_f64();
         match result {
-            Ok(said) => println!("ok      {name} ({took:.1} s)\n{said}"),
+            Ok(said) => say::println!("ok      {name} ({took:.1} s)\n{said}"),
             Err(e) => {
-                println!("FAILED  {name} ({took:.1} s)\n        {e:#}");
+                say::println!("FAILED  {name} ({took:.1} s)\n        {e:#}");
                 failed.push(name);
             }
         }

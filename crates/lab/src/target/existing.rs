@@ -50,7 +50,7 @@ impl Target for Existing {
         if std::mem::take(&mut self.made)
             && let Err(e) = self.ceph(&["osd", "pool", "rm", POOL, POOL, "--yes-i-really-really-mean-it"])
         {
-            eprintln!("humboldt lab: pool {POOL} of {} is left: {e:#}", self.conf.display());
+            say::eprintln!("humboldt lab: pool {POOL} of {} is left: {e:#}", self.conf.display());
         }
     }
     fn alive(&mut self) -> bool {

@@ -55,7 +55,7 @@ pub fn install(release: &str, packages: &BTreeSet<&str>) -> Result<()> {
     // A suite goes on to later releases.
     let version = chore(Command::new("chroot").arg(&root).args(["dpkg-query", "-W", "-f", "${Version}", "ceph-mon"]), COMMAND)?;
     ensure!(is_of(&version, release), "{} has ceph {}, where {release} is wanted", root.display(), version.trim());
-    println!("stock {} is in {}", version.trim(), root.display());
+    say::println!("stock {} is in {}", version.trim(), root.display());
     Ok(())
 }
 
