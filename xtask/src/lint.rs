@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use std::process::Command;
 
 /// Crates that have clocks, threads, sockets or files. All others are cores.
-const SHELLS: &[&str] = &["disk", "net", "osd", "mon", "client", "lab", "cli"];
+const SHELLS: &[&str] = &["say", "disk", "net", "osd", "mon", "client", "lab", "cli"];
 
 /// Fails where a core uses what it must not.
 pub fn cores() -> Result<()> {

@@ -40,7 +40,11 @@ fn main() -> ExitCode {
     let command = Args::parse().command;
     // What a daemon is for is not what it prints.
     let is_daemon = matches!(command, Command::Up(_) | Command::Mon(_) | Command::Osd(_));
+    if is_daemon {
+        say::in_background();
+    }
     let code = run(command);
+    say::flush();
     match say::heard() {
         Err(e) if !is_daemon => {
             say::eprintln!("humboldt: standard output: {e}");

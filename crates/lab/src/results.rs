@@ -2,7 +2,7 @@
 
 use crate::claims::{self, ClaimResult};
 use crate::metric::Metric;
-use crate::plan::{Mode, Plan, Row};
+use crate::plan::{Cell, Mode, Plan, Row};
 use crate::run::folder::{self, Line, journal, read_json};
 use crate::run::judge::{self, State};
 use crate::run::visit::{SCHEMA, Stat};
@@ -128,6 +128,10 @@ impl Run {
     /// The round of a cell that looked closer, if there is one.
     pub fn look(&self, mode: Mode, cell: usize) -> Option<&Stat> {
         self.looks.get(&(mode, self.plan.cells[cell].hash.clone()))
+    }
+    /// The cells that were looked at closer in this way, with what was seen.
+    pub fn looks_of(&self, mode: Mode) -> impl Iterator<Item = (&Cell, &Stat)> {
+        self.plan.cells.iter().filter_map(move |cell| Some((cell, self.looks.get(&(mode, cell.hash.clone()))?)))
     }
     /// What a row's ratios are to: the control's target if there is one, else the first.
     pub fn reference(&self, row: &Row) -> Option<usize> {

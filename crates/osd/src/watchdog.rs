@@ -95,6 +95,7 @@ fn watch(osd: i32, crumb: &Weak<Breadcrumb>, over: &AtomicBool) {
                     ms / 1000,
                     place()
                 );
+                say::flush();
                 std::process::abort();
             }
         }

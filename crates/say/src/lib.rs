@@ -2,12 +2,17 @@
 //!
 //! The standard library's macros of these names panic when the text can't be written. A daemon whose log goes into a pipe would end with the
 //! program that reads it, and a load whose output goes into `head` would leave its objects behind. Here the text is lost and the work goes on.
-//! What standard output could not take is remembered, for programs whose result is what they print: see [`heard`].
+//! What standard output could not take is remembered, for programs whose result is what they print: see [`heard`]. A pipe or a terminal that
+//! takes nothing for a while must not hold a daemon up either: see [`in_background`].
 //!
 //! Holds no log, no levels and no file.
 
 #![forbid(unsafe_code)]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // for shells: it has a thread
 
+mod background;
+
+pub use background::{flush, in_background};
 use std::fmt::Arguments;
 use std::io::{self, Write};
 use std::sync::OnceLock;
@@ -33,10 +38,9 @@ pub fn bytes(bytes: &[u8]) {
     }
 }
 
-/// Writes a line to standard error. For the macro.
+/// Writes a line to standard error, or leaves that to the thread of [`in_background`]. For the macro.
 pub fn err(text: Arguments) {
-    // One write a line, so that lines of several threads and processes stay whole. There is nobody left to tell of a failure.
-    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
+    background::line(format!("{text}\n"));
 }
 
 /// Whether standard output took all that was printed. A reader that has seen enough, as `head` has, is no failure.

@@ -58,14 +58,8 @@ fn device(stat: &Stat, number: &str) -> String {
 }
 
 pub fn traces(run: &Run) -> Markup {
-    let looks: Vec<(&Cell, &Summary, String)> = run
-        .plan
-        .cells
-        .iter()
-        .enumerate()
-        .filter_map(|(at, c)| Some((c, run.look(Mode::Trace, at)?)))
-        .flat_map(|(c, stat)| stat.trace.iter().map(move |s| (c, s, device(stat, &s.device))))
-        .collect();
+    let looks: Vec<(&Cell, &Summary, String)> =
+        run.looks_of(Mode::Trace).flat_map(|(c, stat)| stat.trace.iter().map(move |s| (c, s, device(stat, &s.device)))).collect();
     html! {
         @if !looks.is_empty() {
             h2 { "Block traces" }
@@ -90,14 +84,8 @@ pub fn traces(run: &Run) -> Markup {
 }
 
 pub fn profiles(run: &Run) -> Markup {
-    let looks: Vec<_> = run
-        .plan
-        .cells
-        .iter()
-        .enumerate()
-        .filter_map(|(at, c)| Some((c, run.look(Mode::Profile, at)?.profile.as_ref()?)))
-        .filter(|(_, p)| p.samples() > 0)
-        .collect();
+    let looks: Vec<_> =
+        run.looks_of(Mode::Profile).filter_map(|(c, stat)| Some((c, stat.profile.as_ref()?))).filter(|(_, p)| p.samples() > 0).collect();
     html! {
         @if !looks.is_empty() {
             h2 { "CPU profiles" }
