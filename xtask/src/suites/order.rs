@@ -18,11 +18,15 @@ const MOSTLY_WAIT: &[&str] = &[
     "stock_and_our_osds_take_a_bucket_in_turn", // 42 beside builds; groups move
     "stock_daemons_across_a_cut_network",       // 55, 15
     "stock_daemons_with_our_osds",              // 52, 17
+    "radosgw_18.2",                             // 37, 7
+    "radosgw_18.2_block",                       // 37, 7
     "stock_daemons_die_in_any_order",           // 33, 19
     "stock_daemons_under_our_monitor",          // 32, 19
     "stock_notify_across_cut_connections",      // 39, 7
     "rbd_lock_of_a_killed_client",              // 31, 1
     "rados_watch_notify",                       // 31, 12
+    "cephfs_18.2",                              // 28, 9
+    "cephfs_18.2_block",                        // 28, 9
     "newer_keys_20.2",                          // 27, 8
     "stock_daemons_whose_maps_went_on",         // 25, 12
     "gateways_killed_in_turns",                 // 25, 21
@@ -30,6 +34,7 @@ const MOSTLY_WAIT: &[&str] = &[
     "caps_matrix",                              // 22, 3
     "no_stale_read_from_a_fenced_primary",      // 21, 1
     "stock_manager_outlives_our_monitor",       // 17, 11
+    "metrics_for_prometheus",                   // 14, 2
     "memory_is_filled_anew",                    // 13, 5
     "stock_daemons_and_full_stores",            // 12, 9
     "stock_daemons_see_right_figures",          // 12, 8
