@@ -73,9 +73,8 @@ static MEASURED: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"AQ[A-Za-z0-9+/]{30,}=*", "<key>"),
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*", "<time>"),
         (r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d+ [\d:]+ \d{4}", "<time>"),
-        // An OSD that is told to end keeps the map that says so, if that comes in time.
-        (r"\b\d+ objects, \d+ blocks of 4 KiB", "<n> objects, <n> blocks"),
-        (r"\blog_blocks_used \d+", "log_blocks_used <n>"),
+        // An OSD that is told to end keeps the map that says so, if that comes in time: two objects more on the page about backups.
+        (r"\b(12 objects, 11|14 objects, 13) blocks of 4 KiB", "12 or 14 objects"),
         (r"\b\d+(\.\d+)? (B|KiB|MiB|GiB|TiB)", "<size>"),
         (r"\b\d+(\.\d+)? ?(s|sec|ms|us|seconds)\b", "<span>"),
         (r"\b\d+\.\d+(e-?\d+)?", "<n>"),
@@ -383,6 +382,7 @@ mod tests {
             ("a", "a\nb"),
             ("", "an error"),
             ("1 982 4.02", "2 982 4.02"),
+            ("12 objects, 11 blocks of 4 KiB, 0 shared", "13 objects, 12 blocks of 4 KiB, 0 shared"),
             ("0 blocks leaked", "1 blocks leaked"),
         ];
         assert!(bad.iter().all(|(a, b)| !agree(&lines(a), &lines(b))));

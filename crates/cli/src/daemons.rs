@@ -6,7 +6,6 @@ use crate::signals;
 use anyhow::{Context, Result};
 use cephx::Keyring;
 use osd::{OsdConfig, StoreConfig};
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -50,8 +49,7 @@ pub fn mon(args: &MonArgs) -> Result<()> {
         start_mon(dir, SocketAddr::new(args.listen, args.port), args.auth.mode(), args.key_type, args.osds, &args.web)?;
     say::println!("mon.a serves at {}", handle.mon_addr);
     if let Some(addr) = handle.http_addr {
-        // What started us may have read enough.
-        let _ = writeln!(std::io::stdout(), "{}", web_line(addr, &args.web));
+        say::println!("{}", web_line(addr, &args.web));
     }
     signals::wait(|| handle.is_finished())?;
     handle.stop()

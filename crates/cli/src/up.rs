@@ -7,7 +7,6 @@ use crate::folder::Folder;
 use crate::{processes, regroup, signals, stores};
 use anyhow::{Context, Result, anyhow};
 use osd::{Admin, OsdConfig, OsdHandle};
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -61,7 +60,7 @@ pub fn up(args: &Up) -> Result<()> {
     }
     announce(started.elapsed(), &folder.dir, mon.mon_addr, args, osd_count, kept);
     if let Some(addr) = mon.http_addr {
-        say(&web_line(addr, &args.web));
+        say::println!("{}", web_line(addr, &args.web));
     }
 
     // Where others serve on, one that ends is started again. Objects in memory ended with it: copies on others fill it anew, and groups
@@ -129,17 +128,12 @@ fn fresh_key(kind: cephx::KeyType) -> cephx::CryptoKey {
     cephx::CryptoKey::generate_of(kind, net::auth_cephx::now(), &mut entropy)
 }
 
-/// A line for whatever reads us. A server goes on where nothing does.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
-}
-
 /// The one line that says that it serves, and how to use it.
 pub fn announce(took: Duration, dir: &Path, mon: SocketAddr, args: &Up, osd_count: u32, kept: bool) {
     // Below this folder by its name in it; a service starts in `/`, where its reader is not.
     let here = std::env::current_dir().ok().filter(|cwd| cwd.parent().is_some());
     let shown = here.and_then(|cwd| dir.strip_prefix(cwd).ok().map(Path::to_path_buf)).unwrap_or_else(|| dir.to_path_buf());
-    say(&format!(
+    say::println!(
         "ready in {:.2} s: monitor at {mon}, {} OSD{} {}, auth {}; try: ceph -c {}/ceph.conf -s",
         took.as_secs_f64(),
         osd_count,
@@ -147,5 +141,5 @@ pub fn announce(took: Duration, dir: &Path, mon: SocketAddr, args: &Up, osd_coun
         if kept { "on disk" } else { "in memory" },
         args.auth.mode().name(),
         shown.display()
-    ));
+    );
 }

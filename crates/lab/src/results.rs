@@ -131,7 +131,7 @@ impl Run {
     }
     /// The cells that were looked at closer in this way, with what was seen.
     pub fn looks_of(&self, mode: Mode) -> impl Iterator<Item = (&Cell, &Stat)> {
-        self.plan.cells.iter().filter_map(move |cell| Some((cell, self.looks.get(&(mode, cell.hash.clone()))?)))
+        self.plan.cells.iter().enumerate().filter_map(move |(at, cell)| Some((cell, self.look(mode, at)?)))
     }
     /// What a row's ratios are to: the control's target if there is one, else the first.
     pub fn reference(&self, row: &Row) -> Option<usize> {
@@ -241,7 +241,7 @@ impl Results {
         let row = |row: &Row| RowResult { title: row.title(), cells: row.cells.iter().map(|c| cell_result(run, row, *c)).collect() };
         let there = |s: &crate::plan::Step| match s.mode {
             Mode::Figures => run.of(s.cell).iter().any(|r| r.round == s.round),
-            mode => run.looks.contains_key(&(mode, run.plan.cells[s.cell].hash.clone())),
+            mode => run.look(mode, s.cell).is_some(),
         };
         Self {
             schema: SCHEMA,

@@ -1,6 +1,6 @@
 //! Lines for standard error that a thread of its own writes: what reads them may stand still, and the process does not.
 //!
-//! Holds no line for long: the lines of a second, or those that wait for a reader, [`LINES_MAX`] of them at most. More are lost and counted.
+//! Holds [`LINES_MAX`] lines that wait for their reader at most. More are lost and counted.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -63,7 +63,7 @@ impl Queue {
             waiting.writing = true;
             let text = waiting.take();
             drop(waiting);
-            // There is nobody left to tell of a failure.
+            // A failure is lost: here is where it would be told.
             let _ = io::stderr().write_all(text.as_bytes());
             self.lock().writing = false;
             self.changed.notify_all();

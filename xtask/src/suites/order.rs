@@ -18,14 +18,14 @@ const MOSTLY_WAIT: &[&str] = &[
     "stock_and_our_osds_take_a_bucket_in_turn", // 42 beside builds; groups move
     "stock_daemons_across_a_cut_network",       // 55, 15
     "stock_daemons_with_our_osds",              // 52, 17
-    "radosgw_18.2",                             // 37, 7
+    "radosgw_18.2",                             // 42, 17 together with the next
     "radosgw_18.2_block",                       // 37, 7
     "stock_daemons_die_in_any_order",           // 33, 19
     "stock_daemons_under_our_monitor",          // 32, 19
     "stock_notify_across_cut_connections",      // 39, 7
     "rbd_lock_of_a_killed_client",              // 31, 1
     "rados_watch_notify",                       // 31, 12
-    "cephfs_18.2",                              // 28, 9
+    "cephfs_18.2",                              // 33, 19 together with the next and cephfs_18.2_recovered
     "cephfs_18.2_block",                        // 28, 9
     "newer_keys_20.2",                          // 27, 8
     "stock_daemons_whose_maps_went_on",         // 25, 12

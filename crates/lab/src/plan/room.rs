@@ -59,7 +59,7 @@ pub fn lacks(study: &Study, plan: &Plan, there: &There) -> Option<(Range<usize>,
         let wants = if plan.all_up {
             plan.memory_bytes() + of_ram(&any_uses)
         } else {
-            let at_once = |setup: &Setup| setup.memory_bytes() + of_ram(&|name| setup.uses(name));
+            let at_once = |setup: &Setup| setup.memory_bytes() + of_ram(&|device| setup.uses(device));
             plan.setups().into_iter().filter(|s| s.uses(name)).map(at_once).max().unwrap_or(0)
         };
         if wants > there.memory {
