@@ -37,7 +37,8 @@ pub fn start_mon(dir: &Path, listen: SocketAddr, auth: mon::AuthMode, key_type: 
     let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: mon::admin_socket(dir, "mon.a"), http })
         .with_context(|| format!("the monitor on {listen}"))?;
     let conf = dir.join("ceph.conf");
-    std::fs::write(&conf, mon::conf_text(dir, fsid, handle.mon_addr, auth)).with_context(|| conf.display().to_string())?;
+    let text = mon::conf_text(dir, fsid, handle.mon_addr, auth);
+    disk::update_file(&conf, text.as_bytes(), 0o644).with_context(|| conf.display().to_string())?;
     Ok(Monitor { handle, keyring, is_new, fsid })
 }
 

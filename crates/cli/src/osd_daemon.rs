@@ -141,25 +141,17 @@ fn mkfs(args: &OsdArgs, conf: &Conf, data: &Path) -> Result<()> {
     let keyring = data.join("keyring");
     if args.mkkey && key_of(&name, std::slice::from_ref(&keyring))?.is_none() {
         let key = cephx::CryptoKey::generate(net::auth_cephx::now(), &mut net::auth_cephx::entropy());
-        let text = format!("[{name}]\n\tkey = {}\n", key.to_base64());
+        // Keys of others in the file stay.
+        let mut text = if keyring.exists() { std::fs::read_to_string(&keyring)? } else { String::new() };
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text += &format!("[{name}]\n\tkey = {}\n", key.to_base64());
         Keyring::parse(&text).context("the keyring that we write")?;
-        write_secret(&keyring, &text)?;
+        disk::update_file(&keyring, text.as_bytes(), 0o600).with_context(|| keyring.display().to_string())?;
     }
     say::println!("osd.{} {osd_fsid} made in {}", args.id, data.display());
     Ok(())
-}
-
-fn write_secret(path: &Path, text: &str) -> Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
-        .with_context(|| path.display().to_string())?;
-    file.write_all(text.as_bytes()).with_context(|| path.display().to_string())
 }
 
 /// True if this side of ceph.conf wants cephx, as it does unless it says none.

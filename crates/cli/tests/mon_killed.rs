@@ -1,5 +1,5 @@
 //! `humboldt mon` is killed with -9 again and again while clients log in, make snapshots and change the map: no number that was given is ever
-//! given again, and an epoch never means two maps.
+//! given again, and an epoch never means two maps. What clients read to find it is whole at every moment.
 
 use client::{Cluster, setup};
 use messages::MPoolOp;
@@ -11,6 +11,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const CYCLES: u64 = 12;
@@ -126,5 +127,33 @@ fn no_number_is_given_twice() {
         given.maps.len(),
         given.slowest
     );
+    std::fs::remove_dir_all(&dir).expect("its folder");
+}
+
+/// Clients read `ceph.conf` when they start, which may be while the monitor does.
+#[test]
+fn a_client_that_starts_with_it_finds_a_whole_ceph_conf() {
+    let dir = std::env::temp_dir().join(format!("humboldt-mon-conf-{}", std::process::id()));
+    let free = || TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
+    let (ports, end) = ([free(), free()], AtomicBool::new(false));
+    drop(Mon::start(&dir, ports[0]));
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect("it is always there");
+    std::thread::scope(|s| {
+        let reader = s.spawn(|| {
+            while !end.load(Ordering::Relaxed) {
+                let (conf, keyring) = (read("ceph.conf"), read("ceph.client.admin.keyring"));
+                assert!(conf.contains("mon host = ") && conf.ends_with("$name.asok\n"), "ceph.conf: {conf:?}");
+                assert!(keyring.contains("key = "), "keyring: {keyring:?}");
+            }
+        });
+        for cycle in 1..=CYCLES as usize {
+            let port = ports[cycle % 2];
+            let mon = Mon::start(&dir, port);
+            assert!(read("ceph.conf").contains(&format!(":{port}]")), "it says where the monitor is");
+            drop(mon);
+        }
+        end.store(true, Ordering::Relaxed);
+        reader.join().expect("each look found both whole");
+    });
     std::fs::remove_dir_all(&dir).expect("its folder");
 }

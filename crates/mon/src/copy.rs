@@ -12,9 +12,8 @@
 use anyhow::{Context, Result, ensure};
 use base::crc32c;
 use mon_core::{Batch, Snapshot};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8] = b"humboldt mon 1\n";
@@ -101,19 +100,11 @@ impl Copy {
     /// Writes the copy of a whole store, in place of the one that is there.
     pub fn write(store: &Path, state: &Snapshot, number: u64) -> Result<Self> {
         let path = path_of(store);
-        let fresh = path.with_extension("copy.new");
         let changes: Vec<_> = state.0.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect();
         let bytes = [MAGIC, &record(number, &changes)].concat();
-        let written = || -> std::io::Result<File> {
-            // It holds keys, as the store does.
-            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-            file.write_all(&bytes)?;
-            file.sync_data()?;
-            std::fs::rename(&fresh, &path)?;
-            disk::sync_dir(path.parent().unwrap_or(Path::new(".")))?;
-            Ok(file)
-        };
-        let file = written().with_context(|| format!("the copy of the monitor's store, {}", path.display()))?;
+        // It holds keys, as the store does.
+        let file =
+            disk::replace_file(&path, &bytes, 0o600).with_context(|| format!("the copy of the monitor's store, {}", path.display()))?;
         Ok(Self { file, path, whole: bytes.len() as u64, added: 0, unsynced: 0 })
     }
     /// Adds a batch that the store has.

@@ -13,10 +13,7 @@ use crate::{AuthMode, Store};
 use anyhow::{Context, Result, bail};
 use cephx::{KeyType, Keyring};
 use mon_core::{NewCluster, Snapshot};
-use std::fs;
-use std::io::Write;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use types::{EntityAddr, EntityAddrVec, EntityText, Uuid};
 
@@ -59,8 +56,8 @@ impl Cluster {
         for name in std::iter::once("client.admin".to_string()).chain(osds) {
             let file = if name == "client.admin" { format!("ceph.{name}.keyring") } else { format!("{name}.keyring") };
             let (path, text) = (self.dir.join(file), self.keyring_of(&name));
-            if let Some(text) = text.filter(|text| fs::read_to_string(&path).ok().as_ref() != Some(text)) {
-                write_secret(&path, &text)?;
+            if let Some(text) = text {
+                disk::update_file(&path, text.as_bytes(), 0o600).with_context(|| path.display().to_string())?;
             }
         }
         Ok(())
@@ -181,10 +178,4 @@ pub fn admin_socket(dir: &Path, name: &str) -> Option<PathBuf> {
     const PATH_MAX: usize = 107;
     let path = dir.join(format!("{name}.asok"));
     (path.as_os_str().len() <= PATH_MAX).then_some(path)
-}
-
-/// Writes a file that only its owner may read.
-fn write_secret(path: &Path, text: &str) -> Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(text.as_bytes()).with_context(|| path.display().to_string())
 }

@@ -17,12 +17,8 @@ pub fn load(path: &Path) -> [Option<u16>; SIDES] {
 
 /// Keeps these, if they are others than were kept.
 pub fn store(path: &Path, ports: [u16; SIDES]) -> Result<()> {
-    if load(path) == ports.map(Some) {
-        return Ok(());
-    }
-    let new = path.with_extension("new");
-    std::fs::write(&new, format!("{}\n", ports.map(|p| p.to_string()).join(" "))).with_context(|| new.display().to_string())?;
-    std::fs::rename(&new, path).with_context(|| path.display().to_string())
+    let text = format!("{}\n", ports.map(|p| p.to_string()).join(" "));
+    disk::update_file(path, text.as_bytes(), 0o644).with_context(|| path.display().to_string())
 }
 
 #[cfg(test)]

@@ -181,11 +181,9 @@ pub fn windows(dir: &Path) -> Result<[Option<Window>; 3]> {
 }
 
 fn keep_window(dir: &Path, name: &str, window: Window) -> Result<()> {
-    use std::io::Write;
     let path = dir.join(format!("{name}.window"));
     let text = format!("{} {}\n", window.start_bytes, window.len_bytes);
-    let written = std::fs::File::create(&path).and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
-    written.with_context(|| path.display().to_string())
+    disk::update_file(&path, text.as_bytes(), 0o644).with_context(|| path.display().to_string())
 }
 
 /// The devices of a folder's store. One that another process holds is asked for again for as long as `patience`.
