@@ -47,11 +47,14 @@ fn cut_from_manager(d: &Daemons) -> Result<()> {
     Ok(())
 }
 
-/// The network between OSDs: one of them is taken out of the map, and stays out until it hears the other one again.
+/// The network between OSDs: one of them is taken out of the map, and stays out until it hears the other one again. Both begin at the same moment, by
+/// the same map: neither may take the other with it for ever.
 fn cut_between_osds(d: &Daemons, cut: Duration) -> Result<()> {
     let net = || d.net.as_ref().expect("made with one");
     let up = || -> Result<i64> { d.json("ceph osd stat")?["num_up_osds"].as_i64().context("osd stat") };
     net().silence(0, &Net::cluster(1))?;
+    d.must("ceph osd down 0 1")?;
+    d.wait_up(2)?;
     d.wait_up(1)?;
     let epoch = d.json("ceph osd stat")?["epoch"].as_u64();
     let started = Instant::now();

@@ -7,6 +7,10 @@
 //!  its port, or that for members' messages, refuses ──▶ MOSDFailure, immediate
 //!  heard on both again ──▶ MOSDFailure that takes it back
 //! ```
+//! Two OSDs that can't hear each other must not be marked down by the same map, again and again: each would find no other up, boot, and both would begin
+//! to wait for the other at the same moment. So of two that never heard each other in their present lives the one with the lower number reports first.
+//! It stays up; the other one is marked down before it reports, and stays away until it hears it.
+//!
 //! An OSD that was marked down and lives pings too, and reports no other: it wants to know whether it is heard (see [`super::boot`]).
 
 use super::cut::Cut;
@@ -96,6 +100,16 @@ impl Heard {
     }
     fn silent_since(&self) -> Stamp {
         self.front.last.min(self.back.last)
+    }
+    /// True once it answered on both networks.
+    fn is_known(&self) -> bool {
+        !self.front.took.is_empty() && !self.back.took.is_empty()
+    }
+    /// When its silence is reported. `goes_first`: it may report ours before, as its number is the lower one. Half a grace is more than the monitors
+    /// take for a map.
+    fn due_at(&self, grace: Duration, goes_first: bool) -> Stamp {
+        let more = if goes_first && !self.is_known() { grace / 2 } else { Duration::ZERO };
+        self.silent_since() + grace + more + Duration::from_nanos(1)
     }
 }
 
@@ -342,17 +356,17 @@ impl Control {
         if !self.may_report() {
             return;
         }
-        let (grace, map) = (self.heartbeat_grace(), &self.map);
-        let is_due = |h: &Heard| h.silent(now) > grace && (again || !h.reported);
+        let (grace, map, me) = (self.heartbeat_grace(), &self.map, self.whoami);
+        let due_at = |osd: OsdId, h: &Heard| h.due_at(grace, osd < me);
         let mut silent = Vec::new();
-        for (osd, h) in self.heartbeats.peers.iter_mut().filter(|(_, h)| is_due(h)) {
+        for (osd, h) in self.heartbeats.peers.iter_mut().filter(|(osd, h)| due_at(**osd, h) <= now && (again || !h.reported)) {
             h.reported = true;
             if is_that_life(map, *osd, h.up_from) {
                 silent.push((*osd, h.silent(now)));
             }
         }
-        let unreported = self.heartbeats.peers.values().filter(|h| !h.reported);
-        self.heartbeats.due = unreported.map(|h| h.silent_since() + grace + Duration::from_nanos(1)).min();
+        let unreported = self.heartbeats.peers.iter().filter(|(_, h)| !h.reported);
+        self.heartbeats.due = unreported.map(|(osd, h)| due_at(*osd, h)).min();
         for (osd, silent) in silent {
             self.report_failure(osd, failure_flag::FAILED, silent.as_secs() as i32, cx);
         }

@@ -8,8 +8,8 @@ use base::{Clock, Rng, Stamp};
 use bytes::Bytes;
 use maps::{OsdMap, PgPool, Placement, Release, map_flags, osd_state, pool_flags};
 use messages::{
-    InOp, MCommand, MCommandReply, MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBoot, MOSDMap, MOSDMarkMeDown, MOSDOp,
-    MOSDOpReply, MOSDPGInfo2, MOSDPGTemp, MOSDRepOp, Message, RawMessage,
+    InOp, MCommand, MCommandReply, MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBoot, MOSDFailure, MOSDMap, MOSDMarkMeDown,
+    MOSDOp, MOSDOpReply, MOSDPGInfo2, MOSDPGTemp, MOSDRepOp, Message, RawMessage, osd_mon::failure_flag,
 };
 use osd_core::{BootInfo, ConnId, Effect, Event, Level, Osd, OsdSetup, Peer};
 use std::cell::RefCell;
@@ -57,6 +57,8 @@ pub struct Cluster {
     pub replies: Vec<MOSDOpReply>,
     /// Answers to commands.
     told: Vec<MCommandReply>,
+    /// OSDs that were reported as silent. Heartbeats go nowhere here.
+    pub failures: BTreeSet<OsdId>,
     /// Errors that an OSD wrote to its log.
     pub errors: Vec<String>,
     /// Groups whose records are damaged from an OSD's next start on.
@@ -104,6 +106,7 @@ impl Cluster {
             lagging: BTreeSet::new(),
             replies: Vec::new(),
             told: Vec::new(),
+            failures: BTreeSet::new(),
             errors: Vec::new(),
             damaged: BTreeMap::new(),
             ended: None,
@@ -285,6 +288,12 @@ impl Cluster {
                 let want = MOSDAlive::decode(msg).unwrap().want;
                 if self.map.osd_info[id].up_thru < want {
                     self.publish(|m| m.osd_info[id].up_thru = want);
+                }
+            }
+            MOSDFailure::KIND => {
+                let m = MOSDFailure::decode(msg).unwrap();
+                if m.flags & failure_flag::FAILED != 0 && self.map.client_addrs[m.target_osd as usize] == m.target_addrs {
+                    self.failures.insert(m.target_osd);
                 }
             }
             MOSDMarkMeDown::KIND => {

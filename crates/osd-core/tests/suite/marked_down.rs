@@ -1,6 +1,7 @@
 //! An OSD that the map says is down while it lives: it comes back when others answer it, and not before. And the other side: when an OSD says that
 //! others are silent.
 
+use crate::cluster::Cluster;
 use crate::world::{Kind, World, addr};
 use maps::osd_state;
 use messages::osd_ping::ping_op;
@@ -197,4 +198,39 @@ fn what_stood_still_itself_reports_nothing_that_it_did_not_wait_for() {
     seconds(&mut w, 4);
     let told = failures(&mut w);
     assert!(told.iter().any(|f| f.0 == 1) && told.iter().any(|f| f.0 == 2), "{told:?}");
+}
+
+/// OSDs that hear no other, were marked down together and come back together: their monitor makes one map of what it is told within a second.
+fn without_a_network(osds: usize) -> (Cluster, usize) {
+    let mut c = Cluster::new(3, osds, 2, 1, 1);
+    for osd in 0..osds {
+        for (name, value) in [("osd_heartbeat_interval", "1"), ("osd_heartbeat_grace", "7")] {
+            c.feed(osd, Event::Config { name: name.into(), value: value.into() });
+        }
+    }
+    let down = |c: &mut Cluster, which: &BTreeSet<i32>| {
+        c.publish(|m| which.iter().for_each(|osd| m.osd_state[*osd as usize] &= !osd_state::UP));
+    };
+    down(&mut c, &(0..osds as i32).collect());
+    let mut times = 0;
+    for _ in 0..120 {
+        while c.step() {}
+        c.tick();
+        let failed: BTreeSet<i32> = std::mem::take(&mut c.failures).into_iter().filter(|osd| c.map.is_up(*osd)).collect();
+        if !failed.is_empty() {
+            times += 1;
+            down(&mut c, &failed);
+        }
+    }
+    while c.step() {}
+    (c, times)
+}
+
+#[test]
+fn osds_that_do_not_hear_each_other_are_not_down_together_again_and_again() {
+    for osds in [2, 3, 5] {
+        let (c, times) = without_a_network(osds);
+        let up: Vec<i32> = (0..osds as i32).filter(|osd| c.map.is_up(*osd)).collect();
+        assert_eq!((up, times), (vec![0], 1), "of {osds}; {:?}", c.errors);
+    }
 }
