@@ -115,7 +115,43 @@ impl Cluster {
         let reply = self.block_on(async { self.good().mon_command(json, Bytes::new()).await.unwrap() });
         assert_eq!(reply.result, 0, "{json}: {}", reply.status);
     }
-    /// A client of its own that comes and goes.
+    /// A command's output; it must succeed.
+    pub fn output(&self, json: &str) -> Vec<u8> {
+        let reply = self.block_on(async { self.good().mon_command(json, Bytes::new()).await.unwrap() });
+        assert_eq!(reply.result, 0, "{json}: {}", reply.status);
+        reply.output.to_vec()
+    }
+    /// A command to osd.0 as the good client; its output.
+    pub fn osd_command(&self, json: &str) -> Vec<u8> {
+        let reply = self.block_on(async { self.good().tell_osd(0, json, Bytes::new()).await.unwrap() });
+        assert_eq!(reply.result, 0, "{json}: {}", reply.status);
+        reply.output.to_vec()
+    }
+    /// Makes an entity with capabilities, or without any, and gives its key.
+    pub fn entity(&self, name: &str, caps: &[(&str, &str)]) -> CryptoKey {
+        let caps: Vec<&str> = caps.iter().flat_map(|(service, cap)| [*service, *cap]).collect();
+        let json = serde_json::json!({ "prefix": "auth get-or-create", "entity": name, "caps": caps }).to_string();
+        let text = String::from_utf8(self.output(&json)).unwrap();
+        let key = text.lines().find_map(|l| l.trim().strip_prefix("key = ")).expect("a keyring has the key");
+        CryptoKey::from_base64(key.trim()).unwrap()
+    }
+    /// An object's bytes, attributes and omap, as the good client reads them.
+    pub fn seen(&self, pool: &str, oid: &str) -> String {
+        self.block_on(async {
+            let pool = self.good().pool(pool).unwrap();
+            let data = pool.read(oid, 0, 0).await;
+            let attrs = pool.xattrs(oid).await;
+            format!("{data:?} {attrs:?}")
+        })
+    }
+    /// Removes an object as the good client, if there is one.
+    pub fn remove(&self, pool: &str, oid: &str) {
+        let _ = self.block_on(async { self.good().pool(pool).unwrap().remove(oid).await });
+    }
+    /// Writes an object as the good client.
+    pub fn put(&self, pool: &str, oid: &str, data: &'static [u8]) {
+        self.block_on(async { self.good().pool(pool).unwrap().write_full(oid, Bytes::from_static(data)).await.unwrap() });
+    }
     pub fn connect(&self, name: &str, key: Option<&CryptoKey>) -> Result<(), ClientError> {
         let conf = self.conf(name, key);
         self.block_on(async { client::Cluster::connect(conf, Duration::from_secs(10)).await.map(|c| c.shutdown()) })
@@ -161,7 +197,7 @@ impl Cluster {
             pool.write_full("good", data.clone()).await.unwrap_or_else(|e| panic!("after {after}: {e}"));
             assert_eq!(pool.read("good", 0, 0).await.unwrap(), data, "after {after}");
             let reply = self.good().mon_command(r#"{"prefix": "osd pool ls"}"#, Bytes::new()).await.unwrap();
-            assert_eq!((reply.result, reply.output.trim_ascii()), (0, &b"p"[..]), "after {after}");
+            assert_eq!((reply.result, reply.output.split(|b| *b == b'\n').next()), (0, Some(&b"p"[..])), "after {after}");
         });
     }
     pub fn stop(mut self) {
@@ -196,6 +232,8 @@ pub fn none(name: &str) -> Rc<dyn AuthClients> {
 /// A connection by hand.
 pub struct Evil {
     at: EntityKind,
+    as_kind: EntityKind,
+    number: i64,
     auth: Rc<dyn AuthClients>,
     socket: TcpStream,
     conn: Connection,
@@ -205,6 +243,10 @@ pub struct Evil {
 impl Evil {
     /// `None`: not let in.
     pub fn dial(cluster: &Cluster, at: EntityKind, auth: Rc<dyn AuthClients>) -> Option<Self> {
+        Self::dial_as(cluster, at, EntityKind::CLIENT, 666, auth)
+    }
+    /// As a peer that calls itself of a kind and of a number. `None`: not let in.
+    pub fn dial_as(cluster: &Cluster, at: EntityKind, as_kind: EntityKind, number: i64, auth: Rc<dyn AuthClients>) -> Option<Self> {
         let target = match at {
             EntityKind::OSD => cluster.map().client_addrs[0].clone(),
             EntityKind::MGR => EntityAddrVec::one(EntityAddr::msgr2(cluster.addr(at), cluster.mgr_nonce)),
@@ -213,12 +255,12 @@ impl Evil {
         thread_local!(static SEEDS: RefCell<Rng> = RefCell::new(Rng::new(99)));
         let seed = SEEDS.with_borrow_mut(Rng::u64);
         let own = EntityAddr { kind: AddrType::MSGR2, nonce: seed as u32, ..EntityAddr::default() };
-        let local = Local::new(EntityKind::CLIENT, 666, own.into(), auth.clone(), seed);
+        let local = Local::new(as_kind, number, own.into(), auth.clone(), seed);
         let mut conn = Connection::dial(Rc::new(local), Policy::lossy_client(), at, target);
         conn.start();
         let socket = TcpStream::connect(cluster.addr(at)).unwrap();
         socket.set_nodelay(true).unwrap();
-        let mut evil = Self { at, auth, socket, conn, buf: BytesMut::new() };
+        let mut evil = Self { at, as_kind, number, auth, socket, conn, buf: BytesMut::new() };
         let start = Instant::now();
         while evil.conn.state() != State::Ready {
             assert!(start.elapsed() < PATIENCE, "a handshake that neither goes on nor ends");
@@ -260,6 +302,10 @@ impl Evil {
     /// Sends `message`, and behind it a question that is answered in any case. What came before that answer, or `None` if the peer hung up;
     /// then the next message goes by a new connection.
     pub fn poke(&mut self, cluster: &Cluster, message: RawMessage) -> Option<Vec<RawMessage>> {
+        self.try_poke(cluster, message).expect("a peer that was let in may come again")
+    }
+    /// The same without the new connection.
+    fn ask(&mut self, cluster: &Cluster, message: RawMessage) -> Option<Vec<RawMessage>> {
         const MARK: u64 = 0x00fe_ce00_0000_0001;
         let fence = match self.at {
             EntityKind::MON => MMonGetVersion { handle: MARK, what: "osdmap".into() }.encode(u64::MAX),
@@ -277,15 +323,20 @@ impl Evil {
         loop {
             match self.turn() {
                 Some(more) => replies.extend(more),
-                None => {
-                    *self = Self::dial(cluster, self.at, self.auth.clone()).expect("one who was thrown out may come again");
-                    return None;
-                }
+                None => return None,
             }
             if let Some(at) = replies.iter().position(is_answer) {
                 replies.remove(at);
                 return Some(replies);
             }
+        }
+    }
+    /// As [`Evil::poke`], but a peer that is not let in again is no failure.
+    pub fn try_poke(&mut self, cluster: &Cluster, message: RawMessage) -> Result<Option<Vec<RawMessage>>, ()> {
+        let again = |evil: &Self| Self::dial_as(cluster, evil.at, evil.as_kind, evil.number, evil.auth.clone());
+        match self.ask(cluster, message) {
+            Some(replies) => Ok(Some(replies)),
+            None => again(self).map(|new| *self = new).map(|()| None).ok_or(()),
         }
     }
     /// Bytes as they are.
@@ -316,6 +367,13 @@ impl Recorder {
         let mut dialer = Dialer::new(Rc::new(RefCell::new(identity)));
         dialer.mon_modes = vec![ConMode::CRC];
         Self { dialer, said: Rc::default() }
+    }
+    /// The same, and every byte encrypted if `secure`.
+    pub fn in_mode(name: EntityText, key: CryptoKey, secure: bool) -> Self {
+        let mut recorder = Self::new(name, key);
+        let mode = if secure { ConMode::SECURE } else { ConMode::CRC };
+        (recorder.dialer.mon_modes, recorder.dialer.modes) = (vec![mode], vec![mode]);
+        recorder
     }
     pub fn live(&self) -> Rc<dyn AuthClients> {
         Rc::new(Live { dialer: self.dialer.clone(), said: self.said.clone() })

@@ -1,0 +1,337 @@
+//! A rogue: each kind of peer with each kind of key, at each daemon, in both modes of the wire, sends what it has no right to send.
+//!
+//! The tables here are written from the rights of the keys, not from the code. Whatever a peer says: no daemon ends, the good client beside it gets its
+//! answers, the cluster's map stays, and objects that the key may not write stay as they were.
+//! `HUMBOLDT_ROGUE=N` makes N samples of each operation instead of a few: `cargo xtask rogue`.
+//!
+//! Absent: bytes that are no frames, and peers of method `none` (`hostile.rs`).
+
+mod hostile_peer;
+
+use base::Rng;
+use bytes::Bytes;
+use cephx::CryptoKey;
+use denc::Denc;
+use hostile_peer::{Cluster, Evil, Recorder, none, recorded};
+use messages::*;
+use mon::AuthMode;
+use msgr::AuthClients;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use types::osd_op::osd_flag;
+use types::{EntityKind, EntityText, HObject, OpCode, OsdOp, PgId, SpgId};
+
+const FEATURES: u64 = types::features::SUPPORTED;
+const DAEMONS: [EntityKind; 3] = [EntityKind::MON, EntityKind::MGR, EntityKind::OSD];
+const KINDS: [EntityKind; 5] = [EntityKind::CLIENT, EntityKind::OSD, EntityKind::MDS, EntityKind::MGR, EntityKind::MON];
+
+/// A key of few rights: its entity, its capabilities, and the pools that it may read and write.
+struct Weak {
+    name: &'static str,
+    caps: &'static [(&'static str, &'static str)],
+    reads: &'static [&'static str],
+    writes: &'static [&'static str],
+}
+
+/// `mine` is a pool that some may use, `others` one that only readers of everything may read.
+const KEYS: [Weak; 7] = [
+    Weak { name: "client.nothing", caps: &[], reads: &[], writes: &[] },
+    Weak {
+        name: "client.reader",
+        caps: &[("mon", "allow r"), ("mgr", "allow r"), ("osd", "allow r")],
+        reads: &["mine", "others"],
+        writes: &[],
+    },
+    Weak { name: "client.onepool", caps: &[("mon", "allow r"), ("osd", "allow rw pool=mine")], reads: &["mine"], writes: &["mine"] },
+    Weak { name: "client.disk", caps: &[("mon", "profile rbd"), ("osd", "profile rbd pool=mine")], reads: &["mine"], writes: &["mine"] },
+    Weak { name: "client.bootstrap-osd", caps: &[("mon", "allow profile bootstrap-osd")], reads: &[], writes: &[] },
+    Weak {
+        name: "osd.7",
+        caps: &[("mon", "allow profile osd"), ("osd", "allow *")],
+        reads: &["mine", "others"],
+        writes: &["mine", "others"],
+    },
+    Weak { name: "mds.a", caps: &[("mon", "allow profile mds"), ("osd", "allow rw tag cephfs *=*")], reads: &[], writes: &[] },
+];
+
+fn kind_of(name: &str) -> EntityKind {
+    EntityText::parse(name).unwrap().kind
+}
+
+/// A number that fits the key's own name, or a foreign one.
+const OWN: i64 = 7;
+
+/// Whether a peer that calls itself `kind` and `number` may have a session with a key, as the rights say: `None` if either will do.
+fn may_enter(key: &Weak, kind: EntityKind, number: i64, at: EntityKind) -> Option<bool> {
+    let own = kind_of(key.name);
+    match kind {
+        // Modules of stock managers are clients of any name. A service may refuse a key that has no right there.
+        EntityKind::CLIENT => (at == EntityKind::MON && !key.caps.is_empty()).then_some(true),
+        kind if kind != own => Some(false),
+        EntityKind::OSD if number != OWN => Some(false),
+        _ => None,
+    }
+}
+
+struct Rogue {
+    cluster: Cluster,
+    keys: BTreeMap<&'static str, CryptoKey>,
+    guards: Vec<(&'static str, String)>,
+}
+
+impl Rogue {
+    fn start() -> Self {
+        let cluster = Cluster::start(AuthMode::Cephx);
+        for pool in ["mine", "others"] {
+            cluster.command(&format!(r#"{{"prefix": "osd pool create", "pool": "{pool}", "pg_num": 4, "pgp_num": 4}}"#));
+        }
+        cluster.newest_map();
+        let keys = KEYS.iter().map(|k| (k.name, cluster.entity(k.name, k.caps))).collect();
+        let mut rogue = Self { cluster, keys, guards: Vec::new() };
+        rogue.guard();
+        rogue
+    }
+    /// Makes the objects anew by which [`Rogue::check`] sees changes.
+    fn guard(&mut self) {
+        self.guards.clear();
+        for pool in ["mine", "others"] {
+            self.cluster.remove(pool, "guard");
+            self.cluster.put(pool, "guard", b"what a key may not change stays as it is");
+            self.guards.push((pool, self.cluster.seen(pool, "guard")));
+        }
+    }
+    fn peer(&self, key: &Weak, secure: bool) -> Rc<dyn AuthClients> {
+        let recorder = Recorder::in_mode(EntityText::parse(key.name).unwrap(), self.keys[key.name].clone(), secure);
+        let live = recorder.live();
+        // The login brings tickets for the services; the same identity dials them.
+        let _ = Evil::dial(&self.cluster, EntityKind::MON, live.clone());
+        live
+    }
+    /// Nothing ended, nothing was lost. `changed`: pools that the key may write.
+    fn check(&self, changed: &[&str], after: &str) {
+        self.cluster.check(after);
+        for (pool, was) in &self.guards {
+            if !changed.contains(pool) {
+                assert_eq!(&self.cluster.seen(pool, "guard"), was, "{pool}/guard after {after}");
+            }
+        }
+    }
+    fn pool(&self, name: &str) -> i64 {
+        self.cluster.map().pool_by_name(name).unwrap()
+    }
+    fn request(&self, tid: u64, pool: &str, flags: u32, foreign: bool, op: InOp) -> RawMessage {
+        let hash = types::hash::rjenkins(b"guard");
+        let seed = if foreign { (hash & 3) ^ 1 } else { hash & 3 };
+        let pool = self.pool(pool);
+        let request = MOSDOp {
+            tid,
+            pgid: SpgId::whole(PgId::new(pool, seed)),
+            hobj: HObject { oid: "guard".into(), hash, pool, ..HObject::min() }.head(),
+            map_epoch: self.cluster.epoch(),
+            flags,
+            ops: [op].into_iter().collect(),
+            features: FEATURES,
+            ..MOSDOp::default()
+        };
+        request.encode(FEATURES)
+    }
+    fn stop(self) {
+        self.cluster.stop();
+    }
+}
+
+/// One of each kind of message that stock daemons and clients send, about this cluster instead of theirs, and a map of the far future.
+fn messages(cluster: &Cluster) -> Vec<RawMessage> {
+    let (ours, mut all) = (cluster.fsid(), BTreeMap::new());
+    let records = recorded("reef");
+    let theirs = records.iter().find(|m| m.kind == MOSDMap::KIND).map(|m| m.front.slice(..16)).expect("a map was recorded");
+    for record in records {
+        let mut front = record.front.to_vec();
+        for at in 0..front.len().saturating_sub(15) {
+            if front[at..at + 16] == theirs[..] {
+                front[at..at + 16].copy_from_slice(&ours.to_bytes(FEATURES));
+            }
+        }
+        all.entry(record.kind).or_insert(RawMessage { front: front.into(), ..record });
+    }
+    let mut future = (*cluster.map()).clone();
+    future.epoch += 1000;
+    let epoch = future.epoch;
+    let (bytes, _) = future.encode_canonical();
+    let forged = MOSDMap { fsid: ours, incrementals: BTreeMap::new(), maps: [(epoch, bytes)].into(), trim_lower_bound: 1, newest: epoch };
+    let target_addrs = cluster.map().client_addrs[0].clone();
+    let now = cluster.epoch();
+    let mut all: Vec<RawMessage> = all.into_values().collect();
+    all.push(forged.encode(FEATURES));
+    all.push(
+        MOSDMarkMeDown { fsid: ours, epoch: now, target_addrs: target_addrs.clone(), down_and_dead: true, ..Default::default() }
+            .encode(FEATURES),
+    );
+    all.push(MOSDMarkMeDead { fsid: ours, epoch: now, ..Default::default() }.encode(FEATURES));
+    all.push(MOSDFailure { fsid: ours, epoch: now, target_addrs, flags: 3, failed_for_s: 1000, ..Default::default() }.encode(FEATURES));
+    all.push(MOSDFull { map_epoch: now, state: u32::MAX, ..Default::default() }.encode(FEATURES));
+    all
+}
+
+/// A peer is let in as the kind that its key is of, as a client, or not at all; and whatever it says then leaves the cluster as it was.
+#[test]
+fn peers_are_believed_what_their_keys_say() {
+    let rogue = Rogue::start();
+    let said = messages(&rogue.cluster);
+    for at in DAEMONS {
+        for kind in KINDS {
+            assert!(Evil::dial_as(&rogue.cluster, at, kind, OWN, none("client.evil")).is_none(), "{kind:?} without a key at {at:?}");
+        }
+    }
+    for (n, key) in KEYS.iter().enumerate() {
+        let peer = rogue.peer(key, n % 2 == 1);
+        for at in DAEMONS {
+            for (kind, number) in KINDS.iter().flat_map(|kind| [(*kind, OWN), (*kind, 0)]) {
+                let as_whom = format!("{} as {kind:?} {number} at {at:?}", key.name);
+                let evil = Evil::dial_as(&rogue.cluster, at, kind, number, peer.clone());
+                if let Some(expected) = may_enter(key, kind, number, at) {
+                    assert_eq!(evil.is_some(), expected, "{as_whom}");
+                }
+                let Some(mut evil) = evil else { continue };
+                let before = rogue.cluster.newest_map().epoch;
+                for message in &said {
+                    // An OSD's own word about itself is its right.
+                    if !(kind == EntityKind::OSD && at == EntityKind::MON) && evil.try_poke(&rogue.cluster, message.clone()).is_err() {
+                        break;
+                    }
+                }
+                rogue.check(&[], &as_whom);
+                let now = rogue.cluster.newest_map();
+                assert!(now.is_up(0), "osd.0 is down after {as_whom}");
+                assert!(kind_of(key.name) != EntityKind::CLIENT || now.epoch == before, "the map went on after {as_whom}");
+            }
+        }
+        let status = rogue.cluster.osd_command(r#"{"prefix": "status"}"#);
+        let status: serde_json::Value = serde_json::from_slice(&status).unwrap();
+        let newest = rogue.cluster.newest_map().epoch;
+        assert!(status["newest_map"].as_u64().unwrap() <= u64::from(newest), "osd.0 has maps of the future after {}: {status}", key.name);
+    }
+    rogue.stop();
+}
+
+/// Each operation with its numbers at their bounds, each flag by itself, and groups that the object is not in.
+#[test]
+fn operations_do_what_a_key_may() {
+    let mut rogue = Rogue::start();
+    let samples: usize = std::env::var("HUMBOLDT_ROGUE").ok().and_then(|n| n.parse().ok()).unwrap_or(6);
+    let mut rng = Rng::new(43);
+    let words = [0, 1, 4096, u32::MAX];
+    let mut tid = 10;
+    for (n, key) in KEYS.iter().enumerate() {
+        let peer = rogue.peer(key, n % 2 == 0);
+        let Some(mut evil) = Evil::dial(&rogue.cluster, EntityKind::OSD, peer) else { continue };
+        for (c, code) in OpCode::ALL.iter().enumerate() {
+            for pool in ["mine", "others"] {
+                let (reads, writes) = (key.reads.contains(&pool), key.writes.contains(&pool));
+                for sample in 0..samples.max(6) {
+                    let mut op = OsdOp::new(*code);
+                    for word in op.args.chunks_exact_mut(4) {
+                        let value = if sample < 2 { 0 } else { words[rng.below(4) as usize] };
+                        word.copy_from_slice(&value.to_le_bytes());
+                    }
+                    let mut flags = if code.is_write() { osd_flag::WRITE | osd_flag::ONDISK } else { osd_flag::READ };
+                    // Of another group, said to be of none; then each flag by itself.
+                    match sample {
+                        1 => flags |= osd_flag::PGOP,
+                        n if n % 3 != 0 => flags |= 1 << ((c + sample) % 32),
+                        _ => {}
+                    }
+                    let foreign = sample == 1 || sample % 4 == 3;
+                    let data = match sample {
+                        0 | 3 => well_formed(*code),
+                        _ => Bytes::from(vec![0x61; [0, 1, 64, 4096][rng.below(4) as usize]]),
+                    };
+                    tid += 1;
+                    let message = rogue.request(tid, pool, flags, foreign, InOp::new(op, data));
+                    let answers = evil.poke(&rogue.cluster, message).unwrap_or_default();
+                    let reply = answers.iter().find(|m| m.kind == MOSDOpReply::KIND && m.tid == tid);
+                    let result = reply.map(|m| MOSDOpReply::decode(m).unwrap().result);
+                    let allowed = if code.is_write() { writes } else { reads };
+                    let told = format!("{} on {pool} by {}: {result:?}", code.name(), key.name);
+                    assert!(allowed || result.is_none_or(|r| r < 0), "{told}");
+                    assert!(!foreign || code.is_pg() || result.is_none_or(|r| r < 0), "of another group: {told}");
+                }
+            }
+            if c % 16 == 15 {
+                rogue.check(key.writes, &format!("{} by {}", code.name(), key.name));
+            }
+        }
+        rogue.check(key.writes, &format!("all operations by {}", key.name));
+        rogue.guard();
+    }
+    rogue.stop();
+}
+
+/// Data that an operation takes; its numbers are all 0.
+fn well_formed(code: OpCode) -> Bytes {
+    let one: BTreeMap<String, String> = [("key".to_string(), "value".to_string())].into();
+    match code {
+        OpCode::PGLS | OpCode::PGNLS => HObject::min().to_bytes(FEATURES),
+        OpCode::OMAPSETVALS => one.to_bytes(FEATURES),
+        OpCode::OMAPRMKEYS | OpCode::OMAPGETVALSBYKEYS => vec!["key".to_string()].to_bytes(FEATURES),
+        OpCode::OMAPGETKEYS => (String::new(), 0u64).to_bytes(FEATURES),
+        OpCode::OMAPGETVALS => ((String::new(), 0u64), String::new()).to_bytes(FEATURES),
+        _ => Bytes::new(),
+    }
+}
+
+/// Commands that no key of these may give, at every daemon that takes commands.
+#[test]
+fn commands_of_others_are_refused_everywhere() {
+    let rogue = Rogue::start();
+    rogue.cluster.command(r#"{"prefix": "config-key set", "key": "secret", "val": "hidden"}"#);
+    let read_secret = [
+        r#"{"prefix": "config-key get", "key": "secret"}"#,
+        r#"{"prefix": "config-key dump"}"#,
+        r#"{"prefix": "auth get", "entity": "client.admin"}"#,
+        r#"{"prefix": "auth get-key", "entity": "client.admin"}"#,
+        r#"{"prefix": "auth ls"}"#,
+        r#"{"prefix": "auth get-or-create", "entity": "client.admin"}"#,
+        r#"{"prefix": "auth get-or-create", "entity": "client.new", "caps": ["mon", "allow *"]}"#,
+        r#"{"prefix": "auth get-or-create", "entity": "client.new", "caps": ["mon", "allow *"], "caps_mon": "allow r"}"#,
+        r#"{"prefix": "auth get-or-create", "entity": "client.admin", "caps_mon": "allow profile osd", "caps_osd": "allow *"}"#,
+    ];
+    let change = [
+        r#"{"prefix": "config set", "who": "global", "name": "mon_allow_pool_delete", "value": "true"}"#,
+        r#"{"prefix": "osd pool rm", "pool": "others", "pool2": "others", "yes_i_really_really_mean_it": true}"#,
+        r#"{"prefix": "osd down", "ids": ["0"]}"#,
+        r#"{"prefix": "osd blocklist", "range": "range", "blocklistop": "add", "addr": "0.0.0.0/0"}"#,
+        r#"{"prefix": "osd new", "uuid": "3d0b9dd0-43ee-4a7a-9d1b-3b9d6d3bd1a1", "id": 2147483647}"#,
+        r#"{"prefix": "osd new", "uuid": "3d0b9dd0-43ee-4a7a-9d1b-3b9d6d3bd1a1", "id": 1048575}"#,
+        r#"{"prefix": "osd set", "key": "noout"}"#,
+        r#"{"prefix": "config-key set", "key": "secret", "val": "gone"}"#,
+        r#"{"prefix": "injectargs", "injected_args": ["--debug_osd=1"]}"#,
+        r#"{"prefix": "config set", "key": "debug_osd", "value": ["1"]}"#,
+    ];
+    for (n, key) in KEYS.iter().enumerate() {
+        let peer = rogue.peer(key, n % 2 == 1);
+        // `profile osd` has the `osd` commands, and `osd 'allow *'` an OSD's own: as on stock.
+        let is_osd = key.name == "osd.7";
+        for at in DAEMONS {
+            let Some(mut evil) = Evil::dial(&rogue.cluster, at, peer.clone()) else { continue };
+            for json in read_secret.iter().chain(change.iter().filter(|_| !is_osd)) {
+                let (fsid, cmd) = (rogue.cluster.fsid(), vec![json.to_string()]);
+                let message = match at {
+                    EntityKind::MON => MMonCommand { fsid, cmd, ..MMonCommand::default() }.encode(FEATURES),
+                    _ => MCommand { fsid, cmd, ..MCommand::default() }.encode(FEATURES),
+                };
+                let answers = evil.poke(&rogue.cluster, message).unwrap_or_default();
+                let result = answers.iter().find_map(|m| match m.kind {
+                    MMonCommandAck::KIND => Some(MMonCommandAck::decode(m).unwrap().result),
+                    MCommandReply::KIND => Some(MCommandReply::decode(m).unwrap().result),
+                    _ => None,
+                });
+                assert!(result.is_none_or(|r| r < 0), "{json} by {} at {at:?}: {result:?}", key.name);
+            }
+            rogue.check(&[], &format!("commands by {} at {at:?}", key.name));
+        }
+    }
+    let secret = rogue.cluster.output(r#"{"prefix": "config-key get", "key": "secret"}"#);
+    assert_eq!(secret, b"hidden");
+    rogue.stop();
+}
