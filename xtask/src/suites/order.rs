@@ -97,7 +97,7 @@ pub const ONLY_ALL_ELSE: &[(&str, &str)] = &[
         "two thirds of the simulator's 300 seeds and of the 100,000 crash states",
         "the share of a short run is a third; three changes see all",
     ),
-    ("clippy over the cores", "artefacts of its own; `xtask/tests/bans.rs` looks at the same names in each run"),
+    ("clippy over the cores", "artefacts of its own; `xtask/tests/shape.rs` looks at the same names in each run"),
     ("cargo check of the examples", "artefacts of their own, and the server links none of them"),
 ];
 
