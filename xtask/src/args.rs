@@ -22,6 +22,25 @@ pub struct CasesArgs {
 }
 
 #[derive(Debug, clap::Args)]
+pub struct TestArgs {
+    /// All there is; without it a part that rotates, said at the beginning.
+    #[arg(long)]
+    pub all: bool,
+    /// The share of what rotates: 1, 2 or 3. By the change that the tree is, unless given.
+    #[arg(long, conflicts_with = "all", value_parser = clap::value_parser!(u64).range(1..=3))]
+    pub share: Option<u64>,
+    /// Cases with this in their name, and the tests of the crate that is called so; builds only what they need.
+    #[arg(long)]
+    pub only: Option<String>,
+    /// Cases that can't run here don't fail the command.
+    #[arg(long)]
+    pub allow_skips: bool,
+    /// Beside two busy loops and a writer to the same disk: no case of ours may fail.
+    #[arg(long)]
+    pub beside_load: bool,
+}
+
+#[derive(Debug, clap::Args)]
 pub struct ConformanceArgs {
     /// `rgw` runs `s3`, too, and `cephfs` runs `posix` and `workunits`.
     #[arg(value_parser = ["rados", "cls", "rbd", "luks", "model", "rgw", "s3", "cephfs", "posix", "workunits"])]
@@ -97,11 +116,11 @@ pub struct GatewayFiguresArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum Chore {
-    /// Everything that CI runs.
-    Test(CasesArgs),
+    /// All unit tests, then stock clients against a build of ours; at the end a table of times, and a line with how many passed.
+    Test(TestArgs),
     /// Check that cores use nothing that clippy.toml bans.
     Lint,
-    /// The cases with stock clients alone, on target/release/humboldt.
+    /// The cases with stock clients alone, on target/ci/humboldt.
     Clients(CasesArgs),
     /// Upstream's test programs; writes COMPATIBILITY.md.
     Conformance(ConformanceArgs),

@@ -4,10 +4,12 @@ use crate::clients::Release;
 use crate::folders;
 use crate::netns::Net;
 use crate::run::{Output, must, root, run, until, words};
+use crate::story;
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -25,13 +27,29 @@ pub struct Cluster {
 /// How long a start may take; on a machine at rest it is a fraction of a second.
 const READY: Duration = Duration::from_secs(60);
 
-/// The program under test: `HUMBOLDT_BINARY` if it is set, a release build otherwise.
+/// The folder that cargo builds in.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// True once a chore has asked for the program as it is shipped.
+static SHIPPED: AtomicBool = AtomicBool::new(false);
+
+/// Packages and figures are of the program as it is shipped: `release`, optimised as one program. Cases take `ci`, which is built in a third of the time.
+pub fn as_shipped() {
+    SHIPPED.store(true, Ordering::Relaxed);
+}
+
+fn profile() -> &'static str {
+    if SHIPPED.load(Ordering::Relaxed) { "release" } else { "ci" }
+}
+
+/// The program under test: `HUMBOLDT_BINARY` if it is set, a build of ours otherwise.
 pub fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os("HUMBOLDT_BINARY") {
         return path.into();
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    target.join("release/humboldt")
+    target().join(profile()).join("humboldt")
 }
 
 /// Builds the program under test, unless it was given.
@@ -39,7 +57,7 @@ pub fn build() -> Result<()> {
     if std::env::var_os("HUMBOLDT_BINARY").is_some() {
         return Ok(());
     }
-    must(Command::new("cargo").current_dir(root()).args(["build", "--release", "--quiet", "--package", "cli"]))
+    must(Command::new("cargo").current_dir(root()).args(["build", "--profile", profile(), "--quiet", "--package", "cli"]))
 }
 
 /// Resident memory of a process; 0 if there is none.
@@ -188,5 +206,6 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        story::daemon(&format!("humboldt up --dir {}", self.dir.display()), &self.log());
     }
 }

@@ -25,6 +25,11 @@ pub fn fresh(name: &str) -> Result<PathBuf> {
     Ok(dir)
 }
 
+/// The folders of the case that runs on this thread.
+pub fn claimed() -> Vec<PathBuf> {
+    CLAIMED.with_borrow(Clone::clone)
+}
+
 /// The case on this thread has ended. What a case that passed had is removed, unless something is still mounted below it.
 pub fn ended(passed: bool) {
     let claimed = CLAIMED.take();

@@ -20,3 +20,8 @@ pub fn cores() -> Result<()> {
     must(Command::new("cargo").current_dir(root()).args(args))
         .context("a core uses what clippy.toml bans (clippy is a component of rustup)")
 }
+
+/// Fails where an example no longer compiles. None is linked.
+pub fn examples() -> Result<()> {
+    must(Command::new("cargo").current_dir(root()).args(["check", "--quiet", "--workspace", "--examples"]))
+}

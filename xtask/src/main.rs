@@ -18,16 +18,23 @@ mod figures;
 mod folders;
 mod gateway;
 mod guide;
+mod lanes;
 mod lint;
+mod load;
 mod loops;
 mod mds;
 mod netns;
+mod pace;
 mod package;
 mod persistent_client;
 mod run;
+mod share;
 mod stock;
+mod story;
 mod suites;
+mod times;
 mod troubleshooting;
+mod units;
 mod workload;
 
 use anyhow::Result;
@@ -47,7 +54,13 @@ fn main() -> std::process::ExitCode {
 
 fn chore(chore: Chore) -> Result<()> {
     match chore {
-        Chore::Test(a) => suites::test(a.allow_skips, a.only.as_deref()),
+        Chore::Test(a) => suites::test(suites::Asked {
+            all: a.all,
+            share: a.share,
+            only: a.only.as_deref(),
+            allow_skips: a.allow_skips,
+            beside_load: a.beside_load,
+        }),
         Chore::Lint => lint::cores(),
         Chore::Clients(a) => suites::clients(a.allow_skips, a.only.as_deref()),
         Chore::StockDaemons { long, only } => suites::stock_daemons(long, only.as_deref()),

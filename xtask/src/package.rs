@@ -2,7 +2,7 @@
 //!
 //! Holds what goes where. dpkg-deb makes the archive; the case `package_installs` tries it in fresh Debian systems.
 
-use crate::cluster::{binary, build};
+use crate::cluster::{as_shipped, binary, build};
 use crate::run::{must, quietly, root, run};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -22,6 +22,7 @@ const DOCS: [&str; 5] = ["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE-MI
 
 /// Makes both of the program under test, a release build unless `HUMBOLDT_BINARY` names another; gives the .deb.
 pub fn package() -> Result<PathBuf> {
+    as_shipped();
     build()?;
     let version = env!("CARGO_PKG_VERSION");
     let out = root().join("target/package");

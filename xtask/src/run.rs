@@ -1,5 +1,6 @@
 //! Running programs: output kept, a time limit always.
 
+use crate::{pace, story};
 use anyhow::{Context, Result, bail};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ pub fn root() -> PathBuf {
     Path::new(&here).parent().expect("xtask stands in the workspace").to_path_buf()
 }
 
-/// Runs to the end or to `limit`, whichever comes first.
+/// Runs to the end or to `limit`, whichever comes first. A slow machine has longer ([`pace`]).
 pub fn run(cmd: &mut Command, limit: Duration) -> Result<Output> {
     let name = format!("{cmd:?}");
     let mut child =
@@ -41,11 +42,11 @@ pub fn run(cmd: &mut Command, limit: Duration) -> Result<Output> {
     };
     let stdout = reader(Box::new(child.stdout.take().expect("piped")));
     let stderr = reader(Box::new(child.stderr.take().expect("piped")));
-    let end = Instant::now() + limit;
+    let started = Instant::now();
     let code = loop {
         match child.try_wait()? {
             Some(status) => break status.code().unwrap_or(-1),
-            None if Instant::now() >= end => {
+            None if pace::is_over(started, limit) => {
                 let _ = child.kill();
                 let _ = child.wait();
                 break 124;
@@ -53,7 +54,9 @@ pub fn run(cmd: &mut Command, limit: Duration) -> Result<Output> {
             None => std::thread::sleep(Duration::from_millis(5)),
         }
     };
-    Ok(Output { code, stdout: stdout.join().unwrap_or_default(), stderr: stderr.join().unwrap_or_default() })
+    let out = Output { code, stdout: stdout.join().unwrap_or_default(), stderr: stderr.join().unwrap_or_default() };
+    story::asked(&name, &out, started.elapsed());
+    Ok(out)
 }
 
 /// Runs a chore whose output matters only if it fails: then its end is shown.
@@ -106,14 +109,24 @@ pub fn ended(child: &mut Child) -> bool {
     matches!(child.try_wait(), Ok(Some(_)))
 }
 
-/// True as soon as `check` is; false when `limit` has passed without it.
-pub fn until(limit: Duration, mut check: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + limit;
+/// True as soon as `check` is; false when `limit` has passed without it, on a machine at rest. A slow one has longer ([`pace`]).
+pub fn until(limit: Duration, check: impl FnMut() -> bool) -> bool {
+    let started = Instant::now();
+    look(check, || pace::is_over(started, limit))
+}
+
+/// The same, for so long by the clock and no longer: what must not come, or is not waited for further.
+pub fn meanwhile(time: Duration, check: impl FnMut() -> bool) -> bool {
+    let started = Instant::now();
+    look(check, || started.elapsed() >= time)
+}
+
+fn look(mut check: impl FnMut() -> bool, over: impl Fn() -> bool) -> bool {
     loop {
         if check() {
             return true;
         }
-        if Instant::now() >= end {
+        if over() {
             return false;
         }
         std::thread::sleep(Duration::from_millis(50));

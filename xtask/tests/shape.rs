@@ -211,3 +211,77 @@ fn files_of_the_osds_core_import_each_other_in_small_circles_only() {
     assert!(largest.len() > 1, "a type and its methods in several files are a small one");
     assert!(largest.len() <= CIRCLE_MAX, "{} files import each other in a circle: {largest:?}", largest.len());
 }
+
+/// Crates with clocks, threads, sockets or files; `cargo xtask lint` has the same list.
+const SHELLS: &[&str] = &["say", "disk", "net", "osd", "mon", "client", "lab", "cli"];
+
+/// True if `word` stands in `code` by itself.
+fn stands(code: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(word).any(|(at, _)| !code[..at].ends_with(is_part) && !code[at + word.len()..].starts_with(is_part))
+}
+
+/// Files of a crate that its library has: none of those that only tests or a feature bring.
+fn library(src: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    sources(src, &mut files);
+    let mut gated = Vec::new();
+    for file in &files {
+        let text = fs::read_to_string(file).unwrap();
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for pair in
+            lines.windows(2).filter(|pair| pair[0].starts_with("#[cfg(") && (pair[0].contains("test") || pair[0].contains("feature")))
+        {
+            let name = pair[1].trim_start_matches("pub ").trim_start_matches("pub(crate) ").strip_prefix("mod ");
+            let Some(name) = name.and_then(|rest| rest.strip_suffix(';')) else { continue };
+            let own = file.file_name().is_some_and(|name| name == "mod.rs" || name == "lib.rs" || name == "main.rs");
+            let folder = if own { file.parent().unwrap().to_path_buf() } else { file.with_extension("") };
+            gated.extend([folder.join(format!("{name}.rs")), folder.join(name)]);
+        }
+    }
+    files.retain(|file| !gated.iter().any(|gate| file.starts_with(gate)));
+    files
+}
+
+/// What clippy.toml bans and this code names: by its path, by a name that it imports, or by the path's last two words.
+fn banned<'a>(code: &str, bans: &'a [String]) -> Vec<&'a str> {
+    let imported = imports(code);
+    let named = |path: &&String| {
+        let module = path.rmatch_indices("::").nth(1).map_or(path.as_str(), |(at, _)| &path[at + 2..]);
+        stands(code, path) || imported.contains(*path) || stands(code, module)
+    };
+    bans.iter().filter(named).map(String::as_str).collect()
+}
+
+/// Clippy sees through other names, and artefacts of its own are built for it: `cargo xtask test --all` runs it. This looks in each run.
+#[test]
+fn cores_name_nothing_that_clippy_bans() {
+    let text = fs::read_to_string(root().join("clippy.toml")).unwrap();
+    let bans: Vec<String> =
+        text.lines().filter_map(|l| l.trim().strip_prefix("{ path = \"")).map(|l| l.split('"').next().unwrap().to_string()).collect();
+    assert!(bans.len() > 20, "bans are not found any more");
+    assert_eq!(banned("use std::collections::{BTreeMap, HashMap};", &bans), ["std::collections::HashMap"]);
+    assert_eq!(banned("let t = std::time::Instant::now();", &bans), ["std::time::Instant"]);
+    assert_eq!(banned("use std::thread;\nthread::spawn(f);", &bans), ["std::thread::spawn"]);
+    assert!(banned("use base::fixed::HashMap;\nsome_thread::spawn_all();", &bans).is_empty());
+    let (mut seen, mut found) = (0, Vec::new());
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let dir = entry.unwrap().path();
+        if SHELLS.iter().any(|shell| dir.ends_with(shell)) {
+            continue;
+        }
+        for file in library(&dir.join("src")) {
+            let text = fs::read_to_string(&file).unwrap();
+            // Where a core may, it says so; clippy looks at those.
+            if text.contains("allow(clippy::disallowed") {
+                continue;
+            }
+            seen += 1;
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            let code: String = code.lines().map(|l| l.split("//").next().unwrap()).collect::<Vec<_>>().join("\n");
+            found.extend(banned(&code, &bans).iter().map(|ban| format!("{}: {ban}", file.display())));
+        }
+    }
+    assert!(seen > 300, "{seen} files of cores");
+    assert!(found.is_empty(), "clippy.toml says what to use instead:\n{}", found.join("\n"));
+}

@@ -6,12 +6,16 @@ use sim::{Plan, Planted, Rest, run, run_deep};
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Seeds of a test run; `SIM_SEEDS=from,count` has others.
+/// Seeds of a test run; `SIM_SEEDS=from,count` has others. `HUMBOLDT_SHARE=k/n`, which a short `cargo xtask test` sets, has the k-th of n parts.
 fn seeds() -> std::ops::Range<u64> {
-    let text = std::env::var("SIM_SEEDS").unwrap_or_else(|_| "0,300".into());
-    let (from, count) = text.split_once(',').expect("from,count");
-    let (from, count): (u64, u64) = (from.parse().expect("a number"), count.parse().expect("a number"));
-    from..from + count
+    let pair = |text: &str, between| -> (u64, u64) {
+        let (a, b) = text.split_once(between).expect("two numbers");
+        (a.parse().expect("a number"), b.parse().expect("a number"))
+    };
+    let (from, count) = std::env::var("SIM_SEEDS").map_or((0, 300), |text| pair(&text, ','));
+    let (k, n) = std::env::var("HUMBOLDT_SHARE").map_or((1, 1), |text| pair(&text, '/'));
+    assert!(0 < k && k <= n, "share {k} of {n}");
+    from + count * (k - 1) / n..from + count * k / n
 }
 
 /// What `one` gives for each seed. Seeds know nothing of each other, and this is the longest of all tests.

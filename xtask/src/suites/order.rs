@@ -1,43 +1,46 @@
-//! The order in which cases run, two at a time where one of them mostly waits, and the table of their times.
+//! How each case runs: in which lane, and whether a short run always has it, has it in one share of three, or leaves it to `--all`.
 //!
-//! Holds no case; [`super::cases`] lists them.
+//! A case that no list names computes, and rotates: a new one needs no entry. Holds no case; [`super::cases`] lists them. Lanes run in [`crate::lanes`].
 
 use super::Case;
 use crate::folders;
-use anyhow::Result;
-use std::collections::VecDeque;
-use std::fmt::Write;
+use crate::lanes::{self, Job, Lane, Lanes};
+use crate::share::Share;
+use crate::story;
+use anyhow::{Result, anyhow};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Cases that mostly wait (for timeouts, elections, reports), the longest first: alone they leave half of two cores idle, or more. Each was measured
-/// by itself: seconds, and seconds of processor time of all that it starts.
-const MOSTLY_WAIT: &[&str] = &[
-    "filled_with_anything",                     // 212, 60
-    "stock_and_our_osds_in_one_group",          // 94 beside builds; deaths and recovery are waited for
-    "stock_and_our_osds_take_a_bucket_in_turn", // 42 beside builds; groups move
-    "stock_daemons_across_a_cut_network",       // 55, 15
-    "stock_daemons_with_our_osds",              // 52, 17
-    "radosgw_18.2",                             // 42, 17 together with the next
-    "radosgw_18.2_block",                       // 37, 7
-    "stock_daemons_die_in_any_order",           // 33, 19
-    "stock_daemons_under_our_monitor",          // 32, 19
-    "stock_notify_across_cut_connections",      // 39, 7
-    "rbd_lock_of_a_killed_client",              // 31, 1
-    "rados_watch_notify",                       // 31, 12
-    "cephfs_18.2",                              // 33, 19 together with the next and cephfs_18.2_recovered
-    "cephfs_18.2_block",                        // 28, 9
-    "newer_keys_20.2",                          // 27, 8
-    "stock_daemons_whose_maps_went_on",         // 25, 12
-    "gateways_killed_in_turns",                 // 25, 21
-    "stock_daemons_with_modules",               // 25, 11
-    "caps_matrix",                              // 22, 3
-    "no_stale_read_from_a_fenced_primary",      // 21, 1
-    "stock_manager_outlives_our_monitor",       // 17, 11
-    "metrics_for_prometheus",                   // 14, 2
-    "memory_is_filled_anew",                    // 13, 5
-    "stock_daemons_and_full_stores",            // 12, 9
-    "stock_daemons_see_right_figures",          // 12, 8
+/// Cases that mostly wait (for timeouts, elections, reports), with the seconds that they took by themselves: alone they leave half of two cores idle, or
+/// more. The second figure of a remark is seconds of processor time of all that the case starts.
+const WAITING: &[(&str, u32)] = &[
+    ("filled_with_anything", 212),                    // 60
+    ("stock_and_our_osds_in_one_group", 94),          // beside builds; deaths and recovery are waited for
+    ("stock_daemons_across_a_cut_network", 55),       // 15
+    ("stock_daemons_with_our_osds", 52),              // 17
+    ("stock_and_our_osds_take_a_bucket_in_turn", 42), // beside builds; groups move
+    ("radosgw_18.2", 42),                             // 17 together with the next
+    ("stock_notify_across_cut_connections", 39),      // 7
+    ("radosgw_18.2_block", 37),                       // 7
+    ("stock_daemons_die_in_any_order", 33),           // 19
+    ("cephfs_18.2", 33),                              // 19 together with the next and cephfs_18.2_recovered
+    ("stock_daemons_under_our_monitor", 32),          // 19
+    ("rbd_lock_of_a_killed_client", 31),              // 1
+    ("rados_watch_notify", 31),                       // 12
+    ("cephfs_18.2_block", 28),                        // 9
+    ("newer_keys_20.2", 27),                          // 8
+    ("stock_daemons_whose_maps_went_on", 25),         // 12
+    ("gateways_killed_in_turns", 25),                 // 21
+    ("stock_daemons_with_modules", 25),               // 11
+    ("caps_matrix", 22),                              // 3
+    ("no_stale_read_from_a_fenced_primary", 21),      // 1
+    ("stock_manager_outlives_our_monitor", 17),       // 11
+    ("metrics_for_prometheus", 14),                   // 2
+    ("memory_is_filled_anew", 13),                    // 5
+    ("stock_daemons_and_full_stores", 12),            // 9
+    ("stock_daemons_see_right_figures", 12),          // 8
 ];
 
 /// Cases beside which nothing runs: upstream's programs have limits of their own, chosen for a machine at rest, and so has the laboratory's; a
@@ -50,6 +53,95 @@ const ALONE: &[&str] = &[
     "page_in_a_browser",
 ];
 
+/// Cases that each run has: one of each kind of stock client, of daemon and of fault.
+const ALWAYS: &[(&str, &str)] = &[
+    // Clients.
+    ("rados_tool_16.2", "rados of 16.2"),
+    ("rados_tool_20.2", "rados of 20.2"),
+    ("rbd_tool_18.2", "rbd of 18.2"),
+    ("fio_rbd_verify_18.2", "fio on librbd"),
+    ("python_bindings_16.2", "the Python bindings"),
+    ("commands_as_stock", "the ceph command"),
+    ("ceph_and_rados_of_our_own", "our own commands beside stock ones"),
+    ("radosgw_18.2_block", "radosgw, with S3 clients"),
+    ("cephfs_18.2_block", "ceph-mds, with file system clients"),
+    ("keys_are_checked", "keys"),
+    ("caps_are_enforced", "capabilities"),
+    ("secure_mode_18.2", "encrypted connections"),
+    // Daemons.
+    ("up_starts_and_ends", "humboldt up"),
+    ("up_as_processes", "our daemons as processes"),
+    ("several_osds", "several OSDs of ours"),
+    ("stock_daemons_with_our_osds", "stock monitors and manager"),
+    ("stock_daemons_under_our_monitor", "stock OSDs"),
+    ("stock_manager_under_our_monitor", "a stock manager with its modules"),
+    // Faults.
+    ("kill9_short", "kill -9 under load"),
+    ("three_copies_and_kills", "deaths of OSDs with copies"),
+    ("rados_bench_with_cut_sockets", "cut connections"),
+    ("full_and_back", "a full store"),
+    ("a_flipped_bit_is_an_error", "damaged data"),
+    ("scrub_finds_damage_and_repair_mends_it", "damaged copies"),
+    ("hostile_connections", "hostile peers"),
+];
+
+/// Beside these, what only `--all` does: each with its reason. Nothing is dropped; `--all` is what an issue is shown with.
+pub const ONLY_ALL: &[(&str, &str)] = &[
+    ("filled_with_anything", "it fills stores until they refuse: more than three minutes, most of them waits for a disk"),
+    ("stock_daemons_and_upstreams_test_programs", "the same programs rotate against `humboldt up`; nothing may run beside them"),
+];
+
+/// What is no case and runs with `--all` only.
+pub const ONLY_ALL_ELSE: &[(&str, &str)] = &[
+    (
+        "two thirds of the simulator's 300 seeds and of the 100,000 crash states",
+        "the share of a short run is a third; three changes see all",
+    ),
+    ("clippy over the cores", "artefacts of its own; `xtask/tests/shape.rs` looks at the same names in each run"),
+    ("cargo check of the examples", "artefacts of their own, and the server links none of them"),
+];
+
+/// Which runs have a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    Always,
+    /// One share of three.
+    Rotating,
+    OnlyAll,
+}
+
+/// Which runs have that case.
+pub fn when(name: &str) -> When {
+    match name {
+        _ if ALWAYS.iter().any(|(n, _)| *n == name) => When::Always,
+        _ if ONLY_ALL.iter().any(|(n, _)| *n == name) => When::OnlyAll,
+        _ => When::Rotating,
+    }
+}
+
+/// How that case spends its time.
+pub fn lane(name: &str) -> Lane {
+    match name {
+        _ if ALONE.contains(&name) => Lane::Alone,
+        _ if WAITING.iter().any(|(n, _)| *n == name) => Lane::Waiting,
+        _ => Lane::Computing,
+    }
+}
+
+/// The cases of a short run: each that always runs, and of those that rotate one in three.
+pub fn short(cases: Vec<Case>, share: Share) -> Vec<Case> {
+    let mut place = 0;
+    let mut mine = |case: &Case| match when(case.name) {
+        When::Always => true,
+        When::OnlyAll => false,
+        When::Rotating => {
+            place += 1;
+            share.has(place - 1)
+        }
+    };
+    cases.into_iter().filter(|case| mine(case)).collect()
+}
+
 /// How a case ended.
 pub struct Ran {
     pub name: &'static str,
@@ -57,123 +149,80 @@ pub struct Ran {
     pub result: Result<()>,
 }
 
-/// Cases by how they run.
-struct Lanes {
-    waiting: VecDeque<Case>,
-    computing: VecDeque<Case>,
-    alone: VecDeque<Case>,
-}
-
-fn lanes(cases: Vec<Case>) -> Lanes {
-    let place = |name: &str| MOSTLY_WAIT.iter().position(|n| *n == name);
-    let (alone, rest): (Vec<Case>, Vec<Case>) = cases.into_iter().partition(|c| ALONE.contains(&c.name));
-    let (mut waiting, computing): (Vec<Case>, Vec<Case>) = rest.into_iter().partition(|c| place(c.name).is_some());
-    waiting.sort_by_key(|c| place(c.name));
-    Lanes { waiting: waiting.into(), computing: computing.into(), alone: alone.into() }
-}
-
-/// Runs all of them and tells how each ended as soon as it did. Never two that compute at a time.
-pub fn run(cases: Vec<Case>) -> Vec<Ran> {
-    let Lanes { waiting, computing, mut alone } = lanes(cases);
-    let (waiting, computing, ran) = (Mutex::new(waiting), Mutex::new(computing), Mutex::new(Vec::new()));
-    let next = |lane: &Mutex<VecDeque<Case>>| lane.lock().expect("no holder panics").pop_front();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while let Some(case) = next(&waiting) {
-                one(&case, &ran);
-            }
-        });
-        scope.spawn(|| {
-            while let Some(case) = next(&computing).or_else(|| next(&waiting)) {
-                one(&case, &ran);
-            }
-        });
-    });
-    while let Some(case) = alone.pop_front() {
-        one(&case, &ran);
-    }
+/// Runs all of them and tells how each ended as soon as it did.
+pub fn run(cases: Vec<Case>, known: &BTreeMap<String, f64>) -> Vec<Ran> {
+    let listed = |name: &str| WAITING.iter().find(|(n, _)| *n == name).map_or(0.0, |(_, s)| f64::from(*s));
+    let usual = |name: &str| known.get(name).copied().unwrap_or_else(|| listed(name));
+    let jobs = cases.into_iter().map(|it| Job { lane: lane(it.name), usual_s: usual(it.name), it }).collect();
+    let ran = Mutex::new(Vec::new());
+    lanes::run(jobs, Lanes::of_cases(lanes::cores()), |case| one(&case, &ran));
     ran.into_inner().expect("no holder panics")
 }
 
 fn one(case: &Case, ran: &Mutex<Vec<Ran>>) {
     let started = Instant::now();
-    let result = (case.run)();
+    story::begin();
+    let result = catch_unwind(AssertUnwindSafe(case.run)).unwrap_or_else(|panic| Err(anyhow!("it panicked: {}", story::panicked(&*panic))));
     let took = started.elapsed();
-    folders::ended(result.is_ok());
+    // One text: another lane's lines must not stand in the middle of it.
     match &result {
         Ok(()) => println!("ok {} ({:.1} s)", case.name, took.as_secs_f64()),
-        Err(e) => println!("FAILED {} ({:.1} s): {e:#}", case.name, took.as_secs_f64()),
+        Err(e) => println!("FAILED {} ({:.1} s): {e:#}\n{}", case.name, took.as_secs_f64(), story::told(&folders::claimed())),
     }
+    folders::ended(result.is_ok());
     ran.lock().expect("no holder panics").push(Ran { name: case.name, took, result });
-}
-
-/// The time of each case, slowest first.
-pub fn table(ran: &[Ran], whole: Duration) -> String {
-    let mut rows: Vec<&Ran> = ran.iter().collect();
-    rows.sort_by_key(|r| std::cmp::Reverse(r.took));
-    let sum: Duration = ran.iter().map(|r| r.took).sum();
-    let mut text = format!("{:.1} s of cases in {:.1} s, slowest first:\n", sum.as_secs_f64(), whole.as_secs_f64());
-    for row in rows {
-        let end = if row.result.is_ok() { "" } else { "  FAILED" };
-        let _ = writeln!(text, "{:>8.1} s  {}{end}", row.took.as_secs_f64(), row.name);
-    }
-    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::collections::BTreeSet;
 
-    fn case(name: &'static str, run: fn() -> Result<()>) -> Case {
-        Case { name, needs: &[], run }
-    }
-
-    /// Two cases that both must be there for either to go on.
-    fn meet() -> Result<()> {
-        static HERE: AtomicUsize = AtomicUsize::new(0);
-        HERE.fetch_add(1, Ordering::SeqCst);
-        let both = crate::run::until(Duration::from_secs(20), || HERE.load(Ordering::SeqCst) == 2);
-        anyhow::ensure!(both, "nothing ran beside it");
-        Ok(())
+    fn all() -> Vec<Case> {
+        super::super::cases()
     }
 
     #[test]
-    fn what_waits_runs_beside_what_computes() {
-        let ran = run(vec![case("computes", meet), case("rados_watch_notify", meet)]);
-        assert!(ran.len() == 2 && ran.iter().all(|r| r.result.is_ok()));
-    }
-
-    /// Counts how many run at a time; two of these never do.
-    fn sole() -> Result<()> {
-        static RUNNING: AtomicUsize = AtomicUsize::new(0);
-        anyhow::ensure!(RUNNING.fetch_add(1, Ordering::SeqCst) == 0, "another runs beside it");
-        std::thread::sleep(Duration::from_millis(20));
-        RUNNING.fetch_sub(1, Ordering::SeqCst);
-        Ok(())
-    }
-
-    #[test]
-    fn two_that_compute_and_upstreams_programs_never_run_at_a_time() {
-        let ran = run(vec![case("a", sole), case("upstreams_test_programs", sole), case("b", sole), case("c", sole)]);
-        assert!(ran.iter().all(|r| r.result.is_ok()));
-        assert_eq!(ran.last().expect("four").name, "upstreams_test_programs");
+    fn each_case_is_in_one_lane_and_in_one_of_always_rotating_and_all() {
+        let names: Vec<&str> = all().iter().map(|c| c.name).collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "a name is one case's");
+        let waiting = WAITING.iter().map(|(name, _)| *name);
+        let lanes: Vec<&str> = waiting.chain(ALONE.iter().copied()).collect();
+        let runs: Vec<&str> = ALWAYS.iter().chain(ONLY_ALL).map(|(name, _)| *name).collect();
+        for list in [&lanes, &runs] {
+            assert_eq!(list.iter().collect::<BTreeSet<_>>().len(), list.len(), "named twice: {list:?}");
+            let gone: Vec<_> = list.iter().filter(|name| !names.contains(name)).collect();
+            assert!(gone.is_empty(), "no cases of these names: {gone:?}");
+        }
+        let reasons = ALWAYS.iter().chain(ONLY_ALL).chain(ONLY_ALL_ELSE);
+        assert!(reasons.into_iter().all(|(_, why)| why.len() > 3), "each has its reason");
     }
 
     #[test]
-    fn the_table_has_every_case_slowest_first() {
-        let ran = |name, secs, result| Ran { name, took: Duration::from_secs(secs), result };
-        let rows = [ran("quick", 1, Ok(())), ran("slow", 90, Err(anyhow::anyhow!("no"))), ran("middling", 8, Ok(()))];
-        let text = table(&rows, Duration::from_secs(92));
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "99.0 s of cases in 92.0 s, slowest first:");
-        assert_eq!(lines[1..].iter().map(|l| l.trim()).collect::<Vec<_>>(), ["90.0 s  slow  FAILED", "8.0 s  middling", "1.0 s  quick"]);
+    fn three_shares_in_a_row_have_every_case_that_rotates_once_and_each_has_what_always_runs() {
+        let shares: Vec<Vec<&str>> =
+            (1..=3).map(|n| short(all(), Share::new(n).expect("from 1 on")).iter().map(|c| c.name).collect()).collect();
+        for case in all() {
+            let due = match when(case.name) {
+                When::Always => 3,
+                When::Rotating => 1,
+                When::OnlyAll => 0,
+            };
+            assert_eq!(shares.iter().flatten().filter(|name| **name == case.name).count(), due, "{}", case.name);
+        }
+        let lengths: Vec<usize> = shares.iter().map(Vec::len).collect();
+        assert!(lengths.iter().max().expect("three") - lengths.iter().min().expect("three") <= 1, "{lengths:?}");
     }
 
     #[test]
-    fn the_lists_name_cases_that_are_there() {
-        let all: Vec<&str> = super::super::cases().iter().map(|c| c.name).collect();
-        let gone: Vec<&&str> = MOSTLY_WAIT.iter().chain(ALONE).filter(|name| !all.contains(name)).collect();
-        assert!(gone.is_empty(), "{gone:?}");
+    fn a_case_that_panics_has_failed_and_the_others_run() {
+        fn panics() -> Result<()> {
+            // Printed where it is caught as well; the name tells that it is meant.
+            panic!("on purpose, in a test of the runner")
+        }
+        let case = |name, run| Case { name, needs: &[], run };
+        let ran = run(vec![case("panics", panics), case("passes", || Ok(()))], &BTreeMap::new());
+        let ended: BTreeMap<&str, bool> = ran.iter().map(|r| (r.name, r.result.is_ok())).collect();
+        assert_eq!(ended, BTreeMap::from([("panics", false), ("passes", true)]));
     }
 }

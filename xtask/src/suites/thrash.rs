@@ -9,7 +9,7 @@ use super::copies::{groups, kill, pid_of};
 use super::scrub::all_scrubbed;
 use crate::clients::Release::{self, Pacific, Reef};
 use crate::cluster::Cluster;
-use crate::run::{Output, run, until};
+use crate::run::{Output, meanwhile, run, until};
 use crate::workload::{self, MIXES, judge};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -154,7 +154,7 @@ struct Thrasher<'a> {
 impl Thrasher<'_> {
     /// True if the workload went on for so long.
     fn wait(&self, limit: Duration) -> bool {
-        !until(limit, || self.over.load(Ordering::Relaxed))
+        !meanwhile(limit, || self.over.load(Ordering::Relaxed))
     }
     fn ceph(&self, line: &str) -> Result<String> {
         self.c.must(R, &format!("ceph {line}"))

@@ -1,0 +1,64 @@
+//! The workspace's own test programs: built once, run in lanes as the cases are, each with its output kept and shown if it fails.
+//!
+//! [`build`] has what cargo makes and how long that took, [`program`] one program's run. No case with stock programs is here.
+
+pub mod build;
+pub mod program;
+
+use crate::lanes::{self, Job, Lane, Lanes};
+use crate::share::Share;
+use crate::times::Times;
+use anyhow::Result;
+use build::Program;
+use program::Ran;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// Crates whose tests start servers and wait for them; all others compute.
+const WAITING: &[&str] = &["cli", "client", "lab", "mon", "net", "osd", "xtask"];
+
+/// Programs that are long on any machine, the longest first, for a machine that has no table of its own yet. They are named `crate/target`.
+const LONG: &[&str] =
+    &["sim/seeds", "store-block/lib", "sim/wires", "osd-core/lib", "osd-core/suite", "store-mem/journal", "cli/lost_monitor"];
+
+fn lane(of: &Program) -> Lane {
+    if WAITING.contains(&of.package.as_str()) { Lane::Waiting } else { Lane::Computing }
+}
+
+/// How long it took the last time; what was never seen goes by its place among the long ones.
+fn usual_s(name: &str, known: &BTreeMap<String, f64>) -> f64 {
+    let place = || LONG.iter().position(|long| *long == name).map_or(0.0, |n| 60.0 - n as f64);
+    known.get(name).copied().unwrap_or_else(place)
+}
+
+/// Runs them all. `share` is what the long ones do of their seeds; all of them without.
+pub fn run(programs: Vec<Program>, share: Option<Share>, known: &BTreeMap<String, f64>) -> Vec<Ran> {
+    let jobs = programs.into_iter().map(|it| Job { lane: lane(&it), usual_s: usual_s(&it.name, known), it }).collect();
+    let ran = Mutex::new(Vec::new());
+    lanes::run(jobs, Lanes::of_programs(lanes::cores()), |program: Program| {
+        let one = program::run(&program, share);
+        print!("{}", one.story());
+        ran.lock().expect("no holder panics").push(one);
+    });
+    ran.into_inner().expect("no holder panics")
+}
+
+/// Builds the test programs of these packages, or of all, and puts into the table what that took.
+pub fn built(packages: &[String], times: &mut Times) -> Result<Vec<Program>> {
+    let programs = build::programs(packages)?;
+    times.builds("dev", build::timings());
+    Ok(programs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_seen_goes_by_its_time_and_what_was_not_by_the_list() {
+        let known = BTreeMap::from([("sim/seeds".to_string(), 7.5)]);
+        assert!((usual_s("sim/seeds", &known) - 7.5).abs() < 1e-9);
+        assert!(usual_s("store-block/lib", &known) > usual_s("osd-core/lib", &known));
+        assert!(usual_s("denc/fuzz", &known) < 1e-9);
+    }
+}
