@@ -1,5 +1,6 @@
 //! A headless Chromium that tests drive by its own protocol, over two pipes.
 
+use crate::pace::as_at_rest;
 use crate::run::until;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -74,7 +75,7 @@ impl Browser {
             message["sessionId"] = json!(session);
         }
         self.to.write_all(format!("{message}\0").as_bytes())?;
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + as_at_rest(PATIENCE);
         while let Ok(message) = self.from.recv_timeout(end.saturating_duration_since(Instant::now())) {
             if message["id"] == self.last {
                 if !message["error"].is_null() {

@@ -15,6 +15,7 @@
 
 use crate::clients::{Release, reef_daemons};
 use crate::cluster::binary;
+use crate::pace::as_at_rest;
 use crate::run::root;
 use anyhow::{Context, Result, ensure};
 use regex_lite::Regex;
@@ -189,7 +190,7 @@ impl Shell {
     /// What a command prints, errors among it.
     fn run(&mut self, command: &str) -> Result<Vec<String>> {
         writeln!(self.stdin, "{{ {command}\n}} </dev/null 2>&1; printf '\\n%s\\n' {MARK}").context("the shell ended")?;
-        let (end, mut came) = (Instant::now() + PATIENCE, Vec::new());
+        let (end, mut came) = (Instant::now() + as_at_rest(PATIENCE), Vec::new());
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let line = self.lines.recv_timeout(left).with_context(|| format!("`{command}` does not end; so far: {came:?}"))?;
@@ -210,7 +211,7 @@ impl Shell {
         self.backgrounds += 1;
         let log = self.dir.join(format!(".background{}", self.backgrounds));
         writeln!(self.stdin, "{command} >{} 2>&1 </dev/null &", log.display()).context("the shell ended")?;
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + as_at_rest(PATIENCE);
         if good(&[]) {
             return Ok(Vec::new());
         }
@@ -231,7 +232,7 @@ impl Shell {
                 if update { step.shown.is_empty() || !came.is_empty() } else { agree(&step.shown, came) }
             });
         }
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + as_at_rest(PATIENCE);
         loop {
             let came = self.run(&step.command)?;
             if agree(&step.shown, &came) || !only_looks(&step.command) || Instant::now() > end {

@@ -24,6 +24,11 @@ pub fn is_over(started: Instant, limit: Duration) -> bool {
     passed >= limit && passed.as_secs_f64() >= limit.as_secs_f64() * times()
 }
 
+/// What a second of a machine at rest is on this one: for what must come soon, not only at some time.
+pub fn as_at_rest(limit: Duration) -> Duration {
+    limit.mul_f64(times())
+}
+
 /// How many times slower than at rest it is now; 1 at least. Measured once for all who ask at the same time.
 fn times() -> f64 {
     static LAST: Mutex<Option<(Instant, f64)>> = Mutex::new(None);

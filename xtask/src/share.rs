@@ -1,7 +1,7 @@
 //! Which third of what rotates a short run does: each change does another, so that three changes see all of it.
 //!
-//! A third of the cases that are no [`crate::suites`] of each run, and the same third of the simulator's seeds and of the crash states: tests read it
-//! from the environment ([`VARIABLE`]).
+//! A third of the cases that not every run has, and the same third of the simulator's seeds and planted bugs and of the crash states: tests read it from
+//! the environment ([`VARIABLE`]).
 
 use crate::cluster::target;
 use crate::run::root;

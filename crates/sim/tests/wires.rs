@@ -1,5 +1,7 @@
 //! Links that are real connections: a seed is one history, it differs from that of messages, and broken promises of sessions are noticed.
 
+mod share;
+
 use sim::plan::Wire;
 use sim::planted::WireBug;
 use sim::{Plan, Planted, run};
@@ -36,7 +38,7 @@ fn broken_promises_of_sessions_are_noticed() {
         WireBug::ForgetToKeep,
         WireBug::CountAnew,
     ];
-    for bug in all.into_iter().filter(|_| cfg!(debug_assertions)) {
+    for bug in share::of(all).filter(|_| cfg!(debug_assertions)) {
         let fails = |seed, planted| catch_unwind(|| run(&plan(seed), planted, false)).map_or(true, |report| report.failure.is_some());
         let seed = (0..20).find(|seed| fails(*seed, Some(Planted::Wire(bug))) && !fails(*seed, None));
         println!("{bug:?}: noticed by seed {seed:?}");

@@ -94,7 +94,7 @@ pub const ONLY_ALL: &[(&str, &str)] = &[
 /// What is no case and runs with `--all` only.
 pub const ONLY_ALL_ELSE: &[(&str, &str)] = &[
     (
-        "two thirds of the simulator's 300 seeds and of the 100,000 crash states",
+        "two thirds of the simulator's seeds and planted bugs, and of the crash states",
         "the share of a short run is a third; three changes see all",
     ),
     ("clippy over the cores", "artefacts of its own; `xtask/tests/shape.rs` looks at the same names in each run"),

