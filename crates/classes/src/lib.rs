@@ -22,6 +22,7 @@ mod rbd;
 mod refcount;
 mod registry;
 mod remote_reads;
+mod rest;
 mod rgw;
 mod sdk;
 mod time_key;

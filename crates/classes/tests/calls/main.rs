@@ -1,6 +1,7 @@
 //! Methods of classes called on an object in memory: what each class promises, and that no input harms it.
 
 mod corpus;
+mod first_keys;
 #[path = "../../../base/tests/fuzzing/mod.rs"]
 mod fuzzing;
 mod hostile;
