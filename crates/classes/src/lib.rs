@@ -25,6 +25,7 @@ mod remote_reads;
 mod rest;
 mod rgw;
 mod sdk;
+mod sem_set;
 mod time_key;
 mod timeindex;
 mod two_phase_queue;

@@ -4,8 +4,8 @@ use crate::object::Object;
 use crate::{answer, bare, framed};
 use bytes::Bytes;
 use denc::{ByteStr, Encoder};
-
-
+use types::UTime;
+use types::errno::{E2BIG, ENOENT};
 
 /// The image itself is the client with the empty id.
 const IMAGE: &str = "";
@@ -135,4 +135,58 @@ fn names_of_one_byte_are_listed() {
     });
     let listed = o.call("rgw", "lc_list_entries", all).unwrap();
     assert_eq!(answer(&listed.data, |d| d.u32()), 1);
+}
+
+fn named(names: &[&str]) -> Bytes {
+    framed(1, |e| e.put(&names.iter().map(|name| ByteStr::from(*name)).collect::<Vec<_>>()))
+}
+
+fn decrement(names: &[&str], grace_s: i32) -> Bytes {
+    framed(1, |e| {
+        e.put(&names.iter().map(|name| ByteStr::from(*name)).collect::<Vec<_>>());
+        e.i32(grace_s);
+        e.i32(0);
+    })
+}
+
+fn semaphores(o: &mut Object, max: u64, cursor: &str) -> (Vec<(String, u64)>, String) {
+    let input = framed(1, |e| {
+        e.u64(max);
+        e.blob(cursor.as_bytes());
+    });
+    let reply = o.call("sem_set", "list", input).unwrap();
+    answer(&reply.data, |d| Ok((d.get()?, d.string()?)))
+}
+
+#[test]
+fn semaphores_count_up_and_down() {
+    let mut o = Object { now: UTime { sec: 100, nsec: 0 }, ..Object::default() };
+    o.call("sem_set", "increment", named(&["a", "b"])).unwrap();
+    o.call("sem_set", "increment", named(&["b"])).unwrap();
+    let of = |pairs: &[(&str, u64)]| pairs.iter().map(|(name, count)| (name.to_string(), *count)).collect::<Vec<_>>();
+    assert_eq!(semaphores(&mut o, 9, ""), (of(&[("a", 1), ("b", 2)]), String::new()));
+    assert_eq!(semaphores(&mut o, 1, ""), (of(&[("a", 1)]), "a".into()));
+    assert_eq!(semaphores(&mut o, 1, "a"), (of(&[("b", 2)]), String::new()));
+    assert_eq!(semaphores(&mut o, 0, "a"), (Vec::new(), "a".into()));
+    // One that is not there stops them all.
+    assert_eq!(o.call("sem_set", "decrement", decrement(&["a", "c"], 0)), Err(ENOENT));
+    o.call("sem_set", "decrement", decrement(&["a", "b"], 0)).unwrap();
+    assert_eq!(semaphores(&mut o, 9, "").0, of(&[("b", 1)]));
+    // Within the grace nothing happens.
+    o.now.sec = 105;
+    o.call("sem_set", "decrement", decrement(&["b"], 10)).unwrap();
+    assert_eq!(semaphores(&mut o, 9, "").0, of(&[("b", 1)]));
+    o.now.sec = 110;
+    o.call("sem_set", "decrement", decrement(&["b"], 10)).unwrap();
+    assert_eq!(semaphores(&mut o, 9, "").0, of(&[]));
+    let reset = framed(1, |e| {
+        e.count(1);
+        e.blob(b"a");
+        e.u64(7);
+    });
+    o.call("sem_set", "reset", reset).unwrap();
+    assert_eq!(semaphores(&mut o, 9, "").0, of(&[("a", 7)]));
+    let many: Vec<String> = (0..1001).map(|n| n.to_string()).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert_eq!(o.call("sem_set", "increment", named(&many)), Err(E2BIG));
 }

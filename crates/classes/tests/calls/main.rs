@@ -5,6 +5,7 @@ mod first_keys;
 #[path = "../../../base/tests/fuzzing/mod.rs"]
 mod fuzzing;
 mod hostile;
+mod methods;
 mod object;
 mod queues;
 mod rbd;
