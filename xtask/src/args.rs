@@ -83,6 +83,22 @@ pub struct ConformanceArgs {
 }
 
 #[derive(Debug, clap::Args)]
+pub struct VectorsArgs {
+    /// The ceph.conf of a stock cluster.
+    #[arg(long, value_name = "CONF")]
+    pub stock: PathBuf,
+    /// That of a cluster of ours; without it one is started.
+    #[arg(long, value_name = "CONF")]
+    pub ours: Option<PathBuf>,
+    /// Cases: objects, each with a few vectors.
+    #[arg(long, default_value_t = 1000)]
+    pub count: u64,
+    /// What draws the first of them; the others follow.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+#[derive(Debug, clap::Args)]
 pub struct FiguresArgs {
     /// The store to measure: `mem` beside memstore, `block` beside BlueStore.
     #[arg(long, default_value = "mem", value_parser = ["mem", "block"])]
@@ -163,6 +179,8 @@ pub enum Chore {
         #[arg(long)]
         servers: bool,
     },
+    /// Random vectors of operations to our cluster and a stock one by one client, answers and objects compared, what differs made small.
+    Vectors(VectorsArgs),
     /// The cluster simulator: --from SEED, --count N (1,000), --seed SEED [--trace] [--shrink]; --bugs [--only WORD]: promises that are broken on purpose;
     /// --figure [N]: seeds a second.
     Sim {

@@ -3,6 +3,7 @@
 //! Source of the encodings, errnos and rules: Ceph 18.2 `src/cls/cephfs/*`.
 
 use crate::registry::{Class, Method};
+use crate::rest::{Rest, kept};
 use crate::view::{ClsError, ClsReply, ClsResult, ObjectView};
 use crate::wire::{decode, done, encode};
 use denc::{ByteStr, Bytes, Decoder, Denc, denc_struct};
@@ -22,11 +23,13 @@ pub struct Args {
 denc_struct!(Args, v 1, compat 1, { ceiling_attr, mtime_attr, size_attr, index, size, mtime });
 
 /// `ObjCeiling`: an object's number and size. The number alone says which is the last.
+#[derive(Default)]
 pub struct Ceiling {
     index: u64,
     size: u64,
+    pub rest: Rest,
 }
-denc_struct!(Ceiling, v 1, compat 1, { index, size });
+kept!(Ceiling, v 1, compat 1, { index, size });
 
 /// Sets the attribute unless what it has is as great. What can't be read is overwritten.
 fn raise<T: Denc, K: Ord>(obj: &mut dyn ObjectView, attr: &ByteStr, value: &T, rank: fn(&T) -> K) -> ClsResult<()> {
@@ -44,7 +47,7 @@ fn raise<T: Denc, K: Ord>(obj: &mut dyn ObjectView, attr: &ByteStr, value: &T, r
 
 fn accumulate_inode_metadata(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let args: Args = decode(&input)?;
-    raise(obj, &args.ceiling_attr, &Ceiling { index: args.index, size: args.size }, |ceiling| ceiling.index)?;
+    raise(obj, &args.ceiling_attr, &Ceiling { index: args.index, size: args.size, rest: Rest::default() }, |ceiling| ceiling.index)?;
     raise(obj, &args.mtime_attr, &args.mtime, |mtime| *mtime)?;
     raise(obj, &args.size_attr, &args.size, |size| *size)?;
     done()

@@ -6,6 +6,7 @@
 //! Source of the encodings, errnos and rules: Ceph 18.2 `src/cls/lock/*`.
 
 use crate::registry::{Class, METHOD_PROMOTE, METHOD_RD, METHOD_WR, Method};
+use crate::rest::{Rest, kept};
 use crate::view::{ClsError, ClsReply, ClsResult, ObjectView};
 use crate::wire::{decode, errno};
 use denc::{ByteStr, Bytes, Denc, denc_struct};
@@ -39,20 +40,28 @@ const FLAG_MUST_RENEW: u8 = 2;
 
 const PREFIX: &[u8] = b"lock.";
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct LockerId {
     locker: EntityName,
     cookie: ByteStr,
+    pub rest: Rest,
 }
-denc_struct!(LockerId, v 1, compat 1, { locker, cookie });
+kept!(LockerId, v 1, compat 1, { locker, cookie });
 
-#[derive(Debug, Clone)]
+impl LockerId {
+    fn new(locker: EntityName, cookie: ByteStr) -> Self {
+        Self { locker, cookie, rest: Rest::default() }
+    }
+}
+
+#[derive(Debug, Clone, Default)]
 struct LockerInfo {
     expiration: UTime,
     addr: EntityAddr,
     description: ByteStr,
+    pub rest: Rest,
 }
-denc_struct!(LockerInfo, v 1, compat 1, { expiration, addr, description });
+kept!(LockerInfo, v 1, compat 1, { expiration, addr, description });
 
 /// What the attribute holds, and what `get_info` answers.
 #[derive(Debug, Clone, Default)]
@@ -60,8 +69,9 @@ struct LockInfo {
     lockers: BTreeMap<LockerId, LockerInfo>,
     kind: u8,
     tag: ByteStr,
+    pub rest: Rest,
 }
-denc_struct!(LockInfo, v 1, compat 1, { lockers, kind, tag });
+kept!(LockInfo, v 1, compat 1, { lockers, kind, tag });
 
 struct LockOp {
     name: ByteStr,
@@ -150,7 +160,7 @@ fn lock(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
         other => other?,
     };
     let origin = obj.origin();
-    let id = LockerId { locker: origin.name, cookie: op.cookie };
+    let id = LockerId::new(origin.name, op.cookie);
     if !info.lockers.is_empty() && info.tag != op.tag {
         return errno(EBUSY);
     }
@@ -167,7 +177,7 @@ fn lock(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let expiration =
         if op.duration.is_zero() { UTime::ZERO } else { UTime::from_wall_ns(obj.now().wall_ns().saturating_add(op.duration.wall_ns())) };
     let addr = origin.addr.with_kind(AddrType::LEGACY);
-    info.lockers.insert(id, LockerInfo { expiration, addr, description: op.description });
+    info.lockers.insert(id, LockerInfo { expiration, addr, description: op.description, rest: Rest::default() });
     store(obj, &op.name, &info)?;
     Ok(().into())
 }
@@ -188,12 +198,12 @@ fn remove(obj: &mut dyn ObjectView, name: &ByteStr, id: LockerId) -> ClsResult<C
 fn unlock(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let op: UnlockOp = decode(&input)?;
     let locker = obj.origin().name;
-    remove(obj, &op.name, LockerId { locker, cookie: op.cookie })
+    remove(obj, &op.name, LockerId::new(locker, op.cookie))
 }
 
 fn break_lock(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let op: BreakOp = decode(&input)?;
-    remove(obj, &op.name, LockerId { locker: op.locker, cookie: op.cookie })
+    remove(obj, &op.name, LockerId::new(op.locker, op.cookie))
 }
 
 fn get_info(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
@@ -214,7 +224,7 @@ fn held(obj: &mut dyn ObjectView, op: &AssertOp) -> ClsResult<(LockInfo, LockerI
         return errno(EINVAL);
     }
     let info = load(obj, &op.name)?;
-    let id = LockerId { locker: obj.origin().name, cookie: op.cookie.clone() };
+    let id = LockerId::new(obj.origin().name, op.cookie.clone());
     if info.kind != op.kind || info.tag != op.tag || !info.lockers.contains_key(&id) {
         return errno(EBUSY);
     }
@@ -231,7 +241,7 @@ fn set_cookie(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let op: SetCookieOp = decode(&input)?;
     let claim = AssertOp { name: op.name, kind: op.kind, cookie: op.cookie, tag: op.tag };
     let (mut info, id) = held(obj, &claim)?;
-    let renamed = LockerId { locker: id.locker, cookie: op.new_cookie };
+    let renamed = LockerId { cookie: op.new_cookie, ..id.clone() };
     if info.lockers.contains_key(&renamed) {
         return errno(EBUSY);
     }

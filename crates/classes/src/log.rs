@@ -3,6 +3,7 @@
 //! Source of the encodings, errnos and rules: Ceph 18.2 `src/cls/log/*`.
 
 use crate::registry::{Class, Method};
+use crate::rest::{Rest, kept};
 use crate::time_key::{PREFIX, reaches, time_prefix};
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{NoArgs, decode, done, encode, errno, reply, stored};
@@ -19,6 +20,7 @@ pub static CLASS: Class = Class {
 const LIST_MAX: u64 = 1000;
 
 /// `cls_log_entry`.
+#[derive(Default)]
 struct Entry {
     section: ByteStr,
     name: ByteStr,
@@ -26,16 +28,18 @@ struct Entry {
     data: Bytes,
     /// The entry's key.
     id: ByteStr,
+    pub rest: Rest,
 }
-denc_struct!(Entry, v 2, compat 1, { section, name, timestamp, data, [since 2] id });
+kept!(Entry, v 2, compat 1, { section, name, timestamp, data, [since 2] id });
 
 /// `cls_log_header`: the omap's header.
 #[derive(Default)]
 struct Header {
     max_marker: ByteStr,
     max_time: UTime,
+    pub rest: Rest,
 }
-denc_struct!(Header, v 1, compat 1, { max_marker, max_time });
+kept!(Header, v 1, compat 1, { max_marker, max_time });
 
 struct AddOp {
     entries: Vec<Entry>,

@@ -3,6 +3,7 @@
 //! Source of the encodings, errnos and rules: Ceph 18.2 `src/cls/refcount/*`.
 
 use crate::registry::{Class, Method};
+use crate::rest::{Rest, kept};
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{decode, done, encode, errno, reply, stored};
 use denc::{ByteStr, Bytes, denc_struct};
@@ -26,8 +27,9 @@ struct Refs {
     held: BTreeMap<ByteStr, bool>,
     /// Tags that were put once: putting them again changes nothing.
     retired: BTreeSet<ByteStr>,
+    pub rest: Rest,
 }
-denc_struct!(Refs, v 2, compat 1, { held, [since 2] retired });
+kept!(Refs, v 2, compat 1, { held, [since 2] retired });
 
 /// The input of `get` and of `put`.
 struct TagOp {
@@ -55,7 +57,7 @@ fn load(obj: &mut dyn ObjectView, implicit: bool) -> ClsResult<Refs> {
     match obj.getxattr(ATTRIBUTE) {
         Err(e) if e.is(ENODATA) => {
             let held = if implicit { BTreeMap::from([(IMPLICIT, true)]) } else { BTreeMap::new() };
-            Ok(Refs { held, retired: BTreeSet::new() })
+            Ok(Refs { held, ..Refs::default() })
         }
         other => stored(&other?),
     }
@@ -96,7 +98,7 @@ fn set(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     if op.tags.is_empty() {
         obj.remove()?;
     } else {
-        let refs = Refs { held: op.tags.into_iter().map(|tag| (tag, true)).collect(), retired: BTreeSet::new() };
+        let refs = Refs { held: op.tags.into_iter().map(|tag| (tag, true)).collect(), ..Refs::default() };
         obj.setxattr(ATTRIBUTE, encode(&refs))?;
     }
     done()

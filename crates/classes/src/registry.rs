@@ -70,6 +70,7 @@ pub static BUILTIN: Registry = Registry::new(&[
     &crate::rgw::CLASS,
     &crate::rgw::GARBAGE_QUEUE,
     &crate::sdk::CLASS,
+    &crate::sem_set::CLASS,
     &crate::timeindex::CLASS,
     &crate::user::CLASS,
     &crate::version::CLASS,

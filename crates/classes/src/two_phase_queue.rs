@@ -10,6 +10,7 @@ use crate::queue::head::{self, Head};
 use crate::queue::ring::{self, ENTRY_OVERHEAD};
 use crate::queue::{InitOp, ListOp, capacity, list};
 use crate::registry::{Class, Method};
+use crate::rest::{Rest, kept};
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{decode, done, encode, errno, or_none, reply};
 use denc::{ByteStr, Bytes, denc_struct};
@@ -39,15 +40,16 @@ const URGENT_MAX: u64 = 23552;
 const ATTRIBUTE: &[u8] = b"cls_queue_urgent_data";
 
 /// `cls_2pc_reservation`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Reservation {
     /// Bytes, without the entries' frames.
     size: u64,
     made: UTime,
     /// 0 where a release before 20.2 wrote it.
     entries: u32,
+    pub rest: Rest,
 }
-denc_struct!(Reservation, v 2, compat 1, { size, made, [since 2] entries });
+kept!(Reservation, v 2, compat 1, { size, made, [since 2] entries });
 
 type Reservations = BTreeMap<u32, Reservation>;
 
@@ -65,8 +67,9 @@ struct Urgent {
     reservations: Reservations,
     has_more: bool,
     committed_entries: u32,
+    pub rest: Rest,
 }
-denc_struct!(Urgent, v 2, compat 1, { reserved, last_id, reservations, has_more, [since 2] committed_entries });
+kept!(Urgent, v 2, compat 1, { reserved, last_id, reservations, has_more, [since 2] committed_entries });
 
 struct ReserveOp {
     size: u64,
@@ -164,7 +167,7 @@ fn reserve(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
         return errno(EINVAL);
     }
     let mut queue = Queue::load(obj)?;
-    let reservation = Reservation { size: op.size, made: obj.now(), entries: op.entries };
+    let reservation = Reservation { size: op.size, made: obj.now(), entries: op.entries, rest: Rest::default() };
     let reserved = queue.urgent.reserved.saturating_add(reservation.bytes());
     if reserved > queue.head.free() {
         return errno(ENOSPC);

@@ -3,6 +3,7 @@
 //! Source of the encodings, errnos and rules: Ceph 18.2 `src/cls/version/*`.
 
 use crate::registry::{Class, Method};
+use crate::rest::{Rest, kept};
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{decode, done, encode, errno, or_none, random_text, reply, stored};
 use denc::{ByteStr, Bytes, denc_struct};
@@ -27,8 +28,9 @@ const TAG_LEN: usize = 24;
 struct Version {
     number: u64,
     tag: ByteStr,
+    pub rest: Rest,
 }
-denc_struct!(Version, v 1, compat 1, { number, tag });
+kept!(Version, v 1, compat 1, { number, tag });
 
 /// `obj_version_cond`.
 struct Condition {
@@ -82,7 +84,7 @@ fn inc(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let op: CondsOp = decode(&input)?;
     let mut version = match load(obj)? {
         Some(version) => version,
-        None => Version { number: 1, tag: random_text(obj, TAG_LEN) },
+        None => Version { number: 1, tag: random_text(obj, TAG_LEN), rest: Rest::default() },
     };
     if !op.conditions.iter().all(|c| c.holds(&version)) {
         return errno(ECANCELED);

@@ -59,8 +59,8 @@ pub struct Watcher {
     pub addr: EntityAddr,
 }
 
-/// One object, as the operation that runs has left it so far: a method sees what earlier operations of the same vector wrote, and its own
-/// writes.
+/// One object. Its data, size and existence are as the operation that runs has left them so far: a method sees what earlier operations of the
+/// same vector wrote, and its own writes. Its attributes and its omap are those of before the vector: no write of it can be read there.
 ///
 /// Errnos are those of the operations behind (`ENOENT`, `ENODATA`, `EEXIST` ...). Attribute names come without the `_` that the store puts
 /// in front.

@@ -9,7 +9,7 @@ use crate::registry::{Class, Method};
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, decode, done, encode, errno, stored};
 use denc::{ByteStr, Bytes, denc_struct};
-use refs::Refs;
+use refs::Record;
 use types::HObject;
 use types::errno::{ENODATA, ENOENT, ENOLINK, ENOMSG};
 
@@ -41,16 +41,16 @@ struct RefOp {
 }
 denc_struct!(RefOp, v 1, compat 1, { source });
 
-fn load(obj: &mut dyn ObjectView) -> ClsResult<Refs> {
+fn load(obj: &mut dyn ObjectView) -> ClsResult<Record> {
     match obj.getxattr(ATTRIBUTE) {
-        Err(e) if e.is(ENODATA) => Ok(Refs::default()),
+        Err(e) if e.is(ENODATA) => Ok(Record::default()),
         other => stored(&other?),
     }
 }
 
-fn add(obj: &mut dyn ObjectView, mut refs: Refs, source: HObject) -> ClsResult<ClsReply> {
-    refs.add(source);
-    obj.setxattr(ATTRIBUTE, encode(&refs))?;
+fn add(obj: &mut dyn ObjectView, mut record: Record, source: HObject) -> ClsResult<ClsReply> {
+    record.refs.add(source);
+    obj.setxattr(ATTRIBUTE, encode(&record))?;
     done()
 }
 
@@ -59,7 +59,7 @@ fn create_or_get(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> 
     let refs = match load(obj) {
         Err(e) if e.is(ENOENT) => {
             obj.write_full(op.data)?;
-            Refs::default()
+            Record::default()
         }
         other => {
             let refs = other?;
@@ -80,14 +80,14 @@ fn get(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
 
 fn put(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let op: RefOp = decode(&input)?;
-    let mut refs = load(obj)?;
-    if !refs.remove(&op.source) {
+    let mut record = load(obj)?;
+    if !record.refs.remove(&op.source) {
         return errno(ENOLINK);
     }
-    if refs.is_empty() {
+    if record.refs.is_empty() {
         obj.remove()?
     } else {
-        obj.setxattr(ATTRIBUTE, encode(&refs))?
+        obj.setxattr(ATTRIBUTE, encode(&record))?
     }
     done()
 }

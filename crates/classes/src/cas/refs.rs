@@ -2,11 +2,13 @@
 //!
 //! We write what we read: coarser forms come from clients that counted elsewhere. What has no references is by object again.
 
+use crate::rest::{Rest, keeps};
 use denc::{Decoder, Denc, DencError, Encoder};
 use std::collections::BTreeMap;
+use std::mem::{Discriminant, discriminant};
 use types::{HObject, PoolId};
 
-/// `chunk_refs_t`.
+/// The references of `chunk_refs_t`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refs {
     /// Sorted; an object may refer more than once.
@@ -121,16 +123,39 @@ fn signed(d: &mut Decoder) -> Result<i64, DencError> {
     })
 }
 
-impl Denc for Refs {
+/// `chunk_refs_t`: what the attribute holds.
+#[derive(Debug, Default)]
+pub struct Record {
+    pub refs: Refs,
+    rest: Rest,
+    /// Of the form's own frame, as long as the references are of that form.
+    of_form: Option<(Discriminant<Refs>, Rest)>,
+}
+
+impl Denc for Record {
     fn encode(&self, e: &mut Encoder) {
-        e.frame(1, 1, |e| match self {
+        let none = Rest::default();
+        let of_form = self.of_form.as_ref().filter(|(form, _)| *form == discriminant(&self.refs)).map_or(&none, |(_, rest)| rest);
+        self.rest.frame(e, 1, 1, |e| self.refs.put(e, of_form));
+    }
+    fn decode(d: &mut Decoder) -> Result<Self, DencError> {
+        let ((refs, of_form), rest) = Rest::read(d, "chunk_refs_t", 1, |d, _| Refs::get(d))?;
+        let of_form = Some((discriminant(&refs), of_form));
+        Ok(Self { refs, rest, of_form })
+    }
+}
+keeps!(Record, Record::default());
+
+impl Refs {
+    fn put(&self, e: &mut Encoder, rest: &Rest) {
+        match self {
             Self::ByObject(objects) => {
                 e.u8(1);
-                e.frame(1, 1, |e| objects.encode(e));
+                rest.frame(e, 1, 1, |e| objects.encode(e));
             }
             Self::ByHash { total, bits, hashes } => {
                 e.u8(2);
-                e.frame(1, 1, |e| {
+                rest.frame(e, 1, 1, |e| {
                     e.varint(*total);
                     e.varint((*bits).into());
                     e.varint(hashes.len() as u64);
@@ -143,7 +168,7 @@ impl Denc for Refs {
             }
             Self::ByPool { total, pools } => {
                 e.u8(4);
-                e.frame(1, 1, |e| {
+                rest.frame(e, 1, 1, |e| {
                     e.varint(*total);
                     e.varint(pools.len() as u64);
                     for (&pool, &count) in pools {
@@ -154,18 +179,18 @@ impl Denc for Refs {
             }
             Self::Count(total) => {
                 e.u8(5);
-                e.frame(1, 1, |e| e.u64(*total));
+                rest.frame(e, 1, 1, |e| e.u64(*total));
             }
-        });
+        }
     }
-    fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("chunk_refs_t", 1, |d, _| match d.u8()? {
-            1 => d.frame("chunk_refs_by_object_t", 1, |d, _| {
+    fn get(d: &mut Decoder) -> Result<(Self, Rest), DencError> {
+        match d.u8()? {
+            1 => Rest::read(d, "chunk_refs_by_object_t", 1, |d, _| {
                 let mut objects: Vec<HObject> = d.get()?;
                 objects.sort();
                 Ok(Self::ByObject(objects))
             }),
-            2 => d.frame("chunk_refs_by_hash_t", 1, |d, _| {
+            2 => Rest::read(d, "chunk_refs_by_hash_t", 1, |d, _| {
                 let (total, bits) = (d.varint()?, d.varint()?);
                 if !(1..=32).contains(&bits) {
                     return Err(d.invalid("bits of a hash"));
@@ -179,7 +204,7 @@ impl Denc for Refs {
                 }
                 Ok(Self::ByHash { total, bits: bits as u32, hashes })
             }),
-            4 => d.frame("chunk_refs_by_pool_t", 1, |d, _| {
+            4 => Rest::read(d, "chunk_refs_by_pool_t", 1, |d, _| {
                 let total = d.varint()?;
                 let mut pools = BTreeMap::new();
                 for _ in 0..d.varint()? {
@@ -187,9 +212,9 @@ impl Denc for Refs {
                 }
                 Ok(Self::ByPool { total, pools })
             }),
-            5 => d.frame("chunk_refs_count_t", 1, |d, _| Ok(Self::Count(d.u64()?))),
+            5 => Rest::read(d, "chunk_refs_count_t", 1, |d, _| Ok(Self::Count(d.u64()?))),
             _ => Err(d.invalid("a kind of references")),
-        })
+        }
     }
 }
 
@@ -200,6 +225,11 @@ mod tests {
 
     fn object(name: &'static str, hash: u32, pool: PoolId) -> HObject {
         HObject { oid: name.into(), hash, pool, ..HObject::min() }
+    }
+
+    fn again(refs: &Refs) -> Refs {
+        let record = Record { refs: refs.clone(), ..Record::default() };
+        Record::from_bytes(&encode(&record)).unwrap().refs
     }
 
     #[test]
@@ -214,7 +244,7 @@ mod tests {
             let (a, b) = (object("a", 0xfeed_f00d, 3), object("b", 77, -5));
             for source in [&a, &b, &a] {
                 refs.add(source.clone());
-                assert_eq!(Refs::from_bytes(&encode(&refs)).unwrap(), refs);
+                assert_eq!(again(&refs), refs);
             }
             assert!(refs.remove(&a) && refs.remove(&b) && !refs.is_empty());
             assert!(refs.remove(&a) && refs == Refs::default() && !refs.remove(&a));
@@ -245,7 +275,7 @@ mod tests {
         let source = object("a", 0xfeed_f00d, i64::MIN);
         for mut refs in [Refs::ByHash { total: 0, bits: 12, hashes: BTreeMap::new() }, Refs::ByPool { total: 0, pools: BTreeMap::new() }] {
             refs.add(source.clone());
-            let mut read = Refs::from_bytes(&encode(&refs)).unwrap();
+            let mut read = again(&refs);
             assert!(read.remove(&source), "{read:?}");
         }
     }

@@ -2,6 +2,7 @@
 
 use super::records::{ENTRY_OVERHEAD, Info, PART_HEADER_SIZE, Params, Step, Version};
 use crate::registry::Method;
+use crate::rest::Rest;
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{decode, done, encode, errno, random_text, reply, stored};
 use denc::{ByteStr, Bytes, denc_struct};
@@ -79,7 +80,7 @@ fn create(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     }
     let version = match op.version {
         Some(version) if !version.instance.is_empty() => version,
-        given => Version { instance: random_text(obj, INSTANCE_LEN), number: given.map_or(1, |v| v.number) },
+        given => Version { instance: random_text(obj, INSTANCE_LEN), number: given.map_or(1, |v| v.number), ..Version::default() },
     };
     let oid_prefix = match op.oid_prefix {
         Some(prefix) => prefix,
@@ -89,6 +90,7 @@ fn create(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
         part_size_max: op.part_size_max,
         entry_size_max: op.entry_size_max,
         full_size: (op.part_size_max - op.entry_size_max).saturating_sub(ENTRY_OVERHEAD),
+        ..Params::default()
     };
     let info = Info {
         id: op.id,
@@ -100,6 +102,7 @@ fn create(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
         push_part_min: 0,
         push_part_max: -1,
         journal: BTreeSet::new(),
+        rest: Rest::default(),
     };
     obj.write_full(encode(&info))?;
     done()

@@ -1,5 +1,6 @@
 //! What head and parts of a fifo hold.
 
+use crate::rest::{Rest, keeps, kept};
 use denc::{ByteStr, Bytes, Decoder, Denc, DencError, Encoder, denc_struct};
 use std::collections::{BTreeMap, BTreeSet};
 use types::UTime;
@@ -16,8 +17,9 @@ pub const ENTRY_OVERHEAD: u64 = ENTRY_PREFIX + 6 + 8;
 pub struct Version {
     pub instance: ByteStr,
     pub number: u64,
+    pub rest: Rest,
 }
-denc_struct!(Version, v 1, compat 1, { instance, number });
+kept!(Version, v 1, compat 1, { instance, number });
 
 /// `data_params`: sizes in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,14 +28,16 @@ pub struct Params {
     pub entry_size_max: u64,
     /// A part that ends behind this takes no more.
     pub full_size: u64,
+    pub rest: Rest,
 }
-denc_struct!(Params, v 1, compat 1, { part_size_max, entry_size_max, full_size });
+kept!(Params, v 1, compat 1, { part_size_max, entry_size_max, full_size });
 
 /// `journal_entry`: something that a client is about to do with a part: 1 create it, 2 make it the head, 3 remove it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Step {
     pub what: i32,
     pub part: i64,
+    pub rest: Rest,
 }
 
 impl Step {
@@ -44,7 +48,7 @@ impl Step {
 
 impl Denc for Step {
     fn encode(&self, e: &mut Encoder) {
-        e.frame(1, 1, |e| {
+        self.rest.frame(e, 1, 1, |e| {
             e.i32(self.what);
             e.i64(self.part);
             // A tag stood here once.
@@ -52,16 +56,18 @@ impl Denc for Step {
         });
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("fifo::journal_entry", 1, |d, _| {
-            let step = Self { what: d.i32()?, part: d.i64()? };
+        Rest::read(d, "fifo::journal_entry", 1, |d, _| {
+            let step = Self { what: d.i32()?, part: d.i64()?, rest: Rest::default() };
             d.blob()?;
             Ok(step)
         })
+        .map(|(it, rest)| Self { rest, ..it })
     }
 }
+keeps!(Step, Step { what: 1, ..Step::default() });
 
 /// `info`: what the head object holds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Info {
     pub id: ByteStr,
     pub version: Version,
@@ -72,11 +78,12 @@ pub struct Info {
     pub push_part_min: i64,
     pub push_part_max: i64,
     pub journal: BTreeSet<Step>,
+    pub rest: Rest,
 }
 
 impl Denc for Info {
     fn encode(&self, e: &mut Encoder) {
-        e.frame(1, 1, |e| {
+        self.rest.frame(e, 1, 1, |e| {
             e.put(&self.id);
             e.put(&self.version);
             e.put(&self.oid_prefix);
@@ -95,7 +102,7 @@ impl Denc for Info {
         });
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("fifo::info", 1, |d, _| {
+        Rest::read(d, "fifo::info", 1, |d, _| {
             let mut info = Self {
                 id: d.get()?,
                 version: d.get()?,
@@ -106,6 +113,7 @@ impl Denc for Info {
                 push_part_min: d.i64()?,
                 push_part_max: d.i64()?,
                 journal: BTreeSet::new(),
+                rest: Rest::default(),
             };
             d.ignore::<BTreeMap<i64, ByteStr>>()?;
             d.blob()?;
@@ -119,8 +127,10 @@ impl Denc for Info {
             }
             Ok(info)
         })
+        .map(|(it, rest)| Self { rest, ..it })
     }
 }
+keeps!(Info, Info::default());
 
 /// `part_header`: what stands at a part's start.
 #[derive(Debug, Clone, Default)]
@@ -138,8 +148,9 @@ pub struct PartHeader {
     pub index_first: u64,
     pub index_next: u64,
     pub time_max: UTime,
+    pub rest: Rest,
 }
-denc_struct!(PartHeader, v 1, compat 1, { tag, params, magic, first, last, next, index_first, index_next, time_max });
+kept!(PartHeader, v 1, compat 1, { tag, params, magic, first, last, next, index_first, index_next, time_max });
 
 impl PartHeader {
     pub fn is_full(&self) -> bool {

@@ -3,6 +3,7 @@
 use super::records::{Client, Positions, STATE_DISCONNECTED};
 use super::{ORDER, SPLAY_WIDTH, each, load, must_be_new, save, tags};
 use crate::registry::Method;
+use crate::rest::Rest;
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, decode, done, errno, reply, stored};
 use denc::{ByteStr, Bytes};
@@ -28,10 +29,10 @@ pub fn find(obj: &mut dyn ObjectView, id: &ByteStr) -> ClsResult<Client> {
     load(obj, &key(id))
 }
 
-/// Every client.
-pub fn each_client(obj: &mut dyn ObjectView, mut visit: impl FnMut(Client)) -> ClsResult<()> {
-    each(obj, PREFIX, |_, value| {
-        visit(stored(value)?);
+/// Every client with its key.
+pub fn each_client(obj: &mut dyn ObjectView, mut visit: impl FnMut(&ByteStr, Client)) -> ClsResult<()> {
+    each(obj, PREFIX, |key, value| {
+        visit(key, stored(value)?);
         Ok(true)
     })
 }
@@ -44,7 +45,7 @@ fn get(obj: &mut dyn ObjectView, id: Bytes) -> ClsResult<ClsReply> {
 fn furthest_behind(obj: &mut dyn ObjectView) -> ClsResult<Positions> {
     let mut least: Option<(u64, u64, Positions)> = None;
     let mut one_is_at_the_start = false;
-    each_client(obj, |client| {
+    each_client(obj, |_, client| {
         if client.state == STATE_DISCONNECTED {
             return;
         }
@@ -67,7 +68,7 @@ fn register(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let key = key(&id);
     must_be_new(obj, &key)?;
     let committed = furthest_behind(obj)?;
-    save(obj, &key, &Client { id, data, committed, state: 0 })?;
+    save(obj, &key, &Client { id, data, committed, state: 0, rest: Rest::default() })?;
     done()
 }
 
@@ -88,10 +89,10 @@ fn update_state(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
 }
 
 fn unregister(obj: &mut dyn ObjectView, id: Bytes) -> ClsResult<ClsReply> {
-    let key = key(&decode(&id)?);
-    obj.omap_val(&key)?;
-    obj.omap_remove(vec![key.into()])?;
-    tags::expire(obj)?;
+    let key = ByteStr::from(key(&decode(&id)?));
+    obj.omap_val(key.as_slice())?;
+    obj.omap_remove(vec![key.clone()])?;
+    tags::expire(obj, Some(key.as_slice()))?;
     done()
 }
 

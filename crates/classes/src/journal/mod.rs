@@ -70,7 +70,8 @@ fn must_be_new(obj: &mut dyn ObjectView, key: &[u8]) -> ClsResult<()> {
 
 /// Every value whose key starts with `prefix`, in order, until `visit` says to stop with false.
 fn each(obj: &mut dyn ObjectView, prefix: &[u8], mut visit: impl FnMut(&ByteStr, &Bytes) -> ClsResult<bool>) -> ClsResult<()> {
-    let mut last = ByteStr::from(prefix);
+    // Before the first of them: the prefix alone is the key of the client with the empty id, which is the image itself.
+    let mut last = ByteStr::new();
     loop {
         let (page, more) = obj.omap_vals(last.as_slice(), prefix, KEYS_PER_READ)?;
         for (key, value) in &page {

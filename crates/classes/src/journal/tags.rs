@@ -7,6 +7,7 @@ use super::clients::{each_client, find};
 use super::records::{Position, STATE_DISCONNECTED, Tag};
 use super::{NEXT_TAG_CLASS, NEXT_TAG_TID, each, load, must_be_new, save};
 use crate::registry::Method;
+use crate::rest::Rest;
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, decode, done, errno, reply, stored};
 use denc::{ByteStr, Bytes};
@@ -46,12 +47,12 @@ fn in_use(obj: &mut dyn ObjectView, tid: u64) -> ClsResult<(BTreeMap<u64, u64>, 
     Ok((newest, seen))
 }
 
-/// Removes the tags that no client needs.
-pub fn expire(obj: &mut dyn ObjectView) -> ClsResult<()> {
+/// Removes the tags that no client needs. The client under `leaving` does not count: its record can still be read in the call that removes it.
+pub fn expire(obj: &mut dyn ObjectView, leaving: Option<&[u8]>) -> ClsResult<()> {
     let mut tid = None;
     let mut one_is_at_the_start = false;
-    each_client(obj, |client| {
-        if client.state == STATE_DISCONNECTED {
+    each_client(obj, |key, client| {
+        if client.state == STATE_DISCONNECTED || leaving == Some(key.as_slice()) {
             return;
         }
         match least(&client.committed.of_objects) {
@@ -86,9 +87,9 @@ fn create(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     } else {
         return errno(EINVAL);
     };
-    expire(obj)?;
+    expire(obj, None)?;
     save(obj, NEXT_TAG_TID, &tid.wrapping_add(1))?;
-    save(obj, key(tid).as_slice(), &Tag { tid, class, data })?;
+    save(obj, key(tid).as_slice(), &Tag { tid, class, data, rest: Rest::default() })?;
     done()
 }
 

@@ -10,6 +10,7 @@ mod sha1;
 mod totp;
 
 use crate::registry::{Class, Method};
+use crate::rest::{Rest, kept};
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{NoArgs, decode, done, encode, errno, reply, stored};
 use denc::{ByteStr, Bytes, denc_struct};
@@ -33,10 +34,12 @@ pub static CLASS: Class = Class {
 /// Under this key stands the set of all ids.
 const IDS: &[u8] = b"header";
 
+#[derive(Default)]
 struct Ids {
     ids: BTreeSet<ByteStr>,
+    pub rest: Rest,
 }
-denc_struct!(Ids, v 1, compat 1, { ids });
+kept!(Ids, v 1, compat 1, { ids });
 
 struct SetOp {
     secrets: Vec<Secret>,
@@ -87,7 +90,7 @@ fn ids(obj: &mut dyn ObjectView) -> ClsResult<BTreeSet<ByteStr>> {
 }
 
 fn save_ids(obj: &mut dyn ObjectView, ids: BTreeSet<ByteStr>) -> ClsResult<()> {
-    obj.omap_set(vec![(IDS.into(), encode(&Ids { ids }))])
+    obj.omap_set(vec![(IDS.into(), encode(&Ids { ids, rest: Rest::default() }))])
 }
 
 fn load(obj: &mut dyn ObjectView, id: &ByteStr) -> ClsResult<Instance> {
@@ -110,7 +113,7 @@ fn set(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
         secret.bytes = bytes.into();
         ids.insert(secret.id.clone());
         let instance = match load(obj, &secret.id) {
-            Err(e) if e.is(ENOENT) => Instance { secret, attempts: Vec::new(), last_success: 0 },
+            Err(e) if e.is(ENOENT) => Instance { secret, attempts: Vec::new(), last_success: 0, rest: Rest::default() },
             other => Instance { secret, ..other? },
         };
         save(obj, &instance)?;

@@ -1,7 +1,8 @@
 //! What is kept of a secret: itself, and the attempts of the present step.
 
 use super::totp;
-use denc::{ByteStr, Bytes, denc_struct};
+use crate::rest::{Rest, kept};
+use denc::{ByteStr, Bytes};
 use types::UTime;
 
 const SEED_BASE32: u8 = 2;
@@ -14,7 +15,7 @@ const FAIL: u8 = 2;
 const ATTEMPTS_PER_STEP: usize = 5;
 
 /// `otp_info_t`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Secret {
     /// 2, time-based, is the only one that clients write.
     pub kind: u8,
@@ -29,8 +30,9 @@ pub struct Secret {
     pub step_s: u32,
     /// Passwords of so many steps before and behind the present one are right too.
     pub window: u32,
+    pub rest: Rest,
 }
-denc_struct!(Secret, v 1, compat 1, { kind, id, seed, seed_kind, bytes, start_s, step_s, window });
+kept!(Secret, v 1, compat 1, { kind, id, seed, seed_kind, bytes, start_s, step_s, window });
 
 impl Secret {
     /// The seed's bytes; None if it is not written as its kind says.
@@ -69,24 +71,26 @@ fn base32(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// `otp_check_t`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Attempt {
     pub token: ByteStr,
     pub at: UTime,
     pub outcome: u8,
+    pub rest: Rest,
 }
-denc_struct!(Attempt, v 1, compat 1, { token, at, outcome });
+kept!(Attempt, v 1, compat 1, { token, at, outcome });
 
 /// `otp_instance`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Instance {
     pub secret: Secret,
     /// Oldest first.
     pub attempts: Vec<Attempt>,
     /// The step of the last password that was right: it and older ones are not right again.
     pub last_success: u64,
+    pub rest: Rest,
 }
-denc_struct!(Instance, v 1, compat 1, { secret, attempts, last_success });
+kept!(Instance, v 1, compat 1, { secret, attempts, last_success });
 
 impl Instance {
     /// Attempts of the last step.
@@ -108,14 +112,14 @@ impl Instance {
             }
             _ => FAIL,
         };
-        attempts.push(Attempt { token, at: now, outcome });
+        attempts.push(Attempt { token, at: now, outcome, rest: Rest::default() });
         self.attempts = attempts;
         true
     }
     /// What came out of the attempt of that name.
     pub fn outcome(&self, now: UTime, token: ByteStr) -> Attempt {
         let found = self.recent(now).iter().rfind(|a| a.token == token).cloned();
-        found.unwrap_or(Attempt { token, at: now, outcome: UNKNOWN })
+        found.unwrap_or(Attempt { token, at: now, outcome: UNKNOWN, rest: Rest::default() })
     }
 }
 
@@ -143,8 +147,9 @@ mod tests {
             start_s: 0,
             step_s: 30,
             window: 2,
+            rest: Rest::default(),
         };
-        let mut instance = Instance { secret, attempts: Vec::new(), last_success: 0 };
+        let mut instance = Instance { secret, attempts: Vec::new(), last_success: 0, rest: Rest::default() };
         // RFC 6238, appendix B.
         let now = UTime { sec: 1111111109, nsec: 0 };
         for (token, password, outcome) in [("a", "07081804", SUCCESS), ("b", "07081804", FAIL), ("c", "12345678", FAIL)] {

@@ -3,6 +3,7 @@
 //! On the object: 0xDEAD (16 bits), the length of the encoded head (64 bits), the head. Entries start at `head_max`.
 
 use super::InitOp;
+use crate::rest::{Rest, kept};
 use crate::view::{ClsResult, ObjectView};
 use crate::wire::{encode, errno};
 use denc::{ALL_FEATURES, Bytes, Decoder, Denc, Encoder, denc_struct};
@@ -43,7 +44,7 @@ impl Marker {
 }
 
 /// `cls_queue_head`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Head {
     /// Where entries start.
     pub head_max: u64,
@@ -53,8 +54,9 @@ pub struct Head {
     pub end: u64,
     pub urgent_max: u64,
     pub urgent: Bytes,
+    pub rest: Rest,
 }
-denc_struct!(Head, v 1, compat 1, { head_max, front, tail, end, urgent_max, urgent });
+kept!(Head, v 1, compat 1, { head_max, front, tail, end, urgent_max, urgent });
 
 impl Head {
     /// EINVAL if there is none, or none that makes sense.
@@ -138,5 +140,5 @@ pub fn init(obj: &mut dyn ObjectView, op: InitOp) -> ClsResult<()> {
     let head_max = HEAD_SIZE + op.urgent_max;
     let end = head_max + op.queue_size;
     let start = Marker { generation: 0, offset: head_max };
-    Head { head_max, front: start, tail: start, end, urgent_max: op.urgent_max, urgent: op.urgent }.store(obj)
+    Head { head_max, front: start, tail: start, end, urgent_max: op.urgent_max, urgent: op.urgent, rest: Rest::default() }.store(obj)
 }

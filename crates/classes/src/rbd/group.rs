@@ -2,10 +2,11 @@
 
 use super::{answer, each, find, has_key, op_feature, reads, set_op_features, writes};
 use crate::registry::Method;
+use crate::rest::{Rest, kept};
 use crate::view::{ClsError, ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, errno};
 use bytes::Bytes;
-use denc::{ByteStr, Decoder, Denc, DencError, Encoder, denc_struct, features};
+use denc::{ByteStr, Decoder, Denc, DencError, Encoder, features};
 use types::errno::{EBADF, EEXIST, EINVAL, EIO, ENOENT};
 
 pub const METHODS: &[Method] = &[
@@ -26,12 +27,13 @@ const IMAGES: &[u8] = b"image_";
 const GROUP: &[u8] = b"rbd_group_ref";
 
 /// `cls::rbd::GroupImageSpec`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct ImageSpec {
     image_id: ByteStr,
     pool_id: i64,
+    pub rest: Rest,
 }
-denc_struct!(ImageSpec, v 1, compat 1, { image_id, pool_id });
+kept!(ImageSpec, v 1, compat 1, { image_id, pool_id });
 
 impl ImageSpec {
     /// `image_POOL_ID`, POOL as 16 hexadecimal digits; nothing, which sorts before every image, for no pool.
@@ -46,16 +48,18 @@ impl ImageSpec {
         let parts = name.iter().position(|byte| *byte == b'_').map(|at| (&name[..at], &name[at + 1..]));
         let (pool, image) = parts.ok_or(ClsError::Errno(EIO))?;
         let pool = std::str::from_utf8(pool).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok());
-        Ok(Self { image_id: image.into(), pool_id: pool.ok_or(ClsError::Errno(EIO))? as i64 })
+        Ok(Self { image_id: image.into(), pool_id: pool.ok_or(ClsError::Errno(EIO))? as i64, rest: Rest::default() })
     }
 }
 
 /// `cls::rbd::GroupImageStatus`: 0 attached, 1 incomplete.
+#[derive(Default)]
 struct ImageStatus {
     spec: ImageSpec,
     state: u8,
+    pub rest: Rest,
 }
-denc_struct!(ImageStatus, v 1, compat 1, { spec, state });
+kept!(ImageStatus, v 1, compat 1, { spec, state });
 
 fn image_set(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let status: ImageStatus = Input::new(&input).get()?;
@@ -77,7 +81,7 @@ fn image_list(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     if max > 0 {
         each(obj, IMAGES, after.strip_prefix(IMAGES).unwrap_or_default(), |name, state| {
             let state = u8::from_bytes(&state).map_err(|_| ClsError::Errno(EIO))?;
-            images.push(ImageStatus { spec: ImageSpec::from_name(name)?, state });
+            images.push(ImageStatus { spec: ImageSpec::from_name(name)?, state, rest: Rest::default() });
             Ok((images.len() as u64) < max)
         })?;
     }
@@ -89,14 +93,15 @@ fn image_list(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
 struct GroupSpec {
     pool_id: i64,
     group_id: ByteStr,
+    pub rest: Rest,
 }
 /// The form of "no group".
 impl Default for GroupSpec {
     fn default() -> Self {
-        Self { pool_id: -1, group_id: ByteStr::default() }
+        Self { pool_id: -1, group_id: ByteStr::default(), rest: Rest::default() }
     }
 }
-denc_struct!(GroupSpec, v 1, compat 1, { pool_id, group_id });
+kept!(GroupSpec, v 1, compat 1, { pool_id, group_id });
 
 fn image_group_add(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let group: GroupSpec = Input::new(&input).get()?;

@@ -8,6 +8,7 @@
 use super::old_header::{MIGRATING_TEXT, TEXT};
 use super::{ImageFormat, feature, forget, has_key, image_format, load, reads, save, writes};
 use crate::registry::Method;
+use crate::rest::{Rest, keeps};
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, errno};
 use bytes::Bytes;
@@ -27,7 +28,7 @@ const HEADER_SOURCE: u8 = 1;
 const HEADER_TARGET: u8 = 2;
 
 /// `cls::rbd::MigrationSpec`. Modes and states are numbers of the client's.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct MigrationSpec {
     header_type: u8,
     pool_id: i64,
@@ -43,13 +44,14 @@ struct MigrationSpec {
     mirror_image_mode: u8,
     /// Where the data comes from if not from an image of a cluster.
     source_spec: ByteStr,
+    pub rest: Rest,
 }
 
 /// Version 2 has the mirror mode, 3 the source; a client that does not know sources must not read a spec that has one.
 impl Denc for MigrationSpec {
     fn encode(&self, e: &mut Encoder) {
         let compat = if self.source_spec.is_empty() { 1 } else { 3 };
-        e.frame(3, compat, |e| {
+        self.rest.frame(e, 3, compat, |e| {
             e.u8(self.header_type);
             e.i64(self.pool_id);
             self.pool_namespace.encode(e);
@@ -66,7 +68,7 @@ impl Denc for MigrationSpec {
         });
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("cls::rbd::MigrationSpec", 3, |d, v| {
+        Rest::read(d, "cls::rbd::MigrationSpec", 3, |d, v| {
             Ok(Self {
                 header_type: d.u8()?,
                 pool_id: d.i64()?,
@@ -81,10 +83,13 @@ impl Denc for MigrationSpec {
                 state_description: d.get()?,
                 mirror_image_mode: if v >= 2 { d.u8()? } else { 0 },
                 source_spec: if v >= 3 { d.get()? } else { ByteStr::default() },
+                rest: Rest::default(),
             })
         })
+        .map(|(it, rest)| Self { rest, ..it })
     }
 }
+keeps!(MigrationSpec, MigrationSpec::default());
 
 fn set(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let spec: MigrationSpec = Input::new(&input).get()?;

@@ -8,6 +8,7 @@
 
 use super::{reads, writes};
 use crate::registry::Method;
+use crate::rest::Rest;
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, decode, errno};
 use base::crc32c;
@@ -34,14 +35,17 @@ const HEADER: u64 = 18;
 const BLOCK: u64 = 4096;
 const PER_BYTE: u64 = 4;
 
+#[derive(Default)]
 struct ObjectMap {
     objects: u64,
     data: Vec<u8>,
+    /// Of its header.
+    rest: Rest,
 }
 
-fn header(objects: u64) -> Bytes {
+fn header(objects: u64, rest: &Rest) -> Bytes {
     let mut e = Encoder::new(0);
-    e.frame(1, 1, |e| e.u64(objects));
+    rest.frame(&mut e, 1, 1, |e| e.u64(objects));
     e.finish()
 }
 
@@ -114,7 +118,7 @@ fn all_are(data: &[u8], from: u64, to: u64, state: u8) -> bool {
 impl ObjectMap {
     fn encoded(&self, with_crc: bool) -> Bytes {
         let mut e = Encoder::with_capacity(0, self.data.len() + 64);
-        let header = header(self.objects);
+        let header = header(self.objects, &self.rest);
         e.blob(&header);
         e.raw(&self.data);
         e.sized(|e| {
@@ -142,7 +146,7 @@ impl Denc for ObjectMap {
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
         let head = d.blob()?;
-        let objects = Decoder::new(head.clone()).frame("BitVector", 1, |d, _| d.u64())?;
+        let (objects, rest) = Rest::read(&mut Decoder::new(head.clone()), "BitVector", 1, |d, _| d.u64())?;
         if objects > OBJECTS_MAX {
             return Err(d.invalid("an object map has at most 256,000,000 objects"));
         }
@@ -156,7 +160,7 @@ impl Denc for ObjectMap {
             let right = head_crc == crc32c(0, &head) && crcs.iter().copied().eq(data.chunks(BLOCK as usize).map(|b| crc32c(0, b)));
             if right { Ok(()) } else { Err(d.invalid("the object map's checksum is wrong")) }
         })?;
-        Ok(Self { objects, data })
+        Ok(Self { objects, data, rest })
     }
 }
 
@@ -180,7 +184,7 @@ fn resize(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
         return errno(EINVAL);
     }
     let mut map = match read(obj) {
-        Err(e) if e.is(ENOENT) => ObjectMap { objects: 0, data: Vec::new() },
+        Err(e) if e.is(ENOENT) => ObjectMap::default(),
         other => other?,
     };
     let before = map.objects;
@@ -284,7 +288,7 @@ mod tests {
     use super::*;
 
     fn map(objects: u64, seed: u64) -> ObjectMap {
-        let mut map = ObjectMap { objects: 0, data: Vec::new() };
+        let mut map = ObjectMap::default();
         map.resize(objects);
         let mut state = seed | 1;
         for object in 0..objects {

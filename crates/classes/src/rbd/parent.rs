@@ -3,6 +3,7 @@
 use super::records::{Parent, ParentSpec};
 use super::{answer, feature, find, image, load, must_exist, must_have, op_feature, reads, save, set_op_features, snapshot, writes};
 use crate::registry::Method;
+use crate::rest::Rest;
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, errno};
 use bytes::Bytes;
@@ -66,6 +67,7 @@ fn set_parent(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
         image_id: input.get()?,
         snap_id: input.get()?,
         head_overlap: Some(input.get()?),
+        rest: Rest::default(),
     };
     attach(obj, parent, false)
 }
@@ -75,8 +77,8 @@ fn parent_attach(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> 
     let spec: ParentSpec = input.get()?;
     let overlap: u64 = input.get()?;
     let again: bool = if input.is_empty() { false } else { input.get()? };
-    let ParentSpec { pool_id, pool_namespace, image_id, snap_id } = spec;
-    attach(obj, Parent { pool_id, pool_namespace, image_id, snap_id, head_overlap: Some(overlap) }, again)
+    let ParentSpec { pool_id, pool_namespace, image_id, snap_id, .. } = spec;
+    attach(obj, Parent { pool_id, pool_namespace, image_id, snap_id, head_overlap: Some(overlap), rest: Rest::default() }, again)
 }
 
 /// Links the head to a parent. One that only snapshots still have may be linked again; `again` replaces any.
@@ -143,7 +145,7 @@ fn parent_get(obj: &mut dyn ObjectView, _: Bytes) -> ClsResult<ClsReply> {
         };
     }
     let Parent { pool_id, pool_namespace, image_id, snap_id, .. } = parent;
-    answer!(ParentSpec { pool_id, pool_namespace, image_id, snap_id })
+    answer!(ParentSpec { pool_id, pool_namespace, image_id, snap_id, rest: Rest::default() })
 }
 
 fn parent_overlap_get(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {

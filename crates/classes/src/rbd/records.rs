@@ -1,5 +1,6 @@
 //! What the header's omap holds of snapshots and parents.
 
+use crate::rest::{Rest, keeps, kept};
 use denc::{Bytes, Decoder, Denc, DencError, Encoder, denc_struct, features};
 use types::{CEPH_NOSNAP, SnapId, UTime};
 
@@ -12,11 +13,19 @@ pub struct Parent {
     pub snap_id: SnapId,
     /// Bytes of the parent under the image's head; None when only snapshots still have it.
     pub head_overlap: Option<u64>,
+    pub rest: Rest,
 }
 
 impl Default for Parent {
     fn default() -> Self {
-        Self { pool_id: -1, pool_namespace: String::new(), image_id: String::new(), snap_id: CEPH_NOSNAP, head_overlap: None }
+        Self {
+            pool_id: -1,
+            pool_namespace: String::new(),
+            image_id: String::new(),
+            snap_id: CEPH_NOSNAP,
+            head_overlap: None,
+            rest: Rest::default(),
+        }
     }
 }
 
@@ -35,7 +44,7 @@ impl Parent {
 impl Denc for Parent {
     fn encode(&self, e: &mut Encoder) {
         let v = if e.has(features::SERVER_NAUTILUS) { 2 } else { 1 };
-        e.frame(v, v, |e| {
+        let fields = |e: &mut Encoder| {
             e.i64(self.pool_id);
             if v >= 2 {
                 self.pool_namespace.encode(e);
@@ -43,30 +52,36 @@ impl Denc for Parent {
             self.image_id.encode(e);
             e.u64(self.snap_id);
             if v >= 2 { self.head_overlap.encode(e) } else { e.u64(self.head_overlap.unwrap_or(0)) }
-        });
+        };
+        // An old reader is given what it knows.
+        if v >= 2 { self.rest.frame(e, v, v, fields) } else { e.frame(v, v, fields) }
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("cls_rbd_parent", 2, |d, v| {
+        Rest::read(d, "cls_rbd_parent", 2, |d, v| {
             Ok(Self {
                 pool_id: d.i64()?,
                 pool_namespace: if v >= 2 { d.string()? } else { String::new() },
                 image_id: d.string()?,
                 snap_id: d.u64()?,
                 head_overlap: if v >= 2 { Denc::decode(d)? } else { Some(d.u64()?) },
+                rest: Rest::default(),
             })
         })
+        .map(|(it, rest)| Self { rest, ..it })
     }
 }
+keeps!(Parent, Parent::default());
 
 /// `cls::rbd::ParentImageSpec`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ParentSpec {
     pub pool_id: i64,
     pub pool_namespace: String,
     pub image_id: String,
     pub snap_id: SnapId,
+    pub rest: Rest,
 }
-denc_struct!(ParentSpec, v 1, compat 1, { pool_id, pool_namespace, image_id, snap_id });
+kept!(ParentSpec, v 1, compat 1, { pool_id, pool_namespace, image_id, snap_id });
 
 /// Kinds of snapshots.
 pub const NAMESPACE_USER: u32 = 0;
@@ -78,19 +93,22 @@ pub const NAMESPACE_MIRROR: u32 = 3;
 pub struct SnapNamespace {
     pub kind: u32,
     pub body: Bytes,
+    pub rest: Rest,
 }
 
 impl Denc for SnapNamespace {
     fn encode(&self, e: &mut Encoder) {
-        e.frame(1, 1, |e| {
+        self.rest.frame(e, 1, 1, |e| {
             e.u32(self.kind);
             e.raw(&self.body);
         });
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("cls::rbd::SnapshotNamespace", 1, |d, _| Ok(Self { kind: d.u32()?, body: Bytes::copy_from_slice(&d.rest()) }))
+        let body = |d: &mut Decoder, _| Ok(Self { kind: d.u32()?, body: Bytes::copy_from_slice(&d.rest()), rest: Rest::default() });
+        Rest::read(d, "cls::rbd::SnapshotNamespace", 1, body).map(|(it, rest)| Self { rest, ..it })
     }
 }
+keeps!(SnapNamespace, SnapNamespace { kind: 5, ..SnapNamespace::default() });
 
 pub const UNPROTECTED: u8 = 0;
 /// Protection states are below this.
@@ -98,7 +116,7 @@ pub const PROTECTION_END: u8 = 3;
 
 /// `cls_rbd_snap`: a snapshot of an image. We read what any release wrote and write what Nautilus and later write (version 8), in which the
 /// parent stands once in the header and only its overlap with each snapshot.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Snap {
     pub id: SnapId,
     pub name: String,
@@ -111,6 +129,7 @@ pub struct Snap {
     pub timestamp: UTime,
     pub child_count: u32,
     pub parent_overlap: Option<u64>,
+    pub rest: Rest,
 }
 
 impl Snap {
@@ -122,7 +141,7 @@ impl Snap {
 
 impl Denc for Snap {
     fn encode(&self, e: &mut Encoder) {
-        e.frame(8, 8, |e| {
+        self.rest.frame(e, 8, 8, |e| {
             e.u64(self.id);
             self.name.encode(e);
             e.u64(self.image_size);
@@ -158,10 +177,12 @@ impl Denc for Snap {
                 timestamp: if version >= 6 { Denc::decode(d)? } else { UTime::ZERO },
                 child_count: if version >= 7 { d.u32()? } else { 0 },
                 parent_overlap: if version >= 8 { Denc::decode(d)? } else { None },
+                rest: Rest::of(d, version, compat, 8),
             })
         })
     }
 }
+keeps!(Snap, Snap::default());
 
 /// `cls::rbd::SnapshotInfo`: what clients are told of a snapshot.
 pub struct SnapInfo {
@@ -175,13 +196,14 @@ pub struct SnapInfo {
 denc_struct!(SnapInfo, v 1, compat 1, { id, namespace, name, image_size, timestamp, child_count });
 
 /// `cls::rbd::ChildImageSpec`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChildSpec {
     pub pool_id: i64,
     pub image_id: String,
     pub pool_namespace: String,
+    pub rest: Rest,
 }
-denc_struct!(ChildSpec, v 2, compat 1, { pool_id, image_id, [since 2] pool_namespace });
+kept!(ChildSpec, v 2, compat 1, { pool_id, image_id, [since 2] pool_namespace });
 
 /// By pool, namespace, image: the order of `std::set<ChildImageSpec>`.
 impl Ord for ChildSpec {

@@ -7,6 +7,7 @@ use super::{
     set_op_features, writes,
 };
 use crate::registry::Method;
+use crate::rest::Rest;
 use crate::view::{ClsError, ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, errno};
 use bytes::Bytes;
@@ -123,8 +124,19 @@ fn add(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     }
     save(obj, b"snap_seq", &id)?;
     let timestamp = obj.now();
-    let snap =
-        Snap { id, name, image_size, parent, protection: UNPROTECTED, flags, namespace, timestamp, child_count: 0, parent_overlap: None };
+    let snap = Snap {
+        id,
+        name,
+        image_size,
+        parent,
+        protection: UNPROTECTED,
+        flags,
+        namespace,
+        timestamp,
+        child_count: 0,
+        parent_overlap: None,
+        rest: Rest::default(),
+    };
     put(obj, snap)?;
     Ok(().into())
 }
@@ -186,7 +198,7 @@ fn trash_add(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let mut body = Encoder::new(0);
     snap.name.encode(&mut body);
     body.u32(snap.namespace.kind);
-    snap.namespace = SnapNamespace { kind: NAMESPACE_TRASH, body: body.finish() };
+    snap.namespace = SnapNamespace { kind: NAMESPACE_TRASH, body: body.finish(), rest: Rest::default() };
     let mut random = [0; 16];
     obj.random(&mut random);
     snap.name = Uuid::from_random(random).to_string();

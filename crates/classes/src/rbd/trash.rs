@@ -2,10 +2,11 @@
 
 use super::{answer, each, find, load, reads, save, writes};
 use crate::registry::Method;
+use crate::rest::{Rest, kept};
 use crate::view::{ClsError, ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, errno};
 use bytes::Bytes;
-use denc::{ByteStr, Denc, denc_struct};
+use denc::{ByteStr, Denc};
 use std::collections::BTreeMap;
 use types::UTime;
 use types::errno::{EEXIST, EINVAL, EIO, ESTALE};
@@ -22,14 +23,16 @@ pub const METHODS: &[Method] = &[
 ];
 
 /// `cls::rbd::TrashImageSpec`; sources and states are numbers of the client's.
+#[derive(Default)]
 struct TrashSpec {
     source: u8,
     name: String,
     deletion_time: UTime,
     deferment_end_time: UTime,
     state: u8,
+    pub rest: Rest,
 }
-denc_struct!(TrashSpec, v 2, compat 1, { source, name, deletion_time, deferment_end_time, [since 2] state });
+kept!(TrashSpec, v 2, compat 1, { source, name, deletion_time, deferment_end_time, [since 2] state });
 
 const TRASH: &[u8] = b"id_";
 const NAMESPACES: &[u8] = b"name_";

@@ -7,6 +7,7 @@ use super::keys::ObjKey;
 use super::log::{self, Logged};
 use super::record;
 use crate::registry::Method;
+use crate::rest::Rest;
 use crate::view::{ClsError, ClsReply, ClsResult, ObjectView};
 use crate::wire::{decode, done, encode, errno, stored};
 use denc::{ByteStr, Bytes, Denc};
@@ -92,7 +93,7 @@ fn prepare(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     }
     let (at, found) = find(obj, &op.key, Null::Version)?;
     let mut entry = found.unwrap_or_else(|| Entry { key: op.key, locator: op.locator, ..Entry::default() });
-    entry.announce(op.tag, Pending { state: PENDING, since: obj.now(), op: op.op });
+    entry.announce(op.tag, Pending { state: PENDING, since: obj.now(), op: op.op, rest: Rest::default() });
     write(obj, at, &entry)?;
     done()
 }

@@ -1,7 +1,7 @@
 //! Entries of an index: what is known of an object or version without looking at it, and which changes of it are under way.
 
 use super::keys::ObjKey;
-use super::record;
+use crate::rest::{Rest, keeps, kept};
 use denc::{ByteStr, Decoder, Denc, DencError, Encoder};
 use types::UTime;
 
@@ -62,28 +62,31 @@ pub struct EntryVer {
     /// -1 for none.
     pub pool: i64,
     pub epoch: u64,
+    pub rest: Rest,
 }
 
 impl Default for EntryVer {
     fn default() -> Self {
-        Self { pool: -1, epoch: 0 }
+        Self { pool: -1, epoch: 0, rest: Rest::default() }
     }
 }
 
 impl Denc for EntryVer {
     fn encode(&self, e: &mut Encoder) {
-        e.frame(1, 1, |e| {
+        self.rest.frame(e, 1, 1, |e| {
             e.put(&Packed(self.pool.cast_unsigned()));
             e.put(&Packed(self.epoch));
         });
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("EntryVer", 1, |d, _| {
+        Rest::read(d, "EntryVer", 1, |d, _| {
             let (pool, epoch): (Packed, Packed) = (d.get()?, d.get()?);
-            Ok(Self { pool: pool.0.cast_signed(), epoch: epoch.0 })
+            Ok(Self { pool: pool.0.cast_signed(), epoch: epoch.0, rest: Rest::default() })
         })
+        .map(|(it, rest)| Self { rest, ..it })
     }
 }
+keeps!(EntryVer, EntryVer::default());
 
 /// `rgw_bucket_dir_entry_meta`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -102,11 +105,12 @@ pub struct Meta {
     pub user_data: ByteStr,
     pub storage_class: ByteStr,
     pub appendable: bool,
+    pub rest: Rest,
 }
 
 impl Denc for Meta {
     fn encode(&self, e: &mut Encoder) {
-        e.frame(7, 3, |e| {
+        self.rest.frame(e, 7, 3, |e| {
             e.u8(self.category);
             e.u64(self.size);
             e.put(&self.mtime);
@@ -120,7 +124,7 @@ impl Denc for Meta {
         });
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("Meta", 7, |d, v| {
+        Rest::read(d, "Meta", 7, |d, v| {
             if v < 3 {
                 return Err(DencError::TooOld { what: "Meta", version: v, oldest: 3 });
             }
@@ -137,10 +141,13 @@ impl Denc for Meta {
                 user_data: if v >= 5 { d.get()? } else { ByteStr::new() },
                 storage_class: if v >= 6 { d.get()? } else { ByteStr::new() },
                 appendable: v >= 7 && d.bool()?,
+                rest: Rest::default(),
             })
         })
+        .map(|(it, rest)| Self { rest, ..it })
     }
 }
+keeps!(Meta, Meta::default());
 
 /// `RGWModifyOp`.
 pub mod op {
@@ -160,13 +167,14 @@ pub const PENDING: u8 = 0;
 pub const COMPLETE: u8 = 1;
 
 /// `rgw_bucket_pending_info`: a change that was announced.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pending {
     pub state: u8,
     pub since: UTime,
     pub op: u8,
+    pub rest: Rest,
 }
-record!(Pending, v 2, compat 2, oldest 2, { state, since, op });
+kept!(Pending, v 2, compat 2, oldest 2, { state, since, op });
 
 /// `rgw_bucket_dir_entry`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -184,11 +192,12 @@ pub struct Entry {
     pub flags: u16,
     /// In which change of the object's versions this one was made; 0 if it has none.
     pub versioned_epoch: u64,
+    pub rest: Rest,
 }
 
 impl Denc for Entry {
     fn encode(&self, e: &mut Encoder) {
-        e.frame(8, 3, |e| {
+        self.rest.frame(e, 8, 3, |e| {
             e.put(&self.key.name);
             e.u64(self.ver.epoch);
             e.bool(self.exists);
@@ -204,7 +213,7 @@ impl Denc for Entry {
         });
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("Entry", 8, |d, v| {
+        Rest::read(d, "Entry", 8, |d, v| {
             if v < 3 {
                 return Err(DencError::TooOld { what: "Entry", version: v, oldest: 3 });
             }
@@ -212,7 +221,7 @@ impl Denc for Entry {
             let mut entry = Self { exists: d.bool()?, meta: d.get()?, pending: d.get()?, locator: d.get()?, ..Self::default() };
             entry.pending.sort_by(|a, b| a.0.cmp(&b.0));
             entry.key.name = name;
-            entry.ver = if v >= 4 { d.get()? } else { EntryVer { pool: -1, epoch } };
+            entry.ver = if v >= 4 { d.get()? } else { EntryVer { epoch, ..EntryVer::default() } };
             if v >= 5 {
                 entry.index_ver = d.get::<Packed>()?.0;
                 entry.tag = d.get()?;
@@ -224,8 +233,10 @@ impl Denc for Entry {
             entry.versioned_epoch = if v >= 8 { d.u64()? } else { 0 };
             Ok(entry)
         })
+        .map(|(it, rest)| Self { rest, ..it })
     }
 }
+keeps!(Entry, Entry::default());
 
 impl Entry {
     pub fn has(&self, flag: u16) -> bool {

@@ -4,6 +4,7 @@ use super::change::{read, write};
 use super::keys::ObjKey;
 use super::record;
 use crate::registry::Method;
+use crate::rest::{Rest, kept};
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{decode, done, errno, reply, stored};
 use denc::{ByteStr, Bytes, Decoder, Denc, DencError, Encoder, denc_struct};
@@ -24,22 +25,24 @@ const BY_TAG: &[u8] = b"0_";
 const BY_TIME: &[u8] = b"1_";
 
 /// `cls_rgw_obj`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Piece {
     pool: ByteStr,
     /// The same as in `key`.
     name: ByteStr,
     locator: ByteStr,
     key: ObjKey,
+    pub rest: Rest,
 }
-record!(Piece, v 2, compat 1, oldest 2, { pool, name, locator, key });
+kept!(Piece, v 2, compat 1, oldest 2, { pool, name, locator, key });
 
 /// `cls_rgw_obj_chain`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Chain {
     pieces: Vec<Piece>,
+    pub rest: Rest,
 }
-denc_struct!(Chain, v 1, compat 1, { pieces });
+kept!(Chain, v 1, compat 1, { pieces });
 
 /// `cls_rgw_gc_obj_info`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,8 +51,9 @@ pub struct Garbage {
     pub chain: Chain,
     /// When it may go.
     pub due: UTime,
+    pub rest: Rest,
 }
-denc_struct!(Garbage, v 1, compat 1, { tag, chain, due });
+kept!(Garbage, v 1, compat 1, { tag, chain, due });
 
 /// `cls_rgw_gc_set_entry_op`, and `cls_rgw_gc_queue_defer_entry_op`.
 pub struct SetOp {

@@ -5,6 +5,7 @@ use super::garbage::{Garbage, LIST_DEFAULT, ListOp, ListReply, SetOp, later};
 use crate::queue::head::{self, Head};
 use crate::queue::{self, InitOp, ring};
 use crate::registry::{Class, Method};
+use crate::rest::{Rest, kept};
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{decode, done, encode, errno, or_none, reply};
 use denc::{ByteStr, Bytes, denc_struct};
@@ -54,8 +55,9 @@ pub struct Urgent {
     deferred_max: u32,
     in_head: u32,
     in_attribute: u32,
+    pub rest: Rest,
 }
-denc_struct!(Urgent, v 1, compat 1, { deferred, deferred_max, in_head, in_attribute });
+kept!(Urgent, v 1, compat 1, { deferred, deferred_max, in_head, in_attribute });
 
 /// The queue with its deferred tags.
 struct Queue {

@@ -1,7 +1,7 @@
 //! The header of an index: sums by category, versions, and whether the index is moving.
 
 use super::entry::{Entry, Meta};
-use super::record;
+use crate::rest::{Rest, keeps, kept};
 use crate::view::{ClsResult, ObjectView};
 use crate::wire::{encode, stored};
 use denc::{ByteStr, Decoder, Denc, DencError, Encoder};
@@ -18,32 +18,35 @@ pub struct Sums {
     pub entries: u64,
     /// Bytes as stored, after compression.
     pub actual_size: u64,
+    pub rest: Rest,
 }
 
 impl Denc for Sums {
     fn encode(&self, e: &mut Encoder) {
-        e.frame(3, 2, |e| {
+        self.rest.frame(e, 3, 2, |e| {
             for v in [self.size, self.size_rounded, self.entries, self.actual_size] {
                 e.u64(v);
             }
         });
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("Sums", 3, |d, v| {
+        Rest::read(d, "Sums", 3, |d, v| {
             if v < 2 {
                 return Err(DencError::TooOld { what: "Sums", version: v, oldest: 2 });
             }
             let (size, size_rounded, entries) = (d.u64()?, d.u64()?, d.u64()?);
-            Ok(Self { size, size_rounded, entries, actual_size: if v >= 3 { d.u64()? } else { size } })
+            Ok(Self { size, size_rounded, entries, actual_size: if v >= 3 { d.u64()? } else { size }, rest: Rest::default() })
         })
+        .map(|(it, rest)| Self { rest, ..it })
     }
 }
+keeps!(Sums, Sums::default());
 
 impl Sums {
     fn of(meta: &Meta) -> Self {
         let size = meta.accounted_size;
         let size_rounded = size.wrapping_add(BLOCK - 1) & !(BLOCK - 1);
-        Self { size, size_rounded, entries: 1, actual_size: meta.size }
+        Self { size, size_rounded, entries: 1, actual_size: meta.size, rest: Rest::default() }
     }
     fn each(&mut self, other: &Self, op: fn(u64, u64) -> u64) {
         self.size = op(self.size, other.size);
@@ -63,27 +66,30 @@ pub type Stats = BTreeMap<u8, Sums>;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resharding {
     pub status: u8,
+    pub rest: Rest,
 }
 
 impl Denc for Resharding {
     fn encode(&self, e: &mut Encoder) {
-        e.frame(3, 1, |e| {
+        self.rest.frame(e, 3, 1, |e| {
             e.u8(self.status);
             e.blob(b"");
             e.i32(-1);
         });
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("Resharding", 3, |d, v| {
+        Rest::read(d, "Resharding", 3, |d, v| {
             let status = d.u8()?;
             if v != 2 {
                 d.skip_blob()?;
                 d.i32()?;
             }
-            Ok(Self { status })
+            Ok(Self { status, rest: Rest::default() })
         })
+        .map(|(it, rest)| Self { rest, ..it })
     }
 }
+keeps!(Resharding, Resharding::default());
 
 /// `rgw_bucket_dir_header`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -99,8 +105,9 @@ pub struct Header {
     pub resharding: Resharding,
     /// Nothing is logged.
     pub sync_stopped: bool,
+    pub rest: Rest,
 }
-record!(Header, v 7, compat 2, oldest 2, {
+kept!(Header, v 7, compat 2, oldest 2, {
     stats, [since 3] tag_timeout_s, [since 4] ver, [since 4] master_ver, [since 5] max_marker, [since 6] resharding, [since 7] sync_stopped,
 });
 

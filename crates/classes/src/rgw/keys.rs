@@ -10,7 +10,8 @@
 //!
 //! No character of UTF-8 begins with 0x80: so names are before or behind the special keys, never among them.
 
-use denc::{ByteStr, denc_struct};
+use crate::rest::{Rest, kept};
+use denc::ByteStr;
 
 /// The first byte of keys that are no object's.
 pub const SPECIAL: u8 = 0x80;
@@ -26,13 +27,14 @@ pub struct ObjKey {
     pub name: ByteStr,
     /// Empty for an object without versions, and for the null version.
     pub instance: ByteStr,
+    pub rest: Rest,
 }
-denc_struct!(ObjKey, v 1, compat 1, { name, instance });
+kept!(ObjKey, v 1, compat 1, { name, instance });
 
 impl ObjKey {
     /// The object, no version of it.
     pub fn plain(&self) -> Self {
-        Self { name: self.name.clone(), instance: ByteStr::new() }
+        Self { name: self.name.clone(), ..Self::default() }
     }
     /// The key of a version by its name; with `marker` that of the null version's delete marker.
     pub fn instance_key(&self, marker: bool) -> ByteStr {
@@ -102,7 +104,7 @@ mod tests {
 
     #[test]
     fn keys_are_told_apart() {
-        let key = ObjKey { name: "foo".into(), instance: "bar".into() };
+        let key = ObjKey { name: "foo".into(), instance: "bar".into(), ..ObjKey::default() };
         assert_eq!(key.instance_key(false).as_slice(), b"\x801000_foo\0ibar");
         assert_eq!(key.plain().instance_key(true).as_slice(), b"\x801000_foo\0i\0d");
         assert_eq!(key.plain().index_key().as_slice(), b"foo");

@@ -1,8 +1,8 @@
 //! Buckets that have rules for the life of their objects, by name; and how far a round over them has come.
 
 use super::change::{read, write};
-use super::record;
 use crate::registry::Method;
+use crate::rest::{Rest, kept};
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{decode, done, encode, errno, reply, stored};
 use denc::{ByteStr, Bytes, Decoder, Denc, DencError, Encoder, denc_struct};
@@ -25,8 +25,9 @@ pub struct Bucket {
     /// When its round began, in seconds since 1970.
     started: u64,
     status: u32,
+    pub rest: Rest,
 }
-denc_struct!(Bucket, v 1, compat 1, { name, started, status });
+kept!(Bucket, v 1, compat 1, { name, started, status });
 
 /// `cls_rgw_lc_obj_head`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,8 +36,9 @@ pub struct Head {
     started: u64,
     marker: ByteStr,
     rolled_over: u64,
+    pub rest: Rest,
 }
-record!(Head, v 2, compat 2, oldest 1, { started, marker, [since 2] rolled_over });
+kept!(Head, v 2, compat 2, oldest 1, { started, marker, [since 2] rolled_over });
 
 /// `cls_rgw_lc_get_entry_op` and `cls_rgw_lc_get_next_entry_op`.
 pub struct MarkerOp {
@@ -84,7 +86,7 @@ impl Denc for ListOp {
 }
 
 fn old_bucket(d: &mut Decoder) -> Result<Bucket, DencError> {
-    Ok(Bucket { name: d.get()?, started: 0, status: d.u32()? })
+    Ok(Bucket { name: d.get()?, status: d.u32()?, ..Bucket::default() })
 }
 
 /// An entry as it may stand there, from old releases without a frame too; EIO if it is garbage.

@@ -113,9 +113,9 @@ impl Listing<'_> {
             self.entries.insert(key, entry);
             return Ok(());
         };
-        let common_key = ObjKey { name: common.into(), instance: ByteStr::new() };
+        let common_key = ObjKey { name: common.into(), ..ObjKey::default() };
         self.at = [common, &[BEHIND_ALL]].concat();
-        self.marker = ObjKey { name: self.at.clone().into(), instance: ByteStr::new() };
+        self.marker = ObjKey { name: self.at.clone().into(), ..ObjKey::default() };
         self.entries.insert(common.into(), Entry { key: common_key, flags: COMMON_PREFIX, ..Entry::default() });
         Ok(())
     }

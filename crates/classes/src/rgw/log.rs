@@ -4,6 +4,7 @@ use super::entry::{COMPLETE, EntryVer, Packed, op};
 use super::header::Header;
 use super::keys::LOG;
 use crate::registry::Method;
+use crate::rest::{Rest, keeps};
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{decode, done, encode, errno, reply, stored};
 use denc::{ByteStr, Bytes, Decoder, Denc, DencError, Encoder, denc_struct};
@@ -42,11 +43,12 @@ pub struct Logged {
     pub owner_display_name: ByteStr,
     /// `rgw_zone_set`: where the change has been, in the order in which it came.
     pub zones: Vec<ByteStr>,
+    pub rest: Rest,
 }
 
 impl Denc for Logged {
     fn encode(&self, e: &mut Encoder) {
-        e.frame(4, 1, |e| {
+        self.rest.frame(e, 4, 1, |e| {
             e.put(&self.id);
             e.put(&self.object);
             e.put(&self.at);
@@ -63,7 +65,7 @@ impl Denc for Logged {
         });
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("Logged", 4, |d, v| {
+        Rest::read(d, "Logged", 4, |d, v| {
             let mut entry = Self { id: d.get()?, object: d.get()?, at: d.get()?, ver: d.get()?, tag: d.get()?, ..Self::default() };
             (entry.op, entry.state, entry.index_ver) = (d.u8()?, d.u8()?, d.get::<Packed>()?.0);
             if v >= 2 {
@@ -77,8 +79,10 @@ impl Denc for Logged {
             }
             Ok(entry)
         })
+        .map(|(it, rest)| Self { rest, ..it })
     }
 }
+keeps!(Logged, Logged::default());
 
 /// `cls_rgw_bi_log_list_op`.
 pub struct ListOp {

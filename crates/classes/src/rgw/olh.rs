@@ -5,6 +5,7 @@ use super::change::{read, write};
 use super::entry::{Entry, VERSIONED};
 use super::keys::ObjKey;
 use crate::registry::Method;
+use crate::rest::{Rest, kept};
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{decode, done, errno, reply};
 use denc::{ByteStr, Bytes, denc_struct};
@@ -40,8 +41,9 @@ pub struct Todo {
     pub op_tag: ByteStr,
     pub key: ObjKey,
     pub delete_marker: bool,
+    pub rest: Rest,
 }
-denc_struct!(Todo, v 1, compat 1, { epoch, op, op_tag, key, delete_marker });
+kept!(Todo, v 1, compat 1, { epoch, op, op_tag, key, delete_marker });
 
 type Log = BTreeMap<u64, Vec<Todo>>;
 
@@ -57,8 +59,9 @@ pub struct Olh {
     pub tag: ByteStr,
     pub exists: bool,
     pub pending_removal: bool,
+    pub rest: Rest,
 }
-denc_struct!(Olh, v 1, compat 1, { key, delete_marker, epoch, log, tag, exists, pending_removal });
+kept!(Olh, v 1, compat 1, { key, delete_marker, epoch, log, tag, exists, pending_removal });
 
 impl Olh {
     pub fn load(obj: &mut dyn ObjectView, key: &ObjKey) -> ClsResult<Option<Self>> {
@@ -83,7 +86,7 @@ impl Olh {
     }
     /// Notes something to do that belongs to another epoch.
     pub fn note_of(&mut self, epoch: u64, op: u8, op_tag: &ByteStr, key: &ObjKey, delete_marker: bool) {
-        let todo = Todo { epoch, op, op_tag: op_tag.clone(), key: key.clone(), delete_marker };
+        let todo = Todo { epoch, op, op_tag: op_tag.clone(), key: key.clone(), delete_marker, rest: Rest::default() };
         self.log.entry(self.epoch).or_default().push(todo);
     }
     pub fn points_at(&mut self, key: ObjKey, delete_marker: bool) {

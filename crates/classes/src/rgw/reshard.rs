@@ -4,6 +4,7 @@ use super::PAGE_MAX;
 use super::change::{read, write};
 use super::header::{Header, Resharding};
 use crate::registry::Method;
+use crate::rest::{Rest, keeps};
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{NoArgs, decode, done, errno, reply, stored};
 use denc::{ByteStr, Bytes, Decoder, Denc, DencError, Encoder, denc_struct};
@@ -22,7 +23,7 @@ pub const METHODS: &[Method] = &[
 ];
 
 /// `cls_rgw_reshard_entry`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Job {
     at: UTime,
     tenant: ByteStr,
@@ -30,11 +31,12 @@ pub struct Job {
     bucket_id: ByteStr,
     shards_before: u32,
     shards: u32,
+    pub rest: Rest,
 }
 
 impl Denc for Job {
     fn encode(&self, e: &mut Encoder) {
-        e.frame(2, 1, |e| {
+        self.rest.frame(e, 2, 1, |e| {
             e.put(&self.at);
             for text in [&self.tenant, &self.bucket, &self.bucket_id] {
                 e.put(text);
@@ -44,16 +46,18 @@ impl Denc for Job {
         });
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("Job", 2, |d, v| {
+        Rest::read(d, "Job", 2, |d, v| {
             let (at, tenant, bucket, bucket_id) = (d.get()?, d.get()?, d.get()?, d.get()?);
             if v < 2 {
                 // The new index's id.
                 d.skip_blob()?;
             }
-            Ok(Self { at, tenant, bucket, bucket_id, shards_before: d.u32()?, shards: d.u32()? })
+            Ok(Self { at, tenant, bucket, bucket_id, shards_before: d.u32()?, shards: d.u32()?, rest: Rest::default() })
         })
+        .map(|(it, rest)| Self { rest, ..it })
     }
 }
+keeps!(Job, Job::default());
 
 /// `cls_rgw_reshard_add_op`, `_get_op` (which says by its names which job it wants) and `_get_ret`.
 pub struct One {
@@ -140,21 +144,21 @@ fn remove(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     done()
 }
 
-fn store_status(obj: &mut dyn ObjectView, status: u8) -> ClsResult<ClsReply> {
+fn store_status(obj: &mut dyn ObjectView, resharding: Resharding) -> ClsResult<ClsReply> {
     let mut header = Header::load(obj)?;
-    header.resharding = Resharding { status };
+    header.resharding = resharding;
     header.store(obj)?;
     done()
 }
 
 fn set(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let op: Status = decode(&input)?;
-    store_status(obj, op.entry.status)
+    store_status(obj, op.entry)
 }
 
 fn clear(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     decode::<NoArgs>(&input)?;
-    store_status(obj, 0)
+    store_status(obj, Resharding::default())
 }
 
 /// Ends the whole operation in front of which it stands, with the caller's own code, while the index moves.

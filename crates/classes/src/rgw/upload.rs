@@ -3,6 +3,7 @@
 
 use super::change::{read, write};
 use crate::registry::Method;
+use crate::rest::{Rest, kept};
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{decode, done, errno};
 use denc::{ByteStr, Bytes, Decoder, Denc, DencError, Encoder, denc_struct};
@@ -77,10 +78,33 @@ pub struct Part {
     accounted_size: u64,
     /// Where earlier data of the part lies.
     past_prefixes: BTreeSet<ByteStr>,
+    pub rest: Rest,
 }
-super::record!(Part, v 5, compat 2, oldest 4, {
+kept!(Part, v 5, compat 2, oldest 4, {
     number, size, etag, modified, manifest, compression, accounted_size, [since 5] past_prefixes,
-});
+}, sample sample());
+
+#[cfg(test)]
+fn sample() -> Part {
+    let framed = |version, body: &[u8]| {
+        let mut e = Encoder::new(0);
+        e.frame(version, 1, |e| e.raw(body));
+        e.finish()
+    };
+    let compression = framed(2, b"");
+    let manifest = framed(8, &[&[0; 8 + 4 + 1][..], &compression, &[0; 8 + 8 + 4 + 4]].concat());
+    Part {
+        number: 1,
+        size: 2,
+        etag: ByteStr::new(),
+        modified: UTime::ZERO,
+        manifest: Manifest::from_bytes(&manifest).unwrap(),
+        compression: Frame(compression),
+        accounted_size: 3,
+        past_prefixes: BTreeSet::new(),
+        rest: Rest::default(),
+    }
+}
 
 /// `cls_rgw_mp_upload_part_info_update_op`.
 pub struct UpdateOp {

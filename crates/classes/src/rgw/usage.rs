@@ -1,9 +1,10 @@
 //! What users did, by hour and bucket: each record stands under two keys, one that begins with the hour and one that begins with the user.
 
+use super::PAGE_MAX;
 use super::change::{read, write};
-use super::{PAGE_MAX, record};
 use crate::pass::in_turns;
 use crate::registry::{METHOD_WR, Method};
+use crate::rest::{Rest, kept};
 use crate::view::{ClsError, ClsReply, ClsResult, ObjectView};
 use crate::wire::{decode, done, errno, or_none, reply};
 use denc::{ByteStr, Bytes, Decoder, Denc, DencError, Encoder, denc_struct};
@@ -24,8 +25,9 @@ pub struct Usage {
     bytes_received: u64,
     ops: u64,
     successful_ops: u64,
+    pub rest: Rest,
 }
-denc_struct!(Usage, v 1, compat 1, { bytes_sent, bytes_received, ops, successful_ops });
+kept!(Usage, v 1, compat 1, { bytes_sent, bytes_received, ops, successful_ops });
 
 /// The same without a frame.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,7 +39,7 @@ impl Denc for Total {
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
         let [bytes_sent, bytes_received, ops, successful_ops] = [d.u64()?, d.u64()?, d.u64()?, d.u64()?];
-        Ok(Self(Usage { bytes_sent, bytes_received, ops, successful_ops }))
+        Ok(Self(Usage { bytes_sent, bytes_received, ops, successful_ops, rest: Rest::default() }))
     }
 }
 
@@ -55,8 +57,9 @@ impl Usage {
 pub struct Select {
     bytes_processed: u64,
     bytes_returned: u64,
+    pub rest: Rest,
 }
-denc_struct!(Select, v 1, compat 1, { bytes_processed, bytes_returned });
+kept!(Select, v 1, compat 1, { bytes_processed, bytes_returned });
 
 /// `rgw_usage_log_entry`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,8 +73,9 @@ pub struct Record {
     /// Empty for the owner.
     payer: ByteStr,
     select: Select,
+    pub rest: Rest,
 }
-record!(Record, v 4, compat 1, oldest 2, { owner, bucket, epoch, total, [since 2] by_category, [since 3] payer, [since 4] select });
+kept!(Record, v 4, compat 1, oldest 2, { owner, bucket, epoch, total, [since 2] by_category, [since 3] payer, [since 4] select });
 
 /// `rgw_usage_log_info`.
 pub struct Records {

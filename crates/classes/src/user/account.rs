@@ -2,6 +2,7 @@
 
 use super::LIST_MAX;
 use crate::registry::Method;
+use crate::rest::{Rest, kept};
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{decode, done, encode, errno, reply, stored};
 use denc::{ByteStr, Bytes, denc_struct};
@@ -15,20 +16,23 @@ pub const METHODS: &[Method] = &[
 ];
 
 /// `cls_user_account_resource`.
+#[derive(Default)]
 struct Resource {
     name: ByteStr,
     path: ByteStr,
     /// Of the kind of resource.
     metadata: Bytes,
+    pub rest: Rest,
 }
-denc_struct!(Resource, v 1, compat 1, { name, path, metadata });
+kept!(Resource, v 1, compat 1, { name, path, metadata });
 
 /// `cls_user_account_header`: the omap's header.
 #[derive(Default)]
 struct Header {
     count: u32,
+    pub rest: Rest,
 }
-denc_struct!(Header, v 1, compat 1, { count });
+kept!(Header, v 1, compat 1, { count });
 
 struct AddOp {
     resource: Resource,

@@ -1,6 +1,7 @@
 //! What a user's omap holds: buckets under their names, sums in the header.
 
-use denc::{ByteStr, Decoder, Denc, DencError, Encoder, denc_struct};
+use crate::rest::{Rest, keeps, kept};
+use denc::{ByteStr, Decoder, Denc, DencError, Encoder};
 use types::UTime;
 
 /// `cls_user_bucket`: two forms, told by whether the bucket's placement has a name or is three pools.
@@ -13,18 +14,20 @@ pub struct Bucket {
     pub data_pool: ByteStr,
     pub index_pool: ByteStr,
     pub extra_pool: ByteStr,
+    pub rest: Rest,
 }
 
 impl Denc for Bucket {
     fn encode(&self, e: &mut Encoder) {
-        if self.placement.is_empty() {
-            e.frame(7, 3, |e| {
+        // A newer frame has no pools, whatever its placement is.
+        if self.placement.is_empty() && self.rest.version() < 8 {
+            self.rest.frame(e, 7, 3, |e| {
                 for text in [&self.name, &self.data_pool, &self.marker, &self.id, &self.index_pool, &self.extra_pool] {
                     text.encode(e);
                 }
             });
         } else {
-            e.frame(9, 8, |e| {
+            self.rest.frame(e, 9, 8, |e| {
                 for text in [&self.name, &self.marker, &self.id, &self.placement] {
                     text.encode(e);
                 }
@@ -32,7 +35,7 @@ impl Denc for Bucket {
         }
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("cls_user_bucket", 9, |d, v| {
+        Rest::read(d, "cls_user_bucket", 9, |d, v| {
             // Frames of before version 3 had no length.
             if v < 3 {
                 return Err(DencError::TooOld { what: "cls_user_bucket", version: v, oldest: 3 });
@@ -56,8 +59,10 @@ impl Denc for Bucket {
             }
             Ok(bucket)
         })
+        .map(|(it, rest)| Self { rest, ..it })
     }
 }
+keeps!(Bucket, Bucket { placement: "p".into(), ..Bucket::default() });
 
 /// `cls_user_bucket_entry`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -69,11 +74,12 @@ pub struct Entry {
     pub count: u64,
     /// The header's sums have this bucket in them.
     pub counted: bool,
+    pub rest: Rest,
 }
 
 impl Denc for Entry {
     fn encode(&self, e: &mut Encoder) {
-        e.frame(9, 5, |e| {
+        self.rest.frame(e, 9, 5, |e| {
             // The bucket's name stood here once.
             e.blob(b"");
             e.u64(self.size);
@@ -86,7 +92,7 @@ impl Denc for Entry {
         });
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("cls_user_bucket_entry", 9, |d, v| {
+        Rest::read(d, "cls_user_bucket_entry", 9, |d, v| {
             if v < 5 {
                 return Err(DencError::TooOld { what: "cls_user_bucket_entry", version: v, oldest: 5 });
             }
@@ -99,10 +105,13 @@ impl Denc for Entry {
                 size_rounded: d.u64()?,
                 counted: v >= 6 && d.bool()?,
                 created: if v >= 7 { d.get()? } else { UTime { sec: seconds, nsec: 0 } },
+                rest: Rest::default(),
             })
         })
+        .map(|(it, rest)| Self { rest, ..it })
     }
 }
+keeps!(Entry, Entry::default());
 
 /// `cls_user_stats`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -110,8 +119,9 @@ pub struct Stats {
     pub entries: u64,
     pub bytes: u64,
     pub bytes_rounded: u64,
+    pub rest: Rest,
 }
-denc_struct!(Stats, v 1, compat 1, { entries, bytes, bytes_rounded });
+kept!(Stats, v 1, compat 1, { entries, bytes, bytes_rounded });
 
 impl Stats {
     pub fn add(&mut self, entry: &Entry) {
@@ -133,8 +143,9 @@ pub struct Header {
     /// When all sums were last taken anew.
     pub synced: UTime,
     pub updated: UTime,
+    pub rest: Rest,
 }
-denc_struct!(Header, v 1, compat 1, { stats, synced, updated });
+kept!(Header, v 1, compat 1, { stats, synced, updated });
 
 #[cfg(test)]
 mod tests {
@@ -155,7 +166,15 @@ mod tests {
         };
         let named = Bucket { name: text("b"), marker: text("m"), id: text("i"), placement: text("p"), ..Bucket::default() };
         for bucket in [pools, named] {
-            let entry = Entry { bucket, size: 1, size_rounded: 4096, created: UTime { sec: 7, nsec: 8 }, count: 1, counted: true };
+            let entry = Entry {
+                bucket,
+                size: 1,
+                size_rounded: 4096,
+                created: UTime { sec: 7, nsec: 8 },
+                count: 1,
+                counted: true,
+                ..Entry::default()
+            };
             assert_eq!(Entry::from_bytes(&encode(&entry)).unwrap(), entry);
         }
     }

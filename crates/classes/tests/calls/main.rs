@@ -1,9 +1,11 @@
 //! Methods of classes called on an object in memory: what each class promises, and that no input harms it.
 
 mod corpus;
+mod first_keys;
 #[path = "../../../base/tests/fuzzing/mod.rs"]
 mod fuzzing;
 mod hostile;
+mod methods;
 mod object;
 mod queues;
 mod rbd;

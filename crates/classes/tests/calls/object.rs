@@ -30,6 +30,8 @@ pub struct Object {
     /// A client that is called as [`ObjectView::origin`] watches the object.
     pub watched: bool,
     pub slow: Option<Slow>,
+    /// During a call: what was there before it. Attributes and omap are read there.
+    pub before: Option<Option<State>>,
 }
 
 /// An OSD that has others' requests to answer, too; and its store.
@@ -72,6 +74,7 @@ impl Object {
     pub fn call(&mut self, class: &str, method: &str, input: impl Into<Bytes>) -> Result<ClsReply, i32> {
         let found = BUILTIN.method(class.as_bytes(), method.as_bytes()).unwrap_or_else(|| panic!("{class}.{method}"));
         let (before, input) = (self.state.clone(), input.into());
+        self.before = Some(before.clone());
         let mut result = (found.call)(self, input.clone());
         let mut plans = 1;
         while self.slow.is_some() && matches!(result, Err(ClsError::Wait)) {
@@ -81,6 +84,7 @@ impl Object {
             plans += 1;
         }
         self.slow.iter_mut().for_each(|slow| drop(slow.kept.take()));
+        self.before = None;
         match result {
             Ok(reply) if reply.code >= 0 => Ok(reply),
             Ok(reply) => {
@@ -96,6 +100,10 @@ impl Object {
     }
     fn there(&self) -> ClsResult<&State> {
         self.state.as_ref().ok_or(ClsError::Errno(ENOENT))
+    }
+    /// As reads of attributes and omap see it.
+    fn seen(&self) -> Option<&State> {
+        self.before.as_ref().map_or(self.state.as_ref(), |before| before.as_ref())
     }
     fn made(&mut self) -> &mut State {
         self.writes += 1;
@@ -162,10 +170,10 @@ impl ObjectView for Object {
         Err(ClsError::Errno(ENOENT))
     }
     fn getxattr(&mut self, name: &[u8]) -> ClsResult<Bytes> {
-        self.there()?.attrs.get(name).cloned().ok_or(ClsError::Errno(ENODATA))
+        self.seen().ok_or(ClsError::Errno(ENOENT))?.attrs.get(name).cloned().ok_or(ClsError::Errno(ENODATA))
     }
     fn getxattrs(&mut self) -> ClsResult<Vec<(ByteStr, Bytes)>> {
-        Ok(self.there()?.attrs.clone().into_iter().collect())
+        Ok(self.seen().ok_or(ClsError::Errno(ENOENT))?.attrs.clone().into_iter().collect())
     }
     fn setxattr(&mut self, name: &[u8], value: Bytes) -> ClsResult<()> {
         self.made().attrs.insert(name.into(), value);
@@ -176,7 +184,7 @@ impl ObjectView for Object {
         self.made().attrs.remove(name).map(drop).ok_or(ClsError::Errno(ENODATA))
     }
     fn omap_header(&mut self) -> ClsResult<Bytes> {
-        Ok(self.state.as_ref().map(|s| s.header.clone()).unwrap_or_default())
+        Ok(self.seen().map(|s| s.header.clone()).unwrap_or_default())
     }
     fn omap_keys(&mut self, after: &[u8], max: u64) -> ClsResult<KeyPage> {
         self.fetch(after)?;
@@ -185,7 +193,7 @@ impl ObjectView for Object {
     }
     fn omap_vals(&mut self, after: &[u8], prefix: &[u8], max: u64) -> ClsResult<ValPage> {
         self.fetch(after)?;
-        let Some(state) = &self.state else { return Ok((Vec::new(), false)) };
+        let Some(state) = self.seen() else { return Ok((Vec::new(), false)) };
         let fits = |(key, _): &(&ByteStr, &Bytes)| key.as_slice() > after && key.as_slice().starts_with(prefix);
         let mut found = state.omap.iter().filter(fits).map(|(key, value)| (key.clone(), value.clone()));
         let page = found.by_ref().take(max.min(PAGE_MAX) as usize).collect();
@@ -193,10 +201,10 @@ impl ObjectView for Object {
     }
     fn omap_val(&mut self, key: &[u8]) -> ClsResult<Bytes> {
         self.fetch(key)?;
-        self.state.as_ref().and_then(|s| s.omap.get(key).cloned()).ok_or(ClsError::Errno(ENOENT))
+        self.seen().and_then(|s| s.omap.get(key).cloned()).ok_or(ClsError::Errno(ENOENT))
     }
     fn omap_vals_by_keys(&mut self, keys: &[ByteStr]) -> ClsResult<Vec<(ByteStr, Bytes)>> {
-        let Some(state) = &self.state else { return Ok(Vec::new()) };
+        let Some(state) = self.seen() else { return Ok(Vec::new()) };
         Ok(state.omap.iter().filter(|(key, _)| keys.contains(key)).map(|(key, value)| (key.clone(), value.clone())).collect())
     }
     fn omap_set(&mut self, vals: Vec<(ByteStr, Bytes)>) -> ClsResult<()> {

@@ -187,12 +187,17 @@ fn a_delete_marker_hides_an_object() {
     link(&mut index, Link { instance: "m1", marker: true, ..LINK }).unwrap();
     assert_eq!(shown(&mut index), Vec::<String>::new());
     assert_eq!(versions(&mut index), [("m1".into(), VERSION | CURRENT | MARKER), ("v1".into(), VERSION)]);
-    assert_eq!(link(&mut index, Link { instance: "m2", marker: true, ..LINK }), Err(ENOENT));
+    // A second one lies on top of it.
+    link(&mut index, Link { instance: "m2", marker: true, ..LINK }).unwrap();
+    let stacked = [("m2".into(), VERSION | CURRENT | MARKER), ("m1".into(), VERSION | MARKER), ("v1".into(), VERSION)];
+    assert_eq!(versions(&mut index), stacked);
+    unlink(&mut index, "m2");
+    assert_eq!(versions(&mut index), [("m1".into(), VERSION | CURRENT | MARKER), ("v1".into(), VERSION)]);
     unlink(&mut index, "m1");
     assert_eq!(shown(&mut index), ["v1"]);
     // A marker in the place of a version that is there: its data goes.
     link(&mut index, Link { instance: "v1", marker: true, ..LINK }).unwrap();
-    assert_eq!(todo(&mut index, 4).last(), Some(&(5, REMOVED, "v1".into())));
+    assert_eq!(todo(&mut index, 6).last(), Some(&(7, REMOVED, "v1".into())));
     assert_eq!(versions(&mut index), [("v1".into(), VERSION | CURRENT | MARKER)]);
 }
 

@@ -38,7 +38,7 @@ pub fn entries() -> Vec<(Bytes, Bytes)> {
 #[test]
 fn an_index_is_read_and_written_as_by_stock() {
     let text = recorded();
-    let (mut object, mut calls) = (Object::default(), 0);
+    let (mut object, mut calls, mut stacked) = (Object::default(), 0, 0);
     for (number, line) in (1..).zip(text.lines()) {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
@@ -48,15 +48,21 @@ fn an_index_is_read_and_written_as_by_stock() {
                 object.state.get_or_insert_default().omap.insert(bytes(key).into(), bytes(value));
             }
             ["call", method, input, errno, answer] => {
+                let before = object.clone();
                 let got = object.call("rgw", method, bytes(input)).map(|reply| reply.data);
+                calls += 1;
+                if (method, errno, &got) == ("bucket_link_olh", "2", &Ok(Bytes::new())) {
+                    // A delete marker on another: 18.2, which was recorded, refuses it, 20.2 does not.
+                    (object, stacked) = (before, stacked + 1);
+                    continue;
+                }
                 let expected = if errno == "0" { Ok(bytes(answer)) } else { Err(errno.parse().unwrap()) };
                 assert_eq!(got, expected, "line {number}, {method}");
-                calls += 1;
             }
             _ => panic!("line {number}"),
         }
     }
-    assert!(calls > 500, "{calls}");
+    assert!(calls > 500 && (1..10).contains(&stacked), "{calls} {stacked}");
 }
 
 /// An object that calls which make no sense are tried on, by its lines in `refused.txt`.

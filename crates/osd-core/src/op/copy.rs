@@ -244,6 +244,7 @@ impl Exec<'_> {
         // A vector of many copies would make many objects' bytes of a few that it brought.
         self.costs.make(about.size)?;
         self.attr_sizes = None;
+        self.omap_removed = false;
         if self.exists {
             self.txn.remove(&self.gobj);
             self.mods.note(|| Mod::Remove);
@@ -260,11 +261,9 @@ impl Exec<'_> {
         let has_omap = !copied.omap.is_empty() || !copied.omap_header.is_empty();
         if !copied.omap_header.is_empty() {
             self.txn.omap_set_header(&self.gobj, copied.omap_header.clone());
-            self.mods.note(|| Mod::OmapHeader(copied.omap_header.clone()));
         }
         if !copied.omap.is_empty() {
             self.txn.omap_set_keys(&self.gobj, copied.omap.clone());
-            self.mods.note(|| Mod::OmapSet(copied.omap.clone()));
         }
         for (name, value) in &copied.attrs {
             let name = super::attr::stored_name(name.as_slice());

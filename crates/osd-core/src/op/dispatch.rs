@@ -68,6 +68,18 @@ impl Exec<'_> {
     }
 }
 
+impl Exec<'_> {
+    /// True if the operation, where it succeeds, leaves the result as the operation before it has left it.
+    pub fn keeps_result(&self, op: &OsdOp) -> bool {
+        match op.code {
+            OpCode::STAT | OpCode::ASSERT_VER | OpCode::MAPEXT | OpCode::NOTIFY | OpCode::NOTIFY_ACK => true,
+            OpCode::OMAPGETKEYS | OpCode::OMAPGETVALS | OpCode::OMAPGETHEADER | OpCode::OMAPGETVALSBYKEYS | OpCode::OMAP_CMP => true,
+            OpCode::ZERO => self.is_zero_behind_the_end(settled(op).extent()),
+            _ => false,
+        }
+    }
+}
+
 /// An operation whose truncate_seq is the 1 with which clients of old say that there was none.
 pub(super) fn settled(op: &OsdOp) -> OsdOp {
     let extent = op.extent();

@@ -95,6 +95,8 @@ pub(super) struct Exec<'a> {
     pub costs: Costs,
     /// Sizes of the attributes that clients set, by stored names, once one was looked for.
     pub attr_sizes: Option<BTreeMap<ByteStr, usize>>,
+    /// An omap went with an object that this request removed. It is read until it is cleared, too.
+    pub omap_removed: bool,
 }
 
 impl<'a> Exec<'a> {
@@ -135,6 +137,7 @@ impl<'a> Exec<'a> {
             data_off: None,
             costs: Costs::new(ctx.limits),
             attr_sizes: None,
+            omap_removed: false,
         }
     }
 
@@ -152,7 +155,10 @@ impl<'a> Exec<'a> {
         let mut result = 0;
         for (index, op) in ops.iter().enumerate() {
             self.known_crc = op.crc.map(|crc| (op.indata.clone(), crc));
+            let stays = self.keeps_result(&op.op);
             let (rval, out) = match self.one(&op.op, &op.indata, index as u32) {
+                // An operation that has no result of its own shows that of the one before it (18.2, `do_osd_ops`).
+                Ok((0, out)) if stays => (result, out),
                 Ok(answer) => answer,
                 Err(Stop::Code(code)) => (code, OutData::new()),
                 Err(Stop::Data(code, data)) => (code, data.into()),

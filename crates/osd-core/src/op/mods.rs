@@ -1,8 +1,8 @@
 //! What the operations of a request changed so far, for the operations behind them: the store knows nothing of it yet.
 //!
-//! Holds the list of changes and the view of the omap through it. A request of one plain operation keeps none.
+//! Holds the list of changes of data and attributes. Of the omap there are none: what reads it sees the object before the request. A request of
+//! one plain operation keeps none at all.
 
-use std::collections::BTreeMap;
 use types::{ByteStr, Bytes, GHObject};
 
 /// One change, as it was put into the transaction.
@@ -17,11 +17,6 @@ pub(super) enum Mod {
     CloneOf(GHObject),
     SetAttr(ByteStr, Bytes),
     RmAttr(ByteStr),
-    OmapSet(Vec<(ByteStr, Bytes)>),
-    OmapHeader(Bytes),
-    OmapRemove(Vec<ByteStr>),
-    OmapRemoveRange(ByteStr, ByteStr),
-    OmapClear,
 }
 
 #[derive(Debug, Default)]
@@ -29,11 +24,6 @@ pub(super) struct Mods {
     wanted: bool,
     list: Vec<Mod>,
     data: bool,
-    attrs: bool,
-    omap: bool,
-    overlay: OmapOverlay,
-    /// How much of the list the overlay has.
-    overlaid: usize,
 }
 
 /// Where what was not changed is to be read.
@@ -43,51 +33,6 @@ pub(super) enum Base {
     Object,
     Clone(GHObject),
     Nothing,
-}
-
-/// The omap's changes.
-#[derive(Debug)]
-pub(super) struct OmapOverlay {
-    pub base: Base,
-    /// Keys with their new values, or None for removed ones.
-    pub keys: BTreeMap<ByteStr, Option<Bytes>>,
-    /// Ranges in which nothing of the base is left.
-    pub removed: Vec<(ByteStr, ByteStr)>,
-    pub header: Option<Bytes>,
-}
-
-impl Default for OmapOverlay {
-    fn default() -> Self {
-        Self { base: Base::Object, keys: BTreeMap::new(), removed: Vec::new(), header: None }
-    }
-}
-
-impl OmapOverlay {
-    fn reset(&mut self, base: Base) {
-        *self = Self { base, ..Self::default() };
-    }
-    /// True if the base's key can no longer be seen.
-    pub fn hides(&self, key: &[u8]) -> bool {
-        self.keys.contains_key(key) || self.removed.iter().any(|(first, end)| first.as_slice() <= key && key < end.as_slice())
-    }
-    fn apply(&mut self, change: &Mod) {
-        match change {
-            Mod::Remove => self.reset(Base::Nothing),
-            Mod::CloneOf(clone) => self.reset(Base::Clone(clone.clone())),
-            Mod::OmapClear => {
-                self.reset(Base::Nothing);
-                self.header = Some(Bytes::new());
-            }
-            Mod::OmapSet(vals) => self.keys.extend(vals.iter().map(|(key, val)| (key.clone(), Some(val.clone())))),
-            Mod::OmapHeader(header) => self.header = Some(header.clone()),
-            Mod::OmapRemove(keys) => self.keys.extend(keys.iter().map(|key| (key.clone(), None))),
-            Mod::OmapRemoveRange(first, end) => {
-                self.keys.retain(|key, _| !(first <= key && key < end));
-                self.removed.push((first.clone(), end.clone()));
-            }
-            Mod::Write(..) | Mod::Zero(..) | Mod::Truncate(_) | Mod::SetAttr(..) | Mod::RmAttr(_) => {}
-        }
-    }
 }
 
 impl Mods {
@@ -100,32 +45,13 @@ impl Mods {
         }
         let change = change();
         match &change {
-            Mod::Write(..) | Mod::Zero(..) | Mod::Truncate(_) => self.data = true,
-            Mod::SetAttr(..) | Mod::RmAttr(_) => self.attrs = true,
-            Mod::Remove | Mod::CloneOf(_) => (self.data, self.attrs, self.omap) = (true, true, true),
-            _ => self.omap = true,
+            Mod::Write(..) | Mod::Zero(..) | Mod::Truncate(_) | Mod::Remove | Mod::CloneOf(_) => self.data = true,
+            Mod::SetAttr(..) | Mod::RmAttr(_) => {}
         }
         self.list.push(change);
     }
     pub fn changed_data(&self) -> bool {
         self.data
-    }
-    pub fn changed_attrs(&self) -> bool {
-        self.attrs
-    }
-    /// Brings the overlay up to date; false if the omap was not changed.
-    pub fn sync_omap(&mut self) -> bool {
-        if self.omap {
-            for change in &self.list[self.overlaid..] {
-                self.overlay.apply(change);
-            }
-            self.overlaid = self.list.len();
-        }
-        self.omap
-    }
-    /// The omap's changes, as of the last [`Mods::sync_omap`].
-    pub fn overlay(&self) -> &OmapOverlay {
-        &self.overlay
     }
     /// What is left of the object below the changes that count, and these.
     pub fn since_base(&self) -> (Base, &[Mod]) {
@@ -193,20 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn removed_keys_and_ranges_hide_the_base() {
+    fn what_was_removed_is_not_below_later_changes() {
         let mut mods = Mods::new(true);
-        assert!(!mods.sync_omap());
-        let key = |s: &str| ByteStr::from(s);
-        mods.note(|| Mod::OmapSet(vec![(key("b"), Bytes::from_static(b"1")), (key("x"), Bytes::new())]));
-        mods.note(|| Mod::OmapRemoveRange(key("a"), key("c")));
-        mods.note(|| Mod::OmapRemove(vec![key("m")]));
-        assert!(mods.sync_omap());
-        let overlay = mods.overlay();
-        assert!(overlay.hides(b"b") && overlay.hides(b"a") && !overlay.hides(b"c") && overlay.hides(b"m"));
-        assert_eq!(overlay.keys.get(&key("b")), None);
+        assert_eq!((mods.since_base().0, mods.changed_data()), (Base::Object, false));
+        mods.note(|| Mod::SetAttr("_a".into(), Bytes::new()));
+        assert!(!mods.changed_data());
         mods.note(|| Mod::Remove);
-        mods.sync_omap();
-        assert_eq!(mods.overlay().base, Base::Nothing);
-        assert_eq!(mods.since_base().0, Base::Nothing);
+        mods.note(|| Mod::RmAttr("_a".into()));
+        let (base, changes) = mods.since_base();
+        assert_eq!((base, changes.len(), mods.changed_data()), (Base::Nothing, 1, true));
     }
 }

@@ -1,10 +1,11 @@
 //! Operations on an object's omap: sorted keys with values, and a header.
+//!
+//! What reads it, class methods too, sees the object as it was before the vector, whatever came earlier in it; only whether there is an omap at
+//! all is looked at in the vector (18.2, `do_osd_ops`).
 
 use super::exec::{Answer, Exec, Step, answer, done, fail, kb};
-use super::mods::{Base, Mod};
 use denc::{Decoder, Denc, DencError, Encoder};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use store::OmapFrom;
 use types::errno::{ECANCELED, EINVAL, ENOENT, EOPNOTSUPP};
 use types::object_info::oi_flag;
@@ -81,32 +82,34 @@ impl Exec<'_> {
     fn needs_omap(&self) -> Step<()> {
         if !self.ctx.pool.is_erasure() { Ok(()) } else { fail(EOPNOTSUPP) }
     }
-    fn omap_base(&self, base: &Base) -> Option<GHObject> {
-        match base {
-            Base::Nothing => None,
-            Base::Object => (self.obj.exists && self.obj.info.is_omap()).then(|| self.gobj.clone()),
-            Base::Clone(clone) => Some(clone.clone()),
-        }
+    /// True if reads go to the store. Where they find no object there, this request has just made it.
+    fn reads_omap(&self) -> bool {
+        self.info.is_omap() || self.omap_removed
+    }
+    /// `ENOENT` for a read of pairs that goes to the store and finds no object. (18.2 ends there for keys.)
+    fn must_be_stored(&self) -> Step<()> {
+        if self.obj.exists { Ok(()) } else { fail(ENOENT) }
     }
 
     /// A page of keys, and whether more follow.
     pub fn omap_page(&mut self, wish: PageWish<'_>) -> Step<(Pairs, bool)> {
         self.num_read += 1;
         self.stats.num_rd += 1;
-        if !self.info.is_omap() {
+        if !self.reads_omap() {
             return Ok((Vec::new(), false));
         }
+        self.must_be_stored()?;
         // Something comes behind this page, be it no more than the count of what it holds.
         let bytes_left = self.costs.page_left().saturating_sub(PAGE_REST_BYTES) as usize;
         let page = Page { wish, pairs: Vec::new(), bytes: 0, bytes_left };
-        let (pairs, more, bytes) = if self.mods.sync_omap() { self.merged_page(page)? } else { self.plain_page(page)? };
+        let (pairs, more, bytes) = self.stored_page(page)?;
         self.costs.read(bytes as u64)?;
         self.costs.steps(pairs.len() as u64)?;
         self.stats.num_rd_kb += kb(bytes as u64);
         Ok((pairs, more))
     }
 
-    fn plain_page(&self, mut page: Page<'_>) -> Step<(Pairs, bool, usize)> {
+    fn stored_page(&self, mut page: Page<'_>) -> Step<(Pairs, bool, usize)> {
         let wish = page.wish;
         let mut more = false;
         self.store_omap_scan(&self.gobj, wish.first(), &mut |key, value| {
@@ -119,73 +122,15 @@ impl Exec<'_> {
         Ok((page.pairs, more, page.bytes))
     }
 
-    /// What the store has and what this request changed, merged in order.
-    fn merged_page(&self, mut page: Page<'_>) -> Step<(Pairs, bool, usize)> {
-        let wish = page.wish;
-        let overlay = self.mods.overlay();
-        let mut stored = Vec::new();
-        let (mut stored_bytes, mut enough) = (0, Ok(()));
-        if let Some(base) = self.omap_base(&overlay.base) {
-            self.store_omap_scan(&base, wish.first(), &mut |key, value| {
-                enough = self.costs.steps(1 + overlay.removed.len() as u64);
-                if enough.is_err() || !key.as_slice().starts_with(wish.prefix) {
-                    return false;
-                }
-                if !overlay.hides(key.as_slice()) {
-                    stored_bytes += key.len() + value.len();
-                    stored.push((key.clone(), value.clone()));
-                }
-                // One more than the page holds shows that more follow.
-                stored.len() as u64 <= wish.entries_max && stored_bytes <= page.bytes_left
-            })?;
-        }
-        enough?;
-        let from = match wish.first() {
-            OmapFrom::At(first) => Bound::Included(first),
-            OmapFrom::After(after) => Bound::Excluded(after),
-            OmapFrom::Start => Bound::Unbounded,
-        };
-        let mut all = BTreeMap::new();
-        for (key, value) in overlay.keys.range::<[u8], _>((from, Bound::Unbounded)) {
-            self.costs.steps(1)?;
-            if !key.as_slice().starts_with(wish.prefix) || all.len() as u64 > wish.entries_max {
-                break;
-            }
-            if let Some(value) = value {
-                all.insert(key.clone(), value.clone());
-            }
-        }
-        all.extend(stored);
-        let more = !all.into_iter().all(|(key, value)| page.take(key, value));
-        Ok((page.pairs, more, page.bytes))
-    }
-
     /// Those of `keys` that exist.
     pub fn omap_get(&mut self, keys: &[ByteStr]) -> Step<BTreeMap<ByteStr, Bytes>> {
         self.num_read += 1;
         self.stats.num_rd += 1;
-        if !self.info.is_omap() {
+        if !self.reads_omap() {
             return Ok(BTreeMap::new());
         }
         let mut found = BTreeMap::new();
-        if !self.mods.sync_omap() {
-            self.get_stored(&self.gobj, keys, &mut found)?;
-        } else {
-            let overlay = self.mods.overlay();
-            self.costs.steps(keys.len() as u64 * (1 + overlay.removed.len() as u64))?;
-            let mut stored = Vec::new();
-            for key in keys {
-                match overlay.keys.get(key) {
-                    Some(Some(value)) => drop(found.insert(key.clone(), value.clone())),
-                    Some(None) => {}
-                    None if overlay.hides(key.as_slice()) => {}
-                    None => stored.push(key.clone()),
-                }
-            }
-            if let Some(base) = self.omap_base(&overlay.base) {
-                self.get_stored(&base, &stored, &mut found)?;
-            }
-        }
+        self.get_stored(&self.gobj, keys, &mut found)?;
         let bytes = pairs_bytes(&found);
         self.costs.read(bytes)?;
         self.stats.num_rd_kb += kb(bytes);
@@ -206,24 +151,12 @@ impl Exec<'_> {
     }
 
     pub fn omap_header(&mut self) -> Step<Bytes> {
-        if !self.info.is_omap() {
+        if !self.reads_omap() {
             return Ok(Bytes::new());
         }
         self.num_read += 1;
         self.stats.num_rd += 1;
-        let base = if self.mods.sync_omap() {
-            let overlay = self.mods.overlay();
-            if let Some(header) = &overlay.header {
-                return Ok(header.clone());
-            }
-            self.omap_base(&overlay.base)
-        } else {
-            Some(self.gobj.clone())
-        };
-        let header = match base {
-            Some(base) => self.store_omap_header(&base)?,
-            None => Bytes::new(),
-        };
+        let header = self.store_omap_header(&self.gobj)?;
         self.costs.read(header.len() as u64)?;
         self.stats.num_rd_kb += kb(header.len() as u64);
         Ok(header)
@@ -240,7 +173,6 @@ impl Exec<'_> {
         self.num_write += 1;
         self.ensure_exists();
         self.stats.num_wr_kb += kb(4 + vals.iter().map(|(key, value)| 8 + key.len() + value.len()).sum::<usize>() as u64);
-        self.mods.note(|| Mod::OmapSet(vals.clone()));
         self.txn.omap_set_keys(&self.gobj, vals);
         self.omap_changed();
         self.info_mut().set(oi_flag::OMAP);
@@ -251,8 +183,7 @@ impl Exec<'_> {
         self.needs_omap()?;
         self.num_write += 1;
         self.ensure_exists();
-        self.txn.omap_set_header(&self.gobj, header.clone());
-        self.mods.note(|| Mod::OmapHeader(header));
+        self.txn.omap_set_header(&self.gobj, header);
         self.omap_changed();
         self.info_mut().set(oi_flag::OMAP);
         done()
@@ -264,9 +195,9 @@ impl Exec<'_> {
         if !self.visible() {
             return fail(ENOENT);
         }
+        self.omap_removed = false;
         if self.info.is_omap() {
             self.txn.omap_clear(&self.gobj);
-            self.mods.note(|| Mod::OmapClear);
             self.omap_changed();
             self.info_mut().unset(oi_flag::OMAP);
         }
@@ -279,7 +210,6 @@ impl Exec<'_> {
         if !self.visible() {
             return fail(ENOENT);
         }
-        self.mods.note(|| Mod::OmapRemove(keys.clone()));
         self.txn.omap_rm_keys(&self.gobj, keys);
         self.omap_changed();
         done()
@@ -291,12 +221,8 @@ impl Exec<'_> {
         if !self.visible() {
             return fail(ENOENT);
         }
-        if self.mods.sync_omap() {
-            self.costs.steps(self.mods.overlay().keys.len() as u64)?;
-        }
         if first < end {
-            self.txn.omap_rm_key_range(&self.gobj, first.clone(), end.clone());
-            self.mods.note(|| Mod::OmapRemoveRange(first, end));
+            self.txn.omap_rm_key_range(&self.gobj, first, end);
         }
         self.modify = true;
         self.omap_changed();
@@ -352,6 +278,9 @@ impl Exec<'_> {
             return fail(ENOENT);
         }
         let assertions: BTreeMap<ByteStr, (Bytes, i32)> = decoded(Denc::from_bytes(indata))?;
+        if self.reads_omap() {
+            self.must_be_stored()?;
+        }
         let keys: Vec<ByteStr> = assertions.keys().cloned().collect();
         let found = self.omap_get(&keys)?;
         for (key, (given, op)) in &assertions {

@@ -56,9 +56,9 @@ pub struct Limits {
     pub classes_by_default: ClassList,
 }
 
-/// The default of `osd_class_default_list`.
+/// The default of `osd_class_default_list`, as 20.2 has it: 18.2 has no `sem_set`.
 pub const CLASSES_BY_DEFAULT: &str =
-    "cephfs hello journal lock log numops otp rbd refcount rgw rgw_gc timeindex user version cas cmpomap queue 2pc_queue fifo";
+    "cephfs hello journal lock log numops otp rbd refcount rgw rgw_gc timeindex user version cas cmpomap queue 2pc_queue fifo sem_set";
 
 /// Names of classes, between blanks; `*` for all.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -124,6 +124,7 @@ impl Exec<'_> {
         }
         self.recreated = true;
         self.attr_sizes = None;
+        self.omap_removed = false;
         self.txn.clone_object(&from, &self.gobj);
         self.mods.note(|| Mod::CloneOf(from));
         // The newest clone goes on sharing with the head what all clones from the source on share.

@@ -4,3 +4,4 @@ mod bench;
 mod recorded;
 mod requests;
 mod snapshots;
+mod vectors;

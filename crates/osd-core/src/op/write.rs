@@ -190,11 +190,19 @@ impl Exec<'_> {
         self.write(extent, indata.clone(), 0)
     }
 
+    fn reaches_the_end(&self, Extent { offset, length, .. }: Extent) -> bool {
+        let max = self.ctx.limits.object_size_max;
+        self.exists && offset < max && (1..=max).contains(&length) && offset + length >= self.info.size
+    }
+    /// True for a ZERO that does nothing at all.
+    pub fn is_zero_behind_the_end(&self, extent: Extent) -> bool {
+        self.reaches_the_end(extent) && extent.offset >= self.info.size
+    }
+
     /// ZERO. What reaches to the object's end cuts it off instead, and what lies behind it does nothing.
     pub fn zero(&mut self, extent: Extent) -> Step<Answer> {
         let Extent { offset, length, .. } = extent;
-        let max = self.ctx.limits.object_size_max;
-        if self.exists && offset < max && (1..=max).contains(&length) && offset + length >= self.info.size {
+        if self.reaches_the_end(extent) {
             return if offset >= self.info.size { done() } else { self.truncate(extent) };
         }
         self.num_write += 1;
@@ -281,6 +289,7 @@ impl Exec<'_> {
         for (cookie, entity) in watchers.into_keys() {
             self.effects.push(WatchEffect::Disconnect { cookie, entity, send: true });
         }
+        self.omap_removed |= self.info.is_omap();
         self.info_mut().unset(oi_flag::OMAP);
         if whiteout {
             self.info_mut().set(oi_flag::WHITEOUT);

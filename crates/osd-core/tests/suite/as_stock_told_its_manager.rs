@@ -18,13 +18,14 @@ const OSD_TO_MANAGER: u8 = 3;
 
 /// Options whose defaults are not stock's: those that no ceph.conf leaves at its default here, options of our own, fewer objects' contexts kept by
 /// stock, classes, what clients may have under way.
-const OTHER_DEFAULTS: [&str; 12] = [
+const OTHER_DEFAULTS: [&str; 13] = [
     "auto_repair",
     "cluster",
     "fsid",
     "keyring",
     "log_file",
     "log_to_stderr",
+    "osd_class_default_list",
     "osd_class_load_list",
     "osd_client_message_size_cap",
     "osd_data",

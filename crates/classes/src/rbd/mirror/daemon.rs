@@ -3,10 +3,11 @@
 use super::super::{answer, each, reads, save, writes};
 use super::forget;
 use crate::registry::{METHOD_PROMOTE, METHOD_RD, METHOD_WR, Method};
+use crate::rest::{Rest, kept};
 use crate::view::{ClsError, ClsReply, ClsResult, ObjectView};
 use crate::wire::Input;
 use bytes::Bytes;
-use denc::{ByteStr, Denc, denc_struct};
+use denc::{ByteStr, Denc};
 use std::collections::BTreeMap;
 use types::UTime;
 use types::errno::EINVAL;
@@ -27,12 +28,14 @@ const INSTANCES: &[u8] = b"instance_";
 const MAPS: &[u8] = b"image_map_";
 
 /// `cls::rbd::MirrorImageMap`.
+#[derive(Default)]
 struct ImageMap {
     instance_id: ByteStr,
     mapped_time: UTime,
     data: Bytes,
+    pub rest: Rest,
 }
-denc_struct!(ImageMap, v 1, compat 1, { instance_id, mapped_time, data });
+kept!(ImageMap, v 1, compat 1, { instance_id, mapped_time, data });
 
 fn key(id: &ByteStr) -> Vec<u8> {
     [INSTANCES, id.as_slice()].concat()

@@ -3,10 +3,11 @@
 use super::super::{answer, each, find, load, reads, save, writes};
 use super::{forget, status};
 use crate::registry::Method;
+use crate::rest::{Rest, kept};
 use crate::view::{ClsError, ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, errno};
 use bytes::Bytes;
-use denc::{ByteStr, Denc, denc_struct};
+use denc::{ByteStr, Denc};
 use std::collections::BTreeMap;
 use types::errno::{EBUSY, EEXIST, EINVAL, EIO, ENOENT};
 
@@ -25,13 +26,14 @@ pub const DISABLING: u8 = 0;
 pub const ENABLED: u8 = 1;
 
 /// `cls::rbd::MirrorImage`; mode 0 is by journal, 1 by snapshots.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct MirrorImage {
     pub global_image_id: ByteStr,
     pub state: u8,
     mode: u8,
+    pub rest: Rest,
 }
-denc_struct!(MirrorImage, v 2, compat 1, { global_image_id, state, [since 2] mode });
+kept!(MirrorImage, v 2, compat 1, { global_image_id, state, [since 2] mode });
 
 impl MirrorImage {
     /// EIO if the stored bytes are none.

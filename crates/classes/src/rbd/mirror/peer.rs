@@ -3,6 +3,7 @@
 use super::super::{answer, each, load, reads, save, writes};
 use super::{enabled, uuid};
 use crate::registry::Method;
+use crate::rest::{Rest, keeps};
 use crate::view::{ClsError, ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, errno};
 use bytes::Bytes;
@@ -28,7 +29,7 @@ pub const TX: u8 = 1;
 pub const RX_TX: u8 = 2;
 
 /// `cls::rbd::MirrorPeer`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct MirrorPeer {
     uuid: ByteStr,
     site_name: ByteStr,
@@ -36,12 +37,13 @@ pub struct MirrorPeer {
     pub direction: u8,
     pub mirror_uuid: ByteStr,
     last_seen: UTime,
+    pub rest: Rest,
 }
 
 /// Where a pool's id stood in old releases stays -1.
 impl Denc for MirrorPeer {
     fn encode(&self, e: &mut Encoder) {
-        e.frame(2, 1, |e| {
+        self.rest.frame(e, 2, 1, |e| {
             self.uuid.encode(e);
             self.site_name.encode(e);
             self.client_name.encode(e);
@@ -52,17 +54,27 @@ impl Denc for MirrorPeer {
         });
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("cls::rbd::MirrorPeer", 2, |d, v| {
+        Rest::read(d, "cls::rbd::MirrorPeer", 2, |d, v| {
             let (uuid, site_name, client_name) = (d.get()?, d.get()?, d.get()?);
             d.skip(8)?;
-            let mut peer = Self { uuid, site_name, client_name, direction: RX_TX, mirror_uuid: ByteStr::default(), last_seen: UTime::ZERO };
+            let mut peer = Self {
+                uuid,
+                site_name,
+                client_name,
+                direction: RX_TX,
+                mirror_uuid: ByteStr::default(),
+                last_seen: UTime::ZERO,
+                rest: Rest::default(),
+            };
             if v >= 2 {
                 (peer.direction, peer.mirror_uuid, peer.last_seen) = (d.u8()?, d.get()?, d.get()?);
             }
             Ok(peer)
         })
+        .map(|(it, rest)| Self { rest, ..it })
     }
 }
+keeps!(MirrorPeer, MirrorPeer::default());
 
 impl MirrorPeer {
     /// A peer that fetches images needs a user to log in as.
@@ -119,7 +131,15 @@ fn ping(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
             let mut random = [0; 16];
             obj.random(&mut random);
             let uuid = ByteStr::from(Uuid::from_random(random).to_string().as_bytes());
-            MirrorPeer { uuid, site_name, client_name: ByteStr::default(), direction: TX, mirror_uuid, last_seen: UTime::ZERO }
+            MirrorPeer {
+                uuid,
+                site_name,
+                client_name: ByteStr::default(),
+                direction: TX,
+                mirror_uuid,
+                last_seen: UTime::ZERO,
+                rest: Rest::default(),
+            }
         }
     };
     if peer.direction == RX {

@@ -7,6 +7,7 @@ use super::peer::MirrorPeer;
 use super::{forget, image, peer};
 use crate::pass::in_turns;
 use crate::registry::{METHOD_PROMOTE, METHOD_RD, METHOD_WR, Method};
+use crate::rest::{Rest, keeps};
 use crate::view::{ClsError, ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, errno};
 use bytes::Bytes;
@@ -48,11 +49,19 @@ struct SiteStatus {
     description: ByteStr,
     last_update: UTime,
     up: bool,
+    pub rest: Rest,
 }
 
 impl Default for SiteStatus {
     fn default() -> Self {
-        Self { mirror_uuid: ByteStr::default(), state: UNKNOWN, description: ByteStr::default(), last_update: UTime::ZERO, up: false }
+        Self {
+            mirror_uuid: ByteStr::default(),
+            state: UNKNOWN,
+            description: ByteStr::default(),
+            last_update: UTime::ZERO,
+            up: false,
+            rest: Rest::default(),
+        }
     }
 }
 
@@ -71,38 +80,44 @@ impl SiteStatus {
 /// Version 2 has the site's id, and only another site's status is of it.
 impl Denc for SiteStatus {
     fn encode(&self, e: &mut Encoder) {
-        let version = if self.mirror_uuid.is_empty() { 1 } else { 2 };
-        e.frame(version, version, |e| self.encode_fields(version, e));
+        let version = if self.mirror_uuid.is_empty() && self.rest.version() < 2 { 1 } else { 2 };
+        self.rest.frame(e, version, version, |e| self.encode_fields(version, e));
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("cls::rbd::MirrorImageSiteStatus", 2, |d, v| {
+        Rest::read(d, "cls::rbd::MirrorImageSiteStatus", 2, |d, v| {
             Ok(Self {
                 mirror_uuid: if v >= 2 { d.get()? } else { ByteStr::default() },
                 state: d.u8()?,
                 description: d.get()?,
                 last_update: d.get()?,
                 up: d.bool()?,
+                rest: Rest::default(),
             })
         })
+        .map(|(it, rest)| Self { rest, ..it })
     }
 }
+keeps!(SiteStatus, SiteStatus { mirror_uuid: "u".into(), ..SiteStatus::default() });
 
 /// `cls::rbd::MirrorImageSiteStatusOnDisk`: with the daemon that sent it.
+#[derive(Default)]
 struct StoredStatus {
     origin: EntityInst,
     status: SiteStatus,
+    pub rest: Rest,
 }
 
 impl Denc for StoredStatus {
     fn encode(&self, e: &mut Encoder) {
-        e.frame(1, 1, |e| self.origin.encode(e));
+        self.rest.frame(e, 1, 1, |e| self.origin.encode(e));
         self.status.encode(e);
     }
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        let origin = d.frame("cls::rbd::MirrorImageSiteStatusOnDisk", 1, |d, _| Ok(typeless(d.get()?)))?;
-        Ok(Self { origin, status: d.get()? })
+        let (origin, rest) = Rest::read(d, "cls::rbd::MirrorImageSiteStatusOnDisk", 1, |d, _| Ok(typeless(d.get()?)))?;
+        Ok(Self { origin, status: d.get()?, rest })
     }
 }
+keeps!(StoredStatus, StoredStatus { origin: typeless(EntityInst::default()), ..StoredStatus::default() });
 
 /// `cls::rbd::MirrorImageStatus`: this site's if there is one, and the others'.
 struct ImageStatus {
@@ -163,7 +178,8 @@ fn set(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let key = if status.mirror_uuid.is_empty() { local_key(&global_id) } else { remote_key(&global_id, status.mirror_uuid.as_slice()) };
     // The site's id is in the key.
     let status = SiteStatus { mirror_uuid: ByteStr::default(), up: false, last_update: obj.now(), ..status };
-    let record = StoredStatus { origin: typeless(obj.origin()), status }.to_bytes(obj.client_features() | RECORD_FEATURES);
+    let record =
+        StoredStatus { origin: typeless(obj.origin()), status, rest: Rest::default() }.to_bytes(obj.client_features() | RECORD_FEATURES);
     obj.omap_set(vec![(key.into(), record)])?;
     Ok(().into())
 }

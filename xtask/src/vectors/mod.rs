@@ -1,0 +1,180 @@
+//! Random vectors of operations sent to two clusters by one client, and what both say and hold compared.
+//!
+//! Holds the comparison, the shrinking of what differs, and the list of differences that are meant to be. [`case`] makes the vectors, `send.py`
+//! sends them.
+
+mod case;
+
+use crate::cluster::{self, Cluster};
+use crate::run::root;
+use anyhow::{Context, Result, bail, ensure};
+use case::Case;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// The pool that both get.
+const POOL: &str = "vectors";
+/// How often a case is made smaller at most.
+const SHRINKS_MAX: usize = 400;
+/// Different cases that are shown.
+const SHOWN_MAX: usize = 20;
+
+/// A difference that is meant to be: the reason, and of which cases.
+type Accepted = (&'static str, fn(&Case) -> bool);
+
+/// Stock is 18.2 and 20.2 unless said otherwise.
+const ACCEPTED: &[Accepted] = &[
+    (
+        "stock reads old bytes at the new length, or answers never, where data is compared behind a change of it",
+        Case::compares_changed_data,
+    ),
+    ("stock keeps an object that one vector removes, changes and removes again", Case::removes_twice),
+    ("stock leaves an object its sign of an omap when it is removed, so clearing none is a change", Case::clears_what_was_removed),
+];
+
+/// What sends vectors to both.
+struct Sender {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    objects: u64,
+}
+
+impl Sender {
+    fn start(confs: &[&Path]) -> Result<Self> {
+        let mut cmd = Command::new("python3");
+        cmd.arg(root().join("xtask/src/vectors/send.py")).arg(POOL).args(confs);
+        let mut child = cmd.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("starting python3")?;
+        let (stdin, stdout) = (child.stdin.take().context("piped")?, child.stdout.take().context("piped")?);
+        let mut sender = Self { child, stdin, stdout: BufReader::new(stdout), objects: u64::from(std::process::id()) << 32 };
+        let ready = sender.line()?;
+        ensure!(ready["ready"] == confs.len(), "the sender says {ready}");
+        Ok(sender)
+    }
+    fn line(&mut self) -> Result<Value> {
+        let mut line = String::new();
+        ensure!(self.stdout.read_line(&mut line)? > 0, "the sender has ended; librados and python3 are needed, and clusters that serve");
+        serde_json::from_str(&line).with_context(|| line)
+    }
+    /// What each cluster answers to a case, on an object that it never had.
+    fn send(&mut self, case: &Case) -> Result<(Value, Value)> {
+        self.objects += 1;
+        let mut line = Map::new();
+        line.insert("object".into(), format!("o{:x}", self.objects).into());
+        line.insert("steps".into(), case.json());
+        writeln!(self.stdin, "{}", Value::Object(line))?;
+        let mut answers = self.line()?;
+        let [one, other] = [0, 1].map(|at| settled(answers[at].take(), case));
+        Ok((one, other))
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An answer without what two clusters can't have alike: who holds a lock, from where and since when; tags drawn at random.
+fn settled(mut answer: Value, case: &Case) -> Value {
+    for held in answer["state"].as_array_mut().into_iter().flatten() {
+        if let Some(attrs) = held["more"][0].as_object_mut() {
+            attrs.iter_mut().for_each(|(name, value)| mask(name, value));
+        }
+    }
+    let steps = answer["steps"].as_array_mut().into_iter().flatten();
+    for (step, ops) in steps.zip(case.vectors()) {
+        let Some(outs) = step["outs"].as_array_mut() else { continue };
+        for (out, op) in outs.iter_mut().zip(ops.into_iter().flatten()) {
+            match op["op"].as_str() {
+                Some("getxattrs") => out.as_object_mut().into_iter().flatten().for_each(|(name, value)| mask(name, value)),
+                Some("exec") if op["class"] == "lock" || op["class"] == "version" => *out = shorter(out),
+                _ => {}
+            }
+        }
+    }
+    answer
+}
+
+fn mask(name: &str, value: &mut Value) {
+    // `lock.` and `ceph.objclass.version`, in hexadecimal.
+    if name.starts_with("6c6f636b2e") || name == "636570682e6f626a636c6173732e76657273696f6e" {
+        *value = shorter(value);
+    }
+}
+
+/// Its first six bytes: a frame's versions and length.
+fn shorter(value: &Value) -> Value {
+    value.as_str().map_or(Value::Null, |text| text.get(..12).unwrap_or(text).into())
+}
+
+fn differs(sender: &mut Sender, case: &Case) -> Result<Option<(Value, Value)>> {
+    let (one, other) = sender.send(case)?;
+    Ok((one != other).then_some((one, other)))
+}
+
+/// The smallest case that still differs, by taking away what is not needed.
+fn shrink(sender: &mut Sender, mut case: Case) -> Result<Case> {
+    let mut left = SHRINKS_MAX;
+    'smaller: loop {
+        for candidate in case.smaller() {
+            if left == 0 {
+                return Ok(case);
+            }
+            left -= 1;
+            // What differs for an accepted reason is another difference.
+            if ACCEPTED.iter().all(|(_, of)| !of(&candidate)) && differs(sender, &candidate)?.is_some() {
+                case = candidate;
+                continue 'smaller;
+            }
+        }
+        return Ok(case);
+    }
+}
+
+/// Sends `count` cases; fails if any answers differ for no accepted reason. Without `ours`, a cluster is started.
+pub fn vectors(ours: Option<&Path>, stock: &Path, count: u64, seed: u64) -> Result<()> {
+    let started = match ours {
+        Some(_) => None,
+        None => {
+            cluster::build()?;
+            Some(Cluster::start("vectors", &[])?)
+        }
+    };
+    let ours = ours.or(started.as_ref().map(|cluster| cluster.conf.as_path())).context("a ceph.conf")?;
+    let mut sender = Sender::start(&[ours, stock])?;
+    let mut accepted: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut wrong = 0;
+    for number in 0..count {
+        let case = Case::new(seed.wrapping_add(number));
+        if differs(&mut sender, &case)?.is_none() {
+            continue;
+        }
+        if let Some((reason, _)) = ACCEPTED.iter().find(|(_, of)| of(&case)) {
+            *accepted.entry(reason).or_default() += 1;
+            continue;
+        }
+        wrong += 1;
+        let case = shrink(&mut sender, case)?;
+        println!("seed {}: {}", seed.wrapping_add(number), case.json());
+        match differs(&mut sender, &case)? {
+            Some((one, other)) => println!("  ours  {one}\n  stock {other}"),
+            None => println!("  differed, and does no more"),
+        }
+        if wrong == SHOWN_MAX {
+            break;
+        }
+    }
+    for (reason, times) in accepted {
+        println!("{times} differ as they are meant to: {reason}");
+    }
+    if wrong > 0 {
+        bail!("{wrong} of {count} cases differ");
+    }
+    println!("{count} cases are answered alike");
+    Ok(())
+}
