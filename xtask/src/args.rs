@@ -157,6 +157,11 @@ pub enum Chore {
         #[arg(default_value_t = 60)]
         seconds: u64,
     },
+    /// A peer with weak keys: each operation with its numbers at their bounds, each flag by itself; many samples of each, where the tests make a few.
+    Rogue {
+        #[arg(default_value_t = 200)]
+        samples: u64,
+    },
     /// Crash states of the block store; a run goes on with the seed that the last one named.
     CrashStates {
         #[arg(long)]

@@ -83,6 +83,7 @@ fn chore(chore: Chore) -> Result<()> {
             conformance::conformance(a.suite.as_deref(), a.release.as_deref(), a.only.as_deref(), manner, sources)
         }
         Chore::Fuzz { seconds } => suites::fuzz(seconds),
+        Chore::Rogue { samples } => suites::rogue(samples),
         Chore::CrashStates { from, count, bugs, faults } => match (bugs, faults) {
             (true, _) => crash::states(Look::Bugs, 0, 0),
             (_, true) => crash::states(Look::Faults, from.unwrap_or(0), count.unwrap_or(20)),

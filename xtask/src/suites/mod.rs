@@ -325,6 +325,16 @@ pub fn fuzz(seconds: u64) -> Result<()> {
     )
 }
 
+/// Runs the rogue (`crates/cli/tests/rogue.rs`) with so many samples of each operation by each key.
+pub fn rogue(samples: u64) -> Result<()> {
+    must(
+        Command::new("cargo")
+            .current_dir(root())
+            .args(["test", "-p", "cli", "--test", "rogue", "--", "--nocapture"])
+            .env("HUMBOLDT_ROGUE", samples.to_string()),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
