@@ -61,7 +61,7 @@ use crate::conformance;
 use crate::run::{must, root};
 use crate::share::{self, Share};
 use crate::times::{self, Known, Times};
-use crate::{load, units};
+use crate::{lint, load, units};
 use anyhow::{Result, bail, ensure};
 use std::process::Command;
 use std::time::Instant;
@@ -192,13 +192,22 @@ pub fn test(asked: Asked) -> Result<()> {
         build.join().expect("a build does not panic")?;
         Ok((ran, started.elapsed().saturating_sub(ran_for)))
     })?;
-    if asked.all && asked.only.is_none() {
-        crate::lint::cores()?;
-        crate::lint::examples()?;
-    }
     times.phase("builds beside them", built);
     times.programs(&programs);
-    let counts = counted(&programs);
+    let mut counts = counted(&programs);
+    if asked.all && asked.only.is_none() {
+        let lint_began = Instant::now();
+        for (name, looked) in [("clippy over the cores", lint::cores()), ("the examples", lint::examples())] {
+            match looked {
+                Ok(()) => counts.passed += 1,
+                Err(e) => {
+                    println!("FAILED {name}: {e:#}");
+                    counts.failed += 1;
+                }
+            }
+        }
+        times.phase("clippy and examples", lint_began.elapsed());
+    }
     // Kept now: a run that is stopped among the cases has this much.
     times.keep()?;
     let counts = if chosen.cases.is_empty() { counts } else { counts.and(cases_of(&chosen.cases, &known, &mut times)?) };

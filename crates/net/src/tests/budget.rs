@@ -101,12 +101,13 @@ impl World {
         self.next.set((usize::MAX, usize::MAX));
         (conn, answers)
     }
-    /// A message of a client's is answered within a second.
+    /// A message of a client's is answered soon: in some milliseconds, and on a busy machine in a second or two. One that is kept out waits for as long
+    /// as the others stay.
     async fn good(&self, client: &(Conn, Rc<Answers>), after: &str) {
         let (before, start) = (client.1.0.get(), Instant::now());
         client.0.send(message(200, 1, 4096));
         until(|| client.1.0.get() > before).await;
-        assert!(start.elapsed() < Duration::from_secs(1), "{after}: a good client waited {:?}", start.elapsed());
+        assert!(start.elapsed() < PATIENCE / 3, "{after}: a good client waited {:?}", start.elapsed());
     }
 }
 
