@@ -8,6 +8,8 @@ pub enum Bug {
     // Operations.
     /// A client may set attributes of any size, and as many as it likes.
     UnboundedAttrs,
+    /// A listing whose client asks for no rows looks at none, and gets nowhere.
+    EmptyPages,
     /// A write to an object's omap does not say so in its entry.
     ForgetOmapDirty,
     /// A write does not say in its entry which bytes it changed.
