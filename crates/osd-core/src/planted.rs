@@ -18,6 +18,8 @@ pub enum Bug {
     SkipClone,
     /// A clone goes with the first of its snapshots.
     TrimSharedClone,
+    /// The flag PGOP excuses a request from lying in its group.
+    TrustPgop,
 
     // Logs of several members.
     /// An object of a history that does not count stays as it is.

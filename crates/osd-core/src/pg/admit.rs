@@ -113,7 +113,8 @@ impl Pg {
     fn admit(&mut self, op: &mut ClientOp, cx: &mut Cx<'_>) -> Result<(), Halt> {
         let session = cx.sh.sessions.get(&op.conn).ok_or(Halt::Drop)?;
         let m = &op.msg;
-        if self.pool.fold(m.hobj.hash) != self.pgid.pgid.seed && m.flags & osd_flag::PGOP == 0 {
+        let is_elsewhere = self.pool.fold(m.hobj.hash) != self.pgid.pgid.seed;
+        if is_elsewhere && m.flags & osd_flag::PGOP == 0 {
             return Err(Halt::Drop);
         }
         if !session.backoffs.is_empty() && session.holds_back(self.pgid) {
@@ -130,6 +131,10 @@ impl Pg {
             op.info = Some(OpInfo::of(m.flags, ops, cx.sh.classes).map_err(Halt::Reply)?);
         }
         let info = op.info.as_ref().expect("set above");
+        // The flag is the client's word. What the operations are says which of them have no object.
+        if is_elsewhere && !info.pg_op && !planted(Bug::TrustPgop) {
+            return Err(Halt::Drop);
+        }
         if !self.peering.is_primary() {
             return Err(Halt::Drop);
         }

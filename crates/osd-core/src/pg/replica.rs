@@ -127,6 +127,9 @@ impl Pg {
         if !txn.colls().all(|coll| coll == self.coll || coll == CollId::PgTemp(self.pgid)) {
             return Err("a write outside of its group".into());
         }
+        if !self.holds_all(&txn) || !entries.iter().all(|entry| self.holds(&entry.soid)) {
+            return Err("a write of objects of another group".into());
+        }
         self.check_order(&entries)?;
         if txn.colls().next().is_none() {
             txn.set_home(self.coll);
@@ -203,6 +206,9 @@ impl Pg {
         }
         if self.peering.state() != State::ReplicaActive {
             return Err("entries for a member that is not active".into());
+        }
+        if !m.entries.iter().all(|entry| self.holds(&entry.soid)) {
+            return Err("entries of objects of another group".into());
         }
         self.check_order(&m.entries)?;
         let mut delta = LogDelta { entries: m.entries.clone(), ..LogDelta::new(self.pgid) };

@@ -21,6 +21,7 @@ mod copies;
 mod daemon;
 mod entries_alone;
 mod faults;
+mod foreign;
 mod in_flight;
 mod leases;
 mod map_gaps;
