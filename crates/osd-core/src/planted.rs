@@ -18,6 +18,8 @@ pub enum Bug {
     SkipClone,
     /// A clone goes with the first of its snapshots.
     TrimSharedClone,
+    /// A copy's source is read whatever the client may read.
+    CopyUnasked,
     /// The flag PGOP excuses a request from lying in its group.
     TrustPgop,
 
