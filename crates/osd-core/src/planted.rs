@@ -92,6 +92,12 @@ pub enum Bug {
     ForgetLeaseAtStart,
     /// A group that is split off knows nothing of its parent's former intervals.
     ForgetLeaseAtSplit,
+    /// A replica serves reads whether its primary may or not.
+    ReplicaReadsAfterLease,
+    /// A replica serves an object that a write is on its way to.
+    ReplicaReadsInFlight,
+    /// A replica serves an object that it lacks as if it were as the store has it.
+    ReplicaReadsMissing,
 
     // Recovery.
     /// Requests do not wait for objects that members lack.

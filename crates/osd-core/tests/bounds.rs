@@ -117,7 +117,8 @@ fn numbers_beyond_their_bounds() {
         )
     };
     let named = |len: usize| xattr(OpCode::SETXATTR, &vec![b'n'; len], b"v");
-    let keyed = |len: usize| BTreeMap::from([(ByteStr::from("a"), Bytes::new()), (ByteStr::from(vec![b'k'; len]), Bytes::from_static(b"v"))]);
+    let keyed =
+        |len: usize| BTreeMap::from([(ByteStr::from("a"), Bytes::new()), (ByteStr::from(vec![b'k'; len]), Bytes::from_static(b"v"))]);
     let lengths = XattrArgs { name_len: u32::MAX, value_len: u32::MAX, cmp_op: 1, cmp_mode: 1 };
     let notify = |timeout: u32, len: usize| {
         with(OsdOp::with_notify(OpCode::NOTIFY, NotifyArgs { cookie: 1 }), (0_u32, (timeout, Bytes::from(vec![0; len]))).to_bytes(0))

@@ -109,6 +109,8 @@ fn broken_promises_are_noticed() {
         Planted::Osd(OsdBug::IgnoreLastStarted),
         Planted::Osd(OsdBug::LoseDup),
         Planted::Osd(OsdBug::GrantTwice),
+        Planted::Osd(OsdBug::ReplicaReadsInFlight),
+        Planted::Osd(OsdBug::ReplicaReadsMissing),
     ];
     for planted in few.into_iter().filter(|_| cfg!(debug_assertions)) {
         assert!(ALL.contains(&planted), "{planted:?} is in the table");

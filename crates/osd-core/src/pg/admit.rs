@@ -58,6 +58,9 @@ impl Pg {
         if self.is_stale(&op, cx) {
             return;
         }
+        if !self.peering.is_primary() {
+            return self.balanced_read(op, cx);
+        }
         if !self.serves(cx) {
             return self.not_active(op, cx);
         }
@@ -94,9 +97,6 @@ impl Pg {
 
     /// The group doesn't serve now: the client keeps the request, or it waits here.
     fn not_active(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) {
-        if !self.peering.is_primary() {
-            return;
-        }
         let held = self.peering.is_stuck();
         // What such a client sent before it heard of it comes again with the rest, in order.
         let keeps = cx.sh.sessions.get(&op.conn).is_none_or(|session| session.holds_back(self.pgid));
@@ -111,8 +111,8 @@ impl Pg {
         self.waiting_active.push_back(op);
     }
 
-    /// Everything that is asked of a request before its object is looked at.
-    fn admit(&mut self, op: &mut ClientOp, cx: &mut Cx<'_>) -> Result<(), Halt> {
+    /// Everything that is asked of a request before its object is looked at, of a primary or of a member that follows.
+    pub(super) fn admit(&mut self, op: &mut ClientOp, cx: &mut Cx<'_>) -> Result<(), Halt> {
         let session = cx.sh.sessions.get(&op.conn).ok_or(Halt::Drop)?;
         let m = &op.msg;
         let is_elsewhere = self.pool.fold(m.hobj.hash) != self.pgid.pgid.seed;
@@ -135,9 +135,6 @@ impl Pg {
         let info = op.info.as_ref().expect("set above");
         // The flag is the client's word. What the operations are says which of them have no object.
         if is_elsewhere && !info.pg_op && !planted(Bug::TrustPgop) {
-            return Err(Halt::Drop);
-        }
-        if !self.peering.is_primary() {
             return Err(Halt::Drop);
         }
         let limits = &cx.sh.limits;

@@ -4,6 +4,7 @@
 //! the transaction is the same for every member.
 
 use super::Pg;
+use super::balanced::Followed;
 use super::logs::PeerLog;
 use super::peering::State;
 use super::recovery::apply::temp_name;
@@ -82,6 +83,7 @@ impl Pg {
             self.take_lease(lease, cx);
         }
         self.peering.activate_replica(&mut self.info, theirs.last_epoch_started, cx.clock.mono);
+        self.followed = Followed::since(self.info.last_update);
         self.note_complete();
         self.save_info_as(Submitted::Activation(self.peering.last_peering_reset), cx);
         Ok(())
@@ -151,12 +153,14 @@ impl Pg {
         let mut missing = Vec::new();
         for entry in &entries {
             self.log.push(entry);
+            self.followed.wrote(entry);
             self.info.last_user_version = self.info.last_user_version.max(entry.user_version);
             if lacks && !entry.is_error() && entry.soid <= self.info.last_backfill {
                 self.missing.next_event(entry);
                 missing.push((entry.soid.clone(), self.missing.get(&entry.soid).cloned()));
             }
         }
+        self.followed.settled(m.min_last_complete_ondisk);
         self.info.last_update = self.log.head();
         self.note_complete();
         self.info.stats = m.pg_stats.clone();
@@ -214,6 +218,7 @@ impl Pg {
         let mut delta = LogDelta { entries: m.entries.clone(), ..LogDelta::new(self.pgid) };
         for entry in &m.entries {
             self.log.push(entry);
+            self.followed.wrote(entry);
             if !entry.is_error() && entry.soid <= self.info.last_backfill {
                 self.missing.next_event(entry);
                 delta.missing.push((entry.soid.clone(), self.missing.get(&entry.soid).cloned()));

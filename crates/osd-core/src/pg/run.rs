@@ -121,7 +121,14 @@ impl Pg {
         }
     }
 
-    fn plan(&self, op: &ClientOp, session: &Session, loaded: Option<&ObjectContext>, sh: &Shared, clock: Clock) -> Result<Plan, PlanStop> {
+    pub(super) fn plan(
+        &self,
+        op: &ClientOp,
+        session: &Session,
+        loaded: Option<&ObjectContext>,
+        sh: &Shared,
+        clock: Clock,
+    ) -> Result<Plan, PlanStop> {
         let (hobj, entity) = (&op.msg.hobj, session.peer.name);
         let removed_client_snaps;
         let snapc: &SnapContext = if !op.may_mutate() {

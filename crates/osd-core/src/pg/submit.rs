@@ -217,6 +217,7 @@ impl Pg {
         if let Some(ours) = ours {
             txn.append(ours);
         }
+        self.inflight.follows(self.info.last_update);
         let (mark, i) = (self.log.mark(), &self.info);
         let before = (i.last_update, i.last_complete, i.last_user_version, i.log_tail);
         for e in &entries {
@@ -243,7 +244,7 @@ impl Pg {
             return Err(Refused(Box::new(inflight), error));
         }
         if let Some(payload) = for_others {
-            self.send_write(payload, &inflight, everywhere, cx);
+            self.send_write(payload, &inflight, everywhere.min(self.inflight.settled()), cx);
             self.peering.sent_to_members(self.info.last_update);
         }
         if let (Some(noted), Some(backfill)) = (noted, self.room.run().backfill_mut()) {

@@ -190,7 +190,8 @@ fn what_a_class_gathers_is_what_its_client_may_call() {
     let caps = [own, &format!("{own}, allow rwx pool=q"), &there, "allow class test_remote_reads"];
     let mut w = with_rights(Kind::Memory, &caps);
     let (class, method) = ("test_remote_reads", "test_gather");
-    let input = serde_json::json!({ "pool": "q", "src_objects": ["open.1"], "cls": "test_remote_reads", "method": "test_read" }).to_string();
+    let input =
+        serde_json::json!({ "pool": "q", "src_objects": ["open.1"], "cls": "test_remote_reads", "method": "test_read" }).to_string();
     for (n, wanted) in [-EPERM, -EPERM, 0, 0].into_iter().enumerate() {
         let args = CallArgs { class_len: class.len() as u8, method_len: method.len() as u8, argc: 0, indata_len: input.len() as u32 };
         let op = InOp::new(OsdOp::with_call(OpCode::CALL, args), [class, method, &input].concat().into());

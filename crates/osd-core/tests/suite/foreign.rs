@@ -13,9 +13,7 @@ use osd_core::planted::{Bug, plant};
 use osd_core::{ConnId, Effect, Event};
 use store_block::{BlockStore, Config};
 use types::osd_op::{CallArgs, OpCode, PglsArgs, osd_flag, watch_op};
-use types::{
-    CEPH_NOSNAP, CollId, EVersion, GHObject, HObject, LogOp, OsdOp, PgId, PgLogEntry, PgShard, SpgId, Transaction, features,
-};
+use types::{CEPH_NOSNAP, CollId, EVersion, GHObject, HObject, LogOp, OsdOp, PgId, PgLogEntry, PgShard, SpgId, Transaction, features};
 
 const GROUP: SpgId = SpgId::whole(PgId::new(POOL, 0));
 
@@ -133,10 +131,12 @@ fn a_member_takes_no_object_of_another_group() {
     let own = HObject { hash: 2, ..foreign() };
     let other_pool = HObject { pool: POOL + 1, ..own.clone() };
     let from = PgShard::whole(primary);
-    let entries = MOSDPGUpdateLogMissing { map_epoch: epoch, min_epoch: epoch, pgid: GROUP, rep_tid: 7, ..MOSDPGUpdateLogMissing::default() };
+    let entries =
+        MOSDPGUpdateLogMissing { map_epoch: epoch, min_epoch: epoch, pgid: GROUP, rep_tid: 7, ..MOSDPGUpdateLogMissing::default() };
     let mut push = PushOp { soid: foreign(), ..PushOp::default() };
     push.recovery_info.soid = foreign();
-    let deletes = MOSDPGRecoveryDelete { from, pgid: GROUP, map_epoch: epoch, min_epoch: epoch, cost: 1, objects: vec![(foreign(), version)] };
+    let deletes =
+        MOSDPGRecoveryDelete { from, pgid: GROUP, map_epoch: epoch, min_epoch: epoch, cost: 1, objects: vec![(foreign(), version)] };
     let pushes = MOSDPGPush { pgid: GROUP, from, map_epoch: epoch, min_epoch: epoch, cost: 1, pushes: vec![push], is_repair: false };
     let said: Vec<RawMessage> = vec![
         write(foreign(), foreign()).encode(features::SUPPORTED),

@@ -17,6 +17,7 @@ mod as_stock_did;
 mod as_stock_told_its_manager;
 mod backfill;
 mod background_work;
+mod balanced;
 mod copies;
 mod daemon;
 mod entries_alone;
