@@ -1,7 +1,7 @@
 //! How far the monotonic clocks of other OSDs are ahead of ours, as pings tell.
 //!
 //! A message arrives after it was sent: what a clock showed then, less what ours shows now, is a lower bound of how far it is ahead. Negated, it is an
-//! upper bound of how far ours is ahead of the other's, which pings tell the other. Each process counts from its own start, so a bound holds for one life of an OSD.
+//! upper bound of how far ours is ahead of the other's, which pings tell the other: so each has both bounds. Each process counts from its own start, so a bound holds for one life of an OSD.
 
 use base::Stamp;
 use messages::SpanNs;
@@ -13,6 +13,7 @@ use types::{Epoch, OsdId};
 struct Ahead {
     up_from: Epoch,
     least: i64,
+    most: Option<i64>,
 }
 
 /// What is known of others' clocks.
@@ -29,11 +30,22 @@ impl Clocks {
             return;
         }
         let least = sent.0.saturating_sub_unsigned(now.0);
-        self.of.insert(osd, Ahead { up_from, least });
+        let most = self.of.get(&osd).filter(|known| known.up_from == up_from).and_then(|known| known.most);
+        self.of.insert(osd, Ahead { up_from, least, most });
+    }
+    /// An OSD that has just been heard says how far its clock is ahead of ours at most, by a ping of this life of ours.
+    pub fn told(&mut self, osd: OsdId, up_from: Epoch, most: SpanNs) {
+        if let Some(known) = self.of.get_mut(&osd).filter(|known| known.up_from == up_from) {
+            known.most = Some(most.0);
+        }
     }
     /// How many nanoseconds an OSD's clock is ahead of ours at least.
     pub fn least_ns(&self, osd: OsdId, up_from: Epoch) -> Option<i64> {
         self.of.get(&osd).filter(|known| known.up_from == up_from).map(|known| known.least)
+    }
+    /// How many nanoseconds it is ahead of ours at most.
+    pub fn most_ns(&self, osd: OsdId, up_from: Epoch) -> Option<i64> {
+        self.of.get(&osd).filter(|known| known.up_from == up_from).and_then(|known| known.most)
     }
     /// The most that ours is ahead of an OSD's: what it is told.
     pub fn ours_ahead(&self, osd: OsdId, up_from: Epoch) -> Option<SpanNs> {
@@ -56,9 +68,16 @@ mod tests {
         clocks.heard(1, 5, SpanNs(1100), Stamp(1030));
         assert_eq!((clocks.least_ns(1, 5), clocks.ours_ahead(1, 5)), (Some(70), Some(SpanNs(-70))));
         assert_eq!(clocks.least_ns(1, 9), None, "another life has another clock");
+        // It got our ping 20 later than that was sent.
+        assert_eq!(clocks.most_ns(1, 5), None);
+        clocks.told(1, 5, SpanNs(120));
+        clocks.told(1, 9, SpanNs(7));
+        assert_eq!((clocks.most_ns(1, 5), clocks.most_ns(1, 9)), (Some(120), None));
+        clocks.heard(1, 5, SpanNs(1200), Stamp(1120));
+        assert_eq!((clocks.least_ns(1, 5), clocks.most_ns(1, 5)), (Some(80), Some(120)));
         clocks.heard(1, 9, SpanNs(10), Stamp(2000));
         clocks.heard(1, 5, SpanNs(2100), Stamp(2010));
-        assert_eq!(clocks.least_ns(1, 9), Some(-1990));
+        assert_eq!((clocks.least_ns(1, 9), clocks.most_ns(1, 9)), (Some(-1990), None));
         clocks.heard(2, 0, SpanNs(10), Stamp(2000));
         assert_eq!(clocks.least_ns(2, 0), None);
     }

@@ -83,6 +83,8 @@ pub(crate) enum ToShard {
         osd: OsdId,
         up_from: Epoch,
         sent: SpanNs,
+        /// How far it is ahead of ours at most.
+        most: Option<SpanNs>,
         now: Stamp,
     },
     /// Whether backfill must not make the store fuller.

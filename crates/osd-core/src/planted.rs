@@ -8,6 +8,8 @@ pub enum Bug {
     // Operations.
     /// A client may set attributes of any size, and as many as it likes.
     UnboundedAttrs,
+    /// A listing whose client asks for no rows looks at none, and gets nowhere.
+    EmptyPages,
     /// A write to an object's omap does not say so in its entry.
     ForgetOmapDirty,
     /// A write does not say in its entry which bytes it changed.
@@ -16,6 +18,10 @@ pub enum Bug {
     SkipClone,
     /// A clone goes with the first of its snapshots.
     TrimSharedClone,
+    /// A copy's source is read whatever the client may read.
+    CopyUnasked,
+    /// The flag PGOP excuses a request from lying in its group.
+    TrustPgop,
 
     // Logs of several members.
     /// An object of a history that does not count stays as it is.
@@ -86,6 +92,12 @@ pub enum Bug {
     ForgetLeaseAtStart,
     /// A group that is split off knows nothing of its parent's former intervals.
     ForgetLeaseAtSplit,
+    /// A replica serves reads whether its primary may or not.
+    ReplicaReadsAfterLease,
+    /// A replica serves an object that a write is on its way to.
+    ReplicaReadsInFlight,
+    /// A replica serves an object that it lacks as if it were as the store has it.
+    ReplicaReadsMissing,
 
     // Recovery.
     /// Requests do not wait for objects that members lack.

@@ -117,6 +117,8 @@ fn numbers_beyond_their_bounds() {
         )
     };
     let named = |len: usize| xattr(OpCode::SETXATTR, &vec![b'n'; len], b"v");
+    let keyed =
+        |len: usize| BTreeMap::from([(ByteStr::from("a"), Bytes::new()), (ByteStr::from(vec![b'k'; len]), Bytes::from_static(b"v"))]);
     let lengths = XattrArgs { name_len: u32::MAX, value_len: u32::MAX, cmp_op: 1, cmp_mode: 1 };
     let notify = |timeout: u32, len: usize| {
         with(OsdOp::with_notify(OpCode::NOTIFY, NotifyArgs { cookie: 1 }), (0_u32, (timeout, Bytes::from(vec![0; len]))).to_bytes(0))
@@ -165,6 +167,10 @@ fn numbers_beyond_their_bounds() {
         ("keys without end", encoded(OpCode::OMAPGETKEYS, &(ByteStr::new(), u64::MAX)), 0),
         ("values without end", encoded(OpCode::OMAPGETVALS, &(ByteStr::new(), (u64::MAX, ByteStr::new()))), 0),
         ("a count that is not there", encoded(OpCode::OMAPSETVALS, &u32::MAX), EINVAL),
+        ("an omap key", encoded(OpCode::OMAPSETVALS, &keyed(4097)), EINVAL),
+        ("the longest omap key", encoded(OpCode::OMAPSETVALS, &keyed(4096)), 0),
+        ("an omap key of a class", call("numops", "add", &(ByteStr::from(vec![b'k'; 4097]), ByteStr::from("1")).to_bytes(0)), EINVAL),
+        ("the longest omap key of a class", call("numops", "add", &(ByteStr::from(vec![b'k'; 4096]), ByteStr::from("1")).to_bytes(0)), 0),
         ("keys that are not there", encoded(OpCode::OMAPGETVALSBYKEYS, &u32::MAX), EINVAL),
         ("rollback", with(OsdOp::with_snap(OpCode::ROLLBACK, SnapArgs { snapid: u64::MAX }), ""), 0),
         ("a version", with(OsdOp::with_assert_ver(OpCode::ASSERT_VER, AssertVerArgs { unused: 0, ver: u64::MAX }), ""), EOVERFLOW),

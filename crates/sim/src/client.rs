@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::rc::Rc;
-use types::osd_op::cmp_op;
+use types::osd_op::{cmp_op, osd_flag};
 use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityText, ObjectLocator, OpCode, OsdId, OsdOp, SnapContext, SnapId};
 
 /// Pause before an OSD that refused is dialled again.
@@ -51,6 +51,8 @@ pub struct ClientProcess {
     pub made: Vec<SnapId>,
     counter: u64,
     writes_done: u64,
+    /// Of 100 reads, so many may go to any member.
+    balanced: u64,
 }
 
 impl ClientProcess {
@@ -74,6 +76,7 @@ impl ClientProcess {
             made: Vec::new(),
             counter: 0,
             writes_done: 0,
+            balanced: 0,
         };
         net.dials(&Self::who(number, life.1), life, Port::Public);
         let mut none = History::default();
@@ -139,6 +142,7 @@ impl ClientProcess {
     /// The next operation by chance.
     pub fn work(&mut self, plan: &Plan, history: &mut History, net: &mut Net) {
         self.counter += 1;
+        self.balanced = plan.balanced;
         let object = net.rng.below(plan.objects.into()) as u32;
         let op = self.choose(plan, &history.snaps.now.live, &mut net.rng);
         self.submit(object, op, history, net);
@@ -152,6 +156,9 @@ impl ClientProcess {
         request.snapc = SnapContext { seq: snaps.seq, snaps: snaps.live.clone() };
         if let Op::ReadAt(snap) = op {
             request.snap = snap;
+        }
+        if self.balanced > 0 && op.is_read() && net.rng.below(100) < self.balanced {
+            request.flags |= osd_flag::BALANCE_READS;
         }
         net.note(format!("client {} calls {call} on o{object}: {}", self.number, short(&op)));
         let mut tid = 0;

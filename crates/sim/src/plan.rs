@@ -54,6 +54,8 @@ pub struct Plan {
     pub depth: u32,
     /// Operations of all clients.
     pub ops: u32,
+    /// Of 100 reads of clients, so many may go to any member of their group.
+    pub balanced: u64,
     /// Pause of a client between two operations, at most.
     pub think_ms: u64,
     pub store: StoreKind,
@@ -186,6 +188,7 @@ impl Plan {
             objects: if tiny { 3 } else { 4 + rng.below(40) as u32 },
             depth: 1 + rng.below(4) as u32,
             ops: if tiny { 300 } else { 1000 },
+            balanced: 0,
             think_ms: pick(&mut rng, &[20, 500, 1_500, 4_000]),
             store: if rng.chance(1, 2) { StoreKind::Ideal } else { StoreKind::Block },
             commits_lag: false,
@@ -247,7 +250,15 @@ impl Plan {
             slow_disk: 0,
             scrubs: 0,
         };
-        plan.with_harm(&mut rng).with_overlaps(&mut rng).with_theme(&mut rng).with_devices(&mut rng).with_wires_by_chance()
+        plan.with_harm(&mut rng).with_overlaps(&mut rng).with_theme(&mut rng).with_devices(&mut rng).with_balance().with_wires_by_chance()
+    }
+    /// Replicas serve reads in some seeds. Drawn apart: what else a seed has does not depend on it.
+    fn with_balance(mut self) -> Self {
+        let mut rng = Rng::new(self.seed ^ 0x0ba1_a9ce);
+        if self.size > 1 && rng.chance(1, 4) {
+            self.balanced = pick(&mut rng, &[30, 100]);
+        }
+        self
     }
     fn with_wires_by_chance(self) -> Self {
         if Rng::new(self.seed ^ 0x3317_e55a).chance(1, WIRES_EVERY) { self.with_wires() } else { self }

@@ -279,7 +279,7 @@ impl Core {
         self.want_leaves(missing, coll, ticket)
     }
 
-    /// Objects of a collection, ascending; fewer than `max` where their rows are large.
+    /// Objects of a collection, ascending; fewer than `max` where their rows are large, one at least.
     pub fn list(&mut self, coll: CollId, start: &GHObject, end: &GHObject, max: usize, ticket: &mut u64) -> StoreResult<ListPage> {
         let bits = self.colls.need(coll)?;
         let family = key::family(coll);
@@ -317,7 +317,7 @@ impl Core {
                         }
                     },
                 };
-                if page.objects.len() >= max || bytes > bytes_max {
+                if page.objects.len() >= max.max(1) || bytes > bytes_max {
                     page.next = Some(name);
                     return ControlFlow::Break(());
                 }

@@ -95,7 +95,7 @@ impl ObjectStore for MemStore {
     fn list(&self, coll: CollId, start: &GHObject, end: &GHObject, max: usize) -> StoreResult<ListPage> {
         self.alive()?;
         let mut objects = self.coll(coll)?.from(start).take_while(|o| *o < end);
-        Ok(ListPage { objects: objects.by_ref().take(max).cloned().collect(), next: objects.next().cloned() })
+        Ok(ListPage { objects: objects.by_ref().take(max.max(1)).cloned().collect(), next: objects.next().cloned() })
     }
     fn collections(&self) -> StoreResult<Vec<CollId>> {
         self.alive()?;

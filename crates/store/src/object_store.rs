@@ -151,8 +151,8 @@ pub trait ObjectStore: StoreHints {
         Ok(page)
     }
 
-    /// At most `max` objects from `start` on and before `end`, as [`GHObject`] sorts them; fewer, but one at least, where their rows are large. The page
-    /// says where the next one begins, if there is one.
+    /// At most `max` objects from `start` on and before `end`, as [`GHObject`] sorts them; fewer where their rows are large. One at least, also where `max`
+    /// is 0, so that a caller that goes on by `next` gets to the end. The page says where the next one begins, if there is one.
     fn list(&self, coll: CollId, start: &GHObject, end: &GHObject, max: usize) -> StoreResult<ListPage>;
     /// All collections, ascending.
     fn collections(&self) -> StoreResult<Vec<CollId>>;

@@ -1,7 +1,7 @@
 //! Requests on objects: where they go, when they wait, when they are sent again.
 //!
 //! A request is sent to the primary of its object's placement group as the newest map has it, under a number that stays the same however
-//! often it is sent. It is sent again when the connection to the OSD is lost, when the placement group's interval changes, splits or
+//! often it is sent; a read that may be balanced, to any member, and to the primary once a replica has said that it can't answer. It is sent again when the connection to the OSD is lost, when the placement group's interval changes, splits or
 //! merges, when the pool asks for it, and when what it waited for (a pause, a full pool, a backoff, a missing primary) is over.
 //!
 //! Source of the facts: Ceph 18.2 `src/osdc/Objecter.{h,cc}` (behaviour only).
@@ -120,6 +120,8 @@ struct Op {
     submit: Submit,
     hobj: HObject,
     target: Option<Rc<PgTarget>>,
+    /// Where it was sent: the target's primary, or another member.
+    osd: OsdId,
     place: Place,
     /// How often it was sent.
     attempts: u32,
@@ -173,7 +175,7 @@ impl Objecter {
             max: false,
         };
         let mtime = UTime::from_wall_ns(clock.wall_ns);
-        let op = Op { submit, hobj, target: None, place: Place::Waiting, attempts: 0, mtime };
+        let op = Op { submit, hobj, target: None, osd: -1, place: Place::Waiting, attempts: 0, mtime };
         self.ops.insert(tid, op);
         self.place(tid, out);
         tid
@@ -198,8 +200,8 @@ impl Objecter {
         if let Some(cookie) = op.submit.linger {
             self.linger_targets.insert(cookie, target.clone());
         }
-        let osd = target.acting_primary;
-        op.target = Some(target.clone());
+        let osd = addressee(tid, op, &target, map);
+        (op.target, op.osd) = (Some(target.clone()), osd);
         if osd < 0 || is_paused(op, map) {
             return;
         }
@@ -243,8 +245,7 @@ impl Objecter {
         let Some(op) = self.ops.get_mut(&m.tid) else { return };
         // Answers to attempts that were given up, from whomever, are stale.
         let current = m.attempt < 0 || m.attempt as u32 + 1 == op.attempts;
-        let from_target = op.target.as_ref().is_some_and(|t| t.acting_primary == osd);
-        if op.place != Place::Sent || !current || !from_target {
+        if op.place != Place::Sent || !current || op.osd != osd {
             return;
         }
         if m.result == -errno::EAGAIN {
@@ -270,7 +271,7 @@ impl Objecter {
                 out.push(Effect::Send { osd, message: ack.encode(features::SUPPORTED) });
                 // The OSD has dropped what it held of this range.
                 for op in self.ops.values_mut() {
-                    if op.target.as_ref().is_some_and(|t| t.acting_primary == osd && self.sessions[&osd].holds(t.spgid, &op.hobj)) {
+                    if op.osd == osd && op.target.as_ref().is_some_and(|t| self.sessions[&osd].holds(t.spgid, &op.hobj)) {
                         op.place = Place::Waiting;
                     }
                 }
@@ -290,12 +291,7 @@ impl Objecter {
     /// The connection to an OSD is lost: its requests and watches are sent again over a new one.
     pub fn on_reset(&mut self, osd: OsdId, clock: Clock, out: &mut Vec<Effect>) {
         self.sessions.remove(&osd);
-        let lost: Vec<u64> = self
-            .ops
-            .iter()
-            .filter(|(_, op)| op.submit.linger.is_none() && op.target.as_ref().is_some_and(|t| t.acting_primary == osd))
-            .map(|(tid, _)| *tid)
-            .collect();
+        let lost: Vec<u64> = self.ops.iter().filter(|(_, op)| op.submit.linger.is_none() && op.osd == osd).map(|(tid, _)| *tid).collect();
         for tid in lost {
             self.place(tid, out);
         }
@@ -379,7 +375,7 @@ impl Objecter {
         for (tid, op) in &mut self.ops {
             let now = aim(op, &map, &mut self.targets);
             let moved = match (&now, &op.target) {
-                (Some(now), Some(was)) => now != was || gone.contains(&was.acting_primary),
+                (Some(now), Some(was)) => now != was || gone.contains(&op.osd),
                 (now, was) => now.is_some() != was.is_some(),
             };
             // One that was sent and is paused now stays with its OSD, which will answer.
@@ -419,6 +415,19 @@ fn aim(op: &mut Op, map: &OsdMap, targets: &mut Targets) -> Option<Rc<PgTarget>>
     };
     op.hobj.hash = raw.seed;
     targets.get(map, raw)
+}
+
+/// The member that a request is sent to: for a read that may be balanced one that its number chooses, among those of a replicated group.
+fn addressee(tid: u64, op: &Op, target: &PgTarget, map: &OsdMap) -> OsdId {
+    let flags = op.submit.ops.flags | op.submit.flags;
+    let is_balanced = flags & osd_flag::BALANCE_READS != 0 && flags & osd_flag::WRITE == 0;
+    if !is_balanced || target.acting_primary < 0 || target.acting.is_empty() || target.spgid.shard >= 0 {
+        return target.acting_primary;
+    }
+    // Numbers that follow each other go to members in no order.
+    let at = (tid.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % target.acting.len();
+    let osd = target.acting[at];
+    if map.is_up(osd) { osd } else { target.acting_primary }
 }
 
 /// True if the cluster or the pool takes no such requests now.

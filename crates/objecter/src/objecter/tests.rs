@@ -329,3 +329,39 @@ fn an_osd_that_was_down_between_two_maps_of_one_message_gets_its_requests_again(
     let seen = w.seen();
     assert!(seen.contains("close 0") && seen.contains("open 0, 0 write #1.1"), "{seen}");
 }
+
+#[test]
+fn balanced_reads_go_to_all_members_and_to_the_primary_in_the_end() {
+    let mut w = world();
+    w.map.pg_temp.insert(PgId::new(1, 0), vec![0, 1, 2]);
+    w.publish();
+    w.seen();
+    let submit = |w: &mut World, ops: Ops, flags: u32| {
+        let submit = Submit { flags, ..Submit::new(ObjectLocator::pool(1), "obj".into(), ops) };
+        let tid = w.o.submit(submit, w.clock, &mut w.out);
+        let sent = w.out.iter().filter_map(|e| if let Effect::Send { osd, .. } = e { Some(*osd) } else { None }).last();
+        w.out.clear();
+        (tid, sent.expect("it is sent"))
+    };
+    let balanced = osd_flag::BALANCE_READS;
+    let reads: Vec<(u64, OsdId)> = (0..60).map(|_| submit(&mut w, Ops::new().read(0, 1), balanced)).collect();
+    for osd in 0..3 {
+        let share = reads.iter().filter(|(_, at)| *at == osd).count();
+        assert!((8..=40).contains(&share), "osd.{osd} gets {share} of 60");
+    }
+    assert!((0..20).all(|_| submit(&mut w, Ops::new().write(0, Bytes::from_static(b"x")), balanced).1 == 0), "writes are the primary's");
+    // Its answer counts, and nobody else's; a replica that can't serve it sends the client to the primary.
+    let (tid, _) = *reads.iter().find(|(_, at)| *at == 2).expect("there are some");
+    w.reply(0, tid, 0, 0);
+    assert_eq!(w.seen(), "");
+    w.reply(2, tid, 0, -errno::EAGAIN);
+    assert_eq!(w.seen(), format!("0 read #{tid}.1"));
+    w.reply(2, tid, 1, 0);
+    assert_eq!(w.seen(), "");
+    w.reply(0, tid, 1, 0);
+    assert_eq!(w.seen(), format!("done #{tid} 0"));
+    // What a replica that is lost was asked goes out again.
+    let (tid, _) = *reads.iter().find(|(_, at)| *at == 1).expect("there are some");
+    w.reset(1);
+    assert!(w.seen().contains(&format!("1 read #{tid}.1")));
+}

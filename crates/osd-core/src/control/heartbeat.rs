@@ -209,7 +209,9 @@ impl Control {
     fn heard_clock(&mut self, osd: OsdId, m: &MOSDPing, now: Stamp) {
         let (up_from, sent) = (m.up_from, m.mono_send_stamp);
         self.clocks.heard(osd, up_from, sent, now);
-        self.to_shard.push(ToShard::Clock { osd, up_from, sent, now });
+        // A ping may be meant for an earlier life of ours; an answer is one to a ping of this life.
+        let most = m.delta_ub.filter(|_| m.op == ping_op::PING_REPLY);
+        self.to_shard.push(ToShard::Clock { osd, up_from, sent, most, now });
     }
 
     /// Another OSD lives.

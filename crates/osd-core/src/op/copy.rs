@@ -241,6 +241,7 @@ impl Exec<'_> {
         if attrs > MAX_ATTRS_BYTES || copied.attrs.values().any(|value| value.len() > MAX_ATTR_BYTES) {
             return fail(EFBIG);
         }
+        self.check_keys(&copied.omap)?;
         // A vector of many copies would make many objects' bytes of a few that it brought.
         self.costs.make(about.size)?;
         self.attr_sizes = None;

@@ -1,4 +1,4 @@
-//! What one request may cost: bytes read, bytes made, bytes answered, steps of looking things up.
+//! What one request may cost: bytes read, bytes made, bytes answered, steps of looking things up; of a listing, rows that it looks at.
 //!
 //! Counts what all operations of a request take together, those that class methods ask for too. It doesn't know what an operation is: each
 //! asks before it takes. A request that asks for more is answered EMSGSIZE as a whole, changes nothing and runs no further.
@@ -42,6 +42,38 @@ fn spend(left: &Cell<u64>, amount: u64) -> Step<()> {
             Ok(())
         }
         None => Err(Stop::Plan(PlanStop::Reply(EMSGSIZE))),
+    }
+}
+
+/// What the listings of one request may look at together. One of them takes up to `osd_max_pgls` rows, and stock's clients send one: a few of that size fit,
+/// or some hundred small ones. A page that is cut short by it says where to go on, as every page does.
+#[derive(Debug)]
+pub struct ListCosts {
+    rows: Cell<u64>,
+    /// What a page costs beside its rows: the store looks for its beginning.
+    page: u64,
+}
+
+/// Full pages of a listing that one request may look at. Source: ours; stock has no bound.
+const LISTED_PAGES: u64 = 4;
+/// A page costs this part of a full one beside its rows.
+const PAGE_PART: u64 = 32;
+
+impl ListCosts {
+    pub fn new(limits: &Limits) -> Self {
+        let full = limits.list_max.max(1);
+        let page = full.div_ceil(PAGE_PART);
+        Self { rows: Cell::new(LISTED_PAGES.saturating_mul(full.saturating_add(page))), page }
+    }
+    /// A page of up to `wanted` rows is to be looked at: how many it may have. None if nothing is left.
+    pub fn page(&self, wanted: usize) -> Option<usize> {
+        let left = self.rows.get().checked_sub(self.page).filter(|left| *left > 0)?;
+        self.rows.set(left);
+        Some(wanted.min(usize::try_from(left).unwrap_or(usize::MAX)))
+    }
+    /// So many rows were looked at, or looked up once more.
+    pub fn looked_at(&self, rows: usize) {
+        self.rows.set(self.rows.get().saturating_sub(rows as u64));
     }
 }
 

@@ -1,11 +1,14 @@
 //! Listing a placement group: PGLS and PGNLS, in the order of `hobject_t`, page by page.
 //!
-//! A page's cursor is the name of the first object that it does not hold; a client that lists goes from group to group by it.
+//! A page's cursor is the name of the first object that it does not hold; a client that lists goes from group to group by it. Each page looks at one row
+//! at least, whatever is asked for: a client that goes on by the cursor gets to the end. What all pages of a request look at is bounded ([`ListCosts`]).
 //!
 //! Source of the facts: Ceph 18.2 `src/osd/PrimaryLogPG.cc` (`do_pg_op`), `osd_types.h` (`pg_nls_response_t`, `pg_ls_response_t`).
 
+use super::costs::ListCosts;
 use super::plan::{Limits, OpResult, Plan, PlanKind, PlanStop};
 use crate::pg::range::pg_end;
+use crate::planted::{Bug, planted};
 use classes::InodeTag;
 use denc::{Decoder, Encoder};
 use maps::PgPool;
@@ -31,7 +34,7 @@ pub fn plan_pg(
     m: &MOSDOp,
     found: &dyn Fn(&Bytes) -> Result<Bytes, i32>,
 ) -> Result<Plan, PlanStop> {
-    let list = List { store, coll, pgid: pgid.pgid, pool, limits, m, found };
+    let list = List { store, coll, pgid: pgid.pgid, pool, limits, m, found, costs: ListCosts::new(limits) };
     let mut ops = Vec::with_capacity(m.ops.len());
     let mut result = 0;
     let mut left = super::costs::answer_max(limits);
@@ -80,6 +83,7 @@ struct List<'a> {
     limits: &'a Limits,
     m: &'a MOSDOp,
     found: &'a dyn Fn(&Bytes) -> Result<Bytes, i32>,
+    costs: ListCosts,
 }
 
 /// Which objects a filtered listing shows.
@@ -100,7 +104,11 @@ impl List<'_> {
             OpCode::PGLS | OpCode::PGNLS => None,
             OpCode::PG_HITSET_LS => return Ok((0, Bytes::from_static(&[0; 4]))),
             OpCode::PG_HITSET_GET => return Err(Failure::Errno(types::errno::ENOENT)),
-            OpCode::SCRUBLS => return (self.found)(indata).map(|page| (0, page)).map_err(Failure::Errno),
+            OpCode::SCRUBLS => {
+                // An empty page would say that there is no more.
+                self.costs.page(0).ok_or(Failure::Plan(PlanStop::Reply(EMSGSIZE)))?;
+                return (self.found)(indata).map(|page| (0, page)).map_err(Failure::Errno);
+            }
             _ => return Err(Failure::Errno(EINVAL)),
         };
         if self.m.hobj.snap != CEPH_NOSNAP {
@@ -111,6 +119,7 @@ impl List<'_> {
         }
         let cursor: HObject = d.get().map_err(|_| Failure::Errno(EINVAL))?;
         let max = self.limits.list_max.min(op.pgls().count) as usize;
+        let max = if planted(Bug::EmptyPages) { max } else { max.max(1) };
         let with_namespaces = matches!(op.code, OpCode::PGNLS | OpCode::PGNLS_FILTER);
         let end = pg_end(self.pgid, self.pool.pg_num);
         if with_namespaces {
@@ -144,7 +153,8 @@ impl List<'_> {
         Ok((i32::from(done), e.finish()))
     }
 
-    /// Up to `max` objects, fewer where the store gives fewer, from `cursor` on, less those that are not for this client; and the next page's cursor.
+    /// Up to `max` objects, fewer where the store gives fewer or the request has looked at enough, from `cursor` on, less those that are not for this
+    /// client; and the next page's cursor.
     fn page(
         &self,
         cursor: HObject,
@@ -152,13 +162,17 @@ impl List<'_> {
         internal_hidden: bool,
         filter: Option<&Filter>,
     ) -> Result<(Vec<HObject>, HObject), PlanStop> {
+        // What is before the group's own record is being built.
+        let cursor = cursor.max(HObject::pgmeta(self.pgid));
         let mut from = GHObject { generation: 0, ..GHObject::plain(cursor) };
         let mut found = Vec::new();
         let mut names = Vec::new();
         let wanted = self.m.hobj.nspace.as_slice();
         // One page of the store's: it may hold fewer, and what is asked for behind it would drive its leaves out.
         while found.is_empty() && !from.max {
-            let page = self.store.list(self.coll, &from, &GHObject::max(), max)?;
+            let Some(rows) = self.costs.page(max).filter(|rows| *rows > 0) else { break };
+            let page = self.store.list(self.coll, &from, &GHObject::max(), rows)?;
+            self.costs.looked_at(page.objects.len());
             found.extend(page.objects.into_iter().filter(|o| !o.hobj.oid.is_empty() && o.hobj.pool >= 0).map(|o| o.hobj));
             from = page.next.unwrap_or_else(GHObject::max);
         }
@@ -175,6 +189,7 @@ impl List<'_> {
 
     fn passes(&self, hobj: &HObject, filter: Option<&Filter>) -> Result<bool, PlanStop> {
         let Some(filter) = filter else { return Ok(true) };
+        self.costs.looked_at(1);
         let attr = match filter {
             Filter::Attribute { attr, .. } => &attr[..],
             Filter::InodeTag(_) => InodeTag::ATTRIBUTE,

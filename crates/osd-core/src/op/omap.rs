@@ -12,6 +12,10 @@ use types::object_info::oi_flag;
 use types::osd_op::cmp_op;
 use types::{ByteStr, Bytes, GHObject};
 
+/// Bytes of a key. Source: ours; stock has no limit. The longest keys of stock's clients are a bucket index's: an object's name, of 1,024 bytes at most, between
+/// a prefix and an instance. What is as large as a leaf of a store's table makes its index as large as its rows, and that is kept in memory.
+const KEY_MAX: usize = 4096;
+
 /// Keys with values.
 pub(super) type Pairs = Vec<(ByteStr, Bytes)>;
 
@@ -168,8 +172,13 @@ impl Exec<'_> {
         self.info_mut().clear_omap_digest();
     }
 
+    /// `EINVAL` if one of these keys is longer than a new one may be.
+    pub(super) fn check_keys(&self, vals: &Pairs) -> Step<()> {
+        if vals.iter().any(|(key, _)| key.len() > KEY_MAX) { fail(EINVAL) } else { Ok(()) }
+    }
     pub fn omap_set(&mut self, vals: Pairs) -> Step<Answer> {
         self.needs_omap()?;
+        self.check_keys(&vals)?;
         self.num_write += 1;
         self.ensure_exists();
         self.stats.num_wr_kb += kb(4 + vals.iter().map(|(key, value)| 8 + key.len() + value.len()).sum::<usize>() as u64);

@@ -4,6 +4,7 @@
 //! whether it is a duplicate. What is admitted goes to its object's order (`run`).
 
 use super::Pg;
+use crate::op::fetch::Wanted;
 use crate::op::{Limits, OpInfo};
 use crate::perf::C;
 use crate::planted::{Bug, planted};
@@ -11,11 +12,12 @@ use crate::request::{ClientOp, error_reply};
 use crate::session::Session;
 use crate::shared::Cx;
 use cephx::caps::{ClassCall, OsdRequest};
+use classes::{METHOD_RD, METHOD_WR};
 use maps::pool_flags;
 use messages::MOSDOp;
 use types::errno::{E2BIG, EBLOCKLISTED, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, EPERM};
 use types::osd_op::{OpCode, osd_flag};
-use types::{CEPH_NOSNAP, CEPH_SNAPDIR, EVersion, features};
+use types::{CEPH_NOSNAP, CEPH_SNAPDIR, EVersion, PoolId, features};
 
 /// Why a request goes no further now.
 pub(super) enum Halt {
@@ -56,6 +58,9 @@ impl Pg {
         if self.is_stale(&op, cx) {
             return;
         }
+        if !self.peering.is_primary() {
+            return self.balanced_read(op, cx);
+        }
         if !self.serves(cx) {
             return self.not_active(op, cx);
         }
@@ -92,9 +97,6 @@ impl Pg {
 
     /// The group doesn't serve now: the client keeps the request, or it waits here.
     fn not_active(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) {
-        if !self.peering.is_primary() {
-            return;
-        }
         let held = self.peering.is_stuck();
         // What such a client sent before it heard of it comes again with the rest, in order.
         let keeps = cx.sh.sessions.get(&op.conn).is_none_or(|session| session.holds_back(self.pgid));
@@ -109,11 +111,12 @@ impl Pg {
         self.waiting_active.push_back(op);
     }
 
-    /// Everything that is asked of a request before its object is looked at.
-    fn admit(&mut self, op: &mut ClientOp, cx: &mut Cx<'_>) -> Result<(), Halt> {
+    /// Everything that is asked of a request before its object is looked at, of a primary or of a member that follows.
+    pub(super) fn admit(&mut self, op: &mut ClientOp, cx: &mut Cx<'_>) -> Result<(), Halt> {
         let session = cx.sh.sessions.get(&op.conn).ok_or(Halt::Drop)?;
         let m = &op.msg;
-        if self.pool.fold(m.hobj.hash) != self.pgid.pgid.seed && m.flags & osd_flag::PGOP == 0 {
+        let is_elsewhere = self.pool.fold(m.hobj.hash) != self.pgid.pgid.seed;
+        if is_elsewhere && m.flags & osd_flag::PGOP == 0 {
             return Err(Halt::Drop);
         }
         if !session.backoffs.is_empty() && session.holds_back(self.pgid) {
@@ -130,7 +133,8 @@ impl Pg {
             op.info = Some(OpInfo::of(m.flags, ops, cx.sh.classes).map_err(Halt::Reply)?);
         }
         let info = op.info.as_ref().expect("set above");
-        if !self.peering.is_primary() {
+        // The flag is the client's word. What the operations are says which of them have no object.
+        if is_elsewhere && !info.pg_op && !planted(Bug::TrustPgop) {
             return Err(Halt::Drop);
         }
         let limits = &cx.sh.limits;
@@ -175,6 +179,35 @@ impl Pg {
             classes: &classes,
             addr: &session.peer.addr,
         })
+    }
+
+    /// Whether the client may read what its request wants of other objects. That is read on its behalf, by an OSD which may read everything.
+    pub(super) fn may_fetch(&self, op: &ClientOp, wanted: &Wanted, cx: &Cx<'_>) -> bool {
+        let Some(session) = cx.sh.sessions.get(&op.conn) else { return false };
+        let Some(cap) = session.peer.cap.as_ref().filter(|_| !planted(Bug::CopyUnasked)) else { return true };
+        let (map, sh) = (&cx.sh.map, &cx.sh);
+        // What is not there is nobody's: it is not found.
+        let allows = |pool: PoolId, namespace: &[u8], object: &[u8], read: bool, classes: &[ClassCall<'_>]| {
+            let (Some(name), Some(known)) = (map.pool_names.get(&pool), map.pools.get(&pool)) else { return true };
+            let applications = &known.application_metadata;
+            cap.allows(&OsdRequest { pool: name, namespace, applications, object, read, write: false, classes, addr: &session.peer.addr })
+        };
+        match wanted {
+            Wanted::Copy(source) => {
+                let at = &source.locator;
+                let object = if at.key.is_empty() { &source.oid } else { &at.key };
+                allows(at.pool, at.nspace.as_slice(), object.as_slice(), true, &[])
+            }
+            Wanted::Calls(source) => {
+                let (class, method) = (source.class.as_slice(), source.method.as_slice());
+                let known = sh.classes.class(class).zip(sh.classes.method(class, method));
+                let (Some(pool), Some((class, method))) = (map.pool_by_name(&source.pool), known) else { return true };
+                let (read, write) = (method.flags & METHOD_RD != 0, method.flags & METHOD_WR != 0);
+                let listed = sh.limits.classes_by_default.has(class.name);
+                let call = ClassCall { class: class.name, method: method.name, read, write, listed };
+                source.objects.iter().all(|object| allows(pool, b"", object.as_slice(), false, &[call]))
+            }
+        }
     }
 
     /// True if the log has the request: it was executed before.

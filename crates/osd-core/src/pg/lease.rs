@@ -7,7 +7,10 @@
 //!   that time has passed, or when each member of the former intervals is dead, is itself, or has answered in the new interval
 //! ```
 //! What a primary served it alone knows: the least of what was acknowledged to it. Followers acknowledge more than that while one of them is
-//! silent, so a primary that goes on leading ignores what they say. Members count, not primaries alone: stock ones serve balanced reads until then.
+//! silent, so a primary that goes on leading ignores what they say. Members count, not primaries alone: those that follow serve balanced reads.
+//!
+//! A member that follows serves reads up to an end that the primary names as its own: what was acknowledged to it by then, and no more. So whatever
+//! bounds how long the primary serves bounds it, too.
 //!
 //! A primary that is paused or cut off serves nothing after its lease, and the next one nothing before: no two of them serve at once. Times are
 //! those of the holder's own monotonic clock; how clocks of two OSDs differ is `crate::clocks`' to say. A group of one member has no lease.
@@ -63,10 +66,12 @@ enum Part {
     /// The primary, and the only member.
     Alone,
     Primary(Grants),
-    /// One that follows: no member serves after `until`; `named` is that end by the primary's clock.
+    /// One that follows: no member serves after `until`; `named` is that end by the primary's clock. Before `reads_until` the primary may serve, as it said
+    /// itself, and so may this one.
     Follower {
         until: Stamp,
         named: SpanNs,
+        reads_until: Stamp,
     },
 }
 
@@ -100,6 +105,14 @@ impl Lease {
     #[inline]
     pub fn may_serve(&self, now: Stamp) -> bool {
         now < self.serves_until
+    }
+    /// True if a member that follows may serve what its primary would. Former intervals are over, as for the primary.
+    pub fn may_read(&self, now: Stamp) -> bool {
+        let is_former_over = || self.prior.as_ref().is_none_or(|prior| prior.until <= now);
+        match self.part {
+            Part::Follower { reads_until, .. } => (now < reads_until || planted(Bug::ReplicaReadsAfterLease)) && is_former_over(),
+            _ => false,
+        }
     }
     /// Until when it may; for `pg query`.
     pub fn readable_until(&self) -> Stamp {
@@ -244,16 +257,19 @@ impl Lease {
         !served && self.may_serve(now)
     }
 
-    /// The primary's lease comes. `ahead_ns`: how far its clock is ahead of ours at least, if that is known.
-    pub fn granted(&mut self, lease: &PgLease, ahead_ns: Option<i64>, now: Stamp) {
-        let end = match ahead_ns {
+    /// The primary's lease comes. `ahead_ns`: how far its clock is ahead of ours at least, and at most, as far as that is known.
+    pub fn granted(&mut self, lease: &PgLease, ahead_ns: (Option<i64>, Option<i64>), now: Stamp) {
+        let end = match ahead_ns.0 {
             Some(ahead) => stamp(i128::from(lease.readable_until_ub.0) - i128::from(ahead)),
             None => now + Duration::from_nanos(lease.interval.0.max(0) as u64),
         };
         if !matches!(self.part, Part::Follower { .. }) {
-            self.part = Part::Follower { until: NEVER, named: SpanNs(0) };
+            self.part = Part::Follower { until: NEVER, named: SpanNs(0), reads_until: NEVER };
         }
-        if let Part::Follower { until, named } = &mut self.part {
+        if let Part::Follower { until, named, reads_until } = &mut self.part {
+            if let Some(most) = ahead_ns.1 {
+                *reads_until = stamp(i128::from(lease.readable_until.0) - i128::from(most)).max(*reads_until);
+            }
             if *until == NEVER || !planted(Bug::ForgetRenewals) {
                 *until = end.max(*until);
             }

@@ -140,7 +140,8 @@ impl Pg {
     pub(super) fn take_lease(&mut self, lease: &PgLease, cx: &Cx<'_>) {
         let primary = self.peering.primary().osd;
         let up_from = cx.sh.map.osd_info.get(primary as usize).map_or(0, |i| i.up_from);
-        self.lease.granted(lease, cx.sh.clocks.least_ns(primary, up_from), cx.clock.mono);
+        let ahead_ns = (cx.sh.clocks.least_ns(primary, up_from), cx.sh.clocks.most_ns(primary, up_from));
+        self.lease.granted(lease, ahead_ns, cx.clock.mono);
     }
     /// A member has heard of the lease.
     pub(crate) fn lease_acknowledged(&mut self, from: OsdId, sent: Epoch, ack: PgLeaseAck, cx: &mut Cx<'_>) {

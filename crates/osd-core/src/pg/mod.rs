@@ -10,7 +10,7 @@
 //! | [`submit`] | from the plan to the log and the store, and from the commit to the answer; [`replicate`]: writes in flight |
 //! | [`account`] | what is counted of an answered request |
 //!
-//! Beside them: how it peers in [`peering`] by the logs of members ([`logs`]), what it hears meanwhile in [`hear`], until when it may serve in [`lease`] and
+//! Beside them: reads that a member serves which follows, in [`balanced`]; how it peers in [`peering`] by the logs of members ([`logs`]), what it hears meanwhile in [`hear`], until when it may serve in [`lease`] and
 //! [`leasing`], what it tells other members and hears of them as their primary in [`primary`], and as one that follows
 //! a primary in [`replica`], how members get what they lack in [`recovery`] and [`backfill`] with the places of [`reserve`], what it remembers of requests in [`log`], watches in [`watch`] and [`watchers`], what it does by
 //! itself in [`upkeep`], [`scrub`] and [`trim`], what is always true of it in [`invariants`],
@@ -20,6 +20,7 @@ mod account;
 mod admit;
 pub mod backfill;
 mod backoff;
+mod balanced;
 mod hear;
 mod invariants;
 pub mod lease;
@@ -58,6 +59,7 @@ use crate::event::{ConnId, Effect};
 use crate::planted::{Bug, planted};
 use crate::request::ClientOp;
 use crate::shared::Cx;
+use balanced::Followed;
 use base::Stamp;
 use lease::Lease;
 use lend::Lender;
@@ -103,6 +105,8 @@ pub struct Pg {
     at_store: AtStore,
     /// Writes of the primary that our store has and that are not acknowledged to it, in the order of their submission.
     to_acknowledge: VecDeque<Acknowledgement>,
+    /// Writes of the primary that not every member may have.
+    followed: Followed,
     /// What members said, while the first of it waits for the store.
     parked: VecDeque<(PgShard, Said)>,
     /// Requests that came before the group was active. Clients' are bounded by the OSD's budget; those of connections without a permit (metadata
@@ -160,6 +164,7 @@ impl Pg {
             inflight: Replication::default(),
             at_store: AtStore::new(slot),
             to_acknowledge: VecDeque::new(),
+            followed: Followed::default(),
             parked: VecDeque::new(),
             waiting_active: VecDeque::new(),
             store_waiters: StoreWaiters::default(),

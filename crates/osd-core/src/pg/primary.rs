@@ -218,7 +218,7 @@ impl Pg {
             by(sum);
         }
     }
-    /// Gives it to them. `everywhere`: what every member has on disk.
+    /// Gives it to them. `everywhere`: what every member has on disk, ourselves too: replicas may serve reads of it.
     pub(super) fn send_write(&self, payload: Payload, write: &InFlight, everywhere: EVersion, cx: &mut Cx<'_>) {
         let msg = MOSDRepOp {
             tid: self.inflight.next_number(),

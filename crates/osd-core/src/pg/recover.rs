@@ -397,6 +397,10 @@ impl Pg {
             if follows || part.is_of_target() && !self.peering.targets().contains(&from) {
                 continue;
             }
+            if !part.names(|obj| self.holds(obj)) {
+                cx.log(Level::Error, format!("{}: osd.{from}: recovery of objects of another group", self.pgid));
+                continue;
+            }
             if part.asks_target() {
                 self.room.asked_by = envelope.min_epoch;
             }

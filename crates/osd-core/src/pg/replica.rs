@@ -4,6 +4,7 @@
 //! the transaction is the same for every member.
 
 use super::Pg;
+use super::balanced::Followed;
 use super::logs::PeerLog;
 use super::peering::State;
 use super::recovery::apply::temp_name;
@@ -82,6 +83,7 @@ impl Pg {
             self.take_lease(lease, cx);
         }
         self.peering.activate_replica(&mut self.info, theirs.last_epoch_started, cx.clock.mono);
+        self.followed = Followed::since(self.info.last_update);
         self.note_complete();
         self.save_info_as(Submitted::Activation(self.peering.last_peering_reset), cx);
         Ok(())
@@ -127,6 +129,9 @@ impl Pg {
         if !txn.colls().all(|coll| coll == self.coll || coll == CollId::PgTemp(self.pgid)) {
             return Err("a write outside of its group".into());
         }
+        if !self.holds_all(&txn) || !entries.iter().all(|entry| self.holds(&entry.soid)) {
+            return Err("a write of objects of another group".into());
+        }
         self.check_order(&entries)?;
         if txn.colls().next().is_none() {
             txn.set_home(self.coll);
@@ -148,12 +153,14 @@ impl Pg {
         let mut missing = Vec::new();
         for entry in &entries {
             self.log.push(entry);
+            self.followed.wrote(entry);
             self.info.last_user_version = self.info.last_user_version.max(entry.user_version);
             if lacks && !entry.is_error() && entry.soid <= self.info.last_backfill {
                 self.missing.next_event(entry);
                 missing.push((entry.soid.clone(), self.missing.get(&entry.soid).cloned()));
             }
         }
+        self.followed.settled(m.min_last_complete_ondisk);
         self.info.last_update = self.log.head();
         self.note_complete();
         self.info.stats = m.pg_stats.clone();
@@ -204,10 +211,14 @@ impl Pg {
         if self.peering.state() != State::ReplicaActive {
             return Err("entries for a member that is not active".into());
         }
+        if !m.entries.iter().all(|entry| self.holds(&entry.soid)) {
+            return Err("entries of objects of another group".into());
+        }
         self.check_order(&m.entries)?;
         let mut delta = LogDelta { entries: m.entries.clone(), ..LogDelta::new(self.pgid) };
         for entry in &m.entries {
             self.log.push(entry);
+            self.followed.wrote(entry);
             if !entry.is_error() && entry.soid <= self.info.last_backfill {
                 self.missing.next_event(entry);
                 delta.missing.push((entry.soid.clone(), self.missing.get(&entry.soid).cloned()));

@@ -77,6 +77,8 @@ pub struct Replication {
     /// The number of the first: what members name a write by when they acknowledge it.
     first: u64,
     writes: VecDeque<InFlight>,
+    /// Every member has committed what is in the log up to here, and no new interval can undo it.
+    settled: EVersion,
 }
 
 impl Replication {
@@ -88,6 +90,16 @@ impl Replication {
     }
     pub fn last_version(&self) -> Option<EVersion> {
         self.writes.back().map(|write| write.version)
+    }
+    /// The log ends here, and a write comes behind it. While none is in flight every member of an interval that serves has all of the log.
+    pub fn follows(&mut self, last: EVersion) {
+        if self.writes.is_empty() {
+            self.settled = last;
+        }
+    }
+    /// What every member has committed by now, as of the last [`Replication::follows`].
+    pub fn settled(&self) -> EVersion {
+        self.settled
     }
     /// A write was given to every member that it waits for.
     pub fn submitted(&mut self, write: InFlight) {
@@ -119,6 +131,7 @@ impl Replication {
     pub fn next_done(&mut self) -> Option<InFlight> {
         let done = self.writes.pop_front_if(|write| write.waiting.is_empty())?;
         self.first += 1;
+        self.settled = done.version;
         Some(done)
     }
     /// The interval is over: nothing is in flight any more. The requests, in order, each with its answer.

@@ -18,7 +18,7 @@ use crate::session::Session;
 use crate::shared::{Cx, Shared};
 use crate::work::Work;
 use base::Clock;
-use types::errno::EIO;
+use types::errno::{EIO, EPERM};
 use types::osd_op::osd_flag;
 use types::{EntityAddr, HObject, ReqId, SnapContext, UTime};
 
@@ -121,7 +121,14 @@ impl Pg {
         }
     }
 
-    fn plan(&self, op: &ClientOp, session: &Session, loaded: Option<&ObjectContext>, sh: &Shared, clock: Clock) -> Result<Plan, PlanStop> {
+    pub(super) fn plan(
+        &self,
+        op: &ClientOp,
+        session: &Session,
+        loaded: Option<&ObjectContext>,
+        sh: &Shared,
+        clock: Clock,
+    ) -> Result<Plan, PlanStop> {
         let (hobj, entity) = (&op.msg.hobj, session.peer.name);
         let removed_client_snaps;
         let snapc: &SnapContext = if !op.may_mutate() {
@@ -207,6 +214,9 @@ impl Pg {
 
     /// A request that needs other objects holds its own until they are read.
     fn fetch(&mut self, mut op: Box<ClientOp>, turn: Turn, wanted: Wanted, cx: &mut Cx<'_>) {
+        if !self.may_fetch(&op, &wanted, cx) {
+            return self.reply_error(&op, EPERM, cx);
+        }
         op.fetches.get_or_insert_default();
         if turn == Turn::Past {
             return self.enter(op, cx);

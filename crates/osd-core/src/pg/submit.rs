@@ -6,7 +6,7 @@ use super::Pg;
 use super::account;
 use super::admit::Halt;
 use super::replicate::InFlight;
-use crate::event::Effect;
+use crate::event::{Effect, Level};
 use crate::op::{Plan, PlanKind, WatchEffect};
 use crate::planted::{Bug, planted};
 use crate::request::{ClientOp, plan_reply};
@@ -14,8 +14,8 @@ use crate::shared::Cx;
 use maps::pool_flags;
 use messages::RawMessage;
 use std::collections::VecDeque;
-use store::{FastInfo, InfoChange, LogDelta, StoreError};
-use types::errno::{EDQUOT, ENOSPC};
+use store::{FastInfo, InfoChange, LogDelta, StoreError, StoreResult};
+use types::errno::{EDQUOT, EINVAL, ENOSPC};
 use types::osd_op::osd_flag;
 use types::{EVersion, Epoch, PgLogEntry, Transaction};
 
@@ -81,9 +81,9 @@ impl AtStore {
     }
 }
 
-/// The store has no room for a change, which is as if it had never been.
+/// Our own store did not take a change, which is as if it had never been: it has no room, or it has stopped and the OSD ends. No other member hears of it.
 #[derive(Debug)]
-pub(super) struct Refused(Box<InFlight>);
+pub(super) struct Refused(Box<InFlight>, StoreError);
 
 impl Pg {
     /// The group's place out of a token.
@@ -97,6 +97,11 @@ impl Pg {
             None => {}
             Some(Halt::Drop) => return,
             Some(Halt::Reply(errno)) => return self.reply_error(&op, errno, cx),
+        }
+        if plan.kind != PlanKind::Read && !(self.holds(&op.msg.hobj) && self.holds_all(&plan.txn)) {
+            // A mistake of ours, which must not end this OSD and all others that would get it.
+            cx.log(Level::Error, format!("{}: {} changes {}, which is not of the group", self.pgid, op.reqid, op.msg.hobj));
+            return self.reply_error(&op, EINVAL, cx);
         }
         let notifies = plan.effects.iter().filter(|e| matches!(e, WatchEffect::Notify { .. })).count();
         cx.sh.notify_ids = cx.sh.notify_ids.wrapping_add(notifies as u32);
@@ -151,12 +156,11 @@ impl Pg {
             Halt::Reply(ENOSPC)
         })
     }
-    /// The store did not take a request's change.
-    fn refused(&self, refused: Refused, cx: &mut Cx<'_>) {
-        cx.sh.store_refused = true;
-        let Some((op, _)) = &refused.0.request else { return };
+    /// The store did not take a request's change. Where it has stopped, the OSD's next life answers.
+    fn refused(&self, Refused(write, error): Refused, cx: &mut Cx<'_>) {
+        let Some((op, _)) = write.request.filter(|_| error == StoreError::Full) else { return };
         if op.msg.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0 {
-            self.reply_error(op, ENOSPC, cx);
+            self.reply_error(&op, ENOSPC, cx);
         }
     }
 
@@ -197,7 +201,7 @@ impl Pg {
     }
 
     /// Appends entries to the log and gives them to the store with their transaction, and then to the other members. `ours`: what only our own store
-    /// is to do besides. What our store has no room for and refuses has not happened.
+    /// is to do besides. What our store refuses has not happened, and goes to nobody.
     pub(super) fn submit(
         &mut self,
         mut txn: Transaction,
@@ -213,6 +217,7 @@ impl Pg {
         if let Some(ours) = ours {
             txn.append(ours);
         }
+        self.inflight.follows(self.info.last_update);
         let (mark, i) = (self.log.mark(), &self.info);
         let before = (i.last_update, i.last_complete, i.last_user_version, i.log_tail);
         for e in &entries {
@@ -232,14 +237,14 @@ impl Pg {
             self.info.log_tail = self.log.tail();
         }
         delta.info = InfoChange::Fast(FastInfo::of(&self.info));
-        if !self.to_store(txn, Some(delta), Submitted::Write(inflight.version), cx) {
+        if let Err(error) = self.give(txn, Some(delta), Submitted::Write(inflight.version), cx) {
             self.log.rewind(mark);
             let i = &mut self.info;
             (i.last_update, i.last_complete, i.last_user_version, i.log_tail) = before;
-            return Err(Refused(Box::new(inflight)));
+            return Err(Refused(Box::new(inflight), error));
         }
         if let Some(payload) = for_others {
-            self.send_write(payload, &inflight, everywhere, cx);
+            self.send_write(payload, &inflight, everywhere.min(self.inflight.settled()), cx);
             self.peering.sent_to_members(self.info.last_update);
         }
         if let (Some(noted), Some(backfill)) = (noted, self.room.run().backfill_mut()) {
@@ -253,20 +258,17 @@ impl Pg {
     /// Gives a transaction with its record to the store; false if that has no room for it, and nothing happened. A store that can't go on ends
     /// the OSD.
     pub(super) fn to_store(&mut self, txn: Transaction, delta: Option<LogDelta>, what: Submitted, cx: &mut Cx<'_>) -> bool {
-        match cx.sh.store.submit(txn, delta, self.at_store.token()) {
-            Ok(()) => {
-                self.at_store.gave(what);
-                true
-            }
-            Err(StoreError::Full) => {
-                cx.sh.store_refused = true;
-                false
-            }
-            Err(error) => {
-                cx.out.push(Effect::Stop { why: Some(format!("{}: {error}", self.pgid)) });
-                true
-            }
+        self.give(txn, delta, what, cx) != Err(StoreError::Full)
+    }
+    /// The same. What the store did not take has not happened, whatever the reason.
+    fn give(&mut self, txn: Transaction, delta: Option<LogDelta>, what: Submitted, cx: &mut Cx<'_>) -> StoreResult<()> {
+        let given = cx.sh.store.submit(txn, delta, self.at_store.token());
+        match &given {
+            Ok(()) => self.at_store.gave(what),
+            Err(StoreError::Full) => cx.sh.store_refused = true,
+            Err(error) => cx.out.push(Effect::Stop { why: Some(format!("{}: {error}", self.pgid)) }),
         }
+        given
     }
 
     /// Every member has a write: watches take effect, the answer goes out, requests that waited for it go on.

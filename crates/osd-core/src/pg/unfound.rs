@@ -138,6 +138,7 @@ impl Pg {
         delta.info = InfoChange::Fast(FastInfo::of(&self.info));
         delta.entries = entries.clone();
         let write = InFlight::of(&entries, self.members());
+        self.inflight.follows(last);
         if !self.to_store(ours, Some(delta), Submitted::Write(write.version), cx) {
             self.log.rewind(mark);
             self.missing = before;

@@ -180,7 +180,10 @@ impl Shard {
             ToShard::ForceRecovery(m) => self.force_recovery(&m, cx),
             ToShard::PerfQueries(queries) => self.sh.perf_queries.set(&queries),
             ToShard::Config(config) => self.take_config(config),
-            ToShard::Clock { osd, up_from, sent, now } => self.sh.clocks.heard(osd, up_from, sent, now),
+            ToShard::Clock { osd, up_from, sent, most, now } => {
+                self.sh.clocks.heard(osd, up_from, sent, now);
+                most.into_iter().for_each(|most| self.sh.clocks.told(osd, up_from, most));
+            }
             ToShard::BackfillFull(is_full) => self.sh.is_backfillfull = is_full,
             ToShard::Compact => self.sh.store.compact(),
             ToShard::Count(c, by) => self.sh.perf.add(c, by),

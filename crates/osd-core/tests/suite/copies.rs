@@ -1,13 +1,13 @@
 //! Requests that want other objects: copied out of groups of this OSD, and asked of others wherever the map has them.
 
 use crate::world;
-use crate::world::{Kind, POOL, World, addr};
+use crate::world::{Kind, POOL, World, addr, write_full};
 use denc::Denc;
 use messages::{InOp, MOSDOp, MOSDOpReply, Message};
 use osd_core::{ConnId, Effect, Event, Peer};
-use types::errno::ENOENT;
-use types::osd_op::{CopyFromArgs, OpCode};
-use types::{ByteStr, CEPH_NOSNAP, EntityAddrVec, EntityName, ObjectLocator, OsdOp, features};
+use types::errno::{ENOENT, EPERM};
+use types::osd_op::{CallArgs, CopyFromArgs, OpCode, copy_from_flag};
+use types::{ByteStr, Bytes, CEPH_NOSNAP, EntityAddrVec, EntityName, ObjectLocator, OsdOp, features};
 
 fn copy_from(oid: &str, pool: i64) -> Vec<InOp> {
     let args = CopyFromArgs { snapid: CEPH_NOSNAP, ..CopyFromArgs::default() };
@@ -96,4 +96,106 @@ fn a_question_follows_the_map_and_only_its_last_addressee_answers() {
     w.feed(Event::Connected { conn: ConnId(202), peer: peer(2) });
     w.feed(Event::Message { conn: ConnId(202), msg: answer(2) });
     assert_eq!(w.sent::<MOSDOpReply>(1).iter().map(|r| r.result).collect::<Vec<_>>(), [-ENOENT]);
+}
+
+const OTHER: i64 = 2;
+
+/// A pool with the objects "secret", "open.1" and, in a namespace, "secret" beside the first pool; and clients of few rights, by their connections.
+fn with_rights(kind: Kind, caps: &[&str]) -> World {
+    let mut w = World::new(kind, 2);
+    w.publish(|m| {
+        let pool = m.pools[&POOL].clone();
+        m.pools.insert(OTHER, maps::PgPool { last_change: m.epoch, ..pool });
+        m.pool_names.insert(OTHER, "q".into());
+        m.pool_max = 2;
+    });
+    w.settle();
+    for (name, nspace) in [("secret", ""), ("open.1", ""), ("secret", "n")] {
+        let mut m = in_other_pool(&mut w, name, nspace);
+        m.ops.push(write_full(b"of the other pool"));
+        m.flags |= types::osd_op::osd_flag::WRITE;
+        assert_eq!(w.send(1, &m).remove(0).result, 0);
+    }
+    for (n, cap) in caps.iter().enumerate() {
+        let conn = 50 + n as u64;
+        let cap = Some(cephx::caps::OsdCap::parse(cap).expect("a capability"));
+        let client = Peer { name: EntityName::client(conn as i64), entity: "client.x".into(), global_id: conn, cap, ..peer(0) };
+        w.feed(Event::Connected { conn: ConnId(conn), peer: Peer { addr: addr(0, conn as u32), ..client } });
+    }
+    w
+}
+fn in_other_pool(w: &mut World, name: &str, nspace: &str) -> MOSDOp {
+    let mut m = w.request(name, Vec::new());
+    let pool = &w.map.pools[&OTHER];
+    m.hobj.hash = pool.hash_key(name.as_bytes(), nspace.as_bytes());
+    (m.hobj.pool, m.hobj.nspace) = (OTHER, nspace.into());
+    m.pgid = types::SpgId::whole(types::PgId::new(OTHER, pool.fold(m.hobj.hash)));
+    m
+}
+
+fn a_copy_needs_the_right_to_read_its_source(kind: Kind) {
+    let caps = [
+        "allow rw pool=p",
+        "allow rw pool=p, allow r pool=q",
+        "allow rw pool=p, allow r pool=q namespace=n",
+        "allow rw pool=p, allow r pool=q object_prefix open",
+        "allow rw pool=p, allow w pool=q",
+        "allow rwx",
+    ];
+    let sources = [("secret", OTHER, ""), ("open.1", OTHER, ""), ("secret", OTHER, "n"), ("of.p", POOL, ""), ("none", 77, "")];
+    // In the order of the sources: t for what is copied, n for what is not there, - for what may not be read.
+    let rights = ["---tn", "ttttn", "--ttn", "-t-tn", "---tn", "ttttn"];
+    let mut w = with_rights(kind, &caps);
+    w.write("of.p", b"of this pool");
+    for (n, right) in rights.iter().enumerate() {
+        for ((name, pool, nspace), may) in sources.iter().zip(right.chars()) {
+            for code in [OpCode::COPY_FROM, OpCode::COPY_FROM2] {
+                let args = CopyFromArgs { snapid: CEPH_NOSNAP, flags: copy_from_flag::MAP_SNAP_CLONE, ..CopyFromArgs::default() };
+                let locator = ObjectLocator { nspace: (*nspace).into(), ..ObjectLocator::pool(*pool) };
+                let op = InOp::new(OsdOp::with_copy_from(code, args), (ByteStr::from(*name), locator).to_bytes(0));
+                let wanted = match may {
+                    't' => 0,
+                    'n' => -ENOENT,
+                    _ => -EPERM,
+                };
+                let target = format!("target.{n}");
+                let m = w.request(&target, vec![op]);
+                let result = w.send(50 + n as u64, &m).remove(0).result;
+                assert_eq!(result, wanted, "{}: {code:?} of {name} in {pool}/{nspace}", caps[n]);
+                assert_eq!(w.read(&target).is_ok(), wanted == 0);
+                w.one(&target, vec![InOp::new(OsdOp::new(OpCode::DELETE), Bytes::new())]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_copy_is_of_what_its_client_may_read() {
+    a_copy_needs_the_right_to_read_its_source(Kind::Memory);
+    (1..4).for_each(|seed| a_copy_needs_the_right_to_read_its_source(Kind::Fetching(seed)));
+    #[cfg(debug_assertions)]
+    {
+        osd_core::planted::plant(Some(osd_core::planted::Bug::CopyUnasked));
+        let noticed = std::panic::catch_unwind(|| a_copy_needs_the_right_to_read_its_source(Kind::Memory)).is_err();
+        osd_core::planted::plant(None);
+        assert!(noticed);
+    }
+}
+
+/// A class that gathers from other objects gathers what the client may call there.
+#[test]
+fn what_a_class_gathers_is_what_its_client_may_call() {
+    let own = "allow pool=p class test_remote_reads";
+    let there = format!("{own}, allow pool=q class test_remote_reads");
+    let caps = [own, &format!("{own}, allow rwx pool=q"), &there, "allow class test_remote_reads"];
+    let mut w = with_rights(Kind::Memory, &caps);
+    let (class, method) = ("test_remote_reads", "test_gather");
+    let input =
+        serde_json::json!({ "pool": "q", "src_objects": ["open.1"], "cls": "test_remote_reads", "method": "test_read" }).to_string();
+    for (n, wanted) in [-EPERM, -EPERM, 0, 0].into_iter().enumerate() {
+        let args = CallArgs { class_len: class.len() as u8, method_len: method.len() as u8, argc: 0, indata_len: input.len() as u32 };
+        let op = InOp::new(OsdOp::with_call(OpCode::CALL, args), [class, method, &input].concat().into());
+        let m = w.request(&format!("t{n}"), vec![op]);
+        assert_eq!(w.send(50 + n as u64, &m).remove(0).result, wanted, "{}", caps[n]);
+    }
 }

@@ -15,6 +15,7 @@ pub fn run(subject: &mut dyn Subject) {
     full(subject);
     mistakes_stop(subject);
     temporary_and_own_objects_sort(subject);
+    a_page_of_none_has_one(subject);
     statfs_follows(subject);
 }
 
@@ -225,6 +226,17 @@ fn temporary_and_own_objects_sort(subject: &mut dyn Subject) {
     let page = ask(subject, &mut *store, |s| s.list(coll(0), &own, &name(4), 1)).expect("a listing");
     assert_eq!((page.objects, page.next), (vec![own], Some(name(0))));
     assert_eq!(ask(subject, &mut *store, |s| s.collections()), Ok(vec![CollId::Meta, coll(0)]));
+}
+
+/// A caller that asks for pages of no objects gets to the end all the same.
+fn a_page_of_none_has_one(subject: &mut dyn Subject) {
+    let mut store = with_coll(subject);
+    let mut t = Transaction::new(coll(0));
+    [0, 4].iter().for_each(|n| t.touch(&name(*n)));
+    store.submit(t, None, 2).expect("objects");
+    let page = ask(subject, &mut *store, |s| s.list(coll(0), &GHObject::min(), &GHObject::max(), 0)).expect("a listing");
+    assert_eq!((page.objects, page.next), (vec![name(0)], Some(name(4))));
+    assert_eq!(super::list_all(subject, &mut *store, coll(0), 0), Ok(vec![name(0), name(4)]));
 }
 
 fn statfs_follows(subject: &mut dyn Subject) {

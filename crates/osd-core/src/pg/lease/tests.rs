@@ -169,7 +169,9 @@ impl Model {
         let ahead = {
             let (a, b) = (self.nodes[from as usize].ahead as i64, self.nodes[to as usize].ahead as i64);
             let least = a - b - self.rng.below(50 * MS) as i64;
-            self.rng.chance(1, 2).then_some(least)
+            let least = self.rng.chance(1, 2).then_some(least);
+            let most = a - b + self.rng.below(50 * MS) as i64;
+            (least, self.rng.chance(3, 4).then_some(most))
         };
         let node = &mut self.nodes[to as usize];
         match msg {
@@ -276,6 +278,12 @@ impl Model {
         } else if is_active {
             self.count("held back");
         }
+        // One that follows and reads.
+        if n > 0 && self.nodes[osd as usize].lease.may_read(now) {
+            assert!(n >= self.served, "interval {n} is read after {} has been served, at osd.{osd}", self.served);
+            self.served = n;
+            self.count("read by a follower");
+        }
     }
 }
 
@@ -296,6 +304,7 @@ fn each_broken_promise_is_noticed() {
         Bug::IgnorePriorLease,
         Bug::ForgetRenewals,
         Bug::TrustOldKnowledge,
+        Bug::ReplicaReadsAfterLease,
     ] {
         let seed = (0..SEEDS).find(|seed| is_noticed(bug, || drop(history(*seed))));
         println!("{bug:?}: noticed by seed {seed:?}");
@@ -342,7 +351,7 @@ fn a_primary_that_goes_on_leading_waits_for_what_it_served_and_no_longer() {
     assert_eq!(child.remaining_ns(at(1000)), 10 * MS);
     let mut follower = Lease::default();
     let named = PgLease { readable_until: SpanNs(0), readable_until_ub: SpanNs(7), interval: SpanNs(1000 * MS as i64) };
-    follower.granted(&named, None, at(10));
+    follower.granted(&named, (None, None), at(10));
     follower.start_interval(&[0, 1, 2], false, at(20));
     assert!(follower.for_child().waits());
 }
@@ -354,7 +363,7 @@ fn no_interval_serves_after_a_later_one_has() {
         let m = history(seed);
         m.counts.iter().for_each(|(what, n)| *all.entry(*what).or_insert(0_u64) += n);
     }
-    for what in ["served", "held back", "settled", "waited", "renewed after a pause"] {
+    for what in ["served", "held back", "settled", "waited", "renewed after a pause", "read by a follower"] {
         assert!(all.get(what).is_some_and(|n| *n > 50), "{what}: {all:?}");
     }
 }
@@ -393,7 +402,7 @@ fn the_next_primary_waits_unless_each_holder_is_dead_or_has_answered() {
     let granted = || {
         let mut lease = Lease::default();
         let named = PgLease { readable_until: SpanNs(0), readable_until_ub: SpanNs(77), interval: SpanNs(1000 * MS as i64) };
-        lease.granted(&named, None, at(10));
+        lease.granted(&named, (None, None), at(10));
         assert_eq!(lease.acknowledgement(), Some(PgLeaseAck { readable_until_ub: SpanNs(77) }));
         lease.start_interval(&[0, 1, 2], false, at(200));
         lease

@@ -14,6 +14,7 @@
 use super::cut::is_complete;
 use super::subset::SIZE_UNKNOWN;
 use crate::op::SnapIndexChange;
+use crate::pg::range::temp_pool;
 use crate::planted::{Bug, planted};
 use denc::{Decoder, Denc};
 use messages::{ObjectRecoveryInfo, ObjectRecoveryProgress, PushOp};
@@ -22,7 +23,7 @@ use store::{ObjectStore, StoreError};
 use thiserror::Error;
 use types::object_info::{OI_ATTR, SS_ATTR, oi_flag};
 use types::osd_op::op_flag;
-use types::{Bytes, CollId, EVersion, GHObject, HObject, IntervalSet, ObjectInfo, PoolId, SnapId, SnapSet, Transaction};
+use types::{Bytes, CollId, EVersion, GHObject, HObject, IntervalSet, ObjectInfo, SnapId, SnapSet, Transaction};
 
 /// Why a push is not applied.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -58,12 +59,9 @@ pub struct Incoming {
     parts: BTreeMap<HObject, (EVersion, ObjectRecoveryProgress)>,
 }
 
-/// Temporary objects are in a pool of their own: as stock has it, so far below the group's.
-const TEMP_POOL: PoolId = -2;
-
 /// Where an object is built.
 pub fn temp_name(obj: &HObject) -> GHObject {
-    GHObject::plain(HObject { pool: TEMP_POOL - obj.pool, ..obj.clone() })
+    GHObject::plain(HObject { pool: temp_pool(obj.pool), ..obj.clone() })
 }
 
 /// What the first answer to a pull tells of the object goes into what was asked for.
@@ -79,7 +77,7 @@ pub fn agree(asked: &mut ObjectRecoveryInfo, push: &PushOp) {
 
 /// Leftovers of a process that ended while objects were built: a page of names, with which it is to be asked again until there are none.
 pub fn leftovers(store: &dyn ObjectStore, coll: CollId, max: usize) -> Result<Vec<GHObject>, StoreError> {
-    let end = GHObject::plain(HObject { pool: TEMP_POOL + 1, ..HObject::min() });
+    let end = GHObject::plain(HObject { pool: temp_pool(0) + 1, ..HObject::min() });
     Ok(store.list(coll, &GHObject::min(), &end, max)?.objects)
 }
 

@@ -49,6 +49,16 @@ impl Part {
     pub fn fills(&self) -> bool {
         matches!(self, Self::Scan(_) | Self::Remove(_) | Self::Progress { .. })
     }
+    /// True if each object that it has or wants changed passes.
+    pub fn names(&self, passes: impl Fn(&HObject) -> bool) -> bool {
+        match self {
+            Self::Push(push) => passes(&push.soid) && push.recovery_info.clone_subset.keys().all(passes),
+            Self::Pull(pull) => passes(&pull.soid),
+            Self::Pushed(obj) | Self::Delete(obj, _) | Self::Deleted(obj, _) => passes(obj),
+            Self::Remove(objects) => objects.iter().all(|(obj, _)| passes(obj)),
+            Self::Scan(_) | Self::Digest { .. } | Self::Progress { .. } | Self::Finished => true,
+        }
+    }
     /// True if it asks a backfill target for an answer, which counts by the epoch that the question named.
     pub fn asks_target(&self) -> bool {
         matches!(self, Self::Scan(_) | Self::Progress { .. })

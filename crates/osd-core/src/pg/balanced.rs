@@ -1,0 +1,160 @@
+//! Reads that a member serves which follows its primary: balanced and localized ones.
+//!
+//! Such a member answers what its primary would. It has every write that a client was told of, as that waits for all members; it must not show one that
+//! a new interval may undo, nor go on when another interval may serve. So it serves an object while its primary may serve ([`Lease::may_read`]), if it has
+//! the object and no write of it is in flight. Anything else it answers EAGAIN: the client asks the primary.
+//!
+//! Holds no object's context: writes come as transactions, and nothing that was kept of an object would be true for long.
+//!
+//! Source of the facts: Ceph 18.2 `src/osd/PrimaryLogPG.cc` (`do_op`), `PeeringState.h` (`can_serve_replica_read`).
+//!
+//! [`Lease::may_read`]: super::lease::Lease::may_read
+
+use super::Pg;
+use super::account;
+use super::admit::Halt;
+use super::objects::head_name;
+use super::order::Turn;
+use super::peering::State;
+use crate::event::{Effect, Level};
+use crate::op::{NEXT_TURN, PlanKind, PlanStop, load_object};
+use crate::planted::{Bug, planted};
+use crate::request::{ClientOp, plan_reply};
+use crate::shared::Cx;
+use std::collections::VecDeque;
+use types::errno::EAGAIN;
+use types::osd_op::{OpCode, osd_flag};
+use types::{EVersion, HObject, PgLogEntry};
+
+/// Writes of which it is remembered that they may be in flight. Source: ours. Where members are recovered, what all of them have stands still, and behind
+/// so many writes nothing is served here until it goes on.
+const IN_FLIGHT_MAX: usize = 1024;
+
+/// What a member that follows knows of its primary's writes.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    /// Every member has what is in the log up to here.
+    settled: EVersion,
+    /// Entries behind it: their objects by their hashes, which is enough to be careful.
+    in_flight: VecDeque<(EVersion, u32)>,
+    /// Entries up to here are forgotten.
+    forgotten: EVersion,
+}
+
+impl Followed {
+    /// The interval starts with a log that ends here. Once the group serves, every member has all of it.
+    pub fn since(last: EVersion) -> Self {
+        Self { settled: last, ..Self::default() }
+    }
+    /// An entry of the primary's.
+    pub fn wrote(&mut self, entry: &PgLogEntry) {
+        if entry.is_error() {
+            return;
+        }
+        self.in_flight.push_back((entry.version, entry.soid.hash));
+        if self.in_flight.len() > IN_FLIGHT_MAX {
+            (self.forgotten, _) = self.in_flight.pop_front().expect("one too many");
+        }
+    }
+    /// Every member has what is in the log up to here.
+    pub fn settled(&mut self, version: EVersion) {
+        self.settled = self.settled.max(version);
+        while self.in_flight.pop_front_if(|(version, _)| *version <= self.settled).is_some() {}
+    }
+    /// False if a write of this object may not be on every member.
+    fn is_settled(&self, obj: &HObject) -> bool {
+        self.forgotten <= self.settled && !self.in_flight.iter().any(|(_, hash)| *hash == obj.hash)
+    }
+}
+
+impl Pg {
+    /// A request comes to a member that follows. What is no balanced read came to the wrong OSD: its client hears of the map, and sends it again.
+    pub(super) fn balanced_read(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) {
+        let is_balanced = op.msg.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0;
+        if !is_balanced || !self.peering.mapping.acting.contains(&self.ourselves().osd) {
+            return;
+        }
+        match self.admit(&mut op, cx) {
+            Ok(()) => {}
+            Err(Halt::Drop) => return,
+            Err(Halt::Reply(errno)) => return self.reply_error(&op, errno, cx),
+        }
+        if !self.may_answer(&op, cx) {
+            return self.reply_error(&op, EAGAIN, cx);
+        }
+        let loaded = load_object(&*cx.sh.store, self.coll, &head_name(&op.msg.hobj));
+        let Some(session) = cx.sh.sessions.get(&op.conn) else { return };
+        let plan = loaded.and_then(|ctx| self.plan(&op, session, Some(&ctx), cx.sh, cx.clock));
+        cx.sh.rng.u64();
+        match plan {
+            Ok(mut plan) if plan.kind == PlanKind::Read && plan.effects.is_empty() => {
+                let reply = plan_reply(&op.msg, &mut plan, cx.sh.map.epoch, true);
+                account::read_answered(self.pgid, &op, reply.data_len() as u64, cx);
+                cx.send(op.conn, reply);
+            }
+            Err(PlanStop::Wait(ticket) | PlanStop::Read(ticket, _)) if ticket != NEXT_TURN => {
+                // Writes don't wait for it: when the bytes have come, everything is asked anew.
+                self.stopped(op, Turn::Past, PlanStop::Wait(ticket), cx);
+            }
+            Err(stop @ (PlanStop::Reply(_) | PlanStop::Ended(_))) => self.stopped(op, Turn::Past, stop, cx),
+            Err(PlanStop::Store(why)) => {
+                cx.sh.damaged += 1;
+                cx.sh.report_soon = true;
+                cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{}: {}: {why}", self.pgid, op.msg.hobj) });
+                self.reply_error(&op, EAGAIN, cx);
+            }
+            Ok(_) | Err(_) => self.reply_error(&op, EAGAIN, cx),
+        }
+    }
+
+    /// Whether the object can be read here now, by a request that does nothing else.
+    fn may_answer(&self, op: &ClientOp, cx: &Cx<'_>) -> bool {
+        let info = op.info.as_ref().expect("admission looks it up");
+        let watches = |code| matches!(code, OpCode::WATCH | OpCode::NOTIFY | OpCode::NOTIFY_ACK | OpCode::LIST_WATCHERS);
+        let is_read = info.may_read && !info.write_ordered() && !info.pg_op && !op.msg.ops.iter().any(|op| watches(op.op.code));
+        let obj = &op.msg.hobj;
+        let history = &self.info.history;
+        // The primary has said that every member has begun, so what its log had then can't be undone.
+        let has_begun = self.peering.state() == State::ReplicaActive && history.last_epoch_started >= history.same_interval_since;
+        let has = || self.missing.of_name(&head_name(obj)).next().is_none() || planted(Bug::ReplicaReadsMissing);
+        is_read
+            && has_begun
+            && self.lease.may_read(cx.clock.mono)
+            && !self.info.is_incomplete()
+            && has()
+            && (self.followed.is_settled(obj) || planted(Bug::ReplicaReadsInFlight))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::LogOp;
+
+    #[test]
+    fn a_write_is_in_flight_until_every_member_has_it() {
+        let at = |version| EVersion::new(3, version);
+        let obj = |hash| HObject { hash, ..HObject::min() };
+        let entry = |version, hash| PgLogEntry { op: LogOp::MODIFY, version: at(version), soid: obj(hash), ..PgLogEntry::default() };
+        let mut followed = Followed::since(at(10));
+        assert!(followed.is_settled(&obj(1)));
+        followed.wrote(&entry(11, 1));
+        followed.wrote(&entry(12, 2));
+        followed.wrote(&entry(13, 1));
+        followed.wrote(&PgLogEntry { op: LogOp::ERROR, ..entry(14, 3) });
+        assert_eq!([1, 2, 3].map(|hash| followed.is_settled(&obj(hash))), [false, false, true]);
+        followed.settled(at(12));
+        assert_eq!([1, 2].map(|hash| followed.is_settled(&obj(hash))), [false, true]);
+        // Older news change nothing.
+        followed.settled(at(11));
+        followed.settled(at(13));
+        assert!(followed.is_settled(&obj(1)));
+        // More than is remembered: nothing is known of any object until the forgotten ones are settled.
+        (14..14 + IN_FLIGHT_MAX as u64 + 5).for_each(|version| followed.wrote(&entry(version, 1)));
+        assert!(!followed.is_settled(&obj(9)) && followed.in_flight.len() == IN_FLIGHT_MAX);
+        followed.settled(at(17));
+        assert!(!followed.is_settled(&obj(9)));
+        followed.settled(at(18));
+        assert!(followed.is_settled(&obj(9)) && !followed.is_settled(&obj(1)));
+    }
+}

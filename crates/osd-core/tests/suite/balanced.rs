@@ -1,0 +1,210 @@
+//! Reads that a client sends to a member that follows: served while the primary may serve, of objects that are there and at rest; else the client is sent
+//! to the primary.
+
+use crate::cluster::{Cluster, POOL};
+use crate::world::{addr, received, uuid, watch, write_full};
+use bytes::Bytes;
+use denc::Denc;
+use maps::map_flags;
+use messages::osd_ping::{SpanNs, ping_op};
+use messages::{InOp, MOSDOp, MOSDPing, Message};
+use osd_core::{ConnId, Event, HbNet, Peer};
+use types::errno::{EAGAIN, ENOENT};
+use types::osd_op::{OpCode, PglsArgs, osd_flag, watch_op};
+use types::{EntityName, HObject, OsdOp, PgId, features};
+
+const PG: PgId = PgId { pool: POOL, seed: 0 };
+
+fn read() -> Vec<InOp> {
+    vec![InOp::new(OsdOp::range(OpCode::READ, 0, 0), Bytes::new())]
+}
+fn hold(c: &Cluster, osd: usize, holds: bool) {
+    c.nodes[osd].as_ref().unwrap().store.borrow_mut().holds_commits = holds;
+}
+/// All that happens without time passing.
+fn quiet(c: &mut Cluster) {
+    while c.step() {}
+}
+/// Each OSD hears from its primary how far that one's clock is ahead: all have one clock here. A lease that is granted then can be reckoned with.
+fn synchronise(c: &mut Cluster) {
+    let primary = c.primary(PG);
+    let now = c.clock().mono.0 as i64;
+    for osd in (0..c.nodes.len()).filter(|osd| *osd != primary as usize) {
+        let peer = Peer {
+            name: EntityName::osd(primary.into()),
+            entity: format!("osd.{primary}"),
+            global_id: 0,
+            features: features::SUPPORTED,
+            supported: features::SUPPORTED,
+            addr: addr(6802 + 10 * primary as u16, 1),
+            cap: None,
+        };
+        let pong = MOSDPing {
+            fsid: uuid(1),
+            map_epoch: c.map.epoch,
+            op: ping_op::PING_REPLY,
+            up_from: c.map.osd_info[primary as usize].up_from,
+            mono_ping_stamp: SpanNs(now),
+            mono_send_stamp: SpanNs(now),
+            delta_ub: Some(SpanNs(0)),
+            ..MOSDPing::default()
+        };
+        c.feed(osd, Event::Connected { conn: ConnId(50), peer });
+        c.feed(osd, Event::Heartbeat { conn: ConnId(50), net: HbNet::Back, msg: pong.encode(features::SUPPORTED) });
+    }
+    // The next renewal of the lease.
+    for _ in 0..9 {
+        c.tick();
+        quiet(c);
+    }
+}
+fn ask(c: &mut Cluster, osd: usize, m: &MOSDOp) -> Option<(i32, Bytes)> {
+    c.feed(osd, Event::Message { conn: ConnId(1), msg: received(&m.encode(features::SUPPORTED)) });
+    let at = c.replies.iter().position(|r| r.tid == m.tid)?;
+    let reply = c.replies.remove(at);
+    Some((reply.result, reply.ops.first().map(|op| op.outdata.clone()).unwrap_or_default()))
+}
+fn balanced(c: &mut Cluster, osd: usize, name: &str, flag: u32) -> Option<(i32, Bytes)> {
+    let mut m = c.request(name, read());
+    m.flags |= flag;
+    ask(c, osd, &m)
+}
+fn served(c: &mut Cluster, osd: usize, name: &str) -> Result<Bytes, i32> {
+    let (result, data) = balanced(c, osd, name, osd_flag::BALANCE_READS).expect("a balanced read is answered");
+    if result < 0 { Err(-result) } else { Ok(data) }
+}
+/// Three members, the primary first; and an object "a" that is written and at rest.
+fn group(seed: u64) -> (Cluster, Vec<usize>) {
+    let mut c = Cluster::new(seed, 3, 3, 2, 1);
+    let primary = c.primary(PG) as usize;
+    let members = std::iter::once(primary).chain((0..3).filter(|osd| *osd != primary)).collect();
+    for name in ["a", "b", "rest"] {
+        assert_eq!(c.one(name, vec![write_full(b"1")]).unwrap().result, 0);
+    }
+    synchronise(&mut c);
+    (c, members)
+}
+
+#[test]
+fn a_member_that_follows_serves_what_is_at_rest() {
+    let (mut c, members) = group(3);
+    for member in &members[1..] {
+        for flag in [osd_flag::BALANCE_READS, osd_flag::LOCALIZE_READS] {
+            assert_eq!(balanced(&mut c, *member, "a", flag), Some((0, Bytes::from_static(b"1"))));
+        }
+        assert_eq!(balanced(&mut c, *member, "a", 0), None, "a read that is not balanced belongs to the primary");
+        assert_eq!(served(&mut c, *member, "nothing"), Err(ENOENT));
+        // What does more than to read.
+        let start = HObject::min().to_bytes(0);
+        let lists = InOp::new(OsdOp::with_pgls(OpCode::PGNLS, PglsArgs { count: 10, start_epoch: 0 }), start);
+        let watchers = InOp::new(OsdOp::new(OpCode::LIST_WATCHERS), Bytes::new());
+        let others = [
+            vec![write_full(b"2")],
+            vec![watch(watch_op::WATCH, 1)],
+            vec![watchers],
+            vec![lists],
+            [read(), vec![write_full(b"2")]].concat(),
+        ];
+        for ops in others {
+            let mut m = c.request("a", ops);
+            m.flags |= osd_flag::BALANCE_READS;
+            assert_eq!(ask(&mut c, *member, &m).map(|(result, _)| result), Some(-EAGAIN), "{:?}", m.ops[0].op.code);
+        }
+        // Sent by a map of before the interval: its client sends it again.
+        let mut m = c.request("a", read());
+        m.flags |= osd_flag::BALANCE_READS;
+        m.map_epoch = 1;
+        assert_eq!(ask(&mut c, *member, &m), None);
+    }
+    // The primary serves it like any other.
+    assert_eq!(served(&mut c, members[0], "a"), Ok(Bytes::from_static(b"1")));
+    assert_eq!(c.errors, [""; 0]);
+}
+
+/// A write that one member has and another has not is shown by none of them.
+fn a_write_in_flight_is_not_shown() {
+    let (mut c, members) = group(4);
+    let (fast, slow) = (members[1], members[2]);
+    hold(&c, slow, true);
+    let write = c.request("a", vec![write_full(b"2")]);
+    c.give(&write);
+    quiet(&mut c);
+    assert!(c.replies.is_empty());
+    assert_eq!(served(&mut c, fast, "a"), Err(EAGAIN));
+    assert_eq!(served(&mut c, slow, "a"), Err(EAGAIN));
+    assert_eq!(served(&mut c, fast, "b"), Ok(Bytes::from_static(b"1")), "of other objects nothing is in flight");
+    hold(&c, slow, false);
+    c.feed(slow, Event::TurnEnd);
+    quiet(&mut c);
+    assert_eq!(c.replies.pop().map(|r| (r.tid, r.result)), Some((write.tid, 0)));
+    // That every member has it is told with the next write.
+    assert_eq!(c.one("rest", vec![write_full(b"2")]).unwrap().result, 0);
+    assert_eq!(served(&mut c, fast, "a"), Ok(Bytes::from_static(b"2")));
+    assert_eq!(served(&mut c, slow, "a"), Ok(Bytes::from_static(b"2")));
+}
+
+/// The primary is gone: its members serve no longer than it could have.
+fn a_member_serves_no_longer_than_its_primary() {
+    let (mut c, members) = group(5);
+    assert_eq!(served(&mut c, members[1], "a"), Ok(Bytes::from_static(b"1")));
+    let stopped = c.nodes[members[0]].take();
+    let mut seconds = 0;
+    while served(&mut c, members[1], "a").is_ok() {
+        c.tick();
+        quiet(&mut c);
+        seconds += 1;
+        assert!(seconds <= 16, "a lease lasts 16 s");
+    }
+    assert_eq!(served(&mut c, members[1], "a"), Err(EAGAIN));
+    drop(stopped);
+}
+
+/// A member that lacks an object does not serve it, nor what it had of it before.
+fn what_a_member_lacks_it_does_not_serve() {
+    let (mut c, members) = group(6);
+    let away = members[2];
+    c.kill(away);
+    c.mark_down(away);
+    c.settle();
+    assert_eq!(c.one("a", vec![write_full(b"2")]).unwrap().result, 0);
+    c.publish(|m| m.flags |= map_flags::NORECOVER);
+    c.start(away);
+    c.settle();
+    synchronise(&mut c);
+    assert_eq!(served(&mut c, away, "a"), Err(EAGAIN));
+    assert_eq!(served(&mut c, away, "b"), Ok(Bytes::from_static(b"1")));
+    c.publish(|m| m.flags &= !map_flags::NORECOVER);
+    c.settle();
+    synchronise(&mut c);
+    assert_eq!(served(&mut c, away, "a"), Ok(Bytes::from_static(b"2")));
+}
+
+#[test]
+fn a_member_shows_nothing_that_may_be_undone() {
+    a_write_in_flight_is_not_shown();
+}
+#[test]
+fn a_lease_that_is_over_is_over_for_members() {
+    a_member_serves_no_longer_than_its_primary();
+}
+#[test]
+fn a_missing_object_is_the_primarys_to_serve() {
+    what_a_member_lacks_it_does_not_serve();
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn broken_promises_of_replicas_are_noticed() {
+    use osd_core::planted::{Bug, plant};
+    let cases: [(Bug, fn()); 3] = [
+        (Bug::ReplicaReadsInFlight, a_write_in_flight_is_not_shown),
+        (Bug::ReplicaReadsAfterLease, a_member_serves_no_longer_than_its_primary),
+        (Bug::ReplicaReadsMissing, what_a_member_lacks_it_does_not_serve),
+    ];
+    for (bug, case) in cases {
+        plant(Some(bug));
+        let noticed = std::panic::catch_unwind(case).is_err();
+        plant(None);
+        assert!(noticed, "{bug:?}");
+    }
+}
