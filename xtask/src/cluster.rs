@@ -57,7 +57,7 @@ pub fn build() -> Result<()> {
     if std::env::var_os("HUMBOLDT_BINARY").is_some() {
         return Ok(());
     }
-    must(Command::new("cargo").current_dir(root()).args(["build", "--profile", profile(), "--quiet", "--package", "cli"]))
+    must(Command::new("cargo").current_dir(root()).args(["build", "--profile", profile(), "--locked", "--quiet", "--package", "cli"]))
 }
 
 /// Resident memory of a process; 0 if there is none.
@@ -99,7 +99,8 @@ impl Cluster {
     fn start_all(dir: PathBuf, port: &str, args: &[&str], namespace: Option<&str>) -> Result<Self> {
         let started = Instant::now();
         let mut up = Command::new(binary());
-        up.arg("up").arg("--dir").arg(&dir).args(["--port", port]).args(args);
+        // Cases remove pools.
+        up.arg("up").arg("--dir").arg(&dir).args(["--port", port, "--dev"]).args(args);
         let mut child = placed(namespace, up)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -15,7 +15,7 @@ const HEALTH: [&str; 2] = ["crates/mon-core/src/health.rs", "crates/mon-core/src
 const LINES: [&str; 5] =
     ["crates/cli/src", "crates/osd/src", "crates/mon/src", "crates/disk/src/error.rs", "crates/store-block/src/recover.rs"];
 /// Of these, what is no daemon's: tools that tell their user at once.
-const TOOLS: [&str; 11] = [
+const TOOLS: [&str; 12] = [
     "bench.rs",
     "store_bench",
     "store_tool",
@@ -27,6 +27,7 @@ const TOOLS: [&str; 11] = [
     "src/top/",
     "connect.rs",
     "progress.rs",
+    "replace.rs",
 ];
 
 fn sources(path: &Path, out: &mut Vec<PathBuf>) {

@@ -126,6 +126,9 @@ pub struct Up {
     /// How clients log in: with keys (`cephx`), or not at all.
     #[arg(long, value_enum, default_value_t = Auth::Cephx)]
     pub auth: Auth,
+    /// Serve without keys (`--auth none`) on an address that other machines reach: each of them may do everything.
+    #[arg(long)]
+    pub allow_insecure_network: bool,
     /// Type of the keys that a new cluster makes.
     #[arg(long, value_enum, default_value_t = KeyKind::Aes)]
     pub key_type: KeyKind,
@@ -144,6 +147,9 @@ pub struct Up {
     /// Run each daemon as a process of its own.
     #[arg(long)]
     pub processes: bool,
+    /// A new cluster is for tests and trials: pools can be deleted, and nothing warns of pools with one copy.
+    #[arg(long)]
+    pub dev: bool,
     /// Microseconds for which an idle OSD polls for work before it sleeps: lower latency for more CPU time.
     #[arg(long, default_value_t = 0)]
     pub spin_us: u64,
@@ -159,15 +165,22 @@ pub struct Web {
     /// if that one is taken. An address that other machines reach needs --http-token.
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<String>,
-    /// What visitors of the page and the metrics must show: `?token=TOKEN` in the address, or the header `Authorization: Bearer TOKEN`.
+    /// What visitors of the page and the metrics must show: `?token=TOKEN` in the address, or the header `Authorization: Bearer TOKEN`. `@FILE`: the
+    /// file's first line. Other users of the machine see a command line, but neither a file of mode 0600 nor HUMBOLDT_HTTP_TOKEN.
     #[arg(long, value_name = "TOKEN", env = "HUMBOLDT_HTTP_TOKEN", hide_env_values = true)]
     pub http_token: Option<String>,
 }
 
 impl Web {
+    /// The token itself.
+    pub fn token(&self) -> anyhow::Result<Option<String>> {
+        let Some(path) = self.http_token.as_ref().and_then(|token| token.strip_prefix('@')) else { return Ok(self.http_token.clone()) };
+        let text = std::fs::read_to_string(path).map_err(|e| anyhow::anyhow!("--http-token @{path}: {e}"))?;
+        Ok(Some(text.lines().next().unwrap_or_default().trim().to_string()))
+    }
     /// What the monitor is to do about it.
     pub fn config(&self) -> anyhow::Result<Option<mon::HttpConfig>> {
-        let token = self.http_token.clone();
+        let token = self.token()?;
         if let Some(token) = &token {
             let plain = token.chars().all(|c| c.is_ascii_alphanumeric() || "-._~".contains(c));
             anyhow::ensure!(plain, "--http-token: letters, digits and -._~ only, since it stands in addresses");
@@ -218,7 +231,8 @@ impl Devices {
     pub fn refuse_others(&self, folder: &std::path::Path) -> anyhow::Result<()> {
         for (role, given) in [("data", &self.data), ("wal", &self.wal), ("meta", &self.meta)] {
             let Some(given) = given else { continue };
-            let now = folder.join(role).canonicalize()?;
+            // A device that is gone says nothing: its OSD does not start, and that says why.
+            let Ok(now) = folder.join(role).canonicalize() else { continue };
             if given.canonicalize().ok().as_ref() != Some(&now) {
                 let (folder, now, given) = (folder.display(), now.display(), given.display());
                 anyhow::bail!(
@@ -251,6 +265,9 @@ pub struct MonArgs {
     /// How clients log in: with keys (`cephx`), or not at all.
     #[arg(long, value_enum, default_value_t = Auth::Cephx)]
     pub auth: Auth,
+    /// Serve without keys (`--auth none`) on an address that other machines reach: each of them may do everything.
+    #[arg(long)]
+    pub allow_insecure_network: bool,
     /// Type of the keys that a new cluster makes.
     #[arg(long, value_enum, default_value_t = KeyKind::Aes)]
     pub key_type: KeyKind,
@@ -265,6 +282,9 @@ pub struct MonArgs {
     /// For how many OSDs a new cluster makes keys.
     #[arg(long, default_value_t = 1)]
     pub osds: u32,
+    /// A new cluster is for tests and trials: pools can be deleted, and nothing warns of pools with one copy.
+    #[arg(long)]
+    pub dev: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -274,14 +294,38 @@ pub struct RestoreMon {
     pub dir: PathBuf,
 }
 
+/// What is done with an OSD instead of running it.
+#[derive(Debug, Subcommand)]
+pub enum OsdAction {
+    /// Give a broken disk's OSD a new, empty store, while `humboldt up` serves: the same number, filled from the other copies.
+    Replace(Replace),
+}
+
 #[derive(Debug, clap::Args)]
+pub struct Replace {
+    /// The OSD's number.
+    pub id: i32,
+    /// The cluster's folder, which `humboldt up` serves.
+    #[arg(long, default_value = "humboldt-data")]
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub devices: Devices,
+    /// Do it although data are lost by it, as far as the cluster knows.
+    #[arg(long)]
+    pub yes_i_really_mean_it: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct OsdArgs {
+    #[command(subcommand)]
+    pub action: Option<OsdAction>,
     /// The cluster's ceph.conf.
     #[arg(long, short = 'c', env = "CEPH_CONF")]
     pub conf: Option<PathBuf>,
     /// The OSD's number.
-    #[arg(long, short = 'i')]
-    pub id: i32,
+    #[arg(long, short = 'i', required = true)]
+    pub id: Option<i32>,
     /// Make the OSD's data folder and end; `ceph osd new` gives the number to --osd-uuid before or after.
     #[arg(long)]
     pub mkfs: bool,

@@ -24,14 +24,33 @@ pub struct Monitor {
     pub fsid: types::Uuid,
 }
 
+/// What the monitor of `up` and that of `mon` are started with.
+pub struct MonStart<'a> {
+    pub listen: SocketAddr,
+    pub auth: mon::AuthMode,
+    pub allow_insecure_network: bool,
+    pub key_type: KeyKind,
+    /// OSDs that have keys.
+    pub osds: u32,
+    pub web: &'a Web,
+    pub dev: bool,
+}
+
 /// Opens or makes the cluster in `dir`, and starts its monitor. Writes `ceph.conf`.
-pub fn start_mon(dir: &Path, listen: SocketAddr, auth: mon::AuthMode, key_type: KeyKind, osds: u32, web: &Web) -> Result<Monitor> {
+pub fn start_mon(dir: &Path, with: &MonStart<'_>) -> Result<Monitor> {
+    let MonStart { listen, auth, allow_insecure_network, key_type, osds, web, dev } = *with;
+    anyhow::ensure!(
+        auth == mon::AuthMode::Cephx || listen.ip().is_loopback() || allow_insecure_network,
+        "--auth none lets whatever reaches {} do everything: give --auth cephx, an address of this machine alone (127.0.0.1), or \
+         --allow-insecure-network if all of that network is trusted",
+        listen.ip()
+    );
     // Before anything is made.
     let http = web.config()?;
-    let cluster =
-        mon::open_or_mkfs(dir, &mon::MkfsOptions { auth, key_type: key_type.key_type(), listen, osds, config: Vec::new() }, || {
-            crate::stores::refuse_orphans(dir)
-        })?;
+    let owned = |(s, n, v): &(&str, &str, &str)| (s.to_string(), n.to_string(), v.to_string());
+    let config = if dev { mon::DEV_SETTINGS.iter().map(owned).collect() } else { Vec::new() };
+    let options = mon::MkfsOptions { auth, key_type: key_type.key_type(), listen, osds, config };
+    let cluster = mon::open_or_mkfs(dir, &options, || crate::stores::refuse_orphans(dir))?;
     crate::stores::refuse_strangers(dir, cluster.fsid)?;
     let (fsid, keyring, is_new) = (cluster.fsid, cluster.keyring.clone(), cluster.is_new);
     let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: mon::admin_socket(dir, "mon.a"), http })
@@ -46,8 +65,16 @@ pub fn start_mon(dir: &Path, listen: SocketAddr, auth: mon::AuthMode, key_type: 
 pub fn mon(args: &MonArgs) -> Result<()> {
     let folder = Folder::hold(&args.dir.join("mon"))?;
     let dir = folder.dir.parent().context("the monitor's folder lies in the cluster's")?;
-    let Monitor { handle, .. } =
-        start_mon(dir, SocketAddr::new(args.listen, args.port), args.auth.mode(), args.key_type, args.osds, &args.web)?;
+    let with = MonStart {
+        listen: SocketAddr::new(args.listen, args.port),
+        auth: args.auth.mode(),
+        allow_insecure_network: args.allow_insecure_network,
+        key_type: args.key_type,
+        osds: args.osds,
+        web: &args.web,
+        dev: args.dev,
+    };
+    let Monitor { handle, .. } = start_mon(dir, &with)?;
     say::println!("mon.a serves at {}", handle.mon_addr);
     if let Some(addr) = handle.http_addr {
         say::println!("{}", web_line(addr, &args.web));
@@ -89,6 +116,7 @@ pub fn osd_config(id: i32, monitor: EntityAddrVec, listen: IpAddr, store: StoreC
         data_dir: dir.display().to_string(),
         quiet: false,
         null: false,
+        is_alone: true,
         deployment: osd::Deployment::default(),
     }
 }

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// A folder that this process holds until it ends.
@@ -14,10 +15,16 @@ pub struct Folder {
 impl Folder {
     /// Makes the folder if it is not there. An error names the process that holds it.
     pub fn hold(dir: &Path) -> Result<Self> {
+        let is_new = !dir.exists();
         disk::create_dirs(dir).with_context(|| {
             format!("making the folder {} (a place for a folder is wanted: no file, and where you may write)", dir.display())
         })?;
         let dir = dir.canonicalize().with_context(|| format!("the folder {}", dir.display()))?;
+        if is_new {
+            // Keys and objects have modes of their own; which OSDs there are and what they said is no other user's, either.
+            std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o750))
+                .with_context(|| format!("the folder {}", dir.display()))?;
+        }
         let path = dir.join("lock");
         let mut lock = OpenOptions::new()
             .read(true)

@@ -7,6 +7,16 @@ use std::process::Command;
 
 const KEEPER: &str = "HUMBOLDT_KEEPER";
 
+/// A daemon's memory has keys and clients' data: no other process of its user may look into it, and no core is written. HUMBOLDT_DUMPABLE=1 leaves it
+/// open to debuggers and profilers; root may look in any case.
+#[allow(unsafe_code)]
+pub fn close_memory() {
+    if std::env::var_os("HUMBOLDT_DUMPABLE").is_none_or(|value| value != "1") {
+        // SAFETY: sets a flag of this process, and touches no memory.
+        unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
+    }
+}
+
 /// The daemon of this command is to end with this process.
 pub fn keep(cmd: &mut Command) {
     cmd.env(KEEPER, std::process::id().to_string());

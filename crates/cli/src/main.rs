@@ -14,14 +14,17 @@ mod daemons;
 mod files_limit;
 mod folder;
 mod help_files;
+mod keeper;
 mod kept;
 mod lab;
+mod members;
 mod networks;
 mod osd_daemon;
 mod processes;
 mod progress;
 mod rados;
 mod regroup;
+mod replace;
 mod signals;
 mod store_bench;
 mod store_tool;
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
     // What a daemon is for is not what it prints.
     let is_daemon = matches!(command, Command::Up(_) | Command::Mon(_) | Command::Osd(_));
     if is_daemon {
+        kept::close_memory();
         say::in_background();
     }
     let code = run(command);
@@ -77,7 +81,7 @@ fn run(command: Command) -> ExitCode {
         Err(e) => {
             say::eprintln!("humboldt: {e:#}");
             advice::print(&e);
-            ExitCode::FAILURE
+            if e.is::<osd::StoreFailed>() { ExitCode::from(osd_daemon::STORE_FAILED) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -1,10 +1,10 @@
 //! `humboldt osd`: one OSD of the cluster that a ceph.conf names, ours or stock, as operators of Ceph run ceph-osd.
 //!
-//! With a data folder (`osd data`, made by `--mkfs`) the OSD has the identity that the folder holds, and logs in with the folder's keyring. Without one, and only
-//! if `--store mem` asks for it, its store is in memory: it has a new identity at each start, and registers itself with the admin's key. That takes the number
-//! from the OSD that has it, so a folder that is not there is an error otherwise.
+//! With a data folder (`osd data`, made by `--mkfs`) the OSD has the identity that the folder holds, and logs in with the folder's keyring. Without
+//! one, and only if `--store mem` asks for it by name, its store is in memory: it has a new identity at each start, and registers itself with the
+//! admin's key. That takes the number from the OSD that has it, so a folder that is not there is an error otherwise.
 
-use crate::args::{OsdArgs, StoreKind};
+use crate::args::{OsdAction, OsdArgs, StoreKind};
 use crate::daemons::{UP_TIMEOUT, key_of, osd_config};
 use crate::folder::Folder;
 use crate::{networks, signals};
@@ -16,17 +16,24 @@ use osd::store::{BLOCK, CACHE_DEFAULT, MEM, MEM_DEFAULT};
 use osd::{Admin, DataDir, Deployment, StoreConfig};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use types::{EntityAddrVec, EntityKind, EntityText, Uuid};
+use types::{EntityAddrVec, EntityKind, EntityText, OsdId, Uuid};
+
+/// The exit code of an OSD whose store could not go on, as sysexits.h has it for errors of input and output.
+pub const STORE_FAILED: u8 = 74;
 
 pub fn osd(args: &OsdArgs) -> Result<()> {
-    let name = EntityText::new(EntityKind::OSD, args.id.to_string());
+    if let Some(OsdAction::Replace(args)) = &args.action {
+        return crate::replace::replace(args);
+    }
+    let id = args.id.context("--id is required")?;
+    let name = EntityText::new(EntityKind::OSD, id.to_string());
     let path = args.conf.clone().unwrap_or_else(|| "humboldt-data/ceph.conf".into());
     let text = std::fs::read_to_string(&path).with_context(|| format!("{}: give --conf", path.display()))?;
     let mut conf = Conf::parse(&text, name.clone()).with_context(|| path.display().to_string())?;
     let data = args.osd_data.clone().unwrap_or_else(|| conf.get_or("osd data", "/var/lib/ceph/osd/$cluster-$id").into());
     conf.set("osd data", data.display().to_string());
     if args.mkfs {
-        return mkfs(args, &conf, &data);
+        return mkfs(args, id, &conf, &data);
     }
     let monitors = conf.mon_hosts();
     let Some(monitor) = monitors.first() else {
@@ -38,8 +45,8 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
     };
     let dir = path.parent().unwrap_or(Path::new("."));
     let memory = args.memory.or_else(|| conf.number("memstore device bytes")).unwrap_or(MEM_DEFAULT);
-    let folder = if DataDir::is_made(&data) { Some((DataDir::open(&data, args.id)?, Folder::hold(&data)?)) } else { None };
-    if folder.is_none() && !args.register && args.store != StoreKind::Mem {
+    let folder = if DataDir::is_made(&data) { Some((DataDir::open(&data, id)?, Folder::hold(&data)?)) } else { None };
+    if folder.is_none() && args.store != StoreKind::Mem {
         bail!(
             "{} is no OSD's data folder: name the right one with --osd-data, or make it with --mkfs (--store mem: an OSD in memory, new at each start)",
             data.display()
@@ -52,7 +59,7 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
         }
         _ => StoreConfig::Mem { capacity: memory },
     };
-    let mut config = osd_config(args.id, EntityAddrVec::default(), listen, store, dir);
+    let mut config = osd_config(id, EntityAddrVec::default(), listen, store, dir);
     config.monitors = monitors;
     config.admin_socket = conf.get("admin socket").filter(|path| !path.is_empty()).map(PathBuf::from);
     config.spin_us = args.spin_us;
@@ -75,7 +82,7 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
     }
     let registers = folder.is_none() || args.register;
     if method(&conf, "cluster") {
-        let beside = if folder.is_some() { data.join("keyring") } else { dir.join(format!("osd.{}.keyring", args.id)) };
+        let beside = if folder.is_some() { data.join("keyring") } else { dir.join(format!("osd.{}.keyring", id)) };
         let key = key_of(&name, &keyrings(&args.keyring, &conf, beside))?;
         let Some(key) = key else { bail!("no keyring holds the key of {name}: give --keyring, or put it into {}/keyring", data.display()) };
         config.key = Some(key.key);
@@ -84,10 +91,10 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
     let mut handle = osd::start(config)?;
     if registers {
         handle.wait_up(UP_TIMEOUT, || false)?;
-        say::println!("osd.{} is up", args.id);
+        say::println!("osd.{} is up", id);
     } else {
         // Monitors may be away for long: an OSD of a cluster waits for them.
-        say::println!("osd.{} runs at {listen}", args.id);
+        say::println!("osd.{} runs at {listen}", id);
     }
     signals::wait(|| handle.is_finished())?;
     handle.stop()
@@ -115,12 +122,12 @@ fn admin(args: &OsdArgs, conf: &Conf, path: &Path, text: &str, data: &Path) -> R
 }
 
 /// Makes the data folder, and says by which commands the cluster gets to know the OSD.
-fn mkfs(args: &OsdArgs, conf: &Conf, data: &Path) -> Result<()> {
+fn mkfs(args: &OsdArgs, id: OsdId, conf: &Conf, data: &Path) -> Result<()> {
     let parse = |text: &str| Uuid::parse(text.trim()).with_context(|| format!("{text} is no uuid: `uuidgen` makes one"));
     let cluster_fsid = parse(&conf.get("fsid").context("ceph.conf has no `fsid`")?)?;
     let osd_fsid = match &args.osd_uuid {
         Some(text) => parse(text)?,
-        None if DataDir::is_made(data) => DataDir::open(data, args.id)?.osd_fsid,
+        None if DataDir::is_made(data) => DataDir::open(data, id)?.osd_fsid,
         None => {
             let mut fresh = [0; 16];
             cephx::Entropy::fill(&mut net::auth_cephx::entropy(), &mut fresh);
@@ -133,11 +140,11 @@ fn mkfs(args: &OsdArgs, conf: &Conf, data: &Path) -> Result<()> {
     }
     if args.store == StoreKind::Block && !DataDir::is_made(data) {
         disk::create_dirs(data).with_context(|| format!("making {}", data.display()))?;
-        osd::store::mkfs(data, args.id, osd_fsid, cluster_fsid, &crate::stores::new_store(&args.devices, data, 1)?, class)?;
+        osd::store::mkfs(data, id, osd_fsid, cluster_fsid, &crate::stores::new_store(&args.devices, data, 1)?, class)?;
     } else {
-        DataDir::mkfs(data, args.id, osd_fsid, cluster_fsid, if args.store == StoreKind::Block { BLOCK } else { MEM }, class)?;
+        DataDir::mkfs(data, id, osd_fsid, cluster_fsid, if args.store == StoreKind::Block { BLOCK } else { MEM }, class)?;
     }
-    let name = EntityText::new(EntityKind::OSD, args.id.to_string());
+    let name = EntityText::new(EntityKind::OSD, id.to_string());
     let keyring = data.join("keyring");
     if args.mkkey && key_of(&name, std::slice::from_ref(&keyring))?.is_none() {
         let key = cephx::CryptoKey::generate(net::auth_cephx::now(), &mut net::auth_cephx::entropy());
@@ -150,7 +157,7 @@ fn mkfs(args: &OsdArgs, conf: &Conf, data: &Path) -> Result<()> {
         Keyring::parse(&text).context("the keyring that we write")?;
         disk::update_file(&keyring, text.as_bytes(), 0o600).with_context(|| keyring.display().to_string())?;
     }
-    say::println!("osd.{} {osd_fsid} made in {}", args.id, data.display());
+    say::println!("osd.{id} {osd_fsid} made in {}", data.display());
     Ok(())
 }
 

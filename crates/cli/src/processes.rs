@@ -1,79 +1,116 @@
 //! `humboldt up --processes`: the same daemons, each a process of its own, kept by this one.
 
-use crate::again::Again;
+use crate::again::Cause;
 use crate::args::Up;
 use crate::folder::Folder;
-use crate::{kept, regroup, signals, stores, up};
-use anyhow::{Context, Result, bail};
+use crate::keeper::{Daemon, Ended, Form};
+use crate::osd_daemon::STORE_FAILED;
+use crate::stores::OsdStore;
+use crate::{kept, signals, stores, up};
+use anyhow::{Context, Result, anyhow, bail};
 use osd::StoreConfig;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use types::OsdId;
+
+/// How long the monitor may take to serve, and to end in order.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+const END_PATIENCE: Duration = Duration::from_secs(8);
 
 /// A daemon that ends when this process does in order; its first line says that it serves.
-struct Daemon {
-    name: String,
-    cmd: Command,
+struct Process {
     child: Child,
-    line: String,
-    /// What it says behind its first line, until that is passed on.
-    more: Option<BufReader<ChildStdout>>,
-    again: Again,
+    /// Its first line.
+    line: Receiver<String>,
+    serves: bool,
+    /// While it is there, what it says behind its first line waits.
+    holds_back: Option<mpsc::Sender<()>>,
+    /// What it said last on standard error.
+    last_words: Arc<Mutex<String>>,
 }
 
-/// Starts a process, and waits for its first line.
-fn spawn(name: &str, cmd: &mut Command) -> Result<(Child, String, BufReader<ChildStdout>)> {
-    let mut child = cmd.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().with_context(|| format!("starting {name}"))?;
-    let mut lines = BufReader::new(child.stdout.take().context("its output is piped")?);
-    let mut line = String::new();
-    lines.read_line(&mut line)?;
-    if line.is_empty() {
-        let status = child.wait()?;
-        bail!("{name} ended with {status} before it served");
-    }
-    Ok((child, line, lines))
-}
-
-impl Daemon {
-    fn start(name: String, mut cmd: Command, now: Duration) -> Result<Self> {
+impl Process {
+    fn start(name: &str, mut cmd: Command) -> Result<Self> {
         kept::keep(&mut cmd);
-        let (child, line, more) = spawn(&name, &mut cmd)?;
-        Ok(Self { name, cmd, child, line, more: Some(more), again: Again::started(now) })
+        let cmd = cmd.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = cmd.spawn().with_context(|| format!("starting {name}"))?;
+        let (first, line) = mpsc::channel();
+        let (holds_back, go_on) = mpsc::channel();
+        let (out, err) = (child.stdout.take().context("its output is piped")?, child.stderr.take().context("its errors are piped")?);
+        let last_words = Arc::new(Mutex::new(String::new()));
+        let kept = last_words.clone();
+        std::thread::spawn(move || pass_on(out, &first, &go_on));
+        std::thread::spawn(move || pass_on_errors(err, &kept));
+        Ok(Self { child, line, serves: false, holds_back: Some(holds_back), last_words })
     }
-    /// Passes on what it says further, as long as something reads us.
-    fn pass_on(&mut self) {
-        if let Some(more) = self.more.take() {
-            std::thread::spawn(move || more.lines().map_while(Result::ok).try_for_each(|line| writeln!(std::io::stdout(), "{line}")));
-        }
+    /// How it ended, if it has.
+    fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
     }
-    fn ended(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
+    fn last_words(&self) -> String {
+        self.last_words.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
-    /// Says when it has ended, and starts it when its pause is over.
-    fn keep(&mut self, now: Duration) -> Result<()> {
-        if let Again::Pauses { .. } = self.again {
-            if self.again.is_due(now) {
-                // It may wait for the map to show it; others are looked after meanwhile.
-                self.child =
-                    self.cmd.stdin(Stdio::null()).stdout(Stdio::null()).spawn().with_context(|| format!("starting {}", self.name))?;
-            }
-        } else if self.ended() {
-            let status = self.child.wait()?;
-            say::eprintln!("{} ended with {status}; it is started again in {} s", self.name, self.again.ended(now).as_secs());
-        }
-        Ok(())
+}
+
+/// Passes on what it says behind its first line, as long as something reads us.
+fn pass_on(out: ChildStdout, first: &mpsc::Sender<String>, go_on: &Receiver<()>) {
+    let mut lines = BufReader::new(out).lines().map_while(Result::ok);
+    if let Some(line) = lines.next() {
+        // Nothing waits for it the second time.
+        let _ = first.send(line);
+    }
+    // It ends when the other side lets go.
+    let _ = go_on.recv();
+    let _ = lines.try_for_each(|line| writeln!(std::io::stdout(), "{line}"));
+}
+
+/// Passes on its errors, and keeps the last one: why it ended.
+fn pass_on_errors(err: ChildStderr, kept: &Mutex<String>) {
+    for line in BufReader::new(err).lines().map_while(Result::ok) {
+        say::eprintln!("{line}");
+        *kept.lock().unwrap_or_else(|e| e.into_inner()) = line;
+    }
+}
+
+impl Daemon for Process {
+    fn is_up(&mut self) -> bool {
+        self.serves = self.serves || self.line.try_recv().is_ok();
+        self.serves
+    }
+    fn ended(&mut self) -> Option<Ended> {
+        let status = self.status()?;
+        let cause = match (status.code(), status.signal()) {
+            (_, Some(libc::SIGKILL)) => Cause::Killed,
+            (Some(code), _) if code == i32::from(STORE_FAILED) => Cause::Disk,
+            _ => Cause::Itself,
+        };
+        let words = self.last_words();
+        let why = match cause {
+            Cause::Killed => anyhow!("{status}"),
+            _ if words.is_empty() => anyhow!("{status}"),
+            _ => anyhow!("{status}: {}", words.trim_start_matches("humboldt: ")),
+        };
+        Some(Ended { why, cause, is_failure: !status.success() })
+    }
+    /// Its own watchdog ends it.
+    fn stands(&mut self) -> Option<String> {
+        None
     }
     /// SIGTERM, so that it ends in order.
     fn ask_to_end(&mut self) {
         // The number of one that has ended may be another process's by now.
-        if !self.ended() {
+        if self.status().is_none() {
             let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         }
     }
 }
 
-impl Drop for Daemon {
+impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -85,93 +122,89 @@ fn monitor_command(program: &Path, args: &Up, folder: &Folder, osds: u32) -> Com
     cmd.arg("mon").arg("--dir").arg(&folder.dir);
     cmd.args(["--auth", args.auth.mode().name(), "--key-type", args.key_type.name(), "--listen", &args.listen.to_string()]);
     cmd.args(["--port", &args.port.to_string(), "--osds", &osds.to_string()]);
-    cmd.args(args.web.words());
+    cmd.args(args.web.words()).args(args.dev.then_some("--dev"));
+    cmd.args(args.allow_insecure_network.then_some("--allow-insecure-network"));
     if let Some(token) = &args.web.http_token {
         cmd.env("HUMBOLDT_HTTP_TOKEN", token);
     }
     cmd
 }
 
-fn osd_command(program: &Path, args: &Up, folder: &Folder, id: u32, store: &stores::OsdStore) -> Command {
-    let mut cmd = Command::new(program);
-    cmd.arg("osd").arg("--conf").arg(folder.dir.join("ceph.conf")).args(["--id", &id.to_string(), "--listen", &args.listen.to_string()]);
-    if let Some(made) = &store.made {
-        let keyring = folder.dir.join(format!("osd.{id}.keyring"));
-        cmd.arg("--register").arg("--osd-data").arg(&made.path).arg("--keyring").arg(keyring);
-    } else {
-        cmd.args(["--store", "mem"]);
-    }
-    let memory = match store.config {
-        StoreConfig::Mem { capacity } => capacity,
-        StoreConfig::Block { memory, .. } => memory,
-    };
-    cmd.args(["--memory", &memory.to_string(), "--spin-us", &args.spin_us.to_string()]);
-    if args.null {
-        cmd.arg("--null");
-    }
-    cmd
+/// OSDs as processes below this one.
+struct Processes<'a> {
+    program: PathBuf,
+    args: &'a Up,
+    dir: &'a Path,
 }
 
-/// Asks all to end and waits: OSDs first, while there is a monitor to tell; it stands last.
-fn end_all(daemons: &mut [Daemon]) {
-    let count = daemons.len();
-    for part in [0..count - 1, count - 1..count] {
-        daemons[part.clone()].iter_mut().for_each(Daemon::ask_to_end);
-        for daemon in &mut daemons[part] {
-            let end = Instant::now() + Duration::from_secs(8);
-            while !daemon.ended() && Instant::now() < end {
-                std::thread::sleep(Duration::from_millis(20));
-            }
+impl Form for Processes<'_> {
+    type Daemon = Process;
+
+    fn start(&self, id: OsdId, store: OsdStore) -> Result<Process> {
+        let (args, dir) = (self.args, self.dir);
+        let mut cmd = Command::new(&self.program);
+        cmd.arg("osd").arg("--conf").arg(dir.join("ceph.conf")).args(["--id", &id.to_string(), "--listen", &args.listen.to_string()]);
+        if let Some(made) = &store.made {
+            let keyring = dir.join(format!("osd.{id}.keyring"));
+            cmd.arg("--register").arg("--osd-data").arg(&made.path).arg("--keyring").arg(keyring);
+        } else {
+            cmd.args(["--store", "mem"]);
         }
+        let memory = match store.config {
+            StoreConfig::Mem { capacity } => capacity,
+            StoreConfig::Block { memory, .. } => memory,
+        };
+        cmd.args(["--memory", &memory.to_string(), "--spin-us", &args.spin_us.to_string()]);
+        if args.null {
+            cmd.arg("--null");
+        }
+        Process::start(&format!("osd.{id}"), cmd)
+    }
+}
+
+/// Starts the monitor, and waits for the line that says where it serves.
+fn start_monitor(cmd: Command) -> Result<(Process, String)> {
+    let mut mon = Process::start("the monitor", cmd)?;
+    match mon.line.recv_timeout(START_PATIENCE) {
+        Ok(line) => Ok((mon, line)),
+        Err(RecvTimeoutError::Timeout) => bail!("the monitor does not serve after {} s", START_PATIENCE.as_secs()),
+        // Its own line says why.
+        Err(RecvTimeoutError::Disconnected) => bail!("the monitor ended with {} before it served", mon.child.wait()?),
     }
 }
 
 pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
-    let is_new = !folder.dir.join("mon.redb").exists();
+    let dir = &folder.dir;
+    let is_new = !dir.join("mon.redb").exists();
     let program = std::env::current_exe().context("this program's own path")?;
-    let osd_count = stores::osd_count(args, &folder.dir);
-    let cmd = monitor_command(&program, args, folder, osd_count);
-    let mut mon = Daemon::start("the monitor".into(), cmd, started.elapsed())?;
-    let addr = mon.line.rsplit(' ').next().unwrap_or_default().trim().parse().context("the monitor says where it serves")?;
-    let conf_path = folder.dir.join("ceph.conf");
+    let cmd = monitor_command(&program, args, folder, stores::osd_count(args, dir));
+    let (mut mon, line) = start_monitor(cmd)?;
+    let addr = line.rsplit(' ').next().unwrap_or_default().trim().parse().context("the monitor says where it serves")?;
+    let conf_path = dir.join("ceph.conf");
     let conf =
         objecter::conf::Conf::parse(&std::fs::read_to_string(&conf_path)?, types::EntityText::new(types::EntityKind::CLIENT, "admin"))?;
     let fsid = conf.get("fsid").and_then(|f| types::Uuid::parse(&f)).context("the monitor's ceph.conf has an fsid")?;
-    let stores = stores::find_or_make(args, osd_count, &folder.dir, fsid)?;
-    let kept = stores.iter().all(|s| s.config.is_durable());
-    let mut daemons = Vec::new();
-    for (id, store) in (0..osd_count).zip(stores) {
-        let cmd = osd_command(&program, args, folder, id, &store);
-        daemons.push(Daemon::start(format!("osd.{id}"), cmd, started.elapsed())?);
-    }
-    if !is_new && !kept {
-        regroup::start_empty(&folder.dir.join("ceph.conf"))?;
-    }
-    up::announce(started.elapsed(), &folder.dir, addr, args, osd_count, kept);
+    let mon_ended = std::cell::RefCell::new(&mut mon);
+    let form = Processes { program, args, dir };
+    let begun = up::start_osds(args, dir, fsid, form, is_new, started, || mon_ended.borrow_mut().status().is_some());
+    let (mut osds, kept) = begun?;
+    up::announce(started.elapsed(), dir, addr, args, (osds.running(), osds.count()), kept);
     // Our own line comes first.
-    mon.pass_on();
-    daemons.iter_mut().for_each(Daemon::pass_on);
-    // Where others serve on, one that ends is started again. Objects in memory ended with it: copies on others fill it anew, and groups
-    // without one wait, as `ceph -s` shows.
-    let goes_on = osd_count > 1;
-    let mut failed = None;
+    mon.holds_back = None;
     let asked = signals::wait(|| {
-        for osd in &mut daemons {
-            if !goes_on && osd.ended() {
-                failed = Some(osd.name.clone());
-            } else if let Err(e) = osd.keep(started.elapsed()) {
-                say::eprintln!("{e:#}");
-            }
-        }
-        if mon.ended() {
-            failed = Some(mon.name.clone());
-        }
-        failed.is_some()
+        osds.keep(started.elapsed());
+        mon.status().is_some()
     })?;
-    daemons.push(mon);
-    end_all(&mut daemons);
-    match failed {
-        Some(name) if !asked => bail!("{name} ended; everything else was stopped"),
-        _ => Ok(()),
+    // OSDs first, while there is a monitor to tell.
+    let errors = osds.end();
+    mon.ask_to_end();
+    let end = Instant::now() + END_PATIENCE;
+    while mon.status().is_none() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    match asked {
+        false => bail!("the monitor ended; everything else was stopped"),
+        true if errors.is_empty() => Ok(()),
+        true => bail!(errors.join("; ")),
     }
 }

@@ -4,6 +4,9 @@ use anyhow::Result;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
+/// Between two looks at what may have ended.
+const LOOK: Duration = Duration::from_millis(200);
+
 /// Blocks until a signal asks this process to end (true), or `ended` says that there is nothing left to wait for (false).
 pub fn wait(mut ended: impl FnMut() -> bool) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -14,7 +17,7 @@ pub fn wait(mut ended: impl FnMut() -> bool) -> Result<bool> {
             tokio::select! {
                 _ = term.recv() => return Ok(true),
                 _ = int.recv() => return Ok(true),
-                () = tokio::time::sleep(Duration::from_secs(1)) => if ended() { return Ok(false) },
+                () = tokio::time::sleep(LOOK) => if ended() { return Ok(false) },
             }
         }
     })

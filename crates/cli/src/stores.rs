@@ -2,11 +2,14 @@
 
 use crate::args::{Devices, StoreKind, Up};
 use crate::folder::half_of_memory;
+use crate::members::{Known, Members};
 use anyhow::{Context, Result, bail, ensure};
+use osd::data_dir::Found;
 use osd::store::{BLOCK, CACHE_DEFAULT, Share, size_default};
 use osd::{DataDir, NewStore, StoreConfig};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use types::Uuid;
+use types::{OsdId, Uuid};
 
 /// Bytes below which an OSD has no room for maps and logs in a memory store.
 const MEM_MIN: u64 = 16 << 20;
@@ -20,10 +23,19 @@ pub struct OsdStore {
     pub is_new: bool,
 }
 
-/// How many OSDs the cluster in `dir` is to have.
+/// For how many OSDs the cluster in `dir` has keys, before its map is known.
 pub fn osd_count(args: &Up, dir: &Path) -> u32 {
-    let found = || (0..64).take_while(|id| DataDir::is_made(&dir.join(format!("osd.{id}")))).count() as u32;
-    args.osds.unwrap_or_else(|| found().max(1))
+    let found = || osd_folders(dir).last().map_or(1, |(id, _)| *id as u32 + 1);
+    args.osds.unwrap_or_else(found)
+}
+
+/// The OSDs that `up` keeps: as many as are asked for, else those that have a folder or are in the map, else one.
+pub fn members(args: &Up, dir: &Path, known: &Members) -> Vec<OsdId> {
+    if let Some(osds) = args.osds {
+        return (0..osds as OsdId).collect();
+    }
+    let all: BTreeSet<OsdId> = osd_folders(dir).into_iter().map(|(id, _)| id).chain(known.keys().copied()).collect();
+    if all.is_empty() { vec![0] } else { all.into_iter().collect() }
 }
 
 /// The folders of OSDs in `dir`.
@@ -50,66 +62,145 @@ pub fn refuse_orphans(dir: &Path) -> Result<()> {
     )
 }
 
-/// Refuses a folder in which an OSD belongs to another cluster than the monitor's store.
+/// Refuses folders of which all belong to another cluster than the monitor's store. One among others is a disk that was mixed up: that OSD stays
+/// down.
 pub fn refuse_strangers(dir: &Path, fsid: Uuid) -> Result<()> {
-    for (id, path) in osd_folders(dir) {
-        let made = DataDir::open(&path, id)?;
-        if made.cluster_fsid != fsid {
-            bail!(
-                "{path} (osd.{id}) belongs to cluster {theirs}, and {mon} is the monitor of cluster {fsid}: put the mon.redb of {theirs} back, or move \
-                 {path} away (`humboldt store --dir {path} export FILE` saves its objects)",
-                path = path.display(),
-                mon = dir.join("mon.redb").display(),
-                theirs = made.cluster_fsid,
-            );
-        }
+    let made = |(id, path): (i32, PathBuf)| Some((id, DataDir::open(&path, id).ok()?));
+    let found: Vec<(i32, DataDir)> = osd_folders(dir).into_iter().filter_map(made).collect();
+    match found.first() {
+        Some((id, made)) if found.iter().all(|(_, made)| made.cluster_fsid != fsid) => bail!(stranger(*id, made, fsid)),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
-/// The stores of all OSDs of the cluster in `dir`. What an OSD has it keeps, whatever is asked for: another kind is an error.
-pub fn find_or_make(args: &Up, osds: u32, dir: &Path, cluster_fsid: Uuid) -> Result<Vec<OsdStore>> {
-    // A responder that keeps nothing needs no disk.
-    let wanted = args.store.unwrap_or(if args.null { StoreKind::Mem } else { StoreKind::Block });
-    if wanted == StoreKind::Mem {
-        args.devices.refuse()?;
+fn stranger(id: OsdId, made: &DataDir, fsid: Uuid) -> String {
+    let dir = made.path.parent().unwrap_or(Path::new("."));
+    format!(
+        "{path} (osd.{id}) belongs to cluster {theirs}, and {mon} is the monitor of cluster {fsid}: put the mon.redb of {theirs} back, or move \
+         {path} away (`humboldt store --dir {path} export FILE` saves its objects)",
+        path = made.path.display(),
+        mon = dir.join("mon.redb").display(),
+        theirs = made.cluster_fsid,
+    )
+}
+
+/// Where the stores of a cluster's OSDs are found or made.
+pub struct Stores<'a> {
+    pub args: &'a Up,
+    pub dir: &'a Path,
+    pub cluster_fsid: Uuid,
+    /// So many share memory and devices.
+    pub osds: u32,
+}
+
+impl Stores<'_> {
+    fn wanted(&self) -> StoreKind {
+        // A responder that keeps nothing needs no disk.
+        self.args.store.unwrap_or(if self.args.null { StoreKind::Mem } else { StoreKind::Block })
     }
-    let memory = args.memory.map(|m| m / u64::from(osds));
-    let mut stores = Vec::new();
-    for id in 0..osds as i32 {
-        let folder = dir.join(format!("osd.{id}"));
-        let found = DataDir::is_made(&folder).then(|| DataDir::open(&folder, id)).transpose()?;
-        let is_new = found.is_none();
-        let made = match found {
-            Some(made) => {
-                if made.kind != BLOCK || args.store == Some(StoreKind::Mem) {
-                    bail!("{} holds a store of type {}: start without --store, or with another --dir", folder.display(), made.kind);
-                }
-                if made.cluster_fsid != cluster_fsid {
-                    bail!("{} belongs to cluster {}, and this is {cluster_fsid}", folder.display(), made.cluster_fsid);
-                }
-                args.devices.refuse_others(&folder)?;
-                grow(&folder, args.devices.size)?;
-                made
+    /// True if objects end with their OSDs.
+    pub fn in_memory(&self) -> bool {
+        self.wanted() == StoreKind::Mem
+    }
+    fn folder(&self, id: OsdId) -> PathBuf {
+        self.dir.join(format!("osd.{id}"))
+    }
+
+    /// Refuses a command line that contradicts what is there, before anything is made.
+    pub fn refuse_wrong_ways(&self, ids: &[OsdId]) -> Result<()> {
+        if self.wanted() == StoreKind::Mem {
+            self.args.devices.refuse()?;
+            self.mem_capacity()?;
+        }
+        let mut elsewhere = Vec::new();
+        for id in ids {
+            let folder = self.folder(*id);
+            let Some(made) = DataDir::is_made(&folder).then(|| DataDir::open(&folder, *id).ok()).flatten() else { continue };
+            if self.args.store == Some(StoreKind::Mem) {
+                bail!("{} holds a store of type {}: start without --store, or with another --dir", folder.display(), made.kind);
             }
-            None if wanted == StoreKind::Mem => {
-                let capacity = memory.unwrap_or_else(|| half_of_memory() / u64::from(osds));
-                ensure!(capacity >= MEM_MIN, "--memory is too little: give {} MiB or more for each OSD", MEM_MIN >> 20);
-                stores.push(OsdStore { config: StoreConfig::Mem { capacity }, made: None, is_new: true });
-                continue;
+            if made.kind == BLOCK && self.args.devices.is_placed() {
+                elsewhere.push(self.args.devices.refuse_others(&folder));
             }
-            None => {
-                let mut new = new_store(&args.devices, dir, osds)?;
-                new.share = (args.devices.is_placed() && osds > 1).then_some(Share { index: id as u64, of: osds.into() });
-                let mut fresh = [0; 16];
-                cephx::Entropy::fill(&mut net::auth_cephx::entropy(), &mut fresh);
-                osd::store::mkfs(&folder, id, Uuid::from_random(fresh), cluster_fsid, &new, "").context("making a store")?
+        }
+        // One whose disk was replaced lies elsewhere than the others.
+        match elsewhere.iter().all(Result::is_err) {
+            true => elsewhere.into_iter().next().unwrap_or(Ok(())),
+            false => Ok(()),
+        }
+    }
+
+    fn mem_capacity(&self) -> Result<u64> {
+        let osds = u64::from(self.osds);
+        let capacity = self.args.memory.map_or_else(|| half_of_memory() / osds, |all| all / osds);
+        ensure!(capacity >= MEM_MIN, "--memory is too little: give {} MiB or more for each OSD", MEM_MIN >> 20);
+        Ok(capacity)
+    }
+
+    /// The store of an OSD. What it has it keeps, whatever is asked for. A new one is made only for an OSD that the map does not know, or in memory
+    /// if that is asked for by name: where the map's OSD has none, its disk is gone.
+    pub fn of(&self, id: OsdId, known: Option<&Known>) -> Result<OsdStore> {
+        let (folder, dir) = (self.folder(id), self.dir.display());
+        let at = folder.display();
+        let found = osd::data_dir::look(&folder);
+        if known.is_some_and(|known| known.is_destroyed) {
+            bail!("it was destroyed: put a new disk in, then run `humboldt osd replace {id} --dir {dir}`");
+        }
+        let why_gone = match found {
+            Found::Made => return self.found(id, &folder, known),
+            Found::Unreadable(why) => {
+                bail!("{at} can't be read: {why}; mend or change the disk, then run `humboldt osd replace {id} --dir {dir}`")
             }
+            _ if self.wanted() == StoreKind::Mem => {
+                return Ok(OsdStore { config: StoreConfig::Mem { capacity: self.mem_capacity()? }, made: None, is_new: true });
+            }
+            Found::Missing => "is gone",
+            Found::Empty => "is empty",
+            Found::NotWhole => "holds no whole store",
         };
-        let config = StoreConfig::Block { dir: folder, memory: memory.unwrap_or(CACHE_DEFAULT) };
-        stores.push(OsdStore { config, made: Some(made), is_new });
+        if known.is_some() {
+            bail!(
+                "{at} {why_gone}: mount its disk again, and it starts by itself; or put a new disk in and run `humboldt osd replace {id} --dir {dir}`"
+            );
+        }
+        let mut new = new_store(&self.args.devices, self.dir, self.osds)?;
+        new.share = (self.args.devices.is_placed() && self.osds > 1).then_some(Share { index: id as u64, of: self.osds.into() });
+        let made = osd::store::mkfs(&folder, id, fresh_uuid(), self.cluster_fsid, &new, "").context("making a store")?;
+        Ok(self.block(made, true))
     }
-    Ok(stores)
+
+    fn found(&self, id: OsdId, folder: &Path, known: Option<&Known>) -> Result<OsdStore> {
+        let made = DataDir::open(folder, id).with_context(|| format!("the disk of osd.{id} is not where it was"))?;
+        if made.cluster_fsid != self.cluster_fsid {
+            bail!(stranger(id, &made, self.cluster_fsid));
+        }
+        if made.kind != BLOCK {
+            bail!("{} holds a store of type {}, which this program doesn't know", folder.display(), made.kind);
+        }
+        if let Some(known) = known.filter(|known| known.uuid != made.osd_fsid) {
+            bail!(
+                "{} holds the disk of OSD {}, and osd.{id} is {}: put its own disk back, or move this folder away and run `humboldt osd replace {id} --dir {}`",
+                folder.display(),
+                made.osd_fsid,
+                known.uuid,
+                self.dir.display()
+            );
+        }
+        grow(folder, self.args.devices.size)?;
+        Ok(self.block(made, false))
+    }
+
+    fn block(&self, made: DataDir, is_new: bool) -> OsdStore {
+        let memory = self.args.memory.map_or(CACHE_DEFAULT, |all| all / u64::from(self.osds));
+        OsdStore { config: StoreConfig::Block { dir: made.path.clone(), memory }, made: Some(made), is_new }
+    }
+}
+
+/// For a new store.
+pub fn fresh_uuid() -> Uuid {
+    let mut fresh = [0; 16];
+    cephx::Entropy::fill(&mut net::auth_cephx::entropy(), &mut fresh);
+    Uuid::from_random(fresh)
 }
 
 /// Says so if the file system of `dir` has less room than stores on it may take: files are made with holes, and fill later.

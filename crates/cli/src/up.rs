@@ -1,16 +1,20 @@
 //! `humboldt up`: monitor, manager endpoint and OSDs, each on a thread of its own, talking to each other as they would over a network.
 
-use crate::again::Again;
+use crate::again::Cause;
 use crate::args::Up;
-use crate::daemons::{Monitor, UP_TIMEOUT, monitor_at, osd_config, start_mon, web_line};
+use crate::daemons::{MonStart, Monitor, UP_TIMEOUT, monitor_at, osd_config, start_mon, web_line};
 use crate::folder::Folder;
-use crate::{processes, regroup, signals, stores};
+use crate::keeper::{Daemon, Ended, Form, Keeper};
+use crate::members::Members;
+use crate::stores::{OsdStore, Stores};
+use crate::{members, processes, regroup, signals, stores};
 use anyhow::{Context, Result, anyhow};
-use osd::{Admin, OsdConfig, OsdHandle};
+use cephx::Keyring;
+use osd::{Admin, OsdHandle, StoreFailed};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use types::{EntityKind, EntityText};
+use types::{EntityKind, EntityText, OsdId, Uuid};
 
 pub fn up(args: &Up) -> Result<()> {
     let started = Instant::now();
@@ -18,15 +22,81 @@ pub fn up(args: &Up) -> Result<()> {
     if args.processes {
         return processes::up(args, &folder, started);
     }
-    let listen = SocketAddr::new(args.listen, args.port);
-    let osd_count = stores::osd_count(args, &folder.dir);
-    let Monitor { handle: mon, keyring, is_new, fsid } =
-        start_mon(&folder.dir, listen, args.auth.mode(), args.key_type, osd_count, &args.web)?;
-    let stores = stores::find_or_make(args, osd_count, &folder.dir, fsid)?;
-    let mut osds: Vec<Kept> = Vec::new();
-    let kept = stores.iter().all(|s| s.config.is_durable());
-    for (id, store) in (0..osd_count as i32).zip(stores) {
-        let mut config = osd_config(id, monitor_at(mon.mon_addr), args.listen, store.config, &folder.dir);
+    let with = MonStart {
+        listen: SocketAddr::new(args.listen, args.port),
+        auth: args.auth.mode(),
+        allow_insecure_network: args.allow_insecure_network,
+        key_type: args.key_type,
+        osds: stores::osd_count(args, &folder.dir),
+        web: &args.web,
+        dev: args.dev,
+    };
+    let Monitor { handle: mon, keyring, is_new, fsid } = start_mon(&folder.dir, &with)?;
+    let form = Threads { args, dir: &folder.dir, mon: mon.mon_addr, keyring };
+    let begun = start_osds(args, &folder.dir, fsid, form, is_new, started, || mon.is_finished());
+    let (mut osds, kept) = match begun {
+        Ok(begun) => begun,
+        // What ended the monitor says more.
+        Err(e) => return Err(if mon.is_finished() { mon.stop().err().unwrap_or(e) } else { e }),
+    };
+    announce(started.elapsed(), &folder.dir, mon.mon_addr, args, (osds.running(), osds.count()), kept);
+    if let Some(addr) = mon.http_addr {
+        say::println!("{}", web_line(addr, &args.web));
+    }
+    let asked = signals::wait(|| {
+        osds.keep(started.elapsed());
+        mon.is_finished()
+    })?;
+    let errors = osds.end();
+    let mut result = if errors.is_empty() { Ok(()) } else { Err(anyhow!(errors.join("; "))) };
+    result = result.and(mon.stop());
+    if asked { result } else { result.and(Err(anyhow!("the monitor ended; everything else was stopped"))) }
+}
+/// Starts the cluster's OSDs, and waits until they serve. Those that can't keep nobody from serving, unless the cluster never had one, or there is
+/// none that can and no disk that lacks. And whether all are on disk.
+pub fn start_osds<'a, F: Form>(
+    args: &'a Up,
+    dir: &'a Path,
+    cluster_fsid: Uuid,
+    form: F,
+    is_new: bool,
+    started: Instant,
+    is_hopeless: impl Fn() -> bool,
+) -> Result<(Keeper<'a, F>, bool)> {
+    let conf = dir.join("ceph.conf");
+    let known = if is_new { Members::new() } else { members::look(&conf).context("asking the monitor for its map")? };
+    let (ids, is_fresh) = (stores::members(args, dir, &known), known.is_empty());
+    let stores = Stores { args, dir, cluster_fsid, osds: ids.len() as u32 };
+    stores.refuse_wrong_ways(&ids)?;
+    let kept = !stores.in_memory();
+    let mut osds = Keeper::start(form, stores, conf.clone(), &ids, known, started.elapsed());
+    if let Some(error) = osds.wait_up(UP_TIMEOUT, || started.elapsed(), &is_hopeless)
+        && (is_fresh || is_hopeless() || (osds.running() == 0 && !osds.lacks_a_disk()))
+    {
+        osds.end();
+        return Err(error);
+    }
+    if !is_new && !kept {
+        regroup::start_empty(&conf)?;
+    }
+    osds.go_on();
+    Ok((osds, kept))
+}
+
+/// OSDs as threads of this process.
+struct Threads<'a> {
+    args: &'a Up,
+    dir: &'a Path,
+    mon: SocketAddr,
+    keyring: Keyring,
+}
+
+impl Form for Threads<'_> {
+    type Daemon = Thread;
+
+    fn start(&self, id: OsdId, store: OsdStore) -> Result<Thread> {
+        let args = self.args;
+        let mut config = osd_config(id, monitor_at(self.mon), args.listen, store.config, self.dir);
         if let Some(made) = store.made {
             config.deployment.osd_fsid = Some(made.osd_fsid);
             config.deployment.cluster_fsid = Some(made.cluster_fsid);
@@ -34,7 +104,9 @@ pub fn up(args: &Up) -> Result<()> {
             config.ports_file = Some(made.path.join("ports"));
         }
         config.store_is_new = store.is_new;
-        // An OSD that ends because it was marked down again and again would take the monitor with it.
+        // A thread can't be ended from outside, and the monitor's process is not its own to end.
+        config.is_alone = false;
+        // An OSD that was marked down again and again would end, and be started again: it may as well go on.
         config.options.push(("osd_max_markdown_count".into(), "1000".into()));
         config.spin_us = args.spin_us;
         config.null = args.null;
@@ -42,84 +114,43 @@ pub fn up(args: &Up) -> Result<()> {
         config.admin = Some(Admin { name: admin.clone(), key: None });
         if args.auth.mode() == mon::AuthMode::Cephx {
             let name = EntityText::new(EntityKind::OSD, id.to_string());
-            let key = |name: &EntityText| keyring.get(name).with_context(|| format!("the monitor's store has no key of {name}"));
+            let key = |name: &EntityText| self.keyring.get(name).with_context(|| format!("the monitor's store has no key of {name}"));
             // An OSD that came later than the cluster has no key yet: it brings one when it registers.
-            config.key = Some(keyring.get(&name).map_or_else(|| fresh_key(args.key_type.key_type()), |auth| auth.key.clone()));
+            config.key = Some(self.keyring.get(&name).map_or_else(|| fresh_key(args.key_type.key_type()), |auth| auth.key.clone()));
             config.admin = Some(Admin::of(admin.clone(), key(&admin)?));
         }
-        osds.push(Kept { handle: Some(osd::start(config.clone())?), config, again: Again::started(started.elapsed()) });
-    }
-    for osd in osds.iter_mut().filter_map(|kept| kept.handle.as_mut()) {
-        if let Err(e) = osd.wait_up(UP_TIMEOUT, || mon.is_finished()) {
-            // What ended the monitor says more.
-            return Err(if mon.is_finished() { mon.stop().err().unwrap_or(e) } else { e });
-        }
-    }
-    if !is_new && !kept {
-        regroup::start_empty(&folder.dir.join("ceph.conf"))?;
-    }
-    announce(started.elapsed(), &folder.dir, mon.mon_addr, args, osd_count, kept);
-    if let Some(addr) = mon.http_addr {
-        say::println!("{}", web_line(addr, &args.web));
-    }
-
-    // Where others serve on, one that ends is started again. Objects in memory ended with it: copies on others fill it anew, and groups
-    // without one wait, as `ceph -s` shows.
-    let goes_on = osd_count > 1;
-    let mut failed = None;
-    let asked = signals::wait(|| {
-        for osd in &mut osds {
-            if osd.is_finished() && !goes_on {
-                failed = Some(osd.config.id);
-            } else if let Err(e) = osd.keep(started.elapsed()) {
-                say::eprintln!("osd.{} can't be started: {e:#}", osd.config.id);
-            }
-        }
-        failed.is_some() || mon.is_finished()
-    })?;
-    // All at once: each waits for the monitor's word that it is down.
-    let mut handles: Vec<OsdHandle> = osds.into_iter().filter_map(|osd| osd.handle).collect();
-    handles.iter_mut().for_each(OsdHandle::begin_stop);
-    let mut result = Ok(());
-    for osd in handles {
-        let id = osd.id;
-        result = result.and(osd.stop().with_context(|| format!("osd.{id}")));
-    }
-    result = result.and(mon.stop());
-    match (asked, failed) {
-        (false, Some(id)) => result.and(Err(anyhow!("osd.{id} ended; everything else was stopped"))),
-        (false, None) => result.and(Err(anyhow!("the monitor ended; everything else was stopped"))),
-        _ => result,
+        Ok(Thread { handle: osd::start(config)?, is_up: false })
     }
 }
 
-/// An OSD that is started again when it ends.
-struct Kept {
-    config: OsdConfig,
-    /// `None` while it is not started.
-    handle: Option<OsdHandle>,
-    again: Again,
+/// An OSD on a thread.
+struct Thread {
+    handle: OsdHandle,
+    is_up: bool,
 }
 
-impl Kept {
-    fn is_finished(&self) -> bool {
-        self.handle.as_ref().is_some_and(OsdHandle::is_finished)
+impl Daemon for Thread {
+    fn is_up(&mut self) -> bool {
+        self.is_up = self.is_up || self.handle.came_up();
+        self.is_up
     }
-    /// Says when it has ended, and starts it when its pause is over.
-    fn keep(&mut self, now: Duration) -> Result<()> {
-        if let Some(handle) = self.handle.take_if(|handle| handle.is_finished()) {
-            let why = handle.stop().err().map_or_else(|| "without a word".into(), |e| format!("{e:#}"));
-            say::eprintln!("osd.{} ended: {why}; it is started again in {} s", self.config.id, self.again.ended(now).as_secs());
-        } else if self.handle.is_none() && self.again.is_due(now) {
-            match osd::start(self.config.clone()) {
-                Ok(handle) => self.handle = Some(handle),
-                Err(e) => {
-                    self.again.ended(now);
-                    return Err(e);
-                }
-            }
+    fn ended(&mut self) -> Option<Ended> {
+        if !self.handle.is_finished() {
+            return None;
         }
-        Ok(())
+        let error = self.handle.join().err();
+        let cause = match &error {
+            Some(e) if e.is::<StoreFailed>() => Cause::Disk,
+            _ => Cause::Itself,
+        };
+        let is_failure = error.is_some();
+        Some(Ended { why: error.unwrap_or_else(|| anyhow!("without a word")), cause, is_failure })
+    }
+    fn stands(&mut self) -> Option<String> {
+        self.handle.stands()
+    }
+    fn ask_to_end(&mut self) {
+        self.handle.begin_stop();
     }
 }
 
@@ -129,15 +160,15 @@ fn fresh_key(kind: cephx::KeyType) -> cephx::CryptoKey {
 }
 
 /// The one line that says that it serves, and how to use it.
-pub fn announce(took: Duration, dir: &Path, mon: SocketAddr, args: &Up, osd_count: u32, kept: bool) {
+pub fn announce(took: Duration, dir: &Path, mon: SocketAddr, args: &Up, (running, count): (usize, usize), kept: bool) {
     // Below this folder by its name in it; a service starts in `/`, where its reader is not.
     let here = std::env::current_dir().ok().filter(|cwd| cwd.parent().is_some());
     let shown = here.and_then(|cwd| dir.strip_prefix(cwd).ok().map(Path::to_path_buf)).unwrap_or_else(|| dir.to_path_buf());
+    let osds = if running == count { count.to_string() } else { format!("{running} of {count}") };
     say::println!(
-        "ready in {:.2} s: monitor at {mon}, {} OSD{} {}, auth {}; try: ceph -c {}/ceph.conf -s",
+        "ready in {:.2} s: monitor at {mon}, {osds} OSD{} {}, auth {}; try: ceph -c {}/ceph.conf -s",
         took.as_secs_f64(),
-        osd_count,
-        if osd_count == 1 { "" } else { "s" },
+        if count == 1 { "" } else { "s" },
         if kept { "on disk" } else { "in memory" },
         args.auth.mode().name(),
         shown.display()

@@ -214,9 +214,12 @@ fn several_osds_share_one_file() {
         assert!(fsck.status.success() && String::from_utf8_lossy(&fsck.stdout).contains("no errors"), "{fsck:?}");
     }
     // A third one would need a part of what the others have.
-    let out = up(&dir).args(["--osds", "3", "--data"]).arg(&data).output().unwrap();
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(!out.status.success() && said.contains("belongs to"), "{said}");
+    let mut child = up(&dir).args(["--osds", "3", "--data"]).arg(&data).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    child.kill().unwrap();
+    let said = String::from_utf8_lossy(&child.wait_with_output().unwrap().stderr).into_owned();
+    assert!(ready.contains("2 of 3 OSDs") && said.contains("osd.2 does not serve") && said.contains("belongs to"), "{ready}{said}");
     drop(Up::start(&dir));
     std::fs::remove_dir_all(&dir).unwrap();
     std::fs::remove_file(&data).unwrap();

@@ -1,13 +1,14 @@
-//! An OSD whose loop really stands: health says so from the monitor's thread, then the watchdog ends the process with a line that says where.
+//! An OSD whose loop really stands: health says so from the monitor, then the watchdog ends the OSD's process with a line that says where; as a
+//! thread it has the monitor mark it down, which goes on, and it comes up when its loop turns again.
 //!
 //! The loop is made to stand from outside, as a debugger does it: ptrace(2) stops that one thread, and the program under test has no switch for it.
 
-use libc::{PTRACE_INTERRUPT, PTRACE_SEIZE, c_void};
+use libc::{PTRACE_DETACH, PTRACE_INTERRUPT, PTRACE_SEIZE, c_void};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::ptr::null_mut;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,6 +33,13 @@ fn stop(tid: i32) {
     request(PTRACE_INTERRUPT);
     // SAFETY: no status is asked for.
     assert_eq!(unsafe { libc::waitpid(tid, null_mut(), libc::__WALL) }, tid, "the thread stops");
+}
+
+/// Lets it go on.
+fn go_on(tid: i32) {
+    // SAFETY: the request reads and writes no memory of ours.
+    let done = unsafe { libc::ptrace(PTRACE_DETACH, tid, null_mut::<c_void>(), null_mut::<c_void>()) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
 }
 
 /// Takes what is left of the thread when its process has ended, as its tracer must before the process can be waited for.
@@ -68,6 +76,7 @@ fn shown(dir: &Path, name: &str) -> String {
 struct Up {
     child: Child,
     stopped: Option<i32>,
+    said: Arc<Mutex<String>>,
 }
 impl Drop for Up {
     fn drop(&mut self) {
@@ -77,54 +86,102 @@ impl Drop for Up {
     }
 }
 
-#[test]
-fn health_shows_a_loop_that_stands_and_the_watchdog_ends_it() {
-    let dir = std::env::temp_dir().join(format!("humboldt-stuck-loop-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&dir);
-    let mut cmd = Command::new(env!("CARGO_BIN_EXE_humboldt"));
-    cmd.arg("up").arg("--dir").arg(&dir).args(["--port", "0", "--size", "256M"]);
-    let child = cmd.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program is there");
-    let mut up = Up { child, stopped: None };
-    let mut line = String::new();
-    BufReader::new(up.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert!(line.contains("ready"), "{line:?}");
-    for (name, seconds) in [("osd_op_thread_timeout", 3), ("osd_op_thread_suicide_timeout", END_S), ("osd_op_complaint_time", 2)] {
-        ceph(&dir, &format!(r#"{{"prefix":"config set","who":"osd","name":"{name}","value":"{seconds}"}}"#));
+impl Up {
+    /// A cluster whose OSD's watchdog waits for a few seconds.
+    fn start(dir: &Path, form: &[&str]) -> Self {
+        let _ = std::fs::remove_dir_all(dir);
+        let mut cmd = Command::new(env!("CARGO_BIN_EXE_humboldt"));
+        cmd.arg("up").arg("--dir").arg(dir).args(["--port", "0", "--size", "256M", "--http", "none"]).args(form);
+        let mut child = cmd.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program is there");
+        let said = Arc::new(Mutex::new(String::new()));
+        let (errors, kept) = (BufReader::new(child.stderr.take().unwrap()), said.clone());
+        std::thread::spawn(move || errors.lines().map_while(Result::ok).for_each(|line| *kept.lock().unwrap() += &(line + "\n")));
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("ready"), "{line:?}");
+        for (name, seconds) in [("osd_op_thread_timeout", 3), ("osd_op_thread_suicide_timeout", END_S), ("osd_op_complaint_time", 2)] {
+            ceph(dir, &format!(r#"{{"prefix":"config set","who":"osd","name":"{name}","value":"{seconds}"}}"#));
+        }
+        // The OSD has the settings when it shows them.
+        wait_for("the OSD's settings", || shown(dir, "osd_op_thread_suicide_timeout") == END_S.to_string());
+        Self { child, stopped: None, said }
     }
-    // The OSD has the settings when it shows them.
+    fn said(&self) -> String {
+        self.said.lock().unwrap().clone()
+    }
+    /// Stops the loop of osd.0, in that process.
+    fn stop_loop(&mut self, pid: u32) {
+        // In a process of its own, the OSD's thread has its name all the same.
+        let found = threads(pid, "osd.0");
+        let [tid] = found[..] else { panic!("the loop of osd.0 is one thread: {found:?}") };
+        stop(tid);
+        self.stopped = Some(tid);
+    }
+}
+
+fn wait_for(what: &str, done: impl Fn() -> bool) {
     let begun = Instant::now();
-    while shown(&dir, "osd_op_thread_suicide_timeout") != END_S.to_string() {
-        assert!(begun.elapsed() < PATIENCE, "the OSD does not take its settings");
+    while !done() {
+        assert!(begun.elapsed() < PATIENCE, "{what} did not come");
         std::thread::sleep(Duration::from_millis(200));
     }
-    let slow = || {
-        let health = ceph(&dir, r#"{"prefix":"health","format":"json"}"#);
-        health["checks"]["SLOW_OPS"]["summary"]["message"].as_str().map(String::from)
-    };
-    assert_eq!(slow(), None);
+}
+fn slow(dir: &Path) -> Option<String> {
+    let health = ceph(dir, r#"{"prefix":"health","format":"json"}"#);
+    health["checks"]["SLOW_OPS"]["summary"]["message"].as_str().map(String::from)
+}
+fn is_up(dir: &Path) -> bool {
+    ceph(dir, r#"{"prefix":"osd stat","format":"json"}"#)["num_up_osds"] == 1
+}
+fn folder(name: &str) -> std::path::PathBuf {
+    std::env::temp_dir().join(format!("humboldt-stuck-loop-{name}-{}", std::process::id()))
+}
 
-    let found = threads(up.child.id(), "osd.0");
-    let [tid] = found[..] else { panic!("the loop of osd.0 is one thread: {found:?}") };
-    stop(tid);
-    up.stopped = Some(tid);
+#[test]
+fn a_thread_that_stands_is_marked_down_and_the_monitor_beside_it_goes_on() {
+    let dir = folder("thread");
+    let mut up = Up::start(&dir, &[]);
+    assert_eq!(slow(&dir), None);
+    let pid = up.child.id();
+    up.stop_loop(pid);
     let stopped = Instant::now();
     let said = loop {
-        if let Some(said) = slow() {
+        if let Some(said) = slow(&dir) {
             break said;
         }
         assert!(stopped.elapsed() < Duration::from_secs(END_S), "health says nothing of a loop that stands");
         std::thread::sleep(Duration::from_millis(200));
     };
     assert!(said.starts_with("1 slow ops") && said.ends_with("osd.0 has slow ops"), "{said}");
-    up.stopped.take().into_iter().for_each(reap);
-    let status = up.child.wait().expect("it ended");
-    assert_eq!(status.signal(), Some(libc::SIGABRT), "{status:?}");
+    wait_for("the map that has it down", || !is_up(&dir));
     assert!(stopped.elapsed() > Duration::from_secs(END_S - 2), "not before its time: {:?}", stopped.elapsed());
-    let mut text = String::new();
-    up.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
-    assert!(text.contains("osd.0: the loop has not turned for 3 s: it is "), "{text}");
+    wait_for("why", || {
+        let health = ceph(&dir, r#"{"prefix":"health","detail":"detail","format":"json"}"#);
+        health["checks"]["OSD_DOWN"]["detail"][0]["message"].as_str().is_some_and(|text| text.contains("its loop stands: "))
+    });
+    assert!(up.said().contains("osd.0: the loop has not turned for 3 s: it is "), "{}", up.said());
+    assert!(up.child.try_wait().unwrap().is_none(), "the process goes on: {}", up.said());
+    go_on(up.stopped.take().unwrap());
+    wait_for("osd.0, whose loop turns again", || is_up(&dir));
+    drop(up);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn the_watchdog_ends_a_process_of_its_own_and_it_is_started_again() {
+    let dir = folder("process");
+    let mut up = Up::start(&dir, &["--processes"]);
+    let pid = up.child.id();
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let is_osd = |pid: &u32| String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()).contains("--id");
+    let osd = children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(is_osd).expect("osd.0 runs");
+    up.stop_loop(osd);
     let end = format!("osd.0: the loop has not turned for {END_S} s (osd_op_thread_suicide_timeout): it is ");
-    assert!(text.contains(&end), "{text}");
-    assert!(text.contains("; the process ends"), "{text}");
+    wait_for("the watchdog's line", || up.said().contains(&end) && up.said().contains("; the process ends"));
+    up.stopped.take().into_iter().for_each(reap);
+    wait_for("its end", || up.said().contains("osd.0 ended: signal: 6"));
+    wait_for("another osd.0", || is_up(&dir) && shown(&dir, "osd_op_thread_suicide_timeout") == END_S.to_string());
+    assert!(up.child.try_wait().unwrap().is_none(), "the rest goes on: {}", up.said());
+    drop(up);
     std::fs::remove_dir_all(&dir).unwrap();
 }

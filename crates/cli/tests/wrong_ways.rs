@@ -65,6 +65,10 @@ const BESIDE_A_CLUSTER: &[(&str, &str)] = &[
     ("up --dir d", "stop that one, or give another --dir"),
     ("up --dir e --port PORT", "give another --port"),
     ("up --dir e --port 0 --listen 192.0.2.9", "give one with --listen"),
+    ("up --dir e --port 0 --listen 0.0.0.0 --auth none", "--allow-insecure-network"),
+    ("up --dir e --port 0 --listen 0.0.0.0 --auth none --processes", "--allow-insecure-network"),
+    ("mon --dir e --port 0 --listen 192.0.2.9 --auth none", "--auth cephx"),
+    ("up --dir e --port 0 --http 0.0.0.0:0 --http-token fifteen-letters", "at least 16 characters"),
     ("up --dir e --osds 0", "1..=64"),
     ("up --dir e --size 5X", "K, M, G or T"),
     ("up --dir e --memory much", "K, M, G or T"),
@@ -83,6 +87,10 @@ const BESIDE_A_CLUSTER: &[(&str, &str)] = &[
     ("osd --id 3 --conf dead.conf --osd-data x3", "make it with --mkfs"),
     ("osd --id 3 --conf dead.conf --osd-data x3 --store mem", "give --keyring"),
     ("osd --id 0 --conf d/ceph.conf", "name the right one with --osd-data"),
+    ("osd --id 0 --conf d/ceph.conf --register --osd-data gone", "name the right one with --osd-data"),
+    ("osd replace 7 --dir d", "`humboldt up --osds N` makes more"),
+    ("osd replace 0 --dir nowhere", "give the cluster's folder with --dir"),
+    ("osd", "--id"),
     ("osd --id 3 --conf dead.conf --mkfs --osd-uuid nope --osd-data x3", "uuidgen"),
     ("store --dir d/osd.0 stat", "stop the OSD"),
     ("store --dir nowhere stat", "such as humboldt-data/osd.0"),
@@ -129,6 +137,7 @@ const BESIDE_A_CLUSTER: &[(&str, &str)] = &[
 ];
 
 const BESIDE_A_STOPPED_ONE: &[(&str, &str)] = &[
+    ("osd replace 0 --dir d", "start it first"),
     ("up --dir d --port 0 --auth none", "start it with --auth cephx"),
     ("up --dir d --port 0 --data /dev/null", "start without --data"),
     ("up --dir d --port 0 --store mem", "start without --store"),

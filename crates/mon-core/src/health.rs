@@ -139,11 +139,21 @@ impl Mon {
         self.application_checks(out);
     }
 
+    /// What was said of an OSD's end or of why it can't start, as long as it has not been up since: the config-key `osd-down/N` has the epoch in
+    /// which it came up last before that, a space, and the text.
+    fn why_down(&self, osd: i32) -> String {
+        let Some(note) = self.keys.entries.get(&format!("osd-down/{osd}")) else { return String::new() };
+        let note = String::from_utf8_lossy(note);
+        let text = note.split_once(' ').filter(|(up_from, _)| up_from.parse() == Ok(self.osd.map.osd_info[osd as usize].up_from));
+        // It came by the network: nothing in it is to reach a terminal but text.
+        text.map_or(String::new(), |(_, why)| format!(": {}", why.replace(|c: char| c.is_control(), " ")))
+    }
+
     fn osd_checks(&self, out: &mut Checks) {
         let map = &self.osd.map;
         let down: Vec<i32> = map.osds().filter(|o| map.is_in(*o) && map.is_down(*o)).collect();
         if !down.is_empty() {
-            let detail = down.iter().map(|o| format!("osd.{o} ({}) is down", location(map, *o))).collect();
+            let detail = down.iter().map(|o| format!("osd.{o} ({}) is down{}", location(map, *o), self.why_down(*o))).collect();
             out.insert("OSD_DOWN".into(), warn(format!("{} osds down", down.len()), down.len(), detail));
         }
         let flags = map.flags_text();

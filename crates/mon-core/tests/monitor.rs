@@ -599,6 +599,26 @@ fn osds_go_down_and_out_and_come_back() {
 }
 
 #[test]
+fn health_says_why_an_osd_is_down_for_as_long_as_it_is() {
+    let mut w = World::new();
+    let osd = w.osd(0);
+    let admin = w.open("client.admin", "allow *");
+    let detail = |w: &mut World| w.ok(admin, r#"{"prefix":"health","detail":"detail","format":"json"}"#);
+    let up_from = w.mon.osd.map.osd_info[0].up_from;
+    let note = |up_from: u32| format!(r#"{{"prefix":"config-key set","key":"osd-down/0","val":"{up_from} its folder is gone\u001b"}}"#);
+    w.ok(admin, &note(up_from));
+    assert!(!detail(&mut w).contains("its folder is gone"), "it is up");
+    w.ok(admin, r#"{"prefix":"osd down","ids":["0"]}"#);
+    let said = detail(&mut w);
+    assert!(said.contains("is down: its folder is gone \""), "no control characters: {said}");
+    let uuid = w.mon.osd.map.osd_uuid[0];
+    w.boot(osd, 0, uuid);
+    w.ok(admin, r#"{"prefix":"osd down","ids":["0"]}"#);
+    let said = detail(&mut w);
+    assert!(said.contains("is down\"") && !said.contains("its folder is gone"), "that was another time: {said}");
+}
+
+#[test]
 fn full_pools_are_marked() {
     let mut w = World::new();
     let osd = w.osd(0);

@@ -64,13 +64,17 @@ impl Cluster {
     }
 }
 
-/// Settings of every new cluster, which is one machine. All in `global`: a narrower section would win over what an operator sets there.
+/// Settings of every new cluster that differ from Ceph's defaults, since it is one machine; the guide's page on configuration lists them. All in
+/// `global`: a narrower section would win over what an operator sets there.
 const SETTINGS: &[(&str, &str, &str)] = &[
+    // The manager endpoint has no autoscaler: a pool whose mode is `on` would say what nothing does.
     ("global", "osd_pool_default_pg_autoscale_mode", "off"),
+    // Copies on several OSDs of the one machine; by host there is place for one.
     ("global", "osd_crush_chooseleaf_type", "0"),
-    ("global", "mon_allow_pool_delete", "true"),
+    // A cluster of one OSD has no other pools, and one whose OSDs share a device gains nothing by copies. --yes-i-really-mean-it is asked for all the
+    // same.
     ("global", "mon_allow_pool_size_one", "true"),
-    ("global", "mon_warn_on_pool_no_redundancy", "false"),
+    // Few OSDs have all pools: radosgw and CephFS alone bring more groups than 250.
     ("global", "mon_max_pg_per_osd", "1000"),
     // The kernel's client speaks msgr1 unless told otherwise, and there is no msgr1 here.
     ("global", "rbd_default_map_options", RBD_MAP_OPTIONS),
@@ -79,12 +83,18 @@ const SETTINGS: &[(&str, &str, &str)] = &[
     ("global", "osd_heartbeat_interval", "1"),
 ];
 
-/// Copies of new pools: as many as there are OSDs, up to Ceph's own three. With one OSD a pool whose size is raised later goes on with one copy.
+/// Settings of a cluster for tests and trials (`--dev`), as Ceph's own vstart has them.
+pub const DEV_SETTINGS: &[(&str, &str, &str)] =
+    &[("global", "mon_allow_pool_delete", "true"), ("global", "mon_warn_on_pool_no_redundancy", "false")];
+
+/// Copies of new pools: as many as there are OSDs, up to Ceph's own three. With one OSD a pool whose size is raised later goes on with one copy, and
+/// a warning that it has but one would never end.
 fn copies(osds: u32) -> Vec<(String, String, String)> {
-    let set = |name: &str, value: u32| ("global".to_string(), name.to_string(), value.to_string());
-    let mut all = vec![set("osd_pool_default_size", osds.clamp(1, 3))];
+    let set = |name: &str, value: &str| ("global".to_string(), name.to_string(), value.to_string());
+    let mut all = vec![set("osd_pool_default_size", &osds.clamp(1, 3).to_string())];
     if osds <= 1 {
-        all.push(set("osd_pool_default_min_size", 1));
+        all.push(set("osd_pool_default_min_size", "1"));
+        all.push(set("mon_warn_on_pool_no_redundancy", "false"));
     }
     all
 }
@@ -175,7 +185,31 @@ pub fn conf_text(dir: &Path, fsid: Uuid, mon: SocketAddr, auth: AuthMode) -> Str
 
 /// A daemon's admin socket in the cluster's folder; none where the path is longer than a socket's may be.
 pub fn admin_socket(dir: &Path, name: &str) -> Option<PathBuf> {
-    const PATH_MAX: usize = 107;
     let path = dir.join(format!("{name}.asok"));
-    (path.as_os_str().len() <= PATH_MAX).then_some(path)
+    (path.as_os_str().len() <= net::admin_socket::PATH_MAX).then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guide_lists_what_a_new_cluster_sets_and_pools_stay() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/configuration.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let section = page.split("## What a new cluster sets").nth(1).unwrap().split("\n## ").next().unwrap();
+        let set: Vec<(String, String)> = [1, 3]
+            .into_iter()
+            .flat_map(|osds| copies(osds).into_iter().map(|(_, name, value)| (name, value)))
+            .chain(SETTINGS.iter().map(|(_, name, value)| (name.to_string(), value.to_string())))
+            .collect();
+        for (name, value) in &set {
+            let row = section.lines().find(|l| l.starts_with('|') && l.contains(&format!("`{name}`")));
+            let row = row.unwrap_or_else(|| panic!("{name} is not listed"));
+            assert!(name == "osd_pool_default_size" || row.contains(&format!("`{value}`")), "{name} = {value}: {row}");
+        }
+        // Ceph's own default, no less: whatever deletes a pool by mistake is refused.
+        assert!(set.iter().all(|(name, _)| name != "mon_allow_pool_delete"));
+        assert!(DEV_SETTINGS.iter().any(|(_, name, value)| (*name, *value) == ("mon_allow_pool_delete", "true")));
+    }
 }

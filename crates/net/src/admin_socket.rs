@@ -7,7 +7,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -43,9 +43,7 @@ impl AdminSocket {
         {
             return Err(e);
         }
-        let listener = UnixListener::bind(path)?;
-        // Whoever may connect may do everything.
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        let listener = bind_closed(path)?;
         let socket = Rc::new(Self { path: path.to_path_buf(), waiting: RefCell::default(), next: RefCell::new(0), ask: Box::new(ask) });
         tokio::task::spawn_local(accept(listener, Rc::downgrade(&socket)));
         Ok(socket)
@@ -67,6 +65,29 @@ impl AdminSocket {
         (self.ask)(id, command);
         rx.await.unwrap_or((-errno::ECANCELED, "the daemon is ending".into(), Vec::new()))
     }
+}
+
+/// Longest path of a socket: what the kernel takes, less what its folder of the first moment adds.
+pub const PATH_MAX: usize = 107 - PRIVATE.len();
+/// Behind the path, while the socket has not got its mode yet.
+const PRIVATE: &str = ".new/s";
+
+/// What may connect may do everything: the socket is made in a folder of ours alone, and comes to its place with its mode.
+fn bind_closed(path: &Path) -> std::io::Result<UnixListener> {
+    let inside = PathBuf::from(format!("{}{PRIVATE}", path.display()));
+    let folder = inside.parent().expect("a name below a folder");
+    match std::fs::remove_dir_all(folder) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    std::fs::DirBuilder::new().mode(0o700).create(folder)?;
+    let bound = UnixListener::bind(&inside).and_then(|listener| {
+        std::fs::set_permissions(&inside, std::fs::Permissions::from_mode(0o600))?;
+        std::fs::rename(&inside, path)?;
+        Ok(listener)
+    });
+    std::fs::remove_dir_all(folder)?;
+    bound
 }
 
 impl Drop for AdminSocket {
@@ -168,6 +189,8 @@ mod tests {
                 tx.send(id).unwrap();
             })
             .unwrap();
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1, "the folder of the first moment is gone");
             let answering = socket.clone();
             tokio::task::spawn_local(async move {
                 while let Some(id) = rx.recv().await {

@@ -8,7 +8,7 @@ const HEAD: &str = "\
 # Configuration
 
 This page is written from the code (`crates/options/src/heeded.rs`): it has every option that Humboldt heeds. Names, types and defaults are those of Ceph 18.2
-unless a row says otherwise.
+unless a row says otherwise. A new cluster of `humboldt up`, which is one machine, sets some of them ([below](#what-a-new-cluster-sets)).
 
 ## Where options are set
 
@@ -43,6 +43,25 @@ Sizes take K, M, G and T (powers of 1024); times are in seconds.
 
 Every other option of Ceph's is accepted and kept, since scripts set them, and the answer says that nothing heeds it. Options of Ceph's own programs (`rbd_…`, `client_…`, `mds_…`,
 `rgw_…`) are handed out to those.
+
+## What a new cluster sets
+
+`humboldt up` and `humboldt mon` write these into the configuration of a cluster that they make, in `global`; `ceph config dump` shows them, `ceph config rm global NAME`
+takes one back.
+
+| option | value | why |
+|---|---|---|
+| `osd_pool_default_size` | OSDs, 3 at most | A pool of more copies than OSDs is never clean. |
+| `osd_pool_default_min_size` | `1`, with one OSD | A pool whose size is raised later goes on with its one copy. |
+| `mon_warn_on_pool_no_redundancy` | `false`, with one OSD | The warning would never end. |
+| `osd_pool_default_pg_autoscale_mode` | `off` | The manager endpoint has no autoscaler. |
+| `osd_crush_chooseleaf_type` | `0` | Copies lie on several OSDs of the one machine. |
+| `mon_allow_pool_size_one` | `true` | OSDs that share a device gain nothing by copies; `--yes-i-really-mean-it` is asked for all the same. |
+| `mon_max_pg_per_osd` | `1000` | Few OSDs have all pools. |
+| `rbd_default_map_options` | `ms_mode=prefer-crc` | Kernels speak msgr1 unless told otherwise. |
+| `osd_heartbeat_grace`, `osd_heartbeat_interval` | `7`, `1` | An OSD that hangs is down after 8 s, not 26. |
+
+Pools can't be deleted before `ceph config set global mon_allow_pool_delete true`, as in Ceph. `--dev`, for tests and trials, sets that, and no warning of pools with one copy.
 ";
 
 fn page() -> String {

@@ -7,6 +7,37 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use types::{OsdId, Uuid};
 
+/// What there is at the place of a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    Missing,
+    /// A folder without a file of ours, such as one that a disk is to be mounted at.
+    Empty,
+    /// Some files of ours, and not the last one.
+    NotWhole,
+    Made,
+    /// The file system does not say.
+    Unreadable(String),
+}
+
+/// Looks at the place of a folder, and reads none of its files.
+pub fn look(path: &Path) -> Found {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    match path.join("ready").try_exists() {
+        Ok(true) => return Found::Made,
+        Ok(false) => {}
+        Err(e) if e.kind() == NotADirectory => return Found::Missing,
+        Err(e) => return Found::Unreadable(e.to_string()),
+    }
+    let entries = match std::fs::read_dir(path).and_then(Iterator::collect::<std::io::Result<Vec<_>>>) {
+        Ok(entries) => entries,
+        Err(e) if matches!(e.kind(), NotFound | NotADirectory) => return Found::Missing,
+        Err(e) => return Found::Unreadable(e.to_string()),
+    };
+    // A new file system brings a folder of its own.
+    if entries.iter().all(|entry| entry.file_name() == "lost+found") { Found::Empty } else { Found::NotWhole }
+}
+
 /// An opened folder.
 #[derive(Debug, Clone)]
 pub struct DataDir {
@@ -86,6 +117,19 @@ impl DataDir {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_is_looked_at_without_reading_what_is_there() {
+        let path = std::env::temp_dir().join(format!("humboldt-data-dir-look-{}", std::process::id()));
+        assert_eq!(look(&path), Found::Missing);
+        std::fs::create_dir_all(path.join("lost+found")).unwrap();
+        assert_eq!(look(&path), Found::Empty);
+        std::fs::write(path.join("data"), "").unwrap();
+        assert_eq!(look(&path), Found::NotWhole);
+        std::fs::write(path.join("ready"), "").unwrap();
+        assert_eq!((look(&path), look(&path.join("data"))), (Found::Made, Found::Missing));
+        std::fs::remove_dir_all(&path).unwrap();
+    }
 
     #[test]
     fn a_folder_is_its_owners() {

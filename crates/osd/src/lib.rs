@@ -21,7 +21,7 @@ mod watchdog;
 
 pub use data_dir::DataDir;
 pub use deployment::Deployment;
-pub use run::{OsdHandle, start};
+pub use run::{OsdHandle, StoreFailed, start};
 pub use store::{NewStore, StoreConfig};
 
 use cephx::{CryptoKey, EntityAuth};
@@ -58,6 +58,9 @@ pub struct OsdConfig {
     pub quiet: bool,
     /// Answers requests from what they say and keeps nothing: the floor of a measurement.
     pub null: bool,
+    /// Its process is its own: a loop that stands ends it. In a process with a monitor and other OSDs it is told of instead, see
+    /// [`OsdHandle::stands`].
+    pub is_alone: bool,
     /// The store was made for this start: if the map knows another one under this number, that one is gone.
     pub store_is_new: bool,
     pub deployment: Deployment,

@@ -4,7 +4,7 @@ use crate::devices::Machine;
 use crate::shell::{Shell, Status};
 use crate::store::OpenStore;
 use crate::wake::StoreWake;
-use crate::watchdog::Watchdog;
+use crate::watchdog::{Standing, Watchdog};
 use crate::{Me, OsdConfig, bootstrap, metadata, ports};
 use anyhow::{Context, Result, anyhow};
 use base::breadcrumb::Breadcrumb;
@@ -36,7 +36,19 @@ pub struct OsdHandle {
     up: mpsc::Receiver<Epoch>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Result<()>>>,
+    standing: Arc<Standing>,
 }
+
+/// The OSD ended because its store can't go on: its devices failed, or what lies on them is damaged.
+#[derive(Debug)]
+pub struct StoreFailed(String);
+
+impl std::fmt::Display for StoreFailed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for StoreFailed {}
 
 impl OsdHandle {
     /// Waits until the map shows the OSD up; the map's epoch. An error when it takes longer, when the OSD ends, or when it is `hopeless`: the caller
@@ -57,6 +69,14 @@ impl OsdHandle {
                 }
             }
         }
+    }
+    /// True once the map has shown it up since its start; asked by one caller.
+    pub fn came_up(&mut self) -> bool {
+        self.up.try_recv().is_ok()
+    }
+    /// Where its loop stands, told once each time, if it stands for longer than `osd_op_thread_suicide_timeout` in a process that is not its own.
+    pub fn stands(&self) -> Option<String> {
+        self.standing.take()
     }
     /// Tells it to end; doesn't wait.
     pub fn begin_stop(&mut self) {
@@ -86,12 +106,14 @@ pub fn start(config: OsdConfig) -> Result<OsdHandle> {
     let (up_tx, up) = mpsc::channel();
     let (stop, stop_rx) = oneshot::channel();
     let id = config.id;
+    let standing = Arc::<Standing>::default();
+    let told = standing.clone();
     let thread = std::thread::Builder::new().name(format!("osd.{id}")).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let local = tokio::task::LocalSet::new();
-        local.block_on(&runtime, serve(config, up_tx, stop_rx))
+        local.block_on(&runtime, serve(config, up_tx, stop_rx, told))
     })?;
-    Ok(OsdHandle { id, up, stop: Some(stop), thread: Some(thread) })
+    Ok(OsdHandle { id, up, stop: Some(stop), thread: Some(thread), standing })
 }
 
 /// The secrets that our messengers read tickets with, and whether one was missing.
@@ -174,7 +196,7 @@ async fn bind_all(config: &OsdConfig, sides: &[Messenger]) -> Result<Vec<EntityA
     Ok(bound)
 }
 
-async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Receiver<()>) -> Result<()> {
+async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Receiver<()>, standing: Arc<Standing>) -> Result<()> {
     // First of all: an OSD whose store can't be opened has nothing to say to any peer.
     let OpenStore { store, fd: store_fd, buffers, memory } = config.store.open()?;
     if let Some(memory) = memory {
@@ -219,7 +241,7 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     osd.set_budget(budget.clone());
     sides.iter().for_each(|side| side.set_budget(budget.clone()));
     let crumb = osd.breadcrumb();
-    let _watchdog = Watchdog::start(config.id, &crumb).context("starting the watchdog")?;
+    let _watchdog = Watchdog::start(config.id, &crumb, (!config.is_alone).then_some(standing)).context("starting the watchdog")?;
     let devices = Machine::this().below(crate::store::devices(Path::new(&config.data_dir)).iter().map(PathBuf::as_path));
     let daemon = Daemon::new(osd, client, start_setup(&config, &bound, &devices), Box::new(entropy()));
     let shell = Shell::new(daemon, sides.clone(), devices, config.quiet, config.null);
@@ -247,10 +269,21 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     shell.close_admin();
     listening.inspect(tokio::task::JoinHandle::abort);
     sides.iter().for_each(Messenger::shutdown);
-    if let Some(why) = failure.as_ref().filter(|_| shell.daemon.borrow().osd().store().stopped_at_damage()) {
-        config.store.note_damage(why);
+    failure.map_or(Ok(()), |why| Err(failed(&config, &shell, why)))
+}
+
+/// The error that an OSD ends with, and the note for its next process.
+fn failed(config: &OsdConfig, shell: &Shell, why: String) -> anyhow::Error {
+    let daemon = shell.daemon.borrow();
+    let store = daemon.osd().store();
+    if store.stopped_at_damage() {
+        config.store.note_damage(&why);
     }
-    failure.map_or(Ok(()), |why| Err(anyhow!("osd.{}: {why}", config.id)))
+    let why = format!("osd.{}: {why}", config.id);
+    match store.collections() {
+        Err(store::StoreError::Stopped(_)) => StoreFailed(why).into(),
+        _ => anyhow!(why),
+    }
 }
 
 /// Where the OSD listens, what it is, and the class and place in the CRUSH map that it takes, as stock OSDs do at each start.

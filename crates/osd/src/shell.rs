@@ -14,7 +14,7 @@ use osd_core::{ConnId, Daemon, DeviceQuestion, Level, Peer};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use tokio::sync::Notify;
 use types::{EntityAddrVec, EntityKind, Epoch, OsdId};
 
@@ -74,7 +74,7 @@ impl Shell {
             null: null.then(net::null::NullDispatcher::default),
         });
         for network in Network::ALL {
-            shell.messengers[network as usize].set_dispatcher(Rc::new(NetworkDispatcher { network, shell: shell.clone() }));
+            shell.messengers[network as usize].set_dispatcher(Rc::new(NetworkDispatcher { network, shell: Rc::downgrade(&shell) }));
         }
         shell
     }
@@ -214,8 +214,12 @@ impl Shell {
 
     /// Takes commands by a Unix socket.
     pub fn listen_admin(self: &Rc<Self>, path: &Path) -> std::io::Result<()> {
-        let shell = self.clone();
-        let socket = AdminSocket::listen(path, move |id, command| shell.event(Event::AdminCommand { id, command }))?;
+        let shell = Rc::downgrade(self);
+        let socket = AdminSocket::listen(path, move |id, command| {
+            if let Some(shell) = shell.upgrade() {
+                shell.event(Event::AdminCommand { id, command });
+            }
+        })?;
         self.admin.replace(Some(socket));
         Ok(())
     }
@@ -261,15 +265,15 @@ impl Shell {
     }
 }
 
-/// One messenger's dispatcher.
+/// One messenger's dispatcher. The shell holds the messengers, so they hold it weakly: when it ends, however that comes, its store is closed with it.
 struct NetworkDispatcher {
     network: Network,
-    shell: Rc<Shell>,
+    shell: Weak<Shell>,
 }
 
 impl Dispatcher for NetworkDispatcher {
     fn on_message(&self, conn: &Conn, msg: RawMessage) {
-        let (shell, network) = (&self.shell, self.network);
+        let (Some(shell), network) = (self.shell.upgrade(), self.network) else { return };
         if let Some(null) = &shell.null
             && null.answer(conn, &msg)
         {
@@ -290,20 +294,27 @@ impl Dispatcher for NetworkDispatcher {
         MOSDOp::decode(msg).map_or(0, |msg| osd_core::answer_bytes(&msg))
     }
     fn on_batch(&self, _: &Conn) {
-        self.shell.batch_end();
+        if let Some(shell) = self.shell.upgrade() {
+            shell.batch_end();
+        }
     }
     fn on_connect(&self, conn: &Conn) {
-        self.shell.event(Event::Opened { conn: ConnId(conn.tag()), peer: Shell::peer(conn) });
+        if let Some(shell) = self.shell.upgrade() {
+            shell.event(Event::Opened { conn: ConnId(conn.tag()), peer: Shell::peer(conn) });
+        }
     }
     fn on_accept(&self, conn: &Conn) {
         if conn.tag() == 0 {
             conn.set_tag((self.network as u64) << NETWORK_SHIFT | conn.id().0);
         }
-        self.shell.event(Event::Accepted { conn: ConnId(conn.tag()), peer: Shell::peer(conn) });
+        if let Some(shell) = self.shell.upgrade() {
+            shell.event(Event::Accepted { conn: ConnId(conn.tag()), peer: Shell::peer(conn) });
+        }
     }
     fn on_reset(&self, conn: &Conn) {
-        for id in self.shell.forget(conn) {
-            self.shell.event(Event::Reset { conn: id });
+        let Some(shell) = self.shell.upgrade() else { return };
+        for id in shell.forget(conn) {
+            shell.event(Event::Reset { conn: id });
         }
     }
     fn on_dial_failed(&self, conn: &Conn, why: &DialError, attempts: u32) {
@@ -312,6 +323,8 @@ impl Dispatcher for NetworkDispatcher {
             DialError::Denied { errno, .. } => DialFailure::Denied(*errno),
             DialError::Other(_) => DialFailure::Other,
         };
-        self.shell.event(Event::DialFailed { conn: ConnId(conn.tag()), why, attempts });
+        if let Some(shell) = self.shell.upgrade() {
+            shell.event(Event::DialFailed { conn: ConnId(conn.tag()), why, attempts });
+        }
     }
 }

@@ -5,15 +5,16 @@
 //! manager endpoint sees that an OSD with an open session reports nothing.
 //!
 //! ```text
-//!   Turning ── no turn for osd_op_thread_timeout ──> Standing: one line ── osd_op_thread_suicide_timeout ──> the process ends (SIGABRT)
-//!      ^───────────────── a turn: one line ──────────────┘
+//!   Turning ── no turn for osd_op_thread_timeout ──> Standing: one line ── osd_op_thread_suicide_timeout ──> the process ends (SIGABRT),
+//!      ^───────────────── a turn: one line ──────────────┘                                                    or its keeper is told
 //! ```
-//! A thread can't be ended from outside, so the process is: with `humboldt up` that is the monitor and the other OSDs, too. What was
-//! acknowledged is durable as after any kill; what starts the process again (systemd, a container) starts all of them.
+//! A thread can't be ended from outside, so the process is, if it is this OSD's alone: what was acknowledged is durable as after any kill, and what
+//! started it starts it again. Beside a monitor and other OSDs (`humboldt up`) it stays, and its keeper hears of it as [`Standing`]: that has the
+//! monitor mark the OSD down, so that others serve. A loop that turns again finds itself down in the map, and comes up anew.
 
 use base::breadcrumb::Breadcrumb;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// Between two looks.
@@ -38,6 +39,20 @@ struct Watch {
     turns: u64,
     stands_ms: u64,
     told: bool,
+    ended: bool,
+}
+
+/// Where a loop stands that can't be ended: put there once each time, and taken by its keeper.
+#[derive(Debug, Default)]
+pub struct Standing(Mutex<Option<String>>);
+
+impl Standing {
+    fn put(&self, text: String) {
+        *self.0.lock().unwrap_or_else(|e| e.into_inner()) = Some(text);
+    }
+    pub fn take(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner()).take()
+    }
 }
 
 impl Watch {
@@ -48,7 +63,8 @@ impl Watch {
             return if stood.told { Verdict::TurnsAgain(stood.stands_ms) } else { Verdict::Nothing };
         }
         self.stands_ms += passed_ms.min(LOOK_MAX_MS);
-        if end_ms > 0 && self.stands_ms >= end_ms {
+        if end_ms > 0 && self.stands_ms >= end_ms && !std::mem::replace(&mut self.ended, true) {
+            self.told = true;
             return Verdict::End(self.stands_ms);
         }
         if warn_ms > 0 && self.stands_ms >= warn_ms && !std::mem::replace(&mut self.told, true) {
@@ -62,10 +78,11 @@ impl Watch {
 pub struct Watchdog(Arc<AtomicBool>);
 
 impl Watchdog {
-    pub fn start(osd: i32, crumb: &Arc<Breadcrumb>) -> std::io::Result<Self> {
+    /// `keeper`: what hears of a loop that stands; none: the process ends.
+    pub fn start(osd: i32, crumb: &Arc<Breadcrumb>, keeper: Option<Arc<Standing>>) -> std::io::Result<Self> {
         let over = Arc::new(AtomicBool::new(false));
         let (told, crumb) = (over.clone(), Arc::downgrade(crumb));
-        std::thread::Builder::new().name(format!("watch.{osd}")).spawn(move || watch(osd, &crumb, &told))?;
+        std::thread::Builder::new().name(format!("watch.{osd}")).spawn(move || watch(osd, &crumb, &told, keeper.as_deref()))?;
         Ok(Self(over))
     }
 }
@@ -76,7 +93,7 @@ impl Drop for Watchdog {
     }
 }
 
-fn watch(osd: i32, crumb: &Weak<Breadcrumb>, over: &AtomicBool) {
+fn watch(osd: i32, crumb: &Weak<Breadcrumb>, over: &AtomicBool, keeper: Option<&Standing>) {
     let mut watch = Watch::default();
     let mut last = Instant::now();
     loop {
@@ -90,13 +107,15 @@ fn watch(osd: i32, crumb: &Weak<Breadcrumb>, over: &AtomicBool) {
             Verdict::Stands(ms) => say::eprintln!("osd.{osd}: the loop has not turned for {} s: {}", ms / 1000, place()),
             Verdict::TurnsAgain(ms) => say::eprintln!("osd.{osd}: the loop turns again, after {} s", ms / 1000),
             Verdict::End(ms) => {
-                say::eprintln!(
-                    "osd.{osd}: the loop has not turned for {} s (osd_op_thread_suicide_timeout): {}; the process ends",
-                    ms / 1000,
-                    place()
-                );
-                say::flush();
-                std::process::abort();
+                let text = format!("the loop has not turned for {} s (osd_op_thread_suicide_timeout): {}", ms / 1000, place());
+                match keeper {
+                    Some(keeper) => keeper.put(text),
+                    None => {
+                        say::eprintln!("osd.{osd}: {text}; the process ends");
+                        say::flush();
+                        std::process::abort();
+                    }
+                }
             }
         }
     }
@@ -114,7 +133,9 @@ mod tests {
         let verdicts: Vec<Verdict> = (0..150).map(|_| watch.look(1, 1000, limits)).collect();
         let told: Vec<usize> = (0..150).filter(|i| verdicts[*i] != Verdict::Nothing).collect();
         assert_eq!((told, &verdicts[14], &verdicts[149]), (vec![14, 149], &Verdict::Stands(15_000), &Verdict::End(150_000)));
-        assert_eq!(watch.look(2, 1000, limits), Verdict::TurnsAgain(150_000));
+        // Where the process goes on, it is said once.
+        assert_eq!(watch.look(1, 1000, limits), Verdict::Nothing);
+        assert_eq!(watch.look(2, 1000, limits), Verdict::TurnsAgain(151_000));
         // The machine slept for a day.
         assert_eq!(watch.look(2, 86_400_000, limits), Verdict::Nothing);
         assert_eq!(watch.look(3, 1000, limits), Verdict::Nothing);

@@ -70,8 +70,8 @@ fn pools(c: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// The page loads, shows a load while it runs, and an OSD that is killed within two seconds; nothing is complained of. With `HUMBOLDT_PICTURES` set it
-/// leaves pictures in that folder.
+/// The page loads, shows a load while it runs, and an OSD that is killed within two seconds; nothing is complained of. With `HUMBOLDT_PICTURES` set
+/// it leaves pictures in that folder.
 fn in_a_browser() -> Result<()> {
     let mut c = Cluster::start("page", &["--osds", "3", "--processes", "--http", "127.0.0.1:0", "--size", "1G"])?;
     let port = port(&c)?;
@@ -158,14 +158,14 @@ fn picture(browser: &mut Browser, at: &Path, name: &str) -> Result<()> {
 
 /// An address that others reach is refused without a token, and shows nothing to those that have none.
 fn behind_a_token() -> Result<()> {
-    let c = Cluster::start("page-token", &["--http", "0.0.0.0:0", "--http-token", "correct-horse"])?;
+    let c = Cluster::start("page-token", &["--http", "0.0.0.0:0", "--http-token", "correct-horse-battery"])?;
     let line = c.log().lines().find_map(|l| l.strip_prefix("page: http://0.0.0.0:").map(String::from)).context("the page's line")?;
     let port: u16 = line.split('/').next().unwrap_or_default().parse()?;
     for path in ["/", "/state", "/metrics", "/events"] {
         ensure!(get(port, path)?.0 == 401, "{path} without a token");
     }
-    ensure!(get(port, "/metrics?token=correct-horse")?.0 == 200, "metrics with the token");
-    ensure!(get(port, "/?token=correct-horse")?.0 == 303, "the page with the token");
+    ensure!(get(port, "/metrics?token=correct-horse-battery")?.0 == 200, "metrics with the token");
+    ensure!(get(port, "/?token=correct-horse-battery")?.0 == 303, "the page with the token");
     let other = c.dir.join("refused").display().to_string();
     let refused = run(Command::new(binary()).args(["up", "--dir", &other, "--port", "0", "--http", "0.0.0.0:0"]), PATIENCE)?;
     ensure!(!refused.ok() && refused.stderr.contains("--http-token"), "an open address without a token: {refused:?}");

@@ -3,6 +3,7 @@
 //! Source of the facts: what the program of 16.2 prints and ends with.
 
 mod df;
+mod more;
 mod objects;
 
 use crate::connect::{Connect, Words, block_on, errno_texts, exit, value};
@@ -37,7 +38,14 @@ struct Failed(String);
 
 type Done = Result<(), Failed>;
 
+/// The exit code of a program that SIGPIPE has ended, as shells tell it.
+const UNHEARD: i32 = 141;
+
 impl Failed {
+    /// What reads the output has left: there is nothing to say, and nothing to hear it.
+    fn unheard() -> Self {
+        Self(String::new())
+    }
     fn with_next(self, step: &str) -> Self {
         Self(format!("{}\n  {step}", self.0))
     }
@@ -162,6 +170,7 @@ pub fn run(words: &[String]) -> ExitCode {
     }
     match block_on(serve(&options)).and_then(|r| r) {
         Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(Failed(why))) if why.is_empty() => exit(UNHEARD),
         Ok(Err(Failed(why))) => {
             say::eprintln!("{why}");
             exit(1)
@@ -237,7 +246,10 @@ fn print_help() {
          \x20 truncate OBJECT SIZE\n\
          \x20 rm OBJECT...\n\
          \x20 setxattr OBJECT NAME [VALUE]        getxattr OBJECT NAME, rmxattr OBJECT NAME, listxattr OBJECT\n\
-         \x20 setomapval OBJECT KEY [VALUE]       rmomapkey OBJECT KEY, listomapkeys OBJECT\n\
+         \x20 setomapval OBJECT KEY [VALUE]       rmomapkey OBJECT KEY, listomapkeys OBJECT, listomapvals OBJECT\n\
+         \x20 cp OBJECT OBJECT                    with attributes and omap\n\
+         \x20 mksnap SNAPSHOT                     rmsnap SNAPSHOT, lssnap: snapshots of the pool\n\
+         \x20 list-inconsistent-pg                groups in which a scrub found errors\n\
          \x20 bench SECONDS write|seq|rand        -b BYTES, -t OPERATIONS, -O BYTES of an object, --no-cleanup\n\n\
          options:\n\
          \x20 -p, --pool NAME            -N, --namespace NAME\n\

@@ -1,6 +1,6 @@
 //! Commands on objects and their pools.
 
-use super::{Done, Failed, Options, df, failed, failure, json_text, usage_of};
+use super::{Done, Failed, Options, df, failed, failure, json_text, more, usage_of};
 use bytes::{Bytes, BytesMut};
 use client::{ClientError, Cluster, Ops, Pool};
 use serde_json::json;
@@ -43,7 +43,8 @@ pub async fn run(cluster: &Cluster, o: &Options) -> Done {
         "rmomapkey",
         "listomapkeys",
     ];
-    if !KNOWN.contains(&words[0]) {
+    let is_more = more::COMMANDS.contains(&words[0]);
+    if !KNOWN.contains(&words[0]) && !is_more {
         return Err(Failed(format!("unrecognized command {}; -h or --help for usage\nerror 22: (22) Invalid argument", words[0])));
     }
     let Some(name) = o.pool.as_deref() else {
@@ -56,6 +57,9 @@ pub async fn run(cluster: &Cluster, o: &Options) -> Done {
     let pool = cluster.pool(name).map_err(|e| failed(format_args!("opening pool {name}"), &e))?.with_namespace(&o.namespace);
     if words[0] == "ls" {
         return list(&pool, o).await;
+    }
+    if is_more {
+        return more::run(cluster, &pool, name, &words).await;
     }
     one(&pool, name, o, &words).await
 }
@@ -262,5 +266,8 @@ async fn list(pool: &Pool, o: &Options) -> Done {
 /// Writes to standard output; a reader that has left ends the command.
 pub fn out(bytes: &[u8]) -> Done {
     let mut stdout = std::io::stdout();
-    stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|e| Failed(format!("standard output: {e}")))
+    stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|e| match e.kind() {
+        std::io::ErrorKind::BrokenPipe => Failed::unheard(),
+        _ => Failed(format!("standard output: {e}")),
+    })
 }

@@ -61,6 +61,7 @@ impl Cluster {
             listen: listen.ip(),
             store: osd::StoreConfig::Mem { capacity: 1 << 30 },
             ports_file: None,
+            is_alone: true,
             store_is_new: true,
             location: vec![("host".into(), "here".into()), ("root".into(), "default".into())],
             options: Vec::new(),

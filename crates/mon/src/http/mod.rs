@@ -53,12 +53,15 @@ pub struct HttpConfig {
     pub token: Option<String>,
 }
 
+/// A token may be tried by all who reach the address, as often as they like.
+const TOKEN_MIN: usize = 16;
+
 impl HttpConfig {
     /// Refuses an address that others reach without a token.
     pub fn check(&self) -> Result<()> {
         ensure!(
-            self.listen.ip().is_loopback() || self.token.as_ref().is_some_and(|t| t.len() >= 8),
-            "{} is reached from other machines: give --http-token with at least 8 characters, which visitors must then show, or an address of this \
+            self.listen.ip().is_loopback() || self.token.as_ref().is_some_and(|t| t.len() >= TOKEN_MIN),
+            "{} is reached from other machines: give --http-token with at least {TOKEN_MIN} characters, which visitors must then show, or an address of this \
              machine alone (127.0.0.1)",
             self.listen
         );

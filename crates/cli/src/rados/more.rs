@@ -1,0 +1,157 @@
+//! Commands on snapshots of a pool, on its inconsistent groups, on values of an omap; and copies.
+
+use super::objects::out;
+use super::{Done, Failed, failed, usage_of};
+use client::{ClientError, Cluster, Ops, Pool};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// Bytes that are copied at once, and pairs of one answer.
+const PIECE: u64 = 4 << 20;
+const PAIRS: u64 = 512;
+
+pub const COMMANDS: [&str; 6] = ["listomapvals", "cp", "mksnap", "rmsnap", "lssnap", "list-inconsistent-pg"];
+
+/// One of [`COMMANDS`], in the pool of that name.
+pub async fn run(cluster: &Cluster, pool: &Pool, name: &str, words: &[&str]) -> Done {
+    match *words {
+        ["listomapvals", object] => {
+            values(pool, object).await.map_err(|e| failed(format_args!("getting omap keys {name}/{object}"), &e)).and_then(|t| out(&t))
+        }
+        ["cp", from, to] => copy(pool, from, to).await.map_err(|e| failed(format_args!("copying object {from} => {to}"), &e)),
+        ["mksnap", snap] => {
+            change(cluster, "mksnap", name, snap).await?;
+            out(format!("created pool {name} snap {snap}\n").as_bytes())
+        }
+        ["rmsnap", snap] => {
+            change(cluster, "rmsnap", name, snap).await?;
+            out(format!("removed pool {name} snap {snap}\n").as_bytes())
+        }
+        ["lssnap"] => out(snaps(cluster, pool).as_bytes()),
+        ["list-inconsistent-pg"] => inconsistent(cluster, pool).await,
+        _ => Err(usage_of(&format!("-p POOL {} ...; --help says what it takes", words[0]))),
+    }
+}
+
+/// A command of the monitor that makes or removes a snapshot of a pool.
+async fn change(cluster: &Cluster, what: &str, pool: &str, snap: &str) -> Done {
+    let words = json!({ "prefix": format!("osd pool {what}"), "pool": pool, "snap": snap });
+    let told = |e: &ClientError| failed(format_args!("{what} of pool {pool}"), e);
+    let answer = cluster.mon_command(&words.to_string(), bytes::Bytes::new()).await.map_err(|e| told(&e))?;
+    match answer.result {
+        0.. => Ok(()),
+        errno => Err(Failed(format!("error {what} of pool {pool}, snapshot {snap}: ({}) {}", -errno, answer.status))),
+    }
+}
+
+fn snaps(cluster: &Cluster, pool: &Pool) -> String {
+    let map = cluster.map();
+    let all = map.pool(pool.id()).map(|pool| pool.snaps.clone()).unwrap_or_default();
+    let mut text = String::new();
+    for (id, snap) in &all {
+        let _ = writeln!(text, "{}\t{}\t{}", id, snap.name, snap.stamp);
+    }
+    text + &format!("{} snaps\n", all.len())
+}
+
+async fn inconsistent(cluster: &Cluster, pool: &Pool) -> Done {
+    let words = json!({ "prefix": "pg ls", "pool": pool.id(), "states": ["inconsistent"], "format": "json" });
+    let answer = cluster.mon_command(&words.to_string(), bytes::Bytes::new()).await.map_err(|e| failed("asking for groups", &e))?;
+    let json: Value = serde_json::from_slice(&answer.output).unwrap_or_default();
+    let ids: Vec<&Value> = json["pg_stats"].as_array().into_iter().flatten().map(|pg| &pg["pgid"]).collect();
+    out(format!("{}\n", json!(ids)).as_bytes())
+}
+
+/// Every key with its value as a dump.
+async fn values(pool: &Pool, object: &str) -> Result<Vec<u8>, ClientError> {
+    let (mut text, mut after) = (Vec::new(), String::new());
+    loop {
+        let (pairs, more) = pool.omap_get(object, &after, PAIRS).await?;
+        for (key, value) in &pairs {
+            text.extend(format!("{}\nvalue ({} bytes) :\n{}\n", key.to_lossy(), value.len(), dump(value)).bytes());
+            after = key.to_lossy().into_owned();
+        }
+        if !more || pairs.is_empty() {
+            return Ok(text);
+        }
+    }
+}
+
+/// Sixteen bytes a row: where, in hexadecimal, as text. Rows that repeat the one before are a star.
+fn dump(bytes: &[u8]) -> String {
+    const ROW: usize = 16;
+    let (mut text, mut last, mut starred) = (String::new(), None, false);
+    for (n, row) in bytes.chunks(ROW).enumerate() {
+        if last == Some(row) && row.len() == ROW {
+            if !std::mem::replace(&mut starred, true) {
+                text += "*\n";
+            }
+            continue;
+        }
+        (last, starred) = (Some(row), false);
+        let mut hex = String::new();
+        for at in 0..ROW {
+            let gap = if at == ROW / 2 { " " } else { "" };
+            let byte = row.get(at).map_or("  ".into(), |b| format!("{b:02x}"));
+            let _ = write!(hex, "{gap}{byte} ");
+        }
+        let shown: String = row.iter().map(|b| if (32..127).contains(b) { *b as char } else { '.' }).collect();
+        let _ = writeln!(text, "{:08x}  {hex} |{shown}|", n * ROW);
+    }
+    let _ = writeln!(text, "{:08x}", bytes.len());
+    text
+}
+
+/// Data, attributes and omap; what was there is replaced.
+async fn copy(pool: &Pool, from: &str, to: &str) -> Result<(), ClientError> {
+    let attrs = pool.xattrs(from).await?;
+    let mut offset = 0;
+    loop {
+        let data = pool.read(from, offset, PIECE).await?;
+        let len = data.len() as u64;
+        match offset {
+            0 => {
+                // An object of before keeps nothing.
+                match pool.remove(to).await {
+                    Err(e) if e.errno() != Some(types::errno::ENOENT) => return Err(e),
+                    _ => {}
+                }
+                pool.write_full(to, data).await?;
+            }
+            _ if len > 0 => pool.write(to, offset, data).await?,
+            _ => {}
+        }
+        offset += len;
+        if len < PIECE {
+            break;
+        }
+    }
+    for (name, value) in &attrs {
+        pool.operate(to, Ops::new().set_xattr(&name.to_lossy(), value)).await?;
+    }
+    let mut after = String::new();
+    loop {
+        let (pairs, more) = pool.omap_get(from, &after, PAIRS).await?;
+        let Some(last) = pairs.keys().next_back() else { return Ok(()) };
+        after = last.to_lossy().into_owned();
+        pool.omap_set(to, &pairs).await?;
+        if !more {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dump_is_as_the_program_rados_has_it() {
+        assert_eq!(dump(b"hello"), "00000000  68 65 6c 6c 6f                                    |hello|\n00000005\n");
+        let rows = dump(&[0; 40]);
+        assert_eq!(
+            rows.lines().collect::<Vec<_>>()[1..],
+            ["*", "00000020  00 00 00 00 00 00 00 00                           |........|", "00000028"]
+        );
+    }
+}
