@@ -177,6 +177,11 @@ fn what_monitor_capabilities_allow() {
                 "osd rw osd pool create | pool=x",
                 "osd rw osd blocklist | blocklistop=rm,addr=10.0.0.1:0/77",
                 "osd rw osd blocklist | blocklistop=add,addr=10.0.0.1:0",
+                // A host, and networks.
+                "osd rw osd blocklist | blocklistop=add,addr=10.0.0.1:0/0",
+                "osd rw osd blocklist | blocklistop=add,addr=0.0.0.0/0,range=range",
+                "osd rw osd blocklist | blocklistop=add,addr=10.0.0.0/8,range=range",
+                "osd rw osd blocklist | blocklistop=add,addr=10.0.0.1:0/77,range=range",
                 "mgr r",
             ],
         ),
@@ -189,6 +194,37 @@ fn what_monitor_capabilities_allow() {
             &[
                 "auth rwx auth get-or-create | entity=mgr.x,caps_mon=allow *",
                 "auth rwx auth get-or-create | entity=osd.0,caps_mon=allow profile mgr",
+                "auth rwx auth get-or-create | entity=mgr.x,caps_mon=allow profile mgr,caps_osd=allow rw",
+                "auth rwx auth get-or-create | entity=mgr.x,caps_mon=allow profile mgr,caps_mgr=allow *",
+            ],
+        ),
+        (
+            "profile bootstrap-mds",
+            &["auth rwx auth get-or-create | entity=mds.a,caps_mon=allow profile mds,caps_osd=allow rwx,caps_mds=allow"],
+            &["auth rwx auth get-or-create | entity=mds.a,caps_mon=allow profile mds,caps_osd=allow rwx,caps_mds=allow,caps_mgr=allow *"],
+        ),
+        (
+            "profile bootstrap-rgw",
+            &["auth rwx auth get-or-create | entity=client.rgw.a,caps_mon=allow rw,caps_osd=allow rwx"],
+            &[
+                "auth rwx auth get-or-create | entity=client.rgw.a,caps_mon=allow rw,caps_osd=allow rwx,caps_mgr=allow *",
+                "auth rwx auth get-or-create | entity=client.rgw.a,caps_mon=allow rw,caps_osd=allow *",
+            ],
+        ),
+        (
+            "profile bootstrap-rbd",
+            &[
+                "auth rwx auth get-or-create | entity=client.a,caps_mon=profile rbd,caps_osd=profile rbd",
+                "auth rwx auth get-or-create | entity=client.a,caps_mon=profile rbd,caps_osd=profile rbd pool='a b' namespace=n; profile rbd-read-only",
+                "auth rwx auth get-or-create | entity=client.a,caps_mon=profile rbd,caps_osd=profile rbd,caps_mgr=profile rbd pool=x",
+            ],
+            &[
+                "auth rwx auth get-or-create | entity=client.a,caps_mon=profile rbd",
+                "auth rwx auth get-or-create | entity=client.a,caps_osd=profile rbd",
+                "auth rwx auth get-or-create | entity=client.a,caps_mon=profile rbd,caps_osd=profile rbd pool x; allow *",
+                "auth rwx auth get-or-create | entity=client.a,caps_mon=profile rbd,caps_osd=profile read-write",
+                "auth rwx auth get-or-create | entity=client.a,caps_mon=profile rbd,caps_osd=profile rbd,caps_mgr=allow *",
+                "auth rwx auth get-or-create | entity=client.a,caps_mon=profile rbd,caps_osd=profile rbd,caps_mds=allow *",
             ],
         ),
         ("profile mgr", &["auth rwx", "config-key rw", "osd rw", "mon r smart"], &["osd rwx"]),

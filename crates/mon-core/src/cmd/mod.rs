@@ -11,7 +11,7 @@ mod sig;
 pub use args::{Args, parse_osd};
 pub use out::{Reply, dump, pretty};
 pub use registry::Registry;
-pub use sig::{Param, Signature, prefix_of};
+pub use sig::{Param, Signature, params_of, prefix_of};
 
 use crate::{ConnId, Mon};
 use base::Clock;
@@ -176,6 +176,13 @@ pub struct CmdError {
 impl CmdError {
     pub fn new(errno: i32, text: impl Into<String>) -> Self {
         Self { errno, text: text.into() }
+    }
+}
+
+/// What the tree refuses, as an answer.
+impl From<crush::CrushError> for CmdError {
+    fn from(e: crush::CrushError) -> Self {
+        Self::new(types::errno::EINVAL, e.to_string())
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::kv::{Batch, Snapshot};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use types::{EntityKind, EntityText, UTime};
 
 /// Who an entry is for: `global`, a kind of daemon, or one entity, narrowed by a mask.
@@ -156,12 +157,22 @@ impl ConfigDb {
     pub fn mon_bool(&self, name: &str) -> bool {
         matches!(self.mon_value(name), "true" | "1")
     }
+    /// A number that the monitor goes by, always finite.
     pub fn mon_number(&self, name: &str) -> f64 {
-        self.mon_value(name).parse().unwrap_or(0.0)
+        self.mon_value(name).parse().ok().filter(|n: &f64| n.is_finite()).unwrap_or(0.0)
+    }
+    /// A span that the monitor goes by, of at least so many seconds; at most thirty years, so that it can be added to any time.
+    pub fn mon_span(&self, name: &str, least_s: f64) -> Duration {
+        const MOST_S: f64 = 1e9;
+        Duration::from_secs_f64(self.mon_number(name).clamp(least_s, MOST_S))
+    }
+    /// Groups that one pool may have: `mon_max_pool_pg_num`, and a million at most.
+    pub fn max_pool_pg_num(&self) -> u32 {
+        self.mon_number("mon_max_pool_pg_num").clamp(1.0, 1_048_576.0) as u32
     }
     /// A number that the manager goes by.
     pub fn mgr_number(&self, name: &str) -> f64 {
-        self.value(&EntityText::new(EntityKind::MGR, crate::mgr::NAME), name).parse().unwrap_or(0.0)
+        self.value(&EntityText::new(EntityKind::MGR, crate::mgr::NAME), name).parse().ok().filter(|n: &f64| n.is_finite()).unwrap_or(0.0)
     }
 }
 

@@ -12,7 +12,6 @@ use denc::{Denc, DencError};
 use maps::MgrMap;
 use maps::mgr_map::{ModuleInfo, StandbyInfo};
 use messages::{MMgrBeacon, MMgrMap, Rest, log_level};
-use std::time::Duration;
 use types::{AddrType, EntityAddr, EntityAddrVec, UTime};
 
 impl Mon {
@@ -187,7 +186,7 @@ impl Mon {
     }
 
     pub(super) fn tick_managers(&mut self, clock: Clock) {
-        let seconds = |name: &str, least: f64| Duration::from_secs_f64(self.config.mon_number(name).max(least));
+        let seconds = |name: &str, least: f64| self.config.mon_span(name, least);
         let grace = seconds("mon_mgr_beacon_grace", 1.0);
         let quiet = grace.saturating_sub(seconds("mgr_tick_period", 0.0));
         let service = &mut self.mgrmap;
