@@ -20,9 +20,9 @@ use base::{Clock, Stamp};
 use bytes::Bytes;
 use cephx::Entropy;
 use cephx::caps::Perm;
-use messages::mon_client::{MMonCommand, MMonCommandAck, MPoolOpReply, log_level};
+use messages::mon_client::{MMonCommand, MMonCommandAck, MPoolOp, MPoolOpReply, log_level};
 use messages::{MCommand, MCommandReply, MMgrCommand, MMgrCommandReply, Message, Paxos, RawMessage};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use types::{EntityAddrVec, EntityKind, EntityText, Epoch, UTime, Uuid, errno};
 
@@ -137,6 +137,8 @@ pub struct Mon {
     /// When this process started.
     pub started: UTime,
     answers: Vec<Answer>,
+    /// Clients' snapshots that wait for their sessions' budgets, in the order in which they came.
+    pub(crate) waiting_snaps: VecDeque<(ConnId, MPoolOp)>,
     /// For the manager's link.
     pub(crate) to_manager: Vec<Effect>,
     published: Versions,
@@ -186,6 +188,7 @@ impl Mon {
             batch: Batch::default(),
             started: now,
             answers: Vec::new(),
+            waiting_snaps: VecDeque::new(),
             to_manager: Vec::new(),
             published: Versions::default(),
             last_sample: clock.mono,
@@ -220,6 +223,9 @@ impl Mon {
                 let ended = self.sessions.remove(&conn);
                 self.osd.forget_reporter(conn);
                 self.manager.proxy.forget(conn);
+                if let Some(name) = ended.as_ref().and_then(|session| session.mgr_name.as_deref()) {
+                    self.forget_daemon(conn, name);
+                }
                 if let Some(osd) = ended.and_then(|session| session.osd()) {
                     self.osd.note_left(osd);
                     self.check_failure(osd, clock);
@@ -339,6 +345,7 @@ impl Mon {
         self.configure_auth();
         self.auth.tick(now, self.entropy.as_mut(), &mut self.batch);
         self.tick_osds(clock);
+        self.tick_snaps(clock);
         self.tick_mds(clock);
         self.tick_manager(clock);
         if clock.mono.since(self.last_sample).as_millis() >= 900 {
@@ -443,7 +450,8 @@ impl Mon {
         }
         let registry = self.registry.clone();
         let Some((command, sig)) = registry.find(&args, endpoint == Endpoint::Mgr, tell) else {
-            return Err(CmdError::new(errno::EINVAL, "command not known"));
+            let absent = cmd::reason_of_absence(args.prefix()).filter(|_| self.mgrmap.is_endpoint());
+            return Err(absent.unwrap_or_else(|| CmdError::new(errno::EINVAL, "command not known")));
         };
         if tell && command.flags & cmd::flag::TELL != 0 {
             self.check_is_admin(conn)?;
@@ -475,8 +483,8 @@ impl Mon {
         let all = self.sessions.get(&conn).is_some_and(|s| s.caps.is_allow_all(&s.peer.addrs.front()));
         if all { Ok(()) } else { Err(CmdError::new(errno::EACCES, "access denied")) }
     }
-    /// Refuses a session that may not give this command with these arguments. What a capability demands of arguments is asked of those that the command
-    /// declares (`declared`): any other is read by nobody.
+    /// Refuses a session that may not give this command with these arguments. What a capability demands of arguments is asked of those that
+    /// the command declares (`declared`): any other is read by nobody.
     pub(crate) fn check_caps(
         &self,
         conn: ConnId,
@@ -535,8 +543,8 @@ impl Mon {
 /// Return code, status text and output.
 fn split(result: cmd::CmdResult) -> (i32, String, Bytes) {
     match result {
-        Ok(reply) => (-reply.errno, reply.status, reply.data),
-        Err(e) => (-e.errno, e.text, Bytes::new()),
+        Ok(reply) => (-reply.errno, cmd::shown(reply.status), reply.data),
+        Err(e) => (-e.errno, cmd::shown(e.text), Bytes::new()),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Promises that the cluster simulator's tests and this crate's break on purpose, one at a time, to see that a checker notices. In a release build none is ever
-//! broken: the switch is a constant, and the branches behind it are gone.
+//! Promises that the cluster simulator's tests and this crate's break on purpose, one at a time, to see that a checker notices. In a release
+//! build none is ever broken: the switch is a constant, and the branches behind it are gone.
 
 /// A promise, by what happens when it is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -432,6 +432,45 @@ fn what_is_no_command_says_so() {
     assert_eq!(w.command(admin, r#"{"prefix":"osd pool create"}"#).0, -22);
 }
 
+/// Commands of modules, as the `ceph` command line sends them by our descriptions and as programs send stock's.
+#[test]
+fn a_command_that_is_not_there_names_itself_and_the_way() {
+    let mut w = World::new();
+    let admin = w.open("client.admin", "allow *");
+    let mgr = w.open_at(Endpoint::Mgr, "client.admin", AuthCapsInfo::all(), features::SUPPORTED);
+    let described = w.ok(admin, r#"{"prefix":"get_command_descriptions"}"#);
+    for words in [
+        "balancer",
+        "orch",
+        "crash",
+        "progress",
+        "rbd task",
+        "nfs",
+        "telemetry",
+        "fs subvolumegroup",
+        "fs clone",
+        "rbd perf image",
+        "rbd mirror snapshot schedule",
+        "rbd trash purge schedule",
+        "fs snapshot mirror",
+        "fs quiesce",
+        "nvme-gw",
+    ] {
+        let spelled = serde_json::to_string(&words.split(' ').collect::<Vec<_>>()).unwrap();
+        assert!(described.contains(spelled.trim_end_matches(']')), "{words} is described");
+        for request in [format!(r#"{{"prefix":"{words}","args":["status"]}}"#), format!(r#"{{"prefix":"{words} status"}}"#)] {
+            for (result, status, _) in [w.command(admin, &request), w.at_manager(mgr, false, &request)] {
+                assert_eq!(result, -95, "{request}: {status}");
+                assert!(status.contains(words) && status.contains("Here: "), "{status}");
+            }
+        }
+    }
+    let (result, status, _) = w.command(admin, r#"{"prefix":"mgr module enable","module":"prometheus"}"#);
+    assert!(result == 0 && status.contains("/metrics"), "{result} {status}");
+    let (result, status, _) = w.command(admin, r#"{"prefix":"osd erasure-code-profile set","name":"e","profile":["k=2","m=1"]}"#);
+    assert!(result == 0 && status.contains("crush rule create-erasure"), "{result} {status}");
+}
+
 #[test]
 fn a_pool_that_can_not_be_served_is_refused_by_name() {
     let mut w = World::new();
@@ -889,4 +928,53 @@ fn slow_requests_show_in_health_and_go() {
     report(&mut w, 1, 0, 0);
     w.event(Event::Closed { conn: sessions[0] });
     assert_eq!(slow(&mut w), None);
+}
+
+/// What a daemon goes by is what it reports; of the monitor, what it was told.
+#[test]
+fn a_daemons_configuration_is_shown() {
+    let mut w = World::new();
+    let admin = w.open("client.admin", "allow *");
+    let mgr = w.open_at(Endpoint::Mgr, "client.admin", AuthCapsInfo::all(), features::SUPPORTED);
+    let osd = w.open_at(Endpoint::Mgr, "osd.0", AuthCapsInfo::all(), features::SUPPORTED);
+    let mut e = denc::Encoder::new(features::SUPPORTED);
+    e.count(1);
+    "osd_heartbeat_grace".to_string().encode(&mut e);
+    e.count(2);
+    for (source, value) in [(1, "30"), (5, "40")] {
+        e.i32(source);
+        value.to_string().encode(&mut e);
+    }
+    e.count(0);
+    w.send(osd, &MMgrOpen { daemon_name: "0".into(), config: e.finish(), ..MMgrOpen::default() });
+    let ask = |w: &mut World, json: &str| w.at_manager(mgr, false, json);
+    let rows = ask(&mut w, r#"{"prefix":"config show","who":"osd.0","format":"json"}"#).2;
+    assert_eq!(
+        rows.trim(),
+        r#"[{"name":"osd_heartbeat_grace","value":"40","source":"override","overrides":[{"source":"mon","value":"30"}]}]"#
+    );
+    let (_, _, table) = ask(&mut w, r#"{"prefix":"config show","who":"osd.0"}"#);
+    assert!(table.contains("NAME") && table.contains("override  mon[30]"), "{table}");
+    assert_eq!(ask(&mut w, r#"{"prefix":"config show","who":"osd.0","key":"osd_heartbeat_grace"}"#).2, "40\n");
+    assert_eq!(ask(&mut w, r#"{"prefix":"config show","who":"osd.0","key":"osd_heartbeat_interval"}"#).2, "6\n");
+    let all = ask(&mut w, r#"{"prefix":"config show-with-defaults","who":"osd.0","format":"json"}"#).2;
+    let all: Vec<serde_json::Value> = serde_json::from_str(&all).unwrap();
+    assert!(all.len() > 1800 && all.iter().any(|row| row["name"] == "rgw_thread_pool_size" && row["source"] == "default"));
+    w.ok(admin, r#"{"prefix":"config set","who":"mon","name":"mgr_tick_period","value":"2m"}"#);
+    assert!(ask(&mut w, r#"{"prefix":"config show","who":"mon.a"}"#).2.contains("mgr_tick_period"));
+    assert_eq!(w.mon.config.mon_number("mgr_tick_period"), 120.0);
+    for (who, result) in [("osd.7", -2), ("client.x", -2), ("osd", -22)] {
+        assert_eq!(ask(&mut w, &format!(r#"{{"prefix":"config show","who":"{who}"}}"#)).0, result, "{who}");
+    }
+    // Of gateways, mirrors and clients, too; within bounds, and nothing that there isn't.
+    for (name, value, result) in [
+        ("rgw_thread_pool_size", "512", 0),
+        ("rbd_mirror_concurrent_image_syncs", "5", 0),
+        ("osd_heartbeat_interval", "61", -22),
+        ("osd_pool_default_size", "11", -22),
+        ("rgw_no_such_option", "1", -22),
+    ] {
+        let set = format!(r#"{{"prefix":"config set","who":"client","name":"{name}","value":"{value}"}}"#);
+        assert_eq!(w.command(admin, &set).0, result, "{name} {value}");
+    }
 }

@@ -75,8 +75,8 @@ pub(super) struct Tried {
 }
 
 impl OsdService {
-    /// Makes the pending change's epoch on a copy. One that can't be an epoch is dropped, and the reason comes back: the map, its history and OSDs never
-    /// see it.
+    /// Makes the pending change's epoch on a copy. One that can't be an epoch is dropped, and the reason comes back: the map, its history and
+    /// OSDs never see it.
     pub fn try_pending(&mut self, now: UTime) -> Result<(), String> {
         let Some(inc) = &self.pending else { return Ok(()) };
         if self.tried.is_some() {

@@ -166,8 +166,8 @@ impl OsdService {
         };
         self.pending().new_flags = ((now | set) & !clear) as i32;
     }
-    /// Changes the CRUSH map: a copy, with the changes already made in this event, is handed to `edit`; if it says so, and the result is one that can be
-    /// encoded, it is taken over.
+    /// Changes the CRUSH map: a copy, with the changes already made in this event, is handed to `edit`; if it says so, and the result is one
+    /// that can be encoded, it is taken over.
     pub fn edit_crush<E: From<CrushError>>(&mut self, edit: impl FnOnce(&mut maps::CrushMap) -> Result<bool, E>) -> Result<bool, E> {
         let mut crush = match self.peek_pending() {
             Some(inc) if !inc.crush.is_empty() => maps::CrushMap::from_bytes(&inc.crush).expect("we encoded it"),

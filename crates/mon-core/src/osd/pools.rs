@@ -4,7 +4,7 @@ use super::OsdService;
 use crate::Mon;
 use crate::cmd::CmdError;
 use crate::config::ConfigDb;
-use crate::session::ConnId;
+use crate::session::{Budget, ConnId};
 use base::Clock;
 use cephx::caps::{OsdCap, Perm};
 use maps::{OptKey, OptValue, PgPool, pool_flags};
@@ -222,7 +222,39 @@ mod crush_kinds {
 }
 
 impl Mon {
+    /// An operation on a pool. Those of clients that may do no more than write to the pool keep within their session's budget.
     pub(crate) fn on_pool_op(&mut self, conn: ConnId, m: MPoolOp, clock: Clock) {
+        let unmanaged = matches!(m.op, pool_op::CREATE_UNMANAGED_SNAP | pool_op::DELETE_UNMANAGED_SNAP);
+        if unmanaged && !self.may(conn, "osd", Perm::W) {
+            let Some(session) = self.sessions.get_mut(&conn) else { return };
+            if session.snaps.waiting >= Budget::WAITING_MAX {
+                let fsid = self.options.fsid;
+                let reply = MPoolOpReply { tid: m.tid, paxos: Paxos::default(), fsid, result: -errno::EAGAIN, epoch: 0, response: None };
+                return self.send_pool_op(conn, reply);
+            }
+            if session.snaps.waiting > 0 || !session.snaps.take(clock.mono) {
+                session.snaps.waiting += 1;
+                self.waiting_snaps.push_back((conn, m));
+                return;
+            }
+        }
+        self.do_pool_op(conn, m, clock);
+    }
+
+    /// Does what waited, as far as each session's budget goes.
+    pub(crate) fn tick_snaps(&mut self, clock: Clock) {
+        for (conn, m) in std::mem::take(&mut self.waiting_snaps) {
+            let Some(session) = self.sessions.get_mut(&conn) else { continue };
+            if session.snaps.take(clock.mono) {
+                session.snaps.waiting -= 1;
+                self.do_pool_op(conn, m, clock);
+            } else {
+                self.waiting_snaps.push_back((conn, m));
+            }
+        }
+    }
+
+    fn do_pool_op(&mut self, conn: ConnId, m: MPoolOp, clock: Clock) {
         let (result, response) = match self.pool_op(conn, &m, clock) {
             Ok(response) => (0, response),
             Err(e) => (-e.errno, None),
