@@ -216,8 +216,6 @@ pub const SCRIPT: &[Step] = &[
     json("fs dump"),
     json("mds stat"),
     json("time-sync-status"),
-    json("balancer status"),
-    json("osd pool autoscale-status"),
     json("osd blocked-by"),
     json("osd numa-status"),
     json("service dump"),

@@ -133,6 +133,63 @@ fn mon(cap: &str, request: &str) -> bool {
     })
 }
 
+/// Each capability allows its first requests and not its second.
+fn hold(table: &[(&str, &[&str], &[&str])]) {
+    for (cap, yes, no) in table {
+        for request in *yes {
+            assert!(mon(cap, request), "{cap} allows {request}");
+        }
+        for request in *no {
+            assert!(!mon(cap, request), "{cap} denies {request}");
+        }
+    }
+}
+
+#[test]
+fn what_bootstrap_keys_may_make() {
+    hold(&[
+        (
+            "profile bootstrap-mgr",
+            &["auth rwx auth get-or-create | entity=mgr.x,caps_mon=allow profile mgr"],
+            &[
+                "auth rwx auth get-or-create | entity=mgr.x,caps_mon=allow *",
+                "auth rwx auth get-or-create | entity=osd.0,caps_mon=allow profile mgr",
+                "auth rwx auth get-or-create | entity=mgr.x,caps_mon=allow profile mgr,caps_osd=allow rw",
+                "auth rwx auth get-or-create | entity=mgr.x,caps_mon=allow profile mgr,caps_mgr=allow *",
+            ],
+        ),
+        (
+            "profile bootstrap-mds",
+            &["auth rwx auth get-or-create | entity=mds.a,caps_mon=allow profile mds,caps_osd=allow rwx,caps_mds=allow"],
+            &["auth rwx auth get-or-create | entity=mds.a,caps_mon=allow profile mds,caps_osd=allow rwx,caps_mds=allow,caps_mgr=allow *"],
+        ),
+        (
+            "profile bootstrap-rgw",
+            &["auth rwx auth get-or-create | entity=client.rgw.a,caps_mon=allow rw,caps_osd=allow rwx"],
+            &[
+                "auth rwx auth get-or-create | entity=client.rgw.a,caps_mon=allow rw,caps_osd=allow rwx,caps_mgr=allow *",
+                "auth rwx auth get-or-create | entity=client.rgw.a,caps_mon=allow rw,caps_osd=allow *",
+            ],
+        ),
+        (
+            "profile bootstrap-rbd",
+            &[
+                "auth rwx auth get-or-create | entity=client.a,caps_mon=profile rbd,caps_osd=profile rbd",
+                "auth rwx auth get-or-create | entity=client.a,caps_mon=profile rbd,caps_osd=profile rbd pool='a b' namespace=n; profile rbd-read-only",
+                "auth rwx auth get-or-create | entity=client.a,caps_mon=profile rbd,caps_osd=profile rbd,caps_mgr=profile rbd pool=x",
+            ],
+            &[
+                "auth rwx auth get-or-create | entity=client.a,caps_mon=profile rbd",
+                "auth rwx auth get-or-create | entity=client.a,caps_osd=profile rbd",
+                "auth rwx auth get-or-create | entity=client.a,caps_mon=profile rbd,caps_osd=profile rbd pool x; allow *",
+                "auth rwx auth get-or-create | entity=client.a,caps_mon=profile rbd,caps_osd=profile read-write",
+                "auth rwx auth get-or-create | entity=client.a,caps_mon=profile rbd,caps_osd=profile rbd,caps_mgr=allow *",
+                "auth rwx auth get-or-create | entity=client.a,caps_mon=profile rbd,caps_osd=profile rbd,caps_mds=allow *",
+            ],
+        ),
+    ]);
+}
+
 #[test]
 fn what_monitor_capabilities_allow() {
     let table: &[(&str, &[&str], &[&str])] = &[
@@ -177,32 +234,22 @@ fn what_monitor_capabilities_allow() {
                 "osd rw osd pool create | pool=x",
                 "osd rw osd blocklist | blocklistop=rm,addr=10.0.0.1:0/77",
                 "osd rw osd blocklist | blocklistop=add,addr=10.0.0.1:0",
+                // A host, and networks.
+                "osd rw osd blocklist | blocklistop=add,addr=10.0.0.1:0/0",
+                "osd rw osd blocklist | blocklistop=add,addr=0.0.0.0/0,range=range",
+                "osd rw osd blocklist | blocklistop=add,addr=10.0.0.0/8,range=range",
+                "osd rw osd blocklist | blocklistop=add,addr=10.0.0.1:0/77,range=range",
                 "mgr r",
             ],
         ),
         ("profile rbd-mirror", &["config-key r config-key get | key=rbd/mirror/x"], &["config-key r config-key get | key=x"]),
         ("profile simple-rados-client", &["mon r", "osd r"], &["osd rw osd blocklist | blocklistop=add,addr=1.2.3.4:0/1"]),
         ("profile bootstrap-osd", &["osd rw osd new", "mon r mon getmap"], &["osd rw osd rm"]),
-        (
-            "profile bootstrap-mgr",
-            &["auth rwx auth get-or-create | entity=mgr.x,caps_mon=allow profile mgr"],
-            &[
-                "auth rwx auth get-or-create | entity=mgr.x,caps_mon=allow *",
-                "auth rwx auth get-or-create | entity=osd.0,caps_mon=allow profile mgr",
-            ],
-        ),
         ("profile mgr", &["auth rwx", "config-key rw", "osd rw", "mon r smart"], &["osd rwx"]),
         ("profile role-definer", &["auth rwx", "mon r"], &["osd r"]),
         ("profile nonsense", &[], &["mon r"]),
     ];
-    for (cap, yes, no) in table {
-        for request in *yes {
-            assert!(mon(cap, request), "{cap} allows {request}");
-        }
-        for request in *no {
-            assert!(!mon(cap, request), "{cap} denies {request}");
-        }
-    }
+    hold(table);
     // Everything is asked for with the place it is asked from.
     let here = addr("10.1.2.3:0/7");
     for (cap, all) in [("allow *", true), ("allow r", false), ("allow * network 10.0.0.0/8", true), ("allow * network 11.0.0.0/8", false)] {

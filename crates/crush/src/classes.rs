@@ -23,7 +23,7 @@ impl CrushMap {
         let id = match self.class_id(class) {
             Some(id) => id,
             None => {
-                let id = self.class_names.keys().next_back().map_or(0, |id| id + 1);
+                let id = self.class_names.keys().next_back().map_or(Some(0), |id| id.checked_add(1)).ok_or(CrushError::NoId(i32::MAX))?;
                 self.class_names.insert(id, class.into());
                 id
             }

@@ -7,7 +7,7 @@ use crate::bucket::{Bucket, Weights};
 use crate::map::{CrushMap, DEFAULT_TYPES, place};
 use crate::rule::{Rule, op};
 use crate::{ITEM_UNDEF, WEIGHT_ONE};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// Why a change is refused. The map is as it was.
@@ -48,7 +48,18 @@ pub enum CrushError {
     NoRule(String),
     #[error("there are 256 rules already")]
     TooManyRules,
+    #[error("bucket {bucket} is a tree of {items} items: the encoding has room for {TREE_ITEMS_MAX}")]
+    TooManyItems { bucket: i32, items: usize },
+    #[error("bucket {0} keeps weights that are not its items'")]
+    BadWeights(i32),
+    #[error("buckets lie more than {DEPTH_MAX} deep in each other")]
+    TooDeep,
 }
+
+/// Items of a bucket of algorithm `tree`: it has up to twice as many nodes, whose number is kept in a byte.
+const TREE_ITEMS_MAX: usize = 64;
+/// Levels of a tree. A map in use has as many as it has types, a dozen; walks go down by calls.
+const DEPTH_MAX: usize = 64;
 
 /// A place in the tree: type name to bucket name.
 pub type Location = BTreeMap<String, String>;
@@ -68,6 +79,29 @@ impl CrushMap {
         map.create_rule("replicated_rule", "default", failure_domain, "", false, Rule::REPLICATED)
             .expect("an empty map has room for a rule");
         map
+    }
+
+    /// Refuses a map that can't be encoded, or that can't be walked in bounded time: to be asked of each that is to become a cluster's.
+    pub fn check(&self) -> Result<(), CrushError> {
+        for b in self.iter_buckets() {
+            if let Weights::Tree { node_weights } = &b.weights {
+                if b.len() > TREE_ITEMS_MAX {
+                    return Err(CrushError::TooManyItems { bucket: b.id, items: b.len() });
+                }
+                if node_weights.len() < 2 * b.len() {
+                    return Err(CrushError::BadWeights(b.id));
+                }
+            }
+        }
+        // Layer by layer from what lies below nothing: a layer that is not empty is a level.
+        let mut layer: BTreeSet<i32> = self.roots();
+        for _ in 0..DEPTH_MAX {
+            layer = layer.iter().filter_map(|id| self.bucket(*id)).flat_map(|b| b.items.iter().copied()).filter(|id| *id < 0).collect();
+            if layer.is_empty() {
+                return Ok(());
+            }
+        }
+        Err(CrushError::TooDeep)
     }
 
     /// Makes an empty bucket with the first free number.
@@ -542,6 +576,30 @@ mod tests {
         map.remove_item(-2, false).unwrap();
         assert_eq!(map.bucket(-1).unwrap().weight, 5 * WEIGHT_ONE);
         assert_eq!(map.remove_item(-1, false), Err(CrushError::NotEmpty(-1)));
+    }
+
+    #[test]
+    fn a_map_that_can_not_be_encoded_is_refused() {
+        use crate::bucket::Bucket;
+        let mut map = CrushMap::new_cluster("host");
+        let tree = |items: i32| {
+            let mut b = Bucket { weights: Weights::Tree { node_weights: Vec::new() }, ..Bucket::straw2(-1, 11) };
+            b.set_content(&(0..items).map(|osd| (osd, WEIGHT_ONE)).collect::<Vec<_>>());
+            b
+        };
+        map.place_bucket(tree(64));
+        assert_eq!(map.check(), Ok(()));
+        map.place_bucket(tree(65));
+        assert_eq!(map.check(), Err(CrushError::TooManyItems { bucket: -1, items: 65 }));
+        map.place_bucket(Bucket { weights: Weights::Tree { node_weights: vec![0; 8] }, ..tree(6) });
+        assert_eq!(map.check(), Err(CrushError::BadWeights(-1)));
+        let mut map = CrushMap::new_cluster("host");
+        for level in 2..200 {
+            let mut b = Bucket::straw2(-level, 1);
+            b.set_content(&[(1 - level, WEIGHT_ONE)]);
+            map.place_bucket(b);
+            assert_eq!(map.check().is_ok(), level < 65, "{level}");
+        }
     }
 
     #[test]

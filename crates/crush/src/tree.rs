@@ -95,7 +95,8 @@ impl CrushMap {
         for id in self.subtree(item) {
             for (child, weight) in self.bucket(id).into_iter().flat_map(|b| b.weighted()) {
                 if child >= 0 {
-                    *out.entry(child).or_insert(0) += weight;
+                    let sum: &mut u32 = out.entry(child).or_insert(0);
+                    *sum = sum.saturating_add(weight);
                 }
             }
         }

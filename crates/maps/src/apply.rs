@@ -31,7 +31,7 @@ pub enum ApplyError {
 }
 
 /// How far one change may raise `max_osd`: a map's memory grows with it, and the wire has only the number.
-const MAX_OSD_LIMIT: i32 = 1 << 20;
+pub const MAX_OSD_LIMIT: i32 = 1 << 20;
 
 impl OsdMap {
     /// The map after `inc`.

@@ -23,7 +23,7 @@ pub mod pool_opts;
 pub mod release;
 pub mod service_map;
 
-pub use apply::ApplyError;
+pub use apply::{ApplyError, MAX_OSD_LIMIT};
 pub use crush::CrushMap;
 pub use flags::{map_flags, osd_state};
 pub use fs_map::{Filesystem, FsMap, FsMapUser};

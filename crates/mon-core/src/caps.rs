@@ -45,11 +45,11 @@ impl Caps {
             Self::Mgr(_) => None,
         }
     }
-    /// True if a file system may be changed.
+    /// True if a file system may be changed: it is the monitor's to say.
     pub fn may_change_fs(&self, entity: &EntityText, name: &str) -> bool {
         match self {
             Self::Mon(caps) => caps.allows_fs(entity, name, Perm::W),
-            Self::Mgr(_) => true,
+            Self::Mgr(_) => false,
         }
     }
     pub fn is_allow_all(&self, addr: &EntityAddr) -> bool {

@@ -9,7 +9,7 @@ use cephx::caps::Perm;
 use denc::{Denc, DencError};
 use messages::*;
 use std::collections::BTreeMap;
-use types::{UTime, errno};
+use types::{EntityKind, UTime, errno};
 
 impl Mon {
     /// Handles a message of an open session. A message that can't be read ends its connection: the peer is broken or not one of ours.
@@ -39,8 +39,8 @@ impl Mon {
             MLog::KIND if self.may(conn, "log", Perm::W) => self.on_log(conn, MLog::decode(raw)?),
             MMgrBeacon::KIND if self.may(conn, "mgr", Perm::X) => self.on_mgr_beacon(conn, MMgrBeacon::decode(raw)?, clock)?,
             MMDSBeacon::KIND if self.may(conn, "mds", Perm::X) => self.on_mds_beacon(conn, MMDSBeacon::decode(raw)?, clock),
-            MMDSLoadTargets::KIND if self.may(conn, "mds", Perm::X) => self.on_mds_load_targets(MMDSLoadTargets::decode(raw)?),
-            MMonMgrReport::KIND if self.may(conn, "mgr", Perm::X) => self.on_mgr_report_to_mon(MMonMgrReport::decode(raw)?)?,
+            MMDSLoadTargets::KIND if self.may(conn, "mds", Perm::X) => self.on_mds_load_targets(conn, MMDSLoadTargets::decode(raw)?),
+            MMonMgrReport::KIND if self.may(conn, "mgr", Perm::X) => self.on_mgr_report_to_mon(conn, MMonMgrReport::decode(raw)?)?,
             MMonGetOSDMap::KIND if self.may(conn, "osd", Perm::R) => self.on_get_osdmap(conn, &MMonGetOSDMap::decode(raw)?),
             MMonGetPurgedSnaps::KIND if self.may(conn, "osd", Perm::R) => {
                 self.on_get_purged_snaps(conn, &MMonGetPurgedSnaps::decode(raw)?);
@@ -116,7 +116,13 @@ impl Mon {
     fn on_log(&mut self, conn: ConnId, m: MLog) {
         // Entries of all channels are counted as one row, and it is the number that counts.
         let Some(last) = m.entries.iter().map(|e| e.seq).max() else { return };
+        let Some(session) = self.sessions.get(&conn) else { return };
+        let (name, rank, addrs) = (session.peer.entity.clone(), session.name, session.peer.addrs.clone());
+        // What was done is said by who did it: the monitor, and a manager of the commands that it ran.
+        let audits = matches!(name.kind, EntityKind::MON | EntityKind::MGR);
         for entry in m.entries {
+            let channel = if entry.channel == "audit" && !audits { "cluster".into() } else { entry.channel };
+            let entry = LogEntry { name: name.clone(), rank, addrs: addrs.clone(), channel, ..entry };
             self.log.add(entry, &mut self.batch);
         }
         self.send(conn, 0, &MLogAck { fsid: m.fsid, last, channel: String::new() });

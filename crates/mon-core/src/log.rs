@@ -10,6 +10,28 @@ use types::{EntityAddrVec, EntityKind, EntityName, EntityText, UTime};
 /// Lines that are kept, in memory and in the store.
 const KEPT: usize = 1000;
 
+/// Bytes of a line, and of the name of its channel.
+const TEXT_MAX: usize = 8192;
+const CHANNEL_MAX: usize = 64;
+
+/// A text of at most so many bytes without control characters: those come as people write them (`\n`, `\u{1b}`).
+fn plain(text: &str, max: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(max));
+    for c in text.chars() {
+        let start = out.len();
+        if c.is_control() {
+            out.extend(c.escape_default())
+        } else {
+            out.push(c)
+        }
+        if out.len() > max {
+            out.truncate(start);
+            break;
+        }
+    }
+    out
+}
+
 /// The newest lines, with numbers that go on for ever.
 #[derive(Debug, Default)]
 pub struct ClusterLog {
@@ -30,12 +52,14 @@ impl ClusterLog {
         }
         log
     }
-    /// Keeps a line.
+    /// Keeps a line: one line of text that a terminal can be shown, of bounded length.
     pub fn add(&mut self, entry: LogEntry, batch: &mut Batch) {
         self.last += 1;
+        // Made anew, so that the frame that brought it can go.
+        let text = plain(&entry.text.to_lossy(), TEXT_MAX).into();
+        let channel = plain(&entry.channel, CHANNEL_MAX);
+        let entry = LogEntry { text, channel, ..entry };
         batch.put(format!("log/{:016}", self.last), entry.to_bytes(denc::ALL_FEATURES));
-        // Cut out of the message that brought it, so that the frame can go.
-        let entry = LogEntry { text: entry.text.detach(), ..entry };
         self.entries.push_back((self.last, entry));
         while self.entries.len() > KEPT {
             let (old, _) = self.entries.pop_front().expect("there is more than one");

@@ -14,14 +14,15 @@ use crate::log::ClusterLog;
 use crate::mgr::{Manager, MgrMapService, ServiceMapService};
 use crate::monmap::MonMapService;
 use crate::osd::OsdService;
+use crate::planted::{Bug, planted};
 use crate::session::{ConnId, PeerInfo, Session};
 use base::{Clock, Stamp};
 use bytes::Bytes;
 use cephx::Entropy;
 use cephx::caps::Perm;
-use messages::mon_client::{MMonCommand, MMonCommandAck, MPoolOpReply, log_level};
+use messages::mon_client::{MMonCommand, MMonCommandAck, MPoolOp, MPoolOpReply, log_level};
 use messages::{MCommand, MCommandReply, MMgrCommand, MMgrCommandReply, Message, Paxos, RawMessage};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use types::{EntityAddrVec, EntityKind, EntityText, Epoch, UTime, Uuid, errno};
 
@@ -136,6 +137,8 @@ pub struct Mon {
     /// When this process started.
     pub started: UTime,
     answers: Vec<Answer>,
+    /// Clients' snapshots that wait for their sessions' budgets, in the order in which they came.
+    pub(crate) waiting_snaps: VecDeque<(ConnId, MPoolOp)>,
     /// For the manager's link.
     pub(crate) to_manager: Vec<Effect>,
     published: Versions,
@@ -185,6 +188,7 @@ impl Mon {
             batch: Batch::default(),
             started: now,
             answers: Vec::new(),
+            waiting_snaps: VecDeque::new(),
             to_manager: Vec::new(),
             published: Versions::default(),
             last_sample: clock.mono,
@@ -219,6 +223,9 @@ impl Mon {
                 let ended = self.sessions.remove(&conn);
                 self.osd.forget_reporter(conn);
                 self.manager.proxy.forget(conn);
+                if let Some(name) = ended.as_ref().and_then(|session| session.mgr_name.as_deref()) {
+                    self.forget_daemon(conn, name);
+                }
                 if let Some(osd) = ended.and_then(|session| session.osd()) {
                     self.osd.note_left(osd);
                     self.check_failure(osd, clock);
@@ -327,9 +334,8 @@ impl Mon {
 
     fn configure_auth(&mut self) {
         for (name, life) in [("auth_mon_ticket_ttl", &mut self.auth.life.auth), ("auth_service_ticket_ttl", &mut self.auth.life.service)] {
-            let seconds = self.config.mon_number(name);
-            if seconds >= 1.0 {
-                *life = std::time::Duration::from_secs_f64(seconds);
+            if self.config.mon_number(name) >= 1.0 {
+                *life = self.config.mon_span(name, 1.0);
             }
         }
     }
@@ -339,6 +345,7 @@ impl Mon {
         self.configure_auth();
         self.auth.tick(now, self.entropy.as_mut(), &mut self.batch);
         self.tick_osds(clock);
+        self.tick_snaps(clock);
         self.tick_mds(clock);
         self.tick_manager(clock);
         if clock.mono.since(self.last_sample).as_millis() >= 900 {
@@ -442,13 +449,14 @@ impl Mon {
             return Ok(Reply::data(self.registry.describe(endpoint == Endpoint::Mgr, tell, stock, self.features(conn)).to_string()));
         }
         let registry = self.registry.clone();
-        let Some((command, sig)) = registry.find(&args, tell) else {
-            return Err(CmdError::new(errno::EINVAL, "command not known"));
+        let Some((command, sig)) = registry.find(&args, endpoint == Endpoint::Mgr, tell) else {
+            let absent = cmd::reason_of_absence(args.prefix()).filter(|_| self.mgrmap.is_endpoint());
+            return Err(absent.unwrap_or_else(|| CmdError::new(errno::EINVAL, "command not known")));
         };
         if tell && command.flags & cmd::flag::TELL != 0 {
             self.check_is_admin(conn)?;
         } else {
-            self.check_caps(conn, command.module, &sig.prefix, command.perm, &args)?;
+            self.check_caps(conn, command.module, &sig.prefix, command.perm, &sig.names().collect::<Vec<_>>(), &args)?;
         }
         if command.flags & cmd::flag::MGR != 0 && !self.mgrmap.is_endpoint() {
             return Err(CmdError::new(errno::EOPNOTSUPP, format!("'{}' is a command of the manager: send it there", sig.prefix)));
@@ -460,6 +468,11 @@ impl Mon {
         let audit = command.perm != "r" && command.module != "log";
         let (prefix, text) = (sig.prefix.clone(), words.concat());
         let result = (command.run)(&mut Ctx { mon: self, clock, conn, args, input });
+        // What can't be done is not answered as done.
+        let result = result.and_then(|reply| {
+            let tried = self.osd.try_pending(UTime::from_wall_ns(clock.wall_ns));
+            tried.map(|()| reply).map_err(|why| CmdError::new(errno::EINVAL, why))
+        });
         if audit && prefix != "auth import" && !prefix.starts_with("config-key") {
             self.audit(conn, &text, result.is_ok(), clock);
         }
@@ -470,13 +483,27 @@ impl Mon {
         let all = self.sessions.get(&conn).is_some_and(|s| s.caps.is_allow_all(&s.peer.addrs.front()));
         if all { Ok(()) } else { Err(CmdError::new(errno::EACCES, "access denied")) }
     }
-    /// Refuses a session that may not give this command with these arguments.
-    pub(crate) fn check_caps(&self, conn: ConnId, module: &str, prefix: &str, perms: &str, args: &Args) -> Result<(), CmdError> {
+    /// Refuses a session that may not give this command with these arguments. What a capability demands of arguments is asked of those that
+    /// the command declares (`declared`): any other is read by nobody.
+    pub(crate) fn check_caps(
+        &self,
+        conn: ConnId,
+        module: &str,
+        prefix: &str,
+        perms: &str,
+        declared: &[&str],
+        args: &Args,
+    ) -> Result<(), CmdError> {
         let denied = || Err(CmdError::new(errno::EACCES, "access denied"));
         let Some(session) = self.sessions.get(&conn) else { return denied() };
-        // As texts, lists spread out: `caps` of `auth get-or-create` are pairs that become `caps_mon=...`.
+        if let Some(name) = args.0.keys().find(|name| name.starts_with("caps_") && !declared.contains(&name.as_str()))
+            && !planted(Bug::TrustNamedCaps)
+        {
+            return Err(CmdError::new(errno::EINVAL, format!("{name} is no parameter: capabilities are given as caps")));
+        }
         let mut texts = BTreeMap::new();
-        for name in args.0.keys().filter(|name| *name != "prefix") {
+        for name in args.0.keys().filter(|name| declared.contains(&name.as_str()) || planted(Bug::TrustNamedCaps)) {
+            // As texts, lists spread out: `caps` are pairs that become `caps_mon=...`.
             if name == "caps" {
                 for pair in args.list("caps").chunks(2) {
                     texts.insert(format!("caps_{}", pair[0]), pair.get(1).cloned().unwrap_or_default());
@@ -486,6 +513,14 @@ impl Mon {
             } else {
                 texts.insert(name.clone(), args.list(name).join(" "));
             }
+        }
+        // Without capabilities these give out a key that is there: what it may do is what the asker may make.
+        if matches!(prefix, "auth get-or-create" | "auth get-or-create-key")
+            && args.list("caps").is_empty()
+            && let Some(known) = texts.get("entity").and_then(|text| EntityText::parse(text)).and_then(|name| self.auth.entities.get(&name))
+            && !planted(Bug::TrustNamedCaps)
+        {
+            texts.extend(known.caps.iter().map(|(service, text)| (format!("caps_{service}"), text.clone())));
         }
         let need = crate::caps::perm(perms);
         let addr = session.peer.addrs.front();
@@ -508,8 +543,8 @@ impl Mon {
 /// Return code, status text and output.
 fn split(result: cmd::CmdResult) -> (i32, String, Bytes) {
     match result {
-        Ok(reply) => (-reply.errno, reply.status, reply.data),
-        Err(e) => (-e.errno, e.text, Bytes::new()),
+        Ok(reply) => (-reply.errno, cmd::shown(reply.status), reply.data),
+        Err(e) => (-e.errno, cmd::shown(e.text), Bytes::new()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! A session: its entity, its capabilities, and its subscriptions.
 
 use crate::auth::{Endpoint, Handshake};
+use base::Stamp;
 use cephx::AuthCapsInfo;
 use std::collections::BTreeMap;
 use types::{EntityAddrVec, EntityKind, EntityName, EntityText};
@@ -29,6 +30,38 @@ pub struct Sub {
     pub onetime: bool,
 }
 
+/// What a session may ask of what makes epochs for all, when it is not one that may change the OSDMap as it likes: so many at once, and so
+/// many a second. The rest waits for the next tick, where all that has waited becomes one epoch.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    left: f64,
+    at: Stamp,
+    /// Requests that wait.
+    pub waiting: usize,
+}
+
+impl Budget {
+    const AT_ONCE: f64 = 500.0;
+    const PER_S: f64 = 100.0;
+    /// Requests that may wait.
+    pub const WAITING_MAX: usize = 1000;
+
+    /// Takes one out, if there is one.
+    pub fn take(&mut self, now: Stamp) -> bool {
+        self.left = (self.left + now.since(self.at).as_secs_f64() * Self::PER_S).min(Self::AT_ONCE);
+        self.at = now;
+        let is_there = self.left >= 1.0;
+        self.left -= if is_there { 1.0 } else { 0.0 };
+        is_there
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { left: Self::AT_ONCE, at: Stamp::default(), waiting: 0 }
+    }
+}
+
 /// A session.
 #[derive(Debug)]
 pub struct Session {
@@ -45,6 +78,8 @@ pub struct Session {
     pub config_sent: Option<BTreeMap<String, String>>,
     /// The newest OSDMap that it was sent.
     pub osd_epoch: u32,
+    /// Snapshots that it may make and remove at once.
+    pub(crate) snaps: Budget,
     /// Set by MMgrOpen: `osd.0`, `mon.a`, `client.rgw.x`.
     pub mgr_name: Option<String>,
 }
@@ -57,7 +92,22 @@ impl Session {
         };
         let name = EntityName { kind: peer.entity.kind, num };
         let caps = crate::caps::Caps::new(endpoint, &peer.caps);
-        Self { endpoint, peer, name, hostname: String::new(), caps, subs: BTreeMap::new(), config_sent: None, osd_epoch: 0, mgr_name: None }
+        Self {
+            endpoint,
+            peer,
+            name,
+            hostname: String::new(),
+            caps,
+            subs: BTreeMap::new(),
+            config_sent: None,
+            osd_epoch: 0,
+            snaps: Budget::default(),
+            mgr_name: None,
+        }
+    }
+    /// True if the session is that daemon's: its key has that name. What a daemon says of itself it says over such a session alone.
+    pub fn is_of(&self, kind: EntityKind, name: &str) -> bool {
+        self.peer.entity.kind == kind && self.peer.entity.id == name
     }
     /// The OSD behind this session, if it is one.
     pub fn osd(&self) -> Option<i32> {

@@ -12,11 +12,17 @@ use types::features;
 
 /// How often clients without stateful subscriptions are to renew theirs.
 const RENEW_S: u32 = 300;
+/// Subscriptions of a session. There are a dozen kinds; a manager has one of keys for each of its modules.
+const SUBS_MAX: usize = 256;
+/// Bytes of a subscription's name: that of a file system or the beginning of a key is part of it.
+const NAME_MAX: usize = 1024;
+/// Bytes of the name of a machine.
+const HOSTNAME_MAX: usize = 255;
 
 impl Mon {
     pub(crate) fn on_subscribe(&mut self, conn: ConnId, m: MMonSubscribe) {
         let Some(session) = self.sessions.get_mut(&conn) else { return };
-        if !m.hostname.is_empty() {
+        if !m.hostname.is_empty() && m.hostname.len() <= HOSTNAME_MAX {
             session.hostname = m.hostname;
         }
         let stateful = features::has(session.peer.features, features::MON_STATEFUL_SUB);
@@ -30,6 +36,9 @@ impl Mon {
             if is_log(&what) {
                 // A session follows the log at one level: the one that it asked for last.
                 session.subs.retain(|other, _| !is_log(other));
+            }
+            if session.subs.len() >= SUBS_MAX && !session.subs.contains_key(&what) || what.len() > NAME_MAX {
+                continue;
             }
             session.subs.insert(what, Sub { next: item.start, onetime: item.onetime() });
         }

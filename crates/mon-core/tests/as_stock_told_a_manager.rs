@@ -115,9 +115,11 @@ fn replay(said: &[Said]) -> World {
         let id = ConnId(conn.into());
         if open.insert(conn) {
             let (name, caps) = if conn == CLIENT { ("client.admin", "allow *") } else { ("mgr.x", "allow profile mgr") };
+            // A manager's number is its session's.
+            let own = said.iter().find(|other| other.who == s.who && other.raw.kind == MMgrBeacon::KIND);
             let peer = PeerInfo {
                 entity: EntityText::parse(name).unwrap(),
-                global_id: 5000 + u64::from(conn),
+                global_id: own.map_or(5000 + u64::from(conn), |s| MMgrBeacon::decode(&s.raw).unwrap().gid),
                 caps: AuthCapsInfo::from_text(caps),
                 addrs: addr(&format!("v2:127.0.0.1:{}/{conn}", 6900 + u16::from(conn))),
                 features: features::SUPPORTED,

@@ -169,9 +169,9 @@ fn a_stock_manager_takes_over_and_gives_back() {
     // It is chosen at its first beacon, and serves when it says so.
     let mgr = ConnId(10);
     w.open(mgr, Endpoint::Mon, "mgr.y", "allow profile mgr");
-    let (b, ready) = (beacon("y", 77), serving(&beacon("y", 77)));
+    let (b, ready) = (beacon("y", 5010), serving(&beacon("y", 5010)));
     w.send(mgr, &b);
-    assert_eq!((w.map().active_gid, w.map().available), (77, false));
+    assert_eq!((w.map().active_gid, w.map().available), (5010, false));
     assert_eq!(w.closed, [AT_ENDPOINT], "sessions with the endpoint are to find the new one");
     assert!(w.map().always_on_modules[&18].contains("rbd_support"));
     w.send(mgr, &ready);
@@ -204,10 +204,10 @@ fn a_stock_manager_takes_over_and_gives_back() {
         health: HealthChecks { checks: [("LIMPING".to_string(), check)].into() },
         service_map: services.to_bytes(features::SUPPORTED),
         progress: [("e".to_string(), event)].into(),
-        gid: 77,
+        gid: 5010,
         ..MMonMgrReport::default()
     };
-    w.send(mgr, &MMonMgrReport { gid: 76, ..report.clone() });
+    w.send(mgr, &MMonMgrReport { gid: 5009, ..report.clone() });
     assert_eq!(w.ask("status")["pgmap"]["num_pgs"], 0, "another manager's report is nothing");
     w.send(mgr, &report);
     let status = w.ask("status");
@@ -221,22 +221,22 @@ fn a_stock_manager_takes_over_and_gives_back() {
 
     // It stays over a restart of the monitor.
     w.restart();
-    assert_eq!((w.map().active_gid, w.map().available), (77, true));
+    assert_eq!((w.map().active_gid, w.map().available), (5010, true));
     assert!(w.ask("get_command_descriptions").to_string().contains(r#"["balancer","status"]"#));
     w.open(mgr, Endpoint::Mon, "mgr.y", "allow profile mgr");
     w.pass(40, &[(mgr, &ready)]);
-    assert_eq!(w.map().active_gid, 77);
+    assert_eq!(w.map().active_gid, 5010);
 
     // A second one waits, and comes into its place when it falls silent; the first and its clients are fenced.
     let other = ConnId(11);
     w.open(other, Endpoint::Mon, "mgr.z", "allow profile mgr");
-    let z = beacon("z", 88);
+    let z = beacon("z", 5011);
     w.send(other, &z);
     assert_eq!(w.ask("mgr stat")["num_standby"], 1);
     w.pass(29, &[(other, &z)]);
-    assert_eq!(w.map().active_gid, 77);
+    assert_eq!(w.map().active_gid, 5010);
     w.pass(3, &[(other, &z)]);
-    assert_eq!((w.map().active_gid, w.map().standbys.len(), w.map().available), (88, 0, false));
+    assert_eq!((w.map().active_gid, w.map().standbys.len(), w.map().available), (5011, 0, false));
     let fenced = |map: &OsdMap| map.blocklist.keys().map(|a| a.nonce).collect::<Vec<_>>();
     assert_eq!(fenced(&w.mon.osd.map), [900, 901]);
     assert_eq!(w.map().last_failure_osd_epoch, w.mon.osd.epoch());
@@ -251,18 +251,56 @@ fn a_stock_manager_takes_over_and_gives_back() {
     assert_ne!(w.map().active_gid, endpoint.active_gid);
     assert!(w.ask("get_command_descriptions").to_string().contains(r#"["osd","df""#));
     assert_eq!(w.ask("status")["pgmap"]["num_objects"], 0);
-    w.send(other, &beacon("z", 89));
-    assert_eq!(w.map().active_gid, 89);
+    let other = ConnId(12);
+    w.open(other, Endpoint::Mon, "mgr.z", "allow profile mgr");
+    w.send(other, &beacon("z", 5012));
+    assert_eq!(w.map().active_gid, 5012);
 
     // Held down, none is.
     assert_eq!(w.command(r#"{"prefix":"mgr set","var":"down","val":"true"}"#).0, 0);
     assert_eq!(w.map().active_gid, 0);
-    w.send(other, &beacon("z", 90));
+    let other = ConnId(13);
+    w.open(other, Endpoint::Mon, "mgr.z", "allow profile mgr");
+    w.send(other, &beacon("z", 5013));
     assert_eq!(w.map().active_gid, 0);
     w.restart();
     assert_eq!(w.map().active_gid, 0);
     assert_eq!(w.command(r#"{"prefix":"mgr set","var":"down","val":"false"}"#).0, 0);
     assert_eq!(w.map().active_name, "x");
+}
+
+/// A manager's key speaks for that manager.
+#[test]
+fn a_beacon_of_another_manager_changes_nothing() {
+    let mut w = World::new();
+    let (mgr, other) = (ConnId(10), ConnId(11));
+    w.open(mgr, Endpoint::Mon, "mgr.y", "allow profile mgr");
+    w.open(other, Endpoint::Mon, "mgr.z", "allow profile mgr");
+    let ready = serving(&beacon("y", 5010));
+    w.send(mgr, &beacon("y", 5010));
+    w.send(mgr, &ready);
+    assert!(w.map().available);
+    let before = w.map().clone();
+    let elsewhere = addr("v2:127.0.0.9:6900/900");
+    for beacon in [
+        // The active one's name, as one that restarted; its number; a number that is nobody's.
+        beacon("y", 5011),
+        MMgrBeacon { server_addrs: elsewhere, ..ready.clone() },
+        MMgrBeacon { name: "z".into(), ..ready.clone() },
+        beacon("z", 4711),
+    ] {
+        w.send(other, &beacon);
+        assert_eq!(*w.map(), before, "{} {}", beacon.name, beacon.gid);
+    }
+    let digest = PgMapDigest { num_pg: 12, ..PgMapDigest::default() };
+    let services = ServiceMap::default().to_bytes(features::SUPPORTED);
+    let report = MMonMgrReport { data: digest.to_bytes(features::SUPPORTED), service_map: services, gid: 5010, ..MMonMgrReport::default() };
+    w.send(other, &report);
+    assert_eq!(w.ask("status")["pgmap"]["num_pgs"], 0);
+    w.send(mgr, &report);
+    assert_eq!(w.ask("status")["pgmap"]["num_pgs"], 12);
+    w.send(other, &beacon("z", 5011));
+    assert_eq!(w.map().standbys[&5011].name, "z");
 }
 
 const DUMP: &str = r#"{"prefix":"pg dump","dumpcontents":["summary"]}"#;
@@ -274,7 +312,7 @@ fn commands_of_the_manager_are_handed_on_to_it() {
     let mut w = World::new();
     let mgr = ConnId(10);
     w.open(mgr, Endpoint::Mon, "mgr.y", "allow profile mgr");
-    let b = beacon("y", 77);
+    let b = beacon("y", 5010);
     let mut ready = serving(&b);
     ready.commands.push(MonCommand {
         signature: "rbd task add remove name=image_spec,type=CephString".into(),
@@ -347,7 +385,8 @@ fn commands_of_the_manager_are_handed_on_to_it() {
     w.start(ADMIN, 70, r#"{"prefix":"mgr fail"}"#);
     assert_eq!(w.link.last(), Some(&None), "hung up");
     assert_eq!(w.answer(ADMIN).map(|(result, _, tid)| (result, tid)), Some((0, 70)));
-    assert_eq!(w.answer(ADMIN), Some((-22, "command not known".into(), 7)));
+    let (result, status, tid) = w.answer(ADMIN).expect("what needs a module is refused by name");
+    assert!((result, tid) == (-95, 7) && status.contains("module balancer"), "{status}");
     assert_eq!(w.answer(ADMIN).map(|(result, _, tid)| (result, tid)), Some((0, 8)));
     // With no manager there at all they wait.
     assert_eq!(w.command(r#"{"prefix":"mgr set","var":"down","val":"true"}"#).0, 0);

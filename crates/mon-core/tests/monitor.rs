@@ -1,142 +1,19 @@
 //! The monitor, event by event: what OSDs and clients get for what they send, and what survives a restart.
 
 mod common;
+#[path = "common/world.rs"]
+mod world;
 
 use base::Rng;
 use bytes::Bytes;
 use cephx::AuthCapsInfo;
-use common::{addr, clock, options};
+use common::{addr, clock};
 use denc::Denc;
 use maps::{OsdMap, pool_flags};
 use messages::*;
-use mon_core::{ConnId, Effect, Endpoint, Event, Handshake, Mon, NewCluster, PeerInfo, Snapshot, mkfs};
-use std::collections::BTreeMap;
+use mon_core::{ConnId, Endpoint, Event, Handshake};
 use types::{EntityText, PgId, PgStat, Uuid, features, pg_stat::pg_state};
-
-/// A monitor, its store, and what it has sent by connection.
-struct World {
-    mon: Mon,
-    store: Snapshot,
-    sent: BTreeMap<ConnId, Vec<RawMessage>>,
-    now_ms: u64,
-    next_conn: u64,
-    /// Answers to commands of this machine.
-    local: BTreeMap<u64, (i32, String, String)>,
-}
-
-impl World {
-    fn new() -> Self {
-        let fsid = Uuid::from_random([7; 16]);
-        let set = |n: &str, v: &str| ("global".to_string(), n.to_string(), v.to_string());
-        let config = vec![set("osd_pool_default_size", "1"), set("mon_allow_pool_delete", "true")];
-        let key_type = cephx::KeyType::AES;
-        let new = NewCluster { fsid, mon_addrs: addr("v2:127.0.0.1:3300/0"), failure_domain: "osd".into(), osds: 2, key_type, config };
-        let (batch, _) = mkfs(&new, types::UTime::from_wall_ns(clock(0).wall_ns), &mut Rng::new(1));
-        let mut store = Snapshot::default();
-        store.apply(&batch);
-        let mon = Mon::load(&store, options(fsid), Box::new(Rng::new(2)), clock(0)).unwrap();
-        let mut world = Self { mon, store, sent: BTreeMap::new(), local: BTreeMap::new(), now_ms: 1, next_conn: 0 };
-        world.event(Event::Tick);
-        world
-    }
-    /// Kills the process and starts another on the same store.
-    fn restart(&mut self) {
-        self.mon = Mon::load(&self.store, options(self.mon.options.fsid), Box::new(Rng::new(3)), clock(self.now_ms)).unwrap();
-        self.sent.clear();
-        self.event(Event::Tick);
-    }
-    fn event(&mut self, event: Event) {
-        let mut effects = Vec::new();
-        self.now_ms += 1;
-        self.mon.handle(event, clock(self.now_ms), &mut effects);
-        for effect in effects {
-            match effect {
-                Effect::Persist(batch) => self.store.apply(&batch),
-                Effect::Send { conn, message } => self.sent.entry(conn).or_default().push(message),
-                Effect::Close { conn } => self.sent.entry(conn).or_default().push(RawMessage { kind: 0xffff, ..RawMessage::default() }),
-                Effect::LocalAnswer { id, result, status, output } => {
-                    let output = String::from_utf8_lossy(&output).into_owned();
-                    self.local.insert(id, (result, status, output));
-                }
-                // No manager but the endpoint comes.
-                Effect::DialManager { .. } | Effect::SendManager { .. } | Effect::HangUpManager => panic!("{effect:?}"),
-            }
-        }
-    }
-    fn open_at(&mut self, endpoint: Endpoint, name: &str, caps: AuthCapsInfo, features: u64) -> ConnId {
-        self.next_conn += 1;
-        let conn = ConnId(self.next_conn);
-        let peer = PeerInfo {
-            entity: EntityText::parse(name).unwrap(),
-            global_id: 5000 + self.next_conn,
-            caps,
-            addrs: addr(&format!("v2:127.0.0.1:{}/{}", 6800 + self.next_conn % 20_000, self.next_conn)),
-            features,
-            handshake: Handshake::default(),
-        };
-        self.event(Event::Open { conn, endpoint, peer: Box::new(peer) });
-        conn
-    }
-    fn open(&mut self, name: &str, caps: &str) -> ConnId {
-        self.open_at(Endpoint::Mon, name, AuthCapsInfo::from_text(caps), features::SUPPORTED)
-    }
-    fn send<M: Message>(&mut self, conn: ConnId, message: &M) {
-        let message = message.encode(features::SUPPORTED);
-        self.event(Event::Message { conn, message });
-    }
-    /// Takes what was sent of one kind.
-    fn take<M: Message>(&mut self, conn: ConnId) -> Vec<M> {
-        let list = self.sent.entry(conn).or_default();
-        let (of_kind, rest) = std::mem::take(list).into_iter().partition(|m: &RawMessage| m.kind == M::KIND);
-        *list = rest;
-        let of_kind: Vec<RawMessage> = of_kind;
-        of_kind.iter().map(|raw| M::decode(raw).expect("what we send is readable")).collect()
-    }
-    fn command(&mut self, conn: ConnId, json: &str) -> (i32, String, String) {
-        let fsid = self.mon.options.fsid;
-        self.send(conn, &MMonCommand { fsid, cmd: vec![json.into()], ..MMonCommand::default() });
-        let ack = self.take::<MMonCommandAck>(conn).pop().expect("a command is answered");
-        (ack.result, ack.status, String::from_utf8_lossy(&ack.data).into_owned())
-    }
-    fn ok(&mut self, conn: ConnId, json: &str) -> String {
-        let (result, status, data) = self.command(conn, json);
-        assert_eq!(result, 0, "{json}: {status}");
-        data
-    }
-    fn subscribe(&mut self, conn: ConnId, what: &str, start: u64, flags: u8) {
-        let what = [(what.to_string(), SubscribeItem { start, flags })].into();
-        self.send(conn, &MMonSubscribe { what, hostname: "h".into() });
-    }
-
-    /// Makes an OSD and boots it.
-    fn osd(&mut self, id: i32) -> ConnId {
-        let admin = self.open("client.admin", "allow *");
-        let uuid = Uuid::from_random([id as u8 + 100; 16]);
-        self.ok(admin, &format!(r#"{{"prefix":"osd new","uuid":"{uuid}","id":"{id}"}}"#));
-        let conn = self.open(&format!("osd.{id}"), "allow profile osd");
-        self.ok(conn, &format!(r#"{{"prefix":"osd crush set-device-class","class":"ssd","ids":["{id}"]}}"#));
-        self.ok(conn, &format!(r#"{{"prefix":"osd crush create-or-move","id":{id},"weight":1.0,"args":["host=h","root=default"]}}"#));
-        self.boot(conn, id, uuid);
-        conn
-    }
-    fn boot(&mut self, conn: ConnId, id: i32, uuid: Uuid) {
-        let mut m = MOSDBoot { osd_features: features::SUPPORTED, ..MOSDBoot::default() };
-        (m.superblock.cluster_fsid, m.superblock.osd_fsid, m.superblock.whoami) = (self.mon.options.fsid, uuid, id);
-        m.superblock.newest_map = 1;
-        let at = |port: u32| addr(&format!("v2:127.0.0.1:{}/{}", port, conn.0));
-        (m.cluster_addrs, m.hb_back_addrs, m.hb_front_addrs) = (at(7000), at(7100), at(7200));
-        m.metadata.insert("ceph_version".into(), "x".into());
-        self.send(conn, &m);
-    }
-    fn stat(&self, purged: &[(u64, u64)]) -> PgStat {
-        let mut stat = PgStat { state: pg_state::ACTIVE | pg_state::CLEAN, reported_epoch: self.mon.osd.epoch(), ..PgStat::default() };
-        stat.reported_seq = self.now_ms;
-        for (start, len) in purged {
-            stat.purged_snaps.insert(*start, *len);
-        }
-        stat
-    }
-}
+use world::World;
 
 #[test]
 fn a_subscriber_follows_the_map_step_by_step() {
@@ -553,6 +430,45 @@ fn what_is_no_command_says_so() {
     assert_eq!(w.command(admin, r#"{"prefix":7}"#).0, -22);
     assert_eq!(w.command(admin, r#"{"prefix":"osd set","key":"coffee"}"#).0, -22);
     assert_eq!(w.command(admin, r#"{"prefix":"osd pool create"}"#).0, -22);
+}
+
+/// Commands of modules, as the `ceph` command line sends them by our descriptions and as programs send stock's.
+#[test]
+fn a_command_that_is_not_there_names_itself_and_the_way() {
+    let mut w = World::new();
+    let admin = w.open("client.admin", "allow *");
+    let mgr = w.open_at(Endpoint::Mgr, "client.admin", AuthCapsInfo::all(), features::SUPPORTED);
+    let described = w.ok(admin, r#"{"prefix":"get_command_descriptions"}"#);
+    for words in [
+        "balancer",
+        "orch",
+        "crash",
+        "progress",
+        "rbd task",
+        "nfs",
+        "telemetry",
+        "fs subvolumegroup",
+        "fs clone",
+        "rbd perf image",
+        "rbd mirror snapshot schedule",
+        "rbd trash purge schedule",
+        "fs snapshot mirror",
+        "fs quiesce",
+        "nvme-gw",
+    ] {
+        let spelled = serde_json::to_string(&words.split(' ').collect::<Vec<_>>()).unwrap();
+        assert!(described.contains(spelled.trim_end_matches(']')), "{words} is described");
+        for request in [format!(r#"{{"prefix":"{words}","args":["status"]}}"#), format!(r#"{{"prefix":"{words} status"}}"#)] {
+            for (result, status, _) in [w.command(admin, &request), w.at_manager(mgr, false, &request)] {
+                assert_eq!(result, -95, "{request}: {status}");
+                assert!(status.contains(words) && status.contains("Here: "), "{status}");
+            }
+        }
+    }
+    let (result, status, _) = w.command(admin, r#"{"prefix":"mgr module enable","module":"prometheus"}"#);
+    assert!(result == 0 && status.contains("/metrics"), "{result} {status}");
+    let (result, status, _) = w.command(admin, r#"{"prefix":"osd erasure-code-profile set","name":"e","profile":["k=2","m=1"]}"#);
+    assert!(result == 0 && status.contains("crush rule create-erasure"), "{result} {status}");
 }
 
 #[test]
@@ -1032,4 +948,53 @@ fn slow_requests_show_in_health_and_go() {
     report(&mut w, 1, 0, 0);
     w.event(Event::Closed { conn: sessions[0] });
     assert_eq!(slow(&mut w), None);
+}
+
+/// What a daemon goes by is what it reports; of the monitor, what it was told.
+#[test]
+fn a_daemons_configuration_is_shown() {
+    let mut w = World::new();
+    let admin = w.open("client.admin", "allow *");
+    let mgr = w.open_at(Endpoint::Mgr, "client.admin", AuthCapsInfo::all(), features::SUPPORTED);
+    let osd = w.open_at(Endpoint::Mgr, "osd.0", AuthCapsInfo::all(), features::SUPPORTED);
+    let mut e = denc::Encoder::new(features::SUPPORTED);
+    e.count(1);
+    "osd_heartbeat_grace".to_string().encode(&mut e);
+    e.count(2);
+    for (source, value) in [(1, "30"), (5, "40")] {
+        e.i32(source);
+        value.to_string().encode(&mut e);
+    }
+    e.count(0);
+    w.send(osd, &MMgrOpen { daemon_name: "0".into(), config: e.finish(), ..MMgrOpen::default() });
+    let ask = |w: &mut World, json: &str| w.at_manager(mgr, false, json);
+    let rows = ask(&mut w, r#"{"prefix":"config show","who":"osd.0","format":"json"}"#).2;
+    assert_eq!(
+        rows.trim(),
+        r#"[{"name":"osd_heartbeat_grace","value":"40","source":"override","overrides":[{"source":"mon","value":"30"}]}]"#
+    );
+    let (_, _, table) = ask(&mut w, r#"{"prefix":"config show","who":"osd.0"}"#);
+    assert!(table.contains("NAME") && table.contains("override  mon[30]"), "{table}");
+    assert_eq!(ask(&mut w, r#"{"prefix":"config show","who":"osd.0","key":"osd_heartbeat_grace"}"#).2, "40\n");
+    assert_eq!(ask(&mut w, r#"{"prefix":"config show","who":"osd.0","key":"osd_heartbeat_interval"}"#).2, "6\n");
+    let all = ask(&mut w, r#"{"prefix":"config show-with-defaults","who":"osd.0","format":"json"}"#).2;
+    let all: Vec<serde_json::Value> = serde_json::from_str(&all).unwrap();
+    assert!(all.len() > 1800 && all.iter().any(|row| row["name"] == "rgw_thread_pool_size" && row["source"] == "default"));
+    w.ok(admin, r#"{"prefix":"config set","who":"mon","name":"mgr_tick_period","value":"2m"}"#);
+    assert!(ask(&mut w, r#"{"prefix":"config show","who":"mon.a"}"#).2.contains("mgr_tick_period"));
+    assert_eq!(w.mon.config.mon_number("mgr_tick_period"), 120.0);
+    for (who, result) in [("osd.7", -2), ("client.x", -2), ("osd", -22)] {
+        assert_eq!(ask(&mut w, &format!(r#"{{"prefix":"config show","who":"{who}"}}"#)).0, result, "{who}");
+    }
+    // Of gateways, mirrors and clients, too; within bounds, and nothing that there isn't.
+    for (name, value, result) in [
+        ("rgw_thread_pool_size", "512", 0),
+        ("rbd_mirror_concurrent_image_syncs", "5", 0),
+        ("osd_heartbeat_interval", "61", -22),
+        ("osd_pool_default_size", "11", -22),
+        ("rgw_no_such_option", "1", -22),
+    ] {
+        let set = format!(r#"{{"prefix":"config set","who":"client","name":"{name}","value":"{value}"}}"#);
+        assert_eq!(w.command(admin, &set).0, result, "{name} {value}");
+    }
 }

@@ -41,6 +41,7 @@ pub const HEEDED: &[Heeded] = &[
     row("mon_debug_deprecated_as_obsolete", "mon", "Deprecated commands are refused."),
     row("mon_host", "osd,client,file", "Where the monitors are."),
     row("mon_max_mdsmap_epochs", "mon", "How many maps of file systems are kept."),
+    row("mon_max_osd", "mon", "Numbers of OSDs are below this."),
     row("mon_max_pg_per_osd", "mon", "New pools may not bring more groups than this to an OSD."),
     row("mon_max_pool_pg_num", "mon", "Groups that one pool may have."),
     row("mon_mds_blocklist_interval", "mon", "Seconds for which a metadata server that was replaced is fenced."),

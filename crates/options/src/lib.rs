@@ -51,6 +51,26 @@ static TABLE: LazyLock<BTreeMap<&'static str, OptionInfo>> = LazyLock::new(|| {
     .collect()
 });
 
+/// What a value may be where not everything of its type is: at least, at most, one of these.
+struct Bounds {
+    least: Option<f64>,
+    most: Option<f64>,
+    words: Option<Vec<&'static str>>,
+}
+
+static BOUNDS: LazyLock<BTreeMap<&'static str, Bounds>> = LazyLock::new(|| {
+    let rows = include_str!("bounds.txt").lines().filter(|l| !l.starts_with('#'));
+    rows.map(|line| {
+        let mut f = line.splitn(4, '|');
+        let mut next = || f.next().expect("a row of bounds.txt has four fields");
+        let name = next();
+        let (least, most) = (next().parse().ok(), next().parse().ok());
+        let words = Some(next()).filter(|words| !words.is_empty()).map(|words| words.split(' ').collect());
+        (name, Bounds { least, most, words })
+    })
+    .collect()
+});
+
 static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let mut names: Vec<_> = TABLE.keys().copied().collect();
     names.sort_unstable();
@@ -80,6 +100,24 @@ pub fn normalise(name: &str) -> String {
 impl OptionInfo {
     /// The value as it is kept, or what is wrong with it. Sizes take `K`, `M`, `G`, `T`; spans of time take a unit.
     pub fn check(&self, value: &str) -> Result<String, String> {
+        let kept = self.of_type(value)?;
+        let Some(bounds) = BOUNDS.get(self.name) else { return Ok(kept) };
+        if let Ok(n) = kept.parse::<f64>() {
+            if let Some(least) = bounds.least.filter(|least| n < *least) {
+                return Err(format!("Value '{value}' is below the least, {least}"));
+            }
+            if let Some(most) = bounds.most.filter(|most| n > *most) {
+                return Err(format!("Value '{value}' is above the most, {most}"));
+            }
+        }
+        match &bounds.words {
+            Some(words) if !words.contains(&kept.as_str()) => {
+                Err(format!("Value '{value}' is none of {}", words.join(", ").trim_start_matches(", ")))
+            }
+            _ => Ok(kept),
+        }
+    }
+    fn of_type(&self, value: &str) -> Result<String, String> {
         let v = value.trim();
         match self.kind {
             "bool" => match v.to_ascii_lowercase().as_str() {
@@ -90,15 +128,35 @@ impl OptionInfo {
             "int" | "uint" | "size" => parse_size(v, self.kind == "size").map(|n| n.to_string()).and_then(|s| {
                 if self.kind != "int" && s.starts_with('-') { Err("Expected option value to be not negative".into()) } else { Ok(s) }
             }),
-            "float" => v.parse::<f64>().map(|f| format!("{f:.6}")).map_err(|_| "Expected option value to be a number".into()),
-            "secs" | "millisecs" if v.parse::<f64>().is_ok() => Ok(v.into()),
-            "secs" | "millisecs" if v.ends_with(|c: char| c.is_ascii_alphabetic()) && v.starts_with(|c: char| c.is_ascii_digit()) => {
-                Ok(v.into())
-            }
+            "float" => match v.parse::<f64>() {
+                Ok(f) if f.is_finite() => Ok(format!("{f:.6}")),
+                _ => Err("Expected option value to be a number".into()),
+            },
+            "secs" | "millisecs" if number(v).is_some() => Ok(v.into()),
             "secs" | "millisecs" => Err("Expected option value to be a span of time".into()),
             _ => Ok(value.into()),
         }
     }
+}
+
+/// The number that a value is, always finite; of a span of time with a unit (`10m`, `5_min`), its seconds.
+pub fn number(value: &str) -> Option<f64> {
+    let value = value.trim();
+    if let Ok(n) = value.parse::<f64>() {
+        return Some(n).filter(|n| n.is_finite());
+    }
+    let at = value.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let unit_s = match value[at..].trim_matches(['_', ' ']) {
+        "s" | "sec" | "second" | "seconds" => 1.0,
+        "m" | "min" | "minute" | "minutes" => 60.0,
+        "h" | "hr" | "hour" | "hours" => 3600.0,
+        "d" | "day" | "days" => 86_400.0,
+        "w" | "wk" | "week" | "weeks" => 604_800.0,
+        "mo" | "month" | "months" => 2_629_746.0,
+        "y" | "yr" | "year" | "years" => 31_556_952.0,
+        _ => return None,
+    };
+    value[..at].parse::<f64>().ok().map(|n| n * unit_s).filter(|n| n.is_finite())
 }
 
 /// An integer with an optional suffix: binary multiples for sizes, also `Ki` and `KiB`; decimal ones for other numbers.
@@ -124,6 +182,24 @@ mod tests {
         assert_eq!(find("osd_pool_default_size").unwrap().check("3"), Ok("3".into()));
         assert!(find("osd_pool_default_size").unwrap().check("three").is_err());
         assert_eq!(find("osd_memory_target").unwrap().check("4G"), Ok((4i64 << 30).to_string()));
+        for (name, bad, good) in [
+            ("osd_pool_default_size", "11", "10"),
+            ("osd_heartbeat_interval", "61", "60"),
+            ("bluestore_compression_mode", "sometimes", "passive"),
+            ("osd_heartbeat_grace", "nan", "20"),
+            ("mon_osd_report_timeout", "inf", "900"),
+        ] {
+            let info = find(name).unwrap();
+            assert!(info.check(bad).is_err() && info.check(good).is_ok(), "{name}");
+        }
+        assert_eq!([number("900"), number("15m"), number("5_min"), number("1.5 h")], [900.0, 900.0, 300.0, 5400.0].map(Some));
+        assert_eq!([number("inf"), number("5x"), number(""), number("m")], [None; 4]);
+        assert!(BOUNDS.keys().all(|name| TABLE.contains_key(name)));
+        // Those of clients and gateways, which hear of them.
+        for name in ["rgw_thread_pool_size", "rgw_zone", "rbd_mirror_concurrent_image_syncs", "client_cache_size", "mds_cache_memory_limit"]
+        {
+            assert!(find(name).is_some(), "{name}");
+        }
         assert!(find("debug_osd").is_some() && find("debug_nothing").is_none() && find("no_such").is_none());
     }
 }

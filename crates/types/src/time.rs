@@ -21,9 +21,9 @@ impl Denc for UTime {
 impl UTime {
     pub const ZERO: UTime = UTime { sec: 0, nsec: 0 };
 
-    /// From nanoseconds since 1970.
+    /// From nanoseconds since 1970. A time that the form can't hold (from 2106 on) is its last one.
     pub fn from_wall_ns(ns: u64) -> Self {
-        Self { sec: (ns / 1_000_000_000) as u32, nsec: (ns % 1_000_000_000) as u32 }
+        Self { sec: (ns / 1_000_000_000).min(u64::from(u32::MAX)) as u32, nsec: (ns % 1_000_000_000) as u32 }
     }
     pub fn wall_ns(self) -> u64 {
         self.sec as u64 * 1_000_000_000 + self.nsec as u64
@@ -70,5 +70,6 @@ mod tests {
     fn prints_dates_and_spans() {
         assert_eq!(UTime { sec: 1_709_164_800, nsec: 5000 }.to_string(), "2024-02-29T00:00:00.000005+0000");
         assert_eq!(UTime::ZERO.to_string(), "0.000000");
+        assert_eq!(UTime::from_wall_ns(u64::MAX).sec, u32::MAX, "never a time of the past");
     }
 }

@@ -195,13 +195,16 @@ fn rx(pattern: &str) -> Constraint {
 fn reads(services: &[&str]) -> Vec<What> {
     services.iter().map(|s| may_use(s, Perm::R)).collect()
 }
-/// One address with its nonce: a client may fence another client, not a host.
+/// One address with its nonce: a client may fence another client, neither a host (whose nonce is 0) nor a network.
 fn fence(prefix: &str, op: &str) -> What {
-    may_run(prefix, &[(op, Constraint::Equal("add".into())), ("addr", rx("[^/]+/[0-9]+"))])
+    let addr = rx("[^/]+/0*[1-9][0-9]*");
+    may_run(prefix, &[(op, Constraint::Equal("add".into())), ("addr", addr), ("range", Constraint::IfGiven(&[]))])
 }
-/// Keys for entities whose names begin so.
+/// Keys for entities whose names begin so, with these capabilities; a service that is not among them gets none.
 fn may_create(entity: &str, caps: &[(&str, Constraint)]) -> What {
-    let mut args = vec![("entity", Constraint::Prefix(entity.into()))];
+    let services = ["caps_mon", "caps_osd", "caps_mds", "caps_mgr"];
+    let mut args: Vec<_> = services.iter().map(|service| (*service, Constraint::IfGiven(&[]))).collect();
+    args.push(("entity", Constraint::Prefix(entity.into())));
     args.extend_from_slice(caps);
     may_run("auth get-or-create", &args)
 }
@@ -223,7 +226,7 @@ fn rbd_profile(name: &str) -> Vec<What> {
 
 /// The rules that a profile stands for; none for one that is not known.
 fn profile(name: &str, entity: &EntityText) -> Vec<What> {
-    use Constraint::{Equal, Prefix};
+    use Constraint::{Equal, IfGiven, Prefix, RbdProfiles};
     let own_keys = || {
         let own = Prefix(format!("daemon-private/{entity}/"));
         ["get", "put", "set", "exists", "delete"].map(|verb| may_run(&format!("config-key {verb}"), &[("key", own.clone())]))
@@ -271,21 +274,30 @@ fn profile(name: &str, entity: &EntityText) -> Vec<What> {
             let equal = |text: &str| Equal(text.into());
             let mut out = reads(&["mon", "osd"]);
             out.push(may_run("mon getmap", &[]));
+            // The rights that deployment tools give, and those alone: what is not demanded may be left out.
             out.push(match name {
                 "bootstrap-mds" => may_create(
                     "mds.",
-                    &[("caps_mon", equal("allow profile mds")), ("caps_osd", equal("allow rwx")), ("caps_mds", equal("allow"))],
+                    &[
+                        ("caps_mon", equal("allow profile mds")),
+                        ("caps_osd", equal("allow rwx")),
+                        ("caps_mds", equal("allow")),
+                        ("caps_mgr", IfGiven(&["allow profile mds", "profile mds"])),
+                    ],
                 ),
-                "bootstrap-mgr" => may_create("mgr.", &[("caps_mon", equal("allow profile mgr"))]),
+                "bootstrap-mgr" => may_create(
+                    "mgr.",
+                    &[("caps_mon", equal("allow profile mgr")), ("caps_osd", IfGiven(&["allow *"])), ("caps_mds", IfGiven(&["allow *"]))],
+                ),
                 _ => may_create("client.rgw.", &[("caps_mon", equal("allow rw")), ("caps_osd", equal("allow rwx"))]),
             });
             out
         }
         "bootstrap-rbd" | "bootstrap-rbd-mirror" => {
             let mon = if name == "bootstrap-rbd" { "profile rbd" } else { "profile rbd-mirror" };
-            let osd = rx(r#"([ ,]*profile(=|[ ]+)['"]?rbd[^ ,'"]*['"]?([ ]+pool(=|[ ]+)['"]?[^,'"]+['"]?)?)+"#);
             let mut out = reads(&["mon"]);
-            out.push(may_create("client.", &[("caps_mon", Equal(mon.into())), ("caps_osd", osd)]));
+            let (osd, mgr) = (RbdProfiles { required: true }, RbdProfiles { required: false });
+            out.push(may_create("client.", &[("caps_mon", Equal(mon.into())), ("caps_osd", osd), ("caps_mgr", mgr)]));
             out
         }
         "fs-client" => reads(&["mon", "mds", "osd", "pg"]),

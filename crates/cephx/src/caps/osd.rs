@@ -335,6 +335,24 @@ fn profile(p: &mut Parser<'_>) -> Option<Vec<Rule>> {
     })
 }
 
+/// True if a text is a capability each of whose grants is a profile with such a name.
+pub(super) fn is_of_profiles(text: &str, accepts: impl Fn(&str) -> bool) -> bool {
+    let named = |p: &mut Parser<'_>| {
+        blanks(p);
+        let name = p.attempt(|p| {
+            p.lit("profile")?;
+            p.equals_or_spaces()?;
+            p.string()
+        });
+        pool(p);
+        namespace(p);
+        p.network();
+        blanks(p);
+        name.filter(|name| accepts(name))
+    };
+    Parser::new(text.trim()).grants("osd", named).is_ok()
+}
+
 /// An unknown profile stands for no rule.
 fn rules_of_profile(name: &str, pool: String, namespace: Option<String>) -> Vec<Rule> {
     let within = Match { pool: pool.clone(), namespace, ..Match::default() };

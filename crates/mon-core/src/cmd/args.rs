@@ -102,6 +102,14 @@ impl Args {
                 }
                 continue;
             }
+            if let Some((least, most)) = param.range() {
+                for value in self.list(param.name) {
+                    // What is no number is the command's to refuse: some take a word, too.
+                    if value.parse::<f64>().is_ok_and(|n| !(least..=most).contains(&n)) {
+                        return Err(CmdError::new(errno::EINVAL, format!("{}={value} is not in range {}", param.name, param.range_text())));
+                    }
+                }
+            }
             if let Some(choices) = param.choices() {
                 let offered: Vec<_> = choices.collect();
                 for value in self.list(param.name) {

@@ -77,7 +77,10 @@ fn caps_of(ctx: &Ctx<'_>) -> Result<BTreeMap<String, String>, CmdError> {
     let mut out = BTreeMap::new();
     for pair in words.chunks(2) {
         caps::check(&pair[0], &pair[1]).map_err(|e| CmdError::new(errno::EINVAL, e.to_string()))?;
-        if !pair[1].is_empty() {
+        // The last of several for one service counts, as where the asker's own capability is asked.
+        if pair[1].is_empty() {
+            out.remove(&pair[0]);
+        } else {
             out.insert(pair[0].clone(), pair[1].clone());
         }
     }

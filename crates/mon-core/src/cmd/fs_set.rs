@@ -16,7 +16,7 @@ pub const COMMANDS: &[Command] = &[
          |allow_multimds_snaps name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false \
          name=yes_i_really_really_mean_it,type=CephBool,req=false",
         "sets a variable of a file system",
-        "fs",
+        "mds",
         "rw",
         set,
     ),

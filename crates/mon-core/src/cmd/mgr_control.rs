@@ -55,6 +55,15 @@ fn enable(ctx: &mut Ctx<'_>) -> CmdResult {
     if mon.mgrmap.always_on().contains(&name) {
         return Ok(Reply::status(format!("module '{name}' is already enabled (always-on)")));
     }
+    // What modules of the same name do is served without any.
+    let served = match name.as_str() {
+        "prometheus" => "/metrics of the monitor's page serves what this module serves: nothing is to be enabled",
+        "dashboard" => "the monitor's page shows the cluster: nothing is to be enabled",
+        _ => "",
+    };
+    if mon.mgrmap.is_endpoint() && !served.is_empty() {
+        return Ok(Reply::status(served));
+    }
     let (standbys, active) = mon.mgrmap.module(&name);
     let refused = |text: String| Err(CmdError::new(errno::ENOENT, text));
     if !force {

@@ -11,17 +11,21 @@ mod sig;
 pub use args::{Args, parse_osd};
 pub use out::{Reply, dump, pretty};
 pub use registry::Registry;
-pub use sig::{Param, Signature, prefix_of};
+pub use sig::{Param, Signature, params_of, prefix_of};
+
+pub use absent::reason as reason_of_absence;
 
 use crate::{ConnId, Mon};
 use base::Clock;
 use bytes::Bytes;
 
+mod absent;
 mod auth;
 mod basic;
 pub use basic::mon_status;
 mod config;
 mod config_key;
+mod config_show;
 mod daemons;
 mod fs;
 mod fs_authorize;
@@ -65,10 +69,12 @@ mod tell;
 
 /// The tables of all families.
 pub const FAMILIES: &[&[Command]] = &[
+    absent::COMMANDS,
     auth::COMMANDS,
     basic::COMMANDS,
     config::COMMANDS,
     config_key::COMMANDS,
+    config_show::COMMANDS,
     daemons::COMMANDS,
     fs::COMMANDS,
     fs_authorize::COMMANDS,
@@ -179,6 +185,26 @@ impl CmdError {
     }
 }
 
+/// What the tree refuses, as an answer.
+impl From<crush::CrushError> for CmdError {
+    fn from(e: crush::CrushError) -> Self {
+        Self::new(types::errno::EINVAL, e.to_string())
+    }
+}
+
+/// A text for a terminal: names come from whoever may give them, and what would steer the terminal is shown as people write it (`\u{1b}`).
+pub fn shown(text: String) -> String {
+    let is_odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if !text.contains(is_odd) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_odd(c) { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    out
+}
+
 /// Everything that a command may look at and change.
 ///
 /// Changes to the OSDMap go to `ctx.mon.osd.pending()`; they become an epoch when the command has returned, and the answer goes out
@@ -199,7 +225,7 @@ impl Ctx<'_> {
         Ok(match self.args.format() {
             "json" => Reply::data(dump(&json)),
             "json-pretty" => Reply::data(pretty(&json)),
-            _ => Reply::data(plain()),
+            _ => Reply::data(shown(plain())),
         })
     }
     /// For commands that answer JSON whatever is asked for: compact, or pretty for people.

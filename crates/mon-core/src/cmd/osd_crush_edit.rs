@@ -350,7 +350,8 @@ fn class_create(ctx: &mut Ctx<'_>) -> CmdResult {
     if crush.class_id(&class).is_some() {
         return Ok(Reply::status(format!("class '{class}' already exists")));
     }
-    let id = crush.class_names.keys().max().map_or(0, |id| id + 1);
+    let id = crush.class_names.keys().max().map_or(Some(0), |id| id.checked_add(1));
+    let id = id.ok_or_else(|| CmdError::new(errno::ENOSPC, "no number for a further class is left"))?;
     ctx.mon.osd.edit_crush::<CmdError>(|crush| {
         crush.class_names.insert(id, class.clone());
         Ok(true)
@@ -377,6 +378,9 @@ fn class_rm(ctx: &mut Ctx<'_>) -> CmdResult {
     Ok(Reply::status(format!("removed class {class} with id {id} from crush map")))
 }
 
+/// Buckets, shadows among them, of a map that comes from outside: several times those of ten thousand OSDs on as many hosts.
+const BUCKETS_MAX: usize = 1 << 16;
+
 fn setcrushmap(ctx: &mut Ctx<'_>) -> CmdResult {
     let map = &ctx.mon.osd.map;
     if let Some(prior) = ctx.args.int("prior_version")?
@@ -390,8 +394,18 @@ fn setcrushmap(ctx: &mut Ctx<'_>) -> CmdResult {
     // Copied: the map outlives the request.
     let input = bytes::Bytes::copy_from_slice(&ctx.input);
     let new = CrushMap::from_bytes(&input).map_err(|e| CmdError::new(errno::EINVAL, format!("Failed to parse crushmap: {e}")))?;
-    if new.max_devices > map.max_osd.max(map.crush.max_devices) && (map.max_osd..new.max_devices).any(|id| new.item_exists(id)) {
+    // Not by its own word, and not number by number: a map that is made to harm names whatever fits.
+    let devices = new.iter_buckets().flat_map(|b| b.items.iter().copied()).chain(new.names.keys().copied());
+    let known = map.max_osd.max(map.crush.max_devices);
+    if devices.into_iter().any(|id| id >= known) {
         return Err(CmdError::new(errno::ERANGE, format!("the map has devices beyond max_osd {}", map.max_osd)));
+    }
+    let most = map.crush.buckets.len().max(BUCKETS_MAX);
+    if new.buckets.len() > most {
+        return Err(CmdError::new(
+            errno::EINVAL,
+            format!("the map has room for {} buckets, of which {most} are allowed", new.buckets.len()),
+        ));
     }
     for (id, pool) in &map.pools {
         if !new.rule_exists(pool.crush_rule.into()) {

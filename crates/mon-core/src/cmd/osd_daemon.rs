@@ -122,6 +122,19 @@ fn ids(ctx: &Ctx<'_>) -> Result<Vec<OsdId>, CmdError> {
     Ok(out)
 }
 
+/// How many numbers the map may have room for.
+fn max_osd(ctx: &Ctx<'_>) -> OsdId {
+    (ctx.mon.config.mon_number("mon_max_osd") as OsdId).clamp(0, maps::MAX_OSD_LIMIT)
+}
+/// Refuses a number for which the map may have no room: it has a row for each number up to the highest.
+fn check_room(ctx: &Ctx<'_>, id: OsdId) -> Result<(), CmdError> {
+    let max = max_osd(ctx);
+    if id < max || id < ctx.mon.osd.map.max_osd {
+        return Ok(());
+    }
+    err(errno::EINVAL, format!("osd.{id} is beyond mon_max_osd, which is {max}: numbers of OSDs are 0 to {}", i64::from(max) - 1))
+}
+
 /// The lowest free number.
 fn free_id(ctx: &Ctx<'_>) -> OsdId {
     let map = &ctx.mon.osd.map;
@@ -171,6 +184,7 @@ fn new(ctx: &mut Ctx<'_>) -> CmdResult {
         (None, Some(id)) => id,
         (None, None) => free_id(ctx),
     };
+    check_room(ctx, id)?;
     let fresh = ctx.mon.osd.map.osd_by_uuid(&uuid) != Some(id) || ctx.mon.osd.map.is_destroyed(id);
     give_secrets(ctx, id, uuid, Secrets::parse(&secrets)?, fresh)?;
     if fresh {
@@ -265,6 +279,7 @@ fn create(ctx: &mut Ctx<'_>) -> CmdResult {
         (None, Some(id)) => id,
         (None, None) => free_id(ctx),
     };
+    check_room(ctx, id)?;
     add(ctx, id, uuid);
     ctx.answer(json!({"osdid": id}), || format!("{id}\n"))
 }
@@ -494,9 +509,13 @@ fn getmaxosd(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 fn setmaxosd(ctx: &mut Ctx<'_>) -> CmdResult {
     let max = ctx.args.need_int("newmax")?;
+    let most = max_osd(ctx);
     let map = &ctx.mon.osd.map;
-    if max > 10_000 {
-        return err(errno::ERANGE, format!("cannot set max_osd to {max}, which is > conf.mon_max_osd (10000)"));
+    if max > i64::from(most) {
+        return err(errno::ERANGE, format!("cannot set max_osd to {max}, which is > conf.mon_max_osd ({most})"));
+    }
+    if max < 0 {
+        return err(errno::EINVAL, format!("max_osd can't be {max}"));
     }
     if let Some(id) = map.osds().find(|o| i64::from(*o) >= max) {
         return err(errno::EBUSY, format!("cannot shrink max_osd to {max} because osd.{id} (and possibly others) still in use"));

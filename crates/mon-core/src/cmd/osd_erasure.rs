@@ -105,8 +105,11 @@ fn set(ctx: &mut Ctx<'_>) -> CmdResult {
         }
         _ => {}
     }
+    let text = format!(
+        "profile {name} is kept, for `ceph osd crush rule create-erasure` and for maps of stock clusters: pools of erasure codes can't be made here"
+    );
     ctx.mon.osd.pending().new_erasure_code_profiles.insert(name, made);
-    Ok(Reply::default())
+    Ok(Reply::status(text))
 }
 
 fn rm(ctx: &mut Ctx<'_>) -> CmdResult {

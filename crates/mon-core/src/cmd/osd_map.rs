@@ -3,7 +3,7 @@
 use super::mon_map::addrs_json;
 use super::osd_tree::map_of_request;
 use super::table::osds_text;
-use super::{CmdError, CmdResult, Command, Ctx, Reply, cmd, pool_json, status::span_text};
+use super::{CmdError, CmdResult, Command, Ctx, Reply, cmd, mgr_cmd, pool_json, status::span_text};
 use maps::{OsdMap, Release, map_flags, osd_state};
 use serde_json::{Map, Value, json};
 use types::interval_set::IntervalSet;
@@ -23,7 +23,7 @@ pub const COMMANDS: &[Command] = &[
         map_object,
     ),
     cmd("osd getmap name=epoch,type=CephInt,range=0,req=false", "the OSDMap, encoded", "osd", "r", getmap),
-    cmd("pg getmap", "the OSDMap, encoded, as osd getmap gives it", "pg", "r", getmap),
+    mgr_cmd("pg getmap", "the OSDMap, encoded, as osd getmap gives it", "pg", "r", getmap),
     cmd("osd last-stat-seq name=id,type=CephOsdName", "the number of the last report of an OSD", "osd", "r", last_stat_seq),
 ];
 

@@ -103,8 +103,9 @@ fn set_pg_num(ctx: &Ctx<'_>, id: types::PoolId, p: &mut PgPool, w: &Wanted<'_>, 
     if n == i64::from(present) {
         return Ok(());
     }
-    if !(1..=65536).contains(&n) {
-        return invalid(format!("specified {} {n} must be between 1 and 65536", w.var));
+    let most = ctx.mon.config.max_pool_pg_num();
+    if !(1..=i64::from(most)).contains(&n) {
+        return invalid(format!("specified {} {n} must be between 1 and {most}", w.var));
     }
     if p.has(pool_flags::CREATING) {
         return Err(CmdError::new(errno::EBUSY, format!("placement groups of pool {name} are being created")));

@@ -36,12 +36,16 @@ impl Usage {
     fn utilization(&self) -> f64 {
         if self.fs.total == 0 { 0.0 } else { 100.0 * self.fs.used_raw() as f64 / self.fs.total as f64 }
     }
+    /// Bytes of objects' data. A store counts whole extents, and its files are sparse: no more is data than is used.
+    fn data(&self) -> i64 {
+        self.fs.allocated.min(self.fs.used_raw() as i64)
+    }
     fn fields(&self) -> [(&'static str, u64); 6] {
         let kb = |n: i64| n.max(0) as u64 >> 10;
         [
             ("", self.fs.total >> 10),
             ("_used", self.fs.used_raw() >> 10),
-            ("_used_data", kb(self.fs.allocated)),
+            ("_used_data", kb(self.data())),
             ("_used_omap", kb(self.fs.omap_allocated)),
             ("_used_meta", kb(self.fs.internal_metadata)),
             ("_avail", self.fs.available >> 10),
@@ -52,7 +56,7 @@ impl Usage {
         vec![
             bytes_text(self.fs.total),
             bytes_text(self.fs.used_raw()),
-            n(self.fs.allocated),
+            n(self.data()),
             n(self.fs.omap_allocated),
             n(self.fs.internal_metadata),
             bytes_text(self.fs.available),

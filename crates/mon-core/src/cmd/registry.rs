@@ -1,6 +1,7 @@
 //! Finds commands by what a request says, and describes them to the `ceph` command line.
 
 use super::{Args, Command, FAMILIES, Signature, flag, sig};
+use crate::planted::{Bug, planted};
 use messages::MonCommand;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,14 +25,26 @@ impl Default for Registry {
 
 impl Registry {
     /// The command that a request means: of several with its prefix, the first whose signature it fits. With `tell` for who speaks to the
-    /// daemon: what is meant for that comes first, and what only is for that is for no other.
-    pub fn find(&self, args: &Args, tell: bool) -> Option<(&'static Command, &Signature)> {
+    /// daemon: what is meant for that comes first, and what only is for that is for no other. The manager's endpoint (`for_mgr`) knows its own
+    /// commands and what is said to a daemon, since what its sessions may do was said of those alone.
+    pub fn find(&self, args: &Args, for_mgr: bool, tell: bool) -> Option<(&'static Command, &Signature)> {
         let all = self.by_prefix.get(args.prefix())?;
+        let known = |c: &Command| {
+            let is_told = tell && c.flags & flag::TELL != 0;
+            if for_mgr && c.flags & flag::MGR == 0 && !is_told && !planted(Bug::ManagerRunsAll) {
+                return false;
+            }
+            tell || c.flags & flag::TELL_ONLY == 0
+        };
         let mut candidates: Vec<&(&'static Command, Signature)> =
-            all.iter().map(|i| &self.commands[*i]).filter(|(c, _)| tell || c.flags & flag::TELL_ONLY == 0).collect();
+            all.iter().map(|i| &self.commands[*i]).filter(|(c, _)| known(c)).collect();
         candidates.sort_by_key(|(c, _)| c.flags & flag::TELL_ONLY == 0);
         let fits = candidates.iter().find(|(_, sig)| args.check(sig).is_ok()).or(candidates.first())?;
         Some((fits.0, &fits.1))
+    }
+    /// All rows with their signatures.
+    pub fn rows(&self) -> impl Iterator<Item = (&'static Command, &Signature)> {
+        self.commands.iter().map(|(command, sig)| (*command, sig))
     }
 
     /// Commands to a daemon, with what each does.

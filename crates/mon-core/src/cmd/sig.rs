@@ -51,6 +51,9 @@ impl Signature {
     pub fn param(&self, name: &str) -> Option<&Param> {
         self.params.iter().find(|p| p.name == name)
     }
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.params.iter().map(|p| p.name)
+    }
     /// The `sig` array of `get_command_descriptions`, for a client with `features`.
     pub fn to_json(&self, features: u64) -> Value {
         let words = self.prefix.split(' ').map(Value::from);
@@ -93,10 +96,27 @@ impl Param {
         }
         Value::Object(map)
     }
+    /// What a number must lie in: `range=LEAST` or `range=LEAST|MOST`.
+    pub fn range(&self) -> Option<(f64, f64)> {
+        let (least, most) = match self.range_text().split_once('|') {
+            Some((least, most)) => (least.parse().ok()?, most.parse().ok()?),
+            None => (self.range_text().parse().ok()?, f64::INFINITY),
+        };
+        Some((least, most))
+    }
+    /// The same as it is written; empty if there is none.
+    pub fn range_text(&self) -> &'static str {
+        self.extra.iter().find(|(key, _)| *key == "range").map_or("", |(_, v)| v)
+    }
     /// The choices of a `CephChoices`.
     pub fn choices(&self) -> Option<impl Iterator<Item = &'static str>> {
         self.extra.iter().find(|(key, _)| *key == "strings").map(|(_, v)| v.split('|'))
     }
+}
+
+/// The parameters that a line in this form declares.
+pub fn params_of(line: &str) -> impl Iterator<Item = &str> {
+    line.split_whitespace().filter_map(|word| word.split(',').find_map(|field| field.strip_prefix("name=")))
 }
 
 /// The `sig` array of a command that another daemon describes, by its line in the same form, for a client with `features`.

@@ -5,6 +5,7 @@
 
 use crate::kv::{Batch, Snapshot};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use types::{EntityKind, EntityText, UTime};
 
 /// Who an entry is for: `global`, a kind of daemon, or one entity, narrowed by a mask.
@@ -58,6 +59,18 @@ impl Section {
     }
 }
 
+/// Section and name out of a key of the store. A section's masks have slashes between them, and so have names of modules' options
+/// (`mgr/x/y`): a mask is told by its colon.
+fn split_key(key: &str) -> Option<(Section, &str)> {
+    let mut at = key.find('/')?;
+    while let Some(end) = key[at + 1..].find('/').map(|n| at + 1 + n)
+        && key[at + 1..end].contains(':')
+    {
+        at = end;
+    }
+    Some((Section::parse(&key[..at])?, &key[at + 1..]))
+}
+
 /// A change that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
@@ -86,10 +99,7 @@ impl ConfigDb {
     pub fn load(snapshot: &Snapshot) -> Self {
         let mut db = Self { version: snapshot.number("config-version").unwrap_or(0), ..Self::default() };
         for (key, value) in snapshot.below("config/") {
-            // The name comes last; a section may hold a slash.
-            if let Some((section, name)) = key.rsplit_once('/')
-                && let Some(section) = Section::parse(section)
-            {
+            if let Some((section, name)) = split_key(key) {
                 db.entries.insert((section, name.into()), String::from_utf8_lossy(value).into_owned());
             }
         }
@@ -156,12 +166,22 @@ impl ConfigDb {
     pub fn mon_bool(&self, name: &str) -> bool {
         matches!(self.mon_value(name), "true" | "1")
     }
+    /// A number that the monitor goes by, always finite.
     pub fn mon_number(&self, name: &str) -> f64 {
-        self.mon_value(name).parse().unwrap_or(0.0)
+        options::number(self.mon_value(name)).unwrap_or(0.0)
+    }
+    /// A span that the monitor goes by, of at least so many seconds; at most thirty years, so that it can be added to any time.
+    pub fn mon_span(&self, name: &str, least_s: f64) -> Duration {
+        const MOST_S: f64 = 1e9;
+        Duration::from_secs_f64(self.mon_number(name).clamp(least_s, MOST_S))
+    }
+    /// Groups that one pool may have: `mon_max_pool_pg_num`, and a million at most.
+    pub fn max_pool_pg_num(&self) -> u32 {
+        self.mon_number("mon_max_pool_pg_num").clamp(1.0, 1_048_576.0) as u32
     }
     /// A number that the manager goes by.
     pub fn mgr_number(&self, name: &str) -> f64 {
-        self.value(&EntityText::new(EntityKind::MGR, crate::mgr::NAME), name).parse().unwrap_or(0.0)
+        options::number(self.value(&EntityText::new(EntityKind::MGR, crate::mgr::NAME), name)).unwrap_or(0.0)
     }
 }
 
@@ -172,6 +192,19 @@ mod tests {
     fn set(db: &mut ConfigDb, who: &str, name: &str, value: &str) {
         let mut batch = Batch::default();
         assert!(db.change(Section::parse(who).unwrap(), name, Some(value.into()), UTime::ZERO, &mut batch));
+    }
+
+    #[test]
+    fn what_is_kept_is_found_again() {
+        let (mut db, mut batch) = (ConfigDb::default(), Batch::default());
+        for (who, name) in
+            [("mgr", "mgr/x/y"), ("mgr.x", "mgr/x/y"), ("osd/class:ssd", "debug_ms"), ("global/host:a/class:b", "a"), ("global", "a")]
+        {
+            db.change(Section::parse(who).unwrap(), name, Some("1".into()), UTime::ZERO, &mut batch);
+        }
+        let mut store = Snapshot::default();
+        store.apply(&batch);
+        assert_eq!((ConfigDb::load(&store).entries, db.entries.len()), (db.entries.clone(), 5));
     }
 
     #[test]

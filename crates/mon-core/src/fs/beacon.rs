@@ -9,15 +9,15 @@ use crate::session::ConnId;
 use base::Clock;
 use denc::Denc;
 use maps::mds_map::NO_FS;
-use maps::{FsId, MdsInfo, MdsMap, MdsState};
+use maps::{FsId, MdsGid, MdsInfo, MdsMap, MdsState};
 use messages::{MMDSBeacon, MMDSLoadTargets, MMDSMap, MdsHealth, Paxos, log_level};
-use types::{Epoch, features};
+use types::{EntityKind, Epoch, features};
 
 impl Mon {
     pub(crate) fn on_mds_beacon(&mut self, conn: ConnId, m: MMDSBeacon, clock: Clock) {
         let Some(addrs) = self.sessions.get(&conn).map(|s| s.peer.addrs.clone()) else { return };
         // Nobody could reach, or fence, what has no port.
-        if m.fsid != self.options.fsid || m.gid == 0 || addrs.front().port == 0 {
+        if m.fsid != self.options.fsid || m.gid == 0 || addrs.front().port == 0 || !self.is_mds(conn, m.gid, &m.name) {
             return;
         }
         let state = MdsState(m.state);
@@ -65,6 +65,17 @@ impl Mon {
         }
         let epoch = self.fs.view().epoch;
         self.answer_beacon(conn, &m, epoch);
+    }
+
+    /// True if a session is that server's: its key has the name, and a number that the map has for it; one that the map doesn't have is the
+    /// session's own.
+    fn is_mds(&self, conn: ConnId, gid: MdsGid, name: &str) -> bool {
+        let Some(session) = self.sessions.get(&conn) else { return false };
+        let is_own = match self.fs.view().daemon(gid) {
+            Some(known) => known.name == name,
+            None => session.peer.global_id == gid,
+        };
+        session.is_of(EntityKind::MDS, name) && is_own || planted(Bug::BelieveAnyBeacon)
     }
 
     /// A server that is new: it stands by. Who had its name before is gone.
@@ -129,8 +140,9 @@ impl Mon {
         self.fs.set_health(known.gid, health.clone(), &mut self.batch);
     }
 
-    pub(crate) fn on_mds_load_targets(&mut self, m: MMDSLoadTargets) {
-        let holds = self.fs.map.daemon(m.gid).is_some_and(|i| i.rank >= 0 && i.export_targets != m.targets);
+    pub(crate) fn on_mds_load_targets(&mut self, conn: ConnId, m: MMDSLoadTargets) {
+        let known = self.fs.map.daemon(m.gid);
+        let holds = known.is_some_and(|i| i.rank >= 0 && i.export_targets != m.targets && self.is_mds(conn, m.gid, &i.name));
         if holds {
             self.fs.pending().modify_daemon(m.gid, |info| info.export_targets = m.targets);
         }

@@ -15,6 +15,8 @@ pub enum Bug {
     HaveNoGrace,
     /// A monitor that was away counts that as silence of the servers.
     CountOwnAbsence,
+    /// A beacon is taken from whatever session brought it.
+    BelieveAnyBeacon,
 }
 
 base::planted_bugs!(Bug, test);

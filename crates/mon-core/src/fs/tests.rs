@@ -377,14 +377,20 @@ fn beacons_that_are_late_or_of_others_change_nothing() {
     beacon.seq += 1;
     w.send(CLIENT, &beacon);
     beacon.gid = 4711;
-    w.take::<MMDSMap>(a.conn);
     w.send(a.conn, &beacon);
-    assert!(*w.map() == before && w.was_told_to_go(&a));
+    assert!(*w.map() == before);
+    // One that is not in the map, and says that it serves.
+    w.open(ConnId(12), "mds.c", "allow profile mds");
+    (beacon.gid, beacon.name) = (5012, "c".into());
+    w.send(ConnId(12), &beacon);
+    let c = Server { conn: ConnId(12), gid: 5012, name: "c".into(), seq: 1, state: MdsState::ACTIVE, fs: String::new() };
+    assert!(*w.map() == before && w.was_told_to_go(&c));
 }
 
 #[test]
 fn each_broken_promise_is_noticed() {
-    let plans: [(Bug, fn()); 5] = [
+    let plans: [(Bug, fn()); 6] = [
+        (Bug::BelieveAnyBeacon, a_beacon_speaks_for_its_own_number_alone),
         (Bug::DontFence, a_silent_server_is_fenced_and_replaced),
         (Bug::NameNoEpoch, a_silent_server_is_fenced_and_replaced),
         (Bug::TakeAnyState, who_says_what_it_may_not_is_fenced_and_told_to_go),
@@ -406,14 +412,27 @@ fn a_beacon_speaks_for_its_own_number_alone() {
     let mut beacon = b.beacon(w.map().standby_epochs[&b.gid]);
     beacon.name = "a".into();
     w.send(b.conn, &beacon);
-    assert_eq!(*w.map(), before, "a name is said once, when a server boots");
-    // A standby that wants to be what it isn't, whatever it calls itself, is out; the rank's holder stays.
+    assert_eq!(*w.map(), before, "a name is its key's");
+    // Another's number and name, whatever it says of it; a boot under another's name; another's targets.
+    for state in [MdsState::BOOT, MdsState::STANDBY, MdsState::ACTIVE, MdsState::STOPPED, MdsState::DAMAGED, MdsState::DNE] {
+        let mut forged = Server { seq: 1000, state, name: a.name.clone(), fs: String::new(), ..a };
+        w.send(b.conn, &forged.beacon(w.mds("one").epoch));
+        forged.gid = b.gid;
+        w.send(b.conn, &forged.beacon(w.mds("one").epoch));
+        forged.gid = 4711;
+        w.send(b.conn, &forged.beacon(w.mds("one").epoch));
+        assert_eq!(*w.map(), before, "{state:?}");
+    }
+    w.send(b.conn, &MMDSLoadTargets { gid: a.gid, targets: [0].into(), ..MMDSLoadTargets::default() });
+    assert_eq!(*w.map(), before);
+    w.send(a.conn, &MMDSLoadTargets { gid: a.gid, targets: [0].into(), ..MMDSLoadTargets::default() });
+    assert_ne!(*w.map(), before);
+    // A standby that wants to be what it isn't, is out; the rank's holder stays.
     for state in [MdsState::STOPPED, MdsState::REPLAY, MdsState::ACTIVE, MdsState::DAMAGED] {
         let (mut w, a, mut b) = World::served();
         b.seq += 1;
         b.state = state;
-        let mut beacon = b.beacon(w.map().standby_epochs[&b.gid]);
-        beacon.name = "a".into();
+        let beacon = b.beacon(w.map().standby_epochs[&b.gid]);
         w.send(b.conn, &beacon);
         assert!(w.map().daemon(b.gid).is_none() && w.mds("one").up[&0] == a.gid && w.mds("one").damaged.is_empty(), "{state:?}");
     }

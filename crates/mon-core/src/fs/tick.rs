@@ -6,7 +6,6 @@ use crate::Mon;
 use base::Clock;
 use maps::{FsId, MdsGid, MdsState};
 use messages::log_level;
-use std::time::Duration;
 use types::UTime;
 
 impl Mon {
@@ -34,7 +33,7 @@ impl Mon {
     }
 
     fn drop_silent_mds(&mut self, clock: Clock) {
-        let seconds = |name: &str, least: f64| Duration::from_secs_f64(self.config.mon_number(name).max(least));
+        let seconds = |name: &str, least: f64| self.config.mon_span(name, least);
         let (grace, interval) = (seconds("mds_beacon_grace", 1.0), seconds("mds_beacon_interval", 0.1));
         let grace = if planted(Bug::HaveNoGrace) { interval } else { grace };
         let service = &mut self.fs;

@@ -12,12 +12,11 @@ use denc::{Denc, DencError};
 use maps::MgrMap;
 use maps::mgr_map::{ModuleInfo, StandbyInfo};
 use messages::{MMgrBeacon, MMgrMap, Rest, log_level};
-use std::time::Duration;
-use types::{AddrType, EntityAddr, EntityAddrVec, UTime};
+use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, UTime};
 
 impl Mon {
     pub(crate) fn on_mgr_beacon(&mut self, conn: ConnId, m: MMgrBeacon, clock: Clock) -> Result<(), DencError> {
-        if m.fsid != self.options.fsid || m.gid == 0 {
+        if m.fsid != self.options.fsid || m.gid == 0 || !self.is_manager(conn, m.gid, &m.name) {
             return Ok(());
         }
         let now = UTime::from_wall_ns(clock.wall_ns);
@@ -69,6 +68,15 @@ impl Mon {
         self.mgrmap.beacons.insert(m.gid, clock.mono);
         self.mgrmap.set_metadata(&m.name, Some(m.metadata), &mut self.batch);
         Ok(())
+    }
+
+    /// True if a session is that manager's: its key has the name, and a number that the map has for it; one that the map doesn't have is the
+    /// session's own.
+    fn is_manager(&self, conn: ConnId, gid: u64, name: &str) -> bool {
+        let Some(session) = self.sessions.get(&conn) else { return false };
+        let map = &self.mgrmap.map;
+        let known = if map.active_gid == gid { Some(&map.active_name) } else { map.standbys.get(&gid).map(|s| &s.name) };
+        session.is_of(EntityKind::MGR, name) && known.map_or(session.peer.global_id == gid, |known| known == name)
     }
 
     fn beacon_of_active(&mut self, m: MMgrBeacon, modules: Vec<ModuleInfo>, clock: Clock) {
@@ -187,7 +195,7 @@ impl Mon {
     }
 
     pub(super) fn tick_managers(&mut self, clock: Clock) {
-        let seconds = |name: &str, least: f64| Duration::from_secs_f64(self.config.mon_number(name).max(least));
+        let seconds = |name: &str, least: f64| self.config.mon_span(name, least);
         let grace = seconds("mon_mgr_beacon_grace", 1.0);
         let quiet = grace.saturating_sub(seconds("mgr_tick_period", 0.0));
         let service = &mut self.mgrmap;

@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// Counters of one daemon. A stock OSD declares some hundreds.
 const COUNTERS_MAX: usize = 4096;
 
+/// Bytes of a counter's name and what it counts.
+const TEXT_MAX: usize = 4096;
+
 /// The prefix of our OSDs' histograms: `osd.hist_op_read_latency.<upper bound in ns>` counts operations up to that bound and above the one before.
 pub const HISTOGRAM: &str = "hist_";
 
@@ -84,6 +87,9 @@ impl Counters {
             self.all.remove(path);
         }
         for t in &m.declare {
+            if t.path.len() + t.description.len() > TEXT_MAX {
+                return Err(Decoder::new(m.packed.clone()).invalid("a counter's name and description are short"));
+            }
             let counter = Counter { description: t.description.clone(), kind: t.kind, priority: t.priority, ..Counter::default() };
             self.all.insert(t.path.clone(), counter);
         }

@@ -1,5 +1,6 @@
 //! Messages at the manager's endpoint.
 
+use super::services::{Registration, is_small};
 use super::{DaemonState, clients};
 use crate::Mon;
 use crate::session::ConnId;
@@ -18,6 +19,8 @@ const WATCHED_PERIOD_S: u32 = 1;
 const LOOK: Duration = Duration::from_secs(5);
 /// Counters below this priority stay at home: histograms have it.
 const REPORT_PRIORITY: u32 = 2;
+/// Bytes of a daemon's configuration, encoded.
+const CONFIG_MAX: usize = 256 << 10;
 /// `DaemonHealthMetric::kind` of slow operations.
 const SLOW_OPS: u8 = 0;
 /// Of groups that are to be created.
@@ -36,9 +39,12 @@ impl Mon {
             MMgrUpdate::KIND => {
                 let m = MMgrUpdate::decode(raw)?;
                 let name = self.daemon_name(conn, &m.service_name, &m.daemon_name);
-                if let (Some(name), Some((metadata, status))) = (name, m.service) {
-                    self.register_service(conn, &m.service_name, &m.daemon_name, &metadata, now);
-                    let daemon = self.manager.daemons.entry(name).or_default();
+                if let (Some(name), Some((metadata, status))) = (name, m.service)
+                    && is_small(&metadata)
+                    && is_small(&status)
+                    && self.register_service(conn, &m.service_name, &m.daemon_name, &metadata, now)
+                {
+                    let daemon = self.daemon(conn, name);
                     (daemon.metadata, daemon.status) = (metadata, status);
                 }
             }
@@ -47,7 +53,7 @@ impl Mon {
                 let m = MMgrClose::decode(raw)?;
                 if let Some(name) = self.daemon_name(conn, &m.service_name, &m.daemon_name) {
                     self.manager.daemons.remove(&name);
-                    self.manager.services.remove(&m.service_name, &m.daemon_name, now, &mut self.batch);
+                    self.manager.services.remove(&m.service_name, &m.daemon_name);
                 }
                 self.send(conn, 0, &m);
             }
@@ -58,25 +64,49 @@ impl Mon {
         Ok(())
     }
 
-    /// `osd.0`, if the session is that daemon. Nobody reports for another.
+    /// `osd.0`, if the session is that daemon; `rgw.a`, if it opened as that. Nobody reports for another.
     fn daemon_name(&self, conn: ConnId, service: &str, daemon: &str) -> Option<String> {
         let session = self.sessions.get(&conn)?;
-        let kind = session.peer.entity.kind;
-        if kind == EntityKind::CLIENT {
-            return (!service.is_empty()).then(|| format!("{service}.{daemon}"));
+        if session.peer.entity.kind == EntityKind::CLIENT {
+            let name = format!("{service}.{daemon}");
+            return (session.mgr_name.as_ref() == Some(&name)).then_some(name);
         }
         (session.peer.entity.id == daemon).then(|| session.peer.entity.to_string())
     }
+    /// The row of a daemon that reports over this connection.
+    fn daemon(&mut self, conn: ConnId, name: String) -> &mut DaemonState {
+        if let Some(session) = self.sessions.get_mut(&conn).filter(|s| s.mgr_name.is_none()) {
+            session.mgr_name = Some(name.clone());
+        }
+        let daemon = self.manager.daemons.entry(name).or_default();
+        daemon.conn = Some(conn);
+        daemon
+    }
+    /// A connection to the endpoint ended: so does what it reported. A service stays in its map for a while, since gateways come back.
+    pub(crate) fn forget_daemon(&mut self, conn: ConnId, name: &str) {
+        if self.manager.daemons.get(name).is_some_and(|daemon| daemon.conn == Some(conn)) {
+            self.manager.daemons.remove(name);
+        }
+    }
 
     fn on_mgr_open(&mut self, conn: ConnId, m: MMgrOpen, now: UTime) {
-        if let Some(name) = self.daemon_name(conn, &m.service_name, &m.daemon_name) {
-            if let Some((metadata, _)) = &m.service {
-                self.register_service(conn, &m.service_name, &m.daemon_name, metadata, now);
-            }
-            let (metadata, status) = m.service.unwrap_or_default();
-            self.manager
-                .daemons
-                .insert(name.clone(), DaemonState { metadata, status, config: m.config, last_seen: now, ..DaemonState::default() });
+        let (metadata, status) = m.service.unwrap_or_default();
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let before = session.mgr_name.take();
+        // A client is what it registers as, and nothing if it registers as nothing.
+        let name = if session.peer.entity.kind == EntityKind::CLIENT {
+            let registered = self.register_service(conn, &m.service_name, &m.daemon_name, &metadata, now);
+            registered.then(|| format!("{}.{}", m.service_name, m.daemon_name))
+        } else {
+            self.daemon_name(conn, &m.service_name, &m.daemon_name)
+        };
+        if let Some(before) = before.filter(|before| Some(before) != name.as_ref()) {
+            self.forget_daemon(conn, &before);
+        }
+        if let Some(name) = name.filter(|_| is_small(&metadata) && is_small(&status) && m.config.len() <= CONFIG_MAX) {
+            let config = bytes::Bytes::copy_from_slice(&m.config);
+            let daemon = DaemonState { metadata, status, config, last_seen: now, conn: Some(conn), ..DaemonState::default() };
+            self.manager.daemons.insert(name.clone(), daemon);
             if let Some(session) = self.sessions.get_mut(&conn) {
                 session.mgr_name = Some(name);
             }
@@ -118,31 +148,32 @@ impl Mon {
         }
     }
 
-    /// Clients that say what service they are show in the map of services.
-    fn register_service(&mut self, conn: ConnId, service: &str, name: &str, metadata: &BTreeMap<String, String>, now: UTime) {
-        let Some(session) = self.sessions.get(&conn).filter(|s| s.peer.entity.kind == EntityKind::CLIENT) else { return };
-        let (gid, addr) = (session.peer.global_id, session.peer.addrs.front());
-        if !service.is_empty() {
-            self.manager.services.register(service, name, gid, addr, metadata.clone(), now, &mut self.batch);
+    /// Clients that say what service they are show in the map of services. False if a client may not be that.
+    fn register_service(&mut self, conn: ConnId, service: &str, name: &str, metadata: &BTreeMap<String, String>, now: UTime) -> bool {
+        let Some(session) = self.sessions.get(&conn) else { return false };
+        if session.peer.entity.kind != EntityKind::CLIENT {
+            return true;
         }
+        let (owner, gid, addr) = (&session.peer.entity, session.peer.global_id, session.peer.addrs.front());
+        self.manager.services.register(Registration { owner, service, name, gid, addr, metadata }, now)
     }
 
     fn on_mgr_report(&mut self, conn: ConnId, m: MMgrReport, clock: Clock) -> Result<(), DencError> {
         let now = UTime::from_wall_ns(clock.wall_ns);
         let Some(name) = self.daemon_name(conn, &m.service_name, &m.daemon_name) else { return Ok(()) };
-        self.manager.services.seen(&m.service_name, &m.daemon_name, m.task_status.as_ref(), now, &mut self.batch);
+        self.manager.services.seen(&m.service_name, &m.daemon_name, m.task_status.as_ref(), now);
         if let (true, Some(osd), Some(report)) =
             (self.manager.watched, name.strip_prefix("osd.").and_then(|id| id.parse().ok()), &m.metric_report)
         {
             self.manager.clients.take(osd, report, clock.mono)?;
         }
-        let daemon = self.manager.daemons.entry(name).or_default();
+        let daemon = self.daemon(conn, name);
         daemon.last_seen = now;
-        if !m.config.is_empty() {
+        if !m.config.is_empty() && m.config.len() <= CONFIG_MAX {
             // Cut out of the frame that brought it.
             daemon.config = bytes::Bytes::copy_from_slice(&m.config);
         }
-        if let Some(status) = &m.daemon_status {
+        if let Some(status) = m.daemon_status.as_ref().filter(|status| is_small(status)) {
             daemon.status.clone_from(status);
         }
         let slow = m.health.iter().find(|h| h.kind == SLOW_OPS);

@@ -21,6 +21,7 @@ pub use proxy::Proxy;
 pub use report::{Digests, StockReport};
 pub use services::ServiceMapService;
 
+use crate::session::ConnId;
 use base::Stamp;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{PgId, UTime};
@@ -29,6 +30,8 @@ use types::{PgId, UTime};
 #[derive(Debug, Clone, Default)]
 pub struct DaemonState {
     pub metadata: BTreeMap<String, String>,
+    /// Over which it reports: the row ends with it.
+    pub conn: Option<ConnId>,
     pub status: BTreeMap<String, String>,
     /// Its configuration as it said in MMgrOpen or MMgrReport, encoded.
     pub config: bytes::Bytes,

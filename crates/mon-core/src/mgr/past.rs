@@ -45,7 +45,7 @@ impl Manager {
             return;
         }
         let totals: BTreeMap<String, Totals> = self.daemons.iter().map(|(name, d)| (name.clone(), d.perf.totals())).collect();
-        let recovered = self.pgs.total().stats.num_objects_recovered;
+        let recovered = self.pgs.recovered();
         if let Some((at, before, recovered_before)) = self.past.last.replace((now, totals.clone(), recovered)) {
             let (mut read, mut write) = (Counted::default(), Counted::default());
             for (name, now) in &totals {

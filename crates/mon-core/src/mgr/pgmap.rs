@@ -94,7 +94,31 @@ pub struct PgMap {
     pub pools: BTreeMap<PoolId, Sums>,
     /// What a stock manager counted.
     pub digest: Option<Box<PgMapDigest>>,
-    history: VecDeque<(Stamp, BTreeMap<PoolId, ObjectStatSum>)>,
+    /// What groups did since this manager began, by pool.
+    done: BTreeMap<PoolId, ObjectStatSum>,
+    history: VecDeque<Sample>,
+}
+
+/// What was known at one time.
+#[derive(Debug)]
+struct Sample {
+    at: Stamp,
+    sums: BTreeMap<PoolId, ObjectStatSum>,
+    done: BTreeMap<PoolId, ObjectStatSum>,
+}
+
+/// What a group did between two reports. Its counters are its whole life's, and another primary, another interval or a start begins from
+/// what it knows of them, which may be less than others knew: none of that was done just now.
+fn done_between(old: &PgStat, new: &PgStat) -> Option<ObjectStatSum> {
+    let serves = |s: &PgStat| s.state & pg_state::ACTIVE != 0 && s.state & pg_state::STALE == 0;
+    let goes_on = (old.acting_primary, old.mapping_epoch) == (new.acting_primary, new.mapping_epoch);
+    if !serves(old) || !serves(new) || !goes_on {
+        return None;
+    }
+    let mut done = new.stats.sum;
+    done -= &old.stats.sum;
+    let is_back = [done.num_rd, done.num_wr, done.num_rd_kb, done.num_wr_kb].iter().any(|n| *n < 0);
+    (!is_back).then_some(done)
 }
 
 impl PgMap {
@@ -106,6 +130,9 @@ impl PgMap {
                 return;
             }
             sums.sub(old);
+            if let Some(done) = done_between(old, &stat) {
+                *self.done.entry(pgid.pool).or_default() += &done;
+            }
         }
         sums.add(&stat);
         self.pgs.insert(pgid, stat);
@@ -133,6 +160,7 @@ impl PgMap {
             }
         }
         self.pools.retain(|id, _| pools.contains_key(id));
+        self.done.retain(|id, _| pools.contains_key(id));
         self.pool_statfs.retain(|(id, _), _| pools.contains_key(id));
         for (pool, pg_num) in pools {
             for seed in 0..*pg_num {
@@ -160,18 +188,19 @@ impl PgMap {
     /// Remembers the sums, for rates. To be called every second or so while reports come.
     pub fn sample(&mut self, now: Stamp, wall: UTime) {
         self.stamp = wall;
-        self.history.push_back((now, self.pools.iter().map(|(id, s)| (*id, s.stats)).collect()));
-        while self.history.len() > RATE_SAMPLES_MAX || self.history.get(1).is_some_and(|(at, _)| now.since(*at) > RATE_SPAN) {
+        let sums = self.pools.iter().map(|(id, s)| (*id, s.stats)).collect();
+        self.history.push_back(Sample { at: now, sums, done: self.done.clone() });
+        while self.history.len() > RATE_SAMPLES_MAX || self.history.get(1).is_some_and(|s| now.since(s.at) > RATE_SPAN) {
             self.history.pop_front();
         }
     }
     /// What changed over the samples that are kept, over all pools, and how long that took.
     pub fn delta(&self) -> (ObjectStatSum, Duration) {
         let mut delta = ObjectStatSum::default();
-        let (Some((t0, old)), Some((t1, new))) = (self.history.front(), self.history.back()) else { return (delta, Duration::ZERO) };
-        new.values().for_each(|s| delta += s);
-        old.values().for_each(|s| delta -= s);
-        (delta, t1.since(*t0))
+        let (Some(old), Some(new)) = (self.history.front(), self.history.back()) else { return (delta, Duration::ZERO) };
+        new.sums.values().for_each(|s| delta += s);
+        old.sums.values().for_each(|s| delta -= s);
+        (delta, new.at.since(old.at))
     }
     /// Rates of one pool, or of all.
     pub fn rates(&self, pool: Option<PoolId>) -> Rates {
@@ -182,12 +211,17 @@ impl PgMap {
             };
             return Rates::of(&delta.stats.sum, span.as_secs_f64());
         }
-        let (Some((t0, old)), Some((t1, new))) = (self.history.front(), self.history.back()) else { return Rates::default() };
+        let (Some(old), Some(new)) = (self.history.front(), self.history.back()) else { return Rates::default() };
         let mut delta = ObjectStatSum::default();
-        let wanted = |id: &PoolId| pool.is_none_or(|p| p == *id);
-        new.iter().filter(|(id, _)| wanted(id)).for_each(|(_, s)| delta += s);
-        old.iter().filter(|(id, _)| wanted(id)).for_each(|(_, s)| delta -= s);
-        Rates::of(&delta, t1.since(*t0).as_secs_f64())
+        // A pool that is gone takes what it did with it.
+        let wanted = |id: &PoolId| pool.is_none_or(|p| p == *id) && new.done.contains_key(id);
+        new.done.iter().filter(|(id, _)| wanted(id)).for_each(|(_, s)| delta += s);
+        old.done.iter().filter(|(id, _)| wanted(id)).for_each(|(_, s)| delta -= s);
+        Rates::of(&delta, new.at.since(old.at).as_secs_f64())
+    }
+    /// Objects that recovery made whole since this manager began.
+    pub fn recovered(&self) -> i64 {
+        self.done.values().map(|done| done.num_objects_recovered).sum()
     }
 
     /// The sums over all pools.
@@ -374,12 +408,63 @@ mod tests {
         let mut map = PgMap::default();
         let second = |s: u64| Stamp(s * 1_000_000_000);
         for t in 0..5 {
-            let mut stat = PgStat { reported_seq: t, state: 2, ..PgStat::default() };
+            let mut stat = PgStat { reported_seq: t, state: pg_state::ACTIVE, ..PgStat::default() };
             stat.stats.sum.num_wr = 100 * t as i64;
             map.report_pg(PgId::new(1, 0), stat);
             map.sample(second(t), UTime::ZERO);
         }
         assert_eq!(map.rates(Some(1)).write_ops, 100);
         assert_eq!(map.rates(Some(2)).write_ops, 0);
+    }
+
+    /// Groups come back with the counters of their whole life, or with less: an idle cluster does nothing.
+    #[test]
+    fn what_was_done_long_ago_is_no_rate() {
+        let report = |map: &mut PgMap, seq: u64, epoch: u32, primary: i32, state: u64, written_kb: i64| {
+            let mut stat = PgStat {
+                reported_seq: seq,
+                state,
+                mapping_epoch: epoch,
+                acting_primary: primary,
+                acting: vec![primary],
+                ..PgStat::default()
+            };
+            stat.stats.sum.num_wr_kb = written_kb;
+            map.report_pg(PgId::new(1, 0), stat);
+        };
+        let (active, peering) = (pg_state::ACTIVE | pg_state::CLEAN, pg_state::PEERING);
+        // A monitor that starts, a primary that comes back by way of peering, one that comes back at once, another primary, counters from 0.
+        let lives: [&[(u32, i32, u64, i64)]; 5] = [
+            &[(5, 0, active, 9 << 20), (5, 0, active, 9 << 20)],
+            &[(5, 0, active, 9 << 20), (6, 0, peering, 0), (6, 0, active, 9 << 20)],
+            &[(5, 0, active, 1 << 20), (7, 0, active, 9 << 20)],
+            &[(5, 0, active, 1 << 20), (5, 1, active, 9 << 20)],
+            &[(5, 0, active, 9 << 20), (5, 0, active, 0), (5, 0, active, 1)],
+        ];
+        for life in lives {
+            let mut map = PgMap::default();
+            map.sync_pools(&[(1, 1)].into());
+            let mut t = 0;
+            map.sample(Stamp(0), UTime::ZERO);
+            for (epoch, primary, state, written_kb) in life {
+                t += 1;
+                report(&mut map, t, *epoch, *primary, *state, *written_kb);
+                map.sample(Stamp(t * 1_000_000_000), UTime::ZERO);
+                assert!(map.rates(None).write_bytes <= 1024, "{life:?}: {:?}", map.rates(None));
+            }
+            // And what is done then counts.
+            let (epoch, primary, _, written_kb) = life[life.len() - 1];
+            report(&mut map, t + 1, epoch, primary, active, written_kb + 10_240);
+            map.sample(Stamp((t + 1) * 1_000_000_000), UTime::ZERO);
+            assert!(map.rates(None).write_bytes > 1 << 20);
+        }
+        // One whose primary was down is heard again.
+        let mut map = PgMap::default();
+        report(&mut map, 1, 5, 0, active, 0);
+        map.sample(Stamp(0), UTime::ZERO);
+        map.mark_stale(|_| false, UTime::ZERO);
+        report(&mut map, 2, 5, 0, active, 9 << 20);
+        map.sample(Stamp(1_000_000_000), UTime::ZERO);
+        assert_eq!(map.rates(None), Rates::default());
     }
 }

@@ -88,12 +88,12 @@ impl Mon {
     /// Whether the command changes something, if it is one that a manager answers and the asker may give it; `None` if it is ours.
     fn is_for_manager(&self, conn: ConnId, args: &Args) -> Result<Option<bool>, CmdError> {
         let theirs = self.mgrmap.commands.iter().find(|c| cmd::prefix_of(&c.signature) == args.prefix());
-        let (module, perms) = match (theirs, self.registry.find(args, false)) {
-            (Some(c), _) => (c.module.as_str(), c.perms.as_str()),
-            (None, Some((c, _))) if c.flags & cmd::flag::MGR != 0 => (c.module, c.perm),
+        let (module, perms, declared) = match (theirs, self.registry.find(args, false, false)) {
+            (Some(c), _) => (c.module.as_str(), c.perms.as_str(), cmd::params_of(&c.signature).collect::<Vec<_>>()),
+            (None, Some((c, sig))) if c.flags & cmd::flag::MGR != 0 => (c.module, c.perm, sig.names().collect()),
             _ => return Ok(None),
         };
-        self.check_caps(conn, module, args.prefix(), perms, args)?;
+        self.check_caps(conn, module, args.prefix(), perms, &declared, args)?;
         Ok(Some(perms != "r"))
     }
 

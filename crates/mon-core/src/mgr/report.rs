@@ -11,7 +11,7 @@ use denc::{Denc, DencError};
 use maps::ServiceMap;
 use messages::{HealthCheck, MMgrDigest, MMonMgrReport, ProgressEvent};
 use std::collections::BTreeMap;
-use types::PgMapDigest;
+use types::{EntityKind, PgMapDigest};
 
 /// The last report of a stock manager, without its sums: those are in [`super::PgMap::digest`].
 #[derive(Debug, Default)]
@@ -33,7 +33,11 @@ fn check(c: HealthCheck) -> Check {
 }
 
 impl Mon {
-    pub(crate) fn on_mgr_report_to_mon(&mut self, m: MMonMgrReport) -> Result<(), DencError> {
+    pub(crate) fn on_mgr_report_to_mon(&mut self, conn: ConnId, m: MMonMgrReport) -> Result<(), DencError> {
+        let active = &self.mgrmap.map.active_name;
+        if !self.sessions.get(&conn).is_some_and(|s| s.is_of(EntityKind::MGR, active)) {
+            return Ok(());
+        }
         if !self.mgrmap.is_stock() || (m.gid != 0 && m.gid != self.mgrmap.map.active_gid) {
             return Ok(());
         }

@@ -4,6 +4,7 @@ use super::OsdService;
 use crate::Mon;
 use crate::kv::Batch;
 use base::Clock;
+use bytes::Bytes;
 use denc::Denc;
 use maps::{Incremental, OsdMap, PgPool, osd_state, pool_flags};
 use messages::log_level;
@@ -13,11 +14,16 @@ use types::{Epoch, PoolId, UTime};
 const TRIM_MAX: Epoch = 2000;
 
 impl Mon {
-    /// Turns the pending change into the next epoch.
+    /// Turns the pending change into the next epoch. One that can't be is dropped: a command hears of it in its answer, anything else (a message of a
+    /// peer) is said in the log.
     pub(crate) fn commit_osdmap(&mut self, clock: Clock) {
         let now = UTime::from_wall_ns(clock.wall_ns);
+        if let Err(why) = self.osd.try_pending(now) {
+            self.say(clock, log_level::ERROR, format!("a change of the OSDMap was dropped: {why}"));
+            return;
+        }
         let before = self.osd.map.clone();
-        self.osd.commit(now, &mut self.batch);
+        self.osd.commit(&mut self.batch);
         let after = &self.osd.map;
 
         let mut lines = Vec::new();
@@ -59,28 +65,38 @@ impl Mon {
     }
 }
 
+/// An epoch that is made and not yet the map.
+#[derive(Debug)]
+pub(super) struct Tried {
+    inc: Incremental,
+    next: OsdMap,
+    full: Bytes,
+    encoded: Bytes,
+}
+
 impl OsdService {
-    fn commit(&mut self, now: UTime, batch: &mut Batch) {
-        let mut inc = self.pending.take().expect("there is a change to commit");
-        inc.modified = now;
-        inc.epoch = self.map.epoch + 1;
-        inc.fsid = self.map.fsid;
-        complete(&mut inc, &self.map, now);
-        follow_bases(&mut inc, &self.map);
-        mark_full_pools(&mut inc, &self.map);
+    /// Makes the pending change's epoch on a copy. One that can't be an epoch is dropped, and the reason comes back: the map, its history and
+    /// OSDs never see it.
+    pub fn try_pending(&mut self, now: UTime) -> Result<(), String> {
+        let Some(inc) = &self.pending else { return Ok(()) };
+        if self.tried.is_some() {
+            return Ok(());
+        }
+        match tried(inc.clone(), &self.map, now) {
+            Ok(tried) => self.tried = Some(Box::new(tried)),
+            Err(why) => {
+                self.pending = None;
+                return Err(why);
+            }
+        }
+        Ok(())
+    }
 
-        let mut next = self.map.clone();
-        next.apply(&inc).expect("a change that we made fits our map");
-        let features = next.canonical_features();
-        // The map is what receivers read, and what we read after a restart: one that came back otherwise than it was sent would have a crc that
-        // is never theirs.
-        let mut next = OsdMap::from_bytes(&next.encode_with(features).0).expect("a map that we encoded");
-        let (full, crc) = next.encode_with(features);
-        next.crc = crc;
-        inc.full_crc = crc;
-        inc.encode_features = features;
-        let (encoded, _) = inc.encode_with(features);
-
+    /// Takes over what was tried.
+    fn commit(&mut self, batch: &mut Batch) {
+        self.pending = None;
+        let Some(tried) = self.tried.take() else { return };
+        let Tried { inc, next, full, encoded } = *tried;
         let epoch = inc.epoch;
         batch.put(format!("osdmap/full/{epoch:010}"), full.clone());
         batch.put(format!("osdmap/inc/{epoch:010}"), encoded.clone());
@@ -124,6 +140,30 @@ impl OsdService {
             }
         }
     }
+}
+
+/// The epoch that a change makes of a map, or why it can't.
+fn tried(mut inc: Incremental, map: &OsdMap, now: UTime) -> Result<Tried, String> {
+    inc.modified = now;
+    inc.epoch = map.epoch.checked_add(1).ok_or("there is no further epoch")?;
+    inc.fsid = map.fsid;
+    complete(&mut inc, map, now);
+    follow_bases(&mut inc, map);
+    mark_full_pools(&mut inc, map);
+
+    let mut next = map.clone();
+    next.apply(&inc).map_err(|e| format!("the change does not fit the map: {e}"))?;
+    let features = next.canonical_features();
+    // The map is what receivers read, and what we read after a restart: one that came back otherwise than it was sent would have a crc that
+    // is never theirs.
+    let mut next = OsdMap::from_bytes(&next.encode_with(features).0).map_err(|e| format!("the changed map can't be read back: {e}"))?;
+    let (full, crc) = next.encode_with(features);
+    next.crc = crc;
+    inc.full_crc = crc;
+    inc.encode_features = features;
+    let (encoded, _) = inc.encode_with(features);
+    Incremental::from_bytes(&encoded).map_err(|e| format!("the change can't be read back: {e}"))?;
+    Ok(Tried { inc, next, full, encoded })
 }
 
 /// Adds what follows from the rest of a change.

@@ -21,6 +21,7 @@ use crate::mon::LoadError;
 use crate::session::ConnId;
 use base::{Clock, Stamp};
 use bytes::Bytes;
+use crush::CrushError;
 use denc::Denc;
 use maps::{Incremental, OsdMap, PgPool};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +52,8 @@ pub struct OsdService {
     pub map: OsdMap,
     /// The change being made.
     pending: Option<Incremental>,
+    /// The epoch that it makes, if that was tried since it changed last.
+    tried: Option<Box<commit::Tried>>,
     /// Encoded history: epochs from `first` to the map's.
     first: Epoch,
     fulls: BTreeMap<Epoch, Bytes>,
@@ -103,6 +106,7 @@ impl OsdService {
             first: fulls.first_key_value().map_or(1, |(e, _)| *e),
             map,
             pending: None,
+            tried: None,
             fulls,
             incs,
             reencoded: BTreeMap::new(),
@@ -141,6 +145,7 @@ impl OsdService {
     /// The change being made. It becomes an epoch when the event at hand has been handled, whether or not it holds anything: ask for it
     /// only to change something.
     pub fn pending(&mut self) -> &mut Incremental {
+        self.tried = None;
         let (fsid, epoch) = (self.map.fsid, self.map.epoch + 1);
         self.pending.get_or_insert_with(|| Incremental::new(fsid, epoch, UTime::ZERO))
     }
@@ -161,14 +166,16 @@ impl OsdService {
         };
         self.pending().new_flags = ((now | set) & !clear) as i32;
     }
-    /// Changes the CRUSH map: a copy, with the changes already made in this event, is handed to `edit`; if it says so, it is taken over.
-    pub fn edit_crush<E>(&mut self, edit: impl FnOnce(&mut maps::CrushMap) -> Result<bool, E>) -> Result<bool, E> {
+    /// Changes the CRUSH map: a copy, with the changes already made in this event, is handed to `edit`; if it says so, and the result is one
+    /// that can be encoded, it is taken over.
+    pub fn edit_crush<E: From<CrushError>>(&mut self, edit: impl FnOnce(&mut maps::CrushMap) -> Result<bool, E>) -> Result<bool, E> {
         let mut crush = match self.peek_pending() {
             Some(inc) if !inc.crush.is_empty() => maps::CrushMap::from_bytes(&inc.crush).expect("we encoded it"),
             _ => (*self.map.crush).clone(),
         };
         let changed = edit(&mut crush)?;
         if changed {
+            crush.check()?;
             let features = self.map.canonical_features();
             self.pending().crush = crush.to_bytes(features);
         }

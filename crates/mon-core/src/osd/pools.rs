@@ -4,7 +4,7 @@ use super::OsdService;
 use crate::Mon;
 use crate::cmd::CmdError;
 use crate::config::ConfigDb;
-use crate::session::ConnId;
+use crate::session::{Budget, ConnId};
 use base::Clock;
 use cephx::caps::{OsdCap, Perm};
 use maps::{OptKey, OptValue, PgPool, pool_flags};
@@ -38,11 +38,12 @@ fn group_numbers(spec: &PoolSpec, config: &ConfigDb) -> Result<(u32, u32), CmdEr
     let pg_num = spec.pg_num.filter(|n| *n > 0).unwrap_or(config.mon_number("osd_pool_default_pg_num") as u32).max(1);
     let pgp_default = config.mon_number("osd_pool_default_pgp_num") as u32;
     let pgp_num = spec.pgp_num.filter(|n| *n > 0).unwrap_or(if pgp_default > 0 { pgp_default.min(pg_num) } else { pg_num });
-    if pg_num > 65536 {
+    let most = config.max_pool_pg_num();
+    if pg_num > most {
         return refuse(
             errno::ERANGE,
             format!(
-                "'pg_num' must be greater than 0 and less than or equal to 65536 (you may adjust 'mon max pool pg num' for higher values), got {pg_num}"
+                "'pg_num' must be greater than 0 and less than or equal to {most} (you may adjust 'mon max pool pg num' for higher values), got {pg_num}"
             ),
         );
     }
@@ -176,11 +177,11 @@ impl OsdService {
     /// Refuses more placement groups than the OSDs shall carry.
     pub fn check_pg_limit(&self, pool: Option<PoolId>, pg_num: u32, size: u8, config: &ConfigDb) -> Result<(), CmdError> {
         let max_per_osd = config.mon_number("mon_max_pg_per_osd") as u64;
-        let osds = self.map.num_in().max(config.mon_number("mon_max_pool_pg_num").min(1.0) as usize).max(1) as u64;
+        let osds = self.map.num_in().max(1) as u64;
         let others: u64 =
             self.map.pools.iter().filter(|(id, _)| Some(**id) != pool).map(|(_, p)| u64::from(p.pg_num_target) * u64::from(p.size)).sum();
         let projected = others + u64::from(pg_num) * u64::from(size);
-        if max_per_osd > 0 && projected > max_per_osd * osds {
+        if max_per_osd > 0 && projected > max_per_osd.saturating_mul(osds) {
             return refuse(
                 errno::ERANGE,
                 format!(
@@ -221,7 +222,39 @@ mod crush_kinds {
 }
 
 impl Mon {
+    /// An operation on a pool. Those of clients that may do no more than write to the pool keep within their session's budget.
     pub(crate) fn on_pool_op(&mut self, conn: ConnId, m: MPoolOp, clock: Clock) {
+        let unmanaged = matches!(m.op, pool_op::CREATE_UNMANAGED_SNAP | pool_op::DELETE_UNMANAGED_SNAP);
+        if unmanaged && !self.may(conn, "osd", Perm::W) {
+            let Some(session) = self.sessions.get_mut(&conn) else { return };
+            if session.snaps.waiting >= Budget::WAITING_MAX {
+                let fsid = self.options.fsid;
+                let reply = MPoolOpReply { tid: m.tid, paxos: Paxos::default(), fsid, result: -errno::EAGAIN, epoch: 0, response: None };
+                return self.send_pool_op(conn, reply);
+            }
+            if session.snaps.waiting > 0 || !session.snaps.take(clock.mono) {
+                session.snaps.waiting += 1;
+                self.waiting_snaps.push_back((conn, m));
+                return;
+            }
+        }
+        self.do_pool_op(conn, m, clock);
+    }
+
+    /// Does what waited, as far as each session's budget goes.
+    pub(crate) fn tick_snaps(&mut self, clock: Clock) {
+        for (conn, m) in std::mem::take(&mut self.waiting_snaps) {
+            let Some(session) = self.sessions.get_mut(&conn) else { continue };
+            if session.snaps.take(clock.mono) {
+                session.snaps.waiting -= 1;
+                self.do_pool_op(conn, m, clock);
+            } else {
+                self.waiting_snaps.push_back((conn, m));
+            }
+        }
+    }
+
+    fn do_pool_op(&mut self, conn: ConnId, m: MPoolOp, clock: Clock) {
         let (result, response) = match self.pool_op(conn, &m, clock) {
             Ok(response) => (0, response),
             Err(e) => (-e.errno, None),

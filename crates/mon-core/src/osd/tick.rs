@@ -4,7 +4,6 @@ use crate::Mon;
 use base::Clock;
 use maps::{map_flags, osd_state, pool_flags};
 use messages::log_level;
-use std::time::Duration;
 use types::{Epoch, UTime};
 
 impl Mon {
@@ -14,7 +13,7 @@ impl Mon {
         for osd in reported {
             self.check_failure(osd, clock);
         }
-        let silent_after = Duration::from_secs_f64(self.config.mon_number("mon_osd_report_timeout").max(1.0));
+        let silent_after = self.config.mon_span("mon_osd_report_timeout", 1.0);
         let silent: Vec<_> = self.osd.beacons.iter().filter(|(_, (at, _))| clock.mono.since(*at) > silent_after).map(|(o, _)| *o).collect();
         for osd in silent {
             if self.osd.map.is_up(osd) && self.can_go_down(osd) {
