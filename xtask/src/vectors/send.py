@@ -10,7 +10,7 @@ import sys
 lib = c.CDLL("librados.so.2")
 for name in ("rados_create_write_op", "rados_create_read_op"):
     getattr(lib, name).restype = c.c_void_p
-TIMEOUT_S = b"20"
+TIMEOUT_S = b"15"
 EQ = 1
 
 
