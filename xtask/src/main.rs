@@ -25,6 +25,7 @@ mod netns;
 mod package;
 mod persistent_client;
 mod run;
+mod sbom;
 mod stock;
 mod suites;
 mod troubleshooting;
