@@ -28,6 +28,7 @@ mod pace;
 mod package;
 mod persistent_client;
 mod run;
+mod sbom;
 mod share;
 mod stock;
 mod story;

@@ -56,6 +56,8 @@ fn install(tree: &Path) -> Result<()> {
     for (name, place) in FILES {
         put(&root().join("packaging").join(name), &tree.join(place), 0o644)?;
     }
+    fs::create_dir_all(tree.join("usr/share/doc/humboldt"))?;
+    fs::write(tree.join("usr/share/doc/humboldt/sbom.cdx.json"), crate::sbom::sbom()?)?;
     for name in DOCS {
         put(&root().join(name), &tree.join("usr/share/doc/humboldt").join(name), 0o644)?;
     }
