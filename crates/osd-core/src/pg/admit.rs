@@ -56,6 +56,7 @@ impl Pg {
         if self.is_stale(&op, cx) {
             return;
         }
+        op.go_on();
         if !self.serves(cx) {
             return self.not_active(op, cx);
         }
@@ -101,11 +102,11 @@ impl Pg {
         if (held || keeps || self.waiting_active.len() >= WAITING_MAX) && self.back_off(op.conn, cx) {
             return self.waiting_active.retain(|waiting| waiting.conn != op.conn);
         }
-        op.waits_for = match () {
+        op.set_aside(match () {
             _ if held => "waiting for active",
             _ if self.peering.is_active() => "waiting for readable",
             _ => "waiting for peered",
-        };
+        });
         self.waiting_active.push_back(op);
     }
 

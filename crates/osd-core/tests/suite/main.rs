@@ -35,3 +35,4 @@ mod replicas;
 mod restart;
 mod scrub;
 mod unfound;
+mod waiting;
