@@ -14,7 +14,9 @@
 //!   block small ones, and the longest message gets its turn.
 //! - Each queue is first come, first served. A release wakes the heads; one that is admitted wakes the next.
 //! - A [`Permit`] gives back what it holds when it is dropped. A [`Turn`] gives up its place in the queue when it is dropped.
+//! - A request that waits for something long holds nothing here: [`Permit::set_aside`] moves it to the pool of `aside`, [`Permit::go_on`] back.
 
+use crate::aside::{self, Account, Pool};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -64,7 +66,12 @@ pub struct Budget {
     ids: Cell<u64>,
     taken: Cell<u64>,
     waits: Cell<u64>,
+    pool: Pool,
 }
+
+/// The caller's waker is in one of the budget's queues.
+#[derive(Debug)]
+pub struct Waits(());
 
 /// What a budget counts, for `perf dump`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -81,6 +88,8 @@ pub struct BudgetStats {
     pub waits: u64,
     /// Connections that wait now.
     pub waiting: u64,
+    /// Bytes of requests that wait for something long, beside `bytes`.
+    pub aside: u64,
 }
 
 impl Budget {
@@ -107,21 +116,30 @@ impl Budget {
             taken: self.taken.get(),
             waits: self.waits.get(),
             waiting: self.waiting.get() as u64,
+            aside: self.pool.held(),
         }
     }
 
+    /// A connection's account of this budget.
+    pub fn account(self: &Rc<Self>) -> Rc<Account> {
+        Account::new(&self.pool)
+    }
+    /// True if so much of that connection waits for something long that its next request is not taken: the account's waker is woken when less does.
+    pub fn is_full(&self, account: &Account) -> bool {
+        account.is_full(self.aside_max())
+    }
     /// Memory for a message of `len` bytes, all of it, or a place in the queue: `waker` is woken when it is worth asking again with the same
     /// `turn`.
-    pub fn reserve(self: &Rc<Self>, len: u64, turn: &mut Turn, waker: &Waker) -> Option<Permit> {
+    pub fn reserve(self: &Rc<Self>, len: u64, account: &Rc<Account>, turn: &mut Turn, waker: &Waker) -> Result<Permit, Waits> {
         let lane = lane(len);
         if !self.may_pass(lane, turn, self.fits(lane, len)) {
-            self.wait(lane, turn, waker);
-            return None;
+            return Err(self.wait(lane, turn, waker));
         }
-        let held = &self.held[lane];
-        held.set(held.get() + len);
         self.pass(turn);
-        Some(Permit { budget: self.clone(), bytes: len, lane: lane as u8, is_request: false, answer: 0 })
+        let (budget, account, state) = (self.clone(), account.clone(), State::Whole);
+        let permit = Permit { budget, account, bytes: len, lane: lane as u8, state, is_request: false, answer: 0 };
+        permit.take_all();
+        Ok(permit)
     }
     fn fits(&self, lane: usize, len: u64) -> bool {
         let max = self.bytes_max.get();
@@ -137,6 +155,10 @@ impl Budget {
             0 => u64::MAX,
             max => max / 2,
         }
+    }
+    /// Bytes of requests that wait for something long.
+    fn aside_max(&self) -> u64 {
+        self.answers_max()
     }
     /// True while answers use most of what they may: then it is worth knowing how long a request's answer will be.
     pub fn is_tight(&self) -> bool {
@@ -179,7 +201,8 @@ impl Budget {
         // A place that is given up wakes the next of its queue.
         turn.0 = None;
     }
-    fn wait(self: &Rc<Self>, queue: usize, turn: &mut Turn, waker: &Waker) {
+    fn wait(self: &Rc<Self>, queue: usize, turn: &mut Turn, waker: &Waker) -> Waits {
+        self.pool.give_way();
         if let Some(place) = &turn.0
             && place.queue == queue
         {
@@ -189,7 +212,7 @@ impl Budget {
             {
                 waiter.waker = waker.clone();
             }
-            return;
+            return Waits(());
         }
         turn.0 = None;
         let id = self.ids.get();
@@ -198,6 +221,7 @@ impl Budget {
         self.waiting.set(self.waiting.get() + 1);
         self.queues.borrow_mut()[queue].push_back(Waiter { id, waker: waker.clone() });
         turn.0 = Some(Place { budget: self.clone(), queue, id });
+        Waits(())
     }
     fn wake_heads(&self) {
         if self.waiting.get() > 0 {
@@ -233,12 +257,25 @@ impl Drop for Place {
 #[derive(Debug, Default)]
 pub struct Turn(Option<Place>);
 
+/// Where what a message holds is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Here.
+    Whole,
+    /// In the pool of what waits.
+    Aside,
+    /// It waits, and the pool has no room: its bytes and its slot are counted here, its answer is not.
+    Stuck,
+}
+
 /// What one message holds of a budget; given back on drop.
 #[derive(Debug)]
 pub struct Permit {
     budget: Rc<Budget>,
+    account: Rc<Account>,
     bytes: u64,
     lane: u8,
+    state: State,
     is_request: bool,
     /// Bytes that its answer is expected to have.
     answer: u64,
@@ -246,7 +283,7 @@ pub struct Permit {
 
 impl Permit {
     /// Makes it a request under way, if there is a slot for one. `is_heavy`: its answer is known to be long, and waits until others have left.
-    pub fn admit(&mut self, is_heavy: bool, turn: &mut Turn, waker: &Waker) -> bool {
+    pub fn admit(&mut self, is_heavy: bool, turn: &mut Turn, waker: &Waker) -> Result<(), Waits> {
         assert!(!self.is_request, "a request takes one slot");
         let budget = &self.budget;
         let (messages, max) = (budget.messages.get(), budget.messages_max.get());
@@ -254,33 +291,75 @@ impl Permit {
         let answers_fit = if is_heavy { budget.answers.get() < answers_max } else { budget.answers.get() / 2 <= answers_max };
         let queue = if is_heavy { HEAVY } else { SLOTS };
         if !budget.may_pass(queue, turn, (max == 0 || messages < max) && answers_fit) {
-            budget.wait(queue, turn, waker);
-            return false;
+            return Err(budget.wait(queue, turn, waker));
         }
         budget.messages.set(messages + 1);
         self.is_request = true;
         turn.0 = None;
-        true
+        Ok(())
     }
-    /// Its answer will have about so many bytes: they count until the permit is dropped.
+    /// Its answer will have about so many bytes: they count until the permit is dropped, but while the request is set aside.
     pub fn expect_answer(&mut self, bytes: u64) {
-        self.budget.answers.set(self.budget.answers.get() + bytes);
         self.answer += bytes;
+        if self.state == State::Whole {
+            self.budget.answers.set(self.budget.answers.get() + bytes);
+        }
     }
     /// Bytes of the message.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
+    /// The request waits for something that may take long: it keeps nothing from others.
+    pub fn set_aside(&mut self) {
+        if self.state != State::Whole {
+            return;
+        }
+        let budget = &self.budget;
+        let is_pooled = self.account.put(&budget.pool, aside::weight(self.bytes), budget.aside_max());
+        if is_pooled {
+            self.give_all();
+            self.state = State::Aside;
+        } else {
+            budget.answers.set(budget.answers.get() - self.answer);
+            self.state = State::Stuck;
+            if budget.waiting.get() > 0 {
+                budget.pool.give_way();
+            }
+        }
+        budget.wake_heads();
+    }
+    /// It waits no longer, and holds again what it held. That is there in any case: what waits is bounded by itself.
+    pub fn go_on(&mut self) {
+        let budget = &self.budget;
+        match self.state {
+            State::Whole => return,
+            State::Aside => self.take_all(),
+            State::Stuck => budget.answers.set(budget.answers.get() + self.answer),
+        }
+        self.account.take(&budget.pool, aside::weight(self.bytes), self.state == State::Aside);
+        self.state = State::Whole;
+    }
+    fn take_all(&self) {
+        let budget = &self.budget;
+        let held = &budget.held[self.lane as usize];
+        held.set(held.get() + self.bytes);
+        budget.messages.set(budget.messages.get() + u64::from(self.is_request));
+        budget.answers.set(budget.answers.get() + self.answer);
+    }
+    fn give_all(&self) {
         let budget = &self.budget;
         let held = &budget.held[self.lane as usize];
         held.set(held.get().checked_sub(self.bytes).expect("a permit gives back what it took"));
         budget.messages.set(budget.messages.get() - u64::from(self.is_request));
         budget.answers.set(budget.answers.get() - self.answer);
-        budget.wake_heads();
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.go_on();
+        self.give_all();
+        self.budget.wake_heads();
     }
 }
 
@@ -304,24 +383,25 @@ mod tests {
     #[test]
     fn partial_messages_hold_all_or_nothing_and_go_in_order() {
         let budget = Budget::new(64 * MIB, 0);
+        let account = budget.account();
         let woken = [0; 3].map(|_| Arc::new(Count::default()));
         let wakers: Vec<Waker> = woken.iter().map(|w| w.clone().into()).collect();
         let mut turns: Vec<Turn> = (0..3).map(|_| Turn::default()).collect();
         // One that is longer than the whole gets in alone; the others wait, and small ones don't.
-        let first = budget.reserve(80 * MIB, &mut turns[0], &wakers[0]).expect("alone");
-        assert!(budget.reserve(80 * MIB, &mut turns[1], &wakers[1]).is_none());
-        assert!(budget.reserve(5 * MIB, &mut turns[2], &wakers[2]).is_none(), "behind the other, though shorter");
+        let first = budget.reserve(80 * MIB, &account, &mut turns[0], &wakers[0]).expect("alone");
+        assert!(budget.reserve(80 * MIB, &account, &mut turns[1], &wakers[1]).is_err());
+        assert!(budget.reserve(5 * MIB, &account, &mut turns[2], &wakers[2]).is_err(), "behind the other, though shorter");
         assert!(budget.is_wanted());
-        let small = budget.reserve(SMALL_MAX, &mut Turn::default(), &wakers[0]).expect("its lane is free");
-        let medium = budget.reserve(4 * MIB, &mut Turn::default(), &wakers[0]).expect("its lane is free");
+        let small = budget.reserve(SMALL_MAX, &account, &mut Turn::default(), &wakers[0]).expect("its lane is free");
+        let medium = budget.reserve(4 * MIB, &account, &mut Turn::default(), &wakers[0]).expect("its lane is free");
         drop(first);
         assert_eq!(woken.each_ref().map(|w| w.0.load(Ordering::Relaxed)), [0, 1, 0], "the head is woken");
-        assert!(budget.reserve(5 * MIB, &mut turns[2], &wakers[2]).is_none(), "not its turn");
-        let second = budget.reserve(80 * MIB, &mut turns[1], &wakers[1]).expect("its turn");
+        assert!(budget.reserve(5 * MIB, &account, &mut turns[2], &wakers[2]).is_err(), "not its turn");
+        let second = budget.reserve(80 * MIB, &account, &mut turns[1], &wakers[1]).expect("its turn");
         assert!(woken[2].0.load(Ordering::Relaxed) > 0, "the next is woken");
         // One that leaves the queue lets the next pass.
         drop(second);
-        let third = budget.reserve(5 * MIB, &mut turns[2], &wakers[2]).expect("its turn");
+        let third = budget.reserve(5 * MIB, &account, &mut turns[2], &wakers[2]).expect("its turn");
         drop((small, medium, third));
         assert_eq!(BudgetStats { taken: 0, waits: 0, ..budget.stats() }, BudgetStats { bytes_max: 64 * MIB, ..Default::default() });
     }
@@ -329,25 +409,26 @@ mod tests {
     #[test]
     fn requests_have_slots_and_answers_count() {
         let budget = Budget::new(8 * MIB, 2);
+        let account = budget.account();
         let waker = Waker::noop();
         let request = |heavy: bool, turn: &mut Turn| {
-            let mut permit = budget.reserve(100, &mut Turn::default(), waker).expect("there is memory");
-            permit.admit(heavy, turn, waker).then_some(permit)
+            let mut permit = budget.reserve(100, &account, &mut Turn::default(), waker).expect("there is memory");
+            permit.admit(heavy, turn, waker).map(|()| permit)
         };
         let one = request(false, &mut Turn::default()).expect("a slot");
         let two = request(false, &mut Turn::default()).expect("a slot");
         let mut turn = Turn::default();
-        assert!(request(false, &mut turn).is_none(), "no third slot");
+        assert!(request(false, &mut turn).is_err(), "no third slot");
         drop(one);
-        assert!(request(false, &mut Turn::default()).is_none(), "one waits already");
+        assert!(request(false, &mut Turn::default()).is_err(), "one waits already");
         let mut three = request(false, &mut turn).expect("its turn");
         drop(two);
         three.expect_answer(5 * MIB);
         assert!(budget.is_clogged());
-        assert!(request(true, &mut Turn::default()).is_none(), "long answers wait for others to leave");
+        assert!(request(true, &mut Turn::default()).is_err(), "long answers wait for others to leave");
         drop(request(false, &mut Turn::default()).expect("short ones don't"));
         budget.queued(0, 6 * MIB);
-        assert!(request(false, &mut Turn::default()).is_none(), "there is an end to that, too");
+        assert!(request(false, &mut Turn::default()).is_err(), "there is an end to that, too");
         budget.queued(6 * MIB, 0);
         budget.set_limits(0, 0);
         three.expect_answer(1 << 40);
@@ -363,6 +444,7 @@ mod tests {
             let mut rng = Rng::new(seed);
             let max = 16 * MIB;
             let budget = Budget::new(max, 8);
+            let account = budget.account();
             let mut held: Vec<Permit> = Vec::new();
             let mut waiting: Vec<(u64, Turn, u32)> = Vec::new();
             for step in 0..400 {
@@ -374,9 +456,9 @@ mod tests {
                     held.swap_remove(gone);
                 }
                 for (len, mut turn, age) in std::mem::take(&mut waiting) {
-                    match budget.reserve(len, &mut turn, Waker::noop()) {
-                        Some(permit) => held.push(permit),
-                        None => waiting.push((len, turn, age + 1)),
+                    match budget.reserve(len, &account, &mut turn, Waker::noop()) {
+                        Ok(permit) => held.push(permit),
+                        Err(_) => waiting.push((len, turn, age + 1)),
                     }
                 }
                 let bounded: u64 = budget.held.iter().map(Cell::get).filter(|h| *h <= max).sum();
@@ -386,9 +468,9 @@ mod tests {
             while !waiting.is_empty() {
                 held.pop();
                 for (len, mut turn, age) in std::mem::take(&mut waiting) {
-                    match budget.reserve(len, &mut turn, Waker::noop()) {
-                        Some(permit) => held.push(permit),
-                        None => waiting.push((len, turn, age)),
+                    match budget.reserve(len, &account, &mut turn, Waker::noop()) {
+                        Ok(permit) => held.push(permit),
+                        Err(_) => waiting.push((len, turn, age)),
                     }
                 }
                 rounds += 1;
@@ -398,5 +480,51 @@ mod tests {
             let end = budget.stats();
             assert_eq!((end.bytes, end.messages, end.waiting), (0, 0, 0));
         }
+    }
+
+    /// Requests of one connection that wait keep nothing from another's, and are bounded; the one with the most gives way when there is no other room.
+    #[test]
+    fn what_waits_for_long_keeps_nothing_from_others() {
+        let budget = Budget::new(64 * MIB, 4);
+        let woken = Arc::new(Count::default());
+        let (greedy, modest, good) = (budget.account(), budget.account(), budget.account());
+        greedy.arm(&woken.clone().into());
+        let request = |account: &Rc<Account>, len: u64| {
+            let mut permit = budget.reserve(len, account, &mut Turn::default(), Waker::noop()).expect("there is memory");
+            permit.admit(false, &mut Turn::default(), Waker::noop()).expect("a slot");
+            permit.expect_answer(4 * MIB);
+            permit
+        };
+        let mut waiting = Vec::new();
+        for n in 0..8 {
+            assert_eq!(budget.is_full(&greedy), n > 2, "a quarter of the pool, and the one that filled it");
+            waiting.push(request(&greedy, 4 * MIB - 4096));
+            waiting.last_mut().unwrap().set_aside();
+            let now = budget.stats();
+            assert_eq!((now.bytes, now.messages, now.answers, now.aside), (0, 0, 0, (n + 1) * 4 * MIB));
+        }
+        assert!(!budget.is_full(&modest));
+        // The pool is full: from here on they hold their slots, but no answers; and nobody is in need of these.
+        for _ in 0..4 {
+            waiting.push(request(&modest, 100));
+            waiting.last_mut().unwrap().set_aside();
+        }
+        let now = budget.stats();
+        assert_eq!((now.bytes, now.messages, now.answers), (400, 4, 0));
+        assert!(!greedy.is_ended() && !modest.is_ended());
+        // Now one is: the greediest goes, and no other before it has gone.
+        let mut turn = Turn::default();
+        let mut wanted = budget.reserve(100, &good, &mut Turn::default(), Waker::noop()).expect("there is memory");
+        assert!(wanted.admit(false, &mut turn, Waker::noop()).is_err());
+        assert!(greedy.is_ended() && woken.0.load(Ordering::Relaxed) > 0 && !modest.is_ended());
+        waiting.truncate(10);
+        wanted.admit(false, &mut turn, Waker::noop()).expect("there is a slot");
+        waiting.drain(..8).for_each(drop);
+        // Others go on where they were.
+        waiting.iter_mut().for_each(Permit::go_on);
+        assert_eq!((budget.stats().messages, budget.stats().answers), (3, 8 * MIB));
+        drop((waiting, wanted));
+        let end = budget.stats();
+        assert_eq!((end.bytes, end.messages, end.answers, end.aside, end.waiting), (0, 0, 0, 0, 0));
     }
 }

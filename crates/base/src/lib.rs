@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aside;
 pub mod breadcrumb;
 pub mod budget;
 mod crc;
@@ -14,6 +15,7 @@ mod planted;
 mod rng;
 mod time;
 
+pub use aside::Account;
 pub use budget::{Budget, BudgetStats, Permit, Turn};
 pub use crc::{crc32c, crc32c_zeros};
 pub use jenkins::jenkins_mix;

@@ -10,6 +10,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::{SystemTime, UNIX_EPOCH};
+use types::EntityAddr;
 
 /// Names a connection for as long as the messenger lives: never given to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,6 +24,8 @@ pub(crate) struct Inner {
     pub peer: RefCell<Rc<Peer>>,
     /// The daemon's own number for it; 0: none.
     pub tag: Cell<u64>,
+    /// The key under which the messenger finds it, if it does.
+    pub found_by: Cell<Option<EntityAddr>>,
     pub waker: RefCell<Option<Waker>>,
     /// The task will run, or is running, and will see what was queued.
     pub notified: Cell<bool>,

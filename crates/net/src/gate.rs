@@ -15,9 +15,11 @@
 
 use crate::messenger::MOVED_MIN;
 use crate::planted::{Bug, planted};
+use crate::pump::Wait;
+use crate::socket::Armed;
 use crate::{Conn, Dispatcher};
-use base::budget::SMALL_MAX;
-use base::{Budget, Permit, Turn};
+use base::budget::{SMALL_MAX, Waits};
+use base::{Account, Budget, Permit, Turn};
 use messages::RawMessage;
 use std::future::Future;
 use std::pin::Pin;
@@ -26,8 +28,14 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
+fn waits(full: Waits) -> Wait {
+    Wait::Budget(Armed::by_budget(&full))
+}
+
 pub(crate) struct Gate {
     budget: Rc<Budget>,
+    /// What waits of this connection for something long.
+    account: Rc<Account>,
     turn: Turn,
     /// Memory for the message that is being received.
     coming: Option<Permit>,
@@ -48,64 +56,78 @@ impl Gate {
     pub fn new(budget: Rc<Budget>, stall: Duration) -> Self {
         let (coming, held, short, watch) = (None, None, None, None);
         let budget = if planted(Bug::TakeNoPermit) { Budget::new(0, 0) } else { budget };
-        Self { budget, turn: Turn::default(), coming, held, short, charged: 0, moved: 0, stall, watch }
+        let account = budget.account();
+        Self { budget, account, turn: Turn::default(), coming, held, short, charged: 0, moved: 0, stall, watch }
     }
-    /// True if the socket may be read: no message waits here, and there is memory for the one of `coming` bytes that has begun.
-    pub fn may_read(&mut self, coming: Option<u64>, waker: &Waker) -> bool {
-        if self.holds() {
-            return false;
-        }
+    /// Whether the socket may be read: there is memory for the message of `coming` bytes that has begun.
+    pub fn may_read(&mut self, coming: Option<u64>, waker: &Waker) -> Result<(), Wait> {
+        assert!(!self.holds(), "a message that waits here is dispatched before more is read");
         if let Some(len) = coming
             && len > SMALL_MAX
             && self.coming.is_none()
         {
-            self.coming = self.budget.reserve(len, &mut self.turn, waker);
-            return self.coming.is_some();
+            self.coming = Some(self.budget.reserve(len, &self.account, &mut self.turn, waker).map_err(waits)?);
         }
-        true
+        Ok(())
     }
     /// True if a whole message waits here: others of this connection stay behind it.
     pub fn holds(&self) -> bool {
         self.held.is_some() || self.short.is_some()
     }
     /// Dispatches a message, or keeps it until it may be.
-    pub fn pass(&mut self, conn: &Conn, dispatcher: &dyn Dispatcher, message: RawMessage, waker: &Waker) -> bool {
+    pub fn pass(&mut self, conn: &Conn, dispatcher: &dyn Dispatcher, message: RawMessage, waker: &Waker) -> Result<(), Wait> {
         let permit = match self.coming.take() {
             Some(permit) => permit,
-            None => match self.budget.reserve(message.len() as u64, &mut self.turn, waker) {
-                Some(permit) => permit,
-                None => {
+            None => match self.budget.reserve(message.len() as u64, &self.account, &mut self.turn, waker) {
+                Ok(permit) => permit,
+                Err(full) => {
                     self.short = Some(message);
-                    return false;
+                    return Err(waits(full));
                 }
             },
         };
         self.admit(conn, dispatcher, message, permit, waker)
     }
-    /// Tries again with the message that waits here. True if none is left.
-    pub fn retry(&mut self, conn: &Conn, dispatcher: &dyn Dispatcher, waker: &Waker) -> bool {
+    /// Tries again with the message that waits here.
+    pub fn retry(&mut self, conn: &Conn, dispatcher: &dyn Dispatcher, waker: &Waker) -> Result<(), Wait> {
         if let Some(message) = self.short.take() {
             return self.pass(conn, dispatcher, message, waker);
         }
         match self.held.take() {
             Some((message, permit)) => self.admit(conn, dispatcher, message, permit, waker),
-            None => true,
+            None => Ok(()),
         }
     }
-    fn admit(&mut self, conn: &Conn, dispatcher: &dyn Dispatcher, message: RawMessage, mut permit: Permit, waker: &Waker) -> bool {
+    fn admit(
+        &mut self,
+        conn: &Conn,
+        dispatcher: &dyn Dispatcher,
+        message: RawMessage,
+        mut permit: Permit,
+        waker: &Waker,
+    ) -> Result<(), Wait> {
         if dispatcher.is_request(&message) {
-            let is_heavy = self.budget.is_tight() && dispatcher.answer_bytes(&message) > SMALL_MAX;
-            if !permit.admit(is_heavy, &mut self.turn, waker) {
+            if self.budget.is_full(&self.account) {
                 self.held = Some((message, permit));
-                return false;
+                return Err(Wait::Budget(Armed::by_account(&self.account, waker)));
+            }
+            let is_heavy = self.budget.is_tight() && dispatcher.answer_bytes(&message) > SMALL_MAX;
+            if let Err(full) = permit.admit(is_heavy, &mut self.turn, waker) {
+                self.held = Some((message, permit));
+                return Err(waits(full));
             }
         }
         *conn.0.permit.borrow_mut() = (!planted(Bug::GiveBackEarly)).then_some(permit);
         dispatcher.on_message(conn, message);
         conn.0.permit.borrow_mut().take();
-        true
+        Ok(())
     }
 
+    /// True if requests of this connection that wait are in the way of others, and more of them than any other connection's. Says so again by the waker.
+    pub fn is_ended(&self, waker: &Waker) -> bool {
+        self.account.arm(waker);
+        self.account.is_ended()
+    }
     /// Bytes that our queue may hold before nothing more is taken from the socket.
     pub fn out_max(&self) -> usize {
         usize::try_from(self.budget.allowance().saturating_add(self.charged / 2)).unwrap_or(usize::MAX)

@@ -8,7 +8,7 @@
 //! connection meanwhile goes out with one vectored write. What is sent from elsewhere (a timer, a commit, another connection) wakes
 //! the task once, and leaves with everything else that the same turn of the loop sends there.
 //!
-//! Bounds: half-open handshakes ([`Config::half_open_max`], 10 s each); bytes that wait to be sent on a connection, above which nothing
+//! Bounds: half-open handshakes ([`Config::half_open_max`], shared by source; 2 s for the banner, 10 s for the rest); bytes that wait to be sent on a connection, above which nothing
 //! is read from it ([`Config::out_max`]), so that a peer that doesn't take its answers can't ask for more; a read buffer of 64 KiB a
 //! connection, or of one message's size; for clients' messages and answers one budget a daemon ([`Messenger::set_budget`]); for large data one piece of the memory that the daemon gives for them ([`msgr::direct`]), if it has any left.
 
@@ -21,14 +21,18 @@ mod conn;
 mod dispatch;
 mod drive;
 mod gate;
+pub mod half_open;
 pub mod host;
 mod messenger;
 pub mod mon_session;
 pub mod null;
 mod planted;
+mod pump;
+mod socket;
 #[cfg(test)]
 mod tests {
     mod budget;
+    mod pump;
 }
 
 pub use conn::{Conn, ConnId};

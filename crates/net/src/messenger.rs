@@ -3,6 +3,7 @@
 use crate::Dispatcher;
 use crate::conn::{Closing, Conn, ConnId, Inner};
 use crate::drive::{self, Start};
+use crate::half_open::{HalfOpens, Source};
 use base::Budget;
 use msgr::{Connection, Decision, Local, MsgrError, Policy, State};
 use std::cell::{Cell, RefCell};
@@ -19,8 +20,10 @@ use types::{EntityAddr, EntityAddrVec, EntityKind};
 /// Bounds and habits.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Sockets that were accepted and aren't a session yet; more are not accepted until one of them is done.
+    /// Sockets that were accepted and aren't a session yet; with one more, the oldest of the source that has the most is closed.
     pub half_open_max: usize,
+    /// From an accepted socket to the peer's banner.
+    pub banner_timeout: Duration,
     /// From the socket to the session, either way.
     pub handshake_timeout: Duration,
     /// Bytes waiting on one connection, above which nothing is read from it.
@@ -38,6 +41,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             half_open_max: 1024,
+            banner_timeout: Duration::from_secs(2),
             handshake_timeout: Duration::from_secs(10),
             out_max: 32 << 20,
             spin_us: 0,
@@ -67,8 +71,7 @@ pub(crate) struct Shared {
     slots: RefCell<Slots>,
     /// Connections that are found by their peer's address: those that we dialled, and lossless ones.
     by_addr: RefCell<HashMap<EntityAddr, Conn>>,
-    half_open: Cell<usize>,
-    half_open_freed: Notify,
+    half_open: RefCell<HalfOpens<Conn>>,
     listeners: RefCell<Vec<AbortHandle>>,
     spinner: Notify,
     last_read: Cell<Option<Instant>>,
@@ -76,7 +79,7 @@ pub(crate) struct Shared {
 
 /// All connections of one daemon. Lives inside a tokio `LocalSet`.
 #[derive(Clone)]
-pub struct Messenger(Rc<Shared>);
+pub struct Messenger(pub(crate) Rc<Shared>);
 
 impl Messenger {
     pub fn new(local: Rc<Local>, config: Config) -> Self {
@@ -87,8 +90,7 @@ impl Messenger {
             budget: RefCell::new(None),
             slots: RefCell::default(),
             by_addr: RefCell::default(),
-            half_open: Cell::new(0),
-            half_open_freed: Notify::new(),
+            half_open: RefCell::default(),
             listeners: RefCell::default(),
             spinner: Notify::new(),
             last_read: Cell::new(None),
@@ -134,7 +136,7 @@ impl Messenger {
         }
         let conn = self.0.add(Connection::dial(self.0.local.clone(), policy, kind, addrs));
         conn.0.announced.set(true);
-        self.0.by_addr.borrow_mut().insert(key, conn.clone());
+        self.0.find_by(key, &conn);
         spawn_local(drive::drive(conn.clone(), Start::Dial));
         conn
     }
@@ -166,16 +168,19 @@ pub(crate) fn address(addrs: &EntityAddrVec) -> EntityAddr {
 }
 
 /// Counts a handshake until it is dropped.
-pub(crate) struct HalfOpen(Rc<Shared>);
+pub(crate) struct HalfOpen {
+    shared: Rc<Shared>,
+    source: Source,
+    number: u64,
+}
 impl Drop for HalfOpen {
     fn drop(&mut self) {
-        self.0.half_open.set(self.0.half_open.get() - 1);
-        self.0.half_open_freed.notify_one();
+        self.shared.half_open.borrow_mut().remove(self.source, self.number);
     }
 }
 
 impl Shared {
-    fn add(self: &Rc<Self>, core: Connection) -> Conn {
+    pub fn add(self: &Rc<Self>, core: Connection) -> Conn {
         let mut slots = self.slots.borrow_mut();
         let index = slots.free.pop().unwrap_or_else(|| {
             slots.slots.push(Slot::default());
@@ -189,6 +194,7 @@ impl Shared {
             core: RefCell::new(core),
             shared: self.clone(),
             tag: Cell::new(0),
+            found_by: Cell::new(None),
             waker: RefCell::new(None),
             notified: Cell::new(false),
             incoming: RefCell::new(None),
@@ -202,7 +208,7 @@ impl Shared {
     /// The end of a connection's task.
     pub fn remove(&self, conn: &Conn) {
         conn.0.core.borrow_mut().close();
-        self.by_addr.borrow_mut().retain(|_, c| c != conn);
+        self.forget_addr(conn);
         let mut slots = self.slots.borrow_mut();
         let index = conn.id().0 as u32;
         slots.slots[index as usize].conn = None;
@@ -210,27 +216,49 @@ impl Shared {
         drop(slots);
         *conn.0.waker.borrow_mut() = None;
     }
+    /// The connection is found by that address from now on, and by no other.
+    fn find_by(&self, key: EntityAddr, conn: &Conn) {
+        self.forget_addr(conn);
+        conn.0.found_by.set(Some(key));
+        self.by_addr.borrow_mut().insert(key, conn.clone());
+    }
+    fn forget_addr(&self, conn: &Conn) {
+        let mut by_addr = self.by_addr.borrow_mut();
+        if let Some(key) = conn.0.found_by.take()
+            && by_addr.get(&key) == Some(conn)
+        {
+            by_addr.remove(&key);
+        }
+    }
     pub fn dispatcher(&self) -> Option<Rc<dyn Dispatcher>> {
         self.dispatcher.borrow().clone()
     }
 
     async fn accept(self: Rc<Self>, listener: TcpListener) {
         loop {
-            while self.half_open.get() >= self.config.half_open_max {
-                self.half_open_freed.notified().await;
-            }
             let Ok((stream, from)) = listener.accept().await else {
                 // Out of descriptors, most likely: what is open goes on, and some of it will close.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            self.half_open.set(self.half_open.get() + 1);
-            let guard = HalfOpen(self.clone());
             let conn = self.add(Connection::accept(self.local.clone(), EntityAddr::msgr2(from, 0)));
+            let guard = self.note_half_open(from, &conn);
             spawn_local(drive::drive(conn, Start::Accepted(stream, guard)));
         }
     }
 
+    /// Counts a handshake that begins. If there are too many, another ends.
+    fn note_half_open(self: &Rc<Self>, from: SocketAddr, conn: &Conn) -> HalfOpen {
+        let source = Source::of(from.ip());
+        let mut all = self.half_open.borrow_mut();
+        if all.len() >= self.config.half_open_max
+            && let Some(other) = all.evict()
+        {
+            other.close();
+        }
+        let number = all.add(source, conn.clone());
+        HalfOpen { shared: self.clone(), source, number }
+    }
     /// Looks for another connection of the same peer and lets the cores decide. The other one, if it takes over the transport.
     pub fn decide(&self, conn: &Conn) -> Result<Option<Conn>, MsgrError> {
         let key = address(&conn.0.core.borrow().peer().addrs);
@@ -252,7 +280,7 @@ impl Shared {
                 if let Some(existing) = existing {
                     existing.0.close(Closing::Replaced);
                 }
-                self.by_addr.borrow_mut().insert(key, conn.clone());
+                self.find_by(key, conn);
             }
         }
         Ok(None)

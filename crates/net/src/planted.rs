@@ -11,6 +11,10 @@ pub(crate) enum Bug {
     GiveBackEarly,
     /// Answers in a connection's queue don't count.
     ForgetAnswers,
+    /// A connection that stops because its queue is full stops also if the write of the same turn has emptied it.
+    ForgetQueue,
+    /// The peer's end is not looked for while nothing is read.
+    IgnoreEnd,
 }
 
 base::planted_bugs!(Bug, test);

@@ -223,14 +223,57 @@ fn half_open_sockets_are_bounded_and_time_out() {
         for _ in 0..8 {
             idle.push(TcpStream::connect(server.bound).await.unwrap());
         }
-        until("three are served", || server.messenger.conns().len() == 3).await;
-        sleep(Duration::from_millis(50)).await;
-        assert_eq!(server.messenger.conns().len(), 3);
+        until("three are left", || server.messenger.conns().len() == 3).await;
         let client = Node::new(EntityKind::CLIENT, 2, clients, Config::default(), "127.0.0.1").await;
         let conn = client.messenger.connect(EntityKind::OSD, server.addrs(), Policy::lossy_client());
         until("the client's turn comes", || conn.is_open()).await;
         until("the idle ones are gone", || server.messenger.conns().len() == 1).await;
         assert_eq!(server.log.resets.get(), 0, "what never was a session isn't reset");
+    });
+}
+
+/// Sockets that say nothing, half a banner, half a HELLO: they take places from each other. A good client has its own at once, and a peer that has said
+/// nothing at all is left sooner than one whose handshake goes on.
+#[test]
+fn half_handshakes_shut_nobody_out() {
+    run(async {
+        let config = Config { half_open_max: 16, banner_timeout: Duration::from_millis(400), ..Config::default() };
+        let server = Node::new(EntityKind::OSD, 1, clients, config, "127.0.0.1").await;
+        let banner = b"ceph v2\n\x10\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+        let half_hello = [&banner[..], &[1, 1]].concat();
+        let stays = TcpStream::connect(server.bound).await.unwrap();
+        let client = Node::new(EntityKind::CLIENT, 2, clients, Config::default(), "127.0.0.1").await;
+        let mut sockets = Vec::new();
+        for round in 0..10 {
+            for n in 0..40 {
+                let mut socket = TcpStream::connect(server.bound).await.unwrap();
+                let said = [&b""[..], &banner[..9], &half_hello[..]][n % 3];
+                socket.write_all(said).await.unwrap();
+                sockets.push(socket);
+            }
+            let before = server.log.accepts.get();
+            let conn = client.messenger.connect(EntityKind::OSD, server.addrs(), Policy::lossy_client());
+            until("a good client is in", || server.log.accepts.get() > before && conn.is_open()).await;
+            conn.close();
+            until("and leaves", || client.messenger.conns().is_empty()).await;
+            assert!(server.messenger.conns().len() <= 20, "round {round}: {} connections", server.messenger.conns().len());
+        }
+        drop(stays);
+        let mut late = Vec::new();
+        for said in [&b""[..], &banner[..]] {
+            let mut socket = TcpStream::connect(server.bound).await.unwrap();
+            socket.write_all(said).await.unwrap();
+            late.push(socket);
+        }
+        drop(sockets);
+        // Both have our banner; then the silent one is cut, and the other may go on.
+        let (mut silent, mut speaks) = (late.remove(0), late.remove(0));
+        let mut rest = Vec::new();
+        timeout(Duration::from_secs(5), silent.read_to_end(&mut rest)).await.expect("is cut").unwrap();
+        let mut piece = [0; 4096];
+        while let Ok(read) = timeout(Duration::from_millis(200), speaks.read(&mut piece)).await {
+            assert!(read.unwrap() > 0, "a handshake that goes on is not cut for its banner");
+        }
     });
 }
 

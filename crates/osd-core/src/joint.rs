@@ -57,6 +57,8 @@ pub(crate) enum ToShard {
     RefreshRecords {
         lag: Epoch,
     },
+    /// The monitors were asked for their newest map: its epoch.
+    NewestMap(Epoch),
     /// No other map is next.
     MapsEnd,
     /// After maps: groups are created and peer, and what waited goes on.

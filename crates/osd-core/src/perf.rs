@@ -112,7 +112,7 @@ fn bin_of(ns: u64) -> usize {
 pub fn throttles(budget: base::BudgetStats) -> [(&'static str, Value); 2] {
     let one = |val: u64, max: u64| json!({ "val": val, "max": max, "get": budget.taken, "wait": { "avgcount": budget.waits }, "waiting": budget.waiting });
     [
-        ("throttle-osd_client_bytes", one(budget.bytes + budget.answers, budget.bytes_max)),
+        ("throttle-osd_client_bytes", one(budget.bytes + budget.aside + budget.answers, budget.bytes_max)),
         ("throttle-osd_client_messages", one(budget.messages, budget.messages_max)),
     ]
 }

@@ -23,6 +23,14 @@ pub enum Bug {
     /// The flag PGOP excuses a request from lying in its group.
     TrustPgop,
 
+    // Requests that wait.
+    /// A session without any capability has its requests kept like others'.
+    HoldPowerless,
+    /// A request that waits for long keeps its slot, its memory and what its answer may have.
+    HoldWaiting,
+    /// A request by a map that there is not waits for it for ever.
+    WaitForNoMap,
+
     // Logs of several members.
     /// An object of a history that does not count stays as it is.
     KeepDivergent,

@@ -5,6 +5,7 @@ use crate::fetch::Fetches;
 use crate::op::OpInfo;
 use crate::op::{Passes, Plan};
 use crate::pg::replicate::Unanswered;
+use crate::planted::{Bug, planted};
 use base::{Permit, Stamp};
 use messages::{MOSDOp, MOSDOpReply, Message, OutOp, RawMessage, SmallVec};
 use types::osd_op::osd_flag;
@@ -36,6 +37,20 @@ pub struct ClientOp {
 }
 
 impl ClientOp {
+    /// It waits for something that may take long, and keeps nothing from others meanwhile.
+    pub fn set_aside(&mut self, waits_for: &'static str) {
+        self.waits_for = waits_for;
+        if let Some(permit) = &mut self.permit
+            && !planted(Bug::HoldWaiting)
+        {
+            permit.set_aside();
+        }
+    }
+    /// It goes on.
+    #[inline]
+    pub fn go_on(&mut self) {
+        self.permit.iter_mut().for_each(Permit::go_on);
+    }
     /// See [`OpInfo::may_mutate`].
     pub fn may_mutate(&self) -> bool {
         self.info.as_ref().is_some_and(OpInfo::may_mutate)

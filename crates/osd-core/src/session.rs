@@ -19,6 +19,8 @@ pub struct Session {
     /// The newest map that we sent it or that it showed to have.
     pub map_epoch: Epoch,
     pub backoffs: Vec<Backoff>,
+    /// Its capability allows nothing, whatever is asked.
+    pub is_powerless: bool,
     backoff_ids: u64,
 }
 
@@ -26,7 +28,8 @@ impl Session {
     pub fn new(mut peer: Peer) -> Self {
         // Not even asked for each request.
         peer.cap = peer.cap.filter(|cap| !cap.allows_all());
-        Self { peer, map_epoch: 0, backoffs: Vec::new(), backoff_ids: 0 }
+        let is_powerless = peer.cap.as_ref().is_some_and(|cap| cap.allows_nothing(&peer.addr));
+        Self { peer, map_epoch: 0, backoffs: Vec::new(), is_powerless, backoff_ids: 0 }
     }
     pub fn has(&self, features: u64) -> bool {
         self.peer.features & features == features

@@ -181,6 +181,11 @@ impl OsdCap {
     pub fn allows_all(&self) -> bool {
         self.allow_all
     }
+    /// True if no request at all is allowed to its holder at that address.
+    pub fn allows_nothing(&self, addr: &EntityAddr) -> bool {
+        let grants = self.grants.iter().filter(|g| g.network.as_ref().is_none_or(|n| n.contains(addr)));
+        !self.allow_all && grants.flat_map(|g| &g.rules).all(|rule| rule.spec.allow == 0 && rule.spec.class.is_none())
+    }
     pub fn allows(&self, req: &OsdRequest<'_>) -> bool {
         if self.allow_all {
             return true;

@@ -271,6 +271,42 @@ fn slots_are_given_back_and_daemons_need_none() {
     slots();
 }
 
+fn ends() {
+    run(async {
+        let world = World::new(16 << 20, 4).await;
+        let keeper = world.client(EntityKind::CLIENT, usize::MAX, usize::MAX).await;
+        for _ in 0..4 {
+            keeper.0.send(message(KEEP, 1, 10));
+        }
+        until(|| world.server.kept.borrow().len() == 4).await;
+        // One waits for a slot, and whole messages stand behind it.
+        for len in [10, 7 * MIB] {
+            let gone = world.client(EntityKind::CLIENT, usize::MAX, usize::MAX).await;
+            for len in [len, 10, 10] {
+                gone.0.send(message(KEEP, 1, len));
+            }
+            until(|| world.budget.stats().waiting == 1).await;
+            gone.0.close();
+            // Nothing of it is left, although nothing was read from its socket since.
+            until(|| world.budget.stats().waiting == 0).await;
+            assert_eq!(world.budget.stats().messages, 4);
+        }
+        assert_eq!(world.budget.stats().bytes, 4 * message(KEEP, 1, 10).len() as u64);
+        world.server.kept.borrow_mut().clear();
+        assert_eq!((world.budget.stats().messages, world.budget.stats().bytes), (0, 0));
+    });
+}
+
+#[test]
+fn the_end_of_a_client_is_seen_whatever_it_waits_for() {
+    ends();
+}
+
+#[test]
+fn an_end_that_is_not_looked_for_is_noticed() {
+    assert!(is_noticed(Bug::IgnoreEnd, ends));
+}
+
 #[test]
 fn a_gate_that_asks_no_budget_is_noticed() {
     assert!(is_noticed(Bug::TakeNoPermit, halves));

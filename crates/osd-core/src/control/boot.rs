@@ -125,6 +125,7 @@ impl Control {
 
     /// The monitor's range of maps: if ours is among the newest we boot, otherwise we get those that lack first.
     pub(crate) fn map_versions(&mut self, oldest: Epoch, newest: Epoch, cx: &mut EventCx<'_>) {
+        self.to_shard.push(ToShard::NewestMap(newest));
         if self.boot.stage != Stage::Preboot {
             return;
         }

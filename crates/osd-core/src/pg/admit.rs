@@ -58,6 +58,7 @@ impl Pg {
         if self.is_stale(&op, cx) {
             return;
         }
+        op.go_on();
         if !self.peering.is_primary() {
             return self.balanced_read(op, cx);
         }
@@ -103,11 +104,11 @@ impl Pg {
         if (held || keeps || self.waiting_active.len() >= WAITING_MAX) && self.back_off(op.conn, cx) {
             return self.waiting_active.retain(|waiting| waiting.conn != op.conn);
         }
-        op.waits_for = match () {
+        op.set_aside(match () {
             _ if held => "waiting for active",
             _ if self.peering.is_active() => "waiting for readable",
             _ => "waiting for peered",
-        };
+        });
         self.waiting_active.push_back(op);
     }
 

@@ -253,7 +253,7 @@ impl Pg {
         requests.extend(self.waiting_active.drain(..));
         requests.sort_by_key(|op| op.received);
         for op in &mut requests {
-            op.waits_for = "waiting for peered";
+            op.set_aside("waiting for peered");
             // The members of the next interval have not been asked for a good copy.
             op.was_inspected = false;
             op.passes.forget();

@@ -370,7 +370,7 @@ impl Pg {
         if !self.room.waiting.contains_key(&head) && !self.lacks_name(&head, op.may_mutate()) {
             return Some(op);
         }
-        op.waits_for = if self.lacks_name(&head, false) { "waiting for missing object" } else { "waiting for degraded object" };
+        op.set_aside(if self.lacks_name(&head, false) { "waiting for missing object" } else { "waiting for degraded object" });
         self.room.waiting.entry(head.detach()).or_default().push_back(op);
         self.recover(cx, |recovery, host| recovery.want(host, &head));
         None

@@ -221,7 +221,7 @@ impl Pg {
         if turn == Turn::Past {
             return self.enter(op, cx);
         }
-        op.waits_for = "waiting for other objects";
+        op.set_aside("waiting for other objects");
         let (obj, reqid) = (op.msg.hobj.head(), op.reqid);
         if self.objects.hold(&obj, Hold::Fetching, op) {
             cx.sh.fetches.push(Fetch { pgid: self.pgid, obj, reqid, wanted });
@@ -239,6 +239,7 @@ impl Pg {
         match result {
             Ok(got) => {
                 let op = self.objects.fetched(obj).expect("it holds the object");
+                op.go_on();
                 op.fetches.get_or_insert_default().got.push(got);
             }
             Err(errno) => {

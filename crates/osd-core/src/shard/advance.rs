@@ -385,7 +385,7 @@ impl Shard {
             pg.peering.follow_since(since);
         }
         // Their clients have no reason to send them again, and no map need come.
-        for op in self.waiting_pg.remove(&pgid).unwrap_or_default() {
+        for op in self.waiting_pg.remove(&pgid).unwrap_or_default().take_all() {
             self.place(op, cx);
         }
     }

@@ -6,20 +6,18 @@
 //! other OSDs for them. Holds no rule of what a map changes: that is `advance`.
 
 use super::Shard;
+use super::waiting::Waiting;
 use crate::pg::peering::children;
 use crate::request::ClientOp;
 use crate::shared::EventCx;
 use maps::OsdMap;
 use messages::RawMessage;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use types::{Epoch, OsdId, SpgId};
 
 /// Messages of other OSDs that wait for a group; more of them are dropped, and asked for again when the next interval begins.
 const MESSAGES_MAX: usize = 4096;
-
-/// Requests that wait for a group; more of them are dropped, and their clients send them again with the next map.
-const REQUESTS_MAX: usize = 4096;
 
 /// What becomes of a group when it is shown a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +35,8 @@ pub(crate) struct Behind {
     /// From the oldest map of one of them to the newest.
     maps: BTreeMap<Epoch, Rc<OsdMap>>,
     messages: Vec<(OsdId, RawMessage)>,
-    /// Requests, in order, by whatever map: a group that is over before its turn comes must not take later requests along.
-    pub requests: VecDeque<Box<ClientOp>>,
+    /// Requests, by whatever map: a group that is over before its turn comes must not take later requests along.
+    pub requests: Waiting,
 }
 
 impl Behind {
@@ -90,10 +88,10 @@ impl Shard {
     }
 
     /// A request to a group that is behind, or that is to be split from one.
-    pub(super) fn hold_request(&mut self, mut op: Box<ClientOp>) {
-        if self.behind.requests.len() < REQUESTS_MAX {
-            op.waits_for = "waiting for a map";
-            self.behind.requests.push_back(op);
+    pub(super) fn hold_request(&mut self, op: Box<ClientOp>, cx: &mut EventCx<'_>) {
+        let conn = op.conn;
+        if !self.behind.requests.push(op, "waiting for a map") {
+            self.crowds(conn, cx);
         }
     }
 
@@ -128,7 +126,7 @@ impl Shard {
         for (from, msg) in std::mem::take(&mut self.behind.messages) {
             self.peer_message(from, &msg, cx);
         }
-        for op in std::mem::take(&mut self.behind.requests) {
+        for op in self.behind.requests.take_all() {
             self.place(op, cx);
         }
         self.replay_waiting(cx);

@@ -5,7 +5,7 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | [`requests`] | requests on their way to their groups |
+//! | [`requests`], [`waiting`] | requests on their way to their groups; those that wait before |
 //! | [`peers`] | messages of other OSDs on theirs |
 //! | [`advance`], [`catch_up`] | what maps change; groups that are behind the newest one |
 //! | [`turns`] | commits, what the store has fetched, work, leases |
@@ -25,6 +25,7 @@ pub(crate) mod remove;
 mod requests;
 pub(crate) mod told;
 mod turns;
+pub(crate) mod waiting;
 
 use crate::config::Config;
 use crate::event::{ConnId, Peer};
@@ -43,12 +44,13 @@ use base::{Rng, Stamp};
 use catch_up::Behind;
 use maps::{OsdMap, Placement};
 use messages::{MOSDForceRecovery, MOSDPGCreate2, MOSDScrub2};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use store::ObjectStore;
 use types::SpgId;
+use waiting::Waiting;
 
 /// See the module.
 pub(crate) struct Shard {
@@ -60,10 +62,12 @@ pub(crate) struct Shard {
     behind: Behind,
     /// Messages of other OSDs by a map that we don't have yet.
     ahead: Vec<peers::Ahead>,
-    /// Requests by a map that we don't have yet; bounded by `requests::WAITING_MAX`.
-    waiting_map: VecDeque<Box<ClientOp>>,
-    /// Requests to groups that are ours and not created yet; all together bounded by `requests::WAITING_MAX`.
-    waiting_pg: BTreeMap<SpgId, VecDeque<Box<ClientOp>>>,
+    /// Requests by a map that we don't have yet, and those behind them.
+    waiting_map: Waiting,
+    /// Requests to groups that are ours and not created yet.
+    waiting_pg: BTreeMap<SpgId, Waiting>,
+    /// The monitors were asked for their newest map, since requests wait for one.
+    epochs_asked: Option<Stamp>,
     /// Groups that the monitor wants and whose map we don't have yet.
     pending_creates: Vec<MOSDPGCreate2>,
     removals: remove::Removals,
@@ -133,8 +137,9 @@ impl Shard {
             index: HashMap::default(),
             behind: Behind::default(),
             ahead: Vec::new(),
-            waiting_map: VecDeque::new(),
+            waiting_map: Waiting::default(),
             waiting_pg: BTreeMap::new(),
+            epochs_asked: None,
             pending_creates: Vec::new(),
             removals: Default::default(),
             copying: Default::default(),
@@ -170,6 +175,7 @@ impl Shard {
             ToShard::RefreshRecords { lag } => self.refresh_records(lag, cx),
             ToShard::MapsEnd => self.maps_end(cx),
             ToShard::GoOn => self.go_on(cx),
+            ToShard::NewestMap(newest) => self.newest_map(newest, cx),
             ToShard::Serves(serves) => self.sh.serves = serves,
             ToShard::Creates(m) => self.creates_came(m, cx),
             ToShard::Purged { pool, snaps } => {

@@ -1,20 +1,19 @@
 //! Requests on their way to their groups: decoded, gathered while a batch is read, and put where they wait for a map or for their group.
 
 use super::Shard;
+use super::waiting::AHEAD_MAX;
 use crate::event::{ConnId, Effect, Level, Peer};
+use crate::planted::{Bug, planted};
 use crate::request::{ClientOp, answer_bytes, error_reply};
 use crate::session::Session;
 use crate::shared::EventCx;
 use base::Permit;
 use messages::{MOSDOp, Message, RawMessage};
-use std::collections::VecDeque;
-use types::{CollId, EntityKind, OsdId};
+use types::errno::EPERM;
+use types::{CollId, EVersion, EntityKind, Epoch, OsdId};
 
-/// Requests that wait for maps or groups; more of them are dropped, and their clients send them again with the next map.
-const WAITING_MAX: usize = 4096;
 /// Requests of one turn that are looked for in the store together.
 const ARRIVED_MAX: usize = 64;
-const _: () = assert!(ARRIVED_MAX <= WAITING_MAX);
 
 impl Shard {
     pub(super) fn connected(&mut self, conn: ConnId, peer: Peer) {
@@ -30,9 +29,9 @@ impl Shard {
         for pg in self.pgs.iter_mut().flatten() {
             pg.reset(conn, cx.clock.mono);
         }
-        self.behind.requests.retain(|op| op.conn != conn);
-        self.waiting_map.retain(|op| op.conn != conn);
-        self.waiting_pg.values_mut().for_each(|ops| ops.retain(|op| op.conn != conn));
+        self.behind.requests.remove(conn);
+        self.waiting_map.remove(conn);
+        self.waiting_pg.values_mut().for_each(|ops| ops.remove(conn));
     }
 
     /// A request: decoded, and taken with others of this turn.
@@ -47,6 +46,12 @@ impl Shard {
                 return;
             }
         };
+        if session.is_powerless && !planted(Bug::HoldPowerless) {
+            // Whatever it waited for, this would be the answer.
+            let reply = error_reply(&msg, -EPERM, self.sh.map.epoch, EVersion::ZERO, 0, None);
+            cx.out.push(Effect::Send { conn, msg: reply });
+            return;
+        }
         let reqid = msg.reqid_from(session.peer.name);
         let bytes_in = raw.data.iter().map(|d| d.len() as u64).sum();
         session.map_epoch = session.map_epoch.max(msg.map_epoch);
@@ -97,18 +102,18 @@ impl Shard {
     }
 
     /// Gives a request to its group, or puts it where it waits.
-    pub(super) fn place(&mut self, mut op: Box<ClientOp>, cx: &mut EventCx<'_>) {
+    pub(super) fn place(&mut self, op: Box<ClientOp>, cx: &mut EventCx<'_>) {
         let ahead = op.msg.map_epoch > self.sh.map.epoch || !self.sh.serves;
-        if ahead || (!self.waiting_map.is_empty() && self.waiting_map.iter().any(|w| w.conn == op.conn)) {
-            if self.waiting_map.len() < WAITING_MAX {
-                self.sh.wants_maps = true;
-                op.waits_for = "waiting for a map";
-                self.waiting_map.push_back(op);
+        if ahead || self.waiting_map.has(op.conn) {
+            self.sh.wants_maps = true;
+            let conn = op.conn;
+            if !self.waiting_map.push(op, "waiting for a map") {
+                self.crowds(conn, cx);
             }
             return;
         }
         if self.awaits_map(op.msg.pgid) {
-            return self.hold_request(op);
+            return self.hold_request(op, cx);
         }
         let Some(slot) = self.index.get(&op.msg.pgid) else { return self.no_such_pg(op, cx) };
         let pg = self.pgs[*slot as usize].as_mut().expect("the index names groups that are here");
@@ -116,7 +121,7 @@ impl Shard {
     }
 
     /// A group that is ours by the map is being created; any other isn't our business, and the client finds out by the next map.
-    fn no_such_pg(&mut self, mut op: Box<ClientOp>, cx: &mut EventCx<'_>) {
+    fn no_such_pg(&mut self, op: Box<ClientOp>, cx: &mut EventCx<'_>) {
         let pgid = op.msg.pgid;
         let ours = self.sh.map.pool(pgid.pgid.pool).is_some_and(|p| pgid.pgid.seed < p.pg_num)
             && self.sh.map.pg_to_up_acting(pgid.pgid, &mut self.placement).acting_primary == self.sh.whoami;
@@ -126,10 +131,39 @@ impl Shard {
             cx.with(&mut self.sh).send(op.conn, msg);
             return;
         }
-        let waiting: usize = self.waiting_pg.values().map(VecDeque::len).sum();
-        if ours && waiting < WAITING_MAX {
-            op.waits_for = "waiting for the group's creation";
-            self.waiting_pg.entry(pgid).or_default().push_back(op);
+        let conn = op.conn;
+        if ours && !self.waiting_pg.entry(pgid).or_default().push(op, "waiting for the group's creation") {
+            self.crowds(conn, cx);
+        }
+    }
+    /// More requests of that connection wait than one may have.
+    pub(super) fn crowds(&mut self, conn: ConnId, cx: &mut EventCx<'_>) {
+        self.end_connection(conn, "too many of its requests wait; it is cut, and may send them again", cx);
+    }
+    fn end_connection(&mut self, conn: ConnId, why: &str, cx: &mut EventCx<'_>) {
+        let Some(session) = self.sh.sessions.get(&conn) else { return };
+        let text = format!("{} at {}: {why}", session.peer.entity, session.peer.addr);
+        cx.out.push(Effect::Log { level: Level::Warn, text });
+        cx.out.push(Effect::Close(conn));
+    }
+
+    /// Some requests wait for a map longer than maps take: the monitors are asked whether there is one.
+    pub(super) fn look_up_epochs(&mut self, cx: &mut EventCx<'_>) {
+        let now = cx.clock.mono;
+        if self.waiting_map.is_empty() || !self.sh.serves || self.epochs_asked.is_some_and(|at| now.since(at) < AHEAD_MAX) {
+            return;
+        }
+        if self.waiting_map.is_any_since(now - AHEAD_MAX) {
+            self.epochs_asked = Some(now);
+            cx.out.push(Effect::AskMapVersions);
+        }
+    }
+    /// The monitors' newest map. Those who asked for a later one so long ago that it would be here have made it up.
+    pub(super) fn newest_map(&mut self, newest: Epoch, cx: &mut EventCx<'_>) {
+        let Some(asked) = self.epochs_asked.take() else { return };
+        for (conn, epoch) in self.waiting_map.of_no_map(newest, asked - AHEAD_MAX) {
+            let why = format!("a request by map {epoch}, and the monitors' newest is {newest}: it is cut");
+            self.end_connection(conn, &why, cx);
         }
     }
 
@@ -137,12 +171,12 @@ impl Shard {
     pub(super) fn replay_waiting(&mut self, cx: &mut EventCx<'_>) {
         if self.sh.serves {
             self.replay_peers(cx);
-            for op in std::mem::take(&mut self.waiting_map) {
+            for op in self.waiting_map.take_all() {
                 self.place(op, cx);
             }
         }
-        for (_, ops) in std::mem::take(&mut self.waiting_pg) {
-            for op in ops {
+        for mut ops in std::mem::take(&mut self.waiting_pg).into_values() {
+            for op in ops.take_all() {
                 self.place(op, cx);
             }
         }

@@ -1,6 +1,7 @@
 //! What a shard tells of itself: figures for the monitor and the manager, and answers to commands. Plain values, which Control puts together.
 
 use super::Shard;
+use super::waiting::Waiting;
 use crate::perf::{C, Perf};
 use crate::pg::peering::{MergeRole, State, parent_seed};
 use crate::shared::EventCx;
@@ -248,22 +249,25 @@ impl Shard {
 
     /// Requests that are not answered, and are older than that.
     pub fn dump_ops(&self, clock: Clock, older_s: f64) -> Value {
+        let without_group = self.waiting_map.requests().chain(self.waiting_pg.values().flat_map(Waiting::requests));
+        let without_group = without_group.chain(self.behind.requests.requests()).chain(self.arrived.iter().map(|op| &**op));
+        let without_group = without_group.map(|op| (op.msg.pgid, op.msg.map_epoch, (&op.reqid, &op.msg.hobj, op.received, op.waits_for)));
+        let now = self.sh.map.epoch;
+        let in_groups = self.pgs().flat_map(|pg| pg.unanswered().map(move |op| (pg.pgid, now, op)));
         let mut ops = Vec::new();
-        for pg in self.pgs() {
-            for (reqid, obj, received, waits_for) in pg.unanswered() {
-                let age = clock.mono.since(received).as_secs_f64();
-                if age < older_s {
-                    continue;
-                }
-                let at = UTime::from_wall_ns(clock.wall_ns.saturating_sub((age * 1e9) as u64)).to_string();
-                ops.push(json!({
-                    "description": format!("osd_op({reqid} {} {obj} e{})", pg.pgid, self.sh.map.epoch),
-                    "initiated_at": at,
-                    "age": age,
-                    "duration": age,
-                    "type_data": { "flag_point": if waits_for.is_empty() { "started" } else { waits_for } },
-                }));
+        for (pgid, epoch, (reqid, obj, received, waits_for)) in in_groups.chain(without_group) {
+            let age = clock.mono.since(received).as_secs_f64();
+            if age < older_s {
+                continue;
             }
+            let at = UTime::from_wall_ns(clock.wall_ns.saturating_sub((age * 1e9) as u64)).to_string();
+            ops.push(json!({
+                "description": format!("osd_op({reqid} {pgid} {obj} e{epoch})"),
+                "initiated_at": at,
+                "age": age,
+                "duration": age,
+                "type_data": { "flag_point": if waits_for.is_empty() { "started" } else { waits_for } },
+            }));
         }
         json!({ "ops": ops, "num_ops": ops.len() })
     }

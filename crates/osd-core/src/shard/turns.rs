@@ -114,5 +114,6 @@ impl Shard {
         self.removals.work.tick();
         self.replay_peers(cx);
         self.peer_waiting(cx);
+        self.look_up_epochs(cx);
     }
 }

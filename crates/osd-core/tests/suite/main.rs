@@ -37,3 +37,4 @@ mod replicas;
 mod restart;
 mod scrub;
 mod unfound;
+mod waiting;

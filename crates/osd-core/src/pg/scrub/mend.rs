@@ -39,7 +39,7 @@ impl Pg {
         if !is_inspected && !is_held && !self.scrubs.held.contains_key(&head) {
             return Some(op);
         }
-        op.waits_for = if is_inspected { "waiting for missing object" } else { "waiting for scrub" };
+        op.set_aside(if is_inspected { "waiting for missing object" } else { "waiting for scrub" });
         self.scrubs.held.entry(head.detach()).or_default().push_back(op);
         None
     }
@@ -49,7 +49,7 @@ impl Pg {
             return Some(op);
         }
         op.was_inspected = true;
-        op.waits_for = "waiting for missing object";
+        op.set_aside("waiting for missing object");
         let head = head_name(&op.msg.hobj).into_owned();
         let others: Vec<String> = self.peering.others().map(|member| member.to_string()).collect();
         let text = format!("{} missing primary copy of {}, will try copies on {}", self.pgid, op.msg.hobj, others.join(","));
