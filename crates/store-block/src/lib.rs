@@ -44,6 +44,7 @@ mod leaves;
 mod load;
 mod log;
 mod log_reader;
+mod maxima;
 mod meta;
 mod names;
 mod objects;
