@@ -66,6 +66,8 @@ mod room;
 mod salvage;
 #[cfg(test)]
 mod scattered;
+#[cfg(test)]
+mod shared;
 mod spill;
 #[cfg(test)]
 mod spoiled;
