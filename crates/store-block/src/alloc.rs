@@ -5,10 +5,14 @@
 //!
 //! Where the device is a file with holes, chunks that had data before are given first: to write into a hole is a change of the file system, which
 //! costs a thread's hand-over and, when it must be durable, a commit of its journal. What had data before this start is not known.
+//!
+//! No search walks the device: that there is no place is known by counts ([`Gaps`]), and where there is one by trees of maxima ([`Maxima`]). To find
+//! a place, to take and to free it takes steps in proportion to the logarithm of the device's size; to store pages, to their number.
 
 use crate::codec::Corrupt;
-use crate::gaps::Gaps;
+use crate::gaps::{Gaps, gap};
 use crate::layout::CHUNK_BLOCKS;
+use crate::maxima::Maxima;
 use crate::planted::{Bug, planted};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -31,9 +35,11 @@ pub struct Alloc {
     used: Vec<u16>,
     /// Chunks that the device has.
     chunks: usize,
-    /// Chunks without any used block, by page.
-    empty: Vec<u16>,
-    /// For a file with holes: which chunks had data and lost it, a bit for each, and how many of them are empty, by page.
+    /// Chunks without any used block.
+    empty: Maxima,
+    /// Chunks in use by their longest runs of free blocks.
+    fitting: Maxima,
+    /// For a file with holes: which chunks had data and lost it.
     ripe: Option<Ripe>,
     free_blocks: u64,
     empty_chunks: u64,
@@ -54,17 +60,19 @@ pub struct Alloc {
     kept: u64,
 }
 
-/// Chunks that were in use since the start, and by page how many of them are empty.
+/// Chunks that were in use since the start, a bit for each, and those of them that are empty.
 #[derive(Debug)]
 struct Ripe {
     chunks: Vec<u64>,
-    empty: Vec<u16>,
-    all: u64,
+    empty: Maxima,
 }
 
 impl Ripe {
-    fn has(&self, chunk: usize) -> bool {
-        self.chunks[chunk / 64] & 1 << (chunk % 64) != 0
+    fn new(chunks: usize) -> Self {
+        Self { chunks: vec![0; chunks / 64], empty: Maxima::new(chunks, |_| 0) }
+    }
+    fn has(chunks: &[u64], chunk: usize) -> bool {
+        chunks[chunk / 64] & 1 << (chunk % 64) != 0
     }
 }
 
@@ -84,8 +92,9 @@ impl Alloc {
         let mut alloc = Self {
             used,
             chunks,
-            empty: vec![0; pages],
-            ripe: has_holes.then(|| Ripe { chunks: vec![0; pages * PAGE_CHUNKS / 64], empty: vec![0; pages], all: 0 }),
+            empty: Maxima::default(),
+            fitting: Maxima::default(),
+            ripe: has_holes.then(|| Ripe::new(pages * PAGE_CHUNKS)),
             free_blocks: 0,
             empty_chunks: 0,
             next: 0,
@@ -104,26 +113,28 @@ impl Alloc {
     fn count(&mut self) {
         self.free_blocks = 0;
         let mut gaps = Gaps::new(self.chunks as u64 * CHUNK_BLOCKS);
-        for (page, chunks) in self.used[..self.chunks].chunks(PAGE_CHUNKS).enumerate() {
-            let mut empty = 0;
-            for used in chunks {
-                // Most are either: to count bits takes longer.
-                self.free_blocks += match *used {
-                    0 => CHUNK_BLOCKS,
-                    FULL => 0,
-                    some => u64::from(some.count_zeros()),
-                };
-                gaps.load(*used);
-                empty += u16::from(*used == 0);
-            }
-            self.empty[page] = empty;
+        self.empty_chunks = 0;
+        for used in &self.used[..self.chunks] {
+            // Most are either: to count bits takes longer.
+            self.free_blocks += match *used {
+                0 => CHUNK_BLOCKS,
+                FULL => 0,
+                some => u64::from(some.count_zeros()),
+            };
+            gaps.load(*used);
+            self.empty_chunks += u64::from(*used == 0);
         }
         self.gaps = gaps;
-        self.empty_chunks = self.empty.iter().map(|n| u64::from(*n)).sum();
+        self.ripe = self.ripe.take().map(|_| Ripe::new(self.used.len()));
+        self.plant();
+    }
+    /// The trees, from the chunks.
+    fn plant(&mut self) {
+        self.empty = Maxima::new(self.used.len(), |chunk| u8::from(self.used[chunk] == 0));
+        self.fitting = Maxima::new(self.used.len(), |chunk| gap(self.used[chunk]) as u8);
         if let Some(ripe) = &mut self.ripe {
-            ripe.chunks.fill(0);
-            ripe.empty.fill(0);
-            ripe.all = 0;
+            let (used, bits) = (&self.used, &ripe.chunks);
+            ripe.empty = Maxima::new(used.len(), |chunk| u8::from(used[chunk] == 0 && Ripe::has(bits, chunk)));
         }
     }
     #[cfg(test)]
@@ -131,10 +142,11 @@ impl Alloc {
         let chunks = &self.used[..self.chunks];
         assert_eq!(self.free_blocks, chunks.iter().map(|used| u64::from(used.count_zeros())).sum::<u64>());
         assert_eq!(self.empty_chunks, chunks.iter().filter(|used| **used == 0).count() as u64);
-        for (page, empty) in self.empty.iter().enumerate() {
-            let from = page * PAGE_CHUNKS;
-            let chunks = &self.used[from..self.chunks.min(from + PAGE_CHUNKS)];
-            assert_eq!(usize::from(*empty), chunks.iter().filter(|used| **used == 0).count(), "page {page}");
+        // Of small devices only: it is asked at each record.
+        if self.chunks <= 2 * PAGE_CHUNKS {
+            let of_empty = Maxima::new(self.used.len(), |chunk| u8::from(self.used[chunk] == 0));
+            assert!(self.empty.is_same(&of_empty), "empty chunks are found");
+            assert!(self.fitting.is_same(&Maxima::new(self.used.len(), |chunk| gap(self.used[chunk]) as u8)), "gaps are found");
         }
         assert_eq!(self.aside_blocks, self.aside.iter().map(|a| a.blocks).sum::<u64>());
         assert!(self.aside.iter().all(|a| self.is_used(a.place, a.blocks)), "what is aside is not free yet");
@@ -142,8 +154,8 @@ impl Alloc {
     }
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
-        let ripe = self.ripe.as_ref().map_or(0, |r| r.chunks.len() * 8 + r.empty.len() * 2);
-        self.used.len() * 2 + self.empty.len() * 2 + ripe + self.aside.capacity() * size_of::<Aside>()
+        let ripe = self.ripe.as_ref().map_or(0, |r| r.chunks.len() * 8 + r.empty.memory());
+        self.used.len() * 2 + self.empty.memory() + self.fitting.memory() + ripe + self.aside.capacity() * size_of::<Aside>()
     }
     /// Blocks that can be allocated now, if what needs them is small enough.
     #[cfg(test)]
@@ -205,7 +217,7 @@ impl Alloc {
     }
     /// Pages that are stored.
     pub fn pages(&self) -> u64 {
-        self.empty.len() as u64
+        (self.used.len() / PAGE_CHUNKS) as u64
     }
     /// The device has become larger.
     pub fn grow(&mut self, blocks: u64) {
@@ -213,46 +225,39 @@ impl Alloc {
         assert!(chunks >= before, "devices don't shrink");
         let pages = chunks.div_ceil(PAGE_CHUNKS);
         self.used.resize(pages * PAGE_CHUNKS, FULL);
-        self.empty.resize(pages, 0);
         if let Some(ripe) = &mut self.ripe {
             ripe.chunks.resize(pages * PAGE_CHUNKS / 64, 0);
-            ripe.empty.resize(pages, 0);
         }
         self.chunks = chunks;
         for chunk in before..chunks {
             self.used[chunk] = 0;
             self.free_blocks += CHUNK_BLOCKS;
-            self.empty[chunk / PAGE_CHUNKS] += 1;
             self.empty_chunks += 1;
             self.dirty.insert(chunk / PAGE_CHUNKS);
         }
+        self.plant();
     }
 
     fn set(&mut self, chunk: usize, to: u16) {
         let from = std::mem::replace(&mut self.used[chunk], to);
-        let page = chunk / PAGE_CHUNKS;
         self.free_blocks = self.free_blocks + u64::from(from.count_ones()) - u64::from(to.count_ones());
-        self.gaps.remove(from);
-        self.gaps.add(to);
-        match (from == 0, to == 0) {
-            (true, false) => {
-                self.empty[page] -= 1;
-                self.empty_chunks -= 1;
-                if let Some(ripe) = self.ripe.as_mut().filter(|r| r.has(chunk)) {
-                    (ripe.empty[page], ripe.all) = (ripe.empty[page] - 1, ripe.all - 1);
-                }
-            }
-            (false, true) => {
-                self.empty[page] += 1;
-                self.empty_chunks += 1;
-                if let Some(ripe) = &mut self.ripe {
-                    ripe.chunks[chunk / 64] |= 1 << (chunk % 64);
-                    (ripe.empty[page], ripe.all) = (ripe.empty[page] + 1, ripe.all + 1);
-                }
-            }
-            _ => {}
+        let (was, is) = self.gaps.change(from, to);
+        if was != is {
+            self.fitting.changed(chunk, was as u8, self.used.len(), |chunk| gap(self.used[chunk]) as u8);
         }
-        self.dirty.insert(page);
+        let (was, is) = (from == 0, to == 0);
+        if was != is {
+            self.empty_chunks = self.empty_chunks + u64::from(is) - u64::from(was);
+            self.empty.changed(chunk, u8::from(was), self.used.len(), |chunk| u8::from(self.used[chunk] == 0));
+            if let Some(ripe) = &mut self.ripe {
+                let was = u8::from(was && Ripe::has(&ripe.chunks, chunk));
+                // It has had data.
+                ripe.chunks[chunk / 64] |= u64::from(is) << (chunk % 64);
+                let (used, bits) = (&self.used, &ripe.chunks);
+                ripe.empty.changed(chunk, was, used.len(), |chunk| u8::from(used[chunk] == 0 && Ripe::has(bits, chunk)));
+            }
+        }
+        self.dirty.insert(chunk / PAGE_CHUNKS);
     }
 
     /// The next empty chunk, from where the last one was found; neighbours follow each other where there are any.
@@ -260,23 +265,24 @@ impl Alloc {
         if self.empty_chunks == 0 {
             return None;
         }
-        let mut at = self.next;
-        let ripe = self.ripe.as_ref().filter(|ripe| ripe.all > 0);
-        let empty = ripe.map_or(&self.empty, |ripe| &ripe.empty);
-        loop {
-            if at >= self.used.len() {
-                at = 0;
-            }
-            if empty[at / PAGE_CHUNKS] == 0 {
-                at = (at / PAGE_CHUNKS + 1) * PAGE_CHUNKS;
-                continue;
-            }
-            if self.used[at] == 0 && ripe.is_none_or(|ripe| ripe.has(at)) {
-                self.next = at + 1;
-                return Some(at);
-            }
-            at += 1;
+        let used = &self.used;
+        let ripe = self.ripe.as_ref().and_then(|ripe| {
+            let is_one = |chunk: usize| u8::from(used[chunk] == 0 && Ripe::has(&ripe.chunks, chunk));
+            ripe.empty.find(self.next, 1, used.len(), is_one)
+        });
+        let found = ripe.or_else(|| self.empty.find(self.next, 1, used.len(), |chunk| u8::from(used[chunk] == 0)));
+        let at = found.expect("there is an empty chunk");
+        self.next = at + 1;
+        Some(at)
+    }
+    /// The next gap for so many blocks, from the chunk on that small pieces are put into.
+    fn find_gap(&self, blocks: u64) -> Option<usize> {
+        // That there is none is known before anything is looked at.
+        if self.gaps.chunks_for(blocks) == 0 {
+            return None;
         }
+        let found = self.fitting.find(self.shelf, blocks as u8, self.used.len(), |chunk| gap(self.used[chunk]) as u8);
+        Some(found.expect("there is such a gap"))
     }
 
     /// So many empty chunks are kept for metadata: data don't take them where there are gaps.
@@ -293,7 +299,6 @@ impl Alloc {
         if blocks == CHUNK_BLOCKS {
             return Some(self.find_empty()? as u64 * CHUNK_BLOCKS);
         }
-        let fits = |used: u16| (0..=CHUNK_BLOCKS - blocks).find(|at| used & mask(*at, blocks) == 0);
         // Pieces that come together lie together: the shelf is filled from the front.
         let shelf = self.used[self.shelf];
         let behind = 16 - u64::from(shelf.leading_zeros());
@@ -307,11 +312,9 @@ impl Alloc {
             self.shelf = chunk;
             return Some(chunk as u64 * CHUNK_BLOCKS);
         }
-        let n = self.used.len();
-        let gap =
-            (0..n).map(|i| (self.shelf + i) % n).find_map(|c| (self.used[c] != 0).then(|| fits(self.used[c])).flatten().map(|at| (c, at)));
-        if let Some((chunk, at)) = gap {
+        if let Some(chunk) = self.find_gap(blocks) {
             self.shelf = chunk;
+            let at = (0..=CHUNK_BLOCKS - blocks).find(|at| self.used[chunk] & mask(*at, blocks) == 0).expect("the gap is large enough");
             return Some(chunk as u64 * CHUNK_BLOCKS + at);
         }
         let chunk = self.find_empty()?;
@@ -320,7 +323,7 @@ impl Alloc {
     }
     /// True if a write to the place may be one into a hole.
     pub fn may_be_hole(&self, place: u64) -> bool {
-        self.ripe.as_ref().is_some_and(|ripe| !ripe.has((place / CHUNK_BLOCKS) as usize))
+        self.ripe.as_ref().is_some_and(|ripe| !Ripe::has(&ripe.chunks, (place / CHUNK_BLOCKS) as usize))
     }
     /// True if all blocks of the piece exist and are free.
     pub fn is_free(&self, place: u64, blocks: u64) -> bool {
@@ -370,14 +373,14 @@ impl Alloc {
         }
         let pages = std::mem::take(&mut self.dirty);
         let page = |page: usize| {
-            let mut out = Vec::with_capacity(PAGE_CHUNKS * 2);
-            for chunk in page * PAGE_CHUNKS..(page + 1) * PAGE_CHUNKS {
-                let free =
-                    if self.lent.contains(&chunk) && !planted(Bug::StoreLent) { FULL } else { aside.get(&chunk).copied().unwrap_or(0) };
-                let used = self.used[chunk] & !free;
-                out.extend_from_slice(&used.to_le_bytes());
+            let first = page * PAGE_CHUNKS;
+            let mut chunks = self.used[first..first + PAGE_CHUNKS].to_vec();
+            // What is lent or aside is free in what is stored: seldom more than some chunks of a page.
+            aside.range(first..first + PAGE_CHUNKS).for_each(|(chunk, free)| chunks[chunk - first] &= !free);
+            if !planted(Bug::StoreLent) {
+                self.lent.range(first..first + PAGE_CHUNKS).for_each(|chunk| chunks[chunk - first] = 0);
             }
-            (page as u64, out)
+            (page as u64, chunks.iter().flat_map(|used| used.to_le_bytes()).collect())
         };
         pages.into_iter().map(page).collect()
     }
@@ -488,5 +491,49 @@ mod tests {
             rest += 1;
         }
         assert_eq!(rest, 4999 - 40);
+    }
+
+    /// A device whose gaps are all too small but one, or but none: ten times the device is not ten times the steps.
+    #[test]
+    fn no_search_walks_the_device() {
+        let steps = |chunks: u64, has_holes: bool| {
+            let mut a = Alloc::new(chunks * CHUNK_BLOCKS, has_holes);
+            let take_steps =
+                |a: &Alloc| a.fitting.take_steps() + a.empty.take_steps() + a.ripe.as_ref().map_or(0, |r| r.empty.take_steps());
+            for chunk in 1..chunks {
+                a.take(chunk * CHUNK_BLOCKS, 9);
+            }
+            let (mut most, mut rng) = (0, base::Rng::new(2));
+            let mut count = |a: &Alloc| most = most.max(take_steps(a));
+            take_steps(&a);
+            assert_eq!((a.find(9), take_steps(&a)), (None, 0), "that there is none is known");
+            for seq in 0..2000 {
+                // A place somewhere, in a gap or in an empty chunk, is found whatever the search was for last.
+                let chunk = 1 + rng.below(chunks - 1);
+                let (place, is_empty) = (chunk * CHUNK_BLOCKS, rng.chance(1, 2));
+                a.free(seq, place, 9);
+                if !is_empty {
+                    a.take(place + 14, 2);
+                }
+                a.release(seq, |_, _| false);
+                take_steps(&a);
+                let found = a.find(9).expect("there is one");
+                count(&a);
+                assert_eq!(found, place);
+                a.take(found, 9);
+                count(&a);
+                if !is_empty {
+                    a.free(seq, place + 14, 2);
+                    a.release(seq, |_, _| false);
+                }
+                assert_eq!(a.find(9), None);
+            }
+            a.assert_counts();
+            most
+        };
+        for has_holes in [false, true] {
+            let (few, many) = (steps(10_000, has_holes), steps(100_000, has_holes));
+            assert!(many <= few + few / 2 && many < 300, "{few} steps for a piece, {many} on ten times the device");
+        }
     }
 }

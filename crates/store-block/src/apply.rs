@@ -35,8 +35,9 @@ impl Core {
     }
 
     /// A chunk's place is not the object's any more.
-    fn let_go(&mut self, seq: u64, place: u64, slots: u64, shared: bool) {
+    fn let_go(&mut self, seq: u64, slot: u32, place: u64, slots: u64, shared: bool) {
         if shared && !self.refs.release(place) {
+            self.count_again(slot, -(slots as i64));
             return;
         }
         if !planted(Bug::KeepFreedImage) {
@@ -52,7 +53,7 @@ impl Core {
         self.touch(slot);
         if let Some(node) = self.objects.get_mut(slot).node.take() {
             for chunk in &node.chunks {
-                self.let_go(seq, chunk.place, chunk.slots(), chunk.shared);
+                self.let_go(seq, slot, chunk.place, chunk.slots(), chunk.shared);
             }
             self.remove_omap(&node);
         }
@@ -108,7 +109,7 @@ impl Core {
                     Ok(i) => {
                         let old = std::mem::replace(&mut node.chunks[i], chunk);
                         node.blocks -= old.slots();
-                        self.let_go(at.seq, old.place, old.slots(), old.shared);
+                        self.let_go(at.seq, slot, old.place, old.slots(), old.shared);
                     }
                     Err(i) => node.chunks.insert(i, chunk),
                 }
@@ -120,7 +121,7 @@ impl Core {
                 if let Ok(i) = node.find(*cell) {
                     let old = node.chunks.remove(i);
                     node.blocks -= old.slots();
-                    self.let_go(at.seq, old.place, old.slots(), old.shared);
+                    self.let_go(at.seq, slot, old.place, old.slots(), old.shared);
                 }
                 self.count(slot, before);
             }
@@ -326,6 +327,7 @@ impl Core {
         for chunk in &copy.chunks {
             self.refs.hold(chunk.place);
         }
+        self.count_again(to, copy.blocks as i64);
         self.objects.get_mut(to).node = Some(Box::new(copy));
         self.count(to, before);
         Ok(())

@@ -101,13 +101,18 @@ impl BlockStore {
     pub fn grow(&mut self) -> Result<(u64, u64), String> {
         self.0.get_mut().grow()
     }
-    /// What the store waits for, in a line, for tests that find it waiting for ever.
+    /// Counters are written from here on as versions before wrote them.
+    #[cfg(test)]
+    pub(crate) fn write_old_counters(&mut self) {
+        self.0.get_mut().counters.writes_old = true;
+    }
     /// Where the index is, and the list of its pieces.
     #[cfg(test)]
     pub(crate) fn index_runs(&self) -> [Vec<crate::meta::space::Run>; 2] {
         let core = self.0.borrow();
         [core.sb.index.clone(), core.sb.list.clone()]
     }
+    /// What the store waits for, in a line, for tests that find it waiting for ever.
     #[cfg(test)]
     pub fn stand(&self) -> String {
         let core = self.0.borrow();
@@ -171,7 +176,7 @@ impl BlockStore {
         let core = self.0.borrow();
         let mut fs = StoreStatfs::default();
         for (_, u) in core.counters.iter().filter(|(p, _)| pool.is_none_or(|pool| *p == pool)) {
-            fs.allocated += u.data;
+            fs.allocated += u.data - u.again;
             fs.data_stored += u.stored;
             fs.omap_allocated += u.omap;
             fs.internal_metadata += meta_bytes(u);

@@ -1,7 +1,12 @@
 //! What the objects of each pool take, counted with each change, and kept as one row.
+//!
+//! A chunk that several objects share counts for each of them in `data`, and all but once of it in `again`: the difference is what they take. The row
+//! has the one in front, as older versions knew it, and the other behind that, where those don't look. A row that such a version has written ends
+//! there: then what is shared is to be counted by the objects ([`Counters::knows_again`]).
 
 use crate::codec::{Corrupt, Get, Put};
 use crate::key;
+use crate::layout::BLOCK;
 use crate::onode::Usage;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -10,6 +15,11 @@ use std::collections::BTreeMap;
 pub struct Counters {
     /// By pool: a store has few.
     pools: Vec<(i64, Usage)>,
+    /// The row that was loaded does not say what is shared.
+    is_old: bool,
+    /// For tests: rows as older versions wrote them.
+    #[cfg(test)]
+    pub writes_old: bool,
 }
 
 /// The pool that an object counts to, by what its key says: temporary objects are their pool's.
@@ -20,20 +30,29 @@ pub fn pool_of(family: u8, pool: i64) -> i64 {
 impl Counters {
     /// An object of the pool took `before`, and takes `after`.
     pub fn change(&mut self, pool: i64, before: Usage, after: Usage) {
-        match self.pools.iter_mut().find(|(p, _)| *p == pool) {
-            Some((_, usage)) => usage.change(before, after),
-            None => {
-                let mut usage = Usage::default();
-                usage.change(before, after);
-                self.pools.push((pool, usage));
-            }
-        }
+        self.pool(pool).change(before, after);
+    }
+    /// So many blocks of the pool's objects are counted once more, or less, than they are there.
+    pub fn share(&mut self, pool: i64, blocks: i64) {
+        self.pool(pool).again += blocks * BLOCK as i64;
+    }
+    fn pool(&mut self, pool: i64) -> &mut Usage {
+        let at = self.pools.iter().position(|(p, _)| *p == pool).unwrap_or_else(|| {
+            self.pools.push((pool, Usage::default()));
+            self.pools.len() - 1
+        });
+        &mut self.pools[at].1
+    }
+    /// False if what was loaded does not say how much is shared.
+    pub fn knows_again(&self) -> bool {
+        !self.is_old
     }
     pub fn iter(&self) -> impl Iterator<Item = (i64, &Usage)> {
         self.pools.iter().map(|(pool, usage)| (*pool, usage))
     }
     /// Counted again, by the objects: true if that differs from what was known.
     pub fn recount(&mut self, pools: BTreeMap<i64, Usage>) -> bool {
+        self.is_old = false;
         let pools: Vec<(i64, Usage)> = pools.into_iter().collect();
         let differs = self.pools != pools;
         self.pools = pools;
@@ -48,13 +67,22 @@ impl Counters {
                 out.put_zigzag(v);
             }
         }
+        #[cfg(test)]
+        if self.writes_old {
+            return out.into();
+        }
+        self.pools.iter().for_each(|(_, usage)| out.put_zigzag(usage.again));
         out.into()
     }
     pub fn load(&mut self, row: Bytes) -> Result<(), Corrupt> {
         let mut get = Get::new(row);
         for _ in 0..get.count(5)? {
             let (pool, data, stored) = (get.zigzag()?, get.zigzag()?, get.zigzag()?);
-            self.pools.push((pool, Usage { data, stored, omap: get.zigzag()?, objects: get.zigzag()? }));
+            self.pools.push((pool, Usage { data, again: 0, stored, omap: get.zigzag()?, objects: get.zigzag()? }));
+        }
+        self.is_old = get.is_empty();
+        if !self.is_old {
+            self.pools.iter_mut().try_for_each(|(_, usage)| Ok(usage.again = get.zigzag()?))?;
         }
         Ok(())
     }

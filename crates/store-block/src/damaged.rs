@@ -16,7 +16,7 @@
 use crate::colls;
 use crate::counters;
 use crate::key;
-use crate::layout::CHUNK_BLOCKS;
+use crate::layout::{BLOCK, CHUNK_BLOCKS};
 use crate::meta::Table;
 use crate::meta::layer::{Key, Layer, Val};
 use crate::objects::Objects;
@@ -25,7 +25,7 @@ use crate::planted::{Bug, planted};
 use crate::recover::OpenError;
 use crate::state::Core;
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 /// The row of an object whose changes met a damaged leaf: never that of an object, whose number does not need so many bytes.
@@ -224,7 +224,11 @@ impl Core {
             usage.entry(pool).or_default().change(Usage::default(), node.usage());
             for chunk in &node.chunks {
                 if chunk.shared {
-                    *shares.entry(chunk.place).or_default() += 1;
+                    let owners = shares.entry(chunk.place).or_default();
+                    *owners += 1;
+                    if *owners > 1 {
+                        usage.entry(pool).or_default().again += (chunk.slots() * BLOCK) as i64;
+                    }
                 }
                 for block in chunk.place..chunk.place + chunk.slots() {
                     let chunk = used.get_mut((block / CHUNK_BLOCKS) as usize);
@@ -243,6 +247,22 @@ impl Core {
         self.alloc.set_all(&used);
         self.refs.rebuild(shares);
         self.counters.recount(usage);
+        self.table.put(&[key::COUNTERS], Val::Del);
+        self.generations.want();
+        Ok(())
+    }
+
+    /// What shared chunks take is counted by the objects, of the state at the checkpoint: the version that wrote it did not know.
+    pub fn count_shared(&mut self) -> Result<(), OpenError> {
+        let mut seen = BTreeSet::new();
+        // What a damaged leaf has is not counted until a repair counts all.
+        self.rows_now(&[key::OBJECT], &key::kind_end(key::OBJECT), &mut |core, k, row| {
+            let Ok(node) = Onode::decode(row) else { return Ok(()) };
+            let again =
+                node.chunks.iter().filter(|chunk| chunk.shared && !seen.insert(chunk.place)).map(|chunk| chunk.slots()).sum::<u64>();
+            core.counters.share(counters::pool_of(key::family_of(k), key::pool_of(k)), again as i64);
+            Ok(())
+        })?;
         self.table.put(&[key::COUNTERS], Val::Del);
         self.generations.want();
         Ok(())

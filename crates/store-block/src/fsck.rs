@@ -257,6 +257,7 @@ impl Core {
                     ));
                 }
                 if known.1 > 1 {
+                    owned.usage.entry(pool).or_default().again += (chunk.slots() * BLOCK) as i64;
                     continue;
                 }
             }

@@ -27,7 +27,7 @@ pub struct Gaps {
 }
 
 /// Blocks of a chunk's longest free run.
-fn longest_run(used: u16) -> usize {
+pub fn longest_run(used: u16) -> usize {
     let (mut free, mut n) = (!used, 0);
     while free != 0 {
         free &= free << 1;
@@ -51,6 +51,10 @@ fn runs(used: u16) -> impl Iterator<Item = usize> {
 fn is_gap(used: u16) -> bool {
     used != 0 && used != FULL
 }
+/// Free blocks in a row that a piece finds in a chunk in use, at most; none in one that is empty.
+pub fn gap(used: u16) -> usize {
+    if is_gap(used) { longest_run(used) } else { 0 }
+}
 
 impl Gaps {
     /// For a device of so many blocks, nothing of which is known.
@@ -64,19 +68,22 @@ impl Gaps {
             runs(used).for_each(|n| self.came(n as u64));
         }
     }
-    pub fn add(&mut self, used: u16) {
-        if is_gap(used) {
-            let n = longest_run(used);
+    fn add(&mut self, used: u16) {
+        let n = gap(used);
+        if n > 0 {
             self.chunks[n] += 1;
             self.blocks[n] += u64::from(used.count_zeros());
         }
     }
-    pub fn remove(&mut self, used: u16) {
-        if is_gap(used) {
-            let n = longest_run(used);
+    /// A chunk's blocks in use are others now; the blocks of its gap before and after.
+    pub fn change(&mut self, from: u16, to: u16) -> (usize, usize) {
+        let n = gap(from);
+        if n > 0 {
             self.chunks[n] -= 1;
-            self.blocks[n] -= u64::from(used.count_zeros());
+            self.blocks[n] -= u64::from(from.count_zeros());
         }
+        self.add(to);
+        (n, gap(to))
     }
     /// A piece of so many blocks was taken, or was there and is freed: what comes is like what went.
     pub fn came(&mut self, blocks: u64) {
@@ -136,7 +143,7 @@ mod tests {
         // Small objects, each second one removed: the next ones fit.
         assert_eq!(gaps(0x5555).available(), 800);
         // A gap goes with the last block in use.
-        (0..100).for_each(|_| nine.remove(0x01ff));
+        (0..100).for_each(|_| assert_eq!(nine.change(0x01ff, 0), (7, 0)));
         assert_eq!((nine.available(), nine.chunks_for(1)), (0, 0));
     }
     #[test]

@@ -44,6 +44,7 @@ mod leaves;
 mod load;
 mod log;
 mod log_reader;
+mod maxima;
 mod meta;
 mod names;
 mod objects;
@@ -65,6 +66,8 @@ mod room;
 mod salvage;
 #[cfg(test)]
 mod scattered;
+#[cfg(test)]
+mod shared;
 mod spill;
 #[cfg(test)]
 mod spoiled;

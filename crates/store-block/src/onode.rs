@@ -77,7 +77,10 @@ const _: () = assert!(size_of::<Onode>() <= 128);
 /// What an object takes, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
+    /// Of all of its chunks, also of those that other objects have too.
     pub data: i64,
+    /// What of `data` is there once and counted more than once: of several objects together only, an object alone does not know.
+    pub again: i64,
     pub stored: i64,
     pub omap: i64,
     pub objects: i64,
@@ -87,6 +90,7 @@ impl Usage {
     /// Replaces what an object took by what it takes.
     pub fn change(&mut self, before: Usage, after: Usage) {
         self.data += after.data - before.data;
+        self.again += after.again - before.again;
         self.stored += after.stored - before.stored;
         self.omap += after.omap - before.omap;
         self.objects += after.objects - before.objects;
@@ -130,7 +134,7 @@ impl Onode {
     }
     pub fn usage(&self) -> Usage {
         let data = (self.blocks * crate::layout::BLOCK) as i64;
-        Usage { data, stored: data.min(self.size as i64), omap: self.omap_bytes as i64, objects: 1 }
+        Usage { data, again: 0, stored: data.min(self.size as i64), omap: self.omap_bytes as i64, objects: 1 }
     }
     pub fn find(&self, cell: u64) -> Result<usize, usize> {
         // Without holes in front, a cell's number is its index.

@@ -330,6 +330,8 @@ impl Core {
         whole &= self.rows_now(&first, &last, &mut |core, _, row| Ok(core.counters.load(row)?))?;
         if !whole {
             self.rebuild()?;
+        } else if !self.counters.knows_again() && self.refs.iter().next().is_some() {
+            self.count_shared()?;
         }
         self.load_own_objects()
     }

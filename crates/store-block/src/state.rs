@@ -235,4 +235,10 @@ impl Core {
         let pool = counters::pool_of(entry.family(), entry.pool());
         self.counters.change(pool, before, after);
     }
+    /// So many blocks that others have too are the object's from now on, or are not any more: they are there once.
+    pub fn count_again(&mut self, slot: u32, blocks: i64) {
+        let entry = self.objects.get(slot);
+        let pool = counters::pool_of(entry.family(), entry.pool());
+        self.counters.share(pool, blocks);
+    }
 }

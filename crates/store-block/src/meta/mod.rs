@@ -10,6 +10,7 @@ mod cache;
 pub mod index;
 pub mod layer;
 pub mod leaf;
+mod own;
 pub mod space;
 
 use crate::layout::BLOCK;

@@ -8,7 +8,9 @@
 //! A page of any size finds room as long as that many blocks are free, however scattered: it is cut into pieces then. Which chunks may be lent is
 //! decided by [`crate::room`].
 
+use super::own::Own;
 use crate::alloc::Alloc;
+use crate::gaps::longest_run;
 use crate::layout::{CHUNK_BLOCKS, ON_DATA};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,18 +20,13 @@ pub type Run = (u64, u64);
 /// A page's blocks in their order: nearly always one run.
 pub type Runs = SmallVec<[Run; 1]>;
 
-const FULL: u16 = u16::MAX;
-/// Lent chunks that are looked at for a run before another chunk is lent.
-const TRIES: usize = 32;
-
 #[derive(Debug)]
 pub struct Space {
     own: Own,
     /// Chunks of the data device that are lent, and which of their blocks are in use.
     lent: BTreeMap<u64, u16>,
     lent_used: u64,
-    /// Those that are not full.
-    open: BTreeSet<u64>,
+    open: Open,
     /// Those that were empty when the last checkpoint was done: they go back with the next one, unless something comes into them.
     idle: BTreeSet<u64>,
     /// The chunk that a run was found in last.
@@ -37,15 +34,6 @@ pub struct Space {
     /// Pieces of the last checkpoint, which are free when the next one is durable.
     aside: Vec<Run>,
     aside_blocks: u64,
-}
-
-/// The blocks of the meta device.
-#[derive(Debug)]
-struct Own {
-    used: Vec<u64>,
-    blocks: u64,
-    free: u64,
-    next: u64,
 }
 
 fn mask(at: u64, n: u64) -> u16 {
@@ -56,68 +44,45 @@ fn fits(used: u16, n: u64) -> Option<u64> {
     (0..=CHUNK_BLOCKS - n).find(|at| used & mask(*at, n) == 0)
 }
 
-impl Own {
-    fn is_used(&self, block: u64) -> bool {
-        self.used[(block / 64) as usize] & 1 << (block % 64) != 0
+/// Lent chunks that are not full, by the free blocks in a row that each has at most: to find one takes a look into each of these sets.
+#[derive(Debug, Default)]
+struct Open {
+    by_run: [BTreeSet<u64>; CHUNK_BLOCKS as usize + 1],
+}
+
+impl Open {
+    /// The chunk's blocks in use are others now; `None`: it is, or was, not there.
+    fn change(&mut self, chunk: u64, from: Option<u16>, to: Option<u16>) {
+        let run = |used: Option<u16>| used.map(longest_run).filter(|run| *run > 0);
+        let (was, is) = (run(from), run(to));
+        if was != is {
+            if let Some(run) = was {
+                self.by_run[run].remove(&chunk);
+            }
+            if let Some(run) = is {
+                self.by_run[run].insert(chunk);
+            }
+        }
     }
-    fn mark(&mut self, block: u64, n: u64) {
-        for b in block..block + n {
-            assert!(!self.is_used(b), "block {b} of the metadata is taken once");
-            self.used[(b / 64) as usize] |= 1 << (b % 64);
-        }
-        self.free -= n;
+    /// A chunk with `n` free blocks in a row: the next one from `from` on, or the first.
+    fn with_run(&self, n: u64, from: u64) -> Option<u64> {
+        let sets = || self.by_run[n as usize..].iter();
+        sets().filter_map(|set| set.range(from..).next()).min().or_else(|| sets().filter_map(BTreeSet::first).min()).copied()
     }
-    fn clear(&mut self, block: u64, n: u64) {
-        for b in block..block + n {
-            assert!(self.is_used(b), "block {b} of the metadata that is freed was in use");
-            self.used[(b / 64) as usize] &= !(1 << (b % 64));
-        }
-        self.free += n;
-    }
-    /// Takes blocks in a row from where the last one was found: `n` of them, or, if there is no such run and fewer will do, the first that are free.
-    fn take(&mut self, n: u64, fewer: bool) -> Option<Run> {
-        if self.free == 0 || n > self.free && !fewer {
-            return None;
-        }
-        let (mut at, mut run, mut seen) = (self.next, 0, 0);
-        while seen < self.blocks + n {
-            if at >= self.blocks {
-                (at, run) = (0, 0);
-            }
-            if run == 0 && at.is_multiple_of(64) && self.used[(at / 64) as usize] == u64::MAX {
-                (at, seen) = (at + 64, seen + 64);
-                continue;
-            }
-            let is_used = self.is_used(at);
-            if fewer && run > 0 && (is_used || at == 0) {
-                break;
-            }
-            run = if is_used { 0 } else { run + 1 };
-            at += 1;
-            seen += 1;
-            if run == n {
-                break;
-            }
-        }
-        if run == 0 || run < n && !fewer {
-            return None;
-        }
-        self.mark(at - run, run);
-        self.next = at;
-        Some((at - run, run))
+    /// Those without a block in use.
+    fn empty(&self) -> &BTreeSet<u64> {
+        &self.by_run[CHUNK_BLOCKS as usize]
     }
 }
 
 impl Space {
     /// A meta device of so many blocks, of which the first `taken` are never given.
     pub fn new(blocks: u64, taken: u64) -> Self {
-        let mut own = Own { used: vec![0; blocks.div_ceil(64) as usize], blocks, free: blocks, next: taken };
-        own.mark(0, taken);
         Self {
-            own,
+            own: Own::new(blocks, taken),
             lent: BTreeMap::new(),
             lent_used: 0,
-            open: BTreeSet::new(),
+            open: Open::default(),
             idle: BTreeSet::new(),
             shelf: 0,
             aside: Vec::new(),
@@ -126,18 +91,15 @@ impl Space {
     }
     /// The meta device has become larger.
     pub fn grow(&mut self, blocks: u64) {
-        assert!(blocks >= self.own.blocks, "devices don't shrink");
-        self.own.used.resize(blocks.div_ceil(64) as usize, 0);
-        self.own.free += blocks - self.own.blocks;
-        self.own.blocks = blocks;
+        self.own.grow(blocks);
     }
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
-        self.own.used.len() * 8 + self.lent.len() * 64 + self.aside.capacity() * 16
+        self.own.memory() + self.lent.len() * 64 + self.aside.capacity() * 16
     }
     /// Blocks of the meta device.
     pub fn own_blocks(&self) -> u64 {
-        self.own.blocks
+        self.own.blocks()
     }
     /// Blocks of chunks that are lent.
     pub fn lent_blocks(&self) -> u64 {
@@ -149,10 +111,11 @@ impl Space {
     }
     #[cfg(test)]
     pub fn assert_counts(&self) {
-        let used = (0..self.own.blocks).filter(|block| self.own.is_used(*block)).count() as u64;
-        assert_eq!(self.own.blocks - self.own.free, used);
         assert_eq!(self.lent_used, self.lent.values().map(|used| u64::from(used.count_ones())).sum::<u64>());
-        assert!(self.lent.iter().all(|(chunk, used)| self.open.contains(chunk) != (*used == FULL)), "open chunks have room");
+        let is_open = |(chunk, used): (&u64, &u16)| *used == u16::MAX || self.open.by_run[longest_run(*used)].contains(chunk);
+        assert!(self.lent.iter().all(is_open), "chunks with room are found by it");
+        let open = self.lent.values().filter(|used| **used != u16::MAX).count();
+        assert_eq!(self.open.by_run.iter().map(BTreeSet::len).sum::<usize>(), open);
         assert_eq!(self.aside_blocks, self.aside.iter().map(|run| run.1).sum::<u64>());
     }
     /// Chunks that go back with the next checkpoint, as it looks now.
@@ -165,7 +128,7 @@ impl Space {
     }
     /// Blocks that are in use, also those that are free after the checkpoint that is being written.
     pub fn taken(&self) -> u64 {
-        self.own.blocks - self.own.free + self.lent_used
+        self.own.blocks() - self.own.free() + self.lent_used
     }
     /// Blocks that are in use and will be after the checkpoint that is being written.
     pub fn live(&self) -> u64 {
@@ -176,7 +139,7 @@ impl Space {
     pub fn mark(&mut self, (block, n): Run, data_chunks: u64) -> bool {
         let Some(end) = block.checked_add(n) else { return false };
         if block < ON_DATA {
-            let is_free = end <= self.own.blocks && (block..end).all(|b| !self.own.is_used(b));
+            let is_free = end <= self.own.blocks() && (block..end).all(|b| !self.own.is_used(b));
             if is_free {
                 self.own.mark(block, n);
             }
@@ -189,16 +152,12 @@ impl Space {
         }
         while at < end {
             let part = (end - at).min(CHUNK_BLOCKS - at % CHUNK_BLOCKS);
-            let used = self.lent.entry(at / CHUNK_BLOCKS).or_default();
-            if *used & mask(at % CHUNK_BLOCKS, part) != 0 {
+            let (chunk, mask) = (at / CHUNK_BLOCKS, mask(at % CHUNK_BLOCKS, part));
+            let before = self.lent.get(&chunk).copied();
+            if before.is_some_and(|used| used & mask != 0) {
                 return false;
             }
-            *used |= mask(at % CHUNK_BLOCKS, part);
-            if *used == FULL {
-                self.open.remove(&(at / CHUNK_BLOCKS))
-            } else {
-                self.open.insert(at / CHUNK_BLOCKS)
-            };
+            self.set(chunk, Some(before.unwrap_or(0) | mask));
             self.lent_used += part;
             at += part;
         }
@@ -222,12 +181,11 @@ impl Space {
                 && let Some(chunk) = alloc.lend()
             {
                 may_lend -= 1;
-                self.lent.insert(chunk, 0);
-                self.open.insert(chunk);
+                self.set(chunk, Some(0));
                 self.take_in(chunk, 0, left.min(CHUNK_BLOCKS))
             } else if let Some(run) = self.own.take(left, true) {
                 run
-            } else if let Some(chunk) = self.open.first().copied() {
+            } else if let Some(chunk) = self.open.with_run(1, 0) {
                 let used = self.lent[&chunk];
                 let at = u64::from((!used).trailing_zeros());
                 let free = u64::from((used >> at).trailing_zeros()).min(CHUNK_BLOCKS - at);
@@ -246,17 +204,22 @@ impl Space {
     }
     /// A run of blocks in a chunk that is lent already, near where the last one was.
     fn in_lent(&mut self, n: u64) -> Option<Run> {
-        let near = self.open.range(self.shelf..).chain(self.open.range(..self.shelf)).take(TRIES);
-        let (chunk, at) = near.copied().find_map(|chunk| fits(self.lent[&chunk], n).map(|at| (chunk, at)))?;
+        let chunk = self.open.with_run(n, self.shelf)?;
+        let at = fits(self.lent[&chunk], n).expect("the chunk has such a run");
         Some(self.take_in(chunk, at, n))
     }
+    /// The chunk's blocks in use; `None`: it is not lent.
+    fn set(&mut self, chunk: u64, used: Option<u16>) {
+        let before = match used {
+            Some(used) => self.lent.insert(chunk, used),
+            None => self.lent.remove(&chunk),
+        };
+        self.open.change(chunk, before, used);
+    }
     fn take_in(&mut self, chunk: u64, at: u64, n: u64) -> Run {
-        let used = self.lent.get_mut(&chunk).expect("the chunk is lent");
-        assert!(*used & mask(at, n) == 0, "block {at} of chunk {chunk} is taken once");
-        *used |= mask(at, n);
-        if *used == FULL {
-            self.open.remove(&chunk);
-        }
+        let used = *self.lent.get(&chunk).expect("the chunk is lent");
+        assert!(used & mask(at, n) == 0, "block {at} of chunk {chunk} is taken once");
+        self.set(chunk, Some(used | mask(at, n)));
         self.lent_used += n;
         self.shelf = chunk;
         (ON_DATA + chunk * CHUNK_BLOCKS + at, n)
@@ -269,10 +232,9 @@ impl Space {
         while at < end {
             let (chunk, first) = (at / CHUNK_BLOCKS, at % CHUNK_BLOCKS);
             let part = (end - at).min(CHUNK_BLOCKS - first);
-            let used = self.lent.get_mut(&chunk).expect("the chunk is lent");
-            assert!(*used & mask(first, part) == mask(first, part), "block {at} of lent chunks that is freed was in use");
-            *used &= !mask(first, part);
-            self.open.insert(chunk);
+            let used = *self.lent.get(&chunk).expect("the chunk is lent");
+            assert!(used & mask(first, part) == mask(first, part), "block {at} of lent chunks that is freed was in use");
+            self.set(chunk, Some(used & !mask(first, part)));
             self.lent_used -= part;
             at += part;
         }
@@ -286,16 +248,15 @@ impl Space {
     pub fn release(&mut self, alloc: &mut Alloc) {
         for chunk in std::mem::take(&mut self.idle) {
             if self.lent.get(&chunk) == Some(&0) {
-                self.lent.remove(&chunk);
-                self.open.remove(&chunk);
+                self.set(chunk, None);
                 alloc.take_back(chunk);
             }
         }
         self.aside_blocks = 0;
-        for run in std::mem::take(&mut self.aside) {
-            self.clear(run);
-        }
-        self.idle = self.open.iter().copied().filter(|chunk| self.lent[chunk] == 0).collect();
+        let (own, lent): (Vec<Run>, Vec<Run>) = std::mem::take(&mut self.aside).into_iter().partition(|run| run.0 < ON_DATA);
+        self.own.clear_all(&own);
+        lent.into_iter().for_each(|run| self.clear(run));
+        self.idle = self.open.empty().clone();
     }
 }
 
@@ -360,5 +321,32 @@ mod tests {
         assert!(s.take(12, &mut alloc, 0).is_none());
         let runs = s.take(12, &mut alloc, 1).expect("a chunk is lent");
         assert_eq!(runs[..], [(ON_DATA + CHUNK_BLOCKS, 12)]);
+    }
+
+    /// A meta device whose free blocks are crumbs is asked for each leaf: ten times the device is not ten times the steps.
+    #[test]
+    fn crumbs_cost_no_search() {
+        const LEAVES: u64 = 100_000;
+        let steps = |blocks: u64| {
+            let mut alloc = Alloc::new((LEAVES / 8 + 100) * CHUNK_BLOCKS, false);
+            let mut s = Space::new(blocks, 2);
+            let all: Vec<Run> = (2..blocks).map(|_| s.take(1, &mut alloc, 0).expect("free")[0]).collect();
+            all.iter().step_by(2).for_each(|run| s.put_aside(*run));
+            s.release(&mut alloc);
+            s.own.take_steps();
+            let mut most = 0;
+            for n in 0..LEAVES {
+                assert_eq!(s.take(2, &mut alloc, u64::MAX).expect("a chunk is lent").len(), 1);
+                // Now and then there is room, somewhere.
+                if n % 100 == 0 {
+                    s.own.clear(all[(n * 7919 % (blocks - 4) | 1) as usize].0, 1);
+                }
+                most = most.max(s.own.take_steps());
+            }
+            s.assert_counts();
+            most
+        };
+        let (few, many) = (steps(25_000), steps(250_000));
+        assert!(many < few + few / 2 && many < 1000, "{few} steps for a leaf, {many} on a device of ten times the size");
     }
 }
