@@ -138,6 +138,8 @@ pub enum Bug {
     AskTwice,
     /// A place is taken back before it is granted.
     RevokeUngranted,
+    /// Recovery that has begun goes on when a member is full.
+    RecoverIntoFull,
 }
 
 base::planted_bugs!(Bug, any(test, debug_assertions));

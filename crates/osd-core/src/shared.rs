@@ -72,6 +72,8 @@ pub struct Shared {
     pub(crate) internal_tids: u64,
     /// Bytes that the store surely takes; counted down and asked for again when it is used up.
     pub(crate) room: u64,
+    /// The store was at the map's full_ratio when that was looked at last, and so many bytes may come until the next look.
+    pub(crate) full: (bool, u64),
     /// Where the loop stands, for another thread.
     pub(crate) crumb: Arc<Breadcrumb>,
     /// Reads that the store could not answer because of damage.
@@ -171,6 +173,17 @@ impl Shared {
         let fits = self.room >= wanted || bytes == 0;
         self.room = self.room.saturating_sub(wanted);
         fits
+    }
+    /// True if the store is as full as the map lets it get, or our OSD is marked so; `came`: bytes that recovery has brought since.
+    pub fn is_full(&mut self, came: u64) -> bool {
+        self.full.1 = self.full.1.saturating_sub(came);
+        if self.full.1 == 0 {
+            let (fs, ratio) = (self.store.statfs(), f64::from(self.map.full_ratio));
+            let (used, bound) = (fs.total.saturating_sub(fs.available) as f64, ratio * fs.total as f64);
+            // Often enough to notice it before a hundredth more has come.
+            self.full = (ratio > 0.0 && used >= bound, (fs.total / 256).max(1));
+        }
+        self.full.0 || self.map.state(self.whoami) & maps::osd_state::FULL != 0
     }
     pub fn epoch(&self) -> Epoch {
         self.map.epoch

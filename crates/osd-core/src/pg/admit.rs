@@ -38,7 +38,7 @@ fn check_names(m: &MOSDOp, may_write: bool, bytes: u64, limits: &Limits) -> Resu
     if hobj.oid.len() > limits.object_name_max || hobj.key.len() > limits.object_name_max || hobj.nspace.len() > limits.namespace_max {
         return Err(ENAMETOOLONG);
     }
-    if hobj.oid.is_empty() || (may_write && hobj.snap != CEPH_NOSNAP) {
+    if hobj.oid.is_empty() || hobj.max || (may_write && hobj.snap != CEPH_NOSNAP) {
         return Err(EINVAL);
     }
     if may_write && bytes > limits.write_size_max {

@@ -3,8 +3,9 @@
 //! ```text
 //!            asked             our OSD has one
 //!   None ───────────▶ Asked ────────────────────▶ Held
-//!    ▲                  │                          │
-//!    └──────────────────┴──────────────────────────┘
+//!    ▲  ╲               ▲ │                         │
+//!    │   ╲ asked ──▶ Waiting: full, for recovery     │
+//!    └──────────────────┴─┴─────────────────────────┘
 //!     given back, refused, taken back, or the interval is over
 //! ```
 //!
@@ -20,6 +21,8 @@ use crate::reserver::News;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     None,
+    /// For recovery, by a primary that has no word for a store that is too full: it waits for its answer until there is room.
+    Waiting(u32),
     Asked(Kind, u32),
     Held(Kind),
 }
@@ -55,16 +58,22 @@ impl Lender {
     /// The primary asks.
     pub fn asked(&mut self, kind: Kind, priority: u32, is_too_full: bool, out: &mut Vec<Do>) {
         self.release(out);
-        if is_too_full {
-            return out.push(Do::Refuse);
+        match kind {
+            Kind::Backfill if is_too_full => return out.push(Do::Refuse),
+            Kind::Recovery if is_too_full => {
+                self.state = State::Waiting(priority);
+                return;
+            }
+            _ => {}
         }
         self.state = State::Asked(kind, priority);
         out.push(Do::AskOurs(priority));
     }
     /// The primary needs it no longer, or the interval is over.
     pub fn release(&mut self, out: &mut Vec<Do>) {
-        if std::mem::replace(&mut self.state, State::None) != State::None {
-            out.push(Do::GiveOursBack);
+        match std::mem::replace(&mut self.state, State::None) {
+            State::None | State::Waiting(_) => {}
+            State::Asked(..) | State::Held(_) => out.push(Do::GiveOursBack),
         }
     }
     /// Our OSD has a place, or takes it back. A place that was not granted yet is asked for again.
@@ -83,7 +92,28 @@ impl Lender {
                 self.state = State::None;
                 out.push(Do::Revoke(kind));
             }
-            (State::Held(_), News::Granted) | (State::None, _) => {}
+            (State::Held(_), News::Granted) | (State::None | State::Waiting(_), _) => {}
+        }
+    }
+    /// The store is full: recovery has no place here until there is room again.
+    pub fn full(&mut self, out: &mut Vec<Do>) {
+        match self.state {
+            State::Asked(Kind::Recovery, priority) => {
+                self.release(out);
+                self.state = State::Waiting(priority);
+            }
+            State::Held(Kind::Recovery) => {
+                self.release(out);
+                out.push(Do::Revoke(Kind::Recovery));
+            }
+            _ => {}
+        }
+    }
+    /// It is not full any more.
+    pub fn has_room(&mut self, out: &mut Vec<Do>) {
+        if let State::Waiting(priority) = self.state {
+            self.state = State::Asked(Kind::Recovery, priority);
+            out.push(Do::AskOurs(priority));
         }
     }
     /// The store is too full to be filled further.
@@ -129,5 +159,17 @@ mod tests {
         assert_eq!(done(&|lender, out| lender.news(News::Granted, out)), [Do::Grant(Kind::Backfill)]);
         assert_eq!(done(&Lender::too_full), [Do::GiveOursBack, Do::RevokeTooFull]);
         assert_eq!(done(&Lender::release), []);
+        // Recovery has no word for a store that is full: the answer comes when there is room.
+        assert_eq!(done(&|lender, out| lender.asked(Kind::Recovery, 180, true, out)), []);
+        assert_eq!(done(&Lender::full), []);
+        assert_eq!(done(&Lender::has_room), [Do::AskOurs(180)]);
+        assert_eq!(done(&Lender::has_room), []);
+        assert_eq!(done(&Lender::full), [Do::GiveOursBack]);
+        assert_eq!(done(&Lender::has_room), [Do::AskOurs(180)]);
+        assert_eq!(done(&|lender, out| lender.news(News::Granted, out)), [Do::Grant(Kind::Recovery)]);
+        assert_eq!(done(&Lender::full), [Do::GiveOursBack, Do::Revoke(Kind::Recovery)]);
+        assert_eq!(done(&Lender::release), []);
+        assert_eq!(done(&|lender, out| lender.asked(Kind::Recovery, 180, true, out)), []);
+        assert_eq!(done(&Lender::release), [], "it had no place yet");
     }
 }

@@ -281,7 +281,9 @@ impl Peering {
         if self.creating && self.state != State::Active {
             bits |= CREATING;
         }
-        if self.is_clean() {
+        // As many members as the pool wants have everything: so it is called, be they others than those that placement chose.
+        let is_full = self.is_active() && self.is_recovered && self.mapping.acting.len() == self.mapping.size as usize;
+        if is_full || self.is_clean() {
             bits |= CLEAN;
         }
         if self.is_premerge() {

@@ -244,7 +244,7 @@ impl Pg {
     /// The members are active, and what each of them lacks is known.
     pub(super) fn begin_recovery(&mut self, cx: &mut Cx<'_>) {
         if self.is_lacking() && self.peering.pending_merge().is_none() {
-            self.room.run().set_gates(Gates { recovery: false, backfill: false });
+            self.room.run().set_gates(Gates { recovery: false, deletions: false, backfill: false });
             self.recover(cx, |recovery, host| recovery.begin(host));
         }
     }
@@ -292,6 +292,7 @@ impl Pg {
             gone.iter().for_each(|member| self.peering.is_gone(*member));
             self.recover(cx, |recovery, host| recovery.gone(host, &|member| gone.contains(&member)));
         }
+        self.stop_if_full(cx);
         // Flags of the map say what may go on.
         self.gate(cx);
     }
@@ -401,10 +402,14 @@ impl Pg {
                 cx.log(Level::Error, format!("{}: osd.{from}: recovery of objects of another group", self.pgid));
                 continue;
             }
+            let brings = if let Part::Push(push) = &part { push.data.len() as u64 } else { 0 };
             if part.asks_target() {
                 self.room.asked_by = envelope.min_epoch;
             }
             self.recover(cx, |recovery, host| recovery.handle(host, from, part));
+            if brings > 0 && cx.sh.is_full(brings) {
+                self.stop_if_full(cx);
+            }
         }
     }
     fn send_part(&self, to: PgShard, part: Part, cx: &mut Cx<'_>) {

@@ -84,11 +84,19 @@ impl Reservation {
     }
 
     /// Places are wanted at these members; what was held is given back first.
-    pub fn want(&mut self, kind: Kind, priority: u32, mut members: Vec<PgShard>, out: &mut Vec<Do>) {
+    pub fn want(&mut self, kind: Kind, priority: u32, members: Vec<PgShard>, out: &mut Vec<Do>) {
+        self.plan(priority, members, out);
+        self.ask_ours(kind, out);
+    }
+    /// The same, and a member is too full to be begun with: nothing is asked before that time.
+    pub fn want_later(&mut self, kind: Kind, priority: u32, members: Vec<PgShard>, at: Stamp, out: &mut Vec<Do>) {
+        self.plan(priority, members, out);
+        self.state = State::Refused(kind, at);
+    }
+    fn plan(&mut self, priority: u32, mut members: Vec<PgShard>, out: &mut Vec<Do>) {
         self.release(out);
         members.sort_unstable();
         (self.members, self.asked, self.priority) = (members, 0, priority);
-        self.ask_ours(kind, out);
     }
     fn ask_ours(&mut self, kind: Kind, out: &mut Vec<Do>) {
         self.state = State::Local(kind);
@@ -191,7 +199,7 @@ impl Reservation {
             self.ask_ours(kind, out);
         }
     }
-    /// A member is too full to be begun with: nothing is asked before then.
+    /// A member is too full to go on with: nothing is asked before then.
     pub fn refuse(&mut self, kind: Kind, at: Stamp, out: &mut Vec<Do>) {
         self.release(out);
         self.state = State::Refused(kind, at);

@@ -9,6 +9,7 @@ use super::recovery::run::Gates;
 use super::reserve::{Do, Kind, State, Urgency, priority};
 use super::said::Word;
 use crate::peers;
+use crate::planted::{Bug, planted};
 use crate::reserver::News;
 use crate::shared::{Cx, Shared};
 use base::Stamp;
@@ -55,31 +56,56 @@ impl Pg {
             cx.sh.report_soon = true;
             match needed {
                 None => self.reservation.release(&mut out),
-                Some(Kind::Recovery) if self.has_full_member(cx) => {
-                    let at = retry_at("osd_recovery_retry_interval", cx);
-                    self.reservation.refuse(Kind::Recovery, at, &mut out);
-                }
                 Some(kind) => {
+                    let priority = priority(kind, &self.urgency(kind));
                     let members = match kind {
                         Kind::Recovery => self.peering.others().collect(),
                         Kind::Backfill => self.peering.targets().iter().copied().collect(),
                     };
-                    self.reservation.want(kind, priority(kind, &self.urgency(kind)), members, &mut out);
+                    if kind == Kind::Recovery && self.has_full_member(cx) {
+                        self.reservation.want_later(kind, priority, members, retry_at("osd_recovery_retry_interval", cx), &mut out);
+                    } else {
+                        self.reservation.want(kind, priority, members, &mut out);
+                    }
                 }
             }
         }
         self.do_reserve(out, cx);
         self.gate(cx);
     }
-    fn has_full_member(&self, cx: &Cx<'_>) -> bool {
-        self.peering.members().iter().any(|member| cx.sh.map.state(member.osd) & osd_state::FULL != 0)
+    fn has_full_member(&self, cx: &mut Cx<'_>) -> bool {
+        let map = cx.sh.map.clone();
+        self.peering.members().iter().any(|member| map.state(member.osd) & osd_state::FULL != 0) || cx.sh.is_full(0)
+    }
+    /// Recovery that was let begin stops where a member has got full: at the primary until none is, at another member until the primary has noticed.
+    /// What clients wait for, and deletions, go on with the room that is left behind the ratio.
+    pub(super) fn stop_if_full(&mut self, cx: &mut Cx<'_>) {
+        if planted(Bug::RecoverIntoFull) {
+            return;
+        }
+        if !self.peering.is_primary() {
+            if cx.sh.is_full(0) {
+                self.lend(Lender::full, cx);
+            }
+            return;
+        }
+        let goes_on = self.reservation.kind() == Some(Kind::Recovery) && !matches!(self.reservation.state(), State::Refused(..));
+        if goes_on && self.has_full_member(cx) {
+            let mut out = Vec::new();
+            self.reservation.refuse(Kind::Recovery, retry_at("osd_recovery_retry_interval", cx), &mut out);
+            cx.sh.report_soon = true;
+            self.do_reserve(out, cx);
+            self.gate(cx);
+        }
     }
     /// What the places and the map's flags allow.
     pub(super) fn gate(&mut self, cx: &mut Cx<'_>) {
         let (map, held) = (cx.sh.map.clone(), |kind| self.reservation.holds(kind));
         let goes = !map.has_flag(map_flags::NORECOVER);
         let moves = !map.has_flag(map_flags::NOBACKFILL) && (!map.has_flag(map_flags::NOREBALANCE) || self.copies().degraded > 0);
-        let gates = Gates { recovery: goes && held(Kind::Recovery), backfill: goes && moves && held(Kind::Backfill) };
+        let too_full = matches!(self.reservation.state(), State::Refused(Kind::Recovery, _));
+        let recovery = goes && held(Kind::Recovery);
+        let gates = Gates { recovery, deletions: recovery || goes && too_full, backfill: goes && moves && held(Kind::Backfill) };
         let begins = held(Kind::Backfill) && self.room.recovery().is_some_and(|recovery| recovery.backfill().is_none());
         if let Some(recovery) = self.room.recovery_mut() {
             recovery.set_gates(gates);
@@ -145,7 +171,10 @@ impl Pg {
                 self.reservation.revoked(from, Some(retry_at("osd_backfill_retry_interval", cx)), &mut out);
             }
             Word::Request { kind, priority, bytes } if self.is_of_primary(from, sent) => {
-                let is_refused = kind == Kind::Backfill && (is_rejected_by_chance(cx.sh) || is_too_full(cx.sh, bytes));
+                let is_refused = match kind {
+                    Kind::Backfill => is_rejected_by_chance(cx.sh) || is_too_full(cx.sh, bytes),
+                    Kind::Recovery => cx.sh.is_full(0),
+                };
                 return self.lend(|lender, out| lender.asked(kind, priority, is_refused, out), cx);
             }
             Word::Release if self.is_of_primary(from, sent) => return self.lend(Lender::release, cx),
@@ -183,6 +212,11 @@ impl Pg {
 
     /// Time passes.
     pub(super) fn tick_places(&mut self, cx: &mut Cx<'_>) {
+        if self.peering.is_primary() || cx.sh.is_full(0) {
+            self.stop_if_full(cx);
+        } else {
+            self.lend(Lender::has_room, cx);
+        }
         let mut out = Vec::new();
         match self.reservation.state() {
             State::Refused(Kind::Recovery, at) if at <= cx.clock.mono && self.has_full_member(cx) => {

@@ -124,6 +124,7 @@ impl Shard {
                 remote_places,
                 internal_tids: 0,
                 room: 0,
+                full: (false, 0),
                 crumb,
                 damaged: 0,
                 history: Default::default(),

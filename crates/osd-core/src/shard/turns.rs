@@ -105,6 +105,7 @@ impl Shard {
 
     pub(super) fn tick(&mut self, cx: &mut EventCx<'_>) {
         self.leases_due(cx);
+        self.sh.full.1 = 0;
         for pg in self.pgs.iter_mut().flatten() {
             pg.tick(&mut cx.with(&mut self.sh));
         }

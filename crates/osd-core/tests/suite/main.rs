@@ -33,6 +33,7 @@ mod object_order;
 mod one_osd;
 mod peering;
 mod recovery;
+mod recovery_full;
 mod replicas;
 mod restart;
 mod scrub;

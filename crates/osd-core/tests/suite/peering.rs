@@ -206,3 +206,32 @@ fn a_request_that_waits_for_its_group_is_answered_when_the_group_is_made() {
         assert_eq!(c.replies.iter().map(|r| (r.tid, r.result)).collect::<Vec<_>>(), [(m.tid, 0)], "seed {seed}: {:?}", c.states());
     }
 }
+
+/// Placement finds too few members, and the others stand in: as many have everything as the pool wants.
+#[test]
+fn a_group_whose_members_stand_in_is_clean_and_remapped() {
+    let mut c = Cluster::new(31, 3, 3, 2, 1);
+    let pg = PgId::new(POOL, 0);
+    assert_eq!(c.one("a", vec![append(b"1")]).map(|r| r.result), Some(0));
+    let primary = c.primary(pg) as usize;
+    let out = (primary + 1) % 3;
+    let state = |c: &Cluster| {
+        let node = c.nodes[c.primary(pg) as usize].as_ref().expect("a primary runs");
+        types::pg_state::to_text(node.osd.pgs().next().expect("it has the group").state_bits())
+    };
+    assert_eq!(state(&c), "active+clean");
+    c.publish(|m| m.osd_weight[out] = 0);
+    (0..3).for_each(|_| c.settle());
+    assert_eq!(c.map.pg_temp.get(&pg).map(Vec::len), Some(3), "the monitor has an exception for it");
+    assert_eq!(state(&c), "active+clean+remapped");
+    // With a member less it is neither.
+    c.kill(out);
+    c.mark_down(out);
+    (0..3).for_each(|_| c.settle());
+    assert!(!state(&c).contains("clean"), "{}", state(&c));
+    c.start(out);
+    c.publish(|m| m.osd_weight[out] = 0x10000);
+    (0..3).for_each(|_| c.settle());
+    assert_eq!(state(&c), "active+clean");
+    assert_eq!(c.errors, [""; 0]);
+}

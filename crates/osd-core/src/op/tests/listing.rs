@@ -3,7 +3,7 @@
 use super::bench::{Bench, POOL, put};
 use crate::op::plan_pg;
 use crate::planted::{Bug, is_noticed};
-use denc::{Decoder, Denc, Encoder};
+use denc::{Decoder, Encoder};
 use messages::InOp;
 use types::osd_op::PglsArgs;
 use types::{ByteStr, Bytes, HObject, OpCode, OsdOp};

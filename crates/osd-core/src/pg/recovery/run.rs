@@ -16,7 +16,8 @@
 //! before everything else. An object that is under way is not written: writes wait until no member lacks it, so a push sees one version from its
 //! first part to its last. What a member answers late, or twice, finds nothing under way and changes nothing.
 //!
-//! What no client waits for begins when the group lets it ([`Recovery::set_gates`]: reservations, flags of the map). When no member lacks anything,
+//! What no client waits for begins when the group lets it ([`Recovery::set_gates`]: reservations, flags of the map); deletions before all else, also
+//! where members are too full for more, as they make room. When no member lacks anything,
 //! backfill goes on ([`crate::pg::backfill`]): what it wants sent is pushed like everything else. Holds no message frame and no transaction of its own.
 
 use super::apply::{self, ApplyStop, Incoming};
@@ -80,6 +81,8 @@ pub struct Recovery {
     slots: Rc<Slots>,
     /// Clients wait for these.
     wanted: VecDeque<HObject>,
+    /// Objects that are deleted, wherever they are lacking.
+    deletions: VecDeque<HObject>,
     queue: VecDeque<HObject>,
     active: BTreeMap<HObject, Active>,
     /// Clones that wait for their head, by its name.
@@ -102,6 +105,8 @@ pub struct Recovery {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gates {
     pub recovery: bool,
+    /// What takes no room.
+    pub deletions: bool,
     pub backfill: bool,
 }
 
@@ -123,6 +128,7 @@ impl Recovery {
         Self {
             slots,
             wanted: VecDeque::new(),
+            deletions: VecDeque::new(),
             queue: VecDeque::new(),
             active: BTreeMap::new(),
             behind: BTreeMap::new(),
@@ -132,7 +138,7 @@ impl Recovery {
             parked: VecDeque::new(),
             work: Work::Idle,
             recovered: ObjectStatSum::default(),
-            gates: Gates { recovery: true, backfill: true },
+            gates: Gates { recovery: true, deletions: true, backfill: true },
             backfill: None,
             sleeps_until: None,
         }
@@ -145,10 +151,14 @@ impl Recovery {
         let mut seen = BTreeSet::new();
         for (_, obj) in sets(host).flat_map(Missing::by_need) {
             if seen.insert(obj) {
-                self.queue.push_back(obj.clone());
+                self.put(host, obj);
             }
         }
         self.go_on();
+    }
+    fn put(&mut self, host: &dyn Host, obj: &HObject) {
+        let is_deleted = sets(host).filter_map(|missing| missing.get(obj)).all(|item| item.delete);
+        if is_deleted { self.deletions.push_back(obj.clone()) } else { self.queue.push_back(obj.clone()) }
     }
     /// Members lack an object that they had.
     pub fn add(&mut self, obj: &HObject) {
@@ -187,7 +197,9 @@ impl Recovery {
             if gates.backfill && !self.gates.backfill {
                 self.backfill.iter_mut().for_each(|backfill| backfill.resume());
             }
-            let opens = gates.recovery && !self.gates.recovery || gates.backfill && !self.gates.backfill;
+            let opens = gates.recovery && !self.gates.recovery
+                || gates.deletions && !self.gates.deletions
+                || gates.backfill && !self.gates.backfill;
             self.gates = gates;
             if opens {
                 self.go_on();
@@ -273,7 +285,8 @@ impl Recovery {
         self.active.len()
     }
     pub fn is_done(&self) -> bool {
-        self.queue.is_empty() && self.wanted.is_empty() && self.active.is_empty() && self.behind.is_empty()
+        let waits = !self.queue.is_empty() || !self.deletions.is_empty() || !self.wanted.is_empty();
+        !waits && self.active.is_empty() && self.behind.is_empty()
     }
     pub fn lacking(&self, host: &dyn Host) -> Lacking {
         let on_primary = host.missing().len() as u64;
@@ -300,7 +313,17 @@ impl Recovery {
         !self.wanted.is_empty() || self.slots.has_room() && self.sleeps_until.is_none() && (self.may_recover() || self.may_backfill())
     }
     fn may_recover(&self) -> bool {
-        self.gates.recovery && !self.queue.is_empty()
+        self.may_delete() || self.gates.recovery && !self.queue.is_empty()
+    }
+    fn may_delete(&self) -> bool {
+        self.gates.deletions && !self.deletions.is_empty()
+    }
+    /// The next object that no client waits for.
+    fn next(&mut self) -> Option<HObject> {
+        if self.may_delete() {
+            return self.deletions.pop_front();
+        }
+        if self.gates.recovery { self.queue.pop_front() } else { None }
     }
     fn may_backfill(&self) -> bool {
         // An object that is under way to one member by the log is not begun for another one.
@@ -309,7 +332,8 @@ impl Recovery {
     /// Something of the log is not recovered, and may be.
     pub fn has_log_work(&self) -> bool {
         let fills = |obj: &HObject| self.backfill.as_ref().is_some_and(|backfill| backfill.is_under_way(obj));
-        !self.queue.is_empty() || !self.wanted.is_empty() || !self.behind.is_empty() || self.active.keys().any(|obj| !fills(obj))
+        let waits = !self.queue.is_empty() || !self.deletions.is_empty() || !self.wanted.is_empty();
+        waits || !self.behind.is_empty() || self.active.keys().any(|obj| !fills(obj))
     }
     fn stopped(&mut self, error: &StoreError) {
         self.work = Work::stopped(error);
@@ -337,7 +361,7 @@ impl Recovery {
         let mut starts = 0;
         while starts < host.limits().starts_max && matches!(self.work, Work::Waiting(For::Peer)) && self.may_start() {
             let is_wanted = !self.wanted.is_empty();
-            let obj = self.wanted.pop_front().or_else(|| if self.may_recover() { self.queue.pop_front() } else { None });
+            let obj = self.wanted.pop_front().or_else(|| self.next());
             let started = match obj {
                 Some(obj) => self.start(host, obj, is_wanted),
                 None if self.may_backfill() => self.fill_next(host),
@@ -356,7 +380,7 @@ impl Recovery {
             let rests = self.active.is_empty() && self.parked.is_empty();
             self.work = if self.may_start() {
                 Work::Busy
-            } else if rests && self.queue.is_empty() {
+            } else if rests && self.queue.is_empty() && self.deletions.is_empty() {
                 Work::Idle
             } else {
                 Work::Waiting(For::Peer)
@@ -424,7 +448,7 @@ impl Recovery {
         let step = match item {
             Some(item) if item.delete => {
                 if !self.delete_here(host, &obj, item.need, None) {
-                    self.queue.push_front(obj);
+                    self.deletions.push_front(obj);
                     return false;
                 }
                 host.is_nearer(&obj);
