@@ -3,6 +3,9 @@
 //! With a token: those that show it, in a header (`Authorization: Bearer TOKEN`), in the address once (`?token=TOKEN`, which is then kept in a cookie
 //! and leaves the address), or in that cookie. Without one the address is the machine's own: then the request must name it by number or as
 //! `localhost`, so that a page from elsewhere can't have a browser read it under a name of its own.
+//!
+//! Whatever else is shown, what a browser asks for a page of another address is refused: it could not read the answer, but it could hold all places. A
+//! link to the page is followed.
 
 use super::wire::Asked;
 use std::net::IpAddr;
@@ -37,12 +40,23 @@ fn is_own(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok()
 }
 
+/// True if a browser asks for a page of another address.
+fn is_of_another_page(asked: &Asked) -> bool {
+    let is_followed = asked.fetch_dest == "document" && asked.method == "GET";
+    let is_foreign = !matches!(asked.fetch_site.as_str(), "" | "same-origin" | "none");
+    let origin = asked.origin.split_once("://").map_or(asked.origin.as_str(), |(_, host)| host);
+    (is_foreign && !is_followed) || (!origin.is_empty() && origin != asked.host)
+}
+
 impl Guard {
     pub fn new(token: Option<String>) -> Self {
         Self { token }
     }
 
     pub fn look(&self, asked: &Asked) -> Verdict {
+        if is_of_another_page(asked) {
+            return Verdict::Refuse(403, "this address is for its own page\n");
+        }
         self.judge(&asked.path, &asked.query, &asked.host, &asked.authorization, &asked.cookie)
     }
 
@@ -95,6 +109,29 @@ mod tests {
             ("", "403"),
         ] {
             assert_eq!(verdict(&guard, "/", "", host, "", ""), wanted, "{host}");
+        }
+    }
+
+    #[test]
+    fn what_another_page_asks_for_is_refused() {
+        let guard = Guard::new(None);
+        for (site, dest, origin, wanted) in [
+            ("", "", "", true),
+            ("same-origin", "empty", "http://127.0.0.1:9283", true),
+            ("none", "document", "", true),
+            ("cross-site", "document", "", true),
+            ("cross-site", "empty", "http://evil.example", false),
+            ("cross-site", "image", "", false),
+            ("cross-site", "iframe", "", false),
+            ("same-site", "empty", "http://127.0.0.1:8000", false),
+            ("", "", "http://evil.example", false),
+            ("", "", "null", false),
+        ] {
+            let text = |t: &str| t.to_string();
+            let (host, method, path) = (text("127.0.0.1:9283"), text("GET"), text("/events"));
+            let (origin, fetch_site, fetch_dest) = (text(origin), text(site), text(dest));
+            let asked = Asked { method, path, host, origin, fetch_site, fetch_dest, ..Asked::default() };
+            assert_eq!(matches!(guard.look(&asked), Verdict::Pass), wanted, "{asked:?}");
         }
     }
 

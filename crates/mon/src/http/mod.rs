@@ -19,18 +19,19 @@ mod wire;
 use crate::run::Shared;
 use anyhow::{Context, Result, ensure};
 use guard::{Guard, Verdict};
+use net::half_open::{HalfOpens, Source};
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::Notify;
 use tokio::task::spawn_local;
 use viewers::{Events, Viewers};
 use wire::{Answer, Asked};
 
-/// Connections at a time; more wait to be accepted.
+/// Requests that are not answered; for one more, the oldest of the address that has the most is given up. Streams of events are bounded by `viewers`.
 const OPEN_MAX: usize = 64;
 /// The port of the manager's `prometheus` module.
 pub const PORT: u16 = 9283;
@@ -94,26 +95,61 @@ pub async fn serve(shared: Rc<Shared>, config: &HttpConfig) -> Result<SocketAddr
 }
 
 async fn accept(listener: TcpListener, server: Rc<Server>) {
-    let room = Arc::new(Semaphore::new(OPEN_MAX));
+    let room = Room::default();
     loop {
-        let Ok(permit) = room.clone().acquire_owned().await else { return };
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, from)) = listener.accept().await else {
             // Out of descriptors, most likely.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
         let server = server.clone();
+        let place = Place::take(&room, from);
+        let gone = place.gone.clone();
         spawn_local(async move {
-            // A visitor that breaks off is no news.
-            let _ = server.visit(stream).await;
-            drop(permit);
+            tokio::select! {
+                // A visitor that breaks off is no news.
+                _ = server.visit(stream, place) => {}
+                () = gone.notified() => {}
+            }
         });
+    }
+}
+
+/// Visitors that have no answer yet.
+type Room = Rc<RefCell<HalfOpens<Rc<Notify>>>>;
+
+/// A visitor's place among them.
+struct Place {
+    room: Room,
+    source: Source,
+    number: u64,
+    /// Another needs the place.
+    gone: Rc<Notify>,
+}
+
+impl Place {
+    fn take(room: &Room, from: SocketAddr) -> Self {
+        let (source, gone) = (Source::of(from.ip()), Rc::new(Notify::new()));
+        let mut all = room.borrow_mut();
+        if all.len() >= OPEN_MAX
+            && let Some(other) = all.evict()
+        {
+            other.notify_one();
+        }
+        let number = all.add(source, gone.clone());
+        Self { room: room.clone(), source, number, gone }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.room.borrow_mut().remove(self.source, self.number);
     }
 }
 
 impl Server {
     /// One request on a connection, which is closed behind its answer: a visitor comes every second at most.
-    async fn visit(&self, mut stream: TcpStream) -> std::io::Result<()> {
+    async fn visit(&self, mut stream: TcpStream, place: Place) -> std::io::Result<()> {
         let asked = match wire::read(&mut stream).await? {
             Ok(asked) => asked,
             Err(status) => return wire::send(&mut stream, &Answer::text(status, PLAIN, "a request that can't be read\n"), false).await,
@@ -121,7 +157,10 @@ impl Server {
         let head = asked.method == "HEAD";
         match self.guard.look(&asked) {
             Verdict::Pass if asked.path == "/events" && asked.method == "GET" => match self.viewers.join() {
-                Some(events) => stream_to(stream, events).await,
+                Some(events) => {
+                    drop(place);
+                    stream_to(stream, events).await
+                }
                 None => wire::send(&mut stream, &Answer::text(503, PLAIN, "there are too many viewers, or no state yet\n"), false).await,
             },
             Verdict::Pass => wire::send(&mut stream, &self.answer(&asked), head).await,

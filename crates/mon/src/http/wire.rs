@@ -28,6 +28,10 @@ pub struct Asked {
     pub host: String,
     pub authorization: String,
     pub cookie: String,
+    /// Of which page the request is, as a browser says.
+    pub origin: String,
+    pub fetch_site: String,
+    pub fetch_dest: String,
 }
 
 /// An answer.
@@ -82,6 +86,9 @@ fn parse(bytes: &[u8]) -> Option<Result<Asked, u16>> {
             "host" => &mut asked.host,
             "authorization" => &mut asked.authorization,
             "cookie" => &mut asked.cookie,
+            "origin" => &mut asked.origin,
+            "sec-fetch-site" => &mut asked.fetch_site,
+            "sec-fetch-dest" => &mut asked.fetch_dest,
             _ => continue,
         };
         *place = String::from_utf8_lossy(header.value).trim().into();
