@@ -126,7 +126,15 @@ impl Work<'_> {
         let id = self.id;
         let export = format!("humboldt store --dir {}/osd.{id} export FILE --skip-damaged", self.dir.display());
         let next = format!("save what can be read (`{export}`, while the OSD is down), or give --yes-i-really-mean-it");
-        let (groups, states) = self.groups().await?;
+        // Groups that are just being served again report a moment later.
+        let end = Instant::now() + PATIENCE;
+        let (groups, states) = loop {
+            let (groups, states) = self.groups().await?;
+            if states == 0 || Instant::now() >= end {
+                break (groups, states);
+            }
+            tokio::time::sleep(LOOK).await;
+        };
         if is_up {
             let alone = groups.iter().filter(|group| group.only_on(id)).count();
             ensure!(alone == 0, "osd.{id} has the only copy of {alone} placement groups: give their pools a second copy first; or {next}");

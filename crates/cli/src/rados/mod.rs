@@ -249,7 +249,7 @@ fn print_help() {
          \x20 setomapval OBJECT KEY [VALUE]       rmomapkey OBJECT KEY, listomapkeys OBJECT, listomapvals OBJECT\n\
          \x20 cp OBJECT OBJECT                    with attributes and omap\n\
          \x20 mksnap SNAPSHOT                     rmsnap SNAPSHOT, lssnap: snapshots of the pool\n\
-         \x20 list-inconsistent-pg                groups in which a scrub found errors\n\
+         \x20 list-inconsistent-pg POOL           groups in which a scrub found errors\n\
          \x20 bench SECONDS write|seq|rand        -b BYTES, -t OPERATIONS, -O BYTES of an object, --no-cleanup\n\n\
          options:\n\
          \x20 -p, --pool NAME            -N, --namespace NAME\n\

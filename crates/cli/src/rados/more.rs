@@ -28,7 +28,7 @@ pub async fn run(cluster: &Cluster, pool: &Pool, name: &str, words: &[&str]) -> 
             out(format!("removed pool {name} snap {snap}\n").as_bytes())
         }
         ["lssnap"] => out(snaps(cluster, pool).as_bytes()),
-        ["list-inconsistent-pg"] => inconsistent(cluster, pool).await,
+        ["list-inconsistent-pg", ..] => inconsistent(cluster, pool).await,
         _ => Err(usage_of(&format!("-p POOL {} ...; --help says what it takes", words[0]))),
     }
 }
@@ -49,7 +49,9 @@ fn snaps(cluster: &Cluster, pool: &Pool) -> String {
     let all = map.pool(pool.id()).map(|pool| pool.snaps.clone()).unwrap_or_default();
     let mut text = String::new();
     for (id, snap) in &all {
-        let _ = writeln!(text, "{}\t{}\t{}", id, snap.name, snap.stamp);
+        // To the second, and as that program writes it.
+        let stamp: String = snap.stamp.to_string().chars().take(19).collect();
+        let _ = writeln!(text, "{id}\t{}\t{}", snap.name, stamp.replace('-', ".").replace('T', " "));
     }
     text + &format!("{} snaps\n", all.len())
 }

@@ -47,7 +47,11 @@ pub async fn run(cluster: &Cluster, o: &Options) -> Done {
     if !KNOWN.contains(&words[0]) && !is_more {
         return Err(Failed(format!("unrecognized command {}; -h or --help for usage\nerror 22: (22) Invalid argument", words[0])));
     }
-    let Some(name) = o.pool.as_deref() else {
+    let named = match words[..] {
+        ["list-inconsistent-pg", pool] => Some(pool),
+        _ => o.pool.as_deref(),
+    };
+    let Some(name) = named else {
         return Err(match words[0] {
             "ls" => Failed("either pool name or pg id needs to be specified".into()),
             _ => Failed("pool name was not specified".into()),
