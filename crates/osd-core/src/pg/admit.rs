@@ -144,7 +144,7 @@ impl Pg {
             return Ok(());
         }
         check_names(m, info.may_write, op.bytes_in, &cx.sh.limits).map_err(Halt::Reply)?;
-        if cx.sh.map.is_blocklisted(&session.peer.addr) {
+        if session.is_blocklisted(&cx.sh.map) {
             return Err(Halt::Reply(EBLOCKLISTED));
         }
         let bypass = m.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0;
@@ -173,7 +173,7 @@ impl Pg {
             read: info.plain_read || info.pg_op,
             write: info.plain_write,
             classes: &classes,
-            addr: &session.peer.addr,
+            addr: if planted(Bug::BelieveClaimedNetwork) { &session.peer.addr } else { &session.peer.from },
         })
     }
 

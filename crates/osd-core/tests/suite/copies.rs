@@ -4,6 +4,7 @@ use crate::world;
 use crate::world::{Kind, POOL, World, addr};
 use denc::Denc;
 use messages::{InOp, MOSDOp, MOSDOpReply, Message};
+use osd_core::daemon::Network;
 use osd_core::{ConnId, Effect, Event, Peer};
 use types::errno::ENOENT;
 use types::osd_op::{CopyFromArgs, OpCode};
@@ -22,6 +23,8 @@ fn peer(osd: u64) -> Peer {
         features: features::SUPPORTED,
         supported: features::SUPPORTED,
         addr: addr(6801 + 10 * osd as u16, 1),
+        from: addr(6801 + 10 * osd as u16, 1),
+        network: Network::Public,
         cap: None,
     }
 }
