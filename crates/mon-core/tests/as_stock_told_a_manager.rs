@@ -120,6 +120,7 @@ fn replay(said: &[Said]) -> World {
                 global_id: 5000 + u64::from(conn),
                 caps: AuthCapsInfo::from_text(caps),
                 addrs: addr(&format!("v2:127.0.0.1:{}/{conn}", 6900 + u16::from(conn))),
+                from: addr(&format!("v2:127.0.0.1:{}/{conn}", 6900 + u16::from(conn))).front(),
                 features: features::SUPPORTED,
                 handshake: Handshake::default(),
             };
