@@ -10,6 +10,7 @@ use crate::{CryptoKey, Entropy, Refusal, RotatingSecrets, Usage, service};
 use bytes::Bytes;
 use denc::{Decoder, Denc, Encoder};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 use types::{EntityKind, EntityText, UTime};
 
@@ -37,11 +38,18 @@ impl Held {
 }
 
 /// What a finished login gives to the connection.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secrets {
     pub session_key: CryptoKey,
     /// Empty in crc mode.
     pub connection_secret: Bytes,
+}
+
+/// Without the secrets.
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secrets").finish_non_exhaustive()
+    }
 }
 
 /// What an answer in a MAuthReply leads to.

@@ -3,6 +3,7 @@
 use crate::CryptoKey;
 use bytes::Bytes;
 use denc::{Decoder, Denc, DencError, Encoder};
+use std::fmt;
 use types::{EntityText, UTime};
 
 /// Requests to a monitor, in the header of what follows the challenge.
@@ -212,10 +213,17 @@ impl Denc for Authorize {
 }
 
 /// A service's proof that it could read the ticket, and the secret of the connection if it has one.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct AuthorizeReply {
     pub nonce_plus_one: u64,
     pub connection_secret: Bytes,
+}
+
+/// Without the secrets.
+impl fmt::Debug for AuthorizeReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthorizeReply").field("nonce_plus_one", &self.nonce_plus_one).finish_non_exhaustive()
+    }
 }
 impl Denc for AuthorizeReply {
     fn encode(&self, e: &mut Encoder) {

@@ -9,6 +9,9 @@
 //! ... later, in MAuth messages: tickets anew, a service's rotating secrets
 //! ```
 //!
+//! The ticket that buys other tickets remembers the key that it was given for: when that is no longer the entity's, after `auth rotate` or because
+//! another entity has the name now, it buys none. Stock lets it, for as long as it lasts.
+//!
 //! Claiming a global_id back takes the old ticket (CVE-2021-20288): there is no setting that would allow it without.
 
 use crate::proto::{
@@ -20,6 +23,7 @@ use crate::service::{self, ServiceKeys};
 use crate::{AuthCapsInfo, Authorizer, CryptoKey, EntityAuth, Entropy, KeyError, KeyType, Refusal, RotatingSecrets, Usage};
 use bytes::Bytes;
 use denc::{Decoder, Denc, Encoder};
+use std::fmt;
 use std::time::Duration;
 use types::{EntityKind, EntityText, UTime};
 
@@ -52,13 +56,20 @@ pub struct ServerSession {
 }
 
 /// What an answered request gives besides its answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Granted {
     pub session_key: CryptoKey,
     /// Empty in crc mode.
     pub connection_secret: Bytes,
     /// The entity's capabilities on the monitor.
     pub caps: AuthCapsInfo,
+}
+
+/// Without the secrets.
+impl fmt::Debug for Granted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Granted").field("caps", &self.caps).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,9 +158,9 @@ impl ServerSession {
             _ => return Err(Refusal::NoCaps),
         };
 
-        // The ticket for coming back to a monitor carries no capabilities: those are looked up.
+        // The ticket for coming back to a monitor carries no capabilities: those are looked up. In their place is a mark of the key.
         let parent = AuthTicket { name: self.name.clone(), global_id: self.global_id, ..AuthTicket::default() };
-        let grant = Grant::new(db, u32::from(EntityKind::AUTH.0), &parent, AuthCapsInfo::default(), key.kind, now, entropy)?;
+        let grant = Grant::new(db, u32::from(EntityKind::AUTH.0), &parent, mark(key)?, key.kind, now, entropy)?;
         let session_key = grant.info.session_key.clone();
         ResponseHeader { request_type: GET_AUTH_SESSION_KEY, status: 0 }.encode(e);
         encode_tickets(&[grant], key, old_session_key.as_ref(), entropy, e)?;
@@ -211,6 +222,10 @@ impl ServerSession {
         if info.ticket.name != self.name || info.ticket.global_id != self.global_id {
             return Err(Refusal::OldTicket("a ticket of somebody else"));
         }
+        let entity = db.entity(&self.name).ok_or_else(|| Refusal::UnknownEntity(self.name.to_string()))?;
+        if !is_of_its_key(&info.ticket, entity, now) {
+            return Err(Refusal::OldTicket("a ticket that was given for another key"));
+        }
         let ServiceTicketRequest { keys } = d.get()?;
         let grants = grants(db, keys, &info.ticket, info.session_key.kind, now, entropy);
         let wanted = keys & !u32::from(EntityKind::AUTH.0);
@@ -218,6 +233,20 @@ impl ServerSession {
         ResponseHeader { request_type: GET_PRINCIPAL_SESSION_KEY, status }.encode(e);
         encode_tickets(&grants, &info.session_key, None, entropy, e)
     }
+}
+
+/// What a ticket remembers of the key that it was given for. It is sealed with a secret that only monitors have.
+fn mark(key: &CryptoKey) -> Result<AuthCapsInfo, KeyError> {
+    const MARK: u64 = u64::from_le_bytes(*b"of a key");
+    Ok(AuthCapsInfo::from_text(&format!("{:016x}", key.proof(MARK, MARK)?)))
+}
+/// True if a ticket was given for a key that the entity has now. One of an older monitor has no mark: it must be younger than the key.
+fn is_of_its_key(ticket: &AuthTicket, entity: &EntityAuth, now: UTime) -> bool {
+    if ticket.caps.caps.is_empty() {
+        let made = entity.key.created;
+        return made <= ticket.created || made > now;
+    }
+    [&entity.key, &entity.pending_key].into_iter().any(|key| mark(key).is_ok_and(|mark| mark == ticket.caps))
 }
 
 /// Only tickets for the monitors' own auth service buy other tickets.

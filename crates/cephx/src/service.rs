@@ -10,6 +10,7 @@ use crate::proto::{Authorize, AuthorizeReply, AuthorizerHead, ServerChallenge, S
 use crate::{AuthCapsInfo, CryptoKey, Entropy, Refusal, RotatingSecrets, Usage};
 use bytes::Bytes;
 use denc::{Decoder, Denc};
+use std::fmt;
 use types::{EntityKind, EntityText, UTime};
 
 /// The secrets that tickets for a service may be sealed with.
@@ -25,7 +26,7 @@ impl ServiceKeys for (EntityKind, &RotatingSecrets) {
 }
 
 /// Who was let in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Peer {
     pub name: EntityText,
     pub global_id: u64,
@@ -33,6 +34,17 @@ pub struct Peer {
     pub session_key: CryptoKey,
     /// Empty in crc mode.
     pub connection_secret: Bytes,
+}
+
+/// Without the secrets.
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer")
+            .field("name", &self.name)
+            .field("global_id", &self.global_id)
+            .field("caps", &self.caps)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What a payload leads to.

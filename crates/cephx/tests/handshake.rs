@@ -78,6 +78,9 @@ fn both_types_of_key_with_both_types_of_secret() {
         let mut c = client(&db, "client.admin");
         let (mut s, reply, ours) = login(&db, &mut c, 64, 0, rng).unwrap();
         let granted = reply.granted.unwrap();
+        for shown in [format!("{granted:?}"), format!("{ours:?}")] {
+            assert!(!shown.contains(&format!("{:?}", ours.connection_secret)) && !shown.contains("secret:"), "{shown}");
+        }
         assert_eq!((granted.session_key, granted.connection_secret), (ours.session_key.clone(), ours.connection_secret));
         // Old clients and old services are never handed a key of a type that they don't know.
         let both = if keys == secrets { keys } else { KeyType::AES };
@@ -464,5 +467,35 @@ fn a_monitor_makes_its_own_ticket() {
         // At another service it is nothing.
         let osds = db.table.services[&u32::from(EntityKind::OSD.0)].clone();
         assert!(ServiceSession::default().handle(&(EntityKind::OSD, &osds), &authorizer.payload, 64, at(1), rng).is_err());
+    }
+}
+
+/// `auth rotate`, or `auth rm` and another entity of that name: what was bought with the key of before buys nothing more.
+#[test]
+fn a_ticket_ends_with_the_key_that_it_was_given_for() {
+    let rng = &mut Rng::new(21);
+    for kind in KINDS {
+        let mut db = db_of(kind, kind, rng);
+        let mut old = client(&db, "client.admin");
+        let (mut session, ..) = login(&db, &mut old, 0, 0, rng).unwrap();
+        let mut renews = |db: &mut Db, sec: u32, rng: &mut Rng| {
+            db.table.rotate(at(sec), &TicketLife::default(), |_| kind, rng);
+            let ask = old.renewal(at(sec), rng).unwrap().expect("service tickets are due");
+            let reply = session.handle(db, &ask, None, at(sec), rng)?;
+            old.handle_reply(&reply.payload, at(sec), rng).map(|_| ())
+        };
+        renews(&mut db, 3000, rng).unwrap();
+        // Also a key that is made with the same words, or is older than the ticket, as an imported one may be.
+        let key =
+            std::mem::replace(&mut db.ring.entities.get_mut(&name("client.admin")).unwrap().key, CryptoKey::generate_of(kind, at(0), rng));
+        assert_eq!(renews(&mut db, 6000, rng), Err(Refusal::OldTicket("a ticket that was given for another key")));
+        // Its number is still its own, for who has the new key.
+        let mut new = client(&db, "client.admin");
+        login(&db, &mut new, 0, 6001, rng).unwrap();
+        // A key that is on its way counts.
+        db.ring.entities.get_mut(&name("client.admin")).unwrap().pending_key = key;
+        renews(&mut db, 6002, rng).unwrap();
+        db.ring.entities.remove(&name("client.admin"));
+        assert!(matches!(renews(&mut db, 9000, rng), Err(Refusal::UnknownEntity(_))));
     }
 }

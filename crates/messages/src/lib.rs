@@ -19,6 +19,7 @@ pub mod osd_recovery;
 pub mod osd_replica;
 pub mod paxos;
 pub mod raw;
+mod senders;
 
 pub use kind::kind_name;
 pub use mds::*;
@@ -33,5 +34,6 @@ pub use osd_recovery::*;
 pub use osd_replica::*;
 pub use paxos::Paxos;
 pub use raw::{Message, RawMessage, priority};
+pub use senders::{At, By, Senders, senders};
 /// What vectors of ops are kept in.
 pub use smallvec::{SmallVec, smallvec};

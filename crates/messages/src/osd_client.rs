@@ -136,6 +136,10 @@ impl MOSDOp {
         if self.reqid.name != EntityName::default() || self.reqid.tid != 0 {
             return self.reqid;
         }
+        self.own_reqid(source)
+    }
+    /// The id of the request as this sender's own, whatever it set.
+    pub fn own_reqid(&self, source: EntityName) -> ReqId {
         ReqId { name: source, tid: self.tid, inc: self.client_inc as i32 }
     }
     pub fn has(&self, flag: u32) -> bool {

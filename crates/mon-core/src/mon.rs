@@ -279,6 +279,7 @@ impl Mon {
             effects.push(Effect::Persist(std::mem::take(&mut self.batch)));
         }
         effects.append(&mut self.to_manager);
+        self.close_ended();
         let epoch = self.osd.epoch();
         for answer in std::mem::take(&mut self.answers) {
             let (conn, message) = match answer {
@@ -376,6 +377,24 @@ impl Mon {
     pub fn close(&mut self, conn: ConnId) {
         self.answers.push(Answer::Close(conn));
     }
+    /// Sessions of entities whose key is another one now, or gone, are over; not that of who asked for it, which hears the answer.
+    fn close_ended(&mut self) {
+        for name in std::mem::take(&mut self.auth.ended) {
+            let is_reply = |message: &RawMessage| [MCommandReply::KIND, MMgrCommandReply::KIND].contains(&message.kind);
+            let asks = |conn: &ConnId| {
+                self.answers.iter().any(|answer| match answer {
+                    Answer::Command { conn: of, .. } => of == conn,
+                    Answer::Raw(of, message) => of == conn && is_reply(message),
+                    _ => false,
+                })
+            };
+            let of_name = self.sessions.iter().filter(|(_, s)| s.peer.entity == name).map(|(conn, _)| *conn);
+            let ended: Vec<ConnId> = of_name.filter(|conn| !asks(conn)).collect();
+            for conn in ended {
+                self.close(conn);
+            }
+        }
+    }
     /// A line of the cluster log.
     pub fn say(&mut self, clock: Clock, level: u16, text: impl Into<String>) {
         self.log.say("cluster", level, text.into(), UTime::from_wall_ns(clock.wall_ns), &mut self.batch);
@@ -383,7 +402,7 @@ impl Mon {
 
     /// True if the session may have `need` of `service`.
     pub fn may(&self, conn: ConnId, service: &str, need: Perm) -> bool {
-        self.sessions.get(&conn).is_some_and(|s| s.caps.may(&s.peer.entity, &s.peer.addrs.front(), service, need))
+        self.sessions.get(&conn).is_some_and(|s| s.caps.may(&s.peer.entity, &s.peer.from, service, need))
     }
 
     /// A command from whatever message brought it. The answer's form depends on the message.
@@ -431,6 +450,7 @@ impl Mon {
             global_id: 0,
             caps: cephx::AuthCapsInfo::all(),
             addrs: EntityAddrVec::default(),
+            from: Default::default(),
             features: types::features::SUPPORTED,
             handshake: Handshake::default(),
         };
@@ -480,7 +500,7 @@ impl Mon {
     }
 
     fn check_is_admin(&self, conn: ConnId) -> Result<(), CmdError> {
-        let all = self.sessions.get(&conn).is_some_and(|s| s.caps.is_allow_all(&s.peer.addrs.front()));
+        let all = self.sessions.get(&conn).is_some_and(|s| s.caps.is_allow_all(&s.peer.from));
         if all { Ok(()) } else { Err(CmdError::new(errno::EACCES, "access denied")) }
     }
     /// Refuses a session that may not give this command with these arguments. What a capability demands of arguments is asked of those that
@@ -523,7 +543,7 @@ impl Mon {
             texts.extend(known.caps.iter().map(|(service, text)| (format!("caps_{service}"), text.clone())));
         }
         let need = crate::caps::perm(perms);
-        let addr = session.peer.addrs.front();
+        let addr = session.peer.from;
         if session.caps.may_command(&session.peer.entity, &addr, module, prefix, &texts, need) { Ok(()) } else { denied() }
     }
 

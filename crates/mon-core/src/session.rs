@@ -4,7 +4,7 @@ use crate::auth::{Endpoint, Handshake};
 use base::Stamp;
 use cephx::AuthCapsInfo;
 use std::collections::BTreeMap;
-use types::{EntityAddrVec, EntityKind, EntityName, EntityText};
+use types::{EntityAddr, EntityAddrVec, EntityKind, EntityName, EntityText};
 
 /// A connection, as the shell numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,7 +16,10 @@ pub struct PeerInfo {
     pub entity: EntityText,
     pub global_id: u64,
     pub caps: AuthCapsInfo,
+    /// As it says.
     pub addrs: EntityAddrVec,
+    /// The other end of its socket, whatever it says: where capabilities for a network are good.
+    pub from: EntityAddr,
     pub features: u64,
     /// The handshake's state, for renewals of tickets.
     pub handshake: Handshake,

@@ -26,7 +26,7 @@ impl Mon {
             session.hostname = m.hostname;
         }
         let stateful = features::has(session.peer.features, features::MON_STATEFUL_SUB);
-        let (entity, addr) = (&session.peer.entity, session.peer.addrs.front());
+        let (entity, addr) = (&session.peer.entity, session.peer.from);
         let reads = session.caps.may(entity, &addr, "mon", Perm::R);
         for (what, item) in m.what {
             // What a session needs before it is anybody; all else takes a reader, and each kind asks for more when it is served.
@@ -124,7 +124,7 @@ impl Mon {
     fn serve_keys(&mut self, conn: ConnId, prefix: &str, sub: Sub) -> Served {
         let Some(session) = self.sessions.get(&conn) else { return Served::Never };
         let args = [("key".to_string(), prefix.to_string())].into();
-        let (entity, addr) = (&session.peer.entity, session.peer.addrs.front());
+        let (entity, addr) = (&session.peer.entity, session.peer.from);
         if !session.caps.may_command(entity, &addr, "config-key", "config-key get", &args, Perm::R) {
             return Served::Never;
         }

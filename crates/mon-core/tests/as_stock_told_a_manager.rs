@@ -122,6 +122,7 @@ fn replay(said: &[Said]) -> World {
                 global_id: own.map_or(5000 + u64::from(conn), |s| MMgrBeacon::decode(&s.raw).unwrap().gid),
                 caps: AuthCapsInfo::from_text(caps),
                 addrs: addr(&format!("v2:127.0.0.1:{}/{conn}", 6900 + u16::from(conn))),
+                from: addr(&format!("v2:127.0.0.1:{}/{conn}", 6900 + u16::from(conn))).front(),
                 features: features::SUPPORTED,
                 handshake: Handshake::default(),
             };

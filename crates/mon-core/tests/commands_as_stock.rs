@@ -78,6 +78,7 @@ impl Cluster {
                 global_id: conn.0,
                 caps: AuthCapsInfo::all(),
                 addrs: addrs(6810),
+                from: addrs(6810).front(),
                 features: features::SUPPORTED,
                 handshake: Default::default(),
             };

@@ -73,6 +73,7 @@ impl World {
             global_id: 5000 + conn.0,
             caps: if endpoint == Endpoint::Mon { AuthCapsInfo::from_text(caps) } else { AuthCapsInfo::all() },
             addrs: addr(&format!("v2:127.0.0.1:{}/{}", 6800 + conn.0, conn.0)),
+            from: addr(&format!("v2:127.0.0.1:{}/{}", 6800 + conn.0, conn.0)).front(),
             features: features::SUPPORTED,
             handshake: Handshake::default(),
         };

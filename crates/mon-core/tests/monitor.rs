@@ -644,6 +644,51 @@ fn damaged_messages_harm_nobody() {
     w.restart();
 }
 
+/// `auth rotate` and `auth rm`: what was opened with the key of before is over.
+#[test]
+fn sessions_end_with_the_key_that_opened_them() {
+    let mut w = World::new();
+    let admin = w.open("client.admin", "allow *");
+    w.ok(admin, r#"{"prefix":"auth get-or-create","entity":"client.x","caps":["mon","allow r"]}"#);
+    let is_closed = |w: &World, conn: ConnId| w.sent.get(&conn).is_some_and(|all| all.iter().any(|m| m.kind == 0xffff));
+    for command in ["auth rotate", "auth rm"] {
+        let (at_mon, at_mgr) =
+            (w.open("client.x", "allow r"), w.open_at(Endpoint::Mgr, "client.x", AuthCapsInfo::all(), features::SUPPORTED));
+        let other = w.open("client.y", "allow r");
+        // Capabilities alone end nothing.
+        w.ok(admin, r#"{"prefix":"auth caps","entity":"client.x","caps":["mon","allow r"]}"#);
+        assert!(!is_closed(&w, at_mon));
+        w.ok(admin, &format!(r#"{{"prefix":"{command}","entity":"client.x"}}"#));
+        assert_eq!([at_mon, at_mgr, other, admin].map(|conn| is_closed(&w, conn)), [true, true, false, false], "{command}");
+    }
+    // An entity that changes its own key hears the new one.
+    let other = w.open("client.admin", "allow *");
+    w.ok(admin, r#"{"prefix":"auth rotate","entity":"client.admin"}"#);
+    assert!(!is_closed(&w, admin) && is_closed(&w, other));
+}
+
+/// `network` in a capability: the socket's address counts, not the one that the peer says.
+#[test]
+fn networks_of_capabilities_are_the_sockets() {
+    let mut w = World::new();
+    let (near, far) = (addr("v2:10.0.0.7:0/9"), addr("v2:192.168.7.7:0/9"));
+    for (n, (says, from, good)) in [(&near, &near, true), (&far, &near, true), (&near, &far, false)].into_iter().enumerate() {
+        let conn = ConnId(90_000 + n as u64);
+        let peer = PeerInfo {
+            entity: EntityText::parse("client.x").unwrap(),
+            global_id: conn.0,
+            caps: AuthCapsInfo::from_text("allow r network 10.0.0.0/8"),
+            addrs: says.clone(),
+            from: from.front(),
+            features: features::SUPPORTED,
+            handshake: Handshake::default(),
+        };
+        w.event(Event::Open { conn, endpoint: Endpoint::Mon, peer: Box::new(peer) });
+        let result = w.command(conn, r#"{"prefix":"status"}"#).0;
+        assert_eq!(result, if good { 0 } else { -13 }, "says {says}, comes from {from}");
+    }
+}
+
 /// Payloads that no client sends, at both endpoints and for both methods: refused, and nothing worse.
 #[test]
 fn damaged_handshakes_are_refused() {
@@ -669,10 +714,18 @@ fn damaged_handshakes_are_refused() {
             assert!(!matches!(step, mon_core::Step::Done(_)), "nobody gets in by chance");
         }
     }
-    // Somebody unknown is told so before any challenge.
-    let who = cephx::proto::MonLogin { name: EntityText::parse("client.nobody").unwrap(), global_id: 0 }.to_bytes(0);
-    let step = w.mon.handshake(Endpoint::Mon, &mut Handshake::default(), 2, &who, 0, clock(9), &mut Vec::new());
-    assert_eq!(step, mon_core::Step::Bad(13));
+    // A name that there is not is refused as a wrong key is, and no sooner.
+    let mut wrong = denc::Encoder::new(0);
+    wrong.u16(cephx::proto::GET_AUTH_SESSION_KEY);
+    cephx::proto::Authenticate { client_challenge: 7, ..Default::default() }.encode(&mut wrong);
+    let wrong = wrong.finish();
+    for name in ["client.admin", "client.nobody"] {
+        let who = cephx::proto::MonLogin { name: EntityText::parse(name).unwrap(), global_id: 0 }.to_bytes(0);
+        let mut state = Handshake::default();
+        let mut step = |payload| w.mon.handshake(Endpoint::Mon, &mut state, 2, payload, 0, clock(9), &mut Vec::new());
+        assert!(matches!(step(&who), mon_core::Step::More(_)), "{name}");
+        assert_eq!(step(&wrong), mon_core::Step::Bad(13), "{name}");
+    }
 }
 
 /// Every command that we have, with its required parameters filled at random: none may panic, whatever it answers.

@@ -180,7 +180,7 @@ impl Dispatcher for Listener {
         let mut addrs = peer.addrs.clone();
         for addr in &mut addrs.0 {
             if addr.is_blank_ip() {
-                addr.ip = peer.target.ip;
+                addr.ip = peer.from.ip;
             }
         }
         let info = PeerInfo {
@@ -188,6 +188,7 @@ impl Dispatcher for Listener {
             global_id: logged_in.login.global_id,
             caps: logged_in.login.caps.clone(),
             addrs,
+            from: peer.from,
             features: peer.features,
             handshake: logged_in.handshake.take(),
         };
@@ -325,9 +326,11 @@ fn run_queue(shared: &Shared, mon_net: &Messenger, mgr_net: &Messenger) {
                         conn.send(message);
                     }
                 }
-                Effect::Close { conn } => {
-                    if let Some(conn) = find(conn, mon_net, mgr_net) {
+                Effect::Close { conn: id } => {
+                    if let Some(conn) = find(id, mon_net, mgr_net) {
                         conn.close();
+                        // The messenger says nothing of what we end ourselves.
+                        shared.push(Event::Closed { conn: id });
                     }
                 }
                 Effect::DialManager { addrs } => shared.manager.dial(mon_net, addrs),

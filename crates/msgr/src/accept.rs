@@ -39,7 +39,11 @@ impl Connection {
         assert_eq!(self.state, State::Deciding, "only asked after Up::Identified");
         self.enter(State::Session);
         let ident = self.ident.take().expect("set together with the state");
-        match (ident, existing.filter(|e| e.state != State::Closed)) {
+        let existing = existing.filter(|e| e.state != State::Closed);
+        if existing.as_ref().is_some_and(|e| !self.is_peer_of(e)) && !planted(Bug::BelieveSession) {
+            return Err(MsgrError::NotItsSession);
+        }
+        match (ident, existing) {
             (Ident::New, None) => {
                 self.send_server_ident();
                 Ok(Decision::Proceed)
@@ -48,6 +52,16 @@ impl Connection {
             (Ident::Again(_), None) => Ok(self.told(Tell::Reset(true))),
             (Ident::Again(again), Some(existing)) => Ok(self.decide_again(&again, existing)),
         }
+    }
+
+    /// True unless it is proven that a session is another peer's: an address and a cookie can be known by others.
+    fn is_peer_of(&self, existing: &Connection) -> bool {
+        let (new, old) = (&self.peer, &existing.peer);
+        if !new.proven {
+            return !old.proven;
+        }
+        let same_number = [new.name.num, old.name.num].contains(&-1) || new.name.num == old.name.num;
+        new.kind == old.kind && same_number && (!old.proven || new.auth_name == old.auth_name)
     }
 
     fn decide_new(&mut self, existing: &mut Connection) -> Result<Decision, MsgrError> {

@@ -7,6 +7,7 @@
 use bytes::Bytes;
 use denc::{Decoder, Denc, Encoder};
 use std::any::Any;
+use std::fmt;
 use std::rc::Rc;
 use types::{EntityKind, EntityText};
 
@@ -34,7 +35,7 @@ impl ConMode {
 }
 
 /// What a server knows of a peer that authenticated.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Authenticated {
     /// The answer's payload.
     pub payload: Bytes,
@@ -46,6 +47,13 @@ pub struct Authenticated {
     pub connection_secret: Bytes,
     /// Capabilities and whatever else the daemon wants to find on the connection.
     pub user: Option<Rc<dyn Any>>,
+}
+
+/// Without the secrets.
+impl fmt::Debug for Authenticated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authenticated").field("global_id", &self.global_id).field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// A server's answer to one request.
@@ -97,10 +105,17 @@ pub struct AuthStart {
 }
 
 /// What a client has in the end.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct ClientAuthenticated {
     pub session_key: Bytes,
     pub connection_secret: Bytes,
+}
+
+/// Without the secrets.
+impl fmt::Debug for ClientAuthenticated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientAuthenticated").finish_non_exhaustive()
+    }
 }
 
 /// The dialling side's methods: makes an exchange for each connection, anew after each cut.

@@ -65,13 +65,17 @@ impl State {
 #[derive(Debug, Clone, Default)]
 pub struct Peer {
     pub kind: EntityKind,
-    /// Kind and number, as the peer says.
+    /// Kind and number. Where [`Peer::proven`] says so they are the ticket's: an OSD's number is its name's, a client's its global_id.
     pub name: EntityName,
     /// As it authenticated: `client.admin`. Known to the accepting side only.
     pub auth_name: EntityText,
+    /// [`Peer::auth_name`] was shown with a key, and not only said.
+    pub proven: bool,
     pub global_id: u64,
     /// What the peer says its addresses are.
     pub addrs: EntityAddrVec,
+    /// The other end of the socket, whatever the peer says.
+    pub from: EntityAddr,
     /// Where it is dialled, or from where its socket came.
     pub target: EntityAddr,
     /// Bits that both sides have.
@@ -177,14 +181,18 @@ impl Connection {
     }
     /// One that is to be dialled at `addrs`' msgr2 address.
     pub fn dial(local: Rc<Local>, policy: Policy, kind: EntityKind, addrs: EntityAddrVec) -> Self {
+        Self::dial_to(local, policy, EntityName { kind, num: -1 }, addrs)
+    }
+    /// As [`Connection::dial`], where the number is known that must be there; -1: any.
+    pub fn dial_to(local: Rc<Local>, policy: Policy, name: EntityName, addrs: EntityAddrVec) -> Self {
         let target = addrs.msgr2().unwrap_or_else(|| addrs.front());
-        let peer = Peer { kind, target, addrs, name: EntityName { kind, num: -1 }, ..Peer::default() };
+        let peer = Peer { kind: name.kind, target, from: target, addrs, name, ..Peer::default() };
         Self::new(local, policy, peer, true)
     }
     /// One whose socket was accepted from `from`.
     pub fn accept(local: Rc<Local>, from: EntityAddr) -> Self {
         let policy = Policy::stateless_server();
-        let mut accepted = Self::new(local, policy, Peer { target: from, ..Peer::default() }, false);
+        let mut accepted = Self::new(local, policy, Peer { target: from, from, ..Peer::default() }, false);
         accepted.greet();
         accepted
     }

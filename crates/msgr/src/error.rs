@@ -48,8 +48,12 @@ pub enum MsgrError {
     ConMode(u32),
     #[error("the peer is a {got}, not a {want}")]
     PeerKind { want: &'static str, got: &'static str },
-    #[error("the peer is not at the address that was dialled")]
+    #[error("the peer is not the one that was dialled, or not at that address")]
     WrongPeer,
+    #[error("the peer says that it is number {said}, and its ticket is {name}'s")]
+    NotItsNumber { said: i64, name: String },
+    #[error("the session at this peer's address is another one's")]
+    NotItsSession,
     #[error("the peer asks for an address that is not ours")]
     NotUs,
     #[error("the peer says no address of its own")]

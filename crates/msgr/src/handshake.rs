@@ -1,7 +1,7 @@
 //! From the banner to the session's idents.
 
 use crate::accept::Ident;
-use crate::auth::{AuthPeer, AuthStart, AuthStep, Authenticated};
+use crate::auth::{AuthPeer, AuthStart, AuthStep, Authenticated, method};
 use crate::connection::{Auth, Connection, State, Up};
 use crate::control::{
     AuthBadMethod, AuthDone, AuthReplyMore, AuthRequest, AuthRequestMore, AuthSignature, ClientIdent, CompressionDone, CompressionRequest,
@@ -10,7 +10,7 @@ use crate::control::{
 use crate::local::{COMPRESSION, REVISION_1};
 use crate::planted::{Bug, planted};
 use crate::secure::Cipher;
-use crate::{ConMode, Frame, MsgrError, Tag};
+use crate::{ConMode, Frame, MsgrError, Peer, Tag};
 use aws_lc_rs::{constant_time, hmac};
 use bytes::{Buf, Bytes, BytesMut};
 use types::{EntityKind, EntityName};
@@ -23,6 +23,7 @@ pub(crate) const BANNER: usize = 26;
 const BANNER_PAYLOAD_MAX: usize = 1024;
 const AUTH_ATTEMPTS: u32 = 16;
 const TRANSCRIPT_MAX: usize = 256 << 10;
+const EACCES: i32 = 13;
 const EOPNOTSUPP: i32 = 95;
 
 impl Connection {
@@ -219,7 +220,15 @@ impl Connection {
             AuthStep::Later => self.enter(State::AuthLater),
             AuthStep::Done(done) => {
                 let Authenticated { payload, global_id, name, session_key, connection_secret, user } = *done;
+                let proven = matches!(self.auth, Auth::Server { method, .. } if method != method::NONE);
+                // Daemons' own clients say that they are clients, whatever their name: a client's kind gives no rights. Every other kind does.
+                let is_claimed = self.peer.kind != EntityKind::CLIENT && self.peer.kind != name.kind;
+                if proven && is_claimed && !planted(Bug::BelieveHello) {
+                    self.refuse(EACCES);
+                    return Ok(());
+                }
                 let mode = self.peer.mode;
+                self.peer.proven = proven;
                 self.peer.global_id = global_id;
                 self.peer.auth_name = name;
                 self.peer.user = user;
@@ -373,6 +382,10 @@ impl Connection {
         if !ident.addrs.0.contains(&target) {
             return Err(MsgrError::WrongPeer);
         }
+        let wanted = self.peer.name;
+        if wanted.kind == EntityKind::OSD && wanted.num >= 0 && wanted.num != ident.num {
+            return Err(MsgrError::WrongPeer);
+        }
         let missing = ident.required & !self.local.supported;
         if missing != 0 {
             return Err(MsgrError::MissingFeatures(missing));
@@ -400,7 +413,7 @@ impl Connection {
             return Err(MsgrError::NotUs);
         }
         self.identify(&ident.addrs, ident.global_seq);
-        self.peer.name = EntityName { kind: self.peer.kind, num: ident.num };
+        self.peer.name = EntityName { kind: self.peer.kind, num: self.number(Some(ident.num))? };
         self.session.client_cookie = ident.cookie;
         let missing = self.policy.required & !ident.supported;
         if missing != 0 {
@@ -422,9 +435,28 @@ impl Connection {
             return Err(MsgrError::NoAddress);
         }
         self.identify(&reconnect.addrs, reconnect.global_seq);
+        self.peer.name = EntityName { kind: self.peer.kind, num: self.number(None)? };
         self.ident = Some(Ident::Again(reconnect));
         self.enter(State::Deciding);
         Ok(Some(Up::Identified))
+    }
+    /// The number of a peer that says this one: the ticket's, where there is a ticket that has one. -1: not known.
+    fn number(&self, said: Option<i64>) -> Result<i64, MsgrError> {
+        let Peer { kind, auth_name, global_id, proven, .. } = &self.peer;
+        let of_ticket = match *kind {
+            _ if !proven => None,
+            EntityKind::OSD => Some(auth_name.id.parse().unwrap_or(-1)),
+            EntityKind::CLIENT => Some(*global_id as i64),
+            _ => None,
+        };
+        match (of_ticket, said) {
+            (Some(_), Some(said)) if planted(Bug::BelieveNumber) => Ok(said),
+            (Some(num), Some(said)) if *kind == EntityKind::OSD && num != said => {
+                Err(MsgrError::NotItsNumber { said, name: auth_name.to_string() })
+            }
+            (Some(num), _) => Ok(num),
+            (None, said) => Ok(said.unwrap_or(-1)),
+        }
     }
     fn identify(&mut self, addrs: &types::EntityAddrVec, global_seq: u64) {
         self.peer.addrs = addrs.clone();

@@ -16,6 +16,12 @@ pub enum Bug {
     ForgetToKeep,
     /// A session that another socket takes over begins to count from the start, and its peer does not.
     CountAnew,
+    /// A peer is of the kind that its HELLO says, whatever its ticket.
+    BelieveHello,
+    /// An OSD or a client has the number that it says, whatever its ticket.
+    BelieveNumber,
+    /// A session goes on with any socket that names its address and cookies.
+    BelieveSession,
 }
 
 base::planted_bugs!(Bug, any(test, debug_assertions));

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
-use types::{EntityAddr, EntityAddrVec, EntityKind};
+use types::{EntityAddr, EntityAddrVec, EntityKind, EntityName};
 
 /// Bounds and habits.
 #[derive(Debug, Clone)]
@@ -128,13 +128,20 @@ impl Messenger {
     }
     /// The connection to the peer at `addrs`: the one that there is, or one that is dialled from now on.
     pub fn connect(&self, kind: EntityKind, addrs: EntityAddrVec, policy: Policy) -> Conn {
+        self.connect_to(EntityName { kind, num: -1 }, addrs, policy)
+    }
+    /// As [`Messenger::connect`], where the number is known that must be there; -1: any. Another peer that named this address is cut off.
+    pub fn connect_to(&self, name: EntityName, addrs: EntityAddrVec, policy: Policy) -> Conn {
         let key = address(&addrs);
-        if let Some(conn) = self.0.by_addr.borrow().get(&key)
-            && !conn.is_closed()
-        {
-            return conn.clone();
+        let existing = self.0.by_addr.borrow().get(&key).filter(|conn| !conn.is_closed()).cloned();
+        if let Some(conn) = existing {
+            let theirs = conn.0.core.borrow().peer().name;
+            if theirs.kind == name.kind && (theirs.num == name.num || [theirs.num, name.num].contains(&-1)) {
+                return conn;
+            }
+            conn.0.close(Closing::Replaced);
         }
-        let conn = self.0.add(Connection::dial(self.0.local.clone(), policy, kind, addrs));
+        let conn = self.0.add(Connection::dial_to(self.0.local.clone(), policy, name, addrs));
         conn.0.announced.set(true);
         self.0.find_by(key, &conn);
         spawn_local(drive::drive(conn.clone(), Start::Dial));

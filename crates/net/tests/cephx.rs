@@ -64,6 +64,18 @@ impl Dispatcher for Log {
 
 /// Dials the service with this identity and sends a message; what is seen first on either side.
 async fn knock(identity: Identity, service: &RotatingSecrets, methods: &[u32], client_mode: ConMode, service_modes: &[ConMode]) -> Seen {
+    knock_as(EntityKind::CLIENT, 77, identity, service, methods, client_mode, service_modes).await
+}
+/// The same by a peer that says this kind and number.
+async fn knock_as(
+    kind: EntityKind,
+    num: i64,
+    identity: Identity,
+    service: &RotatingSecrets,
+    methods: &[u32],
+    client_mode: ConMode,
+    service_modes: &[ConMode],
+) -> Seen {
     let (sender, mut seen) = mpsc::unbounded_channel();
     let log: Rc<dyn Dispatcher> = Rc::new(Log(sender));
     let nobody = || Dialer::new(Rc::new(RefCell::new(Identity::none(EntityText::parse("osd.0").unwrap()))));
@@ -84,7 +96,7 @@ async fn knock(identity: Identity, service: &RotatingSecrets, methods: &[u32], c
     let mut dialer = Dialer::new(Rc::new(RefCell::new(identity)));
     dialer.modes = vec![client_mode];
     let blank = EntityAddr { kind: AddrType::MSGR2, nonce: 9, ..EntityAddr::default() };
-    let client = Messenger::new(Rc::new(Local::new(EntityKind::CLIENT, 77, blank.into(), Rc::new(dialer), 2)), Config::default());
+    let client = Messenger::new(Rc::new(Local::new(kind, num, blank.into(), Rc::new(dialer), 2)), Config::default());
     client.set_dispatcher(log);
     let conn = client.connect(EntityKind::OSD, addr.into(), Policy::lossy_client());
     conn.send(messages::MPing {}.encode(0));
@@ -133,5 +145,26 @@ fn who_is_not_let_in() {
         // No peer is talked down to crc by a service that wants secure, nor the other way round.
         assert!(matches!(knock(cephx.clone(), ours, &[mode::METHOD_CEPHX], ConMode::CRC, &[ConMode::SECURE]).await, Seen::Failed(_)));
         assert!(matches!(knock(cephx, ours, &[mode::METHOD_CEPHX], ConMode::SECURE, &[ConMode::CRC]).await, Seen::Failed(_)));
+    });
+}
+
+/// A key with no more than a monitor's capability buys a ticket for OSDs, and is no OSD with it, no monitor, no manager and no metadata server.
+#[test]
+fn a_client_is_a_client_and_has_its_own_number() {
+    run(async {
+        let db = db();
+        let client = logged_in(&db);
+        let (modes, methods) = ([ConMode::CRC, ConMode::SECURE], [mode::METHOD_CEPHX]);
+        for wanted in modes {
+            for kind in [EntityKind::OSD, EntityKind::MON, EntityKind::MGR, EntityKind::MDS, EntityKind(64)] {
+                let identity = Identity::Cephx(client.clone());
+                let seen = knock_as(kind, 7, identity, db.rotating(4).unwrap(), &methods, wanted, &modes).await;
+                assert!(matches!(seen, Seen::Failed(_)), "{}: {seen:?}", kind.name());
+            }
+            let identity = Identity::Cephx(client.clone());
+            let seen = knock_as(EntityKind::CLIENT, 4123, identity, db.rotating(4).unwrap(), &methods, wanted, &modes).await;
+            let Seen::Message(peer) = seen else { panic!("{seen:?}") };
+            assert_eq!((peer.name.num, peer.from.ip), (77, Some([127, 0, 0, 1].into())), "the ticket's number, and where it comes from");
+        }
     });
 }

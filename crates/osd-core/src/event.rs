@@ -22,8 +22,12 @@ pub struct Peer {
     pub features: u64,
     /// Feature bits that it has, also those that we lack.
     pub supported: u64,
-    /// With its nonce: what watchers and the blocklist name.
+    /// As it says, with its nonce: what watchers and the blocklist name, and an OSD's map.
     pub addr: EntityAddr,
+    /// The other end of its socket, whatever it says: where capabilities for a network are good.
+    pub from: EntityAddr,
+    /// Where it dialled us, or we it.
+    pub network: Network,
     /// The `osd` capability of its ticket; `None`: everything is allowed.
     pub cap: Option<OsdCap>,
 }
@@ -35,6 +39,31 @@ pub enum HbNet {
     Front,
     /// Where only OSDs are.
     Back,
+}
+
+/// The networks on which an OSD listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Network {
+    /// Clients, monitors, managers.
+    Public = 0,
+    /// Other OSDs.
+    Cluster = 1,
+    HbFront = 2,
+    HbBack = 3,
+}
+
+impl Network {
+    pub const ALL: [Network; 4] = [Network::Public, Network::Cluster, Network::HbFront, Network::HbBack];
+
+    /// Which of the heartbeats' networks it is, if it is one.
+    #[inline]
+    pub(crate) fn heartbeats(self) -> Option<HbNet> {
+        match self {
+            Self::HbFront => Some(HbNet::Front),
+            Self::HbBack => Some(HbNet::Back),
+            Self::Public | Self::Cluster => None,
+        }
+    }
 }
 
 /// One thing that happens to an OSD.
@@ -139,6 +168,7 @@ pub enum Effect {
     },
     /// A ping to another OSD's heartbeat address on that network.
     SendHeartbeat {
+        osd: OsdId,
         net: HbNet,
         addrs: EntityAddrVec,
         msg: RawMessage,

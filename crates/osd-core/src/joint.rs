@@ -18,7 +18,7 @@ use base::{Permit, Stamp};
 use maps::OsdMap;
 use messages::{Framed, MOSDForceRecovery, MOSDPGCreate2, MOSDScrub2, RawMessage, SpanNs};
 use std::rc::Rc;
-use types::{Epoch, IntervalSet, OsdId, Transaction, Uuid};
+use types::{EntityAddr, Epoch, IntervalSet, OsdId, Transaction, Uuid};
 
 /// What a shard is told.
 pub(crate) enum ToShard {
@@ -41,18 +41,17 @@ pub(crate) enum ToShard {
     Reset {
         conn: ConnId,
     },
-    /// A message of another OSD about a group, or an answer to a question of ours.
-    Osd {
-        osd: OsdId,
-        msg: RawMessage,
-    },
-    /// Another OSD holds back what a question asked.
-    HeldBack {
+    /// A message of another OSD about a group.
+    Osd(Came),
+    /// Another OSD answers a question of ours, or holds it back.
+    Answer {
         osd: OsdId,
         msg: RawMessage,
     },
     /// One map further.
     Map(Box<NextMap>),
+    /// A change of the OSD's own objects.
+    Keep(Transaction),
     /// Records that name a map more than `lag` epochs old are written anew: those maps are to go.
     RefreshRecords {
         lag: Epoch,
@@ -100,6 +99,16 @@ pub(crate) enum ToShard {
     AskAnew,
     /// Leases are renewed, and end.
     LeasesDue,
+}
+
+/// A message of another OSD.
+#[derive(Clone)]
+pub(crate) struct Came {
+    /// Proven by its ticket, where there are tickets.
+    pub from: OsdId,
+    /// The address that it has by its own word; `None`: the caller knows that it is there.
+    pub at: Option<EntityAddr>,
+    pub msg: RawMessage,
 }
 
 /// A map and the one before it.

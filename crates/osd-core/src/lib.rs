@@ -32,6 +32,7 @@ mod session;
 mod setup;
 mod shard;
 mod shared;
+mod way_back;
 mod work;
 
 pub use command::{RELEASE, VERSION, command_output};

@@ -9,11 +9,13 @@
 //! when that has come.
 
 use crate::event::{BootInfo, Effect, Level};
+use crate::joint::ToShard;
 use crate::op::ANY_TICKET;
 use crate::osd::Osd;
-use crate::persist::{make_meta, map_object, map_of, superblock};
+use crate::persist::{back_to, confirmed, gone_back, make_meta, map_object, map_of, stayed, superblock};
 use crate::shard::raise::Loaded;
 use crate::shared::EventCx;
+use crate::way_back::WayBack;
 use crate::work::{For, Status, Work};
 use denc::Denc;
 use maps::OsdMap;
@@ -39,6 +41,8 @@ pub(crate) struct Loading {
     /// The shell was ready before we were.
     pub boot: Option<Box<BootInfo>>,
     failed: bool,
+    /// The last run said that this one goes back.
+    back: Option<WayBack>,
 }
 
 impl Loading {
@@ -81,6 +85,9 @@ impl Osd {
                     self.control.lost_maps();
                 }
                 self.raise_groups(std::mem::take(&mut loading.loaded), cx);
+                if let Some(back) = &loading.back {
+                    self.forget_beyond(back, cx);
+                }
                 if let Some(info) = loading.boot {
                     self.start_boot(*info, cx);
                 }
@@ -117,6 +124,12 @@ impl Osd {
                 }
                 Err(e) => return Err(e.into()),
             }
+            match self.own_bytes(&confirmed()) {
+                Ok(bytes) => self.control.take_confirmed(bytes.as_ref().try_into().ok().map(Epoch::from_le_bytes)),
+                Err(StoreError::NoObject(_) | StoreError::Damaged { .. }) => self.control.take_confirmed(None),
+                Err(e) => return Err(e.into()),
+            }
+            l.back = self.read_way_back()?.filter(|back| back.to < self.control.superblock().newest_map);
             l.superblock = true;
         }
         self.load_maps(l)?;
@@ -135,6 +148,9 @@ impl Osd {
                 Err(e) => return Err(e.into()),
             }
             groups.pop_front();
+        }
+        if let Some(back) = &l.back {
+            self.leave_out(back, &mut l.loaded)?;
         }
         Ok(())
     }
@@ -159,6 +175,11 @@ impl Osd {
         }
         let maps = l.maps.as_mut().expect("set above");
         while let Some((epoch, full)) = maps.front() {
+            if let Some(back) = l.back.as_mut().filter(|back| *epoch > back.to) {
+                back.beyond.push((*epoch, *full));
+                maps.pop_front();
+                continue;
+            }
             match self.own_bytes(&map_object(*epoch, *full)) {
                 Ok(bytes) => self.control.take_map_bytes(*epoch, *full, bytes),
                 Err(e @ StoreError::Damaged { .. }) => {
@@ -170,6 +191,40 @@ impl Osd {
             maps.pop_front();
         }
         Ok(())
+    }
+
+    /// Whether the last run left the mark.
+    fn read_way_back(&mut self) -> Result<Option<WayBack>, Stop> {
+        match self.own_bytes(&back_to()) {
+            Ok(bytes) => Ok(bytes.as_ref().try_into().ok().map(|bytes| WayBack { to: Epoch::from_le_bytes(bytes), ..WayBack::default() })),
+            Err(StoreError::NoObject(_)) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+    /// Maps and records are read: what is beyond does not count.
+    fn leave_out(&mut self, back: &WayBack, loaded: &mut [Loaded]) -> Result<(), Stop> {
+        let to = back.to;
+        if self.control.maps().full(to).is_none() {
+            return Err(Stop::Failed(format!("it is to go back to the map of epoch {to}, and does not have it")));
+        }
+        let depends = |group: &Loaded| Some((group.pgid, group.newest_of_its_history())).filter(|(_, epoch)| *epoch > to);
+        if let Some((pgid, epoch)) = loaded.iter().find_map(depends) {
+            // The monitor may be one that knows, the next time.
+            self.shard.keep(stayed())?;
+            return Err(Stop::Failed(format!(
+                "the monitor's maps go up to epoch {to}, and group {pgid} has a history of epoch {epoch}: going back would forget it. Put a \
+                 monitor's store back that has that epoch; or empty this OSD, if others have its groups"
+            )));
+        }
+        loaded.iter_mut().for_each(|group| group.begin_at(to));
+        self.control.go_back(to);
+        Ok(())
+    }
+    /// Groups have begun there: the store forgets what was beyond. The mark goes last.
+    fn forget_beyond(&mut self, back: &WayBack, cx: &mut EventCx<'_>) {
+        self.tell_shard(ToShard::RefreshRecords { lag: 0 }, cx);
+        let txn = gone_back(&back.beyond, self.control.superblock());
+        self.tell_shard(ToShard::Keep(txn), cx);
     }
 
     /// Makes the groups, oldest map first.

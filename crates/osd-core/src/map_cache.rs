@@ -10,7 +10,7 @@ use types::{Bytes, Epoch, Uuid};
 const INCREMENTALS_MAX: usize = 500;
 pub const FULLS_MAX: usize = 50;
 /// Full maps kept at most for groups whose records name old ones.
-const NEEDED_MAX: usize = 500;
+pub(crate) const NEEDED_MAX: usize = 500;
 const BYTES_MAX: usize = 16 << 20;
 /// Maps in one message (`osd_map_message_max`).
 pub(crate) const MESSAGE_MAX: u32 = 40;

@@ -6,10 +6,11 @@
 
 use crate::control::Control;
 use crate::crumb::event_code;
-use crate::event::{BootInfo, ConnId, Effect, Event, Level};
-use crate::joint::ToShard;
+use crate::event::{BootInfo, ConnId, Effect, Event, HbNet, Level, Network, Peer};
+use crate::joint::{Came, ToShard};
 use crate::load::Loading;
 use crate::pg::Pg;
+use crate::planted::{Bug, planted};
 use crate::setup::OsdSetup;
 use crate::shard::Shard;
 use crate::shared::EventCx;
@@ -18,14 +19,14 @@ use base::breadcrumb::Breadcrumb;
 use base::{Budget, Clock, Stamp};
 use maps::OsdMap;
 use messages::{
-    MCommand, MConfig, MMgrConfigure, MMonGetPurgedSnapsReply, MOSDBackoff, MOSDForceRecovery, MOSDMap, MOSDMarkMeDown, MOSDOp,
+    By, MCommand, MConfig, MMgrConfigure, MMonGetPurgedSnapsReply, MOSDBackoff, MOSDForceRecovery, MOSDMap, MOSDMarkMeDown, MOSDOp,
     MOSDOpReply, MOSDPGCreate2, MOSDScrub2, Message, RawMessage,
 };
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use store::ObjectStore;
-use types::{EntityKind, OsdId, OsdSuperblock, PgId};
+use types::{EntityAddr, EntityKind, OsdId, OsdSuperblock, PgId};
 
 /// An OSD as a value.
 pub struct Osd {
@@ -140,11 +141,7 @@ impl Osd {
         match event {
             Event::Request { .. } => unreachable!("taken above"),
             Event::Message { conn, msg } => self.message(conn, msg, cx),
-            Event::Heartbeat { conn, net, msg } => {
-                if let Some(peer) = self.shard.peer(conn).map(|peer| peer.name) {
-                    self.control.heartbeat(conn, peer, net, &msg, cx);
-                }
-            }
+            Event::Heartbeat { conn, net, msg } => self.heartbeat(conn, net, &msg, cx),
             Event::PeerRefused { addrs } => self.control.peer_refused(&addrs, cx),
             Event::HeartbeatCut { net, addrs } => self.control.heartbeat_cut(net, &addrs, cx),
             Event::TurnEnd => self.turn_end(cx),
@@ -302,9 +299,18 @@ impl Osd {
         self.control.send_stats(self.shard.tell_stats(cx), cx)
     }
 
-    /// Maps are taken in at once, whatever is in flight; before the store is read they wait.
+    /// Maps of the monitor.
     fn maps_came(&mut self, m: MOSDMap, cx: &mut EventCx<'_>) {
         let is_new = self.control.maps_came(m);
+        self.take_new_maps(is_new, cx);
+    }
+    /// Maps of another OSD, which has this address by its own word.
+    fn peer_maps_came(&mut self, osd: OsdId, at: Option<&EntityAddr>, m: MOSDMap, cx: &mut EventCx<'_>) {
+        let is_new = self.control.peer_maps_came(osd, at, m, cx);
+        self.take_new_maps(is_new, cx);
+    }
+    /// Maps are taken in at once, whatever is in flight; before the store is read they wait.
+    fn take_new_maps(&mut self, is_new: bool, cx: &mut EventCx<'_>) {
         self.deliver(cx);
         if is_new {
             self.take_maps(cx);
@@ -342,24 +348,26 @@ impl Osd {
         true
     }
 
-    /// A message of a connected peer; anything but a request.
+    /// A message of a connected peer; anything but a request. Who may send it is said by [`messages::senders`].
     fn message(&mut self, conn: ConnId, msg: RawMessage, cx: &mut EventCx<'_>) {
-        let Some(peer) = self.shard.peer(conn).map(|peer| peer.name) else { return };
-        let kind = msg.kind;
-        let result = match kind {
-            MCommand::KIND => MCommand::decode(&msg).map(|m| self.command(Some(conn), &m, cx)),
-            MOSDBackoff::KIND if peer.kind == EntityKind::OSD => {
-                self.tell_shard(ToShard::HeldBack { osd: peer.num as OsdId, msg }, cx);
+        let Some(Peer { name: peer, network, addr, .. }) = self.shard.peer(conn) else { return };
+        let (peer, network, addr) = (*peer, *network, *addr);
+        let (kind, osd) = (msg.kind, peer.num as OsdId);
+        let is_osd = peer.kind == EntityKind::OSD || planted(Bug::BelieveKind);
+        let is_at_home = network == Network::Cluster || planted(Bug::BelieveNetwork);
+        let result = match messages::senders(kind).map_or(By::Nobody, |row| row.osd) {
+            By::Capable => MCommand::decode(&msg).map(|m| self.command(Some(conn), &m, cx)),
+            By::PeerOsd if is_osd && is_at_home => {
+                self.tell_shard(ToShard::Osd(Came { from: osd, at: Some(addr), msg }), cx);
+                Ok(())
+            }
+            By::MapHolder if is_osd => MOSDMap::decode(&msg).map(|m| self.peer_maps_came(osd, Some(&addr), m, cx)),
+            By::AskedOsd if is_osd && network == Network::Public => {
+                self.tell_shard(ToShard::Answer { osd, msg }, cx);
                 Ok(())
             }
             // The client has understood; the block itself is remembered by its session.
-            MOSDBackoff::KIND => MOSDBackoff::decode(&msg).map(drop),
-            MOSDMap::KIND if peer.kind != EntityKind::CLIENT => MOSDMap::decode(&msg).map(|m| self.maps_came(m, cx)),
-            MOSDScrub2::KIND if peer.kind != EntityKind::CLIENT => MOSDScrub2::decode(&msg).map(|m| self.tell_shard(ToShard::Scrub(m), cx)),
-            _ if peer.kind == EntityKind::OSD => {
-                self.osd_message(peer.num as OsdId, msg, cx);
-                Ok(())
-            }
+            By::AskedOsd if kind == MOSDBackoff::KIND => MOSDBackoff::decode(&msg).map(drop),
             _ => Ok(()),
         };
         if let Err(error) = result {
@@ -367,14 +375,23 @@ impl Osd {
             cx.out.push(Effect::Close(conn));
         }
     }
-    /// A message of another OSD.
-    fn osd_message(&mut self, osd: OsdId, msg: RawMessage, cx: &mut EventCx<'_>) {
-        if msg.kind != MOSDMap::KIND {
-            return self.tell_shard(ToShard::Osd { osd, msg }, cx);
+    /// A message on a network of heartbeats.
+    fn heartbeat(&mut self, conn: ConnId, net: HbNet, msg: &RawMessage, cx: &mut EventCx<'_>) {
+        let Some(peer) = self.shard.peer(conn).map(|peer| peer.name) else { return };
+        let by = messages::senders(msg.kind).map_or(By::Nobody, |row| row.osd);
+        if by == By::Pinger && (peer.kind == EntityKind::OSD || planted(Bug::BelieveKind)) {
+            self.control.heartbeat(conn, peer, net, msg, cx);
         }
-        match MOSDMap::decode(&msg) {
-            Ok(m) => self.maps_came(m, cx),
-            Err(error) => unreadable(&format!("osd.{osd}"), msg.kind, &error, cx),
+    }
+    /// A message of another OSD, whose address the caller knows.
+    fn osd_message(&mut self, osd: OsdId, msg: RawMessage, cx: &mut EventCx<'_>) {
+        match msg.kind {
+            MOSDMap::KIND => match MOSDMap::decode(&msg) {
+                Ok(m) => self.peer_maps_came(osd, None, m, cx),
+                Err(error) => unreadable(&format!("osd.{osd}"), msg.kind, &error, cx),
+            },
+            MOSDOpReply::KIND => self.tell_shard(ToShard::Answer { osd, msg }, cx),
+            _ => self.tell_shard(ToShard::Osd(Came { from: osd, at: None, msg }), cx),
         }
     }
     fn mon_message(&mut self, msg: RawMessage, cx: &mut EventCx<'_>) {

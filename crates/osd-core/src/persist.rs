@@ -4,6 +4,8 @@
 //! meta/osd_superblock    OSDSuperblock: which OSD it is, and which maps it has; written whole with each batch of maps
 //! meta/osdmap.EPOCH      a full map, as it came or as our canonical encoding has it
 //! meta/inc_osdmap.EPOCH  the change that led to it
+//! meta/confirmed_epoch   the newest of the maps that a monitor has named: those beyond it are other OSDs' word
+//! meta/back_to           an epoch: the next start goes back to it (see [`crate::way_back`])
 //! meta/snapmapper        omap: which clones hold which snapshot (see `pg::snaps`)
 //! ```
 //!
@@ -19,6 +21,8 @@ pub(crate) const OWN_SLOT: u64 = 0xff_fffe;
 // A group's slot is 24 bits of its tokens, and these are no group's.
 const _: () = assert!(OWN_SLOT < crate::shard::bench::SLOT as u64 && (crate::shard::bench::SLOT as u64) < 1 << 24);
 pub(crate) const SUPERBLOCK: &str = "osd_superblock";
+const CONFIRMED: &str = "confirmed_epoch";
+const BACK_TO: &str = "back_to";
 pub(crate) const SNAPMAPPER: &str = "snapmapper";
 const FULL: &str = "osdmap.";
 const INCREMENTAL: &str = "inc_osdmap.";
@@ -30,6 +34,10 @@ pub(crate) fn own_object(name: &str, hash: u32) -> GHObject {
 }
 pub(crate) fn superblock() -> GHObject {
     own_object(SUPERBLOCK, 0)
+}
+/// How far the monitor has confirmed the maps; absent in stores of before.
+pub(crate) fn confirmed() -> GHObject {
+    own_object(CONFIRMED, 0)
 }
 /// Maps lie side by side by their epochs.
 pub(crate) fn map_object(epoch: Epoch, full: bool) -> GHObject {
@@ -59,8 +67,44 @@ pub(crate) fn make_meta(first: &OsdSuperblock) -> Transaction {
     txn
 }
 
-/// The change that keeps maps that came, with a superblock that says so.
-pub(crate) fn keep_maps(changes: Vec<MapChange>, told: &OsdSuperblock) -> Transaction {
+fn put_confirmed(txn: &mut Transaction, epoch: Epoch) {
+    txn.touch(&confirmed());
+    txn.write(&confirmed(), 0, Bytes::copy_from_slice(&epoch.to_le_bytes()), 0);
+}
+/// The mark that the next start goes back; absent otherwise.
+pub(crate) fn back_to() -> GHObject {
+    own_object(BACK_TO, 0)
+}
+/// The change that makes the next start go back to a map.
+pub(crate) fn go_back_to(epoch: Epoch) -> Transaction {
+    let mut txn = Transaction::new(CollId::Meta);
+    txn.touch(&back_to());
+    put(&mut txn, &back_to(), Bytes::copy_from_slice(&epoch.to_le_bytes()));
+    txn
+}
+/// The change that takes the mark back.
+pub(crate) fn stayed() -> Transaction {
+    let mut txn = Transaction::new(CollId::Meta);
+    txn.remove(&back_to());
+    txn
+}
+/// The change that ends the way back: these maps go, and the mark.
+pub(crate) fn gone_back(beyond: &[(Epoch, bool)], told: &OsdSuperblock) -> Transaction {
+    let mut txn = Transaction::new(CollId::Meta);
+    beyond.iter().for_each(|(epoch, full)| txn.remove(&map_object(*epoch, *full)));
+    put(&mut txn, &superblock(), told.to_bytes(features::SUPPORTED));
+    txn.remove(&back_to());
+    txn
+}
+/// The change that keeps how far the monitor has confirmed the maps.
+pub(crate) fn keep_confirmed(epoch: Epoch) -> Transaction {
+    let mut txn = Transaction::new(CollId::Meta);
+    put_confirmed(&mut txn, epoch);
+    txn
+}
+
+/// The change that keeps maps that came, with a superblock that says so, and how far the monitor has confirmed them.
+pub(crate) fn keep_maps(changes: Vec<MapChange>, told: &OsdSuperblock, confirmed: Epoch) -> Transaction {
     let mut txn = Transaction::new(CollId::Meta);
     for change in changes {
         match change {
@@ -72,6 +116,7 @@ pub(crate) fn keep_maps(changes: Vec<MapChange>, told: &OsdSuperblock) -> Transa
             MapChange::Drop { epoch, full } => txn.remove(&map_object(epoch, full)),
         }
     }
+    put_confirmed(&mut txn, confirmed);
     put(&mut txn, &superblock(), told.to_bytes(features::SUPPORTED));
     txn
 }

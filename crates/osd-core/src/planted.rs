@@ -5,6 +5,22 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(any(test, debug_assertions)), allow(dead_code))]
 pub enum Bug {
+    // Names.
+    /// Every peer may say what OSDs say.
+    BelieveKind,
+    /// What OSDs tell each other is taken on any network.
+    BelieveNetwork,
+    /// An OSD's message is taken from any address.
+    BelieveAddress,
+    /// A client's request has the id that the client says, be it another's.
+    BelieveReqid,
+    /// A capability for a network is good where the client says that it is.
+    BelieveClaimedNetwork,
+    /// Maps of another OSD are taken as far ahead as they go, and over a gap.
+    FollowPeers,
+    /// An OSD that other OSDs led beyond the monitor's maps stays there.
+    StayAhead,
+
     // Operations.
     /// A client may set attributes of any size, and as many as it likes.
     UnboundedAttrs,

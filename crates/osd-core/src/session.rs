@@ -1,7 +1,10 @@
 //! What an OSD remembers of one connection.
 
 use crate::event::Peer;
-use types::{Epoch, HObject, SpgId};
+use crate::planted::{Bug, planted};
+use maps::OsdMap;
+use messages::MOSDOp;
+use types::{EntityAddr, EntityKind, Epoch, HObject, ReqId, SpgId};
 
 /// A stop that we asked a client to keep, until the group serves again.
 #[derive(Debug, Clone)]
@@ -22,14 +25,28 @@ pub struct Session {
     /// Its capability allows nothing, whatever is asked.
     pub is_powerless: bool,
     backoff_ids: u64,
+    /// Where its socket comes from, with the port and nonce that it says, if it says another IP.
+    seen_at: Option<EntityAddr>,
 }
 
 impl Session {
     pub fn new(mut peer: Peer) -> Self {
         // Not even asked for each request.
         peer.cap = peer.cap.filter(|cap| !cap.allows_all());
-        let is_powerless = peer.cap.as_ref().is_some_and(|cap| cap.allows_nothing(&peer.addr));
-        Self { peer, map_epoch: 0, backoffs: Vec::new(), is_powerless, backoff_ids: 0 }
+        let is_powerless = peer.cap.as_ref().is_some_and(|cap| cap.allows_nothing(&peer.from));
+        let seen_at = Some(EntityAddr { ip: peer.from.ip, ..peer.addr }).filter(|at| at.ip.is_some() && at.ip != peer.addr.ip);
+        Self { peer, map_epoch: 0, backoffs: Vec::new(), is_powerless, backoff_ids: 0, seen_at }
+    }
+    /// True if the map shuts it out: by the address that it says, or by the one that its socket has. Naming another helps nobody; and a client that
+    /// other daemons see at another address than we do is known by the one that it says.
+    pub fn is_blocklisted(&self, map: &OsdMap) -> bool {
+        map.is_blocklisted(&self.peer.addr) || self.seen_at.is_some_and(|at| map.is_blocklisted(&at))
+    }
+    /// The id of a request. A client's are its own; OSDs and metadata servers may name another's, for which they ask.
+    pub fn reqid_of(&self, msg: &MOSDOp) -> ReqId {
+        let name = self.peer.name;
+        let may_name = [EntityKind::OSD, EntityKind::MDS].contains(&name.kind) || planted(Bug::BelieveReqid);
+        if may_name { msg.reqid_from(name) } else { msg.own_reqid(name) }
     }
     pub fn has(&self, features: u64) -> bool {
         self.peer.features & features == features

@@ -140,9 +140,9 @@ impl Shell {
                     conn.send(msg);
                 }
             }
-            Effect::Dial { conn: id, network, kind, addrs, lossless } => {
+            Effect::Dial { conn: id, network, name, addrs, lossless } => {
                 let policy = if lossless { Policy::lossless_peer() } else { Policy::lossy_client() };
-                let conn = self.messengers[network as usize].connect(kind, addrs, policy);
+                let conn = self.messengers[network as usize].connect_to(name, addrs, policy);
                 if conn.tag() == 0 {
                     conn.set_tag(id.0);
                 }
@@ -242,16 +242,18 @@ impl Shell {
     }
 
     /// Who is there, as the core wants to know it.
-    fn peer(conn: &Conn) -> Peer {
+    fn peer(conn: &Conn, network: Network) -> Peer {
         let peer = conn.peer();
         let auth = peer.user.as_ref().and_then(|u| u.downcast_ref::<PeerAuth>());
         let mut name = peer.name;
         if name.kind == EntityKind::CLIENT && name.num <= 0 {
             name.num = peer.global_id as i64;
         }
-        let mut addr = peer.addrs.front();
+        // The map compares OSDs by their msgr2 addresses, whatever else they listen on.
+        let of_osd = peer.addrs.msgr2().filter(|_| name.kind == EntityKind::OSD);
+        let mut addr = of_osd.unwrap_or_else(|| peer.addrs.front());
         if addr.is_blank_ip() {
-            addr.ip = peer.target.ip;
+            addr.ip = peer.from.ip;
         }
         Peer {
             name,
@@ -260,6 +262,8 @@ impl Shell {
             features: peer.features,
             supported: peer.supported,
             addr,
+            from: peer.from,
+            network,
             cap: auth.map(|a| OsdCap::from_info(&a.caps)),
         }
     }
@@ -300,7 +304,7 @@ impl Dispatcher for NetworkDispatcher {
     }
     fn on_connect(&self, conn: &Conn) {
         if let Some(shell) = self.shell.upgrade() {
-            shell.event(Event::Opened { conn: ConnId(conn.tag()), peer: Shell::peer(conn) });
+            shell.event(Event::Opened { conn: ConnId(conn.tag()), peer: Shell::peer(conn, self.network) });
         }
     }
     fn on_accept(&self, conn: &Conn) {
@@ -308,7 +312,7 @@ impl Dispatcher for NetworkDispatcher {
             conn.set_tag((self.network as u64) << NETWORK_SHIFT | conn.id().0);
         }
         if let Some(shell) = self.shell.upgrade() {
-            shell.event(Event::Accepted { conn: ConnId(conn.tag()), peer: Shell::peer(conn) });
+            shell.event(Event::Accepted { conn: ConnId(conn.tag()), peer: Shell::peer(conn, self.network) });
         }
     }
     fn on_reset(&self, conn: &Conn) {

@@ -448,12 +448,12 @@ impl Cluster {
         match &what {
             What::Open { link, .. } => {
                 let l = self.net.link(*link).expect("it is there").clone();
-                accepted = Some(self.net.who(*link).unwrap_or_else(|| self.who(l.dialer, l.port)));
+                accepted = Some((l.port, self.net.who(*link).unwrap_or_else(|| self.who(l.dialer, l.port))));
                 self.net.accepted(*link);
             }
             What::Opened { link, .. } => {
                 let l = self.net.link(*link).expect("it is there").clone();
-                opened = Some(self.net.who(*link).unwrap_or_else(|| self.who(l.server, l.port)));
+                opened = Some((l.port, self.net.who(*link).unwrap_or_else(|| self.who(l.server, l.port))));
             }
             What::Deliver { link, to, msg } => self.note_message(*link, *to, msg.kind, msg.len()),
             _ => {}
@@ -471,8 +471,14 @@ impl Cluster {
         let (drive, net) = (&mut self.drives[id], &mut self.net);
         let (mut wrote_for, mut filled) = (None, None);
         match what {
-            What::Open { link, .. } => osd.accept(link, &accepted.expect("set above"), drive, net),
-            What::Opened { link, .. } => osd.opened(link, &opened.expect("set above"), drive, net),
+            What::Open { link, .. } => {
+                let (port, who) = accepted.expect("set above");
+                osd.accept(link, port, &who, drive, net);
+            }
+            What::Opened { link, .. } => {
+                let (port, who) = opened.expect("set above");
+                osd.opened(link, port, &who, drive, net);
+            }
             What::Refused { link, .. } => osd.refused(link, drive, net),
             What::DialFailed { link, is_refused, attempts, .. } => osd.dial_failed(link, is_refused, attempts, drive, net),
             What::Redial { link, .. } => osd.redial(link, net),

@@ -144,6 +144,7 @@ impl Monitor {
             global_id: who.global_id,
             caps: AuthCapsInfo::from_text("allow *"),
             addrs: who.addrs.clone(),
+            from: who.addrs.clone().front(),
             features: features::SUPPORTED,
             handshake: Handshake::default(),
         };

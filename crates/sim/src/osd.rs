@@ -295,8 +295,8 @@ impl OsdProcess {
                 Some(dialled) => net.send(self.life, dialled.link, msg),
                 None => net.send(self.life, conn.0, msg),
             },
-            Effect::Dial { conn, network, kind, addrs, lossless } => {
-                let link = net.dial(self.life, port(network), kind, &addrs, lossless);
+            Effect::Dial { conn, network, name, addrs, lossless } => {
+                let link = net.dial(self.life, port(network), name.kind, &addrs, lossless);
                 // A link that there is keeps the number that it has.
                 self.by_link.entry(link).or_insert(conn);
                 self.dialled.insert(conn, Dialled { link, addrs, lossless, is_open: false, attempts: 0, waiting: Vec::new() });
@@ -378,12 +378,12 @@ impl OsdProcess {
     }
 
     /// A link of another process to one of our networks.
-    pub fn accept(&mut self, link: LinkId, who: &Who, drive: &mut Drive, net: &mut Net) {
+    pub fn accept(&mut self, link: LinkId, port: Port, who: &Who, drive: &mut Drive, net: &mut Net) {
         let conn = *self.by_link.entry(link).or_insert(ConnId(link));
-        self.event(Event::Accepted { conn, peer: peer(who) }, drive, net);
+        self.event(Event::Accepted { conn, peer: peer(who, network(port)) }, drive, net);
     }
     /// A link that we dialled is open.
-    pub fn opened(&mut self, link: LinkId, who: &Who, drive: &mut Drive, net: &mut Net) {
+    pub fn opened(&mut self, link: LinkId, port: Port, who: &Who, drive: &mut Drive, net: &mut Net) {
         let conn = self.number(link);
         if let Some(dialled) = self.dialled.get_mut(&conn) {
             (dialled.is_open, dialled.attempts) = (true, 0);
@@ -391,7 +391,7 @@ impl OsdProcess {
                 net.send(self.life, link, msg);
             }
         }
-        self.event(Event::Opened { conn, peer: peer(who) }, drive, net);
+        self.event(Event::Opened { conn, peer: peer(who, network(port)) }, drive, net);
     }
     /// A link that we dialled is refused.
     pub fn refused(&mut self, link: LinkId, drive: &mut Drive, net: &mut Net) {
@@ -431,12 +431,7 @@ impl OsdProcess {
     }
     pub fn message(&mut self, link: LinkId, port: Port, msg: RawMessage, drive: &mut Drive, net: &mut Net) {
         let conn = self.number(link);
-        let network = match port {
-            Port::HbFront => Network::HbFront,
-            Port::HbBack => Network::HbBack,
-            Port::Cluster => Network::Cluster,
-            Port::Mon | Port::Mgr | Port::Public => Network::Public,
-        };
+        let network = network(port);
         let event = match msg.kind == MOSDOp::KIND {
             true => Event::Request { conn, msg, permit: None },
             false => Event::Message { conn, network, msg },
@@ -474,6 +469,15 @@ impl OsdProcess {
     }
 }
 
+/// The network of a messenger.
+fn network(port: Port) -> Network {
+    match port {
+        Port::HbFront => Network::HbFront,
+        Port::HbBack => Network::HbBack,
+        Port::Cluster => Network::Cluster,
+        Port::Mon | Port::Mgr | Port::Public => Network::Public,
+    }
+}
 /// The messenger of a network.
 fn port(network: Network) -> Port {
     match network {
@@ -484,7 +488,7 @@ fn port(network: Network) -> Port {
     }
 }
 
-fn peer(who: &Who) -> Peer {
+fn peer(who: &Who, network: Network) -> Peer {
     let num = match who.entity.kind {
         EntityKind::OSD => who.entity.id.parse().expect("an OSD's name is its number"),
         _ => who.global_id as i64,
@@ -496,6 +500,8 @@ fn peer(who: &Who) -> Peer {
         features: features::SUPPORTED,
         supported: features::SUPPORTED,
         addr: who.addrs.front(),
+        from: who.addrs.front(),
+        network,
         cap: None,
     }
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use cephx::proto::MonLogin;
 use cephx::{AuthCapsInfo, CryptoKey, Entropy, ServerSession, ServiceSession, Verdict, mode, none::NoneAuthorizer};
 use denc::Denc;
+use std::fmt;
 use types::{EntityKind, EntityText, UTime, errno};
 
 /// Which of our two endpoints a connection came to.
@@ -28,7 +29,7 @@ pub enum Step {
 }
 
 /// A client that was let in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Login {
     /// The last payload of the handshake.
     pub reply: Bytes,
@@ -39,6 +40,17 @@ pub struct Login {
     pub session_key: CryptoKey,
     /// Keys of secure mode; empty in crc mode.
     pub connection_secret: Bytes,
+}
+
+/// Without the secrets.
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login")
+            .field("name", &self.name)
+            .field("global_id", &self.global_id)
+            .field("caps", &self.caps)
+            .finish_non_exhaustive()
+    }
 }
 
 /// One connection's handshake. Kept with the session afterwards, for renewals in MAuth messages.
@@ -102,9 +114,7 @@ impl AuthService {
 
     fn cephx_start(&mut self, state: &mut Handshake, payload: &Bytes, entropy: &mut dyn Entropy, batch: &mut Batch) -> Step {
         let Ok(MonLogin { name, global_id }) = MonLogin::from_bytes(payload) else { return Step::Bad(errno::EPERM) };
-        if !self.entities.contains_key(&name) {
-            return Step::Bad(errno::EACCES);
-        }
+        // An unknown name is asked to prove its key like any other, and refused like a wrong one: names are not told by it.
         let is_new = global_id == 0;
         let global_id = if is_new { self.global_id(batch) } else { global_id };
         let (login, challenge) = ServerSession::start(name, global_id, is_new, entropy);

@@ -33,6 +33,8 @@ pub struct AuthService {
     pub preferred: KeyType,
     /// A daemon came whose kind's secrets may be of a type that it can't read.
     recheck: bool,
+    /// Entities that have another key now, or none, since this was last looked at: what their old key opened is over.
+    pub(crate) ended: Vec<EntityText>,
 }
 
 impl Default for AuthService {
@@ -46,6 +48,7 @@ impl Default for AuthService {
             life: TicketLife::default(),
             preferred: KeyType::AES,
             recheck: false,
+            ended: Vec::new(),
         }
     }
 }
@@ -100,7 +103,13 @@ impl AuthService {
     pub fn put(&mut self, name: EntityText, entity: EntityAuth, batch: &mut Batch) {
         self.recheck |= name.kind != EntityKind::CLIENT && entity.key.kind != KeyType::AES256K;
         batch.put(format!("auth/entity/{name}"), entity.to_bytes(0));
-        self.entities.insert(name, entity);
+        let (key, pending) = (entity.key.clone(), entity.pending_key.clone());
+        if let Some(old) = self.entities.insert(name.clone(), entity)
+            && ![&old.key, &old.pending_key].contains(&&key)
+            && old.key != pending
+        {
+            self.ended.push(name);
+        }
         self.bump(batch);
     }
     /// Removes an entity; false if there was none.
@@ -108,6 +117,7 @@ impl AuthService {
         batch.remove(format!("auth/entity/{name}"));
         let was_there = self.entities.remove(name).is_some();
         if was_there {
+            self.ended.push(name.clone());
             self.bump(batch);
         }
         was_there

@@ -146,7 +146,7 @@ fn sessions(ctx: &mut Ctx<'_>) -> CmdResult {
             "con_features": s.peer.features,
             "con_features_hex": format!("{:x}", s.peer.features),
             "open": true,
-            "caps": {"allow_all": s.caps.is_allow_all(&s.peer.addrs.front())},
+            "caps": {"allow_all": s.caps.is_allow_all(&s.peer.from)},
             "subs": s.subs.keys().collect::<Vec<_>>(),
             "global_id": s.peer.global_id,
         })

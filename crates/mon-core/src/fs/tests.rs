@@ -89,6 +89,7 @@ impl World {
             global_id: 5000 + conn.0,
             caps: AuthCapsInfo::from_text(caps),
             addrs: addr(&format!("v2:127.0.0.1:{}/{}", 6800 + conn.0, conn.0)),
+            from: addr(&format!("v2:127.0.0.1:{}/{}", 6800 + conn.0, conn.0)).front(),
             features: features::SUPPORTED,
             handshake: Handshake::default(),
         };

@@ -301,7 +301,7 @@ impl Mon {
         }
         let Some(session) = self.sessions.get(&conn).filter(|_| unmanaged) else { return refuse(errno::EPERM, "") };
         let name = self.osd.map.pool_name(m.pool.into()).unwrap_or_default();
-        let addr = session.peer.addrs.front();
+        let addr = session.peer.from;
         let args = [("poolname".to_string(), name.to_string())].into();
         if session.caps.may_command(&session.peer.entity, &addr, "osd", "osd pool op unmanaged-snap", &args, Perm::W) {
             return Ok(());

@@ -67,6 +67,7 @@ impl World {
             global_id: 5000 + self.next_conn,
             caps,
             addrs: addr(&format!("v2:127.0.0.1:{}/{}", 6800 + self.next_conn % 20_000, self.next_conn)),
+            from: addr(&format!("v2:127.0.0.1:{}/{}", 6800 + self.next_conn % 20_000, self.next_conn)).front(),
             features,
             handshake: Handshake::default(),
         };

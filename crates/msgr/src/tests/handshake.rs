@@ -75,7 +75,8 @@ fn compression_is_asked_for_and_declined() {
 #[test]
 fn a_wrong_key_is_a_wrong_signature() {
     let mut client = keyed_local(EntityKind::CLIENT, 1, ConMode::CRC, |_| Policy::stateless_server());
-    client.auth_clients = Rc::new(Keyed { mode: ConMode::CRC, key: b"other", rounds: 2 });
+    let name = EntityText::new(EntityKind::CLIENT, "x");
+    client.auth_clients = Rc::new(Keyed { mode: ConMode::CRC, key: b"other", rounds: 2, name });
     let server = keyed_local(EntityKind::OSD, 2, ConMode::CRC, |_| Policy::stateless_server());
     let (mut a, mut b) = pair(client, server, Policy::lossy_client());
     assert_eq!(settle(&mut a, &mut b, usize::MAX).unwrap_err(), MsgrError::Signature);

@@ -4,6 +4,7 @@ mod direct;
 mod framing;
 mod handshake;
 mod hostile;
+mod names;
 mod world;
 
 use crate::*;
@@ -21,6 +22,8 @@ pub(crate) struct Keyed {
     pub mode: ConMode,
     pub key: &'static [u8],
     pub rounds: usize,
+    /// In its ticket.
+    pub name: EntityText,
 }
 const SECRET_BYTES: [u8; SECRET] = *b"0123456789abcdefABCDEFGHIJKLmnopqrstuvwxyz!?................1234";
 
@@ -32,15 +35,19 @@ impl AuthServer for Keyed {
         vec![ConMode::SECURE, ConMode::CRC]
     }
     fn begin(&self, _: AuthPeer) -> Result<Box<dyn AuthExchange>, i32> {
-        Ok(Box::new(KeyedExchange { left: self.rounds }))
+        Ok(Box::new(KeyedExchange { left: self.rounds, name: None }))
     }
 }
 struct KeyedExchange {
     left: usize,
+    name: Option<EntityText>,
 }
 impl AuthExchange for KeyedExchange {
     fn request(&mut self, payload: Bytes) -> AuthStep {
-        if payload != self.left.to_string() {
+        let said = std::str::from_utf8(&payload).expect("text");
+        let (left, name) = said.split_once(' ').map_or((said, None), |(left, name)| (left, EntityText::parse(name)));
+        self.name = name.or(self.name.take());
+        if left != self.left.to_string() {
             return AuthStep::Bad(13);
         }
         if self.left > 0 {
@@ -50,7 +57,7 @@ impl AuthExchange for KeyedExchange {
         AuthStep::Done(Box::new(Authenticated {
             payload: Bytes::from_static(b"welcome"),
             global_id: 77,
-            name: EntityText::new(EntityKind::CLIENT, "x"),
+            name: self.name.take().expect("said with the first payload"),
             session_key: Bytes::from_static(b"key"),
             connection_secret: Bytes::from_static(&SECRET_BYTES),
             user: None,
@@ -59,12 +66,12 @@ impl AuthExchange for KeyedExchange {
 }
 impl AuthClients for Keyed {
     fn exchange(&self, _: EntityKind) -> Box<dyn AuthClient> {
-        Box::new(Keyed { mode: self.mode, key: self.key, rounds: self.rounds })
+        Box::new(Keyed { mode: self.mode, key: self.key, rounds: self.rounds, name: self.name.clone() })
     }
 }
 impl AuthClient for Keyed {
     fn start(&mut self) -> Result<AuthStart, i32> {
-        Ok(AuthStart { method: method::CEPHX, modes: vec![self.mode], payload: self.rounds.to_string().into() })
+        Ok(AuthStart { method: method::CEPHX, modes: vec![self.mode], payload: format!("{} {}", self.rounds, self.name).into() })
     }
     fn reply_more(&mut self, payload: Bytes) -> Result<Bytes, i32> {
         Ok(payload)
@@ -76,7 +83,8 @@ impl AuthClient for Keyed {
 }
 
 pub(crate) fn keyed_local(kind: EntityKind, n: u16, mode: ConMode, policy: fn(EntityKind) -> Policy) -> Local {
-    let auth = Rc::new(Keyed { mode, key: b"key", rounds: 2 });
+    let id = if kind == EntityKind::OSD { n.to_string() } else { "x".into() };
+    let auth = Rc::new(Keyed { mode, key: b"key", rounds: 2, name: EntityText::new(kind, id) });
     let mut local = Local::new(kind, n.into(), EntityAddrVec::one(addr(n)), auth.clone(), n.into());
     local.auth_server = Some(auth);
     local.accept_policy = policy;

@@ -10,6 +10,8 @@
 use crate::control::Control;
 use crate::event::{BootInfo, Effect, Level};
 use crate::joint::ToShard;
+use crate::persist;
+use crate::planted::{Bug, planted};
 use crate::shard::told::Primaries;
 use crate::shared::EventCx;
 use base::Stamp;
@@ -129,10 +131,20 @@ impl Control {
         if self.boot.stage != Stage::Preboot {
             return;
         }
+        self.confirm(newest);
         let (epoch, me) = (self.map.epoch, self.whoami);
         self.boot.older = if newest < epoch { self.boot.older + 1 } else { 0 };
         if self.boot.older >= OLDER_MAX {
             self.enter(Stage::Stopping);
+            if self.confirmed <= newest && newest > 0 && !planted(Bug::StayAhead) {
+                self.to_shard.push(ToShard::Keep(persist::go_back_to(newest)));
+                let why = format!(
+                    "its maps go up to epoch {epoch} by the word of other OSDs, the monitor's to {newest}, and it never named a newer one: started \
+                     again, this OSD goes back to epoch {newest}"
+                );
+                cx.out.push(Effect::Stop { why: Some(why) });
+                return;
+            }
             let why = format!(
                 "its maps go up to epoch {epoch}, the monitor's to {newest}: the monitor's store is older than this OSD's, and going on would give \
                  epochs a second meaning. Put the newer monitor's store back (an OSD alone goes on only with a monitor of its time)"

@@ -278,7 +278,7 @@ impl Control {
         }
         if heard.cut.was_cut(net, cx.clock.mono) {
             let msg = self.ping_for(osd, cx.clock);
-            cx.out.push(Effect::SendHeartbeat { net, addrs: addrs.clone(), msg });
+            cx.out.push(Effect::SendHeartbeat { osd, net, addrs: addrs.clone(), msg });
         }
         self.heartbeats.note_dials();
     }
@@ -298,7 +298,7 @@ impl Control {
         for (osd, net) in due.into_iter().filter(|_| self.boot.pings()) {
             let at = if net == HbNet::Back { &map.hb_back_addrs } else { &map.hb_front_addrs };
             let msg = self.ping_for(osd, cx.clock);
-            cx.out.push(Effect::SendHeartbeat { net, addrs: at[osd as usize].clone(), msg });
+            cx.out.push(Effect::SendHeartbeat { osd, net, addrs: at[osd as usize].clone(), msg });
         }
     }
 
@@ -413,7 +413,7 @@ impl Control {
             for (net, addrs) in [(HbNet::Back, &map.hb_back_addrs), (HbNet::Front, &map.hb_front_addrs)] {
                 let addrs = addrs[osd as usize].clone();
                 if addrs.msgr2().is_some() {
-                    cx.out.push(Effect::SendHeartbeat { net, addrs, msg: msg.clone() });
+                    cx.out.push(Effect::SendHeartbeat { osd, net, addrs, msg: msg.clone() });
                 }
             }
         }

@@ -50,7 +50,9 @@ pub(crate) struct Control {
     map: Rc<OsdMap>,
     maps: Rc<RefCell<MapCache>>,
     /// Messages of maps that are not taken in yet.
-    pending_maps: VecDeque<MOSDMap>,
+    pending_maps: VecDeque<(MOSDMap, maps::Source)>,
+    /// The newest map that a monitor has named.
+    confirmed: Epoch,
     asked_maps_from: Epoch,
     /// Shards have this one too.
     config: Rc<Config>,
@@ -98,6 +100,7 @@ impl Control {
             map: Rc::default(),
             maps: Rc::default(),
             pending_maps: VecDeque::new(),
+            confirmed: 0,
             asked_maps_from: 0,
             config,
             budget: Rc::default(),

@@ -1,10 +1,11 @@
 //! What goes into a [`crate::Daemon`] and what comes out: what a process does with its sockets, timers and devices.
 
-use crate::event::{ConnId, DeviceQuestion, HbNet, Level, Peer};
+pub use crate::event::Network;
+use crate::event::{ConnId, DeviceQuestion, Level, Peer};
 use base::{Permit, Stamp};
 use messages::RawMessage;
 use serde_json::Value;
-use types::{EntityAddrVec, EntityKind, Epoch};
+use types::{EntityAddrVec, EntityName, Epoch};
 
 /// The highest bit of a connection's number: the daemon gave it. Shells number what they accept below it.
 const OWN: u64 = 1 << 63;
@@ -28,31 +29,6 @@ impl ConnId {
     #[inline]
     pub(super) fn admin_id(self) -> Option<u64> {
         (self.0 & (OWN | ADMIN) == OWN | ADMIN).then_some(self.0 & !(OWN | ADMIN))
-    }
-}
-
-/// The networks on which an OSD listens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Network {
-    /// Clients, monitors, managers.
-    Public = 0,
-    /// Other OSDs.
-    Cluster = 1,
-    HbFront = 2,
-    HbBack = 3,
-}
-
-impl Network {
-    pub const ALL: [Network; 4] = [Network::Public, Network::Cluster, Network::HbFront, Network::HbBack];
-
-    /// Which of the heartbeats' networks it is, if it is one.
-    #[inline]
-    pub(super) fn heartbeats(self) -> Option<HbNet> {
-        match self {
-            Self::HbFront => Some(HbNet::Front),
-            Self::HbBack => Some(HbNet::Back),
-            Self::Public | Self::Cluster => None,
-        }
     }
 }
 
@@ -104,8 +80,8 @@ pub enum Event {
 #[derive(Debug)]
 pub enum Effect {
     /// Dials, and calls the connection by this number from now on. Where the messenger has a session with this peer already (`lossless` ones are
-    /// found by their address), that one has this number, too.
-    Dial { conn: ConnId, network: Network, kind: EntityKind, addrs: EntityAddrVec, lossless: bool },
+    /// found by their address), that one has this number, too. A peer of another kind or number (-1: any) is not the one that is meant.
+    Dial { conn: ConnId, network: Network, name: EntityName, addrs: EntityAddrVec, lossless: bool },
     /// On a connection that was accepted or dialled; what is sent before the session is open waits for it. Dropped if the connection is no more.
     Send { conn: ConnId, msg: RawMessage },
     /// Asks the peer for a sign of life, which is told by [`Event::KeepaliveAcked`] before each [`Event::Time`].

@@ -3,14 +3,14 @@
 use super::event::{Effect, Network};
 use crate::event::ConnId;
 use std::collections::BTreeMap;
-use types::{EntityAddr, EntityAddrVec, EntityKind};
+use types::{EntityAddr, EntityAddrVec, EntityKind, EntityName, OsdId};
 
 /// What a dial is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Monitor,
     Manager,
-    /// Another OSD; on the clients' network as a client of it.
+    /// Another OSD; on the clients' network as a client of it. Its number must be the one that was dialled.
     Osd(Network),
 }
 
@@ -35,6 +35,9 @@ fn address(addrs: &EntityAddrVec) -> EntityAddr {
 impl Links {
     /// A new number and its dial.
     pub fn dial(&mut self, role: Role, addrs: EntityAddrVec, out: &mut Vec<Effect>) -> ConnId {
+        self.dial_to(role, -1, addrs, out)
+    }
+    fn dial_to(&mut self, role: Role, num: i64, addrs: EntityAddrVec, out: &mut Vec<Effect>) -> ConnId {
         self.last += 1;
         let conn = ConnId::dialled(self.last);
         let (network, kind, lossless) = match role {
@@ -45,15 +48,15 @@ impl Links {
         if let Role::Osd(network) = role {
             self.osds.insert((network, address(&addrs)), conn);
         }
-        out.push(Effect::Dial { conn, network, kind, addrs: addrs.clone(), lossless });
+        out.push(Effect::Dial { conn, network, name: EntityName { kind, num }, addrs: addrs.clone(), lossless });
         self.links.insert(conn, Link { role, addrs });
         conn
     }
     /// The connection to an OSD's address: the one that there is, or a new dial.
-    pub fn osd(&mut self, network: Network, addrs: EntityAddrVec, out: &mut Vec<Effect>) -> ConnId {
+    pub fn osd(&mut self, network: Network, osd: OsdId, addrs: EntityAddrVec, out: &mut Vec<Effect>) -> ConnId {
         match self.osds.get(&(network, address(&addrs))) {
             Some(conn) => *conn,
-            None => self.dial(Role::Osd(network), addrs, out),
+            None => self.dial_to(Role::Osd(network), osd.into(), addrs, out),
         }
     }
     /// Dials to other OSDs.

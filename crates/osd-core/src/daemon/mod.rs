@@ -194,16 +194,16 @@ impl Daemon {
             }
             OsdEffect::SendMon(msg) => self.monc(now, out, |client, effects| client.send(msg, effects)),
             OsdEffect::SendMgr(msg) => out.extend(self.manager.conn.map(|conn| Effect::Send { conn, msg })),
-            OsdEffect::SendOsd { addrs, msg, .. } => {
-                let conn = self.links.osd(Network::Cluster, addrs, out);
+            OsdEffect::SendOsd { osd, addrs, msg } => {
+                let conn = self.links.osd(Network::Cluster, osd, addrs, out);
                 out.push(Effect::Send { conn, msg });
             }
-            OsdEffect::AskOsd { addrs, msg, .. } => {
-                let conn = self.links.osd(Network::Public, addrs, out);
+            OsdEffect::AskOsd { osd, addrs, msg } => {
+                let conn = self.links.osd(Network::Public, osd, addrs, out);
                 out.push(Effect::Send { conn, msg });
             }
-            OsdEffect::SendHeartbeat { net, addrs, msg } => {
-                let conn = self.links.osd(peers::network(net), addrs, out);
+            OsdEffect::SendHeartbeat { osd, net, addrs, msg } => {
+                let conn = self.links.osd(peers::network(net), osd, addrs, out);
                 out.push(Effect::Send { conn, msg });
             }
             OsdEffect::Close(conn) => {
@@ -344,6 +344,8 @@ impl Daemon {
             features: features::SUPPORTED,
             supported: features::SUPPORTED,
             addr: Default::default(),
+            from: Default::default(),
+            network: Network::Public,
             cap: None,
         };
         let msg = MCommand { cmd: vec![command], ..MCommand::default() }.encode(features::SUPPORTED);

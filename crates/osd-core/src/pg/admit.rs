@@ -149,7 +149,7 @@ impl Pg {
             return Ok(());
         }
         check_names(m, info.may_write, op.bytes_in, &cx.sh.limits).map_err(Halt::Reply)?;
-        if cx.sh.map.is_blocklisted(&session.peer.addr) {
+        if session.is_blocklisted(&cx.sh.map) {
             return Err(Halt::Reply(EBLOCKLISTED));
         }
         let bypass = m.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0;
@@ -178,7 +178,7 @@ impl Pg {
             read: info.plain_read || info.pg_op,
             write: info.plain_write,
             classes: &classes,
-            addr: &session.peer.addr,
+            addr: if planted(Bug::BelieveClaimedNetwork) { &session.peer.addr } else { &session.peer.from },
         })
     }
 
@@ -191,7 +191,7 @@ impl Pg {
         let allows = |pool: PoolId, namespace: &[u8], object: &[u8], read: bool, classes: &[ClassCall<'_>]| {
             let (Some(name), Some(known)) = (map.pool_names.get(&pool), map.pools.get(&pool)) else { return true };
             let applications = &known.application_metadata;
-            cap.allows(&OsdRequest { pool: name, namespace, applications, object, read, write: false, classes, addr: &session.peer.addr })
+            cap.allows(&OsdRequest { pool: name, namespace, applications, object, read, write: false, classes, addr: &session.peer.from })
         };
         match wanted {
             Wanted::Copy(source) => {

@@ -46,11 +46,8 @@ impl Shard {
         let NextMap { old, new, cluster_fsid, keep } = next;
         self.sh.map = new.clone();
         self.sh.cluster_fsid = cluster_fsid;
-        match keep.map_or(Ok(()), |txn| self.keep(txn)) {
-            Ok(()) => {}
-            // Kept in memory only: what is missing after a restart is asked for again.
-            Err(StoreError::Full) => self.sh.store_refused = true,
-            Err(error) => cx.out.push(Effect::Stop { why: Some(format!("map {}: {error}", new.epoch)) }),
+        if let Some(txn) = keep {
+            self.keep_own(txn, cx);
         }
         self.raise_waiting(cx);
         if old.epoch == 0 {
@@ -66,6 +63,15 @@ impl Shard {
             }
         }
         self.copy_map(cx);
+    }
+    /// Gives the store a change that belongs to the newest map.
+    pub(super) fn keep_own(&mut self, txn: types::Transaction, cx: &mut EventCx<'_>) {
+        match self.keep(txn) {
+            Ok(()) => {}
+            // Kept in memory only: what is missing after a restart is asked for again.
+            Err(StoreError::Full) => self.sh.store_refused = true,
+            Err(error) => cx.out.push(Effect::Stop { why: Some(format!("map {}: {error}", self.sh.map.epoch)) }),
+        }
     }
     /// No other map is next.
     pub(super) fn maps_end(&mut self, cx: &mut EventCx<'_>) {

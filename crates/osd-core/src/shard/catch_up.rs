@@ -7,14 +7,14 @@
 
 use super::Shard;
 use super::waiting::Waiting;
+use crate::joint::Came;
 use crate::pg::peering::children;
 use crate::request::ClientOp;
 use crate::shared::EventCx;
 use maps::OsdMap;
-use messages::RawMessage;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use types::{Epoch, OsdId, SpgId};
+use types::{Epoch, SpgId};
 
 /// Messages of other OSDs that wait for a group; more of them are dropped, and asked for again when the next interval begins.
 const MESSAGES_MAX: usize = 4096;
@@ -34,7 +34,7 @@ pub(crate) struct Behind {
     groups: BTreeSet<usize>,
     /// From the oldest map of one of them to the newest.
     maps: BTreeMap<Epoch, Rc<OsdMap>>,
-    messages: Vec<(OsdId, RawMessage)>,
+    messages: Vec<Came>,
     /// Requests, by whatever map: a group that is over before its turn comes must not take later requests along.
     pub requests: Waiting,
 }
@@ -81,9 +81,9 @@ impl Shard {
         })
     }
     /// A message about a group that is behind: looked at again when the group is not.
-    pub(super) fn hold_message(&mut self, from: OsdId, msg: RawMessage) {
+    pub(super) fn hold_message(&mut self, came: Came) {
         if self.behind.messages.len() < MESSAGES_MAX {
-            self.behind.messages.push((from, msg));
+            self.behind.messages.push(came);
         }
     }
 
@@ -123,8 +123,8 @@ impl Shard {
             self.behind.maps.clear();
         }
         self.activate_all(cx);
-        for (from, msg) in std::mem::take(&mut self.behind.messages) {
-            self.peer_message(from, &msg, cx);
+        for came in std::mem::take(&mut self.behind.messages) {
+            self.peer_message(&came, cx);
         }
         for op in self.behind.requests.take_all() {
             self.place(op, cx);

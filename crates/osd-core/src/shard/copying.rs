@@ -5,7 +5,7 @@
 //! sends it again when that changes; groups of our own are asked by the same messages as others', over a connection of our own that no shell knows.
 
 use super::Shard;
-use crate::event::{Effect, Peer};
+use crate::event::{Effect, Network, Peer};
 use crate::fetch::{Fetch, OWN_CONN};
 use crate::op::fetch::{Got, Place, Questions};
 use crate::request::ClientOp;
@@ -201,6 +201,8 @@ impl Shard {
                 features: features::SUPPORTED,
                 supported: features::SUPPORTED,
                 addr: EntityAddr::default(),
+                from: EntityAddr::default(),
+                network: Network::Public,
                 cap: None,
             };
             Session::new(peer)

@@ -3,21 +3,23 @@
 use super::Shard;
 use super::advance::Part;
 use crate::event::{ConnId, Effect, Level, Peer};
+use crate::joint::Came;
 use crate::peers::notify_info;
 use crate::pg::peering::Mapping;
 use crate::pg::recovery::host;
 use crate::pg::recovery::wire::{self, Envelope};
 use crate::pg::reserve::Kind;
 use crate::pg::{Pg, Said, Word};
+use crate::planted::{Bug, planted};
 use crate::reserver::News;
 use crate::shared::{Cx, EventCx};
 use denc::Denc;
 use maps::OsdMap;
 use messages::osd_peering::{backfill_reserve, recovery_reserve};
 use messages::{
-    MBackfillReserve, MOSDOpReply, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGLog, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove,
+    MBackfillReserve, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGLog, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove,
     MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp, MOSDRepOpReply, MOSDRepScrub, MOSDRepScrubMap, MOSDScrubReserve,
-    MRecoveryReserve, Message, RawMessage,
+    MRecoveryReserve, Message,
 };
 use types::{EntityAddrVec, EntityKind, Epoch, OsdId, PgInfo, PgShard, SpgId};
 
@@ -26,113 +28,114 @@ const AHEAD_MAX: usize = 4096;
 
 /// A message by a map that we don't have, or to a group that is on its way out.
 pub(crate) struct Ahead {
-    from: OsdId,
     pgid: SpgId,
-    msg: RawMessage,
+    came: Came,
 }
 
 impl Shard {
     /// A message of another OSD.
-    pub(super) fn peer_message(&mut self, from: OsdId, msg: &RawMessage, cx: &mut EventCx<'_>) {
-        if let Err(error) = self.take_peer_message(from, msg, cx) {
-            let text = format!("osd.{from}: {} that can't be read: {error}", messages::kind_name(msg.kind));
+    pub(super) fn peer_message(&mut self, came: &Came, cx: &mut EventCx<'_>) {
+        if let Err(error) = self.take_peer_message(came, cx) {
+            let text = format!("osd.{}: {} that can't be read: {error}", came.from, messages::kind_name(came.msg.kind));
             cx.out.push(Effect::Log { level: Level::Warn, text });
         }
     }
-    fn take_peer_message(&mut self, from: OsdId, msg: &RawMessage, cx: &mut EventCx<'_>) -> Result<(), denc::DencError> {
+    fn take_peer_message(&mut self, came: &Came, cx: &mut EventCx<'_>) -> Result<(), denc::DencError> {
+        let Came { from, msg, .. } = came;
+        let from = *from;
         match msg.kind {
             MOSDRepOp::KIND => {
                 let mut m = MOSDRepOp::decode(msg)?;
                 m.from.osd = from;
-                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.min_epoch, msg, cx) {
+                if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.min_epoch, cx) {
                     pg.hear(m.from, Said::Write(Box::new(m)), &mut cx);
                 }
             }
             MOSDRepOpReply::KIND => {
                 let mut m = MOSDRepOpReply::decode(msg)?;
                 m.from.osd = from;
-                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.min_epoch, msg, cx) {
+                if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.min_epoch, cx) {
                     pg.write_acknowledged(&m, &mut cx);
                 }
             }
             MOSDPGUpdateLogMissing::KIND => {
                 let m = MOSDPGUpdateLogMissing::decode(msg)?;
-                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.min_epoch, msg, cx) {
+                if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.min_epoch, cx) {
                     pg.hear(PgShard::new(from, m.from), Said::Entries(Box::new(m)), &mut cx);
                 }
             }
             MOSDPGUpdateLogMissingReply::KIND => {
                 let m = MOSDPGUpdateLogMissingReply::decode(msg)?;
-                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.min_epoch, msg, cx) {
+                if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.min_epoch, cx) {
                     pg.acknowledged(PgShard::new(from, m.from), m.map_epoch, m.rep_tid, m.last_complete_ondisk, &mut cx);
                 }
             }
             MOSDPGQuery2::KIND => {
                 let m = MOSDPGQuery2::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.query.epoch_sent, msg) {
+                if !self.is_ahead(came, m.pgid, m.query.epoch_sent) {
                     self.queried(from, &m, cx);
                 }
             }
             MOSDPGNotify2::KIND => {
                 let m = MOSDPGNotify2::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.notify.epoch_sent, msg) {
+                if !self.is_ahead(came, m.pgid, m.notify.epoch_sent) {
                     self.notified(from, m, cx);
                 }
             }
             MOSDPGInfo2::KIND => {
                 let m = MOSDPGInfo2::decode(msg)?;
-                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.epoch_sent, msg, cx) {
+                if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.epoch_sent, cx) {
                     pg.hear(PgShard::new(from, m.info.pgid.shard), Said::Info(Box::new(m)), &mut cx);
                 }
             }
             MOSDPGLog::KIND => {
                 let m = MOSDPGLog::decode(msg)?;
-                if !self.is_ahead(from, m.pgid(), m.epoch, msg) {
+                if !self.is_ahead(came, m.pgid(), m.epoch) {
                     self.log_came(from, m, cx);
                 }
             }
             MOSDPGLease::KIND => {
                 let m = MOSDPGLease::decode(msg)?;
-                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.epoch, msg, cx) {
+                if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.epoch, cx) {
                     pg.lease_came(PgShard::new(from, m.pgid.shard), &m, &mut cx);
                 }
             }
             MOSDPGLeaseAck::KIND => {
                 let m = MOSDPGLeaseAck::decode(msg)?;
-                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.epoch, msg, cx) {
+                if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.epoch, cx) {
                     pg.lease_acknowledged(from, m.epoch, m.ack, &mut cx);
                 }
             }
             MOSDRepScrub::KIND => {
                 let m = MOSDRepScrub::decode(msg)?;
-                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.min_epoch, msg, cx) {
+                if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.min_epoch, cx) {
                     pg.hear(PgShard::new(from, m.pgid.shard), Said::Scrub(Box::new(m)), &mut cx);
                 }
             }
             MOSDRepScrubMap::KIND => {
                 let mut m = MOSDRepScrubMap::decode(msg)?;
                 m.from.osd = from;
-                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.map_epoch, msg, cx) {
+                if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.map_epoch, cx) {
                     pg.scrub_map_came(&m, &mut cx);
                 }
             }
             MOSDScrubReserve::KIND => {
                 let mut m = MOSDScrubReserve::decode(msg)?;
                 m.from.osd = from;
-                if let Some((pg, mut cx)) = self.group_at(from, m.pgid, m.map_epoch, msg, cx) {
+                if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.map_epoch, cx) {
                     pg.reserve_came(&m, &mut cx);
                 }
             }
             MOSDPGRemove::KIND => {
                 let m = MOSDPGRemove::decode(msg)?;
                 // It is said once: by a map that we don't have yet, it waits.
-                if !m.pgs.iter().any(|pgid| self.is_ahead(from, *pgid, m.epoch, msg)) {
+                if !m.pgs.iter().any(|pgid| self.is_ahead(came, *pgid, m.epoch)) {
                     m.pgs.iter().for_each(|pgid| self.let_go(*pgid, m.epoch, cx));
                 }
             }
             MBackfillReserve::KIND => {
                 let m = MBackfillReserve::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.query_epoch, msg) {
+                if !self.is_ahead(came, m.pgid, m.query_epoch) {
                     let bytes = m.primary_num_bytes.saturating_sub(m.shard_num_bytes.max(0));
                     let word = match m.kind {
                         backfill_reserve::REQUEST => Word::Request { kind: Kind::Backfill, priority: m.priority, bytes },
@@ -148,7 +151,7 @@ impl Shard {
             }
             MRecoveryReserve::KIND => {
                 let m = MRecoveryReserve::decode(msg)?;
-                if !self.is_ahead(from, m.pgid, m.query_epoch, msg) {
+                if !self.is_ahead(came, m.pgid, m.query_epoch) {
                     let word = match m.kind {
                         recovery_reserve::REQUEST => Word::Request { kind: Kind::Recovery, priority: m.priority, bytes: 0 },
                         recovery_reserve::GRANT => Word::Grant,
@@ -161,11 +164,10 @@ impl Shard {
             }
             kind if wire::is_ours(kind) => {
                 let (envelope, parts) = wire::decode(msg)?;
-                if !self.is_ahead(from, envelope.pgid, envelope.min_epoch, msg) {
+                if !self.is_ahead(came, envelope.pgid, envelope.min_epoch) {
                     self.recovery_came(from, envelope, parts, cx);
                 }
             }
-            MOSDOpReply::KIND => self.copy_answer(from, msg, cx),
             _ => {}
         }
         Ok(())
@@ -190,32 +192,41 @@ impl Shard {
         cx.out.extend(conns.into_iter().map(Effect::Close));
     }
 
-    /// True if a message has to wait: for the map that it was sent by, for a group that is behind or on its way out, or for another one that waits.
-    fn is_ahead(&mut self, from: OsdId, pgid: SpgId, epoch: Epoch, msg: &RawMessage) -> bool {
+    /// True if a message is not to be taken now. It may have to wait: for the map that it was sent by, for a group that is behind or on its way out,
+    /// or for another one that waits. Or it is for nobody: by the map that it was sent by, its sender is not where it comes from.
+    fn is_ahead(&mut self, came: &Came, pgid: SpgId, epoch: Epoch) -> bool {
         let is_newer = epoch > self.sh.map.epoch;
         let waits = is_newer
             || !self.sh.serves
             || self.removals.has(pgid)
-            || (!self.ahead.is_empty() && self.ahead.iter().any(|a| (a.from, a.pgid) == (from, pgid)));
+            || (!self.ahead.is_empty() && self.ahead.iter().any(|a| (a.came.from, a.pgid) == (came.from, pgid)));
         if waits {
             if is_newer {
                 self.sh.wants_maps = true;
             }
             if self.ahead.len() < AHEAD_MAX {
-                self.ahead.push(Ahead { from, pgid, msg: msg.clone() });
+                self.ahead.push(Ahead { pgid, came: came.clone() });
             }
             return true;
         }
+        if !self.is_where_it_says(came) && !planted(Bug::BelieveAddress) {
+            return true;
+        }
         if self.awaits_map(pgid) {
-            self.hold_message(from, msg.clone());
+            self.hold_message(came.clone());
             return true;
         }
         false
     }
+    /// True if the map has the sender where it says that it is: one that is not there is of a life that is over, or no OSD of this cluster's.
+    fn is_where_it_says(&self, came: &Came) -> bool {
+        let addrs = usize::try_from(came.from).ok().and_then(|osd| self.sh.map.cluster_addrs.get(osd));
+        came.at.is_none_or(|at| addrs.is_some_and(|addrs| addrs.0.contains(&at)))
+    }
     /// Messages that waited are looked at again.
     pub(super) fn replay_peers(&mut self, cx: &mut EventCx<'_>) {
-        for Ahead { from, msg, .. } in std::mem::take(&mut self.ahead) {
-            self.peer_message(from, &msg, cx);
+        for Ahead { came, .. } in std::mem::take(&mut self.ahead) {
+            self.peer_message(&came, cx);
         }
     }
 
@@ -227,15 +238,8 @@ impl Shard {
     }
 
     /// The group that a message is for, at the map that it was sent by; nothing if there is none, or the message has to wait.
-    fn group_at<'a>(
-        &'a mut self,
-        from: OsdId,
-        pgid: SpgId,
-        epoch: Epoch,
-        msg: &RawMessage,
-        cx: &'a mut EventCx<'_>,
-    ) -> Option<(&'a mut Pg, Cx<'a>)> {
-        if self.is_ahead(from, pgid, epoch, msg) { None } else { self.group(pgid, cx) }
+    fn group_at<'a>(&'a mut self, came: &Came, pgid: SpgId, epoch: Epoch, cx: &'a mut EventCx<'_>) -> Option<(&'a mut Pg, Cx<'a>)> {
+        if self.is_ahead(came, pgid, epoch) { None } else { self.group(pgid, cx) }
     }
 
     fn queried(&mut self, from: OsdId, m: &MOSDPGQuery2, cx: &mut EventCx<'_>) {

@@ -20,9 +20,33 @@ pub(crate) struct Loaded {
     past: PastIntervals,
     log: Log,
     missing: BTreeMap<HObject, PgMissingItem>,
+    /// The record names another map than the one that the group begins with: it is written anew.
+    is_stale: bool,
 }
 
 impl Loaded {
+    /// The newest epoch that its history has: in its log, or as an interval.
+    pub fn newest_of_its_history(&self) -> Epoch {
+        let (info, h) = (&self.info, &self.info.history);
+        let past = if self.past.is_empty() { 0 } else { self.past.last };
+        let of_log = self.missing.values().map(|item| item.need.epoch).chain([info.last_update.epoch, past]);
+        let of_info = [info.last_epoch_started, info.last_interval_started, h.epoch_created, h.last_epoch_started, h.last_interval_started];
+        let since = [
+            h.last_epoch_clean,
+            h.last_epoch_split,
+            h.last_epoch_marked_full,
+            h.same_up_since,
+            h.same_interval_since,
+            h.same_primary_since,
+        ];
+        of_log.chain(of_info).chain(since).max().unwrap_or(0)
+    }
+    /// It had not taken in a map beyond this one.
+    pub fn begin_at(&mut self, epoch: Epoch) {
+        if self.epoch > epoch {
+            (self.epoch, self.is_stale) = (epoch, true);
+        }
+    }
     pub fn of(pgid: SpgId, record: PgRecord) -> Result<Self, String> {
         let failed = |what: &str| Err(format!("{pgid}: {what}"));
         let PgRecord { epoch, info, past_intervals: past, log, dups, missing } = record;
@@ -37,7 +61,7 @@ impl Loaded {
             last = entry.version;
         }
         let log = Log::load(info.last_update, info.log_tail, dups, log);
-        Ok(Self { pgid, epoch, info, past, log, missing })
+        Ok(Self { pgid, epoch, info, past, log, missing, is_stale: false })
     }
 }
 
@@ -137,7 +161,7 @@ impl Shard {
         let cx = cx.with(&mut self.sh);
         let place = self.pgs.len() as u32;
         let mut pg = Pg::new(place, l.pgid, Rc::new(pool), name, l.info, l.past, mapping.clone(), false, &cx);
-        pg.take_record(l.log, l.missing.into(), l.epoch);
+        pg.take_record(l.log, l.missing.into(), if l.is_stale { 0 } else { l.epoch });
         if gap {
             // What happened in maps that no OSD has any more can't be known: another interval begins.
             pg.peering.start_interval(&mut pg.info, mapping, &*map, cx.clock.mono);

@@ -52,7 +52,7 @@ impl Shard {
             cx.out.push(Effect::Send { conn, msg: reply });
             return;
         }
-        let reqid = msg.reqid_from(session.peer.name);
+        let reqid = session.reqid_of(&msg);
         let bytes_in = raw.data.iter().map(|d| d.len() as u64).sum();
         session.map_epoch = session.map_epoch.max(msg.map_epoch);
         let newest = self.sh.map.epoch;

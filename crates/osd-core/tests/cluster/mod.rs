@@ -11,6 +11,7 @@ use messages::{
     InOp, MCommand, MCommandReply, MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBoot, MOSDFailure, MOSDMap, MOSDMarkMeDown,
     MOSDOp, MOSDOpReply, MOSDPGInfo2, MOSDPGTemp, MOSDRepOp, Message, RawMessage, osd_mon::failure_flag,
 };
+use osd_core::daemon::Network;
 use osd_core::{BootInfo, ConnId, Effect, Event, Level, Osd, OsdSetup, Peer};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -183,6 +184,8 @@ impl Cluster {
             features: features::SUPPORTED,
             supported: features::SUPPORTED,
             addr: addr(0, 4001),
+            from: addr(0, 4001),
+            network: Network::Public,
             cap: None,
         };
         let inbox = VecDeque::from([Event::Boot(Box::new(info)), Event::Tick, Event::Connected { conn: CLIENT, peer }, Event::Tick]);

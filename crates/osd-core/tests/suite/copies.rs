@@ -4,6 +4,7 @@ use crate::world;
 use crate::world::{Kind, POOL, World, addr, write_full};
 use denc::Denc;
 use messages::{InOp, MOSDOp, MOSDOpReply, Message};
+use osd_core::daemon::Network;
 use osd_core::{ConnId, Effect, Event, Peer};
 use types::errno::{ENOENT, EPERM};
 use types::osd_op::{CallArgs, CopyFromArgs, OpCode, copy_from_flag};
@@ -22,6 +23,8 @@ fn peer(osd: u64) -> Peer {
         features: features::SUPPORTED,
         supported: features::SUPPORTED,
         addr: addr(6801 + 10 * osd as u16, 1),
+        from: addr(6801 + 10 * osd as u16, 1),
+        network: Network::Public,
         cap: None,
     }
 }

@@ -30,6 +30,8 @@ fn peer(kind: EntityKind) -> Peer {
         features: features::SUPPORTED,
         supported: features::SUPPORTED,
         addr: EntityAddr::default(),
+        from: EntityAddr::default(),
+        network: Network::Public,
         cap: None,
     }
 }
@@ -85,7 +87,7 @@ impl Rig {
     /// The newest dial of this kind that is in the effects since the last look at them.
     fn dialled(&mut self, wanted: EntityKind) -> Option<ConnId> {
         let found = self.out.iter().rev().find_map(|e| match e {
-            Effect::Dial { conn, kind, .. } if *kind == wanted => Some(*conn),
+            Effect::Dial { conn, name, .. } if name.kind == wanted => Some(*conn),
             _ => None,
         });
         self.out.clear();

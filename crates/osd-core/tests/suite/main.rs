@@ -28,6 +28,7 @@ mod leases;
 mod map_gaps;
 mod maps_spread;
 mod marked_down;
+mod names;
 mod notify_cuts;
 mod object_order;
 mod one_osd;

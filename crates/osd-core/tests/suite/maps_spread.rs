@@ -4,6 +4,7 @@ use crate::world::{Kind, World, addr, uuid};
 use maps::{OsdMap, osd_state};
 use messages::osd_ping::ping_op;
 use messages::{MOSDMap, MOSDPing, Message};
+use osd_core::daemon::Network;
 use osd_core::{ConnId, Effect, Event, HbNet, Peer};
 use types::{EntityAddrVec, EntityName, Epoch, features};
 
@@ -25,6 +26,8 @@ fn with_peer() -> World {
         features: features::SUPPORTED,
         supported: features::SUPPORTED,
         addr: addr(6810, 5),
+        from: addr(6810, 5),
+        network: Network::HbBack,
         cap: None,
     };
     w.feed(Event::Connected { conn: ConnId(PEER), peer });

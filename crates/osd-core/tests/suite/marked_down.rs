@@ -6,6 +6,7 @@ use crate::world::{Kind, World, addr};
 use maps::osd_state;
 use messages::osd_ping::ping_op;
 use messages::{MOSDBoot, MOSDFailure, MOSDPing, Message, RawMessage};
+use osd_core::daemon::Network;
 use osd_core::{ConnId, Effect, Event, HbNet, Peer};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -34,6 +35,8 @@ fn three() -> World {
             features: features::SUPPORTED,
             supported: features::SUPPORTED,
             addr: addr(6810, 5),
+            from: addr(6810, 5),
+            network: Network::HbBack,
             cap: None,
         };
         w.feed(Event::Connected { conn: ConnId(50 + osd), peer });

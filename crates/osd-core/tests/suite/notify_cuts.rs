@@ -11,6 +11,7 @@ use messages::{InOp, MOSDOp, MWatchNotify, Message};
 use msgr::{AuthNone, AuthNoneClient, Connection, Local, Policy, Up};
 use objecter::objecter::{Effect as Asked, LingerEvent, Submit};
 use objecter::{Objecter, ops::Ops};
+use osd_core::daemon::Network;
 use osd_core::{ConnId, Effect, Event, Peer};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -245,6 +246,8 @@ impl Scene {
             features: features::SUPPORTED,
             supported: features::SUPPORTED,
             addr: addr(0, gid as u32),
+            from: addr(0, gid as u32),
+            network: Network::Public,
             cap: None,
         };
         self.w.feed(Event::Connected { conn, peer });

@@ -10,6 +10,7 @@ use messages::{
     InOp, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBackoff, MOSDBoot, MOSDMap, MOSDOp, MOSDOpReply, MOSDPGReadyToMerge, MWatchNotify,
     Message, RawMessage,
 };
+use osd_core::daemon::Network;
 use osd_core::{ConnId, Effect, Event, Peer};
 use types::errno::{EINVAL, ENOENT, ENOTCONN};
 use types::osd_op::{OpCode, osd_flag, watch_op};
@@ -392,6 +393,8 @@ fn capabilities_and_the_blocklist_are_looked_at(kind: Kind) {
         features: features::SUPPORTED,
         supported: features::SUPPORTED,
         addr: addr(0, n),
+        from: addr(0, n),
+        network: Network::Public,
         cap: Some(cephx::caps::OsdCap::parse(cap).unwrap_or_default()),
     };
     w.write("a", b"1");

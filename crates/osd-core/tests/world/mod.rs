@@ -9,6 +9,7 @@ use base::{Clock, Stamp};
 use bytes::Bytes;
 use maps::{OsdMap, PgPool, Release, map_flags, osd_state, pool_flags};
 use messages::{InOp, MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBoot, MOSDMap, MOSDOp, MOSDOpReply, Message, RawMessage};
+use osd_core::daemon::Network;
 use osd_core::{BootInfo, ConnId, Effect, Event, Osd, OsdSetup, Peer};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -258,6 +259,8 @@ impl World {
             features: features::SUPPORTED,
             supported: features::SUPPORTED,
             addr: addr(0, client as u32),
+            from: addr(0, client as u32),
+            network: Network::Public,
             cap: None,
         };
         self.feed(Event::Connected { conn: ConnId(conn), peer });
