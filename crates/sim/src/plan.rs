@@ -173,8 +173,7 @@ impl Plan {
     /// What this seed draws.
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x9143_77aa);
-        let tiny = rng.chance(1, 3);
-        let osds = if tiny { 1 } else { 1 + rng.below(5) as u32 };
+        let (tiny, osds) = if rng.chance(1, 3) { (true, 1) } else { (false, 1 + rng.below(5) as u32) };
         let size = 1 + rng.below(u64::from(osds.min(3))) as u32;
         let plan = Self {
             seed,

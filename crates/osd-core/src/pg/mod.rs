@@ -10,7 +10,7 @@
 //! | [`submit`] | from the plan to the log and the store, and from the commit to the answer; [`replicate`]: writes in flight |
 //! | [`account`] | what is counted of an answered request |
 //!
-//! Beside them: reads that a member serves which follows, in [`balanced`]; how it peers in [`peering`] by the logs of members ([`logs`]), what it hears meanwhile in [`hear`], until when it may serve in [`lease`] and
+//! Beside them: reads that a member serves which follows, in [`balanced`] by [`followed`]; how it peers in [`peering`] by the logs of members ([`logs`]), what it hears meanwhile in [`hear`], until when it may serve in [`lease`] and
 //! [`leasing`], what it tells other members and hears of them as their primary in [`primary`], and as one that follows
 //! a primary in [`replica`], how members get what they lack in [`recovery`] and [`backfill`] with the places of [`reserve`], what it remembers of requests in [`log`], watches in [`watch`] and [`watchers`], what it does by
 //! itself in [`upkeep`], [`scrub`] and [`trim`], what is always true of it in [`invariants`],
@@ -21,6 +21,7 @@ mod admit;
 pub mod backfill;
 mod backoff;
 mod balanced;
+mod followed;
 mod hear;
 mod invariants;
 pub mod lease;
@@ -59,8 +60,8 @@ use crate::event::{ConnId, Effect};
 use crate::planted::{Bug, planted};
 use crate::request::ClientOp;
 use crate::shared::Cx;
-use balanced::Followed;
 use base::Stamp;
+use followed::Followed;
 use lease::Lease;
 use lend::Lender;
 use log::Log;

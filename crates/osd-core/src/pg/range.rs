@@ -1,24 +1,16 @@
 //! The hashes that a placement group's objects have: a range, when a hash is read with its bits reversed. Which objects lie in a group, by that.
 
-use super::Pg;
 use maps::PgPool;
-use types::{CEPH_NOSNAP, HObject, PgId, PoolId, Transaction};
+use types::{CEPH_NOSNAP, HObject, PgId, PoolId};
 
 /// The pool of temporary objects, which become objects of this pool: as stock has it, so far below.
 pub fn temp_pool(pool: PoolId) -> PoolId {
     -2 - pool
 }
 
-impl Pg {
-    /// True if an object of this name lies in the group. A store ends at a change to any other, so it is asked of all that comes from outside.
-    pub(super) fn holds(&self, obj: &HObject) -> bool {
-        let pool = self.pgid.pgid.pool;
-        !obj.max && (obj.pool == pool || obj.pool == temp_pool(pool)) && self.pool.fold(obj.hash) == self.pgid.pgid.seed
-    }
-    /// The same of everything that a transaction changes.
-    pub(super) fn holds_all(&self, txn: &Transaction) -> bool {
-        txn.objects().all(|obj| !obj.max && obj.shard == self.pgid.shard && self.holds(&obj.hobj))
-    }
+/// True if an object of this name lies in the group, be it one that is being built.
+pub fn holds(pgid: PgId, pool: &PgPool, obj: &HObject) -> bool {
+    !obj.max && (obj.pool == pgid.pool || obj.pool == temp_pool(pgid.pool)) && pool.fold(obj.hash) == pgid.seed
 }
 
 /// How many low bits of a hash the objects of a group have in common.

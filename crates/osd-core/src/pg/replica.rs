@@ -4,7 +4,7 @@
 //! the transaction is the same for every member.
 
 use super::Pg;
-use super::balanced::Followed;
+use super::followed::Followed;
 use super::logs::PeerLog;
 use super::peering::State;
 use super::recovery::apply::temp_name;

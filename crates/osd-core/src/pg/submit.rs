@@ -5,6 +5,7 @@
 use super::Pg;
 use super::account;
 use super::admit::Halt;
+use super::range;
 use super::replicate::InFlight;
 use crate::event::{Effect, Level};
 use crate::op::{Plan, PlanKind, WatchEffect};
@@ -17,7 +18,7 @@ use std::collections::VecDeque;
 use store::{FastInfo, InfoChange, LogDelta, StoreError, StoreResult};
 use types::errno::{EDQUOT, EINVAL, ENOSPC};
 use types::osd_op::osd_flag;
-use types::{EVersion, Epoch, PgLogEntry, Transaction};
+use types::{EVersion, Epoch, HObject, PgLogEntry, Transaction};
 
 /// What a group has given to its own store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +90,15 @@ impl Pg {
     /// The group's place out of a token.
     pub fn slot_of(token: u64) -> u32 {
         (token >> 40) as u32
+    }
+
+    /// True if an object of this name lies in the group. A store ends at a change to any other, so it is asked of all that comes from outside.
+    pub(super) fn holds(&self, obj: &HObject) -> bool {
+        range::holds(self.pgid.pgid, &self.pool, obj)
+    }
+    /// The same of everything that a transaction changes.
+    pub(super) fn holds_all(&self, txn: &Transaction) -> bool {
+        txn.objects().all(|obj| !obj.max && obj.shard == self.pgid.shard && self.holds(&obj.hobj))
     }
 
     /// What a plan says is done: a read is answered, a change or an error is logged.
