@@ -14,6 +14,8 @@ pub enum By {
     Capable,
     /// By the daemon that it is about, whose name the ticket has.
     Itself,
+    /// By the server of a file system or the manager that it is about: the key has its name, and the session or the map its number.
+    Namesake,
     /// By an OSD, on the OSDs' own network, from the address that the map has for its number. Sent by a map that is not here, it waits for that.
     PeerOsd,
     /// By an OSD, on a network of heartbeats. It needs no address of the map: one that the map has down pings, too.
@@ -40,6 +42,7 @@ impl By {
             (Self::Capable, At::Mon | At::Mgr) => ("mon-core/src/mon.rs", "may"),
             (Self::Itself, At::Mgr) => ("mon-core/src/mgr/endpoint.rs", "daemon_name"),
             (Self::Itself, _) => ("mon-core/src/osd/boot.rs", "dispatch_osd"),
+            (Self::Namesake, _) => ("mon-core/src/fs/beacon.rs", "is_mds"),
             (Self::PeerOsd, _) => ("osd-core/src/shard/peers.rs", "is_where_it_says"),
             (Self::Pinger, _) => (osd, "heartbeat"),
             (Self::AskedOsd, _) => (osd, "message"),
@@ -79,7 +82,7 @@ impl Senders {
 
 /// The row of a kind; `None` for a number that is no kind's.
 pub const fn senders(kind: u16) -> Option<Senders> {
-    use By::{Anyone, AskedOsd, Capable, Itself, MapHolder, Nobody, OwnManager, OwnMonitor, OwnMonitorOrManager, PeerOsd, Pinger};
+    use By::{Anyone, AskedOsd, Capable, Itself, MapHolder, Namesake, Nobody, OwnManager, OwnMonitor, OwnMonitorOrManager, PeerOsd, Pinger};
     let (osd, mon, mgr) = match kind {
         // Of a session with a monitor.
         2 | 5 | 17 => (Nobody, Anyone, Nobody),
@@ -90,7 +93,7 @@ pub const fn senders(kind: u16) -> Option<Senders> {
         71 | 72 | 73 | 75 | 78 | 79 | 116 | 122 | 123 => (Nobody, Itself, Nobody),
         // The monitor's answer has the same kind.
         74 => (OwnMonitor, Itself, Nobody),
-        100 | 522 | 1795 | 1798 => (Nobody, Capable, Nobody),
+        100 | 522 | 1795 | 1798 => (Nobody, Namesake, Nobody),
         87 | 1792 | 1794 | 1800 | 1803 => (Nobody, Nobody, Itself),
         // Of a session with a manager.
         88 | 151 | 1793 => (OwnManager, Nobody, Nobody),

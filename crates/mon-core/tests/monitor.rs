@@ -7,11 +7,12 @@ mod world;
 use base::Rng;
 use bytes::Bytes;
 use cephx::AuthCapsInfo;
+use cephx::AuthCapsInfo;
 use common::{addr, clock};
 use denc::Denc;
 use maps::{OsdMap, pool_flags};
 use messages::*;
-use mon_core::{ConnId, Endpoint, Event, Handshake};
+use mon_core::{ConnId, Endpoint, Event, Handshake, PeerInfo};
 use types::{EntityText, PgId, PgStat, Uuid, features, pg_stat::pg_state};
 use world::World;
 

@@ -8,6 +8,7 @@ use denc::Denc;
 use maps::map_flags;
 use messages::osd_ping::{SpanNs, ping_op};
 use messages::{InOp, MOSDOp, MOSDPing, Message};
+use osd_core::daemon::Network;
 use osd_core::{ConnId, Event, HbNet, Peer};
 use types::errno::{EAGAIN, ENOENT};
 use types::osd_op::{OpCode, PglsArgs, osd_flag, watch_op};
@@ -37,6 +38,8 @@ fn synchronise(c: &mut Cluster) {
             features: features::SUPPORTED,
             supported: features::SUPPORTED,
             addr: addr(6802 + 10 * primary as u16, 1),
+            from: addr(6802 + 10 * primary as u16, 1),
+            network: Network::HbBack,
             cap: None,
         };
         let pong = MOSDPing {

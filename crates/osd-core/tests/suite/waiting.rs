@@ -6,6 +6,7 @@ use base::{Account, Budget, BudgetStats, Permit, Turn};
 use bytes::Bytes;
 use cephx::caps::OsdCap;
 use messages::{InOp, MCommand, MCommandReply, MOSDAlive, MOSDOp, MOSDOpReply, Message};
+use osd_core::daemon::Network;
 use osd_core::planted::{Bug, plant};
 use osd_core::{ConnId, Effect, Event, Peer};
 use std::rc::Rc;
@@ -112,6 +113,8 @@ fn powerless() {
         features: features::SUPPORTED,
         supported: features::SUPPORTED,
         addr: addr(0, 4002),
+        from: addr(0, 4002),
+        network: Network::Public,
         cap: Some(OsdCap::default()),
     };
     w.feed(Event::Connected { conn: ConnId(2), peer });
