@@ -7,7 +7,6 @@ mod world;
 use base::Rng;
 use bytes::Bytes;
 use cephx::AuthCapsInfo;
-use cephx::AuthCapsInfo;
 use common::{addr, clock};
 use denc::Denc;
 use maps::{OsdMap, pool_flags};
