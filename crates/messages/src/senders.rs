@@ -82,7 +82,9 @@ impl Senders {
 
 /// The row of a kind; `None` for a number that is no kind's.
 pub const fn senders(kind: u16) -> Option<Senders> {
-    use By::{Anyone, AskedOsd, Capable, Itself, MapHolder, Namesake, Nobody, OwnManager, OwnMonitor, OwnMonitorOrManager, PeerOsd, Pinger};
+    use By::{
+        Anyone, AskedOsd, Capable, Itself, MapHolder, Namesake, Nobody, OwnManager, OwnMonitor, OwnMonitorOrManager, PeerOsd, Pinger,
+    };
     let (osd, mon, mgr) = match kind {
         // Of a session with a monitor.
         2 | 5 | 17 => (Nobody, Anyone, Nobody),
