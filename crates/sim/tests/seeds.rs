@@ -110,8 +110,6 @@ fn broken_promises_are_noticed() {
         Planted::Osd(OsdBug::IgnoreLastStarted),
         Planted::Osd(OsdBug::LoseDup),
         Planted::Osd(OsdBug::GrantTwice),
-        Planted::Osd(OsdBug::ReplicaReadsInFlight),
-        Planted::Osd(OsdBug::ReplicaReadsMissing),
     ];
     let few: Vec<Planted> = share::of(few).filter(|_| cfg!(debug_assertions)).collect();
     on_all_cores(0..few.len() as u64, |place| {

@@ -9,7 +9,8 @@ use crate::session::Session;
 use crate::shared::EventCx;
 use base::Permit;
 use messages::{MOSDOp, Message, RawMessage};
-use types::errno::EPERM;
+use types::errno::{EAGAIN, EPERM};
+use types::osd_op::osd_flag;
 use types::{CollId, EVersion, EntityKind, Epoch, OsdId};
 
 /// Requests of one turn that are looked for in the store together.
@@ -123,8 +124,16 @@ impl Shard {
     /// A group that is ours by the map is being created; any other isn't our business, and the client finds out by the next map.
     fn no_such_pg(&mut self, op: Box<ClientOp>, cx: &mut EventCx<'_>) {
         let pgid = op.msg.pgid;
-        let ours = self.sh.map.pool(pgid.pgid.pool).is_some_and(|p| pgid.pgid.seed < p.pg_num)
-            && self.sh.map.pg_to_up_acting(pgid.pgid, &mut self.placement).acting_primary == self.sh.whoami;
+        let is_there = self.sh.map.pool(pgid.pgid.pool).is_some_and(|p| pgid.pgid.seed < p.pg_num);
+        let set = self.sh.map.pg_to_up_acting(pgid.pgid, &mut self.placement);
+        let ours = is_there && set.acting_primary == self.sh.whoami;
+        let is_balanced = op.msg.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0;
+        if is_there && !ours && is_balanced && set.acting.contains(&self.sh.whoami) {
+            // The primary has not made the group known here yet. No later map would send the request anywhere else.
+            let msg = error_reply(&op.msg, -EAGAIN, self.sh.map.epoch, Default::default(), 0, None);
+            cx.with(&mut self.sh).send(op.conn, msg);
+            return;
+        }
         if ours && self.sh.map.pool(pgid.pgid.pool).is_some_and(|p| p.is_erasure()) {
             // No group of such a pool is made here: the client that asks is told so, rather than left waiting.
             let msg = error_reply(&op.msg, -types::errno::EOPNOTSUPP, self.sh.map.epoch, Default::default(), 0, None);
