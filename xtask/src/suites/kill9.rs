@@ -286,24 +286,29 @@ fn wrong_folders() -> Result<()> {
         std::fs::rename(&b, &a)?;
         Ok(std::fs::rename(&aside, &b)?)
     };
-    let refused = |dir: &PathBuf, why: &str| match Cluster::start_in(dir.clone(), &["--osds", "2"]) {
-        Ok(_) => bail!("a wrong folder is taken"),
-        Err(e) => {
-            ensure!(format!("{e:#}").contains(why), "{e:#}");
-            Ok(())
+    // The monitor serves, and says which OSD does not and why.
+    let refused = |dir: &PathBuf, osds: &[u32], why: &str| {
+        let c = Cluster::start_in(dir.clone(), &["--osds", "2"])?;
+        let log = c.log();
+        for osd in osds {
+            let says = |line: &str| line.contains(&format!("osd.{osd} does not serve")) && line.contains(why);
+            ensure!(log.lines().any(says), "a wrong folder is taken for osd.{osd}'s:\n{log}");
         }
+        c.stop()
     };
     swap(dir.join("osd.0"), dir.join("osd.1"))?;
-    refused(&dir, "is that of osd.1")?;
+    refused(&dir, &[0, 1], "is that of osd")?;
     swap(dir.join("osd.0"), dir.join("osd.1"))?;
     swap(dir.join("osd.0"), other.join("osd.0"))?;
-    refused(&dir, "belongs to cluster")?;
+    refused(&dir, &[0], "cluster")?;
     swap(dir.join("osd.0"), other.join("osd.0"))?;
     // One OSD's devices under another's name.
     for name in ["data", "wal", "meta"] {
         swap(dir.join("osd.0").join(name), dir.join("osd.1").join(name))?;
     }
-    refused(&dir, "is the store of osd.1")?;
+    // With no OSD that could serve, and no disk that may come back, the start fails.
+    let Err(e) = Cluster::start_in(dir.clone(), &["--osds", "2"]) else { bail!("swapped devices are taken") };
+    ensure!(format!("{e:#}").contains("is the store of osd.1"), "{e:#}");
     for name in ["data", "wal", "meta"] {
         swap(dir.join("osd.0").join(name), dir.join("osd.1").join(name))?;
     }
