@@ -95,7 +95,9 @@ impl Daemon for Process {
             _ if words.is_empty() => anyhow!("{status}"),
             _ => anyhow!("{status}: {}", words.trim_start_matches("humboldt: ")),
         };
-        Some(Ended { why, cause, is_failure: !status.success() })
+        // One that is asked to end before it is up ends by the signal itself.
+        let is_failure = !status.success() && status.signal() != Some(libc::SIGTERM);
+        Some(Ended { why, cause, is_failure })
     }
     /// Its own watchdog ends it.
     fn stands(&mut self) -> Option<String> {
