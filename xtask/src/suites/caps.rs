@@ -23,6 +23,9 @@ const HEAD: &str = "\
 const DIFFERENT: &[(&str, &str, &str)] = &[
     // Whoever has no capability for OSDs is told so; a stock OSD does not answer at all, and the client waits.
     ("tell osd.0 version", "110", "13"),
+    // Whoever can do nothing at an OSD from its address hears that at once, whatever class or method it names.
+    ("hello.nosuch", "95", "1"),
+    ("nosuch.nosuch", "95", "1"),
 ];
 
 /// Asks everything; takes minutes on a stock cluster, whose monitor thinks for a second about each change.
