@@ -148,9 +148,9 @@ pub enum Chore {
         #[arg(long)]
         only: Option<String>,
     },
-    /// Record what a stock cluster answers to the script in xtask/src/commands.rs.
+    /// Record what a stock cluster answers to the script in suites/src/commands.rs.
     RecordCommands { conf: String, out: String },
-    /// Record what a stock cluster allows by which capability (xtask/src/suites/caps.py).
+    /// Record what a stock cluster allows by which capability (suites/src/cases/caps.py).
     RecordCaps { conf: String, out: String },
     /// Decoders and handshakes under random input.
     Fuzz {

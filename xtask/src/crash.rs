@@ -1,6 +1,6 @@
 //! Seeds for as long as one likes, so that a run goes on where the last one ended: crash states of the block store, and the cluster simulator.
 
-use crate::run::root;
+use suites::run::root;
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 use std::time::Instant;

@@ -3,8 +3,8 @@
 //! Holds the check of links between Markdown files of the repository (a test of its own, too). mdBook is the one of this machine, or is installed by its
 //! package name into `target/tools`.
 
-use crate::guide;
-use crate::run::{must, root};
+use suites::guide;
+use suites::run::{must, root};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,8 +15,8 @@ const MDBOOK: &str = "0.5";
 /// Checks links, runs blocks again with `update`, and makes the book.
 pub fn docs(update: bool, only: Option<&str>, allow_skips: bool) -> Result<()> {
     if update {
-        crate::cluster::build()?;
-        let count = guide::run(Path::new(crate::clients::SHARED), only, true)?;
+        suites::cluster::build()?;
+        let count = guide::run(Path::new(suites::clients::SHARED), only, true)?;
         println!("{count} commands of the guide were run");
     }
     let broken = broken_links()?;

@@ -2,7 +2,7 @@
 //!
 //! Holds the data's form and the drawing. Does not measure: the laboratory does, and `suites::figures` puts its rows here.
 
-use crate::run::{root, run};
+use suites::run::{root, run};
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;

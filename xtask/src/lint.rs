@@ -1,6 +1,6 @@
 //! What cores must not use, as `clippy.toml` has it with the reasons: looked at by the compiler's eyes, so that no other name hides it.
 
-use crate::run::{must, root};
+use suites::run::{must, root};
 use anyhow::{Context, Result};
 use std::process::Command;
 

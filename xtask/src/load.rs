@@ -1,6 +1,6 @@
 //! A machine that has more to do: two busy loops, and a writer to the disk that the cases use. Goes on for as long as the value lives.
 
-use crate::clients::SHARED;
+use suites::clients::SHARED;
 use anyhow::Result;
 use std::fs::File;
 use std::io::{Seek, Write};

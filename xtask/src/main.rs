@@ -1,48 +1,28 @@
 //! The project's chores. `cargo xtask` lists them.
 //!
-//! Holds what installs stock clients, starts clusters and judges what the clients say. Knows our server only as a program: it uses
-//! none of its crates.
+//! Holds the run of all tests with its table of times, packages, the book, kept figures, and the verbs of the suites. Knows our server only as a program:
+//! it uses none of its crates. Absent: cases with stock programs (`suites`).
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a shell: it has clocks, files and threads
 
 mod args;
-mod browser;
-mod clients;
-mod cluster;
-mod commands;
-mod compare;
-mod conformance;
 mod crash;
 mod docs;
 mod figures;
-mod folders;
-mod gateway;
-mod guide;
-mod lanes;
 mod lint;
 mod load;
-mod loops;
-mod mds;
-mod netns;
-mod pace;
+mod measure;
 mod package;
-mod persistent_client;
-mod run;
 mod sbom;
-mod share;
-mod stock;
-mod story;
-mod suites;
+mod test;
 mod times;
-mod troubleshooting;
 mod units;
-mod vectors;
-mod workload;
 
 use anyhow::Result;
 use args::{Args, Chore};
 use clap::Parser;
 use crash::Look;
+use suites::{cases, cluster, compare, conformance, run, vectors};
 
 fn main() -> std::process::ExitCode {
     match chore(Args::parse().chore) {
@@ -56,7 +36,7 @@ fn main() -> std::process::ExitCode {
 
 fn chore(chore: Chore) -> Result<()> {
     match chore {
-        Chore::Test(a) => suites::test(suites::Asked {
+        Chore::Test(a) => test::test(test::Asked {
             all: a.all,
             share: a.share,
             only: a.only.as_deref(),
@@ -64,10 +44,10 @@ fn chore(chore: Chore) -> Result<()> {
             beside_load: a.beside_load,
         }),
         Chore::Lint => lint::cores(),
-        Chore::Clients(a) => suites::clients(a.allow_skips, a.only.as_deref()),
-        Chore::StockDaemons { long, only } => suites::stock_daemons(long, only.as_deref()),
+        Chore::Clients(a) => test::clients(a.allow_skips, a.only.as_deref()),
+        Chore::StockDaemons { long, only } => test::stock_daemons(long, only.as_deref()),
         Chore::RecordCommands { conf, out } => compare::record(&conf, &out),
-        Chore::RecordCaps { conf, out } => suites::record_caps(&conf, &out),
+        Chore::RecordCaps { conf, out } => cases::record_caps(&conf, &out),
         Chore::Conformance(a) if a.rewrite => conformance::rewrite(&run::root().join("COMPATIBILITY.md")),
         Chore::Conformance(a) => {
             let mut manner = conformance::Manner::default();
@@ -83,8 +63,8 @@ fn chore(chore: Chore) -> Result<()> {
             };
             conformance::conformance(a.suite.as_deref(), a.release.as_deref(), a.only.as_deref(), manner, sources)
         }
-        Chore::Fuzz { seconds } => suites::fuzz(seconds),
-        Chore::Rogue { samples } => suites::rogue(samples),
+        Chore::Fuzz { seconds } => test::fuzz(seconds),
+        Chore::Rogue { samples } => test::rogue(samples),
         Chore::CrashStates { from, count, bugs, faults } => match (bugs, faults) {
             (true, _) => crash::states(Look::Bugs, 0, 0),
             (_, true) => crash::states(Look::Faults, from.unwrap_or(0), count.unwrap_or(20)),
@@ -92,18 +72,18 @@ fn chore(chore: Chore) -> Result<()> {
         },
         Chore::Vectors(a) => vectors::vectors(a.ours.as_deref(), &a.stock, a.count, a.seed),
         Chore::Sim { args } => crash::sim(&args.iter().map(String::as_str).collect::<Vec<_>>()),
-        Chore::KillLoop { cycles } => built(|| suites::kill_loop(cycles)),
-        Chore::KillInTurns { rounds } => built(|| suites::kill_in_turns(rounds)),
-        Chore::KillCopies { cycles } => built(|| suites::kill_copies(cycles)),
-        Chore::Thrash { mixes, ops, seed, count, only_kills } => built(|| suites::thrash(&mixes, ops, seed..seed + count, only_kills)),
-        Chore::RotMatrix { count, servers } => built(|| suites::rot_matrix(count, !servers)),
-        Chore::ImageCheck { copies } => built(|| suites::image_check(copies)),
+        Chore::KillLoop { cycles } => built(|| cases::kill_loop(cycles)),
+        Chore::KillInTurns { rounds } => built(|| cases::kill_in_turns(rounds)),
+        Chore::KillCopies { cycles } => built(|| cases::kill_copies(cycles)),
+        Chore::Thrash { mixes, ops, seed, count, only_kills } => built(|| cases::thrash(&mixes, ops, seed..seed + count, only_kills)),
+        Chore::RotMatrix { count, servers } => built(|| cases::rot_matrix(count, !servers)),
+        Chore::ImageCheck { copies } => built(|| cases::image_check(copies)),
         Chore::Package { install: false } => package::package().map(drop),
-        Chore::Package { install: true } => suites::package_installs(),
+        Chore::Package { install: true } => package::package().and_then(|deb| cases::package_installs(&deb)),
         Chore::Docs { update, only, allow_skips } => docs::docs(update, only.as_deref(), allow_skips),
         Chore::Figures(a) if a.draw => figures::draw(),
-        Chore::GatewayFigures(a) => suites::figures_gateways(a.pairs, a.seconds, a.idle, a.only.as_deref()),
-        Chore::Figures(a) => suites::figures(&a),
+        Chore::GatewayFigures(a) => cases::figures_gateways(a.pairs, a.seconds, a.idle, a.only.as_deref()),
+        Chore::Figures(a) => measure::figures(&a),
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Holds what goes where. dpkg-deb makes the archive; the case `package_installs` tries it in fresh Debian systems.
 
-use crate::cluster::{as_shipped, binary, build};
-use crate::run::{must, quietly, root, run};
+use suites::cluster::{as_shipped, binary, build};
+use suites::run::{must, quietly, root, run};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -2,7 +2,7 @@
 //!
 //! Holds what of `cargo metadata` goes where. Crates that only build or test are left out, and so is time: the same sources give the same text.
 
-use crate::run::root;
+use suites::run::root;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,8 +3,8 @@
 //!
 //! Holds the budgets, too: what a run may take on two cores.
 
-use crate::cluster::target;
-use crate::suites::order;
+use suites::cluster::target;
+use suites::cases::order;
 use crate::units::program;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

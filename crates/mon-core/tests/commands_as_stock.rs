@@ -1,10 +1,10 @@
-//! Every step of the script of `ceph` commands (`xtask/src/commands.rs`) through the command framework, held against what a stock 18.2
-//! cluster answered (`fixtures/commands/reef.json`), by the rules of `xtask/src/compare.rs`.
+//! Every step of the script of `ceph` commands (`suites/src/commands.rs`) through the command framework, held against what a stock 18.2
+//! cluster answered (`fixtures/commands/reef.json`), by the rules of `suites/src/compare.rs`.
 //!
 //! Words become requests the way the `ceph` command line makes them: by the descriptions that the monitor itself gives out. An OSD is
 //! played: it boots, and reports its groups as active and clean after every step. Steps that ask an OSD (`tell osd.N`) are left out.
 
-#[path = "../../../xtask/src/commands.rs"]
+#[path = "../../../suites/src/commands.rs"]
 #[allow(dead_code)]
 mod script;
 
@@ -307,7 +307,7 @@ fn fits(param: &Value, word: &str) -> bool {
     }
 }
 
-/// The rules of `xtask/src/compare.rs`.
+/// The rules of `suites/src/compare.rs`.
 fn differences(step: &Step, recorded: &Value, ours: &Answer) -> Vec<String> {
     let mut wrong = Vec::new();
     let code = recorded["code"].as_i64().unwrap_or(0) as i32;

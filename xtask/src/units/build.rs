@@ -1,6 +1,6 @@
 //! Test programs as cargo builds them, and what each crate cost: from cargo's messages and its report of timings.
 
-use crate::run::root;
+use suites::run::root;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ fn manifest_name(folder: &Path) -> Option<String> {
 
 /// Seconds that cargo spent on each crate in its last build, from the report that `--timings` leaves. Empty if there is none, or it has another form.
 pub fn timings() -> BTreeMap<String, f64> {
-    let report = crate::cluster::target().join("cargo-timings/cargo-timing.html");
+    let report = suites::cluster::target().join("cargo-timings/cargo-timing.html");
     std::fs::read_to_string(report).ok().and_then(|html| units(&html)).unwrap_or_default()
 }
 

@@ -5,8 +5,8 @@
 pub mod build;
 pub mod program;
 
-use crate::lanes::{self, Job, Lane, Lanes};
-use crate::share::Share;
+use suites::lanes::{self, Job, Lane, Lanes};
+use suites::share::Share;
 use crate::times::Times;
 use anyhow::Result;
 use build::Program;

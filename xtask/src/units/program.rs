@@ -1,8 +1,8 @@
 //! One run of a test program: its output in a file, the time of each of its tests, and what it says if it fails.
 
 use super::build::Program;
-use crate::cluster::target;
-use crate::share::Share;
+use suites::cluster::target;
+use suites::share::Share;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -34,7 +34,7 @@ pub fn run(program: &Program, share: Option<Share>) -> Ran {
     command.args(["-Zunstable-options", "--report-time"]).env("RUSTC_BOOTSTRAP", "1");
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder).env("CARGO_PKG_NAME", &program.package);
     if let Some(share) = share {
-        command.env(crate::share::VARIABLE, share.to_string());
+        command.env(suites::share::VARIABLE, share.to_string());
     }
     let folder = target().join("test-output");
     judge(&program.name, command, folder.join(format!("{}.txt", program.name.replace('/', "-"))))

@@ -1,7 +1,7 @@
 //! How often a watcher hears a NOTIFY across connections that are cut: at each byte of what its notifier, it and the OSD say, with the shipped
 //! OSD, objecter and msgr on wires that the test holds.
 //!
-//! What must come of it is what stock's programs do (`xtask/src/suites/notify.rs` counts it with processes, ours beside stock): a watcher that
+//! What must come of it is what stock's programs do (`suites/src/cases/notify.rs` counts it with processes, ours beside stock): a watcher that
 //! answers at once hears each notification once. One that has not answered when its connection goes hears it again when it comes back. A notifier
 //! that comes back without an answer notifies anew, under another number.
 

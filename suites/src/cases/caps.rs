@@ -30,7 +30,7 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
 
 /// Asks everything; takes minutes on a stock cluster, whose monitor thinks for a second about each change.
 fn ask(conf: &Path, limit: Duration) -> Result<String> {
-    let script = root().join("xtask/src/suites/caps.py");
+    let script = root().join("suites/src/cases/caps.py");
     let script = script.to_str().context("the workspace's path is a text")?;
     let out = Pacific.run(conf, "/usr/bin/python3", &[script, conf.to_str().context("the path is a text")?], limit)?;
     ensure!(out.ok(), "the script ended with {}:\n{}", out.code, out.stderr);

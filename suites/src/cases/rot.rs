@@ -28,7 +28,7 @@ struct Seen {
 }
 
 fn script(c: &Cluster, verb: &str) -> Result<String> {
-    let script = root().join("xtask/src/suites/rot.py");
+    let script = root().join("suites/src/cases/rot.py");
     let line = format!("/usr/bin/python3 {} {} {verb}", script.display(), c.conf.display());
     let out = c.client_within(Pacific, &line, Duration::from_secs(2400))?;
     ensure!(out.ok(), "{line}: {}{}", out.stdout, out.stderr);

@@ -3,9 +3,9 @@
 //! Absent: measuring. The studies are `humboldt-mem` and `humboldt-block`; the laboratory tests its instrument (`humboldt lab selftest`).
 
 use crate::args::FiguresArgs;
-use crate::cluster::{as_shipped, binary, build};
+use suites::cluster::{as_shipped, binary, build};
 use crate::figures::keep;
-use crate::run::root;
+use suites::run::root;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::path::Path;

@@ -74,7 +74,7 @@ struct Good {
 impl Good {
     fn start(c: &Cluster) -> Result<Self> {
         let mut cmd = Pacific.command(&c.conf, "/usr/bin/python3");
-        cmd.arg(root().join("xtask/src/suites/timed.py")).arg(&c.conf).arg("p");
+        cmd.arg(root().join("suites/src/cases/timed.py")).arg(&c.conf).arg("p");
         let mut child = cmd.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("starting a good client")?;
         let lines = BufReader::new(child.stdout.take().context("piped")?).lines();
         let good = Self { child, slowest_us: Default::default(), answers: Default::default() };

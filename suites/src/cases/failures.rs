@@ -263,7 +263,7 @@ pub fn image_check(copies: u32) -> Result<()> {
         let there = copy.mount_here("copied-copy")?;
         fsck(&there).with_context(|| format!("copy {n}"))?;
         let again = Cluster::start_in(there.clone(), &[]).with_context(|| format!("copy {n}"))?;
-        let script = crate::run::root().join("xtask/src/suites/ledger.py");
+        let script = crate::run::root().join("suites/src/cases/ledger.py");
         let line = format!("{} check {} ledger {} {length}", script.display(), again.conf.display(), book.display());
         let out = run(&mut command(&again.conf, "/usr/bin/python3", &line), Duration::from_secs(120))?;
         ensure!(out.ok(), "copy {n}, {way:?}: the ledger:\n{}{}", out.stdout, out.stderr);

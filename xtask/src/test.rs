@@ -1,132 +1,18 @@
-//! What `cargo xtask test` runs: the workspace's own tests, then stock clients against the program under test.
+//! What `cargo xtask test` runs: the workspace's own tests, then the cases with stock programs.
 //!
-//! A case that can't run says why and fails the command unless skips are allowed.
+//! Holds which of them a run has, what is counted, and the verbs that run a part. A case that can't run says why and fails the command unless skips are
+//! allowed. Absent: the cases (`suites`).
 
-mod basics;
-mod caps;
-mod cephfs;
-mod commands;
-mod copies;
-mod daemons;
-mod failures;
-mod figures;
-mod figures_gateways;
-mod fills;
-mod guide;
-mod hostile;
-mod kernel_client;
-mod kernel_guest;
-mod kill9;
-mod lab;
-mod manager;
-mod maps;
-mod mixed;
-mod notify;
-pub mod order;
-mod own_programs;
-mod package;
-mod python;
-mod qemu;
-mod rados;
-mod radosgw;
-mod rbd;
-mod rbd_more;
-mod rot;
-mod scrub;
-mod security;
-mod stale_read;
-mod stock;
-mod stock_duties;
-mod stock_faults;
-mod thrash;
-mod turns;
-mod under_way;
-mod web;
-mod wire;
-
-pub use caps::record as record_caps;
-pub use copies::kill_copies;
-pub use failures::image_check;
-pub use figures::figures;
-pub use figures_gateways::figures_gateways;
-pub use kill9::kill_loop;
-pub use package::installs as package_installs;
-pub use rot::rot_matrix;
-pub use thrash::verb as thrash;
-pub use turns::kill_in_turns;
-
-use crate::clients::Release;
-use crate::cluster;
-use crate::conformance;
-use crate::run::{must, root};
-use crate::share::{self, Share};
 use crate::times::{self, Known, Times};
 use crate::{lint, load, units};
 use anyhow::{Result, bail, ensure};
 use std::process::Command;
 use std::time::Instant;
-
-/// One test with real programs. `needs` are the releases whose clients it runs.
-#[derive(Clone, Copy)]
-pub struct Case {
-    pub name: &'static str,
-    pub needs: &'static [Release],
-    pub run: fn() -> Result<()>,
-}
-
-/// Upstream's own test programs, those that are quick; `cargo xtask conformance` runs all.
-const CONFORMANCE: &[Case] = &[
-    Case { name: "upstreams_test_programs", needs: &[Release::Reef], run: conformance::fast },
-    Case {
-        name: "stock_daemons_and_upstreams_test_programs",
-        needs: &[Release::Reef, Release::Pacific],
-        run: conformance::fast_among_stock,
-    },
-];
-
-fn cases() -> Vec<Case> {
-    [
-        basics::CASES,
-        rados::CASES,
-        notify::CASES,
-        rbd::CASES,
-        rbd_more::CASES,
-        python::CASES,
-        qemu::CASES,
-        radosgw::CASES,
-        cephfs::CASES,
-        turns::CASES,
-        kernel_client::CASES,
-        security::CASES,
-        caps::CASES,
-        commands::CASES,
-        own_programs::CASES,
-        web::CASES,
-        daemons::CASES,
-        maps::CASES,
-        hostile::CASES,
-        under_way::CASES,
-        stock::CASES,
-        stock_duties::CASES,
-        stock_faults::CASES,
-        manager::CASES,
-        kill9::CASES,
-        copies::CASES,
-        thrash::CASES,
-        stale_read::CASES,
-        mixed::CASES,
-        scrub::CASES,
-        failures::CASES,
-        fills::CASES,
-        lab::CASES,
-        guide::CASES,
-        CONFORMANCE,
-    ]
-    .into_iter()
-    .flatten()
-    .copied()
-    .collect()
-}
+use suites::cases::{Case, cases, order, stock_faults};
+use suites::clients::Release;
+use suites::run::{must, root};
+use suites::share::{self, Share};
+use suites::{cluster, conformance, folders};
 
 /// What a run of everything is asked for.
 #[derive(Debug, Clone, Copy, Default)]
@@ -243,7 +129,7 @@ impl Chosen {
     fn of(asked: Asked) -> Result<Self> {
         if let Some(only) = asked.only {
             let cases: Vec<Case> = cases().into_iter().filter(|c| c.name.contains(only)).collect();
-            let is_package = only == "xtask" || root().join("crates").join(only).join("Cargo.toml").exists();
+            let is_package = ["suites", "xtask"].contains(&only) || root().join("crates").join(only).join("Cargo.toml").exists();
             let packages = is_package.then(|| vec![only.to_string()]);
             ensure!(is_package || !cases.is_empty(), "no case has `{only}` in its name, and no crate is called so");
             let says = format!("only `{only}`: {} cases{}", cases.len(), if is_package { ", and that crate's tests" } else { "" });
@@ -295,7 +181,7 @@ fn only_cases(cases: Vec<Case>, allow_skips: bool) -> Result<()> {
 
 /// Runs these, and puts their times into the table.
 fn cases_of(cases: &[Case], known: &Known, times: &mut Times) -> Result<Counts> {
-    crate::folders::room()?;
+    folders::room()?;
     let mut missing = Vec::new();
     for release in Release::ALL {
         if cases.iter().any(|c| c.needs.contains(&release))

@@ -36,7 +36,7 @@ fn count(conf: &Path, release: Release, places: &str, slow_ms: u64, side: &str) 
     let away = Namespace::new("watch")?;
     // Where the release's Python sees it, too.
     let script = conf.with_file_name("notify.py");
-    std::fs::copy(root().join("xtask/src/suites/notify.py"), &script)?;
+    std::fs::copy(root().join("suites/src/cases/notify.py"), &script)?;
     let mut cmd = Pacific.command(conf, "/usr/bin/python3");
     cmd.arg(&script).arg("run").arg(conf).args([&away.name, "p", places, &slow_ms.to_string(), side]);
     if let Some(folder) = release.chroot() {

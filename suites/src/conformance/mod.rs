@@ -387,7 +387,7 @@ pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str
     }
     end_of_run()?;
     if surprises + lacking > 0 {
-        bail!("{surprises} cases came out otherwise than xtask/src/conformance/known.rs has it, {lacking} suites could not run");
+        bail!("{surprises} cases came out otherwise than suites/src/conformance/known.rs has it, {lacking} suites could not run");
     }
     Ok(())
 }

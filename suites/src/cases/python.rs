@@ -11,7 +11,7 @@ pub const CASES: &[Case] = &[Case { name: "python_bindings_16.2", needs: &[Pacif
 fn bindings() -> Result<()> {
     let c = Cluster::start("python", &[])?;
     c.must(Pacific, "ceph osd pool create py 16")?;
-    let script = root().join("xtask/src/suites/bindings.py");
+    let script = root().join("suites/src/cases/bindings.py");
     let out = c.must(Pacific, &format!("/usr/bin/python3 {} {} py", script.display(), c.conf.display()))?;
     ensure!(out.contains("bindings: all checks passed"), "{out}");
     c.stop()

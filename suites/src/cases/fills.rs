@@ -15,7 +15,7 @@ const SIZE: &str = "192M";
 const LARGER: &str = "512M";
 
 fn script(c: &Cluster, verb: &str, kind: &str) -> Result<serde_json::Value> {
-    let line = format!("/usr/bin/python3 {} {} {verb} {kind}", root().join("xtask/src/suites/fills.py").display(), c.conf.display());
+    let line = format!("/usr/bin/python3 {} {} {verb} {kind}", root().join("suites/src/cases/fills.py").display(), c.conf.display());
     let out = c.client_within(Pacific, &line, Duration::from_secs(240))?;
     ensure!(out.ok(), "{verb} {kind}: {}{}\n{}", out.stdout, out.stderr, c.log());
     serde_json::from_str(out.stdout.lines().last().unwrap_or_default()).with_context(|| out.stdout.clone())

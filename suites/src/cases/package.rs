@@ -13,12 +13,12 @@ use std::time::Duration;
 /// A unit whose exposure is above this, as `systemd-analyze security` counts (0 to 100), lost its hardening.
 const EXPOSURE_MAX: u32 = 25;
 
-pub fn installs() -> Result<()> {
+/// Installs this `.deb` in fresh systems.
+pub fn installs(deb: &Path) -> Result<()> {
     Pacific.install()?;
-    let deb = crate::package::package()?;
     for suite in ["bookworm", "trixie"] {
         let system = System::fresh(suite)?;
-        system.try_package(&deb).with_context(|| format!("Debian {suite}"))?;
+        system.try_package(deb).with_context(|| format!("Debian {suite}"))?;
     }
     Ok(())
 }

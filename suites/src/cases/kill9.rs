@@ -92,7 +92,7 @@ impl Writer {
 }
 
 fn script(what: &str, conf: &Path, book: &Path) -> String {
-    format!("{} {what} {} ledger {}", root().join("xtask/src/suites/ledger.py").display(), conf.display(), book.display())
+    format!("{} {what} {} ledger {}", root().join("suites/src/cases/ledger.py").display(), conf.display(), book.display())
 }
 /// Starts a writer on the pool `ledger`; and what counts the writes that were acknowledged.
 pub fn ledger(c: &Cluster, book: &Path) -> Result<(Writer, impl Fn() -> usize + use<>)> {

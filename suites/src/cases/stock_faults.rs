@@ -258,7 +258,7 @@ fn any_order(seed: u64, steps: usize) -> Result<()> {
     d.pool_on("nvme", "ledger", 8)?;
     d.must("ceph osd pool create bench 8 8 replicated on-nvme")?;
     d.wait_pgs(16)?;
-    let (ledger, script) = (d.dir.join("ledger"), root().join("xtask/src/suites/ledger.py"));
+    let (ledger, script) = (d.dir.join("ledger"), root().join("suites/src/cases/ledger.py"));
     let (conf, logs) = (d.conf.clone(), d.dir.join("log"));
     let background = |name: &str, mut cmd: Command| -> Result<Background> {
         let file = File::create(logs.join(name))?;

@@ -173,7 +173,7 @@ impl Daemons {
         let script = self.dir.join("stay.py");
         // Where 18.2's Python sees it, too.
         if !script.exists() {
-            std::fs::copy(root().join("xtask/src/stay.py"), &script).expect("a folder of ours");
+            std::fs::copy(root().join("suites/src/stay.py"), &script).expect("a folder of ours");
         }
         let mut cmd = Reef.command(&self.conf, "/usr/bin/python3");
         cmd.arg(script).args(args.split(' '));

@@ -34,7 +34,7 @@ pub fn told(gateway: &Gateway, step: &str) -> Result<String> {
 }
 fn ask(gateway: &Gateway, steps: &[&str]) -> Result<String> {
     let mut cmd = Command::new("python3");
-    cmd.arg(root().join("xtask/src/suites/s3.py")).arg(format!("127.0.0.1:{}", gateway.port)).args([ACCESS, SECRET]).args(steps);
+    cmd.arg(root().join("suites/src/cases/s3.py")).arg(format!("127.0.0.1:{}", gateway.port)).args([ACCESS, SECRET]).args(steps);
     let out = run(&mut cmd, SCRIPT)?;
     let said = out.stdout.trim_end().strip_suffix("ok").filter(|said| out.ok() && (said.is_empty() || said.ends_with('\n')));
     Ok(said.with_context(|| format!("s3.py: {}{}{}", out.stdout, out.stderr, gateway.last_words()))?.to_string())
@@ -90,7 +90,7 @@ fn look_after(c: &Cluster, gateway: &Gateway) -> Result<()> {
 fn swift(c: &Cluster, gateway: &Gateway) -> Result<()> {
     gateway::admin(&c.conf, "subuser create --uid=t --subuser=t:swift --access=full --secret-key=swiftkey --key-type=swift")?;
     let mut cmd = Command::new("python3");
-    cmd.arg(root().join("xtask/src/suites/swift.py")).arg(format!("127.0.0.1:{}", gateway.port)).args(["t:swift", "swiftkey"]);
+    cmd.arg(root().join("suites/src/cases/swift.py")).arg(format!("127.0.0.1:{}", gateway.port)).args(["t:swift", "swiftkey"]);
     let out = run(&mut cmd, SCRIPT)?;
     ensure!(out.ok() && out.stdout.trim() == "ok", "swift.py: {}{}{}", out.stdout, out.stderr, gateway.last_words());
     gateway::admin(&c.conf, "gc process --include-all")?;

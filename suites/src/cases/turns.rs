@@ -81,14 +81,14 @@ fn stop_file(c: &Cluster) -> PathBuf {
 
 fn s3(gateway: &Gateway, step: &str) -> Command {
     let mut cmd = Command::new("python3");
-    cmd.arg(root().join("xtask/src/suites/s3.py")).arg(format!("127.0.0.1:{}", gateway.port)).args([ACCESS, SECRET, step]);
+    cmd.arg(root().join("suites/src/cases/s3.py")).arg(format!("127.0.0.1:{}", gateway.port)).args([ACCESS, SECRET, step]);
     cmd
 }
 
 fn files(conf: &Path, step: &str, count: usize) -> Result<Command> {
     // Its own name is the library's, which it imports.
     let script = conf.with_file_name("files.py");
-    std::fs::copy(root().join("xtask/src/suites/cephfs.py"), &script)?;
+    std::fs::copy(root().join("suites/src/cases/cephfs.py"), &script)?;
     let mut cmd = Reef.command(conf, "python3");
     cmd.arg(script).args([step, "/turns", &count.to_string()]);
     Ok(cmd)

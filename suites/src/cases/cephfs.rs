@@ -24,7 +24,7 @@ const FILES: usize = 300;
 fn client(c: &Cluster, steps: &[&str]) -> Result<Command> {
     // Its own name is the library's, which it imports.
     let script = c.dir.join("files.py");
-    std::fs::copy(root().join("xtask/src/suites/cephfs.py"), &script)?;
+    std::fs::copy(root().join("suites/src/cases/cephfs.py"), &script)?;
     let mut cmd = Reef.command(&c.conf, "python3");
     cmd.arg(script).args(steps);
     Ok(cmd)

@@ -42,7 +42,7 @@ struct Sender {
 impl Sender {
     fn start(confs: &[&Path]) -> Result<Self> {
         let mut cmd = Command::new("python3");
-        cmd.arg(root().join("xtask/src/vectors/send.py")).arg(POOL).args(confs);
+        cmd.arg(root().join("suites/src/vectors/send.py")).arg(POOL).args(confs);
         let mut child = cmd.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("starting python3")?;
         let (stdin, stdout) = (child.stdin.take().context("piped")?, child.stdout.take().context("piped")?);
         let mut sender = Self { child, stdin, stdout: BufReader::new(stdout), objects: u64::from(std::process::id()) << 32 };

@@ -142,7 +142,7 @@ impl Side {
     }
     fn presigned(&self, gateway: &Gateway, what: &str, count: u32, number: u32) -> Result<f64> {
         let mut cmd = Command::new("python3");
-        cmd.arg(root().join("xtask/src/suites/presigned.py")).arg(format!("127.0.0.1:{}", gateway.port)).args([ACCESS, SECRET, what]);
+        cmd.arg(root().join("suites/src/cases/presigned.py")).arg(format!("127.0.0.1:{}", gateway.port)).args([ACCESS, SECRET, what]);
         let out = run(cmd.arg(format!("bucket{}", self.bucket)).args([count.to_string(), number.to_string()]), LIMIT)?;
         ensure!(out.ok(), "presigned.py {what}: {}{}{}", out.stdout, out.stderr, gateway.last_words());
         Ok(out.stdout.trim().parse().unwrap_or(0.0))
