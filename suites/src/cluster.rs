@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -32,16 +31,32 @@ pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// True once a chore has asked for the program as it is shipped.
-static SHIPPED: AtomicBool = AtomicBool::new(false);
-
-/// Packages and figures are of the program as it is shipped: `release`, optimised as one program. Cases take `ci`, which is built in a third of the time.
-pub fn as_shipped() {
-    SHIPPED.store(true, Ordering::Relaxed);
+/// Which build of the program is under test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Build {
+    /// `release`, optimised as one program: packages and figures are of it.
+    Shipped,
+    /// `ci`: optimised, and built in a third of the time. Verbs take it, and a run of all tests.
+    Quick,
+    /// The one that the test programs start. It is there when they are built, checks its sums and its debug assertions, and costs a quarter more processor
+    /// time an operation: the short run of all tests takes it.
+    Tests,
 }
 
-fn profile() -> &'static str {
-    if SHIPPED.load(Ordering::Relaxed) { "release" } else { "ci" }
+static BUILD: Mutex<Build> = Mutex::new(Build::Quick);
+
+/// From here on this build is meant.
+pub fn take(build: Build) {
+    *BUILD.lock().unwrap_or_else(|e| e.into_inner()) = build;
+}
+
+/// The folder of the build below [`target`].
+fn folder() -> &'static str {
+    match *BUILD.lock().unwrap_or_else(|e| e.into_inner()) {
+        Build::Shipped => "release",
+        Build::Quick => "ci",
+        Build::Tests => "debug",
+    }
 }
 
 /// The program under test: `HUMBOLDT_BINARY` if it is set, a build of ours otherwise.
@@ -49,15 +64,15 @@ pub fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os("HUMBOLDT_BINARY") {
         return path.into();
     }
-    target().join(profile()).join("humboldt")
+    target().join(folder()).join("humboldt")
 }
 
-/// Builds the program under test, unless it was given.
+/// Builds the program under test, unless it was given, or was built with the test programs.
 pub fn build() -> Result<()> {
-    if std::env::var_os("HUMBOLDT_BINARY").is_some() {
+    if std::env::var_os("HUMBOLDT_BINARY").is_some() || folder() == "debug" {
         return Ok(());
     }
-    must(Command::new("cargo").current_dir(root()).args(["build", "--profile", profile(), "--locked", "--quiet", "--package", "cli"]))
+    must(Command::new("cargo").current_dir(root()).args(["build", "--profile", folder(), "--locked", "--quiet", "--package", "cli"]))
 }
 
 /// Resident memory of a process; 0 if there is none.

@@ -3,7 +3,7 @@
 //! Absent: measuring. The studies are `humboldt-mem` and `humboldt-block`; the laboratory tests its instrument (`humboldt lab selftest`).
 
 use crate::args::FiguresArgs;
-use suites::cluster::{as_shipped, binary, build};
+use suites::cluster::{Build, binary, build, take};
 use crate::figures::keep;
 use suites::run::root;
 use anyhow::{Context, Result, bail, ensure};
@@ -86,7 +86,7 @@ fn rows(results: &Value, names: &[(&str, &str)]) -> Result<Vec<Value>> {
 
 /// Runs the study, shows its report's place, and keeps its figures if that is asked for.
 pub fn figures(args: &FiguresArgs) -> Result<()> {
-    as_shipped();
+    take(Build::Shipped);
     build()?;
     let (study, kept, names) = match args.store.as_str() {
         "block" => ("humboldt-block", "block", &BLOCK[..]),

@@ -2,7 +2,7 @@
 //!
 //! Holds what goes where. dpkg-deb makes the archive; the case `package_installs` tries it in fresh Debian systems.
 
-use suites::cluster::{as_shipped, binary, build};
+use suites::cluster::{Build, binary, build, take};
 use suites::run::{must, quietly, root, run};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -22,7 +22,7 @@ const DOCS: [&str; 5] = ["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE-MI
 
 /// Makes both of the program under test, a release build unless `HUMBOLDT_BINARY` names another; gives the .deb.
 pub fn package() -> Result<PathBuf> {
-    as_shipped();
+    take(Build::Shipped);
     build()?;
     let version = env!("CARGO_PKG_VERSION");
     let out = root().join("target/package");

@@ -12,6 +12,7 @@ use suites::cases::{Case, cases, order, stock_faults};
 use suites::clients::Release;
 use suites::run::{must, root};
 use suites::share::{self, Share};
+use suites::cluster::Build;
 use suites::{cluster, conformance, folders};
 
 /// What a run of everything is asked for.
@@ -60,8 +61,11 @@ pub fn test(asked: Asked) -> Result<()> {
     let _load = asked.beside_load.then(load::Load::begin);
     let chosen = Chosen::of(asked)?;
     println!("{}", chosen.says);
+    if !asked.all && asked.only.is_none() {
+        cluster::take(Build::Tests);
+    }
     let (mut times, known) = (Times::default(), times::known());
-    // A release build ends in one thread that links; the tests' build fills the other core. Profiles have build folders of their own.
+    // An optimised build ends in one thread that links; the tests' build fills the other core. Profiles have build folders of their own.
     let (programs, built) = std::thread::scope(|scope| -> Result<_> {
         let build = scope.spawn(|| if chosen.cases.is_empty() { Ok(()) } else { cluster::build() });
         // What fails here is said where a case needs it.

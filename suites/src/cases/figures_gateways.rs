@@ -276,7 +276,7 @@ pub fn figures_gateways(pairs: usize, seconds: u32, idle_s: u32, only: Option<&s
     let chosen = |by: By| -> Vec<&Load> { LOADS.iter().filter(|l| l.by == by && only.is_none_or(|word| l.name.contains(word))).collect() };
     let (of_gateways, of_files) = (chosen(By::Gateway), chosen(By::Files));
     ensure!(!of_gateways.is_empty() || !of_files.is_empty(), "no load has {} in its name", only.unwrap_or_default());
-    crate::cluster::as_shipped();
+    crate::cluster::take(crate::cluster::Build::Shipped);
     crate::cluster::build()?;
     Release::Pacific.install()?;
     reef_daemons()?;
