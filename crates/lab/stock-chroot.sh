@@ -68,7 +68,8 @@ chmod +x "$root/usr/sbin/policy-rc.d"
 mkdir -p "$root$shared"
 mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"
 mountpoint -q "$root/dev" || { mount --rbind /dev "$root/dev" && mount --make-rslave "$root/dev"; }
-mountpoint -q "$root$shared" || mount --bind "$shared" "$root$shared"
+# A folder that was removed and made anew is another one than what is mounted.
+[ "$shared" -ef "$root$shared" ] || mount --bind "$shared" "$root$shared"
 if ! installed "$@"; then
     # What a killed run left half done comes first. Its dpkg may still be at work, without our lock: then dpkg ends with 2.
     tries=0 code=2

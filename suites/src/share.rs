@@ -1,6 +1,6 @@
-//! Which third of what rotates a short run does: each change does another, so that three changes see all of it.
+//! Which share of what rotates a short run does: each change does another, so that three changes see all cases and six see all seeds.
 //!
-//! A third of the cases that not every run has, and the same third of the simulator's seeds and planted bugs and of the crash states: tests read it from
+//! A third of the cases that not every run has, and a sixth of the simulator's seeds and planted bugs and of the crash states: tests read it from
 //! the environment ([`VARIABLE`]).
 
 use crate::cluster::target;
@@ -10,8 +10,10 @@ use std::process::{Command, Stdio};
 /// `K/N`, in the environment of test programs: do the K-th of N parts. Without it a test does all.
 pub const VARIABLE: &str = "HUMBOLDT_SHARE";
 
-/// Parts that all is cut into.
-pub const PARTS: u64 = 3;
+/// Parts that seeds and crash states are cut into: a short run's processor time is mostly theirs.
+pub const PARTS: u64 = 6;
+/// Parts that the cases are cut into.
+pub const CASE_PARTS: u64 = 3;
 
 /// One of them, from 1 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,13 +26,13 @@ impl std::fmt::Display for Share {
 }
 
 impl Share {
-    /// The part with this number, whatever its size: 4 is 1 again.
+    /// The part with this number, whatever its size: 7 is 1 again.
     pub fn new(number: u64) -> Option<Self> {
         Some(Self((number.checked_sub(1)?) % PARTS + 1))
     }
-    /// True for one in three of a list's places.
+    /// True for one in three of the places in the cases' list.
     pub fn has(self, place: usize) -> bool {
-        place as u64 % PARTS == self.0 - 1
+        place as u64 % CASE_PARTS == (self.0 - 1) % CASE_PARTS
     }
     pub fn number(self) -> u64 {
         self.0
@@ -51,7 +53,7 @@ pub fn of_this_run(asked: Option<u64>) -> (Share, String) {
     }
 }
 
-/// The change that the tree is, and its hash. Changes are counted where the history is there: hashes alone would often give two in a row the same third.
+/// The change that the tree is, and its hash. Changes are counted where the history is there: hashes alone would often give two in a row the same share.
 fn of_tree() -> Option<(u64, String)> {
     let git = |args: &[&str]| {
         let out = Command::new("git").args(args).current_dir(root()).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
@@ -86,14 +88,14 @@ mod tests {
 
     #[test]
     fn three_shares_in_a_row_have_each_place_once() {
-        for first in 1..10 {
+        for first in 1..20 {
             for place in 0..20 {
                 let having = (first..first + 3).filter(|n| Share::new(*n).expect("from 1 on").has(place)).count();
                 assert_eq!(having, 1, "shares from {first}, place {place}");
             }
         }
         assert_eq!(Share::new(0), None);
-        assert_eq!(Share::new(5).map(|s| s.to_string()).as_deref(), Some("2/3"));
+        assert_eq!(Share::new(5).map(|s| s.to_string()).as_deref(), Some("5/6"));
     }
 
     #[test]
