@@ -126,6 +126,10 @@ const LINES: &[(&str, Held)] = &[
     ("rados -p p rm nosuch", Whole),
     ("rados -p p listxattr nosuch", Whole),
     ("rados -p p listomapkeys nosuch", Whole),
+    ("rados -p p lock list o", Whole),
+    ("rados -p p lock info o nosuch", Whole),
+    ("rados -p p lock list nosuch", Whole),
+    ("rados -p p lock break o nosuch client.9", Whole),
     ("rados -p nosuch ls", Whole),
     ("rados ls", Whole),
     ("rados nosuchcommand", Whole),
@@ -243,7 +247,40 @@ fn files(c: &Cluster) -> Result<()> {
     c.must(Pacific, &format!("rados -p p get big {}", at("big.stock")))?;
     must(format!("rados -p p get big {}", at("big.ours")))?;
     ensure!(std::fs::read(at("big.stock"))? == big && std::fs::read(at("big.ours"))? == big, "a large object differs");
+    locks_and_streams(c)?;
     must("rados -p p rm big o".into())?;
+    Ok(())
+}
+
+/// Locks that one program takes and the other sees; a pool as a stream; what a bench of the stock program left.
+fn locks_and_streams(c: &Cluster) -> Result<()> {
+    let at = |name: &str| c.dir.join(name).display().to_string();
+    let both = |line: &str| -> Result<(Output, String)> { Ok((ours(&c.conf, line)?, c.must(Pacific, line)?)) };
+    let taken = ours(&c.conf, "rados -p p lock get o l --lock-cookie c --lock-tag t --lock-description d --lock-duration 1000")?;
+    ensure!(taken.ok(), "lock get: {taken:?}");
+    let (ours_sees, stock_sees) = both("rados -p p lock info o l")?;
+    ensure!(ours_sees.stdout == stock_sees && stock_sees.contains(r#""cookie":"c""#), "{ours_sees:?} {stock_sees}");
+    let held = ours(&c.conf, "rados -p p lock get o l --lock-cookie other")?;
+    ensure!(held.code == 1 && held.stderr.contains("failed locking: (16)"), "a lock that is held: {held:?}");
+    let info: Value = serde_json::from_str(&stock_sees)?;
+    let holder = info["lockers"][0]["name"].as_str().context("a holder")?;
+    let broken = ours(&c.conf, &format!("rados -p p lock break o l {holder} --lock-cookie c"))?;
+    ensure!(broken.ok() && !c.must(Pacific, "rados -p p lock info o l")?.contains("client."), "lock break: {broken:?}");
+
+    c.must(Pacific, "rados -p p setomapheader o head")?;
+    let exported = ours(&c.conf, &format!("rados -p p export {}", at("pool.ours")))?;
+    c.must(Pacific, &format!("rados -p p export {}", at("pool.stock")))?;
+    ensure!(exported.ok() && std::fs::read(at("pool.ours"))? == std::fs::read(at("pool.stock"))?, "the streams differ: {exported:?}");
+    c.must(Pacific, "ceph osd pool create imported 8")?;
+    c.must(Pacific, &format!("rados -p imported import {}", at("pool.ours")))?;
+    c.must(Pacific, &format!("rados -p imported get big {}", at("big.imported")))?;
+    ensure!(std::fs::read(at("big.imported"))? == std::fs::read(at("big"))?, "a large object differs after import");
+
+    c.must(Pacific, "rados -p imported bench 1 write -b 4096 -t 4 --no-cleanup")?;
+    let before = c.must(Pacific, "rados -p imported ls")?;
+    let cleaned = ours(&c.conf, "rados -p imported cleanup")?;
+    let left = c.must(Pacific, "rados -p imported ls")?;
+    ensure!(before.contains("benchmark_data") && !left.contains("benchmark"), "cleanup: {cleaned:?}, left {left}");
     Ok(())
 }
 

@@ -3,6 +3,8 @@
 //! Source of the facts: what the program of 16.2 prints and ends with.
 
 mod df;
+mod export;
+mod lock;
 mod more;
 mod objects;
 
@@ -29,6 +31,9 @@ struct Options {
     depth: Option<usize>,
     object_size: Option<u64>,
     keep: bool,
+    /// Of the command `cleanup`: the beginning of the names that go.
+    prefix: Option<String>,
+    lock: lock::How,
     words: Vec<String>,
 }
 
@@ -118,6 +123,11 @@ impl Options {
                 "-t" | "--concurrent-ios" => o.depth = Some(number(&mut words)? as usize),
                 "-O" | "--object-size" => o.object_size = Some(number(&mut words)?),
                 "--no-cleanup" => o.keep = true,
+                "--prefix" => o.prefix = Some(value(&word, &mut words)?),
+                "--lock-tag" | "--lock-cookie" | "--lock-description" | "--lock-duration" | "--lock-type" => {
+                    let text = value(&word, &mut words)?;
+                    o.lock.take(key.trim_start_matches('-'), text)?;
+                }
                 "--" => o.words.extend(words.by_ref()),
                 _ if word.starts_with('-') && word != "-" && o.words.is_empty() => {
                     ensure!(o.connect.take(&word, &mut words)?, "unrecognized option {word}; -h or --help for usage");
@@ -249,12 +259,16 @@ fn print_help() {
          \x20 setomapval OBJECT KEY [VALUE]       rmomapkey OBJECT KEY, listomapkeys OBJECT, listomapvals OBJECT\n\
          \x20 cp OBJECT OBJECT                    with attributes and omap\n\
          \x20 mksnap SNAPSHOT                     rmsnap SNAPSHOT, lssnap: snapshots of the pool\n\
+         \x20 lock list OBJECT                    lock info|get OBJECT LOCK, lock break OBJECT LOCK CLIENT\n\
+         \x20 export [FILE]                       the pool as a stream that the stock program's import reads; - is standard output\n\
          \x20 list-inconsistent-pg POOL           groups in which a scrub found errors\n\
-         \x20 bench SECONDS write|seq|rand        -b BYTES, -t OPERATIONS, -O BYTES of an object, --no-cleanup\n\n\
+         \x20 bench SECONDS write|seq|rand        -b BYTES, -t OPERATIONS, -O BYTES of an object, --no-cleanup\n\
+         \x20 cleanup [--prefix NAME]             removes what a bench left\n\n\
          options:\n\
          \x20 -p, --pool NAME            -N, --namespace NAME\n\
          \x20 -f, --format FORMAT        json or json-pretty, for df and ls\n\
          \x20 -c, --conf FILE            ceph.conf; unless given: CEPH_CONF, /etc/ceph/ceph.conf, ceph.conf, humboldt-data/ceph.conf\n\
+         \x20 --lock-cookie TEXT         --lock-tag TEXT, --lock-description TEXT, --lock-duration SECONDS, --lock-type exclusive|shared\n\
          \x20 -n, --name TYPE.ID         --id ID, -k/--keyring FILE, -m/--mon-host ADDRESS, --connect-timeout SECONDS"
     );
 }

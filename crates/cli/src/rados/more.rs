@@ -1,7 +1,7 @@
-//! Commands on snapshots of a pool, on its inconsistent groups, on values of an omap; and copies.
+//! Commands on snapshots of a pool, on its inconsistent groups, on values of an omap; copies, and the end of what a bench left.
 
 use super::objects::out;
-use super::{Done, Failed, failed, usage_of};
+use super::{Done, Failed, Options, export, failed, lock, usage_of};
 use client::{ClientError, Cluster, Ops, Pool};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -10,10 +10,10 @@ use std::fmt::Write;
 const PIECE: u64 = 4 << 20;
 const PAIRS: u64 = 512;
 
-pub const COMMANDS: [&str; 6] = ["listomapvals", "cp", "mksnap", "rmsnap", "lssnap", "list-inconsistent-pg"];
+pub const COMMANDS: [&str; 9] = ["listomapvals", "cp", "mksnap", "rmsnap", "lssnap", "list-inconsistent-pg", "lock", "cleanup", "export"];
 
 /// One of [`COMMANDS`], in the pool of that name.
-pub async fn run(cluster: &Cluster, pool: &Pool, name: &str, words: &[&str]) -> Done {
+pub async fn run(cluster: &Cluster, pool: &Pool, name: &str, o: &Options, words: &[&str]) -> Done {
     match *words {
         ["listomapvals", object] => {
             values(pool, object).await.map_err(|e| failed(format_args!("getting omap keys {name}/{object}"), &e)).and_then(|t| out(&t))
@@ -28,9 +28,59 @@ pub async fn run(cluster: &Cluster, pool: &Pool, name: &str, words: &[&str]) -> 
             out(format!("removed pool {name} snap {snap}\n").as_bytes())
         }
         ["lssnap"] => out(snaps(cluster, pool).as_bytes()),
+        ["lock", ref words @ ..] => lock::run(pool, o, words).await,
+        ["cleanup"] => clean(cluster, pool, name, o).await,
+        ["export"] => export::run(pool, name, "-").await,
+        ["export", file] => export::run(pool, name, file).await,
         ["list-inconsistent-pg", ..] => inconsistent(cluster, pool).await,
         _ => Err(usage_of(&format!("-p POOL {} ...; --help says what it takes", words[0]))),
     }
+}
+
+/// How the objects of all benches are called.
+const BENCH_PREFIX: &str = "benchmark_data";
+
+/// Where the stock program keeps of its last bench: bytes of an object, count of operations, number of its process, bytes of an operation.
+const LAST_BENCH: &str = "benchmark_last_metadata";
+
+/// Removes what the last bench left, ours and the stock program's; or all objects whose names begin with a prefix.
+async fn clean(cluster: &Cluster, pool: &Pool, name: &str, o: &Options) -> Done {
+    let told = |e: &ClientError| failed("during cleanup", e);
+    let mut count = 0;
+    match &o.prefix {
+        Some(prefix) if !prefix.starts_with(BENCH_PREFIX) => {
+            return Err(Failed(format!("Specified --prefix invalid, it must begin with \"{BENCH_PREFIX}\"")));
+        }
+        Some(prefix) => count += remove(pool, |oid| oid.starts_with(prefix.as_bytes())).await.map_err(|e| told(&e))?,
+        None => {
+            count += client::bench::cleanup(cluster, name).await.map_err(|e| told(&e))?;
+            if let Some(process) = last_process(pool).await {
+                // The name of the machine that it ran on stands between the two.
+                let its = format!("_{process}_object").into_bytes();
+                let is_its = |oid: &[u8]| oid.starts_with(BENCH_PREFIX.as_bytes()) && oid.windows(its.len()).any(|w| w == its);
+                count += remove(pool, is_its).await.map_err(|e| told(&e))?;
+                pool.remove(LAST_BENCH).await.map_err(|e| told(&e))?;
+            }
+        }
+    }
+    out(format!("Removed {count} objects\n").as_bytes())
+}
+
+/// The number of the process that left the last bench of the stock program.
+async fn last_process(pool: &Pool) -> Option<u32> {
+    let kept = pool.read(LAST_BENCH, 0, 24).await.ok()?;
+    Some(u32::from_le_bytes(kept.get(12..16)?.try_into().ok()?))
+}
+
+async fn remove(pool: &Pool, goes: impl Fn(&[u8]) -> bool) -> Result<u64, ClientError> {
+    let mut count = 0;
+    for listed in pool.list_named().await? {
+        if goes(listed.oid.as_slice()) {
+            pool.remove(listed.oid).await?;
+            count += 1;
+        }
+    }
+    Ok(count)
 }
 
 /// A command of the monitor that makes or removes a snapshot of a pool.

@@ -63,7 +63,7 @@ pub async fn run(cluster: &Cluster, o: &Options) -> Done {
         return list(&pool, o).await;
     }
     if is_more {
-        return more::run(cluster, &pool, name, &words).await;
+        return more::run(cluster, &pool, name, o, &words).await;
     }
     one(&pool, name, o, &words).await
 }
