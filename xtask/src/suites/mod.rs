@@ -38,6 +38,7 @@ mod stale_read;
 mod stock;
 mod stock_duties;
 mod stock_faults;
+mod stock_rogue;
 mod thrash;
 mod turns;
 mod under_way;
@@ -109,6 +110,7 @@ fn cases() -> Vec<Case> {
         stock::CASES,
         stock_duties::CASES,
         stock_faults::CASES,
+        stock_rogue::CASES,
         manager::CASES,
         kill9::CASES,
         copies::CASES,
@@ -334,12 +336,12 @@ pub fn fuzz(seconds: u64) -> Result<()> {
     )
 }
 
-/// Runs the rogue (`crates/cli/tests/rogue.rs`) with so many samples of each operation by each key.
+/// Runs the rogue (`crates/cli/tests/rogue.rs`), all of it, with so many samples by chance of each operation by each key.
 pub fn rogue(samples: u64) -> Result<()> {
     must(
         Command::new("cargo")
             .current_dir(root())
-            .args(["test", "-p", "cli", "--test", "rogue", "--", "--nocapture"])
+            .args(["test", "--workspace", "--test", "rogue", "--", "--nocapture"])
             .env("HUMBOLDT_ROGUE", samples.to_string()),
     )
 }

@@ -41,6 +41,7 @@ const WAITING: &[(&str, u32)] = &[
     ("memory_is_filled_anew", 13),                    // 5
     ("stock_daemons_and_full_stores", 12),            // 9
     ("stock_daemons_see_right_figures", 12),          // 8
+    ("stock_daemons_and_a_rogue", 12),                // 6
 ];
 
 /// Cases beside which nothing runs: upstream's programs have limits of their own, chosen for a machine at rest, and so has the laboratory's; a
