@@ -30,6 +30,7 @@ mod mds;
 pub mod netns;
 pub mod pace;
 mod persistent_client;
+pub mod programs;
 pub mod run;
 pub mod share;
 mod stock;

@@ -1,9 +1,9 @@
 //! Seeds for as long as one likes, so that a run goes on where the last one ended: crash states of the block store, and the cluster simulator.
 
-use suites::run::root;
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 use std::time::Instant;
+use suites::run::root;
 
 /// What is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

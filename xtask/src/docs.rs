@@ -3,11 +3,11 @@
 //! Holds the check of links between Markdown files of the repository (a test of its own, too). mdBook is the one of this machine, or is installed by its
 //! package name into `target/tools`.
 
-use suites::guide;
-use suites::run::{must, root};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use suites::guide;
+use suites::run::{must, root};
 
 /// The version that is installed where there is none.
 const MDBOOK: &str = "0.5";

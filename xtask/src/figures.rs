@@ -2,12 +2,12 @@
 //!
 //! Holds the data's form and the drawing. Does not measure: the laboratory does, and `suites::figures` puts its rows here.
 
-use suites::run::{root, run};
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::process::Command;
 use std::time::Duration;
+use suites::run::{root, run};
 
 /// The kept figures, below the workspace's root.
 const DATA: &str = "docs/figures.json";

@@ -1,8 +1,8 @@
 //! What cores must not use, as `clippy.toml` has it with the reasons: looked at by the compiler's eyes, so that no other name hides it.
 
-use suites::run::{must, root};
 use anyhow::{Context, Result};
 use std::process::Command;
+use suites::run::{must, root};
 
 /// Crates that have clocks, threads, sockets or files. All others are cores.
 const SHELLS: &[&str] = &["say", "disk", "net", "osd", "mon", "client", "lab", "cli"];

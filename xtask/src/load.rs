@@ -1,6 +1,5 @@
 //! A machine that has more to do: two busy loops, and a writer to the disk that the cases use. Goes on for as long as the value lives.
 
-use suites::clients::SHARED;
 use anyhow::Result;
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -8,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use suites::clients::SHARED;
 
 /// Busy loops, at the priority of all else.
 const LOOPS: usize = 2;

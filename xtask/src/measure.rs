@@ -3,13 +3,13 @@
 //! Absent: measuring. The studies are `humboldt-mem` and `humboldt-block`; the laboratory tests its instrument (`humboldt lab selftest`).
 
 use crate::args::FiguresArgs;
-use suites::cluster::{Build, binary, build, take};
 use crate::figures::keep;
-use suites::run::root;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
+use suites::cluster::{Build, binary, build, take};
+use suites::run::root;
 
 /// Rows of a study by their titles, and what the kept figures call them.
 const BLOCK: [(&str, &str); 11] = [

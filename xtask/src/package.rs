@@ -2,14 +2,14 @@
 //!
 //! Holds what goes where. dpkg-deb makes the archive; the case `package_installs` tries it in fresh Debian systems.
 
-use suites::cluster::{Build, binary, build, take};
-use suites::run::{must, quietly, root, run};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use suites::cluster::{Build, binary, build, take};
+use suites::run::{must, quietly, root, run};
 
 /// Files of `packaging/` that go into the package, with their places and modes.
 const FILES: [(&str, &str); 3] = [

@@ -2,11 +2,11 @@
 //!
 //! Holds what of `cargo metadata` goes where. Crates that only build or test are left out, and so is time: the same sources give the same text.
 
-use suites::run::root;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
+use suites::run::root;
 
 /// The program's package.
 const PROGRAM: &str = "cli";

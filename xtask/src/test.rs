@@ -10,9 +10,9 @@ use std::process::Command;
 use std::time::Instant;
 use suites::cases::{Case, cases, order, stock_faults};
 use suites::clients::Release;
+use suites::cluster::Build;
 use suites::run::{must, root};
 use suites::share::{self, Share};
-use suites::cluster::Build;
 use suites::{cluster, conformance, folders};
 
 /// What a run of everything is asked for.
@@ -224,12 +224,12 @@ pub fn fuzz(seconds: u64) -> Result<()> {
     )
 }
 
-/// Runs the rogue (`crates/cli/tests/rogue.rs`) with so many samples of each operation by each key.
+/// Runs the rogue (`crates/cli/tests/rogue.rs`), all of it, with so many samples by chance of each operation by each key.
 pub fn rogue(samples: u64) -> Result<()> {
     must(
         Command::new("cargo")
             .current_dir(root())
-            .args(["test", "-p", "cli", "--test", "rogue", "--", "--nocapture"])
+            .args(["test", "--workspace", "--test", "rogue", "--", "--nocapture"])
             .env("HUMBOLDT_ROGUE", samples.to_string()),
     )
 }

@@ -3,13 +3,13 @@
 //!
 //! Holds the budgets, too: what a run may take on two cores.
 
-use suites::cluster::target;
-use suites::cases::order;
 use crate::units::program;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use suites::cases::order;
+use suites::cluster::target;
 
 /// Seconds that `cargo xtask test` may take on two cores with everything built. A new capability may add a minute; what needs more is a verb of its own,
 /// or makes something else cheaper.

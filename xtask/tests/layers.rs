@@ -82,7 +82,10 @@ fn the_map_names_every_crate_and_what_each_lacks() {
     }
     for line in map.lines().filter_map(|l| l.strip_prefix("- **`")) {
         let name = line.split('`').next().unwrap();
-        assert!(["xtask", "suites"].contains(&name) || names.iter().any(|n| n == name), "ARCHITECTURE.md describes {name}, which is not there");
+        assert!(
+            ["xtask", "suites"].contains(&name) || names.iter().any(|n| n == name),
+            "ARCHITECTURE.md describes {name}, which is not there"
+        );
     }
 }
 

@@ -112,9 +112,18 @@ fn what_osd_capabilities_allow() {
             assert!(!osd(cap, request), "{cap} denies {request}");
         }
     }
-    assert!(OsdCap::parse("allow *").unwrap().allows_all());
-    assert!(!OsdCap::parse("allow * network 10.0.0.0/8").unwrap().allows_all());
-    assert!(!OsdCap::default().allows_all());
+    // Everything is asked for with the place it is asked from.
+    let here = addr("10.1.2.3:0/7");
+    for (cap, all) in [
+        ("allow *", true),
+        ("allow r, allow * network 10.0.0.0/8", true),
+        ("allow * network 11.0.0.0/8", false),
+        ("allow * pool=p", false),
+        ("allow rwx", false),
+    ] {
+        assert_eq!(OsdCap::parse(cap).unwrap().allows_all(&here), all, "{cap}");
+    }
+    assert!(!OsdCap::default().allows_all(&here));
 }
 
 /// `service r`, or `service rw command k=v,k=v`.
@@ -256,6 +265,12 @@ fn what_monitor_capabilities_allow() {
         assert_eq!(MonCap::parse(cap).unwrap().is_allow_all(&here), all, "{cap}");
         assert_eq!(MgrCap::parse(cap).unwrap().is_allow_all(&here), all, "{cap}");
     }
+    for (cap, any) in
+        [("allow x", true), ("profile osd", true), ("allow r network 10.0.0.0/8", true), ("allow * network 11.0.0.0/8", false)]
+    {
+        assert_eq!(MgrCap::parse(cap).unwrap().grants_any(&here), any, "{cap}");
+    }
+    assert!(!MgrCap::default().grants_any(&here));
     assert!(!MonCap::default().is_allow_all(&here));
 }
 

@@ -2,27 +2,31 @@
 //!
 //! The tables here are written from the rights of the keys, not from the code. Whatever a peer says: no daemon ends, the good client beside it gets its
 //! answers, the cluster's map stays, and objects that the key may not write stay as they were.
-//! `HUMBOLDT_ROGUE=N` makes N samples of each operation instead of a few: `cargo xtask rogue`.
+//! `HUMBOLDT_ROGUE=N` is the whole matrix, with N samples by chance of each operation by each key: `cargo xtask rogue`. Without it each key speaks in one
+//! mode, and each form of an operation comes from one key in two. With `HUMBOLDT_ROGUE_CONF` it is the OSD of another cluster that is spoken to
+//! (`hostile_peer/given.rs`), one test at a time.
 //!
 //! Absent: bytes that are no frames, and peers of method `none` (`hostile.rs`).
 
 mod hostile_peer;
+#[path = "rogue/ops.rs"]
+mod ops;
+#[path = "rogue/said.rs"]
+mod said;
 
 use base::Rng;
-use bytes::Bytes;
 use cephx::CryptoKey;
-use denc::Denc;
-use hostile_peer::{Cluster, Evil, Recorder, none, recorded};
+use hostile_peer::{Cluster, Evil, Recorder, none};
 use messages::*;
 use mon::AuthMode;
 use msgr::AuthClients;
-use std::collections::BTreeMap;
+use ops::Form;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use types::osd_op::osd_flag;
-use types::{EntityKind, EntityText, HObject, OpCode, OsdOp, PgId, SpgId};
+use types::{EntityKind, EntityText, HObject, OpCode, PgId, SpgId};
 
 const FEATURES: u64 = types::features::SUPPORTED;
-const DAEMONS: [EntityKind; 3] = [EntityKind::MON, EntityKind::MGR, EntityKind::OSD];
 const KINDS: [EntityKind; 5] = [EntityKind::CLIENT, EntityKind::OSD, EntityKind::MDS, EntityKind::MGR, EntityKind::MON];
 
 /// A key of few rights: its entity, its capabilities, and the pools that it may read and write.
@@ -73,6 +77,15 @@ fn may_enter(key: &Weak, kind: EntityKind, number: i64, at: EntityKind) -> Optio
     }
 }
 
+/// How many samples by chance the whole matrix has; `None` for a share of it.
+fn whole() -> Option<usize> {
+    std::env::var("HUMBOLDT_ROGUE").ok().and_then(|n| n.parse().ok())
+}
+/// The modes of the wire, secure or not, that the key with number `n` speaks in.
+fn modes(n: usize) -> Vec<bool> {
+    if whole().is_some() { vec![false, true] } else { vec![n % 2 == 1] }
+}
+
 struct Rogue {
     cluster: Cluster,
     keys: BTreeMap<&'static str, CryptoKey>,
@@ -81,7 +94,7 @@ struct Rogue {
 
 impl Rogue {
     fn start() -> Self {
-        let cluster = Cluster::start(AuthMode::Cephx);
+        let cluster = Cluster::given().unwrap_or_else(|| Cluster::start(AuthMode::Cephx));
         for pool in ["mine", "others"] {
             cluster.command(&format!(r#"{{"prefix": "osd pool create", "pool": "{pool}", "pg_num": 4, "pgp_num": 4}}"#));
         }
@@ -119,93 +132,53 @@ impl Rogue {
     fn pool(&self, name: &str) -> i64 {
         self.cluster.map().pool_by_name(name).unwrap()
     }
-    fn request(&self, tid: u64, pool: &str, flags: u32, foreign: bool, op: InOp) -> RawMessage {
+    fn request(&self, tid: u64, pool: &str, needed: u32, form: &Form) -> RawMessage {
         let hash = types::hash::rjenkins(b"guard");
-        let seed = if foreign { (hash & 3) ^ 1 } else { hash & 3 };
+        let seed = if form.foreign { (hash & 3) ^ 1 } else { hash & 3 };
         let pool = self.pool(pool);
         let request = MOSDOp {
             tid,
             pgid: SpgId::whole(PgId::new(pool, seed)),
             hobj: HObject { oid: "guard".into(), hash, pool, ..HObject::min() }.head(),
             map_epoch: self.cluster.epoch(),
-            flags,
-            ops: [op].into_iter().collect(),
+            flags: needed | form.flags,
+            ops: [form.op.clone()].into_iter().collect(),
             features: FEATURES,
             ..MOSDOp::default()
         };
-        request.encode(FEATURES)
+        let mut message = request.encode(FEATURES);
+        if let Some(length) = form.length {
+            let op = form.op.op;
+            let bytes = [&op.code.0.to_le_bytes()[..], &op.flags.to_le_bytes(), &op.args].concat();
+            let mut front = message.front.to_vec();
+            let at = front.windows(bytes.len()).position(|w| w == bytes).expect("a request has its operation") + bytes.len();
+            front[at..at + 4].copy_from_slice(&length.to_le_bytes());
+            message.front = front.into();
+        }
+        message
     }
     fn stop(self) {
         self.cluster.stop();
     }
 }
 
-/// One of each kind of message that stock daemons and clients send, about this cluster instead of theirs, and a map of the far future.
-fn messages(cluster: &Cluster) -> Vec<RawMessage> {
-    let (ours, mut all) = (cluster.fsid(), BTreeMap::new());
-    let records = recorded("reef");
-    let theirs = records.iter().find(|m| m.kind == MOSDMap::KIND).map(|m| m.front.slice(..16)).expect("a map was recorded");
-    for record in records {
-        let mut front = record.front.to_vec();
-        for at in 0..front.len().saturating_sub(15) {
-            if front[at..at + 16] == theirs[..] {
-                front[at..at + 16].copy_from_slice(&ours.to_bytes(FEATURES));
-            }
-        }
-        all.entry(record.kind).or_insert(RawMessage { front: front.into(), ..record });
-    }
-    let mut future = (*cluster.map()).clone();
-    future.epoch += 1000;
-    let epoch = future.epoch;
-    let (bytes, _) = future.encode_canonical();
-    let forged = MOSDMap { fsid: ours, incrementals: BTreeMap::new(), maps: [(epoch, bytes)].into(), trim_lower_bound: 1, newest: epoch };
-    let target_addrs = cluster.map().client_addrs[0].clone();
-    let now = cluster.epoch();
-    let mut all: Vec<RawMessage> = all.into_values().collect();
-    all.push(forged.encode(FEATURES));
-    all.push(
-        MOSDMarkMeDown { fsid: ours, epoch: now, target_addrs: target_addrs.clone(), down_and_dead: true, ..Default::default() }
-            .encode(FEATURES),
-    );
-    all.push(MOSDMarkMeDead { fsid: ours, epoch: now, ..Default::default() }.encode(FEATURES));
-    all.push(MOSDFailure { fsid: ours, epoch: now, target_addrs, flags: 3, failed_for_s: 1000, ..Default::default() }.encode(FEATURES));
-    all.push(MOSDFull { map_epoch: now, state: u32::MAX, ..Default::default() }.encode(FEATURES));
-    all
-}
-
 /// A peer is let in as the kind that its key is of, as a client, or not at all; and whatever it says then leaves the cluster as it was.
 #[test]
 fn peers_are_believed_what_their_keys_say() {
     let rogue = Rogue::start();
-    let said = messages(&rogue.cluster);
-    for at in DAEMONS {
+    let said = said::messages(&rogue.cluster);
+    for at in rogue.cluster.daemons() {
         for kind in KINDS {
-            assert!(Evil::dial_as(&rogue.cluster, at, kind, OWN, none("client.evil")).is_none(), "{kind:?} without a key at {at:?}");
+            assert!(Evil::dial_as(&rogue.cluster, *at, kind, OWN, none("client.evil")).is_none(), "{kind:?} without a key at {at:?}");
         }
     }
     for (n, key) in KEYS.iter().enumerate() {
-        let peer = rogue.peer(key, n % 2 == 1);
-        for at in DAEMONS {
-            for (kind, number) in KINDS.iter().flat_map(|kind| [(*kind, OWN), (*kind, 0)]) {
-                let as_whom = format!("{} as {kind:?} {number} at {at:?}", key.name);
-                let evil = Evil::dial_as(&rogue.cluster, at, kind, number, peer.clone());
-                if let Some(expected) = may_enter(key, kind, number, at) {
-                    assert_eq!(evil.is_some(), expected, "{as_whom}");
+        for secure in modes(n) {
+            let peer = rogue.peer(key, secure);
+            for at in rogue.cluster.daemons() {
+                for (kind, number) in KINDS.iter().flat_map(|kind| [(*kind, OWN), (*kind, 0)]) {
+                    says_everything(&rogue, key, &peer, *at, (kind, number), &said);
                 }
-                let Some(mut evil) = evil else { continue };
-                let before = rogue.cluster.newest_map().epoch;
-                for message in &said {
-                    // An OSD's own word about itself is its right.
-                    if !(kind == EntityKind::OSD && at == EntityKind::MON) && evil.try_poke(&rogue.cluster, message.clone()).is_err() {
-                        break;
-                    }
-                }
-                rogue.check(&[], &as_whom);
-                let now = rogue.cluster.newest_map();
-                assert!(now.is_up(0), "osd.0 is down after {as_whom}");
-                // Snapshots of a pool's writers are theirs to make, and they are in the map.
-                let may_change = kind_of(key.name) != EntityKind::CLIENT || !key.writes.is_empty();
-                assert!(may_change || now.epoch == before, "the map went on after {as_whom}");
             }
         }
         let status = rogue.cluster.osd_command(r#"{"prefix": "status"}"#);
@@ -216,70 +189,102 @@ fn peers_are_believed_what_their_keys_say() {
     rogue.stop();
 }
 
-/// Each operation with its numbers at their bounds, each flag by itself, and groups that the object is not in.
+/// Dials as `kind` and `number`; if it is let in, says each of these.
+fn says_everything(
+    rogue: &Rogue,
+    key: &Weak,
+    peer: &Rc<dyn AuthClients>,
+    at: EntityKind,
+    (kind, number): (EntityKind, i64),
+    said: &[RawMessage],
+) {
+    let as_whom = format!("{} as {kind:?} {number} at {at:?}", key.name);
+    let evil = Evil::dial_as(&rogue.cluster, at, kind, number, peer.clone());
+    if let Some(expected) = may_enter(key, kind, number, at) {
+        assert_eq!(evil.is_some(), expected, "{as_whom}");
+    }
+    let Some(mut evil) = evil else { return };
+    let before = rogue.cluster.newest_map().epoch;
+    for message in said {
+        if evil.try_poke(&rogue.cluster, message.clone()).is_err() {
+            break;
+        }
+    }
+    rogue.check(&[], &as_whom);
+    let now = rogue.cluster.newest_map();
+    assert!(now.is_up(0), "osd.0 is down after {as_whom}");
+    // Snapshots of a pool's writers are theirs to make, and they are in the map.
+    let may_change = kind_of(key.name) != EntityKind::CLIENT || !key.writes.is_empty();
+    assert!(may_change || now.epoch == before, "the map went on after {as_whom}");
+}
+
+/// Each operation in its forms, by each key: it does what the key may, or nothing.
 #[test]
 fn operations_do_what_a_key_may() {
     let mut rogue = Rogue::start();
-    let samples: usize = std::env::var("HUMBOLDT_ROGUE").ok().and_then(|n| n.parse().ok()).unwrap_or(6);
     let mut rng = Rng::new(43);
-    let words = [0, 1, 4096, u32::MAX];
     let mut tid = 10;
+    let mut done = BTreeSet::new();
     for (n, key) in KEYS.iter().enumerate() {
-        let peer = rogue.peer(key, n % 2 == 0);
-        let Some(mut evil) = Evil::dial(&rogue.cluster, EntityKind::OSD, peer) else { continue };
-        for (c, code) in OpCode::ALL.iter().enumerate() {
-            for pool in ["mine", "others"] {
-                let (reads, writes) = (key.reads.contains(&pool), key.writes.contains(&pool));
-                for sample in 0..samples.max(6) {
-                    let mut op = OsdOp::new(*code);
-                    for word in op.args.chunks_exact_mut(4) {
-                        let value = if sample < 2 { 0 } else { words[rng.below(4) as usize] };
-                        word.copy_from_slice(&value.to_le_bytes());
+        // Daemons' keys speak as daemons, too.
+        let own = kind_of(key.name);
+        let as_daemon = (own != EntityKind::CLIENT).then_some((own, OWN));
+        for secure in modes(n + 1) {
+            let peer = rogue.peer(key, secure);
+            for (kind, number) in [(EntityKind::CLIENT, 666)].into_iter().chain(as_daemon) {
+                let Some(mut evil) = Evil::dial_as(&rogue.cluster, EntityKind::OSD, kind, number, peer.clone()) else { continue };
+                for (c, code) in OpCode::ALL.iter().enumerate() {
+                    for pool in ["mine", "others"] {
+                        let forms = ops::forms(*code, whole().unwrap_or(2), &mut rng);
+                        let has_right = key.reads.contains(&pool);
+                        for (f, form) in forms.into_iter().enumerate() {
+                            // Whoever has no right hears so before the form matters: a few do.
+                            if f < 3 || whole().is_some() || (f + n) % if has_right { 2 } else { 16 } == 0 {
+                                tid += 1;
+                                if operates(&rogue, key, &mut evil, tid, pool, *code, &form) {
+                                    done.insert(code.0);
+                                }
+                            }
+                        }
                     }
-                    let mut flags = if code.is_write() { osd_flag::WRITE | osd_flag::ONDISK } else { osd_flag::READ };
-                    // Of another group, said to be of none; then each flag by itself.
-                    match sample {
-                        1 => flags |= osd_flag::PGOP,
-                        n if n % 3 != 0 => flags |= 1 << ((c + sample) % 32),
-                        _ => {}
+                    if c % 16 == 15 {
+                        rogue.check(key.writes, &format!("{} by {}", code.name(), key.name));
                     }
-                    let foreign = sample == 1 || sample % 4 == 3;
-                    let data = match sample {
-                        0 | 3 => well_formed(*code),
-                        _ => Bytes::from(vec![0x61; [0, 1, 64, 4096][rng.below(4) as usize]]),
-                    };
-                    tid += 1;
-                    let message = rogue.request(tid, pool, flags, foreign, InOp::new(op, data));
-                    let answers = evil.poke(&rogue.cluster, message).unwrap_or_default();
-                    let reply = answers.iter().find(|m| m.kind == MOSDOpReply::KIND && m.tid == tid);
-                    let result = reply.map(|m| MOSDOpReply::decode(m).unwrap().result);
-                    let allowed = if code.is_write() { writes } else { reads };
-                    let told = format!("{} on {pool} by {}: {result:?}", code.name(), key.name);
-                    assert!(allowed || result.is_none_or(|r| r < 0), "{told}");
-                    assert!(!foreign || code.is_pg() || result.is_none_or(|r| r < 0), "of another group: {told}");
                 }
-            }
-            if c % 16 == 15 {
-                rogue.check(key.writes, &format!("{} by {}", code.name(), key.name));
+                // Numbers that no operation has.
+                let step = if whole().is_some() { 1 } else { 101 };
+                for number in (0..=u16::MAX).step_by(step).filter(|number| OpCode::ALL.iter().all(|code| code.0 != *number)) {
+                    tid += 1;
+                    let form = Form::of(InOp::new(types::OsdOp::new(OpCode(number)), bytes::Bytes::new()));
+                    let result = answer(&rogue, &mut evil, rogue.request(tid, "mine", osd_flag::READ | osd_flag::WRITE, &form), tid);
+                    assert!(result.is_none_or(|r| r < 0), "operation {number:#x} by {}: {result:?}", key.name);
+                }
+                rogue.check(key.writes, &format!("all operations by {} as {kind:?}", key.name));
+                rogue.guard();
             }
         }
-        rogue.check(key.writes, &format!("all operations by {}", key.name));
-        rogue.guard();
     }
+    // Refusals alone would prove little.
+    assert!(done.len() > 60, "{} of {} operations went through for whoever may", done.len(), OpCode::ALL.len());
     rogue.stop();
 }
 
-/// Data that an operation takes; its numbers are all 0.
-fn well_formed(code: OpCode) -> Bytes {
-    let one: BTreeMap<String, String> = [("key".to_string(), "value".to_string())].into();
-    match code {
-        OpCode::PGLS | OpCode::PGNLS => HObject::min().to_bytes(FEATURES),
-        OpCode::OMAPSETVALS => one.to_bytes(FEATURES),
-        OpCode::OMAPRMKEYS | OpCode::OMAPGETVALSBYKEYS => vec!["key".to_string()].to_bytes(FEATURES),
-        OpCode::OMAPGETKEYS => (String::new(), 0u64).to_bytes(FEATURES),
-        OpCode::OMAPGETVALS => ((String::new(), 0u64), String::new()).to_bytes(FEATURES),
-        _ => Bytes::new(),
-    }
+/// The result that comes to a request, if one does.
+fn answer(rogue: &Rogue, evil: &mut Evil, message: RawMessage, tid: u64) -> Option<i32> {
+    let answers = evil.poke(&rogue.cluster, message).unwrap_or_default();
+    let reply = answers.iter().find(|m| m.kind == MOSDOpReply::KIND && m.tid == tid);
+    reply.map(|m| MOSDOpReply::decode(m).unwrap().result)
+}
+
+/// Sends one form of an operation, and looks at what comes of it. True if it went through.
+fn operates(rogue: &Rogue, key: &Weak, evil: &mut Evil, tid: u64, pool: &str, code: OpCode, form: &Form) -> bool {
+    let needed = if code.is_write() { osd_flag::WRITE | osd_flag::ONDISK } else { osd_flag::READ };
+    let result = answer(rogue, evil, rogue.request(tid, pool, needed, form), tid);
+    let allowed = if code.is_write() { key.writes.contains(&pool) } else { key.reads.contains(&pool) };
+    let told = format!("{} on {pool} by {}: {result:?}", code.name(), key.name);
+    assert!(allowed || result.is_none_or(|r| r < 0), "{told}");
+    assert!(!form.foreign || code.is_pg() || result.is_none_or(|r| r < 0), "of another group: {told}");
+    result.is_some_and(|r| r >= 0)
 }
 
 /// Commands that no key of these may give, at every daemon that takes commands.
@@ -311,11 +316,11 @@ fn commands_of_others_are_refused_everywhere() {
         r#"{"prefix": "config set", "key": "debug_osd", "value": ["1"]}"#,
     ];
     for (n, key) in KEYS.iter().enumerate() {
-        let peer = rogue.peer(key, n % 2 == 1);
+        let peer = rogue.peer(key, modes(n)[0]);
         // `profile osd` has the `osd` commands, and `osd 'allow *'` an OSD's own; `profile mds` fences clients: as on stock.
         let is_osd = key.name == "osd.7";
         let may_fence = key.name == "mds.a";
-        for at in DAEMONS {
+        for at in rogue.cluster.daemons().iter().copied() {
             let Some(mut evil) = Evil::dial(&rogue.cluster, at, peer.clone()) else { continue };
             for json in read_secret.iter().chain(change.iter().filter(|_| !is_osd)).filter(|json| !may_fence || !json.contains("blocklist"))
             {

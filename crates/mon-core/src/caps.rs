@@ -52,6 +52,13 @@ impl Caps {
             Self::Mgr(_) => false,
         }
     }
+    /// True if commands that nobody knows may be asked for. The monitor says of those to anybody that it does not know them.
+    pub fn may_ask_unknown(&self, addr: &EntityAddr) -> bool {
+        match self {
+            Self::Mon(_) => true,
+            Self::Mgr(caps) => caps.grants_any(addr),
+        }
+    }
     pub fn is_allow_all(&self, addr: &EntityAddr) -> bool {
         match self {
             Self::Mon(caps) => caps.is_allow_all(addr),

@@ -470,11 +470,12 @@ impl Mon {
         }
         let registry = self.registry.clone();
         let Some((command, sig)) = registry.find(&args, endpoint == Endpoint::Mgr, tell) else {
+            self.check_unknown(conn, endpoint, tell, &args)?;
             let absent = cmd::reason_of_absence(args.prefix()).filter(|_| self.mgrmap.is_endpoint());
             return Err(absent.unwrap_or_else(|| CmdError::new(errno::EINVAL, "command not known")));
         };
         if tell && command.flags & cmd::flag::TELL != 0 {
-            self.check_is_admin(conn)?;
+            self.check_told(conn, endpoint, &sig.prefix, &sig.names().collect::<Vec<_>>(), &args)?;
         } else {
             self.check_caps(conn, command.module, &sig.prefix, command.perm, &sig.names().collect::<Vec<_>>(), &args)?;
         }
@@ -499,9 +500,22 @@ impl Mon {
         result
     }
 
-    fn check_is_admin(&self, conn: ConnId) -> Result<(), CmdError> {
+    /// Refuses a session that may not give the daemon itself this command: at the monitor that is for whoever may do everything with it, or has
+    /// a grant of the command; at the manager for `allow *`.
+    fn check_told(&self, conn: ConnId, endpoint: Endpoint, prefix: &str, declared: &[&str], args: &Args) -> Result<(), CmdError> {
+        if endpoint == Endpoint::Mon {
+            return self.check_caps(conn, "mon", prefix, "rwx", declared, args);
+        }
         let all = self.sessions.get(&conn).is_some_and(|s| s.caps.is_allow_all(&s.peer.from));
         if all { Ok(()) } else { Err(CmdError::new(errno::EACCES, "access denied")) }
+    }
+    /// Refuses a command that there isn't to a session that could not give it if there were: it learns nothing of what there is.
+    fn check_unknown(&self, conn: ConnId, endpoint: Endpoint, tell: bool, args: &Args) -> Result<(), CmdError> {
+        if tell {
+            return self.check_told(conn, endpoint, args.prefix(), &[], args);
+        }
+        let may = self.sessions.get(&conn).is_some_and(|s| s.caps.may_ask_unknown(&s.peer.from));
+        if may { Ok(()) } else { Err(CmdError::new(errno::EACCES, "access denied")) }
     }
     /// Refuses a session that may not give this command with these arguments. What a capability demands of arguments is asked of those that
     /// the command declares (`declared`): any other is read by nobody.
@@ -516,11 +530,6 @@ impl Mon {
     ) -> Result<(), CmdError> {
         let denied = || Err(CmdError::new(errno::EACCES, "access denied"));
         let Some(session) = self.sessions.get(&conn) else { return denied() };
-        if let Some(name) = args.0.keys().find(|name| name.starts_with("caps_") && !declared.contains(&name.as_str()))
-            && !planted(Bug::TrustNamedCaps)
-        {
-            return Err(CmdError::new(errno::EINVAL, format!("{name} is no parameter: capabilities are given as caps")));
-        }
         let mut texts = BTreeMap::new();
         for name in args.0.keys().filter(|name| declared.contains(&name.as_str()) || planted(Bug::TrustNamedCaps)) {
             // As texts, lists spread out: `caps` are pairs that become `caps_mon=...`.
@@ -544,7 +553,16 @@ impl Mon {
         }
         let need = crate::caps::perm(perms);
         let addr = session.peer.from;
-        if session.caps.may_command(&session.peer.entity, &addr, module, prefix, &texts, need) { Ok(()) } else { denied() }
+        if !session.caps.may_command(&session.peer.entity, &addr, module, prefix, &texts, need) {
+            return denied();
+        }
+        // Said to those only that may give the command: others learn nothing of its parameters.
+        match args.0.keys().find(|name| name.starts_with("caps_") && !declared.contains(&name.as_str())) {
+            Some(name) if !planted(Bug::TrustNamedCaps) => {
+                Err(CmdError::new(errno::EINVAL, format!("{name} is no parameter: capabilities are given as caps")))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn audit(&mut self, conn: ConnId, text: &str, ok: bool, clock: Clock) {

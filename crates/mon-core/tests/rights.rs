@@ -54,10 +54,38 @@ fn the_manager_knows_its_own(w: &mut World) {
         let conn = at_manager(w, caps);
         assert_eq!(w.at_manager(conn, false, &format!(r#"{{"prefix":"{prefix}"}}"#)).0, result, "{prefix} by mgr '{caps}'");
     }
-    // What is said to the daemon is for who may do everything there.
-    for (caps, result) in [("allow rw", EACCES), ("allow *", 0)] {
+    // Whoever has no right where it is learns of no command whether there is one.
+    for caps in ["", "allow * network 10.0.0.0/8", "profile nosuch"] {
         let conn = at_manager(w, caps);
-        assert_eq!(w.at_manager(conn, true, r#"{"prefix":"config show"}"#).0, result, "by mgr '{caps}'");
+        for prefix in ["config-key get", "no such command"] {
+            assert_eq!(w.at_manager(conn, false, &format!(r#"{{"prefix":"{prefix}"}}"#)).0, EACCES, "{prefix} by mgr '{caps}'");
+        }
+    }
+    // What is said to the daemon is for who may do everything there.
+    for (caps, known, unknown) in [("allow rwx", EACCES, EACCES), ("allow *", 0, EINVAL), ("allow * network 127.0.0.0/8", 0, EINVAL)] {
+        let conn = at_manager(w, caps);
+        assert_eq!(w.at_manager(conn, true, r#"{"prefix":"config show"}"#).0, known, "by mgr '{caps}'");
+        assert_eq!(w.at_manager(conn, true, r#"{"prefix":"no such command"}"#).0, unknown, "by mgr '{caps}'");
+    }
+}
+
+/// What is said to the monitor itself.
+#[test]
+fn the_monitor_itself_is_told_by_who_may_do_everything_with_it() {
+    let mut w = World::new();
+    for (caps, show, unknown) in [
+        ("allow rw", EACCES, EACCES),
+        ("allow r, allow * network 10.0.0.0/8", EACCES, EACCES),
+        ("profile mgr", EACCES, EACCES),
+        ("allow rwx", 0, EINVAL),
+        ("allow service mon rwx", 0, EINVAL),
+        ("allow r, allow * network 127.0.0.0/8", 0, EINVAL),
+        (r#"allow command "config show""#, 0, EACCES),
+        ("allow *", 0, EINVAL),
+    ] {
+        let conn = w.open("client.x", caps);
+        assert_eq!(w.tell(conn, r#"{"prefix":"config show"}"#).0, show, "by mon '{caps}'");
+        assert_eq!(w.tell(conn, r#"{"prefix":"no such command"}"#).0, unknown, "by mon '{caps}'");
     }
 }
 
@@ -82,9 +110,11 @@ fn what_is_made_has_what_may_be_made(w: &mut World) {
         ] {
             for entity in ["client.most", "client.admin"] {
                 let (result, _, out) = w.command(conn, &create(entity, more));
-                assert_eq!((result, out.as_str()), (EINVAL, ""), "{entity}{more} by '{caps}'");
+                assert_eq!((result, out.as_str()), (EACCES, ""), "{entity}{more} by '{caps}'");
             }
         }
+        // Whoever may make it is told that this is no way to say so.
+        assert_eq!(w.command(conn, &create("client.most", &format!(r#","caps_mon":"profile rbd",{images}"#))).0, EINVAL);
         // Without capabilities: what is there has too many, and what isn't would have none.
         for entity in ["client.admin", "client.bootstrap-osd", "client.most"] {
             for more in ["", r#","caps":[]"#] {

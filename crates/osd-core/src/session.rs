@@ -32,7 +32,7 @@ pub struct Session {
 impl Session {
     pub fn new(mut peer: Peer) -> Self {
         // Not even asked for each request.
-        peer.cap = peer.cap.filter(|cap| !cap.allows_all());
+        peer.cap = peer.cap.filter(|cap| !cap.allows_all(&peer.from));
         let is_powerless = peer.cap.as_ref().is_some_and(|cap| cap.allows_nothing(&peer.from));
         let seen_at = Some(EntityAddr { ip: peer.from.ip, ..peer.addr }).filter(|at| at.ip.is_some() && at.ip != peer.addr.ip);
         Self { peer, map_epoch: 0, backoffs: Vec::new(), is_powerless, backoff_ids: 0, seen_at }

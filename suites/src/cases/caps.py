@@ -1,16 +1,23 @@
 #!/usr/bin/python3
-"""Who may do what: caps.py CEPH_CONF
+"""Who may do what: caps.py CEPH_CONF [PART]
 
 Prints a line for each entity, operation and place: `entity | operation | place | errno`, 0 for what went through. Each entity's capabilities
 come first. Run on a stock cluster to record, and on ours to compare. Every operation can be done again and again. What `x` covers by itself is
 the default of 18.2 (`osd_class_default_list`): a cluster to record from must not open it, while it loads all classes (`osd_class_load_list = *`).
+
+PART is `prepare`, or then `objects`, `monitor` or `endpoints`, which may run beside each other; without it all of them run in turn.
 """
 import json
 import sys
 
 import rados
 
+sys.dont_write_bytecode = True
+from caps_copy import Copier
+from caps_ends import MGR, MGR_CAPS, TELL_CAPS, TELL_MGR, TELL_MON, TELL_OSD, TELL_OSD_CAPS
+
 conf = sys.argv[1]
+PARTS = sys.argv[2:] or ["prepare", "objects", "monitor", "endpoints"]
 admin = rados.Rados(conffile=conf, name="client.admin")
 admin.connect()
 
@@ -28,26 +35,27 @@ def must(command):
 
 # Pools, namespaces, objects.
 POOLS = ["t1", "t2", "tagged", "images"]
-for pool in POOLS:
-    must({"prefix": "osd pool create", "pool": pool, "pg_num": 8})
-for pool, app in [("t1", "rados"), ("t2", "rados"), ("tagged", "cephfs"), ("images", "rbd")]:
-    must({"prefix": "osd pool application enable", "pool": pool, "app": app})
-must({"prefix": "osd pool application set", "pool": "tagged", "app": "cephfs", "key": "data", "value": "a"})
-must({"prefix": "config-key set", "key": "secret", "val": "x"})
-must({"prefix": "config-key set", "key": "dm-crypt/osd/0/luks", "val": "x"})
 PLACES = [("t1", "", "ok_o"), ("t1", "", "other"), ("t1", "a", "ok_o"), ("t1", "ab", "other"), ("t1", "b", "other"),
           ("t2", "", "ok_o"), ("t2", "a", "other"), ("tagged", "", "other"), ("images", "", "rbd_info"), ("images", "", "rbd_header.1")]
-for pool, namespace, name in PLACES:
-    with admin.open_ioctx(pool) as io:
-        io.set_namespace(namespace)
-        io.write_full(name, b"x")
-        io.set_xattr(name, "k", b"v")
-with admin.open_ioctx("t1") as io:
-    io.write_full("hello", b"x")
-    try:
-        io.execute("ok_o.r", "hello", "record_hello", b"")  # so that it is there for everybody
-    except rados.ObjectExists:
-        pass
+if "prepare" in PARTS:
+    for pool in POOLS:
+        must({"prefix": "osd pool create", "pool": pool, "pg_num": 8})
+    for pool, app in [("t1", "rados"), ("t2", "rados"), ("tagged", "cephfs"), ("images", "rbd")]:
+        must({"prefix": "osd pool application enable", "pool": pool, "app": app})
+    must({"prefix": "osd pool application set", "pool": "tagged", "app": "cephfs", "key": "data", "value": "a"})
+    for key in ["secret", "dm-crypt/osd/0/luks", "rbd/mirror/site", "rbd/mirror/peer/1/y", "cephfs/mirror/peer/x"]:
+        must({"prefix": "config-key set", "key": key, "val": "x"})
+    for pool, namespace, name in PLACES:
+        with admin.open_ioctx(pool) as io:
+            io.set_namespace(namespace)
+            io.write_full(name, b"x")
+            io.set_xattr(name, "k", b"v")
+    with admin.open_ioctx("t1") as io:
+        io.write_full("hello", b"x")
+        try:
+            io.execute("ok_o.r", "hello", "record_hello", b"")  # so that it is there for everybody
+        except rados.ObjectExists:
+            pass
 
 
 def omap(io, name):
@@ -93,6 +101,12 @@ OBJECT = [
     ("rbd.dir_list", lambda io, o: io.execute(o, "rbd", "dir_list", b"\0\0\0\0\x09\0\0\0\0\0\0\0")),
     ("rbd.metadata_set *", lambda io, o: io.execute(o, "rbd", "metadata_set", b"\x01\0\0\0\x01\0\0\0k\x01\0\0\0v")),
 ]
+# From one place to another.
+TARGET = ("t1", "", "ok_copy")
+COPIES = [(("t1", "", "ok_o"), TARGET), (("t1", "", "other"), TARGET), (("t1", "a", "ok_o"), TARGET), (("t2", "", "ok_o"), TARGET),
+          (("tagged", "", "other"), TARGET), (("images", "", "rbd_info"), TARGET), (("t2", "", "ok_nosuch"), TARGET),
+          (("t1", "", "ok_o"), ("t1", "a", "ok_copy")), (("t1", "b", "other"), ("t1", "a", "ok_copy")), (("t1", "", "ok_o"), ("t2", "", "ok_copy")),
+          (("t1", "", "ok_o"), ("images", "", "rbd_copy"))]
 OSD_CAPS = {
     "all": "allow *",
     "r": "allow r",
@@ -125,6 +139,11 @@ OSD_CAPS = {
     "net-out": "allow rw network 10.0.0.0/8",
     "net-both": "allow r network 127.0.0.0/8, allow rw network 10.0.0.0/8",
     "all-net-out": "allow * network 10.0.0.0/8",
+    "all-net-in": "allow * network 127.0.0.0/8",
+    "pool-net-out": "allow r, allow rw pool=t1 network 10.0.0.0/8",
+    "class-net-out": "allow r, allow class hello say_hello network 10.0.0.0/8",
+    "profile-net-in": "profile rbd pool=images network 127.0.0.0/8",
+    "profile-net-out": "profile rbd pool=images network 10.0.0.0/8",
     "profile-rbd": "profile rbd pool=images",
     "profile-rbd-all": "profile rbd",
     "profile-rbd-ro": "profile rbd-read-only pool=images",
@@ -164,6 +183,55 @@ MON = [
     {"prefix": "osd blocklist", "blocklistop": "rm", "addr": "192.168.9.8:0/7"},
     {"prefix": "log", "logtext": ["hello"]},
     {"prefix": "osd out", "ids": ["77"]},
+    "pg stat", "osd df", "osd pool stats",
+    # Who is fenced: an address with and without a number, a network.
+    {"prefix": "osd blocklist", "blocklistop": "add", "addr": "192.168.9.9:0/0"},
+    {"prefix": "osd blocklist", "blocklistop": "add", "addr": "192.168.9.9:6800/7"},
+    {"prefix": "osd blocklist", "range": "range", "blocklistop": "add", "addr": "192.168.9.0/24"},
+    {"prefix": "osd blocklist", "range": "range", "blocklistop": "rm", "addr": "192.168.9.0/24"},
+    # Keys for others: with the capabilities that a profile is for, with more, and with none.
+    *({"prefix": "auth get-or-create", "entity": entity, "caps": caps} for entity, caps in [
+        ("mds.made", ["mon", "allow profile mds", "osd", "allow rwx", "mds", "allow"]),
+        ("mds.seen", ["mon", "allow profile mds", "osd", "allow rwx", "mds", "allow", "mgr", "profile mds"]),
+        ("mds.wide", ["mon", "allow profile mds", "osd", "allow rwx", "mds", "allow", "mgr", "allow *"]),
+        ("mds.most", ["mon", "allow *", "osd", "allow *", "mds", "allow *"]),
+        ("mgr.made", ["mon", "allow profile mgr"]),
+        ("mgr.full", ["mon", "allow profile mgr", "osd", "allow *", "mds", "allow *"]),
+        ("mgr.most", ["mon", "allow *"]),
+        ("client.rgw.made", ["mon", "allow rw", "osd", "allow rwx"]),
+        ("client.rgw.most", ["mon", "allow *", "osd", "allow *"]),
+        ("client.rgw.wide", ["mon", "allow rw", "osd", "allow rwx", "mgr", "allow *"]),
+        ("client.mirror", ["mon", "profile rbd-mirror", "osd", "profile rbd"]),
+        ("client.seen", ["mon", "profile rbd", "osd", "profile rbd pool=x, profile rbd-read-only pool=y", "mgr", "profile rbd pool=x"]),
+        ("client.wide", ["mon", "profile rbd", "osd", "allow *"]),
+        ("client.mds", ["mon", "profile rbd", "osd", "profile rbd", "mds", "allow *"]),
+        ("osd.9", ["mon", "profile rbd", "osd", "profile rbd"]),
+    ]),
+    *({"prefix": "auth get-or-create", "entity": entity} for entity in ["client.admin", "mds.made", "mgr.most", "client.made", "client.bare"]),
+    {"prefix": "auth get-or-create-key", "entity": "client.made", "caps": ["mon", "profile rbd", "osd", "profile rbd pool=x"]},
+    # The same with a constraint's own name for them.
+    {"prefix": "auth get-or-create", "entity": "client.most", "caps": ["mon", "allow *"], "caps_mon": "profile rbd", "caps_osd": "profile rbd"},
+    {"prefix": "auth get-or-create", "entity": "client.admin", "caps_mon": "profile rbd", "caps_osd": "profile rbd"},
+    {"prefix": "auth get-or-create", "entity": "mds.most", "caps_mon": "allow profile mds", "caps_osd": "allow rwx", "caps_mds": "allow"},
+    {"prefix": "auth get-or-create", "entity": "client.rgw.most", "caps_mon": "allow rw", "caps_osd": "allow rwx"},
+    {"prefix": "auth caps", "entity": "client.made", "caps": ["mon", "profile rbd", "osd", "profile rbd pool=x"]},
+    {"prefix": "auth print-key", "entity": "client.admin"},
+    # What daemons and mirrors keep.
+    {"prefix": "config-key get", "key": "rbd/mirror/site"},
+    {"prefix": "config-key get", "key": "rbd/mirror/peer/1/y"},
+    {"prefix": "config-key set", "key": "rbd/mirror/site", "val": "x"},
+    {"prefix": "config-key get", "key": "cephfs/mirror/peer/x"},
+    {"prefix": "config-key set", "key": "daemon-private/client.m-mds/x", "val": "x"},
+    {"prefix": "config-key set", "key": "daemon-private/client.m-mgr/x", "val": "x"},
+    {"prefix": "config set", "who": "osd.9", "name": "osd_mclock_max_capacity_iops_hdd", "value": "300"},
+    {"prefix": "config set", "who": "osd.9", "name": "osd_max_backfills", "value": "2"},
+    {"prefix": "config rm", "who": "osd.9", "name": "osd_max_backfills"},
+    {"prefix": "config rm", "who": "osd.9", "name": "osd_mclock_max_capacity_iops_hdd"},
+    {"prefix": "osd purge-new", "id": 77, "yes_i_really_mean_it": True},
+    {"prefix": "osd pool rmsnap", "pool": "t1", "snap": "nosuch"},
+    {"prefix": "fs set", "fs_name": "nosuch", "var": "max_mds", "val": "1"},
+    {"prefix": "fs authorize", "filesystem": "nosuch", "entity": "client.nosuch", "caps": ["/", "r"]},
+    {"prefix": "mds fail", "role_or_gid": "nosuch"},
 ]
 # Over MPoolOp and MMonGetVersion, and at the OSD as a daemon.
 OTHER = [
@@ -177,7 +245,7 @@ OTHER = [
 SILENT = ["m-all", "m-r", "m-simple", "m-service-rw"]
 SILENT_OTHER = [("get_pool_stats", lambda c, io: io.get_stats()), ("get_cluster_stats", lambda c, io: c.get_cluster_stats())]
 # As silent: the map of OSDs for those who may not have it. Two are asked.
-UNMAPPED = "m-x m-w m-auth m-config-key m-command-with m-command-prefix m-command-regex m-command-caps m-mon m-crash m-role-definer m-bootstrap-rbd m-bootstrap-rbd-mirror m-nosuch".split()
+UNMAPPED = "m-x m-w m-auth m-config-key m-command-with m-command-prefix m-command-regex m-command-caps m-mon m-crash m-role-definer m-bootstrap-rbd m-bootstrap-rbd-mirror m-nosuch m-all-net-out m-profile-net-out".split()
 # mon, osd
 MON_CAPS = {
     "m-all": ("allow *", "allow *"),
@@ -198,6 +266,13 @@ MON_CAPS = {
     "m-two": ('allow r, allow command "osd set"', ""),
     "m-net-in": ("allow r network 127.0.0.0/8", ""),
     "m-net-out": ("allow r, allow * network 10.0.0.0/8", ""),
+    "m-net-both": ("allow r network 127.0.0.0/8, allow rw network 10.0.0.0/8", ""),
+    "m-all-net-in": ("allow * network 127.0.0.0/8", ""),
+    "m-all-net-out": ("allow * network 10.0.0.0/8", ""),
+    "m-service-net-out": ("allow r, allow service osd rw network 10.0.0.0/8", ""),
+    "m-command-net-out": ('allow r, allow command "osd set" network 10.0.0.0/8', ""),
+    "m-profile-net-in": ("profile rbd network 127.0.0.0/8", ""),
+    "m-profile-net-out": ("profile rbd network 10.0.0.0/8", ""),
     "m-rbd": ("profile rbd", "profile rbd pool=t2"),
     "m-rbd-ro": ("profile rbd-read-only", "profile rbd-read-only"),
     "m-rbd-mirror": ("profile rbd-mirror", "profile rbd"),
@@ -222,21 +297,6 @@ MON_CAPS = {
     "m-cephfs-mirror": ("profile cephfs-mirror", ""),
     "m-nosuch": ("profile nosuch", ""),
 }
-# At the manager.
-MGR = ["pg stat", "osd df", {"prefix": "pg dump", "dumpcontents": ["sum"]}, "osd perf", {"prefix": "osd ok-to-stop", "ids": ["0"]}]
-MGR_CAPS = {
-    "g-none": "",
-    "g-all": "allow *",
-    "g-r": "allow r",
-    "g-rw": "allow rw",
-    "g-x": "allow x",
-    "g-pg": "allow service pg r",
-    "g-command": 'allow command "pg stat"',
-    "g-ro": "profile read-only",
-    "g-rbd": "profile rbd",
-    "g-net-out": "allow r network 10.0.0.0/8",
-}
-
 
 def ret(answer):
     if answer[0] != 0:
@@ -255,38 +315,60 @@ def row(*fields):
     print(" | ".join(str(f) for f in fields))
 
 
-def user(name, **caps):
+def user(name, copies=False, **caps):
+    """A user that is connected, or None, and its second half for copies."""
     words = [w for service, text in caps.items() if text for w in (service, text)]
     print(f"# {name}: " + "; ".join(f"{s} {t}" for s, t in caps.items() if t))
     out = json.loads(must({"prefix": "auth get-or-create-key", "entity": f"client.{name}", "caps": words}))
     keyring = {"key": out["key"], "keyring": "/dev/null", "rados_osd_op_timeout": "5", "rados_mon_op_timeout": "5", "client_mount_timeout": "10"}
-    cluster = rados.Rados(conffile=conf, name=f"client.{name}", conf=keyring)
-    code = outcome(cluster.connect)
+    for _ in range(5):  # a stock monitor may not know yet whom it has just made
+        cluster = rados.Rados(conffile=conf, name=f"client.{name}", conf=keyring)
+        code = outcome(cluster.connect)
+        if code != 13:
+            break
     if code:
         row(name, "connect", "", code)
         return None
-    return cluster
+    return (cluster, Copier(conf, f"client.{name}", keyring)) if copies else cluster
 
 
-for name, cap in OSD_CAPS.items():
-    cluster = user(name, mon="allow r", osd=cap)
+def words_of(command):
+    """A command as the record has it; names of arguments stand where a value alone says too little."""
+    if isinstance(command, str):
+        return command
+    flat = {k: " ".join(v) if isinstance(v, list) else str(v) for k, v in command.items()}
+    return " ".join(f"{k}={v}" if k.startswith("caps_") else v for k, v in flat.items())
+
+
+def as_json(command):
+    return json.dumps(dict({"prefix": command} if isinstance(command, str) else command, format="json"))
+
+
+def place_of(place):
+    return "/".join(place)
+
+
+for name, cap in OSD_CAPS.items() if "objects" in PARTS else []:
+    cluster, copier = user(name, copies=True, mon="allow r", osd=cap)
     ios = {}
     for op, f in OBJECT:
         for pool, namespace, obj in PLACES if op.endswith("*") else PLACES[:1]:
             io = ios.setdefault(pool, cluster.open_ioctx(pool))
             io.set_namespace(namespace)
             row(name, op.rstrip(" *"), f"{pool}/{namespace}/{obj}", outcome(f, io, obj))
+    for source, target in COPIES:
+        row(name, "copy_from", f"{place_of(source)} > {place_of(target)}", copier.copy(source, target))
+    copier.close()
     for io in ios.values():
         io.close()
     cluster.shutdown()
 
-for name, (mon_cap, osd_cap) in MON_CAPS.items():
+for name, (mon_cap, osd_cap) in MON_CAPS.items() if "monitor" in PARTS else []:
     cluster = user(name, mon=mon_cap, osd=osd_cap)
     if cluster is None:
         continue
     for command in MON:
-        words = command if isinstance(command, str) else " ".join(" ".join(v) if isinstance(v, list) else str(v) for v in command.values())
-        row(name, "mon", words, abs(mon(cluster, command)[0]))
+        row(name, "mon", words_of(command), abs(mon(cluster, command)[0]))
     if name in UNMAPPED:
         cluster.shutdown()
         continue
@@ -301,10 +383,24 @@ for name, (mon_cap, osd_cap) in MON_CAPS.items():
     io.close()
     cluster.shutdown()
 
-for name, cap in MGR_CAPS.items():
+for name, cap in MGR_CAPS.items() if "endpoints" in PARTS else []:
     cluster = user(name, mon="allow r", mgr=cap)
     for command in MGR:
-        command = {"prefix": command} if isinstance(command, str) else command
-        words = " ".join(" ".join(v) if isinstance(v, list) else v for v in command.values())
-        row(name, "mgr", words, abs(cluster.mgr_command(json.dumps(dict(command, format="json")), b"", timeout=5)[0]))
+        row(name, "mgr", words_of(command), abs(cluster.mgr_command(as_json(command), b"", timeout=5)[0]))
+    cluster.shutdown()
+
+names = json.loads(must("mon dump"))["mons"][0]["name"], json.loads(must("mgr dump"))["active_name"]
+for name, cap in TELL_CAPS.items() if "endpoints" in PARTS else []:
+    cluster = user(f"t-mon-{name}", mon=cap)
+    for command in TELL_MON:
+        row(f"t-mon-{name}", "tell mon", words_of(command), abs(cluster.mon_command(as_json(command), b"", timeout=5, target=names[0])[0]))
+    cluster.shutdown()
+    cluster = user(f"t-mgr-{name}", mon="allow r", mgr=cap)
+    for command in TELL_MGR:
+        row(f"t-mgr-{name}", "tell mgr", words_of(command), abs(cluster.mgr_command(as_json(command), b"", timeout=5, target=names[1])[0]))
+    cluster.shutdown()
+for name, cap in (TELL_CAPS | TELL_OSD_CAPS).items() if "endpoints" in PARTS else []:
+    cluster = user(f"t-osd-{name}", mon="allow r", osd=cap)
+    for command in TELL_OSD:
+        row(f"t-osd-{name}", "tell osd", words_of(command), abs(cluster.osd_command(0, as_json(command), b"", timeout=5)[0]))
     cluster.shutdown()

@@ -37,6 +37,7 @@ mod stale_read;
 mod stock;
 mod stock_duties;
 pub mod stock_faults;
+mod stock_rogue;
 mod thrash;
 mod turns;
 mod under_way;
@@ -101,6 +102,7 @@ pub fn cases() -> Vec<Case> {
         stock::CASES,
         stock_duties::CASES,
         stock_faults::CASES,
+        stock_rogue::CASES,
         manager::CASES,
         kill9::CASES,
         copies::CASES,

@@ -1,18 +1,17 @@
 //! The workspace's own test programs: built once, run in lanes as the cases are, each with its output kept and shown if it fails.
 //!
-//! [`build`] has what cargo makes and how long that took, [`program`] one program's run. No case with stock programs is here.
+//! [`program`] has one program's run. What cargo makes of them is in `suites::programs`; no case with stock programs is here.
 
-pub mod build;
 pub mod program;
 
-use suites::lanes::{self, Job, Lane, Lanes};
-use suites::share::Share;
 use crate::times::Times;
 use anyhow::Result;
-use build::Program;
 use program::Ran;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use suites::lanes::{self, Job, Lane, Lanes};
+use suites::programs::{self, Program};
+use suites::share::Share;
 
 /// Crates whose tests start servers and wait for them; all others compute.
 const WAITING: &[&str] = &["cli", "client", "lab", "mon", "net", "osd", "xtask"];
@@ -52,8 +51,8 @@ pub fn run(programs: Vec<Program>, share: Option<Share>, known: &BTreeMap<String
 
 /// Builds the test programs of these packages, or of all, and puts into the table what that took.
 pub fn built(packages: &[String], times: &mut Times) -> Result<Vec<Program>> {
-    let programs = build::programs(packages)?;
-    times.builds("dev", build::timings());
+    let programs = programs::programs(packages)?;
+    times.builds("dev", programs::timings());
     Ok(programs)
 }
 

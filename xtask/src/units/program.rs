@@ -1,12 +1,12 @@
 //! One run of a test program: its output in a file, the time of each of its tests, and what it says if it fails.
 
-use super::build::Program;
-use suites::cluster::target;
-use suites::share::Share;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use suites::cluster::target;
+use suites::programs::Program;
+use suites::share::Share;
 
 /// A program that is not done by then hangs, on a machine at rest or beside a load.
 const LIMIT: Duration = Duration::from_secs(3600);

@@ -71,6 +71,10 @@ impl MgrCap {
         let good = |g: &Grant| g.network.as_ref().is_none_or(|n| n.contains(addr));
         self.grants.iter().any(|g| g.rules.contains(&What::Rights(Perm::ANY)) && good(g))
     }
+    /// True if some grant is good where the asker is, whatever it grants.
+    pub fn grants_any(&self, addr: &EntityAddr) -> bool {
+        self.grants.iter().any(|g| g.network.as_ref().is_none_or(|n| n.contains(addr)))
+    }
     pub fn allows(&self, req: &MgrRequest<'_>) -> bool {
         let mut have = Perm::NONE;
         for grant in &self.grants {

@@ -176,10 +176,9 @@ impl OsdCap {
         }
         info.text().and_then(|text| Self::parse(&text).ok()).unwrap_or_default()
     }
-    /// True if nothing needs to be asked at all.
-    #[inline]
-    pub fn allows_all(&self) -> bool {
-        self.allow_all
+    /// True if nothing needs to be asked at all of its holder at that address.
+    pub fn allows_all(&self, addr: &EntityAddr) -> bool {
+        self.allow_all || self.grants.iter().any(|g| g.allow_all() && g.network.as_ref().is_none_or(|n| n.contains(addr)))
     }
     /// True if no request at all is allowed to its holder at that address.
     pub fn allows_nothing(&self, addr: &EntityAddr) -> bool {

@@ -1,11 +1,15 @@
-//! For `hostile.rs` and `crowd.rs`: a cluster in this process, a good client on it, and a peer that speaks by hand over a blocking socket.
+//! For `hostile.rs`, `crowd.rs` and `rogue.rs`: a cluster in this process or a given one, a good client on it, and a peer that speaks by hand over
+//! a blocking socket.
 
 #![allow(dead_code)] // each test program needs a part of it
+
+mod given;
 
 use base::Rng;
 use bytes::{Bytes, BytesMut};
 use cephx::{ClientAuth, CryptoKey, Identity, Keyring};
 use client::ClientError;
+use given::Given;
 use messages::{MCommand, MMonGetVersion, MMonGetVersionReply, Message, RawMessage};
 use mon::{AuthMode, MonHandle};
 use msgr::{AuthClient, AuthClients, AuthNoneClient, AuthStart, ClientAuthenticated, ConMode, Connection, Local, Policy, State, Up};
@@ -30,6 +34,8 @@ pub struct Cluster {
     keyring: Keyring,
     mon: Option<MonHandle>,
     osd: Option<OsdHandle>,
+    /// In place of both, and of a folder of its own.
+    given: Option<Given>,
     runtime: tokio::runtime::Runtime,
     tasks: tokio::task::LocalSet,
     good: Option<client::Cluster>,
@@ -74,10 +80,26 @@ impl Cluster {
         };
         let mut osd = osd::start(config).unwrap();
         osd.wait_up(PATIENCE, || false).unwrap();
+        Self::with_client(dir, auth, keyring, Some(mon), Some(osd), None)
+    }
+    /// A cluster that runs elsewhere, if the environment names one (`given.rs`).
+    pub fn given() -> Option<Self> {
+        let given = Given::by_environment()?;
+        Some(Self::with_client(PathBuf::new(), AuthMode::Cephx, given.keyring.clone(), None, None, Some(given)))
+    }
+    /// With a good client and its pool.
+    fn with_client(
+        dir: PathBuf,
+        auth: AuthMode,
+        keyring: Keyring,
+        mon: Option<MonHandle>,
+        osd: Option<OsdHandle>,
+        given: Option<Given>,
+    ) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let tasks = tokio::task::LocalSet::new();
-        let mut cluster =
-            Self { dir, auth, keyring, mon: Some(mon), osd: Some(osd), runtime, tasks, good: None, mgr_nonce: 0, checks: Cell::new(0) };
+        let keyed = auth == AuthMode::Cephx;
+        let mut cluster = Self { dir, auth, keyring, mon, osd, given, runtime, tasks, good: None, mgr_nonce: 0, checks: Cell::new(0) };
         let conf = cluster.conf("client.admin", keyed.then(|| cluster.key("client.admin")).as_ref());
         let (good, mgr_nonce) = cluster.block_on(async {
             let good = client::Cluster::connect(conf, PATIENCE).await.unwrap();
@@ -92,6 +114,10 @@ impl Cluster {
         (cluster.good, cluster.mgr_nonce) = (Some(good), mgr_nonce);
         cluster.check("nothing yet");
         cluster
+    }
+    /// The daemons that are ours to judge.
+    pub fn daemons(&self) -> &'static [EntityKind] {
+        if self.given.is_some() { &[EntityKind::OSD] } else { &[EntityKind::MON, EntityKind::MGR, EntityKind::OSD] }
     }
     fn block_on<T>(&self, what: impl Future<Output = T>) -> T {
         self.tasks.block_on(&self.runtime, async { tokio::time::timeout(PATIENCE, what).await.expect("in time") })
@@ -171,13 +197,14 @@ impl Cluster {
         self.map().pool_by_name("p").unwrap()
     }
     pub fn fsid(&self) -> Uuid {
-        self.mon.as_ref().unwrap().fsid
+        self.map().fsid
     }
     pub fn addr(&self, of: EntityKind) -> SocketAddr {
-        let mon = self.mon.as_ref().unwrap();
-        match of {
-            EntityKind::MON => mon.mon_addr,
-            EntityKind::MGR => mon.mgr_addr,
+        match (of, &self.mon, &self.given) {
+            (EntityKind::MON, Some(mon), _) => mon.mon_addr,
+            (EntityKind::MON, None, Some(given)) => given.mon,
+            (EntityKind::MGR, Some(mon), _) => mon.mgr_addr,
+            (EntityKind::MGR, None, _) => panic!("a given cluster's manager is not dialled"),
             _ => self.map().client_addrs[0].0.iter().find_map(EntityAddr::socket).unwrap(),
         }
     }
@@ -189,8 +216,9 @@ impl Cluster {
     }
     /// Daemons live, and the good client, which has been here all the time, gets its answers from both.
     pub fn check(&self, after: &str) {
-        assert!(!self.mon.as_ref().unwrap().is_finished(), "the monitor ended after {after}");
-        assert!(!self.osd.as_ref().unwrap().is_finished(), "the OSD ended after {after}");
+        assert!(self.mon.as_ref().is_none_or(|mon| !mon.is_finished()), "the monitor ended after {after}");
+        assert!(self.osd.as_ref().is_none_or(|osd| !osd.is_finished()), "the OSD ended after {after}");
+        assert!(self.given.as_ref().is_none_or(Given::osd_lives), "osd.0 ended after {after}");
         let n = self.checks.replace(self.checks.get() + 1);
         self.block_on(async {
             let pool = self.good().pool("p").unwrap();
@@ -203,9 +231,11 @@ impl Cluster {
     }
     pub fn stop(mut self) {
         self.block_on(async { self.good().shutdown() });
-        self.osd.take().unwrap().stop().unwrap();
-        self.mon.take().unwrap().stop().unwrap();
-        std::fs::remove_dir_all(&self.dir).unwrap();
+        if let (Some(osd), Some(mon)) = (self.osd.take(), self.mon.take()) {
+            osd.stop().unwrap();
+            mon.stop().unwrap();
+            std::fs::remove_dir_all(&self.dir).unwrap();
+        }
     }
 }
 

@@ -100,6 +100,13 @@ impl World {
         assert_eq!(result, 0, "{json}: {status}");
         data
     }
+    /// A command to the monitor itself.
+    pub fn tell(&mut self, conn: ConnId, json: &str) -> (i32, String, String) {
+        let fsid = self.mon.options.fsid;
+        self.send(conn, &MCommand { fsid, cmd: vec![json.into()], ..MCommand::default() });
+        let reply = self.take::<MCommandReply>(conn).pop().expect("a command is answered");
+        (reply.result, reply.status, String::from_utf8_lossy(&reply.data).into_owned())
+    }
     /// The same at the manager's endpoint; `tell`: to the daemon rather than the cluster.
     pub fn at_manager(&mut self, conn: ConnId, tell: bool, json: &str) -> (i32, String, String) {
         let (fsid, cmd) = (self.mon.options.fsid, vec![json.to_string()]);

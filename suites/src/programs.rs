@@ -1,6 +1,6 @@
 //! Test programs as cargo builds them, and what each crate cost: from cargo's messages and its report of timings.
 
-use suites::run::root;
+use crate::run::root;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -27,6 +27,20 @@ pub fn programs(packages: &[String]) -> Result<Vec<Program>> {
         [] => drop(cargo.arg("--workspace")),
         some => drop(cargo.args(some.iter().flat_map(|name| ["--package", name]))),
     }
+    made(&mut cargo)
+}
+
+/// Builds one test program of the whole workspace, with the features that all of it has: for a case that runs it.
+pub fn one(target: &str) -> Result<Program> {
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(root()).args(["test", "--workspace", "--test", target, "--no-run", "--quiet"]);
+    cargo.arg("--message-format=json-render-diagnostics");
+    let found = made(&mut cargo)?.into_iter().find(|program| program.name.ends_with(&format!("/{target}")));
+    found.with_context(|| format!("no test program is called {target}"))
+}
+
+/// The test programs that this makes.
+fn made(cargo: &mut Command) -> Result<Vec<Program>> {
     println!("+ {cargo:?}");
     let out = cargo.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("starting cargo")?;
     if !out.status.success() {
@@ -67,7 +81,7 @@ fn manifest_name(folder: &Path) -> Option<String> {
 
 /// Seconds that cargo spent on each crate in its last build, from the report that `--timings` leaves. Empty if there is none, or it has another form.
 pub fn timings() -> BTreeMap<String, f64> {
-    let report = suites::cluster::target().join("cargo-timings/cargo-timing.html");
+    let report = crate::cluster::target().join("cargo-timings/cargo-timing.html");
     std::fs::read_to_string(report).ok().and_then(|html| units(&html)).unwrap_or_default()
 }
 
