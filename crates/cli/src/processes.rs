@@ -126,6 +126,7 @@ fn monitor_command(program: &Path, args: &Up, folder: &Folder, osds: u32) -> Com
     cmd.args(["--port", &args.port.to_string(), "--osds", &osds.to_string()]);
     cmd.args(args.web.words()).args(args.dev.then_some("--dev"));
     cmd.args(args.allow_insecure_network.then_some("--allow-insecure-network"));
+    cmd.args(args.secure.then_some("--secure"));
     if let Some(token) = &args.web.http_token {
         cmd.env("HUMBOLDT_HTTP_TOKEN", token);
     }
