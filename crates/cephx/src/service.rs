@@ -31,6 +31,8 @@ pub struct Peer {
     pub name: EntityText,
     pub global_id: u64,
     pub caps: AuthCapsInfo,
+    /// When its ticket runs out.
+    pub expires: UTime,
     pub session_key: CryptoKey,
     /// Empty in crc mode.
     pub connection_secret: Bytes,
@@ -93,7 +95,14 @@ impl ServiceSession {
         let mut e = denc::Encoder::new(0);
         info.session_key.seal_into(Usage::AUTHORIZE_REPLY, &reply, entropy, &mut e)?;
         let ServiceTicketInfo { ticket, session_key } = info;
-        let peer = Peer { name: ticket.name, global_id: ticket.global_id, caps: ticket.caps, session_key, connection_secret };
+        let peer = Peer {
+            name: ticket.name,
+            global_id: ticket.global_id,
+            caps: ticket.caps,
+            expires: ticket.expires,
+            session_key,
+            connection_secret,
+        };
         Ok(Verdict::Accept { reply: e.finish(), peer: Box::new(peer) })
     }
 }

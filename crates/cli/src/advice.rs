@@ -32,6 +32,9 @@ fn of_client(error: &ClientError) -> Option<String> {
             "start the cluster (`humboldt up` starts one here), or give the ceph.conf of one that runs with -c (--conf)".into()
         }
         ClientError::Refused { name, .. } => format!("the cluster does not know {name} with this key: compare with `ceph auth get {name}`"),
+        ClientError::NoMode(_) => {
+            "give ms_client_mode and ms_mon_client_mode of ceph.conf both modes, `secure` the first, or leave both options out".into()
+        }
         ClientError::NoPool(name) => format!("`ceph osd pool create {name} 32` makes it; without --pool a pool of the bench's own is used"),
         _ => return None,
     })

@@ -129,6 +129,9 @@ pub struct Up {
     /// Serve without keys (`--auth none`) on an address that other machines reach: each of them may do everything.
     #[arg(long)]
     pub allow_insecure_network: bool,
+    /// Encrypt every connection from now on, and refuse peers that do not. Kept in the cluster's configuration (`ceph config dump`).
+    #[arg(long)]
+    pub secure: bool,
     /// Type of the keys that a new cluster makes.
     #[arg(long, value_enum, default_value_t = KeyKind::Aes)]
     pub key_type: KeyKind,
@@ -268,6 +271,9 @@ pub struct MonArgs {
     /// Serve without keys (`--auth none`) on an address that other machines reach: each of them may do everything.
     #[arg(long)]
     pub allow_insecure_network: bool,
+    /// Encrypt every connection from now on, and refuse peers that do not. Kept in the cluster's configuration (`ceph config dump`).
+    #[arg(long)]
+    pub secure: bool,
     /// Type of the keys that a new cluster makes.
     #[arg(long, value_enum, default_value_t = KeyKind::Aes)]
     pub key_type: KeyKind,

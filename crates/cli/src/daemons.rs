@@ -29,6 +29,7 @@ pub struct MonStart<'a> {
     pub listen: SocketAddr,
     pub auth: mon::AuthMode,
     pub allow_insecure_network: bool,
+    pub secure: bool,
     pub key_type: KeyKind,
     /// OSDs that have keys.
     pub osds: u32,
@@ -38,25 +39,29 @@ pub struct MonStart<'a> {
 
 /// Opens or makes the cluster in `dir`, and starts its monitor. Writes `ceph.conf`.
 pub fn start_mon(dir: &Path, with: &MonStart<'_>) -> Result<Monitor> {
-    let MonStart { listen, auth, allow_insecure_network, key_type, osds, web, dev } = *with;
+    let MonStart { listen, auth, allow_insecure_network, secure, key_type, osds, web, dev } = *with;
     anyhow::ensure!(
         auth == mon::AuthMode::Cephx || listen.ip().is_loopback() || allow_insecure_network,
         "--auth none lets whatever reaches {} do everything: give --auth cephx, an address of this machine alone (127.0.0.1), or \
          --allow-insecure-network if all of that network is trusted",
         listen.ip()
     );
+    anyhow::ensure!(
+        auth == mon::AuthMode::Cephx || !secure,
+        "--secure encrypts with the keys of cephx, and --auth none has none: start without one of both"
+    );
     // Before anything is made.
     let http = web.config()?;
     let owned = |(s, n, v): &(&str, &str, &str)| (s.to_string(), n.to_string(), v.to_string());
     let config = if dev { mon::DEV_SETTINGS.iter().map(owned).collect() } else { Vec::new() };
-    let options = mon::MkfsOptions { auth, key_type: key_type.key_type(), listen, osds, config };
+    let options = mon::MkfsOptions { auth, key_type: key_type.key_type(), listen, osds, config, secure };
     let cluster = mon::open_or_mkfs(dir, &options, || crate::stores::refuse_orphans(dir))?;
     crate::stores::refuse_strangers(dir, cluster.fsid)?;
-    let (fsid, keyring, is_new) = (cluster.fsid, cluster.keyring.clone(), cluster.is_new);
+    let (fsid, keyring, is_new, modes) = (cluster.fsid, cluster.keyring.clone(), cluster.is_new, cluster.modes.clone());
     let handle = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: mon::admin_socket(dir, "mon.a"), http })
         .with_context(|| format!("the monitor on {listen}"))?;
     let conf = dir.join("ceph.conf");
-    let text = mon::conf_text(dir, fsid, handle.mon_addr, auth);
+    let text = mon::conf_text(dir, fsid, handle.mon_addr, auth, &modes);
     disk::update_file(&conf, text.as_bytes(), 0o644).with_context(|| conf.display().to_string())?;
     Ok(Monitor { handle, keyring, is_new, fsid })
 }
@@ -69,6 +74,7 @@ pub fn mon(args: &MonArgs) -> Result<()> {
         listen: SocketAddr::new(args.listen, args.port),
         auth: args.auth.mode(),
         allow_insecure_network: args.allow_insecure_network,
+        secure: args.secure,
         key_type: args.key_type,
         osds: args.osds,
         web: &args.web,

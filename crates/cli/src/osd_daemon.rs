@@ -8,10 +8,10 @@ use crate::args::{OsdAction, OsdArgs, StoreKind};
 use crate::daemons::{UP_TIMEOUT, key_of, osd_config};
 use crate::folder::Folder;
 use crate::{networks, signals};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use cephx::Keyring;
+use net::modes::Modes;
 use objecter::conf::Conf;
-use osd::deployment::parse_modes;
 use osd::store::{BLOCK, CACHE_DEFAULT, MEM, MEM_DEFAULT};
 use osd::{Admin, DataDir, Deployment, StoreConfig};
 use std::net::IpAddr;
@@ -167,16 +167,22 @@ fn method(conf: &Conf, side: &str) -> bool {
     wanted.is_empty() || wanted.iter().any(|m| m == "cephx")
 }
 
+/// Which connections ceph.conf wants encrypted. Without keys it can't be any.
+pub fn modes(conf: &Conf) -> Result<Modes> {
+    let modes = Modes::of(|name| conf.get(name)).map_err(|why| anyhow!("ceph.conf: {why}"))?;
+    if let Some(name) = modes.demands().filter(|_| !method(conf, "cluster")) {
+        bail!("ceph.conf: {name} = secure encrypts with the keys of cephx, and `auth cluster required` wants none: take one of both out");
+    }
+    Ok(modes)
+}
+
 fn deployment(conf: &Conf, listen: IpAddr) -> Result<Deployment> {
-    let default = Deployment::default();
-    let modes = |key: &str, default| conf.get(key).and_then(|t| parse_modes(&t)).unwrap_or(default);
+    let modes = modes(conf)?;
     let port = |key: &str| conf.number(key).and_then(|n| u16::try_from(n).ok());
     Ok(Deployment {
         cluster_listen: networks::configured(conf, "cluster")?.filter(|ip| *ip != listen),
         ports: port("ms bind port min").zip(port("ms bind port max")).filter(|(first, last)| *first > 0 && first <= last),
-        cluster_modes: modes("ms cluster mode", default.cluster_modes),
-        service_modes: modes("ms service mode", default.service_modes),
-        mon_modes: modes("ms mon cluster mode", default.mon_modes),
+        modes,
         open_to_clients: !method(conf, "service"),
         initial_weight: conf.seconds("osd crush initial weight").filter(|w| *w >= 0.0),
         update_class: conf.flag("osd class update on start").unwrap_or(true),

@@ -60,10 +60,10 @@ impl Process {
 /// Passes on what it says behind its first line, as long as something reads us.
 fn pass_on(out: ChildStdout, first: &mpsc::Sender<String>, go_on: &Receiver<()>) {
     let mut lines = BufReader::new(out).lines().map_while(Result::ok);
-    if let Some(line) = lines.next() {
-        // Nothing waits for it the second time.
-        let _ = first.send(line);
-    }
+    // Nothing is passed on of one that ended without a word: who waits for its first line hears that at once, since this thread is over.
+    let Some(line) = lines.next() else { return };
+    // Nothing waits for it the second time.
+    let _ = first.send(line);
     // It ends when the other side lets go.
     let _ = go_on.recv();
     let _ = lines.try_for_each(|line| writeln!(std::io::stdout(), "{line}"));
@@ -126,6 +126,7 @@ fn monitor_command(program: &Path, args: &Up, folder: &Folder, osds: u32) -> Com
     cmd.args(["--port", &args.port.to_string(), "--osds", &osds.to_string()]);
     cmd.args(args.web.words()).args(args.dev.then_some("--dev"));
     cmd.args(args.allow_insecure_network.then_some("--allow-insecure-network"));
+    cmd.args(args.secure.then_some("--secure"));
     if let Some(token) = &args.web.http_token {
         cmd.env("HUMBOLDT_HTTP_TOKEN", token);
     }

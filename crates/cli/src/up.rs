@@ -7,9 +7,11 @@ use crate::folder::Folder;
 use crate::keeper::{Daemon, Ended, Form, Keeper};
 use crate::members::Members;
 use crate::stores::{OsdStore, Stores};
-use crate::{members, processes, regroup, signals, stores};
+use crate::{members, osd_daemon, processes, regroup, signals, stores};
 use anyhow::{Context, Result, anyhow};
 use cephx::Keyring;
+use net::modes::NAMES;
+use objecter::conf::Conf;
 use osd::{Admin, OsdHandle, StoreFailed};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -26,6 +28,7 @@ pub fn up(args: &Up) -> Result<()> {
         listen: SocketAddr::new(args.listen, args.port),
         auth: args.auth.mode(),
         allow_insecure_network: args.allow_insecure_network,
+        secure: args.secure,
         key_type: args.key_type,
         osds: stores::osd_count(args, &folder.dir),
         web: &args.web,
@@ -108,6 +111,9 @@ impl Form for Threads<'_> {
         config.is_alone = false;
         // An OSD that was marked down again and again would end, and be started again: it may as well go on.
         config.options.push(("osd_max_markdown_count".into(), "1000".into()));
+        let conf = own_conf(self.dir, id)?;
+        config.deployment.modes = osd_daemon::modes(&conf)?;
+        config.options.extend(NAMES.into_iter().filter_map(|name| Some((name.to_string(), conf.get(name)?))));
         config.spin_us = args.spin_us;
         config.null = args.null;
         let admin = EntityText::new(EntityKind::CLIENT, "admin");
@@ -121,6 +127,13 @@ impl Form for Threads<'_> {
         }
         Ok(Thread { handle: osd::start(config)?, is_up: false })
     }
+}
+
+/// The ceph.conf that the monitor has written, as this OSD reads it: it says which connections are encrypted before the monitor is asked.
+fn own_conf(dir: &Path, id: OsdId) -> Result<Conf> {
+    let path = dir.join("ceph.conf");
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    Conf::parse(&text, EntityText::new(EntityKind::OSD, id.to_string())).with_context(|| path.display().to_string())
 }
 
 /// An OSD on a thread.

@@ -68,6 +68,8 @@ const BESIDE_A_CLUSTER: &[(&str, &str)] = &[
     ("up --dir e --port 0 --listen 0.0.0.0 --auth none", "--allow-insecure-network"),
     ("up --dir e --port 0 --listen 0.0.0.0 --auth none --processes", "--allow-insecure-network"),
     ("mon --dir e --port 0 --listen 192.0.2.9 --auth none", "--auth cephx"),
+    ("up --dir e --port 0 --auth none --secure", "--secure encrypts with the keys of cephx"),
+    ("up --dir e --port 0 --auth none --secure --processes", "--secure encrypts with the keys of cephx"),
     ("up --dir e --port 0 --http 0.0.0.0:0 --http-token fifteen-letters", "at least 16 characters"),
     ("up --dir e --osds 0", "1..=64"),
     ("up --dir e --size 5X", "K, M, G or T"),

@@ -45,6 +45,8 @@ pub(crate) struct Inner {
     osds: RefCell<BTreeMap<OsdId, Conn>>,
     conn_osds: RefCell<HashMap<ConnId, OsdId>>,
     waiters: RefCell<HashMap<u64, oneshot::Sender<Reply>>>,
+    /// Why a daemon can't be talked to, until something else is configured.
+    no_mode: RefCell<Option<String>>,
     answers: RefCell<HashMap<u64, oneshot::Sender<Answer>>>,
     /// The question about the newest map, asked for the objecter.
     newest_tid: Cell<u64>,
@@ -71,6 +73,9 @@ impl Cluster {
                     return Ok(());
                 }
                 let refused = cluster.0.mon.refused();
+                if let Some(why) = &*cluster.0.no_mode.borrow() {
+                    return Err(ClientError::NoMode(why.clone()));
+                }
                 if refused != 0 {
                     return Err(ClientError::Refused { name: name.clone(), errno: refused });
                 }
@@ -93,7 +98,7 @@ impl Cluster {
                 "ceph.conf's `mon host` has no address to dial: write `mon host = [v2:192.0.2.1:3300]`; names of hosts are not looked up";
             return Err(ClientError::Config(why.into()));
         }
-        let dialer = setup::dialer(conf, setup::identity(conf)?);
+        let dialer = setup::dialer(conf, setup::identity(conf)?)?;
         let seed = entropy().u64();
         // Where we are, the first server that we meet tells us; the nonce makes the address ours.
         let blank = EntityAddr { kind: AddrType::MSGR2, nonce: seed as u32, ..EntityAddr::default() };
@@ -109,6 +114,7 @@ impl Cluster {
             osds: RefCell::default(),
             conn_osds: RefCell::default(),
             waiters: RefCell::default(),
+            no_mode: RefCell::default(),
             answers: RefCell::default(),
             newest_tid: Cell::new(0),
             lingers: RefCell::default(),
@@ -203,7 +209,7 @@ impl Cluster {
             let tid = o.submit(submit, clock(), out);
             waiters.borrow_mut().insert(tid, sender);
         });
-        let reply = receiver.await.map_err(|_| ClientError::Shutdown)?;
+        let reply = receiver.await.map_err(|_| self.0.no_mode.borrow().clone().map_or(ClientError::Shutdown, ClientError::NoMode))?;
         if reply.result < 0 { Err(ClientError::Errno(-reply.result)) } else { Ok(reply) }
     }
     /// Sends a request whose reply goes to the sink under `submit.user`, which is not 0.
@@ -355,9 +361,15 @@ impl Dispatcher for Inbound {
             inner.objecter(|o, out| o.on_reset(osd, clock(), out));
         }
     }
-    fn on_dial_failed(&self, conn: &Conn, _: &net::DialError, _: u32) {
+    fn on_dial_failed(&self, conn: &Conn, why: &net::DialError, _: u32) {
         let Some(inner) = self.0.upgrade() else { return };
         inner.daemons.on_lost(conn);
+        if let net::DialError::NoMode(why) = why {
+            // Another try would meet the same: what waits hears of it.
+            inner.no_mode.replace(Some(why.clone()));
+            inner.waiters.borrow_mut().clear();
+            inner.changed.notify_waiters();
+        }
         if inner.mon.is_mine(conn) {
             inner.on_mon(inner.mon.on_dial_failed());
             inner.changed.notify_waiters();

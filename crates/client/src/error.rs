@@ -13,6 +13,9 @@ pub enum ClientError {
     Timeout { seconds: u64, at: String },
     #[error("the monitor refused {name}: errno {errno}")]
     Refused { name: String, errno: i32 },
+    /// A daemon takes none of the modes that we offer it.
+    #[error("{0}")]
+    NoMode(String),
     /// Writes wait until there is room: what is full, and how to go on.
     #[error("full: {0}")]
     Full(String),

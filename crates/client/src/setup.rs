@@ -2,15 +2,15 @@
 
 use crate::ClientError;
 use cephx::{ClientAuth, CryptoKey, Identity, Keyring};
-use msgr::ConMode;
 use net::auth_cephx::Dialer;
+use net::modes::Modes;
 use objecter::Conf;
 use objecter::monc::TICKETS;
 use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 use std::rc::Rc;
-use types::EntityText;
+use types::{EntityKind, EntityText};
 
 const CONF_DEFAULT: &str = "/etc/ceph/ceph.conf";
 const KEYRING_DEFAULT: &str = "/etc/ceph/$cluster.$name.keyring,/etc/ceph/$cluster.keyring,/etc/ceph/keyring,/etc/ceph/keyring.bin";
@@ -78,28 +78,10 @@ pub fn identity(conf: &Conf) -> Result<Identity, ClientError> {
     Ok(Identity::none(conf.name.clone()))
 }
 
-/// How we dial: our identity, with the modes that the configuration prefers.
-pub fn dialer(conf: &Conf, identity: Identity) -> Dialer {
-    let mut dialer = Dialer::new(Rc::new(RefCell::new(identity)));
-    let modes = |key: &str| {
-        let modes: Vec<ConMode> = conf
-            .list(key)
-            .iter()
-            .filter_map(|m| match m.as_str() {
-                "crc" => Some(ConMode::CRC),
-                "secure" => Some(ConMode::SECURE),
-                _ => None,
-            })
-            .collect();
-        (!modes.is_empty()).then_some(modes)
-    };
-    if let Some(modes) = modes("ms_mon_client_mode") {
-        dialer.mon_modes = modes;
-    }
-    if let Some(modes) = modes("ms_client_mode") {
-        dialer.modes = modes;
-    }
-    dialer
+/// How we dial: our identity, with the modes that the configuration has.
+pub fn dialer(conf: &Conf, identity: Identity) -> Result<Dialer, ClientError> {
+    let modes = Modes::of(|name| conf.get(name)).map_err(config)?;
+    Ok(Dialer::with(Rc::new(RefCell::new(identity)), EntityKind::CLIENT, modes.shared()))
 }
 
 /// This machine's name, for subscriptions.

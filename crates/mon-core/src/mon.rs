@@ -161,6 +161,13 @@ struct Versions {
 
 impl Mon {
     /// `mon_client_bytes`: what clients' messages may take of memory, bytes; 0: no bound.
+    /// An option as the monitor goes by it, or the manager endpoint.
+    pub fn option(&self, endpoint: Endpoint, name: &str) -> &str {
+        match endpoint {
+            Endpoint::Mon => self.config.mon_value(name),
+            Endpoint::Mgr => self.config.value(&EntityText::new(EntityKind::MGR, crate::mgr::NAME), name),
+        }
+    }
     pub fn client_bytes_max(&self) -> u64 {
         self.config.mon_number("mon_client_bytes") as u64
     }

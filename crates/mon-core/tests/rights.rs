@@ -316,3 +316,24 @@ fn planted_bugs_of_rights_are_noticed() {
         assert!(failed, "{bug:?} is noticed");
     }
 }
+
+/// A mode that is none would demand nothing, and one that asks for keys where there are none would let nobody in.
+#[test]
+fn encryption_is_demanded_in_words_that_can_be_met() {
+    let mut w = World::new();
+    let admin = w.open("client.admin", "allow *");
+    let set = |w: &mut World, value: &str| {
+        w.command(admin, &format!(r#"{{"prefix":"config set","who":"global","name":"ms_mon_service_mode","value":"{value}"}}"#))
+    };
+    for bad in ["sekure", "", "secure,on"] {
+        let (result, status, _) = set(&mut w, bad);
+        assert!(result == EINVAL && status.contains("crc, secure or both"), "{bad}: {result} {status}");
+    }
+    assert_eq!(set(&mut w, "secure").0, 0);
+    assert_eq!(w.mon.option(Endpoint::Mon, "ms_mon_service_mode"), "secure");
+    assert_eq!(w.mon.option(Endpoint::Mgr, "ms_mon_service_mode"), "secure");
+    w.mon.options.cephx = false;
+    assert_eq!(set(&mut w, "secure crc").0, 0);
+    let (result, status, _) = set(&mut w, "secure");
+    assert!(result == EINVAL && status.contains("no keys"), "{result} {status}");
+}

@@ -29,8 +29,8 @@ impl AuthServer for EndpointAuth {
             AuthMode::None => vec![mode::METHOD_NONE],
         }
     }
-    fn modes(&self, _: EntityKind, method: u32) -> Vec<ConMode> {
-        if method == mode::METHOD_NONE { vec![ConMode::CRC] } else { vec![ConMode::CRC, ConMode::SECURE] }
+    fn modes(&self, kind: EntityKind, method: u32) -> Vec<ConMode> {
+        if method == mode::METHOD_NONE { vec![ConMode::CRC] } else { self.shared.modes(self.endpoint, kind) }
     }
     fn begin(&self, peer: AuthPeer) -> Result<Box<dyn AuthExchange>, i32> {
         if !self.methods(peer.kind).contains(&peer.method) {

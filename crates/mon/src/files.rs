@@ -12,7 +12,9 @@
 use crate::{AuthMode, Store};
 use anyhow::{Context, Result, bail};
 use cephx::{KeyType, Keyring};
-use mon_core::{NewCluster, Snapshot};
+use mon_core::config::{ConfigDb, Section};
+use mon_core::{Batch, NewCluster, Snapshot};
+use net::modes::NAMES;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use types::{EntityAddr, EntityAddrVec, EntityText, Uuid};
@@ -27,8 +29,10 @@ pub struct MkfsOptions {
     pub listen: SocketAddr,
     /// Keys are made for `osd.0` up to this many.
     pub osds: u32,
-    /// Further settings: section, name, value.
+    /// Further settings of a new cluster: section, name, value.
     pub config: Vec<(String, String, String)>,
+    /// All connections are to be encrypted from now on: [`SECURE_SETTINGS`], in an old cluster, too.
+    pub secure: bool,
 }
 
 /// A cluster's folder, opened.
@@ -40,6 +44,8 @@ pub struct Cluster {
     pub auth: AuthMode,
     /// False if it was there before.
     pub is_new: bool,
+    /// Which connections are to be encrypted, by the cluster's configuration, where it says so for all or for a kind of daemon: section, name, value.
+    pub modes: Vec<(String, String, String)>,
     pub store: Store,
 }
 
@@ -87,6 +93,16 @@ const SETTINGS: &[(&str, &str, &str)] = &[
 pub const DEV_SETTINGS: &[(&str, &str, &str)] =
     &[("global", "mon_allow_pool_delete", "true"), ("global", "mon_warn_on_pool_no_redundancy", "false")];
 
+/// Every connection is encrypted (`--secure`). In `global`, so that each daemon and each client hears of it.
+pub const SECURE_SETTINGS: [(&str, &str, &str); 6] = [
+    ("global", "ms_cluster_mode", "secure"),
+    ("global", "ms_service_mode", "secure"),
+    ("global", "ms_client_mode", "secure"),
+    ("global", "ms_mon_cluster_mode", "secure"),
+    ("global", "ms_mon_service_mode", "secure"),
+    ("global", "ms_mon_client_mode", "secure"),
+];
+
 /// Copies of new pools: as many as there are OSDs, up to Ceph's own three. With one OSD a pool whose size is raised later goes on with one copy, and
 /// a warning that it has but one would never end.
 fn copies(osds: u32) -> Vec<(String, String, String)> {
@@ -127,11 +143,25 @@ pub fn open_or_mkfs(dir: &Path, options: &MkfsOptions, may_mkfs: impl FnOnce() -
     }
     store.keep_copy(&snapshot);
     let mut service = mon_core::auth::AuthService::load(&snapshot);
-    let batch = service.add_osds(options.osds, net::auth_cephx::now(), &mut net::auth_cephx::entropy());
+    let mut config = ConfigDb::load(&snapshot);
+    let mut batch = Batch::default();
+    for (section, name, value) in SECURE_SETTINGS.into_iter().filter(|_| options.secure) {
+        let section = Section { who: section.into(), ..Section::default() };
+        config.change(section, name, Some(value.into()), net::auth_cephx::now(), &mut batch);
+    }
+    batch.append(service.add_osds(options.osds, net::auth_cephx::now(), &mut net::auth_cephx::entropy()));
     store.apply(&batch)?;
-    let cluster = Cluster { dir: dir.into(), fsid, keyring: service.keyring(None), auth, is_new: false, store };
+    let modes = modes_set(&config);
+    let cluster = Cluster { dir: dir.into(), fsid, keyring: service.keyring(None), auth, is_new: false, modes, store };
     cluster.write_keyrings(options.osds)?;
     Ok(cluster)
+}
+
+/// What ceph.conf says, too, so that daemons know it before they reach a monitor.
+fn modes_set(config: &ConfigDb) -> Vec<(String, String, String)> {
+    let all = config.entries.iter().filter(|((section, name), _)| section.mask.is_empty() && NAMES.contains(&name.as_str()));
+    let rows = all.map(|((section, name), value)| (section.who.clone(), name.clone(), value.clone()));
+    rows.filter(|(who, ..)| !who.contains('.')).collect()
 }
 
 /// Makes a new cluster in an empty store.
@@ -143,6 +173,8 @@ pub fn mkfs(dir: &Path, store: Store, options: &MkfsOptions) -> Result<Cluster> 
     let owned = |(s, n, v): &(&str, &str, &str)| (s.to_string(), n.to_string(), v.to_string());
     let mut config: Vec<_> = SETTINGS.iter().map(owned).chain(copies(options.osds)).collect();
     config.extend(options.config.iter().cloned());
+    config.extend(SECURE_SETTINGS.iter().filter(|_| options.secure).map(owned));
+    let modes = config.iter().filter(|(_, name, _)| NAMES.contains(&name.as_str())).cloned().collect();
     let new = NewCluster {
         fsid,
         mon_addrs: EntityAddrVec::one(EntityAddr::msgr2(options.listen, 0)),
@@ -156,13 +188,19 @@ pub fn mkfs(dir: &Path, store: Store, options: &MkfsOptions) -> Result<Cluster> 
     store.keep_copy(&Snapshot::default());
     store.apply(&batch)?;
     let keyring = Keyring { entities: keys.entities };
-    let cluster = Cluster { dir: dir.into(), fsid, keyring, auth: options.auth, is_new: true, store };
+    let cluster = Cluster { dir: dir.into(), fsid, keyring, auth: options.auth, is_new: true, modes, store };
     cluster.write_keyrings(options.osds)?;
     Ok(cluster)
 }
 
-/// The text of a `ceph.conf` for clients of this cluster.
-pub fn conf_text(dir: &Path, fsid: Uuid, mon: SocketAddr, auth: AuthMode) -> String {
+/// The text of a `ceph.conf` for clients of this cluster; `modes` as [`Cluster::modes`].
+pub fn conf_text(dir: &Path, fsid: Uuid, mon: SocketAddr, auth: AuthMode, modes: &[(String, String, String)]) -> String {
+    let modes_of = |section: &str| {
+        let rows = modes.iter().filter(|(who, ..)| who == section);
+        rows.map(|(_, name, value)| format!("{name} = {value}\n")).collect::<String>()
+    };
+    let (of_all, of_mon, of_osd, of_clients) = (modes_of("global"), modes_of("mon"), modes_of("osd"), modes_of("client"));
+    let of_clients = if of_clients.is_empty() { of_clients } else { format!("[client]\n{of_clients}") };
     let (dir, auth) = (dir.display(), auth.name());
     format!(
         "# Written by humboldt at each start.\n\
@@ -174,12 +212,16 @@ pub fn conf_text(dir: &Path, fsid: Uuid, mon: SocketAddr, auth: AuthMode) -> Str
          auth client required = {auth}\n\
          keyring = {dir}/ceph.$name.keyring\n\
          log file = /dev/null\n\
+         {of_all}\
          # Kernels map images (`rbd map`, from 5.11 on) by the cluster's own setting, to be changed with `ceph config set global`:\n\
          # rbd_default_map_options = {RBD_MAP_OPTIONS}\n\
          [mon]\n\
          admin socket = {dir}/$name.asok\n\
+         {of_mon}\
          [osd]\n\
-         admin socket = {dir}/$name.asok\n"
+         admin socket = {dir}/$name.asok\n\
+         {of_osd}\
+         {of_clients}"
     )
 }
 

@@ -14,7 +14,7 @@ mod manager;
 mod run;
 mod store;
 
-pub use files::{Cluster, DEV_SETTINGS, MkfsOptions, admin_socket, conf_text, mkfs, open_or_mkfs};
+pub use files::{Cluster, DEV_SETTINGS, MkfsOptions, SECURE_SETTINGS, admin_socket, conf_text, mkfs, open_or_mkfs};
 pub use http::{HttpConfig, PORT as HTTP_PORT};
 pub use mon_core::CEPH_VERSION;
 pub use run::{MonConfig, MonHandle, start};

@@ -4,6 +4,7 @@ use crate::AuthMode;
 use crate::run::Shared;
 use bytes::Bytes;
 use cephx::{Authorizer, Refusal, mode, none};
+use mon_core::Endpoint;
 use msgr::{AuthClient, AuthClients, AuthStart, ClientAuthenticated, ConMode, Policy};
 use net::{Conn, Messenger};
 use std::cell::RefCell;
@@ -69,8 +70,7 @@ impl AuthClient for Attempt {
                 let authorizer = shared.manager_ticket().ok_or(errno::EACCES)?.map_err(errno_of)?;
                 let payload = authorizer.payload.clone();
                 self.authorizer = Some(authorizer);
-                // As Ceph's `ms_mon_cluster_mode` has it.
-                Ok(AuthStart { method: mode::METHOD_CEPHX, modes: vec![ConMode::SECURE, ConMode::CRC], payload })
+                Ok(AuthStart { method: mode::METHOD_CEPHX, modes: shared.modes(Endpoint::Mon, EntityKind::MGR), payload })
             }
         }
     }

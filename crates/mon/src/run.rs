@@ -8,8 +8,9 @@ use base::{Budget, Clock, Permit, Stamp};
 use bytes::Bytes;
 use messages::RawMessage;
 use mon_core::{Batch, ConnId, Effect, Endpoint, Event, Handshake, Mon, MonOptions, PeerInfo, Step};
-use msgr::{Local, Policy};
+use msgr::{ConMode, Local, Policy};
 use net::admin_socket::AdminSocket;
+use net::modes::Modes;
 use net::{Conn, Dispatcher, Messenger};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -135,6 +136,14 @@ impl Shared {
             }
         }
         step
+    }
+    /// The modes of a connection with a peer of this kind, as they are set now.
+    pub fn modes(&self, endpoint: Endpoint, peer: EntityKind) -> Vec<ConMode> {
+        let us = if endpoint == Endpoint::Mon { EntityKind::MON } else { EntityKind::MGR };
+        let mon = self.mon.borrow();
+        let set = Modes::of(|name| mon.as_ref().map(|mon| mon.option(endpoint, name).to_string()));
+        // What a store of before has wrongly demands nothing.
+        set.unwrap_or_default().between(us, peer).to_vec()
     }
     /// What Prometheus reads; `None` before the monitor has started, as below.
     pub fn metrics(&self) -> Option<String> {

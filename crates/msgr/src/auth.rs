@@ -32,6 +32,16 @@ pub struct ConMode(pub u32);
 impl ConMode {
     pub const CRC: Self = Self(1);
     pub const SECURE: Self = Self(2);
+
+    /// As options name them.
+    pub fn names(modes: &[Self]) -> String {
+        let name = |mode: &Self| match *mode {
+            Self::CRC => "crc".to_string(),
+            Self::SECURE => "secure".to_string(),
+            Self(other) => other.to_string(),
+        };
+        modes.iter().map(name).collect::<Vec<_>>().join(" or ")
+    }
 }
 
 /// What a server knows of a peer that authenticated.

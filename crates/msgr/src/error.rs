@@ -44,6 +44,8 @@ pub enum MsgrError {
     Auth(i32),
     #[error("more than {0} attempts to authenticate")]
     AuthAttempts(u32),
+    #[error("the peer takes {theirs} connections only, and {ours} was offered: see the options ms_..._mode")]
+    NoMode { ours: String, theirs: String },
     #[error("connection mode {0} was not asked for")]
     ConMode(u32),
     #[error("the peer is a {got}, not a {want}")]

@@ -136,13 +136,17 @@ impl Connection {
         }
     }
     fn auth_bad_method(&mut self, bad: AuthBadMethod) -> Result<(), MsgrError> {
-        let Auth::Client { exchange, attempts, .. } = &mut self.auth else { return Err(MsgrError::Auth(bad.result)) };
+        let Auth::Client { exchange, attempts, modes: ours } = &mut self.auth else { return Err(MsgrError::Auth(bad.result)) };
         *attempts += 1;
         if *attempts > AUTH_ATTEMPTS {
             return Err(MsgrError::AuthAttempts(AUTH_ATTEMPTS));
         }
         let modes: Vec<ConMode> = bad.modes.iter().map(|m| ConMode(*m)).collect();
-        let start = exchange.bad_method(bad.method, bad.result, &bad.methods, &modes).map_err(MsgrError::Auth)?;
+        let is_met = !bad.methods.contains(&bad.method) || ours.iter().any(|mode| modes.contains(mode));
+        let start = exchange.bad_method(bad.method, bad.result, &bad.methods, &modes).map_err(|errno| match errno {
+            EOPNOTSUPP if !is_met => MsgrError::NoMode { ours: ConMode::names(ours), theirs: ConMode::names(&modes) },
+            errno => MsgrError::Auth(errno),
+        })?;
         self.auth_start(start);
         Ok(())
     }

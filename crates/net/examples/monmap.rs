@@ -52,7 +52,7 @@ async fn main() {
     };
     let mut auth = Dialer::new(Rc::new(RefCell::new(identity)));
     let mode = if std::env::args().nth(3).as_deref() == Some("crc") { ConMode::CRC } else { ConMode::SECURE };
-    (auth.modes, auth.mon_modes) = (vec![mode], vec![mode]);
+    auth.modes = net::modes::Modes::all(&[mode]).shared();
     let local = Local::new(EntityKind::CLIENT, -1, EntityAddrVec::one(blank), Rc::new(auth), std::process::id().into());
     tokio::task::LocalSet::new()
         .run_until(async {

@@ -2,6 +2,7 @@
 //!
 //! Holds no monitor's side: that one gives out global_ids and looks entities up, so it is the monitor's own.
 
+use crate::modes::{Modes, SharedModes};
 use bytes::Bytes;
 use cephx::identity::Identity;
 use cephx::none::NoneAuthorizer;
@@ -10,7 +11,7 @@ use denc::Denc;
 use msgr::{AuthClient, AuthClients, AuthExchange, AuthPeer, AuthServer, AuthStart, AuthStep, Authenticated, ClientAuthenticated, ConMode};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use types::{EntityKind, EntityText, UTime, errno};
 
 /// Bytes from the operating system.
@@ -30,23 +31,21 @@ pub type SharedIdentity = Rc<RefCell<Identity>>;
 #[derive(Clone)]
 pub struct Dialer {
     pub identity: SharedIdentity,
-    /// Modes for monitors, best first (`ms_mon_client_mode`).
-    pub mon_modes: Vec<ConMode>,
-    /// Modes for all others (`ms_client_mode`).
-    pub modes: Vec<ConMode>,
+    /// What we are ourselves: by that the modes are chosen.
+    pub us: EntityKind,
+    pub modes: SharedModes,
     /// The positive errno with which a monitor refused our last login; 0 if none did.
     pub refused: Rc<Cell<i32>>,
 }
 
 impl Dialer {
-    /// With Ceph's default modes: secure to monitors, crc to others, and either if the other side insists.
+    /// A client with Ceph's default modes: secure to monitors and managers, crc to others, and either if the other side insists.
     pub fn new(identity: SharedIdentity) -> Self {
-        Self {
-            identity,
-            mon_modes: vec![ConMode::SECURE, ConMode::CRC],
-            modes: vec![ConMode::CRC, ConMode::SECURE],
-            refused: Rc::default(),
-        }
+        Self::with(identity, EntityKind::CLIENT, Modes::default().shared())
+    }
+    /// One of this kind, with modes of its own.
+    pub fn with(identity: SharedIdentity, us: EntityKind, modes: SharedModes) -> Self {
+        Self { identity, us, modes, refused: Rc::default() }
     }
 }
 
@@ -66,11 +65,10 @@ impl AuthClient for Dial {
     fn start(&mut self) -> Result<AuthStart, i32> {
         let mut identity = self.of.identity.borrow_mut();
         let method = identity.method();
-        let modes = match (method, self.peer) {
+        let modes = match method {
             // Without keys there is nothing to encrypt with.
-            (mode::METHOD_NONE, _) => vec![ConMode::CRC],
-            (_, EntityKind::MON) => self.of.mon_modes.clone(),
-            _ => self.of.modes.clone(),
+            mode::METHOD_NONE => vec![ConMode::CRC],
+            _ => self.of.modes.borrow().between(self.of.us, self.peer).to_vec(),
         };
         let payload = match self.peer {
             EntityKind::MON => identity.login(),
@@ -127,6 +125,8 @@ pub struct PeerAuth {
     pub global_id: u64,
     /// The peer's capabilities on this service; everything with method none.
     pub caps: AuthCapsInfo,
+    /// How long the ticket lasts that let it in, from then on; `None` with method none.
+    pub ticket_lasts: Option<Duration>,
 }
 
 /// An OSD or a manager, as it authenticates its peers.
@@ -136,10 +136,7 @@ pub struct ServiceAuth {
     pub cluster_methods: Vec<u32>,
     /// Methods for clients (`auth_service_required`).
     pub client_methods: Vec<u32>,
-    /// Modes for other daemons, best first (`ms_cluster_mode`).
-    pub cluster_modes: Vec<ConMode>,
-    /// Modes for clients, best first (`ms_service_mode`).
-    pub client_modes: Vec<ConMode>,
+    pub modes: SharedModes,
     /// The service's secrets, which the session with the monitor keeps fresh.
     pub secrets: Rc<RefCell<RotatingSecrets>>,
     /// Set when a client shows a ticket that is sealed with a newer secret than we have.
@@ -155,11 +152,7 @@ impl AuthServer for ServiceAuth {
         if is_daemon(kind) { self.cluster_methods.clone() } else { self.client_methods.clone() }
     }
     fn modes(&self, kind: EntityKind, method: u32) -> Vec<ConMode> {
-        match method {
-            mode::METHOD_NONE => vec![ConMode::CRC],
-            _ if is_daemon(kind) => self.cluster_modes.clone(),
-            _ => self.client_modes.clone(),
-        }
+        if method == mode::METHOD_NONE { vec![ConMode::CRC] } else { self.modes.borrow().between(self.kind, kind).to_vec() }
     }
     fn begin(&self, peer: AuthPeer) -> Result<Box<dyn AuthExchange>, i32> {
         if !self.methods(peer.kind).contains(&peer.method) {
@@ -188,7 +181,7 @@ struct AtNone;
 impl AuthExchange for AtNone {
     fn request(&mut self, payload: Bytes) -> AuthStep {
         let Ok(NoneAuthorizer { name, global_id }) = NoneAuthorizer::from_bytes(&payload) else { return AuthStep::Bad(errno::EACCES) };
-        let user = PeerAuth { name: name.clone(), global_id, caps: AuthCapsInfo::all() };
+        let user = PeerAuth { name: name.clone(), global_id, caps: AuthCapsInfo::all(), ticket_lasts: None };
         AuthStep::Done(Box::new(Authenticated { global_id, name, user: Some(Rc::new(user)), ..Authenticated::default() }))
     }
 }
@@ -207,10 +200,12 @@ impl AuthExchange for AtCephx {
             return AuthStep::Bad(errno::EACCES);
         }
         let secrets = self.secrets.borrow();
-        match self.session.handle(&(self.kind, &*secrets), &payload, self.secret_len, now(), &mut entropy()) {
+        let now = now();
+        match self.session.handle(&(self.kind, &*secrets), &payload, self.secret_len, now, &mut entropy()) {
             Ok(Verdict::Challenge(challenge)) => AuthStep::More(challenge),
             Ok(Verdict::Accept { reply, peer }) => {
-                let user = PeerAuth { name: peer.name.clone(), global_id: peer.global_id, caps: peer.caps };
+                let ticket_lasts = Some(Duration::from_nanos(peer.expires.wall_ns().saturating_sub(now.wall_ns())));
+                let user = PeerAuth { name: peer.name.clone(), global_id: peer.global_id, caps: peer.caps, ticket_lasts };
                 AuthStep::Done(Box::new(Authenticated {
                     payload: reply,
                     global_id: peer.global_id,

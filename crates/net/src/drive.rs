@@ -57,6 +57,9 @@ pub enum DialError {
     /// The other side, or what it said, does not pass authentication: a positive errno.
     #[error("{text}")]
     Denied { errno: i32, text: String },
+    /// The other side takes none of the modes that were offered: one of both demands encryption.
+    #[error("{0}")]
+    NoMode(String),
     /// Nothing that says whether the other side is there.
     #[error("{0}")]
     Other(String),
@@ -68,6 +71,7 @@ impl DialError {
         match cut {
             Cut::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => Self::Refused(text),
             Cut::Msgr(MsgrError::Auth(errno)) => Self::Denied { errno: *errno, text },
+            Cut::Msgr(MsgrError::NoMode { .. }) => Self::NoMode(text),
             _ => Self::Other(text),
         }
     }

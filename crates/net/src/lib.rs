@@ -24,6 +24,7 @@ mod gate;
 pub mod half_open;
 pub mod host;
 mod messenger;
+pub mod modes;
 pub mod mon_session;
 pub mod null;
 mod planted;

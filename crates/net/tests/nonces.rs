@@ -10,6 +10,7 @@ use cephx::{AuthDb, ClientAuth, CryptoKey, EntityAuth, Identity, KeyType, Rotati
 use messages::RawMessage;
 use msgr::{ConMode, Connection, Decision, Local, Policy, State, Up};
 use net::auth_cephx::{Dialer, ServiceAuth, now};
+use net::modes::Modes;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -47,7 +48,7 @@ fn both(kind: KeyType) -> (Rc<Local>, Rc<Local>) {
     auth.handle_done(77, &reply.payload, now()).unwrap();
 
     let mut dialer = Dialer::new(Rc::new(RefCell::new(Identity::Cephx(auth))));
-    dialer.modes = vec![ConMode::SECURE];
+    dialer.modes = Modes::all(&[ConMode::SECURE]).shared();
     let client = Local::new(EntityKind::OSD, 1, addr(1).into(), Rc::new(dialer.clone()), 2);
     let mut server = Local::new(EntityKind::OSD, 2, addr(2).into(), Rc::new(dialer), 3);
     server.accept_policy = |_| Policy::lossless_peer();
@@ -55,8 +56,7 @@ fn both(kind: KeyType) -> (Rc<Local>, Rc<Local>) {
         kind: EntityKind::OSD,
         cluster_methods: vec![mode::METHOD_CEPHX],
         client_methods: vec![mode::METHOD_CEPHX],
-        cluster_modes: vec![ConMode::SECURE],
-        client_modes: vec![ConMode::SECURE],
+        modes: Modes::all(&[ConMode::SECURE]).shared(),
         secrets: Rc::new(RefCell::new(db.1.services[&4].clone())),
         missing: Rc::default(),
     }));

@@ -20,6 +20,10 @@ pub const VERSION: &str = "18.2.7";
 /// What `ceph versions` counts.
 pub const VERSION_LONG: &str = concat!("ceph version 18.2.7 (humboldt ", env!("CARGO_PKG_VERSION"), ") reef (stable)");
 
+/// Which connections are encrypted: a list of `crc`, `secure` or both each.
+pub const MODE_OPTIONS: [&str; 6] =
+    ["ms_cluster_mode", "ms_service_mode", "ms_client_mode", "ms_mon_cluster_mode", "ms_mon_service_mode", "ms_mon_client_mode"];
+
 /// One option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionInfo {
@@ -134,6 +138,12 @@ impl OptionInfo {
             },
             "secs" | "millisecs" if number(v).is_some() => Ok(v.into()),
             "secs" | "millisecs" => Err("Expected option value to be a span of time".into()),
+            _ if MODE_OPTIONS.contains(&self.name) => {
+                let mut words = v.split([' ', ',', ';', '\t']).filter(|word| !word.is_empty()).peekable();
+                // A word that is none would be left out elsewhere, and what it demanded with it.
+                let is_list = words.peek().is_some() && words.all(|word| word == "crc" || word == "secure");
+                if is_list { Ok(v.into()) } else { Err(format!("'{value}': crc, secure or both are wanted, the better one first")) }
+            }
             _ => Ok(value.into()),
         }
     }
@@ -188,6 +198,8 @@ mod tests {
             ("bluestore_compression_mode", "sometimes", "passive"),
             ("osd_heartbeat_grace", "nan", "20"),
             ("mon_osd_report_timeout", "inf", "900"),
+            ("ms_mon_service_mode", "sekure", "secure"),
+            ("ms_cluster_mode", " ", "secure, crc"),
         ] {
             let info = find(name).unwrap();
             assert!(info.check(bad).is_err() && info.check(good).is_ok(), "{name}");

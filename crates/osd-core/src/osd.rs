@@ -69,6 +69,10 @@ impl Osd {
     pub fn whoami(&self) -> OsdId {
         self.control.whoami()
     }
+    /// An option as it is in force, for what the shell goes by.
+    pub fn option(&self, name: &str) -> Option<&str> {
+        self.control.config().get(name)
+    }
     /// What is under way beside requests.
     pub(crate) fn background_work(&self) -> serde_json::Value {
         let of_shard = self.loading.iter().map(|loading| loading.status()).chain(self.shard.tell_work());

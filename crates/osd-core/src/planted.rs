@@ -156,6 +156,10 @@ pub enum Bug {
     RevokeUngranted,
     /// Recovery that has begun goes on when a member is full.
     RecoverIntoFull,
+
+    // Sessions.
+    /// A session goes on when the ticket that opened it has run out.
+    OutliveTickets,
 }
 
 base::planted_bugs!(Bug, any(test, debug_assertions));

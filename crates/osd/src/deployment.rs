@@ -1,6 +1,6 @@
 //! How an OSD was deployed: what ceph.conf and its data folder say of networks, authentication and its place.
 
-use msgr::ConMode;
+use net::modes::Modes;
 use std::net::IpAddr;
 use types::Uuid;
 
@@ -11,10 +11,8 @@ pub struct Deployment {
     pub cluster_listen: Option<IpAddr>,
     /// Ports to take one of, both inclusive (`ms bind port min`, `ms bind port max`); `None`: any free one.
     pub ports: Option<(u16, u16)>,
-    /// Best first: `ms cluster mode`, `ms service mode`, `ms mon cluster mode`.
-    pub cluster_modes: Vec<ConMode>,
-    pub service_modes: Vec<ConMode>,
-    pub mon_modes: Vec<ConMode>,
+    /// Which connections are encrypted, until the monitor's options are known.
+    pub modes: Modes,
     /// Clients need no key even if daemons do (`auth service required = none`), and the other way round.
     pub open_to_clients: bool,
     /// Who we are on our store, as `--mkfs` wrote it; `None`: the store is made anew with each start, and so is this.
@@ -37,9 +35,7 @@ impl Default for Deployment {
         Self {
             cluster_listen: None,
             ports: None,
-            cluster_modes: vec![ConMode::CRC, ConMode::SECURE],
-            service_modes: vec![ConMode::CRC, ConMode::SECURE],
-            mon_modes: vec![ConMode::SECURE, ConMode::CRC],
+            modes: Modes::default(),
             open_to_clients: false,
             osd_fsid: None,
             cluster_fsid: None,
@@ -50,17 +46,4 @@ impl Default for Deployment {
             start_empty: false,
         }
     }
-}
-
-/// `secure crc` and the like, best first; `None` if none of the words is a mode.
-pub fn parse_modes(text: &str) -> Option<Vec<ConMode>> {
-    let modes: Vec<ConMode> = text
-        .split([' ', ',', ';', '\t'])
-        .filter_map(|word| match word {
-            "crc" => Some(ConMode::CRC),
-            "secure" => Some(ConMode::SECURE),
-            _ => None,
-        })
-        .collect();
-    (!modes.is_empty()).then_some(modes)
 }

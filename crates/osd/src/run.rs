@@ -11,6 +11,7 @@ use base::breadcrumb::Breadcrumb;
 use cephx::{ClientAuth, Entropy, Identity, RotatingSecrets, mode};
 use msgr::{Local, Policy, ReceiveBuffers};
 use net::auth_cephx::{Dialer, ServiceAuth, entropy};
+use net::modes::SharedModes;
 use net::mon_session::clock;
 use net::{Config, Messenger};
 use objecter::MonClient;
@@ -124,6 +125,7 @@ fn messenger(
     config: &OsdConfig,
     dialer: &Dialer,
     secrets: &Secrets,
+    modes: &SharedModes,
     buffers: Option<Rc<dyn ReceiveBuffers>>,
     accept: fn(EntityKind) -> Policy,
 ) -> Messenger {
@@ -133,8 +135,7 @@ fn messenger(
         kind: EntityKind::OSD,
         cluster_methods: vec![method],
         client_methods: vec![if how.open_to_clients { mode::METHOD_NONE } else { method }],
-        cluster_modes: how.cluster_modes.clone(),
-        client_modes: how.service_modes.clone(),
+        modes: modes.clone(),
         secrets: secrets.0.clone(),
         missing: secrets.1.clone(),
     };
@@ -214,15 +215,16 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     };
     let identity = Rc::new(RefCell::new(identity));
     let how = &config.deployment;
-    let dialer = Dialer { mon_modes: how.mon_modes.clone(), modes: how.cluster_modes.clone(), ..Dialer::new(identity.clone()) };
+    let modes = how.modes.clone().shared();
+    let dialer = Dialer::with(identity.clone(), EntityKind::OSD, modes.clone());
     let secrets = Secrets::default();
     let lossy = |_| Policy::stateless_server();
     let peers = |kind| if kind == EntityKind::OSD { Policy::lossless_peer() } else { Policy::stateless_server() };
     let sides = [
-        messenger(&config, &dialer, &secrets, buffers, lossy),
-        messenger(&config, &dialer, &secrets, None, peers),
-        messenger(&config, &dialer, &secrets, None, lossy),
-        messenger(&config, &dialer, &secrets, None, lossy),
+        messenger(&config, &dialer, &secrets, &modes, buffers, lossy),
+        messenger(&config, &dialer, &secrets, &modes, None, peers),
+        messenger(&config, &dialer, &secrets, &modes, None, lossy),
+        messenger(&config, &dialer, &secrets, &modes, None, lossy),
     ];
     let bound = bind_all(&config, &sides).await?;
 
@@ -244,7 +246,7 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     let _watchdog = Watchdog::start(config.id, &crumb, (!config.is_alone).then_some(standing)).context("starting the watchdog")?;
     let devices = Machine::this().below(crate::store::devices(Path::new(&config.data_dir)).iter().map(PathBuf::as_path));
     let daemon = Daemon::new(osd, client, start_setup(&config, &bound, &devices), Box::new(entropy()));
-    let shell = Shell::new(daemon, sides.clone(), devices, config.quiet, config.null);
+    let shell = Shell::new(daemon, sides.clone(), devices, modes, config.quiet, config.null);
     if let Some(path) = &config.admin_socket
         && let Err(e) = shell.listen_admin(path)
     {

@@ -7,6 +7,7 @@ use messages::{MOSDOp, Message, RawMessage};
 use msgr::Policy;
 use net::admin_socket::AdminSocket;
 use net::auth_cephx::PeerAuth;
+use net::modes::{Modes, SharedModes};
 use net::mon_session::clock;
 use net::{Conn, DialError, Dispatcher, Messenger};
 use osd_core::daemon::{DialFailure, Effect, Event, Network};
@@ -47,6 +48,8 @@ pub struct Shell {
     pub status: RefCell<Status>,
     /// [`Shell::status`] has changed.
     pub changed: Notify,
+    /// Which connections are encrypted: as the monitor's options say each time it has come up.
+    modes: SharedModes,
     quiet: bool,
     admin: RefCell<Option<Rc<AdminSocket>>>,
     /// What the store lies on.
@@ -56,7 +59,14 @@ pub struct Shell {
 }
 
 impl Shell {
-    pub fn new(daemon: Daemon, messengers: [Messenger; 4], devices: BTreeSet<String>, quiet: bool, null: bool) -> Rc<Self> {
+    pub fn new(
+        daemon: Daemon,
+        messengers: [Messenger; 4],
+        devices: BTreeSet<String>,
+        modes: SharedModes,
+        quiet: bool,
+        null: bool,
+    ) -> Rc<Self> {
         let shell = Rc::new(Self {
             whoami: daemon.osd().whoami(),
             daemon: RefCell::new(daemon),
@@ -68,6 +78,7 @@ impl Shell {
             rearmed: Notify::new(),
             status: RefCell::new(Status::Starting),
             changed: Notify::new(),
+            modes,
             quiet,
             admin: RefCell::default(),
             devices,
@@ -174,7 +185,10 @@ impl Shell {
                     shell.event(Event::Continue);
                 });
             }
-            Effect::Booted { epoch } => self.set_status(Status::Up(epoch)),
+            Effect::Booted { epoch } => {
+                self.renew_modes();
+                self.set_status(Status::Up(epoch));
+            }
             Effect::Log { level, text } => self.say(level, &text),
             Effect::AskDevices { conn, tid, question } => self.ask_devices(conn, tid, question),
             Effect::AnswerAdmin { id, result, status, data } => {
@@ -183,6 +197,15 @@ impl Shell {
                 }
             }
             Effect::Stop { why } => self.set_status(Status::Ended(why)),
+        }
+    }
+
+    /// As in Ceph these options are heeded when a daemon starts: clients find it from here on.
+    fn renew_modes(&self) {
+        let daemon = self.daemon.borrow();
+        match Modes::of(|name| daemon.osd().option(name).map(String::from)) {
+            Ok(modes) => drop(self.modes.replace(modes)),
+            Err(why) => self.say(Level::Warn, &format!("{why}; it goes on as it was started")),
         }
     }
 
@@ -312,7 +335,12 @@ impl Dispatcher for NetworkDispatcher {
             conn.set_tag((self.network as u64) << NETWORK_SHIFT | conn.id().0);
         }
         if let Some(shell) = self.shell.upgrade() {
-            shell.event(Event::Accepted { conn: ConnId(conn.tag()), peer: Shell::peer(conn, self.network) });
+            let id = ConnId(conn.tag());
+            shell.event(Event::Accepted { conn: id, peer: Shell::peer(conn, self.network) });
+            let peer = conn.peer();
+            if let Some(lasts) = peer.user.as_ref().and_then(|u| u.downcast_ref::<PeerAuth>()).and_then(|auth| auth.ticket_lasts) {
+                shell.event(Event::TicketLasts { conn: id, kind: peer.name.kind, lasts });
+            }
         }
     }
     fn on_reset(&self, conn: &Conn) {
@@ -325,6 +353,7 @@ impl Dispatcher for NetworkDispatcher {
         let why = match why {
             DialError::Refused(_) => DialFailure::Refused,
             DialError::Denied { errno, .. } => DialFailure::Denied(*errno),
+            DialError::NoMode(_) => DialFailure::Denied(types::errno::EOPNOTSUPP),
             DialError::Other(_) => DialFailure::Other,
         };
         if let Some(shell) = self.shell.upgrade() {

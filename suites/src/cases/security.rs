@@ -174,5 +174,24 @@ fn secure(release: Release) -> Result<()> {
     // crc mode, as asked.
     let crc = "--ms_client_mode crc --ms_mon_client_mode crc";
     c.must(release, &format!("rados {crc} -p p get o {}/out", c.dir.display()))?;
+    c.stop()?;
+    demanded(release, &[])?;
+    demanded(release, &["--processes"])
+}
+
+/// A cluster that demands encryption takes a client with Ceph's defaults, and at no daemon one that insists on crc.
+fn demanded(release: Release, form: &[&str]) -> Result<()> {
+    let mut args = vec!["--secure", "--osds", "2"];
+    args.extend(form);
+    let c = Cluster::start(&format!("demanded-{}-{}", release.version(), form.len()), &args)?;
+    c.must(release, "ceph osd pool create p 8")?;
+    c.must(release, "rados -p p bench 1 write -b 4096 -t 4 --no-cleanup")?;
+    c.must(release, "ceph pg stat")?;
+    for crc in ["--ms_mon_client_mode crc", "--ms_client_mode crc"] {
+        let out = c.client(release, &format!("rados {crc} -p p create o --client_mount_timeout 3 --rados_osd_op_timeout 3"))?;
+        ensure!(!out.ok(), "a client with {crc} was served: {out:?}");
+    }
+    let conf = std::fs::read_to_string(c.dir.join("ceph.conf"))?;
+    ensure!(conf.contains("ms_service_mode = secure"), "ceph.conf says what is demanded: {conf}");
     c.stop()
 }

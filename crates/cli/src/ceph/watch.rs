@@ -16,7 +16,7 @@ pub async fn run(cluster: &Cluster, level: &str, options: &Options) -> Result<i3
         return show(&status, "", options);
     }
     let mut out = std::io::stdout();
-    out.write_all(&status.output)?;
+    out.write_all(&say::shown(&status.output))?;
     out.write_all(b"\n")?;
     out.flush()?;
     let mut log = cluster.watch_log(level);
@@ -30,7 +30,7 @@ pub async fn run(cluster: &Cluster, level: &str, options: &Options) -> Result<i3
             continue;
         }
         let line = format!("{} {} {} {}\n", entry.stamp, entry.name, log_level::tag(entry.level), entry.text.to_lossy());
-        if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {
+        if out.write_all(&say::shown(line.as_bytes())).and_then(|()| out.flush()).is_err() {
             return Ok(0);
         }
     }

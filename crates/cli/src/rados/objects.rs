@@ -270,7 +270,7 @@ async fn list(pool: &Pool, o: &Options) -> Done {
 /// Writes to standard output; a reader that has left ends the command.
 pub fn out(bytes: &[u8]) -> Done {
     let mut stdout = std::io::stdout();
-    stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|e| match e.kind() {
+    stdout.write_all(&say::shown(bytes)).and_then(|()| stdout.flush()).map_err(|e| match e.kind() {
         std::io::ErrorKind::BrokenPipe => Failed::unheard(),
         _ => Failed(format!("standard output: {e}")),
     })

@@ -82,11 +82,21 @@ pub fn top(args: &TopArgs) -> Result<()> {
     })?
 }
 
+/// Without what would steer the terminal: names are drawn as they come.
+fn plain(state: Value) -> Value {
+    match state {
+        Value::String(text) => Value::String(say::plain(&text).into_owned()),
+        Value::Array(all) => all.into_iter().map(plain).collect(),
+        Value::Object(all) => all.into_iter().map(|(name, value)| (say::plain(&name).into_owned(), plain(value))).collect(),
+        other => other,
+    }
+}
+
 /// The state, as the monitor has it.
 async fn view(cluster: &Cluster) -> Result<Value> {
     let answer = cluster.mon_command(&json!({"prefix": "humboldt view", "format": "json"}).to_string(), Bytes::new()).await?;
     match -answer.result {
-        0 => serde_json::from_slice(&answer.output).context("the monitor's answer"),
+        0 => Ok(plain(serde_json::from_slice(&answer.output).context("the monitor's answer")?)),
         errno::EINVAL => bail!("this cluster's monitor is not Humboldt's, so it keeps no figures for `top`: use `humboldt ceph -s`"),
         _ => bail!("the monitor: {}", answer.status),
     }
@@ -120,5 +130,16 @@ async fn look(cluster: &Cluster, args: &TopArgs) -> Result<()> {
             _ = tokio::signal::ctrl_c() => return Ok(()),
         }
         state = view(cluster).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_steer_no_terminal() {
+        let drawn = plain(json!({"pools": [{"name": "p\u{1b}[2J", "n": 1}], "osd.\u{7}": "up"}));
+        assert_eq!(drawn, json!({"pools": [{"name": "p\\u{1b}[2J", "n": 1}], "osd.\\u{7}": "up"}));
     }
 }

@@ -14,6 +14,7 @@ use messages::{MCommand, MMonGetVersion, MMonGetVersionReply, Message, RawMessag
 use mon::{AuthMode, MonHandle};
 use msgr::{AuthClient, AuthClients, AuthNoneClient, AuthStart, ClientAuthenticated, ConMode, Connection, Local, Policy, State, Up};
 use net::auth_cephx::Dialer;
+use net::modes::Modes;
 use objecter::Conf;
 use objecter::monc::TICKETS;
 use osd::{Admin, OsdConfig, OsdHandle};
@@ -46,15 +47,20 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn start(auth: AuthMode) -> Self {
+        Self::start_with(auth, false)
+    }
+    /// `secure`: the cluster's configuration demands that every connection is encrypted.
+    pub fn start_with(auth: AuthMode, secure: bool) -> Self {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("humboldt-hostile-{}-{n}", std::process::id()));
         let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let cluster =
-            mon::open_or_mkfs(&dir, &mon::MkfsOptions { auth, key_type: cephx::KeyType::AES, listen, osds: 1, config: Vec::new() }, || {
-                Ok(())
-            })
-            .unwrap();
+        let cluster = mon::open_or_mkfs(
+            &dir,
+            &mon::MkfsOptions { auth, key_type: cephx::KeyType::AES, listen, osds: 1, config: Vec::new(), secure },
+            || Ok(()),
+        )
+        .unwrap();
         let keyring = cluster.keyring.clone();
         let mon = mon::start(mon::MonConfig { cluster, listen, mgr_port: 0, admin_socket: None, http: None }).unwrap();
         let admin = EntityText::new(EntityKind::CLIENT, "admin");
@@ -130,6 +136,19 @@ impl Cluster {
             conf.set("key", key.to_base64());
         }
         conf
+    }
+    /// A client of this name with options of its own that logs in and reads an object: the error, if there is one.
+    pub fn try_client(&self, name: &str, options: &[(&str, &str)]) -> Result<(), ClientError> {
+        let mut conf = self.conf(name, Some(&self.key(name)));
+        options.iter().for_each(|(name, value)| conf.set(name, value.to_string()));
+        self.block_on(async {
+            let client = client::Cluster::connect(conf, PATIENCE).await?;
+            client.wait_for_newest_map().await?;
+            let pool = client.pool("p")?;
+            let wrote = pool.write_full("tried", Bytes::from_static(b"tried")).await;
+            client.shutdown();
+            wrote
+        })
     }
     fn good(&self) -> &client::Cluster {
         self.good.as_ref().unwrap()
@@ -396,15 +415,19 @@ impl Recorder {
     pub fn new(name: EntityText, key: CryptoKey) -> Self {
         let identity = Identity::Cephx(ClientAuth::new(name, key, &TICKETS));
         let mut dialer = Dialer::new(Rc::new(RefCell::new(identity)));
-        dialer.mon_modes = vec![ConMode::CRC];
+        dialer.modes = Modes { mon_client: vec![ConMode::CRC], ..Modes::default() }.shared();
         Self { dialer, said: Rc::default() }
     }
     /// The same, and every byte encrypted if `secure`.
     pub fn in_mode(name: EntityText, key: CryptoKey, secure: bool) -> Self {
         let mut recorder = Self::new(name, key);
         let mode = if secure { ConMode::SECURE } else { ConMode::CRC };
-        (recorder.dialer.mon_modes, recorder.dialer.modes) = (vec![mode], vec![mode]);
+        recorder.dialer.modes = Modes::all(&[mode]).shared();
         recorder
+    }
+    /// What it offers from the next dial on.
+    pub fn offer(&self, mode: ConMode) {
+        self.dialer.modes.replace(Modes::all(&[mode]));
     }
     pub fn live(&self) -> Rc<dyn AuthClients> {
         Rc::new(Live { dialer: self.dialer.clone(), said: self.said.clone() })
@@ -449,7 +472,7 @@ struct Replay {
 }
 impl AuthClients for Replay {
     fn exchange(&self, _: EntityKind) -> Box<dyn AuthClient> {
-        Box::new(ReplayExchange { modes: self.dialer.modes.clone(), said: self.said.clone().into_iter() })
+        Box::new(ReplayExchange { modes: self.dialer.modes.borrow().client.clone(), said: self.said.clone().into_iter() })
     }
 }
 struct ReplayExchange {

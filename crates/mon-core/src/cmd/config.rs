@@ -75,6 +75,9 @@ fn set(ctx: &mut Ctx<'_>) -> CmdResult {
         None if force || name.starts_with("mgr/") => value,
         None => return err(errno::EINVAL, format!("unrecognized config option '{name}'")),
     };
+    if !can_be_met(ctx, &name, &value) {
+        return err(errno::EINVAL, format!("{name}: this cluster has no keys to encrypt with (auth none); `crc` is all that it takes"));
+    }
     let now = now(ctx);
     let mon = &mut *ctx.mon;
     mon.config.change(who, &name, Some(value), now, &mut mon.batch);
@@ -83,6 +86,11 @@ fn set(ctx: &mut Ctx<'_>) -> CmdResult {
         Some(_) if is_idle(&name) => Ok(Reply::status(format!("{name}: {}", who_heeds(&name)))),
         _ => Ok(Reply::default()),
     }
+}
+
+/// False for a demand of encryption in a cluster without keys.
+fn can_be_met(ctx: &Ctx<'_>, name: &str, value: &str) -> bool {
+    ctx.mon.options.cephx || !options::MODE_OPTIONS.contains(&name) || value.contains("crc")
 }
 
 fn rm(ctx: &mut Ctx<'_>) -> CmdResult {
@@ -272,7 +280,7 @@ fn assimilate(ctx: &mut Ctx<'_>) -> CmdResult {
         }
         let Some((name, value)) = line.split_once('=') else { continue };
         let (name, value) = (normalise(name), value.trim());
-        let known = find(&name).and_then(|info| info.check(value).ok());
+        let known = find(&name).and_then(|info| info.check(value).ok()).filter(|value| can_be_met(ctx, &name, value));
         match (known, Section::parse(&who)) {
             (Some(value), Some(section)) if !STAYS.contains(&name.as_str()) => {
                 let mon = &mut *ctx.mon;

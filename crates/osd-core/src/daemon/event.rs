@@ -5,7 +5,8 @@ use crate::event::{ConnId, DeviceQuestion, Level, Peer};
 use base::{Permit, Stamp};
 use messages::RawMessage;
 use serde_json::Value;
-use types::{EntityAddrVec, EntityName, Epoch};
+use std::time::Duration;
+use types::{EntityAddrVec, EntityKind, EntityName, Epoch};
 
 /// The highest bit of a connection's number: the daemon gave it. Shells number what they accept below it.
 const OWN: u64 = 1 << 63;
@@ -50,6 +51,8 @@ pub enum Event {
     Start,
     /// A peer that dialled us has a session, its first or a new one.
     Accepted { conn: ConnId, peer: Peer },
+    /// The session that was accepted was opened by a ticket of one of this kind, which lasts so long from now on.
+    TicketLasts { conn: ConnId, kind: EntityKind, lasts: Duration },
     /// A dial of ours has a session, its first or a new one.
     Opened { conn: ConnId, peer: Peer },
     /// A session is over that the daemon did not close.

@@ -9,6 +9,7 @@
 //!            monitor    the session with a monitor        ─┐
 //!            manager    the session with the manager       ├─ links: numbers of what was dialled; redial: when again
 //!            peers      other OSDs                        ─┘
+//!            tickets    sessions end when the tickets do that opened them
 //!            lone_client  whether the thread may wait for the device by itself
 //!            Osd        all the rest
 //! ```
@@ -27,6 +28,7 @@ mod peers;
 mod redial;
 mod register;
 mod start;
+mod tickets;
 
 pub use event::{DialFailure, Effect, Event, Network};
 pub use register::{Registration, Step};
@@ -46,6 +48,7 @@ use objecter::MonClient;
 use start::Start;
 use std::collections::VecDeque;
 use std::time::Duration;
+use tickets::Tickets;
 use types::{EntityKind, EntityName, Epoch, features};
 
 /// Between two ticks.
@@ -70,6 +73,7 @@ pub struct Daemon {
     start: Start,
     log: ClusterLog,
     lone_client: LoneClient,
+    tickets: Tickets,
     /// For secrets.
     entropy: Box<dyn Entropy>,
     /// For pauses.
@@ -99,6 +103,7 @@ impl Daemon {
             start: Start::new(setup),
             log: ClusterLog::default(),
             lone_client: LoneClient::default(),
+            tickets: Tickets::default(),
             rng: Rng::new(entropy.u64()),
             entropy,
             seen_epoch: 0,
@@ -134,6 +139,7 @@ impl Daemon {
             Event::TurnEnd => self.osd_event(OsdEvent::TurnEnd, now, out),
             Event::Message { conn, network, msg } => self.message(conn, network, msg, now, out),
             Event::Accepted { conn, peer } => self.osd_event_alone(OsdEvent::Connected { conn, peer }, now, out),
+            Event::TicketLasts { conn, kind, lasts } => self.ticket_lasts(conn, kind, lasts, now),
             Event::Opened { conn, peer } => self.opened(conn, peer, now, out),
             Event::Reset { conn } => self.reset(conn, now, out),
             Event::DialFailed { conn, why, attempts } => self.dial_failed(conn, why, attempts, now, out),
@@ -207,6 +213,7 @@ impl Daemon {
                 out.push(Effect::Send { conn, msg });
             }
             OsdEffect::Close(conn) => {
+                self.tickets.remove(conn);
                 self.close_link(conn, out);
                 self.later.push_back(OsdEvent::Reset { conn });
             }
@@ -281,6 +288,7 @@ impl Daemon {
         }
     }
     fn reset(&mut self, conn: ConnId, now: Clock, out: &mut Vec<Effect>) {
+        self.tickets.remove(conn);
         let link = self.links.remove(conn);
         match link.as_ref().map(|link| link.role) {
             Some(Role::Monitor) => self.monitor_lost(None, now, out),
@@ -316,6 +324,7 @@ impl Daemon {
         if self.tick_at <= now.mono {
             self.tick_at = now.mono + TICK;
             self.monitor_tick(now, out);
+            self.end_old_sessions(now, out);
             self.osd_event_alone(OsdEvent::Tick, now, out);
         }
         if self.osd.due_at().is_some_and(|at| at <= now.mono) {

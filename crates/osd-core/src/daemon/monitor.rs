@@ -81,6 +81,7 @@ impl Daemon {
         if let Some(old) = self.monitor.conn.take() {
             self.close_link(old, out);
         }
+        self.tickets.has_monitor(None);
         self.monitor.acked_wall_ns = None;
         self.monitor.addrs = addrs.clone();
         self.monitor.conn = Some(self.links.dial(Role::Monitor, addrs, out));
@@ -88,12 +89,14 @@ impl Daemon {
 
     pub(super) fn monitor_opened(&mut self, now: Clock, out: &mut Vec<Effect>) {
         self.monitor.denied = 0;
+        self.tickets.has_monitor(Some(now.mono));
         self.monitor.redial.forget();
         self.monc(now, out, |client, effects| client.on_open(now, effects));
     }
     /// The session is cut, or could not be had: `failure` says why.
     pub(super) fn monitor_lost(&mut self, failure: Option<DialFailure>, now: Clock, out: &mut Vec<Effect>) {
         self.monitor.conn = None;
+        self.tickets.has_monitor(None);
         if let Some(DialFailure::Denied(errno @ 1..)) = failure {
             self.monitor.denied = errno;
             if errno == EACCES {

@@ -17,7 +17,7 @@ use objecter::monc::Request;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::time::Duration;
-use types::errno::EBUSY;
+use types::errno::{EBUSY, EOPNOTSUPP};
 use types::{UTime, Uuid};
 
 /// How long the monitor may take for a command of ours: an election may be under way.
@@ -115,7 +115,8 @@ impl Daemon {
         let Some(theirs) = theirs.filter(|_| self.start.logged_in && secrets) else {
             let (errno, waited) = (self.monitor.denied, now.mono.since(self.start.since));
             if errno != 0 && waited > REFUSALS {
-                self.stop(Some(format!("the monitor refuses its login (errno {errno})")), out);
+                let hint = if errno == EOPNOTSUPP { ": the monitor may demand `secure`, see ms_mon_cluster_mode" } else { "" };
+                self.stop(Some(format!("the monitor refuses its login (errno {errno}){hint}")), out);
             }
             return;
         };

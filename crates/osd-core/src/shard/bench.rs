@@ -8,11 +8,16 @@ use base::{Rng, Stamp};
 use bytes::Bytes;
 use messages::{MCommandReply, Message};
 use serde_json::{Map, Value};
+use std::time::Duration;
 use types::errno::EINVAL;
 use types::{CollId, GHObject, HObject, Transaction, features};
 
 /// Bytes written in one turn, so that clients have theirs in between.
 const TURN_BYTES: u64 = 8 << 20;
+/// Objects removed in one turn, when it is over.
+const TURN_REMOVALS: u64 = 512;
+/// Objects among which blocks are spread.
+const OBJECTS_MAX: u64 = 1 << 16;
 /// No group has this place: whose commits are the bench's.
 pub(crate) const SLOT: u32 = 0xff_ffff;
 
@@ -28,7 +33,11 @@ pub struct Bench {
     started: Option<Stamp>,
     data: Bytes,
     rng: Rng,
+    /// Objects below this were written.
     highest: u64,
+    /// How long it took, once everything is durable; from then on objects are removed.
+    elapsed: Option<Duration>,
+    removed: u64,
 }
 
 impl Bench {
@@ -38,9 +47,11 @@ impl Bench {
     }
 }
 
-fn int(cmd: &Map<String, Value>, name: &str) -> Option<u64> {
-    let v = cmd.get(name)?;
-    v.as_u64().or_else(|| v.as_str().and_then(|s| s.parse().ok()))
+/// An argument, or what stands for it if it is not given.
+fn int(cmd: &Map<String, Value>, name: &str, default: u64) -> Result<u64, (i32, String)> {
+    let Some(v) = cmd.get(name) else { return Ok(default) };
+    let number = v.as_u64().or_else(|| v.as_str().and_then(|s| s.parse().ok()));
+    number.ok_or_else(|| (EINVAL, format!("'{name}' must be a number from 0 to {}, and is {v}", u64::MAX)))
 }
 
 impl Shard {
@@ -49,9 +60,8 @@ impl Shard {
             return Err((types::errno::EBUSY, "a bench is running".into()));
         }
         let config = &self.sh.config;
-        let count = int(cmd, "count").unwrap_or(1 << 30);
-        let size = int(cmd, "size").unwrap_or(4 << 20);
-        let (object_size, object_num) = (int(cmd, "object_size").unwrap_or(0), int(cmd, "object_num").unwrap_or(0));
+        let (count, size) = (int(cmd, "count", 1 << 30)?, int(cmd, "size", 4 << 20)?);
+        let (object_size, object_num) = (int(cmd, "object_size", 0)?, int(cmd, "object_num", 0)?);
         let (size_max, duration) = (config.int("osd_bench_max_block_size"), config.int("osd_bench_duration"));
         if size == 0 {
             return Err((EINVAL, "'size' must be above 0".into()));
@@ -63,10 +73,17 @@ impl Shard {
             );
             return Err((EINVAL, text));
         }
+        if object_num > OBJECTS_MAX {
+            return Err((EINVAL, format!("'object_num' is at most {OBJECTS_MAX}, and is {object_num}")));
+        }
+        let object_size_max = config.int("osd_max_object_size");
+        if object_size > object_size_max {
+            return Err((EINVAL, format!("'object_size' is at most {object_size_max} (osd_max_object_size), and is {object_size}")));
+        }
         let count_max = if size < 1 << 20 {
-            size * duration * config.int("osd_bench_small_size_max_iops")
+            size.saturating_mul(duration).saturating_mul(config.int("osd_bench_small_size_max_iops"))
         } else {
-            duration * config.int("osd_bench_large_size_max_throughput")
+            duration.saturating_mul(config.int("osd_bench_large_size_max_throughput"))
         };
         if count > count_max {
             let text = format!(
@@ -80,7 +97,10 @@ impl Shard {
         let mut data = vec![0; size as usize];
         rng.fill(&mut data);
         let data = Bytes::from(data);
-        self.bench = Some(Bench { conn, tid, count, size, object_size, object_num, written: 0, started: None, data, rng, highest: 0 });
+        let (started, elapsed) = (None, None);
+        let bench =
+            Bench { conn, tid, count, size, object_size, object_num, written: 0, started, data, rng, highest: 0, elapsed, removed: 0 };
+        self.bench = Some(bench);
         Ok(())
     }
 
@@ -118,13 +138,21 @@ impl Shard {
         self.want_turn(cx);
     }
 
-    fn bench_over(&mut self, b: Bench, started: Stamp, cx: &mut EventCx<'_>) {
-        for n in 0..b.highest {
+    /// Removes what was written, a part each turn, and answers in the end.
+    fn bench_over(&mut self, mut b: Bench, started: Stamp, cx: &mut EventCx<'_>) {
+        let elapsed = b.elapsed.get_or_insert(cx.clock.mono.since(started)).as_secs_f64().max(1e-9);
+        let until = b.highest.min(b.removed + TURN_REMOVALS);
+        for n in b.removed..until {
             let mut txn = Transaction::new(CollId::Meta);
             txn.remove(&object(n));
             self.bench_submit(txn);
         }
-        let elapsed = cx.clock.mono.since(started).as_secs_f64().max(1e-9);
+        b.removed = until;
+        if b.removed < b.highest {
+            self.sh.store.turn_end();
+            self.bench = Some(b);
+            return self.want_turn(cx);
+        }
         let rate = b.written as f64 / elapsed;
         let text = format!(
             "{{\n    \"bytes_written\": {},\n    \"blocksize\": {},\n    \"elapsed_sec\": {elapsed},\n    \"bytes_per_sec\": {rate},\n    \

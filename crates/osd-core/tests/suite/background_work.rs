@@ -167,3 +167,49 @@ fn a_call_over_a_long_index_takes_turns() {
         }
     }
 }
+
+/// `tell osd.0 bench`, in as many turns as it wants: what it says.
+fn bench(w: &mut World, arguments: &str) -> MCommandReply {
+    let msg = MCommand { tid: 9, cmd: vec![format!(r#"{{"prefix": "bench", {arguments}}}"#)], ..MCommand::default() };
+    w.out.clear();
+    w.feed(Event::Message { conn: ConnId(1), msg: msg.encode(features::SUPPORTED) });
+    w.go_on();
+    w.sent::<MCommandReply>(1).pop().unwrap_or_else(|| panic!("bench {arguments} has no answer"))
+}
+
+#[test]
+fn a_bench_has_an_end_whatever_it_is_asked() {
+    let mut w = World::new(Kind::Memory, 1);
+    let most = u64::MAX;
+    for (arguments, why) in [
+        (format!(r#""count": 4096, "size": 4096, "object_size": 4096, "object_num": {most}"#), "'object_num' is at most 65536"),
+        (r#""object_size": 4096, "object_num": 65537"#.to_string(), "'object_num' is at most 65536"),
+        (format!(r#""object_size": {most}, "object_num": 1"#), "'object_size' is at most"),
+        (r#""object_num": 18446744073709551616"#.to_string(), "'object_num' must be a number"),
+        (r#""object_num": "-1""#.to_string(), "'object_num' must be a number"),
+        (format!(r#""count": {most}"#), "'count' values greater than"),
+        (format!(r#""size": {most}"#), "block 'size' values are capped"),
+        (r#""size": 0"#.to_string(), "'size' must be above 0"),
+    ] {
+        let reply = bench(&mut w, &arguments);
+        assert!(reply.result == -types::errno::EINVAL && reply.status.contains(why), "{arguments}: {} {}", reply.result, reply.status);
+    }
+    // Bounds that an operator has set to the highest are sums that do not wrap round.
+    for name in ["osd_bench_small_size_max_iops", "osd_bench_duration"] {
+        let msg = MCommand {
+            cmd: vec![format!(r#"{{"prefix": "config set", "var": "{name}", "val": ["{}"]}}"#, i64::MAX)],
+            ..Default::default()
+        };
+        w.feed(Event::Message { conn: ConnId(1), msg: msg.encode(features::SUPPORTED) });
+        let reply = w.sent::<MCommandReply>(1).pop().unwrap();
+        assert_eq!(reply.result, 0, "{name}: {}", reply.status);
+    }
+    // As many objects as may be, in more than one turn; nothing stays.
+    let reply = bench(&mut w, r#""count": 4194304, "size": 4096, "object_size": 4096, "object_num": 65536"#);
+    assert_eq!(reply.result, 0, "{}", reply.status);
+    let told: Value = serde_json::from_slice(&reply.data).unwrap();
+    assert_eq!((told["bytes_written"].as_u64(), told["blocksize"].as_u64()), (Some(4 << 20), Some(4096)));
+    w.go_on();
+    let left = w.osd.store().list(types::CollId::Meta, &types::GHObject::min(), &types::GHObject::max(), 100_000).unwrap();
+    assert!(!left.objects.iter().any(|o| format!("{o:?}").contains("disk_bw_test")), "its objects are gone");
+}

@@ -11,6 +11,7 @@ use osd_core::daemon::{DialFailure, Effect, Event, Location, Network, StartSetup
 use osd_core::{ConnId, Daemon, Osd, OsdSetup, Peer};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityName, EntityText, Uuid, errno, features};
 
 const MS: u64 = 1_000_000;
@@ -294,4 +295,70 @@ fn a_swallowed_monitor_is_neither_heard_nor_told_anything_and_its_session_stays(
     r.message(mon, config("false"));
     r.pass(20 * SEC);
     assert!(!r.out.iter().any(|e| matches!(e, Effect::Send { .. })));
+}
+
+/// What is closed since the last look.
+fn closed(r: &mut Rig) -> Vec<u64> {
+    let found = r.out.iter().filter_map(|e| if let Effect::Close { conn } = e { Some(conn.0) } else { None }).collect();
+    r.out.clear();
+    found
+}
+
+/// Clients of number 5 and 8, of which the second goes, and an OSD: each with a ticket for ten minutes.
+fn tickets_for_ten_minutes(r: &mut Rig) {
+    for (conn, kind) in [(5, EntityKind::CLIENT), (6, EntityKind::OSD), (7, EntityKind::MDS), (8, EntityKind::CLIENT)] {
+        let conn = ConnId(conn);
+        r.feed(Event::Accepted { conn, peer: peer(kind) });
+        r.feed(Event::TicketLasts { conn, kind, lasts: Duration::from_secs(600) });
+    }
+    r.feed(Event::Reset { conn: ConnId(8) });
+}
+
+fn sessions_end_with_their_tickets() {
+    let mut r = Rig::new(setup());
+    r.log_in();
+    tickets_for_ten_minutes(&mut r);
+    r.pass(659 * SEC);
+    assert_eq!(closed(&mut r), [0; 0], "a ticket of ten minutes, and a minute to renew it");
+    r.pass(62 * SEC);
+    let mut ended = closed(&mut r);
+    ended.sort_unstable();
+    assert_eq!(ended, [5, 7], "an OSD's session stays, and one that is over has ended");
+    r.pass(1000 * SEC);
+    assert_eq!(closed(&mut r), [0; 0]);
+}
+
+#[test]
+fn a_session_ends_with_its_ticket() {
+    sessions_end_with_their_tickets();
+    #[cfg(debug_assertions)]
+    {
+        osd_core::planted::plant(Some(osd_core::planted::Bug::OutliveTickets));
+        let went_well = std::panic::catch_unwind(sessions_end_with_their_tickets).is_ok();
+        osd_core::planted::plant(None);
+        assert!(!went_well, "sessions that outlive their tickets are noticed");
+    }
+}
+
+/// While there is no monitor at which clients could renew, what they do goes on.
+#[test]
+fn without_a_monitor_sessions_wait_for_one() {
+    let mut r = Rig::new(setup());
+    let mon = r.log_in();
+    tickets_for_ten_minutes(&mut r);
+    r.feed(Event::Reset { conn: mon });
+    r.pass(2000 * SEC);
+    assert!(!closed(&mut r).iter().any(|conn| *conn < 10));
+    r.feed(Event::DialFailed { conn: mon, why: DialFailure::Refused, attempts: 1 });
+    let mon = loop {
+        if let Some(mon) = r.dialled(EntityKind::MON) {
+            break mon;
+        }
+        r.pass(SEC);
+    };
+    r.feed(Event::Opened { conn: mon, peer: peer(EntityKind::MON) });
+    r.pass(59 * SEC);
+    assert!(!closed(&mut r).iter().any(|conn| *conn < 10), "it must have been there for a minute");
+    r.pass(2 * SEC);
+    assert_eq!(closed(&mut r).iter().filter(|conn| **conn < 10).count(), 2);
 }
