@@ -2,6 +2,9 @@
 
 #![allow(dead_code)] // each test program needs a part of it
 
+pub mod beside;
+pub mod frames;
+
 use base::Rng;
 use bytes::{Bytes, BytesMut};
 use cephx::{ClientAuth, CryptoKey, Identity, Keyring};
