@@ -13,6 +13,7 @@ mod commands;
 mod compare;
 mod conformance;
 mod crash;
+mod crowd;
 mod docs;
 mod figures;
 mod folders;
@@ -21,6 +22,7 @@ mod guide;
 mod lanes;
 mod lint;
 mod load;
+mod loaded_reads;
 mod loops;
 mod mds;
 mod netns;
@@ -29,6 +31,7 @@ mod package;
 mod persistent_client;
 mod run;
 mod sbom;
+mod script;
 mod share;
 mod stock;
 mod story;
@@ -85,6 +88,9 @@ fn chore(chore: Chore) -> Result<()> {
         }
         Chore::Fuzz { seconds } => suites::fuzz(seconds),
         Chore::Rogue { samples } => suites::rogue(samples),
+        Chore::LiveFuzz { times } => suites::live_fuzz(times),
+        Chore::Crowd { seconds, rate } => built(|| crowd::crowd(seconds, rate)),
+        Chore::LoadedReads { runs } => built(|| loaded_reads::loaded_reads(runs)),
         Chore::CrashStates { from, count, bugs, faults } => match (bugs, faults) {
             (true, _) => crash::states(Look::Bugs, 0, 0),
             (_, true) => crash::states(Look::Faults, from.unwrap_or(0), count.unwrap_or(20)),

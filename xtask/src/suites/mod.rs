@@ -344,6 +344,16 @@ pub fn rogue(samples: u64) -> Result<()> {
     )
 }
 
+/// Runs the live fuzz (`crates/cli/tests/live_fuzz`) with so many times the inputs.
+pub fn live_fuzz(times: u64) -> Result<()> {
+    must(
+        Command::new("cargo")
+            .current_dir(root())
+            .args(["test", "-p", "cli", "--test", "live_fuzz", "--", "--nocapture"])
+            .env("HUMBOLDT_LIVE_FUZZ", times.to_string()),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

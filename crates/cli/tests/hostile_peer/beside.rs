@@ -36,7 +36,10 @@ impl Cluster {
             if bytes < 4096 && requests == 0 && ops == 0 {
                 return;
             }
-            assert!(start.elapsed() < PATIENCE, "after {after}: {bytes} bytes, {requests} requests and {ops} operations are held for nobody");
+            assert!(
+                start.elapsed() < PATIENCE,
+                "after {after}: {bytes} bytes, {requests} requests and {ops} operations are held for nobody"
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }

@@ -8,7 +8,9 @@ use base::{Rng, crc32c};
 use bytes::{Bytes, BytesMut};
 use messages::RawMessage;
 use msgr::frame::{BLOCK, COMPLETE, CRC_EPILOGUE, GCM_TAG, INLINE, PREAMBLE, SECURE_EPILOGUE, padded};
-use msgr::{AuthClient, AuthClients, AuthStart, Cipher, ClientAuthenticated, ConMode, Connection, Header, Local, Policy, Preamble, State, Tag, Up};
+use msgr::{
+    AuthClient, AuthClients, AuthStart, Cipher, ClientAuthenticated, ConMode, Connection, Header, Local, Policy, Preamble, State, Tag, Up,
+};
 use std::cell::RefCell;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -194,7 +196,9 @@ impl ByHand {
         let n = match self.socket.read(&mut chunk) {
             Ok(0) => return None,
             Ok(n) => n,
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => panic!("neither an answer nor the end of the connection"),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                panic!("neither an answer nor the end of the connection")
+            }
             Err(_) => return None,
         };
         self.buf.extend_from_slice(&chunk[..n]);
@@ -232,7 +236,9 @@ impl ByHand {
             assert!(start.elapsed() < PATIENCE, "a connection that has ended is not closed");
             match self.socket.read(&mut chunk) {
                 Ok(0) => return,
-                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => panic!("a connection that has ended is not closed"),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    panic!("a connection that has ended is not closed")
+                }
                 Err(_) => return,
                 Ok(_) => {}
             }

@@ -53,7 +53,10 @@ fn damaged(rng: &mut Rng, good: &RawMessage, other: &RawMessage) -> RawMessage {
 /// A number that lengths are wrong with.
 fn wrong(rng: &mut Rng, right: u32) -> u32 {
     let bits = rng.below(32);
-    *fuzzing::pick(rng, &[0, 1, right.wrapping_add(1), right.wrapping_sub(1), right.wrapping_add(16), 180 << 20, u32::MAX >> bits, u32::MAX])
+    *fuzzing::pick(
+        rng,
+        &[0, 1, right.wrapping_add(1), right.wrapping_sub(1), right.wrapping_add(16), 180 << 20, u32::MAX >> bits, u32::MAX],
+    )
 }
 
 /// A frame that is wrong in one way; what makes it so.
@@ -122,7 +125,9 @@ fn question(cluster: &Cluster, at: EntityKind) -> (RawMessage, impl Fn(&RawMessa
             MCommand { fsid: cluster.fsid(), cmd, ..MCommand::default() }.encode(u64::MAX)
         }
     };
-    let is_answer = |m: &RawMessage| m.tid == MARK || m.kind == MMonGetVersionReply::KIND && MMonGetVersionReply::decode(m).is_ok_and(|m| m.handle == MARK);
+    let is_answer = |m: &RawMessage| {
+        m.tid == MARK || m.kind == MMonGetVersionReply::KIND && MMonGetVersionReply::decode(m).is_ok_and(|m| m.handle == MARK)
+    };
     (RawMessage { tid: MARK, ..message }, is_answer)
 }
 
