@@ -70,6 +70,9 @@ impl Up {
         let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).expect("memory");
         line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") * 1024
     }
+    fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("it runs").count()
+    }
     /// A client that writes for so long, and must end well.
     fn load(&self, seconds: u64) -> Child {
         let seconds = seconds.to_string();
@@ -126,7 +129,7 @@ fn half_handshakes_take_nobodys_place() {
     let mut up = Up::start();
     up.ask("ceph osd pool create p 1");
     assert!(up.load(2).wait_with_output().expect("it ends").status.success(), "the load by itself");
-    let (before, rss) = (up.ups(), up.rss());
+    let (before, rss, files) = (up.ups(), up.rss(), up.open_files());
     assert!(before.len() == 3 && before.iter().all(|(up, _)| *up), "{before:?}");
     let (mon, mgr, osd) = (up.json("ceph mon dump"), up.json("ceph mgr dump"), up.json("ceph osd dump"));
     let mut crowds = [&mon["mons"][0]["public_addrs"], &mgr["active_addrs"], &osd["osds"][0]["public_addrs"]].map(Crowd::new);
@@ -149,4 +152,10 @@ fn half_handshakes_take_nobodys_place() {
     assert!(up.child.try_wait().expect("it is ours").is_none(), "it goes on");
     let grown = up.rss().saturating_sub(rss);
     assert!(grown < GROWTH, "grown by {} MiB", grown >> 20);
+    // The crowd is still there, and is given up.
+    let (start, held) = (Instant::now(), crowds.iter().map(|crowd| crowd.held.len()).sum::<usize>());
+    while up.open_files() > files + 30 {
+        assert!(start.elapsed() < PATIENCE, "{} files are open for {held} peers that say nothing, {files} before", up.open_files());
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
