@@ -4,10 +4,36 @@ use super::{Cluster, Evil, PATIENCE};
 use bytes::Bytes;
 use messages::RawMessage;
 use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Bytes of the object by which [`Cluster::check_large`] looks.
 const LARGE: usize = 4 << 20;
+
+/// What daemons of this process panicked with. One in a connection's task ends neither the thread nor anything that a client sees, and the program as it is
+/// shipped ends at it.
+static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// From here on panics of daemons are kept.
+pub fn watch_panics() {
+    static WATCHED: Once = Once::new();
+    WATCHED.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let thread = std::thread::current();
+            if let Some(name) = thread.name().filter(|name| *name == "mon" || name.starts_with("osd.")) {
+                PANICS.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{name}: {info}"));
+            }
+            usual(info);
+        }));
+    });
+}
+
+/// No daemon of this process has panicked.
+pub fn check_no_panic(after: &str) {
+    let panics = PANICS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    assert!(panics.is_empty(), "after {after}: {panics:?}");
+}
 
 impl Cluster {
     /// As [`Cluster::check`], with an object of 4 MiB.

@@ -43,6 +43,7 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn start(auth: AuthMode) -> Self {
+        beside::watch_panics();
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("humboldt-hostile-{}-{n}", std::process::id()));
@@ -192,6 +193,7 @@ impl Cluster {
     }
     /// Daemons live, and the good client, which has been here all the time, gets its answers from both.
     pub fn check(&self, after: &str) {
+        beside::check_no_panic(after);
         assert!(!self.mon.as_ref().unwrap().is_finished(), "the monitor ended after {after}");
         assert!(!self.osd.as_ref().unwrap().is_finished(), "the OSD ended after {after}");
         let n = self.checks.replace(self.checks.get() + 1);
