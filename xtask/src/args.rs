@@ -162,6 +162,25 @@ pub enum Chore {
         #[arg(default_value_t = 200)]
         samples: u64,
     },
+    /// Random frames, messages and requests over real sockets, by peers that logged in with weak keys: so many times the tests' share.
+    LiveFuzz {
+        #[arg(default_value_t = 100)]
+        times: u64,
+    },
+    /// Connections without a key that stop half-way, at every port of three OSDs, monitor and manager: a good client's p99 beside them and without them.
+    Crowd {
+        /// How long they come, altogether.
+        #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(2..=600))]
+        seconds: u64,
+        /// A second, to all ports in turn.
+        #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+        rate: u64,
+    },
+    /// Large reads by two clients beside six busy loops, with little memory for what is under way: none may stand still.
+    LoadedReads {
+        #[arg(long, default_value_t = 300)]
+        runs: u64,
+    },
     /// Crash states of the block store; a run goes on with the seed that the last one named.
     CrashStates {
         #[arg(long)]

@@ -10,7 +10,6 @@ mod crash;
 mod docs;
 mod figures;
 mod lint;
-mod load;
 mod measure;
 mod package;
 mod sbom;
@@ -22,7 +21,7 @@ use anyhow::Result;
 use args::{Args, Chore};
 use clap::Parser;
 use crash::Look;
-use suites::{cases, cluster, compare, conformance, run, vectors};
+use suites::{cases, cluster, compare, conformance, crowd, loaded_reads, run, vectors};
 
 fn main() -> std::process::ExitCode {
     match chore(Args::parse().chore) {
@@ -65,6 +64,9 @@ fn chore(chore: Chore) -> Result<()> {
         }
         Chore::Fuzz { seconds } => test::fuzz(seconds),
         Chore::Rogue { samples } => test::rogue(samples),
+        Chore::LiveFuzz { times } => test::live_fuzz(times),
+        Chore::Crowd { seconds, rate } => built(|| crowd::crowd(seconds, rate)),
+        Chore::LoadedReads { runs } => built(|| loaded_reads::loaded_reads(runs)),
         Chore::CrashStates { from, count, bugs, faults } => match (bugs, faults) {
             (true, _) => crash::states(Look::Bugs, 0, 0),
             (_, true) => crash::states(Look::Faults, from.unwrap_or(0), count.unwrap_or(20)),

@@ -4,7 +4,7 @@
 //! allowed. Absent: the cases (`suites`).
 
 use crate::times::{self, Known, Times};
-use crate::{lint, load, units};
+use crate::{lint, units};
 use anyhow::{Result, bail, ensure};
 use std::process::Command;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use suites::clients::Release;
 use suites::cluster::Build;
 use suites::run::{must, root};
 use suites::share::{self, Share};
-use suites::{cluster, conformance, folders};
+use suites::{cluster, conformance, folders, load};
 
 /// What a run of everything is asked for.
 #[derive(Debug, Clone, Copy, Default)]
@@ -231,6 +231,16 @@ pub fn rogue(samples: u64) -> Result<()> {
             .current_dir(root())
             .args(["test", "--workspace", "--test", "rogue", "--", "--nocapture"])
             .env("HUMBOLDT_ROGUE", samples.to_string()),
+    )
+}
+
+/// Runs the live fuzz (`crates/cli/tests/live_fuzz`) with so many times the inputs.
+pub fn live_fuzz(times: u64) -> Result<()> {
+    must(
+        Command::new("cargo")
+            .current_dir(root())
+            .args(["test", "--workspace", "--test", "live_fuzz", "--", "--nocapture"])
+            .env("HUMBOLDT_LIVE_FUZZ", times.to_string()),
     )
 }
 

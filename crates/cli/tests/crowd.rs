@@ -1,7 +1,11 @@
-//! Ten thousand connections on the monitor's port and as many on the OSD's, half of them through the whole handshake before they break; and
-//! service keys that change while a client is at work.
+//! Ten thousand connections on the monitor's port and as many on the OSD's, half of them through the whole handshake before they break; service keys
+//! that change while a client is at work; and connections without a key that stop half-way, more of them than places. How long a good client takes
+//! beside those is measured by `cargo xtask crowd`.
 
 mod hostile_peer;
+
+#[path = "crowd/half_open.rs"]
+mod half_open;
 
 use hostile_peer::{Cluster, Evil, Recorder};
 use mon::AuthMode;

@@ -23,6 +23,7 @@ mod drive;
 mod gate;
 pub mod half_open;
 pub mod host;
+mod listen;
 mod messenger;
 pub mod modes;
 pub mod mon_session;
@@ -39,4 +40,5 @@ mod tests {
 pub use conn::{Conn, ConnId};
 pub use dispatch::Dispatcher;
 pub use drive::DialError;
+pub use listen::listen;
 pub use messenger::{Config, Messenger};

@@ -4,6 +4,7 @@ use crate::Dispatcher;
 use crate::conn::{Closing, Conn, ConnId, Inner};
 use crate::drive::{self, Start};
 use crate::half_open::{HalfOpens, Source};
+use crate::listen::listen;
 use base::Budget;
 use msgr::{Connection, Decision, Local, MsgrError, Policy, State};
 use std::cell::{Cell, RefCell};
@@ -114,7 +115,7 @@ impl Messenger {
     }
     /// Listens; port 0 takes a free one. `Local::addrs` is for the caller to fill with what this returns, before peers learn of it.
     pub async fn bind(&self, addr: SocketAddr) -> io::Result<SocketAddr> {
-        let listener = TcpListener::bind(addr).await?;
+        let listener = listen(addr)?;
         let bound = listener.local_addr()?;
         let shared = self.0.clone();
         self.0.listeners.borrow_mut().push(spawn_local(async move { shared.accept(listener).await }).abort_handle());

@@ -277,6 +277,23 @@ fn half_handshakes_shut_nobody_out() {
     });
 }
 
+/// All that come while our thread is busy are in at once: a peer that finds no room tries again after a second at the earliest.
+#[test]
+fn a_crowd_that_comes_in_one_turn_finds_room() {
+    run(async {
+        let server = Node::new(EntityKind::OSD, 1, clients, Config::default(), "127.0.0.1").await;
+        let most: usize = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse().unwrap();
+        let count = most.min(600);
+        // Nothing here lets the messenger have its turn; the kernel alone answers.
+        let connect = || std::net::TcpStream::connect_timeout(&server.bound, Duration::from_millis(900));
+        let crowd: Vec<_> = (0..count).map(|n| connect().unwrap_or_else(|e| panic!("connection {n} of {count}: {e}"))).collect();
+        let client = Node::new(EntityKind::CLIENT, 2, clients, Config::default(), "127.0.0.1").await;
+        let conn = client.messenger.connect(EntityKind::OSD, server.addrs(), Policy::lossy_client());
+        until("a good client behind them is in", || conn.is_open()).await;
+        drop(crowd);
+    });
+}
+
 #[test]
 fn a_refused_dial_is_told_and_tried_again() {
     run(async {

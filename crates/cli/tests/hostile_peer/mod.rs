@@ -3,6 +3,8 @@
 
 #![allow(dead_code)] // each test program needs a part of it
 
+pub mod beside;
+pub mod frames;
 mod given;
 
 use base::Rng;
@@ -51,6 +53,7 @@ impl Cluster {
     }
     /// `secure`: the cluster's configuration demands that every connection is encrypted.
     pub fn start_with(auth: AuthMode, secure: bool) -> Self {
+        beside::watch_panics();
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("humboldt-hostile-{}-{n}", std::process::id()));
@@ -235,6 +238,7 @@ impl Cluster {
     }
     /// Daemons live, and the good client, which has been here all the time, gets its answers from both.
     pub fn check(&self, after: &str) {
+        beside::check_no_panic(after);
         assert!(self.mon.as_ref().is_none_or(|mon| !mon.is_finished()), "the monitor ended after {after}");
         assert!(self.osd.as_ref().is_none_or(|osd| !osd.is_finished()), "the OSD ended after {after}");
         assert!(self.given.as_ref().is_none_or(Given::osd_lives), "osd.0 ended after {after}");

@@ -80,11 +80,9 @@ struct Server {
 /// Listens and serves from now on; the address.
 pub async fn serve(shared: Rc<Shared>, config: &HttpConfig) -> Result<SocketAddr> {
     config.check()?;
-    let bound = TcpListener::bind(config.listen).await;
+    let bound = net::listen(config.listen);
     let listener = match bound {
-        Err(e) if config.elsewhere && e.kind() == std::io::ErrorKind::AddrInUse => {
-            TcpListener::bind(SocketAddr::new(config.listen.ip(), 0)).await
-        }
+        Err(e) if config.elsewhere && e.kind() == std::io::ErrorKind::AddrInUse => net::listen(SocketAddr::new(config.listen.ip(), 0)),
         bound => bound,
     };
     let listener = listener.with_context(|| format!("the web address {}", config.listen))?;

@@ -1,5 +1,6 @@
-//! A machine that has more to do: two busy loops, and a writer to the disk that the cases use. Goes on for as long as the value lives.
+//! A machine that has more to do: busy loops, and a writer to the disk that the cases use. Goes on for as long as the value lives.
 
+use crate::clients::SHARED;
 use anyhow::Result;
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -7,7 +8,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use suites::clients::SHARED;
 
 /// Busy loops, at the priority of all else.
 const LOOPS: usize = 2;
@@ -22,19 +22,24 @@ pub struct Load {
 
 impl Load {
     pub fn begin() -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let start = |work: fn(&AtomicBool)| {
-            let over = over.clone();
-            std::thread::spawn(move || work(&over))
-        };
-        let mut threads: Vec<JoinHandle<()>> = (0..LOOPS).map(|_| start(spin)).collect();
-        threads.push(start(|over| {
+        let mut load = Self::loops(LOOPS);
+        load.start(|over| {
             if let Err(e) = write(over) {
                 println!("the writer beside the cases ended: {e:#}");
             }
-        }));
+        });
         println!("beside {LOOPS} busy loops and a writer to {SHARED}");
-        Self { over, threads }
+        load
+    }
+    /// So many busy loops alone.
+    pub fn loops(count: usize) -> Self {
+        let mut load = Self { over: Arc::default(), threads: Vec::new() };
+        (0..count).for_each(|_| load.start(spin));
+        load
+    }
+    fn start(&mut self, work: fn(&AtomicBool)) {
+        let over = self.over.clone();
+        self.threads.push(std::thread::spawn(move || work(&over)));
     }
 }
 
