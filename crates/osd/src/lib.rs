@@ -16,6 +16,7 @@ mod receive_buffers;
 mod run;
 mod shell;
 pub mod store;
+mod unbroken;
 mod wake;
 mod watchdog;
 

@@ -276,6 +276,9 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
 
 /// The error that an OSD ends with, and the note for its next process.
 fn failed(config: &OsdConfig, shell: &Shell, why: String) -> anyhow::Error {
+    if shell.is_broken() {
+        return anyhow!("osd.{}: {why}", config.id);
+    }
     let daemon = shell.daemon.borrow();
     let store = daemon.osd().store();
     if store.stopped_at_damage() {

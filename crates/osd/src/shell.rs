@@ -1,6 +1,7 @@
 //! What connects a [`Daemon`] with its messengers, timers and devices: what happens goes in, effects are carried out. Decides nothing.
 
 use crate::devices::Machine;
+use crate::unbroken::Unbroken;
 use base::{Clock, Stamp};
 use cephx::caps::OsdCap;
 use messages::{MOSDOp, Message, RawMessage};
@@ -31,6 +32,9 @@ pub enum Status {
     Ended(Option<String>),
 }
 
+/// Why an OSD ends whose core has panicked.
+const BROKEN: &str = "a rule of its own is broken (the line of the panic is above): it ends before it does harm; please report that line";
+
 /// The shell around one daemon.
 pub struct Shell {
     pub daemon: RefCell<Daemon>,
@@ -54,6 +58,8 @@ pub struct Shell {
     admin: RefCell<Option<Rc<AdminSocket>>>,
     /// What the store lies on.
     devices: BTreeSet<String>,
+    /// A panic has passed through the core: nothing more is asked of it.
+    broken: Cell<bool>,
     /// Requests are answered from what they say, and the core never sees them.
     null: Option<net::null::NullDispatcher>,
 }
@@ -82,6 +88,7 @@ impl Shell {
             quiet,
             admin: RefCell::default(),
             devices,
+            broken: Cell::new(false),
             null: null.then(net::null::NullDispatcher::default),
         });
         for network in Network::ALL {
@@ -95,6 +102,14 @@ impl Shell {
         self.event_at(event, clock());
     }
     fn event_at(self: &Rc<Self>, event: Event, now: Clock) {
+        if self.broken.get() {
+            return;
+        }
+        // A rule of ours that is broken is a panic, and its task's executor would go on with the next event.
+        let _unbroken = Unbroken(|| {
+            self.broken.set(true);
+            self.set_status(Status::Ended(Some(BROKEN.into())));
+        });
         let mut effects = self.effects.take();
         self.daemon.borrow_mut().handle(event, now, &mut effects);
         for effect in effects.drain(..) {
@@ -111,7 +126,7 @@ impl Shell {
     fn batch_end(self: &Rc<Self>) {
         self.event(Event::TurnEnd);
         let mut round = 0;
-        while self.daemon.borrow_mut().linger(round) {
+        while !self.broken.get() && self.daemon.borrow_mut().linger(round) {
             self.event(Event::TurnEnd);
             round += 1;
         }
@@ -123,6 +138,11 @@ impl Shell {
             self.event(Event::KeepaliveAcked { sent_wall_ns: sent.as_nanos() as u64 });
         }
         self.event(Event::Time);
+    }
+
+    /// True once a panic has passed through the core.
+    pub fn is_broken(&self) -> bool {
+        self.broken.get()
     }
 
     fn conn(&self, id: ConnId) -> Option<Conn> {
