@@ -7,6 +7,7 @@ use crate::net::{Fault, LinkId, Proc, What};
 use crate::plan::StoreKind;
 use crate::planted::Planted;
 use crate::{MS, SEC};
+use std::collections::VecDeque;
 
 /// Flags that operators set for a while.
 const FLAGS: [&str; 4] = ["noup", "nodown", "noout", "noin"];
@@ -20,6 +21,10 @@ impl Cluster {
         let all: Vec<(Fault, u64)> = self.plan.faults().map(|(_, fault, every)| (fault, *every)).into();
         for (fault, every) in all {
             self.next_fault(fault, every);
+        }
+        if self.plan.hostile > 0 {
+            self.net.overheard = Some(VecDeque::new());
+            self.intrude();
         }
     }
     fn next_fault(&mut self, fault: Fault, every_ms: u64) {
@@ -350,6 +355,7 @@ impl Cluster {
     pub(crate) fn heal(&mut self) {
         self.net.note("the cluster is healed".into());
         self.troubled = false;
+        self.rogues_go();
         if let Some(monitor) = &mut self.monitor {
             monitor.dies_at_commit = false;
         }

@@ -17,6 +17,7 @@
 //!     │        faults                     what goes wrong, and what operators do
 //!     │        harm                       what goes wrong with disks for good, and how operators mend it
 //!     │        devices                    OSDs that are added, emptied or lost, and the operator who replaces them
+//!     │        hostile                    clients that send what is malformed or forged
 //!     │        fence                      primaries that are cut off or stopped, with a client that knows no other
 //!     │
 //!     ├─────> acks      what is acknowledged lies on every member, durably (durable), at the moment of the answer
@@ -55,6 +56,7 @@ mod fence;
 mod former;
 mod harm;
 pub mod history;
+mod hostile;
 mod judge;
 pub mod linear;
 pub mod model;

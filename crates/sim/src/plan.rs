@@ -56,6 +56,8 @@ pub struct Plan {
     pub ops: u32,
     /// Of 100 reads of clients, so many may go to any member of their group.
     pub balanced: u64,
+    /// Clients that want harm come about so often; see [`crate::hostile`].
+    pub hostile: EveryMs,
     /// Pause of a client between two operations, at most.
     pub think_ms: u64,
     pub store: StoreKind,
@@ -188,6 +190,7 @@ impl Plan {
             depth: 1 + rng.below(4) as u32,
             ops: if tiny { 300 } else { 1000 },
             balanced: 0,
+            hostile: 0,
             think_ms: pick(&mut rng, &[20, 500, 1_500, 4_000]),
             store: if rng.chance(1, 2) { StoreKind::Ideal } else { StoreKind::Block },
             commits_lag: false,
@@ -249,7 +252,7 @@ impl Plan {
             slow_disk: 0,
             scrubs: 0,
         };
-        plan.with_harm(&mut rng).with_overlaps(&mut rng).with_theme(&mut rng).with_devices(&mut rng).with_balance().with_wires_by_chance()
+        plan.with_harm(&mut rng).with_overlaps(&mut rng).with_theme(&mut rng).with_devices(&mut rng).with_balance().with_hostile().with_wires_by_chance()
     }
     /// Replicas serve reads in some seeds. Drawn apart: what else a seed has does not depend on it.
     fn with_balance(mut self) -> Self {
@@ -257,6 +260,12 @@ impl Plan {
         if self.size > 1 && rng.chance(1, 4) {
             self.balanced = pick(&mut rng, &[30, 100]);
         }
+        self
+    }
+    /// Clients that want harm come in some seeds. Drawn apart, too.
+    fn with_hostile(mut self) -> Self {
+        let mut rng = Rng::new(self.seed ^ 0x0e71_1c1e);
+        self.hostile = if rng.chance(1, 5) { pick(&mut rng, &[500, 3_000]) } else { 0 };
         self
     }
     fn with_wires_by_chance(self) -> Self {
@@ -341,7 +350,7 @@ impl Plan {
     /// The same without any fault.
     pub fn calm(mut self) -> Self {
         self.faults().into_iter().for_each(|(_, _, every)| *every = 0);
-        (self.kill_at_ack, self.lose_answer, self.kill_at_write) = (0, 0, 0);
+        (self.kill_at_ack, self.lose_answer, self.kill_at_write, self.hostile) = (0, 0, 0, 0);
         self
     }
     /// The kinds of faults by name: what `--shrink` takes away one at a time.

@@ -1,5 +1,5 @@
 //! Runs seeds: `seeds --from N --count N`, or one: `seeds --seed N [--trace] [--shrink]`, or the planted bugs: `seeds --bugs [--only WORD,WORD]`.
-//! `--theme WORD` leaves the seeds with other themes out. With `--wires` all links of all seeds are real connections.
+//! `--theme WORD` leaves the seeds with other themes out; `hostile` and `balanced` are words for it, too. With `--wires` all links of all seeds are real connections.
 //! `seeds --figure memory|block --count N` runs the plan by which speed is measured.
 //! `cargo xtask sim` calls it.
 
@@ -92,9 +92,12 @@ fn plan_of(seed: u64) -> Plan {
     if plan.wire == Wire::Messages && std::env::args().any(|arg| arg == "--wires") { plan.with_wires() } else { plan }
 }
 
-/// True if a plan has this theme; every plan is about anything.
+/// True if a plan has this theme, or clients that want harm (`hostile`), or reads that members serve (`balanced`); every plan is about anything.
 fn is_about(plan: &Plan, theme: &str) -> bool {
-    theme.is_empty() || format!("{:?}", plan.theme).eq_ignore_ascii_case(theme)
+    theme.is_empty()
+        || theme == "hostile" && plan.hostile > 0
+        || theme == "balanced" && plan.balanced > 0
+         || format!("{:?}", plan.theme).eq_ignore_ascii_case(theme)
 }
 
 /// Seeds of the plan by which speed is measured: what they were. How long they took is the caller's to say.
@@ -193,6 +196,7 @@ fn run_caught(plan: &Plan, planted: Option<Planted>, loud: bool) -> Report {
             answered: 0,
             virtual_s: 0.0,
             faults: 0,
+            forged: 0,
             wild: 0,
             replaced: 0,
             added: 0,
