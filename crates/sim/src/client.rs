@@ -21,7 +21,8 @@ use std::fmt::Write;
 use std::rc::Rc;
 use types::osd_op::{cmp_op, osd_flag};
 use types::{
-    AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityName, EntityText, ObjectLocator, OpCode, OsdId, OsdOp, ReqId, SnapContext, SnapId,
+    AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityName, EntityText, ObjectLocator, OpCode, OsdId, OsdOp, ReqId, SnapContext,
+    SnapId,
 };
 
 /// Pause before an OSD that refused is dialled again.
@@ -362,7 +363,7 @@ impl ClientProcess {
     }
 }
 
-fn encode(op: &Op) -> Ops {
+pub(crate) fn encode(op: &Op) -> Ops {
     let ops = Ops::new();
     match op {
         Op::WriteFull(data) => ops.write_full(data.clone()),
@@ -386,7 +387,7 @@ fn encode(op: &Op) -> Ops {
     }
 }
 
-fn decode(op: &Op, reply: &Reply) -> Outcome {
+pub(crate) fn decode(op: &Op, reply: &Reply) -> Outcome {
     if reply.result < 0 {
         return Outcome::Error(-reply.result);
     }

@@ -5,6 +5,7 @@ use crate::client::{ClientProcess, POOL};
 use crate::devices::Devices;
 use crate::drive::Drive;
 use crate::fence::Fences;
+use crate::followers::{self, Followers};
 use crate::harm::Harm;
 use crate::history::History;
 use crate::hostile::Hostile;
@@ -45,6 +46,8 @@ pub struct Report {
     pub faults: u32,
     /// Messages of clients that want harm.
     pub forged: u64,
+    /// Reads that members answered which were asked straight.
+    pub served: u64,
     /// Objects whose histories had too many explanations to follow.
     pub wild: u32,
     /// How often an OSD came up with another device, and how many OSDs were added.
@@ -110,6 +113,7 @@ pub struct Cluster {
     pub(crate) away: BTreeMap<usize, u64>,
     pub(crate) fences: Fences,
     pub(crate) hostile: Hostile,
+    pub(crate) followers: Followers,
     pub(crate) chains: Chains,
     pub(crate) serving: Serving,
     /// Of each group, since when its interval is, and up to where its primary had its log trimmed in it.
@@ -146,6 +150,7 @@ impl Cluster {
             away: BTreeMap::new(),
             fences: Fences::default(),
             hostile: Hostile::new(plan.seed),
+            followers: Followers::new(plan.seed),
             chains: Chains::default(),
             serving: Serving::default(),
             tails: BTreeMap::new(),
@@ -162,6 +167,7 @@ impl Cluster {
             virtual_s: self.net.now_ns as f64 / 1e9,
             faults: self.faults,
             forged: self.hostile.forged,
+            served: self.followers.served,
             wild: self.wild,
             replaced: self.devices.count_replaced(),
             added: self.osds.len() as u32 - self.plan.osds,
@@ -235,7 +241,7 @@ impl Cluster {
                 osd.filter(|osd| osd.life == life).map_or_else(|| OsdProcess::who(id, life.1, port), |osd| osd.who_at(port))
             }
             Proc::Client(n) => ClientProcess::who(n, life.1),
-            Proc::Rogue(n) => self.hostile.who(life).unwrap_or_else(|| ClientProcess::who(n, life.1)),
+            Proc::Guest(_) => self.hostile.who(life).unwrap_or_else(|| followers::who(life.1)),
             Proc::Mon => Who {
                 entity: types::EntityText::new(types::EntityKind::MON, "a"),
                 global_id: 0,
@@ -364,7 +370,7 @@ impl Cluster {
             Proc::Mon => self.monitor.as_ref().is_some_and(|m| m.life == life),
             Proc::Osd(id) => self.osds[id as usize].as_ref().is_some_and(|o| o.life == life),
             Proc::Client(n) => self.clients[n as usize].as_ref().is_some_and(|c| c.life == life),
-            Proc::Rogue(_) => self.hostile.lives(life),
+            Proc::Guest(_) => self.hostile.lives(life) || self.followers.lives(life),
         }
     }
     /// The process that something is for, if it is for one.
@@ -378,7 +384,14 @@ impl Cluster {
             }
             What::Wire(event) => self.net.wire_target(event),
             What::Tick(life) | What::Continue(life) | What::TurnEnd(life) | What::Disk(life) | What::Think(life) => Some(*life),
-            What::Fault(_) | What::Start(_) | What::GoesOn(_) | What::Fence(_) | What::Say(..) | What::Replace(_) | What::Intrude => None,
+            What::Fault(_)
+            | What::Start(_)
+            | What::GoesOn(_)
+            | What::Fence(_)
+            | What::Say(..)
+            | What::Replace(_)
+            | What::Intrude
+            | What::Follow => None,
         }
     }
     fn happens(&mut self, what: What) {
@@ -390,6 +403,7 @@ impl Cluster {
             What::Say(id, words) => return self.say_of_gone(id, words),
             What::Replace(id) => return self.may_replace(id),
             What::Intrude => return self.intrude(),
+            What::Follow => return self.follow(),
             _ => {}
         }
         let Some(life) = self.target(&what) else {
@@ -415,7 +429,8 @@ impl Cluster {
             Proc::Mon => self.to_monitor(what),
             Proc::Osd(id) => self.to_osd(id as usize, what),
             Proc::Client(n) => self.to_client(n as usize, what),
-            Proc::Rogue(_) => self.to_rogue(life, what),
+            Proc::Guest(_) if self.hostile.lives(life) => self.to_rogue(life, what),
+            Proc::Guest(_) => self.to_reader(life, what),
         }
     }
     /// A pause may be over: what came meanwhile happens now, in its order.
@@ -427,7 +442,7 @@ impl Cluster {
     }
     fn note_message(&mut self, link: LinkId, to: Life, kind: u16, len: usize) {
         if let Some(l) = self.net.link(link) {
-            if !matches!(l.dialer.0, Proc::Rogue(_)) {
+            if !matches!(l.dialer.0, Proc::Guest(_)) {
                 self.seen.message(kind);
             }
             let (a, b) = if l.server == to { (l.dialer.0, l.server.0) } else { (l.server.0, l.dialer.0) };
@@ -483,7 +498,8 @@ impl Cluster {
             }
             What::Deliver { link, to, msg } => {
                 self.note_message(*link, *to, msg.kind, msg.len());
-                let from = self.net.link(*link).map(|l| l.dialer).filter(|from| msg.kind == MOSDOp::KIND && matches!(from.0, Proc::Rogue(_)));
+                let from =
+                    self.net.link(*link).map(|l| l.dialer).filter(|from| msg.kind == MOSDOp::KIND && matches!(from.0, Proc::Guest(_)));
                 asked = from.map(|from| (from, msg.clone(), self.osds[id].as_ref().map_or(0, OsdProcess::held)));
             }
             _ => {}

@@ -22,6 +22,9 @@ impl Cluster {
         for (fault, every) in all {
             self.next_fault(fault, every);
         }
+        if self.plan.follow > 0 {
+            self.follow();
+        }
         if self.plan.hostile > 0 {
             self.net.overheard = Some(VecDeque::new());
             self.intrude();
@@ -343,7 +346,9 @@ impl Cluster {
         }
     }
     fn unset_flags(&mut self) {
-        FLAGS.iter().for_each(|flag| self.say(format!(r#"{{"prefix":"osd unset","key":"{flag}"}}"#)));
+        let all = FLAGS.iter().chain(&["norecover"]).filter(|flag| self.plan.follow > 0 || **flag != "norecover");
+        let said: Vec<String> = all.map(|flag| format!(r#"{{"prefix":"osd unset","key":"{flag}"}}"#)).collect();
+        said.into_iter().for_each(|words| self.say(words));
     }
     /// A command by whichever client lives; none waits for its answer.
     pub(crate) fn say(&mut self, json: String) {

@@ -18,6 +18,7 @@
 //!     │        harm                       what goes wrong with disks for good, and how operators mend it
 //!     │        devices                    OSDs that are added, emptied or lost, and the operator who replaces them
 //!     │        hostile                    clients that send what is malformed or forged
+//!     │        followers                  reads straight at members that follow, while it matters
 //!     │        fence                      primaries that are cut off or stopped, with a client that knows no other
 //!     │
 //!     ├─────> acks      what is acknowledged lies on every member, durably (durable), at the moment of the answer
@@ -53,6 +54,7 @@ pub mod drive;
 mod durable;
 mod faults;
 mod fence;
+mod followers;
 mod former;
 mod harm;
 pub mod history;

@@ -27,8 +27,8 @@ pub enum Proc {
     Mon,
     Osd(i32),
     Client(u32),
-    /// A client that wants harm: each of its sessions is a life.
-    Rogue(u32),
+    /// Clients of one session each, which is a life: those that want harm, and readers at one member.
+    Guest(u32),
 }
 
 /// A process and which of its lives; numbers of lives are never given twice.
@@ -120,6 +120,8 @@ pub enum What {
     Replace(usize),
     /// A client that wants harm may come.
     Intrude,
+    /// Members that follow may be looked at.
+    Follow,
 }
 
 /// A kind of fault whose time has come.

@@ -191,7 +191,7 @@ impl OsdProcess {
     /// What a message that is sent tells checkers.
     fn look_at_sent(&self, conn: ConnId, msg: &RawMessage, before: &Before, net: &mut Net) {
         // Those who want harm ask for objects of any name.
-        if !matches!(net.other_end(conn.0, self.life), Some(Proc::Rogue(_))) {
+        if !matches!(net.other_end(conn.0, self.life), Some(Proc::Guest(_))) {
             let ack = acks::told(self.id, msg, &before.map, |pool, hash| self.maps_of(before, pool, hash, net));
             net.acks.extend(ack);
         }

@@ -56,6 +56,8 @@ pub struct Plan {
     pub ops: u32,
     /// Of 100 reads of clients, so many may go to any member of their group.
     pub balanced: u64,
+    /// Members that follow are read straight about so often; see [`crate::followers`].
+    pub follow: EveryMs,
     /// Clients that want harm come about so often; see [`crate::hostile`].
     pub hostile: EveryMs,
     /// Pause of a client between two operations, at most.
@@ -190,6 +192,7 @@ impl Plan {
             depth: 1 + rng.below(4) as u32,
             ops: if tiny { 300 } else { 1000 },
             balanced: 0,
+            follow: 0,
             hostile: 0,
             think_ms: pick(&mut rng, &[20, 500, 1_500, 4_000]),
             store: if rng.chance(1, 2) { StoreKind::Ideal } else { StoreKind::Block },
@@ -252,13 +255,20 @@ impl Plan {
             slow_disk: 0,
             scrubs: 0,
         };
-        plan.with_harm(&mut rng).with_overlaps(&mut rng).with_theme(&mut rng).with_devices(&mut rng).with_balance().with_hostile().with_wires_by_chance()
+        plan.with_harm(&mut rng)
+            .with_overlaps(&mut rng)
+            .with_theme(&mut rng)
+            .with_devices(&mut rng)
+            .with_balance()
+            .with_hostile()
+            .with_wires_by_chance()
     }
     /// Replicas serve reads in some seeds. Drawn apart: what else a seed has does not depend on it.
     fn with_balance(mut self) -> Self {
         let mut rng = Rng::new(self.seed ^ 0x0ba1_a9ce);
         if self.size > 1 && rng.chance(1, 4) {
             self.balanced = pick(&mut rng, &[30, 100]);
+            self.follow = pick(&mut rng, &[300, 2_000]);
         }
         self
     }
@@ -351,6 +361,7 @@ impl Plan {
     pub fn calm(mut self) -> Self {
         self.faults().into_iter().for_each(|(_, _, every)| *every = 0);
         (self.kill_at_ack, self.lose_answer, self.kill_at_write, self.hostile) = (0, 0, 0, 0);
+        self.follow = 0;
         self
     }
     /// The kinds of faults by name: what `--shrink` takes away one at a time.

@@ -87,7 +87,10 @@ fn command(session: &mut Session, rng: &mut Rng) -> RawMessage {
         Guise::AtMonitor => MMonCommand { tid, fsid: fsid(), cmd, ..MMonCommand::default() }.encode(features::SUPPORTED),
         Guise::AtManager => MCommand { tid, fsid: fsid(), cmd, ..MCommand::default() }.encode(features::SUPPORTED),
         _ => {
-            let cmd = vec![one_of(&[r#"{"prefix":"injectargs","injected_args":["--osd_max_backfills=9"]}"#, r#"{"prefix":"config show"}"#], rng).to_string()];
+            let cmd = vec![
+                one_of(&[r#"{"prefix":"injectargs","injected_args":["--osd_max_backfills=9"]}"#, r#"{"prefix":"config show"}"#], rng)
+                    .to_string(),
+            ];
             MCommand { tid, fsid: fsid(), cmd, ..MCommand::default() }.encode(features::SUPPORTED)
         }
     }

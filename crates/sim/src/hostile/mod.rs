@@ -185,9 +185,10 @@ impl Cluster {
         };
         let (Some(target), Some(addrs)) = (target, addrs) else { return };
         let is_osd = guise == Guise::Stranger || guise == Guise::Outside;
-        let entity = if is_osd { EntityText::new(EntityKind::OSD, claims.to_string()) } else { EntityText::new(EntityKind::CLIENT, "rogue") };
+        let entity =
+            if is_osd { EntityText::new(EntityKind::OSD, claims.to_string()) } else { EntityText::new(EntityKind::CLIENT, "rogue") };
         let global_id = if guise == Guise::Numbered { claims as u64 } else { 9_000_000 + u64::from(number) };
-        let (life, who) = ((Proc::Rogue(0), number), Who { entity, global_id, addrs });
+        let (life, who) = ((Proc::Guest(0), number), Who { entity, global_id, addrs });
         self.net.note(format!("a {guise:?} dials {to:?} as {} at {}", who.entity, who.addrs.front()));
         self.net.dials(&who, life, Port::Public);
         let kind = if to == Proc::Mon { EntityKind::MON } else { EntityKind::OSD };
