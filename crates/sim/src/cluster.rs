@@ -483,6 +483,22 @@ impl Cluster {
             self.kill_monitor();
         }
     }
+    /// What an event of an OSD has left for checkers.
+    fn look_at_event(&mut self, asked: Option<(Life, RawMessage, u64)>) {
+        if let Some((from, msg, held)) = asked {
+            self.look_at_held(from, &msg, held);
+        }
+        self.check_acks();
+        self.check_trims();
+        if let Some(why) = self.net.wrong.take() {
+            self.broken.get_or_insert(why);
+        }
+    }
+    /// A request of a client that may want harm, and how many requests its OSD holds before it.
+    fn asked_by_guest(&self, id: usize, link: LinkId, msg: &RawMessage) -> Option<(Life, RawMessage, u64)> {
+        let from = self.net.link(link).map(|l| l.dialer).filter(|from| matches!(from.0, Proc::Guest(_)))?;
+        (msg.kind == MOSDOp::KIND).then(|| (from, msg.clone(), self.osds[id].as_ref().map_or(0, OsdProcess::held)))
+    }
     fn to_osd(&mut self, id: usize, what: What) {
         let (mut accepted, mut opened, mut asked) = (None, None, None);
         match &what {
@@ -498,9 +514,7 @@ impl Cluster {
             }
             What::Deliver { link, to, msg } => {
                 self.note_message(*link, *to, msg.kind, msg.len());
-                let from =
-                    self.net.link(*link).map(|l| l.dialer).filter(|from| msg.kind == MOSDOp::KIND && matches!(from.0, Proc::Guest(_)));
-                asked = from.map(|from| (from, msg.clone(), self.osds[id].as_ref().map_or(0, OsdProcess::held)));
+                asked = self.asked_by_guest(id, *link, msg);
             }
             _ => {}
         }
@@ -551,14 +565,7 @@ impl Cluster {
             What::Disk(_) => osd.disk(drive, net),
             _ => {}
         }
-        if let Some((from, msg, held)) = asked {
-            self.look_at_held(from, &msg, held);
-        }
-        self.check_acks();
-        self.check_trims();
-        if let Some(why) = self.net.wrong.take() {
-            self.broken.get_or_insert(why);
-        }
+        self.look_at_event(asked);
         self.look_at_group(id);
         if let Some(pgid) = filled {
             self.look_at_filled(pgid);
