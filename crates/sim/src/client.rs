@@ -20,7 +20,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::rc::Rc;
 use types::osd_op::{cmp_op, osd_flag};
-use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityText, ObjectLocator, OpCode, OsdId, OsdOp, SnapContext, SnapId};
+use types::{
+    AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityName, EntityText, ObjectLocator, OpCode, OsdId, OsdOp, ReqId, SnapContext,
+    SnapId,
+};
 
 /// Pause before an OSD that refused is dialled again.
 const REDIAL_NS: u64 = 300 * MS;
@@ -41,6 +44,8 @@ pub struct ClientProcess {
     objecter: Objecter,
     osds: BTreeMap<OsdId, LinkId>,
     newest_tid: u64,
+    /// The number of its last operation.
+    newest_op: u64,
     /// Operations under way: the objecter's number and the history's.
     under_way: BTreeMap<u64, usize>,
     /// Answers to commands, by number.
@@ -70,6 +75,7 @@ impl ClientProcess {
             objecter: Objecter::new(0),
             osds: BTreeMap::new(),
             newest_tid: 0,
+            newest_op: 0,
             under_way: BTreeMap::new(),
             answers: BTreeMap::new(),
             acked_by: None,
@@ -108,6 +114,11 @@ impl ClientProcess {
     }
     pub fn has_pool(&self) -> bool {
         self.objecter.map().is_some_and(|m| m.pool_by_name(POOL).is_some())
+    }
+    /// The id of its next request.
+    pub(crate) fn next_request(&self) -> ReqId {
+        let name = EntityName { kind: EntityKind::CLIENT, num: Self::who(self.number, self.life.1).global_id as i64 };
+        ReqId { name, tid: self.newest_op + 1, inc: 0 }
     }
     /// Where this object's group is led by the map that the client has.
     pub fn primary_of(&self, object: u32) -> Option<OsdId> {
@@ -165,6 +176,7 @@ impl ClientProcess {
         self.objecter(history, net, |core, net, out| {
             tid = core.submit(request, net.clock(), out);
         });
+        self.newest_op = tid;
         self.under_way.insert(tid, call);
     }
     /// Bytes that no other operation writes, of a length by chance.
@@ -351,7 +363,7 @@ impl ClientProcess {
     }
 }
 
-fn encode(op: &Op) -> Ops {
+pub(crate) fn encode(op: &Op) -> Ops {
     let ops = Ops::new();
     match op {
         Op::WriteFull(data) => ops.write_full(data.clone()),
@@ -375,7 +387,7 @@ fn encode(op: &Op) -> Ops {
     }
 }
 
-fn decode(op: &Op, reply: &Reply) -> Outcome {
+pub(crate) fn decode(op: &Op, reply: &Reply) -> Outcome {
     if reply.result < 0 {
         return Outcome::Error(-reply.result);
     }

@@ -5,8 +5,10 @@ use crate::client::{ClientProcess, POOL};
 use crate::devices::Devices;
 use crate::drive::Drive;
 use crate::fence::Fences;
+use crate::followers::{self, Followers};
 use crate::harm::Harm;
 use crate::history::History;
+use crate::hostile::Hostile;
 use crate::monitor::{MonDisk, Monitor, Who};
 use crate::net::{Life, LinkId, Net, Port, Proc, What};
 use crate::osd::{OsdProcess, osd_uuid};
@@ -16,7 +18,7 @@ use crate::rest::{Rest, restless};
 use crate::seen::Seen;
 use crate::serving::Serving;
 use crate::{MS, SEC};
-use messages::{MOSDOpReply, MOSDPGBackfill, MOSDRepOp, Message, RawMessage};
+use messages::{MOSDOp, MOSDOpReply, MOSDPGBackfill, MOSDRepOp, Message, RawMessage};
 use std::collections::BTreeMap;
 use types::{EVersion, Epoch, SpgId};
 
@@ -26,6 +28,8 @@ const EVENTS_AT_ONCE: u32 = 50_000;
 const EVENTS_MAX: u64 = 20_000_000;
 /// How often it is looked at whether the cluster is where it shall be.
 const LOOK_NS: u64 = 20 * MS;
+/// Longer than an OSD keeps a request that was sent by a map which there is not.
+const NO_MAP_NS: u64 = 60 * SEC;
 /// Longer than anything is on its way in a healed cluster, but for what a partition holds.
 const QUIET_NS: u64 = 5 * SEC;
 
@@ -40,6 +44,10 @@ pub struct Report {
     pub answered: usize,
     pub virtual_s: f64,
     pub faults: u32,
+    /// Messages of clients that want harm.
+    pub forged: u64,
+    /// Reads that members answered which were asked straight.
+    pub served: u64,
     /// Objects whose histories had too many explanations to follow.
     pub wild: u32,
     /// How often an OSD came up with another device, and how many OSDs were added.
@@ -104,6 +112,8 @@ pub struct Cluster {
     /// OSDs that don't start before then.
     pub(crate) away: BTreeMap<usize, u64>,
     pub(crate) fences: Fences,
+    pub(crate) hostile: Hostile,
+    pub(crate) followers: Followers,
     pub(crate) chains: Chains,
     pub(crate) serving: Serving,
     /// Of each group, since when its interval is, and up to where its primary had its log trimmed in it.
@@ -139,6 +149,8 @@ impl Cluster {
             devices: Devices::default(),
             away: BTreeMap::new(),
             fences: Fences::default(),
+            hostile: Hostile::new(plan.seed),
+            followers: Followers::new(plan.seed),
             chains: Chains::default(),
             serving: Serving::default(),
             tails: BTreeMap::new(),
@@ -154,6 +166,8 @@ impl Cluster {
             answered: self.history.answered(),
             virtual_s: self.net.now_ns as f64 / 1e9,
             faults: self.faults,
+            forged: self.hostile.forged,
+            served: self.followers.served,
             wild: self.wild,
             replaced: self.devices.count_replaced(),
             added: self.osds.len() as u32 - self.plan.osds,
@@ -166,14 +180,18 @@ impl Cluster {
         }
     }
 
+    /// A number that no process has had.
+    pub(crate) fn next_life(&mut self) -> u32 {
+        self.lives += 1;
+        self.lives
+    }
     fn start(&mut self, proc: Proc) {
         if let Proc::Osd(id) = proc
             && (self.osds[id as usize].is_some() || !self.may_start(id as usize))
         {
             return;
         }
-        self.lives += 1;
-        let life = self.lives;
+        let life = self.next_life();
         self.net.note(format!("{proc:?} starts its life {life}"));
         match proc {
             Proc::Mon if self.monitor.is_none() => {
@@ -223,6 +241,7 @@ impl Cluster {
                 osd.filter(|osd| osd.life == life).map_or_else(|| OsdProcess::who(id, life.1, port), |osd| osd.who_at(port))
             }
             Proc::Client(n) => ClientProcess::who(n, life.1),
+            Proc::Guest(_) => self.hostile.who(life).unwrap_or_else(|| followers::who(life.1)),
             Proc::Mon => Who {
                 entity: types::EntityText::new(types::EntityKind::MON, "a"),
                 global_id: 0,
@@ -271,6 +290,8 @@ impl Cluster {
         if rest != Rest::Whole {
             return self.judge_histories();
         }
+        self.until(NO_MAP_NS, "rid of requests by maps that there are not", |c| !c.hostile.waits_ahead())?;
+        self.look_at_budgets()?;
         self.net.look_at_wires().map_err(|why| self.tell(&why, &[]))?;
         self.look_at_rest()?;
         self.judge()
@@ -349,6 +370,7 @@ impl Cluster {
             Proc::Mon => self.monitor.as_ref().is_some_and(|m| m.life == life),
             Proc::Osd(id) => self.osds[id as usize].as_ref().is_some_and(|o| o.life == life),
             Proc::Client(n) => self.clients[n as usize].as_ref().is_some_and(|c| c.life == life),
+            Proc::Guest(_) => self.hostile.lives(life) || self.followers.lives(life),
         }
     }
     /// The process that something is for, if it is for one.
@@ -362,7 +384,14 @@ impl Cluster {
             }
             What::Wire(event) => self.net.wire_target(event),
             What::Tick(life) | What::Continue(life) | What::TurnEnd(life) | What::Disk(life) | What::Think(life) => Some(*life),
-            What::Fault(_) | What::Start(_) | What::GoesOn(_) | What::Fence(_) | What::Say(..) | What::Replace(_) => None,
+            What::Fault(_)
+            | What::Start(_)
+            | What::GoesOn(_)
+            | What::Fence(_)
+            | What::Say(..)
+            | What::Replace(_)
+            | What::Intrude
+            | What::Follow => None,
         }
     }
     fn happens(&mut self, what: What) {
@@ -373,6 +402,8 @@ impl Cluster {
             What::Fence(step) => return self.fence_step(step),
             What::Say(id, words) => return self.say_of_gone(id, words),
             What::Replace(id) => return self.may_replace(id),
+            What::Intrude => return self.intrude(),
+            What::Follow => return self.follow(),
             _ => {}
         }
         let Some(life) = self.target(&what) else {
@@ -398,6 +429,8 @@ impl Cluster {
             Proc::Mon => self.to_monitor(what),
             Proc::Osd(id) => self.to_osd(id as usize, what),
             Proc::Client(n) => self.to_client(n as usize, what),
+            Proc::Guest(_) if self.hostile.lives(life) => self.to_rogue(life, what),
+            Proc::Guest(_) => self.to_reader(life, what),
         }
     }
     /// A pause may be over: what came meanwhile happens now, in its order.
@@ -408,8 +441,10 @@ impl Cluster {
         }
     }
     fn note_message(&mut self, link: LinkId, to: Life, kind: u16, len: usize) {
-        self.seen.message(kind);
         if let Some(l) = self.net.link(link) {
+            if !matches!(l.dialer.0, Proc::Guest(_)) {
+                self.seen.message(kind);
+            }
             let (a, b) = if l.server == to { (l.dialer.0, l.server.0) } else { (l.server.0, l.dialer.0) };
             let line = format!("{a:?} -> {b:?} message {kind} of {len} bytes");
             self.net.note(line);
@@ -424,7 +459,12 @@ impl Cluster {
                 net.accepted(link);
                 let who = self.net.who(link).unwrap_or_else(|| self.who(dialer, Port::Public));
                 let monitor = self.monitor.as_mut().expect("it lives");
-                monitor.accept(link, port, &who, &mut self.mon_disk, &mut self.net);
+                let caps = match self.hostile.guise(dialer) {
+                    Some(_) if port == Port::Mgr => "allow rw",
+                    Some(_) => "allow r",
+                    None => "allow *",
+                };
+                monitor.accept(link, port, &who, caps, &mut self.mon_disk, &mut self.net);
             }
             What::Deliver { link, to, msg } => {
                 self.note_message(link, to, msg.kind, msg.len());
@@ -443,19 +483,39 @@ impl Cluster {
             self.kill_monitor();
         }
     }
+    /// What an event of an OSD has left for checkers.
+    fn look_at_event(&mut self, asked: Option<(Life, RawMessage, u64)>) {
+        if let Some((from, msg, held)) = asked {
+            self.look_at_held(from, &msg, held);
+        }
+        self.check_acks();
+        self.check_trims();
+        if let Some(why) = self.net.wrong.take() {
+            self.broken.get_or_insert(why);
+        }
+    }
+    /// A request of a client that may want harm, and how many requests its OSD holds before it.
+    fn asked_by_guest(&self, id: usize, link: LinkId, msg: &RawMessage) -> Option<(Life, RawMessage, u64)> {
+        let from = self.net.link(link).map(|l| l.dialer).filter(|from| matches!(from.0, Proc::Guest(_)))?;
+        (msg.kind == MOSDOp::KIND).then(|| (from, msg.clone(), self.osds[id].as_ref().map_or(0, OsdProcess::held)))
+    }
     fn to_osd(&mut self, id: usize, what: What) {
-        let (mut accepted, mut opened) = (None, None);
+        let (mut accepted, mut opened, mut asked) = (None, None, None);
         match &what {
             What::Open { link, .. } => {
                 let l = self.net.link(*link).expect("it is there").clone();
-                accepted = Some((l.port, self.net.who(*link).unwrap_or_else(|| self.who(l.dialer, l.port))));
+                let who = self.net.who(*link).unwrap_or_else(|| self.who(l.dialer, l.port));
+                accepted = Some((l.port, who, self.hostile.cap(l.dialer)));
                 self.net.accepted(*link);
             }
             What::Opened { link, .. } => {
                 let l = self.net.link(*link).expect("it is there").clone();
                 opened = Some((l.port, self.net.who(*link).unwrap_or_else(|| self.who(l.server, l.port))));
             }
-            What::Deliver { link, to, msg } => self.note_message(*link, *to, msg.kind, msg.len()),
+            What::Deliver { link, to, msg } => {
+                self.note_message(*link, *to, msg.kind, msg.len());
+                asked = self.asked_by_guest(id, *link, msg);
+            }
             _ => {}
         }
         let twice = self.planted == Some(Planted::TwiceAsTwo) && self.net.rng.chance(1, 40);
@@ -472,8 +532,8 @@ impl Cluster {
         let (mut wrote_for, mut filled) = (None, None);
         match what {
             What::Open { link, .. } => {
-                let (port, who) = accepted.expect("set above");
-                osd.accept(link, port, &who, drive, net);
+                let (port, who, cap) = accepted.expect("set above");
+                osd.accept(link, port, &who, cap, drive, net);
             }
             What::Opened { link, .. } => {
                 let (port, who) = opened.expect("set above");
@@ -495,6 +555,9 @@ impl Cluster {
                     filled = MOSDPGBackfill::decode(&msg).ok().map(|m| m.pgid);
                 }
                 osd.message(link, port, msg, drive, net);
+                if asked.is_some() {
+                    osd.turn_end(drive, net);
+                }
             }
             What::Tick(_) => osd.tick(drive, net),
             What::Continue(_) => osd.continued(drive, net),
@@ -502,11 +565,7 @@ impl Cluster {
             What::Disk(_) => osd.disk(drive, net),
             _ => {}
         }
-        self.check_acks();
-        self.check_trims();
-        if let Some(why) = self.net.wrong.take() {
-            self.broken.get_or_insert(why);
-        }
+        self.look_at_event(asked);
         self.look_at_group(id);
         if let Some(pgid) = filled {
             self.look_at_filled(pgid);

@@ -7,6 +7,7 @@ use crate::net::{Fault, LinkId, Proc, What};
 use crate::plan::StoreKind;
 use crate::planted::Planted;
 use crate::{MS, SEC};
+use std::collections::VecDeque;
 
 /// Flags that operators set for a while.
 const FLAGS: [&str; 4] = ["noup", "nodown", "noout", "noin"];
@@ -20,6 +21,13 @@ impl Cluster {
         let all: Vec<(Fault, u64)> = self.plan.faults().map(|(_, fault, every)| (fault, *every)).into();
         for (fault, every) in all {
             self.next_fault(fault, every);
+        }
+        if self.plan.follow > 0 {
+            self.follow();
+        }
+        if self.plan.hostile > 0 {
+            self.net.overheard = Some(VecDeque::new());
+            self.intrude();
         }
     }
     fn next_fault(&mut self, fault: Fault, every_ms: u64) {
@@ -338,7 +346,9 @@ impl Cluster {
         }
     }
     fn unset_flags(&mut self) {
-        FLAGS.iter().for_each(|flag| self.say(format!(r#"{{"prefix":"osd unset","key":"{flag}"}}"#)));
+        let all = FLAGS.iter().chain(&["norecover"]).filter(|flag| self.plan.follow > 0 || **flag != "norecover");
+        let said: Vec<String> = all.map(|flag| format!(r#"{{"prefix":"osd unset","key":"{flag}"}}"#)).collect();
+        said.into_iter().for_each(|words| self.say(words));
     }
     /// A command by whichever client lives; none waits for its answer.
     pub(crate) fn say(&mut self, json: String) {
@@ -350,6 +360,7 @@ impl Cluster {
     pub(crate) fn heal(&mut self) {
         self.net.note("the cluster is healed".into());
         self.troubled = false;
+        self.rogues_go();
         if let Some(monitor) = &mut self.monitor {
             monitor.dies_at_commit = false;
         }

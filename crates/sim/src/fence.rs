@@ -69,7 +69,7 @@ impl Cluster {
         self.history.calls.len() - self.fences.calls
     }
     /// An object by chance, others of its group, and the group's members, the primary first; `None` if it has not several.
-    fn fence_target(&mut self) -> Option<(Vec<u32>, Vec<i32>)> {
+    pub(crate) fn fence_target(&mut self) -> Option<(Vec<u32>, Vec<i32>)> {
         let object = self.net.rng.below(self.plan.objects.into()) as u32;
         let map = &self.monitor.as_ref()?.core().osd.map;
         let pool = map.pool_by_name(POOL)?;

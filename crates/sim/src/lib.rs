@@ -17,6 +17,8 @@
 //!     │        faults                     what goes wrong, and what operators do
 //!     │        harm                       what goes wrong with disks for good, and how operators mend it
 //!     │        devices                    OSDs that are added, emptied or lost, and the operator who replaces them
+//!     │        hostile                    clients that send what is malformed or forged
+//!     │        followers                  reads straight at members that follow, while it matters
 //!     │        fence                      primaries that are cut off or stopped, with a client that knows no other
 //!     │
 //!     ├─────> acks      what is acknowledged lies on every member, durably (durable), at the moment of the answer
@@ -52,9 +54,11 @@ pub mod drive;
 mod durable;
 mod faults;
 mod fence;
+mod followers;
 mod former;
 mod harm;
 pub mod history;
+mod hostile;
 mod judge;
 pub mod linear;
 pub mod model;

@@ -18,6 +18,11 @@ pub fn mon_addr() -> EntityAddr {
     EntityAddr::parse("v2:10.0.0.1:3300/0", AddrType::MSGR2).expect("an address")
 }
 
+/// Where the manager endpoint of this life of the monitor listens.
+pub fn mgr_addr(life: u32) -> EntityAddr {
+    EntityAddr { nonce: life, ..EntityAddr::parse("v2:10.0.0.1:3301/0", AddrType::MSGR2).expect("an address") }
+}
+
 /// What a monitor leaves behind when it dies.
 #[derive(Debug, Default)]
 pub struct MonDisk {
@@ -83,7 +88,7 @@ pub struct Monitor {
 impl Monitor {
     pub fn start(number: u32, disk: &mut MonDisk, net: &mut Net) -> Self {
         let life = (Proc::Mon, number);
-        let mgr = EntityAddr { nonce: number, ..EntityAddr::parse("v2:10.0.0.1:3301/0", AddrType::MSGR2).expect("an address") };
+        let mgr = mgr_addr(number);
         let options = MonOptions {
             fsid: fsid(),
             mon_addrs: EntityAddrVec::one(mon_addr()),
@@ -137,12 +142,12 @@ impl Monitor {
     pub fn tick(&mut self, disk: &mut MonDisk, net: &mut Net) {
         self.feed(Event::Tick, disk, net);
     }
-    pub fn accept(&mut self, link: LinkId, port: Port, who: &Who, disk: &mut MonDisk, net: &mut Net) {
+    pub fn accept(&mut self, link: LinkId, port: Port, who: &Who, caps: &str, disk: &mut MonDisk, net: &mut Net) {
         let endpoint = if port == Port::Mgr { Endpoint::Mgr } else { Endpoint::Mon };
         let peer = PeerInfo {
             entity: who.entity.clone(),
             global_id: who.global_id,
-            caps: AuthCapsInfo::from_text("allow *"),
+            caps: AuthCapsInfo::from_text(caps),
             addrs: who.addrs.clone(),
             from: who.addrs.clone().front(),
             features: features::SUPPORTED,

@@ -17,7 +17,7 @@ use crate::wire::{self, Wires};
 use base::{Clock, Rng, Stamp};
 use maps::OsdMap;
 use messages::RawMessage;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use types::{EVersion, EntityAddrVec, EntityKind, Epoch, SpgId};
 
@@ -27,6 +27,8 @@ pub enum Proc {
     Mon,
     Osd(i32),
     Client(u32),
+    /// Clients of one session each, which is a life: those that want harm, and readers at one member.
+    Guest(u32),
 }
 
 /// A process and which of its lives; numbers of lives are never given twice.
@@ -116,6 +118,10 @@ pub enum What {
     Say(usize, &'static str),
     /// An operator looks whether a lost OSD may have another device.
     Replace(usize),
+    /// A client that wants harm may come.
+    Intrude,
+    /// Members that follow may be looked at.
+    Follow,
 }
 
 /// A kind of fault whose time has come.
@@ -172,6 +178,18 @@ pub struct Trim {
     pub to: EVersion,
 }
 
+/// A message of an OSD, as it was sent.
+#[derive(Debug, Clone)]
+pub struct Overheard {
+    pub from: Proc,
+    pub to: Proc,
+    pub port: Port,
+    pub msg: RawMessage,
+}
+
+/// Messages of OSDs that are remembered for those who overhear them.
+const OVERHEARD_MAX: usize = 64;
+
 /// What processes act through: time, chance, links, and the queue.
 pub struct Net {
     pub now_ns: u64,
@@ -200,6 +218,8 @@ pub struct Net {
     maps: BTreeMap<Epoch, Rc<OsdMap>>,
     delay_ns: (u64, u64),
     pub(crate) wires: Wires,
+    /// What OSDs said last, if anybody listens.
+    pub(crate) overheard: Option<VecDeque<Overheard>>,
 }
 
 impl Net {
@@ -223,6 +243,7 @@ impl Net {
             maps: BTreeMap::new(),
             delay_ns,
             wires: Wires::new(wire),
+            overheard: None,
         }
     }
     pub fn clock(&self) -> Clock {
@@ -340,6 +361,7 @@ impl Net {
     /// Sends over a link; nothing happens when the link is gone.
     pub fn send(&mut self, from: Life, link: LinkId, msg: RawMessage) {
         self.trace.message(&msg);
+        self.overhear(from, link, &msg);
         if self.wires.are_real() {
             return self.wire_send(link, msg);
         }
@@ -356,6 +378,16 @@ impl Net {
         let data = msg.data_flat();
         let msg = RawMessage { data: if data.is_empty() { Vec::new() } else { vec![data] }, ..msg };
         self.at(at_ns, What::Deliver { link, to, msg });
+    }
+    fn overhear(&mut self, from: Life, link: LinkId, msg: &RawMessage) {
+        let (Some(overheard), Some(l)) = (&mut self.overheard, self.links.get(&link)) else { return };
+        let to = if l.dialer == from { l.server.0 } else { l.dialer.0 };
+        if matches!((from.0, to), (Proc::Osd(_), Proc::Osd(_) | Proc::Mon)) {
+            if overheard.len() == OVERHEARD_MAX {
+                overheard.pop_front();
+            }
+            overheard.push_back(Overheard { from: from.0, to, port: l.port, msg: msg.clone() });
+        }
     }
     /// One end closes: the other hears of it.
     pub fn close(&mut self, from: Life, link: LinkId) {

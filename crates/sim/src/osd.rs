@@ -11,8 +11,9 @@ use crate::net::{Life, LinkId, Net, Port, Proc, Trim, What};
 use crate::one_version;
 use crate::plan::Plan;
 use crate::{MS, SEC};
-use base::{Clock, Rng, Stamp};
+use base::{Account, Budget, Clock, Permit, Rng, Stamp, Turn};
 use cephx::Identity;
+use cephx::caps::OsdCap;
 use maps::OsdMap;
 use messages::{MBackfillReserve, MOSDOp, MOSDRepOp, MRecoveryReserve, Message, RawMessage};
 use objecter::MonClient;
@@ -73,6 +74,9 @@ pub struct OsdProcess {
     /// The connection on which a sign of life was asked for last, and the answer where it always comes.
     keepalive: Option<LinkId>,
     acked_wall_ns: Option<u64>,
+    /// What clients' requests hold, which have all that they want; and each link's account of it.
+    budget: Rc<Budget>,
+    accounts: BTreeMap<LinkId, Rc<Account>>,
     /// Other numbers of a connection that was closed: the daemon is told after the event.
     others_closed: Vec<ConnId>,
     /// Where members' links come to, with the nonce of now.
@@ -147,6 +151,8 @@ impl OsdProcess {
             by_link: BTreeMap::new(),
             keepalive: None,
             acked_wall_ns: None,
+            budget: Budget::new(0, 0),
+            accounts: BTreeMap::new(),
             others_closed: Vec::new(),
             cluster_addrs: at(Port::Cluster),
             wake_at: Stamp(0),
@@ -184,8 +190,11 @@ impl OsdProcess {
     }
     /// What a message that is sent tells checkers.
     fn look_at_sent(&self, conn: ConnId, msg: &RawMessage, before: &Before, net: &mut Net) {
-        let ack = acks::told(self.id, msg, &before.map, |pool, hash| self.maps_of(before, pool, hash, net));
-        net.acks.extend(ack);
+        // Those who want harm ask for objects of any name.
+        if !matches!(net.other_end(conn.0, self.life), Some(Proc::Guest(_))) {
+            let ack = acks::told(self.id, msg, &before.map, |pool, hash| self.maps_of(before, pool, hash, net));
+            net.acks.extend(ack);
+        }
         if matches!(msg.kind, MBackfillReserve::KIND | MRecoveryReserve::KIND)
             && let Some(to) = self.other_osd(conn, net)
             && let Err(why) = net.places.goes(self.life.1, self.daemon.osd(), to, msg)
@@ -345,6 +354,7 @@ impl OsdProcess {
     fn forget(&mut self, link: LinkId) -> Vec<ConnId> {
         let mut names = vec![self.number(link)];
         self.by_link.remove(&link);
+        self.accounts.remove(&link);
         self.dialled.retain(|conn, dialled| {
             if dialled.link == link && !names.contains(conn) {
                 names.push(*conn);
@@ -378,9 +388,9 @@ impl OsdProcess {
     }
 
     /// A link of another process to one of our networks.
-    pub fn accept(&mut self, link: LinkId, port: Port, who: &Who, drive: &mut Drive, net: &mut Net) {
+    pub fn accept(&mut self, link: LinkId, port: Port, who: &Who, cap: Option<OsdCap>, drive: &mut Drive, net: &mut Net) {
         let conn = *self.by_link.entry(link).or_insert(ConnId(link));
-        self.event(Event::Accepted { conn, peer: peer(who, network(port)) }, drive, net);
+        self.event(Event::Accepted { conn, peer: Peer { cap, ..peer(who, network(port)) } }, drive, net);
     }
     /// A link that we dialled is open.
     pub fn opened(&mut self, link: LinkId, port: Port, who: &Who, drive: &mut Drive, net: &mut Net) {
@@ -429,11 +439,29 @@ impl OsdProcess {
             self.event(Event::Reset { conn }, drive, net);
         }
     }
+    /// What a client's request holds until it is answered.
+    fn permit(&mut self, link: LinkId, msg: &RawMessage, net: &Net) -> Option<Permit> {
+        if matches!(net.other_end(link, self.life), Some(Proc::Osd(_))) {
+            return None;
+        }
+        let account = self.accounts.entry(link).or_insert_with(|| self.budget.account());
+        let (bytes, waker) = ((msg.front.len() + msg.data_len()) as u64, std::task::Waker::noop());
+        let mut permit = self.budget.reserve(bytes, account, &mut Turn::default(), waker).expect("there is no bound");
+        permit.admit(false, &mut Turn::default(), waker).expect("there is no bound");
+        Some(permit)
+    }
+    /// Requests under way.
+    pub fn held(&self) -> u64 {
+        self.budget.stats().messages
+    }
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
     pub fn message(&mut self, link: LinkId, port: Port, msg: RawMessage, drive: &mut Drive, net: &mut Net) {
         let conn = self.number(link);
         let network = network(port);
         let event = match msg.kind == MOSDOp::KIND {
-            true => Event::Request { conn, msg, permit: None },
+            true => Event::Request { conn, permit: self.permit(link, &msg, net), msg },
             false => Event::Message { conn, network, msg },
         };
         let kind = match &event {

@@ -56,6 +56,10 @@ pub struct Plan {
     pub ops: u32,
     /// Of 100 reads of clients, so many may go to any member of their group.
     pub balanced: u64,
+    /// Members that follow are read straight about so often; see [`crate::followers`].
+    pub follow: EveryMs,
+    /// Clients that want harm come about so often; see [`crate::hostile`].
+    pub hostile: EveryMs,
     /// Pause of a client between two operations, at most.
     pub think_ms: u64,
     pub store: StoreKind,
@@ -173,9 +177,15 @@ impl Plan {
     /// What this seed draws.
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x9143_77aa);
+        let plan = Self::drawn(seed, &mut rng);
+        let plan = plan.with_harm(&mut rng).with_overlaps(&mut rng).with_theme(&mut rng).with_devices(&mut rng);
+        plan.with_balance().with_hostile().with_wires_by_chance()
+    }
+    /// What comes first.
+    fn drawn(seed: u64, rng: &mut Rng) -> Self {
         let (tiny, osds) = if rng.chance(1, 3) { (true, 1) } else { (false, 1 + rng.below(5) as u32) };
         let size = 1 + rng.below(u64::from(osds.min(3))) as u32;
-        let plan = Self {
+        Self {
             seed,
             theme: Theme::None,
             wire: Wire::Messages,
@@ -188,40 +198,42 @@ impl Plan {
             depth: 1 + rng.below(4) as u32,
             ops: if tiny { 300 } else { 1000 },
             balanced: 0,
-            think_ms: pick(&mut rng, &[20, 500, 1_500, 4_000]),
+            follow: 0,
+            hostile: 0,
+            think_ms: pick(rng, &[20, 500, 1_500, 4_000]),
             store: if rng.chance(1, 2) { StoreKind::Ideal } else { StoreKind::Block },
             commits_lag: false,
-            log_entries: pick(&mut rng, &[4, 20, 200, 2000]) as u32,
-            delay_ns: (pick(&mut rng, &[20_000, 200_000, 2_000_000]), pick(&mut rng, &[50_000, 5_000_000, 80_000_000])),
-            kill_osd: sometimes(&mut rng, &[3_000, 15_000, 60_000]),
-            down_ms: pick(&mut rng, &[300, 5_000, 60_000]),
-            together: pick(&mut rng, &[0, 20, 100]),
-            power_cuts: pick(&mut rng, &[0, 50, 100]),
-            kill_mon: sometimes(&mut rng, &[5_000, 30_000]),
-            kill_client: sometimes(&mut rng, &[60_000, 200_000]),
-            cut: sometimes(&mut rng, &[200, 2_000, 10_000]),
-            partition: sometimes(&mut rng, &[3_000, 10_000, 40_000]),
-            pause_osd: sometimes(&mut rng, &[3_000, 10_000, 40_000]),
-            osd_down_command: sometimes(&mut rng, &[10_000, 40_000]),
-            pg_num_changes: sometimes(&mut rng, &[10_000, 40_000]),
-            pause_flag: sometimes(&mut rng, &[20_000]),
-            out_in: sometimes(&mut rng, &[15_000, 60_000]) * u64::from(size > 1),
-            size_changes: sometimes(&mut rng, &[30_000]) * u64::from(size > 1 && osds > 2),
-            isolate: sometimes(&mut rng, &[10_000, 40_000]) * u64::from(osds > 1),
-            clock_jumps: sometimes(&mut rng, &[5_000, 40_000]),
-            flags: sometimes(&mut rng, &[20_000, 60_000]),
-            reweight: sometimes(&mut rng, &[20_000, 60_000]) * u64::from(size > 1),
-            affinity: sometimes(&mut rng, &[20_000, 60_000]) * u64::from(size > 1),
-            upmap: sometimes(&mut rng, &[10_000, 40_000]) * u64::from(size > 1),
-            pg_temp: sometimes(&mut rng, &[10_000, 40_000]) * u64::from(size > 1),
-            min_size_changes: sometimes(&mut rng, &[20_000, 60_000]) * u64::from(size > 1),
-            make_snap: sometimes(&mut rng, &[3_000, 15_000, 60_000]),
-            remove_snap: sometimes(&mut rng, &[5_000, 20_000]),
-            other_pools: sometimes(&mut rng, &[20_000]) * u64::from(osds > 1),
-            disk_errors: sometimes(&mut rng, &[10_000, 40_000]),
-            kill_at_ack: sometimes(&mut rng, &[20, 100, 400]),
-            chunk_bytes: pick(&mut rng, &[4096, 8 << 20]),
-            chunk_keys: pick(&mut rng, &[1, 64_000]),
+            log_entries: pick(rng, &[4, 20, 200, 2000]) as u32,
+            delay_ns: (pick(rng, &[20_000, 200_000, 2_000_000]), pick(rng, &[50_000, 5_000_000, 80_000_000])),
+            kill_osd: sometimes(rng, &[3_000, 15_000, 60_000]),
+            down_ms: pick(rng, &[300, 5_000, 60_000]),
+            together: pick(rng, &[0, 20, 100]),
+            power_cuts: pick(rng, &[0, 50, 100]),
+            kill_mon: sometimes(rng, &[5_000, 30_000]),
+            kill_client: sometimes(rng, &[60_000, 200_000]),
+            cut: sometimes(rng, &[200, 2_000, 10_000]),
+            partition: sometimes(rng, &[3_000, 10_000, 40_000]),
+            pause_osd: sometimes(rng, &[3_000, 10_000, 40_000]),
+            osd_down_command: sometimes(rng, &[10_000, 40_000]),
+            pg_num_changes: sometimes(rng, &[10_000, 40_000]),
+            pause_flag: sometimes(rng, &[20_000]),
+            out_in: sometimes(rng, &[15_000, 60_000]) * u64::from(size > 1),
+            size_changes: sometimes(rng, &[30_000]) * u64::from(size > 1 && osds > 2),
+            isolate: sometimes(rng, &[10_000, 40_000]) * u64::from(osds > 1),
+            clock_jumps: sometimes(rng, &[5_000, 40_000]),
+            flags: sometimes(rng, &[20_000, 60_000]),
+            reweight: sometimes(rng, &[20_000, 60_000]) * u64::from(size > 1),
+            affinity: sometimes(rng, &[20_000, 60_000]) * u64::from(size > 1),
+            upmap: sometimes(rng, &[10_000, 40_000]) * u64::from(size > 1),
+            pg_temp: sometimes(rng, &[10_000, 40_000]) * u64::from(size > 1),
+            min_size_changes: sometimes(rng, &[20_000, 60_000]) * u64::from(size > 1),
+            make_snap: sometimes(rng, &[3_000, 15_000, 60_000]),
+            remove_snap: sometimes(rng, &[5_000, 20_000]),
+            other_pools: sometimes(rng, &[20_000]) * u64::from(osds > 1),
+            disk_errors: sometimes(rng, &[10_000, 40_000]),
+            kill_at_ack: sometimes(rng, &[20, 100, 400]),
+            chunk_bytes: pick(rng, &[4096, 8 << 20]),
+            chunk_keys: pick(rng, &[1, 64_000]),
             maps_kept: MAPS_KEPT,
             faults_ns: 600 * SEC,
             fence: 0,
@@ -248,15 +260,21 @@ impl Plan {
             rot_beyond: false,
             slow_disk: 0,
             scrubs: 0,
-        };
-        plan.with_harm(&mut rng).with_overlaps(&mut rng).with_theme(&mut rng).with_devices(&mut rng).with_balance().with_wires_by_chance()
+        }
     }
     /// Replicas serve reads in some seeds. Drawn apart: what else a seed has does not depend on it.
     fn with_balance(mut self) -> Self {
         let mut rng = Rng::new(self.seed ^ 0x0ba1_a9ce);
         if self.size > 1 && rng.chance(1, 4) {
             self.balanced = pick(&mut rng, &[30, 100]);
+            self.follow = pick(&mut rng, &[300, 2_000]);
         }
+        self
+    }
+    /// Clients that want harm come in some seeds. Drawn apart, too.
+    fn with_hostile(mut self) -> Self {
+        let mut rng = Rng::new(self.seed ^ 0x0e71_1c1e);
+        self.hostile = if rng.chance(1, 5) { pick(&mut rng, &[500, 3_000]) } else { 0 };
         self
     }
     fn with_wires_by_chance(self) -> Self {
@@ -341,7 +359,8 @@ impl Plan {
     /// The same without any fault.
     pub fn calm(mut self) -> Self {
         self.faults().into_iter().for_each(|(_, _, every)| *every = 0);
-        (self.kill_at_ack, self.lose_answer, self.kill_at_write) = (0, 0, 0);
+        (self.kill_at_ack, self.lose_answer, self.kill_at_write, self.hostile) = (0, 0, 0, 0);
+        self.follow = 0;
         self
     }
     /// The kinds of faults by name: what `--shrink` takes away one at a time.

@@ -94,6 +94,12 @@ fn is_noticed(planted: Planted, seed: u64) -> bool {
     fails(Some(planted)) && !fails(None)
 }
 
+/// False if a promise to clients that want harm is broken, and none come.
+fn may_matter(planted: Planted, seed: u64) -> bool {
+    let is_theirs = |bug| matches!(bug, OsdBug::EmptyPages | OsdBug::TrustPgop | OsdBug::BelieveKind | OsdBug::HoldWaiting);
+    !matches!(planted, Planted::Osd(bug) if is_theirs(bug)) || Plan::of(seed).hostile > 0
+}
+
 /// Those that few seeds find, or the share of them that is asked for: `cargo xtask sim --bugs` looks for all of them.
 #[test]
 fn broken_promises_are_noticed() {
@@ -102,6 +108,10 @@ fn broken_promises_are_noticed() {
         Planted::TwiceAsTwo,
         Planted::MonForgets,
         Planted::AcknowledgesUnkept,
+        Planted::Osd(OsdBug::EmptyPages),
+        Planted::Osd(OsdBug::TrustPgop),
+        Planted::Osd(OsdBug::BelieveKind),
+        Planted::Osd(OsdBug::HoldWaiting),
         Planted::Osd(OsdBug::ForgetOmapDirty),
         Planted::Osd(OsdBug::ForgetDataDirty),
         Planted::Osd(OsdBug::SkipClone),
@@ -115,7 +125,7 @@ fn broken_promises_are_noticed() {
     on_all_cores(0..few.len() as u64, |place| {
         let planted = few[place as usize];
         assert!(ALL.contains(&planted), "{planted:?} is in the table");
-        let seeds = (0..40).find(|seed| is_noticed(planted, *seed));
+        let seeds = (0..40).filter(|seed| may_matter(planted, *seed)).find(|seed| is_noticed(planted, *seed));
         println!("{planted:?}: noticed by seed {seeds:?}");
         assert!(seeds.is_some(), "{planted:?} is not noticed");
     });

@@ -196,10 +196,15 @@ impl Shard {
     /// or for another one that waits. Or it is for nobody: by the map that it was sent by, its sender is not where it comes from.
     fn is_ahead(&mut self, came: &Came, pgid: SpgId, epoch: Epoch) -> bool {
         let is_newer = epoch > self.sh.map.epoch;
+        // One that is not there may say what it likes, and nothing that the OSD itself says waits behind it.
+        let place = |came: &Came| {
+            let known = || usize::try_from(came.from).ok().and_then(|osd| self.sh.map.cluster_addrs.get(osd)?.msgr2());
+            (came.from, came.at.or_else(known))
+        };
         let waits = is_newer
             || !self.sh.serves
             || self.removals.has(pgid)
-            || (!self.ahead.is_empty() && self.ahead.iter().any(|a| (a.came.from, a.pgid) == (came.from, pgid)));
+            || (!self.ahead.is_empty() && self.ahead.iter().any(|a| a.pgid == pgid && place(&a.came) == place(came)));
         if waits {
             if is_newer {
                 self.sh.wants_maps = true;

@@ -1,5 +1,5 @@
-//! Runs seeds: `seeds --from N --count N`, or one: `seeds --seed N [--trace] [--shrink]`, or the planted bugs: `seeds --bugs [--only WORD,WORD]`.
-//! `--theme WORD` leaves the seeds with other themes out. With `--wires` all links of all seeds are real connections.
+//! Runs seeds: `seeds --from N --count N`, or one: `seeds --seed N [--trace] [--shrink] [--only BUG]`, with a planted bug if one is named, or the planted bugs: `seeds --bugs [--only WORD,WORD]`.
+//! `--theme WORD` leaves the seeds with other themes out; `hostile` and `balanced` are words for it, too. With `--wires` all links of all seeds are real connections.
 //! `seeds --figure memory|block --count N` runs the plan by which speed is measured.
 //! `cargo xtask sim` calls it.
 
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let flag = |name: &str| args.iter().any(|a| a == name);
     let word = |name: &str| args.iter().position(|a| a == name).and_then(|i| args.get(i + 1)).map_or("", String::as_str);
     if let Some(seed) = value("--seed") {
-        return one(seed, flag("--trace"), flag("--shrink"));
+        return one(seed, flag("--trace"), flag("--shrink"), word("--only"));
     }
     if flag("--bugs") {
         return bugs(value("--from").unwrap_or(0), value("--count").unwrap_or(1000), word("--only"), word("--theme"));
@@ -46,6 +46,7 @@ fn main() -> ExitCode {
     }
     let mut seen = Seen::default();
     let (mut failed, mut hours, mut calls, mut faults) = (Vec::new(), 0.0, 0, 0);
+    let (mut forged, mut served) = (0, 0);
     let (mut replaced, mut added, mut behind, mut trimmed) = (0, 0, 0, 0);
     let (mut without_one, mut unfound, mut beyond) = (Vec::new(), Vec::new(), Vec::new());
     for seed in (from..from + count).filter(|seed| is_about(&plan_of(*seed), word("--theme"))) {
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         hours += report.virtual_s / 3600.0;
         calls += report.answered;
         faults += report.faults;
+        (forged, served) = (forged + report.forged, served + report.served);
         (replaced, added) = (replaced + report.replaced, added + report.added);
         (behind, trimmed) = (behind + report.behind, trimmed + u32::from(report.trimmed > 0));
         match report.rest {
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         failed.len(),
         from + count
     );
+    println!("{forged} messages of clients that want harm; {served} reads were answered by members that were asked straight");
     println!("{replaced} devices were replaced by empty ones, {added} OSDs were added");
     println!("maps were trimmed in {trimmed} of them; {behind} times an OSD came back whose newest map was trimmed");
     for (seeds, what) in [
@@ -92,9 +95,12 @@ fn plan_of(seed: u64) -> Plan {
     if plan.wire == Wire::Messages && std::env::args().any(|arg| arg == "--wires") { plan.with_wires() } else { plan }
 }
 
-/// True if a plan has this theme; every plan is about anything.
+/// True if a plan has this theme, or clients that want harm (`hostile`), or reads that members serve (`balanced`); every plan is about anything.
 fn is_about(plan: &Plan, theme: &str) -> bool {
-    theme.is_empty() || format!("{:?}", plan.theme).eq_ignore_ascii_case(theme)
+    theme.is_empty()
+        || theme == "hostile" && plan.hostile > 0
+        || theme == "balanced" && plan.balanced > 0
+        || format!("{:?}", plan.theme).eq_ignore_ascii_case(theme)
 }
 
 /// Seeds of the plan by which speed is measured: what they were. How long they took is the caller's to say.
@@ -193,6 +199,8 @@ fn run_caught(plan: &Plan, planted: Option<Planted>, loud: bool) -> Report {
             answered: 0,
             virtual_s: 0.0,
             faults: 0,
+            forged: 0,
+            served: 0,
             wild: 0,
             replaced: 0,
             added: 0,
@@ -206,13 +214,14 @@ fn run_caught(plan: &Plan, planted: Option<Planted>, loud: bool) -> Report {
     })
 }
 
-fn one(seed: u64, loud: bool, shrink: bool) -> ExitCode {
+fn one(seed: u64, loud: bool, shrink: bool, bug: &str) -> ExitCode {
+    let planted = ALL.iter().copied().find(|planted| planted.name() == bug);
     let mut plan = plan_of(seed);
     if shrink {
         plan = shrunk(plan);
     }
     println!("{plan:?}");
-    let report = run_caught(&plan, None, loud);
+    let report = run_caught(&plan, planted, loud);
     println!("{:#018x} is the hash of its {} events in {:.1} virtual seconds", report.trace, report.events, report.virtual_s);
     match report.failure {
         Some(why) => {

@@ -21,7 +21,7 @@ pub(super) fn local(who: &Who, life: Life, port: Port, mode: Wire, seed: u64) ->
         (Proc::Osd(id), _) => (EntityKind::OSD, i64::from(id)),
         (Proc::Mon, Port::Mgr) => (EntityKind::MGR, 0),
         (Proc::Mon, _) => (EntityKind::MON, 0),
-        (Proc::Client(_), _) => (EntityKind::CLIENT, -1),
+        (Proc::Client(_) | Proc::Guest(_), _) => (EntityKind::CLIENT, -1),
     };
     let keyed = Rc::new(Keyed { mode, name: who.entity.clone(), global_id: who.global_id });
     let mut local = Local::new(kind, num, who.addrs.clone(), keyed.clone(), seed);

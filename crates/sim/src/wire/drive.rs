@@ -321,6 +321,7 @@ fn ip_of(proc: Proc) -> IpAddr {
         Proc::Mon => (0, 1),
         Proc::Osd(id) => (1, id as u8),
         Proc::Client(n) => (2, n as u8),
+        Proc::Guest(n) => (3, n as u8),
     };
     IpAddr::V4(Ipv4Addr::new(10, 0, net, host))
 }
@@ -331,6 +332,7 @@ fn proc_at(addr: &EntityAddr) -> Option<Proc> {
         [10, 0, 0, _] => Some(Proc::Mon),
         [10, 0, 1, id] => Some(Proc::Osd(id.into())),
         [10, 0, 2, n] => Some(Proc::Client(n.into())),
+        [10, 0, 3, n] => Some(Proc::Guest(n.into())),
         _ => None,
     }
 }
