@@ -7,8 +7,10 @@ the default of 18.2 (`osd_class_default_list`): a cluster to record from must no
 
 PART is `prepare`, or then `objects`, `monitor` or `endpoints`, which may run beside each other; without it all of them run in turn.
 """
+import errno
 import json
 import sys
+import time
 
 import rados
 
@@ -56,6 +58,11 @@ if "prepare" in PARTS:
             io.execute("ok_o.r", "hello", "record_hello", b"")  # so that it is there for everybody
         except rados.ObjectExists:
             pass
+    # Until the manager has heard of every group it can't say whether an OSD may go.
+    for prefix in ["osd ok-to-stop", "osd safe-to-destroy"]:
+        command = json.dumps({"prefix": prefix, "ids": ["0"], "format": "json"})
+        while abs(admin.mgr_command(command, b"", timeout=5)[0]) == errno.EAGAIN:
+            time.sleep(0.1)
 
 
 def omap(io, name):

@@ -221,6 +221,17 @@ mod tests {
     }
 
     #[test]
+    fn what_the_list_of_waits_calls_a_case_is_one() {
+        let text = std::fs::read_to_string(crate::run::root().join("suites/WAITS.md")).expect("the list");
+        let named = text.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        let cases: Vec<&str> = named.filter(|name| name.contains(['_', '.'])).collect();
+        assert!(cases.len() > 12, "{cases:?}");
+        for name in cases {
+            assert!(all().iter().any(|case| case.name == name), "suites/WAITS.md: there is no case {name}");
+        }
+    }
+
+    #[test]
     fn a_case_that_panics_has_failed_and_the_others_run() {
         fn panics() -> Result<()> {
             // Printed where it is caught as well; the name tells that it is meant.
