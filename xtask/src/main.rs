@@ -16,6 +16,7 @@ mod sbom;
 mod test;
 mod times;
 mod units;
+mod work;
 
 use anyhow::Result;
 use args::{Args, Chore};

@@ -69,17 +69,17 @@ impl Times {
         // What was fresh took nothing.
         self.builds.extend(crates.into_iter().filter(|(_, s)| *s > 0.0).map(|(name, s)| (format!("{name} ({profile})"), s)));
     }
-    pub fn programs(&mut self, ran: &[program::Ran]) {
-        self.programs.extend(ran.iter().map(|r| ProgramRow {
-            name: r.name.clone(),
-            took_s: r.took.as_secs_f64(),
-            cpu_s: r.cpu_s,
-            tests: r.tests.iter().take(TESTS_OF_EACH).cloned().collect(),
-            failed: r.failure.is_some(),
-        }));
+    pub fn program(&mut self, ran: &program::Ran) {
+        self.programs.push(ProgramRow {
+            name: ran.name.clone(),
+            took_s: ran.took.as_secs_f64(),
+            cpu_s: ran.cpu_s,
+            tests: ran.tests.iter().take(TESTS_OF_EACH).cloned().collect(),
+            failed: ran.failure.is_some(),
+        });
     }
-    pub fn cases(&mut self, ran: &[order::Ran]) {
-        self.cases.extend(ran.iter().map(|r| (r.name.to_string(), r.took.as_secs_f64(), r.result.is_err())));
+    pub fn case(&mut self, ran: &order::Ran) {
+        self.cases.push((ran.name.to_string(), ran.took.as_secs_f64(), ran.result.is_err()));
     }
     pub fn phase(&mut self, name: &str, took: Duration) {
         self.phases.push((name.into(), took));

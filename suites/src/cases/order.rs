@@ -4,13 +4,12 @@
 
 use super::Case;
 use crate::folders;
-use crate::lanes::{self, Job, Lane, Lanes};
+use crate::lanes::{Job, Lane};
 use crate::share::Share;
 use crate::story;
 use anyhow::{Result, anyhow};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Cases that mostly wait (for timeouts, elections, reports), with the seconds that they took by themselves: alone they leave half of two cores idle, or
@@ -150,17 +149,14 @@ pub struct Ran {
     pub result: Result<()>,
 }
 
-/// Runs all of them and tells how each ended as soon as it did.
-pub fn run(cases: Vec<Case>, known: &BTreeMap<String, f64>) -> Vec<Ran> {
-    let listed = |name: &str| WAITING.iter().find(|(n, _)| *n == name).map_or(0.0, |(_, s)| f64::from(*s));
-    let usual = |name: &str| known.get(name).copied().unwrap_or_else(|| listed(name));
-    let jobs = cases.into_iter().map(|it| Job { lane: lane(it.name), usual_s: usual(it.name), it }).collect();
-    let ran = Mutex::new(Vec::new());
-    lanes::run(jobs, Lanes::of_cases(lanes::cores()), |case| one(&case, &ran));
-    ran.into_inner().expect("no holder panics")
+/// That case as a job. `known` are seconds that cases took the last time, by name.
+pub fn job(case: Case, known: &BTreeMap<String, f64>) -> Job<Case> {
+    let listed = || WAITING.iter().find(|(name, _)| *name == case.name).map_or(0.0, |(_, s)| f64::from(*s));
+    Job { lane: lane(case.name), usual_s: known.get(case.name).copied().unwrap_or_else(listed), it: case }
 }
 
-fn one(case: &Case, ran: &Mutex<Vec<Ran>>) {
+/// Runs it, and tells how it ended as soon as it did.
+pub fn one(case: &Case) -> Ran {
     let started = Instant::now();
     story::begin();
     let result = catch_unwind(AssertUnwindSafe(case.run)).unwrap_or_else(|panic| Err(anyhow!("it panicked: {}", story::panicked(&*panic))));
@@ -171,7 +167,7 @@ fn one(case: &Case, ran: &Mutex<Vec<Ran>>) {
         Err(e) => println!("FAILED {} ({:.1} s): {e:#}\n{}", case.name, took.as_secs_f64(), story::told(&folders::claimed())),
     }
     folders::ended(result.is_ok());
-    ran.lock().expect("no holder panics").push(Ran { name: case.name, took, result });
+    Ran { name: case.name, took, result }
 }
 
 #[cfg(test)]
@@ -238,7 +234,7 @@ mod tests {
             panic!("on purpose, in a test of the runner")
         }
         let case = |name, run| Case { name, needs: &[], run };
-        let ran = run(vec![case("panics", panics), case("passes", || Ok(()))], &BTreeMap::new());
+        let ran = [one(&case("panics", panics)), one(&case("passes", || Ok(())))];
         let ended: BTreeMap<&str, bool> = ran.iter().map(|r| (r.name, r.result.is_ok())).collect();
         assert_eq!(ended, BTreeMap::from([("panics", false), ("passes", true)]));
     }

@@ -1,16 +1,13 @@
-//! The workspace's own test programs: built once, run in lanes as the cases are, each with its output kept and shown if it fails.
+//! The workspace's own test programs, run in the lanes that the cases have, each with its output kept and shown if it fails.
 //!
 //! [`program`] has one program's run. What cargo makes of them is in `suites::programs`; no case with stock programs is here.
 
 pub mod program;
 
-use crate::times::Times;
-use anyhow::Result;
 use program::Ran;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use suites::lanes::{self, Job, Lane, Lanes};
-use suites::programs::{self, Program};
+use suites::lanes::{Job, Lane};
+use suites::programs::Program;
 use suites::share::Share;
 
 /// Crates whose tests start servers and wait for them; all others compute.
@@ -37,23 +34,16 @@ fn usual_s(name: &str, known: &BTreeMap<String, f64>) -> f64 {
     known.get(name).copied().unwrap_or_else(place)
 }
 
-/// Runs them all. `share` is what the long ones do of their seeds; all of them without.
-pub fn run(programs: Vec<Program>, share: Option<Share>, known: &BTreeMap<String, f64>) -> Vec<Ran> {
-    let jobs = programs.into_iter().map(|it| Job { lane: lane(&it), usual_s: usual_s(&it.name, known), it }).collect();
-    let ran = Mutex::new(Vec::new());
-    lanes::run(jobs, Lanes::of_programs(lanes::cores()), |program: Program| {
-        let one = program::run(&program, share);
-        print!("{}", one.story());
-        ran.lock().expect("no holder panics").push(one);
-    });
-    ran.into_inner().expect("no holder panics")
+/// That program as a job. `known` are seconds that programs took the last time, by name.
+pub fn job(program: Program, known: &BTreeMap<String, f64>) -> Job<Program> {
+    Job { lane: lane(&program), usual_s: usual_s(&program.name, known), it: program }
 }
 
-/// Builds the test programs of these packages, or of all, and puts into the table what that took.
-pub fn built(packages: &[String], times: &mut Times) -> Result<Vec<Program>> {
-    let programs = programs::programs(packages)?;
-    times.builds("dev", programs::timings());
-    Ok(programs)
+/// Runs it, and tells how it ended. `share` is what the long ones do of their seeds; all of them without.
+pub fn one(program: &Program, share: Option<Share>) -> Ran {
+    let ran = program::run(program, share);
+    print!("{}", ran.story());
+    ran
 }
 
 #[cfg(test)]
