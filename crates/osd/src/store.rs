@@ -290,6 +290,13 @@ pub fn grow(dir: &Path, size: Option<u64>) -> Result<(u64, u64)> {
     store.grow().map_err(anyhow::Error::msg).with_context(|| dir.display().to_string())
 }
 
+/// Makes the store in `dir`, which no process has open, one of this version; false if it is one.
+pub fn finalize(dir: &Path) -> Result<bool> {
+    let config = Config { folder: dir.display().to_string(), ..Config::default() };
+    let mut store = BlockStore::open(config, Box::new(disks(dir, LOCK_PATIENCE)?)).with_context(|| dir.display().to_string())?;
+    store.finalize().map_err(anyhow::Error::msg).with_context(|| dir.display().to_string())
+}
+
 /// Refuses a part of a device that another OSD beside `dir` has, or that has no bytes.
 fn check_free(dir: &Path, target: &Path, window: Option<Window>) -> Result<()> {
     if let Some(window) = window {

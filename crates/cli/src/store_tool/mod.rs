@@ -110,6 +110,14 @@ pub fn run(args: &StoreArgs) -> Result<()> {
             say::println!("{data} bytes of data, {meta} of metadata");
             Ok(())
         }
+        StoreTool::Finalize => {
+            let said = match osd::store::finalize(folder)? {
+                true => "it is of this version now: an older humboldt can't open it any more",
+                false => "it was of this version already",
+            };
+            say::println!("{said}");
+            Ok(())
+        }
         StoreTool::List => objects::list(&mut Offline::open(folder, false)?),
         StoreTool::Dump { object } => objects::dump(&mut Offline::open(folder, false)?, object),
         StoreTool::Log { group } => group::log(&mut Offline::open(folder, false)?, group),
