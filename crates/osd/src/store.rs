@@ -147,6 +147,13 @@ impl StoreConfig {
                 let config = Config { memory, zero_ahead: holes(1), data_has_holes: holes(0), folder, spoils, ..Config::default() };
                 let buffers = disks.known_memory().map(|memory| Rc::new(DeviceMemory(memory)) as Rc<dyn ReceiveBuffers>);
                 let store = BlockStore::open(config, Box::new(disks)).with_context(|| format!("the store in {}", dir.display()))?;
+                if !store.is_final() {
+                    let dir = dir.display();
+                    say::eprintln!(
+                        "the store in {dir} is as an older humboldt made it: it fills less well, and snapshots cost more. Stop this OSD and run `humboldt \
+                         store --dir {dir} finalize` when no older program shall open it any more"
+                    );
+                }
                 let fd = store.event_fd();
                 Ok(OpenStore { store: Box::new(store), fd, buffers, memory: None })
             }

@@ -195,5 +195,6 @@ fn stat(offline: &mut Offline) -> Result<()> {
     say::println!("log_blocks_used {}", stats.log_used);
     say::println!("log_blocks {}", stats.log_blocks);
     say::println!("superblock_generation {}", stats.generation);
+    say::println!("final {}", offline.store.is_final());
     Ok(())
 }
