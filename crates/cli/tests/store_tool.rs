@@ -249,6 +249,23 @@ fn a_store_grows() {
     assert!(a.ok(&["fsck", "--deep"]).contains("no errors"));
 }
 
+/// A store that the program before this one made stays as it is until somebody asks, and then both superblocks say so.
+#[test]
+fn an_older_store_is_finalized_when_it_is_asked_for() {
+    let a = Folder::filled("finalize");
+    let versions = |a: &Folder| -> Vec<u8> { [0, 1].map(|slot| a.files()[2][slot * 4096 + 16]).to_vec() };
+    let (newest, before) = (store_block_version(), store_block_version() - 1);
+    a.change("meta", |bytes| (0..2).for_each(|slot| bytes[slot * 4096 + 16] = before));
+    let dumps = (0..OBJECTS).map(|n| a.dump(n)).collect::<Vec<_>>();
+    assert!(a.ok(&["stat"]).contains("\nfinal false\n") && a.ok(&["fsck", "--deep"]).contains("no errors"));
+    assert_eq!(versions(&a), [before; 2], "tools leave it what it is");
+    assert!(a.ok(&["finalize"]).contains("can't open it any more"));
+    assert_eq!(versions(&a), [newest; 2]);
+    assert!(a.ok(&["finalize"]).contains("already") && a.ok(&["stat"]).contains("\nfinal true\n"));
+    assert_eq!((0..OBJECTS).map(|n| a.dump(n)).collect::<Vec<_>>(), dumps);
+    assert!(a.ok(&["fsck", "--deep"]).contains("no errors"));
+}
+
 /// The newest layout, as the guide has it.
 fn store_block_version() -> u8 {
     let guide = include_str!("../../../docs/src/upgrades.md");

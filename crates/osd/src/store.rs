@@ -147,6 +147,13 @@ impl StoreConfig {
                 let config = Config { memory, zero_ahead: holes(1), data_has_holes: holes(0), folder, spoils, ..Config::default() };
                 let buffers = disks.known_memory().map(|memory| Rc::new(DeviceMemory(memory)) as Rc<dyn ReceiveBuffers>);
                 let store = BlockStore::open(config, Box::new(disks)).with_context(|| format!("the store in {}", dir.display()))?;
+                if !store.is_final() {
+                    let dir = dir.display();
+                    say::eprintln!(
+                        "the store in {dir} is as an older humboldt made it: it fills less well, and snapshots cost more. Stop this OSD and run `humboldt \
+                         store --dir {dir} finalize` when no older program shall open it any more"
+                    );
+                }
                 let fd = store.event_fd();
                 Ok(OpenStore { store: Box::new(store), fd, buffers, memory: None })
             }
@@ -288,6 +295,13 @@ pub fn grow(dir: &Path, size: Option<u64>) -> Result<(u64, u64)> {
     let config = Config { folder: dir.display().to_string(), ..Config::default() };
     let mut store = BlockStore::open(config, Box::new(disks(dir, LOCK_PATIENCE)?)).with_context(|| dir.display().to_string())?;
     store.grow().map_err(anyhow::Error::msg).with_context(|| dir.display().to_string())
+}
+
+/// Makes the store in `dir`, which no process has open, one of this version; false if it is one.
+pub fn finalize(dir: &Path) -> Result<bool> {
+    let config = Config { folder: dir.display().to_string(), ..Config::default() };
+    let mut store = BlockStore::open(config, Box::new(disks(dir, LOCK_PATIENCE)?)).with_context(|| dir.display().to_string())?;
+    store.finalize().map_err(anyhow::Error::msg).with_context(|| dir.display().to_string())
 }
 
 /// Refuses a part of a device that another OSD beside `dir` has, or that has no bytes.

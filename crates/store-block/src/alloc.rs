@@ -58,6 +58,8 @@ pub struct Alloc {
     gaps: Gaps,
     /// Empty chunks that are kept for metadata.
     kept: u64,
+    /// What finds no run that is long enough is taken in pieces: all that is free is available.
+    in_pieces: bool,
 }
 
 /// Chunks that were in use since the start, a bit for each, and those of them that are empty.
@@ -106,6 +108,7 @@ impl Alloc {
             lent_most: 0,
             gaps: Gaps::default(),
             kept: 0,
+            in_pieces: false,
         };
         alloc.count();
         alloc
@@ -167,7 +170,18 @@ impl Alloc {
         if planted(Bug::CountGaps) {
             return self.free_blocks;
         }
+        if self.in_pieces {
+            return self.free_blocks;
+        }
         self.empty_chunks * CHUNK_BLOCKS + self.gaps.available()
+    }
+    /// Free blocks of chunks that are in use.
+    pub fn gap_blocks(&self) -> u64 {
+        self.free_blocks - self.empty_chunks * CHUNK_BLOCKS
+    }
+    /// From here on, data are taken in pieces where no run is long enough.
+    pub fn take_in_pieces(&mut self) {
+        self.in_pieces = true;
     }
 
     /// Chunks without a block in use: as many pieces of any size can be allocated for certain.
@@ -291,13 +305,18 @@ impl Alloc {
     }
     /// True if few chunks are empty: pieces go into gaps of others first.
     pub fn is_scarce(&self) -> bool {
-        self.empty_chunks.saturating_sub(self.kept) <= self.used.len() as u64 / 16
+        self.empty_chunks.saturating_sub(self.kept_with_gaps()) <= self.used.len() as u64 / 16
+    }
+    /// Empty chunks that are kept for metadata, with those of what will fill gaps.
+    fn kept_with_gaps(&self) -> u64 {
+        const ROWS_SHARE: u64 = 8;
+        self.kept + if self.in_pieces { self.gap_blocks() / CHUNK_BLOCKS / ROWS_SHARE } else { 0 }
     }
 
     /// A place for so many blocks, at most a chunk; `None` if there is none.
     pub fn find(&mut self, blocks: u64) -> Option<u64> {
         if blocks == CHUNK_BLOCKS {
-            return Some(self.find_empty()? as u64 * CHUNK_BLOCKS);
+            return Some(self.find_empty_for(blocks)? as u64 * CHUNK_BLOCKS);
         }
         // Pieces that come together lie together: the shelf is filled from the front.
         let shelf = self.used[self.shelf];
@@ -317,9 +336,24 @@ impl Alloc {
             let at = (0..=CHUNK_BLOCKS - blocks).find(|at| self.used[chunk] & mask(*at, blocks) == 0).expect("the gap is large enough");
             return Some(chunk as u64 * CHUNK_BLOCKS + at);
         }
-        let chunk = self.find_empty()?;
+        let chunk = self.find_empty_for(blocks)?;
         self.shelf = chunk;
         Some(chunk as u64 * CHUNK_BLOCKS)
+    }
+    /// An empty chunk, but for those that are kept if gaps have room for so many blocks, in pieces.
+    fn find_empty_for(&mut self, blocks: u64) -> Option<usize> {
+        if self.in_pieces && self.empty_chunks <= self.kept_with_gaps() && self.gap_blocks() >= blocks {
+            return None;
+        }
+        self.find_empty()
+    }
+    /// The longest run of fewer blocks that there is, of those in chunks that are in use.
+    pub fn find_less(&mut self, blocks: u64) -> Option<(u64, u64)> {
+        let blocks = (1..blocks).rev().find(|blocks| self.gaps.chunks_for(*blocks) > 0)?;
+        let chunk = self.find_gap(blocks)?;
+        self.shelf = chunk;
+        let at = (0..=CHUNK_BLOCKS - blocks).find(|at| self.used[chunk] & mask(*at, blocks) == 0).expect("the gap is large enough");
+        Some((chunk as u64 * CHUNK_BLOCKS + at, blocks))
     }
     /// True if a write to the place may be one into a hole.
     pub fn may_be_hole(&self, place: u64) -> bool {

@@ -12,6 +12,7 @@ use crate::ops::{self, Op};
 use crate::planted::{Bug, planted};
 use crate::state::Core;
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 /// Where in a record the changes are.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +26,7 @@ pub struct At {
     pub run: Option<(u32, u32)>,
 }
 
+const NOT_OWN: Corrupt = Corrupt("a block is written that is not the object's own");
 const GONE: Corrupt = Corrupt("a change is to an object that is not there");
 
 impl Core {
@@ -48,13 +50,14 @@ impl Core {
             self.alloc.release(u64::MAX, |_, _| false);
         }
     }
+    fn let_all_go(&mut self, seq: u64, slot: u32, gone: &[Chunk]) {
+        gone.iter().for_each(|chunk| self.let_go(seq, slot, chunk.place, chunk.slots(), chunk.shared));
+    }
     /// All of an object's chunks and rows go.
     fn remove_node(&mut self, seq: u64, slot: u32) {
         self.touch(slot);
         if let Some(node) = self.objects.get_mut(slot).node.take() {
-            for chunk in &node.chunks {
-                self.let_go(seq, slot, chunk.place, chunk.slots(), chunk.shared);
-            }
+            self.let_all_go(seq, slot, &node.chunks);
             self.remove_omap(&node);
         }
     }
@@ -95,50 +98,32 @@ impl Core {
             }
             Op::Map { cell, place, slots } => {
                 let before = self.objects.usage(slot);
-                if !self.alloc.is_free(*place, *slots) {
-                    return Err(Corrupt("a place is given to a second object"));
-                }
-                self.alloc.take(*place, *slots);
-                if !planted(Bug::KeepFreedImage) {
-                    self.overlay.drop_blocks(*place, *slots);
-                }
-                let node = self.node_mut(slot)?;
-                let chunk = Chunk::new(*cell, *place, *slots);
-                node.blocks += slots;
-                match node.find(*cell) {
-                    Ok(i) => {
-                        let old = std::mem::replace(&mut node.chunks[i], chunk);
-                        node.blocks -= old.slots();
-                        self.let_go(at.seq, slot, old.place, old.slots(), old.shared);
-                    }
-                    Err(i) => node.chunks.insert(i, chunk),
-                }
+                self.give(*place, *slots)?;
+                let had = self.node_mut(slot)?.replace(*cell, Some(Chunk::new(*cell, *place, *slots)));
+                self.let_all_go(at.seq, slot, &had);
+                self.count(slot, before);
+            }
+            Op::Part { cell, first, place, slots } => {
+                let before = self.objects.usage(slot);
+                self.give(*place, *slots)?;
+                self.node_mut(slot)?.add(Chunk::part(*cell, *first, *place, *slots));
                 self.count(slot, before);
             }
             Op::Unmap { cell } => {
                 let before = self.objects.usage(slot);
-                let node = self.node_mut(slot)?;
-                if let Ok(i) = node.find(*cell) {
-                    let old = node.chunks.remove(i);
-                    node.blocks -= old.slots();
-                    self.let_go(at.seq, slot, old.place, old.slots(), old.shared);
-                }
+                let had = self.node_mut(slot)?.replace(*cell, None);
+                self.let_all_go(at.seq, slot, &had);
                 self.count(slot, before);
             }
             Op::Image { cell, block, at: place, crc } => {
-                if self.set_block(slot, *cell, *block, *crc)? != *place {
-                    return Err(Corrupt("an image is not of its chunk"));
-                }
-                let place = *place;
-                self.overlay.set_image(place, at.seq, at.images);
+                self.set_block(at.seq, slot, *cell, *block, *place, *crc)?;
+                self.overlay.set_image(*place, at.seq, at.images);
             }
             Op::Direct { cell, block, at: place, crcs } => {
                 for (i, crc) in crcs.as_ref().chunks_exact(4).enumerate() {
                     let crc = u32::from_le_bytes(crc.try_into().expect("four bytes"));
-                    let here = self.set_block(slot, *cell, block + i as u64, crc)?;
-                    if here != place + i as u64 {
-                        return Err(Corrupt("blocks were written beside their chunk"));
-                    }
+                    let here = place + i as u64;
+                    self.set_block(at.seq, slot, *cell, block + i as u64, here, crc)?;
                     match at.run {
                         Some((run, first)) => self.overlay.set_run(here, at.seq, run, first + i as u32),
                         None if planted(Bug::KeepFreedImage) => {}
@@ -148,29 +133,28 @@ impl Core {
             }
             Op::Clear { cell, mask } => {
                 let node = self.node_mut(slot)?;
-                let i = node.find(*cell).map_err(|_| Corrupt("blocks are cleared in a cell without a place"))?;
-                let chunk = &mut node.chunks[i];
-                chunk.mask &= !mask;
-                for block in (0..chunk.slots()).filter(|b| mask & 1 << b != 0) {
-                    chunk.crcs[block as usize] = 0;
+                if node.find(*cell).is_empty() {
+                    return Err(Corrupt("blocks are cleared in a cell without a place"));
                 }
-                let (place, slots, shared) = (chunk.place, chunk.slots(), chunk.shared);
-                if !shared {
-                    (0..slots).filter(|b| mask & 1 << b != 0).for_each(|b| self.overlay.drop_blocks(place + b, 1));
-                }
+                let own = node.places(*cell).iter().filter(|chunk| !chunk.shared);
+                let cleared = own.flat_map(|chunk| chunk.blocks().filter(|block| mask & 1 << block != 0).map(|block| chunk.at(block)));
+                let cleared: SmallVec<[u64; 16]> = cleared.collect();
+                cleared.into_iter().for_each(|block| self.overlay.drop_blocks(block, 1));
+                self.clear_blocks(at.seq, slot, *cell, *mask, None)?;
             }
             Op::Spoil { cell, block } => {
-                self.set_block(slot, *cell, *block, crate::layout::SPOILED)?;
-            }
-            Op::Unshare { cell } => {
                 let node = self.node_mut(slot)?;
-                let i = node.find(*cell).map_err(|_| Corrupt("a cell without a place is unshared"))?;
-                node.chunks[i].shared = false;
-                let place = node.chunks[i].place;
-                if self.refs.unshare(place) != Some(1) {
-                    return Err(Corrupt("a chunk is unshared that others share"));
-                }
+                let places = node.find(*cell);
+                let own = |chunk: &&mut Chunk| !chunk.shared && chunk.blocks().contains(block);
+                let holds = node.places(*cell).iter().position(|chunk| chunk.has(*block)).map(|n| places.start + n);
+                let chunk = match holds {
+                    Some(n) => node.chunks.get_mut(n).filter(own),
+                    None => node.chunks[places].iter_mut().find(own),
+                };
+                chunk.ok_or(NOT_OWN)?.set(*block, crate::layout::SPOILED);
             }
+            Op::Unshare { cell } => self.unshare(slot, *cell, |_| true)?,
+            Op::UnsharePart { cell, place } => self.unshare(slot, *cell, |chunk| chunk.place == *place)?,
             Op::Unwritten(ranges) => {
                 let unwritten = get_unwritten(&mut Get::new(ranges.as_ref()))?;
                 self.node_mut(slot)?.set_unwritten(unwritten);
@@ -263,17 +247,50 @@ impl Core {
         Ok(())
     }
 
-    /// A block has this content now; returns its place.
-    fn set_block(&mut self, slot: u32, cell: u64, block: u64, crc: u32) -> Result<u64, Corrupt> {
-        let node = self.node_mut(slot)?;
-        let i = node.find(cell).map_err(|_| Corrupt("a block is written in a cell without a place"))?;
-        let chunk = &mut node.chunks[i];
-        if block >= chunk.slots() || chunk.shared {
-            return Err(Corrupt("a block is written that is not the object's own"));
+    /// A place is an object's from now on.
+    fn give(&mut self, place: u64, slots: u64) -> Result<(), Corrupt> {
+        if !self.alloc.is_free(place, slots) {
+            return Err(Corrupt("a place is given to a second object"));
         }
-        chunk.mask |= 1 << block;
-        chunk.crcs[block as usize] = crc;
-        Ok(chunk.place + block)
+        self.alloc.take(place, slots);
+        if !planted(Bug::KeepFreedImage) {
+            self.overlay.drop_blocks(place, slots);
+        }
+        Ok(())
+    }
+    /// A block of a cell has this content now, in that place of the cell's and in no other.
+    fn set_block(&mut self, seq: u64, slot: u32, cell: u64, block: u64, place: u64, crc: u32) -> Result<(), Corrupt> {
+        let node = self.node_mut(slot)?;
+        let places = node.find(cell);
+        let is_here = |chunk: &Chunk| !chunk.shared && chunk.blocks().contains(&block) && chunk.at(block) == place;
+        let n = node.chunks[places.clone()].iter().position(is_here).ok_or(NOT_OWN)? + places.start;
+        node.chunks[n].set(block, crc);
+        if places.len() > 1 && !planted(Bug::KeepReplaced) {
+            self.clear_blocks(seq, slot, cell, 1 << block, Some(n))?;
+        }
+        Ok(())
+    }
+    /// Blocks are in no place of their cell any more, but for the one with this number.
+    fn clear_blocks(&mut self, seq: u64, slot: u32, cell: u64, mask: u16, but: Option<usize>) -> Result<(), Corrupt> {
+        let before = self.objects.usage(slot);
+        let gone = self.node_mut(slot)?.clear(cell, mask, but);
+        if !gone.is_empty() {
+            self.let_all_go(seq, slot, &gone);
+            self.count(slot, before);
+        }
+        Ok(())
+    }
+    /// One of a cell's places is the object's alone.
+    fn unshare(&mut self, slot: u32, cell: u64, which: impl Fn(&Chunk) -> bool) -> Result<(), Corrupt> {
+        let node = self.node_mut(slot)?;
+        let places = node.find(cell);
+        let chunk = node.chunks[places].iter_mut().find(|chunk| which(chunk)).ok_or(Corrupt("a place is unshared that its cell has not"))?;
+        chunk.shared = false;
+        let place = chunk.place;
+        match self.refs.unshare(place) {
+            Some(1) => Ok(()),
+            _ => Err(Corrupt("a chunk is unshared that others share")),
+        }
     }
     /// The number of the omap's own rows, and the layer that it stands on.
     fn omap_grows(&mut self, slot: u32, by: u64) -> Result<(u64, u64), Corrupt> {

@@ -64,7 +64,12 @@ impl Memory {
 impl BlockStore {
     /// Makes an empty store on the devices data, wal and meta (by index), whatever is on them, and gives them back.
     pub fn mkfs(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
-        recover::mkfs(disks, uuid)
+        recover::mkfs(disks, uuid, true)
+    }
+    /// The same as a program of the version before made it.
+    #[cfg(test)]
+    pub(crate) fn mkfs_before(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
+        recover::mkfs(disks, uuid, false)
     }
     pub fn open(config: Config, disks: Box<dyn Disks>) -> Result<Self, OpenError> {
         recover::open(config, disks).map(|core| Self(RefCell::new(core)))
@@ -100,6 +105,15 @@ impl BlockStore {
     /// Takes what the devices have become larger by; how many bytes of data and metadata there are now. Waits: for tools, before anything is submitted.
     pub fn grow(&mut self) -> Result<(u64, u64), String> {
         self.0.get_mut().grow()
+    }
+    /// Makes a store that an older program made one of this version, which that program can't read; false if it is one. Waits: for tools, before anything
+    /// is submitted.
+    pub fn finalize(&mut self) -> Result<bool, String> {
+        self.0.get_mut().finalize()
+    }
+    /// True if the store is of this version; false if it stays as an older program made it.
+    pub fn is_final(&self) -> bool {
+        self.0.borrow().sb.is_final
     }
     /// Counters are written from here on as versions before wrote them.
     #[cfg(test)]

@@ -238,11 +238,20 @@ impl Core {
         if node.blocks != node.chunks.iter().map(|c| c.slots()).sum::<u64>() {
             report.error(format!("{name} counts {} blocks and has others", node.blocks));
         }
-        let mut cell = None;
+        let (mut cell, mut here) = (None, 0u16);
         for chunk in &node.chunks {
-            if cell.is_some_and(|before| before >= chunk.cell) {
+            if cell.is_some_and(|before| before > chunk.cell) {
                 report.error(format!("{name}: cells are out of order at {}", chunk.cell));
             }
+            if cell == Some(chunk.cell) {
+                if !self.sb.is_final {
+                    report.error(format!("{name}: cell {} has several places, in a store whose version has no such cells", chunk.cell));
+                }
+                if here & chunk.mask != 0 {
+                    report.error(format!("{name}: a block of cell {} has two places", chunk.cell));
+                }
+            }
+            here = chunk.mask | if cell == Some(chunk.cell) { here } else { 0 };
             cell = Some(chunk.cell);
             report.blocks += chunk.slots();
             if chunk.shared {

@@ -70,7 +70,7 @@ fn leaves_none(node: Option<&Onode>, what: Written, without_images: bool) -> boo
             let end = offset + len;
             let is_exact = |cell: u64| {
                 let (from, to) = (offset.saturating_sub(cell * CHUNK), (end - cell * CHUNK).min(CHUNK));
-                part_is_exact(node.and_then(|node| node.chunk(cell)), from, to, end >= size, without_images)
+                part_is_exact(node.map_or(&[], |node| node.places(cell)), from, to, end >= size, without_images)
             };
             let (first, last) = (offset / CHUNK, (end.max(1) - 1) / CHUNK);
             offset <= size && is_exact(first) && (first == last || is_exact(last))
@@ -84,10 +84,15 @@ fn leaves_none(node: Option<&Onode>, what: Written, without_images: bool) -> boo
     }
 }
 /// True if a write of a part of a cell leaves no byte of a block unwritten, but for those behind the object's end.
-fn part_is_exact(chunk: Option<&Chunk>, from: u64, to: u64, at_end: bool, without_images: bool) -> bool {
+fn part_is_exact(places: &[Chunk], from: u64, to: u64, at_end: bool, without_images: bool) -> bool {
     let ends_exactly = to.is_multiple_of(BLOCK) || at_end;
     let is_replaced = from == 0 && ends_exactly;
-    let Some(chunk) = chunk else { return from.is_multiple_of(BLOCK) && ends_exactly };
+    let chunk = match places {
+        [] => return from.is_multiple_of(BLOCK) && ends_exactly,
+        [chunk] if chunk.first == 0 => chunk,
+        // Of several, it is looked at in full.
+        _ => return false,
+    };
     let (slots, has) = (chunk.slots(), |at: u64| chunk.has(at / BLOCK));
     let is_whole = u32::from(chunk.mask) == (1 << slots) - 1;
     let stays = !chunk.shared && !without_images && to <= slots * BLOCK;

@@ -24,14 +24,17 @@
 //! has metadata on the data device, pages in pieces (`HIX3`, an index that says so), and rows beside damaged leaves. Version 4 has
 //! changes beside records (`spill`), and omaps that stand on layers (`layers`). Version 5 has a list of the index's pieces where a superblock has no
 //! room for them all. Version 6 has blocks that were damaged when a part of them was written ([`SPOILED`]). Version 7 has ranges
-//! of an object's blocks that nothing was written to (`holes`).
+//! of an object's blocks that nothing was written to (`holes`). Version 8 has cells of an object in several places (`onode`): a store of an older version
+//! stays what it is, and readable by the program that wrote it, until it is finalized.
 
 use bytes::Bytes;
 use disk::Dev;
 use store::ReadData;
 
 /// Counts changes of the layout.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
+/// The version that a store has when it was opened and not finalized: all that this program writes into it is of that version.
+pub const UNFINALIZED: u32 = 7;
 /// The oldest version that this program reads.
 pub const OLDEST: u32 = 1;
 

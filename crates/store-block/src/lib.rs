@@ -28,6 +28,7 @@ mod crash;
 mod damaged;
 #[cfg(test)]
 mod fill;
+mod finalize;
 mod fsck;
 mod gaps;
 mod holes;
@@ -55,6 +56,8 @@ mod packed;
 mod pg;
 mod pg_log;
 mod pg_row;
+#[cfg(test)]
+mod places;
 mod planted;
 mod queue;
 mod read;

@@ -203,8 +203,8 @@ impl Objects {
     }
     /// True if this block of the object's data is damaged for good, and known to be.
     pub fn is_spoiled(&self, slot: u32, block: u64) -> bool {
-        let chunk = self.node(slot).and_then(|node| node.chunk(block / CHUNK_BLOCKS));
-        chunk.is_some_and(|chunk| chunk.has(block % CHUNK_BLOCKS) && chunk.crcs[(block % CHUNK_BLOCKS) as usize] == SPOILED)
+        let (cell, within) = (block / CHUNK_BLOCKS, block % CHUNK_BLOCKS);
+        self.node(slot).and_then(|node| node.holder(cell, within)).is_some_and(|chunk| chunk.crc(within) == SPOILED)
     }
     /// Makes an object's node known until another is looked for; false if there is no such object.
     pub fn look(&mut self, n: u32) -> bool {

@@ -4,23 +4,29 @@ use crate::attrs::Attrs;
 use crate::codec::{Corrupt, Get, Put};
 use crate::layout::{CHUNK, CHUNK_BLOCKS, OBJECT_MAX};
 use smallvec::SmallVec;
+use std::ops::Range;
 use store::Unwritten;
 use types::IntervalSet;
 
 /// Crcs of a chunk that need no memory of their own.
 const CRCS_HERE: usize = 4;
 
-/// A cell of an object's grid that has a place. Blocks without their bit in `mask` are zeros, whatever is at the place.
+/// A place that a cell of an object's grid has. Most cells have one; one has several where a block was written beside what clones share, or where
+/// no run of free blocks was long enough: each block is in one of them at most. Blocks without their bit in any `mask` are zeros, whatever is at the
+/// places.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     /// Which cell of 64 KiB.
     pub cell: u64,
     /// Of its first block.
     pub place: u64,
+    /// Which block of the cell that is.
+    pub first: u8,
     /// Other objects may have the same place: it is not written to.
     pub shared: bool,
+    /// By the cell's blocks.
     pub mask: u16,
-    /// By block; its length is how many blocks the place has. What is not in `mask` is 0. Here for small objects: memory that is read one piece
+    /// By the place's blocks; its length is how many there are. What is not in `mask` is 0. Here for small objects: memory that is read one piece
     /// after the other is most of what finding a block costs.
     pub crcs: SmallVec<[u32; CRCS_HERE]>,
 }
@@ -28,13 +34,41 @@ pub struct Chunk {
 impl Chunk {
     /// Without data yet.
     pub fn new(cell: u64, place: u64, slots: u64) -> Self {
-        Self { cell, place, shared: false, mask: 0, crcs: SmallVec::from_elem(0, slots as usize) }
+        Self { cell, place, first: 0, shared: false, mask: 0, crcs: SmallVec::from_elem(0, slots as usize) }
+    }
+    /// One more place of a cell, for its blocks from `first` on.
+    pub fn part(cell: u64, first: u64, place: u64, slots: u64) -> Self {
+        Self { first: first as u8, ..Self::new(cell, place, slots) }
     }
     pub fn slots(&self) -> u64 {
         self.crcs.len() as u64
     }
     pub fn has(&self, block: u64) -> bool {
         block < CHUNK_BLOCKS && self.mask & 1 << block != 0
+    }
+    /// The cell's blocks that the place is for.
+    pub fn blocks(&self) -> Range<u64> {
+        let first = u64::from(self.first);
+        first..first + self.slots()
+    }
+    /// Where that block of the cell is, if the place is for it.
+    pub fn at(&self, block: u64) -> u64 {
+        debug_assert!(self.blocks().contains(&block));
+        self.place + block - u64::from(self.first)
+    }
+    /// Of that block of the cell.
+    pub fn crc(&self, block: u64) -> u32 {
+        self.crcs[(block - u64::from(self.first)) as usize]
+    }
+    pub fn set(&mut self, block: u64, crc: u32) {
+        self.mask |= 1 << block;
+        self.crcs[(block - u64::from(self.first)) as usize] = crc;
+    }
+    /// Blocks of the cell are not here any more.
+    pub fn clear(&mut self, mask: u16) {
+        self.mask &= !mask;
+        let first = self.first;
+        self.crcs.iter_mut().zip(u32::from(first)..).filter(|(_, block)| mask & 1 << block != 0).for_each(|(crc, _)| *crc = 0);
     }
 }
 
@@ -61,7 +95,7 @@ pub struct Onode {
     /// If there is something of it.
     rare: Option<Box<Rare>>,
     pub attrs: Attrs,
-    /// Ascending by cell.
+    /// Ascending by cell; places of one cell in the order in which it got them.
     pub chunks: SmallVec<[Chunk; 1]>,
     /// Blocks of all chunks' places.
     pub blocks: u64,
@@ -136,17 +170,73 @@ impl Onode {
         let data = (self.blocks * crate::layout::BLOCK) as i64;
         Usage { data, again: 0, stored: data.min(self.size as i64), omap: self.omap_bytes as i64, objects: 1 }
     }
-    pub fn find(&self, cell: u64) -> Result<usize, usize> {
-        // Without holes in front, a cell's number is its index.
-        match self.chunks.get(cell as usize) {
-            Some(c) if c.cell == cell => Ok(cell as usize),
-            _ => self.chunks.binary_search_by_key(&cell, |c| c.cell),
-        }
+    /// Which of the chunks are the cell's; none, at the place for one, if it has none.
+    pub fn find(&self, cell: u64) -> Range<usize> {
+        // Without holes in front, and with one place for each before it, a cell's number is its index.
+        let guess = cell as usize;
+        let first = match self.chunks.get(guess) {
+            Some(c) if c.cell == cell && guess.checked_sub(1).is_none_or(|before| self.chunks[before].cell < cell) => guess,
+            _ => self.chunks.partition_point(|c| c.cell < cell),
+        };
+        let places = self.chunks[first..].iter().take_while(|c| c.cell == cell).count();
+        first..first + places
     }
-    pub fn chunk(&self, cell: u64) -> Option<&Chunk> {
-        self.find(cell).ok().map(|i| &self.chunks[i])
+    /// The cell has this place and no other, or none; gives back those that it had.
+    pub fn replace(&mut self, cell: u64, with: Option<Chunk>) -> SmallVec<[Chunk; 1]> {
+        let here = self.find(cell);
+        let had = match with {
+            // Most often, and of many cells: nothing behind it is moved.
+            Some(chunk) if here.len() == 1 => {
+                self.blocks += chunk.slots();
+                SmallVec::from_elem(std::mem::replace(&mut self.chunks[here.start], chunk), 1)
+            }
+            with => {
+                let had = self.chunks.drain(here.clone()).collect();
+                if let Some(chunk) = with {
+                    self.blocks += chunk.slots();
+                    self.chunks.insert(here.start, chunk);
+                }
+                had
+            }
+        };
+        self.blocks -= had.iter().map(Chunk::slots).sum::<u64>();
+        had
+    }
+    /// The cell has one more place.
+    pub fn add(&mut self, part: Chunk) {
+        self.blocks += part.slots();
+        self.chunks.insert(self.find(part.cell).end, part);
+    }
+    /// Blocks of a cell are not in its places any more, but for the one with this number. Places that have nothing then are given back, unless none of
+    /// the cell's would be left.
+    pub fn clear(&mut self, cell: u64, mask: u16, but: Option<usize>) -> SmallVec<[Chunk; 1]> {
+        let (here, mut gone) = (self.find(cell), SmallVec::new());
+        let mut left = here.len();
+        for i in here.rev().filter(|i| Some(*i) != but) {
+            let had = self.chunks[i].mask;
+            self.chunks[i].clear(mask);
+            if had & mask != 0 && self.chunks[i].mask == 0 && left > 1 {
+                left -= 1;
+                self.blocks -= self.chunks[i].slots();
+                gone.push(self.chunks.remove(i));
+            }
+        }
+        gone
+    }
+    /// Which of the cell's places has the block.
+    pub fn holder(&self, cell: u64, block: u64) -> Option<&Chunk> {
+        self.places(cell).iter().find(|chunk| chunk.has(block))
+    }
+    /// The places of a cell.
+    pub fn places(&self, cell: u64) -> &[Chunk] {
+        &self.chunks[self.find(cell)]
     }
 
+    /// Bytes of its row that tell where its data are, roughly.
+    pub fn places_bytes(&self) -> u64 {
+        const PLACE_BYTES: u64 = 12;
+        self.chunks.len() as u64 * PLACE_BYTES + self.blocks * 4
+    }
     /// Bytes of memory, roughly.
     pub fn memory(&self) -> usize {
         let chunks = if self.chunks.spilled() { self.chunks.capacity() * size_of::<Chunk>() } else { 0 };
@@ -175,15 +265,21 @@ impl Onode {
         }
         self.attrs.encode(out);
         out.put_var(self.chunks.len() as u64);
-        let mut cell = 0;
+        let (mut cell, mut last) = (0, None);
         for chunk in &self.chunks {
             out.put_var(chunk.cell - cell);
             cell = chunk.cell;
             out.put_var(chunk.place);
-            out.put_u8(chunk.slots() as u8 | u8::from(chunk.shared) << 7);
+            // A first place that begins with the cell is as versions before 8 had it.
+            let is_part = chunk.first != 0 || last == Some(chunk.cell);
+            last = Some(chunk.cell);
+            out.put_u8(chunk.slots() as u8 | u8::from(is_part) << 6 | u8::from(chunk.shared) << 7);
+            if is_part {
+                out.put_u8(chunk.first);
+            }
             out.put_u16(chunk.mask);
-            for block in (0..chunk.slots()).filter(|b| chunk.has(*b)) {
-                out.put_u32(chunk.crcs[block as usize]);
+            for block in chunk.blocks().filter(|b| chunk.has(*b)) {
+                out.put_u32(chunk.crc(block));
             }
         }
     }
@@ -209,23 +305,30 @@ impl Onode {
             o.set_unwritten(get_unwritten(&mut get)?);
         }
         o.attrs = Attrs::decode(&mut get)?;
-        let mut cell = 0u64;
+        let (mut cell, mut here) = (0u64, 0);
         let chunks = get.count(5)?;
         o.chunks.reserve_exact(chunks);
         for i in 0..chunks {
             let step = get.var()?;
             cell = cell.checked_add(step).filter(|c| c.checked_mul(CHUNK).is_some()).ok_or(Corrupt("a chunk is out of bounds"))?;
-            if i > 0 && step == 0 {
+            let (place, slots) = (get.var()?, get.u8()?);
+            let is_part = slots & 0x40 != 0;
+            if i > 0 && step == 0 && !is_part {
                 return Err(Corrupt("a cell has two chunks"));
             }
-            let (place, slots, mask) = (get.var()?, get.u8()?, get.u16()?);
-            let n = u64::from(slots & 0x7f);
-            if n == 0 || place % CHUNK_BLOCKS + n > CHUNK_BLOCKS || u64::from(mask) >> n != 0 {
+            let (n, first) = (u64::from(slots & 0x3f), if is_part { u64::from(get.u8()?) } else { 0 });
+            let mask = get.u16()?;
+            if n == 0 || place % CHUNK_BLOCKS + n > CHUNK_BLOCKS || first + n > CHUNK_BLOCKS || u64::from(mask) & !(((1 << n) - 1) << first) != 0 {
                 return Err(Corrupt("a chunk's place is malformed"));
             }
-            let mut chunk = Chunk { shared: slots & 0x80 != 0, mask, ..Chunk::new(cell, place, n) };
-            for block in (0..n).filter(|b| mask & 1 << b != 0) {
-                chunk.crcs[block as usize] = get.u32()?;
+            here = if i > 0 && step == 0 { here } else { 0 };
+            if here & mask != 0 {
+                return Err(Corrupt("a block of a cell has two places"));
+            }
+            here |= mask;
+            let mut chunk = Chunk { shared: slots & 0x80 != 0, ..Chunk::part(cell, first, place, n) };
+            for block in chunk.blocks().filter(|b| mask & 1 << b != 0) {
+                chunk.set(block, get.u32()?);
             }
             o.blocks += n;
             o.chunks.push(chunk);
@@ -272,9 +375,13 @@ mod tests {
         assert!((o.hint().flags, o.base()) == (3, 1 << 20));
         o.attrs.set(b"_", b"info");
         o.attrs.set(b"Z", b"");
-        o.chunks = smallvec::smallvec![Chunk::new(0, 32, 16), Chunk { shared: true, ..Chunk::new(9, 51, 3) }];
-        o.chunks[0].mask = 0x8001;
-        (o.chunks[0].crcs[0], o.chunks[0].crcs[15]) = (5, 6);
+        o.chunks = smallvec::smallvec![Chunk::new(0, 32, 16), Chunk { shared: true, ..Chunk::new(9, 51, 3) }, Chunk::part(9, 5, 80, 7)];
+        o.blocks += 7;
+        o.chunks[0].set(0, 5);
+        o.chunks[0].set(15, 6);
+        o.chunks[1].set(2, 7);
+        o.chunks[2].set(11, 8);
+        assert_eq!((o.find(0), o.find(1), o.find(9), o.find(10)), (0..1, 1..1, 1..3, 3..3));
         let mut out = Vec::new();
         o.encode(&mut out);
         assert_eq!(Onode::decode(&out).unwrap(), o);

@@ -24,6 +24,13 @@ pub enum Op<B> {
         place: u64,
         slots: u64,
     },
+    /// The cell has one more place, an empty one, for its blocks from `first` on.
+    Part {
+        cell: u64,
+        first: u64,
+        place: u64,
+        slots: u64,
+    },
     /// The cell has no place.
     Unmap {
         cell: u64,
@@ -47,9 +54,14 @@ pub enum Op<B> {
         cell: u64,
         mask: u16,
     },
-    /// Nobody shares the cell's place any more.
+    /// Nobody shares the cell's place any more, the only one that it has.
     Unshare {
         cell: u64,
+    },
+    /// Nobody shares this one of the cell's places any more.
+    UnsharePart {
+        cell: u64,
+        place: u64,
     },
     /// The block can't be read, whatever it has: it was damaged when a part of it was written.
     Spoil {
@@ -152,6 +164,8 @@ mod code {
     pub const SHARE_TO: u8 = 27;
     pub const SPOIL: u8 = 28;
     pub const UNWRITTEN: u8 = 29;
+    pub const PART: u8 = 30;
+    pub const UNSHARE_PART: u8 = 31;
 }
 
 impl<B: AsRef<[u8]>> Op<B> {
@@ -173,6 +187,12 @@ impl<B: AsRef<[u8]>> Op<B> {
             Op::Map { cell, place, slots } => {
                 out.put_u8(code::MAP);
                 out.put_var(*cell);
+                out.put_var(*place);
+                out.put_u8(*slots as u8);
+            }
+            Op::Part { cell, first, place, slots } => {
+                out.put_u8(code::PART);
+                out.put_var(cell << 4 | first);
                 out.put_var(*place);
                 out.put_u8(*slots as u8);
             }
@@ -200,6 +220,11 @@ impl<B: AsRef<[u8]>> Op<B> {
             Op::Unshare { cell } => {
                 out.put_u8(code::UNSHARE);
                 out.put_var(*cell);
+            }
+            Op::UnsharePart { cell, place } => {
+                out.put_u8(code::UNSHARE_PART);
+                out.put_var(*cell);
+                out.put_var(*place);
             }
             Op::Spoil { cell, block } => {
                 out.put_u8(code::SPOIL);
@@ -303,6 +328,14 @@ impl Op<Bytes> {
                 }
                 Op::Map { cell, place, slots }
             }
+            code::PART => {
+                let v = get.var()?;
+                let (cell, first, place, slots) = (cell(v >> 4)?, v & 15, get.var()?, u64::from(get.u8()?));
+                if slots == 0 || place % 16 + slots > 16 || first + slots > 16 {
+                    return Err(Corrupt("a place is malformed"));
+                }
+                Op::Part { cell, first, place, slots }
+            }
             code::UNMAP => Op::Unmap { cell: cell(get.var()?)? },
             code::IMAGE => {
                 let v = get.var()?;
@@ -318,6 +351,7 @@ impl Op<Bytes> {
             }
             code::CLEAR => Op::Clear { cell: cell(get.var()?)?, mask: get.u16()? },
             code::UNSHARE => Op::Unshare { cell: cell(get.var()?)? },
+            code::UNSHARE_PART => Op::UnsharePart { cell: cell(get.var()?)?, place: get.var()? },
             code::SPOIL => {
                 let v = get.var()?;
                 Op::Spoil { cell: cell(v >> 4)?, block: v & 15 }
@@ -411,6 +445,8 @@ mod tests {
             Op::Object(b(b"key")),
             Op::Create { nid: 5 },
             Op::Map { cell: 3, place: 33, slots: 15 },
+            Op::Part { cell: 3, first: 5, place: 32, slots: 11 },
+            Op::UnsharePart { cell: 1 << 20, place: 1 << 40 },
             Op::Image { cell: 7, block: 15, at: 300, crc: 9 },
             Op::Direct { cell: 7, block: 14, at: 300, crcs: b(b"12345678") },
             Op::Clear { cell: 1, mask: 0xfff0 },

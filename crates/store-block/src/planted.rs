@@ -81,6 +81,8 @@ pub enum Bug {
     ForgetLayers,
     /// An object whose omap was shared goes on changing the rows that are a layer.
     WriteLayer,
+    /// A block that is written beside what clones share stays where it was, too.
+    KeepReplaced,
     /// A checkpoint drops the changes to rows of a leaf that it can't read.
     DropBesideBadLeaf,
 }

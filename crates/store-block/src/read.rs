@@ -55,7 +55,7 @@ pub fn blocks(node: &Onode, offset: u64, len: u64) -> IntervalSet {
     let end = offset.saturating_add(len).min(node.size);
     let first = node.chunks.partition_point(|c| (c.cell + 1) * CHUNK <= offset);
     for chunk in node.chunks[first..].iter().take_while(|c| c.cell * CHUNK < end) {
-        for block in (0..chunk.slots()).filter(|b| chunk.has(*b)) {
+        for block in chunk.blocks().filter(|b| chunk.has(*b)) {
             let at = chunk.cell * CHUNK + block * BLOCK;
             let (from, to) = (at.max(offset), (at + BLOCK).min(end));
             if from < to {
@@ -71,15 +71,15 @@ impl Core {
     fn pieces(&self, node: &Onode, offset: u64, end: u64) -> Pieces {
         let mut pieces: SmallVec<[(Piece, u64); 4]> = SmallVec::new();
         let mut crcs: SmallVec<[u32; 16]> = SmallVec::new();
-        let mut chunk = None;
+        let mut places = node.places(offset / CHUNK);
         for block in offset / BLOCK..end.div_ceil(BLOCK) {
             let (cell, within) = (block / CHUNK_BLOCKS, block % CHUNK_BLOCKS);
-            if chunk.is_none() || within == 0 {
-                chunk = Some(node.chunk(cell));
+            if within == 0 {
+                places = node.places(cell);
             }
-            let piece = match chunk.flatten() {
-                Some(c) if c.has(within) => {
-                    let crc = c.crcs[within as usize];
+            let piece = match places.iter().find(|chunk| chunk.has(within)) {
+                Some(c) => {
+                    let crc = c.crc(within);
                     if crc == SPOILED {
                         pieces.push((Piece::Spoiled, 1));
                         continue;
@@ -88,13 +88,13 @@ impl Core {
                         crcs.push(crc);
                         Piece::Device(Extent { dev, block, blocks: 1 }, crcs.len() - 1..crcs.len())
                     };
-                    match self.overlay.get(c.place + within, self.log.open()) {
-                        None => device(DATA, c.place + within),
+                    match self.overlay.get(c.at(within), self.log.open()) {
+                        None => device(DATA, c.at(within)),
                         Some(Content::Here(bytes)) => Piece::Here(bytes),
                         Some(Content::Wal(block, _)) => device(WAL, block + crate::layout::WAL_FIRST),
                     }
                 }
-                _ => Piece::Zeros,
+                None => Piece::Zeros,
             };
             match (pieces.last_mut(), piece) {
                 (Some((Piece::Zeros, n)), Piece::Zeros) => *n += 1,

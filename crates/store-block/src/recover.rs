@@ -59,7 +59,7 @@ fn damaged(what: impl std::fmt::Display) -> OpenError {
 }
 
 /// Makes an empty store with this name on devices data, wal and meta, whatever they hold.
-pub fn mkfs(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
+pub fn mkfs(disks: Box<dyn Disks>, uuid: [u8; 16], is_final: bool) -> Result<Box<dyn Disks>, OpenError> {
     let mut io = Io::new(disks);
     for (dev, role, min) in [(DATA, "data", DATA_MIN), (WAL, "wal", WAL_MIN), (META, "meta", META_MIN)] {
         if io.blocks(dev) * BLOCK < min {
@@ -75,6 +75,7 @@ pub fn mkfs(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, Ope
     io.write_now(META, META_FIRST, disk::AlignedBuf::padded(&index).freeze())?;
     let sb = Superblock {
         uuid,
+        is_final,
         generation: 1,
         data_blocks,
         wal_blocks,
@@ -185,8 +186,8 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
                 Some((sb, index)) if cfg.salvage => {
                     left_out.push(format!("{e}: the checkpoint before it is taken, and the log from there on"));
                     reach = newest.wal_seq;
-                    let Superblock { generation, epoch, epoch_seq, next_leaf, .. } = newest;
-                    (Superblock { generation, epoch, epoch_seq, next_leaf, ..sb }, index)
+                    let Superblock { generation, epoch, epoch_seq, next_leaf, is_final, .. } = newest;
+                    (Superblock { generation, epoch, epoch_seq, next_leaf, is_final, ..sb }, index)
                 }
                 Some(_) => return Err(OpenError::Damaged { what: e.to_string(), next: cfg.command("repair") }),
                 None => return Err(damaged(e)),
@@ -194,6 +195,9 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
         }
     };
     let mut core = Core::new(cfg, io, sb);
+    if core.sb.is_final {
+        core.alloc.take_in_pieces();
+    }
     core.table.load_index(index);
     core.salvage = Salvage::new(left_out, reach, is_root_alone);
     let mut extents: Vec<(u64, u64)> = core.sb.index.clone();
@@ -378,7 +382,9 @@ impl Core {
                     return Ok(None);
                 }
             }
-            Op::Map { place, slots, .. } if self.alloc.is_free(*place, *slots) => self.alloc.take(*place, *slots),
+            Op::Map { place, slots, .. } | Op::Part { place, slots, .. } if self.alloc.is_free(*place, *slots) => {
+                self.alloc.take(*place, *slots);
+            }
             _ => {}
         }
         self.table.put_key(key.clone(), Val::Row(Bytes::from_static(LOST)));

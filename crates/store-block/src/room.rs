@@ -154,14 +154,17 @@ impl Core {
         let (room, pieces) = (self.room(), growth.pieces + growth.spilled + self.queue.promised_chunks());
         let chunks = room.chunks();
         self.alloc.keep(room.wanted().div_ceil(CHUNK_BLOCKS));
-        let has_places = growth.pieces + growth.spilled == 0 || pieces <= chunks || {
-            // Each piece takes one gap at most, of those that are large enough for the largest.
-            let largest = self.queue.largest().max(growth.largest);
-            pieces <= chunks + self.alloc.gaps(largest)
-        };
+        let largest = self.queue.largest().max(growth.largest);
+        // Where no run is long enough, several are taken, of gaps first where few chunks are empty.
+        let in_pieces = (pieces * largest).saturating_sub(self.alloc.gap_blocks()).div_ceil(CHUNK_BLOCKS);
+        let has_places = growth.pieces + growth.spilled == 0
+            || pieces <= chunks
+            // Otherwise each piece takes one gap at most, of those that are large enough for the largest.
+            || if self.sb.is_final { in_pieces <= chunks } else { pieces <= chunks + self.alloc.gaps(largest) };
+        let taken = if self.sb.is_final && self.alloc.is_scarce() { pieces.min(in_pieces) } else { pieces };
         // Many rows at once may split more than what is kept for all.
         let splits = (2 * self.splits(growth.rows)).saturating_sub(self.kept() / 4);
-        has_places && 2 * padded(growth.bytes) + splits <= room.rows(pieces.min(chunks))
+        has_places && 2 * padded(growth.bytes) + splits <= room.rows(taken.min(chunks))
     }
     /// True if what has changed, with a transaction that adds so much, might split so many pages that not all that was accepted has room: a
     /// checkpoint comes first, and tells how many they are.
@@ -173,11 +176,20 @@ impl Core {
         let splits = self.splits(rows + self.inflow.frozen.1 + growth.rows);
         let room = self.room_with(bytes);
         let promised = room.promised - self.kept() / 2 + 2 * (splits + splits / 16);
-        promised > room.own + room.lent + room.data_empty.saturating_sub(self.queue.promised_chunks() * CHUNK_BLOCKS)
+        promised > room.own + room.lent + room.data_empty.saturating_sub(self.promised_chunks() * CHUNK_BLOCKS)
     }
     /// Chunks that may be lent to metadata now: all but those that were promised to transactions.
     pub fn chunks_to_lend(&self) -> u64 {
-        self.alloc.empty_chunks().saturating_sub(self.queue.promised_chunks())
+        self.alloc.empty_chunks().saturating_sub(self.promised_chunks())
+    }
+    /// Empty chunks that transactions which wait may take: what they were promised, but for what gaps have room for.
+    fn promised_chunks(&self) -> u64 {
+        let chunks = self.queue.promised_chunks();
+        if !self.sb.is_final {
+            return chunks;
+        }
+        let blocks = chunks * self.queue.largest();
+        chunks.min(blocks.saturating_sub(self.alloc.gap_blocks()).div_ceil(CHUNK_BLOCKS))
     }
     /// Takes what the devices have become larger by. The new sizes and the allocator's new pages become durable with one superblock. Waits.
     pub fn grow(&mut self) -> Result<(u64, u64), String> {
@@ -197,7 +209,7 @@ impl Core {
         }
         Ok((data * BLOCK, meta * BLOCK))
     }
-    fn finish_checkpoints(&mut self) -> Result<(), String> {
+    pub fn finish_checkpoints(&mut self) -> Result<(), String> {
         loop {
             self.poll();
             if let Some(why) = self.stopped.why() {

@@ -7,7 +7,7 @@
 //! An index that lies in more extents than a superblock has room for has a list of them in blocks of its own, and the superblock names those.
 
 use crate::codec::{Corrupt, Get, Put};
-use crate::layout::{BLOCK, OLDEST, VERSION};
+use crate::layout::{BLOCK, OLDEST, UNFINALIZED, VERSION};
 use bytes::Bytes;
 
 const MAGIC: &[u8; 16] = b"HUMBOLDT BLOCK\0\n";
@@ -25,6 +25,8 @@ pub enum Label<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Superblock {
     pub uuid: [u8; 16],
+    /// The store is of [`VERSION`]; otherwise of [`UNFINALIZED`].
+    pub is_final: bool,
     /// Counts superblocks; the slot is its remainder by 2.
     pub generation: u64,
     /// Blocks of the devices.
@@ -87,10 +89,10 @@ fn open_block(block: &Bytes, role: u8) -> Label<Get> {
     Label::Ours(Get::new(block.slice(25..)))
 }
 
-fn close_block(role: u8, uuid: &[u8; 16], body: &[u8]) -> Bytes {
+fn close_block(role: u8, version: u32, uuid: &[u8; 16], body: &[u8]) -> Bytes {
     let mut out = disk::AlignedBuf::with_capacity(BLOCK as usize);
     out.push(MAGIC);
-    out.push(&VERSION.to_le_bytes());
+    out.push(&version.to_le_bytes());
     out.push(&[0; 4]);
     out.push(&[role]);
     out.push(uuid);
@@ -108,7 +110,7 @@ fn take_uuid(get: &mut Get) -> Result<[u8; 16], Corrupt> {
 
 /// The label of a data or wal device.
 pub fn label(role: u8, uuid: &[u8; 16]) -> Bytes {
-    close_block(role, uuid, &[])
+    close_block(role, VERSION, uuid, &[])
 }
 /// The uuid that the label names.
 pub fn read_label(block: &Bytes, role: u8) -> Label<[u8; 16]> {
@@ -139,7 +141,7 @@ impl Superblock {
             out.put_var(*block);
             out.put_var(*blocks);
         }
-        close_block(2, &self.uuid, &out)
+        close_block(2, if self.is_final { VERSION } else { UNFINALIZED }, &self.uuid, &out)
     }
     fn fields(mut get: Get) -> Result<Self, Corrupt> {
         let uuid = take_uuid(&mut get)?;
@@ -180,7 +182,8 @@ impl Superblock {
     }
     pub fn decode(block: &Bytes) -> Label<Self> {
         match open_block(block, 2) {
-            Label::Ours(get) => Self::fields(get).map_or(Label::None, Label::Ours),
+            Label::Ours(get) => Self::fields(get)
+                .map_or(Label::None, |sb| Label::Ours(Self { is_final: u32::from_le_bytes([block[16], block[17], block[18], block[19]]) == VERSION, ..sb })),
             Label::Version(v) => Label::Version(v),
             Label::None => Label::None,
         }
@@ -196,7 +199,7 @@ mod tests {
         let extents = vec![(1 << 40, 3); ROOM];
         let listed = Superblock { uuid: [3; 16], list: extents.clone(), list_len: 1 << 30, ..Superblock::default() };
         assert_eq!(Superblock::decode(&listed.encode()), Label::Ours(listed));
-        let sb = Superblock { uuid: [3; 16], generation: 9, index: extents, ..Superblock::default() };
+        let sb = Superblock { uuid: [3; 16], is_final: true, generation: 9, index: extents, ..Superblock::default() };
         let block = sb.encode();
         assert_eq!(Superblock::decode(&block), Label::Ours(sb));
         for at in [0, 21, 24, 30, 100, 4095] {

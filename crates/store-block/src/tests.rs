@@ -309,10 +309,10 @@ fn another_version_of_the_layout_is_refused() {
     BlockStore::open(Config::default(), Box::new(disks)).expect("it opens where nothing was changed");
 }
 
-/// A store as version 1 left it, with a checkpoint and a log behind that: it opens, has what it had, and is of this version from then on.
+/// A store as version 1 left it, with a checkpoint and a log behind that: it opens, has what it had, and is of this version once it is finalized.
 #[test]
-fn a_store_of_version_1_goes_on_as_one_of_this_version() {
-    use crate::layout::{DATA, META, OLDEST, VERSION, WAL};
+fn a_store_of_version_1_goes_on_and_is_one_of_this_version_when_it_is_asked_for() {
+    use crate::layout::{DATA, META, OLDEST, UNFINALIZED, VERSION, WAL};
     use disk::BLOCK_BYTES;
     use store::{InfoChange, LogDelta};
     use types::{EVersion, LogOp, OpReturn, PgId, PgInfo, PgLogDup, PgLogEntry, SpgId};
@@ -366,7 +366,7 @@ fn a_store_of_version_1_goes_on_as_one_of_this_version() {
         [(WAL, 0), (META, 0), (META, 1)].map(|(dev, block)| image.block(dev, block).map_or(0, |b| u32::from(b[16])))
     };
     let now = versions();
-    assert!(now[0] == OLDEST && now[1..].contains(&VERSION), "{now:?}");
+    assert!(now[0] == OLDEST && now[1..].contains(&UNFINALIZED) && !store.is_final(), "{now:?}");
     has(&mut store, &expected);
     let expected = (0..40).map(|_| add(&mut store, Vec::new())).last().expect("there are some");
     has(&mut store, &expected);
@@ -377,6 +377,12 @@ fn a_store_of_version_1_goes_on_as_one_of_this_version() {
         store.turn_end();
     }
     has(&mut store, &expected);
+    store = open();
+    has(&mut store, &expected);
+    assert!(store.finalize() == Ok(true) && store.finalize() == Ok(false) && store.is_final());
+    assert_eq!(versions()[1..], [VERSION; 2], "either superblock may be lost");
+    has(&mut store, &expected);
+    assert!(open().is_final());
     has(&mut open(), &expected);
 }
 

@@ -8,16 +8,21 @@
 //! | anything | the whole cell | a new place, directly |
 //! | nothing | a part | a new place, directly; images if it is little and a hole |
 //! | a place of its own | a part within it | images of the blocks, in place |
-//! | a place that is shared or too short | a part | a new place with all of the cell's blocks, directly |
+//! | places that clones share | a part that is much less than the cell has | one more place with the part's blocks, directly; images if it is little |
+//! | a place that is shared or too short | a part otherwise | a new place with all of the cell's blocks, directly |
+//!
+//! A new place is one run of blocks, or, where no run is long enough, several.
 
 use crate::apply::At;
 use crate::codec::{Corrupt, Put};
 use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, OBJECT_MAX, block_crc};
+use crate::onode::Chunk;
 use crate::ops::{self, Op};
 use crate::planted::{Bug, planted};
 use crate::state::Core;
 use crate::wal::Batch;
 use bytes::Bytes;
+use smallvec::SmallVec;
 use store::{StoreError, StoreResult};
 use types::CollId;
 
@@ -36,6 +41,13 @@ struct Part {
     /// Bytes in the cell.
     from: u64,
     to: u64,
+}
+
+impl Part {
+    /// It begins and ends with a block.
+    fn is_aligned(self) -> bool {
+        self.from.is_multiple_of(BLOCK) && self.to.is_multiple_of(BLOCK)
+    }
 }
 
 fn parts(offset: u64, len: u64) -> impl Iterator<Item = Part> {
@@ -57,11 +69,20 @@ struct Data<'a> {
     shared: Option<&'a Bytes>,
 }
 
+/// A cell that clones share has at most so many places beside each other, of so many blocks together: then all that it has is moved to one. When the
+/// clones are gone, what was replaced of their place is of no use to others, so it is bounded.
+const PLACES_MAX: usize = 8;
+const PLACES_BLOCKS: u64 = CHUNK_BLOCKS + CHUNK_BLOCKS / 2;
+/// And it gets another only if that saves the copy of so many blocks.
+const SAVED_MIN: u32 = 4;
+
 /// How a part of a cell is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Images, into the place that the cell has.
-    InPlace { unshare: bool },
+    /// Images, into places that the cell has.
+    InPlace,
+    /// One more place, for these blocks.
+    Beside { first: u64, slots: u64 },
     /// A place of so many blocks; the cell's old content is not needed.
     New { slots: u64 },
     /// A place of so many blocks, with what the cell has.
@@ -114,17 +135,46 @@ impl Core {
         done
     }
 
+    /// Where a block of the cell may be written: in the place of the object's own that has it, or in the last one that has room for it.
+    fn home(&self, slot: u32, cell: u64, block: u64) -> Option<&Chunk> {
+        let own = |chunk: &&Chunk| chunk.blocks().contains(&block) && self.is_own(chunk);
+        let places = self.objects.node(slot)?.places(cell);
+        match places {
+            [chunk] => Some(chunk).filter(own),
+            _ => places.iter().find(|chunk| chunk.has(block)).filter(own).or_else(|| places.iter().rev().find(own)),
+        }
+    }
+    /// No clone has the place, though clones may have had it.
+    fn is_own(&self, chunk: &Chunk) -> bool {
+        !chunk.shared || self.refs.get(chunk.place) == Some(1)
+    }
     fn image(&mut self, slot: u32, cell: u64, block: u64, pieces: [&[u8]; 3]) -> StoreResult<()> {
-        let place = self.objects.node(slot).and_then(|o| o.chunk(cell)).expect("the cell has a place").place + block;
+        let place = self.home(slot, cell, block).expect("the cell has a place for the block").at(block);
         let n = self.log.open_mut().image(place, pieces);
         let op = Op::<&[u8]>::Image { cell, block, at: place, crc: block_crc(self.log.open().last_image()) };
         self.name(slot);
         self.log.put(&op);
         self.apply(At { seq: self.log.seq(), slot, images: n, run: None }, &op).map_err(broken)
     }
-    /// Whole blocks, directly to the cell's place. What is shared, and lies as devices want it, is not copied.
-    fn direct(&mut self, slot: u32, cell: u64, block: u64, before: &[u8], data: Data<'_>, behind: &[u8]) -> StoreResult<()> {
-        let at = self.objects.node(slot).and_then(|o| o.chunk(cell)).expect("the cell has a place").place + block;
+    /// Whole blocks, directly to places that the cell has just got.
+    fn direct(&mut self, slot: u32, cell: u64, laid: &[Chunk], block: u64, before: &[u8], data: Data<'_>, behind: &[u8]) -> StoreResult<()> {
+        let end = block + (before.len() + data.bytes.len() + behind.len()) as u64 / BLOCK;
+        if let Some(one) = laid.iter().find(|chunk| chunk.blocks().contains(&block) && end <= chunk.blocks().end) {
+            return self.direct_at(slot, cell, block, one.at(block), before, data, behind);
+        }
+        let all = [before, data.bytes, behind].concat();
+        for chunk in laid {
+            let (from, to) = (block.max(chunk.blocks().start), end.min(chunk.blocks().end));
+            if from < to {
+                let bytes = &all[((from - block) * BLOCK) as usize..((to - block) * BLOCK) as usize];
+                self.direct_at(slot, cell, from, chunk.at(from), &[], Data { bytes, shared: None }, &[])?;
+            }
+        }
+        Ok(())
+    }
+    /// The same in one of them. What is shared, and lies as devices want it, is not copied.
+    #[allow(clippy::too_many_arguments)] // one call's words
+    fn direct_at(&mut self, slot: u32, cell: u64, block: u64, at: u64, before: &[u8], data: Data<'_>, behind: &[u8]) -> StoreResult<()> {
         let given = data.shared.filter(|_| before.is_empty() && behind.is_empty() && Batch::can_be_given(data.bytes));
         let mut crcs = Vec::with_capacity((before.len() + data.bytes.len() + behind.len()) / 1024);
         let mut sum = |blocks: &[u8]| blocks.chunks_exact(BLOCK as usize).for_each(|b| crcs.put_u32(block_crc(b)));
@@ -150,19 +200,31 @@ impl Core {
         // The object ends with this part, for all that is known: no more blocks than it needs.
         let tail = part.cell * CHUNK + part.to >= size_after;
         let exact = |from_start: bool| if tail && from_start { last_block + 1 } else { CHUNK_BLOCKS };
-        let chunk = self.objects.node(slot).and_then(|o| o.chunk(part.cell));
-        match chunk {
+        let places = self.objects.node(slot).map_or(&[][..], |o| o.places(part.cell));
+        let span = places.iter().map(|c| c.blocks().end).max().unwrap_or(0);
+        let mut blocks = part.from / BLOCK..last_block + 1;
+        match places {
             _ if part.from == 0 && part.to == CHUNK => Way::New { slots: CHUNK_BLOCKS },
-            None => Way::New { slots: exact(part.from < BLOCK) },
-            Some(c) if last_block < c.slots() && !c.shared && !self.queue.is_without_images() => Way::InPlace { unshare: false },
-            Some(c) if last_block < c.slots() && !self.queue.is_without_images() && self.refs.get(c.place) == Some(1) => {
-                Way::InPlace { unshare: true }
-            }
+            [] => Way::New { slots: exact(part.from < BLOCK) },
+            _ if !self.queue.is_without_images() && blocks.all(|block| self.home(slot, part.cell, block).is_some()) => Way::InPlace,
             // All that there is gets replaced.
-            Some(c) if part.from == 0 && part.to >= c.slots() * BLOCK => Way::New { slots: exact(true) },
-            Some(c) if last_block < c.slots() => Way::Move { slots: c.slots() },
-            Some(_) => Way::Move { slots: CHUNK_BLOCKS },
+            _ if part.from == 0 && part.to >= span * BLOCK => Way::New { slots: exact(true) },
+            _ => self.beside(places, part, span).unwrap_or(Way::Move { slots: if last_block < span { span } else { CHUNK_BLOCKS } }),
         }
+    }
+    /// One more place, if that is worth it: what clones share is not copied then.
+    fn beside(&self, places: &[Chunk], part: Part, span: u64) -> Option<Way> {
+        let (first, end) = (part.from / BLOCK, part.to.div_ceil(BLOCK));
+        let blocks = ((1u32 << end) - (1 << first)) as u16;
+        let saved = places.iter().map(|c| (c.mask & !blocks).count_ones()).sum::<u32>();
+        let may = self.sb.is_final
+            && end <= span
+            && places.len() < PLACES_MAX
+            && places.iter().map(Chunk::slots).sum::<u64>() + end - first <= PLACES_BLOCKS
+            && saved >= SAVED_MIN
+            && (part.is_aligned() || !self.queue.is_without_images())
+            && places.iter().any(|c| !self.is_own(c));
+        may.then_some(Way::Beside { first, slots: end - first })
     }
     /// What a cell has, and the numbers of its blocks that are damaged.
     fn old(&mut self, t: &mut Target, cell: u64, from: u64, to: u64) -> StoreResult<(Bytes, Vec<u64>)> {
@@ -183,7 +245,7 @@ impl Core {
             let need = match self.way(t.slot, part, after) {
                 Way::New { .. } => continue,
                 Way::Move { slots } => vec![(0, slots * BLOCK)],
-                Way::InPlace { .. } => self.edges(t.slot, part),
+                Way::InPlace | Way::Beside { .. } => self.edges(t.slot, part),
             };
             for (from, to) in need {
                 match self.old(t, part.cell, from, to) {
@@ -197,7 +259,7 @@ impl Core {
     }
     /// Blocks at the edges of a part that are written in part and have content.
     fn edges(&self, slot: u32, part: Part) -> Vec<(u64, u64)> {
-        let chunk = self.objects.node(slot).and_then(|o| o.chunk(part.cell));
+        let node = self.objects.node(slot);
         let (first, last) = (part.from / BLOCK, (part.to - 1) / BLOCK);
         let mut out = Vec::new();
         if !part.from.is_multiple_of(BLOCK) || part.to < (first + 1) * BLOCK {
@@ -206,7 +268,7 @@ impl Core {
         if !part.to.is_multiple_of(BLOCK) && !out.contains(&last) {
             out.push(last);
         }
-        out.retain(|b| chunk.is_some_and(|c| c.has(*b)));
+        out.retain(|b| node.is_some_and(|node| node.holder(part.cell, *b).is_some()));
         out.into_iter().map(|b| (b * BLOCK, (b + 1) * BLOCK)).collect()
     }
 
@@ -236,26 +298,29 @@ impl Core {
         let (slot, cell) = (t.slot, part.cell);
         let zeros = |n: u64| &ZEROS[..n as usize];
         match self.way(slot, part, after) {
-            Way::InPlace { unshare } => {
-                if unshare {
-                    self.change::<&[u8]>(slot, Op::Unshare { cell })?;
+            Way::InPlace => {
+                self.unshare_homes(slot, part)?;
+                self.write_blocks(t, part, data.bytes)
+            }
+            Way::Beside { first, slots } => {
+                let laid = self.lay(slot, cell, first, slots, true)?;
+                if part.is_aligned() && !self.is_few(slots) {
+                    return self.direct(slot, cell, &laid, first, &[], data, &[]);
                 }
+                self.unshare_homes(slot, part)?;
                 self.write_blocks(t, part, data.bytes)
             }
             Way::New { slots } => {
                 let (first, end) = (part.from / BLOCK, part.to.div_ceil(BLOCK));
-                let place = self.place(slots)?;
-                self.change::<&[u8]>(slot, Op::Map { cell, place, slots })?;
-                let is_few = end - first < DIRECT_BLOCKS && !self.log.load_before().is_many() && !self.queue.is_without_images();
-                if is_few && self.alloc.may_be_hole(place) {
+                let laid = self.lay(slot, cell, 0, slots, false)?;
+                if self.is_few(end - first) && self.alloc.may_be_hole(laid[0].place) {
                     return self.write_blocks(t, part, data.bytes);
                 }
-                self.direct(slot, cell, first, zeros(part.from % BLOCK), data, zeros(end * BLOCK - part.to))
+                self.direct(slot, cell, &laid, first, zeros(part.from % BLOCK), data, zeros(end * BLOCK - part.to))
             }
             Way::Move { slots } => {
                 let (old, bad) = self.old(t, cell, 0, slots * BLOCK)?;
-                let place = self.place(slots)?;
-                self.change::<&[u8]>(slot, Op::Map { cell, place, slots })?;
+                let laid = self.lay(slot, cell, 0, slots, false)?;
                 let (from, to) = (part.from as usize, part.to as usize);
                 // The old content ends at the object's old end.
                 let len = old.len().max(to).next_multiple_of(BLOCK as usize);
@@ -267,7 +332,7 @@ impl Core {
                     all.extend_from_slice(&old[to..]);
                 }
                 all.resize(len, 0);
-                self.direct(slot, cell, 0, &[], Data { bytes: &all, shared: None }, &[])?;
+                self.direct(slot, cell, &laid, 0, &[], Data { bytes: &all, shared: None }, &[])?;
                 let is_replaced = |block: &u64| part.from <= block * BLOCK && part.to >= (block + 1) * BLOCK;
                 bad.into_iter().filter(|block| !is_replaced(block)).try_for_each(|block| self.spoil(slot, cell, block))
             }
@@ -281,7 +346,7 @@ impl Core {
             let (block, within) = (at / BLOCK, at % BLOCK);
             let n = (BLOCK - within).min(part.to - at);
             let (now, rest) = data.split_at(n as usize);
-            let has = self.objects.node(t.slot).and_then(|o| o.chunk(part.cell)).is_some_and(|c| c.has(block));
+            let has = self.objects.node(t.slot).is_some_and(|o| o.holder(part.cell, block).is_some());
             if n == BLOCK {
                 self.image(t.slot, part.cell, block, [now, &[], &[]])?;
             } else if has {
@@ -300,8 +365,39 @@ impl Core {
         }
         Ok(())
     }
-    fn place(&mut self, slots: u64) -> StoreResult<u64> {
-        self.alloc.find(slots).ok_or_else(|| StoreError::Stopped("space that was set aside for a transaction is not there".into()))
+    /// True if so many blocks are better written as images, where a place is a hole or others are near it.
+    fn is_few(&self, blocks: u64) -> bool {
+        blocks < DIRECT_BLOCKS && !self.log.load_before().is_many() && !self.queue.is_without_images()
+    }
+    /// Places of the part's blocks that clones had are the object's alone.
+    fn unshare_homes(&mut self, slot: u32, part: Part) -> StoreResult<()> {
+        for block in part.from / BLOCK..part.to.div_ceil(BLOCK) {
+            let home = self.home(slot, part.cell, block).expect("the way is in place");
+            let (is_shared, place, cell) = (home.shared, home.place, part.cell);
+            if is_shared {
+                let is_one = self.objects.node(slot).is_some_and(|o| o.places(cell).len() == 1);
+                let op = if is_one { Op::Unshare { cell } } else { Op::UnsharePart { cell, place } };
+                self.change::<&[u8]>(slot, op)?;
+            }
+        }
+        Ok(())
+    }
+    /// Gives the cell places for blocks from `first` on: one, or as many as it takes where no run is long enough. Those that it has stay, with `beside`.
+    fn lay(&mut self, slot: u32, cell: u64, first: u64, slots: u64, beside: bool) -> StoreResult<SmallVec<[Chunk; 1]>> {
+        let (mut at, end, mut laid) = (first, first + slots, SmallVec::new());
+        while at < end {
+            let (place, slots) = self.place(end - at)?;
+            let op = if laid.is_empty() && !beside { Op::Map { cell, place, slots } } else { Op::Part { cell, first: at, place, slots } };
+            self.change::<&[u8]>(slot, op)?;
+            laid.push(Chunk::part(cell, at, place, slots));
+            at += slots;
+        }
+        Ok(laid)
+    }
+    /// A run of so many blocks, or the longest that there is.
+    fn place(&mut self, slots: u64) -> StoreResult<(u64, u64)> {
+        let run = self.alloc.find(slots).map(|place| (place, slots)).or_else(|| self.sb.is_final.then(|| self.alloc.find_less(slots)).flatten());
+        run.ok_or_else(|| StoreError::Stopped("space that was set aside for a transaction is not there".into()))
     }
 
     /// All that zeroing needs to know is in memory; otherwise it is asked for.
@@ -319,10 +415,7 @@ impl Core {
     /// Parts of blocks with content at the edges of a range.
     fn zero_edges(&self, slot: u32, offset: u64, len: u64) -> Vec<(u64, u64)> {
         let end = offset + len;
-        let has = |at: u64| {
-            let chunk = self.objects.node(slot).and_then(|o| o.chunk(at / CHUNK));
-            chunk.is_some_and(|c| c.has(at % CHUNK / BLOCK))
-        };
+        let has = |at: u64| self.objects.node(slot).is_some_and(|o| o.holder(at / CHUNK, at % CHUNK / BLOCK).is_some());
         let mut out = Vec::new();
         let head = offset.next_multiple_of(BLOCK).min(end);
         if head > offset && has(offset) {
@@ -352,14 +445,15 @@ impl Core {
         let Some(node) = self.objects.node(t.slot) else { return Ok(()) };
         let first = node.chunks.partition_point(|c| (c.cell + 1) * CHUNK_BLOCKS <= from);
         let mut clear = Vec::new();
-        for chunk in node.chunks[first..].iter().take_while(|c| c.cell * CHUNK_BLOCKS < to) {
-            let base = chunk.cell * CHUNK_BLOCKS;
+        for places in node.chunks[first..].chunk_by(|a, b| a.cell == b.cell).take_while(|places| places[0].cell * CHUNK_BLOCKS < to) {
+            let (cell, has) = (places[0].cell, places.iter().fold(0, |has, chunk| has | chunk.mask));
+            let base = cell * CHUNK_BLOCKS;
             let (a, b) = (from.max(base) - base, to.min(base + CHUNK_BLOCKS) - base);
             let mask = (((1u32 << b) - (1u32 << a)) & 0xffff) as u16;
-            if chunk.mask & !mask == 0 {
-                clear.push((chunk.cell, None));
-            } else if chunk.mask & mask != 0 {
-                clear.push((chunk.cell, Some(chunk.mask & mask)));
+            if has & !mask == 0 {
+                clear.push((cell, None));
+            } else if has & mask != 0 {
+                clear.push((cell, Some(has & mask)));
             }
         }
         for (cell, mask) in clear {

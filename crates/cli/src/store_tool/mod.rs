@@ -110,6 +110,14 @@ pub fn run(args: &StoreArgs) -> Result<()> {
             say::println!("{data} bytes of data, {meta} of metadata");
             Ok(())
         }
+        StoreTool::Finalize => {
+            let said = match osd::store::finalize(folder)? {
+                true => "it is of this version now: an older humboldt can't open it any more",
+                false => "it was of this version already",
+            };
+            say::println!("{said}");
+            Ok(())
+        }
         StoreTool::List => objects::list(&mut Offline::open(folder, false)?),
         StoreTool::Dump { object } => objects::dump(&mut Offline::open(folder, false)?, object),
         StoreTool::Log { group } => group::log(&mut Offline::open(folder, false)?, group),
@@ -187,5 +195,6 @@ fn stat(offline: &mut Offline) -> Result<()> {
     say::println!("log_blocks_used {}", stats.log_used);
     say::println!("log_blocks {}", stats.log_blocks);
     say::println!("superblock_generation {}", stats.generation);
+    say::println!("final {}", offline.store.is_final());
     Ok(())
 }

@@ -10,7 +10,7 @@ const fn on(bug: Bug, setting: u64) -> (Bug, u64, u64) {
     (bug, setting, if setting < SETTINGS { SETTINGS } else { ROUND })
 }
 
-pub const BUGS: [(Bug, u64, u64); 34] = [
+pub const BUGS: [(Bug, u64, u64); 35] = [
     on(Bug::AckBeforeDurable, 0),
     on(Bug::AckOutOfOrder, 0),
     on(Bug::VolatileRecord, 0),
@@ -48,6 +48,7 @@ pub const BUGS: [(Bug, u64, u64); 34] = [
     on(Bug::DropSharedLayer, 0),
     on(Bug::ForgetLayers, 0),
     on(Bug::WriteLayer, 0),
+    on(Bug::KeepReplaced, 0),
 ];
 
 #[test]

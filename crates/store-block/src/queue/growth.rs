@@ -61,6 +61,10 @@ pub fn of(txn: &Transaction, log: Option<&LogDelta>) -> Growth {
 fn entries(log: &LogDelta) -> usize {
     log.entries.len() + log.with.iter().map(entries).sum::<usize>()
 }
+/// Bytes that the row of a piece of so many blocks may have beyond that of one run: as many runs as it has blocks.
+pub fn in_pieces_bytes(blocks: u64) -> u64 {
+    10 * blocks.saturating_sub(1)
+}
 /// Images that one change puts into the record at most: cells that are written whole go to their places.
 pub fn images(kind: &TxKind) -> u64 {
     match kind {
@@ -119,7 +123,7 @@ pub fn largest(txn: &Transaction, objects: &mut Objects) -> u64 {
         };
         let slot = objects.find(key::family(txn.coll(op.coll)), txn.object(op.obj));
         let known = match slot.filter(|slot| objects.look(*slot)).and_then(|slot| objects.node(slot)) {
-            Some(node) => node.chunks.iter().map(|chunk| chunk.slots()).max().unwrap_or(0),
+            Some(node) => node.chunks.iter().map(|chunk| chunk.blocks().end).max().unwrap_or(0),
             // Not there, as it seems: what asks for an object has just looked for it. If not, the largest.
             None if slot.is_some() => 0,
             None => CHUNK_BLOCKS,
@@ -130,16 +134,18 @@ pub fn largest(txn: &Transaction, objects: &mut Objects) -> u64 {
     if txn.ops().iter().any(|op| matches!(op.kind, TxKind::Truncate { .. } | TxKind::CloneRange { .. })) { CHUNK_BLOCKS } else { largest }
 }
 /// Bytes of rows that clones of objects copy at most. (Who makes a transaction of clones has just asked for the objects, so they are in memory.)
-pub fn copied(txn: &Transaction, objects: &mut Objects, layers: &Layers) -> u64 {
-    let mut bytes = 0;
+/// The first figure is of what the record has, too: omaps; the second one tells where data are.
+pub fn copied(txn: &Transaction, objects: &mut Objects, layers: &Layers) -> (u64, u64) {
+    let (mut bytes, mut rows) = (0, 0);
     for op in txn.ops().iter().filter(|op| matches!(op.kind, TxKind::Clone { .. })) {
         let slot = objects.find(key::family(txn.coll(op.coll)), txn.object(op.obj));
         if let Some(slot) = slot.filter(|slot| objects.look(*slot)) {
             let node = objects.node(slot).expect("it was looked at");
+            rows += node.places_bytes();
             if node.omap_bytes < SHARE_MIN || layers.depth(node.base()) >= DEPTH_MAX {
                 bytes += node.omap_bytes;
             }
         }
     }
-    bytes
+    (bytes, rows)
 }

@@ -29,10 +29,11 @@ impl Core {
     pub fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()> {
         self.alive()?;
         let mut growth = growth::of(&txn, log.as_ref());
-        let copied = growth::copied(&txn, &mut self.objects, &self.layers);
-        growth.bytes += copied;
+        let (copied, places) = growth::copied(&txn, &mut self.objects, &self.layers);
+        growth.bytes += copied + places;
         if growth.pieces > 0 && self.alloc.is_scarce() {
             growth.largest = growth::largest(&txn, &mut self.objects);
+            growth.bytes += if self.sb.is_final { growth.pieces * growth::in_pieces_bytes(growth.largest) } else { 0 };
         }
         growth.spilled = self.chunks_to_spill(growth::changes(&txn, log.as_ref()) + 2 * copied);
         if !self.has_room(&growth) && !planted(Bug::AcceptWithoutRoom) || (growth.pieces > 0 || growth.bytes > 0) && self.is_beside_full() {

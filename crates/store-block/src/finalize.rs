@@ -1,0 +1,27 @@
+//! A store's way to this version of the layout: one that an older program made stays readable by it until somebody asks for this.
+//!
+//! Holds the step alone. What a version has is in [`crate::layout`]; what a store of an older one goes without, where it is decided.
+
+use crate::key;
+use crate::meta::layer::Val;
+use crate::state::Core;
+
+impl Core {
+    /// Makes the store one of this version; false if it is one. Waits: for tools, before anything is submitted.
+    pub fn finalize(&mut self) -> Result<bool, String> {
+        if self.sb.is_final {
+            return Ok(false);
+        }
+        self.finish_checkpoints()?;
+        self.sb.is_final = true;
+        // Both superblocks say so before anything of this version is written: either may be lost.
+        for _ in 0..2 {
+            // Until the checkpoint puts the counters there, it has something to do.
+            self.table.put(&[key::COUNTERS], Val::Del);
+            self.generations.want();
+            self.finish_checkpoints()?;
+        }
+        self.alloc.take_in_pieces();
+        Ok(true)
+    }
+}
