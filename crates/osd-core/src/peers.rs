@@ -20,7 +20,7 @@ pub(crate) fn query(pg: &Pg, to: PgShard, cx: &mut Cx<'_>) {
     send_query(pg, to, query_kind::INFO, EVersion::ZERO, cx);
 }
 fn send_query(pg: &Pg, to: PgShard, kind: i32, since: EVersion, cx: &mut Cx<'_>) {
-    let query = PgQuery { kind, since, history: pg.info.history, epoch_sent: cx.sh.map.epoch, to: to.shard, from: pg.pgid.shard };
+    let query = PgQuery { kind, since, history: pg.record.info().history, epoch_sent: cx.sh.map.epoch, to: to.shard, from: pg.pgid.shard };
     let pgid = SpgId { shard: to.shard, ..pg.pgid };
     send(to.osd, MOSDPGQuery2 { pgid, query }.encode(features::SUPPORTED), cx);
 }

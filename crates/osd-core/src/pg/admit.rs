@@ -88,12 +88,12 @@ impl Pg {
     fn is_stale(&self, op: &ClientOp, cx: &Cx<'_>) -> bool {
         let Some(session) = cx.sh.sessions.get(&op.conn) else { return true };
         let epoch = op.msg.map_epoch;
-        epoch < self.info.history.same_primary_since
+        epoch < self.record.info().history.same_primary_since
             || epoch < self.pool.last_force_op_resend
-            || (session.has(features::RESEND_ON_SPLIT) && epoch < self.info.history.last_epoch_split)
+            || (session.has(features::RESEND_ON_SPLIT) && epoch < self.record.info().history.last_epoch_split)
             || (op.msg.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0
                 && !self.peering.is_primary()
-                && epoch < self.info.history.same_interval_since)
+                && epoch < self.record.info().history.same_interval_since)
     }
 
     /// The group doesn't serve now: the client keeps the request, or it waits here.
@@ -153,7 +153,7 @@ impl Pg {
             return Err(Halt::Reply(EBLOCKLISTED));
         }
         let bypass = m.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0;
-        if info.write_ordered() && !bypass && self.info.history.last_epoch_marked_full > m.map_epoch {
+        if info.write_ordered() && !bypass && self.record.info().history.last_epoch_marked_full > m.map_epoch {
             return Err(Halt::Drop);
         }
         if self.pool.has(pool_flags::EIO) {
@@ -213,12 +213,12 @@ impl Pg {
 
     /// True if the log has the request: it was executed before.
     pub(super) fn is_known(&self, op: &ClientOp) -> bool {
-        self.log.find(&op.reqid).is_some() && !planted(Bug::ForgetDups)
+        self.record.log().find(&op.reqid).is_some() && !planted(Bug::ForgetDups)
     }
     /// A request that the log has is answered with what came of it, as soon as that is durable.
     #[cold]
     fn repeated(&mut self, op: Box<ClientOp>, cx: &mut Cx<'_>) {
-        let done = self.log.find(&op.reqid).expect("looked for by the caller");
+        let done = self.record.log().find(&op.reqid).expect("looked for by the caller");
         let (version, (user_version, returned)) = (done.version(), done.answer(&op.reqid));
         if op.unanswered.as_ref().is_some_and(|held| held.version == version) {
             return self.answer_requeued(op, cx);

@@ -70,14 +70,14 @@ impl Pg {
         let watches = |code| matches!(code, OpCode::WATCH | OpCode::NOTIFY | OpCode::NOTIFY_ACK | OpCode::LIST_WATCHERS);
         let is_read = info.may_read && !info.write_ordered() && !info.pg_op && !op.msg.ops.iter().any(|op| watches(op.op.code));
         let obj = &op.msg.hobj;
-        let history = &self.info.history;
+        let history = &self.record.info().history;
         // The primary has said that every member has begun, so what its log had then can't be undone.
         let has_begun = self.peering.state() == State::ReplicaActive && history.last_epoch_started >= history.same_interval_since;
-        let has = || self.missing.of_name(&head_name(obj)).next().is_none() || planted(Bug::ReplicaReadsMissing);
+        let has = || self.record.missing().of_name(&head_name(obj)).next().is_none() || planted(Bug::ReplicaReadsMissing);
         is_read
             && has_begun
             && self.lease.may_read(cx.clock.mono)
-            && !self.info.is_incomplete()
+            && !self.record.info().is_incomplete()
             && has()
             && (self.followed.is_settled(obj) || planted(Bug::ReplicaReadsInFlight))
     }

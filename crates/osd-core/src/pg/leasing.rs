@@ -47,7 +47,7 @@ impl Pg {
     }
     /// The record for another member: how long former intervals may be served is as of now.
     pub(crate) fn info_to_tell(&self, cx: &Cx<'_>) -> PgInfo {
-        let mut info = self.info.clone();
+        let mut info = self.record.info().clone();
         info.history.prior_readable_until_ub_ns = self.lease.remaining_ns(cx.clock.mono);
         if planted(Bug::ForgetToTellLease) {
             info.history.prior_readable_until_ub_ns = 0;

@@ -39,7 +39,7 @@ impl Pg {
     /// Starts the interval at each other member: those that have the log hear so, others get what they lack of it. `entries` are those of our log
     /// above what the last of them has.
     pub(super) fn activate_members(&mut self, entries: &[PgLogEntry], lease: Option<PgLease>, cx: &mut Cx<'_>) {
-        let ours = &self.info;
+        let ours = self.record.info();
         for member in self.peering.others().collect::<Vec<_>>() {
             let bring = self.peering.bring(member, ours);
             let peer = self.peering.peer_mut(member).expect("a member is chosen by its info");
@@ -48,7 +48,7 @@ impl Pg {
                 Bring::Log(since) => peer.member.send_log(entries.iter().filter(|e| e.version > since), ours),
                 Bring::Info => {}
                 Bring::Backfill => {
-                    peer.member.send_backfill(part::newest_tail(&self.log, cx.sh.log_bounds.min), ours);
+                    peer.member.send_backfill(part::newest_tail(self.record.log(), cx.sh.log_bounds.min), ours);
                     peer.complete_on_disk = EVersion::ZERO;
                 }
             }
@@ -60,13 +60,13 @@ impl Pg {
         let tracked = cx.sh.log_bounds.dups as u64;
         match bring {
             Bring::Log(since) => {
-                let log = part::after(&self.log, entries.iter().filter(|e| e.version > since), since, tracked);
+                let log = part::after(self.record.log(), entries.iter().filter(|e| e.version > since), since, tracked);
                 self.send_log(member, log, PgMissing::default(), lease, self.peering.last_peering_reset, cx);
             }
             Bring::Info => self.send_info(member, lease, cx),
             Bring::Backfill => {
                 let info = self.peering.peers()[&member].member.info.clone();
-                let log = part::newest(&self.log, entries, cx.sh.log_bounds.min, tracked);
+                let log = part::newest(self.record.log(), entries, cx.sh.log_bounds.min, tracked);
                 self.send_log_as(member, info, log, lease, cx);
             }
         }
@@ -141,7 +141,7 @@ impl Pg {
             return;
         }
         self.forced = 0;
-        self.peering.recovered(&mut self.info);
+        self.peering.recovered(&mut self.record);
         self.save_info(cx);
         self.share_info(cx);
         self.remove_strays(cx);
@@ -171,7 +171,7 @@ impl Pg {
 
     /// A member's activation is durable there; with the last, the group serves.
     pub(super) fn member_activated(&mut self, from: PgShard, cx: &mut Cx<'_>) {
-        if self.peering.activated(from, &mut self.info, cx.clock.mono) {
+        if self.peering.activated(from, &mut self.record, cx.clock.mono) {
             self.on_active(cx);
         }
     }
@@ -187,7 +187,7 @@ impl Pg {
             return;
         }
         self.lease.heard(theirs.history.prior_readable_until_ub_ns, cx.clock.mono);
-        self.peering.heard(from, theirs, &mut self.info, cx.clock.mono);
+        self.peering.heard(from, theirs, &mut self.record, cx.clock.mono);
         self.ask_former(cx);
         self.remove_strays(cx);
     }
@@ -230,8 +230,8 @@ impl Pg {
             acks_wanted: (osd_flag::ACK | osd_flag::ONDISK) as u8,
             version: write.version,
             log: payload.entries,
-            pg_stats: self.info.stats.clone(),
-            pg_trim_to: self.log.tail(),
+            pg_stats: self.record.info().stats.clone(),
+            pg_trim_to: self.record.log().tail(),
             from: self.ourselves(),
             min_last_complete_ondisk: everywhere,
             transaction: payload.txn.bytes,

@@ -3,7 +3,7 @@
 //! Holds no rule of recovery: [`super::recovery`] has them all. What members lack is learned by peering.
 
 use super::Pg;
-use super::logs::last_complete;
+use super::at_store::Submitted;
 use super::logs::missing::Missing;
 use super::objects::head_name;
 use super::recovery::apply::leftovers;
@@ -11,7 +11,6 @@ use super::recovery::host::{Change, Host, Limits, Part, Slots};
 use super::recovery::run::{Gates, Lacking, Recovery};
 use super::recovery::wire::{self, Envelope};
 use super::reserving::is_too_full;
-use super::submit::Submitted;
 use crate::event::{ConnId, Effect, Level};
 use crate::peers;
 use crate::planted::{Bug, planted};
@@ -21,7 +20,7 @@ use crate::work::{Status, Work};
 use base::Stamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-use store::{FastInfo, InfoChange, LogDelta, ObjectStore};
+use store::ObjectStore;
 use types::{CollId, EVersion, Epoch, HObject, ObjectCleanRegions, OsdId, PgInfo, PgMissingItem, PgShard, PgStat, Transaction, pg_state};
 
 /// Leftovers removed at a time.
@@ -132,7 +131,7 @@ impl Host for InGroup<'_, '_> {
         self.cx.clock.mono
     }
     fn missing(&self) -> &Missing {
-        &self.pg.missing
+        self.pg.record.missing()
     }
     fn members(&self) -> Vec<PgShard> {
         self.pg.peering.others().filter(|member| self.pg.peering.judged_member(*member).is_some()).collect()
@@ -177,7 +176,7 @@ impl Host for InGroup<'_, '_> {
         self.pg.peering.targets().iter().copied().collect()
     }
     fn info(&self) -> &PgInfo {
-        &self.pg.info
+        self.pg.record.info()
     }
     fn is_free(&self, head: &HObject) -> bool {
         self.pg.objects.is_free(head)
@@ -209,7 +208,7 @@ impl Pg {
     pub(super) fn recover<T>(&mut self, cx: &mut Cx<'_>, does: impl FnOnce(&mut Recovery, &mut dyn Host) -> T) -> T {
         let mut recovery = self.room.recovery.take().expect("recovery does one thing at a time");
         let result = does(&mut recovery, &mut InGroup { pg: self, cx });
-        self.info.stats.stats.sum += &recovery.take_recovered();
+        self.record.stats_mut().stats.sum += &recovery.take_recovered();
         cx.sh.turns.want(recovery.work());
         self.room.recovery = Some(recovery);
         let mut nearer = std::mem::take(&mut self.room.nearer);
@@ -255,22 +254,20 @@ impl Pg {
     }
     /// As a target: we have everything up to here.
     fn keep_reached(&mut self, to: HObject, stats: PgStat, then: Option<(PgShard, Part)>, cx: &mut Cx<'_>) -> bool {
-        let before = (self.info.last_backfill.clone(), self.info.stats.clone());
-        (self.info.last_backfill, self.info.stats) = (to, stats);
-        self.note_mapping();
-        let delta = LogDelta { info: InfoChange::Full(Box::new(self.info.clone())), ..LogDelta::new(self.pgid) };
-        if self.to_store(Transaction::new(self.coll), Some(delta), Submitted::Recovery, cx) {
+        let (at_store, txn) = (&mut self.at_store, Transaction::new(self.coll));
+        let mut stats = stats;
+        self.peering.mapping.note_in(&mut stats);
+        let is_taken = self.record.reach(to, stats, |delta| at_store.takes(txn, Some(delta), Submitted::Recovery, cx));
+        if is_taken {
             self.room.given.push_back(Given { got: None, then });
-            return true;
         }
-        (self.info.last_backfill, self.info.stats) = before;
-        false
+        is_taken
     }
     /// The interval is over: what was under way goes. Requests that waited are taken by [`Room::end_requests`].
     pub(super) fn end_recovery(&mut self, cx: &mut Cx<'_>) {
         let txn = self.recover(cx, |recovery, host| recovery.end_interval(host));
         self.room.given.iter_mut().for_each(|given| given.then = None);
-        if !txn.is_empty() && self.to_store(txn, None, Submitted::Recovery, cx) {
+        if !txn.is_empty() && self.at_store.takes(txn, None, Submitted::Recovery, cx) {
             self.room.given.push_back(Given { got: None, then: None });
         }
         self.lack_young(cx);
@@ -279,7 +276,7 @@ impl Pg {
     fn lack_young(&mut self, cx: &mut Cx<'_>) {
         let young: Vec<_> = self.room.given.iter().filter_map(|given| given.got.clone()).collect();
         for (obj, item) in young.into_iter().filter(|_| !planted(Bug::WriteOverYoung)) {
-            if !self.missing.contains(&obj) {
+            if !self.record.missing().contains(&obj) {
                 self.lack_own(&obj, &PgMissingItem { clean_regions: ObjectCleanRegions::fully_dirty(), ..item }, cx);
             }
         }
@@ -332,7 +329,7 @@ impl Pg {
         let mut txn = Transaction::new(self.coll);
         names.iter().for_each(|name| txn.remove(name));
         if !txn.is_empty() {
-            self.to_store(txn, None, Submitted::Record, cx);
+            self.at_store.takes(txn, None, Submitted::Record, cx);
         }
     }
 
@@ -342,18 +339,20 @@ impl Pg {
     }
     /// True if any member lacks something, or is being filled.
     pub(super) fn is_lacking(&self) -> bool {
-        !self.peering.targets().is_empty() || !self.missing.is_empty() || self.missing_elsewhere().any(|missing| !missing.is_empty())
+        !self.peering.targets().is_empty()
+            || !self.record.missing().is_empty()
+            || self.missing_elsewhere().any(|missing| !missing.is_empty())
     }
     /// True if what is to be done with this head's name has to wait for recovery.
     pub(super) fn lacks_name(&self, head: &HObject, writes: bool) -> bool {
         let has = |missing: &Missing| !missing.is_empty() && missing.of_name(head).next().is_some();
         let blocks = || self.room.recovery().and_then(Recovery::backfill).is_some_and(|backfill| backfill.blocks(head));
         let is_young = || self.room.is_young(head) && !planted(Bug::WriteOverYoung);
-        has(&self.missing) || (writes && (is_young() || self.missing_elsewhere().any(has) || blocks()))
+        has(self.record.missing()) || (writes && (is_young() || self.missing_elsewhere().any(has) || blocks()))
     }
     /// How it stands with copies that are not where they should be.
     pub(super) fn lacking(&self) -> Lacking {
-        let on_primary = self.missing.len() as u64;
+        let on_primary = self.record.missing().len() as u64;
         // What a target lacks for now because it is under way is not lacking: backfill has not come so far.
         let counts = |member: &PgShard| !self.peering.targets().contains(member);
         let others = self.peering.others().filter(counts).filter_map(|member| self.peering.judged_member(member));
@@ -424,26 +423,12 @@ impl Pg {
         if let Some(index) = index {
             txn.append(super::snaps::note(&[index]));
         }
-        let mut delta = LogDelta::new(self.pgid);
-        let before = (self.info.last_complete, got.as_ref().and_then(|(obj, _)| self.missing.get(obj).cloned()));
-        if let Some((obj, version)) = &got
-            && self.missing.got(obj, *version)
-        {
-            delta.missing.push((obj.clone(), None));
-            self.info.last_complete = last_complete(&self.log, &self.missing);
-            delta.info = InfoChange::Fast(FastInfo::of(&self.info));
-        }
-        if self.to_store(txn, Some(delta), Submitted::Recovery, cx) {
-            let got = got.and_then(|(obj, _)| Some((obj, before.1?)));
-            self.room.given.push_back(Given { got, then });
-            return true;
-        }
-        if let (last_complete, Some(item)) = before {
-            self.info.last_complete = last_complete;
-            let (obj, _) = got.expect("an item was looked for");
-            self.missing.insert(&obj, item);
-        }
-        false
+        let at_store = &mut self.at_store;
+        let takes = |delta| at_store.takes(txn, Some(delta), Submitted::Recovery, cx);
+        let Ok(item) = self.record.got(got.as_ref().map(|(obj, version)| (obj, *version)), takes) else { return false };
+        let got = got.and_then(|(obj, _)| Some((obj, item?)));
+        self.room.given.push_back(Given { got, then });
+        true
     }
     /// The oldest change of recovery that was not durable is.
     pub(super) fn recovery_durable(&mut self, cx: &mut Cx<'_>) {

@@ -134,7 +134,7 @@ impl Pg {
     fn say_backfill(&self, to: PgShard, kind: u32, priority: u32, cx: &mut Cx<'_>) {
         let bytes = |info: &types::PgInfo| info.stats.stats.sum.num_bytes;
         let theirs = self.peering.peers().get(&to).map_or(0, |peer| bytes(&peer.member.info));
-        let (primary_num_bytes, shard_num_bytes) = (bytes(&self.info), theirs);
+        let (primary_num_bytes, shard_num_bytes) = (bytes(self.record.info()), theirs);
         let (pgid, query_epoch) = (self.pgid_at(to), cx.sh.map.epoch);
         let msg = MBackfillReserve { pgid, query_epoch, kind, priority, primary_num_bytes, shard_num_bytes };
         peers::send(to.osd, msg.encode(features::SUPPORTED), cx);

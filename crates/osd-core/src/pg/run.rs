@@ -138,7 +138,7 @@ impl Pg {
         } else if op.msg.snapc.snaps.is_empty() {
             &op.msg.snapc
         } else {
-            let gone = |s: &u64| self.trim.queue().contains_point(*s) || self.info.purged_snaps.contains_point(*s);
+            let gone = |s: &u64| self.trim.queue().contains_point(*s) || self.record.info().purged_snaps.contains_point(*s);
             let snaps = op.msg.snapc.snaps.iter().copied().filter(|s| !gone(s)).collect();
             removed_client_snaps = SnapContext { seq: op.msg.snapc.seq, snaps };
             &removed_client_snaps
@@ -171,9 +171,9 @@ impl Pg {
             reqid,
             mtime: UTime::ZERO,
             now: UTime::from_wall_ns(clock.wall_ns),
-            at_version: self.next_version(),
-            last_update: self.info.last_update,
-            last_user_version: self.info.last_user_version,
+            at_version: self.record.next_version(self.epoch),
+            last_update: self.record.info().last_update,
+            last_user_version: self.record.info().last_user_version,
             snapc: &NO_SNAPS,
             snap_removed: &|_| false,
             peer_addr,
@@ -252,7 +252,7 @@ impl Pg {
 
     /// A listing: reads the group's objects as they are now.
     pub(super) fn run_pg_op(&mut self, op: Box<ClientOp>, cx: &mut Cx<'_>) {
-        let found = |arg: &_| Results::page(self.scrubs.results(), arg, self.info.history.same_interval_since);
+        let found = |arg: &_| Results::page(self.scrubs.results(), arg, self.record.info().history.same_interval_since);
         match op::plan_pg(&*cx.sh.store, self.coll, self.pgid, &self.pool, &cx.sh.limits, &op.msg, &found) {
             Ok(mut plan) => {
                 let reply = plan_reply(&op.msg, &mut plan, cx.sh.map.epoch, true);

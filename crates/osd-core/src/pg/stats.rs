@@ -69,11 +69,11 @@ impl Pg {
     /// 18.2 `src/osd/PeeringState.cc` (`update_calc_stats`).
     pub(super) fn copies(&self) -> Copies {
         let (m, mut copies) = (&self.peering.mapping, Copies::default());
-        let objects = self.info.stats.stats.sum.num_objects.max(0);
+        let objects = self.record.info().stats.stats.sum.num_objects.max(0);
         let (mut lacked, mut beside) = (Vec::new(), Vec::new());
         for member in self.peering.members() {
             let lacks = match self.peering.judged_member(*member) {
-                _ if *member == self.ourselves() => self.missing.len() as i64,
+                _ if *member == self.ourselves() => self.record.missing().len() as i64,
                 Some(known) if self.peering.targets().contains(member) => (objects - known.info.stats.stats.sum.num_objects.max(0)).max(0),
                 Some(known) => known.missing.len() as i64,
                 None => 0,
@@ -104,7 +104,7 @@ impl Pg {
             bits |= self.lease.bits();
         }
         bits = self.recovery_bits(bits);
-        if self.info.stats.stats.sum.num_scrub_errors > 0 {
+        if self.record.info().stats.stats.sum.num_scrub_errors > 0 {
             bits |= pg_state::INCONSISTENT;
         }
         if self.is_trimming() {
@@ -120,13 +120,13 @@ impl Pg {
         let bits = self.state_bits();
         // Not the OSD's: what a group says that waits for a merge is of before it.
         let epoch: Epoch = self.epoch;
-        let (log_size, log_dups, tail) = (self.log.len() as i64, self.log.dups_len() as i64, self.log.tail());
+        let (log_size, log_dups, tail) = (self.record.log().len() as i64, self.record.log().dups_len() as i64, self.record.log().tail());
         let m = &self.peering.mapping;
         let copies = (m.size as i64).max(m.acting.len() as i64).max(m.up.len() as i64);
         let Copies { degraded, misplaced, whole } = self.copies();
         let lacking = self.lacking();
-        let history = self.info.history;
-        let s = &mut self.info.stats;
+        let (history, last_update) = (self.record.info().history, self.record.info().last_update);
+        let s = self.record.stats_mut();
         const SERVING: u64 = pg_state::ACTIVE | pg_state::PEERED;
         if s.state != bits {
             s.last_change = now;
@@ -157,7 +157,7 @@ impl Pg {
         if bits & pg_state::UNDERSIZED == 0 {
             s.last_fullsized = now;
         }
-        s.version = self.info.last_update;
+        s.version = last_update;
         s.created = history.epoch_created;
         (s.last_scrub, s.last_scrub_stamp) = (history.last_scrub, history.last_scrub_stamp);
         (s.last_deep_scrub, s.last_deep_scrub_stamp) = (history.last_deep_scrub, history.last_deep_scrub_stamp);
@@ -186,7 +186,7 @@ impl Pg {
         s.scrub_sched_status.sched_status = 3;
         s.scrub_sched_status.scheduled_at = UTime { sec: history.last_scrub_stamp.sec.saturating_add(86400), nsec: 0 };
         let mut told = s.clone();
-        told.purged_snaps = self.info.purged_snaps.iter().take(PURGED_TOLD).collect();
+        told.purged_snaps = self.record.info().purged_snaps.iter().take(PURGED_TOLD).collect();
         told
     }
 }

@@ -3,8 +3,8 @@
 //! Which clones a snapshot has is [`super::snaps`]' to say; what trimming makes of one, [`crate::op`]'s.
 
 use super::Pg;
+use super::at_store::Submitted;
 use super::snaps::SnapRange;
-use super::submit::Submitted;
 use crate::event::{Effect, Level};
 use crate::op::{ObjectContext, PlanStop, SnapIndexChange, TrimCtx, load_object, plan_trim};
 use crate::shared::Cx;
@@ -56,18 +56,14 @@ impl Pg {
         let queue = cx.sh.map.removed_snaps_queue.get(&self.pgid.pgid.pool);
         let mut todo = queue.cloned().unwrap_or_default();
         // What the map no longer has in its queue is purged everywhere: no need to go on saying so.
-        let purged = self.info.purged_snaps.intersection(&todo);
-        if purged != self.info.purged_snaps {
-            self.info.purged_snaps = purged;
-            self.info_dirty = true;
-        }
-        todo.subtract(&self.info.purged_snaps);
+        self.record.keep_purged(&todo);
+        todo.subtract(&self.record.info().purged_snaps);
         todo.union_with(&self.trim.missed);
         self.trim.queue = todo;
         self.purge_idle_snaps(cx);
         cx.sh.turns.want(self.work());
-        cx.sh.report_soon |= self.info_dirty;
-        if self.info_dirty {
+        cx.sh.report_soon |= self.record.is_dirty();
+        if self.record.is_dirty() {
             self.save_info(cx);
             self.share_info(cx);
         }
@@ -118,8 +114,7 @@ impl Pg {
         done.subtract(&self.trim.queue);
         if !done.is_empty() {
             self.trim.missed.subtract(&done);
-            self.info.purged_snaps.union_with(&done);
-            self.info_dirty = true;
+            self.record.purged(&done);
         }
     }
     pub(super) fn snap_range(&self) -> SnapRange {
@@ -147,7 +142,8 @@ impl Pg {
         !self.trim.queue.is_empty() && self.peering.is_active()
     }
     pub(super) fn trim_status(&self) -> Option<Status> {
-        let progress = format!("{} snapshots are left, {} clones trimmed", self.trim.queue.size(), self.info.stats.objects_trimmed);
+        let progress =
+            format!("{} snapshots are left, {} clones trimmed", self.trim.queue.size(), self.record.info().stats.objects_trimmed);
         self.is_trimming().then(|| Status { what: "snaptrim", pgid: Some(self.pgid), work: self.trim.work(), progress })
     }
 
@@ -186,12 +182,12 @@ impl Pg {
                     break;
                 }
             };
-            let at_version = self.next_version();
+            let at_version = self.record.next_version(self.epoch);
             let trim = TrimCtx { pgid: self.pgid, at_version, snap, snap_removed: &removed, osd_features: cx.sh.osd_features };
             match plan_trim(&trim, &clone_ctx, &head_ctx) {
                 None => {
                     let gone = SnapIndexChange { clone, old: vec![snap], new: Vec::new() };
-                    if !self.to_store(super::snaps::note(&[gone]), None, Submitted::Record, cx) {
+                    if !self.at_store.takes(super::snaps::note(&[gone]), None, Submitted::Record, cx) {
                         self.trim.work = Work::stopped(&StoreError::Full);
                     }
                 }
@@ -199,14 +195,14 @@ impl Pg {
                     let reqid = self.own_reqid(cx);
                     let inflight = self.own_inflight(&plan, reqid, cx);
                     match self.submit_plan(plan, inflight, cx) {
-                        Ok(()) => self.info.stats.objects_trimmed += 1,
+                        Ok(()) => self.record.stats_mut().objects_trimmed += 1,
                         Err(_) => self.trim.work = Work::stopped(&StoreError::Full),
                     }
                 }
             }
         }
-        cx.sh.report_soon |= self.info_dirty;
-        if self.info_dirty {
+        cx.sh.report_soon |= self.record.is_dirty();
+        if self.record.is_dirty() {
             self.save_info(cx);
             self.share_info(cx);
         }

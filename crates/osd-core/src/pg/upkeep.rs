@@ -1,12 +1,11 @@
 //! What a placement group does by itself: keeping its record, and its part of the OSD's [`Work`].
 
 use super::Pg;
+use super::at_store::Submitted;
 use super::replicate::InFlight;
-use super::submit::Submitted;
 use crate::op::Plan;
 use crate::shared::Cx;
 use crate::work::{Status, Work};
-use store::{InfoChange, LogDelta};
 use types::{EntityName, Epoch, ReqId, Transaction};
 
 impl Pg {
@@ -16,22 +15,12 @@ impl Pg {
     }
     /// What there is no room for now is written by a later tick.
     pub(super) fn save_info_as(&mut self, what: Submitted, cx: &mut Cx<'_>) {
-        self.info_dirty = false;
-        let delta = LogDelta {
-            epoch: Some(self.peering.mapping.epoch),
-            info: InfoChange::Full(Box::new(self.info.clone())),
-            past_intervals: Some(self.peering.past.clone()),
-            ..LogDelta::new(self.pgid)
-        };
-        if self.to_store(Transaction::new(self.coll), Some(delta), what, cx) {
-            self.saved_epoch = self.peering.mapping.epoch;
-        } else if !matches!(self.unsaved, Some(Submitted::Activation(_))) {
-            self.unsaved = Some(what);
-        }
+        let (at_store, peering, txn) = (&mut self.at_store, &self.peering, Transaction::new(self.coll));
+        self.record.save(peering.mapping.epoch, &peering.past, what, |delta| at_store.takes(txn, Some(delta), what, cx));
     }
     /// The record is written anew if it names a map more than `lag` epochs old.
     pub(crate) fn refresh_record(&mut self, lag: Epoch, cx: &mut Cx<'_>) {
-        if self.saved_epoch.saturating_add(lag) < self.peering.mapping.epoch {
+        if self.record.saved_epoch().saturating_add(lag) < self.peering.mapping.epoch {
             self.save_info(cx);
         }
     }
@@ -47,7 +36,7 @@ impl Pg {
 
     /// About once a second.
     pub fn tick(&mut self, cx: &mut Cx<'_>) {
-        if let Some(what) = self.unsaved.take() {
+        if let Some(what) = self.record.take_unsaved() {
             self.save_info_as(what, cx);
         }
         self.activate_again(cx);

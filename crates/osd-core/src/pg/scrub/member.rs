@@ -33,7 +33,7 @@ impl Pg {
         let msg = MOSDRepScrub {
             pgid: self.pgid_at(to),
             scrub_from: types::EVersion::ZERO,
-            scrub_to: self.info.last_update,
+            scrub_to: self.record.info().last_update,
             map_epoch: cx.sh.map.epoch,
             chunky: true,
             start,

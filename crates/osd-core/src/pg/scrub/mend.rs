@@ -5,8 +5,8 @@
 //! meets the damage again; unless an OSD that is away may have one: then the object is not found, and the request waits.
 
 use super::super::Pg;
+use super::super::at_store::Submitted;
 use super::super::objects::head_name;
-use super::super::submit::Submitted;
 use super::compare::{Bad, Found, NewDigests};
 use super::run::Scrub;
 use crate::event::{Effect, Level};
@@ -14,7 +14,6 @@ use crate::op::{Plan, PlanKind, SnapIndexChange, load_object};
 use crate::request::ClientOp;
 use crate::shared::Cx;
 use denc::Denc;
-use store::{InfoChange, LogDelta};
 use types::object_info::OI_ATTR;
 use types::{
     ByteStr, EVersion, GHObject, HObject, LogOp, ModDesc, ObjectCleanRegions, ObjectStatSum, PgLogEntry, PgMissingItem, PgShard, SnapSet,
@@ -109,7 +108,6 @@ impl Pg {
         }
         if count > 0 {
             self.scrubs.is_mending = true;
-            self.note_complete();
             cx.sh.report_soon = true;
             self.begin_recovery_of(found.bad.keys(), cx);
         }
@@ -117,7 +115,7 @@ impl Pg {
     }
     fn give_up_copies(&mut self, obj: &HObject, bad: &Bad, cx: &mut Cx<'_>) -> u64 {
         let need = bad.version;
-        if need > self.info.last_update || need == EVersion::ZERO {
+        if need > self.record.info().last_update || need == EVersion::ZERO {
             return 0;
         }
         let item = PgMissingItem { need, have: EVersion::ZERO, delete: false, clean_regions: ObjectCleanRegions::fully_dirty() };
@@ -134,16 +132,8 @@ impl Pg {
     }
     /// Our copy is lacked from now on; false if the store has no room for saying so.
     pub(in crate::pg) fn lack_own(&mut self, obj: &HObject, item: &PgMissingItem, cx: &mut Cx<'_>) -> bool {
-        self.missing.insert(obj, item.clone());
-        self.info.last_complete = super::super::logs::last_complete(&self.log, &self.missing);
-        let info = InfoChange::Fast(store::FastInfo::of(&self.info));
-        let delta = LogDelta { missing: vec![(obj.clone(), Some(item.clone()))], info, ..LogDelta::new(self.pgid) };
-        let is_kept = self.to_store(Transaction::new(self.coll), Some(delta), Submitted::Record, cx);
-        if !is_kept {
-            self.missing.remove(obj);
-            self.note_complete();
-        }
-        is_kept
+        let (at_store, txn) = (&mut self.at_store, Transaction::new(self.coll));
+        self.record.lack(obj, item, |delta| at_store.takes(txn, Some(delta), Submitted::Record, cx))
     }
     /// What was known of an object's copies is of no use.
     fn forget_copy(&mut self, obj: &HObject) {
@@ -166,7 +156,7 @@ impl Pg {
     }
     /// Our copy is damaged: we lack the object at this version from now on. False if that can't be.
     pub(in crate::pg) fn give_up_own(&mut self, obj: &HObject, need: EVersion, cx: &mut Cx<'_>) -> bool {
-        if self.missing.contains(obj) || need > self.info.last_update || need == EVersion::ZERO {
+        if self.record.missing().contains(obj) || need > self.record.info().last_update || need == EVersion::ZERO {
             return false;
         }
         let item = PgMissingItem { need, have: EVersion::ZERO, delete: false, clean_regions: ObjectCleanRegions::fully_dirty() };
@@ -185,7 +175,6 @@ impl Pg {
             }
         }
         if !given_up.is_empty() {
-            self.note_complete();
             cx.sh.report_soon = true;
             self.begin_recovery_of(given_up.iter(), cx);
         }
@@ -199,7 +188,7 @@ impl Pg {
             if !ctx.exists || !obj.is_head() || self.lacks_name(obj, true) {
                 continue;
             }
-            let version = self.next_version();
+            let version = self.record.next_version(self.epoch);
             (ctx.info.prior_version, ctx.info.version) = (ctx.info.version, version);
             match data {
                 Some(digest) => ctx.info.set_data_digest(*digest),
@@ -231,7 +220,7 @@ impl Pg {
             let mut txn = Transaction::new(self.coll);
             txn.touch(&name);
             txn.remove(&name);
-            let entry = self.own_entry(LogOp::DELETE, clone, self.next_version(), *prior, cx);
+            let entry = self.own_entry(LogOp::DELETE, clone, self.record.next_version(self.epoch), *prior, cx);
             let gone = SnapIndexChange { clone: clone.clone(), old: snaps_of(&head.snapset, clone), new: Vec::new() };
             let plan = own_plan(txn, entry, 0, head.detached(), vec![gone]);
             // The finding was one of the clone and one of its head's.

@@ -172,7 +172,7 @@ impl Pg {
         let Some(slot) = ScrubSlots::take(&cx.sh.scrub_slots, max) else { return };
         self.scrubs.own_slot = Some(slot);
         (self.scrubs.wanted, self.scrubs.results) = (None, Some(Results::default()));
-        self.info.stats.objects_scrubbed = 0;
+        self.record.stats_mut().objects_scrubbed = 0;
         let mut out = Vec::new();
         let members: Vec<PgShard> = self.peering.others().collect();
         let mut run = Scrub::new(order, self.comparing(cx), members, HObject::pgmeta(self.pgid.pgid), &mut out);
@@ -261,7 +261,7 @@ impl Pg {
         if missing + inconsistent > 0 {
             found.error(format!("{} {mode} {missing} missing, {inconsistent} inconsistent objects", self.pgid));
         }
-        if repairs || self.info.stats.stats_invalid {
+        if repairs || self.record.info().stats.stats_invalid {
             self.take_sums(&found);
         }
         if let Some(results) = &mut self.scrubs.results {
@@ -276,7 +276,7 @@ impl Pg {
             fixed += self.repair(&found, cx);
         }
         let errors = found.errors();
-        let sum = &self.info.stats.stats.sum;
+        let sum = &self.record.info().stats.stats.sum;
         let mut text = format!("{} {mode} {}", self.pgid.pgid, if errors == 0 { "ok".into() } else { format!("{errors} errors") });
         if !order.deep && sum.num_deep_scrub_errors > 0 {
             text += &format!(" ( {} remaining deep scrub error details lost)", sum.num_deep_scrub_errors);
@@ -306,7 +306,7 @@ impl Pg {
 
     /// When it was, and what it found, as the manager is told and as the record keeps.
     fn note_scrubbed(&mut self, order: Order, found: &Found, cx: &mut Cx<'_>) {
-        let sum = &mut self.info.stats.stats.sum;
+        let sum = &mut self.record.stats_mut().stats.sum;
         sum.num_shallow_scrub_errors = found.shallow as i64;
         if order.deep {
             sum.num_deep_scrub_errors = found.deep as i64;
@@ -314,28 +314,29 @@ impl Pg {
             (sum.num_omap_bytes, sum.num_omap_keys) = (found.sum.num_omap_bytes, found.sum.num_omap_keys);
         }
         sum.num_scrub_errors = sum.num_shallow_scrub_errors + sum.num_deep_scrub_errors;
-        let (now, h) = (cx.now(), &mut self.info.history);
-        (h.last_scrub, h.last_scrub_stamp) = (self.info.last_update, now);
+        let (now, last_update) = (cx.now(), self.record.info().last_update);
+        let h = self.record.history_mut();
+        (h.last_scrub, h.last_scrub_stamp) = (last_update, now);
         if order.deep {
-            (h.last_deep_scrub, h.last_deep_scrub_stamp) = (self.info.last_update, now);
+            (h.last_deep_scrub, h.last_deep_scrub_stamp) = (last_update, now);
         }
         if found.shallow == 0 && (found.deep == 0 || !order.deep) {
             h.last_clean_scrub_stamp = now;
         }
-        self.info.stats.objects_scrubbed = found.count;
+        self.record.stats_mut().objects_scrubbed = found.count;
         let began = self.scrubs.run.as_ref().map_or(cx.clock.wall_ns, |run| run.started_wall_ns);
         let took_s = cx.clock.wall_ns.saturating_sub(began) as f64 * 1e-9;
-        self.info.stats.last_scrub_duration_s = took_s.ceil().max(1.0) as _;
-        self.info.stats.scrub_duration_s = took_s;
+        self.record.stats_mut().last_scrub_duration_s = took_s.ceil().max(1.0) as _;
+        self.record.stats_mut().scrub_duration_s = took_s;
         cx.sh.report_soon = true;
         self.save_info(cx);
     }
 
     /// Compares what was counted with what the group's statistics say; true if they differ. A guess (`stats_invalid`) is no error.
     fn check_sums(&self, mode: &str, found: &mut Found) -> bool {
-        let is_wrong = !self.info.stats.stats_invalid && counted_of(&self.info.stats.stats.sum) != counted_of(&found.sum);
+        let is_wrong = !self.record.info().stats.stats_invalid && counted_of(&self.record.info().stats.stats.sum) != counted_of(&found.sum);
         if is_wrong {
-            let (ours, counted) = (&self.info.stats.stats.sum, &found.sum);
+            let (ours, counted) = (&self.record.info().stats.stats.sum, &found.sum);
             let pair = |of: fn(&ObjectStatSum) -> i64| format!("{}/{}", of(counted), of(ours));
             let text = format!(
                 "{} {mode} : stat mismatch, got {} objects, {} clones, {} dirty, {} omap, {} pinned, 0/0 hit_set_archive, {} whiteouts, {} bytes, \
@@ -357,7 +358,7 @@ impl Pg {
     }
     /// What was counted is what there is: of every object, as the good copies have it.
     fn take_sums(&mut self, found: &Found) {
-        let (sum, counted) = (&mut self.info.stats.stats.sum, &found.sum);
+        let (sum, counted) = (&mut self.record.stats_mut().stats.sum, &found.sum);
         sum.num_objects = counted.num_objects;
         sum.num_bytes = counted.num_bytes;
         sum.num_object_clones = counted.num_object_clones;
@@ -366,7 +367,7 @@ impl Pg {
         sum.num_objects_pinned = counted.num_objects_pinned;
         sum.num_objects_manifest = counted.num_objects_manifest;
         sum.num_whiteouts = counted.num_whiteouts;
-        self.info.stats.stats_invalid = false;
+        self.record.stats_mut().stats_invalid = false;
     }
     fn pace(&self, order: Order, cx: &Cx<'_>) -> Pace {
         let names = if order.deep { "osd_scrub_chunk_max" } else { "osd_shallow_scrub_chunk_max" };

@@ -63,14 +63,14 @@ impl Pg {
     }
     /// The second from which on a shallow scrub is due.
     pub(crate) fn scrub_due(&self, cx: &Cx<'_>) -> f64 {
-        let stamp = self.info.history.last_scrub_stamp;
+        let stamp = self.record.info().history.last_scrub_stamp;
         let min = self.interval(OptKey::SCRUB_MIN_INTERVAL, "osd_scrub_min_interval", cx);
         let max = self.interval(OptKey::SCRUB_MAX_INTERVAL, "osd_scrub_max_interval", cx).max(min);
         let spread = cx.sh.config.num("osd_scrub_interval_randomize_ratio").max(0.0);
         self.last(stamp) + (min * (1.0 + spread * self.share(stamp))).min(max)
     }
     fn deep_scrub_due(&self, cx: &Cx<'_>) -> f64 {
-        let stamp = self.info.history.last_deep_scrub_stamp;
+        let stamp = self.record.info().history.last_deep_scrub_stamp;
         let interval = self.interval(OptKey::DEEP_SCRUB_INTERVAL, "osd_deep_scrub_interval", cx);
         let spread = cx.sh.config.num("osd_deep_scrub_randomize_ratio").max(0.0);
         self.last(stamp) + interval * (1.0 + spread * self.share(stamp))
