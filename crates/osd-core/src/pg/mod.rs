@@ -50,8 +50,10 @@ pub(crate) mod scrub;
 pub mod snaps;
 pub mod split;
 pub mod stats;
+mod store_waiters;
 mod submit;
 mod trim;
+mod trim_queue;
 pub(crate) mod unfound;
 pub mod upkeep;
 mod wait;
@@ -79,9 +81,10 @@ pub(crate) use said::{Said, Word};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use store::StoreError;
-use trim::Trim;
+use store_waiters::StoreWaiters;
+use trim_queue::TrimQueue;
 use types::{CollId, EVersion, Epoch, HObject, IntervalSet, PastIntervals, PgShard, SnapContext, SpgId};
-use wait::StoreWaiters;
+
 use watch::Watches;
 
 /// One placement group on this OSD.
@@ -96,7 +99,7 @@ pub struct Pg {
     pub record: Record,
     /// The newest map that the group has taken in. Behind the OSD's while a split or a merge waits for the group's store.
     pub(crate) epoch: Epoch,
-    room: recover::Room,
+    room: recovery::room::Room,
     pub peering: Peering,
     /// Until when the group may serve.
     pub lease: Lease,
@@ -114,8 +117,8 @@ pub struct Pg {
     waiting_active: VecDeque<Box<ClientOp>>,
     store_waiters: StoreWaiters,
     watches: Watches,
-    trim: Trim,
-    scrubs: scrub::Room,
+    trim: TrimQueue,
+    scrubs: scrub::room::Room,
     /// Places for recovery and backfill, as the primary; and what we lend as another member.
     reservation: Reservation,
     lender: Lender,
@@ -147,7 +150,7 @@ impl Pg {
             pool_name,
             pool_snapc,
             epoch,
-            room: recover::Room::new(&cx.sh.recovery_slots),
+            room: recovery::room::Room::new(&cx.sh.recovery_slots),
             record,
             peering,
             lease: Lease::default(),
@@ -160,8 +163,8 @@ impl Pg {
             waiting_active: VecDeque::new(),
             store_waiters: StoreWaiters::default(),
             watches: Watches::new(&cx.sh.notify_budget),
-            trim: Trim::default(),
-            scrubs: scrub::Room::default(),
+            trim: TrimQueue::default(),
+            scrubs: scrub::room::Room::default(),
             reservation: Reservation::default(),
             lender: Lender::default(),
             forced: 0,

@@ -7,7 +7,7 @@ use super::account;
 use super::objects::head_name;
 use super::order::{Entry, Hold, Turn};
 use super::scrub::results::Results;
-use super::wait::StoreWaiter;
+use super::store_waiters::StoreWaiter;
 use super::watch::WatchKey;
 use crate::event::{Effect, Level};
 use crate::fetch::Fetch;

@@ -15,37 +15,6 @@ use types::{HObject, IntervalSet};
 /// Clones trimmed in one turn, so that clients have theirs in between.
 const TRIMS_A_TURN: usize = 16;
 
-/// Removed snapshots, and how far a group has come with them.
-#[derive(Debug)]
-pub(super) struct Trim {
-    /// Those whose clones are still here.
-    queue: IntervalSet,
-    /// Those purged everywhere while this OSD was away, and not yet looked for here.
-    missed: IntervalSet,
-    /// While there are any.
-    work: Work,
-    /// How often the index of snapshots could not be read.
-    errors: u32,
-}
-
-impl Default for Trim {
-    fn default() -> Self {
-        Self { queue: IntervalSet::new(), missed: IntervalSet::new(), work: Work::Busy, errors: 0 }
-    }
-}
-
-impl Trim {
-    pub fn queue(&self) -> &IntervalSet {
-        &self.queue
-    }
-    pub fn work(&self) -> Work {
-        if self.queue.is_empty() { Work::Idle } else { self.work }
-    }
-    pub fn work_mut(&mut self) -> &mut Work {
-        &mut self.work
-    }
-}
-
 impl Pg {
     /// Removed snapshots of the map that this group has not dealt with.
     pub(super) fn queue_snap_trims(&mut self, cx: &mut Cx<'_>) {

@@ -362,3 +362,6 @@ impl Record {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 //! A map is made of what our store has after every write that came before the question, as messages of one primary come in its order.
 
 use super::super::Pg;
+use super::room::Asked;
 use super::scan::Scan;
 use super::scan_limits;
 use super::slots::ScrubSlots;
@@ -13,16 +14,7 @@ use crate::work::Work;
 use denc::Denc;
 use messages::{MOSDRepScrub, MOSDRepScrubMap, MOSDScrubReserve, Message, scrub_reserve};
 use store::StoreError;
-use types::{Epoch, HObject, PgShard, ScrubMap, features};
-
-/// A map that our primary asked for.
-#[derive(Debug)]
-pub(super) struct Asked {
-    to: PgShard,
-    min_epoch: Epoch,
-    scan: Scan,
-    pub work: Work,
-}
+use types::{HObject, PgShard, ScrubMap, features};
 
 impl Pg {
     pub(super) fn send_reserve(&self, to: PgShard, kind: i32, cx: &mut Cx<'_>) {

@@ -2,6 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | [`room`] | what a group has for it |
 //! | [`run`] | a scrub of a group, chunk by chunk, on its primary |
 //! | [`scan`] | what a member has of a chunk |
 //! | [`compare`] | copies of an object compared: which one counts, what is wrong with the others |
@@ -19,6 +20,7 @@ mod member;
 mod mend;
 mod planted;
 pub mod results;
+pub(super) mod room;
 pub mod run;
 pub mod scan;
 mod schedule;
@@ -29,97 +31,15 @@ mod tests;
 
 use super::Pg;
 use crate::event::{Effect, Level};
-use crate::request::ClientOp;
 use crate::shared::Cx;
-use crate::work::{Status, Work};
+use crate::work::Status;
 use base::Stamp;
 use compare::{Comparing, Found};
-use member::Asked;
 use results::Results;
 use run::{Env, Order, Out, Pace, Scrub};
-use slots::{ScrubSlot, ScrubSlots};
-use std::collections::{BTreeMap, VecDeque};
+use slots::ScrubSlots;
 use store::StoreError;
-use types::{EVersion, HObject, ObjectStatSum, PgShard, pg_state};
-
-/// What a group has for scrubbing.
-#[derive(Debug, Default)]
-pub(super) struct Room {
-    /// What is to be done next, and from when on.
-    wanted: Option<Order>,
-    not_before: Stamp,
-    /// As primary.
-    run: Option<Box<Scrub>>,
-    own_slot: Option<ScrubSlot>,
-    /// As another member: the slot that our primary has, and the map that it asked for.
-    lent_slot: Option<ScrubSlot>,
-    asked: Option<Box<Asked>>,
-    results: Option<Results>,
-    /// Heads of names of which the last scrub found our copy bad and another one good: with the next request on one it is mended.
-    suspects: BTreeMap<HObject, EVersion>,
-    /// Requests that wait for an inspection, or until a chunk is over, by head; each is one that the OSD's budget has let in.
-    held: BTreeMap<HObject, VecDeque<Box<ClientOp>>>,
-    /// Copies are being made anew.
-    is_mending: bool,
-    /// When that is over the group is looked at again.
-    checks_after: bool,
-    /// The last repair left something.
-    has_failed: bool,
-    /// When the group was first seen here, for one that was never scrubbed.
-    known_since_s: u32,
-}
-
-impl Room {
-    pub fn requests(&self) -> impl Iterator<Item = &ClientOp> {
-        self.held.values().flatten().map(|op| &**op)
-    }
-    pub fn end_requests(&mut self) -> impl Iterator<Item = Box<ClientOp>> + use<> {
-        std::mem::take(&mut self.held).into_values().flatten()
-    }
-    pub fn reset(&mut self, conn: crate::event::ConnId) {
-        self.held.retain(|_, ops| {
-            ops.retain(|op| op.conn != conn);
-            !ops.is_empty()
-        });
-    }
-    /// The interval is over: what was found is of members that may no longer be some. Requests are taken by [`Room::end_requests`].
-    pub fn end_interval(&mut self) {
-        if let Some(order) = self.run.take().and_then(|run| run.order())
-            && order.is_requested
-        {
-            self.wanted.get_or_insert(order);
-        }
-        (self.own_slot, self.lent_slot, self.asked, self.results) = (None, None, None, None);
-        (self.is_mending, self.checks_after, self.has_failed) = (false, false, false);
-        self.suspects.clear();
-    }
-    /// An object of this head's name was written.
-    pub fn changed(&mut self, head: &HObject, by: &ObjectStatSum, version: Option<EVersion>) {
-        if let Some(run) = &mut self.run {
-            run.changed(head, by, version);
-        }
-        match (version, self.suspects.get_mut(head)) {
-            (Some(version), Some(of)) => *of = version,
-            (None, Some(_)) => drop(self.suspects.remove(head)),
-            (_, None) => {}
-        }
-    }
-    pub fn work(&self) -> Work {
-        self.run.as_ref().map_or(Work::Idle, |run| run.work())
-    }
-    pub fn is_inspecting(&self) -> bool {
-        self.run.as_ref().is_some_and(|run| run.is_inspecting())
-    }
-    pub fn asked_work(&self) -> Work {
-        self.asked.as_ref().map_or(Work::Idle, |asked| asked.work)
-    }
-    pub fn results(&self) -> Option<&Results> {
-        self.results.as_ref()
-    }
-    pub fn works_mut(&mut self) -> impl Iterator<Item = &mut Work> {
-        self.run.iter_mut().map(|run| run.work_mut()).chain(self.asked.iter_mut().map(|asked| &mut asked.work))
-    }
-}
+use types::{HObject, ObjectStatSum, PgShard, pg_state};
 
 impl Pg {
     /// A scrub is asked for: begun by the next tick.
