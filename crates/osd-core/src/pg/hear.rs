@@ -9,7 +9,6 @@ use super::logs::missing::Missing;
 use super::logs::{LogError, PeerLog, part};
 use super::said::{Said, Stop};
 use crate::event::{Effect, Level};
-use crate::peers;
 use crate::planted::{Bug, planted};
 use crate::shared::Cx;
 use messages::osd_peering::query_kind;
@@ -58,7 +57,7 @@ impl Pg {
         }
         let log = match query.kind {
             query_kind::INFO => {
-                peers::notify(self, from, query.epoch_sent, cx);
+                self.tell().notify(from, query.epoch_sent, cx);
                 return Ok(());
             }
             query_kind::LOG => {
@@ -68,7 +67,7 @@ impl Pg {
             query_kind::FULLLOG => part::whole(self.record.log(), &cx.sh.store.pg_log(self.pgid, EVersion::ZERO, usize::MAX)?),
             other => return Err(Stop::Bad(format!("a question of kind {other}"))),
         };
-        self.send_log(from, log, self.record.missing().to_wire(), None, query.epoch_sent, cx);
+        self.tell().log(from, log, query.epoch_sent, cx);
         Ok(())
     }
 
@@ -90,7 +89,7 @@ impl Pg {
             let member = match Member::judge(self.record.log(), m.info.clone(), &PeerLog::check(m.log.clone())?, missing) {
                 // The part that was asked for begins behind the point where the logs part.
                 Err(LogError::Unanchored(_)) => {
-                    peers::query_log(self, from, None, cx);
+                    self.tell().query_log(from, None, cx);
                     return Ok(());
                 }
                 member => member?,

@@ -5,13 +5,12 @@
 
 use super::Pg;
 use super::peering::State;
-use crate::peers;
 use crate::planted::{Bug, planted};
 use crate::shared::Cx;
 use maps::{OptKey, OsdMap};
-use messages::{MOSDPGLease, MOSDPGLeaseAck, Message, PgLease, PgLeaseAck};
+use messages::{MOSDPGLease, PgLease, PgLeaseAck};
 use std::time::Duration;
-use types::{Epoch, OsdId, PgInfo, PgShard, features};
+use types::{Epoch, OsdId, PgShard};
 
 /// True if the map shows that this life of an OSD, or one after it, was over: it serves nothing.
 fn is_dead(map: &OsdMap, osd: OsdId) -> bool {
@@ -45,16 +44,6 @@ impl Pg {
             cx.sh.lease_due = Some(cx.sh.lease_due.map_or(at, |due| due.min(at)));
         }
     }
-    /// The record for another member: how long former intervals may be served is as of now.
-    pub(crate) fn info_to_tell(&self, cx: &Cx<'_>) -> PgInfo {
-        let mut info = self.record.info().clone();
-        info.history.prior_readable_until_ub_ns = self.lease.remaining_ns(cx.clock.mono);
-        if planted(Bug::ForgetToTellLease) {
-            info.history.prior_readable_until_ub_ns = 0;
-        }
-        info
-    }
-
     /// The interval starts: what members are told with it. None if there are no others, or the group is to serve nothing.
     pub(super) fn grant_lease(&mut self, cx: &Cx<'_>) -> Option<PgLease> {
         self.settle_lease(cx);
@@ -89,11 +78,7 @@ impl Pg {
     /// Members hear of a lease that ends later, if there is one.
     pub(super) fn renew_lease(&mut self, cx: &mut Cx<'_>) -> Option<PgLease> {
         let lease = self.lease.renew(self.lease_interval(cx), cx.clock.mono)?;
-        let epoch = cx.sh.map.epoch;
-        for member in self.peering.others() {
-            let msg = MOSDPGLease { epoch, pgid: self.pgid_at(member), lease };
-            peers::send(member.osd, msg.encode(features::SUPPORTED), cx);
-        }
+        self.tell().lease(lease, cx);
         Some(lease)
     }
 
@@ -132,8 +117,7 @@ impl Pg {
         }
         self.take_lease(&m.lease, cx);
         if let Some(ack) = self.lease.acknowledgement() {
-            let (to, epoch) = (self.peering.primary(), cx.sh.map.epoch);
-            peers::send(to.osd, MOSDPGLeaseAck { epoch, pgid: self.pgid_at(to), ack }.encode(features::SUPPORTED), cx);
+            self.tell().lease_heard(ack, cx);
         }
     }
     /// The primary's lease, wherever it came from.

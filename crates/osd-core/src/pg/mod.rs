@@ -52,6 +52,7 @@ pub mod split;
 pub mod stats;
 mod store_waiters;
 mod submit;
+mod tell;
 mod trim;
 mod trim_queue;
 pub(crate) mod unfound;
@@ -82,6 +83,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use store::StoreError;
 use store_waiters::StoreWaiters;
+use tell::Tell;
 use trim_queue::TrimQueue;
 use types::{CollId, EVersion, Epoch, HObject, IntervalSet, PastIntervals, PgShard, SnapContext, SpgId};
 
@@ -180,6 +182,10 @@ impl Pg {
     /// The same, and nothing waits for another member.
     pub(crate) fn is_quiet(&self) -> bool {
         self.is_settled() && self.inflight.is_empty()
+    }
+    /// The group as it speaks to other members.
+    pub(crate) fn tell(&self) -> Tell<'_> {
+        Tell { pgid: self.pgid, record: &self.record, peering: &self.peering, lease: &self.lease }
     }
     /// We, as a member of the group.
     pub(super) fn ourselves(&self) -> PgShard {
@@ -302,7 +308,7 @@ impl Pg {
                 if since == self.peering.last_peering_reset && self.peering.is_primary() {
                     self.member_activated(self.ourselves(), cx);
                 } else if since == self.peering.last_peering_reset {
-                    self.acknowledge_activation(cx);
+                    self.tell().activated(cx);
                 }
             }
             Submitted::ReplicaWrite => self.replica_committed(cx),
@@ -328,7 +334,7 @@ impl Pg {
         cx.sh.report_soon = true;
         self.record.touch();
         self.save_info(cx);
-        self.share_info(cx);
+        self.tell().info_to_all(cx);
         self.check_recovered(cx);
         cx.sh.merge_soon |= self.peering.is_premerge();
         self.begin_recovery(cx);

@@ -10,10 +10,9 @@ use super::recovery::apply::leftovers;
 use super::recovery::host::{Change, Host, Limits, Part};
 use super::recovery::room::Given;
 use super::recovery::run::{Gates, Lacking, Recovery};
-use super::recovery::wire::{self, Envelope};
+use super::recovery::wire::Envelope;
 use super::reserving::is_too_full;
 use crate::event::{Effect, Level};
-use crate::peers;
 use crate::planted::{Bug, planted};
 use crate::request::ClientOp;
 use crate::shared::Cx;
@@ -63,7 +62,7 @@ impl Host for InGroup<'_, '_> {
         self.pg.peering.judged_member(member).map(|known| &known.missing)
     }
     fn send(&mut self, to: PgShard, part: Part) {
-        self.pg.send_part(to, part, self.cx);
+        self.pg.tell().part(to, part, self.pg.room.asked_by, self.cx);
     }
     fn change(&mut self, change: Change) -> bool {
         self.pg.recovery_change(change, self.cx)
@@ -328,11 +327,6 @@ impl Pg {
             }
         }
     }
-    fn send_part(&self, to: PgShard, part: Part, cx: &mut Cx<'_>) {
-        let min_epoch = if part.is_of_target() { self.room.asked_by } else { self.peering.last_peering_reset };
-        let envelope = Envelope { pgid: self.pgid_at(to), from: self.ourselves(), map_epoch: cx.sh.map.epoch, min_epoch };
-        peers::send(to.osd, wire::encode(envelope, part), cx);
-    }
 
     /// Gives a change of recovery to our store, with what it means for what we lack.
     fn recovery_change(&mut self, change: Change, cx: &mut Cx<'_>) -> bool {
@@ -351,7 +345,7 @@ impl Pg {
     pub(super) fn recovery_durable(&mut self, cx: &mut Cx<'_>) {
         let Given { got, then } = self.room.given.pop_front().expect("each change has its place");
         if let Some((to, part)) = then {
-            self.send_part(to, part, cx);
+            self.tell().part(to, part, self.room.asked_by, cx);
         }
         let head = got.map(|(obj, _)| obj.head());
         if let Some(head) = head.filter(|head| self.room.waiting.contains_key(head) && !self.lacks_name(head, true)) {

@@ -12,14 +12,12 @@ use super::recovery::apply::temp_name;
 use super::said::{Acknowledgement, Stop};
 use super::snaps;
 use crate::event::Effect;
-use crate::peers;
 use crate::planted::{Bug, planted};
 use crate::shared::Cx;
 use denc::Denc;
-use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp, MOSDRepOpReply, Message, PgLease};
+use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGUpdateLogMissing, MOSDRepOp, PgLease};
 use store::LogDelta;
-use types::osd_op::osd_flag;
-use types::{Bytes, CollId, Epoch, GHObject, HObject, PgInfo, PgLogEntry, PgShard, ReqId, Transaction, features};
+use types::{Bytes, CollId, Epoch, GHObject, HObject, PgInfo, PgLogEntry, PgShard, ReqId, Transaction};
 
 /// A write's data in one piece.
 fn flat(pieces: &[Bytes]) -> Bytes {
@@ -99,17 +97,6 @@ impl Pg {
             self.at_store.takes(forget, None, Submitted::Record, cx);
         }
     }
-    /// The activation is durable: the primary waits for that.
-    pub(super) fn acknowledge_activation(&mut self, cx: &mut Cx<'_>) {
-        let mut info = self.info_to_tell(cx);
-        info.history.last_epoch_started = info.last_epoch_started;
-        info.history.last_interval_started = info.history.same_interval_since;
-        let (to, epoch) = (self.peering.primary(), cx.sh.map.epoch);
-        let lease_ack = self.lease.acknowledgement();
-        let msg = MOSDPGInfo2 { pgid: self.pgid_at(to), epoch_sent: epoch, min_epoch: epoch, info, lease: None, lease_ack };
-        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
-    }
-
     /// A write of the primary. An error is one of the message: it changes nothing.
     pub(super) fn write_came(&mut self, m: &MOSDRepOp, cx: &mut Cx<'_>) -> Result<(), String> {
         if !self.is_of_primary(m.from, m.map_epoch) {
@@ -169,7 +156,7 @@ impl Pg {
         let (since, complete) = (self.peering.last_peering_reset, self.record.info().last_complete);
         if planted(Bug::ReplicaAckEarly) {
             self.at_store.takes(txn, Some(delta), Submitted::Record, cx);
-            self.acknowledge(&Acknowledgement { since, number, reqid, complete, is_bare }, cx);
+            self.tell().durable(&Acknowledgement { since, number, reqid, complete, is_bare }, cx);
         } else if self.at_store.takes(txn, Some(delta), Submitted::ReplicaWrite, cx) {
             self.to_acknowledge.push_back(Acknowledgement { since, number, reqid, complete, is_bare });
         } else {
@@ -201,33 +188,7 @@ impl Pg {
         let done = self.to_acknowledge.pop_front().expect("each write of a primary is acknowledged once");
         // Another interval: its primary asked anew what we have.
         if done.since == self.peering.last_peering_reset {
-            self.acknowledge(&done, cx);
+            self.tell().durable(&done, cx);
         }
-    }
-    fn acknowledge(&self, done: &Acknowledgement, cx: &mut Cx<'_>) {
-        let to = self.peering.primary();
-        if done.is_bare {
-            let msg = MOSDPGUpdateLogMissingReply {
-                map_epoch: cx.sh.map.epoch,
-                pgid: self.pgid_at(to),
-                from: self.pgid.shard,
-                rep_tid: done.number,
-                min_epoch: done.since,
-                last_complete_ondisk: done.complete,
-            };
-            return peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
-        }
-        let msg = MOSDRepOpReply {
-            tid: done.number,
-            map_epoch: cx.sh.map.epoch,
-            min_epoch: done.since,
-            reqid: done.reqid,
-            pgid: self.pgid_at(to),
-            ack_type: osd_flag::ONDISK as u8,
-            last_complete_ondisk: done.complete,
-            from: self.ourselves(),
-            ..MOSDRepOpReply::default()
-        };
-        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
     }
 }

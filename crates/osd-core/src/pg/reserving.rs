@@ -8,7 +8,6 @@ use super::peering::State as Peered;
 use super::recovery::run::Gates;
 use super::reserve::{Do, Kind, State, Urgency, priority};
 use super::said::Word;
-use crate::peers;
 use crate::planted::{Bug, planted};
 use crate::reserver::News;
 use crate::shared::{Cx, Shared};
@@ -16,9 +15,8 @@ use base::Stamp;
 use maps::{OptKey, map_flags, osd_state};
 use messages::force_recovery::{BACKFILL, CANCEL, RECOVERY};
 use messages::osd_peering::{backfill_reserve, recovery_reserve};
-use messages::{MBackfillReserve, MRecoveryReserve, Message};
 use std::time::Duration;
-use types::{Epoch, PgShard, features, pg_state};
+use types::{Epoch, PgShard, pg_state};
 
 impl Pg {
     /// What the group needs places for.
@@ -120,24 +118,12 @@ impl Pg {
             match one {
                 Do::AskOurs(priority) => cx.sh.local_places.ask(self.pgid, priority),
                 Do::GiveOursBack => cx.sh.local_places.cancel(self.pgid),
-                Do::Ask(member, Kind::Recovery, priority) => self.say_recovery(member, recovery_reserve::REQUEST, priority, cx),
-                Do::Ask(member, Kind::Backfill, priority) => self.say_backfill(member, backfill_reserve::REQUEST, priority, cx),
-                Do::GiveBack(member, Kind::Recovery) => self.say_recovery(member, recovery_reserve::RELEASE, 0, cx),
-                Do::GiveBack(member, Kind::Backfill) => self.say_backfill(member, backfill_reserve::RELEASE, 0, cx),
+                Do::Ask(member, Kind::Recovery, priority) => self.tell().recovery_place(member, recovery_reserve::REQUEST, priority, cx),
+                Do::Ask(member, Kind::Backfill, priority) => self.tell().backfill_place(member, backfill_reserve::REQUEST, priority, cx),
+                Do::GiveBack(member, Kind::Recovery) => self.tell().recovery_place(member, recovery_reserve::RELEASE, 0, cx),
+                Do::GiveBack(member, Kind::Backfill) => self.tell().backfill_place(member, backfill_reserve::RELEASE, 0, cx),
             }
         }
-    }
-    fn say_recovery(&self, to: PgShard, kind: u32, priority: u32, cx: &mut Cx<'_>) {
-        let msg = MRecoveryReserve { pgid: self.pgid_at(to), query_epoch: cx.sh.map.epoch, kind, priority };
-        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
-    }
-    fn say_backfill(&self, to: PgShard, kind: u32, priority: u32, cx: &mut Cx<'_>) {
-        let bytes = |info: &types::PgInfo| info.stats.stats.sum.num_bytes;
-        let theirs = self.peering.peers().get(&to).map_or(0, |peer| bytes(&peer.member.info));
-        let (primary_num_bytes, shard_num_bytes) = (bytes(self.record.info()), theirs);
-        let (pgid, query_epoch) = (self.pgid_at(to), cx.sh.map.epoch);
-        let msg = MBackfillReserve { pgid, query_epoch, kind, priority, primary_num_bytes, shard_num_bytes };
-        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
     }
     fn do_lend(&mut self, out: Vec<Lend>, cx: &mut Cx<'_>) {
         let primary = self.peering.primary();
@@ -145,12 +131,12 @@ impl Pg {
             match one {
                 Lend::AskOurs(priority) => cx.sh.remote_places.ask(self.pgid, priority),
                 Lend::GiveOursBack => cx.sh.remote_places.cancel(self.pgid),
-                Lend::Grant(Kind::Recovery) => self.say_recovery(primary, recovery_reserve::GRANT, 0, cx),
-                Lend::Grant(Kind::Backfill) => self.say_backfill(primary, backfill_reserve::GRANT, 0, cx),
-                Lend::Revoke(Kind::Recovery) => self.say_recovery(primary, recovery_reserve::REVOKE, 0, cx),
-                Lend::Revoke(Kind::Backfill) => self.say_backfill(primary, backfill_reserve::REVOKE, 0, cx),
-                Lend::Refuse => self.say_backfill(primary, backfill_reserve::REJECT_TOOFULL, 0, cx),
-                Lend::RevokeTooFull => self.say_backfill(primary, backfill_reserve::REVOKE_TOOFULL, 0, cx),
+                Lend::Grant(Kind::Recovery) => self.tell().recovery_place(primary, recovery_reserve::GRANT, 0, cx),
+                Lend::Grant(Kind::Backfill) => self.tell().backfill_place(primary, backfill_reserve::GRANT, 0, cx),
+                Lend::Revoke(Kind::Recovery) => self.tell().recovery_place(primary, recovery_reserve::REVOKE, 0, cx),
+                Lend::Revoke(Kind::Backfill) => self.tell().backfill_place(primary, backfill_reserve::REVOKE, 0, cx),
+                Lend::Refuse => self.tell().backfill_place(primary, backfill_reserve::REJECT_TOOFULL, 0, cx),
+                Lend::RevokeTooFull => self.tell().backfill_place(primary, backfill_reserve::REVOKE_TOOFULL, 0, cx),
             }
         }
     }

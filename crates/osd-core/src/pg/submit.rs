@@ -156,7 +156,7 @@ impl Pg {
     ) -> Result<(), Refused> {
         assert!(!entries.is_empty(), "a change has an entry");
         txn.set_home(self.coll);
-        let for_others = self.for_others(&txn, &entries, cx);
+        let for_others = self.tell().payload(&txn, &entries, self.coll, cx);
         let noted = (!self.peering.targets().is_empty()).then(|| entries.clone());
         if let Some(ours) = ours {
             txn.append(ours);
@@ -174,7 +174,8 @@ impl Pg {
             return Err(Refused(Box::new(inflight), error));
         }
         if let Some(payload) = for_others {
-            self.send_write(payload, &inflight, everywhere.min(self.inflight.settled()), cx);
+            let (number, everywhere) = (self.inflight.next_number(), everywhere.min(self.inflight.settled()));
+            self.tell().write(payload, &inflight, number, everywhere, |target, head| self.has_got_to(target, head), cx);
             self.peering.sent_to_members(self.record.info().last_update);
         }
         if let (Some(noted), Some(backfill)) = (noted, self.room.run().backfill_mut()) {

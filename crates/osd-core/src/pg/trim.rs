@@ -34,7 +34,7 @@ impl Pg {
         cx.sh.report_soon |= self.record.is_dirty();
         if self.record.is_dirty() {
             self.save_info(cx);
-            self.share_info(cx);
+            self.tell().info_to_all(cx);
         }
     }
 
@@ -173,7 +173,7 @@ impl Pg {
         cx.sh.report_soon |= self.record.is_dirty();
         if self.record.is_dirty() {
             self.save_info(cx);
-            self.share_info(cx);
+            self.tell().info_to_all(cx);
         }
     }
 

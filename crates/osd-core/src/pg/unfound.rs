@@ -12,13 +12,11 @@ use super::Pg;
 use super::at_store::Submitted;
 use super::replicate::InFlight;
 use crate::op::load_object;
-use crate::peers;
 use crate::shared::Cx;
 use denc::Denc;
-use messages::{MOSDPGUpdateLogMissing, Message};
 use serde_json::{Value, json};
 use types::object_info::OI_ATTR;
-use types::{ByteStr, EVersion, GHObject, HObject, LogOp, ModDesc, PgLogEntry, PgMissingItem, Transaction, features};
+use types::{ByteStr, EVersion, GHObject, HObject, LogOp, ModDesc, PgLogEntry, PgMissingItem, Transaction};
 
 /// What becomes of an object that is given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +33,7 @@ impl Pg {
             return;
         }
         for member in self.peering.ask_former(&*cx.sh.map.clone()) {
-            peers::query_log(self, member, None, cx);
+            self.tell().query_log(member, None, cx);
         }
     }
     /// A member or a former one has told what it lacks: what was not found may be there.
@@ -130,20 +128,7 @@ impl Pg {
         self.peering.tell_members(&entries);
         // What targets have got to is not only what they were told.
         self.recover(cx, |recovery, host| recovery.restart_backfill(host));
-        let msg = MOSDPGUpdateLogMissing {
-            map_epoch: cx.sh.map.epoch,
-            pgid: self.pgid,
-            from: self.pgid.shard,
-            rep_tid: self.inflight.next_number(),
-            entries,
-            min_epoch: self.peering.last_peering_reset,
-            pg_trim_to: self.record.log().tail(),
-            pg_roll_forward_to: everywhere,
-        };
-        let raw = msg.encode(features::SUPPORTED);
-        for member in self.peering.others() {
-            peers::send(member.osd, raw.clone(), cx);
-        }
+        self.tell().entries(entries, self.inflight.next_number(), everywhere, cx);
         self.peering.sent_to_members(self.record.info().last_update);
         self.inflight.submitted(write);
         Ok(())

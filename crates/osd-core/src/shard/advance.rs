@@ -466,9 +466,9 @@ impl Shard {
             match one {
                 PeerOut::UpThru(want) => *up_thru = (*up_thru).max(want),
                 PeerOut::PgTemp(want) => drop(pg_temp.insert(pg.pgid.pgid, want)),
-                PeerOut::Query(member) => crate::peers::query(pg, member, &mut cx.with(&mut self.sh)),
-                PeerOut::QueryLog(member, since) => crate::peers::query_log(pg, member, since, &mut cx.with(&mut self.sh)),
-                PeerOut::Notify(member) => crate::peers::notify(pg, member, 0, &mut cx.with(&mut self.sh)),
+                PeerOut::Query(member) => pg.tell().query(member, &mut cx.with(&mut self.sh)),
+                PeerOut::QueryLog(member, since) => pg.tell().query_log(member, since, &mut cx.with(&mut self.sh)),
+                PeerOut::Notify(member) => pg.tell().notify(member, 0, &mut cx.with(&mut self.sh)),
                 PeerOut::Activate => {}
             }
         }

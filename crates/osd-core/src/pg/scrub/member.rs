@@ -8,37 +8,14 @@ use super::scan::Scan;
 use super::scan_limits;
 use super::slots::ScrubSlots;
 use crate::event::Level;
-use crate::peers;
 use crate::shared::Cx;
 use crate::work::Work;
 use denc::Denc;
-use messages::{MOSDRepScrub, MOSDRepScrubMap, MOSDScrubReserve, Message, scrub_reserve};
+use messages::{MOSDRepScrub, MOSDRepScrubMap, MOSDScrubReserve, scrub_reserve};
 use store::StoreError;
-use types::{HObject, PgShard, ScrubMap, features};
+use types::{PgShard, ScrubMap};
 
 impl Pg {
-    pub(super) fn send_reserve(&self, to: PgShard, kind: i32, cx: &mut Cx<'_>) {
-        let msg = MOSDScrubReserve { pgid: self.pgid_at(to), map_epoch: cx.sh.map.epoch, kind, from: self.ourselves() };
-        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
-    }
-    pub(super) fn ask_for_map(&self, to: PgShard, start: HObject, end: HObject, deep: bool, cx: &mut Cx<'_>) {
-        let msg = MOSDRepScrub {
-            pgid: self.pgid_at(to),
-            scrub_from: types::EVersion::ZERO,
-            scrub_to: self.record.info().last_update,
-            map_epoch: cx.sh.map.epoch,
-            chunky: true,
-            start,
-            end,
-            deep,
-            min_epoch: self.peering.last_peering_reset,
-            allow_preemption: false,
-            priority: 0,
-            high_priority: false,
-        };
-        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
-    }
-
     /// Slots: a primary asks us, or a member answers us.
     pub(crate) fn reserve_came(&mut self, m: &MOSDScrubReserve, cx: &mut Cx<'_>) {
         if m.map_epoch < self.peering.last_peering_reset {
@@ -52,7 +29,7 @@ impl Pg {
                     self.scrubs.lent_slot = ScrubSlots::take(&cx.sh.scrub_slots, max);
                 }
                 let kind = if self.scrubs.lent_slot.is_some() { scrub_reserve::GRANT } else { scrub_reserve::REJECT };
-                self.send_reserve(m.from, kind, cx);
+                self.tell().scrub_slot(m.from, kind, cx);
             }
             scrub_reserve::RELEASE if self.is_of_primary(m.from, m.map_epoch) => self.scrubs.lent_slot = None,
             scrub_reserve::GRANT | scrub_reserve::REJECT => {
@@ -90,14 +67,7 @@ impl Pg {
         let limits = scan_limits(cx);
         match asked.scan.turn(&mut *cx.sh.store, self.coll, &limits) {
             Ok(Some(map)) => {
-                let msg = MOSDRepScrubMap {
-                    pgid: self.pgid_at(asked.to),
-                    map_epoch: asked.min_epoch,
-                    from: self.ourselves(),
-                    preempted: false,
-                    data: map.to_bytes(features::SUPPORTED),
-                };
-                return peers::send(asked.to.osd, msg.encode(features::SUPPORTED), cx);
+                return self.tell().scrub_map(asked.to, &map, asked.min_epoch, cx);
             }
             Ok(None) => {}
             Err(error @ (StoreError::Wait(_) | StoreError::Full)) => asked.work = Work::stopped(&error),

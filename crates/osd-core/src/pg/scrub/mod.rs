@@ -148,7 +148,7 @@ impl Pg {
             return cx.out.push(Effect::Stop { why: Some(why) });
         }
         let members = self.scrubs.run.as_ref().map(|run| run.members().to_vec()).unwrap_or_default();
-        members.into_iter().for_each(|member| self.send_reserve(member, messages::scrub_reserve::RELEASE, cx));
+        members.into_iter().for_each(|member| self.tell().scrub_slot(member, messages::scrub_reserve::RELEASE, cx));
         self.put_off_scrub(cx);
         self.scrubs.run = None;
         self.end_scrub(cx);
@@ -158,9 +158,9 @@ impl Pg {
     pub(super) fn scrub_out(&mut self, out: Vec<Out>, cx: &mut Cx<'_>) {
         for one in out {
             match one {
-                Out::Reserve(member) => self.send_reserve(member, messages::scrub_reserve::REQUEST, cx),
-                Out::Release(member) => self.send_reserve(member, messages::scrub_reserve::RELEASE, cx),
-                Out::Ask(member, start, end, deep) => self.ask_for_map(member, start, end, deep, cx),
+                Out::Reserve(member) => self.tell().scrub_slot(member, messages::scrub_reserve::REQUEST, cx),
+                Out::Release(member) => self.tell().scrub_slot(member, messages::scrub_reserve::RELEASE, cx),
+                Out::Ask(member, start, end, deep) => self.tell().scrub_range(member, start, end, deep, cx),
                 Out::Line(level, text) => cx.out.push(Effect::ClusterLog { level, text }),
                 Out::Inspected(head, found) => self.inspected(&head, &found, cx),
                 Out::ChunkOver => self.release_held(cx),
@@ -221,7 +221,7 @@ impl Pg {
         if order.deep_on_error && !order.deep && is_few {
             self.scrubs.wanted.get_or_insert(Order { deep: true, repair: true, is_auto: true, is_requested: true, ..Order::default() });
         }
-        self.share_info(cx);
+        self.tell().info_to_all(cx);
     }
 
     /// When it was, and what it found, as the manager is told and as the record keeps.
