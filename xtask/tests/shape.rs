@@ -19,7 +19,7 @@ const HUBS: &[(&str, &str, usize)] = &[
     ("mon-core", "Mon", 190),
     ("osd-core", "Control", 102),
     ("osd-core", "Exec", 120),
-    ("osd-core", "Pg", 236),
+    ("osd-core", "Pg", 203),
     ("osd-core", "Shard", 136),
     ("sim", "Cluster", 110),
     ("store-block", "Core", 202),
@@ -28,7 +28,7 @@ const HUBS: &[(&str, &str, usize)] = &[
 /// Paths from the crate's root or from above that are written in place, in a crate that is not named below.
 const IN_PLACE_MAX: usize = 20;
 /// Crates with more: their bounds may only fall.
-const IN_PLACE: &[(&str, usize)] = &[("classes", 40), ("lab", 40), ("mon-core", 80), ("osd-core", 59), ("store", 75), ("store-block", 40)];
+const IN_PLACE: &[(&str, usize)] = &[("classes", 40), ("lab", 40), ("mon-core", 80), ("osd-core", 42), ("store", 75), ("store-block", 40)];
 
 /// Functions that are lists: one entry after the other, each read by itself.
 const LISTS: &[(&str, &str, &str)] = &[
@@ -157,6 +157,8 @@ fn imports(text: &str) -> Vec<String> {
 /// The paths that a text names elsewhere.
 fn in_place(text: &str) -> Vec<String> {
     let (_, rest) = parts(text);
+    // How far something is seen names no neighbour.
+    let rest = rest.replace("pub(in crate::", "pub(");
     let words = rest.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
     words.map(|word| word.trim_matches(':')).filter(|word| word.contains("::")).map(str::to_string).collect()
 }

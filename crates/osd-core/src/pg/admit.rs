@@ -4,6 +4,7 @@
 //! whether it is a duplicate. What is admitted goes to its object's order (`run`).
 
 use super::Pg;
+use super::backoff::back_off;
 use crate::op::fetch::Wanted;
 use crate::op::{Limits, OpInfo};
 use crate::perf::C;
@@ -17,7 +18,7 @@ use maps::pool_flags;
 use messages::MOSDOp;
 use types::errno::{E2BIG, EBLOCKLISTED, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, EPERM};
 use types::osd_op::{OpCode, osd_flag};
-use types::{CEPH_NOSNAP, CEPH_SNAPDIR, EVersion, PoolId, features};
+use types::{CEPH_NOSNAP, CEPH_SNAPDIR, PoolId, features};
 
 /// Why a request goes no further now.
 pub(super) enum Halt {
@@ -52,6 +53,35 @@ fn check_names(m: &MOSDOp, may_write: bool, bytes: u64, limits: &Limits) -> Resu
 /// Requests that wait for the group to serve. The client of one more is asked to keep its requests. Source: ours; as many as wait for a map.
 const WAITING_MAX: usize = 4096;
 
+/// Whether the client may read what its request wants of other objects. That is read on its behalf, by an OSD which may read everything.
+pub(super) fn may_fetch(op: &ClientOp, wanted: &Wanted, cx: &Cx<'_>) -> bool {
+    let Some(session) = cx.sh.sessions.get(&op.conn) else { return false };
+    let Some(cap) = session.peer.cap.as_ref().filter(|_| !planted(Bug::CopyUnasked)) else { return true };
+    let (map, sh) = (&cx.sh.map, &cx.sh);
+    // What is not there is nobody's: it is not found.
+    let allows = |pool: PoolId, namespace: &[u8], object: &[u8], read: bool, classes: &[ClassCall<'_>]| {
+        let (Some(name), Some(known)) = (map.pool_names.get(&pool), map.pools.get(&pool)) else { return true };
+        let applications = &known.application_metadata;
+        cap.allows(&OsdRequest { pool: name, namespace, applications, object, read, write: false, classes, addr: &session.peer.from })
+    };
+    match wanted {
+        Wanted::Copy(source) => {
+            let at = &source.locator;
+            let object = if at.key.is_empty() { &source.oid } else { &at.key };
+            allows(at.pool, at.nspace.as_slice(), object.as_slice(), true, &[])
+        }
+        Wanted::Calls(source) => {
+            let (class, method) = (source.class.as_slice(), source.method.as_slice());
+            let known = sh.classes.class(class).zip(sh.classes.method(class, method));
+            let (Some(pool), Some((class, method))) = (map.pool_by_name(&source.pool), known) else { return true };
+            let (read, write) = (method.flags & METHOD_RD != 0, method.flags & METHOD_WR != 0);
+            let listed = sh.limits.classes_by_default.has(class.name);
+            let call = ClassCall { class: class.name, method: method.name, read, write, listed };
+            source.objects.iter().all(|object| allows(pool, b"", object.as_slice(), false, &[call]))
+        }
+    }
+}
+
 impl Pg {
     /// Takes one request as far as it goes now: answered, submitted, waiting, or dropped.
     pub fn client_op(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) {
@@ -68,10 +98,10 @@ impl Pg {
         match self.admit(&mut op, cx) {
             Ok(()) => cx.sh.recovery_slots.client_asks(cx.clock.mono),
             Err(Halt::Drop) => return,
-            Err(Halt::Reply(errno)) => return self.reply_error(&op, errno, cx),
+            Err(Halt::Reply(errno)) => return cx.reply_error(&op, errno),
         }
         let info = op.info.as_ref().expect("admission looks it up");
-        if info.may_mutate() && self.is_known(&op) {
+        if info.may_mutate() && self.record.is_known(&op.reqid) {
             // All members have the entry. What it wrote may be on one only: that is told when it is on all that must have it.
             let Some(op) = self.wait_for_recovery(op, cx) else { return };
             return self.repeated(op, cx);
@@ -101,7 +131,7 @@ impl Pg {
         let held = self.peering.is_stuck();
         // What such a client sent before it heard of it comes again with the rest, in order.
         let keeps = cx.sh.sessions.get(&op.conn).is_none_or(|session| session.holds_back(self.pgid));
-        if (held || keeps || self.waiting_active.len() >= WAITING_MAX) && self.back_off(op.conn, cx) {
+        if (held || keeps || self.waiting_active.len() >= WAITING_MAX) && back_off(self.pgid, &self.pool, op.conn, cx) {
             return self.waiting_active.retain(|waiting| waiting.conn != op.conn);
         }
         op.set_aside(match () {
@@ -182,39 +212,6 @@ impl Pg {
         })
     }
 
-    /// Whether the client may read what its request wants of other objects. That is read on its behalf, by an OSD which may read everything.
-    pub(super) fn may_fetch(&self, op: &ClientOp, wanted: &Wanted, cx: &Cx<'_>) -> bool {
-        let Some(session) = cx.sh.sessions.get(&op.conn) else { return false };
-        let Some(cap) = session.peer.cap.as_ref().filter(|_| !planted(Bug::CopyUnasked)) else { return true };
-        let (map, sh) = (&cx.sh.map, &cx.sh);
-        // What is not there is nobody's: it is not found.
-        let allows = |pool: PoolId, namespace: &[u8], object: &[u8], read: bool, classes: &[ClassCall<'_>]| {
-            let (Some(name), Some(known)) = (map.pool_names.get(&pool), map.pools.get(&pool)) else { return true };
-            let applications = &known.application_metadata;
-            cap.allows(&OsdRequest { pool: name, namespace, applications, object, read, write: false, classes, addr: &session.peer.from })
-        };
-        match wanted {
-            Wanted::Copy(source) => {
-                let at = &source.locator;
-                let object = if at.key.is_empty() { &source.oid } else { &at.key };
-                allows(at.pool, at.nspace.as_slice(), object.as_slice(), true, &[])
-            }
-            Wanted::Calls(source) => {
-                let (class, method) = (source.class.as_slice(), source.method.as_slice());
-                let known = sh.classes.class(class).zip(sh.classes.method(class, method));
-                let (Some(pool), Some((class, method))) = (map.pool_by_name(&source.pool), known) else { return true };
-                let (read, write) = (method.flags & METHOD_RD != 0, method.flags & METHOD_WR != 0);
-                let listed = sh.limits.classes_by_default.has(class.name);
-                let call = ClassCall { class: class.name, method: method.name, read, write, listed };
-                source.objects.iter().all(|object| allows(pool, b"", object.as_slice(), false, &[call]))
-            }
-        }
-    }
-
-    /// True if the log has the request: it was executed before.
-    pub(super) fn is_known(&self, op: &ClientOp) -> bool {
-        self.record.log().find(&op.reqid).is_some() && !planted(Bug::ForgetDups)
-    }
     /// A request that the log has is answered with what came of it, as soon as that is durable.
     #[cold]
     fn repeated(&mut self, op: Box<ClientOp>, cx: &mut Cx<'_>) {
@@ -232,8 +229,12 @@ impl Pg {
         }
     }
 
-    pub(super) fn reply_error(&self, op: &ClientOp, errno: i32, cx: &mut Cx<'_>) {
-        let reply = error_reply(&op.msg, -errno, cx.sh.map.epoch, EVersion::ZERO, 0, None);
-        cx.send(op.conn, reply);
+    /// Hands requests that wait here back to those clients that can keep them.
+    pub(super) fn back_off_waiting(&mut self, cx: &mut Cx<'_>) {
+        for op in std::mem::take(&mut self.waiting_active) {
+            if !back_off(self.pgid, &self.pool, op.conn, cx) {
+                self.waiting_active.push_back(op);
+            }
+        }
     }
 }

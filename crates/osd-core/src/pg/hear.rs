@@ -52,7 +52,7 @@ impl Pg {
 
     /// A primary asks what we have.
     fn queried(&mut self, from: PgShard, query: &PgQuery, cx: &mut Cx<'_>) -> Result<(), Stop> {
-        if self.is_old(query.epoch_sent) {
+        if self.peering.is_old(query.epoch_sent) {
             return Ok(());
         }
         let log = match query.kind {
@@ -77,7 +77,7 @@ impl Pg {
         if !self.peering.is_primary() {
             return self.log_of_primary(from, sent, m, cx);
         }
-        if self.is_old(sent) {
+        if self.peering.is_old(sent) {
             return Ok(());
         }
         if self.peering.best() == Some(from) {
@@ -124,7 +124,7 @@ impl Pg {
     }
     /// The store follows what the record has become. `entries` are those that it has.
     fn take_merged(&mut self, merged: &Merged, entries: Vec<PgLogEntry>, cx: &mut Cx<'_>) {
-        self.note_mapping();
+        self.peering.mapping.note_in(self.record.stats_mut());
         let mut txn = Transaction::new(self.coll);
         for obj in &merged.remove {
             // It need not be there.

@@ -30,7 +30,7 @@ impl Pg {
         let (pgid, peering) = (self.pgid, &self.peering);
         match peering.state() {
             State::Active | State::Activating | State::Peered => {
-                assert!(peering.is_primary() && peering.members().contains(&self.ourselves()), "{pgid}: serves and is no primary");
+                assert!(peering.is_primary() && peering.members().contains(&self.peering.whoami()), "{pgid}: serves and is no primary");
             }
             State::ReplicaActive => assert!(!peering.is_primary(), "{pgid}: follows itself"),
             _ => assert!(self.inflight.is_empty(), "{pgid}: writes are in flight while it peers"),

@@ -75,7 +75,7 @@ use maps::PgPool;
 use objects::Objects;
 use peering::{Mapping, PeerOut, Peering};
 use record::Record;
-use replicate::{Members, Replication};
+use replicate::Replication;
 use reserve::Reservation;
 use said::Acknowledgement;
 pub(crate) use said::{Said, Word};
@@ -85,7 +85,7 @@ use store::StoreError;
 use store_waiters::StoreWaiters;
 use tell::Tell;
 use trim_queue::TrimQueue;
-use types::{CollId, EVersion, Epoch, HObject, IntervalSet, PastIntervals, PgShard, SnapContext, SpgId};
+use types::{CollId, EVersion, Epoch, HObject, PastIntervals, PgShard, SnapContext, SpgId};
 
 use watch::Watches;
 
@@ -119,8 +119,8 @@ pub struct Pg {
     waiting_active: VecDeque<Box<ClientOp>>,
     store_waiters: StoreWaiters,
     watches: Watches,
-    trim: TrimQueue,
-    scrubs: scrub::room::Room,
+    pub(crate) trim: TrimQueue,
+    pub(crate) scrubs: scrub::room::Room,
     /// Places for recovery and backfill, as the primary; and what we lend as another member.
     reservation: Reservation,
     lender: Lender,
@@ -171,7 +171,7 @@ impl Pg {
             lender: Lender::default(),
             forced: 0,
         };
-        pg.note_mapping();
+        pg.peering.mapping.note_in(pg.record.stats_mut());
         pg
     }
 
@@ -187,15 +187,6 @@ impl Pg {
     pub(crate) fn tell(&self) -> Tell<'_> {
         Tell { pgid: self.pgid, record: &self.record, peering: &self.peering, lease: &self.lease }
     }
-    /// We, as a member of the group.
-    pub(super) fn ourselves(&self) -> PgShard {
-        self.peering.whoami()
-    }
-    /// Members that must commit a write before it is answered.
-    pub(super) fn members(&self) -> Members {
-        self.peering.members().clone()
-    }
-
     /// A new map: the pool as it is now and where the group lies now.
     pub fn advance(&mut self, pool: Rc<PgPool>, pool_name: Rc<str>, mapping: Mapping, before: &maps::OsdMap, cx: &mut Cx<'_>) {
         assert!(mapping.epoch > self.epoch, "a group takes in maps in order");
@@ -215,7 +206,7 @@ impl Pg {
         self.at_store.start_interval();
         self.lease.start_interval(&self.peering.mapping.acting, self.peering.is_primary(), cx.clock.mono);
         self.peering.start_interval(&mut self.record, mapping, before, cx.clock.mono);
-        self.note_mapping();
+        self.peering.mapping.note_in(self.record.stats_mut());
         self.record.forget_unsaved();
         cx.sh.report_soon = true;
         self.scrubs.end_interval();
@@ -227,7 +218,7 @@ impl Pg {
             held.for_each(|(conn, reply)| cx.send(conn, reply));
         }
         self.requeue();
-        self.release_backoffs(cx);
+        backoff::release(self.pgid, cx);
     }
 
     /// The interval is over. Requests that are not answered wait until the group is active again, in their order on each object: writes in
@@ -251,10 +242,6 @@ impl Pg {
             op.passes.forget();
         }
         self.waiting_active = requests.into();
-    }
-
-    fn note_mapping(&mut self) {
-        self.peering.mapping.note_in(self.record.stats_mut());
     }
 
     /// Peers as far as it goes; what others are to be told is returned.
@@ -306,13 +293,13 @@ impl Pg {
             Submitted::Recovery => self.recovery_durable(cx),
             Submitted::Activation(since) => {
                 if since == self.peering.last_peering_reset && self.peering.is_primary() {
-                    self.member_activated(self.ourselves(), cx);
+                    self.member_activated(self.peering.whoami(), cx);
                 } else if since == self.peering.last_peering_reset {
                     self.tell().activated(cx);
                 }
             }
             Submitted::ReplicaWrite => self.replica_committed(cx),
-            Submitted::Write(version) => self.arrived(self.ourselves(), version, cx),
+            Submitted::Write(version) => self.arrived(self.peering.whoami(), version, cx),
         }
         self.assert_invariants();
         was_unsettled && !self.at_store.is_unsettled()
@@ -345,7 +332,7 @@ impl Pg {
             let msg = messages::MOSDPGCreated { paxos: messages::Paxos::at(cx.sh.map.epoch.into()), pgid: self.pgid.pgid };
             cx.out.push(Effect::SendMon(messages::Message::encode(&msg, u64::MAX)));
         }
-        self.release_backoffs(cx);
+        backoff::release(self.pgid, cx);
         self.queue_snap_trims(cx);
         self.start_lease(cx);
         self.serve_waiting(cx);
@@ -357,7 +344,7 @@ impl Pg {
         self.requeue();
         self.waiting_active.clear();
         self.watches.clear();
-        self.release_backoffs(cx);
+        backoff::release(self.pgid, cx);
     }
 
     /// A connection is gone: watches wait for their clients, requests of it are dropped.
@@ -369,10 +356,6 @@ impl Pg {
         self.inflight.reset(conn);
     }
 
-    /// Removed snapshots whose clones are still here.
-    pub fn trim_queue(&self) -> &IntervalSet {
-        self.trim.queue()
-    }
     pub fn has_watches(&self) -> bool {
         !self.watches.is_empty()
     }

@@ -13,17 +13,19 @@
 //! ```
 //!
 //! Holds the states and the rules by which they follow each other; all of it moves through [`Peering::enter`]. The rooms beside it: where a map
-//! puts the group in [`mapping`], which members are asked in [`prior`], which ones serve in [`choose`], how it becomes active in [`activate`], and
-//! which former members may have what no member has in [`former`].
+//! puts the group in [`mapping`], which members are asked in [`prior`], which ones serve in [`choose`], how it becomes active in [`activate`], what
+//! members lack in [`lacking`], and which former members may have what no member has in [`former`].
 //! Holds no message: what it wants sent comes out as [`PeerOut`]; the group sends it in `pg::primary` and `pg::replica`.
 
 mod activate;
 mod choose;
 mod former;
+mod lacking;
 mod mapping;
 mod prior;
 
 pub use former::Former;
+pub use lacking::{Copies, Lacking};
 pub use mapping::{Mapping, MergeRole, children, parent_seed};
 
 use super::logs::member::{Bring, Member};
@@ -300,6 +302,14 @@ impl Peering {
         bits
     }
 
+    /// True if what was sent by this map belongs to a former interval, and means nothing any more.
+    pub fn is_old(&self, sent: Epoch) -> bool {
+        sent < self.last_peering_reset && !planted(Bug::AcceptOldInterval)
+    }
+    /// True for a message of the primary of this interval, sent in it, to another member.
+    pub fn is_of_primary(&self, from: PgShard, sent: Epoch) -> bool {
+        !self.is_old(sent) && from == self.primary() && !self.is_primary()
+    }
     /// True if `new` begins another interval.
     pub fn is_new_interval(&self, new: &Mapping) -> bool {
         self.mapping.begins_interval(self.pgid.pgid.seed, new)

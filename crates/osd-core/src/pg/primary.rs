@@ -15,10 +15,6 @@ use messages::{MOSDPGTemp, MOSDRepOpReply, Message, Paxos, PgLease};
 use types::{EVersion, Epoch, HObject, ObjectStatSum, PgInfo, PgLogEntry, PgShard, features};
 
 impl Pg {
-    /// True if what was sent by this map belongs to a former interval, and means nothing any more.
-    pub(super) fn is_old(&self, sent: Epoch) -> bool {
-        sent < self.peering.last_peering_reset && !planted(Bug::AcceptOldInterval)
-    }
     /// Starts the interval at each other member: those that have the log hear so, others get what they lack of it. `entries` are those of our log
     /// above what the last of them has.
     pub(super) fn activate_members(&mut self, entries: &[PgLogEntry], lease: Option<PgLease>, cx: &mut Cx<'_>) {
@@ -60,7 +56,10 @@ impl Pg {
         if waits_for_store || (self.peering.is_active() && self.lease.waits()) {
             return;
         }
-        if self.peering.is_recovered() || self.is_lacking() || !matches!(self.peering.state(), State::Active | State::Peered) {
+        if self.peering.is_recovered()
+            || self.peering.is_lacking(&self.record)
+            || !matches!(self.peering.state(), State::Active | State::Peered)
+        {
             return;
         }
         self.forced = 0;
@@ -99,13 +98,13 @@ impl Pg {
     }
     /// A member says how it stands: the first word of each is that its activation is durable.
     pub(crate) fn member_info(&mut self, from: PgShard, sent: Epoch, cx: &mut Cx<'_>) {
-        if !self.is_old(sent) && self.peering.state() == State::Activating {
+        if !self.peering.is_old(sent) && self.peering.state() == State::Activating {
             self.member_activated(from, cx);
         }
     }
     /// A member of this interval or of another says what it has.
     pub(crate) fn notified(&mut self, from: PgShard, query_epoch: Epoch, theirs: PgInfo, cx: &mut Cx<'_>) {
-        if !self.peering.is_primary() || self.is_old(query_epoch) {
+        if !self.peering.is_primary() || self.peering.is_old(query_epoch) {
             return;
         }
         self.lease.heard(theirs.history.prior_readable_until_ub_ns, cx.clock.mono);
@@ -138,7 +137,7 @@ impl Pg {
         self.acknowledged(m.from, m.map_epoch, m.tid, m.last_complete_ondisk, cx);
     }
     pub(crate) fn acknowledged(&mut self, from: PgShard, epoch: Epoch, number: u64, complete: EVersion, cx: &mut Cx<'_>) {
-        if !self.peering.is_primary() || self.is_old(epoch) {
+        if !self.peering.is_primary() || self.peering.is_old(epoch) {
             return;
         }
         self.peering.complete_on_disk(from, complete);

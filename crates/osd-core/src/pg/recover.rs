@@ -9,14 +9,13 @@ use super::objects::head_name;
 use super::recovery::apply::leftovers;
 use super::recovery::host::{Change, Host, Limits, Part};
 use super::recovery::room::Given;
-use super::recovery::run::{Gates, Lacking, Recovery};
+use super::recovery::run::{Gates, Recovery};
 use super::recovery::wire::Envelope;
 use super::reserving::is_too_full;
 use crate::event::{Effect, Level};
 use crate::planted::{Bug, planted};
 use crate::request::ClientOp;
 use crate::shared::Cx;
-use crate::work::Status;
 use base::Stamp;
 use store::ObjectStore;
 use types::{CollId, EVersion, HObject, ObjectCleanRegions, OsdId, PgInfo, PgMissingItem, PgShard, PgStat, Transaction, pg_state};
@@ -69,7 +68,8 @@ impl Host for InGroup<'_, '_> {
     }
     fn gives_up_own(&mut self, obj: &HObject, need: EVersion) -> bool {
         let others: Vec<PgShard> = self.pg.peering.others().collect();
-        let gives_up = self.pg.may_be_had_elsewhere(obj, need, &others, self.cx) && self.pg.give_up_own(obj, need, self.cx);
+        let gives_up =
+            self.pg.peering.may_be_had_elsewhere(obj, need, &others, &*self.cx.sh.map) && self.pg.give_up_own(obj, need, self.cx);
         if gives_up {
             let text = format!("{} recovery: the copy of {obj} here is damaged: another one is looked for", self.pg.pgid);
             self.cx.out.push(Effect::ClusterLog { level: Level::Error, text });
@@ -136,29 +136,23 @@ impl Pg {
             cx.sh.report_soon = true;
         }
         self.ask_former(cx);
-        self.note_sleep(cx);
+        self.room.note_sleep(cx);
         self.reserve_on(cx);
         self.check_recovered(cx);
         result
-    }
-    /// Recovery may sleep between objects.
-    fn note_sleep(&self, cx: &mut Cx<'_>) {
-        if let Some(at) = self.room.recovery().and_then(Recovery::sleeps_until) {
-            cx.sh.lease_due = Some(cx.sh.lease_due.map_or(at, |due| due.min(at)));
-        }
     }
     /// Time passes.
     pub(crate) fn wake_recovery(&mut self, cx: &mut Cx<'_>) {
         if self.room.recovery().is_some_and(|recovery| recovery.sleeps_until().is_some()) {
             self.room.run().woken(cx.clock.mono);
-            self.note_sleep(cx);
+            self.room.note_sleep(cx);
             cx.sh.turns.want(self.work());
         }
     }
 
     /// The members are active, and what each of them lacks is known.
     pub(super) fn begin_recovery(&mut self, cx: &mut Cx<'_>) {
-        if self.is_lacking() && self.peering.pending_merge().is_none() {
+        if self.peering.is_lacking(&self.record) && self.peering.pending_merge().is_none() {
             self.room.run().set_gates(Gates { recovery: false, deletions: false, backfill: false });
             self.recover(cx, |recovery, host| recovery.begin(host));
         }
@@ -209,24 +203,14 @@ impl Pg {
         // Flags of the map say what may go on.
         self.gate(cx);
     }
-    pub(super) fn recovery_turn(&mut self, cx: &mut Cx<'_>) {
-        self.recover(cx, |recovery, host| recovery.turn(host));
-    }
-    pub(super) fn recovery_status(&self) -> Option<Status> {
-        let recovery = self.room.recovery.as_ref().filter(|recovery| !recovery.is_done() || recovery.backfill().is_some())?;
-        let progress = format!("{} objects under way, {} unfound", recovery.under_way(), recovery.unfound().len());
-        let what = if recovery.backfill().is_some() { "backfill" } else { "recovery" };
-        Some(Status { what, pgid: Some(self.pgid), work: recovery.work(), progress })
-    }
-
     /// State bits that follow from what members lack, beside `bits`.
     pub(super) fn recovery_bits(&self, mut bits: u64) -> u64 {
         const SERVING: u64 = pg_state::ACTIVE | pg_state::PEERED;
         if bits & SERVING == 0 {
             return bits;
         }
-        let lacking = self.lacking();
-        if lacking.copies > 0 || self.copies().degraded > 0 {
+        let lacking = self.peering.lacking(&self.record, self.room.unfound_len());
+        if lacking.copies > 0 || self.peering.copies(&self.record).degraded > 0 {
             bits |= pg_state::DEGRADED;
         }
         if lacking.copies > 0 {
@@ -249,37 +233,17 @@ impl Pg {
         }
     }
 
-    /// What each other member that writes go to lacks.
-    pub(super) fn missing_elsewhere(&self) -> impl Iterator<Item = &Missing> {
-        self.peering.others().filter_map(|member| self.peering.judged_member(member)).map(|known| &known.missing)
-    }
-    /// True if any member lacks something, or is being filled.
-    pub(super) fn is_lacking(&self) -> bool {
-        !self.peering.targets().is_empty()
-            || !self.record.missing().is_empty()
-            || self.missing_elsewhere().any(|missing| !missing.is_empty())
-    }
     /// True if what is to be done with this head's name has to wait for recovery.
     pub(super) fn lacks_name(&self, head: &HObject, writes: bool) -> bool {
         let has = |missing: &Missing| !missing.is_empty() && missing.of_name(head).next().is_some();
         let blocks = || self.room.recovery().and_then(Recovery::backfill).is_some_and(|backfill| backfill.blocks(head));
         let is_young = || self.room.is_young(head) && !planted(Bug::WriteOverYoung);
-        has(self.record.missing()) || (writes && (is_young() || self.missing_elsewhere().any(has) || blocks()))
+        has(self.record.missing()) || (writes && (is_young() || self.peering.missing_elsewhere().any(has) || blocks()))
     }
-    /// How it stands with copies that are not where they should be.
-    pub(super) fn lacking(&self) -> Lacking {
-        let on_primary = self.record.missing().len() as u64;
-        // What a target lacks for now because it is under way is not lacking: backfill has not come so far.
-        let counts = |member: &PgShard| !self.peering.targets().contains(member);
-        let others = self.peering.others().filter(counts).filter_map(|member| self.peering.judged_member(member));
-        let others: u64 = others.map(|known| known.missing.len() as u64).sum();
-        let unfound = self.room.recovery.as_ref().map_or(0, |recovery| recovery.unfound().len() as u64);
-        Lacking { on_primary, copies: on_primary + others, unfound }
-    }
-
     /// A request on an object that a member lacks waits, and what comes after it on the same object; the object goes first from now on.
     pub(super) fn wait_for_recovery(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) -> Option<Box<ClientOp>> {
-        if (!self.is_lacking() && self.room.waiting.is_empty() && self.room.is_durable()) || planted(Bug::ServeMissing) {
+        if (!self.peering.is_lacking(&self.record) && self.room.waiting.is_empty() && self.room.is_durable()) || planted(Bug::ServeMissing)
+        {
             return Some(op);
         }
         let head = head_name(&op.msg.hobj).into_owned();
@@ -304,12 +268,12 @@ impl Pg {
 
     /// A message of another member about objects.
     pub(crate) fn recovery_came(&mut self, from: OsdId, envelope: Envelope, parts: Vec<Part>, cx: &mut Cx<'_>) {
-        if self.is_old(envelope.map_epoch) {
+        if self.peering.is_old(envelope.map_epoch) {
             return;
         }
         let from = PgShard::new(from, envelope.from.shard);
         for part in parts {
-            let follows = part.fills() && !self.is_of_primary(from, envelope.map_epoch);
+            let follows = part.fills() && !self.peering.is_of_primary(from, envelope.map_epoch);
             if follows || part.is_of_target() && !self.peering.targets().contains(&from) {
                 continue;
             }

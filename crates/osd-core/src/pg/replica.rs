@@ -17,19 +17,19 @@ use crate::shared::Cx;
 use denc::Denc;
 use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGUpdateLogMissing, MOSDRepOp, PgLease};
 use store::LogDelta;
-use types::{Bytes, CollId, Epoch, GHObject, HObject, PgInfo, PgLogEntry, PgShard, ReqId, Transaction};
+use types::{Bytes, CollId, Epoch, GHObject, HObject, PgInfo, PgLogEntry, PgShard, ReqId, SpgId, Transaction};
 
 /// A write's data in one piece.
 fn flat(pieces: &[Bytes]) -> Bytes {
     if let [one] = pieces { one.clone() } else { pieces.concat().into() }
 }
 
-impl Pg {
-    /// A message of the primary of this interval, sent in it.
-    pub(super) fn is_of_primary(&self, from: PgShard, sent: Epoch) -> bool {
-        !self.is_old(sent) && from == self.peering.primary() && !self.peering.is_primary()
-    }
+/// True for a temporary object beside one of this group.
+fn is_built_for(pgid: SpgId, temp: &HObject, obj: &HObject) -> bool {
+    obj.pool == pgid.pgid.pool && (temp.pool, temp.hash) == (temp_name(obj).hobj.pool, obj.hash) && !temp.oid.is_empty()
+}
 
+impl Pg {
     /// The primary says how the group stands. To a stray it is the word to serve: what that has beyond the primary's log does not count.
     pub(super) fn info_came(&mut self, from: PgShard, m: &MOSDPGInfo2, cx: &mut Cx<'_>) -> Result<(), Stop> {
         let sent = m.epoch_sent.min(m.min_epoch);
@@ -40,7 +40,7 @@ impl Pg {
             self.member_info(from, sent, cx);
             return Ok(());
         }
-        if !self.is_of_primary(from, sent) {
+        if !self.peering.is_of_primary(from, sent) {
             return Ok(());
         }
         match self.peering.state() {
@@ -60,7 +60,7 @@ impl Pg {
     }
     /// The primary's log, or what we lack of it: the word to serve.
     pub(super) fn log_of_primary(&mut self, from: PgShard, sent: Epoch, m: &MOSDPGLog, cx: &mut Cx<'_>) -> Result<(), Stop> {
-        if !self.is_of_primary(from, sent) || self.peering.state() != State::Stray {
+        if !self.peering.is_of_primary(from, sent) || self.peering.state() != State::Stray {
             return Ok(());
         }
         if m.info.last_backfill.is_min() {
@@ -99,7 +99,7 @@ impl Pg {
     }
     /// A write of the primary. An error is one of the message: it changes nothing.
     pub(super) fn write_came(&mut self, m: &MOSDRepOp, cx: &mut Cx<'_>) -> Result<(), String> {
-        if !self.is_of_primary(m.from, m.map_epoch) {
+        if !self.peering.is_of_primary(m.from, m.map_epoch) {
             return Ok(());
         }
         if self.peering.state() != State::ReplicaActive {
@@ -113,7 +113,7 @@ impl Pg {
         if !self.holds_all(&txn) || !entries.iter().all(|entry| self.holds(&entry.soid)) {
             return Err("a write of objects of another group".into());
         }
-        self.check_order(&entries)?;
+        self.record.check_order(&entries)?;
         if txn.colls().next().is_none() {
             txn.set_home(self.coll);
         }
@@ -122,7 +122,7 @@ impl Pg {
         if !index.is_empty() {
             txn.append(snaps::note(&index));
         }
-        if txn.is_empty() && self.is_built_for(&m.discard_temp_oid, &m.poid) {
+        if txn.is_empty() && is_built_for(self.pgid, &m.discard_temp_oid, &m.poid) {
             // What a copy was built as, here too, does not become the object. It need not be there.
             let temp = GHObject::plain(m.discard_temp_oid.clone());
             txn.touch(&temp);
@@ -135,20 +135,6 @@ impl Pg {
         self.followed.settled(m.min_last_complete_ondisk);
         let delta = self.record.follow(entries, lacks, m.pg_stats.clone(), m.pg_trim_to, cx.sh.log_bounds.dups);
         self.keep_for_primary(txn, delta, (m.tid, m.reqid, false), cx);
-        Ok(())
-    }
-    /// True for a temporary object beside one of this group.
-    fn is_built_for(&self, temp: &HObject, obj: &HObject) -> bool {
-        obj.pool == self.pgid.pgid.pool && (temp.pool, temp.hash) == (temp_name(obj).hobj.pool, obj.hash) && !temp.oid.is_empty()
-    }
-    fn check_order(&self, entries: &[PgLogEntry]) -> Result<(), String> {
-        let mut last = self.record.log().head();
-        for entry in entries {
-            if entry.version <= last {
-                return Err(format!("an entry {} behind {last}", entry.version));
-            }
-            last = entry.version;
-        }
         Ok(())
     }
     /// What the primary did is done here, too, and acknowledged when it is durable.
@@ -168,7 +154,7 @@ impl Pg {
     /// Entries of the primary's log alone: errors that clients were answered, and objects that were given up. We lack what they change, until the
     /// primary recovers it.
     pub(super) fn entries_came(&mut self, from: PgShard, m: &MOSDPGUpdateLogMissing, cx: &mut Cx<'_>) -> Result<(), String> {
-        if !self.is_of_primary(from, m.map_epoch) {
+        if !self.peering.is_of_primary(from, m.map_epoch) {
             return Ok(());
         }
         if self.peering.state() != State::ReplicaActive {
@@ -177,7 +163,7 @@ impl Pg {
         if !m.entries.iter().all(|entry| self.holds(&entry.soid)) {
             return Err("entries of objects of another group".into());
         }
-        self.check_order(&m.entries)?;
+        self.record.check_order(&m.entries)?;
         m.entries.iter().for_each(|entry| self.followed.wrote(entry));
         let delta = self.record.follow_entries(m.entries.clone());
         self.keep_for_primary(Transaction::new(self.coll), delta, (m.rep_tid, ReqId::default(), true), cx);

@@ -4,7 +4,7 @@
 
 use super::Pg;
 use super::lend::{Do as Lend, Lender};
-use super::peering::State as Peered;
+use super::peering::{Peering, State as Peered};
 use super::recovery::run::Gates;
 use super::reserve::{Do, Kind, State, Urgency, priority};
 use super::said::Word;
@@ -18,6 +18,12 @@ use messages::osd_peering::{backfill_reserve, recovery_reserve};
 use std::time::Duration;
 use types::{Epoch, PgShard, pg_state};
 
+/// True if a member that writes go to is full, or we are.
+fn has_full_member(peering: &Peering, cx: &mut Cx<'_>) -> bool {
+    let map = &cx.sh.map;
+    peering.members().iter().any(|member| map.state(member.osd) & osd_state::FULL != 0) || cx.sh.is_full(0)
+}
+
 impl Pg {
     /// What the group needs places for.
     fn needed(&self) -> Option<Kind> {
@@ -26,14 +32,14 @@ impl Pg {
         let recovery = self.room.recovery().filter(|_| serves && peering.is_primary())?;
         match () {
             // What was queued and is not lacking any more, since clients waited for it, needs no place.
-            _ if recovery.has_log_work() && self.is_lacking() => Some(Kind::Recovery),
+            _ if recovery.has_log_work() && self.peering.is_lacking(&self.record) => Some(Kind::Recovery),
             // What no member has is not filled in.
             _ if recovery.unfound().len() > 0 || peering.targets().is_empty() => None,
             _ => Some(Kind::Backfill),
         }
     }
     fn urgency(&self, kind: Kind) -> Urgency {
-        let counts = self.copies();
+        let counts = self.peering.copies(&self.record);
         let forced = if kind == Kind::Recovery { pg_state::FORCED_RECOVERY } else { pg_state::FORCED_BACKFILL };
         let m = &self.peering.mapping;
         let serving = if kind == Kind::Recovery { counts.whole.len() } else { m.acting.len() };
@@ -60,7 +66,7 @@ impl Pg {
                         Kind::Recovery => self.peering.others().collect(),
                         Kind::Backfill => self.peering.targets().iter().copied().collect(),
                     };
-                    if kind == Kind::Recovery && self.has_full_member(cx) {
+                    if kind == Kind::Recovery && has_full_member(&self.peering, cx) {
                         self.reservation.want_later(kind, priority, members, retry_at("osd_recovery_retry_interval", cx), &mut out);
                     } else {
                         self.reservation.want(kind, priority, members, &mut out);
@@ -70,10 +76,6 @@ impl Pg {
         }
         self.do_reserve(out, cx);
         self.gate(cx);
-    }
-    fn has_full_member(&self, cx: &mut Cx<'_>) -> bool {
-        let map = cx.sh.map.clone();
-        self.peering.members().iter().any(|member| map.state(member.osd) & osd_state::FULL != 0) || cx.sh.is_full(0)
     }
     /// Recovery that was let begin stops where a member has got full: at the primary until none is, at another member until the primary has noticed.
     /// What clients wait for, and deletions, go on with the room that is left behind the ratio.
@@ -88,7 +90,7 @@ impl Pg {
             return;
         }
         let goes_on = self.reservation.kind() == Some(Kind::Recovery) && !matches!(self.reservation.state(), State::Refused(..));
-        if goes_on && self.has_full_member(cx) {
+        if goes_on && has_full_member(&self.peering, cx) {
             let mut out = Vec::new();
             self.reservation.refuse(Kind::Recovery, retry_at("osd_recovery_retry_interval", cx), &mut out);
             cx.sh.report_soon = true;
@@ -100,7 +102,8 @@ impl Pg {
     pub(super) fn gate(&mut self, cx: &mut Cx<'_>) {
         let (map, held) = (cx.sh.map.clone(), |kind| self.reservation.holds(kind));
         let goes = !map.has_flag(map_flags::NORECOVER);
-        let moves = !map.has_flag(map_flags::NOBACKFILL) && (!map.has_flag(map_flags::NOREBALANCE) || self.copies().degraded > 0);
+        let moves = !map.has_flag(map_flags::NOBACKFILL)
+            && (!map.has_flag(map_flags::NOREBALANCE) || self.peering.copies(&self.record).degraded > 0);
         let too_full = matches!(self.reservation.state(), State::Refused(Kind::Recovery, _));
         let recovery = goes && held(Kind::Recovery);
         let gates = Gates { recovery, deletions: recovery || goes && too_full, backfill: goes && moves && held(Kind::Backfill) };
@@ -156,14 +159,14 @@ impl Pg {
             Word::RevokeTooFull if self.peering.is_primary() => {
                 self.reservation.revoked(from, Some(retry_at("osd_backfill_retry_interval", cx)), &mut out);
             }
-            Word::Request { kind, priority, bytes } if self.is_of_primary(from, sent) => {
+            Word::Request { kind, priority, bytes } if self.peering.is_of_primary(from, sent) => {
                 let is_refused = match kind {
                     Kind::Backfill => is_rejected_by_chance(cx.sh) || is_too_full(cx.sh, bytes),
                     Kind::Recovery => cx.sh.is_full(0),
                 };
                 return self.lend(|lender, out| lender.asked(kind, priority, is_refused, out), cx);
             }
-            Word::Release if self.is_of_primary(from, sent) => return self.lend(Lender::release, cx),
+            Word::Release if self.peering.is_of_primary(from, sent) => return self.lend(Lender::release, cx),
             _ => return,
         }
         cx.sh.report_soon = true;
@@ -205,7 +208,7 @@ impl Pg {
         }
         let mut out = Vec::new();
         match self.reservation.state() {
-            State::Refused(Kind::Recovery, at) if at <= cx.clock.mono && self.has_full_member(cx) => {
+            State::Refused(Kind::Recovery, at) if at <= cx.clock.mono && has_full_member(&self.peering, cx) => {
                 self.reservation.refuse(Kind::Recovery, retry_at("osd_recovery_retry_interval", cx), &mut out);
             }
             _ => self.reservation.pass(cx.clock.mono, &mut out),
@@ -248,7 +251,7 @@ impl Pg {
 
     /// State bits that the places say.
     pub(super) fn reserve_bits(&self) -> u64 {
-        let unfound = self.lacking().unfound > 0;
+        let unfound = self.peering.lacking(&self.record, self.room.unfound_len()).unfound > 0;
         let bits = match self.reservation.state() {
             State::None if unfound && self.room.recovery().is_some_and(|recovery| recovery.backfill().is_some()) => {
                 pg_state::BACKFILL_UNFOUND

@@ -4,10 +4,10 @@
 //! both. Nothing of the group may be on its way to the store meanwhile: see `catch_up`. What the store is told is one transaction with the records of all
 //! groups that take part ([`Reshape`]): a power cut leaves all of it or nothing, never objects in one group and their log in another.
 
-use super::Pg;
 use super::at_store::Submitted;
 use super::peering::Mapping;
 use super::range::split_bits;
+use super::{Pg, backoff};
 use crate::event::Effect;
 use crate::shared::Cx;
 use maps::PgPool;
@@ -115,7 +115,7 @@ impl Pg {
     /// ready, this OSD lacks objects without knowing which: all of them are looked at by a backfill.
     pub(crate) fn merge(&mut self, source: Pg, reshape: &mut Reshape, cx: &mut Cx<'_>) {
         assert!(self.inflight.is_empty() && source.is_settled(), "groups are merged when nothing of them is on its way");
-        source.release_backoffs(cx);
+        backoff::release(source.pgid, cx);
         reshape.txn.merge_collection(source.coll, self.coll, split_bits(self.pgid.pgid.seed, self.pool.pg_num));
         reshape.records.push(LogDelta::forget(source.pgid));
         let versions = (source.record.info().last_update, self.record.info().last_update);

@@ -40,12 +40,12 @@ impl Pg {
         match self.full(&op, &plan, cx) {
             None => {}
             Some(Halt::Drop) => return,
-            Some(Halt::Reply(errno)) => return self.reply_error(&op, errno, cx),
+            Some(Halt::Reply(errno)) => return cx.reply_error(&op, errno),
         }
         if plan.kind != PlanKind::Read && !(self.holds(&op.msg.hobj) && self.holds_all(&plan.txn)) {
             // A mistake of ours, which must not end this OSD and all others that would get it.
             cx.log(Level::Error, format!("{}: {} changes {}, which is not of the group", self.pgid, op.reqid, op.msg.hobj));
-            return self.reply_error(&op, EINVAL, cx);
+            return cx.reply_error(&op, EINVAL);
         }
         let notifies = plan.effects.iter().filter(|e| matches!(e, WatchEffect::Notify { .. })).count();
         cx.sh.notify_ids = cx.sh.notify_ids.wrapping_add(notifies as u32);
@@ -104,18 +104,18 @@ impl Pg {
     fn refused(&self, Refused(write, error): Refused, cx: &mut Cx<'_>) {
         let Some((op, _)) = write.request.filter(|_| error == StoreError::Full) else { return };
         if op.msg.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0 {
-            self.reply_error(&op, ENOSPC, cx);
+            cx.reply_error(&op, ENOSPC);
         }
     }
 
     fn inflight_of(&self, op: Box<ClientOp>, log: &[PgLogEntry], reply: RawMessage) -> InFlight {
         let bytes_out = reply.data_len() as u64;
-        let mut waiting = self.members();
+        let mut waiting = self.peering.members().clone();
         if planted(Bug::AckBeforeReplica) {
-            waiting.retain(|member| *member == self.ourselves());
+            waiting.retain(|member| *member == self.peering.whoami());
         }
         if planted(Bug::ForgetMember) && waiting.len() > 1 {
-            let last = waiting.iter().rposition(|member| *member != self.ourselves()).expect("there are others");
+            let last = waiting.iter().rposition(|member| *member != self.peering.whoami()).expect("there are others");
             waiting.remove(last);
         }
         InFlight { bytes_out, reqid: op.reqid, received: op.received, request: Some((op, reply)), ..InFlight::of(log, waiting) }

@@ -38,17 +38,12 @@ impl Pg {
         }
     }
 
-    /// Snapshots that are purged everywhere, as the monitor says, whatever the map's queue still has.
-    pub fn missed_purges(&mut self, snaps: &IntervalSet) {
-        self.trim.missed.union_with(snaps);
-    }
-
     /// Snapshots of which nothing was cloned here are done at once.
     fn purge_idle_snaps(&mut self, cx: &mut Cx<'_>) {
         if !self.trim.work().is_busy() {
             return;
         }
-        if self.is_lacking() {
+        if self.peering.is_lacking(&self.record) {
             // A clone that a member lacks is in no index of it: which snapshots have none is known when all is recovered.
             return;
         }
@@ -107,13 +102,15 @@ impl Pg {
             cx.sh.turns.want(self.work());
         }
     }
-    pub fn is_trimming(&self) -> bool {
-        !self.trim.queue.is_empty() && self.peering.is_active()
-    }
     pub(super) fn trim_status(&self) -> Option<Status> {
         let progress =
             format!("{} snapshots are left, {} clones trimmed", self.trim.queue.size(), self.record.info().stats.objects_trimmed);
-        self.is_trimming().then(|| Status { what: "snaptrim", pgid: Some(self.pgid), work: self.trim.work(), progress })
+        (self.peering.is_active() && !self.trim.queue().is_empty()).then(|| Status {
+            what: "snaptrim",
+            pgid: Some(self.pgid),
+            work: self.trim.work(),
+            progress,
+        })
     }
 
     /// A few clones of removed snapshots go.
@@ -161,7 +158,7 @@ impl Pg {
                     }
                 }
                 Some(plan) => {
-                    let reqid = self.own_reqid(cx);
+                    let reqid = cx.own_reqid();
                     let inflight = self.own_inflight(&plan, reqid, cx);
                     match self.submit_plan(plan, inflight, cx) {
                         Ok(()) => self.record.stats_mut().objects_trimmed += 1,

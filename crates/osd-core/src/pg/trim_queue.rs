@@ -7,7 +7,7 @@ use types::IntervalSet;
 
 /// Removed snapshots, and how far a group has come with them.
 #[derive(Debug)]
-pub(super) struct TrimQueue {
+pub(crate) struct TrimQueue {
     /// Those whose clones are still here.
     pub queue: IntervalSet,
     /// Those purged everywhere while this OSD was away, and not yet looked for here.

@@ -48,11 +48,6 @@ impl Pg {
         self.room.unfound().map(|obj| (obj, self.record.missing().get(obj)))
     }
 
-    /// What a member lacks of an object: ours, or that of the first other member that lacks it.
-    fn lacked(&self, obj: &HObject) -> Option<&PgMissingItem> {
-        self.record.missing().get(obj).or_else(|| self.missing_elsewhere().find_map(|missing| missing.get(obj)))
-    }
-
     /// Gives up every object that is not found. How many, or why that can't be done now.
     pub(crate) fn give_up_unfound(&mut self, how: GiveUp, cx: &mut Cx<'_>) -> Result<usize, String> {
         let unfound: Vec<HObject> = self.room.unfound().cloned().collect();
@@ -69,7 +64,7 @@ impl Pg {
         let mut version = self.record.next_version(self.epoch);
         let (mut txn, mut entries) = (Transaction::new(self.coll), Vec::with_capacity(unfound.len()));
         for obj in &unfound {
-            let Some(need) = self.lacked(obj).map(|item| item.need) else { continue };
+            let Some(need) = self.peering.lacked(&self.record, obj).map(|item| item.need) else { continue };
             let entry = PgLogEntry {
                 op: LogOp::LOST_DELETE,
                 soid: obj.clone(),
@@ -97,7 +92,7 @@ impl Pg {
         let Some(ours) = self.record.missing().get(obj) else {
             return Err(format!("{obj} is damaged here: repair the store, or delete the object"));
         };
-        let elsewhere = self.missing_elsewhere().filter_map(|missing| missing.get(obj)).map(|item| item.have).max();
+        let elsewhere = self.peering.missing_elsewhere().filter_map(|missing| missing.get(obj)).map(|item| item.have).max();
         if elsewhere.unwrap_or_default() > ours.have {
             return Err(format!("{obj}: another member has a newer version than the primary; let that one lead first"));
         }
@@ -118,7 +113,7 @@ impl Pg {
     /// Appends entries that are no write of a client: members lack what these name, as if each had been away then. `ours`: what our store does so
     /// that we don't lack what is reverted.
     fn submit_entries(&mut self, ours: Transaction, entries: Vec<PgLogEntry>, cx: &mut Cx<'_>) -> Result<(), String> {
-        let write = InFlight::of(&entries, self.members());
+        let write = InFlight::of(&entries, self.peering.members().clone());
         self.inflight.follows(self.record.info().last_update);
         let at_store = &mut self.at_store;
         if !self.record.give_up(&entries, |delta| at_store.takes(ours, Some(delta), Submitted::Write(write.version), cx)) {
@@ -144,7 +139,7 @@ impl Pg {
                 is_more = true;
                 break;
             }
-            let item = self.lacked(obj);
+            let item = self.peering.lacked(&self.record, obj);
             let version = |of: fn(&PgMissingItem) -> EVersion| item.map_or(EVersion::ZERO, of).to_string();
             objects.push(json!({
                 "oid": {
@@ -162,7 +157,7 @@ impl Pg {
             "num_missing": self.record.missing().len(),
             "num_unfound": self.room.unfound().count(),
             "objects": objects,
-            "state": if self.recovery_status().is_some() { "Recovering" } else { "NotRecovering" },
+            "state": if self.room.status(self.pgid).is_some() { "Recovering" } else { "NotRecovering" },
             "available_might_have_unfound": true,
             "might_have_unfound": former.iter().map(|(m, state)| json!({ "osd": m.to_string(), "status": state.name() })).collect::<Vec<_>>(),
             "more": is_more,

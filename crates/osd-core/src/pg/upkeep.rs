@@ -6,7 +6,7 @@ use super::replicate::InFlight;
 use crate::op::Plan;
 use crate::shared::Cx;
 use crate::work::{Status, Work};
-use types::{EntityName, Epoch, ReqId, Transaction};
+use types::{Epoch, ReqId, Transaction};
 
 impl Pg {
     /// Writes the whole info and the past intervals.
@@ -25,13 +25,8 @@ impl Pg {
         }
     }
 
-    /// A request of our own.
-    pub(super) fn own_reqid(&self, cx: &mut Cx<'_>) -> ReqId {
-        cx.sh.internal_tids += 1;
-        ReqId { name: EntityName::osd(cx.sh.whoami.into()), tid: cx.sh.internal_tids, inc: cx.sh.map.epoch as i32 }
-    }
     pub(super) fn own_inflight(&self, plan: &Plan, reqid: ReqId, cx: &Cx<'_>) -> InFlight {
-        InFlight { received: cx.clock.mono, reqid, ..InFlight::of(&plan.log, self.members()) }
+        InFlight { received: cx.clock.mono, reqid, ..InFlight::of(&plan.log, self.peering.members().clone()) }
     }
 
     /// About once a second.
@@ -58,7 +53,7 @@ impl Pg {
             return Work::Busy;
         }
         // Scrub and trimming look at objects that every member has.
-        if recovery.is_busy() || self.is_lacking() {
+        if recovery.is_busy() || self.peering.is_lacking(&self.record) {
             return recovery;
         }
         match (self.peering.is_active(), self.trim.work()) {
@@ -69,7 +64,7 @@ impl Pg {
         }
     }
     pub(crate) fn work_status(&self) -> impl Iterator<Item = Status> {
-        self.scrub_status().into_iter().chain(self.trim_status()).chain(self.recovery_status())
+        self.scrubs.status(self.pgid).into_iter().chain(self.trim_status()).chain(self.room.status(self.pgid))
     }
     /// Parts of it that wait may go on.
     pub(super) fn wake_work(&mut self, wake: impl Fn(&mut Work), cx: &mut Cx<'_>) {
@@ -83,14 +78,14 @@ impl Pg {
     pub fn turn(&mut self, cx: &mut Cx<'_>) {
         self.requests_turn(cx);
         if self.room.work().is_busy() {
-            self.recovery_turn(cx);
+            self.recover(cx, |recovery, host| recovery.turn(host));
         }
         self.asked_turn(cx);
-        if !self.peering.is_active() || self.is_lacking() && !self.scrubs.is_inspecting() {
+        if !self.peering.is_active() || self.peering.is_lacking(&self.record) && !self.scrubs.is_inspecting() {
             return;
         }
         self.scrub_turn(cx);
-        if self.is_lacking() {
+        if self.peering.is_lacking(&self.record) {
             return;
         }
         if self.trim.work().is_busy() {

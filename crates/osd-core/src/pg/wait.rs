@@ -58,7 +58,7 @@ impl Pg {
                 Ok(plan) => pg.take_plan(op, plan, cx),
                 Err(stop) => pg.stopped(op, Turn::InOrder, stop, cx),
             },
-            Err(StoreError::NoObject(_)) => pg.reply_error(&op, ENOENT, cx),
+            Err(StoreError::NoObject(_)) => cx.reply_error(&op, ENOENT),
             Err(error) => pg.stopped(op, Turn::InOrder, error.into(), cx),
         });
     }

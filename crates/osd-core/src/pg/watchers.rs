@@ -110,7 +110,7 @@ impl Pg {
             self.watches.remove(&obj, key, true, &mut out);
             return send_all(out, cx);
         };
-        let reqid = self.own_reqid(cx);
+        let reqid = cx.own_reqid();
         let args = WatchArgs { cookie: key.cookie, op: watch_op::UNWATCH, ..WatchArgs::default() };
         let mut msg = MOSDOp { hobj: obj.clone(), ..MOSDOp::default() };
         msg.ops.push(InOp { op: OsdOp::with_watch(OpCode::WATCH, args), ..InOp::default() });

@@ -20,7 +20,7 @@ use super::logs::last_complete;
 use super::logs::missing::Missing;
 use crate::planted::{Bug, planted};
 use store::{FastInfo, InfoChange, LogDelta};
-use types::{EVersion, Epoch, HObject, IntervalSet, LogOp, PastIntervals, PgHistory, PgInfo, PgLogEntry, PgMissingItem, PgStat};
+use types::{EVersion, Epoch, HObject, IntervalSet, LogOp, PastIntervals, PgHistory, PgInfo, PgLogEntry, PgMissingItem, PgStat, ReqId};
 
 /// How long a log gets.
 pub(super) struct LogBound {
@@ -87,6 +87,21 @@ impl Record {
     /// Epochs at which things last happened.
     pub(super) fn history_mut(&mut self) -> &mut PgHistory {
         &mut self.info.history
+    }
+    /// True if the log has the request: it was executed before.
+    pub(super) fn is_known(&self, reqid: &ReqId) -> bool {
+        self.log.find(reqid).is_some() && !planted(Bug::ForgetDups)
+    }
+    /// An error if these entries can't stand behind the log, in this order.
+    pub(super) fn check_order(&self, entries: &[PgLogEntry]) -> Result<(), String> {
+        let mut last = self.log.head();
+        for entry in entries {
+            if entry.version <= last {
+                return Err(format!("an entry {} behind {last}", entry.version));
+            }
+            last = entry.version;
+        }
+        Ok(())
     }
     /// The interval starts here, by the epoch at which its primary started it.
     pub(super) fn start_interval(&mut self, started: Epoch) {

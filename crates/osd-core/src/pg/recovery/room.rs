@@ -6,10 +6,11 @@ use super::host::{Part, Slots};
 use super::run::Recovery;
 use crate::event::ConnId;
 use crate::request::ClientOp;
-use crate::work::Work;
+use crate::shared::Cx;
+use crate::work::{Status, Work};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-use types::{Epoch, HObject, PgMissingItem, PgShard};
+use types::{Epoch, HObject, PgMissingItem, PgShard, SpgId};
 
 /// A change that recovery gave to our store.
 pub(in crate::pg) struct Given {
@@ -90,5 +91,22 @@ impl Room {
     }
     pub fn end_requests(&mut self) -> impl Iterator<Item = Box<ClientOp>> {
         std::mem::take(&mut self.waiting).into_values().flatten()
+    }
+    /// How many objects are not found.
+    pub fn unfound_len(&self) -> u64 {
+        self.recovery.as_ref().map_or(0, |recovery| recovery.unfound().len() as u64)
+    }
+    /// Recovery may sleep between objects: when it is to be woken.
+    pub fn note_sleep(&self, cx: &mut Cx<'_>) {
+        if let Some(at) = self.recovery().and_then(Recovery::sleeps_until) {
+            cx.sh.lease_due = Some(cx.sh.lease_due.map_or(at, |due| due.min(at)));
+        }
+    }
+    /// What is shown of it.
+    pub fn status(&self, pgid: SpgId) -> Option<Status> {
+        let recovery = self.recovery.as_ref().filter(|recovery| !recovery.is_done() || recovery.backfill().is_some())?;
+        let progress = format!("{} objects under way, {} unfound", recovery.under_way(), recovery.unfound().len());
+        let what = if recovery.backfill().is_some() { "backfill" } else { "recovery" };
+        Some(Status { what, pgid: Some(pgid), work: recovery.work(), progress })
     }
 }

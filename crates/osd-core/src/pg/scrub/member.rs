@@ -22,7 +22,7 @@ impl Pg {
             return;
         }
         match m.kind {
-            scrub_reserve::REQUEST if self.is_of_primary(m.from, m.map_epoch) => {
+            scrub_reserve::REQUEST if self.peering.is_of_primary(m.from, m.map_epoch) => {
                 let max = cx.sh.config.int("osd_max_scrubs").max(1) as usize;
                 let may = cx.sh.config.get("osd_scrub_during_recovery") == Some("true") || !cx.sh.recovery_slots.is_used();
                 if self.scrubs.lent_slot.is_none() && may {
@@ -31,7 +31,7 @@ impl Pg {
                 let kind = if self.scrubs.lent_slot.is_some() { scrub_reserve::GRANT } else { scrub_reserve::REJECT };
                 self.tell().scrub_slot(m.from, kind, cx);
             }
-            scrub_reserve::RELEASE if self.is_of_primary(m.from, m.map_epoch) => self.scrubs.lent_slot = None,
+            scrub_reserve::RELEASE if self.peering.is_of_primary(m.from, m.map_epoch) => self.scrubs.lent_slot = None,
             scrub_reserve::GRANT | scrub_reserve::REJECT => {
                 let Some(run) = &mut self.scrubs.run else { return };
                 let mut out = Vec::new();
@@ -56,7 +56,7 @@ impl Pg {
 
     /// Our primary asks for our map of a range.
     pub(crate) fn scrub_asked(&mut self, from: PgShard, m: &MOSDRepScrub, cx: &mut Cx<'_>) {
-        if self.is_of_primary(from, m.map_epoch) && self.peering.state() == super::super::peering::State::ReplicaActive {
+        if self.peering.is_of_primary(from, m.map_epoch) && self.peering.state() == super::super::peering::State::ReplicaActive {
             let scan = Scan::new(m.start.detach(), m.end.detach(), m.deep);
             self.scrubs.asked = Some(Box::new(Asked { to: from, min_epoch: m.min_epoch, scan, work: Work::Busy }));
             self.asked_turn(cx);

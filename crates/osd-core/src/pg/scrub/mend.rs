@@ -16,7 +16,7 @@ use crate::shared::Cx;
 use denc::Denc;
 use types::object_info::OI_ATTR;
 use types::{
-    ByteStr, EVersion, GHObject, HObject, LogOp, ModDesc, ObjectCleanRegions, ObjectStatSum, PgLogEntry, PgMissingItem, PgShard, SnapSet,
+    ByteStr, EVersion, GHObject, HObject, LogOp, ModDesc, ObjectCleanRegions, ObjectStatSum, PgLogEntry, PgMissingItem, SnapSet,
     Transaction, UTime,
 };
 
@@ -88,13 +88,6 @@ impl Pg {
         }
     }
 
-    /// Names of which our copy is bad: with the next request it is mended.
-    pub(super) fn note_suspects(&mut self, found: &Found) {
-        let ours = self.ourselves();
-        let bad_here = found.bad.iter().filter(|(_, bad)| bad.shards().any(|shard| shard == ours));
-        self.scrubs.suspects = bad_here.map(|(obj, bad)| (obj.head(), bad.version)).collect();
-    }
-
     /// Repairs what a scrub found; how many findings that settles is returned.
     pub(super) fn repair(&mut self, found: &Found, cx: &mut Cx<'_>) -> u64 {
         self.mend(found, cx) + self.write_digests(&found.digests, cx) + self.remove_extra(found, cx)
@@ -121,7 +114,7 @@ impl Pg {
         let item = PgMissingItem { need, have: EVersion::ZERO, delete: false, clean_regions: ObjectCleanRegions::fully_dirty() };
         let mut count = 0;
         for shard in bad.shards() {
-            if shard != self.ourselves() {
+            if shard != self.peering.whoami() {
                 count += u64::from(self.peering.lost_copy(shard, obj, &item));
                 continue;
             }
@@ -144,16 +137,6 @@ impl Pg {
         }
     }
 
-    /// True if one of these members has an object at this version, or a former one has it or may yet say so: then a copy that is damaged here is of no
-    /// use to anyone, and one that can be waited for is.
-    pub(in crate::pg) fn may_be_had_elsewhere(&self, obj: &HObject, need: EVersion, members: &[PgShard], cx: &Cx<'_>) -> bool {
-        let has = |member: PgShard| {
-            let known = self.peering.judged_member(member);
-            known.is_some_and(|k| k.info.last_update >= need && *obj < k.info.last_backfill && !k.missing.contains(obj))
-        };
-        let mut former = self.peering.former(&*cx.sh.map).into_iter();
-        members.iter().any(|member| has(*member)) || former.any(|(member, state)| state.may_have_more() || has(member))
-    }
     /// Our copy is damaged: we lack the object at this version from now on. False if that can't be.
     pub(in crate::pg) fn give_up_own(&mut self, obj: &HObject, need: EVersion, cx: &mut Cx<'_>) -> bool {
         if self.record.missing().contains(obj) || need > self.record.info().last_update || need == EVersion::ZERO {
@@ -170,7 +153,7 @@ impl Pg {
         for obj in &found.hopeless {
             let Ok(context) = load_object(&*cx.sh.store, self.coll, obj) else { continue };
             let need = context.info.version;
-            if context.exists && self.may_be_had_elsewhere(obj, need, &[], cx) && self.give_up_own(obj, need, cx) {
+            if context.exists && self.peering.may_be_had_elsewhere(obj, need, &[], &*cx.sh.map) && self.give_up_own(obj, need, cx) {
                 given_up.push(obj.clone());
             }
         }
@@ -241,7 +224,7 @@ impl Pg {
         }
     }
     fn submit_own(&mut self, plan: Plan, cx: &mut Cx<'_>) -> bool {
-        let reqid = self.own_reqid(cx);
+        let reqid = cx.own_reqid();
         let inflight = self.own_inflight(&plan, reqid, cx);
         self.submit_plan(plan, inflight, cx).is_ok()
     }

@@ -32,50 +32,21 @@ mod tests;
 use super::Pg;
 use crate::event::{Effect, Level};
 use crate::shared::Cx;
-use crate::work::Status;
-use base::Stamp;
 use compare::{Comparing, Found};
 use results::Results;
 use run::{Env, Order, Out, Pace, Scrub};
 use slots::ScrubSlots;
 use store::StoreError;
-use types::{HObject, ObjectStatSum, PgShard, pg_state};
+use types::{HObject, ObjectStatSum, PgShard, PgStat};
 
 impl Pg {
-    /// A scrub is asked for: begun by the next tick.
-    pub fn want_scrub(&mut self, deep: bool, repair: bool) {
-        let before = self.scrubs.wanted.unwrap_or_default();
-        let (deep, repair) = (deep || repair || before.deep, repair || before.repair && !before.is_auto);
-        self.scrubs.wanted = Some(Order { deep, repair, is_requested: true, ..Order::default() });
-        self.scrubs.not_before = Stamp(0);
-    }
-    pub(super) fn scrub_bits(&self) -> u64 {
-        let order = self.scrubs.run.as_ref().and_then(|run| run.order());
-        let mut bits = match order {
-            Some(order) if order.deep => pg_state::SCRUBBING | pg_state::DEEP_SCRUB,
-            Some(_) => pg_state::SCRUBBING,
-            None => 0,
-        };
-        if self.scrubs.is_mending || order.is_some_and(|order| order.repair && !order.is_auto) {
-            bits |= pg_state::REPAIR;
-        }
-        if self.scrubs.has_failed {
-            bits |= pg_state::FAILED_REPAIR;
-        }
-        bits
-    }
-    pub(super) fn scrub_status(&self) -> Option<Status> {
-        let run = self.scrubs.run.as_ref()?;
-        let what = run.order().map_or("inspection", Order::name);
-        Some(Status { what, pgid: Some(self.pgid), work: run.work(), progress: run.progress() })
-    }
     pub(crate) fn comparing(&self, cx: &Cx<'_>) -> Comparing {
-        Comparing { pgid: self.pgid, whoami: self.ourselves(), mode: "scrub", repair: false, size_max: cx.sh.limits.object_size_max }
+        Comparing { pgid: self.pgid, whoami: self.peering.whoami(), mode: "scrub", repair: false, size_max: cx.sh.limits.object_size_max }
     }
 
     /// About once a second: what is due begins, what is over ends.
     pub(super) fn tick_scrub(&mut self, cx: &mut Cx<'_>) {
-        if self.scrubs.is_mending && !self.is_lacking() {
+        if self.scrubs.is_mending && !self.peering.is_lacking(&self.record) {
             self.scrubs.is_mending = false;
             cx.sh.report_soon = true;
             if std::mem::take(&mut self.scrubs.checks_after) {
@@ -107,7 +78,7 @@ impl Pg {
     pub(super) fn scrub_turn(&mut self, cx: &mut Cx<'_>) {
         let Some(mut run) = self.scrubs.run.take_if(|run| run.work().is_busy()) else { return };
         let order = run.order().unwrap_or_default();
-        let (limits, pace) = (scan_limits(cx), self.pace(order, cx));
+        let (limits, pace) = (scan_limits(cx), pace(order, cx));
         let (others, lacking): (Vec<PgShard>, _) = (self.peering.others().collect(), &self.peering);
         let members = |head: Option<&HObject>| {
             let has = |member: &&PgShard| {
@@ -182,7 +153,7 @@ impl Pg {
             found.error(format!("{} {mode} {missing} missing, {inconsistent} inconsistent objects", self.pgid));
         }
         if repairs || self.record.info().stats.stats_invalid {
-            self.take_sums(&found);
+            take_sums(self.record.stats_mut(), &found.sum);
         }
         if let Some(results) = &mut self.scrubs.results {
             results.add(&found);
@@ -191,7 +162,7 @@ impl Pg {
                 found.lines.push((Level::Warn, text));
             }
         }
-        self.note_suspects(&found);
+        self.scrubs.note_suspects(&found, self.peering.whoami());
         if repairs {
             fixed += self.repair(&found, cx);
         }
@@ -276,23 +247,25 @@ impl Pg {
         }
         is_wrong
     }
-    /// What was counted is what there is: of every object, as the good copies have it.
-    fn take_sums(&mut self, found: &Found) {
-        let (sum, counted) = (&mut self.record.stats_mut().stats.sum, &found.sum);
-        sum.num_objects = counted.num_objects;
-        sum.num_bytes = counted.num_bytes;
-        sum.num_object_clones = counted.num_object_clones;
-        sum.num_objects_dirty = counted.num_objects_dirty;
-        sum.num_objects_omap = counted.num_objects_omap;
-        sum.num_objects_pinned = counted.num_objects_pinned;
-        sum.num_objects_manifest = counted.num_objects_manifest;
-        sum.num_whiteouts = counted.num_whiteouts;
-        self.record.stats_mut().stats_invalid = false;
-    }
-    fn pace(&self, order: Order, cx: &Cx<'_>) -> Pace {
-        let names = if order.deep { "osd_scrub_chunk_max" } else { "osd_shallow_scrub_chunk_max" };
-        Pace { names_max: cx.sh.config.int(names).max(1) as usize, rest_ns: (cx.sh.config.num("osd_scrub_sleep").max(0.0) * 1e9) as u64 }
-    }
+}
+
+/// What was counted is what there is: of every object, as the good copies have it.
+fn take_sums(stats: &mut PgStat, counted: &ObjectStatSum) {
+    let sum = &mut stats.stats.sum;
+    sum.num_objects = counted.num_objects;
+    sum.num_bytes = counted.num_bytes;
+    sum.num_object_clones = counted.num_object_clones;
+    sum.num_objects_dirty = counted.num_objects_dirty;
+    sum.num_objects_omap = counted.num_objects_omap;
+    sum.num_objects_pinned = counted.num_objects_pinned;
+    sum.num_objects_manifest = counted.num_objects_manifest;
+    sum.num_whiteouts = counted.num_whiteouts;
+    stats.stats_invalid = false;
+}
+
+fn pace(order: Order, cx: &Cx<'_>) -> Pace {
+    let names = if order.deep { "osd_scrub_chunk_max" } else { "osd_shallow_scrub_chunk_max" };
+    Pace { names_max: cx.sh.config.int(names).max(1) as usize, rest_ns: (cx.sh.config.num("osd_scrub_sleep").max(0.0) * 1e9) as u64 }
 }
 
 /// What is counted exactly.

@@ -2,16 +2,17 @@
 //!
 //! Holds no rule of a scrub, see [`super::run`]; what becomes of findings is [`super::mend`]'s.
 
+use super::compare::Found;
 use super::results::Results;
 use super::run::{Order, Scrub};
 use super::scan::Scan;
 use super::slots::ScrubSlot;
 use crate::event::ConnId;
 use crate::request::ClientOp;
-use crate::work::Work;
+use crate::work::{Status, Work};
 use base::Stamp;
 use std::collections::{BTreeMap, VecDeque};
-use types::{EVersion, Epoch, HObject, ObjectStatSum, PgShard};
+use types::{EVersion, Epoch, HObject, ObjectStatSum, PgShard, SpgId, pg_state};
 
 /// A map that our primary asked for.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub(super) struct Asked {
 
 /// What a group has for scrubbing.
 #[derive(Debug, Default)]
-pub(in crate::pg) struct Room {
+pub(crate) struct Room {
     /// What is to be done next, and from when on.
     pub(super) wanted: Option<Order>,
     pub(super) not_before: Stamp,
@@ -98,5 +99,37 @@ impl Room {
     }
     pub fn works_mut(&mut self) -> impl Iterator<Item = &mut Work> {
         self.run.iter_mut().map(|run| run.work_mut()).chain(self.asked.iter_mut().map(|asked| &mut asked.work))
+    }
+    /// A scrub is asked for: begun by the next tick.
+    pub fn want(&mut self, deep: bool, repair: bool) {
+        let before = self.wanted.unwrap_or_default();
+        let (deep, repair) = (deep || repair || before.deep, repair || before.repair && !before.is_auto);
+        self.wanted = Some(Order { deep, repair, is_requested: true, ..Order::default() });
+        self.not_before = Stamp(0);
+    }
+    pub fn bits(&self) -> u64 {
+        let order = self.run.as_ref().and_then(|run| run.order());
+        let mut bits = match order {
+            Some(order) if order.deep => pg_state::SCRUBBING | pg_state::DEEP_SCRUB,
+            Some(_) => pg_state::SCRUBBING,
+            None => 0,
+        };
+        if self.is_mending || order.is_some_and(|order| order.repair && !order.is_auto) {
+            bits |= pg_state::REPAIR;
+        }
+        if self.has_failed {
+            bits |= pg_state::FAILED_REPAIR;
+        }
+        bits
+    }
+    pub fn status(&self, pgid: SpgId) -> Option<Status> {
+        let run = self.run.as_ref()?;
+        let what = run.order().map_or("inspection", Order::name);
+        Some(Status { what, pgid: Some(pgid), work: run.work(), progress: run.progress() })
+    }
+    /// Names of which our copy is bad: with the next request it is mended.
+    pub(super) fn note_suspects(&mut self, found: &Found, ours: PgShard) {
+        let bad_here = found.bad.iter().filter(|(_, bad)| bad.shards().any(|shard| shard == ours));
+        self.suspects = bad_here.map(|(obj, bad)| (obj.head(), bad.version)).collect();
     }
 }

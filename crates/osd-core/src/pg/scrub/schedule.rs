@@ -21,7 +21,8 @@ impl Pg {
         if self.scrubs.known_since_s == 0 {
             self.scrubs.known_since_s = cx.now().sec;
         }
-        let is_ready = self.peering.is_primary() && self.peering.is_active() && self.peering.is_clean() && !self.is_lacking();
+        let is_ready =
+            self.peering.is_primary() && self.peering.is_active() && self.peering.is_clean() && !self.peering.is_lacking(&self.record);
         if !is_ready || cx.clock.mono < self.scrubs.not_before {
             return None;
         }
