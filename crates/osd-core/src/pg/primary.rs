@@ -12,6 +12,7 @@ use crate::event::Effect;
 use crate::planted::{Bug, planted};
 use crate::shared::Cx;
 use messages::{MOSDPGTemp, MOSDRepOpReply, Message, Paxos, PgLease};
+use store::StoreError;
 use types::{EVersion, Epoch, HObject, ObjectStatSum, PgInfo, PgLogEntry, PgShard, features};
 
 impl Pg {
@@ -41,8 +42,12 @@ impl Pg {
         if late.is_empty() {
             return;
         }
-        // What the store has to fetch is there at a later tick.
-        let Ok(entries) = cx.sh.store.pg_log(self.pgid, EVersion::ZERO, usize::MAX) else { return };
+        let entries = match cx.sh.store.pg_log(self.pgid, EVersion::ZERO, usize::MAX) {
+            Ok(entries) => entries,
+            // What the store has to fetch is there at a later tick.
+            Err(StoreError::Wait(_)) => return,
+            Err(error) => return cx.out.push(Effect::Stop { why: Some(format!("{}: its log: {error}", self.pgid)) }),
+        };
         let lease = self.renew_lease(cx);
         for (member, bring) in late {
             self.tell().start(member, bring, &entries, lease, cx);
