@@ -19,7 +19,7 @@ const HUBS: &[(&str, &str, usize)] = &[
     ("mon-core", "Mon", 190),
     ("osd-core", "Control", 102),
     ("osd-core", "Exec", 120),
-    ("osd-core", "Pg", 203),
+    ("osd-core", "Pg", 183),
     ("osd-core", "Shard", 136),
     ("sim", "Cluster", 110),
     ("store-block", "Core", 202),

@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::shared::Cx;
 use cephx::caps::{ClassCall, OsdRequest};
 use classes::{METHOD_RD, METHOD_WR};
-use maps::pool_flags;
+use maps::{PgPool, pool_flags};
 use messages::MOSDOp;
 use types::errno::{E2BIG, EBLOCKLISTED, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, EPERM};
 use types::osd_op::{OpCode, osd_flag};
@@ -80,6 +80,26 @@ pub(super) fn may_fetch(op: &ClientOp, wanted: &Wanted, cx: &Cx<'_>) -> bool {
             source.objects.iter().all(|object| allows(pool, b"", object.as_slice(), false, &[call]))
         }
     }
+}
+
+/// Whether the client's capabilities cover a request.
+fn allows(pool: &PgPool, pool_name: &str, session: &Session, m: &MOSDOp, info: &OpInfo, limits: &Limits) -> bool {
+    let Some(cap) = &session.peer.cap else { return true };
+    let listed = |class| limits.classes_by_default.has(class);
+    let calls = info.called.iter().map(|c| (c, listed(c.class)));
+    let classes: Vec<ClassCall<'_>> =
+        calls.map(|(c, listed)| ClassCall { class: c.class, method: c.method, read: c.reads, write: c.writes, listed }).collect();
+    let key = if m.hobj.key.is_empty() { &m.hobj.oid } else { &m.hobj.key };
+    cap.allows(&OsdRequest {
+        pool: pool_name,
+        namespace: m.hobj.nspace.as_slice(),
+        applications: &pool.application_metadata,
+        object: key.as_slice(),
+        read: info.plain_read || info.pg_op,
+        write: info.plain_write,
+        classes: &classes,
+        addr: if planted(Bug::BelieveClaimedNetwork) { &session.peer.addr } else { &session.peer.from },
+    })
 }
 
 impl Pg {
@@ -172,7 +192,7 @@ impl Pg {
         if info.called.iter().any(|c| !limits.classes_loaded.has(c.class)) {
             return Err(Halt::Reply(EPERM));
         }
-        if !self.allows(session, m, info, limits) {
+        if !allows(&self.pool, &self.pool_name, session, m, info, limits) {
             return Err(Halt::Reply(EPERM));
         }
         if info.pg_op {
@@ -190,26 +210,6 @@ impl Pg {
             return Err(if m.has(osd_flag::SUPPORTSPOOLEIO) { Halt::Drop } else { Halt::Reply(EIO) });
         }
         Ok(())
-    }
-
-    /// Whether the client's capabilities cover a request.
-    fn allows(&self, session: &Session, m: &MOSDOp, info: &OpInfo, limits: &Limits) -> bool {
-        let Some(cap) = &session.peer.cap else { return true };
-        let listed = |class| limits.classes_by_default.has(class);
-        let calls = info.called.iter().map(|c| (c, listed(c.class)));
-        let classes: Vec<ClassCall<'_>> =
-            calls.map(|(c, listed)| ClassCall { class: c.class, method: c.method, read: c.reads, write: c.writes, listed }).collect();
-        let key = if m.hobj.key.is_empty() { &m.hobj.oid } else { &m.hobj.key };
-        cap.allows(&OsdRequest {
-            pool: &self.pool_name,
-            namespace: m.hobj.nspace.as_slice(),
-            applications: &self.pool.application_metadata,
-            object: key.as_slice(),
-            read: info.plain_read || info.pg_op,
-            write: info.plain_write,
-            classes: &classes,
-            addr: if planted(Bug::BelieveClaimedNetwork) { &session.peer.addr } else { &session.peer.from },
-        })
     }
 
     /// A request that the log has is answered with what came of it, as soon as that is durable.

@@ -1,4 +1,4 @@
-//! What a group has given to its own store, and the store has not committed.
+//! Transactions that a group has given to its own store, and the store has not committed.
 //!
 //! Holds no transaction: only what each was, in order.
 
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use store::{LogDelta, StoreError, StoreResult};
 use types::{EVersion, Epoch, SpgId, Transaction};
 
-/// What a group has given to its own store.
+/// Kinds of what a group gives to its own store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Submitted {
     /// The group's record, or what it does by itself without an entry.

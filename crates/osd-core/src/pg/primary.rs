@@ -11,7 +11,7 @@ use super::peering::State;
 use crate::event::Effect;
 use crate::planted::{Bug, planted};
 use crate::shared::Cx;
-use messages::{MOSDPGTemp, MOSDRepOpReply, Message, Paxos, PgLease};
+use messages::{MOSDPGTemp, Message, Paxos, PgLease};
 use store::StoreError;
 use types::{EVersion, Epoch, HObject, ObjectStatSum, PgInfo, PgLogEntry, PgShard, features};
 
@@ -138,9 +138,6 @@ impl Pg {
         }
     }
     /// A member has a write on disk.
-    pub(crate) fn write_acknowledged(&mut self, m: &MOSDRepOpReply, cx: &mut Cx<'_>) {
-        self.acknowledged(m.from, m.map_epoch, m.tid, m.last_complete_ondisk, cx);
-    }
     pub(crate) fn acknowledged(&mut self, from: PgShard, epoch: Epoch, number: u64, complete: EVersion, cx: &mut Cx<'_>) {
         if !self.peering.is_primary() || self.peering.is_old(epoch) {
             return;

@@ -82,7 +82,7 @@ impl Pg {
         let (past, name) = (self.peering.past.clone(), self.pool_name.clone());
         let mut pg = Pg::new(slot, child, pool, name, record, past, mapping, false, cx);
         pg.lease = self.lease.for_child();
-        reshape.records.push(pg.whole_record(theirs));
+        reshape.records.push(pg.record.whole(epoch, &pg.peering.past, theirs));
         pg.record.saved(epoch, true);
         pg
     }
@@ -90,7 +90,7 @@ impl Pg {
     /// Gives a split or a merge to the store, with this group's record: the parent's, or that of the group that took others in. `entries` are its
     /// log's.
     pub(crate) fn reshaped(&mut self, reshape: Reshape, entries: Vec<PgLogEntry>, cx: &mut Cx<'_>) {
-        let delta = LogDelta { with: reshape.records, ..self.whole_record(entries) };
+        let delta = LogDelta { with: reshape.records, ..self.record.whole(self.peering.mapping.epoch, &self.peering.past, entries) };
         if !self.at_store.takes(reshape.txn, Some(delta), Submitted::Record, cx) {
             let why = format!("{}: no room in the store for the records of a split or a merge", self.pgid);
             cx.out.push(Effect::Stop { why: Some(why) });
@@ -106,11 +106,6 @@ impl Pg {
         }
     }
 
-    /// All that the store is to remember of the group, in place of what it does. `entries` are those of the log.
-    pub(super) fn whole_record(&self, entries: Vec<PgLogEntry>) -> LogDelta {
-        self.record.whole(self.peering.mapping.epoch, &self.peering.past, entries)
-    }
-
     /// Takes in the objects of another group, which is over then. This one has taken in the map already. If either lacks what it had when they were found
     /// ready, this OSD lacks objects without knowing which: all of them are looked at by a backfill.
     pub(crate) fn merge(&mut self, source: Pg, reshape: &mut Reshape, cx: &mut Cx<'_>) {
@@ -121,11 +116,6 @@ impl Pg {
         let versions = (source.record.info().last_update, self.record.info().last_update);
         self.record.take_in(source.record, is_as_found_ready(&self.pool, source.pgid.pgid, versions));
     }
-    /// A group that this one should take in is not here: its objects are elsewhere.
-    pub(crate) fn merge_absent(&mut self) {
-        self.record.lacks_another();
-    }
-
     /// After a merge: requests go on, and are looked at anew.
     pub(crate) fn go_on_merged(&mut self, cx: &mut Cx<'_>) {
         // What is at hand of an object may be older than the merge.

@@ -6,6 +6,7 @@ use super::Pg;
 use super::account;
 use super::admit::Halt;
 use super::at_store::Submitted;
+use super::peering::Peering;
 use super::range;
 use super::record::LogBound;
 use super::replicate::InFlight;
@@ -14,7 +15,7 @@ use crate::op::{Plan, PlanKind, WatchEffect};
 use crate::planted::{Bug, planted};
 use crate::request::{ClientOp, plan_reply};
 use crate::shared::Cx;
-use maps::pool_flags;
+use maps::{PgPool, pool_flags};
 use messages::RawMessage;
 use store::StoreError;
 use types::errno::{EDQUOT, EINVAL, ENOSPC};
@@ -24,6 +25,50 @@ use types::{EVersion, HObject, PgLogEntry, Transaction};
 /// Our own store did not take a change, which is as if it had never been: it has no room, or it has stopped and the OSD ends. No other member hears of it.
 #[derive(Debug)]
 pub(super) struct Refused(Box<InFlight>, StoreError);
+
+/// A pool that is full takes nothing that makes it grow. A client that did not ask to hear of it is not answered: the map will say
+/// so, and it sends its request again when there is room.
+fn full(pool: &PgPool, op: &ClientOp, plan: &Plan, cx: &mut Cx<'_>) -> Option<Halt> {
+    if plan.kind != PlanKind::Write {
+        return None;
+    }
+    let no_room = !cx.sh.has_room(plan.txn.data_len());
+    let full = no_room || pool.has(pool_flags::FULL) || cx.sh.map.has_flag(maps::map_flags::FULL);
+    let grows = plan.stats.num_bytes > 0 || plan.stats.num_objects > 0 || no_room;
+    if !full || !grows || (op.msg.has(osd_flag::FULL_FORCE) && !no_room) {
+        return None;
+    }
+    if no_room {
+        cx.sh.store_refused = true;
+    }
+    Some(if op.msg.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) == 0 {
+        Halt::Drop
+    } else if pool.has(pool_flags::FULL_QUOTA) {
+        Halt::Reply(EDQUOT)
+    } else {
+        Halt::Reply(ENOSPC)
+    })
+}
+/// The store did not take a request's change. Where it has stopped, the OSD's next life answers.
+fn answer_refused(Refused(write, error): Refused, cx: &mut Cx<'_>) {
+    let Some((op, _)) = write.request.filter(|_| error == StoreError::Full) else { return };
+    if op.msg.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0 {
+        cx.reply_error(&op, ENOSPC);
+    }
+}
+
+fn inflight_of(peering: &Peering, op: Box<ClientOp>, log: &[PgLogEntry], reply: RawMessage) -> InFlight {
+    let bytes_out = reply.data_len() as u64;
+    let mut waiting = peering.members().clone();
+    if planted(Bug::AckBeforeReplica) {
+        waiting.retain(|member| *member == peering.whoami());
+    }
+    if planted(Bug::ForgetMember) && waiting.len() > 1 {
+        let last = waiting.iter().rposition(|member| *member != peering.whoami()).expect("there are others");
+        waiting.remove(last);
+    }
+    InFlight { bytes_out, reqid: op.reqid, received: op.received, request: Some((op, reply)), ..InFlight::of(log, waiting) }
+}
 
 impl Pg {
     /// True if an object of this name lies in the group. A store ends at a change to any other, so it is asked of all that comes from outside.
@@ -37,7 +82,7 @@ impl Pg {
 
     /// What a plan says is done: a read is answered, a change or an error is logged.
     pub(super) fn take_plan(&mut self, op: Box<ClientOp>, mut plan: Plan, cx: &mut Cx<'_>) {
-        match self.full(&op, &plan, cx) {
+        match full(&self.pool, &op, &plan, cx) {
             None => {}
             Some(Halt::Drop) => return,
             Some(Halt::Reply(errno)) => return cx.reply_error(&op, errno),
@@ -61,64 +106,20 @@ impl Pg {
             PlanKind::LogOnly => {
                 self.apply_effects(&op.msg.hobj, Some(op.conn), std::mem::take(&mut plan.effects), cx);
                 let reply = plan_reply(&op.msg, &mut plan, epoch, true);
-                let inflight = self.inflight_of(op, &plan.log, reply);
+                let inflight = inflight_of(&self.peering, op, &plan.log, reply);
                 if let Err(refused) = self.submit(Transaction::default(), None, plan.log, inflight, cx) {
-                    self.refused(refused, cx);
+                    answer_refused(refused, cx);
                 }
             }
             PlanKind::Write => {
                 let reply = plan_reply(&op.msg, &mut plan, epoch, true);
-                let mut inflight = self.inflight_of(op, &plan.log, reply);
+                let mut inflight = inflight_of(&self.peering, op, &plan.log, reply);
                 inflight.effects = std::mem::take(&mut plan.effects);
                 if let Err(refused) = self.submit_plan(plan, inflight, cx) {
-                    self.refused(refused, cx);
+                    answer_refused(refused, cx);
                 }
             }
         }
-    }
-
-    /// A pool that is full takes nothing that makes it grow. A client that did not ask to hear of it is not answered: the map will say
-    /// so, and it sends its request again when there is room.
-    fn full(&self, op: &ClientOp, plan: &Plan, cx: &mut Cx<'_>) -> Option<Halt> {
-        if plan.kind != PlanKind::Write {
-            return None;
-        }
-        let no_room = !cx.sh.has_room(plan.txn.data_len());
-        let full = no_room || self.pool.has(pool_flags::FULL) || cx.sh.map.has_flag(maps::map_flags::FULL);
-        let grows = plan.stats.num_bytes > 0 || plan.stats.num_objects > 0 || no_room;
-        if !full || !grows || (op.msg.has(osd_flag::FULL_FORCE) && !no_room) {
-            return None;
-        }
-        if no_room {
-            cx.sh.store_refused = true;
-        }
-        Some(if op.msg.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) == 0 {
-            Halt::Drop
-        } else if self.pool.has(pool_flags::FULL_QUOTA) {
-            Halt::Reply(EDQUOT)
-        } else {
-            Halt::Reply(ENOSPC)
-        })
-    }
-    /// The store did not take a request's change. Where it has stopped, the OSD's next life answers.
-    fn refused(&self, Refused(write, error): Refused, cx: &mut Cx<'_>) {
-        let Some((op, _)) = write.request.filter(|_| error == StoreError::Full) else { return };
-        if op.msg.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0 {
-            cx.reply_error(&op, ENOSPC);
-        }
-    }
-
-    fn inflight_of(&self, op: Box<ClientOp>, log: &[PgLogEntry], reply: RawMessage) -> InFlight {
-        let bytes_out = reply.data_len() as u64;
-        let mut waiting = self.peering.members().clone();
-        if planted(Bug::AckBeforeReplica) {
-            waiting.retain(|member| *member == self.peering.whoami());
-        }
-        if planted(Bug::ForgetMember) && waiting.len() > 1 {
-            let last = waiting.iter().rposition(|member| *member != self.peering.whoami()).expect("there are others");
-            waiting.remove(last);
-        }
-        InFlight { bytes_out, reqid: op.reqid, received: op.received, request: Some((op, reply)), ..InFlight::of(log, waiting) }
     }
 
     /// Submits a change: its contexts are what readers see from now on, once it is durable.

@@ -212,7 +212,7 @@ impl Tell<'_> {
             send(member.osd, raw.clone(), cx);
         }
     }
-    /// What the primary wrote is durable here.
+    /// A write of the primary is durable here.
     pub(super) fn durable(self, done: &Acknowledgement, cx: &mut Cx<'_>) {
         let to = self.peering.primary();
         if done.is_bare {

@@ -4,11 +4,11 @@
 
 use super::Pg;
 use super::at_store::Submitted;
+use super::replicate::InFlight;
 use super::snaps::SnapRange;
-use crate::event::{Effect, Level};
 use crate::op::{ObjectContext, PlanStop, SnapIndexChange, TrimCtx, load_object, plan_trim};
 use crate::shared::Cx;
-use crate::work::{For, Status, Work};
+use crate::work::{For, Work};
 use store::StoreError;
 use types::{HObject, IntervalSet};
 
@@ -61,7 +61,7 @@ impl Pg {
                 // Whatever lies before the next snapshot with clones has none.
                 let next = match range.next_snap(&*cx.sh.store, at) {
                     Ok(next) => next.unwrap_or(end).min(end),
-                    Err(error) => return self.snaps_stopped(&error, cx),
+                    Err(error) => return self.trim.stopped(self.pgid, &error, cx),
                 };
                 if next == end {
                     break;
@@ -69,7 +69,7 @@ impl Pg {
                 match range.first(&*cx.sh.store, next) {
                     Ok(Some(_)) => left.insert(next, 1),
                     Ok(None) => {}
-                    Err(error) => return self.snaps_stopped(&error, cx),
+                    Err(error) => return self.trim.stopped(self.pgid, &error, cx),
                 }
                 at = next + 1;
             }
@@ -84,17 +84,6 @@ impl Pg {
     pub(super) fn snap_range(&self) -> SnapRange {
         SnapRange::of(self.pgid.pgid, self.pool.pg_num)
     }
-    /// The index of snapshots can't be read now, or not at all: the group rests from it until the store has news or a tick comes.
-    fn snaps_stopped(&mut self, error: &StoreError, cx: &mut Cx<'_>) {
-        self.trim.work = Work::stopped(error);
-        if !matches!(error, StoreError::Wait(_)) {
-            self.trim.errors += 1;
-            if self.trim.errors == 1 {
-                cx.sh.damaged += 1;
-                cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{} snaptrim: {error}", self.pgid) });
-            }
-        }
-    }
     /// A change of our own is durable everywhere, or what recovery brought is here: it may be the last that trimming waits for.
     pub(super) fn own_is_durable(&mut self, cx: &mut Cx<'_>) {
         if self.trim.work == Work::Waiting(For::Peer) {
@@ -102,17 +91,6 @@ impl Pg {
             cx.sh.turns.want(self.work());
         }
     }
-    pub(super) fn trim_status(&self) -> Option<Status> {
-        let progress =
-            format!("{} snapshots are left, {} clones trimmed", self.trim.queue.size(), self.record.info().stats.objects_trimmed);
-        (self.peering.is_active() && !self.trim.queue().is_empty()).then(|| Status {
-            what: "snaptrim",
-            pgid: Some(self.pgid),
-            work: self.trim.work(),
-            progress,
-        })
-    }
-
     /// A few clones of removed snapshots go.
     pub(super) fn trim_turn(&mut self, cx: &mut Cx<'_>) {
         if !self.room.is_durable() {
@@ -136,7 +114,7 @@ impl Pg {
                     continue;
                 }
                 Err(error) => {
-                    self.snaps_stopped(&error, cx);
+                    self.trim.stopped(self.pgid, &error, cx);
                     break;
                 }
             };
@@ -159,7 +137,7 @@ impl Pg {
                 }
                 Some(plan) => {
                     let reqid = cx.own_reqid();
-                    let inflight = self.own_inflight(&plan, reqid, cx);
+                    let inflight = InFlight::own(&plan.log, self.peering.members().clone(), reqid, cx.clock.mono);
                     match self.submit_plan(plan, inflight, cx) {
                         Ok(()) => self.record.stats_mut().objects_trimmed += 1,
                         Err(_) => self.trim.work = Work::stopped(&StoreError::Full),

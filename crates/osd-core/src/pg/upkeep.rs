@@ -2,11 +2,9 @@
 
 use super::Pg;
 use super::at_store::Submitted;
-use super::replicate::InFlight;
-use crate::op::Plan;
 use crate::shared::Cx;
 use crate::work::{Status, Work};
-use types::{Epoch, ReqId, Transaction};
+use types::{Epoch, Transaction};
 
 impl Pg {
     /// Writes the whole info and the past intervals.
@@ -23,10 +21,6 @@ impl Pg {
         if self.record.saved_epoch().saturating_add(lag) < self.peering.mapping.epoch {
             self.save_info(cx);
         }
-    }
-
-    pub(super) fn own_inflight(&self, plan: &Plan, reqid: ReqId, cx: &Cx<'_>) -> InFlight {
-        InFlight { received: cx.clock.mono, reqid, ..InFlight::of(&plan.log, self.peering.members().clone()) }
     }
 
     /// About once a second.
@@ -64,7 +58,9 @@ impl Pg {
         }
     }
     pub(crate) fn work_status(&self) -> impl Iterator<Item = Status> {
-        self.scrubs.status(self.pgid).into_iter().chain(self.trim_status()).chain(self.room.status(self.pgid))
+        let trimmed = self.record.info().stats.objects_trimmed;
+        let trim = self.trim.status(self.pgid, trimmed).filter(|_| self.peering.is_active());
+        self.scrubs.status(self.pgid).into_iter().chain(trim).chain(self.room.status(self.pgid))
     }
     /// Parts of it that wait may go on.
     pub(super) fn wake_work(&mut self, wake: impl Fn(&mut Work), cx: &mut Cx<'_>) {

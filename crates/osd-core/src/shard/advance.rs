@@ -168,7 +168,7 @@ impl Shard {
         pg.advance(pool, name, mapping, old, &mut cx.with(&mut self.sh));
         let is_short = sources.len() < merged.len() && tells_of_merges(&pg.pool);
         if is_short {
-            pg.merge_absent();
+            pg.record.lacks_another();
         }
         if seeds.is_empty() && merged.is_empty() {
             return Advance::Done;

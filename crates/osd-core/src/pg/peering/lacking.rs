@@ -1,4 +1,4 @@
-//! What members lack, as their primary knows it, and how it stands with copies of objects.
+//! Objects that members lack, as their primary knows it, and how it stands with copies.
 //!
 //! Holds no object's way back, which is recovery's. What we lack ourselves is in the group's record, and is handed in.
 

@@ -6,9 +6,8 @@
 //!    got lack reach                            objects come, and are lacked           missing ──▶ last_complete
 //!    split_off take_in forget_entries          the group becomes others
 //! ```
-//! The only writer of `last_update`, `last_complete` and `log_tail`: they follow from the log and from what is missing, so no method leaves them apart. What
-//! changes the store is given to it from in here, as a [`LogDelta`], by the function that the caller brings: what that refuses is taken back before the
-//! method returns.
+//! The only writer of `last_update`, `last_complete` and `log_tail`: they follow from the log and from the missing objects, so no method leaves them apart. A
+//! change goes to the store from in here, as a [`LogDelta`], by the function that the caller brings: a refused change is taken back before the method returns.
 //! Absent: the store itself, messages, members. How two logs become one is [`super::logs`]' to say, how entries are kept, [`super::log`]'s.
 
 mod adopt;
@@ -43,7 +42,7 @@ pub struct Record {
     is_dirty: bool,
     /// The map that the record in the store names.
     saved_epoch: Epoch,
-    /// What the store had no room for; the next tick tries again.
+    /// A save that the store had no room for; the next tick tries again.
     unsaved: Option<Submitted>,
 }
 
@@ -80,7 +79,7 @@ impl Record {
     pub fn next_version(&self, epoch: Epoch) -> EVersion {
         EVersion::new(epoch, self.log.head().version + 1)
     }
-    /// What is counted of the group, and reported.
+    /// Counts of the group, as they are reported.
     pub(super) fn stats_mut(&mut self) -> &mut PgStat {
         &mut self.info.stats
     }
@@ -172,8 +171,8 @@ impl Record {
         self.info.log_tail = self.log.tail();
     }
 
-    /// The primary has written. `lacks`: our store does not get what these entries say. Its log begins behind `trim_to`, and so does ours. What the store is to
-    /// be told is never refused: that ends the OSD.
+    /// The primary has written. `lacks`: our store does not get what these entries say. Its log begins behind `trim_to`, and so does ours. The store is never
+    /// allowed to refuse this: the OSD ends.
     pub(super) fn follow(&mut self, entries: Vec<PgLogEntry>, lacks: bool, stats: PgStat, trim_to: EVersion, dups: usize) -> LogDelta {
         for entry in &entries {
             self.info.last_user_version = self.info.last_user_version.max(entry.user_version);
@@ -281,7 +280,7 @@ impl Record {
         is_taken
     }
 
-    /// What the primary knows of the group that is the same for every member.
+    /// The primary's counts, which are the same for every member.
     pub(super) fn take_counts(&mut self, theirs: &PgInfo) {
         if !self.info.is_incomplete() {
             self.info.stats.stats = theirs.stats.stats.clone();
@@ -328,7 +327,7 @@ impl Record {
             ..self.standing(epoch, past)
         }
     }
-    /// Writes what is said of the whole group. What there is no room for is written by a later tick.
+    /// Writes the standing. A later tick writes it if there is no room now.
     pub(super) fn save(&mut self, epoch: Epoch, past: &PastIntervals, what: Submitted, takes: impl FnOnce(LogDelta) -> bool) {
         self.is_dirty = false;
         if takes(self.standing(epoch, past)) {

@@ -69,7 +69,7 @@ impl Record {
         self.missing = Missing::default();
     }
     /// A group that this one should take in is not here: its objects are elsewhere.
-    pub(in crate::pg) fn lacks_another(&mut self) {
+    pub(crate) fn lacks_another(&mut self) {
         self.log.forget_entries();
         self.lacks_a_part();
         self.note_ends();

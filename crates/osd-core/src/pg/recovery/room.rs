@@ -1,4 +1,4 @@
-//! What a group has for its recovery: its rules while they rest, the requests that wait for objects, and what its store was given.
+//! A group's state of recovery: its rules while they rest, the requests that wait for objects, and what its store was given.
 //!
 //! Holds no rule and sends nothing: see [`super::run`] and [`crate::pg::recover`].
 
@@ -102,7 +102,7 @@ impl Room {
             cx.sh.lease_due = Some(cx.sh.lease_due.map_or(at, |due| due.min(at)));
         }
     }
-    /// What is shown of it.
+    /// Its row among the work that is shown.
     pub fn status(&self, pgid: SpgId) -> Option<Status> {
         let recovery = self.recovery.as_ref().filter(|recovery| !recovery.is_done() || recovery.backfill().is_some())?;
         let progress = format!("{} objects under way, {} unfound", recovery.under_way(), recovery.unfound().len());

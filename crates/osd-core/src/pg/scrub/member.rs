@@ -42,7 +42,7 @@ impl Pg {
                 {
                     self.scrubs.own_slot = None;
                     self.scrubs.wanted = self.scrubs.wanted.or(order.filter(|order| order.is_requested));
-                    self.put_off_scrub(cx);
+                    self.scrubs.put_off(cx);
                 }
                 if self.scrubs.run.as_ref().is_some_and(|run| run.is_over()) {
                     self.scrubs.run = None;

@@ -7,7 +7,9 @@
 use super::super::Pg;
 use super::super::at_store::Submitted;
 use super::super::objects::head_name;
+use super::super::replicate::InFlight;
 use super::compare::{Bad, Found, NewDigests};
+use super::comparing;
 use super::run::Scrub;
 use crate::event::{Effect, Level};
 use crate::op::{Plan, PlanKind, SnapIndexChange, load_object};
@@ -19,6 +21,19 @@ use types::{
     ByteStr, EVersion, GHObject, HObject, LogOp, ModDesc, ObjectCleanRegions, ObjectStatSum, PgLogEntry, PgMissingItem, SnapSet,
     Transaction, UTime,
 };
+
+/// The entry of a change of our own.
+fn own_entry(op: LogOp, obj: &HObject, version: EVersion, prior_version: EVersion, cx: &Cx<'_>) -> PgLogEntry {
+    PgLogEntry {
+        op,
+        soid: obj.clone(),
+        version,
+        prior_version,
+        mtime: if op == LogOp::DELETE { UTime::ZERO } else { cx.now() },
+        mod_desc: ModDesc::unrollbackable(),
+        ..PgLogEntry::default()
+    }
+}
 
 impl Pg {
     /// A request on a name that is inspected, or that a chunk holds back, waits; one on a copy that is known to be bad has it mended first.
@@ -59,7 +74,7 @@ impl Pg {
     }
     pub(super) fn inspect(&mut self, head: &HObject, cx: &mut Cx<'_>) {
         if self.scrubs.run.is_none() {
-            let run = Scrub::bare(self.comparing(cx), Vec::new(), HObject::pgmeta(self.pgid.pgid));
+            let run = Scrub::bare(comparing(self.pgid, self.peering.whoami(), cx), Vec::new(), HObject::pgmeta(self.pgid.pgid));
             self.scrubs.run = Some(Box::new(run));
         }
         self.scrubs.run.as_mut().expect("made above").suspect(head);
@@ -183,7 +198,7 @@ impl Pg {
             }
             let mut txn = Transaction::new(self.coll);
             txn.set_attr(&GHObject::plain(obj.clone()), ByteStr::from_static(OI_ATTR), ctx.info.to_bytes(cx.sh.osd_features));
-            let entry = self.own_entry(LogOp::MODIFY, obj, version, ctx.info.prior_version, cx);
+            let entry = own_entry(LogOp::MODIFY, obj, version, ctx.info.prior_version, cx);
             let plan = own_plan(txn, entry, ctx.info.user_version, ctx.detached(), Vec::new());
             count += u64::from(self.submit_own(plan, cx));
         }
@@ -203,7 +218,7 @@ impl Pg {
             let mut txn = Transaction::new(self.coll);
             txn.touch(&name);
             txn.remove(&name);
-            let entry = self.own_entry(LogOp::DELETE, clone, self.record.next_version(self.epoch), *prior, cx);
+            let entry = own_entry(LogOp::DELETE, clone, self.record.next_version(self.epoch), *prior, cx);
             let gone = SnapIndexChange { clone: clone.clone(), old: snaps_of(&head.snapset, clone), new: Vec::new() };
             let plan = own_plan(txn, entry, 0, head.detached(), vec![gone]);
             // The finding was one of the clone and one of its head's.
@@ -212,20 +227,9 @@ impl Pg {
         count
     }
 
-    fn own_entry(&self, op: LogOp, obj: &HObject, version: EVersion, prior_version: EVersion, cx: &Cx<'_>) -> PgLogEntry {
-        PgLogEntry {
-            op,
-            soid: obj.clone(),
-            version,
-            prior_version,
-            mtime: if op == LogOp::DELETE { UTime::ZERO } else { cx.now() },
-            mod_desc: ModDesc::unrollbackable(),
-            ..PgLogEntry::default()
-        }
-    }
     fn submit_own(&mut self, plan: Plan, cx: &mut Cx<'_>) -> bool {
         let reqid = cx.own_reqid();
-        let inflight = self.own_inflight(&plan, reqid, cx);
+        let inflight = InFlight::own(&plan.log, self.peering.members().clone(), reqid, cx.clock.mono);
         self.submit_plan(plan, inflight, cx).is_ok()
     }
 }

@@ -37,13 +37,13 @@ use results::Results;
 use run::{Env, Order, Out, Pace, Scrub};
 use slots::ScrubSlots;
 use store::StoreError;
-use types::{HObject, ObjectStatSum, PgShard, PgStat};
+use types::{HObject, ObjectStatSum, PgShard, PgStat, SpgId};
+
+pub(super) fn comparing(pgid: SpgId, whoami: PgShard, cx: &Cx<'_>) -> Comparing {
+    Comparing { pgid, whoami, mode: "scrub", repair: false, size_max: cx.sh.limits.object_size_max }
+}
 
 impl Pg {
-    pub(crate) fn comparing(&self, cx: &Cx<'_>) -> Comparing {
-        Comparing { pgid: self.pgid, whoami: self.peering.whoami(), mode: "scrub", repair: false, size_max: cx.sh.limits.object_size_max }
-    }
-
     /// About once a second: what is due begins, what is over ends.
     pub(super) fn tick_scrub(&mut self, cx: &mut Cx<'_>) {
         if self.scrubs.is_mending && !self.peering.is_lacking(&self.record) {
@@ -66,7 +66,8 @@ impl Pg {
         self.record.stats_mut().objects_scrubbed = 0;
         let mut out = Vec::new();
         let members: Vec<PgShard> = self.peering.others().collect();
-        let mut run = Scrub::new(order, self.comparing(cx), members, HObject::pgmeta(self.pgid.pgid), &mut out);
+        let mut run =
+            Scrub::new(order, comparing(self.pgid, self.peering.whoami(), cx), members, HObject::pgmeta(self.pgid.pgid), &mut out);
         (run.started, run.started_wall_ns) = (cx.clock.mono, cx.clock.wall_ns);
         self.scrubs.run = Some(Box::new(run));
         cx.sh.report_soon = true;
@@ -120,7 +121,7 @@ impl Pg {
         }
         let members = self.scrubs.run.as_ref().map(|run| run.members().to_vec()).unwrap_or_default();
         members.into_iter().for_each(|member| self.tell().scrub_slot(member, messages::scrub_reserve::RELEASE, cx));
-        self.put_off_scrub(cx);
+        self.scrubs.put_off(cx);
         self.scrubs.run = None;
         self.end_scrub(cx);
     }
@@ -146,7 +147,7 @@ impl Pg {
         let is_few = !found.bad.is_empty() && found.bad.len() <= auto_max;
         let repairs = order.repair && (!order.is_auto || is_few);
         let mode = if order.is_auto && repairs { "repair" } else { order.name() };
-        let sums_were_wrong = self.check_sums(mode, &mut found);
+        let sums_were_wrong = check_sums(self.pgid, &self.record.info().stats, mode, &mut found);
         let mut fixed = u64::from(repairs && sums_were_wrong);
         let (missing, inconsistent) = found.bad_counts();
         if missing + inconsistent > 0 {
@@ -222,31 +223,31 @@ impl Pg {
         cx.sh.report_soon = true;
         self.save_info(cx);
     }
+}
 
-    /// Compares what was counted with what the group's statistics say; true if they differ. A guess (`stats_invalid`) is no error.
-    fn check_sums(&self, mode: &str, found: &mut Found) -> bool {
-        let is_wrong = !self.record.info().stats.stats_invalid && counted_of(&self.record.info().stats.stats.sum) != counted_of(&found.sum);
-        if is_wrong {
-            let (ours, counted) = (&self.record.info().stats.stats.sum, &found.sum);
-            let pair = |of: fn(&ObjectStatSum) -> i64| format!("{}/{}", of(counted), of(ours));
-            let text = format!(
-                "{} {mode} : stat mismatch, got {} objects, {} clones, {} dirty, {} omap, {} pinned, 0/0 hit_set_archive, {} whiteouts, {} bytes, \
-                 {} manifest objects, 0/0 hit_set_archive bytes.",
-                self.pgid,
-                pair(|s| s.num_objects),
-                pair(|s| s.num_object_clones),
-                pair(|s| s.num_objects_dirty),
-                pair(|s| s.num_objects_omap),
-                pair(|s| s.num_objects_pinned),
-                pair(|s| s.num_whiteouts),
-                pair(|s| s.num_bytes),
-                pair(|s| s.num_objects_manifest),
-            );
-            found.error(text);
-            found.shallow += 1;
-        }
-        is_wrong
+/// Compares what was counted with what the group's statistics say; true if they differ. A guess (`stats_invalid`) is no error.
+fn check_sums(pgid: SpgId, stats: &PgStat, mode: &str, found: &mut Found) -> bool {
+    let is_wrong = !stats.stats_invalid && counted_of(&stats.stats.sum) != counted_of(&found.sum);
+    if is_wrong {
+        let (ours, counted) = (&stats.stats.sum, &found.sum);
+        let pair = |of: fn(&ObjectStatSum) -> i64| format!("{}/{}", of(counted), of(ours));
+        let text = format!(
+            "{} {mode} : stat mismatch, got {} objects, {} clones, {} dirty, {} omap, {} pinned, 0/0 hit_set_archive, {} whiteouts, {} bytes, \
+             {} manifest objects, 0/0 hit_set_archive bytes.",
+            pgid,
+            pair(|s| s.num_objects),
+            pair(|s| s.num_object_clones),
+            pair(|s| s.num_objects_dirty),
+            pair(|s| s.num_objects_omap),
+            pair(|s| s.num_objects_pinned),
+            pair(|s| s.num_whiteouts),
+            pair(|s| s.num_bytes),
+            pair(|s| s.num_objects_manifest),
+        );
+        found.error(text);
+        found.shallow += 1;
     }
+    is_wrong
 }
 
 /// What was counted is what there is: of every object, as the good copies have it.

@@ -1,4 +1,4 @@
-//! What a group has for scrubbing: the scrub that it runs or wants, the map that it makes for its primary, requests that wait.
+//! A group's state of scrubbing: the scrub that it runs or wants, the map that it makes for its primary, requests that wait.
 //!
 //! Holds no rule of a scrub, see [`super::run`]; what becomes of findings is [`super::mend`]'s.
 
@@ -9,10 +9,14 @@ use super::scan::Scan;
 use super::slots::ScrubSlot;
 use crate::event::ConnId;
 use crate::request::ClientOp;
+use crate::shared::Cx;
 use crate::work::{Status, Work};
 use base::Stamp;
 use std::collections::{BTreeMap, VecDeque};
 use types::{EVersion, Epoch, HObject, ObjectStatSum, PgShard, SpgId, pg_state};
+
+/// How long a refused scrub waits, at least and at most, in nanoseconds. Source: ours; stock tries after `osd_scrub_sleep` and some ticks.
+const PUT_OFF_NS: (u64, u64) = (1_000_000_000, 5_000_000_000);
 
 /// A map that our primary asked for.
 #[derive(Debug)]
@@ -131,5 +135,10 @@ impl Room {
     pub(super) fn note_suspects(&mut self, found: &Found, ours: PgShard) {
         let bad_here = found.bad.iter().filter(|(_, bad)| bad.shards().any(|shard| shard == ours));
         self.suspects = bad_here.map(|(obj, bad)| (obj.head(), bad.version)).collect();
+    }
+    /// A member had no slot: it is tried again some seconds later.
+    pub(super) fn put_off(&mut self, cx: &mut Cx<'_>) {
+        let (min, max) = PUT_OFF_NS;
+        self.not_before = Stamp(cx.clock.mono.0 + min + cx.sh.rng.below(max - min));
     }
 }
