@@ -36,7 +36,9 @@ impl Record {
     }
     fn adopt(&mut self, merged: Merged, theirs: &PgInfo) -> Merged {
         self.log.take_merge(&merged);
-        merged.apply_to_info(&self.log, &self.missing, theirs, &mut self.info);
+        merged.apply_to_info(&self.missing, theirs, &mut self.info);
+        self.note_ends();
+        self.note_complete();
         self.assert_agrees();
         merged
     }
